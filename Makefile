@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0
+# The front door; `make help` says what there is.  Kbuild holds the modules, tests/ the rest.
+
+KDIR ?= /lib/modules/$(shell uname -r)/build
+PREFIX ?= /usr/local
+DESTDIR ?=
+root := tests/cluster/root
+
+all: modules
+
+help:
+	@echo "For this machine:"
+	@echo "  make, make modules     the modules, for the kernel in KDIR ($(KDIR))"
+	@echo "  make tools             the dlend command (needs libpci-dev)"
+	@echo "  sudo make install      all of it: the command under PREFIX ($(PREFIX)), the rest where"
+	@echo "                         the system looks for it; DESTDIR in front"
+	@echo "  make deb               Debian packages, in build/deb (needs debhelper, dh-dkms)"
+	@echo
+	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
+	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
+	@echo "  make demo              a guest on one host uses a disk of another, narrated"
+	@echo "  make check             all tests; the last line is \"N passed, N failed\""
+	@echo "  make check-long        scenarios that repeat something often, at full length"
+	@echo "  make check-debug       the scenarios on a kernel with lockdep and kmemleak"
+	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
+	@echo "  make bench             the lent disk against the same disk passed through locally"
+	@echo "  make lint              checkpatch, sparse, codespell and the like"
+	@echo "  make build-all         modules for both supported kernels, tools, emulator"
+	@echo "  make clean, distclean  forget what was built; and the cache as well"
+	@echo
+	@echo "One of the steps of check: tests/run STEP (tests/run --list)."
+
+# For this machine
+
+# What dlend-build-ntb left for a kernel without NTB drivers of its own
+ntb := $(wildcard $(dir $(KDIR))updates/dlend-ntb/Module.symvers)
+
+modules:
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(ntb),CONFIG_NTB=m KBUILD_EXTRA_SYMBOLS=$(ntb)) modules
+
+modules_install:
+	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(DESTDIR),INSTALL_MOD_PATH=$(DESTDIR)) \
+		$(if $(ntb),CONFIG_NTB=m) modules_install
+
+tools:
+	$(MAKE) -C tools O=$(CURDIR)/build/bin
+
+install: modules_install install-files
+
+# Without the modules. Files of an admin's own are left as they are.
+config = [ -e $(DESTDIR)/etc/$(2) ] || install -D -m 644 $(1) $(DESTDIR)/etc/$(2)
+share := $(DESTDIR)$(PREFIX)/share
+lib := $(DESTDIR)/usr/lib
+
+install-files:
+	@test -x build/bin/dlend || { echo "build/bin/dlend is not there: run make tools first"; exit 1; }
+	install -D -m 755 build/bin/dlend $(DESTDIR)$(PREFIX)/sbin/dlend
+	install -D -m 755 dist/dlend-build-ntb $(DESTDIR)$(PREFIX)/sbin/dlend-build-ntb
+	install -d $(share)/man/man8 $(share)/man/man5
+	install -m 644 tools/*.8 $(share)/man/man8
+	install -m 644 tools/*.5 $(share)/man/man5
+	install -D -m 644 dist/dlend.bash-completion $(share)/bash-completion/completions/dlend
+	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
+	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
+	install -D -m 755 tools/migrate $(lib)/dlend/migrate
+	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
+	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
+	install -d $(lib)/systemd/system
+	install -m 644 dist/dlend-lend.service dist/dlend-mdevs@.service $(lib)/systemd/system
+	install -D -m 755 dist/libvirt-hook $(DESTDIR)/etc/libvirt/hooks/qemu.d/dlend
+	$(call config,dist/dlend.conf,dlend.conf)
+	$(call config,dist/modprobe.conf,modprobe.d/dlend.conf)
+
+# The build writes beside its sources and puts packages into the directory above.
+deb:
+	rm -rf build/deb
+	mkdir -p build/deb/dlend
+	tar -c --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' \
+		--exclude='*.mod' --exclude='*.mod.c' --exclude=Module.symvers --exclude=modules.order \
+		--exclude=__pycache__ . | tar -x -C build/deb/dlend
+	cd build/deb/dlend && dpkg-buildpackage -b -us -uc
+	@ls build/deb/*.deb
+
+# To try and to test
+
+setup:
+	@tests/setup
+
+build-all: setup
+	@tests/build 7.2
+	@tests/build 6.12
+	@tests/build tools
+
+build-debug: setup
+	@tests/build debug
+
+lint: setup
+	@tests/run lint
+
+check: setup
+	@tests/run
+
+check-long: build-all
+	@DLEND_LONG=1 tests/run cluster/82-disks cluster/84-nics
+
+check-debug: build-all build-debug
+	@tests/cluster/on debug tests/run cluster
+
+check-6.12: build-all
+	@tests/cluster/on 6.12 tests/run cluster
+
+demo: build-all
+	@tests/demo/run
+
+bench: build-all
+	@bench/run
+
+clean:
+	rm -rf build
+	find . -path ./.git -prune -o \( -name '*.o' -o -name '*.ko' -o -name '*.mod' -o -name '*.mod.c' \
+		-o -name '.*.cmd' -o -name Module.symvers -o -name modules.order \) -type f -exec rm -f {} +
+
+distclean: clean
+	@echo "this forgets the Debian trees and kernels too; the next check is a cold one"
+	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
+
+.PHONY: all help modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
+.PHONY: check-long demo bench clean distclean

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Virtual configuration space of a borrowed device: pure logic, no device, no locks.
+ * The 4 KiB snapshot in, what the guest reads and what its writes mean out.
+ */
+#ifndef DLEND_CFG_H
+#define DLEND_CFG_H
+
+#include <dlend/types.h>
+
+/* What a guest write asked for; several bits at once are possible. */
+#define DLEND_CFG_E_MSE_ON	0x0001	/* memory decoding 0 -> 1 */
+#define DLEND_CFG_E_MSE_OFF	0x0002
+#define DLEND_CFG_E_BME_ON	0x0004	/* Bus Master Enable 0 -> 1 */
+#define DLEND_CFG_E_BME_OFF	0x0008
+#define DLEND_CFG_E_BAR		0x0010	/* a BAR or the ROM address changed */
+#define DLEND_CFG_E_INTX	0x0020	/* the INTx disable bit changed */
+#define DLEND_CFG_E_D3HOT	0x0040	/* power state left D0 */
+#define DLEND_CFG_E_D0		0x0080	/* power state back in D0 */
+#define DLEND_CFG_E_FLR		0x0100	/* function level reset, PCIe or AF */
+#define DLEND_CFG_E_ROM		0x0200	/* ROM enable bit changed */
+
+#define DLEND_CFG_CLIQUE_NONE	(-1)
+
+struct dlend_cfg_bar {
+	u64 size;		/* bytes, power of two; 0 = none */
+	bool io, is64, prefetch;
+};
+
+/**
+ * struct dlend_cfg_desc - what the virtual space is made from
+ * @snapshot: the lender's 4 KiB, untrusted: every walk is bounded
+ * @bar: six BARs and the ROM; the upper half of a 64-bit BAR has size 0
+ * @vendor, @device: for a VF, whose own ids read ffff
+ * @is_vf: memory decoding starts as on (also after a reset) and ids are filled in
+ * @no_intx: the lender cannot deliver INTx: no interrupt pin (a VF never has one)
+ * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
+ */
+struct dlend_cfg_desc {
+	const u8 *snapshot;
+	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
+	u16 vendor, device;
+	bool is_vf, no_intx;
+	int clique;
+};
+
+/**
+ * struct dlend_cfg - state of one virtual configuration space
+ * @val: what the guest reads
+ * @reset_val: values right after a reset
+ * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
+ *
+ * Members from @msi_pos on are offsets of virtual capabilities, 0 = absent.
+ */
+struct dlend_cfg {
+	u8 val[DLEND_CFG_SIZE];
+	u8 reset_val[DLEND_CFG_SIZE];
+	u8 wmask[DLEND_CFG_SIZE];
+	u8 w1c[DLEND_CFG_SIZE];
+	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
+	bool is_vf;
+	u8 pm_pos, pcie_pos, af_pos, msi_pos, msix_pos, clique_pos;
+};
+
+/**
+ * dlend_cfg_init - build the virtual space from a snapshot
+ * Return: 0; -EINVAL snapshot is not a type 0 header, a BAR size cannot be or a clique is out of
+ * range; -ENOSPC no free place for the clique capability; -ELOOP the capability list is looped
+ * (the list is cut there and the clique capability refused, without a clique that is no error).
+ * After -ENOSPC and -ELOOP the space is complete and usable, without the clique capability.
+ */
+int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc);
+
+/** dlend_cfg_reset - as after a function reset: BARs 0, COMMAND 0, everything virtual back */
+void dlend_cfg_reset(struct dlend_cfg *cfg);
+
+/** dlend_cfg_read - any offset and @len up to the end of the space; bytes beyond it read as 0xff */
+void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len);
+
+/**
+ * dlend_cfg_write - any offset and length, also across fields
+ *
+ * A function reset (FLR, or the way from D3hot to D0 of a device without No_Soft_Reset) has
+ * already been applied to the virtual space when this returns: DLEND_CFG_E_FLR asks the caller to
+ * reset the device as well, and comes with MSE_OFF and BME_OFF if those were on.
+ * Return: DLEND_CFG_E_* bits
+ */
+u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len);
+
+bool dlend_cfg_mse(const struct dlend_cfg *cfg);	/* decoding on and in D0 */
+bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, whatever the power state */
+bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg);
+u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
+/** dlend_cfg_msi - MSI vectors the space offers (0 = no capability); _msix likewise */
+unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);
+unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg);
+/** dlend_cfg_msix_range - where the MSI-X table or PBA lies; @pba selects. Return: false if none */
+bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, unsigned int *bar, u32 *offset,
+			  u32 *size);
+
+#endif

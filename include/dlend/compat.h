@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What differs between the supported kernels (6.12 LTS to 7.2), and the only place that asks for
+ * the kernel's version.  Each bridge is small and stands alone; code is written for the newest
+ * kernel.
+ */
+#ifndef DLEND_COMPAT_H
+#define DLEND_COMPAT_H
+
+#include <linux/export.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+#ifdef CONFIG_X86
+#include <asm/processor.h>
+#endif
+#include <dlend/alloc.h>
+
+/* Symbol namespaces became strings in 6.13. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+#define DLEND_EXPORT(sym)	EXPORT_SYMBOL_NS_GPL(sym, DLEND)
+#define DLEND_IMPORT()		MODULE_IMPORT_NS(DLEND)
+#else
+#define DLEND_EXPORT(sym)	EXPORT_SYMBOL_NS_GPL(sym, "DLEND")
+#define DLEND_IMPORT()		MODULE_IMPORT_NS("DLEND")
+#endif
+
+/* The device whose DMA a peer's accesses are; macros, so that only the NTB client needs ntb.h. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
+#define dlend_ntb_dma_dev(ntb)	(&(ntb)->pdev->dev)
+#else
+#define dlend_ntb_dma_dev(ntb)	ntb_get_dma_dev(ntb)
+#endif
+
+/* AMD page tables set the memory-encryption bit on MMIO too before the generic page tables. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define DLEND_SME_BREAKS_MMIO	1
+#else
+#define DLEND_SME_BREAKS_MMIO	0
+#endif
+
+/* Guest-physical bits: KVM gives a guest no more than the host has. */
+static inline unsigned int dlend_phys_bits(void)
+{
+#ifdef CONFIG_X86
+	return boot_cpu_data.x86_phys_bits;
+#else
+	return 40;
+#endif
+}
+
+/* Huge PFN mappings lost pfn_t in 6.17. */
+#include <linux/mm.h>
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#include <linux/pfn_t.h>
+#define dlend_compat_pfn(pfn)	__pfn_to_pfn_t(pfn, PFN_DEV)
+#else
+#define dlend_compat_pfn(pfn)	(pfn)
+#endif
+
+static inline vm_fault_t dlend_compat_insert_pmd(struct vm_fault *vmf, unsigned long pfn)
+{
+#ifdef CONFIG_ARCH_SUPPORTS_PMD_PFNMAP
+	return vmf_insert_pfn_pmd(vmf, dlend_compat_pfn(pfn), false);
+#else
+	return VM_FAULT_FALLBACK;
+#endif
+}
+
+static inline vm_fault_t dlend_compat_insert_pud(struct vm_fault *vmf, unsigned long pfn)
+{
+#ifdef CONFIG_ARCH_SUPPORTS_PUD_PFNMAP
+	return vmf_insert_pfn_pud(vmf, dlend_compat_pfn(pfn), false);
+#else
+	return VM_FAULT_FALLBACK;
+#endif
+}
+
+/*
+ * Region queries became a device operation in 7.0: before, the driver answers the ioctl itself.
+ * Written as the operation, and called from the driver's ioctl where there is none.
+ */
+#include <linux/slab.h>
+#include <linux/vfio.h>
+typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_region_info *info,
+				      struct vfio_info_cap *caps);
+#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#define DLEND_REGION_INFO_OP(fn)
+
+static inline long dlend_compat_region_caps(void __user *arg, struct vfio_region_info *info,
+					    struct vfio_info_cap *caps)
+{
+	info->cap_offset = 0;
+	if (!caps->size)
+		return 0;
+	info->flags |= VFIO_REGION_INFO_FLAG_CAPS;
+	if (info->argsz < sizeof(*info) + caps->size) {
+		info->argsz = sizeof(*info) + caps->size;
+		return 0;
+	}
+	vfio_info_cap_shift(caps, sizeof(*info));
+	info->cap_offset = sizeof(*info);
+	return copy_to_user(arg + sizeof(*info), caps->buf, caps->size) ? -EFAULT : 0;
+}
+
+static inline long dlend_compat_region_info(struct vfio_device *vfio, void __user *arg,
+					    dlend_compat_region_fn fn)
+{
+	unsigned long minsz = offsetofend(struct vfio_region_info, offset);
+	struct vfio_region_info info = {};
+	struct vfio_info_cap caps = {};
+	long ret;
+
+	if (copy_from_user(&info, arg, minsz))
+		return -EFAULT;
+	if (info.argsz < minsz)
+		return -EINVAL;
+	ret = fn(vfio, &info, &caps);
+	if (!ret)
+		ret = dlend_compat_region_caps(arg, &info, &caps);
+	if (!ret && copy_to_user(arg, &info, minsz))
+		ret = -EFAULT;
+	kfree(caps.buf);
+	return ret;
+}
+#else
+#define DLEND_REGION_INFO_OP(fn)	.get_region_info_caps = fn,
+
+static inline long dlend_compat_region_info(struct vfio_device *vfio, void __user *arg,
+					    dlend_compat_region_fn fn)
+{
+	return -ENOTTY;		/* vfio asks the operation */
+}
+#endif
+
+#endif

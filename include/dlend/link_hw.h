@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Lower seam of the link core: what it needs of the hardware that joins two nodes.  Implemented
+ * by ntb/client.c for the kernel's NTB API, and by ntb/loop.c for a node that is its own peer.
+ */
+#ifndef DLEND_LINK_HW_H
+#define DLEND_LINK_HW_H
+
+#include <linux/types.h>
+
+struct device;
+struct dlend_link;
+
+/**
+ * struct dlend_link_hw_ops - hardware of a link
+ * @type: one word for sysfs
+ * @spad_read_peer: one scratchpad that the peer wrote. Process context
+ * @spad_write_own: one scratchpad for the peer to read. Process context
+ * @db_ring: ring the peer's doorbell bits. Any context, after all writes through the window
+ * @db_read: own doorbell bits that are set. Any context
+ * @db_clear: clear own doorbell bits. Any context
+ * @db_mask: hold back (@masked) or let through own doorbell interrupts. Any context
+ * @inbound: size of the window that the peer reaches us by, and the alignment its translation
+ *	needs, in bytes. -ENOTCONN as long as the hardware's link is down. Process context
+ * @set_trans: let that window reach @base to @base + @size - 1, as @dma_dev sees addresses
+ * @clear_trans: nothing of ours is reached any more when this returns
+ * @window: where we reach the peer: physical address and size. NULL: the peer is this node, and
+ *	its aperture is ours
+ * @dma_dev: device whose DMA the peer's accesses are; NULL: there is none
+ * @link_is_up: does the hardware see its peer? Process context
+ * @link_enable: let the hardware connect, or (@on false) disconnect
+ *
+ * All get the @hw of dlend_link_add().
+ */
+struct dlend_link_hw_ops {
+	const char *type;
+	u32 (*spad_read_peer)(void *hw, unsigned int index);
+	void (*spad_write_own)(void *hw, unsigned int index, u32 value);
+	void (*db_ring)(void *hw, u64 bits);
+	u64 (*db_read)(void *hw);
+	void (*db_clear)(void *hw, u64 bits);
+	void (*db_mask)(void *hw, u64 bits, bool masked);
+	int (*inbound)(void *hw, u64 *size, u64 *align);
+	int (*set_trans)(void *hw, dma_addr_t base, u64 size);
+	void (*clear_trans)(void *hw);
+	int (*window)(void *hw, phys_addr_t *base, u64 *size);
+	struct device *(*dma_dev)(void *hw);
+	bool (*link_is_up)(void *hw);
+	void (*link_enable)(void *hw, bool on);
+};
+
+/** dlend_link_doorbells - doorbell bits that the core uses */
+u64 dlend_link_doorbells(void);
+
+/**
+ * dlend_link_add - a new link; its bring-up begins by itself
+ * @parent: device of the hardware; the link is /sys/class/dlend_link/<name of @parent>, or (NULL)
+ *	what @ops say of their type
+ *
+ * Return: link or ERR_PTR. Process context.
+ */
+struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
+				  void *hw);
+
+/**
+ * dlend_link_remove - the hardware goes away
+ *
+ * The hardware must not deliver events any more. When this returns link_down() has run for every
+ * user, and no op is called any more. Process context.
+ */
+void dlend_link_remove(struct dlend_link *link);
+
+/** dlend_link_event - the hardware's link changed. Any context */
+void dlend_link_event(struct dlend_link *link);
+
+/** dlend_link_doorbell - own doorbell bits may be set. Any context */
+void dlend_link_doorbell(struct dlend_link *link);
+
+#endif

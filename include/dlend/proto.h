@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Wire format: what two nodes write into each other's memory, and nothing else.
+ * docs/wire-format.md is the prose.  All fields are little endian; every structure's
+ * size is asserted; every field that arrives is copied out once and then checked
+ * (dlend_msg_check()).  Addresses are offsets in an aperture, never physical.
+ */
+#ifndef DLEND_PROTO_H
+#define DLEND_PROTO_H
+
+#include <linux/build_bug.h>
+#include <dlend/types.h>
+
+#define DLEND_PROTO_MAGIC	0x444c4e44u	/* "DLND" */
+#define DLEND_PROTO_MIN		1	/* oldest protocol version this code speaks */
+#define DLEND_PROTO_MAX		2	/* newest: with peer-to-peer */
+
+/* Scratchpads: each node writes its own eight, the peer reads them. */
+enum dlend_spad {
+	DLEND_SPAD_MAGIC,	/* DLEND_PROTO_MAGIC, written last, cleared first */
+	DLEND_SPAD_VERSION,	/* min << 16 | max */
+	DLEND_SPAD_NODE,	/* node id */
+	DLEND_SPAD_NONCE_LO,	/* session nonce, new at every bring-up; never 0 */
+	DLEND_SPAD_NONCE_HI,
+	DLEND_SPAD_APERTURE,	/* aperture size, in MiB */
+	DLEND_SPAD_ACK,		/* nonce (lo ^ hi, never 0) of the peer seen here, 0 = none */
+	DLEND_SPAD_READY,	/* the same, once this node's control area is cleared for it */
+	DLEND_SPAD_COUNT = 8
+};
+
+/* Doorbell bits (of the peer). */
+#define DLEND_DB_MSG		0	/* the message ring has something */
+#define DLEND_DB_IRQ		1	/* the interrupt ring has something */
+
+/*
+ * Control area: the first bytes of every aperture.  The peer writes everything in it but
+ * reads nothing (self-test apart): a posted write is cheap, a read is a round trip.
+ */
+#define DLEND_MSG_SIZE		256
+#define DLEND_MSG_PAYLOAD	224
+#define DLEND_RING_SLOTS	64	/* power of two */
+#define DLEND_IRQ_RING_SLOTS	4096	/* power of two */
+#define DLEND_TEST_SIZE		256
+
+/**
+ * struct dlend_msg - one message, fixed size
+ * @seq: running number of the producer, starts at 0 in a session
+ * @type: enum dlend_msg_type
+ * @flags: DLEND_MSG_F_*
+ * @id: request id chosen by the requester, repeated in the reply; 0 = no reply wanted
+ * @epoch: the lease this belongs to, 0 if none
+ * @bdf: device, as in struct dlend_addr
+ * @lender: device, as in struct dlend_addr
+ * @status: of a reply: 0 or a negative errno value (Linux x86 numbers)
+ * @len: bytes used of @payload
+ * @reserved: 0
+ * @crc: crc32_le(~0) of the message with this field 0
+ * @payload: by @type
+ */
+struct dlend_msg {
+	__le32 seq;
+	__le16 type;
+	__le16 flags;
+	__le32 id;
+	__le32 epoch;
+	__le16 bdf;
+	__le16 lender;
+	__le32 status;
+	__le16 len;
+	__le16 reserved;
+	__le32 crc;
+	__u8 payload[DLEND_MSG_PAYLOAD];
+} __packed __aligned(4);
+static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
+
+#define DLEND_MSG_F_REPLY	0x1
+
+/**
+ * struct dlend_ctrl - the control area, at offset 0 of an aperture
+ * @msg_prod: messages the peer has written so far
+ * @msg_cons: messages of OURS that the peer has consumed so far
+ * @heartbeat: grows while the peer is alive
+ * @irq_prod: interrupt entries the peer has written so far; the ring is never full: a reader
+ *	      that finds more than DLEND_IRQ_RING_SLOTS new ones looks at every counter instead
+ * @nonce: of the session that the peer believes in (ours)
+ * @test: the peer writes a pattern here at link-up and reads it back
+ * @window: bytes of this aperture that the peer's window reaches, written with @test; 0: it does
+ *	    not say, so all of them
+ * @ring: messages
+ * @irq: entries: sink handle << 16 | vector
+ */
+struct dlend_ctrl {
+	__le32 msg_prod;
+	__u8 pad0[60];
+	__le32 msg_cons;
+	__u8 pad1[60];
+	__le32 heartbeat;
+	__u8 pad2[60];
+	__le32 irq_prod;
+	__u8 pad3[52];
+	__le64 nonce;
+	__u8 test[DLEND_TEST_SIZE];
+	__le64 window;
+	__u8 pad4[3576];
+	struct dlend_msg ring[DLEND_RING_SLOTS];
+	__le32 irq[DLEND_IRQ_RING_SLOTS];
+} __aligned(8);
+static_assert(sizeof(struct dlend_ctrl) ==
+	      4096 + DLEND_RING_SLOTS * DLEND_MSG_SIZE + DLEND_IRQ_RING_SLOTS * 4);
+
+/*
+ * Message types.  L>B: sent by the lender; B>L: by the borrower.  "call": answered.
+ */
+enum dlend_msg_type {
+	DLEND_MSG_NONE,
+	DLEND_MSG_OFFER,	/* L>B post: struct dlend_p_offer; then the snapshot's pieces */
+	DLEND_MSG_SNAPSHOT,	/* L>B post: struct dlend_p_snapshot */
+	DLEND_MSG_WITHDRAW,	/* L>B post: the offer is gone */
+	DLEND_MSG_STATE,	/* L>B post: struct dlend_p_state; also what ends a lease */
+	DLEND_MSG_RECLAIM,	/* L>B post: please return the device (epoch) */
+	DLEND_MSG_ERROR,	/* L>B post: the device of this lease failed (epoch) */
+	DLEND_MSG_BORROW,	/* B>L call: struct dlend_p_borrow -> struct dlend_p_lease */
+	DLEND_MSG_RETURN,	/* B>L call: fence, reset, offer again; idempotent */
+	DLEND_MSG_DMA_MAP,	/* B>L call: struct dlend_p_dma */
+	DLEND_MSG_DMA_UNMAP,	/* B>L call: struct dlend_p_dma (offsets ignored) */
+	DLEND_MSG_BUS_MASTER,	/* B>L call: struct dlend_p_u32, 0 off / 1 on */
+	DLEND_MSG_CFG_WRITE,	/* B>L call: struct dlend_p_cfg, filtered by the lender */
+	DLEND_MSG_CFG_READ,	/* B>L call: struct dlend_p_cfg -> struct dlend_p_cfg */
+	DLEND_MSG_IRQ_SETUP,	/* B>L call: struct dlend_p_irq; mode NONE tears down */
+	DLEND_MSG_IRQ_UNMASK,	/* B>L post: INTx may fire again */
+	DLEND_MSG_RESET,	/* B>L call: function reset; interrupts, BME off; DMA maps stay */
+	DLEND_MSG_SUBSCRIBE,	/* B>L post: send all offers (again) */
+	DLEND_MSG_ROM_READ,	/* B>L call: struct dlend_p_u32 -> struct dlend_p_rom; no lease */
+	/* From version 2 on. S: lender of the device that does the DMA; T: of its target. */
+	DLEND_MSG_PEERS,	/* L>B post: struct dlend_p_peers; whom this node has links to */
+	DLEND_MSG_P2P_MAP,	/* B>S call: struct dlend_p_p2p; device and epoch: the source's */
+	DLEND_MSG_P2P_UNMAP,	/* B>S call: struct dlend_p_p2p; offset and prot ignored */
+	DLEND_MSG_P2P_LOST,	/* S>B post: struct dlend_p_p2p, unmapped without being asked */
+	DLEND_MSG_P2P_GRANT,	/* B>T call: struct dlend_p_p2p_grant; the target's device, epoch */
+	DLEND_MSG_P2P_UNGRANT,	/* B>T call: struct dlend_p_p2p_grant; idempotent */
+	DLEND_MSG_P2P_WINDOW,	/* T>S post: struct dlend_p_p2p_window; a grant: S may map it */
+	DLEND_MSG_P2P_CLOSE,	/* T>S post: struct dlend_p_p2p_id; the grant is over */
+	DLEND_MSG_P2P_CLOSED,	/* S>T post: struct dlend_p_p2p_id; nothing here reaches it now */
+	DLEND_MSG_PLACE,	/* L>B post: struct dlend_p_place; of a device or an NTB */
+	DLEND_MSG_TYPES
+};
+
+#define DLEND_BAR_F_IO		0x1	/* port BAR: not mappable */
+#define DLEND_BAR_F_64		0x2
+#define DLEND_BAR_F_PREFETCH	0x4
+#define DLEND_BAR_F_MAPPABLE	0x8	/* page aligned; its pages are its own, to the last byte */
+#define DLEND_BAR_F_MSIX	0x10	/* holds the MSI-X table or PBA */
+
+struct dlend_p_bar {
+	__le64 size;		/* bytes, power of two, 0 = none */
+	__le32 flags;		/* DLEND_BAR_F_* */
+	__le32 reserved;
+} __packed;
+
+#define DLEND_OFFER_F_ISOLATED_MSI	0x1	/* a guest may touch the MSI-X table */
+#define DLEND_OFFER_F_VF		0x2	/* an SR-IOV virtual function */
+
+/* An offer.  @snapshot_crc: crc32_le(~0) of the 4 KiB that follow in SNAPSHOT messages. */
+struct dlend_p_offer {
+	__le16 vendor;
+	__le16 device;
+	__le32 class;		/* 24 bits: base class, sub-class, interface */
+	__le32 flags;		/* DLEND_OFFER_F_* */
+	__le16 group_size;	/* functions in the IOMMU group */
+	__le16 group;		/* bdf of the group's first function: same number = same group */
+	__le16 nr_msi;
+	__le16 nr_msix;
+	__le16 has_intx;
+	__le16 state;		/* enum dlend_offer_state */
+	__le16 holder;
+	__le16 reserved;
+	__le32 epoch;
+	__le32 snapshot_crc;
+	struct dlend_p_bar bar[DLEND_NUM_REGIONS];
+} __packed;
+static_assert(sizeof(struct dlend_p_offer) == 36 + 16 * DLEND_NUM_REGIONS);
+static_assert(sizeof(struct dlend_p_offer) <= DLEND_MSG_PAYLOAD);
+
+#define DLEND_SNAPSHOT_PIECE	128
+struct dlend_p_snapshot {
+	__le16 offset;		/* multiple of DLEND_SNAPSHOT_PIECE */
+	__le16 reserved;
+	__u8 data[DLEND_SNAPSHOT_PIECE];
+} __packed;
+static_assert(sizeof(struct dlend_p_snapshot) <= DLEND_MSG_PAYLOAD);
+
+struct dlend_p_state {
+	__le16 state;		/* enum dlend_offer_state */
+	__le16 holder;		/* node id or 0 */
+	__le32 epoch;
+} __packed;
+
+/* The borrower says where the lender shall count interrupts. */
+struct dlend_p_borrow {
+	__le64 irq_offset;	/* DLEND_MAX_VECTORS __le32 counters in the borrower's aperture */
+	__le32 irq_handle;	/* goes into interrupt ring entries; 0..65535 */
+	__le32 reserved;
+} __packed;
+
+/* The grant; the message's epoch is the lease's.  -EBUSY: @holder says who has it. */
+struct dlend_p_lease {
+	__le16 holder;
+	__le16 reserved[3];
+	__le64 bar_offset[DLEND_NUM_REGIONS];	/* in the lender's aperture; ~0 = not mapped */
+} __packed;
+
+#define DLEND_DMA_PER_MSG	6
+struct dlend_p_dma_entry {
+	__le64 gpa;		/* guest-physical address, page aligned */
+	__le64 size;		/* bytes, page multiple */
+	__le64 offset;		/* in the borrower's aperture, page aligned */
+	__le32 prot;		/* DLEND_PROT_* */
+	__le32 reserved;
+} __packed;
+
+struct dlend_p_dma {
+	__le32 count;		/* 1..DLEND_DMA_PER_MSG; all or nothing */
+	__le32 reserved;
+	struct dlend_p_dma_entry entry[DLEND_DMA_PER_MSG];
+} __packed;
+static_assert(sizeof(struct dlend_p_dma) <= DLEND_MSG_PAYLOAD);
+
+struct dlend_p_cfg {
+	__le16 offset;
+	__le16 size;		/* 1, 2 or 4; naturally aligned */
+	__le32 value;
+} __packed;
+
+struct dlend_p_irq {
+	__le32 mode;		/* enum dlend_irq_mode */
+	__le32 count;		/* vectors 0..count-1; power of two for MSI */
+} __packed;
+
+struct dlend_p_u32 {
+	__le32 value;
+} __packed;
+
+#define DLEND_ROM_PIECE	192
+#define DLEND_ROM_MAX	0x100000	/* bytes of an expansion ROM's image */
+
+/* A piece of the ROM's image, at the multiple of DLEND_ROM_PIECE that the request named. */
+struct dlend_p_rom {
+	__le32 offset;
+	__le32 size;		/* of the whole image; @data is 0 behind its end */
+	__u8 data[DLEND_ROM_PIECE];
+} __packed;
+static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
+
+#define DLEND_PEERS_PER_MSG	27
+struct dlend_p_peer {
+	__le16 node;
+	__le16 reserved;
+	__le32 mib;		/* of the sender's aperture that @node reaches */
+} __packed;
+
+struct dlend_p_peers {
+	__le32 count;
+	__le32 reserved;
+	struct dlend_p_peer peer[DLEND_PEERS_PER_MSG];	/* 0 behind the last one */
+} __packed;
+static_assert(sizeof(struct dlend_p_peers) <= DLEND_MSG_PAYLOAD);
+
+#define DLEND_PLACE_MAX		8	/* bridges; those below are left out */
+
+enum dlend_bridge_kind {
+	DLEND_BRIDGE_ROOT,	/* root port */
+	DLEND_BRIDGE_UP,	/* upstream port of a switch */
+	DLEND_BRIDGE_DOWN,	/* downstream port of a switch */
+	DLEND_BRIDGE_PCI,	/* to conventional PCI, or from it */
+	DLEND_BRIDGE_KINDS
+};
+
+#define DLEND_BRIDGE_F_ACS	0x1	/* sends what its devices say to each other to the root */
+
+struct dlend_p_bridge {
+	__le16 bdf;
+	__u8 kind;		/* enum dlend_bridge_kind */
+	__u8 flags;		/* DLEND_BRIDGE_F_* */
+} __packed;
+
+/* For people who look at the fabric; nothing is decided by it. */
+struct dlend_p_place {
+	__le32 domain;		/* PCI domain of the lender */
+	__le16 node;		/* 0: of the device; else of the sender's NTB that leads to @node */
+	__u8 count;
+	__u8 reserved;
+	struct dlend_p_bridge bridge[DLEND_PLACE_MAX];	/* from the root on; 0 behind the last */
+} __packed;
+static_assert(sizeof(struct dlend_p_place) == 40);
+
+#define DLEND_P2P_F_OFFSET	0x1	/* through the borrower: its own aperture, at @offset */
+
+/*
+ * A BAR of another borrowed device, at the address where the guest has put it.  Without
+ * DLEND_P2P_F_OFFSET the lender of the source knows where the target is: in itself, or where the
+ * target's lender said in P2P_WINDOW.
+ */
+struct dlend_p_p2p {
+	__le64 gpa;		/* page aligned */
+	__le64 size;		/* bytes: all of the BAR */
+	__le64 offset;		/* in the borrower's aperture, else 0 */
+	__le32 flags;		/* DLEND_P2P_F_* */
+	__le32 prot;		/* DLEND_PROT_* */
+	__le32 epoch;		/* of the target's lease */
+	__le16 bdf, lender;	/* target */
+	__le16 bar;
+	__le16 reserved;
+} __packed;
+static_assert(sizeof(struct dlend_p_p2p) == 44);
+
+/* Let the devices that @node lends to the borrower reach @bar. */
+struct dlend_p_p2p_grant {
+	__le16 node;
+	__le16 bar;
+	__le32 reserved;
+} __packed;
+
+/* @id: running number of the target's lender */
+struct dlend_p_p2p_window {
+	__le64 offset;		/* in the target's lender's aperture */
+	__le64 size;
+	__le32 id;
+	__le16 borrower;	/* whose devices may reach it */
+	__le16 bar;
+} __packed;
+
+struct dlend_p_p2p_id {
+	__le32 id;
+	__le32 reserved;
+} __packed;
+
+/**
+ * dlend_msg_check - is a message that a peer wrote well formed?
+ * @msg: a private copy (never the shared memory itself)
+ * @seq: the sequence number it must carry
+ *
+ * Checks crc, sequence, type, flags, length against the type, reserved fields, and every
+ * payload field that can be judged without state (sizes, alignment, counts, overflow).
+ * Context: any; touches only @msg.
+ * Return: 0, or -EBADMSG (crc, seq), -EPROTO (type, flags, length), -EINVAL (a field);
+ *	   @why (may be NULL) then names the field.
+ */
+int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why);
+
+/**
+ * dlend_msg_seal - fill in sequence number and checksum
+ * @msg: complete otherwise
+ * @seq: the producer's running number
+ */
+void dlend_msg_seal(struct dlend_msg *msg, u32 seq);
+
+/**
+ * dlend_msg_init - start a message about a device
+ * @msg: zeroed and filled in; payload zero
+ * @type: enum dlend_msg_type
+ * @addr: device, or NULL
+ * @epoch: lease, or 0
+ * @len: payload bytes that the caller will fill in
+ *
+ * Return: @msg->payload, for a cast to the payload's structure.
+ */
+void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *addr,
+		     u32 epoch, u16 len);
+
+/** dlend_msg_payload_len - payload bytes of a request (@reply false) or reply of @type; -1: bad */
+int dlend_msg_payload_len(u16 type, bool reply);
+
+/** dlend_msg_since - protocol version that brought @type, 0: no such type */
+u16 dlend_msg_since(u16 type);
+
+/** dlend_msg_type_name - name for logs and tracepoints, never NULL */
+const char *dlend_msg_type_name(u16 type);
+
+/**
+ * dlend_version_pick - highest version both sides speak
+ * @mine: min << 16 | max
+ * @peer: min << 16 | max, not trusted
+ *
+ * Return: the version, or -EPROTONOSUPPORT.
+ */
+int dlend_version_pick(u32 mine, u32 peer);
+
+#endif

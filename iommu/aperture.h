@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What only the link core does with an aperture. */
+#ifndef DLEND_IOMMU_APERTURE_H
+#define DLEND_IOMMU_APERTURE_H
+
+#include <dlend/aperture.h>
+
+/**
+ * dlend_aperture_detach - the device goes away: everything unmapped, its domain given back
+ *
+ * The aperture stays as a set of numbers until dlend_aperture_destroy(): slots can still be
+ * freed, mapping fails with -ENODEV.  Idempotent. May sleep.
+ */
+void dlend_aperture_detach(struct dlend_aperture *ap);
+
+/**
+ * dlend_aperture_limit - the peer reaches no more than the first @bytes
+ *
+ * Slots are made below that from now on; those that there are stay.  Process context.
+ */
+void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
+
+/**
+ * dlend_aperture_mirror - a view of everything, mapped or not, now and later
+ * @view: with both ops; its map() has been called for all that there is when this returns
+ *
+ * Ends with dlend_aperture_unview(). Process context.
+ * Return: 0; -ERANGE outside the aperture; or the error of map(), and nothing is left of it.
+ */
+int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size);
+
+#endif

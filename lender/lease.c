@@ -1,0 +1,697 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Groups and their leases: every change of a lease goes through here, as an event of the state
+ * machine in lease_sm.c and what it then says is to be done.
+ *
+ * Locks, in the order in which they are taken:
+ *
+ *   device lock of a function	held by the driver core around probe, remove and error handlers.
+ *				Nobody below may wait for it: dl_reset() only tries, with an end.
+ *   dl_announce_lock		(offer.c) one announcement at a time; messages are posted under it.
+ *   dl_group.reset_lock	resets of a group, seconds.  Never taken by whoever fences.
+ *   dl_registry_lock		which groups and functions there are.
+ *   dl_group.lock		lease, domain, BARs, interrupts of a group.  Held for as long as
+ *				IOMMU work takes, never over a reset or a message: fencing after a
+ *				lost link waits for this one only.
+ *   dl_closed_lock		(bars.c) offsets in quarantine.
+ *   dl_p2p_lock		(p2p.c) who reaches whose BARs; never two groups' locks for that.
+ *   dl_irqs.lock		INTx masked or not; hard interrupt.
+ *
+ * Message handlers run in a link's workqueue, those of one device one at a time, and take
+ * reset_lock or group.lock; link_down() takes the registry's and group.lock, so that it ends soon
+ * whatever a reset is doing.
+ */
+#include <linux/jiffies.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/timekeeping.h>
+
+#include "lender/lender.h"
+#include "lender/trace.h"
+
+/* A borrower that comes while the device is still being reset waits this long. */
+#define DL_BORROW_WAIT_MS	3000
+#define DL_RECOVER_AGAIN_MS	500
+
+/* 2025-01-01: epochs are 32 bits and shall not repeat when the module is loaded again. */
+#define DL_EPOCH_ORIGIN		1735689600
+
+struct workqueue_struct *dl_wq;
+
+static DEFINE_MUTEX(dl_registry_lock);
+static LIST_HEAD(dl_groups);
+static LIST_HEAD(dl_fns);
+static u32 dl_epoch_floor;		/* registry lock: above every epoch of dead groups */
+static bool dl_asleep;			/* the host goes to sleep: nothing is lent */
+
+static void dl_recover_work(struct work_struct *work);
+
+static void dl_group_release(struct kref *ref)
+{
+	kfree(container_of(ref, struct dl_group, ref));
+}
+
+static void dl_group_put(struct dl_group *group)
+{
+	kref_put(&group->ref, dl_group_release);
+}
+
+static void dl_fn_release(struct kref *ref)
+{
+	struct dl_fn *fn = container_of(ref, struct dl_fn, ref);
+
+	if (fn->group)
+		dl_group_put(fn->group);
+	kfree(fn->saved);
+	dl_rom_free(fn);
+	pci_dev_put(fn->pdev);
+	kfree(fn);
+}
+
+void dl_fn_put(struct dl_fn *fn)
+{
+	kref_put(&fn->ref, dl_fn_release);
+}
+
+/** dl_fn_find - a function by its fabric-wide address; dl_fn_put() it. NULL if not bound here */
+struct dl_fn *dl_fn_find(const struct dlend_addr *addr)
+{
+	struct dl_fn *fn, *found = NULL;
+
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(fn, &dl_fns, node) {
+		if (fn->addr.lender != addr->lender || fn->addr.bdf != addr->bdf)
+			continue;
+		kref_get(&fn->ref);
+		found = fn;
+		break;
+	}
+	mutex_unlock(&dl_registry_lock);
+	return found;
+}
+
+/** dl_fn_all - every function, referenced; kfree() the array. NULL: none, or no memory */
+struct dl_fn **dl_fn_all(unsigned int *count)
+{
+	struct dl_fn *fn, **all;
+	unsigned int n = 0;
+
+	mutex_lock(&dl_registry_lock);
+	all = kcalloc(list_count_nodes(&dl_fns), sizeof(*all), GFP_KERNEL);
+	if (!ZERO_OR_NULL_PTR(all)) {
+		list_for_each_entry(fn, &dl_fns, node) {
+			kref_get(&fn->ref);
+			all[n++] = fn;
+		}
+	}
+	mutex_unlock(&dl_registry_lock);
+	*count = n;
+	return n ? all : NULL;
+}
+
+static struct dl_group *dl_group_find(int id)
+{
+	struct dl_group *group;
+
+	list_for_each_entry(group, &dl_groups, node)
+		if (group->id == id)
+			return group;
+	return NULL;
+}
+
+/* Eight epochs a second since the origin, for 17 years: no group grants that many. */
+static u32 dl_first_epoch(void)
+{
+	u32 now = (ktime_get_real_seconds() - DL_EPOCH_ORIGIN) << 3;
+
+	return dl_epoch_after(dl_epoch_floor, now) ? dl_epoch_floor : now;
+}
+
+static struct dl_group *dl_group_new(int id)
+{
+	struct dl_group *group = kzalloc_obj(*group);
+
+	if (!group)
+		return NULL;
+	kref_init(&group->ref);
+	group->id = id;
+	mutex_init(&group->reset_lock);
+	mutex_init(&group->lock);
+	INIT_DELAYED_WORK(&group->recover, dl_recover_work);
+	init_waitqueue_head(&group->wait);
+	dl_lease_init(&group->lease, dl_first_epoch());
+	list_add_tail(&group->node, &dl_groups);
+	return group;
+}
+
+static int dl_group_add(struct dl_group *group, struct dl_fn *fn)
+{
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++) {
+		if (group->fn[i])
+			continue;
+		group->fn[i] = fn;
+		fn->index = i;
+		fn->group = group;
+		kref_get(&group->ref);
+		return 0;
+	}
+	return -ENOSPC;
+}
+
+/**
+ * dl_group_join - a function is being bound: it can be found from now on
+ * @fn: function
+ * @id: of its IOMMU group
+ * @members: functions in that group
+ * @number: smallest bus:dev.fn among them
+ *
+ * Return: 0; -EEXIST the address is taken; -ENOSPC more functions than a lease can hold; -ENOMEM.
+ */
+int dl_group_join(struct dl_fn *fn, int id, unsigned int members, u16 number)
+{
+	struct dl_group *group;
+	struct dl_fn *other;
+	int ret = 0;
+
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(other, &dl_fns, node)
+		if (other->addr.bdf == fn->addr.bdf)
+			ret = -EEXIST;
+	group = dl_group_find(id);
+	if (!ret && !group)
+		group = dl_group_new(id);
+	if (!ret && !group)
+		ret = -ENOMEM;
+	if (!ret) {
+		mutex_lock(&group->lock);
+		group->members = members;
+		group->number = number;
+		ret = dl_group_add(group, fn);
+		mutex_unlock(&group->lock);
+	}
+	if (!ret)
+		list_add_tail(&fn->node, &dl_fns);
+	mutex_unlock(&dl_registry_lock);
+	return ret;
+}
+
+/* One event; what it means to other nodes is said by the announcer, later.  Group lock. */
+static int dl_step(struct dl_group *group, const struct dl_event *ev, u32 *todo)
+{
+	int ret = dl_lease_step(&group->lease, ev, todo);
+
+	if (*todo & DL_DO_TELL)
+		dl_tell_group(group);
+	wake_up_all(&group->wait);
+	return ret;
+}
+
+/* Group lock. */
+static void dl_try_offer(struct dl_group *group)
+{
+	struct dl_event ev = { .type = DL_EV_OFFER };
+	u32 todo;
+
+	if (group->ready && group->ready == group->members)
+		dl_step(group, &ev, &todo);
+}
+
+/** dl_group_ready - a function was reset: if its group is whole now it can be borrowed */
+void dl_group_ready(struct dl_fn *fn)
+{
+	struct dl_group *group = fn->group;
+
+	mutex_lock(&group->lock);
+	fn->ready = true;
+	group->ready++;
+	dl_try_offer(group);
+	mutex_unlock(&group->lock);
+	dl_tell(fn, DL_TELL_OFFER);
+}
+
+void dl_lease_snapshot(struct dl_group *group, struct dl_lease *lease)
+{
+	mutex_lock(&group->lock);
+	*lease = group->lease;
+	mutex_unlock(&group->lock);
+}
+
+static void dl_recover_later(struct dl_group *group, unsigned int ms)
+{
+	kref_get(&group->ref);
+	if (!queue_delayed_work(dl_wq, &group->recover, msecs_to_jiffies(ms)))
+		dl_group_put(group);
+}
+
+/* After the machine said DL_DO_FENCE.  Group lock; quick. */
+static void dl_fence(struct dl_group *group)
+{
+	dl_fence_group(group);
+	dl_recover_later(group, 0);
+}
+
+/* The lease's domain and link are given up once nothing old can come out of the device. */
+static void dl_drop_domain(struct dl_group *group)
+{
+	if (group->domain)
+		dlend_domain_destroy(group->domain);
+	group->domain = NULL;
+	if (group->link)
+		dlend_link_put(group->link);
+	group->link = NULL;
+}
+
+/* The reset is over; @ret is its result.  Group lock. */
+static void dl_recovered(struct dl_fn *fn, int ret)
+{
+	fn->dirty = ret != 0;
+	fn->broken = ret && ret != -EAGAIN;
+	if (!ret)
+		dl_bars_reset_done(fn);
+	if (fn->broken)
+		pci_err(fn->pdev,
+			"reset failed (%d): the device is quarantined and not lent again, because it may still hold its last borrower's state; power-cycle it (or its slot), then unbind and bind all of its group again\n",
+			ret);
+}
+
+/* All functions of an ended lease were dealt with.  Group lock. */
+static void dl_fence_done(struct dl_group *group, bool ok)
+{
+	struct dl_event ev = {
+		.type = ok ? DL_EV_FENCED : DL_EV_FENCE_FAILED,
+		.epoch = group->lease.epoch,
+	};
+	u32 todo;
+
+	dl_drop_domain(group);
+	dl_step(group, &ev, &todo);
+	dl_try_offer(group);
+}
+
+/* The next function that was lent and is not any more; its reference is the caller's. */
+static struct dl_fn *dl_next_dirty(struct dl_group *group, unsigned int *i)
+{
+	struct dl_fn *fn = NULL;
+
+	mutex_lock(&group->lock);
+	for (; *i < DL_GROUP_MAX && !fn; (*i)++) {
+		fn = group->fn[*i];
+		if (fn && (!fn->dirty || fn->lent || (fn->broken && !group->lease.fencing)))
+			fn = NULL;
+		if (fn)
+			kref_get(&fn->ref);
+	}
+	mutex_unlock(&group->lock);
+	return fn;
+}
+
+/**
+ * dl_recover - reset what was lent, and offer it again
+ * @group: group
+ * @self: its device lock is held by the caller (remove), or NULL
+ *
+ * Context: may take seconds. Return: true if a function must be tried again later.
+ */
+static bool dl_recover(struct dl_group *group, struct dl_fn *self)
+{
+	bool again = false, ok = true;
+	unsigned int i = 0;
+	struct dl_lease lease;
+	struct dl_fn *fn;
+	int ret;
+
+	mutex_lock(&group->reset_lock);
+	/* A lease that ends while we are at it gets a run of its own: see dl_fence(). */
+	dl_lease_snapshot(group, &lease);
+	while ((fn = dl_next_dirty(group, &i))) {
+		ret = dl_reset(fn, "return", fn == self);
+		mutex_lock(&group->lock);
+		dl_recovered(fn, ret);
+		mutex_unlock(&group->lock);
+		ok &= !ret;
+		again |= ret == -EAGAIN;
+		dl_fn_put(fn);
+	}
+	mutex_lock(&group->lock);
+	if (!again && lease.fencing)
+		dl_fence_done(group, ok);
+	wake_up_all(&group->wait);
+	mutex_unlock(&group->lock);
+	mutex_unlock(&group->reset_lock);
+	return again;
+}
+
+static void dl_recover_work(struct work_struct *work)
+{
+	struct dl_group *group = container_of(to_delayed_work(work), struct dl_group, recover);
+
+	if (dl_recover(group, NULL))
+		dl_recover_later(group, DL_RECOVER_AGAIN_MS);
+	dl_group_put(group);
+}
+
+/* Take a function out of the registry.  Return: true if it was the last one of its group. */
+static bool dl_group_forget(struct dl_fn *fn)
+{
+	struct dl_group *group = fn->group;
+	bool last;
+
+	mutex_lock(&dl_registry_lock);
+	mutex_lock(&group->lock);
+	group->fn[fn->index] = NULL;
+	list_del(&fn->node);
+	last = !memchr_inv(group->fn, 0, sizeof(group->fn));
+	if (last) {
+		if (dl_epoch_after(group->lease.epoch, dl_epoch_floor) || !dl_epoch_floor)
+			dl_epoch_floor = group->lease.epoch;
+		list_del(&group->node);
+		dl_drop_domain(group);
+	}
+	mutex_unlock(&group->lock);
+	mutex_unlock(&dl_registry_lock);
+	return last;
+}
+
+/**
+ * dl_group_leave - a function is being unbound: nobody finds it any more
+ * @fn: function
+ *
+ * Whoever has the group loses it now; the function is fenced and reset when this returns.
+ * Context: remove or failed probe, device lock held.
+ */
+void dl_group_leave(struct dl_fn *fn)
+{
+	struct dl_group *group = fn->group;
+	struct dl_event ev = { .type = DL_EV_UNBIND };
+	bool again;
+	u32 todo;
+
+	WRITE_ONCE(fn->removing, true);
+	mutex_lock(&group->lock);
+	group->ready -= fn->ready;
+	fn->ready = false;
+	dl_step(group, &ev, &todo);
+	if (todo & DL_DO_FENCE) {
+		pci_warn(fn->pdev, "unbound while node %u had it: fenced, its guest loses the device\n",
+			 group->lease.holder);
+		trace_dlend_lease(&fn->addr, "unbind", group->lease.holder, group->lease.epoch, 0);
+		dl_fence(group);
+	}
+	mutex_unlock(&group->lock);
+
+	again = dl_recover(group, fn);
+	/* Nothing of the group may run once its last function is gone: the module may follow. */
+	if (cancel_delayed_work_sync(&group->recover))
+		dl_group_put(group);
+	if (dl_group_forget(fn))
+		dl_group_put(group);	/* the registry's; the function has its own */
+	else if (again)
+		dl_recover_later(group, DL_RECOVER_AGAIN_MS);
+}
+
+/* Domain for the first function of a lease.  Group lock. */
+static int dl_grant_domain(struct dl_fn *fn, struct dlend_link *link)
+{
+	struct dl_group *group = fn->group;
+	int ret;
+
+	group->domain = dlend_domain_create(&fn->pdev->dev);
+	if (IS_ERR(group->domain)) {
+		ret = PTR_ERR(group->domain);
+		group->domain = NULL;
+		return ret;
+	}
+	group->link = dlend_link_get(link);
+	return dlend_domain_attach(group->domain, &fn->pdev->dev);
+}
+
+/* What a function needs to be lent.  On failure the caller takes it back like a returned one. */
+static int dl_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
+		    const struct dlend_p_borrow *want, struct dlend_p_lease *grant)
+{
+	int ret = 0;
+
+	fn->lent = true;
+	fn->dirty = true;
+	if (todo & DL_DO_GRANT)
+		ret = dl_grant_domain(fn, link);
+	if (!ret)
+		ret = dl_irq_open(fn, link, want);
+	if (!ret)
+		ret = dl_bars_map(fn, link, fn->group->lease.epoch, grant->bar_offset);
+	if (!ret)
+		dl_p2p_open(fn, link, fn->group->lease.epoch);
+	return ret;
+}
+
+/* One function is given back, as by its holder.  Group lock. */
+static int dl_give_back(struct dl_fn *fn, u16 node, u32 epoch)
+{
+	struct dl_event ev = { .type = DL_EV_RETURN, .node = node, .epoch = epoch,
+			       .fn = fn->index };
+	struct dl_group *group = fn->group;
+	u32 todo;
+	int ret;
+
+	ret = dl_step(group, &ev, &todo);
+	if (todo & DL_DO_FENCE) {
+		dl_fence(group);
+	} else if (todo & DL_DO_LEAVE) {
+		dl_fence_fn(fn);
+		dl_recover_later(group, 0);
+	}
+	return ret;
+}
+
+static bool dl_settled(struct dl_fn *fn)
+{
+	if (READ_ONCE(fn->group->lease.state) == DLEND_OFFER_RETURNING)
+		return false;
+	return !READ_ONCE(fn->dirty) || READ_ONCE(fn->lent) || READ_ONCE(fn->broken);
+}
+
+static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_p_borrow *want, struct dlend_msg *reply)
+{
+	struct dlend_p_lease *grant = (void *)reply->payload;
+	struct dl_group *group = fn->group;
+	struct dl_event ev = { .type = DL_EV_BORROW, .node = dlend_link_peer(link),
+			       .fn = fn->index };
+	u32 todo;
+	int ret;
+
+	if (!dlend_link_is_up(link))
+		return -ENOTCONN;
+	if (READ_ONCE(dl_asleep))
+		return -EAGAIN;
+	if (fn->broken)
+		return -EIO;
+	if (fn->dirty && !fn->lent)
+		return -EAGAIN;
+	/* A node with two links is still one node, but a lease lives on one link only. */
+	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
+		ret = -EBUSY;
+	else
+		ret = dl_step(group, &ev, &todo);
+	grant->holder = cpu_to_le16(group->lease.holder);
+	if (ret)
+		return ret;
+
+	ret = dl_grant(fn, link, todo, want, grant);
+	if (ret) {
+		pci_err(fn->pdev, "cannot be lent to node %u (%d)\n", ev.node, ret);
+		dl_give_back(fn, ev.node, group->lease.epoch);
+		dl_bars_acked(link, &fn->addr, group->lease.epoch);
+		return ret;
+	}
+	reply->epoch = cpu_to_le32(group->lease.epoch);
+	return 0;
+}
+
+/**
+ * dl_lease_borrow - a node asks for a function
+ * @fn: function
+ * @link: link to the borrower
+ * @want: its counters
+ * @reply: gets the lease's epoch, the offsets of the BARs, and the holder if somebody has it
+ *
+ * Context: message handler. Return: 0; -EBUSY; -EAGAIN still being reset; -EIO quarantined;
+ * -ENODEV its group is not whole; -ENOSPC a BAR does not fit into the window.
+ */
+int dl_lease_borrow(struct dl_fn *fn, struct dlend_link *link,
+		    const struct dlend_p_borrow *want, struct dlend_msg *reply)
+{
+	struct dl_group *group = fn->group;
+	u32 epoch;
+	int ret;
+
+	/* A session that is over shall not wait for who waits in vain. */
+	wait_event_timeout(group->wait, dl_settled(fn) || !dlend_link_is_up(link),
+			   msecs_to_jiffies(DL_BORROW_WAIT_MS));
+	mutex_lock(&group->lock);
+	ret = fn->removing ? -ENODEV : dl_borrow_locked(fn, link, want, reply);
+	epoch = group->lease.epoch;
+	mutex_unlock(&group->lock);
+
+	trace_dlend_lease(&fn->addr, "grant", dlend_link_peer(link), epoch, ret);
+	if (!ret)
+		pci_info(fn->pdev, "lent to node %u, epoch %u\n", dlend_link_peer(link), epoch);
+	return ret;
+}
+
+/**
+ * dl_lease_return - a node gives a function back, or confirms that it has forgotten it
+ * @fn: function
+ * @link: link to the borrower
+ * @epoch: lease that the borrower names
+ *
+ * The device is fenced when this returns; its reset follows. Context: message handler.
+ * Return: 0, also for a lease that is over; -ESTALE never granted, or not to this node.
+ */
+int dl_lease_return(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	struct dl_group *group = fn->group;
+	int ret = -ESTALE;
+
+	mutex_lock(&group->lock);
+	if (group->lease.state != DLEND_OFFER_HELD || group->link == link ||
+	    group->lease.epoch != epoch)
+		ret = dl_give_back(fn, dlend_link_peer(link), epoch);
+	mutex_unlock(&group->lock);
+
+	trace_dlend_lease(&fn->addr, "return", dlend_link_peer(link), epoch, ret);
+	if (ret == -EALREADY)
+		ret = 0;
+	if (!ret)
+		dl_bars_acked(link, &fn->addr, epoch);
+	return ret;
+}
+
+/* Group lock. */
+static int dl_revoke_locked(struct dl_group *group, enum dl_event_type type, const char *why)
+{
+	struct dl_event ev = { .type = type, .node = group->lease.holder };
+	u32 todo;
+	int ret;
+
+	ret = dl_step(group, &ev, &todo);
+	if (!(todo & DL_DO_FENCE))
+		return ret;
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++) {
+		struct dl_fn *fn = group->fn[i];
+
+		if (!fn || !fn->lent)
+			continue;
+		trace_dlend_lease(&fn->addr, why, ev.node, group->lease.epoch, 0);
+		pci_warn(fn->pdev, "taken from node %u (%s)\n", ev.node, why);
+	}
+	dl_fence(group);
+	return 0;
+}
+
+/**
+ * dl_lease_revoke - take the group from whoever has it
+ * @group: group
+ * @why: for log and trace
+ *
+ * Fenced at return; the reset follows. Return: 0, or -EALREADY if nobody has it.
+ */
+int dl_lease_revoke(struct dl_group *group, const char *why)
+{
+	int ret;
+
+	mutex_lock(&group->lock);
+	ret = dl_revoke_locked(group, DL_EV_REVOKE, why);
+	mutex_unlock(&group->lock);
+	return ret;
+}
+
+/** dl_lease_link_lost - fence everything that was lent over @link. Process context; quick. */
+void dl_lease_link_lost(struct dlend_link *link)
+{
+	struct dl_group *group;
+
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(group, &dl_groups, node) {
+		mutex_lock(&group->lock);
+		if (group->link == link)
+			dl_revoke_locked(group, DL_EV_LINK_LOST, "link_lost");
+		wake_up_all(&group->wait);
+		mutex_unlock(&group->lock);
+	}
+	mutex_unlock(&dl_registry_lock);
+	dl_bars_link_lost(link);
+}
+
+/* What keeps the host awake.  Group lock. */
+static int dl_needed(struct dl_group *group)
+{
+	const struct dl_lease *lease = &group->lease;
+	bool held = lease->state == DLEND_OFFER_HELD;
+
+	if (!held && !lease->fencing)
+		return 0;
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++) {
+		struct dl_fn *fn = group->fn[i];
+
+		if (fn && fn->lent)
+			pci_warn(fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
+				 lease->holder, pci_name(fn->pdev));
+		else if (fn && fn->dirty)
+			pci_warn(fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
+	}
+	return -EBUSY;
+}
+
+/** dl_lease_suspend - the host goes to sleep, if nobody has a device of it. Return: 0, -EBUSY */
+int dl_lease_suspend(void)
+{
+	struct dl_group *group;
+	int ret = 0;
+
+	/* First, so that whoever comes to borrow under a group's lock after us sees it. */
+	WRITE_ONCE(dl_asleep, true);
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(group, &dl_groups, node) {
+		mutex_lock(&group->lock);
+		if (dl_needed(group))
+			ret = -EBUSY;
+		mutex_unlock(&group->lock);
+	}
+	mutex_unlock(&dl_registry_lock);
+	return ret;
+}
+
+/** dl_lease_resume - devices can be borrowed again */
+void dl_lease_resume(void)
+{
+	WRITE_ONCE(dl_asleep, false);
+}
+
+/**
+ * dl_lease_enter - begin to act for a borrower
+ * @fn: function
+ * @link: link to the borrower
+ * @epoch: that the borrower names
+ *
+ * Return: 0: the peer of @link has the lease, and the group's lock is held until dl_lease_exit();
+ * -ESTALE: it has not.
+ */
+int dl_lease_enter(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	struct dl_group *group = fn->group;
+	int ret;
+
+	mutex_lock(&group->lock);
+	ret = dl_lease_check(&group->lease, dlend_link_peer(link), epoch, fn->index);
+	if (ret || group->link != link || fn->removing) {
+		mutex_unlock(&group->lock);
+		return -ESTALE;
+	}
+	return 0;
+}
+
+void dl_lease_exit(struct dl_fn *fn)
+{
+	mutex_unlock(&fn->group->lock);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who has a device group: the lease as a state machine, pure logic.  No device, no lock, no
+ * clock: the caller serialises events and does what the machine says is to be done.
+ */
+#ifndef DLEND_LENDER_LEASE_SM_H
+#define DLEND_LENDER_LEASE_SM_H
+
+#include <dlend/types.h>
+
+#define DL_GROUP_MAX	64	/* functions in a group: bits of struct dl_lease.users */
+
+enum dl_event_type {
+	DL_EV_OFFER,		/* every function of the group is bound and was reset */
+	DL_EV_BORROW,		/* @node asks for function @fn */
+	DL_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
+	DL_EV_REVOKE,		/* the lender takes everything back */
+	DL_EV_LINK_LOST,	/* the link to @node went down */
+	DL_EV_FENCED,		/* fence and reset of lease @epoch are complete */
+	DL_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
+	DL_EV_UNBIND,		/* a function of the group goes away */
+	DL_EVENT_TYPES
+};
+
+struct dl_event {
+	enum dl_event_type type;
+	u16 node;
+	unsigned int fn;	/* index in the group, below DL_GROUP_MAX */
+	u32 epoch;
+};
+
+/* What the caller has to do after an event. */
+#define DL_DO_GRANT	0x01	/* first function of a new lease: make and attach the domain */
+#define DL_DO_JOIN	0x02	/* one more function of the same lease: map it too */
+#define DL_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
+#define DL_DO_FENCE	0x08	/* fence and reset all; then DL_EV_FENCED or _FENCE_FAILED */
+#define DL_DO_TELL	0x10	/* state changed: tell every node */
+
+/**
+ * struct dl_lease - state of one group
+ * @state: what the group is doing
+ * @holder: node that has the lease, or whose lease is being wound up; 0 = nobody
+ * @epoch: of the current lease, or of the last one
+ * @users: bit per function that @holder has
+ * @fencing: DL_DO_FENCE was said, its outcome has not arrived
+ * @failed: a reset failed; only a new dl_lease_init() forgets that
+ */
+struct dl_lease {
+	enum dlend_offer_state state;
+	u16 holder;
+	u32 epoch;
+	u64 users;
+	bool fencing;
+	bool failed;
+};
+
+/**
+ * dl_lease_init - nobody has it, and nobody can have it before DL_EV_OFFER
+ * @epoch: larger than every epoch that was ever granted for the group
+ */
+void dl_lease_init(struct dl_lease *lease, u32 epoch);
+
+/**
+ * dl_lease_step - the one place where a lease changes
+ * @todo: receives DL_DO_* bits, 0 on error
+ *
+ * Return: 0; -EBUSY someone (lease->holder) has it; -EAGAIN it is being reset, ask again;
+ * -EIO quarantined; -ENODEV not offered; -ESTALE the event is about another lease;
+ * -EALREADY what was asked for is so already, the caller may call it success; -EINVAL.
+ */
+int dl_lease_step(struct dl_lease *lease, const struct dl_event *ev, u32 *todo);
+
+/** dl_lease_check - may @node speak for function @fn under @epoch? Return: 0 or -ESTALE */
+int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned int fn);
+
+/** dl_epoch_after - is epoch @a younger than @b? Numbers wrap around. */
+bool dl_epoch_after(u32 a, u32 b);
+
+const char *dl_state_name(enum dlend_offer_state state);
+
+#endif

@@ -1,0 +1,859 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Peer-to-peer: lent devices that reach BARs of other lent devices, at the addresses where a guest
+ * has put them.
+ *
+ *   grant	the target is here, the source elsewhere: a slot of the aperture towards the
+ *		source's lender, which is told its offset (P2P_WINDOW) by us alone
+ *   foreign	the target is elsewhere: such an offset, as its lender said
+ *   map	the source is here: what its domain has at the BAR's address, which is a BAR here,
+ *		a foreign one, or the borrower's own aperture
+ *
+ * The borrower only names devices, BARs and leases.  A map needs both leases: the source's, which
+ * the caller has checked, and the target's, which is open here (struct dl_target), or for which
+ * the target's lender has made the grant to this very borrower.
+ *
+ * When the target's lease ends, nothing reaches it any more before anything else happens: maps to
+ * BARs here go, and the slots of grants are unmapped, and used again only when the source's lender
+ * has said that nothing of its leads there (P2P_CLOSED), or has begun a new session.
+ *
+ * dl_p2p_lock guards everything here and is taken under a group's lock, so a source's group and its
+ * target's need no order.  Nothing is sent under it: what is to be said goes through a queue.
+ * Knows nothing of guests, nor what a window is made of.
+ */
+#include <linux/jiffies.h>
+#include <linux/list.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+
+#include "lender/lender.h"
+#include "lender/trace.h"
+
+/* A P2P_MAP may be faster than the P2P_WINDOW that it is about: the two take different links. */
+#define DL_WINDOW_WAIT_MS	1000
+
+/* Grants of one peer that are known at a time: it shall not fill this host's memory. */
+#define DL_FOREIGN_MAX		1024
+
+/*
+ * struct dl_grant - a BAR of a function here that devices of another lender reach
+ * @link: towards that lender; @ap: our aperture on it, there until link_down() returns
+ * @id: as the other lender knows it
+ * @addr, @epoch, @bar: whose; @borrower: for whom
+ * @slot: NULL once it is over; @cookie: of its quarantine
+ */
+struct dl_grant {
+	struct list_head node;
+	struct dlend_link *link;
+	struct dlend_aperture *ap;
+	u32 id;
+	struct dlend_addr addr;
+	u32 epoch, bar;
+	u16 borrower;
+	struct dlend_slot *slot;
+	u64 cookie;
+};
+
+/* struct dl_foreign - the same, seen from the other lender; @id is the grantor's */
+struct dl_foreign {
+	struct list_head node;
+	struct dlend_link *link;
+	u32 id;
+	struct dlend_addr addr;
+	u32 epoch, bar;
+	u16 borrower;
+	u64 offset, size;
+};
+
+/* Where an address of a map leads. */
+enum dl_way { DL_WAY_HERE, DL_WAY_FOREIGN, DL_WAY_BORROWER };
+
+/*
+ * struct dl_p2p_map - what a source reaches at @gpa
+ * @source, @domain: of the device that does the DMA; @lease: link to the borrower of both
+ * @target, @epoch, @bar: what is reached
+ * @way: how; @phys: of the BAR here, @hole: part of it that is left out
+ * @link, @offset: the aperture of another node that it leads to
+ * @id: the grant's
+ * @real: the domain has it; false: an equal one of another function of the group is there
+ */
+struct dl_p2p_map {
+	struct list_head node;
+	struct dl_fn *source;
+	struct dlend_domain *domain;
+	struct dlend_link *lease;
+	struct dlend_addr target;
+	u32 epoch, bar;
+	u64 gpa, size;
+	u32 prot;
+	enum dl_way way;
+	phys_addr_t phys;
+	u64 hole, hole_end;
+	struct dlend_link *link;
+	u64 offset;
+	u32 id;
+	bool real;
+};
+
+/* Something to say; of a session that is over, it is not said. */
+struct dl_note {
+	struct list_head node;
+	struct dlend_link *link;
+	u64 session;
+	struct dlend_msg msg;
+};
+
+static DEFINE_MUTEX(dl_p2p_lock);
+static LIST_HEAD(dl_grants);
+static LIST_HEAD(dl_foreigns);
+static LIST_HEAD(dl_p2p_maps);
+static LIST_HEAD(dl_notes);
+static u32 dl_grant_id;
+static DECLARE_WAIT_QUEUE_HEAD(dl_p2p_wait);	/* a grant has arrived */
+
+static void dl_speak(struct work_struct *work);
+static DECLARE_WORK(dl_speak_work, dl_speak);
+
+/* Say it */
+
+/* With dl_p2p_lock held. There is no way to do without: somebody else's slot depends on it. */
+static void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	struct dl_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
+
+	note->link = dlend_link_get(link);
+	note->session = dlend_link_session(link);
+	note->msg = *msg;
+	list_add_tail(&note->node, &dl_notes);
+	queue_work(dl_wq, &dl_speak_work);
+}
+
+static void dl_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
+		       u32 epoch, u32 id)
+{
+	struct dlend_p_p2p_id *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, type, addr, epoch, sizeof(*p));
+	p->id = cpu_to_le32(id);
+	dl_note(link, &msg);
+}
+
+static void dl_note_window(const struct dl_grant *grant)
+{
+	struct dlend_p_p2p_window *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, DLEND_MSG_P2P_WINDOW, &grant->addr, grant->epoch, sizeof(*p));
+	p->offset = cpu_to_le64(grant->slot->offset);
+	p->size = cpu_to_le64(grant->slot->size);
+	p->id = cpu_to_le32(grant->id);
+	p->borrower = cpu_to_le16(grant->borrower);
+	p->bar = cpu_to_le16(grant->bar);
+	dl_note(grant->link, &msg);
+}
+
+static void dl_note_lost(const struct dl_p2p_map *map)
+{
+	struct dlend_p_p2p *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, DLEND_MSG_P2P_LOST, &map->source->addr,
+			   map->source->p2p.epoch, sizeof(*p));
+	p->gpa = cpu_to_le64(map->gpa);
+	p->size = cpu_to_le64(map->size);
+	p->epoch = cpu_to_le32(map->epoch);
+	p->lender = cpu_to_le16(map->target.lender);
+	p->bdf = cpu_to_le16(map->target.bdf);
+	p->bar = cpu_to_le16(map->bar);
+	dl_note(map->lease, &msg);
+}
+
+static struct dl_note *dl_next_note(void)
+{
+	struct dl_note *note;
+
+	mutex_lock(&dl_p2p_lock);
+	note = list_first_entry_or_null(&dl_notes, struct dl_note, node);
+	if (note)
+		list_del(&note->node);
+	mutex_unlock(&dl_p2p_lock);
+	return note;
+}
+
+static void dl_speak(struct work_struct *work)
+{
+	struct dl_note *note;
+	int ret;
+
+	while ((note = dl_next_note())) {
+		ret = -ENOTCONN;
+		if (dlend_link_session(note->link) == note->session)
+			ret = dlend_link_post(note->link, &note->msg);
+		if (ret && ret != -ENOTCONN)
+			dev_warn_ratelimited(dlend_link_dev(note->link),
+					     "%s not sent (%d): node %u takes no messages\n",
+					     dlend_msg_type_name(le16_to_cpu(note->msg.type)), ret,
+					     dlend_link_peer(note->link));
+		dlend_link_put(note->link);
+		kfree(note);
+	}
+}
+
+/* Maps: the source is here.  All with dl_p2p_lock held */
+
+static bool dl_same(const struct dlend_addr *a, const struct dlend_addr *b)
+{
+	return a->lender == b->lender && a->bdf == b->bdf;
+}
+
+static bool dl_map_meets(const struct dl_p2p_map *map, u64 gpa, u64 size)
+{
+	return map->gpa < gpa + size && gpa < map->gpa + map->size;
+}
+
+static int dl_map_here(const struct dl_p2p_map *map)
+{
+	u64 hole = map->hole_end > map->hole ? map->hole : map->size;
+	u64 rest = map->hole_end > map->hole ? map->hole_end : map->size;
+	int ret = 0;
+
+	if (hole)
+		ret = dlend_domain_map(map->domain, map->gpa, map->phys, hole, map->prot, true);
+	if (ret || rest >= map->size)
+		return ret;
+	ret = dlend_domain_map(map->domain, map->gpa + rest, map->phys + rest, map->size - rest,
+			       map->prot, true);
+	if (ret && hole)
+		dlend_domain_unmap(map->domain, map->gpa, hole);
+	return ret;
+}
+
+static int dl_map_enter(struct dl_p2p_map *map)
+{
+	int ret;
+
+	if (map->way == DL_WAY_HERE)
+		ret = dl_map_here(map);
+	else
+		ret = dlend_link_dma_map(map->link, map->domain, map->gpa, map->offset, map->size,
+					 map->prot);
+	map->real = !ret;
+	return ret;
+}
+
+/* An equal one of another function of the group, in the same domain; @real: which kind. */
+static struct dl_p2p_map *dl_map_other(const struct dl_p2p_map *map, bool real)
+{
+	struct dl_p2p_map *other;
+
+	list_for_each_entry(other, &dl_p2p_maps, node)
+		if (other != map && other->domain == map->domain && other->gpa == map->gpa &&
+		    other->size == map->size && other->real == real &&
+		    dl_same(&other->target, &map->target) && other->epoch == map->epoch &&
+		    other->bar == map->bar && other->way == map->way)
+			return other;
+	return NULL;
+}
+
+static int dl_map_add(struct dl_p2p_map *map)
+{
+	int ret = dl_map_enter(map);
+
+	if (ret == -EEXIST && dl_map_other(map, true))
+		ret = 0;
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->gpa,
+			     map->size, ret);
+	if (!ret)
+		list_add_tail(&map->node, &dl_p2p_maps);
+	return ret;
+}
+
+static void dl_map_free(struct dl_p2p_map *map)
+{
+	if (map->link)
+		dlend_link_put(map->link);
+	dlend_link_put(map->lease);
+	kfree(map);
+}
+
+static void dl_map_lose(struct dl_p2p_map *map, const char *why);
+
+/* The source does not reach it any more when this returns. */
+static void dl_map_del(struct dl_p2p_map *map, const char *why)
+{
+	struct dl_p2p_map *other;
+
+	list_del(&map->node);
+	if (map->real) {
+		dlend_domain_unmap(map->domain, map->gpa, map->size);
+		other = dl_map_other(map, false);
+		if (other && dl_map_enter(other))
+			dl_map_lose(other, "failed");
+	}
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
+			     0);
+	dl_map_free(map);
+}
+
+/* It goes without having been asked for: the borrower shall know. */
+static void dl_map_lose(struct dl_p2p_map *map, const char *why)
+{
+	map->source->p2p.lost++;
+	dl_note_lost(map);
+	dl_map_del(map, why);
+}
+
+/* A target's lease ends, and equal maps of one group with it: no other takes its place. */
+static void dl_maps_lose(bool (*match)(const struct dl_p2p_map *map, const void *arg),
+			 const void *arg, const char *why)
+{
+	struct dl_p2p_map *map, *next;
+
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
+		if (!map->real && match(map, arg))
+			dl_map_lose(map, why);
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
+		if (match(map, arg))
+			dl_map_lose(map, why);
+}
+
+static bool dl_map_to_fn(const struct dl_p2p_map *map, const void *arg)
+{
+	const struct dl_fn *fn = arg;
+
+	return map->way == DL_WAY_HERE && dl_same(&map->target, &fn->addr);
+}
+
+static bool dl_map_to_foreign(const struct dl_p2p_map *map, const void *arg)
+{
+	const struct dl_foreign *foreign = arg;
+
+	return map->way == DL_WAY_FOREIGN && map->link == foreign->link && map->id == foreign->id;
+}
+
+/* Foreign BARs: what other lenders grant to devices here.  With dl_p2p_lock held */
+
+static struct dl_foreign *dl_foreign_find(const struct dlend_link *lease,
+					  const struct dlend_p_p2p *p)
+{
+	struct dl_foreign *foreign;
+
+	list_for_each_entry(foreign, &dl_foreigns, node)
+		if (foreign->addr.lender == le16_to_cpu(p->lender) &&
+		    foreign->addr.bdf == le16_to_cpu(p->bdf) &&
+		    foreign->epoch == le32_to_cpu(p->epoch) &&
+		    foreign->bar == le16_to_cpu(p->bar) &&
+		    foreign->borrower == dlend_link_peer(lease))
+			return foreign;
+	return NULL;
+}
+
+static void dl_foreign_drop(struct dl_foreign *foreign)
+{
+	dl_maps_lose(dl_map_to_foreign, foreign, "revoked");
+	list_del(&foreign->node);
+	dlend_link_put(foreign->link);
+	kfree(foreign);
+}
+
+static struct dl_foreign *dl_foreign_of(const struct dlend_link *link, u32 id, unsigned int *count)
+{
+	struct dl_foreign *foreign, *found = NULL;
+
+	*count = 0;
+	list_for_each_entry(foreign, &dl_foreigns, node) {
+		if (foreign->link != link)
+			continue;
+		++*count;
+		if (foreign->id == id)
+			found = foreign;
+	}
+	return found;
+}
+
+static void dl_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
+	u32 id = le32_to_cpu(p->id);
+	struct dl_foreign *foreign;
+	unsigned int count;
+
+	mutex_lock(&dl_p2p_lock);
+	/* The borrower gets -EAGAIN for what is not remembered. */
+	if (dl_foreign_of(link, id, &count) || count >= DL_FOREIGN_MAX || !dlend_link_is_up(link))
+		goto unlock;
+	foreign = kzalloc_obj(*foreign);
+	if (!foreign)
+		goto unlock;
+	foreign->link = dlend_link_get(link);
+	foreign->id = id;
+	foreign->addr.lender = le16_to_cpu(msg->lender);
+	foreign->addr.bdf = le16_to_cpu(msg->bdf);
+	foreign->epoch = le32_to_cpu(msg->epoch);
+	foreign->bar = le16_to_cpu(p->bar);
+	foreign->borrower = le16_to_cpu(p->borrower);
+	foreign->offset = le64_to_cpu(p->offset);
+	foreign->size = le64_to_cpu(p->size);
+	list_add_tail(&foreign->node, &dl_foreigns);
+	wake_up_all(&dl_p2p_wait);
+unlock:
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/* The answer goes out after the unmapping, on the link over which the last write went. */
+static void dl_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
+	struct dlend_addr addr = {
+		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
+	};
+	struct dl_foreign *foreign;
+	unsigned int count;
+
+	mutex_lock(&dl_p2p_lock);
+	foreign = dl_foreign_of(link, le32_to_cpu(p->id), &count);
+	if (foreign)
+		dl_foreign_drop(foreign);
+	dl_note_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
+		   le32_to_cpu(p->id));
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/* Grants: the target is here.  With dl_p2p_lock held */
+
+static struct dl_grant *dl_grant_find(const struct dl_fn *fn, u16 node, u32 bar)
+{
+	struct dl_grant *grant;
+
+	list_for_each_entry(grant, &dl_grants, node)
+		if (grant->slot && dl_same(&grant->addr, &fn->addr) &&
+		    grant->epoch == fn->p2p.epoch && grant->bar == bar &&
+		    dlend_link_peer(grant->link) == node)
+			return grant;
+	return NULL;
+}
+
+static void dl_grant_free(struct dl_grant *grant)
+{
+	list_del(&grant->node);
+	dlend_link_put(grant->link);
+	kfree(grant);
+}
+
+/* Nobody reaches the BAR through it any more when this returns. */
+static void dl_grant_close(struct dl_grant *grant)
+{
+	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(grant->link), grant->bar,
+			  grant->slot->offset, grant->slot->size);
+	grant->cookie = dlend_slot_quarantine(grant->ap, grant->slot);
+	grant->slot = NULL;
+	dl_note_id(grant->link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
+}
+
+/* The other lender has unmapped it. */
+static void dl_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
+	struct dl_grant *grant, *next;
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry_safe(grant, next, &dl_grants, node) {
+		if (grant->link != link || grant->id != le32_to_cpu(p->id) || grant->slot)
+			continue;
+		dlend_slot_release(grant->ap, grant->cookie);
+		trace_dlend_grant(&grant->addr, "slot_free", dlend_link_peer(link), grant->bar, 0,
+				  0);
+		dl_grant_free(grant);
+	}
+	mutex_unlock(&dl_p2p_lock);
+}
+
+struct dl_link_search {
+	u16 node;
+	struct dlend_link *link;
+};
+
+static int dl_link_match(struct dlend_link *link, void *arg)
+{
+	struct dl_link_search *search = arg;
+
+	if (dlend_link_peer(link) != search->node)
+		return 0;
+	search->link = dlend_link_get(link);
+	return 1;
+}
+
+/* A link to @node that is up, referenced, or NULL. */
+static struct dlend_link *dl_link_to(u16 node)
+{
+	struct dl_link_search search = { .node = node };
+
+	dlend_link_for_each(dl_link_match, &search);
+	return search.link;
+}
+
+static int dl_grant_slot(struct dl_grant *grant, struct dl_fn *fn)
+{
+	const struct dl_bar *bar = &fn->bar[grant->bar];
+	int ret;
+
+	grant->slot = dl_bar_slot(grant->ap, bar->span, DLEND_SLOT_P2P);
+	if (IS_ERR(grant->slot)) {
+		ret = PTR_ERR(grant->slot);
+		grant->slot = NULL;
+		return ret;
+	}
+	ret = dl_bar_fill(grant->ap, grant->slot, bar);
+	if (ret) {
+		dlend_slot_free(grant->ap, grant->slot);
+		grant->slot = NULL;
+	}
+	return ret;
+}
+
+/* A BAR that can be reached by itself: not a part of a page, nor a port. */
+static bool dl_bar_whole(const struct dl_bar *bar)
+{
+	return bar->span && bar->span == bar->size;
+}
+
+static int dl_grant_new(struct dl_fn *fn, struct dlend_link *link, u32 bar)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dl_grant *grant;
+	int ret;
+
+	/* Under the lock: link_down() comes after it, and finds the grant. */
+	if (!ap || !dlend_link_is_up(link))
+		return -EHOSTUNREACH;
+	grant = kzalloc_obj(*grant);
+	if (!grant)
+		return -ENOMEM;
+	grant->link = dlend_link_get(link);
+	grant->ap = ap;
+	grant->addr = fn->addr;
+	grant->epoch = fn->p2p.epoch;
+	grant->bar = bar;
+	grant->borrower = dlend_link_peer(fn->p2p.link);
+	ret = dl_grant_slot(grant, fn);
+	list_add_tail(&grant->node, &dl_grants);
+	if (ret) {
+		dl_grant_free(grant);
+		return ret;
+	}
+	grant->id = ++dl_grant_id;
+	dl_note_window(grant);
+	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, grant->slot->offset,
+			  grant->slot->size);
+	return 0;
+}
+
+/**
+ * dl_p2p_grant - devices of another lender may reach a BAR of @fn, for @fn's borrower
+ * @fn: target
+ * @want: which node, which BAR
+ *
+ * Context: group lock, the lease was checked. Return: 0, also if it is so already; -EHOSTUNREACH
+ * no link to that node; -ENOSPC the window there is full; -EINVAL a BAR that cannot be reached.
+ */
+int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
+{
+	u32 bar = le16_to_cpu(want->bar);
+	u16 node = le16_to_cpu(want->node);
+	struct dlend_link *link;
+	int ret = 0;
+
+	if (bar >= DLEND_NUM_BARS || !dl_bar_whole(&fn->bar[bar]) || node == dlend_node_id())
+		return -EINVAL;
+	link = dl_link_to(node);
+	if (!link)
+		return -EHOSTUNREACH;
+	mutex_lock(&dl_p2p_lock);
+	if (!fn->p2p.link)
+		ret = -ESTALE;
+	else if (!dl_grant_find(fn, node, bar))
+		ret = dl_grant_new(fn, link, bar);
+	mutex_unlock(&dl_p2p_lock);
+	dlend_link_put(link);
+	if (ret == -ENOSPC)
+		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the window to node %u, whose devices cannot reach it directly: make that window larger in the NTB's set-up\n",
+				     bar, fn->bar[bar].span >> 10, node);
+	return ret;
+}
+
+/** dl_p2p_ungrant - the same in reverse; 0 if there is no such grant. Group lock */
+int dl_p2p_ungrant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
+{
+	struct dl_grant *grant;
+
+	mutex_lock(&dl_p2p_lock);
+	grant = dl_grant_find(fn, le16_to_cpu(want->node), le16_to_cpu(want->bar));
+	if (grant)
+		dl_grant_close(grant);
+	mutex_unlock(&dl_p2p_lock);
+	return 0;
+}
+
+/* Requests about a source */
+
+/* What the map leads to, by the borrower's word and what we know. With dl_p2p_lock held. */
+static int dl_map_resolve(struct dl_p2p_map *map, const struct dlend_p_p2p *p,
+			  const struct dl_fn *target)
+{
+	const struct dl_bar *bar;
+	struct dl_foreign *foreign;
+
+	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET) {
+		map->way = DL_WAY_BORROWER;
+		map->link = dlend_link_get(map->lease);
+		map->offset = le64_to_cpu(p->offset);
+		return 0;
+	}
+	if (map->target.lender != dlend_node_id()) {
+		foreign = dl_foreign_find(map->lease, p);
+		if (!foreign)
+			return -EAGAIN;
+		map->way = DL_WAY_FOREIGN;
+		map->link = dlend_link_get(foreign->link);
+		map->offset = foreign->offset;
+		map->id = foreign->id;
+		return foreign->size == map->size ? 0 : -EINVAL;
+	}
+	if (!target)
+		return -ENODEV;
+	if (target->p2p.link != map->lease || target->p2p.epoch != map->epoch)
+		return -ESTALE;
+	bar = &target->bar[map->bar];
+	map->way = DL_WAY_HERE;
+	map->phys = bar->phys;
+	map->hole = bar->hole;
+	map->hole_end = bar->hole_end;
+	return dl_bar_whole(bar) && bar->span == map->size ? 0 : -EINVAL;
+}
+
+static bool dl_map_known(const struct dl_p2p_map *want)
+{
+	struct dl_p2p_map *map;
+
+	list_for_each_entry(map, &dl_p2p_maps, node)
+		if (map->source == want->source && dl_map_meets(map, want->gpa, want->size))
+			return true;
+	return false;
+}
+
+/**
+ * dl_p2p_map - @fn reaches another device's BAR
+ * @fn: source
+ * @link: to the borrower
+ * @p: which BAR, and where
+ * @target: the function that @p names, if it is here, or NULL
+ *
+ * Context: group lock (@fn's), the source's lease was checked. Return: 0; -ESTALE, -ENODEV the
+ * target is not the borrower's; -EAGAIN its lender has not said that it may be reached; -EEXIST
+ * something else is at that address: RAM, or another BAR; -ERANGE it cannot be mapped there;
+ * -EINVAL.
+ */
+int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
+	       const struct dl_fn *target)
+{
+	struct dl_p2p_map *map;
+	int ret;
+
+	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
+		return -EINVAL;
+	map = kzalloc_obj(*map);
+	if (!map)
+		return -ENOMEM;
+	map->source = fn;
+	map->domain = fn->group->domain;
+	map->lease = dlend_link_get(link);
+	map->target.lender = le16_to_cpu(p->lender);
+	map->target.bdf = le16_to_cpu(p->bdf);
+	map->epoch = le32_to_cpu(p->epoch);
+	map->bar = le16_to_cpu(p->bar);
+	map->gpa = le64_to_cpu(p->gpa);
+	map->size = le64_to_cpu(p->size);
+	map->prot = le32_to_cpu(p->prot);
+
+	mutex_lock(&dl_p2p_lock);
+	ret = dl_map_known(map) ? -EEXIST : dl_map_resolve(map, p, target);
+	if (!ret)
+		ret = dl_map_add(map);
+	mutex_unlock(&dl_p2p_lock);
+	if (ret)
+		dl_map_free(map);
+	return ret;
+}
+
+/** dl_p2p_unmap - undo exactly one of these; -ENOENT if there is none. Group lock */
+int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p)
+{
+	struct dl_p2p_map *map, *next;
+	int ret = -ENOENT;
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node) {
+		if (map->source != fn || map->gpa != le64_to_cpu(p->gpa) ||
+		    map->size != le64_to_cpu(p->size))
+			continue;
+		dl_map_del(map, "unmap");
+		ret = 0;
+		break;
+	}
+	mutex_unlock(&dl_p2p_lock);
+	return ret;
+}
+
+/** dl_p2p_yield - guest memory is about to be mapped for @fn there: BARs give way. Group lock */
+void dl_p2p_yield(struct dl_fn *fn, u64 gpa, u64 size)
+{
+	struct dl_p2p_map *map, *next;
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
+		if (!map->real && map->domain == fn->group->domain && dl_map_meets(map, gpa, size))
+			dl_map_lose(map, "yield");
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
+		if (map->domain == fn->group->domain && dl_map_meets(map, gpa, size))
+			dl_map_lose(map, "yield");
+	mutex_unlock(&dl_p2p_lock);
+}
+
+static bool dl_window_arrived(struct dlend_link *lease, const struct dlend_p_p2p *p)
+{
+	bool found;
+
+	mutex_lock(&dl_p2p_lock);
+	found = dl_foreign_find(lease, p);
+	mutex_unlock(&dl_p2p_lock);
+	return found;
+}
+
+/** dl_p2p_await - the P2P_WINDOW that a P2P_MAP needs may be about to arrive. No lock held */
+void dl_p2p_await(struct dlend_link *link, const struct dlend_p_p2p *p)
+{
+	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET ||
+	    le16_to_cpu(p->lender) == dlend_node_id())
+		return;
+	wait_event_timeout(dl_p2p_wait, dl_window_arrived(link, p) || !dlend_link_is_up(link),
+			   msecs_to_jiffies(DL_WINDOW_WAIT_MS));
+}
+
+/* Life of a lease */
+
+/** dl_p2p_open - a lease of @fn begins: it can be a target. Group lock */
+void dl_p2p_open(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	mutex_lock(&dl_p2p_lock);
+	fn->p2p.link = dlend_link_get(link);
+	fn->p2p.epoch = epoch;
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/**
+ * dl_p2p_close - it ends: nobody reaches @fn when this returns, and it reaches nobody
+ * @fn: function
+ *
+ * Context: group lock; waits for no peer.
+ */
+void dl_p2p_close(struct dl_fn *fn)
+{
+	struct dl_p2p_map *map, *next;
+	struct dl_grant *grant;
+
+	mutex_lock(&dl_p2p_lock);
+	dl_maps_lose(dl_map_to_fn, fn, "revoked");
+	list_for_each_entry(grant, &dl_grants, node)
+		if (grant->slot && dl_same(&grant->addr, &fn->addr))
+			dl_grant_close(grant);
+	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
+		if (map->source == fn)
+			dl_map_del(map, "source_gone");
+	if (fn->p2p.link)
+		dlend_link_put(fn->p2p.link);
+	fn->p2p.link = NULL;
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/** dl_p2p_link_lost - what leads over @link leads nowhere, or soon elsewhere */
+void dl_p2p_link_lost(struct dlend_link *link)
+{
+	struct dl_foreign *foreign, *next_foreign;
+	struct dl_grant *grant, *next;
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry_safe(foreign, next_foreign, &dl_foreigns, node)
+		if (foreign->link == link)
+			dl_foreign_drop(foreign);
+	/* The aperture releases its quarantine by itself, with the next session. */
+	list_for_each_entry_safe(grant, next, &dl_grants, node) {
+		if (grant->link != link)
+			continue;
+		if (grant->slot)
+			dlend_slot_quarantine(grant->ap, grant->slot);
+		dl_grant_free(grant);
+	}
+	mutex_unlock(&dl_p2p_lock);
+	wake_up_all(&dl_p2p_wait);
+}
+
+/**
+ * dl_p2p_peer - another lender speaks about a device of its own, or answers about one of ours
+ * @link: to that lender
+ * @msg: P2P_WINDOW, P2P_CLOSE or P2P_CLOSED
+ *
+ * Context: message handler. Return: 0 or -EPERM.
+ */
+int dl_p2p_peer(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	u16 whose = le16_to_cpu(msg->lender);
+
+	if (le16_to_cpu(msg->type) == DLEND_MSG_P2P_CLOSED) {
+		dl_grant_closed(link, msg);
+		return 0;
+	}
+	/* A node speaks for its own devices only. */
+	if (whose != dlend_link_peer(link)) {
+		dev_warn_ratelimited(dlend_link_dev(link),
+				     "%s about a device of node %u from node %u dropped\n",
+				     dlend_msg_type_name(le16_to_cpu(msg->type)), whose,
+				     dlend_link_peer(link));
+		return -EPERM;
+	}
+	if (le16_to_cpu(msg->type) == DLEND_MSG_P2P_WINDOW)
+		dl_foreign_add(link, msg);
+	else
+		dl_foreign_close(link, msg);
+	return 0;
+}
+
+/** dl_p2p_show - for debugfs. Group lock */
+void dl_p2p_show(struct dl_fn *fn, struct seq_file *m)
+{
+	static const char * const way[] = { "here", "lender", "borrower" };
+	struct dl_p2p_map *map;
+	struct dl_grant *grant;
+
+	mutex_lock(&dl_p2p_lock);
+	seq_printf(m, "lost: %llu\n", fn->p2p.lost);
+	list_for_each_entry(map, &dl_p2p_maps, node)
+		if (map->source == fn)
+			seq_printf(m, "reaches %04x:%02x:%02x.%x bar %u at %llx size %llx way %s\n",
+				   map->target.lender, map->target.bdf >> 8,
+				   PCI_SLOT(map->target.bdf), PCI_FUNC(map->target.bdf), map->bar,
+				   map->gpa, map->size, way[map->way]);
+	list_for_each_entry(grant, &dl_grants, node)
+		if (dl_same(&grant->addr, &fn->addr))
+			seq_printf(m, "granted bar %u to node %u id %u epoch %u%s\n", grant->bar,
+				   dlend_link_peer(grant->link), grant->id, grant->epoch,
+				   grant->slot ? "" : ", in quarantine");
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/** dl_p2p_exit - no link calls any more, no function is bound */
+void dl_p2p_exit(void)
+{
+	cancel_work_sync(&dl_speak_work);
+	dl_speak(NULL);
+}

@@ -1,0 +1,631 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dlend-lender: the PCI driver of devices that this host lends.  To bind a function is to offer it:
+ *
+ *	echo dlend-lender > /sys/bus/pci/devices/BDF/driver_override
+ *	echo BDF > /sys/bus/pci/drivers_probe
+ *
+ * The file says what can be lent and what cannot, and makes a function ready; what happens to it
+ * afterwards is lease.c's business.  Knows nothing of VFIO, guests, or the NTB.
+ */
+#include <linux/crc32.h>
+#include <linux/ioport.h>
+#include <linux/iommu.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include "lender/lender.h"
+
+static bool device_config;
+module_param(device_config, bool, 0644);
+MODULE_PARM_DESC(device_config,
+		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers want (taken at bind; default: off)");
+
+/* Owner of the DMA of every group that is lent. */
+static const char dl_owner[] = "dlend-lender";
+
+/* "lend --as": names for devices that cannot keep their own. */
+struct dl_alias {
+	struct list_head node;
+	u32 domain;
+	u16 real, as;
+};
+
+static DEFINE_MUTEX(dl_alias_lock);
+static LIST_HEAD(dl_aliases);
+
+static ssize_t lend_as_show(struct device_driver *drv, char *buf)
+{
+	struct dl_alias *alias;
+	ssize_t len = 0;
+
+	mutex_lock(&dl_alias_lock);
+	list_for_each_entry(alias, &dl_aliases, node)
+		len += sysfs_emit_at(buf, len, "%04x:%02x:%02x.%x %02x:%02x.%x\n", alias->domain,
+				     alias->real >> 8, PCI_SLOT(alias->real),
+				     PCI_FUNC(alias->real), alias->as >> 8, PCI_SLOT(alias->as),
+				     PCI_FUNC(alias->as));
+	mutex_unlock(&dl_alias_lock);
+	return len;
+}
+
+static struct dl_alias *dl_alias_find(u32 domain, u16 real)
+{
+	struct dl_alias *alias;
+
+	list_for_each_entry(alias, &dl_aliases, node)
+		if (alias->domain == domain && alias->real == real)
+			return alias;
+	return NULL;
+}
+
+static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t len)
+{
+	unsigned int domain, bus, dev, func, abus, adev, afunc;
+	struct dl_alias *alias;
+	int ret = len;
+
+	if (sscanf(buf, "%x:%x:%x.%x %x:%x.%x", &domain, &bus, &dev, &func, &abus, &adev,
+		   &afunc) != 7 || bus > 255 || dev > 31 || func > 7 || abus > 255 || adev > 31 ||
+	    afunc > 7)
+		return -EINVAL;
+	mutex_lock(&dl_alias_lock);
+	alias = dl_alias_find(domain, PCI_DEVID(bus, PCI_DEVFN(dev, func)));
+	if (!alias) {
+		alias = kzalloc_obj(*alias);
+		if (alias)
+			list_add_tail(&alias->node, &dl_aliases);
+	}
+	if (alias) {
+		alias->domain = domain;
+		alias->real = PCI_DEVID(bus, PCI_DEVFN(dev, func));
+		alias->as = PCI_DEVID(abus, PCI_DEVFN(adev, afunc));
+	} else {
+		ret = -ENOMEM;
+	}
+	mutex_unlock(&dl_alias_lock);
+	return ret;
+}
+static DRIVER_ATTR_RW(lend_as);
+
+static struct attribute *dl_drv_attrs[] = { &driver_attr_lend_as.attr, NULL };
+ATTRIBUTE_GROUPS(dl_drv);
+
+static void dl_aliases_free(void)
+{
+	struct dl_alias *alias, *next;
+
+	list_for_each_entry_safe(alias, next, &dl_aliases, node)
+		kfree(alias);
+}
+
+/* Name of a device in the fabric. Return: 0, or -EINVAL if it needs an alias. */
+static int dl_address(struct pci_dev *pdev, struct dlend_addr *addr)
+{
+	u32 domain = pci_domain_nr(pdev->bus);
+	struct dl_alias *alias;
+	int ret = 0;
+
+	addr->lender = dlend_node_id();
+	if (addr->lender == DLEND_NODE_NONE) {
+		pci_err(pdev, "not lent: this host has no node id, and other hosts could not name the device; write one to /sys/module/dlend_core/parameters/node_id\n");
+		return -ENXIO;
+	}
+	addr->bdf = pci_dev_id(pdev);
+	mutex_lock(&dl_alias_lock);
+	alias = dl_alias_find(domain, addr->bdf);
+	if (alias)
+		addr->bdf = alias->as;
+	else if (domain)
+		ret = -EINVAL;
+	mutex_unlock(&dl_alias_lock);
+	if (ret)
+		pci_err(pdev, "not lent: it is in PCI domain %x, and names in the fabric have room for domain 0 only; choose a free name with \"dlend lend --as BB:DD.F\"\n",
+			domain);
+	return ret;
+}
+
+static int dl_check_device(struct pci_dev *pdev)
+{
+	if (pdev->hdr_type != PCI_HEADER_TYPE_NORMAL) {
+		pci_err(pdev, "not lent: it is a bridge, and what is behind it would be lent too; lend the devices behind it instead\n");
+		return -EINVAL;
+	}
+	if (!pdev->reset_methods[0]) {
+		pci_err(pdev, "not lent: it has no reset of its own, so one borrower's data could reach the next (a slot or bus reset counts only for a device alone on its bus); see reset_method in its sysfs folder\n");
+		return -ENOTTY;
+	}
+	if (pci_num_vf(pdev)) {
+		pci_err(pdev, "not lent: %d of its virtual functions are enabled, and a reset would take them away; lend those, or write 0 to sriov_numvfs first\n",
+			pci_num_vf(pdev));
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static int dl_check_iommu(struct pci_dev *pdev)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
+
+	if (!device_iommu_mapped(&pdev->dev) || !domain) {
+		pci_err(pdev, "not lent: no IOMMU stands between it and this host's memory; enable VT-d or AMD-Vi in the firmware and boot with intel_iommu=on\n");
+		return -ENODEV;
+	}
+	if (domain->type == IOMMU_DOMAIN_IDENTITY) {
+		pci_err(pdev, "not lent: its IOMMU is in pass-through mode; boot without iommu=pt, or write DMA to /sys/kernel/iommu_groups/*/type of its group\n");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+/* Firmware's own use of the device goes on under any driver: it cannot be given away. */
+static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
+{
+	struct iommu_resv_region *region, *next;
+	LIST_HEAD(regions);
+	int ret;
+
+	ret = iommu_get_group_resv_regions(group, &regions);
+	list_for_each_entry_safe(region, next, &regions, list) {
+		if (region->type == IOMMU_RESV_DIRECT && !ret) {
+			pci_err(pdev, "not lent: firmware reserves memory at %pa for it or its IOMMU group (RMRR), which a guest's memory map would hit; look for a firmware option to turn that off\n",
+				&region->start);
+			ret = -EOPNOTSUPP;
+		}
+		kfree(region);
+	}
+	return ret;
+}
+
+/* Functions of a group, and the smallest address among them. */
+struct dl_census {
+	unsigned int members;
+	u16 number;
+	bool foreign;
+};
+
+static int dl_count_member(struct device *dev, void *data)
+{
+	struct dl_census *census = data;
+	struct pci_dev *pdev;
+
+	if (!dev_is_pci(dev)) {
+		census->foreign = true;
+		return 0;
+	}
+	/* Bridges stay with the kernel; they do no DMA of their own that a lease could move. */
+	pdev = to_pci_dev(dev);
+	if (pdev->hdr_type != PCI_HEADER_TYPE_NORMAL)
+		return 0;
+	census->members++;
+	census->number = min(census->number, pci_dev_id(pdev));
+	return 0;
+}
+
+static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
+			  struct dl_census *census)
+{
+	*census = (struct dl_census){ .number = U16_MAX };
+	iommu_group_for_each_dev(group, census, dl_count_member);
+	if (census->foreign || census->members > DL_GROUP_MAX) {
+		pci_err(pdev, "not lent: its IOMMU group %d has %u functions%s, and a group is lent as a whole (at most %u PCI functions); a slot with ACS makes groups smaller\n",
+			iommu_group_id(group), census->members,
+			census->foreign ? " and devices that are not PCI" : "", DL_GROUP_MAX);
+		return -EOPNOTSUPP;
+	}
+	if (census->members > 1)
+		pci_info(pdev, "one of %u functions of IOMMU group %d: can be borrowed when all of them are lent\n",
+			 census->members, iommu_group_id(group));
+	return 0;
+}
+
+/*
+ * A BAR smaller than a page can be mapped only if it has the page to itself.  To keep it so, the
+ * rest of the page is claimed too.
+ */
+static void dl_bar_pad(struct pci_dev *pdev, unsigned int i, struct dl_bar *bar)
+{
+	struct resource *pad = NULL;
+
+	if (PAGE_ALIGNED(bar->phys))
+		pad = request_mem_region(bar->phys + bar->size, PAGE_SIZE - bar->size,
+					 "dlend-lender");
+	if (!pad) {
+		pci_warn(pdev, "BAR %u (%llu bytes) shares its page with something else and is not lent, guests read 0xff from it: boot with pci=resource_alignment=12@%s\n",
+			 i, bar->size, pci_name(pdev));
+		return;
+	}
+	bar->pad = pad;
+	bar->span = PAGE_SIZE;
+	bar->flags |= DLEND_BAR_F_MAPPABLE;
+}
+
+static void dl_bar_init(struct dl_fn *fn, unsigned int i)
+{
+	struct dl_bar *bar = &fn->bar[i];
+	struct resource *res = &fn->pdev->resource[i];
+
+	if (!resource_size(res) || !(res->flags & (IORESOURCE_MEM | IORESOURCE_IO)))
+		return;
+	bar->size = resource_size(res);
+	if (res->flags & IORESOURCE_IO) {
+		bar->flags = DLEND_BAR_F_IO;
+		return;
+	}
+	if (res->flags & IORESOURCE_MEM_64)
+		bar->flags |= DLEND_BAR_F_64;
+	if (res->flags & IORESOURCE_PREFETCH)
+		bar->flags |= DLEND_BAR_F_PREFETCH;
+	/* The ROM shares its decoder with BARs in many devices: the guest gets a copy. */
+	if (i == DLEND_ROM_INDEX || res->flags & IORESOURCE_UNSET || !res->start)
+		return;
+	bar->phys = res->start;
+	if (bar->size < PAGE_SIZE) {
+		dl_bar_pad(fn->pdev, i, bar);
+	} else if (PAGE_ALIGNED(bar->phys)) {
+		bar->span = bar->size;
+		bar->flags |= DLEND_BAR_F_MAPPABLE;
+	}
+}
+
+/* Marks one of the two MSI-X structures; the table is kept from borrowers where it is not safe. */
+static void dl_msix_part(struct dl_fn *fn, u32 where, u64 size, bool table)
+{
+	unsigned int i = where & PCI_MSIX_TABLE_BIR;
+	u64 offset = where & PCI_MSIX_TABLE_OFFSET;
+	struct dl_bar *bar;
+
+	if (i >= DLEND_NUM_BARS)
+		return;
+	bar = &fn->bar[i];
+	bar->flags |= DLEND_BAR_F_MSIX;
+	if (!table || fn->isolated_msi)
+		return;
+	bar->hole = min(bar->span, round_down(offset, PAGE_SIZE));
+	bar->hole_end = min(bar->span, round_up(offset + size, PAGE_SIZE));
+}
+
+static void dl_msix_init(struct dl_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	u32 table, pba;
+
+	if (!fn->nr_msix || !pdev->msix_cap)
+		return;
+	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
+	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
+	dl_msix_part(fn, table, fn->nr_msix * PCI_MSIX_ENTRY_SIZE, true);
+	dl_msix_part(fn, pba, DIV_ROUND_UP(fn->nr_msix, 64) * 8, false);
+}
+
+static void dl_interrupts_init(struct dl_fn *fn, struct iommu_group *group)
+{
+	struct pci_dev *pdev = fn->pdev;
+	u8 pin = 0;
+
+	if (pci_msi_enabled()) {
+		fn->nr_msi = max(pci_msi_vec_count(pdev), 0);
+		fn->nr_msix = clamp(pci_msix_vec_count(pdev), 0, DLEND_MAX_VECTORS);
+	}
+	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
+	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
+	fn->isolated_msi = iommu_group_has_isolated_msi(group);
+	if (!fn->isolated_msi)
+		pci_warn(pdev, "interrupt remapping is off: a borrower can make this host see interrupts that are not the device's; enable it in the firmware (x2APIC or interrupt remapping), or lend to those you trust\n");
+	dl_irq_init(fn);
+}
+
+/* The 4 KiB as they are after a reset, then without the addresses of this host. */
+static void dl_snapshot(struct dl_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	u32 value;
+	int at;
+
+	for (at = 0; at < pdev->cfg_size; at += 4) {
+		pci_read_config_dword(pdev, at, &value);
+		put_unaligned_le32(value, fn->snapshot + at);
+	}
+	dl_cfgfilter_init(&fn->filter, fn->snapshot, pdev->cfg_size, device_config);
+	for (at = 0; at < DLEND_CFG_SIZE; at++)
+		fn->snapshot[at] &= ~fn->filter.hide[at];
+	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
+}
+
+/* BARs that have a place; ports are not lent, and may have none in a host short of them. */
+static int dl_claimable(struct pci_dev *pdev)
+{
+	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
+
+	for (int i = 0; i < PCI_STD_NUM_BARS; i++)
+		if (pdev->resource[i].flags & IORESOURCE_UNSET || !pci_resource_start(pdev, i))
+			bars &= ~BIT(i);
+	return bars & (BIT(PCI_STD_NUM_BARS) - 1);
+}
+
+static void dl_unclaim(struct dl_fn *fn)
+{
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
+		if (fn->bar[i].pad)
+			release_mem_region(fn->bar[i].pad->start,
+					   resource_size(fn->bar[i].pad));
+	pci_release_selected_regions(fn->pdev, fn->claimed);
+	pci_clear_master(fn->pdev);
+	pci_disable_device(fn->pdev);
+	iommu_device_release_dma_owner(&fn->pdev->dev);
+}
+
+/* Owner of the DMA, memory decoding on, BARs ours. */
+static int dl_claim(struct dl_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)dl_owner);
+	if (ret) {
+		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
+			ret);
+		return ret == -EPERM ? -EBUSY : ret;
+	}
+	ret = pci_enable_device_mem(pdev);
+	if (ret) {
+		pci_err(pdev, "not lent: it cannot be enabled (%d); see its BARs in lspci -v\n",
+			ret);
+		goto release_owner;
+	}
+	pci_clear_master(pdev);
+	fn->claimed = dl_claimable(pdev);
+	ret = pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
+	if (ret) {
+		pci_err(pdev, "not lent: something else uses its BARs (%d); see /proc/iomem\n",
+			ret);
+		goto disable;
+	}
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
+		dl_bar_init(fn, i);
+	return 0;
+
+disable:
+	pci_disable_device(pdev);
+release_owner:
+	iommu_device_release_dma_owner(&pdev->dev);
+	return ret;
+}
+
+/* The state that every borrower finds, and that every reset ends in. */
+static int dl_clean(struct dl_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	pci_intx(pdev, 0);
+	ret = dl_reset(fn, "bind", true);
+	if (ret) {
+		pci_err(pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
+			ret);
+		return ret;
+	}
+	pci_clear_master(pdev);
+	ret = pci_save_state(pdev);
+	if (ret)
+		return ret;
+	fn->saved = pci_store_saved_state(pdev);
+	return fn->saved ? 0 : -ENOMEM;
+}
+
+static struct dl_fn *dl_fn_new(struct pci_dev *pdev)
+{
+	struct dl_fn *fn = kzalloc_obj(*fn);
+
+	if (!fn)
+		return NULL;
+	kref_init(&fn->ref);
+	fn->pdev = pci_dev_get(pdev);
+	INIT_LIST_HEAD(&fn->node);
+	INIT_LIST_HEAD(&fn->maps);
+	return fn;
+}
+
+/* The device is fit to be lent: make it ready. */
+static int dl_offer_fn(struct dl_fn *fn, struct iommu_group *group,
+		       const struct dl_census *census)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	ret = dl_claim(fn);
+	if (ret)
+		return ret;
+	dl_interrupts_init(fn, group);
+	dl_msix_init(fn);
+	ret = dl_group_join(fn, iommu_group_id(group), census->members, census->number);
+	if (ret) {
+		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
+			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
+		goto unclaim;
+	}
+	ret = dl_clean(fn);
+	if (ret)
+		goto leave;
+	dl_rom_copy(fn);
+	dl_snapshot(fn);
+	pci_set_drvdata(pdev, fn);
+	dl_debugfs_add(fn);
+	dl_group_ready(fn);
+	return 0;
+
+leave:
+	dl_group_leave(fn);
+unclaim:
+	dl_unclaim(fn);
+	return ret;
+}
+
+static int dl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct iommu_group *group;
+	struct dl_census census;
+	char name[DLEND_NAME_LEN];
+	struct dl_fn *fn;
+	int ret;
+
+	ret = dl_check_device(pdev);
+	if (!ret)
+		ret = dl_check_iommu(pdev);
+	if (ret)
+		return ret;
+	fn = dl_fn_new(pdev);
+	if (!fn)
+		return -ENOMEM;
+	group = iommu_group_get(&pdev->dev);
+	ret = group ? dl_check_reserved(pdev, group) : -ENODEV;
+	if (!ret)
+		ret = dl_check_group(pdev, group, &census);
+	if (!ret)
+		ret = dl_address(pdev, &fn->addr);
+	if (!ret)
+		ret = dl_offer_fn(fn, group, &census);
+	iommu_group_put(group);
+	if (ret) {
+		dl_fn_put(fn);
+		return ret;
+	}
+	dl_fabric_name(&fn->addr, name);
+	pci_info(pdev, "offered as %s\n", name);
+	return 0;
+}
+
+static void dl_remove(struct pci_dev *pdev)
+{
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	/* First, so that a guest's access ends before anything else is undone. */
+	dl_group_leave(fn);
+	dl_withdraw(fn);
+	dl_debugfs_remove(fn);
+	dl_unclaim(fn);
+	dl_fn_put(fn);
+}
+
+/* The holder is told that its device failed. */
+static void dl_tell_error(struct dlend_link *link, u32 epoch, const struct dlend_addr *addr)
+{
+	struct dlend_msg msg;
+
+	dlend_msg_init(&msg, DLEND_MSG_ERROR, addr, epoch, 0);
+	dlend_link_post(link, &msg);
+}
+
+static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct dl_group *group = fn->group;
+	struct dlend_link *link = NULL;
+	u32 epoch;
+
+	mutex_lock(&group->lock);
+	if (fn->lent && group->link)
+		link = dlend_link_get(group->link);
+	epoch = group->lease.epoch;
+	if (state == pci_channel_io_perm_failure)
+		fn->broken = true;
+	mutex_unlock(&group->lock);
+
+	dl_lease_revoke(group, "pci_error");
+	if (link) {
+		dl_tell_error(link, epoch, &fn->addr);
+		dlend_link_put(link);
+	}
+	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
+						      PCI_ERS_RESULT_NEED_RESET;
+}
+
+static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
+{
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	/* The group's own reset follows, and decides whether the device is lent again. */
+	pci_load_saved_state(pdev, fn->saved);
+	pci_restore_state(pdev);
+	pci_clear_master(pdev);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+/* With these two present the PCI core does not log every reset. */
+static void dl_reset_prepare(struct pci_dev *pdev)
+{
+	pci_dbg(pdev, "reset begins\n");
+}
+
+static void dl_reset_done(struct pci_dev *pdev)
+{
+	pci_dbg(pdev, "reset is over\n");
+}
+
+static const struct pci_error_handlers dl_err_handler = {
+	.error_detected = dl_error_detected,
+	.slot_reset = dl_slot_reset,
+	.reset_prepare = dl_reset_prepare,
+	.reset_done = dl_reset_done,
+};
+
+static struct pci_driver dl_driver = {
+	.name = "dlend-lender",
+	.id_table = NULL,	/* bound by driver_override only */
+	.probe = dl_probe,
+	.remove = dl_remove,
+	.err_handler = &dl_err_handler,
+	.groups = dl_drv_groups,
+	.dev_groups = dl_dev_groups,
+	.driver_managed_dma = true,
+};
+
+static int __init dl_init(void)
+{
+	int ret;
+
+	/* A peer's guest may wait for its disk to be offered again, and its host for that guest. */
+	dl_wq = alloc_workqueue("dlend_lender", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!dl_wq)
+		return -ENOMEM;
+	dl_debugfs_init();
+	ret = dlend_link_user_register(&dl_link_user);
+	if (ret)
+		goto debugfs;
+	/* Guests on this host borrow like all others. */
+	ret = dlend_loop_open();
+	if (ret)
+		goto user;
+	ret = pci_register_driver(&dl_driver);
+	if (ret)
+		goto user;
+	return 0;
+
+user:
+	dlend_link_user_unregister(&dl_link_user);
+	dl_p2p_exit();
+	dl_offer_exit();
+debugfs:
+	dl_debugfs_exit();
+	destroy_workqueue(dl_wq);
+	return ret;
+}
+
+static void __exit dl_exit(void)
+{
+	pci_unregister_driver(&dl_driver);
+	dlend_link_user_unregister(&dl_link_user);
+	dl_p2p_exit();
+	dl_offer_exit();
+	dl_debugfs_exit();
+	destroy_workqueue(dl_wq);
+	dl_aliases_free();
+}
+
+module_init(dl_init);
+module_exit(dl_exit);
+
+MODULE_DESCRIPTION("Lends PCI devices to other hosts over NTB");
+MODULE_LICENSE("GPL");
+DLEND_IMPORT();

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where lent devices and this node's NTBs sit: the bridges above them, for people on other nodes
+ * who ask what a transfer passes through (docs/paths.md).  Nothing depends on it: what cannot be
+ * posted is not said.
+ */
+#include <linux/pci.h>
+
+#include "lender/lender.h"
+
+#define DL_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
+
+static u8 dl_bridge_kind(struct pci_dev *bridge)
+{
+	if (!pci_is_pcie(bridge))
+		return DLEND_BRIDGE_PCI;
+	switch (pci_pcie_type(bridge)) {
+	case PCI_EXP_TYPE_ROOT_PORT:
+		return DLEND_BRIDGE_ROOT;
+	case PCI_EXP_TYPE_UPSTREAM:
+		return DLEND_BRIDGE_UP;
+	case PCI_EXP_TYPE_DOWNSTREAM:
+		return DLEND_BRIDGE_DOWN;
+	default:
+		return DLEND_BRIDGE_PCI;
+	}
+}
+
+static bool dl_bridge_acs(struct pci_dev *bridge)
+{
+	int pos = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
+	u16 ctrl = 0;
+
+	if (pos)
+		pci_read_config_word(bridge, pos + PCI_ACS_CTRL, &ctrl);
+	return (ctrl & DL_ACS_REDIRECT) == DL_ACS_REDIRECT;
+}
+
+/* A virtual function's bus may be one that only its physical function's bridge knows. */
+static struct pci_dev *dl_above(struct pci_dev *pdev)
+{
+	return pci_upstream_bridge(pci_physfn(pdev));
+}
+
+static void dl_fill_place(struct pci_dev *pdev, struct dlend_p_place *place)
+{
+	struct pci_dev *bridge;
+	unsigned int depth = 0;
+
+	for (bridge = dl_above(pdev); bridge; bridge = dl_above(bridge))
+		depth++;
+	place->domain = cpu_to_le32(pci_domain_nr(pdev->bus));
+	place->count = min(depth, DLEND_PLACE_MAX);
+	for (bridge = dl_above(pdev); bridge; bridge = dl_above(bridge)) {
+		struct dlend_p_bridge *b;
+
+		if (depth-- > DLEND_PLACE_MAX)
+			continue;
+		b = &place->bridge[depth];
+		b->bdf = cpu_to_le16(pci_dev_id(bridge));
+		b->kind = dl_bridge_kind(bridge);
+		b->flags = dl_bridge_acs(bridge) ? DLEND_BRIDGE_F_ACS : 0;
+	}
+}
+
+/** dl_post_place - say where @fn sits; after its offer */
+void dl_post_place(struct dlend_link *link, struct dl_fn *fn)
+{
+	struct dlend_p_place *place;
+	struct dlend_msg msg;
+
+	place = dlend_msg_init(&msg, DLEND_MSG_PLACE, &fn->addr, 0, sizeof(*place));
+	dl_fill_place(fn->pdev, place);
+	dlend_link_post(link, &msg);
+}
+
+/*
+ * The function behind a link, or NULL: a node's link to itself has none.  By its name, as the link
+ * does not keep it.
+ */
+static struct pci_dev *dl_link_pdev(struct dlend_link *link)
+{
+	unsigned int domain, bus, slot, func;
+
+	if (sscanf(dlend_link_name(link), "%x:%x:%x.%x", &domain, &bus, &slot, &func) != 4)
+		return NULL;
+	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
+}
+
+static int dl_post_end(struct dlend_link *other, void *arg)
+{
+	struct pci_dev *pdev = dl_link_pdev(other);
+	struct dlend_link *link = arg;
+	struct dlend_p_place *place;
+	struct dlend_addr addr;
+	struct dlend_msg msg;
+
+	if (!pdev)
+		return 0;
+	addr.lender = dlend_node_id();
+	addr.bdf = pci_dev_id(pdev);
+	place = dlend_msg_init(&msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
+	dl_fill_place(pdev, place);
+	place->node = cpu_to_le16(dlend_link_peer(other));
+	pci_dev_put(pdev);
+	dlend_link_post(link, &msg);
+	return 0;
+}
+
+/** dl_post_ends - say where this node's end of every link sits that is up */
+void dl_post_ends(struct dlend_link *link)
+{
+	if (dlend_link_peer(link) != dlend_node_id())
+		dlend_link_for_each(dl_post_end, link);
+}

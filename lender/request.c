@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What borrowers ask of the lender: one function per message type, a table of them, and the rule
+ * that all but a few are for the holder of the lease only.
+ *
+ * A request is from another host: its form was checked (dlend_msg_check()), its meaning is
+ * checked here and below.  Knows nothing of what the link is made of.
+ */
+#include <linux/unaligned.h>
+
+#include "lender/lender.h"
+#include "lender/trace.h"
+
+typedef int (*dl_request)(struct dl_fn *fn, struct dlend_link *link,
+			  const struct dlend_msg *msg, struct dlend_msg *reply);
+
+static int dl_req_dma_map(struct dl_fn *fn, struct dlend_link *link,
+			  const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	const struct dlend_p_dma *dma = (const void *)msg->payload;
+	u32 count = min_t(u32, le32_to_cpu(dma->count), DLEND_DMA_PER_MSG);
+
+	for (u32 i = 0; i < count; i++)
+		dl_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
+			     le64_to_cpu(dma->entry[i].size));
+	return dl_dma_map(fn, link, dma);
+}
+
+static int dl_req_dma_unmap(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	return dl_dma_unmap(fn, (const void *)msg->payload);
+}
+
+static int dl_req_bus_master(struct dl_fn *fn, struct dlend_link *link,
+			     const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	const struct dlend_p_u32 *want = (const void *)msg->payload;
+
+	dl_bus_master(fn, le32_to_cpu(want->value) != 0);
+	return 0;
+}
+
+static u32 dl_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
+{
+	u32 value = 0;
+
+	/* The snapshot has 4 KiB whatever the device has; what it has not reads as 0 there too. */
+	if (at >= pdev->cfg_size)
+		return 0;
+	for (u32 i = 0; i < size; i += min(size, 2u)) {
+		u8 byte;
+		u16 word;
+
+		if (size == 1) {
+			pci_read_config_byte(pdev, at, &byte);
+			value = byte;
+		} else {
+			pci_read_config_word(pdev, at + i, &word);
+			value |= (u32)word << (8 * i);
+		}
+	}
+	return value;
+}
+
+static int dl_req_cfg_read(struct dl_fn *fn, struct dlend_link *link,
+			   const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	const struct dlend_p_cfg *want = (const void *)msg->payload;
+	struct dlend_p_cfg *got = (void *)reply->payload;
+	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size), value;
+
+	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+		return -EINVAL;
+	value = dl_cfgfilter_show(&fn->filter, at, size, dl_cfg_get(fn->pdev, at, size));
+	*got = *want;
+	got->value = cpu_to_le32(value);
+	return 0;
+}
+
+/*
+ * Written in pieces of at most 16 bits, and only those that have a writable bit: STATUS shares
+ * its dword with COMMAND, which interrupt handlers change.
+ */
+static int dl_req_cfg_write(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	const struct dlend_p_cfg *want = (const void *)msg->payload;
+	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size);
+	u32 value = le32_to_cpu(want->value), step = min(size, 2u), new;
+
+	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+		return -EINVAL;
+	if (!dl_cfgfilter_writable(&fn->filter, at, size))
+		return -EPERM;
+	for (u32 i = 0; i < size; i += step) {
+		if (!dl_cfgfilter_writable(&fn->filter, at + i, step))
+			continue;
+		new = dl_cfgfilter_merge(&fn->filter, at + i, step,
+					 dl_cfg_get(fn->pdev, at + i, step), value >> (8 * i));
+		if (step == 1)
+			pci_write_config_byte(fn->pdev, at, new);
+		else
+			pci_write_config_word(fn->pdev, at + i, new);
+	}
+	return 0;
+}
+
+static int dl_req_irq_setup(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	const struct dlend_p_irq *want = (const void *)msg->payload;
+
+	return dl_irq_setup(fn, le32_to_cpu(want->mode), le32_to_cpu(want->count));
+}
+
+static int dl_req_irq_unmask(struct dl_fn *fn, struct dlend_link *link,
+			     const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	dl_irq_unmask(fn);
+	return 0;
+}
+
+static int dl_req_p2p_unmap(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	return dl_p2p_unmap(fn, (const void *)msg->payload);
+}
+
+static int dl_req_p2p_grant(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	return dl_p2p_grant(fn, (const void *)msg->payload);
+}
+
+static int dl_req_p2p_ungrant(struct dl_fn *fn, struct dlend_link *link,
+			      const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	return dl_p2p_ungrant(fn, (const void *)msg->payload);
+}
+
+/* Requests of the holder, served under the group's lock. */
+static const dl_request dl_requests[DLEND_MSG_TYPES] = {
+	[DLEND_MSG_DMA_MAP]	= dl_req_dma_map,
+	[DLEND_MSG_DMA_UNMAP]	= dl_req_dma_unmap,
+	[DLEND_MSG_BUS_MASTER]	= dl_req_bus_master,
+	[DLEND_MSG_CFG_WRITE]	= dl_req_cfg_write,
+	[DLEND_MSG_CFG_READ]	= dl_req_cfg_read,
+	[DLEND_MSG_IRQ_SETUP]	= dl_req_irq_setup,
+	[DLEND_MSG_IRQ_UNMASK]	= dl_req_irq_unmask,
+	[DLEND_MSG_P2P_UNMAP]	= dl_req_p2p_unmap,
+	[DLEND_MSG_P2P_GRANT]	= dl_req_p2p_grant,
+	[DLEND_MSG_P2P_UNGRANT]	= dl_req_p2p_ungrant,
+};
+
+/* The target is looked for, and waited for, before the group's lock is taken. */
+static int dl_req_p2p_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch,
+			  const struct dlend_p_p2p *p)
+{
+	struct dlend_addr addr = {
+		.lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf),
+	};
+	struct dl_fn *target = dl_fn_find(&addr);
+	int ret;
+
+	dl_p2p_await(link, p);
+	ret = dl_lease_enter(fn, link, epoch);
+	if (!ret) {
+		ret = dl_p2p_map(fn, link, p, target);
+		dl_lease_exit(fn);
+	}
+	if (target)
+		dl_fn_put(target);
+	return ret;
+}
+
+/*
+ * Function reset for the guest: the lease and its DMA maps stay.  Not under the group's lock: if
+ * the link is lost meanwhile, fencing must not wait.
+ */
+static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	struct dl_group *group = fn->group;
+	int ret;
+
+	mutex_lock(&group->reset_lock);
+	ret = dl_lease_enter(fn, link, epoch);
+	if (ret)
+		goto unlock;
+	dl_bus_master(fn, false);
+	dl_irq_setup(fn, DLEND_IRQ_NONE, 0);
+	dl_lease_exit(fn);
+
+	ret = dl_reset(fn, "request", false);
+	if (ret)
+		dev_err_ratelimited(&fn->pdev->dev, "reset for node %u failed (%d)\n",
+				    dlend_link_peer(link), ret);
+unlock:
+	mutex_unlock(&group->reset_lock);
+	return ret;
+}
+
+static int dl_serve(struct dl_fn *fn, struct dlend_link *link, const struct dlend_msg *msg,
+		    struct dlend_msg *reply)
+{
+	u16 type = le16_to_cpu(msg->type);
+	u32 epoch = le32_to_cpu(msg->epoch);
+	int ret;
+
+	switch (type) {
+	case DLEND_MSG_BORROW:
+		return dl_lease_borrow(fn, link, (const void *)msg->payload, reply);
+	case DLEND_MSG_RETURN:
+		return dl_lease_return(fn, link, epoch);
+	case DLEND_MSG_RESET:
+		return dl_req_reset(fn, link, epoch);
+	case DLEND_MSG_P2P_MAP:
+		return dl_req_p2p_map(fn, link, epoch, (const void *)msg->payload);
+	case DLEND_MSG_ROM_READ:
+		return dl_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
+	}
+	if (type >= DLEND_MSG_TYPES || !dl_requests[type])
+		return -EPROTO;
+	ret = dl_lease_enter(fn, link, epoch);
+	if (ret)
+		return ret;
+	ret = dl_requests[type](fn, link, msg, reply);
+	dl_lease_exit(fn);
+	return ret;
+}
+
+static bool dl_needs_reply(u16 type)
+{
+	return type != DLEND_MSG_IRQ_UNMASK;
+}
+
+static int dl_message(struct dlend_link *link, const struct dlend_msg *msg,
+		      struct dlend_msg *reply)
+{
+	struct dlend_addr addr = {
+		.lender = le16_to_cpu(msg->lender),
+		.bdf = le16_to_cpu(msg->bdf),
+	};
+	u16 type = le16_to_cpu(msg->type);
+	struct dl_fn *fn;
+	int ret;
+
+	if (type == DLEND_MSG_SUBSCRIBE) {
+		dl_subscribe(link);
+		return 0;
+	}
+	if (type == DLEND_MSG_P2P_WINDOW || type == DLEND_MSG_P2P_CLOSE ||
+	    type == DLEND_MSG_P2P_CLOSED)
+		return dl_p2p_peer(link, msg);
+	if (!reply && dl_needs_reply(type))
+		return -EPROTO;
+	fn = dl_fn_find(&addr);
+	if (!fn && type == DLEND_MSG_RETURN) {
+		/* Unbound meanwhile; the borrower's word about the offsets still counts. */
+		dl_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
+		return 0;
+	}
+	if (!fn)
+		return -ENODEV;
+	ret = dl_serve(fn, link, msg, reply);
+	/* What borrowers undo last, when in doubt, is no news. */
+	if (ret == -ESTALE && type != DLEND_MSG_P2P_UNMAP && type != DLEND_MSG_P2P_UNGRANT)
+		dev_warn_ratelimited(dlend_link_dev(link),
+				     "%s of node %u for %s refused: epoch %u is not its lease\n",
+				     dlend_msg_type_name(type), dlend_link_peer(link),
+				     pci_name(fn->pdev), le32_to_cpu(msg->epoch));
+	dl_fn_put(fn);
+	return ret;
+}
+
+static void dl_link_up(struct dlend_link *link)
+{
+	dl_subscribe(link);
+	dl_tell_peers();
+}
+
+static void dl_link_down(struct dlend_link *link)
+{
+	dl_lease_link_lost(link);
+	dl_p2p_link_lost(link);
+	dl_tell_peers();
+}
+
+#define DL_TYPE(name)	(1u << DLEND_MSG_ ## name)
+
+struct dlend_link_user dl_link_user = {
+	.name = "lender",
+	.link_up = dl_link_up,
+	.link_down = dl_link_down,
+	.message = dl_message,
+	.suspend = dl_lease_suspend,
+	.resume = dl_lease_resume,
+	.types = DL_TYPE(BORROW) | DL_TYPE(RETURN) | DL_TYPE(DMA_MAP) | DL_TYPE(DMA_UNMAP) |
+		 DL_TYPE(BUS_MASTER) | DL_TYPE(CFG_WRITE) | DL_TYPE(CFG_READ) |
+		 DL_TYPE(IRQ_SETUP) | DL_TYPE(IRQ_UNMASK) | DL_TYPE(RESET) | DL_TYPE(SUBSCRIBE) |
+		 DL_TYPE(ROM_READ) | DL_TYPE(P2P_MAP) | DL_TYPE(P2P_UNMAP) |
+		 DL_TYPE(P2P_GRANT) | DL_TYPE(P2P_UNGRANT) | DL_TYPE(P2P_WINDOW) |
+		 DL_TYPE(P2P_CLOSE) | DL_TYPE(P2P_CLOSED),
+};

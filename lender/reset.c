@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking a device away from its borrower, and getting it back into a known state.
+ *
+ * Fencing is local, quick, and needs no answer from anybody: bus mastering off, interrupts down,
+ * DMA of the group blocked, BARs out of the aperture, in this order.  The reset comes afterwards
+ * and may take seconds; only then may anything that was lent be used again.
+ */
+#include <linux/delay.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/unaligned.h>
+
+#include "lender/lender.h"
+#include "lender/trace.h"
+
+/* How long a reset waits for somebody else (sysfs, AER) to give back the device lock. */
+#define DL_RESET_PATIENCE_MS	2000
+
+/** dl_bus_master - the physical Bus Master Enable. Group lock. */
+void dl_bus_master(struct dl_fn *fn, bool on)
+{
+	if (on)
+		pci_set_master(fn->pdev);
+	else
+		pci_clear_master(fn->pdev);
+	trace_dlend_bus_master(&fn->addr, on);
+}
+
+static void dl_quiet(struct dl_fn *fn)
+{
+	u32 epoch = fn->group->lease.epoch;
+
+	dl_bus_master(fn, false);
+	trace_dlend_fence(&fn->addr, "bus_master_off", epoch);
+	dl_irq_close(fn);
+	trace_dlend_fence(&fn->addr, "irq_down", epoch);
+}
+
+static void dl_unreach(struct dl_fn *fn)
+{
+	dl_p2p_close(fn);
+	dl_bars_close(fn);
+	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
+	fn->lent = false;
+}
+
+/** dl_fence_fn - take one function away, the rest of its group stays lent. Group lock. */
+void dl_fence_fn(struct dl_fn *fn)
+{
+	dl_quiet(fn);
+	dl_dma_forget(fn);
+	dl_unreach(fn);
+}
+
+/** dl_fence_group - take all functions away. Group lock; waits for nobody. */
+void dl_fence_group(struct dl_group *group)
+{
+	struct dl_fn *fn;
+	unsigned int i;
+
+	for (i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->lent)
+			dl_quiet(group->fn[i]);
+	for (i = 0; i < DL_GROUP_MAX; i++) {
+		fn = group->fn[i];
+		if (!fn || !fn->lent)
+			continue;
+		if (group->domain)
+			dlend_domain_block(group->domain, &fn->pdev->dev);
+		trace_dlend_fence(&fn->addr, "dma_blocked", group->lease.epoch);
+	}
+	for (i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->lent)
+			dl_unreach(group->fn[i]);
+	for (i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i])
+			dl_dma_free(group->fn[i]);
+}
+
+/*
+ * A function that has come back says who it is; one that has not reads as all ones.  Compared
+ * with what it said when it was bound: the kernel's own idea may come from a quirk, and a
+ * virtual function's ids read as all ones anyway.
+ */
+static int dl_answers(struct dl_fn *fn)
+{
+	u32 id, class;
+
+	pci_read_config_dword(fn->pdev, PCI_VENDOR_ID, &id);
+	pci_read_config_dword(fn->pdev, PCI_CLASS_REVISION, &class);
+	if (class == U32_MAX)
+		return -ENODEV;
+	if (fn->saved && (id != get_unaligned_le32(fn->snapshot + PCI_VENDOR_ID) ||
+			  class != get_unaligned_le32(fn->snapshot + PCI_CLASS_REVISION)))
+		return -ENODEV;
+	return 0;
+}
+
+/*
+ * Whoever unbinds the driver holds the device lock and waits for us: never wait for that lock
+ * without an end, and not at all once the unbind has begun.
+ */
+static int dl_reset_unlocked(struct dl_fn *fn)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(DL_RESET_PATIENCE_MS);
+	int ret;
+
+	do {
+		if (READ_ONCE(fn->removing))
+			return -EAGAIN;
+		ret = pci_try_reset_function(fn->pdev);
+		if (ret != -EAGAIN)
+			return ret;
+		msleep(20);
+	} while (time_before(jiffies, end));
+	return ret;
+}
+
+/**
+ * dl_reset - reset the function and restore what it was when it was bound
+ * @fn: function
+ * @why: for the trace
+ * @locked: the caller holds the device lock
+ *
+ * Context: group's reset_lock, or probe; bus mastering is off and no interrupt is set up.
+ * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; else the device is in
+ * an unknown state.
+ */
+int dl_reset(struct dl_fn *fn, const char *why, bool locked)
+{
+	ktime_t start = ktime_get();
+	int ret;
+
+	msleep(READ_ONCE(fn->slow_reset_ms));
+	if (READ_ONCE(fn->fail_reset))
+		ret = -EIO;
+	else
+		ret = locked ? pci_reset_function_locked(fn->pdev) : dl_reset_unlocked(fn);
+	if (!ret) {
+		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
+		ret = dl_answers(fn);
+	}
+	if (!ret && fn->saved) {
+		ret = pci_load_saved_state(fn->pdev, fn->saved);
+		pci_restore_state(fn->pdev);
+		trace_dlend_fence(&fn->addr, "restored", fn->group->lease.epoch);
+	}
+	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
+	return ret;
+}

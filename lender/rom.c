@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Expansion ROM of a lent function: copied once, before the function is offered, because borrowers
+ * read it when their VMM starts, long before they have a lease.  Reading it at that time from the
+ * device itself would disturb whoever has the lease: in many devices the ROM shares a decoder with
+ * the BARs.
+ *
+ * Knows nothing of leases.
+ */
+#include <linux/io.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "lender/lender.h"
+
+static bool rom = true;
+module_param(rom, bool, 0644);
+MODULE_PARM_DESC(rom, "copy the expansion ROM of devices that are lent from now on, and lend it too");
+
+/* Return: bytes copied to @fn->rom, 0 or -errno: none. */
+static ssize_t dl_rom_load(struct dl_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	void __iomem *image;
+	size_t size;
+
+	image = pci_map_rom(pdev, &size);
+	if (!image)
+		return 0;
+	if (size > DLEND_ROM_MAX) {
+		pci_unmap_rom(pdev, image);
+		return -EFBIG;
+	}
+	fn->rom = kvmalloc(size, GFP_KERNEL);
+	if (fn->rom)
+		memcpy_fromio(fn->rom, image, size);
+	pci_unmap_rom(pdev, image);
+	return fn->rom ? size : -ENOMEM;
+}
+
+/**
+ * dl_rom_copy - before the function is offered: what it says of its ROM is true from now on
+ * @fn: function, reset and enabled, not lent
+ */
+void dl_rom_copy(struct dl_fn *fn)
+{
+	struct dl_bar *bar = &fn->bar[DLEND_ROM_INDEX];
+	ssize_t size = rom && bar->size ? dl_rom_load(fn) : 0;
+
+	if (size < 0)
+		pci_warn(fn->pdev, "its ROM is not lent (%zd): give the guest's device a romfile if the firmware needs it\n",
+			 size);
+	if (size <= 0) {
+		bar->size = 0;
+		return;
+	}
+	/* A request may be looking already. */
+	smp_store_release(&fn->rom_size, size);
+}
+
+/**
+ * dl_rom_read - a piece of the ROM
+ * @fn: function
+ * @want: from the peer: which piece
+ * @got: receives it
+ *
+ * Needs no lease. Context: process. Return: 0, -ENOENT (no ROM), -ERANGE.
+ */
+int dl_rom_read(struct dl_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)
+{
+	u32 at = le32_to_cpu(want->value), size;
+
+	/* With the release in dl_rom_copy(): a size means that the bytes are there. */
+	size = smp_load_acquire(&fn->rom_size);
+	if (!size)
+		return -ENOENT;
+	if (at >= size)
+		return -ERANGE;
+	got->offset = want->value;
+	got->size = cpu_to_le32(size);
+	memcpy(got->data, fn->rom + at, min_t(u32, size - at, sizeof(got->data)));
+	return 0;
+}
+
+void dl_rom_free(struct dl_fn *fn)
+{
+	kvfree(fn->rom);
+}

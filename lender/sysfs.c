@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What an admin sees of a function bound to dlend-lender, and can do about it:
+ * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender) and
+ * /sys/kernel/debug/dlend/lender/.
+ */
+#include <linux/debugfs.h>
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/sysfs.h>
+
+#include "lender/lender.h"
+#include "lender/trace.h"
+
+static unsigned int reclaim_timeout_ms = 10000;
+module_param(reclaim_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(reclaim_timeout_ms,
+		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
+
+static struct dentry *dl_debugfs_root;
+
+void dl_fabric_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN])
+{
+	snprintf(name, DLEND_NAME_LEN, "%04x:%02x:%02x.%x", DLEND_DOMAIN_BASE + addr->lender,
+		 addr->bdf >> 8, (addr->bdf >> 3) & 0x1f, addr->bdf & 7);
+}
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct dl_lease lease;
+
+	dl_lease_snapshot(fn->group, &lease);
+	if (lease.state == DLEND_OFFER_FREE && fn->broken)
+		lease.state = DLEND_OFFER_QUARANTINED;
+	/* Bound, and yet not to be had: a function of its group is missing. */
+	if (lease.state == DLEND_OFFER_GONE)
+		return sysfs_emit(buf, "incomplete\n");
+	return sysfs_emit(buf, "%s\n", dl_state_name(lease.state));
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct dl_lease lease;
+
+	dl_lease_snapshot(fn->group, &lease);
+	return sysfs_emit(buf, "%u\n", lease.holder);
+}
+static DEVICE_ATTR_RO(borrower);
+
+static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct dl_lease lease;
+
+	dl_lease_snapshot(fn->group, &lease);
+	return sysfs_emit(buf, "%u\n", lease.epoch);
+}
+static DEVICE_ATTR_RO(epoch);
+
+/* Masks of the 24-bit class code, the most special first. */
+static const struct {
+	u32 class, mask;
+	const char *name;
+} dl_types[] = {
+	{ 0x010802, 0xffffff, "dlend-nvme" },
+	{ 0x010000, 0xff0000, "dlend-storage" },
+	{ 0x020000, 0xff0000, "dlend-nic" },
+	{ 0x030000, 0xff0000, "dlend-gpu" },
+	{ 0x040100, 0xffff00, "dlend-audio" },
+	{ 0x040300, 0xffff00, "dlend-audio" },
+	{ 0x0c0300, 0xffff00, "dlend-usb" },
+	{ 0x120000, 0xff0000, "dlend-accel" },
+};
+
+static ssize_t type_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u32 class = to_pci_dev(dev)->class;
+
+	for (size_t i = 0; i < ARRAY_SIZE(dl_types); i++)
+		if ((class & dl_types[i].mask) == dl_types[i].class)
+			return sysfs_emit(buf, "%s\n", dl_types[i].name);
+	return sysfs_emit(buf, "dlend-pci\n");
+}
+static DEVICE_ATTR_RO(type);
+
+static ssize_t group_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct dl_group *group = fn->group;
+	ssize_t len;
+
+	mutex_lock(&group->lock);
+	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", group->id,
+			 group->members, group->ready);
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i])
+			len += sysfs_emit_at(buf, len, "%s\n", pci_name(group->fn[i]->pdev));
+	mutex_unlock(&group->lock);
+	return len;
+}
+static DEVICE_ATTR_RO(group);
+
+static ssize_t fabric_name_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NAME_LEN];
+
+	dl_fabric_name(&fn->addr, name);
+	return sysfs_emit(buf, "%s\n", name);
+}
+static DEVICE_ATTR_RO(fabric_name);
+
+/* Nobody has it any more, and its reset is over. */
+static bool dl_is_back(struct dl_group *group)
+{
+	enum dlend_offer_state state = READ_ONCE(group->lease.state);
+
+	return state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING;
+}
+
+/* A reference to the holder's link, or NULL if nobody has the group. */
+static struct dlend_link *dl_holder_link(struct dl_group *group, u32 *epoch)
+{
+	struct dlend_link *link = NULL;
+
+	mutex_lock(&group->lock);
+	if (group->lease.state == DLEND_OFFER_HELD && group->link)
+		link = dlend_link_get(group->link);
+	*epoch = group->lease.epoch;
+	mutex_unlock(&group->lock);
+	return link;
+}
+
+/* Every function of the group that is lent: the borrower gives each back by itself. */
+static void dl_ask_back(struct dl_group *group, struct dlend_link *link, u32 epoch)
+{
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++) {
+		struct dlend_addr addr;
+		struct dlend_msg msg;
+		bool lent;
+
+		mutex_lock(&group->lock);
+		lent = group->fn[i] && group->fn[i]->lent;
+		if (lent)
+			addr = group->fn[i]->addr;
+		mutex_unlock(&group->lock);
+		if (!lent)
+			continue;
+		dlend_msg_init(&msg, DLEND_MSG_RECLAIM, &addr, epoch, 0);
+		dlend_link_post(link, &msg);
+		trace_dlend_lease(&addr, "reclaim", dlend_link_peer(link), epoch, 0);
+	}
+}
+
+static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t len)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct dl_group *group = fn->group;
+	bool force = sysfs_streq(buf, "force");
+	struct dlend_link *link;
+	u32 epoch;
+	long left;
+
+	if (!force && !sysfs_streq(buf, "1"))
+		return -EINVAL;
+	link = dl_holder_link(group, &epoch);
+	if (link && force)
+		dl_lease_revoke(group, "reclaim_force");
+	else if (link)
+		dl_ask_back(group, link, epoch);
+	if (link)
+		dlend_link_put(link);
+
+	left = wait_event_killable_timeout(group->wait, dl_is_back(group),
+					   msecs_to_jiffies(reclaim_timeout_ms));
+	if (left < 0)
+		return left;
+	if (!left) {
+		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
+			 READ_ONCE(group->lease.holder), reclaim_timeout_ms);
+		return -ETIMEDOUT;
+	}
+	return READ_ONCE(group->lease.failed) ? -EIO : len;
+}
+static DEVICE_ATTR_WO(reclaim);
+
+static struct attribute *dl_dev_attrs[] = {
+	&dev_attr_state.attr,
+	&dev_attr_borrower.attr,
+	&dev_attr_epoch.attr,
+	&dev_attr_type.attr,
+	&dev_attr_group.attr,
+	&dev_attr_fabric_name.attr,
+	&dev_attr_reclaim.attr,
+	NULL
+};
+
+static const struct attribute_group dl_dev_group = {
+	.name = "dlend",
+	.attrs = dl_dev_attrs,
+};
+
+const struct attribute_group *dl_dev_groups[] = { &dl_dev_group, NULL };
+
+static int lease_show(struct seq_file *m, void *unused)
+{
+	struct dl_fn *fn = m->private;
+	struct dl_lease lease;
+
+	dl_lease_snapshot(fn->group, &lease);
+	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
+		   dl_state_name(lease.state), lease.holder, lease.epoch, lease.users,
+		   lease.fencing, lease.failed);
+	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(lease);
+
+static int irqs_show(struct seq_file *m, void *unused)
+{
+	struct dl_fn *fn = m->private;
+
+	mutex_lock(&fn->group->lock);
+	dl_irq_show(fn, m);
+	mutex_unlock(&fn->group->lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(irqs);
+
+static int dma_show(struct seq_file *m, void *unused)
+{
+	struct dl_fn *fn = m->private;
+
+	mutex_lock(&fn->group->lock);
+	if (fn->group->domain)
+		dlend_domain_show(fn->group->domain, m);
+	mutex_unlock(&fn->group->lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(dma);
+
+static int p2p_show(struct seq_file *m, void *unused)
+{
+	struct dl_fn *fn = m->private;
+
+	mutex_lock(&fn->group->lock);
+	dl_p2p_show(fn, m);
+	mutex_unlock(&fn->group->lock);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(p2p);
+
+void dl_debugfs_add(struct dl_fn *fn)
+{
+	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), dl_debugfs_root);
+	debugfs_create_file("lease", 0400, fn->debugfs, fn, &lease_fops);
+	debugfs_create_file("irqs", 0400, fn->debugfs, fn, &irqs_fops);
+	debugfs_create_file("dma", 0400, fn->debugfs, fn, &dma_fops);
+	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
+	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
+	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
+}
+
+void dl_debugfs_remove(struct dl_fn *fn)
+{
+	debugfs_remove_recursive(fn->debugfs);
+}
+
+void dl_debugfs_init(void)
+{
+	dl_debugfs_root = debugfs_create_dir("lender", dlend_debugfs());
+}
+
+void dl_debugfs_exit(void)
+{
+	debugfs_remove_recursive(dl_debugfs_root);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Tracepoints of the lender: who got a device when, and in which order it was taken away.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM dlend
+
+#if !defined(DLEND_LENDER_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define DLEND_LENDER_TRACE_H
+
+#include <linux/tracepoint.h>
+#include "lender/lender.h"
+
+TRACE_EVENT(dlend_lease,
+	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 epoch, int status),
+	TP_ARGS(addr, what, node, epoch, status),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__string(what, what)
+		__field(u16, node)
+		__field(u32, epoch)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__assign_str(what);
+		__entry->node = node;
+		__entry->epoch = epoch;
+		__entry->status = status;
+	),
+	TP_printk("%s %s node=%u epoch=%u status=%d",
+		  __entry->dev, __get_str(what), __entry->node, __entry->epoch,
+		  __entry->status)
+);
+
+/*
+ * The steps appear in this order: bus_master_off, irq_down, dma_blocked, bars_unmapped, reset,
+ * restored, slots_free.
+ */
+TRACE_EVENT(dlend_fence,
+	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
+	TP_ARGS(addr, step, epoch),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__string(step, step)
+		__field(u32, epoch)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__assign_str(step);
+		__entry->epoch = epoch;
+	),
+	TP_printk("%s %s epoch=%u", __entry->dev, __get_str(step),
+		  __entry->epoch)
+);
+
+TRACE_EVENT(dlend_irq,
+	TP_PROTO(const struct dlend_addr *addr, u32 vector),
+	TP_ARGS(addr, vector),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__field(u32, vector)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__entry->vector = vector;
+	),
+	TP_printk("%s vector=%u", __entry->dev, __entry->vector)
+);
+
+TRACE_EVENT(dlend_irq_setup,
+	TP_PROTO(const struct dlend_addr *addr, u32 mode, u32 count, int status),
+	TP_ARGS(addr, mode, count, status),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__field(u32, mode)
+		__field(u32, count)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__entry->mode = mode;
+		__entry->count = count;
+		__entry->status = status;
+	),
+	TP_printk("%s mode=%u count=%u status=%d", __entry->dev,
+		  __entry->mode, __entry->count, __entry->status)
+);
+
+/* @kind: "dma": at is guest-physical; "bar": at is the BAR's number. */
+TRACE_EVENT(dlend_lend_window,
+	TP_PROTO(const struct dlend_addr *addr, const char *kind, bool map, u64 at, u64 offset,
+		 u64 size, int status),
+	TP_ARGS(addr, kind, map, at, offset, size, status),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__string(kind, kind)
+		__field(bool, map)
+		__field(u64, at)
+		__field(u64, offset)
+		__field(u64, size)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__assign_str(kind);
+		__entry->map = map;
+		__entry->at = at;
+		__entry->offset = offset;
+		__entry->size = size;
+		__entry->status = status;
+	),
+	TP_printk("%s %s %s at=0x%llx offset=0x%llx size=0x%llx status=%d",
+		  __entry->dev, __get_str(kind), __entry->map ? "map" : "unmap",
+		  __entry->at, __entry->offset, __entry->size, __entry->status)
+);
+
+/*
+ * What a device reaches by peer-to-peer: "map", "unmap", "source_gone"; and without being asked
+ * "revoked" (the target's lease, or the link to it, is gone), "yield" (guest memory is there).
+ */
+TRACE_EVENT(dlend_lend_p2p,
+	TP_PROTO(const struct dlend_addr *addr, const struct dlend_addr *target, const char *what,
+		 u32 bar, u64 gpa, u64 size, int status),
+	TP_ARGS(addr, target, what, bar, gpa, size, status),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__array(char, to, DLEND_NAME_LEN)
+		__string(what, what)
+		__field(u32, bar)
+		__field(u64, gpa)
+		__field(u64, size)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		dl_fabric_name(target, __entry->to);
+		__assign_str(what);
+		__entry->bar = bar;
+		__entry->gpa = gpa;
+		__entry->size = size;
+		__entry->status = status;
+	),
+	TP_printk("%s %s target=%s bar=%u gpa=0x%llx size=0x%llx status=%d",
+		  __entry->dev, __get_str(what), __entry->to, __entry->bar, __entry->gpa,
+		  __entry->size, __entry->status)
+);
+
+/* A BAR that devices of node @node reach here: "open", "close", then "slot_free". */
+TRACE_EVENT(dlend_grant,
+	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 bar, u64 offset,
+		 u64 size),
+	TP_ARGS(addr, what, node, bar, offset, size),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__string(what, what)
+		__field(u16, node)
+		__field(u32, bar)
+		__field(u64, offset)
+		__field(u64, size)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__assign_str(what);
+		__entry->node = node;
+		__entry->bar = bar;
+		__entry->offset = offset;
+		__entry->size = size;
+	),
+	TP_printk("%s %s node=%u bar=%u offset=0x%llx size=0x%llx",
+		  __entry->dev, __get_str(what), __entry->node, __entry->bar, __entry->offset,
+		  __entry->size)
+);
+
+TRACE_EVENT(dlend_bus_master,
+	TP_PROTO(const struct dlend_addr *addr, bool on),
+	TP_ARGS(addr, on),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__field(bool, on)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__entry->on = on;
+	),
+	TP_printk("%s %s", __entry->dev, __entry->on ? "on" : "off")
+);
+
+TRACE_EVENT(dlend_reset,
+	TP_PROTO(const struct dlend_addr *addr, const char *why, u64 us, int status),
+	TP_ARGS(addr, why, us, status),
+	TP_STRUCT__entry(
+		__array(char, dev, DLEND_NAME_LEN)
+		__string(why, why)
+		__field(u64, us)
+		__field(int, status)
+	),
+	TP_fast_assign(
+		dl_fabric_name(addr, __entry->dev);
+		__assign_str(why);
+		__entry->us = us;
+		__entry->status = status;
+	),
+	TP_printk("%s %s us=%llu status=%d", __entry->dev,
+		  __get_str(why), __entry->us, __entry->status)
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH lender
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

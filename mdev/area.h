@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Parts of a BAR that may be mapped.  Pure logic. */
+#ifndef DLEND_MDEV_AREA_H
+#define DLEND_MDEV_AREA_H
+
+#include <dlend/types.h>
+
+#define DLEND_MAX_AREAS	3	/* a BAR without the MSI-X table and without the PBA */
+
+/* From @start up to, not including, @end. */
+struct dlend_bar_area {
+	u64 start, end;
+};
+
+/**
+ * dlend_area_cut - take [@start, @end) out of areas
+ * @area: in order, not overlapping; room for one more than there are, DLEND_MAX_AREAS in all
+ * @n: how many, at most DLEND_MAX_AREAS - 1
+ *
+ * Return: how many are left.
+ */
+unsigned int dlend_area_cut(struct dlend_bar_area *area, unsigned int n, u64 start, u64 end);
+
+#endif

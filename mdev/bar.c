@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * BARs of a borrowed device: mappings of the NTB window by page fault, and the gate in front of
+ * them; trapped accesses for what cannot be mapped.
+ *
+ * A fault that meets a shut gate drops mmap_lock before it waits: the worker that will open the
+ * gate pins guest memory, and needs that lock.  When the device is gone, a page of 0xff stands in
+ * for it: a guest's driver understands that, a VMM killed by SIGBUS does not.
+ *
+ * Who waits at a shut gate, and who waits for them:
+ *   a vCPU of KVM: in its page fault, without the VMM's big lock, for gate_timeout_ms at most.  But
+ *	it is inside KVM_RUN, where nothing but death interrupts a fault of such a mapping, and
+ *	holds KVM's SRCU lock.  A VMM that changes memory slots meanwhile (another vCPU places a
+ *	BAR), or that stops, resets or quits the VM, waits for that vCPU with its big lock held
+ *	until the gate opens.  Nothing here can let the vCPU go: any answer but a page ends the VM
+ *	(KVM_RUN returns -EFAULT).  So the gate must open soon.
+ *   a thread of the VMM that touches the mapping itself (a vCPU of TCG, with the big lock held): as
+ *	long, but a signal gets it out; it comes back for the same access.  A shorter wait would
+ *	answer 0xff for a device that is only not ready.
+ *   a trapped access: with the big lock held, hence for trap_timeout_ms only.
+ *
+ * Must not know leases: borrow.c says when the gate is open, and where the window is.
+ */
+#include <linux/io.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/signal.h>
+#include <dlend/compat.h>
+#include "vdev.h"
+#include "trace.h"
+
+static unsigned int gate_timeout_ms = 60000;
+module_param(gate_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its device, then it reads 0xff");
+
+/* A VMM that traps an access holds its big lock meanwhile: keep below what a monitor notices. */
+static unsigned int trap_timeout_ms = 50;
+module_param(trap_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(trap_timeout_ms, "longest that a trapped access waits for the device, then it reads 0xff");
+
+#define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
+
+u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index)
+{
+	return index < DLEND_NUM_BARS ? v->info.bar[index].size : 0;
+}
+
+bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
+{
+	return dlend_bar_size(v, index) && (v->info.bar[index].flags & DLEND_BAR_F_MAPPABLE);
+}
+
+/*
+ * A BAR smaller than a page is mapped with its whole page, which the lender keeps for it: QEMU does
+ * so as for a local device, wherever the guest has put the BAR at the beginning of a page.
+ *
+ * Without isolated MSIs, a guest that writes the MSI-X table could aim interrupts at the
+ * lender.
+ */
+unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
+			     struct dlend_bar_area area[DLEND_MAX_AREAS])
+{
+	unsigned int n = 1, bar, pba;
+	u32 offset, size;
+
+	if (!dlend_bar_mappable(v, index))
+		return 0;
+	area[0] = (struct dlend_bar_area){ 0, PAGE_ALIGN(dlend_bar_size(v, index)) };
+	if (v->info.flags & DLEND_OFFER_F_ISOLATED_MSI)
+		return n;
+	for (pba = 0; pba < 2; pba++) {
+		if (!dlend_cfg_msix_range(&v->cfg, pba, &bar, &offset, &size) || bar != index)
+			continue;
+		n = dlend_area_cut(area, n, ALIGN_DOWN((u64)offset, PAGE_SIZE),
+				   ALIGN((u64)offset + size, PAGE_SIZE));
+	}
+	return n;
+}
+
+/*
+ * The gate and the mappings behind it.
+ */
+
+/* Every mapping of every BAR goes; the next access faults. bar_lock is held for writing. */
+static void dlend_bar_zap(struct dlend_vdev *v)
+{
+	lockdep_assert_held_write(&v->bar_lock);
+	v->dead_mapped = false;
+	v->stat.zaps++;
+	trace_dlend_bar_zap(dlend_vdev_dev(v), v->gate, v->mse);
+	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
+}
+
+static void dlend_gate_account(struct dlend_vdev *v, enum dlend_gate gate)
+{
+	u64 us;
+
+	if (gate == DLEND_GATE_SHUT) {
+		v->shut_since = ktime_get();
+		v->stat.gate_shuts++;
+	} else if (gate == DLEND_GATE_OPEN) {
+		us = ktime_us_delta(ktime_get(), v->shut_since);
+		v->stat.gate_opens++;
+		v->stat.gate_last_us = us;
+		v->stat.gate_longest_us = max(v->stat.gate_longest_us, us);
+	}
+	trace_dlend_gate(dlend_vdev_dev(v), gate);
+}
+
+void dlend_bar_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&v->lock);
+	if (v->gate == gate)
+		return;
+	down_write(&v->bar_lock);
+	dlend_gate_account(v, gate);
+	v->gate = gate;
+	/* Under the lock: what is revoked from now on, dlend_bar_revoked() takes out again. */
+	for (i = 0; i < DLEND_NUM_REGIONS; i++)
+		v->bar_phys[i] = bar ? READ_ONCE(bar[i].phys) : 0;
+	if (gate != DLEND_GATE_OPEN || v->dead_mapped)
+		dlend_bar_zap(v);
+	up_write(&v->bar_lock);
+	wake_up_all(&v->gate_wq);
+}
+
+/*
+ * The lender is this host, and has fenced the device: there is no IOMMU at which a guest's accesses
+ * would end, so they must not get there. Until its word arrives, too, the guest reads 0xff.
+ */
+void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index)
+{
+	down_write(&v->bar_lock);
+	if (v->bar_phys[index]) {
+		v->bar_phys[index] = 0;
+		dlend_bar_zap(v);
+	}
+	up_write(&v->bar_lock);
+}
+
+void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
+{
+	lockdep_assert_held(&v->lock);
+	if (v->mse == on)
+		return;
+	down_write(&v->bar_lock);
+	v->mse = on;
+	dlend_bar_zap(v);
+	up_write(&v->bar_lock);
+	/* Nothing is behind a device that does not decode: no reason to wait any more. */
+	wake_up_all(&v->gate_wq);
+}
+
+static bool dlend_gate_overdue(const struct dlend_vdev *v)
+{
+	return test_bit(0, &v->touched) &&
+	       ktime_ms_delta(ktime_get(), READ_ONCE(v->shut_since)) >= (s64)gate_timeout_ms;
+}
+
+static bool dlend_gate_passable(struct dlend_vdev *v)
+{
+	return READ_ONCE(v->gate) != DLEND_GATE_SHUT || !READ_ONCE(v->mse) ||
+	       !READ_ONCE(v->open) || dlend_gate_overdue(v);
+}
+
+/*
+ * Pages of 0xff.  The guest may write to them (there is no mapping that drops writes), so they
+ * are refilled while they are mapped; and there are several, so that a doorbell written in one
+ * page is not read back as a register of another.
+ */
+
+static void dlend_dead_fill(struct dlend_vdev *v)
+{
+	unsigned int i;
+
+	for (i = 0; i < DLEND_DEAD_PAGES; i++)
+		memset(page_address(v->dead[i]), 0xff, PAGE_SIZE);
+}
+
+static void dlend_dead_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, dead_work);
+
+	if (!READ_ONCE(v->dead_mapped))
+		return;
+	dlend_dead_fill(v);
+	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
+}
+
+static vm_fault_t dlend_dead_insert(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+				    u64 pos)
+{
+	struct page *page = v->dead[(pos >> PAGE_SHIFT) % DLEND_DEAD_PAGES];
+
+	if (order)
+		return VM_FAULT_FALLBACK;
+	atomic64_inc(&v->stat.fault_dead);
+	WRITE_ONCE(v->dead_mapped, true);
+	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
+	return vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
+}
+
+int dlend_bar_open(struct dlend_vdev *v)
+{
+	unsigned int i;
+
+	INIT_DELAYED_WORK(&v->dead_work, dlend_dead_work);
+	for (i = 0; i < DLEND_DEAD_PAGES; i++) {
+		v->dead[i] = alloc_page(GFP_KERNEL_ACCOUNT);
+		if (!v->dead[i])
+			goto err_free;
+	}
+	dlend_dead_fill(v);
+	return 0;
+
+err_free:
+	while (i--)
+		__free_page(v->dead[i]);
+	return -ENOMEM;
+}
+
+/* No mapping exists any more: each holds the file open. */
+void dlend_bar_close(struct dlend_vdev *v)
+{
+	unsigned int i;
+
+	WRITE_ONCE(v->dead_mapped, false);
+	cancel_delayed_work_sync(&v->dead_work);
+	for (i = 0; i < DLEND_DEAD_PAGES; i++)
+		__free_page(v->dead[i]);
+	if (v->io_page)
+		iounmap(v->io_page);
+	v->io_page = NULL;
+}
+
+/*
+ * Faults.
+ */
+
+static void dlend_fault_count(struct dlend_vdev *v, unsigned int index, unsigned int order)
+{
+	atomic64_t *counter = &v->stat.fault_4k[index];
+
+	if (order)
+		counter = order == PMD_SHIFT - PAGE_SHIFT ? &v->stat.fault_2m[index] :
+							    &v->stat.fault_1g[index];
+	atomic64_inc(counter);
+}
+
+static vm_fault_t dlend_fault_live(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+				   unsigned int index, u64 pos)
+{
+	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
+	unsigned long pfn = (v->bar_phys[index] + pos) >> PAGE_SHIFT;
+	struct vm_area_struct *vma = vmf->vma;
+	vm_fault_t ret = VM_FAULT_FALLBACK;
+
+	if (order && (addr < vma->vm_start || addr + (PAGE_SIZE << order) > vma->vm_end ||
+		      !IS_ALIGNED(pfn, 1ul << order)))
+		return VM_FAULT_FALLBACK;
+	if (!order)
+		ret = vmf_insert_pfn(vma, vmf->address, pfn);
+	else if (order == PMD_SHIFT - PAGE_SHIFT)
+		ret = dlend_compat_insert_pmd(vmf, pfn);
+	else if (order == PUD_SHIFT - PAGE_SHIFT)
+		ret = dlend_compat_insert_pud(vmf, pfn);
+	if (ret == VM_FAULT_NOPAGE)
+		dlend_fault_count(v, index, order);
+	return ret;
+}
+
+/* What the fault finds now; @shut: the gate. */
+static vm_fault_t dlend_fault_try(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+				  bool *shut)
+{
+	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
+	unsigned int index = vmf->vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
+	u64 pos = DLEND_REGION_POS((u64)vmf->vma->vm_pgoff << PAGE_SHIFT) + addr -
+		  vmf->vma->vm_start;
+	vm_fault_t ret;
+
+	*shut = false;
+	guard(rwsem_read)(&v->bar_lock);
+	if (addr < vmf->vma->vm_start)
+		return VM_FAULT_FALLBACK;
+	if (v->gate == DLEND_GATE_OPEN && v->mse && v->bar_phys[index])
+		ret = dlend_fault_live(v, vmf, order, index, pos);
+	else if (v->gate != DLEND_GATE_SHUT || !v->mse || dlend_gate_overdue(v))
+		ret = dlend_dead_insert(v, vmf, order, pos);
+	else
+		*shut = true;
+	if (*shut)
+		return VM_FAULT_RETRY;
+	if (ret != VM_FAULT_FALLBACK)
+		trace_dlend_bar_fault(dlend_vdev_dev(v), index, pos, order, v->gate);
+	return ret;
+}
+
+static void dlend_wait_account(struct dlend_vdev *v, ktime_t since)
+{
+	s64 us = ktime_us_delta(ktime_get(), since);
+	s64 longest = atomic64_read(&v->stat.wait_longest_us);
+
+	while (us > longest && !atomic64_try_cmpxchg(&v->stat.wait_longest_us, &longest, us))
+		;
+}
+
+static void dlend_gate_wait(struct dlend_vdev *v, unsigned int flags)
+{
+	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
+	ktime_t since = ktime_get();
+
+	atomic64_inc(&v->stat.fault_waits);
+	/* A fault of the kernel's own (a copy from the BAR) is tried again whatever the signal. */
+	if (flags & FAULT_FLAG_INTERRUPTIBLE && flags & FAULT_FLAG_USER)
+		wait_event_interruptible_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
+	else if (flags & FAULT_FLAG_KILLABLE)
+		wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
+	else
+		wait_event_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
+	dlend_wait_account(v, since);
+}
+
+/*
+ * Wait outside of all locks, then let the fault be tried again.  The mapping may vanish while
+ * we wait, and the file with it: hold the vdev, and the module that the file held.
+ */
+static vm_fault_t dlend_fault_retry(struct dlend_vdev *v, struct vm_fault *vmf)
+{
+	unsigned int flags = vmf->flags;
+
+	if (flags & FAULT_FLAG_RETRY_NOWAIT)
+		return VM_FAULT_RETRY;
+	__module_get(THIS_MODULE);
+	dlend_vdev_get(v);
+	release_fault_lock(vmf);
+	dlend_gate_wait(v, flags);
+	dlend_vdev_put(v);
+	module_put(THIS_MODULE);
+	return VM_FAULT_RETRY;
+}
+
+static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
+{
+	struct dlend_vdev *v = vmf->vma->vm_private_data;
+	vm_fault_t ret;
+	bool shut;
+
+	/*
+	 * Somebody maps the BAR for another device's DMA (type1 does it with its lock held, which
+	 * the build needs). That is no access of the guest: it neither borrows nor waits.
+	 */
+	if (vmf->flags & FAULT_FLAG_REMOTE)
+		return VM_FAULT_SIGBUS;
+	ret = dlend_fault_try(v, vmf, order, &shut);
+	if (!shut)
+		return ret;
+	dlend_borrow_touch(v);
+	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY)
+		return dlend_fault_retry(v, vmf);
+	/* The caller cannot let go of mmap_lock, which the build needs: wait a moment only. */
+	wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v),
+				    msecs_to_jiffies(trap_timeout_ms));
+	ret = dlend_fault_try(v, vmf, order, &shut);
+	return shut ? VM_FAULT_SIGBUS : ret;
+}
+
+static vm_fault_t dlend_bar_fault(struct vm_fault *vmf)
+{
+	return dlend_bar_huge_fault(vmf, 0);
+}
+
+static const struct vm_operations_struct dlend_bar_vm_ops = {
+	.fault = dlend_bar_fault,
+	.huge_fault = dlend_bar_huge_fault,
+};
+
+int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
+{
+	unsigned int index = vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
+	u64 start = DLEND_REGION_POS((u64)vma->vm_pgoff << PAGE_SHIFT);
+	u64 end = start + (vma->vm_end - vma->vm_start);
+	struct dlend_bar_area area[DLEND_MAX_AREAS];
+	unsigned int i, n;
+
+	if (index >= DLEND_NUM_BARS || !(vma->vm_flags & VM_SHARED) || end <= start)
+		return -EINVAL;
+	n = dlend_bar_areas(v, index, area);
+	for (i = 0; i < n; i++)
+		if (start >= area[i].start && end <= area[i].end)
+			break;
+	if (i == n)
+		return -EINVAL;
+	/* Uncached always; KVM lets the guest choose write-combining where it maps it so. */
+	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
+	vm_flags_set(vma, VM_ALLOW_ANY_UNCACHED | VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	vma->vm_private_data = v;
+	vma->vm_ops = &dlend_bar_vm_ops;
+	return 0;
+}
+
+/*
+ * Trapped accesses: BARs (or pages of them) that are not mapped, and VMMs that do not map.
+ */
+
+/* One page of the window, uncached as all other mappings of it. io_lock is held. */
+static void __iomem *dlend_io_page(struct dlend_vdev *v, phys_addr_t phys)
+{
+	phys = ALIGN_DOWN(phys, PAGE_SIZE);
+	if (v->io_page && v->io_phys == phys)
+		return v->io_page;
+	if (v->io_page)
+		iounmap(v->io_page);
+	v->io_phys = phys;
+	v->io_page = ioremap(phys, PAGE_SIZE);
+	return v->io_page;
+}
+
+static void dlend_io_access(void __iomem *io, void *val, unsigned int len, bool write)
+{
+	switch (len) {
+	case 8:
+		if (write)
+			writeq(*(u64 *)val, io);
+		else
+			*(u64 *)val = readq(io);
+		break;
+	case 4:
+		if (write)
+			writel(*(u32 *)val, io);
+		else
+			*(u32 *)val = readl(io);
+		break;
+	case 2:
+		if (write)
+			writew(*(u16 *)val, io);
+		else
+			*(u16 *)val = readw(io);
+		break;
+	default:
+		if (write)
+			writeb(*(u8 *)val, io);
+		else
+			*(u8 *)val = readb(io);
+	}
+}
+
+static bool dlend_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos, unsigned int len)
+{
+	unsigned int bar;
+	u32 offset, size;
+
+	return !(v->info.flags & DLEND_OFFER_F_ISOLATED_MSI) &&
+	       dlend_cfg_msix_range(&v->cfg, false, &bar, &offset, &size) && bar == index &&
+	       pos < (u64)offset + size && pos + len > offset;
+}
+
+/* One access of 1, 2, 4 or 8 bytes, aligned. Return: false if no device answers. */
+static bool dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
+			 unsigned int len, bool write)
+{
+	void __iomem *io;
+
+	if (dlend_io_msix(v, index, pos, len))
+		return false;
+	guard(rwsem_read)(&v->bar_lock);
+	if (v->gate != DLEND_GATE_OPEN || !v->mse || !v->bar_phys[index])
+		return false;
+	io = dlend_io_page(v, v->bar_phys[index] + pos);
+	if (!io)
+		return false;
+	dlend_io_access(io + offset_in_page(v->bar_phys[index] + pos), val, len, write);
+	return true;
+}
+
+/* First access borrows, as a fault does, but waits only as long as the VMM's big lock allows. */
+static void dlend_io_gate(struct dlend_vdev *v)
+{
+	if (dlend_gate_passable(v))
+		return;
+	dlend_borrow_touch(v);
+	if (wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v),
+					msecs_to_jiffies(trap_timeout_ms)) > 0)
+		return;
+	atomic64_inc(&v->stat.trapped_timeouts);
+	dev_warn_ratelimited(dlend_vdev_dev(v), "a trapped access found the device not ready within %u ms: reads 0xff, writes are lost\n",
+			     trap_timeout_ms);
+}
+
+ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __user *buf,
+		     size_t count, bool write)
+{
+	u64 size = dlend_bar_size(v, index), val = U64_MAX;
+	unsigned int len = 8;
+
+	if (pos >= size)
+		return -EINVAL;
+	count = min_t(u64, count, size - pos);
+	while (len > count || !IS_ALIGNED(pos, len))
+		len /= 2;
+	if (write && copy_from_user(&val, buf, len))
+		return -EFAULT;
+	mutex_lock(&v->io_lock);
+	dlend_io_gate(v);
+	if (!dlend_io_one(v, index, pos, &val, len, write))
+		val = write ? val : U64_MAX;
+	mutex_unlock(&v->io_lock);
+	atomic64_inc(write ? &v->stat.trapped_writes : &v->stat.trapped_reads);
+	if (!write && copy_to_user(buf, &val, len))
+		return -EFAULT;
+	return len;
+}

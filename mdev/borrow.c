@@ -1,0 +1,722 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Borrowing: from "the guest wants the device" to "the guest has it", and back.
+ *
+ * What the guest and the VMM ask for is written down at once (vdev->want); one worker, on the
+ * offer's ordered workqueue, asks the lender for it step by step and notes what was answered
+ * (vdev->have).  The gate is open exactly while the two are equal, so that no access of the
+ * guest meets a half-made device, and no caller under the VMM's big lock ever waits:
+ *
+ *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
+ *
+ * With Bus Master Enable off a leased device is "running" at once (the driver sets up registers);
+ * dma_unmap, Bus Master Enable, an interrupt mode or a reset make it "building" again.  "failed"
+ * shows a device that reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
+ *
+ * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
+ * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
+ * from starting anything new.  What the device does by itself meanwhile meets its own guest's page
+ * or none, never another: a slot is not used for anything else before the lender has unmapped it.
+ * That is what a device sees under vfio-pci, too, when a VMM maps memory anew.  Turning the bit off
+ * would come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers
+ * to memory that did not change, which many take for a fatal error.
+ *
+ * Must not know regions, eventfds nor messages: those are bar.c, irq.c and lease.c.
+ */
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
+#include <linux/sched/signal.h>
+#include "vdev.h"
+#include "trace.h"
+
+static unsigned int rescan_s = 30;
+module_param(rescan_s, uint, 0644);
+MODULE_PARM_DESC(rescan_s, "seconds between looks for memory plugged into a running guest; 0: never");
+
+static unsigned int settle_s = 60;
+module_param(settle_s, uint, 0644);
+MODULE_PARM_DESC(settle_s, "seconds for a guest's memory layout to stop changing before giving up");
+
+/*
+ * QEMU answers the error eventfd by stopping the VM.  A guest whose device was pulled out can
+ * often go on without it, as after a surprise removal, so it reads 0xff instead.
+ */
+static bool stop_on_loss;
+module_param(stop_on_loss, bool, 0644);
+MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
+
+#define DLEND_BACKOFF_MIN_MS	5
+#define DLEND_BACKOFF_MAX_MS	500
+
+/*
+ * First look for what a build may have missed, because it was away for just that moment and
+ * nothing of it was pinned; each next one four times later, up to rescan_s.
+ */
+#define DLEND_RESCAN_MIN_MS	100
+
+static void dlend_borrow_kick(struct dlend_vdev *v)
+{
+	queue_work(v->offer->wq, &v->work);
+}
+
+/* [locked] */
+static struct dlend_situation dlend_borrow_now(const struct dlend_vdev *v)
+{
+	return (struct dlend_situation){
+		.open = v->open,
+		.failed = v->failed,
+		.leased = v->lease,
+		.touched = test_bit(0, &v->touched),
+		.unmapping = v->unmapping,
+		.prepin = v->prepinned,
+	};
+}
+
+/* What is to be done next? [locked] */
+static enum dlend_step dlend_borrow_step(const struct dlend_vdev *v)
+{
+	return dlend_plan_step(dlend_borrow_now(v), &v->want, &v->have);
+}
+
+/* [locked] */
+static bool dlend_borrow_settled(const struct dlend_vdev *v)
+{
+	return dlend_plan_settled(dlend_borrow_now(v), &v->want, &v->have);
+}
+
+static void dlend_borrow_gate(struct dlend_vdev *v)
+{
+	enum dlend_gate was = v->gate;
+
+	lockdep_assert_held(&v->lock);
+	if (v->failed)
+		dlend_bar_gate(v, DLEND_GATE_DEAD, NULL);
+	else if (dlend_borrow_settled(v))
+		dlend_bar_gate(v, DLEND_GATE_OPEN, v->lease->bar);
+	else
+		dlend_bar_gate(v, DLEND_GATE_SHUT, NULL);
+	if (v->gate == DLEND_GATE_OPEN && was != DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
+		v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
+		if (!v->stat.bme_to_open_first_us)
+			v->stat.bme_to_open_first_us = v->stat.bme_to_open_us;
+		v->bme_at = 0;
+	}
+	dlend_p2p_publish(v);
+}
+
+/* The device is of no use to the guest from now on. [locked] */
+static __printf(3, 4) void dlend_borrow_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(v->reason, sizeof(v->reason), fmt, args);
+	va_end(args);
+	v->failed = true;
+	dlend_borrow_gate(v);
+	dev_err(dlend_vdev_dev(v), "borrowed device unusable: %s; the guest reads 0xff from it\n",
+		v->reason);
+	if (tell)
+		dlend_irq_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
+}
+
+/* A failed device gets another chance. [locked] */
+static void dlend_borrow_retry(struct dlend_vdev *v)
+{
+	v->failed = false;
+	v->lost = false;
+	v->reason[0] = 0;
+	v->backoff_ms = 0;
+}
+
+void dlend_borrow_state(struct dlend_vdev *v, char *buf, size_t size)
+{
+	if (v->failed)
+		snprintf(buf, size, "failed: %s", v->reason);
+	else if (!v->lease)
+		snprintf(buf, size, "%s", v->borrowing ? "borrowing" : "idle");
+	else
+		snprintf(buf, size, "%s", dlend_borrow_settled(v) ? "running" : "building");
+}
+
+/* Not yet: wait a little, unless the VM goes away. @what: should have happened by settle_s. */
+static void dlend_try_again(struct dlend_vdev *v, const char *what)
+{
+	unsigned int ms;
+
+	mutex_lock(&v->lock);
+	if (!v->backoff_ms) {
+		v->backoff_ms = DLEND_BACKOFF_MIN_MS;
+		v->retry_since = ktime_get();
+	}
+	ms = v->backoff_ms;
+	v->backoff_ms = min_t(unsigned int, ms * 2, DLEND_BACKOFF_MAX_MS);
+	if (v->open && ktime_ms_delta(ktime_get(), v->retry_since) > settle_s * (s64)MSEC_PER_SEC)
+		dlend_borrow_fail(v, true, "%s within %u s", what, settle_s);
+	mutex_unlock(&v->lock);
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open), msecs_to_jiffies(ms));
+}
+
+/* [locked] */
+static void dlend_rescan_later(struct dlend_vdev *v, unsigned int ms)
+{
+	v->rescan_ms = min_t(u64, ms, (u64)rescan_s * MSEC_PER_SEC);
+	if (v->open && rescan_s)
+		mod_delayed_work(v->offer->wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
+}
+
+/*
+ * The steps.  Each is called without locks, notes what it did under the lock, and only if the
+ * lease is still the one that it worked on: it may have ended meanwhile.
+ */
+
+static void dlend_step_borrow(struct dlend_vdev *v)
+{
+	char why[DLEND_REASON_LEN] = "";
+	struct dlend_lease *lease;
+	u32 reset, opens;
+
+	mutex_lock(&v->lock);
+	v->borrowing = true;
+	reset = v->want.reset;
+	opens = v->opens;
+	mutex_unlock(&v->lock);
+	lease = dlend_lease_borrow(v, why);
+	mutex_lock(&v->lock);
+	v->borrowing = false;
+	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
+			   PTR_ERR_OR_ZERO(lease));
+	if (IS_ERR(lease)) {
+		if (PTR_ERR(lease) != -EAGAIN && v->open && v->opens == opens)
+			dlend_borrow_fail(v, true, "%s", why);
+		goto unlock;
+	}
+	v->stat.borrows++;
+	v->backoff_ms = 0;
+	/* Closed meanwhile; whoever has opened it again has not touched it. */
+	if (!v->open || v->opens != opens) {
+		dlend_lease_return(v->offer, lease);
+		goto unlock;
+	}
+	v->lease = lease;
+	v->have.bme = false;
+	v->have.reset = reset;
+	v->have.irq_mode = DLEND_IRQ_NONE;
+	v->have.irq_count = 0;
+	v->have.build = v->want.build - 1;
+	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
+unlock:
+	mutex_unlock(&v->lock);
+	/* An answer that came too late may have been a grant. */
+	if (lease == ERR_PTR(-ETIMEDOUT))
+		dlend_offer_return_stray(v->offer);
+	/* Its last user has returned it, and it is still being reset. */
+	if (lease == ERR_PTR(-EAGAIN))
+		dlend_try_again(v, "the lender did not make the device ready");
+}
+
+/* Lease to work on, with a reference, or NULL if none. */
+static struct dlend_lease *dlend_borrow_lease(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->open && v->lease ? dlend_lease_get(v->lease) : NULL;
+}
+
+/* A request failed: link loss is told by link_down(), everything else is the lender's word. */
+static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
+			      int ret)
+{
+	if (v->lease == lease && !v->failed)
+		dlend_borrow_fail(v, ret != -ENOTCONN || stop_on_loss, "%s failed on node %u (%pe)",
+				  what, lease->addr.lender, ERR_PTR(ret));
+}
+
+static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	u32 reset;
+	int ret;
+
+	mutex_lock(&v->lock);
+	reset = v->want.reset;
+	mutex_unlock(&v->lock);
+	ret = dlend_lease_reset(lease);
+	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
+	/* Bus Master Enable is off now: nothing of the device's is in flight to these pages. */
+	dlend_memory_drop(lease->mem, true);
+	dlend_irq_live(v, DLEND_IRQ_NONE, false);
+	guard(mutex)(&v->lock);
+	if (v->lease != lease)
+		return;
+	v->stat.resets++;
+	v->have.reset = reset;
+	v->have.bme = false;
+	v->have.irq_mode = DLEND_IRQ_NONE;
+	v->have.irq_count = 0;
+	v->have.build = v->want.build - 1;
+	if (ret)
+		dlend_step_failed(v, lease, "reset", ret);
+}
+
+static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
+{
+	int ret;
+
+	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
+	if (!on) {
+		guard(mutex)(&v->lock);
+		v->have.bme = false;
+	}
+	ret = dlend_lease_bus_master(lease, on);
+	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
+	guard(mutex)(&v->lock);
+	if (v->lease != lease)
+		return;
+	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
+	v->have.bme = on && !ret;
+	if (ret)
+		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
+}
+
+static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	enum dlend_irq_mode mode;
+	u32 count, need;
+	bool resized;
+	int ret;
+
+	mutex_lock(&v->lock);
+	mode = v->want.irq_mode;
+	count = v->want.irq_count;
+	need = v->irq_need;
+	resized = v->have.irq_mode == mode;
+	/*
+	 * Until the reply nobody knows what the lender delivers. A guest that changes its mind
+	 * back meanwhile must not find that all is as it wants: an edge in the gap would be lost.
+	 */
+	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+	mutex_unlock(&v->lock);
+	/* Before the lender starts: the first interrupt may be faster than the reply. */
+	dlend_irq_live(v, mode, false);
+	ret = dlend_lease_irq_setup(lease, mode, count);
+	trace_dlend_vdev_irq_setup(dlend_vdev_dev(v), lease->epoch, mode, count, ret);
+	if (resized)
+		dlend_irq_live(v, mode, true);
+	guard(mutex)(&v->lock);
+	if (v->lease != lease)
+		return;
+	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
+	v->have.irq_count = ret ? 0 : count;
+	if (ret == -ENOSPC && need < count) {
+		/* The spare vectors are not to be had: what the guest uses will do. */
+		if (v->want.irq_mode == mode && v->want.irq_count == count)
+			v->want.irq_count = v->irq_need;
+	} else if (ret) {
+		dlend_step_failed(v, lease, "interrupt set-up", ret);
+	}
+}
+
+static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	char why[DLEND_REASON_LEN] = "";
+	u32 build, rescan;
+	int ret;
+
+	mutex_lock(&v->lock);
+	build = v->want.build;
+	rescan = v->want.rescan;
+	/* If it is closed a moment later, the memory pins nothing any more. */
+	ret = v->open && v->lease == lease ? 0 : -EINTR;
+	mutex_unlock(&v->lock);
+	if (ret)
+		return;
+	ret = dlend_memory_build(lease->mem);
+	if (ret)
+		dlend_memory_reason(lease->mem, why, sizeof(why));
+	mutex_lock(&v->lock);
+	v->stat.builds++;
+	if (ret == -EAGAIN)
+		v->stat.build_retries++;
+	if (!ret && v->lease == lease) {
+		if (v->have.build != build)
+			dlend_rescan_later(v, DLEND_RESCAN_MIN_MS);
+		v->have.build = build;
+		v->have.rescan = rescan;
+		v->backoff_ms = 0;
+	}
+	if (ret && ret != -EAGAIN && v->lease == lease && v->open) {
+		if (ret == -ENOTCONN)
+			dlend_step_failed(v, lease, "DMA mapping", ret);
+		else
+			dlend_borrow_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
+	}
+	mutex_unlock(&v->lock);
+	if (ret == -EAGAIN)
+		dlend_try_again(v, "the guest's memory layout did not settle");
+}
+
+static void dlend_borrow_do(struct dlend_vdev *v, enum dlend_step step, struct dlend_lease *lease)
+{
+	switch (step) {
+	case DLEND_STEP_RESET:
+		dlend_step_reset(v, lease);
+		break;
+	case DLEND_STEP_BME_OFF:
+		dlend_step_bus_master(v, lease, false);
+		break;
+	case DLEND_STEP_IRQ:
+		dlend_step_irq(v, lease);
+		break;
+	case DLEND_STEP_BUILD:
+		dlend_step_build(v, lease);
+		break;
+	case DLEND_STEP_BME_ON:
+		dlend_step_bus_master(v, lease, true);
+		break;
+	default:
+		break;
+	}
+}
+
+static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why);
+
+/*
+ * The lease before is still to be returned, by a work item behind us in the queue: until then its
+ * pages are pinned, and dma_unmap can ask one lease only. [locked]
+ */
+static bool dlend_borrow_returning(const struct dlend_vdev *v)
+{
+	return v->ended && work_pending(&v->ended->return_work);
+}
+
+static void dlend_borrow_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
+	struct dlend_lease *lease;
+	enum dlend_step step;
+
+	for (;;) {
+		mutex_lock(&v->lock);
+		dlend_borrow_gate(v);
+		step = dlend_borrow_step(v);
+		if (step == DLEND_STEP_BORROW && dlend_borrow_returning(v)) {
+			dlend_borrow_kick(v);
+			step = DLEND_STEP_NONE;
+		}
+		mutex_unlock(&v->lock);
+		if (step == DLEND_STEP_NONE)
+			return;
+		if (step == DLEND_STEP_BORROW) {
+			dlend_step_borrow(v);
+			lease = dlend_borrow_lease(v);
+			if (!lease)
+				continue;
+			/* The end of the lease may have been told before the grant was noted. */
+			if (dlend_lease_lost(lease) ||
+			    !dlend_offer_lease_live(v->offer, lease->epoch))
+				dlend_borrow_lose(v, lease, "the lease ended at once");
+			dlend_lease_put(lease);
+			continue;
+		}
+		lease = dlend_borrow_lease(v);
+		if (!lease)
+			return;
+		dlend_borrow_do(v, step, lease);
+		dlend_lease_put(lease);
+	}
+}
+
+/* Guests may be given memory while they run, and nobody tells (kernel-notes, "Hot-plug"). */
+static void dlend_borrow_slow_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, slow_work);
+
+	dlend_borrow_rescan(v);
+	guard(mutex)(&v->lock);
+	dlend_rescan_later(v, min(v->rescan_ms, UINT_MAX / 4) * 4);
+}
+
+/* From here on: what happens to a vdev from outside the worker. */
+
+void dlend_borrow_init(struct dlend_vdev *v)
+{
+	INIT_WORK(&v->work, dlend_borrow_work);
+	INIT_DELAYED_WORK(&v->slow_work, dlend_borrow_slow_work);
+}
+
+void dlend_borrow_open(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	memset(&v->want, 0, sizeof(v->want));
+	memset(&v->have, 0, sizeof(v->have));
+	v->bme_at = 0;
+	v->memlock = rlimit(RLIMIT_MEMLOCK);	/* the VMM's: for messages */
+	v->vmm = current->tgid;
+	clear_bit(0, &v->touched);
+	dlend_borrow_retry(v);
+	v->open = true;
+	v->opens++;
+	v->prepinned = v->prepin == DLEND_PREPIN_OPEN;
+	dlend_borrow_gate(v);
+	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+	if (v->prepinned)
+		dlend_borrow_kick(v);
+	mutex_unlock(&v->lock);
+}
+
+/*
+ * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
+ * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
+ * there: dma_unmap has to find the lease until nothing of it is pinned.
+ */
+static void dlend_borrow_drop_ended(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended = v->ended;	/* nobody else changes it without a lease */
+
+	if (!ended)
+		return;
+	dlend_memory_close(ended->mem);
+	mutex_lock(&v->lock);
+	v->ended = NULL;
+	mutex_unlock(&v->lock);
+	dlend_lease_put(ended);
+}
+
+void dlend_borrow_close(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease, *before = NULL;
+
+	mutex_lock(&v->lock);
+	WRITE_ONCE(v->open, false);
+	lease = v->lease;
+	if (lease) {
+		before = v->ended;
+		v->ended = dlend_lease_get(lease);
+		v->lease = NULL;
+	}
+	memset(&v->want, 0, sizeof(v->want));
+	dlend_borrow_gate(v);
+	mutex_unlock(&v->lock);
+	wake_up_all(&v->idle_wq);
+	wake_up_all(&v->gate_wq);	/* whose mapping went away while they waited */
+	cancel_delayed_work_sync(&v->slow_work);
+	if (before)
+		dlend_lease_put(before);
+	dlend_borrow_drop_ended(v);
+	if (lease) {
+		v->stat.returns++;
+		dlend_lease_return(v->offer, lease);
+	}
+	mutex_lock(&v->lock);
+	dlend_borrow_retry(v);
+	mutex_unlock(&v->lock);
+}
+
+/* A function reset, whoever asked for it. Without a lease there is nothing to reset. [locked] */
+static void dlend_borrow_function_reset(struct dlend_vdev *v)
+{
+	dlend_cfg_reset(&v->cfg);
+	dlend_irq_intx_disable(v, false);
+	v->want.bme = false;
+	clear_bit(0, &v->touched);
+	if (v->lease || v->borrowing)
+		v->want.reset++;
+	dlend_borrow_retry(v);
+	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+}
+
+void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
+{
+	lockdep_assert_held(&v->lock);
+	if (effects & DLEND_CFG_E_FLR)
+		dlend_borrow_function_reset(v);
+	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |
+		       DLEND_CFG_E_D0))
+		dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |
+		       DLEND_CFG_E_D0 | DLEND_CFG_E_BAR))
+		dlend_p2p_publish(v);
+	if (effects & DLEND_CFG_E_INTX)
+		dlend_irq_intx_disable(v, dlend_cfg_intx_disabled(&v->cfg));
+	if ((effects & DLEND_CFG_E_BME_ON) && dlend_cfg_bme(&v->cfg)) {
+		if (v->failed && !v->lost)
+			dlend_borrow_retry(v);
+		v->want.bme = true;
+		v->want.build++;
+		v->bme_at = ktime_get();
+		if (!v->lease)
+			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody wanted it open before */
+	}
+	if (effects & DLEND_CFG_E_BME_OFF)
+		v->want.bme = false;
+	if (!(effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_FLR)))
+		return;
+	dlend_borrow_gate(v);
+	dlend_borrow_kick(v);
+}
+
+void dlend_borrow_reset(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	dlend_borrow_function_reset(v);
+	dlend_borrow_gate(v);
+	dlend_borrow_kick(v);
+}
+
+void dlend_borrow_touch(struct dlend_vdev *v)
+{
+	if (test_and_set_bit(0, &v->touched))
+		return;
+	WRITE_ONCE(v->shut_since, ktime_get());
+	dlend_borrow_kick(v);
+}
+
+void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
+{
+	lockdep_assert_held(&v->lock);
+	v->irq_need = need;
+	if (v->want.irq_mode == mode && v->want.irq_count == count)
+		return;
+	v->want.irq_mode = mode;
+	v->want.irq_count = count;
+	dlend_borrow_gate(v);
+	if (v->lease)
+		dlend_borrow_kick(v);
+}
+
+void dlend_borrow_rescan(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	if (!v->open || !v->lease || !v->want.bme || v->failed)
+		return;
+	v->want.rescan++;
+	dlend_borrow_kick(v);
+}
+
+/*
+ * User space takes memory away: local unmapping now, everything else later.  The gate is shut
+ * before, not after, so that no access of the guest starts a DMA into windows that are going.
+ */
+void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
+{
+	struct dlend_lease *lease;
+	bool hit;
+
+	mutex_lock(&v->lock);
+	lease = v->lease ?: v->ended;
+	if (!lease) {
+		mutex_unlock(&v->lock);
+		return;
+	}
+	dlend_lease_get(lease);
+	v->unmapping++;
+	dlend_borrow_gate(v);
+	mutex_unlock(&v->lock);
+	hit = dlend_memory_unmap(lease->mem, iova, size);
+	mutex_lock(&v->lock);
+	v->unmapping--;
+	if (hit)
+		v->want.build++;
+	dlend_borrow_gate(v);
+	if (v->lease)
+		dlend_borrow_kick(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(lease);
+}
+
+/* The lease has ended without us; @only (may be NULL): unless it is another one by now. */
+static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
+{
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->lock);
+	lease = v->lease;
+	if (!lease || (only && lease != only)) {
+		mutex_unlock(&v->lock);
+		return;
+	}
+	v->lease = NULL;
+	before = v->ended;
+	v->ended = dlend_lease_get(lease);
+	v->lost = true;
+	memset(&v->have, 0, sizeof(v->have));
+	dlend_borrow_fail(v, stop_on_loss, "%s", why);
+	/* Queued before anybody can ask for the next one: dlend_borrow_returning(). */
+	dlend_lease_return(v->offer, dlend_lease_get(lease));
+	mutex_unlock(&v->lock);
+	if (before)
+		dlend_lease_put(before);
+	dlend_irq_live(v, DLEND_IRQ_NONE, false);
+	/*
+	 * With the link gone nobody says that the device is fenced: unmap the aperture before
+	 * this returns (it waits for nobody).  A lender that took its device back has fenced it;
+	 * the return drops the windows, and its answer makes their slots free again.
+	 */
+	if (dlend_lease_lost(lease)) {
+		dlend_memory_link_down(lease->mem);
+		dlend_p2p_fence(&lease->addr, lease->epoch);
+	}
+	dlend_lease_put(lease);
+}
+
+void dlend_borrow_link_down(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended;
+
+	dlend_borrow_lose(v, NULL, "the link to the lender was lost");
+	/* One that had ended before, or is being closed: its windows may still stand. */
+	mutex_lock(&v->lock);
+	ended = v->ended ? dlend_lease_get(v->ended) : NULL;
+	mutex_unlock(&v->lock);
+	if (!ended)
+		return;
+	if (dlend_lease_lost(ended)) {
+		dlend_memory_link_down(ended->mem);
+		dlend_p2p_fence(&ended->addr, ended->epoch);
+	}
+	dlend_lease_put(ended);
+}
+
+void dlend_borrow_peer_state(struct dlend_vdev *v, u16 state, u16 holder, u32 epoch)
+{
+	bool over = false, stray = false;
+	struct dlend_lease *lease;
+
+	mutex_lock(&v->lock);
+	lease = v->lease ? dlend_lease_get(v->lease) : NULL;
+	if (lease)
+		over = state == DLEND_OFFER_GONE || (s32)(epoch - lease->epoch) > 0 ||
+		       (epoch == lease->epoch && state != DLEND_OFFER_HELD);
+	else if (!v->borrowing)
+		stray = state == DLEND_OFFER_HELD && holder == dlend_node_id();
+	mutex_unlock(&v->lock);
+	if (over)
+		dlend_borrow_lose(v, lease, "the lender took the device back");
+	if (lease)
+		dlend_lease_put(lease);
+	if (stray)
+		dlend_offer_return_stray(v->offer);
+}
+
+void dlend_borrow_reclaim(struct dlend_vdev *v, u32 epoch)
+{
+	bool ours;
+
+	mutex_lock(&v->lock);
+	ours = v->lease && v->lease->epoch == epoch;
+	mutex_unlock(&v->lock);
+	if (!ours)
+		return;
+	dev_notice(dlend_vdev_dev(v), "node %u asks for its device back\n", v->offer->addr.lender);
+	if (!dlend_irq_signal(v, VFIO_PCI_REQ_IRQ_INDEX))
+		dev_warn(dlend_vdev_dev(v), "the VMM cannot be asked to give it back; unplug the device or shut the VM down\n");
+}
+
+void dlend_borrow_error(struct dlend_vdev *v, u32 epoch)
+{
+	guard(mutex)(&v->lock);
+	if (!v->lease || v->lease->epoch != epoch || v->failed)
+		return;
+	dlend_borrow_fail(v, true, "node %u reports an error of the device",
+			  v->offer->addr.lender);
+	dlend_borrow_kick(v);	/* turns Bus Master Enable off */
+}

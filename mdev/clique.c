@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
+ * goes and how it looks.  Must not know who decides on cliques, nor the rest of configuration
+ * space: mdev/cfg.c says which bytes are taken and links the result into the list.
+ */
+
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <linux/pci_regs.h>
+
+#include "mdev/clique.h"
+
+#define NVIDIA			0x10de
+#define NVIDIA_KEPLER		0x0fc0	/* first device id of Kepler; older have no clique */
+#define NVIDIA_TURING		0x1e00	/* first device id of Turing; all later ones are above */
+
+#define PLACE_TURING		0xd4	/* NVIDIA's table: Turing and later */
+#define PLACE_KEPLER		0xc8	/* Kepler, Maxwell, Pascal, Volta */
+
+/* What tells this capability from other vendor-specific ones. */
+static const u8 signature[] = { PCI_CAP_ID_VNDR, 0, DLEND_CLIQUE_LEN, 'P', '2', 'P' };
+
+bool dlend_clique_known(u16 vendor)
+{
+	return vendor == NVIDIA;
+}
+
+static unsigned int preferred(u16 vendor, u16 device)
+{
+	if (vendor == NVIDIA && device >= NVIDIA_KEPLER && device < NVIDIA_TURING)
+		return PLACE_KEPLER;
+	return PLACE_TURING;
+}
+
+static bool is_free(const u8 *used, unsigned int at)
+{
+	unsigned int i;
+
+	for (i = 0; i < DLEND_CLIQUE_LEN; i++)
+		if (used[at + i])
+			return false;
+	return true;
+}
+
+static int first_free(const u8 *used, unsigned int from)
+{
+	unsigned int at;
+
+	for (at = from; at + DLEND_CLIQUE_LEN <= PCI_CFG_SPACE_SIZE; at += 4)
+		if (is_free(used, at))
+			return at;
+	return -ENOSPC;
+}
+
+int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
+{
+	int at = first_free(used, preferred(vendor, device));
+
+	return at >= 0 ? at : first_free(used, PCI_STD_HEADER_SIZEOF);
+}
+
+void dlend_clique_write(u8 *cap, int clique)
+{
+	memcpy(cap, signature, sizeof(signature));
+	cap[6] = clique << 3;	/* version 0 in the low three bits */
+	cap[7] = 0;
+}
+
+bool dlend_clique_is(const u8 *cap)
+{
+	/* All but the next pointer. */
+	return cap[0] == signature[0] && !memcmp(cap + 2, signature + 2, sizeof(signature) - 2);
+}

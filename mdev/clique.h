@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * P2P clique capability: where it goes and how it looks.  Pure: bytes in, bytes out.
+ */
+#ifndef DLEND_MDEV_CLIQUE_H
+#define DLEND_MDEV_CLIQUE_H
+
+#include <dlend/types.h>
+
+#define DLEND_CLIQUE_LEN	8
+#define DLEND_CLIQUE_MAX	15	/* four bits of the approval parameters */
+
+/**
+ * dlend_clique_place - find room for the capability
+ * @used: one byte for each of the 256 of standard configuration space, not 0 where the device has
+ *	  a structure (the hidden ones too)
+ * @vendor, @device: ids as the guest sees them
+ *
+ * NVIDIA reserves a place that depends on the generation; if that is taken, and for every other
+ * vendor, the first free dword-aligned place from there upwards, then from 40h.
+ * Return: offset, or -ENOSPC.
+ */
+int dlend_clique_place(const u8 *used, u16 vendor, u16 device);
+
+/**
+ * dlend_clique_write - the eight bytes, next pointer 0
+ * @cap: where
+ * @clique: 0..DLEND_CLIQUE_MAX
+ */
+void dlend_clique_write(u8 *cap, int clique);
+
+/** dlend_clique_known - do drivers of this vendor's devices look for the capability? */
+bool dlend_clique_known(u16 vendor);
+
+/** dlend_clique_is - is this vendor-specific capability (8 readable bytes) a clique capability? */
+bool dlend_clique_is(const u8 *cap);
+
+#endif

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts of a borrowed device, as VFIO shows them: eventfds that the VMM sets, signalled by
+ * what the lender's device fires (dlend_irq_fired(), from the link's doorbell handler).
+ *
+ * No edge is lost: one that finds no eventfd (a VMM exchanges them when the guest masks a
+ * vector) is kept and signalled when the next is set.  Several edges of one vector may become
+ * one signal, as in hardware.
+ *
+ * Must not ask the lender for anything: dlend_borrow_want_irq() notes what is wanted, at once.
+ */
+#include <linux/eventfd.h>
+#include <linux/log2.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "vdev.h"
+#include "trace.h"
+
+/* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
+#define DLEND_MSIX_STEP		64
+
+u32 dlend_irq_flags(unsigned int index)
+{
+	switch (index) {
+	case VFIO_PCI_INTX_IRQ_INDEX:
+		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED;
+	case VFIO_PCI_MSIX_IRQ_INDEX:
+		return VFIO_IRQ_INFO_EVENTFD;	/* vectors may be added one by one */
+	default:
+		return VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_NORESIZE;
+	}
+}
+
+unsigned int dlend_irq_count(struct dlend_vdev *v, unsigned int index)
+{
+	switch (index) {
+	case VFIO_PCI_INTX_IRQ_INDEX:
+		return v->info.has_intx;
+	case VFIO_PCI_MSI_IRQ_INDEX:
+		return min_t(unsigned int, dlend_cfg_msi(&v->cfg), v->info.nr_msi);
+	case VFIO_PCI_MSIX_IRQ_INDEX:
+		return min_t(unsigned int, dlend_cfg_msix(&v->cfg), v->info.nr_msix);
+	case VFIO_PCI_ERR_IRQ_INDEX:
+	case VFIO_PCI_REQ_IRQ_INDEX:
+		return 1;
+	}
+	return 0;
+}
+
+static enum dlend_irq_mode dlend_irq_mode_of(unsigned int index)
+{
+	switch (index) {
+	case VFIO_PCI_INTX_IRQ_INDEX:
+		return DLEND_IRQ_INTX;
+	case VFIO_PCI_MSI_IRQ_INDEX:
+		return DLEND_IRQ_MSI;
+	default:
+		return DLEND_IRQ_MSIX;
+	}
+}
+
+/*
+ * From the device to the VMM. irq->lock is held in all of these.
+ */
+
+static void dlend_irq_msi(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
+{
+	if (!vec->trigger) {
+		vec->latched = true;
+		irq->latched++;
+		return;
+	}
+	eventfd_signal(vec->trigger);
+	vec->signals++;
+	irq->signalled++;
+}
+
+/* Level-triggered: one signal, then silence until the guest has dealt with it. */
+static void dlend_irq_intx(struct dlend_irqs *irq)
+{
+	struct dlend_irq_vec *vec = &irq->vec[0];
+
+	if (irq->masked || irq->disabled || !vec->trigger) {
+		irq->pending = true;
+		return;
+	}
+	irq->pending = false;
+	irq->masked = true;
+	eventfd_signal(vec->trigger);
+	vec->signals++;
+	irq->signalled++;
+}
+
+void dlend_irq_fired(void *arg, u32 vector, u32 count)
+{
+	struct dlend_vdev *v = arg;
+	struct dlend_irqs *irq = &v->irq;
+	unsigned long flags;
+
+	spin_lock_irqsave(&irq->lock, flags);
+	trace_dlend_vdev_irq(dlend_vdev_dev(v), vector, count, irq->mode);
+	irq->fired += count;
+	/* The lender has masked it and waits, whether or not somebody listens here. */
+	if (irq->live == DLEND_IRQ_INTX)
+		irq->owed = true;
+	if (irq->mode == DLEND_IRQ_NONE || irq->mode != irq->live || vector >= irq->nvec) {
+		irq->stray += count;
+		goto unlock;
+	}
+	irq->vec[vector].count += count;
+	if (irq->mode == DLEND_IRQ_INTX)
+		dlend_irq_intx(irq);
+	else
+		dlend_irq_msi(irq, &irq->vec[vector]);
+unlock:
+	spin_unlock_irqrestore(&irq->lock, flags);
+}
+
+void dlend_irq_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized)
+{
+	struct dlend_irqs *irq = &v->irq;
+	unsigned int i;
+
+	spin_lock_irq(&irq->lock);
+	if (irq->live != mode)
+		irq->owed = false;	/* the lender sets up anew */
+	irq->live = mode;
+	/* What fired while their number changed may be lost: one too many does no harm. */
+	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
+		for (i = 0; i < irq->nvec; i++)
+			if (irq->vec[i].trigger)
+				dlend_irq_msi(irq, &irq->vec[i]);
+	spin_unlock_irq(&irq->lock);
+}
+
+/*
+ * INTx.
+ */
+
+static void dlend_irq_unmask_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(work, struct dlend_vdev, irq.unmask_work);
+	struct dlend_lease *lease;
+
+	lease = dlend_vdev_lease(v);
+	if (!lease)
+		return;
+	dlend_lease_irq_unmask(lease);
+	dlend_lease_put(lease);
+}
+
+/* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */
+static bool dlend_intx_unmask(struct dlend_irqs *irq)
+{
+	bool owed = false;
+
+	spin_lock_irq(&irq->lock);
+	if (irq->mode == DLEND_IRQ_INTX) {
+		irq->unmasks++;
+		irq->masked = false;
+		if (irq->pending)
+			dlend_irq_intx(irq);
+		owed = irq->owed && !irq->masked;
+		if (owed)
+			irq->owed = false;
+	}
+	spin_unlock_irq(&irq->lock);
+	return owed;
+}
+
+/* From the resample eventfd (KVM has seen the guest's end of interrupt), or an ioctl. */
+static void dlend_intx_unmasked(void *opaque, void *unused)
+{
+	struct dlend_vdev *v = opaque;
+
+	if (dlend_intx_unmask(&v->irq))
+		queue_work(system_highpri_wq, &v->irq.unmask_work);
+}
+
+static void dlend_intx_mask(struct dlend_irqs *irq)
+{
+	spin_lock_irq(&irq->lock);
+	if (irq->mode == DLEND_IRQ_INTX)
+		irq->masked = true;
+	spin_unlock_irq(&irq->lock);
+}
+
+void dlend_irq_intx_disable(struct dlend_vdev *v, bool disable)
+{
+	struct dlend_irqs *irq = &v->irq;
+
+	spin_lock_irq(&irq->lock);
+	irq->disabled = disable;
+	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
+		dlend_irq_intx(irq);
+	spin_unlock_irq(&irq->lock);
+}
+
+static int dlend_intx_set_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	s32 fd;
+
+	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
+	case VFIO_IRQ_SET_DATA_NONE:
+		dlend_intx_unmasked(v, NULL);
+		return 0;
+	case VFIO_IRQ_SET_DATA_BOOL:
+		if (*(u8 *)data)
+			dlend_intx_unmasked(v, NULL);
+		return 0;
+	}
+	fd = *(s32 *)data;
+	if (fd < 0) {
+		vfio_virqfd_disable(&v->irq.unmask);
+		return 0;
+	}
+	/* No handler: it would run under the eventfd's lock, which is taken inside ours. */
+	return vfio_virqfd_enable(v, NULL, dlend_intx_unmasked, NULL, &v->irq.unmask, fd);
+}
+
+static int dlend_intx_set_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
+	case VFIO_IRQ_SET_DATA_NONE:
+		dlend_intx_mask(&v->irq);
+		return 0;
+	case VFIO_IRQ_SET_DATA_BOOL:
+		if (*(u8 *)data)
+			dlend_intx_mask(&v->irq);
+		return 0;
+	}
+	return -ENOTTY;		/* as vfio-pci: nobody masks by eventfd */
+}
+
+/*
+ * Modes. v->lock is held in all of these.
+ */
+
+static void dlend_irq_disable(struct dlend_vdev *v)
+{
+	struct dlend_irqs *irq = &v->irq;
+	struct dlend_irq_vec *vec;
+	unsigned int nvec, i;
+
+	if (irq->mode == DLEND_IRQ_INTX)
+		vfio_virqfd_disable(&irq->unmask);
+	spin_lock_irq(&irq->lock);
+	vec = irq->vec;
+	nvec = irq->nvec;
+	irq->vec = NULL;
+	irq->nvec = 0;
+	irq->mode = DLEND_IRQ_NONE;
+	irq->masked = false;
+	irq->pending = false;
+	spin_unlock_irq(&irq->lock);
+	for (i = 0; i < nvec; i++)
+		if (vec[i].trigger)
+			eventfd_ctx_put(vec[i].trigger);
+	kvfree(vec);
+}
+
+static int dlend_irq_enable(struct dlend_vdev *v, unsigned int index)
+{
+	unsigned int nvec = dlend_irq_count(v, index);
+	struct dlend_irqs *irq = &v->irq;
+	struct dlend_irq_vec *vec;
+
+	vec = kvcalloc(nvec, sizeof(*vec), GFP_KERNEL_ACCOUNT);
+	if (!vec)
+		return -ENOMEM;
+	spin_lock_irq(&irq->lock);
+	irq->vec = vec;
+	irq->nvec = nvec;
+	irq->mode = dlend_irq_mode_of(index);
+	/* Fired while a VMM that takes INTx away and sets it up again was between the two. */
+	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
+	spin_unlock_irq(&irq->lock);
+	return 0;
+}
+
+/* Have the lender set up vectors, so that @used of them work. */
+static void dlend_irq_want(struct dlend_vdev *v, unsigned int index, u32 used)
+{
+	u32 least = index == VFIO_PCI_MSIX_IRQ_INDEX ? DLEND_MSIX_STEP : 1;
+	enum dlend_irq_mode mode = dlend_irq_mode_of(index);
+	u32 count;
+
+	/* Only ever more: taking vectors away would disturb those in use. */
+	if (v->want.irq_mode == mode) {
+		if (used <= v->want.irq_count)
+			return;
+		used = max(used, v->irq_need);
+	}
+	count = max_t(u32, least, roundup_pow_of_two(used));
+	if (index == VFIO_PCI_MSI_IRQ_INDEX)
+		used = count;		/* the standard knows powers of two only */
+	dlend_borrow_want_irq(v, mode, used, min(count, dlend_irq_count(v, index)));
+}
+
+static int dlend_irq_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
+{
+	struct eventfd_ctx *ctx = NULL, *old;
+	struct dlend_irq_vec *vec;
+
+	if (fd >= 0) {
+		ctx = eventfd_ctx_fdget(fd);
+		if (IS_ERR(ctx))
+			return PTR_ERR(ctx);
+	}
+	spin_lock_irq(&irq->lock);
+	vec = &irq->vec[vector];
+	old = vec->trigger;
+	vec->trigger = ctx;
+	if (ctx && vec->latched && irq->mode != DLEND_IRQ_INTX) {
+		vec->latched = false;
+		dlend_irq_msi(irq, vec);
+	} else if (ctx && irq->pending && irq->mode == DLEND_IRQ_INTX) {
+		dlend_irq_intx(irq);
+	}
+	spin_unlock_irq(&irq->lock);
+	if (old)
+		eventfd_ctx_put(old);
+	return 0;
+}
+
+static int dlend_irq_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const s32 *fds)
+{
+	enum dlend_irq_mode mode = dlend_irq_mode_of(hdr->index);
+	unsigned int i;
+	int ret;
+
+	if (v->irq.mode != DLEND_IRQ_NONE && v->irq.mode != mode)
+		return -EINVAL;
+	if (v->irq.mode == DLEND_IRQ_NONE) {
+		ret = dlend_irq_enable(v, hdr->index);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < hdr->count; i++) {
+		ret = dlend_irq_set_fd(&v->irq, hdr->start + i, fds[i]);
+		if (ret)
+			break;
+	}
+	if (!ret) {
+		dlend_irq_want(v, hdr->index, hdr->start + hdr->count);
+		return 0;
+	}
+	while (i--)
+		dlend_irq_set_fd(&v->irq, hdr->start + i, -1);
+	return ret;
+}
+
+/* The VMM plays the device: for tests, and to pass on an interrupt that it has held back. */
+static int dlend_irq_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
+{
+	struct dlend_irqs *irq = &v->irq;
+	unsigned int i;
+
+	/* The mode cannot change: v->lock is held. */
+	if (irq->mode != dlend_irq_mode_of(hdr->index))
+		return -EINVAL;
+	spin_lock_irq(&irq->lock);
+	for (i = 0; i < hdr->count; i++) {
+		if (data && !data[i])
+			continue;
+		if (irq->mode == DLEND_IRQ_INTX)
+			dlend_irq_intx(irq);
+		else if (irq->vec[hdr->start + i].trigger)
+			dlend_irq_msi(irq, &irq->vec[hdr->start + i]);
+	}
+	spin_unlock_irq(&irq->lock);
+	return 0;
+}
+
+static int dlend_irq_set_trigger(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	u32 type = hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK;
+
+	if (type == VFIO_IRQ_SET_DATA_NONE && !hdr->count) {
+		if (v->irq.mode == dlend_irq_mode_of(hdr->index)) {
+			dlend_irq_disable(v);
+			dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
+		}
+		return 0;
+	}
+	if (!hdr->count)
+		return -EINVAL;
+	if (type == VFIO_IRQ_SET_DATA_EVENTFD)
+		return dlend_irq_set_fds(v, hdr, data);
+	return dlend_irq_inject(v, hdr, type == VFIO_IRQ_SET_DATA_BOOL ? data : NULL);
+}
+
+/*
+ * The error and request "interrupts": messages to the VMM itself.
+ */
+
+static struct eventfd_ctx **dlend_irq_special(struct dlend_irqs *irq, unsigned int index)
+{
+	return index == VFIO_PCI_ERR_IRQ_INDEX ? &irq->err : &irq->req;
+}
+
+bool dlend_irq_signal(struct dlend_vdev *v, unsigned int index)
+{
+	struct dlend_irqs *irq = &v->irq;
+	struct eventfd_ctx *ctx;
+
+	spin_lock_irq(&irq->lock);
+	ctx = *dlend_irq_special(irq, index);
+	if (ctx) {
+		eventfd_signal(ctx);
+		if (index == VFIO_PCI_ERR_IRQ_INDEX)
+			irq->errs++;
+		else
+			irq->reqs++;
+	}
+	spin_unlock_irq(&irq->lock);
+	return ctx;
+}
+
+static void dlend_special_replace(struct dlend_vdev *v, unsigned int index, struct eventfd_ctx *ctx)
+{
+	struct eventfd_ctx **place = dlend_irq_special(&v->irq, index);
+
+	spin_lock_irq(&v->irq.lock);
+	swap(*place, ctx);
+	spin_unlock_irq(&v->irq.lock);
+	if (ctx)
+		eventfd_ctx_put(ctx);
+}
+
+static int dlend_special_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	struct eventfd_ctx *ctx = NULL;
+	s32 fd;
+
+	if ((hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK) != VFIO_IRQ_SET_ACTION_TRIGGER)
+		return -ENOTTY;
+	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
+	case VFIO_IRQ_SET_DATA_NONE:
+		if (hdr->count)
+			dlend_irq_signal(v, hdr->index);
+		else
+			dlend_special_replace(v, hdr->index, NULL);
+		return 0;
+	case VFIO_IRQ_SET_DATA_BOOL:
+		if (!hdr->count)
+			return -EINVAL;
+		if (*(u8 *)data)
+			dlend_irq_signal(v, hdr->index);
+		return 0;
+	}
+	if (!hdr->count)
+		return -EINVAL;
+	fd = *(s32 *)data;
+	if (fd >= 0) {
+		ctx = eventfd_ctx_fdget(fd);
+		if (IS_ERR(ctx))
+			return PTR_ERR(ctx);
+	}
+	dlend_special_replace(v, hdr->index, ctx);
+	return 0;
+}
+
+/**
+ * dlend_irq_set - VFIO_DEVICE_SET_IRQS
+ * @v: device
+ * @hdr: checked against the number of interrupts
+ * @data: as many values as @hdr says, NULL if it has none
+ *
+ * Context: process; returns at once (the lender is told by the worker).
+ * Return: 0 or -errno.
+ */
+int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	u32 action = hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK;
+
+	if (hdr->index >= VFIO_PCI_ERR_IRQ_INDEX)
+		return dlend_special_set(v, hdr, data);
+	guard(mutex)(&v->lock);
+	if (action == VFIO_IRQ_SET_ACTION_TRIGGER)
+		return dlend_irq_set_trigger(v, hdr, data);
+	/* Masking of message interrupts is the VMM's business, as with vfio-pci. */
+	if (hdr->index != VFIO_PCI_INTX_IRQ_INDEX)
+		return -ENOTTY;
+	if (v->irq.mode != DLEND_IRQ_INTX || hdr->start || hdr->count != 1)
+		return -EINVAL;
+	if (action == VFIO_IRQ_SET_ACTION_MASK)
+		return dlend_intx_set_mask(v, hdr, data);
+	if (action == VFIO_IRQ_SET_ACTION_UNMASK)
+		return dlend_intx_set_unmask(v, hdr, data);
+	return -EINVAL;
+}
+
+void dlend_irq_init(struct dlend_vdev *v)
+{
+	spin_lock_init(&v->irq.lock);
+	INIT_WORK(&v->irq.unmask_work, dlend_irq_unmask_work);
+}
+
+/** dlend_irq_close - the last file is closed: nothing may be signalled any more */
+void dlend_irq_close(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	dlend_irq_disable(v);
+	v->irq.disabled = false;
+	mutex_unlock(&v->lock);
+	dlend_irq_live(v, DLEND_IRQ_NONE, false);
+	dlend_special_replace(v, VFIO_PCI_ERR_IRQ_INDEX, NULL);
+	dlend_special_replace(v, VFIO_PCI_REQ_IRQ_INDEX, NULL);
+	cancel_work_sync(&v->irq.unmask_work);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * DMA windows of a borrowed device: guest RAM, pinned, in this node's aperture, and mapped by
+ * the lender at the same guest-physical addresses.
+ */
+#ifndef DLEND_MDEV_MEMORY_H
+#define DLEND_MDEV_MEMORY_H
+
+#include <dlend/link.h>
+
+struct seq_file;
+struct vfio_device;
+struct dlend_memory;
+
+/*
+ * Numbers for debugfs and sysfs.  @scattered_bytes: in chunks (of up to 2 MiB) whose pages are
+ * not contiguous, so that the IOMMUs need 4 KiB pages.  @rebuilds: builds that repaired a loss.
+ * @waits: builds that found memory missing that might come back.  @pin_longest_us: of one call to
+ * VFIO, whose lock it holds.  @unmap_*: dma_unmap that found something, under the VMM's big lock.
+ * @messages: requests to the lender.  @pages_*: all that this node has mapped in the aperture.
+ */
+struct dlend_memory_stat {
+	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
+	u64 waits, pin_longest_us, unmaps, unmap_us, unmap_longest_us;
+	u64 pin_calls, pin_us, map_us, last_build_us, messages;
+	u64 pages_4k, pages_2m, pages_1g;
+};
+
+/**
+ * dlend_memory_create - nothing is pinned yet
+ * @vdev: through which guest pages are pinned
+ * @link: towards the lender (a reference is taken)
+ * @addr: device
+ * @epoch: lease
+ *
+ * Return: memory or ERR_PTR. Process context.
+ */
+struct dlend_memory *dlend_memory_create(struct vfio_device *vdev, struct dlend_link *link,
+					 const struct dlend_addr *addr, u32 epoch);
+
+/**
+ * dlend_memory_set_memlock - the VMM's RLIMIT_MEMLOCK, for messages only
+ * @bytes: rlimit(RLIMIT_MEMLOCK) of the VMM; what dlend_memory_create() found if it was called
+ *	   by the VMM itself, unknown otherwise
+ */
+void dlend_memory_set_memlock(struct dlend_memory *mem, u64 bytes);
+
+/** dlend_memory_set_lowmem - see dlend_layout_excluded(); before the first build */
+void dlend_memory_set_lowmem(struct dlend_memory *mem, u64 lowmem);
+
+/**
+ * dlend_memory_build - make the windows stand
+ *
+ * Probes, pins what is new, tells the lender what is gone for good, maps what is new in the
+ * aperture, has the lender map it. Work is proportional to what changed since the last build:
+ * memory that went away and came back (firmware) is mapped in its old slot again, the lender has
+ * nothing to do. Runs in a worker: seconds; after a dma_unmap it first waits a moment for VFIO to
+ * be through. Serialised inside.
+ *
+ * Return: 0: all RAM there was when the call began is mapped on both sides and nothing was
+ * unmapped meanwhile. -EAGAIN: the layout changed meanwhile, or something of it was taken away a
+ * moment ago and may come back (or there is no RAM at all), call
+ * again; what was pinned and is still there stays pinned for it. Any other error: all that THIS
+ * call pinned, mapped or told is undone, and what stood before still does (it may be incomplete:
+ * keep the gate closed if dlend_memory_unmap() said so, dlend_memory_drop() to give up): -ENOMEM
+ * (memlock), -ENOSPC (window full), -EOPNOTSUPP (layout changes all the time: vIOMMU; may be
+ * called again after ten seconds), -ENOTCONN, -ETIMEDOUT, ...; a message says what to do, also in
+ * dlend_memory_reason().
+ */
+int dlend_memory_build(struct dlend_memory *mem);
+
+/**
+ * dlend_memory_unmap - vfio's dma_unmap
+ * @size: ~0 with @gpa 0 for everything (iommufd)
+ *
+ * Aperture unmapped and flushed, pages unpinned when it returns. Offsets stay reserved until the
+ * lender has acknowledged that it unmapped them, or the same memory comes back; it is told by the
+ * next build or dlend_memory_drop(). Never waits for a peer nor for a build (which is told to
+ * stop), but for one pin call of 64 pages that may be under way in the range, and for the
+ * unpinning of 32 MiB that may be under way elsewhere.  What it costs by itself is VFIO's: type1
+ * unpins page by page, 0.2 s for 768 MiB on an emulated host.
+ * Return: true if anything was pinned there, i.e. the windows do not stand any more.
+ */
+bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
+
+/**
+ * dlend_memory_drop - everything unmapped and unpinned
+ * @tell_lender: it is told, asynchronously; without (lease is over) not
+ *
+ * A running build is stopped and waited for, i.e. for the pin call or (bounded) peer call it is
+ * in: not from a fault handler, nor from a link's callbacks, nor under the VMM's big lock. A build
+ * may follow, unless dlend_memory_close() was called.
+ */
+void dlend_memory_drop(struct dlend_memory *mem, bool tell_lender);
+
+/**
+ * dlend_memory_close - the VMM closes the device: nothing is pinned, nor will be
+ *
+ * Before VFIO's close_device returns, while unpinning is possible, and under the VMM's big lock (a
+ * device is unplugged): waits no longer than dlend_memory_unmap() does, and not for a peer call
+ * that a build is in.  dlend_memory_drop() or dlend_memory_destroy() does the rest.
+ */
+void dlend_memory_close(struct dlend_memory *mem);
+
+/**
+ * dlend_memory_link_down - link is gone, or the lease is over while the link stays
+ *
+ * Also from a link's callbacks, where dlend_memory_drop() may wait for an answer that cannot come.
+ * The aperture is unmapped when it returns, and slots are left for the next session to release;
+ * pages are unpinned by a worker (or drop, or dma_unmap). Waits for nobody. From now on builds
+ * return -ENOTCONN.
+ */
+void dlend_memory_link_down(struct dlend_memory *mem);
+
+/**
+ * dlend_memory_destroy - drop(false) if not done, and the end
+ * @acked: the lender returned the lease, so the slots may be used again at once
+ */
+void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
+
+/** dlend_memory_reason - why the last build failed, "" if it did not */
+void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len);
+
+void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st);
+void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m);
+
+#endif

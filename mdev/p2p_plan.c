@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Who reaches whose BARs, and by which way: see p2p_plan.h.
+ *
+ * Pure logic: knows nothing of locks, messages, windows or VFIO.
+ */
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include "p2p_plan.h"
+
+#define PAGE_BYTES	4096ull
+
+static bool overlap(const struct dlend_p2p_bar *a, const struct dlend_p2p_bar *b)
+{
+	return a->gpa < b->gpa + b->size && b->gpa < a->gpa + a->size;
+}
+
+/* Does another BAR of the VM, one that is decoded, lie where this one does? */
+static bool over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
+		     const struct dlend_p2p_bar *bar)
+{
+	const struct dlend_p2p_bar *other;
+	unsigned int i, b;
+
+	for (i = 0; i < n; i++) {
+		if (!dev[i].target)
+			continue;
+		for (b = 0; b < DLEND_NUM_BARS; b++) {
+			other = &dev[i].bar[b];
+			if (other != bar && other->size && overlap(other, bar))
+				return true;
+		}
+	}
+	return false;
+}
+
+enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n, unsigned int s,
+				  unsigned int t, unsigned int bar, struct dlend_p2p_wish *wish)
+{
+	const struct dlend_p2p_bar *b = &dev[t].bar[bar];
+
+	memset(wish, 0, sizeof(*wish));
+	if (s == t || !b->size)
+		return DLEND_P2P_NO_BAR;
+	if (!dev[s].source || !dev[t].target)
+		return DLEND_P2P_OFF;
+	/* An address that wraps is what a BAR holds while its size is asked for. */
+	if ((b->gpa | b->size) & (PAGE_BYTES - 1) || b->gpa + b->size <= b->gpa)
+		return DLEND_P2P_PART;
+	if (over_bar(dev, n, b))
+		return DLEND_P2P_OVER_BAR;
+	wish->on = true;
+	wish->gpa = b->gpa;
+	wish->size = b->size;
+	wish->source_epoch = dev[s].epoch;
+	wish->target_epoch = dev[t].epoch;
+	return DLEND_P2P_OK;
+}
+
+static bool same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b)
+{
+	return a->gpa == b->gpa && a->size == b->size && a->source_epoch == b->source_epoch &&
+	       a->target_epoch == b->target_epoch;
+}
+
+enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
+				   const struct dlend_p2p_wish *have)
+{
+	if (have->on)
+		return want->on && same(want, have) ? DLEND_P2P_KEEP : DLEND_P2P_UNMAP;
+	return want->on ? DLEND_P2P_MAP : DLEND_P2P_KEEP;
+}
+
+/* Bytes of the aperture that @to has for @from; 0: there is no link. */
+static u64 room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+{
+	unsigned int i;
+
+	for (i = 0; i < f->n; i++)
+		if (f->path[i].from == from && f->path[i].to == to)
+			return (u64)f->path[i].mib << 20;
+	return 0;
+}
+
+enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t)
+{
+	if (s == t)
+		return DLEND_P2P_LOCAL;
+	/* What is borrowed comes over a link: one with us at its end is there. */
+	if (s == f->self || t == f->self || room(f, s, t))
+		return DLEND_P2P_LENDERS;
+	return DLEND_P2P_BORROWER;
+}
+
+enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u16 t,
+				      enum dlend_p2p_route route)
+{
+	if (route == DLEND_P2P_LENDERS && s != f->self && t != f->self)
+		return DLEND_P2P_BORROWER;
+	return DLEND_P2P_NONE;
+}
+
+static u64 bytes(const struct dlend_p2p_dev *dev)
+{
+	unsigned int b;
+	u64 sum = 0;
+
+	for (b = 0; b < DLEND_NUM_BARS; b++)
+		sum += dev->bar[b].size;
+	return sum;
+}
+
+/* All that devices of node @s reach on node @t, or with @t 0, on every node but their own. */
+static u64 load(const struct dlend_p2p_dev *dev, unsigned int n, u16 s, u16 t)
+{
+	unsigned int i;
+	u64 sum = 0;
+
+	for (i = 0; i < n; i++)
+		if (dev[i].addr.lender != s && (!t || dev[i].addr.lender == t))
+			sum += bytes(&dev[i]);
+	return sum;
+}
+
+bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		       unsigned int n, unsigned int s, unsigned int t)
+{
+	u16 from = dev[s].addr.lender, to = dev[t].addr.lender;
+	enum dlend_p2p_route route = dlend_p2p_route(f, from, to);
+
+	if (route == DLEND_P2P_LOCAL)
+		return true;
+	if (route == DLEND_P2P_LENDERS) {
+		if (load(dev, n, from, to) <= room(f, from, to))
+			return true;
+		route = dlend_p2p_detour(f, from, to, route);
+	}
+	return route == DLEND_P2P_BORROWER && load(dev, n, from, 0) <= room(f, from, f->self);
+}
+
+static bool both_ways(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		      unsigned int n, unsigned int a, unsigned int b)
+{
+	return dlend_p2p_reaches(f, dev, n, a, b) && dlend_p2p_reaches(f, dev, n, b, a);
+}
+
+int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		     unsigned int n, unsigned int new, int max)
+{
+	int clique, empty = -ENOSPC;
+	unsigned int i, members;
+
+	for (clique = 0; clique <= max; clique++) {
+		members = 0;
+		for (i = 0; i < n; i++) {
+			if (i == new || dev[i].clique != clique)
+				continue;
+			members++;
+			if (!both_ways(f, dev, n, i, new))
+				break;
+		}
+		if (members && i == n)
+			return clique;
+		if (!members && empty < 0)
+			empty = clique;
+	}
+	return empty;
+}
+
+int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		    unsigned int n, unsigned int of, unsigned int after)
+{
+	unsigned int i;
+
+	for (i = after; i < n && dev[of].clique >= 0; i++)
+		if (i != of && dev[i].clique == dev[of].clique && !both_ways(f, dev, n, i, of))
+			return i;
+	return -1;
+}
+
+const char *dlend_p2p_route_name(enum dlend_p2p_route route)
+{
+	switch (route) {
+	case DLEND_P2P_LOCAL:
+		return "same-lender";
+	case DLEND_P2P_LENDERS:
+		return "lender-link";
+	case DLEND_P2P_BORROWER:
+		return "via-borrower";
+	default:
+		return "none";
+	}
+}
+
+const char *dlend_p2p_why_text(enum dlend_p2p_why why)
+{
+	switch (why) {
+	case DLEND_P2P_OFF:
+		return "not in use";
+	case DLEND_P2P_NO_BAR:
+		return "no such BAR";
+	case DLEND_P2P_PART:
+		return "not made of whole pages";
+	case DLEND_P2P_OVER_BAR:
+		return "placed over another BAR";
+	default:
+		return "";
+	}
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
+ * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
+ * mdev/p2p.c does what this says.
+ */
+#ifndef DLEND_MDEV_P2P_PLAN_H
+#define DLEND_MDEV_P2P_PLAN_H
+
+#include <dlend/types.h>
+
+/* How a source's accesses get to a target. */
+enum dlend_p2p_route {
+	DLEND_P2P_NONE,
+	DLEND_P2P_LOCAL,	/* both sit in one host */
+	DLEND_P2P_LENDERS,	/* over the link between their lenders */
+	DLEND_P2P_BORROWER,	/* through this node, which has links to both */
+};
+
+/* Why a BAR is not to be mapped. */
+enum dlend_p2p_why {
+	DLEND_P2P_OK,
+	DLEND_P2P_OFF,		/* one of the two is not in use */
+	DLEND_P2P_NO_BAR,	/* there is none that can be reached */
+	DLEND_P2P_PART,		/* it does not begin or end with a page */
+	DLEND_P2P_OVER_BAR,	/* the guest has placed another BAR there, too */
+	DLEND_P2P_WHYS
+};
+
+struct dlend_p2p_bar {
+	u64 gpa, size;		/* size 0: there is none, or it cannot be mapped */
+};
+
+/**
+ * struct dlend_p2p_dev - a borrowed device, as seen by the others of its VM
+ * @addr: whose device
+ * @epoch: of its lease, 0 without one
+ * @source: there is a lease, and it may do DMA
+ * @target: there is a lease, and it decodes its BARs
+ * @clique: that the guest sees, negative: none
+ * @bar: where the guest has put them
+ */
+struct dlend_p2p_dev {
+	struct dlend_addr addr;
+	u32 epoch;
+	bool source, target;
+	int clique;
+	struct dlend_p2p_bar bar[DLEND_NUM_BARS];
+};
+
+/* Devices that node @from lends over reach @mib of the aperture that node @to has for them. */
+struct dlend_p2p_path {
+	u16 from, to;
+	u32 mib;
+};
+
+/**
+ * struct dlend_p2p_fabric - what is known of links
+ * @self: this node
+ * @path, @n: its own and its peers'
+ */
+struct dlend_p2p_fabric {
+	u16 self;
+	const struct dlend_p2p_path *path;
+	unsigned int n;
+};
+
+/* A mapping: as wanted, or as it is. */
+struct dlend_p2p_wish {
+	bool on;
+	u64 gpa, size;
+	u32 source_epoch, target_epoch;
+};
+
+enum dlend_p2p_step { DLEND_P2P_KEEP, DLEND_P2P_MAP, DLEND_P2P_UNMAP };
+
+/**
+ * dlend_p2p_want - shall device @s reach BAR @bar of device @t?
+ * @dev, @n: the devices of one VM
+ * @wish: receives the mapping, off unless DLEND_P2P_OK is returned
+ */
+enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n, unsigned int s,
+				  unsigned int t, unsigned int bar, struct dlend_p2p_wish *wish);
+
+/** dlend_p2p_step - what is to be done next. A change is an unmapping and then a mapping */
+enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
+				   const struct dlend_p2p_wish *have);
+
+/** dlend_p2p_route - the best way from a device of node @s to one of node @t */
+enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t);
+
+/** dlend_p2p_detour - the next best after @route failed, or DLEND_P2P_NONE */
+enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u16 t,
+				      enum dlend_p2p_route route);
+
+/**
+ * dlend_p2p_reaches - is there a way from @s to @t, with windows for all BARs that take it?
+ *
+ * Known before any of these is placed or borrowed: by sizes alone.
+ */
+bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		       unsigned int n, unsigned int s, unsigned int t);
+
+/**
+ * dlend_p2p_clique - the clique for device @new
+ * @max: highest number there is
+ *
+ * The lowest whose members all reach it and are reached by it, else the lowest without a member.
+ * Return: number, or -ENOSPC.
+ */
+int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		     unsigned int n, unsigned int new, int max);
+
+/**
+ * dlend_p2p_claim - a device of the same clique as @of that it does not reach, or is not reached by
+ *
+ * Return: its index from @after on, or -1.
+ */
+int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		    unsigned int n, unsigned int of, unsigned int after);
+
+const char *dlend_p2p_route_name(enum dlend_p2p_route route);
+/** dlend_p2p_why_text - for people */
+const char *dlend_p2p_why_text(enum dlend_p2p_why why);
+
+#endif

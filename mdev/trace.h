@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Tracepoints of the borrower: how users debug, and how scenarios prove what happened.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM dlend
+
+#if !defined(DLEND_MDEV_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define DLEND_MDEV_TRACE_H
+
+#include <linux/device.h>
+#include <linux/tracepoint.h>
+#include <dlend/types.h>
+
+/* Guest memory pinned (or not: @err) by one call. */
+TRACE_EVENT(dlend_pin,
+	TP_PROTO(struct device *dev, u64 gpa, u32 npages, u32 prot, int err),
+	TP_ARGS(dev, gpa, npages, prot, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u64, gpa)
+		__field(u32, npages)
+		__field(u32, prot)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->gpa = gpa;
+		__entry->npages = npages;
+		__entry->prot = prot;
+		__entry->err = err;
+	),
+	TP_printk("%s gpa=%#llx pages=%u prot=%#x err=%d", __get_str(dev),
+		  __entry->gpa, __entry->npages, __entry->prot, __entry->err)
+);
+
+TRACE_EVENT(dlend_unpin,
+	TP_PROTO(struct device *dev, u64 gpa, u32 npages),
+	TP_ARGS(dev, gpa, npages),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u64, gpa)
+		__field(u32, npages)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->gpa = gpa;
+		__entry->npages = npages;
+	),
+	TP_printk("%s gpa=%#llx pages=%u", __get_str(dev), __entry->gpa, __entry->npages)
+);
+
+/*
+ * What happens to the DMA windows: "build" begins, "standing" or "failed" ends one, "lost" a part
+ * (dma_unmap), "dropped", "link-down".  @bytes: pinned now.  "missing": what was lost is not back
+ * (@bytes of it), the build will be tried again.
+ */
+TRACE_EVENT(dlend_window,
+	TP_PROTO(struct device *dev, const char *what, u64 bytes, int err),
+	TP_ARGS(dev, what, bytes, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__string(what, what)
+		__field(u64, bytes)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__assign_str(what);
+		__entry->bytes = bytes;
+		__entry->err = err;
+	),
+	TP_printk("%s %s bytes=%llu err=%d", __get_str(dev), __get_str(what),
+		  __entry->bytes, __entry->err)
+);
+
+/* A VMM took memory away, and was kept for @us; @hit: something was pinned there. */
+TRACE_EVENT(dlend_dma_unmap,
+	TP_PROTO(struct device *dev, u64 gpa, u64 last, bool hit, u64 us),
+	TP_ARGS(dev, gpa, last, hit, us),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u64, gpa)
+		__field(u64, last)
+		__field(bool, hit)
+		__field(u64, us)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->gpa = gpa;
+		__entry->last = last;
+		__entry->hit = hit;
+		__entry->us = us;
+	),
+	TP_printk("%s gpa=%#llx last=%#llx hit=%u us=%llu", __get_str(dev), __entry->gpa,
+		  __entry->last, __entry->hit, __entry->us)
+);
+
+/*
+ * A device (of node @s's) shall reach a BAR of another one by @route (enum dlend_p2p_route): "map"
+ * and the lenders' answer, "unmap", "lost" when a lender did so by itself.
+ */
+TRACE_EVENT(dlend_p2p,
+	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,
+		 u32 route, u64 gpa, u64 size, int err),
+	TP_ARGS(s, t, what, bar, route, gpa, size, err),
+	TP_STRUCT__entry(
+		__field(u16, s_node)
+		__field(u16, s_bdf)
+		__field(u16, t_node)
+		__field(u16, t_bdf)
+		__string(what, what)
+		__field(u32, bar)
+		__field(u32, route)
+		__field(u64, gpa)
+		__field(u64, size)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->s_node = s->lender;
+		__entry->s_bdf = s->bdf;
+		__entry->t_node = t->lender;
+		__entry->t_bdf = t->bdf;
+		__assign_str(what);
+		__entry->bar = bar;
+		__entry->route = route;
+		__entry->gpa = gpa;
+		__entry->size = size;
+		__entry->err = err;
+	),
+	TP_printk("%s source=%u:%04x target=%u:%04x bar=%u route=%u gpa=%#llx size=%#llx err=%d",
+		  __get_str(what), __entry->s_node, __entry->s_bdf, __entry->t_node,
+		  __entry->t_bdf, __entry->bar, __entry->route, __entry->gpa, __entry->size,
+		  __entry->err)
+);
+
+/* What was asked for under the lease @epoch, and the lender's answer. */
+DECLARE_EVENT_CLASS(dlend_lease_step,
+	TP_PROTO(struct device *dev, u32 epoch, int err),
+	TP_ARGS(dev, epoch, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, epoch)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->epoch = epoch;
+		__entry->err = err;
+	),
+	TP_printk("%s epoch=%u err=%d", __get_str(dev), __entry->epoch, __entry->err)
+);
+
+/* A device was asked for: granted with @epoch, or refused (@err). */
+DEFINE_EVENT(dlend_lease_step, dlend_borrow,
+	TP_PROTO(struct device *dev, u32 epoch, int err),
+	TP_ARGS(dev, epoch, err)
+);
+
+DEFINE_EVENT(dlend_lease_step, dlend_vdev_reset,
+	TP_PROTO(struct device *dev, u32 epoch, int err),
+	TP_ARGS(dev, epoch, err)
+);
+
+/* A lease was handed back; @err: the lender did not say that it has the device. */
+TRACE_EVENT(dlend_return,
+	TP_PROTO(u16 lender, u16 bdf, u32 epoch, int err),
+	TP_ARGS(lender, bdf, epoch, err),
+	TP_STRUCT__entry(
+		__field(u16, lender)
+		__field(u16, bdf)
+		__field(u32, epoch)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->lender = lender;
+		__entry->bdf = bdf;
+		__entry->epoch = epoch;
+		__entry->err = err;
+	),
+	TP_printk("node=%u bdf=%02x:%02x.%x epoch=%u err=%d", __entry->lender,
+		  __entry->bdf >> 8, (__entry->bdf >> 3) & 0x1f, __entry->bdf & 7,
+		  __entry->epoch, __entry->err)
+);
+
+/* The physical Bus Master Enable was asked for: only ever @on while the windows stand. */
+TRACE_EVENT(dlend_vdev_bus_master,
+	TP_PROTO(struct device *dev, u32 epoch, bool on, int err),
+	TP_ARGS(dev, epoch, on, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, epoch)
+		__field(bool, on)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->epoch = epoch;
+		__entry->on = on;
+		__entry->err = err;
+	),
+	TP_printk("%s epoch=%u %s err=%d", __get_str(dev), __entry->epoch,
+		  __entry->on ? "on" : "off", __entry->err)
+);
+
+/* @mode: enum dlend_irq_mode */
+TRACE_EVENT(dlend_vdev_irq_setup,
+	TP_PROTO(struct device *dev, u32 epoch, u32 mode, u32 count, int err),
+	TP_ARGS(dev, epoch, mode, count, err),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, epoch)
+		__field(u32, mode)
+		__field(u32, count)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->epoch = epoch;
+		__entry->mode = mode;
+		__entry->count = count;
+		__entry->err = err;
+	),
+	TP_printk("%s epoch=%u mode=%u count=%u err=%d", __get_str(dev), __entry->epoch,
+		  __entry->mode, __entry->count, __entry->err)
+);
+
+/* @count new interrupts of @vector arrived from the lender. */
+TRACE_EVENT(dlend_vdev_irq,
+	TP_PROTO(struct device *dev, u32 vector, u32 count, u32 mode),
+	TP_ARGS(dev, vector, count, mode),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, vector)
+		__field(u32, count)
+		__field(u32, mode)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->vector = vector;
+		__entry->count = count;
+		__entry->mode = mode;
+	),
+	TP_printk("%s vector=%u count=%u mode=%u", __get_str(dev), __entry->vector,
+		  __entry->count, __entry->mode)
+);
+
+/* @gate: 0 shut, 1 open, 2 dead (reads 0xff) */
+TRACE_EVENT(dlend_gate,
+	TP_PROTO(struct device *dev, u32 gate),
+	TP_ARGS(dev, gate),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, gate)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->gate = gate;
+	),
+	TP_printk("%s %s", __get_str(dev), __print_symbolic(__entry->gate, { 0, "shut" },
+							     { 1, "open" }, { 2, "dead" }))
+);
+
+TRACE_EVENT(dlend_bar_zap,
+	TP_PROTO(struct device *dev, u32 gate, bool mse),
+	TP_ARGS(dev, gate, mse),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, gate)
+		__field(bool, mse)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->gate = gate;
+		__entry->mse = mse;
+	),
+	TP_printk("%s gate=%u mse=%u", __get_str(dev), __entry->gate, __entry->mse)
+);
+
+/* A fault that was answered, with a page of the window (gate 1) or of 0xff. */
+TRACE_EVENT(dlend_bar_fault,
+	TP_PROTO(struct device *dev, u32 bar, u64 pos, u32 order, u32 gate),
+	TP_ARGS(dev, bar, pos, order, gate),
+	TP_STRUCT__entry(
+		__string(dev, dev_name(dev))
+		__field(u32, bar)
+		__field(u64, pos)
+		__field(u32, order)
+		__field(u32, gate)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->bar = bar;
+		__entry->pos = pos;
+		__entry->order = order;
+		__entry->gate = gate;
+	),
+	TP_printk("%s bar=%u pos=%#llx order=%u gate=%u", __get_str(dev), __entry->bar,
+		  __entry->pos, __entry->order, __entry->gate)
+);
+
+#endif /* DLEND_MDEV_TRACE_H */
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH mdev
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded
+ * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and memory.c.
+ *
+ * Everything here runs under the VMM's big lock, so nothing waits for a peer or for memory to
+ * be pinned; only a trapped BAR access waits, for at most bar.c's trap_timeout_ms.
+ */
+#include <linux/pci_regs.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "vdev.h"
+
+static int dlend_vfio_init(struct vfio_device *vfio)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+
+	v->clique = DLEND_CLIQUE_AUTO;
+	v->clique_shown = DLEND_CFG_CLIQUE_NONE;
+	mutex_init(&v->lock);
+	mutex_init(&v->io_lock);
+	init_rwsem(&v->bar_lock);
+	init_waitqueue_head(&v->gate_wq);
+	init_waitqueue_head(&v->idle_wq);
+	dlend_irq_init(v);
+	dlend_borrow_init(v);
+	return 0;
+}
+
+static void dlend_vfio_release(struct vfio_device *vfio)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	struct dlend_offer *offer = v->offer;
+
+	dlend_rom_free(v);
+	mutex_destroy(&v->io_lock);
+	mutex_destroy(&v->lock);
+	if (!offer)
+		return;
+	put_device(dlend_vdev_dev(v));
+	put_device(&offer->dev);
+}
+
+/* I/O port BARs are hidden: there is no window for them, and accesses by message are not made. */
+static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
+				struct dlend_cfg_desc *desc)
+{
+	unsigned int i;
+
+	memset(desc, 0, sizeof(*desc));
+	desc->snapshot = snapshot;
+	desc->vendor = v->info.vendor;
+	desc->device = v->info.device;
+	desc->is_vf = v->info.flags & DLEND_OFFER_F_VF;
+	desc->clique = v->clique_shown;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		u32 flags = v->info.bar[i].flags;
+
+		if (flags & DLEND_BAR_F_IO) {
+			dev_info_once(dlend_vdev_dev(v),
+				      "I/O BAR %u is not lent: the guest does not see it\n", i);
+			v->info.bar[i].size = 0;
+			continue;
+		}
+		desc->bar[i].size = v->info.bar[i].size;
+		desc->bar[i].is64 = flags & DLEND_BAR_F_64;
+		desc->bar[i].prefetch = flags & DLEND_BAR_F_PREFETCH;
+	}
+	desc->bar[DLEND_ROM_INDEX].size = dlend_rom_size(v);
+}
+
+static int dlend_vfio_build_cfg(struct dlend_vdev *v)
+{
+	struct dlend_cfg_desc desc;
+	u8 *snapshot;
+	int ret;
+
+	snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	if (!snapshot)
+		return -ENOMEM;
+	dlend_offer_copy(v->offer, &v->info, snapshot);
+	dlend_p2p_join(v);
+	mutex_lock(&v->lock);
+	dlend_vfio_describe(v, snapshot, &desc);
+	ret = dlend_cfg_init(&v->cfg, &desc);
+	mutex_unlock(&v->lock);
+	kfree(snapshot);
+	if (ret)
+		dev_err(dlend_vdev_dev(v),
+			"configuration space of node %u's device cannot be shown to a guest: %pe%s\n",
+			v->offer->addr.lender, ERR_PTR(ret),
+			v->clique_shown == DLEND_CFG_CLIQUE_NONE ? "" : "; try without a clique");
+	return ret;
+}
+
+/* Nothing is borrowed here: the guest has not touched the device yet. */
+static int dlend_vfio_open(struct vfio_device *vfio)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	int ret;
+
+	ret = dlend_vfio_build_cfg(v);
+	if (!ret)
+		ret = dlend_bar_open(v);
+	if (ret) {
+		dlend_p2p_leave(v);
+		return ret;
+	}
+	dlend_borrow_open(v);
+	return 0;
+}
+
+static void dlend_vfio_close(struct vfio_device *vfio)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+
+	dlend_borrow_close(v);
+	dlend_p2p_leave(v);
+	dlend_irq_close(v);
+	dlend_bar_close(v);
+}
+
+/* What is beyond a region's end is -EINVAL; what a region lacks reads 0xff. */
+static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf, size_t count,
+				 bool write)
+{
+	u8 bounce[64];
+	u32 effects;
+
+	if (pos >= DLEND_CFG_SIZE)
+		return -EINVAL;
+	count = min3(count, sizeof(bounce), (size_t)(DLEND_CFG_SIZE - pos));
+	if (!write) {
+		mutex_lock(&v->lock);
+		dlend_cfg_read(&v->cfg, pos, bounce, count);
+		mutex_unlock(&v->lock);
+		return copy_to_user(buf, bounce, count) ? -EFAULT : count;
+	}
+	if (copy_from_user(bounce, buf, count))
+		return -EFAULT;
+	mutex_lock(&v->lock);
+	effects = dlend_cfg_write(&v->cfg, pos, bounce, count);
+	if (effects)
+		dlend_borrow_effects(v, effects);
+	mutex_unlock(&v->lock);
+	return count;
+}
+
+/* One call may be cut short by a piece (64 bytes of configuration space): go on until done. */
+static ssize_t dlend_vfio_rw(struct dlend_vdev *v, char __user *buf, size_t count, loff_t *ppos,
+			     bool write)
+{
+	unsigned int index = DLEND_REGION_INDEX(*ppos);
+	u64 pos = DLEND_REGION_POS(*ppos);
+	size_t done = 0;
+	ssize_t ret = 0;
+
+	while (done < count && !fatal_signal_pending(current)) {
+		cond_resched();
+		if (index == VFIO_PCI_CONFIG_REGION_INDEX)
+			ret = dlend_vfio_cfg_rw(v, pos + done, buf + done, count - done, write);
+		else if (index < DLEND_NUM_BARS)
+			ret = dlend_bar_rw(v, index, pos + done, buf + done, count - done, write);
+		else if (index == VFIO_PCI_ROM_REGION_INDEX && !write)
+			ret = dlend_rom_read(v, pos + done, buf + done, count - done);
+		else
+			ret = -EINVAL;
+		if (ret <= 0)
+			break;
+		done += ret;
+	}
+	*ppos += done;
+	if (!done && !ret && count)
+		return -EINTR;
+	return done ? done : ret;
+}
+
+static ssize_t dlend_vfio_read(struct vfio_device *vfio, char __user *buf, size_t count,
+			       loff_t *ppos)
+{
+	return dlend_vfio_rw(to_dlend_vdev(vfio), buf, count, ppos, false);
+}
+
+static ssize_t dlend_vfio_write(struct vfio_device *vfio, const char __user *buf, size_t count,
+				loff_t *ppos)
+{
+	return dlend_vfio_rw(to_dlend_vdev(vfio), (char __user *)buf, count, ppos, true);
+}
+
+/* Tell the VMM what it may map: everything, or everything but the MSI-X pages. */
+static int dlend_vfio_bar_caps(struct dlend_vdev *v, struct vfio_region_info *info,
+			       struct vfio_info_cap *caps)
+{
+	struct vfio_info_cap_header msix = {
+		.id = VFIO_REGION_INFO_CAP_MSIX_MAPPABLE, .version = 1,
+	};
+	struct vfio_region_info_cap_sparse_mmap *sparse;
+	struct dlend_bar_area area[DLEND_MAX_AREAS];
+	unsigned int i, n;
+	int ret;
+
+	n = dlend_bar_areas(v, info->index, area);
+	if (!n)
+		return 0;
+	info->flags |= VFIO_REGION_INFO_FLAG_MMAP;
+	if (v->info.flags & DLEND_OFFER_F_ISOLATED_MSI) {
+		ret = vfio_info_add_capability(caps, &msix, sizeof(msix));
+		if (ret)
+			return ret;
+	}
+	if (n == 1 && area[0].start == 0 && area[0].end == PAGE_ALIGN(info->size))
+		return 0;
+	sparse = kzalloc(struct_size(sparse, areas, n), GFP_KERNEL);
+	if (!sparse)
+		return -ENOMEM;
+	sparse->header.id = VFIO_REGION_INFO_CAP_SPARSE_MMAP;
+	sparse->header.version = 1;
+	sparse->nr_areas = n;
+	for (i = 0; i < n; i++) {
+		sparse->areas[i].offset = area[i].start;
+		sparse->areas[i].size = area[i].end - area[i].start;
+	}
+	ret = vfio_info_add_capability(caps, &sparse->header, struct_size(sparse, areas, n));
+	kfree(sparse);
+	return ret;
+}
+
+static int dlend_vfio_region_info(struct vfio_device *vfio, struct vfio_region_info *info,
+				  struct vfio_info_cap *caps)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+
+	if (info->index >= VFIO_PCI_NUM_REGIONS)
+		return -EINVAL;
+	info->offset = DLEND_REGION_OFFSET(info->index);
+	info->flags = 0;
+	info->size = 0;
+	if (info->index == VFIO_PCI_CONFIG_REGION_INDEX) {
+		info->size = DLEND_CFG_SIZE;
+		info->flags = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+		return 0;
+	}
+	if (info->index == VFIO_PCI_ROM_REGION_INDEX) {
+		info->size = dlend_rom_size(v);
+		info->flags = info->size ? VFIO_REGION_INFO_FLAG_READ : 0;
+		return 0;
+	}
+	/* There is no VGA region. */
+	if (info->index < DLEND_NUM_BARS)
+		info->size = dlend_bar_size(v, info->index);
+	if (!info->size)
+		return 0;
+	info->flags = VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE;
+	return dlend_vfio_bar_caps(v, info, caps);
+}
+
+static long dlend_vfio_get_info(void __user *arg)
+{
+	unsigned long minsz = offsetofend(struct vfio_device_info, num_irqs);
+	struct vfio_device_info info;
+
+	if (copy_from_user(&info, arg, minsz))
+		return -EFAULT;
+	if (info.argsz < minsz)
+		return -EINVAL;
+	info.flags = VFIO_DEVICE_FLAGS_PCI | VFIO_DEVICE_FLAGS_RESET;
+	info.num_regions = VFIO_PCI_NUM_REGIONS;
+	info.num_irqs = VFIO_PCI_NUM_IRQS;
+	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
+}
+
+static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
+{
+	unsigned long minsz = offsetofend(struct vfio_irq_info, count);
+	struct vfio_irq_info info;
+
+	if (copy_from_user(&info, arg, minsz))
+		return -EFAULT;
+	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
+		return -EINVAL;
+	info.flags = dlend_irq_flags(info.index);
+	info.count = dlend_irq_count(v, info.index);
+	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
+}
+
+static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
+{
+	unsigned long minsz = offsetofend(struct vfio_irq_set, count);
+	struct vfio_irq_set hdr;
+	void *data = NULL;
+	size_t size = 0;
+	long ret;
+
+	if (copy_from_user(&hdr, arg, minsz))
+		return -EFAULT;
+	if (hdr.index >= VFIO_PCI_NUM_IRQS)
+		return -EINVAL;
+	ret = vfio_set_irqs_validate_and_prepare(&hdr, dlend_irq_count(v, hdr.index),
+						 VFIO_PCI_NUM_IRQS, &size);
+	if (ret)
+		return ret;
+	if (size) {
+		data = memdup_user(arg + minsz, size);
+		if (IS_ERR(data))
+			return PTR_ERR(data);
+	}
+	ret = dlend_irq_set(v, &hdr, data);
+	kfree(data);
+	return ret;
+}
+
+static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigned long arg)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	void __user *uarg = (void __user *)arg;
+
+	switch (cmd) {
+	case VFIO_DEVICE_GET_INFO:
+		return dlend_vfio_get_info(uarg);
+	case VFIO_DEVICE_GET_REGION_INFO:
+		return dlend_compat_region_info(vfio, uarg, dlend_vfio_region_info);
+	case VFIO_DEVICE_GET_IRQ_INFO:
+		return dlend_vfio_get_irq_info(v, uarg);
+	case VFIO_DEVICE_SET_IRQS:
+		return dlend_vfio_set_irqs(v, uarg);
+	case VFIO_DEVICE_RESET:
+		dlend_borrow_reset(v);
+		return 0;
+	}
+	return -ENOTTY;
+}
+
+static int dlend_vfio_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
+{
+	return dlend_bar_mmap(to_dlend_vdev(vfio), vma);
+}
+
+/* The mdev is being removed: ask the VMM to let go. */
+static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+
+	if (!dlend_irq_signal(v, VFIO_PCI_REQ_IRQ_INDEX) && !count)
+		dev_notice(dlend_vdev_dev(v), "in use; removal waits until the VM closes the device\n");
+}
+
+static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
+{
+	dlend_borrow_dma_unmap(to_dlend_vdev(vfio), iova, length);
+}
+
+const struct vfio_device_ops dlend_vfio_ops = {
+	.name = "dlend",
+	.init = dlend_vfio_init,
+	.release = dlend_vfio_release,
+	.open_device = dlend_vfio_open,
+	.close_device = dlend_vfio_close,
+	.read = dlend_vfio_read,
+	.write = dlend_vfio_write,
+	.ioctl = dlend_vfio_ioctl,
+	DLEND_REGION_INFO_OP(dlend_vfio_region_info)
+	.mmap = dlend_vfio_mmap,
+	.request = dlend_vfio_request,
+	.dma_unmap = dlend_vfio_dma_unmap,
+	.bind_iommufd = vfio_iommufd_emulated_bind,
+	.unbind_iommufd = vfio_iommufd_emulated_unbind,
+	.attach_ioas = vfio_iommufd_emulated_attach_ioas,
+	.detach_ioas = vfio_iommufd_emulated_detach_ioas,
+};

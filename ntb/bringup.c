@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bring-up of a link.
+ *
+ * Pure: time, random numbers and what the peer wrote are arguments, what is to be done is the
+ * return value.  Knows nothing of scratchpad registers, windows or users.
+ */
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include "bringup.h"
+
+static const char no_read_back[] =
+	"self-test failed: nothing came back through the window; "
+	"check the peer's IOMMU, and that both firmwares give the NTB windows the same size";
+static const char no_arrival[] =
+	"self-test failed: the peer's pattern did not arrive; "
+	"check this node's IOMMU, and that both firmwares give the NTB windows the same size";
+static const char small_window[] =
+	"the peer offers an aperture of 0 bytes: its NTB window is smaller than 1 MiB";
+static const char peer_window[] =
+	"the peer's NTB window reaches only %llu KiB of this node; "
+	"make it 1 MiB or larger in the peer's firmware";
+static const char wrong_version[] =
+	"node %u speaks protocol %u to %u, this node %u to %u: install the same dlend on both";
+static const char wrong_node[] =
+	"the peer has node id %u, this node %u: set a different dlend_core.node_id on each";
+
+static u32 say(struct dlend_bringup *b, const char *text)
+{
+	if (!strcmp(b->error, text))
+		return 0;
+	snprintf(b->error, sizeof(b->error), "%s", text);
+	return DLEND_DO_ERROR;
+}
+
+const char *dlend_bringup_name(enum dlend_bringup_state state)
+{
+	static const char * const names[DLEND_BRINGUP_STATES] = {
+		[DLEND_BRINGUP_DOWN] = "down",
+		[DLEND_BRINGUP_HELLO] = "hello",
+		[DLEND_BRINGUP_TEST] = "test",
+		[DLEND_BRINGUP_UP] = "up",
+	};
+
+	return state < DLEND_BRINGUP_STATES ? names[state] : "unknown";
+}
+
+u32 dlend_bringup_hash(u64 nonce)
+{
+	return (u32)nonce ^ (u32)(nonce >> 32);
+}
+
+/* A long period and no fixed points matter here, secrecy does not. */
+static u64 mix(u64 x)
+{
+	x += 0x9e3779b97f4a7c15ull;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+void dlend_bringup_pattern(u64 nonce, u8 *pattern)
+{
+	unsigned int i;
+	u64 x = nonce;
+
+	for (i = 0; i < DLEND_TEST_SIZE; i++) {
+		if (i % 8 == 0)
+			x = mix(x);
+		pattern[i] = x >> (8 * (i % 8));
+	}
+}
+
+void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms)
+{
+	memset(b, 0, sizeof(*b));
+	b->node = node;
+	b->version = version;
+	b->timeout_ms = timeout_ms;
+}
+
+static void forget_peer(struct dlend_bringup *b)
+{
+	b->ack = 0;
+	b->peer_nonce = 0;
+	b->peer_node = DLEND_NODE_NONE;
+	b->peer_aperture_mib = 0;
+	b->peer_window = 0;
+	b->picked = 0;
+	b->passed = false;
+	b->cleared = false;
+	b->tested_at = 0;
+	b->beat = 0;
+	b->beat_at = 0;
+}
+
+void dlend_bringup_start(struct dlend_bringup *b, u64 nonce)
+{
+	if (b->state != DLEND_BRINGUP_DOWN)
+		return;
+	forget_peer(b);
+	if (!dlend_bringup_hash(nonce))
+		nonce ^= 1;
+	b->nonce = nonce;
+	b->state = DLEND_BRINGUP_HELLO;
+}
+
+static u32 end(struct dlend_bringup *b)
+{
+	if (b->state == DLEND_BRINGUP_DOWN)
+		return 0;
+	forget_peer(b);
+	b->nonce = 0;
+	b->state = DLEND_BRINGUP_DOWN;
+	return DLEND_DO_END;
+}
+
+u32 dlend_bringup_link_down(struct dlend_bringup *b)
+{
+	return end(b);
+}
+
+u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why)
+{
+	u32 todo = end(b);
+
+	return todo ? todo | say(b, why) : 0;
+}
+
+static u32 refuse_version(struct dlend_bringup *b, u32 node, u32 version)
+{
+	char text[DLEND_BRINGUP_ERROR_LEN];
+
+	snprintf(text, sizeof(text), wrong_version, node & 0xffff, version >> 16,
+		 version & 0xffff, b->version >> 16, b->version & 0xffff);
+	return say(b, text);
+}
+
+/* Is this a hello that we can answer?  Fills in what it says about the peer. */
+static bool understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
+{
+	char text[DLEND_BRINGUP_ERROR_LEN];
+	u32 node = spad[DLEND_SPAD_NODE];
+	bool self = node == b->node;
+	int version;
+
+	if (spad[DLEND_SPAD_MAGIC] != DLEND_PROTO_MAGIC)
+		return false;
+	version = dlend_version_pick(b->version, spad[DLEND_SPAD_VERSION]);
+	if (version < 0) {
+		*todo |= refuse_version(b, node, spad[DLEND_SPAD_VERSION]);
+		return false;
+	}
+	if (!node || node > U16_MAX || self != b->loop) {
+		snprintf(text, sizeof(text), wrong_node, node, b->node);
+		*todo |= say(b, text);
+		return false;
+	}
+	if (!spad[DLEND_SPAD_APERTURE]) {
+		*todo |= say(b, small_window);
+		return false;
+	}
+	b->peer_node = node;
+	b->peer_aperture_mib = spad[DLEND_SPAD_APERTURE];
+	b->picked = version;
+	return true;
+}
+
+static u64 spad_nonce(const u32 *spad)
+{
+	return (u64)spad[DLEND_SPAD_NONCE_HI] << 32 | spad[DLEND_SPAD_NONCE_LO];
+}
+
+/* The peer is new, or began again: acknowledge, and make it wait for a clean control area. */
+static u32 greet(struct dlend_bringup *b, u64 nonce)
+{
+	b->peer_nonce = nonce;
+	b->ack = dlend_bringup_hash(nonce);
+	b->passed = false;
+	b->cleared = false;
+	b->beat = 0;
+	b->state = DLEND_BRINGUP_HELLO;
+	return DLEND_DO_ACK;
+}
+
+static u32 want_test(struct dlend_bringup *b, u64 now)
+{
+	if (b->passed || (b->tested_at && now - b->tested_at < DLEND_BRINGUP_RETEST_MS))
+		return 0;
+	return DLEND_DO_TEST;
+}
+
+static u32 hello(struct dlend_bringup *b, const u32 *spad, u64 now)
+{
+	u32 mine = dlend_bringup_hash(b->nonce);
+	u64 nonce = spad_nonce(spad);
+	u32 todo = 0;
+
+	if (!understand(b, spad, &todo) || !dlend_bringup_hash(nonce))
+		return todo;
+	if (nonce != b->peer_nonce)
+		todo |= greet(b, nonce);
+	if (!b->cleared && spad[DLEND_SPAD_ACK] == mine) {
+		b->cleared = true;
+		todo |= DLEND_DO_CLEAR;
+	}
+	if (!b->cleared || spad[DLEND_SPAD_READY] != mine)
+		return todo;
+	if (b->state == DLEND_BRINGUP_HELLO) {
+		b->state = DLEND_BRINGUP_TEST;
+		b->tested_at = 0;
+	}
+	return todo | want_test(b, now);
+}
+
+u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now)
+{
+	switch (b->state) {
+	case DLEND_BRINGUP_HELLO:
+	case DLEND_BRINGUP_TEST:
+		return hello(b, spad, now);
+	case DLEND_BRINGUP_UP:
+		if (spad[DLEND_SPAD_MAGIC] != DLEND_PROTO_MAGIC)
+			return dlend_bringup_abort(b, "peer ended the session");
+		if (spad_nonce(spad) != b->peer_nonce)
+			return dlend_bringup_abort(b, "peer began a new session");
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now)
+{
+	if (b->state != DLEND_BRINGUP_TEST)
+		return 0;
+	b->passed = passed;
+	b->tested_at = now ? now : 1;
+	if (passed)
+		return 0;
+	return say(b, no_read_back);
+}
+
+/* Our half is tested: the peer's first beat says that its half is, too. */
+static u32 first_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now)
+{
+	char text[DLEND_BRINGUP_ERROR_LEN];
+
+	if (!b->passed || nonce != b->nonce || !beat)
+		return 0;
+	if (!arrived)
+		return say(b, no_arrival);
+	if (b->peer_window && b->peer_window < DLEND_BRINGUP_MIN_WINDOW) {
+		snprintf(text, sizeof(text), peer_window,
+			 (unsigned long long)b->peer_window >> 10);
+		return say(b, text);
+	}
+	b->beat = beat;
+	b->beat_at = now;
+	b->state = DLEND_BRINGUP_UP;
+	b->error[0] = 0;
+	return DLEND_DO_UP;
+}
+
+static u32 next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
+{
+	char text[DLEND_BRINGUP_ERROR_LEN];
+
+	if (nonce != b->nonce)
+		return dlend_bringup_abort(b, "control area was overwritten: session begins again");
+	if (beat != b->beat) {
+		b->beat = beat;
+		b->beat_at = now;
+		return 0;
+	}
+	if (now - b->beat_at < b->timeout_ms)
+		return 0;
+	snprintf(text, sizeof(text), "no heartbeat of node %u for %llu ms", b->peer_node,
+		 (unsigned long long)(now - b->beat_at));
+	return dlend_bringup_abort(b, text);
+}
+
+u32 dlend_bringup_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now)
+{
+	if (b->state == DLEND_BRINGUP_TEST)
+		return first_beat(b, nonce, beat, arrived, now);
+	if (b->state == DLEND_BRINGUP_UP)
+		return next_beat(b, nonce, beat, now);
+	return 0;
+}
+
+u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture)
+{
+	return b->peer_window ? min(b->peer_window, aperture) : aperture;
+}
+
+u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now)
+{
+	return b->state == DLEND_BRINGUP_UP ? now - b->beat_at : 0;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bring-up of a link as a state machine: what each event means and what is to be done next.
+ *
+ *   down --start--> hello --both nonces known, control areas cleared--> test
+ *        --own test passed, peer's heartbeat seen--> up
+ *
+ * and back to down at any time, or from test back to hello when the peer began again.  The
+ * handshake is such that a node writes into its peer's control area only after the peer cleared
+ * it for this session:
+ *
+ *   HELLO  own nonce in the scratchpads
+ *   ACK    "I have seen your nonce, and write nothing of an older session any more"
+ *   READY  "I have seen your ACK, and have cleared my control area: write"
+ */
+#ifndef DLEND_NTB_BRINGUP_H
+#define DLEND_NTB_BRINGUP_H
+
+#include <linux/bits.h>
+#include <linux/types.h>
+#include <dlend/proto.h>
+
+enum dlend_bringup_state {
+	DLEND_BRINGUP_DOWN,
+	DLEND_BRINGUP_HELLO,
+	DLEND_BRINGUP_TEST,
+	DLEND_BRINGUP_UP,
+	DLEND_BRINGUP_STATES
+};
+
+/* What an event asks for, in this order; several at once are possible. */
+#define DLEND_DO_END	0x01	/* the session is over: stop writing, hide the scratchpads */
+#define DLEND_DO_ACK	0x02	/* write @ack; and READY 0 */
+#define DLEND_DO_CLEAR	0x04	/* clear the own control area, then write READY = @ack */
+#define DLEND_DO_TEST	0x08	/* run the self-test, report by dlend_bringup_tested() */
+#define DLEND_DO_UP	0x10	/* the session begins */
+#define DLEND_DO_ERROR	0x20	/* @error has a new text for the log */
+
+#define DLEND_BRINGUP_ERROR_LEN	192
+#define DLEND_BRINGUP_RETEST_MS	1000
+#define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
+
+/**
+ * struct dlend_bringup - the machine
+ * @state: where it is
+ * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered
+ * @loop: this node is its own peer, and nobody else may be. The caller's to set
+ * @timeout_ms: heartbeat time-out
+ * @nonce: of this session, never 0 in a session
+ * @ack: what the ACK scratchpad shall hold
+ * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
+ *	@picked is the protocol version in use
+ * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say. The
+ *	caller's to fill in before dlend_bringup_beat()
+ * @passed: own self-test passed
+ * @error: why the link is not up, "" if there is nothing to say
+ */
+struct dlend_bringup {
+	enum dlend_bringup_state state;
+	u16 node;
+	u32 version;
+	bool loop;
+	u32 timeout_ms;
+	u64 nonce;
+	u32 ack;
+	u64 peer_nonce;
+	u16 peer_node;
+	u32 peer_aperture_mib;
+	u64 peer_window;
+	u16 picked;
+	bool passed;
+	bool cleared;
+	u64 tested_at;
+	u32 beat;
+	u64 beat_at;
+	char error[DLEND_BRINGUP_ERROR_LEN];
+};
+
+/** dlend_bringup_init - state down */
+void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms);
+
+/**
+ * dlend_bringup_start - the hardware's link is up and the users of the last session are done
+ * @nonce: random; made usable (never 0, halves differ) here
+ *
+ * Only from down, otherwise ignored. The caller then publishes @b->nonce.
+ */
+void dlend_bringup_start(struct dlend_bringup *b, u64 nonce);
+
+/** dlend_bringup_link_down - the hardware says so, or it is gone. Return: DLEND_DO_* */
+u32 dlend_bringup_link_down(struct dlend_bringup *b);
+
+/** dlend_bringup_abort - end the session because of @why (text). Return: DLEND_DO_* */
+u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why);
+
+/**
+ * dlend_bringup_spads - the peer's scratchpads were read, twice with the same result
+ * @spad: all DLEND_SPAD_COUNT, not trusted
+ * @now: milliseconds, any origin
+ */
+u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
+
+/** dlend_bringup_tested - result of the self-test that DLEND_DO_TEST asked for */
+u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
+
+/**
+ * dlend_bringup_beat - the own control area was looked at
+ * @nonce: what the peer wrote as our nonce
+ * @beat: its heartbeat
+ * @arrived: its test pattern is in our memory
+ */
+u32 dlend_bringup_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now);
+
+/**
+ * dlend_bringup_reach - how much of an aperture of @aperture bytes does the peer reach?
+ *
+ * Each direction has its own size: the smaller one of an aperture and of the window onto it.
+ */
+u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture);
+
+/** dlend_bringup_age - milliseconds since the peer's heartbeat changed, 0 without a session */
+u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now);
+
+/** dlend_bringup_hash - a nonce as ACK and READY carry it, never 0 for a usable nonce */
+u32 dlend_bringup_hash(u64 nonce);
+
+/** dlend_bringup_pattern - self-test pattern (DLEND_TEST_SIZE bytes) for the node with @nonce */
+void dlend_bringup_pattern(u64 nonce, u8 *pattern);
+
+/** dlend_bringup_name - state as sysfs shows it */
+const char *dlend_bringup_name(enum dlend_bringup_state state);
+
+#endif

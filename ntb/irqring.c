@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts across a link: counters in the borrower's memory that only the lender writes, and
+ * the ring of hints where to look.
+ *
+ * Knows vectors as numbers; eventfds and devices are the users'.  The walk over the ring is in
+ * irqscan.c.
+ */
+#include <linux/bitmap.h>
+#include <linux/io.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+#include <dlend/compat.h>
+#include <ntb/trace.h>
+#include "core.h"
+
+#define COUNTERS_SIZE	(DLEND_MAX_VECTORS * sizeof(__le32))
+
+/*
+ * struct dlend_irq_sink - the borrower's side
+ * @counters: written by the lender, through the aperture
+ * @seen: what was delivered of each
+ */
+struct dlend_irq_sink {
+	struct dlend_link *link;
+	struct dlend_aperture *ap;
+	struct dlend_slot *slot;
+	u64 offset;
+	u32 handle;
+	__le32 *counters;
+	u32 *seen;
+	void (*fire)(void *arg, u32 vector, u32 count);
+	void *arg;
+};
+
+/*
+ * struct dlend_irq_source - the lender's side
+ * @window: where they are
+ * @counters: the sink's, through the window; NULL once the borrower has taken them away
+ * @count: what was written there
+ * @known: vectors whose @count is valid; a source that follows another one on the same sink goes
+ *	on counting from where that ended, otherwise a change could look like none
+ */
+struct dlend_irq_source {
+	struct dlend_link *link;
+	u64 session;
+	u32 handle;
+	struct dlend_window window;
+	__le32 __iomem *mapped;
+	__le32 __iomem *counters;	/* fire_lock */
+	DECLARE_BITMAP(known, DLEND_MAX_VECTORS);
+	u32 count[DLEND_MAX_VECTORS];
+};
+
+/* Sinks */
+
+/* Under irq_lock. */
+static void look_vector(struct dlend_irq_sink *sink, u32 vector)
+{
+	u32 count = dlend_irqscan_new(&sink->seen[vector],
+				      le32_to_cpu(READ_ONCE(sink->counters[vector])));
+
+	if (!count)
+		return;
+	atomic64_add(count, &sink->link->stat.irq_delivered);
+	trace_dlend_irq_deliver(sink->handle, vector, count);
+	sink->fire(sink->arg, vector, count);
+}
+
+static u32 scan_prod(void *ctx)
+{
+	struct dlend_link *link = ctx;
+	u32 prod = le32_to_cpu(READ_ONCE(link->ctrl->irq_prod));
+
+	dma_rmb(); /* the index before entries and counters */
+	return prod;
+}
+
+static u32 scan_entry(void *ctx, u32 index)
+{
+	struct dlend_link *link = ctx;
+
+	return le32_to_cpu(READ_ONCE(link->ctrl->irq[index]));
+}
+
+static void scan_look(void *ctx, u32 handle, u32 vector)
+{
+	struct dlend_link *link = ctx;
+	struct dlend_irq_sink *sink = xa_load(&link->sinks, handle);
+
+	if (sink && vector < DLEND_MAX_VECTORS)
+		look_vector(sink, vector);
+	else
+		atomic64_inc(&link->stat.irq_bad);
+}
+
+static void scan_look_all(void *ctx)
+{
+	struct dlend_link *link = ctx;
+	struct dlend_irq_sink *sink;
+	unsigned long handle;
+	u32 vector;
+
+	xa_for_each(&link->sinks, handle, sink)
+		for (vector = 0; vector < DLEND_MAX_VECTORS; vector++)
+			look_vector(sink, vector);
+}
+
+static const struct dlend_irqscan_ops scan_ops = {
+	.prod = scan_prod,
+	.entry = scan_entry,
+	.look = scan_look,
+	.look_all = scan_look_all,
+};
+
+void dlend_irq_scan(struct dlend_link *link)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&link->irq_lock, flags);
+	if (link->ctrl && dlend_live_session(link)) {
+		atomic64_inc(&link->stat.irq_scans);
+		if (dlend_irqscan_run(&link->scan, &scan_ops, link))
+			atomic64_inc(&link->stat.irq_overruns);
+	}
+	spin_unlock_irqrestore(&link->irq_lock, flags);
+}
+
+static int map_sink(struct dlend_irq_sink *sink)
+{
+	int err;
+
+	sink->slot = dlend_slot_alloc(sink->ap, COUNTERS_SIZE, 0, 0, DLEND_SLOT_IRQ);
+	if (IS_ERR(sink->slot))
+		return PTR_ERR(sink->slot);
+	sink->offset = sink->slot->offset;
+	err = dlend_slot_map_phys(sink->ap, sink->slot, 0, virt_to_phys(sink->counters),
+				  COUNTERS_SIZE, DLEND_PROT_READ | DLEND_PROT_WRITE, false);
+	if (err)
+		dlend_slot_free(sink->ap, sink->slot);
+	return err;
+}
+
+/* Handles go round, so that a lender's last words to an old sink find nobody. */
+static int add_sink(struct dlend_link *link, struct dlend_irq_sink *sink)
+{
+	int err;
+
+	/* Interrupts off: the array's own lock is taken inside irq_lock, which doorbells take. */
+	err = xa_alloc_cyclic_irq(&link->sinks, &sink->handle, NULL, XA_LIMIT(1, U16_MAX),
+				  &link->next_handle, GFP_KERNEL);
+	if (err < 0)
+		return err;
+	spin_lock_irq(&link->irq_lock);
+	xa_store(&link->sinks, sink->handle, sink, GFP_ATOMIC);
+	spin_unlock_irq(&link->irq_lock);
+	return 0;
+}
+
+struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
+					   void (*fire)(void *arg, u32 vector, u32 count),
+					   void *arg)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dlend_irq_sink *sink;
+	int err = -ENOMEM;
+
+	if (!ap)
+		return ERR_PTR(-ENOTCONN);
+	sink = kzalloc_obj(*sink);
+	if (!sink)
+		return ERR_PTR(-ENOMEM);
+	sink->link = dlend_link_get(link);
+	sink->ap = ap;
+	sink->fire = fire;
+	sink->arg = arg;
+	sink->seen = kcalloc(DLEND_MAX_VECTORS, sizeof(*sink->seen), GFP_KERNEL);
+	sink->counters = alloc_pages_exact(COUNTERS_SIZE, GFP_KERNEL | __GFP_ZERO);
+	if (!sink->seen || !sink->counters)
+		goto free_memory;
+	err = map_sink(sink);
+	if (err)
+		goto free_memory;
+	err = add_sink(link, sink);
+	if (err)
+		goto free_slot;
+	return sink;
+
+free_slot:
+	dlend_slot_free(sink->ap, sink->slot);
+free_memory:
+	if (sink->counters)
+		free_pages_exact(sink->counters, COUNTERS_SIZE);
+	kfree(sink->seen);
+	dlend_link_put(link);
+	kfree(sink);
+	return ERR_PTR(err);
+}
+DLEND_EXPORT(dlend_irq_sink_open);
+
+void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
+{
+	struct dlend_link *link = sink->link;
+
+	/* The scan runs under this lock, so no fire() runs after it. */
+	spin_lock_irq(&link->irq_lock);
+	xa_erase(&link->sinks, sink->handle);
+	spin_unlock_irq(&link->irq_lock);
+	/* Unmapped either way before the memory goes. */
+	if (acked)
+		dlend_slot_free(sink->ap, sink->slot);
+	else
+		dlend_slot_quarantine(sink->ap, sink->slot);
+	free_pages_exact(sink->counters, COUNTERS_SIZE);
+	kfree(sink->seen);
+	kfree(sink);
+	dlend_link_put(link);
+}
+DLEND_EXPORT(dlend_irq_sink_close);
+
+u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink)
+{
+	return sink->offset;
+}
+DLEND_EXPORT(dlend_irq_sink_offset);
+
+u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink)
+{
+	return sink->handle;
+}
+DLEND_EXPORT(dlend_irq_sink_handle);
+
+/* Sources */
+
+/* The borrower's memory goes: not a write more when this returns. */
+static void source_revoked(struct dlend_window *w)
+{
+	struct dlend_irq_source *src = container_of(w, struct dlend_irq_source, window);
+
+	spin_lock_irq(&src->link->fire_lock);
+	src->counters = NULL;
+	spin_unlock_irq(&src->link->fire_lock);
+}
+
+/* Opened first: what is revoked before the mapping is known leaves none behind. */
+static int map_source(struct dlend_irq_source *src, u64 offset)
+{
+	struct dlend_link *link = src->link;
+	int err;
+
+	src->window.revoked = source_revoked;
+	err = dlend_window_open(link, &src->window, offset, COUNTERS_SIZE, false);
+	if (err)
+		return err;
+	src->mapped = link->reach->map(&src->window);
+	if (!src->mapped) {
+		dlend_window_close(&src->window);
+		return -ENOMEM;
+	}
+	spin_lock_irq(&link->fire_lock);
+	src->counters = src->window.phys ? src->mapped : NULL;
+	spin_unlock_irq(&link->fire_lock);
+	return 0;
+}
+
+struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle)
+{
+	struct dlend_irq_source *src;
+	int err;
+
+	if (handle > U16_MAX)
+		return ERR_PTR(-ERANGE);
+	src = kvzalloc_obj(*src);
+	if (!src)
+		return ERR_PTR(-ENOMEM);
+	src->session = dlend_link_session(link);
+	src->handle = handle;
+	src->link = dlend_link_get(link);
+	err = map_source(src, offset);
+	if (err) {
+		dlend_link_put(link);
+		kvfree(src);
+		return ERR_PTR(err);
+	}
+	return src;
+}
+DLEND_EXPORT(dlend_irq_source_open);
+
+void dlend_irq_source_close(struct dlend_irq_source *src)
+{
+	struct dlend_link *link = src->link;
+
+	dlend_window_close(&src->window);
+	link->reach->unmap(src->mapped);
+	kvfree(src);
+	dlend_link_put(link);
+}
+DLEND_EXPORT(dlend_irq_source_close);
+
+/* Under fire_lock. */
+static u32 count_up(struct dlend_irq_source *src, u32 vector)
+{
+	/* One read over the link for the first interrupt of a vector, none after it. */
+	if (!test_and_set_bit(vector, src->known))
+		src->count[vector] = readl(&src->counters[vector]);
+	return ++src->count[vector];
+}
+
+/* Under fire_lock. Counter, hint, index, doorbell: each is seen only after the one before. */
+static void fire(struct dlend_irq_source *src, u32 vector)
+{
+	struct dlend_link *link = src->link;
+	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
+	u32 index = link->fire_prod & (DLEND_IRQ_RING_SLOTS - 1);
+	u32 count = count_up(src, vector);
+
+	writel(count, &src->counters[vector]);
+	writel(src->handle << 16 | vector, &peer->irq[index]);
+	wmb(); /* posted writes in order: counter and hint before the index */
+	writel(++link->fire_prod, &peer->irq_prod);
+	wmb(); /* the index before the doorbell, which takes another way */
+	if (READ_ONCE(dlend_irq_readback))
+		readl(&peer->irq_prod);
+	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_IRQ));
+	atomic64_inc(&link->stat.irq_fired);
+	trace_dlend_irq_fire(src->handle, vector, count);
+}
+
+void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
+{
+	struct dlend_link *link = src->link;
+	unsigned long flags;
+
+	if (vector >= DLEND_MAX_VECTORS)
+		return;
+	spin_lock_irqsave(&link->fire_lock, flags);
+	if (link->fire_on && src->counters && dlend_live_session(link) == src->session)
+		fire(src, vector);
+	spin_unlock_irqrestore(&link->fire_lock, flags);
+}
+DLEND_EXPORT(dlend_irq_fire);
+
+/* Sessions */
+
+void dlend_irq_init(struct dlend_link *link)
+{
+	spin_lock_init(&link->irq_lock);
+	spin_lock_init(&link->fire_lock);
+	xa_init_flags(&link->sinks, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	link->next_handle = 1;
+}
+
+void dlend_irq_reset(struct dlend_link *link)
+{
+	spin_lock_irq(&link->irq_lock);
+	link->scan.cons = 0;
+	spin_unlock_irq(&link->irq_lock);
+	spin_lock_irq(&link->fire_lock);
+	link->fire_prod = 0;
+	spin_unlock_irq(&link->fire_lock);
+}
+
+void dlend_irq_on(struct dlend_link *link, bool on)
+{
+	spin_lock_irq(&link->fire_lock);
+	link->fire_on = on;
+	spin_unlock_irq(&link->fire_lock);
+}

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Wire format: making messages and judging those that a peer wrote.
+ *
+ * Pure: no device, no lock, no state.  Knows what a well formed message is, not what it means at
+ * this moment (leases, slots and handles are looked up by those who keep them).
+ */
+#include <linux/align.h>
+#include <linux/bits.h>
+#include <linux/crc32.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <asm/byteorder.h>
+#include <dlend/proto.h>
+
+#define WIRE_PAGE	4096ull
+#define WIRE_MAX_ERRNO	4095
+#define WIRE_MAX_MSI	32
+#define WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
+
+#define BAR_FLAGS	(DLEND_BAR_F_IO | DLEND_BAR_F_64 | DLEND_BAR_F_PREFETCH | \
+			 DLEND_BAR_F_MAPPABLE | DLEND_BAR_F_MSIX)
+#define OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
+#define NO_REPLY	(-1)
+
+/* One row a message type: how long its payloads are, and who judges their fields. */
+struct msg_rule {
+	const char *name;
+	int request_len;
+	int reply_len;		/* NO_REPLY: a post, never answered */
+	bool about_device;
+	const char *(*check)(u16 type, const void *payload);
+	const char *(*check_reply)(u16 type, const void *payload);
+};
+
+static bool is_pow2(u64 x)
+{
+	return x && !(x & (x - 1));
+}
+
+static bool page_aligned(u64 x)
+{
+	return !(x & (WIRE_PAGE - 1));
+}
+
+/* A range that does not wrap, also not onto 2^64 itself. */
+static bool range_ok(u64 start, u64 size)
+{
+	return size && start + size > start;
+}
+
+static const char *check_bar(const struct dlend_p_bar *bar, unsigned int index)
+{
+	u64 size = le64_to_cpu(bar->size);
+	u32 flags = le32_to_cpu(bar->flags);
+
+	if (size && !is_pow2(size))
+		return "bar size";
+	if (flags & ~BAR_FLAGS)
+		return "bar flags";
+	if (bar->reserved)
+		return "bar reserved";
+	if (!size)
+		return NULL;
+	if ((flags & DLEND_BAR_F_64) && index >= DLEND_NUM_BARS - 1)
+		return "bar 64";
+	if ((flags & DLEND_BAR_F_IO) && (flags & (DLEND_BAR_F_64 | DLEND_BAR_F_MAPPABLE)))
+		return "bar io";
+	return NULL;
+}
+
+static const char *check_offer(u16 type, const void *payload)
+{
+	const struct dlend_p_offer *p = payload;
+	u16 nr_msi = le16_to_cpu(p->nr_msi);
+	const char *why;
+	unsigned int i;
+
+	if (le32_to_cpu(p->class) >> 24)
+		return "class";
+	if (le32_to_cpu(p->flags) & ~OFFER_FLAGS)
+		return "offer flags";
+	if (!p->group_size)
+		return "group size";
+	if (nr_msi > WIRE_MAX_MSI || (nr_msi && !is_pow2(nr_msi)))
+		return "msi count";
+	if (le16_to_cpu(p->nr_msix) > DLEND_MAX_VECTORS)
+		return "msix count";
+	if (le16_to_cpu(p->has_intx) > 1)
+		return "intx";
+	if (le16_to_cpu(p->state) >= DLEND_OFFER_STATES)
+		return "offer state";
+	if (p->reserved)
+		return "offer reserved";
+	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+		why = check_bar(&p->bar[i], i);
+		if (why)
+			return why;
+		/* The register after a 64-bit BAR is its upper half. */
+		if (i && i < DLEND_NUM_BARS && p->bar[i].size && p->bar[i - 1].size &&
+		    (le32_to_cpu(p->bar[i - 1].flags) & DLEND_BAR_F_64))
+			return "bar upper half";
+	}
+	return NULL;
+}
+
+static const char *check_snapshot(u16 type, const void *payload)
+{
+	const struct dlend_p_snapshot *p = payload;
+	u16 offset = le16_to_cpu(p->offset);
+
+	if (offset % DLEND_SNAPSHOT_PIECE || offset >= DLEND_CFG_SIZE)
+		return "snapshot offset";
+	return p->reserved ? "snapshot reserved" : NULL;
+}
+
+static const char *check_state(u16 type, const void *payload)
+{
+	const struct dlend_p_state *p = payload;
+
+	return le16_to_cpu(p->state) >= DLEND_OFFER_STATES ? "state" : NULL;
+}
+
+static const char *check_borrow(u16 type, const void *payload)
+{
+	const struct dlend_p_borrow *p = payload;
+	u64 offset = le64_to_cpu(p->irq_offset);
+
+	if (!page_aligned(offset) || !range_ok(offset, DLEND_MAX_VECTORS * sizeof(__le32)))
+		return "interrupt offset";
+	if (le32_to_cpu(p->irq_handle) > U16_MAX)
+		return "interrupt handle";
+	return p->reserved ? "borrow reserved" : NULL;
+}
+
+static const char *check_lease(u16 type, const void *payload)
+{
+	const struct dlend_p_lease *p = payload;
+	unsigned int i;
+
+	if (p->reserved[0] || p->reserved[1] || p->reserved[2])
+		return "lease reserved";
+	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+		u64 offset = le64_to_cpu(p->bar_offset[i]);
+
+		if (offset != U64_MAX && !page_aligned(offset))
+			return "bar offset";
+	}
+	return NULL;
+}
+
+static const char *check_dma_entry(u16 type, const struct dlend_p_dma_entry *e)
+{
+	u64 gpa = le64_to_cpu(e->gpa);
+	u64 size = le64_to_cpu(e->size);
+	u64 offset = le64_to_cpu(e->offset);
+	u32 prot = le32_to_cpu(e->prot);
+
+	if (!page_aligned(gpa) || !page_aligned(size) || !range_ok(gpa, size))
+		return "dma range";
+	if (e->reserved)
+		return "dma entry reserved";
+	if (type != DLEND_MSG_DMA_MAP)
+		return NULL;
+	if (!page_aligned(offset) || !range_ok(offset, size))
+		return "dma offset";
+	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
+		return "dma prot";
+	return NULL;
+}
+
+static bool dma_overlap(const struct dlend_p_dma_entry *a, const struct dlend_p_dma_entry *b)
+{
+	u64 a_gpa = le64_to_cpu(a->gpa), b_gpa = le64_to_cpu(b->gpa);
+
+	return a_gpa < b_gpa + le64_to_cpu(b->size) && b_gpa < a_gpa + le64_to_cpu(a->size);
+}
+
+static const char *check_dma(u16 type, const void *payload)
+{
+	const struct dlend_p_dma *p = payload;
+	u32 count = le32_to_cpu(p->count);
+	const char *why;
+	unsigned int i, j;
+
+	if (!count || count > DLEND_DMA_PER_MSG)
+		return "dma count";
+	if (p->reserved)
+		return "dma reserved";
+	for (i = 0; i < count; i++) {
+		why = check_dma_entry(type, &p->entry[i]);
+		if (why)
+			return why;
+		for (j = 0; j < i; j++)
+			if (dma_overlap(&p->entry[i], &p->entry[j]))
+				return "dma overlap";
+	}
+	return NULL;
+}
+
+static const char *check_switch(u16 type, const void *payload)
+{
+	const struct dlend_p_u32 *p = payload;
+
+	return le32_to_cpu(p->value) > 1 ? "value" : NULL;
+}
+
+static const char *check_rom(u16 type, const void *payload)
+{
+	const struct dlend_p_u32 *p = payload;
+	u32 offset = le32_to_cpu(p->value);
+
+	return offset % DLEND_ROM_PIECE || offset >= DLEND_ROM_MAX ? "rom offset" : NULL;
+}
+
+static const char *check_rom_piece(u16 type, const void *payload)
+{
+	const struct dlend_p_rom *p = payload;
+	u32 offset = le32_to_cpu(p->offset), size = le32_to_cpu(p->size);
+
+	if (!size || size > DLEND_ROM_MAX)
+		return "rom size";
+	return offset % DLEND_ROM_PIECE || offset >= size ? "rom offset" : NULL;
+}
+
+static const char *check_cfg(u16 type, const void *payload)
+{
+	const struct dlend_p_cfg *p = payload;
+	u32 offset = le16_to_cpu(p->offset);
+	u32 size = le16_to_cpu(p->size);
+
+	if (size != 1 && size != 2 && size != 4)
+		return "cfg size";
+	if (offset % size || offset + size > DLEND_CFG_SIZE)
+		return "cfg offset";
+	if (size < 4 && le32_to_cpu(p->value) >> (8 * size))
+		return "cfg value";
+	return NULL;
+}
+
+static const char *check_irq(u16 type, const void *payload)
+{
+	const struct dlend_p_irq *p = payload;
+	u32 count = le32_to_cpu(p->count);
+
+	switch (le32_to_cpu(p->mode)) {
+	case DLEND_IRQ_NONE:
+		return count > DLEND_MAX_VECTORS ? "irq count" : NULL;
+	case DLEND_IRQ_INTX:
+		return count != 1 ? "irq count" : NULL;
+	case DLEND_IRQ_MSI:
+		return !is_pow2(count) || count > WIRE_MAX_MSI ? "irq count" : NULL;
+	case DLEND_IRQ_MSIX:
+		return !count || count > DLEND_MAX_VECTORS ? "irq count" : NULL;
+	}
+	return "irq mode";
+}
+
+static const char *check_peers(u16 type, const void *payload)
+{
+	const struct dlend_p_peers *p = payload;
+	u32 count = le32_to_cpu(p->count), i;
+	bool used;
+
+	if (count > DLEND_PEERS_PER_MSG)
+		return "peer count";
+	if (p->reserved)
+		return "peers reserved";
+	for (i = 0; i < DLEND_PEERS_PER_MSG; i++) {
+		if (p->peer[i].reserved)
+			return "peer reserved";
+		used = i < count;
+		if (used == !p->peer[i].node)
+			return "peer node";
+	}
+	return NULL;
+}
+
+static const char *check_place(u16 type, const void *payload)
+{
+	const struct dlend_p_place *p = payload;
+	unsigned int i;
+
+	if (le32_to_cpu(p->domain) > WIRE_MAX_DOMAIN)
+		return "place domain";
+	if (p->count > DLEND_PLACE_MAX)
+		return "place count";
+	if (p->reserved)
+		return "place reserved";
+	for (i = 0; i < DLEND_PLACE_MAX; i++) {
+		const struct dlend_p_bridge *b = &p->bridge[i];
+
+		if (i >= p->count && (b->bdf || b->kind || b->flags))
+			return "place behind the last";
+		if (b->kind >= DLEND_BRIDGE_KINDS)
+			return "bridge kind";
+		if (b->flags & ~DLEND_BRIDGE_F_ACS)
+			return "bridge flags";
+	}
+	return NULL;
+}
+
+static const char *check_p2p(u16 type, const void *payload)
+{
+	const struct dlend_p_p2p *p = payload;
+	u64 gpa = le64_to_cpu(p->gpa), size = le64_to_cpu(p->size);
+	u64 offset = le64_to_cpu(p->offset);
+	u32 flags = le32_to_cpu(p->flags), prot = le32_to_cpu(p->prot);
+
+	if (!page_aligned(gpa) || !page_aligned(size) || !range_ok(gpa, size))
+		return "p2p range";
+	if (!p->lender)
+		return "p2p lender";
+	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
+		return "p2p bar";
+	if (p->reserved)
+		return "p2p reserved";
+	if (type != DLEND_MSG_P2P_MAP)
+		return NULL;
+	if (flags & ~DLEND_P2P_F_OFFSET)
+		return "p2p flags";
+	if (flags & DLEND_P2P_F_OFFSET ? !page_aligned(offset) || !range_ok(offset, size) : offset)
+		return "p2p offset";
+	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
+		return "p2p prot";
+	return NULL;
+}
+
+static const char *check_grant(u16 type, const void *payload)
+{
+	const struct dlend_p_p2p_grant *p = payload;
+
+	if (!p->node)
+		return "grant node";
+	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
+		return "grant bar";
+	return p->reserved ? "grant reserved" : NULL;
+}
+
+static const char *check_window(u16 type, const void *payload)
+{
+	const struct dlend_p_p2p_window *p = payload;
+	u64 offset = le64_to_cpu(p->offset), size = le64_to_cpu(p->size);
+
+	if (!page_aligned(offset) || !page_aligned(size) || !range_ok(offset, size))
+		return "window range";
+	if (!p->borrower)
+		return "window borrower";
+	return le16_to_cpu(p->bar) >= DLEND_NUM_BARS ? "window bar" : NULL;
+}
+
+static const char *check_id(u16 type, const void *payload)
+{
+	const struct dlend_p_p2p_id *p = payload;
+
+	return p->reserved ? "id reserved" : NULL;
+}
+
+static const struct msg_rule rules[DLEND_MSG_TYPES] = {
+	[DLEND_MSG_OFFER] = { "OFFER", sizeof(struct dlend_p_offer), NO_REPLY, true,
+			      check_offer },
+	[DLEND_MSG_SNAPSHOT] = { "SNAPSHOT", sizeof(struct dlend_p_snapshot), NO_REPLY, true,
+				 check_snapshot },
+	[DLEND_MSG_WITHDRAW] = { "WITHDRAW", 0, NO_REPLY, true },
+	[DLEND_MSG_STATE] = { "STATE", sizeof(struct dlend_p_state), NO_REPLY, true,
+			      check_state },
+	[DLEND_MSG_RECLAIM] = { "RECLAIM", 0, NO_REPLY, true },
+	[DLEND_MSG_ERROR] = { "ERROR", 0, NO_REPLY, true },
+	[DLEND_MSG_BORROW] = { "BORROW", sizeof(struct dlend_p_borrow),
+			       sizeof(struct dlend_p_lease), true, check_borrow, check_lease },
+	[DLEND_MSG_RETURN] = { "RETURN", 0, 0, true },
+	[DLEND_MSG_DMA_MAP] = { "DMA_MAP", sizeof(struct dlend_p_dma), 0, true, check_dma },
+	[DLEND_MSG_DMA_UNMAP] = { "DMA_UNMAP", sizeof(struct dlend_p_dma), 0, true, check_dma },
+	[DLEND_MSG_BUS_MASTER] = { "BUS_MASTER", sizeof(struct dlend_p_u32), 0, true,
+				   check_switch },
+	[DLEND_MSG_CFG_WRITE] = { "CFG_WRITE", sizeof(struct dlend_p_cfg), 0, true, check_cfg },
+	[DLEND_MSG_CFG_READ] = { "CFG_READ", sizeof(struct dlend_p_cfg),
+				 sizeof(struct dlend_p_cfg), true, check_cfg, check_cfg },
+	[DLEND_MSG_IRQ_SETUP] = { "IRQ_SETUP", sizeof(struct dlend_p_irq), 0, true, check_irq },
+	[DLEND_MSG_IRQ_UNMASK] = { "IRQ_UNMASK", 0, NO_REPLY, true },
+	[DLEND_MSG_RESET] = { "RESET", 0, 0, true },
+	[DLEND_MSG_ROM_READ] = { "ROM_READ", sizeof(struct dlend_p_u32),
+				 sizeof(struct dlend_p_rom), true, check_rom, check_rom_piece },
+	[DLEND_MSG_SUBSCRIBE] = { "SUBSCRIBE", 0, NO_REPLY, false },
+	[DLEND_MSG_PEERS] = { "PEERS", sizeof(struct dlend_p_peers), NO_REPLY, false,
+			      check_peers },
+	[DLEND_MSG_P2P_MAP] = { "P2P_MAP", sizeof(struct dlend_p_p2p), 0, true, check_p2p },
+	[DLEND_MSG_P2P_UNMAP] = { "P2P_UNMAP", sizeof(struct dlend_p_p2p), 0, true, check_p2p },
+	[DLEND_MSG_P2P_LOST] = { "P2P_LOST", sizeof(struct dlend_p_p2p), NO_REPLY, true,
+				 check_p2p },
+	[DLEND_MSG_P2P_GRANT] = { "P2P_GRANT", sizeof(struct dlend_p_p2p_grant), 0, true,
+				  check_grant },
+	[DLEND_MSG_P2P_UNGRANT] = { "P2P_UNGRANT", sizeof(struct dlend_p_p2p_grant), 0, true,
+				    check_grant },
+	[DLEND_MSG_P2P_WINDOW] = { "P2P_WINDOW", sizeof(struct dlend_p_p2p_window), NO_REPLY, true,
+				   check_window },
+	[DLEND_MSG_P2P_CLOSE] = { "P2P_CLOSE", sizeof(struct dlend_p_p2p_id), NO_REPLY, true,
+				  check_id },
+	[DLEND_MSG_P2P_CLOSED] = { "P2P_CLOSED", sizeof(struct dlend_p_p2p_id), NO_REPLY, true,
+				   check_id },
+	[DLEND_MSG_PLACE] = { "PLACE", sizeof(struct dlend_p_place), NO_REPLY, true, check_place },
+};
+
+/* A user's types are bits of a u32. */
+static_assert(DLEND_MSG_TYPES <= 32);
+
+static bool type_ok(u16 type)
+{
+	return type > DLEND_MSG_NONE && type < DLEND_MSG_TYPES;
+}
+
+int dlend_msg_payload_len(u16 type, bool reply)
+{
+	if (!type_ok(type))
+		return -1;
+	return reply ? rules[type].reply_len : rules[type].request_len;
+}
+
+u16 dlend_msg_since(u16 type)
+{
+	if (!type_ok(type))
+		return 0;
+	return type < DLEND_MSG_PEERS ? 1 : 2;
+}
+
+const char *dlend_msg_type_name(u16 type)
+{
+	return type_ok(type) ? rules[type].name : "UNKNOWN";
+}
+
+/* The checksum covers the message as if the field itself were 0. */
+static u32 msg_crc(const struct dlend_msg *msg)
+{
+	static const u8 zero[sizeof(msg->crc)];
+	const u8 *raw = (const u8 *)msg;
+	const size_t at = offsetof(struct dlend_msg, crc);
+	u32 crc;
+
+	crc = crc32_le(~0u, raw, at);
+	crc = crc32_le(crc, zero, sizeof(zero));
+	return crc32_le(crc, raw + at + sizeof(zero), sizeof(*msg) - at - sizeof(zero));
+}
+
+void dlend_msg_seal(struct dlend_msg *msg, u32 seq)
+{
+	msg->seq = cpu_to_le32(seq);
+	msg->crc = cpu_to_le32(msg_crc(msg));
+}
+
+void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *addr, u32 epoch,
+		     u16 len)
+{
+	memset(msg, 0, sizeof(*msg));
+	msg->type = cpu_to_le16(type);
+	msg->epoch = cpu_to_le32(epoch);
+	msg->len = cpu_to_le16(len);
+	if (addr) {
+		msg->bdf = cpu_to_le16(addr->bdf);
+		msg->lender = cpu_to_le16(addr->lender);
+	}
+	return msg->payload;
+}
+
+/* Status: a reply's is 0 or a negative errno value, a request has none. */
+static bool status_ok(const struct dlend_msg *msg, bool reply)
+{
+	s32 status = (s32)le32_to_cpu(msg->status);
+
+	return reply ? status <= 0 && status >= -WIRE_MAX_ERRNO : !status;
+}
+
+static int check_frame(const struct dlend_msg *msg, const char **why)
+{
+	u16 type = le16_to_cpu(msg->type);
+	u16 flags = le16_to_cpu(msg->flags);
+	bool reply = flags & DLEND_MSG_F_REPLY;
+
+	if (!type_ok(type)) {
+		*why = "type";
+		return -EPROTO;
+	}
+	if (flags & ~DLEND_MSG_F_REPLY || (reply && rules[type].reply_len == NO_REPLY)) {
+		*why = "flags";
+		return -EPROTO;
+	}
+	if (le16_to_cpu(msg->len) != dlend_msg_payload_len(type, reply)) {
+		*why = "len";
+		return -EPROTO;
+	}
+	/* A post has no id; a reply without one answers nothing. */
+	if (msg->id ? rules[type].reply_len == NO_REPLY : reply) {
+		*why = "id";
+		return -EINVAL;
+	}
+	if (msg->reserved) {
+		*why = "reserved";
+		return -EINVAL;
+	}
+	if (!status_ok(msg, reply)) {
+		*why = "status";
+		return -EINVAL;
+	}
+	if (rules[type].about_device && !msg->lender) {
+		*why = "lender";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_payload(const struct dlend_msg *msg, const char **why)
+{
+	u16 type = le16_to_cpu(msg->type);
+	bool reply = le16_to_cpu(msg->flags) & DLEND_MSG_F_REPLY;
+	const char *(*check)(u16 type, const void *payload);
+	unsigned int i;
+
+	for (i = le16_to_cpu(msg->len); i < DLEND_MSG_PAYLOAD; i++) {
+		if (msg->payload[i]) {
+			*why = "padding";
+			return -EINVAL;
+		}
+	}
+	/* What a refusal carries beside its status is a courtesy, nobody acts on it. */
+	if (reply && msg->status)
+		return 0;
+	check = reply ? rules[type].check_reply : rules[type].check;
+	*why = check ? check(type, msg->payload) : NULL;
+	return *why ? -EINVAL : 0;
+}
+
+int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why)
+{
+	const char *ignored;
+	int err;
+
+	if (!why)
+		why = &ignored;
+	*why = NULL;
+	if (le32_to_cpu(msg->crc) != msg_crc(msg)) {
+		*why = "crc";
+		return -EBADMSG;
+	}
+	if (le32_to_cpu(msg->seq) != seq) {
+		*why = "seq";
+		return -EBADMSG;
+	}
+	err = check_frame(msg, why);
+	return err ?: check_payload(msg, why);
+}
+
+int dlend_version_pick(u32 mine, u32 peer)
+{
+	u16 my_min = mine >> 16, my_max = mine & U16_MAX;
+	u16 peer_min = peer >> 16, peer_max = peer & U16_MAX;
+
+	if (!peer_min || peer_min > peer_max)
+		return -EPROTONOSUPPORT;
+	if (max(my_min, peer_min) > min(my_max, peer_max))
+		return -EPROTONOSUPPORT;
+	return min(my_max, peer_max);
+}

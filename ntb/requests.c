@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Requests of a peer that are not done yet.
+ *
+ * Pure: one list in order of arrival.  It has some hundred entries at most, so looking for a
+ * device's next one is a walk, and there is nothing to allocate for a device that a peer invents.
+ */
+#include <linux/kernel.h>
+#include <linux/string.h>
+#include <asm/byteorder.h>
+#include "requests.h"
+
+void dlend_requests_init(struct dlend_requests *q)
+{
+	memset(q, 0, sizeof(*q));
+	INIT_LIST_HEAD(&q->live);
+	INIT_LIST_HEAD(&q->free);
+}
+
+void dlend_requests_give(struct dlend_requests *q, struct dlend_request *r)
+{
+	list_add_tail(&r->node, &q->free);
+}
+
+bool dlend_requests_room(const struct dlend_requests *q)
+{
+	return q->posts < DLEND_MAX_POSTS && q->refusals < DLEND_MAX_REFUSALS &&
+	       !list_empty(&q->free);
+}
+
+bool dlend_requests_idle(const struct dlend_requests *q)
+{
+	return list_empty(&q->live);
+}
+
+static bool to_borrower(const struct dlend_msg *msg)
+{
+	switch (le16_to_cpu(msg->type)) {
+	case DLEND_MSG_OFFER:
+	case DLEND_MSG_SNAPSHOT:
+	case DLEND_MSG_WITHDRAW:
+	case DLEND_MSG_STATE:
+	case DLEND_MSG_RECLAIM:
+	case DLEND_MSG_ERROR:
+	case DLEND_MSG_PEERS:
+	case DLEND_MSG_P2P_LOST:
+	case DLEND_MSG_PLACE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/*
+ * A node that is its own peer gets both what a device's lender and what its borrower must hear,
+ * and the one does not wait for the other.
+ */
+static bool same_device(const struct dlend_msg *a, const struct dlend_msg *b)
+{
+	return a->lender == b->lender && a->bdf == b->bdf && to_borrower(a) == to_borrower(b);
+}
+
+/* Equal but for what a message has for itself: sequence number and checksum. */
+static bool repeats(const struct dlend_msg *a, const struct dlend_msg *b)
+{
+	return a->type == b->type && a->flags == b->flags && !a->id && !b->id &&
+	       a->epoch == b->epoch && same_device(a, b) && a->len == b->len &&
+	       !memcmp(a->payload, b->payload, sizeof(a->payload));
+}
+
+/* The last one about the device of @msg, or NULL; @calls: how many calls there are about it. */
+static struct dlend_request *last_of_device(struct dlend_requests *q, const struct dlend_msg *msg,
+					    unsigned int *calls)
+{
+	struct dlend_request *r, *last = NULL;
+
+	*calls = 0;
+	list_for_each_entry(r, &q->live, node) {
+		if (r->refused || !same_device(&r->msg, msg))
+			continue;
+		*calls += !!r->msg.id;
+		last = r;
+	}
+	return last;
+}
+
+struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
+					 const struct dlend_msg *msg)
+{
+	struct dlend_request *last, *r;
+	unsigned int calls;
+
+	last = last_of_device(q, msg, &calls);
+	if (last && !last->running && last->session == session && repeats(&last->msg, msg))
+		return NULL;
+	r = list_first_entry(&q->free, struct dlend_request, node);
+	list_move_tail(&r->node, &q->live);
+	r->session = session;
+	r->msg = *msg;
+	r->refused = msg->id && (q->calls >= DLEND_MAX_CALLS || calls >= DLEND_MAX_DEVICE_CALLS);
+	r->running = r->refused || !last;
+	if (r->refused)
+		q->refusals++;
+	else if (msg->id)
+		q->calls++;
+	else
+		q->posts++;
+	return r->running ? r : NULL;
+}
+
+/* The first one about a device: all that came before it are done. */
+static struct dlend_request *next_of_device(struct dlend_requests *q, const struct dlend_msg *msg)
+{
+	struct dlend_request *r;
+
+	list_for_each_entry(r, &q->live, node)
+		if (!r->refused && same_device(&r->msg, msg))
+			return r;
+	return NULL;
+}
+
+struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r)
+{
+	struct dlend_request *next = NULL;
+
+	list_move_tail(&r->node, &q->free);
+	if (r->refused) {
+		q->refusals--;
+		return NULL;
+	}
+	if (r->msg.id)
+		q->calls--;
+	else
+		q->posts--;
+	next = next_of_device(q, &r->msg);
+	if (next)
+		next->running = true;
+	return next;
+}

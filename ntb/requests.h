@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Requests of a peer that are not done yet: which may run now, which wait, which are refused.
+ *
+ *   - What is about one device runs in the order in which it came, one at a time; devices do not
+ *     wait for each other.
+ *   - Memory is the caller's and fixed.  A call for which there is no room is refused: it runs at
+ *     once, but only to answer that.  Nobody answers a post, so with no room for a post nothing is
+ *     taken from the peer (dlend_requests_room()).
+ *   - A post that repeats the last one that waits for its device has the same effect: it is
+ *     dropped.
+ *
+ * Knows neither links nor threads; the caller serialises.
+ */
+#ifndef DLEND_NTB_REQUESTS_H
+#define DLEND_NTB_REQUESTS_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <dlend/proto.h>
+
+#define DLEND_MAX_POSTS		128	/* of a link, until no more is taken from the peer */
+#define DLEND_MAX_CALLS		128	/* of a link */
+#define DLEND_MAX_DEVICE_CALLS	16	/* about one device: a borrower has a few under way */
+#define DLEND_MAX_REFUSALS	16	/* whose answers are not sent yet */
+#define DLEND_MAX_REQUESTS	(DLEND_MAX_POSTS + DLEND_MAX_CALLS + DLEND_MAX_REFUSALS)
+
+/**
+ * struct dlend_request - one message to be handled
+ * @node: among those that are not done, in the order of arrival; or free
+ * @session: in which it came
+ * @running: the caller was told to run it
+ * @refused: only to be answered with -ENOBUFS
+ * @msg: private copy
+ */
+struct dlend_request {
+	struct list_head node;
+	u64 session;
+	bool running;
+	bool refused;
+	struct dlend_msg msg;
+};
+
+/**
+ * struct dlend_requests - of one link
+ * @live: not done
+ * @free: memory for more
+ * @calls, @posts, @refusals: of @live
+ */
+struct dlend_requests {
+	struct list_head live, free;
+	unsigned int calls, posts, refusals;
+};
+
+/** dlend_requests_init - empty, without memory */
+void dlend_requests_init(struct dlend_requests *q);
+
+/** dlend_requests_give - memory for one; DLEND_MAX_REQUESTS of them in all */
+void dlend_requests_give(struct dlend_requests *q, struct dlend_request *r);
+
+/** dlend_requests_room - may any message be added? Not before: no room for a post or a refusal */
+bool dlend_requests_room(const struct dlend_requests *q);
+
+/**
+ * dlend_requests_add - a request has come; only if dlend_requests_room()
+ * @msg: checked, private copy
+ *
+ * Return: what is to be run now, or NULL: it waits for its device, or was dropped as a repetition.
+ */
+struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
+					 const struct dlend_msg *msg);
+
+/**
+ * dlend_requests_done - @r was handled and is free again
+ *
+ * Return: what is to be run now, or NULL.
+ */
+struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r);
+
+/** dlend_requests_idle - everything is done */
+bool dlend_requests_idle(const struct dlend_requests *q);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Indices of a single-producer ring of fixed-size messages that lies in the receiver's memory.
+ * The producer's index and the consumer's credit are running 32-bit numbers; both are written by
+ * the peer and believed only as far as they can be true.
+ */
+#ifndef DLEND_NTB_RING_H
+#define DLEND_NTB_RING_H
+
+#include <linux/types.h>
+
+/**
+ * struct dlend_ring_tx - producing end
+ * @prod: messages written so far
+ * @cons: messages the peer is known to have consumed
+ */
+struct dlend_ring_tx {
+	u32 prod;
+	u32 cons;
+};
+
+/**
+ * struct dlend_ring_rx - consuming end
+ * @cons: messages consumed so far
+ * @prod: messages the peer is known to have written
+ */
+struct dlend_ring_rx {
+	u32 cons;
+	u32 prod;
+};
+
+/** dlend_ring_index - place in the ring of message number @count */
+u32 dlend_ring_index(u32 count);
+
+/**
+ * dlend_ring_tx_room - how many messages may be written now
+ * @credit: consumer's count, as the peer wrote it
+ *
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @credit is impossible (goes back, or beyond what was
+ * written).
+ */
+int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
+
+/** dlend_ring_tx_commit - one message was written. Return: the new producer index to publish */
+u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);
+
+/**
+ * dlend_ring_rx_avail - how many messages wait
+ * @index: producer's count, as the peer wrote it
+ *
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @index is impossible (goes back, or the ring would have
+ * been overrun).
+ */
+int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
+
+/** dlend_ring_rx_commit - one message was copied out. Return: the new credit to write back */
+u32 dlend_ring_rx_commit(struct dlend_ring_rx *rx);
+
+#endif

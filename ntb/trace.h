@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Tracepoints of dlend_core: sessions, messages, slots, windows, domains, interrupts.
+ */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM dlend
+
+#if !defined(DLEND_NTB_TRACE_H) || defined(TRACE_HEADER_MULTI_READ)
+#define DLEND_NTB_TRACE_H
+
+#include <linux/tracepoint.h>
+#include <dlend/proto.h>
+
+TRACE_EVENT(dlend_link_state,
+	TP_PROTO(const char *link, const char *state, u64 session),
+	TP_ARGS(link, state, session),
+	TP_STRUCT__entry(
+		__string(link, link)
+		__string(state, state)
+		__field(u64, session)
+	),
+	TP_fast_assign(
+		__assign_str(link);
+		__assign_str(state);
+		__entry->session = session;
+	),
+	TP_printk("link=%s state=%s session=%llx", __get_str(link), __get_str(state),
+		  __entry->session)
+);
+
+DECLARE_EVENT_CLASS(dlend_msg,
+	TP_PROTO(const char *link, const struct dlend_msg *msg, int err),
+	TP_ARGS(link, msg, err),
+	TP_STRUCT__entry(
+		__string(link, link)
+		__field(u16, type)
+		__field(u16, flags)
+		__field(u32, id)
+		__field(u32, epoch)
+		__field(u16, lender)
+		__field(u16, bdf)
+		__field(s32, status)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(link);
+		__entry->type = le16_to_cpu(msg->type);
+		__entry->flags = le16_to_cpu(msg->flags);
+		__entry->id = le32_to_cpu(msg->id);
+		__entry->epoch = le32_to_cpu(msg->epoch);
+		__entry->lender = le16_to_cpu(msg->lender);
+		__entry->bdf = le16_to_cpu(msg->bdf);
+		__entry->status = (s32)le32_to_cpu(msg->status);
+		__entry->err = err;
+	),
+	TP_printk("link=%s type=%u flags=%x id=%u epoch=%u device=%05x:%02x:%02x.%u status=%d err=%d",
+		  __get_str(link), __entry->type, __entry->flags, __entry->id, __entry->epoch,
+		  DLEND_DOMAIN_BASE + __entry->lender, __entry->bdf >> 8,
+		  (__entry->bdf >> 3) & 0x1f, __entry->bdf & 7, __entry->status, __entry->err)
+);
+DEFINE_EVENT(dlend_msg, dlend_msg_send,
+	TP_PROTO(const char *link, const struct dlend_msg *msg, int err),
+	TP_ARGS(link, msg, err)
+);
+DEFINE_EVENT(dlend_msg, dlend_msg_receive,
+	TP_PROTO(const char *link, const struct dlend_msg *msg, int err),
+	TP_ARGS(link, msg, err)
+);
+
+TRACE_EVENT(dlend_slot_alloc,
+	TP_PROTO(u32 kind, u64 offset, u64 size, int err),
+	TP_ARGS(kind, offset, size, err),
+	TP_STRUCT__entry(
+		__field(u32, kind)
+		__field(u64, offset)
+		__field(u64, size)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->kind = kind;
+		__entry->offset = offset;
+		__entry->size = size;
+		__entry->err = err;
+	),
+	TP_printk("kind=%u offset=%llx size=%llx err=%d", __entry->kind, __entry->offset,
+		  __entry->size, __entry->err)
+);
+
+TRACE_EVENT(dlend_slot_free,
+	TP_PROTO(u32 kind, u64 offset, u64 size),
+	TP_ARGS(kind, offset, size),
+	TP_STRUCT__entry(
+		__field(u32, kind)
+		__field(u64, offset)
+		__field(u64, size)
+	),
+	TP_fast_assign(
+		__entry->kind = kind;
+		__entry->offset = offset;
+		__entry->size = size;
+	),
+	TP_printk("kind=%u offset=%llx size=%llx", __entry->kind, __entry->offset, __entry->size)
+);
+
+TRACE_EVENT(dlend_slot_quarantine,
+	TP_PROTO(u32 kind, u64 offset, u64 size, u64 cookie),
+	TP_ARGS(kind, offset, size, cookie),
+	TP_STRUCT__entry(
+		__field(u32, kind)
+		__field(u64, offset)
+		__field(u64, size)
+		__field(u64, cookie)
+	),
+	TP_fast_assign(
+		__entry->kind = kind;
+		__entry->offset = offset;
+		__entry->size = size;
+		__entry->cookie = cookie;
+	),
+	TP_printk("kind=%u offset=%llx size=%llx cookie=%llu", __entry->kind, __entry->offset,
+		  __entry->size, __entry->cookie)
+);
+
+/* Cookie 0: all of them. */
+TRACE_EVENT(dlend_slot_release,
+	TP_PROTO(u64 cookie, int err),
+	TP_ARGS(cookie, err),
+	TP_STRUCT__entry(
+		__field(u64, cookie)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->cookie = cookie;
+		__entry->err = err;
+	),
+	TP_printk("cookie=%llu err=%d", __entry->cookie, __entry->err)
+);
+
+TRACE_EVENT(dlend_window_map,
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, int err),
+	TP_ARGS(kind, offset, size, prot, err),
+	TP_STRUCT__entry(
+		__field(u32, kind)
+		__field(u64, offset)
+		__field(u64, size)
+		__field(u32, prot)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__entry->kind = kind;
+		__entry->offset = offset;
+		__entry->size = size;
+		__entry->prot = prot;
+		__entry->err = err;
+	),
+	TP_printk("kind=%u offset=%llx size=%llx prot=%x err=%d", __entry->kind,
+		  __entry->offset, __entry->size, __entry->prot, __entry->err)
+);
+
+TRACE_EVENT(dlend_window_unmap,
+	TP_PROTO(u64 offset, u64 size, u64 done),
+	TP_ARGS(offset, size, done),
+	TP_STRUCT__entry(
+		__field(u64, offset)
+		__field(u64, size)
+		__field(u64, done)
+	),
+	TP_fast_assign(
+		__entry->offset = offset;
+		__entry->size = size;
+		__entry->done = done;
+	),
+	TP_printk("offset=%llx size=%llx unmapped=%llx", __entry->offset, __entry->size,
+		  __entry->done)
+);
+
+TRACE_EVENT(dlend_domain_map,
+	TP_PROTO(const char *dev, u64 iova, u64 phys, u64 size, u32 prot, int err),
+	TP_ARGS(dev, iova, phys, size, prot, err),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__field(u64, iova)
+		__field(u64, phys)
+		__field(u64, size)
+		__field(u32, prot)
+		__field(int, err)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->iova = iova;
+		__entry->phys = phys;
+		__entry->size = size;
+		__entry->prot = prot;
+		__entry->err = err;
+	),
+	TP_printk("dev=%s iova=%llx phys=%llx size=%llx prot=%x err=%d", __get_str(dev),
+		  __entry->iova, __entry->phys, __entry->size, __entry->prot, __entry->err)
+);
+
+TRACE_EVENT(dlend_domain_unmap,
+	TP_PROTO(const char *dev, u64 iova, u64 size, int runs),
+	TP_ARGS(dev, iova, size, runs),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__field(u64, iova)
+		__field(u64, size)
+		__field(int, runs)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->iova = iova;
+		__entry->size = size;
+		__entry->runs = runs;
+	),
+	TP_printk("dev=%s iova=%llx size=%llx runs=%d", __get_str(dev), __entry->iova,
+		  __entry->size, __entry->runs)
+);
+
+TRACE_EVENT(dlend_fault,
+	TP_PROTO(const char *dev, u64 iova, int flags),
+	TP_ARGS(dev, iova, flags),
+	TP_STRUCT__entry(
+		__string(dev, dev)
+		__field(u64, iova)
+		__field(int, flags)
+	),
+	TP_fast_assign(
+		__assign_str(dev);
+		__entry->iova = iova;
+		__entry->flags = flags;
+	),
+	TP_printk("dev=%s iova=%llx flags=%x", __get_str(dev), __entry->iova, __entry->flags)
+);
+
+/* @count: a lender's counter as it is now, or what a borrower found new in it. */
+DECLARE_EVENT_CLASS(dlend_irq_count,
+	TP_PROTO(u32 handle, u32 vector, u32 count),
+	TP_ARGS(handle, vector, count),
+	TP_STRUCT__entry(
+		__field(u32, handle)
+		__field(u32, vector)
+		__field(u32, count)
+	),
+	TP_fast_assign(
+		__entry->handle = handle;
+		__entry->vector = vector;
+		__entry->count = count;
+	),
+	TP_printk("handle=%u vector=%u counter=%u", __entry->handle, __entry->vector,
+		  __entry->count)
+);
+
+DEFINE_EVENT(dlend_irq_count, dlend_irq_fire,
+	TP_PROTO(u32 handle, u32 vector, u32 count),
+	TP_ARGS(handle, vector, count)
+);
+DEFINE_EVENT_PRINT(dlend_irq_count, dlend_irq_deliver,
+	TP_PROTO(u32 handle, u32 vector, u32 count),
+	TP_ARGS(handle, vector, count),
+	TP_printk("handle=%u vector=%u new=%u", __entry->handle, __entry->vector,
+		  __entry->count)
+);
+
+#endif
+
+#undef TRACE_INCLUDE_PATH
+#define TRACE_INCLUDE_PATH ntb
+#undef TRACE_INCLUDE_FILE
+#define TRACE_INCLUDE_FILE trace
+#include <trace/define_trace.h>

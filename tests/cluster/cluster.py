@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whole hosts joined by emulated NTB links.  README.md says how a test looks.
+
+    from cluster import Cluster, Tap
+    with Cluster("two-hosts.toml") as c:
+        print(c.host("a").run("uname -r").out)
+
+Everything that is started ends with the `with` block, whatever ends it; should the runner itself be
+killed, the kernel kills its children.  One cluster at a time runs on a machine.
+
+Environment:
+  DLEND_CACHE     trees, images (default ~/.cache/dlend)
+  DLEND_RUN_DIR   where run directories go (default DLEND_CACHE/runs)
+  DLEND_BUILD     what `make` left (default build/ of the project): modules/RELEASE, bin, guest, ntbsim
+  DLEND_KERNEL    hosts boot this kernel (see root/mkimage) instead of Debian's
+  DLEND_ACCEL     tcg (default) or kvm
+  DLEND_IOMMUFD   1: guests use iommufd where the host's kernel has it (see Guest)
+"""
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cpio import Cpio
+from host import Guest, Host
+from tap import Skip, Tap
+from topology import BadTopology, Topology, disks
+from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
+
+__all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "NotBuilt", "QmpError",
+           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image"]
+
+HERE = Path(__file__).resolve().parent
+CACHE = Path(os.environ.get("DLEND_CACHE") or
+             Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlend")
+BUILD = Path(os.environ.get("DLEND_BUILD") or HERE.parent.parent / "build")
+RUNS_KEPT = 6
+
+
+class NotBuilt(Exception):
+    """Something that `make` should have left is not there."""
+
+
+class Link:
+    """An NTB link, as its emulator sees it."""
+
+    def __init__(self, cluster, spec):
+        self.cluster = cluster
+        self.name = spec.name
+        self.a = spec.a
+        self.b = spec.b
+
+    def command(self, text, timeout=10):
+        """A command about this link, without its name: "down", "up", "silent b on", "peek a 2 0 16"; its answer."""
+        verb, _, rest = text.partition(" ")
+        words = ["link", self.name, verb] if verb in ("up", "down") else [verb, self.name, rest]
+        return self.cluster.ntbsim(" ".join(words).strip(), timeout)
+
+
+class Cluster:
+    """The hosts and links of a topology file.
+
+    topology   a path, or the name of a file beside this one
+    links      False: without the NTB links that the topology has
+    tap        a Tap that is to name the run directory if something fails
+    files      {name: bytes} for the run directory, where every host's QEMU runs: romfile=NAME
+    """
+
+    sockets = "s"      # in the run directory; short, as a socket's path has 107 characters
+
+    def __init__(self, topology, links=True, tap=None, files=None):
+        path = Path(topology)
+        self.topology = Topology(path if path.exists() else HERE / path.name)
+        if not links:
+            self.topology.drop_links()
+        self.tap = tap
+        self.files = files or {}
+        self.begin = time.monotonic()
+        self.children = []
+        self.boots = {}
+        self.old_handlers = {}
+        self.loop = Loop()
+        self.run_dir = None
+        self.lock = None
+
+    # Life
+
+    def __enter__(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.old_handlers[number] = signal.signal(number, self._terminated)
+        try:
+            self._lock()
+            self._make_run_dir()
+            self._share()
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        self.stop()
+
+    @staticmethod
+    def _terminated(number, frame):
+        raise SystemExit(128 + number)
+
+    def stop(self):
+        """End everything; harmless if done already."""
+        for process in reversed(self.children):
+            if process.poll() is None:
+                process.kill()
+        for process in self.children:
+            process.wait()
+        self.children = []
+        for number, handler in self.old_handlers.items():
+            signal.signal(number, handler)
+        self.old_handlers = {}
+        if self.run_dir:
+            for copy in (self.sockets, "share/guest", "share/modules", "share/bin"):
+                shutil.rmtree(self.run_dir / copy, ignore_errors=True)
+            for disk in self.run_dir.glob("*.disk"):
+                disk.unlink()
+        if self.lock:
+            self.lock.close()
+            self.lock = None
+
+    def _lock(self):
+        path = Path(tempfile.gettempdir()) / "dlend-cluster.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        with contextlib.suppress(PermissionError):
+            os.fchmod(descriptor, 0o666)
+        self.lock = os.fdopen(descriptor, "r+")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.say(f"waiting: process {self.lock.read().strip()} runs a cluster on this machine")
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
+            self.begin = time.monotonic()
+        self.lock.seek(0)
+        self.lock.truncate()
+        self.lock.write(f"{os.getpid()}\n")
+        self.lock.flush()
+
+    def _make_run_dir(self):
+        runs = Path(os.environ.get("DLEND_RUN_DIR") or CACHE / "runs")
+        runs.mkdir(parents=True, exist_ok=True)
+        for old in sorted(p for p in runs.iterdir() if re.match(r"\d{8}-\d{6}-", p.name))[:1 - RUNS_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+        self.run_dir = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        (self.run_dir / self.sockets).mkdir(parents=True)
+        for name, data in self.files.items():
+            (self.run_dir / name).write_bytes(data)
+        longest = self.run_dir / self.sockets / "longhost.g0.console"
+        if len(str(longest)) > 100:
+            raise NotBuilt(f"{self.run_dir} is too long for socket names: set DLEND_RUN_DIR to a shorter place")
+        self.say(f"run directory {self.run_dir}")
+        if self.tap:
+            self.tap.keep(self.run_dir)
+
+    def _share(self):
+        """What the hosts see as /share: modules and programs under test, what guests boot from, room for logs."""
+        self.share = self.run_dir / "share"
+        self.share.mkdir()
+        for directory in sorted((BUILD / "modules").glob("*")):
+            copy_modules(directory, self.share / "modules" / directory.name)
+        if (BUILD / "bin").is_dir():
+            shutil.copytree(BUILD / "bin", self.share / "bin")
+        shutil.copytree(self.boot("").resolve() / "guest", self.share / "guest")
+        if (BUILD / "guest").is_dir():
+            self._pack_programs(sorted((BUILD / "guest").iterdir()))
+
+    def _pack_programs(self, programs):
+        """Our own programs for guests, as one more part of their initramfs: "programs"."""
+        cpio = Cpio(self.share / "guest/programs.cpio")
+        for program in programs:
+            if os.access(program, os.X_OK):
+                cpio.file(f"bin/{program.name}", program)
+        cpio.close()
+
+    def _start(self):
+        links = self.topology.links.values()
+        self.links = {link.name: Link(self, link) for link in links}
+        self.topology.place(lambda link, end: self.run_dir / self.sockets / f"{link.name}.{end}")
+        if self.links:
+            self._start_ntbsim(links)
+        self.hosts = {spec.name: Host(self, spec) for spec in self.topology.hosts.values()}
+        for host in self.hosts.values():
+            for image, size in disks(host.spec):
+                with open(self.run_dir / image, "wb") as f:
+                    f.truncate(size)
+            host.start()
+        for host in self.hosts.values():
+            host.wait_up()
+
+    def _start_ntbsim(self, links):
+        binary = BUILD / "ntbsim" / "ntbsim"
+        if not binary.exists():
+            raise NotBuilt(f"no {binary}: tests/cluster/root/inbuild make -C tests/ntbsim")
+        command = [str(binary), "--control", f"{self.sockets}/ntbsim"]
+        ends = []
+        for link in links:
+            text = f"{link.name}={self.sockets}/{link.name}.a,{self.sockets}/{link.name}.b"
+            ends += [f"{link.name}.a", f"{link.name}.b"]
+            for bar in ("bar2", "bar4"):
+                if getattr(link, bar):
+                    text += f",{bar}={getattr(link, bar)}"
+            command += ["--link", text]
+        process = self.spawn("ntbsim", command)
+        end = time.monotonic() + 10
+        while not all((self.run_dir / self.sockets / name).exists() for name in ["ntbsim", *ends]):
+            if process.poll() is not None or time.monotonic() > end:
+                raise Gone("ntbsim did not start:\n" + (self.run_dir / "ntbsim.log").read_text(errors="replace"))
+            time.sleep(0.02)
+
+    def spawn(self, name, command):
+        """Start a child that dies with this process; its output goes to NAME.log.
+
+        The kernel sends the death signal when the *thread* that started the child ends: main thread only.
+        """
+        environment = dict(os.environ)
+        environment["QEMU_MODULE_DIR"] = str(self.boot("").resolve() / "tree/usr/lib/x86_64-linux-gnu/qemu")
+        with open(self.run_dir / f"{name}.log", "ab") as log:
+            process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command], cwd=self.run_dir,
+                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                                       start_new_session=True)
+        self.children.append(process)
+        return process
+
+    def boot(self, kernel):
+        """mkimage's directory for a host with that kernel ("" is the default)."""
+        kernel = os.environ.get("DLEND_KERNEL") or kernel
+        if kernel not in self.boots:
+            command = [HERE / "root" / "mkimage"] + (["--kernel", kernel] if kernel else [])
+            self.boots[kernel] = Path(subprocess.run(command, check=True, text=True,
+                                                     stdout=subprocess.PIPE).stdout.strip())
+        return self.boots[kernel]
+
+    # Use
+
+    def host(self, name):
+        return self.hosts[name]
+
+    def link(self, name):
+        return self.links[name]
+
+    def ntbsim(self, command, timeout=10):
+        """A command for the NTB emulator; its answer without the final "ok"."""
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(timeout)
+            sock.connect(str(self.run_dir / self.sockets / "ntbsim"))
+            sock.sendall(command.encode() + b"\n")
+            answer = b""
+            while not re.search(rb"^(ok|error: .*)\n", answer, re.M):
+                data = sock.recv(65536)
+                if not data:
+                    raise Gone(f"ntbsim hung up on: {command}")
+                answer += data
+        text, _, last = answer.decode().rstrip("\n").rpartition("\n")
+        if last != "ok":
+            raise CommandFailed("ntbsim", command, Result(1, answer))
+        return text
+
+    def complaints(self, ignore=None):
+        """What any host's kernel said against itself, as "host: line"."""
+        return [f"{h.name}: {line}" for h in self.hosts.values() if h.running for line in h.complaints(ignore)]
+
+    # Talk
+
+    def say(self, text):
+        print(f"# [{time.monotonic() - self.begin:4.0f} s] {text}", file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def progress(self, text):
+        """Say so when it is done, if it took over two seconds."""
+        begin = time.monotonic()
+        yield
+        if time.monotonic() - begin > 2:
+            self.say(text)
+
+
+def guest_image(name):
+    """What tests/cluster/guest has for a guest's firmware: bytes."""
+    path = BUILD / "guest" / name
+    if not path.exists():
+        raise NotBuilt(f"no {path}: tests/build tools")
+    return path.read_bytes()
+
+
+def rom_image():
+    """The expansion ROM among them as firmware wants it: whole, and of sum 0."""
+    image = bytearray(guest_image("rom.bin").ljust(2048, b"\0"))
+    image[-1] = -sum(image) & 0xff
+    return bytes(image)
+
+
+def copy_modules(source, target):
+    """Copy *.ko of a kernel release, and write down for lib/load-modules what each needs."""
+    target.mkdir(parents=True)
+    needs = []
+    for module in sorted(source.glob("*.ko")):
+        data = module.read_bytes()
+        name = module.stem.replace("-", "_")
+        (target / f"{name}.ko").write_bytes(data)
+        found = re.search(rb"\0depends=([^\0]*)\0", data)
+        names = found.group(1).decode().replace("-", "_").split(",") if found else []
+        needs.append(f"{name}:" + " ".join(n for n in names if n) + "\n")
+    (target / "needs").write_text("".join(needs))

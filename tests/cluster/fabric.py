@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend on the hosts of a cluster: modules, links, lending, mdevs, and what the tracepoints saw.
+
+    with Cluster("two-hosts.toml") as c:
+        f = Fabric(c)                     # node ids 1, 2, ... in the order of the topology
+        f.up()
+        lent = f.lend("b", "nvme0")       # d0002:01:00.0
+        uuid = f.mdev("a", lent, "dlend-nvme")
+
+Knows what an administrator knows: the dlend command, mdevctl, sysfs and tracefs.
+"""
+import contextlib
+import json
+import re
+import time
+import uuid as uuids
+
+TRACING = "/sys/kernel/tracing"
+EVENTS = f"{TRACING}/events/dlend"
+DEBUG = "/sys/kernel/debug/dlend"
+
+
+class Fabric:
+    def __init__(self, cluster, **nodes):
+        self.cluster = cluster
+        self.node = nodes or {name: number for number, name in enumerate(cluster.topology.hosts, 1)}
+
+    def host(self, name):
+        return self.cluster.host(name)
+
+    # Links
+
+    def load(self, name, **core):
+        """Load everything on one host; more parameters for dlend_core by keyword."""
+        host = self.host(name)
+        parameters = " ".join(f"{key}={value}" for key, value in {"node_id": self.node[name], **core}.items())
+        host.load_modules(f"dlend_core {parameters}", "ntb_hw_amd", "dlend_ntb", "dlend_lender", "dlend_mdev")
+        host.run("ln -sf /share/bin/dlend /usr/local/sbin/dlend 2>/dev/null; command -v dlend >/dev/null || "
+                 "cp /share/bin/dlend /usr/sbin/dlend; "
+                 f"echo 1 >{EVENTS}/enable; echo 16384 >{TRACING}/buffer_size_kb; echo 1 >{TRACING}/tracing_on")
+
+    def up(self, *names, wait=True, timeout=90, **core):
+        """Load on these hosts (default all) and wait until every link of theirs is up."""
+        names = names or tuple(self.node)
+        for name in names:
+            self.load(name, **core)
+        if wait:
+            for name in names:
+                self.wait_links(name, timeout)
+
+    def wait_links(self, name, timeout=90):
+        """Until all of its links are up, and there is one with an NTB (a lender has one to itself, too)."""
+        self.host(name).wait_for("cd /sys/class/dlend_link && ls | grep -q : && ! cat */state | grep -qvx up", timeout)
+
+    # Lending
+
+    def dlend(self, name, words, **options):
+        return self.host(name).run(f"dlend {words}", **options)
+
+    def offers(self, name):
+        """What `dlend list` shows on a host: {address: entry}."""
+        text = self.dlend(name, "list --json").out
+        return {entry["address"]: entry for entry in json.loads(text)["offers"]}
+
+    def address(self, name, port, function=0):
+        """The fabric-wide name of a device."""
+        bdf = self.host(name).bdf(port, function)
+        return f"d{self.node[name]:04x}:{bdf[5:]}"
+
+    def lend(self, name, port, function=0, wait=(), options=""):
+        """Lend; wait until the hosts named have the offer.  Returns the fabric-wide name."""
+        return self.lend_bdf(name, self.host(name).bdf(port, function), wait, options)
+
+    def lend_bdf(self, name, bdf, wait=(), options=""):
+        """The same for a function that is no port of the topology, such as a VF."""
+        self.dlend(name, f"lend {options} {bdf}", timeout=120)
+        address = f"d{self.node[name]:04x}:{bdf[5:]}"
+        for other in wait or [n for n in self.node if n != name]:
+            self.wait_state(other, address, "free")
+        return address
+
+    def wait_state(self, name, address, state, timeout=60):
+        """Until a host sees the offer in a state."""
+        self.host(name).wait_for(f"grep -qx {state} /sys/bus/dlend/devices/{address}/state", timeout)
+
+    def lender_state(self, address):
+        """(state, borrower, epoch) as the lender says."""
+        host, _ = self.lender_of(address)
+        bdf = "0000" + address[address.index(":"):]
+        out = host.run(f"cd /sys/bus/pci/devices/{bdf}/dlend && cat state borrower epoch").out.split()
+        return out[0], out[1], int(out[2])
+
+    # Mediated devices
+
+    def mdev(self, name, address, kind):
+        """mdevctl start; the UUID."""
+        uuid = str(uuids.uuid4())
+        self.host(name).run(f"mdevctl start -u {uuid} -p {address} --type {kind}")
+        return uuid
+
+    def mdev_stop(self, name, uuid, timeout=60):
+        self.host(name).run(f"mdevctl stop -u {uuid}", timeout=timeout)
+
+    def mdev_state(self, name, uuid):
+        return self.host(name).run(f"cat /sys/bus/mdev/devices/{uuid}/dlend/state").out.strip()
+
+    def wait_mdev(self, name, uuid, state, timeout=60):
+        self.host(name).wait_for(f"grep -q '^{state}' /sys/bus/mdev/devices/{uuid}/dlend/state", timeout)
+
+    @staticmethod
+    def device(uuid, more=""):
+        """For Guest(devices=...)."""
+        return f"vfio-pci,sysfsdev=/sys/bus/mdev/devices/{uuid}{more}"
+
+    @contextlib.contextmanager
+    def guest(self, name, label, wait=True, timeout=240, **options):
+        """A guest that is started, ready, and gone after the block whatever happens in it.
+
+        wait=False: not ready yet, or never, for a guest that shall fail or has no kernel of ours
+        """
+        g = self.host(name).guest(label, **options)
+        g.start()
+        try:
+            if wait:
+                g.wait_ready(timeout)
+            yield g
+        finally:
+            if g.running:
+                g.kill()
+
+    # What debugfs and sysfs count
+
+    def stats(self, name, uuid):
+        """Numbers of an mdev, in its host: {key: int}."""
+        return numbers(self.host(name).run(f"cat {DEBUG}/mdev/{uuid}/stats").out)
+
+    def irqs(self, name, uuid):
+        """Of an mdev: numbers by key, and the words "mode" (that the VMM asked for) and "live"."""
+        text = self.host(name).run(f"cat {DEBUG}/mdev/{uuid}/irqs").out
+        return {**numbers(text), **dict(re.findall(r"^(mode|live) (\w+)$", text, re.M))}
+
+    def lender_of(self, address):
+        """(host, directory in debugfs) of the lender of an address."""
+        lender = next(n for n, number in self.node.items() if f"d{number:04x}" == address.split(":")[0])
+        return self.host(lender), f"{DEBUG}/lender/0000{address[5:]}"
+
+    def domain(self, address):
+        """What the lender's IOMMU maps for a device: {"mapped_bytes": n, "pages_2m": n, ...}; {} if not lent."""
+        host, directory = self.lender_of(address)
+        return numbers(host.run(f"cat {directory}/dma").out)
+
+    def free(self, name):
+        """Free bytes of the apertures of a host: {link: bytes}."""
+        out = self.host(name).run("cd /sys/class/dlend_link && grep . */aperture_free_bytes /dev/null").out
+        return {line.split("/")[0]: int(line.rpartition(":")[2]) for line in out.splitlines()}
+
+    def wait_free(self, name, want, timeout=20):
+        """free(), as soon as it is `want`, or as it is in the end."""
+        end = time.monotonic() + timeout
+        while (have := self.free(name)) != want and time.monotonic() < end:
+            time.sleep(0.5)
+        return have
+
+    # What happened
+
+    def trace(self, name, pattern="", clear=False):
+        """Tracepoint lines of dlend, newest last: [(event, {field: value}, line)]."""
+        text = self.host(name).run(f"cat {TRACING}/trace").out
+        if clear:
+            self.trace_clear(name)
+        return [event for event in map(parse_event, text.splitlines()) if event and re.search(pattern, event[2])]
+
+    def trace_clear(self, name):
+        self.host(name).run(f"echo >{TRACING}/trace")
+
+
+def numbers(text):
+    """The lines "key: number" or "key number" of a text."""
+    return {key: int(value) for key, value in re.findall(r"^\s*([\w.]+):?\s+(\d+)\s*$", text, re.M)}
+
+
+def parse_event(line):
+    found = re.match(r"\s*\S.*?:\s+(dlend_\w+):\s*(.*)$", line)
+    if not found:
+        return None
+    fields = dict(re.findall(r"(\w+)=(\S+)", found.group(2)))
+    return found.group(1), fields, line.strip()

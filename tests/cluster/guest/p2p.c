@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * p2p: one 4 KiB transfer of QEMU's edu device at a time, to or from any guest-physical address, so
+ * that a scenario can look at counters in between.
+ *
+ *	p2p on BDF		memory decoding and bus mastering on
+ *	p2p load BDF SEED	edu's buffer <- own RAM, a pattern
+ *	p2p out BDF ADDRESS	address <- edu's buffer
+ *	p2p in BDF ADDRESS	edu's buffer <- address
+ *	p2p store BDF SEED	own RAM <- edu's buffer, which must hold the pattern
+ *	p2p fill ADDRESS SEED	address <- the pattern, by this processor
+ *	p2p check ADDRESS SEED	it must hold the pattern, seen by this processor
+ *	p2p move BDF ADDRESS	put its BAR 0 there
+ *
+ * Says "ok", or what is wrong and exits with 1.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/pci_regs.h>
+
+#define SIZE		4096
+#define R_DMA_SRC	0x80
+#define R_DMA_DST	0x88
+#define R_DMA_COUNT	0x90
+#define R_DMA_CMD	0x98
+#define CMD_RUN		0x1
+#define CMD_TO_RAM	0x2
+#define DEVICE_BUFFER	0x40000
+
+static volatile uint32_t *regs;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "p2p: %s (%s)\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint8_t pattern(unsigned int seed, unsigned int i)
+{
+	return seed * 31 + i * 7 + (i >> 8);
+}
+
+static void compare(const volatile uint8_t *got, unsigned int seed)
+{
+	for (unsigned int i = 0; i < SIZE; i++)
+		if (got[i] != pattern(seed, i)) {
+			printf("byte %u is %02x, not %02x\n", i, got[i], pattern(seed, i));
+			exit(1);
+		}
+}
+
+static int open_file(const char *bdf, const char *name)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", bdf, name);
+	fd = open(path, O_RDWR | O_SYNC);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+static void set_command(int config, uint16_t clear, uint16_t set)
+{
+	uint16_t value;
+
+	if (pread(config, &value, 2, PCI_COMMAND) != 2)
+		die("configuration space is not readable");
+	value = (value & ~clear) | set;
+	if (pwrite(config, &value, 2, PCI_COMMAND) != 2)
+		die("configuration space is not writable");
+}
+
+static void on(const char *bdf)
+{
+	set_command(open_file(bdf, "config"), 0, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+}
+
+static void move(const char *bdf, uint32_t address)
+{
+	int config = open_file(bdf, "config");
+
+	set_command(config, PCI_COMMAND_MEMORY, 0);
+	if (pwrite(config, &address, 4, PCI_BASE_ADDRESS_0) != 4)
+		die("the BAR is not writable");
+	set_command(config, 0, PCI_COMMAND_MEMORY);
+}
+
+static void open_edu(const char *bdf)
+{
+	regs = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, open_file(bdf, "resource0"), 0);
+	if (regs == MAP_FAILED)
+		die("its registers cannot be mapped");
+}
+
+static void dma(uint64_t from, uint64_t to, uint32_t command)
+{
+	struct timespec tick = { .tv_nsec = 20000000L };
+
+	regs[R_DMA_SRC / 4] = from;
+	regs[R_DMA_DST / 4] = to;
+	regs[R_DMA_COUNT / 4] = SIZE;
+	regs[R_DMA_CMD / 4] = CMD_RUN | command;
+	for (int i = 0; regs[R_DMA_CMD / 4] & CMD_RUN; i++) {
+		if (i == 1500)
+			die("DMA does not end");
+		nanosleep(&tick, NULL);
+	}
+}
+
+static uint64_t physical(void *page)
+{
+	uint64_t entry;
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+
+	if (fd < 0 || pread(fd, &entry, 8, (uintptr_t)page / SIZE * 8) != 8 || !(entry >> 63))
+		die("the page has no address");
+	close(fd);
+	return (entry & ((1ull << 55) - 1)) * SIZE;
+}
+
+static uint8_t *own_page(void)
+{
+	uint8_t *page = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (page == MAP_FAILED || mlock(page, SIZE))
+		die("no memory");
+	return page;
+}
+
+static volatile uint8_t *at(uint64_t address)
+{
+	int fd = open("/dev/mem", O_RDWR | O_SYNC);
+	void *page;
+
+	if (fd < 0)
+		die("/dev/mem");
+	page = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, address);
+	if (page == MAP_FAILED)
+		die("the address cannot be mapped");
+	return page;
+}
+
+static void load(unsigned int seed)
+{
+	uint8_t *page = own_page();
+
+	for (unsigned int i = 0; i < SIZE; i++)
+		page[i] = pattern(seed, i);
+	dma(physical(page), DEVICE_BUFFER, 0);
+}
+
+static void store(unsigned int seed)
+{
+	uint8_t *page = own_page();
+
+	memset(page, 0xa5, SIZE);
+	dma(DEVICE_BUFFER, physical(page), CMD_TO_RAM);
+	compare(page, seed);
+}
+
+static void fill(uint64_t address, unsigned int seed)
+{
+	volatile uint8_t *there = at(address);
+
+	for (unsigned int i = 0; i < SIZE; i++)
+		there[i] = pattern(seed, i);
+	(void)there[0];		/* all of it has arrived */
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[1] : "";
+	uint64_t number = argc > 3 ? strtoull(argv[3], NULL, 0) : 0;
+
+	if (!strcmp(what, "fill")) {
+		fill(strtoull(argv[2], NULL, 0), number);
+	} else if (!strcmp(what, "check")) {
+		compare(at(strtoull(argv[2], NULL, 0)), number);
+	} else if (!strcmp(what, "on")) {
+		on(argv[2]);
+	} else if (!strcmp(what, "move")) {
+		move(argv[2], number);
+	} else if (argc == 4) {
+		open_edu(argv[2]);
+		if (!strcmp(what, "load"))
+			load(number);
+		else if (!strcmp(what, "store"))
+			store(number);
+		else if (!strcmp(what, "out"))
+			dma(DEVICE_BUFFER, number, CMD_TO_RAM);
+		else if (!strcmp(what, "in"))
+			dma(number, DEVICE_BUFFER, 0);
+		else
+			return 2;
+	} else {
+		fprintf(stderr, "usage: see p2p.c\n");
+		return 2;
+	}
+	printf("ok\n");
+	return 0;
+}

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A whole host, and the KVM guests inside it.
+
+Host    a QEMU process on this machine; commands go to its agent
+Guest   a QEMU process inside a host; its agent, monitor and console are virtio-serial ports of the
+        host, given to the guest's QEMU as they are, so that they reach the runner with no relay
+
+Knows nothing of NTB and of test results.
+"""
+import itertools
+import os
+import re
+import shlex
+
+from topology import channels, disk_path, qemu_args, qemu_binary
+from wire import Agent, Console, Gone, Qmp, TimedOut
+
+# What a kernel says when something is wrong with it.  A scenario that provokes one says which.
+COMPLAINTS = (r"BUG:|WARNING:|Oops|Kernel panic|general protection fault|possible recursive locking|"
+              r"possible circular locking|inconsistent lock state|INFO: task .* blocked|"
+              r"rcu.*detected stalls|KASAN|UBSAN|kmemleak: \d|refcount_t|list_(add|del) corruption|"
+              r"turning off the locking correctness validator|INFO: trying to register non-static key")
+
+MARK = "dlend-test: mark"
+
+
+def complaints(log, ignore=None):
+    """The lines of a kernel log, from the last mark on, that match COMPLAINTS and not `ignore`."""
+    return [line for line in log.rpartition(MARK)[2].splitlines()
+            if re.search(COMPLAINTS, line) and not (ignore and re.search(ignore, line))]
+
+
+# What kmemleak reports has been unreferenced for 5 s at least; the second scan rules out what the
+# first one met while it changed hands.  "clear": each leak is told once.
+SCAN = """cd /sys/kernel/debug
+[ -e kmemleak ] || exit 0
+for n in 1 2; do
+        sleep 6
+        echo scan >kmemleak || { echo "unreferenced object: kmemleak does not scan [dlend_test]"; exit 0; }
+done
+cat kmemleak
+echo clear >kmemleak"""
+OURS = re.compile(r"\[dlend_\w+\]")
+
+
+def leaks(report):
+    """Of what kmemleak lists: a line for every object that a module of ours is to blame for."""
+    found = []
+    for entry in re.split(r"^(?=unreferenced object)", report, flags=re.M):
+        frames = [line.strip() for line in entry.splitlines() if OURS.search(line)]
+        if frames:
+            found.append(f"{entry.splitlines()[0]} {' < '.join(frames)}")
+    return found
+
+
+class Slot:
+    """One guest's worth of virtio-serial ports of a host."""
+
+    def __init__(self, loop, host, number):
+        self.number = number
+        self.guest = None
+        self.agent = Agent(loop, f"{host} g{number}")
+        self.qmp = Qmp(loop, f"{host} g{number} qmp")
+        self.console = Console(loop, f"{host} g{number} console")
+
+    def channels(self):
+        return {f"g{self.number}.agent": self.agent, f"g{self.number}.qmp": self.qmp,
+                f"g{self.number}.console": self.console}
+
+
+class Host:
+    """A machine of the topology."""
+
+    def __init__(self, cluster, spec):
+        self.cluster = cluster
+        self.spec = spec
+        self.name = spec.name
+        self.loop = cluster.loop
+        self.process = None
+        self.starts = itertools.count(1)
+        self.agent = Agent(self.loop, f"host {self.name}")
+        self._qmp = Qmp(self.loop, f"host {self.name} qmp")
+        self.slots = [Slot(self.loop, self.name, n) for n in range(spec.guests)]
+
+    # Power
+
+    def start(self):
+        """Power on.  Returns at once; wait_up() waits.  Call it from the main thread."""
+        if self.running:
+            raise RuntimeError(f"host {self.name} runs already")
+        boot = self.cluster.boot(self.spec.kernel)
+        session = f"{self.name}.{next(self.starts)}"
+        command = qemu_binary(boot.resolve() / "tree")
+        command += qemu_args(self.spec, boot, session, self.cluster.sockets)
+        self._qmp.expect(self.cluster.run_dir / f"{self.name}.events")
+        self.agent.expect(session)
+        self.process = self.cluster.spawn(f"{self.name}.qemu", command)
+        wires = {"qmp": self._qmp, "agent": self.agent}
+        for slot in self.slots:
+            wires.update(slot.channels())
+        for name in ["qmp", *channels(self.spec)]:
+            wires[name].connect(self.cluster.run_dir / self.cluster.sockets / f"{self.name}.{name}", self._alive)
+
+    @property
+    def running(self):
+        return self.process is not None and self.process.poll() is None
+
+    def _alive(self):
+        if not self.running:
+            log = self.cluster.run_dir / f"{self.name}.qemu.log"
+            raise Gone(f"host {self.name}: QEMU ended:\n{log.read_text(errors='replace')[-2000:]}")
+        return True
+
+    def wait_up(self, timeout=240, boots=1):
+        """Until the agent said hello `boots` times since start()."""
+        def up():
+            return self.agent.boots >= boots or (self._alive() and False)
+        with self.cluster.progress(f"host {self.name}: up"):
+            try:
+                self.loop.wait(f"host {self.name}", up, timeout)
+            except TimedOut:
+                log = self.cluster.run_dir / f"{self.name}.console"
+                tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+                raise TimedOut(f"host {self.name}: not up after {timeout} s; console:\n{tail}") from None
+
+    def reset(self, wait=True, timeout=240):
+        """The reset button: memory and guests are gone, disks stay."""
+        boots = self.agent.boots
+        self._forget(f"host {self.name}: reset")
+        self.qmp("system_reset")
+        if wait:
+            self.wait_up(timeout, boots + 1)
+
+    def kill(self, sig=9):
+        """Pull the plug.  start() brings it back with its disks as they were."""
+        if self.process:
+            self.process.send_signal(sig)
+            self.process.wait()
+        self._forget(f"host {self.name}: killed")
+
+    def _forget(self, reason):
+        self.agent.abandon(reason)
+        for slot in self.slots:
+            slot.guest = None
+            slot.agent.abandon(reason)
+            slot.qmp.abandon(reason)
+
+    # Work
+
+    def run(self, command, timeout=60, check=True, input=None):
+        """sh -c command; a Result with out, data, status.  check: another status than 0 raises CommandFailed."""
+        return self.agent.run(command, timeout, check, input)
+
+    def spawn(self, command, input=None):
+        """The same in the background: a Job with wait(timeout, check), kill(signal), over."""
+        return self.agent.spawn(command, input)
+
+    def qmp(self, command, arguments=None, timeout=30, **more):
+        """A command for the monitor of the host's own QEMU (device_add of a disk, system_reset, stop, cont)."""
+        return self._qmp.execute(command, {**(arguments or {}), **more}, timeout)
+
+    def wait_for(self, command, timeout=30, every=0.5):
+        """Until a shell command ends with status 0; its Result."""
+        script = f"until ( {command}\n); do sleep {every}; done"
+        return self.run(script, timeout)
+
+    def port(self, name):
+        for port in self.spec.ports:
+            if port.name == name:
+                return port
+        raise KeyError(f"host {self.name} has no port {name}")
+
+    def bdf(self, port, function=0):
+        """Where the device behind a port of the topology sits, as 0000:01:00.0."""
+        root = self.port(port).bdf
+        return self.run(f"cd /sys/bus/pci/devices/{root} && echo ????:??:00.{function}").out.strip()
+
+    def disk_file(self, name):
+        """The image of a disk of the topology; its host sees at once what is written into it here."""
+        return self.cluster.run_dir / disk_path(self.spec, name)
+
+    def load_modules(self, *names):
+        """Load modules under test, with what they need; "name parameter=1" gives parameters."""
+        for name in names:
+            self.run(f"load-modules {name}", timeout=60)
+
+    def mark(self):
+        """Remember this place in the kernel log; complaints() looks after it."""
+        self.run(f"echo {MARK} >/dev/kmsg")
+
+    def complaints(self, ignore=None):
+        """Lines since mark() (or boot) in which the kernel says that something is wrong with it, and
+        what our modules leaked, if the kernel can tell (kmemleak; takes a while)."""
+        leaked = leaks(self.run(SCAN, timeout=600).out)
+        return complaints(self.run("dmesg").out, ignore) + [
+            line for line in leaked if not (ignore and re.search(ignore, line))]
+
+    def guest(self, name, **options):
+        """A Guest of this host; options as for Guest.  It is not started yet."""
+        return Guest(self, name, **options)
+
+
+# What KVM on TCG's SVM does to a guest now and then; tests/run looks for the words "bed fault".
+BED_FAULT = "KVM internal error. Suberror: 3"
+STOPPED = "stopped by QEMU after an error of KVM's or of a device's"
+
+
+class Guest:
+    """A KVM guest.
+
+    memory    "256M"; with maxmem="1G" there are 4 DIMM slots for device_add
+    machine   "q35" or "pc"
+    smp       number of processors
+    devices   values for -device, e.g. "vfio-pci,sysfsdev=/sys/bus/mdev/devices/UUID,id=lent"
+    ports     how many empty PCIe root ports (hp0, hp1, ...) a q35 has for hot-plug
+    modules   drivers to load at boot (mkimage: GUEST_MODULES)
+    tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
+              own: tests/cluster/guest), drivers: "audio", "gpu", "usb" (mkimage: GUEST_PARTS)
+    cmdline   more for its kernel command line
+    extra     more QEMU arguments, as they are
+    prefix    shell text before QEMU, e.g. "ulimit -l 65536;"
+    wrap      words before QEMU's own, e.g. ("setpriv", "--bounding-set=-ipc_lock")
+    kernel    False: no kernel of ours (extra says what boots, and there is no agent)
+    iommufd   True: vfio-pci devices, hot-plugged ones too, use /dev/iommu and not the legacy
+              container; without: as DLEND_IOMMUFD=1 says, if the host's kernel has it
+    """
+
+    def __init__(self, host, name, memory="256M", machine="q35", smp=1, devices=(), ports=0, maxmem=None,
+                 modules=("nvme",), tools=(), cmdline="", extra=(), prefix="", wrap=(), kernel=True,
+                 iommufd=None):
+        self.host = host
+        self.name = name
+        self.memory = memory
+        self.machine = machine
+        self.smp = smp
+        self.devices = list(devices)
+        self.ports = ports
+        self.maxmem = maxmem
+        self.modules = modules
+        self.tools = tools
+        self.cmdline = cmdline
+        self.extra = list(extra)
+        self.prefix = prefix
+        self.wrap = list(wrap)
+        self.kernel = kernel
+        self.iommufd = iommufd
+        self.slot = None
+        self.job = None
+        self.stopped = False
+        self.label = f"{host.name}/{name}"
+
+    # Power
+
+    def start(self):
+        """Start QEMU in the host.  Returns at once; wait_ready() waits for the guest's agent."""
+        if self.running:
+            raise RuntimeError(f"guest {self.label} runs already")
+        if self.iommufd is None:
+            self.iommufd = os.environ.get("DLEND_IOMMUFD") == "1" and self._has_iommufd()
+        self.stopped = False
+        self.slot = self._take_slot()
+        session = f"{self.name}.{next(self.host.starts)}"
+        for wire, what in ((self.slot.agent, ""), (self.slot.qmp, " qmp"), (self.slot.console, " console")):
+            wire.name = f"guest {self.label}{what}"
+        self.slot.console.expect(self.host.cluster.run_dir / f"{self.host.name}-{self.name}.console")
+        self.slot.agent.expect(session)
+        self.slot.qmp.expect(self.host.cluster.run_dir / f"{self.host.name}-{self.name}.events")
+        self.slot.qmp.broken = self._broken
+        self.job = self.host.spawn(self._script(session))
+        self.job.guest_slot = self.slot
+
+    def _has_iommufd(self):
+        """Debian's kernels have not; the one of check-debug has it as a module."""
+        return self.host.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status == 0
+
+    def _take_slot(self):
+        for slot in self.host.slots:
+            if slot.guest is None or not slot.guest.running:
+                slot.guest = self
+                return slot
+        raise RuntimeError(f"host {self.host.name}: more guests than guests = {len(self.host.slots)}")
+
+    def _script(self, session):
+        top = "/run/dlend/guest"
+        parts = " ".join(["base.cpio", *(f"{t}.cpio" for t in self.tools)])
+        words = ["exec", *self.wrap, "qemu-system-x86_64", *(shlex.quote(a) for a in self._qemu_args(session))]
+        return (f"mkdir -p {top}; cd {top}\n"
+                f"for f in vmlinuz {parts}; do [ -e $f ] || {{ cp /share/guest/$f $f.$$ && mv $f.$$ $f; }}; done\n"
+                f"cat {parts} >{self.name}.cpio\n"
+                f"for t in $(seq 100); do [ -c /dev/kvm ] && break; sleep 0.1; done\n"
+                f"{self.prefix}\n" + " ".join(words) + "\n")
+
+    def _qemu_args(self, session):
+        ports = f"/dev/virtio-ports/g{self.slot.number}"
+        memory = f"{self.memory},slots=4,maxmem={self.maxmem}" if self.maxmem else self.memory
+        args = ["-name", self.name, "-nodefaults", "-no-user-config", "-display", "none",
+                "-machine", self.machine, "-enable-kvm", "-cpu", "host", "-m", memory, "-smp", str(self.smp),
+                "-pidfile", f"/run/dlend/guest/{self.name}.pid",
+                "-chardev", f"pipe,id=console,path={ports}.console", "-serial", "chardev:console",
+                "-chardev", f"pipe,id=qmp,path={ports}.qmp", "-object", "monitor-qmp,id=monitor,chardev=qmp"]
+        if self.kernel:
+            args += ["-kernel", "vmlinuz", "-initrd", f"{self.name}.cpio", "-append",
+                     f"console=ttyS0 quiet panic=-1 no_timer_check dlend.name={self.name} "
+                     f"dlend.session={session} dlend.modules={','.join(self.modules)} {self.cmdline}".strip(),
+                     # By ports, not memory: KVM must emulate a store to a page whose mapping just went
+                     # (every hot-plug), and takes the type that TCG's SVM leaves in EXITINTINFO after an
+                     # exception of the guest for an event under way (tests/cluster/README.md).
+                     "-device", "virtio-serial-pci,id=agents,max_ports=2,disable-modern=on",
+                     "-chardev", f"pipe,id=agent,path={ports}.agent",
+                     "-device", "virtserialport,bus=agents.0,nr=1,chardev=agent,name=agent"]
+        for number in range(self.ports):
+            args += ["-device", f"pcie-root-port,id=hp{number},chassis={number + 1}"]
+        if self.iommufd:
+            args += ["-object", "iommufd,id=iommufd0"]
+        for device in self.devices:
+            if self.iommufd and device.split(",")[0] == "vfio-pci":
+                device += ",iommufd=iommufd0"
+            args += ["-device", device]
+        return args + self.extra
+
+    @property
+    def running(self):
+        return self.job is not None and not self.job.over
+
+    def _broken(self):
+        """QEMU has stopped it for good: whoever waits for it need not."""
+        self.stopped = True
+        self.slot.agent.abandon(f"guest {self.label}: {STOPPED}")
+
+    def _alive(self):
+        if self.job is None:
+            raise Gone(f"guest {self.label}: not started")
+        if self.stopped and not self.job.over:
+            raise Gone(f"guest {self.label}: {STOPPED}")
+        if self.job.gone:
+            raise Gone(f"guest {self.label}: {self.job.gone}")
+        if self.job.over:
+            raise Gone(f"guest {self.label}: QEMU ended with status {self.job.result.status}:\n{self.job.result.out}")
+        return True
+
+    def wait_ready(self, timeout=300, boots=1):
+        """Until the guest's agent said hello `boots` times since start()."""
+        def ready():
+            return self.slot.agent.boots >= boots or (self._alive() and False)
+        with self.host.cluster.progress(f"guest {self.label}: ready"):
+            try:
+                self.host.loop.wait(f"guest {self.label}", ready, timeout)
+            except TimedOut:
+                raise TimedOut(f"guest {self.label}: not ready after {timeout} s; console:\n"
+                               f"{self.slot.console.text[-2000:]}") from None
+
+    def wait_off(self, timeout=60):
+        """Until its QEMU ended, however; the Result of the QEMU process."""
+        with self.host.cluster.progress(f"guest {self.label}: off"):
+            self.host.loop.wait(f"guest {self.label}: still on", lambda: self.job.over, timeout)
+        if self.job.gone:
+            raise Gone(f"guest {self.label}: {self.job.gone}")
+        self.slot.agent.abandon(f"guest {self.label}: off")
+        self.slot.qmp.abandon(f"guest {self.label}: off")
+        if BED_FAULT in self.job.result.out:
+            self.host.cluster.say(f"bed fault: guest {self.label}: {BED_FAULT} (tests/cluster/README.md)")
+        return self.job.result
+
+    def shutdown(self, wait=True, timeout=90):
+        """The guest's kernel powers off."""
+        self._alive()
+        self.slot.agent.spawn("sync; poweroff -f")
+        return self.wait_off(timeout) if wait else None
+
+    def reboot(self, wait=True, timeout=300):
+        """The guest's kernel reboots; QEMU stays."""
+        self._alive()
+        boots = self.slot.agent.boots
+        self.slot.agent.spawn("sync; reboot -f")
+        if wait:
+            self.wait_ready(timeout, boots + 1)
+
+    def kill(self, sig=9, wait=True, timeout=60):
+        """A signal for the guest's QEMU."""
+        self.job.kill(sig)
+        return self.wait_off(timeout) if wait else None
+
+    # Work
+
+    def run(self, command, timeout=120, check=True, input=None):
+        """As Host.run, in the guest (busybox sh)."""
+        self._alive()
+        return self.slot.agent.run(command, timeout, check, input)
+
+    def spawn(self, command, input=None):
+        self._alive()
+        return self.slot.agent.spawn(command, input)
+
+    def qmp(self, command, arguments=None, timeout=60, **more):
+        """A command for the guest's monitor, e.g. g.qmp("device_del", id="lent")."""
+        self._alive()
+        arguments = {**(arguments or {}), **more}
+        if self.iommufd and command == "device_add" and arguments.get("driver") == "vfio-pci":
+            arguments["iommufd"] = "iommufd0"
+        return self.slot.qmp.execute(command, arguments, timeout)
+
+    def wait_event(self, event, timeout=60, match=lambda data: True):
+        """The first such event of the guest's QEMU since its start, e.g. "DEVICE_DELETED"."""
+        return self.slot.qmp.wait_event(event, timeout, match)
+
+    def wait_console(self, pattern, timeout=60):
+        """A regular expression in what its console said since start()."""
+        return self.slot.console.wait(pattern, timeout)
+
+    def complaints(self, ignore=None):
+        """As Host.complaints, of the guest's kernel."""
+        return complaints(self.run("dmesg").out, ignore)
+
+    def pid(self):
+        """Of its QEMU, in the host."""
+        return int(self.host.run(f"cat /run/dlend/guest/{self.name}.pid").out)

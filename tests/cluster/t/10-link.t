@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The link: bring-up, self-test, and every way in which it can go wrong.
+
+    host a (node 1) ------ ab ------ host b (node 2)
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def attribute(host, name):
+    return host.run(f"cat /sys/class/dlend_link/*:*/{name}").out.strip()
+
+
+def session(host):
+    return attribute(host, "session")
+
+
+def without_node_id(t, a):
+    """Loaded without a node id, a host says what it wants and keeps its links down."""
+    a.load_modules("dlend_core", "ntb_hw_amd", "dlend_ntb")
+    a.wait_for("dmesg | grep -q 'dlend_core.node_id'", 20)
+    t.ok(attribute(a, "state") == "down", "without a node id the link stays down, and the log says what to set")
+    a.run("rmmod dlend_ntb && rmmod dlend_core")
+
+
+def comes_up(t, a, b):
+    for host, peer in ((a, "2"), (b, "1")):
+        t.equal(attribute(host, "peer_node"), peer, f"{host.name} knows its peer's node id")
+        t.equal(attribute(host, "self_test"), "passed", f"{host.name}'s self-test through the window passed")
+    t.ok(int(attribute(a, "aperture_bytes")) >= 1 << 26, "the aperture is as large as the window")
+    links = a.run("dlend links --json").out
+    t.ok('"state": "up"' in links or '"state":"up"' in links, "dlend links says the same")
+
+
+def changes_session(t, f, what, before, a):
+    a.wait_for(f"[ \"$(cat /sys/class/dlend_link/*:*/state)\" = up ] && "
+               f"[ \"$(cat /sys/class/dlend_link/*:*/session)\" != {before} ]", 120)
+    f.wait_links("b", 60)
+    t.ok(True, f"{what}: the link is up again, in a new session")
+
+
+def goes_down_and_up(t, f, c, a):
+    before = session(a)
+    c.link("ab").command("down")
+    a.wait_for("grep -qvx up /sys/class/dlend_link/*:*/state", 10)
+    t.ok(True, "link down is seen")
+    c.link("ab").command("up")
+    changes_session(t, f, "link down and up", before, a)
+
+
+def silent_peer(t, f, c, a):
+    before = session(a)
+    c.ntbsim("silent ab b on")
+    a.wait_for("grep -qvx up /sys/class/dlend_link/*:*/state", 20)
+    t.ok("heartbeat" in attribute(a, "last_error"), "a silent peer is noticed by its heartbeat")
+    c.ntbsim("silent ab b off")
+    changes_session(t, f, "the peer speaks again", before, a)
+
+
+def counter(host, name):
+    out = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
+    return int(next(line for line in out.splitlines() if line.startswith(f"{name}:")).split()[1])
+
+
+def malformed_message(t, f, c, a):
+    """What the peer's ring would look like if it wrote rubbish: 256 bytes at the next place, and the index."""
+    bad = counter(a, "dropped_bad") + counter(a, "dropped_session")
+    word = c.ntbsim("peek ab a 4 0 4").split()[0]
+    produced = int.from_bytes(bytes.fromhex(word[:8]), "little")
+    c.ntbsim(f"poke ab a 4 {4096 + produced % 64 * 256} {'5a' * 256}")
+    c.ntbsim(f"poke ab a 4 0 {(produced + 1).to_bytes(4, 'little').hex()}")
+    a.wait_for("awk '/^dropped_(bad|session):/ { n += $2 } END { exit !(n > %d) }' "
+               "/sys/kernel/debug/dlend/links/*:*" % bad, 30)
+    t.ok(True, "a malformed message is dropped and counted")
+    c.ntbsim(f"poke ab a 4 0 {(produced + 1000).to_bytes(4, 'little').hex()}")
+    a.run("sleep 3")
+    f.wait_links("a", 120)
+    f.wait_links("b", 60)
+    t.ok(True, "after an index that lies, too, the link is up again")
+
+
+def corrupted_control_page(t, f, c, a):
+    before = session(a)
+    for offset in range(0, 4096, 512):
+        c.ntbsim(f"poke ab a 4 {offset} {'a5' * 64}")
+    a.run("sleep 1")
+    t.ok(attribute(a, "state") != "", "host a is alive after its control page was overwritten")
+    changes_session(t, f, "a corrupted control page", before, a)
+
+
+def peer_reboots(t, f, a, b):
+    before = session(a)
+    b.reset()
+    f.load("b")
+    changes_session(t, f, "a peer that rebooted", before, a)
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        with t.case("no node id"):
+            without_node_id(t, a)
+        f.up()
+        with t.case("bring-up"):
+            comes_up(t, a, b)
+        with t.case("down and up"):
+            goes_down_and_up(t, f, c, a)
+        with t.case("silent peer"):
+            silent_peer(t, f, c, a)
+        with t.case("corrupted control page"):
+            corrupted_control_page(t, f, c, a)
+        with t.case("malformed messages"):
+            malformed_message(t, f, c, a)
+        with t.case("reboot of the peer"):
+            peer_reboots(t, f, a, b)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What may be lent, what may not, and what the administrator is told.
+
+    host a (node 1) ------ ab ------ host b (node 2): nvme0, nvme1, a pair in one group, bridges
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def refused(t, host, words, *wanted, name):
+    r = host.run(f"dlend {words} 2>&1", check=False, timeout=90)
+    t.ok(r.status != 0 and all(w in r.out for w in wanted), name, f"status {r.status}: {r.out}")
+
+
+def bad_input(t, b):
+    refused(t, b, "lend 0000:7f:1f.7", "0000:7f:1f.7", name="a device that does not exist")
+    refused(t, b, "lend nonsense", "nonsense", name="not an address")
+    refused(t, b, f"lend {b.bdf('bridge')}", "bridge", name="a bridge")
+    disk = b.run(f"ls /sys/bus/pci/devices/{b.bdf('nvme1')}/nvme/*/ | grep -o 'nvme[0-9]*n1' | head -n 1").out.strip()
+    b.run(f"mkfs.ext4 -q /dev/{disk} && mount /dev/{disk} /mnt")
+    refused(t, b, f"lend {b.bdf('nvme1')}", "mount", name="a mounted disk")
+    t.ok(b.run("touch /mnt/still-there && cat /sys/class/nvme/*/state").out.count("live") >= 1,
+         "which stays as it was")
+    b.run("umount /mnt")
+    refused(t, b, f"lend {b.bdf('pair')}", "group", name="half of an IOMMU group")
+    root = b.port("nvme1").bdf
+    refused(t, b, f"lend {root}", "bridge", name="a root port")
+
+
+def raw_bind(t, b):
+    """Without the command: plain sysfs refuses the same."""
+    bdf = b.bdf("bridge")
+    b.run(f"cd /sys/bus/pci/devices/{bdf} && echo dlend-lender >driver_override && "
+          f"{{ [ ! -e driver ] || echo {bdf} >driver/unbind; }}")
+    r = b.run(f"echo {bdf} >/sys/bus/pci/drivers/dlend-lender/bind", check=False)
+    t.ok(r.status != 0, "the driver itself refuses a bridge", r.out)
+    b.run(f"echo >/sys/bus/pci/devices/{bdf}/driver_override; echo {bdf} >/sys/bus/pci/drivers_probe", check=False)
+
+
+def lend_and_list(t, f, a, b):
+    address = f.lend("b", "nvme0")
+    for name in ("a", "b"):
+        entry = f.offers(name).get(address, {})
+        t.equal((entry.get("type"), entry.get("state"), entry.get("lender")), ("dlend-nvme", "free", 2),
+                f"dlend list on {name}")
+    t.ok("dlend-nvme" in a.run("mdevctl types").out, "mdevctl types shows the type")
+    parent = f"/sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme"
+    t.equal(a.run(f"cat {parent}/available_instances").out.strip(), "1", "one is available")
+    t.ok("node 2" in a.run(f"cat {parent}/description {parent}/name").out, "the description names the lender")
+    t.ok(address in f.dlend("b", f"lend {b.bdf('nvme0')}").out, "lending it again changes nothing")
+    r = a.run(f"mdevctl start -u 00000000-1111-2222-3333-444444444444 -p {address} --type dlend-gpu", check=False)
+    t.ok(r.status != 0, "a type that is not there", r.out)
+    r = a.run("mdevctl start -u 00000000-1111-2222-3333-444444444444 -p d0009:01:00.0 --type dlend-nvme", check=False)
+    t.ok(r.status != 0, "a parent that is not there", r.out)
+    f.dlend("b", f"reclaim {b.bdf('nvme0')}", timeout=90)
+    t.ok("/nvme" in b.run(f"readlink /sys/bus/pci/devices/{b.bdf('nvme0')}/driver").out,
+         "reclaimed: its own driver has it again")
+    a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{address} ]", 20)
+    t.ok(True, "and the offer is gone from a")
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        b.run("modprobe nvme; modprobe e1000e; sleep 2")
+        with t.case("bad input"):
+            bad_input(t, b)
+        with t.case("plain sysfs"):
+            raw_bind(t, b)
+        with t.case("lend and list"):
+            lend_and_list(t, f, a, b)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

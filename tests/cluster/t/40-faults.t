@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Things that go wrong while a guest has the device.
+
+    host a (node 1): guests ------ ab ------ host b (node 2): nvme0, nvme1
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+READ = "dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c"
+
+
+def memlock(t, f, a, address, uuid):
+    """Guest RAM that may not be pinned: the guest runs, the device says why it does not."""
+    with f.guest("a", "small", wait=False, devices=[f.device(uuid)], modules=(), prefix="ulimit -l 16384;",
+                 wrap=("setpriv", "--bounding-set=-ipc_lock")):
+        r = a.run(f"for n in $(seq 60); do grep -q ^failed /sys/bus/mdev/devices/{uuid}/dlend/state && break; "
+                  f"sleep 1; done; cat /sys/bus/mdev/devices/{uuid}/dlend/state; dmesg | grep -i memlock | tail -n 2",
+                  timeout=90)
+        t.ok("memlock" in r.out, "a memlock limit that is too low is named", r.out)
+        b_side = f.lender_state(address)
+        t.ok(b_side[0] in ("held", "free"), "the lender is well")
+    f.wait_state("a", address, "free")
+
+
+def link_lost(t, f, c, a, b, address, uuid):
+    with f.guest("a", "g1", cmdline="iomem=relaxed", devices=[f.device(uuid)]) as g:
+        lose_the_link(t, f, c, a, b, address, g)
+
+
+def lose_the_link(t, f, c, a, b, address, g):
+    t.equal(g.run(READ, timeout=120).out.strip(), "65536", "the guest uses the disk")
+    bar = g.run("cat /sys/class/nvme/nvme0/device/resource | head -n 1").out.split()[0]
+    f.trace_clear("b")
+    c.link("ab").command("down")
+    b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{address[5:]}/dlend/state) = free ]", 10)
+    events = [name for name, _, _ in f.trace("b")]
+    t.ok("dlend_fence" in events, "the lender fenced the device")
+    out = g.run(f"devmem {bar} 32", timeout=60, check=False).out.strip().lower()
+    t.equal(out, "0xffffffff", "the guest reads 0xff")
+    a.run("true")
+    t.ok(g.run("echo alive").out.strip() == "alive", "the guest is alive, and so is its host")
+    c.link("ab").command("up")
+    f.wait_links("a", 120)
+    f.wait_state("a", address, "free", 60)
+    t.ok(True, "the link comes back and the device is offered again")
+
+
+def reclaim_held(t, f, a, b, address, uuid):
+    with f.guest("a", "g2", devices=[f.device(uuid)]) as g:
+        g.run(READ, timeout=120)
+        t.equal(f.lender_state(address)[0], "held", "borrowed")
+        r = f.dlend("b", f"reclaim --force 0000{address[5:]}", timeout=120)
+        t.equal(r.status, 0, "reclaim --force takes it from a running guest")
+        t.ok("DLEND-NVME-0" in b.run("sleep 2; cat /sys/class/nvme/*/serial").out, "the lender's own driver has it")
+        t.ok(g.run("echo alive").out.strip() == "alive", "the guest is alive")
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        b.run("modprobe nvme; sleep 2")
+        address = f.lend("b", "nvme0")
+        uuid = f.mdev("a", address, "dlend-nvme")
+        with t.case("memlock limit"):
+            memlock(t, f, a, address, uuid)
+        with t.case("link lost while the guest runs"):
+            link_lost(t, f, c, a, b, address, uuid)
+        with t.case("forced reclaim"):
+            reclaim_held(t, f, a, b, address, uuid)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

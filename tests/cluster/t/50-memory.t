@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guest memory: firmware that remaps, high memory, DIMMs that come later, and a VM that never freezes.
+
+    host a (node 1): guests of every layout ------ ab ------ host b (node 2): nvme0
+"""
+import re
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+MIB = 1 << 20
+
+
+def ram(guest):
+    """What the guest's kernel was told by its firmware: bytes of usable RAM."""
+    total = 0
+    for line in guest.run("cd /sys/firmware/memmap && for d in *; do echo $(cat $d/start $d/end $d/type); done",
+                          timeout=60).out.splitlines():
+        start, end, kind = line.split(" ", 2)
+        if kind == "System RAM":
+            total += int(end, 16) + 1 - int(start, 16)
+    return total
+
+
+def seabios(t, f, a, b, address, uuid, machine):
+    """SeaBIOS drives the disk itself, then unmaps and remaps low RAM under Bus Master Enable."""
+    with f.guest("a", f"bios-{machine}", machine=machine, devices=[f.device(uuid, ",id=lent")]) as g:
+        pages = f.domain(address)
+        t.ok(pages["mapped_bytes"] >= ram(g) - 2 * MIB, f"{machine}: after boot all RAM is mapped at the lender",
+             f"of {ram(g)}: {pages}")
+        t.ok(pages["pages_2m"] >= 100, f"{machine}: mostly with 2 MiB pages", str(pages))
+        here = a.run("cat /sys/kernel/debug/dlend/links/*:*/aperture 2>/dev/null || cat /sys/kernel/debug/dlend/links/*:*").out
+        t.ok(re.search(r"2[mM]\D*([1-9]\d\d)", here), f"{machine}: and so does the borrower's aperture", here[:600])
+        sums = g.run("dd if=/dev/urandom of=/tmp/x bs=64k count=4 2>/dev/null; dd if=/tmp/x of=/dev/nvme0n1 bs=64k "
+                     "oflag=direct 2>/dev/null; sha256sum </tmp/x", timeout=240).out
+        t.equal(g.run("dd if=/dev/nvme0n1 bs=64k count=4 iflag=direct 2>/dev/null | sha256sum", timeout=240).out, sums,
+                f"{machine}: data through them are right")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+
+
+def dimm(t, f, a, b, address, uuid):
+    """A DIMM that is plugged in while the device runs: found by the rescan."""
+    with f.guest("a", "dimm", memory="256M", maxmem="1G", devices=[f.device(uuid, ",id=lent")]) as g:
+        before = f.domain(address)["mapped_bytes"]
+        g.qmp("object-add", {"qom-type": "memory-backend-ram", "id": "m1", "size": 128 * MIB})
+        g.qmp("device_add", driver="pc-dimm", id="d1", memdev="m1")
+        a.run(f"echo 1 >/sys/bus/mdev/devices/{uuid}/dlend/rescan")
+        b.wait_for(f"[ $(cat {f.lender_of(address)[1]}/dma | "
+                   f"sed -n 's/^mapped_bytes: //p') -ge {before + 128 * MIB} ]", 60)
+        t.ok(True, "a hot-plugged DIMM is mapped after a rescan")
+        t.equal(g.run("dd if=/dev/nvme0n1 bs=64k count=2 iflag=direct 2>/dev/null | wc -c", timeout=120).out.strip(),
+                str(2 * 65536), "and the disk still works")
+    f.wait_state("a", address, "free")
+
+
+def never_freezes(t, f, a, b, address, uuid):
+    """A guest with much memory borrows: the monitor answers all the time."""
+    with f.guest("a", "big", wait=False, memory="768M", devices=[f.device(uuid, ",id=lent")]) as g:
+        waits, begin = [], time.monotonic()
+        while time.monotonic() - begin < 240 and not g.slot.agent.boots:
+            t0 = time.monotonic()
+            if not g.qmp("query-status")["running"]:
+                raise RuntimeError(f"the guest stopped: {f.mdev_state('a', uuid)}")
+            waits.append(time.monotonic() - t0)
+            time.sleep(0.02)
+        slow = max(waits)
+        g.wait_ready(60)
+        stat = f.stats("a", uuid)
+        t.diag(f"longest QMP round trip {slow * 1000:.0f} ms of {len(waits)}; "
+               f"pinning took {stat['pin_us'] / 1000:.0f} ms")
+        t.diag(", ".join(f"{k} {stat[k]}" for k in ("pin_longest_us", "dma_unmaps", "dma_unmap_longest_us", "builds",
+                                                    "build_retries", "missing_waits", "trapped_timeouts")))
+        t.ok(stat["pin_calls"] * 64 * 4096 >= stat["pinned_bytes"],
+             "no call holds the container's lock for more than 64 pages", f"{stat['pin_calls']} calls")
+        t.ok(f.domain(address)["mapped_bytes"] >= ram(g) - 2 * MIB, "768 MiB of guest RAM are mapped")
+        # Not a bound on a time: the monitor was served many times while the pins were made.
+        holder = [fields for name, fields, _ in f.trace("a", "dlend_window")]
+        t.ok(holder, "the windows were built by a worker")
+        config = f.trace("a", "dlend_pin")
+        t.ok(config and not [line for _, _, line in config if "qemu" in line or "CPU" in line.split("[")[0]],
+             "no pin was made in a thread of the VMM", str(config[:2]))
+        g.shutdown()
+    f.wait_state("a", address, "free")
+
+
+CASES = {"q35": "SeaBIOS on q35", "pc": "SeaBIOS on pc"}
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        b.run("modprobe nvme; sleep 2")
+        address = f.lend("b", "nvme0")
+        uuid = f.mdev("a", address, "dlend-nvme")
+        for machine, name in CASES.items():
+            with t.case(name):
+                seabios(t, f, a, b, address, uuid, machine)
+        with t.case("hot-plugged DIMM"):
+            dimm(t, f, a, b, address, uuid)
+        with t.case("the VM never freezes"):
+            f.trace_clear("a")
+            never_freezes(t, f, a, b, address, uuid)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Three hosts: two that want the same device, and one that is never lent again.
+
+    host a (node 1) ---- ab ---- host b (node 2)
+           \\----- ac ---- host c (node 3) ---- bc ---- host b
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def second_borrower(t, f, a, c, address):
+    """Both have an mdev of the same device; the first guest gets it, the second is told who has it."""
+    first, second = f.mdev("a", address, "dlend-nvme"), f.mdev("c", address, "dlend-nvme")
+    with f.guest("a", "first", devices=[f.device(first)]) as g:
+        g.run("[ -b /dev/nvme0n1 ]")
+        t.equal(f.lender_state(address)[:2], ("held", "1"), "node 1 has it")
+        f.wait_state("c", address, "held", 20)
+        parent = f"/sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme"
+        t.equal(c.run(f"cat {parent}/available_instances").out.strip(), "0", "node 3 sees 0 available")
+        entry = f.offers("c")[address]
+        t.equal((entry["state"], entry["borrower"]), ("held", 1), "dlend list on node 3 says who has it")
+        with f.guest("c", "late", wait=False, modules=(), devices=[f.device(second)]):
+            f.wait_mdev("c", second, "failed", 150)
+            state = f.mdev_state("c", second)
+            t.ok("node 1" in state, "the second borrower is told who has it", state)
+            t.equal(f.lender_state(address)[:2], ("held", "1"), "and node 1 still has it")
+            out = g.run("dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c", timeout=120).out
+            t.equal(out.strip(), "65536", "whose guest has noticed nothing")
+    f.wait_state("a", address, "free")
+    f.mdev_stop("a", first)
+    f.mdev_stop("c", second)
+
+
+def quarantine(t, f, a, b, address):
+    """A device whose reset fails is never lent again."""
+    uuid = f.mdev("a", address, "dlend-nvme")
+    with f.guest("a", "last", devices=[f.device(uuid)]) as g:
+        g.run("[ -b /dev/nvme0n1 ]")
+        b.run(f"echo 1 >/sys/kernel/debug/dlend/lender/0000{address[5:]}/fail_reset")
+    f.wait_state("a", address, "quarantined", 60)
+    t.equal(f.lender_state(address)[0], "quarantined", "a device whose reset failed is quarantined")
+    parent = f"/sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme"
+    t.equal(a.run(f"cat {parent}/available_instances").out.strip(), "0", "and not available any more")
+    t.ok("reset" in b.run("dmesg | grep -i quarantine | tail -n 2").out, "the lender's log says why")
+
+
+def main():
+    with Tap() as t, Cluster("three-hosts.toml", tap=t) as cluster:
+        f = Fabric(cluster)
+        a, b, c = (cluster.host(n) for n in "abc")
+        f.up(timeout=150)
+        b.run("modprobe nvme; sleep 2")
+        address = f.lend("b", "nvme0")
+        with t.case("two want it"):
+            second_borrower(t, f, a, c, address)
+        with t.case("quarantine"):
+            quarantine(t, f, a, b, address)
+        for host in (a, b, c):
+            t.equal(host.complaints(), [], f"host {host.name}'s kernel has no complaint")
+
+
+main()

@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Devices of every kind, each used by a guest with the device's own driver.
+
+    host a (node 1): guests ------ ab ------ host b (node 2): sound, USB, displays, edu, odd ones,
+                                             two functions in one group
+"""
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import measure  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+# Device number in the guest, and type, by port of the topology.
+SLOT = {"hda": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
+TYPE = {"hda": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-usb", "huge": "dlend-pci",
+        "bochs": "dlend-gpu", "vgpu": "dlend-gpu"}
+HERTZ = 440
+
+
+def lend_all(t, f):
+    """{port: (address, UUID on a)}"""
+    lent = {port: f.lend("b", port) for port in TYPE}
+    offers = f.offers("a")
+    t.equal({port: offers.get(address, {}).get("type") for port, address in lent.items()}, TYPE,
+            "the type of each goes by its class")
+    return {port: (address, f.mdev("a", address, TYPE[port])) for port, address in lent.items()}
+
+
+def device(f, lent, port):
+    return f.device(lent[port][1], f",id={port},addr={SLOT[port]:#x}")
+
+
+def bdf(port):
+    return f"0000:00:{SLOT[port]:02x}.0"
+
+
+def held(t, f, lent, port, mode=None):
+    """Borrowed, and if an interrupt mode is named: that is what the lender's side does."""
+    t.equal(f.lender_state(lent[port][0])[:2], ("held", "1"), f"{port}: borrowed")
+    if mode:
+        irqs = f.irqs("a", lent[port][1])
+        t.ok(irqs["live"] == mode and irqs["signalled"], f"{port}: interrupts by {mode}", str(irqs))
+
+
+def sound(t, f, c, lent, g):
+    g.run("modprobe snd_hda_codec_generic; modprobe snd_hda_intel; n=0; "
+          "until [ -c /dev/snd/pcmC0D0p ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
+    t.ok("PCI-MSI-" in g.run("grep snd_hda /proc/interrupts").out, "hda: the driver uses MSI")
+    out = g.run(f"tone {HERTZ} 3", timeout=180).out
+    t.diag("tone: " + " ".join(out.split()))
+    held(t, f, lent, "hda", "msi")
+    best, stretches = measure.tone(c.run_dir / "b-sound.wav", HERTZ, 0.1)
+    t.ok(best > 0.95 and stretches >= 10, f"hda: the lender's sound file has the tone of {HERTZ} Hz",
+         f"share of its power {best:.3f}, {stretches} tenths of a second")
+    t.ok(measure.tone(c.run_dir / "b-sound.wav", HERTZ * 3 // 2, 0.1)[0] < 0.1, "hda: and no other")
+
+
+def usb(t, f, b, lent, g, stick):
+    g.run("modprobe xhci_pci; modprobe usb_storage; modprobe sd_mod; "
+          "n=0; until [ -b /dev/sda ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
+    t.equal(g.run("sha256sum </dev/sda", timeout=300).out.split()[0], hashlib.sha256(stick).hexdigest(),
+            "usb: the stick's checksum")
+    want = g.run("dd if=/dev/urandom of=/tmp/x bs=64k count=1 2>/dev/null; "
+                 "dd if=/tmp/x of=/dev/sda bs=64k conv=fsync 2>/dev/null; sha256sum </tmp/x", timeout=240).out
+    with open(b.disk_file("stick"), "rb") as file:
+        t.equal(hashlib.sha256(file.read(65536)).hexdigest(), want.split()[0],
+                "usb: what the guest writes is on the stick")
+    held(t, f, lent, "usb", "msix")
+
+
+def edu(t, f, lent, g):
+    out = g.run(f"echo 1 >/sys/bus/pci/devices/{bdf('edu')}/enable; edu {bdf('edu')}", timeout=120).out
+    said = dict(line.split(None, 1) for line in out.splitlines())
+    t.equal((said.get("ident"), said.get("live")), ("010000ed", "edcba987"), "edu: its registers, from user space")
+    t.equal(said.get("dma"), "ok", "edu: DMA both ways")
+    t.equal((said.get("msi"), said.get("dma_msi")), ("10", "2"), "edu: each MSI arrives, and once")
+    held(t, f, lent, "edu", "msi")
+
+
+def small(t, f, lent, g):
+    """Of an OHCI: its revision, and a register that holds what is written (HcPeriodicStart)."""
+    out = g.run(f"cd /sys/bus/pci/devices/{bdf('small')}; echo 1 >enable; set -- $(head -n 1 resource); "
+                "echo $(($2 - $1 + 1)); devmem $1 32; devmem $(($1 + 0x40)) 32 0x1234; devmem $(($1 + 0x40)) 32",
+                timeout=60).out.split()
+    t.equal(out[0], "256", "small: a BAR of 256 bytes")
+    t.equal(out[1:], ["0x00000010", "0x00001234"], "small: is read, and written")
+    held(t, f, lent, "small")
+
+
+def huge(t, f, b, lent, g):
+    address, uuid = lent["huge"]
+    before = f.free("b")
+    g.spawn(f"cd /sys/bus/pci/devices/{bdf('huge')}; echo 1 >enable; set -- $(sed -n 3p resource); devmem $1 32")
+    f.wait_mdev("a", uuid, "failed", 60)
+    log = b.run("dmesg | grep 'does not fit into the window' | tail -n 1").out
+    t.ok(re.search(r"BAR 2 \(2097152 KiB\).*node 1: \d+ KiB in all", log),
+         "huge: the lender says which BAR, and sizes", log)
+    t.ok("window" in f.mdev_state("a", uuid), "huge: the borrower says that it is the window", f.mdev_state("a", uuid))
+    f.wait_state("a", address, "free", 30)
+    t.equal(f.wait_free("b", before), before, "huge: and nothing stays lent")
+
+
+def small_devices(t, f, c, lent, stick):
+    b = c.host("b")
+    ports = ("hda", "usb", "edu", "small", "huge")
+    with f.guest("a", "kinds", modules=(), memory="160M", devices=[device(f, lent, port) for port in ports],
+                 tools=("audio", "usb", "programs")) as g:
+        for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
+                           "edu": lambda: edu(t, f, lent, g), "small BAR": lambda: small(t, f, lent, g)}.items():
+            with t.case(f"{name}: to the end"):
+                part()
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+        # Last: a device that failed stops its VM.
+        with t.case("a BAR larger than the window"):
+            huge(t, f, b, lent, g)
+    for port in ports:
+        f.wait_state("a", lent[port][0], "free")
+
+
+def colour(picture):
+    """What tests/cluster/guest/paint.c shows."""
+    def at(x, y):
+        across, down = x * 8 // picture.width, y * 6 // picture.height
+        return across * 36, down * 51, 255 if (across ^ down) & 1 else 64
+    return at
+
+
+def paint(t, f, c, lent, g, port, module, driver, size=""):
+    """The picture that the lender's display has after the guest painted."""
+    g.run(f"modprobe {module}; n=0; "
+          f"until ls /sys/bus/pci/devices/{bdf(port)}/drm/card* >/dev/null 2>&1 || "
+          f"ls /sys/bus/pci/devices/{bdf(port)}/virtio*/drm/card* >/dev/null 2>&1; "
+          "do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=150)
+    mode = g.run(f"paint {driver} {size}", timeout=180).out.split()
+    held(t, f, lent, port)
+    c.host("b").qmp("screendump", device=port, filename=f"{port}.ppm")
+    picture = measure.Picture(c.run_dir / f"{port}.ppm")
+    t.equal([str(picture.width), str(picture.height)], mode,
+            f"{port}: the lender's screen has the mode that the guest set")
+    (c.run_dir / f"{port}.svg").write_text(picture.svg(), encoding="utf-8")
+    wrong = picture.differs(colour(picture))
+    g.run("killall paint", check=False)
+    return wrong
+
+
+def displays(t, f, c, lent):
+    # The kernel's console would copy a whole screen, 8 bytes at a time, through an emulated bridge.
+    with f.guest("a", "displays", modules=(), memory="192M",
+                 cmdline="drm_kms_helper.fbdev_emulation=0 drm_client_lib.active=",
+                 devices=[device(f, lent, port) for port in ("bochs", "vgpu")], tools=("gpu", "programs")) as g:
+        with t.case("bochs-display: to the end"):
+            wrong = paint(t, f, c, lent, g, "bochs", "bochs", "bochs-drm", "160 120")
+            t.ok(wrong is None, "bochs: and the guest's picture, pixel by pixel", f"x, y, is, should be: {wrong}")
+        with t.case("virtio-gpu: to the end"):
+            wrong = paint(t, f, c, lent, g, "vgpu", "virtio_gpu", "virtio_gpu")
+            t.todo(wrong is None, "vgpu: and the guest's picture, pixel by pixel",
+                   "QEMU reads a resource's memory once, when it is attached, if it is not RAM of its own host")
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+    for port in ("bochs", "vgpu"):
+        f.wait_state("a", lent[port][0], "free")
+
+
+def bind(b, function):
+    b.run(f"cd /sys/bus/pci/devices/{function} && {{ [ ! -e driver ] || echo {function} >driver/unbind; }}; "
+          f"echo dlend-lender >driver_override && echo {function} >/sys/bus/pci/drivers_probe")
+
+
+def half_lent(t, f, a, b):
+    """One function of two, bound by hand: it is there, and cannot be had."""
+    first, second = f.address("b", "twins"), f.address("b", "twins", 1)
+    bind(b, b.bdf("twins"))
+    t.equal(f.lender_state(first)[0], "incomplete", "twins: one alone is incomplete")
+    a.wait_for(f"[ -e /sys/bus/dlend/devices/{first} ]", 20)
+    r = a.run(f"mdevctl start -u 00000000-1111-2222-3333-444444444444 -p {first} --type dlend-nvme", check=False)
+    t.ok(r.status != 0, "twins: and not to be had", r.out)
+    f.dlend("b", f"lend --group {b.bdf('twins')}", timeout=120)
+    for address in (first, second):
+        f.wait_state("a", address, "free")
+    t.ok(True, "twins: lent together, both are free")
+    return first, second
+
+
+def disk_of(g, serial):
+    return g.run(f"cd /sys/block && grep -l {serial} nvme*/device/serial").out.split("/")[0]
+
+
+def both_used(t, f, twins, uuids):
+    """And then one alone: what the other had mapped as well takes the place of what goes."""
+    devices = [f.device(uuid, f",id=twin{n},bus=hp{n}") for n, uuid in enumerate(uuids)]
+    with f.guest("a", "both", devices=devices, ports=2) as g:
+        t.equal(sorted(g.run("cat /sys/class/nvme/*/serial").out.split()), ["DLEND-TWIN-0", "DLEND-TWIN-1"],
+                "twins: one VM has both")
+        states = {f.lender_state(address) for address in twins}
+        t.ok(len(states) == 1 and next(iter(states))[:2] == ("held", "1"), "twins: under one lease", str(states))
+        disks = [disk_of(g, f"DLEND-TWIN-{n}") for n in range(2)]
+        for disk in disks:
+            g.run(f"dd if=/dev/urandom of=/tmp/{disk} bs=64k count=2 2>/dev/null; "
+                  f"dd if=/tmp/{disk} of=/dev/{disk} bs=64k oflag=direct 2>/dev/null", timeout=240)
+        same = "dd if=/dev/{0} bs=64k count=2 iflag=direct 2>/dev/null | cmp - /tmp/{0} && echo same"
+        for disk in disks:
+            t.equal(g.run(same.format(disk), timeout=240).out, "same\n", f"twins: {disk} has what was written")
+        g.qmp("device_del", id="twin0")
+        g.wait_event("DEVICE_DELETED", 60, lambda data: data.get("device") == "twin0")
+        t.equal(g.run(same.format(disks[1]), timeout=240).out, "same\n",
+                "twins: one goes on when the other is unplugged")
+        t.equal(f.lender_state(twins[1])[:2], ("held", "1"), "twins: and the group stays lent")
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+        g.shutdown()
+    for address in twins:
+        f.wait_state("a", address, "free")
+
+
+def two_machines(t, f, twins, uuids):
+    """Firmware is enough: it drives disks of this class itself."""
+    devices = [f.device(uuid) for uuid in uuids]
+    options = {"wait": False, "kernel": False, "memory": "64M"}
+    with f.guest("a", "one", devices=devices[:1], **options):
+        f.wait_state("a", twins[0], "held", 90)
+        with f.guest("a", "two", devices=devices[1:], **options):
+            f.wait_mdev("a", uuids[1], "failed", 90)
+            state = f.mdev_state("a", uuids[1])
+            t.ok("group" in state and "another VM" in state, "twins: half of the group for another VM is refused",
+                 state)
+            t.equal(f.mdev_state("a", uuids[0]).split()[0], "running", "twins: and the first VM keeps its own")
+    for address in twins:
+        f.wait_state("a", address, "free")
+
+
+def group(t, f, a, b):
+    twins = half_lent(t, f, a, b)
+    uuids = [f.mdev("a", address, "dlend-nvme") for address in twins]
+    with t.case("one VM with both functions"):
+        both_used(t, f, twins, uuids)
+    with t.case("two VMs with one each"):
+        two_machines(t, f, twins, uuids)
+
+
+def main():
+    with Tap() as t, Cluster("devices.toml", tap=t, files={"dlend.rom": rom_image()}) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        stick = os.urandom(1 << 20)
+        with open(b.disk_file("stick"), "r+b") as file:
+            file.write(stick)
+        lent = lend_all(t, f)
+        with t.case("sound, USB, edu and BARs of odd sizes"):
+            small_devices(t, f, c, lent, stick)
+        with t.case("displays"):
+            displays(t, f, c, lent)
+        with t.case("two functions in one group"):
+            group(t, f, a, b)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a guest, or its firmware, does to a lent disk besides reading and writing.
+
+    host a (node 1): guests ------ ab ------ host b (node 2): boot; keep and other, two controllers
+                                             of one disk, of which b lends one
+
+DLEND_LONG=1: 20 reboots, not 3.
+"""
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap, guest_image, rom_image  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+REBOOTS = 20 if os.environ.get("DLEND_LONG") else 3
+FIO = ("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4k --rw=randwrite --direct=1 "
+       "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
+# A disk's name changes when its driver lets go of it for a while.
+SAME = "dd if=$(ls /dev/nvme?n1) bs=64k count=4 iflag=direct 2>/dev/null | cmp - /tmp/data && echo same"
+DEVICE = "/sys/class/nvme/nvme0/device"
+
+
+# What firmware does, with no kernel in sight
+
+def make_bootable(b):
+    """A boot sector of ours, and what it adds up; the sum."""
+    body = os.urandom(64 << 10)
+    with open(b.disk_file("boot"), "r+b") as file:
+        file.write(guest_image("disk.bin") + body)
+    return sum(struct.unpack(f"<{len(body) // 4}I", body)) & 0xffffffff
+
+
+def seabios(t, f, b):
+    want = make_bootable(b)
+    disk, card = f.lend("b", "boot"), f.lend("b", "edu")
+    uuids = f.mdev("a", disk, "dlend-nvme"), f.mdev("a", card, "dlend-pci")
+    devices = [f.device(uuids[0], ",bootindex=1"), f.device(uuids[1])]
+    with f.guest("a", "boot", wait=False, kernel=False, memory="64M", devices=devices) as g:
+        g.wait_console("DLEND ROM RAN", 120)
+        t.ok(True, "the guest's firmware runs the expansion ROM of a lent device")
+        t.equal(f.lender_state(card)[0], "free", "which borrows nothing")
+        found = g.wait_console(r"DLEND BOOT (\w+)", 120).group(1)
+        t.equal(found, f"{want:08x}", "a VM whose only disk is lent boots from it, and reads right")
+        t.equal(f.lender_state(disk)[:2], ("held", "1"), "by a lease that firmware took")
+    f.wait_state("a", disk, "free")
+    for uuid in uuids:
+        f.mdev_stop("a", uuid)
+
+
+# A second controller of a disk that the lender goes on using
+
+def keeper(b):
+    """The lender's own name of the disk, which is not the path's if it knows that there may be several."""
+    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.bdf('keep')}/nvme/nvme*/nvme*n1", 20)
+    return "/dev/" + b.run(f"ls /sys/bus/pci/devices/{b.bdf('keep')}/nvme/nvme*/ | grep '^nvme.*n1$' | "
+                           "sed 's/c[0-9]*n/n/' | head -n 1").out.strip()
+
+
+def shared(t, f, b, address, g):
+    """Both hosts see one disk: what the guest wrote, its lender reads by its own controller."""
+    g.run("dd if=/dev/urandom of=/tmp/data bs=64k count=4 2>/dev/null; "
+          "dd if=/tmp/data of=/dev/nvme0n1 bs=64k oflag=direct 2>/dev/null", timeout=240)
+    want = g.run("sha256sum </tmp/data").out
+    t.equal(b.run(f"dd if={keeper(b)} bs=64k count=4 iflag=direct 2>/dev/null | sha256sum").out, want,
+            "the lender reads through its own controller what the guest wrote")
+    t.equal(f.lender_state(address)[:2], ("held", "1"), "while the guest has the other")
+
+
+def flush(t, g):
+    count = "awk '{ n += $16 } END { print n + 0 }' /sys/block/nvme0*/stat"
+    t.equal(g.run("cat /sys/block/nvme0n1/queue/write_cache").out.strip(), "write back", "the disk has a write cache")
+    before = int(g.run(count).out)
+    g.run("dd if=/tmp/data of=/dev/nvme0n1 bs=64k conv=fsync 2>/dev/null", timeout=240)
+    t.ok(int(g.run(count).out) > before, "which the guest flushes")
+
+
+def requests(f, address):
+    """Resets that the lender has done for a guest."""
+    return [line for name, _, line in f.trace("b") if name == "dlend_reset" and f"{address} request" in line]
+
+
+def resets(t, f, address, g):
+    """By each way that the guest knows; its driver finds the disk again."""
+    methods = g.run(f"cat {DEVICE}/reset_method").out.split()
+    t.ok({"flr", "bus"} <= set(methods), "the guest knows how to reset the device alone, and its bus", str(methods))
+    for method in methods:
+        f.trace_clear("b")
+        g.run(f"echo {method} >{DEVICE}/reset_method && echo 1 >{DEVICE}/reset", timeout=120)
+        t.equal(g.run(SAME, timeout=240).out, "same\n", f"the disk works after a reset by {method}")
+        if method in ("flr", "bus"):
+            t.ok(requests(f, address), f"and the lender did one for {method}")
+
+
+def power(t, g):
+    """D3hot and back, with no driver."""
+    g.run(f"echo default >{DEVICE}/reset_method 2>/dev/null; readlink -f {DEVICE} >/tmp/device")
+    g.run("d=$(cat /tmp/device); echo ${d##*/} >/sys/bus/pci/drivers/nvme/unbind; echo 1 >$d/enable", timeout=60)
+    ask = "d=$(cat /tmp/device); set -- $(head -n 1 $d/resource); devmem $1 32; setpci -s ${d##*/} CAP_PM+4.w; "
+    before = g.run(ask, timeout=60).out.split()
+    t.ok(before[0].lower() != "0xffffffff" and int(before[1], 16) & 3 == 0, "in D0 its registers can be read",
+         str(before))
+    asleep = g.run("d=$(cat /tmp/device); setpci -s ${d##*/} CAP_PM+4.w=3:3; " + ask, timeout=60).out.split()
+    t.ok(int(asleep[1], 16) & 3 == 3, "the device goes to D3hot", str(asleep))
+    t.equal(asleep[0].lower(), "0xffffffff", "where it answers no access")
+    awake = g.run("d=$(cat /tmp/device); setpci -s ${d##*/} CAP_PM+4.w=0:3; sleep 0.1; " + ask, timeout=60).out.split()
+    t.equal(awake, before, "and comes back")
+    g.run("d=$(cat /tmp/device); echo ${d##*/} >/sys/bus/pci/drivers/nvme/bind; "
+          "n=0; until ls /dev/nvme?n1 >/dev/null 2>&1; do sleep 0.5; n=$((n + 1)); [ $n -lt 60 ] || exit 1; done",
+          timeout=90)
+    t.equal(g.run(SAME, timeout=240).out, "same\n", "with the data there")
+
+
+def second_controller(t, f, b, address, uuid):
+    # A slow port: of a fast one the kernel waits for a link that QEMU's never says is there.
+    devices = ["pcie-root-port,id=slow,chassis=1,x-speed=5", f.device(uuid, ",bus=slow")]
+    with f.guest("a", "second", memory="384M", devices=devices, tools=("tools", "fio")) as g:
+        shared(t, f, b, address, g)
+        flush(t, g)
+        g.run(FIO, timeout=300)
+        t.ok(True, "fio --verify")
+        with t.case("resets: to the end"):
+            resets(t, f, address, g)
+        with t.case("D3hot: to the end"):
+            power(t, g)
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+
+
+def used(f, uuid):
+    """What must not grow from boot to boot: pins, and what they take of both apertures."""
+    stats = f.stats("a", uuid)
+    return {"pinned": stats["pinned_bytes"], "a": f.free("a"), "b": f.free("b")}
+
+
+def soon(f, uuid, want):
+    """used(), as soon as it is `want`, or as it is after a while."""
+    end = time.monotonic() + 20
+    while (have := used(f, uuid)) != want and time.monotonic() < end:
+        time.sleep(0.5)
+    return have
+
+
+def reboots(t, f, address, uuid):
+    before = f.free("a"), f.free("b")
+    with f.guest("a", "again", memory="128M", devices=[f.device(uuid)]) as g:
+        read = "dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct >/dev/null"
+        g.run(read, timeout=120)
+        epoch = f.lender_state(address)[2]
+        first = used(f, uuid)
+        t.ok(first["pinned"] > 100 << 20, "the guest's memory is pinned", str(first))
+        for _ in range(REBOOTS):
+            g.reboot(timeout=240)
+            g.run(read, timeout=120)
+        t.equal(soon(f, uuid, first), first, f"after {REBOOTS} reboots as much is in use as after the first start")
+        t.equal(f.lender_state(address), ("held", "1", epoch), "and the lease is the same")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+    t.equal((f.wait_free("a", before[0]), f.wait_free("b", before[1])), before, "the guest is off: all of it is free")
+    pins = f.stats("a", uuid)["pinned_bytes"]
+    t.equal(pins, 0, "and no page is pinned")
+
+
+def ovmf(t):
+    t.skip("OVMF in a guest of an emulated host aborts or stops (README.md); not written for other beds yet")
+
+
+def main():
+    with Tap() as t, Cluster("devices.toml", tap=t, files={"dlend.rom": rom_image()}) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        with t.case("SeaBIOS boots from the lent disk"):
+            seabios(t, f, b)
+        with t.case("OVMF boots from the lent disk"):
+            ovmf(t)
+        b.run("modprobe nvme; sleep 2")
+        address = f.lend("b", "other")
+        uuid = f.mdev("a", address, "dlend-nvme")
+        with t.case("a second controller of a disk"):
+            second_controller(t, f, b, address, uuid)
+        with t.case("reboots"):
+            reboots(t, f, address, uuid)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

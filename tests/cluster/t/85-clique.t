@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""The clique capability as a guest finds it, beside the one that QEMU makes for a device of its own host.
+
+    host a (node 1): display for vfio-pci; guest ---- ab ---- host b (node 2): display, lent
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+LENT, LOCAL = "0000:00:08.0", "0000:00:09.0"    # where the guest has them
+NVIDIA = "x-pci-vendor-id=0x10de"
+
+
+def capability(clique):
+    """As in NVIDIA's document: id 09, no next one, 8 bytes, "P2P", clique << 3 | version 0."""
+    return bytes([0x09, 0x00, 0x08]) + b"P2P" + bytes([clique << 3, 0])
+
+
+def config(g, bdf):
+    return bytes.fromhex("".join(g.run(f"xxd -p -l 256 /sys/bus/pci/devices/{bdf}/config").out.split()))
+
+
+def capabilities(space):
+    """[(offset, id)] in the order of the list."""
+    found, at = [], space[0x34]
+    while at and len(found) < 48:
+        found.append((at, space[at]))
+        at = space[at + 1]
+    return found
+
+
+def where(space):
+    """Offset of the clique capability, None if there is none."""
+    return next((at for at, kind in capabilities(space) if kind == 9 and space[at + 3:at + 6] == b"P2P"), None)
+
+
+def setting(f, uuid, value):
+    return f.host("a").run(f"echo {value} >/sys/bus/mdev/devices/{uuid}/clique", check=False).status
+
+
+def settings(t, f, uuid):
+    for value in (16, -1, 99999999999, "x"):
+        t.ok(setting(f, uuid, value) != 0, f"clique {value} is refused")
+    t.equal(setting(f, uuid, 3), 0, "clique 3 is taken")
+
+
+def beside(t, f, a, uuid):
+    local = f"vfio-pci,host={a.bdf('display')},addr=9,{NVIDIA},x-nv-gpudirect-clique=3"
+    with f.guest("a", "both", devices=[f.device(uuid, ",addr=8"), local], modules=(), tools=("tools",)) as g:
+        lent, own = config(g, LENT), config(g, LOCAL)
+        t.equal(own[:2], b"\xde\x10", "QEMU's device says that it is NVIDIA's")
+        at, theirs = where(lent), where(own)
+        t.equal(at, 0xd4, "the lent device: at D4h")
+        t.ok(theirs in (0xc8, 0xd4), "QEMU's: at the first of C8h and D4h that is free", str(theirs))
+        t.equal(lent[at:at + 8], own[theirs:theirs + 8], "byte for byte the same")
+        t.equal(lent[at:at + 8], capability(3), "which is what NVIDIA's document says")
+        t.equal([capabilities(space)[-1][0] for space in (lent, own)], [at, theirs], "each is the last of its list")
+        text = g.run(f"lspci -vv -s {LENT[5:]}").out
+        t.ok("[d4] Vendor Specific Information: Len=08" in text, "lspci walks the list and finds it", text)
+        t.ok(setting(f, uuid, 4) != 0, "it cannot be changed while the guest runs")
+        g.reboot(timeout=240)
+        t.equal(config(g, LENT)[at:at + 8], capability(3), "nor does a reboot of the guest")
+        g.shutdown()
+
+
+def other_numbers(t, f, uuid):
+    for value in ("0", "15", "none"):
+        t.equal(setting(f, uuid, value), 0, f"clique {value}")
+        with f.guest("a", f"c{value}", devices=[f.device(uuid, ",addr=8")], modules=()) as g:
+            space = config(g, LENT)
+            at = where(space)
+            t.equal(at and space[at:at + 8], None if value == "none" else capability(int(value)), "  the guest sees it")
+            g.shutdown()
+
+
+def refused(t, f, a):
+    """QEMU makes it for NVIDIA's displays only: so the comparison above was with what is meant for those."""
+    local = f"vfio-pci,host={a.bdf('display')},x-nv-gpudirect-clique=3"
+    with f.guest("a", "foreign", wait=False, kernel=False, devices=[local], extra=["-S"]) as g:
+        out = g.wait_off(60)
+        t.ok(out.status != 0 and "GPUDirect" in out.out, "QEMU refuses it for another vendor's", out.out)
+
+
+def main():
+    with Tap() as t, Cluster("clique.toml", tap=t) as c:
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        a.mark()
+        b.mark()
+        address = f.lend("b", "display")
+        uuid = f.mdev("a", address, "dlend-gpu")
+        own = a.bdf("display")
+        a.run(f"modprobe vfio-pci; cd /sys/bus/pci/devices/{own} && echo vfio-pci >driver_override && "
+              f"{{ [ ! -e driver ] || echo {own} >driver/unbind; }} && echo {own} >/sys/bus/pci/drivers_probe")
+        with t.case("what can be set"):
+            settings(t, f, uuid)
+        with t.case("beside QEMU's own"):
+            beside(t, f, a, uuid)
+        with t.case("other numbers, and none"):
+            other_numbers(t, f, uuid)
+        with t.case("QEMU and other vendors"):
+            refused(t, f, a)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()

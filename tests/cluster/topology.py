@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A topology file, checked, and the QEMU arguments that it means.
+
+    [hosts.b]
+    memory = "2G"            # defaults as written here
+    smp = 2
+    iommu = true             # false: none; "pt": iommu=pt on the kernel command line
+    guests = 3               # how many guests may run at once
+    cmdline = ""             # more for the kernel command line
+    kernel = ""              # a directory as for mkimage --kernel; DLEND_KERNEL beats it
+    first = []               # QEMU arguments before the ports, e.g. what their devices refer to
+    args = []                # more QEMU arguments, as they are, after the ports
+    disks = {stick = "4M"}   # raw images, for drive=NAME of a device; none by default
+
+    [[hosts.b.ports]]        # a PCIe root port, and what is plugged into it
+    name = "nvme0"           # Host.bdf("nvme0") finds the device again
+    device = "nvme,serial=X" # or devices = [...]: the functions of one multi-function device
+    disk = "64M"             # a raw image behind the first function
+    behind = ["edu"]         # if the device is a bridge: devices on its bus
+
+    [links.ab]               # an NTB link; its ends are the ports ntb-ab of both hosts
+    a = "a"
+    b = "b"
+    bar2 = "64M"             # window sizes; without: ntbsim's defaults
+    bar4 = "64M"
+
+Knows nothing of processes and sockets but the names that it is given.
+"""
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Device numbers on the root bus: 1..15 the runner's own devices, then ports, then links.
+FIRST_PORT = 0x10
+LAST_PORT = 0x1e
+
+
+class BadTopology(Exception):
+    """The file says something that cannot be."""
+
+
+@dataclass
+class Port:
+    name: str
+    devices: list
+    disk: str = ""
+    behind: list = field(default_factory=list)
+    slot: int = 0
+
+    @property
+    def bdf(self):
+        """Of the root port itself."""
+        return f"0000:00:{self.slot:02x}.0"
+
+
+@dataclass
+class HostSpec:
+    name: str
+    memory: str = "2G"
+    smp: int = 2
+    iommu: object = True
+    guests: int = 3
+    cmdline: str = ""
+    kernel: str = ""
+    first: list = field(default_factory=list)
+    disks: dict = field(default_factory=dict)
+    args: list = field(default_factory=list)
+    ports: list = field(default_factory=list)
+
+
+@dataclass
+class LinkSpec:
+    name: str
+    a: str
+    b: str
+    bar2: str = ""
+    bar4: str = ""
+
+
+def _table(kind, where, values):
+    try:
+        return kind(**values)
+    except TypeError as e:
+        raise BadTopology(f"{where}: {str(e).replace('__init__() ', '')}") from None
+
+
+def _port(where, values):
+    values = dict(values)
+    if "device" in values:
+        values["devices"] = [values.pop("device")]
+    return _table(Port, where, values)
+
+
+class Topology:
+    """hosts and links by name."""
+
+    def __init__(self, path):
+        self.path = Path(path)
+        with open(self.path, "rb") as f:
+            data = tomllib.load(f)
+        self.hosts = {}
+        for name, values in data.get("hosts", {}).items():
+            where = f"{self.path.name}: host {name}"
+            host = _table(HostSpec, where, {**values, "name": name})
+            host.ports = [_port(where, p) for p in host.ports]
+            if host.disks.keys() & {port.name for port in host.ports}:
+                raise BadTopology(f"{where}: a disk and a port have the same name")
+            self.hosts[name] = host
+        self.links = {name: _table(LinkSpec, f"{self.path.name}: link {name}", {**values, "name": name})
+                      for name, values in data.get("links", {}).items()}
+        for link in self.links.values():
+            if not {link.a, link.b} <= self.hosts.keys() or link.a == link.b:
+                raise BadTopology(f"{self.path.name}: link {link.name} joins {link.a} and {link.b}")
+
+    def drop_links(self):
+        self.links = {}
+
+    def ends(self, host):
+        """(link, "a" or "b") of every link that ends at host."""
+        for link in self.links.values():
+            if link.a == host:
+                yield link, "a"
+            elif link.b == host:
+                yield link, "b"
+
+    def place(self, socket_of):
+        """Give every host its link ports and every port its slot; socket_of(link, end) names the sockets."""
+        for host in self.hosts.values():
+            for link, end in self.ends(host.name):
+                host.ports.append(Port(f"ntb-{link.name}", [ntb_device(socket_of(link, end))]))
+            for slot, port in enumerate(host.ports, FIRST_PORT):
+                if slot > LAST_PORT:
+                    raise BadTopology(f"{self.path.name}: host {host.name} has more ports than fit")
+                port.slot = slot
+
+
+def ntb_device(path):
+    """vfio-user-pci takes its socket only as JSON; the bus is filled in by port_args."""
+    return {"driver": "vfio-user-pci", "socket": {"type": "unix", "path": str(path)}}
+
+
+def size(text):
+    units = {"K": 10, "M": 20, "G": 30}
+    if text[-1:].upper() in units:
+        return int(text[:-1]) << units[text[-1].upper()]
+    return int(text)
+
+
+def disk_path(host, name):
+    """Image of one of a host's disks, or of a port's."""
+    return f"{host.name}-{name}.disk"
+
+
+def disks(host):
+    """(image, bytes) of all disks of a host."""
+    for port in host.ports:
+        if port.disk:
+            yield disk_path(host, port.name), size(port.disk)
+    for name, text in host.disks.items():
+        yield disk_path(host, name), size(text)
+
+
+def drive_args(host, identity, name):
+    return ["-drive", f"if=none,id={identity},format=raw,cache=unsafe,file={disk_path(host, name)}"]
+
+
+def port_args(host, port):
+    """QEMU arguments for a root port and its devices."""
+    import json  # only links need it
+    bus = f"port-{port.name}"
+    args = ["-device", f"pcie-root-port,id={bus},bus=pcie.0,addr={port.slot:#x},chassis={port.slot}"]
+    if port.disk:
+        args += drive_args(host, f"disk-{port.name}", port.name)
+    for number, device in enumerate(port.devices):
+        if isinstance(device, dict):
+            args += ["-device", json.dumps({**device, "bus": bus})]
+            continue
+        device += f",id={port.name}{'' if number == 0 else f'.{number}'},bus={bus},addr=0.{number}"
+        if number == 0 and len(port.devices) > 1:
+            device += ",multifunction=on"
+        if number == 0 and port.disk:
+            device += f",drive=disk-{port.name}"
+        args += ["-device", device]
+    for number, device in enumerate(port.behind):
+        args += ["-device", f"{device},bus={port.name},addr={number + 1}"]
+    return args
+
+
+def qemu_binary(tree):
+    """The tree's QEMU as this machine can run it: no chroot, no installation."""
+    libraries = tree / "usr/lib/x86_64-linux-gnu"
+    return [str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
+            str(tree / "usr/bin/qemu-system-x86_64"),
+            "-L", str(tree / "usr/share/qemu"), "-L", str(tree / "usr/share/seabios"),
+            "-L", str(tree / "usr/lib/ipxe/qemu")]
+
+
+def accelerator():
+    if os.environ.get("DLEND_ACCEL", "tcg") == "kvm":
+        return ["-accel", "kvm", "-cpu", "host"]
+    return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]
+
+
+def kernel_line(host, session):
+    words = ["root=/dev/vda console=ttyS0 quiet panic=-1 no_timer_check tsc=reliable",
+             f"dlend.name={host.name} dlend.session={session}"]
+    if host.iommu:
+        words.append("intel_iommu=on")
+    if host.iommu == "pt":
+        words.append("iommu=pt")
+    return " ".join(words + [host.cmdline]).strip()
+
+
+def channels(host):
+    """The streams between the runner and this host: names of virtio-serial ports, which are sockets outside."""
+    names = ["agent"]
+    for number in range(host.guests):
+        names += [f"g{number}.agent", f"g{number}.qmp", f"g{number}.console"]
+    return names
+
+
+def qemu_args(host, boot, session, sockets):
+    """Everything after the binary.  boot is mkimage's directory; paths are relative to the run directory."""
+    machine = "q35,kernel-irqchip=split,memory-backend=ram"
+    args = ["-name", host.name, "-nodefaults", "-no-user-config", "-display", "none",
+            "-machine", machine, *accelerator(), "-smp", str(host.smp), "-m", host.memory,
+            "-object", f"memory-backend-memfd,id=ram,size={host.memory},share=on",
+            "-kernel", str(boot / "vmlinuz"), "-initrd", str(boot / "host.cpio"),
+            "-append", kernel_line(host, session),
+            "-chardev", f"file,id=console,path={host.name}.console,append=on", "-serial", "chardev:console",
+            "-chardev", f"socket,id=qmp,path={sockets}/{host.name}.qmp,server=on,wait=off",
+            "-object", "monitor-qmp,id=monitor,chardev=qmp"]
+    if host.iommu:
+        args += ["-device", "intel-iommu,intremap=on,caching-mode=on"]
+    args += ["-drive", f"if=none,id=root,format=raw,snapshot=on,file={boot / 'root.ext4'}",
+             "-device", "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x2",
+             "-fsdev", "local,id=share,path=share,security_model=none",
+             "-device", "virtio-9p-pci,fsdev=share,mount_tag=share,bus=pcie.0,addr=0x3",
+             "-fsdev", f"local,id=modules,path={boot / 'modules'},security_model=none,readonly=on",
+             "-device", "virtio-9p-pci,fsdev=modules,mount_tag=modules,bus=pcie.0,addr=0x4",
+             "-device", "virtio-serial-pci,max_ports=31,bus=pcie.0,addr=0x5"]
+    for number, name in enumerate(channels(host), 1):
+        args += ["-chardev", f"socket,id={name},path={sockets}/{host.name}.{name},server=on,wait=off",
+                 "-device", f"virtserialport,nr={number},chardev={name},name={name}"]
+    for name in host.disks:
+        args += drive_args(host, name, name)
+    args += host.first
+    for port in host.ports:
+        args += port_args(host, port)
+    return args + list(host.args)

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Bring-up of a link: two machines joined by make-believe scratchpads and control areas, stepped
+ * in any order, with reboots and lost heartbeats in between.
+ */
+#include <kunit/test.h>
+#include <linux/string.h>
+#include <dlend/proto.h>
+#include <ntb/bringup.h>
+
+#define V1	0x10001
+#define TIMEOUT	2500
+
+/* A node: its machine, its scratchpads, and its control area, which only the other one writes. */
+struct node {
+	struct dlend_bringup b;
+	u32 spad[DLEND_SPAD_COUNT];
+	u64 area_nonce;
+	u32 area_beat;
+	bool dirty;		/* the peer wrote since the last clear */
+	bool open;		/* READY was given: the peer may write */
+	u32 beat;
+	u64 window;		/* what the peer says that its window reaches */
+	unsigned int ups, ends;
+	bool broken;		/* its window reads back nothing */
+	bool mute;		/* sends no heartbeat */
+};
+
+struct pair {
+	struct kunit *test;
+	struct node n[2];
+	u64 now, nonces;
+};
+
+static void begin(struct pair *p, int i)
+{
+	struct node *me = &p->n[i];
+
+	dlend_bringup_start(&me->b, 0x1111222200000000ull + ++p->nonces);
+	memset(me->spad, 0, sizeof(me->spad));
+	me->spad[DLEND_SPAD_VERSION] = me->b.version;
+	me->spad[DLEND_SPAD_NODE] = me->b.node;
+	me->spad[DLEND_SPAD_NONCE_LO] = me->b.nonce;
+	me->spad[DLEND_SPAD_NONCE_HI] = me->b.nonce >> 32;
+	me->spad[DLEND_SPAD_APERTURE] = 64;
+	me->spad[DLEND_SPAD_MAGIC] = DLEND_PROTO_MAGIC;
+}
+
+static void power_on(struct pair *p, int i)
+{
+	unsigned int ups = p->n[i].ups;
+
+	memset(&p->n[i], 0, sizeof(p->n[i]));
+	p->n[i].ups = ups;
+	dlend_bringup_init(&p->n[i].b, i + 1, V1, TIMEOUT);
+	begin(p, i);
+}
+
+static struct pair *new_pair(struct kunit *test)
+{
+	struct pair *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->test = test;
+	p->now = 1000;
+	power_on(p, 0);
+	power_on(p, 1);
+	return p;
+}
+
+/* The rule that the handshake is for. */
+static void write_peer(struct pair *p, int i)
+{
+	KUNIT_EXPECT_TRUE_MSG(p->test, p->n[!i].open, "node %d wrote before it was let in", i + 1);
+	p->n[!i].dirty = true;
+}
+
+static void run_test(struct pair *p, int i)
+{
+	struct node *me = &p->n[i];
+
+	write_peer(p, i);
+	p->n[!i].area_nonce = me->b.peer_nonce;
+	dlend_bringup_tested(&me->b, !me->broken, p->now);
+}
+
+static void carry_out(struct pair *p, int i, u32 todo)
+{
+	struct node *me = &p->n[i];
+
+	if (todo & DLEND_DO_END) {
+		me->ends++;
+		me->spad[DLEND_SPAD_MAGIC] = 0;
+		me->open = false;
+	}
+	if (todo & DLEND_DO_ACK) {
+		me->spad[DLEND_SPAD_READY] = 0;
+		me->spad[DLEND_SPAD_ACK] = me->b.ack;
+		me->open = false;
+	}
+	if (todo & DLEND_DO_CLEAR) {
+		me->area_nonce = 0;
+		me->area_beat = 0;
+		me->dirty = false;
+		me->open = true;
+		me->spad[DLEND_SPAD_READY] = me->b.ack;
+	}
+	if (todo & DLEND_DO_TEST)
+		run_test(p, i);
+	if (todo & DLEND_DO_UP)
+		me->ups++;
+}
+
+static void step(struct pair *p, int i)
+{
+	struct node *me = &p->n[i];
+
+	if (me->b.state == DLEND_BRINGUP_DOWN)
+		begin(p, i);
+	carry_out(p, i, dlend_bringup_spads(&me->b, p->n[!i].spad, p->now));
+	me->b.peer_window = me->window;
+	carry_out(p, i, dlend_bringup_beat(&me->b, me->area_nonce, me->area_beat, true, p->now));
+	if (me->b.state >= DLEND_BRINGUP_TEST && me->b.passed && !me->mute)
+		p->n[!i].area_beat = ++me->beat;
+}
+
+static void run(struct pair *p, unsigned int rounds)
+{
+	while (rounds--) {
+		p->now += 500;
+		step(p, 0);
+		step(p, 1);
+	}
+}
+
+static void expect_up(struct pair *p)
+{
+	KUNIT_EXPECT_STREQ(p->test, dlend_bringup_name(p->n[0].b.state), "up");
+	KUNIT_EXPECT_STREQ(p->test, dlend_bringup_name(p->n[1].b.state), "up");
+	KUNIT_EXPECT_EQ(p->test, p->n[0].b.peer_nonce, p->n[1].b.nonce);
+	KUNIT_EXPECT_EQ(p->test, p->n[1].b.peer_nonce, p->n[0].b.nonce);
+}
+
+static void comes_up(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	run(p, 10);
+	expect_up(p);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.peer_node, 2);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.peer_aperture_mib, 64u);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.picked, 1);
+	run(p, 100);
+	KUNIT_EXPECT_EQ(test, p->n[0].ups, 1u);
+	KUNIT_EXPECT_EQ(test, p->n[0].ends, 0u);
+	KUNIT_EXPECT_LE(test, dlend_bringup_age(&p->n[0].b, p->now), 1000ull);
+}
+
+/* Whoever begins alone waits, and says nothing into the other's memory. */
+static void alone(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	unsigned int i;
+
+	p->n[1].spad[DLEND_SPAD_MAGIC] = 0;
+	for (i = 0; i < 20; i++)
+		step(p, 0);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_HELLO);
+	/* A bus that answers nothing reads as all ones. */
+	memset(p->n[1].spad, 0xff, sizeof(p->n[1].spad));
+	step(p, 0);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_HELLO);
+	power_on(p, 1);
+	run(p, 10);
+	expect_up(p);
+}
+
+static void peer_reboots(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	unsigned int when;
+
+	/* At any moment of the handshake, and after it. */
+	for (when = 0; when < 12; when++) {
+		power_on(p, 0);
+		run(p, when);
+		power_on(p, 1);
+		run(p, 20);
+		expect_up(p);
+	}
+}
+
+/* Old scratchpads of a dead peer do not bring a link up. */
+static void dead_peer_left_its_spads(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	unsigned int i;
+
+	run(p, 10);
+	power_on(p, 0);
+	for (i = 0; i < 20; i++)
+		step(p, 0);
+	KUNIT_EXPECT_LT(test, (int)p->n[0].b.state, (int)DLEND_BRINGUP_TEST);
+}
+
+static void heartbeat_lost(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	u64 since;
+
+	run(p, 10);
+	p->n[1].mute = true;
+	since = p->now;
+	while (!p->n[0].ends && p->now < since + 10000) {
+		p->now += 100;
+		step(p, 0);
+	}
+	KUNIT_EXPECT_GE(test, p->now - since, (u64)TIMEOUT - 500);
+	KUNIT_EXPECT_LE(test, p->now - since, (u64)TIMEOUT + 500);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "heartbeat"));
+	p->n[1].mute = false;
+	run(p, 20);
+	expect_up(p);
+	KUNIT_EXPECT_EQ(test, p->n[0].ups, 2u);
+	KUNIT_EXPECT_EQ(test, p->n[1].ups, 2u);
+}
+
+static void other_version(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[1].spad[DLEND_SPAD_VERSION] = 2u << 16 | 3;
+	p->now += 500;
+	step(p, 0);
+	step(p, 0);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_HELLO);
+	KUNIT_EXPECT_EQ(test, p->n[0].spad[DLEND_SPAD_ACK], 0u);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "2 to 3"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "1 to 1"));
+	/* Said once, not at every look. */
+	KUNIT_EXPECT_EQ(test, dlend_bringup_spads(&p->n[0].b, p->n[1].spad, p->now), 0u);
+}
+
+static void same_node_id(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[1].spad[DLEND_SPAD_NODE] = 1;
+	KUNIT_EXPECT_EQ(test, dlend_bringup_spads(&p->n[0].b, p->n[1].spad, p->now),
+			(u32)DLEND_DO_ERROR);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "node_id"));
+}
+
+/* One machine that reads its own scratchpads, and writes into its own control area. */
+static void step_alone(struct pair *p)
+{
+	struct node *me = &p->n[0];
+
+	carry_out(p, 0, dlend_bringup_spads(&me->b, me->spad, p->now));
+	if (me->b.state == DLEND_BRINGUP_TEST) {
+		me->area_nonce = me->b.peer_nonce;
+		dlend_bringup_tested(&me->b, true, p->now);
+	}
+	carry_out(p, 0, dlend_bringup_beat(&me->b, me->area_nonce, me->area_beat, true, p->now));
+	if (me->b.passed)
+		me->area_beat = ++me->beat;
+}
+
+/* A node that is its own peer comes up like every other, and stays up however rarely it looks. */
+static void own_peer(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	unsigned int i;
+
+	p->n[0].b.loop = true;
+	p->n[1].open = true;
+	for (i = 0; i < 10; i++, p->now += 500)
+		step_alone(p);
+	KUNIT_EXPECT_STREQ(test, dlend_bringup_name(p->n[0].b.state), "up");
+	KUNIT_EXPECT_EQ(test, p->n[0].b.peer_node, 1);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.peer_nonce, p->n[0].b.nonce);
+	for (i = 0; i < 10; i++, p->now += 10 * TIMEOUT)
+		step_alone(p);
+	KUNIT_EXPECT_EQ(test, p->n[0].ups, 1u);
+	KUNIT_EXPECT_EQ(test, p->n[0].ends, 0u);
+}
+
+/* Such a link is for nobody else. */
+static void own_peer_only(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[0].b.loop = true;
+	KUNIT_EXPECT_EQ(test, dlend_bringup_spads(&p->n[0].b, p->n[1].spad, p->now),
+			(u32)DLEND_DO_ERROR);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_HELLO);
+}
+
+/* A failed self-test of either end keeps both down, and is tried again. */
+static void self_test_fails(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[1].broken = true;
+	run(p, 20);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
+	KUNIT_EXPECT_EQ(test, p->n[1].b.state, DLEND_BRINGUP_TEST);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[1].b.error, "self-test"));
+	p->n[1].broken = false;
+	run(p, 10);
+	expect_up(p);
+}
+
+static void pattern_does_not_arrive(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		run(p, 1);
+	power_on(p, 0);
+	run(p, 1);
+	p->n[0].b.state = DLEND_BRINGUP_TEST;
+	p->n[0].b.passed = true;
+	KUNIT_EXPECT_EQ(test, dlend_bringup_beat(&p->n[0].b, p->n[0].b.nonce, 1, false, p->now),
+			(u32)DLEND_DO_ERROR);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "did not arrive"));
+}
+
+static void area_overwritten(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	run(p, 10);
+	p->n[0].area_nonce = 0xa5a5a5a5a5a5a5a5ull;
+	run(p, 20);
+	expect_up(p);
+	KUNIT_EXPECT_EQ(test, p->n[0].ends, 1u);
+	KUNIT_EXPECT_EQ(test, p->n[0].ups, 2u);
+}
+
+static void link_down_ends(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	run(p, 10);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_link_down(&p->n[0].b), (u32)DLEND_DO_END);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_link_down(&p->n[0].b), 0u);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.nonce, 0ull);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_spads(&p->n[0].b, p->n[1].spad, p->now), 0u);
+}
+
+/* Steps in a random order, with a reboot now and then: it always ends well. */
+static void any_order(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	u32 seed = 99, i;
+
+	for (i = 0; i < 20000; i++) {
+		seed = seed * 1664525u + 1013904223u;
+		p->now += seed >> 24;
+		if (seed >> 8 & 0x3ff)
+			step(p, seed >> 20 & 1);
+		else
+			power_on(p, seed >> 20 & 1);
+	}
+	run(p, 30);
+	expect_up(p);
+	KUNIT_EXPECT_GT(test, p->n[0].ups, 5u);
+}
+
+static void patterns_differ(struct kunit *test)
+{
+	u8 a[DLEND_TEST_SIZE], b[DLEND_TEST_SIZE];
+	unsigned int i, same = 0;
+
+	dlend_bringup_pattern(1, a);
+	dlend_bringup_pattern(2, b);
+	for (i = 0; i < DLEND_TEST_SIZE; i++)
+		same += a[i] == b[i];
+	KUNIT_EXPECT_LT(test, same, 16u);
+	dlend_bringup_pattern(2, a);
+	KUNIT_EXPECT_EQ(test, memcmp(a, b, sizeof(a)), 0);
+}
+
+static void nonce_is_usable(struct kunit *test)
+{
+	struct dlend_bringup b;
+
+	dlend_bringup_init(&b, 1, V1, TIMEOUT);
+	dlend_bringup_start(&b, 0);
+	KUNIT_EXPECT_NE(test, dlend_bringup_hash(b.nonce), 0u);
+	dlend_bringup_link_down(&b);
+	dlend_bringup_start(&b, 0x1234567812345678ull);
+	KUNIT_EXPECT_NE(test, dlend_bringup_hash(b.nonce), 0u);
+}
+
+/* Each direction has its own size; what cannot hold a control area is said and not used. */
+static void windows_of_uneven_size(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[0].window = 4096;
+	run(p, 10);
+	KUNIT_EXPECT_STREQ(test, dlend_bringup_name(p->n[0].b.state), "test");
+	KUNIT_EXPECT_TRUE(test, strstr(p->n[0].b.error, "only 4 KiB"));
+	p->n[0].window = 32 << 20;
+	run(p, 10);
+	expect_up(p);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 64 << 20), 32ull << 20);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 16 << 20), 16ull << 20);
+	/* This one's peer does not say. */
+	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[1].b, 64 << 20), 64ull << 20);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(comes_up),
+	KUNIT_CASE(alone),
+	KUNIT_CASE(peer_reboots),
+	KUNIT_CASE(dead_peer_left_its_spads),
+	KUNIT_CASE(heartbeat_lost),
+	KUNIT_CASE(other_version),
+	KUNIT_CASE(same_node_id),
+	KUNIT_CASE(own_peer),
+	KUNIT_CASE(own_peer_only),
+	KUNIT_CASE(self_test_fails),
+	KUNIT_CASE(pattern_does_not_arrive),
+	KUNIT_CASE(area_overwritten),
+	KUNIT_CASE(link_down_ends),
+	KUNIT_CASE(any_order),
+	KUNIT_CASE(patterns_differ),
+	KUNIT_CASE(nonce_is_usable),
+	KUNIT_CASE(windows_of_uneven_size),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "dlend_bringup",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of the filter for real configuration space (lender/cfgfilter.c): what a borrower can
+ * write must be exactly what the oracle below lists, bit by bit, for every access.
+ */
+#include <kunit/test.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "lender/cfgfilter.h"
+
+struct device {
+	u8 cfg[DLEND_CFG_SIZE];
+	struct dl_cfgfilter filter;
+};
+
+static void put16(u8 *cfg, u32 at, u16 value)
+{
+	cfg[at] = value & 0xff;
+	cfg[at + 1] = value >> 8;
+}
+
+static void put32(u8 *cfg, u32 at, u32 value)
+{
+	put16(cfg, at, value & 0xffff);
+	put16(cfg, at + 2, value >> 16);
+}
+
+static void cap(u8 *cfg, u32 at, u8 id, u8 next)
+{
+	cfg[at] = id;
+	cfg[at + 1] = next;
+}
+
+/* A device like an NVMe drive: PM at 40, MSI at 50, vendor at 70 (16 bytes), PCIe at 80. */
+static struct device *new_device(struct kunit *test, bool device_specific)
+{
+	struct device *d = kunit_kzalloc(test, sizeof(*d), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, d);
+	put32(d->cfg, 0x00, 0x00101b36);
+	put32(d->cfg, 0x04, 0xf9100106);	/* STATUS: errors and capabilities; COMMAND */
+	put32(d->cfg, 0x10, 0xfebf000c);	/* 64-bit prefetchable */
+	put32(d->cfg, 0x14, 0x00000123);
+	put32(d->cfg, 0x18, 0x0000c001);	/* ports */
+	put32(d->cfg, 0x1c, 0xfebe0000);
+	put32(d->cfg, 0x30, 0xfeb00001);
+	d->cfg[0x34] = 0x40;
+	cap(d->cfg, 0x40, 0x01, 0x50);
+	cap(d->cfg, 0x50, 0x05, 0x70);
+	put16(d->cfg, 0x52, 0x0181);		/* 64-bit, per-vector masks, on */
+	put32(d->cfg, 0x54, 0xfee00000);
+	cap(d->cfg, 0x70, 0x09, 0x80);
+	d->cfg[0x72] = 16;
+	cap(d->cfg, 0x80, 0x10, 0);
+	put16(d->cfg, 0x82, 0x0002);
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, device_specific);
+	return d;
+}
+
+/* The oracle: bits of one byte. */
+static u8 may_write(u32 at, bool device_specific)
+{
+	if (at == 0x07)
+		return 0xf9;			/* STATUS errors */
+	if (at == 0x45)
+		return 0x80;			/* PME_Status */
+	if (at == 0x8a)
+		return 0x0f;			/* Device Status errors */
+	if (at >= 0x73 && at < 0x80)
+		return 0xff;			/* the vendor's own */
+	if (!device_specific)
+		return 0;
+	/* Gaps: after PM (8 bytes), after MSI (24), after PCIe version 2 (60). */
+	if ((at >= 0x48 && at < 0x50) || (at >= 0x68 && at < 0x70) || (at >= 0xbc && at < 0x100))
+		return 0xff;
+	return 0;
+}
+
+static void sweep(struct kunit *test, struct device *d, bool device_specific)
+{
+	for (u32 at = 0; at < DLEND_CFG_SIZE; at++) {
+		u8 want = may_write(at, device_specific);
+		u32 got = dl_cfgfilter_writable(&d->filter, at, 1);
+		u32 merged = dl_cfgfilter_merge(&d->filter, at, 1, 0x5a, 0xa5);
+
+		KUNIT_EXPECT_EQ_MSG(test, got, (u32)want, "at %x", at);
+		/* Nothing outside the mask changes, whatever is written. */
+		KUNIT_EXPECT_EQ_MSG(test, (merged ^ 0x5a) & ~want & 0xff, 0u, "at %x", at);
+	}
+}
+
+static void cfgfilter_sweep(struct kunit *test)
+{
+	sweep(test, new_device(test, false), false);
+	sweep(test, new_device(test, true), true);
+}
+
+static void cfgfilter_never(struct kunit *test)
+{
+	static const struct {
+		u32 at, size, mask;
+	} never[] = {
+		{ 0x04, 2, 0xffff },		/* COMMAND */
+		{ 0x10, 4, ~0u }, { 0x14, 4, ~0u }, { 0x24, 4, ~0u }, { 0x30, 4, ~0u },
+		{ 0x44, 2, 0x7fff },		/* power state, PME_En */
+		{ 0x52, 2, 0xffff }, { 0x54, 4, ~0u },	/* MSI */
+		{ 0x88, 2, 0xffff }, { 0x90, 2, 0xffff }, { 0xa8, 2, 0xffff },	/* PCIe controls */
+		{ 0x100, 4, ~0u }, { 0xffc, 4, ~0u },
+	};
+	struct device *d = new_device(test, true);
+
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
+		KUNIT_EXPECT_EQ_MSG(test, dl_cfgfilter_writable(&d->filter, never[i].at,
+								never[i].size) & never[i].mask,
+				    0u, "at %x", never[i].at);
+}
+
+static void cfgfilter_write_one_to_clear(struct kunit *test)
+{
+	struct device *d = new_device(test, false);
+
+	/* What the borrower did not name is not cleared by the lender's read-modify-write. */
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0x0100), 0x0110u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0), 0x0010u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x04, 4, 0xf9100106, ~0u),
+			0xf9100106u);
+}
+
+static void cfgfilter_bad_access(struct kunit *test)
+{
+	static const struct {
+		u32 at, size;
+	} bad[] = {
+		{ 0x73, 2 }, { 0x74, 3 }, { 0x74, 0 }, { 0x72, 4 }, { 4096, 1 }, { 0xffff, 1 },
+		{ 4094, 4 }, { ~0u, 1 }, { ~3u, 4 }, { 0x74, 8 },
+	};
+	struct device *d = new_device(test, true);
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, bad[i].at, bad[i].size),
+				0u);
+		KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
+				7u);
+	}
+}
+
+/* Addresses of the lender's host do not leave it. */
+static void cfgfilter_hides(struct kunit *test)
+{
+	static const struct {
+		u32 at, want;
+	} cases[] = {
+		{ 0x00, 0x00101b36 }, { 0x10, 0x0000000c }, { 0x14, 0 }, { 0x18, 0x00000001 },
+		{ 0x1c, 0 }, { 0x30, 0x00000001 }, { 0x54, 0 }, { 0x80, 0x00020010 },
+	};
+	struct device *d = new_device(test, false);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		u32 at = cases[i].at, value = 0;
+
+		for (unsigned int b = 0; b < 4; b++)
+			value |= (u32)d->cfg[at + b] << (8 * b);
+		KUNIT_EXPECT_EQ_MSG(test, dl_cfgfilter_show(&d->filter, at, 4, value),
+				    cases[i].want, "at %x", at);
+	}
+}
+
+/* Capability lists as a hostile or broken device may have them. */
+static void cfgfilter_bad_lists(struct kunit *test)
+{
+	struct device *d = new_device(test, false);
+
+	/* A vendor capability that claims everything up to the end: it stops at the next one. */
+	d->cfg[0x72] = 0xff;
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	sweep(test, d, false);
+
+	/* A loop ends. */
+	d->cfg[0x72] = 16;
+	d->cfg[0x81] = 0x50;
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	sweep(test, d, false);
+
+	/* One inside another, and one that leaves the first 256 bytes. */
+	d->cfg[0x81] = 0x44;
+	cap(d->cfg, 0x44, 0x09, 0xfc);
+	d->cfg[0x46] = 0xff;
+	cap(d->cfg, 0xfc, 0x09, 0);
+	d->cfg[0xfe] = 0xff;
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x54, 4), 0u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0xfc, 4), 0xff000000u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
+
+	/* All ones, as a dead device reads. */
+	memset(d->cfg, 0xff, sizeof(d->cfg));
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x04, 2), 0u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
+}
+
+static struct kunit_case cfgfilter_cases[] = {
+	KUNIT_CASE(cfgfilter_sweep),
+	KUNIT_CASE(cfgfilter_never),
+	KUNIT_CASE(cfgfilter_write_one_to_clear),
+	KUNIT_CASE(cfgfilter_bad_access),
+	KUNIT_CASE(cfgfilter_hides),
+	KUNIT_CASE(cfgfilter_bad_lists),
+	{}
+};
+
+static struct kunit_suite cfgfilter_suite = {
+	.name = "dlend-cfgfilter",
+	.test_cases = cfgfilter_cases,
+};
+
+kunit_test_suite(cfgfilter_suite);

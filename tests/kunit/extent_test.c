@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of the books of pinned guest memory (mdev/extent.c): chunks against a model, and what
+ * becomes of extents when memory goes, comes back, or comes back otherwise.
+ */
+#include <kunit/test.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/list.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <dlend/layout.h>
+
+#include "mdev/extent.h"
+
+#define PAGE	4096ULL
+#define KB(n)	((u64)(n) << 10)
+#define MB(n)	((u64)(n) << 20)
+#define GB(n)	((u64)(n) << 30)
+#define RO	DLEND_PROT_READ
+#define RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
+
+static struct dlend_chunk *new_chunk(struct kunit *test, u64 gpa, u32 npages, u32 prot)
+{
+	struct dlend_chunk *chunk = kzalloc(sizeof(*chunk), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, chunk);
+	chunk->gpa = gpa;
+	chunk->npages = npages;
+	chunk->prot = prot;
+	chunk->pfn = gpa / PAGE;
+	return chunk;
+}
+
+/* Pin @start..@end as the prober would. */
+static void pin_range(struct kunit *test, struct dlend_extents *x, u64 start, u64 end, u32 prot,
+		      u32 build)
+{
+	while (start < end) {
+		u64 stop = min(end, (start | (MB(2) - 1)) + 1);
+		struct dlend_chunk *chunk;
+
+		chunk = new_chunk(test, start, (stop - start) / PAGE, prot);
+		chunk->build = build;
+		KUNIT_ASSERT_EQ(test, dlend_extents_add(x, chunk), 0);
+		start = stop;
+	}
+}
+
+static void free_chunks(struct list_head *out)
+{
+	struct dlend_chunk *chunk, *tmp;
+
+	list_for_each_entry_safe(chunk, tmp, out, node)
+		kfree(chunk);
+	INIT_LIST_HEAD(out);
+}
+
+/* Return: how many there were. */
+static unsigned int free_extents(struct list_head *dead)
+{
+	struct dlend_extent *extent, *tmp;
+	unsigned int count = 0;
+
+	list_for_each_entry_safe(extent, tmp, dead, node) {
+		kfree(extent);
+		count++;
+	}
+	INIT_LIST_HEAD(dead);
+	return count;
+}
+
+/* Memory that a VMM takes away. */
+static void lose_range(struct dlend_extents *x, u64 start, u64 end)
+{
+	LIST_HEAD(out);
+
+	dlend_extents_lose(x, start, end - 1, &out);
+	free_chunks(&out);
+}
+
+static void unpin_range(struct dlend_extents *x, u64 start, u64 end)
+{
+	LIST_HEAD(out);
+
+	dlend_extents_take_range(x, start, end - 1, &out);
+	free_chunks(&out);
+}
+
+/* A build that succeeds. Return: extents that died. */
+static unsigned int build(struct kunit *test, struct dlend_extents *x, u32 number)
+{
+	struct dlend_extent *extent;
+	LIST_HEAD(dead);
+	u64 gpa = 0;
+
+	dlend_extents_settle(x, &dead);
+	KUNIT_EXPECT_EQ(test, dlend_extents_form(x, number), 0);
+	while ((extent = dlend_extents_next_extent(x, gpa))) {
+		extent->state = DLEND_EXTENT_TOLD;
+		gpa = extent->gpa + extent->size;
+	}
+	return free_extents(&dead);
+}
+
+static void done(struct kunit *test, struct dlend_extents *x)
+{
+	LIST_HEAD(dead);
+
+	dlend_extents_kill_all(x, NULL, 0, &dead);
+	free_extents(&dead);
+	unpin_range(x, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, x->chunks, 0);
+	KUNIT_EXPECT_EQ(test, x->extents, 0);
+	KUNIT_EXPECT_EQ(test, x->pinned_bytes, 0);
+	KUNIT_EXPECT_EQ(test, x->readonly_bytes, 0);
+	KUNIT_EXPECT_EQ(test, x->scattered_bytes, 0);
+	dlend_extents_destroy(x);
+}
+
+static void expect_extent(struct kunit *test, struct dlend_extents *x, u64 gpa, u64 size,
+			  u32 prot)
+{
+	struct dlend_extent *extent = dlend_extents_next_extent(x, gpa);
+
+	KUNIT_ASSERT_NOT_NULL(test, extent);
+	KUNIT_EXPECT_EQ(test, extent->gpa, gpa);
+	KUNIT_EXPECT_EQ(test, extent->size, size);
+	KUNIT_EXPECT_EQ(test, extent->prot, prot);
+}
+
+/* Every chunk lies in an extent that allows it, and extents count what they hold. */
+static void expect_sound(struct kunit *test, struct dlend_extents *x)
+{
+	struct dlend_extent *extent;
+	struct dlend_chunk *chunk;
+	u64 gpa = 0, held = 0, total = 0, last = 0;
+
+	for (chunk = dlend_extents_find(x, 0); chunk; chunk = dlend_extents_next(x, chunk)) {
+		KUNIT_ASSERT_NOT_NULL(test, chunk->extent);
+		KUNIT_EXPECT_GE(test, chunk->gpa, last);
+		last = chunk->gpa + chunk->npages * PAGE;
+		KUNIT_EXPECT_GE(test, chunk->gpa, chunk->extent->gpa);
+		KUNIT_EXPECT_LE(test, last, chunk->extent->gpa + chunk->extent->size);
+		KUNIT_EXPECT_EQ(test, chunk->prot & ~chunk->extent->prot, 0);
+		total += chunk->npages * PAGE;
+	}
+	while ((extent = dlend_extents_next_extent(x, gpa))) {
+		KUNIT_EXPECT_GE(test, extent->gpa, gpa);
+		gpa = extent->gpa + extent->size;
+		KUNIT_EXPECT_EQ(test, extent->gpa / GB(1), (gpa - 1) / GB(1));
+		KUNIT_EXPECT_GT(test, extent->pinned, 0);
+		KUNIT_EXPECT_LE(test, extent->pinned, extent->size);
+		held += extent->pinned;
+	}
+	KUNIT_EXPECT_EQ(test, held, total);
+	KUNIT_EXPECT_EQ(test, x->pinned_bytes, total);
+}
+
+static void extent_add_refuses(struct kunit *test)
+{
+	static const struct { u64 gpa; u32 npages; int err; } bad[] = {
+		{ MB(2), 0, -EINVAL }, { MB(2), 513, -EINVAL },
+		{ MB(2) + PAGE, 512, -EINVAL },		/* crosses 2 MiB */
+		{ MB(4) - PAGE, 2, -EINVAL },
+		{ MB(10), 1, -EEXIST }, { MB(10) + 15 * PAGE, 1, -EEXIST },
+		{ MB(10) - 0, 512, -EEXIST }, { MB(8), 512, 0 }, { MB(10) + 16 * PAGE, 1, 0 },
+		{ GB(3), 1, 0 }, { GB(1) - PAGE, 1, 0 }, { GB(2), 2, 0 }, { GB(2), 1, -EEXIST },
+	};
+	struct dlend_extents x;
+	unsigned int i;
+
+	dlend_extents_init(&x);
+	KUNIT_EXPECT_NULL(test, dlend_extents_find(&x, 0));
+	KUNIT_EXPECT_NULL(test, dlend_extents_next_extent(&x, 0));
+	pin_range(test, &x, MB(10), MB(10) + 16 * PAGE, RW, 1);
+	for (i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct dlend_chunk *chunk = new_chunk(test, bad[i].gpa, bad[i].npages, RW);
+		int err = dlend_extents_add(&x, chunk);
+
+		KUNIT_EXPECT_EQ_MSG(test, err, bad[i].err, "case %u", i);
+		if (err)
+			kfree(chunk);
+	}
+	done(test, &x);
+}
+
+static u32 next_random(u32 *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return *seed >> 8;
+}
+
+#define CELL		KB(256)			/* of the model */
+#define CELLS		((unsigned int)(GB(3) / CELL))
+
+/* Chunks of a cell each, anywhere in 3 GiB, against one byte per cell. */
+static void extent_model(struct kunit *test)
+{
+	u8 *model = kunit_kzalloc(test, CELLS, GFP_KERNEL);
+	struct dlend_extents x;
+	u32 seed = 7, round;
+
+	KUNIT_ASSERT_NOT_NULL(test, model);
+	dlend_extents_init(&x);
+	for (round = 0; round < 4000; round++) {
+		u32 cell = next_random(&seed) % CELLS, count = 1 + next_random(&seed) % 40, i;
+		u64 next, want = U64_MAX, end, run;
+
+		count = min(count, CELLS - cell);
+		if (next_random(&seed) % 3) {
+			for (i = cell; i < cell + count; i++) {
+				struct dlend_chunk *chunk;
+				int err;
+
+				chunk = new_chunk(test, i * CELL, CELL / PAGE, RW);
+				err = dlend_extents_add(&x, chunk);
+				KUNIT_ASSERT_EQ(test, err, model[i] ? -EEXIST : 0);
+				if (err)
+					kfree(chunk);
+				model[i] = 1;
+			}
+		} else {
+			unpin_range(&x, cell * CELL, (cell + count) * CELL);
+			memset(model + cell, 0, count);
+		}
+		cell = next_random(&seed) % CELLS;
+		end = dlend_extents_known(&x, cell * CELL + PAGE, &next);
+		for (run = cell; run < CELLS && model[run]; run++)
+			;
+		KUNIT_ASSERT_EQ(test, end, run > cell ? run * CELL : 0);
+		for (i = max_t(u32, run, cell + 1); i < CELLS; i++) {
+			if (model[i]) {
+				want = i * CELL;
+				break;
+			}
+		}
+		KUNIT_ASSERT_EQ(test, next, want);
+	}
+	done(test, &x);
+}
+
+static void extent_forms(struct kunit *test)
+{
+	struct dlend_extents x;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, KB(640), RW, 1);
+	pin_range(test, &x, KB(768), KB(800), RO, 1);
+	pin_range(test, &x, KB(800), GB(2) + MB(3), RW, 1);
+	pin_range(test, &x, GB(4), GB(5), RW, 1);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 1), 0);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_EQ(test, x.extents, 6);
+	expect_extent(test, &x, 0, KB(640), RW);
+	expect_extent(test, &x, KB(768), KB(32), RO);
+	expect_extent(test, &x, KB(800), GB(1) - KB(800), RW);
+	expect_extent(test, &x, GB(1), GB(1), RW);
+	expect_extent(test, &x, GB(2), MB(3), RW);
+	expect_extent(test, &x, GB(4), GB(1), RW);
+	KUNIT_EXPECT_EQ(test, x.readonly_bytes, KB(32));
+	done(test, &x);
+}
+
+/* Firmware: the low block goes, and comes back. The lender need not hear of it. */
+static void extent_comes_back(struct kunit *test)
+{
+	struct dlend_extents x;
+	struct dlend_extent *high, *low;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, MB(512), RW, 1);
+	pin_range(test, &x, GB(4), GB(5), RW, 1);
+	build(test, &x, 1);
+	low = dlend_extents_next_extent(&x, 0);
+	high = dlend_extents_next_extent(&x, GB(4));
+	unpin_range(&x, 0, GB(4));
+	KUNIT_EXPECT_EQ(test, low->pinned, 0);
+	KUNIT_EXPECT_EQ(test, high->pinned, GB(1));
+	pin_range(test, &x, 0, MB(512), RW, 2);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_PTR_EQ(test, dlend_extents_next_extent(&x, 0), low);
+	KUNIT_EXPECT_PTR_EQ(test, dlend_extents_next_extent(&x, GB(4)), high);
+	/* Narrower rights and a hole fit as well; the aperture enforces them. */
+	unpin_range(&x, 0, GB(4));
+	pin_range(test, &x, 0, KB(640), RW, 3);
+	pin_range(test, &x, KB(768), MB(1), RO, 3);
+	pin_range(test, &x, MB(1), MB(512), RW, 3);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 3), 0);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_EQ(test, x.extents, 2);
+	/* It stays away. */
+	unpin_range(&x, 0, GB(4));
+	KUNIT_EXPECT_EQ(test, build(test, &x, 4), 1);
+	KUNIT_EXPECT_EQ(test, x.extents, 1);
+	expect_sound(test, &x);
+	done(test, &x);
+}
+
+/* It comes back with more rights, or across what was an edge: a new extent is needed. */
+static void extent_comes_back_otherwise(struct kunit *test)
+{
+	struct dlend_extents x;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, KB(640), RW, 1);
+	pin_range(test, &x, KB(768), KB(928), RO, 1);
+	pin_range(test, &x, KB(928), MB(64), RW, 1);
+	build(test, &x, 1);
+	KUNIT_EXPECT_EQ(test, x.extents, 3);
+	/* Only the patchwork: what is below and above stays. */
+	unpin_range(&x, KB(768), KB(928));
+	pin_range(test, &x, KB(768), KB(928), RW, 2);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 1);
+	expect_sound(test, &x);
+	expect_extent(test, &x, KB(768), KB(160), RW);
+	/* One chunk over all of it: everything below 2 MiB has to give way. */
+	unpin_range(&x, 0, MB(2));
+	pin_range(test, &x, 0, MB(2), RW, 3);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 3), 3);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_EQ(test, x.extents, 1);
+	expect_extent(test, &x, 0, MB(64), RW);
+	done(test, &x);
+}
+
+/* A part of an extent goes: its other chunks stay where they are. */
+static void extent_partial(struct kunit *test)
+{
+	struct dlend_extents x;
+	struct dlend_extent *extent;
+	LIST_HEAD(out);
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, GB(4), GB(4) + MB(64), RW, 1);
+	build(test, &x, 1);
+	extent = dlend_extents_next_extent(&x, 0);
+	/* A cut chunk goes whole, exactly as it was pinned. */
+	KUNIT_EXPECT_EQ(test, dlend_extents_take_range(&x, GB(4) + MB(7), GB(4) + MB(7), &out), 1);
+	KUNIT_EXPECT_EQ(test, list_first_entry(&out, struct dlend_chunk, node)->gpa,
+			GB(4) + MB(6));
+	KUNIT_EXPECT_EQ(test, list_first_entry(&out, struct dlend_chunk, node)->npages, 512);
+	free_chunks(&out);
+	KUNIT_EXPECT_EQ(test, extent->pinned, MB(62));
+	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
+	expect_sound(test, &x);
+	/* The rest of the cut chunk is found by the next probe, and joins. */
+	pin_range(test, &x, GB(4) + MB(6), GB(4) + MB(7), RW, 3);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 3), 0);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_EQ(test, extent->pinned, MB(63));
+	KUNIT_EXPECT_EQ(test, x.extents, 1);
+	done(test, &x);
+}
+
+/* What was taken away is expected back, however it comes, until that is given up. */
+static void extent_missing(struct kunit *test)
+{
+	struct dlend_extents x;
+
+	dlend_extents_init(&x);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	pin_range(test, &x, 0, MB(512), RW, 1);
+	pin_range(test, &x, GB(4), GB(6), RW, 1);
+	build(test, &x, 1);
+	/* What we unpin ourselves is not missing, a hole in what was lost neither. */
+	unpin_range(&x, GB(5), GB(6));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	lose_range(&x, GB(1), GB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	lose_range(&x, 0, GB(4) + MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(514));
+	/* Half of it came back, and goes again: all of it is still expected. */
+	pin_range(test, &x, 0, MB(256), RW, 2);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(258));
+	lose_range(&x, 0, MB(256));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(514));
+	/* Read-only and cut otherwise: it is there. Elsewhere does not count. */
+	pin_range(test, &x, 0, KB(768), RW, 3);
+	pin_range(test, &x, KB(768), MB(1), RO, 3);
+	pin_range(test, &x, MB(1), MB(512), RW, 3);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
+	pin_range(test, &x, GB(5), GB(5) + MB(2), RW, 3);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
+	dlend_extents_accept(&x);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	lose_range(&x, 0, MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
+	/* All of memory, as iommufd says it. */
+	lose_range(&x, 0, U64_MAX);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(512) + GB(1));
+	done(test, &x);
+}
+
+static bool of_build(const struct dlend_extent *extent, u32 number)
+{
+	return extent->build == number;
+}
+
+/* A build that fails takes back what it pinned and made, and nothing else. */
+static void extent_undo(struct kunit *test)
+{
+	struct dlend_extents x;
+	LIST_HEAD(dead);
+	LIST_HEAD(out);
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, MB(64), RW, 1);
+	build(test, &x, 1);
+	unpin_range(&x, MB(32), MB(34));
+	pin_range(test, &x, MB(32), MB(34), RW, 2);
+	pin_range(test, &x, GB(4), GB(4) + MB(64), RW, 2);
+	dlend_extents_settle(&x, &dead);
+	KUNIT_EXPECT_EQ(test, dlend_extents_form(&x, 2), 0);
+	expect_sound(test, &x);
+	dlend_extents_kill_all(&x, of_build, 2, &dead);
+	/* Never told: still new, so that its owner knows that nobody has its offsets. */
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->state,
+			DLEND_EXTENT_NEW);
+	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
+	KUNIT_EXPECT_EQ(test, dlend_extents_take_build(&x, 2, &out), 33);
+	free_chunks(&out);
+	expect_sound(test, &x);
+	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(62));
+	KUNIT_EXPECT_EQ(test, x.extents, 1);
+	dlend_extents_kill_all(&x, NULL, 0, &dead);
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->state,
+			DLEND_EXTENT_DEAD);
+	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
+	KUNIT_EXPECT_NULL(test, dlend_extents_find(&x, 0)->extent);
+	done(test, &x);
+}
+
+/* Memory comes and goes at random; after every build the books are sound and complete. */
+static void extent_churn(struct kunit *test)
+{
+	struct dlend_extents x;
+	u32 seed = 3, round;
+
+	dlend_extents_init(&x);
+	for (round = 1; round < 300; round++) {
+		u64 start = next_random(&seed) % 700000 * PAGE;
+		u64 end = start + (1 + next_random(&seed) % 3000) * PAGE;
+		u64 next = 0, stop;
+
+		if (next_random(&seed) % 2) {
+			unpin_range(&x, start, end);
+		} else {
+			u32 prot = next_random(&seed) % 3 ? RW : RO;
+
+			while (start < end) {
+				stop = dlend_extents_known(&x, start, &next);
+				if (!stop) {
+					stop = min(next, end);
+					pin_range(test, &x, start, stop, prot, round);
+				}
+				start = stop;
+			}
+		}
+		if (next_random(&seed) % 2) {
+			build(test, &x, round);
+			expect_sound(test, &x);
+		}
+	}
+	done(test, &x);
+}
+
+static struct kunit_case extent_cases[] = {
+	KUNIT_CASE(extent_add_refuses),
+	KUNIT_CASE(extent_model),
+	KUNIT_CASE(extent_forms),
+	KUNIT_CASE(extent_comes_back),
+	KUNIT_CASE(extent_comes_back_otherwise),
+	KUNIT_CASE(extent_partial),
+	KUNIT_CASE(extent_missing),
+	KUNIT_CASE(extent_undo),
+	KUNIT_CASE(extent_churn),
+	{}
+};
+
+static struct kunit_suite extent_suite = {
+	.name = "dlend-extent",
+	.test_cases = extent_cases,
+};
+
+kunit_test_suite(extent_suite);
+
+MODULE_DESCRIPTION("Suite of dlend's books of pinned memory");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupt ring: whatever the rate, the sum of what was delivered is the sum of what was fired.
+ *
+ * A producer that never waits, and a consumer that looks now and then; both on one memory.
+ */
+#include <kunit/test.h>
+#include <linux/string.h>
+#include <linux/slab.h>
+#include <dlend/proto.h>
+#include <ntb/irqscan.h>
+
+#define SINKS	2
+
+struct world {
+	u32 prod;
+	u32 ring[DLEND_IRQ_RING_SLOTS];
+	u32 counter[SINKS][DLEND_MAX_VECTORS];
+	u32 seen[SINKS][DLEND_MAX_VECTORS];
+	u32 fired[SINKS][DLEND_MAX_VECTORS];
+	u32 got[SINKS][DLEND_MAX_VECTORS];
+	u32 calls, strangers;
+	/* Fire this many while the scan is at its first entry. */
+	u32 meanwhile;
+};
+
+static void fire(struct world *w, u32 sink, u32 vector)
+{
+	w->fired[sink][vector]++;
+	w->counter[sink][vector]++;
+	w->ring[w->prod & (DLEND_IRQ_RING_SLOTS - 1)] = (sink + 1) << 16 | vector;
+	w->prod++;
+}
+
+static void look_one(struct world *w, u32 sink, u32 vector)
+{
+	u32 fresh = dlend_irqscan_new(&w->seen[sink][vector], w->counter[sink][vector]);
+
+	w->got[sink][vector] += fresh;
+	w->calls += !!fresh;
+}
+
+static u32 op_prod(void *ctx)
+{
+	return ((struct world *)ctx)->prod;
+}
+
+static u32 op_entry(void *ctx, u32 index)
+{
+	struct world *w = ctx;
+	u32 n = w->meanwhile;
+
+	/* The producer overtakes us. */
+	for (w->meanwhile = 0; n; n--)
+		fire(w, n % SINKS, n % DLEND_MAX_VECTORS);
+	return w->ring[index];
+}
+
+static void op_look(void *ctx, u32 handle, u32 vector)
+{
+	struct world *w = ctx;
+
+	if (handle < 1 || handle > SINKS || vector >= DLEND_MAX_VECTORS)
+		w->strangers++;
+	else
+		look_one(w, handle - 1, vector);
+}
+
+static void op_look_all(void *ctx)
+{
+	u32 sink, vector;
+
+	for (sink = 0; sink < SINKS; sink++)
+		for (vector = 0; vector < DLEND_MAX_VECTORS; vector++)
+			look_one(ctx, sink, vector);
+}
+
+static const struct dlend_irqscan_ops ops = {
+	.prod = op_prod,
+	.entry = op_entry,
+	.look = op_look,
+	.look_all = op_look_all,
+};
+
+static void expect_all(struct kunit *test, struct world *w)
+{
+	KUNIT_EXPECT_EQ(test, memcmp(w->fired, w->got, sizeof(w->fired)), 0);
+}
+
+static struct world *new_world(struct kunit *test)
+{
+	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, w);
+	return w;
+}
+
+static void one_by_one(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	u32 i;
+
+	for (i = 0; i < 3 * DLEND_IRQ_RING_SLOTS; i++) {
+		fire(w, i % SINKS, i % DLEND_MAX_VECTORS);
+		KUNIT_ASSERT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	}
+	KUNIT_EXPECT_EQ(test, w->calls, 3 * DLEND_IRQ_RING_SLOTS);
+	expect_all(test, w);
+}
+
+/* Every vector of MSI-X at once: the ring holds them, no count is lost or doubled. */
+static void burst_of_all_vectors(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	u32 i;
+
+	for (i = 0; i < DLEND_MAX_VECTORS; i++)
+		fire(w, 0, i);
+	for (i = 0; i < 100; i++)
+		fire(w, 1, 7);
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_EQ(test, w->calls, DLEND_MAX_VECTORS + 1);
+	expect_all(test, w);
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_EQ(test, w->calls, DLEND_MAX_VECTORS + 1);
+}
+
+static void overrun(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	u32 i;
+
+	for (i = 0; i < 5 * DLEND_IRQ_RING_SLOTS + 3; i++)
+		fire(w, i % SINKS, (i * 7) % DLEND_MAX_VECTORS);
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	expect_all(test, w);
+	/* Exactly full: the entry after the index may be half way over an old one. */
+	for (i = 0; i < DLEND_IRQ_RING_SLOTS; i++)
+		fire(w, 0, i % DLEND_MAX_VECTORS);
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	expect_all(test, w);
+}
+
+/* The producer laps the reader between its two looks at the index. */
+static void overtaken_while_reading(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	u32 i;
+
+	for (i = 0; i < 100; i++)
+		fire(w, 0, i);
+	w->meanwhile = DLEND_IRQ_RING_SLOTS;
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	/* The late ones ring again. */
+	dlend_irqscan_run(&scan, &ops, w);
+	expect_all(test, w);
+}
+
+static void across_the_wrap(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = { .cons = (u32)-50 };
+	u32 i;
+
+	w->prod = (u32)-50;
+	w->counter[0][3] = ~0u;
+	w->seen[0][3] = ~0u;
+	for (i = 0; i < 100; i++)
+		fire(w, 0, 3);
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_EQ(test, w->calls, 1);
+	expect_all(test, w);
+}
+
+static void lying_entries(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+
+	fire(w, 0, 1);
+	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = ~0u;
+	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = 1 << 16 | DLEND_MAX_VECTORS;
+	fire(w, 1, 2);
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_EQ(test, w->strangers, 2);
+	expect_all(test, w);
+	/* An index that makes no sense is an overrun like any other. */
+	w->prod += 0x90000000u;
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	expect_all(test, w);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(one_by_one),
+	KUNIT_CASE(burst_of_all_vectors),
+	KUNIT_CASE(overrun),
+	KUNIT_CASE(overtaken_while_reading),
+	KUNIT_CASE(across_the_wrap),
+	KUNIT_CASE(lying_entries),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "dlend_irqring",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,554 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of the memory prober (mdev/layout.c), with a guest that is a list of ranges.  The pinner
+ * answers as VFIO does, keeps books of every pin, and takes it ill when anything but exactly that
+ * is unpinned.
+ */
+#include <kunit/test.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <dlend/layout.h>
+
+#define PAGE	4096ULL
+#define KB(n)	((u64)(n) << 10)
+#define MB(n)	((u64)(n) << 20)
+#define GB(n)	((u64)(n) << 30)
+#define RO	DLEND_PROT_READ
+#define RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
+#define MAX_RANGES	32
+#define MAX_PINS	8192
+
+struct range {
+	u64 start, end;
+	u32 prot;
+};
+
+struct guest {
+	struct kunit *test;
+	struct range ram[MAX_RANGES];
+	unsigned int nr_ram;
+	struct range pins[MAX_PINS];
+	unsigned int nr_pins;
+	u64 calls, failed;	/* pin calls */
+	u64 fail_at;		/* a pin that touches this address ... */
+	int fail_with;		/* ... fails so */
+	u64 stop_after;		/* pin calls, 0 = never */
+	int hole_error;
+	struct range bar[2];	/* mapped, but not with memory: a pin faults */
+};
+
+/* What a page-by-page pinner says. */
+static int guest_check(struct guest *g, u64 gpa, u64 end, u32 prot)
+{
+	unsigned int i;
+
+	while (gpa < end) {
+		if (g->fail_with && g->fail_at >= gpa && g->fail_at < gpa + PAGE)
+			return g->fail_with;
+		for (i = 0; i < ARRAY_SIZE(g->bar); i++)
+			if (gpa >= g->bar[i].start && gpa < g->bar[i].end)
+				return -EFAULT;
+		for (i = 0; i < g->nr_ram; i++)
+			if (gpa >= g->ram[i].start && gpa < g->ram[i].end)
+				break;
+		if (i == g->nr_ram)
+			return g->hole_error;
+		if (prot & ~g->ram[i].prot)
+			return -EPERM;
+		if (g->fail_with && g->fail_at > gpa)
+			gpa = min(g->ram[i].end, g->fail_at);
+		else
+			gpa = g->ram[i].end;
+	}
+	return 0;
+}
+
+static int guest_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+{
+	struct guest *g = ctx;
+	u64 end = gpa + npages * PAGE;
+	unsigned int i;
+	int err;
+
+	KUNIT_ASSERT_GE(g->test, npages, 1);
+	KUNIT_ASSERT_LE(g->test, npages, DLEND_CHUNK_PAGES);
+	KUNIT_ASSERT_EQ(g->test, gpa & (PAGE - 1), 0);
+	/* Books of chunks rely on it: no pin crosses a 2 MiB boundary. */
+	KUNIT_ASSERT_EQ(g->test, gpa / MB(2), (end - 1) / MB(2));
+	g->calls++;
+	err = guest_check(g, gpa, end, prot);
+	if (err) {
+		g->failed++;
+		return err;
+	}
+	for (i = 0; i < g->nr_pins; i++)
+		KUNIT_ASSERT_FALSE_MSG(g->test, gpa < g->pins[i].end && g->pins[i].start < end,
+				       "pinned twice at %#llx", gpa);
+	KUNIT_ASSERT_LT(g->test, g->nr_pins, MAX_PINS);
+	g->pins[g->nr_pins++] = (struct range){ gpa, end, prot };
+	return 0;
+}
+
+static void guest_unpin(void *ctx, u64 gpa, u32 npages)
+{
+	struct guest *g = ctx;
+	unsigned int i;
+
+	for (i = g->nr_pins; i--;) {
+		if (g->pins[i].start == gpa && g->pins[i].end == gpa + npages * PAGE) {
+			g->pins[i] = g->pins[--g->nr_pins];
+			return;
+		}
+	}
+	KUNIT_FAIL(g->test, "unpinned %#llx+%u, which nobody pinned so", gpa, npages);
+}
+
+static u64 guest_known(void *ctx, u64 gpa, u64 *next)
+{
+	struct guest *g = ctx;
+	u64 end = 0;
+	unsigned int i;
+
+	*next = U64_MAX;
+	for (i = 0; i < g->nr_pins; i++) {
+		if (g->pins[i].start <= gpa && g->pins[i].end > gpa)
+			end = g->pins[i].end;
+		if (g->pins[i].start > gpa)
+			*next = min(*next, g->pins[i].start);
+	}
+	return end;
+}
+
+static bool guest_stop(void *ctx)
+{
+	struct guest *g = ctx;
+
+	return g->stop_after && g->calls >= g->stop_after;
+}
+
+static const struct dlend_layout_ops guest_ops = {
+	.pin = guest_pin,
+	.unpin = guest_unpin,
+	.known = guest_known,
+	.stop = guest_stop,
+};
+
+static struct guest *guest_new(struct kunit *test)
+{
+	struct guest *g = kunit_kzalloc(test, sizeof(*g), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, g);
+	g->test = test;
+	g->hole_error = -EINVAL;
+	return g;
+}
+
+static void add(struct guest *g, u64 start, u64 end, u32 prot)
+{
+	KUNIT_ASSERT_LT(g->test, g->nr_ram, MAX_RANGES);
+	g->ram[g->nr_ram++] = (struct range){ start, end, prot };
+}
+
+/* What VFIO does when a range is unmapped: everything pinned there must go. */
+static void take_away(struct guest *g, u64 start, u64 end)
+{
+	unsigned int i;
+
+	for (i = g->nr_pins; i--;)
+		if (g->pins[i].start < end && start < g->pins[i].end)
+			g->pins[i] = g->pins[--g->nr_pins];
+	for (i = g->nr_ram; i--;)
+		if (g->ram[i].start < end && start < g->ram[i].end)
+			g->ram[i] = g->ram[--g->nr_ram];
+}
+
+static int probe(struct guest *g)
+{
+	g->calls = 0;
+	g->failed = 0;
+	return dlend_layout_probe(&guest_ops, g, GB(1024) * 64);
+}
+
+/* Every page of RAM is pinned once, with its own rights, and nothing else is. */
+static void expect_exact(struct guest *g)
+{
+	u64 ram = 0, pinned = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < g->nr_ram; i++)
+		ram += g->ram[i].end - g->ram[i].start;
+	for (i = 0; i < g->nr_pins; i++) {
+		u64 inside = 0;
+
+		pinned += g->pins[i].end - g->pins[i].start;
+		for (k = 0; k < g->nr_ram; k++) {
+			u64 start = max(g->pins[i].start, g->ram[k].start);
+			u64 end = min(g->pins[i].end, g->ram[k].end);
+
+			if (start < end && g->ram[k].prot == g->pins[i].prot)
+				inside += end - start;
+		}
+		KUNIT_EXPECT_EQ_MSG(g->test, inside, g->pins[i].end - g->pins[i].start,
+				    "pin at %#llx", g->pins[i].start);
+	}
+	KUNIT_EXPECT_EQ(g->test, ram, pinned);
+}
+
+/* Landmarks up to 64 TiB, a handful of calls for each edge, a call for each read-only page. */
+static void expect_bounded(struct guest *g)
+{
+	u64 readonly = 0;
+	unsigned int i;
+
+	for (i = 0; i < g->nr_ram; i++)
+		if (g->ram[i].prot == RO)
+			readonly += (g->ram[i].end - g->ram[i].start) / PAGE;
+	KUNIT_EXPECT_LE(g->test, g->failed, 4200 + 16384 + 65536 + 64 * g->nr_ram + readonly);
+}
+
+/* A PC under SeaBIOS, as seen in one phase or another */
+
+enum phase { PAM_ROM, PAM_SHADOW, PAM_DONE };
+
+static void add_low(struct guest *g, u64 top, bool vga, enum phase phase)
+{
+	add(g, 0, vga ? KB(640) : KB(768), RW);
+	switch (phase) {
+	case PAM_ROM:		/* ROM shows through, read-only */
+		add(g, KB(768), MB(1), RO);
+		break;
+	case PAM_SHADOW:	/* all of it writable */
+		add(g, KB(768), MB(1), RW);
+		break;
+	case PAM_DONE:		/* locked but for what the BIOS keeps for itself */
+		add(g, KB(768), KB(816), RO);
+		add(g, KB(816), KB(832), RW);
+		add(g, KB(832), KB(928), RO);
+		add(g, KB(928), KB(960), RW);
+		add(g, KB(960), MB(1), RO);
+		break;
+	}
+	add(g, MB(1), top, RW);
+}
+
+struct layout_case {
+	const char *name;
+	u64 low;
+	bool vga;
+	enum phase phase;
+	u64 high, dimm, dimm_size;
+	u64 fb;			/* VGA's frame buffer */
+	u64 flash;		/* bytes below 4 GiB */
+	int hole_error;
+};
+
+static const struct layout_case cases[] = {
+	{ .name = "small pc", .low = MB(256), .vga = true, .phase = PAM_ROM },
+	{ .name = "small pc without VGA", .low = MB(256), .phase = PAM_DONE },
+	{ .name = "odd end", .low = MB(256) + 5 * PAGE, .phase = PAM_DONE },
+	{ .name = "q35", .low = GB(2), .vga = true, .phase = PAM_DONE, .high = GB(1) },
+	{ .name = "pc", .low = GB(3), .vga = true, .phase = PAM_SHADOW, .high = GB(1) + MB(8) },
+	{ .name = "DIMM after a gap", .low = GB(2), .phase = PAM_DONE, .high = MB(512),
+	  .dimm = GB(5), .dimm_size = MB(256) },
+	{ .name = "DIMM not on a GiB", .low = GB(2), .phase = PAM_DONE, .high = MB(512),
+	  .dimm = GB(5) + MB(256), .dimm_size = MB(128) },
+	{ .name = "DIMM above 1 TiB", .low = MB(64), .phase = PAM_DONE, .dimm = GB(1024),
+	  .dimm_size = MB(128) },
+	{ .name = "DIMM far up", .low = MB(64), .phase = PAM_DONE, .dimm = GB(5000),
+	  .dimm_size = MB(128) },
+	{ .name = "frame buffer", .low = MB(512), .vga = true, .phase = PAM_DONE,
+	  .fb = 0xfd000000, .high = MB(64) },
+	{ .name = "flash", .low = MB(512), .vga = true, .phase = PAM_DONE, .high = MB(64),
+	  .flash = KB(256) },
+	{ .name = "iommufd", .low = GB(2), .vga = true, .phase = PAM_DONE, .high = MB(64),
+	  .hole_error = -ENOENT },
+};
+
+KUNIT_ARRAY_PARAM_DESC(layout, cases, name);
+
+static void layout_exact(struct kunit *test)
+{
+	const struct layout_case *c = test->param_value;
+	struct guest *g = guest_new(test);
+
+	if (c->hole_error)
+		g->hole_error = c->hole_error;
+	add_low(g, c->low, c->vga, c->phase);
+	if (c->fb)
+		add(g, c->fb, c->fb + MB(16), RW);
+	if (c->flash)
+		add(g, GB(4) - c->flash, GB(4), RO);
+	if (c->high)
+		add(g, GB(4), GB(4) + c->high, RW);
+	if (c->dimm)
+		add(g, c->dimm, c->dimm + c->dimm_size, RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	expect_bounded(g);
+	/* Again: nothing is new, nothing is pinned twice. */
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+}
+
+/* A hole of one page, wherever it is. */
+static void layout_one_page_hole(struct kunit *test)
+{
+	static const u64 at[] = {
+		PAGE, KB(512), MB(1) + PAGE, MB(2) - PAGE, MB(2), MB(17) + 3 * PAGE,
+		GB(4) + PAGE, GB(4) + MB(127), GB(4) + MB(128) - PAGE, GB(4) + MB(128),
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(at); i++) {
+		struct guest *g = guest_new(test);
+		u64 base = at[i] < GB(4) ? 0 : GB(4);
+
+		add(g, base, at[i], RW);
+		add(g, at[i] + PAGE, base + MB(300), RW);
+		KUNIT_EXPECT_EQ(test, probe(g), 0);
+		expect_exact(g);
+	}
+}
+
+/* Low RAM goes and comes back whole, with another patchwork; high RAM is not touched. */
+static void layout_firmware(struct kunit *test)
+{
+	static const enum phase phases[] = { PAM_ROM, PAM_SHADOW, PAM_DONE, PAM_SHADOW, PAM_DONE };
+	struct guest *g = guest_new(test);
+	unsigned int i;
+
+	add(g, GB(4), GB(6), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	for (i = 0; i < ARRAY_SIZE(phases); i++) {
+		/* In between there is no low RAM at all. */
+		take_away(g, 0, GB(4));
+		KUNIT_EXPECT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		add_low(g, MB(512), i != 1, phases[i]);
+		KUNIT_EXPECT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		/* What was known cost nothing: 2 GiB of high RAM are 1024 pins. */
+		KUNIT_EXPECT_LT(test, g->calls - g->failed, 600);
+	}
+	/* TSEG is hidden, and shown again. */
+	take_away(g, MB(1), GB(4));
+	add(g, MB(1), MB(448), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	add(g, MB(448), MB(512), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	expect_bounded(g);
+}
+
+/* A hole before what is known already has become RAM. */
+static void layout_before_known(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	add(g, 0, MB(3), RW);
+	add(g, MB(8) + 7 * PAGE, MB(16), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	add(g, MB(6) + 9 * PAGE, MB(8) + 7 * PAGE, RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+}
+
+static u32 next_random(u32 *seed)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return *seed >> 8;
+}
+
+/* Ranges of any size; each lies on a landmark, and has its own rights. */
+static void layout_random(struct kunit *test)
+{
+	u32 seed = 1, round;
+
+	for (round = 0; round < 60; round++) {
+		struct guest *g = guest_new(test);
+		u64 pos = 0;
+
+		while (pos < MB(900) && g->nr_ram < MAX_RANGES - 4) {
+			u64 hole = next_random(&seed) % 3 ? next_random(&seed) % 5000 : 0;
+			u64 start = pos + hole * PAGE;
+			/* 1 MiB at least below 4 GiB always reaches a landmark. */
+			u64 size = MB(1) + next_random(&seed) % 20000 * PAGE;
+
+			add(g, start, start + size, next_random(&seed) % 4 ? RW : RO);
+			pos = start + size;
+		}
+		add(g, GB(4), GB(4) + (1 + next_random(&seed) % 30000) * PAGE, RW);
+		if (round % 2)
+			g->hole_error = -ENOENT;
+		KUNIT_ASSERT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		expect_bounded(g);
+	}
+}
+
+/* Errors that are no edges end it, and nothing stays pinned. */
+static void layout_abort(struct kunit *test)
+{
+	static const int errors[] = { -ENOMEM, -EBUSY, -ENODEV };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(errors); i++) {
+		struct guest *g = guest_new(test);
+
+		add_low(g, MB(512), true, PAM_DONE);
+		add(g, GB(4), GB(6), RW);
+		g->fail_at = GB(5) + 77 * PAGE;
+		g->fail_with = errors[i];
+		KUNIT_EXPECT_EQ(test, probe(g), errors[i]);
+		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+		/* In the read-only patchwork as well. */
+		g->fail_at = KB(800);
+		KUNIT_EXPECT_EQ(test, probe(g), errors[i]);
+		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+	}
+}
+
+/* BARs that the VMM has mapped, the borrowed device's own too, fault: they are holes. */
+static void layout_bars(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	add_low(g, GB(2), true, PAM_DONE);
+	add(g, GB(4), GB(5), RW);
+	add(g, GB(6), GB(6) + MB(128), RW);
+	/* On a landmark below 4 GiB, and right behind the end of high RAM, not even aligned. */
+	g->bar[0] = (struct range){ GB(3), GB(3) + MB(256), RW };
+	g->bar[1] = (struct range){ GB(5), GB(5) + MB(16) + PAGE, RW };
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	/* Nothing new: what is known is walked past, and the BARs fault again. */
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+}
+
+/* RAM that cannot be pinned at all (a file on a disk, secret memory) is not taken for a hole. */
+static void layout_unpinnable(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	g->bar[0] = (struct range){ 0, GB(1), RW };
+	KUNIT_EXPECT_EQ(test, probe(g), -EFAULT);
+	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+}
+
+/* An abort leaves alone what earlier probes pinned. */
+static void layout_abort_known(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+	unsigned int known;
+
+	add_low(g, MB(512), true, PAM_DONE);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	known = g->nr_pins;
+	add(g, GB(4), GB(5), RW);
+	g->fail_at = GB(5) - PAGE;
+	g->fail_with = -ENOMEM;
+	KUNIT_EXPECT_EQ(test, probe(g), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, g->nr_pins, known);
+	g->fail_with = 0;
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+}
+
+static void layout_stop(struct kunit *test)
+{
+	struct dlend_layout_ops keep = guest_ops;
+	u64 calls;
+
+	keep.keep_on_stop = true;
+	for (calls = 1; calls < 400; calls += 7) {
+		struct guest *g = guest_new(test);
+
+		add_low(g, MB(256), true, PAM_DONE);
+		add(g, GB(4), GB(5), RW);
+		g->stop_after = calls;
+		KUNIT_EXPECT_EQ(test, probe(g), -EINTR);
+		KUNIT_EXPECT_EQ(test, g->calls, calls);
+		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+		/* Kept, it is a start for the next one. */
+		g->calls = 0;
+		KUNIT_EXPECT_EQ(test, dlend_layout_probe(&keep, g, GB(8)), -EINTR);
+		g->stop_after = 0;
+		KUNIT_EXPECT_EQ(test, probe(g), 0);
+		expect_exact(g);
+	}
+}
+
+/* Nothing at all, and the end of guest-physical space in the midst of RAM. */
+static void layout_ends(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+	add(g, 0, GB(1), RW);
+	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&guest_ops, g, MB(3) + PAGE + 5), 0);
+	g->ram[0].end = MB(3) + PAGE;
+	expect_exact(g);
+}
+
+/* A frame buffer in the PCI hole pins like RAM; the admin says where low RAM ends. */
+#define SAID	(MB(64) + 3 * PAGE)	/* of 128 MiB: no landmark, in the midst of a chunk */
+
+static int said_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+{
+	struct guest *g = ctx;
+
+	return dlend_layout_excluded(SAID, gpa, npages) ? g->hole_error :
+							  guest_pin(ctx, gpa, npages, prot);
+}
+
+static void layout_said(struct kunit *test)
+{
+	struct dlend_layout_ops said = guest_ops;
+	struct guest *g = guest_new(test);
+
+	said.pin = said_pin;
+	add(g, 0, MB(128), RW);
+	add(g, GB(3), GB(3) + MB(16), RW);
+	add(g, GB(4), GB(4) + MB(64), RW);
+	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&said, g, GB(8)), 0);
+	g->ram[0].end = SAID;
+	g->ram[1] = g->ram[2];
+	g->nr_ram = 2;
+	expect_exact(g);
+	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(0, GB(3), 1));
+	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(GB(4), GB(4) - PAGE, 1));
+	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(GB(2), GB(4), 512));
+	KUNIT_EXPECT_TRUE(test, dlend_layout_excluded(GB(2), GB(2) - PAGE, 2));
+}
+
+static struct kunit_case layout_cases[] = {
+	KUNIT_CASE_PARAM(layout_exact, layout_gen_params),
+	KUNIT_CASE(layout_one_page_hole),
+	KUNIT_CASE(layout_firmware),
+	KUNIT_CASE(layout_before_known),
+	KUNIT_CASE(layout_random),
+	KUNIT_CASE(layout_abort),
+	KUNIT_CASE(layout_bars),
+	KUNIT_CASE(layout_unpinnable),
+	KUNIT_CASE(layout_abort_known),
+	KUNIT_CASE(layout_stop),
+	KUNIT_CASE(layout_ends),
+	KUNIT_CASE(layout_said),
+	{}
+};
+
+static struct kunit_suite layout_suite = {
+	.name = "dlend-layout",
+	.test_cases = layout_cases,
+};
+
+kunit_test_suite(layout_suite);
+
+MODULE_DESCRIPTION("Suite of dlend's memory prober");
+MODULE_LICENSE("GPL");

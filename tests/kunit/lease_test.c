@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of the lease (lender/lease_sm.c).
+ *
+ * The model check plays the world around the machine: two nodes that borrow, return, crash and
+ * reboot, messages that come late, resets that fail, functions that are unbound; a group of two
+ * functions.  It visits every state that any sequence of events can reach and tries every event
+ * in each of them, and then plays long random sequences with epochs that wrap around.
+ */
+#include <kunit/test.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/string.h>
+
+#include "lender/lease_sm.h"
+
+#define NODES		3	/* 0 is nobody */
+#define FUNCTIONS	2
+#define MAX_WORLDS	1024
+#define BASE_EPOCH	1000u
+
+/**
+ * struct world - the machine, and what is true around it
+ * @access: functions that a node's device accesses reach, as bits
+ * @dirty: lent since the last good reset
+ * @failed: a reset failed
+ */
+struct world {
+	struct dl_lease lease;
+	u8 access[NODES];
+	bool dirty;
+	bool failed;
+};
+
+static void world_init(struct world *w, u32 epoch)
+{
+	memset(w, 0, sizeof(*w));
+	dl_lease_init(&w->lease, epoch);
+}
+
+static bool somebody_reaches(const struct world *w)
+{
+	return w->access[1] || w->access[2];
+}
+
+/* What a grant promises: nobody else has it, and nothing of the last one is left. */
+static void check_grant(struct kunit *test, const struct world *w, const struct dl_event *ev,
+			u32 before)
+{
+	KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
+	KUNIT_EXPECT_FALSE(test, w->dirty);
+	KUNIT_EXPECT_FALSE(test, w->failed);
+	KUNIT_EXPECT_TRUE(test, dl_epoch_after(w->lease.epoch, before));
+	KUNIT_EXPECT_NE(test, w->lease.epoch, 0u);
+	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
+}
+
+static void check_join(struct kunit *test, const struct world *w, const struct dl_event *ev)
+{
+	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
+	KUNIT_EXPECT_EQ(test, w->access[3 - ev->node], 0);
+	KUNIT_EXPECT_EQ(test, w->access[ev->node] & BIT(ev->fn), 0u);
+}
+
+/* Who may speak is who has access, function by function. */
+static void check_rights(struct kunit *test, const struct world *w)
+{
+	const struct dl_lease *l = &w->lease;
+
+	KUNIT_EXPECT_FALSE(test, w->access[1] && w->access[2]);
+	for (u16 node = 1; node < NODES; node++) {
+		for (unsigned int fn = 0; fn < FUNCTIONS; fn++) {
+			int want = w->access[node] & BIT(fn) ? 0 : -ESTALE;
+
+			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch, fn), want);
+			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch - 1, fn), -ESTALE);
+			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch + 1, fn), -ESTALE);
+		}
+	}
+	if (l->state != DLEND_OFFER_HELD)
+		KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
+	if (w->failed)
+		KUNIT_EXPECT_NE(test, (int)l->state, (int)DLEND_OFFER_FREE);
+}
+
+/* Do what the machine says, as lease.c does. */
+static void obey(struct world *w, const struct dl_event *ev, u32 todo)
+{
+	if (todo & (DL_DO_GRANT | DL_DO_JOIN)) {
+		w->access[ev->node] |= BIT(ev->fn);
+		w->dirty = true;
+	}
+	if (todo & DL_DO_LEAVE)
+		w->access[ev->node] &= ~BIT(ev->fn);
+	if (todo & DL_DO_FENCE)
+		memset(w->access, 0, sizeof(w->access));
+}
+
+static int step(struct kunit *test, struct world *w, const struct dl_event *ev)
+{
+	struct dl_lease before = w->lease;
+	u32 todo = ~0u;
+	int ret;
+
+	ret = dl_lease_step(&w->lease, ev, &todo);
+	if (ret) {
+		KUNIT_EXPECT_EQ(test, memcmp(&before, &w->lease, sizeof(before)), 0);
+		KUNIT_EXPECT_EQ(test, todo, 0u);
+	}
+	if (!(todo & DL_DO_GRANT))
+		KUNIT_EXPECT_EQ(test, w->lease.epoch, before.epoch);
+	if (todo & DL_DO_GRANT)
+		check_grant(test, w, ev, before.epoch);
+	if (todo & DL_DO_JOIN)
+		check_join(test, w, ev);
+	if (!ret && ev->type == DL_EV_FENCED)
+		w->dirty = false;
+	if (!ret && ev->type == DL_EV_FENCE_FAILED)
+		w->failed = true;
+	if (before.state != w->lease.state)
+		KUNIT_EXPECT_TRUE(test, todo & DL_DO_TELL);
+	obey(w, ev, todo);
+	check_rights(test, w);
+	return ret;
+}
+
+/* The n-th of all events that make a difference; false when there are no more. */
+static bool nth_event(unsigned int n, u32 epoch, struct dl_event *ev)
+{
+	static const int ages[] = { 0, -1, 1 };
+
+	memset(ev, 0, sizeof(*ev));
+	ev->type = n / 12;
+	ev->node = 1 + n % 2;
+	ev->fn = n / 2 % 2;
+	ev->epoch = epoch + ages[n / 4 % 3];
+	return ev->type < DL_EVENT_TYPES;
+}
+
+static bool known(const struct world *all, unsigned int count, const struct world *w)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (!memcmp(&all[i], w, sizeof(*w)))
+			return true;
+	return false;
+}
+
+static void lease_every_state(struct kunit *test)
+{
+	struct world *all = kunit_kzalloc(test, MAX_WORLDS * sizeof(*all), GFP_KERNEL);
+	unsigned int count = 1;
+	struct dl_event ev;
+	struct world w;
+
+	KUNIT_ASSERT_NOT_NULL(test, all);
+	world_init(&all[0], BASE_EPOCH);
+	for (unsigned int i = 0; i < count; i++) {
+		for (unsigned int n = 0; nth_event(n, BASE_EPOCH, &ev); n++) {
+			memcpy(&w, &all[i], sizeof(w));
+			step(test, &w, &ev);
+			/* Only differences of epochs matter: keep the number of states finite. */
+			w.lease.epoch = BASE_EPOCH;
+			if (known(all, count, &w))
+				continue;
+			KUNIT_ASSERT_LT(test, count, (unsigned int)MAX_WORLDS);
+			memcpy(&all[count++], &w, sizeof(w));
+		}
+	}
+	/*
+	 * GONE new, GONE failed, GONE while node 1's or 2's lease is fenced; FREE; HELD by one of
+	 * two nodes with one of three sets of functions; RETURNING from one of two; QUARANTINED.
+	 */
+	KUNIT_EXPECT_EQ(test, count, 4u + 1 + 6 + 2 + 1);
+}
+
+static u32 next_random(u32 *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 8;
+}
+
+static void lease_random(struct kunit *test)
+{
+	u32 seed = 42, grants = 0, last;
+	struct dl_event ev;
+	struct world w;
+
+	for (unsigned int run = 0; run < 200; run++) {
+		world_init(&w, run % 2 ? (u32)-3 : BASE_EPOCH);
+		for (unsigned int i = 0; i < 500; i++) {
+			last = w.lease.epoch;
+			nth_event(next_random(&seed) % (12 * DL_EVENT_TYPES), last, &ev);
+			/* A reset fails seldom, or every run would end there. */
+			if (ev.type == DL_EV_FENCE_FAILED && next_random(&seed) % 16)
+				ev.type = DL_EV_FENCED;
+			step(test, &w, &ev);
+			grants += w.lease.epoch != last;
+		}
+	}
+	KUNIT_EXPECT_GT(test, grants, 1000u);
+}
+
+static int play(struct kunit *test, struct world *w, enum dl_event_type type, u16 node,
+		unsigned int fn, u32 epoch)
+{
+	struct dl_event ev = { .type = type, .node = node, .fn = fn, .epoch = epoch };
+
+	return step(test, w, &ev);
+}
+
+static void lease_second_borrower(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -ENODEV);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, w.lease.epoch, BASE_EPOCH + 1);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 1, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, w.lease.holder, 1);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 1, 0), 0);
+	KUNIT_EXPECT_EQ(test, w.lease.epoch, BASE_EPOCH + 1);
+}
+
+static void lease_return_each(struct kunit *test)
+{
+	struct world w;
+	u32 epoch;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	play(test, &w, DL_EV_BORROW, 1, 0, 0);
+	play(test, &w, DL_EV_BORROW, 1, 1, 0);
+	epoch = w.lease.epoch;
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 2, 0, epoch), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch - 1), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch + 1), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 1, epoch), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_RETURNING);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, epoch - 1), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+	/* A late message of the first borrower changes nothing. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, w.lease.holder, 2);
+}
+
+static void lease_failed_reset(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	play(test, &w, DL_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_LINK_LOST, 2, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_LINK_LOST, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCE_FAILED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_QUARANTINED);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EIO);
+	/* Not even when one function of the group is bound again. */
+	play(test, &w, DL_EV_UNBIND, 0, 0, 0);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EIO);
+}
+
+static void lease_unbind_while_held(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	play(test, &w, DL_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_UNBIND, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, w.access[1], 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+}
+
+static struct kunit_case lease_cases[] = {
+	KUNIT_CASE(lease_every_state),
+	KUNIT_CASE(lease_random),
+	KUNIT_CASE(lease_second_borrower),
+	KUNIT_CASE(lease_return_each),
+	KUNIT_CASE(lease_failed_reset),
+	KUNIT_CASE(lease_unbind_while_held),
+	{}
+};
+
+static struct kunit_suite lease_suite = {
+	.name = "dlend-lease",
+	.test_cases = lease_cases,
+};
+
+kunit_test_suite(lease_suite);

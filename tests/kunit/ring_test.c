@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Message rings: room, wrap-around of 32 bits, and a peer that lies about its index. */
+#include <kunit/test.h>
+#include <linux/string.h>
+#include <dlend/proto.h>
+#include <ntb/ring.h>
+
+/* Both ends in step, from @start on, through several times round the ring. */
+static void run_from(struct kunit *test, u32 start)
+{
+	struct dlend_ring_tx tx = { .prod = start, .cons = start };
+	struct dlend_ring_rx rx = { .prod = start, .cons = start };
+	u32 next_in = 0, next_out = 0, ring[DLEND_RING_SLOTS], i;
+	int room, avail;
+
+	for (i = 0; i < 500; i++) {
+		room = dlend_ring_tx_room(&tx, rx.cons);
+		KUNIT_ASSERT_GE(test, room, 0);
+		for (room = min(room, (int)(i % 70)); room > 0; room--) {
+			ring[dlend_ring_index(tx.prod)] = next_in++;
+			dlend_ring_tx_commit(&tx);
+		}
+		avail = dlend_ring_rx_avail(&rx, tx.prod);
+		KUNIT_ASSERT_GE(test, avail, 0);
+		for (avail = min(avail, (int)(i % 53)); avail > 0; avail--) {
+			KUNIT_ASSERT_EQ(test, ring[dlend_ring_index(rx.cons)], next_out++);
+			dlend_ring_rx_commit(&rx);
+		}
+	}
+	KUNIT_EXPECT_GT(test, next_out, 4 * DLEND_RING_SLOTS);
+}
+
+static void in_order(struct kunit *test)
+{
+	run_from(test, 0);
+}
+
+static void across_the_wrap(struct kunit *test)
+{
+	run_from(test, (u32)-300);
+}
+
+static void full_and_empty(struct kunit *test)
+{
+	struct dlend_ring_tx tx = {};
+	unsigned int i;
+
+	for (i = 0; i < DLEND_RING_SLOTS; i++) {
+		KUNIT_EXPECT_EQ(test, dlend_ring_tx_room(&tx, 0), DLEND_RING_SLOTS - i);
+		KUNIT_EXPECT_EQ(test, dlend_ring_tx_commit(&tx), i + 1);
+	}
+	KUNIT_EXPECT_EQ(test, dlend_ring_tx_room(&tx, 0), 0);
+	KUNIT_EXPECT_EQ(test, dlend_ring_tx_room(&tx, 1), 1);
+}
+
+struct lie {
+	const char *name;
+	u32 prod, cons, says;
+	int tx, rx;
+};
+
+/* The same numbers as credit for a producer, and as index for a consumer. */
+static const struct lie lies[] = {
+	{ "nothing new", 10, 10, 10, DLEND_RING_SLOTS, 0 },
+	{ "one back", 10, 10, 9, -EPROTO, -EPROTO },
+	{ "one more", 10, 10, 11, -EPROTO, 1 },
+	{ "a full ring", 10, 10, 10 + DLEND_RING_SLOTS, -EPROTO, DLEND_RING_SLOTS },
+	{ "overrun", 10, 10, 11 + DLEND_RING_SLOTS, -EPROTO, -EPROTO },
+	{ "half the world", 10, 10, 0x80000000u, -EPROTO, -EPROTO },
+	{ "all ones", 10, 10, ~0u, -EPROTO, -EPROTO },
+	{ "less than said before", 10, 4, 7, DLEND_RING_SLOTS - 3, -EPROTO },
+	{ "behind what was consumed", 10, 4, 3, -EPROTO, -EPROTO },
+};
+
+static void lie_desc(const struct lie *l, char *desc)
+{
+	strscpy(desc, l->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(lie, lies, lie_desc);
+
+static void lies_are_refused(struct kunit *test)
+{
+	const struct lie *l = test->param_value;
+	struct dlend_ring_tx tx = { .prod = l->prod, .cons = l->cons };
+	struct dlend_ring_rx rx = { .prod = l->prod, .cons = l->cons };
+
+	KUNIT_EXPECT_EQ(test, dlend_ring_tx_room(&tx, l->says), l->tx);
+	KUNIT_EXPECT_EQ(test, dlend_ring_rx_avail(&rx, l->says), l->rx);
+	/* A refused number changes nothing. */
+	if (l->tx < 0)
+		KUNIT_EXPECT_EQ(test, tx.cons, l->cons);
+	if (l->rx < 0)
+		KUNIT_EXPECT_EQ(test, rx.prod, l->prod);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(in_order),
+	KUNIT_CASE(across_the_wrap),
+	KUNIT_CASE(full_and_empty),
+	KUNIT_CASE_PARAM(lies_are_refused, lie_gen_params),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "dlend_ring",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend cdi on a fake host: what it lists, and that it is what the Container Device Interface asks for.
+
+check() below is the specification of 1.1.0, as far as it goes for what can be in such a file, in our own words.
+"""
+import copy
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fabric import UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+A, B = "d0002:04:00.0", "d0003:01:00.0"
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
+
+def need(condition, what):
+    if not condition:
+        raise ValueError(what)
+
+
+def only(table, required, optional, what):
+    need(isinstance(table, dict), f"{what} is no object")
+    need(required <= table.keys(), f"{what} lacks {required - table.keys()}")
+    need(table.keys() <= required | optional, f"{what} has {table.keys() - required - optional}")
+
+
+def annotations(table, what):
+    only(table, set(), set(table), what)
+    for key, value in table.items():
+        prefix, _, name = key.rpartition("/")
+        need(re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", name), f"key {key}")
+        need(not prefix or re.fullmatch(rf"{LABEL}(\.{LABEL})*", prefix), f"prefix of {key}")
+        need(isinstance(value, str), f"{key} is no string")
+
+
+def device_node(node):
+    only(node, {"path"}, {"hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"}, "a node")
+    need(node["path"].startswith("/"), "its path")
+    need(node.get("hostPath", "/").startswith("/"), "its path on the host")
+    need(re.fullmatch(r"[rwm]*", node.get("permissions", "")), "its permissions")
+    need(node.get("type", "c") in ("b", "c", "u", "p"), "its type")
+
+
+def edits(table):
+    only(table, set(), {"env", "deviceNodes", "mounts", "hooks", "additionalGids", "intelRdt", "netDevices"}, "edits")
+    need(table, "edits that edit nothing")
+    for node in table.get("deviceNodes", []):
+        device_node(node)
+
+
+def check(spec):
+    """Raises ValueError."""
+    only(spec, {"cdiVersion", "kind", "devices"}, {"annotations", "containerEdits"}, "the file")
+    need(spec["cdiVersion"] in ("0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"), "a released version with annotations")
+    vendor, slash, name = spec["kind"].partition("/")
+    need(slash and len(vendor) <= 253 and re.fullmatch(rf"{LABEL}(\.{LABEL})*", vendor), "vendor")
+    need(re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", name), "class")
+    annotations(spec.get("annotations", {}), "annotations")
+    need(isinstance(spec["devices"], list) and spec["devices"], "at least one device")
+    names = [device.get("name") for device in spec["devices"]]
+    need(len(set(names)) == len(names), "a name twice")
+    for device in spec["devices"]:
+        only(device, {"name", "containerEdits"}, {"annotations"}, "a device")
+        need(re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?", device["name"]), "its name")
+        annotations(device.get("annotations", {}), "its annotations")
+        edits(device["containerEdits"])
+    edits(spec.get("containerEdits", {"env": []}))
+
+
+def populate(f):
+    f.populate()
+    f.mdev(A, clique="3", group="41", cdev="vfio7")
+    f.mdev(B, group="42")
+
+
+def contents(t):
+    with Fabric() as f:
+        populate(f)
+        f.link("bus/mdev/devices/b0000000-0000-4000-8000-000000000009", f.put("devices/other/parent/mdev"))
+        r = f.run("cdi")
+        spec = json.loads(r.out)
+        with t.case("what the specification asks for"):
+            check(spec)
+        t.equal((spec["cdiVersion"], spec["kind"]), ("1.1.0", "dlend.local/device"), "version and kind")
+        devices = {d["name"]: d for d in spec["devices"]}
+        t.equal(sorted(devices), sorted([UUIDS[A], UUIDS[B]]), "mediated devices of dlend, by UUID, and no others")
+        one, two = devices[UUIDS[A]], devices[UUIDS[B]]
+        t.equal(one["annotations"], {"bdf": A, "clique-id": "3"}, "address and clique, as Kata wants them: strings")
+        t.equal(two["annotations"], {"bdf": B}, "  no clique, no annotation")
+        t.equal([n["path"] for n in one["containerEdits"]["deviceNodes"]],
+                ["/dev/vfio/41", "/dev/vfio/devices/vfio7"], "files: the group's, and the device's own")
+        t.equal([n["path"] for n in two["containerEdits"]["deviceNodes"]], ["/dev/vfio/42"],
+                "  where the kernel has none: the group's only")
+        r = f.run("cdi --kind example.org/gpu-x --cdi-version 0.6.0")
+        spec = json.loads(r.out)
+        with t.case("another kind, for an older runtime"):
+            check(spec)
+            assert (spec["cdiVersion"], spec["kind"]) == ("0.6.0", "example.org/gpu-x")
+
+
+def the_check(t):
+    """It can fail."""
+    with Fabric() as f:
+        populate(f)
+        good = json.loads(f.run("cdi").out)
+    def node(spec):
+        return spec["devices"][0]["containerEdits"]["deviceNodes"][0]
+
+    for name, spoil in (("no kind", lambda s: s.pop("kind")), ("empty list", lambda s: s.update(devices=[])),
+                        ("unknown field", lambda s: s.update(more=1)),
+                        ("old version", lambda s: s.update(cdiVersion="0.4.0")),
+                        ("kind without class", lambda s: s.update(kind="dlend")),
+                        ("clique as a number", lambda s: s["devices"][0]["annotations"].update({"clique-id": 3})),
+                        ("name twice", lambda s: s["devices"].append(s["devices"][0])),
+                        ("no edits", lambda s: s["devices"][0].pop("containerEdits")),
+                        ("relative path", lambda s: node(s).update(path="x"))):
+        spec = copy.deepcopy(good)
+        spoil(spec)
+        try:
+            check(spec)
+            t.ok(False, f"{name} is found")
+        except ValueError:
+            t.ok(True, f"{name} is found")
+
+
+def output(t):
+    with Fabric() as f:
+        populate(f)
+        file = f.root / "dlend.json"
+        r = f.run(["cdi", "--output", str(file)])
+        t.equal((r.code, r.out), (0, ""), "--output")
+        with t.case("  the file"):
+            check(json.loads(file.read_text()))
+        t.equal(sorted(p.name for p in f.root.glob("dlend*")), ["dlend.json"], "  and no other")
+        before = file.read_text()
+        f.mdev("d0002:05:00.0", group="43")
+        os.mkdir(f.root / "dlend.json.new")
+        r = f.run(["cdi", "--output", str(file)])
+        t.ok(r.code == 1 and "cannot be written" in r.err, "a file that cannot be written", r.err)
+        t.equal(file.read_text(), before, "  leaves what was there")
+        r = f.run(["cdi", "--output", "/dev/full/x"])
+        t.ok(r.code == 1 and "cannot be written" in r.err, "no directory", r.err)
+
+
+def bad(t):
+    with Fabric() as f:
+        r = f.run("cdi")
+        t.ok(r.code == 3 and not r.out and "at least one" in r.err, "without mediated devices there is no file", r.err)
+        populate(f)
+        for kind in ("x", "/x", "x/", "a..b/c", "-a/b", "a/b/c", "1a/b", "a/" + "b" * 64, "a b/c", "a/-b"):
+            r = f.run(["cdi", "--kind", kind])
+            t.ok(r.code == 2 and "is no kind" in r.err, f"kind {kind[:12]!r}", r.err)
+        for version in ("0.5.0", "2.0.0", "", "1.1"):
+            r = f.run(["cdi", "--cdi-version", version])
+            t.ok(r.code == 2 and "is not known" in r.err, f"version {version!r}", r.err)
+        t.equal(f.run("cdi more").code, 2, "an argument")
+    with Fabric() as f:
+        f.populate()
+        f.mdev(A, group=None)
+        t.equal(f.run("cdi").code, 3, "an mdev that has no file yet is not listed")
+
+
+with Tap() as tap:
+    for part in (contents, the_check, output, bad):
+        tap.diag(part.__name__)
+        part(tap)

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""/etc/dlend.conf: what a line can be, and `dlend lend --all` with some of it failing.
+
+    one host, node 1: two NVMe disks, a NIC, a bridge
+"""
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DISK, OTHER, NIC, BRIDGE = "0000:03:00.0", "0000:04:00.0", "0000:05:00.0", "0000:02:00.0"
+
+
+class Host(Fake):
+    def __init__(self, text=None):
+        super().__init__()
+        self.pci(BRIDGE, driver="pcieport", pclass="0x060400", group="2", vendor="0x1b36", device="0x000c")
+        self.pci(DISK, group="3", reset="flr bus")
+        self.pci(OTHER, group="4")
+        self.pci(NIC, driver="e1000e", pclass="0x020000", group="5", vendor="0x8086", device="0x10D3")
+        if text is not None:
+            self.file("dlend.conf", text, self.root / "etc")
+        (self.root / "run").mkdir()
+
+    def lent(self, *bdf):
+        if bdf:
+            super().lent(*bdf)
+            return None
+        return [x for x in (BRIDGE, DISK, OTHER, NIC) if self.driver_of(x) == LENDER]
+
+
+def lines(t):
+    for text, want in (("", []), ("# nothing\n\n   # at all\n", []), ("03:00.0\n", [DISK]), ("03:00.0", [DISK]),
+                       ("0000:03:00.0 # the disk\n", [DISK]), ("\t03:00.0\treset=bus  group \r\n", [DISK]),
+                       ("1b36:0010\n", [DISK, OTHER]), ("8086:10d3\n", [NIC]), ("class=01\n", [DISK, OTHER]),
+                       ("class=0108\n", [DISK, OTHER]), ("class=010802\n", [DISK, OTHER]), ("class=02\n", [NIC]),
+                       ("class=06\n", []), ("1b36:000c\n", []), ("dead:beef\n", []),
+                       ("set libvirt-hook=on\n04:00.0\n", [OTHER]), ("03:00.0\nclass=01 reset=bus\n", [DISK, OTHER])):
+        with Host(text) as f:
+            r = f.run("lend --all")
+            t.equal((r.code, f.lent()), (0, want), f"{text!r}")
+
+
+def mistakes(t):
+    for text, number, part in (("03:00.0\nxx\n", 2, "no PCI address"), ("03:00.0 colour=red\n", 1, "colour=red"),
+                               ("\n\n03:00.0 clique=16\n", 3, "0 to 15"), ("03:00.0 clique=\n", 1, "0 to 15"),
+                               ("03:00.0 clique=1x\n", 1, "0 to 15"), ("03:00.0 as=3b\n", 1, "bus:device.function"),
+                               ("class=01 as=3b:00.0\n", 1, "by its address"), ("03:00.0 reset=\n", 1, "reset="),
+                               ("class=1\n", 1, "class="), ("class=0108022\n", 1, "class="), ("class=xy\n", 1, "class="),
+                               ("1b36:001\n", 1, "vendor:device"), ("set\n", 1, "no such switch"),
+                               ("set libvirt-hook=maybe\n", 1, "on or off"), ("set libvirt-hook=on x\n", 1, "one switch"),
+                               ("set speed=high\n", 1, "no such switch"), ("03:00.0 04:00.0\n", 1, "04:00.0")):
+        with Host("04:00.0\n" + text) as f:
+            r = f.run("lend --all")
+            t.ok(r.code == 2 and f"dlend.conf, line {number + 1}" in r.err and part in r.err, f"{text!r}: {part}", r.err)
+            t.equal(f.lent(), [], "  and nothing was lent, not even what stands before it")
+
+
+def rounds(t):
+    with Host("09:00.0\n03:00.0 reset=bus\n04:00.0\n05:00.0\n") as f:
+        f.files(f.below(f.device(NIC), "net/eth1", "class/net/eth1"), flags="0x1003", carrier="1")
+        r = f.run("--json lend --all")
+        says = json.loads(r.out)
+        t.equal((r.code, f.lent()), (1, [DISK, OTHER]), "one that is not there and one in use: the others are lent")
+        t.equal([x["device"] for x in says["lent"]], [DISK, OTHER], "  JSON says which")
+        t.equal([(x["device"], x["why"].split(": ")[-1][:13]) for x in says["failed"]],
+                [("0000:09:00.0", "no PCI device"), (NIC, "its network i")], "  and which not, and why")
+        before = list(f.writes)
+        f.files(f.sys / "class/net/eth1", flags="0x1002")
+        r = f.run("lend --all")
+        t.equal((r.code, f.lent()), (1, [DISK, OTHER, NIC]), "again, with the obstacle gone: the rest")
+        t.ok(not any(DISK in text for name, text in f.writes[len(before):] if name in ("bind", "unbind")),
+             "  those that were lent are left alone")
+        t.ok("eth1" not in r.err and "1 not lent" in r.err, "  text counts", r.err)
+    with Host("03:00.0 reset=nonsense\n") as f:
+        (f.device(DISK) / "reset_method").unlink()
+        (f.device(DISK) / "reset_method").symlink_to("/dev/full")
+        t.ok(f.run("lend --all").code == 1 and not f.lent(), "a reset method that is refused")
+    with Host() as f:
+        r = f.run("lend --all")
+        t.ok(r.code == 3 and "dlend.conf cannot be read" in r.err, "no file", r.err)
+        f.file("mine", "04:00.0\n", f.root)
+        t.equal((f.run(f"lend --config {f.root}/mine").code, f.lent()), (0, [OTHER]), "--config FILE")
+        t.equal(f.run("lend --all 03:00.0").code, 2, "--all takes no device")
+        t.equal(f.run("lend --all --reset bus").code, 2, "  and no attribute")
+
+
+def groups(t):
+    with Host("03:00.0\n") as f:
+        f.pci("0000:03:00.1", driver="snd", pclass="0x040300", group="3")
+        t.ok("--group" in f.run("lend --all").err and not f.lent(), "half of a group is refused")
+        f.file("dlend.conf", "class=0108 group\n03:00.1\n", f.root / "etc")
+        r = f.run("lend --all")
+        t.equal((r.code, f.driver_of(DISK), f.driver_of("0000:03:00.1"), f.driver_of(OTHER)), (0, LENDER, LENDER, LENDER),
+                "group: the whole, and no line lends it twice")
+
+
+def clique(t):
+    with Host("03:00.0 clique=3\n") as f:
+        r = f.run("lend --all")
+        t.ok(r.code == 0 and "clique=3 is ignored" in r.err, "a clique that the kernel does not know of is said to be ignored",
+             r.err)
+
+
+with Tap() as tap:
+    for part in (lines, mistakes, rounds, groups, clique):
+        tap.diag(part.__name__)
+        part(tap)

@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is installed beside the command: libvirt's hook, the start of definitions, dlend-build-ntb.
+
+    each under a fake root, with fake programs that write down how they were called
+"""
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import TOP  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DIST = TOP / "dist"
+U1, U2, U3 = (f"{n}1111111-0000-4000-8000-00000000000{n}" for n in "123")
+MDEV = "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{}'/></source></hostdev>"
+
+
+class Root:
+    """A root directory, and programs that are called instead of the real ones."""
+
+    def __init__(self):
+        self.path = Path(tempfile.mkdtemp(prefix="dlend-dist-"))
+        self.bin = self.path / "fakebin"
+        self.calls = self.path / "calls"
+        for name in ("etc/mdevctl.d", "sys/bus/mdev/devices", "run", "fakebin"):
+            (self.path / name).mkdir(parents=True)
+        self.calls.write_text("")
+        self.env = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "DLEND_HOOK_ROOT": str(self.path),
+                    "ROOT": str(self.path), "CALLS": str(self.calls)}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        shutil.rmtree(self.path)
+
+    def program(self, name, text="exit 0"):
+        file = self.bin / name
+        file.write_text(f'#!/bin/sh\necho "{name} $*" >>"$CALLS"\n{text}\n')
+        file.chmod(0o755)
+
+    def file(self, name, text=""):
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def called(self):
+        lines = self.calls.read_text().splitlines()
+        self.calls.write_text("")
+        return lines
+
+    def run(self, *words, stdin=""):
+        return subprocess.run([str(w) for w in words], input=stdin, capture_output=True, text=True, env=self.env,
+                              check=False, timeout=60)
+
+
+class Host(Root):
+    """One with definitions of U1 and U2 on offers of dlend, of U3 on a device of somebody else."""
+
+    def __init__(self, conf="set libvirt-hook=on\n"):
+        super().__init__()
+        if conf is not None:
+            self.file("etc/dlend.conf", conf)
+        for parent, uuid in (("d0002:3b:00.0", U1), ("d0003:01:00.0", U2), ("0000:00:02.0", U3)):
+            self.file(f"etc/mdevctl.d/{parent}/{uuid}", "{}")
+        self.program("mdevctl", 'd=$ROOT/sys/bus/mdev/devices/$3\n'
+                     '[ -e "$ROOT/fail-$1-$3" ] && { echo "$3: held by node 3" >&2; exit 1; }\n'
+                     'case $1 in start) mkdir "$d" ;; stop) rmdir "$d" ;; esac')
+
+    def hook(self, operation, step, *uuids, xml=None, domain="vm1"):
+        xml = xml if xml is not None else "<domain><devices><disk/>" + "".join(map(MDEV.format, uuids)) + "</devices></domain>"
+        return self.run(DIST / "libvirt-hook", domain, operation, step, "-", stdin=xml)
+
+    def active(self):
+        return sorted(p.name for p in (self.path / "sys/bus/mdev/devices").iterdir())
+
+
+def hook_off(t):
+    for conf in (None, "", "# set libvirt-hook=on\n", "set libvirt-hook=off\n", "set libvirt-hook=on\nset libvirt-hook=off\n",
+                 "3b:00.0\n"):
+        with Host(conf) as h:
+            r = h.hook("prepare", "begin", U1)
+            t.equal((r.returncode, r.stderr, h.called()), (0, "", []), f"off: {conf!r}")
+
+
+def hook(t):
+    with Host() as h:
+        r = h.hook("prepare", "begin", U1, U3, U2, U1.upper())
+        t.equal((r.returncode, r.stderr, h.called()), (0, "", [f"mdevctl start -u {U1}", f"mdevctl start -u {U2}"]),
+                "prepare begin starts dlend's, each once, and nobody else's")
+        for operation, step in (("start", "begin"), ("started", "begin"), ("stopped", "end"), ("migrate", "begin"),
+                                ("reconnect", "begin"), ("attach", "begin"), ("prepare", "end"), ("release", "begin")):
+            h.hook(operation, step, U1)
+            t.equal(h.called(), [], f"{operation} {step} does nothing")
+        h.hook("release", "end", U1, domain="vm2")
+        t.equal(h.called(), [], "the end of another domain stops nothing")
+        r = h.hook("release", "end", U1, U2, U3)
+        t.equal((r.returncode, h.called(), h.active()), (0, [f"mdevctl stop -u {U1}", f"mdevctl stop -u {U2}"], []),
+                "release end stops them")
+        h.hook("release", "end", U1, U2)
+        t.equal(h.called(), [], "  once")
+    with Host() as h:
+        (h.path / "sys/bus/mdev/devices" / U1).mkdir()
+        h.hook("prepare", "begin", U1)
+        h.hook("release", "end", U1)
+        t.equal((h.called(), h.active()), ([], [U1]), "what ran before is left running")
+
+
+def hook_fails(t):
+    with Host() as h:
+        h.file(f"fail-start-{U2}")
+        r = h.hook("prepare", "begin", U1, U2)
+        t.ok(r.returncode == 1 and "held by node 3" in r.stderr and "vm1" in r.stderr, "the second cannot be started", r.stderr)
+        t.equal((h.active(), list((h.path / "run/dlend").iterdir())), ([], []), "  the first is stopped again")
+    with Host() as h:
+        h.hook("prepare", "begin", U1)
+        h.file(f"fail-stop-{U1}")
+        r = h.hook("release", "end", U1)
+        t.ok(r.returncode == 0 and "cannot be stopped" in r.stderr, "one that cannot be stopped is told", r.stderr)
+        (h.path / f"fail-stop-{U1}").unlink()
+        h.hook("release", "end", U1)
+        t.equal(h.active(), [], "  and stopped the next time")
+    with Host() as h:
+        (h.bin / "mdevctl").unlink()
+        h.env["PATH"] = f"{h.bin}:/nowhere"
+        r = subprocess.run([sys.executable, DIST / "libvirt-hook", "vm1", "prepare", "begin", "-"], env=h.env, text=True,
+                           input=f"<domain><devices>{MDEV.format(U1)}</devices></domain>", capture_output=True, check=False)
+        t.ok(r.returncode == 1 and "Traceback" not in r.stderr and "mdevctl" in r.stderr, "no mdevctl", r.stderr)
+    for xml in ("", "<domain>", "x", "<!DOCTYPE d [<!ENTITY a 'b'>]><domain/>"):
+        with Host() as h:
+            r = h.hook("prepare", "begin", xml=xml)
+            t.ok(r.returncode == 1 and "Traceback" not in r.stderr and r.stderr, f"no domain: {xml[:20]!r}", r.stderr)
+            t.equal(h.hook("release", "end", xml=xml).returncode, 0, "  never fails at the end")
+    with Host() as h:
+        for xml in ("<domain/>", f"<domain><devices>{MDEV.format('../../x')}</devices></domain>",
+                    "<domain><devices><hostdev type='mdev'/><hostdev type='mdev'><source/></hostdev></devices></domain>",
+                    f"<domain><devices>{MDEV.format(U1).replace('mdev', 'pci')}</devices></domain>",
+                    f"<domain><description>{MDEV.format(U1)}</description></domain>"):
+            r = h.hook("prepare", "begin", xml=xml)
+            t.equal((r.returncode, h.called()), (0, []), f"nothing to do: {xml[:60]}")
+        text = (DIST / "libvirt-hook").read_text()
+        t.ok("virsh" not in text and "import libvirt" not in text, "it never calls libvirt")
+
+
+def start_mdevs(t):
+    with Root() as r:
+        for name in ("systemctl", "mdevctl"):
+            r.program(name)
+        # Its PATH puts the system's directories first
+        text = (DIST / "start-mdevs").read_text()
+        file = r.file("start-mdevs", text.replace("PATH=/usr/sbin:", f"PATH={r.bin}:/usr/sbin:"))
+        file.chmod(0o755)
+        r.env["DLEND_RUN_SYSTEMD"] = str(r.path)
+        r.run(file, "d0002:3b:00.0")
+        t.equal(r.called(), ["systemctl --no-block start dlend-mdevs@d0002:3b:00.0.service"], "by systemd")
+        r.env["DLEND_RUN_SYSTEMD"] = "/nowhere"
+        r.run(file, "d0002:3b:00.0")
+        t.equal(r.called(), ["mdevctl start-parent-mdevs d0002:3b:00.0"], "without it")
+        for bad in ("", "../x", "a b", "$(x)"):
+            t.ok(r.run(file, bad).returncode != 0 and not r.called(), f"refused: {bad!r}")
+        rule = (DIST / "60-dlend.rules").read_text()
+        t.ok('RUN+="/usr/lib/dlend/start-mdevs $kernel"' in rule and 'SUBSYSTEM!="dlend"' in rule, "the rule calls it")
+
+
+RELEASE = "6.12.107+deb13-amd64"
+
+
+def build_ntb(t):
+    def root():
+        r = Root()
+        r.env["DLEND_NTB_ROOT"] = str(r.path)
+        r.program("make", 'for w; do case $w in M=*) d=${w#M=} ;; esac; done\n[ -e "$ROOT/fail" ] && { echo broken; exit 2; }\n'
+                  'mkdir -p $d/hw/amd $d/test; touch $d/ntb.ko $d/hw/amd/ntb_hw_amd.ko $d/ntb_transport.ko $d/test/ntb_perf.ko '
+                  '$d/Module.symvers\n[ -e $d/Kconfig ] || exit 3')
+        r.program("gcc")
+        r.program("depmod")
+        r.file(f"boot/config-{RELEASE}", "# CONFIG_NTB is not set\n")
+        r.file(f"lib/modules/{RELEASE}/build/Makefile")
+        source = r.file("linux-source/drivers/ntb/Kconfig")
+        (r.path / "usr/src").mkdir(parents=True)
+        with tarfile.open(r.path / "usr/src/linux-source-6.12.tar.xz", "w:xz") as tar:
+            tar.add(source.parent.parent.parent, arcname="linux-source-6.12")
+        return r
+
+    def build(r, *words):
+        return r.run(DIST / "dlend-build-ntb", *(words or (RELEASE,)))
+
+    with root() as r:
+        result = build(r)
+        made = sorted(p.name for p in (r.path / f"lib/modules/{RELEASE}/updates/dlend-ntb").iterdir())
+        t.equal((result.returncode, made), (0, ["Module.symvers", "ntb.ko", "ntb_hw_amd.ko"]),
+                "builds and installs the drivers, and none of their other users")
+        calls = r.called()
+        t.ok(any("CONFIG_NTB=m" in c and "CONFIG_NTB_AMD=m" in c and "CONFIG_NTB_INTEL=m" in c for c in calls) and
+             any(c.startswith("depmod") and RELEASE in c for c in calls), "  and runs depmod", f"{calls} {result.stderr}")
+        t.ok("KBUILD_EXTRA_SYMBOLS=" in result.stderr, "  and says how dlend_ntb is built", result.stderr)
+        t.ok("without ntb_hw_switchtec" in result.stderr and not any("SWITCHTEC" in c for c in calls),
+             "  without Switchtec's, if the kernel has not the rest of it")
+        r.file(f"boot/config-{RELEASE}", "CONFIG_PCI_SW_SWITCHTEC=m\n")
+        build(r)
+        t.ok(any("CONFIG_NTB_SWITCHTEC=m" in c for c in r.called()), "  with it, if it has")
+    with root() as r:
+        r.file(f"boot/config-{RELEASE}", "CONFIG_NTB=m\n")
+        t.ok(build(r).returncode == 0 and not r.called(), "a kernel with NTB drivers: nothing to do")
+    for gone, package in ((f"lib/modules/{RELEASE}/build/Makefile", f"linux-headers-{RELEASE}"),
+                          ("usr/src/linux-source-6.12.tar.xz", "linux-source-6.12")):
+        with root() as r:
+            (r.path / gone).unlink()
+            result = build(r)
+            t.ok(result.returncode == 1 and f"apt install {package}\n" in result.stderr, f"without {package}", result.stderr)
+            t.ok(not (r.path / f"lib/modules/{RELEASE}/updates").exists(), "  nothing is installed")
+    with root() as r:
+        r.file("fail")
+        result = build(r)
+        t.ok(result.returncode == 1 and "broken" in result.stderr and "does not build" in result.stderr, "a build that fails",
+             result.stderr)
+        t.ok(not (r.path / f"lib/modules/{RELEASE}/updates").exists(), "  installs nothing")
+        for words in (("x",), ("--nonsense",), ("1.2", "3.4"), ("--source",)):
+            t.equal(build(r, *words).returncode, 2, f"wrong usage: {' '.join(words)}")
+        t.equal(build(r, "--source", "/nowhere.tar.xz", RELEASE).returncode, 1, "--source that is not there")
+
+
+def units(t):
+    for name in ("dlend-lend.service", "dlend-mdevs@.service"):
+        text = (DIST / name).read_text()
+        t.ok("Type=oneshot" in text and "ExecStart=" in text and "[Unit]" in text, name)
+    analyze = shutil.which("systemd-analyze")
+    with t.case("systemd takes the units"):
+        if not analyze:
+            t.skip("no systemd-analyze")
+        with Root() as r:
+            r.program("dlend")
+            for name in ("dlend-lend.service", "dlend-mdevs@.service"):
+                shutil.copy(DIST / name, r.path)
+            result = r.run(analyze, "verify", "--man=no", "--recursive-errors=no", r.path / "dlend-lend.service",
+                           r.path / "dlend-mdevs@.service")
+            wrong = [x for x in result.stderr.splitlines() if "dlend-" in x and "not executable" not in x and "not found" not in x]
+            assert not wrong, wrong
+
+
+INSTALLED = {
+    "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
+    "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
+    "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
+    "usr/lib/systemd/system/dlend-mdevs@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
+    "etc/modprobe.d/dlend.conf"}
+
+
+def install(t):
+    with Root() as r, tempfile.TemporaryDirectory() as dest:
+        def make():
+            return r.run("make", "-C", TOP, "install-files", f"DESTDIR={dest}", "PREFIX=/usr")
+
+        result = make()
+        there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
+        t.equal((result.returncode, there), (0, INSTALLED), "make install-files: everything, and nothing outside DESTDIR")
+        scripts = [p for p in INSTALLED if p.startswith(("usr/sbin", "usr/lib/mdevctl", "usr/lib/dlend", "etc/libvirt"))]
+        t.ok(all(os.access(Path(dest) / p, os.X_OK) for p in scripts), "  what is run can be run")
+        (Path(dest) / "etc/dlend.conf").write_text("3b:00.0\n")
+        make()
+        t.equal((Path(dest) / "etc/dlend.conf").read_text(), "3b:00.0\n", "  an admin's own file stays")
+        r.env["DLEND_HOOK_ROOT"] = dest
+        (Path(dest) / "etc/dlend.conf").write_text((DIST / "dlend.conf").read_text())
+        result = r.run(DIST / "libvirt-hook", "vm1", "prepare", "begin", "-", stdin="x")
+        t.equal((result.returncode, result.stderr), (0, ""), "  as it is installed, the hook is off")
+
+
+with Tap() as tap:
+    for part in (install, hook_off, hook, hook_fails, start_mdevs, build_ntb, units):
+        tap.diag(part.__name__)
+        part(tap)

@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend doctor: a host where all is well, and the same host with one thing wrong at a time.
+
+    node 1: an NTB with a 4 GiB window and its link up, an NVMe disk 0000:03:00.0 to be lent
+"""
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DISK, NTB = "0000:03:00.0", "0000:01:00.0"
+RELEASE = "7.2.12-test"
+CONFIG = ("CONFIG_VFIO_MDEV=m\nCONFIG_INTEL_IOMMU=y\nCONFIG_VFIO_IOMMU_TYPE1=m\nCONFIG_NTB=m\n"
+          "# CONFIG_IOMMUFD is not set\n")
+LIMITS = "Limit                     Soft Limit           Hard Limit           Units\n" \
+         "Max locked memory         {0:<20} {0:<20} bytes\n"
+BAR = "0x00000000fe000000 0x00000000fe003fff 0x0000000000140204\n"
+NONE = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+
+
+class Host(Fake):
+    """All is well."""
+
+    def __init__(self):
+        super().__init__()
+        self.config(CONFIG)
+        self.file("osrelease", RELEASE + "\n", self.proc / "sys/kernel")
+        self.file("cmdline", "root=/dev/vda intel_iommu=on quiet\n", self.proc)
+        self.file("interrupts", " 24:  0 0 IR-PCI-MSI-0000:03:00.0 0-edge nvme0q0\n", self.proc)
+        self.file("meminfo", "MemTotal:        2097152 kB\nMemFree: 1 kB\n", self.proc)
+        self.file("limits", LIMITS.format("unlimited"), self.proc / "self")
+        for name in ("dlend_ntb", "dlend_lender", "dlend_mdev", "ntb"):
+            self.put(f"module/{name}")
+        self.put("class/iommu/dmar0")
+        self.files(self.put("kernel/mm/transparent_hugepage"), enabled="[always] madvise never")
+        self.pci(NTB, driver="ntb_hw_amd", pclass="0x068000", group="1", vendor="0x1022", device="0x148b")
+        self.pci(DISK, group="3")
+        self.file("resource", BAR + 5 * NONE, self.device(DISK))
+        self.file("reserved_regions", "0x00000000fee00000 0x00000000feefffff msi\n",
+                  self.sys / "kernel/iommu_groups/3")
+        self.ntb(NTB, "dlend_ntb")
+        self.link_up()
+        self.file("dlend.conf", "03:00.0\n", self.root / "etc")
+
+    def config(self, text):
+        self.file(f"config-{RELEASE}", text, self.root / "boot")
+
+    def ntb(self, name, driver):
+        dev = self.put(f"bus/ntb/devices/{name}")
+        if (dev / "driver").is_symlink():
+            (dev / "driver").unlink()
+        if driver:
+            (dev / "driver").symlink_to(f"../../drivers/{driver}")
+
+    def link_up(self, **attributes):
+        self.files(self.put(f"class/dlend_link/{NTB}"), **{"state": "up", "peer_node": "2", "window_bytes": str(4 << 30),
+                                                           "last_error": "", **attributes})
+
+    def doctor(self, words=""):
+        r = self.run(f"--json doctor {words}")
+        return r.code, json.loads(r.out)["checks"]
+
+
+def expect(t, f, level, check, part, words=""):
+    """Exactly that finding is there beyond OKs, with a remedy, and the exit code says so."""
+    code, checks = f.doctor(words)
+    bad = [c for c in checks if c["level"] != "OK"]
+    here = [c for c in bad if (c["level"], c["check"]) == (level, check) and part in c["what"] and len(c["fix"]) > 8]
+    t.ok(here and len(bad) == len(here) and code == (6 if level == "FAIL" else 0), f"{level} {check}: {part}",
+         f"code {code}: {bad}")
+
+
+def well(t):
+    with Host() as f:
+        code, checks = f.doctor("--strict")
+        t.equal((code, [c for c in checks if c["level"] != "OK" or c["fix"]]), (0, []), "nothing to mend")
+        names = {c["check"] for c in checks}
+        t.ok({"kernel-mdev", "kernel-iommu", "kernel-vfio", "kernel-ntb", "modules", "node-id", "iommu", "memlock",
+              "interrupt-remapping", "huge-pages", "ntb", "ntb-iommu", "link", "window", "device-iommu", "device-group",
+              "device-reset"} <= names, "every check says that it was made", f"{names}")
+        r = f.run("doctor")
+        t.ok(r.code == 0 and r.out.splitlines()[-1].endswith(" OK, 0 WARN, 0 FAIL"), "as text", r.out)
+        t.ok(all(line.startswith("OK    ") for line in r.out.splitlines()[:-1]), "  a line each")
+        t.equal(f.writes, [], "it changes nothing")
+
+
+def kernel(t):
+    for option, check in (("CONFIG_VFIO_MDEV", "kernel-mdev"), ("CONFIG_INTEL_IOMMU", "kernel-iommu"),
+                          ("CONFIG_VFIO_IOMMU_TYPE1", "kernel-vfio")):
+        with Host() as f:
+            f.config(CONFIG.replace(f"{option}=", f"# {option} was "))
+            expect(t, f, "FAIL", check, option)
+    with Host() as f:
+        f.config(CONFIG.replace("CONFIG_NTB=m", "# CONFIG_NTB is not set"))
+        t.equal([c["level"] for c in f.doctor()[1] if c["check"] == "kernel-ntb"], ["OK"], "CONFIG_NTB unset, drivers/ntb loaded")
+        (f.sys / "module/ntb").rmdir()
+        expect(t, f, "FAIL", "kernel-ntb", "CONFIG_NTB")
+        f.file("ntb.ko", "", f.root / f"lib/modules/{RELEASE}/updates/dlend-ntb")
+        t.equal(f.doctor("--strict")[0], 0, "  or built for this kernel")
+    with Host() as f:
+        os.unlink(f.root / f"boot/config-{RELEASE}")
+        expect(t, f, "WARN", "kernel", RELEASE)
+
+
+def modules(t):
+    for name, level in (("dlend_ntb", "FAIL"), ("dlend_lender", "WARN"), ("dlend_mdev", "WARN")):
+        with Host() as f:
+            (f.sys / "module" / name).rmdir()
+            expect(t, f, level, "modules", f"{name} is not loaded")
+    with Host() as f:
+        f.files(f.sys / "module/dlend_core/parameters", node_id="0")
+        expect(t, f, "FAIL", "node-id", "no node id")
+        shutil.rmtree(f.sys / "module/dlend_core")
+        bad = {(c["level"], c["check"]) for c in f.doctor()[1] if c["level"] != "OK"}
+        t.equal(bad, {("FAIL", "modules"), ("FAIL", "node-id")}, "no dlend_core")
+
+
+def iommu(t):
+    with Host() as f:
+        (f.sys / "class/iommu/dmar0").rmdir()
+        expect(t, f, "FAIL", "iommu", "off")
+    for word in ("iommu=pt", "iommu.passthrough=1"):
+        with Host() as f:
+            f.file("cmdline", f"quiet {word}\n", f.proc)
+            expect(t, f, "FAIL", "iommu", "lets everything pass")
+    with Host() as f:
+        f.file("cmdline", "mem_encrypt=on\n", f.proc)
+        expect(t, f, "WARN", "iommu-sme", "SME")
+    with Host() as f:
+        f.file("interrupts", " 24:  0 0 PCI-MSI-0000:03:00.0 0-edge nvme0q0\n", f.proc)
+        expect(t, f, "WARN", "interrupt-remapping", "off")
+        os.unlink(f.proc / "interrupts")
+        expect(t, f, "WARN", "interrupt-remapping", "cannot be read")
+
+
+def memory(t):
+    with Host() as f:
+        f.file("limits", LIMITS.format("8388608"), f.proc / "self")
+        expect(t, f, "WARN", "memlock", "8 MiB")
+        f.file("limits", LIMITS.format(str(3 << 30)), f.proc / "self")
+        t.equal(f.doctor("--strict")[0], 0, "a limit above all RAM")
+        os.unlink(f.proc / "self/limits")
+        expect(t, f, "WARN", "memlock", "not known")
+    with Host() as f:
+        f.files(f.sys / "kernel/mm/transparent_hugepage", enabled="always madvise [never]")
+        expect(t, f, "WARN", "huge-pages", "off")
+
+
+def ntb(t):
+    with Host() as f:
+        f.ntb(NTB, "ntb_transport")
+        expect(t, f, "FAIL", "ntb", "used by ntb_transport")
+        f.ntb(NTB, None)
+        expect(t, f, "FAIL", "ntb", "no user")
+    with Host() as f:
+        shutil.rmtree(f.sys / "bus/ntb")
+        expect(t, f, "FAIL", "ntb", "no NTB that Linux knows")
+        os.unlink(f.device(NTB) / "driver")
+        os.unlink(f.sys / "bus/pci/devices" / NTB)
+        for vendor, device, module in (("0x1022", "0x148b", "ntb_hw_amd"), ("0x8086", "0x347e", "ntb_hw_intel"),
+                                       ("0x11f8", "0x8561", "ntb_hw_switchtec"), ("0x111d", "0x808c", "ntb_hw_idt")):
+            bare = f.pci(f"0000:{vendor[-2:]}:00.0", driver=None, pclass="0x068000", vendor=vendor, device=device)
+            expect(t, f, "FAIL", "ntb", "no driver has it")
+            t.ok(any(module in c["fix"] for c in f.doctor()[1]), f"  modprobe {module}")
+            os.unlink(f.sys / "bus/pci/devices" / bare.name)
+    with Host() as f:
+        f.files(f.sys / "kernel/iommu_groups/1", type="identity")
+        expect(t, f, "FAIL", "ntb-iommu", "lets")
+        os.unlink(f.device(NTB) / "iommu_group")
+        expect(t, f, "FAIL", "ntb-iommu", "in no IOMMU group")
+
+
+def links(t):
+    with Host() as f:
+        f.link_up(state="hello", last_error="peer speaks version 9")
+        expect(t, f, "WARN", "link", "peer speaks version 9")
+    with Host() as f:
+        f.link_up(window_bytes=str(1 << 30))
+        expect(t, f, "WARN", "window", "1 GiB, this host's RAM 2 GiB")
+        t.equal(f.doctor("--strict --guest 512M")[0], 0, "a guest that fits")
+        expect(t, f, "FAIL", "window", "cannot hold a guest of 1 GiB", "--guest 1G")
+        f.file("resource", "0x4000000000 0x407fffffff 0x14220c\n" + 5 * NONE, f.device(DISK))
+        expect(t, f, "FAIL", "window", "BARs of the devices to lend (2 GiB)", "--guest 512M")
+    with Host() as f:
+        for size in ("x", "", "-1", "0", "5X", "1.5G"):
+            t.equal(f.run(["doctor", "--guest", size]).code, 2, f"--guest {size!r}")
+
+
+def devices(t):
+    with Host() as f:
+        f.files(f.device(DISK), reset_method="")
+        expect(t, f, "FAIL", "device-reset", "cannot be reset")
+        f.files(f.device(DISK), reset_method="bus")
+        expect(t, f, "WARN", "device-reset", "only: bus")
+        f.files(f.device(DISK), reset_method="pm")
+        expect(t, f, "WARN", "device-reset", "only: pm")
+        t.equal(f.doctor("--strict")[0], 6, "--strict minds a warning")
+    with Host() as f:
+        f.pci("0000:03:00.1", group="3", pclass="0x040300", driver=None)
+        expect(t, f, "WARN", "device-group", "0000:03:00.1")
+    with Host() as f:
+        f.files(f.sys / "kernel/iommu_groups/3", type="identity")
+        expect(t, f, "FAIL", "device-iommu", "identity")
+        os.unlink(f.device(DISK) / "iommu_group")
+        expect(t, f, "FAIL", "device-iommu", "in no IOMMU group")
+    with Host() as f:
+        where = f.sys / "kernel/iommu_groups/3"
+        f.file("reserved_regions", "0x00000000000e0000 0x00000000000fffff direct-relaxable\n", where)
+        t.equal(f.doctor("--strict")[0], 0, "memory that firmware gives up is no obstacle")
+        f.file("reserved_regions", "0x00000000000e0000 0x00000000000fffff direct\n", where)
+        expect(t, f, "FAIL", "device-rmrr", "RMRR")
+    with Host() as f:
+        f.files(f.device(DISK), sriov_numvfs="2")
+        expect(t, f, "FAIL", "device-sriov", "2 virtual functions")
+    with Host() as f:
+        f.files(f.device(DISK), **{"class": "0x060400"})
+        code, checks = f.doctor("03:00.0")
+        t.ok(code == 6 and any(c["check"] == "device-kind" and c["level"] == "FAIL" for c in checks), "FAIL device-kind: a bridge")
+    with Host() as f:
+        for line, level, part in (("0xc000 0xc01f 0x40101\n", "WARN", "I/O ports"),
+                                  ("0x0 0xffff 0x14020c\n", "FAIL", "no place"),
+                                  ("0xfe000100 0xfe0001ff 0x40200\n", "WARN", "shares its page")):
+            f.file("resource", line + BAR + 4 * NONE, f.device(DISK))
+            expect(t, f, level, "device-bars", part)
+        f.file("resource", "0xfe001000 0xfe0010ff 0x40200\n" + 5 * NONE, f.device(DISK))
+        t.equal(f.doctor("--strict")[0], 0, "a small BAR with a page of its own")
+    with Host() as f:
+        expect(t, f, "FAIL", "device", "not there", "09:00.0")
+        f.pci("0001:03:00.0", group="9")
+        expect(t, f, "WARN", "device-domain", "domain 0", "0001:03:00.0")
+        t.equal(f.run("doctor xx").code, 2, "a device that is no address")
+    with Host() as f:
+        f.file("dlend.conf", "nonsense\n", f.root / "etc")
+        expect(t, f, "FAIL", "config", "line 1")
+        os.unlink(f.root / "etc/dlend.conf")
+        t.equal(f.doctor("--strict")[0], 0, "no dlend.conf, nothing lent: no device is looked at")
+        f.run("lend 03:00.0")
+        t.ok(any(DISK in c["what"] for c in f.doctor()[1]), "  one that is lent is")
+
+
+def desert(t):
+    with Fake(node=None, lender=False) as f:
+        shutil.rmtree(f.sys)
+        shutil.rmtree(f.proc)
+        r = f.run("doctor")
+        t.ok(r.code == 6 and "FAIL" in r.out and "0 FAIL" not in r.out, "nothing there at all", r.out + r.err)
+
+
+with Tap() as tap:
+    for part in (well, kernel, modules, iommu, memory, ntb, links, devices, desert):
+        tap.diag(part.__name__)
+        part(tap)

@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend lend and reclaim on a fake host: every refusal, and what is left after a failure.
+
+    one host, node 1: an NVMe disk 0000:03:00.0, and what each case adds
+"""
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DISK = "0000:03:00.0"
+
+
+def refused(t, f, words, code, *parts, untouched=DISK, had="nvme"):
+    """The command fails with that code, says all parts, and the device stays where it was."""
+    r = f.run(words)
+    missing = [p for p in parts if p not in r.err]
+    t.ok(r.code == code and not missing, f"{' '.join(words.split())}: {parts[-1]}",
+         f"code {r.code}, want {code}; missing {missing}\n{r.err}")
+    if untouched:
+        t.ok(f.driver_of(untouched) == had and not f.writes, "  and nothing was touched", f"{f.writes}")
+
+
+def syntax(t):
+    with Fake() as f:
+        f.pci(DISK)
+        for bad in ("", "3", "03:00", "03:00.8", "03:20.0", "zz:00.0", "03:00.0x", " 03:00.0",
+                    "0000:03:00.0:1", "../x", "123456789:03:00.0"):
+            r = f.run(["lend", bad])
+            t.ok(r.code == 2 and "is no PCI address" in r.err, f"lend {bad!r} is refused", r.err)
+        refused(t, f, "lend", 2, "usage:")
+        refused(t, f, "lend 03:00.0 04:00.0", 2, "usage:")
+        refused(t, f, "lend --as 3b 03:00.0", 2, "--as 3b", "no bus:device.function")
+        refused(t, f, "lend --nonsense 03:00.0", 2, "nonsense")
+        refused(t, f, "frobnicate", 2, "no command")
+        refused(t, f, "lend 04:00.0", 3, "0000:04:00.0", "no such device")
+        refused(t, f, "reclaim 04:00.0", 3, "no such device")
+        refused(t, f, "reclaim 03:00.0", 3, "is not lent")
+        t.ok(f.run("--help").code == 0 and "reclaim" in f.run("--help").out, "--help")
+        t.ok(f.run("--version").out.startswith("dlend "), "--version")
+        t.equal(f.run("").code, 2, "no command at all")
+
+
+def node(t):
+    with Fake(lender=False) as f:
+        f.pci(DISK)
+        refused(t, f, "lend 03:00.0", 6, "modprobe dlend_lender", "not loaded")
+    for value in ("0", None):
+        with Fake(node=value) as f:
+            f.pci(DISK)
+            refused(t, f, "lend 03:00.0", 6, "node_id=N", "no node id")
+
+
+def unfit(t):
+    with Fake() as f:
+        f.pci(DISK, pclass="0x060400", driver="pcieport")
+        refused(t, f, "lend 03:00.0", 5, "behind it", "bridge", had="pcieport")
+    with Fake() as f:
+        f.pci(DISK, pclass="0x068000", driver="ntb_hw_amd")
+        refused(t, f, "lend 03:00.0", 5, "host's own wiring", had="ntb_hw_amd")
+    with Fake() as f:
+        f.pci(DISK, reset="")
+        refused(t, f, "lend 03:00.0", 5, "no way to reset")
+    with Fake() as f:
+        f.pci(DISK, group=None)
+        refused(t, f, "lend 03:00.0", 5, "intel_iommu=on", "no IOMMU")
+    with Fake() as f:
+        f.pci(DISK, kind="identity")
+        refused(t, f, "lend 03:00.0", 5, "iommu=pt", "pass-through")
+    with Fake() as f:
+        f.pci("0001:03:00.0")
+        refused(t, f, "lend 0001:03:00.0", 2, "--as", "outside", untouched="0001:03:00.0")
+
+
+def disk(f, name="nvme0n1", number="259:0"):
+    dev = f.pci(DISK)
+    block = f.below(dev, f"nvme/nvme0/{name}", f"class/block/{name}")
+    f.files(block, dev=number)
+    (block / "holders").mkdir()
+    return dev, block
+
+
+def in_use(t):
+    with Fake() as f:
+        _, block = disk(f)
+        part = block / "nvme0n1p1"
+        f.files(part, dev="259:1")
+        f.link("class/block/nvme0n1p1", part)
+        f.file("mountinfo", "20 1 254:0 / / rw shared:1 - ext4 /dev/vda rw\n"
+               "21 20 259:1 / /srv/data rw - ext4 /dev/nvme0n1p1 rw\n", f.proc / "self")
+        refused(t, f, "lend 03:00.0", 4, "umount /srv/data", "nvme0n1p1 is mounted on /srv/data")
+    with Fake() as f:
+        disk(f)
+        f.file("mountinfo", "21 20 0:44 /sub /srv rw - btrfs /dev/nvme0n1 rw\n", f.proc / "self")
+        refused(t, f, "lend 03:00.0", 4, "nvme0n1 is mounted on /srv")
+    with Fake() as f:
+        disk(f)
+        f.file("swaps", "Filename\tType\n/dev/nvme0n1 partition 1 0 -2\n", f.proc)
+        refused(t, f, "lend 03:00.0", 4, "swapoff", "swap")
+    with Fake() as f:
+        _, block = disk(f)
+        (block / "holders/dm-3").mkdir()
+        refused(t, f, "lend 03:00.0", 4, "part of dm-3")
+    with Fake() as f:
+        # native multipath: the disk hangs below the subsystem, which links to its controller
+        dev = f.pci(DISK)
+        control = dev / "nvme/nvme0"
+        control.mkdir(parents=True)
+        block = f.put("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1")
+        f.files(block, dev="259:0")
+        f.link("devices/virtual/nvme-subsystem/nvme-subsys0/nvme0", control)
+        f.link("class/block/nvme0n1", block)
+        f.file("mountinfo", "21 20 259:0 / /srv rw - ext4 /dev/nvme0n1 rw\n", f.proc / "self")
+        refused(t, f, "lend 03:00.0", 4, "mounted on /srv")
+
+
+def in_use_otherwise(t):
+    with Fake() as f:
+        dev = f.pci(DISK, driver="e1000e", pclass="0x020000")
+        net = f.below(dev, "net/eth1", "class/net/eth1")
+        f.files(net, flags="0x1003", carrier="1")
+        refused(t, f, "lend 03:00.0", 4, "ip link set eth1 down", "eth1 is up", had="e1000e")
+        f.files(net, flags="0x1002")
+        (net / "master").symlink_to("../../../br0")
+        refused(t, f, "lend 03:00.0", 4, "belongs to br0", had="e1000e")
+        (net / "master").unlink()
+        t.equal(f.run("lend 03:00.0").code, 0, "an interface that is down is no obstacle")
+    with Fake() as f:
+        dev = f.pci(DISK)
+        char = f.below(dev, "nvme/nvme0", "dev/char/242:0")
+        f.file("uevent", "MAJOR=242\nMINOR=0\nDEVNAME=nvme0\n", char)
+        f.file("comm", "smartd\n", f.proc / "4711")
+        (f.proc / "4711/fd").mkdir()
+        (f.proc / "4711/fd/5").symlink_to("/dev/nvme0")
+        refused(t, f, "lend 03:00.0", 4, "process 4711 (smartd)", "has /dev/nvme0 open")
+    with Fake() as f:
+        f.pci(DISK, driver="vfio-pci")
+        f.file("comm", "qemu-system-x86\n", f.proc / "99")
+        (f.proc / "99/fd").mkdir()
+        (f.proc / "99/fd/20").symlink_to("/dev/vfio/7")
+        refused(t, f, "lend 03:00.0", 4, "process 99", "/dev/vfio/7 open", had="vfio-pci")
+
+
+def lend(t):
+    with Fake() as f:
+        f.pci("0000:02:00.0", driver="pcieport", pclass="0x060400")
+        f.pci(DISK)
+        r = f.run("lend 3:00.0")
+        t.equal((r.code, f.driver_of(DISK), f.override(DISK)), (0, LENDER, LENDER),
+                "lend (a bridge in the group does not matter)")
+        t.ok("is lent as d0001:03:00.0, type dlend-nvme" in r.out, "  and says as what", r.out)
+        before = list(f.writes)
+        r = f.run("--json lend 03:00.0")
+        t.equal((json.loads(r.out), f.writes),
+                ({"lent": [{"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}]}, before),
+                "lending it again changes nothing, and says the same in JSON")
+        r = f.run("reclaim d0001:03:00.0")
+        t.equal((r.code, f.driver_of(DISK), f.override(DISK)), (0, "nvme", ""), "reclaim by the fabric's name")
+        t.ok("is back, driver nvme" in r.out, "  and says who has it", r.out)
+    with Fake() as f:
+        f.pci(DISK, driver=None)
+        t.equal((f.run("lend 03:00.0").code, f.driver_of(DISK)), (0, LENDER), "lend a device without a driver")
+        r = f.run("reclaim 03:00.0")
+        t.ok(r.code == 0 and "no driver has taken it" in r.out, "reclaim it", r.out + r.err)
+    with Fake() as f:
+        names = []
+        f.pci("0001:03:00.0")
+        f.fifo(f.sys / f"bus/pci/drivers/{LENDER}/lend_as", names.append)
+        t.equal((f.run("lend --as 3b:00.0 0001:03:00.0").code, names), (0, ["0001:03:00.0 3b:00.0"]), "lend --as")
+    with Fake() as f:
+        f.pci(DISK)
+        refused(t, f, "lend --as 3b:00.0 03:00.0", 1, "cannot be lent as 3b:00.0")
+
+
+def lend_fails(t):
+    for what, message in (("bind", "dlend-lender refused it"), ("unbind", "does not let go")):
+        with Fake() as f:
+            f.pci(DISK)
+            f.refuse.add((what, DISK))
+            r = f.run("lend 03:00.0")
+            f.refuse.clear()
+            t.ok(r.code == 1 and message in r.err, f"{what} fails: {message}", r.err)
+            t.equal((f.driver_of(DISK), f.override(DISK)), ("nvme", ""), "  and all is as before")
+
+
+def group(t):
+    other = "0000:03:00.1"
+    with Fake() as f:
+        f.pci(DISK)
+        f.pci(other, driver="snd", pclass="0x040300")
+        refused(t, f, "lend 03:00.0", 5, "--group", other)
+        refused(t, f, "lend --group --as 3b:00.0 03:00.0", 2, "several")
+        f.refuse.add(("bind", other))
+        r = f.run("lend --group 03:00.0")
+        f.refuse.clear()
+        t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (1, "nvme", "snd"),
+                "the second of a group fails: both are as before")
+        f.writes.clear()
+        r = f.run("lend --group 03:00.0")
+        t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (0, LENDER, LENDER), "lend --group")
+        order = [name for name, _ in f.writes if name in ("bind", "unbind")]
+        t.equal(order, ["unbind", "unbind", "bind", "bind"], "  all leave their drivers before the first is bound")
+        r = f.run("reclaim 03:00.1")
+        t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (0, "nvme", "snd"), "reclaim takes the whole group")
+
+
+def reset(t):
+    def method(dev):
+        return (dev / "reset_method").read_text().splitlines()[0]
+
+    with Fake() as f:
+        dev = f.pci(DISK, reset="flr bus")
+        kept = f.root / f"run/dlend/reset-{DISK}"
+        (f.root / "run").mkdir()
+        r = f.run("lend --reset bus 03:00.0")
+        t.equal((r.code, method(dev), f.driver_of(DISK)), (0, "bus", LENDER), "lend --reset bus")
+        t.equal(kept.read_text(), "flr bus\n", "  what it was is kept")
+        t.equal((f.run("lend --reset pm,bus 03:00.0").code, method(dev), kept.read_text()), (0, "pm bus", "flr bus\n"),
+                "  another choice for the lent device, and what it was is still that")
+        t.equal((f.run("reclaim 03:00.0").code, method(dev), kept.exists()), (0, "flr bus", False), "reclaim restores it")
+        f.run("lend --reset flr,bus 03:00.0")
+        t.ok(not kept.exists(), "a choice that is none keeps nothing")
+        t.equal((f.run("reclaim 03:00.0").code, method(dev)), (0, "flr bus"), "  and restores nothing")
+        f.refuse.add(("bind", DISK))
+        r = f.run("--json lend --reset pm 03:00.0")
+        f.refuse.clear()
+        t.equal((r.code, method(dev), kept.exists(), f.driver_of(DISK)), (1, "flr bus", False, "nvme"),
+                "the driver refuses: the reset method, too, is as it was")
+        t.equal((json.loads(r.out)["error"]["code"], r.err.count("refused it")), (1, 1), "  said once, and in JSON")
+    with Fake() as f:
+        # as after `echo >reset_method`
+        dev = f.pci(DISK, reset="")
+        (f.root / "run").mkdir()
+        t.equal((f.run("lend --reset bus 03:00.0").code, method(dev)), (0, "bus"), "a device that could not be lent before")
+        t.equal((f.run("reclaim 03:00.0").code, method(dev)), (0, ""), "  and cannot be now")
+    with Fake() as f:
+        dev = f.pci(DISK)
+        os.unlink(dev / "reset_method")
+        refused(t, f, "lend --reset bus 03:00.0", 5, "no way to reset")
+        (dev / "reset_method").symlink_to("/dev/full")
+        refused(t, f, "lend --reset bus 03:00.0", 5, "cannot be reset by bus", "It has: none")
+    with Fake() as f:
+        f.pci("0000:02:00.0", pclass="0x060400", driver="pcieport")
+        refused(t, f, "lend --reset bus 02:00.0", 5, "bridge", untouched="0000:02:00.0", had="pcieport")
+    with Fake() as f:
+        # no word on where /run is: nothing is kept, nothing of this machine's is touched
+        dev = f.pci(DISK, reset="flr")
+        r = f.run("lend --reset bus 03:00.0", trees=["--sysfs", f.sys, "--procfs", f.proc])
+        t.equal((r.code, method(dev)), (0, "bus"), "with --sysfs alone")
+
+
+def reclaim(t):
+    with Fake() as f:
+        dev = f.pci(DISK)
+        f.run("lend 03:00.0")
+        for words, wrote in (("reclaim 03:00.0", "1\n"), ("reclaim --force 03:00.0", "force\n")):
+            f.run("lend 03:00.0")
+            f.files(dev / "dlend", state="held", borrower="2")
+            f.writes.clear()
+            r = f.run(words)
+            t.ok(r.code == 0 and ("reclaim", wrote) in f.writes, f"{words}, while node 2 has it", r.err)
+        f.run("lend 03:00.0")
+        f.files(dev / "dlend", state="held", borrower="2")
+        os.unlink(dev / "dlend/reclaim")
+        refused(t, f, "reclaim 03:00.0", 1, "cannot be reclaimed", untouched=None)
+        t.equal(f.driver_of(DISK), LENDER, "  and it stays lent")
+
+
+def errors_in_json(t):
+    with Fake() as f:
+        r = f.run("--json lend 04:00.0")
+        e = json.loads(r.out)["error"]
+        t.ok(r.code == e["code"] == 3 and e["what"] and e["why"] and e["todo"], "an error in JSON", r.out)
+
+
+with Tap() as tap:
+    for part in (syntax, node, unfit, in_use, in_use_otherwise, lend, lend_fails, group, reset, reclaim, errors_in_json):
+        tap.diag(part.__name__)
+        part(tap)

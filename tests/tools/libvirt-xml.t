@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend libvirt-xml on a fake host: the tree that comes out, and every limit with its numbers."""
+import os
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fabric import UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+A, B, C, OWN = "d0002:04:00.0", "d0002:05:00.0", "d0003:01:00.0", "d0001:08:00.0"
+MODELS = {"pcie-root-port": "root", "pcie-switch-upstream-port": "up", "pcie-switch-downstream-port": "down"}
+
+
+def tree(text):
+    """{UUID: controllers above it, from the root on} and {index: (model, bus or None, slot)}."""
+    top = ET.fromstring(f"<devices>{text}</devices>")
+    controllers = {}
+    for c in top.findall("controller"):
+        address = c.find("address")
+        place = (None, None) if address is None else (int(address.get("bus"), 0), int(address.get("slot"), 0))
+        index = int(c.get("index"))
+        assert index not in controllers and c.get("type") == "pci"
+        controllers[index] = (MODELS[c.get("model")], *place)
+    above = {}
+    for h in top.findall("hostdev"):
+        assert (h.get("mode"), h.get("type"), h.get("model")) == ("subsystem", "mdev", "vfio-pci")
+        bus, chain = int(h.find("address").get("bus"), 0), []
+        while bus is not None:
+            chain.insert(0, (bus, controllers[bus][0]))
+            bus = controllers[bus][1]
+        above[h.find("source/address").get("uuid")] = chain
+    taken = [(bus, slot) for _, bus, slot in controllers.values() if bus is not None]
+    taken += [(chain[-1][0], 0) for chain in above.values()]
+    assert len(set(taken)) == len(taken), "two things in one slot"
+    return above, controllers
+
+
+def kinds(chain):
+    return [kind for _, kind in chain]
+
+
+def many(f, count, clique="none", offer=None):
+    """Mediated devices, each of an offer of its own."""
+    uuids = []
+    for number in range(count):
+        address = f"d0002:{number:02x}:1f.0"
+        f.offer(address, **({"place": offer} if offer else {}))
+        uuids.append(f"c0000000-0000-4000-8000-{number:012x}")
+        f.mdev(address, clique=clique, uuid=uuids[-1])
+    return uuids
+
+
+def domain(uuids, more=""):
+    devices = "".join(f"""
+    <hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>
+      <source><address uuid='{uuid}'/></source>
+      <address type='pci' domain='0x0000' bus='0x00' slot='0x{10 + n:02x}' function='0x0'/>
+    </hostdev>""" for n, uuid in enumerate(uuids))
+    return ("<domain type='kvm'>\n<!-- <hostdev type='mdev'> --><name>a&gt;b</name>"
+            f"<devices>{devices}{more}</devices></domain>")
+
+
+def from_text(f, text, *options):
+    """As `virsh dumpxml` in front of the command."""
+    file = f.root / "domain.xml"
+    file.write_text(text)
+    virsh = f.root / "bin/virsh"
+    f.file("virsh", f'#!/bin/sh\n[ "$*" = "dumpxml --domain vm one" ] && exec cat {file}\n'
+           "echo no such domain >&2\nexit 1\n", virsh.parent)
+    virsh.chmod(0o755)
+    old = os.environ["PATH"]
+    os.environ["PATH"] = f"{virsh.parent}:{old}"
+    try:
+        return f.run(["libvirt-xml", *options, "vm one"])
+    finally:
+        os.environ["PATH"] = old
+
+
+def shapes(t):
+    with Fabric() as f:
+        f.populate()
+        for device, clique in ((A, "3"), (C, "3"), (B, "none"), (OWN, "none")):
+            f.offer(device, lender="1") if device == OWN else None
+            f.mdev(device, clique=clique)
+        all_of_them = [UUIDS[d] for d in (A, B, C, OWN)]
+        above, controllers = tree(f.run(["libvirt-xml", *all_of_them]).out)
+        t.equal(kinds(above[UUIDS[A]]), ["root", "up", "down"], "a clique: below a switch")
+        t.equal(above[UUIDS[A]][:2], above[UUIDS[C]][:2], "  of its own, devices of two lenders side by side")
+        t.ok(above[UUIDS[A]][2] != above[UUIDS[C]][2], "  each at its own port")
+        t.equal((kinds(above[UUIDS[B]]), kinds(above[UUIDS[OWN]])), (["root"], ["root"]),
+                "a device with none that belongs to it: at a root port")
+        t.equal(sorted(controllers), list(range(1, 7)), "indexes from 1 on")
+        above, controllers = tree(f.run(["libvirt-xml", "--mode", "root-port", *all_of_them]).out)
+        t.equal([kinds(chain) for chain in above.values()], [["root"]] * 4, "root-port mode: each at a root port")
+    with Fabric() as f:
+        f.populate()
+        for device in (A, B, C):
+            f.mdev(device)
+        above, _ = tree(f.run(["libvirt-xml", *(UUIDS[d] for d in (A, B, C))]).out)
+        t.equal(above[UUIDS[A]][:2], above[UUIDS[B]][:2], "no cliques: devices of one real switch are at one here")
+        t.equal(kinds(above[UUIDS[C]]), ["root"], "  and no other is")
+
+
+def domains(t):
+    with Fabric() as f:
+        f.populate()
+        f.mdev(A, clique="0")
+        f.mdev(C, clique="0")
+        more = ("<controller type='pci' index='0' model='pcie-root'/><controller type='pci' index='7' "
+                "model='pcie-root-port'/><controller type='usb' index='99' model='ich9-ehci1'/>")
+        r = from_text(f, domain([UUIDS[A], UUIDS[C]], more))
+        above, controllers = tree(r.out)
+        t.equal(sorted(above), sorted([UUIDS[A], UUIDS[C]]), "a domain: its devices are found")
+        t.equal(min(controllers), 8, "  indexes go on after its PCI controllers'")
+        r = from_text(f, domain([UUIDS[A], "f0000000-0000-4000-8000-00000000000f"]))
+        t.equal(sorted(tree(r.out)[0]), [UUIDS[A]], "  mdevs of others are left alone")
+        r = from_text(f, domain([]))
+        t.ok(r.code == 3 and "no mediated device of dlend" in r.err, "a domain without any", r.err)
+        for text in ("", "<", "<!--", "<domain", "<network></network>", "x" * 5000, "<a b='", "<domain <domain>"):
+            r = from_text(f, text)
+            t.ok(r.code in (2, 3) and r.err.startswith("dlend: "), f"no domain: {text[:20]!r}", r.err)
+        r = f.run(["libvirt-xml", "--domain", "none"])
+        t.ok(r.code == 3 and "virsh" in r.err, "a domain that virsh does not know, or no virsh", r.err)
+
+
+def limits(t):
+    """(have, add, most) of each."""
+    def refused(r, what, have, add, most):
+        t.ok(r.code == 5 and what in r.err and f"{have} are taken and {add} more are needed, of {most}" in r.err
+             and not r.out, f"{what}: {have} + {add} > {most}", f"{r.code} {r.err}")
+
+    with Fabric() as f:
+        uuids = many(f, 33)
+        r = f.run(["libvirt-xml", *uuids[:24]])
+        t.equal((r.code, len(tree(r.out)[0])), (0, 24), "24 root ports fit beside what every guest has")
+        refused(f.run(["libvirt-xml", *uuids[:25]]), "slots on its root bus", 8, 25, 32)
+        r = f.run(["libvirt-xml", "--io", *uuids[:16]])
+        t.equal(r.code, 0, "16 ports with I/O fit")
+        refused(f.run(["libvirt-xml", "--io", *uuids[:17]]), "I/O space", 0, 17, 16)
+        host = ("<hostdev mode='subsystem' type='pci'><address type='pci' bus='0x00' slot='0x05' function='0x0'/>"
+                "</hostdev>")
+        refused(from_text(f, domain(uuids[:17], host)), "I/O space", 0, 17, 16)
+        t.equal(from_text(f, domain(uuids[:17], host), "--no-io").code, 0, "  unless it has no I/O BARs")
+        slots = "".join(f"<controller type='pci' index='{n}' model='pcie-root-port'>"
+                        f"<address type='pci' bus='0x00' slot='0x{n:02x}' function='0x0'/></controller>"
+                        for n in range(1, 30))
+        refused(from_text(f, domain(uuids[:2], slots)), "slots on its root bus", 31, 2, 32)
+        last = "<controller type='pci' index='254' model='pcie-root-port'/>"
+        refused(from_text(f, domain(uuids[:2], last)), "buses", 254, 2, 255)
+        crowd = "".join(f"<disk><address type='pci' bus='0x{1 + n // 32:02x}' slot='0x{n % 32:02x}' function='0x0'/>"
+                        "</disk>" for n in range(253))
+        refused(from_text(f, domain(uuids[:1], crowd)), "slots", 255, 2, 256)
+    with Fabric() as f:
+        uuids = many(f, 33, clique="1")
+        r = f.run(["libvirt-xml", *uuids[:32]])
+        t.equal((r.code, len(tree(r.out)[0])), (0, 32), "a clique of 32 fits one switch")
+        refused(f.run(["libvirt-xml", *uuids]), "ports at one switch", 0, 33, 32)
+
+
+def bad(t):
+    with Fabric() as f:
+        f.populate()
+        f.mdev(A)
+        for words, code, why in (([], 2, "usage"), (["--mode", "x", UUIDS[A]], 2, "no mode"),
+                                 ([UUIDS[A], UUIDS[A]], 2, "twice"), ([UUIDS[B]], 3, "no such mediated device"),
+                                 ([UUIDS[A], A], 3, "no such mediated device"),
+                                 (["--domain", "x", UUIDS[A]], 2, "usage"), (["--what"], 2, "what")):
+            r = f.run(["libvirt-xml", *words])
+            t.ok(r.code == code and why in r.err and not r.out, f"{words}"[:60], f"{r.code} {r.err}")
+
+
+with Tap() as tap:
+    for part in (shapes, domains, limits, bad):
+        tap.diag(part.__name__)
+        part(tap)

@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend migrate, with every step failing in turn.
+
+    node 1 (a, here) and node 2 (b) are directories, virsh, mdevctl and ssh are virt_fakes.py;
+    devices of node 3: d0003:01:00.0 and d0003:02:00.0, used by the VM "vm1"
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+MIGRATE = TOP / "tools/migrate"
+U1, U2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
+P1, P2 = "d0003:01:00.0", "d0003:02:00.0"
+VM_UUID = "99999999-0000-4000-8000-000000000009"
+HOSTDEV = """<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><address uuid="{}"/></source>
+<address type="pci" domain="0x0000" bus="0x{:02x}" slot="0x00" function="0x0"/></hostdev>"""
+OTHER = '<hostdev mode="subsystem" type="pci"><source><address domain="0x0" bus="0x1"/></source></hostdev>'
+
+
+def xml(*uuids, more="", uuid=VM_UUID):
+    devices = "".join(HOSTDEV.format(u, n) for n, u in enumerate(uuids, 5))
+    return f"<domain type='kvm'><name>vm1</name><uuid>{uuid}</uuid><devices>{devices}{more}</devices></domain>"
+
+
+class World:
+    """Two hosts; the VM runs on a."""
+
+    def __init__(self, uuids=(U1, U2), running=True, hook=False, autostart=False, more=""):
+        self.path = Path(tempfile.mkdtemp(prefix="dlend-migrate-"))
+        self.bin = self.path / "bin"
+        self.bin.mkdir()
+        for name in ("virsh", "mdevctl", "ssh", "dlend"):
+            (self.bin / name).symlink_to(HERE / "virt_fakes.py")
+        for node, host in enumerate("ab", 1):
+            self.host(host, node, hook)
+        text = xml(*uuids, more=more)
+        self.state({"a": {"vm1": {"state": "running" if running else "shut off", "xml": text, "persistent": True,
+                                  "live": text if running else "", "autostart": autostart}}, "b": {}})
+        for uuid, parent in ((U1, P1), (U2, P2)):
+            if uuid in uuids:
+                self.definition("a", uuid, parent)
+                self.active("a", uuid, parent)
+        self.leases("held" if running and uuids else "free", "1" if running and uuids else "0")
+        self.env = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "WORLD": str(self.path),
+                    "MIGRATE": str(MIGRATE), "DLEND_MIGRATE": str(MIGRATE), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        shutil.rmtree(self.path)
+
+    def host(self, host, node, hook):
+        for parent in (P1, P2):
+            self.offer(host, parent)
+        self.put(host, "sys/module/dlend_core/parameters/node_id", f"{node}\n")
+        self.put(host, "etc/machine-id", f"{host * 32}\n")
+        if hook:
+            self.put(host, "etc/dlend.conf", "set libvirt-hook=on\n")
+            self.put(host, "etc/libvirt/hooks/qemu.d/dlend", "")
+        for name in ("etc/mdevctl.d", "sys/bus/mdev/devices", "run/dlend"):
+            (self.path / host / name).mkdir(parents=True)
+
+    def put(self, host, name, text):
+        path = self.path / host / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def offer(self, host, parent, **more):
+        for name, value in {"state": "free", "borrower": "0", "lender": "3", "link": "l", "type": "dlend-nvme", **more}.items():
+            self.put(host, f"sys/bus/dlend/devices/{parent}/{name}", f"{value}\n")
+
+    def leases(self, state, borrower):
+        for host in "ab":
+            for parent in (P1, P2):
+                self.offer(host, parent, state=state, borrower=borrower)
+
+    def definition(self, host, uuid, parent, **more):
+        self.put(host, f"etc/mdevctl.d/{parent}/{uuid}",
+                 json.dumps({"mdev_type": "dlend-nvme", "start": "manual", "attrs": [{"clique": "1"}], **more}))
+
+    def active(self, host, uuid, parent):
+        device = self.path / host / "sys/devices/dlend" / parent / uuid
+        device.mkdir(parents=True)
+        (self.path / host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
+
+    def state(self, value=None):
+        path = self.path / "state.json"
+        if value is not None:
+            path.write_text(json.dumps(value))
+        return json.loads(path.read_text())
+
+    def run(self, *words, fault="", side="a", program=(), timeout=60):
+        command = program or [MIGRATE, "--root", self.path / side]
+        words = [*words] if "--finish" in words or "--probe" in words else ["--timeout=1", "--wait=1", *words]
+        return subprocess.run([str(w) for w in [*command, *words]], capture_output=True, text=True, timeout=timeout,
+                              env={**self.env, "FAULT": fault, "SIDE": side}, check=False)
+
+    def calls(self):
+        path = self.path / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    # What there is
+
+    def runs(self):
+        """[(host, [uuids that the VM has])]"""
+        return [(host, [u for u in (U1, U2) if u in d["live"]]) for host, domains in self.state().items()
+                for d in domains.values() if d["state"] == "running"]
+
+    def tree(self, host):
+        """Whatever of a move may be left on a host."""
+        top = self.path / host
+        return {"domains": {name: (d["state"], d["persistent"]) for name, d in self.state()[host].items()},
+                "definitions": sorted(p.name for p in top.glob("etc/mdevctl.d/*/*")),
+                "active": sorted(p.name for p in top.glob("sys/bus/mdev/devices/*")),
+                "notes": [p.name for p in top.glob("run/dlend/moving-*")]}
+
+
+NOTHING = {"domains": {}, "definitions": [], "active": [], "notes": []}
+WHOLE = {"domains": {"vm1": ("running", True)}, "definitions": [U1, U2], "active": [U1, U2], "notes": []}
+
+
+def cold(t):
+    with World(autostart=True) as w:
+        r = w.run("vm1", "b")
+        t.equal((r.returncode, r.stdout[:21], w.tree("a"), w.tree("b")), (0, "vm1 runs on b now (0 ", NOTHING, WHOLE),
+                "cold: all of it is on b, nothing on a")
+        t.equal(w.runs(), [("b", [U1, U2])], "  with both devices")
+        t.ok(w.state()["b"]["vm1"]["autostart"], "  and starts there at boot, as it did here")
+        definition = json.loads((w.path / "b/etc/mdevctl.d" / P1 / U1).read_text())
+        t.equal(definition["attrs"], [{"clique": "1"}], "  definitions keep their attributes")
+        t.ok("shut vm1 down" in r.stderr and "on b: start vm1" in r.stderr, "  each step is told", r.stderr)
+    with World(running=False) as w:
+        r = w.run("vm1", "b", "--no-start")
+        t.equal((r.returncode, w.tree("b")["domains"], w.tree("b")["active"], w.tree("a")),
+                (0, {"vm1": ("shut off", True)}, [], NOTHING), "--no-start")
+    with World(running=False) as w:
+        t.equal((w.run("vm1", "b").returncode, w.tree("b")), (0, WHOLE), "one that is off is started there")
+    with World(uuids=()) as w:
+        t.equal((w.run("vm1", "b").returncode, w.runs()), (0, [("b", [])]), "a VM without lent devices")
+    with World(uuids=(U1,)) as w:
+        (w.path / "a/etc/mdevctl.d" / P1 / U1).unlink()
+        t.equal((w.run("vm1", "b").returncode, w.runs()), (0, [("b", [U1])]), "a device that was started, but never defined")
+    with World(hook=True) as w:
+        w.run("vm1", "b")
+        marks = sorted(p.name for p in (w.path / "b/run/dlend").glob("hook-*"))
+        t.equal(marks, [f"hook-{U1}", f"hook-{U2}"], "where libvirt's hook is on, it will stop what was started there")
+
+
+def live(t):
+    with World() as w:
+        r = w.run("--live", "vm1", "b", "--json")
+        says = json.loads(r.stdout)
+        t.equal((r.returncode, w.tree("a"), w.tree("b"), w.runs()), (0, NOTHING, WHOLE, [("b", [U1, U2])]), "live")
+        t.ok(says["owner"] == "there" and all(s["seconds"] >= 0 for s in says["steps"]) and r.stderr == "",
+             "  with times of each step as JSON, and no chatter", r.stderr)
+        t.ok('bus="0x06"' in w.state()["b"]["vm1"]["live"], "  devices keep their guest addresses")
+        t.ok(not any("shutdown" in c or " b virsh start" in c for c in w.calls()), "  without a stop", str(w.calls()))
+
+
+def dry(t):
+    for options in ((), ("--live",)):
+        with World() as w:
+            before = w.tree("a"), w.tree("b")
+            r = w.run("--dry-run", *options, "vm1", "b")
+            t.equal((r.returncode, w.calls(), (w.tree("a"), w.tree("b"))), (0, [], before), f"--dry-run {options}: no change")
+            t.ok("on b: define" in r.stdout and ("migrate vm1 to b" if options else "shut vm1 down") in r.stdout,
+                 "  and all steps", r.stdout)
+    with World() as w:
+        steps = json.loads(w.run("--dry-run", "--json", "vm1", "b").stdout)["steps"]
+        t.ok(len(steps) > 8 and steps[0]["step"], "  as JSON")
+
+
+def sound(t, w, r, name):
+    """However it ended: one owner, and a word about what to do."""
+    runs = w.runs()
+    good = runs in ([("a", [U1, U2])], [("b", [U1, U2])])
+    t.ok(good, f"{name}: the VM runs once, with its devices", f"{runs}\n{r.stdout}{r.stderr}")
+    t.ok("Traceback" not in r.stderr and (r.returncode == 0 or r.stderr.count("\n")), "  and no surprise", r.stderr)
+    return runs[0][0] if runs else None
+
+
+def clean(t, w, r, name, where):
+    """What is left on the host that does not have it must have been told."""
+    other = "b" if where == "a" else "a"
+    left = w.tree(other)
+    for uuid in left["definitions"]:
+        t.ok(f"mdevctl undefine -u {uuid}" in r.stderr, f"  {name}: a definition that is left is told", r.stderr)
+    for uuid in left["active"]:
+        t.ok(f"mdevctl stop -u {uuid}" in r.stderr or f"mdevctl start -u {uuid}" in r.stderr or
+             f"start {uuid}" in r.stderr, f"  {name}: a device that is left is told", r.stderr)
+    if left["domains"]:
+        t.ok("virsh undefine" in r.stderr, f"  {name}: a domain that is left is told", r.stderr)
+
+
+def steps(options):
+    with World(autostart=True) as w:
+        w.run(*options, "vm1", "b")
+        return w.calls()
+
+
+def every_step(t):
+    for options in ((), ("--live",)):
+        calls = steps(options)
+        for kind in ("refuse", "after", "lost", "lost-after"):
+            for number, call in enumerate(calls, 1):
+                with World(autostart=True) as w:
+                    r = w.run(*options, "vm1", "b", fault=f"{kind} {number}")
+                    name = f"{' '.join(options)} {kind} {number}: {call[:50]}"
+                    where = sound(t, w, r, name)
+                    t.equal(where == "a", "before" in r.stderr, "  what it says is so")
+                    clean(t, w, r, name, where)
+
+
+def two_faults(t):
+    """What is to undo a step fails as well: nobody can put it right, but it must never run twice."""
+    for options in ((), ("--live",)):
+        count = len(steps(options))
+        for first in range(1, count + 1):
+            for second in range(first + 1, first + 8):
+                with World() as w:
+                    r = w.run(*options, "vm1", "b", fault=f"two {first} {second}")
+                    runs = w.runs()
+                    ok = len(runs) <= 1 and "Traceback" not in r.stderr
+                    if runs and len(runs[0][1]) < 2 or not runs:
+                        ok &= r.returncode != 0 and ("by hand" in r.stderr or "virsh" in r.stderr)
+                    if not ok:
+                        t.ok(False, f"two faults {options} {first} {second}", f"{runs} {r.stderr}")
+                        return
+        t.ok(True, f"two faults {' '.join(options)}: never twice, and told")
+
+
+def target_gone(t):
+    """The other host stops answering at each step."""
+    for options in ((), ("--live",)):
+        for number, call in enumerate(steps(options), 1):
+            with World() as w:
+                r = w.run(*options, "vm1", "b", fault=f"gone {number}")
+                runs = w.runs()
+                # Of a live migration only the last steps meet this with the VM over there
+                t.ok(len(runs) <= 1 and "Traceback" not in r.stderr and (r.returncode == 0 or "virsh" in r.stderr or
+                     "as before" in r.stderr), f"{' '.join(options)} b gone at {number}: {call[:40]}", f"{runs} {r.stderr}")
+                if not runs:
+                    t.ok("not known whether" in r.stderr and "There: virsh domstate" in r.stderr,
+                         "  neither side can tell: nothing is started, and both ways on are told", r.stderr)
+
+
+def source_dies(t):
+    calls = steps(())
+    finished = 0
+    for number, call in enumerate(calls, 1):
+        with World() as w:
+            w.run("vm1", "b", fault=f"die {number}")
+            before = w.runs()
+            r = w.run("--finish", "vm1", side="b")
+            runs = w.runs()
+            if r.returncode:
+                t.ok(runs == before and ("has not come so far" in r.stderr or "no move" in r.stderr),
+                     f"a dies at {number}: {call[:40]}: told that a has it still", f"{runs} {r.stderr}")
+                t.ok("vm1" in w.state()["a"], "  which it has")
+            else:
+                finished += 1
+                t.equal((runs, w.tree("b")["notes"]), ([("b", [U1, U2])], []), f"a dies at {number}: {call[:40]}: finished on b")
+                t.ok("virsh undefine" in r.stderr, "  and told what to do when it is back", r.stderr)
+    t.ok(finished >= 4, "most can be finished")
+    with World() as w:
+        w.run("vm1", "b", fault="die 6")
+        w.leases("held", "5")
+        r = w.run("--finish", "vm1", side="b")
+        t.ok(r.returncode == 4 and "node 5 has it" in r.stderr and "reclaim" in r.stderr and w.runs() == [],
+             "--finish does not take what somebody has", r.stderr)
+    with World() as w:
+        r = w.run("--finish", "vm1", side="b")
+        t.ok(r.returncode == 3 and "no move of vm1" in r.stderr, "--finish without a move", r.stderr)
+
+
+def refused(t):
+    """Nothing is changed."""
+    def check(w, name, *parts, words=("vm1", "b"), code=None):
+        before = w.tree("a"), w.tree("b"), w.runs()
+        r = w.run(*words)
+        t.ok(r.returncode and all(p in r.stderr for p in parts) and "Traceback" not in r.stderr, name,
+             f"{r.returncode} {r.stderr}")
+        t.equal((w.tree("a"), w.tree("b"), w.runs()), before, "  nothing has changed")
+        t.ok(code in (None, r.returncode), "  exit status", str(r.returncode))
+
+    with World() as w:
+        shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
+        check(w, "the other host has no link to the lender", P2, "no link", code=6)
+    with World() as w:
+        w.offer("b", P2, link="down", state="gone")
+        check(w, "its link is down", P2, "link to the lender, node 3, is down", code=6)
+    with World() as w:
+        w.offer("b", P1, state="held", borrower="5")
+        check(w, "a third node has the device", "node 5 has it", "reclaim", code=4)
+    with World() as w:
+        w.offer("b", P1, state="quarantined")
+        check(w, "quarantined", "reset has failed", code=4)
+    with World(more=OTHER) as w:
+        check(w, "a device that is no lent one", "pci device", "part of this host", code=4)
+    with World() as w:
+        check(w, "no such VM", "no VM vm2", words=("vm2", "b"), code=3)
+    with World() as w:
+        (w.path / "gone").touch()
+        check(w, "the other host does not answer", "b cannot be asked", "without a password", code=6)
+    with World() as w:
+        w.definition("b", U1, P1, mdev_type="dlend-nic")
+        check(w, "another definition there", "another definition", "mdevctl undefine", code=4)
+    with World() as w:
+        w.put("b", "etc/machine-id", f"{'a' * 32}\n")
+        check(w, "the same host", "is this host", code=2)
+    for state in ("paused", "crashed", "pmsuspended", "in shutdown"):
+        with World() as w:
+            s = w.state()
+            s["a"]["vm1"]["state"] = state
+            w.state(s)
+            check(w, f"a VM that is {state}", f"it is {state}", code=4)
+    with World() as w:
+        s = w.state()
+        s["b"]["vm1"] = {**s["a"]["vm1"], "state": "shut off", "live": "", "xml": xml(uuid=VM_UUID.replace("9", "8"))}
+        w.state(s)
+        check(w, "another VM of that name there", "has a VM vm1 already", "another one", code=4)
+    with World() as w:
+        s = w.state()
+        s["a"]["vm1"]["persistent"] = False
+        w.state(s)
+        check(w, "a transient VM", "transient", "virsh define")
+    with World(running=False) as w:
+        check(w, "--live with one that is off", "Leave out --live", words=("--live", "vm1", "b"))
+    with World() as w:
+        check(w, "a host that is an option", words=("vm1", "-oProxyCommand=x"), code=2)
+
+
+def patience(t):
+    with World() as w:
+        (w.path / "deaf").touch()
+        r = w.run("vm1", "b")
+        t.ok(r.returncode and "did not shut down" in r.stderr and "virsh destroy" in r.stderr, "a guest that does not listen",
+             r.stderr)
+        t.equal((w.runs(), w.tree("b")), ([("a", [U1, U2])], NOTHING), "  runs on, and nothing is left there")
+    with World() as w:
+        (w.path / "keeps").touch()
+        r = w.run("--live", "vm1", "b")
+        t.ok(r.returncode and "does not let" in r.stderr and "Unmount" in r.stderr, "a guest that keeps its device", r.stderr)
+        t.equal((w.runs(), w.tree("b")), ([("a", [U1, U2])], NOTHING), "  keeps it")
+    with World(running=False) as w:
+        (w.path / "stuck").touch()
+        r = w.run("vm1", "b")
+        t.ok(r.returncode == 4 and "node 5 still has it" in r.stderr and "reclaim" in r.stderr, "the lease stays held", r.stderr)
+        t.equal((w.tree("b"), w.state()["a"]["vm1"]["state"]), (NOTHING, "shut off"), "  the VM stays where it was")
+
+
+def again(t):
+    """A definition that an earlier move has left there is no obstacle, and comes back if this one fails."""
+    with World() as w:
+        s = w.state()
+        s["b"]["vm1"] = {"state": "shut off", "live": "", "xml": xml(), "persistent": True}
+        w.state(s)
+        w.definition("b", U1, P1)
+        count = len(w.calls())
+        r = w.run("vm1", "b", fault="refuse 5")
+        t.equal((r.returncode != 0, w.tree("b")["definitions"], U1 in w.state()["b"]["vm1"]["xml"]), (True, [U1], False),
+                "what was there before is there again")
+        r = w.run("vm1", "b")
+        t.equal((r.returncode, w.tree("b"), w.tree("a"), count), (0, WHOLE, NOTHING, 0), "and then it works")
+
+
+def command(t):
+    """Through the dlend command."""
+    with World() as w:
+        r = w.run("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
+        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "dlend migrate")
+    with World() as w:
+        r = w.run("--live", "vm1", "nowhere", program=[DLEND, "--json", "--root", w.path / "a", "migrate", "--dry-run"])
+        t.ok(r.returncode == 0 and json.loads(r.stdout)["dry_run"], "dlend --json migrate", r.stderr)
+        w.env["DLEND_MIGRATE"] = "/nowhere/migrate"
+        r = w.run("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
+        t.ok(r.returncode == 1 and "/nowhere/migrate cannot be run" in r.stderr, "  which is not installed", r.stderr)
+
+
+with Tap() as tap:
+    for part in (cold, live, dry, refused, patience, again, every_step, two_faults, target_gone, source_dies, command):
+        tap.diag(part.__name__)
+        part(tap)

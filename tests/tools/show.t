@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend list, links and status on a fake host: what they show, and that their JSON is JSON.
+
+    node 1, with two links (one up, one down), offers of nodes 1, 2 and 3, two mediated devices
+"""
+import json
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+OFFERS = {"address", "type", "vendor", "device", "vendor_name", "device_name", "class", "lender", "state",
+          "borrower", "epoch", "link", "own"}
+
+
+def populate(f):
+    f.pci("0000:03:00.0", driver=LENDER)
+    f.offer("d0002:3b:00.0", state="held", borrower="1", epoch="12")
+    f.offer("d0003:01:00.1", lender="3", vendor="0xdead", device="0xbeef", type="dlend-pci", state="quarantined")
+    f.files(f.put("class/dlend_link/ntb0"), state="up", peer_node="2", version="1", session="18446744073709551615",
+            window_bytes=str(1 << 30), aperture_free_bytes=str(1 << 29), self_test="passed", heartbeat_age_ms="40",
+            last_error="")
+    f.files(f.put("class/dlend_link/ntb1"), state="down", peer_node="0",
+            last_error="peer speaks version 9, this node 1..1: update one of them")
+    f.files(f.put("class/dlend_link/ntb0"), type="ntb")
+    f.files(f.put("class/dlend_link/zloop"), type="loop", state="up", peer_node="1", window_bytes=str(1 << 46),
+            aperture_free_bytes=str(1 << 46), self_test="passed", heartbeat_age_ms="1", last_error="")
+    for uuid in ("11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"):
+        dev = f.put(f"devices/dlend/d0002:3b:00.0/{uuid}")
+        f.link(f"bus/mdev/devices/{uuid}", dev)
+        if uuid.startswith("1"):
+            f.files(dev / "dlend", state="failed", reason="memlock limit too low", epoch="12")
+
+
+def full(t):
+    with Fake() as f:
+        populate(f)
+        offers = {o["address"]: o for o in json.loads(f.run("list --json").out)["offers"]}
+        t.equal(sorted(offers), ["d0001:03:00.0", "d0002:3b:00.0", "d0003:01:00.1"], "list: offers of all nodes")
+        t.ok(all(set(o) == OFFERS for o in offers.values()), "  each with every field")
+        held = offers["d0002:3b:00.0"]
+        t.equal((held["state"], held["borrower"], held["epoch"], held["lender"], held["own"]),
+                ("held", 1, 12, 2, ""), "  who lends, who borrows, which epoch")
+        t.equal((offers["d0001:03:00.0"]["own"], offers["d0001:03:00.0"]["lender"]), ("0000:03:00.0", 1),
+                "  and this node's own, which is not on the bus here")
+        t.ok("QEMU" in held["device_name"] or "NVM" in held["device_name"], "  names come from pci.ids", str(held))
+        text = f.run("list").out
+        t.ok("d0002:3b:00.0  dlend-nvme  2       held" in text and "BORROWER" in text, "list as a table", text)
+        links = json.loads(f.run("--json links").out)["links"]
+        t.equal([(x["name"], x["state"], x["peer_node"]) for x in links],
+                [("ntb0", "up", 2), ("ntb1", "down", 0), ("zloop", "up", 1)], "links")
+        t.equal([x["type"] for x in links], ["ntb", "", "loop"], "  an NTB's, and of a lender to itself")
+        row = next(line for line in f.run("links").out.splitlines() if line.startswith("zloop"))
+        t.ok("passed" in row and "M" not in row, "  whose size nobody needs to know", row)
+        t.equal((links[0]["session"], links[0]["window_bytes"]), ("18446744073709551615", 1 << 30),
+                "  a session is text, a size is a number")
+        t.ok("update one of them" in f.run("links").out, "links as a table shows the last error")
+        status = json.loads(f.run("status --json").out)
+        t.equal(sorted(status), ["links", "mdevs", "modules", "node", "offers"], "status holds everything")
+        t.equal(status["node"], 1, "  the node's id")
+        t.equal([(m["uuid"][0], m["parent"], m["state"], m["reason"]) for m in status["mdevs"]],
+                [("1", "d0002:3b:00.0", "failed", "memlock limit too low")], "  mediated devices of dlend only")
+        text = f.run("status").out
+        t.ok("reason: memlock limit too low" in text and "node 1" in text, "status as text", text)
+
+
+def own_offer(t):
+    """On the lender itself an offer is on the bus, too: shown once, with the lender's own word."""
+    with Fake() as f:
+        f.pci("0000:03:00.0", driver=LENDER)
+        f.offer("d0001:03:00.0", lender="1", state="free", link="loop")
+        for words, value in (("held", "2"), ("quarantined", "0")):
+            (f.sys / f"bus/pci/drivers/{LENDER}/0000:03:00.0/dlend/state").write_text(f"{words}\n")
+            (f.sys / f"bus/pci/drivers/{LENDER}/0000:03:00.0/dlend/borrower").write_text(f"{value}\n")
+            offers = json.loads(f.run("list --json").out)["offers"]
+            t.equal([(o["address"], o["own"], o["state"], o["borrower"], o["link"], o["lender"]) for o in offers],
+                    [("d0001:03:00.0", "0000:03:00.0", words, int(value), "loop", 1)], f"an own offer, {words}")
+
+
+def empty(t):
+    with Fake(lender=False, node=None) as f:
+        for words, key in (("list", "offers"), ("links", "links"), ("status", "mdevs")):
+            r = f.run(f"--json {words}")
+            t.equal((r.code, json.loads(r.out)[key]), (0, []), f"{words} on a host without dlend")
+            t.ok("no " in f.run(words).out, "  and as text")
+        t.equal(f.run("list extra").code, 2, "list takes no argument")
+
+
+def hostile(t):
+    """Attributes carry what peers say: quotes, control characters, bytes that are no text, no end."""
+    with Fake() as f:
+        dev = f.offer("d0002:3b:00.0", epoch="007", borrower="12345678901234567890")
+        for value in (b'a"b\\c', b"\x01\x1b[31m", b"\xff\xfe\x80", b"x" * 5000, b"", b"\0\0", b"-", b"1e5", b"{}"):
+            (dev / "state").write_bytes(value)
+            (dev / "type").write_bytes(value)
+            r = f.run("list --json")
+            with t.case(f"JSON of {value[:12]!r}"):
+                assert len(json.loads(r.out)["offers"]) == 1 and r.code == 0
+            t.ok(f.run("list").code == 0 and "\x1b" not in f.run("list").out, "  and the table")
+        os.unlink(dev / "state")
+        (dev / "state").mkdir()
+        with t.case("an attribute that cannot be read"):
+            assert json.loads(f.run("list --json").out)["offers"][0]["state"] == ""
+
+
+with Tap() as tap:
+    for part in (full, own_offer, empty, hostile):
+        tap.diag(part.__name__)
+        part(tap)

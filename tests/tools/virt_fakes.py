@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""virsh, mdevctl, ssh and dlend as programs, for two hosts a and b that are directories: what `dlend migrate` drives.
+
+    a node 1, b node 2; devices d0003:01:00.0, d0003:02:00.0 of node 3; state in WORLD/state.json
+
+Called by its name, which is a link to this file.  A device is held while a running VM has it; a VM starts
+only if its mediated devices are there and nobody else holds the devices.  FAULT="KIND N" makes the Nth call
+that changes something go wrong:
+
+    refuse       it does nothing and fails
+    after        it does its work and fails
+    lost         as refuse, and ssh says that the connection broke; here: refuse
+    lost-after   as after, likewise
+    gone         from there on, ssh reaches nobody
+    die          host a is gone: the program that called, all VMs of a
+    two          "two N M": calls N and M are refused
+"""
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+WORLD = Path(os.environ.get("WORLD", "/nowhere"))
+NODES = {"a": "1", "b": "2"}
+CHANGES = {"virsh": {"define", "undefine", "start", "shutdown", "autostart", "detach-device", "attach-device", "migrate"},
+           "mdevctl": {"define", "undefine", "start", "stop"}}
+EXIT_LOST = 255
+
+
+class Refused(Exception):
+    """With what the program would say."""
+
+
+def uuids(xml):
+    return [e.get("uuid") for e in ElementTree.fromstring(xml).findall(".//hostdev[@type='mdev']/source/address")]
+
+
+class World:
+    """Both hosts."""
+
+    def __init__(self):
+        self.file = WORLD / "state.json"
+        self.state = json.loads(self.file.read_text())
+
+    def save(self):
+        self.file.write_text(json.dumps(self.state))
+        self.show_leases()
+
+    def domains(self, host):
+        return self.state[host]
+
+    def domain(self, host, name):
+        if name not in self.domains(host):
+            raise Refused(f"error: failed to get domain '{name}'")
+        return self.domains(host)[name]
+
+    # Devices
+
+    def parent_of(self, host, uuid):
+        path = WORLD / host / "sys/bus/mdev/devices" / uuid
+        return path.resolve().parent.name if path.exists() else None
+
+    def holders(self):
+        """{parent: host}"""
+        return {self.parent_of(host, uuid): host for host in NODES for d in self.domains(host).values()
+                if d["state"] == "running" for uuid in uuids(d["live"])}
+
+    def show_leases(self):
+        holders = self.holders()
+        for host in NODES:
+            for offer in (WORLD / host / "sys/bus/dlend/devices").iterdir():
+                stuck = (WORLD / "stuck").exists() and "5" or ""
+                borrower = NODES.get(holders.get(offer.name), stuck)
+                (offer / "state").write_text("held\n" if borrower else "free\n")
+                (offer / "borrower").write_text(f"{borrower or 0}\n")
+
+    def take(self, host, uuid):
+        parent = self.parent_of(host, uuid)
+        if not parent:
+            raise Refused(f"error: device not found: mediated device '{uuid}' not found")
+        if self.holders().get(parent, host) != host:
+            raise Refused(f"error: {parent} is held by another node")
+
+    # virsh
+
+    def virsh(self, host, words, stdin):
+        if words[0] == "-c":
+            host = "b" if "qemu+ssh" in words[1] else "a"
+            words = words[2:]
+        names = [w for w in words[1:] if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
+        return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, names[0] if names else "", words, stdin)
+
+    def virsh_domstate(self, host, name, words, stdin):
+        return self.domain(host, name)["state"]
+
+    def virsh_list(self, host, name, words, stdin):
+        return "\n".join(self.domains(host))
+
+    def virsh_dominfo(self, host, name, words, stdin):
+        d = self.domain(host, name)
+        return f"Persistent:     {'yes' if d['persistent'] else 'no'}\n" \
+               f"Autostart:      {'enable' if d.get('autostart') else 'disable'}"
+
+    def virsh_domuuid(self, host, name, words, stdin):
+        return ElementTree.fromstring(self.domain(host, name)["xml"]).findtext("uuid")
+
+    def virsh_dumpxml(self, host, name, words, stdin):
+        d = self.domain(host, name)
+        return d["xml"] if "--inactive" in words or d["state"] != "running" else d["live"]
+
+    def virsh_domjobabort(self, host, name, words, stdin):
+        raise Refused("error: no job is active")
+
+    def virsh_define(self, host, name, words, stdin):
+        name = ElementTree.fromstring(stdin).findtext("name")
+        self.domains(host).setdefault(name, {"state": "shut off", "live": ""}).update(xml=stdin, persistent=True)
+
+    def virsh_undefine(self, host, name, words, stdin):
+        d = self.domain(host, name)
+        d["persistent"] = False
+        if d["state"] != "running":
+            del self.domains(host)[name]
+
+    def virsh_start(self, host, name, words, stdin):
+        d = self.domain(host, name)
+        if d["state"] == "running":
+            raise Refused("error: Domain is already active")
+        for uuid in uuids(d["xml"]):
+            self.take(host, uuid)
+        d.update(state="running", live=d["xml"])
+
+    def virsh_shutdown(self, host, name, words, stdin):
+        if not (WORLD / "deaf").exists():
+            self.domain(host, name).update(state="shut off", live="")
+
+    def virsh_autostart(self, host, name, words, stdin):
+        self.domain(host, name)["autostart"] = True
+
+    def virsh_detach_device(self, host, name, words, stdin):
+        if (WORLD / "keeps").exists():
+            return
+        d, tree = self.domain(host, name), None
+        tree = ElementTree.fromstring(d["live"])
+        gone = ElementTree.fromstring(stdin).find("./source/address").get("uuid")
+        devices = tree.find("devices")
+        for element in devices.findall("hostdev"):
+            if element.find("./source/address").get("uuid") == gone:
+                devices.remove(element)
+        d["live"] = ElementTree.tostring(tree, encoding="unicode")
+
+    def virsh_attach_device(self, host, name, words, stdin):
+        d = self.domain(host, name)
+        element = ElementTree.fromstring(stdin)
+        self.take(host, element.find("./source/address").get("uuid"))
+        tree = ElementTree.fromstring(d["live"])
+        tree.find("devices").append(element)
+        d["live"] = ElementTree.tostring(tree, encoding="unicode")
+
+    def virsh_migrate(self, host, name, words, stdin):
+        d, to = self.domain(host, name), "b" if host == "a" else "a"
+        if "--live" not in words or "--persistent" not in words or d["state"] != "running":
+            raise Refused("error: this test knows live migrations only")
+        if uuids(d["live"]):
+            raise Refused("error: cannot migrate a domain with <hostdev mode='subsystem' type='mdev'>")
+        self.domains(to)[name] = {**d, "persistent": True}
+        d.update(state="shut off", live="")
+
+    # mdevctl
+
+    def mdevctl(self, host, words, stdin):
+        option = dict(zip(words[1::2], words[2::2]))
+        uuid, parent = option["-u"], option.get("-p")
+        conf = WORLD / host / "etc/mdevctl.d"
+        if words[0] == "define":
+            json.loads(stdin)
+            if (conf / parent / uuid).exists():
+                raise Refused(f"Error: Cowardly refusing to overwrite existing config {uuid}")
+            (conf / parent).mkdir(parents=True, exist_ok=True)
+            (conf / parent / uuid).write_text(stdin)
+        elif words[0] == "undefine":
+            if not (conf / parent / uuid).exists():
+                raise Refused("Error: No match found")
+            (conf / parent / uuid).unlink()
+        elif words[0] == "start":
+            self.mdev_start(host, uuid, parent, (conf / parent / uuid).exists() or stdin)
+        elif words[0] == "stop":
+            self.mdev_stop(host, uuid)
+        elif words[0] == "list":
+            return json.dumps({"mdev_type": "dlend-nvme", "start": "manual", "attrs": []})
+        return None
+
+    def mdev_start(self, host, uuid, parent, defined):
+        state = (WORLD / host / "sys/bus/dlend/devices" / parent / "state").read_text().strip()
+        if not defined or state != "free":
+            raise Refused(f"Error: {parent} cannot be used here: {state if defined else 'not defined'}")
+        device = WORLD / host / "sys/devices/dlend" / parent / uuid
+        device.mkdir(parents=True)
+        (WORLD / host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
+
+    def mdev_stop(self, host, uuid):
+        if any(uuid in uuids(d["live"]) for d in self.domains(host).values() if d["state"] == "running"):
+            raise Refused("Error: Device or resource busy")
+        link = WORLD / host / "sys/bus/mdev/devices" / uuid
+        if not link.exists():
+            raise Refused(f"Error: {uuid} is not active")
+        link.resolve().rmdir()
+        link.unlink()
+
+
+def count(program, words):
+    """The number of this call, if it is one that changes something."""
+    verb = next((w for w in words if not w.startswith("-") and "://" not in w), "")
+    if verb not in CHANGES.get(program, ()):
+        return 0
+    path = WORLD / "calls"
+    lines = path.read_text().splitlines() if path.exists() else []
+    path.write_text("\n".join([*lines, f"{os.environ.get('SIDE', 'a')} {program} {' '.join(words)}"]) + "\n")
+    return len(lines) + 1
+
+
+def fault(number):
+    """The kind of fault that call `number` meets, or ""."""
+    kind, *when = (os.environ.get("FAULT") or "none").split()
+    if kind == "two":
+        return "refuse" if str(number) in when else ""
+    if number and when and number == int(when[0]):
+        return kind
+    return ""
+
+
+def die(world):
+    for d in world.state["a"].values():
+        d.update(state="shut off", live="")
+    world.save()
+    os.kill(int(os.environ.get("CALLER") or os.getppid()), signal.SIGKILL)
+    sys.exit(EXIT_LOST)
+
+
+def act(program, words):
+    host = os.environ.get("SIDE", "a")
+    with open(WORLD / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kind = fault(count(program, words))
+        world = World()
+        lost = EXIT_LOST if host == "b" and kind.startswith("lost") else 1
+        if kind == "die":
+            die(world)
+        if kind == "gone":
+            (WORLD / "gone").touch()
+            sys.exit(EXIT_LOST)
+        if kind in ("refuse", "lost"):
+            sys.exit(f"error: {words[0]} refused by the test" if lost == 1 else lost)
+        try:
+            out = getattr(world, program)(host, words, "" if sys.stdin.isatty() else sys.stdin.read())
+        except Refused as error:
+            sys.exit(str(error))
+        world.save()
+        if out is not None:
+            print(out)
+        sys.exit(lost if kind else 0)
+
+
+def ssh(words):
+    """Everything of host a's that a path names is b's over there."""
+    if (WORLD / "gone").exists():
+        sys.exit(EXIT_LOST)
+    command = words[words.index("--") + 2].replace(f"{WORLD}/a", f"{WORLD}/b")
+    result = subprocess.run(["sh", "-c", command], env={**os.environ, "SIDE": "b", "CALLER": str(os.getppid())}, check=False)
+    sys.exit(EXIT_LOST if (WORLD / "gone").exists() else result.returncode)
+
+
+def dlend(words):
+    root, rest = words[1], words[3:]
+    os.execv(sys.executable, [sys.executable, os.environ["MIGRATE"], "--root", root, *rest])
+
+
+def main():
+    program, words = Path(sys.argv[0]).name, sys.argv[1:]
+    if program in ("ssh", "dlend"):
+        {"ssh": ssh, "dlend": dlend}[program](words)
+    if not re.fullmatch("virsh|mdevctl", program):
+        sys.exit(f"{program} is not known here")
+    act(program, words)
+
+
+if __name__ == "__main__":
+    main()

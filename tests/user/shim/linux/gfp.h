@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* User-space stand-in for <linux/gfp.h>: only what the pure sources and their suites use. */
+#ifndef SHIM_LINUX_GFP_H
+#define SHIM_LINUX_GFP_H
+
+#include <linux/types.h>
+
+#define GFP_KERNEL		0u
+#define GFP_ATOMIC		0u
+#define GFP_NOWAIT		0u
+#define GFP_KERNEL_ACCOUNT	0u
+#define __GFP_NOWARN		0u
+
+#endif

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What mdevctl asks of a type of ours (mdevctl(8), "Invoking external scripts"), called by
+ * mdevctl.d/dlend: checks before anything is defined or started, attributes that a device has,
+ * changes to one that exists.
+ *
+ * mdevctl itself makes the device, and writes each attribute of the definition to the file of that
+ * name in the device's own directory; this only says whether that makes sense, and why not.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "callout.h"
+
+#define CALLOUT_FOREIGN	2	/* mdevctl: this type is not ours; anything else but 0 refuses */
+
+struct request {
+	const char *type, *event, *action, *state, *uuid, *parent;
+};
+
+static const struct {
+	const char *name, *initial, *values;
+} known[] = {
+	{ "clique", "auto", "a number from 0 to 15, none, auto or always" },
+	{ "prepin", "bme", "bme (pin when the guest wants DMA) or open (when the VM starts)" },
+	{ "lowmem", "auto", "auto, or where RAM below 4 GiB ends: whole MiB from 1M to 4G" },
+};
+
+#define KNOWN	(sizeof(known) / sizeof(*known))
+
+/* As the kernel takes it: digits, and a K, M or G. */
+static bool lowmem_valid(const char *s)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	uint64_t bytes;
+	char *end;
+
+	if (!strcmp(s, "auto"))
+		return true;
+	if (*s < '0' || *s > '9')
+		return false;
+	errno = 0;
+	bytes = strtoull(s, &end, 0);
+	if (errno || bytes > 1ULL << 32)
+		return false;
+	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	if (*end && (!unit || !*unit || end[1]))
+		return false;
+	if (unit)
+		bytes <<= 10 * (unit - units + 1);
+	return bytes >= 1 << 20 && bytes <= 1ULL << 32 && bytes % (1 << 20) == 0;
+}
+
+static bool value_valid(const char *name, const char *value)
+{
+	if (!strcmp(name, "clique"))
+		return clique_valid(value) || !strcmp(value, "auto") ||
+		       !strcmp(value, "always");
+	if (!strcmp(name, "prepin"))
+		return !strcmp(value, "bme") || !strcmp(value, "open");
+	return lowmem_valid(value);
+}
+
+static void check_attribute(const struct attribute *a)
+{
+	for (size_t i = 0; i < KNOWN; i++) {
+		if (strcmp(a->name, known[i].name))
+			continue;
+		if (!value_valid(a->name, a->value))
+			fail(EXIT_FAIL, text("%s=%s", a->name, a->value),
+			     text("%s is %s", a->name, known[i].values), NULL);
+		return;
+	}
+	fail(EXIT_FAIL, text("\"%s\" is no attribute of a dlend device", a->name),
+	     "there are clique, prepin and lowmem", NULL);
+}
+
+static char *input(void)
+{
+	size_t room = 0;
+	char *s = NULL;
+
+	if (getdelim(&s, &room, '\0', stdin) <= 0) {
+		free(s);
+		return strdup("");
+	}
+	return s;
+}
+
+static struct attributes check_definition(void)
+{
+	struct attributes a = { 0 };
+	char *definition = input();
+
+	if (*strip_text(definition) && !json_attributes(definition, &a))
+		fail(EXIT_FAIL, "the definition is not understood",
+		     "it is no JSON as mdevctl writes it",
+		     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
+	for (size_t i = 0; i < a.count; i++) {
+		check_attribute(&a.entry[i]);
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(a.entry[k].name, a.entry[i].name))
+				fail(EXIT_FAIL, text("%s is there twice", a.entry[i].name),
+				     "each attribute can be set once",
+				     "Remove one: mdevctl modify -u UUID --delattr --index=N");
+	}
+	free(definition);
+	return a;
+}
+
+/* mdevctl's own answers are "No available instances" or an errno; these say who has it. */
+static void check_start(const struct request *req)
+{
+	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, req->parent);
+	char *types = path("%s/mdev_supported_types", dir), *type = path("%s/%s", types, req->type);
+	char state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX], link[TEXT_MAX];
+	char *instances = path("%s/available_instances", type), free_now[TEXT_MAX];
+	const char *what = text("%s cannot be used here", req->parent), *mine;
+	struct names there;
+
+	if (!path_exists(dir))
+		fail(EXIT_NOT_FOUND, what, "no node offers it",
+		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
+	attr(lender, dir, "lender");
+	there = list_dir(types);
+	if (!path_exists(type) && there.count)
+		fail(EXIT_FAIL, what, text("its type is %s, not %s", there.name[0], req->type),
+		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
+	attr(state, dir, "state");
+	attr(borrower, dir, "borrower");
+	if (!strcmp(attr(link, dir, "link"), "down"))
+		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
+		     "`dlend links` says why.");
+	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
+	if (!strcmp(state, "held"))
+		fail(EXIT_IN_USE, what,
+		     text("node %s has it%s", borrower,
+			  strcmp(attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
+		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
+	if (strcmp(state, "free"))
+		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
+		     strcmp(state, "returning") ? "See `dlend status` there." :
+						  "It is being reset; try again soon.");
+	if (!read_text(free_now, instances) && !strcmp(free_now, "0"))
+		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
+		     "`mdevctl list` shows it.");
+	names_free(&there);
+	free(instances);
+	free(type);
+	free(types);
+	free(dir);
+}
+
+/* Of a device that exists: what differs from what it is without being told. */
+static void show_attributes(const struct request *req)
+{
+	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid);
+	char value[TEXT_MAX];
+
+	json_begin(NULL, '[');
+	for (size_t i = 0; i < KNOWN; i++) {
+		attr(value, dir, known[i].name);
+		if (!*value || !strcmp(value, known[i].initial))
+			continue;
+		json_begin(NULL, '{');
+		json_text(known[i].name, value);
+		json_end('}');
+	}
+	json_end(']');
+	free(dir);
+}
+
+static void show_capabilities(void)
+{
+	static const char *const actions[] = {
+		"start", "stop", "define", "undefine", "modify", "attributes", "capabilities"
+	};
+	static const char *const events[] = { "pre", "post", "notify", "get", "live" };
+
+	json_begin(NULL, '{');
+	json_begin("supports", '{');
+	json_number("version", 2);
+	json_begin("actions", '[');
+	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
+		json_text(NULL, actions[i]);
+	json_end(']');
+	json_begin("events", '[');
+	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
+		json_text(NULL, events[i]);
+	json_end(']');
+	json_end('}');
+	json_end('}');
+}
+
+/* All that the definition does not name goes back to what it is without being told. */
+static void change(const struct request *req, const struct attributes *a)
+{
+	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[TEXT_MAX];
+
+	if (!path_exists(dir))
+		fail(EXIT_NOT_FOUND, text("%s is not there", req->uuid), "it was not started",
+		     NULL);
+	for (size_t i = 0; i < KNOWN; i++) {
+		char *file = path("%s/%s", dir, known[i].name);
+		const char *value = known[i].initial;
+		int err;
+
+		for (size_t k = 0; k < a->count; k++)
+			if (!strcmp(a->entry[k].name, known[i].name))
+				value = a->entry[k].value;
+		err = strcmp(attr(was, dir, known[i].name), value) ?
+		      write_text(file, text("%s\n", value)) : 0;
+		if (err)
+			fail(EXIT_FAIL, text("%s stays %s", known[i].name, was),
+			     err == -EBUSY ? "a VM has the device open" : strerror(-err),
+			     err == -EBUSY ? "Shut it down first, or leave out --live." : NULL);
+		free(file);
+	}
+	free(dir);
+}
+
+/* In the order of mdevctl(8). What is not here is agreed to. */
+static void answer(const struct request *req)
+{
+	struct attributes a;
+	bool pre = !strcmp(req->event, "pre");
+
+	if (!strcmp(req->event, "get")) {
+		if (!strcmp(req->action, "capabilities"))
+			show_capabilities();
+		else if (!strcmp(req->action, "attributes"))
+			show_attributes(req);
+	} else if (!strcmp(req->event, "live") && !strcmp(req->action, "modify")) {
+		a = check_definition();
+		change(req, &a);
+	} else if (pre && (!strcmp(req->action, "define") || !strcmp(req->action, "modify"))) {
+		check_definition();
+	} else if (pre && !strcmp(req->action, "start")) {
+		check_definition();
+		check_start(req);
+	}
+}
+
+static void call(void *arg)
+{
+	answer(arg);
+}
+
+int cmd_callout(int argc, char **argv)
+{
+	struct request req = { "", "", "", "", "", "" };
+	int c;
+
+	while ((c = getopt(argc, argv, "t:e:a:s:u:p:")) != -1)
+		switch (c) {
+		case 't':
+			req.type = optarg;
+			break;
+		case 'e':
+			req.event = optarg;
+			break;
+		case 'a':
+			req.action = optarg;
+			break;
+		case 's':
+			req.state = optarg;
+			break;
+		case 'u':
+			req.uuid = optarg;
+			break;
+		case 'p':
+			req.parent = optarg;
+			break;
+		default:
+			return EXIT_FAIL;
+		}
+	if (strncmp(req.type, "dlend-", 6))
+		return CALLOUT_FOREIGN;
+	if (strchr(req.uuid, '/') || strchr(req.parent, '/') || strchr(req.type, '/'))
+		return EXIT_FAIL;
+	/* 2 would say that the type is not ours. */
+	return attempt(call, &req) ? EXIT_FAIL : EXIT_OK;
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend cdi: the mediated devices of this node for container runtimes, as a file of the Container
+ * Device Interface.  Annotations are those that Kata Containers wants: with "bdf" and "clique-id"
+ * it can tell a guest what belongs together.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric.h"
+
+#define CDI_VERSION	"1.1.0"
+#define CDI_KIND	"dlend.local/device"
+#define KIND_CLASS_MAX	63
+#define KIND_VENDOR_MAX	253
+
+/* Those that know annotations, which came with 0.6.0; a runtime refuses what is newer than it. */
+static const char *const versions[] = { "1.1.0", "1.0.0", "0.8.0", "0.7.0", "0.6.0" };
+
+static const char usage[] =
+	"usage: dlend cdi [--kind DOMAIN/NAME] [--cdi-version VERSION] [--output FILE]";
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+static const char alphanumeric[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+/* Letters and digits, and between them also @inner. */
+static bool is_name(const char *s, size_t len, size_t most, const char *inner)
+{
+	if (!len || len > most || !strchr(alphanumeric, s[0]) || !strchr(alphanumeric, s[len - 1]))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!strchr(alphanumeric, s[i]) && !strchr(inner, s[i]))
+			return false;
+	return true;
+}
+
+static void check_kind_name(const char *kind)
+{
+	const char *slash = strchr(kind, '/');
+	size_t vendor = slash ? slash - kind : 0;
+
+	if (slash && is_name(kind, vendor, KIND_VENDOR_MAX, "-.") && strchr(letters, kind[0]) &&
+	    !memmem(kind, vendor, "..", 2) &&
+	    is_name(slash + 1, strlen(slash + 1), KIND_CLASS_MAX, "-_."))
+		return;
+	fail(EXIT_USAGE, text("\"%s\" is no kind", kind), "a kind is a domain name, /, and a name",
+	     "For example --kind " CDI_KIND ".");
+}
+
+static const char *check_version(const char *version)
+{
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
+		if (!strcmp(version, versions[i]))
+			return versions[i];
+	fail(EXIT_USAGE, text("CDI version %s is not known", version),
+	     "known are 0.6.0 (the first with annotations) to " CDI_VERSION,
+	     "Give the newest that your container runtime takes.");
+}
+
+static void json_node(const char *file)
+{
+	json_begin(NULL, '{');
+	json_text("path", file);
+	json_text("permissions", "rw");
+	json_end('}');
+}
+
+/* The group's file and, where the kernel makes one, the device's own. */
+static size_t json_files(const char *dir, bool write)
+{
+	char *link = path("%s/iommu_group", dir), *group = link_name(link);
+	char *own = path("%s/vfio-dev", dir);
+	struct names n = list_dir(own);
+	size_t count = 0;
+
+	if (group) {
+		if (write)
+			json_node(text("/dev/vfio/%s", group));
+		count++;
+	}
+	for (size_t i = 0; i < n.count; i++, count++)
+		if (write)
+			json_node(text("/dev/vfio/devices/%s", n.name[i]));
+	names_free(&n);
+	free(own);
+	free(group);
+	free(link);
+	return count;
+}
+
+static void json_mdev(const struct lent *d)
+{
+	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
+
+	json_begin(NULL, '{');
+	json_text("name", d->uuid);
+	json_begin("annotations", '{');
+	json_text("bdf", d->address);
+	if (d->clique >= 0)
+		json_text("clique-id", text("%d", d->clique));
+	json_end('}');
+	json_begin("containerEdits", '{');
+	json_begin("deviceNodes", '[');
+	json_files(dir, true);
+	json_end(']');
+	json_end('}');
+	json_end('}');
+	free(dir);
+}
+
+static bool ready(const struct lent *d)
+{
+	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
+	bool is = *d->uuid && json_files(dir, false);
+
+	free(dir);
+	return is;
+}
+
+static size_t count_ready(const struct fabric *f)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < f->devices; i++)
+		count += ready(&f->device[i]);
+	return count;
+}
+
+static void write_spec(const struct fabric *f, const char *kind, const char *version)
+{
+	json_begin(NULL, '{');
+	json_text("cdiVersion", version);
+	json_text("kind", kind);
+	json_begin("devices", '[');
+	for (size_t i = 0; i < f->devices; i++)
+		if (ready(&f->device[i]))
+			json_mdev(&f->device[i]);
+	json_end(']');
+	json_end('}');
+}
+
+/* Runtimes watch the directory: the file is whole as soon as it has its name. */
+static void open_output(const char *temporary)
+{
+	if (!freopen(temporary, "we", stdout))
+		fail(EXIT_FAIL, text("%s cannot be written", temporary), strerror(errno),
+		     "Make its directory (mkdir -p /etc/cdi), or give another file.");
+}
+
+static void close_output(const char *temporary, const char *file)
+{
+	bool bad = ferror(stdout);
+	int err;
+
+	if (!fclose(stdout) && !bad && !rename(temporary, file))
+		return;
+	err = errno;
+	unlink(temporary);
+	opt.json = false;	/* there is no stdout any more */
+	fail(EXIT_FAIL, text("%s cannot be written", file), strerror(err), NULL);
+}
+
+int cmd_cdi(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "kind", required_argument, NULL, 'k' },
+		{ "cdi-version", required_argument, NULL, 'v' },
+		{ "output", required_argument, NULL, 'o' },
+		{ 0 }
+	};
+	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL, *temporary = NULL;
+	struct fabric f;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == '?')
+			return EXIT_USAGE;
+		opt.json |= c == 'j';	/* it is JSON anyway; errors, too, then */
+		kind = c == 'k' ? optarg : kind;
+		version = c == 'v' ? check_version(optarg) : version;
+		output = c == 'o' ? optarg : output;
+	}
+	if (optind != argc)
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	check_kind_name(kind);
+	f = fabric_load();
+	if (!count_ready(&f))
+		fail(EXIT_NOT_FOUND, "no mediated device of dlend on this node",
+		     "a CDI file has to list at least one device",
+		     "Start one first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
+	if (output) {
+		temporary = text("%s.new", output);
+		open_output(temporary);
+	}
+	write_spec(&f, kind, version);
+	if (output)
+		close_output(temporary, output);
+	return EXIT_OK;
+}

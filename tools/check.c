@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What stands against lending a device, found out before anything is touched.  The driver checks
+ * what concerns safety again; this is for messages that say what to do.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+static void modprobe(const char *module)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		execlp("modprobe", "modprobe", "-q", module, (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+}
+
+void check_node(void)
+{
+	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+	char node[TEXT_MAX];
+
+	if (!path_exists(driver) && !opt.fake)
+		modprobe("dlend_lender");
+	if (!path_exists(driver))
+		fail(EXIT_NOT_READY, "this host cannot lend",
+		     "the module dlend_lender is not loaded",
+		     "Load it: modprobe dlend_lender. If it does not exist, see README.md on how to build and install it.");
+	attr(node, core, "node_id");
+	if (!*node || !strcmp(node, "0"))
+		fail(EXIT_NOT_READY, "this host cannot lend", "it has no node id",
+		     "Give every host one of its own, 1 to 65535: put \"options dlend_core node_id=N\" into /etc/modprobe.d/dlend.conf and load the modules again.");
+	free(core);
+	free(driver);
+}
+
+void check_kind(const struct device *dev)
+{
+	char class[TEXT_MAX];
+
+	if (!strncmp(attr(class, dev->dir, "class"), "0x06", 4))
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     strncmp(class, "0x0604", 6) ? "it is part of the host's own wiring" :
+						   "it is a PCI bridge",
+		     "Lend the devices behind it, one by one.");
+}
+
+static void check_reset(const struct device *dev)
+{
+	char method[TEXT_MAX];
+
+	if (!*attr(method, dev->dir, "reset_method"))
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     "there is no way to reset it, so one borrower's data would reach the next",
+		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");
+}
+
+static void check_iommu(const struct device *dev)
+{
+	char *group = path("%s/iommu_group", dev->dir);
+	char type[TEXT_MAX];
+
+	if (!path_exists(group))
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     "no IOMMU stands between it and this host's memory",
+		     "Turn the IOMMU on in the firmware (VT-d, AMD-Vi) and boot with intel_iommu=on (AMD's is on by default).");
+	if (!strcmp(attr(type, group, "type"), "identity"))
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     "its IOMMU group is in pass-through mode (type identity)",
+		     "Boot without iommu=pt, or with iommu=nopt.");
+	free(group);
+}
+
+void check_device(const struct device *dev)
+{
+	check_kind(dev);
+	check_reset(dev);
+	check_iommu(dev);
+}

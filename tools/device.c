@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A PCI function of this host, and its driver.  Knows nothing of offers or leases. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dlend.h"
+
+#define SETTLE_MS	2000	/* bind and unbind are synchronous; this is for odd drivers */
+#define PROBE_MS	500	/* for a driver that probes asynchronously to show up */
+
+bool bdf_parse(char bdf[16], const char *s)
+{
+	unsigned int domain = 0, bus, slot, function;
+	int used = 0;
+
+	/* sscanf takes blanks and signs that an address does not have */
+	for (const char *c = s; *c; c++)
+		if (!isxdigit((unsigned char)*c) && *c != ':' && *c != '.')
+			return false;
+	if (sscanf(s, "%8x:%2x:%2x.%1x%n", &domain, &bus, &slot, &function, &used) != 4) {
+		domain = 0;
+		if (sscanf(s, "%2x:%2x.%1x%n", &bus, &slot, &function, &used) != 3)
+			return false;
+	}
+	if (s[used] || domain > 0xfffff || slot > 0x1f || function > 7)
+		return false;
+	snprintf(bdf, 16, "%04x:%02x:%02x.%x", domain, bus, slot, function);
+	return true;
+}
+
+/* A fabric-wide name of one of our own: then its address on this host. */
+static bool own_offer(char bdf[16])
+{
+	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
+	struct names lent = list_dir(drivers);
+	char name[TEXT_MAX];
+	bool found = false;
+
+	for (size_t i = 0; i < lent.count && !found; i++) {
+		char *dir = path("%s/%s/dlend", drivers, lent.name[i]);
+
+		found = !strcmp(attr(name, dir, "fabric_name"), bdf) && strlen(lent.name[i]) < 16;
+		if (found)
+			strcpy(bdf, lent.name[i]);
+		free(dir);
+	}
+	names_free(&lent);
+	free(drivers);
+	return found;
+}
+
+struct device device_open(const char *s)
+{
+	struct device dev;
+	char *p;
+
+	if (!bdf_parse(dev.bdf, s))
+		fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
+		     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+	p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
+	if (!path_exists(p) && own_offer(dev.bdf)) {
+		free(p);
+		p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
+	}
+	dev.dir = real(p);
+	if (!dev.dir)
+		fail(EXIT_NOT_FOUND, text("%s: no such device", dev.bdf),
+		     "no PCI device of this host has that address",
+		     "See `lspci -D` for what there is; a device of another node is lent there.");
+	free(p);
+	return dev;
+}
+
+void device_close(struct device *dev)
+{
+	free(dev->dir);
+	dev->dir = NULL;
+}
+
+char *device_driver(const struct device *dev)
+{
+	char *p = path("%s/driver", dev->dir);
+	char *name = link_name(p);
+
+	free(p);
+	return name;
+}
+
+bool device_lent(const struct device *dev)
+{
+	char *driver = device_driver(dev);
+	bool lent = driver && !strcmp(driver, DLEND_DRIVER);
+
+	free(driver);
+	return lent;
+}
+
+struct names device_group(const struct device *dev)
+{
+	char *dir = path("%s/iommu_group/devices", dev->dir);
+	struct names all = list_dir(dir), group = { 0 };
+	char class[TEXT_MAX];
+
+	for (size_t i = 0; i < all.count; i++) {
+		char *member = path("%s/%s", dir, all.name[i]);
+
+		/* The kernel does not count bridges either: their driver does no DMA. */
+		if (strncmp(attr(class, member, "class"), "0x0604", 6))
+			names_add(&group, all.name[i]);
+		free(member);
+	}
+	names_free(&all);
+	free(dir);
+	return group;
+}
+
+static bool has_driver(const struct device *dev, const char *driver)
+{
+	char *now = device_driver(dev);
+	bool has = !driver ? !now : now && (!strcmp(driver, "*") || !strcmp(now, driver));
+
+	free(now);
+	return has;
+}
+
+/* Until @driver has the device; NULL: none, "*": any. */
+static int settle(const struct device *dev, const char *driver, int most_ms)
+{
+	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
+
+	for (int ms = 0; ms < most_ms; ms += 10) {
+		if (has_driver(dev, driver))
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+	return -ETIMEDOUT;
+}
+
+int device_bind(const struct device *dev, const char *driver)
+{
+	char *p = path("%s/bus/pci/drivers/%s/bind", opt.sysfs, driver);
+	int err = write_text(p, dev->bdf);
+
+	free(p);
+	return err ? err : settle(dev, driver, SETTLE_MS);
+}
+
+int device_unbind(const struct device *dev)
+{
+	char *driver = device_driver(dev);
+	char *p;
+	int err;
+
+	if (!driver)
+		return 0;
+	p = path("%s/bus/pci/drivers/%s/unbind", opt.sysfs, driver);
+	err = write_text(p, dev->bdf);
+	free(p);
+	free(driver);
+	return err ? err : settle(dev, NULL, SETTLE_MS);
+}
+
+int device_override(const struct device *dev, const char *driver)
+{
+	char *p = path("%s/driver_override", dev->dir);
+	const char *line = text("%s\n", driver);
+	int err = write_text(p, line);
+
+	free(p);
+	return err;
+}
+
+int device_probe(const struct device *dev)
+{
+	char *p = path("%s/bus/pci/drivers_probe", opt.sysfs);
+	int err = write_text(p, dev->bdf);
+
+	free(p);
+	if (!err)
+		settle(dev, "*", PROBE_MS);	/* none may know it: no error */
+	return err;
+}

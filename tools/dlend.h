@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The parts of the dlend command, as they see each other.  Plain sysfs throughout: nothing here
+ * knows ioctls or messages, and everything it does can be done with cat and echo (docs/sysfs.md).
+ */
+#ifndef DLEND_TOOL_H
+#define DLEND_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#ifndef __printf
+#define __printf(format, first)	__attribute__((__format__(printf, format, first)))
+#endif
+#ifndef __noreturn
+#define __noreturn		__attribute__((__noreturn__))
+#endif
+
+#define DLEND_TOOL_VERSION	"0.1"
+#define DLEND_DRIVER		"dlend-lender"
+#define TEXT_MAX		256	/* longest attribute that is looked at */
+
+/* Exit codes; dlend.8 says when. */
+enum {
+	EXIT_OK = 0,
+	EXIT_FAIL = 1,		/* the system refused what should have worked */
+	EXIT_USAGE = 2,
+	EXIT_NOT_FOUND = 3,
+	EXIT_IN_USE = 4,
+	EXIT_UNFIT = 5,		/* a device that cannot be lent */
+	EXIT_NOT_READY = 6,	/* modules, node id */
+};
+
+/**
+ * struct options - what stood on the command line
+ * @sysfs: where sysfs is; @procfs, @boot (kernel configurations), @etc, @run, @modules likewise
+ * @fake: --root or --sysfs was given: nothing outside these trees is looked at or changed
+ */
+struct options {
+	const char *sysfs, *procfs, *boot, *etc, *run, *modules;
+	bool fake, json;
+};
+
+extern struct options opt;
+
+/* sysfs.c: paths and attributes.  Paths are allocated; the caller frees them. */
+char *path(const char *fmt, ...) __printf(1, 2);
+bool path_exists(const char *p);
+/** read_text - first line of a file. Return: 0 or -errno; @text is "" then */
+int read_text(char *text, const char *p);
+/** attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
+const char *attr(char *text, const char *dir, const char *name);
+/** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
+int write_text(const char *p, const char *text);
+/** read_all - a whole file, however long; NULL if it cannot be read; free it */
+char *read_all(const char *p);
+/** strip_text - @text without blanks at either end, in place */
+char *strip_text(char *text);
+/** link_name - last part of where symbolic link @p points, NULL if there is none; free it */
+char *link_name(const char *p);
+/** real - canonical path, NULL if it does not exist; free it */
+char *real(const char *p);
+/** is_below - @p is inside directory @dir (both canonical) */
+bool is_below(const char *p, const char *dir);
+
+/* Names in a directory, sorted, without dot files. */
+struct names {
+	size_t count;
+	char **name;
+};
+
+struct names list_dir(const char *dir);
+void names_add(struct names *n, const char *name);
+void names_free(struct names *n);
+
+/* device.c: a PCI function of this host. */
+struct device {
+	char bdf[16];		/* 0000:3b:00.0 */
+	char *dir;		/* in sysfs, canonical */
+};
+
+/** bdf_parse - accept [DDDD:]BB:DD.F, write the full form. Return: false if it is none */
+bool bdf_parse(char bdf[16], const char *text);
+/** device_open - exits with a message if @text is no device of this host */
+struct device device_open(const char *text);
+void device_close(struct device *dev);
+char *device_driver(const struct device *dev);	/* NULL = none; free it */
+bool device_lent(const struct device *dev);
+/** device_group - all functions in the IOMMU group of @dev, bridges left out */
+struct names device_group(const struct device *dev);
+/** device_bind - bind to @driver; _unbind - from whatever it has. Return: 0 or -errno */
+int device_bind(const struct device *dev, const char *driver);
+int device_unbind(const struct device *dev);
+int device_override(const struct device *dev, const char *driver);	/* "" clears */
+int device_probe(const struct device *dev);	/* its own driver, if there is one */
+
+/* reset.c: which way a lent device is reset. */
+/**
+ * reset_choose - @methods (as in sysfs, or with commas) from now on; what it was is kept
+ *
+ * Exits with a message if the device cannot be reset so. Return: true if something was changed.
+ */
+bool reset_choose(const struct device *dev, const char *methods);
+/** reset_restore - what reset_choose() found, if it was ever called for @dev; never fails */
+void reset_restore(const struct device *dev);
+
+/* config.c: /etc/dlend.conf. */
+/**
+ * struct lend_line - what one line, or one command line, asks for
+ * @which: BDF, or vendor:device, or class=CCSSPP (also CC, CCSS)
+ * @as, @reset, @clique: NULL if not said
+ * @number: of the line, for messages
+ */
+struct lend_line {
+	const char *which, *as, *reset, *clique;
+	bool group;
+	unsigned int number;
+};
+
+struct config {
+	size_t count;
+	struct lend_line *line;
+	bool libvirt_hook;
+};
+
+/** config_read - exits with a message that names the line if something is wrong with it */
+struct config config_read(const char *file);
+/** config_matches - the functions of this host that @line means, bridges left out */
+struct names config_matches(const struct lend_line *line);
+/** config_is_address - does @line name one function? Then it has to exist */
+bool config_is_address(const struct lend_line *line);
+/** clique_valid - "none", or 0 to 15 */
+bool clique_valid(const char *text);
+
+/* pciname.c: names of vendors and devices; never NULL, valid until the next call. */
+const char *pci_vendor_name(unsigned int vendor);
+const char *pci_device_name(unsigned int vendor, unsigned int device);
+
+/* check.c, use.c */
+/** check_node - is this node able to lend at all? Exits with a message if not */
+void check_node(void);
+/** check_kind - is @dev a thing that can be lent at all? Exits with a message if not */
+void check_kind(const struct device *dev);
+/** check_device - may @dev be lent? Exits with a message if not */
+void check_device(const struct device *dev);
+/** check_use - is @dev in use by this host? Exits with a message if so */
+void check_use(const struct device *dev);
+
+/* json.c: a writer that cannot make bad JSON from any attribute's text. */
+void json_begin(const char *key, char bracket);	/* '{' or '['; @key NULL in arrays, at the top */
+void json_end(char bracket);			/* '}' or ']' */
+void json_text(const char *key, const char *value);
+void json_number(const char *key, long long value);
+void json_bool(const char *key, bool value);
+/** json_attr - as a number if @value is a plain decimal one, else as text */
+void json_attr(const char *key, const char *value);
+
+/* message.c */
+/**
+ * fail - say what went wrong and exit with @code
+ * @what: happened; @why; @todo: what to do about it (both may be NULL)
+ */
+__noreturn void fail(int code, const char *what, const char *why, const char *todo);
+/**
+ * attempt - call @act; a fail() in it ends it, not the process
+ *
+ * The message stands on stderr then, nothing as JSON. Return: 0, or the code of fail().
+ */
+int attempt(void (*act)(void *arg), void *arg);
+/** fail_again - as the fail() that ended the last attempt(), but for good and said once */
+__noreturn void fail_again(int code);
+/** attempt_failure - what the last attempt() failed with, as one line */
+const char *attempt_failure(void);
+/** text - printf into fresh memory, for fail(); never freed */
+const char *text(const char *fmt, ...) __printf(1, 2);
+/** progress - a line on stderr for a person who waits; nothing with --json */
+void progress(const char *fmt, ...) __printf(1, 2);
+
+/* table.c: columns as wide as what is in them. */
+#define COLUMNS_MAX	10
+struct table {
+	int columns;
+	size_t rows;
+	char **cell;
+};
+
+void table_row(struct table *t, int columns, const char *const *cell);
+void table_print(struct table *t);		/* and empty it */
+
+/* The commands: get their own arguments, argv[0] being the verb. */
+int cmd_lend(int argc, char **argv);
+int cmd_reclaim(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_links(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_callout(int argc, char **argv);
+int cmd_topology(int argc, char **argv);
+int cmd_cdi(int argc, char **argv);
+int cmd_libvirt_xml(int argc, char **argv);
+int cmd_migrate(int argc, char **argv);
+
+/* Their parts that `status` shows too; as JSON, under the key of the same name. */
+size_t show_offers(void);
+size_t show_links(void);
+/** no_arguments - exits with usage if @argc says there are some */
+void no_arguments(int argc, char **argv);
+
+#endif

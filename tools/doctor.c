@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend doctor: what this host lacks for lending or borrowing, a line each, with the fix. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+static unsigned int counts[LEVEL_FAIL + 1];
+static const char *const level_names[] = { "OK", "WARN", "FAIL" };
+
+void finding(enum level level, const char *check, const char *what, const char *fix)
+{
+	counts[level]++;
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_text("check", check);
+		json_text("level", level_names[level]);
+		json_text("what", what);
+		json_text("fix", fix ? fix : "");
+		json_end('}');
+		return;
+	}
+	printf("%-4s  %s: %s%s%s\n", level_names[level], check, what, fix ? ". " : "",
+	       fix ? fix : "");
+}
+
+const char *size_text(unsigned long long bytes)
+{
+	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+	unsigned int unit = 0;
+	unsigned long long rest = 0;
+
+	while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
+		rest = bytes % 1024 * 10 / 1024;
+		bytes /= 1024;
+		unit++;
+	}
+	return rest ? text("%llu.%llu %s", bytes, rest, units[unit]) :
+		      text("%llu %s", bytes, units[unit]);
+}
+
+static unsigned long long parse_size(const char *s)
+{
+	unsigned long long bytes;
+	char *end;
+
+	errno = 0;
+	bytes = strtoull(s, &end, 10);
+	if (errno || end == s || *s == '-')
+		return 0;
+	switch (*end) {
+	case 'T': case 't':
+		bytes <<= 10;
+		__attribute__((fallthrough));
+	case 'G': case 'g':
+		bytes <<= 10;
+		__attribute__((fallthrough));
+	case 'M': case 'm':
+		bytes <<= 20;
+		end++;
+		break;
+	}
+	return *end ? 0 : bytes;
+}
+
+/* Without a word on devices: those that are lent, and those that dlend.conf says. */
+static void default_devices(struct names *devices)
+{
+	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
+	char *file = path("%s/dlend.conf", opt.etc), full[16];
+	struct names lent = list_dir(drivers), found;
+	struct config c = { 0 };
+
+	for (size_t i = 0; i < lent.count; i++)
+		if (bdf_parse(full, lent.name[i]) && strchr(lent.name[i], '.'))
+			names_add(devices, full);
+	if (path_exists(file))
+		c = config_read(file);
+	for (size_t i = 0; i < c.count; i++) {
+		found = config_matches(&c.line[i]);
+		for (size_t k = 0; k < found.count; k++) {
+			bool known = false;
+
+			for (size_t n = 0; n < devices->count; n++)
+				known |= !strcmp(devices->name[n], found.name[k]);
+			if (!known)
+				names_add(devices, found.name[k]);
+		}
+		names_free(&found);
+	}
+	names_free(&lent);
+	free(file);
+	free(drivers);
+}
+
+static void read_config(void *arg)
+{
+	default_devices(arg);
+}
+
+static void parse(int argc, char **argv, struct demands *demands, bool *strict)
+{
+	static const struct option options[] = {
+		{ "strict", no_argument, NULL, 's' },
+		{ "guest", required_argument, NULL, 'g' },
+		{ "json", no_argument, NULL, 'j' },
+		{ 0 }
+	};
+	char full[16];
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (c) {
+		case 's':
+			*strict = true;
+			break;
+		case 'g':
+			demands->guest_bytes = parse_size(optarg);
+			if (!demands->guest_bytes)
+				fail(EXIT_USAGE, text("--guest %s", optarg), "this is no size",
+				     "For example: --guest 16G");
+			break;
+		case 'j':
+			opt.json = true;
+			break;
+		default:
+			exit(EXIT_USAGE);
+		}
+	for (; optind < argc; optind++) {
+		if (!bdf_parse(full, argv[optind]))
+			fail(EXIT_USAGE, text("\"%s\" is no PCI address", argv[optind]), NULL,
+			     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+		names_add(&demands->devices, full);
+	}
+}
+
+static void examine(struct demands *demands)
+{
+	bool bad_config = !demands->devices.count && attempt(read_config, &demands->devices);
+
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_begin("checks", '[');
+	}
+	if (bad_config)
+		finding(LEVEL_FAIL, "config",
+			attempt_failure(), "Correct the line; see dlend.conf(5)");
+	doctor_kernel();
+	doctor_modules();
+	doctor_iommu();
+	doctor_memory();
+	doctor_ntb();
+	doctor_links(demands);
+	for (size_t i = 0; i < demands->devices.count; i++)
+		doctor_device(demands->devices.name[i]);
+	if (opt.json) {
+		json_end(']');
+		json_number("ok", counts[LEVEL_OK]);
+		json_number("warn", counts[LEVEL_WARN]);
+		json_number("fail", counts[LEVEL_FAIL]);
+		json_end('}');
+	} else {
+		printf("%u OK, %u WARN, %u FAIL\n", counts[LEVEL_OK], counts[LEVEL_WARN],
+		       counts[LEVEL_FAIL]);
+	}
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct demands demands = { 0 };
+	bool strict = false;
+
+	parse(argc, argv, &demands, &strict);
+	examine(&demands);
+	return counts[LEVEL_FAIL] || (strict && counts[LEVEL_WARN]) ? EXIT_NOT_READY : EXIT_OK;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend doctor: a device that is to be lent.  The same questions as check.c and lender/pci.c ask,
+ * but all of them, so that one run tells the whole story.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+#define BARS		6
+#define PAGE		4096ULL
+#define RESOURCE_IO	0x100ULL
+#define RESOURCE_MEM	0x200ULL
+
+struct bar {
+	unsigned long long start, size, flags;
+};
+
+/* "resource": start, end and flags, a line each. */
+static void read_bars(const char *dir, struct bar bar[BARS])
+{
+	char *file = path("%s/resource", dir), *all = read_all(file), *at = all;
+
+	memset(bar, 0, BARS * sizeof(*bar));
+	for (unsigned int i = 0; at && i < BARS; i++) {
+		unsigned long long start, end, flags;
+
+		if (sscanf(at, "%llx %llx %llx", &start, &end, &flags) != 3)
+			break;
+		if (flags)
+			bar[i] = (struct bar){ start, end - start + 1, flags };
+		at = strchr(at, '\n');
+		if (at)
+			at++;
+	}
+	free(all);
+	free(file);
+}
+
+unsigned long long bar_bytes(const char *dir)
+{
+	unsigned long long sum = 0;
+	struct bar bar[BARS];
+
+	read_bars(dir, bar);
+	for (unsigned int i = 0; i < BARS; i++)
+		if (bar[i].flags & RESOURCE_MEM)
+			sum += bar[i].size < PAGE ? PAGE : bar[i].size;
+	return sum;
+}
+
+static void kind(const char *bdf, const char *dir)
+{
+	char value[TEXT_MAX];
+
+	if (!strncmp(attr(value, dir, "class"), "0x06", 4))
+		finding(LEVEL_FAIL, "device-kind",
+			text("%s is a bridge or part of the host's own wiring", bdf),
+			"Lend the devices behind it");
+	if (strtoul(attr(value, dir, "sriov_numvfs"), NULL, 10))
+		finding(LEVEL_FAIL, "device-sriov",
+			text("%s has %s virtual functions, which a reset would take away", bdf,
+			     value),
+			"Lend those, or turn them off: echo 0 >sriov_numvfs in its sysfs folder");
+	if (strncmp(bdf, "0000:", 5))
+		finding(LEVEL_WARN, "device-domain", text("%s is outside PCI domain 0", bdf),
+			"Give it a name: dlend lend --as BB:DD.F, or as= in dlend.conf");
+}
+
+static bool has_word(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = words; (at = strstr(at, word)); at += len)
+		if ((at == words || at[-1] == ' ') && (!at[len] || at[len] == ' '))
+			return true;
+	return false;
+}
+
+static void reset(const char *bdf, const char *dir)
+{
+	char method[TEXT_MAX];
+
+	attr(method, dir, "reset_method");
+	if (!*method)
+		finding(LEVEL_FAIL, "device-reset",
+			text("%s cannot be reset: one borrower's data would reach the next", bdf),
+			"If it is alone on its bus, allow a reset of that: dlend lend --reset bus");
+	else if (has_word(method, "flr") || has_word(method, "af_flr") ||
+		 has_word(method, "device_specific"))
+		finding(LEVEL_OK, "device-reset", text("%s: %s", bdf, method), NULL);
+	else if (has_word(method, "bus"))
+		finding(LEVEL_WARN, "device-reset",
+			text("%s has no function level reset, only: %s", bdf, method),
+			"A reset of the bus is thorough, as it is alone there; try whether its driver comes back");
+	else
+		finding(LEVEL_WARN, "device-reset",
+			text("%s has no function level reset, only: %s", bdf, method),
+			"That may leave data in it; prefer --reset bus where there is that, and try it");
+}
+
+static const char *group_others(const char *bdf, const struct names *group)
+{
+	const char *others = "";
+
+	for (size_t i = 0; i < group->count; i++)
+		if (strcmp(group->name[i], bdf))
+			others = text("%s%s%s", others, *others ? ", " : "", group->name[i]);
+	return others;
+}
+
+static void group(const struct device *dev)
+{
+	char *dir = path("%s/iommu_group", dev->dir), *file = path("%s/reserved_regions", dir);
+	char type[TEXT_MAX], *regions = read_all(file);
+	struct names all = device_group(dev);
+	const char *others = group_others(dev->bdf, &all);
+
+	if (!path_exists(dir))
+		finding(LEVEL_FAIL, "device-iommu", text("%s is in no IOMMU group", dev->bdf),
+			"Turn the IOMMU on; see the check \"iommu\"");
+	else if (!strcmp(attr(type, dir, "type"), "identity"))
+		finding(LEVEL_FAIL, "device-iommu",
+			text("the IOMMU lets %s pass (type identity)", dev->bdf),
+			"Boot without iommu=pt, or write DMA to the type of its group");
+	else
+		finding(LEVEL_OK, "device-iommu", text("%s is translated", dev->bdf), NULL);
+	if (*others)
+		finding(LEVEL_WARN, "device-group",
+			text("the IOMMU cannot tell %s from %s (no ACS between them)", dev->bdf,
+			     others),
+			"Lend them together (--group), to one VM; or use a slot below a port with ACS");
+	else if (all.count)
+		finding(LEVEL_OK, "device-group", text("%s is alone in its group", dev->bdf), NULL);
+	if (regions && strstr(regions, "direct\n"))
+		finding(LEVEL_FAIL, "device-rmrr",
+			text("firmware reserves memory for %s or its group (RMRR)", dev->bdf),
+			"Look for a firmware option that turns its own use of the device off");
+	names_free(&all);
+	free(regions);
+	free(file);
+	free(dir);
+}
+
+static void bars(const char *bdf, const char *dir)
+{
+	struct bar bar[BARS];
+	unsigned int i;
+
+	read_bars(dir, bar);
+	for (i = 0; i < BARS; i++) {
+		if (bar[i].flags & RESOURCE_IO)
+			finding(LEVEL_WARN, "device-bars",
+				text("BAR %u of %s is of I/O ports, which no guest gets", i, bdf),
+				"Most drivers do without; try it");
+		else if (bar[i].flags && !bar[i].start)
+			finding(LEVEL_FAIL, "device-bars",
+				text("BAR %u of %s has no place in address space", i, bdf),
+				"Turn on \"above 4G decoding\" in the firmware, or boot with pci=realloc");
+		else if (bar[i].flags && bar[i].size < PAGE && bar[i].start % PAGE)
+			finding(LEVEL_WARN, "device-bars",
+				text("BAR %u of %s shares its page: guests read 0xff from it", i,
+				     bdf),
+				text("Boot with pci=resource_alignment=12@%s", bdf));
+	}
+}
+
+void doctor_device(const char *bdf)
+{
+	struct device dev = { 0 };
+	char *p = path("%s/bus/pci/devices/%s", opt.sysfs, bdf);
+
+	snprintf(dev.bdf, sizeof(dev.bdf), "%s", bdf);
+	dev.dir = real(p);
+	free(p);
+	if (!dev.dir) {
+		finding(LEVEL_FAIL, "device",
+			text("%s is not there", bdf), "See lspci -D for what there is");
+		return;
+	}
+	kind(bdf, dev.dir);
+	group(&dev);
+	reset(bdf, dev.dir);
+	bars(bdf, dev.dir);
+	device_close(&dev);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend doctor: the kernel, modules, IOMMU and memory of this host.  Knows no NTB, no devices. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "doctor.h"
+
+static const char *kernel_release(void)
+{
+	char *file = path("%s/sys/kernel/osrelease", opt.procfs);
+	static char release[TEXT_MAX];
+	struct utsname me;
+
+	if (read_text(release, file) < 0 && !opt.fake && !uname(&me))
+		snprintf(release, sizeof(release), "%s", me.release);
+	free(file);
+	return release;
+}
+
+/* Is @option y or m? */
+static bool has_option(const char *config, const char *option)
+{
+	const char *at = config;
+	size_t len = strlen(option);
+
+	while ((at = strstr(at, option))) {
+		if ((at == config || at[-1] == '\n') && (!strncmp(at + len, "=y", 2) ||
+							 !strncmp(at + len, "=m", 2)))
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+/* Where DKMS, dlend-build-ntb and the kernel itself put modules. */
+static bool has_ntb_module(void)
+{
+	static const char *const places[] = {
+		"updates/dkms", "updates/dlend-ntb", "updates", "extra", "kernel/drivers/ntb"
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		char *dir = path("%s/%s/%s", opt.modules, kernel_release(), places[i]);
+		struct names n = list_dir(dir);
+		bool found = false;
+
+		for (size_t k = 0; k < n.count; k++)
+			found |= !strncmp(n.name[k], "ntb.ko", 6);
+		names_free(&n);
+		free(dir);
+		if (found)
+			return true;
+	}
+	return false;
+}
+
+static void kernel_options(const char *config)
+{
+	char *ntb = path("%s/module/ntb", opt.sysfs);
+
+	if (has_option(config, "CONFIG_VFIO_MDEV"))
+		finding(LEVEL_OK, "kernel-mdev", "the kernel has mediated devices", NULL);
+	else
+		finding(LEVEL_FAIL, "kernel-mdev",
+			"the kernel has no mediated devices (CONFIG_VFIO_MDEV)",
+			"Without them this host can lend, but not borrow: use a kernel that has them, as Debian's have");
+	if (has_option(config, "CONFIG_INTEL_IOMMU") || has_option(config, "CONFIG_AMD_IOMMU"))
+		finding(LEVEL_OK, "kernel-iommu", "the kernel drives x86 IOMMUs", NULL);
+	else
+		finding(LEVEL_FAIL, "kernel-iommu",
+			"the kernel drives no x86 IOMMU (CONFIG_INTEL_IOMMU, CONFIG_AMD_IOMMU)",
+			"Use a kernel that does, as Debian's do");
+	if (has_option(config, "CONFIG_VFIO_IOMMU_TYPE1") || has_option(config, "CONFIG_IOMMUFD"))
+		finding(LEVEL_OK, "kernel-vfio", has_option(config, "CONFIG_IOMMUFD") ?
+			"VMMs can use VFIO, also through iommufd" :
+			"VMMs can use VFIO (type1; no iommufd)", NULL);
+	else
+		finding(LEVEL_FAIL, "kernel-vfio",
+			"VMMs cannot map memory for devices (CONFIG_VFIO_IOMMU_TYPE1, CONFIG_IOMMUFD)",
+			"Use a kernel that has one of them, as Debian's have");
+	if (has_option(config, "CONFIG_NTB"))
+		finding(LEVEL_OK, "kernel-ntb", "the kernel has drivers for NTBs", NULL);
+	else if (path_exists(ntb) || has_ntb_module())
+		finding(LEVEL_OK, "kernel-ntb",
+			"the kernel leaves NTBs out, but drivers/ntb was built for it",
+			NULL);
+	else
+		finding(LEVEL_FAIL, "kernel-ntb", "the kernel leaves NTBs out (CONFIG_NTB)",
+			"Build drivers/ntb for it: dlend-build-ntb");
+	free(ntb);
+}
+
+void doctor_kernel(void)
+{
+	char *file = path("%s/config-%s", opt.boot, kernel_release());
+	char *config = read_all(file);
+
+	if (config)
+		kernel_options(config);
+	else
+		finding(LEVEL_WARN, "kernel",
+			text("how the kernel %s was configured is not known", kernel_release()),
+			text("%s is not there: look for VFIO_MDEV, NTB, the IOMMU yourself", file));
+	free(config);
+	free(file);
+}
+
+static void one_module(const char *name, enum level level, const char *without)
+{
+	char *dir = path("%s/module/%s", opt.sysfs, name);
+
+	if (path_exists(dir))
+		finding(LEVEL_OK, "modules", text("%s is loaded", name), NULL);
+	else
+		finding(level, "modules", text("%s is not loaded: %s", name, without),
+			text("modprobe %s; if there is none, see README.md on installing", name));
+	free(dir);
+}
+
+void doctor_modules(void)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+	char node[TEXT_MAX];
+
+	one_module("dlend_core", LEVEL_FAIL, "nothing works");
+	one_module("dlend_ntb", LEVEL_FAIL, "there are no links to other hosts");
+	one_module("dlend_lender", LEVEL_WARN, "this host does not lend");
+	one_module("dlend_mdev", LEVEL_WARN, "this host does not borrow");
+	attr(node, core, "node_id");
+	if (*node && strcmp(node, "0"))
+		finding(LEVEL_OK, "node-id", text("this is node %s", node), NULL);
+	else
+		finding(LEVEL_FAIL, "node-id", "this host has no node id",
+			"Give every host one of its own, 1 to 65535: \"options dlend_core node_id=N\" in /etc/modprobe.d/dlend.conf, and load the modules again");
+	free(core);
+}
+
+static bool word_in(const char *line, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = line; (at = strstr(at, word)); at += len)
+		if ((at == line || strchr("\n ,", at[-1])) && strchr("\n ", at[len]))
+			return true;
+	return false;
+}
+
+static bool passes(const char *cmdline)
+{
+	return (word_in(cmdline, "iommu=pt") || word_in(cmdline, "iommu.passthrough=1")) &&
+	       !word_in(cmdline, "iommu=nopt");
+}
+
+/* Chips of an IOMMU that remaps are named so, on Intel and AMD. */
+static void remapping(void)
+{
+	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);
+
+	if (!all)
+		finding(LEVEL_WARN, "interrupt-remapping",
+			text("%s cannot be read", file), "Run this as root");
+	else if (strstr(all, "IR-PCI") || strstr(all, "IR-IO-APIC") || strstr(all, "IR-MSI"))
+		finding(LEVEL_OK, "interrupt-remapping",
+			"interrupts of devices are checked by the IOMMU", NULL);
+	else
+		finding(LEVEL_WARN, "interrupt-remapping",
+			"off: a borrower can make this host see interrupts that are not its device's",
+			"Turn on interrupt remapping or x2APIC in the firmware; without it, lend only to those you trust");
+	free(all);
+	free(file);
+}
+
+void doctor_iommu(void)
+{
+	char *class = path("%s/class/iommu", opt.sysfs);
+	char *groups = path("%s/kernel/iommu_groups", opt.sysfs);
+	char *cmdfile = path("%s/cmdline", opt.procfs), *cmdline = read_all(cmdfile);
+	struct names units = list_dir(class), n = list_dir(groups);
+
+	if (!units.count || !n.count)
+		finding(LEVEL_FAIL, "iommu", "there is none, or it is off",
+			"Turn on VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on (AMD's is on by default)");
+	else if (cmdline && passes(cmdline))
+		finding(LEVEL_FAIL, "iommu", "it is on, but lets everything pass (iommu=pt)",
+			"Boot without iommu=pt and iommu.passthrough=1");
+	else
+		finding(LEVEL_OK, "iommu",
+			text("on and translating (%zu units, %zu groups)", units.count, n.count),
+			NULL);
+	if (cmdline && word_in(cmdline, "mem_encrypt=on"))
+		finding(LEVEL_WARN, "iommu-sme",
+			"memory encryption (SME) is on, which Linux 6.12 also applies to windows",
+			"Boot without mem_encrypt=on, or with Linux 7.2");
+	remapping();
+	names_free(&n);
+	names_free(&units);
+	free(cmdline);
+	free(cmdfile);
+	free(groups);
+	free(class);
+}
+
+unsigned long long memory_total(void)
+{
+	char *file = path("%s/meminfo", opt.procfs), *all = read_all(file);
+	unsigned long long kib = 0;
+	const char *at = all ? strstr(all, "MemTotal:") : NULL;
+
+	if (at)
+		kib = strtoull(at + strlen("MemTotal:"), NULL, 10);
+	free(all);
+	free(file);
+	return kib << 10;
+}
+
+static void memlock(void)
+{
+	char *file = path("%s/self/limits", opt.procfs), *all = read_all(file);
+	const char *at = all ? strstr(all, "Max locked memory") : NULL;
+	unsigned long long limit = 0;
+
+	if (at)
+		at += strlen("Max locked memory") + strspn(at + strlen("Max locked memory"), " ");
+	if (at)
+		limit = strtoull(at, NULL, 10);
+	if (!at)
+		finding(LEVEL_WARN, "memlock",
+			"the limit is not known", "See ulimit -l where VMs are started");
+	else if (!strncmp(at, "unlimited", 9))
+		finding(LEVEL_OK, "memlock", "no limit here", NULL);
+	else if (limit && limit >= memory_total())
+		finding(LEVEL_OK, "memlock",
+			text("%s here, more than there is RAM", size_text(limit)), NULL);
+	else
+		finding(LEVEL_WARN, "memlock",
+			text("a VM started from here may pin %s, and is pinned whole",
+			     size_text(limit)),
+			"libvirt raises the limit by itself; for QEMU by hand: ulimit -l unlimited, or LimitMEMLOCK=infinity in its unit");
+	free(all);
+	free(file);
+}
+
+void doctor_memory(void)
+{
+	char *dir = path("%s/kernel/mm/transparent_hugepage", opt.sysfs);
+	char value[TEXT_MAX];
+
+	memlock();
+	attr(value, dir, "enabled");
+	if (strstr(value, "[never]"))
+		finding(LEVEL_WARN, "huge-pages",
+			"transparent huge pages are off: guest memory is mapped in small pieces, which costs DMA speed",
+			"echo madvise >/sys/kernel/mm/transparent_hugepage/enabled, or give VMs hugetlbfs memory");
+	else if (*value)
+		finding(LEVEL_OK, "huge-pages",
+			"guest memory can be mapped in large pieces (memory from memfd: only with shmem_enabled)",
+			NULL);
+	free(dir);
+}

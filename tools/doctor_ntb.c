@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend doctor: NTBs, links, and whether what is to go through the windows fits. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+
+/* drivers/ntb/hw: which module drives which function.  A device of 0 means every one. */
+static const struct {
+	unsigned int vendor, device;
+	const char *driver;
+} hardware[] = {
+	{ 0x1022, 0x145b, "ntb_hw_amd" }, { 0x1022, 0x148b, "ntb_hw_amd" },
+	{ 0x1022, 0x14c0, "ntb_hw_amd" }, { 0x1022, 0x14c3, "ntb_hw_amd" },
+	{ 0x1022, 0x155a, "ntb_hw_amd" }, { 0x1022, 0x17d4, "ntb_hw_amd" },
+	{ 0x1022, 0x17d7, "ntb_hw_amd" }, { 0x1d94, 0x145b, "ntb_hw_amd" },
+	{ 0x8086, 0x3725, "ntb_hw_intel" }, { 0x8086, 0x3c0d, "ntb_hw_intel" },
+	{ 0x8086, 0x0e0d, "ntb_hw_intel" }, { 0x8086, 0x2f0d, "ntb_hw_intel" },
+	{ 0x8086, 0x6f0d, "ntb_hw_intel" }, { 0x8086, 0x201c, "ntb_hw_intel" },
+	{ 0x8086, 0x347e, "ntb_hw_intel" }, { 0x8086, 0x0db4, "ntb_hw_intel" },
+	{ 0x8086, 0x7868, "ntb_hw_intel" },
+};
+
+/* Microsemi's NTB is a part of the management function, which says so by its class. */
+static const char *ntb_module(const char *dir)
+{
+	char value[TEXT_MAX];
+	unsigned int vendor = strtoul(attr(value, dir, "vendor"), NULL, 16);
+	unsigned int device = strtoul(attr(value, dir, "device"), NULL, 16);
+	bool bridge = !strncmp(attr(value, dir, "class"), "0x0680", 6);
+
+	for (size_t i = 0; i < sizeof(hardware) / sizeof(*hardware); i++)
+		if (hardware[i].vendor == vendor && hardware[i].device == device)
+			return hardware[i].driver;
+	if (vendor == 0x11f8 && bridge)
+		return "ntb_hw_switchtec";
+	if (vendor == 0x111d && bridge)
+		return "ntb_hw_idt";
+	return NULL;
+}
+
+/* NTB functions without a driver. */
+static size_t undriven(void)
+{
+	char *bus = path("%s/bus/pci/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+	size_t count = 0;
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), *driver = path("%s/driver", dir);
+		const char *module = ntb_module(dir);
+
+		if (module && !path_exists(driver)) {
+			finding(LEVEL_FAIL, "ntb",
+				text("%s is an NTB, and no driver has it", n.name[i]),
+				text("modprobe %s; if there is none: dlend-build-ntb", module));
+			count++;
+		}
+		free(driver);
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+	return count;
+}
+
+static void one_ntb(const char *name, const char *dir)
+{
+	char *link = path("%s/driver", dir), *driver = link_name(link);
+
+	if (driver && !strcmp(driver, "dlend_ntb"))
+		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
+	else if (driver)
+		finding(LEVEL_FAIL, "ntb", text("%s is used by %s", name, driver),
+			text("modprobe -r %s, keep it away, and load dlend_ntb again", driver));
+	else
+		finding(LEVEL_FAIL, "ntb",
+			text("%s has a driver, but no user", name), "modprobe dlend_ntb");
+	free(driver);
+	free(link);
+}
+
+/* The NTB's own requests come from the peer: what its group may reach is what the peer may. */
+static void ntb_group(const char *name)
+{
+	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
+	char *group = path("%s/iommu_group", dir), type[TEXT_MAX];
+
+	if (!path_exists(dir))
+		goto out;	/* not a PCI function of that name: nothing known */
+	if (!path_exists(group))
+		finding(LEVEL_FAIL, "ntb-iommu",
+			text("%s is in no IOMMU group: the peer would reach all memory", name),
+			"Turn the IOMMU on; see the check \"iommu\"");
+	else if (!strcmp(attr(type, group, "type"), "identity"))
+		finding(LEVEL_FAIL, "ntb-iommu",
+			text("the IOMMU lets %s pass: the peer would reach all memory", name),
+			"Boot without iommu=pt");
+	else
+		finding(LEVEL_OK, "ntb-iommu",
+			text("what comes in through %s is translated", name), NULL);
+out:
+	free(group);
+	free(dir);
+}
+
+void doctor_ntb(void)
+{
+	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+	size_t lone = undriven();
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]);
+
+		one_ntb(n.name[i], dir);
+		ntb_group(n.name[i]);
+		free(dir);
+	}
+	if (!n.count && !lone)
+		finding(LEVEL_FAIL, "ntb", "this host has no NTB that Linux knows",
+			"Turn it on in the firmware (AMD and Intel: port as NTB; Switchtec: partition), and see README.md on hardware");
+	names_free(&n);
+	free(bus);
+}
+
+#define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
+
+static void window(const char *name, unsigned long long bytes, const struct demands *demands)
+{
+	unsigned long long bars = 0, ram = memory_total();
+
+	for (size_t i = 0; i < demands->devices.count; i++) {
+		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, demands->devices.name[i]);
+
+		bars += bar_bytes(dir);
+		free(dir);
+	}
+	if (bars + CONTROL_BYTES > bytes)
+		finding(LEVEL_FAIL, "window",
+			text("that of %s (%s) cannot hold the BARs of the devices to lend (%s)",
+			     name, size_text(bytes), size_text(bars)),
+			"Make it larger in the firmware (NTB BAR size), or lend fewer devices over this link");
+	else if (demands->guest_bytes && demands->guest_bytes + CONTROL_BYTES > bytes)
+		finding(LEVEL_FAIL, "window",
+			text("that of %s (%s) cannot hold a guest of %s", name,
+			     size_text(bytes), size_text(demands->guest_bytes)),
+			"Make it larger in the firmware (NTB BAR size), or give the guest less memory");
+	else if (!demands->guest_bytes && bytes < ram)
+		finding(LEVEL_WARN, "window",
+			text("that of %s is %s, this host's RAM %s: larger guests cannot borrow",
+			     name, size_text(bytes), size_text(ram)),
+			"Ask for your largest guest: dlend doctor --guest SIZE");
+	else
+		finding(LEVEL_OK, "window", text("%s has %s", name, size_text(bytes)), NULL);
+}
+
+void doctor_links(const struct demands *demands)
+{
+	char *class = path("%s/class/dlend_link", opt.sysfs);
+	struct names n = list_dir(class);
+	char state[TEXT_MAX], value[TEXT_MAX];
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", class, n.name[i]);
+		/* A lender's link to itself: neither another host nor a window. */
+		bool loop = !strcmp(attr(value, dir, "type"), "loop");
+		unsigned long long bytes;
+
+		if (!strcmp(attr(state, dir, "state"), "up"))
+			finding(LEVEL_OK, "link", text("%s is up, to node %s", n.name[i],
+						       attr(value, dir, "peer_node")), NULL);
+		else
+			finding(LEVEL_WARN, "link",
+				text("%s is %s (%s)", n.name[i], state,
+				     attr(value, dir, "last_error")),
+				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
+				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
+		bytes = strtoull(attr(value, dir, "window_bytes"), NULL, 10);
+		if (bytes && !loop)
+			window(n.name[i], bytes, demands);
+		free(dir);
+	}
+	names_free(&n);
+	free(class);
+}

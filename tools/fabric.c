@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Reads the fabric: this node's links, what its peers say of theirs, all offers, the mediated
+ * devices made here.  Draws nothing, and decides nothing about routes (route.c).
+ */
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric.h"
+
+#define NODE_MAX	65535
+
+static void *grow(void *array, size_t count, size_t size)
+{
+	array = reallocarray(array, count + 1, size);
+	if (!array)
+		abort();
+	memset((char *)array + count * size, 0, size);
+	return array;
+}
+
+static void copy_attr(char to[NAME_MAX_LEN], const char *dir, const char *name)
+{
+	char value[TEXT_MAX];
+
+	snprintf(to, NAME_MAX_LEN, "%.*s", NAME_MAX_LEN - 1, attr(value, dir, name));
+}
+
+static unsigned int number_attr(const char *dir, const char *name)
+{
+	char value[TEXT_MAX];
+
+	return strtoul(attr(value, dir, name), NULL, 0);
+}
+
+static void add_node(struct fabric *f, unsigned int id)
+{
+	size_t at = 0;
+
+	if (!id)
+		return;
+	while (at < f->nodes && f->node[at] < id)
+		at++;
+	if (at < f->nodes && f->node[at] == id)
+		return;
+	f->node = grow(f->node, f->nodes, sizeof(*f->node));
+	memmove(&f->node[at + 1], &f->node[at], (f->nodes - at) * sizeof(*f->node));
+	f->node[at] = id;
+	f->nodes++;
+}
+
+/* Between this node and another there may be several links; of others' no more than one is told. */
+static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int to)
+{
+	struct edge *e;
+
+	for (size_t i = 0; i < f->edges; i++)
+		if (f->edge[i].from == from && f->edge[i].to == to && from != f->me)
+			return &f->edge[i];
+	add_node(f, from);
+	add_node(f, to);
+	f->edge = grow(f->edge, f->edges, sizeof(*f->edge));
+	e = &f->edge[f->edges++];
+	e->from = from;
+	e->to = to;
+	return e;
+}
+
+typedef void (*told_fn)(struct fabric *f, unsigned int from, unsigned int to, char *rest);
+
+/* What peers tell of the links of theirs, a line each that begins with two nodes. */
+static void each_told(struct fabric *f, const char *name, told_fn told)
+{
+	char *file = path("%s/bus/dlend/%s", opt.sysfs, name), *all = read_all(file), *rest = NULL;
+	char *line = all ? strtok_r(all, "\n", &rest) : NULL;
+
+	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+		unsigned int from, to;
+		int used = 0;
+
+		if (sscanf(line, "%u %u%n", &from, &to, &used) == 2 && from && to && from != to &&
+		    from <= NODE_MAX && to <= NODE_MAX && from != f->me)
+			told(f, from, to, line + used);
+	}
+	free(all);
+	free(file);
+}
+
+static void told_reach(struct fabric *f, unsigned int from, unsigned int to, char *rest)
+{
+	struct edge *e;
+
+	if (to == f->me)	/* a link of this node's: known better */
+		return;
+	e = add_edge(f, from, to);
+	e->up = true;
+	e->bytes = strtoull(rest, NULL, 10);
+}
+
+/* The address of the NTB, and the bridges above it. */
+static void told_place(struct fabric *f, unsigned int from, unsigned int to, char *rest)
+{
+	char *bridges = NULL, *word = strtok_r(rest, " ", &bridges), bdf[16];
+	struct edge *e;
+
+	if (!word || !bdf_parse(bdf, word))
+		return;
+	for (size_t i = 0; i < f->edges; i++) {
+		e = &f->edge[i];
+		if (e->from != from || e->to != to)
+			continue;
+		snprintf(e->name, sizeof(e->name), "%s", bdf);
+		e->place = place_parse(bridges);
+	}
+}
+
+static void add_link(struct fabric *f, const char *class, const char *name)
+{
+	char *dir = path("%s/%s", class, name), *pci, type[TEXT_MAX];
+	unsigned int peer = number_attr(dir, "peer_node");
+	unsigned long long reaches;
+	struct edge *e;
+
+	/* The link of a node to itself carries offers, and is no NTB. */
+	if (!strcmp(attr(type, dir, "type"), "loop") || (peer && peer == f->me))
+		goto out;
+	e = add_edge(f, f->me, peer);
+	snprintf(e->name, sizeof(e->name), "%.*s", NAME_MAX_LEN - 1, name);
+	copy_attr(e->state, dir, "state");
+	e->up = peer && !strcmp(e->state, "up");
+	e->bytes = strtoull(attr(type, dir, "window_bytes"), NULL, 0);
+	pci = path("%s/bus/pci/devices/%s", opt.sysfs, name);
+	e->place = place_local(pci);
+	free(pci);
+	if (!e->up)
+		goto out;
+	reaches = strtoull(attr(type, dir, "aperture_bytes"), NULL, 0);
+	e = add_edge(f, peer, f->me);
+	e->up = true;
+	e->bytes = reaches;
+out:
+	free(dir);
+}
+
+static struct lent *add_device(struct fabric *f, const char *address, const char *dir)
+{
+	struct lent *d;
+
+	f->device = grow(f->device, f->devices, sizeof(*f->device));
+	d = &f->device[f->devices++];
+	snprintf(d->address, sizeof(d->address), "%.*s", NAME_MAX_LEN - 1, address);
+	copy_attr(d->type, dir, "type");
+	copy_attr(d->state, dir, "state");
+	d->borrower = number_attr(dir, "borrower");
+	d->clique = -1;
+	return d;
+}
+
+static void ids(struct lent *d, const char *dir)
+{
+	d->vendor = number_attr(dir, "vendor");
+	d->device = number_attr(dir, "device");
+}
+
+static void add_offers(struct fabric *f)
+{
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), *where = path("%s/place", dir);
+		struct lent *d = add_device(f, n.name[i], dir);
+		char words[TEXT_MAX];
+
+		d->lender = number_attr(dir, "lender");
+		ids(d, dir);
+		add_node(f, d->lender);
+		if (!read_text(words, where))
+			d->place = place_parse(attr(words, dir, "place"));
+		free(where);
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+}
+
+/* What this host lends; also on the bus if dlend_mdev is loaded.  Its place is seen here. */
+static void add_own(struct fabric *f)
+{
+	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
+	struct names n = list_dir(driver);
+	char name[TEXT_MAX], bdf[16];
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
+		struct lent *d;
+
+		if (bdf_parse(bdf, n.name[i]) && *attr(name, lent, "fabric_name")) {
+			d = (struct lent *)fabric_device(f, name);
+			if (!d) {
+				d = add_device(f, name, lent);
+				d->lender = f->me;
+				ids(d, dir);
+			}
+			snprintf(d->own, sizeof(d->own), "%s", bdf);
+			d->place = place_local(dir);
+		}
+		free(lent);
+		free(dir);
+	}
+	names_free(&n);
+	free(driver);
+}
+
+static void add_mdevs(struct fabric *f)
+{
+	char *bus = path("%s/bus/mdev/devices", opt.sysfs), clique[TEXT_MAX];
+	struct names n = list_dir(bus);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
+		char *where = path_exists(own) ? real(dir) : NULL;
+		struct lent *d = where ? (struct lent *)fabric_device(f, basename(dirname(where))) :
+					 NULL;
+
+		if (d) {
+			snprintf(d->uuid, sizeof(d->uuid), "%s", n.name[i]);
+			attr(clique, own, "clique");
+			if (*clique >= '0' && *clique <= '9')
+				d->clique = strtol(clique, NULL, 10);
+		}
+		free(where);
+		free(own);
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+}
+
+struct fabric fabric_load(void)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+	char *class = path("%s/class/dlend_link", opt.sysfs);
+	struct fabric f = { .me = number_attr(core, "node_id") };
+	struct names n = list_dir(class);
+
+	add_node(&f, f.me);
+	for (size_t i = 0; i < n.count; i++)
+		add_link(&f, class, n.name[i]);
+	each_told(&f, "neighbours", told_reach);
+	each_told(&f, "ntb_places", told_place);
+	add_offers(&f);
+	add_own(&f);
+	add_mdevs(&f);
+	names_free(&n);
+	free(class);
+	free(core);
+	return f;
+}
+
+const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsigned int to)
+{
+	for (size_t i = 0; i < f->edges; i++)
+		if (f->edge[i].up && f->edge[i].from == from && f->edge[i].to == to)
+			return &f->edge[i];
+	return NULL;
+}
+
+const struct lent *fabric_device(const struct fabric *f, const char *name)
+{
+	char bdf[16] = "";
+
+	if (!bdf_parse(bdf, name))
+		bdf[0] = '\0';
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *d = &f->device[i];
+
+		if (!strcmp(d->address, name) || (*d->uuid && !strcmp(d->uuid, name)) ||
+		    (*bdf && (!strcmp(d->own, bdf) || !strcmp(d->address, bdf))))
+			return d;
+	}
+	return NULL;
+}

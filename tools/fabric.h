@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The fabric as this node knows it, from sysfs alone: nodes, links, devices, and the bridges above
+ * each device.  What only others know is there as far as they told.
+ */
+#ifndef DLEND_TOOL_FABRIC_H
+#define DLEND_TOOL_FABRIC_H
+
+#include "dlend.h"
+
+#define PLACE_MAX	8	/* bridges above a device; those below are left out */
+#define NAME_MAX_LEN	32
+
+enum bridge_kind {
+	BRIDGE_ROOT,		/* root port */
+	BRIDGE_UP,		/* upstream port of a switch */
+	BRIDGE_DOWN,		/* downstream port of a switch */
+	BRIDGE_PCI,		/* to conventional PCI */
+	BRIDGE_KINDS
+};
+
+/** struct bridge - @acs: sends what its devices say to each other up to the root */
+struct bridge {
+	char bdf[16];
+	enum bridge_kind kind;
+	bool acs;
+};
+
+/** struct place - bridges above a device, from the root on; none: it sits on the root bus */
+struct place {
+	bool known;
+	size_t count;
+	struct bridge bridge[PLACE_MAX];
+};
+
+/* place.c */
+/** place_local - of the PCI device in directory @dir of sysfs (any name of it) */
+struct place place_local(const char *dir);
+/** place_parse - from "BDF,KIND[,acs] ...", docs/ABI/sysfs-bus-dlend; not known if malformed */
+struct place place_parse(const char *words);
+const char *bridge_kind_name(enum bridge_kind kind);
+/** place_switch - address of the switch nearest to the root, NULL if there is none */
+const char *place_switch(const struct place *place);
+
+/**
+ * struct edge - what @from reaches of @to through a window; a link is two of these
+ * @name: address of @from's end of the NTB, "" if not known; a link of this node is named so
+ * @bytes: 0 if not known
+ * @up: a session is running
+ * @place: of @from's end of the NTB
+ */
+struct edge {
+	unsigned int from, to;
+	char name[NAME_MAX_LEN], state[NAME_MAX_LEN];
+	unsigned long long bytes;
+	bool up;
+	struct place place;
+};
+
+/**
+ * struct lent - a device of some node
+ * @own: its address on this host, "" if another's
+ * @uuid: the mediated device made from it here, "" if there is none
+ * @clique: that this one tells its guest, -1 if none
+ */
+struct lent {
+	char address[NAME_MAX_LEN], type[NAME_MAX_LEN], state[NAME_MAX_LEN], own[NAME_MAX_LEN];
+	char uuid[TEXT_MAX];
+	unsigned int lender, borrower, vendor, device;
+	int clique;
+	struct place place;
+};
+
+/**
+ * struct fabric - all of it
+ * @me: this node's id, 0 if it has none
+ * @node: ids, ascending
+ */
+struct fabric {
+	unsigned int me;
+	size_t nodes, edges, devices;
+	unsigned int *node;
+	struct edge *edge;
+	struct lent *device;
+};
+
+/* fabric.c; what it allocates is never freed */
+struct fabric fabric_load(void);
+/** fabric_edge - a link that is up, from @from to @to, or NULL */
+const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsigned int to);
+/** fabric_device - by fabric-wide name, address on this host, or UUID of its mdev; NULL: none */
+const struct lent *fabric_device(const struct fabric *f, const char *name);
+
+enum way {
+	WAY_LENDER,		/* both ends in one node */
+	WAY_LINK,		/* over the link of the two nodes */
+	WAY_BORROWER,		/* through the borrower: two links */
+	WAY_NONE
+};
+
+enum step_kind {
+	STEP_DEVICE, STEP_SWITCH, STEP_PCI, STEP_ROOT, STEP_NTB, STEP_MEMORY, STEP_UNKNOWN
+};
+
+/** struct step - a device, or a chip that passes a packet on */
+struct step {
+	enum step_kind kind;
+	unsigned int node;
+	char name[NAME_MAX_LEN];
+	const char *note;
+};
+
+#define STEPS_MAX	(8 * (PLACE_MAX + 2))
+
+/**
+ * struct route - the way of one write
+ * @hops: chips that pass it on: switches, bridges, roots, NTB ends; neither source nor target
+ * @bridges: of those PCI bridges that Linux shows, a switch being two, a root port one
+ * @crossings: of an NTB from one node to another
+ * @exact: false if some of the bridges are not known
+ */
+struct route {
+	char from[NAME_MAX_LEN], to[NAME_MAX_LEN];
+	enum way way;
+	size_t count;
+	struct step step[STEPS_MAX];
+	unsigned int hops, switches, bridges, roots, crossings;
+	bool exact;
+};
+
+/* route.c */
+/** route_device - from the DMA of @a to a BAR of @b, both borrowed by @borrower */
+struct route route_device(const struct fabric *f, const struct lent *a, const struct lent *b,
+			  unsigned int borrower);
+/** route_memory - from the DMA of @a to the memory of a guest on @node */
+struct route route_memory(const struct fabric *f, const struct lent *a, unsigned int node);
+const char *way_name(enum way way);
+const char *step_name(enum step_kind kind);
+
+/* dot.c */
+void fabric_dot(const struct fabric *f);
+
+#endif

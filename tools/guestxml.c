@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend libvirt-xml: the part of a libvirt domain that gives a guest its lent devices in a tree
+ * like the fabric's: each at a root port, or those of a clique below one switch.
+ *
+ * Knows what a q35 machine holds, and refuses what it does not.  Writes the elements only: whoever
+ * puts them into a domain is the one who changes it.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fabric.h"
+
+#define SLOTS_ROOT	32	/* on the root bus */
+#define SLOTS_USED	8	/* of a guest that nothing is known of: chipset, virtio, a bridge */
+#define SLOTS_ALL	256	/* in the whole tree */
+#define BUS_LAST	255
+#define SWITCH_PORTS	32	/* below one upstream port */
+#define IO_PORTS	16	/* each takes 4 KiB of the 64 KiB of I/O space */
+
+/**
+ * struct guest - what there is already
+ * @uuid: of its mediated devices
+ * @last: highest index of a PCI controller, which is its bus
+ * @slots: taken on the root bus; @all: in the whole tree
+ * @ports: PCIe ports that something can be plugged into
+ * @io: it may have I/O BARs behind ports: a host's device that is not ours
+ */
+struct guest {
+	struct names uuid;
+	unsigned int last, slots, all, ports;
+	bool io;
+};
+
+/* A domain while it is read; @uuid: of the <hostdev> that is open; @before: what was before it. */
+struct reader {
+	const struct fabric *f;
+	struct guest g, before;
+	bool inside;
+	char uuid[TEXT_MAX];
+};
+
+/* What one port or one switch is for. */
+struct branch {
+	size_t count;
+	const struct lent **device;
+};
+
+struct plan {
+	bool switches;
+	size_t count;
+	struct branch *branch;
+	unsigned int controllers, ports, roots;
+};
+
+static const char usage[] =
+	"usage: dlend libvirt-xml [--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...";
+
+/* Reading a domain's XML, as virsh dumpxml writes it */
+
+static bool is_blank(char c)
+{
+	return isspace((unsigned char)c);
+}
+
+/* Value of @name in a start tag, "" if it has none. */
+static const char *tag_attr(char value[TEXT_MAX], const char *tag, const char *name)
+{
+	size_t len = strlen(name);
+
+	value[0] = '\0';
+	for (const char *at = strstr(tag, name); at; at = strstr(at + 1, name)) {
+		const char *quote = at + len + 1, *end;
+
+		if (at == tag || !is_blank(at[-1]) || at[len] != '=' ||
+		    (*quote != '\'' && *quote != '"'))
+			continue;
+		end = strchr(quote + 1, *quote);
+		if (end && end - quote - 1 < TEXT_MAX)
+			snprintf(value, TEXT_MAX, "%.*s", (int)(end - quote - 1), quote + 1);
+		break;
+	}
+	return value;
+}
+
+static bool tag_is(const char *tag, const char *name)
+{
+	size_t len = strlen(name);
+
+	return !strncmp(tag, name, len) && (!tag[len] || is_blank(tag[len]) || tag[len] == '/');
+}
+
+static void read_controller(struct guest *g, const char *tag)
+{
+	char value[TEXT_MAX];
+	unsigned int index;
+
+	if (strcmp(tag_attr(value, tag, "type"), "pci"))
+		return;
+	index = strtoul(tag_attr(value, tag, "index"), NULL, 0);
+	if (index > g->last)
+		g->last = index;
+	tag_attr(value, tag, "model");
+	g->ports += !strcmp(value, "pcie-root-port") ||
+		    !strcmp(value, "pcie-switch-downstream-port");
+}
+
+/* One PCI address that is taken. Return: on the root bus */
+static bool read_address(struct guest *g, const char *tag)
+{
+	char value[TEXT_MAX];
+	unsigned int function;
+
+	if (strcmp(tag_attr(value, tag, "type"), "pci"))
+		return false;
+	function = strtoul(tag_attr(value, tag, "function"), NULL, 0);
+	if (function)		/* of a slot that is counted with its function 0 */
+		return false;
+	g->all++;
+	return !strtoul(tag_attr(value, tag, "bus"), NULL, 0);
+}
+
+/* A device of the host that is not ours may have I/O BARs. */
+static void end_hostdev(struct reader *r)
+{
+	r->inside = false;
+	if (*r->uuid && fabric_device(r->f, r->uuid)) {
+		r->g = r->before;	/* its place is what we make anew */
+		names_add(&r->g.uuid, r->uuid);
+	} else if (!*r->uuid) {
+		r->g.io = true;
+	}
+}
+
+static void read_tag(struct reader *r, const char *tag)
+{
+	char value[TEXT_MAX];
+
+	if (tag_is(tag, "hostdev")) {
+		r->inside = true;
+		r->uuid[0] = '\0';
+		r->before = r->g;
+	} else if (tag_is(tag, "/hostdev") && r->inside) {
+		end_hostdev(r);
+	} else if (tag_is(tag, "controller")) {
+		read_controller(&r->g, tag);
+	} else if (tag_is(tag, "address")) {
+		if (r->inside && *tag_attr(value, tag, "uuid"))
+			snprintf(r->uuid, sizeof(r->uuid), "%s", value);
+		r->g.slots += read_address(&r->g, tag);
+	}
+}
+
+/* A '>' in quotes ends no tag. */
+static char *tag_end(char *at)
+{
+	char quote = '\0';
+
+	for (; *at; at++) {
+		if (quote)
+			quote = *at == quote ? '\0' : quote;
+		else if (*at == '\'' || *at == '"')
+			quote = *at;
+		else if (*at == '>')
+			return at;
+	}
+	return NULL;
+}
+
+static struct guest read_domain(char *xml, const struct fabric *f)
+{
+	/* The host bridge, and at 1f ISA, SATA, SMBus. */
+	struct reader r = { .f = f, .g = { .slots = 2, .all = 2 } };
+	bool domain = false;
+	char *end;
+
+	for (char *at = strchr(xml, '<'); at; at = strchr(end + 1, '<')) {
+		if (!strncmp(at, "<!--", 4)) {
+			end = strstr(at, "-->");
+			if (!end)
+				break;
+			continue;
+		}
+		end = tag_end(at);
+		if (!end)
+			break;
+		*end = '\0';
+		domain |= tag_is(at + 1, "domain");
+		read_tag(&r, at + 1);
+	}
+	if (!domain)
+		fail(EXIT_USAGE, "what was read is no libvirt domain", "it has no <domain> element",
+		     "Give what virsh dumpxml prints, or the UUIDs of mediated devices.");
+	if (!r.g.uuid.count)
+		fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",
+		     "no <hostdev type='mdev'> in it names one of this node",
+		     "Give their UUIDs: dlend libvirt-xml UUID...; dlend status lists them.");
+	return r.g;
+}
+
+static char *ask_virsh(const char *domain)
+{
+	int ends[2], status;
+	char *file, *xml;
+	pid_t child;
+
+	if (pipe(ends))
+		fail(EXIT_FAIL, "no pipe", strerror(errno), NULL);
+	child = fork();
+	if (!child) {
+		dup2(ends[1], STDOUT_FILENO);
+		close(ends[0]);
+		close(ends[1]);
+		execlp("virsh", "virsh", "dumpxml", "--domain", domain, (char *)NULL);
+		_exit(127);
+	}
+	close(ends[1]);
+	file = path("/dev/fd/%d", ends[0]);
+	xml = child > 0 ? read_all(file) : NULL;
+	free(file);
+	close(ends[0]);
+	if (child < 0 || waitpid(child, &status, 0) != child || !xml || status)
+		fail(EXIT_NOT_FOUND, text("domain %s cannot be read", domain),
+		     "virsh dumpxml failed", "virsh list --all shows the domains of this host.");
+	return xml;
+}
+
+/* Planning */
+
+static bool together(const struct lent *a, const struct lent *b)
+{
+	const char *sa = place_switch(&a->place), *sb = place_switch(&b->place);
+
+	if (a->clique >= 0 || b->clique >= 0)
+		return a->clique == b->clique;
+	return a->lender == b->lender && sa && sb && !strcmp(sa, sb);
+}
+
+static void plan_device(struct plan *p, const struct lent *d)
+{
+	struct branch *b = NULL;
+
+	for (size_t i = 0; p->switches && i < p->count && !b; i++)
+		if (together(p->branch[i].device[0], d))
+			b = &p->branch[i];
+	if (!b) {
+		p->branch = reallocarray(p->branch, p->count + 1, sizeof(*p->branch));
+		if (!p->branch)
+			abort();
+		b = &p->branch[p->count++];
+		memset(b, 0, sizeof(*b));
+	}
+	b->device = reallocarray(b->device, b->count + 1, sizeof(*b->device));
+	if (!b->device)
+		abort();
+	b->device[b->count++] = d;
+}
+
+static struct plan make_plan(const struct fabric *f, const struct names *uuid, bool switches)
+{
+	struct plan p = { .switches = switches };
+
+	for (size_t i = 0; i < uuid->count; i++) {
+		const struct lent *d = fabric_device(f, uuid->name[i]);
+
+		if (!d || strcmp(d->uuid, uuid->name[i]))
+			fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid->name[i]),
+			     "dlend has none of that UUID on this node",
+			     "dlend status lists them; mdevctl start makes one.");
+		for (size_t k = 0; k < i; k++)
+			if (!strcmp(uuid->name[i], uuid->name[k]))
+				fail(EXIT_USAGE, text("%s is there twice", uuid->name[i]),
+				     NULL, NULL);
+		plan_device(&p, d);
+	}
+	for (size_t i = 0; i < p.count; i++) {
+		size_t n = p.branch[i].count;
+
+		p.roots++;
+		p.ports += n;
+		p.controllers += n > 1 ? 2 + n : 1;
+	}
+	return p;
+}
+
+static void limit(const char *what, unsigned int have, unsigned int add, unsigned int most,
+		  const char *todo)
+{
+	if (have + add > most)
+		fail(EXIT_UNFIT, text("the guest has not enough %s", what),
+		     text("%u are taken and %u more are needed, of %u", have, add, most), todo);
+}
+
+static void check_limits(const struct guest *g, const struct plan *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		limit("ports at one switch", 0, p->branch[i].count, SWITCH_PORTS,
+		      "Split the clique, or use --mode root-port.");
+	limit("slots on its root bus", g->slots, p->roots, SLOTS_ROOT,
+	      "Use --mode switch-port, which takes one for each clique, or take devices away.");
+	limit("buses", g->last, p->controllers, BUS_LAST, "Take devices away.");
+	limit("slots", g->all, p->controllers + p->ports, SLOTS_ALL, "Take devices away.");
+	if (g->io)
+		limit("I/O space, in ports of 4 KiB", g->ports, p->ports, IO_PORTS,
+		      "Lent devices have no I/O BARs in a guest: where no other device has any, say --no-io.");
+}
+
+/* Writing */
+
+static void put_address(unsigned int bus, unsigned int slot)
+{
+	printf("<address type='pci' domain='0x0000' bus='0x%02x' slot='0x%02x' function='0x0'/>\n",
+	       bus, slot);
+}
+
+static void put_controller(unsigned int index, const char *model, unsigned int bus, int slot)
+{
+	printf("<controller type='pci' index='%u' model='%s'", index, model);
+	if (slot < 0) {
+		puts("/>");	/* on the root bus, where libvirt finds a slot */
+		return;
+	}
+	fputs(">\n  ", stdout);
+	put_address(bus, slot);
+	puts("</controller>");
+}
+
+static void put_hostdev(const struct lent *d, unsigned int bus)
+{
+	puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
+	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n  ", d->uuid);
+	put_address(bus, 0);
+	puts("</hostdev>");
+}
+
+static void comment(const struct branch *b)
+{
+	printf("<!-- %s", b->count > 1 ? "switch:" : "port:");
+	for (size_t i = 0; i < b->count; i++) {
+		putchar(' ');
+		for (const char *c = b->device[i]->address; *c; c++)
+			putchar(isalnum((unsigned char)*c) || *c == ':' || *c == '.' ? *c : '?');
+	}
+	if (b->device[0]->clique >= 0)
+		printf(", clique %d", b->device[0]->clique);
+	puts(" -->");
+}
+
+static void show(const struct plan *p, unsigned int index)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		const struct branch *b = &p->branch[i];
+		unsigned int root = ++index, up;
+
+		comment(b);
+		put_controller(root, "pcie-root-port", 0, -1);
+		if (b->count == 1) {
+			put_hostdev(b->device[0], root);
+			continue;
+		}
+		up = ++index;
+		put_controller(up, "pcie-switch-upstream-port", root, 0);
+		for (size_t k = 0; k < b->count; k++)
+			put_controller(++index, "pcie-switch-downstream-port", up, k);
+		for (size_t k = 0; k < b->count; k++)
+			put_hostdev(b->device[k], index - b->count + 1 + k);
+	}
+}
+
+static bool is_uuid(const char *s)
+{
+	for (int i = 0; i < 36; i++)
+		if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-' :
+							     !isxdigit((unsigned char)s[i]))
+			return false;
+	return !s[36];
+}
+
+static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain)
+{
+	struct guest g = { .slots = SLOTS_USED, .all = SLOTS_USED };
+	char *xml;
+
+	if (!domain && argc == 1 && !is_uuid(argv[0]) && strcmp(argv[0], "-"))
+		domain = argv[--argc];
+	if (domain ? argc : !argc)
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	if (domain || !strcmp(argv[0], "-")) {
+		xml = domain ? ask_virsh(domain) : read_all("/dev/stdin");
+		if (!xml)
+			fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
+		g = read_domain(xml, f);
+		free(xml);
+		return g;
+	}
+	for (int i = 0; i < argc; i++)
+		names_add(&g.uuid, argv[i]);
+	return g;
+}
+
+int cmd_libvirt_xml(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "mode", required_argument, NULL, 'm' },
+		{ "domain", required_argument, NULL, 'd' },
+		{ "io", no_argument, NULL, 'i' },
+		{ "no-io", no_argument, NULL, 'n' },
+		{ 0 }
+	};
+	const char *domain = NULL, *mode = "switch-port";
+	int c, io = 0;
+	struct fabric f;
+	struct guest g;
+	struct plan p;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == '?')
+			return EXIT_USAGE;
+		opt.json |= c == 'j';	/* for errors: what is printed is XML */
+		mode = c == 'm' ? optarg : mode;
+		domain = c == 'd' ? optarg : domain;
+		io = c == 'i' ? 1 : c == 'n' ? -1 : io;
+	}
+	if (strcmp(mode, "switch-port") && strcmp(mode, "root-port"))
+		fail(EXIT_USAGE, text("there is no mode \"%s\"", mode), NULL,
+		     "Modes are root-port and switch-port.");
+	f = fabric_load();
+	g = read_guest(&f, argc - optind, argv + optind, domain);
+	g.io = io ? io > 0 : g.io;
+	p = make_plan(&f, &g.uuid, !strcmp(mode, "switch-port"));
+	check_limits(&g, &p);
+	show(&p, g.last);
+	return EXIT_OK;
+}

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend lend: take devices from their drivers and offer them to the other nodes. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+/* One function on its way from its own driver to ours. */
+struct move {
+	struct device dev;
+	char *driver;		/* that it had, NULL = none */
+	char override[TEXT_MAX];
+	bool overridden;
+};
+
+static void undo(struct move *move, size_t count)
+{
+	while (count--) {
+		struct move *m = &move[count];
+
+		if (!m->overridden)
+			continue;
+		if (device_lent(&m->dev))
+			device_unbind(&m->dev);
+		device_override(&m->dev, strcmp(m->override, "(null)") ? m->override : "");
+		if (m->driver)
+			device_probe(&m->dev);
+	}
+}
+
+static void give_up(struct move *move, size_t count, const char *what, int err)
+{
+	undo(move, count);
+	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
+	     "Nothing has changed. The kernel's log says more: dmesg | tail");
+}
+
+static struct move *plan(const struct names *bdf)
+{
+	struct move *move = calloc(bdf->count, sizeof(*move));
+
+	for (size_t i = 0; i < bdf->count; i++) {
+		move[i].dev = device_open(bdf->name[i]);
+		check_device(&move[i].dev);
+		check_use(&move[i].dev);
+		move[i].driver = device_driver(&move[i].dev);
+		attr(move[i].override, move[i].dev.dir, "driver_override");
+	}
+	return move;
+}
+
+/*
+ * All functions leave their drivers before the first comes to ours: the kernel hands a group's
+ * DMA over only when no other driver uses any of it.
+ */
+static void take(struct move *move, size_t count)
+{
+	int err;
+
+	for (size_t i = 0; i < count; i++) {
+		if (device_lent(&move[i].dev))
+			continue;
+		err = device_override(&move[i].dev, DLEND_DRIVER);
+		if (err)
+			give_up(move, count, text("%s: cannot set its driver", move[i].dev.bdf),
+				err);
+		move[i].overridden = true;
+		if (move[i].driver)
+			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
+		err = device_unbind(&move[i].dev);
+		if (err)
+			give_up(move, count, text("%s: its driver %s does not let go",
+						  move[i].dev.bdf, move[i].driver), err);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (device_lent(&move[i].dev))
+			continue;
+		err = device_bind(&move[i].dev, DLEND_DRIVER);
+		if (err)
+			give_up(move, count, text("%s: dlend-lender refused it", move[i].dev.bdf),
+				err);
+	}
+}
+
+/* The bus:device.function by which other nodes shall know it. */
+static void set_name(const struct device *dev, const char *as)
+{
+	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
+	const char *line = text("%s %s\n", dev->bdf, as);
+	int err = write_text(p, line);
+
+	if (err)
+		fail(EXIT_FAIL, text("%s: cannot be lent as %s", dev->bdf, as), strerror(-err),
+		     "Choose a bus:device.function that no other lent device of this host has.");
+	free(p);
+}
+
+static void check_group(const struct device *dev, const struct names *group)
+{
+	const char *others = "";
+
+	for (size_t i = 0; i < group->count; i++)
+		if (strcmp(group->name[i], dev->bdf))
+			others = text("%s%s%s", others, *others ? ", " : "", group->name[i]);
+	if (*others)
+		fail(EXIT_UNFIT, text("%s cannot be lent alone", dev->bdf),
+		     text("the IOMMU cannot tell it from %s (same group)", others),
+		     text("Lend them together, to one VM at a time: dlend lend --group %s",
+			  dev->bdf));
+}
+
+/* An offer says no clique today; a lender that can say one has the attribute. */
+static void set_clique(const struct device *dev, const char *clique)
+{
+	char *p = path("%s/dlend/clique", dev->dir);
+
+	if (!path_exists(p))
+		progress("%s: clique=%s is ignored, as offers have none: set it with mdevctl",
+			 dev->bdf, clique);
+	else if (write_text(p, clique) < 0)
+		progress("%s: clique=%s was refused", dev->bdf, clique);
+	free(p);
+}
+
+/* What lend_one() works on, and what it did so far. */
+struct lending {
+	const struct lend_line *line;
+	const char *bdf;
+	struct names group;
+	struct move *move;
+	bool done;
+};
+
+static void choose_resets(struct lending *l)
+{
+	for (size_t i = 0; i < l->group.count; i++) {
+		struct device dev = device_open(l->group.name[i]);
+
+		reset_choose(&dev, l->line->reset);
+		device_close(&dev);
+	}
+}
+
+/* They are as they were, unless they were lent before. */
+static void restore_resets(const struct lending *l)
+{
+	for (size_t i = 0; i < l->group.count; i++) {
+		struct device dev = device_open(l->group.name[i]);
+
+		if (!device_lent(&dev))
+			reset_restore(&dev);
+		device_close(&dev);
+	}
+}
+
+static void lend_one(void *arg)
+{
+	struct lending *l = arg;
+	const struct lend_line *line = l->line;
+	struct device dev = device_open(l->bdf);
+
+	check_node();
+	check_kind(&dev);
+	l->group = device_group(&dev);
+	if (line->reset)
+		choose_resets(l);
+	check_device(&dev);
+	if (!line->group)
+		check_group(&dev, &l->group);
+	if (line->as && l->group.count > 1)
+		fail(EXIT_USAGE, "--as names one device", "this group has several", NULL);
+	if (!line->as && strncmp(dev.bdf, "0000:", 5))
+		fail(EXIT_USAGE, text("%s is outside this host's PCI domain 0", dev.bdf),
+		     "other nodes know a device by bus:device.function only",
+		     text("Give it one: dlend lend --as BB:DD.F %s", dev.bdf));
+	l->move = plan(&l->group);
+	if (line->as)
+		set_name(&dev, line->as);
+	take(l->move, l->group.count);
+	if (line->clique)
+		set_clique(&dev, line->clique);
+	l->done = true;
+}
+
+static void report(const struct move *move, size_t count)
+{
+	char name[TEXT_MAX], type[TEXT_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		char *dir = path("%s/dlend", move[i].dev.dir);
+
+		attr(name, dir, "fabric_name");
+		attr(type, dir, "type");
+		if (opt.json) {
+			json_begin(NULL, '{');
+			json_text("device", move[i].dev.bdf);
+			json_text("address", name);
+			json_text("type", type);
+			json_end('}');
+		} else {
+			printf("%s is lent as %s, type %s\n", move[i].dev.bdf, *name ? name : "?",
+			       *type ? type : "?");
+		}
+		free(dir);
+	}
+}
+
+/* Many devices: what fails does not keep the others from being lent. */
+struct round {
+	struct names seen;		/* that an earlier line or group had */
+	struct names failed, why;
+	size_t lent;
+};
+
+static bool has(const struct names *n, const char *name)
+{
+	for (size_t i = 0; i < n->count; i++)
+		if (!strcmp(n->name[i], name))
+			return true;
+	return false;
+}
+
+static void lend_match(struct round *r, const struct lend_line *line, const char *bdf)
+{
+	struct lending l = { .line = line, .bdf = bdf };
+
+	if (has(&r->seen, bdf))
+		return;
+	if (attempt(lend_one, &l)) {
+		names_add(&r->failed, bdf);
+		names_add(&r->why, attempt_failure());
+		restore_resets(&l);
+	}
+	names_add(&r->seen, bdf);
+	if (!l.done)
+		return;
+	for (size_t i = 0; i < l.group.count; i++)
+		names_add(&r->seen, l.group.name[i]);
+	r->lent += l.group.count;
+	report(l.move, l.group.count);
+}
+
+static void report_failed(const struct round *r)
+{
+	json_begin("failed", '[');
+	for (size_t i = 0; i < r->failed.count; i++) {
+		json_begin(NULL, '{');
+		json_text("device", r->failed.name[i]);
+		json_text("why", r->why.name[i]);
+		json_end('}');
+	}
+	json_end(']');
+}
+
+static int lend_config(const char *file)
+{
+	struct config c = config_read(file);
+	struct round r = { 0 };
+
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_begin("lent", '[');
+	}
+	for (size_t i = 0; i < c.count; i++) {
+		struct names found = config_matches(&c.line[i]);
+
+		if (!found.count)
+			progress("%s, line %u: no device of this host is %s", file,
+				 c.line[i].number, c.line[i].which);
+		for (size_t k = 0; k < found.count; k++)
+			lend_match(&r, &c.line[i], found.name[k]);
+		names_free(&found);
+	}
+	if (opt.json) {
+		json_end(']');
+		report_failed(&r);
+		json_end('}');
+	}
+	if (r.failed.count)
+		progress("%zu lent, %zu not lent", r.lent, r.failed.count);
+	return r.failed.count ? EXIT_FAIL : EXIT_OK;
+}
+
+static int lend_command(const struct lend_line *line)
+{
+	struct lending l = { .line = line, .bdf = line->which };
+
+	/* A failure with no reset method to restore can leave by the short way. */
+	if (line->reset) {
+		int code = attempt(lend_one, &l);
+
+		if (code) {
+			restore_resets(&l);
+			fail_again(code);
+		}
+	} else {
+		lend_one(&l);
+	}
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_begin("lent", '[');
+	}
+	report(l.move, l.group.count);
+	if (opt.json) {
+		json_end(']');
+		json_end('}');
+	}
+	return EXIT_OK;
+}
+
+static const char usage[] =
+	"usage: dlend lend [--as BB:DD.F] [--group] [--reset METHOD] BDF | --all | --config FILE";
+
+/* Return: the file to read, or NULL: @line says what to do. */
+static const char *parse(int argc, char **argv, struct lend_line *line)
+{
+	static const struct option options[] = {
+		{ "as", required_argument, NULL, 'a' },
+		{ "group", no_argument, NULL, 'g' },
+		{ "reset", required_argument, NULL, 'r' },
+		{ "all", no_argument, NULL, 'A' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "json", no_argument, NULL, 'j' },
+		{ 0 }
+	};
+	const char *file = NULL;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (c) {
+		case 'a':
+			line->as = optarg;
+			break;
+		case 'g':
+			line->group = true;
+			break;
+		case 'r':
+			line->reset = optarg;
+			break;
+		case 'A':
+			file = path("%s/dlend.conf", opt.etc);
+			break;
+		case 'c':
+			file = optarg;
+			break;
+		case 'j':
+			opt.json = true;
+			break;
+		default:
+			exit(EXIT_USAGE);
+		}
+	if (argc - optind != (file ? 0 : 1) || (file && (line->as || line->group || line->reset)))
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	line->which = argv[optind];
+	return file;
+}
+
+int cmd_lend(int argc, char **argv)
+{
+	struct lend_line line = { 0 };
+	const char *file = parse(argc, argv, &line);
+	char full[16];
+
+	if (file)
+		return lend_config(file);
+	if (line.as && (!bdf_parse(full, line.as) || strlen(line.as) > 7))
+		fail(EXIT_USAGE, text("--as %s", line.as), "this is no bus:device.function",
+		     "For example: --as 3b:00.0");
+	return lend_command(&line);
+}

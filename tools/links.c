@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend links: the connections of this node, over NTBs and (of a lender) to itself. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+static const char *const attributes[] = {
+	"type", "state", "peer_node", "version", "session", "window_bytes", "aperture_bytes",
+	"aperture_free_bytes", "aperture_largest_free_bytes", "slots", "self_test",
+	"heartbeat_age_ms", "last_error"
+};
+
+static void show_json(const char *name, const char *dir)
+{
+	char value[TEXT_MAX];
+
+	json_begin(NULL, '{');
+	json_text("name", name);
+	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
+		attr(value, dir, attributes[i]);
+		/* A session is 64 bits of noise: always text. */
+		if (!strcmp(attributes[i], "session"))
+			json_text(attributes[i], value);
+		else
+			json_attr(attributes[i], value);
+	}
+	json_end('}');
+}
+
+static const char *mebibytes(const char *bytes)
+{
+	return *bytes ? text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
+}
+
+static void show_row(const char *name, const char *dir, struct table *table)
+{
+	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], free_bytes[TEXT_MAX];
+	char test[TEXT_MAX], age[TEXT_MAX], error[TEXT_MAX], type[TEXT_MAX];
+	/* A node's link to itself has no window, and room without end. */
+	bool sized = strcmp(attr(type, dir, "type"), "loop");
+
+	attr(age, dir, "heartbeat_age_ms");
+	table_row(table, 8, (const char *[]){
+		name, attr(state, dir, "state"), attr(peer, dir, "peer_node"),
+		sized ? mebibytes(attr(window, dir, "window_bytes")) : "",
+		sized ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
+		attr(test, dir, "self_test"),
+		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
+}
+
+size_t show_links(void)
+{
+	char *class = path("%s/class/dlend_link", opt.sysfs);
+	struct names n = list_dir(class);
+	struct table table = { 0 };
+	size_t count = n.count;
+	static const char *const head[] = {
+		"LINK", "STATE", "PEER", "WINDOW", "FREE", "SELF-TEST", "HEARTBEAT", "LAST ERROR"
+	};
+
+	if (opt.json)
+		json_begin("links", '[');
+	else
+		table_row(&table, 8, head);
+	for (size_t i = 0; i < count; i++) {
+		char *dir = path("%s/%s", class, n.name[i]);
+
+		if (opt.json)
+			show_json(n.name[i], dir);
+		else
+			show_row(n.name[i], dir, &table);
+		free(dir);
+	}
+	if (opt.json)
+		json_end(']');
+	else if (count)
+		table_print(&table);
+	else
+		puts("no links");
+	names_free(&n);
+	free(class);
+	return count;
+}
+
+int cmd_links(int argc, char **argv)
+{
+	no_arguments(argc, argv);
+	if (opt.json)
+		json_begin(NULL, '{');
+	show_links();
+	if (opt.json)
+		json_end('}');
+	return EXIT_OK;
+}

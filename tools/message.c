@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What the command says when things go wrong: what, why, what to do. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+const char *text(const char *fmt, ...)
+{
+	va_list args;
+	char *s;
+
+	va_start(args, fmt);
+	if (vasprintf(&s, fmt, args) < 0)
+		abort();
+	va_end(args);
+	return s;
+}
+
+/* Where the attempt() under way goes on. */
+struct catcher {
+	jmp_buf here;
+};
+
+static struct catcher *catcher;
+static struct {
+	const char *what, *why, *todo;
+} caught;
+
+static void fail_json(int code, const char *what, const char *why, const char *todo)
+{
+	json_begin(NULL, '{');
+	json_begin("error", '{');
+	json_number("code", code);
+	json_text("what", what);
+	json_text("why", why ? why : "");
+	json_text("todo", todo ? todo : "");
+	json_end('}');
+	json_end('}');
+}
+
+void fail(int code, const char *what, const char *why, const char *todo)
+{
+	fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
+	if (todo)
+		fprintf(stderr, "  %s\n", todo);
+	if (catcher) {
+		caught.what = what;
+		caught.why = why;
+		caught.todo = todo;
+		longjmp(catcher->here, code);
+	}
+	if (opt.json && code != EXIT_USAGE)
+		fail_json(code, what, why, todo);
+	exit(code);
+}
+
+void progress(const char *fmt, ...)
+{
+	va_list args;
+
+	if (opt.json)
+		return;
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+int attempt(void (*act)(void *arg), void *arg)
+{
+	struct catcher mine, *outer = catcher;
+	int code;
+
+	code = setjmp(mine.here);
+	if (!code) {
+		catcher = &mine;
+		act(arg);
+	}
+	catcher = outer;
+	return code;
+}
+
+const char *attempt_failure(void)
+{
+	return text("%s%s%s", caught.what, caught.why ? ": " : "", caught.why ? caught.why : "");
+}
+
+void fail_again(int code)
+{
+	if (opt.json && code != EXIT_USAGE)
+		fail_json(code, caught.what, caught.why, caught.todo);
+	exit(code);
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where a device sits: the bridges above it.  Those of this host are read from sysfs, others' come
+ * in the words of their offers, which are checked like anything that a peer says.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fabric.h"
+
+#define CONFIG_SIZE	4096
+#define CAP_EXPRESS	0x10
+#define ECAP_ACS	0x0d
+#define ACS_REDIRECT	0x0c	/* requests and completions between peers go up */
+
+static const char *const kinds[BRIDGE_KINDS] = {
+	[BRIDGE_ROOT] = "root", [BRIDGE_UP] = "up", [BRIDGE_DOWN] = "down", [BRIDGE_PCI] = "pci",
+};
+
+const char *bridge_kind_name(enum bridge_kind kind)
+{
+	return kinds[kind];
+}
+
+static bool parse_word(struct bridge *b, char *word)
+{
+	char *kind, *acs, *rest = NULL;
+	const char *bdf = strtok_r(word, ",", &rest);
+
+	kind = strtok_r(NULL, ",", &rest);
+	acs = strtok_r(NULL, ",", &rest);
+	if (!bdf || !kind || !bdf_parse(b->bdf, bdf) || (acs && strcmp(acs, "acs")) ||
+	    strtok_r(NULL, ",", &rest))
+		return false;
+	b->acs = acs;
+	for (int i = 0; i < BRIDGE_KINDS; i++)
+		if (!strcmp(kind, kinds[i])) {
+			b->kind = i;
+			return true;
+		}
+	return false;
+}
+
+struct place place_parse(const char *words)
+{
+	char *copy = strdup(words), *rest = NULL, *word;
+	struct place place = { .known = true };
+
+	for (word = strtok_r(copy, " \t\n", &rest); word && place.known;
+	     word = strtok_r(NULL, " \t\n", &rest))
+		if (place.count == PLACE_MAX || !parse_word(&place.bridge[place.count++], word))
+			place = (struct place){ .known = false };
+	free(copy);
+	return place;
+}
+
+static unsigned int number(const unsigned char *config, size_t at, size_t bytes)
+{
+	unsigned int value = 0;
+
+	for (size_t i = 0; i < bytes; i++)
+		value |= (unsigned int)config[at + i] << (8 * i);
+	return value;
+}
+
+/* Type of a PCIe port as in its capability; -1: not to be seen, or none. */
+static int port_type(const unsigned char *config, size_t size)
+{
+	size_t at = size > 0x34 ? config[0x34] & ~3u : 0;
+
+	for (int i = 0; i < 48 && at >= 0x40 && at + 4 <= size; i++) {
+		if (config[at] == CAP_EXPRESS)
+			return config[at + 2] >> 4;
+		at = config[at + 1] & ~3u;
+	}
+	return -1;
+}
+
+static bool has_acs(const unsigned char *config, size_t size)
+{
+	size_t at = 0x100;
+
+	for (int i = 0; i < 480 && at >= 0x100 && at + 8 <= size; i++) {
+		unsigned int head = number(config, at, 4);
+
+		if ((head & 0xffff) == ECAP_ACS)
+			return (number(config, at + 6, 2) & ACS_REDIRECT) == ACS_REDIRECT;
+		at = head >> 20 & ~3u;
+	}
+	return false;
+}
+
+/* Without the capability, which only root reads, the order of the bridges tells. */
+static enum bridge_kind kind_of(int type, const struct place *above)
+{
+	switch (type) {
+	case 4:
+		return BRIDGE_ROOT;
+	case 5:
+		return BRIDGE_UP;
+	case 6:
+		return BRIDGE_DOWN;
+	case 7:
+	case 8:
+		return BRIDGE_PCI;
+	}
+	if (!above->count)
+		return BRIDGE_ROOT;
+	return above->bridge[above->count - 1].kind == BRIDGE_UP ? BRIDGE_DOWN : BRIDGE_UP;
+}
+
+static void add_bridge(struct place *place, const char *dir, const char *bdf)
+{
+	unsigned char config[CONFIG_SIZE];
+	struct bridge *b = &place->bridge[place->count];
+	char *file = path("%s/config", dir);
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t size = fd < 0 ? 0 : read(fd, config, sizeof(config));
+
+	if (fd >= 0)
+		close(fd);
+	free(file);
+	snprintf(b->bdf, sizeof(b->bdf), "%s", bdf);
+	b->kind = kind_of(size > 0 ? port_type(config, size) : -1, place);
+	b->acs = size > 0 && has_acs(config, size);
+	place->count++;
+}
+
+struct place place_local(const char *dir)
+{
+	struct place place = { .known = false };
+	char *whole = real(dir), bdf[16];
+
+	if (!whole)
+		return place;
+	place.known = true;
+	/* Every directory above that is named like a function is a bridge above it. */
+	for (char *slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		char *name;
+
+		*slash = '\0';
+		name = strrchr(whole, '/') + 1;
+		if (strchr(name, '.') && bdf_parse(bdf, name) && place.count < PLACE_MAX)
+			add_bridge(&place, whole, bdf);
+		*slash = '/';
+	}
+	free(whole);
+	return place;
+}
+
+const char *place_switch(const struct place *place)
+{
+	for (size_t i = 0; i < place->count; i++)
+		if (place->bridge[i].kind == BRIDGE_UP)
+			return place->bridge[i].bdf;
+	return NULL;
+}

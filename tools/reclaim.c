@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend reclaim: end what is lent and give the device back to its own driver. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+/*
+ * The write returns when the device is back, which with a polite request takes as long as the
+ * borrower wants: a child does it, so that the person who waits hears about it.
+ */
+static int write_and_wait(const char *file, const char *word, const char *bdf, const char *borrower)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		_exit(-write_text(file, word));
+	for (int second = 0; ; second++) {
+		const struct timespec tick = { .tv_nsec = 100 * 1000 * 1000 };
+
+		for (int i = 0; i < 10; i++) {
+			if (waitpid(pid, &status, WNOHANG) == pid)
+				return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+			nanosleep(&tick, NULL);
+		}
+		if (second % 5 == 1)
+			progress("%s: waiting for node %s to return it (%d s)", bdf, borrower,
+				 second + 1);
+	}
+}
+
+static void end_lease(const struct device *dev, bool force)
+{
+	char *dir = path("%s/dlend", dev->dir);
+	char *file = path("%s/reclaim", dir);
+	char state[TEXT_MAX], borrower[TEXT_MAX];
+	int err = 0;
+
+	attr(state, dir, "state");
+	attr(borrower, dir, "borrower");
+	if (!strcmp(state, "held") || !strcmp(state, "returning"))
+		err = write_and_wait(file, force ? "force\n" : "1\n", dev->bdf, borrower);
+	if (err == -EBUSY || err == -ETIMEDOUT)
+		fail(EXIT_IN_USE, text("%s is not back", dev->bdf),
+		     text("node %s still uses it", borrower),
+		     text("Shut the guest down there, or: dlend reclaim --force %s",
+			  dev->bdf));
+	if (err == -EIO)
+		fail(EXIT_FAIL, text("%s is quarantined", dev->bdf), "its reset failed",
+		     text("Reboot this host, or take it as it is: dlend reclaim %s", dev->bdf));
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf), strerror(-err),
+		     "The kernel's log says more: dmesg | tail");
+	free(file);
+	free(dir);
+}
+
+static void give_back(const struct device *dev)
+{
+	int err = device_unbind(dev);
+
+	if (!err)
+		err = device_override(dev, "");
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf), strerror(-err),
+		     "The kernel's log says more: dmesg | tail");
+	reset_restore(dev);
+}
+
+static void report(const struct names *bdf)
+{
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_begin("reclaimed", '[');
+	}
+	for (size_t i = 0; i < bdf->count; i++) {
+		struct device dev = device_open(bdf->name[i]);
+		char *driver = device_driver(&dev);
+
+		if (opt.json) {
+			json_begin(NULL, '{');
+			json_text("device", dev.bdf);
+			json_text("driver", driver ? driver : "");
+			json_end('}');
+		} else if (driver) {
+			printf("%s is back, driver %s\n", dev.bdf, driver);
+		} else {
+			printf("%s is back, no driver has taken it\n", dev.bdf);
+		}
+		free(driver);
+		device_close(&dev);
+	}
+	if (opt.json) {
+		json_end(']');
+		json_end('}');
+	}
+}
+
+static const char *parse(int argc, char **argv, bool *force)
+{
+	static const struct option options[] = {
+		{ "force", no_argument, NULL, 'f' },
+		{ "json", no_argument, NULL, 'j' },
+		{ 0 }
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (c) {
+		case 'f':
+			*force = true;
+			break;
+		case 'j':
+			opt.json = true;
+			break;
+		default:
+			exit(EXIT_USAGE);
+		}
+	if (argc - optind != 1)
+		fail(EXIT_USAGE, "usage: dlend reclaim [--force] BDF", NULL, NULL);
+	return argv[optind];
+}
+
+/* The lent functions of the group: no driver can have one of them while we hold another. */
+static struct names lent_group(const struct device *dev)
+{
+	struct names all = device_group(dev), lent = { 0 };
+
+	for (size_t i = 0; i < all.count; i++) {
+		struct device member = device_open(all.name[i]);
+
+		if (device_lent(&member))
+			names_add(&lent, member.bdf);
+		device_close(&member);
+	}
+	names_free(&all);
+	if (!lent.count)
+		names_add(&lent, dev->bdf);
+	return lent;
+}
+
+int cmd_reclaim(int argc, char **argv)
+{
+	struct device dev, *member;
+	bool force = false;
+	struct names group;
+
+	dev = device_open(parse(argc, argv, &force));
+	if (!device_lent(&dev))
+		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
+		     "`dlend list` shows what is.");
+	group = lent_group(&dev);
+	member = calloc(group.count, sizeof(*member));
+	for (size_t i = 0; i < group.count; i++)
+		member[i] = device_open(group.name[i]);
+	for (size_t i = 0; i < group.count; i++)
+		end_lease(&member[i], force);
+	for (size_t i = 0; i < group.count; i++)
+		give_back(&member[i]);
+	for (size_t i = 0; i < group.count; i++)
+		device_probe(&member[i]);
+	report(&group);
+	return EXIT_OK;
+}

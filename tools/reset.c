@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Which way a lent device is reset: the kernel's reset_method, chosen when the device is lent and
+ * put back when it is reclaimed.  What it was is kept in /run/dlend, as the kernel's choice itself
+ * lasts until the next boot only.  Knows nothing of leases.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+/* Without a place to keep it, the kernel's own choice is what it was. */
+static char *kept_file(const struct device *dev)
+{
+	return opt.run ? path("%s/reset-%s", opt.run, dev->bdf) : NULL;
+}
+
+static void keep(const struct device *dev, const char *before)
+{
+	char *file = kept_file(dev);
+	FILE *f;
+
+	/* The first one counts: a second choice replaces ours, not the admin's. */
+	if (!file || path_exists(file))
+		goto out;
+	mkdir(opt.run, 0755);
+	f = fopen(file, "we");
+	if (!f || fprintf(f, "%s\n", before) < 0)
+		progress("%s: %s cannot be written, so its reset method will not be put back",
+			 dev->bdf, file);
+	if (f)
+		fclose(f);
+out:
+	free(file);
+}
+
+static char *with_blanks(const char *methods)
+{
+	char *s = path("%s", methods);
+
+	for (char *c = s; *c; c++)
+		if (*c == ',')
+			*c = ' ';
+	return s;
+}
+
+/* Does @has hold every word of @want, in that order and nothing else? */
+static bool same(const char *has, const char *want)
+{
+	while (true) {
+		size_t a, b;
+
+		has += strspn(has, " ");
+		want += strspn(want, " ");
+		a = strcspn(has, " ");
+		b = strcspn(want, " ");
+		if (a != b || strncmp(has, want, a))
+			return false;
+		if (!a)
+			return true;
+		has += a;
+		want += b;
+	}
+}
+
+bool reset_choose(const struct device *dev, const char *methods)
+{
+	char *file = path("%s/reset_method", dev->dir), *want = with_blanks(methods);
+	char before[TEXT_MAX], after[TEXT_MAX], all[TEXT_MAX];
+	int err;
+
+	if (!path_exists(file))
+		fail(EXIT_UNFIT, text("%s cannot be reset by %s", dev->bdf, methods),
+		     "the kernel knows no way to reset it", NULL);
+	attr(before, dev->dir, "reset_method");
+	if (same(before, want)) {
+		free(want);
+		free(file);
+		return false;
+	}
+	err = write_text(file, text("%s\n", want));
+	attr(after, dev->dir, "reset_method");
+	if (err || !same(after, want)) {
+		/* "default" shows what there is; then as it was, whatever that was. */
+		write_text(file, "default\n");
+		attr(all, dev->dir, "reset_method");
+		write_text(file, text("%s\n", before));
+		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
+		     text("%s cannot be reset by %s", dev->bdf, methods),
+		     err && err != -EINVAL ? strerror(-err) : "its slot or itself cannot",
+		     text("It has: %s. (bus needs a device that is alone on its bus.)",
+			  *all ? all : "none"));
+	}
+	keep(dev, before);
+	free(want);
+	free(file);
+	return true;
+}
+
+void reset_restore(const struct device *dev)
+{
+	char *kept = kept_file(dev), *file = path("%s/reset_method", dev->dir);
+	char before[TEXT_MAX];
+
+	if (!kept || read_text(before, kept) < 0)
+		goto out;
+	if (write_text(file, text("%s\n", before)) < 0)
+		progress("%s: its reset method could not be set back to \"%s\"; write that to %s",
+			 dev->bdf, before, file);
+	else
+		unlink(kept);
+out:
+	free(file);
+	free(kept);
+}

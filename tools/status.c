@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend status: this node at a glance. */
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_mdev" };
+
+static void show_node(void)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+	char node[TEXT_MAX];
+	const char *loaded = "";
+
+	attr(node, core, "node_id");
+	if (opt.json) {
+		json_attr("node", *node ? node : "0");
+		json_begin("modules", '{');
+	}
+	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
+		bool there = path_exists(dir);
+
+		if (opt.json)
+			json_bool(modules[i], there);
+		else if (there)
+			loaded = text("%s %s", loaded, modules[i]);
+		free(dir);
+	}
+	if (opt.json)
+		json_end('}');
+	else
+		printf("node %s, modules:%s\n", *node && strcmp(node, "0") ? node : "(id not set)",
+		       *loaded ? loaded : " none loaded");
+	free(core);
+}
+
+/* Every attribute of dlend's own that can be read (some can only be written). */
+static void show_mdev(const char *uuid, const char *dir)
+{
+	char *own = path("%s/dlend", dir), *where = real(dir), value[TEXT_MAX];
+	struct names n = list_dir(own);
+
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_text("uuid", uuid);
+		json_text("parent", where ? basename(dirname(where)) : "");
+	} else {
+		printf("%s on %s: %s\n", uuid, where ? basename(dirname(where)) : "?",
+		       attr(value, own, "state"));
+	}
+	for (size_t i = 0; i < n.count; i++) {
+		char *file = path("%s/%s", own, n.name[i]);
+		bool readable = read_text(value, file) == 0;
+
+		free(file);
+		if (!readable)
+			continue;
+		attr(value, own, n.name[i]);
+		if (opt.json)
+			json_attr(n.name[i], value);
+		else if (*value && strcmp(n.name[i], "state"))
+			printf("  %s: %s\n", n.name[i], value);
+	}
+	if (opt.json)
+		json_end('}');
+	names_free(&n);
+	free(where);
+	free(own);
+}
+
+static void show_mdevs(void)
+{
+	char *bus = path("%s/bus/mdev/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+	size_t count = 0;
+
+	if (opt.json)
+		json_begin("mdevs", '[');
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
+
+		if (path_exists(own)) {
+			show_mdev(n.name[i], dir);
+			count++;
+		}
+		free(own);
+		free(dir);
+	}
+	if (opt.json)
+		json_end(']');
+	else if (!count)
+		puts("no mediated devices");
+	names_free(&n);
+	free(bus);
+}
+
+int cmd_status(int argc, char **argv)
+{
+	no_arguments(argc, argv);
+	if (opt.json)
+		json_begin(NULL, '{');
+	show_node();
+	if (!opt.json)
+		putchar('\n');
+	show_links();
+	if (!opt.json)
+		putchar('\n');
+	show_offers();
+	if (!opt.json)
+		putchar('\n');
+	show_mdevs();
+	if (opt.json)
+		json_end('}');
+	return EXIT_OK;
+}

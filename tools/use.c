@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Is a device in use by this host?  Lending takes it away from its driver, so whoever uses it
+ * loses data: mounts, swap, volumes, network interfaces, processes with one of its files open.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+#define IFF_UP	0x1
+
+static bool under(const char *entry, const struct device *dev)
+{
+	char *p = real(entry);
+	bool is = p && is_below(p, dev->dir);
+
+	free(p);
+	return is;
+}
+
+/*
+ * With native multipath the disk hangs below a virtual subsystem, not below its controller.  The
+ * subsystem links to its controllers.
+ */
+static bool under_subsystem(const char *block, const struct device *dev)
+{
+	char *p = real(block), *cut;
+	bool is = false;
+	struct names n;
+
+	if (!p)
+		return false;
+	cut = strstr(p, "/nvme-subsystem/");
+	cut = cut ? strchr(cut + strlen("/nvme-subsystem/"), '/') : NULL;
+	if (cut) {
+		*cut = '\0';
+		n = list_dir(p);
+		for (size_t i = 0; i < n.count && !is; i++) {
+			char *entry = path("%s/%s", p, n.name[i]);
+
+			is = under(entry, dev);
+			free(entry);
+		}
+		names_free(&n);
+	}
+	free(p);
+	return is;
+}
+
+/* Device numbers identify a mount's disk; a filesystem of several disks shows one by name. */
+static char *mounted_on(const char *number, const char *name)
+{
+	char *file = path("%s/self/mountinfo", opt.procfs);
+	char *line = NULL, *where = NULL;
+	size_t room = 0;
+	FILE *f = fopen(file, "re");
+
+	while (f && !where && getline(&line, &room, f) > 0) {
+		char dev[32], point[TEXT_MAX], source[TEXT_MAX];
+		char *rest = strstr(line, " - ");
+
+		if (!rest || sscanf(line, "%*s %*s %31s %*s %255s", dev, point) != 2 ||
+		    sscanf(rest, " - %*s %255s", source) != 1)
+			continue;
+		if (!strcmp(dev, number) ||
+		    (!strncmp(source, "/dev/", 5) && !strcmp(source + 5, name)))
+			where = strdup(point);
+	}
+	if (f)
+		fclose(f);
+	free(line);
+	free(file);
+	return where;
+}
+
+static bool is_swap(const char *name)
+{
+	char *file = path("%s/swaps", opt.procfs);
+	char *line = NULL;
+	bool found = false;
+	size_t room = 0;
+	FILE *f = fopen(file, "re");
+
+	while (f && !found && getline(&line, &room, f) > 0) {
+		line[strcspn(line, " \t\n")] = '\0';
+		found = !strncmp(line, "/dev/", 5) && !strcmp(line + 5, name);
+	}
+	if (f)
+		fclose(f);
+	free(line);
+	free(file);
+	return found;
+}
+
+static void check_block(const struct device *dev, const char *dir, const char *name)
+{
+	char number[TEXT_MAX], *where, *holders;
+	const char *what = text("%s is in use", dev->bdf);
+	struct names n;
+
+	where = mounted_on(attr(number, dir, "dev"), name);
+	if (where)
+		fail(EXIT_IN_USE, what, text("its disk %s is mounted on %s", name, where),
+		     text("Unmount it first: umount %s", where));
+	if (is_swap(name))
+		fail(EXIT_IN_USE, what, text("its disk %s is swap space", name),
+		     text("Turn it off first: swapoff /dev/%s", name));
+	holders = path("%s/holders", dir);
+	n = list_dir(holders);
+	if (n.count)
+		fail(EXIT_IN_USE, what, text("its disk %s is part of %s", name, n.name[0]),
+		     "Deactivate that volume or array first (vgchange -an, mdadm --stop, cryptsetup close).");
+	names_free(&n);
+	free(holders);
+}
+
+static void check_blocks(const struct device *dev)
+{
+	char *class = path("%s/class/block", opt.sysfs);
+	struct names n = list_dir(class);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", class, n.name[i]);
+
+		if (under(dir, dev) || under_subsystem(dir, dev))
+			check_block(dev, dir, n.name[i]);
+		free(dir);
+	}
+	names_free(&n);
+	free(class);
+}
+
+static void check_networks(const struct device *dev)
+{
+	char *class = path("%s/class/net", opt.sysfs);
+	struct names n = list_dir(class);
+	char flags[TEXT_MAX], carrier[TEXT_MAX];
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", class, n.name[i]);
+		char *link = path("%s/master", dir);
+		char *master = link_name(link);
+
+		if (under(dir, dev)) {
+			const char *what = text("%s is in use", dev->bdf);
+
+			if (master)
+				fail(EXIT_IN_USE, what,
+				     text("its network interface %s belongs to %s", n.name[i],
+					  master),
+				     text("Take it out first: ip link set %s nomaster", n.name[i]));
+			if (strtoul(attr(flags, dir, "flags"), NULL, 16) & IFF_UP)
+				fail(EXIT_IN_USE, what,
+				     text("its network interface %s is up (%s)", n.name[i],
+					  *attr(carrier, dir, "carrier") == '1' ? "with carrier" :
+					  "no carrier"),
+				     text("Take it down first: ip link set %s down", n.name[i]));
+		}
+		free(master);
+		free(link);
+		free(dir);
+	}
+	names_free(&n);
+	free(class);
+}
+
+/* Device files below @dev: character and block. */
+static struct names device_files(const struct device *dev)
+{
+	static const char *const kinds[] = { "char", "block" };
+	struct names files = { 0 };
+	char *group, *name;
+
+	for (size_t k = 0; k < 2; k++) {
+		char *dir = path("%s/dev/%s", opt.sysfs, kinds[k]);
+		struct names n = list_dir(dir);
+
+		for (size_t i = 0; i < n.count; i++) {
+			char *entry = path("%s/%s", dir, n.name[i]);
+			char *uevent = path("%s/uevent", entry);
+			FILE *f = under(entry, dev) || under_subsystem(entry, dev) ?
+				  fopen(uevent, "re") : NULL;
+			char line[TEXT_MAX];
+
+			while (f && fgets(line, sizeof(line), f))
+				if (!strncmp(line, "DEVNAME=", 8)) {
+					line[strcspn(line, "\n")] = '\0';
+					names_add(&files, text("/dev/%s", line + 8));
+				}
+			if (f)
+				fclose(f);
+			free(uevent);
+			free(entry);
+		}
+		names_free(&n);
+		free(dir);
+	}
+	group = path("%s/iommu_group", dev->dir);
+	name = link_name(group);
+	if (name)
+		names_add(&files, text("/dev/vfio/%s", name));
+	free(name);
+	free(group);
+	return files;
+}
+
+/* Which of @files has process @pid open? */
+static const char *opened(const char *pid, const struct names *files)
+{
+	char *dir = path("%s/%s/fd", opt.procfs, pid);
+	struct names fds = list_dir(dir);
+	const char *found = NULL;
+	char target[TEXT_MAX];
+
+	for (size_t i = 0; i < fds.count && !found; i++) {
+		char *entry = path("%s/%s", dir, fds.name[i]);
+		ssize_t got = readlink(entry, target, sizeof(target) - 1);
+
+		free(entry);
+		if (got < 0)
+			continue;
+		target[got] = '\0';
+		for (size_t k = 0; k < files->count && !found; k++)
+			if (!strcmp(target, files->name[k]))
+				found = files->name[k];
+	}
+	names_free(&fds);
+	free(dir);
+	return found;
+}
+
+static void check_processes(const struct device *dev)
+{
+	struct names files = device_files(dev);
+	struct names pids = list_dir(opt.procfs);
+
+	for (size_t i = 0; files.count && i < pids.count; i++) {
+		char comm[TEXT_MAX], *dir;
+		const char *file;
+
+		if (!isdigit((unsigned char)pids.name[i][0]))
+			continue;
+		file = opened(pids.name[i], &files);
+		if (!file)
+			continue;
+		dir = path("%s/%s", opt.procfs, pids.name[i]);
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
+		     text("process %s (%s) has %s open", pids.name[i],
+			  attr(comm, dir, "comm"), file),
+		     "Stop that program first.");
+	}
+	names_free(&pids);
+	names_free(&files);
+}
+
+void check_use(const struct device *dev)
+{
+	check_blocks(dev);
+	check_networks(dev);
+	check_processes(dev);
+}
