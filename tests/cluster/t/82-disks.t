@@ -44,7 +44,7 @@ def seabios(t, f, b):
         g.wait_console("DLEND ROM RAN", 120)
         t.ok(True, "the guest's firmware runs the expansion ROM of a lent device")
         t.equal(f.lender_state(card)[0], "free", "which borrows nothing")
-        found = g.wait_console(r"DLEND BOOT (\w+)", 120).group(1)
+        found = g.wait_console(r"DLEND BOOT ([0-9a-f]{8})", 120).group(1)
         t.equal(found, f"{want:08x}", "a VM whose only disk is lent boots from it, and reads right")
         t.equal(f.lender_state(disk)[:2], ("held", "1"), "by a lease that firmware took")
     f.wait_state("a", disk, "free")
@@ -106,7 +106,8 @@ def power(t, g):
          str(before))
     asleep = g.run("d=$(cat /tmp/device); setpci -s ${d##*/} CAP_PM+4.w=3:3; " + ask, timeout=60).out.split()
     t.ok(int(asleep[1], 16) & 3 == 3, "the device goes to D3hot", str(asleep))
-    t.equal(asleep[0].lower(), "0xffffffff", "where it answers no access")
+    # QEMU, which has no bus to time out on, reads zeros.
+    t.ok(asleep[0].lower() in ("0xffffffff", "0x00000000"), "where it answers no access", str(asleep))
     awake = g.run("d=$(cat /tmp/device); setpci -s ${d##*/} CAP_PM+4.w=0:3; sleep 0.1; " + ask, timeout=60).out.split()
     t.equal(awake, before, "and comes back")
     g.run("d=$(cat /tmp/device); echo ${d##*/} >/sys/bus/pci/drivers/nvme/bind; "
