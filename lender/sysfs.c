@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
+#include <dlend/kind.h>
 
 #include "lender/lender.h"
 #include "lender/trace.h"
@@ -61,29 +62,9 @@ static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(epoch);
 
-/* Masks of the 24-bit class code, the most special first. */
-static const struct {
-	u32 class, mask;
-	const char *name;
-} dl_types[] = {
-	{ 0x010802, 0xffffff, "dlend-nvme" },
-	{ 0x010000, 0xff0000, "dlend-storage" },
-	{ 0x020000, 0xff0000, "dlend-nic" },
-	{ 0x030000, 0xff0000, "dlend-gpu" },
-	{ 0x040100, 0xffff00, "dlend-audio" },
-	{ 0x040300, 0xffff00, "dlend-audio" },
-	{ 0x0c0300, 0xffff00, "dlend-usb" },
-	{ 0x120000, 0xff0000, "dlend-accel" },
-};
-
 static ssize_t type_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	u32 class = to_pci_dev(dev)->class;
-
-	for (size_t i = 0; i < ARRAY_SIZE(dl_types); i++)
-		if ((class & dl_types[i].mask) == dl_types[i].class)
-			return sysfs_emit(buf, "%s\n", dl_types[i].name);
-	return sysfs_emit(buf, "dlend-pci\n");
+	return sysfs_emit(buf, "dlend-%s\n", dlend_kind(to_pci_dev(dev)->class));
 }
 static DEVICE_ATTR_RO(type);
 

@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include "vdev.h"
 
 #define CREATE_TRACE_POINTS
@@ -38,32 +39,6 @@ const struct bus_type dlend_bus_type = {
 	.name = "dlend",
 	.bus_groups = dlend_bus_groups,
 };
-
-/* First match wins. @mask: which bits of the 24-bit class code must be as in @class. */
-static const struct {
-	u32 mask, class;
-	const char *name;
-} dlend_types[] = {
-	{ 0xffffff, 0x010802, "nvme" },
-	{ 0xff0000, 0x010000, "storage" },
-	{ 0xff0000, 0x020000, "nic" },
-	{ 0xff0000, 0x030000, "gpu" },
-	{ 0xff0000, 0x040000, "audio" },
-	{ 0xffff00, 0x0b4000, "accel" },
-	{ 0xffff00, 0x0c0300, "usb" },
-	{ 0xff0000, 0x120000, "accel" },
-};
-
-/** dlend_type_name - the part of the mdev type's name after "dlend-" */
-const char *dlend_type_name(u32 class)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(dlend_types); i++)
-		if ((class & dlend_types[i].mask) == dlend_types[i].class)
-			return dlend_types[i].name;
-	return "pci";
-}
 
 /*
  * Attributes of an offer.
@@ -120,7 +95,7 @@ static DEVICE_ATTR_RO(class);
 static ssize_t type_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return sysfs_emit(buf, "dlend-%s\n", dlend_type_name(to_dlend_offer(dev)->info.class));
+	return sysfs_emit(buf, "dlend-%s\n", dlend_kind(to_dlend_offer(dev)->info.class));
 }
 static DEVICE_ATTR_RO(type);
 
@@ -356,7 +331,7 @@ int dlend_parent_register(struct dlend_offer *offer)
 	const struct dlend_offer_info *info = &offer->info;
 	int ret;
 
-	offer->type.sysfs_name = dlend_type_name(info->class);
+	offer->type.sysfs_name = dlend_kind(info->class);
 	snprintf(offer->pretty, sizeof(offer->pretty), "dlend %s %04x:%04x on node %u",
 		 offer->type.sysfs_name, info->vendor, info->device, offer->addr.lender);
 	offer->type.pretty_name = offer->pretty;

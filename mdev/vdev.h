@@ -280,7 +280,6 @@ extern struct mdev_driver dlend_mdev_driver;
 extern const struct attribute_group *dlend_offer_groups[];
 int dlend_parent_register(struct dlend_offer *offer);
 void dlend_parent_unregister(struct dlend_offer *offer);
-const char *dlend_type_name(u32 class);
 
 /* attr.c */
 extern const struct attribute_group dlend_setting_group;

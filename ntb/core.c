@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/srcu.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include "core.h"
 
 #define CREATE_TRACE_POINTS
@@ -72,6 +73,9 @@ u16 dlend_node_id(void)
 	return READ_ONCE(node_id);
 }
 DLEND_EXPORT(dlend_node_id);
+
+/* kind.c is pure. */
+DLEND_EXPORT(dlend_kind);
 
 static void release_link(struct device *dev)
 {

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+#ifndef DLEND_KIND_H
+#define DLEND_KIND_H
+
+#include <linux/types.h>
+
+/**
+ * dlend_kind - what kind of device a class code says: the mdev type's name after "dlend-"
+ * @class: 24-bit class code (PCI Code and ID Assignment Specification, section 1)
+ *
+ * The same on both sides, so that what the lender calls a device is what a borrower starts.
+ * Context: any.
+ * Return: a word of a-z, never NULL; "pci" for all that has no word of its own.
+ */
+const char *dlend_kind(u32 class);
+
+#endif

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Every kind by a class code of it, and what looks like one and is none. */
+#include <kunit/test.h>
+#include <dlend/kind.h>
+
+static void kind_by_class(struct kunit *test)
+{
+	static const struct {
+		u32 class;
+		const char *kind;
+	} cases[] = {
+		{ 0x010802, "nvme" },		/* NVM Express */
+		{ 0x010801, "storage" },	/* NVMHCI, which nvme cannot drive */
+		{ 0x010601, "storage" },	/* AHCI */
+		{ 0x020000, "nic" },
+		{ 0x028000, "nic" },
+		{ 0x030000, "gpu" },		/* VGA */
+		{ 0x030200, "gpu" },		/* 3D, without a display */
+		{ 0x040000, "pci" },		/* video capture */
+		{ 0x040100, "audio" },
+		{ 0x040300, "audio" },		/* HD Audio */
+		{ 0x0b4000, "accel" },		/* co-processor */
+		{ 0x0c0330, "usb" },		/* xHCI */
+		{ 0x0c0500, "pci" },		/* SMBus */
+		{ 0x120000, "accel" },
+		{ 0x000000, "pci" },
+		{ 0xffffff, "pci" },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_STREQ_MSG(test, dlend_kind(cases[i].class), cases[i].kind,
+				       "class %06x", cases[i].class);
+}
+
+static struct kunit_case kind_cases[] = {
+	KUNIT_CASE(kind_by_class),
+	{}
+};
+
+static struct kunit_suite kind_suite = {
+	.name = "dlend_kind",
+	.test_cases = kind_cases,
+};
+
+kunit_test_suite(kind_suite);
