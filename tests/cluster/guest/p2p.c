@@ -7,6 +7,8 @@
  *	p2p load BDF SEED	edu's buffer <- own RAM, a pattern
  *	p2p out BDF ADDRESS	address <- edu's buffer
  *	p2p in BDF ADDRESS	edu's buffer <- address
+ *	p2p start BDF ADDRESS	the same, but do not wait for its end
+ *	p2p wait BDF 0		wait for the end of what was started
  *	p2p store BDF SEED	own RAM <- edu's buffer, which must hold the pattern
  *	p2p fill ADDRESS SEED	address <- the pattern, by this processor
  *	p2p check ADDRESS SEED	it must hold the pattern, seen by this processor
@@ -102,19 +104,29 @@ static void open_edu(const char *bdf)
 		die("its registers cannot be mapped");
 }
 
-static void dma(uint64_t from, uint64_t to, uint32_t command)
+static void start(uint64_t from, uint64_t to, uint32_t command)
 {
-	struct timespec tick = { .tv_nsec = 20000000L };
-
 	regs[R_DMA_SRC / 4] = from;
 	regs[R_DMA_DST / 4] = to;
 	regs[R_DMA_COUNT / 4] = SIZE;
 	regs[R_DMA_CMD / 4] = CMD_RUN | command;
+}
+
+static void wait_end(void)
+{
+	struct timespec tick = { .tv_nsec = 20000000L };
+
 	for (int i = 0; regs[R_DMA_CMD / 4] & CMD_RUN; i++) {
 		if (i == 1500)
 			die("DMA does not end");
 		nanosleep(&tick, NULL);
 	}
+}
+
+static void dma(uint64_t from, uint64_t to, uint32_t command)
+{
+	start(from, to, command);
+	wait_end();
 }
 
 static uint64_t physical(void *page)
@@ -201,6 +213,10 @@ int main(int argc, char **argv)
 			dma(DEVICE_BUFFER, number, CMD_TO_RAM);
 		else if (!strcmp(what, "in"))
 			dma(number, DEVICE_BUFFER, 0);
+		else if (!strcmp(what, "start"))
+			start(number, DEVICE_BUFFER, 0);
+		else if (!strcmp(what, "wait"))
+			wait_end();
 		else
 			return 2;
 	} else {
