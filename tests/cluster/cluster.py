@@ -32,7 +32,7 @@ from pathlib import Path
 from cpio import Cpio
 from host import Guest, Host
 from tap import Skip, Tap
-from topology import BadTopology, Topology, disks
+from topology import BadTopology, Topology, disks, tree_program
 from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
 
 __all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "NotBuilt", "QmpError",
@@ -177,6 +177,30 @@ class Cluster:
         shutil.copytree(self.boot("").resolve() / "guest", self.share / "guest")
         if (BUILD / "guest").is_dir():
             self._pack_programs(sorted((BUILD / "guest").iterdir()))
+        if any(spec.systemd for spec in self.topology.hosts.values()):
+            self._share_installation()
+        self._share_network([spec for spec in self.topology.hosts.values() if spec.systemd])
+
+    def _share_installation(self):
+        """What `make install` puts into a host, but for the modules, as far as it is built: Host.install()."""
+        if (BUILD / "bin/dlend").exists():
+            command = ["make", "-s", "-C", HERE.parent.parent, "install-files", "PREFIX=/usr",
+                       f"DESTDIR={self.share / 'installed'}"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    def _share_network(self, members):
+        """What hosts with systemd are to each other: names, addresses, keys that all of them know."""
+        if not members:
+            return
+        net = self.share / "net"
+        net.mkdir()
+        (net / "hosts").write_text("127.0.0.1 localhost\n" + "".join(f"{m.address} {m.name}\n" for m in members))
+        for member in members:
+            (net / member.name).write_text("".join(f"{c.mac} {c.address} {c.peer}\n" for c in member.cables))
+            (net / f"{member.name}.machine-id").write_text(member.identity.hex + "\n")
+        for key in ("host", "root"):
+            command = tree_program(self.boot("").resolve() / "tree", "usr/bin/ssh-keygen")
+            subprocess.run([*command, "-q", "-t", "ed25519", "-N", "", "-C", key, "-f", net / key], check=True)
 
     def _pack_programs(self, programs):
         """Our own programs for guests, as one more part of their initramfs: "programs"."""

@@ -184,6 +184,10 @@ class Host:
         for name in names:
             self.run(f"load-modules {name}", timeout=60)
 
+    def install(self):
+        """What belongs to dlend besides modules, where packages put it; for hosts with systemd."""
+        self.run("cp -r --preserve=mode /share/installed/. / && udevadm control --reload && systemctl daemon-reload")
+
     def mark(self):
         """Remember this place in the kernel log; complaints() looks after it."""
         self.run(f"echo {MARK} >/dev/kmsg")

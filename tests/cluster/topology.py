@@ -8,6 +8,7 @@
     guests = 3               # how many guests may run at once
     cmdline = ""             # more for the kernel command line
     kernel = ""              # a directory as for mkimage --kernel; DLEND_KERNEL beats it
+    init = ""                # "systemd": udev, libvirtd, sshd as Debian has them, and a network (README.md)
     first = []               # QEMU arguments before the ports, e.g. what their devices refer to
     args = []                # more QEMU arguments, as they are, after the ports
     disks = {stick = "4M"}   # raw images, for drive=NAME of a device; none by default
@@ -26,12 +27,15 @@
 
 Knows nothing of processes and sockets but the names that it is given.
 """
+import itertools
 import os
 import tomllib
+import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
 # Device numbers on the root bus: 1..15 the runner's own devices, then ports, then links.
+FIRST_CARD = 0x6
 FIRST_PORT = 0x10
 LAST_PORT = 0x1e
 
@@ -63,10 +67,32 @@ class HostSpec:
     guests: int = 3
     cmdline: str = ""
     kernel: str = ""
+    init: str = ""
     first: list = field(default_factory=list)
     disks: dict = field(default_factory=dict)
     args: list = field(default_factory=list)
     ports: list = field(default_factory=list)
+    address: str = field(default="", init=False)
+    cables: list = field(default_factory=list, init=False)
+
+    @property
+    def systemd(self):
+        return self.init == "systemd"
+
+    @property
+    def identity(self):
+        """What firmware and /etc/machine-id say: libvirt tells hosts apart by it."""
+        return uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.dlend.test")
+
+
+@dataclass
+class Cable:
+    """One end of what joins two hosts with systemd: a network card, its address and the other end's."""
+    mac: str
+    address: str
+    peer: str
+    local: str      # sockets, in the directory that the runner names
+    remote: str
 
 
 @dataclass
@@ -104,6 +130,8 @@ class Topology:
             where = f"{self.path.name}: host {name}"
             host = _table(HostSpec, where, {**values, "name": name})
             host.ports = [_port(where, p) for p in host.ports]
+            if host.init not in ("", "systemd"):
+                raise BadTopology(f"{where}: init = {host.init!r}; there is \"systemd\" besides the bed's own")
             if host.disks.keys() & {port.name for port in host.ports}:
                 raise BadTopology(f"{where}: a disk and a port have the same name")
             self.hosts[name] = host
@@ -112,6 +140,19 @@ class Topology:
         for link in self.links.values():
             if not {link.a, link.b} <= self.hosts.keys() or link.a == link.b:
                 raise BadTopology(f"{self.path.name}: link {link.name} joins {link.a} and {link.b}")
+
+        self._join()
+
+    def _join(self):
+        """A cable between every two hosts with systemd."""
+        members = [host for host in self.hosts.values() if host.systemd]
+        for host in members:
+            host.address = f"10.9.0.{members.index(host) + 1}"
+        for a, b in itertools.combinations(members, 2):
+            for near, far in ((a, b), (b, a)):
+                mac = f"52:54:00:d9:{members.index(near) + 1:02x}:{members.index(far) + 1:02x}"
+                near.cables.append(Cable(mac, near.address, far.address, f"net.{near.name}.{far.name}",
+                                         f"net.{far.name}.{near.name}"))
 
     def drop_links(self):
         self.links = {}
@@ -187,11 +228,15 @@ def port_args(host, port):
     return args
 
 
+def tree_program(tree, program):
+    """A program of the tree as this machine can run it: no chroot, no installation."""
+    return [str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(tree / "usr/lib/x86_64-linux-gnu"),
+            str(tree / program)]
+
+
 def qemu_binary(tree):
-    """The tree's QEMU as this machine can run it: no chroot, no installation."""
-    libraries = tree / "usr/lib/x86_64-linux-gnu"
-    return [str(tree / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries),
-            str(tree / "usr/bin/qemu-system-x86_64"),
+    """The tree's QEMU."""
+    return [*tree_program(tree, "usr/bin/qemu-system-x86_64"),
             "-L", str(tree / "usr/share/qemu"), "-L", str(tree / "usr/share/seabios"),
             "-L", str(tree / "usr/lib/ipxe/qemu")]
 
@@ -209,6 +254,9 @@ def kernel_line(host, session):
         words.append("intel_iommu=on")
     if host.iommu == "pt":
         words.append("iommu=pt")
+    if host.systemd:
+        # Names of cards stay as host-systemd met them
+        words.append("dlend.init=systemd systemd.unit=multi-user.target net.ifnames=0")
     return " ".join(words + [host.cmdline]).strip()
 
 
@@ -243,6 +291,12 @@ def qemu_args(host, boot, session, sockets):
     for number, name in enumerate(channels(host), 1):
         args += ["-chardev", f"socket,id={name},path={sockets}/{host.name}.{name},server=on,wait=off",
                  "-device", f"virtserialport,nr={number},chardev={name},name={name}"]
+    if host.systemd:
+        args += ["-uuid", str(host.identity)]
+    for slot, cable in enumerate(host.cables, FIRST_CARD):
+        args += ["-netdev", f"dgram,id=cable-{slot},local.type=unix,local.path={sockets}/{cable.local},"
+                 f"remote.type=unix,remote.path={sockets}/{cable.remote}",
+                 "-device", f"virtio-net-pci,netdev=cable-{slot},mac={cable.mac},romfile=,bus=pcie.0,addr={slot:#x}"]
     for name in host.disks:
         args += drive_args(host, name, name)
     args += host.first
