@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A device that is borrowed and returned again and again: nothing grows.
+
+    host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): edu
+
+DLEND_LONG=1: 1,000 times, not 60.
+"""
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+TIMES = 1000 if os.environ.get("DLEND_LONG") else 60
+PART = 20       # so that there is something to say now and then
+
+
+def used(f):
+    return {"a": f.free("a"), "b": f.free("b")}
+
+
+def slabs(host):
+    """Objects in the caches of the sizes that our modules allocate from; other users' come and go."""
+    out = host.run("cat /proc/slabinfo 2>/dev/null | awk '/^kmalloc-(96|128|192|256|512|1k|2k) / { print $1, $2 }'").out
+    return dict(line.split() for line in out.splitlines())
+
+
+def cycles(t, f, c, uuid):
+    for done in range(0, TIMES, PART):
+        out = c.host("a").run(f"/share/cycle {uuid} {PART}", timeout=300, check=False)
+        if out.status:
+            t.ok(False, f"turns {done} to {done + PART}", out.out)
+            return
+    t.ok(True, f"{TIMES} times borrowed, used and returned; every tenth with DMA both ways")
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/cycle", c.run_dir / "share/cycle")
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        address = f.lend("b", "edu")
+        uuid = f.mdev("a", address, "dlend-pci")
+        a.run("modprobe -q iommufd || :")
+        # The first leaves what stays until the mdev goes.
+        t.equal(a.run(f"/share/cycle {uuid} 1", timeout=60).out, "ok 1\n", "once")
+        f.wait_state("a", address, "free")
+        before, epoch, begin = used(f), f.lender_state(address)[2], time.monotonic()
+        t.diag(f"slabs of a: {slabs(a)}; of b: {slabs(b)}")
+        with t.case("again and again"):
+            cycles(t, f, c, uuid)
+        t.diag(f"{(time.monotonic() - begin) / TIMES * 1000:.0f} ms each")
+        f.wait_state("a", address, "free")
+        t.diag(f"slabs of a: {slabs(a)}; of b: {slabs(b)}")
+        t.equal(f.lender_state(address)[2] - epoch, TIMES, "each has been a lease of its own, and none was taken twice")
+        for name, free in before.items():
+            t.equal(f.wait_free(name, free), free,
+                    f"host {name}: as much of its apertures is free as before")
+        t.equal(f.stats("a", uuid)["pinned_bytes"], 0, "no page is pinned")
+        t.equal(f.domain(address).get("mapped_bytes", 0), 0, "the lender maps nothing for the device")
+        f.mdev_stop("a", uuid)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()
