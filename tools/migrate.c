@@ -11,7 +11,8 @@
 
 static const char *program(void)
 {
-	const char *other = getenv("DLEND_MIGRATE");	/* for tests, and to try one that is not installed */
+	/* For tests, and to try one that is not installed */
+	const char *other = getenv("DLEND_MIGRATE");
 
 	return other && *other ? other : PROGRAM;
 }

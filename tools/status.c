@@ -97,6 +97,42 @@ static void show_mdevs(void)
 	free(bus);
 }
 
+/* A note of dlend migrate on another host: the name of a VM that it let go of, and its own. */
+static void show_move(char *note)
+{
+	char *rest = note, *vm = strsep(&rest, "\n"), *from = rest ? strsep(&rest, "\n") : "?";
+
+	if (opt.json) {
+		json_begin(NULL, '{');
+		json_text("vm", vm);
+		json_text("from", from);
+		json_end('}');
+		return;
+	}
+	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish %s\n",
+	       vm, from, vm);
+}
+
+static void show_moves(void)
+{
+	struct names n = list_dir(opt.run ? opt.run : "/nowhere");
+
+	if (opt.json)
+		json_begin("moves", '[');
+	for (size_t i = 0; i < n.count; i++) {
+		char *file = path("%s/%s", opt.run, n.name[i]);
+		char *note = strncmp(n.name[i], "moving-", 7) ? NULL : read_all(file);
+
+		if (note)
+			show_move(note);
+		free(note);
+		free(file);
+	}
+	if (opt.json)
+		json_end(']');
+	names_free(&n);
+}
+
 int cmd_status(int argc, char **argv)
 {
 	no_arguments(argc, argv);
@@ -112,6 +148,7 @@ int cmd_status(int argc, char **argv)
 	if (!opt.json)
 		putchar('\n');
 	show_mdevs();
+	show_moves();
 	if (opt.json)
 		json_end('}');
 	return EXIT_OK;

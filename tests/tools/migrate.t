@@ -2,23 +2,38 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """dlend migrate, with every step failing in turn.
 
-    node 1 (a, here) and node 2 (b) are directories, virsh, mdevctl and ssh are virt_fakes.py;
+    node 1 (a, here) and node 2 (b) are directories, virsh, mdevctl and ssh are virt_fakes.py, as
+    programs in a few cases, within this process in the thousands of others;
     devices of node 3: d0003:01:00.0 and d0003:02:00.0, used by the VM "vm1"
 """
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+from virt_fakes import Died, Local  # noqa: E402  pylint: disable=wrong-import-position
 
 MIGRATE = TOP / "tools/migrate"
+LOADER = importlib.machinery.SourceFileLoader("migrate", str(MIGRATE))
+MODULE = importlib.util.module_from_spec(importlib.util.spec_from_loader("migrate", LOADER))
+sys.dont_write_bytecode = True
+LOADER.exec_module(MODULE)
+MODULE.STOP_S = 1
+
 U1, U2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 P1, P2 = "d0003:01:00.0", "d0003:02:00.0"
 VM_UUID = "99999999-0000-4000-8000-000000000009"
@@ -77,7 +92,8 @@ class World:
         path.write_text(text)
 
     def offer(self, host, parent, **more):
-        for name, value in {"state": "free", "borrower": "0", "lender": "3", "link": "l", "type": "dlend-nvme", **more}.items():
+        usual = {"state": "free", "borrower": "0", "lender": "3", "link": "l", "type": "dlend-nvme"}
+        for name, value in {**usual, **more}.items():
             self.put(host, f"sys/bus/dlend/devices/{parent}/{name}", f"{value}\n")
 
     def leases(self, state, borrower):
@@ -100,15 +116,45 @@ class World:
             path.write_text(json.dumps(value))
         return json.loads(path.read_text())
 
-    def run(self, *words, fault="", side="a", program=(), timeout=60):
-        command = program or [MIGRATE, "--root", self.path / side]
-        words = [*words] if "--finish" in words or "--probe" in words else ["--timeout=1", "--wait=1", *words]
-        return subprocess.run([str(w) for w in [*command, *words]], capture_output=True, text=True, timeout=timeout,
-                              env={**self.env, "FAULT": fault, "SIDE": side}, check=False)
+    def run(self, *words, fault="", side="a"):
+        """Within this process, but for the commands that are not fake."""
+        words = ["--root", str(self.path / side), *self.patience(words)]
+        out, err, status = io.StringIO(), io.StringIO(), 0
+        local = Local(MODULE)
+        local.side = side
+        MODULE.subprocess = local
+        handlers = [(number, signal.getsignal(number)) for number in MODULE.SIGNALS]
+        os.environ.update(WORLD=str(self.path), FAULT=fault)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = MODULE.main(words)
+        except SystemExit as error:
+            status = error.code
+        except Died:
+            status = -9
+        finally:
+            for number, handler in handlers:
+                signal.signal(number, handler)
+        return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+    def run_program(self, *words, program=()):
+        """The same with processes."""
+        command = program or [MIGRATE, "--root", self.path / "a"]
+        return subprocess.run([str(w) for w in [*command, *self.patience(words)]], capture_output=True, text=True,
+                              timeout=60, env={**self.env, "SIDE": "a"}, check=False)
+
+    @staticmethod
+    def patience(words):
+        return [*words] if "--probe" in words else [*words, "--timeout=1", "--wait=1"]
 
     def calls(self):
         path = self.path / "calls"
         return path.read_text().splitlines() if path.exists() else []
+
+    def wait_call(self, verb):
+        end = time.monotonic() + 20
+        while not any(f" {verb} " in call for call in self.calls()) and time.monotonic() < end:
+            time.sleep(0.02)
 
     # What there is
 
@@ -133,7 +179,7 @@ WHOLE = {"domains": {"vm1": ("running", True)}, "definitions": [U1, U2], "active
 def cold(t):
     with World(autostart=True) as w:
         r = w.run("vm1", "b")
-        t.equal((r.returncode, r.stdout[:21], w.tree("a"), w.tree("b")), (0, "vm1 runs on b now (0 ", NOTHING, WHOLE),
+        t.equal((r.returncode, r.stdout[:18], w.tree("a"), w.tree("b")), (0, "vm1 runs on b now ", NOTHING, WHOLE),
                 "cold: all of it is on b, nothing on a")
         t.equal(w.runs(), [("b", [U1, U2])], "  with both devices")
         t.ok(w.state()["b"]["vm1"]["autostart"], "  and starts there at boot, as it did here")
@@ -150,7 +196,8 @@ def cold(t):
         t.equal((w.run("vm1", "b").returncode, w.runs()), (0, [("b", [])]), "a VM without lent devices")
     with World(uuids=(U1,)) as w:
         (w.path / "a/etc/mdevctl.d" / P1 / U1).unlink()
-        t.equal((w.run("vm1", "b").returncode, w.runs()), (0, [("b", [U1])]), "a device that was started, but never defined")
+        t.equal((w.run("vm1", "b").returncode, w.runs()), (0, [("b", [U1])]),
+                "a device that was started, but never defined")
     with World(hook=True) as w:
         w.run("vm1", "b")
         marks = sorted(p.name for p in (w.path / "b/run/dlend").glob("hook-*"))
@@ -173,7 +220,8 @@ def dry(t):
         with World() as w:
             before = w.tree("a"), w.tree("b")
             r = w.run("--dry-run", *options, "vm1", "b")
-            t.equal((r.returncode, w.calls(), (w.tree("a"), w.tree("b"))), (0, [], before), f"--dry-run {options}: no change")
+            t.equal((r.returncode, w.calls(), (w.tree("a"), w.tree("b"))), (0, [], before),
+                    f"--dry-run {options}: no change")
             t.ok("on b: define" in r.stdout and ("migrate vm1 to b" if options else "shut vm1 down") in r.stdout,
                  "  and all steps", r.stdout)
     with World() as w:
@@ -249,7 +297,8 @@ def target_gone(t):
                 runs = w.runs()
                 # Of a live migration only the last steps meet this with the VM over there
                 t.ok(len(runs) <= 1 and "Traceback" not in r.stderr and (r.returncode == 0 or "virsh" in r.stderr or
-                     "as before" in r.stderr), f"{' '.join(options)} b gone at {number}: {call[:40]}", f"{runs} {r.stderr}")
+                     "as before" in r.stderr or "not all was tidied up" in r.stderr),
+                     f"{' '.join(options)} b gone at {number}: {call[:40]}", f"{runs} {r.stderr}")
                 if not runs:
                     t.ok("not known whether" in r.stderr and "There: virsh domstate" in r.stderr,
                          "  neither side can tell: nothing is started, and both ways on are told", r.stderr)
@@ -265,23 +314,48 @@ def source_dies(t):
             r = w.run("--finish", "vm1", side="b")
             runs = w.runs()
             if r.returncode:
-                t.ok(runs == before and ("has not come so far" in r.stderr or "no move" in r.stderr),
+                t.ok(runs == before and r.returncode == 3 and "has not come so far" in r.stderr and
+                     "Start it there" in r.stderr,
                      f"a dies at {number}: {call[:40]}: told that a has it still", f"{runs} {r.stderr}")
                 t.ok("vm1" in w.state()["a"], "  which it has")
             else:
                 finished += 1
-                t.equal((runs, w.tree("b")["notes"]), ([("b", [U1, U2])], []), f"a dies at {number}: {call[:40]}: finished on b")
-                t.ok("virsh undefine" in r.stderr, "  and told what to do when it is back", r.stderr)
-    t.ok(finished >= 4, "most can be finished")
+                t.equal((runs, w.tree("b")["notes"]), ([("b", [U1, U2])], []),
+                        f"a dies at {number}: {call[:40]}: finished on b")
+                t.ok("virsh undefine" in r.stdout, "  and told what to do when it is back", r.stdout)
+    t.ok(finished >= 8, "all can be finished that b knows of", str(finished))
+
+
+def finish_refused(t):
+    """The lender's word counts, and without lent devices the note."""
+    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
     with World() as w:
-        w.run("vm1", "b", fault="die 6")
-        w.leases("held", "5")
+        w.run("vm1", "b", fault=f"die {start}")
+        r = subprocess.run([DLEND, "--root", w.path / "b", "status"], capture_output=True, text=True, check=False)
+        t.ok(f"vm1 was to move here from {socket.gethostname()};" in r.stdout and
+             "dlend migrate --finish vm1" in r.stdout,
+             "dlend status on b tells of the move, and what to do", r.stdout)
+        r = subprocess.run([DLEND, "--root", w.path / "b", "--json", "status"], capture_output=True, text=True,
+                           check=False)
+        t.equal(json.loads(r.stdout)["moves"][0]["vm"], "vm1", "  as JSON, too")
+        w.offer("b", P2, state="held", borrower="5", fixed=1)
         r = w.run("--finish", "vm1", side="b")
         t.ok(r.returncode == 4 and "node 5 has it" in r.stderr and "reclaim" in r.stderr and w.runs() == [],
              "--finish does not take what somebody has", r.stderr)
+        w.offer("b", P2, state="gone", link="down", fixed=1)
+        r = w.run("--finish", "vm1", side="b")
+        t.ok(r.returncode == 4 and "link to its lender is down" in r.stderr and w.runs() == [],
+             "  nor what it cannot reach", r.stderr)
     with World() as w:
         r = w.run("--finish", "vm1", side="b")
-        t.ok(r.returncode == 3 and "no move of vm1" in r.stderr, "--finish without a move", r.stderr)
+        t.ok(r.returncode == 3 and "not defined here" in r.stderr, "--finish without a move", r.stderr)
+    with World(uuids=()) as w:
+        s = w.state()
+        s["b"]["vm1"] = {**s["a"]["vm1"], "state": "shut off", "live": ""}
+        w.state(s)
+        r = w.run("--finish", "vm1", side="b")
+        t.ok(r.returncode == 3 and "no note" in r.stderr and w.runs() == [("a", [])],
+             "a VM without lent devices needs the note: it may run on a", r.stderr)
 
 
 def refused(t):
@@ -298,13 +372,13 @@ def refused(t):
         shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
         check(w, "the other host has no link to the lender", P2, "no link", code=6)
     with World() as w:
-        w.offer("b", P2, link="down", state="gone")
+        w.offer("b", P2, link="down", state="gone", fixed=1)
         check(w, "its link is down", P2, "link to the lender, node 3, is down", code=6)
     with World() as w:
-        w.offer("b", P1, state="held", borrower="5")
+        w.offer("b", P1, state="held", borrower="5", fixed=1)
         check(w, "a third node has the device", "node 5 has it", "reclaim", code=4)
     with World() as w:
-        w.offer("b", P1, state="quarantined")
+        w.offer("b", P1, state="quarantined", fixed=1)
         check(w, "quarantined", "reset has failed", code=4)
     with World(more=OTHER) as w:
         check(w, "a device that is no lent one", "pci device", "part of this host", code=4)
@@ -336,6 +410,11 @@ def refused(t):
         w.state(s)
         check(w, "a transient VM", "transient", "virsh define")
     with World(running=False) as w:
+        s = w.state()
+        s["a"]["vm1"]["saved"] = True
+        w.state(s)
+        check(w, "a VM that was saved", "managedsave-remove", code=4)
+    with World(running=False) as w:
         check(w, "--live with one that is off", "Leave out --live", words=("--live", "vm1", "b"))
     with World() as w:
         check(w, "a host that is an option", words=("vm1", "-oProxyCommand=x"), code=2)
@@ -345,19 +424,23 @@ def patience(t):
     with World() as w:
         (w.path / "deaf").touch()
         r = w.run("vm1", "b")
-        t.ok(r.returncode and "did not shut down" in r.stderr and "virsh destroy" in r.stderr, "a guest that does not listen",
-             r.stderr)
+        t.ok(r.returncode and "did not shut down" in r.stderr and "virsh destroy" in r.stderr,
+             "a guest that does not listen", r.stderr)
         t.equal((w.runs(), w.tree("b")), ([("a", [U1, U2])], NOTHING), "  runs on, and nothing is left there")
     with World() as w:
         (w.path / "keeps").touch()
         r = w.run("--live", "vm1", "b")
-        t.ok(r.returncode and "does not let" in r.stderr and "Unmount" in r.stderr, "a guest that keeps its device", r.stderr)
+        t.ok(r.returncode and "does not let" in r.stderr and "Unmount" in r.stderr,
+             "a guest that keeps its device", r.stderr)
         t.equal((w.runs(), w.tree("b")), ([("a", [U1, U2])], NOTHING), "  keeps it")
-    with World(running=False) as w:
+    with World() as w:
         (w.path / "stuck").touch()
         r = w.run("vm1", "b")
-        t.ok(r.returncode == 4 and "node 5 still has it" in r.stderr and "reclaim" in r.stderr, "the lease stays held", r.stderr)
+        t.ok(r.returncode == 4 and "node 5 still has it" in r.stderr and "reclaim" in r.stderr,
+             "the lease stays held", r.stderr)
         t.equal((w.tree("b"), w.state()["a"]["vm1"]["state"]), (NOTHING, "shut off"), "  the VM stays where it was")
+        t.ok("vm1 is shut off here" in r.stderr and all(f"mdevctl start -u {u}" in r.stderr for u in (U1, U2)) and
+             "virsh start vm1" in r.stderr, "  and how to start it is told", r.stderr)
 
 
 def again(t):
@@ -368,27 +451,55 @@ def again(t):
         w.state(s)
         w.definition("b", U1, P1)
         count = len(w.calls())
-        r = w.run("vm1", "b", fault="refuse 5")
-        t.equal((r.returncode != 0, w.tree("b")["definitions"], U1 in w.state()["b"]["vm1"]["xml"]), (True, [U1], False),
-                "what was there before is there again")
+        r = w.run("vm1", "b", fault="refuse 8")
+        t.equal((r.returncode != 0, w.tree("b")["definitions"], U1 in w.state()["b"]["vm1"]["xml"]),
+                (True, [U1], False), "what was there before is there again")
         r = w.run("vm1", "b")
         t.equal((r.returncode, w.tree("b"), w.tree("a"), count), (0, WHOLE, NOTHING, 0), "and then it works")
 
 
 def command(t):
-    """Through the dlend command."""
+    """With processes: the program, and the dlend command."""
+    for options in ((), ("--live",)):
+        with World() as w:
+            r = w.run_program(*options, "vm1", "b")
+            t.equal((r.returncode, w.tree("a"), w.tree("b"), w.runs()), (0, NOTHING, WHOLE, [("b", [U1, U2])]),
+                    f"the program {' '.join(options)}", r.stderr)
     with World() as w:
-        r = w.run("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
-        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "dlend migrate")
+        r = w.run_program("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
+        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "dlend migrate", r.stderr)
     with World() as w:
-        r = w.run("--live", "vm1", "nowhere", program=[DLEND, "--json", "--root", w.path / "a", "migrate", "--dry-run"])
+        dlend = [DLEND, "--json", "--root", w.path / "a", "migrate"]
+        r = w.run_program("--dry-run", "--live", "vm1", "b", program=dlend)
         t.ok(r.returncode == 0 and json.loads(r.stdout)["dry_run"], "dlend --json migrate", r.stderr)
         w.env["DLEND_MIGRATE"] = "/nowhere/migrate"
-        r = w.run("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
+        r = w.run_program("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
         t.ok(r.returncode == 1 and "/nowhere/migrate cannot be run" in r.stderr, "  which is not installed", r.stderr)
 
 
+def interrupted(t):
+    """Ctrl-C while the guest shuts down, and in the middle of a live migration."""
+    for options, name, what in (((), "deaf", "shut vm1 down"), (("--live",), "slow", "migrate vm1 to b")):
+        with World() as w:
+            (w.path / name).touch()
+            with subprocess.Popen([MIGRATE, "--root", w.path / "a", *options, "--timeout=20", "--wait=3", "vm1", "b"],
+                                  stderr=subprocess.PIPE, text=True, env={**w.env, "SIDE": "a"}) as process:
+                said = ""
+                while what not in said:
+                    said = process.stderr.readline()
+                w.wait_call("shutdown" if not options else "migrate")
+                process.send_signal(signal.SIGINT)
+                rest = process.communicate(timeout=60)[1]
+            word = "aborted" if options else "interrupted"
+            t.ok(process.returncode == 1 and word in rest and "as before" in rest,
+                 f"interrupted: {what}", rest)
+            t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was",
+                    rest)
+            t.equal("may still do so" in rest, not options, "  but for a request that stands")
+
+
 with Tap() as tap:
-    for part in (cold, live, dry, refused, patience, again, every_step, two_faults, target_gone, source_dies, command):
+    for part in (cold, live, dry, refused, patience, again, every_step, two_faults, target_gone, source_dies,
+                 finish_refused, interrupted, command):
         tap.diag(part.__name__)
         part(tap)

@@ -4,7 +4,8 @@
 
     a node 1, b node 2; devices d0003:01:00.0, d0003:02:00.0 of node 3; state in WORLD/state.json
 
-Called by its name, which is a link to this file.  A device is held while a running VM has it; a VM starts
+As programs they are called by their names, which are links to this file; Local does the same without a
+process for each call, for a test that makes thousands.  A device is held while a running VM has it; a VM starts
 only if its mediated devices are there and nobody else holds the devices.  FAULT="KIND N" makes the Nth call
 that changes something go wrong:
 
@@ -15,26 +16,41 @@ that changes something go wrong:
     gone         from there on, ssh reaches nobody
     die          host a is gone: the program that called, all VMs of a
     two          "two N M": calls N and M are refused
+
+With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
+that the test gave it.
 """
+import contextlib
 import fcntl
+import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-WORLD = Path(os.environ.get("WORLD", "/nowhere"))
 NODES = {"a": "1", "b": "2"}
-CHANGES = {"virsh": {"define", "undefine", "start", "shutdown", "autostart", "detach-device", "attach-device", "migrate"},
+CHANGES = {"virsh": {"define", "undefine", "start", "shutdown", "autostart", "detach-device", "attach-device",
+                     "migrate"},
            "mdevctl": {"define", "undefine", "start", "stop"}}
 EXIT_LOST = 255
 
 
 class Refused(Exception):
     """With what the program would say."""
+
+
+class Died(BaseException):
+    """Host a, and whatever ran there."""
+
+
+def top():
+    return Path(os.environ.get("WORLD", "/nowhere"))
 
 
 def uuids(xml):
@@ -45,7 +61,7 @@ class World:
     """Both hosts."""
 
     def __init__(self):
-        self.file = WORLD / "state.json"
+        self.file = top() / "state.json"
         self.state = json.loads(self.file.read_text())
 
     def save(self):
@@ -63,7 +79,7 @@ class World:
     # Devices
 
     def parent_of(self, host, uuid):
-        path = WORLD / host / "sys/bus/mdev/devices" / uuid
+        path = top() / host / "sys/bus/mdev/devices" / uuid
         return path.resolve().parent.name if path.exists() else None
 
     def holders(self):
@@ -74,8 +90,10 @@ class World:
     def show_leases(self):
         holders = self.holders()
         for host in NODES:
-            for offer in (WORLD / host / "sys/bus/dlend/devices").iterdir():
-                stuck = (WORLD / "stuck").exists() and "5" or ""
+            for offer in (top() / host / "sys/bus/dlend/devices").iterdir():
+                if (offer / "fixed").exists():
+                    continue
+                stuck = "5" if (top() / "stuck").exists() and not holders else ""
                 borrower = NODES.get(holders.get(offer.name), stuck)
                 (offer / "state").write_text("held\n" if borrower else "free\n")
                 (offer / "borrower").write_text(f"{borrower or 0}\n")
@@ -105,7 +123,8 @@ class World:
     def virsh_dominfo(self, host, name, words, stdin):
         d = self.domain(host, name)
         return f"Persistent:     {'yes' if d['persistent'] else 'no'}\n" \
-               f"Autostart:      {'enable' if d.get('autostart') else 'disable'}"
+               f"Autostart:      {'enable' if d.get('autostart') else 'disable'}\n" \
+               f"Managed save:   {'yes' if d.get('saved') else 'no'}"
 
     def virsh_domuuid(self, host, name, words, stdin):
         return ElementTree.fromstring(self.domain(host, name)["xml"]).findtext("uuid")
@@ -136,14 +155,14 @@ class World:
         d.update(state="running", live=d["xml"])
 
     def virsh_shutdown(self, host, name, words, stdin):
-        if not (WORLD / "deaf").exists():
+        if not (top() / "deaf").exists():
             self.domain(host, name).update(state="shut off", live="")
 
     def virsh_autostart(self, host, name, words, stdin):
         self.domain(host, name)["autostart"] = True
 
     def virsh_detach_device(self, host, name, words, stdin):
-        if (WORLD / "keeps").exists():
+        if (top() / "keeps").exists():
             return
         d, tree = self.domain(host, name), None
         tree = ElementTree.fromstring(d["live"])
@@ -176,7 +195,7 @@ class World:
     def mdevctl(self, host, words, stdin):
         option = dict(zip(words[1::2], words[2::2]))
         uuid, parent = option["-u"], option.get("-p")
-        conf = WORLD / host / "etc/mdevctl.d"
+        conf = top() / host / "etc/mdevctl.d"
         if words[0] == "define":
             json.loads(stdin)
             if (conf / parent / uuid).exists():
@@ -196,31 +215,31 @@ class World:
         return None
 
     def mdev_start(self, host, uuid, parent, defined):
-        state = (WORLD / host / "sys/bus/dlend/devices" / parent / "state").read_text().strip()
+        state = (top() / host / "sys/bus/dlend/devices" / parent / "state").read_text().strip()
         if not defined or state != "free":
             raise Refused(f"Error: {parent} cannot be used here: {state if defined else 'not defined'}")
-        device = WORLD / host / "sys/devices/dlend" / parent / uuid
+        device = top() / host / "sys/devices/dlend" / parent / uuid
         device.mkdir(parents=True)
-        (WORLD / host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
+        (top() / host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
 
     def mdev_stop(self, host, uuid):
         if any(uuid in uuids(d["live"]) for d in self.domains(host).values() if d["state"] == "running"):
             raise Refused("Error: Device or resource busy")
-        link = WORLD / host / "sys/bus/mdev/devices" / uuid
+        link = top() / host / "sys/bus/mdev/devices" / uuid
         if not link.exists():
             raise Refused(f"Error: {uuid} is not active")
         link.resolve().rmdir()
         link.unlink()
 
 
-def count(program, words):
+def count(program, words, host):
     """The number of this call, if it is one that changes something."""
     verb = next((w for w in words if not w.startswith("-") and "://" not in w), "")
     if verb not in CHANGES.get(program, ()):
         return 0
-    path = WORLD / "calls"
+    path = top() / "calls"
     lines = path.read_text().splitlines() if path.exists() else []
-    path.write_text("\n".join([*lines, f"{os.environ.get('SIDE', 'a')} {program} {' '.join(words)}"]) + "\n")
+    path.write_text("\n".join([*lines, f"{host} {program} {' '.join(words)}"]) + "\n")
     return len(lines) + 1
 
 
@@ -234,30 +253,42 @@ def fault(number):
     return ""
 
 
+def slow_migration(words, host):
+    """One that does not end by itself."""
+    if words[0] == "domjobabort":
+        (top() / "aborted").touch()
+    elif words[0] == "migrate":
+        count("virsh", words, host)
+        while not (top() / "aborted").exists():
+            time.sleep(0.02)
+        sys.exit("error: operation aborted: migration out job: aborted by client")
+
+
 def die(world):
     for d in world.state["a"].values():
         d.update(state="shut off", live="")
     world.save()
-    os.kill(int(os.environ.get("CALLER") or os.getppid()), signal.SIGKILL)
-    sys.exit(EXIT_LOST)
+    raise Died
 
 
-def act(program, words):
-    host = os.environ.get("SIDE", "a")
-    with open(WORLD / "lock", "w", encoding="utf-8") as lock:
+def act(program, words, host, stdin):
+    """The program: it prints, and ends by SystemExit, or Died."""
+    if (top() / "slow").exists() and program == "virsh":
+        slow_migration(words, host)
+    with open(top() / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        kind = fault(count(program, words))
+        kind = fault(count(program, words, host))
         world = World()
         lost = EXIT_LOST if host == "b" and kind.startswith("lost") else 1
         if kind == "die":
             die(world)
         if kind == "gone":
-            (WORLD / "gone").touch()
+            (top() / "gone").touch()
             sys.exit(EXIT_LOST)
         if kind in ("refuse", "lost"):
             sys.exit(f"error: {words[0]} refused by the test" if lost == 1 else lost)
         try:
-            out = getattr(world, program)(host, words, "" if sys.stdin.isatty() else sys.stdin.read())
+            out = getattr(world, program)(host, words, stdin)
         except Refused as error:
             sys.exit(str(error))
         world.save()
@@ -268,11 +299,12 @@ def act(program, words):
 
 def ssh(words):
     """Everything of host a's that a path names is b's over there."""
-    if (WORLD / "gone").exists():
+    if (top() / "gone").exists():
         sys.exit(EXIT_LOST)
-    command = words[words.index("--") + 2].replace(f"{WORLD}/a", f"{WORLD}/b")
-    result = subprocess.run(["sh", "-c", command], env={**os.environ, "SIDE": "b", "CALLER": str(os.getppid())}, check=False)
-    sys.exit(EXIT_LOST if (WORLD / "gone").exists() else result.returncode)
+    command = words[words.index("--") + 2].replace(f"{top()}/a", f"{top()}/b")
+    result = subprocess.run(["sh", "-c", command], check=False,
+                            env={**os.environ, "SIDE": "b", "CALLER": str(os.getppid())})
+    sys.exit(EXIT_LOST if (top() / "gone").exists() else result.returncode)
 
 
 def dlend(words):
@@ -286,7 +318,66 @@ def main():
         {"ssh": ssh, "dlend": dlend}[program](words)
     if not re.fullmatch("virsh|mdevctl", program):
         sys.exit(f"{program} is not known here")
-    act(program, words)
+    try:
+        act(program, words, os.environ.get("SIDE", "a"), "" if sys.stdin.isatty() else sys.stdin.read())
+    except Died:
+        os.kill(int(os.environ.get("CALLER") or os.getppid()), signal.SIGKILL)
+        sys.exit(EXIT_LOST)
+
+
+class Local:
+    """subprocess, as tools/migrate uses it, without processes for what is fake.
+
+    migrate is that program, loaded as a module; WORLD and FAULT are in the environment.
+    """
+    CompletedProcess = subprocess.CompletedProcess
+    TimeoutExpired = subprocess.TimeoutExpired
+    DEVNULL = subprocess.DEVNULL
+
+    def __init__(self, migrate):
+        self.migrate = migrate
+        self.side = "a"
+
+    def run(self, words, input="", **_):    # pylint: disable=redefined-builtin
+        if words[0] != "ssh":
+            return self._command(words, input)
+        if (top() / "gone").exists():
+            return self.CompletedProcess(words, EXIT_LOST, "", "no route")
+        before, self.side = self.side, "b"
+        try:
+            result = self._command(shlex.split(words[words.index("--") + 2].replace(f"{top()}/a", f"{top()}/b")), input)
+        finally:
+            self.side = before
+        if (top() / "gone").exists():
+            result.returncode = EXIT_LOST
+        return result
+
+    def Popen(self, words, **_):            # pylint: disable=invalid-name
+        return self.run(words)
+
+    def _command(self, words, stdin):
+        assert words[:2] == ["env", "LC_ALL=C"], words
+        words = words[2:]
+        out, err, status = io.StringIO(), io.StringIO(), 0
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                if words[0] == "dlend":
+                    status = self._probe(words[1:])
+                elif words[0] in CHANGES:
+                    act(words[0], words[1:], self.side, stdin)
+                else:
+                    return subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)
+            except SystemExit as error:
+                status = error.code if isinstance(error.code, int) else 1
+                print("" if isinstance(error.code, int) else error.code, file=sys.stderr)
+        return self.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+    def _probe(self, words):
+        before = self.migrate.ROOT, self.migrate.QUIET
+        try:
+            return self.migrate.main([*words[3:], *words[:2]])
+        finally:
+            self.migrate.ROOT, self.migrate.QUIET = before
 
 
 if __name__ == "__main__":
