@@ -550,6 +550,15 @@ int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why)
 	return err ?: check_payload(msg, why);
 }
 
+int dlend_offset_check(u64 offset, u64 size, u64 aperture)
+{
+	const u64 first = (sizeof(struct dlend_ctrl) + WIRE_PAGE - 1) & ~(WIRE_PAGE - 1);
+
+	if (!size || !page_aligned(offset) || offset < first)
+		return -ERANGE;
+	return offset > aperture || size > aperture - offset ? -ERANGE : 0;
+}
+
 int dlend_version_pick(u32 mine, u32 peer)
 {
 	u16 my_min = mine >> 16, my_max = mine & U16_MAX;

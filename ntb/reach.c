@@ -142,14 +142,10 @@ const struct dlend_reach_ops dlend_reach_self = {
 /* Is @offset, which a peer has sent, in the part of its aperture that is for this? */
 static int check_range(struct dlend_link *link, u64 offset, u64 size)
 {
-	u64 end = min(link->window_size, READ_ONCE(link->peer_aperture));
-
 	if (!dlend_link_is_up(link))
 		return -ENOTCONN;
-	if (!size || !PAGE_ALIGNED(offset) || offset < CTRL_BYTES || offset > end ||
-	    size > end - offset)
-		return -ERANGE;
-	return 0;
+	return dlend_offset_check(offset, size,
+				  min(link->window_size, READ_ONCE(link->peer_aperture)));
 }
 
 int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offset, u64 size,

@@ -385,4 +385,14 @@ const char *dlend_msg_type_name(u16 type);
  */
 int dlend_version_pick(u32 mine, u32 peer);
 
+/**
+ * dlend_offset_check - may a peer mean [@offset, @offset + @size) by what it has sent?
+ * @offset, @size: not trusted
+ * @aperture: bytes of the peer's aperture that our window reaches
+ *
+ * Return: 0; -ERANGE if that is not all of it whole pages behind the control area and inside the
+ * aperture, so that it could mean our window's end, other memory, or the control area itself.
+ */
+int dlend_offset_check(u64 offset, u64 size, u64 aperture);
+
 #endif

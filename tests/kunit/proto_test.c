@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Wire format: what is well formed passes, every single thing that is not is refused. */
 #include <kunit/test.h>
+#include <linux/align.h>
+#include <linux/sizes.h>
 #include <linux/string.h>
 #include <dlend/proto.h>
 
@@ -377,12 +379,55 @@ static void old_peers_are_spared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_P2P_MAP), 2);
 }
 
+#define CTRL_END	ALIGN((u64)sizeof(struct dlend_ctrl), 4096)
+
+struct place {
+	const char *name;
+	u64 offset, size;
+	int want;
+};
+
+/* Of a lender's answer to BORROW, or its P2P_WINDOW, in an aperture of a MiB. */
+static const struct place places[] = {
+	{ "first page", CTRL_END, 4096, 0 },
+	{ "last page", SZ_1M - 4096, 4096, 0 },
+	{ "all of it", CTRL_END, SZ_1M - CTRL_END, 0 },
+	{ "offset 0", 0, 4096, -ERANGE },
+	{ "end of the control area", CTRL_END - 4096, 8192, -ERANGE },
+	{ "one page too many", SZ_1M - 4096, 8192, -ERANGE },
+	{ "begins at the end", SZ_1M, 4096, -ERANGE },
+	{ "begins behind the end", SZ_1M + 4096, 4096, -ERANGE },
+	{ "larger than the aperture", CTRL_END, SZ_1M, -ERANGE },
+	{ "end wraps to 0", -4096ull, 4096, -ERANGE },
+	{ "end wraps into the aperture", -4096ull, SZ_1M, -ERANGE },
+	{ "size wraps", SZ_1M / 2, -4096ull, -ERANGE },
+	{ "not a page's beginning", CTRL_END + 256, 4096, -ERANGE },
+	{ "nothing", CTRL_END, 0, -ERANGE },
+};
+
+static void place_desc(const struct place *p, char *desc)
+{
+	strscpy(desc, p->name, KUNIT_PARAM_DESC_SIZE);
+}
+
+KUNIT_ARRAY_PARAM(place, places, place_desc);
+
+static void offsets_stay_inside(struct kunit *test)
+{
+	const struct place *p = test->param_value;
+
+	KUNIT_EXPECT_EQ(test, dlend_offset_check(p->offset, p->size, SZ_1M), p->want);
+	/* Without a window nothing is right. */
+	KUNIT_EXPECT_EQ(test, dlend_offset_check(p->offset, p->size, 0), -ERANGE);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(every_type_passes),
 	KUNIT_CASE(every_bit_counts),
 	KUNIT_CASE_PARAM(spoilt_is_refused, spoil_gen_params),
 	KUNIT_CASE_PARAM(version_is_picked, pick_gen_params),
 	KUNIT_CASE(old_peers_are_spared),
+	KUNIT_CASE_PARAM(offsets_stay_inside, place_gen_params),
 	{}
 };
 
