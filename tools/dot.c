@@ -120,6 +120,24 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	       back ? back->bytes >> 20 : 0);
 }
 
+/* Peer-to-peer that is mapped now, beside the hardware: it shall not pull boxes about. */
+static void draw_peers(const struct fabric *f)
+{
+	struct reach_pair pair;
+	size_t at = 0;
+
+	while (peers_next(f, &at, &pair)) {
+		fputs("  ", stdout);
+		quote(pair.there->from);
+		fputs(" -- ", stdout);
+		quote(pair.there->to);
+		fputs(" [label=", stdout);
+		quote(pair.there->way);
+		printf(", dir=%s, style=dashed, color=blue, constraint=false];\n",
+		       pair.back ? "both" : "forward");
+	}
+}
+
 void fabric_dot(const struct fabric *f)
 {
 	puts("graph dlend {\n  graph [rankdir=TB];\n  node [shape=box, fontsize=10];");
@@ -127,5 +145,6 @@ void fabric_dot(const struct fabric *f)
 		draw_node(f, f->node[i]);
 	for (size_t i = 0; i < f->edges; i++)
 		draw_link(f, &f->edge[i]);
+	draw_peers(f);
 	puts("}");
 }

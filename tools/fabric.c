@@ -253,6 +253,7 @@ struct fabric fabric_load(void)
 	add_offers(&f);
 	add_own(&f);
 	add_mdevs(&f);
+	peers_load(&f);
 	names_free(&n);
 	free(class);
 	free(core);

@@ -6,6 +6,8 @@
 #ifndef DLEND_TOOL_FABRIC_H
 #define DLEND_TOOL_FABRIC_H
 
+#include <stdint.h>
+
 #include "dlend.h"
 
 #define PLACE_MAX	8	/* bridges above a device; those below are left out */
@@ -72,16 +74,29 @@ struct lent {
 };
 
 /**
+ * struct reach - a BAR of @to, at @address of their guest, as @from reaches it
+ * @way: "none", or as in dlend/p2p
+ * @state: "mapped", or why it is not
+ */
+struct reach {
+	char from[NAME_MAX_LEN], to[NAME_MAX_LEN], way[NAME_MAX_LEN], state[NAME_MAX_LEN];
+	unsigned int bar;
+	uint64_t address, size;
+	bool mapped;
+};
+
+/**
  * struct fabric - all of it
  * @me: this node's id, 0 if it has none
  * @node: ids, ascending
  */
 struct fabric {
 	unsigned int me;
-	size_t nodes, edges, devices;
+	size_t nodes, edges, devices, reaches;
 	unsigned int *node;
 	struct edge *edge;
 	struct lent *device;
+	struct reach *reach;
 };
 
 /* fabric.c; what it allocates is never freed */
@@ -136,6 +151,22 @@ struct route route_device(const struct fabric *f, const struct lent *a, const st
 struct route route_memory(const struct fabric *f, const struct lent *a, unsigned int node);
 const char *way_name(enum way way);
 const char *step_name(enum step_kind kind);
+
+/* peers.c */
+/** peers_load - fills @f->reach, when devices and mdevs are there */
+void peers_load(struct fabric *f);
+void peers_show(const struct fabric *f);
+void peers_json(const struct fabric *f);
+/** peers_missing - a BAR of @to that @from should reach, and an error keeps it from; or NULL */
+const struct reach *peers_missing(const struct fabric *f, const char *from, const char *to);
+
+/* Two devices of which at least the first reaches the other. */
+struct reach_pair {
+	const struct reach *there, *back;	/* @back: NULL if there is no way back */
+};
+
+/** peers_next - the next pair from *@at on (0 at first). Return: false if there is none */
+bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair);
 
 /* dot.c */
 void fabric_dot(const struct fabric *f);

@@ -11,6 +11,8 @@ static const char *const attributes[] = {
 	"heartbeat_age_ms", "last_error"
 };
 
+#define COLUMNS		11
+
 static void show_json(const char *name, const char *dir)
 {
 	char value[TEXT_MAX];
@@ -33,19 +35,37 @@ static const char *mebibytes(const char *bytes)
 	return *bytes ? text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
 }
 
+/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" without what there is none of, and what every link has. */
+static const char *used_slots(char *slots)
+{
+	char *save = NULL, *kind = strtok_r(slots, " ", &save), *count;
+	const char *used = "";
+
+	for (; kind; kind = strtok_r(NULL, " ", &save)) {
+		count = strtok_r(NULL, " ", &save);
+		if (count && strcmp(count, "0") && strcmp(kind, "ctrl"))
+			used = text("%s%s%s %s", used, *used ? ", " : "", count, kind);
+	}
+	return used;
+}
+
 static void show_row(const char *name, const char *dir, struct table *table)
 {
-	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], free_bytes[TEXT_MAX];
+	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], size[TEXT_MAX];
+	char free_bytes[TEXT_MAX], largest[TEXT_MAX], slots[TEXT_MAX];
 	char test[TEXT_MAX], age[TEXT_MAX], error[TEXT_MAX], type[TEXT_MAX];
 	/* A node's link to itself has no window, and room without end. */
 	bool sized = strcmp(attr(type, dir, "type"), "loop");
 
 	attr(age, dir, "heartbeat_age_ms");
-	table_row(table, 8, (const char *[]){
+	attr(slots, dir, "slots");
+	table_row(table, COLUMNS, (const char *[]){
 		name, attr(state, dir, "state"), attr(peer, dir, "peer_node"),
 		sized ? mebibytes(attr(window, dir, "window_bytes")) : "",
+		sized ? mebibytes(attr(size, dir, "aperture_bytes")) : "",
 		sized ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
-		attr(test, dir, "self_test"),
+		sized ? mebibytes(attr(largest, dir, "aperture_largest_free_bytes")) : "",
+		used_slots(slots), attr(test, dir, "self_test"),
 		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
 }
 
@@ -56,13 +76,14 @@ size_t show_links(void)
 	struct table table = { 0 };
 	size_t count = n.count;
 	static const char *const head[] = {
-		"LINK", "STATE", "PEER", "WINDOW", "FREE", "SELF-TEST", "HEARTBEAT", "LAST ERROR"
+		"LINK", "STATE", "PEER", "WINDOW", "APERTURE", "FREE", "LARGEST", "SLOTS",
+		"SELF-TEST", "HEARTBEAT", "LAST ERROR"
 	};
 
 	if (opt.json)
 		json_begin("links", '[');
 	else
-		table_row(&table, 8, head);
+		table_row(&table, COLUMNS, head);
 	for (size_t i = 0; i < count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 

@@ -154,7 +154,7 @@ static void show_routes(const struct fabric *f)
 	table_print(&t);
 }
 
-/* Cliques: what the guests here are told, and whether it can be true. */
+/* Cliques: what the guests here are told, and whether it can be true, and is. */
 
 static bool reach(const struct fabric *f, const struct lent *a, const struct lent *b)
 {
@@ -188,6 +188,20 @@ static void warn_lie(const struct lent *a, const struct lent *b)
 	       a->address, b->address);
 }
 
+static void warn_missing(const struct fabric *f, int clique)
+{
+	for (size_t i = 0; i < f->devices; i++)
+		for (size_t k = 0; k < f->devices; k++) {
+			const struct lent *a = &f->device[i], *b = &f->device[k];
+			const struct reach *r = peers_missing(f, a->address, b->address);
+
+			if (a->clique != clique || b->clique != clique || !r)
+				continue;
+			printf("  WARNING: %s does not reach BAR %u of %s: %s; dmesg says why\n",
+			       a->address, r->bar, b->address, r->state);
+		}
+}
+
 static void show_cliques(const struct fabric *f)
 {
 	bool first = true;
@@ -202,6 +216,7 @@ static void show_cliques(const struct fabric *f)
 				printf(" %s", f->device[i].address);
 		putchar('\n');
 		each_lie(f, clique, warn_lie);
+		warn_missing(f, clique);
 	}
 }
 
@@ -336,6 +351,7 @@ static void show_json(const struct fabric *f)
 	each_route(f, json_route, &steps);
 	json_end(']');
 	json_cliques(f);
+	peers_json(f);
 	json_end('}');
 }
 
@@ -462,6 +478,7 @@ int cmd_topology(int argc, char **argv)
 	} else {
 		show_nodes(&f);
 		show_routes(&f);
+		peers_show(&f);
 		show_cliques(&f);
 	}
 	return EXIT_OK;

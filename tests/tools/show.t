@@ -23,8 +23,9 @@ def populate(f):
     f.offer("d0002:3b:00.0", state="held", borrower="1", epoch="12")
     f.offer("d0003:01:00.1", lender="3", vendor="0xdead", device="0xbeef", type="dlend-pci", state="quarantined")
     f.files(f.put("class/dlend_link/ntb0"), state="up", peer_node="2", version="1", session="18446744073709551615",
-            window_bytes=str(1 << 30), aperture_free_bytes=str(1 << 29), self_test="passed", heartbeat_age_ms="40",
-            last_error="")
+            window_bytes=str(1 << 30), aperture_bytes=str(1 << 31), aperture_free_bytes=str(1 << 29),
+            aperture_largest_free_bytes=str(1 << 28), slots="ctrl 1 ram 4 bar 0 irq 1 p2p 12", self_test="passed",
+            heartbeat_age_ms="40", last_error="")
     f.files(f.put("class/dlend_link/ntb1"), state="down", peer_node="0",
             last_error="peer speaks version 9, this node 1..1: update one of them")
     f.files(f.put("class/dlend_link/ntb0"), type="ntb")
@@ -59,6 +60,9 @@ def full(t):
         t.ok("passed" in row and "M" not in row, "  whose size nobody needs to know", row)
         t.equal((links[0]["session"], links[0]["window_bytes"]), ("18446744073709551615", 1 << 30),
                 "  a session is text, a size is a number")
+        row = next(line for line in f.run("links").out.splitlines() if line.startswith("ntb0"))
+        t.equal(row.split()[3:13], ["1024M", "2048M", "512M", "256M", "4", "ram,", "1", "irq,", "12", "p2p"],
+                "  sizes of window and aperture, what is free of it, in one piece, and slots by kind")
         t.ok("update one of them" in f.run("links").out, "links as a table shows the last error")
         status = json.loads(f.run("status --json").out)
         t.equal(sorted(status), ["links", "mdevs", "modules", "node", "offers"], "status holds everything")

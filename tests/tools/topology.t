@@ -78,6 +78,44 @@ def dot(t):
         t.ok("clique 3" in r.out and "subgraph cluster_3" in r.out, "  nodes and cliques")
 
 
+P2P = "{} bar0 0xc0000000 0x400000 {}\n{} bar2 0xc0400000 0x1000 {}\n"
+
+
+def mapped(t):
+    """What the kernel says of peer-to-peer of a running VM, beside the routes that there could be."""
+    with Fabric() as f:
+        f.populate()
+        devices = {address: f.mdev(address, clique="3") for address in (A, B, C)}
+        f.file("p2p", P2P.format(B, "same-lender mapped", B, "same-lender mapped") +
+               P2P.format(C, "lender-link mapped", C, "none error -28"), devices[A] / "dlend")
+        f.file("p2p", P2P.format(A, "same-lender mapped", A, "same-lender mapped"), devices[B] / "dlend")
+        f.file("p2p", P2P.format(A, "none not in use", A, "none soon"), devices[C] / "dlend")
+        found = json.loads(f.run("topology --json").out)["p2p"]
+        t.equal(len(found), 8, "mappings: every BAR of the others, for each device")
+        t.equal([r for r in found if (r["from"], r["to"]) == (A, C)],
+                [{"from": A, "to": C, "bar": 0, "address": "0xc0000000", "size": 0x400000, "way": "lender-link",
+                  "mapped": True, "state": "mapped"},
+                 {"from": A, "to": C, "bar": 2, "address": "0xc0400000", "size": 0x1000, "way": "none",
+                  "mapped": False, "state": "error -28"}], "  with address, size, way and state")
+        text = f.run("topology").out
+        t.ok(re.search(rf"{A} +{C} +2 +0xc0400000 +0x1000 +none +error -28\n", text), "  as text", text)
+        t.equal([line for line in text.splitlines() if "WARNING" in line],
+                [f"  WARNING: {A} does not reach BAR 2 of {C}: error -28; dmesg says why"], "  a clique that is not true is warned of")
+        drawn = [line.strip() for line in f.run("topology --dot").out.splitlines() if "dashed" in line]
+        t.equal(sorted(re.sub(r", style.*", "", line) for line in drawn),
+                [f'"{A}" -- "{B}" [label="same-lender", dir=both', f'"{A}" -- "{C}" [label="lender-link", dir=forward'],
+                "  drawn once for a pair, with a head at each end that is reached")
+        for line in ("", "x", f"{C} bar0", f"{C} bar6 0x0 0x0 none soon", f"{C} bar00 0x0 0x0 none soon",
+                     f"{C} barx 0x0 0x0 none soon", f"{C} bar0 zz 0x0 none soon", f"{C} bar0 0x0 zz none soon",
+                     f"{C} bar0 0x0 0x0", "\x00\xff"):
+            f.file("p2p", line + "\n", devices[A] / "dlend")
+            r = f.run("topology --json")
+            t.equal((r.code, [p for p in json.loads(r.out)["p2p"] if p["from"] == A]), (0, []), f"p2p {line!r}: left out")
+        f.file("p2p", f"{C} bar0 0x0 0x1000 none\n", devices[A] / "dlend")
+        t.equal([p["state"] for p in json.loads(f.run("topology --json").out)["p2p"] if p["from"] == A], [""],
+                "p2p without a state: kept")
+
+
 def ways(t):
     with Fabric() as f:
         f.populate()
@@ -156,6 +194,6 @@ def bad(t):
 
 
 with Tap() as tap:
-    for part in (picture, dot, ways, bad):
+    for part in (picture, dot, mapped, ways, bad):
         tap.diag(part.__name__)
         part(tap)

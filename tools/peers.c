@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What borrowed devices of guests on this node really reach of each other: dlend/p2p of their
+ * mediated devices, which is what the kernel has mapped, beside what route.c says could be.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric.h"
+
+/* "d0003:01:00.0 bar0 0xc0000000 0x400000 lender-link mapped", docs/ABI/sysfs-bus-mdev-dlend */
+static bool parse(struct reach *r, char *line)
+{
+	char *save = NULL, *end, *word[5];
+
+	for (size_t i = 0; i < 5; i++) {
+		word[i] = strtok_r(i ? NULL : line, " ", &save);
+		if (!word[i])
+			return false;
+	}
+	if (strncmp(word[1], "bar", 3) || word[1][3] < '0' || word[1][3] > '5' || word[1][4])
+		return false;
+	snprintf(r->to, sizeof(r->to), "%.*s", NAME_MAX_LEN - 1, word[0]);
+	r->bar = word[1][3] - '0';
+	r->address = strtoull(word[2], &end, 0);
+	if (*end)
+		return false;
+	r->size = strtoull(word[3], &end, 0);
+	if (*end)
+		return false;
+	snprintf(r->way, sizeof(r->way), "%.*s", NAME_MAX_LEN - 1, word[4]);
+	snprintf(r->state, sizeof(r->state), "%.*s", NAME_MAX_LEN - 1, save ? save : "");
+	r->mapped = !strcmp(r->state, "mapped");
+	return true;
+}
+
+static void add(struct fabric *f, const struct reach *r)
+{
+	f->reach = reallocarray(f->reach, f->reaches + 1, sizeof(*r));
+	if (!f->reach)
+		abort();
+	f->reach[f->reaches++] = *r;
+}
+
+void peers_load(struct fabric *f)
+{
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *d = &f->device[i];
+		char *file, *text_all, *save = NULL, *line;
+
+		if (!*d->uuid)
+			continue;
+		file = path("%s/bus/mdev/devices/%s/dlend/p2p", opt.sysfs, d->uuid);
+		text_all = read_all(file);
+		for (line = text_all ? strtok_r(text_all, "\n", &save) : NULL; line;
+		     line = strtok_r(NULL, "\n", &save)) {
+			struct reach r = { 0 };
+
+			snprintf(r.from, sizeof(r.from), "%s", d->address);
+			if (parse(&r, line))
+				add(f, &r);
+		}
+		free(text_all);
+		free(file);
+	}
+}
+
+void peers_show(const struct fabric *f)
+{
+	static const char *const head[] = {
+		"DEVICE", "REACHES", "BAR", "AT", "SIZE", "WAY", "STATE"
+	};
+	struct table t = { 0 };
+
+	if (!f->reaches)
+		return;
+	table_row(&t, 7, head);
+	for (size_t i = 0; i < f->reaches; i++) {
+		const struct reach *r = &f->reach[i];
+
+		table_row(&t, 7, (const char *[]){
+			r->from, r->to, text("%u", r->bar), text("%#" PRIx64, r->address),
+			text("%#" PRIx64, r->size), r->way, r->state });
+	}
+	puts("\npeer-to-peer, as it is mapped now:");
+	table_print(&t);
+}
+
+void peers_json(const struct fabric *f)
+{
+	json_begin("p2p", '[');
+	for (size_t i = 0; i < f->reaches; i++) {
+		const struct reach *r = &f->reach[i];
+
+		json_begin(NULL, '{');
+		json_text("from", r->from);
+		json_text("to", r->to);
+		json_number("bar", r->bar);
+		json_text("address", text("%#" PRIx64, r->address));
+		json_number("size", r->size);
+		json_text("way", r->way);
+		json_bool("mapped", r->mapped);
+		json_text("state", r->state);
+		json_end('}');
+	}
+	json_end(']');
+}
+
+/* The first one of a pair's that is mapped stands for all of its BARs. */
+static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
+					const char *to)
+{
+	for (size_t i = 0; i < before; i++)
+		if (f->reach[i].mapped && !strcmp(f->reach[i].from, from) &&
+		    !strcmp(f->reach[i].to, to))
+			return &f->reach[i];
+	return NULL;
+}
+
+bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair)
+{
+	for (; *at < f->reaches; ++*at) {
+		const struct reach *r = &f->reach[*at], *back;
+
+		if (!r->mapped || first_mapped(f, *at, r->from, r->to))
+			continue;
+		back = first_mapped(f, f->reaches, r->to, r->from);
+		/* Both ways are one arrow with two heads, drawn where the first is found. */
+		if (back && back < r)
+			continue;
+		pair->there = r;
+		pair->back = back;
+		++*at;
+		return true;
+	}
+	return false;
+}
+
+const struct reach *peers_missing(const struct fabric *f, const char *from, const char *to)
+{
+	for (size_t i = 0; i < f->reaches; i++)
+		if (!strncmp(f->reach[i].state, "error", 5) && !strcmp(f->reach[i].from, from) &&
+		    !strcmp(f->reach[i].to, to))
+			return &f->reach[i];
+	return NULL;
+}
