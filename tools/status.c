@@ -37,6 +37,20 @@ static void show_node(void)
 	free(core);
 }
 
+/* p2p has a line for every BAR. */
+static void show_lines(const char *name, char *value)
+{
+	char *save = NULL, *line;
+
+	if (!strchr(value, '\n')) {
+		printf("  %s: %s\n", name, value);
+		return;
+	}
+	printf("  %s:\n", name);
+	for (line = strtok_r(value, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		printf("    %s\n", line);
+}
+
 /* Every attribute of dlend's own that can be read (some can only be written). */
 static void show_mdev(const char *uuid, const char *dir)
 {
@@ -53,16 +67,17 @@ static void show_mdev(const char *uuid, const char *dir)
 	}
 	for (size_t i = 0; i < n.count; i++) {
 		char *file = path("%s/%s", own, n.name[i]);
-		bool readable = read_text(value, file) == 0;
+		char *all = read_all(file), *whole;
 
 		free(file);
-		if (!readable)
+		if (!all)
 			continue;
-		attr(value, own, n.name[i]);
+		whole = strip_text(all);
 		if (opt.json)
-			json_attr(n.name[i], value);
-		else if (*value && strcmp(n.name[i], "state"))
-			printf("  %s: %s\n", n.name[i], value);
+			json_attr(n.name[i], whole);
+		else if (*whole && strcmp(n.name[i], "state"))
+			show_lines(n.name[i], whole);
+		free(all);
 	}
 	if (opt.json)
 		json_end('}');

@@ -35,7 +35,7 @@ def populate(f):
         dev = f.put(f"devices/dlend/d0002:3b:00.0/{uuid}")
         f.link(f"bus/mdev/devices/{uuid}", dev)
         if uuid.startswith("1"):
-            f.files(dev / "dlend", state="failed", reason="memlock limit too low", epoch="12")
+            f.files(dev / "dlend", state="failed", reason="memlock limit too low", epoch="12", p2p="one\ntwo")
 
 
 def full(t):
@@ -65,11 +65,13 @@ def full(t):
                 "  sizes of window and aperture, what is free of it, in one piece, and slots by kind")
         t.ok("update one of them" in f.run("links").out, "links as a table shows the last error")
         status = json.loads(f.run("status --json").out)
-        t.equal(sorted(status), ["links", "mdevs", "modules", "node", "offers"], "status holds everything")
+        t.equal(sorted(status), ["links", "mdevs", "modules", "moves", "node", "offers"], "status holds everything")
         t.equal(status["node"], 1, "  the node's id")
         t.equal([(m["uuid"][0], m["parent"], m["state"], m["reason"]) for m in status["mdevs"]],
                 [("1", "d0002:3b:00.0", "failed", "memlock limit too low")], "  mediated devices of dlend only")
+        t.equal(status["mdevs"][0]["p2p"], "one\ntwo", "  all lines of an attribute")
         text = f.run("status").out
+        t.ok("  p2p:\n    one\n    two\n" in text, "  as text, too", text)
         t.ok("reason: memlock limit too low" in text and "node 1" in text, "status as text", text)
 
 
