@@ -443,6 +443,23 @@ def patience(t):
              "virsh start vm1" in r.stderr, "  and how to start it is told", r.stderr)
 
 
+def told_why(t):
+    """The words of the program that failed, not those around them."""
+    with World() as w:
+        # Somebody has made one of another type there meanwhile
+        define = MODULE.start_mdev
+        MODULE.start_mdev = lambda host, mdev, vm: define(host, mdev, vm) if not host.ssh else host.need(
+            ["mdevctl", "start", "-u", mdev.uuid, "-p", P1 if mdev.parent == P2 else P2])
+        try:
+            r = w.run("vm1", "b")
+        finally:
+            MODULE.start_mdev = define
+        t.ok(r.returncode and "cannot be used here: not defined; vm1 is running here, as before" in r.stderr and
+             "unknown" not in r.stderr, "mdevctl's reason is told, without its backtrace", r.stderr)
+    lost = subprocess.CompletedProcess([], 255, "Domain started", "")
+    t.equal(MODULE.reason(lost), "the connection broke", "a connection that broke is told as such")
+
+
 def again(t):
     """A definition that an earlier move has left there is no obstacle, and comes back if this one fails."""
     with World() as w:
@@ -499,7 +516,7 @@ def interrupted(t):
 
 
 with Tap() as tap:
-    for part in (cold, live, dry, refused, patience, again, every_step, two_faults, target_gone, source_dies,
+    for part in (cold, live, dry, refused, patience, told_why, again, every_step, two_faults, target_gone, source_dies,
                  finish_refused, interrupted, command):
         tap.diag(part.__name__)
         part(tap)

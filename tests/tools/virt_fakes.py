@@ -290,7 +290,8 @@ def act(program, words, host, stdin):
         try:
             out = getattr(world, program)(host, words, stdin)
         except Refused as error:
-            sys.exit(str(error))
+            # As mdevctl does with RUST_BACKTRACE in the environment
+            sys.exit(f"{error}\n\nStack backtrace:\n   0: <unknown>" if program == "mdevctl" else str(error))
         world.save()
         if out is not None:
             print(out)
