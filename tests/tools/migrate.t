@@ -34,6 +34,21 @@ sys.dont_write_bytecode = True
 LOADER.exec_module(MODULE)
 MODULE.STOP_S = 1
 
+
+class Fast:
+    """time, as tools/migrate uses it: a second takes a tenth of one."""
+
+    @staticmethod
+    def monotonic():
+        return 10 * time.monotonic()
+
+    @staticmethod
+    def sleep(seconds):
+        time.sleep(seconds / 10)
+
+
+MODULE.time = Fast
+
 U1, U2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 P1, P2 = "d0003:01:00.0", "d0003:02:00.0"
 VM_UUID = "99999999-0000-4000-8000-000000000009"
