@@ -122,6 +122,7 @@ struct dl_group {
  * @broken: its reset failed (group lock)
  * @removing: driver unbind has begun: nobody else shall wait for its device lock
  * @gone: withdrawn, say no more about it (announce lock)
+ * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
  * @tell: DL_TELL_* bits for the announcer
  * @win: BARs in the aperture, while lent
  * @p2p: as a target of other devices
@@ -147,6 +148,7 @@ struct dl_fn {
 	bool ready, lent, dirty, broken, removing, gone;
 	bool fail_reset;		/* fault injection, debugfs */
 	u32 slow_reset_ms;		/* the same */
+	u16 clique;
 	unsigned long tell;
 	struct dl_windows *win;
 	struct list_head maps;

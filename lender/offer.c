@@ -118,6 +118,9 @@ static int dl_post_offer(struct dlend_link *link, void *arg)
 	dl_lease_snapshot(fn->group, &lease);
 	offer = dlend_msg_init(&msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch, sizeof(*offer));
 	dl_fill_offer(fn, &lease, offer);
+	/* An older peer would drop the message. */
+	if (dlend_link_version(link) >= DLEND_PROTO_CLIQUE)
+		offer->clique = cpu_to_le16(READ_ONCE(fn->clique));
 	ret = dlend_link_post(link, &msg);
 	if (!ret) {
 		dl_post_place(link, fn);

@@ -6,6 +6,7 @@
  */
 #include <linux/debugfs.h>
 #include <linux/jiffies.h>
+#include <linux/kstrtox.h>
 #include <linux/module.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
@@ -170,6 +171,44 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 }
 static DEVICE_ATTR_WO(reclaim);
 
+static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	u16 clique = READ_ONCE(fn->clique);
+
+	switch (clique) {
+	case DLEND_OFFER_CLIQUE_AUTO:
+		return sysfs_emit(buf, "auto\n");
+	case DLEND_OFFER_CLIQUE_NONE:
+		return sysfs_emit(buf, "none\n");
+	}
+	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
+}
+
+/* Also while it is held: whoever opens the device next sees what the offer says then. */
+static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t len)
+{
+	struct dl_fn *fn = dev_get_drvdata(dev);
+	u16 clique = DLEND_OFFER_CLIQUE_NONE, number;
+	int ret;
+
+	if (sysfs_streq(buf, "auto")) {
+		clique = DLEND_OFFER_CLIQUE_AUTO;
+	} else if (!sysfs_streq(buf, "none")) {
+		ret = kstrtou16(buf, 0, &number);
+		if (ret)
+			return ret;
+		if (number >= DLEND_OFFER_CLIQUES)
+			return -EINVAL;
+		clique = DLEND_OFFER_CLIQUE(number);
+	}
+	WRITE_ONCE(fn->clique, clique);
+	dl_tell(fn, DL_TELL_OFFER);
+	return len;
+}
+static DEVICE_ATTR_RW(clique);
+
 static struct attribute *dl_dev_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_borrower.attr,
@@ -178,6 +217,7 @@ static struct attribute *dl_dev_attrs[] = {
 	&dev_attr_group.attr,
 	&dev_attr_fabric_name.attr,
 	&dev_attr_reclaim.attr,
+	&dev_attr_clique.attr,
 	NULL
 };
 

@@ -32,7 +32,7 @@ static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
 	return -EBUSY;
 }
 
-static ssize_t clique_emit(int clique, char *buf)
+ssize_t dlend_clique_name(int clique, char *buf)
 {
 	switch (clique) {
 	case DLEND_CFG_CLIQUE_NONE:
@@ -48,13 +48,13 @@ static ssize_t clique_emit(int clique, char *buf)
 ssize_t dlend_clique_emit(struct dlend_vdev *v, char *buf)
 {
 	guard(mutex)(&v->lock);
-	return clique_emit(v->clique, buf);
+	return dlend_clique_name(v->clique, buf);
 }
 
 ssize_t dlend_clique_emit_shown(struct dlend_vdev *v, char *buf)
 {
 	guard(mutex)(&v->lock);
-	return clique_emit(v->open ? v->clique_shown : v->clique, buf);
+	return dlend_clique_name(v->open ? v->clique_shown : v->clique, buf);
 }
 
 int dlend_clique_set(struct dlend_vdev *v, const char *buf)

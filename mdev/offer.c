@@ -143,6 +143,17 @@ static void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *l
 	offer->link = link ? dlend_link_get(link) : NULL;
 }
 
+static int dlend_offer_clique(u16 wire)
+{
+	switch (wire) {
+	case DLEND_OFFER_CLIQUE_AUTO:
+		return DLEND_CLIQUE_AUTO;
+	case DLEND_OFFER_CLIQUE_NONE:
+		return DLEND_CFG_CLIQUE_NONE;
+	}
+	return wire - DLEND_OFFER_CLIQUE(0);
+}
+
 static void dlend_offer_info_from_wire(struct dlend_offer_info *info,
 				       const struct dlend_p_offer *p)
 {
@@ -158,6 +169,7 @@ static void dlend_offer_info_from_wire(struct dlend_offer_info *info,
 	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), 32);
 	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
 	info->has_intx = le16_to_cpu(p->has_intx);
+	info->clique = dlend_offer_clique(le16_to_cpu(p->clique));
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
 		u64 size = le64_to_cpu(p->bar[i].size);
 

@@ -773,15 +773,21 @@ static void warn_claims(struct dlend_vdev *v, const struct dlend_p2p_fabric *fab
 			 dev_name(dlend_vdev_dev(member_vdev(vm->member[other]))));
 }
 
-/* What the guest shall see. Without a number of the admin's own: by what can be reached. */
+/* The borrower's admin comes first, then the lender's. */
+static int wanted_clique(const struct dlend_vdev *v)
+{
+	return v->clique == DLEND_CLIQUE_AUTO ? v->info.clique : v->clique;
+}
+
+/* What the guest shall see. Without a number of an admin's own: by what can be reached. */
 static int choose_clique(struct dlend_vdev *v, const struct dlend_p2p_fabric *fabric,
 			 struct p2p_vm *vm, unsigned int of)
 {
-	int clique;
+	int clique = wanted_clique(v);
 
-	if (v->clique >= DLEND_CFG_CLIQUE_NONE)
-		return v->clique;
-	if (v->clique == DLEND_CLIQUE_AUTO && !dlend_clique_known(v->info.vendor))
+	if (clique >= DLEND_CFG_CLIQUE_NONE)
+		return clique;
+	if (clique == DLEND_CLIQUE_AUTO && !dlend_clique_known(v->info.vendor))
 		return DLEND_CFG_CLIQUE_NONE;
 	clique = dlend_p2p_clique(fabric, vm->dev, vm->n, of, DLEND_CLIQUE_MAX);
 	if (clique < 0) {
@@ -820,7 +826,7 @@ void dlend_p2p_join(struct dlend_vdev *v)
 	paths = known_paths(&fabric);
 	m->kvm = v->vfio.kvm;
 	m->tgid = current->tgid;
-	v->clique_shown = max(v->clique, DLEND_CFG_CLIQUE_NONE);
+	v->clique_shown = max(wanted_clique(v), DLEND_CFG_CLIQUE_NONE);
 	describe(v, &m->dev);
 	mutex_lock(&p2p_lock);
 	list_add_tail(&m->node, &p2p_members);
@@ -834,7 +840,7 @@ void dlend_p2p_join(struct dlend_vdev *v)
 	v->clique_shown = choose_clique(v, &fabric, vm, of);
 	m->dev.clique = v->clique_shown;
 	vm->dev[of].clique = v->clique_shown;
-	if (v->clique < DLEND_CFG_CLIQUE_NONE && v->clique_shown >= 0)
+	if (wanted_clique(v) < DLEND_CFG_CLIQUE_NONE && v->clique_shown >= 0)
 		tell_alone(v, &fabric, vm, of);
 	else
 		warn_claims(v, &fabric, vm, of);

@@ -121,6 +121,17 @@ static ssize_t place_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(place);
 
+static ssize_t offer_clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+
+	guard(mutex)(&dlend_offers_lock);
+	return dlend_clique_name(offer->info.clique, buf);
+}
+
+static struct device_attribute dev_attr_offer_clique =
+	__ATTR(clique, 0444, offer_clique_show, NULL);
+
 static struct attribute *dlend_offer_attrs[] = {
 	&dev_attr_lender.attr,
 	&dev_attr_state.attr,
@@ -132,6 +143,7 @@ static struct attribute *dlend_offer_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_link.attr,
 	&dev_attr_place.attr,
+	&dev_attr_offer_clique.attr,
 	NULL
 };
 
@@ -296,11 +308,13 @@ static unsigned int dlend_mdev_available(struct mdev_type *type)
 static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
 {
 	struct dlend_offer *offer = container_of(type, struct dlend_offer, type);
-	int clique = DLEND_CFG_CLIQUE_NONE, at;
+	int clique = DLEND_CLIQUE_AUTO, at;
 
 	guard(mutex)(&dlend_offers_lock);
 	if (offer->vdev)
 		clique = READ_ONCE(offer->vdev->clique);
+	if (clique == DLEND_CLIQUE_AUTO)
+		clique = offer->info.clique;
 	at = sysfs_emit(buf, "device %04x:%04x of node %u, ", offer->info.vendor,
 			offer->info.device, offer->addr.lender);
 	if (clique >= 0)

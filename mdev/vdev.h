@@ -49,6 +49,7 @@ struct dlend_offer_info {
 	u16 group, group_size;
 	u16 nr_msi, nr_msix;
 	bool has_intx;
+	int clique;			/* its lender's setting: as vdev->clique, not ALWAYS */
 	struct { u64 size; u32 flags; } bar[DLEND_NUM_REGIONS];
 };
 
@@ -283,6 +284,8 @@ void dlend_parent_unregister(struct dlend_offer *offer);
 
 /* attr.c */
 extern const struct attribute_group dlend_setting_group;
+/** dlend_clique_name - a setting as sysfs shows it, with a newline */
+ssize_t dlend_clique_name(int clique, char *buf);
 ssize_t dlend_clique_emit(struct dlend_vdev *v, char *buf);
 /** dlend_clique_emit_shown - what the guest sees, while the device is open; else the setting */
 ssize_t dlend_clique_emit_shown(struct dlend_vdev *v, char *buf);

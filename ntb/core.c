@@ -117,6 +117,12 @@ u16 dlend_link_peer(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_peer);
 
+u16 dlend_link_version(const struct dlend_link *link)
+{
+	return READ_ONCE(link->bringup.picked);
+}
+DLEND_EXPORT(dlend_link_version);
+
 u64 dlend_link_session(const struct dlend_link *link)
 {
 	return dlend_live_session(link);

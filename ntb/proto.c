@@ -92,8 +92,8 @@ static const char *check_offer(u16 type, const void *payload)
 		return "intx";
 	if (le16_to_cpu(p->state) >= DLEND_OFFER_STATES)
 		return "offer state";
-	if (p->reserved)
-		return "offer reserved";
+	if (le16_to_cpu(p->clique) > DLEND_OFFER_CLIQUE_NONE)
+		return "offer clique";
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
 		why = check_bar(&p->bar[i], i);
 		if (why)
@@ -422,7 +422,7 @@ u16 dlend_msg_since(u16 type)
 {
 	if (!type_ok(type))
 		return 0;
-	return type < DLEND_MSG_PEERS ? 1 : 2;
+	return type < DLEND_MSG_PEERS ? 1 : DLEND_PROTO_P2P;
 }
 
 const char *dlend_msg_type_name(u16 type)

@@ -111,16 +111,20 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* An offer says no clique today; a lender that can say one has the attribute. */
+/* It is lent, whatever comes of this. */
 static void set_clique(const struct device *dev, const char *clique)
 {
 	char *p = path("%s/dlend/clique", dev->dir);
+	int err;
 
-	if (!path_exists(p))
-		progress("%s: clique=%s is ignored, as offers have none: set it with mdevctl",
+	if (!path_exists(p)) {
+		progress("%s: clique=%s is ignored, as dlend_lender is too old for it",
 			 dev->bdf, clique);
-	else if (write_text(p, clique) < 0)
-		progress("%s: clique=%s was refused", dev->bdf, clique);
+	} else {
+		err = write_text(p, clique);
+		if (err)
+			progress("%s: clique=%s was refused: %s", dev->bdf, clique, strerror(-err));
+	}
 	free(p);
 }
 
@@ -179,8 +183,9 @@ static void lend_one(void *arg)
 	if (line->as)
 		set_name(&dev, line->as);
 	take(l->move, l->group.count);
-	if (line->clique)
-		set_clique(&dev, line->clique);
+	/* One VM gets all of the group. */
+	for (size_t i = 0; line->clique && i < l->group.count; i++)
+		set_clique(&l->move[i].dev, line->clique);
 	l->done = true;
 }
 
@@ -311,13 +316,15 @@ static int lend_command(const struct lend_line *line)
 }
 
 static const char usage[] =
-	"usage: dlend lend [--as BB:DD.F] [--group] [--reset METHOD] BDF | --all | --config FILE";
+	"usage: dlend lend [--as BB:DD.F] [--clique N|none] [--group]\n"
+	"                  [--reset METHOD] BDF | --all | --config FILE";
 
 /* Return: the file to read, or NULL: @line says what to do. */
 static const char *parse(int argc, char **argv, struct lend_line *line)
 {
 	static const struct option options[] = {
 		{ "as", required_argument, NULL, 'a' },
+		{ "clique", required_argument, NULL, 'q' },
 		{ "group", no_argument, NULL, 'g' },
 		{ "reset", required_argument, NULL, 'r' },
 		{ "all", no_argument, NULL, 'A' },
@@ -332,6 +339,9 @@ static const char *parse(int argc, char **argv, struct lend_line *line)
 		switch (c) {
 		case 'a':
 			line->as = optarg;
+			break;
+		case 'q':
+			line->clique = optarg;
 			break;
 		case 'g':
 			line->group = true;
@@ -351,7 +361,8 @@ static const char *parse(int argc, char **argv, struct lend_line *line)
 		default:
 			exit(EXIT_USAGE);
 		}
-	if (argc - optind != (file ? 0 : 1) || (file && (line->as || line->group || line->reset)))
+	if (argc - optind != (file ? 0 : 1) ||
+	    (file && (line->as || line->clique || line->group || line->reset)))
 		fail(EXIT_USAGE, usage, NULL, NULL);
 	line->which = argv[optind];
 	return file;
@@ -368,5 +379,8 @@ int cmd_lend(int argc, char **argv)
 	if (line.as && (!bdf_parse(full, line.as) || strlen(line.as) > 7))
 		fail(EXIT_USAGE, text("--as %s", line.as), "this is no bus:device.function",
 		     "For example: --as 3b:00.0");
+	if (line.clique && !clique_valid(line.clique))
+		fail(EXIT_USAGE, text("--clique %s", line.clique), "a clique is 0 to 15, or none",
+		     NULL);
 	return lend_command(&line);
 }

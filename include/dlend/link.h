@@ -86,6 +86,7 @@ int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg
 
 bool dlend_link_is_up(const struct dlend_link *link);
 u16 dlend_link_peer(const struct dlend_link *link);		/* node id, 0 while unknown */
+u16 dlend_link_version(const struct dlend_link *link);		/* spoken on it, 0 while unknown */
 u64 dlend_link_session(const struct dlend_link *link);		/* changes with every session */
 const char *dlend_link_name(const struct dlend_link *link);
 struct device *dlend_link_dev(struct dlend_link *link);		/* for dev_err() and the like */

@@ -13,7 +13,9 @@
 
 #define DLEND_PROTO_MAGIC	0x444c4e44u	/* "DLND" */
 #define DLEND_PROTO_MIN		1	/* oldest protocol version this code speaks */
-#define DLEND_PROTO_MAX		2	/* newest: with peer-to-peer */
+#define DLEND_PROTO_P2P		2	/* first one with peer-to-peer */
+#define DLEND_PROTO_CLIQUE	3	/* first one whose offers carry a clique */
+#define DLEND_PROTO_MAX		3	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -160,6 +162,12 @@ struct dlend_p_bar {
 #define DLEND_OFFER_F_ISOLATED_MSI	0x1	/* a guest may touch the MSI-X table */
 #define DLEND_OFFER_F_VF		0x2	/* an SR-IOV virtual function */
 
+/* Clique that the lender's admin wants guests to see; a borrower's setting beats it. */
+#define DLEND_OFFER_CLIQUE_AUTO	0	/* says nothing; always so before DLEND_PROTO_CLIQUE */
+#define DLEND_OFFER_CLIQUE(n)	(1 + (n))
+#define DLEND_OFFER_CLIQUES	16	/* @n is below */
+#define DLEND_OFFER_CLIQUE_NONE	17	/* no capability */
+
 /* An offer.  @snapshot_crc: crc32_le(~0) of the 4 KiB that follow in SNAPSHOT messages. */
 struct dlend_p_offer {
 	__le16 vendor;
@@ -173,7 +181,7 @@ struct dlend_p_offer {
 	__le16 has_intx;
 	__le16 state;		/* enum dlend_offer_state */
 	__le16 holder;
-	__le16 reserved;
+	__le16 clique;		/* DLEND_OFFER_CLIQUE* */
 	__le32 epoch;
 	__le32 snapshot_crc;
 	struct dlend_p_bar bar[DLEND_NUM_REGIONS];

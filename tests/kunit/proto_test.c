@@ -17,6 +17,7 @@ static void good_offer(struct dlend_p_offer *p)
 	p->nr_msi = cpu_to_le16(32);
 	p->nr_msix = cpu_to_le16(2048);
 	p->has_intx = cpu_to_le16(1);
+	p->clique = cpu_to_le16(DLEND_OFFER_CLIQUE_NONE);
 	p->bar[0].size = cpu_to_le64(16384);
 	p->bar[0].flags = cpu_to_le32(DLEND_BAR_F_64 | DLEND_BAR_F_MAPPABLE);
 	p->bar[4].size = cpu_to_le64(256);
@@ -212,6 +213,8 @@ static const struct spoil spoils[] = {
 	{ "msix 2049", DLEND_MSG_OFFER, false, IN(dlend_p_offer, nr_msix), 2, 2049, -EINVAL },
 	{ "intx 2", DLEND_MSG_OFFER, false, IN(dlend_p_offer, has_intx), 2, 2, -EINVAL },
 	{ "offer state", DLEND_MSG_OFFER, false, IN(dlend_p_offer, state), 2, 5, -EINVAL },
+	{ "offer clique", DLEND_MSG_OFFER, false, IN(dlend_p_offer, clique), 2,
+	  DLEND_OFFER_CLIQUE_NONE + 1, -EINVAL },
 	{ "bar not a power of two", DLEND_MSG_OFFER, false, IN(dlend_p_offer, bar[0].size), 8,
 	  12288, -EINVAL },
 	{ "bar flags", DLEND_MSG_OFFER, false, IN(dlend_p_offer, bar[0].flags), 4, 32, -EINVAL },

@@ -170,6 +170,7 @@ class Fake:
         own = self.device(bdf) / "dlend"
         self.files(own, state="free", borrower="0", epoch="0", type="dlend-nvme", group=bdf,
                    fabric_name=f"d0001:{bdf[5:]}")
+        self.fifo(own / "clique", lambda text: None)
         self.fifo(own / "reclaim", lambda text: self.files(own, state="free", borrower="0"))
 
     def offer(self, address, **attributes):

@@ -21,7 +21,8 @@ def refused(t, f, words, code, *parts, untouched=DISK, had="nvme"):
     """The command fails with that code, says all parts, and the device stays where it was."""
     r = f.run(words)
     missing = [p for p in parts if p not in r.err]
-    t.ok(r.code == code and not missing, f"{' '.join(words.split())}: {parts[-1]}",
+    name = " ".join(words.split() if isinstance(words, str) else words)
+    t.ok(r.code == code and not missing, f"{name}: {parts[-1]}",
          f"code {r.code}, want {code}; missing {missing}\n{r.err}")
     if untouched:
         t.ok(f.driver_of(untouched) == had and not f.writes, "  and nothing was touched", f"{f.writes}")
@@ -37,6 +38,8 @@ def syntax(t):
         refused(t, f, "lend", 2, "usage:")
         refused(t, f, "lend 03:00.0 04:00.0", 2, "usage:")
         refused(t, f, "lend --as 3b 03:00.0", 2, "--as 3b", "no bus:device.function")
+        for bad in ("16", "-1", "x", "", "auto", "1x"):
+            refused(t, f, ["lend", "--clique", bad, "03:00.0"], 2, "--clique", "0 to 15")
         refused(t, f, "lend --nonsense 03:00.0", 2, "nonsense")
         refused(t, f, "frobnicate", 2, "no command")
         refused(t, f, "lend 04:00.0", 3, "0000:04:00.0", "no such device")
@@ -173,6 +176,13 @@ def lend(t):
         f.pci("0001:03:00.0")
         f.fifo(f.sys / f"bus/pci/drivers/{LENDER}/lend_as", names.append)
         t.equal((f.run("lend --as 3b:00.0 0001:03:00.0").code, names), (0, ["0001:03:00.0 3b:00.0"]), "lend --as")
+    with Fake() as f:
+        f.pci(DISK)
+        f.pci("0000:03:00.1", driver="snd", pclass="0x040300")
+        r = f.run("lend --group --clique 5 03:00.0")
+        t.equal((r.code, f.writes[-2:]), (0, [("clique", "5")] * 2), "lend --clique: for all that go together")
+        r = f.run("lend --group --clique none 03:00.0")
+        t.equal((r.code, f.writes[-2:]), (0, [("clique", "none")] * 2), "  changed for what is lent already")
     with Fake() as f:
         f.pci(DISK)
         refused(t, f, "lend --as 3b:00.0 03:00.0", 1, "cannot be lent as 3b:00.0")

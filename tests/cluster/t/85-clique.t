@@ -67,14 +67,28 @@ def beside(t, f, a, uuid):
         g.shutdown()
 
 
-def other_numbers(t, f, uuid):
-    for value in ("0", "15", "none"):
-        t.equal(setting(f, uuid, value), 0, f"clique {value}")
+def lender_says(t, f, b, address, value):
+    """dlend lend --clique, for what is lent already; here it arrives with the offer."""
+    f.dlend("b", f"lend --clique {value} {b.bdf('display')}")
+    f.host("a").wait_for(f"grep -qx {value} /sys/bus/dlend/devices/{address}/clique", 20)
+    t.ok(True, f"dlend lend --clique {value}: the borrower knows")
+
+
+def other_numbers(t, f, b, address, uuid):
+    own = f"/sys/bus/pci/devices/{b.bdf('display')}/dlend/clique"
+    t.equal(b.run(f"cat {own}").out, "auto\n", "the lender says nothing, unless it is told to")
+    for value in (16, -1, 65536, "x"):
+        t.ok(b.run(f"echo {value} >{own}", check=False).status != 0, f"its clique {value} is refused")
+    lender_says(t, f, b, address, 5)
+    for value, want in (("15", 15), ("none", None), ("auto", 5)):
+        t.equal(setting(f, uuid, value), 0, f"clique {value} on the mdev, 5 on the lender")
         with f.guest("a", f"c{value}", devices=[f.device(uuid, ",addr=8")], modules=()) as g:
             space = config(g, LENT)
             at = where(space)
-            t.equal(at and space[at:at + 8], None if value == "none" else capability(int(value)), "  the guest sees it")
+            t.equal(at and space[at:at + 8], None if want is None else capability(want),
+                    f"  the guest sees {'none' if want is None else want}")
             g.shutdown()
+    lender_says(t, f, b, address, "none")
 
 
 def refused(t, f, a):
@@ -102,7 +116,7 @@ def main():
         with t.case("beside QEMU's own"):
             beside(t, f, a, uuid)
         with t.case("other numbers, and none"):
-            other_numbers(t, f, uuid)
+            other_numbers(t, f, b, address, uuid)
         with t.case("QEMU and other vendors"):
             refused(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
