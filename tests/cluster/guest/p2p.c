@@ -16,19 +16,13 @@
  *
  * Says "ok", or what is wrong and exits with 1.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <linux/pci_regs.h>
 
-#define SIZE		4096
+#include "device.h"
+
+#define SIZE		PAGE_BYTES
 #define R_DMA_SRC	0x80
 #define R_DMA_DST	0x88
 #define R_DMA_COUNT	0x90
@@ -38,12 +32,6 @@
 #define DEVICE_BUFFER	0x40000
 
 static volatile uint32_t *regs;
-
-static void die(const char *what)
-{
-	fprintf(stderr, "p2p: %s (%s)\n", what, strerror(errno));
-	exit(1);
-}
 
 static uint8_t pattern(unsigned int seed, unsigned int i)
 {
@@ -57,18 +45,6 @@ static void compare(const volatile uint8_t *got, unsigned int seed)
 			printf("byte %u is %02x, not %02x\n", i, got[i], pattern(seed, i));
 			exit(1);
 		}
-}
-
-static int open_file(const char *bdf, const char *name)
-{
-	char path[128];
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/%s", bdf, name);
-	fd = open(path, O_RDWR | O_SYNC);
-	if (fd < 0)
-		die(path);
-	return fd;
 }
 
 static void set_command(int config, uint16_t clear, uint16_t set)
@@ -97,13 +73,6 @@ static void move(const char *bdf, uint32_t address)
 	set_command(config, 0, PCI_COMMAND_MEMORY);
 }
 
-static void open_edu(const char *bdf)
-{
-	regs = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, open_file(bdf, "resource0"), 0);
-	if (regs == MAP_FAILED)
-		die("its registers cannot be mapped");
-}
-
 static void start(uint64_t from, uint64_t to, uint32_t command)
 {
 	regs[R_DMA_SRC / 4] = from;
@@ -127,27 +96,6 @@ static void dma(uint64_t from, uint64_t to, uint32_t command)
 {
 	start(from, to, command);
 	wait_end();
-}
-
-static uint64_t physical(void *page)
-{
-	uint64_t entry;
-	int fd = open("/proc/self/pagemap", O_RDONLY);
-
-	if (fd < 0 || pread(fd, &entry, 8, (uintptr_t)page / SIZE * 8) != 8 || !(entry >> 63))
-		die("the page has no address");
-	close(fd);
-	return (entry & ((1ull << 55) - 1)) * SIZE;
-}
-
-static uint8_t *own_page(void)
-{
-	uint8_t *page = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-
-	if (page == MAP_FAILED || mlock(page, SIZE))
-		die("no memory");
-	return page;
 }
 
 static volatile uint8_t *at(uint64_t address)
@@ -204,7 +152,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "move")) {
 		move(argv[2], number);
 	} else if (argc == 4) {
-		open_edu(argv[2]);
+		regs = map_registers(argv[2], SIZE);
 		if (!strcmp(what, "load"))
 			load(number);
 		else if (!strcmp(what, "store"))
