@@ -186,7 +186,9 @@ class Host:
 
     def install(self):
         """What belongs to dlend besides modules, where packages put it; for hosts with systemd."""
-        self.run("cp -r --preserve=mode /share/installed/. / && udevadm control --reload && systemctl daemon-reload")
+        # Modules are load_modules()'s: at the next boot they would come without parameters.
+        self.run("cp -r --preserve=mode /share/installed/. / && rm /usr/lib/modules-load.d/dlend.conf && "
+                 "udevadm control --reload && systemctl daemon-reload")
 
     def mark(self):
         """Remember this place in the kernel log; complaints() looks after it."""
