@@ -78,7 +78,7 @@ deb:
 	tar -c --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' \
 		--exclude='*.mod' --exclude='*.mod.c' --exclude=Module.symvers --exclude=modules.order \
 		--exclude=__pycache__ . | tar -x -C build/deb/dlend
-	cd build/deb/dlend && dpkg-buildpackage -b -us -uc
+	cd build/deb/dlend && dpkg-buildpackage -b -us -uc $(DEBFLAGS)
 	@ls build/deb/*.deb
 
 # To try and to test

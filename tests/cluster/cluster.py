@@ -70,17 +70,19 @@ class Cluster:
 
     topology   a path, or the name of a file beside this one
     links      False: without the NTB links that the topology has
+    modules    False: without our own modules in /share: what the hosts load was installed there
     tap        a Tap that is to name the run directory if something fails
     files      {name: bytes} for the run directory, where every host's QEMU runs: romfile=NAME
     """
 
     sockets = "s"      # in the run directory; short, as a socket's path has 107 characters
 
-    def __init__(self, topology, links=True, tap=None, files=None):
+    def __init__(self, topology, links=True, modules=True, tap=None, files=None):
         path = Path(topology)
         self.topology = Topology(path if path.exists() else HERE / path.name)
         if not links:
             self.topology.drop_links()
+        self.modules = modules
         self.tap = tap
         self.files = files or {}
         self.begin = time.monotonic()
@@ -170,7 +172,7 @@ class Cluster:
         """What the hosts see as /share: modules and programs under test, what guests boot from, room for logs."""
         self.share = self.run_dir / "share"
         self.share.mkdir()
-        for directory in sorted((BUILD / "modules").glob("*")):
+        for directory in sorted((BUILD / "modules").glob("*")) if self.modules else ():
             copy_modules(directory, self.share / "modules" / directory.name)
         if (BUILD / "bin").is_dir():
             shutil.copytree(BUILD / "bin", self.share / "bin")
