@@ -106,6 +106,13 @@ class Domain:
         if wait:
             self.wait_ready(timeout)
 
+    def meet(self, host, timeout=240):
+        """Somebody else has started it on that host."""
+        self.host = host
+        self._take()
+        self._connect()
+        self.wait_ready(timeout)
+
     def follow(self, host):
         """It runs on another host now, without having booted: talk to it there."""
         self.host = host
