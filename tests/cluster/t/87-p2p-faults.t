@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Peer-to-peer where there is no room for all of it, and a lender that dies while it is written into.
+
+    host a (node 1): guest ---- ab, 256 MiB ---- host b (node 2): edu, near
+           \\------------ ac ---- host c (node 3): far, of 256 MiB ---- bc, 64 MiB ---- host b
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from peers import ACCESSES, Peers  # noqa: E402  pylint: disable=wrong-import-position
+
+DEVICES = {"edu": ("b", "dlend-pci", 0x10), "near": ("b", "dlend-gpu", 0x11), "far": ("c", "dlend-gpu", 0x12)}
+REGISTERS = 2       # far's small BAR
+
+
+def clique(b, name):
+    return b.host.run(f"cat /sys/bus/mdev/devices/{b.uuid[name]}/dlend/clique").out.strip()
+
+
+def claimed(t, b):
+    """An admin's own number is shown to the guest, true or not; what is not true of it is said when it is opened."""
+    b.clique(2)
+    b.host.run(f"echo auto >/sys/bus/mdev/devices/{b.uuid['far']}/clique")
+    b.f.dlend("c", f"lend --clique 2 {b.c.host('c').bdf('far')}")
+    b.host.wait_for(f"grep -qx 2 /sys/bus/dlend/devices/{b.address['far']}/clique", 20)
+    with b.f.guest("a", "claim", wait=False, kernel=False, memory="160M", devices=b.devices(), extra=["-S"]) as g:
+        g.qmp("query-status")
+        t.equal([clique(b, name) for name in DEVICES], ["2"] * 3, "an override is what the guest sees, for far that of its lender")
+        log = b.host.run("dmesg | grep 'clique 2 claims'").out
+        warned = sorted(set(re.findall(r"clique 2 claims peer-to-peer with (\S+),", log)))
+        others = sorted(b.uuid[name] for name in ("edu", "near"))
+        t.equal(warned, others, "far, opened last, is warned of for both devices that it does not reach", log)
+    b.host.run("dmesg -C")
+
+
+def too_small(t, b):
+    """Mappings that fit stand, and the clique is that of devices that reach each other."""
+    t.equal([clique(b, name) for name in DEVICES], ["0", "0", "1"], "far is left out of the clique: the mdev's setting beats the lender's")
+    log = b.host.run("dmesg | grep 'clique 1, not 0'").out
+    t.ok(b.uuid["far"] in log and "no way there and back has windows for all BARs" in log, "and the log says why", log)
+    b.wait_mapped("far", timeout=60)
+    for name in ("edu", "near"):
+        b.wait_way(name, "far", "none error -28", b.bar("far"), timeout=60)
+        t.equal({key: (way, state) for key, (_, way, state) in b.reach(name).items() if key[0] == "far"},
+                {("far", 0): ("none", "error -28"), ("far", REGISTERS): ("lender-link", "mapped")},
+                f"{name}: far's registers are mapped, its memory does not fit")
+    t.equal({(key, way) for key, (_, way, _) in b.reach("far").items()},
+            {(("edu", 0), "lender-link"), (("near", 0), "lender-link"), (("near", 2), "lender-link")},
+            "far reaches all that the others have")
+    log = b.host.run("dmesg | grep 'does not reach BAR 0'").out
+    t.ok("a window is full: give the NTBs larger ones" in log, "what to do about it is said", log)
+    log = b.c.host("c").run("dmesg | grep 'does not fit into the window to node 2'").out
+    t.ok("BAR 0 (262144 KiB)" in log, "by the lender, too, in numbers", log)
+    text = b.f.dlend("a", "topology").out
+    t.ok(re.search(rf"{b.address['edu']} +{b.address['far']} +0 .* none +error -28\n", text) and "WARNING" not in text,
+         "dlend topology shows it, and nothing claims otherwise", text)
+
+
+def fits(t, b):
+    """Both of what fits: on one lender, and from lender to lender."""
+    at = b.bar("near")
+    b.p2p("load", b.bdf("edu"), 21)
+    b.p2p("out", b.bdf("edu"), at)
+    t.equal(b.p2p("check", at, 21, check=False), "ok", "edu writes into near's memory")
+
+
+def lender_dies(t, c, b):
+    """edu writes into far's registers all the time: whoever is there, it is not the device's RAM that is at stake."""
+    f, at = b.f, b.bar("far", REGISTERS)
+    writes = f"while p2p out {b.bdf('edu')} {at:#x} >/dev/null; do echo 1; done"
+    job = b.g.spawn(writes)
+    before = b.counts()[("bc", "a")]
+    b.g.run("sleep 2")
+    t.ok(b.counts()[("bc", "a")] >= before + ACCESSES, "edu's writes pass from lender to lender")
+    for name in "ab":
+        f.trace_clear(name)
+    c.host("c").kill()
+    f.host("a").wait_for(f"grep -q '^failed' /sys/bus/mdev/devices/{b.uuid['far']}/dlend/state", 60)
+    t.ok(True, "the lender's death is noticed by the borrower")
+    b.c.host("b").wait_for(f"dmesg | grep -qi 'DMAR.*fault addr.*{at:x}'", 60)
+    t.ok(True, "writes that are still under way are blocked by the IOMMU of the other lender, and reported")
+    lost = [fields for event, fields, _ in f.trace("b", "(revoked|lost)") if event == "dlend_lend_p2p"]
+    t.ok(lost, "which unmapped what led there by itself")
+    job.kill()
+    t.equal([f.lender_state(b.address[name])[:2] for name in ("edu", "near")], [("held", "1")] * 2,
+            "leases of the lender that lives go on")
+    b.g.run("sleep 1")
+    fits(t, b)
+    b.p2p("fill", b.bar("near"), 23)
+    b.p2p("in", b.bdf("edu"), b.bar("near"))
+    t.equal(b.p2p("store", b.bdf("edu"), 23, check=False), "ok", "and reads from it into the guest's RAM")
+    out = b.g.run(f"devmem {b.bar('far'):#x} 32", timeout=60, check=False).out.strip().lower()
+    t.equal(out, "0xffffffff", "the dead lender's device reads as 0xff")
+    t.ok(("far", 0) not in b.reach("edu") or b.reach("edu")[("far", 0)][1] == "none", "nothing of it is mapped")
+
+
+def main():
+    with Tap() as t, Cluster("p2p-small.toml", tap=t) as c:
+        f = Fabric(c)
+        f.up(timeout=150)
+        b = Peers(t, c, f, "a", DEVICES)
+        free = {name: f.free(name) for name in "ab"}
+        with t.case("a clique that is claimed"):
+            claimed(t, b)
+        b.clique("always")
+        with f.guest("a", "small", modules=(), memory="160M", devices=b.devices(), tools=("programs",)) as b.g:
+            b.enable()
+            with t.case("windows too small"):
+                too_small(t, b)
+                fits(t, b)
+            with t.case("a lender dies"):
+                lender_dies(t, c, b)
+        f.wait_state("a", b.address["edu"], "free")
+        for name, link in (("a", "ab"), ("b", "ab")):
+            key = f.host(name).bdf(f"ntb-{link}")
+            t.equal(f.wait_free(name, free[name])[key], free[name][key], f"host {name}: the window of link {link} is free again")
+        t.equal(c.host("a").complaints(), [], "host a's kernel has no complaint")
+
+
+main()
