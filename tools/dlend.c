@@ -30,9 +30,10 @@ static const struct {
 	  cmd_cdi },
 	{ "libvirt-xml", "[--mode root-port|switch-port] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices", cmd_libvirt_xml },
-	{ "migrate", "[--live] [--dry-run] VM HOST", "move a VM with its lent devices to another host",
+	{ "migrate", "[--live] [--dry-run] VM HOST",
+	  "move a VM with its lent devices to another host", cmd_migrate },
+	{ "migrate", "--finish VM", "on HOST: start what a dead host was moving there",
 	  cmd_migrate },
-	{ "migrate", "--finish VM", "on HOST: start what a dead host was moving there", cmd_migrate },
 	{ "callout", NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 

@@ -2,8 +2,8 @@
 /*
  * cycle UUID TIMES: on the borrower's host, with no guest: opens an mdev of QEMU's edu device as a VMM
  * does, sets Bus Master Enable, reads a register, and every tenth time lets edu copy a page there
- * and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its own there,
- * else by the legacy container.
+ * and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its own
+ * there, else by the legacy container.
  *
  * Says "ok TIMES", or what is wrong, when, and exits with 1.
  */
@@ -68,10 +68,12 @@ static int iommufd_device(const char *uuid, struct space *s)
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
 		if (!strncmp(entry->d_name, "vfio", 4))
-			snprintf(s->device, sizeof(s->device), "/dev/vfio/devices/%s", entry->d_name);
+			snprintf(s->device, sizeof(s->device), "/dev/vfio/devices/%s",
+				 entry->d_name);
 	if (dir)
 		closedir(dir);
-	return s->device[0] && !access(s->device, R_OK | W_OK) && !access("/dev/iommu", R_OK | W_OK);
+	return s->device[0] && !access(s->device, R_OK | W_OK) &&
+	       !access("/dev/iommu", R_OK | W_OK);
 }
 
 static void open_iommufd(struct space *s)
@@ -79,7 +81,8 @@ static void open_iommufd(struct space *s)
 	struct iommu_ioas_alloc alloc = { .size = sizeof(alloc) };
 	struct iommu_ioas_map map = {
 		.size = sizeof(map),
-		.flags = IOMMU_IOAS_MAP_FIXED_IOVA | IOMMU_IOAS_MAP_READABLE | IOMMU_IOAS_MAP_WRITEABLE,
+		.flags = IOMMU_IOAS_MAP_FIXED_IOVA | IOMMU_IOAS_MAP_READABLE |
+			 IOMMU_IOAS_MAP_WRITEABLE,
 		.user_va = (uintptr_t)memory,
 		.length = MEMORY,
 	};
@@ -122,7 +125,8 @@ static int open_device(const char *uuid, struct space *s)
 	int fd;
 
 	if (s->iommufd < 0)
-		return must(ioctl(s->group, VFIO_GROUP_GET_DEVICE_FD, uuid), "the device is not opened");
+		return must(ioctl(s->group, VFIO_GROUP_GET_DEVICE_FD, uuid),
+			    "the device is not opened");
 	fd = must(open(s->device, O_RDWR), s->device);
 	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
 	must(ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach), "not attached");
@@ -170,7 +174,8 @@ static void copy(int fd, off_t bar, uint32_t from, uint32_t to, uint32_t command
 /* Somewhere else each time. */
 static void dma(int fd, off_t bar)
 {
-	uint32_t from = turn * 3 * PAGE % (MEMORY / 2), to = MEMORY / 2 + turn * 5 * PAGE % (MEMORY / 2);
+	uint32_t from = turn * 3 * PAGE % (MEMORY / 2);
+	uint32_t to = MEMORY / 2 + turn * 5 * PAGE % (MEMORY / 2);
 
 	memset(memory + from, turn, PAGE);
 	memset(memory + to, ~turn, PAGE);
