@@ -188,6 +188,8 @@ def functions(t, f, b, c):
     names, own = make_functions(t, b)
     up(c, "52:54:00:d1:ec:02", "10.7.2.3")
     t.equal(ping(b, "10.7.2.3"), "0% packet loss", "igb: the lender uses its card")
+    # What it sent before the cable had a carrier is dropped, and counted.
+    before = lost(b, own)
     lent = [f.lend_bdf("b", name) for name in names]
     t.equal([f.offers("c")[address]["type"] for address in lent], ["dlend-nic"] * 2, "igbvf: their type")
     uuid = f.mdev("a", lent[0], "dlend-nic")
@@ -201,7 +203,7 @@ def functions(t, f, b, c):
         g.shutdown()
     f.wait_state("a", lent[0], "free")
     t.equal(ping(b, "10.7.2.3"), "0% packet loss", "igb: the lender goes on using its card")
-    t.equal(lost(b, own), {}, "igb: which lost nothing")
+    t.equal(lost(b, own), before, "igb: which lost nothing while its functions were lent")
 
 
 def main():
