@@ -2,8 +2,8 @@
 /*
  * cycle UUID TIMES: on the borrower's host, with no guest: opens an mdev of QEMU's edu device as a
  * VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu copy a page
- * there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its own
- * there, else by the legacy container.
+ * there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its
+ * own there, else by the legacy container.
  *
  * Says "ok TIMES", or what is wrong, when, and exits with 1.
  */
