@@ -101,7 +101,7 @@ check: setup
 	@tests/run
 
 check-long: build-all
-	@DLEND_LONG=1 tests/run cluster/78-migrate cluster/82-disks cluster/84-nics
+	@DLEND_LONG=1 tests/run long cluster/82-disks cluster/84-nics
 
 check-debug: build-all build-debug
 	@tests/cluster/on debug tests/run cluster
