@@ -69,22 +69,29 @@ static void json_node(const char *file)
 	json_end('}');
 }
 
-/* The group's file and, where the kernel makes one, the device's own. */
+/* The group's file and, where the kernel makes one (VFIO_DEVICE_CDEV), the device's own. */
 static size_t json_files(const char *dir, bool write)
 {
 	char *link = path("%s/iommu_group", dir), *group = link_name(link);
 	char *own = path("%s/vfio-dev", dir);
 	struct names n = list_dir(own);
 	size_t count = 0;
+	char *dev;
 
 	if (group) {
 		if (write)
 			json_node(text("/dev/vfio/%s", group));
 		count++;
 	}
-	for (size_t i = 0; i < n.count; i++, count++)
-		if (write)
-			json_node(text("/dev/vfio/devices/%s", n.name[i]));
+	for (size_t i = 0; i < n.count; i++) {
+		dev = path("%s/%s/dev", own, n.name[i]);
+		if (path_exists(dev)) {
+			if (write)
+				json_node(text("/dev/vfio/devices/%s", n.name[i]));
+			count++;
+		}
+		free(dev);
+	}
 	names_free(&n);
 	free(own);
 	free(group);

@@ -22,7 +22,7 @@ static struct ntb_link *links, **links_end = &links;
 
 static const char usage[] =
 "usage: ntbsim [--control SOCK] [--link-delay-ms MS] [--write-timeout-ms MS]\n"
-"              [--verbose]\n"
+"              [--device-id HEX] [--verbose]\n"
 "              --link NAME=SOCK_A,SOCK_B[,bar2=SIZE][,bar4=SIZE]...\n"
 "       ntbsim --control SOCK --command \"COMMAND\"...\n"
 "\n"
@@ -34,6 +34,8 @@ static const char usage[] =
 "                   it is told that the link is up (0..60000, default 300)\n"
 "  --write-timeout-ms MS   how long a write that a QEMU has to do is waited for, and with it\n"
 "                   what may not overtake it (0..60000, default 20000)\n"
+"  --device-id HEX  PCI device id of what comes after it (default 17d7, the endpoint; 148b\n"
+"                   is what Linux before 6.13 knows, too)\n"
 "  --control SOCK   where commands are taken (with --command: sent to)\n"
 "  --command CMD    be the client: send a command, show the answer\n"
 "  --verbose        log link changes and refused requests, too\n"
@@ -209,6 +211,7 @@ int main(int argc, char **argv)
 		{ "link", required_argument, NULL, 'l' },
 		{ "link-delay-ms", required_argument, NULL, 'd' },
 		{ "write-timeout-ms", required_argument, NULL, 'w' },
+		{ "device-id", required_argument, NULL, 'i' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -235,6 +238,11 @@ int main(int argc, char **argv)
 			break;
 		case 'w':
 			dma_write_timeout_ms = parse_ms("--write-timeout-ms", optarg);
+			break;
+		case 'i':
+			ntb_device_id = strtoul(optarg, NULL, 16);
+			if (!ntb_device_id || ntb_device_id >= 0xffff)
+				die("--device-id: want 1 to fffe, in hexadecimal");
 			break;
 		case 'v':
 			verbose = true;

@@ -25,6 +25,7 @@
 enum ntb_window { NTB_BAR2, NTB_BAR4, NTB_WINDOWS };
 
 /* How long a driver must have left its configuration alone to hear of a link that is up. */
+extern unsigned int ntb_device_id;	/* both sides, of links that are made later */
 extern unsigned int ntb_link_delay_ms;
 
 struct ntb_link;

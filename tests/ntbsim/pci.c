@@ -8,11 +8,6 @@
 
 enum {
 	VENDOR_AMD = 0x1022,
-	/*
-	 * The endpoint variant: on both sides the driver reads the link status from the
-	 * function itself; the others look for it in a switch above the secondary side.
-	 */
-	DEVICE_NTB = 0x17d7,
 
 	CFG_COMMAND = 0x04,
 	CMD_MASTER = BIT(2),
@@ -29,6 +24,12 @@ enum {
 	BAR_MEM64 = 0x4,
 	BAR_PREFETCH = 0x8,
 };
+
+/*
+ * The endpoint variant: on both sides the driver reads the link status from the function itself;
+ * with the others, which older kernels know only, it looks in a switch above the secondary side.
+ */
+unsigned int ntb_device_id = 0x17d7;
 
 static void pcie_cap(uint8_t *c)
 {
@@ -56,14 +57,14 @@ void pci_init(struct ntb_side *s)
 
 	memset(c, 0, NTB_CFG_SIZE);
 	put16(c, VENDOR_AMD);
-	put16(c + 0x02, DEVICE_NTB);
+	put16(c + 0x02, ntb_device_id);
 	put16(c + CFG_STATUS, 0x0010);		/* has capabilities */
 	put32(c + CFG_CLASS, 0x06800000);	/* bridge, other */
 	put32(c + CFG_BAR0, 0);
 	put32(c + CFG_BAR0 + 8, BAR_MEM64 | BAR_PREFETCH);
 	put32(c + CFG_BAR0 + 16, BAR_MEM64 | BAR_PREFETCH);
 	put16(c + CFG_SUBVENDOR, VENDOR_AMD);
-	put16(c + CFG_SUBVENDOR + 2, DEVICE_NTB);
+	put16(c + CFG_SUBVENDOR + 2, ntb_device_id);
 	c[CFG_CAPS] = CAP_PCIE;
 	pcie_cap(c + CAP_PCIE);
 	msix_cap(c + CAP_MSIX);

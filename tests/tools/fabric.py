@@ -63,8 +63,10 @@ class Fabric(Fake):
         if group:
             where = self.put(f"kernel/iommu_groups/{group}")
             (dev / "iommu_group").symlink_to(os.path.relpath(where, dev))
+        # Every mdev has an entry here; "dev" is in it where the kernel makes a file of its own.
+        (dev / "vfio-dev" / (cdev or "vfio0")).mkdir(parents=True)
         if cdev:
-            (dev / "vfio-dev" / cdev).mkdir(parents=True)
+            self.files(dev / "vfio-dev" / cdev, dev="511:7")
         return dev
 
     def populate(self, told=True, linked=True):

@@ -141,30 +141,15 @@ static off_t region(int fd, unsigned int index)
 	return info.offset;
 }
 
-static uint32_t get(int fd, off_t bar, unsigned int at)
-{
-	uint32_t value;
-
-	if (pread(fd, &value, 4, bar + at) != 4)
-		die("a register is not readable");
-	return value;
-}
-
-static void put(int fd, off_t bar, unsigned int at, uint32_t value)
-{
-	if (pwrite(fd, &value, 4, bar + at) != 4)
-		die("a register is not writable");
-}
-
-static void copy(int fd, off_t bar, uint32_t from, uint32_t to, uint32_t command)
+static void copy(volatile uint32_t *regs, uint32_t from, uint32_t to, uint32_t command)
 {
 	struct timespec tick = { .tv_nsec = 10000000L };
 
-	put(fd, bar, R_DMA_SRC, from);
-	put(fd, bar, R_DMA_DST, to);
-	put(fd, bar, R_DMA_COUNT, PAGE);
-	put(fd, bar, R_DMA_CMD, CMD_RUN | command);
-	for (int i = 0; get(fd, bar, R_DMA_CMD) & CMD_RUN; i++) {
+	regs[R_DMA_SRC / 4] = from;
+	regs[R_DMA_DST / 4] = to;
+	regs[R_DMA_COUNT / 4] = PAGE;
+	regs[R_DMA_CMD / 4] = CMD_RUN | command;
+	for (int i = 0; regs[R_DMA_CMD / 4] & CMD_RUN; i++) {
 		if (i == 3000)
 			die("DMA does not end");
 		nanosleep(&tick, NULL);
@@ -172,15 +157,15 @@ static void copy(int fd, off_t bar, uint32_t from, uint32_t to, uint32_t command
 }
 
 /* Somewhere else each time. */
-static void dma(int fd, off_t bar)
+static void dma(volatile uint32_t *regs)
 {
 	uint32_t from = turn * 3 * PAGE % (MEMORY / 2);
 	uint32_t to = MEMORY / 2 + turn * 5 * PAGE % (MEMORY / 2);
 
 	memset(memory + from, turn, PAGE);
 	memset(memory + to, ~turn, PAGE);
-	copy(fd, bar, from, DEVICE_BUFFER, 0);
-	copy(fd, bar, DEVICE_BUFFER, to, CMD_TO_RAM);
+	copy(regs, from, DEVICE_BUFFER, 0);
+	copy(regs, DEVICE_BUFFER, to, CMD_TO_RAM);
 	if (memcmp(memory + from, memory + to, PAGE))
 		die("DMA has not copied the page");
 }
@@ -189,18 +174,24 @@ static void cycle(const char *uuid, struct space *s)
 {
 	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
 	int fd = open_device(uuid, s);
-	off_t bar = region(fd, VFIO_PCI_BAR0_REGION_INDEX);
+	volatile uint32_t *regs;
 	uint32_t ident;
 
+	/* As a guest's vCPUs have it: the first access waits for the device, as long as it takes. */
+	regs = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
+	if (regs == MAP_FAILED)
+		die("the BAR cannot be mapped");
 	if (pwrite(fd, &command, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + PCI_COMMAND) != 2)
 		die("the command register is not writable");
-	ident = get(fd, bar, 0);
+	ident = regs[0];
 	if (ident != EDU_IDENT) {
 		fprintf(stderr, "register 0 is %08x\n", ident);
 		die("the device is not there");
 	}
 	if (turn % 10 == 0)
-		dma(fd, bar);
+		dma(regs);
+	munmap((void *)regs, PAGE);
 	close(fd);
 }
 

@@ -88,6 +88,7 @@ def detour(b):
     t.ok(links["ab"]["a"]["dma_writes"] >= ACCESSES, "what arrives at a goes on to another BAR, not to RAM")
     b.c.link("bc").command("up")
     b.f.wait_links("b")
+    b.wait_way("edu", "far", "lender-link mapped", at)
 
 
 def blocked(b, target):

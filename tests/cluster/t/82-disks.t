@@ -100,7 +100,7 @@ def power(t, g):
     """D3hot and back, with no driver."""
     g.run(f"echo default >{DEVICE}/reset_method 2>/dev/null; readlink -f {DEVICE} >/tmp/device")
     g.run("d=$(cat /tmp/device); echo ${d##*/} >/sys/bus/pci/drivers/nvme/unbind; echo 1 >$d/enable", timeout=60)
-    ask = "d=$(cat /tmp/device); set -- $(head -n 1 $d/resource); devmem $1 32; setpci -s ${d##*/} CAP_PM+4.w; "
+    ask = "d=$(cat /tmp/device); set -- $(head -n 1 $d/resource); p2p peek $1 0; setpci -s ${d##*/} CAP_PM+4.w; "
     before = g.run(ask, timeout=60).out.split()
     t.ok(before[0].lower() != "0xffffffff" and int(before[1], 16) & 3 == 0, "in D0 its registers can be read",
          str(before))
@@ -119,7 +119,7 @@ def power(t, g):
 def second_controller(t, f, b, address, uuid):
     # A slow port: of a fast one the kernel waits for a link that QEMU's never says is there.
     devices = ["pcie-root-port,id=slow,chassis=1,x-speed=5", f.device(uuid, ",bus=slow")]
-    with f.guest("a", "second", memory="384M", devices=devices, tools=("tools", "fio")) as g:
+    with f.guest("a", "second", memory="384M", devices=devices, tools=("tools", "fio", "programs")) as g:
         shared(t, f, b, address, g)
         flush(t, g)
         g.run(FIO, timeout=300)

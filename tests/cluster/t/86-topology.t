@@ -90,7 +90,7 @@ def replicated(t, f, uuids):
         g.run("n=0; until [ $(ls -d /sys/class/nvme/nvme* | wc -l) = 2 ]; do sleep 1; n=$((n + 1)); "
               "[ $n -lt 60 ] || exit 1; done", timeout=90)
         chains = [re.findall(r"/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/)", line)
-                  for line in g.run("readlink -f /sys/class/nvme/nvme*").out.split()]
+                  for line in g.run("for n in /sys/class/nvme/nvme*; do readlink -f $n; done").out.split()]
         t.equal([len(chain) for chain in chains], [4, 4], "root port, switch, its port, device", str(chains))
         t.equal(chains[0][:2], chains[1][:2], "both below one switch")
         t.ok(chains[0][2] != chains[1][2], "each at a port of its own")
