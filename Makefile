@@ -20,7 +20,7 @@ help:
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
 	@echo "  make check             all tests; the last line is \"N passed, N failed\""
-	@echo "  make check-long        scenarios that repeat something often, at full length"
+	@echo "  make check-long        scenarios that take long, and repetitions at full length"
 	@echo "  make check-debug       the scenarios on a kernel with lockdep and kmemleak"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
 	@echo "  make bench             the lent disk against the same disk passed through locally"
@@ -101,7 +101,7 @@ check: setup
 	@tests/run
 
 check-long: build-all
-	@DLEND_LONG=1 tests/run long cluster/82-disks cluster/84-nics
+	@DLEND_LONG=1 tests/run long cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
 	@tests/cluster/on debug tests/run cluster
