@@ -242,7 +242,7 @@ class Cluster:
             raise NotBuilt(f"no {binary}: tests/cluster/root/inbuild make -C tests/ntbsim")
         command = [str(binary), "--control", f"{self.sockets}/ntbsim"]
         # The driver of 6.12 does not know the id that ntbsim has by default.
-        kernels = {os.environ.get("DLEND_KERNEL") or host.spec.kernel or "" for host in self.hosts.values()}
+        kernels = {os.environ.get("DLEND_KERNEL") or spec.kernel or "" for spec in self.topology.hosts.values()}
         if any("6.12" in Path(kernel).name for kernel in kernels):
             command += ["--device-id", "148b"]
         ends = []
