@@ -177,7 +177,7 @@ static void cycle(const char *uuid, struct space *s)
 	volatile uint32_t *regs;
 	uint32_t ident;
 
-	/* As a guest's vCPUs have it: the first access waits for the device, as long as it takes. */
+	/* As a guest's vCPUs have it: the first access waits for the device. */
 	regs = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
 	if (regs == MAP_FAILED)
