@@ -165,7 +165,8 @@ class Cluster:
         runs = Path(os.environ.get("DLEND_RUN_DIR") or CACHE / "runs")
         runs.mkdir(parents=True, exist_ok=True)
         for old in sorted(p for p in runs.iterdir() if re.match(r"\d{8}-\d{6}-", p.name))[:1 - RUNS_KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
+            if not Path("/proc", old.name.rpartition("-")[2]).exists():     # its runner is at it still
+                shutil.rmtree(old, ignore_errors=True)
         self.run_dir = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         (self.run_dir / self.sockets).mkdir(parents=True)
         for name, data in self.files.items():

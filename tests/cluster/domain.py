@@ -10,6 +10,7 @@
 
 Knows virsh and the agent, nothing of lending but how a <hostdev> of an mdev is written.
 """
+from topology import GUEST_LEAN
 from wire import Gone
 
 # By I/O ports, not memory, for the reason that Guest has for its own (host.py).
@@ -21,7 +22,7 @@ XML = """<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1
     <type arch='x86_64' machine='q35'>hvm</type>
     <kernel>{top}/vmlinuz</kernel>
     <initrd>{top}/{name}.cpio</initrd>
-    <cmdline>console=ttyS0 quiet panic=-1 no_timer_check dlend.name={name} dlend.session={name} \
+    <cmdline>console=ttyS0 quiet panic=-1 {lean} dlend.name={name} dlend.session={name} \
 dlend.modules={modules}</cmdline>
   </os>
   <features><acpi/><apic/></features>
@@ -79,7 +80,7 @@ class Domain:
         # libvirt numbers and places them; those that nothing of the definition is in stay free.
         devices += ["<controller type='pci' model='pcie-root-port'/>"] * (self.ports + len(self.mdevs))
         return XML.format(name=self.name, memory=self.memory, smp=self.smp, top=TOP, modules=",".join(self.modules),
-                          devices="\n    ".join(devices))
+                          lean=GUEST_LEAN, devices="\n    ".join(devices))
 
     def put(self, host):
         """What it boots from: any host that is to run it needs that."""

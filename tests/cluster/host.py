@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 
-from topology import channels, disk_path, qemu_args, qemu_binary
+from topology import GUEST_LEAN, channels, disk_path, qemu_args, qemu_binary
 from wire import Agent, Console, Gone, Qmp, TimedOut
 
 # What a kernel says when something is wrong with it.  A scenario that provokes one says which.
@@ -306,7 +306,7 @@ class Guest:
                 "-chardev", f"pipe,id=qmp,path={ports}.qmp", "-object", "monitor-qmp,id=monitor,chardev=qmp"]
         if self.kernel:
             args += ["-kernel", "vmlinuz", "-initrd", f"{self.name}.cpio", "-append",
-                     f"console=ttyS0 quiet panic=-1 no_timer_check dlend.name={self.name} "
+                     f"console=ttyS0 quiet panic=-1 {GUEST_LEAN} dlend.name={self.name} "
                      f"dlend.session={session} dlend.modules={','.join(self.modules)} {self.cmdline}".strip(),
                      # By ports, not memory: KVM must emulate a store to a page whose mapping just went
                      # (every hot-plug), and takes the type that TCG's SVM leaves in EXITINTINFO after an

@@ -89,6 +89,24 @@ def never_freezes(t, f, a, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def in_advance(t, f, a, address, uuid):
+    """prepin: what there is before the first instruction of a guest."""
+    directory, enough = f"/sys/bus/mdev/devices/{uuid}", 250 * MIB
+    for word, there in (("bme", False), ("open", True)):
+        a.run(f"echo {word} >{directory}/prepin")
+        with f.guest("a", f"prepin-{word}", wait=False, kernel=False, devices=[f.device(uuid)], extra=["-S"]) as g:
+            t.equal(g.qmp("query-status")["status"], "prelaunch", f"prepin {word}: a guest that has not begun")
+            if there:
+                a.wait_for(f"[ $(sed -n 's/^pinned_bytes //p' /sys/kernel/debug/dlend/mdev/{uuid}/stats) "
+                           f"-ge {enough} ]", 60)
+            held, pinned = f.lender_state(address)[0] == "held", f.stats("a", uuid)["pinned_bytes"]
+            t.ok(held and pinned >= enough if there else not held and not pinned,
+                 f"prepin {word}: {'its device is borrowed, its RAM pinned' if there else 'nothing is borrowed'}",
+                 f"held: {held}, pinned: {pinned}")
+        f.wait_state("a", address, "free")
+    a.run(f"echo bme >{directory}/prepin")
+
+
 CASES = {"q35": "SeaBIOS on q35", "pc": "SeaBIOS on pc"}
 
 
@@ -105,6 +123,8 @@ def main():
                 seabios(t, f, a, b, address, uuid, machine)
         with t.case("hot-plugged DIMM"):
             dimm(t, f, a, b, address, uuid)
+        with t.case("pinned in advance"):
+            in_advance(t, f, a, address, uuid)
         with t.case("the VM never freezes"):
             f.trace_clear("a")
             never_freezes(t, f, a, b, address, uuid)
