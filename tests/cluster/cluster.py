@@ -29,6 +29,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import fat
 from cpio import Cpio
 from host import Guest, Host
 from tap import Skip, Tap
@@ -36,7 +37,7 @@ from topology import BadTopology, Topology, disks, tree_program
 from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
 
 __all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "NotBuilt", "QmpError",
-           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image"]
+           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk"]
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("DLEND_CACHE") or
@@ -340,6 +341,12 @@ def rom_image():
     image = bytearray(guest_image("rom.bin").ljust(2048, b"\0"))
     image[-1] = -sum(image) & 0xff
     return bytes(image)
+
+
+def uefi_disk(size, body):
+    """A disk from which UEFI firmware boots a program that says the sum of `body`, of 64 KiB."""
+    image = guest_image("uefi.efi")
+    return fat.disk(size, "EFI/BOOT/BOOTX64.EFI", image[:-len(body)] + body)
 
 
 def copy_modules(source, target):

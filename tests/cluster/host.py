@@ -227,13 +227,14 @@ class Guest:
     prefix    shell text before QEMU, e.g. "ulimit -l 65536;"
     wrap      words before QEMU's own, e.g. ("setpriv", "--bounding-set=-ipc_lock")
     kernel    False: no kernel of ours (extra says what boots, and there is no agent)
+    kvm       False: QEMU emulates it, which takes an emulated host very long
     iommufd   True: vfio-pci devices, hot-plugged ones too, use /dev/iommu and not the legacy
               container; without: as DLEND_IOMMUFD=1 says, if the host's kernel has it
     """
 
     def __init__(self, host, name, memory="256M", machine="q35", smp=1, devices=(), ports=0, maxmem=None,
                  modules=("nvme",), tools=(), cmdline="", extra=(), prefix="", wrap=(), kernel=True,
-                 iommufd=None):
+                 kvm=True, iommufd=None):
         self.host = host
         self.name = name
         self.memory = memory
@@ -249,6 +250,7 @@ class Guest:
         self.prefix = prefix
         self.wrap = list(wrap)
         self.kernel = kernel
+        self.kvm = kvm
         self.iommufd = iommufd
         self.slot = None
         self.job = None
@@ -300,7 +302,8 @@ class Guest:
         ports = f"/dev/virtio-ports/g{self.slot.number}"
         memory = f"{self.memory},slots=4,maxmem={self.maxmem}" if self.maxmem else self.memory
         args = ["-name", self.name, "-nodefaults", "-no-user-config", "-display", "none",
-                "-machine", self.machine, "-enable-kvm", "-cpu", "host", "-m", memory, "-smp", str(self.smp),
+                "-machine", self.machine, *(["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg"]),
+                "-m", memory, "-smp", str(self.smp),
                 "-pidfile", f"/run/dlend/guest/{self.name}.pid",
                 "-chardev", f"pipe,id=console,path={ports}.console", "-serial", "chardev:console",
                 "-chardev", f"pipe,id=qmp,path={ports}.qmp", "-object", "monitor-qmp,id=monitor,chardev=qmp"]
