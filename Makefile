@@ -114,6 +114,7 @@ demo: build-all
 
 bench: build-all
 	@bench/run
+	@bench/moves
 
 clean:
 	rm -rf build

@@ -111,8 +111,9 @@ class Host:
             raise Gone(f"host {self.name}: QEMU ended:\n{log.read_text(errors='replace')[-2000:]}")
         return True
 
-    def wait_up(self, timeout=240, boots=1):
+    def wait_up(self, timeout=None, boots=1):
         """Until the agent said hello `boots` times since start()."""
+        timeout = timeout or (600 if self.spec.systemd else 240)
         def up():
             return self.agent.boots >= boots or (self._alive() and False)
         with self.cluster.progress(f"host {self.name}: up"):
@@ -123,7 +124,7 @@ class Host:
                 tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
                 raise TimedOut(f"host {self.name}: not up after {timeout} s; console:\n{tail}") from None
 
-    def reset(self, wait=True, timeout=240):
+    def reset(self, wait=True, timeout=None):
         """The reset button: memory and guests are gone, disks stay."""
         boots = self.agent.boots
         self._forget(f"host {self.name}: reset")
