@@ -242,7 +242,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	ret = dlend_lease_reset(lease);
 	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
 	/* Bus Master Enable is off now: nothing of the device's is in flight to these pages. */
-	dlend_memory_drop(lease->mem, true);
+	dlend_memory_drop(lease->mem);
 	dlend_irq_live(v, DLEND_IRQ_NONE, false);
 	guard(mutex)(&v->lock);
 	if (v->lease != lease)
@@ -592,10 +592,26 @@ void dlend_borrow_rescan(struct dlend_vdev *v)
 	dlend_borrow_kick(v);
 }
 
-/*
- * User space takes memory away: local unmapping now, everything else later.  The gate is shut
- * before, not after, so that no access of the guest starts a DMA into windows that are going.
- */
+/* The gate is shut before, not after: no access of the guest starts a DMA into what is going. */
+void dlend_borrow_unmapping(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	v->unmapping++;
+	dlend_borrow_gate(v);
+}
+
+void dlend_borrow_unmapped(struct dlend_vdev *v, bool lost)
+{
+	guard(mutex)(&v->lock);
+	v->unmapping--;
+	if (lost)
+		v->want.build++;
+	dlend_borrow_gate(v);
+	if (v->lease)
+		dlend_borrow_kick(v);
+}
+
+/* User space takes memory away: local unmapping now, everything else later. */
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
 	struct dlend_lease *lease;
@@ -603,23 +619,14 @@ void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 
 	mutex_lock(&v->lock);
 	lease = v->lease ?: v->ended;
-	if (!lease) {
-		mutex_unlock(&v->lock);
+	if (lease)
+		dlend_lease_get(lease);
+	mutex_unlock(&v->lock);
+	if (!lease)
 		return;
-	}
-	dlend_lease_get(lease);
-	v->unmapping++;
-	dlend_borrow_gate(v);
-	mutex_unlock(&v->lock);
+	dlend_borrow_unmapping(v);
 	hit = dlend_memory_unmap(lease->mem, iova, size);
-	mutex_lock(&v->lock);
-	v->unmapping--;
-	if (hit)
-		v->want.build++;
-	dlend_borrow_gate(v);
-	if (v->lease)
-		dlend_borrow_kick(v);
-	mutex_unlock(&v->lock);
+	dlend_borrow_unmapped(v, hit);
 	dlend_lease_put(lease);
 }
 

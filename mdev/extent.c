@@ -9,6 +9,7 @@
  * Pure logic: knows nothing of VFIO, IOMMUs, locks or time.
  */
 #include <linux/align.h>
+#include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
@@ -213,6 +214,26 @@ struct dlend_chunk *dlend_extents_next(struct dlend_extents *x, struct dlend_chu
 	return first_from_block(x, block_next(x, block));
 }
 
+struct dlend_chunk *dlend_extents_find_owned(struct dlend_extents *x, u64 gpa, const void *owner)
+{
+	struct dlend_chunk *chunk = dlend_extents_find(x, gpa);
+
+	while (chunk && chunk->owner != owner)
+		chunk = dlend_extents_next(x, chunk);
+	return chunk;
+}
+
+u64 dlend_extents_owned(struct dlend_extents *x, const void *owner)
+{
+	struct dlend_chunk *chunk;
+	u64 bytes = 0;
+
+	for (chunk = dlend_extents_find(x, 0); chunk; chunk = dlend_extents_next(x, chunk))
+		if (chunk->owner == owner)
+			bytes += chunk_size(chunk);
+	return bytes;
+}
+
 u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next)
 {
 	struct dlend_chunk *chunk = dlend_extents_find(x, gpa);
@@ -322,8 +343,6 @@ void dlend_extents_kill(struct dlend_extents *x, struct dlend_extent *extent,
 		chunk->mapped = false;
 	}
 	extent->pinned = 0;
-	if (extent->state == DLEND_EXTENT_TOLD)
-		extent->state = DLEND_EXTENT_DEAD;
 	list_move_tail(&extent->node, dead);
 	x->extents--;
 }
@@ -410,7 +429,6 @@ static struct dlend_extent *extent_new(struct dlend_extents *x, struct dlend_ext
 	*extent = (struct dlend_extent){
 		.gpa = chunk->gpa,
 		.prot = chunk->prot,
-		.state = DLEND_EXTENT_NEW,
 		.build = build,
 	};
 	list_for_each_entry_reverse(before, &block->extents, node) {
@@ -457,4 +475,58 @@ int dlend_extents_form(struct dlend_extents *x, u32 build)
 			break;
 	}
 	return err;
+}
+
+bool dlend_extent_due(const struct dlend_extent *extent, enum dlend_tale what, u32 id)
+{
+	switch (what) {
+	case DLEND_TALE_GONE:
+		return extent->told & BIT(id);
+	case DLEND_TALE_UNSURE:
+		return extent->unsure & BIT(id);
+	case DLEND_TALE_NEW:
+		return !(extent->told & BIT(id));
+	}
+	return false;
+}
+
+void dlend_extent_ask(struct dlend_extent *extent, enum dlend_tale what, u32 id)
+{
+	extent->asked = true;
+	if (what == DLEND_TALE_NEW)
+		extent->told |= BIT(id);
+}
+
+bool dlend_extent_answer(struct dlend_extent *extent, enum dlend_tale what, u32 id, bool ok)
+{
+	if (!extent->asked)
+		return false;
+	extent->asked = false;
+	if (what == DLEND_TALE_NEW) {
+		if (!ok)
+			extent->unsure |= BIT(id);
+	} else if (ok) {
+		extent->told &= ~BIT(id);
+		extent->unsure &= ~BIT(id);
+	}
+	return !(extent->told & ~DLEND_TOLD_LOST);
+}
+
+bool dlend_extent_leave(struct dlend_extent *extent, u32 id, bool fenced)
+{
+	if (!fenced && (extent->told & BIT(id)))
+		extent->told |= DLEND_TOLD_LOST;
+	extent->told &= ~BIT(id);
+	extent->unsure &= ~BIT(id);
+	return !(extent->told & ~DLEND_TOLD_LOST);
+}
+
+void dlend_extents_leave(struct dlend_extents *x, u32 id)
+{
+	struct dlend_extent_block *block;
+	struct dlend_extent *extent;
+
+	list_for_each_entry(block, &x->blocks, node)
+		list_for_each_entry(extent, &block->extents, node)
+			dlend_extent_leave(extent, id, true);
 }

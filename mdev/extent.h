@@ -10,6 +10,10 @@
  * possible.  Between an extent and its slot the translation is fixed: memory that goes away and
  * comes back (firmware) is only mapped in the slot again, and the lender need not hear of it.
  *
+ * Several devices of one VM may have these extents mapped, each by a domain of its own at the
+ * lender (members, by number).  An extent knows which of them were told of it, and its slot is not
+ * free before each of these was told that it is gone, or its lease is over.
+ *
  * Nobody says when memory comes back, so the books remember how much there was: a probe that
  * finds less of it than was lost came too early, or the memory is really gone.
  */
@@ -22,6 +26,9 @@
 
 #define DLEND_EXTENT_MAX	BIT_ULL(30)
 
+#define DLEND_TOLD_MAX	31u		/* members */
+#define DLEND_TOLD_LOST	BIT(31)		/* one of them is gone and has never acknowledged */
+
 struct dlend_extent;
 
 /**
@@ -33,6 +40,7 @@ struct dlend_extent;
  * @prot: DLEND_PROT_*
  * @pfn: of the first page
  * @pages: the owner's list of pages, NULL if they are contiguous from @pfn on
+ * @owner: the owner's, through what it was pinned
  * @build: number of the build that pinned it
  * @mapped: is in the aperture
  */
@@ -44,15 +52,16 @@ struct dlend_chunk {
 	u32 prot;
 	u64 pfn;
 	void *pages;
+	const void *owner;
 	u32 build;
 	bool mapped;
 };
 
-/* What the lender knows of an extent. */
-enum dlend_extent_state {
-	DLEND_EXTENT_NEW,	/* nothing: the lender was never told */
-	DLEND_EXTENT_TOLD,	/* it maps it, or may */
-	DLEND_EXTENT_DEAD	/* it still has to be told that it is gone */
+/* What a message to the lender says of extents. */
+enum dlend_tale {
+	DLEND_TALE_GONE,	/* unmap it: it left the books */
+	DLEND_TALE_UNSURE,	/* unmap it: nobody knows whether the last NEW was heard */
+	DLEND_TALE_NEW		/* map it */
 };
 
 /**
@@ -61,7 +70,9 @@ enum dlend_extent_state {
  * @gpa: guest-physical address
  * @size: bytes
  * @prot: DLEND_PROT_*; its chunks' or more
- * @state: as the lender sees it
+ * @told: a bit for every member for which the lender maps it, or may; DLEND_TOLD_LOST
+ * @unsure: for which of these it may not
+ * @asked: is in the message under way
  * @build: number of the build that made it
  * @pinned: bytes of chunks in it; less than @size where memory has gone
  * @slot: the owner's, NULL while there is none
@@ -73,7 +84,8 @@ struct dlend_extent {
 	u64 gpa;
 	u64 size;
 	u32 prot;
-	enum dlend_extent_state state;
+	u32 told, unsure;
+	bool asked;
 	u32 build;
 	u64 pinned;
 	void *slot;
@@ -112,6 +124,11 @@ void dlend_extents_destroy(struct dlend_extents *x);
  * Return: 0; -EEXIST overlaps another; -EINVAL crosses a boundary, or is empty; -ENOMEM.
  */
 int dlend_extents_add(struct dlend_extents *x, struct dlend_chunk *chunk);
+
+/** dlend_extents_find_owned - first chunk of @owner that ends above @gpa, NULL if none */
+struct dlend_chunk *dlend_extents_find_owned(struct dlend_extents *x, u64 gpa, const void *owner);
+/** dlend_extents_owned - bytes in chunks of @owner */
+u64 dlend_extents_owned(struct dlend_extents *x, const void *owner);
 
 /** dlend_extents_known - for dlend_layout_ops.known */
 u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next);
@@ -175,5 +192,26 @@ void dlend_extents_kill(struct dlend_extents *x, struct dlend_extent *extent,
 void dlend_extents_kill_all(struct dlend_extents *x,
 			    bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
 			    struct list_head *dead);
+
+/** dlend_extent_due - is there this to tell member @id of the extent? */
+bool dlend_extent_due(const struct dlend_extent *extent, enum dlend_tale what, u32 id);
+/** dlend_extent_ask - it goes into a message, from when on the lender may have heard of it */
+void dlend_extent_ask(struct dlend_extent *extent, enum dlend_tale what, u32 id);
+/**
+ * dlend_extent_answer - end of the message that dlend_extent_ask() put it in
+ * @ok: it was acknowledged
+ *
+ * An extent that is in no message is left alone. Return: true if no member may have it any more.
+ */
+bool dlend_extent_answer(struct dlend_extent *extent, enum dlend_tale what, u32 id, bool ok);
+/**
+ * dlend_extent_leave - the lease of member @id is over
+ * @fenced: its lender says so; if not, its device may reach the slot until the link goes
+ *
+ * Return: true if no other member may have it.
+ */
+bool dlend_extent_leave(struct dlend_extent *extent, u32 id, bool fenced);
+/** dlend_extents_leave - dlend_extent_leave() for all in the books, of a lease that is fenced */
+void dlend_extents_leave(struct dlend_extents *x, u32 id);
 
 #endif

@@ -113,7 +113,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 	/* A lease that ended in a callback of the link could not wait there. */
 	if (lease->mem)
-		dlend_memory_drop(lease->mem, false);
+		dlend_memory_close(lease->mem);
 	for (tries = 0; tries < DLEND_RETURN_TRIES; tries++) {
 		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
 		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
@@ -219,6 +219,44 @@ static int dlend_lease_ask(struct dlend_lease *lease, struct dlend_p_lease *gran
 	return ret;
 }
 
+static void dlend_lease_unmapping(void *ctx)
+{
+	dlend_borrow_unmapping(ctx);
+}
+
+static void dlend_lease_unmapped(void *ctx, bool lost)
+{
+	dlend_borrow_unmapped(ctx, lost);
+}
+
+static void dlend_lease_grown(void *ctx)
+{
+	dlend_borrow_rescan(ctx);
+}
+
+static const struct dlend_memory_ops dlend_lease_memory_ops = {
+	.unmapping = dlend_lease_unmapping,
+	.unmapped = dlend_lease_unmapped,
+	.grown = dlend_lease_grown,
+};
+
+static struct dlend_memory *dlend_lease_memory(struct dlend_lease *lease)
+{
+	struct dlend_vdev *v = lease->vdev;
+	struct dlend_memory_desc desc = {
+		.vdev = &v->vfio,
+		.link = lease->link,
+		.addr = &lease->addr,
+		.epoch = lease->epoch,
+		.memlock = v->memlock,
+		.lowmem = v->lowmem,
+		.ops = &dlend_lease_memory_ops,
+		.ctx = v,
+	};
+
+	return dlend_memory_create(&desc);
+}
+
 /* A grant that cannot be used goes back, through the same worker queue. */
 static int dlend_lease_use(struct dlend_lease *lease, const struct dlend_p_lease *grant, char *why)
 {
@@ -231,15 +269,13 @@ static int dlend_lease_use(struct dlend_lease *lease, const struct dlend_p_lease
 			 lease->addr.lender, ERR_PTR(ret));
 		return ret;
 	}
-	lease->mem = dlend_memory_create(&v->vfio, lease->link, &lease->addr, lease->epoch);
+	lease->mem = dlend_lease_memory(lease);
 	if (IS_ERR(lease->mem)) {
 		ret = PTR_ERR(lease->mem);
 		lease->mem = NULL;
 		snprintf(why, DLEND_REASON_LEN, "no DMA windows can be made (%pe)", ERR_PTR(ret));
 		return ret;
 	}
-	dlend_memory_set_memlock(lease->mem, v->memlock);
-	dlend_memory_set_lowmem(lease->mem, v->lowmem);
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * DMA windows of a borrowed device: guest RAM, pinned, in this node's aperture, and mapped by
- * the lender at the same guest-physical addresses.
+ * the lender at the same guest-physical addresses.  What is pinned and in the aperture is shared by
+ * all devices that the same VM borrows over the same link (ram.c).
  */
 #ifndef DLEND_MDEV_MEMORY_H
 #define DLEND_MDEV_MEMORY_H
@@ -17,42 +18,68 @@ struct dlend_memory;
  * not contiguous, so that the IOMMUs need 4 KiB pages.  @rebuilds: builds that repaired a loss.
  * @waits: builds that found memory missing that might come back.  @pin_longest_us: of one call to
  * VFIO, whose lock it holds.  @unmap_*: dma_unmap that found something, under the VMM's big lock.
- * @messages: requests to the lender.  @pages_*: all that this node has mapped in the aperture.
+ * @messages: requests to the lender.  @own_bytes: of @pinned_bytes through this device's VFIO
+ * device, the others' are through those of the VM's others.  @taken_bytes: of these from devices
+ * that were closed.  @sharers: devices that use what is pinned.  @pages_*: all that this node has
+ * mapped in the aperture.
  */
 struct dlend_memory_stat {
 	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
 	u64 waits, pin_longest_us, unmaps, unmap_us, unmap_longest_us;
 	u64 pin_calls, pin_us, map_us, last_build_us, messages;
+	u64 own_bytes, taken_bytes, sharers;
 	u64 pages_4k, pages_2m, pages_1g;
 };
 
 /**
- * dlend_memory_create - nothing is pinned yet
- * @vdev: through which guest pages are pinned
+ * struct dlend_memory_ops - what other devices of the VM do to the windows they share
+ * @unmapping: windows are going: no new access of the guest's to this device when it returns
+ * @unmapped: and have gone; @lost: build anew, even if dlend_memory_unmap() finds nothing
+ * @grown: there is more: a build will tell the lender
+ *
+ * Called with locks of the memory held: waits for nobody, and calls nothing here.  May be called
+ * until dlend_memory_destroy() returns.
+ */
+struct dlend_memory_ops {
+	void (*unmapping)(void *ctx);
+	void (*unmapped)(void *ctx, bool lost);
+	void (*grown)(void *ctx);
+};
+
+/**
+ * struct dlend_memory_desc - whose memory, and for whom
+ * @vdev: through which guest pages are pinned; by its VM is known who shares
  * @link: towards the lender (a reference is taken)
  * @addr: device
  * @epoch: lease
+ * @memlock: the VMM's RLIMIT_MEMLOCK in bytes, for messages only
+ * @lowmem: see dlend_layout_excluded()
+ * @ops, @ctx: see struct dlend_memory_ops
+ */
+struct dlend_memory_desc {
+	struct vfio_device *vdev;
+	struct dlend_link *link;
+	const struct dlend_addr *addr;
+	u32 epoch;
+	u64 memlock, lowmem;
+	const struct dlend_memory_ops *ops;
+	void *ctx;
+};
+
+/**
+ * dlend_memory_create - nothing is pinned by it yet
+ * @desc: is copied
  *
  * Return: memory or ERR_PTR. Process context.
  */
-struct dlend_memory *dlend_memory_create(struct vfio_device *vdev, struct dlend_link *link,
-					 const struct dlend_addr *addr, u32 epoch);
-
-/**
- * dlend_memory_set_memlock - the VMM's RLIMIT_MEMLOCK, for messages only
- * @bytes: rlimit(RLIMIT_MEMLOCK) of the VMM; what dlend_memory_create() found if it was called
- *	   by the VMM itself, unknown otherwise
- */
-void dlend_memory_set_memlock(struct dlend_memory *mem, u64 bytes);
-
-/** dlend_memory_set_lowmem - see dlend_layout_excluded(); before the first build */
-void dlend_memory_set_lowmem(struct dlend_memory *mem, u64 lowmem);
+struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
 
 /**
  * dlend_memory_build - make the windows stand
  *
  * Probes, pins what is new, tells the lender what is gone for good, maps what is new in the
- * aperture, has the lender map it. Work is proportional to what changed since the last build:
+ * aperture, has the lender map it. What another device of the VM has built stands, and only the
+ * lender must be told. Work is proportional to what changed since the last build:
  * memory that went away and came back (firmware) is mapped in its old slot again, the lender has
  * nothing to do. Runs in a worker: seconds; after a dma_unmap it first waits a moment for VFIO to
  * be through. Serialised inside.
@@ -84,37 +111,41 @@ int dlend_memory_build(struct dlend_memory *mem);
 bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
- * dlend_memory_drop - everything unmapped and unpinned
- * @tell_lender: it is told, asynchronously; without (lease is over) not
+ * dlend_memory_drop - the device needs its windows no more, for the time being
  *
- * A running build is stopped and waited for, i.e. for the pin call or (bounded) peer call it is
- * in: not from a fault handler, nor from a link's callbacks, nor under the VMM's big lock. A build
- * may follow, unless dlend_memory_close() was called.
+ * If no other device uses them, everything is unmapped and unpinned, and lenders are told,
+ * asynchronously; else what its lender maps stays. A running build is stopped and waited for, i.e.
+ * for the pin call or (bounded) peer call it is in: not from a fault handler, nor from a link's
+ * callbacks, nor under the VMM's big lock. A build may follow, unless dlend_memory_close() was
+ * called.
  */
-void dlend_memory_drop(struct dlend_memory *mem, bool tell_lender);
+void dlend_memory_drop(struct dlend_memory *mem);
 
 /**
- * dlend_memory_close - the VMM closes the device: nothing is pinned, nor will be
+ * dlend_memory_close - the VMM closes the device, or its lease is over
  *
- * Before VFIO's close_device returns, while unpinning is possible, and under the VMM's big lock (a
- * device is unplugged): waits no longer than dlend_memory_unmap() does, and not for a peer call
- * that a build is in.  dlend_memory_drop() or dlend_memory_destroy() does the rest.
+ * Nothing is pinned through it any more, nor will be. Before VFIO's close_device returns, while
+ * unpinning is possible, and under the VMM's big lock (a device is unplugged): waits as
+ * dlend_memory_unmap() does, and not for a peer call that a build is in.  What it has pinned is
+ * pinned through another user before, which costs about as much again; if there is none, the
+ * aperture is unmapped, and slots wait for dlend_memory_destroy().
  */
 void dlend_memory_close(struct dlend_memory *mem);
 
 /**
- * dlend_memory_link_down - link is gone, or the lease is over while the link stays
+ * dlend_memory_link_down - link is gone
  *
  * Also from a link's callbacks, where dlend_memory_drop() may wait for an answer that cannot come.
- * The aperture is unmapped when it returns, and slots are left for the next session to release;
- * pages are unpinned by a worker (or drop, or dma_unmap). Waits for nobody. From now on builds
- * return -ENOTCONN.
+ * For all devices that share it. The aperture is unmapped when it returns, and slots are left for
+ * the next session to release; pages are unpinned by a worker (or drop, or dma_unmap). Waits for
+ * nobody. From now on builds return -ENOTCONN.
  */
 void dlend_memory_link_down(struct dlend_memory *mem);
 
 /**
- * dlend_memory_destroy - drop(false) if not done, and the end
- * @acked: the lender returned the lease, so the slots may be used again at once
+ * dlend_memory_destroy - dlend_memory_close() if not done, and the end
+ * @acked: the lender returned the lease, so the slots may be used again at once. If not, slots that
+ *	it was told of stay reserved until the link goes, and whoever shares them gets others.
  */
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
 

@@ -13,7 +13,8 @@
  *
  * The page fault path comes in with mmap_lock held, so it takes bar_lock only.  Pinning
  * (dlend_memory_*()) takes the container's locks and mmap_lock, so it is called with none of
- * the above held; a reference on the lease keeps its memory alive.
+ * the above held; a reference on the lease keeps its memory alive.  What one device's dma_unmap
+ * takes from others of the VM is told to these with locks of the memory held, outside vdev->lock.
  */
 #ifndef DLEND_MDEV_VDEV_H
 #define DLEND_MDEV_VDEV_H
@@ -334,6 +335,10 @@ void dlend_borrow_touch(struct dlend_vdev *v);
 void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count);
 void dlend_borrow_rescan(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
+/** dlend_borrow_unmapping - another device's dma_unmap takes from the windows that they share */
+void dlend_borrow_unmapping(struct dlend_vdev *v);
+/** dlend_borrow_unmapped - it is through; @lost: something of them is gone */
+void dlend_borrow_unmapped(struct dlend_vdev *v, bool lost);
 void dlend_borrow_link_down(struct dlend_vdev *v);
 void dlend_borrow_peer_state(struct dlend_vdev *v, u16 state, u16 holder, u32 epoch);
 void dlend_borrow_reclaim(struct dlend_vdev *v, u32 epoch);

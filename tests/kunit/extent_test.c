@@ -4,6 +4,7 @@
  * becomes of extents when memory goes, comes back, or comes back otherwise.
  */
 #include <kunit/test.h>
+#include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
@@ -97,7 +98,7 @@ static unsigned int build(struct kunit *test, struct dlend_extents *x, u32 numbe
 	dlend_extents_settle(x, &dead);
 	KUNIT_EXPECT_EQ(test, dlend_extents_form(x, number), 0);
 	while ((extent = dlend_extents_next_extent(x, gpa))) {
-		extent->state = DLEND_EXTENT_TOLD;
+		extent->told = BIT(0);
 		gpa = extent->gpa + extent->size;
 	}
 	return free_extents(&dead);
@@ -415,9 +416,8 @@ static void extent_undo(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_extents_form(&x, 2), 0);
 	expect_sound(test, &x);
 	dlend_extents_kill_all(&x, of_build, 2, &dead);
-	/* Never told: still new, so that its owner knows that nobody has its offsets. */
-	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->state,
-			DLEND_EXTENT_NEW);
+	/* Never told: its owner sees that nobody has its offsets. */
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told, 0);
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
 	KUNIT_EXPECT_EQ(test, dlend_extents_take_build(&x, 2, &out), 33);
 	free_chunks(&out);
@@ -425,8 +425,7 @@ static void extent_undo(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(62));
 	KUNIT_EXPECT_EQ(test, x.extents, 1);
 	dlend_extents_kill_all(&x, NULL, 0, &dead);
-	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->state,
-			DLEND_EXTENT_DEAD);
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told, BIT(0));
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
 	KUNIT_EXPECT_NULL(test, dlend_extents_find(&x, 0)->extent);
 	done(test, &x);
@@ -466,6 +465,116 @@ static void extent_churn(struct kunit *test)
 	done(test, &x);
 }
 
+/* One message about @extent to member @id. Return: as dlend_extent_answer() */
+static bool say(struct dlend_extent *extent, enum dlend_tale what, u32 id, bool ok)
+{
+	dlend_extent_ask(extent, what, id);
+	return dlend_extent_answer(extent, what, id, ok);
+}
+
+/* Two members are told, one after the other; the slot is free when both know that it is gone. */
+static void extent_two_members(struct kunit *test)
+{
+	struct dlend_extent e = {};
+
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 0));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
+	/* As soon as it is asked: the lender may be faster than the answer. */
+	dlend_extent_ask(&e, DLEND_TALE_NEW, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_answer(&e, DLEND_TALE_NEW, 0, true));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 0));
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 5));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 5, true));
+	KUNIT_EXPECT_EQ(test, e.told, BIT(0) | BIT(5));
+	/* Gone: the one knows, the other does not answer, then it does. */
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_GONE, 5, true));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 5));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_GONE, 0, false));
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
+	/* An answer to another message is none about this. */
+	KUNIT_EXPECT_FALSE(test, dlend_extent_answer(&e, DLEND_TALE_GONE, 0, true));
+	KUNIT_EXPECT_TRUE(test, say(&e, DLEND_TALE_GONE, 0, true));
+	KUNIT_EXPECT_EQ(test, e.told, 0);
+}
+
+/* A map whose answer is lost may be or not be: it is taken back, and made once more. */
+static void extent_unsure(struct kunit *test)
+{
+	struct dlend_extent e = {};
+
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 1, true));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 2, false));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 2));
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 1));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_UNSURE, 2, false));
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_UNSURE, 2, true));
+	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
+	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 2));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 2, true));
+	KUNIT_EXPECT_EQ(test, e.told, BIT(1) | BIT(2));
+}
+
+/* A lease that ends: fenced, its word is not needed; unfenced, the slot is never free again. */
+static void extent_leaves(struct kunit *test)
+{
+	struct dlend_extent e = { .told = BIT(3) | BIT(4), .unsure = BIT(4) };
+
+	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, true));
+	KUNIT_EXPECT_EQ(test, e.told, BIT(3));
+	KUNIT_EXPECT_EQ(test, e.unsure, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_extent_leave(&e, 3, true));
+	KUNIT_EXPECT_EQ(test, e.told, 0);
+
+	e.told = BIT(3) | BIT(4);
+	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, false));
+	KUNIT_EXPECT_EQ(test, e.told, BIT(3) | DLEND_TOLD_LOST);
+	KUNIT_EXPECT_TRUE(test, dlend_extent_leave(&e, 3, true));
+	KUNIT_EXPECT_EQ(test, e.told, DLEND_TOLD_LOST);
+	/* One that was never told of it loses nothing. */
+	e.told = BIT(3);
+	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, false));
+	KUNIT_EXPECT_EQ(test, e.told, BIT(3));
+}
+
+/* A second member finds everything there, and chunks go over from the first to it. */
+static void extent_owners(struct kunit *test)
+{
+	const void *one = "one", *two = "two";
+	struct dlend_chunk *chunk;
+	struct dlend_extents x;
+	u64 gpa = 0, next;
+	u32 count = 0;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, MB(64), RW, 1);
+	for (chunk = dlend_extents_find(&x, 0); chunk; chunk = dlend_extents_next(&x, chunk))
+		chunk->owner = one;
+	build(test, &x, 1);
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, 0, &next), MB(64));
+	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, one), MB(64));
+	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, two), 0);
+	KUNIT_EXPECT_NULL(test, dlend_extents_find_owned(&x, 0, two));
+	dlend_extents_find(&x, MB(32))->owner = two;
+	while ((chunk = dlend_extents_find_owned(&x, gpa, one))) {
+		KUNIT_EXPECT_NE(test, chunk->gpa, MB(32));
+		gpa = chunk->gpa + chunk->npages * PAGE;
+		chunk->owner = two;
+		count++;
+	}
+	KUNIT_EXPECT_EQ(test, count, 31);
+	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, one), 0);
+	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, two), MB(64));
+	/* A new build changes nothing; the first one leaves, and its bit with it. */
+	dlend_extents_next_extent(&x, 0)->told |= BIT(1);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
+	dlend_extents_leave(&x, 1);
+	KUNIT_EXPECT_EQ(test, dlend_extents_next_extent(&x, 0)->told, BIT(0));
+	done(test, &x);
+}
+
 static struct kunit_case extent_cases[] = {
 	KUNIT_CASE(extent_add_refuses),
 	KUNIT_CASE(extent_model),
@@ -476,6 +585,10 @@ static struct kunit_case extent_cases[] = {
 	KUNIT_CASE(extent_missing),
 	KUNIT_CASE(extent_undo),
 	KUNIT_CASE(extent_churn),
+	KUNIT_CASE(extent_two_members),
+	KUNIT_CASE(extent_unsure),
+	KUNIT_CASE(extent_leaves),
+	KUNIT_CASE(extent_owners),
 	{}
 };
 
