@@ -176,20 +176,29 @@ static ssize_t mdev_epoch_show(struct device *dev, struct device_attribute *attr
 	return sysfs_emit(buf, "%u\n", v->lease ? v->lease->epoch : 0);
 }
 
-static ssize_t memory_show(struct device *dev, struct device_attribute *attr, char *buf)
+static struct dlend_memory_stat mdev_memory(struct device *dev)
 {
-	struct dlend_vdev *v = dev_get_drvdata(dev);
+	struct dlend_lease *lease = dlend_vdev_lease(dev_get_drvdata(dev));
 	struct dlend_memory_stat st = {};
-	struct dlend_lease *lease;
 
-	lease = dlend_vdev_lease(v);
 	if (lease) {
 		dlend_memory_stat(lease->mem, &st);
 		dlend_lease_put(lease);
 	}
-	return sysfs_emit(buf, "%llu\n", st.pinned_bytes);
+	return st;
+}
+
+static ssize_t memory_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", mdev_memory(dev).pinned_bytes);
 }
 static DEVICE_ATTR_RO(memory);
+
+static ssize_t memory_sharers_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", mdev_memory(dev).sharers);
+}
+static DEVICE_ATTR_RO(memory_sharers);
 
 static ssize_t rescan_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t count)
@@ -232,6 +241,7 @@ static struct attribute *dlend_mdev_attrs[] = {
 	&dev_attr_mdev_state.attr,
 	&dev_attr_mdev_epoch.attr,
 	&dev_attr_memory.attr,
+	&dev_attr_memory_sharers.attr,
 	&dev_attr_rescan.attr,
 	&dev_attr_clique.attr,
 	&dev_attr_p2p.attr,
