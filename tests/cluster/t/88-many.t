@@ -133,6 +133,15 @@ def mapped(t, b):
     return bars
 
 
+def pinned_once(t, b):
+    """The guest's RAM is pinned once for each lender, whichever of its two devices did it."""
+    stats = {name: b.f.stats("a", b.uuid[name]) for name in MAIN}
+    for lender in sorted(set(b.where.values())):
+        two = [stats[name] for name in MAIN if b.where[name] == lender]
+        t.equal([st["sharers"] for st in two], [2, 2], f"the two devices of {lender} share the guest's RAM")
+        t.equal(sum(st["own_bytes"] for st in two), two[0]["pinned_bytes"], "which is pinned once for both")
+
+
 def shares(t, b, bars):
     """dlend status: what the windows of b are used for, and what is left."""
     f = b.f
@@ -192,6 +201,7 @@ def together(t, c, f):
             singles(t, f, guests)
         with t.case("a guest with four"):
             bars = mapped(t, b)
+            pinned_once(t, b)
             shares(t, b, bars)
         with t.case("from lender to lender"):
             edu_to_near(t, b, 11, "all together")
