@@ -611,17 +611,40 @@ void dlend_borrow_unmapped(struct dlend_vdev *v, bool lost)
 		dlend_borrow_kick(v);
 }
 
+/* A reference to the lease that may have pins, or NULL. */
+static struct dlend_lease *lease_with_pins(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease;
+
+	guard(mutex)(&v->lock);
+	lease = v->lease ?: v->ended;
+	return lease ? dlend_lease_get(lease) : NULL;
+}
+
+bool dlend_borrow_has_lease(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->lease || v->ended;
+}
+
+void dlend_borrow_detach(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease = lease_with_pins(v);
+
+	if (!lease)
+		return;
+	dlend_borrow_unmapping(v);
+	dlend_memory_close(lease->mem);
+	dlend_borrow_unmapped(v, true);
+	dlend_lease_put(lease);
+}
+
 /* User space takes memory away: local unmapping now, everything else later. */
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
-	struct dlend_lease *lease;
+	struct dlend_lease *lease = lease_with_pins(v);
 	bool hit;
 
-	mutex_lock(&v->lock);
-	lease = v->lease ?: v->ended;
-	if (lease)
-		dlend_lease_get(lease);
-	mutex_unlock(&v->lock);
 	if (!lease)
 		return;
 	dlend_borrow_unmapping(v);

@@ -804,6 +804,9 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	ktime_t since = ktime_get();
 	bool hit;
 
+	/* It has no pins, and what others have is theirs to unmap. */
+	if (READ_ONCE(mem->rid))
+		return false;
 	unmap_begin(mem->ram);
 	hit = dlend_ram_lose(mem->ram, mem, gpa, last);
 	unmap_end(mem, gpa, last, hit, since);

@@ -335,6 +335,10 @@ void dlend_borrow_touch(struct dlend_vdev *v);
 void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count);
 void dlend_borrow_rescan(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
+/** dlend_borrow_has_lease - does it have pins, or may have had? May sleep */
+bool dlend_borrow_has_lease(struct dlend_vdev *v);
+/** dlend_borrow_detach - its address space is being taken away: no pin of it is left. May sleep */
+void dlend_borrow_detach(struct dlend_vdev *v);
 /** dlend_borrow_unmapping - another device's dma_unmap takes from the windows that they share */
 void dlend_borrow_unmapping(struct dlend_vdev *v);
 /** dlend_borrow_unmapped - it is through; @lost: something of them is gone */

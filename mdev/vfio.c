@@ -350,6 +350,20 @@ static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
 	dlend_borrow_dma_unmap(to_dlend_vdev(vfio), iova, length);
 }
 
+/* Pins belong to the address space: none of a borrowed device is left when it goes to another. */
+static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
+{
+	return dlend_borrow_has_lease(to_dlend_vdev(vfio)) ? -EBUSY :
+		vfio_iommufd_emulated_attach_ioas(vfio, pt_id);
+}
+
+/* While pins can still be made for others of the VM: iommufd then has everything unmapped. */
+static void dlend_vfio_detach_ioas(struct vfio_device *vfio)
+{
+	dlend_borrow_detach(to_dlend_vdev(vfio));
+	vfio_iommufd_emulated_detach_ioas(vfio);
+}
+
 const struct vfio_device_ops dlend_vfio_ops = {
 	.name = "dlend",
 	.init = dlend_vfio_init,
@@ -365,6 +379,6 @@ const struct vfio_device_ops dlend_vfio_ops = {
 	.dma_unmap = dlend_vfio_dma_unmap,
 	.bind_iommufd = vfio_iommufd_emulated_bind,
 	.unbind_iommufd = vfio_iommufd_emulated_unbind,
-	.attach_ioas = vfio_iommufd_emulated_attach_ioas,
-	.detach_ioas = vfio_iommufd_emulated_detach_ioas,
+	.attach_ioas = dlend_vfio_attach_ioas,
+	.detach_ioas = dlend_vfio_detach_ioas,
 };

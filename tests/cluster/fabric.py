@@ -12,6 +12,7 @@ Knows what an administrator knows: the dlend command, mdevctl, sysfs and tracefs
 import contextlib
 import json
 import re
+import shlex
 import time
 import uuid as uuids
 
@@ -165,7 +166,7 @@ class Fabric:
 
     def trace(self, name, pattern="", clear=False):
         """Tracepoint lines of dlend, newest last: [(event, {field: value}, line)]."""
-        text = self.host(name).run(f"cat {TRACING}/trace").out
+        text = self.host(name).run(f"grep -E -- {shlex.quote(pattern)} {TRACING}/trace || :", timeout=120).out
         if clear:
             self.trace_clear(name)
         return [event for event in map(parse_event, text.splitlines()) if event and re.search(pattern, event[2])]
