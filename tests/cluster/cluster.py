@@ -23,6 +23,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ from topology import BadTopology, Topology, disks, tree_program
 from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
 
 __all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "NotBuilt", "QmpError",
-           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk"]
+           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk", "word_sum"]
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("DLEND_CACHE") or
@@ -341,6 +342,11 @@ def rom_image():
     image = bytearray(guest_image("rom.bin").ljust(2048, b"\0"))
     image[-1] = -sum(image) & 0xff
     return bytes(image)
+
+
+def word_sum(data):
+    """What disk.S and uefi.S there make of the bytes that they find: the sum of 32-bit words."""
+    return sum(struct.unpack(f"<{len(data) // 4}I", data)) & 0xffffffff
 
 
 def uefi_disk(size, body):

@@ -47,6 +47,8 @@ dlend.modules={modules}</cmdline>
 </domain>
 """
 TOP = "/var/lib/libvirt/images"
+POWER = ("event=$(sed -n '/Power Button/,/Handlers/s/.*\\(event[0-9]*\\).*/\\1/p' /proc/bus/input/devices); "
+         "dd if=/dev/input/$event of=/dev/null bs=24 count=1 && sync && poweroff -f")
 
 
 def hostdev(uuid, more=""):
@@ -161,6 +163,10 @@ class Domain:
     def spawn(self, command):
         self._alive()
         return self.slot.agent.spawn(command)
+
+    def heed_power_button(self):
+        """The guest powers off when libvirt asks it to; with modules button and evdev, tools power."""
+        self.spawn(POWER)
 
     def reboot(self, timeout=240):
         """The guest's own doing; QEMU stays."""

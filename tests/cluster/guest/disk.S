@@ -3,7 +3,8 @@
  * Boot sector of a lent disk: reads the 64 KiB behind it with the firmware's own driver, adds them
  * up as 32-bit words, and says the sum on the serial port.
  */
-#define COM1	0x3f8
+#include "serial.h"
+
 #define PART	16			/* sectors in one call */
 #define CALLS	8
 #define BUFFER	0x8000
@@ -39,12 +40,7 @@ add:	lodsl
 	mov	$8, %cx
 digit:	roll	$4, sum
 	mov	sum, %al
-	and	$0xf, %al
-	add	$'0', %al
-	cmp	$'9', %al
-	jbe	0f
-	add	$('a' - '9' - 1), %al
-0:	call	put
+	PUT_DIGIT
 	loop	digit
 	mov	$end, %si
 	call	say
@@ -54,20 +50,7 @@ failed:	mov	$bad, %si
 	call	say
 	jmp	stop
 
-say:	lodsb
-	test	%al, %al
-	jz	0f
-	call	put
-	jmp	say
-put:	mov	%al, %ah
-	mov	$(COM1 + 5), %dx
-1:	in	(%dx), %al
-	test	$0x20, %al
-	jz	1b
-	mov	%ah, %al
-	mov	$COM1, %dx
-	out	%al, (%dx)
-0:	ret
+	SERIAL_ROUTINES
 
 good:	.asciz	"DLEND BOOT "
 bad:	.asciz	"DLEND BOOT failed"

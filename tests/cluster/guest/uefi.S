@@ -6,7 +6,8 @@
  * The file is what the firmware loads, headers included (PE Format, Microsoft; UEFI 2.10, 2.1.1):
  * one section, addresses as in the file, nothing to relocate.
  */
-#define COM1	0x3f8
+#include "serial.h"
+
 #define BODY	65536
 #define ALIGN	0x1000
 
@@ -56,32 +57,14 @@ add:	lodsl
 	mov	$8, %ecx
 digit:	rol	$4, %ebx
 	mov	%ebx, %eax
-	and	$0xf, %al
-	add	$'0', %al
-	cmp	$'9', %al
-	jbe	0f
-	add	$('a' - '9' - 1), %al
-0:	call	put
+	PUT_DIGIT
 	loop	digit
 	lea	eol(%rip), %rsi
 	call	say
 stop:	pause
 	jmp	stop
 
-say:	lodsb
-	test	%al, %al
-	jz	0f
-	call	put
-	jmp	say
-put:	mov	%al, %ah
-	mov	$(COM1 + 5), %dx
-1:	in	%dx, %al
-	test	$0x20, %al
-	jz	1b
-	mov	%ah, %al
-	mov	$COM1, %dx
-	out	%al, %dx
-0:	ret
+	SERIAL_ROUTINES
 
 good:	.asciz	"\r\nDLEND UEFI "
 eol:	.asciz	"\r\n"

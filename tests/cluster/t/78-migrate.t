@@ -24,9 +24,6 @@ READY = ("n=0; until [ -b /dev/nvme0n1 ] && [ -e /sys/class/net/eth0 ]; do sleep
          "[ $n -lt 240 ] || exit 1; done")
 DEVICES = ("readlink -f /sys/class/nvme/nvme0/device /sys/class/net/eth0/device; "
            "cat /sys/class/nvme/nvme0/serial /sys/class/net/eth0/address")
-# A guest that listens to its power button
-POWER = ("event=$(sed -n '/Power Button/,/Handlers/s/.*\\(event[0-9]*\\).*/\\1/p' /proc/bus/input/devices); "
-         "dd if=/dev/input/$event of=/dev/null bs=24 count=1 && sync && poweroff -f")
 LEFT = "virsh -q list --all --name; ls /sys/bus/mdev/devices; find /etc/mdevctl.d /run/dlend -name '*-*-*-*-*' ! -name '*.lock'"
 
 
@@ -99,7 +96,7 @@ def dry(m):
 
 
 def cold(m, source, to):
-    m.vm.spawn(POWER)
+    m.vm.heed_power_button()
     says = m.migrate(source, f"vm1 {to}").out
     m.t.ok(f"vm1 runs on {to} now" in says, f"dlend migrate vm1 {to}, on host {source}", says)
     m.vm.meet(m.host(to))
@@ -191,7 +188,7 @@ def dies(m, source, to):
     """The source loses power when it has let go, before the target starts the VM."""
     there = m.host(to)
     shim(there, "start", "touch /tmp/held; sleep 100000")
-    m.vm.spawn(POWER)
+    m.vm.heed_power_button()
     m.host(source).spawn(f"dlend migrate vm1 {to}")
     there.wait_for("[ -e /tmp/held ]", 240)
     m.host(source).kill()

@@ -8,13 +8,12 @@
 DLEND_LONG=1: 20 reboots, not 3.
 """
 import os
-import struct
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cluster import Cluster, Tap, guest_image, rom_image  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import Cluster, Tap, guest_image, rom_image, word_sum  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 REBOOTS = 20 if os.environ.get("DLEND_LONG") else 3
@@ -32,7 +31,7 @@ def make_bootable(b):
     body = os.urandom(64 << 10)
     with open(b.disk_file("boot"), "r+b") as file:
         file.write(guest_image("disk.bin") + body)
-    return sum(struct.unpack(f"<{len(body) // 4}I", body)) & 0xffffffff
+    return word_sum(body)
 
 
 def seabios(t, f, b):
