@@ -3,7 +3,7 @@
  * Boot sector of a lent disk: reads the 64 KiB behind it with the firmware's own driver, adds them
  * up as 32-bit words, and says the sum on the serial port.
  */
-#include "serial.h"
+#include "serial.S"
 
 #define PART	16			/* sectors in one call */
 #define CALLS	8

@@ -6,7 +6,7 @@
  * The file is what the firmware loads, headers included (PE Format, Microsoft; UEFI 2.10, 2.1.1):
  * one section, addresses as in the file, nothing to relocate.
  */
-#include "serial.h"
+#include "serial.S"
 
 #define BODY	65536
 #define ALIGN	0x1000
