@@ -29,6 +29,7 @@
  * @domain: NULL if nobody's accesses arrive
  * @live: false once detached: slots are then only numbers
  * @lock: everything below
+ * @p2p: bytes of slots for peer-to-peer
  *
  * Ops of views run under @lock, so it comes before any lock that they take, such as the one behind
  * which a guest's BARs are unmapped.
@@ -38,13 +39,16 @@ struct dlend_aperture {
 	struct iommu_group *group;
 	struct iommu_domain *domain;
 	u64 base, size;
-	struct mutex lock;		/* live, maps, views, slots, nr */
+	struct mutex lock;		/* live, maps, views, slots, nr, p2p */
 	bool live;
 	struct dlend_maps maps;
 	struct list_head views;
 	struct dlend_slots slots;
 	u32 nr[DLEND_SLOT_KINDS];
+	u64 p2p;
 };
+
+unsigned int dlend_p2p_window_percent = 50;
 
 /* Bytes that a new view gets at a time. */
 #define VIEW_SHARE	SZ_32M
@@ -285,17 +289,41 @@ static int refill(struct dlend_aperture *ap)
 	return 0;
 }
 
+static u64 p2p_limit(const struct dlend_aperture *ap)
+{
+	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
+}
+
+static int fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind, u64 size)
+{
+	u64 limit = p2p_limit(ap);
+
+	if (kind != DLEND_SLOT_P2P || (size <= limit && ap->p2p <= limit - size))
+		return 0;
+	return -EDQUOT;
+}
+
+/* Under the lock: @s is in use, or not any more. */
+static void count(struct dlend_aperture *ap, const struct dlend_slot *s, bool used)
+{
+	ap->nr[s->kind] += used ? 1 : -1;
+	if (s->kind == DLEND_SLOT_P2P)
+		ap->p2p += used ? s->size : -s->size;
+}
+
 static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 align, u64 phase)
 {
 	int err = refill(ap);
 
+	if (!err)
+		err = fair(ap, s->pub.kind, size);
 	if (!err)
 		err = dlend_slots_alloc(&ap->slots, size, align, phase, &s->ext);
 	if (err)
 		return err;
 	s->pub.offset = s->ext->offset;
 	s->pub.size = s->ext->size;
-	ap->nr[s->pub.kind]++;
+	count(ap, &s->pub, true);
 	return 0;
 }
 
@@ -341,7 +369,7 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot)
 	mutex_lock(&ap->lock);
 	unmap(ap, slot->offset, slot->size);
 	if (!WARN_ON(dlend_slots_free(&ap->slots, s->ext)))
-		ap->nr[slot->kind]--;
+		count(ap, slot, false);
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_free(slot->kind, slot->offset, slot->size);
 	kfree(s);
@@ -357,7 +385,7 @@ u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot)
 	unmap(ap, slot->offset, slot->size);
 	cookie = dlend_slots_quarantine(&ap->slots, s->ext);
 	if (!WARN_ON(!cookie))
-		ap->nr[slot->kind]--;
+		count(ap, slot, false);
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_quarantine(slot->kind, slot->offset, slot->size, cookie);
 	kfree(s);
@@ -606,6 +634,8 @@ void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *
 	st->size = ap->slots.limit;
 	dlend_slots_sum(&ap->slots, &st->free, &st->largest_free, &st->quarantined);
 	memcpy(st->slots, ap->nr, sizeof(st->slots));
+	st->p2p = ap->p2p;
+	st->p2p_limit = p2p_limit(ap);
 	st->mapped_4k = ap->maps.pages.n4k;
 	st->mapped_2m = ap->maps.pages.n2m;
 	st->mapped_1g = ap->maps.pages.n1g;
@@ -621,6 +651,7 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 	seq_printf(m, "aperture_base: %llx\naperture_bytes: %llu\n", ap->base, st.size);
 	seq_printf(m, "free_bytes: %llu\nlargest_free_bytes: %llu\nquarantined_bytes: %llu\n",
 		   st.free, st.largest_free, st.quarantined);
+	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.p2p, st.p2p_limit);
 	seq_printf(m, "slots_ctrl: %u\nslots_ram: %u\nslots_bar: %u\nslots_irq: %u\nslots_p2p: %u\n",
 		   st.slots[DLEND_SLOT_CTRL], st.slots[DLEND_SLOT_RAM],
 		   st.slots[DLEND_SLOT_BAR], st.slots[DLEND_SLOT_IRQ],

@@ -5,6 +5,9 @@
 
 #include <dlend/aperture.h>
 
+/* Percent of an aperture that slots for peer-to-peer may take together; a module parameter. */
+extern unsigned int dlend_p2p_window_percent;
+
 /**
  * dlend_aperture_detach - the device goes away: everything unmapped, its domain given back
  *

@@ -219,6 +219,14 @@ void dlend_slots_release_all(struct dlend_slots *s)
 	} while (again);
 }
 
+u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent)
+{
+	u64 pages = s->limit / DLEND_SLOT_PAGE;
+
+	percent = min(percent, 100u);
+	return (pages / 100 * percent + pages % 100 * percent / 100) * DLEND_SLOT_PAGE;
+}
+
 void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined)
 {
 	const struct dlend_extent *e;

@@ -68,6 +68,9 @@ u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_extent *ext);
 int dlend_slots_release(struct dlend_slots *s, u64 cookie);
 void dlend_slots_release_all(struct dlend_slots *s);
 
+/** dlend_slots_share - bytes in @percent of what can be allocated at all, in whole pages */
+u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
+
 /** dlend_slots_sum - bytes by use, and the largest free run; free only below the limit */
 void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined);
 

@@ -196,7 +196,7 @@ static int dl_add_peer(struct dlend_link *link, void *arg)
 		return 0;
 	dlend_aperture_stat(ap, &st);
 	peers->peer[n].node = cpu_to_le16(dlend_link_peer(link));
-	peers->peer[n].mib = cpu_to_le32(min_t(u64, st.size >> 20, U32_MAX));
+	peers->peer[n].mib = cpu_to_le32(min_t(u64, st.p2p_limit >> 20, U32_MAX));
 	peers->count = cpu_to_le32(n + 1);
 	return n + 1 == DLEND_PEERS_PER_MSG;
 }

@@ -555,7 +555,8 @@ static int dl_grant_new(struct dl_fn *fn, struct dlend_link *link, u32 bar)
  * @want: which node, which BAR
  *
  * Context: group lock, the lease was checked. Return: 0, also if it is so already; -EHOSTUNREACH
- * no link to that node; -ENOSPC the window there is full; -EINVAL a BAR that cannot be reached.
+ * no link to that node; -ENOSPC the window there is full; -EDQUOT peer-to-peer has its share of it;
+ * -EINVAL a BAR that cannot be reached.
  */
 int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
 {
@@ -576,6 +577,9 @@ int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
 		ret = dl_grant_new(fn, link, bar);
 	mutex_unlock(&dl_p2p_lock);
 	dlend_link_put(link);
+	if (ret == -EDQUOT)
+		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the share of the window to node %u that peer-to-peer may take: make the window larger in the NTB's set-up, or dlend_core.p2p_window_percent\n",
+				     bar, fn->bar[bar].span >> 10, node);
 	if (ret == -ENOSPC)
 		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the window to node %u, whose devices cannot reach it directly: make that window larger in the NTB's set-up\n",
 				     bar, fn->bar[bar].span >> 10, node);

@@ -155,7 +155,7 @@ static int add_own_path(struct dlend_link *link, void *arg)
 	paths->path[paths->n++] = (struct dlend_p2p_path){
 		.from = dlend_link_peer(link),
 		.to = dlend_node_id(),
-		.mib = min_t(u64, st.size >> 20, U32_MAX),
+		.mib = min_t(u64, st.p2p_limit >> 20, U32_MAX),
 	};
 	return 0;
 }
@@ -480,8 +480,8 @@ static int map_once(struct p2p_edge *e)
 /* Does another way promise anything? Not if it is the address that cannot be. */
 static bool worth_detour(int err)
 {
-	return err == -EHOSTUNREACH || err == -ENOSPC || err == -ENOTCONN || err == -EAGAIN ||
-	       err == -ERANGE;
+	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOTCONN ||
+	       err == -EAGAIN || err == -ERANGE;
 }
 
 static void explain(const struct p2p_edge *e)
@@ -495,6 +495,9 @@ static void explain(const struct p2p_edge *e)
 		break;
 	case -ENOSPC:
 		why = "a window is full: give the NTBs larger ones, or the VM fewer devices";
+		break;
+	case -EDQUOT:
+		why = "its share of a window is used: see dlend_core.p2p_window_percent";
 		break;
 	case -EOPNOTSUPP:
 		why = "a node on the way is too old for peer-to-peer: update dlend there";

@@ -10,6 +10,7 @@
 #include <linux/srcu.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include <iommu/aperture.h>
 #include "core.h"
 
 #define CREATE_TRACE_POINTS
@@ -65,6 +66,8 @@ module_param_named(heartbeat_timeout_ms, dlend_heartbeat_timeout_ms, uint, 0644)
 MODULE_PARM_DESC(heartbeat_timeout_ms, "milliseconds without a heartbeat until a peer counts as dead");
 module_param_named(call_timeout_ms, dlend_call_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(call_timeout_ms, "milliseconds until a call to a peer gives up");
+module_param_named(p2p_window_percent, dlend_p2p_window_percent, uint, 0644);
+MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take; the rest is for RAM and BARs of guests");
 module_param_named(irq_readback, dlend_irq_readback, bool, 0644);
 MODULE_PARM_DESC(irq_readback, "read back through the window before ringing for an interrupt, where data and doorbell take different ways");
 

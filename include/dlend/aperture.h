@@ -37,6 +37,7 @@ struct dlend_slot {
 /* Usage, in bytes, of what the peer reaches; pages mapped by size. */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
+	u64 p2p, p2p_limit;			/* DLEND_SLOT_P2P: in use, and at most */
 	u32 slots[DLEND_SLOT_KINDS];
 	u64 mapped_4k, mapped_2m, mapped_1g;	/* pages of the IOMMU, as far as known */
 };
@@ -70,7 +71,12 @@ u64 dlend_aperture_size(const struct dlend_aperture *ap);
  * @phase: wanted offset modulo @align (a guest RAM extent keeps its GPA mod 2 MiB), page multiple
  * @kind: what for
  *
- * Context: process. Return: slot or ERR_PTR(-ENOSPC / -ENOMEM / -EINVAL).
+ * Peer-to-peer is what guests can do without: its slots together get no more than
+ * dlend_core.p2p_window_percent of an aperture, so that they never take the room that the RAM or
+ * the BARs of another guest need.
+ *
+ * Context: process. Return: slot or ERR_PTR(-ENOSPC / -EDQUOT (peer-to-peer has its share) /
+ * -ENOMEM / -EINVAL).
  */
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind);

@@ -272,7 +272,24 @@ static void limited(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, free, 0ull);
 }
 
+/* A share is whole pages, of what the peer reaches, and never more than all of it. */
+static void share(struct kunit *test)
+{
+	struct world *w = new_world(test, 16 * MIB);
+
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 0), 0ull);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 50), 8 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 1), 40 * 4096ull);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 100), 16 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 5000), 16 * MIB);
+	dlend_slots_limit(&w->s, 10 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 25), 640 * 4096ull);
+	dlend_slots_limit(&w->s, 4096);
+	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 99), 0ull);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(share),
 	KUNIT_CASE(against_a_model),
 	KUNIT_CASE(best_fit),
 	KUNIT_CASE(double_free),

@@ -89,10 +89,16 @@ def detour(b):
     b.c.link("bc").command("up")
     b.f.wait_links("b")
     # A way that works stays; a BAR that moves takes the best that there is by then.
-    for place in (FREE, at):
-        b.p2p("move", b.bdf("far"), place)
-        b.wait_way("edu", "far", "lender-link mapped", place)
-    t.ok(True, "the link is back: a BAR that moves takes the short way again")
+    c, share = b.c.host("c"), "/sys/module/dlend_core/parameters/p2p_window_percent"
+    percent = c.run(f"cat {share}; echo 0 >{share}").out.strip()
+    b.p2p("move", b.bdf("far"), FREE)
+    b.wait_way("edu", "far", "via-borrower mapped", FREE)
+    log = c.run("dmesg | grep 'does not fit into the share of the window to node 2'").out
+    t.ok("BAR 0 (4096 KiB)" in log, "the link is back, but peer-to-peer may take nothing of that window: it says so", log)
+    c.run(f"echo {percent} >{share}")
+    b.p2p("move", b.bdf("far"), at)
+    b.wait_way("edu", "far", "lender-link mapped", at)
+    t.ok(True, "it may again: a BAR that moves takes the short way")
 
 
 def blocked(b, target):
