@@ -19,7 +19,8 @@ help:
 	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
-	@echo "  make check             all tests; the last line is \"N passed, N failed\""
+	@echo "  make check             the tests; the last line is \"N passed, N failed\""
+	@echo "  make check ALSO=more   those, too, that would make it last an hour; CI does so"
 	@echo "  make check-long        scenarios that take long, and repetitions at full length"
 	@echo "  make check-debug       the scenarios on a kernel with lockdep and kmemleak"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
@@ -98,16 +99,16 @@ lint: setup
 	@tests/run lint
 
 check: setup
-	@tests/run
+	@tests/run $(if $(ALSO),--also $(ALSO))
 
 check-long: build-all
 	@DLEND_LONG=1 tests/run long cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
-	@tests/cluster/on debug tests/run cluster
+	@tests/cluster/on debug tests/run cluster more
 
 check-6.12: build-all
-	@tests/cluster/on 6.12 tests/run cluster
+	@tests/cluster/on 6.12 tests/run cluster more
 
 demo: build-all
 	@tests/demo/run
