@@ -184,9 +184,22 @@ static const struct ntb_ctx_ops ctx_ops = {
 	.db_event = db_event,
 };
 
+/*
+ * An aperture takes the place of the domain in which a driver has its own DMA memory: Switchtec's
+ * has its scratchpads and the answers to its commands there, and would go on without them.
+ */
+static bool does_dma(struct ntb_dev *ntb)
+{
+	return ntb->pdev && !strcmp(dev_driver_string(&ntb->pdev->dev), "switchtec");
+}
+
 /* Can this hardware carry a link? */
 static int check(struct ntb_dev *ntb)
 {
+	if (does_dma(ntb)) {
+		dev_err(&ntb->dev, "is a Switchtec NTB, whose driver does DMA of its own, which dlend's IOMMU domain would stop: not supported, see docs/hardware.md\n");
+		return -EOPNOTSUPP;
+	}
 	if (ntb_peer_port_count(ntb) != 1) {
 		dev_err(&ntb->dev, "has %d peers, dlend wants exactly one: partition the switch into pairs\n",
 			ntb_peer_port_count(ntb));

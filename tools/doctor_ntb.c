@@ -39,8 +39,18 @@ static const char *ntb_module(const char *dir)
 	return NULL;
 }
 
-/* NTB functions without a driver. */
-static size_t undriven(void)
+/* Why dlend_ntb does not take what a module drives; NULL if it does. */
+static const char *refusal(const char *module)
+{
+	if (module && !strcmp(module, "ntb_hw_switchtec"))
+		return "Switchtec's driver keeps memory of its own where dlend's aperture would be";
+	if (module && !strcmp(module, "ntb_hw_idt"))
+		return "IDT's has no scratchpads";
+	return NULL;
+}
+
+/* NTB functions without a driver, or of a kind that dlend has no use for. */
+static size_t unusable(void)
 {
 	char *bus = path("%s/bus/pci/devices", opt.sysfs);
 	struct names n = list_dir(bus);
@@ -50,7 +60,12 @@ static size_t undriven(void)
 		char *dir = path("%s/%s", bus, n.name[i]), *driver = path("%s/driver", dir);
 		const char *module = ntb_module(dir);
 
-		if (module && !path_exists(driver)) {
+		if (refusal(module)) {
+			finding(LEVEL_FAIL, "ntb",
+				text("%s is an NTB that dlend cannot use: %s", n.name[i],
+				     refusal(module)), "See docs/hardware.md for those it can");
+			count++;
+		} else if (module && !path_exists(driver)) {
 			finding(LEVEL_FAIL, "ntb",
 				text("%s is an NTB, and no driver has it", n.name[i]),
 				text("modprobe %s; if there is none: dlend-build-ntb", module));
@@ -67,8 +82,11 @@ static size_t undriven(void)
 static void one_ntb(const char *name, const char *dir)
 {
 	char *link = path("%s/driver", dir), *driver = link_name(link);
+	char *function = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 
-	if (driver && !strcmp(driver, "dlend_ntb"))
+	if (refusal(ntb_module(function)))
+		;	/* unusable() has said it */
+	else if (driver && !strcmp(driver, "dlend_ntb"))
 		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
 	else if (driver)
 		finding(LEVEL_FAIL, "ntb", text("%s is used by %s", name, driver),
@@ -76,6 +94,7 @@ static void one_ntb(const char *name, const char *dir)
 	else
 		finding(LEVEL_FAIL, "ntb",
 			text("%s has a driver, but no user", name), "modprobe dlend_ntb");
+	free(function);
 	free(driver);
 	free(link);
 }
@@ -108,7 +127,7 @@ void doctor_ntb(void)
 {
 	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
 	struct names n = list_dir(bus);
-	size_t lone = undriven();
+	size_t lone = unusable();
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]);
@@ -119,7 +138,7 @@ void doctor_ntb(void)
 	}
 	if (!n.count && !lone)
 		finding(LEVEL_FAIL, "ntb", "this host has no NTB that Linux knows",
-			"Turn it on in the firmware (AMD and Intel: port as NTB; Switchtec: partition), and see README.md on hardware");
+			"Turn it on in the firmware (a port as NTB), and see docs/hardware.md");
 	names_free(&n);
 	free(bus);
 }

@@ -164,8 +164,12 @@ def ntb(t):
         expect(t, f, "FAIL", "ntb", "no NTB that Linux knows")
         os.unlink(f.device(NTB) / "driver")
         os.unlink(f.sys / "bus/pci/devices" / NTB)
-        for vendor, device, module in (("0x1022", "0x148b", "ntb_hw_amd"), ("0x8086", "0x347e", "ntb_hw_intel"),
-                                       ("0x11f8", "0x8561", "ntb_hw_switchtec"), ("0x111d", "0x808c", "ntb_hw_idt")):
+        for vendor, device, why in (("0x11f8", "0x8561", "Switchtec's driver keeps memory"),
+                                    ("0x111d", "0x808c", "IDT's has no scratchpads")):
+            f.pci(f"0000:{vendor[-2:]}:00.0", driver="x", pclass="0x068000", vendor=vendor, device=device)
+            expect(t, f, "FAIL", "ntb", f"an NTB that dlend cannot use: {why}")
+            os.unlink(f.sys / f"bus/pci/devices/0000:{vendor[-2:]}:00.0")
+        for vendor, device, module in (("0x1022", "0x148b", "ntb_hw_amd"), ("0x8086", "0x347e", "ntb_hw_intel")):
             bare = f.pci(f"0000:{vendor[-2:]}:00.0", driver=None, pclass="0x068000", vendor=vendor, device=device)
             expect(t, f, "FAIL", "ntb", "no driver has it")
             t.ok(any(module in c["fix"] for c in f.doctor()[1]), f"  modprobe {module}")
