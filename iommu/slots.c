@@ -38,6 +38,7 @@ void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_extent *whol
 	INIT_LIST_HEAD(&s->spare);
 	s->nr_spare = 0;
 	s->cookie = 0;
+	s->age = 0;
 	s->size = size;
 	s->limit = size;
 	whole->offset = 0;
@@ -141,6 +142,7 @@ int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase,
 	if (size < e->size)
 		cut_at(s, e, at + size);
 	e->use = DLEND_EXTENT_USED;
+	e->age = s->age;
 	*ext = e;
 	return 0;
 }
@@ -183,9 +185,14 @@ u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_extent *ext)
 {
 	if (ext->use != DLEND_EXTENT_USED)
 		return 0;
-	ext->use = DLEND_EXTENT_QUARANTINED;
-	ext->cookie = ++s->cookie;
-	return ext->cookie;
+	s->cookie++;
+	if (ext->age == s->age) {
+		ext->use = DLEND_EXTENT_QUARANTINED;
+		ext->cookie = s->cookie;
+	} else {
+		make_free(s, ext);
+	}
+	return s->cookie;
 }
 
 int dlend_slots_release(struct dlend_slots *s, u64 cookie)
@@ -206,6 +213,7 @@ void dlend_slots_release_all(struct dlend_slots *s)
 	struct dlend_extent *e;
 	bool again;
 
+	s->age++;
 	/* Joining moves neighbours: begin again after each. */
 	do {
 		again = false;

@@ -20,6 +20,7 @@ struct dlend_extent {
 	u64 size;
 	enum dlend_extent_use use;
 	u64 cookie;		/* of a quarantine, else 0 */
+	u64 age;		/* the allocator's when it was allocated */
 };
 
 struct dlend_slots {
@@ -29,6 +30,7 @@ struct dlend_slots {
 	u64 size;
 	u64 limit;		/* nothing is allocated beyond it */
 	u64 cookie;		/* the last one given */
+	u64 age;		/* how many times all was released */
 };
 
 /* Extents that one allocation may need beside the one it takes. */
@@ -61,7 +63,13 @@ int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase,
 /** dlend_slots_free - Return: 0; -EINVAL if @ext is not in use (double free), nothing changed */
 int dlend_slots_free(struct dlend_slots *s, struct dlend_extent *ext);
 
-/** dlend_slots_quarantine - Return: cookie > 0, or 0 if @ext is not in use */
+/**
+ * dlend_slots_quarantine - not free before dlend_slots_release() or dlend_slots_release_all()
+ *
+ * What was allocated before all was released last is free at once: those who could have its offset
+ * are known to have forgotten it.
+ * Return: cookie > 0, or 0 if @ext is not in use.
+ */
 u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_extent *ext);
 
 /** dlend_slots_release - end of a quarantine. Return: 0 or -ENOENT */

@@ -89,7 +89,8 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot);
  *
  * For a slot whose peer may still have the offsets: unmapped (and the IOTLB flushed) when this
  * returns, but not allocated again before dlend_slot_release(@cookie) or a new session
- * (dlend_aperture_release_all()).  Return: cookie > 0. Process context, does not wait for a peer.
+ * (dlend_aperture_release_all()); at once, if a session has begun since it was allocated.
+ * Return: cookie > 0. Process context, does not wait for a peer.
  */
 u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot);
 void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);

@@ -13,7 +13,7 @@
 
 struct world {
 	struct dlend_slots s;
-	u8 model[MODEL_PAGES];		/* 0 free, 1 used, 2 quarantined */
+	u8 model[MODEL_PAGES];		/* 0 free, 1 used, 2 quarantined, 3 used and old */
 	u32 seed;
 };
 
@@ -60,7 +60,7 @@ static void mark(struct kunit *test, struct world *w, const struct dlend_extent 
 
 static void compare(struct kunit *test, struct world *w)
 {
-	u64 free, largest, quarantined, n[3] = {}, run = 0, best = 0;
+	u64 free, largest, quarantined, n[4] = {}, run = 0, best = 0;
 	unsigned int i;
 
 	for (i = 0; i < MODEL_PAGES; i++) {
@@ -92,18 +92,20 @@ static void against_a_model(struct kunit *test)
 {
 	struct world *w = new_world(test, MODEL_PAGES << 12);
 	struct dlend_extent *live[MAX_LIVE] = {};
+	u8 is;
 	u64 size, align, phase;
 	unsigned int round, i;
 	int err;
 
 	for (round = 0; round < 3000; round++) {
 		i = rnd(w, MAX_LIVE);
+		is = live[i] ? w->model[live[i]->offset >> 12] : 0;
 		if (live[i] && rnd(w, 4)) {
-			mark(test, w, live[i], 1, 0);
+			mark(test, w, live[i], is, 0);
 			KUNIT_ASSERT_EQ(test, dlend_slots_free(&w->s, live[i]), 0);
 			live[i] = NULL;
 		} else if (live[i]) {
-			mark(test, w, live[i], 1, 2);
+			mark(test, w, live[i], is, is == 3 ? 0 : 2);
 			KUNIT_ASSERT_GT(test, dlend_slots_quarantine(&w->s, live[i]), 0ull);
 			live[i] = NULL;
 		} else {
@@ -122,7 +124,7 @@ static void against_a_model(struct kunit *test)
 		}
 		if (round % 500 == 499) {
 			for (i = 0; i < MODEL_PAGES; i++)
-				w->model[i] = w->model[i] == 2 ? 0 : w->model[i];
+				w->model[i] = (const u8[]){ 0, 3, 0, 3 }[w->model[i]];
 			dlend_slots_release_all(&w->s);
 		}
 		compare(test, w);
@@ -181,6 +183,29 @@ static void quarantine_holds(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 0, 0, &x), -ENOSPC);
 	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, cookie), 0);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4 * MIB, 0, 0, &x), 0);
+}
+
+/* Who could have had the offset has begun anew since: nothing to wait for, and nobody to do it. */
+static void too_late(struct kunit *test)
+{
+	struct world *w = new_world(test, 4 * MIB);
+	struct dlend_extent *old, *e;
+	u64 cookie, free, largest, quarantined;
+
+	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &old), 0);
+	dlend_slots_release_all(&w->s);
+	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &e), 0);
+	KUNIT_EXPECT_EQ(test, e->offset, MIB);
+	cookie = dlend_slots_quarantine(&w->s, old);
+	KUNIT_EXPECT_GT(test, cookie, 0ull);
+	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	KUNIT_EXPECT_EQ(test, quarantined, 0ull);
+	KUNIT_EXPECT_EQ(test, free, 3 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, cookie), -ENOENT);
+	/* One of this age waits, with a cookie of its own. */
+	KUNIT_EXPECT_GT(test, dlend_slots_quarantine(&w->s, e), cookie);
+	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	KUNIT_EXPECT_EQ(test, quarantined, MIB);
 }
 
 static void arguments(struct kunit *test)
@@ -294,6 +319,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(best_fit),
 	KUNIT_CASE(double_free),
 	KUNIT_CASE(quarantine_holds),
+	KUNIT_CASE(too_late),
 	KUNIT_CASE(arguments),
 	KUNIT_CASE(limited),
 	KUNIT_CASE_PARAM(base_is_clear, place_gen_params),

@@ -126,6 +126,29 @@ def alone(t, f, p, free):
         g1.shutdown()
 
 
+def link_lost(t, f, c, p, free):
+    """Both go at once, in the middle of I/O; the guest and its host go on, and nothing of it stays."""
+    with f.guest("a", "lost", ports=2, devices=[p.device("one", "hp0"), p.device("two", "hp1")]) as g:
+        for name in NAMES:
+            g.spawn(f"dd if=/dev/{disk(g, name)} of=/dev/null bs=64k iflag=direct")
+        f.trace_clear("b")
+        c.link("ab").command("down")
+        for name in NAMES:
+            c.host("b").wait_for(f"grep -qx free /sys/bus/pci/devices/0000{p.address[name][5:]}/dlend/state", 15)
+        steps = [e[2] for e in f.trace("b") if e[0] == "dlend_fence"]
+        fenced = [any(p.address[name][6:] in line and "dma_blocked" in line for line in steps) for name in NAMES]
+        t.equal(fenced, [True, True], "the lender fences both, and has reset them", "\n".join(steps))
+        for name in NAMES:
+            f.wait_mdev("a", p.uuid[name], "failed")
+        t.equal(g.run("echo alive").out.strip(), "alive", "the guest lost both, and goes on")
+        c.link("ab").command("up")
+        f.wait_links("a", 120)
+        for name in NAMES:
+            f.wait_state("a", p.address[name], "free")
+        g.kill(9)
+    t.equal(f.wait_free("a", free), free, "both are offered again, and the window is free")
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -149,6 +172,8 @@ def main():
             for name in NAMES:
                 f.wait_state("a", address[name], "free")
             t.equal(f.wait_free("a", free), free, "the window is free")
+        with t.case("the link is lost"):
+            link_lost(t, f, c, p, free)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
