@@ -47,6 +47,7 @@ CACHE = Path(os.environ.get("DLEND_CACHE") or
 HOST_FAULT = "Oops: int3"
 BUILD = Path(os.environ.get("DLEND_BUILD") or HERE.parent.parent / "build")
 RUNS_KEPT = 6
+FAILED = "failed"   # a file in a run's directory, if the run did
 
 
 class NotBuilt(Exception):
@@ -113,6 +114,8 @@ class Cluster:
         return self
 
     def __exit__(self, *error):
+        if error[0] or (self.tap and self.tap.failed):
+            (self.run_dir / FAILED).touch()
         self.stop()
 
     @staticmethod
@@ -166,9 +169,11 @@ class Cluster:
     def _make_run_dir(self):
         runs = Path(os.environ.get("DLEND_RUN_DIR") or CACHE / "runs")
         runs.mkdir(parents=True, exist_ok=True)
-        for old in sorted(p for p in runs.iterdir() if re.match(r"\d{8}-\d{6}-", p.name))[:1 - RUNS_KEPT]:
-            if not Path("/proc", old.name.rpartition("-")[2]).exists():     # its runner is at it still
-                shutil.rmtree(old, ignore_errors=True)
+        past = sorted(p for p in runs.iterdir() if re.match(r"\d{8}-\d{6}-", p.name))
+        for bad in (False, True):   # what passed does not push out what somebody has to look at
+            for old in [p for p in past if (p / FAILED).exists() == bad][:1 - RUNS_KEPT]:
+                if not Path("/proc", old.name.rpartition("-")[2]).exists():     # its runner is at it still
+                    shutil.rmtree(old, ignore_errors=True)
         self.run_dir = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         (self.run_dir / self.sockets).mkdir(parents=True)
         for name, data in self.files.items():

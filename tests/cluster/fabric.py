@@ -16,9 +16,15 @@ import shlex
 import time
 import uuid as uuids
 
+from wire import TimedOut
+
 TRACING = "/sys/kernel/tracing"
 EVENTS = f"{TRACING}/events/dlend"
 DEBUG = "/sys/kernel/debug/dlend"
+# Where the threads of a QEMU wait, and what its devices have come to
+STUCK = """for t in /proc/{pid}/task/*; do echo "$t: $(cat $t/comm $t/syscall | tr '\\n' ' ')"; cat $t/stack; done
+cd /sys/kernel/debug; grep -r . dlend; grep . kvm/*
+cat /sys/kernel/tracing/trace | tail -n 200; dmesg | tail -n 50"""
 
 
 class Fabric:
@@ -123,11 +129,21 @@ class Fabric:
         g.start()
         try:
             if wait:
-                g.wait_ready(timeout)
+                self._ready(name, label, g, timeout)
             yield g
         finally:
             if g.running:
                 g.kill()
+
+    def _ready(self, name, label, g, timeout):
+        """As Guest.wait_ready(); what its host knows of one that is not goes into HOST-GUEST.stuck."""
+        try:
+            g.wait_ready(timeout)
+        except TimedOut:
+            with contextlib.suppress(Exception):
+                stuck = self.host(name).run(STUCK.format(pid=g.pid()), timeout=60, check=False).data
+                (self.cluster.run_dir / f"{name}-{label}.stuck").write_bytes(stuck)
+            raise
 
     # What debugfs and sysfs count
 

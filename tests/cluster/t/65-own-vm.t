@@ -132,6 +132,37 @@ def taken(t, f, b, address, uuid):
     f.wait_state("b", address, "free")
 
 
+def two(t, f, b, address, uuid):
+    """A second device of the same VM: its memory is pinned once here, too."""
+    free = f.free("b")
+    f.dlend("b", f"lend {b.bdf('nvme1')}", timeout=120)
+    other = f.address("b", "nvme1")
+    f.wait_state("b", other, "free")
+    uuids_of = [uuid, f.mdev("b", other, "dlend-nvme")]
+    with f.guest("b", "two", devices=[f.device(u) for u in uuids_of]) as g:
+        g.run("n=0; until [ -b /dev/nvme1n1 ]; do sleep 1; n=$((n + 1)); [ $n -lt 60 ] || exit 1; done", timeout=90)
+        # Not where the other case has written: what it left is read on host a later.
+        sums = [g.run("dd if=/dev/urandom of=/tmp/data bs=64k count=2 2>/dev/null; sha256sum </tmp/data; "
+                      f"dd if=/tmp/data of=/dev/nvme{n}n1 seek=64 bs=64k oflag=direct 2>/dev/null; "
+                      f"dd if=/dev/nvme{n}n1 skip=64 bs=64k count=2 iflag=direct 2>/dev/null | sha256sum",
+                      timeout=120).out.split("\n")[:2] for n in (0, 1)]
+        t.ok(all(wrote == read for wrote, read in sums) and sums[0] != sums[1],
+             "a VM with both reads what it wrote to each", str(sums))
+        st = [f.stats("b", u) for u in uuids_of]
+        t.equal([s["sharers"] for s in st], [2, 2], "they share the VM's memory")
+        t.ok(st[0]["pinned_bytes"] == st[1]["pinned_bytes"] == sum(s["own_bytes"] for s in st) > 0,
+             "which is pinned once", str([(s["pinned_bytes"], s["own_bytes"]) for s in st]))
+        maps = [f.domain(a) for a in (address, other)]
+        t.ok(all(m["mirrors"] > 0 for m in maps) and maps[0]["mapped_bytes"] == maps[1]["mapped_bytes"],
+             "both devices' domains mirror it", str(maps))
+        g.shutdown()
+    for lent in (address, other):
+        f.wait_state("b", lent, "free")
+    t.equal(f.wait_free("b", free), free, "guest off: every slot is free")
+    f.mdev_stop("b", uuids_of[1])
+    f.dlend("b", f"reclaim {b.bdf('nvme1')}", timeout=120)
+
+
 def moves(t, f, a, b, address, uuid, definition, sums):
     """Over the NTB, with the very same definition: the other host's guest finds what ours wrote."""
     a.run(f"mkdir -p /etc/mdevctl.d/{address} && cat >/etc/mdevctl.d/{address}/{uuid}", input=definition.encode())
@@ -180,6 +211,8 @@ def main():
             killed(t, f, address, uuid)
         with t.case("taken by force"):
             taken(t, f, b, address, uuid)
+        with t.case("two devices of one VM"):
+            two(t, f, b, address, uuid)
         with t.case("the same definition on another host"):
             b.load_modules("ntb_hw_amd", "dlend_ntb")
             f.load("a")
