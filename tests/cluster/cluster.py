@@ -93,6 +93,7 @@ class Cluster:
         self.begin = time.monotonic()
         self.children = []
         self.boots = {}
+        self.hosts = {}
         self.old_handlers = {}
         self.loop = Loop()
         self.run_dir = None
@@ -148,6 +149,9 @@ class Cluster:
         for console in sorted(self.run_dir.glob("*.console")):
             if HOST_FAULT in console.read_text(errors="replace"):
                 self.say(f"bed fault: {console.stem}: {HOST_FAULT} (tests/cluster/README.md)")
+        for host in self.hosts.values():
+            if host.fell():
+                self.say(f"bed fault: host {host.name} reset itself without a word (tests/cluster/README.md)")
 
     def _lock(self):
         path = Path(tempfile.gettempdir()) / "dlend-cluster.lock"

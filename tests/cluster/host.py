@@ -81,6 +81,8 @@ class Host:
         self.agent = Agent(self.loop, f"host {self.name}")
         self._qmp = Qmp(self.loop, f"host {self.name} qmp")
         self.slots = [Slot(self.loop, self.name, n) for n in range(spec.guests)]
+        self.resets = 0         # that were asked for, since start()
+        self.nested = 0         # guests' processors at once, at most
 
     # Power
 
@@ -95,6 +97,7 @@ class Host:
         self._qmp.expect(self.cluster.run_dir / f"{self.name}.events")
         self.agent.expect(session)
         self.process = self.cluster.spawn(f"{self.name}.qemu", command)
+        self.resets = 0
         wires = {"qmp": self._qmp, "agent": self.agent}
         for slot in self.slots:
             wires.update(slot.channels())
@@ -127,10 +130,20 @@ class Host:
     def reset(self, wait=True, timeout=None):
         """The reset button: memory and guests are gone, disks stay."""
         boots = self.agent.boots
+        self.resets += 1
         self._forget(f"host {self.name}: reset")
         self.qmp("system_reset")
         if wait:
             self.wait_up(timeout, boots + 1)
+
+    def fell(self):
+        """Did it reset itself, without a word, while it ran guests on two processors or more?
+
+        That is the emulation's (README.md): hosts do it that have no module of ours.
+        """
+        log = self.cluster.run_dir / f"{self.name}.console"
+        return (self.nested > 1 and self.agent.boots > 1 + self.resets and
+                not complaints(log.read_text(errors="replace")))
 
     def kill(self, sig=9):
         """Pull the plug.  start() brings it back with its disks as they were."""
@@ -276,6 +289,8 @@ class Guest:
         self.slot.qmp.expect(self.host.cluster.run_dir / f"{self.host.name}-{self.name}.events")
         self.slot.qmp.broken = self._broken
         self.job = self.host.spawn(self._script(session))
+        running = [slot.guest.smp for slot in self.host.slots if slot.guest and slot.guest.running]
+        self.host.nested = max(self.host.nested, sum(running))
         self.job.guest_slot = self.slot
 
     def _has_iommufd(self):
