@@ -294,13 +294,11 @@ static u64 p2p_limit(const struct dlend_aperture *ap)
 	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
 }
 
-static int fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind, u64 size)
+static bool fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind, u64 size)
 {
 	u64 limit = p2p_limit(ap);
 
-	if (kind != DLEND_SLOT_P2P || (size <= limit && ap->p2p <= limit - size))
-		return 0;
-	return -EDQUOT;
+	return kind != DLEND_SLOT_P2P || (size <= limit && ap->p2p <= limit - size);
 }
 
 /* Under the lock: @s is in use, or not any more. */
@@ -316,11 +314,14 @@ static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 a
 	int err = refill(ap);
 
 	if (!err)
-		err = fair(ap, s->pub.kind, size);
-	if (!err)
 		err = dlend_slots_alloc(&ap->slots, size, align, phase, &s->ext);
 	if (err)
 		return err;
+	/* Only now: a larger share is no help where there is no room. */
+	if (!fair(ap, s->pub.kind, s->ext->size)) {
+		dlend_slots_free(&ap->slots, s->ext);
+		return -EDQUOT;
+	}
 	s->pub.offset = s->ext->offset;
 	s->pub.size = s->ext->size;
 	count(ap, &s->pub, true);
