@@ -85,8 +85,8 @@ static void one_ntb(const char *name, const char *dir)
 	char *function = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 
 	if (refusal(ntb_module(function)))
-		;	/* unusable() has said it */
-	else if (driver && !strcmp(driver, "dlend_ntb"))
+		goto out;	/* unusable() has said it */
+	if (driver && !strcmp(driver, "dlend_ntb"))
 		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
 	else if (driver)
 		finding(LEVEL_FAIL, "ntb", text("%s is used by %s", name, driver),
@@ -94,6 +94,7 @@ static void one_ntb(const char *name, const char *dir)
 	else
 		finding(LEVEL_FAIL, "ntb",
 			text("%s has a driver, but no user", name), "modprobe dlend_ntb");
+out:
 	free(function);
 	free(driver);
 	free(link);
