@@ -380,12 +380,13 @@ static void dlend_borrow_do(struct dlend_vdev *v, enum dlend_step step, struct d
 static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why);
 
 /*
- * The lease before is still to be returned, by a work item behind us in the queue: until then its
- * pages are pinned, and dma_unmap can ask one lease only. [locked]
+ * The lease before is still to be returned, by a work item behind us in the queue, which is where
+ * it is if the device was closed and opened again during one of our steps.  Until then the lender
+ * takes this node for the holder, its pages may be pinned, and dma_unmap can ask one lease only.
  */
 static bool dlend_borrow_returning(const struct dlend_vdev *v)
 {
-	return v->ended && work_pending(&v->ended->return_work);
+	return atomic_read(&v->offer->returning);
 }
 
 static void dlend_borrow_work(struct work_struct *work)

@@ -128,11 +128,14 @@ static void dlend_lease_return_work(struct work_struct *work)
 			 lease->addr.lender, lease->addr.bdf >> 8, (lease->addr.bdf >> 3) & 0x1f,
 			 lease->addr.bdf & 7, lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
+	atomic_dec(&lease->offer->returning);
 	dlend_lease_put(lease);
 }
 
 void dlend_lease_return(struct dlend_offer *offer, struct dlend_lease *lease)
 {
+	lease->offer = offer;
+	atomic_inc(&offer->returning);
 	queue_work(offer->wq, &lease->return_work);
 }
 

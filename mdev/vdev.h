@@ -70,6 +70,7 @@ struct dlend_offer_info {
  * @vdev: made from it, or NULL
  * @work: registers and unregisters (both sleep on sysfs)
  * @wq: ordered: everything its vdev and its leases ask of the lender
+ * @returning: leases in @wq that are still to be returned
  */
 struct dlend_offer {
 	struct device dev;
@@ -90,6 +91,7 @@ struct dlend_offer {
 	struct dlend_vdev *vdev;
 	struct work_struct work;
 	struct workqueue_struct *wq;
+	atomic_t returning;
 	struct mdev_parent parent;
 	struct mdev_type type;
 	struct mdev_type *types[1];
@@ -106,6 +108,7 @@ struct dlend_offer {
  * @bar: where the BARs are; no physical address: not mapped, or taken away (bar_lock)
  * @acked: the lender said that it has the device back: slots may be used again at once
  * @vdev: a reference (the memory's unpinning needs it), NULL for a stray one
+ * @offer: whose queue @return_work is in
  */
 struct dlend_lease {
 	struct kref ref;
@@ -118,6 +121,7 @@ struct dlend_lease {
 	struct dlend_window bar[DLEND_NUM_REGIONS];
 	bool acked;
 	struct dlend_vdev *vdev;
+	struct dlend_offer *offer;
 	struct work_struct return_work;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cycle UUID TIMES: on the borrower's host, with no guest: opens an mdev of QEMU's edu device as a
+ * cycle UUID TIMES [hasty]: on the borrower's host, with no guest: opens an mdev of QEMU's edu device as a
  * VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu copy a page
  * there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its
- * own there, else by the legacy container.
+ * own there, else by the legacy container.  Hasty: it asks for a reset just before it closes, so
+ * that the next open comes while the device is still busy for the one before.
  *
  * Says "ok TIMES", or what is wrong, when, and exits with 1.
  */
@@ -170,9 +171,10 @@ static void dma(volatile uint32_t *regs)
 		die("DMA has not copied the page");
 }
 
-static void cycle(const char *uuid, struct space *s)
+static void cycle(const char *uuid, struct space *s, int hasty)
 {
 	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender has been asked by then */
 	int fd = open_device(uuid, s);
 	volatile uint32_t *regs;
 	uint32_t ident;
@@ -192,6 +194,10 @@ static void cycle(const char *uuid, struct space *s)
 	if (turn % 10 == 0)
 		dma(regs);
 	munmap((void *)regs, PAGE);
+	if (hasty) {
+		must(ioctl(fd, VFIO_DEVICE_RESET), "no reset");
+		nanosleep(&begun, NULL);
+	}
 	close(fd);
 }
 
@@ -200,8 +206,8 @@ int main(int argc, char **argv)
 	struct space s = {};
 	unsigned int times;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: cycle UUID TIMES\n");
+	if (argc != 3 && (argc != 4 || strcmp(argv[3], "hasty"))) {
+		fprintf(stderr, "usage: cycle UUID TIMES [hasty]\n");
 		return 2;
 	}
 	times = strtoul(argv[2], NULL, 0);
@@ -213,7 +219,7 @@ int main(int argc, char **argv)
 	else
 		open_legacy(argv[1], &s);
 	for (turn = 1; turn <= times; turn++)
-		cycle(argv[1], &s);
+		cycle(argv[1], &s, argc == 4);
 	printf("ok %u\n", times);
 	return 0;
 }

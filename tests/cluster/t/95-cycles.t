@@ -39,6 +39,16 @@ def cycles(t, f, c, uuid):
     t.ok(True, f"{TIMES} times borrowed, used and returned; every tenth with DMA both ways")
 
 
+def hasty(t, f, c, address, uuid):
+    """Opened again while the lender still resets the device for the one that has closed it."""
+    slow = f"/sys/kernel/debug/dlend/lender/0000{address[5:]}/slow_reset_ms"
+    c.host("b").run(f"echo 500 >{slow}")
+    out = c.host("a").run(f"/share/cycle {uuid} 5 hasty", timeout=120, check=False)
+    t.equal(out.out, "ok 5\n", "opened again while the lender still works for the one before: borrowed each time")
+    c.host("b").run(f"echo 0 >{slow}")
+    f.wait_state("a", address, "free", 30)
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         shutil.copy(BUILD / "guest/cycle", c.run_dir / "share/cycle")
@@ -59,6 +69,7 @@ def main():
         f.wait_state("a", address, "free")
         t.diag(f"slabs of a: {slabs(a)}; of b: {slabs(b)}")
         t.equal(f.lender_state(address)[2] - epoch, TIMES, "each has been a lease of its own, and none was taken twice")
+        hasty(t, f, c, address, uuid)
         for name, free in before.items():
             t.equal(f.wait_free(name, free), free,
                     f"host {name}: as much of its apertures is free as before")
