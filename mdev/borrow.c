@@ -386,7 +386,7 @@ static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, co
  */
 static bool dlend_borrow_returning(const struct dlend_vdev *v)
 {
-	return atomic_read(&v->offer->returning);
+	return atomic_read(&v->offer->leases);
 }
 
 static void dlend_borrow_work(struct work_struct *work)

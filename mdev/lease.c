@@ -128,15 +128,21 @@ static void dlend_lease_return_work(struct work_struct *work)
 			 lease->addr.lender, lease->addr.bdf >> 8, (lease->addr.bdf >> 3) & 0x1f,
 			 lease->addr.bdf & 7, lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
-	atomic_dec(&lease->offer->returning);
+	atomic_dec(&lease->offer->leases);
 	dlend_lease_put(lease);
 }
 
 void dlend_lease_return(struct dlend_offer *offer, struct dlend_lease *lease)
 {
-	lease->offer = offer;
-	atomic_inc(&offer->returning);
 	queue_work(offer->wq, &lease->return_work);
+}
+
+/* From now on it is to be returned. */
+static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *offer, u32 epoch)
+{
+	lease->epoch = epoch;
+	lease->offer = offer;
+	atomic_inc(&offer->leases);
 }
 
 static struct dlend_lease *dlend_lease_alloc(struct dlend_link *link,
@@ -161,7 +167,7 @@ void dlend_lease_return_stray(struct dlend_offer *offer, struct dlend_link *link
 	if (!lease)
 		return;
 	dev_dbg(&offer->dev, "epoch %u is held by this node but by no vdev: returned\n", epoch);
-	lease->epoch = epoch;
+	dlend_lease_granted(lease, offer, epoch);
 	dlend_lease_return(offer, lease);
 }
 
@@ -208,15 +214,16 @@ static int dlend_lease_ask(struct dlend_lease *lease, struct dlend_p_lease *gran
 	p->irq_handle = cpu_to_le32(dlend_irq_sink_handle(lease->sink));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
 	memcpy(grant, reply.payload, sizeof(*grant));
-	lease->epoch = le32_to_cpu(reply.epoch);
-	if (ret == -EBUSY)
+	if (!ret)
+		dlend_lease_granted(lease, lease->vdev->offer, le32_to_cpu(reply.epoch));
+	else if (ret == -EBUSY)
 		snprintf(why, DLEND_REASON_LEN, "the device is held by node %u",
 			 le16_to_cpu(grant->holder));
 	else if (ret == -ENOSPC)
 		snprintf(why, DLEND_REASON_LEN,
 			 "its BARs do not fit into the window of node %u, whose log has the sizes",
 			 lease->addr.lender);
-	else if (ret)
+	else
 		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it (%pe)",
 			 lease->addr.lender, ERR_PTR(ret));
 	return ret;
@@ -305,11 +312,13 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_vdev *v, char *why)
 			 v->offer->addr.lender);
 		return ERR_PTR(ret);
 	}
-	if (dlend_offer_shared(v->offer, v)) {
-		snprintf(why, DLEND_REASON_LEN,
-			 "another function of its IOMMU group is used by another VM here; give both to one VM");
+	ret = dlend_offer_beside(v->offer, v);
+	if (ret) {
+		if (ret == -EBUSY)
+			snprintf(why, DLEND_REASON_LEN,
+				 "another function of its IOMMU group is used by another VM here; give both to one VM");
 		dlend_link_put(link);
-		return ERR_PTR(-EBUSY);
+		return ERR_PTR(ret);
 	}
 	lease = dlend_lease_alloc(link, &v->offer->addr);
 	dlend_link_put(link);

@@ -564,21 +564,33 @@ void dlend_offer_return_stray(struct dlend_offer *offer)
 		dlend_lease_return_stray(offer, offer->link, offer->epoch);
 }
 
-/* One group, one domain on the lender: two VMs in it could reach each other's memory. */
-bool dlend_offer_shared(struct dlend_offer *offer, struct dlend_vdev *v)
+static struct dlend_beside dlend_offer_as_seen(const struct dlend_offer *other,
+					       const struct dlend_vdev *v)
+{
+	const struct dlend_vdev *user = other->vdev;
+	struct dlend_beside seen = { .leases = atomic_read(&other->leases) };
+
+	if (user) {
+		seen.same_vm = user->vmm == v->vmm;
+		seen.leased = READ_ONCE(user->lease);
+		seen.borrowing = READ_ONCE(user->borrowing);
+	}
+	return seen;
+}
+
+int dlend_offer_beside(struct dlend_offer *offer, struct dlend_vdev *v)
 {
 	struct dlend_offer *other;
+	int ret = 0;
 
 	guard(mutex)(&dlend_offers_lock);
 	list_for_each_entry(other, &dlend_offers, node) {
-		struct dlend_vdev *user = other->vdev;
-
-		if (other->addr.lender == offer->addr.lender &&
-		    other->info.group == offer->info.group && user && user != v &&
-		    user->vmm != v->vmm && (READ_ONCE(user->lease) || READ_ONCE(user->borrowing)))
-			return true;
+		if (other == offer || other->addr.lender != offer->addr.lender ||
+		    other->info.group != offer->info.group || ret == -EBUSY)
+			continue;
+		ret = dlend_plan_beside(dlend_offer_as_seen(other, v)) ?: ret;
 	}
-	return false;
+	return ret;
 }
 
 bool dlend_offer_lease_live(struct dlend_offer *offer, u32 epoch)

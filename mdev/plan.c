@@ -4,6 +4,7 @@
  *
  * Pure logic: knows nothing of locks, messages or memory.
  */
+#include <linux/errno.h>
 #include "plan.h"
 
 static bool irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
@@ -43,4 +44,11 @@ bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *wan
 	       have->reset == want->reset && have->bme == want->bme &&
 	       irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && !now.unmapping));
+}
+
+int dlend_plan_beside(struct dlend_beside other)
+{
+	if (other.leased || other.borrowing)
+		return other.same_vm ? 0 : -EBUSY;
+	return other.leases ? -EAGAIN : 0;
 }

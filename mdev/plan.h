@@ -59,4 +59,24 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			const struct dlend_wish *have);
 
+/**
+ * struct dlend_beside - another function of the same IOMMU group
+ * @same_vm: whoever has it open, or had it last, is the VM that asks
+ * @leased, @borrowing: it is that VM's, or will be
+ * @leases: granted and not returned yet; with nobody who uses it, one that is being returned
+ */
+struct dlend_beside {
+	bool same_vm, leased, borrowing;
+	unsigned int leases;
+};
+
+/**
+ * dlend_plan_beside - may a VM borrow a function, with another one of its group like that?
+ *
+ * A group has one domain on the lender: what one function can reach, the others can.
+ * Return: 0; -EBUSY another VM uses the other one; -EAGAIN a VM has left it, but it may still
+ * transfer, and would into the memory of the one that asks.
+ */
+int dlend_plan_beside(struct dlend_beside other);
+
 #endif

@@ -70,7 +70,7 @@ struct dlend_offer_info {
  * @vdev: made from it, or NULL
  * @work: registers and unregisters (both sleep on sysfs)
  * @wq: ordered: everything its vdev and its leases ask of the lender
- * @returning: leases in @wq that are still to be returned
+ * @leases: granted by the lender and not returned yet; @wq has those that no vdev uses
  */
 struct dlend_offer {
 	struct device dev;
@@ -91,7 +91,7 @@ struct dlend_offer {
 	struct dlend_vdev *vdev;
 	struct work_struct work;
 	struct workqueue_struct *wq;
-	atomic_t returning;
+	atomic_t leases;
 	struct mdev_parent parent;
 	struct mdev_type type;
 	struct mdev_type *types[1];
@@ -108,7 +108,7 @@ struct dlend_offer {
  * @bar: where the BARs are; no physical address: not mapped, or taken away (bar_lock)
  * @acked: the lender said that it has the device back: slots may be used again at once
  * @vdev: a reference (the memory's unpinning needs it), NULL for a stray one
- * @offer: whose queue @return_work is in
+ * @offer: one of whose leases it is, once granted
  */
 struct dlend_lease {
 	struct kref ref;
@@ -308,8 +308,8 @@ void dlend_offer_release(struct dlend_offer *offer);
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
 /** dlend_offer_return_stray - if the lender believes that this node holds the lease: return it */
 void dlend_offer_return_stray(struct dlend_offer *offer);
-/** dlend_offer_shared - does another VM here use a function of the same IOMMU group? */
-bool dlend_offer_shared(struct dlend_offer *offer, struct dlend_vdev *v);
+/** dlend_offer_beside - dlend_plan_beside() for all other functions of its IOMMU group */
+int dlend_offer_beside(struct dlend_offer *offer, struct dlend_vdev *v);
 /** dlend_offers_asleep - is this host going to sleep? Called with vdev->borrowing noted before */
 bool dlend_offers_asleep(void);
 /** dlend_offer_lease_live - has nothing that the lender said ended the lease @epoch? */

@@ -144,9 +144,35 @@ static void plan_ends(struct kunit *test)
 	}
 }
 
+/* A group is one VM's, and until what its last VM had of it is returned, nobody's. */
+static void plan_beside(struct kunit *test)
+{
+	static const struct {
+		struct dlend_beside other;
+		int ret;
+	} beside[] = {
+		{ {}, 0 },
+		{ { .same_vm = true }, 0 },
+		{ { .same_vm = true, .leased = true, .leases = 1 }, 0 },
+		{ { .same_vm = true, .borrowing = true }, 0 },
+		/* Granted, not noted yet. */
+		{ { .same_vm = true, .borrowing = true, .leases = 1 }, 0 },
+		{ { .leased = true, .leases = 1 }, -EBUSY },
+		{ { .borrowing = true }, -EBUSY },
+		/* Closed by its VM, whatever VM that was, or removed. */
+		{ { .leases = 1 }, -EAGAIN },
+		{ { .same_vm = true, .leases = 1 }, -EAGAIN },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(beside); i++)
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_beside(beside[i].other), beside[i].ret,
+				    "case %u", i);
+}
+
 static struct kunit_case plan_cases[] = {
 	KUNIT_CASE_PARAM(plan_one, plan_gen_params),
 	KUNIT_CASE(plan_ends),
+	KUNIT_CASE(plan_beside),
 	{}
 };
 
