@@ -487,31 +487,15 @@ static bool worth_detour(int err)
 static void explain(const struct p2p_edge *e)
 {
 	struct device *dev = dlend_link_dev(e->s.link);
-	const char *why;
+	const char *what, *todo;
 
-	switch (e->err) {
-	case -EEXIST:
-		why = "the guest has put it over its own RAM or another BAR, let it choose another";
-		break;
-	case -ENOSPC:
-		why = "a window is full: give the NTBs larger ones, or the VM fewer devices";
-		break;
-	case -EDQUOT:
-		why = "its share of a window is used: see dlend_core.p2p_window_percent";
-		break;
-	case -EOPNOTSUPP:
-		why = "a node on the way is too old for peer-to-peer: update dlend there";
-		break;
-	default:
-		why = "it is tried again";
-		break;
-	}
-	dev_warn(dev, "%05x:%02x:%02x.%x does not reach BAR %u of %05x:%02x:%02x.%x at %#llx (%s, %d): %s\n",
+	what = dlend_p2p_err_text(e->err, &todo);
+	dev_warn(dev, "%05x:%02x:%02x.%x does not reach BAR %u of %05x:%02x:%02x.%x at %#llx (%s, %d): %s; %s\n",
 		 DLEND_DOMAIN_BASE + e->s.addr.lender, e->s.addr.bdf >> 8,
 		 (e->s.addr.bdf >> 3) & 0x1f, e->s.addr.bdf & 7, e->bar,
 		 DLEND_DOMAIN_BASE + e->t.addr.lender, e->t.addr.bdf >> 8,
 		 (e->t.addr.bdf >> 3) & 0x1f, e->t.addr.bdf & 7, e->want.gpa,
-		 dlend_p2p_route_name(e->route), e->err, why);
+		 dlend_p2p_route_name(e->route), e->err, what, todo);
 }
 
 static bool take_end(struct p2p_end *end, u32 epoch)
@@ -904,7 +888,8 @@ static int emit_edge(const struct p2p_vm *vm, unsigned int s, unsigned int t, un
 	if (why != DLEND_P2P_OK)
 		return at + sysfs_emit_at(buf, at, "none %s\n", dlend_p2p_why_text(why));
 	if (e && e->err)
-		return at + sysfs_emit_at(buf, at, "none error %d\n", e->err);
+		return at + sysfs_emit_at(buf, at, "none error %d, %s\n", e->err,
+					  dlend_p2p_err_text(e->err, NULL));
 	return at + sysfs_emit_at(buf, at, "none soon\n");
 }
 
@@ -923,7 +908,9 @@ ssize_t dlend_p2p_emit(struct dlend_vdev *v, char *buf)
 	for (t = 0; t < vm->n && s < vm->n; t++) {
 		for (bar = 0; bar < DLEND_NUM_BARS; bar++) {
 			len = emit_edge(vm, s, t, bar, buf, at);
-			at = max(at, len);
+			/* Whole lines only. */
+			if (len < PAGE_SIZE - 1)
+				at = max(at, len);
 		}
 	}
 	mutex_unlock(&p2p_lock);

@@ -208,3 +208,27 @@ const char *dlend_p2p_why_text(enum dlend_p2p_why why)
 		return "";
 	}
 }
+
+const char *dlend_p2p_err_text(int err, const char **todo)
+{
+	static const struct {
+		int err;
+		const char *what, *todo;
+	} texts[] = {
+		{ -EEXIST, "the guest has put it over its own RAM or another BAR",
+		  "let it choose another address" },
+		{ -ENOSPC, "a window is full",
+		  "give the NTBs larger ones, or the VM fewer devices" },
+		{ -EDQUOT, "its share of a window is used", "see dlend_core.p2p_window_percent" },
+		{ -EOPNOTSUPP, "a node on the way is too old for peer-to-peer",
+		  "update dlend there" },
+		{ 0, "not now", "it is tried again" },
+	};
+	unsigned int i;
+
+	for (i = 0; texts[i].err && texts[i].err != err; i++)
+		;
+	if (todo)
+		*todo = texts[i].todo;
+	return texts[i].what;
+}

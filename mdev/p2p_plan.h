@@ -123,4 +123,10 @@ const char *dlend_p2p_route_name(enum dlend_p2p_route route);
 /** dlend_p2p_why_text - for people */
 const char *dlend_p2p_why_text(enum dlend_p2p_why why);
 
+/**
+ * dlend_p2p_err_text - for people: why a lender, or this node, did not map
+ * @todo: receives what to do about it (may be NULL)
+ */
+const char *dlend_p2p_err_text(int err, const char **todo);
+
 #endif

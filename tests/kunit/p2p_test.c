@@ -197,6 +197,21 @@ static void claims(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 1), 1);
 }
 
+/* What the log and sysfs say of a number; what nobody has words for is tried again. */
+static void errors(struct kunit *test)
+{
+	const char *todo = NULL;
+
+	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-ENOSPC, &todo), "a window is full");
+	KUNIT_EXPECT_STREQ(test, todo, "give the NTBs larger ones, or the VM fewer devices");
+	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-EOPNOTSUPP, &todo),
+			   "a node on the way is too old for peer-to-peer");
+	KUNIT_EXPECT_STREQ(test, todo, "update dlend there");
+	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-EIO, &todo), "not now");
+	KUNIT_EXPECT_STREQ(test, todo, "it is tried again");
+	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-ECONNRESET, NULL), "not now");
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(bars_where_the_guest_put_them),
 	KUNIT_CASE(odd_places),
@@ -205,6 +220,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(windows_count),
 	KUNIT_CASE(cliques),
 	KUNIT_CASE(claims),
+	KUNIT_CASE(errors),
 	{}
 };
 

@@ -87,7 +87,7 @@ def mapped(t):
         f.populate()
         devices = {address: f.mdev(address, clique="3") for address in (A, B, C)}
         f.file("p2p", P2P.format(B, "same-lender mapped", B, "same-lender mapped") +
-               P2P.format(C, "lender-link mapped", C, "none error -28"), devices[A] / "dlend")
+               P2P.format(C, "lender-link mapped", C, "none error -28, a window is full"), devices[A] / "dlend")
         f.file("p2p", P2P.format(A, "same-lender mapped", A, "same-lender mapped"), devices[B] / "dlend")
         f.file("p2p", P2P.format(A, "none not in use", A, "none soon"), devices[C] / "dlend")
         found = json.loads(f.run("topology --json").out)["p2p"]
@@ -96,11 +96,11 @@ def mapped(t):
                 [{"from": A, "to": C, "bar": 0, "address": "0xc0000000", "size": 0x400000, "way": "lender-link",
                   "mapped": True, "state": "mapped"},
                  {"from": A, "to": C, "bar": 2, "address": "0xc0400000", "size": 0x1000, "way": "none",
-                  "mapped": False, "state": "error -28"}], "  with address, size, way and state")
+                  "mapped": False, "state": "error -28, a window is full"}], "  with address, size, way and state")
         text = f.run("topology").out
-        t.ok(re.search(rf"{A} +{C} +2 +0xc0400000 +0x1000 +none +error -28\n", text), "  as text", text)
+        t.ok(re.search(rf"{A} +{C} +2 +0xc0400000 +0x1000 +none +error -28, a window is full\n", text), "  as text", text)
         t.equal([line for line in text.splitlines() if "WARNING" in line],
-                [f"  WARNING: {A} does not reach BAR 2 of {C}: error -28; dmesg says why"], "  a clique that is not true is warned of")
+                [f"  WARNING: {A} does not reach BAR 2 of {C}: error -28, a window is full; dmesg says why"], "  a clique that is not true is warned of")
         drawn = [line.strip() for line in f.run("topology --dot").out.splitlines() if "dashed" in line]
         t.equal(sorted(re.sub(r", style.*", "", line) for line in drawn),
                 [f'"{A}" -- "{B}" [label="same-lender", dir=both', f'"{A}" -- "{C}" [label="lender-link", dir=forward'],

@@ -16,6 +16,7 @@ from peers import ACCESSES, Peers  # noqa: E402  pylint: disable=wrong-import-po
 
 DEVICES = {"edu": ("b", "dlend-pci", 0x10), "near": ("b", "dlend-gpu", 0x11), "far": ("c", "dlend-gpu", 0x12)}
 REGISTERS = 2       # far's small BAR
+FULL = "error -28, a window is full"
 
 
 def clique(b, name):
@@ -45,19 +46,19 @@ def too_small(t, b):
     t.ok(b.uuid["far"] in log and "no way there and back has windows for all BARs" in log, "and the log says why", log)
     b.wait_mapped("far", timeout=60)
     for name in ("edu", "near"):
-        b.wait_way(name, "far", "none error -28", b.bar("far"), timeout=60)
+        b.wait_way(name, "far", f"none {FULL}", b.bar("far"), timeout=60)
         t.equal({key: (way, state) for key, (_, way, state) in b.reach(name).items() if key[0] == "far"},
-                {("far", 0): ("none", "error -28"), ("far", REGISTERS): ("lender-link", "mapped")},
+                {("far", 0): ("none", FULL), ("far", REGISTERS): ("lender-link", "mapped")},
                 f"{name}: far's registers are mapped, its memory does not fit")
     t.equal({(key, way) for key, (_, way, _) in b.reach("far").items()},
             {(("edu", 0), "lender-link"), (("near", 0), "lender-link"), (("near", 2), "lender-link")},
             "far reaches all that the others have")
     log = b.host.run("dmesg | grep 'does not reach BAR 0'").out
-    t.ok("a window is full: give the NTBs larger ones" in log, "what to do about it is said", log)
+    t.ok("a window is full; give the NTBs larger ones" in log, "what to do about it is said", log)
     log = b.c.host("c").run("dmesg | grep 'does not fit into the window to node 2'").out
     t.ok("BAR 0 (262144 KiB)" in log, "by the lender, too, in numbers", log)
     text = b.f.dlend("a", "topology").out
-    t.ok(re.search(rf"{b.address['edu']} +{b.address['far']} +0 .* none +error -28\n", text) and "WARNING" not in text,
+    t.ok(re.search(rf"{b.address['edu']} +{b.address['far']} +0 .* none +{FULL}\n", text) and "WARNING" not in text,
          "dlend topology shows it, and nothing claims otherwise", text)
 
 
