@@ -79,6 +79,7 @@ def moves(b):
 def detour(b):
     """Without the link between the lenders the way leads through the borrower."""
     t, at = b.t, b.bar("far")
+    b.f.trace_clear("a")
     b.c.link("bc").command("down")
     b.wait_way("edu", "far", "via-borrower mapped", at)
     t.ok(any(fields.get("err") == "0" for event, fields, line in b.f.trace("a", "lost") if event == "dlend_p2p"),
