@@ -25,6 +25,7 @@
 #include <linux/list.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/wait.h>
 
 #include "lender/lender.h"
 #include "lender/trace.h"
@@ -737,11 +738,17 @@ static bool dl_window_arrived(struct dlend_link *lease, const struct dlend_p_p2p
 /** dl_p2p_await - the P2P_WINDOW that a P2P_MAP needs may be about to arrive. No lock held */
 void dl_p2p_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 {
+	long left = msecs_to_jiffies(DL_WINDOW_WAIT_MS);
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
 	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET ||
 	    le16_to_cpu(p->lender) == dlend_node_id())
 		return;
-	wait_event_timeout(dl_p2p_wait, dl_window_arrived(link, p) || !dlend_link_is_up(link),
-			   msecs_to_jiffies(DL_WINDOW_WAIT_MS));
+	/* What is waited for takes a mutex: not wait_event(), under which nothing may sleep. */
+	add_wait_queue(&dl_p2p_wait, &wait);
+	while (left && !dl_window_arrived(link, p) && dlend_link_is_up(link))
+		left = wait_woken(&wait, TASK_UNINTERRUPTIBLE, left);
+	remove_wait_queue(&dl_p2p_wait, &wait);
 }
 
 /* Life of a lease */
