@@ -14,6 +14,7 @@ Environment:
   DLEND_BUILD     what `make` left (default build/ of the project): modules/RELEASE, bin, guest, ntbsim
   DLEND_KERNEL    hosts boot this kernel (see root/mkimage) instead of Debian's
   DLEND_ACCEL     tcg (default) or kvm
+  DLEND_PATIENCE  time-outs are that many times longer (default 1)
   DLEND_IOMMUFD   1: guests use iommufd where the host's kernel has it (see Guest)
 """
 import contextlib

@@ -11,11 +11,15 @@ Knows nothing of topologies or of how the other end was started.
 import base64
 import itertools
 import json
+import os
 import re
 import selectors
 import socket
 import threading
 import time
+
+# Every time-out is that much longer; the debug kernel takes that much more for everything.
+PATIENCE = int(os.environ.get("DLEND_PATIENCE") or 1)
 
 
 class Gone(Exception):
@@ -82,6 +86,7 @@ class Loop(threading.Thread):
 
     def wait(self, what, ready, timeout):
         """Until ready() is true; returns what it returned."""
+        timeout *= PATIENCE
         end = time.monotonic() + timeout
         with self.changed:
             while True:
