@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cycle UUID TIMES [hasty]: on the borrower's host, with no guest: opens an mdev of QEMU's edu device as a
- * VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu copy a page
- * there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a device of its
- * own there, else by the legacy container.  Hasty: it asks for a reset just before it closes, so
- * that the next open comes while the device is still busy for the one before.
+ * cycle UUID TIMES [hasty]: on the borrower's host, with no guest: opens an mdev of QEMU's edu
+ * device as a VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu
+ * copy a page there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a
+ * device of its own there, else by the legacy container.  Hasty: it asks for a reset just before
+ * it closes, so that the next open comes while the device is still busy for the one before.
  *
  * Says "ok TIMES", or what is wrong, when, and exits with 1.
  */
@@ -174,7 +174,7 @@ static void dma(volatile uint32_t *regs)
 static void cycle(const char *uuid, struct space *s, int hasty)
 {
 	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
-	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender has been asked by then */
+	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender is asked by then */
 	int fd = open_device(uuid, s);
 	volatile uint32_t *regs;
 	uint32_t ident;
