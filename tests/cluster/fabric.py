@@ -182,7 +182,7 @@ class Fabric:
 
     def trace(self, name, pattern="", clear=False):
         """Tracepoint lines of dlend, newest last: [(event, {field: value}, line)]."""
-        text = self.host(name).run(f"grep -E -- {shlex.quote(pattern)} {TRACING}/trace || :", timeout=300).out
+        text = self.host(name).run(f"grep -E -- {shlex.quote(pattern)} {TRACING}/trace || :", timeout=120).out
         if clear:
             self.trace_clear(name)
         return [event for event in map(parse_event, text.splitlines()) if event]

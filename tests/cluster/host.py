@@ -13,7 +13,7 @@ import re
 import shlex
 
 from topology import GUEST_LEAN, channels, disk_path, qemu_args, qemu_binary
-from wire import Agent, Console, Gone, Qmp, TimedOut
+from wire import PATIENCE, Agent, Console, Gone, Qmp, TimedOut
 
 # What a kernel says when something is wrong with it.  A scenario that provokes one says which.
 COMPLAINTS = (r"BUG:|WARNING:|Oops|Kernel panic|general protection fault|possible recursive locking|"
@@ -371,7 +371,7 @@ class Guest:
             try:
                 self.host.loop.wait(f"guest {self.label}", ready, timeout)
             except TimedOut:
-                raise TimedOut(f"guest {self.label}: not ready after {timeout} s; console:\n"
+                raise TimedOut(f"guest {self.label}: not ready after {timeout * PATIENCE} s; console:\n"
                                f"{self.slot.console.text[-2000:]}") from None
 
     def wait_off(self, timeout=60):

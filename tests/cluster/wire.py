@@ -190,7 +190,8 @@ class Job:
         try:
             self.agent.loop.wait(where, lambda: self.over, timeout)
         except TimedOut:
-            raise TimedOut(f"{where}: not done after {timeout} s: {self.command}\n{self._kill_late()}") from None
+            raise TimedOut(f"{where}: not done after {timeout * PATIENCE} s: {self.command}\n"
+                           f"{self._kill_late()}") from None
         if self.gone:
             raise Gone(f"{self.gone}, while running: {self.command}")
         if check and self.result.status:
