@@ -195,7 +195,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->backoff_ms = 0;
 	/* Closed meanwhile; whoever has opened it again has not touched it. */
 	if (!v->open || v->opens != opens) {
-		dlend_lease_return(v->offer, lease);
+		dlend_lease_return(lease);
 		goto unlock;
 	}
 	v->lease = lease;
@@ -505,7 +505,7 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	dlend_borrow_drop_ended(v);
 	if (lease) {
 		v->stat.returns++;
-		dlend_lease_return(v->offer, lease);
+		dlend_lease_return(lease);
 	}
 	mutex_lock(&v->lock);
 	dlend_borrow_retry(v);
@@ -672,7 +672,7 @@ static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, co
 	memset(&v->have, 0, sizeof(v->have));
 	dlend_borrow_fail(v, stop_on_loss, "%s", why);
 	/* Queued before anybody can ask for the next one: dlend_borrow_returning(). */
-	dlend_lease_return(v->offer, dlend_lease_get(lease));
+	dlend_lease_return(dlend_lease_get(lease));
 	mutex_unlock(&v->lock);
 	if (before)
 		dlend_lease_put(before);

@@ -132,9 +132,9 @@ static void dlend_lease_return_work(struct work_struct *work)
 	dlend_lease_put(lease);
 }
 
-void dlend_lease_return(struct dlend_offer *offer, struct dlend_lease *lease)
+void dlend_lease_return(struct dlend_lease *lease)
 {
-	queue_work(offer->wq, &lease->return_work);
+	queue_work(lease->offer->wq, &lease->return_work);
 }
 
 /* From now on it is to be returned. */
@@ -168,7 +168,7 @@ void dlend_lease_return_stray(struct dlend_offer *offer, struct dlend_link *link
 		return;
 	dev_dbg(&offer->dev, "epoch %u is held by this node but by no vdev: returned\n", epoch);
 	dlend_lease_granted(lease, offer, epoch);
-	dlend_lease_return(offer, lease);
+	dlend_lease_return(lease);
 }
 
 static void dlend_lease_bar_revoked(struct dlend_window *w)
@@ -344,7 +344,7 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_vdev *v, char *why)
 	ret = dlend_lease_use(lease, &grant, why);
 	if (!ret)
 		return lease;
-	dlend_lease_return(v->offer, lease);
+	dlend_lease_return(lease);
 	return ERR_PTR(ret);
 
 err_put:

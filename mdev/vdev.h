@@ -372,7 +372,7 @@ void dlend_lease_put(struct dlend_lease *lease);
  */
 struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v);
 /** dlend_lease_return - hand the caller's reference to a worker, which tells the lender */
-void dlend_lease_return(struct dlend_offer *offer, struct dlend_lease *lease);
+void dlend_lease_return(struct dlend_lease *lease);
 /** dlend_lease_return_stray - a grant that came too late for its request is returned */
 void dlend_lease_return_stray(struct dlend_offer *offer, struct dlend_link *link, u32 epoch);
 bool dlend_lease_lost(const struct dlend_lease *lease);		/* its session is over */
