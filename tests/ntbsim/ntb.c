@@ -26,6 +26,7 @@ enum {
 	R_DBSTAT = 0x460,
 	R_INTMASK = 0x470,
 	R_INTSTAT = 0x474,
+	R_SMUACK = 0x4a0,
 	R_PEER = 0x800,		/* the peer's 0x400..0x7ff */
 	R_PEER_END = 0xc00,
 
@@ -57,10 +58,14 @@ static bool side_ready(const struct ntb_side *s)
 	return reg(s, R_SIDEINFO) & SIDE_READY;
 }
 
-/* What the registers show of a link must not run ahead of its event, on either side. */
+/*
+ * What the registers show of a link must not run ahead of what either driver knows: for
+ * ntb_hw_amd, a peer that is READY while its own last event is "link down" was removed by
+ * surprise, and it clears the peer's READY for good.
+ */
 static bool link_shown(const struct ntb_link *l)
 {
-	return l->up && l->side[0].told && l->side[1].told;
+	return l->up && l->side[0].acked && l->side[1].acked;
 }
 
 bool ntb_ready(const struct ntb_link *l)
@@ -157,8 +162,10 @@ static void configured(struct ntb_side *s, uint32_t off)
 	if (off != R_SIDEINFO && off != R_CNTL && off != R_INTMASK)
 		return;
 	/* What a driver leaves behind must not hit the next one when that unmasks. */
-	if (!side_ready(s))
+	if (!side_ready(s)) {
 		s->regs[R_INTSTAT / 4] &= ~(uint32_t)(EV_LINK_UP | EV_LINK_DOWN);
+		s->told = s->acked;
+	}
 	s->configured = now_ms();
 	settle(s);
 }
@@ -292,6 +299,11 @@ static void reg_store(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t mas
 	case R_INTSTAT:
 		*r = was & ~v;
 		break;
+	case R_SMUACK:
+		/* Of an event; it reads 0. */
+		if (s->told && v & EV_LINK_UP)
+			s->acked = true;
+		break;
 	case R_MIRRDBSTAT:
 		break;
 	default:
@@ -305,7 +317,7 @@ static void reg_store(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t mas
  */
 static void peer_store(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t mask)
 {
-	if (off == R_DBREQ || (off == R_SIDEINFO && !link_shown(s->link)))
+	if (off == R_DBREQ || off == R_SMUACK || (off == R_SIDEINFO && !link_shown(s->link)))
 		return;
 	reg_store(ntb_peer(s), off, v, mask);
 }
@@ -404,6 +416,7 @@ static void link_lost(struct ntb_side *s)
 	if (s->told && side_ready(s))
 		link_event(s, EV_LINK_DOWN);
 	s->told = false;
+	s->acked = false;
 }
 
 static void link_set(struct ntb_link *l, bool up)

@@ -57,6 +57,7 @@ struct ntb_side {
 	uint64_t configured;		/* when its driver last wrote what a probe writes */
 	struct timer settle;		/* runs until it may be told that the link is up */
 	bool told;			/* it was, and the link has been up since */
+	bool acked;			/* and its driver has taken note of that */
 
 	/* The window read that this side's QEMU is waiting for. */
 	struct vu_hdr rd_hdr;
@@ -90,7 +91,7 @@ void ntb_close(struct ntb_link *l);
 /* What waited for a read may go on.  From the idle hook. */
 void ntb_idle(struct ntb_link *l);
 
-/* The link is trained, both drivers said READY and both were told that the link is up. */
+/* The link is trained, both drivers said READY and both acknowledged that the link is up. */
 bool ntb_ready(const struct ntb_link *l);
 void ntb_cut(struct ntb_link *l, bool cut);
 

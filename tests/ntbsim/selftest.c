@@ -454,6 +454,28 @@ static void bring_up(struct peer *p)
 	wr(p, VU_BAR0, 0x408, 2, 4);
 }
 
+/* What the driver does about a link event. */
+static void handle(struct peer *p, uint32_t event)
+{
+	wr(p, VU_BAR0, 0x4a0, event, 4);
+	wr(p, VU_BAR0, 0x474, event, 4);
+}
+
+/* Both drivers take note of what they are told, until the link is up. */
+static bool comes_up(struct peer *a, struct peer *b)
+{
+	unsigned int i;
+
+	for (i = 0; i < 200; i++) {
+		handle(a, rd(a, VU_BAR0, 0x474, 4));
+		handle(b, rd(b, VU_BAR0, 0x474, 4));
+		if (link_is("\"up\":true", 0))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
 /* What ntb_mw_set_trans() does: into the peer's registers. */
 static void set_trans(struct peer *p, int bar, uint64_t addr, uint64_t size)
 {
@@ -494,14 +516,20 @@ static void test_link_up(struct peer *a, struct peer *b)
 	ok(!fired(a, 16 + 5, 350), "what it configures puts the event off");
 	ok(fired(a, 16 + 5, 1000) == 1, "then the link-up event comes");
 	ok(rd(a, VU_BAR0, 0x474, 4) == 0x20, "INTSTAT says link up");
-	wr(a, VU_BAR0, 0x474, 0x20, 4);
+	handle(a, 0x20);
 	ok(rd(a, VU_BAR0, 0x474, 4) == 0, "INTSTAT is cleared by writing 1");
+	ok(rd(a, VU_BAR0, 0x4a0, 4) == 0, "SMUACK reads 0");
 	ok(!(rd(a, VU_BAR0, 0x808, 4) & 2), "the peer is not ready");
 	bring_up(b);
 	ok(rd(a, VU_BAR0, 0x808, 4) == 1 && rd(b, VU_BAR0, 0x808, 4) == 0 &&
 	   link_is("\"up\":false", 0), "READY of the peer waits for the event");
 	wr(a, VU_BAR0, 0x808, 0, 4);
 	ok(fired(b, 16 + 5, 1500) == 1, "that comes to the other one, too");
+	wr(a, VU_BAR0, 0x8a0, 0x20, 4);
+	wr(b, VU_BAR0, 0x4a0, 0x40, 4);
+	ok(rd(a, VU_BAR0, 0x808, 4) == 1 && rd(b, VU_BAR0, 0x808, 4) == 0 &&
+	   link_is("\"up\":false", 0), "and until it has acknowledged that one");
+	handle(b, 0x20);
 	ok(rd(a, VU_BAR0, 0x808, 4) == 3 && rd(b, VU_BAR0, 0x808, 4) == 2,
 	   "SIDEINFO of the ready peer is mirrored");
 	ok(link_is("\"up\":true", 0), "link is up");
@@ -524,9 +552,13 @@ static void test_reload(struct peer *a, struct peer *b)
 	bring_up(b);
 	ok(!fired(b, 16 + 6, 200) && !fired(b, 16 + 5, 0) && fired(b, 16 + 5, 1500) == 1,
 	   "the next one hears of the link when it has settled");
-	wr(a, VU_BAR0, 0x474, 0x60, 4);
-	wr(b, VU_BAR0, 0x474, 0x60, 4);
+	wr(b, VU_BAR0, 0x408, 0, 4);
+	bring_up(b);
+	ok(fired(b, 16 + 5, 1500) == 1,
+	   "one that comes before anybody took note of that, does so again");
+	ok(comes_up(a, b), "and then the link is up");
 	drain_irqs(a);
+	drain_irqs(b);
 }
 
 static void test_scratchpads(struct peer *a, struct peer *b)
@@ -860,7 +892,7 @@ static void test_posted_reset(struct peer *a, struct peer *b)
 	ok(!byte_becomes(b->ram + 0x100, 0x22, WRITE_TIMEOUT_MS + 500) &&
 	   !rd(b, VU_BAR0, 0x460, 2),
 	   "and it does not arrive later");
-	ok(link_is("\"up\":true", 2000), "the link comes back");
+	ok(comes_up(a, b), "the link comes back");
 	two_windows(b);
 	wr(a, VU_BAR4, 0x40, 1, 4);
 	wr(a, VU_BAR2, 0x100, 0x22, 1);
@@ -869,7 +901,7 @@ static void test_posted_reset(struct peer *a, struct peer *b)
 	   stat_of('b', "inflight") == 0, "nothing waits for a host that left");
 	attach(b, path_b);
 	bring_up(b);
-	ok(link_is("\"up\":true", 2000), "the link comes back once more");
+	ok(comes_up(a, b), "the link comes back once more");
 }
 
 static void test_maps(struct peer *a, struct peer *b)
@@ -938,6 +970,12 @@ static void test_cut(struct peer *a, struct peer *b)
 	ok(rd(a, VU_BAR4, 0, 4) == 0xffffffff && b->ram[0] == 1, "windows lead nowhere");
 	ok(did("link t up") && fired(a, 16 + 5, 1000) && fired(b, 16 + 5, 1000), "link up");
 	ok(rd(a, VU_BAR4, 0, 4) == 1, "translations are as they were");
+	wr(a, VU_BAR0, 0x808, 0, 4);
+	handle(a, 0x20);
+	ok(rd(a, VU_BAR0, 0x808, 4) == 1 && rd(b, VU_BAR0, 0x808, 4) == 0,
+	   "READY neither shows nor can be taken away until both have taken note");
+	handle(b, 0x20);
+	ok(rd(a, VU_BAR0, 0x808, 4) == 3 && rd(b, VU_BAR0, 0x808, 4) == 2, "then it shows");
 }
 
 static void test_death(struct peer *a, struct peer *b)
@@ -959,7 +997,7 @@ static void test_death(struct peer *a, struct peer *b)
 	ok(fired(a, 16 + 5, 2000), "its return is a link-up event");
 	ok(!(rd(a, VU_BAR0, 0x808, 4) & 2), "without a driver yet");
 	bring_up(b);
-	ok(link_is("\"up\":true", 2000), "and is up with it");
+	ok(comes_up(a, b), "and is up with it");
 	ok(rd(a, VU_BAR4, 0, 4) == 0xffffffff, "its windows have to be set up again");
 	set_trans(b, 4, RAM_IOVA, 0x1000);
 	b->ram[4] = 9;
