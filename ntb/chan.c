@@ -84,12 +84,17 @@ static void write_message(struct dlend_link *link, struct dlend_msg *msg)
 static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *msg,
 			unsigned long deadline)
 {
+	unsigned int version;
 	int err;
 
 	if (!session)
 		return -ENOTCONN;
-	/* It would count as garbage there, and too much garbage ends a session. */
-	if (dlend_msg_since(le16_to_cpu(msg->type)) > READ_ONCE(link->bringup.picked))
+	/*
+	 * It would count as garbage there, and too much garbage ends a session.  No version: this
+	 * one is about to end, and the caller shall hear that.
+	 */
+	version = READ_ONCE(link->bringup.picked);
+	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
 		return -EOPNOTSUPP;
 	mutex_lock(&link->tx_lock);
 	err = wait_room(link, session, deadline);
@@ -107,12 +112,18 @@ static unsigned long deadline_in(unsigned int ms)
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
 }
 
-int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg)
+int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg)
 {
 	msg->id = 0;
 	msg->flags = 0;
 	msg->status = 0;
-	return send_message(link, dlend_live_session(link), msg, deadline_in(0));
+	return send_message(link, session, msg, deadline_in(0));
+}
+DLEND_EXPORT(dlend_link_post_in);
+
+int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg)
+{
+	return dlend_link_post_in(link, dlend_live_session(link), msg);
 }
 DLEND_EXPORT(dlend_link_post);
 
@@ -407,6 +418,8 @@ static void rx_work(struct work_struct *work)
 	mutex_lock(&link->rx_lock);
 	do {
 		session = dlend_live_session(link);
+		/* A peer can send as fast as we take. */
+		cond_resched();
 	} while (session && receive(link, session));
 	mutex_unlock(&link->rx_lock);
 }

@@ -139,13 +139,18 @@ const struct dlend_reach_ops dlend_reach_self = {
 
 /* For both */
 
+u64 dlend_link_window_bytes(const struct dlend_link *link)
+{
+	return min(READ_ONCE(link->window_size), READ_ONCE(link->peer_aperture));
+}
+DLEND_EXPORT(dlend_link_window_bytes);
+
 /* Is @offset, which a peer has sent, in the part of its aperture that is for this? */
 static int check_range(struct dlend_link *link, u64 offset, u64 size)
 {
 	if (!dlend_link_is_up(link))
 		return -ENOTCONN;
-	return dlend_offset_check(offset, size,
-				  min(link->window_size, READ_ONCE(link->peer_aperture)));
+	return dlend_offset_check(offset, size, dlend_link_window_bytes(link));
 }
 
 int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offset, u64 size,

@@ -53,8 +53,7 @@ static ssize_t window_bytes_show(struct device *dev, struct device_attribute *at
 {
 	struct dlend_link *link = to_link(dev);
 
-	return sysfs_emit(buf, "%llu\n",
-			  min(READ_ONCE(link->window_size), READ_ONCE(link->peer_aperture)));
+	return sysfs_emit(buf, "%llu\n", dlend_link_window_bytes(link));
 }
 static DEVICE_ATTR_RO(window_bytes);
 

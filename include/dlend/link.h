@@ -115,6 +115,16 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 
 /**
+ * dlend_link_post_in - the same, in one session and no other
+ * @link: the link
+ * @session: from dlend_link_session() when what @msg says was true
+ * @msg: as for dlend_link_post()
+ *
+ * Return: as dlend_link_post(); -ENOTCONN also if @session is over.
+ */
+int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg);
+
+/**
  * dlend_link_aperture - this node's aperture on the link
  *
  * NULL before the hardware's link was up for the first time and after the NTB device went away.
@@ -156,6 +166,9 @@ int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offse
 
 /** dlend_window_close - revoked() does not run any more. Fine for one that is not open */
 void dlend_window_close(struct dlend_window *w);
+
+/** dlend_link_window_bytes - how much of the peer's aperture this node reaches, once it is up */
+u64 dlend_link_window_bytes(const struct dlend_link *link);
 
 /**
  * dlend_link_dma_map - let a lent device reach a range of the peer's aperture
