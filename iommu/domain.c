@@ -368,6 +368,13 @@ void dlend_domain_unmap_all(struct dlend_domain *dom)
 }
 DLEND_EXPORT(dlend_domain_unmap_all);
 
+u64 dlend_domain_bytes(struct dlend_domain *dom)
+{
+	guard(mutex)(&dom->lock);
+	return dom->maps.bytes;
+}
+DLEND_EXPORT(dlend_domain_bytes);
+
 /* Under the lock, and not the apertures': for people, who do not mind a number of a moment ago. */
 static struct dlend_maps mirrors_sum(struct dlend_domain *dom)
 {

@@ -55,8 +55,22 @@ static bool dl_map_known(const struct dl_fn *fn, u64 gpa, u64 size)
 	return false;
 }
 
+/*
+ * A guest has each byte of the window at one address.  A borrower that maps it again and again is
+ * after our memory, which page tables take; the factor is for devices that come and go meanwhile.
+ */
+static bool dl_map_fits(struct dl_group *group, u64 size)
+{
+	u64 bytes = dlend_domain_bytes(group->domain);
+	u64 p2p = dl_p2p_bytes(group->domain);
+
+	return bytes + size <= 2 * dlend_link_window_bytes(group->link) + p2p;
+}
+
 static int dl_map_domain(struct dl_group *group, const struct dl_map *map)
 {
+	if (!dl_map_fits(group, map->size))
+		return -ENOSPC;
 	return dlend_link_dma_map(group->link, group->domain, map->gpa, map->offset, map->size,
 				  map->prot);
 }
@@ -85,22 +99,34 @@ static int dl_map_one(struct dl_fn *fn, const struct dl_map *want)
 	return ret;
 }
 
+/*
+ * What the domain has is another function's from now on.  That one may be in the middle of a
+ * transfer: a mapping that leads to the same is not touched.
+ */
+static void dl_map_inherit(struct dl_fn *fn, const struct dl_map *map)
+{
+	struct dl_map *twin = dl_map_twin(fn, map->gpa, map->size, false);
+	struct dl_group *group = fn->group;
+
+	if (twin && twin->offset == map->offset && twin->prot == map->prot) {
+		twin->real = true;
+		return;
+	}
+	dlend_domain_unmap(group->domain, map->gpa, map->size);
+	if (!twin)
+		return;
+	twin->real = !dl_map_domain(group, twin);
+	if (!twin->real)
+		pci_err(fn->pdev, "DMA at 0x%llx is lost for another function of the group: its mapping could not be made again\n",
+			map->gpa);
+}
+
 /* Takes one remembered mapping away; a twin in its shadow becomes the real one. */
 static void dl_map_drop(struct dl_fn *fn, struct dl_map *map)
 {
-	struct dl_group *group = fn->group;
-	struct dl_map *twin;
-
 	list_del(&map->node);
-	if (map->real) {
-		dlend_domain_unmap(group->domain, map->gpa, map->size);
-		twin = dl_map_twin(fn, map->gpa, map->size, false);
-		if (twin)
-			twin->real = !dl_map_domain(group, twin);
-		if (twin && !twin->real)
-			pci_err(fn->pdev, "DMA at 0x%llx is lost for another function of the group: its mapping could not be made again\n",
-				map->gpa);
-	}
+	if (map->real)
+		dl_map_inherit(fn, map);
 	kfree(map);
 }
 
@@ -155,7 +181,7 @@ static int dl_map_entry(struct dl_fn *fn, struct dlend_link *link,
  * @dma: entries, copied and checked for form
  *
  * Context: group lock, the lease was checked. Return: 0; -ERANGE outside the window or the
- * domain; -EEXIST overlap; -EINVAL; -ENOMEM.
+ * domain; -ENOSPC more than a guest can have; -EEXIST overlap; -EINVAL; -ENOMEM.
  */
 int dl_dma_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma)
 {

@@ -119,12 +119,9 @@ static struct dl_group *dl_group_find(int id)
 	return NULL;
 }
 
-/* Eight epochs a second since the origin, for 17 years: no group grants that many. */
 static u32 dl_first_epoch(void)
 {
-	u32 now = (ktime_get_real_seconds() - DL_EPOCH_ORIGIN) << 3;
-
-	return dl_epoch_after(dl_epoch_floor, now) ? dl_epoch_floor : now;
+	return dl_epoch_first(dl_epoch_floor, ktime_get_real_seconds() - DL_EPOCH_ORIGIN);
 }
 
 static struct dl_group *dl_group_new(int id)

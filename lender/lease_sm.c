@@ -23,6 +23,13 @@ bool dl_epoch_after(u32 a, u32 b)
 	return (s32)(a - b) > 0;
 }
 
+u32 dl_epoch_first(u32 floor, s64 seconds)
+{
+	u32 now = (u32)seconds << 3;
+
+	return floor && dl_epoch_after(floor, now) ? floor : now;
+}
+
 static bool dl_is_user(const struct dl_lease *lease, unsigned int fn)
 {
 	return fn < DL_GROUP_MAX && (lease->users & BIT_ULL(fn));

@@ -73,6 +73,15 @@ int dl_lease_step(struct dl_lease *lease, const struct dl_event *ev, u32 *todo);
 /** dl_lease_check - may @node speak for function @fn under @epoch? Return: 0 or -ESTALE */
 int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned int fn);
 
+/**
+ * dl_epoch_first - where the epochs of a new group begin
+ * @floor: above all of groups that are gone; 0: there was none
+ * @seconds: since a fixed day
+ *
+ * Eight a second, which no group grants: numbers come back after 17 years.
+ */
+u32 dl_epoch_first(u32 floor, s64 seconds);
+
 /** dl_epoch_after - is epoch @a younger than @b? Numbers wrap around. */
 bool dl_epoch_after(u32 a, u32 b);
 

@@ -210,6 +210,7 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 	       const struct dl_fn *target);
 int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p);
 void dl_p2p_yield(struct dl_fn *fn, u64 gpa, u64 size);
+u64 dl_p2p_bytes(const struct dlend_domain *domain);
 void dl_p2p_await(struct dlend_link *link, const struct dlend_p_p2p *p);
 int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want);
 int dl_p2p_ungrant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want);

@@ -142,18 +142,6 @@ static int dl_post_withdraw(struct dlend_link *link, void *arg)
 	return 0;
 }
 
-static struct dl_subscriber *dl_next_subscriber(void)
-{
-	struct dl_subscriber *sub;
-
-	spin_lock(&dl_subscribers_lock);
-	sub = list_first_entry_or_null(&dl_subscribers, struct dl_subscriber, node);
-	if (sub)
-		list_del(&sub->node);
-	spin_unlock(&dl_subscribers_lock);
-	return sub;
-}
-
 /* Once is enough: a peer that asks without end shall not fill this host's memory. */
 static bool dl_add_subscriber(struct dl_subscriber *sub)
 {
@@ -221,12 +209,16 @@ void dl_tell_peers(void)
 	queue_work(dl_wq, &dl_announce_work);
 }
 
-/* Everything to those who asked. */
+/* Everything to those who asked until now: who asks again meanwhile comes after all other news. */
 static void dl_serve_subscribers(struct dl_fn **all, unsigned int count, bool leaving)
 {
-	struct dl_subscriber *sub;
+	struct dl_subscriber *sub, *next;
+	LIST_HEAD(asked);
 
-	while ((sub = dl_next_subscriber())) {
+	spin_lock(&dl_subscribers_lock);
+	list_splice_init(&dl_subscribers, &asked);
+	spin_unlock(&dl_subscribers_lock);
+	list_for_each_entry_safe(sub, next, &asked, node) {
 		if (!leaving)
 			dl_post_peers(sub->link, NULL);
 		for (unsigned int i = 0; i < count; i++) {

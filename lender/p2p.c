@@ -36,6 +36,9 @@
 /* Grants of one peer that are known at a time: it shall not fill this host's memory. */
 #define DL_FOREIGN_MAX		1024
 
+/* What waits to be said to one peer, which may have stopped taking messages. */
+#define DL_NOTES_MAX		(2 * DL_FOREIGN_MAX)
+
 /*
  * struct dl_grant - a BAR of a function here that devices of another lender reach
  * @link: towards that lender; @ap: our aperture on it, there until link_down() returns
@@ -117,11 +120,27 @@ static DECLARE_WORK(dl_speak_work, dl_speak);
 
 /* Say it */
 
-/* With dl_p2p_lock held. There is no way to do without: somebody else's slot depends on it. */
+static unsigned int dl_notes_to(const struct dlend_link *link)
+{
+	struct dl_note *note;
+	unsigned int n = 0;
+
+	list_for_each_entry(note, &dl_notes, node)
+		n += note->link == link;
+	return n;
+}
+
+/*
+ * With dl_p2p_lock held.  No memory is no excuse: somebody else's slot depends on it.  A peer that
+ * takes no messages is: its slots are free again with the next session.
+ */
 static void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
-	struct dl_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
+	struct dl_note *note;
 
+	if (dl_notes_to(link) >= DL_NOTES_MAX)
+		return;
+	note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
 	note->link = dlend_link_get(link);
 	note->session = dlend_link_session(link);
 	note->msg = *msg;
@@ -182,15 +201,29 @@ static struct dl_note *dl_next_note(void)
 	return note;
 }
 
+/* A peer that took one message too slowly: all others come first. */
+static void dl_put_off(const struct dlend_link *link)
+{
+	struct dl_note *note, *next;
+	LIST_HEAD(later);
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry_safe(note, next, &dl_notes, node)
+		if (note->link == link)
+			list_move_tail(&note->node, &later);
+	list_splice_tail(&later, &dl_notes);
+	mutex_unlock(&dl_p2p_lock);
+}
+
 static void dl_speak(struct work_struct *work)
 {
 	struct dl_note *note;
 	int ret;
 
 	while ((note = dl_next_note())) {
-		ret = -ENOTCONN;
-		if (dlend_link_session(note->link) == note->session)
-			ret = dlend_link_post(note->link, &note->msg);
+		ret = dlend_link_post_in(note->link, note->session, &note->msg);
+		if (ret == -ETIMEDOUT)
+			dl_put_off(note->link);
 		if (ret && ret != -ENOTCONN)
 			dev_warn_ratelimited(dlend_link_dev(note->link),
 					     "%s not sent (%d): node %u takes no messages\n",
@@ -280,18 +313,30 @@ static void dl_map_free(struct dl_p2p_map *map)
 
 static void dl_map_lose(struct dl_p2p_map *map, const char *why);
 
-/* The source does not reach it any more when this returns. */
+/* As dl_map_inherit() in dma.c, but a map that cannot be made again is lost, and freed. */
+static void dl_p2p_inherit(const struct dl_p2p_map *map)
+{
+	struct dl_p2p_map *other = dl_map_other(map, false);
+
+	if (other && other->link == map->link && other->offset == map->offset &&
+	    other->id == map->id && other->prot == map->prot) {
+		other->real = true;
+		return;
+	}
+	dlend_domain_unmap(map->domain, map->gpa, map->size);
+	if (other && dl_map_enter(other))
+		dl_map_lose(other, "failed");
+}
+
+/*
+ * The source does not reach it any more when this returns, but by an equal map of its group.
+ * Whoever walks the list begins anew: an equal one may be lost with it.
+ */
 static void dl_map_del(struct dl_p2p_map *map, const char *why)
 {
-	struct dl_p2p_map *other;
-
 	list_del(&map->node);
-	if (map->real) {
-		dlend_domain_unmap(map->domain, map->gpa, map->size);
-		other = dl_map_other(map, false);
-		if (other && dl_map_enter(other))
-			dl_map_lose(other, "failed");
-	}
+	if (map->real)
+		dl_p2p_inherit(map);
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
 			     0);
 	dl_map_free(map);
@@ -305,7 +350,20 @@ static void dl_map_lose(struct dl_p2p_map *map, const char *why)
 	dl_map_del(map, why);
 }
 
-/* A target's lease ends, and equal maps of one group with it: no other takes its place. */
+static struct dl_p2p_map *dl_map_from(const struct dl_fn *fn)
+{
+	struct dl_p2p_map *map;
+
+	list_for_each_entry(map, &dl_p2p_maps, node)
+		if (map->source == fn)
+			return map;
+	return NULL;
+}
+
+/*
+ * A target's lease ends, and equal maps of one group with it: no other takes its place.
+ * The first loop leaves none that the second could lose besides the one it is at.
+ */
 static void dl_maps_lose(bool (*match)(const struct dl_p2p_map *map, const void *arg),
 			 const void *arg, const char *why)
 {
@@ -373,22 +431,11 @@ static struct dl_foreign *dl_foreign_of(const struct dlend_link *link, u32 id, u
 	return found;
 }
 
-static void dl_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
+static void dl_foreign_fill(struct dl_foreign *foreign, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
-	u32 id = le32_to_cpu(p->id);
-	struct dl_foreign *foreign;
-	unsigned int count;
 
-	mutex_lock(&dl_p2p_lock);
-	/* The borrower gets -EAGAIN for what is not remembered. */
-	if (dl_foreign_of(link, id, &count) || count >= DL_FOREIGN_MAX || !dlend_link_is_up(link))
-		goto unlock;
-	foreign = kzalloc_obj(*foreign);
-	if (!foreign)
-		goto unlock;
-	foreign->link = dlend_link_get(link);
-	foreign->id = id;
+	foreign->id = le32_to_cpu(p->id);
 	foreign->addr.lender = le16_to_cpu(msg->lender);
 	foreign->addr.bdf = le16_to_cpu(msg->bdf);
 	foreign->epoch = le32_to_cpu(msg->epoch);
@@ -396,7 +443,26 @@ static void dl_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 	foreign->borrower = le16_to_cpu(p->borrower);
 	foreign->offset = le64_to_cpu(p->offset);
 	foreign->size = le64_to_cpu(p->size);
-	list_add_tail(&foreign->node, &dl_foreigns);
+}
+
+static void dl_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
+	struct dl_foreign *foreign;
+	unsigned int count;
+
+	mutex_lock(&dl_p2p_lock);
+	/* The borrower gets -EAGAIN for what is not remembered. */
+	if (dl_foreign_of(link, le32_to_cpu(p->id), &count) || count >= DL_FOREIGN_MAX ||
+	    !dlend_link_is_up(link))
+		goto unlock;
+	foreign = kzalloc_obj(*foreign);
+	if (!foreign)
+		goto unlock;
+	foreign->link = dlend_link_get(link);
+	dl_foreign_fill(foreign, msg);
+	/* Its lender's last word comes first: dl_foreign_find() takes that. */
+	list_add(&foreign->node, &dl_foreigns);
 	wake_up_all(&dl_p2p_wait);
 unlock:
 	mutex_unlock(&dl_p2p_lock);
@@ -637,14 +703,20 @@ static int dl_map_resolve(struct dl_p2p_map *map, const struct dlend_p_p2p *p,
 	return dl_bar_whole(bar) && bar->span == map->size ? 0 : -EINVAL;
 }
 
-static bool dl_map_known(const struct dl_p2p_map *want)
+/* May this source have that, too?  A BAR is at one address: nobody maps it without end. */
+static int dl_map_admit(const struct dl_p2p_map *want)
 {
 	struct dl_p2p_map *map;
 
-	list_for_each_entry(map, &dl_p2p_maps, node)
-		if (map->source == want->source && dl_map_meets(map, want->gpa, want->size))
-			return true;
-	return false;
+	list_for_each_entry(map, &dl_p2p_maps, node) {
+		if (map->source != want->source)
+			continue;
+		if (dl_map_meets(map, want->gpa, want->size))
+			return -EEXIST;
+		if (dl_same(&map->target, &want->target) && map->bar == want->bar)
+			return -EBUSY;
+	}
+	return 0;
 }
 
 /**
@@ -656,8 +728,8 @@ static bool dl_map_known(const struct dl_p2p_map *want)
  *
  * Context: group lock (@fn's), the source's lease was checked. Return: 0; -ESTALE, -ENODEV the
  * target is not the borrower's; -EAGAIN its lender has not said that it may be reached; -EEXIST
- * something else is at that address: RAM, or another BAR; -ERANGE it cannot be mapped there;
- * -EINVAL.
+ * something else is at that address: RAM, or another BAR; -EBUSY that BAR is mapped at another;
+ * -ERANGE it cannot be mapped there; -EINVAL.
  */
 int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
 	       const struct dl_fn *target)
@@ -682,7 +754,7 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 	map->prot = le32_to_cpu(p->prot);
 
 	mutex_lock(&dl_p2p_lock);
-	ret = dl_map_known(map) ? -EEXIST : dl_map_resolve(map, p, target);
+	ret = dl_map_admit(map) ?: dl_map_resolve(map, p, target);
 	if (!ret)
 		ret = dl_map_add(map);
 	mutex_unlock(&dl_p2p_lock);
@@ -694,11 +766,11 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 /** dl_p2p_unmap - undo exactly one of these; -ENOENT if there is none. Group lock */
 int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p)
 {
-	struct dl_p2p_map *map, *next;
+	struct dl_p2p_map *map;
 	int ret = -ENOENT;
 
 	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node) {
+	list_for_each_entry(map, &dl_p2p_maps, node) {
 		if (map->source != fn || map->gpa != le64_to_cpu(p->gpa) ||
 		    map->size != le64_to_cpu(p->size))
 			continue;
@@ -708,6 +780,20 @@ int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p)
 	}
 	mutex_unlock(&dl_p2p_lock);
 	return ret;
+}
+
+/** dl_p2p_bytes - how much of a domain leads to other devices. Group lock */
+u64 dl_p2p_bytes(const struct dlend_domain *domain)
+{
+	struct dl_p2p_map *map;
+	u64 bytes = 0;
+
+	mutex_lock(&dl_p2p_lock);
+	list_for_each_entry(map, &dl_p2p_maps, node)
+		if (map->domain == domain)
+			bytes += map->size;
+	mutex_unlock(&dl_p2p_lock);
+	return bytes;
 }
 
 /** dl_p2p_yield - guest memory is about to be mapped for @fn there: BARs give way. Group lock */
@@ -770,7 +856,7 @@ void dl_p2p_open(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
  */
 void dl_p2p_close(struct dl_fn *fn)
 {
-	struct dl_p2p_map *map, *next;
+	struct dl_p2p_map *map;
 	struct dl_grant *grant;
 
 	mutex_lock(&dl_p2p_lock);
@@ -778,9 +864,8 @@ void dl_p2p_close(struct dl_fn *fn)
 	list_for_each_entry(grant, &dl_grants, node)
 		if (grant->slot && dl_same(&grant->addr, &fn->addr))
 			dl_grant_close(grant);
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
-		if (map->source == fn)
-			dl_map_del(map, "source_gone");
+	while ((map = dl_map_from(fn)))
+		dl_map_del(map, "source_gone");
 	if (fn->p2p.link)
 		dlend_link_put(fn->p2p.link);
 	fn->p2p.link = NULL;

@@ -221,16 +221,35 @@ static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
 }
 
 /*
+ * The rest of a BAR's page, beside the BAR below the same bridge; NULL if anything is there.
+ * Not request_mem_region(), which would find room inside a BAR that no driver has.
+ */
+static struct resource *dl_pad_claim(const struct resource *res)
+{
+	struct resource *pad;
+
+	if (!PAGE_ALIGNED(res->start) || !res->parent)
+		return NULL;
+	pad = kzalloc_obj(*pad);
+	if (!pad)
+		return NULL;
+	*pad = DEFINE_RES_MEM_NAMED(res->end + 1, PAGE_SIZE - resource_size(res), "dlend-lender");
+	pad->flags |= IORESOURCE_BUSY;
+	if (request_resource(res->parent, pad)) {
+		kfree(pad);
+		return NULL;
+	}
+	return pad;
+}
+
+/*
  * A BAR smaller than a page can be mapped only if it has the page to itself.  To keep it so, the
  * rest of the page is claimed too.
  */
 static void dl_bar_pad(struct pci_dev *pdev, unsigned int i, struct dl_bar *bar)
 {
-	struct resource *pad = NULL;
+	struct resource *pad = dl_pad_claim(&pdev->resource[i]);
 
-	if (PAGE_ALIGNED(bar->phys))
-		pad = request_mem_region(bar->phys + bar->size, PAGE_SIZE - bar->size,
-					 "dlend-lender");
 	if (!pad) {
 		pci_warn(pdev, "BAR %u (%llu bytes) shares its page with something else and is not lent, guests read 0xff from it: boot with pci=resource_alignment=12@%s\n",
 			 i, bar->size, pci_name(pdev));
@@ -347,9 +366,10 @@ static int dl_claimable(struct pci_dev *pdev)
 static void dl_unclaim(struct dl_fn *fn)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		if (fn->bar[i].pad)
-			release_mem_region(fn->bar[i].pad->start,
-					   resource_size(fn->bar[i].pad));
+		if (fn->bar[i].pad) {
+			release_resource(fn->bar[i].pad);
+			kfree(fn->bar[i].pad);
+		}
 	pci_release_selected_regions(fn->pdev, fn->claimed);
 	pci_clear_master(fn->pdev);
 	pci_disable_device(fn->pdev);

@@ -218,6 +218,8 @@ int dlend_domain_mirror(struct dlend_domain *dom, u64 iova, struct dlend_apertur
  */
 int dlend_domain_unmap(struct dlend_domain *dom, u64 iova, u64 size);
 void dlend_domain_unmap_all(struct dlend_domain *dom);
+/** dlend_domain_bytes - how much is mapped in all, but for mirrors. Process context */
+u64 dlend_domain_bytes(struct dlend_domain *dom);
 void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m);
 
 #endif

@@ -285,6 +285,20 @@ static void lease_unbind_while_held(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
 }
 
+/* Epochs begin where the clock is, in any year, and above those of groups that are gone. */
+static void lease_first_epoch(struct kunit *test)
+{
+	const s64 day = 86400, year = 365 * day;
+
+	for (s64 seconds = -20 * year; seconds < 60 * year; seconds += year / 3) {
+		u32 now = dl_epoch_first(0, seconds);
+
+		KUNIT_EXPECT_TRUE(test, dl_epoch_after(dl_epoch_first(0, seconds + day), now));
+		KUNIT_EXPECT_EQ(test, dl_epoch_first(now + 1000, seconds), now + 1000);
+		KUNIT_EXPECT_EQ(test, dl_epoch_first(now - 1000, seconds), now);
+	}
+}
+
 static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_every_state),
 	KUNIT_CASE(lease_random),
@@ -292,6 +306,7 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_return_each),
 	KUNIT_CASE(lease_failed_reset),
 	KUNIT_CASE(lease_unbind_while_held),
+	KUNIT_CASE(lease_first_epoch),
 	{}
 };
 
