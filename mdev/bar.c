@@ -163,7 +163,7 @@ static bool dlend_gate_overdue(const struct dlend_vdev *v)
 static bool dlend_gate_passable(struct dlend_vdev *v)
 {
 	return READ_ONCE(v->gate) != DLEND_GATE_SHUT || !READ_ONCE(v->mse) ||
-	       !READ_ONCE(v->open) || dlend_gate_overdue(v);
+	       !READ_ONCE(v->open) || !test_bit(0, &v->touched) || dlend_gate_overdue(v);
 }
 
 /*
@@ -200,7 +200,7 @@ static vm_fault_t dlend_dead_insert(struct dlend_vdev *v, struct vm_fault *vmf, 
 	atomic64_inc(&v->stat.fault_dead);
 	WRITE_ONCE(v->dead_mapped, true);
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
-	return vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(page));
+	return vmf_insert_mixed(vmf->vma, vmf->address, dlend_compat_pfn(page_to_pfn(page)));
 }
 
 int dlend_bar_open(struct dlend_vdev *v)
@@ -262,7 +262,7 @@ static vm_fault_t dlend_fault_live(struct dlend_vdev *v, struct vm_fault *vmf, u
 		      !IS_ALIGNED(pfn, 1ul << order)))
 		return VM_FAULT_FALLBACK;
 	if (!order)
-		ret = vmf_insert_pfn(vma, vmf->address, pfn);
+		ret = vmf_insert_mixed(vma, vmf->address, dlend_compat_pfn(pfn));
 	else if (order == PMD_SHIFT - PAGE_SHIFT)
 		ret = dlend_compat_insert_pmd(vmf, pfn);
 	else if (order == PUD_SHIFT - PAGE_SHIFT)
@@ -351,7 +351,8 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 
 	/*
 	 * Somebody maps the BAR for another device's DMA (type1 does it with its lock held, which
-	 * the build needs). That is no access of the guest: it neither borrows nor waits.
+	 * the build needs). That is no access of the guest: it neither borrows nor waits, and
+	 * dlend_bar_mmap() sees to it that it gets nothing.
 	 */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
@@ -396,7 +397,13 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
 		return -EINVAL;
 	/* Uncached always; KVM lets the guest choose write-combining where it maps it so. */
 	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
-	vm_flags_set(vma, VM_ALLOW_ANY_UNCACHED | VM_IO | VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP);
+	/*
+	 * Not VM_PFNMAP: type1 would find the pages that are mapped just now, and map them for the
+	 * DMA of a device that is passed through to the same VM.  Nothing takes those back when the
+	 * lease ends.  KVM is content with VM_IO.
+	 */
+	vm_flags_set(vma, VM_ALLOW_ANY_UNCACHED | VM_IO | VM_MIXEDMAP | VM_DONTEXPAND |
+		     VM_DONTDUMP);
 	vma->vm_private_data = v;
 	vma->vm_ops = &dlend_bar_vm_ops;
 	return 0;

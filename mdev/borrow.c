@@ -455,6 +455,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	clear_bit(0, &v->touched);
 	dlend_borrow_retry(v);
 	v->open = true;
+	v->had_space = false;
 	v->opens++;
 	v->prepinned = v->prepin == DLEND_PREPIN_OPEN;
 	dlend_borrow_gate(v);
@@ -464,6 +465,13 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	mutex_unlock(&v->lock);
 }
 
+/* A reference to the lease that ended without us, or NULL. */
+static struct dlend_lease *ended_lease(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->ended ? dlend_lease_get(v->ended) : NULL;
+}
+
 /*
  * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
  * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
@@ -471,15 +479,26 @@ void dlend_borrow_open(struct dlend_vdev *v)
  */
 static void dlend_borrow_drop_ended(struct dlend_vdev *v)
 {
-	struct dlend_lease *ended = v->ended;	/* nobody else changes it without a lease */
+	struct dlend_lease *ended = ended_lease(v);
 
 	if (!ended)
 		return;
 	dlend_memory_close(ended->mem);
-	mutex_lock(&v->lock);
-	v->ended = NULL;
-	mutex_unlock(&v->lock);
+	dlend_borrow_forget(v, ended);
 	dlend_lease_put(ended);
+}
+
+void dlend_borrow_forget(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	bool had;
+
+	mutex_lock(&v->lock);
+	had = v->ended == lease;
+	if (had)
+		v->ended = NULL;
+	mutex_unlock(&v->lock);
+	if (had)
+		dlend_lease_put(lease);
 }
 
 void dlend_borrow_close(struct dlend_vdev *v)
@@ -518,7 +537,9 @@ static void dlend_borrow_function_reset(struct dlend_vdev *v)
 	dlend_cfg_reset(&v->cfg);
 	dlend_irq_intx_disable(v, false);
 	v->want.bme = false;
+	/* Who waits for a BAR that stays on, as a VF's does, touches it again. */
 	clear_bit(0, &v->touched);
+	wake_up_all(&v->gate_wq);
 	if (v->lease || v->borrowing)
 		v->want.reset++;
 	dlend_borrow_retry(v);
@@ -622,10 +643,13 @@ static struct dlend_lease *lease_with_pins(struct dlend_vdev *v)
 	return lease ? dlend_lease_get(lease) : NULL;
 }
 
-bool dlend_borrow_has_lease(struct dlend_vdev *v)
+bool dlend_borrow_attach(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	return v->lease || v->ended;
+	if (v->ended || (v->lease && v->had_space))
+		return false;
+	v->had_space = true;
+	return true;
 }
 
 void dlend_borrow_detach(struct dlend_vdev *v)
@@ -695,9 +719,7 @@ void dlend_borrow_link_down(struct dlend_vdev *v)
 
 	dlend_borrow_lose(v, NULL, "the link to the lender was lost");
 	/* One that had ended before, or is being closed: its windows may still stand. */
-	mutex_lock(&v->lock);
-	ended = v->ended ? dlend_lease_get(v->ended) : NULL;
-	mutex_unlock(&v->lock);
+	ended = ended_lease(v);
 	if (!ended)
 		return;
 	if (dlend_lease_lost(ended)) {

@@ -13,6 +13,7 @@
 /* The lender fences, or waits some seconds for a reset to end: more than the default. */
 #define DLEND_LEASE_TIMEOUT_MS	10000
 #define DLEND_RETURN_TRIES	3
+#define DLEND_STRAYS_MAX	8
 
 static void dlend_lease_free(struct kref *ref)
 {
@@ -106,6 +107,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease *lease = container_of(work, struct dlend_lease, return_work);
+	struct dlend_offer *offer = lease->offer;
 	struct dlend_msg req;
 	int tries, ret = -ENOTCONN;
 
@@ -128,8 +130,11 @@ static void dlend_lease_return_work(struct work_struct *work)
 			 lease->addr.lender, lease->addr.bdf >> 8, (lease->addr.bdf >> 3) & 0x1f,
 			 lease->addr.bdf & 7, lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
-	atomic_dec(&lease->offer->leases);
+	/* Its slots are free with the last reference, and the guest's next lease may need them. */
+	if (lease->vdev)
+		dlend_borrow_forget(lease->vdev, lease);
 	dlend_lease_put(lease);
+	atomic_dec(&offer->leases);
 }
 
 void dlend_lease_return(struct dlend_lease *lease)
@@ -162,8 +167,12 @@ static struct dlend_lease *dlend_lease_alloc(struct dlend_link *link,
 
 void dlend_lease_return_stray(struct dlend_offer *offer, struct dlend_link *link, u32 epoch)
 {
-	struct dlend_lease *lease = dlend_lease_alloc(link, &offer->addr);
+	struct dlend_lease *lease;
 
+	/* A lender can say that of any epoch, and not answer. */
+	if (atomic_read(&offer->leases) >= DLEND_STRAYS_MAX)
+		return;
+	lease = dlend_lease_alloc(link, &offer->addr);
 	if (!lease)
 		return;
 	dev_dbg(&offer->dev, "epoch %u is held by this node but by no vdev: returned\n", epoch);

@@ -507,13 +507,14 @@ static int hand_over(struct dlend_memory *mem)
 		if (!err) {
 			err = hand_over_note(mem, to, &copy);
 			dlend_ram_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
+			/* Gone meanwhile: just as well.  What cannot be pinned is not. */
+			if (err == -ENOENT)
+				err = 0;
 		}
 		/* Only now: dma_unmap must find no pin but the one that is in the books. */
 		dlend_ram_pin_end(mem);
 		gpa = copy.gpa + dlend_chunk_bytes(&copy);
 		bytes += dlend_chunk_bytes(&copy);
-		if (err == -ENOENT)
-			err = 0;
 		cond_resched();
 	}
 	trace_dlend_window(mem->vdev->dev, "handed-over", bytes, err);

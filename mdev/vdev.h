@@ -206,7 +206,9 @@ struct dlend_p2p {
  * @lowmem: end of the guest's RAM below 4 GiB, 0 = to be found out
  * @want: what guest and VMM asked for; @have: what the lender was told. The worker makes the
  *	  second equal to the first; the gate is open only while they are equal.
- * @lease: in use; @ended: the last one that ended without us, its pages may still be pinned
+ * @lease: in use; @ended: the last one that ended without us, until it is returned: its pages may
+ *	   still be pinned
+ * @had_space: got an address space since it was opened (iommufd)
  * @opens: times opened; @vmm: by which process last
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted
@@ -228,7 +230,7 @@ struct dlend_vdev {
 	enum dlend_prepin prepin;
 	bool prepinned;
 	u64 lowmem;
-	bool open;
+	bool open, had_space;
 	u32 opens;
 	pid_t vmm;
 	struct dlend_wish want, have;
@@ -339,8 +341,15 @@ void dlend_borrow_touch(struct dlend_vdev *v);
 void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count);
 void dlend_borrow_rescan(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
-/** dlend_borrow_has_lease - does it have pins, or may have had? May sleep */
-bool dlend_borrow_has_lease(struct dlend_vdev *v);
+/** dlend_borrow_forget - @lease ended, and nothing is pinned for it any more. May sleep */
+void dlend_borrow_forget(struct dlend_vdev *v, struct dlend_lease *lease);
+/**
+ * dlend_borrow_attach - may it get an address space?
+ *
+ * A first one at any time; another only if nothing can have been pinned in the one before.
+ * May sleep.
+ */
+bool dlend_borrow_attach(struct dlend_vdev *v);
 /** dlend_borrow_detach - its address space is being taken away: no pin of it is left. May sleep */
 void dlend_borrow_detach(struct dlend_vdev *v);
 /** dlend_borrow_unmapping - another device's dma_unmap takes from the windows that they share */

@@ -353,8 +353,8 @@ static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
 /* Pins belong to the address space: none of a borrowed device is left when it goes to another. */
 static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
-	return dlend_borrow_has_lease(to_dlend_vdev(vfio)) ? -EBUSY :
-		vfio_iommufd_emulated_attach_ioas(vfio, pt_id);
+	return dlend_borrow_attach(to_dlend_vdev(vfio)) ?
+		vfio_iommufd_emulated_attach_ioas(vfio, pt_id) : -EBUSY;
 }
 
 /* While pins can still be made for others of the VM: iommufd then has everything unmapped. */

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * cycle UUID TIMES [hasty]: on the borrower's host, with no guest: opens an mdev of QEMU's edu
- * device as a VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu
+ * cycle UUID TIMES [hasty|late]: on the borrower's host, with no guest: opens an mdev of QEMU's
+ * edu device as a VMM does, sets Bus Master Enable, reads a register, and every tenth time lets edu
  * copy a page there and back; closes it.  TIMES times, by iommufd if the kernel gives the mdev a
  * device of its own there, else by the legacy container.  Hasty: it asks for a reset just before
- * it closes, so that the next open comes while the device is still busy for the one before.
+ * it closes, so that the next open comes while the device is still busy for the one before.  Late:
+ * half a second passes before the device gets its address space (iommufd).
+ *
+ * cycle UUID 1 with OTHER: OTHER, of any device, is of the same VM, and both are in use, but only
+ * UUID's address space has memory in it; UUID is closed first, and OTHER cannot take its pins over
+ * (iommufd).
+ *
+ * cycle UUID 1 beside BDF: the VM has a device of this host, too (of vfio-pci's), in one container:
+ * the BAR of UUID, which is in use, is not to be mapped for that one's DMA.
  *
  * Says "ok TIMES", or what is wrong, when, and exits with 1.
  */
@@ -21,6 +29,7 @@
 #include <unistd.h>
 
 #include <linux/iommufd.h>
+#include <linux/kvm.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
 
@@ -77,7 +86,7 @@ static int iommufd_device(const char *uuid, struct space *s)
 	       !access("/dev/iommu", R_OK | W_OK);
 }
 
-static void open_iommufd(struct space *s)
+static void open_iommufd(struct space *s, int with_memory)
 {
 	struct iommu_ioas_alloc alloc = { .size = sizeof(alloc) };
 	struct iommu_ioas_map map = {
@@ -92,7 +101,25 @@ static void open_iommufd(struct space *s)
 	must(ioctl(s->iommufd, IOMMU_IOAS_ALLOC, &alloc), "no address space");
 	s->ioas = alloc.out_ioas_id;
 	map.ioas_id = s->ioas;
-	must(ioctl(s->iommufd, IOMMU_IOAS_MAP, &map), "memory is not mapped");
+	if (with_memory)
+		must(ioctl(s->iommufd, IOMMU_IOAS_MAP, &map), "memory is not mapped");
+}
+
+/* The IOMMU group of a device, in a container from now on. */
+static int open_group(const char *bus, const char *device, int container)
+{
+	char path[300], link[300];
+	ssize_t n;
+	int group;
+
+	snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s/iommu_group", bus, device);
+	n = readlink(path, link, sizeof(link) - 1);
+	must(n, path);
+	link[n] = '\0';
+	snprintf(path, sizeof(path), "/dev/vfio%s", strrchr(link, '/'));
+	group = must(open(path, O_RDWR), path);
+	must(ioctl(group, VFIO_GROUP_SET_CONTAINER, &container), "no container");
+	return group;
 }
 
 static void open_legacy(const char *uuid, struct space *s)
@@ -103,23 +130,44 @@ static void open_legacy(const char *uuid, struct space *s)
 		.vaddr = (uintptr_t)memory,
 		.size = MEMORY,
 	};
-	char path[300], link[300];
-	ssize_t n;
 
 	s->iommufd = -1;
-	snprintf(path, sizeof(path), "/sys/bus/mdev/devices/%s/iommu_group", uuid);
-	n = readlink(path, link, sizeof(link) - 1);
-	must(n, path);
-	link[n] = '\0';
-	snprintf(path, sizeof(path), "/dev/vfio%s", strrchr(link, '/'));
-	s->group = must(open(path, O_RDWR), path);
 	s->container = must(open("/dev/vfio/vfio", O_RDWR), "/dev/vfio/vfio");
-	must(ioctl(s->group, VFIO_GROUP_SET_CONTAINER, &s->container), "no container");
+	s->group = open_group("mdev", uuid, s->container);
 	must(ioctl(s->container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU), "no type 1");
 	must(ioctl(s->container, VFIO_IOMMU_MAP_DMA, &map), "memory is not mapped");
 }
 
-static int open_device(const char *uuid, struct space *s)
+/* Half a second, and less if it is interrupted. */
+static void doze(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 500000000L }, NULL);
+}
+
+/* A device joins the VM, of which there is one, or leaves it, which holds it open until then. */
+static void tell_vm(int fd, uint64_t what)
+{
+	struct kvm_create_device device = { .type = KVM_DEV_TYPE_VFIO };
+	struct kvm_device_attr attr = {
+		.group = KVM_DEV_VFIO_FILE,
+		.attr = what,
+		.addr = (uintptr_t)&fd,
+	};
+	static int vm = -1, files;
+
+	if (vm < 0) {
+		vm = must(ioctl(must(open("/dev/kvm", O_RDWR), "/dev/kvm"), KVM_CREATE_VM, 0),
+			  "no VM");
+		must(ioctl(vm, KVM_CREATE_DEVICE, &device), "the VM does not know of VFIO");
+		files = device.fd;
+	}
+	must(ioctl(files, KVM_SET_DEVICE_ATTR, &attr),
+	     "the VM does not take the device, or keeps it");
+}
+
+enum how { PLAIN, HASTY, LATE, WITH, BESIDE };
+
+static int open_device(const char *uuid, struct space *s, enum how how)
 {
 	struct vfio_device_bind_iommufd bind = { .argsz = sizeof(bind), .iommufd = s->iommufd };
 	struct vfio_device_attach_iommufd_pt attach = { .argsz = sizeof(attach), .pt_id = s->ioas };
@@ -129,7 +177,11 @@ static int open_device(const char *uuid, struct space *s)
 		return must(ioctl(s->group, VFIO_GROUP_GET_DEVICE_FD, uuid),
 			    "the device is not opened");
 	fd = must(open(s->device, O_RDWR), s->device);
+	if (how == WITH)
+		tell_vm(fd, KVM_DEV_VFIO_FILE_ADD);
 	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
+	if (how == LATE)
+		doze();
 	must(ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach), "not attached");
 	return fd;
 }
@@ -171,15 +223,13 @@ static void dma(volatile uint32_t *regs)
 		die("DMA has not copied the page");
 }
 
-static void cycle(const char *uuid, struct space *s, int hasty)
+/* As a guest's vCPUs have it: the first access waits for the device.  @want: 0 for any that is */
+static volatile uint32_t *start(int fd, uint32_t want)
 {
 	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
-	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender is asked by then */
-	int fd = open_device(uuid, s);
 	volatile uint32_t *regs;
 	uint32_t ident;
 
-	/* As a guest's vCPUs have it: the first access waits for the device. */
 	regs = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
 	if (regs == MAP_FAILED)
@@ -187,39 +237,113 @@ static void cycle(const char *uuid, struct space *s, int hasty)
 	if (pwrite(fd, &command, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + PCI_COMMAND) != 2)
 		die("the command register is not writable");
 	ident = regs[0];
-	if (ident != EDU_IDENT) {
+	if (ident == ~0u || (want && ident != want)) {
 		fprintf(stderr, "register 0 is %08x\n", ident);
 		die("the device is not there");
 	}
+	return regs;
+}
+
+static void stop(int fd, volatile uint32_t *regs)
+{
+	munmap((void *)regs, PAGE);
+	close(fd);
+}
+
+static void cycle(const char *uuid, struct space *s, enum how how)
+{
+	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender is asked by then */
+	int fd = open_device(uuid, s, how);
+	volatile uint32_t *regs = start(fd, EDU_IDENT);
+
 	if (turn % 10 == 0)
 		dma(regs);
-	munmap((void *)regs, PAGE);
-	if (hasty) {
+	if (how == HASTY) {
 		must(ioctl(fd, VFIO_DEVICE_RESET), "no reset");
 		nanosleep(&begun, NULL);
 	}
-	close(fd);
+	stop(fd, regs);
+}
+
+static void two(const char *uuid, struct space *s, const char *other)
+{
+	volatile uint32_t *regs, *other_regs;
+	struct space empty = {};
+	int fd, other_fd;
+
+	if (s->iommufd < 0 || !iommufd_device(other, &empty))
+		die("both need iommufd");
+	open_iommufd(&empty, 0);
+	fd = open_device(uuid, s, WITH);
+	other_fd = open_device(other, &empty, WITH);
+	regs = start(fd, EDU_IDENT);
+	other_regs = start(other_fd, 0);
+	tell_vm(fd, KVM_DEV_VFIO_FILE_DEL);
+	stop(fd, regs);
+	doze();
+	stop(other_fd, other_regs);
+}
+
+static void beside(const char *uuid, struct space *s, const char *bdf)
+{
+	struct vfio_iommu_type1_dma_map map = {
+		.argsz = sizeof(map),
+		.flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
+		.iova = 1u << 30,
+		.size = PAGE,
+	};
+	volatile uint32_t *regs;
+	int fd;
+
+	open_group("pci", bdf, s->container);
+	fd = open_device(uuid, s, BESIDE);
+	regs = start(fd, EDU_IDENT);
+	map.vaddr = (uintptr_t)regs;
+	if (!ioctl(s->container, VFIO_IOMMU_MAP_DMA, &map)) {
+		errno = 0;
+		die("another device may reach the BAR");
+	}
+	if (errno != EFAULT)
+		die("the BAR is refused, but not as what it is");
+	stop(fd, regs);
+}
+
+static enum how meant(int argc, char **argv)
+{
+	if (argc == 3)
+		return PLAIN;
+	if (argc == 4 && !strcmp(argv[3], "hasty"))
+		return HASTY;
+	if (argc == 4 && !strcmp(argv[3], "late"))
+		return LATE;
+	if (argc == 5 && !strcmp(argv[3], "with"))
+		return WITH;
+	if (argc == 5 && !strcmp(argv[3], "beside"))
+		return BESIDE;
+	fprintf(stderr, "usage: cycle UUID TIMES [hasty|late|with OTHER|beside BDF]\n");
+	exit(2);
 }
 
 int main(int argc, char **argv)
 {
+	enum how how = meant(argc, argv);
+	unsigned int times = strtoul(argv[2], NULL, 0);
 	struct space s = {};
-	unsigned int times;
 
-	if (argc != 3 && (argc != 4 || strcmp(argv[3], "hasty"))) {
-		fprintf(stderr, "usage: cycle UUID TIMES [hasty]\n");
-		return 2;
-	}
-	times = strtoul(argv[2], NULL, 0);
 	memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		die("no memory");
-	if (iommufd_device(argv[1], &s))
-		open_iommufd(&s);
+	if (how != BESIDE && iommufd_device(argv[1], &s))
+		open_iommufd(&s, 1);
 	else
 		open_legacy(argv[1], &s);
 	for (turn = 1; turn <= times; turn++)
-		cycle(argv[1], &s, argc == 4);
+		if (how == WITH)
+			two(argv[1], &s, argv[4]);
+		else if (how == BESIDE)
+			beside(argv[1], &s, argv[4]);
+		else
+			cycle(argv[1], &s, how);
 	printf("ok %u\n", times);
 	return 0;
 }

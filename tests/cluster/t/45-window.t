@@ -32,6 +32,20 @@ def fits(t, f, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def taken_back(t, b, f, address, uuid):
+    """The window has no room for the guest's memory twice: what the lost lease had must be free for the next one."""
+    before = f.free("a")
+    read = "dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c"
+    with f.guest("a", "twice", memory="96M", devices=[f.device(uuid)]) as g:
+        t.equal(g.run(read, timeout=120).out.strip(), "65536", "a guest has a device")
+        b.run(f"echo force >/sys/bus/pci/devices/0000{address[5:]}/dlend/reclaim", timeout=60)
+        f.wait_state("a", address, "free")
+        t.equal(f.wait_free("a", before), before, "its lender takes it back: its part of the window is free, though the VM runs on")
+        g.reboot()
+        t.equal(g.run(read, timeout=120).out.strip(), "65536", "the guest reboots, and has it again")
+    f.wait_state("a", address, "free")
+
+
 def main():
     with Tap() as t, Cluster("small-window.toml", tap=t) as c:
         f = Fabric(c)
@@ -43,6 +57,8 @@ def main():
             too_large(t, a, b, f, address, uuid)
         with t.case("guest that fits"):
             fits(t, f, address, uuid)
+        with t.case("taken back"):
+            taken_back(t, b, f, address, uuid)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 

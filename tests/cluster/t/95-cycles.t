@@ -49,6 +49,39 @@ def hasty(t, f, c, address, uuid):
     f.wait_state("a", address, "free", 30)
 
 
+def by_iommufd(t, f, a, address, uuid):
+    """What only iommufd makes possible: devices of one VM in different address spaces, or late in any."""
+    if a.run(f"[ -e /sys/bus/mdev/devices/{uuid}/vfio-dev ] && [ -c /dev/iommu ] && [ -d /dev/vfio/devices ]",
+             check=False).status:
+        t.skip("no iommufd for mediated devices in this kernel: make check-debug has one")
+    setting = f"/sys/bus/mdev/devices/{uuid}/prepin"
+    was = a.run(f"cat {setting}; echo open >{setting}").out.strip()
+    out = a.run(f"/share/cycle {uuid} 2 late", timeout=60, check=False)
+    t.equal(out.out, "ok 2\n", "pinned as soon as it is opened, and attached after that")
+    a.run(f"echo {was} >{setting}")
+    f.wait_state("a", address, "free", 30)
+    other = f.mdev("a", f.lend("b", "nvme1"), "dlend-nvme")
+    a.wait_for("[ -c /dev/kvm ]")
+    out = a.run(f"/share/cycle {uuid} 1 with {other}", timeout=60, check=False)
+    t.equal(out.out, "ok 1\n", "closed, with pins that no other device of the VM can take over")
+    f.wait_state("a", address, "free", 30)
+    for name, mdev in (("that device", uuid), ("the other", other)):
+        t.equal(f.stats("a", mdev)["pinned_bytes"], 0, f"{name} has none pinned then")
+    f.mdev_stop("a", other)
+
+
+def beside(t, f, b, address):
+    """The lender's own VM has a device that is passed through, too: it does not reach the BAR of the lent one, which it
+    could go on doing when the lease has ended."""
+    uuid, nic = f.mdev("b", address, "dlend-pci"), b.bdf("nic")
+    b.run(f"modprobe vfio-pci; cd /sys/bus/pci/devices/{nic}; [ ! -e driver ] || echo {nic} >driver/unbind; "
+          f"echo vfio-pci >driver_override; echo {nic} >/sys/bus/pci/drivers_probe")
+    out = b.run(f"/share/cycle {uuid} 1 beside {nic}", timeout=60, check=False)
+    t.equal(out.out, "ok 1\n", "a BAR that is in use is not mapped for the DMA of a local device")
+    f.mdev_stop("b", uuid)
+    f.wait_state("b", address, "free", 30)
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         shutil.copy(BUILD / "guest/cycle", c.run_dir / "share/cycle")
@@ -70,6 +103,10 @@ def main():
         t.diag(f"slabs of a: {slabs(a)}; of b: {slabs(b)}")
         t.equal(f.lender_state(address)[2] - epoch, TIMES, "each has been a lease of its own, and none was taken twice")
         hasty(t, f, c, address, uuid)
+        with t.case("beside a local device"):
+            beside(t, f, b, address)
+        with t.case("by iommufd"):
+            by_iommufd(t, f, a, address, uuid)
         for name, free in before.items():
             t.equal(f.wait_free(name, free), free,
                     f"host {name}: as much of its apertures is free as before")
