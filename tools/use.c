@@ -5,6 +5,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -96,8 +97,78 @@ static bool is_swap(const char *name)
 	return found;
 }
 
-static void check_block(const struct device *dev, const char *dir, const char *name)
+/* A btrfs of several disks shows only one of them as mounted, and none of them has holders. */
+static char *btrfs_of(const char *name)
 {
+	char *all = path("%s/fs/btrfs", opt.sysfs), *found = NULL;
+	struct names n = list_dir(all);
+
+	for (size_t i = 0; i < n.count && !found; i++) {
+		char *entry = path("%s/%s/devices/%s", all, n.name[i], name);
+
+		if (path_exists(entry))
+			found = strdup(n.name[i]);
+		free(entry);
+	}
+	names_free(&n);
+	free(all);
+	return found;
+}
+
+static bool is_node(const char *file, const char *name)
+{
+	char *p = real(file);
+	const char *node = p ? p : file;
+	bool is = !strncmp(node, "/dev/", 5) && !strcmp(node + 5, name);
+
+	free(p);
+	return is;
+}
+
+/* The subsystem by which NVMe over fabrics exports a disk: nvmet does not claim what it serves. */
+static char *nvmet_of(const char *name)
+{
+	char *all = path("%s/kernel/config/nvmet/subsystems", opt.sysfs), *found = NULL;
+	struct names n = list_dir(all);
+
+	for (size_t i = 0; i < n.count && !found; i++) {
+		char *spaces = path("%s/%s/namespaces", all, n.name[i]);
+		struct names id = list_dir(spaces);
+
+		for (size_t k = 0; k < id.count && !found; k++) {
+			char *dir = path("%s/%s", spaces, id.name[k]), value[TEXT_MAX];
+
+			if (!strcmp(attr(value, dir, "enable"), "1") &&
+			    is_node(attr(value, dir, "device_path"), name))
+				found = strdup(n.name[i]);
+			free(dir);
+		}
+		names_free(&id);
+		free(spaces);
+	}
+	names_free(&n);
+	free(all);
+	return found;
+}
+
+/* Of a block device, what sysfs tells elsewhere than in its own directory. */
+static void check_served(const char *what, const char *name)
+{
+	char *by = btrfs_of(name);
+
+	if (by)
+		fail(EXIT_IN_USE, what, text("its disk %s is part of the btrfs %s", name, by),
+		     "Unmount that first (findmnt -t btrfs), or take the disk out (btrfs device remove).");
+	by = nvmet_of(name);
+	if (by)
+		fail(EXIT_IN_USE, what,
+		     text("nvmet exports its disk %s, in the subsystem %s", name, by),
+		     "Take it out first: nvmetcli, or write 0 to \"enable\" of the namespace.");
+}
+
+static void check_block(const struct device *dev, const char *name)
+{
+	char *dir = path("%s/class/block/%s", opt.sysfs, name);
 	char number[TEXT_MAX], *where, *holders;
 	const char *what = text("%s is in use", dev->bdf);
 	struct names n;
@@ -106,6 +177,7 @@ static void check_block(const struct device *dev, const char *dir, const char *n
 	if (where)
 		fail(EXIT_IN_USE, what, text("its disk %s is mounted on %s", name, where),
 		     text("Unmount it first: umount %s", where));
+	check_served(what, name);
 	if (is_swap(name))
 		fail(EXIT_IN_USE, what, text("its disk %s is swap space", name),
 		     text("Turn it off first: swapoff /dev/%s", name));
@@ -116,9 +188,30 @@ static void check_block(const struct device *dev, const char *dir, const char *n
 		     "Deactivate that volume or array first (vgchange -an, mdadm --stop, cryptsetup close).");
 	names_free(&n);
 	free(holders);
+	free(dir);
 }
 
-static void check_blocks(const struct device *dev)
+/*
+ * Most that use a disk within the kernel claim it, whether or not anything shows who that is, and
+ * a claim on a partition is one on its disk, too.  Some have no node, as the paths of a multipath
+ * disk, or no medium: not for us to mind.  O_NONBLOCK: no drive shall close its tray.
+ */
+static void check_claim(const struct device *dev, const char *name)
+{
+	char *node = path("/dev/%s", name);
+	int fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0 && errno == EBUSY)
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
+		     text("something holds its disk %s that /proc and /sys do not name", name),
+		     "Look for mounts in containers (lsns -t mnt), a ZFS pool (zpool status), a filesystem's external journal, a disk that LIO exports, and end that first.");
+	if (fd >= 0)
+		close(fd);
+	free(node);
+}
+
+static void check_blocks(const struct device *dev,
+			 void (*check)(const struct device *dev, const char *name))
 {
 	char *class = path("%s/class/block", opt.sysfs);
 	struct names n = list_dir(class);
@@ -127,7 +220,7 @@ static void check_blocks(const struct device *dev)
 		char *dir = path("%s/%s", class, n.name[i]);
 
 		if (under(dir, dev) || under_subsystem(dir, dev))
-			check_block(dev, dir, n.name[i]);
+			check(dev, n.name[i]);
 		free(dir);
 	}
 	names_free(&n);
@@ -259,7 +352,10 @@ static void check_processes(const struct device *dev)
 
 void check_use(const struct device *dev)
 {
-	check_blocks(dev);
+	check_blocks(dev, check_block);
 	check_networks(dev);
 	check_processes(dev);
+	/* Last, as all others say who it is.  Nodes in /dev belong to the real /sys. */
+	if (!opt.fake)
+		check_blocks(dev, check_claim);
 }

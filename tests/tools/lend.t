@@ -6,12 +6,15 @@
 """
 import json
 import os
+import shutil
+import stat
+import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
-from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 DISK = "0000:03:00.0"
@@ -121,6 +124,72 @@ def in_use(t):
         f.link("class/block/nvme0n1", block)
         f.file("mountinfo", "21 20 259:0 / /srv rw - ext4 /dev/nvme0n1 rw\n", f.proc / "self")
         refused(t, f, "lend 03:00.0", 4, "mounted on /srv")
+
+
+    for part in ("", "p2"):
+        with Fake() as f:
+            # the second disk of a btrfs, which mountinfo shows by its first
+            _, block = disk(f, "nvme1n1")
+            if part:
+                block = block / f"nvme1n1{part}"
+                f.files(block, dev="259:7")
+                f.link(f"class/block/nvme1n1{part}", block)
+            f.link(f"fs/btrfs/5d0e1a5c/devices/nvme1n1{part}", block)
+            f.put("fs/btrfs/features")
+            f.file("mountinfo", "21 20 0:44 / /srv rw - btrfs /dev/vdb rw\n", f.proc / "self")
+            refused(t, f, "lend 03:00.0", 4, "btrfs device remove", f"nvme1n1{part} is part of the btrfs 5d0e1a5c")
+    with Fake() as f:
+        disk(f)
+        space = f.put("kernel/config/nvmet/subsystems/nqn.test/namespaces/2")
+        f.files(space, enable="1", device_path="/dev/nvme0n1")
+        refused(t, f, "lend 03:00.0", 4, "nvmetcli", "nvmet exports its disk nvme0n1, in the subsystem nqn.test")
+        f.files(space, enable="0")
+        t.equal(f.run("lend 03:00.0").code, 0, "a namespace that is off is no obstacle")
+
+
+def loop_device():
+    """A block device of this machine that nobody uses, held as a filesystem would; None if there is none to be had."""
+    for node in sorted(Path("/dev").glob("loop[0-9]*"), reverse=True):
+        try:
+            return node.name, os.open(node, os.O_RDONLY | os.O_EXCL)
+        except OSError:
+            continue
+    return None
+
+
+def lend_within(f, node=None):
+    """Only with the real /sys the command looks into /dev: so the fake tree is all that it sees."""
+    words = subprocess.run(["ldd", DLEND], capture_output=True, text=True, check=True).stdout.split()
+    for file in [Path(word) for word in words if word.startswith("/")]:
+        (f.root / file.parent.relative_to("/")).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, f.root / file.relative_to("/"))
+    shutil.copy(DLEND, f.root / "dlend")
+    (f.root / "dev").mkdir()
+    if node:
+        os.mknod(f.root / "dev" / node, stat.S_IFBLK | 0o600, os.stat(f"/dev/{node}").st_rdev)
+    result = subprocess.run(["chroot", f.root, "/dlend", "lend", "03:00.0"], capture_output=True, text=True, timeout=30,
+                            check=False)
+    f.settle()
+    return result
+
+
+def claimed(t):
+    with t.case("a disk that somebody holds whom nothing names"):
+        held = loop_device() if os.geteuid() == 0 else None
+        if not held:
+            t.skip("this takes root, and a loop device that can be opened")
+        name, fd = held
+        with Fake() as f:
+            disk(f, name, "7:0")
+            r = lend_within(f, name)
+            os.close(fd)
+            assert r.returncode == 4 and f"holds its disk {name}" in r.stderr, f"{r.returncode} {r.stderr}"
+            assert f.driver_of(DISK) == "nvme" and not f.writes, f"{f.writes}"
+        for node in (name, None):
+            with Fake() as f:
+                disk(f, name, "7:0")
+                r = lend_within(f, node)
+                assert r.returncode == 0 and f.driver_of(DISK) == LENDER, f"{node} is free: {r.returncode} {r.stderr}"
 
 
 def in_use_otherwise(t):
@@ -290,6 +359,7 @@ def errors_in_json(t):
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, in_use_otherwise, lend, lend_fails, group, reset, reclaim, errors_in_json):
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, lend_fails, group, reset, reclaim,
+                 errors_in_json):
         tap.diag(part.__name__)
         part(tap)
