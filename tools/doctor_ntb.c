@@ -145,10 +145,37 @@ void doctor_ntb(void)
 }
 
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
+#define LARGER	"Set a larger NTB BAR size, the same, in the firmware of both hosts"
 
-static void window(const char *name, unsigned long long bytes, const struct demands *demands)
+static bool loaded(const char *module)
 {
-	unsigned long long bars = 0, ram = memory_total();
+	char *dir = path("%s/module/%s", opt.sysfs, module);
+	bool is = path_exists(dir);
+
+	free(dir);
+	return is;
+}
+
+/*
+ * What this host does not do now it may do later: what would not fit then is worth a warning.  One
+ * that shows neither is about to do something.
+ */
+static bool lends(const struct demands *demands)
+{
+	return demands->devices.count || loaded("dlend_lender") || !loaded("dlend_mdev");
+}
+
+static bool borrows(const struct demands *demands)
+{
+	return loaded("dlend_mdev") || !(demands->devices.count || loaded("dlend_lender"));
+}
+
+/* What comes in: a borrower's loads and stores to BARs here, a lender's DMA to guests here. */
+static void inward(const char *name, unsigned long long bytes, const struct demands *demands)
+{
+	const char *reach = text("the peer reaches %s here through %s (aperture_bytes)",
+				 size_text(bytes), name);
+	unsigned long long bars = 0, ram = memory_total(), guest = demands->guest_bytes;
 
 	for (size_t i = 0; i < demands->devices.count; i++) {
 		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, demands->devices.name[i]);
@@ -158,21 +185,50 @@ static void window(const char *name, unsigned long long bytes, const struct dema
 	}
 	if (bars + CONTROL_BYTES > bytes)
 		finding(LEVEL_FAIL, "window",
-			text("that of %s (%s) cannot hold the BARs of the devices to lend (%s)",
-			     name, size_text(bytes), size_text(bars)),
-			"Make it larger in the firmware (NTB BAR size), or lend fewer devices over this link");
-	else if (demands->guest_bytes && demands->guest_bytes + CONTROL_BYTES > bytes)
-		finding(LEVEL_FAIL, "window",
-			text("that of %s (%s) cannot hold a guest of %s", name,
-			     size_text(bytes), size_text(demands->guest_bytes)),
-			"Make it larger in the firmware (NTB BAR size), or give the guest less memory");
-	else if (!demands->guest_bytes && bytes < ram)
+			text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
+			     size_text(bars)),
+			LARGER ", or lend fewer devices over this link");
+	else if (guest && guest + CONTROL_BYTES > bytes)
+		finding(borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
+			text("%s, which cannot hold a guest of %s on this host", reach,
+			     size_text(guest)),
+			LARGER ", or give the guest less memory");
+	else if (!guest && bytes < ram && borrows(demands))
 		finding(LEVEL_WARN, "window",
-			text("that of %s is %s, this host's RAM %s: larger guests cannot borrow",
-			     name, size_text(bytes), size_text(ram)),
+			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,
+			     size_text(ram)),
 			"Ask for your largest guest: dlend doctor --guest SIZE");
 	else
-		finding(LEVEL_OK, "window", text("%s has %s", name, size_text(bytes)), NULL);
+		finding(LEVEL_OK, "window", reach, NULL);
+}
+
+/* What goes out: DMA of devices here to guests there.  Those are known to the peer only. */
+static void outward(const char *name, unsigned long long bytes, const struct demands *demands)
+{
+	const char *reach = text("this host reaches %s of the peer through %s (window_bytes)",
+				 size_text(bytes), name);
+	unsigned long long guest = demands->guest_bytes;
+
+	if (guest && guest + CONTROL_BYTES > bytes)
+		finding(lends(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
+			text("%s, which cannot hold a guest of %s there", reach, size_text(guest)),
+			LARGER ", or give the guest less memory");
+	else
+		finding(LEVEL_OK, "window", reach, NULL);
+}
+
+/* Each direction has a size of its own; 0 is one that is not known yet. */
+static void windows(const char *name, const char *dir, const struct demands *demands)
+{
+	unsigned long long bytes;
+	char value[TEXT_MAX];
+
+	bytes = strtoull(attr(value, dir, "aperture_bytes"), NULL, 10);
+	if (bytes)
+		inward(name, bytes, demands);
+	bytes = strtoull(attr(value, dir, "window_bytes"), NULL, 10);
+	if (bytes)
+		outward(name, bytes, demands);
 }
 
 void doctor_links(const struct demands *demands)
@@ -185,7 +241,6 @@ void doctor_links(const struct demands *demands)
 		char *dir = path("%s/%s", class, n.name[i]);
 		/* A lender's link to itself: neither another host nor a window. */
 		bool loop = !strcmp(attr(value, dir, "type"), "loop");
-		unsigned long long bytes;
 
 		if (!strcmp(attr(state, dir, "state"), "up"))
 			finding(LEVEL_OK, "link", text("%s is up, to node %s", n.name[i],
@@ -196,9 +251,8 @@ void doctor_links(const struct demands *demands)
 				     attr(value, dir, "last_error")),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
 				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
-		bytes = strtoull(attr(value, dir, "window_bytes"), NULL, 10);
-		if (bytes && !loop)
-			window(n.name[i], bytes, demands);
+		if (!loop)
+			windows(n.name[i], dir, demands);
 		free(dir);
 	}
 	names_free(&n);

@@ -61,7 +61,8 @@ class Host(Fake):
 
     def link_up(self, **attributes):
         self.files(self.put(f"class/dlend_link/{NTB}"), **{"state": "up", "peer_node": "2", "window_bytes": str(4 << 30),
-                                                           "last_error": "", **attributes})
+                                                           "aperture_bytes": str(4 << 30), "last_error": "",
+                                                           **attributes})
 
     def doctor(self, words=""):
         r = self.run(f"--json doctor {words}")
@@ -186,15 +187,56 @@ def links(t):
         f.link_up(state="hello", last_error="peer speaks version 9")
         expect(t, f, "WARN", "link", "peer speaks version 9")
     with Host() as f:
-        f.link_up(window_bytes=str(1 << 30))
-        expect(t, f, "WARN", "window", "1 GiB, this host's RAM 2 GiB")
-        t.equal(f.doctor("--strict --guest 512M")[0], 0, "a guest that fits")
-        expect(t, f, "FAIL", "window", "cannot hold a guest of 1 GiB", "--guest 1G")
-        f.file("resource", "0x4000000000 0x407fffffff 0x14220c\n" + 5 * NONE, f.device(DISK))
-        expect(t, f, "FAIL", "window", "BARs of the devices to lend (2 GiB)", "--guest 512M")
-    with Host() as f:
         for size in ("x", "", "-1", "0", "5X", "1.5G"):
             t.equal(f.run(["doctor", "--guest", size]).code, 2, f"--guest {size!r}")
+
+
+def windows(t):
+    """What comes in (aperture_bytes): BARs that are lent, guests here.  What goes out (window_bytes): guests there."""
+    gib = 1 << 30
+    large = "0x4000000000 0x407fffffff 0x14220c\n" + 5 * NONE
+    here, there = "(aperture_bytes), which cannot hold", "(window_bytes), which cannot hold"
+    with Host() as f:
+        f.link_up(aperture_bytes=gib)
+        expect(t, f, "WARN", "window", "1 GiB here through 0000:01:00.0 (aperture_bytes), this host's RAM is 2 GiB")
+        t.equal(f.doctor("--strict --guest 512M")[0], 0, "a guest that fits both ways")
+        expect(t, f, "FAIL", "window", f"{here} a guest of 1 GiB on this host", "--guest 1G")
+        f.file("resource", large, f.device(DISK))
+        expect(t, f, "FAIL", "window", f"{here} the BARs of the devices to lend (2 GiB)", "--guest 512M")
+    with Host() as f:
+        f.link_up(window_bytes=gib)
+        f.file("resource", large, f.device(DISK))
+        t.equal(f.doctor("--strict")[0], 0, "a small window_bytes says nothing of BARs, nor of guests here")
+        expect(t, f, "FAIL", "window", f"{there} a guest of 1 GiB there", "--guest 1G")
+        f.link_up(window_bytes=gib, aperture_bytes=gib)
+        f.file("resource", BAR + 5 * NONE, f.device(DISK))
+        bad = [c["what"] for c in f.doctor("--guest 1G")[1] if c["level"] == "FAIL"]
+        t.ok(len(bad) == 2 and here in bad[0] and there in bad[1], "too small both ways: both are said", f"{bad}")
+
+
+def roles(t):
+    """What does not fit is a failure where this host does it, and a warning where it may do so some time."""
+    def levels(f, words):
+        return [c["level"] for c in f.doctor(words)[1] if c["check"] == "window"]
+
+    small = str(1 << 30)
+    with Host() as f:
+        (f.sys / "module/dlend_mdev").rmdir()
+        f.link_up(aperture_bytes=small)
+        t.equal((levels(f, ""), levels(f, "--guest 1G")), (["OK", "OK"], ["WARN", "OK"]), "it lends: a guest here")
+        f.link_up(window_bytes=small)
+        t.equal(levels(f, "--guest 1G"), ["OK", "FAIL"], "  a guest there")
+    with Host() as f:
+        (f.sys / "module/dlend_lender").rmdir()
+        f.link_up(window_bytes=small)
+        t.equal(levels(f, "--guest 1G"), ["OK", "FAIL"], "what stands in dlend.conf will be lent")
+        f.file("dlend.conf", "", f.root / "etc")
+        t.equal(levels(f, "--guest 1G"), ["OK", "WARN"], "it borrows: a guest there")
+        f.link_up(aperture_bytes=small)
+        t.equal(levels(f, "--guest 1G"), ["FAIL", "OK"], "  a guest here")
+        (f.sys / "module/dlend_mdev").rmdir()
+        f.link_up(aperture_bytes=small, window_bytes=small)
+        t.equal(levels(f, "--guest 1G"), ["FAIL", "FAIL"], "nothing is known: both")
 
 
 def devices(t):
@@ -258,6 +300,6 @@ def desert(t):
 
 
 with Tap() as tap:
-    for part in (well, kernel, modules, iommu, memory, ntb, links, devices, desert):
+    for part in (well, kernel, modules, iommu, memory, ntb, links, windows, roles, devices, desert):
         tap.diag(part.__name__)
         part(tap)
