@@ -71,6 +71,10 @@ class Host(Root):
             self.file("etc/dlend.conf", conf)
         for parent, uuid in (("d0002:3b:00.0", U1), ("d0003:01:00.0", U2), ("0000:00:02.0", U3)):
             self.file(f"etc/mdevctl.d/{parent}/{uuid}", "{}")
+        for name, target in (("lib/dlend/libvirt-mdevs", DIST / "libvirt-mdevs"),
+                             ("bin/python3", os.path.realpath(sys.executable))):
+            (self.path / "usr" / name).parent.mkdir(parents=True)
+            (self.path / "usr" / name).symlink_to(target)
         self.program("mdevctl", 'd=$ROOT/sys/bus/mdev/devices/$3\n'
                      '[ -e "$ROOT/fail-$1-$3" ] && { echo "$3: held by node 3" >&2; exit 1; }\n'
                      'case $1 in start) mkdir "$d" ;; stop) rmdir "$d" ;; esac')
@@ -85,10 +89,35 @@ class Host(Root):
 
 def hook_off(t):
     for conf in (None, "", "# set libvirt-hook=on\n", "set libvirt-hook=off\n", "set libvirt-hook=on\nset libvirt-hook=off\n",
-                 "3b:00.0\n"):
+                 "3b:00.0\n", "set libvirt-hook=on x\n", "set x libvirt-hook=on\n", "setlibvirt-hook=on\n",
+                 "set  # libvirt-hook=on", "set libvirt-hook=onset libvirt-hook=on\n", "* *\nset libvirt-hook=*\n",
+                 "set libvirt-hook=on\\\n\n"):
         with Host(conf) as h:
             r = h.hook("prepare", "begin", U1)
             t.equal((r.returncode, r.stderr, h.called()), (0, "", []), f"off: {conf!r}")
+    for conf in ("set libvirt-hook=on", "\tset \tlibvirt-hook=on # yes\r\n", "set libvirt-hook=on\r\n3b:00.0 group\r\n",
+                 "set libvirt-hook=off\nset libvirt-hook=on#\n\nset libvirt-hook=off x\n", "\\\nset libvirt-hook=on\n"):
+        with Host(conf) as h:
+            r = h.hook("prepare", "begin", U1)
+            t.equal((r.returncode, r.stderr, h.called()), (0, "", [f"mdevctl start -u {U1}"]), f"on: {conf!r}")
+
+
+def hook_alone(t):
+    """Every VM of the host depends on it: it must not depend on Python, nor on a package that is gone."""
+    for conf in (None, "set libvirt-hook=off\n"):
+        with Host(conf) as h:
+            h.env["PATH"] = "/nowhere"
+            for gone in ("bin/python3", "lib/dlend/libvirt-mdevs"):
+                (h.path / "usr" / gone).unlink()
+            r = h.hook("prepare", "begin", U1)
+            t.equal((r.returncode, r.stderr), (0, ""), f"without Python, without the rest of dlend: {conf!r}")
+    for gone in ("bin/python3", "lib/dlend/libvirt-mdevs"):
+        with Host() as h:
+            (h.path / "usr" / gone).unlink()
+            for operation, step in (("prepare", "begin"), ("release", "end")):
+                r = h.hook(operation, step, U1)
+                t.ok(r.returncode == 0 and gone in r.stderr, f"on, and {gone} is gone: {operation} {step}", r.stderr)
+    t.equal((DIST / "libvirt-hook").read_text().splitlines()[0], "#!/bin/sh", "it is a shell's")
 
 
 def hook(t):
@@ -131,8 +160,7 @@ def hook_fails(t):
     with Host() as h:
         (h.bin / "mdevctl").unlink()
         h.env["PATH"] = f"{h.bin}:/nowhere"
-        r = subprocess.run([sys.executable, DIST / "libvirt-hook", "vm1", "prepare", "begin", "-"], env=h.env, text=True,
-                           input=f"<domain><devices>{MDEV.format(U1)}</devices></domain>", capture_output=True, check=False)
+        r = h.hook("prepare", "begin", U1)
         t.ok(r.returncode == 1 and "Traceback" not in r.stderr and "mdevctl" in r.stderr, "no mdevctl", r.stderr)
     for xml in ("", "<domain>", "x", "<!DOCTYPE d [<!ENTITY a 'b'>]><domain/>"):
         with Host() as h:
@@ -146,7 +174,7 @@ def hook_fails(t):
                     f"<domain><description>{MDEV.format(U1)}</description></domain>"):
             r = h.hook("prepare", "begin", xml=xml)
             t.equal((r.returncode, h.called()), (0, []), f"nothing to do: {xml[:60]}")
-        text = (DIST / "libvirt-hook").read_text()
+        text = (DIST / "libvirt-hook").read_text() + (DIST / "libvirt-mdevs").read_text()
         t.ok("virsh" not in text and "import libvirt" not in text, "it never calls libvirt")
 
 
@@ -168,6 +196,33 @@ def start_mdevs(t):
             t.ok(r.run(file, bad).returncode != 0 and not r.called(), f"refused: {bad!r}")
         rule = (DIST / "60-dlend.rules").read_text()
         t.ok('RUN+="/usr/lib/dlend/start-mdevs $kernel"' in rule and 'SUBSYSTEM!="dlend"' in rule, "the rule calls it")
+
+
+def completion(t):
+    script = (f'source {DIST}/dlend.bash-completion; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _dlend; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    with Root() as r:
+        file = r.path / "made"
+        evil = f"x$(touch {file})y"
+        r.file("names", "\n".join(["a b", "bob's", "vm1", "*", evil, "", ""]))
+        r.program("virsh", 'cat "$ROOT/names"')
+
+        def complete(*words):
+            result = r.run("bash", "--norc", "-c", script, "bash", "dlend", *words)
+            assert not result.stderr, result.stderr
+            return result.stdout.split("\n")[:-1]
+
+        quoted = ["a\\ b", "bob\\'s", "vm1", "\\*", f"x\\$\\(touch\\ {file}\\)y"]
+        t.equal(complete("libvirt-xml", "--domain", ""), quoted, "completion quotes names of domains")
+        t.equal([w for w in complete("migrate", "") if not w.startswith("-")], quoted, "  in dlend migrate, too")
+        for typed, want in (("a", quoted[:1]), ("a\\ ", quoted[:1]), ("bob", quoted[1:2]), ("x", quoted[4:]),
+                            ("x$(", quoted[4:]), ("*", quoted[3:4]), ("none", [""])):
+            t.equal(complete("migrate", typed), want, f"  {typed!r}")
+        r.file("names", f"{evil}\n\n")
+        t.equal(complete("libvirt-xml", "--domain", "x"), quoted[4:], "  one alone")
+        t.ok(not file.exists(), "and runs nothing of what is in them")
+        t.ok({"--live", "--json"} <= set(complete("migrate", "-")), "options as ever")
+        t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
 
 
 RELEASE = "6.12.107+deb13-amd64"
@@ -249,10 +304,24 @@ def units(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/migrate", "usr/lib/udev/rules.d/60-dlend.rules",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/migrate",
+    "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
     "etc/modprobe.d/dlend.conf"}
+
+
+def interpreters(dest):
+    """Packages that scripts below @dest need; /bin/sh is everywhere."""
+    lines = [p.read_bytes().split(b"\n")[0].decode("latin-1") for p in dest.rglob("*") if p.is_file()]
+    lines = [line for line in lines if line.startswith("#!")]
+    return {os.path.basename(line[2:].split()[-1]) for line in lines if line != "#!/bin/sh"}
+
+
+def depends():
+    text = (TOP / "debian/control").read_text().split("\nPackage: dlend\n")[1]
+    line = next(x for x in text.splitlines() if x.startswith("Depends:"))
+    return set(line.removeprefix("Depends:").replace(",", " ").split())
 
 
 def install(t):
@@ -265,16 +334,24 @@ def install(t):
         t.equal((result.returncode, there), (0, INSTALLED), "make install-files: everything, and nothing outside DESTDIR")
         scripts = [p for p in INSTALLED if p.startswith(("usr/sbin", "usr/lib/mdevctl", "usr/lib/dlend", "etc/libvirt"))]
         t.ok(all(os.access(Path(dest) / p, os.X_OK) for p in scripts), "  what is run can be run")
+        t.equal(interpreters(Path(dest)) - depends(), set(), "  interpreters of scripts: the package depends on them")
         (Path(dest) / "etc/dlend.conf").write_text("3b:00.0\n")
         make()
         t.equal((Path(dest) / "etc/dlend.conf").read_text(), "3b:00.0\n", "  an admin's own file stays")
         r.env["DLEND_HOOK_ROOT"] = dest
+        installed = Path(dest) / "etc/libvirt/hooks/qemu.d/dlend"
         (Path(dest) / "etc/dlend.conf").write_text((DIST / "dlend.conf").read_text())
-        result = r.run(DIST / "libvirt-hook", "vm1", "prepare", "begin", "-", stdin="x")
+        result = r.run(installed, "vm1", "prepare", "begin", "-", stdin="x")
         t.equal((result.returncode, result.stderr), (0, ""), "  as it is installed, the hook is off")
+        (Path(dest) / "etc/dlend.conf").write_text("set libvirt-hook=on\n")
+        (Path(dest) / "usr/bin").mkdir()
+        (Path(dest) / "usr/bin/python3").symlink_to(os.path.realpath(sys.executable))
+        result = r.run(installed, "vm1", "prepare", "begin", "-", stdin="x")
+        t.ok(result.returncode == 1 and "vm1: syntax error" in result.stderr, "  turned on, it finds what it calls",
+             result.stderr)
 
 
 with Tap() as tap:
-    for part in (install, hook_off, hook, hook_fails, start_mdevs, build_ntb, units):
+    for part in (install, hook_off, hook_alone, hook, hook_fails, start_mdevs, completion, build_ntb, units):
         tap.diag(part.__name__)
         part(tap)

@@ -9,6 +9,7 @@ not on the hosts, as compiling takes half an hour there; for the same reason dle
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid as uuids
@@ -45,8 +46,19 @@ def install(c, name):
         sync""", input=devices or "\n")
 
 
+def built(t):
+    """In a tree with the headers of both kernels, where the packages were installed (root/mkdeb)."""
+    log = (PACKAGES / "log").read_text(encoding="utf-8")
+    t.equal(sorted(re.findall(r"^dlend/\S+, (\d+\.\d+)\S+, x86_64: installed$", log, re.M)), ["6.12", "7.2"],
+            "installing dlend-dkms builds the modules for both kernels")
+    t.equal(sorted(re.findall(r"^Installing /lib/modules/(\d+\.\d+)\S*/dlend_ntb\.ko", log, re.M)), ["6.12", "7.2"],
+            "with dlend_ntb, as dlend-build-ntb had made NTB drivers for both")
+
+
 def files(t, a, said):
-    t.ok("dlend doctor" in said, "installing says where to go on", said)
+    t.ok("no drivers for non-transparent bridges" in said and "dlend-build-ntb" in said,
+         "installing says that this kernel has no NTB drivers, and what makes them", said)
+    t.ok("dlend doctor" in said, "and where to go on", said)
     t.equal(a.run(PATH + "command -v dlend").out, "/usr/sbin/dlend\n", "the command is in the path")
     t.ok(a.run(PATH + "dlend --version").out.startswith("dlend"), "and runs")
     for page in ("man8/dlend.8", "man5/dlend.conf.5", "man8/dlend-build-ntb.8"):
@@ -111,6 +123,10 @@ def starts_itself(t, f, a, b, address, uuid):
 
 
 def removed(t, a):
+    a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120)
+    result = a.run("echo '<domain/>' | /etc/libvirt/hooks/qemu.d/dlend vm prepare begin -", check=False)
+    t.ok(not result.status and "libvirt-mdevs is not there" in result.out,
+         "removed: the hook stays, and agrees to any domain", result.out)
     a.run(PATH + "dpkg -P dlend", timeout=120)
     left = a.run("ls -d /usr/sbin/dlend* /usr/lib/dlend /etc/dlend.conf /etc/modprobe.d/dlend.conf "
                  "/etc/libvirt/hooks/qemu.d/dlend /usr/lib/mdevctl/scripts.d/callouts/dlend "
@@ -121,6 +137,8 @@ def removed(t, a):
 def main():
     with Tap() as t:
         subprocess.run([HERE / "root/mkdeb", series()], check=True)
+        with t.case("DKMS"):
+            built(t)
         with Cluster("package-hosts.toml", modules=False, tap=t) as c:
             f = Fabric(c)
             a, b = c.host("a"), c.host("b")
