@@ -12,6 +12,7 @@ import importlib.util
 import io
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -54,28 +55,37 @@ P1, P2 = "d0003:01:00.0", "d0003:02:00.0"
 VM_UUID = "99999999-0000-4000-8000-000000000009"
 HOSTDEV = """<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><address uuid="{}"/></source>
 <address type="pci" domain="0x0000" bus="0x{:02x}" slot="0x00" function="0x0"/></hostdev>"""
+TPM = '<tpm model="tpm-crb"><backend type="emulator" version="2.0"/></tpm>'
 OTHER = '<hostdev mode="subsystem" type="pci"><source><address domain="0x0" bus="0x1"/></source></hostdev>'
 
 
-def xml(*uuids, more="", uuid=VM_UUID):
+def xml(*uuids, more="", uuid=VM_UUID, name="vm1"):
     devices = "".join(HOSTDEV.format(u, n) for n, u in enumerate(uuids, 5))
-    return f"<domain type='kvm'><name>vm1</name><uuid>{uuid}</uuid><devices>{devices}{more}</devices></domain>"
+    return f"<domain type='kvm'><name>{name}</name><uuid>{uuid}</uuid><devices>{devices}{more}</devices></domain>"
+
+
+def domain(text, running=True, number=0, **more):
+    """As virt_fakes.py has it; number: libvirt's id of one that runs."""
+    return {"state": "running" if running else "shut off", "xml": text, "persistent": True,
+            "live": text if running else "", "id": number, **more}
 
 
 class World:
-    """Two hosts; the VM runs on a."""
+    """Two hosts; the VM runs on a.  others: running VMs of both, (name, id)"""
 
-    def __init__(self, uuids=(U1, U2), running=True, hook=False, autostart=False, more=""):
+    # pylint: disable-next=too-many-arguments
+    def __init__(self, uuids=(U1, U2), running=True, hook=False, autostart=False, more="", name="vm1", others=()):
         self.path = Path(tempfile.mkdtemp(prefix="dlend-migrate-"))
         self.bin = self.path / "bin"
         self.bin.mkdir()
-        for name in ("virsh", "mdevctl", "ssh", "dlend"):
-            (self.bin / name).symlink_to(HERE / "virt_fakes.py")
+        for program in ("virsh", "mdevctl", "ssh", "dlend"):
+            (self.bin / program).symlink_to(HERE / "virt_fakes.py")
         for node, host in enumerate("ab", 1):
             self.host(host, node, hook)
-        text = xml(*uuids, more=more)
-        self.state({"a": {"vm1": {"state": "running" if running else "shut off", "xml": text, "persistent": True,
-                                  "live": text if running else "", "autostart": autostart}}, "b": {}})
+        beside = {other: domain(xml(uuid=VM_UUID.replace("9", "7"), name=other), number=number)
+                  for other, number in others}
+        vm = domain(xml(*uuids, more=more, name=name), running, 5, autostart=autostart)
+        self.state({"a": {**beside, name: vm}, "b": beside})
         for uuid, parent in ((U1, P1), (U2, P2)):
             if uuid in uuids:
                 self.definition("a", uuid, parent)
@@ -158,6 +168,24 @@ class World:
         return subprocess.run([str(w) for w in [*command, *self.patience(words)]], capture_output=True, text=True,
                               timeout=60, env={**self.env, "SIDE": "a"}, check=False)
 
+    def begin(self, *options, fault="", ignore=(), stdout=None, stderr=subprocess.PIPE):
+        """The program, moving vm1 to b.  ignore: signals; whatever this test was started with does not count."""
+        def signals():
+            for number in MODULE.SIGNALS:
+                signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
+        # pylint: disable-next=subprocess-popen-preexec-fn
+        return subprocess.Popen([MIGRATE, "--root", self.path / "a", *options, "--timeout=20", "--wait=20", "vm1", "b"],
+                                stdout=stdout, stderr=stderr, text=True, preexec_fn=signals,
+                                env={**self.env, "SIDE": "a", "FAULT": fault})
+
+    def keep_held(self, parent):
+        """Host b sees the device as held by a, until set_free()."""
+        self.offer("b", parent, state="held", borrower="1", fixed=1)
+
+    def set_free(self, parent):
+        self.offer("b", parent)
+        (self.path / "b/sys/bus/dlend/devices" / parent / "fixed").unlink()
+
     @staticmethod
     def patience(words):
         return [*words] if "--probe" in words else [*words, "--timeout=1", "--wait=1"]
@@ -228,6 +256,71 @@ def live(t):
              "  with times of each step as JSON, and no chatter", r.stderr)
         t.ok('bus="0x06"' in w.state()["b"]["vm1"]["live"], "  devices keep their guest addresses")
         t.ok(not any("shutdown" in c or " b virsh start" in c for c in w.calls()), "  without a stop", str(w.calls()))
+
+
+def named(t):
+    """The VM by whatever virsh takes for it; what was asked for is moved, and its mark and note have its name."""
+    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+    for word in ("5", VM_UUID):
+        for options in ((), ("--live",)):
+            with World() as w:
+                r = w.run(*options, word, "b")
+                t.equal((r.returncode, w.tree("a"), w.tree("b"), "vm1" in r.stdout), (0, NOTHING, WHOLE, True),
+                        f"by {word} {' '.join(options)}", r.stderr)
+        with World() as w:
+            r = w.run(word, "b", fault=f"refuse {start}")
+            t.equal((r.returncode, w.runs(), w.tree("a"), "vm1 is running here, as before" in r.stderr),
+                    (1, [("a", [U1, U2])], WHOLE, True), "  and back", r.stderr)
+        with World(hook=True) as w:
+            w.run(word, "b")
+            marks = [path.read_text() for path in sorted((w.path / "b/run/dlend").glob("hook-*"))]
+            t.equal(marks, ["vm1\n"] * 2, "  the marks for libvirt's hook have its name")
+    for word in ("vm1", VM_UUID):
+        with World() as w:
+            w.run("5", "b", fault=f"die {start}")
+            r = w.run("--finish", word, side="b")
+            t.equal((r.returncode, w.runs(), w.tree("b")["notes"]), (0, [("b", [U1, U2])], []), f"--finish {word}",
+                    r.stderr)
+
+
+def named_as_a_number(t):
+    """It is called 3, and libvirt's id of another VM is 3, on both hosts."""
+    def moved(w):
+        return [[name for name, d in w.state()[host].items() if d["state"] == "running"] for host in "ab"]
+
+    def world():
+        return World(name="3", others=[("other", 3)], autostart=True)
+    calls = steps(())
+    start, last = (next(n for n, call in enumerate(calls, 1) if call.startswith(what))
+                   for what in ("b virsh start", "a virsh undefine"))
+    for options in ((), ("--live",)):
+        with world() as w:
+            r = w.run(*options, VM_UUID, "b")
+            t.equal((r.returncode, moved(w)), (0, [["other"], ["other", "3"]]),
+                    f"one whose name is the id of another VM {' '.join(options)}", r.stderr)
+    with world() as w:
+        r = w.run(VM_UUID, "b", fault=f"refuse {start}")
+        t.equal((r.returncode, moved(w)), (1, [["other", "3"], ["other"]]), "  and back", r.stderr)
+    with world() as w:
+        r = w.run(VM_UUID, "b", fault=f"refuse {last}")
+        t.ok(f"virsh undefine --keep-nvram --keep-tpm {VM_UUID}" in r.stderr, "  by hand it has its UUID", r.stderr)
+    with world() as w:
+        w.run(VM_UUID, "b", fault=f"die {start}")
+        r = w.run("--finish", "3", side="b")
+        t.equal((r.returncode, moved(w)), (0, [[], ["other", "3"]]), "--finish 3, as the note has it", r.stderr)
+        t.ok(f"--keep-tpm {VM_UUID};" in r.stdout, "  and then by its UUID", r.stdout)
+    for options in ((), ("--live",)):
+        with world() as w:
+            s = w.state()
+            del s["a"]["other"]
+            w.state(s)
+            r = w.run(*options, "3", "b")
+            t.equal((r.returncode, moved(w)), (0, [[], ["other", "3"]]),
+                    f"by its name, which is an id on the other host {' '.join(options)}", r.stderr)
+    with world() as w:
+        r = w.run("3", "b")
+        t.ok(r.returncode == 4 and "has a VM other already" in r.stderr, "3 alone is the VM with that id, as for virsh",
+             r.stderr)
 
 
 def dry(t):
@@ -341,6 +434,21 @@ def source_dies(t):
     t.ok(finished >= 8, "all can be finished that b knows of", str(finished))
 
 
+def finish_json(t):
+    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+    with World() as w:
+        w.run("vm1", "b", fault=f"die {start}")
+        r = w.run("--json", "--finish", "vm1", side="b")
+        says = json.loads(r.stdout) if r.stdout.startswith("{") else {}
+        t.equal((r.returncode, says.get("vm"), says.get("owner"), r.stderr), (0, "vm1", "here", ""), "--json --finish",
+                r.stdout)
+        t.equal([step["step"] for step in says.get("steps", [])], [f"start {U1}", f"start {U2}", "start vm1"],
+                "  with its steps")
+        t.ok(f"mdevctl undefine -u {U2}" in says.get("todo", ""), "  and what to do when a is back")
+        r = w.run("--json", "--finish", "vm1", side="b")
+        t.equal((r.returncode, json.loads(r.stdout or "{}").get("steps")), (0, []), "  once more: nothing to do")
+
+
 def finish_refused(t):
     """The lender's word counts, and without lent devices the note."""
     start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
@@ -397,6 +505,24 @@ def refused(t):
         check(w, "quarantined", "reset has failed", code=4)
     with World(more=OTHER) as w:
         check(w, "a device that is no lent one", "pci device", "part of this host", code=4)
+    for running in (False, True):
+        # Both VMs name it, and one of them has it
+        with World(uuids=(U1,) if not running else (), running=running, others=[("vm2", 3)]) as w:
+            s = w.state()
+            s["a"]["vm2"] = domain(xml(U1, uuid=VM_UUID.replace("9", "7"), name="vm2"), number=3)
+            s["a"]["vm1"]["xml"] = xml(U1)
+            s["b"] = {}
+            w.state(s)
+            if running:
+                w.definition("a", U1, P1)
+                w.active("a", U1, P1)
+            w.leases("held", "1")
+            check(w, "another VM of this host has the device", "another VM of this host has it", code=4)
+            t.equal(w.calls(), [], "  no call changed anything")
+    for running in (True, False):
+        with World(more=TPM, running=running) as w:
+            check(w, "a TPM whose state would stay", "emulated TPM", f"/var/lib/libvirt/swtpm/{VM_UUID}",
+                  "--shared-tpm", code=4)
     with World() as w:
         check(w, "no such VM", "no VM vm2", words=("vm2", "b"), code=3)
     with World() as w:
@@ -433,6 +559,26 @@ def refused(t):
         check(w, "--live with one that is off", "Leave out --live", words=("--live", "vm1", "b"))
     with World() as w:
         check(w, "a host that is an option", words=("vm1", "-oProxyCommand=x"), code=2)
+
+
+def tpm(t):
+    """Its state may be the key to the guest's disk; both hosts have it in one place."""
+    state = f"var/lib/libvirt/swtpm/{VM_UUID}/tpm2/tpm2-00.permall"
+    calls = steps(())
+    start, last = (next(n for n, call in enumerate(calls, 1) if call.startswith(what))
+                   for what in ("b virsh start", "a virsh undefine"))
+    for options, fault in ((("--shared-tpm",), ""), (("--live",), ""), (("--shared-tpm",), f"refuse {start}"),
+                           (("--live",), "refuse 9")):
+        with World(more=TPM) as w:
+            w.put("a", state, "secret")
+            (w.path / "b/var").symlink_to(w.path / "a/var")
+            r = w.run(*options, "vm1", "b", fault=fault)
+            t.equal((r.returncode, w.runs(), (w.path / "a" / state).exists()),
+                    (int(bool(fault)), [("a" if fault else "b", [U1, U2])], True),
+                    f"the state of a TPM is kept: {options} {fault}", r.stderr)
+    with World(more=TPM, autostart=True) as w:
+        r = w.run("--shared-tpm", "vm1", "b", fault=f"refuse {last}")
+        t.ok("virsh undefine --keep-nvram --keep-tpm vm1" in r.stderr, "  by hand, too", r.stderr)
 
 
 def patience(t):
@@ -514,8 +660,7 @@ def interrupted(t):
     for options, name, what in (((), "deaf", "shut vm1 down"), (("--live",), "slow", "migrate vm1 to b")):
         with World() as w:
             (w.path / name).touch()
-            with subprocess.Popen([MIGRATE, "--root", w.path / "a", *options, "--timeout=20", "--wait=3", "vm1", "b"],
-                                  stderr=subprocess.PIPE, text=True, env={**w.env, "SIDE": "a"}) as process:
+            with w.begin(*options) as process:
                 said = ""
                 while what not in said:
                     said = process.stderr.readline()
@@ -530,8 +675,131 @@ def interrupted(t):
             t.equal("may still do so" in rest, not options, "  but for a request that stands")
 
 
+def read_until(stream, what):
+    """Lines until one has that; all of them."""
+    said = ""
+    for line in stream:
+        said += line
+        if what in line:
+            break
+    return said
+
+
+def nobody_listens(t):
+    """Who reads what the program says goes away in the middle."""
+    refuse = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+    for fault, where in (("", "b"), (f"refuse {refuse}", "a")):
+        with World() as w:
+            with w.begin(fault=fault) as process:
+                read_until(process.stderr, "shut vm1 down")
+                process.stderr.close()
+                process.wait(timeout=60)
+            t.equal((w.runs(), process.returncode), ([(where, [U1, U2])], int(where == "a")),
+                    f"no reader of standard error, {fault or 'no fault'}: the VM runs on {where}")
+    with World() as w:
+        ours, theirs = os.pipe()
+        os.close(ours)
+        with w.begin(stdout=theirs) as process:
+            os.close(theirs)
+            said = process.communicate(timeout=60)[1]
+        t.equal((w.runs(), process.returncode, "Exception" in said or "Traceback" in said),
+                ([("b", [U1, U2])], 0, False), "no reader of standard output: moved, and no surprise", said)
+    with World() as w:
+        w.keep_held(P1)
+        master, slave = pty.openpty()
+        with w.begin(stderr=slave) as process, open(master, encoding="utf-8", errors="replace") as terminal:
+            os.close(slave)
+            read_until(terminal, "wait until b can have")
+            terminal.close()
+            process.send_signal(signal.SIGHUP)
+            process.wait(timeout=60)
+        t.equal((process.returncode, w.runs(), w.tree("b")), (1, [("a", [U1, U2])], NOTHING),
+                "the terminal hangs up, which is a signal, too: all is as it was")
+
+
+def nohup(t):
+    with World() as w:
+        w.keep_held(P1)
+        with w.begin(ignore=(signal.SIGHUP,)) as process:
+            said = read_until(process.stderr, "wait until b can have")
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+            w.set_free(P1)
+            said += process.communicate(timeout=60)[1]
+        t.equal((process.returncode, w.runs()), (0, [("b", [U1, U2])]), "with nohup it goes on after a hangup", said)
+
+
+@contextlib.contextmanager
+def replaced(name, function):
+    """MODULE's function of that name, by function(the old one, its arguments...)"""
+    old = getattr(MODULE, name)
+    setattr(MODULE, name, lambda *args: function(old, *args))
+    try:
+        yield
+    finally:
+        setattr(MODULE, name, old)
+
+
+def at_any_time(t):
+    """A signal at the worst moments: between two steps, as signals are about to be held, and twice."""
+    def at_step(number):
+        def say(old, text):
+            if text.startswith(f"[{number}/"):
+                signal.raise_signal(signal.SIGTERM)
+            old(text)
+        return say
+
+    def at_hold(count):
+        def hold(old):
+            count[0] -= 1
+            if not count[0]:
+                signal.raise_signal(signal.SIGTERM)
+            old()
+        return hold
+
+    def unscathed(w, name, *options, fault=""):
+        with contextlib.suppress(MODULE.Interrupted):
+            sound(t, w, w.run(*options, "vm1", "b", fault=fault), name)
+            return
+        t.ok(False, name, "it ended with the exception of the signal")
+    for options in ((), ("--live",)):
+        with World() as w:
+            count = len(w.run("--dry-run", *options, "vm1", "b").stdout.splitlines())
+        for number in range(1, count + 1):
+            with World() as w, replaced("say", at_step(number)):
+                unscathed(w, f"{' '.join(options)} a signal between {number - 1} and {number}", *options)
+        for fault in ("", "refuse 3", "refuse 5"):
+            for number in range(1, 3):
+                with World() as w, replaced("hold_signals", at_hold([number])):
+                    unscathed(w, f"{' '.join(options)} a signal as they are to be held, {number}, {fault}", *options,
+                              fault=fault)
+    with World(running=False) as w, replaced("hold_signals", at_hold([1])):
+        status = None
+        with contextlib.suppress(MODULE.Interrupted):
+            status = w.run("--no-start", "vm1", "b").returncode
+        t.equal((status, w.tree("b")), (1, NOTHING), "--no-start: one that comes last of all undoes it")
+
+
+def not_thought_of(t):
+    """A fault of the program itself."""
+    def broken(old, host, mdev, vm):
+        if host.ssh:
+            raise ValueError("of the test")
+        old(host, mdev, vm)
+    for options in ((), ("--live",)):
+        with World() as w, replaced("start_mdev", broken):
+            try:
+                r = w.run(*options, "vm1", "b")
+            except ValueError as error:
+                r = subprocess.CompletedProcess([], None, "", str(error))
+            t.ok(r.returncode == 1 and "ValueError: of the test" in r.stderr and "as before" in r.stderr,
+                 f"an exception that nobody thought of {' '.join(options)}: told", r.stderr)
+            t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was")
+
+
 with Tap() as tap:
-    for part in (cold, live, dry, refused, patience, told_why, again, every_step, two_faults, target_gone, source_dies,
-                 finish_refused, interrupted, command):
+    for part in (cold, live, named, named_as_a_number, dry, refused, tpm, patience, told_why, again, every_step,
+                 two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted, nobody_listens, nohup,
+                 at_any_time, not_thought_of, command):
         tap.diag(part.__name__)
         part(tap)

@@ -27,6 +27,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +54,10 @@ def top():
     return Path(os.environ.get("WORLD", "/nowhere"))
 
 
+def uuid_of(domain):
+    return ElementTree.fromstring(domain["xml"]).findtext("uuid")
+
+
 def uuids(xml):
     return [e.get("uuid") for e in ElementTree.fromstring(xml).findall(".//hostdev[@type='mdev']/source/address")]
 
@@ -72,9 +77,21 @@ class World:
         return self.state[host]
 
     def domain(self, host, name):
-        if name not in self.domains(host):
-            raise Refused(f"error: failed to get domain '{name}'")
         return self.domains(host)[name]
+
+    def name(self, host, word):
+        """As virsh looks for a domain: by its id, which it has while it runs, its UUID, its name."""
+        domains = self.domains(host).items()
+        by_id = [name for name, d in domains if d["state"] != "shut off" and str(d.get("id")) == word]
+        by_uuid = [name for name, d in domains if uuid_of(d) == word]
+        by_name = [name for name, _ in domains if name == word]
+        found = [*by_id, *by_uuid, *by_name]
+        if not found:
+            raise Refused(f"error: failed to get domain '{word}'")
+        return found[0]
+
+    def new_id(self, host):
+        return 1 + max((d.get("id", 0) for d in self.domains(host).values()), default=0)
 
     # Devices
 
@@ -112,13 +129,16 @@ class World:
             host = "b" if "qemu+ssh" in words[1] else "a"
             words = words[2:]
         names = [w for w in words[1:] if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
-        return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, names[0] if names else "", words, stdin)
+        name = self.name(host, names[0]) if names else ""
+        return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, name, words, stdin)
 
     def virsh_domstate(self, host, name, words, stdin):
         return self.domain(host, name)["state"]
 
     def virsh_list(self, host, name, words, stdin):
-        return "\n".join(self.domains(host))
+        columns = [how for how in ("--uuid", "--name") if how in words]
+        return "\n".join(" ".join(uuid_of(d) if how == "--uuid" else f"{name:30}" for how in columns)
+                         for name, d in self.domains(host).items())
 
     def virsh_dominfo(self, host, name, words, stdin):
         d = self.domain(host, name)
@@ -127,7 +147,7 @@ class World:
                f"Managed save:   {'yes' if d.get('saved') else 'no'}"
 
     def virsh_domuuid(self, host, name, words, stdin):
-        return ElementTree.fromstring(self.domain(host, name)["xml"]).findtext("uuid")
+        return uuid_of(self.domain(host, name))
 
     def virsh_dumpxml(self, host, name, words, stdin):
         d = self.domain(host, name)
@@ -142,6 +162,8 @@ class World:
 
     def virsh_undefine(self, host, name, words, stdin):
         d = self.domain(host, name)
+        if "--keep-tpm" not in words:
+            shutil.rmtree(top() / host / "var/lib/libvirt/swtpm" / uuid_of(d), ignore_errors=True)
         d["persistent"] = False
         if d["state"] != "running":
             del self.domains(host)[name]
@@ -152,7 +174,7 @@ class World:
             raise Refused("error: Domain is already active")
         for uuid in uuids(d["xml"]):
             self.take(host, uuid)
-        d.update(state="running", live=d["xml"])
+        d.update(state="running", live=d["xml"], id=self.new_id(host))
 
     def virsh_shutdown(self, host, name, words, stdin):
         if not (top() / "deaf").exists():
@@ -187,7 +209,7 @@ class World:
             raise Refused("error: this test knows live migrations only")
         if uuids(d["live"]):
             raise Refused("error: cannot migrate a domain with <hostdev mode='subsystem' type='mdev'>")
-        self.domains(to)[name] = {**d, "persistent": True}
+        self.domains(to)[name] = {**d, "persistent": True, "id": self.new_id(to)}
         d.update(state="shut off", live="")
 
     # mdevctl
