@@ -20,8 +20,8 @@ help:
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
 	@echo "  make check             the tests; the last line is \"N passed, N failed\""
-	@echo "  make check ALSO=more   those, too, that would make it last an hour; CI does so"
-	@echo "  make check-long        scenarios that take long, and repetitions at full length"
+	@echo "  make check ALSO=more   those, too, that would make it last most of an hour; CI does so"
+	@echo "  make check-long        what is left out of both, and repetitions at full length"
 	@echo "  make check-debug       the scenarios on a kernel with lockdep and kmemleak"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
 	@echo "  make bench             the lent disk against the same disk passed through locally"
@@ -64,6 +64,7 @@ install-files:
 	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 tools/migrate $(lib)/dlend/migrate
+	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
 	install -d $(lib)/systemd/system
@@ -102,13 +103,13 @@ check: setup
 	@tests/run $(if $(ALSO),--also $(ALSO))
 
 check-long: build-all
-	@DLEND_LONG=1 tests/run long cluster/82-disks cluster/84-nics cluster/95-cycles
+	@DLEND_LONG=1 tests/run rest long cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
-	@tests/cluster/on debug tests/run cluster more
+	@tests/cluster/on debug tests/run cluster more rest
 
 check-6.12: build-all
-	@tests/cluster/on 6.12 tests/run cluster more
+	@tests/cluster/on 6.12 tests/run cluster more rest
 
 demo: build-all
 	@tests/demo/run

@@ -233,7 +233,8 @@ def two_machines(t, f, twins, uuids):
             state = f.mdev_state("a", uuids[1])
             t.ok("group" in state and "another VM" in state, "twins: half of the group for another VM is refused",
                  state)
-            t.equal(f.mdev_state("a", uuids[0]).split()[0], "running", "twins: and the first VM keeps its own")
+            f.wait_mdev("a", uuids[0], "running", 60)
+            t.equal(f.lender_state(twins[0])[:2], ("held", "1"), "twins: and the first VM keeps its own")
     for address in twins:
         f.wait_state("a", address, "free")
 
