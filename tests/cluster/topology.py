@@ -29,6 +29,7 @@ Knows nothing of processes and sockets but the names that it is given.
 """
 import itertools
 import os
+import re
 import tomllib
 import uuid
 from dataclasses import dataclass, field
@@ -206,6 +207,12 @@ def drive_args(host, identity, name):
     return ["-drive", f"if=none,id={identity},format=raw,cache=unsafe,file={disk_path(host, name)}"]
 
 
+def tamed(device):
+    """QEMU's NVMe without shadow doorbells, which hardware has not either: it takes for a tail what it
+    reads there over a link that was lost, all ones, and a queue with that tail never ends (README.md)."""
+    return device + ",dbcs=off" if re.match(r"nvme(,(?!.*\bdbcs=)|$)", device) else device
+
+
 def port_args(host, port):
     """QEMU arguments for a root port and its devices."""
     import json  # only links need it
@@ -217,7 +224,7 @@ def port_args(host, port):
         if isinstance(device, dict):
             args += ["-device", json.dumps({**device, "bus": bus})]
             continue
-        device += f",id={port.name}{'' if number == 0 else f'.{number}'},bus={bus},addr=0.{number}"
+        device = tamed(device) + f",id={port.name}{'' if number == 0 else f'.{number}'},bus={bus},addr=0.{number}"
         if number == 0 and len(port.devices) > 1:
             device += ",multifunction=on"
         if number == 0 and port.disk:
