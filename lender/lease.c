@@ -33,6 +33,9 @@
 #define DL_BORROW_WAIT_MS	3000
 #define DL_RECOVER_AGAIN_MS	500
 
+/* The PCI core gets so long to recover a function from an error: that it cannot it tells nobody. */
+#define DL_ERROR_PATIENCE_MS	60000
+
 /* 2025-01-01: epochs are 32 bits and shall not repeat when the module is loaded again. */
 #define DL_EPOCH_ORIGIN		1735689600
 
@@ -285,6 +288,14 @@ static void dl_fence_done(struct dl_group *group, bool ok)
 	dl_try_offer(group);
 }
 
+/* A reset in the middle of that, or a new lease, would meet the core's own reset. */
+static bool dl_in_error(const struct dl_fn *fn)
+{
+	unsigned long until = READ_ONCE(fn->error_until);
+
+	return until && time_before(jiffies, until) && !READ_ONCE(fn->removing);
+}
+
 /* The next function that was lent and is not any more; its reference is the caller's. */
 static struct dl_fn *dl_next_dirty(struct dl_group *group, unsigned int *i)
 {
@@ -300,6 +311,20 @@ static struct dl_fn *dl_next_dirty(struct dl_group *group, unsigned int *i)
 	}
 	mutex_unlock(&group->lock);
 	return fn;
+}
+
+/* One function.  Return: 0; -EAGAIN to be tried again; else it is broken */
+static int dl_recover_fn(struct dl_fn *fn, bool locked)
+{
+	int ret = dl_in_error(fn) ? -EAGAIN : dl_reset(fn, "return", locked);
+
+	mutex_lock(&fn->group->lock);
+	/* An error that came during our reset: the core may reset it once more. */
+	if (!ret && dl_in_error(fn))
+		ret = -EAGAIN;
+	dl_recovered(fn, ret);
+	mutex_unlock(&fn->group->lock);
+	return ret;
 }
 
 /**
@@ -321,10 +346,7 @@ static bool dl_recover(struct dl_group *group, struct dl_fn *self)
 	/* A lease that ends while we are at it gets a run of its own: see dl_fence(). */
 	dl_lease_snapshot(group, &lease);
 	while ((fn = dl_next_dirty(group, &i))) {
-		ret = dl_reset(fn, "return", fn == self);
-		mutex_lock(&group->lock);
-		dl_recovered(fn, ret);
-		mutex_unlock(&group->lock);
+		ret = dl_recover_fn(fn, fn == self);
 		ok &= !ret;
 		again |= ret == -EAGAIN;
 		dl_fn_put(fn);
@@ -601,6 +623,46 @@ int dl_lease_revoke(struct dl_group *group, const char *why)
 	ret = dl_revoke_locked(group, DL_EV_REVOKE, why);
 	mutex_unlock(&group->lock);
 	return ret;
+}
+
+/**
+ * dl_lease_error - a function had an error, and the PCI core has begun to recover it
+ * @fn: function
+ * @for_good: the core has given up
+ *
+ * Whoever has its group loses it, and is told why. It is not reset, and not lent, before
+ * dl_lease_error_over().
+ * Context: error_detected(), device lock held.
+ */
+void dl_lease_error(struct dl_fn *fn, bool for_good)
+{
+	struct dl_group *group = fn->group;
+
+	mutex_lock(&group->lock);
+	/* Also one that nobody had: the core may reset it while the next one borrows. */
+	fn->dirty = true;
+	fn->broken |= for_good;
+	WRITE_ONCE(fn->error_until,
+		   for_good ? 0 : jiffies + msecs_to_jiffies(DL_ERROR_PATIENCE_MS) ?: 1);
+	if (fn->lent) {
+		WRITE_ONCE(fn->error_epoch, group->lease.epoch);
+		dl_tell(fn, DL_TELL_ERROR);
+	}
+	dl_revoke_locked(group, DL_EV_REVOKE, "pci_error");
+	dl_recover_later(group, 0);
+	mutex_unlock(&group->lock);
+}
+
+/** dl_lease_error_over - it is recovered: our own reset follows, and it is lent again */
+void dl_lease_error_over(struct dl_fn *fn)
+{
+	struct dl_group *group = fn->group;
+
+	mutex_lock(&group->lock);
+	WRITE_ONCE(fn->error_until, 0);
+	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
+	dl_recover_later(group, 0);
+	mutex_unlock(&group->lock);
 }
 
 /** dl_lease_link_lost - fence everything that was lent over @link. Process context; quick. */

@@ -120,6 +120,8 @@ struct dl_group {
  * @lent: the holder of the group's lease has it (group lock)
  * @dirty: was lent since its last good reset (group lock)
  * @broken: its reset failed (group lock)
+ * @error_epoch: of the lease that a PCI error ended last
+ * @error_until: the PCI core recovers it from an error until then (jiffies); 0 = it does not
  * @removing: driver unbind has begun: nobody else shall wait for its device lock
  * @gone: withdrawn, say no more about it (announce lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
@@ -148,6 +150,8 @@ struct dl_fn {
 	bool ready, lent, dirty, broken, removing, gone;
 	bool fail_reset;		/* fault injection, debugfs */
 	u32 slow_reset_ms;		/* the same */
+	u32 error_epoch;
+	unsigned long error_until;
 	u16 clique;
 	unsigned long tell;
 	struct dl_windows *win;
@@ -168,6 +172,8 @@ int dl_lease_borrow(struct dl_fn *fn, struct dlend_link *link,
 		    const struct dlend_p_borrow *want, struct dlend_msg *reply);
 int dl_lease_return(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
 int dl_lease_revoke(struct dl_group *group, const char *why);
+void dl_lease_error(struct dl_fn *fn, bool for_good);
+void dl_lease_error_over(struct dl_fn *fn);
 void dl_lease_link_lost(struct dlend_link *link);
 int dl_lease_suspend(void);
 void dl_lease_resume(void);
@@ -229,6 +235,7 @@ void dl_irq_show(struct dl_fn *fn, struct seq_file *m);
 /* offer.c: what other nodes are told */
 #define DL_TELL_OFFER	0
 #define DL_TELL_STATE	1
+#define DL_TELL_ERROR	2	/* of the lease with error_epoch */
 void dl_tell(struct dl_fn *fn, unsigned int what);
 void dl_tell_group(struct dl_group *group);
 void dl_tell_peers(void);

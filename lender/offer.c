@@ -132,6 +132,17 @@ static int dl_post_offer(struct dlend_link *link, void *arg)
 	return 0;
 }
 
+/* To all, like the rest: only the holder of that lease has a use for it. */
+static int dl_post_error(struct dlend_link *link, void *arg)
+{
+	struct dl_fn *fn = arg;
+	struct dlend_msg msg;
+
+	dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, READ_ONCE(fn->error_epoch), 0);
+	dlend_link_post(link, &msg);
+	return 0;
+}
+
 static int dl_post_withdraw(struct dlend_link *link, void *arg)
 {
 	struct dl_fn *fn = arg;
@@ -237,9 +248,13 @@ static void dl_serve_news(struct dl_fn *fn)
 {
 	bool offer = test_and_clear_bit(DL_TELL_OFFER, &fn->tell);
 	bool state = test_and_clear_bit(DL_TELL_STATE, &fn->tell);
+	/* Looked for last, and said first: dl_lease_error() tells of it before the lease's end. */
+	bool error = test_and_clear_bit(DL_TELL_ERROR, &fn->tell);
 
 	mutex_lock(&dl_announce_lock);
 	if (fn->ready && !fn->gone) {
+		if (error)
+			dlend_link_for_each(dl_post_error, fn);
 		if (offer)
 			dlend_link_for_each(dl_post_offer, fn);
 		else if (state)

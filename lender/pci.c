@@ -528,37 +528,14 @@ static void dl_remove(struct pci_dev *pdev)
 	dl_fn_put(fn);
 }
 
-/* The holder is told that its device failed. */
-static void dl_tell_error(struct dlend_link *link, u32 epoch, const struct dlend_addr *addr)
-{
-	struct dlend_msg msg;
-
-	dlend_msg_init(&msg, DLEND_MSG_ERROR, addr, epoch, 0);
-	dlend_link_post(link, &msg);
-}
-
 static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
-	struct dl_group *group = fn->group;
-	struct dlend_link *link = NULL;
-	u32 epoch;
-
-	mutex_lock(&group->lock);
-	if (fn->lent && group->link)
-		link = dlend_link_get(group->link);
-	epoch = group->lease.epoch;
+	dl_lease_error(pci_get_drvdata(pdev), state == pci_channel_io_perm_failure);
 	if (state == pci_channel_io_perm_failure)
-		fn->broken = true;
-	mutex_unlock(&group->lock);
-
-	dl_lease_revoke(group, "pci_error");
-	if (link) {
-		dl_tell_error(link, epoch, &fn->addr);
-		dlend_link_put(link);
-	}
-	return state == pci_channel_io_perm_failure ? PCI_ERS_RESULT_DISCONNECT :
-						      PCI_ERS_RESULT_NEED_RESET;
+		return PCI_ERS_RESULT_DISCONNECT;
+	/* We reset it anyhow, and without whatever else is on its bus, if it can be reached. */
+	return state == pci_channel_io_normal ? PCI_ERS_RESULT_CAN_RECOVER :
+						PCI_ERS_RESULT_NEED_RESET;
 }
 
 static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
@@ -570,6 +547,11 @@ static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
 	pci_restore_state(pdev);
 	pci_clear_master(pdev);
 	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static void dl_error_over(struct pci_dev *pdev)
+{
+	dl_lease_error_over(pci_get_drvdata(pdev));
 }
 
 /* With these two present the PCI core does not log every reset. */
@@ -586,6 +568,7 @@ static void dl_reset_done(struct pci_dev *pdev)
 static const struct pci_error_handlers dl_err_handler = {
 	.error_detected = dl_error_detected,
 	.slot_reset = dl_slot_reset,
+	.resume = dl_error_over,
 	.reset_prepare = dl_reset_prepare,
 	.reset_done = dl_reset_done,
 };

@@ -124,6 +124,7 @@ static __printf(3, 4) void dlend_borrow_fail(struct dlend_vdev *v, bool tell, co
 static void dlend_borrow_retry(struct dlend_vdev *v)
 {
 	v->failed = false;
+	v->errored = false;
 	v->lost = false;
 	v->reason[0] = 0;
 	v->backoff_ms = 0;
@@ -694,7 +695,11 @@ static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, co
 	v->ended = dlend_lease_get(lease);
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
-	dlend_borrow_fail(v, stop_on_loss, "%s", why);
+	/* The end of the lease follows from an error, which is what people have to know. */
+	if (v->errored)
+		dlend_borrow_gate(v);
+	else
+		dlend_borrow_fail(v, stop_on_loss, "%s", why);
 	/* Queued before anybody can ask for the next one: dlend_borrow_returning(). */
 	dlend_lease_return(dlend_lease_get(lease));
 	mutex_unlock(&v->lock);
@@ -771,5 +776,6 @@ void dlend_borrow_error(struct dlend_vdev *v, u32 epoch)
 		return;
 	dlend_borrow_fail(v, true, "node %u reports an error of the device",
 			  v->offer->addr.lender);
+	v->errored = true;
 	dlend_borrow_kick(v);	/* turns Bus Master Enable off */
 }

@@ -212,6 +212,7 @@ struct dlend_p2p {
  * @opens: times opened; @vmm: by which process last
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted
+ * @errored: failed, as the lender says that the device had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
  * @shut_since: ktime of the last shutting of the gate, or of the first waiter
  */
@@ -236,7 +237,7 @@ struct dlend_vdev {
 	struct dlend_wish want, have;
 	struct dlend_lease *lease, *ended;
 	u32 irq_need;
-	bool borrowing, failed, lost;
+	bool borrowing, failed, errored, lost;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;

@@ -17,6 +17,7 @@
     name = "nvme0"           # Host.bdf("nvme0") finds the device again
     device = "nvme,serial=X" # or devices = [...]: the functions of one multi-function device
     disk = "64M"             # a raw image behind the first function
+    root = "x-speed=5"       # more options of the root port itself
     behind = ["edu"]         # if the device is a bridge: devices on its bus
 
     [links.ab]               # an NTB link; its ends are the ports ntb-ab of both hosts
@@ -51,6 +52,7 @@ class Port:
     devices: list
     disk: str = ""
     behind: list = field(default_factory=list)
+    root: str = ""
     slot: int = 0
 
     @property
@@ -217,7 +219,8 @@ def port_args(host, port):
     """QEMU arguments for a root port and its devices."""
     import json  # only links need it
     bus = f"port-{port.name}"
-    args = ["-device", f"pcie-root-port,id={bus},bus=pcie.0,addr={port.slot:#x},chassis={port.slot}"]
+    args = ["-device", f"pcie-root-port,id={bus},bus=pcie.0,addr={port.slot:#x},chassis={port.slot}" +
+            (f",{port.root}" if port.root else "")]
     if port.disk:
         args += drive_args(host, f"disk-{port.name}", port.name)
     for number, device in enumerate(port.devices):

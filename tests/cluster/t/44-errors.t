@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A PCI error (AER) of a lent device, which QEMU makes on the lender: nobody has the device while the lender's
+kernel recovers it, and then it is lent again.
+
+    host a (node 1): guests ------ ab ------ host b (node 2): rng
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+GUEST = {"tools": ("rng",), "modules": ("virtio-rng",)}
+
+
+def inject(b, error):
+    """QEMU's device tells the root port, and Linux there finds out the rest."""
+    out = b.qmp("human-monitor-command", {"command-line": f"pcie_aer_inject_error rng {error}"})
+    assert "OK" in out, out
+
+
+def firmware(b):
+    """Ports pass errors on, as firmware sets them up (_HPX); QEMU's does not."""
+    b.run(f"setpci -s {b.port('rng').bdf} BRIDGE_CONTROL.w=2:2")
+
+
+def works(g):
+    """It writes into the guest's memory, and never the same."""
+    g.run("n=0; until [ -c /dev/hwrng ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 60 ] || exit 1; done", timeout=60)
+    read = "dd if=/dev/hwrng bs=64 count=1 iflag=fullblock 2>/dev/null | sha256sum"
+    return g.run(read, timeout=120).out != g.run(read, timeout=120).out
+
+
+def order(t, f, address, what):
+    """Of what the lender did: reset only when the kernel's core had done its part."""
+    steps = re.findall(rf"dlend_fence: {address} (\w+)", "\n".join(line for _, _, line in f.trace("b", "dlend_fence")))
+    ours = [step for step in steps if step in ("error_over", "restored")]
+    t.ok("error_over" in ours and ours[-1] == "restored" and "restored" not in ours[:ours.index("error_over")],
+         f"{what}: no reset of ours, and so no new lease, while the lender's kernel recovers it", " ".join(steps))
+    return steps
+
+
+def in_use(t, f, b, address, uuid, g, error, what):
+    epoch = f.lender_state(address)[2]
+    t.ok(works(g), f"{what}: a guest uses it")
+    f.trace_clear("b")
+    inject(b, error)
+    f.wait_mdev("a", uuid, "failed", 30)
+    state = f.mdev_state("a", uuid)
+    t.ok("error" in state, f"{what}: the borrower says that the device had an error", state)
+    g.wait_event("STOP", 30)
+    t.ok(g.stopped, f"{what}: and QEMU, which stops the guest, as it does for a local device")
+    b.wait_for(f"grep -qx free /sys/bus/pci/devices/0000{address[5:]}/dlend/state", 30)
+    t.equal(order(t, f, address, what)[:1], ["bus_master_off"], f"{what}: the guest's DMA ends first of all")
+    t.equal(f.lender_state(address)[2], epoch, f"{what}: nobody has had it since")
+
+
+def idle(t, f, b, address, error, what):
+    """Nobody has it: who comes in the middle of that would wait."""
+    f.trace_clear("b")
+    inject(b, error)
+    b.wait_for("grep -q 'dlend_fence:.* reset ' /sys/kernel/tracing/trace", 30)
+    order(t, f, address, what)
+    t.equal(f.lender_state(address)[0], "free", f"{what}: it is offered as before")
+
+
+def main():
+    with Tap() as t, Cluster("errors-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        b = c.host("b")
+        f.up()
+        firmware(b)
+        address = f.lend("b", "rng")
+        uuid = f.mdev("a", address, "dlend-pci")
+        for error, what in (("COMP_TIME", "an error"), ("MALF_TLP", "a fatal error")):
+            with t.case(f"{what}: to the end"):
+                idle(t, f, b, address, error, f"{what} of one that nobody has")
+                with f.guest("a", "g" + error[0], devices=[f.device(uuid)], **GUEST) as g:
+                    in_use(t, f, b, address, uuid, g, error, what)
+                    g.kill()
+                f.wait_state("a", address, "free")
+        with t.case("the next guest: to the end"):
+            with f.guest("a", "next", devices=[f.device(uuid)], **GUEST) as g:
+                t.ok(works(g), "the next guest uses it as if nothing had been")
+                g.shutdown()
+        t.equal(c.complaints(), [], "no kernel has a complaint")
+
+
+main()
