@@ -45,21 +45,46 @@ static void drop(struct dlend_link *link, enum dlend_drop why)
 
 /* Sending */
 
-/* Under tx_lock: wait for a free place, but no longer than the session or @deadline. */
-static int wait_room(struct dlend_link *link, u64 session, unsigned long deadline)
+/* For so many time-outs of calls a peer may take nothing: a slow one is better than none. */
+#define FULL_CALLS	4
+
+static unsigned long deadline_in(unsigned int ms)
 {
+	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
+}
+
+/* Under tx_lock: a peer that lives, and took nothing for some calls' time, has to begin anew. */
+static void still_full(struct dlend_link *link)
+{
+	if (!link->full_since)
+		link->full_since = jiffies ?: 1;
+	if (time_after(jiffies, link->full_since +
+		       FULL_CALLS * msecs_to_jiffies(READ_ONCE(dlend_call_timeout_ms))))
+		dlend_session_restart(link, "peer takes no messages");
+}
+
+/*
+ * Under tx_lock: wait for a free place, but no longer than the session, and than a call takes: all
+ * others wait behind us, some of them to talk to other nodes.
+ */
+static int wait_room(struct dlend_link *link, u64 session)
+{
+	unsigned long deadline = deadline_in(0);
 	int room;
 
 	for (;;) {
 		if (link->tx_session != session || dlend_live_session(link) != session)
 			return -ENOTCONN;
 		room = dlend_ring_tx_room(&link->tx, le32_to_cpu(READ_ONCE(link->ctrl->msg_cons)));
-		if (room > 0)
+		if (room > 0) {
+			link->full_since = 0;
 			return 0;
+		}
 		if (room < 0) {
 			dlend_session_restart(link, "peer gave an impossible message credit");
 			return -ENOTCONN;
 		}
+		still_full(link);
 		if (time_after(jiffies, deadline))
 			return -ETIMEDOUT;
 		atomic_inc(&link->stat.ring_full);
@@ -81,8 +106,7 @@ static void write_message(struct dlend_link *link, struct dlend_msg *msg)
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));
 }
 
-static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *msg,
-			unsigned long deadline)
+static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *msg)
 {
 	unsigned int version;
 	int err;
@@ -97,7 +121,7 @@ static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *
 	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
 		return -EOPNOTSUPP;
 	mutex_lock(&link->tx_lock);
-	err = wait_room(link, session, deadline);
+	err = wait_room(link, session);
 	if (!err) {
 		write_message(link, msg);
 		count_type(link->stat.sent, msg);
@@ -107,17 +131,12 @@ static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *
 	return err;
 }
 
-static unsigned long deadline_in(unsigned int ms)
-{
-	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
-}
-
 int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg)
 {
 	msg->id = 0;
 	msg->flags = 0;
 	msg->status = 0;
-	return send_message(link, session, msg, deadline_in(0));
+	return send_message(link, session, msg);
 }
 DLEND_EXPORT(dlend_link_post_in);
 
@@ -188,7 +207,7 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 	req->id = cpu_to_le32(call.id);
 	req->flags = 0;
 	req->status = 0;
-	err = send_message(link, session, req, deadline);
+	err = send_message(link, session, req);
 	if (!err)
 		wait_answer(&call, deadline);
 	if (end_call(link, &call))
@@ -240,7 +259,7 @@ static void send_reply(struct dlend_link *link, u64 session, struct dlend_msg *r
 	int err;
 
 	reply->status = cpu_to_le32(min(status, 0));
-	err = send_message(link, session, reply, deadline_in(0));
+	err = send_message(link, session, reply);
 	if (err && err != -ENOTCONN)
 		dev_warn_ratelimited(&link->dev, "reply to %s not sent (%d): node %u takes no messages\n",
 				     dlend_msg_type_name(le16_to_cpu(reply->type)), err,
@@ -435,6 +454,7 @@ void dlend_chan_reset(struct dlend_link *link, u64 session)
 	mutex_lock(&link->tx_lock);
 	memset(&link->tx, 0, sizeof(link->tx));
 	link->tx_session = session;
+	link->full_since = 0;
 	mutex_unlock(&link->tx_lock);
 }
 

@@ -125,9 +125,10 @@ struct dlend_link {
 	bool quiet;			/* no user is concerned with an old session any more */
 
 	/* channel */
-	struct mutex tx_lock;		/* tx, the peer's ring */
+	struct mutex tx_lock;		/* tx, full_since, the peer's ring */
 	struct dlend_ring_tx tx;
 	u64 tx_session;
+	unsigned long full_since;	/* jiffies, while the peer's ring has no room; 0 = it has */
 	struct mutex rx_lock;		/* rx, bad_frames */
 	struct dlend_ring_rx rx;
 	unsigned int bad_frames;

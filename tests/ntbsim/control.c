@@ -229,6 +229,24 @@ static const char *cmd_silent(struct client *c, char **arg)
 	return NULL;
 }
 
+static const char *cmd_mute(struct client *c, char **arg)
+{
+	struct ntb_side *s = find_side(arg[1], arg[2]);
+	uint64_t off, len;
+	enum ntb_window w;
+
+	(void)c;
+	if (!s)
+		return "no such side";
+	if (!window(arg[3], &w) || !number(arg[4], &off) || !number(arg[5], &len) ||
+	    off > s->link->bar_size[w] || len > s->link->bar_size[w])
+		return "usage: mute NAME a|b 2|4 OFFSET LEN";
+	s->mute_window = w;
+	s->mute_off = off;
+	s->mute_len = len;
+	return NULL;
+}
+
 static const char *cmd_doorbell(struct client *c, char **arg)
 {
 	struct ntb_side *s = find_side(arg[1], arg[2]);
@@ -371,6 +389,7 @@ static const struct command {
 	{ "status",	1, 1, false, cmd_status },
 	{ "link",	3, 3, false, cmd_link },
 	{ "silent",	4, 4, false, cmd_silent },
+	{ "mute",	6, 6, false, cmd_mute },
 	{ "doorbell",	4, 5, false, cmd_doorbell },
 	{ "poke",	6, 6, false, cmd_poke },
 	{ "peek",	6, 6, true, cmd_peek },

@@ -393,12 +393,19 @@ void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t
 	dma_read(&ntb_peer(s)->dma, addr, len, fn, arg);
 }
 
+static bool muted(const struct ntb_side *s, enum ntb_window w, uint64_t off, size_t len)
+{
+	return w == s->mute_window && off < s->mute_off + s->mute_len && s->mute_off < off + len;
+}
+
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force)
 {
 	uint64_t addr;
 
-	if (reachable(s, w, off, len, force, &addr))
+	if (!force && muted(s, w, off, len))
+		s->n.dropped++;
+	else if (reachable(s, w, off, len, force, &addr))
 		dma_write(&ntb_peer(s)->dma, addr, data, len);
 }
 

@@ -65,6 +65,8 @@ struct ntb_side {
 
 	/* Fault switches, see README.md. */
 	bool silent;
+	enum ntb_window mute_window;	/* what it writes there is lost, ... */
+	uint64_t mute_off, mute_len;	/* ... and 0 bytes is nowhere */
 	unsigned int db_drop, db_delay_ms;
 	uint32_t spad_lie[NTB_SPADS];	/* what this side reads where a bit is set in ... */
 	uint32_t spad_lies;

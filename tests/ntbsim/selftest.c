@@ -958,6 +958,24 @@ static void test_silent(struct peer *a, struct peer *b)
 	ok(b->ram[0] == 1, "it is heard again");
 }
 
+static void test_mute(struct peer *a, struct peer *b)
+{
+	set_trans(b, 4, RAM_IOVA, 0x1000);
+	memset(b->ram, 0, 16);
+	ok(did("mute t a 4 4 4"), "mute");
+	wr(a, VU_BAR4, 0, 1, 4);
+	wr(a, VU_BAR4, 4, 2, 4);
+	wr(a, VU_BAR4, 8, 3, 4);
+	ok(b->ram[0] == 1 && !b->ram[4] && b->ram[8] == 3,
+	   "what is written there is lost, and no more");
+	ok(did("poke t b 4 4 05") && b->ram[4] == 5, "poke writes there all the same");
+	ok(refused("mute t a 3 0 1") && refused("mute t c 4 0 1") && refused("mute t a 4 0"),
+	   "mute: bad arguments");
+	ok(did("mute t a 4 0 0"), "mute nothing");
+	wr(a, VU_BAR4, 4, 2, 4);
+	ok(b->ram[4] == 2, "it is heard again there");
+}
+
 static void test_cut(struct peer *a, struct peer *b)
 {
 	drain_irqs(a);
@@ -1163,6 +1181,7 @@ int main(int argc, char **argv)
 	test_maps(&a, &b);
 	test_poke(&a, &b);
 	test_silent(&a, &b);
+	test_mute(&a, &b);
 	test_cut(&a, &b);
 	test_death(&a, &b);
 	test_reset(&a, &b);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""A borrower whose messages are well-formed and who has a lease, and who wants the lender's memory.
+"""A borrower whose messages are well-formed and who has a lease, and who wants the lender's memory; one that lives,
+but takes no messages.
 
     host a (node 1): a VM that only holds the device ------ ab, 128 MiB ------ host b (node 2): nvme0
 
@@ -20,6 +21,7 @@ CALL_ID = 0x7fff0000
 DMA_MAP, PER_MSG, READ_WRITE = 9, 6, 3
 PAGE = 4096
 CONTROL = 9 * PAGE
+CREDIT = 64         # msg_cons of struct dlend_ctrl
 WINDOW = 128 << 20
 
 
@@ -76,6 +78,23 @@ def again_and_again(t, f, c, b, address, uuid):
     t.ok(True, "the device is free again")
 
 
+def takes_nothing(t, f, c, b, address):
+    """It never says that it has taken a message: whoever sends one must not wait for ever, nor others behind it."""
+    c.ntbsim(f"mute ab a 4 {CREDIT} 4")
+    bdf = f"0000{address[5:]}"
+    # News for node 1: that it is gone, and what offers it again; soon more than the ring holds.
+    b.wait_for(f"dlend reclaim {bdf} && dlend lend {bdf} && "
+               "cat /sys/class/dlend_link/*:*/last_error | grep -q 'takes no messages'", 120)
+    t.ok(True, "a peer that takes no messages has to begin anew, and last_error says why")
+    r = f.dlend("b", f"reclaim {bdf}", timeout=30, check=False)
+    t.equal(r.status, 0, "what the administrator says is done all the same")
+    c.ntbsim("mute ab a 4 0 0")
+    f.dlend("b", f"lend {bdf}")
+    f.wait_links("b", 120)
+    f.wait_state("a", address, "free", 60)
+    t.ok(True, "when it takes them again, the link is up and its offers are right")
+
+
 def main():
     with Tap() as t, Cluster("small-window.toml", tap=t) as c:
         f = Fabric(c)
@@ -85,6 +104,8 @@ def main():
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("the window, again and again"):
             again_and_again(t, f, c, b, address, uuid)
+        with t.case("a peer that takes no messages"):
+            takes_nothing(t, f, c, b, address)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
