@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend status: this node at a glance. */
+#include <ctype.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,26 @@ static void show_mdevs(void)
 	free(bus);
 }
 
+/* One word of a command to type: another host has given the name. */
+static void put_word(const char *word)
+{
+	const char *c = word;
+
+	while (isalnum((unsigned char)*c) || (*c && strchr("._+:@/-", *c)))
+		c++;
+	if (*word && *word != '-' && !*c) {
+		fputs(word, stdout);
+		return;
+	}
+	fputs(*word == '-' ? "-- '" : "'", stdout);
+	for (; *word; word++)
+		if (*word == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*word);
+	putchar('\'');
+}
+
 /* A note of dlend migrate on another host: the name of a VM that it let go of, and its own. */
 static void show_move(char *note)
 {
@@ -124,8 +145,10 @@ static void show_move(char *note)
 		json_end('}');
 		return;
 	}
-	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish %s\n",
-	       vm, from, vm);
+	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish ",
+	       vm, from);
+	put_word(vm);
+	putchar('\n');
 }
 
 static void show_moves(void)

@@ -523,6 +523,11 @@ def refused(t):
         with World(more=TPM, running=running) as w:
             check(w, "a TPM whose state would stay", "emulated TPM", f"/var/lib/libvirt/swtpm/{VM_UUID}",
                   "--shared-tpm", code=4)
+    for options in ((), ("--live",), ("--shared-tpm",)):
+        with World(more='<tpm model="tpm-tis"><backend type="passthrough"/></tpm>', running=True) as w:
+            check(w, "a TPM that is this host's", "passthrough", "virsh edit", words=(*options, "vm1", "b"), code=4)
+    with World(more='<tpm model="tpm-tis"><backend type="external"/></tpm>', running=True) as w:
+        check(w, "a TPM of somebody else's", "external", "--shared-tpm", words=("--live", "vm1", "b"), code=4)
     with World() as w:
         check(w, "no such VM", "no VM vm2", words=("vm2", "b"), code=3)
     with World() as w:

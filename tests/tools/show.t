@@ -75,6 +75,16 @@ def full(t):
         t.ok("reason: memlock limit too low" in text and "node 1" in text, "status as text", text)
 
 
+def moves(t):
+    """Names that another host gave, in a command for a person to type."""
+    with Fake() as f:
+        for n, (name, typed) in enumerate((("vm1", "vm1"), ("it's; rm -rf /", "'it'\\''s; rm -rf /'"), ("-x", "-- '-x'"))):
+            f.file("moving-x", f"{name}\nfar\n", f.root / "run/dlend")
+            text = f.run("status").out
+            t.ok(text.endswith(f"{name} was to move here from far; if that has died: dlend migrate --finish {typed}\n"),
+                 f"status: a move, to be finished by a word ({n})", text)
+
+
 def own_offer(t):
     """On the lender itself an offer is on the bus, too: shown once, with the lender's own word."""
     with Fake() as f:
@@ -115,6 +125,6 @@ def hostile(t):
 
 
 with Tap() as tap:
-    for part in (full, own_offer, empty, hostile):
+    for part in (full, moves, own_offer, empty, hostile):
         tap.diag(part.__name__)
         part(tap)

@@ -147,7 +147,11 @@ class World:
                f"Managed save:   {'yes' if d.get('saved') else 'no'}"
 
     def virsh_domuuid(self, host, name, words, stdin):
-        return uuid_of(self.domain(host, name))
+        # The real one takes an id or a name.
+        d = self.domain(host, name)
+        if words[-1] == uuid_of(d):
+            raise Refused(f"error: failed to get domain '{words[-1]}'")
+        return uuid_of(d)
 
     def virsh_dumpxml(self, host, name, words, stdin):
         d = self.domain(host, name)
