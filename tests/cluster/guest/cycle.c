@@ -138,10 +138,10 @@ static void open_legacy(const char *uuid, struct space *s)
 	must(ioctl(s->container, VFIO_IOMMU_MAP_DMA, &map), "memory is not mapped");
 }
 
-/* Half a second, and less if it is interrupted. */
-static void doze(void)
+/* Less if it is interrupted. */
+static void doze(unsigned int us)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = 500000000L }, NULL);
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
 }
 
 /* A device joins the VM, of which there is one, or leaves it, which holds it open until then. */
@@ -181,7 +181,7 @@ static int open_device(const char *uuid, struct space *s, enum how how)
 		tell_vm(fd, KVM_DEV_VFIO_FILE_ADD);
 	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
 	if (how == LATE)
-		doze();
+		doze(500000);
 	must(ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach), "not attached");
 	return fd;
 }
@@ -196,8 +196,6 @@ static off_t region(int fd, unsigned int index)
 
 static void copy(volatile uint32_t *regs, uint32_t from, uint32_t to, uint32_t command)
 {
-	struct timespec tick = { .tv_nsec = 10000000L };
-
 	regs[R_DMA_SRC / 4] = from;
 	regs[R_DMA_DST / 4] = to;
 	regs[R_DMA_COUNT / 4] = PAGE;
@@ -205,7 +203,7 @@ static void copy(volatile uint32_t *regs, uint32_t from, uint32_t to, uint32_t c
 	for (int i = 0; regs[R_DMA_CMD / 4] & CMD_RUN; i++) {
 		if (i == 3000)
 			die("DMA does not end");
-		nanosleep(&tick, NULL);
+		doze(10000);
 	}
 }
 
@@ -252,7 +250,6 @@ static void stop(int fd, volatile uint32_t *regs)
 
 static void cycle(const char *uuid, struct space *s, enum how how)
 {
-	struct timespec begun = { .tv_nsec = 100000000L };	/* the lender is asked by then */
 	int fd = open_device(uuid, s, how);
 	volatile uint32_t *regs = start(fd, EDU_IDENT);
 
@@ -260,7 +257,7 @@ static void cycle(const char *uuid, struct space *s, enum how how)
 		dma(regs);
 	if (how == HASTY) {
 		must(ioctl(fd, VFIO_DEVICE_RESET), "no reset");
-		nanosleep(&begun, NULL);
+		doze(100000);	/* the lender is asked by then */
 	}
 	stop(fd, regs);
 }
@@ -280,7 +277,7 @@ static void two(const char *uuid, struct space *s, const char *other)
 	other_regs = start(other_fd, 0);
 	tell_vm(fd, KVM_DEV_VFIO_FILE_DEL);
 	stop(fd, regs);
-	doze();
+	doze(500000);
 	stop(other_fd, other_regs);
 }
 
