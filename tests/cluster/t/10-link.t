@@ -96,7 +96,7 @@ def corrupted_control_page(t, f, c, a):
 def peer_reboots(t, f, a, b):
     before = session(a)
     b.reset()
-    f.load("b")
+    f.load("b", heartbeat_timeout_ms=None)
     changes_session(t, f, "a peer that rebooted", before, a)
 
 
@@ -106,7 +106,7 @@ def main():
         a, b = c.host("a"), c.host("b")
         with t.case("no node id"):
             without_node_id(t, a)
-        f.up()
+        f.up(heartbeat_timeout_ms=None)
         with t.case("bring-up"):
             comes_up(t, a, b)
         with t.case("down and up"):

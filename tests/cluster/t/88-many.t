@@ -223,7 +223,7 @@ def main():
     with Tap() as t, Cluster("many-hosts.toml", tap=t) as c:
         f = Fabric(c)
         # Seven QEMUs on two processors: a host may stand still for a while.
-        f.up(timeout=150, heartbeat_timeout_ms=10000)
+        f.up(timeout=150)
         for name in NODE:
             c.host(name).run(f"echo 0 >{EVENTS}/dlend_pin/enable")     # looks for memory are many
         together(t, c, f)
