@@ -42,7 +42,7 @@ static const char usage[] =
 "  --help           this text\n"
 "\n"
 "Commands: status | link NAME up|down | silent NAME a|b on|off |\n"
-"          mute NAME a|b 2|4 OFFSET LEN |\n"
+"  mute NAME a|b 2|4 OFFSET LEN |\n"
 "  doorbell NAME a|b drop N|delay MS|normal | spad NAME N [VALUE] |\n"
 "  override NAME a|b N VALUE|off |\n"
 "  poke NAME a|b 2|4 OFFSET HEXBYTES | peek NAME a|b 2|4 OFFSET LEN | quit\n";
