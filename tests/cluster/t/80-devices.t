@@ -18,7 +18,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 # Device number in the guest, and type, by port of the topology.
 SLOT = {"sound": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
-TYPE = {"sound": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-usb", "huge": "dlend-pci",
+TYPE = {"sound": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-pci", "huge": "dlend-pci",
         "bochs": "dlend-gpu", "vgpu": "dlend-gpu"}
 HERTZ = 440
 
@@ -82,13 +82,15 @@ def edu(t, f, lent, g):
     held(t, f, lent, "edu", "msi")
 
 
-def small(t, f, lent, g):
-    """Of an OHCI: its revision, and a register that holds what is written (HcPeriodicStart)."""
+def small(t, f, b, lent, g):
+    """Of shared memory between VMs: the register for its interrupts (IntrMask), which holds what is written."""
     out = g.run(f"cd /sys/bus/pci/devices/{bdf('small')}; echo 1 >enable; set -- $(head -n 1 resource); "
-                "echo $(($2 - $1 + 1)); devmem $1 32; devmem $(($1 + 0x40)) 32 0x1234; devmem $(($1 + 0x40)) 32",
-                timeout=60).out.split()
+                "echo $(($2 - $1 + 1)); devmem $1 32; devmem $1 32 0x1234; devmem $1 32", timeout=60).out.split()
     t.equal(out[0], "256", "small: a BAR of 256 bytes")
-    t.equal(out[1:], ["0x00000010", "0x00001234"], "small: is read, and written")
+    t.equal(out[1:], ["0x00000000", "0x00001234"], "small: is read, and written")
+    start = b.run(f"head -n 1 /sys/bus/pci/devices/{b.bdf('small')}/resource").out.split()[0]
+    own = b.qmp("human-monitor-command", {"command-line": f"xp /1wx {start}"}).split()
+    t.equal(own[-1], "0x00001234", "small: in the device, as its own host reads it")
     held(t, f, lent, "small")
 
 
@@ -118,7 +120,7 @@ def small_devices(t, f, c, lent, stick):
     with f.guest("a", "kinds", modules=(), memory="160M", devices=[device(f, lent, port) for port in ports],
                  tools=("audio", "usb", "programs")) as g:
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
-                           "edu": lambda: edu(t, f, lent, g), "small BAR": lambda: small(t, f, lent, g)}.items():
+                           "edu": lambda: edu(t, f, lent, g), "small BAR": lambda: small(t, f, b, lent, g)}.items():
             with t.case(f"{name}: to the end"):
                 part()
         t.equal(g.complaints(), [], "the guest's kernel has no complaint")
