@@ -29,7 +29,6 @@
  * @domain: NULL if nobody's accesses arrive
  * @live: false once detached: slots are then only numbers
  * @lock: everything below
- * @p2p: bytes of slots for peer-to-peer
  *
  * Ops of views run under @lock, so it comes before any lock that they take, such as the one behind
  * which a guest's BARs are unmapped.
@@ -39,13 +38,12 @@ struct dlend_aperture {
 	struct iommu_group *group;
 	struct iommu_domain *domain;
 	u64 base, size;
-	struct mutex lock;		/* live, maps, views, slots, nr, p2p */
+	struct mutex lock;		/* live, maps, views, slots, nr */
 	bool live;
 	struct dlend_maps maps;
 	struct list_head views;
 	struct dlend_slots slots;
 	u32 nr[DLEND_SLOT_KINDS];
-	u64 p2p;
 };
 
 unsigned int dlend_p2p_window_percent = 50;
@@ -294,19 +292,10 @@ static u64 p2p_limit(const struct dlend_aperture *ap)
 	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
 }
 
-static bool fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind, u64 size)
+/* With what is just allocated, and with what a lender has not forgotten yet. */
+static bool fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind)
 {
-	u64 limit = p2p_limit(ap);
-
-	return kind != DLEND_SLOT_P2P || (size <= limit && ap->p2p <= limit - size);
-}
-
-/* Under the lock: @s is in use, or not any more. */
-static void count(struct dlend_aperture *ap, const struct dlend_slot *s, bool used)
-{
-	ap->nr[s->kind] += used ? 1 : -1;
-	if (s->kind == DLEND_SLOT_P2P)
-		ap->p2p += used ? s->size : -s->size;
+	return kind != DLEND_SLOT_P2P || dlend_slots_bytes(&ap->slots, kind) <= p2p_limit(ap);
 }
 
 static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 align, u64 phase)
@@ -314,17 +303,17 @@ static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 a
 	int err = refill(ap);
 
 	if (!err)
-		err = dlend_slots_alloc(&ap->slots, size, align, phase, &s->ext);
+		err = dlend_slots_alloc(&ap->slots, size, align, phase, s->pub.kind, &s->ext);
 	if (err)
 		return err;
 	/* Only now: a larger share is no help where there is no room. */
-	if (!fair(ap, s->pub.kind, s->ext->size)) {
+	if (!fair(ap, s->pub.kind)) {
 		dlend_slots_free(&ap->slots, s->ext);
 		return -EDQUOT;
 	}
 	s->pub.offset = s->ext->offset;
 	s->pub.size = s->ext->size;
-	count(ap, &s->pub, true);
+	ap->nr[s->pub.kind]++;
 	return 0;
 }
 
@@ -370,7 +359,7 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot)
 	mutex_lock(&ap->lock);
 	unmap(ap, slot->offset, slot->size);
 	if (!WARN_ON(dlend_slots_free(&ap->slots, s->ext)))
-		count(ap, slot, false);
+		ap->nr[slot->kind]--;
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_free(slot->kind, slot->offset, slot->size);
 	kfree(s);
@@ -386,7 +375,7 @@ u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot)
 	unmap(ap, slot->offset, slot->size);
 	cookie = dlend_slots_quarantine(&ap->slots, s->ext);
 	if (!WARN_ON(!cookie))
-		count(ap, slot, false);
+		ap->nr[slot->kind]--;
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_quarantine(slot->kind, slot->offset, slot->size, cookie);
 	kfree(s);
@@ -635,7 +624,7 @@ void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *
 	st->size = ap->slots.limit;
 	dlend_slots_sum(&ap->slots, &st->free, &st->largest_free, &st->quarantined);
 	memcpy(st->slots, ap->nr, sizeof(st->slots));
-	st->p2p = ap->p2p;
+	st->p2p = dlend_slots_bytes(&ap->slots, DLEND_SLOT_P2P);
 	st->p2p_limit = p2p_limit(ap);
 	st->mapped_4k = ap->maps.pages.n4k;
 	st->mapped_2m = ap->maps.pages.n2m;

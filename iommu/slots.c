@@ -120,7 +120,7 @@ static struct dlend_extent *cut_at(struct dlend_slots *s, struct dlend_extent *e
 	return rest;
 }
 
-int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase,
+int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
 		      struct dlend_extent **ext)
 {
 	struct dlend_extent *e;
@@ -143,6 +143,7 @@ int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase,
 		cut_at(s, e, at + size);
 	e->use = DLEND_EXTENT_USED;
 	e->age = s->age;
+	e->kind = kind;
 	*ext = e;
 	return 0;
 }
@@ -250,6 +251,17 @@ void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *
 			*quarantined += e->size;
 		}
 	}
+}
+
+u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind)
+{
+	const struct dlend_extent *e;
+	u64 bytes = 0;
+
+	list_for_each_entry(e, &s->extents, node)
+		if (e->use != DLEND_EXTENT_FREE && e->kind == kind)
+			bytes += e->size;
+	return bytes;
 }
 
 int dlend_range_pick(const struct dlend_range *busy, unsigned int count, u64 first, u64 last,

@@ -21,6 +21,7 @@ struct dlend_extent {
 	enum dlend_extent_use use;
 	u64 cookie;		/* of a quarantine, else 0 */
 	u64 age;		/* the allocator's when it was allocated */
+	unsigned int kind;	/* the caller's, of what is not free */
 };
 
 struct dlend_slots {
@@ -53,11 +54,12 @@ struct dlend_extent *dlend_slots_take(struct dlend_slots *s, bool all);
  * @size: bytes, rounded up to pages
  * @align: power of two, 0 = page
  * @phase: offset modulo @align, page multiple
+ * @kind: for dlend_slots_bytes()
  * @ext: receives the extent
  *
  * Return: 0, -EINVAL, -ENOSPC, -ENOMEM (fewer than DLEND_SLOTS_SPARE spare extents).
  */
-int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase,
+int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
 		      struct dlend_extent **ext);
 
 /** dlend_slots_free - Return: 0; -EINVAL if @ext is not in use (double free), nothing changed */
@@ -81,6 +83,9 @@ u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
 
 /** dlend_slots_sum - bytes by use, and the largest free run; free only below the limit */
 void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined);
+
+/** dlend_slots_bytes - of one kind, in use and in quarantine */
+u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind);
 
 /* A range that an IOVA may not touch; both ends inclusive. */
 struct dlend_range {

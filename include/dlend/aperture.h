@@ -37,7 +37,7 @@ struct dlend_slot {
 /* Usage, in bytes, of what the peer reaches; pages mapped by size. */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
-	u64 p2p, p2p_limit;			/* DLEND_SLOT_P2P: in use, and at most */
+	u64 p2p, p2p_limit;		/* DLEND_SLOT_P2P, also in quarantine; at most */
 	u32 slots[DLEND_SLOT_KINDS];
 	u64 mapped_4k, mapped_2m, mapped_1g;	/* pages of the IOMMU, as far as known */
 };
@@ -73,7 +73,7 @@ u64 dlend_aperture_size(const struct dlend_aperture *ap);
  *
  * Peer-to-peer is what guests can do without: its slots together get no more than
  * dlend_core.p2p_window_percent of an aperture, so that they never take the room that the RAM or
- * the BARs of another guest need.
+ * the BARs of another guest need. Slots in quarantine count until they are released.
  *
  * Context: process. Return: slot or ERR_PTR(-ENOSPC / -EDQUOT (peer-to-peer has its share) /
  * -ENOMEM / -EINVAL).

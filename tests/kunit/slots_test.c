@@ -27,7 +27,7 @@ static int get(struct kunit *test, struct dlend_slots *s, u64 size, u64 align, u
 	       struct dlend_extent **e)
 {
 	refill(test, s);
-	return dlend_slots_alloc(s, size, align, phase, e);
+	return dlend_slots_alloc(s, size, align, phase, 0, e);
 }
 
 static struct world *new_world(struct kunit *test, u64 size)
@@ -208,12 +208,39 @@ static void too_late(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, quarantined, MIB);
 }
 
+/* Else who never says that it has forgotten a slot has the whole window in the end. */
+static void bytes_of_a_kind(struct kunit *test)
+{
+	struct world *w = new_world(test, 8 * MIB);
+	struct dlend_extent *e[4];
+	unsigned int i;
+	u64 cookie;
+
+	for (i = 0; i < ARRAY_SIZE(e); i++) {
+		refill(test, &w->s);
+		KUNIT_ASSERT_EQ(test, dlend_slots_alloc(&w->s, MIB << (i / 2), 0, 0, i & 1, &e[i]),
+				0);
+	}
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 0), 3 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 1), 3 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 2), 0ull);
+	cookie = dlend_slots_quarantine(&w->s, e[1]);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 1), 3 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_free(&w->s, e[0]), 0);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 0), 2 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, cookie), 0);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 1), 2 * MIB);
+	KUNIT_EXPECT_GT(test, dlend_slots_quarantine(&w->s, e[3]), cookie);
+	dlend_slots_release_all(&w->s);
+	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 1), 0ull);
+}
+
 static void arguments(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
 	struct dlend_extent *e;
 
-	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, 4096, 0, 0, &e), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, 4096, 0, 0, 0, &e), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 0, 0, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 12288, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 8192, 8192, &e), -EINVAL);
@@ -320,6 +347,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(double_free),
 	KUNIT_CASE(quarantine_holds),
 	KUNIT_CASE(too_late),
+	KUNIT_CASE(bytes_of_a_kind),
 	KUNIT_CASE(arguments),
 	KUNIT_CASE(limited),
 	KUNIT_CASE_PARAM(base_is_clear, place_gen_params),
