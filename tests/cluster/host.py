@@ -183,6 +183,10 @@ class Host:
         """A command for the monitor of the host's own QEMU (device_add of a disk, system_reset, stop, cont)."""
         return self._qmp.execute(command, {**(arguments or {}), **more}, timeout)
 
+    def hmp(self, line):
+        """What people can type at that monitor, and programs have no command for (xp); what it answers."""
+        return self.qmp("human-monitor-command", {"command-line": line})
+
     def wait_for(self, command, timeout=30, every=0.5):
         """Until a shell command ends with status 0; its Result."""
         script = f"until ( {command}\n); do sleep {every}; done"

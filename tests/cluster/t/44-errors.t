@@ -18,7 +18,7 @@ GUEST = {"tools": ("rng",), "modules": ("virtio-rng",)}
 
 def inject(b, error):
     """QEMU's device tells the root port, and Linux there finds out the rest."""
-    out = b.qmp("human-monitor-command", {"command-line": f"pcie_aer_inject_error rng {error}"})
+    out = b.hmp(f"pcie_aer_inject_error rng {error}")
     assert "OK" in out, out
 
 

@@ -89,8 +89,7 @@ def small(t, f, b, lent, g):
     t.equal(out[0], "256", "small: a BAR of 256 bytes")
     t.equal(out[1:], ["0x00000000", "0x00001234"], "small: is read, and written")
     start = b.run(f"head -n 1 /sys/bus/pci/devices/{b.bdf('small')}/resource").out.split()[0]
-    own = b.qmp("human-monitor-command", {"command-line": f"xp /1wx {start}"}).split()
-    t.equal(own[-1], "0x00001234", "small: in the device, as its own host reads it")
+    t.equal(b.hmp(f"xp /1wx {start}").split()[-1], "0x00001234", "small: in the device, as its own host reads it")
     held(t, f, lent, "small")
 
 
