@@ -318,15 +318,28 @@ static void dl_msix_init(struct dl_fn *fn)
 	dl_msix_part(fn, pba, DIV_ROUND_UP(fn->nr_msix, 64) * 8, false);
 }
 
+/*
+ * Whether the device has them is not all: the platform, a quirk of a bridge above or an
+ * administrator (msi_bus) may forbid them.  A guest is not to see what it cannot have.
+ */
+static bool dl_vectors_work(struct pci_dev *pdev, unsigned int type)
+{
+	int got = pci_alloc_irq_vectors(pdev, 1, 1, type);
+
+	if (got > 0)
+		pci_free_irq_vectors(pdev);
+	return got > 0;
+}
+
 static void dl_interrupts_init(struct dl_fn *fn, struct iommu_group *group)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u8 pin = 0;
 
-	if (pci_msi_enabled()) {
-		fn->nr_msi = max(pci_msi_vec_count(pdev), 0);
-		fn->nr_msix = clamp(pci_msix_vec_count(pdev), 0, DLEND_MAX_VECTORS);
-	}
+	if (dl_vectors_work(pdev, PCI_IRQ_MSI))
+		fn->nr_msi = pci_msi_vec_count(pdev);
+	if (dl_vectors_work(pdev, PCI_IRQ_MSIX))
+		fn->nr_msix = min(pci_msix_vec_count(pdev), DLEND_MAX_VECTORS);
 	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
 	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
 	fn->isolated_msi = iommu_group_has_isolated_msi(group);
@@ -511,7 +524,7 @@ static int dl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		dl_fn_put(fn);
 		return ret;
 	}
-	dl_fabric_name(&fn->addr, name);
+	dlend_addr_name(&fn->addr, name);
 	pci_info(pdev, "offered as %s\n", name);
 	return 0;
 }

@@ -58,6 +58,7 @@ struct rule {
 /* What a build works on; the walks over the lists stay in @start. */
 struct build {
 	struct dlend_cfg *cfg;
+	const struct dlend_cfg_desc *desc;
 	const u8 *snap;
 	u32 start[DLEND_CFG_SIZE / 4 / 32];	/* a bit per dword: a listed capability starts */
 	unsigned int nr_std, nr_ext;
@@ -298,12 +299,18 @@ static bool msix_range(const struct dlend_cfg *cfg, const u8 *space, u32 pos, bo
 	return *bar < DLEND_NUM_BARS && (u64)*offset + *size <= cfg->bar[*bar].size;
 }
 
+static bool msi_admit(const struct build *b, u32 pos)
+{
+	return !b->desc->no_msi;
+}
+
 static bool msix_admit(const struct build *b, u32 pos)
 {
 	unsigned int bar;
 	u32 offset, size;
 
-	return msix_range(b->cfg, b->snap, pos, false, &bar, &offset, &size) &&
+	return !b->desc->no_msix &&
+	       msix_range(b->cfg, b->snap, pos, false, &bar, &offset, &size) &&
 	       msix_range(b->cfg, b->snap, pos, true, &bar, &offset, &size);
 }
 
@@ -345,7 +352,7 @@ static void msi_done(struct build *b, u32 pos)
 static const struct cap std_caps[] = {
 	{ PCI_CAP_ID_PM, .len = PCI_PM_SIZEOF, SLOT(pm_pos), .rules = pm_rules },
 	{ PCI_CAP_ID_MSI, .len = 10, .length = msi_length, SLOT(msi_pos), .rules = msi_rules,
-	  .done = msi_done },
+	  .admit = msi_admit, .done = msi_done },
 	{ PCI_CAP_ID_VNDR, CAP_CLIP, .len = 3, .length = vndr_length, .admit = vndr_admit },
 	{ PCI_CAP_ID_EXP, .len = 12, .length = exp_length, SLOT(pcie_pos), .rules = exp_rules },
 	{ PCI_CAP_ID_MSIX, .len = PCI_CAP_MSIX_SIZEOF, SLOT(msix_pos), .rules = msix_rules,
@@ -669,7 +676,7 @@ static int add_clique(struct build *b, u32 link, int clique)
 
 int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 {
-	struct build b = { .cfg = cfg, .snap = desc->snapshot };
+	struct build b = { .cfg = cfg, .desc = desc, .snap = desc->snapshot };
 	u32 link;
 	int ret;
 

@@ -53,13 +53,16 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 	desc->vendor = v->info.vendor;
 	desc->device = v->info.device;
 	desc->is_vf = v->info.flags & DLEND_OFFER_F_VF;
+	desc->no_intx = !v->info.has_intx;
+	desc->no_msi = !v->info.nr_msi;
+	desc->no_msix = !v->info.nr_msix;
 	desc->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
 		u32 flags = v->info.bar[i].flags;
 
 		if (flags & DLEND_BAR_F_IO) {
-			dev_info_once(dlend_vdev_dev(v),
-				      "I/O BAR %u is not lent: the guest does not see it\n", i);
+			dev_info(dlend_vdev_dev(v),
+				 "I/O BAR %u is not lent: the guest does not see it\n", i);
 			v->info.bar[i].size = 0;
 			continue;
 		}

@@ -33,14 +33,15 @@ struct dlend_cfg_bar {
  * @bar: six BARs and the ROM; the upper half of a 64-bit BAR has size 0
  * @vendor, @device: for a VF, whose own ids read ffff
  * @is_vf: memory decoding starts as on (also after a reset) and ids are filled in
- * @no_intx: the lender cannot deliver INTx: no interrupt pin (a VF never has one)
+ * @no_intx, @no_msi, @no_msix: the lender cannot deliver such interrupts: no interrupt pin (a VF
+ *	never has one), or no capability
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
  */
 struct dlend_cfg_desc {
 	const u8 *snapshot;
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
 	u16 vendor, device;
-	bool is_vf, no_intx;
+	bool is_vf, no_intx, no_msi, no_msix;
 	int clique;
 };
 

@@ -533,6 +533,21 @@ static void virtual_function(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_cfg_mse(&f->cfg));
 }
 
+/* The standard list that the guest walks, as a string of ids. */
+static void walk(struct kunit *test, const struct dlend_cfg *cfg, const char *ids, unsigned int nr)
+{
+	u32 pos = rd(cfg, 0x34, 1);
+	unsigned int i;
+
+	for (i = 0; i < nr && pos; i++) {
+		KUNIT_EXPECT_EQ_MSG(test, rd(cfg, pos, 1), ids[i], "entry %u at %#x", i, pos);
+		pos = rd(cfg, pos + 1, 1);
+	}
+	KUNIT_EXPECT_EQ(test, i, nr);
+	KUNIT_EXPECT_EQ(test, pos, 0);
+	KUNIT_EXPECT_EQ(test, !!(rd(cfg, 6, 2) & 0x10), nr > 0);
+}
+
 static void no_intx(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -540,6 +555,23 @@ static void no_intx(struct kunit *test)
 	f->desc.no_intx = true;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, 0x3d, 1), 0);
+}
+
+/* A lender without message signalled interrupts: the guest's driver has to see that. */
+static void no_messages(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	f->desc.no_msix = true;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 8);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x13", 5);
+	f->desc.no_msi = true;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 0);
+	walk(test, &f->cfg, "\x01\x10\x09\x13", 4);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, 0x3d, 1), 1);
 }
 
 struct msi_case {
@@ -599,21 +631,6 @@ static void msix(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, VNDR + 1, 1), AF);
-}
-
-/* The standard list that the guest walks, as a string of ids. */
-static void walk(struct kunit *test, const struct dlend_cfg *cfg, const char *ids, unsigned int nr)
-{
-	u32 pos = rd(cfg, 0x34, 1);
-	unsigned int i;
-
-	for (i = 0; i < nr && pos; i++) {
-		KUNIT_EXPECT_EQ_MSG(test, rd(cfg, pos, 1), ids[i], "entry %u at %#x", i, pos);
-		pos = rd(cfg, pos + 1, 1);
-	}
-	KUNIT_EXPECT_EQ(test, i, nr);
-	KUNIT_EXPECT_EQ(test, pos, 0);
-	KUNIT_EXPECT_EQ(test, !!(rd(cfg, 6, 2) & 0x10), nr > 0);
 }
 
 static void list_looped(struct kunit *test)
@@ -762,6 +779,7 @@ static struct kunit_case cfg_cases[] = {
 	KUNIT_CASE(power_forgets),
 	KUNIT_CASE(virtual_function),
 	KUNIT_CASE(no_intx),
+	KUNIT_CASE(no_messages),
 	KUNIT_CASE_PARAM(msi_variants, msi_gen_params),
 	KUNIT_CASE(msix),
 	KUNIT_CASE(list_looped),

@@ -125,6 +125,33 @@ def card(t, f, c):
     f.wait_state("a", address, "free")
 
 
+def capabilities(g, name):
+    """Ids of those in the first 256 bytes of a card's configuration space."""
+    config = bytes.fromhex("".join(g.run(f"xxd -p -l 256 /sys/class/net/{name}/device/config").out.split()))
+    ids, at = set(), config[0x34]
+    while at:
+        ids.add(config[at])
+        at = config[at + 1]
+    return ids
+
+
+def without_messages(t, f, b, c):
+    """A host whose administrator, or a bridge of which, forbids message signalled interrupts: the guest sees none."""
+    bdf = b.bdf("nic")
+    f.dlend("b", f"reclaim {bdf}", timeout=90)
+    b.run(f"echo 0 >/sys/bus/pci/devices/{bdf}/msi_bus")
+    address = f.lend_bdf("b", bdf)
+    uuid = f.mdev("a", address, "dlend-nic")
+    with f.guest("a", "lines", modules=("e1000e",), memory="160M", devices=[f.device(uuid)]) as g:
+        name = up(g, "52:54:00:d1:e0:01", "10.7.1.1")
+        t.equal(ping(g, "10.7.1.3"), "0% packet loss", "e1000e, of a host without MSI: ping another host")
+        irqs = f.irqs("a", uuid)
+        t.ok(irqs["live"] == "intx" and irqs["signalled"], "it interrupts by INTx", str(irqs))
+        t.equal(capabilities(g, name), {0x01, 0x10}, "and shows power management and PCIe, neither MSI nor MSI-X")
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+    f.wait_state("a", address, "free")
+
+
 # Virtual functions
 
 def make_functions(t, b):
@@ -214,6 +241,8 @@ def main():
         c.run("modprobe virtio_net", timeout=60)
         with t.case("a whole card"):
             card(t, f, c)
+        with t.case("a host without MSI"):
+            without_messages(t, f, b, c)
         with t.case("virtual functions"):
             functions(t, f, b, c)
         for host in (a, b, c):
