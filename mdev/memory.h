@@ -9,6 +9,9 @@
 
 #include <dlend/link.h>
 
+/* What failed and what to do about it, in words; fits an attribute that the tools read. */
+#define DLEND_REASON_LEN	240
+
 struct seq_file;
 struct vfio_device;
 struct dlend_memory;

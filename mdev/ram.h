@@ -131,7 +131,7 @@ struct dlend_memory {
 	unsigned int repairs;
 	unsigned long repairs_since;
 	u64 memlock;
-	char reason[256];
+	char reason[DLEND_REASON_LEN];
 	struct dlend_memory_stat stat;
 };
 

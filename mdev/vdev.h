@@ -34,7 +34,6 @@
 #include "plan.h"
 
 #define DLEND_SNAPSHOT_PIECES	(DLEND_CFG_SIZE / DLEND_SNAPSHOT_PIECE)
-#define DLEND_REASON_LEN	160
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
 /* Regions of the VFIO device: the index stands in the upper bits of the file offset. */
