@@ -15,6 +15,7 @@
 #include <linux/workqueue.h>
 
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include <dlend/link.h>
 
 #include "lender/cfgfilter.h"
@@ -256,6 +257,5 @@ void dl_debugfs_add(struct dl_fn *fn);
 void dl_debugfs_remove(struct dl_fn *fn);
 void dl_debugfs_init(void);
 void dl_debugfs_exit(void);
-void dl_fabric_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN]);
 
 #endif

@@ -236,11 +236,6 @@ static void dl_speak(struct work_struct *work)
 
 /* Maps: the source is here.  All with dl_p2p_lock held */
 
-static bool dl_same(const struct dlend_addr *a, const struct dlend_addr *b)
-{
-	return a->lender == b->lender && a->bdf == b->bdf;
-}
-
 static bool dl_map_meets(const struct dl_p2p_map *map, u64 gpa, u64 size)
 {
 	return map->gpa < gpa + size && gpa < map->gpa + map->size;
@@ -284,7 +279,7 @@ static struct dl_p2p_map *dl_map_other(const struct dl_p2p_map *map, bool real)
 	list_for_each_entry(other, &dl_p2p_maps, node)
 		if (other != map && other->domain == map->domain && other->gpa == map->gpa &&
 		    other->size == map->size && other->real == real &&
-		    dl_same(&other->target, &map->target) && other->epoch == map->epoch &&
+		    dlend_addr_same(&other->target, &map->target) && other->epoch == map->epoch &&
 		    other->bar == map->bar && other->way == map->way)
 			return other;
 	return NULL;
@@ -381,7 +376,7 @@ static bool dl_map_to_fn(const struct dl_p2p_map *map, const void *arg)
 {
 	const struct dl_fn *fn = arg;
 
-	return map->way == DL_WAY_HERE && dl_same(&map->target, &fn->addr);
+	return map->way == DL_WAY_HERE && dlend_addr_same(&map->target, &fn->addr);
 }
 
 static bool dl_map_to_foreign(const struct dl_p2p_map *map, const void *arg)
@@ -494,7 +489,7 @@ static struct dl_grant *dl_grant_find(const struct dl_fn *fn, u16 node, u32 bar)
 	struct dl_grant *grant;
 
 	list_for_each_entry(grant, &dl_grants, node)
-		if (grant->slot && dl_same(&grant->addr, &fn->addr) &&
+		if (grant->slot && dlend_addr_same(&grant->addr, &fn->addr) &&
 		    grant->epoch == fn->p2p.epoch && grant->bar == bar &&
 		    dlend_link_peer(grant->link) == node)
 			return grant;
@@ -713,7 +708,7 @@ static int dl_map_admit(const struct dl_p2p_map *want)
 			continue;
 		if (dl_map_meets(map, want->gpa, want->size))
 			return -EEXIST;
-		if (dl_same(&map->target, &want->target) && map->bar == want->bar)
+		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
 			return -EBUSY;
 	}
 	return 0;
@@ -862,7 +857,7 @@ void dl_p2p_close(struct dl_fn *fn)
 	mutex_lock(&dl_p2p_lock);
 	dl_maps_lose(dl_map_to_fn, fn, "revoked");
 	list_for_each_entry(grant, &dl_grants, node)
-		if (grant->slot && dl_same(&grant->addr, &fn->addr))
+		if (grant->slot && dlend_addr_same(&grant->addr, &fn->addr))
 			dl_grant_close(grant);
 	while ((map = dl_map_from(fn)))
 		dl_map_del(map, "source_gone");
@@ -928,6 +923,7 @@ int dl_p2p_peer(struct dlend_link *link, const struct dlend_msg *msg)
 void dl_p2p_show(struct dl_fn *fn, struct seq_file *m)
 {
 	static const char * const way[] = { "here", "lender", "borrower" };
+	char name[DLEND_NAME_LEN];
 	struct dl_p2p_map *map;
 	struct dl_grant *grant;
 
@@ -935,12 +931,11 @@ void dl_p2p_show(struct dl_fn *fn, struct seq_file *m)
 	seq_printf(m, "lost: %llu\n", fn->p2p.lost);
 	list_for_each_entry(map, &dl_p2p_maps, node)
 		if (map->source == fn)
-			seq_printf(m, "reaches %04x:%02x:%02x.%x bar %u at %llx size %llx way %s\n",
-				   map->target.lender, map->target.bdf >> 8,
-				   PCI_SLOT(map->target.bdf), PCI_FUNC(map->target.bdf), map->bar,
-				   map->gpa, map->size, way[map->way]);
+			seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
+				   dlend_addr_name(&map->target, name), map->bar, map->gpa,
+				   map->size, way[map->way]);
 	list_for_each_entry(grant, &dl_grants, node)
-		if (dl_same(&grant->addr, &fn->addr))
+		if (dlend_addr_same(&grant->addr, &fn->addr))
 			seq_printf(m, "granted bar %u to node %u id %u epoch %u%s\n", grant->bar,
 				   dlend_link_peer(grant->link), grant->id, grant->epoch,
 				   grant->slot ? "" : ", in quarantine");

@@ -22,12 +22,6 @@ MODULE_PARM_DESC(reclaim_timeout_ms,
 
 static struct dentry *dl_debugfs_root;
 
-void dl_fabric_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN])
-{
-	snprintf(name, DLEND_NAME_LEN, "%04x:%02x:%02x.%x", DLEND_DOMAIN_BASE + addr->lender,
-		 addr->bdf >> 8, (addr->bdf >> 3) & 0x1f, addr->bdf & 7);
-}
-
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dl_fn *fn = dev_get_drvdata(dev);
@@ -91,7 +85,7 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 	struct dl_fn *fn = dev_get_drvdata(dev);
 	char name[DLEND_NAME_LEN];
 
-	dl_fabric_name(&fn->addr, name);
+	dlend_addr_name(&fn->addr, name);
 	return sysfs_emit(buf, "%s\n", name);
 }
 static DEVICE_ATTR_RO(fabric_name);

@@ -22,7 +22,7 @@ TRACE_EVENT(dlend_lease,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__assign_str(what);
 		__entry->node = node;
 		__entry->epoch = epoch;
@@ -46,7 +46,7 @@ TRACE_EVENT(dlend_fence,
 		__field(u32, epoch)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__assign_str(step);
 		__entry->epoch = epoch;
 	),
@@ -62,7 +62,7 @@ TRACE_EVENT(dlend_irq,
 		__field(u32, vector)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__entry->vector = vector;
 	),
 	TP_printk("%s vector=%u", __entry->dev, __entry->vector)
@@ -78,7 +78,7 @@ TRACE_EVENT(dlend_irq_setup,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__entry->mode = mode;
 		__entry->count = count;
 		__entry->status = status;
@@ -102,7 +102,7 @@ TRACE_EVENT(dlend_lend_window,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__assign_str(kind);
 		__entry->map = map;
 		__entry->at = at;
@@ -133,8 +133,8 @@ TRACE_EVENT(dlend_lend_p2p,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
-		dl_fabric_name(target, __entry->to);
+		dlend_addr_name(addr, __entry->dev);
+		dlend_addr_name(target, __entry->to);
 		__assign_str(what);
 		__entry->bar = bar;
 		__entry->gpa = gpa;
@@ -160,7 +160,7 @@ TRACE_EVENT(dlend_grant,
 		__field(u64, size)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__assign_str(what);
 		__entry->node = node;
 		__entry->bar = bar;
@@ -180,7 +180,7 @@ TRACE_EVENT(dlend_bus_master,
 		__field(bool, on)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__entry->on = on;
 	),
 	TP_printk("%s %s", __entry->dev, __entry->on ? "on" : "off")
@@ -196,7 +196,7 @@ TRACE_EVENT(dlend_reset,
 		__field(int, status)
 	),
 	TP_fast_assign(
-		dl_fabric_name(addr, __entry->dev);
+		dlend_addr_name(addr, __entry->dev);
 		__assign_str(why);
 		__entry->us = us;
 		__entry->status = status;

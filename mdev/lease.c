@@ -7,6 +7,7 @@
  */
 #include <linux/slab.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include "vdev.h"
 #include "trace.h"
 
@@ -108,6 +109,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease *lease = container_of(work, struct dlend_lease, return_work);
 	struct dlend_offer *offer = lease->offer;
+	char name[DLEND_NAME_LEN];
 	struct dlend_msg req;
 	int tries, ret = -ENOTCONN;
 
@@ -126,9 +128,9 @@ static void dlend_lease_return_work(struct work_struct *work)
 	lease->acked = !ret;
 	if (ret && ret != -ENOTCONN)
 		dev_warn(dlend_link_dev(lease->link),
-			 "node %u did not take device %02x:%02x.%x (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
-			 lease->addr.lender, lease->addr.bdf >> 8, (lease->addr.bdf >> 3) & 0x1f,
-			 lease->addr.bdf & 7, lease->epoch, ERR_PTR(ret));
+			 "node %u did not take %s (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
+			 lease->addr.lender, dlend_addr_name(&lease->addr, name), lease->epoch,
+			 ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
 	/* Its slots are free with the last reference, and the guest's next lease may need them. */
 	if (lease->vdev)

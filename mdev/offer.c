@@ -12,6 +12,7 @@
 #include <linux/crc32.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include "vdev.h"
 
 #define DLEND_MAX_OFFERS	1024	/* a peer cannot make us allocate without end */
@@ -82,14 +83,14 @@ static struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr)
 
 	lockdep_assert_held(&dlend_offers_lock);
 	list_for_each_entry(offer, &dlend_offers, node)
-		if (!offer->dying && offer->addr.lender == addr->lender &&
-		    offer->addr.bdf == addr->bdf)
+		if (!offer->dying && dlend_addr_same(&offer->addr, addr))
 			return offer;
 	return NULL;
 }
 
 static struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 {
+	char name[DLEND_NAME_LEN];
 	struct dlend_offer *offer;
 
 	if (dlend_nr_offers >= DLEND_MAX_OFFERS)
@@ -104,8 +105,7 @@ static struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->dev.bus = &dlend_bus_type;
 	offer->dev.groups = dlend_offer_groups;
 	offer->dev.release = dlend_offer_dev_release;
-	if (dev_set_name(&offer->dev, "%05x:%02x:%02x.%x", DLEND_DOMAIN_BASE + addr->lender,
-			 addr->bdf >> 8, (addr->bdf >> 3) & 0x1f, addr->bdf & 7))
+	if (dev_set_name(&offer->dev, "%s", dlend_addr_name(addr, name)))
 		goto err_put;
 	offer->snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
@@ -197,6 +197,7 @@ static struct dlend_offer *dlend_offer_for(struct dlend_link *link, const struct
 					   const struct dlend_offer_info *info)
 {
 	struct dlend_offer *offer = dlend_offer_find(addr);
+	char name[DLEND_NAME_LEN];
 
 	if (offer && (offer->complete || offer->registered) &&
 	    !dlend_offer_same(&offer->info, info)) {
@@ -214,9 +215,8 @@ static struct dlend_offer *dlend_offer_for(struct dlend_link *link, const struct
 		return offer;
 	offer = dlend_offer_alloc(addr);
 	if (IS_ERR(offer))
-		dev_warn_ratelimited(dlend_link_dev(link),
-				     "offer %02x:%02x.%x of node %u ignored: %pe\n", addr->bdf >> 8,
-				     (addr->bdf >> 3) & 0x1f, addr->bdf & 7, addr->lender, offer);
+		dev_warn_ratelimited(dlend_link_dev(link), "offer %s ignored: %pe\n",
+				     dlend_addr_name(addr, name), offer);
 	return offer;
 }
 

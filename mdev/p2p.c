@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
 #include "clique.h"
 #include "vdev.h"
 #include "trace.h"
@@ -94,11 +95,6 @@ static DECLARE_DELAYED_WORK(p2p_dwork, p2p_work);
 static void p2p_kick(void)
 {
 	mod_delayed_work(p2p_wq, &p2p_dwork, 0);
-}
-
-static bool same_addr(const struct dlend_addr *a, const struct dlend_addr *b)
-{
-	return a->lender == b->lender && a->bdf == b->bdf;
 }
 
 /* KVM's VM is the VM; without KVM it is the process. */
@@ -274,8 +270,8 @@ void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch)
 
 	guard(mutex)(&p2p_lock);
 	list_for_each_entry(e, &p2p_edges, node)
-		if ((same_addr(&e->s.addr, addr) && e->s.epoch == epoch) ||
-		    (same_addr(&e->t.addr, addr) && e->t.epoch == epoch))
+		if ((dlend_addr_same(&e->s.addr, addr) && e->s.epoch == epoch) ||
+		    (dlend_addr_same(&e->t.addr, addr) && e->t.epoch == epoch))
 			slot_close(e);
 }
 
@@ -286,7 +282,7 @@ static struct dlend_p2p *member_of(const struct dlend_addr *addr)
 
 	lockdep_assert_held(&p2p_lock);
 	list_for_each_entry(m, &p2p_members, node)
-		if (same_addr(&m->dev.addr, addr))
+		if (dlend_addr_same(&m->dev.addr, addr))
 			return m;
 	return NULL;
 }
@@ -375,7 +371,7 @@ static bool grant_shared(const struct p2p_edge *e)
 	guard(mutex)(&p2p_lock);
 	list_for_each_entry(other, &p2p_edges, node)
 		if (other != e && other->granted && other->bar == e->bar &&
-		    same_addr(&other->t.addr, &e->t.addr) && other->t.epoch == e->t.epoch &&
+		    dlend_addr_same(&other->t.addr, &e->t.addr) && other->t.epoch == e->t.epoch &&
 		    other->s.addr.lender == e->s.addr.lender)
 			return true;
 	return false;
@@ -424,6 +420,7 @@ static void put_off(struct p2p_edge *e, unsigned int ms)
 
 static void unmap_edge(struct p2p_edge *e)
 {
+	char name[DLEND_NAME_LEN];
 	int ret = 0;
 
 	/* Nobody but the source's lender can say that nothing leads to the slot. */
@@ -433,9 +430,8 @@ static void unmap_edge(struct p2p_edge *e)
 		ret = 0;
 	if (ret && ret != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(e->s.link),
-				     "node %u did not unmap a BAR of %02x:%02x.%x (%d): its part of the window stays reserved until the link restarts\n",
-				     e->s.addr.lender, e->t.addr.bdf >> 8,
-				     (e->t.addr.bdf >> 3) & 0x1f, e->t.addr.bdf & 7, ret);
+				     "node %u did not unmap a BAR of %s (%d): its part of the window stays reserved until the link restarts\n",
+				     e->s.addr.lender, dlend_addr_name(&e->t.addr, name), ret);
 	mutex_lock(&p2p_lock);
 	slot_release(e, !ret);
 	mutex_unlock(&p2p_lock);
@@ -486,16 +482,15 @@ static bool worth_detour(int err)
 
 static void explain(const struct p2p_edge *e)
 {
+	char from[DLEND_NAME_LEN], to[DLEND_NAME_LEN];
 	struct device *dev = dlend_link_dev(e->s.link);
 	const char *what, *todo;
 
 	what = dlend_p2p_err_text(e->err, &todo);
-	dev_warn(dev, "%05x:%02x:%02x.%x does not reach BAR %u of %05x:%02x:%02x.%x at %#llx (%s, %d): %s; %s\n",
-		 DLEND_DOMAIN_BASE + e->s.addr.lender, e->s.addr.bdf >> 8,
-		 (e->s.addr.bdf >> 3) & 0x1f, e->s.addr.bdf & 7, e->bar,
-		 DLEND_DOMAIN_BASE + e->t.addr.lender, e->t.addr.bdf >> 8,
-		 (e->t.addr.bdf >> 3) & 0x1f, e->t.addr.bdf & 7, e->want.gpa,
-		 dlend_p2p_route_name(e->route), e->err, what, todo);
+	dev_warn(dev,
+		 "%s does not reach BAR %u of %s at %#llx (%s, %d): %s; %s\n",
+		 dlend_addr_name(&e->s.addr, from), e->bar, dlend_addr_name(&e->t.addr, to),
+		 e->want.gpa, dlend_p2p_route_name(e->route), e->err, what, todo);
 }
 
 static bool take_end(struct p2p_end *end, u32 epoch)
@@ -571,7 +566,8 @@ static struct p2p_edge *edge_find(const struct dlend_addr *s, const struct dlend
 
 	lockdep_assert_held(&p2p_lock);
 	list_for_each_entry(e, &p2p_edges, node)
-		if (e->bar == bar && same_addr(&e->s.addr, s) && same_addr(&e->t.addr, t))
+		if (e->bar == bar && dlend_addr_same(&e->s.addr, s) &&
+		    dlend_addr_same(&e->t.addr, t))
 			return e;
 	return NULL;
 }

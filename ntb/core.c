@@ -79,6 +79,7 @@ DLEND_EXPORT(dlend_node_id);
 
 /* kind.c is pure. */
 DLEND_EXPORT(dlend_kind);
+DLEND_EXPORT(dlend_addr_name);
 
 static void release_link(struct device *dev)
 {

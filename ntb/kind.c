@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The kind of a device, by its class code.
+ * What both sides call a device: its kind, by its class code, and its name.
  *
- * Pure: a table.
+ * Pure: a table and a format.
  */
 #include <linux/kernel.h>
 #include <dlend/kind.h>
@@ -30,4 +30,11 @@ const char *dlend_kind(u32 class)
 		if ((class & kinds[i].mask) == kinds[i].class)
 			return kinds[i].name;
 	return "pci";
+}
+
+const char *dlend_addr_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN])
+{
+	snprintf(name, DLEND_NAME_LEN, "%05x:%02x:%02x.%x", DLEND_DOMAIN_BASE + addr->lender,
+		 addr->bdf >> 8, (addr->bdf >> 3) & 0x1f, addr->bdf & 7);
+	return name;
 }

@@ -2,7 +2,7 @@
 #ifndef DLEND_KIND_H
 #define DLEND_KIND_H
 
-#include <linux/types.h>
+#include <dlend/types.h>
 
 /**
  * dlend_kind - what kind of device a class code says: the mdev type's name after "dlend-"
@@ -13,5 +13,15 @@
  * Return: a word of a-z, never NULL; "pci" for all that has no word of its own.
  */
 const char *dlend_kind(u32 class);
+
+/**
+ * dlend_addr_name - what a device is called, in logs, traces and sysfs: "d0002:3b:00.0"
+ * @addr: device
+ * @name: filled in
+ *
+ * Context: any.
+ * Return: @name.
+ */
+const char *dlend_addr_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN]);
 
 #endif

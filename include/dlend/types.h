@@ -33,6 +33,11 @@ struct dlend_addr {
 	u16 bdf;
 };
 
+static inline bool dlend_addr_same(const struct dlend_addr *a, const struct dlend_addr *b)
+{
+	return a->lender == b->lender && a->bdf == b->bdf;
+}
+
 /* What an offer's device is doing now, as its lender says. */
 enum dlend_offer_state {
 	DLEND_OFFER_FREE,		/* nobody has it: a borrow will succeed */

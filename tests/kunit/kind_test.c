@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Every kind by a class code of it, and what looks like one and is none. */
+/* Every kind by a class code of it, and what looks like one and is none; names of devices. */
 #include <kunit/test.h>
 #include <dlend/kind.h>
 
@@ -32,8 +32,19 @@ static void kind_by_class(struct kunit *test)
 				       "class %06x", cases[i].class);
 }
 
+static void name_of_address(struct kunit *test)
+{
+	const struct dlend_addr first = { .lender = 1, .bdf = 0 };
+	const struct dlend_addr last = { .lender = 0xffff, .bdf = 0xffff };
+	char name[DLEND_NAME_LEN];
+
+	KUNIT_EXPECT_STREQ(test, dlend_addr_name(&first, name), "d0001:00:00.0");
+	KUNIT_EXPECT_STREQ(test, dlend_addr_name(&last, name), "dffff:ff:1f.7");
+}
+
 static struct kunit_case kind_cases[] = {
 	KUNIT_CASE(kind_by_class),
+	KUNIT_CASE(name_of_address),
 	{}
 };
 
