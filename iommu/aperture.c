@@ -16,11 +16,13 @@
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
 #include <dlend/types.h>
-#include <ntb/trace.h>
 #include "aperture.h"
 #include "maps.h"
 #include "slots.h"
 #include "view.h"
+
+#define CREATE_TRACE_POINTS
+#include "iommu/trace.h"
 
 /*
  * struct dlend_aperture - see dlend/aperture.h

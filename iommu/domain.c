@@ -11,10 +11,10 @@
 #include <linux/slab.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
-#include <ntb/trace.h>
 #include "aperture.h"
 #include "maps.h"
 #include "slots.h"
+#include "iommu/trace.h"
 
 /*
  * A guest's memory is some hundred ranges.  A borrower that asks for more than this is after our
