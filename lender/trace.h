@@ -35,7 +35,7 @@ TRACE_EVENT(dlend_lease,
 
 /*
  * The steps appear in this order: bus_master_off, irq_down, dma_blocked, bars_unmapped, reset,
- * restored, slots_free.
+ * restored, slots_free.  Between them "error_over": the kernel has recovered from a PCI error.
  */
 TRACE_EVENT(dlend_fence,
 	TP_PROTO(const struct dlend_addr *addr, const char *step, u32 epoch),
@@ -117,7 +117,8 @@ TRACE_EVENT(dlend_lend_window,
 
 /*
  * What a device reaches by peer-to-peer: "map", "unmap", "source_gone"; and without being asked
- * "revoked" (the target's lease, or the link to it, is gone), "yield" (guest memory is there).
+ * "revoked" (the target's lease, or the link to it, is gone), "yield" (guest memory is there), "failed" (another of the
+ * group had the mapping, and it could not be made again for this one).
  */
 TRACE_EVENT(dlend_lend_p2p,
 	TP_PROTO(const struct dlend_addr *addr, const struct dlend_addr *target, const char *what,

@@ -23,6 +23,7 @@
 #include <linux/slab.h>
 #include <linux/vfio.h>
 #include <linux/workqueue.h>
+#include <asm/processor.h>
 #include <dlend/compat.h>
 #include <dlend/layout.h>
 
@@ -597,6 +598,13 @@ static int build_begin(struct dlend_memory *mem)
 	return err;
 }
 
+/* Guest-physical bits: KVM gives a guest no more than the host has. */
+#ifdef CONFIG_X86
+#define PHYS_BITS	((unsigned int)boot_cpu_data.x86_phys_bits)
+#else
+#define PHYS_BITS	40u
+#endif
+
 /* Highest address that a guest on this host can have. */
 static u64 max_gpa(void)
 {
@@ -604,7 +612,7 @@ static u64 max_gpa(void)
 	 * 64 TiB bound the walk. RAM lies as low as it fits: beyond that there is none, whatever
 	 * the processor could address.
 	 */
-	return 1ULL << min(dlend_phys_bits(), 46u);
+	return 1ULL << min(PHYS_BITS, 46u);
 }
 
 /* Has what went away come back, or has it had the time to? */

@@ -165,7 +165,6 @@ static void dlend_offer_info_from_wire(struct dlend_offer_info *info,
 	info->class = le32_to_cpu(p->class) & 0xffffff;
 	info->flags = le32_to_cpu(p->flags);
 	info->group = le16_to_cpu(p->group);
-	info->group_size = le16_to_cpu(p->group_size);
 	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), 32);
 	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
 	info->has_intx = le16_to_cpu(p->has_intx);

@@ -388,9 +388,7 @@ static int __init dlend_mdev_init(void)
 {
 	int ret;
 
-	ret = dlend_stat_init();
-	if (ret)
-		return ret;
+	dlend_stat_init();
 	ret = dlend_p2p_init();
 	if (ret)
 		goto err_stat;

@@ -146,10 +146,9 @@ void dlend_stat_remove(struct dlend_vdev *v)
 	v->dir = NULL;
 }
 
-int dlend_stat_init(void)
+void dlend_stat_init(void)
 {
 	dlend_stat_root = debugfs_create_dir("mdev", dlend_debugfs());
-	return 0;
 }
 
 void dlend_stat_exit(void)

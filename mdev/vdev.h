@@ -46,7 +46,7 @@
 struct dlend_offer_info {
 	u16 vendor, device;
 	u32 class, flags;		/* 24 bits; DLEND_OFFER_F_* */
-	u16 group, group_size;
+	u16 group;
 	u16 nr_msi, nr_msix;
 	bool has_intx;
 	int clique;			/* its lender's setting: as vdev->clique, not ALWAYS */
@@ -472,7 +472,7 @@ ssize_t dlend_rom_read(const struct dlend_vdev *v, u64 pos, char __user *buf, si
 /* stat.c */
 void dlend_stat_create(struct dlend_vdev *v);
 void dlend_stat_remove(struct dlend_vdev *v);
-int dlend_stat_init(void);
+void dlend_stat_init(void);
 void dlend_stat_exit(void);
 
 #endif

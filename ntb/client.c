@@ -18,12 +18,11 @@
 /*
  * struct client - one NTB device
  * @in: index of the inbound window, -1 while unknown
- * @out: index of the outbound window
  */
 struct client {
 	struct ntb_dev *ntb;
 	struct dlend_link *link;
-	int in, out;
+	int in;
 	phys_addr_t window;
 	u64 window_size;
 };
@@ -232,7 +231,6 @@ static int find_window(struct client *c)
 	for (i = 0; i < count; i++) {
 		if (ntb_peer_mw_get_addr(c->ntb, i, &base, &size) || size <= c->window_size)
 			continue;
-		c->out = i;
 		c->window = base;
 		c->window_size = size;
 	}

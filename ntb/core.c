@@ -313,7 +313,7 @@ static void end_told_session(struct dlend_link *link)
 }
 
 /* Bring users up to date with what the link is now. */
-void dlend_told_work(struct work_struct *work)
+static void dlend_told_work(struct work_struct *work)
 {
 	struct dlend_link *link = container_of(work, struct dlend_link, told_work);
 	u64 session;
@@ -507,9 +507,7 @@ static int __init dlend_core_init(void)
 	err = class_register(&dlend_link_class);
 	if (err)
 		goto free_request_wq;
-	err = dlend_debugfs_init();
-	if (err)
-		goto free_class;
+	dlend_debugfs_init();
 	err = dlend_pm_init();
 	if (err)
 		goto free_debugfs;
@@ -519,7 +517,6 @@ static int __init dlend_core_init(void)
 
 free_debugfs:
 	dlend_debugfs_exit();
-free_class:
 	class_unregister(&dlend_link_class);
 free_request_wq:
 	destroy_workqueue(dlend_request_wq);

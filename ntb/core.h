@@ -58,7 +58,7 @@ struct dlend_link_stat {
 	atomic_t received[DLEND_MSG_TYPES];
 	atomic_t dropped[DLEND_DROPS];
 	atomic_t timeouts, sessions, ring_full;
-	atomic64_t irq_fired, irq_doorbells, irq_delivered, irq_scans, irq_overruns, irq_bad;
+	atomic64_t irq_fired, irq_delivered, irq_scans, irq_overruns, irq_bad;
 };
 
 /**
@@ -167,7 +167,6 @@ void dlend_links_kick(void);
 void dlend_links_sleep(bool on);
 int dlend_users_suspend(void);
 void dlend_users_resume(void);
-void dlend_told_work(struct work_struct *work);
 
 /* session.c */
 void dlend_session_init(struct dlend_link *link);
@@ -206,7 +205,7 @@ void dlend_pm_exit(void);
 /* sysfs.c */
 void dlend_link_debugfs_add(struct dlend_link *link);
 void dlend_link_debugfs_remove(struct dlend_link *link);
-int dlend_debugfs_init(void);
+void dlend_debugfs_init(void);
 void dlend_debugfs_exit(void);
 
 #endif

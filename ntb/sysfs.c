@@ -236,11 +236,10 @@ struct dentry *dlend_debugfs(void)
 DLEND_EXPORT(dlend_debugfs);
 
 /* Without debugfs these hold error pointers, which debugfs takes without complaint. */
-int dlend_debugfs_init(void)
+void dlend_debugfs_init(void)
 {
 	debugfs_root = debugfs_create_dir("dlend", NULL);
 	debugfs_links = debugfs_create_dir("links", debugfs_root);
-	return 0;
 }
 
 void dlend_debugfs_exit(void)

@@ -15,7 +15,7 @@ static const struct {
 	const char *verb, *arguments, *help;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "lend", "[--as BB:DD.F] [--group] [--reset METHOD] BDF",
+	{ "lend", "[--as BB:DD.F] [--clique N|none] [--group] [--reset METHOD] BDF",
 	  "offer a device of this host to the others", cmd_lend },
 	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", cmd_lend },
 	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver", cmd_reclaim },
@@ -28,7 +28,7 @@ static const struct {
 	  "draw the fabric, or a way through it", cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--output FILE]", "list mdevs for container runtimes (CDI)",
 	  cmd_cdi },
-	{ "libvirt-xml", "[--mode root-port|switch-port] DOMAIN|-|UUID...",
+	{ "libvirt-xml", "[--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices", cmd_libvirt_xml },
 	{ "migrate", "[--live] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", cmd_migrate },

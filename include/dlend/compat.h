@@ -11,9 +11,6 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/version.h>
-#ifdef CONFIG_X86
-#include <asm/processor.h>
-#endif
 #include <dlend/alloc.h>
 
 /* Symbol namespaces became strings in 6.13. */
@@ -38,16 +35,6 @@
 #else
 #define DLEND_SME_BREAKS_MMIO	0
 #endif
-
-/* Guest-physical bits: KVM gives a guest no more than the host has. */
-static inline unsigned int dlend_phys_bits(void)
-{
-#ifdef CONFIG_X86
-	return boot_cpu_data.x86_phys_bits;
-#else
-	return 40;
-#endif
-}
 
 /* Huge PFN mappings lost pfn_t in 6.17. */
 #include <linux/mm.h>
@@ -80,7 +67,6 @@ static inline vm_fault_t dlend_compat_insert_pud(struct vm_fault *vmf, unsigned 
  * Region queries became a device operation in 7.0: before, the driver answers the ioctl itself.
  * Written as the operation, and called from the driver's ioctl where there is none.
  */
-#include <linux/slab.h>
 #include <linux/vfio.h>
 typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_region_info *info,
 				      struct vfio_info_cap *caps);

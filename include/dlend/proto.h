@@ -83,7 +83,7 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  * @msg_cons: messages of OURS that the peer has consumed so far
  * @heartbeat: grows while the peer is alive
  * @irq_prod: interrupt entries the peer has written so far; the ring is never full: a reader
- *	      that finds more than DLEND_IRQ_RING_SLOTS new ones looks at every counter instead
+ *	      that finds DLEND_IRQ_RING_SLOTS new ones or more looks at every counter instead
  * @nonce: of the session that the peer believes in (ours)
  * @test: the peer writes a pattern here at link-up and reads it back
  * @window: bytes of this aperture that the peer's window reaches, written with @test; 0: it does
