@@ -63,7 +63,7 @@ struct dl_irqs {
 	enum dlend_irq_mode mode;
 	u32 count;
 	struct dl_vector *vec;
-	spinlock_t lock;
+	spinlock_t lock;		/* masked, against the handler */
 	bool exclusive;
 	bool masked;
 	u64 total;

@@ -427,7 +427,7 @@ static void dlend_borrow_work(struct work_struct *work)
 	}
 }
 
-/* Guests may be given memory while they run, and nobody tells (kernel-notes, "Hot-plug"). */
+/* Guests may be given memory while they run, and nobody tells (docs/architecture.md). */
 static void dlend_borrow_slow_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, slow_work);

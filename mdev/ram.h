@@ -65,9 +65,9 @@ struct dlend_ram {
 	struct dlend_link *link;
 	u64 session;
 
-	struct mutex build_lock;
-	struct mutex unpin_lock;
-	struct mutex lock;
+	struct mutex build_lock;	/* see ram.c */
+	struct mutex unpin_lock;	/* see ram.c */
+	struct mutex lock;		/* see ram.c */
 	struct dlend_extents books;
 	struct dlend_aperture *ap;
 	struct dlend_memory *member[DLEND_TOLD_MAX];
@@ -118,7 +118,7 @@ struct dlend_memory {
 	struct dlend_addr addr;
 	u32 epoch;
 
-	struct mutex close_lock;
+	struct mutex close_lock;	/* see ram.c */
 	bool user, closed, rid;
 	unsigned int dropping;
 	struct dlend_memory *via;

@@ -52,8 +52,8 @@ TRACE_EVENT(dlend_unpin,
 
 /*
  * What happens to the DMA windows: "build" begins, "standing" or "failed" ends one, "lost" a part
- * (dma_unmap), "dropped", "handed-over" (to another device of the VM), "link-down".  @bytes: pinned now.  "missing": what was lost is not back
- * (@bytes of it), the build will be tried again.
+ * (dma_unmap), "dropped", "handed-over" (to another device of the VM), "link-down".  @bytes:
+ * pinned now.  "missing": what was lost is not back (@bytes of it), the build will be tried again.
  */
 TRACE_EVENT(dlend_window,
 	TP_PROTO(struct device *dev, const char *what, u64 bytes, int err),

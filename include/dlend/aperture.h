@@ -50,7 +50,7 @@ struct dlend_aperture_stat {
  * @align: alignment of the base that the window needs, in bytes
  *
  * Own domain (iommu_paging_domain_alloc + iommu_attach_group), IOVA clear of reserved regions
- * and host-bridge windows (kernel-notes "NTB aperture"). Context: process, may sleep.
+ * and host-bridge windows (docs/architecture.md). Context: process, may sleep.
  * Return: aperture, or ERR_PTR: -ENODEV no translating IOMMU (message says what to do),
  * -ENOSPC, -ENOMEM, -EOPNOTSUPP (architecture).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Prober of a guest's memory layout: pure logic that pins through an ops table and finds out
- * where RAM, read-only memory and holes are (kernel-notes "Guest memory").
+ * where RAM, read-only memory and holes are (docs/architecture.md).
  */
 #ifndef DLEND_LAYOUT_H
 #define DLEND_LAYOUT_H

@@ -6,7 +6,8 @@
            \\------ ac ---- host c (node 3): edu, far; guest one ---- bc ---- host b
 
 main borrows nvme and near of b, edu and far of c; second edu1 of b; one edu2 of b; back edu of a.
-back's driver polls a's registers, the others' poll b's and c's: not at the same time (test-bed.md).
+back's driver polls a's registers, the others' poll b's and c's: not at the same time
+(tests/ntbsim/README.md, Time).
 """
 import contextlib
 import json
