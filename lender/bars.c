@@ -198,7 +198,7 @@ void dl_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 e
 	mutex_lock(&dl_closed_lock);
 	list_for_each_entry_safe(win, next, &dl_closed, node) {
 		if (win->link != link || win->addr.bdf != addr->bdf ||
-		    dl_epoch_after(win->epoch, epoch))
+		    dlend_epoch_after(win->epoch, epoch))
 			continue;
 		win->acked = true;
 		if (win->reset)

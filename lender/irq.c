@@ -170,6 +170,29 @@ static bool dl_irq_valid(const struct dl_fn *fn, u32 mode, u32 count)
 	}
 }
 
+static int dl_irq_up(struct dl_fn *fn, u32 mode, u32 count)
+{
+	struct dl_irqs *irqs = &fn->irq;
+	int ret;
+
+	if (!dl_irq_valid(fn, mode, count))
+		return -EINVAL;
+	if (!irqs->source)
+		return -ENOTCONN;
+	irqs->vec = kvcalloc(count, sizeof(*irqs->vec), GFP_KERNEL);
+	if (!irqs->vec)
+		return -ENOMEM;
+	ret = mode == DLEND_IRQ_INTX ? dl_irq_up_intx(fn) : dl_irq_up_msi(fn, mode, count);
+	if (ret) {
+		kvfree(irqs->vec);
+		irqs->vec = NULL;
+		return ret;
+	}
+	irqs->mode = mode;
+	irqs->count = count;
+	return 0;
+}
+
 /**
  * dl_irq_setup - make the function interrupt in this way
  * @fn: function
@@ -181,34 +204,15 @@ static bool dl_irq_valid(const struct dl_fn *fn, u32 mode, u32 count)
  */
 int dl_irq_setup(struct dl_fn *fn, u32 mode, u32 count)
 {
-	struct dl_irqs *irqs = &fn->irq;
 	int ret = 0;
 
 	dl_irq_down(fn);
-	if (mode != DLEND_IRQ_NONE) {
-		if (!dl_irq_valid(fn, mode, count))
-			ret = -EINVAL;
-		else if (!irqs->source)
-			ret = -ENOTCONN;
-		else
-			irqs->vec = kvcalloc(count, sizeof(*irqs->vec), GFP_KERNEL);
-		if (!ret && !irqs->vec)
-			ret = -ENOMEM;
-		if (!ret)
-			ret = mode == DLEND_IRQ_INTX ? dl_irq_up_intx(fn) :
-						       dl_irq_up_msi(fn, mode, count);
-		if (ret) {
-			kvfree(irqs->vec);
-			irqs->vec = NULL;
-			dev_err_ratelimited(&fn->pdev->dev,
-					    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",
-					    mode, count, ret, fn->has_intx, fn->nr_msi,
-					    fn->nr_msix);
-		} else {
-			irqs->mode = mode;
-			irqs->count = count;
-		}
-	}
+	if (mode != DLEND_IRQ_NONE)
+		ret = dl_irq_up(fn, mode, count);
+	if (ret)
+		dev_err_ratelimited(&fn->pdev->dev,
+				    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",
+				    mode, count, ret, fn->has_intx, fn->nr_msi, fn->nr_msix);
 	trace_dlend_irq_setup(&fn->addr, mode, count, ret);
 	return ret;
 }

@@ -381,7 +381,7 @@ static bool dl_group_forget(struct dl_fn *fn)
 	list_del(&fn->node);
 	last = !memchr_inv(group->fn, 0, sizeof(group->fn));
 	if (last) {
-		if (dl_epoch_after(group->lease.epoch, dl_epoch_floor) || !dl_epoch_floor)
+		if (dlend_epoch_after(group->lease.epoch, dl_epoch_floor) || !dl_epoch_floor)
 			dl_epoch_floor = group->lease.epoch;
 		list_del(&group->node);
 		dl_drop_domain(group);

@@ -18,16 +18,11 @@
 
 #include "lender/lease_sm.h"
 
-bool dl_epoch_after(u32 a, u32 b)
-{
-	return (s32)(a - b) > 0;
-}
-
 u32 dl_epoch_first(u32 floor, s64 seconds)
 {
 	u32 now = (u32)seconds << 3;
 
-	return floor && dl_epoch_after(floor, now) ? floor : now;
+	return floor && dlend_epoch_after(floor, now) ? floor : now;
 }
 
 static bool dl_is_user(const struct dl_lease *lease, unsigned int fn)
@@ -106,7 +101,7 @@ static int dl_return(struct dl_lease *lease, const struct dl_event *ev, u32 *tod
 		return 0;
 	}
 	/* A late or repeated return of a lease that is over needs nothing any more. */
-	return dl_epoch_after(ev->epoch, lease->epoch) ? -ESTALE : -EALREADY;
+	return dlend_epoch_after(ev->epoch, lease->epoch) ? -ESTALE : -EALREADY;
 }
 
 /* The lease ends without its holder's consent. */

@@ -82,8 +82,6 @@ int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned i
  */
 u32 dl_epoch_first(u32 floor, s64 seconds);
 
-/** dl_epoch_after - is epoch @a younger than @b? Numbers wrap around. */
-bool dl_epoch_after(u32 a, u32 b);
 
 const char *dl_state_name(enum dlend_offer_state state);
 

@@ -742,7 +742,7 @@ void dlend_borrow_peer_state(struct dlend_vdev *v, u16 state, u16 holder, u32 ep
 	mutex_lock(&v->lock);
 	lease = v->lease ? dlend_lease_get(v->lease) : NULL;
 	if (lease)
-		over = state == DLEND_OFFER_GONE || (s32)(epoch - lease->epoch) > 0 ||
+		over = state == DLEND_OFFER_GONE || dlend_epoch_after(epoch, lease->epoch) ||
 		       (epoch == lease->epoch && state != DLEND_OFFER_HELD);
 	else if (!v->borrowing)
 		stray = state == DLEND_OFFER_HELD && holder == dlend_node_id();

@@ -813,7 +813,7 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	bool hit;
 
 	/* It has no pins, and what others have is theirs to unmap. */
-	if (READ_ONCE(mem->rid))
+	if (READ_ONCE(mem->emptied))
 		return false;
 	unmap_begin(mem->ram);
 	hit = dlend_ram_lose(mem->ram, mem, gpa, last);

@@ -598,7 +598,7 @@ bool dlend_offer_lease_live(struct dlend_offer *offer, u32 epoch)
 	if (!offer->link || offer->withdrawn)
 		return false;
 	/* An older epoch there only means that the STATE of this grant is still to come. */
-	return (s32)(offer->epoch - epoch) < 0 ||
+	return dlend_epoch_after(epoch, offer->epoch) ||
 	       (offer->epoch == epoch && offer->state == DLEND_OFFER_HELD);
 }
 

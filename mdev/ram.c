@@ -555,7 +555,7 @@ static void ram_close(struct dlend_memory *mem)
 	/* Somebody may be just unpinning what it owned. */
 	mutex_lock(&ram->unpin_lock);
 	mutex_unlock(&ram->unpin_lock);
-	WRITE_ONCE(mem->rid, true);
+	WRITE_ONCE(mem->emptied, true);
 }
 
 void dlend_ram_close(struct dlend_memory *mem)

@@ -95,7 +95,7 @@ struct dlend_ram {
  * @close_lock: see ram.c
  * @user: has built, or builds, and wants what stands (ram->lock)
  * @closed: nothing is pinned through @vdev any more, nor told for it (ram->lock)
- * @rid: closed, and what was pinned through @vdev is gone, too
+ * @emptied: closed, and what was pinned through @vdev is gone, too
  * @dropping: a drop wants the build_lock: no pin, no map (ram->lock)
  * @via, @pin_gpa, @pin_last: pin call under way on its behalf, and through whom; @pin_last is
  *	below @pin_gpa if there is none (ram->lock)
@@ -119,7 +119,7 @@ struct dlend_memory {
 	u32 epoch;
 
 	struct mutex close_lock;	/* see ram.c */
-	bool user, closed, rid;
+	bool user, closed, emptied;
 	unsigned int dropping;
 	struct dlend_memory *via;
 	u64 pin_gpa, pin_last;

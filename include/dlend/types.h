@@ -38,6 +38,12 @@ static inline bool dlend_addr_same(const struct dlend_addr *a, const struct dlen
 	return a->lender == b->lender && a->bdf == b->bdf;
 }
 
+/* Is epoch @a younger than @b?  Numbers wrap around. */
+static inline bool dlend_epoch_after(u32 a, u32 b)
+{
+	return (s32)(a - b) > 0;
+}
+
 /* What an offer's device is doing now, as its lender says. */
 enum dlend_offer_state {
 	DLEND_OFFER_FREE,		/* nobody has it: a borrow will succeed */

@@ -61,6 +61,10 @@ class Tap:
             self.diag(why)
         return bool(condition)
 
+    def passed(self, name):
+        """What was waited for came: had it not, wait() would have raised."""
+        self.ok(True, name)
+
     def todo(self, condition, name, why):
         """A result that is known to fail sometimes, and why; shown and counted apart, never a failure."""
         self.count += 1

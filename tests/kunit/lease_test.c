@@ -50,7 +50,7 @@ static void check_grant(struct kunit *test, const struct world *w, const struct 
 	KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
 	KUNIT_EXPECT_FALSE(test, w->dirty);
 	KUNIT_EXPECT_FALSE(test, w->failed);
-	KUNIT_EXPECT_TRUE(test, dl_epoch_after(w->lease.epoch, before));
+	KUNIT_EXPECT_TRUE(test, dlend_epoch_after(w->lease.epoch, before));
 	KUNIT_EXPECT_NE(test, w->lease.epoch, 0u);
 	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
 }
@@ -293,7 +293,7 @@ static void lease_first_epoch(struct kunit *test)
 	for (s64 seconds = -20 * year; seconds < 60 * year; seconds += year / 3) {
 		u32 now = dl_epoch_first(0, seconds);
 
-		KUNIT_EXPECT_TRUE(test, dl_epoch_after(dl_epoch_first(0, seconds + day), now));
+		KUNIT_EXPECT_TRUE(test, dlend_epoch_after(dl_epoch_first(0, seconds + day), now));
 		KUNIT_EXPECT_EQ(test, dl_epoch_first(now + 1000, seconds), now + 1000);
 		KUNIT_EXPECT_EQ(test, dl_epoch_first(now - 1000, seconds), now);
 	}

@@ -91,7 +91,7 @@ def guests(t, a):
         g2.run("true")
         t.ok(False, "a guest that is off says so")
     except Gone:
-        t.ok(True, "a guest that is off says so")
+        t.passed("a guest that is off says so")
 
 
 def power(t, b):

@@ -41,14 +41,14 @@ def changes_session(t, f, what, before, a):
     a.wait_for(f"[ \"$(cat /sys/class/dlend_link/*:*/state)\" = up ] && "
                f"[ \"$(cat /sys/class/dlend_link/*:*/session)\" != {before} ]", 120)
     f.wait_links("b", 60)
-    t.ok(True, f"{what}: the link is up again, in a new session")
+    t.passed(f"{what}: the link is up again, in a new session")
 
 
 def goes_down_and_up(t, f, c, a):
     before = session(a)
     c.link("ab").command("down")
     a.wait_for("grep -qvx up /sys/class/dlend_link/*:*/state", 10)
-    t.ok(True, "link down is seen")
+    t.passed("link down is seen")
     c.link("ab").command("up")
     changes_session(t, f, "link down and up", before, a)
 
@@ -76,7 +76,7 @@ def malformed_message(t, f, c, a):
     c.ntbsim(f"poke ab a 4 0 {(produced + 1).to_bytes(4, 'little').hex()}")
     a.wait_for("awk '/^dropped_(bad|session):/ { n += $2 } END { exit !(n > %d) }' "
                "/sys/kernel/debug/dlend/links/*:*" % bad, 30)
-    t.ok(True, "a malformed message is dropped and counted")
+    t.passed("a malformed message is dropped and counted")
     before = session(a)
     c.ntbsim(f"poke ab a 4 0 {(produced + 1000).to_bytes(4, 'little').hex()}")
     changes_session(t, f, "an index that lies", before, a)

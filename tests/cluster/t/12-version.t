@@ -86,7 +86,7 @@ def comes_back(t, c, f, before, later):
         f.wait_links(name, 60)
     for address in (before, later):
         f.wait_state("a", address, "free")
-    t.ok(True, "with a version that both speak the link is up by itself, with all offers")
+    t.passed("with a version that both speak the link is up by itself, with all offers")
 
 
 def newer_peer(t, c, f, a, b):

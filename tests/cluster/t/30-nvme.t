@@ -49,7 +49,7 @@ def in_the_guest(t, f, a, address, uuid, g):
           "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out",
           timeout=300)
     after = f.stats("a", uuid)
-    t.ok(True, "fio --verify")
+    t.passed("fio --verify")
     same = [k for k in before if re.search(r"_faults|trapped_|^messages$|^gate_waits$", k)]
     t.ok({"bar0_faults_4k", "trapped_reads", "messages"} <= set(same),
          "debugfs counts faults, trapped accesses and messages", str(before))

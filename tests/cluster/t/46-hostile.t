@@ -68,14 +68,14 @@ def again_and_again(t, f, c, b, address, uuid):
         # First one that is in order, so that what is refused after it is not refused for its form.
         send(c, DMA_MAP, address, epoch, dma_map([(1 << 40, 16 * PAGE, WINDOW // 2)]))
         b.wait_for(f"grep -q '^mapped_bytes: {before + 16 * PAGE}$' {f.lender_of(address)[1]}/dma", 30)
-        t.ok(True, "a forged message maps what an honest one could")
+        t.passed("a forged message maps what an honest one could")
         send(c, DMA_MAP, address, epoch, whole_window(PER_MSG))
         b.wait_for("dmesg | grep -q 'cannot be mapped (-28)'", 60)
         t.equal(mapped(f, address), before + 16 * PAGE,
                 "all of the window six times over is refused, and nothing of it stays")
     f.wait_links("a", 120)
     f.wait_state("a", address, "free", 60)
-    t.ok(True, "the device is free again")
+    t.passed("the device is free again")
 
 
 def takes_nothing(t, f, c, b, address):
@@ -85,14 +85,14 @@ def takes_nothing(t, f, c, b, address):
     # News for node 1: that it is gone, and what offers it again; soon more than the ring holds.
     b.wait_for(f"dlend reclaim {bdf} && dlend lend {bdf} && "
                "cat /sys/class/dlend_link/*:*/last_error | grep -q 'takes no messages'", 120)
-    t.ok(True, "a peer that takes no messages has to begin anew, and last_error says why")
+    t.passed("a peer that takes no messages has to begin anew, and last_error says why")
     r = f.dlend("b", f"reclaim {bdf}", timeout=30, check=False)
     t.equal(r.status, 0, "what the administrator says is done all the same")
     c.ntbsim("mute ab a 4 0 0")
     f.dlend("b", f"lend {bdf}")
     f.wait_links("b", 120)
     f.wait_state("a", address, "free", 60)
-    t.ok(True, "when it takes them again, the link is up and its offers are right")
+    t.passed("when it takes them again, the link is up and its offers are right")
 
 
 def main():

@@ -154,9 +154,9 @@ def autostart(t, c, f, m, parent):
     refused(t, m(f"start -u {uuid}", check=False), "and starting it says why", parent)
     c.link("ab").command("up")
     a.wait_for(f"[ -e {MDEVS}/{uuid} ]", 60)
-    t.ok(True, "the link comes up: it starts")
+    t.passed("the link comes up: it starts")
     a.wait_for(f"grep -qx 5 {MDEVS}/{uuid}/clique", 10)
-    t.ok(True, "as it is defined")
+    t.passed("as it is defined")
     t.equal(a.run(f"systemctl show -p Result --value 'dlend-mdevs@{parent}.service'").out.strip(), "success",
             "systemd says that all went well")
     return uuid
@@ -182,7 +182,7 @@ def comes_back(t, c, f, m, parent, uuid):
             "no node offers it")
     f.lend("b", "nvme0", wait=["a"])
     a.wait_for(f"[ -e {MDEVS}/{uuid} ]", 60)
-    t.ok(True, "it lends it again: the definition starts")
+    t.passed("it lends it again: the definition starts")
     f.dlend("b", f"reclaim {b.bdf('nvme0')}", timeout=120)
     f.wait_state("a", parent, "gone")
     t.ok(m.running(uuid), "taken back while there is an mdev: that stays")

@@ -120,7 +120,7 @@ def destroyed(t, f, a, vm, disk, uuid):
     f.wait_state("a", disk, "free")
     t.equal(f.lender_state(disk)[0], "free", "virsh destroy: the device is free")
     a.wait_for(f"[ ! -e /sys/bus/mdev/devices/{uuid} ]", 20)
-    t.ok(True, "and the hook has stopped the mdev")
+    t.passed("and the hook has stopped the mdev")
 
 
 def not_to_be_had(t, f, b, vm):

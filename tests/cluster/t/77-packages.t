@@ -114,7 +114,7 @@ def starts_itself(t, f, a, b, address, uuid):
     b.run("systemctl restart dlend-lend.service", timeout=60)
     f.wait_state("a", address, "free")
     a.wait_for(f"[ -e /sys/bus/mdev/devices/{uuid} ]", 30)
-    t.ok(True, "a definition that is to start by itself does so when the device is lent again")
+    t.passed("a definition that is to start by itself does so when the device is lent again")
     with f.guest("a", "vm", devices=[f.device(uuid)]) as g:
         t.ok("DLEND-NVME-0" in g.run("cat /sys/class/nvme/nvme0/serial").out, "a guest uses the disk")
         g.run("dd if=/dev/nvme0n1 of=/dev/null bs=64k count=1 iflag=direct", timeout=120)

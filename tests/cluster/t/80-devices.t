@@ -189,7 +189,7 @@ def half_lent(t, f, a, b):
     f.dlend("b", f"lend --group {b.bdf('twins')}", timeout=120)
     for address in (first, second):
         f.wait_state("a", address, "free")
-    t.ok(True, "twins: lent together, both are free")
+    t.passed("twins: lent together, both are free")
     return first, second
 
 

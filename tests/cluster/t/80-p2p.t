@@ -66,14 +66,14 @@ def moves(b):
     b.p2p("move", b.bdf("far"), b.bar("near"))
     b.wait_way("edu", "far", "none placed over another BAR", b.bar("near"))
     b.wait_way("edu", "near", "none placed over another BAR", b.bar("near"))
-    t.ok(True, "two BARs at one address: neither is mapped, and it says so")
+    t.passed("two BARs at one address: neither is mapped, and it says so")
     b.p2p("move", b.bdf("far"), RAM)
     b.wait_way("edu", "far", "none error -17", RAM)
     t.ok("over its own RAM" in a.run("dmesg | grep 'does not reach' | tail -n 1").out, "over RAM: refused, with a message")
     b.wait_way("edu", "near", "same-lender mapped", b.bar("near"))
     b.p2p("move", b.bdf("far"), home)
     b.wait_way("edu", "far", "lender-link mapped", home)
-    t.ok(True, "back at its place it is reached again")
+    t.passed("back at its place it is reached again")
 
 
 def detour(b):
@@ -99,7 +99,7 @@ def detour(b):
     c.run(f"echo {percent} >{share}")
     b.p2p("move", b.bdf("far"), at)
     b.wait_way("edu", "far", "lender-link mapped", at)
-    t.ok(True, "it may again: a BAR that moves takes the short way")
+    t.passed("it may again: a BAR that moves takes the short way")
 
 
 def blocked(b, target):
@@ -115,7 +115,7 @@ def blocked(b, target):
     b.c.host("b").run("dmesg -C")
     b.p2p("out", b.bdf("edu"), at, check=False)
     b.c.host("b").wait_for(f"dmesg | grep -qi 'DMAR.*fault addr.*{at:x}'", 20)
-    t.ok(True, f"{target}: edu's next write there is blocked by the IOMMU of its lender, and reported")
+    t.passed(f"{target}: edu's next write there is blocked by the IOMMU of its lender, and reported")
     t.ok(("edu", 0) not in b.reach("edu") and b.reach("edu")[(target, 0)][2] == "not in use", f"{target}: and sysfs shows it")
 
 

@@ -41,7 +41,7 @@ def seabios(t, f, b):
     devices = [f.device(uuids[0], ",bootindex=1"), f.device(uuids[1])]
     with f.guest("a", "boot", wait=False, kernel=False, memory="64M", devices=devices) as g:
         g.wait_console("DLEND ROM RAN", 120)
-        t.ok(True, "the guest's firmware runs the expansion ROM of a lent device")
+        t.passed("the guest's firmware runs the expansion ROM of a lent device")
         t.equal(f.lender_state(card)[0], "free", "which borrows nothing")
         found = g.wait_console(r"DLEND BOOT ([0-9a-f]{8})", 120).group(1)
         t.equal(found, f"{want:08x}", "a VM whose only disk is lent boots from it, and reads right")
@@ -122,7 +122,7 @@ def second_controller(t, f, b, address, uuid):
         shared(t, f, b, address, g)
         flush(t, g)
         g.run(FIO, timeout=300)
-        t.ok(True, "fio --verify")
+        t.passed("fio --verify")
         with t.case("resets: to the end"):
             resets(t, f, address, g)
         with t.case("D3hot: to the end"):

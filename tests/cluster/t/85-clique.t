@@ -71,7 +71,7 @@ def lender_says(t, f, b, address, value):
     """dlend lend --clique, for what is lent already; here it arrives with the offer."""
     f.dlend("b", f"lend --clique {value} {b.bdf('display')}")
     f.host("a").wait_for(f"grep -qx {value} /sys/bus/dlend/devices/{address}/clique", 20)
-    t.ok(True, f"dlend lend --clique {value}: the borrower knows")
+    t.passed(f"dlend lend --clique {value}: the borrower knows")
 
 
 def other_numbers(t, f, b, address, uuid):

@@ -82,9 +82,9 @@ def lender_dies(t, c, b):
         f.trace_clear(name)
     c.host("c").kill()
     f.host("a").wait_for(f"grep -q '^failed' /sys/bus/mdev/devices/{b.uuid['far']}/dlend/state", 60)
-    t.ok(True, "the lender's death is noticed by the borrower")
+    t.passed("the lender's death is noticed by the borrower")
     b.c.host("b").wait_for(f"dmesg | grep -qi 'DMAR.*fault addr.*{at:x}'", 60)
-    t.ok(True, "writes that are still under way are blocked by the IOMMU of the other lender, and reported")
+    t.passed("writes that are still under way are blocked by the IOMMU of the other lender, and reported")
     lost = [fields for event, fields, _ in f.trace("b", "(revoked|lost)") if event == "dlend_lend_p2p"]
     t.ok(lost, "which unmapped what led there by itself")
     job.kill()

@@ -47,7 +47,7 @@ class Group:
         for uuid in self.uuids:
             self.a.wait_for(f"grep -q '^{self.far} bar0 {at:#x} .* {way} mapped' "
                             f"/sys/bus/mdev/devices/{uuid}/dlend/p2p", 60)
-        self.t.ok(True, f"both functions reach far's BAR: {way}")
+        self.t.passed(f"both functions reach far's BAR: {way}")
         return at
 
 
@@ -84,13 +84,13 @@ def link_lost(t, group, c):
         group.reached(g, "via-borrower")
         c.link("ab").command("down")
         group.b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{group.twins[0][5:]}/dlend/state) = free ]", 90)
-        t.ok(True, "the borrower's link is lost: the lender has fenced and reset both")
+        t.passed("the borrower's link is lost: the lender has fenced and reset both")
     for name in ("ab", "bc"):
         c.link(name).command("up")
     f.wait_links("b", 150)
     for address in group.twins:
         f.wait_state("a", address, "free", 90)
-    t.ok(True, "and both can be borrowed again")
+    t.passed("and both can be borrowed again")
 
 
 def main():
