@@ -286,8 +286,6 @@ static void dl_link_down(struct dlend_link *link)
 	dl_tell_peers();
 }
 
-#define DL_TYPE(name)	(1u << DLEND_MSG_ ## name)
-
 struct dlend_link_user dl_link_user = {
 	.name = "lender",
 	.link_up = dl_link_up,
@@ -295,10 +293,5 @@ struct dlend_link_user dl_link_user = {
 	.message = dl_message,
 	.suspend = dl_lease_suspend,
 	.resume = dl_lease_resume,
-	.types = DL_TYPE(BORROW) | DL_TYPE(RETURN) | DL_TYPE(DMA_MAP) | DL_TYPE(DMA_UNMAP) |
-		 DL_TYPE(BUS_MASTER) | DL_TYPE(CFG_WRITE) | DL_TYPE(CFG_READ) |
-		 DL_TYPE(IRQ_SETUP) | DL_TYPE(IRQ_UNMASK) | DL_TYPE(RESET) | DL_TYPE(SUBSCRIBE) |
-		 DL_TYPE(ROM_READ) | DL_TYPE(P2P_MAP) | DL_TYPE(P2P_UNMAP) |
-		 DL_TYPE(P2P_GRANT) | DL_TYPE(P2P_UNGRANT) | DL_TYPE(P2P_WINDOW) |
-		 DL_TYPE(P2P_CLOSE) | DL_TYPE(P2P_CLOSED),
+	.side = DLEND_TO_LENDER,
 };

@@ -369,13 +369,27 @@ static void dlend_offer_place(struct dlend_link *link, const struct dlend_addr *
 	offer->placed = true;
 }
 
+/* About the lease that its vdev has, if it has one. */
+static void dlend_offer_lease_news(struct dlend_link *link, const struct dlend_addr *addr,
+				   const struct dlend_msg *msg)
+{
+	struct dlend_vdev *v = dlend_offer_vdev_get(link, addr);
+
+	if (!v)
+		return;
+	if (le16_to_cpu(msg->type) == DLEND_MSG_RECLAIM)
+		dlend_borrow_reclaim(v, le32_to_cpu(msg->epoch));
+	else
+		dlend_borrow_error(v, le32_to_cpu(msg->epoch));
+	dlend_vdev_put(v);
+}
+
 static int dlend_offer_message(struct dlend_link *link, const struct dlend_msg *msg,
 			       struct dlend_msg *reply)
 {
 	struct dlend_addr addr = {
 		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
 	};
-	struct dlend_vdev *v;
 
 	if (le16_to_cpu(msg->type) == DLEND_MSG_PEERS) {
 		dlend_p2p_peers(link, (const void *)msg->payload);
@@ -407,16 +421,12 @@ static int dlend_offer_message(struct dlend_link *link, const struct dlend_msg *
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_lost(link, &addr, le32_to_cpu(msg->epoch), (const void *)msg->payload);
 		return 0;
-	}
-	v = dlend_offer_vdev_get(link, &addr);
-	if (!v)
+	case DLEND_MSG_RECLAIM:
+	case DLEND_MSG_ERROR:
+		dlend_offer_lease_news(link, &addr, msg);
 		return 0;
-	if (le16_to_cpu(msg->type) == DLEND_MSG_RECLAIM)
-		dlend_borrow_reclaim(v, le32_to_cpu(msg->epoch));
-	else
-		dlend_borrow_error(v, le32_to_cpu(msg->epoch));
-	dlend_vdev_put(v);
-	return 0;
+	}
+	return -EPROTO;
 }
 
 static void dlend_offers_link_up(struct dlend_link *link)
@@ -508,9 +518,7 @@ static struct dlend_link_user dlend_offers_user = {
 	.message = dlend_offer_message,
 	.suspend = dlend_offers_suspend,
 	.resume = dlend_offers_resume,
-	.types = BIT(DLEND_MSG_OFFER) | BIT(DLEND_MSG_SNAPSHOT) | BIT(DLEND_MSG_WITHDRAW) |
-		 BIT(DLEND_MSG_STATE) | BIT(DLEND_MSG_RECLAIM) | BIT(DLEND_MSG_ERROR) |
-		 BIT(DLEND_MSG_PEERS) | BIT(DLEND_MSG_P2P_LOST) | BIT(DLEND_MSG_PLACE),
+	.side = DLEND_TO_BORROWER,
 };
 
 int dlend_offer_claim(struct dlend_offer *offer, struct dlend_vdev *v)

@@ -251,7 +251,7 @@ struct dlend_link_user *dlend_user_get(u16 type, int *srcu) __acquires(&users_sr
 	*srcu = srcu_read_lock(&users_srcu);
 	for (i = 0; i < DLEND_MAX_USERS; i++) {
 		user = srcu_dereference(users[i], &users_srcu);
-		if (user && user->message && user->types & BIT(type))
+		if (user && user->message && user->side == dlend_msg_to(type))
 			return user;
 	}
 	return NULL;

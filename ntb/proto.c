@@ -25,9 +25,14 @@
 #define OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
 #define NO_REPLY	(-1)
 
-/* One row a message type: how long its payloads are, and who judges their fields. */
+/*
+ * One row a message type, and all that is to be said of it: since which version of the protocol,
+ * who gets it, how long its payloads are, and who judges their fields.
+ */
 struct msg_rule {
 	const char *name;
+	u16 since;
+	enum dlend_msg_side to;
 	int request_len;
 	int reply_len;		/* NO_REPLY: a post, never answered */
 	bool about_device;
@@ -359,52 +364,121 @@ static const char *check_id(u16 type, const void *payload)
 }
 
 static const struct msg_rule rules[DLEND_MSG_TYPES] = {
-	[DLEND_MSG_OFFER] = { "OFFER", sizeof(struct dlend_p_offer), NO_REPLY, true,
-			      check_offer },
-	[DLEND_MSG_SNAPSHOT] = { "SNAPSHOT", sizeof(struct dlend_p_snapshot), NO_REPLY, true,
-				 check_snapshot },
-	[DLEND_MSG_WITHDRAW] = { "WITHDRAW", 0, NO_REPLY, true },
-	[DLEND_MSG_STATE] = { "STATE", sizeof(struct dlend_p_state), NO_REPLY, true,
-			      check_state },
-	[DLEND_MSG_RECLAIM] = { "RECLAIM", 0, NO_REPLY, true },
-	[DLEND_MSG_ERROR] = { "ERROR", 0, NO_REPLY, true },
-	[DLEND_MSG_BORROW] = { "BORROW", sizeof(struct dlend_p_borrow),
-			       sizeof(struct dlend_p_lease), true, check_borrow, check_lease },
-	[DLEND_MSG_RETURN] = { "RETURN", 0, 0, true },
-	[DLEND_MSG_DMA_MAP] = { "DMA_MAP", sizeof(struct dlend_p_dma), 0, true, check_dma },
-	[DLEND_MSG_DMA_UNMAP] = { "DMA_UNMAP", sizeof(struct dlend_p_dma), 0, true, check_dma },
-	[DLEND_MSG_BUS_MASTER] = { "BUS_MASTER", sizeof(struct dlend_p_u32), 0, true,
-				   check_switch },
-	[DLEND_MSG_CFG_WRITE] = { "CFG_WRITE", sizeof(struct dlend_p_cfg), 0, true, check_cfg },
-	[DLEND_MSG_CFG_READ] = { "CFG_READ", sizeof(struct dlend_p_cfg),
-				 sizeof(struct dlend_p_cfg), true, check_cfg, check_cfg },
-	[DLEND_MSG_IRQ_SETUP] = { "IRQ_SETUP", sizeof(struct dlend_p_irq), 0, true, check_irq },
-	[DLEND_MSG_IRQ_UNMASK] = { "IRQ_UNMASK", 0, NO_REPLY, true },
-	[DLEND_MSG_RESET] = { "RESET", 0, 0, true },
-	[DLEND_MSG_ROM_READ] = { "ROM_READ", sizeof(struct dlend_p_u32),
-				 sizeof(struct dlend_p_rom), true, check_rom, check_rom_piece },
-	[DLEND_MSG_SUBSCRIBE] = { "SUBSCRIBE", 0, NO_REPLY, false },
-	[DLEND_MSG_PEERS] = { "PEERS", sizeof(struct dlend_p_peers), NO_REPLY, false,
-			      check_peers },
-	[DLEND_MSG_P2P_MAP] = { "P2P_MAP", sizeof(struct dlend_p_p2p), 0, true, check_p2p },
-	[DLEND_MSG_P2P_UNMAP] = { "P2P_UNMAP", sizeof(struct dlend_p_p2p), 0, true, check_p2p },
-	[DLEND_MSG_P2P_LOST] = { "P2P_LOST", sizeof(struct dlend_p_p2p), NO_REPLY, true,
-				 check_p2p },
-	[DLEND_MSG_P2P_GRANT] = { "P2P_GRANT", sizeof(struct dlend_p_p2p_grant), 0, true,
-				  check_grant },
-	[DLEND_MSG_P2P_UNGRANT] = { "P2P_UNGRANT", sizeof(struct dlend_p_p2p_grant), 0, true,
-				    check_grant },
-	[DLEND_MSG_P2P_WINDOW] = { "P2P_WINDOW", sizeof(struct dlend_p_p2p_window), NO_REPLY, true,
-				   check_window },
-	[DLEND_MSG_P2P_CLOSE] = { "P2P_CLOSE", sizeof(struct dlend_p_p2p_id), NO_REPLY, true,
-				  check_id },
-	[DLEND_MSG_P2P_CLOSED] = { "P2P_CLOSED", sizeof(struct dlend_p_p2p_id), NO_REPLY, true,
-				   check_id },
-	[DLEND_MSG_PLACE] = { "PLACE", sizeof(struct dlend_p_place), NO_REPLY, true, check_place },
+	[DLEND_MSG_OFFER] = {
+		"OFFER", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_offer), NO_REPLY, true, check_offer,
+	},
+	[DLEND_MSG_SNAPSHOT] = {
+		"SNAPSHOT", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_snapshot), NO_REPLY, true, check_snapshot,
+	},
+	[DLEND_MSG_WITHDRAW] = {
+		"WITHDRAW", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		0, NO_REPLY, true,
+	},
+	[DLEND_MSG_STATE] = {
+		"STATE", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_state), NO_REPLY, true, check_state,
+	},
+	[DLEND_MSG_RECLAIM] = {
+		"RECLAIM", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		0, NO_REPLY, true,
+	},
+	[DLEND_MSG_ERROR] = {
+		"ERROR", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		0, NO_REPLY, true,
+	},
+	[DLEND_MSG_BORROW] = {
+		"BORROW", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_borrow), sizeof(struct dlend_p_lease), true,
+		check_borrow, check_lease,
+	},
+	[DLEND_MSG_RETURN] = {
+		"RETURN", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		0, 0, true,
+	},
+	[DLEND_MSG_DMA_MAP] = {
+		"DMA_MAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_dma), 0, true, check_dma,
+	},
+	[DLEND_MSG_DMA_UNMAP] = {
+		"DMA_UNMAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_dma), 0, true, check_dma,
+	},
+	[DLEND_MSG_BUS_MASTER] = {
+		"BUS_MASTER", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_u32), 0, true, check_switch,
+	},
+	[DLEND_MSG_CFG_WRITE] = {
+		"CFG_WRITE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_cfg), 0, true, check_cfg,
+	},
+	[DLEND_MSG_CFG_READ] = {
+		"CFG_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_cfg), sizeof(struct dlend_p_cfg), true, check_cfg, check_cfg,
+	},
+	[DLEND_MSG_IRQ_SETUP] = {
+		"IRQ_SETUP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_irq), 0, true, check_irq,
+	},
+	[DLEND_MSG_IRQ_UNMASK] = {
+		"IRQ_UNMASK", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		0, NO_REPLY, true,
+	},
+	[DLEND_MSG_RESET] = {
+		"RESET", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		0, 0, true,
+	},
+	[DLEND_MSG_ROM_READ] = {
+		"ROM_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_u32), sizeof(struct dlend_p_rom), true,
+		check_rom, check_rom_piece,
+	},
+	[DLEND_MSG_SUBSCRIBE] = {
+		"SUBSCRIBE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		0, NO_REPLY, false,
+	},
+	[DLEND_MSG_PEERS] = {
+		"PEERS", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_peers), NO_REPLY, false, check_peers,
+	},
+	[DLEND_MSG_P2P_MAP] = {
+		"P2P_MAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p), 0, true, check_p2p,
+	},
+	[DLEND_MSG_P2P_UNMAP] = {
+		"P2P_UNMAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p), 0, true, check_p2p,
+	},
+	[DLEND_MSG_P2P_LOST] = {
+		"P2P_LOST", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_p2p), NO_REPLY, true, check_p2p,
+	},
+	[DLEND_MSG_P2P_GRANT] = {
+		"P2P_GRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p_grant), 0, true, check_grant,
+	},
+	[DLEND_MSG_P2P_UNGRANT] = {
+		"P2P_UNGRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p_grant), 0, true, check_grant,
+	},
+	[DLEND_MSG_P2P_WINDOW] = {
+		"P2P_WINDOW", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p_window), NO_REPLY, true, check_window,
+	},
+	[DLEND_MSG_P2P_CLOSE] = {
+		"P2P_CLOSE", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p_id), NO_REPLY, true, check_id,
+	},
+	[DLEND_MSG_P2P_CLOSED] = {
+		"P2P_CLOSED", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_p2p_id), NO_REPLY, true, check_id,
+	},
+	[DLEND_MSG_PLACE] = {
+		"PLACE", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_place), NO_REPLY, true, check_place,
+	},
 };
-
-/* A user's types are bits of a u32. */
-static_assert(DLEND_MSG_TYPES <= 32);
 
 static bool type_ok(u16 type)
 {
@@ -420,9 +494,12 @@ int dlend_msg_payload_len(u16 type, bool reply)
 
 u16 dlend_msg_since(u16 type)
 {
-	if (!type_ok(type))
-		return 0;
-	return type < DLEND_MSG_PEERS ? 1 : DLEND_PROTO_P2P;
+	return type_ok(type) ? rules[type].since : 0;
+}
+
+enum dlend_msg_side dlend_msg_to(u16 type)
+{
+	return type_ok(type) ? rules[type].to : DLEND_TO_NOBODY;
 }
 
 const char *dlend_msg_type_name(u16 type)

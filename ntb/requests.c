@@ -33,22 +33,9 @@ bool dlend_requests_idle(const struct dlend_requests *q)
 	return list_empty(&q->live);
 }
 
-static bool to_borrower(const struct dlend_msg *msg)
+static enum dlend_msg_side side(const struct dlend_msg *msg)
 {
-	switch (le16_to_cpu(msg->type)) {
-	case DLEND_MSG_OFFER:
-	case DLEND_MSG_SNAPSHOT:
-	case DLEND_MSG_WITHDRAW:
-	case DLEND_MSG_STATE:
-	case DLEND_MSG_RECLAIM:
-	case DLEND_MSG_ERROR:
-	case DLEND_MSG_PEERS:
-	case DLEND_MSG_P2P_LOST:
-	case DLEND_MSG_PLACE:
-		return true;
-	default:
-		return false;
-	}
+	return dlend_msg_to(le16_to_cpu(msg->type));
 }
 
 /*
@@ -57,7 +44,7 @@ static bool to_borrower(const struct dlend_msg *msg)
  */
 static bool same_device(const struct dlend_msg *a, const struct dlend_msg *b)
 {
-	return a->lender == b->lender && a->bdf == b->bdf && to_borrower(a) == to_borrower(b);
+	return a->lender == b->lender && a->bdf == b->bdf && side(a) == side(b);
 }
 
 /* Equal but for what a message has for itself: sequence number and checksum. */

@@ -43,7 +43,7 @@ struct dentry *dlend_debugfs(void);
  *	       is called a second time after it, so that what it did meanwhile is undone, too.
  *	       dlend_link_is_up() is false in both. A session that was over at once has a
  *	       link_down without link_up.
- * @message: a message of one of the types in @types has arrived, checked by dlend_msg_check().
+ * @message: a message for @side (dlend_msg_to()) has arrived, checked by dlend_msg_check().
  *	     For a call: fill in @reply's payload (it has been initialised with the right type, id
  *	     and device) and return the status, 0 or -errno; set @reply->epoch where a grant makes
  *	     one. @reply is NULL for a post. Process context. Messages about one device come one at
@@ -54,7 +54,7 @@ struct dentry *dlend_debugfs(void);
  *	     before resume(); or an error, after a message that says which device is in the way.
  *	     Process context; must not wait for user space or a peer.
  * @resume: it is awake again, or did not fall asleep; also without a suspend() before
- * @types: bit per enum dlend_msg_type
+ * @side: what it is the part of
  */
 struct dlend_link_user {
 	const char *name;
@@ -64,7 +64,7 @@ struct dlend_link_user {
 		       struct dlend_msg *reply);
 	int (*suspend)(void);
 	void (*resume)(void);
-	u32 types;
+	enum dlend_msg_side side;
 	struct list_head node;	/* private to the link core */
 };
 

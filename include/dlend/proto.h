@@ -381,6 +381,16 @@ int dlend_msg_payload_len(u16 type, bool reply);
 /** dlend_msg_since - protocol version that brought @type, 0: no such type */
 u16 dlend_msg_since(u16 type);
 
+/* Which of a node's two parts a message is for. */
+enum dlend_msg_side {
+	DLEND_TO_NOBODY,
+	DLEND_TO_BORROWER,
+	DLEND_TO_LENDER,
+};
+
+/** dlend_msg_to - who gets messages of @type; DLEND_TO_NOBODY: no such type */
+enum dlend_msg_side dlend_msg_to(u16 type);
+
 /** dlend_msg_type_name - name for logs and tracepoints, never NULL */
 const char *dlend_msg_type_name(u16 type);
 

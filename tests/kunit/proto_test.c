@@ -378,6 +378,10 @@ static void old_peers_are_spared(struct kunit *test)
 		KUNIT_EXPECT_GE(test, since, DLEND_PROTO_MIN);
 		KUNIT_EXPECT_LE(test, since, DLEND_PROTO_MAX);
 	}
+	KUNIT_EXPECT_EQ(test, dlend_msg_to(DLEND_MSG_NONE), DLEND_TO_NOBODY);
+	KUNIT_EXPECT_EQ(test, dlend_msg_to(DLEND_MSG_TYPES), DLEND_TO_NOBODY);
+	for (type = 1; type < DLEND_MSG_TYPES; type++)
+		KUNIT_EXPECT_NE(test, dlend_msg_to(type), DLEND_TO_NOBODY);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROM_READ), 1);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_P2P_MAP), 2);
 }
