@@ -80,9 +80,23 @@ static void check_iommu(const struct device *dev)
 	free(group);
 }
 
+/* Its driver would take them from whoever has them: before that, not when the module refuses it. */
+static void check_functions(const struct device *dev)
+{
+	char value[TEXT_MAX];
+	unsigned long count = strtoul(attr(value, dev->dir, "sriov_numvfs"), NULL, 10);
+
+	if (count)
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
+		     text("it has virtual functions (%lu), which end with its driver", count),
+		     text("Lend those, or end them: echo 0 > /sys/bus/pci/devices/%s/sriov_numvfs",
+			  dev->bdf));
+}
+
 void check_device(const struct device *dev)
 {
 	check_kind(dev);
+	check_functions(dev);
 	check_reset(dev);
 	check_iommu(dev);
 }

@@ -15,25 +15,48 @@ struct move {
 	bool overridden;
 };
 
-static void undo(struct move *move, size_t count)
+/*
+ * All functions leave us before the first goes back to its driver, as in take().  Return: those
+ * that their drivers did not take.
+ */
+static const char *undo(struct move *move, size_t count)
 {
-	while (count--) {
-		struct move *m = &move[count];
+	const char *lost = "";
+
+	for (size_t i = 0; i < count; i++) {
+		struct move *m = &move[i];
 
 		if (!m->overridden)
 			continue;
 		if (device_lent(&m->dev))
 			device_unbind(&m->dev);
 		device_override(&m->dev, strcmp(m->override, "(null)") ? m->override : "");
-		if (m->driver)
-			device_probe(&m->dev);
 	}
+	for (size_t i = 0; i < count; i++) {
+		struct move *m = &move[i];
+		char *now;
+
+		if (!m->overridden || !m->driver)
+			continue;
+		now = device_driver(&m->dev);
+		if (!now)
+			device_probe(&m->dev);
+		free(now);
+		now = device_driver(&m->dev);
+		if (!now)
+			lost = text("%s%s%s", lost, *lost ? ", " : "", m->dev.bdf);
+		free(now);
+	}
+	return lost;
 }
 
 static void give_up(struct move *move, size_t count, const char *what, int err)
 {
-	undo(move, count);
+	const char *lost = undo(move, count);
+
 	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
+	     *lost ? text("These have no driver now: %s. The kernel's log says why: dmesg | tail",
+			  lost) :
 	     "Nothing has changed. The kernel's log says more: dmesg | tail");
 }
 
@@ -97,6 +120,29 @@ static void set_name(const struct device *dev, const char *as)
 	free(p);
 }
 
+/* What an earlier --as has left, be it that it failed: the kernel remembers names, not lends. */
+static void forget_name(const struct device *dev)
+{
+	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
+	const char *name = dev->bdf + strlen("0000:");
+	char line[TEXT_MAX], as[16] = "";
+	FILE *f;
+
+	if (strncmp(dev->bdf, "0000:", 5) || device_lent(dev)) {
+		free(p);
+		return;
+	}
+	f = fopen(p, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, dev->bdf, strlen(dev->bdf)))
+			sscanf(line + strlen(dev->bdf), "%15s", as);
+	if (f)
+		fclose(f);
+	free(p);
+	if (*as && strcmp(as, name))
+		set_name(dev, name);
+}
+
 static void check_group(const struct device *dev, const struct names *group)
 {
 	const char *others = "";
@@ -151,11 +197,17 @@ static void choose_resets(struct lending *l)
 static void restore_resets(const struct lending *l)
 {
 	for (size_t i = 0; i < l->group.count; i++) {
-		struct device dev = device_open(l->group.name[i]);
+		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, l->group.name[i]);
+		struct device dev;
 
-		if (!device_lent(&dev))
-			reset_restore(&dev);
-		device_close(&dev);
+		/* It may have been unplugged meanwhile. */
+		if (path_exists(dir)) {
+			dev = device_open(l->group.name[i]);
+			if (!device_lent(&dev))
+				reset_restore(&dev);
+			device_close(&dev);
+		}
+		free(dir);
 	}
 }
 
@@ -182,6 +234,8 @@ static void lend_one(void *arg)
 	l->move = plan(&l->group);
 	if (line->as)
 		set_name(&dev, line->as);
+	for (size_t i = 0; !line->as && i < l->group.count; i++)
+		forget_name(&l->move[i].dev);
 	take(l->move, l->group.count);
 	/* One VM gets all of the group. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)

@@ -52,7 +52,7 @@ void fail(int code, const char *what, const char *why, const char *todo)
 		caught.todo = todo;
 		longjmp(catcher->here, code);
 	}
-	if (opt.json && code != EXIT_USAGE)
+	if (opt.json)
 		fail_json(code, what, why, todo);
 	exit(code);
 }
@@ -90,7 +90,7 @@ const char *attempt_failure(void)
 
 void fail_again(int code)
 {
-	if (opt.json && code != EXIT_USAGE)
+	if (opt.json)
 		fail_json(code, caught.what, caught.why, caught.todo);
 	exit(code);
 }

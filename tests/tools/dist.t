@@ -222,6 +222,7 @@ def completion(t):
         t.equal(complete("libvirt-xml", "--domain", "x"), quoted[4:], "  one alone")
         t.ok(not file.exists(), "and runs nothing of what is in them")
         t.ok({"--live", "--json"} <= set(complete("migrate", "-")), "options as ever")
+        t.ok("--clique" in complete("lend", "--c") and "none" in complete("lend", "--clique", ""), "lend --clique")
         t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
 
 

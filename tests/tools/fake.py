@@ -146,13 +146,20 @@ class Fake:
 
     def bind(self, bdf, driver):
         dev = self.device(bdf)
-        if (dev / "driver").is_symlink():
+        if (dev / "driver").is_symlink() or (driver != LENDER and self.group_lent(dev)):
             return
         where = self.sys / "bus/pci/drivers" / driver
         (where / bdf).symlink_to(os.path.relpath(dev, where))
         if driver == LENDER:
             self.lent(bdf)
         (dev / "driver").symlink_to(os.path.relpath(where, dev))
+
+    @staticmethod
+    def group_lent(dev):
+        """The kernel gives no driver a device of a group whose DMA is another's."""
+        members = (dev / "iommu_group/devices").glob("*") if (dev / "iommu_group").exists() else ()
+        return any((member / "driver").exists() and os.readlink(member / "driver").endswith(LENDER)
+                   for member in members)
 
     def unbind(self, bdf, driver):
         dev = self.device(bdf)

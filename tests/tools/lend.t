@@ -257,6 +257,26 @@ def lend(t):
         refused(t, f, "lend --as 3b:00.0 03:00.0", 1, "cannot be lent as 3b:00.0")
 
 
+    with Fake() as f:
+        f.pci(DISK)
+        f.file("lend_as", f"0000:04:00.0 06:00.0\n{DISK} 05:00.0\n", f.sys / f"bus/pci/drivers/{LENDER}")
+        r = f.run("lend 03:00.0")
+        names = (f.sys / f"bus/pci/drivers/{LENDER}/lend_as").read_text().splitlines()
+        t.equal((r.code, names[0]), (0, f"{DISK} 03:00.0"), "a name from an earlier --as does not stay")
+
+
+def functions(t):
+    """A physical function's driver ends its virtual ones, whoever has them."""
+    with Fake() as f:
+        f.pci(DISK, sriov_numvfs="2")
+        refused(t, f, "lend 03:00.0", 4, "virtual functions (2)", "sriov_numvfs")
+        f.file("dlend.conf", "class=0108\n", f.root / "etc")
+        t.equal((f.run("lend --all").code, f.driver_of(DISK)), (1, "nvme"), "  nor by a line that matches it")
+    with Fake() as f:
+        f.pci(DISK, sriov_numvfs="0")
+        t.equal(f.run("lend 03:00.0").code, 0, "  but one that has none now")
+
+
 def lend_fails(t):
     for what, message in (("bind", "dlend-lender refused it"), ("unbind", "does not let go")):
         with Fake() as f:
@@ -356,10 +376,13 @@ def errors_in_json(t):
         r = f.run("--json lend 04:00.0")
         e = json.loads(r.out)["error"]
         t.ok(r.code == e["code"] == 3 and e["what"] and e["why"] and e["todo"], "an error in JSON", r.out)
+        f.file("dlend.conf", "nonsense here\n", f.root / "etc")
+        r = f.run("--json lend --all")
+        t.ok(r.code == json.loads(r.out)["error"]["code"] == 2, "a mistake in the file, too", r.out)
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, lend_fails, group, reset, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, functions, lend_fails, group, reset, reclaim,
                  errors_in_json):
         tap.diag(part.__name__)
         part(tap)
