@@ -5,14 +5,13 @@
     host a (node 1): guests ------ ab ------ host b (node 2): sound, USB, displays, edu, odd ones,
                                              two functions in one group
 """
-import hashlib
 import os
 import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import measure  # noqa: E402  pylint: disable=wrong-import-position
+import kinds  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -20,7 +19,6 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 SLOT = {"sound": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
 TYPE = {"sound": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-pci", "huge": "dlend-pci",
         "bochs": "dlend-gpu", "vgpu": "dlend-gpu"}
-HERTZ = 440
 
 
 def lend_all(t, f):
@@ -49,27 +47,12 @@ def held(t, f, lent, port, mode=None):
 
 
 def sound(t, f, c, lent, g):
-    g.run("modprobe virtio_snd; n=0; "
-          "until [ -c /dev/snd/pcmC0D0p ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
-    out = g.run(f"tone {HERTZ} 3", timeout=180).out
-    t.diag("tone: " + " ".join(out.split()))
+    kinds.tone(t, g, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
     held(t, f, lent, "sound", "msix")
-    best, stretches = measure.tone(c.run_dir / "b-sound.wav", HERTZ, 0.1)
-    t.ok(best > 0.95 and stretches >= 10, f"sound: the lender's sound file has the tone of {HERTZ} Hz",
-         f"share of its power {best:.3f}, {stretches} tenths of a second")
-    t.ok(measure.tone(c.run_dir / "b-sound.wav", HERTZ * 3 // 2, 0.1)[0] < 0.1, "sound: and no other")
 
 
 def usb(t, f, b, lent, g, stick):
-    g.run("modprobe ehci_pci; modprobe usb_storage; modprobe sd_mod; "
-          "n=0; until [ -b /dev/sda ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=120)
-    t.equal(g.run("sha256sum </dev/sda", timeout=300).out.split()[0], hashlib.sha256(stick).hexdigest(),
-            "usb: the stick's checksum")
-    want = g.run("dd if=/dev/urandom of=/tmp/x bs=64k count=1 2>/dev/null; "
-                 "dd if=/tmp/x of=/dev/sda bs=64k conv=fsync 2>/dev/null; sha256sum </tmp/x", timeout=240).out
-    with open(b.disk_file("stick"), "rb") as file:
-        t.equal(hashlib.sha256(file.read(65536)).hexdigest(), want.split()[0],
-                "usb: what the guest writes is on the stick")
+    kinds.stick(t, g, "ehci_pci", b.disk_file("stick"), stick, "usb")
     held(t, f, lent, "usb", "intx")
 
 
@@ -110,7 +93,7 @@ def not_here(t):
     """Of the devices that should be here, those that the emulation keeps from it."""
     for name in ("intel-hda", "qemu-xhci"):
         with t.case(name):
-            t.skip("QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md)")
+            t.skip("QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md); see 66-own-devices")
 
 
 def small_devices(t, f, c, lent, stick):
@@ -130,29 +113,9 @@ def small_devices(t, f, c, lent, stick):
         f.wait_state("a", lent[port][0], "free")
 
 
-def colour(picture):
-    """What tests/cluster/guest/paint.c shows."""
-    def at(x, y):
-        across, down = x * 8 // picture.width, y * 6 // picture.height
-        return across * 36, down * 51, 255 if (across ^ down) & 1 else 64
-    return at
-
-
-def paint(t, f, c, lent, g, port, module, driver, size=""):
-    """The picture that the lender's display has after the guest painted."""
-    g.run(f"modprobe {module}; n=0; "
-          f"until ls /sys/bus/pci/devices/{bdf(port)}/drm/card* >/dev/null 2>&1 || "
-          f"ls /sys/bus/pci/devices/{bdf(port)}/virtio*/drm/card* >/dev/null 2>&1; "
-          "do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=150)
-    mode = g.run(f"paint {driver} {size}", timeout=180).out.split()
+def paint(t, f, c, lent, g, port, *how):
+    wrong = kinds.paint(t, c, g, port, bdf(port), *how)
     held(t, f, lent, port)
-    c.host("b").qmp("screendump", device=port, filename=f"{port}.ppm")
-    picture = measure.Picture(c.run_dir / f"{port}.ppm")
-    t.equal([str(picture.width), str(picture.height)], mode,
-            f"{port}: the lender's screen has the mode that the guest set")
-    (c.run_dir / f"{port}.svg").write_text(picture.svg(), encoding="utf-8")
-    wrong = picture.differs(colour(picture))
-    g.run("killall paint", check=False)
     return wrong
 
 
@@ -167,7 +130,8 @@ def displays(t, f, c, lent):
         with t.case("virtio-gpu: to the end"):
             wrong = paint(t, f, c, lent, g, "vgpu", "virtio_gpu", "virtio_gpu")
             t.todo(wrong is None, "vgpu: and the guest's picture, pixel by pixel",
-                   "QEMU reads a resource's memory once, when it is attached, if it is not RAM of its own host")
+                   "QEMU reads a resource's memory once, when it is attached, if it is not RAM of its own host "
+                   "(66-own-devices, where it is, has the picture)")
         t.equal(g.complaints(), [], "the guest's kernel has no complaint")
     for port in ("bochs", "vgpu"):
         f.wait_state("a", lent[port][0], "free")

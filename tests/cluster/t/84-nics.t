@@ -8,6 +8,7 @@
 
 DLEND_LONG=1: each transfer takes 60 s, not 5.
 """
+import contextlib
 import os
 import re
 import sys
@@ -98,14 +99,22 @@ def use(t, g, c, name, server, what):
 
 # A whole card
 
+@contextlib.contextmanager
+def noise(c):
+    """Frames to everybody, all the time."""
+    job = c.spawn("while :; do echo | socat -u - UDP4-DATAGRAM:10.7.1.255:9,broadcast; done")
+    yield
+    job.kill()
+
+
 def one_mode(t, f, c, uuid, g, number, line, mode):
     g.run(f"rmmod e1000e 2>/dev/null; modprobe e1000e IntMode={number}", timeout=90)
-    name = up(g, "52:54:00:d1:e0:01", "10.7.1.1")
-    failed = g.run("dmesg | grep -c 'MSI interrupt test failed'", check=False).out.strip()
-    if mode == "msi" and failed != "0":
-        # Where the emulated card is not lent, too; sound and edu have MSI for themselves.
-        t.todo(False, "e1000e: the driver uses msi", "the driver's own test of MSI fails with QEMU's card")
-        return
+    if mode == "msi":
+        g.run(f"fixedlink {interface(g, '52:54:00:d1:e0:01')}")
+    # Its driver tries an MSI when the card is brought up, within 0.1 s, and QEMU's card does not send the one that
+    # it asks for.  Any will do: that of a frame, if the link need not be negotiated first.
+    with noise(c) if mode == "msi" else contextlib.nullcontext():
+        name = up(g, "52:54:00:d1:e0:01", "10.7.1.1")
     t.ok(line in g.run(f"grep {name} /proc/interrupts").out, f"e1000e: the driver uses {mode}")
     use(t, g, c, name, "10.7.1.3", f"e1000e, {mode}")
     irqs = f.irqs("a", uuid)
@@ -117,12 +126,13 @@ def card(t, f, c):
     t.equal(f.offers("a")[address]["type"], "dlend-nic", "e1000e: its type")
     uuid = f.mdev("a", address, "dlend-nic")
     up(c, "52:54:00:d1:ec:01", "10.7.1.3")
-    with f.guest("a", "card", modules=(), memory="160M", devices=[f.device(uuid)]) as g:
+    with f.guest("a", "card", modules=(), memory="160M", devices=[f.device(uuid)], tools=("programs",)) as g:
         for number, line, mode in MODES:
             with t.case(f"e1000e with {mode}: to the end"):
                 one_mode(t, f, c, uuid, g, number, line, mode)
         t.equal(g.complaints(), [], "the guest's kernel has no complaint")
     f.wait_state("a", address, "free")
+    f.mdev_stop("a", uuid)
 
 
 def capabilities(g, name):
