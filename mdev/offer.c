@@ -49,22 +49,50 @@ static void dlend_offer_dev_release(struct device *dev)
 }
 
 /* Registration and unregistration, in the order in which they were asked for. */
+static void dlend_offer_register(struct dlend_offer *offer, bool free)
+{
+	if (dlend_parent_register(offer))
+		return;
+	mutex_lock(&dlend_offers_lock);
+	offer->registered = true;
+	if (free)
+		offer->announced = true;
+	mutex_unlock(&dlend_offers_lock);
+}
+
+/*
+ * Definitions start when an offer appears, which helps none whose device another node held then.
+ * Once: what was stopped by hand stays so, however often the device is free again.
+ */
+static void dlend_offer_announce(struct dlend_offer *offer)
+{
+	char *env[] = { "MDEV_STATE=registered", NULL };	/* as mdev_register_parent() has it */
+	bool todo;
+
+	mutex_lock(&dlend_offers_lock);
+	todo = offer->registered && !offer->announced && offer->state == DLEND_OFFER_FREE;
+	if (todo)
+		offer->announced = true;
+	mutex_unlock(&dlend_offers_lock);
+	if (todo)
+		kobject_uevent_env(&offer->dev.kobj, KOBJ_CHANGE, env);
+}
+
 static void dlend_offer_work(struct work_struct *work)
 {
 	struct dlend_offer *offer = container_of(work, struct dlend_offer, work);
-	bool dying, todo;
+	bool dying, todo, free;
 
 	mutex_lock(&dlend_offers_lock);
 	dying = offer->dying;
 	todo = offer->complete && !offer->registered;
+	free = offer->state == DLEND_OFFER_FREE;
 	mutex_unlock(&dlend_offers_lock);
 
 	if (!dying) {
-		if (todo && !dlend_parent_register(offer)) {
-			mutex_lock(&dlend_offers_lock);
-			offer->registered = true;
-			mutex_unlock(&dlend_offers_lock);
-		}
+		if (todo)
+			dlend_offer_register(offer, free);
+		dlend_offer_announce(offer);
 		return;
 	}
 	if (offer->registered)
@@ -340,6 +368,8 @@ static void dlend_offer_state(struct dlend_link *link, const struct dlend_addr *
 		offer->state = state;
 		offer->holder = holder;
 		offer->epoch = epoch;
+		if (state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
+			queue_work(dlend_offers_wq, &offer->work);
 		if (offer->vdev)
 			v = dlend_vdev_get(offer->vdev);
 		else if (state == DLEND_OFFER_HELD && holder == dlend_node_id())
@@ -545,6 +575,7 @@ int dlend_offer_claim(struct dlend_offer *offer, struct dlend_vdev *v)
 		return -EBUSY;
 	}
 	offer->vdev = v;
+	offer->announced = true;
 	return 0;
 }
 

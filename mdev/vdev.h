@@ -64,10 +64,12 @@ struct dlend_offer_info {
  * @place: where it sits, once @placed
  * @complete: a whole snapshot with the right checksum was received
  * @registered: the device and the mdev parent exist
+ * @announced: it has been free since then, or had a vdev: whoever starts what is defined on it
+ *	knows that it can
  * @withdrawn: the lender took the offer back: unregistered as soon as no vdev exists
  * @dying: being unregistered: no vdev can be created any more
  * @vdev: made from it, or NULL
- * @work: registers and unregisters (both sleep on sysfs)
+ * @work: registers, announces and unregisters (all sleep on sysfs)
  * @wq: ordered: everything its vdev and its leases ask of the lender
  * @leases: granted by the lender and not returned yet; @wq has those that no vdev uses
  */
@@ -86,7 +88,7 @@ struct dlend_offer {
 	u32 epoch;
 	struct dlend_p_place place;
 	bool placed;
-	bool collecting, complete, registered, withdrawn, dying;
+	bool collecting, complete, registered, announced, withdrawn, dying;
 	struct dlend_vdev *vdev;
 	struct work_struct work;
 	struct workqueue_struct *wq;

@@ -152,9 +152,16 @@ def autostart(t, c, f, m, parent):
     a.run("udevadm settle", timeout=30)
     t.ok(not m.running(uuid), "host a boots while the link is down: there is nothing to start")
     refused(t, m(f"start -u {uuid}", check=False), "and starting it says why", parent)
-    c.link("ab").command("up")
+    own = f.mdev("b", parent, KIND)
+    with f.guest("b", "first", devices=[f.device(own)], wait=False, kernel=False, memory="64M"):
+        f.wait_state("b", parent, "held", 90)
+        c.link("ab").command("up")
+        f.wait_state("a", parent, "held", 60)
+        a.run("udevadm settle; sleep 1", timeout=30)
+        t.ok(not m.running(uuid), "the link comes up, and another guest has the device: not yet")
     a.wait_for(f"[ -e {MDEVS}/{uuid} ]", 60)
-    t.passed("the link comes up: it starts")
+    t.passed("it is free: it starts")
+    f.mdev_stop("b", own)
     a.wait_for(f"grep -qx 5 {MDEVS}/{uuid}/clique", 10)
     t.passed("as it is defined")
     t.equal(a.run(f"systemctl show -p Result --value 'dlend-mdevs@{parent}.service'").out.strip(), "success",
