@@ -107,6 +107,7 @@ check-long: build-all
 
 check-debug: build-all build-debug
 	@tests/cluster/on debug tests/run cluster more rest
+	@DLEND_LONG=1 tests/cluster/on debug tests/run cluster/82-disks cluster/95-cycles
 
 check-6.12: build-all
 	@tests/cluster/on 6.12 tests/run cluster more rest

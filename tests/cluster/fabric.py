@@ -23,6 +23,7 @@ EVENTS = f"{TRACING}/events/dlend"
 DEBUG = "/sys/kernel/debug/dlend"
 # The modules' own, 2.25 s, is less than a device that reads its guest's memory keeps its host busy: README.md
 HEARTBEAT_TIMEOUT_MS = 10000
+LEVELS = ("OK", "WARN", "FAIL")     # of dlend doctor
 # Where the threads of a QEMU wait, and what its devices have come to
 STUCK = """for t in /proc/{pid}/task/*; do echo "$t: $(cat $t/comm $t/syscall | tr '\\n' ' ')"; cat $t/stack; done
 cd /sys/kernel/debug; grep -r . dlend; grep . kvm/*
@@ -66,6 +67,16 @@ class Fabric:
 
     def dlend(self, name, words, **options):
         return self.host(name).run(f"dlend {words}", **options)
+
+    def doctor(self, name, words=""):
+        """(exit status, {check: (text, level)}) of dlend doctor; of checks that are there twice, the worst."""
+        result = self.host(name).run(f"dlend --json doctor {words} 2>/dev/null", check=False, timeout=60)
+        checks = {}
+        for check in json.loads(result.out)["checks"]:
+            old = checks.get(check["check"])
+            if not old or LEVELS.index(check["level"]) > LEVELS.index(old[1]):
+                checks[check["check"]] = check["what"], check["level"]
+        return result.status, checks
 
     def offers(self, name):
         """What `dlend list` shows on a host: {address: entry}."""

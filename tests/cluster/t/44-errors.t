@@ -67,6 +67,32 @@ def idle(t, f, b, address, error, what):
     t.equal(f.lender_state(address)[0], "free", f"{what}: it is offered as before")
 
 
+def method(b):
+    return b.run(f"cat /sys/bus/pci/devices/{b.bdf('rng')}/reset_method").out.split()
+
+
+def reset_by(t, f, b):
+    """The way that an administrator chose is the one by which the device is cleaned, and is not kept for its driver."""
+    f.dlend("b", f"reclaim {b.bdf('rng')}", timeout=90)
+    had = method(b)
+    t.ok({"flr", "bus"} <= set(had), "the device can be reset in several ways", str(had))
+    address = f.lend("b", "rng", options="--reset bus")
+    t.equal(method(b), ["bus"], "dlend lend --reset bus")
+    b.run("cd /sys/kernel/tracing && echo p:dlend_bus pci_bridge_secondary_bus_reset >>kprobe_events && "
+          "echo 1 >events/kprobes/dlend_bus/enable")
+    uuid = f.mdev("a", address, "dlend-pci")
+    f.trace_clear("b")
+    with f.guest("a", "bus", devices=[f.device(uuid)], **GUEST) as g:
+        t.ok(works(g), "a guest uses it")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+    t.ok("dlend_bus" in b.run("cat /sys/kernel/tracing/trace").out, "returned: it was reset by its bus")
+    b.run("cd /sys/kernel/tracing && echo 0 >events/kprobes/dlend_bus/enable && echo -:dlend_bus >>kprobe_events")
+    f.mdev_stop("a", uuid)
+    f.dlend("b", f"reclaim {b.bdf('rng')}", timeout=90)
+    t.equal(method(b), had, "reclaimed: as it was")
+
+
 def main():
     with Tap() as t, Cluster("errors-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -86,6 +112,10 @@ def main():
             with f.guest("a", "next", devices=[f.device(uuid)], **GUEST) as g:
                 t.ok(works(g), "the next guest uses it as if nothing had been")
                 g.shutdown()
+            f.wait_state("a", address, "free")
+            f.mdev_stop("a", uuid)
+        with t.case("reset by a method that was chosen"):
+            reset_by(t, f, b)
         t.equal(c.complaints(), [], "no kernel has a complaint")
 
 

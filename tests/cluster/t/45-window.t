@@ -12,6 +12,14 @@ from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-pos
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 
+def foretold(t, f):
+    """What follows, said before anybody has tried."""
+    for size, level in (("96M", "OK"), ("256M", "FAIL")):
+        status, checks = f.doctor("a", f"--guest {size}")
+        t.equal(checks["window"][1], level, f"dlend doctor: a guest of {size}: {level}", str(checks["window"]))
+        t.ok(status == 6 or level == "OK", "  and its exit status says so", str((status, checks)))
+
+
 def too_large(t, a, b, f, address, uuid):
     before = f.free("a")
     with f.guest("a", "large", wait=False, memory="256M", modules=(), devices=[f.device(uuid)]):
@@ -53,6 +61,8 @@ def main():
         f.up()
         address = f.lend("b", "nvme0")
         uuid = f.mdev("a", address, "dlend-nvme")
+        with t.case("dlend doctor"):
+            foretold(t, f)
         with t.case("guest larger than the window"):
             too_large(t, a, b, f, address, uuid)
         with t.case("guest that fits"):

@@ -21,6 +21,7 @@ FIO = ("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4
        "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
 # A disk's name changes when its driver lets go of it for a while.
 SAME = "dd if=$(ls /dev/nvme?n1) bs=64k count=4 iflag=direct 2>/dev/null | cmp - /tmp/data && echo same"
+SUMS = "dd if=$(ls /dev/nvme?n1) bs=64k count=4 iflag=direct 2>/dev/null | sha256sum"
 DEVICE = "/sys/class/nvme/nvme0/device"
 
 
@@ -132,6 +133,29 @@ def second_controller(t, f, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def by_lines(t, f, address, uuid):
+    """All of it once more with INTx: the disk's driver has no other interrupts under pci=nomsi."""
+    devices = ["pcie-root-port,id=slow,chassis=1,x-speed=5", f.device(uuid, ",bus=slow")]
+    with f.guest("a", "lines", memory="384M", devices=devices, tools=("tools", "fio", "programs"),
+                 cmdline="pci=nomsi") as g:
+        g.run("dd if=/dev/urandom of=/tmp/data bs=64k count=4 2>/dev/null; "
+              "dd if=/tmp/data of=/dev/nvme0n1 bs=64k oflag=direct 2>/dev/null", timeout=240)
+        t.equal(g.run(SAME, timeout=240).out, "same\n", "INTx: what was written is read back")
+        irqs = f.irqs("a", uuid)
+        t.ok(irqs["live"] == "intx" and irqs["signalled"], "INTx: by INTx", str(irqs))
+        flush(t, g)
+        g.run(FIO, timeout=300)
+        t.passed("INTx: fio --verify")
+        with t.case("INTx, resets: to the end"):
+            resets(t, f, address, g)
+        sums = g.run(SUMS, timeout=240).out
+        g.reboot(timeout=240)
+        t.equal(g.run(SUMS, timeout=240).out, sums, "INTx: the data are there after a guest reboot")
+        t.equal(g.complaints(), [], "the guest's kernel has no complaint")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+
+
 def used(f, uuid):
     """What must not grow from boot to boot: pins, and what they take of both apertures."""
     stats = f.stats("a", uuid)
@@ -178,6 +202,8 @@ def main():
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("a second controller of a disk"):
             second_controller(t, f, b, address, uuid)
+        with t.case("the same by INTx"):
+            by_lines(t, f, address, uuid)
         with t.case("reboots"):
             reboots(t, f, address, uuid)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
