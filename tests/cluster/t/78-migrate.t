@@ -8,6 +8,7 @@ DLEND_LONG=1: a running VM, too, one that comes back as a step fails, a host tha
 the move by hand.
 """
 import os
+import re
 import sys
 import uuid as uuids
 from pathlib import Path
@@ -191,16 +192,32 @@ def dies(m, source, to):
     m.vm.heed_power_button()
     m.host(source).spawn(f"dlend migrate vm1 {to}")
     there.wait_for("[ -e /tmp/held ]", 240)
-    m.host(source).kill()
+    m.host(source).run("sync")
+    m.host(source).reset()
     unshim(there)
-    m.t.equal(m.running(), [], "the source dies in the middle: the VM runs nowhere")
+    m.t.equal(m.running(), [], "the source loses power in the middle: the VM runs nowhere")
     m.f.wait_state(to, m.disk, "free")
     says = there.run("dlend status").out
     m.t.ok("dlend migrate --finish vm1" in says, "dlend status on the target tells what to do", says)
     says = there.run("dlend migrate --finish vm1", timeout=300).out
     m.t.ok("vm1 runs here" in says and "virsh undefine" in says, "which starts it, and tells what to do later", says)
     m.vm.meet(there)
+    comes_back(m, source, to, re.search("virsh undefine.*", says).group(0))
     m.is_at(to, "finished")
+
+
+def comes_back(m, source, to, undefine):
+    """Its own definition of the VM does not start while another host has the devices."""
+    s = m.host(source)
+    m.f.load(source)
+    m.f.wait_links(source)
+    m.t.ok("vm1" in s.run("virsh -q list --all --name", timeout=120).out, "the source is back, and knows the VM")
+    for uuid in m.uuids:
+        r = s.run(f"mdevctl start -u {uuid}", check=False)
+        m.t.ok(r.status and f"node {m.f.node[to]} has it" in r.out, "but cannot have its devices", r.out)
+    m.t.ok(s.run("virsh start vm1", check=False, timeout=60).status, "nor start it")
+    s.run(undefine)
+    m.nothing_left(source)
 
 
 def main():
