@@ -7,6 +7,7 @@
     devices of node 3: d0003:01:00.0 and d0003:02:00.0, used by the VM "vm1"
 """
 import contextlib
+import fcntl
 import importlib.machinery
 import importlib.util
 import io
@@ -57,6 +58,16 @@ HOSTDEV = """<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><add
 <address type="pci" domain="0x0000" bus="0x{:02x}" slot="0x00" function="0x0"/></hostdev>"""
 TPM = '<tpm model="tpm-crb"><backend type="emulator" version="2.0"/></tpm>'
 OTHER = '<hostdev mode="subsystem" type="pci"><source><address domain="0x0" bus="0x1"/></source></hostdev>'
+
+
+OTHERS = (
+    (OTHER, "pci device"),
+    ("<interface type='hostdev'><source><address type='pci' domain='0x0' bus='0x1' slot='0x0' function='0x0'/></source>"
+     "</interface>", "network interface of type hostdev"),
+    ("<disk type='nvme' device='disk'><source type='pci' managed='yes' namespace='1'><address domain='0x0' bus='0x1' "
+     "slot='0x0' function='0x0'/></source></disk>", "disk that is a PCI device"),
+    ("<disk type='file'><source file='/x'/><backingStore type='nvme'><source type='pci'/></backingStore></disk>",
+     "disk that is a PCI device"))
 
 
 def xml(*uuids, more="", uuid=VM_UUID, name="vm1"):
@@ -503,8 +514,13 @@ def refused(t):
     with World() as w:
         w.offer("b", P1, state="quarantined", fixed=1)
         check(w, "quarantined", "reset has failed", code=4)
-    with World(more=OTHER) as w:
-        check(w, "a device that is no lent one", "pci device", "part of this host", code=4)
+    for other, what in OTHERS:
+        with World(more=other) as w:
+            check(w, "a device that is no lent one", what, "part of this host", code=4)
+    with World() as w, open(w.path / f"a/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
+        check(w, "another move of it is under way: nothing is looked at before that is over", "being moved already", code=4)
     for running in (False, True):
         # Both VMs name it, and one of them has it
         with World(uuids=(U1,) if not running else (), running=running, others=[("vm2", 3)]) as w:
@@ -599,6 +615,8 @@ def patience(t):
         t.ok(r.returncode and "does not let" in r.stderr and "Unmount" in r.stderr,
              "a guest that keeps its device", r.stderr)
         t.equal((w.runs(), w.tree("b")), ([("a", [U1, U2])], NOTHING), "  keeps it")
+        t.ok("may still do so" in r.stderr and "attach-device" in r.stderr, "  and may let it go later, which is told",
+             r.stderr)
     with World() as w:
         (w.path / "stuck").touch()
         r = w.run("vm1", "b")
@@ -639,6 +657,15 @@ def again(t):
                 (True, [U1], False), "what was there before is there again")
         r = w.run("vm1", "b")
         t.equal((r.returncode, w.tree("b"), w.tree("a"), count), (0, WHOLE, NOTHING, 0), "and then it works")
+    with World() as w:
+        s = w.state()
+        old = xml(more="<!-- of old -->")
+        s["b"]["vm1"] = domain(old, running=False)
+        w.state(s)
+        (w.path / "no-attach-on-b").touch()
+        r = w.run("--live", "vm1", "b")
+        t.equal((r.returncode != 0, w.runs(), w.state()["b"]["vm1"]["xml"].strip()),
+                (True, [("a", [U1, U2])], old), "--live that comes back: the other host's definition is as it was")
 
 
 def command(t):

@@ -200,6 +200,8 @@ class World:
         d["live"] = ElementTree.tostring(tree, encoding="unicode")
 
     def virsh_attach_device(self, host, name, words, stdin):
+        if (top() / f"no-attach-on-{host}").exists():
+            raise Refused("error: Failed to attach device")
         d = self.domain(host, name)
         element = ElementTree.fromstring(stdin)
         self.take(host, element.find("./source/address").get("uuid"))
