@@ -174,6 +174,13 @@ class Domain:
         self.spawn("sync; reboot -f")
         self.wait_ready(timeout, boots + 1)
 
+    def reboot_by_virsh(self, timeout=240):
+        """What an administrator does: the power button, which the guest heeds, and then on again."""
+        boots = self.slot.agent.boots
+        self.heed_power_button()
+        self.virsh(f"reboot {self.name}")
+        self.wait_ready(timeout, boots + 1)
+
     def wait_off(self, timeout=60):
         self.host.loop.wait(f"domain {self.name}: still on", lambda: not self.running, timeout)
         self.slot.agent.abandon(f"domain {self.name}: off")

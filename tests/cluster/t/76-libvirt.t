@@ -63,7 +63,11 @@ def confined(t, a, vm):
     limit = re.search(r"Max locked memory\s+(\d+)", a.run(f"cat /proc/{pid}/limits").out)
     t.ok(limit and int(limit.group(1)) >= vm.memory << 20, "libvirt has set its limit of locked memory",
          limit and limit.group(0))
-    t.ok("machine" in a.run(f"cat /proc/{pid}/cgroup").out, "in a cgroup of its own")
+    group = f"$(grep ^0:: /proc/{pid}/cgroup | cut -c 4- | sed 's,/libvirt/.*,/libvirt,')"
+    for file, status in (("/dev/vfio/vfio", 0), ("/dev/vda", 1)):
+        r = a.run(f"sh -c 'echo $$ >\"$0/cgroup.procs\" && exec 3<{file}' \"/sys/fs/cgroup{group}\"", check=False)
+        t.ok(bool(r.status) == bool(status) and (not status or "not permitted" in r.out),
+             f"whoever is in its cgroup, root too, {'cannot' if status else 'can'} open {file}", f"{r.status}: {r.out}")
     t.equal(denials(a), [], "and AppArmor had nothing to refuse")
 
 
@@ -83,6 +87,12 @@ def shown(t, a, vm, uuid):
     t.ok(result.status and vm.state() == "running", "what cannot be, saving it, is refused, and it runs on", result.out)
 
 
+def told(vm):
+    """What virsh tells of a domain, but for what changes by itself: names of statistics, and the definition."""
+    stats = {line.split("=")[0].strip() for line in vm.virsh(f"domstats {vm.name}").out.splitlines() if "=" in line}
+    return stats, vm.virsh(f"dumpxml {vm.name}").out
+
+
 def attach(t, f, a, vm, disk, uuid):
     a.run("cat >/tmp/other.xml", input=hostdev(uuid))
     result = vm.virsh(f"attach-device {vm.name} /tmp/other.xml --live", check=False)
@@ -93,6 +103,7 @@ def attach(t, f, a, vm, disk, uuid):
     t.ok("DLEND-NVME-1" in vm.run("cat /sys/class/nvme/nvme1/serial").out, "attach-device: the guest has another disk")
     t.equal(f.lender_state(disk)[:2], ("held", "1"), "which is borrowed now")
     vm.run("dd if=/dev/nvme1n1 of=/dev/null bs=64k count=1 iflag=direct", timeout=120)
+    t.ok(uuid in told(vm)[1], "and dumpxml has it")
 
 
 def detach(t, f, a, vm, disk, uuid):
@@ -110,9 +121,10 @@ def detach(t, f, a, vm, disk, uuid):
 
 def reboots(t, f, vm, disk, wrote):
     epoch = f.lender_state(disk)[2]
-    vm.reboot()
-    t.equal(vm.run(SUM.format("nvme0n1"), timeout=240).out, wrote, "the guest reboots, and finds its data")
-    t.equal(f.lender_state(disk)[2], epoch, "by the same lease")
+    for how, reboot in (("the guest reboots", vm.reboot), ("virsh reboot", vm.reboot_by_virsh)):
+        reboot()
+        t.equal(vm.run(SUM.format("nvme0n1"), timeout=240).out, wrote, f"{how}: it finds its data")
+        t.equal(f.lender_state(disk)[2], epoch, "by the same lease")
 
 
 def destroyed(t, f, a, vm, disk, uuid):
@@ -142,7 +154,7 @@ def main():
         disks = [f.lend("b", "nvme0"), f.lend("b", "nvme1")]
         own, other = (define(a, disk) for disk in disks)
         restart.wait(120, check=True)
-        vm = Domain("vm1", mdevs=[own], ports=1)
+        vm = Domain("vm1", mdevs=[own], ports=1, modules=("nvme", "button", "evdev"), tools=("power",))
         vm.define(a)
         with t.case("without the hook"):
             without_hook(t, a, vm, own)
@@ -152,10 +164,12 @@ def main():
             confined(t, a, vm)
         with t.case("what virsh shows"):
             shown(t, a, vm, own)
+        before = told(vm)
         with t.case("attach-device"):
             attach(t, f, a, vm, disks[1], other)
         with t.case("detach-device"):
             detach(t, f, a, vm, disks[1], other)
+            t.equal(told(vm), before, "domstats and dumpxml say what they said before")
         with t.case("reboot"):
             reboots(t, f, vm, disks[0], wrote)
         with t.case("destroy"):
