@@ -63,6 +63,7 @@ install-files:
 	install -D -m 644 dist/dlend.bash-completion $(share)/bash-completion/completions/dlend
 	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
+	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
 	install -D -m 755 tools/migrate $(lib)/dlend/migrate
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules

@@ -198,6 +198,37 @@ def start_mdevs(t):
         t.ok('RUN+="/usr/lib/dlend/start-mdevs $kernel"' in rule and 'SUBSYSTEM!="dlend"' in rule, "the rule calls it")
 
 
+def start_domains(t):
+    """What libvirt was to start at boot, as soon as all devices of it are there."""
+    parent, vm = "d0002:3b:00.0", "99999999-0000-4000-8000-000000000009"
+    with Root() as r:
+        r.env["DLEND_ROOT"] = str(r.path)
+        r.program("virsh", 'case $* in *list*) cat "$ROOT/inactive" ;; *dumpxml*) cat "$ROOT/xml" ;; esac')
+        r.file("inactive", f"{vm}\n\n")
+        r.file("xml", f"<domain>\n{MDEV.format(U1)}\n{MDEV.format(U2)}\n</domain>\n")
+        text = (DIST / "start-domains").read_text()
+        file = r.file("start-domains", text.replace("PATH=/usr/sbin:", f"PATH={r.bin}:/usr/sbin:"))
+        file.chmod(0o755)
+
+        def started():
+            r.run(file, parent)
+            return [line for line in r.called() if " start " in line]
+
+        r.file(f"sys/bus/dlend/devices/{parent}/{U1}/x")
+        r.file(f"sys/bus/mdev/devices/{U1}/x")
+        t.equal(started(), [], "a domain whose other device is not there: not yet")
+        r.file(f"sys/bus/mdev/devices/{U2}/x")
+        t.equal(started(), [f"virsh -q start {vm}"], "now both are: libvirt starts it")
+        t.equal(started(), [], "once: what somebody shuts down stays so")
+        shutil.rmtree(r.path / "run/dlend")
+        shutil.rmtree(r.path / f"sys/bus/dlend/devices/{parent}/{U1}")
+        t.equal(started(), [], "nor one that has no device of this offer")
+        (r.bin / "virsh").unlink()
+        r.program("timeout", "exit 1")
+        t.equal(r.run(file, parent).returncode, 0, "no virsh, or one that does not answer")
+    t.ok("start-domains %i" in (DIST / "dlend-mdevs@.service").read_text(), "the unit calls it")
+
+
 def completion(t):
     script = (f'source {DIST}/dlend.bash-completion; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _dlend; '
               'printf "%s\\n" "${COMPREPLY[@]}"')
@@ -305,7 +336,7 @@ def units(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/migrate",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
@@ -353,6 +384,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, hook_off, hook_alone, hook, hook_fails, start_mdevs, completion, build_ntb, units):
+    for part in (install, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units):
         tap.diag(part.__name__)
         part(tap)
