@@ -38,8 +38,8 @@ from tap import Skip, Tap
 from topology import BadTopology, Topology, disks, tree_program
 from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
 
-__all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "NotBuilt", "QmpError",
-           "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk", "word_sum"]
+__all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "LINUX_DISK", "NotBuilt",
+           "QmpError", "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk", "word_sum"]
 
 HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("DLEND_CACHE") or
@@ -48,6 +48,7 @@ CACHE = Path(os.environ.get("DLEND_CACHE") or
 HOST_FAULT = "Oops: int3"
 BUILD = Path(os.environ.get("DLEND_BUILD") or HERE.parent.parent / "build")
 RUNS_KEPT = 6
+LINUX_DISK = 48 << 20   # guest/Makefile makes it
 FAILED = "failed"   # a file in a run's directory, if the run did
 
 
@@ -300,6 +301,21 @@ class Cluster:
 
     def host(self, name):
         return self.hosts[name]
+
+    def linux_disk(self, disk, line):
+        """Make a file a disk from which firmware boots the guests' kernel and their initramfs, with this
+        command line.  What is behind the first LINUX_DISK bytes of it stays.  Returns how much there is to load."""
+        with open(disk, "r+b") as file:
+            file.write(guest_image("loader.img"))
+        tree = Path(subprocess.run([HERE / "root/mktree", "build"], check=True, text=True,
+                                   stdout=subprocess.PIPE).stdout.strip())
+        copy = [*tree_program(tree, "usr/bin/mcopy"), "-i", disk]
+        loads = [self.share / "guest/vmlinuz", self.share / "guest/base.cpio"]
+        subprocess.run([*copy, *loads, "::"], check=True)
+        # SERIAL: without a display nobody sees what it says
+        config = f"SERIAL 0 115200\nDEFAULT linux\nLABEL linux\nKERNEL vmlinuz\nINITRD base.cpio\nAPPEND {line}\n"
+        subprocess.run([*copy, "-", "::syslinux.cfg"], check=True, input=config.encode())
+        return sum(path.stat().st_size for path in loads)
 
     def link(self, name):
         return self.links[name]

@@ -258,7 +258,9 @@ class Guest:
     extra     more QEMU arguments, as they are
     prefix    shell text before QEMU, e.g. "ulimit -l 65536;"
     wrap      words before QEMU's own, e.g. ("setpriv", "--bounding-set=-ipc_lock")
-    kernel    False: no kernel of ours (extra says what boots, and there is no agent)
+    kernel    False: no kernel of ours (extra says what boots, and there is no agent); a function: firmware finds
+              the bed's, as QEMU loads none; it is called before each start with the kernel's command line, and
+              puts both where that is (Cluster.linux_disk), without `tools`
     kvm       False: QEMU emulates it, which takes an emulated host very long
     iommufd   True: vfio-pci devices, hot-plugged ones too, use /dev/iommu and not the legacy
               container; without: as DLEND_IOMMUFD=1 says, if the host's kernel has it
@@ -306,6 +308,8 @@ class Guest:
         self.slot.agent.expect(session)
         self.slot.qmp.expect(self.host.cluster.run_dir / f"{self.host.name}-{self.name}.events")
         self.slot.qmp.broken = self._broken
+        if callable(self.kernel):
+            self.kernel(self._kernel_line(session))
         self.job = self.host.spawn(self._script(session))
         running = [slot.guest.smp for slot in self.host.slots if slot.guest and slot.guest.running]
         self.host.nested = max(self.host.nested, sum(running))
@@ -332,6 +336,10 @@ class Guest:
                 f"for t in $(seq 100); do [ -c /dev/kvm ] && break; sleep 0.1; done\n"
                 f"{self.prefix}\n" + " ".join(words) + "\n")
 
+    def _kernel_line(self, session):
+        return (f"console=ttyS0 quiet panic=-1 {GUEST_LEAN} dlend.name={self.name} dlend.session={session} "
+                f"dlend.modules={','.join(self.modules)} {self.cmdline}".strip())
+
     def _qemu_args(self, session):
         ports = f"/dev/virtio-ports/g{self.slot.number}"
         memory = f"{self.memory},slots=4,maxmem={self.maxmem}" if self.maxmem else self.memory
@@ -341,11 +349,10 @@ class Guest:
                 "-pidfile", f"/run/dlend/guest/{self.name}.pid",
                 "-chardev", f"pipe,id=console,path={ports}.console", "-serial", "chardev:console",
                 "-chardev", f"pipe,id=qmp,path={ports}.qmp", "-object", "monitor-qmp,id=monitor,chardev=qmp"]
+        if self.kernel and not callable(self.kernel):
+            args += ["-kernel", "vmlinuz", "-initrd", f"{self.name}.cpio", "-append", self._kernel_line(session)]
         if self.kernel:
-            args += ["-kernel", "vmlinuz", "-initrd", f"{self.name}.cpio", "-append",
-                     f"console=ttyS0 quiet panic=-1 {GUEST_LEAN} dlend.name={self.name} "
-                     f"dlend.session={session} dlend.modules={','.join(self.modules)} {self.cmdline}".strip(),
-                     # By ports, not memory: KVM must emulate a store to a page whose mapping just went
+            args += [# By ports, not memory: KVM must emulate a store to a page whose mapping just went
                      # (every hot-plug), and takes the type that TCG's SVM leaves in EXITINTINFO after an
                      # exception of the guest for an event under way (tests/cluster/README.md).
                      "-device", "virtio-serial-pci,id=agents,max_ports=2,disable-modern=on",
