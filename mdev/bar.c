@@ -486,9 +486,11 @@ static bool dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void
 /* First access borrows, as a fault does, but waits only as long as the VMM's big lock allows. */
 static void dlend_io_gate(struct dlend_vdev *v)
 {
+	/* Nobody has touched it yet: that is why it is shut, and this does. */
+	if (READ_ONCE(v->gate) == DLEND_GATE_SHUT && READ_ONCE(v->mse) && READ_ONCE(v->open))
+		dlend_borrow_touch(v);
 	if (dlend_gate_passable(v))
 		return;
-	dlend_borrow_touch(v);
 	if (wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v),
 					msecs_to_jiffies(trap_timeout_ms)) > 0)
 		return;

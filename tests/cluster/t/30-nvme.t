@@ -83,6 +83,25 @@ def intx(t, f, a, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def trapped(t, f):
+    """A VMM that maps no BAR: each access is a call, and the first one borrows and waits, as a page fault would."""
+    address = f.lend("b", "edu")
+    uuid = f.mdev("a", address, "dlend-pci")
+    edu = "0000:00:10.0"
+    with f.guest("a", "g5", modules=(), memory="128M", tools=("programs",),
+                 devices=[f.device(uuid, ",x-no-mmap=on,addr=0x10")]) as g:
+        out = g.run(f"echo 1 >/sys/bus/pci/devices/{edu}/enable; edu {edu}", timeout=120).out
+        said = dict(line.split(None, 1) for line in out.splitlines())
+        t.equal((said.get("ident"), said.get("live"), said.get("dma")), ("010000ed", "edcba987", "ok"),
+                "BARs that are not mapped: the first read finds the device, and DMA goes both ways")
+        stats = f.stats("a", uuid)
+        t.ok(stats["trapped_reads"] > 0 and stats["trapped_timeouts"] == 0 and not stats["bar0_faults_4k"],
+             "by traps only, and none gave up", str(stats))
+        g.shutdown()
+    f.wait_state("a", address, "free")
+    f.mdev_stop("a", uuid)
+
+
 def hot_plug(t, f, a, b, address, uuid):
     """Plugged into a running guest and unplugged again: borrowed and returned without a restart."""
     with f.guest("a", "g4", ports=2) as g:
@@ -120,6 +139,8 @@ def main():
             intx(t, f, a, b, address, uuid)
         with t.case("hot-plug and hot-unplug"):
             hot_plug(t, f, a, b, address, uuid)
+        with t.case("BARs that the VMM does not map"):
+            trapped(t, f)
         with t.case("the lender takes it back"):
             f.mdev_stop("a", uuid)
             f.dlend("b", f"reclaim {b.bdf('nvme0')}", timeout=120)
