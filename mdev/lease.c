@@ -105,6 +105,24 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 	return dlend_link_post(lease->link, &msg);
 }
 
+/*
+ * A stray that is none any more: between the lender's word and now its vdev has joined that very
+ * lease, which is one for all functions of a group.  Grants are made on this queue, too.
+ */
+static bool dlend_lease_in_use(const struct dlend_lease *stray)
+{
+	struct dlend_vdev *v = dlend_offer_vdev_get(stray->link, &stray->addr);
+	bool used;
+
+	if (!v)
+		return false;
+	mutex_lock(&v->lock);
+	used = v->lease && v->lease->epoch == stray->epoch;
+	mutex_unlock(&v->lock);
+	dlend_vdev_put(v);
+	return used;
+}
+
 static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease *lease = container_of(work, struct dlend_lease, return_work);
@@ -113,6 +131,8 @@ static void dlend_lease_return_work(struct work_struct *work)
 	struct dlend_msg req;
 	int tries, ret = -ENOTCONN;
 
+	if (!lease->vdev && dlend_lease_in_use(lease))
+		goto put;
 	/* What goes through here must not lead to whoever borrows it next. */
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 	/* A lease that ended in a callback of the link could not wait there. */
@@ -135,6 +155,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 	/* Its slots are free with the last reference, and the guest's next lease may need them. */
 	if (lease->vdev)
 		dlend_borrow_forget(lease->vdev, lease);
+put:
 	dlend_lease_put(lease);
 	atomic_dec(&offer->leases);
 }

@@ -66,7 +66,7 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
  */
 static void dlend_offer_announce(struct dlend_offer *offer)
 {
-	char *env[] = { "MDEV_STATE=registered", NULL };	/* as mdev_register_parent() has it */
+	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
 	bool todo;
 
 	mutex_lock(&dlend_offers_lock);
@@ -342,8 +342,7 @@ static void dlend_offer_withdraw(struct dlend_link *link, const struct dlend_add
 	}
 }
 
-static struct dlend_vdev *dlend_offer_vdev_get(struct dlend_link *link,
-					       const struct dlend_addr *addr)
+struct dlend_vdev *dlend_offer_vdev_get(struct dlend_link *link, const struct dlend_addr *addr)
 {
 	struct dlend_offer *offer;
 

@@ -238,7 +238,7 @@ struct dlend_vdev {
 	struct dlend_wish want, have;
 	struct dlend_lease *lease, *ended;
 	u32 irq_need;
-	bool borrowing, failed, errored, lost;
+	bool borrowing, failed, errored, lost, irq_gap;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
@@ -318,6 +318,12 @@ int dlend_offer_beside(struct dlend_offer *offer, struct dlend_vdev *v);
 bool dlend_offers_asleep(void);
 /** dlend_offer_lease_live - has nothing that the lender said ended the lease @epoch? */
 bool dlend_offer_lease_live(struct dlend_offer *offer, u32 epoch);
+/**
+ * dlend_offer_vdev_get - what is made of the device of that name, which @link's peer offers
+ *
+ * Context: may sleep; neither vdev->lock nor the offers' lock. Return: a reference, or NULL.
+ */
+struct dlend_vdev *dlend_offer_vdev_get(struct dlend_link *link, const struct dlend_addr *addr);
 /** dlend_offer_copy - description and snapshot (4 KiB at @snapshot) as they are now */
 void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, u8 *snapshot);
 
