@@ -140,6 +140,11 @@ void dlend_borrow_state(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "%s", dlend_borrow_settled(v) ? "running" : "building");
 }
 
+static bool dlend_reset_pending(struct dlend_vdev *v)
+{
+	return READ_ONCE(v->lease) && READ_ONCE(v->want.reset) != READ_ONCE(v->have.reset);
+}
+
 /* Not yet: wait a little, unless the VM goes away. @what: should have happened by settle_s. */
 static void dlend_try_again(struct dlend_vdev *v, const char *what)
 {
@@ -155,7 +160,9 @@ static void dlend_try_again(struct dlend_vdev *v, const char *what)
 	if (v->open && ktime_ms_delta(ktime_get(), v->retry_since) > settle_s * (s64)MSEC_PER_SEC)
 		dlend_borrow_fail(v, true, "%s within %u s", what, settle_s);
 	mutex_unlock(&v->lock);
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open), msecs_to_jiffies(ms));
+	/* A reset does not wait: the device may still write to what is another's memory by now. */
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || dlend_reset_pending(v),
+			   msecs_to_jiffies(ms));
 }
 
 /* [locked] */
@@ -250,7 +257,8 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->stat.resets++;
 	v->have.reset = reset;
-	v->have.bme = false;
+	/* If it was not done nobody knows: the failure below turns it off. */
+	v->have.bme = ret && v->have.bme;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
 	v->have.build = v->want.build - 1;
@@ -289,7 +297,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	mode = v->want.irq_mode;
 	count = v->want.irq_count;
 	need = v->irq_need;
-	resized = v->have.irq_mode == mode;
+	resized = v->have.irq_mode == mode || v->irq_gap;
 	/*
 	 * Until the reply nobody knows what the lender delivers. A guest that changes its mind
 	 * back meanwhile must not find that all is as it wants: an edge in the gap would be lost.
@@ -307,6 +315,8 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
 	v->have.irq_count = ret ? 0 : count;
+	/* Those that were set up are not any more: what is lost meanwhile is made up for then. */
+	v->irq_gap = resized && ret;
 	if (ret == -ENOSPC && need < count) {
 		/* The spare vectors are not to be had: what the guest uses will do. */
 		if (v->want.irq_mode == mode && v->want.irq_count == count)
@@ -532,10 +542,12 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	mutex_unlock(&v->lock);
 }
 
-/* A function reset, whoever asked for it. Without a lease there is nothing to reset. [locked] */
+/*
+ * A function reset, whoever asked for it, but for the configuration space. Without a lease there
+ * is nothing to reset. [locked]
+ */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
-	dlend_cfg_reset(&v->cfg);
 	dlend_irq_intx_disable(v, false);
 	v->want.bme = false;
 	/* Who waits for a BAR that stays on, as a VF's does, touches it again. */
@@ -543,6 +555,7 @@ static void dlend_borrow_function_reset(struct dlend_vdev *v)
 	wake_up_all(&v->gate_wq);
 	if (v->lease || v->borrowing)
 		v->want.reset++;
+	wake_up_all(&v->idle_wq);
 	dlend_borrow_retry(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 }
@@ -565,6 +578,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 			dlend_borrow_retry(v);
 		v->want.bme = true;
 		v->want.build++;
+		v->backoff_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->lease)
 			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody wanted it open before */
@@ -580,6 +594,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 void dlend_borrow_reset(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
+	dlend_cfg_reset(&v->cfg);
 	dlend_borrow_function_reset(v);
 	dlend_borrow_gate(v);
 	dlend_borrow_kick(v);
@@ -702,10 +717,11 @@ static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, co
 		dlend_borrow_fail(v, stop_on_loss, "%s", why);
 	/* Queued before anybody can ask for the next one: dlend_borrow_returning(). */
 	dlend_lease_return(dlend_lease_get(lease));
+	/* Not later: the next lease may have set up its own by then. */
+	dlend_irq_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
 	if (before)
 		dlend_lease_put(before);
-	dlend_irq_live(v, DLEND_IRQ_NONE, false);
 	/*
 	 * With the link gone nobody says that the device is fenced: unmap the aperture before
 	 * this returns (it waits for nobody).  A lender that took its device back has fenced it;

@@ -823,6 +823,7 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 	const u8 *data = buf;
 	struct before old;
 	u32 effects, i;
+	bool asked;
 
 	if (offset >= DLEND_CFG_SIZE)
 		return 0;
@@ -835,10 +836,17 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 		cfg->val[at] |= cfg->wmask[at] & data[i];
 	}
 	effects = power_effects(cfg, old.state);
-	if (asks_reset(cfg, offset, data, len))
+	asked = asks_reset(cfg, offset, data, len);
+	if (asked)
 		effects |= DLEND_CFG_E_FLR;
 	if (effects & DLEND_CFG_E_FLR) {
 		dlend_cfg_reset(cfg);
+		/*
+		 * The VMM answers reads of BARs itself, and does not forget them: the guest finds
+		 * what it would restore, and does not write it.  vfio-pci keeps them, too.
+		 */
+		if (asked)
+			memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
 		/* A reset function is in D0, wherever it was going. */
 		effects &= ~DLEND_CFG_E_D3HOT;
 		if (old.state)
