@@ -89,6 +89,13 @@ static void dl_irq_free(struct dl_fn *fn, u32 count)
 	}
 }
 
+/* The core turns INTx on with that, which nobody here handles: the line may be others', too. */
+static void dl_irq_free_vectors(struct pci_dev *pdev)
+{
+	pci_free_irq_vectors(pdev);
+	pci_intx(pdev, 0);
+}
+
 static void dl_irq_down(struct dl_fn *fn)
 {
 	struct dl_irqs *irqs = &fn->irq;
@@ -99,7 +106,7 @@ static void dl_irq_down(struct dl_fn *fn)
 		pci_intx(fn->pdev, 0);
 	dl_irq_free(fn, irqs->count);
 	if (irqs->mode != DLEND_IRQ_INTX)
-		pci_free_irq_vectors(fn->pdev);
+		dl_irq_free_vectors(fn->pdev);
 	kvfree(irqs->vec);
 	irqs->vec = NULL;
 	irqs->count = 0;
@@ -140,7 +147,7 @@ static int dl_irq_up_msi(struct dl_fn *fn, u32 mode, u32 count)
 		return ret;
 	ret = dl_irq_request(fn, mode, count);
 	if (ret)
-		pci_free_irq_vectors(fn->pdev);
+		dl_irq_free_vectors(fn->pdev);
 	return ret;
 }
 
