@@ -503,6 +503,9 @@ static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
 		return -ENOTCONN;
 	if (READ_ONCE(dl_asleep))
 		return -EAGAIN;
+	/* One that joins a group which is lent has its former driver's state until it was reset. */
+	if (!fn->ready)
+		return -ENODEV;
 	if (fn->broken)
 		return -EIO;
 	if (fn->dirty && !fn->lent)
