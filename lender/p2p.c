@@ -355,21 +355,30 @@ static struct dl_p2p_map *dl_map_from(const struct dl_fn *fn)
 	return NULL;
 }
 
-/*
- * A target's lease ends, and equal maps of one group with it: no other takes its place.
- * The first loop leaves none that the second could lose besides the one it is at.
- */
+/* One that matches; while there are any, one that is not real: it would take a real one's place. */
+static struct dl_p2p_map *dl_map_match(bool (*match)(const struct dl_p2p_map *map, const void *arg),
+				       const void *arg)
+{
+	struct dl_p2p_map *map, *found = NULL;
+
+	list_for_each_entry(map, &dl_p2p_maps, node) {
+		if (!match(map, arg))
+			continue;
+		found = map;
+		if (!map->real)
+			break;
+	}
+	return found;
+}
+
+/* A target's lease ends, and equal maps of one group with it.  Each may take others along. */
 static void dl_maps_lose(bool (*match)(const struct dl_p2p_map *map, const void *arg),
 			 const void *arg, const char *why)
 {
-	struct dl_p2p_map *map, *next;
+	struct dl_p2p_map *map;
 
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
-		if (!map->real && match(map, arg))
-			dl_map_lose(map, why);
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
-		if (match(map, arg))
-			dl_map_lose(map, why);
+	while ((map = dl_map_match(match, arg)))
+		dl_map_lose(map, why);
 }
 
 static bool dl_map_to_fn(const struct dl_p2p_map *map, const void *arg)
@@ -714,6 +723,23 @@ static int dl_map_admit(const struct dl_p2p_map *want)
 	return 0;
 }
 
+/*
+ * What leads into a window is no more than there is of it.  Page tables for addresses that a
+ * borrower invents would take our memory otherwise; BARs that are here have the size they have.
+ */
+static int dl_map_fits_window(const struct dl_p2p_map *want)
+{
+	u64 bytes = want->size;
+	struct dl_p2p_map *map;
+
+	if (want->way == DL_WAY_HERE)
+		return 0;
+	list_for_each_entry(map, &dl_p2p_maps, node)
+		if (map->real && map->domain == want->domain && map->link == want->link)
+			bytes += map->size;
+	return bytes <= dlend_link_window_bytes(want->link) ? 0 : -ENOSPC;
+}
+
 /**
  * dl_p2p_map - @fn reaches another device's BAR
  * @fn: source
@@ -724,7 +750,7 @@ static int dl_map_admit(const struct dl_p2p_map *want)
  * Context: group lock (@fn's), the source's lease was checked. Return: 0; -ESTALE, -ENODEV the
  * target is not the borrower's; -EAGAIN its lender has not said that it may be reached; -EEXIST
  * something else is at that address: RAM, or another BAR; -EBUSY that BAR is mapped at another;
- * -ERANGE it cannot be mapped there; -EINVAL.
+ * -ERANGE it cannot be mapped there; -ENOSPC more than the window has; -EINVAL.
  */
 int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
 	       const struct dl_fn *target)
@@ -749,7 +775,7 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 	map->prot = le32_to_cpu(p->prot);
 
 	mutex_lock(&dl_p2p_lock);
-	ret = dl_map_admit(map) ?: dl_map_resolve(map, p, target);
+	ret = dl_map_admit(map) ?: dl_map_resolve(map, p, target) ?: dl_map_fits_window(map);
 	if (!ret)
 		ret = dl_map_add(map);
 	mutex_unlock(&dl_p2p_lock);
