@@ -586,11 +586,25 @@ static const struct pci_error_handlers dl_err_handler = {
 	.reset_done = dl_reset_done,
 };
 
+/*
+ * The host goes down, and turns its IOMMUs off on the way: a device that another node's guest has
+ * must do no DMA by then.  Nobody borrows one from now on.
+ */
+static void dl_shutdown(struct pci_dev *pdev)
+{
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	dl_lease_suspend();
+	if (fn)
+		dl_lease_revoke(fn->group, "shutdown");
+}
+
 static struct pci_driver dl_driver = {
 	.name = "dlend-lender",
 	.id_table = NULL,	/* bound by driver_override only */
 	.probe = dl_probe,
 	.remove = dl_remove,
+	.shutdown = dl_shutdown,
 	.err_handler = &dl_err_handler,
 	.groups = dl_drv_groups,
 	.dev_groups = dl_dev_groups,
