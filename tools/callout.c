@@ -197,29 +197,54 @@ static void show_capabilities(void)
 }
 
 /* All that the definition does not name goes back to what it is without being told. */
+static const char *wanted(const struct attributes *a, size_t i)
+{
+	const char *value = known[i].initial;
+
+	for (size_t k = 0; k < a->count; k++)
+		if (!strcmp(a->entry[k].name, known[i].name))
+			value = a->entry[k].value;
+	return value;
+}
+
+static int set(const char *dir, size_t i, const char *value)
+{
+	char *file = path("%s/%s", dir, known[i].name);
+	int err = write_text(file, text("%s\n", value));
+
+	free(file);
+	return err;
+}
+
+/*
+ * All or nothing, as mdevctl takes a refusal.  Whether a VM has the device open shows in no file,
+ * and not each attribute is refused then, so what was written is written back.
+ */
 static void change(const struct request *req, const struct attributes *a)
 {
-	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[TEXT_MAX];
+	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[KNOWN][TEXT_MAX];
+	const char *kept = "";
+	size_t i;
+	int err = 0;
 
 	if (!path_exists(dir))
 		fail(EXIT_NOT_FOUND, text("%s is not there", req->uuid), "it was not started",
 		     NULL);
-	for (size_t i = 0; i < KNOWN; i++) {
-		char *file = path("%s/%s", dir, known[i].name);
-		const char *value = known[i].initial;
-		int err;
-
-		for (size_t k = 0; k < a->count; k++)
-			if (!strcmp(a->entry[k].name, known[i].name))
-				value = a->entry[k].value;
-		err = strcmp(attr(was, dir, known[i].name), value) ?
-		      write_text(file, text("%s\n", value)) : 0;
+	for (i = 0; i < KNOWN; i++) {
+		if (!strcmp(attr(was[i], dir, known[i].name), wanted(a, i)))
+			continue;
+		err = set(dir, i, wanted(a, i));
 		if (err)
-			fail(EXIT_FAIL, text("%s stays %s", known[i].name, was),
-			     err == -EBUSY ? "a VM has the device open" : strerror(-err),
-			     err == -EBUSY ? "Shut it down first, or leave out --live." : NULL);
-		free(file);
+			break;
 	}
+	for (size_t k = i; err && k-- > 0;)
+		if (strcmp(was[k], wanted(a, k)) && set(dir, k, was[k]))
+			kept = text("%s; %s is %s now", kept, known[k].name, wanted(a, k));
+	if (err)
+		fail(EXIT_FAIL, text("%s stays %s", known[i].name, was[i]),
+		     text("%s%s", err == -EBUSY ? "a VM has the device open" : strerror(-err),
+			  kept),
+		     err == -EBUSY ? "Shut it down first, or leave out --live." : NULL);
 	free(dir);
 }
 

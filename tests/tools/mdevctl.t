@@ -175,6 +175,15 @@ def live(t):
         (dev / "clique").symlink_to("/dev/full")
         r = f.call("live", "modify", [{"clique": "5"}])
         t.ok(r.returncode == 1 and "clique stays" in r.stderr, "a refusal of the kernel's is told", r.stderr)
+    with Host() as f:
+        f.parent()
+        dev = f.mdev(clique="3")
+        os.unlink(dev / "lowmem")
+        (dev / "lowmem").symlink_to("/dev/full")
+        r = f.call("live", "modify", [{"prepin": "open"}, {"lowmem": "2G"}])
+        t.ok(r.returncode == 1 and "lowmem stays" in r.stderr and "now" not in r.stderr, "the last of three is refused",
+             r.stderr)
+        t.equal((first(dev / "clique"), first(dev / "prepin")), ("3", "bme"), "  the others are what they were")
 
 
 def find_mdevctl():
