@@ -492,6 +492,18 @@ def finish_refused(t):
              "a VM without lent devices needs the note: it may run on a", r.stderr)
 
 
+def pooled(t):
+    """A network of libvirt's has a device for an interface on each host."""
+    mac = '<mac address="52:54:00:00:00:01"/>'
+    with World(more=f"<interface type='network'>{mac}<source network='pool'/></interface>") as w:
+        s = w.state()
+        s["a"]["vm1"]["live"] = s["a"]["vm1"]["live"].replace("interface type='network'", "interface type='hostdev'")
+        w.state(s)
+        r = w.run("vm1", "b")
+        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "a device that a network lends is no obstacle",
+                r.stderr)
+
+
 def refused(t):
     """Nothing is changed."""
     def check(w, name, *parts, words=("vm1", "b"), code=None):
@@ -520,7 +532,8 @@ def refused(t):
     with World() as w, open(w.path / f"a/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
-        check(w, "another move of it is under way: nothing is looked at before that is over", "being moved already", code=4)
+        check(w, "another move of it is under way: nothing is looked at before that is over", "being moved already",
+              code=4)
     for running in (False, True):
         # Both VMs name it, and one of them has it
         with World(uuids=(U1,) if not running else (), running=running, others=[("vm2", 3)]) as w:
@@ -830,7 +843,7 @@ def not_thought_of(t):
 
 
 with Tap() as tap:
-    for part in (cold, live, named, named_as_a_number, dry, refused, tpm, patience, told_why, again, every_step,
+    for part in (cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again, every_step,
                  two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted, nobody_listens, nohup,
                  at_any_time, not_thought_of, command):
         tap.diag(part.__name__)
