@@ -88,6 +88,9 @@ def trapped(t, f):
     address = f.lend("b", "edu")
     uuid = f.mdev("a", address, "dlend-pci")
     edu = "0000:00:10.0"
+    # Here a borrow takes longer than a VMM's big lock should be held for.
+    timeout = "/sys/module/dlend_mdev/parameters/trap_timeout_ms"
+    was = f.host("a").run(f"cat {timeout}; echo 5000 >{timeout}").out.strip()
     with f.guest("a", "g5", modules=(), memory="128M", tools=("programs",),
                  devices=[f.device(uuid, ",x-no-mmap=on,addr=0x10")]) as g:
         out = g.run(f"echo 1 >/sys/bus/pci/devices/{edu}/enable; edu {edu}", timeout=120).out
@@ -98,6 +101,7 @@ def trapped(t, f):
         t.ok(stats["trapped_reads"] > 0 and stats["trapped_timeouts"] == 0 and not stats["bar0_faults_4k"],
              "by traps only, and none gave up", str(stats))
         g.shutdown()
+    f.host("a").run(f"echo {was} >{timeout}")
     f.wait_state("a", address, "free")
     f.mdev_stop("a", uuid)
 
