@@ -388,6 +388,19 @@ static bool dl_map_to_fn(const struct dl_p2p_map *map, const void *arg)
 	return map->way == DL_WAY_HERE && dlend_addr_same(&map->target, &fn->addr);
 }
 
+/* Where guest memory is about to be. */
+struct dl_range {
+	const struct dlend_domain *domain;
+	u64 gpa, size;
+};
+
+static bool dl_map_in_range(const struct dl_p2p_map *map, const void *arg)
+{
+	const struct dl_range *range = arg;
+
+	return map->domain == range->domain && dl_map_meets(map, range->gpa, range->size);
+}
+
 static bool dl_map_to_foreign(const struct dl_p2p_map *map, const void *arg)
 {
 	const struct dl_foreign *foreign = arg;
@@ -820,15 +833,10 @@ u64 dl_p2p_bytes(const struct dlend_domain *domain)
 /** dl_p2p_yield - guest memory is about to be mapped for @fn there: BARs give way. Group lock */
 void dl_p2p_yield(struct dl_fn *fn, u64 gpa, u64 size)
 {
-	struct dl_p2p_map *map, *next;
+	const struct dl_range range = { .domain = fn->group->domain, .gpa = gpa, .size = size };
 
 	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
-		if (!map->real && map->domain == fn->group->domain && dl_map_meets(map, gpa, size))
-			dl_map_lose(map, "yield");
-	list_for_each_entry_safe(map, next, &dl_p2p_maps, node)
-		if (map->domain == fn->group->domain && dl_map_meets(map, gpa, size))
-			dl_map_lose(map, "yield");
+	dl_maps_lose(dl_map_in_range, &range, "yield");
 	mutex_unlock(&dl_p2p_lock);
 }
 

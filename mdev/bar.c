@@ -160,10 +160,15 @@ static bool dlend_gate_overdue(const struct dlend_vdev *v)
 	       ktime_ms_delta(ktime_get(), READ_ONCE(v->shut_since)) >= (s64)gate_timeout_ms;
 }
 
-static bool dlend_gate_passable(struct dlend_vdev *v)
+/* Is there a device behind it that an access could wait for? */
+static bool dlend_gate_shut(const struct dlend_vdev *v)
 {
-	return READ_ONCE(v->gate) != DLEND_GATE_SHUT || !READ_ONCE(v->mse) ||
-	       !READ_ONCE(v->open) || !test_bit(0, &v->touched) || dlend_gate_overdue(v);
+	return READ_ONCE(v->gate) == DLEND_GATE_SHUT && READ_ONCE(v->mse) && READ_ONCE(v->open);
+}
+
+static bool dlend_gate_passable(const struct dlend_vdev *v)
+{
+	return !dlend_gate_shut(v) || !test_bit(0, &v->touched) || dlend_gate_overdue(v);
 }
 
 /*
@@ -487,7 +492,7 @@ static bool dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void
 static void dlend_io_gate(struct dlend_vdev *v)
 {
 	/* Nobody has touched it yet: that is why it is shut, and this does. */
-	if (READ_ONCE(v->gate) == DLEND_GATE_SHUT && READ_ONCE(v->mse) && READ_ONCE(v->open))
+	if (dlend_gate_shut(v))
 		dlend_borrow_touch(v);
 	if (dlend_gate_passable(v))
 		return;

@@ -38,10 +38,7 @@ static const char *undo(struct move *move, size_t count)
 
 		if (!m->overridden || !m->driver)
 			continue;
-		now = device_driver(&m->dev);
-		if (!now)
-			device_probe(&m->dev);
-		free(now);
+		device_probe(&m->dev);		/* does nothing to one that has its driver */
 		now = device_driver(&m->dev);
 		if (!now)
 			lost = text("%s%s%s", lost, *lost ? ", " : "", m->dev.bdf);
