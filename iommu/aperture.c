@@ -18,6 +18,7 @@
 #include <dlend/types.h>
 #include "aperture.h"
 #include "maps.h"
+#include "paging.h"
 #include "slots.h"
 #include "view.h"
 
@@ -27,8 +28,8 @@
 /*
  * struct dlend_aperture - see dlend/aperture.h
  * @dev: whose accesses arrive, NULL if nobody's
- * @group: its IOMMU group
- * @domain: NULL if nobody's accesses arrive
+ * @pg: its domain, NULL if nobody's accesses arrive
+ * @coherent: no access of the peer passes by this host's caches (No Snoop)
  * @live: false once detached: slots are then only numbers
  * @lock: everything below
  *
@@ -37,8 +38,8 @@
  */
 struct dlend_aperture {
 	struct device *dev;
-	struct iommu_group *group;
-	struct iommu_domain *domain;
+	struct dlend_paging *pg;
+	bool coherent;
 	u64 base, size;
 	struct mutex lock;		/* live, maps, views, slots, nr */
 	bool live;
@@ -106,13 +107,12 @@ static u64 base_align(u64 size, u64 align)
 
 static int pick_base(struct dlend_aperture *ap, u64 align)
 {
-	const struct iommu_domain_geometry *g = &ap->domain->geometry;
-	u64 first = max_t(u64, g->aperture_start, SZ_1M);
-	u64 last = min_t(u64, g->aperture_end, dma_get_mask(ap->dev));
+	u64 first = max_t(u64, ap->pg->first, SZ_1M);
+	u64 last = min_t(u64, ap->pg->last, dma_get_mask(ap->dev));
 	struct dlend_range *busy;
 	int n, err;
 
-	n = dlend_maps_reserved(ap->dev, true, &busy);
+	n = dlend_paging_reserved(ap->dev, true, &busy);
 	if (n < 0)
 		return n;
 	/* Below 4 GiB is crowded; above it first, below it if the IOMMU is narrow. */
@@ -132,26 +132,31 @@ static int attach_domain(struct dlend_aperture *ap, u64 align)
 {
 	int err;
 
-	ap->domain = iommu_paging_domain_alloc(ap->dev);
-	if (IS_ERR(ap->domain)) {
-		err = PTR_ERR(ap->domain);
+	ap->pg = dlend_paging_create(ap->dev);
+	if (IS_ERR(ap->pg)) {
+		err = PTR_ERR(ap->pg);
+		ap->pg = NULL;
 		dev_err(ap->dev, "IOMMU gave no domain (%d)\n", err);
 		return err;
 	}
-	dlend_maps_init(&ap->maps, ap->domain);
+	dlend_maps_init(&ap->maps, ap->pg);
 	err = pick_base(ap, align);
 	if (err)
 		goto free_domain;
-	err = iommu_attach_group(ap->domain, ap->group);
+	err = ap->pg->ops->attach(ap->pg);
 	if (err) {
-		dev_err(ap->dev, "IOMMU group %d cannot be given a domain (%d): another driver (VFIO?) owns a device in it\n",
-			iommu_group_id(ap->group), err);
+		dev_err(ap->dev, "its IOMMU group cannot be given a domain (%d): another driver (VFIO?) owns a device in it\n",
+			err);
 		goto free_domain;
 	}
+	ap->coherent = ap->pg->coherent;
+	if (!ap->coherent)
+		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): what a peer's device sends as No Snoop passes by the caches here; lenders turn No Snoop off, see docs/hardware.md\n");
 	return 0;
 
 free_domain:
-	iommu_domain_free(ap->domain);
+	ap->pg->ops->free(ap->pg);
+	ap->pg = NULL;
 	return err;
 }
 
@@ -175,17 +180,16 @@ static void drop_slots(struct dlend_aperture *ap)
 
 static int attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align)
 {
+	struct iommu_group *group = iommu_group_get(dma_dev);
 	int err;
 
 	ap->dev = get_device(dma_dev);
-	ap->group = iommu_group_get(dma_dev);
-	err = check_iommu(dma_dev, ap->group);
+	err = check_iommu(dma_dev, group);
 	if (!err)
 		err = attach_domain(ap, align);
-	if (err) {
-		iommu_group_put(ap->group);
+	iommu_group_put(group);
+	if (err)
 		put_device(ap->dev);
-	}
 	return err;
 }
 
@@ -232,11 +236,11 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 	mutex_lock(&ap->lock);
 	if (ap->live)
 		unmap_all_of(ap, 0, ap->size);
-	if (ap->live && ap->domain) {
-		iommu_detach_group(ap->domain, ap->group);
-		iommu_domain_free(ap->domain);
-		ap->domain = NULL;
-		iommu_group_put(ap->group);
+	if (ap->live && ap->pg) {
+		if (!dlend_paging_end(ap->pg))
+			dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
+		ap->pg = NULL;
+		ap->maps.pg = NULL;
 		put_device(ap->dev);
 	}
 	ap->live = false;
@@ -448,9 +452,11 @@ static int map_run(struct dlend_aperture *ap, u64 offset, phys_addr_t phys, u64 
 
 	if (!ap->live)
 		return -ENODEV;
-	err = dlend_maps_add(&ap->maps, ap->base + offset, phys, size, prot, mmio, piece.cap);
+	piece.offset += ap->base;
+	err = dlend_maps_add(&ap->maps, &piece);
 	if (err)
 		return err;
+	piece.offset -= ap->base;
 	err = dlend_views_map(&ap->views, &piece);
 	if (err)
 		dlend_maps_del(&ap->maps, ap->base + offset, size);
@@ -597,6 +603,20 @@ static int view_grow(struct dlend_aperture *ap, struct dlend_view *view, u64 end
 	return err;
 }
 
+void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view)
+{
+	bool more;
+
+	do {
+		mutex_lock(&ap->lock);
+		more = dlend_view_shrink(view, VIEW_SHARE);
+		if (!more)
+			list_del(&view->node);
+		mutex_unlock(&ap->lock);
+		cond_resched();
+	} while (more);
+}
+
 int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size)
 {
 	int err;
@@ -641,6 +661,7 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 
 	dlend_aperture_stat(ap, &st);
 	seq_printf(m, "aperture_base: %llx\naperture_bytes: %llu\n", ap->base, st.size);
+	seq_printf(m, "coherent: %d\n", ap->coherent);
 	seq_printf(m, "free_bytes: %llu\nlargest_free_bytes: %llu\nquarantined_bytes: %llu\n",
 		   st.free, st.largest_free, st.quarantined);
 	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.p2p, st.p2p_limit);

@@ -27,9 +27,17 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
  * dlend_aperture_mirror - a view of everything, mapped or not, now and later
  * @view: with both ops; its map() has been called for all that there is when this returns
  *
- * Ends with dlend_aperture_unview(). Process context.
+ * Ends with dlend_aperture_unmirror(). Process context.
  * Return: 0; -ERANGE outside the aperture; or the error of map(), and nothing is left of it.
  */
 int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size);
+
+/**
+ * dlend_aperture_unmirror - its unmap() was called for everything, and no op runs any more
+ *
+ * In shares, so that whoever takes memory away meanwhile does not wait long; each is unmapped
+ * before the view stops to hear of it. Process context.
+ */
+void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);
 
 #endif

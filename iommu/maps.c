@@ -2,32 +2,46 @@
 /*
  * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size.
  *
- * Knows one iommu_domain and physical addresses; neither slots nor guests nor links.
+ * Pure: numbers, and the domain behind the seam of paging.h; neither slots nor guests nor links.
  */
 #include <linux/align.h>
-#include <linux/bitops.h>
-#include <linux/cc_platform.h>
+#include <linux/errno.h>
 #include <linux/interval_tree_generic.h>
-#include <linux/iommu.h>
-#include <linux/pci.h>
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/printk.h>
+#include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/xarray.h>
+#include <dlend/alloc.h>
 #include <dlend/aperture.h>
-#include <dlend/compat.h>
 #include <dlend/types.h>
 #include "maps.h"
 #include "pages.h"
-#include "slots.h"
+#include "paging.h"
 
-/* Contiguous in both address spaces; @cap: no larger pages, 0 = any. */
+/*
+ * RAM in shorter pieces than this shares a run with its neighbours, and is mapped by 4 KiB pages: a
+ * guest's memory without huge pages would cost a run for nearly every page.
+ */
+#define SCATTERED_BELOW	SZ_64K
+
+/*
+ * struct dlend_run - mapped contiguously
+ * @phys: where it leads, contiguously; of a scattered one the domain knows that, or @scattered
+ * @cap: no larger pages, 0 = any
+ * @scattered: of any number of pieces, which lead anywhere
+ */
 struct dlend_run {
 	struct rb_node node;
 	u64 first, last, subtree_last;
 	phys_addr_t phys;
 	u64 cap;
 	u32 prot;
-	bool mmio;
+	bool mmio, scattered;
 };
 
 #define RUN_FIRST(r)	((r)->first)
@@ -35,65 +49,45 @@ struct dlend_run {
 INTERVAL_TREE_DEFINE(struct dlend_run, node, u64, subtree_last, RUN_FIRST, RUN_LAST,
 		     static __maybe_unused, run_tree);
 
-void dlend_maps_init(struct dlend_maps *m, struct iommu_domain *domain)
+void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg)
 {
 	memset(m, 0, sizeof(*m));
-	m->domain = domain;
+	m->pg = pg;
 	m->runs = RB_ROOT_CACHED;
+	xa_init_flags(&m->scattered, XA_FLAGS_ACCOUNT);
+}
+
+static phys_addr_t phys_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
+{
+	if (!r->scattered)
+		return r->phys + (iova - r->first);
+	if (m->pg)
+		return m->pg->ops->phys(m->pg, iova);
+	return (phys_addr_t)xa_to_value(xa_load((struct xarray *)&m->scattered,
+						iova >> PAGE_SHIFT)) << PAGE_SHIFT;
 }
 
 static u64 page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
 {
-	if (!m->domain)
+	if (!m->pg || r->scattered)
 		return SZ_4K;
-	return dlend_page_at(r->first, r->last, r->phys, m->domain->pgsize_bitmap, r->cap, iova);
+	return dlend_page_at(r->first, r->last, r->phys, m->pg->sizes, r->cap, iova);
 }
 
-static void count_page(struct dlend_map_pages *p, u64 size, int sign)
-{
-	if (size >= SZ_1G)
-		p->n1g += sign * (s64)(size / SZ_1G);
-	else if (size >= SZ_2M)
-		p->n2m += sign * (s64)(size / SZ_2M);
-	else
-		p->n4k += sign * (s64)(size / SZ_4K);
-}
-
+/* Where nothing translates there are no pages. */
 static void count_run(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
-	u64 at = r->first, size;
+	struct dlend_map_pages pages = {};
 
+	if (m->pg && r->scattered)
+		pages.n4k = (r->last - r->first + 1) / SZ_4K;
+	else if (m->pg)
+		pages = dlend_pages_count(r->first, r->last, r->phys, m->pg->sizes, r->cap);
 	m->nr += sign;
 	m->bytes += sign * (s64)(r->last - r->first + 1);
-	/* Where nothing translates there are no pages. */
-	while (m->domain) {
-		size = page_size_at(m, r, at);
-		count_page(&m->pages, size, sign);
-		if (r->last - at < size)
-			break;
-		at += size;
-	}
-}
-
-static int iommu_prot(u32 prot, bool mmio)
-{
-	int p = mmio ? IOMMU_MMIO : IOMMU_CACHE;
-
-	if (prot & DLEND_PROT_READ)
-		p |= IOMMU_READ;
-	if (prot & DLEND_PROT_WRITE)
-		p |= IOMMU_WRITE;
-	return p;
-}
-
-static bool mmio_possible(void)
-{
-	return !DLEND_SME_BREAKS_MMIO || !cc_platform_has(CC_ATTR_HOST_MEM_ENCRYPT);
-}
-
-static bool outside(const struct iommu_domain *domain, u64 first, u64 last)
-{
-	return first < domain->geometry.aperture_start || last > domain->geometry.aperture_end;
+	m->pages.n4k += sign * (s64)pages.n4k;
+	m->pages.n2m += sign * (s64)pages.n2m;
+	m->pages.n1g += sign * (s64)pages.n1g;
 }
 
 int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64 size, u32 prot)
@@ -103,7 +97,7 @@ int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64
 	if (!size || !PAGE_ALIGNED(iova | phys | size) || !prot ||
 	    prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
 		return -EINVAL;
-	if (last < iova || (m->domain && outside(m->domain, iova, last)))
+	if (last < iova || (m->pg && (iova < m->pg->first || last > m->pg->last)))
 		return -ERANGE;
 	return 0;
 }
@@ -111,18 +105,53 @@ int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64
 /* In as many calls as it takes that no page is too large; all or nothing. */
 static int map_pieces(struct dlend_maps *m, const struct dlend_run *r)
 {
-	int err, prot = iommu_prot(r->prot, r->mmio);
+	u32 prot = r->prot | (r->mmio ? DLEND_PAGING_MMIO : 0);
 	u64 at = r->first, end;
+	int err;
 
-	while (m->domain) {
-		end = dlend_piece_last(at, r->last, m->domain->pgsize_bitmap, r->cap);
-		err = iommu_map(m->domain, at, r->phys + (at - r->first), end - at + 1, prot,
-				GFP_KERNEL_ACCOUNT);
+	while (m->pg) {
+		end = dlend_piece_last(at, r->last, m->pg->sizes, r->cap);
+		err = m->pg->ops->map(m->pg, at, r->phys + (at - r->first), end - at + 1, prot);
 		if (err && at > r->first)
-			iommu_unmap(m->domain, r->first, at - r->first);
+			m->pg->ops->unmap(m->pg, r->first, at - r->first);
 		if (err || end == r->last)
 			return err;
 		at = end + 1;
+	}
+	return 0;
+}
+
+/* Where nothing translates, what pages of scattered runs lead to is remembered page by page. */
+static void forget_pages(struct dlend_maps *m, u64 first, u64 last)
+{
+	u64 at;
+
+	if (m->pg)
+		return;
+	for (at = first; at - first <= last - first; at += PAGE_SIZE) {
+		if (!xa_erase(&m->scattered, at >> PAGE_SHIFT))
+			break;
+		m->nr_pages--;
+		if (IS_ALIGNED(at, SZ_4M))
+			cond_resched();
+	}
+}
+
+static int remember_pages(struct dlend_maps *m, const struct dlend_run *r)
+{
+	u64 at, pfn = r->phys >> PAGE_SHIFT;
+	int err;
+
+	if (m->pg)
+		return 0;
+	for (at = r->first; at - r->first <= r->last - r->first; at += PAGE_SIZE, pfn++) {
+		err = xa_err(xa_store(&m->scattered, at >> PAGE_SHIFT, xa_mk_value(pfn),
+				      GFP_KERNEL_ACCOUNT));
+		if (err) {
+			forget_pages(m, r->first, r->last);
+			return err;
+		}
+		m->nr_pages++;
 	}
 	return 0;
 }
@@ -139,31 +168,77 @@ static int put_run(struct dlend_maps *m, struct dlend_run *r)
 	return 0;
 }
 
-int dlend_maps_add(struct dlend_maps *m, u64 iova, phys_addr_t phys, u64 size, u32 prot,
-		   bool mmio, u64 cap)
+/* The scattered run that has @iova, if what is mapped with @prot may join it. */
+static struct dlend_run *joinable(struct dlend_maps *m, u64 iova, u32 prot)
+{
+	struct dlend_run *r = run_tree_iter_first(&m->runs, iova, iova);
+
+	return r && r->scattered && r->prot == prot ? r : NULL;
+}
+
+/* Take @r out of the books; its pages stay. */
+static void take_run(struct dlend_maps *m, struct dlend_run *r)
+{
+	run_tree_remove(r, &m->runs);
+	count_run(m, r, -1);
+}
+
+/* @r is mapped: with its neighbours it becomes one run. */
+static void join(struct dlend_maps *m, struct dlend_run *r)
+{
+	struct dlend_run *next = r->last < U64_MAX ? joinable(m, r->last + 1, r->prot) : NULL;
+	struct dlend_run *prev = r->first ? joinable(m, r->first - 1, r->prot) : NULL;
+
+	if (next) {
+		take_run(m, next);
+		r->last = next->last;
+		kfree(next);
+	}
+	if (prev) {
+		take_run(m, prev);
+		r->first = prev->first;
+		kfree(prev);
+	}
+}
+
+static int put_scattered(struct dlend_maps *m, struct dlend_run *r)
+{
+	int err = remember_pages(m, r);
+
+	if (err)
+		return err;
+	err = map_pieces(m, r);
+	if (err) {
+		forget_pages(m, r->first, r->last);
+		return err;
+	}
+	join(m, r);
+	run_tree_insert(r, &m->runs);
+	count_run(m, r, 1);
+	return 0;
+}
+
+int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 {
 	struct dlend_run *r;
 	int err;
 
-	err = dlend_maps_check(m, iova, phys, size, prot);
+	err = dlend_maps_check(m, piece->offset, piece->phys, piece->size, piece->prot);
 	if (err)
 		return err;
-	if (mmio && m->domain && !mmio_possible()) {
-		pr_err_once("dlend: this kernel cannot map BARs in the IOMMU while memory encryption (SME) is on: boot with mem_encrypt=off, or use kernel 7.0 or newer\n");
-		return -EOPNOTSUPP;
-	}
-	if (dlend_maps_busy(m, iova, size))
+	if (dlend_maps_busy(m, piece->offset, piece->size))
 		return -EEXIST;
 	r = kzalloc_obj(*r, GFP_KERNEL_ACCOUNT);
 	if (!r)
 		return -ENOMEM;
-	r->first = iova;
-	r->last = iova + size - 1;
-	r->phys = phys;
-	r->cap = cap;
-	r->prot = prot;
-	r->mmio = mmio;
-	err = put_run(m, r);
+	r->first = piece->offset;
+	r->last = piece->offset + (piece->size - 1);
+	r->phys = piece->phys;
+	r->prot = piece->prot;
+	r->mmio = piece->mmio;
+	r->scattered = !piece->mmio && piece->size < SCATTERED_BELOW;
+	r->cap = r->scattered ? SZ_4K : piece->cap;
+	err = r->scattered ? put_scattered(m, r) : put_run(m, r);
 	if (err)
 		kfree(r);
 	return err;
@@ -176,12 +251,13 @@ int dlend_maps_add(struct dlend_maps *m, u64 iova, phys_addr_t phys, u64 size, u
 static void keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first, u64 last,
 		      bool map)
 {
-	struct dlend_run *r = kzalloc_obj(*r, GFP_KERNEL | __GFP_NOFAIL);
+	struct dlend_run *r = kzalloc_obj(*r, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL);
 	int err;
 
 	r->first = first;
 	r->last = last;
 	r->phys = old->phys + (first - old->first);
+	r->scattered = old->scattered;
 	r->cap = old->cap;
 	r->prot = old->prot;
 	r->mmio = old->mmio;
@@ -200,12 +276,12 @@ static void keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 fir
 
 static void unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 {
-	size_t size = last - first + 1, done;
+	u64 size = last - first + 1, done;
 
-	if (!m->domain)
+	if (!m->pg)
 		return;
-	done = iommu_unmap(m->domain, first, size);
-	WARN_ONCE(done != size, "dlend: %zu of %zu bytes unmapped at %llx\n", done, size, first);
+	done = m->pg->ops->unmap(m->pg, first, size);
+	WARN_ONCE(done != size, "dlend: %llu of %llu bytes unmapped at %llx\n", done, size, first);
 }
 
 /*
@@ -219,9 +295,10 @@ static void cut_run(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 la
 	u64 from = first & ~(page_size_at(m, r, first) - 1);
 	u64 to = last | (page_size_at(m, r, last) - 1);
 
-	run_tree_remove(r, &m->runs);
-	count_run(m, r, -1);
+	take_run(m, r);
 	unmap_pages(m, from, to);
+	if (r->scattered)
+		forget_pages(m, from, to);
 	if (r->first < from)
 		keep_part(m, r, r->first, from - 1, false);
 	if (from < first)
@@ -257,8 +334,9 @@ static u64 forget_run(struct dlend_maps *m, struct dlend_run *r)
 {
 	u64 last = r->last;
 
-	run_tree_remove(r, &m->runs);
-	count_run(m, r, -1);
+	take_run(m, r);
+	if (r->scattered)
+		forget_pages(m, r->first, last);
 	kfree(r);
 	return last;
 }
@@ -288,6 +366,19 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size)
 	return run_tree_iter_first(&m->runs, iova, iova + size - 1);
 }
 
+/* How much of a run leads on from where @iova does. */
+static u64 contiguous(const struct dlend_maps *m, const struct dlend_run *r, u64 iova, u64 last)
+{
+	phys_addr_t phys = phys_at(m, r, iova);
+	u64 size = PAGE_SIZE;
+
+	if (!r->scattered)
+		return last - iova + 1;
+	while (size <= last - iova && phys_at(m, r, iova + size) == phys + size)
+		size += PAGE_SIZE;
+	return size;
+}
+
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece)
 {
 	struct dlend_run *r = run_tree_iter_first(&m->runs, iova, last);
@@ -295,86 +386,24 @@ bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piec
 	if (!r)
 		return false;
 	piece->offset = max(r->first, iova);
-	piece->size = min(r->last, last) - piece->offset + 1;
-	piece->phys = r->phys + (piece->offset - r->first);
+	piece->size = contiguous(m, r, piece->offset, min(r->last, last));
+	piece->phys = phys_at(m, r, piece->offset);
 	piece->cap = r->cap;
 	piece->prot = r->prot;
 	piece->mmio = r->mmio;
 	return true;
 }
 
-int dlend_maps_whole(struct dlend_maps *m, u64 iova, u64 size)
+u64 dlend_maps_book_bytes(const struct dlend_maps *m)
 {
-	u64 last = iova + size - 1;
-	struct dlend_run *r;
-	int n = 0;
-
-	for (r = run_tree_iter_first(&m->runs, iova, last); r;
-	     r = run_tree_iter_next(r, iova, last)) {
-		if (r->first < iova || r->last > last)
-			return -EINVAL;
-		n++;
-	}
-	return n;
+	/* A page of an xarray: its share of a node of 64. */
+	return m->nr * (u64)sizeof(struct dlend_run) + m->nr_pages * sizeof(struct xa_node) /
+	       XA_CHUNK_SIZE;
 }
 
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f)
 {
-	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\n",
-		   m->nr, m->bytes, m->pages.n4k, m->pages.n2m, m->pages.n1g);
-}
-
-static unsigned int bridge_windows(struct device *dev, struct dlend_range *out)
-{
-	struct pci_host_bridge *bridge;
-	struct resource_entry *w;
-	unsigned int n = 0;
-
-	if (!dev_is_pci(dev))
-		return 0;
-	bridge = pci_find_host_bridge(to_pci_dev(dev)->bus);
-	resource_list_for_each_entry(w, &bridge->windows) {
-		if (resource_type(w->res) != IORESOURCE_MEM)
-			continue;
-		if (out) {
-			out[n].first = w->res->start - w->offset;
-			out[n].last = w->res->end - w->offset;
-		}
-		n++;
-	}
-	return n;
-}
-
-static unsigned int resv_regions(struct list_head *list, struct dlend_range *out)
-{
-	struct iommu_resv_region *r;
-	unsigned int n = 0;
-
-	list_for_each_entry(r, list, list) {
-		if (out) {
-			out[n].first = r->start;
-			out[n].last = r->start + (r->length - 1);
-		}
-		n++;
-	}
-	return n;
-}
-
-int dlend_maps_reserved(struct device *dev, bool windows, struct dlend_range **out)
-{
-	struct dlend_range *r;
-	LIST_HEAD(list);
-	unsigned int n;
-
-	iommu_get_resv_regions(dev, &list);
-	n = resv_regions(&list, NULL) + (windows ? bridge_windows(dev, NULL) : 0);
-	r = kcalloc(n + 1, sizeof(*r), GFP_KERNEL);
-	if (r) {
-		n = resv_regions(&list, r);
-		if (windows)
-			n += bridge_windows(dev, r + n);
-	}
-	iommu_put_resv_regions(dev, &list);
-	*out = r;
-	return r ? n : -ENOMEM;
+	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\nbook_bytes: %llu\n",
+		   m->nr, m->bytes, m->pages.n4k, m->pages.n2m, m->pages.n1g,
+		   dlend_maps_book_bytes(m));
 }

@@ -8,6 +8,8 @@
 #include <linux/align.h>
 #include <linux/bits.h>
 #include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/sizes.h>
 #include "pages.h"
 
 #define SMALLEST	4096ull
@@ -43,4 +45,36 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 	/* Half of it, so that the end can be moved back to a page's edge and still be ahead. */
 	end = ALIGN_DOWN(at + large / 2, cap);
 	return end - 1;
+}
+
+/* Bytes of the run in pages of at least @least. */
+static u64 in_pages_of(u64 first, u64 last, u64 phase, u64 sizes, u64 least)
+{
+	u64 size, from, to;
+
+	sizes &= ~(least - 1);
+	size = sizes & -sizes;
+	if (!size || !IS_ALIGNED(phase, size))
+		return 0;
+	/* Larger ones lie where these could.  The end is exclusive: 0 is that of all addresses. */
+	from = ALIGN(first, size);
+	to = ALIGN_DOWN(last + 1, size);
+	if (from < first || (to && to <= from) || (!to && last != U64_MAX))
+		return 0;
+	return to - from;
+}
+
+struct dlend_map_pages dlend_pages_count(u64 first, u64 last, u64 phys, u64 sizes, u64 cap)
+{
+	u64 phase = phys - first, in_1g, in_2m;
+
+	if (cap)
+		sizes &= 2 * cap - 1;
+	in_1g = in_pages_of(first, last, phase, sizes, SZ_1G);
+	in_2m = in_pages_of(first, last, phase, sizes, SZ_2M);
+	return (struct dlend_map_pages) {
+		.n1g = in_1g / SZ_1G,
+		.n2m = (in_2m - in_1g) / SZ_2M,
+		.n4k = (last - first + 1 - in_2m) / SZ_4K,
+	};
 }

@@ -12,6 +12,11 @@
 
 #include <linux/types.h>
 
+/* Pages of the IOMMU by size; sizes in between count as several of the next smaller kind. */
+struct dlend_map_pages {
+	u64 n4k, n2m, n1g;
+};
+
 /**
  * dlend_page_at - size of the page that covers @iova
  * @first, @last: the run, mapped in pieces of dlend_piece_last()
@@ -28,5 +33,8 @@ u64 dlend_page_at(u64 first, u64 last, u64 phys, u64 sizes, u64 cap, u64 iova);
  * Too short for any page that is larger than @cap, and cuts none that is not.
  */
 u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);
+
+/** dlend_pages_count - all pages of a run; takes the same time however long it is */
+struct dlend_map_pages dlend_pages_count(u64 first, u64 last, u64 phys, u64 sizes, u64 cap);
 
 #endif

@@ -141,22 +141,19 @@ TRACE_EVENT(dlend_domain_map,
 );
 
 TRACE_EVENT(dlend_domain_unmap,
-	TP_PROTO(const char *dev, u64 iova, u64 size, int runs),
-	TP_ARGS(dev, iova, size, runs),
+	TP_PROTO(const char *dev, u64 iova, u64 size),
+	TP_ARGS(dev, iova, size),
 	TP_STRUCT__entry(
 		__string(dev, dev)
 		__field(u64, iova)
 		__field(u64, size)
-		__field(int, runs)
 	),
 	TP_fast_assign(
 		__assign_str(dev);
 		__entry->iova = iova;
 		__entry->size = size;
-		__entry->runs = runs;
 	),
-	TP_printk("dev=%s iova=%llx size=%llx runs=%d", __get_str(dev), __entry->iova,
-		  __entry->size, __entry->runs)
+	TP_printk("dev=%s iova=%llx size=%llx", __get_str(dev), __entry->iova, __entry->size)
 );
 
 TRACE_EVENT(dlend_fault,

@@ -61,3 +61,13 @@ void dlend_views_unmap(struct list_head *views, u64 offset, u64 size)
 	list_for_each_entry(view, views, node)
 		view_unmap(view, offset, size);
 }
+
+bool dlend_view_shrink(struct dlend_view *view, u64 share)
+{
+	u64 size = view->size - min(view->size, share);
+
+	if (size < view->size)
+		view->ops->unmap(view, size, view->size - size);
+	view->size = size;
+	return size;
+}

@@ -25,6 +25,14 @@ int dlend_views_map(struct list_head *views, const struct dlend_piece *piece);
 /** dlend_views_unmap - @size bytes from @offset are going: nobody reaches them when this returns */
 void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);
 
+/**
+ * dlend_view_shrink - up to @share bytes at the end of @view are not reached by it any more
+ *
+ * It has unmapped them when it stops to hear of them, so that nobody who unmaps them in the
+ * aperture can pass by it: the way in which a mirror leaves. Return: is any of it left?
+ */
+bool dlend_view_shrink(struct dlend_view *view, u64 share);
+
 /** dlend_piece_clip - the part of @piece that lies in @offset..@offset + @size. Return: any? */
 bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 		      struct dlend_piece *out);

@@ -153,6 +153,63 @@ int dl_bars_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch, __le64 *of
 	return ret;
 }
 
+/*
+ * Both halves of a guest on this host are this kernel's, and the borrower's has shut its gate and
+ * unmapped the BARs before it asks.  There, what is taken out of an aperture is out of the guest's
+ * reach until the next lease (struct dlend_window), so that the slots stay.
+ */
+static bool dl_bars_guarded(const struct dl_windows *win)
+{
+	return dlend_link_peer(win->link) == dlend_node_id();
+}
+
+/**
+ * dl_bars_hide - the peer does not reach the BARs until dl_bars_show(), at the same offsets
+ * @fn: function
+ *
+ * For what turns memory decoding off: an access would meet nobody, or whoever is there then.
+ * Context: group lock, lent; waits for no peer.
+ */
+void dl_bars_hide(struct dl_fn *fn)
+{
+	struct dl_windows *win = fn->win;
+	struct dlend_slot *slot;
+
+	for (unsigned int i = 0; win && !dl_bars_guarded(win) && i < DLEND_NUM_REGIONS; i++) {
+		slot = win->slot[i];
+		if (!slot)
+			continue;
+		dlend_slot_unmap(win->ap, slot, 0, slot->size);
+		trace_dlend_lend_window(&fn->addr, "bar", false, i, slot->offset, slot->size, 0);
+	}
+}
+
+/**
+ * dl_bars_show - the end of dl_bars_hide()
+ * @fn: function, which decodes memory again
+ *
+ * Context: group lock, lent. Return: 0, or -errno: some stay out of reach, after a message.
+ */
+int dl_bars_show(struct dl_fn *fn)
+{
+	struct dl_windows *win = fn->win;
+	struct dlend_slot *slot;
+	int ret = 0;
+
+	for (unsigned int i = 0;
+	     win && !dl_bars_guarded(win) && i < DLEND_NUM_REGIONS && !ret; i++) {
+		slot = win->slot[i];
+		if (!slot)
+			continue;
+		ret = dl_bar_fill(win->ap, slot, &fn->bar[i]);
+		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
+		if (ret)
+			pci_err(fn->pdev, "BAR %u cannot be mapped for node %u again (%d): the IOMMU of the NTB refused it\n",
+				i, dlend_link_peer(win->link), ret);
+	}
+	return ret;
+}
+
 /**
  * dl_bars_close - the peer does not reach the BARs any more when this returns
  * @fn: function

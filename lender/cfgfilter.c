@@ -31,6 +31,10 @@
 #define CAP_MSIX	0x11
 #define CAP_EA		0x14
 
+#define EXT_SRIOV	0x10
+#define SRIOV_BARS	0x24	/* of its virtual functions, as many as a function has */
+#define BARS_BYTES	24
+
 /* One rule: @mask of 16 bits at @at of capability @cap (0 = the header). */
 struct dl_rule {
 	u8 cap;
@@ -109,20 +113,28 @@ static void dl_fill(u8 *mask, u32 from, u32 to, u8 value)
 		memset(mask + from, value, to - from);
 }
 
-static void dl_header(struct dl_cfgfilter *filter, const u8 *cfg)
+/* Addresses in BARs from @first on; what kind they are of may be seen. */
+static void dl_hide_bars(struct dl_cfgfilter *filter, const u8 *cfg, u32 first)
 {
-	dl_allow(filter, 0, 0);
-	for (u32 bar = R_BARS; bar < R_BARS + 24; bar += 4) {
+	u32 end = min_t(u32, first + BARS_BYTES, DLEND_CFG_SIZE);
+
+	for (u32 bar = first; bar < end; bar += 4) {
 		bool io = cfg[bar] & 1;
 		bool is64 = !io && (cfg[bar] & 6) == 4;
 
 		filter->hide[bar] = io ? 0xfc : 0xf0;
 		dl_fill(filter->hide, bar + 1, bar + 4, 0xff);
-		if (is64 && bar + 4 < R_BARS + 24) {
+		if (is64 && bar + 4 < end) {
 			bar += 4;
 			dl_fill(filter->hide, bar, bar + 4, 0xff);
 		}
 	}
+}
+
+static void dl_header(struct dl_cfgfilter *filter, const u8 *cfg)
+{
+	dl_allow(filter, 0, 0);
+	dl_hide_bars(filter, cfg, R_BARS);
 	dl_fill(filter->hide, R_ROM + 1, R_ROM + 4, 0xff);
 }
 
@@ -183,6 +195,18 @@ static void dl_walk(const u8 *cfg, u32 size, u8 *start)
 	}
 }
 
+/* Each is where the list says, in steps of 4: there are no more of them, however it loops. */
+static void dl_extended(struct dl_cfgfilter *filter, const u8 *cfg, u32 size)
+{
+	u32 pos = R_EXT_FIRST;
+
+	for (u32 n = 0; n < DLEND_CFG_SIZE / 4 && pos >= R_EXT_FIRST && pos + 4 <= size; n++) {
+		if (get16(cfg + pos) == EXT_SRIOV)
+			dl_hide_bars(filter, cfg, pos + SRIOV_BARS);
+		pos = get16(cfg + pos + 2) >> 4 & ~3u;
+	}
+}
+
 /* Extended capabilities (AER, SR-IOV, ACS, resizable BAR, ...) are all the lender's. */
 void dl_cfgfilter_init(struct dl_cfgfilter *filter, const u8 *cfg, u32 size,
 		       bool device_specific)
@@ -192,6 +216,7 @@ void dl_cfgfilter_init(struct dl_cfgfilter *filter, const u8 *cfg, u32 size,
 
 	memset(filter, 0, sizeof(*filter));
 	dl_header(filter, cfg);
+	dl_extended(filter, cfg, size);
 	dl_walk(cfg, size, start);
 	for (pos = R_HEADER_END; pos < R_EXT_FIRST; pos++)
 		if (start[pos] && cfg[pos] == CAP_VENDOR)

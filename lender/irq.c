@@ -140,8 +140,11 @@ static int dl_irq_request(struct dl_fn *fn, u32 mode, u32 count)
 static int dl_irq_up_msi(struct dl_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
+	u32 most = READ_ONCE(fn->max_vectors);
 	int ret;
 
+	if (most && count > most)
+		return -ENOSPC;
 	ret = pci_alloc_irq_vectors(fn->pdev, count, count, type);
 	if (ret < 0)
 		return ret;
@@ -235,7 +238,8 @@ int dl_irq_open(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_
 	struct dlend_irq_source *source;
 
 	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
-				       le32_to_cpu(want->irq_handle));
+				       le32_to_cpu(want->irq_handle),
+				       max3(fn->nr_msix, fn->nr_msi, (u16)1));
 	if (IS_ERR(source))
 		return PTR_ERR(source);
 	fn->irq.source = source;

@@ -7,7 +7,8 @@
  *
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
  *				Nobody below may wait for it: dl_reset() only tries, with an end.
- *   dl_announce_lock		(offer.c) one announcement at a time; messages are posted under it.
+ *   dl_state_lock		(offer.c) the announcer reads a function's state.  Nothing is posted
+ *				under it, and nobody who holds a lock here ever waits for a peer.
  *   dl_group.reset_lock	resets of a group, seconds.  Never taken by whoever fences.
  *   dl_registry_lock		which groups and functions there are.
  *   dl_group.lock		lease, domain, BARs, interrupts of a group.  Held for as long as
@@ -21,6 +22,7 @@
  * reset_lock or group.lock; link_down() takes the registry's and group.lock, so that it ends soon
  * whatever a reset is doing.
  */
+#include <linux/iommu.h>
 #include <linux/jiffies.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -45,7 +47,7 @@ static DEFINE_MUTEX(dl_registry_lock);
 static LIST_HEAD(dl_groups);
 static LIST_HEAD(dl_fns);
 static u32 dl_epoch_floor;		/* registry lock: above every epoch of dead groups */
-static bool dl_asleep;			/* the host goes to sleep: nothing is lent */
+static bool dl_asleep;			/* the host goes to sleep, or down: nothing is lent */
 
 static void dl_recover_work(struct work_struct *work);
 
@@ -93,14 +95,14 @@ struct dl_fn *dl_fn_find(const struct dlend_addr *addr)
 	return found;
 }
 
-/** dl_fn_all - every function, referenced; kfree() the array. NULL: none, or no memory */
+/** dl_fn_all - every function, referenced; kfree() the array. NULL: none */
 struct dl_fn **dl_fn_all(unsigned int *count)
 {
 	struct dl_fn *fn, **all;
 	unsigned int n = 0;
 
 	mutex_lock(&dl_registry_lock);
-	all = kcalloc(list_count_nodes(&dl_fns), sizeof(*all), GFP_KERNEL);
+	all = kcalloc(list_count_nodes(&dl_fns), sizeof(*all), GFP_KERNEL | __GFP_NOFAIL);
 	if (!ZERO_OR_NULL_PTR(all)) {
 		list_for_each_entry(fn, &dl_fns, node) {
 			kref_get(&fn->ref);
@@ -127,7 +129,7 @@ static u32 dl_first_epoch(void)
 	return dl_epoch_first(dl_epoch_floor, ktime_get_real_seconds() - DL_EPOCH_ORIGIN);
 }
 
-static struct dl_group *dl_group_new(int id)
+static struct dl_group *dl_group_new(int id, const struct dl_census *census)
 {
 	struct dl_group *group = kzalloc_obj(*group);
 
@@ -135,6 +137,8 @@ static struct dl_group *dl_group_new(int id)
 		return NULL;
 	kref_init(&group->ref);
 	group->id = id;
+	group->members = census->members;
+	group->number = census->number;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
 	INIT_DELAYED_WORK(&group->recover, dl_recover_work);
@@ -162,12 +166,11 @@ static int dl_group_add(struct dl_group *group, struct dl_fn *fn)
  * dl_group_join - a function is being bound: it can be found from now on
  * @fn: function
  * @id: of its IOMMU group
- * @members: functions in that group
- * @number: smallest bus:dev.fn among them
+ * @census: of that group, for the first one of it; the others count again when they are ready
  *
  * Return: 0; -EEXIST the address is taken; -ENOSPC more functions than a lease can hold; -ENOMEM.
  */
-int dl_group_join(struct dl_fn *fn, int id, unsigned int members, u16 number)
+int dl_group_join(struct dl_fn *fn, int id, const struct dl_census *census)
 {
 	struct dl_group *group;
 	struct dl_fn *other;
@@ -179,13 +182,11 @@ int dl_group_join(struct dl_fn *fn, int id, unsigned int members, u16 number)
 			ret = -EEXIST;
 	group = dl_group_find(id);
 	if (!ret && !group)
-		group = dl_group_new(id);
+		group = dl_group_new(id, census);
 	if (!ret && !group)
 		ret = -ENOMEM;
 	if (!ret) {
 		mutex_lock(&group->lock);
-		group->members = members;
-		group->number = number;
 		ret = dl_group_add(group, fn);
 		mutex_unlock(&group->lock);
 	}
@@ -206,14 +207,80 @@ static int dl_step(struct dl_group *group, const struct dl_event *ev, u32 *todo)
 	return ret;
 }
 
+/*
+ * Who is in the group may have changed.  Peers know by its number that functions are in one group,
+ * so all of its offers get the new one, and nowhere else does it change.  Group lock.
+ */
+static void dl_recount(struct dl_group *group)
+{
+	struct dl_census census = { };
+	struct iommu_group *iommu;
+
+	for (unsigned int i = 0; i < DL_GROUP_MAX && !census.members; i++) {
+		/* Bound, so that it is in its group. */
+		iommu = group->fn[i] ? iommu_group_get(&group->fn[i]->pdev->dev) : NULL;
+		if (iommu)
+			dl_census(iommu, &census);
+		iommu_group_put(iommu);
+	}
+	if (!census.members || (census.members == group->members && census.number == group->number))
+		return;
+	group->members = census.members;
+	group->number = census.number;
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i])
+			dl_tell(group->fn[i], DL_TELL_OFFER);
+}
+
 /* Group lock. */
+static bool dl_any_broken(const struct dl_group *group)
+{
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->broken)
+			return true;
+	return false;
+}
+
+/* It can be borrowed if all of its functions were reset, and only then.  Group lock. */
 static void dl_try_offer(struct dl_group *group)
 {
-	struct dl_event ev = { .type = DL_EV_OFFER };
+	struct dl_event ev = { .type = DL_EV_INCOMPLETE };
 	u32 todo;
 
+	/* What a lease is of does not change under it: its end looks again. */
+	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
+		return;
+	dl_recount(group);
 	if (group->ready && group->ready == group->members)
-		dl_step(group, &ev, &todo);
+		ev.type = dl_any_broken(group) ? DL_EV_BROKEN : DL_EV_OFFER;
+	dl_step(group, &ev, &todo);
+}
+
+static void dl_census_all(struct work_struct *work)
+{
+	struct dl_group *group;
+
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(group, &dl_groups, node) {
+		mutex_lock(&group->lock);
+		dl_try_offer(group);
+		mutex_unlock(&group->lock);
+	}
+	mutex_unlock(&dl_registry_lock);
+}
+
+static DECLARE_WORK(dl_census_work, dl_census_all);
+
+/** dl_groups_changed - functions came to IOMMU groups, or left them. Any process context. */
+void dl_groups_changed(void)
+{
+	queue_work(dl_wq, &dl_census_work);
+}
+
+/** dl_groups_exit - dl_groups_changed() is not called any more */
+void dl_groups_exit(void)
+{
+	cancel_work_sync(&dl_census_work);
 }
 
 /** dl_group_ready - a function was reset: if its group is whole now it can be borrowed */
@@ -264,14 +331,24 @@ static void dl_drop_domain(struct dl_group *group)
 /* The reset is over; @ret is its result.  Group lock. */
 static void dl_recovered(struct dl_fn *fn, int ret)
 {
+	/* Nothing was done: whatever is known of it still holds. */
+	if (ret == -EAGAIN)
+		return;
 	fn->dirty = ret != 0;
-	fn->broken = ret && ret != -EAGAIN;
-	if (!ret)
-		dl_bars_reset_done(fn);
-	if (fn->broken)
+	fn->broken = ret != 0;
+	if (ret) {
 		pci_err(fn->pdev,
 			"reset failed (%d): the device is quarantined and not lent again, because it may still hold its last borrower's state; power-cycle it (or its slot), then unbind and bind all of its group again\n",
 			ret);
+		dl_try_offer(fn->group);
+		return;
+	}
+	/* An older core does not say that it has given up, and each leaves the state then. */
+	WRITE_ONCE(fn->error_until, 0);
+	if (fn->pdev->error_state == pci_channel_io_frozen)
+		fn->pdev->error_state = pci_channel_io_normal;
+	dl_bars_reset_done(fn);
+	dl_try_offer(fn->group);
 }
 
 /* All functions of an ended lease were dealt with.  Group lock. */
@@ -316,11 +393,12 @@ static struct dl_fn *dl_next_dirty(struct dl_group *group, unsigned int *i)
 /* One function.  Return: 0; -EAGAIN to be tried again; else it is broken */
 static int dl_recover_fn(struct dl_fn *fn, bool locked)
 {
+	u32 errors = READ_ONCE(fn->errors);
 	int ret = dl_in_error(fn) ? -EAGAIN : dl_reset(fn, "return", locked);
 
 	mutex_lock(&fn->group->lock);
-	/* An error that came during our reset: the core may reset it once more. */
-	if (!ret && dl_in_error(fn))
+	/* An error that came after our reset, or during it: the core may reset it once more. */
+	if (!ret && fn->errors != errors)
 		ret = -EAGAIN;
 	dl_recovered(fn, ret);
 	mutex_unlock(&fn->group->lock);
@@ -402,14 +480,16 @@ void dl_group_leave(struct dl_fn *fn)
 {
 	struct dl_group *group = fn->group;
 	struct dl_event ev = { .type = DL_EV_UNBIND };
+	u32 todo = 0;
 	bool again;
-	u32 todo;
 
 	WRITE_ONCE(fn->removing, true);
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
+	/* One that never became ready takes nothing from whoever has the others. */
+	if (fn->ready)
+		dl_step(group, &ev, &todo);
 	fn->ready = false;
-	dl_step(group, &ev, &todo);
 	if (todo & DL_DO_FENCE) {
 		pci_warn(fn->pdev, "unbound while node %u had it: fenced, its guest loses the device\n",
 			 group->lease.holder);
@@ -424,8 +504,8 @@ void dl_group_leave(struct dl_fn *fn)
 		dl_group_put(group);
 	if (dl_group_forget(fn))
 		dl_group_put(group);	/* the registry's; the function has its own */
-	else if (again)
-		dl_recover_later(group, DL_RECOVER_AGAIN_MS);
+	else	/* What was cancelled may have been about another function. */
+		dl_recover_later(group, again ? DL_RECOVER_AGAIN_MS : 0);
 }
 
 /* Domain for the first function of a lease.  Group lock. */
@@ -441,7 +521,9 @@ static int dl_grant_domain(struct dl_fn *fn, struct dlend_link *link)
 		return ret;
 	}
 	group->link = dlend_link_get(link);
-	return dlend_domain_attach(group->domain, &fn->pdev->dev);
+	ret = dlend_domain_attach(group->domain);
+	/* Linux is resetting one of the group, and does not change its domain meanwhile. */
+	return ret == -EBUSY ? -EAGAIN : ret;
 }
 
 /* What a function needs to be lent.  On failure the caller takes it back like a returned one. */
@@ -489,15 +571,20 @@ static bool dl_settled(struct dl_fn *fn)
 	return !READ_ONCE(fn->dirty) || READ_ONCE(fn->lent) || READ_ONCE(fn->broken);
 }
 
-static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_p_borrow *want, struct dlend_msg *reply)
+/* Whoever gets one of a group has the domain of all: a new lease begins with clean ones only. */
+static bool dl_any_dirty(const struct dl_group *group)
 {
-	struct dlend_p_lease *grant = (void *)reply->payload;
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->dirty)
+			return true;
+	return false;
+}
+
+/* Group lock. */
+static int dl_may_borrow(struct dl_fn *fn, struct dlend_link *link)
+{
 	struct dl_group *group = fn->group;
-	struct dl_event ev = { .type = DL_EV_BORROW, .node = dlend_link_peer(link),
-			       .fn = fn->index };
-	u32 todo;
-	int ret;
+	const struct dl_lease *lease = &group->lease;
 
 	if (!dlend_link_is_up(link))
 		return -ENOTCONN;
@@ -510,6 +597,27 @@ static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
 		return -EIO;
 	if (fn->dirty && !fn->lent)
 		return -EAGAIN;
+	if (lease->state == DLEND_OFFER_FREE && dl_any_dirty(group))
+		return -EAGAIN;
+	/* Which functions are for one VM only the holder sees, and by the offers: first these. */
+	if (lease->state == DLEND_OFFER_HELD && lease->holder == dlend_link_peer(link) &&
+	    !dl_offers_told(group, link))
+		return -EAGAIN;
+	return 0;
+}
+
+static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
+			    const struct dlend_p_borrow *want, struct dlend_msg *reply)
+{
+	struct dlend_p_lease *grant = (void *)reply->payload;
+	struct dl_group *group = fn->group;
+	struct dl_event ev = { .type = DL_EV_BORROW, .node = dlend_link_peer(link),
+			       .fn = fn->index };
+	u32 todo;
+	int ret = dl_may_borrow(fn, link);
+
+	if (ret)
+		return ret;
 	/* A node with two links is still one node, but a lease lives on one link only. */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
@@ -631,22 +739,20 @@ int dl_lease_revoke(struct dl_group *group, const char *why)
 /**
  * dl_lease_error - a function had an error, and the PCI core has begun to recover it
  * @fn: function
- * @for_good: the core has given up
  *
  * Whoever has its group loses it, and is told why. It is not reset, and not lent, before
  * dl_lease_error_over().
- * Context: error_detected(), device lock held.
+ * Context: the PCI core's error handlers, device lock held.
  */
-void dl_lease_error(struct dl_fn *fn, bool for_good)
+void dl_lease_error(struct dl_fn *fn)
 {
 	struct dl_group *group = fn->group;
 
 	mutex_lock(&group->lock);
 	/* Also one that nobody had: the core may reset it while the next one borrows. */
 	fn->dirty = true;
-	fn->broken |= for_good;
-	WRITE_ONCE(fn->error_until,
-		   for_good ? 0 : jiffies + msecs_to_jiffies(DL_ERROR_PATIENCE_MS) ?: 1);
+	WRITE_ONCE(fn->errors, fn->errors + 1);
+	WRITE_ONCE(fn->error_until, jiffies + msecs_to_jiffies(DL_ERROR_PATIENCE_MS) ?: 1);
 	if (fn->lent) {
 		WRITE_ONCE(fn->error_epoch, group->lease.epoch);
 		dl_tell(fn, DL_TELL_ERROR);
@@ -656,15 +762,27 @@ void dl_lease_error(struct dl_fn *fn, bool for_good)
 	mutex_unlock(&group->lock);
 }
 
-/** dl_lease_error_over - it is recovered: our own reset follows, and it is lent again */
+/**
+ * dl_lease_error_over - the PCI core has recovered a function, or has given up
+ * @fn: function
+ *
+ * Our own reset follows, and decides whether it is lent again. Nothing is done for one that had
+ * no error. Context: as dl_lease_error().
+ */
 void dl_lease_error_over(struct dl_fn *fn)
 {
 	struct dl_group *group = fn->group;
 
 	mutex_lock(&group->lock);
+	if (!fn->error_until)
+		goto unlock;
 	WRITE_ONCE(fn->error_until, 0);
+	/* A reset of ours that came too early says nothing about one that comes now. */
+	if (!group->lease.failed)
+		fn->broken = false;
 	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
 	dl_recover_later(group, 0);
+unlock:
 	mutex_unlock(&group->lock);
 }
 
@@ -728,6 +846,24 @@ int dl_lease_suspend(void)
 void dl_lease_resume(void)
 {
 	WRITE_ONCE(dl_asleep, false);
+}
+
+/**
+ * dl_lease_shutdown - the host goes down: nothing is lent any more
+ *
+ * The host turns its IOMMUs off on the way: a device that another node's guest has must do no DMA
+ * by then. Context: may sleep.
+ */
+void dl_lease_shutdown(void)
+{
+	struct dl_group *group;
+
+	/* First, as for dl_lease_suspend(). */
+	WRITE_ONCE(dl_asleep, true);
+	mutex_lock(&dl_registry_lock);
+	list_for_each_entry(group, &dl_groups, node)
+		dl_lease_revoke(group, "shutdown");
+	mutex_unlock(&dl_registry_lock);
 }
 
 /**

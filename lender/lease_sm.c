@@ -4,10 +4,14 @@
  *
  *              OFFER            BORROW                RETURN (last), REVOKE, LINK_LOST
  *      GONE ----------> FREE ------------> HELD -------------------> RETURNING
- *        ^               ^                                            |    |
- *        |               +----------------- FENCED -------------------+    | FENCE_FAILED
- *        +---- UNBIND, from every state                                    v
- *                                                                    QUARANTINED
+ *        ^              ^  ^ |                                         |    |
+ *        |              |  | +---- BROKEN -----> QUARANTINED <----------|----+ FENCE_FAILED
+ *        |              |  +------ OFFER -------------+                 |
+ *        |              +--------------------------- FENCED ------------+
+ *        +---- UNBIND, from every state; INCOMPLETE, from FREE
+ *
+ * OFFER leads out of QUARANTINED where nobody had the function whose reset failed, and its next
+ * one was good: what a borrower left in a device is another matter.
  *
  * GONE is entered at once, also out of HELD: nobody may borrow while a function is missing.  The
  * fence that UNBIND asks for must still be reported before an OFFER is taken.
@@ -45,11 +49,27 @@ int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned i
 
 static int dl_offer(struct dl_lease *lease, u32 *todo)
 {
-	if (lease->state != DLEND_OFFER_GONE)
+	enum dlend_offer_state next = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
+
+	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_QUARANTINED)
 		return -EALREADY;
 	if (lease->fencing)
 		return -EAGAIN;
-	lease->state = lease->failed ? DLEND_OFFER_QUARANTINED : DLEND_OFFER_FREE;
+	if (lease->state == next)
+		return -EALREADY;
+	lease->state = next;
+	*todo = DL_DO_TELL;
+	return 0;
+}
+
+/* While somebody has it, or has just had it, the fence's outcome says more. */
+static int dl_broken(struct dl_lease *lease, u32 *todo)
+{
+	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_FREE)
+		return -EALREADY;
+	if (lease->fencing)
+		return -EAGAIN;
+	lease->state = DLEND_OFFER_QUARANTINED;
 	*todo = DL_DO_TELL;
 	return 0;
 }
@@ -129,6 +149,16 @@ static int dl_fenced(struct dl_lease *lease, const struct dl_event *ev, bool ok,
 	return 0;
 }
 
+/* A lease that is under way goes on: its holder reaches no more than before. */
+static int dl_incomplete(struct dl_lease *lease, u32 *todo)
+{
+	if (lease->state != DLEND_OFFER_FREE)
+		return -EALREADY;
+	lease->state = DLEND_OFFER_GONE;
+	*todo = DL_DO_TELL;
+	return 0;
+}
+
 static int dl_unbind(struct dl_lease *lease, u32 *todo)
 {
 	*todo = DL_DO_TELL;
@@ -165,6 +195,10 @@ int dl_lease_step(struct dl_lease *lease, const struct dl_event *ev, u32 *todo)
 		return dl_fenced(lease, ev, false, todo);
 	case DL_EV_UNBIND:
 		return dl_unbind(lease, todo);
+	case DL_EV_INCOMPLETE:
+		return dl_incomplete(lease, todo);
+	case DL_EV_BROKEN:
+		return dl_broken(lease, todo);
 	default:
 		return -EINVAL;
 	}

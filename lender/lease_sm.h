@@ -11,7 +11,7 @@
 #define DL_GROUP_MAX	64	/* functions in a group: bits of struct dl_lease.users */
 
 enum dl_event_type {
-	DL_EV_OFFER,		/* every function of the group is bound and was reset */
+	DL_EV_OFFER,		/* all of the group are bound, their last resets were good */
 	DL_EV_BORROW,		/* @node asks for function @fn */
 	DL_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
 	DL_EV_REVOKE,		/* the lender takes everything back */
@@ -19,6 +19,8 @@ enum dl_event_type {
 	DL_EV_FENCED,		/* fence and reset of lease @epoch are complete */
 	DL_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
 	DL_EV_UNBIND,		/* a function of the group goes away */
+	DL_EV_INCOMPLETE,	/* a function has come to the group that is not bound */
+	DL_EV_BROKEN,		/* all are bound; the reset of one that nobody had failed */
 	DL_EVENT_TYPES
 };
 
@@ -43,7 +45,7 @@ struct dl_event {
  * @epoch: of the current lease, or of the last one
  * @users: bit per function that @holder has
  * @fencing: DL_DO_FENCE was said, its outcome has not arrived
- * @failed: a reset failed; only a new dl_lease_init() forgets that
+ * @failed: the reset after a lease failed; only a new dl_lease_init() forgets that
  */
 struct dl_lease {
 	enum dlend_offer_state state;

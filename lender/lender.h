@@ -70,21 +70,30 @@ struct dl_irqs {
 };
 
 /**
- * struct dl_target - a function as a peer-to-peer target (p2p.c, whose lock guards it)
+ * struct dl_target - a function as a peer-to-peer target and source (p2p.c, whose lock guards it)
  * @link: to the borrower, while there is a lease; else NULL
  * @epoch: of the lease
+ * @owner: of what it reaches, in the domain
+ * @maps, @nr_maps: what it reaches; @reached_by: maps of others to a BAR of it
+ * @grants: of its BARs to devices of other lenders, open ones
  * @lost: mappings of this function's that had to go, for debugfs
  */
 struct dl_target {
 	struct dlend_link *link;
 	u32 epoch;
+	struct dlend_owner owner;
+	struct list_head maps;
+	unsigned int nr_maps;
+	struct list_head reached_by;
+	struct list_head grants;
 	u64 lost;
 };
 
 /**
  * struct dl_group - what is leased: the functions of one IOMMU group
  * @id: of the IOMMU group
- * @members: functions in the IOMMU group (bridges aside)
+ * @members: functions in the IOMMU group (bridges aside), as counted when one of them was bound,
+ *	or when one came or went while nobody had the group
  * @number: smallest bus:dev.fn of a member: the same number everywhere for the same group
  * @fn: bound ones
  * @ready: those of them that were reset and can be offered
@@ -109,6 +118,27 @@ struct dl_group {
 	wait_queue_head_t wait;
 };
 
+/* What the announcer says about a function. */
+enum dl_tell {
+	DL_TELL_OFFER,
+	DL_TELL_STATE,
+	DL_TELL_ERROR,		/* of the lease with error_epoch */
+	DL_TELL_WITHDRAW,
+	DL_TELLS
+};
+
+/**
+ * struct dl_census - who is in an IOMMU group
+ * @members: functions, bridges aside
+ * @number: smallest bus:dev.fn among them
+ * @foreign: there are devices that are not PCI's
+ */
+struct dl_census {
+	unsigned int members;
+	u16 number;
+	bool foreign;
+};
+
 /**
  * struct dl_fn - a function bound to dlend-lender
  * @index: in the group
@@ -122,14 +152,17 @@ struct dl_group {
  * @dirty: was lent since its last good reset (group lock)
  * @broken: its reset failed (group lock)
  * @error_epoch: of the lease that a PCI error ended last
+ * @errors: how many it had, as the PCI core told (group lock)
  * @error_until: the PCI core recovers it from an error until then (jiffies); 0 = it does not
  * @removing: driver unbind has begun: nobody else shall wait for its device lock
- * @gone: withdrawn, say no more about it (announce lock)
+ * @no_snoop: it could when it was bound
+ * @gone: withdrawn, say no more about it (offer.c)
+ * @gone_node: while a peer has not heard that it is
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
- * @tell: DL_TELL_* bits for the announcer
+ * @unheard: by DL_TELL_*, a bit for each link whose peer has not heard it (offer.c)
  * @win: BARs in the aperture, while lent
  * @p2p: as a target of other devices
- * @maps: what the borrower had mapped for DMA through this function (dma.c)
+ * @memory: what the borrower had mapped for DMA through this function (dma.c)
  */
 struct dl_fn {
 	struct list_head node;
@@ -149,23 +182,29 @@ struct dl_fn {
 	struct pci_saved_state *saved;
 	int claimed;
 	bool ready, lent, dirty, broken, removing, gone;
+	bool no_snoop;
 	bool fail_reset;		/* fault injection, debugfs */
 	u32 slow_reset_ms;		/* the same */
+	u32 max_vectors;		/* the same; 0 = as many as the host has */
 	u32 error_epoch;
+	u32 errors;
 	unsigned long error_until;
 	u16 clique;
-	unsigned long tell;
+	unsigned long unheard[DL_TELLS];
+	struct list_head gone_node;
 	struct dl_windows *win;
-	struct list_head maps;
+	struct dlend_owner memory;
 	struct dl_target p2p;
 	struct dl_irqs irq;
 	struct dentry *debugfs;
 };
 
 /* lease.c: groups, and everything that changes a lease */
-int dl_group_join(struct dl_fn *fn, int id, unsigned int members, u16 number);
+int dl_group_join(struct dl_fn *fn, int id, const struct dl_census *census);
 void dl_group_leave(struct dl_fn *fn);
 void dl_group_ready(struct dl_fn *fn);
+void dl_groups_changed(void);
+void dl_groups_exit(void);
 struct dl_fn *dl_fn_find(const struct dlend_addr *addr);
 struct dl_fn **dl_fn_all(unsigned int *count);
 void dl_fn_put(struct dl_fn *fn);
@@ -173,15 +212,27 @@ int dl_lease_borrow(struct dl_fn *fn, struct dlend_link *link,
 		    const struct dlend_p_borrow *want, struct dlend_msg *reply);
 int dl_lease_return(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
 int dl_lease_revoke(struct dl_group *group, const char *why);
-void dl_lease_error(struct dl_fn *fn, bool for_good);
+void dl_lease_error(struct dl_fn *fn);
 void dl_lease_error_over(struct dl_fn *fn);
 void dl_lease_link_lost(struct dlend_link *link);
 int dl_lease_suspend(void);
 void dl_lease_resume(void);
+void dl_lease_shutdown(void);
 int dl_lease_enter(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
 void dl_lease_exit(struct dl_fn *fn);
 void dl_lease_snapshot(struct dl_group *group, struct dl_lease *lease);
 extern struct workqueue_struct *dl_wq;
+
+/* pci.c */
+
+/**
+ * dl_census - count the functions of an IOMMU group as it is now
+ * @group: IOMMU group
+ * @census: is overwritten
+ *
+ * Context: process; takes the IOMMU core's lock of the group.
+ */
+void dl_census(struct iommu_group *group, struct dl_census *census);
 
 /* rom.c: what borrowers' firmware runs */
 void dl_rom_copy(struct dl_fn *fn);
@@ -192,10 +243,13 @@ void dl_rom_free(struct dl_fn *fn);
 void dl_fence_fn(struct dl_fn *fn);
 void dl_fence_group(struct dl_group *group);
 int dl_reset(struct dl_fn *fn, const char *why, bool locked);
+int dl_answers(struct dl_fn *fn);
 void dl_bus_master(struct dl_fn *fn, bool on);
 
 /* bars.c: BARs in the aperture of a lease */
 int dl_bars_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset);
+void dl_bars_hide(struct dl_fn *fn);
+int dl_bars_show(struct dl_fn *fn);
 void dl_bars_close(struct dl_fn *fn);
 void dl_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch);
 void dl_bars_reset_done(const struct dl_fn *fn);
@@ -207,23 +261,22 @@ int dl_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct
 int dl_dma_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma);
 int dl_dma_unmap(struct dl_fn *fn, const struct dlend_p_dma *dma);
 void dl_dma_forget(struct dl_fn *fn);
-void dl_dma_free(struct dl_fn *fn);
 
 /* p2p.c: BARs that lent devices reach */
+void dl_p2p_init(struct dl_fn *fn);
 void dl_p2p_open(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
+void dl_p2p_hide(struct dl_fn *fn);
 void dl_p2p_close(struct dl_fn *fn);
 void dl_p2p_link_lost(struct dlend_link *link);
 int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
-	       const struct dl_fn *target);
+	       struct dl_fn *target);
 int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p);
 void dl_p2p_yield(struct dl_fn *fn, u64 gpa, u64 size);
-u64 dl_p2p_bytes(const struct dlend_domain *domain);
 void dl_p2p_await(struct dlend_link *link, const struct dlend_p_p2p *p);
 int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want);
 int dl_p2p_ungrant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want);
 int dl_p2p_peer(struct dlend_link *link, const struct dlend_msg *msg);
 void dl_p2p_show(struct dl_fn *fn, struct seq_file *m);
-void dl_p2p_exit(void);
 
 /* irq.c */
 void dl_irq_init(struct dl_fn *fn);
@@ -234,25 +287,27 @@ void dl_irq_unmask(struct dl_fn *fn);
 void dl_irq_show(struct dl_fn *fn, struct seq_file *m);
 
 /* offer.c: what other nodes are told */
-#define DL_TELL_OFFER	0
-#define DL_TELL_STATE	1
-#define DL_TELL_ERROR	2	/* of the lease with error_epoch */
 void dl_tell(struct dl_fn *fn, unsigned int what);
 void dl_tell_group(struct dl_group *group);
 void dl_tell_peers(void);
+void dl_note(struct dlend_link *link, const struct dlend_msg *msg);
+bool dl_offers_told(const struct dl_group *group, const struct dlend_link *link);
 void dl_subscribe(struct dlend_link *link);
+void dl_listen(struct dlend_link *link);
+void dl_unlisten(struct dlend_link *link);
 void dl_withdraw(struct dl_fn *fn);
 void dl_offer_exit(void);
 
 /* place.c: what else they are told */
-void dl_post_place(struct dlend_link *link, struct dl_fn *fn);
-void dl_post_ends(struct dlend_link *link);
+void dl_place_message(const struct dl_fn *fn, struct dlend_msg *msg);
+bool dl_end_message(struct dlend_link *link, struct dlend_msg *msg);
 
 /* request.c: what borrowers ask */
 extern struct dlend_link_user dl_link_user;
 
 /* sysfs.c */
 extern const struct attribute_group *dl_dev_groups[];
+void dl_debugfs_faults(struct dl_fn *fn);
 void dl_debugfs_add(struct dl_fn *fn);
 void dl_debugfs_remove(struct dl_fn *fn);
 void dl_debugfs_init(void);

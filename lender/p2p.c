@@ -18,7 +18,9 @@
  * has said that nothing of its leads there (P2P_CLOSED), or has begun a new session.
  *
  * dl_p2p_lock guards everything here and is taken under a group's lock, so a source's group and its
- * target's need no order.  Nothing is sent under it: what is to be said goes through a queue.
+ * target's need no order.  Other borrowers' fences wait for it: whoever has it walks lists of one
+ * function or of one peer, and these have an end.  Nothing is sent under it: what is to be said
+ * goes through a queue.
  * Knows nothing of guests, nor what a window is made of.
  */
 #include <linux/jiffies.h>
@@ -36,19 +38,35 @@
 /* Grants of one peer that are known at a time: it shall not fill this host's memory. */
 #define DL_FOREIGN_MAX		1024
 
-/* What waits to be said to one peer, which may have stopped taking messages. */
-#define DL_NOTES_MAX		(2 * DL_FOREIGN_MAX)
+/* What one function reaches: a VM has 32 devices, and a device 6 BARs. */
+#define DL_MAPS_MAX		(32 * DLEND_NUM_BARS)
+
+/* Grants of one function that one peer knows, or has not confirmed the end of. */
+#define DL_GRANTS_MAX		(4 * DLEND_NUM_BARS)
+
+/*
+ * struct dl_peer - all that is peer-to-peer with the node behind one link
+ * @foreigns, @nr_foreigns: what it grants to devices here
+ * @grants, @nr_grants: what is granted to its devices
+ */
+struct dl_peer {
+	struct list_head node;
+	struct dlend_link *link;
+	struct list_head foreigns, grants;
+	unsigned int nr_foreigns, nr_grants;
+};
 
 /*
  * struct dl_grant - a BAR of a function here that devices of another lender reach
- * @link: towards that lender; @ap: our aperture on it, there until link_down() returns
+ * @node: in the peer's list; @of_fn: in the function's, while it is open
+ * @peer: that lender; @ap: our aperture towards it, there until link_down() returns
  * @id: as the other lender knows it
  * @addr, @epoch, @bar: whose; @borrower: for whom
  * @slot: NULL once it is over; @cookie: of its quarantine
  */
 struct dl_grant {
-	struct list_head node;
-	struct dlend_link *link;
+	struct list_head node, of_fn;
+	struct dl_peer *peer;
 	struct dlend_aperture *ap;
 	u32 id;
 	struct dlend_addr addr;
@@ -58,10 +76,11 @@ struct dl_grant {
 	u64 cookie;
 };
 
-/* struct dl_foreign - the same, seen from the other lender; @id is the grantor's */
+/* struct dl_foreign - the same, seen from the other lender; @id: the grantor's; @maps lead there */
 struct dl_foreign {
 	struct list_head node;
-	struct dlend_link *link;
+	struct dl_peer *peer;
+	struct list_head maps;
 	u32 id;
 	struct dlend_addr addr;
 	u32 epoch, bar;
@@ -74,15 +93,15 @@ enum dl_way { DL_WAY_HERE, DL_WAY_FOREIGN, DL_WAY_BORROWER };
 
 /*
  * struct dl_p2p_map - what a source reaches at @gpa
+ * @node: in the source's list; @of_target: in the list of the function or the foreign BAR, if any
  * @source, @domain: of the device that does the DMA; @lease: link to the borrower of both
  * @target, @epoch, @bar: what is reached
  * @way: how; @phys: of the BAR here, @hole: part of it that is left out
  * @link, @offset: the aperture of another node that it leads to
- * @id: the grant's
- * @real: the domain has it; false: an equal one of another function of the group is there
+ * @missed: it was to take the place of another function's and could not: the domain has it not
  */
 struct dl_p2p_map {
-	struct list_head node;
+	struct list_head node, of_target;
 	struct dl_fn *source;
 	struct dlend_domain *domain;
 	struct dlend_link *lease;
@@ -95,58 +114,51 @@ struct dl_p2p_map {
 	u64 hole, hole_end;
 	struct dlend_link *link;
 	u64 offset;
-	u32 id;
-	bool real;
-};
-
-/* Something to say; of a session that is over, it is not said. */
-struct dl_note {
-	struct list_head node;
-	struct dlend_link *link;
-	u64 session;
-	struct dlend_msg msg;
+	bool missed;
 };
 
 static DEFINE_MUTEX(dl_p2p_lock);
-static LIST_HEAD(dl_grants);
-static LIST_HEAD(dl_foreigns);
-static LIST_HEAD(dl_p2p_maps);
-static LIST_HEAD(dl_notes);
+static LIST_HEAD(dl_peers);
 static u32 dl_grant_id;
 static DECLARE_WAIT_QUEUE_HEAD(dl_p2p_wait);	/* a grant has arrived */
 
-static void dl_speak(struct work_struct *work);
-static DECLARE_WORK(dl_speak_work, dl_speak);
+/* Peers.  With dl_p2p_lock held */
+
+static struct dl_peer *dl_peer_find(const struct dlend_link *link)
+{
+	struct dl_peer *peer;
+
+	list_for_each_entry(peer, &dl_peers, node)
+		if (peer->link == link)
+			return peer;
+	return NULL;
+}
+
+/* It goes when the link is lost.  NULL: no memory */
+static struct dl_peer *dl_peer_get(struct dlend_link *link)
+{
+	struct dl_peer *peer = dl_peer_find(link);
+
+	if (peer)
+		return peer;
+	peer = kzalloc_obj(*peer);
+	if (!peer)
+		return NULL;
+	peer->link = dlend_link_get(link);
+	INIT_LIST_HEAD(&peer->foreigns);
+	INIT_LIST_HEAD(&peer->grants);
+	list_add_tail(&peer->node, &dl_peers);
+	return peer;
+}
+
+static void dl_peer_free(struct dl_peer *peer)
+{
+	list_del(&peer->node);
+	dlend_link_put(peer->link);
+	kfree(peer);
+}
 
 /* Say it */
-
-static unsigned int dl_notes_to(const struct dlend_link *link)
-{
-	struct dl_note *note;
-	unsigned int n = 0;
-
-	list_for_each_entry(note, &dl_notes, node)
-		n += note->link == link;
-	return n;
-}
-
-/*
- * With dl_p2p_lock held.  No memory is no excuse: somebody else's slot depends on it.  A peer that
- * takes no messages is: its slots are free again with the next session.
- */
-static void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
-{
-	struct dl_note *note;
-
-	if (dl_notes_to(link) >= DL_NOTES_MAX)
-		return;
-	note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
-	note->link = dlend_link_get(link);
-	note->session = dlend_link_session(link);
-	note->msg = *msg;
-	list_add_tail(&note->node, &dl_notes);
-	queue_work(dl_wq, &dl_speak_work);
-}
 
 static void dl_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
 		       u32 epoch, u32 id)
@@ -170,7 +182,7 @@ static void dl_note_window(const struct dl_grant *grant)
 	p->id = cpu_to_le32(grant->id);
 	p->borrower = cpu_to_le16(grant->borrower);
 	p->bar = cpu_to_le16(grant->bar);
-	dl_note(grant->link, &msg);
+	dl_note(grant->peer->link, &msg);
 }
 
 static void dl_note_lost(const struct dl_p2p_map *map)
@@ -189,51 +201,6 @@ static void dl_note_lost(const struct dl_p2p_map *map)
 	dl_note(map->lease, &msg);
 }
 
-static struct dl_note *dl_next_note(void)
-{
-	struct dl_note *note;
-
-	mutex_lock(&dl_p2p_lock);
-	note = list_first_entry_or_null(&dl_notes, struct dl_note, node);
-	if (note)
-		list_del(&note->node);
-	mutex_unlock(&dl_p2p_lock);
-	return note;
-}
-
-/* A peer that took one message too slowly: all others come first. */
-static void dl_put_off(const struct dlend_link *link)
-{
-	struct dl_note *note, *next;
-	LIST_HEAD(later);
-
-	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry_safe(note, next, &dl_notes, node)
-		if (note->link == link)
-			list_move_tail(&note->node, &later);
-	list_splice_tail(&later, &dl_notes);
-	mutex_unlock(&dl_p2p_lock);
-}
-
-static void dl_speak(struct work_struct *work)
-{
-	struct dl_note *note;
-	int ret;
-
-	while ((note = dl_next_note())) {
-		ret = dlend_link_post_in(note->link, note->session, &note->msg);
-		if (ret == -ETIMEDOUT)
-			dl_put_off(note->link);
-		if (ret && ret != -ENOTCONN)
-			dev_warn_ratelimited(dlend_link_dev(note->link),
-					     "%s not sent (%d): node %u takes no messages\n",
-					     dlend_msg_type_name(le16_to_cpu(note->msg.type)), ret,
-					     dlend_link_peer(note->link));
-		dlend_link_put(note->link);
-		kfree(note);
-	}
-}
-
 /* Maps: the source is here.  All with dl_p2p_lock held */
 
 static bool dl_map_meets(const struct dl_p2p_map *map, u64 gpa, u64 size)
@@ -241,97 +208,61 @@ static bool dl_map_meets(const struct dl_p2p_map *map, u64 gpa, u64 size)
 	return map->gpa < gpa + size && gpa < map->gpa + map->size;
 }
 
-static int dl_map_here(const struct dl_p2p_map *map)
-{
-	u64 hole = map->hole_end > map->hole ? map->hole : map->size;
-	u64 rest = map->hole_end > map->hole ? map->hole_end : map->size;
-	int ret = 0;
-
-	if (hole)
-		ret = dlend_domain_map(map->domain, map->gpa, map->phys, hole, map->prot, true);
-	if (ret || rest >= map->size)
-		return ret;
-	ret = dlend_domain_map(map->domain, map->gpa + rest, map->phys + rest, map->size - rest,
-			       map->prot, true);
-	if (ret && hole)
-		dlend_domain_unmap(map->domain, map->gpa, hole);
-	return ret;
-}
-
+/*
+ * In the domain's books.  Another function of the group that reaches the same BAR in the same way
+ * waits there for the first one's end.
+ */
 static int dl_map_enter(struct dl_p2p_map *map)
 {
-	int ret;
+	struct dlend_owner *owner = &map->source->p2p.owner;
+	struct dlend_dma_range r = {
+		.iova = map->gpa,
+		.size = map->size,
+		.prot = map->prot,
+		.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch,
+		.part = map->bar << 8 | map->way,
+	};
 
-	if (map->way == DL_WAY_HERE)
-		ret = dl_map_here(map);
-	else
-		ret = dlend_link_dma_map(map->link, map->domain, map->gpa, map->offset, map->size,
-					 map->prot);
-	map->real = !ret;
-	return ret;
+	if (map->way != DL_WAY_HERE) {
+		r.offset = map->offset;
+		return dlend_link_dma_map(map->link, map->domain, owner, &r);
+	}
+	r.mmio = true;
+	r.phys = map->phys;
+	r.hole = map->hole;
+	r.hole_end = map->hole_end;
+	return dlend_domain_map(map->domain, owner, &r);
 }
 
-/* An equal one of another function of the group, in the same domain; @real: which kind. */
-static struct dl_p2p_map *dl_map_other(const struct dl_p2p_map *map, bool real)
-{
-	struct dl_p2p_map *other;
-
-	list_for_each_entry(other, &dl_p2p_maps, node)
-		if (other != map && other->domain == map->domain && other->gpa == map->gpa &&
-		    other->size == map->size && other->real == real &&
-		    dlend_addr_same(&other->target, &map->target) && other->epoch == map->epoch &&
-		    other->bar == map->bar && other->way == map->way)
-			return other;
-	return NULL;
-}
-
+/* What leads there has been found, and has it in its list. */
 static int dl_map_add(struct dl_p2p_map *map)
 {
 	int ret = dl_map_enter(map);
 
-	if (ret == -EEXIST && dl_map_other(map, true))
-		ret = 0;
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->gpa,
 			     map->size, ret);
-	if (!ret)
-		list_add_tail(&map->node, &dl_p2p_maps);
-	return ret;
+	if (ret)
+		return ret;
+	list_add_tail(&map->node, &map->source->p2p.maps);
+	map->source->p2p.nr_maps++;
+	return 0;
 }
 
 static void dl_map_free(struct dl_p2p_map *map)
 {
+	list_del(&map->of_target);
 	if (map->link)
 		dlend_link_put(map->link);
 	dlend_link_put(map->lease);
 	kfree(map);
 }
 
-static void dl_map_lose(struct dl_p2p_map *map, const char *why);
-
-/* As dl_map_inherit() in dma.c, but a map that cannot be made again is lost, and freed. */
-static void dl_p2p_inherit(const struct dl_p2p_map *map)
-{
-	struct dl_p2p_map *other = dl_map_other(map, false);
-
-	if (other && other->link == map->link && other->offset == map->offset &&
-	    other->id == map->id && other->prot == map->prot) {
-		other->real = true;
-		return;
-	}
-	dlend_domain_unmap(map->domain, map->gpa, map->size);
-	if (other && dl_map_enter(other))
-		dl_map_lose(other, "failed");
-}
-
-/*
- * The source does not reach it any more when this returns, but by an equal map of its group.
- * Whoever walks the list begins anew: an equal one may be lost with it.
- */
+/* The source does not reach it any more when this returns, but by an equal map of its group. */
 static void dl_map_del(struct dl_p2p_map *map, const char *why)
 {
 	list_del(&map->node);
-	if (map->real)
-		dl_p2p_inherit(map);
+	map->source->p2p.nr_maps--;
+	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->gpa, map->size);
 	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
 			     0);
 	dl_map_free(map);
@@ -340,82 +271,58 @@ static void dl_map_del(struct dl_p2p_map *map, const char *why)
 /* It goes without having been asked for: the borrower shall know. */
 static void dl_map_lose(struct dl_p2p_map *map, const char *why)
 {
-	map->source->p2p.lost++;
-	dl_note_lost(map);
+	if (!map->missed) {
+		map->source->p2p.lost++;
+		dl_note_lost(map);
+	}
 	dl_map_del(map, why);
 }
 
-static struct dl_p2p_map *dl_map_from(const struct dl_fn *fn)
+/*
+ * As struct dlend_owner has it.  Somebody walks lists: it stays in them, until it is given up or
+ * the source wants another one.
+ */
+static void dl_map_missed(struct dlend_owner *owner, const struct dlend_dma_range *r)
 {
+	struct dl_fn *fn = container_of(owner, struct dl_fn, p2p.owner);
 	struct dl_p2p_map *map;
 
-	list_for_each_entry(map, &dl_p2p_maps, node)
-		if (map->source == fn)
-			return map;
-	return NULL;
-}
-
-/* One that matches; while there are any, one that is not real: it would take a real one's place. */
-static struct dl_p2p_map *dl_map_match(bool (*match)(const struct dl_p2p_map *map, const void *arg),
-				       const void *arg)
-{
-	struct dl_p2p_map *map, *found = NULL;
-
-	list_for_each_entry(map, &dl_p2p_maps, node) {
-		if (!match(map, arg))
+	lockdep_assert_held(&dl_p2p_lock);
+	list_for_each_entry(map, &fn->p2p.maps, node) {
+		if (map->gpa != r->iova || map->missed)
 			continue;
-		found = map;
-		if (!map->real)
-			break;
+		map->missed = true;
+		fn->p2p.lost++;
+		dl_note_lost(map);
 	}
-	return found;
 }
 
-/* A target's lease ends, and equal maps of one group with it.  Each may take others along. */
-static void dl_maps_lose(bool (*match)(const struct dl_p2p_map *map, const void *arg),
-			 const void *arg, const char *why)
+static void dl_maps_forget_missed(struct dl_fn *fn)
 {
-	struct dl_p2p_map *map;
+	struct dl_p2p_map *map, *next;
 
-	while ((map = dl_map_match(match, arg)))
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
+		if (map->missed)
+			dl_map_del(map, "missed");
+}
+
+/* All that lead to one target. */
+static void dl_maps_lose(struct list_head *maps, const char *why)
+{
+	struct dl_p2p_map *map, *next;
+
+	list_for_each_entry_safe(map, next, maps, of_target)
 		dl_map_lose(map, why);
-}
-
-static bool dl_map_to_fn(const struct dl_p2p_map *map, const void *arg)
-{
-	const struct dl_fn *fn = arg;
-
-	return map->way == DL_WAY_HERE && dlend_addr_same(&map->target, &fn->addr);
-}
-
-/* Where guest memory is about to be. */
-struct dl_range {
-	const struct dlend_domain *domain;
-	u64 gpa, size;
-};
-
-static bool dl_map_in_range(const struct dl_p2p_map *map, const void *arg)
-{
-	const struct dl_range *range = arg;
-
-	return map->domain == range->domain && dl_map_meets(map, range->gpa, range->size);
-}
-
-static bool dl_map_to_foreign(const struct dl_p2p_map *map, const void *arg)
-{
-	const struct dl_foreign *foreign = arg;
-
-	return map->way == DL_WAY_FOREIGN && map->link == foreign->link && map->id == foreign->id;
 }
 
 /* Foreign BARs: what other lenders grant to devices here.  With dl_p2p_lock held */
 
-static struct dl_foreign *dl_foreign_find(const struct dlend_link *lease,
-					  const struct dlend_p_p2p *p)
+static struct dl_foreign *dl_foreign_at(const struct dl_peer *peer, const struct dlend_link *lease,
+					const struct dlend_p_p2p *p)
 {
 	struct dl_foreign *foreign;
 
-	list_for_each_entry(foreign, &dl_foreigns, node)
+	list_for_each_entry(foreign, &peer->foreigns, node)
 		if (foreign->addr.lender == le16_to_cpu(p->lender) &&
 		    foreign->addr.bdf == le16_to_cpu(p->bdf) &&
 		    foreign->epoch == le32_to_cpu(p->epoch) &&
@@ -425,27 +332,39 @@ static struct dl_foreign *dl_foreign_find(const struct dlend_link *lease,
 	return NULL;
 }
 
+/* A node speaks for its own devices only: those of @p's lender are in its own lists. */
+static struct dl_foreign *dl_foreign_find(const struct dlend_link *lease,
+					  const struct dlend_p_p2p *p)
+{
+	struct dl_foreign *foreign;
+	struct dl_peer *peer;
+
+	list_for_each_entry(peer, &dl_peers, node) {
+		if (dlend_link_peer(peer->link) != le16_to_cpu(p->lender))
+			continue;
+		foreign = dl_foreign_at(peer, lease, p);
+		if (foreign)
+			return foreign;
+	}
+	return NULL;
+}
+
 static void dl_foreign_drop(struct dl_foreign *foreign)
 {
-	dl_maps_lose(dl_map_to_foreign, foreign, "revoked");
+	dl_maps_lose(&foreign->maps, "revoked");
 	list_del(&foreign->node);
-	dlend_link_put(foreign->link);
+	foreign->peer->nr_foreigns--;
 	kfree(foreign);
 }
 
-static struct dl_foreign *dl_foreign_of(const struct dlend_link *link, u32 id, unsigned int *count)
+static struct dl_foreign *dl_foreign_of(const struct dl_peer *peer, u32 id)
 {
-	struct dl_foreign *foreign, *found = NULL;
+	struct dl_foreign *foreign;
 
-	*count = 0;
-	list_for_each_entry(foreign, &dl_foreigns, node) {
-		if (foreign->link != link)
-			continue;
-		++*count;
+	list_for_each_entry(foreign, &peer->foreigns, node)
 		if (foreign->id == id)
-			found = foreign;
-	}
-	return found;
+			return foreign;
+	return NULL;
 }
 
 static void dl_foreign_fill(struct dl_foreign *foreign, const struct dlend_msg *msg)
@@ -466,20 +385,25 @@ static void dl_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
 	struct dl_foreign *foreign;
-	unsigned int count;
+	struct dl_peer *peer;
 
 	mutex_lock(&dl_p2p_lock);
 	/* The borrower gets -EAGAIN for what is not remembered. */
-	if (dl_foreign_of(link, le32_to_cpu(p->id), &count) || count >= DL_FOREIGN_MAX ||
-	    !dlend_link_is_up(link))
+	if (!dlend_link_is_up(link))
+		goto unlock;
+	peer = dl_peer_get(link);
+	if (!peer || dl_foreign_of(peer, le32_to_cpu(p->id)) ||
+	    peer->nr_foreigns >= DL_FOREIGN_MAX)
 		goto unlock;
 	foreign = kzalloc_obj(*foreign);
 	if (!foreign)
 		goto unlock;
-	foreign->link = dlend_link_get(link);
+	foreign->peer = peer;
+	INIT_LIST_HEAD(&foreign->maps);
 	dl_foreign_fill(foreign, msg);
 	/* Its lender's last word comes first: dl_foreign_find() takes that. */
-	list_add(&foreign->node, &dl_foreigns);
+	list_add(&foreign->node, &peer->foreigns);
+	peer->nr_foreigns++;
 	wake_up_all(&dl_p2p_wait);
 unlock:
 	mutex_unlock(&dl_p2p_lock);
@@ -493,10 +417,11 @@ static void dl_foreign_close(struct dlend_link *link, const struct dlend_msg *ms
 		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
 	};
 	struct dl_foreign *foreign;
-	unsigned int count;
+	struct dl_peer *peer;
 
 	mutex_lock(&dl_p2p_lock);
-	foreign = dl_foreign_of(link, le32_to_cpu(p->id), &count);
+	peer = dl_peer_find(link);
+	foreign = peer ? dl_foreign_of(peer, le32_to_cpu(p->id)) : NULL;
 	if (foreign)
 		dl_foreign_drop(foreign);
 	dl_note_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
@@ -510,29 +435,31 @@ static struct dl_grant *dl_grant_find(const struct dl_fn *fn, u16 node, u32 bar)
 {
 	struct dl_grant *grant;
 
-	list_for_each_entry(grant, &dl_grants, node)
-		if (grant->slot && dlend_addr_same(&grant->addr, &fn->addr) &&
-		    grant->epoch == fn->p2p.epoch && grant->bar == bar &&
-		    dlend_link_peer(grant->link) == node)
+	list_for_each_entry(grant, &fn->p2p.grants, of_fn)
+		if (grant->bar == bar && dlend_link_peer(grant->peer->link) == node)
 			return grant;
 	return NULL;
 }
 
 static void dl_grant_free(struct dl_grant *grant)
 {
+	list_del(&grant->of_fn);
 	list_del(&grant->node);
-	dlend_link_put(grant->link);
+	grant->peer->nr_grants--;
 	kfree(grant);
 }
 
 /* Nobody reaches the BAR through it any more when this returns. */
 static void dl_grant_close(struct dl_grant *grant)
 {
-	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(grant->link), grant->bar,
+	struct dlend_link *link = grant->peer->link;
+
+	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(link), grant->bar,
 			  grant->slot->offset, grant->slot->size);
 	grant->cookie = dlend_slot_quarantine(grant->ap, grant->slot);
 	grant->slot = NULL;
-	dl_note_id(grant->link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
+	list_del_init(&grant->of_fn);
+	dl_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
 /* The other lender has unmapped it. */
@@ -540,17 +467,33 @@ static void dl_grant_closed(struct dlend_link *link, const struct dlend_msg *msg
 {
 	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
 	struct dl_grant *grant, *next;
+	struct dl_peer *peer;
 
 	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry_safe(grant, next, &dl_grants, node) {
-		if (grant->link != link || grant->id != le32_to_cpu(p->id) || grant->slot)
+	peer = dl_peer_find(link);
+	if (!peer)
+		goto unlock;
+	list_for_each_entry_safe(grant, next, &peer->grants, node) {
+		if (grant->id != le32_to_cpu(p->id) || grant->slot)
 			continue;
 		dlend_slot_release(grant->ap, grant->cookie);
 		trace_dlend_grant(&grant->addr, "slot_free", dlend_link_peer(link), grant->bar, 0,
 				  0);
 		dl_grant_free(grant);
 	}
+unlock:
 	mutex_unlock(&dl_p2p_lock);
+}
+
+/* How many of @fn this peer knows, or has not confirmed the end of. */
+static unsigned int dl_grants_of(const struct dl_peer *peer, const struct dl_fn *fn)
+{
+	struct dl_grant *grant;
+	unsigned int n = 0;
+
+	list_for_each_entry(grant, &peer->grants, node)
+		n += dlend_addr_same(&grant->addr, &fn->addr);
+	return n;
 }
 
 struct dl_link_search {
@@ -606,22 +549,30 @@ static int dl_grant_new(struct dl_fn *fn, struct dlend_link *link, u32 bar)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	struct dl_grant *grant;
+	struct dl_peer *peer;
 	int ret;
 
 	/* Under the lock: link_down() comes after it, and finds the grant. */
 	if (!ap || !dlend_link_is_up(link))
 		return -EHOSTUNREACH;
+	peer = dl_peer_get(link);
+	if (!peer)
+		return -ENOMEM;
+	if (peer->nr_grants >= DL_FOREIGN_MAX || dl_grants_of(peer, fn) >= DL_GRANTS_MAX)
+		return -EAGAIN;
 	grant = kzalloc_obj(*grant);
 	if (!grant)
 		return -ENOMEM;
-	grant->link = dlend_link_get(link);
+	grant->peer = peer;
 	grant->ap = ap;
 	grant->addr = fn->addr;
 	grant->epoch = fn->p2p.epoch;
 	grant->bar = bar;
 	grant->borrower = dlend_link_peer(fn->p2p.link);
 	ret = dl_grant_slot(grant, fn);
-	list_add_tail(&grant->node, &dl_grants);
+	list_add_tail(&grant->node, &peer->grants);
+	list_add_tail(&grant->of_fn, &fn->p2p.grants);
+	peer->nr_grants++;
 	if (ret) {
 		dl_grant_free(grant);
 		return ret;
@@ -640,7 +591,8 @@ static int dl_grant_new(struct dl_fn *fn, struct dlend_link *link, u32 bar)
  *
  * Context: group lock, the lease was checked. Return: 0, also if it is so already; -EHOSTUNREACH
  * no link to that node; -ENOSPC the window there is full; -EDQUOT peer-to-peer has its share of it;
- * -EINVAL a BAR that cannot be reached.
+ * -EAGAIN too many grants whose end that node has not confirmed yet; -EINVAL a BAR that cannot be
+ * reached.
  */
 int dl_p2p_grant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
 {
@@ -685,29 +637,24 @@ int dl_p2p_ungrant(struct dl_fn *fn, const struct dlend_p_p2p_grant *want)
 
 /* Requests about a source */
 
-/* What the map leads to, by the borrower's word and what we know. With dl_p2p_lock held. */
-static int dl_map_resolve(struct dl_p2p_map *map, const struct dlend_p_p2p *p,
-			  const struct dl_fn *target)
+/* Of another lender: what that one has granted. */
+static int dl_map_resolve_foreign(struct dl_p2p_map *map, const struct dlend_p_p2p *p)
+{
+	struct dl_foreign *foreign = dl_foreign_find(map->lease, p);
+
+	if (!foreign)
+		return -EAGAIN;
+	map->way = DL_WAY_FOREIGN;
+	map->link = dlend_link_get(foreign->peer->link);
+	map->offset = foreign->offset;
+	list_add_tail(&map->of_target, &foreign->maps);
+	return foreign->size == map->size ? 0 : -EINVAL;
+}
+
+static int dl_map_resolve_here(struct dl_p2p_map *map, struct dl_fn *target)
 {
 	const struct dl_bar *bar;
-	struct dl_foreign *foreign;
 
-	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET) {
-		map->way = DL_WAY_BORROWER;
-		map->link = dlend_link_get(map->lease);
-		map->offset = le64_to_cpu(p->offset);
-		return 0;
-	}
-	if (map->target.lender != dlend_node_id()) {
-		foreign = dl_foreign_find(map->lease, p);
-		if (!foreign)
-			return -EAGAIN;
-		map->way = DL_WAY_FOREIGN;
-		map->link = dlend_link_get(foreign->link);
-		map->offset = foreign->offset;
-		map->id = foreign->id;
-		return foreign->size == map->size ? 0 : -EINVAL;
-	}
 	if (!target)
 		return -ENODEV;
 	if (target->p2p.link != map->lease || target->p2p.epoch != map->epoch)
@@ -717,17 +664,32 @@ static int dl_map_resolve(struct dl_p2p_map *map, const struct dlend_p_p2p *p,
 	map->phys = bar->phys;
 	map->hole = bar->hole;
 	map->hole_end = bar->hole_end;
+	list_add_tail(&map->of_target, &target->p2p.reached_by);
 	return dl_bar_whole(bar) && bar->span == map->size ? 0 : -EINVAL;
+}
+
+/* What the map leads to, by the borrower's word and what we know. With dl_p2p_lock held. */
+static int dl_map_resolve(struct dl_p2p_map *map, const struct dlend_p_p2p *p,
+			  struct dl_fn *target)
+{
+	if (!(le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET))
+		return map->target.lender == dlend_node_id() ? dl_map_resolve_here(map, target) :
+							       dl_map_resolve_foreign(map, p);
+	map->way = DL_WAY_BORROWER;
+	map->link = dlend_link_get(map->lease);
+	map->offset = le64_to_cpu(p->offset);
+	return 0;
 }
 
 /* May this source have that, too?  A BAR is at one address: nobody maps it without end. */
 static int dl_map_admit(const struct dl_p2p_map *want)
 {
+	const struct dl_target *source = &want->source->p2p;
 	struct dl_p2p_map *map;
 
-	list_for_each_entry(map, &dl_p2p_maps, node) {
-		if (map->source != want->source)
-			continue;
+	if (source->nr_maps >= DL_MAPS_MAX)
+		return -ENOSPC;
+	list_for_each_entry(map, &source->maps, node) {
 		if (dl_map_meets(map, want->gpa, want->size))
 			return -EEXIST;
 		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
@@ -747,8 +709,8 @@ static int dl_map_fits_window(const struct dl_p2p_map *want)
 
 	if (want->way == DL_WAY_HERE)
 		return 0;
-	list_for_each_entry(map, &dl_p2p_maps, node)
-		if (map->real && map->domain == want->domain && map->link == want->link)
+	list_for_each_entry(map, &want->source->p2p.maps, node)
+		if (map->link == want->link)
 			bytes += map->size;
 	return bytes <= dlend_link_window_bytes(want->link) ? 0 : -ENOSPC;
 }
@@ -763,10 +725,11 @@ static int dl_map_fits_window(const struct dl_p2p_map *want)
  * Context: group lock (@fn's), the source's lease was checked. Return: 0; -ESTALE, -ENODEV the
  * target is not the borrower's; -EAGAIN its lender has not said that it may be reached; -EEXIST
  * something else is at that address: RAM, or another BAR; -EBUSY that BAR is mapped at another;
- * -ERANGE it cannot be mapped there; -ENOSPC more than the window has; -EINVAL.
+ * -ERANGE it cannot be mapped there; -ENOSPC more than the window has, or more BARs than a VM has;
+ * -EINVAL.
  */
 int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p2p *p,
-	       const struct dl_fn *target)
+	       struct dl_fn *target)
 {
 	struct dl_p2p_map *map;
 	int ret;
@@ -776,6 +739,7 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 	map = kzalloc_obj(*map);
 	if (!map)
 		return -ENOMEM;
+	INIT_LIST_HEAD(&map->of_target);
 	map->source = fn;
 	map->domain = fn->group->domain;
 	map->lease = dlend_link_get(link);
@@ -788,12 +752,13 @@ int dl_p2p_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_p
 	map->prot = le32_to_cpu(p->prot);
 
 	mutex_lock(&dl_p2p_lock);
+	dl_maps_forget_missed(fn);
 	ret = dl_map_admit(map) ?: dl_map_resolve(map, p, target) ?: dl_map_fits_window(map);
 	if (!ret)
 		ret = dl_map_add(map);
-	mutex_unlock(&dl_p2p_lock);
 	if (ret)
 		dl_map_free(map);
+	mutex_unlock(&dl_p2p_lock);
 	return ret;
 }
 
@@ -804,9 +769,8 @@ int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p)
 	int ret = -ENOENT;
 
 	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry(map, &dl_p2p_maps, node) {
-		if (map->source != fn || map->gpa != le64_to_cpu(p->gpa) ||
-		    map->size != le64_to_cpu(p->size))
+	list_for_each_entry(map, &fn->p2p.maps, node) {
+		if (map->gpa != le64_to_cpu(p->gpa) || map->size != le64_to_cpu(p->size))
 			continue;
 		dl_map_del(map, "unmap");
 		ret = 0;
@@ -816,27 +780,27 @@ int dl_p2p_unmap(struct dl_fn *fn, const struct dlend_p_p2p *p)
 	return ret;
 }
 
-/** dl_p2p_bytes - how much of a domain leads to other devices. Group lock */
-u64 dl_p2p_bytes(const struct dlend_domain *domain)
+static void dl_fn_yield(struct dl_fn *fn, u64 gpa, u64 size)
 {
-	struct dl_p2p_map *map;
-	u64 bytes = 0;
+	struct dl_p2p_map *map, *next;
 
-	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry(map, &dl_p2p_maps, node)
-		if (map->domain == domain)
-			bytes += map->size;
-	mutex_unlock(&dl_p2p_lock);
-	return bytes;
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
+		if (dl_map_meets(map, gpa, size))
+			dl_map_lose(map, "yield");
 }
 
 /** dl_p2p_yield - guest memory is about to be mapped for @fn there: BARs give way. Group lock */
 void dl_p2p_yield(struct dl_fn *fn, u64 gpa, u64 size)
 {
-	const struct dl_range range = { .domain = fn->group->domain, .gpa = gpa, .size = size };
+	struct dl_group *group = fn->group;
 
+	/* Most have none, and wait for nobody else's. */
+	if (!dlend_domain_bytes(group->domain, DLEND_OWNER_BAR))
+		return;
 	mutex_lock(&dl_p2p_lock);
-	dl_maps_lose(dl_map_in_range, &range, "yield");
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i])
+			dl_fn_yield(group->fn[i], gpa, size);
 	mutex_unlock(&dl_p2p_lock);
 }
 
@@ -868,12 +832,48 @@ void dl_p2p_await(struct dlend_link *link, const struct dlend_p_p2p *p)
 
 /* Life of a lease */
 
-/** dl_p2p_open - a lease of @fn begins: it can be a target. Group lock */
+/** dl_p2p_init - of a function that is being bound */
+void dl_p2p_init(struct dl_fn *fn)
+{
+	dlend_owner_init(&fn->p2p.owner, DLEND_OWNER_BAR);
+	fn->p2p.owner.lost = dl_map_missed;
+	INIT_LIST_HEAD(&fn->p2p.maps);
+	INIT_LIST_HEAD(&fn->p2p.reached_by);
+	INIT_LIST_HEAD(&fn->p2p.grants);
+}
+
+/** dl_p2p_open - a lease of @fn begins, or its reset is over: it can be a target. Group lock */
 void dl_p2p_open(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 {
 	mutex_lock(&dl_p2p_lock);
 	fn->p2p.link = dlend_link_get(link);
 	fn->p2p.epoch = epoch;
+	mutex_unlock(&dl_p2p_lock);
+}
+
+/* p2p lock */
+static void dl_target_close(struct dl_fn *fn)
+{
+	struct dl_grant *grant, *next;
+
+	dl_maps_lose(&fn->p2p.reached_by, "revoked");
+	list_for_each_entry_safe(grant, next, &fn->p2p.grants, of_fn)
+		dl_grant_close(grant);
+	if (fn->p2p.link)
+		dlend_link_put(fn->p2p.link);
+	fn->p2p.link = NULL;
+}
+
+/**
+ * dl_p2p_hide - nobody reaches @fn when this returns, until dl_p2p_open()
+ * @fn: function, about to be reset; what it reaches itself stays
+ *
+ * Context: group lock; waits for no peer.
+ */
+void dl_p2p_hide(struct dl_fn *fn)
+{
+	mutex_lock(&dl_p2p_lock);
+	dl_target_close(fn);
 	mutex_unlock(&dl_p2p_lock);
 }
 
@@ -885,19 +885,12 @@ void dl_p2p_open(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
  */
 void dl_p2p_close(struct dl_fn *fn)
 {
-	struct dl_p2p_map *map;
-	struct dl_grant *grant;
+	struct dl_p2p_map *map, *next;
 
 	mutex_lock(&dl_p2p_lock);
-	dl_maps_lose(dl_map_to_fn, fn, "revoked");
-	list_for_each_entry(grant, &dl_grants, node)
-		if (grant->slot && dlend_addr_same(&grant->addr, &fn->addr))
-			dl_grant_close(grant);
-	while ((map = dl_map_from(fn)))
+	dl_target_close(fn);
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
 		dl_map_del(map, "source_gone");
-	if (fn->p2p.link)
-		dlend_link_put(fn->p2p.link);
-	fn->p2p.link = NULL;
 	mutex_unlock(&dl_p2p_lock);
 }
 
@@ -906,19 +899,22 @@ void dl_p2p_link_lost(struct dlend_link *link)
 {
 	struct dl_foreign *foreign, *next_foreign;
 	struct dl_grant *grant, *next;
+	struct dl_peer *peer;
 
 	mutex_lock(&dl_p2p_lock);
-	list_for_each_entry_safe(foreign, next_foreign, &dl_foreigns, node)
-		if (foreign->link == link)
-			dl_foreign_drop(foreign);
+	peer = dl_peer_find(link);
+	if (!peer)
+		goto unlock;
+	list_for_each_entry_safe(foreign, next_foreign, &peer->foreigns, node)
+		dl_foreign_drop(foreign);
 	/* The aperture releases its quarantine by itself, with the next session. */
-	list_for_each_entry_safe(grant, next, &dl_grants, node) {
-		if (grant->link != link)
-			continue;
+	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->slot)
 			dlend_slot_quarantine(grant->ap, grant->slot);
 		dl_grant_free(grant);
 	}
+	dl_peer_free(peer);
+unlock:
 	mutex_unlock(&dl_p2p_lock);
 	wake_up_all(&dl_p2p_wait);
 }
@@ -960,25 +956,19 @@ void dl_p2p_show(struct dl_fn *fn, struct seq_file *m)
 	char name[DLEND_NAME_LEN];
 	struct dl_p2p_map *map;
 	struct dl_grant *grant;
+	struct dl_peer *peer;
 
 	mutex_lock(&dl_p2p_lock);
-	seq_printf(m, "lost: %llu\n", fn->p2p.lost);
-	list_for_each_entry(map, &dl_p2p_maps, node)
-		if (map->source == fn)
-			seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
-				   dlend_addr_name(&map->target, name), map->bar, map->gpa,
-				   map->size, way[map->way]);
-	list_for_each_entry(grant, &dl_grants, node)
-		if (dlend_addr_same(&grant->addr, &fn->addr))
-			seq_printf(m, "granted bar %u to node %u id %u epoch %u%s\n", grant->bar,
-				   dlend_link_peer(grant->link), grant->id, grant->epoch,
-				   grant->slot ? "" : ", in quarantine");
+	seq_printf(m, "lost: %llu\nmaps: %u\n", fn->p2p.lost, fn->p2p.nr_maps);
+	list_for_each_entry(map, &fn->p2p.maps, node)
+		seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
+			   dlend_addr_name(&map->target, name), map->bar, map->gpa, map->size,
+			   way[map->way]);
+	list_for_each_entry(peer, &dl_peers, node)
+		list_for_each_entry(grant, &peer->grants, node)
+			if (dlend_addr_same(&grant->addr, &fn->addr))
+				seq_printf(m, "granted bar %u to node %u id %u epoch %u%s\n",
+					   grant->bar, dlend_link_peer(peer->link), grant->id,
+					   grant->epoch, grant->slot ? "" : ", in quarantine");
 	mutex_unlock(&dl_p2p_lock);
-}
-
-/** dl_p2p_exit - no link calls any more, no function is bound */
-void dl_p2p_exit(void)
-{
-	cancel_work_sync(&dl_speak_work);
-	dl_speak(NULL);
 }

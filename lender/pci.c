@@ -11,6 +11,7 @@
 #include <linux/crc32.h>
 #include <linux/ioport.h>
 #include <linux/iommu.h>
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/unaligned.h>
@@ -21,6 +22,11 @@ static bool device_config;
 module_param(device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
 		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers want (taken at bind; default: off)");
+
+static bool allow_unsafe_interrupts;
+module_param(allow_unsafe_interrupts, bool, 0644);
+MODULE_PARM_DESC(allow_unsafe_interrupts,
+		 "Lend devices of a host without interrupt remapping, as VFIO's parameter of that name: each borrower can then make this host see any interrupt (taken at bind; default: off)");
 
 /* Owner of the DMA of every group that is lent. */
 static const char dl_owner[] = "dlend-lender";
@@ -159,6 +165,19 @@ static int dl_check_iommu(struct pci_dev *pdev)
 	return 0;
 }
 
+/* A device's DMA to the range of MSIs is an interrupt, which only remapping checks: see VFIO. */
+static int dl_check_interrupts(struct pci_dev *pdev, struct iommu_group *group)
+{
+	if (iommu_group_has_isolated_msi(group))
+		return 0;
+	if (!allow_unsafe_interrupts) {
+		pci_err(pdev, "not lent: interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's; turn it on in the firmware (interrupt remapping, x2APIC), or, if you trust all borrowers with this host, write Y to /sys/module/dlend_lender/parameters/allow_unsafe_interrupts (at boot: options dlend_lender allow_unsafe_interrupts=1)\n");
+		return -EPERM;
+	}
+	pci_warn(pdev, "interrupt remapping is off, and allow_unsafe_interrupts is on: a borrower can make this host see interrupts that are not the device's\n");
+	return 0;
+}
+
 /* Firmware's own use of the device goes on under any driver: it cannot be given away. */
 static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
 {
@@ -178,13 +197,6 @@ static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
 	return ret;
 }
 
-/* Functions of a group, and the smallest address among them. */
-struct dl_census {
-	unsigned int members;
-	u16 number;
-	bool foreign;
-};
-
 static int dl_count_member(struct device *dev, void *data)
 {
 	struct dl_census *census = data;
@@ -203,11 +215,16 @@ static int dl_count_member(struct device *dev, void *data)
 	return 0;
 }
 
-static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
-			  struct dl_census *census)
+void dl_census(struct iommu_group *group, struct dl_census *census)
 {
 	*census = (struct dl_census){ .number = U16_MAX };
 	iommu_group_for_each_dev(group, census, dl_count_member);
+}
+
+static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
+			  struct dl_census *census)
+{
+	dl_census(group, census);
 	if (census->foreign || census->members > DL_GROUP_MAX) {
 		pci_err(pdev, "not lent: its IOMMU group %d has %u functions%s, and a group is lent as a whole (at most %u PCI functions); a slot with ACS makes groups smaller\n",
 			iommu_group_id(group), census->members,
@@ -308,27 +325,31 @@ static void dl_msix_part(struct dl_fn *fn, u32 where, u64 size, bool table)
 static void dl_msix_init(struct dl_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
+	int vectors = pci_msix_vec_count(pdev);
 	u32 table, pba;
 
-	if (!fn->nr_msix || !pdev->msix_cap)
+	if (!fn->nr_msix || vectors <= 0)
 		return;
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
-	dl_msix_part(fn, table, fn->nr_msix * PCI_MSIX_ENTRY_SIZE, true);
-	dl_msix_part(fn, pba, DIV_ROUND_UP(fn->nr_msix, 64) * 8, false);
+	/* All of the table, however many of its vectors are to be had. */
+	dl_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
+	dl_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
 }
 
 /*
- * Whether the device has them is not all: the platform, a quirk of a bridge above or an
- * administrator (msi_bus) may forbid them.  A guest is not to see what it cannot have.
+ * How many the device has is not all: the platform, a quirk of a bridge above or an administrator
+ * (msi_bus) may forbid them, and without interrupt remapping there is one MSI per device only.  A
+ * guest is not to see what it cannot have.
  */
-static bool dl_vectors_work(struct pci_dev *pdev, unsigned int type)
+static unsigned int dl_vectors(struct pci_dev *pdev, unsigned int type)
 {
-	int got = pci_alloc_irq_vectors(pdev, 1, 1, type);
+	int got = pci_alloc_irq_vectors(pdev, 1, DLEND_MAX_VECTORS, type);
 
-	if (got > 0)
-		pci_free_irq_vectors(pdev);
-	return got > 0;
+	if (got <= 0)
+		return 0;
+	pci_free_irq_vectors(pdev);
+	return got;
 }
 
 static void dl_interrupts_init(struct dl_fn *fn, struct iommu_group *group)
@@ -336,15 +357,13 @@ static void dl_interrupts_init(struct dl_fn *fn, struct iommu_group *group)
 	struct pci_dev *pdev = fn->pdev;
 	u8 pin = 0;
 
-	if (dl_vectors_work(pdev, PCI_IRQ_MSI))
-		fn->nr_msi = pci_msi_vec_count(pdev);
-	if (dl_vectors_work(pdev, PCI_IRQ_MSIX))
-		fn->nr_msix = min(pci_msix_vec_count(pdev), DLEND_MAX_VECTORS);
+	fn->nr_msi = dl_vectors(pdev, PCI_IRQ_MSI);
+	if (fn->nr_msi)
+		fn->nr_msi = rounddown_pow_of_two(fn->nr_msi);
+	fn->nr_msix = dl_vectors(pdev, PCI_IRQ_MSIX);
 	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
 	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
 	fn->isolated_msi = iommu_group_has_isolated_msi(group);
-	if (!fn->isolated_msi)
-		pci_warn(pdev, "interrupt remapping is off: a borrower can make this host see interrupts that are not the device's; enable it in the firmware (x2APIC or interrupt remapping), or lend to those you trust\n");
 	dl_irq_init(fn);
 }
 
@@ -384,6 +403,8 @@ static void dl_unclaim(struct dl_fn *fn)
 			kfree(fn->bar[i].pad);
 		}
 	pci_release_selected_regions(fn->pdev, fn->claimed);
+	if (fn->no_snoop)
+		pcie_capability_set_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
 	pci_clear_master(fn->pdev);
 	pci_disable_device(fn->pdev);
 	iommu_device_release_dma_owner(&fn->pdev->dev);
@@ -426,6 +447,20 @@ release_owner:
 	return ret;
 }
 
+/*
+ * What the device writes to or reads from a borrower's memory without asking its caches would be
+ * lost there, or old: no IOMMU on the way can be relied on to force it.  Borrowers cannot set the
+ * bit (cfgfilter.c), and every reset ends with it clear.
+ */
+static void dl_no_snoop_off(struct dl_fn *fn)
+{
+	u16 devctl;
+
+	pcie_capability_read_word(fn->pdev, PCI_EXP_DEVCTL, &devctl);
+	fn->no_snoop = devctl & PCI_EXP_DEVCTL_NOSNOOP_EN;
+	pcie_capability_clear_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
+}
+
 /* The state that every borrower finds, and that every reset ends in. */
 static int dl_clean(struct dl_fn *fn)
 {
@@ -440,6 +475,7 @@ static int dl_clean(struct dl_fn *fn)
 		return ret;
 	}
 	pci_clear_master(pdev);
+	dl_no_snoop_off(fn);
 	ret = pci_save_state(pdev);
 	if (ret)
 		return ret;
@@ -456,7 +492,9 @@ static struct dl_fn *dl_fn_new(struct pci_dev *pdev)
 	kref_init(&fn->ref);
 	fn->pdev = pci_dev_get(pdev);
 	INIT_LIST_HEAD(&fn->node);
-	INIT_LIST_HEAD(&fn->maps);
+	dlend_owner_init(&fn->memory, DLEND_OWNER_RAM);
+	dl_p2p_init(fn);
+	dl_debugfs_faults(fn);
 	return fn;
 }
 
@@ -472,7 +510,7 @@ static int dl_offer_fn(struct dl_fn *fn, struct iommu_group *group,
 		return ret;
 	dl_interrupts_init(fn, group);
 	dl_msix_init(fn);
-	ret = dl_group_join(fn, iommu_group_id(group), census->members, census->number);
+	ret = dl_group_join(fn, iommu_group_id(group), census);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
@@ -514,6 +552,8 @@ static int dl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	group = iommu_group_get(&pdev->dev);
 	ret = group ? dl_check_reserved(pdev, group) : -ENODEV;
 	if (!ret)
+		ret = dl_check_interrupts(pdev, group);
+	if (!ret)
 		ret = dl_check_group(pdev, group, &census);
 	if (!ret)
 		ret = dl_address(pdev, &fn->addr);
@@ -541,11 +581,52 @@ static void dl_remove(struct pci_dev *pdev)
 	dl_fn_put(fn);
 }
 
+/* What AER says of this function itself.  Firmware that handles errors has cleared that already. */
+static bool dl_own_error(struct pci_dev *pdev)
+{
+	u16 at = pci_find_ext_capability(pdev, PCI_EXT_CAP_ID_ERR);
+	u32 status, mask;
+	u16 devsta;
+
+	/* A bridge speaks for what is not PCIe. */
+	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
+		return true;
+	if (!at) {
+		pcie_capability_read_word(pdev, PCI_EXP_DEVSTA, &devsta);
+		return devsta & (PCI_EXP_DEVSTA_NFED | PCI_EXP_DEVSTA_FED);
+	}
+	pci_read_config_dword(pdev, at + PCI_ERR_UNCOR_STATUS, &status);
+	pci_read_config_dword(pdev, at + PCI_ERR_UNCOR_MASK, &mask);
+	return status & ~mask;
+}
+
+/*
+ * The PCI core tells every function below a port of an error of any of them.  If the link to them
+ * works (the state is not "frozen"), and this one answers, has no error of its own and was not
+ * reset, it is no business of whoever has it.
+ */
+static bool dl_unharmed(struct dl_fn *fn)
+{
+	u16 command;
+
+	/* A virtual function's bit is its physical one's. */
+	pci_read_config_word(fn->pdev, PCI_COMMAND, &command);
+	if (!(command & PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
+		return false;
+	return !READ_ONCE(fn->error_until) && !dl_answers(fn) && !dl_own_error(fn->pdev);
+}
+
 static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	dl_lease_error(pci_get_drvdata(pdev), state == pci_channel_io_perm_failure);
-	if (state == pci_channel_io_perm_failure)
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	if (state == pci_channel_io_frozen || !dl_unharmed(fn))
+		dl_lease_error(fn);
+	if (state == pci_channel_io_perm_failure) {
+		/* A neighbour without a driver is enough for that: our own reset decides. */
+		dl_lease_error_over(fn);
 		return PCI_ERS_RESULT_DISCONNECT;
+	}
 	/* We reset it anyhow, and without whatever else is on its bus, if it can be reached. */
 	return state == pci_channel_io_normal ? PCI_ERS_RESULT_CAN_RECOVER :
 						PCI_ERS_RESULT_NEED_RESET;
@@ -555,6 +636,9 @@ static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
 {
 	struct dl_fn *fn = pci_get_drvdata(pdev);
 
+	/* A neighbour had an error, and its driver wanted a reset of all: ours lost its state. */
+	if (!READ_ONCE(fn->error_until))
+		dl_lease_error(fn);
 	/* The group's own reset follows, and decides whether the device is lent again. */
 	pci_load_saved_state(pdev, fn->saved);
 	pci_restore_state(pdev);
@@ -586,30 +670,26 @@ static const struct pci_error_handlers dl_err_handler = {
 	.reset_done = dl_reset_done,
 };
 
-/*
- * The host goes down, and turns its IOMMUs off on the way: a device that another node's guest has
- * must do no DMA by then.  Nobody borrows one from now on.
- */
-static void dl_shutdown(struct pci_dev *pdev)
-{
-	struct dl_fn *fn = pci_get_drvdata(pdev);
-
-	dl_lease_suspend();
-	if (fn)
-		dl_lease_revoke(fn->group, "shutdown");
-}
-
 static struct pci_driver dl_driver = {
 	.name = "dlend-lender",
 	.id_table = NULL,	/* bound by driver_override only */
 	.probe = dl_probe,
 	.remove = dl_remove,
-	.shutdown = dl_shutdown,
 	.err_handler = &dl_err_handler,
 	.groups = dl_drv_groups,
 	.dev_groups = dl_dev_groups,
 	.driver_managed_dma = true,
 };
+
+/* A function that nobody has bound yet is one of its group, and one that is gone is not. */
+static int dl_bus_event(struct notifier_block *nb, unsigned long action, void *data)
+{
+	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)
+		dl_groups_changed();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block dl_bus_notifier = { .notifier_call = dl_bus_event };
 
 static int __init dl_init(void)
 {
@@ -627,14 +707,19 @@ static int __init dl_init(void)
 	ret = dlend_loop_open();
 	if (ret)
 		goto user;
-	ret = pci_register_driver(&dl_driver);
+	ret = bus_register_notifier(&pci_bus_type, &dl_bus_notifier);
 	if (ret)
 		goto user;
+	ret = pci_register_driver(&dl_driver);
+	if (ret)
+		goto notifier;
 	return 0;
 
+notifier:
+	bus_unregister_notifier(&pci_bus_type, &dl_bus_notifier);
+	dl_groups_exit();
 user:
 	dlend_link_user_unregister(&dl_link_user);
-	dl_p2p_exit();
 	dl_offer_exit();
 debugfs:
 	dl_debugfs_exit();
@@ -645,8 +730,9 @@ debugfs:
 static void __exit dl_exit(void)
 {
 	pci_unregister_driver(&dl_driver);
+	bus_unregister_notifier(&pci_bus_type, &dl_bus_notifier);
+	dl_groups_exit();
 	dlend_link_user_unregister(&dl_link_user);
-	dl_p2p_exit();
 	dl_offer_exit();
 	dl_debugfs_exit();
 	destroy_workqueue(dl_wq);

@@ -63,15 +63,13 @@ static void dl_fill_place(struct pci_dev *pdev, struct dlend_p_place *place)
 	}
 }
 
-/** dl_post_place - say where @fn sits; after its offer */
-void dl_post_place(struct dlend_link *link, struct dl_fn *fn)
+/** dl_place_message - where @fn sits; to be said after its offer */
+void dl_place_message(const struct dl_fn *fn, struct dlend_msg *msg)
 {
 	struct dlend_p_place *place;
-	struct dlend_msg msg;
 
-	place = dlend_msg_init(&msg, DLEND_MSG_PLACE, &fn->addr, 0, sizeof(*place));
+	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &fn->addr, 0, sizeof(*place));
 	dl_fill_place(fn->pdev, place);
-	dlend_link_post(link, &msg);
 }
 
 /*
@@ -87,29 +85,20 @@ static struct pci_dev *dl_link_pdev(struct dlend_link *link)
 	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
 }
 
-static int dl_post_end(struct dlend_link *other, void *arg)
+/** dl_end_message - where this node's end of @link sits. Return: false if it has no place */
+bool dl_end_message(struct dlend_link *link, struct dlend_msg *msg)
 {
-	struct pci_dev *pdev = dl_link_pdev(other);
-	struct dlend_link *link = arg;
+	struct pci_dev *pdev = dl_link_pdev(link);
 	struct dlend_p_place *place;
 	struct dlend_addr addr;
-	struct dlend_msg msg;
 
 	if (!pdev)
-		return 0;
+		return false;
 	addr.lender = dlend_node_id();
 	addr.bdf = pci_dev_id(pdev);
-	place = dlend_msg_init(&msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
+	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
 	dl_fill_place(pdev, place);
-	place->node = cpu_to_le16(dlend_link_peer(other));
+	place->node = cpu_to_le16(dlend_link_peer(link));
 	pci_dev_put(pdev);
-	dlend_link_post(link, &msg);
-	return 0;
-}
-
-/** dl_post_ends - say where this node's end of every link sits that is up */
-void dl_post_ends(struct dlend_link *link)
-{
-	if (dlend_link_peer(link) != dlend_node_id())
-		dlend_link_for_each(dl_post_end, link);
+	return true;
 }

@@ -79,6 +79,20 @@ static int dl_req_cfg_read(struct dl_fn *fn, struct dlend_link *link,
 }
 
 /*
+ * As vfio-pci does: not below the payload size, where it would cost throughput and help nobody, and
+ * not beyond what the host bridge can stand (the kernel's own limit).
+ */
+static void dl_set_readrq(struct dl_fn *fn, u16 devctl)
+{
+	int readrq = 128 << ((devctl & PCI_EXP_DEVCTL_READRQ) >> 12);
+	int ret = pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
+
+	/* A size that is reserved, at worst: the device keeps its own. */
+	if (ret)
+		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
+}
+
+/*
  * Written in pieces of at most 16 bits, and only those that have a writable bit: STATUS shares
  * its dword with COMMAND, which interrupt handlers change.
  */
@@ -91,6 +105,11 @@ static int dl_req_cfg_write(struct dl_fn *fn, struct dlend_link *link,
 
 	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
 		return -EINVAL;
+	/* Nothing of Device Control is written as it comes, but this is done. */
+	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
+		dl_set_readrq(fn, value);
+		return 0;
+	}
 	if (!dl_cfgfilter_writable(&fn->filter, at, size))
 		return -EPERM;
 	for (u32 i = 0; i < size; i += step) {
@@ -175,8 +194,9 @@ static int dl_req_p2p_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch,
 }
 
 /*
- * Function reset for the guest: the lease and its DMA maps stay.  Not under the group's lock: if
- * the link is lost meanwhile, fencing must not wait.
+ * Function reset for the guest: the lease and its DMA maps stay.  The device decodes no addresses
+ * meanwhile, so nobody reaches its BARs; after a reset that failed nobody does until one succeeds.
+ * Not under the group's lock: if the link is lost meanwhile, fencing must not wait.
  */
 static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 {
@@ -189,12 +209,22 @@ static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 		goto unlock;
 	dl_bus_master(fn, false);
 	dl_irq_setup(fn, DLEND_IRQ_NONE, 0);
+	dl_p2p_hide(fn);
+	dl_bars_hide(fn);
 	dl_lease_exit(fn);
 
 	ret = dl_reset(fn, "request", false);
-	if (ret)
+	if (ret) {
 		dev_err_ratelimited(&fn->pdev->dev, "reset for node %u failed (%d)\n",
 				    dlend_link_peer(link), ret);
+		goto unlock;
+	}
+	ret = dl_lease_enter(fn, link, epoch);
+	if (ret)
+		goto unlock;
+	dl_p2p_open(fn, link, epoch);
+	ret = dl_bars_show(fn);
+	dl_lease_exit(fn);
 unlock:
 	mutex_unlock(&group->reset_lock);
 	return ret;
@@ -275,7 +305,7 @@ static int dl_message(struct dlend_link *link, const struct dlend_msg *msg,
 
 static void dl_link_up(struct dlend_link *link)
 {
-	dl_subscribe(link);
+	dl_listen(link);
 	dl_tell_peers();
 }
 
@@ -283,6 +313,7 @@ static void dl_link_down(struct dlend_link *link)
 {
 	dl_lease_link_lost(link);
 	dl_p2p_link_lost(link);
+	dl_unlisten(link);
 	dl_tell_peers();
 }
 
@@ -293,5 +324,6 @@ struct dlend_link_user dl_link_user = {
 	.message = dl_message,
 	.suspend = dl_lease_suspend,
 	.resume = dl_lease_resume,
+	.shutdown = dl_lease_shutdown,
 	.side = DLEND_TO_LENDER,
 };

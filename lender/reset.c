@@ -67,7 +67,7 @@ void dl_fence_group(struct dl_group *group)
 		if (!fn || !fn->lent)
 			continue;
 		if (group->domain)
-			dlend_domain_block(group->domain, &fn->pdev->dev);
+			dlend_domain_block(group->domain);
 		trace_dlend_fence(&fn->addr, "dma_blocked", group->lease.epoch);
 	}
 	for (i = 0; i < DL_GROUP_MAX; i++)
@@ -75,15 +75,19 @@ void dl_fence_group(struct dl_group *group)
 			dl_unreach(group->fn[i]);
 	for (i = 0; i < DL_GROUP_MAX; i++)
 		if (group->fn[i])
-			dl_dma_free(group->fn[i]);
+			dl_dma_forget(group->fn[i]);
 }
 
-/*
+/**
+ * dl_answers - is it there?
+ * @fn: function
+ *
  * A function that has come back says who it is; one that has not reads as all ones.  Compared
  * with what it said when it was bound: the kernel's own idea may come from a quirk, and a
  * virtual function's ids read as all ones anyway.
+ * Context: any that may read configuration space. Return: 0 or -ENODEV.
  */
-static int dl_answers(struct dl_fn *fn)
+int dl_answers(struct dl_fn *fn)
 {
 	u32 id, class;
 

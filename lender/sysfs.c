@@ -28,8 +28,6 @@ static ssize_t state_show(struct device *dev, struct device_attribute *attr, cha
 	struct dl_lease lease;
 
 	dl_lease_snapshot(fn->group, &lease);
-	if (lease.state == DLEND_OFFER_FREE && fn->broken)
-		lease.state = DLEND_OFFER_QUARANTINED;
 	/* Bound, and yet not to be had: a function of its group is missing. */
 	if (lease.state == DLEND_OFFER_GONE)
 		return sysfs_emit(buf, "incomplete\n");
@@ -127,7 +125,7 @@ static void dl_ask_back(struct dl_group *group, struct dlend_link *link, u32 epo
 		if (!lent)
 			continue;
 		dlend_msg_init(&msg, DLEND_MSG_RECLAIM, &addr, epoch, 0);
-		dlend_link_post(link, &msg);
+		dl_note(link, &msg);
 		trace_dlend_lease(&addr, "reclaim", dlend_link_peer(link), epoch, 0);
 	}
 }
@@ -254,6 +252,8 @@ static int dma_show(struct seq_file *m, void *unused)
 	mutex_lock(&fn->group->lock);
 	if (fn->group->domain)
 		dlend_domain_show(fn->group->domain, m);
+	else
+		seq_puts(m, "domain: none\n");
 	mutex_unlock(&fn->group->lock);
 	return 0;
 }
@@ -270,6 +270,17 @@ static int p2p_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(p2p);
 
+/* What functions have from the moment that they are bound. */
+static bool dl_bind_fail_reset;
+static u32 dl_bind_slow_reset_ms;
+
+/** dl_debugfs_faults - faults for a function's first reset, too. Before dl_debugfs_add(). */
+void dl_debugfs_faults(struct dl_fn *fn)
+{
+	fn->fail_reset = READ_ONCE(dl_bind_fail_reset);
+	fn->slow_reset_ms = READ_ONCE(dl_bind_slow_reset_ms);
+}
+
 void dl_debugfs_add(struct dl_fn *fn)
 {
 	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), dl_debugfs_root);
@@ -279,6 +290,7 @@ void dl_debugfs_add(struct dl_fn *fn)
 	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
 	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
 	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
+	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
 }
 
 void dl_debugfs_remove(struct dl_fn *fn)
@@ -288,7 +300,12 @@ void dl_debugfs_remove(struct dl_fn *fn)
 
 void dl_debugfs_init(void)
 {
+	struct dentry *bind;
+
 	dl_debugfs_root = debugfs_create_dir("lender", dlend_debugfs());
+	bind = debugfs_create_dir("bind", dl_debugfs_root);
+	debugfs_create_bool("fail_reset", 0600, bind, &dl_bind_fail_reset);
+	debugfs_create_u32("slow_reset_ms", 0600, bind, &dl_bind_slow_reset_ms);
 }
 
 void dl_debugfs_exit(void)

@@ -17,7 +17,9 @@
  *   a thread of the VMM that touches the mapping itself (a vCPU of TCG, with the big lock held): as
  *	long, but a signal gets it out; it comes back for the same access.  A shorter wait would
  *	answer 0xff for a device that is only not ready.
- *   a trapped access: with the big lock held, hence for trap_timeout_ms only.
+ *   a trapped access: as long, with the big lock held, until the VMM is killed.  It cannot be made
+ *	again, so an answer of 0xff would be one that no healthy device gives, and a write would be
+ *	lost.  A read starts no transfer, and waits only until the device is borrowed and reset.
  *
  * Must not know leases: borrow.c says when the gate is open, and where the window is.
  */
@@ -32,12 +34,10 @@
 
 static unsigned int gate_timeout_ms = 60000;
 module_param(gate_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its device, then it reads 0xff");
+MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its device without any progress, then it reads 0xff");
 
-/* A VMM that traps an access holds its big lock meanwhile: keep below what a monitor notices. */
-static unsigned int trap_timeout_ms = 50;
-module_param(trap_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(trap_timeout_ms, "longest that a trapped access waits for the device, then it reads 0xff");
+/* Of a fault whose caller cannot let go of mmap_lock. */
+#define DLEND_LOCKED_WAIT	msecs_to_jiffies(50)
 
 #define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
 
@@ -92,11 +92,17 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
 }
 
+/* What makes a vCPU wait, that is all but a trapped read. */
+static bool dlend_gate_waits(enum dlend_gate gate)
+{
+	return gate == DLEND_GATE_SHUT || gate == DLEND_GATE_READ;
+}
+
 static void dlend_gate_account(struct dlend_vdev *v, enum dlend_gate gate)
 {
 	u64 us;
 
-	if (gate == DLEND_GATE_SHUT) {
+	if (dlend_gate_waits(gate) && !dlend_gate_waits(v->gate)) {
 		v->shut_since = ktime_get();
 		v->stat.gate_shuts++;
 	} else if (gate == DLEND_GATE_OPEN) {
@@ -157,13 +163,15 @@ void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
 static bool dlend_gate_overdue(const struct dlend_vdev *v)
 {
 	return test_bit(0, &v->touched) &&
-	       ktime_ms_delta(ktime_get(), READ_ONCE(v->shut_since)) >= (s64)gate_timeout_ms;
+	       dlend_plan_gate_overdue(ktime_to_ms(ktime_get()),
+				       ktime_to_ms(READ_ONCE(v->shut_since)),
+				       ktime_to_ms(READ_ONCE(v->progressed)), gate_timeout_ms);
 }
 
 /* Is there a device behind it that an access could wait for? */
 static bool dlend_gate_shut(const struct dlend_vdev *v)
 {
-	return READ_ONCE(v->gate) == DLEND_GATE_SHUT && READ_ONCE(v->mse) && READ_ONCE(v->open);
+	return dlend_gate_waits(READ_ONCE(v->gate)) && READ_ONCE(v->mse) && READ_ONCE(v->open);
 }
 
 static bool dlend_gate_passable(const struct dlend_vdev *v)
@@ -293,7 +301,7 @@ static vm_fault_t dlend_fault_try(struct dlend_vdev *v, struct vm_fault *vmf, un
 		return VM_FAULT_FALLBACK;
 	if (v->gate == DLEND_GATE_OPEN && v->mse && v->bar_phys[index])
 		ret = dlend_fault_live(v, vmf, order, index, pos);
-	else if (v->gate != DLEND_GATE_SHUT || !v->mse || dlend_gate_overdue(v))
+	else if (!dlend_gate_waits(v->gate) || !v->mse || dlend_gate_overdue(v))
 		ret = dlend_dead_insert(v, vmf, order, pos);
 	else
 		*shut = true;
@@ -368,8 +376,7 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY)
 		return dlend_fault_retry(v, vmf);
 	/* The caller cannot let go of mmap_lock, which the build needs: wait a moment only. */
-	wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v),
-				    msecs_to_jiffies(trap_timeout_ms));
+	wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v), DLEND_LOCKED_WAIT);
 	ret = dlend_fault_try(v, vmf, order, &shut);
 	return shut ? VM_FAULT_SIGBUS : ret;
 }
@@ -470,38 +477,75 @@ static bool dlend_io_msix(const struct dlend_vdev *v, unsigned int index, u64 po
 	       pos < (u64)offset + size && pos + len > offset;
 }
 
-/* One access of 1, 2, 4 or 8 bytes, aligned. Return: false if no device answers. */
-static bool dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
-			 unsigned int len, bool write)
+/* A trapped read needs the device only, a write what it may start. */
+static bool dlend_gate_lets(const struct dlend_vdev *v, bool write)
+{
+	enum dlend_gate gate = READ_ONCE(v->gate);
+
+	return gate == DLEND_GATE_OPEN || (gate == DLEND_GATE_READ && !write);
+}
+
+/*
+ * One access of 1, 2, 4 or 8 bytes, aligned.  Return: 0; -EAGAIN the gate is shut; -ENODEV no
+ * device answers.
+ */
+static int dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
+			unsigned int len, bool write)
 {
 	void __iomem *io;
 
 	if (dlend_io_msix(v, index, pos, len))
-		return false;
+		return -ENODEV;
 	guard(rwsem_read)(&v->bar_lock);
-	if (v->gate != DLEND_GATE_OPEN || !v->mse || !v->bar_phys[index])
-		return false;
+	if (!dlend_gate_lets(v, write))
+		return dlend_gate_shut(v) ? -EAGAIN : -ENODEV;
+	if (!v->mse || !v->bar_phys[index])
+		return -ENODEV;
 	io = dlend_io_page(v, v->bar_phys[index] + pos);
 	if (!io)
-		return false;
+		return -ENODEV;
 	dlend_io_access(io + offset_in_page(v->bar_phys[index] + pos), val, len, write);
-	return true;
+	return 0;
 }
 
-/* First access borrows, as a fault does, but waits only as long as the VMM's big lock allows. */
-static void dlend_io_gate(struct dlend_vdev *v)
+static bool dlend_io_passable(const struct dlend_vdev *v, bool write)
 {
-	/* Nobody has touched it yet: that is why it is shut, and this does. */
-	if (dlend_gate_shut(v))
-		dlend_borrow_touch(v);
-	if (dlend_gate_passable(v))
-		return;
-	if (wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v),
-					msecs_to_jiffies(trap_timeout_ms)) > 0)
-		return;
+	return dlend_gate_lets(v, write) || dlend_gate_passable(v);
+}
+
+/*
+ * First access borrows, as a fault does, and waits as long.  Return: false if the device is late,
+ * or the VMM dies.
+ */
+static bool dlend_io_gate(struct dlend_vdev *v, bool write)
+{
+	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
+
+	if (!dlend_gate_shut(v) || dlend_gate_lets(v, write))
+		return true;
+	dlend_borrow_touch(v);
+	timeout = wait_event_killable_timeout(v->gate_wq, dlend_io_passable(v, write), timeout);
+	/* Late is a device without progress; the caller finds any other shut, and comes again. */
+	if (timeout >= 0 && !(dlend_gate_shut(v) && dlend_gate_overdue(v)))
+		return true;
 	atomic64_inc(&v->stat.trapped_timeouts);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "a trapped access found the device not ready within %u ms: reads 0xff, writes are lost\n",
-			     trap_timeout_ms);
+			     gate_timeout_ms);
+	return false;
+}
+
+/* The gate may be shut again before the access is made. Return: false if no device answers. */
+static bool dlend_io_wait(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
+			  unsigned int len, bool write)
+{
+	int ret = -EAGAIN;
+
+	while (ret == -EAGAIN && dlend_io_gate(v, write)) {
+		mutex_lock(&v->io_lock);
+		ret = dlend_io_one(v, index, pos, val, len, write);
+		mutex_unlock(&v->io_lock);
+	}
+	return !ret;
 }
 
 ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __user *buf,
@@ -517,11 +561,8 @@ ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __u
 		len /= 2;
 	if (write && copy_from_user(&val, buf, len))
 		return -EFAULT;
-	mutex_lock(&v->io_lock);
-	dlend_io_gate(v);
-	if (!dlend_io_one(v, index, pos, &val, len, write))
-		val = write ? val : U64_MAX;
-	mutex_unlock(&v->io_lock);
+	if (!dlend_io_wait(v, index, pos, &val, len, write) && !write)
+		val = U64_MAX;
 	atomic64_inc(write ? &v->stat.trapped_writes : &v->stat.trapped_reads);
 	if (!write && copy_to_user(buf, &val, len))
 		return -EFAULT;

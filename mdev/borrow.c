@@ -5,13 +5,19 @@
  * What the guest and the VMM ask for is written down at once (vdev->want); one worker, on the
  * offer's ordered workqueue, asks the lender for it step by step and notes what was answered
  * (vdev->have).  The gate is open exactly while the two are equal, so that no access of the
- * guest meets a half-made device, and no caller under the VMM's big lock ever waits:
+ * guest meets a half-made device, and callers under the VMM's big lock need not wait:
  *
  *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
  *
  * With Bus Master Enable off a leased device is "running" at once (the driver sets up registers);
  * dma_unmap, Bus Master Enable, an interrupt mode or a reset make it "building" again.  "failed"
  * shows a device that reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
+ *
+ * What stops the device does not return before it has stopped: a VMM that resets a VM, or a guest
+ * that turns Bus Master Enable off, uses memory for something else at once.  So a build gives way
+ * to a reset, Bus Master Enable off and interrupts (dlend_plan_urgent()), and the callers of these
+ * wait for the lender's word, bounded (dlend_borrow_stopped()); if it does not come, the windows to
+ * this node's memory are closed here.
  *
  * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
  * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
@@ -24,18 +30,28 @@
  * Must not know regions, eventfds nor messages: those are bar.c, irq.c and lease.c.
  */
 #include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/moduleparam.h>
+#include <linux/pci_regs.h>
 #include <linux/sched/signal.h>
 #include "vdev.h"
 #include "trace.h"
 
 static unsigned int rescan_s = 30;
 module_param(rescan_s, uint, 0644);
-MODULE_PARM_DESC(rescan_s, "seconds between looks for memory plugged into a running guest; 0: never");
+MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
+
+/*
+ * RAM that comes with a memory slot is told by KVM (memslots.c).  What virtio-mem plugs into one
+ * that is there, nobody tells.
+ */
+static unsigned int look_ms = 4;
+module_param(look_ms, uint, 0644);
+MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
 
 static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
-MODULE_PARM_DESC(settle_s, "seconds for a guest's memory layout to stop changing before giving up");
+MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
 /*
  * QEMU answers the error eventfd by stopping the VM.  A guest whose device was pulled out can
@@ -45,8 +61,18 @@ static bool stop_on_loss;
 module_param(stop_on_loss, bool, 0644);
 MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
 
-#define DLEND_BACKOFF_MIN_MS	5
-#define DLEND_BACKOFF_MAX_MS	500
+/*
+ * How long a caller under the VMM's big lock waits for the lender: for what stops the device by
+ * configuration space as long as vfio-pci takes for a function level reset; for VFIO's own reset,
+ * and for interrupts, more.
+ */
+#define DLEND_STOP_MS		100
+#define DLEND_RESET_STOP_MS	1000
+#define DLEND_IRQ_WAIT_MS	1000
+#define DLEND_STATUS_MS		100
+
+#define DLEND_BACKOFF_MIN_MS	5u
+#define DLEND_BACKOFF_MAX_MS	500u
 
 /*
  * First look for what a build may have missed, because it was away for just that moment and
@@ -84,15 +110,35 @@ static bool dlend_borrow_settled(const struct dlend_vdev *v)
 	return dlend_plan_settled(dlend_borrow_now(v), &v->want, &v->have);
 }
 
+/* Are vectors being set up, or will they be when the device is borrowed? [locked] */
+static bool dlend_borrow_irq_busy(const struct dlend_vdev *v)
+{
+	if (v->failed || (v->have.irq_mode == v->want.irq_mode &&
+			  v->have.irq_count == v->want.irq_count))
+		return false;
+	return v->lease || v->borrowing || dlend_borrow_step(v) == DLEND_STEP_BORROW;
+}
+
+/* What others look at without the lock, whenever something has changed. [locked] */
+static void dlend_borrow_note(struct dlend_vdev *v)
+{
+	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_borrow_now(v), &v->want, &v->have));
+	WRITE_ONCE(v->irq_busy, dlend_borrow_irq_busy(v));
+	wake_up_all(&v->idle_wq);
+}
+
 static void dlend_borrow_gate(struct dlend_vdev *v)
 {
 	enum dlend_gate was = v->gate;
 
 	lockdep_assert_held(&v->lock);
+	dlend_borrow_note(v);
 	if (v->failed)
 		dlend_bar_gate(v, DLEND_GATE_DEAD, NULL);
 	else if (dlend_borrow_settled(v))
 		dlend_bar_gate(v, DLEND_GATE_OPEN, v->lease->bar);
+	else if (dlend_plan_readable(dlend_borrow_now(v), &v->want, &v->have))
+		dlend_bar_gate(v, DLEND_GATE_READ, v->lease->bar);
 	else
 		dlend_bar_gate(v, DLEND_GATE_SHUT, NULL);
 	if (v->gate == DLEND_GATE_OPEN && was != DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
@@ -127,6 +173,7 @@ static void dlend_borrow_retry(struct dlend_vdev *v)
 	v->errored = false;
 	v->lost = false;
 	v->reason[0] = 0;
+	v->lacking[0] = 0;
 	v->backoff_ms = 0;
 }
 
@@ -136,33 +183,30 @@ void dlend_borrow_state(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "failed: %s", v->reason);
 	else if (!v->lease)
 		snprintf(buf, size, "%s", v->borrowing ? "borrowing" : "idle");
+	else if (!dlend_borrow_settled(v))
+		snprintf(buf, size, "building");
+	else if (v->lacking[0])
+		snprintf(buf, size, "running, without memory added since: %s", v->lacking);
 	else
-		snprintf(buf, size, "%s", dlend_borrow_settled(v) ? "running" : "building");
+		snprintf(buf, size, "running");
 }
 
-static bool dlend_reset_pending(struct dlend_vdev *v)
+/* Once more, a little later. Return: no further than @progress for settle_s? [locked] */
+static bool dlend_retry_overdue(struct dlend_vdev *v, u64 progress)
 {
-	return READ_ONCE(v->lease) && READ_ONCE(v->want.reset) != READ_ONCE(v->have.reset);
+	if (!v->backoff_ms)
+		v->patience = (struct dlend_patience){};
+	v->backoff_ms = clamp(v->backoff_ms * 2, DLEND_BACKOFF_MIN_MS, DLEND_BACKOFF_MAX_MS);
+	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()),
+				  settle_s * (s64)MSEC_PER_SEC);
 }
 
-/* Not yet: wait a little, unless the VM goes away. @what: should have happened by settle_s. */
-static void dlend_try_again(struct dlend_vdev *v, const char *what)
+/* Wait a little, unless the VM goes away. */
+static void dlend_retry_wait(struct dlend_vdev *v)
 {
-	unsigned int ms;
-
-	mutex_lock(&v->lock);
-	if (!v->backoff_ms) {
-		v->backoff_ms = DLEND_BACKOFF_MIN_MS;
-		v->retry_since = ktime_get();
-	}
-	ms = v->backoff_ms;
-	v->backoff_ms = min_t(unsigned int, ms * 2, DLEND_BACKOFF_MAX_MS);
-	if (v->open && ktime_ms_delta(ktime_get(), v->retry_since) > settle_s * (s64)MSEC_PER_SEC)
-		dlend_borrow_fail(v, true, "%s within %u s", what, settle_s);
-	mutex_unlock(&v->lock);
 	/* A reset does not wait: the device may still write to what is another's memory by now. */
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || dlend_reset_pending(v),
-			   msecs_to_jiffies(ms));
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->urgent),
+			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
 }
 
 /* [locked] */
@@ -173,10 +217,71 @@ static void dlend_rescan_later(struct dlend_vdev *v, unsigned int ms)
 		mod_delayed_work(v->offer->wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
 }
 
+/* [locked] */
+static void dlend_look_later(struct dlend_vdev *v)
+{
+	unsigned int ms = READ_ONCE(look_ms);
+
+	if (v->open && ms)
+		queue_delayed_work(v->offer->wq, &v->look_work, msecs_to_jiffies(ms));
+}
+
+/* RAM has come, or is coming: no access of the guest's until the device can reach it. [locked] */
+static void dlend_borrow_grow(struct dlend_vdev *v)
+{
+	if (!v->open || !v->lease || v->failed)
+		return;
+	v->want.grow++;
+	v->stat.grows++;
+	dlend_borrow_gate(v);
+	dlend_borrow_kick(v);
+}
+
+/* A memory slot was added: called before the guest can know. */
+static void dlend_borrow_added(void *ctx, const struct dlend_ranges *added)
+{
+	struct dlend_vdev *v = ctx;
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+
+	if (!lease)
+		return;
+	dlend_memory_added(lease->mem, added);
+	mutex_lock(&v->lock);
+	dlend_borrow_grow(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(lease);
+}
+
+/* Before the first build: what comes later is told. */
+static void dlend_borrow_follow(struct dlend_vdev *v)
+{
+	struct dlend_follower *f;
+
+	guard(mutex)(&v->follow_lock);
+	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
+		return;
+	f = dlend_follow_start(v->vfio.kvm, dlend_borrow_added, v);
+	if (!IS_ERR(f))
+		v->follower = f;
+	else
+		dev_warn(dlend_vdev_dev(v), "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, within %u s\n",
+			 f, rescan_s);
+}
+
 /*
  * The steps.  Each is called without locks, notes what it did under the lock, and only if the
  * lease is still the one that it worked on: it may have ended meanwhile.
  */
+
+static void dlend_borrow_wait(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	if (dlend_retry_overdue(v, 0) && v->open)
+		dlend_borrow_fail(v, true, "the lender did not make the device ready within %u s",
+				  settle_s);
+	mutex_unlock(&v->lock);
+	dlend_retry_wait(v);
+}
 
 static void dlend_step_borrow(struct dlend_vdev *v)
 {
@@ -211,6 +316,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->have.reset = reset;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
+	v->have.readrq = v->readrq;
 	v->have.build = v->want.build - 1;
 	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
 unlock:
@@ -220,7 +326,7 @@ unlock:
 		dlend_offer_return_stray(v->offer);
 	/* Its last user has returned it, and it is still being reset. */
 	if (lease == ERR_PTR(-EAGAIN))
-		dlend_try_again(v, "the lender did not make the device ready");
+		dlend_borrow_wait(v);
 }
 
 /* Lease to work on, with a reference, or NULL if none. */
@@ -239,18 +345,54 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 				  what, lease->addr.lender, ERR_PTR(ret));
 }
 
+/* The device transfers nothing to this node any more. [locked] */
+static void dlend_borrow_quiet(struct dlend_vdev *v)
+{
+	WRITE_ONCE(v->dma, false);
+	wake_up_all(&v->idle_wq);
+}
+
+static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
+{
+	int ret;
+
+	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
+	mutex_lock(&v->lock);
+	if (!on)
+		v->have.bme = false;
+	else if (v->lease == lease)
+		v->dma = true;
+	mutex_unlock(&v->lock);
+	ret = dlend_lease_bus_master(lease, on);
+	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
+	guard(mutex)(&v->lock);
+	if (v->lease != lease)
+		return;
+	if (!on && !ret)
+		dlend_borrow_quiet(v);
+	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
+	v->have.bme = on && !ret;
+	if (v->have.bme)
+		dlend_look_later(v);
+	if (ret)
+		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
+}
+
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 {
+	bool dma;
 	u32 reset;
 	int ret;
 
 	mutex_lock(&v->lock);
 	reset = v->want.reset;
+	dma = v->dma;
 	mutex_unlock(&v->lock);
+	/* First what is quick: who waits for the end of transfers need not wait for a reset. */
+	if (dma)
+		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
 	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
-	/* Bus Master Enable is off now: nothing of the device's is in flight to these pages. */
-	dlend_memory_drop(lease->mem);
 	dlend_irq_live(v, DLEND_IRQ_NONE, false);
 	guard(mutex)(&v->lock);
 	if (v->lease != lease)
@@ -261,42 +403,52 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->have.bme = ret && v->have.bme;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
-	v->have.build = v->want.build - 1;
+	v->have.readrq = v->readrq;
+	/* Windows stay: the device has Bus Master Enable off now, and the guest its memory. */
+	if (!ret)
+		dlend_borrow_quiet(v);
 	if (ret)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
-static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
+/*
+ * @got vectors are set up, of those that were wanted; 0: so many are not to be had.  First the
+ * spare ones are given up, then half of what is left each time: what is possible then is for
+ * whoever has asked to know (dlend_borrow_irq_end()).  Nobody asks if the device was set up before
+ * it was borrowed: it would lose interrupts, and is of no use. [locked]
+ */
+static void dlend_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
 {
-	int ret;
+	u32 count = v->want.irq_count;
 
-	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
-	if (!on) {
-		guard(mutex)(&v->lock);
-		v->have.bme = false;
-	}
-	ret = dlend_lease_bus_master(lease, on);
-	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
-	guard(mutex)(&v->lock);
-	if (v->lease != lease)
+	if (got >= v->irq_need || !count)
 		return;
-	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
-	v->have.bme = on && !ret;
-	if (ret)
-		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
+	if (!got && count > 1) {
+		v->want.irq_count = v->irq_need < count ? v->irq_need :
+							  rounddown_pow_of_two(count - 1);
+		return;
+	}
+	if (!got) {
+		v->want.irq_mode = DLEND_IRQ_NONE;
+		v->want.irq_count = 0;
+	}
+	if (v->irq_waiters)
+		v->irq_short = got;
+	else
+		dlend_borrow_fail(v, false, "node %u has %u of the guest's %u interrupt vectors",
+				  lease->addr.lender, got, v->irq_need);
 }
 
 static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	enum dlend_irq_mode mode;
-	u32 count, need;
+	u32 count;
 	bool resized;
 	int ret;
 
 	mutex_lock(&v->lock);
 	mode = v->want.irq_mode;
 	count = v->want.irq_count;
-	need = v->irq_need;
 	resized = v->have.irq_mode == mode || v->irq_gap;
 	/*
 	 * Until the reply nobody knows what the lender delivers. A guest that changes its mind
@@ -317,52 +469,109 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->have.irq_count = ret ? 0 : count;
 	/* Those that were set up are not any more: what is lost meanwhile is made up for then. */
 	v->irq_gap = resized && ret;
-	if (ret == -ENOSPC && need < count) {
-		/* The spare vectors are not to be had: what the guest uses will do. */
-		if (v->want.irq_mode == mode && v->want.irq_count == count)
-			v->want.irq_count = v->irq_need;
-	} else if (ret) {
+	if (ret && ret != -ENOSPC)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
+	else if (v->want.irq_mode == mode && v->want.irq_count == count)
+		dlend_irq_fewer(v, lease, ret ? 0 : count);
+}
+
+/* Only how fast it is depends on that: a lender that does not do it is no reason to fail. */
+static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	u32 readrq, at;
+
+	mutex_lock(&v->lock);
+	readrq = v->want.readrq;
+	at = v->cfg.pcie_pos + PCI_EXP_DEVCTL;
+	mutex_unlock(&v->lock);
+	dlend_lease_readrq(lease, at, readrq);
+	guard(mutex)(&v->lock);
+	if (v->lease == lease)
+		v->have.readrq = readrq;
+}
+
+/* New memory is out of reach, and the device works on with what it had. [locked] */
+static void dlend_build_lacking(struct dlend_vdev *v, const char *why)
+{
+	if (!strcmp(v->lacking, why))
+		return;
+	strscpy(v->lacking, why, sizeof(v->lacking));
+	dev_warn(dlend_vdev_dev(v), "the device does not reach memory that the guest was given since; what it had, it has: %s\n",
+		 why);
+}
+
+static void dlend_build_failed(struct dlend_vdev *v, struct dlend_lease *lease, int ret,
+			       const char *why)
+{
+	if (!v->open)
+		return;
+	if (ret == -ENOTCONN)
+		dlend_step_failed(v, lease, "DMA mapping", ret);
+	else if (ret == -EAGAIN)
+		dlend_borrow_fail(v, true, "%s within %u s", why, settle_s);
+	else
+		dlend_borrow_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
+}
+
+/* A build has ended with @ret; @wish: of which it was. Return: to be tried again. [locked] */
+static bool dlend_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
+			     const struct dlend_wish *wish, int ret, const char *why)
+{
+	bool overdue = ret == -EAGAIN && dlend_retry_overdue(v, dlend_memory_pinned(lease->mem));
+
+	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
+	case DLEND_VERDICT_STANDS:
+		if (v->have.build != wish->build)
+			dlend_rescan_later(v, DLEND_RESCAN_MIN_MS);
+		v->have.build = wish->build;
+		v->have.rescan = wish->rescan;
+		v->have.grow = wish->grow;
+		v->lacking[0] = 0;
+		dlend_look_later(v);
+		break;
+	case DLEND_VERDICT_AGAIN:
+		return true;
+	case DLEND_VERDICT_KEEP:
+		v->have.rescan = wish->rescan;
+		v->have.grow = wish->grow;
+		dlend_build_lacking(v, why);
+		break;
+	case DLEND_VERDICT_FAIL:
+		dlend_build_failed(v, lease, ret, why);
+		break;
 	}
+	v->backoff_ms = 0;
+	return false;
 }
 
 static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	char why[DLEND_REASON_LEN] = "";
-	u32 build, rescan;
+	char why[DLEND_REASON_LEN] = "the guest's memory layout did not settle";
+	struct dlend_wish wish;
+	bool again = false;
 	int ret;
 
+	dlend_borrow_follow(v);
 	mutex_lock(&v->lock);
-	build = v->want.build;
-	rescan = v->want.rescan;
+	wish = v->want;
 	/* If it is closed a moment later, the memory pins nothing any more. */
 	ret = v->open && v->lease == lease ? 0 : -EINTR;
 	mutex_unlock(&v->lock);
 	if (ret)
 		return;
 	ret = dlend_memory_build(lease->mem);
-	if (ret)
+	if (ret && ret != -EAGAIN)
 		dlend_memory_reason(lease->mem, why, sizeof(why));
 	mutex_lock(&v->lock);
 	v->stat.builds++;
 	if (ret == -EAGAIN)
 		v->stat.build_retries++;
-	if (!ret && v->lease == lease) {
-		if (v->have.build != build)
-			dlend_rescan_later(v, DLEND_RESCAN_MIN_MS);
-		v->have.build = build;
-		v->have.rescan = rescan;
-		v->backoff_ms = 0;
-	}
-	if (ret && ret != -EAGAIN && v->lease == lease && v->open) {
-		if (ret == -ENOTCONN)
-			dlend_step_failed(v, lease, "DMA mapping", ret);
-		else
-			dlend_borrow_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
-	}
+	/* One that has given way is next again after that, and no sign of a layout in motion. */
+	if (v->lease == lease && !(ret == -EAGAIN && v->urgent))
+		again = dlend_build_note(v, lease, &wish, ret, why);
 	mutex_unlock(&v->lock);
-	if (ret == -EAGAIN)
-		dlend_try_again(v, "the guest's memory layout did not settle");
+	if (again)
+		dlend_retry_wait(v);
 }
 
 static void dlend_borrow_do(struct dlend_vdev *v, enum dlend_step step, struct dlend_lease *lease)
@@ -376,6 +585,9 @@ static void dlend_borrow_do(struct dlend_vdev *v, enum dlend_step step, struct d
 		break;
 	case DLEND_STEP_IRQ:
 		dlend_step_irq(v, lease);
+		break;
+	case DLEND_STEP_READRQ:
+		dlend_step_readrq(v, lease);
 		break;
 	case DLEND_STEP_BUILD:
 		dlend_step_build(v, lease);
@@ -447,12 +659,41 @@ static void dlend_borrow_slow_work(struct work_struct *work)
 	dlend_rescan_later(v, min(v->rescan_ms, UINT_MAX / 4) * 4);
 }
 
+/* A build that is due will look by itself; what could not be added is not to be found again. */
+static bool dlend_borrow_looking(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->want.bme && dlend_borrow_settled(v) && !v->lacking[0];
+}
+
+static void dlend_borrow_look_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, look_work);
+	struct dlend_lease *lease = dlend_borrow_lease(v);
+	bool looking, found = false;
+
+	if (!lease)
+		return;
+	looking = dlend_borrow_looking(v);
+	if (looking)
+		found = dlend_memory_look(lease->mem);
+	mutex_lock(&v->lock);
+	if (found && v->lease == lease)
+		dlend_borrow_grow(v);
+	/* Else the next build, or Bus Master Enable, begins it again. */
+	if (looking)
+		dlend_look_later(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(lease);
+}
+
 /* From here on: what happens to a vdev from outside the worker. */
 
 void dlend_borrow_init(struct dlend_vdev *v)
 {
 	INIT_WORK(&v->work, dlend_borrow_work);
 	INIT_DELAYED_WORK(&v->slow_work, dlend_borrow_slow_work);
+	INIT_DELAYED_WORK(&v->look_work, dlend_borrow_look_work);
 }
 
 void dlend_borrow_open(struct dlend_vdev *v)
@@ -460,6 +701,11 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	mutex_lock(&v->lock);
 	memset(&v->want, 0, sizeof(v->want));
 	memset(&v->have, 0, sizeof(v->have));
+	v->readrq = dlend_cfg_readrq(&v->cfg);
+	v->want.readrq = v->readrq;
+	v->have.readrq = v->readrq;
+	v->irq_short = -1;
+	v->dma = false;
 	v->bme_at = 0;
 	v->memlock = rlimit(RLIMIT_MEMLOCK);	/* the VMM's: for messages */
 	v->vmm = current->tgid;
@@ -512,6 +758,14 @@ void dlend_borrow_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_lease_put(lease);
 }
 
+/* The VM stays until the device is closed, and no longer. */
+static void dlend_borrow_unfollow(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->follow_lock);
+	dlend_follow_stop(v->follower);
+	v->follower = NULL;
+}
+
 void dlend_borrow_close(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease, *before = NULL;
@@ -530,6 +784,8 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	wake_up_all(&v->idle_wq);
 	wake_up_all(&v->gate_wq);	/* whose mapping went away while they waited */
 	cancel_delayed_work_sync(&v->slow_work);
+	cancel_delayed_work_sync(&v->look_work);
+	dlend_borrow_unfollow(v);
 	if (before)
 		dlend_lease_put(before);
 	dlend_borrow_drop_ended(v);
@@ -539,6 +795,7 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	}
 	mutex_lock(&v->lock);
 	dlend_borrow_retry(v);
+	dlend_borrow_quiet(v);
 	mutex_unlock(&v->lock);
 }
 
@@ -548,8 +805,9 @@ void dlend_borrow_close(struct dlend_vdev *v)
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
-	dlend_irq_intx_disable(v, false);
-	v->want.bme = false;
+	dlend_irq_intx_disable(v, dlend_cfg_intx_disabled(&v->cfg));
+	v->want.bme = dlend_cfg_mastering(&v->cfg);
+	v->want.readrq = dlend_cfg_readrq(&v->cfg);
 	/* Who waits for a BAR that stays on, as a VF's does, touches it again. */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
@@ -573,7 +831,9 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		dlend_p2p_publish(v);
 	if (effects & DLEND_CFG_E_INTX)
 		dlend_irq_intx_disable(v, dlend_cfg_intx_disabled(&v->cfg));
-	if ((effects & DLEND_CFG_E_BME_ON) && dlend_cfg_bme(&v->cfg)) {
+	if (effects & DLEND_CFG_E_READRQ)
+		v->want.readrq = dlend_cfg_readrq(&v->cfg);
+	if ((effects & DLEND_CFG_E_BME_ON) && dlend_cfg_mastering(&v->cfg)) {
 		if (v->failed && !v->lost)
 			dlend_borrow_retry(v);
 		v->want.bme = true;
@@ -583,21 +843,66 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		if (!v->lease)
 			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody wanted it open before */
 	}
-	if (effects & DLEND_CFG_E_BME_OFF)
-		v->want.bme = false;
-	if (!(effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_FLR)))
+	/* A device that is not in D0 transfers nothing. */
+	if (effects & (DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0))
+		v->want.bme = dlend_cfg_mastering(&v->cfg);
+	if (!(effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_FLR |
+			 DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0 | DLEND_CFG_E_READRQ)))
 		return;
 	dlend_borrow_gate(v);
 	dlend_borrow_kick(v);
 }
 
+/* It stops, or has stopped and started again. */
+static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
+{
+	return !READ_ONCE(v->dma) || (READ_ONCE(v->have.bme) && !READ_ONCE(v->urgent));
+}
+
+/* The lender does not say that the device has stopped: what it may do ends here. */
+static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
+{
+	struct dlend_lease *lease;
+	bool fenced;
+
+	mutex_lock(&v->lock);
+	lease = dlend_borrow_is_quiet(v) || !v->lease ? NULL : dlend_lease_get(v->lease);
+	if (lease) {
+		v->want.build++;
+		dlend_borrow_gate(v);
+	}
+	mutex_unlock(&v->lock);
+	if (!lease)
+		return;
+	fenced = dlend_memory_fence(lease->mem);
+	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
+			     lease->addr.lender, ms,
+			     fenced ? "it does not reach the guest's memory until it has" :
+			     "it may still reach the guest's memory, which another device of the VM uses, too");
+	dlend_lease_put(lease);
+}
+
+static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
+{
+	if (!wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v), msecs_to_jiffies(ms)))
+		dlend_borrow_cut_off(v, ms);
+}
+
+void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects)
+{
+	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT))
+		dlend_borrow_await_stop(v, DLEND_STOP_MS);
+}
+
 void dlend_borrow_reset(struct dlend_vdev *v)
 {
-	guard(mutex)(&v->lock);
+	mutex_lock(&v->lock);
 	dlend_cfg_reset(&v->cfg);
 	dlend_borrow_function_reset(v);
 	dlend_borrow_gate(v);
 	dlend_borrow_kick(v);
+	mutex_unlock(&v->lock);
+	dlend_borrow_await_stop(v, DLEND_RESET_STOP_MS);
 }
 
 void dlend_borrow_touch(struct dlend_vdev *v)
@@ -621,8 +926,54 @@ void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
 		dlend_borrow_kick(v);
 }
 
+void dlend_borrow_irq_begin(struct dlend_vdev *v)
+{
+	lockdep_assert_held(&v->lock);
+	v->irq_waiters++;
+	v->irq_short = -1;
+}
+
+int dlend_borrow_irq_end(struct dlend_vdev *v)
+{
+	int ret = 0;
+
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->irq_busy),
+			   msecs_to_jiffies(DLEND_IRQ_WAIT_MS));
+	guard(mutex)(&v->lock);
+	v->irq_waiters--;
+	if (v->irq_short >= 0)
+		ret = v->irq_short ?: -ENOSPC;
+	v->irq_short = -1;
+	return ret;
+}
+
+u16 dlend_borrow_intx(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease;
+	u16 status;
+	int ret;
+
+	/* Not asserted, as far as is known here: the lender tells when it is. */
+	if (!dlend_irq_intx_up(v))
+		return 0;
+	lease = dlend_vdev_lease(v);
+	if (!lease)
+		return 0;
+	/* It was: whether the guest has served it by now only the device knows. */
+	ret = dlend_lease_status(lease, &status, DLEND_STATUS_MS);
+	dlend_lease_put(lease);
+	return ret ? PCI_STATUS_INTERRUPT : status & PCI_STATUS_INTERRUPT;
+}
+
 void dlend_borrow_rescan(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+
+	/* Before it is asked for: the build must find it. */
+	if (lease) {
+		dlend_memory_added(lease->mem, NULL);
+		dlend_lease_put(lease);
+	}
 	guard(mutex)(&v->lock);
 	if (!v->open || !v->lease || !v->want.bme || v->failed)
 		return;
@@ -680,17 +1031,27 @@ void dlend_borrow_detach(struct dlend_vdev *v)
 	dlend_lease_put(lease);
 }
 
-/* User space takes memory away: local unmapping now, everything else later. */
+/*
+ * User space takes memory away: local unmapping now, everything else later.  The gate is shut only
+ * for what may come back, as firmware makes it: the guest knows nothing of that, and would use it
+ * before it is mapped again.  What is unplugged the guest has given up before.
+ */
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
 	struct dlend_lease *lease = lease_with_pins(v);
-	bool hit;
+	bool shut, lost;
 
 	if (!lease)
 		return;
-	dlend_borrow_unmapping(v);
-	hit = dlend_memory_unmap(lease->mem, iova, size);
-	dlend_borrow_unmapped(v, hit);
+	shut = dlend_memory_returns(lease->mem, iova, size);
+	if (shut)
+		dlend_borrow_unmapping(v);
+	lost = dlend_memory_unmap(lease->mem, iova, size);
+	/* It came while we looked. */
+	if (lost && !shut)
+		dlend_borrow_unmapping(v);
+	if (lost || shut)
+		dlend_borrow_unmapped(v, lost);
 	dlend_lease_put(lease);
 }
 
@@ -732,6 +1093,9 @@ static void dlend_borrow_lose(struct dlend_vdev *v, struct dlend_lease *only, co
 		dlend_p2p_fence(&lease->addr, lease->epoch);
 	}
 	dlend_lease_put(lease);
+	guard(mutex)(&v->lock);
+	if (!v->lease)
+		dlend_borrow_quiet(v);
 }
 
 void dlend_borrow_link_down(struct dlend_vdev *v)

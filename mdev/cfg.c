@@ -140,8 +140,8 @@ static const struct rule msix_rules[] = {
 };
 
 /*
- * PCIe: what a guest sets here stays here.  Payload sizes, read request size, ASPM and the rest of
- * the link belong to the fabric that the device really sits in.
+ * PCIe: what a guest sets here stays here, but for the read request size, which the device gets.
+ * Payload sizes, ASPM and the rest of the link belong to the fabric that it really sits in.
  */
 static const struct rule exp_rules[] = {
 	RO(PCI_EXP_FLAGS, 2),
@@ -286,12 +286,14 @@ static u32 msix_vectors(const u8 *space, u32 pos)
 	return (get_unaligned_le16(space + pos + PCI_MSIX_FLAGS) & PCI_MSIX_FLAGS_QSIZE) + 1;
 }
 
-/* The table or the PBA of the capability at @pos; false if it is not inside a memory BAR. */
-static bool msix_range(const struct dlend_cfg *cfg, const u8 *space, u32 pos, bool pba,
+/*
+ * The table or the PBA of the capability at @pos, for as many @vectors as the device has, whatever
+ * the guest sees of them; false if it is not inside a memory BAR.
+ */
+static bool msix_range(const struct dlend_cfg *cfg, const u8 *space, u32 pos, u32 vectors, bool pba,
 		       unsigned int *bar, u32 *offset, u32 *size)
 {
 	u32 reg = get_unaligned_le32(space + pos + (pba ? PCI_MSIX_PBA : PCI_MSIX_TABLE));
-	u32 vectors = msix_vectors(space, pos);
 
 	*bar = reg & PCI_MSIX_TABLE_BIR;
 	*offset = reg & PCI_MSIX_TABLE_OFFSET;
@@ -306,12 +308,13 @@ static bool msi_admit(const struct build *b, u32 pos)
 
 static bool msix_admit(const struct build *b, u32 pos)
 {
+	u32 vectors = msix_vectors(b->snap, pos);
 	unsigned int bar;
 	u32 offset, size;
 
 	return !b->desc->no_msix &&
-	       msix_range(b->cfg, b->snap, pos, false, &bar, &offset, &size) &&
-	       msix_range(b->cfg, b->snap, pos, true, &bar, &offset, &size);
+	       msix_range(b->cfg, b->snap, pos, vectors, false, &bar, &offset, &size) &&
+	       msix_range(b->cfg, b->snap, pos, vectors, true, &bar, &offset, &size);
 }
 
 static void put_wmask(struct dlend_cfg *cfg, u32 pos, u32 width, u32 mask)
@@ -331,17 +334,28 @@ static void msi_done(struct build *b, u32 pos)
 	u32 order = (flags & PCI_MSI_FLAGS_QMASK) >> 1;
 
 	/* 6 and 7 are reserved. */
-	if (order > 5) {
-		order = 5;
-		put_unaligned_le16((flags & ~PCI_MSI_FLAGS_QMASK) | order << 1,
-				   cfg->val + pos + PCI_MSI_FLAGS);
-	}
+	order = min(order, 5u);
+	while (b->desc->max_msi && 1u << order > b->desc->max_msi)
+		order--;
+	put_unaligned_le16((flags & ~PCI_MSI_FLAGS_QMASK) | order << 1,
+			   cfg->val + pos + PCI_MSI_FLAGS);
 	if (is64)
 		put_wmask(cfg, pos + PCI_MSI_ADDRESS_HI, 4, ALL);
 	put_wmask(cfg, pos + (is64 ? PCI_MSI_DATA_64 : PCI_MSI_DATA_32), 2, 0xffff);
 	if (flags & PCI_MSI_FLAGS_MASKBIT)
 		put_wmask(cfg, pos + (is64 ? PCI_MSI_MASK_64 : PCI_MSI_MASK_32), 4,
 			  ALL >> (32 - (1u << order)));
+}
+
+/* The table stays where it is, and as large; the guest sees its beginning. */
+static void msix_done(struct build *b, u32 pos)
+{
+	u16 flags = get_unaligned_le16(b->cfg->val + pos + PCI_MSIX_FLAGS);
+
+	b->cfg->msix_entries = msix_vectors(b->snap, pos);
+	if (b->desc->max_msix && b->desc->max_msix < b->cfg->msix_entries)
+		put_unaligned_le16((flags & ~PCI_MSIX_FLAGS_QSIZE) | (b->desc->max_msix - 1),
+				   b->cfg->val + pos + PCI_MSIX_FLAGS);
 }
 
 /*
@@ -356,7 +370,7 @@ static const struct cap std_caps[] = {
 	{ PCI_CAP_ID_VNDR, CAP_CLIP, .len = 3, .length = vndr_length, .admit = vndr_admit },
 	{ PCI_CAP_ID_EXP, .len = 12, .length = exp_length, SLOT(pcie_pos), .rules = exp_rules },
 	{ PCI_CAP_ID_MSIX, .len = PCI_CAP_MSIX_SIZEOF, SLOT(msix_pos), .rules = msix_rules,
-	  .admit = msix_admit },
+	  .admit = msix_admit, .done = msix_done },
 	{ PCI_CAP_ID_AF, .len = PCI_CAP_AF_SIZEOF, SLOT(af_pos), .rules = af_rules },
 	{ PCI_CAP_ID_AGP, CAP_HIDDEN, .len = PCI_AGP_SIZEOF },
 	{ PCI_CAP_ID_VPD, CAP_HIDDEN, .len = PCI_CAP_VPD_SIZEOF },
@@ -727,6 +741,7 @@ static u32 power_state(const u8 *val, const struct dlend_cfg *cfg)
 struct before {
 	u16 command;
 	u32 state;
+	u32 readrq;
 	u8 bars[PCI_ROM_ADDRESS + 4 - PCI_BASE_ADDRESS_0];
 };
 
@@ -734,6 +749,7 @@ static void remember(const struct dlend_cfg *cfg, struct before *old)
 {
 	old->command = command(cfg);
 	old->state = power_state(cfg->val, cfg);
+	old->readrq = dlend_cfg_readrq(cfg);
 	memcpy(old->bars, cfg->val + PCI_BASE_ADDRESS_0, sizeof(old->bars));
 }
 
@@ -794,7 +810,11 @@ static u32 power_effects(struct dlend_cfg *cfg, u32 old)
 	}
 	if (new)
 		return old ? 0 : DLEND_CFG_E_D3HOT;
-	/* Back from D3hot without No_Soft_Reset, the function has forgotten everything. */
+	/*
+	 * Back from D3hot without No_Soft_Reset, the device has forgotten everything.  What the
+	 * guest reads is as it was: vfio-pci saves configuration space on the way to D3hot and
+	 * restores it then (vfio_pci_set_power_state()), and VMMs rely on that.
+	 */
 	if (old == 3 && !(*ctrl & PCI_PM_CTRL_NO_SOFT_RESET))
 		return DLEND_CFG_E_D0 | DLEND_CFG_E_FLR;
 	return DLEND_CFG_E_D0;
@@ -823,7 +843,6 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 	const u8 *data = buf;
 	struct before old;
 	u32 effects, i;
-	bool asked;
 
 	if (offset >= DLEND_CFG_SIZE)
 		return 0;
@@ -836,22 +855,18 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 		cfg->val[at] |= cfg->wmask[at] & data[i];
 	}
 	effects = power_effects(cfg, old.state);
-	asked = asks_reset(cfg, offset, data, len);
-	if (asked)
-		effects |= DLEND_CFG_E_FLR;
-	if (effects & DLEND_CFG_E_FLR) {
+	if (asks_reset(cfg, offset, data, len)) {
 		dlend_cfg_reset(cfg);
 		/*
 		 * The VMM answers reads of BARs itself, and does not forget them: the guest finds
 		 * what it would restore, and does not write it.  vfio-pci keeps them, too.
 		 */
-		if (asked)
-			memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
+		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
 		/* A reset function is in D0, wherever it was going. */
-		effects &= ~DLEND_CFG_E_D3HOT;
-		if (old.state)
-			effects |= DLEND_CFG_E_D0;
+		effects = DLEND_CFG_E_FLR | (old.state ? DLEND_CFG_E_D0 : 0);
 	}
+	if (dlend_cfg_readrq(cfg) != old.readrq)
+		effects |= DLEND_CFG_E_READRQ;
 	effects |= command_effects(old.command, command(cfg));
 	return effects | bar_effects(cfg, &old);
 }
@@ -866,9 +881,22 @@ bool dlend_cfg_bme(const struct dlend_cfg *cfg)
 	return command(cfg) & PCI_COMMAND_MASTER;
 }
 
+bool dlend_cfg_mastering(const struct dlend_cfg *cfg)
+{
+	return dlend_cfg_bme(cfg) && !power_state(cfg->val, cfg);
+}
+
 bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
 {
 	return command(cfg) & PCI_COMMAND_INTX_DISABLE;
+}
+
+u32 dlend_cfg_readrq(const struct dlend_cfg *cfg)
+{
+	u32 pcie = cfg->pcie_pos;
+
+	return pcie ? (get_unaligned_le16(cfg->val + pcie + PCI_EXP_DEVCTL) &
+		       PCI_EXP_DEVCTL_READRQ) >> 12 : 0;
 }
 
 u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index)
@@ -901,5 +929,5 @@ bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, unsigned int *b
 			  u32 *size)
 {
 	return cfg->msix_pos &&
-	       msix_range(cfg, cfg->val, cfg->msix_pos, pba, bar, offset, size);
+	       msix_range(cfg, cfg->val, cfg->msix_pos, cfg->msix_entries, pba, bar, offset, size);
 }

@@ -21,6 +21,7 @@
 
 #define GUEST_PAGE	4096ULL
 #define CHUNK		(DLEND_CHUNK_PAGES * GUEST_PAGE)
+#define REMAP_END	BIT_ULL(32)	/* of what PCs' chipsets remap */
 
 /**
  * struct dlend_extent_block - 1 GiB of guest-physical space
@@ -30,11 +31,17 @@
  * @extents: there, by address
  * @pinned: bytes of its chunks
  * @expected: bytes there were before some were lost; 0: none were
+ * @first_ms: when some were lost first since something came
+ * @last_ms: when some were lost last
+ * @came: something was pinned since @first_ms
+ * @leaves: more and more was lost, and nothing came: it does not come back
  */
 struct dlend_extent_block {
 	struct list_head node;
 	u64 base;
 	u64 pinned, expected;
+	u64 first_ms, last_ms;
+	bool came, leaves;
 	struct list_head chunks;
 	struct list_head extents;
 };
@@ -102,9 +109,7 @@ static struct dlend_extent_block *block_get(struct dlend_extents *x, u64 gpa)
 	block = kmalloc_obj(*block);
 	if (!block)
 		return NULL;
-	block->base = ALIGN_DOWN(gpa, DLEND_EXTENT_MAX);
-	block->pinned = 0;
-	block->expected = 0;
+	*block = (struct dlend_extent_block){ .base = ALIGN_DOWN(gpa, DLEND_EXTENT_MAX) };
 	INIT_LIST_HEAD(&block->chunks);
 	INIT_LIST_HEAD(&block->extents);
 	list_add(&block->node, before ? &before->node : &x->blocks);
@@ -178,6 +183,8 @@ int dlend_extents_add(struct dlend_extents *x, struct dlend_chunk *chunk)
 		return -EEXIST;
 	chunk->extent = NULL;
 	chunk->mapped = false;
+	block->came = true;
+	block->leaves = false;
 	list_add(&chunk->node, before ? &before->node : &block->chunks);
 	count_chunk(x, chunk, 1);
 	return 0;
@@ -284,33 +291,90 @@ u64 dlend_extents_take_range(struct dlend_extents *x, u64 gpa, u64 last, struct 
 	return count;
 }
 
-u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, struct list_head *out)
+/* Are there registers of a chipset's that remap what is there, and has it not proved otherwise? */
+static bool block_returns(const struct dlend_extent_block *block)
+{
+	return block->base < REMAP_END && !block->leaves;
+}
+
+bool dlend_extents_returns(struct dlend_extents *x, u64 gpa, u64 last)
 {
 	struct dlend_extent_block *block;
 
-	/* What was missing before, and came back only in part, is so still. */
 	for (block = block_from(x, gpa); block && block->base <= last; block = block_next(x, block))
-		block->expected = max(block->expected, block->pinned);
-	return dlend_extents_take_range(x, gpa, last, out);
+		if (block_returns(block))
+			return true;
+	return false;
 }
 
-u64 dlend_extents_missing(const struct dlend_extents *x)
+static void block_loses(struct dlend_extent_block *block, u64 had, u64 now_ms)
+{
+	if (!block_returns(block) || block->pinned == had)
+		return;
+	if (!block->expected || block->came)
+		block->first_ms = now_ms;
+	block->last_ms = now_ms;
+	block->came = false;
+	/* What was missing before, and came back only in part, is so still. */
+	block->expected = max(block->expected, had);
+}
+
+u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, u64 now_ms,
+		       struct list_head *out)
+{
+	struct dlend_extent_block *block;
+	u64 had, count = 0;
+
+	for (block = block_from(x, gpa); block && block->base <= last;
+	     block = block_next(x, block)) {
+		had = block->pinned;
+		count += dlend_extents_take_range(x, max(gpa, block->base),
+						  min(last, block->base + (DLEND_EXTENT_MAX - 1)),
+						  out);
+		block_loses(block, had, now_ms);
+	}
+	return count;
+}
+
+/* Has @block been losing for so long, and got nothing, that this is no firmware? */
+static bool block_shrinks(const struct dlend_extent_block *block, u64 now_ms)
+{
+	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
+}
+
+u64 dlend_extents_missing(const struct dlend_extents *x, u64 now_ms)
 {
 	const struct dlend_extent_block *block;
 	u64 bytes = 0;
 
 	list_for_each_entry(block, &x->blocks, node)
-		if (block->expected > block->pinned)
+		if (block->expected > block->pinned && !block_shrinks(block, now_ms) &&
+		    now_ms < block->last_ms + DLEND_RETURN_MS)
 			bytes += block->expected - block->pinned;
 	return bytes;
 }
 
-void dlend_extents_accept(struct dlend_extents *x)
+void dlend_extents_accept(struct dlend_extents *x, u64 now_ms)
 {
 	struct dlend_extent_block *block;
 
-	list_for_each_entry(block, &x->blocks, node)
+	list_for_each_entry(block, &x->blocks, node) {
+		block->leaves |= block->expected > block->pinned && block_shrinks(block, now_ms) &&
+				 now_ms < block->last_ms + DLEND_RETURN_MS;
 		block->expected = 0;
+	}
+}
+
+void dlend_extents_prune(struct dlend_extents *x, u64 gpa, u64 last, struct list_head *dead)
+{
+	struct dlend_extent_block *block;
+	struct dlend_extent *extent, *tmp;
+
+	for (block = block_from(x, gpa); block && block->base <= last; block = block_next(x, block))
+		list_for_each_entry_safe(extent, tmp, &block->extents, node)
+			if (!extent->pinned && extent->gpa <= last &&
+			    extent->gpa + (extent->size - 1) >= gpa)
+				dlend_extents_kill(x, extent, dead);
 }
 
 u64 dlend_extents_take_build(struct dlend_extents *x, u32 build, struct list_head *out)
@@ -394,6 +458,35 @@ static void join(struct dlend_extent_block *block, struct dlend_extent *extent)
 		chunk->extent = extent;
 		extent->pinned += chunk_size(chunk);
 	}
+}
+
+u64 dlend_extents_edge(struct dlend_extents *x, u64 gpa, u64 end)
+{
+	struct dlend_extent_block *block;
+	struct dlend_extent *extent;
+
+	for (block = block_from(x, gpa); block && block->base < end; block = block_next(x, block)) {
+		list_for_each_entry(extent, &block->extents, node) {
+			if (extent->gpa > gpa)
+				return min(extent->gpa, end);
+			if (extent->gpa + extent->size > gpa)
+				return min(extent->gpa + extent->size, end);
+		}
+	}
+	return end;
+}
+
+bool dlend_extents_torn(struct dlend_extents *x)
+{
+	struct dlend_extent_block *block;
+	struct dlend_extent *extent;
+
+	list_for_each_entry(block, &x->blocks, node)
+		list_for_each_entry(extent, &block->extents, node)
+			if (extent->pinned && extent->pinned != extent->size &&
+			    in_the_way(block, extent))
+				return true;
+	return false;
 }
 
 void dlend_extents_settle(struct dlend_extents *x, struct list_head *dead)

@@ -14,8 +14,11 @@
  * lender (members, by number).  An extent knows which of them were told of it, and its slot is not
  * free before each of these was told that it is gone, or its lease is over.
  *
- * Nobody says when memory comes back, so the books remember how much there was: a probe that
- * finds less of it than was lost came too early, or the memory is really gone.
+ * Memory that is taken away comes back at once if it was firmware that remapped it, and does not
+ * if it was unplugged; nobody says which, nor when.  Below 4 GiB a chipset has registers that remap
+ * RAM (PAM, SMRAM, TSEG), so the books remember how much there was: a probe that finds less of it
+ * than was lost came too early, or the memory is really gone.  Above 4 GiB there is nothing of the
+ * kind: what goes there was unplugged, and a guest has stopped using that before.
  */
 #ifndef DLEND_MDEV_EXTENT_H
 #define DLEND_MDEV_EXTENT_H
@@ -28,6 +31,15 @@
 
 #define DLEND_TOLD_MAX	31u		/* members */
 #define DLEND_TOLD_LOST	BIT(31)		/* one of them is gone and has never acknowledged */
+
+/*
+ * Memory that went away comes back when the VMM is through with all that it changes at once,
+ * which is no short time if it waits for other unmaps in between; and nobody tells.  What is
+ * not back by then is gone.
+ */
+#define DLEND_RETURN_MS		250u
+/* In a GiB that loses more again and again, and gets nothing back, nothing is expected any more. */
+#define DLEND_RETURN_LIMIT_MS	2000u
 
 struct dlend_extent;
 
@@ -150,22 +162,47 @@ void dlend_extents_take(struct dlend_extents *x, struct dlend_chunk *chunk,
 /** dlend_extents_take_range - every chunk that touches @gpa..@last. Return: how many */
 u64 dlend_extents_take_range(struct dlend_extents *x, u64 gpa, u64 last, struct list_head *out);
 /**
- * dlend_extents_lose - dlend_extents_take_range() for memory that was taken away by others
+ * dlend_extents_returns - if it is taken away, may some of @gpa..@last come back at once?
  *
- * It is expected back: dlend_extents_missing().
+ * If not, it was unplugged: nobody needs to wait for anything, and what is left stands as it did.
  */
-u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, struct list_head *out);
+bool dlend_extents_returns(struct dlend_extents *x, u64 gpa, u64 last);
 /**
- * dlend_extents_missing - bytes that were lost and have not come back
+ * dlend_extents_lose - dlend_extents_take_range() for memory that was taken away by others
+ * @now_ms: any clock's
+ *
+ * It is expected back, if dlend_extents_returns() says so: dlend_extents_missing().
+ */
+u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, u64 now_ms,
+		       struct list_head *out);
+/**
+ * dlend_extents_missing - bytes that were lost, have not come back, and may do so yet
  *
  * By how much is there in each GiB: what came back a little otherwise (read-only, other edges)
  * counts as well.
  */
-u64 dlend_extents_missing(const struct dlend_extents *x);
+u64 dlend_extents_missing(const struct dlend_extents *x, u64 now_ms);
 /** dlend_extents_accept - what is missing is not expected back any more */
-void dlend_extents_accept(struct dlend_extents *x);
+void dlend_extents_accept(struct dlend_extents *x, u64 now_ms);
+/** dlend_extents_prune - extents in @gpa..@last that have no chunk left, out of the books */
+void dlend_extents_prune(struct dlend_extents *x, u64 gpa, u64 last, struct list_head *dead);
 /** dlend_extents_take_build - every chunk that build @build pinned. Return: how many */
 u64 dlend_extents_take_build(struct dlend_extents *x, u32 build, struct list_head *out);
+
+/**
+ * dlend_extents_edge - where an extent begins or ends
+ *
+ * A chunk that lies across such an edge fits into no extent: pin in pieces that end there.
+ * Return: the first such address above @gpa and below @end, or @end.
+ */
+u64 dlend_extents_edge(struct dlend_extents *x, u64 gpa, u64 end);
+
+/**
+ * dlend_extents_torn - would dlend_extents_settle() take what stands out of its extent?
+ *
+ * What stands leaves a window only while nobody may use it: gates are to be shut before.
+ */
+bool dlend_extents_torn(struct dlend_extents *x);
 
 /**
  * dlend_extents_settle - after a probe: which extents stay as they are?

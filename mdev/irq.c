@@ -37,9 +37,9 @@ unsigned int dlend_irq_count(struct dlend_vdev *v, unsigned int index)
 	case VFIO_PCI_INTX_IRQ_INDEX:
 		return v->info.has_intx;
 	case VFIO_PCI_MSI_IRQ_INDEX:
-		return min_t(unsigned int, dlend_cfg_msi(&v->cfg), v->info.nr_msi);
+		return dlend_cfg_msi(&v->cfg);
 	case VFIO_PCI_MSIX_IRQ_INDEX:
-		return min_t(unsigned int, dlend_cfg_msix(&v->cfg), v->info.nr_msix);
+		return dlend_cfg_msix(&v->cfg);
 	case VFIO_PCI_ERR_IRQ_INDEX:
 	case VFIO_PCI_REQ_IRQ_INDEX:
 		return 1;
@@ -194,6 +194,16 @@ void dlend_irq_intx_disable(struct dlend_vdev *v, bool disable)
 	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
 		dlend_irq_intx(irq);
 	spin_unlock_irq(&irq->lock);
+}
+
+bool dlend_irq_intx_up(struct dlend_vdev *v)
+{
+	bool up;
+
+	spin_lock_irq(&v->irq.lock);
+	up = v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
+	spin_unlock_irq(&v->irq.lock);
+	return up;
 }
 
 static int dlend_intx_set_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
@@ -461,22 +471,11 @@ static int dlend_special_set(struct dlend_vdev *v, const struct vfio_irq_set *hd
 	return 0;
 }
 
-/**
- * dlend_irq_set - VFIO_DEVICE_SET_IRQS
- * @v: device
- * @hdr: checked against the number of interrupts
- * @data: as many values as @hdr says, NULL if it has none
- *
- * Context: process; returns at once (the lender is told by the worker).
- * Return: 0 or -errno.
- */
-int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+/* v->lock is held */
+static int dlend_irq_set_locked(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	u32 action = hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK;
 
-	if (hdr->index >= VFIO_PCI_ERR_IRQ_INDEX)
-		return dlend_special_set(v, hdr, data);
-	guard(mutex)(&v->lock);
 	if (action == VFIO_IRQ_SET_ACTION_TRIGGER)
 		return dlend_irq_set_trigger(v, hdr, data);
 	/* Masking of message interrupts is the VMM's business, as with vfio-pci. */
@@ -489,6 +488,39 @@ int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *da
 	if (action == VFIO_IRQ_SET_ACTION_UNMASK)
 		return dlend_intx_set_unmask(v, hdr, data);
 	return -EINVAL;
+}
+
+/**
+ * dlend_irq_set - VFIO_DEVICE_SET_IRQS
+ * @v: device
+ * @hdr: checked against the number of interrupts
+ * @data: as many values as @hdr says, NULL if it has none
+ *
+ * Context: process; waits for the lender, bounded, if it has to set something up for that.
+ * Return: 0 or -errno; > 0 as vfio-pci: nothing is set up, there are so many vectors only.
+ */
+int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	int ret, possible;
+
+	if (hdr->index >= VFIO_PCI_ERR_IRQ_INDEX)
+		return dlend_special_set(v, hdr, data);
+	mutex_lock(&v->lock);
+	dlend_borrow_irq_begin(v);
+	ret = dlend_irq_set_locked(v, hdr, data);
+	mutex_unlock(&v->lock);
+	possible = dlend_borrow_irq_end(v);
+	if (ret || !possible)
+		return ret;
+	mutex_lock(&v->lock);
+	if (v->irq.mode == dlend_irq_mode_of(hdr->index)) {
+		dlend_irq_disable(v);
+		dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
+	}
+	mutex_unlock(&v->lock);
+	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
+			       v->offer->addr.lender, max(possible, 0), hdr->start + hdr->count);
+	return possible;
 }
 
 void dlend_irq_init(struct dlend_vdev *v)

@@ -3,10 +3,12 @@
  * Prober of a guest's memory layout.
  *
  * VFIO has no call that says where a guest's RAM is: the only way to know is to pin.  This walks
- * guest-physical space upwards, pins what pins, and finds every edge to the page.  In a hole it
- * goes from landmark to landmark (where PCs have RAM begin), and wherever it comes upon memory
- * after a hole it looks back for the page where that memory begins: a hole that ends between two
- * landmarks costs nothing but a few calls, and no RAM behind it is lost.
+ * guest-physical space upwards, pins what pins, and finds every edge to the page.  Where the ranges
+ * in which RAM may be are known (a VM's memory slots), a hole in one of them is looked through in
+ * steps of STEP, which is the smallest block that virtio-mem plugs.  Where they are not, it goes
+ * from landmark to landmark (where PCs have RAM begin), and in steps of STEP only NEAR memory.
+ * Wherever it comes upon memory after a hole it looks back for the page where that memory begins: a
+ * hole that ends between two steps costs nothing but a few calls, and no RAM behind it is lost.
  *
  * Pure logic: knows nothing of VFIO, IOMMUs, locks or time; the world is struct dlend_layout_ops.
  */
@@ -23,6 +25,14 @@
 #define KIB(n)		((u64)(n) << 10)
 #define MIB(n)		((u64)(n) << 20)
 #define GIB(n)		((u64)(n) << 30)
+
+/* Smallest piece of RAM that is never missed (QEMU's virtio-mem has blocks of 1 MiB and more). */
+#define STEP		MIB(1)
+/* Without ranges: so far from memory there may be more of it that is on no landmark. */
+#define NEAR		MIB(512)
+
+/* A page that is RAM and cannot be pinned: not an edge.  Inside of this file only. */
+#define ERR_UNPINNABLE	(-EDOM)
 
 /* How often the same edge may read differently twice before the layout counts as changing. */
 #define MAX_FLAPS	16
@@ -47,21 +57,19 @@ struct journal {
  * @ops: the world
  * @ctx: its argument
  * @max: end of guest-physical space
+ * @near: end of what is looked through in steps of STEP, without ranges
  * @journal: newest block, NULL if nothing is pinned
  * @flaps: edges that read differently the second time
  */
 struct probe {
 	const struct dlend_layout_ops *ops;
 	void *ctx;
-	u64 max;
+	u64 max, near;
 	struct journal *journal;
 	unsigned int flaps;
 };
 
-/*
- * -EFAULT: the VMM has mapped something there that is no memory.  That is a BAR: it maps those of
- * all its devices, also of the borrowed one, whose fault handler refuses anybody but the guest.
- */
+/* -EFAULT is one of many pages only: see single(). */
 static bool is_hole(int err)
 {
 	return err == -EINVAL || err == -ENOENT || err == -EFAULT;
@@ -73,7 +81,7 @@ static bool is_edge(int err)
 	return is_hole(err) || err == -EPERM;
 }
 
-/* Where to look next for memory; @gpa is in a hole. */
+/* Where PCs have RAM begin, above @gpa. */
 static u64 next_landmark(u64 gpa)
 {
 	if (gpa < KIB(640))			/* VGA's hole, RAM without VGA */
@@ -87,6 +95,31 @@ static u64 next_landmark(u64 gpa)
 	if (gpa < GIB(2048))			/* high RAM, DIMMs; 1 TiB with AMD's HT hole */
 		return ALIGN(gpa + 1, MIB(128));
 	return ALIGN(gpa + 1, GIB(1));
+}
+
+/* Where to look next for memory; @gpa is in a hole. */
+static u64 next_look(const struct probe *p, u64 gpa)
+{
+	if (gpa < MIB(1))
+		return p->ops->range ? ALIGN(gpa + 1, KIB(16)) : next_landmark(gpa);
+	if (p->ops->range || gpa < p->near)
+		return ALIGN(gpa + 1, STEP);
+	return next_landmark(gpa);
+}
+
+/*
+ * What a failed pin of one page says.  -EFAULT: it is mapped, but cannot be pinned for long.  That
+ * is a BAR: the VMM maps those of all its devices, also of the borrowed one, whose fault handler
+ * refuses anybody but the guest.  Or it is RAM of a kind that cannot be pinned, which is no hole.
+ */
+static int single(struct probe *p, u64 gpa, int err)
+{
+	if (err != -EFAULT)
+		return err;
+	/* Every PC has RAM at 0. */
+	if (gpa && !(p->ops->is_ram && p->ops->is_ram(p->ctx, gpa)))
+		return -EINVAL;
+	return ERR_UNPINNABLE;
 }
 
 /* Room for one more entry, before the pin that it will describe. */
@@ -133,7 +166,7 @@ static int pin(struct probe *p, u64 gpa, u32 npages, u32 prot)
 		return err;
 	err = p->ops->pin(p->ctx, gpa, npages, prot);
 	if (err)
-		return err;
+		return npages == 1 ? single(p, gpa, err) : err;
 	e = &p->journal->entry[p->journal->count++];
 	e->gpa = gpa;
 	e->npages = npages;
@@ -150,6 +183,8 @@ static int test(struct probe *p, u64 gpa, u32 npages, u32 prot)
 	err = p->ops->pin(p->ctx, gpa, npages, prot);
 	if (!err)
 		p->ops->unpin(p->ctx, gpa, npages);
+	else if (npages == 1)
+		err = single(p, gpa, err);
 	return err;
 }
 
@@ -266,35 +301,54 @@ static int walk_memory(struct probe *p, u64 *pos, u64 limit, bool *hole)
 	return err;
 }
 
-/* @pos may be in a hole: go to where the next memory begins, or to @limit. */
-static int walk_hole(struct probe *p, u64 *pos, u64 limit)
+/*
+ * Was space before @pos, which is memory, passed too fast to be sure of?  Then once more, in small
+ * steps, from @pos on.  @begin: of the hole; @floor: nothing from there to @pos was looked at.
+ */
+static bool step_back(struct probe *p, u64 begin, u64 *floor, u64 *pos)
 {
-	u64 floor = *pos;	/* nothing from here on has been looked at */
+	if (p->ops->range || *pos < MIB(1) || *pos < p->near || *pos - *floor < STEP)
+		return false;
+	p->near = *pos;
+	*pos = max(begin, ALIGN_DOWN(*pos - min(NEAR, *pos), STEP));
+	*floor = *pos;
+	return true;
+}
 
-	while (*pos < limit) {
-		int err = test(p, *pos, 1, DLEND_PROT_READ);
+/* @pos may be in a hole: go to where the next memory begins, or to @limit, where it is known to. */
+static int walk_hole(struct probe *p, u64 *pos, u64 limit, bool known)
+{
+	u64 begin = *pos, floor = *pos;	/* nothing from here on has been looked at */
+	int err;
 
-		if (!err)
-			break;
-		/* Every PC has RAM at 0: if that faults, it is of a kind that cannot be pinned. */
-		if (!is_edge(err) || (err == -EFAULT && !*pos))
+	for (;;) {
+		if (*pos >= limit) {
+			*pos = limit;
+			if (!known || !step_back(p, begin, &floor, pos))
+				break;
+		}
+		err = test(p, *pos, 1, DLEND_PROT_READ);
+		if (err && !is_edge(err))
 			return err;
-		floor = *pos + GUEST_PAGE;
-		*pos = next_landmark(*pos);
+		if (err) {
+			floor = *pos + GUEST_PAGE;
+			*pos = next_look(p, *pos);
+		} else if (!step_back(p, begin, &floor, pos)) {
+			break;
+		}
 	}
-	*pos = min(*pos, limit);
 	return look_back(p, floor, pos);
 }
 
-static int walk(struct probe *p)
+static int walk_range(struct probe *p, u64 pos, u64 range_end)
 {
 	bool hole = true;	/* perhaps: one call tells */
-	u64 pos = 0;
+	u64 found = U64_MAX;
 	int err = 0;
 
-	while (!err && pos < p->max) {
+	while (!err && pos < range_end) {
 		u64 next = U64_MAX, end = p->ops->known(p->ctx, pos, &next);
-		u64 limit = min(next, p->max);
+		u64 limit = min(next, range_end);
 
 		if (p->ops->stop(p->ctx))
 			return -EINTR;
@@ -302,11 +356,34 @@ static int walk(struct probe *p)
 			pos = end;
 			hole = true;
 		} else if (hole) {
-			err = walk_hole(p, &pos, limit);
+			err = walk_hole(p, &pos, limit, next < range_end);
 			hole = false;
+			found = pos;
+			continue;
 		} else {
 			err = walk_memory(p, &pos, limit, &hole);
+			/* It read as memory just now, and nothing of it pins. */
+			if (!err && hole && pos == found && ++p->flaps > MAX_FLAPS)
+				return -EINTR;
 		}
+		p->near = pos + NEAR;
+	}
+	return err;
+}
+
+static int walk(struct probe *p)
+{
+	struct dlend_range range = { 0, p->max };
+	u64 pos = 0;
+	int err = 0;
+
+	if (!p->ops->range)
+		return walk_range(p, 0, p->max);
+	while (!err && pos < p->max && p->ops->range(p->ctx, pos, &range)) {
+		pos = max(pos, range.start);
+		range.end = min(range.end, p->max);
+		err = walk_range(p, pos, range.end);
+		pos = range.end;
 	}
 	return err;
 }
@@ -321,5 +398,71 @@ int dlend_layout_probe(const struct dlend_layout_ops *ops, void *ctx, u64 max_gp
 	int err = walk(&p);
 
 	journal_end(&p, err && !(err == -EINTR && ops->keep_on_stop));
-	return err;
+	return err == ERR_UNPINNABLE ? -EFAULT : err;
+}
+
+/* The first hole from @pos on, where RAM may be. */
+static bool next_hole(struct probe *p, u64 pos, struct dlend_range *hole)
+{
+	struct dlend_range range = { 0, p->max };
+	u64 next, end;
+
+	while (pos < p->max) {
+		if (p->ops->range && !p->ops->range(p->ctx, pos, &range))
+			return false;
+		pos = max(pos, range.start);
+		next = U64_MAX;
+		end = p->ops->known(p->ctx, pos, &next);
+		if (end <= pos) {
+			*hole = (struct dlend_range){ pos, min3(next, range.end, p->max) };
+			return pos < hole->end;
+		}
+		pos = end;
+	}
+	return false;
+}
+
+/* @calls of them, from *@at on and round: at where holes begin, or (@inside) step by step. */
+static int look_at(struct probe *p, u64 *at, bool inside, u32 calls, u64 *found)
+{
+	u64 pos = *at, first = *at;
+	struct dlend_range hole;
+	bool round = false;
+	int err = -EINVAL;
+
+	while (is_edge(err) && calls && !(round && pos >= first)) {
+		if (!next_hole(p, pos, &hole)) {
+			if (round)
+				break;
+			round = true;
+			pos = 0;
+			continue;
+		}
+		*found = hole.start;
+		pos = inside ? next_look(p, hole.start) : hole.end;
+		err = test(p, *found, 1, DLEND_PROT_READ);
+		/* That was said when it was found. */
+		if (err == ERR_UNPINNABLE)
+			err = -EINVAL;
+		calls--;
+	}
+	*at = pos;
+	if (!err)
+		return 1;
+	return is_edge(err) ? 0 : err;
+}
+
+int dlend_layout_look(const struct dlend_layout_ops *ops, void *ctx, u64 max_gpa,
+		      struct dlend_layout_look *look, u64 *found)
+{
+	struct probe p = {
+		.ops = ops,
+		.ctx = ctx,
+		.max = ALIGN_DOWN(max_gpa, GUEST_PAGE),
+	};
+	int ret = look_at(&p, &look->edge, false, DLEND_LOOK_CALLS / 2, found);
+
+	if (!ret)
+		ret = look_at(&p, &look->inside, true, DLEND_LOOK_CALLS / 2, found);
+	return ret;
 }

@@ -5,6 +5,7 @@
  * Must not know when a lease is wanted (borrow.c).  Everything here may wait for the lender, so
  * it runs on the offer's ordered workqueue: a return is over before the next borrow is asked for.
  */
+#include <linux/pci_regs.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
@@ -92,6 +93,33 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	p->mode = cpu_to_le32(mode);
 	p->count = cpu_to_le32(count);
 	return dlend_lease_call(lease, &req, NULL, 0);
+}
+
+int dlend_lease_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
+{
+	struct dlend_p_cfg *p;
+	struct dlend_msg req;
+
+	p = dlend_msg_init(&req, DLEND_MSG_CFG_WRITE, &lease->addr, lease->epoch, sizeof(*p));
+	p->offset = cpu_to_le16(at);
+	p->size = cpu_to_le16(2);
+	p->value = cpu_to_le32(readrq << 12);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+
+int dlend_lease_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
+{
+	struct dlend_msg req, reply = {};
+	struct dlend_p_cfg *p;
+	int ret;
+
+	p = dlend_msg_init(&req, DLEND_MSG_CFG_READ, &lease->addr, lease->epoch, sizeof(*p));
+	p->offset = cpu_to_le16(PCI_STATUS);
+	p->size = cpu_to_le16(2);
+	ret = dlend_lease_call(lease, &req, &reply, timeout_ms);
+	p = (void *)reply.payload;
+	*status = le32_to_cpu(p->value);
+	return ret;
 }
 
 int dlend_lease_irq_unmask(struct dlend_lease *lease)
@@ -276,10 +304,26 @@ static void dlend_lease_grown(void *ctx)
 	dlend_borrow_rescan(ctx);
 }
 
+static void dlend_lease_progress(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	WRITE_ONCE(v->progressed, ktime_get());
+}
+
+static bool dlend_lease_stop(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	return READ_ONCE(v->urgent);
+}
+
 static const struct dlend_memory_ops dlend_lease_memory_ops = {
 	.unmapping = dlend_lease_unmapping,
 	.unmapped = dlend_lease_unmapped,
 	.grown = dlend_lease_grown,
+	.progress = dlend_lease_progress,
+	.stop = dlend_lease_stop,
 };
 
 static struct dlend_memory *dlend_lease_memory(struct dlend_lease *lease)
@@ -290,6 +334,7 @@ static struct dlend_memory *dlend_lease_memory(struct dlend_lease *lease)
 		.link = lease->link,
 		.addr = &lease->addr,
 		.epoch = lease->epoch,
+		.vmm = v->vmm,
 		.memlock = v->memlock,
 		.lowmem = v->lowmem,
 		.ops = &dlend_lease_memory_ops,

@@ -27,15 +27,9 @@
 #include <dlend/compat.h>
 #include <dlend/layout.h>
 
+#include "memslots.h"
 #include "ram.h"
 #include "trace.h"
-
-/*
- * Memory that went away comes back when the VMM is through with all that it changes at once,
- * which is no short time if it waits for other unmaps in between; and nobody tells.  What is
- * not back by then is gone.
- */
-#define RETURN_MS	250
 
 /* Probes of one build, as long as each finds something new. */
 #define PROBES_MAX	4
@@ -44,16 +38,19 @@
 #define REPAIRS_MAX	128
 #define REPAIRS_SECS	10
 
-/* Say why, in the log and for dlend_memory_reason(). */
+/* Say why, in the log (once: rescans fail again and again) and for dlend_memory_reason(). */
 static __printf(2, 3) void mem_err(struct dlend_memory *mem, const char *fmt, ...)
 {
+	char was[DLEND_REASON_LEN];
 	va_list args;
 
 	mutex_lock(&mem->ram->lock);
+	strscpy(was, mem->reason, sizeof(was));
 	va_start(args, fmt);
 	vscnprintf(mem->reason, sizeof(mem->reason), fmt, args);
 	va_end(args);
-	dev_err_ratelimited(mem->vdev->dev, "DMA windows: %s\n", mem->reason);
+	if (strcmp(was, mem->reason))
+		dev_err_ratelimited(mem->vdev->dev, "DMA windows: %s\n", mem->reason);
 	mutex_unlock(&mem->ram->lock);
 }
 
@@ -131,14 +128,11 @@ static int chunk_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 	return err == -EINVAL ? -EIO : err;
 }
 
-static int mem_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+static int pin_piece(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_memory *mem = ctx;
 	struct dlend_chunk *chunk;
 	int err;
 
-	if (dlend_layout_excluded(mem->ram->lowmem, gpa, npages))
-		return -EINVAL;
 	chunk = kzalloc_obj(*chunk);
 	if (!chunk)
 		return -ENOMEM;
@@ -147,10 +141,11 @@ static int mem_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	chunk->prot = prot;
 	chunk->owner = mem;
 	chunk->build = mem->build;
-	err = dlend_ram_pin_begin(mem, gpa, npages);
+	while ((err = dlend_ram_pin_begin(mem, gpa, npages)) == -EBUSY)
+		msleep(DLEND_SETTLE_MS / 4);
 	if (!err) {
 		err = chunk_pin_and_add(mem, chunk);
-		dlend_ram_pin_end(mem);
+		dlend_ram_pin_end(mem, !err);
 	}
 	if (err) {
 		kfree(chunk->pages);
@@ -160,22 +155,61 @@ static int mem_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	return err;
 }
 
-static void mem_unpin(void *ctx, u64 gpa, u32 npages)
+/* The next chunk in @gpa..@end: onto @out, if this build pinned it. Return: was there one? */
+static bool take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
 {
-	struct dlend_memory *mem = ctx;
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_chunk *chunk;
+
+	guard(mutex)(&ram->lock);
+	chunk = dlend_extents_find(&ram->books, *gpa);
+	/* Not there any more if dma_unmap came first. */
+	if (!chunk || chunk->gpa + dlend_chunk_bytes(chunk) > end)
+		return false;
+	*gpa = chunk->gpa + dlend_chunk_bytes(chunk);
+	if (chunk->build == mem->build && !chunk->extent)
+		dlend_extents_take(&ram->books, chunk, out);
+	return true;
+}
+
+static void mem_unpin(void *ctx, u64 gpa, u32 npages)
+{
+	u64 end = gpa + ((u64)npages << PAGE_SHIFT);
+	struct dlend_memory *mem = ctx;
 	LIST_HEAD(out);
 
-	mutex_lock(&ram->unpin_lock);
-	mutex_lock(&ram->lock);
-	chunk = dlend_extents_find(&ram->books, gpa);
-	/* Not there any more if dma_unmap came first. */
-	if (chunk && chunk->gpa == gpa && chunk->npages == npages && chunk->build == mem->build)
-		dlend_extents_take(&ram->books, chunk, &out);
-	mutex_unlock(&ram->lock);
+	mutex_lock(&mem->ram->unpin_lock);
+	while (take_own(mem, &gpa, end, &out))
+		;
 	dlend_ram_unpin_chunks(&out);
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&mem->ram->unpin_lock);
+}
+
+static u64 piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
+{
+	guard(mutex)(&mem->ram->lock);
+	return dlend_extents_edge(&mem->ram->books, gpa, end);
+}
+
+/* In pieces, none of which lies across an extent's edge: what stands need not make way for them. */
+static int mem_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+{
+	u64 at = gpa, end = gpa + ((u64)npages << PAGE_SHIFT), to;
+	struct dlend_memory *mem = ctx;
+	int err = 0;
+
+	if (dlend_layout_excluded(mem->ram->lowmem, gpa, npages))
+		return -EINVAL;
+	while (at < end) {
+		to = piece_end(mem, at, end);
+		err = pin_piece(mem, at, (to - at) >> PAGE_SHIFT, prot);
+		if (err)
+			break;
+		at = to;
+	}
+	if (err && at > gpa)
+		mem_unpin(mem, gpa, (at - gpa) >> PAGE_SHIFT);
+	return err;
 }
 
 static u64 mem_known(void *ctx, u64 gpa, u64 *next)
@@ -194,13 +228,47 @@ static bool mem_stop(void *ctx)
 	return dlend_ram_disturbed(ctx);
 }
 
-static const struct dlend_layout_ops mem_layout_ops = {
-	.pin = mem_pin,
-	.unpin = mem_unpin,
-	.known = mem_known,
-	.stop = mem_stop,
-	.keep_on_stop = true,
-};
+static bool mem_range(void *ctx, u64 gpa, struct dlend_range *range)
+{
+	struct dlend_memory *mem = ctx;
+
+	return dlend_ranges_next(&mem->walk, gpa, range);
+}
+
+static bool mem_slot(void *ctx, u64 gpa, struct dlend_range *range)
+{
+	struct dlend_memory *mem = ctx;
+
+	return dlend_ranges_next(&mem->slots, gpa, range);
+}
+
+/* No pin, but what dlend_ram_close() waits for as for one: the VM stays. Of no RAM. */
+#define NOWHERE		(U64_MAX - PAGE_SIZE + 1)
+
+static bool mem_is_ram(void *ctx, u64 gpa)
+{
+	struct dlend_memory *mem = ctx;
+	bool ram = !gpa;
+	int err;
+
+	while ((err = dlend_ram_pin_begin(mem, NOWHERE, 1)) == -EBUSY)
+		msleep(DLEND_SETTLE_MS / 4);
+	if (err)
+		return false;
+	if (mem->vdev->kvm)
+		ram = dlend_memslots_is_ram(mem->vdev->kvm, gpa);
+	dlend_ram_pin_end(mem, false);
+	if (ram)
+		mem->unpinnable = gpa;
+	return ram;
+}
+
+#define MEM_OPS .pin = mem_pin, .unpin = mem_unpin, .known = mem_known, .is_ram = mem_is_ram, \
+		.stop = mem_stop, .keep_on_stop = true
+
+static const struct dlend_layout_ops mem_layout_ops = { MEM_OPS };
+static const struct dlend_layout_ops mem_walk_ops = { MEM_OPS, .range = mem_range };
+static const struct dlend_layout_ops mem_slot_ops = { MEM_OPS, .range = mem_slot };
 
 /* Messages to the lender */
 
@@ -301,6 +369,8 @@ static int tell_some(struct dlend_ram *ram, u32 id, enum dlend_tale what, u32 ma
 		return err == -ENOENT ? 0 : err;
 
 	err = dlend_link_call(ram->link, &req, NULL, 0);
+	if (!err)
+		dlend_ram_progress(ram);
 	/* A map whose answer was lost may never have been: alone, that is as good as done. */
 	if (err == -ENOENT && count == 1 && what != DLEND_TALE_NEW)
 		err = 0;
@@ -456,6 +526,8 @@ static int map_all(struct dlend_memory *mem)
 		mutex_lock(&mem->ram->lock);
 		ret = map_step(mem, &gpa);
 		mutex_unlock(&mem->ram->lock);
+		if (ret > 0)
+			dlend_ram_progress(mem->ram);
 		cond_resched();
 	} while (ret > 0);
 	mem->stat.map_us += ktime_us_delta(ktime_get(), start);
@@ -494,6 +566,11 @@ static void explain_probe(struct dlend_memory *mem, int err)
 			text, bytes >> 10);
 	} else if (err == -ENOMEM) {
 		mem_err(mem, "host is out of memory after %llu KiB of guest RAM", bytes >> 10);
+	} else if (err == -EACCES) {
+		mem_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
+	} else if (err == -EFAULT) {
+		mem_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory; give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
+			mem->unpinnable);
 	} else {
 		mem_err(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",
 			err, bytes >> 10);
@@ -562,16 +639,16 @@ static bool lost_within(const struct dlend_ram *ram, unsigned int ms)
 }
 
 /*
- * VFIO may still be at what it unmaps: wait for what it is at (which waits for no build), and then
- * a little, but not for ever.
+ * VFIO may still be at what it unmaps, and this build would be disturbed at once: wait, but not for
+ * ever.  What must not be pinned yet, dlend_ram_pin_begin() does not let.
  */
-static void settle(const struct dlend_ram *ram)
+static void settle(const struct dlend_memory *mem)
 {
+	const struct dlend_ram *ram = mem->ram;
 	unsigned int turns = 40;
 
-	while (READ_ONCE(ram->unmapping) && READ_ONCE(ram->ap))
-		msleep(DLEND_SETTLE_MS / 4);
-	while (turns-- && READ_ONCE(ram->ap) && lost_within(ram, DLEND_SETTLE_MS))
+	while (turns-- && READ_ONCE(ram->ap) && !mem->ops->stop(mem->ctx) &&
+	       (READ_ONCE(ram->unmapping) || lost_within(ram, DLEND_SETTLE_MS)))
 		msleep(DLEND_SETTLE_MS / 4);
 }
 
@@ -580,12 +657,13 @@ static int build_begin(struct dlend_memory *mem)
 	struct dlend_ram *ram = mem->ram;
 	int err = -ENOTCONN;
 
-	settle(ram);
+	settle(mem);
 	mutex_lock(&ram->lock);
 	if (ram->ap && dlend_link_session(ram->link) == ram->session) {
-		err = mem->dropping || mem->closed ? -EAGAIN : count_repair(mem);
+		err = mem->closed ? -EAGAIN : count_repair(mem);
 		mem->build = ++ram->build;
 		mem->build_lost = ram->lost;
+		mem->pinned_most = ram->books.pinned_bytes;
 		mem->stat.probes++;
 		if (!err)
 			dlend_ram_use(mem, true);
@@ -615,21 +693,142 @@ static u64 max_gpa(void)
 	return 1ULL << min(PHYS_BITS, 46u);
 }
 
+/* The VM's memory slots as they are now; none: nobody knows. */
+static int read_slots(struct dlend_memory *mem)
+{
+	struct kvm *kvm;
+	int err;
+
+	err = dlend_ram_pin_begin(mem, NOWHERE, 1);
+	if (err)
+		return -EINTR;	/* the VM is going, or its address space */
+	kvm = mem->vdev->kvm;
+	if (kvm && (!mem->slots.count ||
+		    dlend_memslots_generation(kvm) != mem->slots_generation)) {
+		dlend_ranges_clear(&mem->slots);
+		err = dlend_memslots_read(kvm, &mem->slots, &mem->slots_generation);
+		if (err)
+			dlend_ranges_clear(&mem->slots);
+	}
+	dlend_ram_pin_end(mem, false);
+	return err;
+}
+
+/* What is due is this build's to look at. */
+static void take_due(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	mem->due_all = ram->due_all;
+	mem->due = ram->due;
+	memset(&ram->due, 0, sizeof(ram->due));
+	ram->due_all = false;
+	mutex_unlock(&ram->lock);
+}
+
+/* Its end; @err: not to the end, or what it found is gone again. */
+static void finish_due(struct dlend_memory *mem, int err)
+{
+	struct dlend_ram *ram = mem->ram;
+	u32 i;
+
+	if (err) {
+		mutex_lock(&ram->lock);
+		ram->due_all |= mem->due_all;
+		for (i = 0; i < mem->due.count; i++)
+			dlend_ram_due(ram, mem->due.range[i].start, mem->due.range[i].end - 1);
+		mutex_unlock(&ram->lock);
+	}
+	dlend_ranges_clear(&mem->due);
+	dlend_ranges_clear(&mem->walk);
+}
+
+/* RAM without slots is looked for everywhere once, and then so far above what there is. */
+#define ABOVE_KNOWN	(64 * (u64)SZ_1G)
+
+static u64 known_end(struct dlend_memory *mem)
+{
+	u64 gpa = 0, last = 0, next;
+
+	do {
+		last = mem_known(mem, gpa, &next) ?: last;
+		gpa = last > gpa ? last : next;
+	} while (gpa != U64_MAX);
+	return last;
+}
+
+static int walk(struct dlend_memory *mem)
+{
+	u64 max = max_gpa();
+	int err;
+
+	if (!mem->slots.count) {
+		if (!mem->due_all)
+			max = min(max, max(known_end(mem), (u64)SZ_4G) + ABOVE_KNOWN);
+		return dlend_layout_probe(&mem_layout_ops, mem, max);
+	}
+	dlend_ranges_clear(&mem->walk);
+	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
+				    mem->due_all ? &mem->slots : &mem->due);
+	return err ?: dlend_layout_probe(&mem_walk_ops, mem, max);
+}
+
+void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added)
+{
+	struct dlend_ram *ram = mem->ram;
+	u32 i;
+
+	mutex_lock(&ram->lock);
+	if (!added)
+		ram->due_all = true;
+	for (i = 0; added && i < added->count; i++)
+		dlend_ram_due(ram, added->range[i].start, added->range[i].end - 1);
+	mutex_unlock(&ram->lock);
+}
+
+/* What is found at once after a look has found something. */
+#define FOUND_BYTES	SZ_1G
+
+bool dlend_memory_look(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	u64 found, max = max_gpa();
+	int ret;
+
+	if (!mutex_trylock(&ram->build_lock))
+		return false;
+	mem->stat.looks++;
+	ret = read_slots(mem);
+	if (!ret && !mem->slots.count)
+		max = min(max, max(known_end(mem), (u64)SZ_4G) + ABOVE_KNOWN);
+	if (!ret)
+		ret = dlend_layout_look(mem->slots.count ? &mem_slot_ops : &mem_layout_ops, mem,
+					max, &mem->look, &found);
+	if (ret == 1) {
+		mutex_lock(&ram->lock);
+		dlend_ram_due(ram, found, found + FOUND_BYTES - 1);
+		mutex_unlock(&ram->lock);
+	}
+	mutex_unlock(&ram->build_lock);
+	return ret == 1;
+}
+
 /* Has what went away come back, or has it had the time to? */
 static int build_whole(struct dlend_memory *mem)
 {
+	u64 missing, now = ktime_to_ms(ktime_get());
 	struct dlend_ram *ram = mem->ram;
-	u64 missing;
 	int err = 0;
 
 	mutex_lock(&ram->lock);
-	missing = dlend_extents_missing(&ram->books);
-	if (missing && lost_within(ram, RETURN_MS)) {
+	missing = dlend_extents_missing(&ram->books, now);
+	if (missing) {
 		err = -EAGAIN;
 		mem->stat.waits++;
 		trace_dlend_window(mem->vdev->dev, "missing", missing, err);
 	} else {
-		dlend_extents_accept(&ram->books);
+		dlend_extents_accept(&ram->books, now);
 	}
 	mutex_unlock(&ram->lock);
 	return err;
@@ -649,7 +848,7 @@ static int build_probe(struct dlend_memory *mem)
 	mem->pin_err = 0;
 	do {
 		had = READ_ONCE(ram->books.pinned_bytes);
-		err = dlend_layout_probe(&mem_layout_ops, mem, max_gpa());
+		err = read_slots(mem) ?: walk(mem);
 	} while (!err && READ_ONCE(ram->books.pinned_bytes) != had && ++probes < PROBES_MAX);
 	if (!err)
 		return build_whole(mem);
@@ -659,31 +858,13 @@ static int build_probe(struct dlend_memory *mem)
 	return err;
 }
 
-/* Which extents stay, and which go? */
-static void build_settle(struct dlend_memory *mem)
-{
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_extent *extent;
-	bool others = false;
-	LIST_HEAD(gone);
-
-	mutex_lock(&ram->lock);
-	dlend_extents_settle(&ram->books, &gone);
-	list_for_each_entry(extent, &gone, node)
-		others |= extent->told & ~(BIT(mem->id) | DLEND_TOLD_LOST);
-	dlend_ram_retire(ram, &gone);
-	mutex_unlock(&ram->lock);
-	if (others)
-		dlend_ram_lost(ram, mem);
-}
-
 /* Which extents stay, which go, which are new; and tell the lender of those that go. */
 static int build_extents(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	int err;
 
-	build_settle(mem);
+	dlend_ram_settle(ram);
 	err = tell_gone(ram, mem);
 	if (err) {
 		mem_err(mem, "lender did not unmap what is gone: error %d", err);
@@ -765,13 +946,23 @@ int dlend_memory_build(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	ktime_t start = ktime_get();
+	u64 calls;
 	int err;
 
-	mutex_lock(&ram->build_lock);
+	/* Another device's build takes as long as this one's, and does not give way to this. */
+	while (!mutex_trylock(&ram->build_lock)) {
+		if (mem->ops->stop(mem->ctx))
+			return -EAGAIN;
+		msleep(DLEND_SETTLE_MS / 4);
+	}
+	calls = mem->stat.pin_calls;
 	err = build_begin(mem);
 	if (!err) {
+		take_due(mem);
 		err = build_locked(mem);
+		finish_due(mem, err);
 		mem->stat.last_build_us = ktime_us_delta(ktime_get(), start);
+		mem->stat.last_build_calls = mem->stat.pin_calls - calls;
 	}
 	trace_dlend_window(mem->vdev->dev, err ? "failed" : "standing",
 			   READ_ONCE(ram->books.pinned_bytes), err);
@@ -789,62 +980,63 @@ static void unmap_begin(struct dlend_ram *ram)
 }
 
 /* Whether or not there is something: how long the VMM was kept. */
-static void unmap_end(struct dlend_memory *mem, u64 gpa, u64 last, bool hit, ktime_t since)
+static void unmap_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss loss,
+		      ktime_t since)
 {
 	struct dlend_ram *ram = mem->ram;
 	u64 us = ktime_us_delta(ktime_get(), since);
 
 	mutex_lock(&ram->lock);
 	WRITE_ONCE(ram->unmapping, ram->unmapping - 1);
-	if (hit) {
+	if (loss == DLEND_LOSS_RETURNS)
 		WRITE_ONCE(ram->last_loss, jiffies);
+	if (loss != DLEND_LOSS_NONE) {
 		mem->stat.unmaps++;
 		mem->stat.unmap_us += us;
 		mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
 	}
-	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, hit, us);
+	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, loss != DLEND_LOSS_NONE, us);
 	mutex_unlock(&ram->lock);
+}
+
+static u64 last_of(u64 gpa, u64 size)
+{
+	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
+}
+
+bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size)
+{
+	return !READ_ONCE(mem->emptied) && dlend_ram_returns(mem->ram, gpa, last_of(gpa, size));
 }
 
 bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
-	u64 last = size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
+	u64 last = last_of(gpa, size);
 	ktime_t since = ktime_get();
-	bool hit;
+	enum dlend_loss loss;
 
 	/* It has no pins, and what others have is theirs to unmap. */
 	if (READ_ONCE(mem->emptied))
 		return false;
+	dlend_vm_unmaps(mem->ram->vm, gpa, last, false);
 	unmap_begin(mem->ram);
-	hit = dlend_ram_lose(mem->ram, mem, gpa, last);
-	unmap_end(mem, gpa, last, hit, since);
-	return hit;
+	loss = dlend_ram_lose(mem->ram, mem, gpa, last);
+	unmap_end(mem, gpa, last, loss, since);
+	dlend_vm_unmaps(mem->ram->vm, gpa, last, true);
+	return loss == DLEND_LOSS_RETURNS;
 }
 
-void dlend_memory_drop(struct dlend_memory *mem)
+bool dlend_memory_fence(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	bool last;
+	bool alone;
 
 	mutex_lock(&ram->lock);
-	dlend_ram_note_loss(ram);
-	WRITE_ONCE(mem->dropping, mem->dropping + 1);
+	alone = ram->users == mem->user;
+	if (alone)
+		dlend_ram_fence(ram);
 	mutex_unlock(&ram->lock);
-
-	mutex_lock(&ram->build_lock);
-	mutex_lock(&ram->lock);
-	dlend_ram_use(mem, false);
-	last = !ram->users;
-	mutex_unlock(&ram->lock);
-	if (last)
-		dlend_ram_drop_all(ram);
-	mutex_lock(&ram->lock);
-	WRITE_ONCE(mem->dropping, mem->dropping - 1);
-	trace_dlend_window(mem->vdev->dev, "dropped", ram->books.pinned_bytes, 0);
-	mutex_unlock(&ram->lock);
-	if (last)
-		schedule_work(&ram->tell_work);
-	mutex_unlock(&ram->build_lock);
+	return alone;
 }
 
 void dlend_memory_close(struct dlend_memory *mem)
@@ -853,7 +1045,7 @@ void dlend_memory_close(struct dlend_memory *mem)
 
 	unmap_begin(mem->ram);
 	dlend_ram_close(mem);
-	unmap_end(mem, 0, U64_MAX, false, since);
+	unmap_end(mem, 0, U64_MAX, DLEND_LOSS_NONE, since);
 }
 
 void dlend_memory_link_down(struct dlend_memory *mem)
@@ -876,6 +1068,7 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 	mem->ctx = desc->ctx;
 	mem->addr = *desc->addr;
 	mem->epoch = desc->epoch;
+	mem->vmm = desc->vmm;
 	mem->memlock = desc->memlock;
 	mem->repairs_since = jiffies;
 	mem->pin_gpa = U64_MAX;
@@ -892,6 +1085,7 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
 {
 	dlend_memory_close(mem);
 	dlend_ram_leave(mem, acked);
+	dlend_ranges_clear(&mem->slots);
 	mutex_destroy(&mem->close_lock);
 	kvfree(mem);
 }
@@ -905,6 +1099,11 @@ void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len)
 	mutex_lock(&ram->lock);
 	strscpy(buf, mem->reason, len);
 	mutex_unlock(&ram->lock);
+}
+
+u64 dlend_memory_pinned(const struct dlend_memory *mem)
+{
+	return READ_ONCE(mem->ram->books.pinned_bytes);
 }
 
 void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)

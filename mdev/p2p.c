@@ -726,7 +726,8 @@ void dlend_p2p_publish(struct dlend_vdev *v)
 	if (lease) {
 		dev.epoch = lease->epoch;
 		dev.source = v->have.bme;
-		dev.target = dlend_cfg_mse(&v->cfg);
+		/* Its lender lets nobody reach it while it is reset. */
+		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset;
 	}
 	guard(mutex)(&p2p_lock);
 	if (!m->joined || !memcmp(&m->dev, &dev, sizeof(dev)))

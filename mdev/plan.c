@@ -5,6 +5,7 @@
  * Pure logic: knows nothing of locks, messages or memory.
  */
 #include <linux/errno.h>
+#include <linux/minmax.h>
 #include "plan.h"
 
 static bool irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
@@ -28,13 +29,35 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 		return DLEND_STEP_BME_OFF;
 	if (!irq_settled(want, have))
 		return DLEND_STEP_IRQ;
+	if (have->readrq != want->readrq)
+		return DLEND_STEP_READRQ;
 	if ((want->bme || now.prepin) &&
-	    (have->build != want->build || have->rescan != want->rescan))
+	    (have->build != want->build || have->rescan != want->rescan ||
+	     have->grow != want->grow))
 		return DLEND_STEP_BUILD;
 	/* What is being unmapped may take windows away: see then. */
 	if (want->bme && !have->bme && !now.unmapping)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;
+}
+
+bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want,
+		       const struct dlend_wish *have)
+{
+	switch (dlend_plan_step(now, want, have)) {
+	case DLEND_STEP_RESET:
+	case DLEND_STEP_BME_OFF:
+	case DLEND_STEP_IRQ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
+			 const struct dlend_wish *have)
+{
+	return now.leased && !now.failed && have->reset == want->reset;
 }
 
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
@@ -43,7 +66,35 @@ bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *wan
 	return now.leased && !now.failed &&
 	       have->reset == want->reset && have->bme == want->bme &&
 	       irq_settled(want, have) &&
-	       (!want->bme || (have->build == want->build && !now.unmapping));
+	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
+			       !now.unmapping));
+}
+
+enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
+				      int err, bool overdue)
+{
+	if (!err)
+		return DLEND_VERDICT_STANDS;
+	if (err == -EAGAIN && !overdue)
+		return DLEND_VERDICT_AGAIN;
+	if (err != -ENOTCONN && have->build == want->build)
+		return DLEND_VERDICT_KEEP;
+	return DLEND_VERDICT_FAIL;
+}
+
+bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms)
+{
+	if (!p->begun || progress > p->most) {
+		p->begun = true;
+		p->most = progress;
+		p->since_ms = now_ms;
+	}
+	return now_ms - p->since_ms > limit_ms;
+}
+
+bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms)
+{
+	return now_ms - max(shut_ms, progress_ms) >= limit_ms;
 }
 
 int dlend_plan_beside(struct dlend_beside other)

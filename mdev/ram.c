@@ -14,7 +14,8 @@
  * another (type1 and iommufd only count one more user of the page) and then unpinned through the
  * old owner, which nobody's DMA notices.  If anything of that fails, all of it goes, and the others
  * build anew.  Anybody's dma_unmap takes chunks whoever owns them, because VFIO tells all devices
- * one after the other and wants each to find nothing left; the others' gates are shut meanwhile.
+ * one after the other and wants each to find nothing left; the others' gates are shut meanwhile, if
+ * it may come back at once.  Nobody of that VM pins there before all have been told (unmaps.h).
  *
  * A slot is free when every member that was told of it has acknowledged that it is gone, or its
  * lender has the device back.  A lender that does not say so keeps that slot until the link goes,
@@ -36,6 +37,7 @@
  *		the VMM's big lock.  A member does not leave while it is held.
  *   lock	books, aperture, state.  Held for one aperture operation of one chunk or run (or of
  *		the slots of some extents), never across VFIO or a peer.
+ *   vm->lock	what is being unmapped just now.  Held for a moment.
  * A member's ops take vdev->lock, under which none of these may be taken.
  *
  * VFIO calls dma_unmap with locks of its own that vfio_pin_pages() and vfio_unpin_pages() take as
@@ -68,12 +70,20 @@ static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
 
 static DEFINE_MUTEX(rams_lock);		/* @rams; outside of a ram's own */
 static LIST_HEAD(rams);
+static LIST_HEAD(vms);			/* under rams_lock */
 
 void dlend_ram_note_loss(struct dlend_ram *ram)
 {
 	lockdep_assert_held(&ram->lock);
 	WRITE_ONCE(ram->lost, ram->lost + 1);
 	WRITE_ONCE(ram->last_loss, jiffies);
+}
+
+void dlend_ram_due(struct dlend_ram *ram, u64 gpa, u64 last)
+{
+	lockdep_assert_held(&ram->lock);
+	if (last == U64_MAX || dlend_ranges_add(&ram->due, gpa, last + 1))
+		ram->due_all = true;
 }
 
 /* Pins */
@@ -85,6 +95,8 @@ int dlend_ram_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 prot,
 		    (prot & DLEND_PROT_WRITE ? IOMMU_WRITE : 0);
 	int ret = vfio_pin_pages(via->vdev, gpa, npages, flags, pages);
 
+	if (ret == -ENODEV)
+		return -EINTR;	/* type1: the VMM is going, and its memory is gone */
 	if (ret >= 0)
 		ret = ret == npages ? 0 : -EIO;
 	return ret;
@@ -127,6 +139,26 @@ static void pin_enter(struct dlend_memory *mem, struct dlend_memory *via, u64 gp
 	mem->pin_last = gpa + ((u64)npages << PAGE_SHIFT) - 1;
 }
 
+static u64 now_ms(void)
+{
+	return ktime_to_ms(ktime_get());
+}
+
+void dlend_vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last, bool ends)
+{
+	guard(mutex)(&vm->lock);
+	if (ends)
+		dlend_unmaps_end(&vm->unmaps, now_ms());
+	else
+		dlend_unmaps_begin(&vm->unmaps, gpa, last, now_ms());
+}
+
+static bool vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last)
+{
+	guard(mutex)(&vm->lock);
+	return dlend_unmaps_busy(&vm->unmaps, gpa, last, now_ms());
+}
+
 int dlend_ram_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -135,17 +167,41 @@ int dlend_ram_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 	mutex_lock(&ram->lock);
 	if (dlend_ram_disturbed(mem))
 		err = -EINTR;
+	else if (vm_unmaps(ram->vm, gpa, gpa + ((u64)npages << PAGE_SHIFT) - 1))
+		err = -EBUSY;
 	else
 		pin_enter(mem, mem, gpa, npages);
 	mutex_unlock(&ram->lock);
 	return err;
 }
 
-void dlend_ram_pin_end(struct dlend_memory *mem)
+static void progress(struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i])
+			ram->member[i]->ops->progress(ram->member[i]->ctx);
+}
+
+void dlend_ram_progress(struct dlend_ram *ram)
+{
+	mutex_lock(&ram->lock);
+	progress(ram);
+	mutex_unlock(&ram->lock);
+}
+
+void dlend_ram_pin_end(struct dlend_memory *mem, bool grown)
 {
 	struct dlend_ram *ram = mem->ram;
 
 	mutex_lock(&ram->lock);
+	/* What a probe pins to see whether it can, and unpins, leads nowhere. */
+	if (grown && ram->books.pinned_bytes > mem->pinned_most) {
+		mem->pinned_most = ram->books.pinned_bytes;
+		progress(ram);
+	}
 	mem->via = NULL;
 	mem->pin_gpa = U64_MAX;
 	mem->pin_last = 0;
@@ -307,10 +363,24 @@ static void free_others(struct dlend_ram *ram, u32 mask, bool lost)
 			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
 }
 
-void dlend_ram_lost(struct dlend_ram *ram, const struct dlend_memory *by)
+void dlend_ram_settle(struct dlend_ram *ram)
 {
+	LIST_HEAD(gone);
+	bool torn;
+	u32 shut;
+
+	lockdep_assert_held(&ram->build_lock);
 	mutex_lock(&ram->unpin_lock);
-	free_others(ram, shut_others(ram, by), true);
+	mutex_lock(&ram->lock);
+	torn = dlend_extents_torn(&ram->books);
+	mutex_unlock(&ram->lock);
+	/* Builds alone add chunks, and this is one: it tears no more than it did a moment ago. */
+	shut = torn ? shut_others(ram, NULL) : 0;
+	mutex_lock(&ram->lock);
+	dlend_extents_settle(&ram->books, &gone);
+	dlend_ram_retire(ram, &gone);
+	mutex_unlock(&ram->lock);
+	free_others(ram, shut, true);
 	mutex_unlock(&ram->unpin_lock);
 }
 
@@ -330,31 +400,60 @@ void dlend_ram_grown(struct dlend_ram *ram, const struct dlend_memory *by)
 
 /* What takes windows away */
 
-bool dlend_ram_lose(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last)
+bool dlend_ram_returns(struct dlend_ram *ram, u64 gpa, u64 last)
+{
+	/* All there is: an address space goes, or a device with all that it has pinned. */
+	if (!gpa && last == U64_MAX)
+		return true;
+	guard(mutex)(&ram->lock);
+	return dlend_extents_returns(&ram->books, gpa, last);
+}
+
+/* Out of the books and the aperture, onto @out. Return: was there anything? */
+static bool lose_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
+			struct list_head *out)
+{
+	LIST_HEAD(gone);
+	bool hit;
+
+	mutex_lock(&ram->lock);
+	dlend_ram_due(ram, gpa, last);
+	hit = dlend_extents_lose(&ram->books, gpa, last, now_ms(), out);
+	if (hit && returns)
+		dlend_ram_note_loss(ram);
+	dlend_ram_unmap_chunks(ram, out);
+	if (hit && !returns) {
+		dlend_extents_prune(&ram->books, gpa, last, &gone);
+		dlend_ram_retire(ram, &gone);
+	}
+	if (!list_empty(&ram->dead))
+		schedule_work(&ram->tell_work);
+	mutex_unlock(&ram->lock);
+	return hit;
+}
+
+enum dlend_loss dlend_ram_lose(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last)
 {
 	LIST_HEAD(out);
-	bool hit;
+	bool hit, returns;
 	u32 shut;
 
 	mutex_lock(&ram->unpin_lock);
+	returns = dlend_ram_returns(ram, gpa, last);
 	/* Before, not after: no access of the guest starts a DMA into windows that are going. */
-	shut = shut_others(ram, by);
+	shut = returns ? shut_others(ram, by) : 0;
 	/* What is being pinned will be in the books in a moment, or given up. */
 	hit = pin_stop(ram, NULL, gpa, last);
-
-	mutex_lock(&ram->lock);
-	if (dlend_extents_lose(&ram->books, gpa, last, &out)) {
-		dlend_ram_note_loss(ram);
-		hit = true;
-	}
-	dlend_ram_unmap_chunks(ram, &out);
+	hit |= lose_chunks(ram, gpa, last, returns, &out);
 	if (hit)
-		trace_dlend_window(by->vdev->dev, "lost", ram->books.pinned_bytes, 0);
-	mutex_unlock(&ram->lock);
+		trace_dlend_window(by->vdev->dev, returns ? "lost" : "unplugged",
+				   READ_ONCE(ram->books.pinned_bytes), 0);
 	dlend_ram_unpin_chunks(&out);
 	free_others(ram, shut, hit);
 	mutex_unlock(&ram->unpin_lock);
-	return hit;
+	if (!hit)
+		return DLEND_LOSS_NONE;
+	return returns ? DLEND_LOSS_RETURNS : DLEND_LOSS_GONE;
 }
 
 /* A part of what is pinned, and in no extent any more. Return: false if there is nothing. */
@@ -380,11 +479,12 @@ void dlend_ram_drop_all(struct dlend_ram *ram)
 	lockdep_assert_held(&ram->build_lock);
 	mutex_lock(&ram->lock);
 	ram_kill_all(ram);
+	ram->due_all = true;
 	mutex_unlock(&ram->lock);
 	while (drop_some(ram))
 		cond_resched();
 	mutex_lock(&ram->lock);
-	dlend_extents_accept(&ram->books);
+	dlend_extents_accept(&ram->books, now_ms());
 	mutex_unlock(&ram->lock);
 }
 
@@ -512,7 +612,7 @@ static int hand_over(struct dlend_memory *mem)
 				err = 0;
 		}
 		/* Only now: dma_unmap must find no pin but the one that is in the books. */
-		dlend_ram_pin_end(mem);
+		dlend_ram_pin_end(mem, false);
 		gpa = copy.gpa + dlend_chunk_bytes(&copy);
 		bytes += dlend_chunk_bytes(&copy);
 		cond_resched();
@@ -527,10 +627,22 @@ static void ram_end_use(struct dlend_ram *ram)
 	mutex_lock(&ram->lock);
 	if (!ram->users) {
 		ram_kill_all(ram);
-		dlend_extents_accept(&ram->books);
+		dlend_extents_accept(&ram->books, now_ms());
 	}
 	mutex_unlock(&ram->lock);
 	schedule_work(&ram->tell_work);
+}
+
+/* Has anybody the VM's memory still?  Who has not built yet may do so any moment. */
+static bool any_open(const struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i] && !ram->member[i]->closed)
+			return true;
+	return false;
 }
 
 static void ram_close(struct dlend_memory *mem)
@@ -542,8 +654,7 @@ static void ram_close(struct dlend_memory *mem)
 	WRITE_ONCE(mem->closed, true);
 	dlend_ram_use(mem, false);
 	last = !ram->users;
-	if (last)
-		ram->over = true;
+	ram->over = !any_open(ram);
 	mutex_unlock(&ram->lock);
 
 	/* Nothing begins to be pinned through it any more, by itself or for another. */
@@ -601,20 +712,77 @@ void dlend_ram_link_down(struct dlend_ram *ram)
 	mutex_unlock(&ram->lock);
 }
 
+void dlend_ram_fence(struct dlend_ram *ram)
+{
+	struct dlend_extent *extent;
+	struct dlend_chunk *chunk;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	if (!ram->ap)
+		return;
+	dlend_ram_note_loss(ram);
+	while ((extent = dlend_extents_next_extent(&ram->books, gpa))) {
+		if (extent->slot)
+			dlend_slot_unmap(ram->ap, extent->slot, 0, extent->size);
+		gpa = extent->gpa + extent->size;
+	}
+	for (chunk = dlend_extents_find(&ram->books, 0); chunk;
+	     chunk = dlend_extents_next(&ram->books, chunk))
+		chunk->mapped = false;
+	trace_dlend_window(dlend_link_dev(ram->link), "fenced", ram->books.pinned_bytes, 0);
+}
+
 /* Life */
+
+/* The VM of @mem, made if it has no RAM yet, with a reference; NULL: out of memory. */
+static struct dlend_vm *vm_get(const struct dlend_memory *mem)
+{
+	struct dlend_vm *vm;
+
+	lockdep_assert_held(&rams_lock);
+	list_for_each_entry(vm, &vms, node) {
+		if (vm->kvm != mem->vdev->kvm || (!vm->kvm && vm->vmm != mem->vmm))
+			continue;
+		kref_get(&vm->ref);
+		return vm;
+	}
+	vm = kzalloc_obj(*vm);
+	if (!vm)
+		return NULL;
+	kref_init(&vm->ref);
+	vm->kvm = mem->vdev->kvm;
+	vm->vmm = mem->vmm;
+	mutex_init(&vm->lock);
+	list_add_tail(&vm->node, &vms);
+	return vm;
+}
+
+static void vm_free(struct kref *ref)
+{
+	struct dlend_vm *vm = container_of(ref, struct dlend_vm, ref);
+
+	lockdep_assert_held(&rams_lock);
+	list_del(&vm->node);
+	mutex_destroy(&vm->lock);
+	kfree(vm);
+}
 
 static struct dlend_ram *ram_create(const struct dlend_memory *mem, struct dlend_link *link,
 				    u64 lowmem)
 {
 	struct dlend_ram *ram = kzalloc_obj(*ram);
+	int err;
 
 	if (!ram)
 		return ERR_PTR(-ENOMEM);
 	ram->session = dlend_link_session(link);
 	ram->ap = dlend_link_aperture(link);
-	if (!ram->ap) {
+	ram->vm = ram->ap ? vm_get(mem) : NULL;
+	if (!ram->vm) {
+		err = ram->ap ? -ENOMEM : -ENOTCONN;
 		kfree(ram);
-		return ERR_PTR(-ENOTCONN);
+		return ERR_PTR(err);
 	}
 	ram->kvm = mem->vdev->kvm;
 	ram->iommufd = mem->vdev->iommufd_access;
@@ -625,6 +793,7 @@ static struct dlend_ram *ram_create(const struct dlend_memory *mem, struct dlend
 	mutex_init(&ram->unpin_lock);
 	mutex_init(&ram->lock);
 	dlend_extents_init(&ram->books);
+	ram->due_all = true;
 	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
 	init_waitqueue_head(&ram->pin_done);
 	INIT_LIST_HEAD(&ram->dead);
@@ -685,11 +854,13 @@ static void ram_free(struct kref *ref)
 	struct dlend_ram *ram = container_of(ref, struct dlend_ram, ref);
 
 	list_del(&ram->node);
+	kref_put(&ram->vm->ref, vm_free);
 	mutex_unlock(&rams_lock);
 	cancel_work_sync(&ram->down_work);
 	cancel_work_sync(&ram->tell_work);
 	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
 	dlend_extents_destroy(&ram->books);
+	dlend_ranges_clear(&ram->due);
 	dlend_link_put(ram->link);
 	mutex_destroy(&ram->lock);
 	mutex_destroy(&ram->unpin_lock);

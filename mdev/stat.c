@@ -54,6 +54,9 @@ static void dlend_stat_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "pages_2m %llu\n", st.pages_2m);
 	seq_printf(m, "pages_1g %llu\n", st.pages_1g);
 	seq_printf(m, "pin_calls %llu\n", st.pin_calls);
+	seq_printf(m, "last_build_calls %llu\n", st.last_build_calls);
+	seq_printf(m, "looks %llu\n", st.looks);
+	seq_printf(m, "grows %llu\n", v->stat.grows);
 	seq_printf(m, "pin_us %llu\n", st.pin_us);
 	seq_printf(m, "pin_longest_us %llu\n", st.pin_longest_us);
 	seq_printf(m, "map_us %llu\n", st.map_us);
@@ -67,7 +70,12 @@ static void dlend_stat_memory(struct seq_file *m, struct dlend_vdev *v)
 
 static int stats_show(struct seq_file *m, void *unused)
 {
-	static const char * const gate[] = { "shut", "open", "dead" };
+	static const char * const gate[] = {
+		[DLEND_GATE_SHUT] = "shut",
+		[DLEND_GATE_OPEN] = "open",
+		[DLEND_GATE_DEAD] = "dead",
+		[DLEND_GATE_READ] = "read",
+	};
 	struct dlend_vdev *v = m->private;
 	char state[DLEND_REASON_LEN + 16];
 

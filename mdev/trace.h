@@ -52,8 +52,9 @@ TRACE_EVENT(dlend_unpin,
 
 /*
  * What happens to the DMA windows: "build" begins, "standing" or "failed" ends one, "lost" a part
- * (dma_unmap), "dropped", "handed-over" (to another device of the VM), "link-down".  @bytes:
- * pinned now.  "missing": what was lost is not back (@bytes of it), the build will be tried again.
+ * (dma_unmap) that may come back, "unplugged" one that will not, "handed-over" (to another device
+ * of the VM), "link-down".  @bytes: pinned now.  "missing": what was lost is not back (@bytes of
+ * it), the build will be tried again.
  */
 TRACE_EVENT(dlend_window,
 	TP_PROTO(struct device *dev, const char *what, u64 bytes, int err),
@@ -245,7 +246,7 @@ TRACE_EVENT(dlend_vdev_irq,
 		  __entry->count, __entry->mode)
 );
 
-/* @gate: 0 shut, 1 open, 2 dead (reads 0xff) */
+/* @gate: 0 shut, 1 open, 2 dead (reads 0xff), 3 shut but for trapped reads */
 TRACE_EVENT(dlend_gate,
 	TP_PROTO(struct device *dev, u32 gate),
 	TP_ARGS(dev, gate),
@@ -258,7 +259,8 @@ TRACE_EVENT(dlend_gate,
 		__entry->gate = gate;
 	),
 	TP_printk("%s %s", __get_str(dev), __print_symbolic(__entry->gate, { 0, "shut" },
-							     { 1, "open" }, { 2, "dead" }))
+							     { 1, "open" }, { 2, "dead" },
+							     { 3, "read" }))
 );
 
 TRACE_EVENT(dlend_bar_zap,

@@ -7,6 +7,7 @@
  *
  *   dlend_offers_lock (mutex)  list of offers, their state and link, offer->vdev
  *   vdev->io_lock (mutex)      trapped BAR accesses: waits for the gate, bounded
+ *   vdev->follow_lock (mutex)  vdev->follower, which takes vdev->lock and the VMM's mmap_lock
  *   vdev->lock (mutex)         configuration space, wanted and actual state, vdev->lease
  *   vdev->bar_lock (rwsem)     gate, memory decoding, window addresses; faults read, zaps write
  *   vdev->irq.lock (spinlock)  eventfds; also taken by the link's interrupt handler
@@ -30,6 +31,7 @@
 #include <dlend/link.h>
 #include "area.h"
 #include "memory.h"
+#include "memslots.h"
 #include "p2p_plan.h"
 #include "plan.h"
 
@@ -128,9 +130,10 @@ struct dlend_lease {
 
 /* What a BAR access meets. */
 enum dlend_gate {
-	DLEND_GATE_SHUT,	/* waits: nothing borrowed yet, or windows being built */
+	DLEND_GATE_SHUT,	/* waits: nothing borrowed yet, or being reset */
 	DLEND_GATE_OPEN,	/* goes through */
 	DLEND_GATE_DEAD,	/* no device behind it: reads 0xff */
+	DLEND_GATE_READ,	/* a trapped read goes through, all else waits: building */
 };
 
 /**
@@ -163,7 +166,7 @@ struct dlend_vdev_stat {
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
 	atomic64_t messages, wait_longest_us;
 	u64 zaps, gate_shuts, gate_opens, gate_longest_us, gate_last_us;
-	u64 borrows, returns, resets, builds, build_retries;
+	u64 borrows, returns, resets, builds, build_retries, grows;
 	u64 bme_to_open_us, bme_to_open_first_us;
 };
 
@@ -210,12 +213,22 @@ struct dlend_p2p {
  * @lease: in use; @ended: the last one that ended without us, until it is returned: its pages may
  *	   still be pinned
  * @had_space: got an address space since it was opened (iommufd)
+ * @dma: the device may transfer: from the request for Bus Master Enable on until it is known to be
+ *	 off, or nothing of this node's memory is in its reach
+ * @urgent: what is to be done next is more urgent than a build that is under way
+ * @irq_busy: vectors are being set up, or will be; @irq_waiters: threads that wait for the outcome;
+ *	 @irq_short: as many there are, fewer than were asked for; -1: not so
+ * @readrq: the size of read requests after a reset
  * @opens: times opened; @vmm: by which process last
  * @unmapping: dma_unmap callbacks under way
+ * @follower: of the VM's memory slots, from the first build on
  * @touched: bit 0: a BAR was accessed, the lease is wanted
  * @errored: failed, as the lender says that the device had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
+ * @patience: with what the worker tries again, @backoff_ms after the last time
+ * @lacking: why guest memory is out of the device's reach, which works all the same; "" if none is
  * @shut_since: ktime of the last shutting of the gate, or of the first waiter
+ * @progressed: when the windows last came a step further
  */
 struct dlend_vdev {
 	struct vfio_device vfio;
@@ -237,21 +250,26 @@ struct dlend_vdev {
 	pid_t vmm;
 	struct dlend_wish want, have;
 	struct dlend_lease *lease, *ended;
-	u32 irq_need;
-	bool borrowing, failed, errored, lost, irq_gap;
+	u32 irq_need, readrq;
+	unsigned int irq_waiters;
+	int irq_short;
+	bool borrowing, failed, errored, lost, irq_gap, irq_busy, dma, urgent;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
-	ktime_t retry_since, bme_at;
-	char reason[DLEND_REASON_LEN];
+	struct dlend_patience patience;
+	ktime_t bme_at;
+	char reason[DLEND_REASON_LEN], lacking[DLEND_REASON_LEN];
 	struct work_struct work;
-	struct delayed_work slow_work;
+	struct delayed_work slow_work, look_work;
+	struct mutex follow_lock;	/* @follower: it begins and ends */
+	struct dlend_follower *follower;
 	wait_queue_head_t idle_wq;
 
 	struct rw_semaphore bar_lock;
 	enum dlend_gate gate;
 	bool mse, dead_mapped;
-	ktime_t shut_since;
+	ktime_t shut_since, progressed;
 	phys_addr_t bar_phys[DLEND_NUM_REGIONS];
 	wait_queue_head_t gate_wq;
 	struct page *dead[DLEND_DEAD_PAGES];
@@ -337,8 +355,21 @@ void dlend_borrow_open(struct dlend_vdev *v);
 void dlend_borrow_close(struct dlend_vdev *v);
 /** dlend_borrow_effects - what a configuration write asked for. [locked], returns at once */
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);
-/** dlend_borrow_reset - VFIO reset: local at once, the device by the worker */
+/**
+ * dlend_borrow_reset - VFIO reset: local at once, the device by the worker
+ *
+ * May sleep: when it returns the device transfers nothing any more, as with dlend_borrow_stopped().
+ */
 void dlend_borrow_reset(struct dlend_vdev *v);
+/**
+ * dlend_borrow_stopped - wait until the device that shall not transfer does not
+ * @effects: of the configuration write that may have asked for it: DLEND_CFG_E_*
+ *
+ * A lender that does not say in time that it has stopped the device loses its windows to this
+ * node's memory, unless another device of the VM uses the same. May sleep, 0.1 s at most, as long
+ * as a function level reset by vfio-pci takes; not with vdev->lock.
+ */
+void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
 /** dlend_borrow_touch - somebody waits at the gate. No lock needed, page faults call it */
 void dlend_borrow_touch(struct dlend_vdev *v);
 /**
@@ -347,6 +378,19 @@ void dlend_borrow_touch(struct dlend_vdev *v);
  * [locked], returns at once; the gate is shut until it is so.
  */
 void dlend_borrow_want_irq(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count);
+/**
+ * dlend_borrow_irq_begin - dlend_borrow_irq_end() will ask what has become of a set-up. [locked]
+ */
+void dlend_borrow_irq_begin(struct dlend_vdev *v);
+/**
+ * dlend_borrow_irq_end - wait until what is set up is, a second at most; without vdev->lock
+ *
+ * Return: 0 it is, or will be when the device is borrowed; > 0 there are so many vectors only;
+ * -ENOSPC there is none.
+ */
+int dlend_borrow_irq_end(struct dlend_vdev *v);
+/** dlend_borrow_intx - PCI_STATUS_INTERRUPT, or 0; may ask the lender, 0.1 s at most */
+u16 dlend_borrow_intx(struct dlend_vdev *v);
 void dlend_borrow_rescan(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
 /** dlend_borrow_forget - @lease ended, and nothing is pinned for it any more. May sleep */
@@ -397,7 +441,11 @@ bool dlend_lease_lost(const struct dlend_lease *lease);		/* its session is over 
 int dlend_lease_reset(struct dlend_lease *lease);
 int dlend_lease_bus_master(struct dlend_lease *lease, bool on);
 int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
+/** dlend_lease_readrq - Max_Read_Request_Size, as encoded, of the PCIe capability at @at */
+int dlend_lease_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
 int dlend_lease_irq_unmask(struct dlend_lease *lease);		/* any process context */
+/** dlend_lease_status - the device's own PCI_STATUS. Any process context */
+int dlend_lease_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms);
 
 /* bar.c */
 int dlend_bar_open(struct dlend_vdev *v);
@@ -434,6 +482,8 @@ void dlend_irq_fired(void *arg, u32 vector, u32 count);	/* of the link's sink; a
 /** dlend_irq_live - the lender delivers @mode from now on; @resized: signal everything once */
 void dlend_irq_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized);
 void dlend_irq_intx_disable(struct dlend_vdev *v, bool disable);
+/** dlend_irq_intx_up - the lender has seen INTx asserted, and waits for the guest to serve it */
+bool dlend_irq_intx_up(struct dlend_vdev *v);
 /** dlend_irq_signal - error or request eventfd. Return: true if the VMM has one */
 bool dlend_irq_signal(struct dlend_vdev *v, unsigned int index);
 

@@ -3,8 +3,10 @@
  * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded
  * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and memory.c.
  *
- * Everything here runs under the VMM's big lock, so nothing waits for a peer or for memory to
- * be pinned; only a trapped BAR access waits, for at most bar.c's trap_timeout_ms.
+ * Everything here runs under the VMM's big lock, so little waits for a peer, and only where a
+ * local device would keep the VMM, too: what stops the device (a reset, Bus Master Enable off)
+ * until it has stopped, interrupts until they are set up, INTx's status until it is known, each
+ * bounded; and a trapped BAR access until the device is there, as a page fault does.
  */
 #include <linux/pci_regs.h>
 #include <linux/sched/signal.h>
@@ -20,6 +22,7 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	v->clique_shown = DLEND_CFG_CLIQUE_NONE;
 	mutex_init(&v->lock);
 	mutex_init(&v->io_lock);
+	mutex_init(&v->follow_lock);
 	init_rwsem(&v->bar_lock);
 	init_waitqueue_head(&v->gate_wq);
 	init_waitqueue_head(&v->idle_wq);
@@ -34,6 +37,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	struct dlend_offer *offer = v->offer;
 
 	dlend_rom_free(v);
+	mutex_destroy(&v->follow_lock);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
 	if (!offer)
@@ -56,6 +60,8 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 	desc->no_intx = !v->info.has_intx;
 	desc->no_msi = !v->info.nr_msi;
 	desc->no_msix = !v->info.nr_msix;
+	desc->max_msi = v->info.nr_msi;
+	desc->max_msix = v->info.nr_msix;
 	desc->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
 		u32 flags = v->info.bar[i].flags;
@@ -103,6 +109,11 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 	int ret;
 
+	/* Before all else: later it would be a device that reads and writes what is no data. */
+	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
+		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): its memory is kept from its host, whose IOMMU would have to lead the device there; use a device of this host that has TDISP, or a VM that is not confidential\n");
+		return -EOPNOTSUPP;
+	}
 	ret = dlend_vfio_build_cfg(v);
 	if (!ret)
 		ret = dlend_bar_open(v);
@@ -130,14 +141,18 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 {
 	u8 bounce[64];
 	u32 effects;
+	u16 intx;
 
 	if (pos >= DLEND_CFG_SIZE)
 		return -EINVAL;
 	count = min3(count, sizeof(bounce), (size_t)(DLEND_CFG_SIZE - pos));
 	if (!write) {
+		intx = pos <= PCI_STATUS && pos + count > PCI_STATUS ? dlend_borrow_intx(v) : 0;
 		mutex_lock(&v->lock);
 		dlend_cfg_read(&v->cfg, pos, bounce, count);
 		mutex_unlock(&v->lock);
+		if (intx)
+			bounce[PCI_STATUS - pos] |= intx;
 		return copy_to_user(buf, bounce, count) ? -EFAULT : count;
 	}
 	if (copy_from_user(bounce, buf, count))
@@ -147,6 +162,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 	if (effects)
 		dlend_borrow_effects(v, effects);
 	mutex_unlock(&v->lock);
+	dlend_borrow_stopped(v, effects);
 	return count;
 }
 

@@ -17,6 +17,9 @@ static const char no_read_back[] =
 static const char no_arrival[] =
 	"self-test failed: the peer's pattern did not arrive; "
 	"check this node's IOMMU, and that both firmwares give the NTB windows the same size";
+static const char other_words[] =
+	"the peer says other things in its scratchpads than through its window; "
+	"if this stays, check that nothing else uses the NTB's scratchpads";
 static const char small_window[] =
 	"the peer offers an aperture of 0 bytes: its NTB window is smaller than 1 MiB";
 static const char peer_window[] =
@@ -26,6 +29,9 @@ static const char wrong_version[] =
 	"node %u speaks protocol %u to %u, this node %u to %u: install the same dlend on both";
 static const char wrong_node[] =
 	"the peer has node id %u, this node %u: set a different dlend_core.node_id on each";
+
+static const char other_node[] =
+	"the peer says that it is node %u, this link is for node %u only: see dlend.conf(5)";
 
 static u32 say(struct dlend_bringup *b, const char *text)
 {
@@ -90,6 +96,7 @@ static void forget_peer(struct dlend_bringup *b)
 	b->peer_window = 0;
 	b->picked = 0;
 	b->passed = false;
+	b->complete = false;
 	b->cleared = false;
 	b->tested_at = 0;
 	b->beat = 0;
@@ -158,6 +165,11 @@ static bool understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 		*todo |= say(b, text);
 		return false;
 	}
+	if (b->required && node != b->required) {
+		snprintf(text, sizeof(text), other_node, node, b->required);
+		*todo |= say(b, text);
+		return false;
+	}
 	if (!spad[DLEND_SPAD_APERTURE]) {
 		*todo |= say(b, small_window);
 		return false;
@@ -179,15 +191,17 @@ static u32 greet(struct dlend_bringup *b, u64 nonce)
 	b->peer_nonce = nonce;
 	b->ack = dlend_bringup_hash(nonce);
 	b->passed = false;
+	b->complete = false;
 	b->cleared = false;
 	b->beat = 0;
 	b->state = DLEND_BRINGUP_HELLO;
 	return DLEND_DO_ACK;
 }
 
+/* Also after it passed: what it left with the peer may have been overwritten since. */
 static u32 want_test(struct dlend_bringup *b, u64 now)
 {
-	if (b->passed || (b->tested_at && now - b->tested_at < DLEND_BRINGUP_RETEST_MS))
+	if (b->tested_at && now - b->tested_at < DLEND_BRINGUP_RETEST_MS)
 		return 0;
 	return DLEND_DO_TEST;
 }
@@ -211,6 +225,7 @@ static u32 hello(struct dlend_bringup *b, const u32 *spad, u64 now)
 	if (b->state == DLEND_BRINGUP_HELLO) {
 		b->state = DLEND_BRINGUP_TEST;
 		b->tested_at = 0;
+		b->test_since = now;
 	}
 	return todo | want_test(b, now);
 }
@@ -243,25 +258,79 @@ u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now)
 	return say(b, no_read_back);
 }
 
-/* Our half is tested: the peer's first beat says that its half is, too. */
-static u32 first_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now)
+static u64 checksum(u64 nonce, u32 node, u32 aperture_mib, u32 version, u64 window)
 {
-	char text[DLEND_BRINGUP_ERROR_LEN];
+	u64 x = mix(nonce);
 
-	if (!b->passed || nonce != b->nonce || !beat)
+	x = mix(x ^ ((u64)node << 32 | aperture_mib));
+	x = mix(x ^ version);
+	x = mix(x ^ window);
+	return x ? x : 1;
+}
+
+u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
+{
+	return checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
+}
+
+/* 0: a peer of before there was a checksum. */
+static bool words_agree(const struct dlend_bringup *b, const struct dlend_bringup_area *area)
+{
+	return !area->check ||
+	       area->check == checksum(b->nonce, b->peer_node, b->peer_aperture_mib, b->picked,
+				       area->window);
+}
+
+static bool arrived(const struct dlend_bringup *b, const struct dlend_bringup_area *area)
+{
+	u8 pattern[DLEND_TEST_SIZE];
+
+	dlend_bringup_pattern(b->nonce, pattern);
+	return area->nonce == b->nonce && !memcmp(area->test, pattern, sizeof(pattern));
+}
+
+/* Our half is tested. What does the peer's still lack, as far as we see? NULL: nothing */
+static const char *lacks(const struct dlend_bringup *b, const struct dlend_bringup_area *area,
+			 char *text, size_t len)
+{
+	if (!arrived(b, area))
+		return no_arrival;
+	if (!words_agree(b, area))
+		return other_words;
+	if (!area->window || area->window >= DLEND_BRINGUP_MIN_WINDOW)
+		return NULL;
+	snprintf(text, len, peer_window, (unsigned long long)area->window >> 10);
+	return text;
+}
+
+/* At every look, and not remembered: what was there may have been overwritten since. */
+static u32 settle(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now)
+{
+	bool late = now - b->test_since >= DLEND_BRINGUP_LATE_MS;
+	char text[DLEND_BRINGUP_ERROR_LEN];
+	const char *why;
+
+	b->complete = false;
+	if (!b->passed)
 		return 0;
-	if (!arrived)
-		return say(b, no_arrival);
-	if (b->peer_window && b->peer_window < DLEND_BRINGUP_MIN_WINDOW) {
-		snprintf(text, sizeof(text), peer_window,
-			 (unsigned long long)b->peer_window >> 10);
-		return say(b, text);
-	}
-	b->beat = beat;
+	why = lacks(b, area, text, sizeof(text));
+	/* A peer has a moment for its test, and more before that for its scratchpads. */
+	if (why)
+		return why == text || area->beat || late ? say(b, why) : 0;
+	b->complete = true;
+	b->peer_window = area->window;
+	if (!area->beat)
+		return 0;
+	b->beat = area->beat;
 	b->beat_at = now;
 	b->state = DLEND_BRINGUP_UP;
 	b->error[0] = 0;
 	return DLEND_DO_UP;
+}
+
+bool dlend_bringup_beats(const struct dlend_bringup *b)
+{
+	return b->state == DLEND_BRINGUP_UP || (b->state == DLEND_BRINGUP_TEST && b->complete);
 }
 
 static u32 next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
@@ -282,12 +351,12 @@ static u32 next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
 	return dlend_bringup_abort(b, text);
 }
 
-u32 dlend_bringup_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now)
+u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now)
 {
 	if (b->state == DLEND_BRINGUP_TEST)
-		return first_beat(b, nonce, beat, arrived, now);
+		return settle(b, area, now);
 	if (b->state == DLEND_BRINGUP_UP)
-		return next_beat(b, nonce, beat, now);
+		return next_beat(b, area->nonce, area->beat, now);
 	return 0;
 }
 

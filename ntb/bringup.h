@@ -3,7 +3,7 @@
  * Bring-up of a link as a state machine: what each event means and what is to be done next.
  *
  *   down --start--> hello --both nonces known, control areas cleared--> test
- *        --own test passed, peer's heartbeat seen--> up
+ *        --own test passed, peer's test arrived, peer's heartbeat seen--> up
  *
  * and back to down at any time, or from test back to hello when the peer began again.  The
  * handshake is such that a node writes into its peer's control area only after the peer cleared
@@ -12,6 +12,11 @@
  *   HELLO  own nonce in the scratchpads
  *   ACK    "I have seen your nonce, and write nothing of an older session any more"
  *   READY  "I have seen your ACK, and have cleared my control area: write"
+ *
+ * Anything that the two say to each other can be lost or overwritten, once or for a while.  So
+ * nothing is said only once: scratchpads and the test are written again until the link is up, and
+ * a node's heartbeat says at every moment that all it needs for this session is there.  One that
+ * is up and whose peer is not hears no heartbeat, and begins anew; so does the peer then.
  */
 #ifndef DLEND_NTB_BRINGUP_H
 #define DLEND_NTB_BRINGUP_H
@@ -38,28 +43,33 @@ enum dlend_bringup_state {
 
 #define DLEND_BRINGUP_ERROR_LEN	192
 #define DLEND_BRINGUP_RETEST_MS	1000
+#define DLEND_BRINGUP_LATE_MS	5000	/* for a test that should be here: say so */
 #define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
 
 /**
  * struct dlend_bringup - the machine
  * @state: where it is
- * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered
+ * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered. The caller's to
+ *	set before dlend_bringup_start()
  * @loop: this node is its own peer, and nobody else may be. The caller's to set
+ * @required: node id that the peer must have, 0: any. The caller's to set, at any time
  * @timeout_ms: heartbeat time-out
  * @nonce: of this session, never 0 in a session
  * @ack: what the ACK scratchpad shall hold
  * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
  *	@picked is the protocol version in use
- * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say. The
- *	caller's to fill in before dlend_bringup_beat()
+ * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say
  * @passed: own self-test passed
+ * @complete: so did the peer's, as seen here, and this node can use the link
  * @error: why the link is not up, "" if there is nothing to say
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;
 	u16 node;
 	u32 version;
+	u32 aperture_mib;
 	bool loop;
+	u16 required;
 	u32 timeout_ms;
 	u64 nonce;
 	u32 ack;
@@ -69,11 +79,27 @@ struct dlend_bringup {
 	u64 peer_window;
 	u16 picked;
 	bool passed;
+	bool complete;
 	bool cleared;
-	u64 tested_at;
+	u64 tested_at, test_since;
 	u32 beat;
 	u64 beat_at;
 	char error[DLEND_BRINGUP_ERROR_LEN];
+};
+
+/**
+ * struct dlend_bringup_area - what is in the own control area, not trusted
+ * @nonce: what the peer wrote as our nonce
+ * @beat: its heartbeat
+ * @window, @check: as in struct dlend_ctrl; needed in state test only
+ * @test: the same; DLEND_TEST_SIZE bytes, a private copy
+ */
+struct dlend_bringup_area {
+	u64 nonce;
+	u32 beat;
+	u64 window;
+	u64 check;
+	u8 test[DLEND_TEST_SIZE];
 };
 
 /** dlend_bringup_init - state down */
@@ -103,13 +129,19 @@ u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
 /** dlend_bringup_tested - result of the self-test that DLEND_DO_TEST asked for */
 u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
 
+/** dlend_bringup_area - the own control area was looked at. Return: DLEND_DO_* */
+u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now);
+
+/** dlend_bringup_beats - shall the peer get heartbeats? True once all that is needed is here */
+bool dlend_bringup_beats(const struct dlend_bringup *b);
+
 /**
- * dlend_bringup_beat - the own control area was looked at
- * @nonce: what the peer wrote as our nonce
- * @beat: its heartbeat
- * @arrived: its test pattern is in our memory
+ * dlend_bringup_check - what the peer shall find behind @window bytes in its control area
+ *
+ * A checksum of them and of what this node says in its scratchpads, for this session, so that the
+ * peer does not use a word that was overwritten while it read it. Never 0.
  */
-u32 dlend_bringup_beat(struct dlend_bringup *b, u64 nonce, u32 beat, bool arrived, u64 now);
+u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window);
 
 /**
  * dlend_bringup_reach - how much of an aperture of @aperture bytes does the peer reach?

@@ -45,7 +45,7 @@ static void drop(struct dlend_link *link, enum dlend_drop why)
 
 /* Sending */
 
-/* For so many time-outs of calls a peer may take nothing: a slow one is better than none. */
+/* In so many time-outs of calls a peer has to take a ring full: a slow one is better than none. */
 #define FULL_CALLS	4
 
 static unsigned long deadline_in(unsigned int ms)
@@ -53,14 +53,12 @@ static unsigned long deadline_in(unsigned int ms)
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
 }
 
-/* Under tx_lock: a peer that lives, and took nothing for some calls' time, has to begin anew. */
-static void still_full(struct dlend_link *link)
+/* Under tx_lock: a peer that lives, and takes next to nothing, has to begin anew. */
+static void check_pace(struct dlend_link *link)
 {
-	if (!link->full_since)
-		link->full_since = jiffies ?: 1;
-	if (time_after(jiffies, link->full_since +
-		       FULL_CALLS * msecs_to_jiffies(READ_ONCE(dlend_call_timeout_ms))))
-		dlend_session_restart(link, "peer takes no messages");
+	if (dlend_ring_tx_slow(&link->tx, dlend_now_ms(),
+			       FULL_CALLS * (u64)READ_ONCE(dlend_call_timeout_ms)))
+		dlend_session_restart(link, "peer takes no messages, or too slowly");
 }
 
 /*
@@ -76,15 +74,13 @@ static int wait_room(struct dlend_link *link, u64 session)
 		if (link->tx_session != session || dlend_live_session(link) != session)
 			return -ENOTCONN;
 		room = dlend_ring_tx_room(&link->tx, le32_to_cpu(READ_ONCE(link->ctrl->msg_cons)));
-		if (room > 0) {
-			link->full_since = 0;
-			return 0;
-		}
 		if (room < 0) {
 			dlend_session_restart(link, "peer gave an impossible message credit");
 			return -ENOTCONN;
 		}
-		still_full(link);
+		check_pace(link);
+		if (room)
+			return 0;
 		if (time_after(jiffies, deadline))
 			return -ETIMEDOUT;
 		atomic_inc(&link->stat.ring_full);
@@ -375,6 +371,11 @@ static void add_request(struct dlend_link *link, u64 session, const struct dlend
 
 /* Receiving */
 
+/*
+ * What fails by its checksum or number was not written as it is, or not in its turn: something
+ * that the peer said is lost, maybe what ends a lease, and only a new session says everything
+ * again.  What is whole and makes no sense is dropped: the peer has other ideas of the protocol.
+ */
 static void bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int err,
 		      const char *why)
 {
@@ -382,12 +383,14 @@ static void bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int 
 	dev_warn_ratelimited(&link->dev, "bad message from node %u dropped: type %u (%s), %s (%d)\n",
 			     dlend_link_peer(link), le16_to_cpu(msg->type),
 			     dlend_msg_type_name(le16_to_cpu(msg->type)), why ?: "?", err);
-	if (++link->bad_frames >= DLEND_MAX_BAD_FRAMES)
+	if (err == -EBADMSG)
+		dlend_session_restart(link, "a message of the peer was lost or overwritten");
+	else if (++link->bad_frames >= DLEND_MAX_BAD_FRAMES)
 		dlend_session_restart(link, "too many bad messages from the peer");
 }
 
-/* Under rx_lock; there is room for a request. */
-static void take_message(struct dlend_link *link, u64 session)
+/* Under rx_lock; there is room for a request. Return: 0, also if it was dropped; -EBADMSG */
+static int take_message(struct dlend_link *link, u64 session)
 {
 	const char *why = NULL;
 	struct dlend_msg msg;
@@ -400,13 +403,14 @@ static void take_message(struct dlend_link *link, u64 session)
 	trace_dlend_msg_receive(dlend_link_name(link), &msg, err);
 	if (err) {
 		bad_frame(link, &msg, err, why);
-		return;
+		return err == -EBADMSG ? err : 0;
 	}
 	if (le16_to_cpu(msg.flags) & DLEND_MSG_F_REPLY)
 		take_reply(link, &msg);
 	else
 		add_request(link, session, &msg);
 	count_type(link->stat.received, &msg);
+	return 0;
 }
 
 /* Under rx_lock. Return: is there more? */
@@ -421,9 +425,9 @@ static bool receive(struct dlend_link *link, u64 session)
 	}
 	dma_rmb(); /* the index before the entries */
 	for (i = 0; i < avail; i++) {
-		if (!room_for_request(link) || dlend_live_session(link) != session)
+		if (!room_for_request(link) || dlend_live_session(link) != session ||
+		    take_message(link, session))
 			break;
-		take_message(link, session);
 		writel(dlend_ring_rx_commit(&link->rx), &link->peer_ctrl->msg_cons);
 	}
 	return avail && i == avail;
@@ -445,6 +449,35 @@ static void rx_work(struct work_struct *work)
 
 /* Sessions */
 
+/* Under tx_lock: not only when the next message is due. */
+static void refresh_tx(struct dlend_link *link)
+{
+	u32 credit = le32_to_cpu(READ_ONCE(link->ctrl->msg_cons));
+
+	if (dlend_ring_tx_room(&link->tx, credit) < 0)
+		dlend_session_restart(link, "peer gave an impossible message credit");
+	else
+		writel(link->tx.prod, &link->peer_ctrl->msg_prod);
+}
+
+void dlend_chan_refresh(struct dlend_link *link)
+{
+	u64 session = dlend_live_session(link);
+
+	/* Whoever has a lock is about to write the same. */
+	if (mutex_trylock(&link->tx_lock)) {
+		if (session && link->tx_session == session)
+			refresh_tx(link);
+		mutex_unlock(&link->tx_lock);
+	}
+	if (mutex_trylock(&link->rx_lock)) {
+		if (session && dlend_live_session(link) == session)
+			writel(link->rx.cons, &link->peer_ctrl->msg_cons);
+		mutex_unlock(&link->rx_lock);
+	}
+	queue_work(dlend_wq, &link->rx_work);
+}
+
 void dlend_chan_reset(struct dlend_link *link, u64 session)
 {
 	mutex_lock(&link->rx_lock);
@@ -454,7 +487,6 @@ void dlend_chan_reset(struct dlend_link *link, u64 session)
 	mutex_lock(&link->tx_lock);
 	memset(&link->tx, 0, sizeof(link->tx));
 	link->tx_session = session;
-	link->full_since = 0;
 	mutex_unlock(&link->tx_lock);
 }
 

@@ -21,7 +21,7 @@ static unsigned int node_id;
 unsigned int dlend_heartbeat_ms = 250;
 unsigned int dlend_heartbeat_timeout_ms = 2250;
 unsigned int dlend_call_timeout_ms = 5000;
-bool dlend_irq_readback;
+bool dlend_irq_readback = true;
 
 /* All links, and all users by number. */
 static DEFINE_MUTEX(registry_lock);
@@ -30,7 +30,7 @@ static LIST_HEAD(links);
 static struct dlend_link_user __rcu *users[DLEND_MAX_USERS];
 DEFINE_STATIC_SRCU(users_srcu);
 
-struct workqueue_struct *dlend_wq, *dlend_request_wq;
+struct workqueue_struct *dlend_wq, *dlend_poll_wq, *dlend_request_wq;
 
 static int set_node_id(const char *val, const struct kernel_param *kp)
 {
@@ -69,7 +69,7 @@ MODULE_PARM_DESC(call_timeout_ms, "milliseconds until a call to a peer gives up"
 module_param_named(p2p_window_percent, dlend_p2p_window_percent, uint, 0644);
 MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take; the rest is for RAM and BARs of guests");
 module_param_named(irq_readback, dlend_irq_readback, bool, 0644);
-MODULE_PARM_DESC(irq_readback, "read back through the window before ringing for an interrupt, where data and doorbell take different ways");
+MODULE_PARM_DESC(irq_readback, "read through the window before counting an interrupt of a lent device, so that it does not overtake the device's data; off only where it was measured that it cannot");
 
 u16 dlend_node_id(void)
 {
@@ -209,7 +209,7 @@ void dlend_links_sleep(bool on)
 	drop_snapshot(all, n);
 }
 
-void dlend_users_resume(void)
+static void users_each(void (*call)(const struct dlend_link_user *user))
 {
 	struct dlend_link_user *user;
 	unsigned int i;
@@ -218,10 +218,32 @@ void dlend_users_resume(void)
 	srcu = srcu_read_lock(&users_srcu);
 	for (i = 0; i < DLEND_MAX_USERS; i++) {
 		user = srcu_dereference(users[i], &users_srcu);
-		if (user && user->resume)
-			user->resume();
+		if (user)
+			call(user);
 	}
 	srcu_read_unlock(&users_srcu, srcu);
+}
+
+static void user_resume(const struct dlend_link_user *user)
+{
+	if (user->resume)
+		user->resume();
+}
+
+static void user_shutdown(const struct dlend_link_user *user)
+{
+	if (user->shutdown)
+		user->shutdown();
+}
+
+void dlend_users_resume(void)
+{
+	users_each(user_resume);
+}
+
+void dlend_users_shutdown(void)
+{
+	users_each(user_shutdown);
 }
 
 int dlend_users_suspend(void)
@@ -406,24 +428,6 @@ void dlend_link_event(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_event);
 
-void dlend_link_doorbell(struct dlend_link *link)
-{
-	u64 bits = link->ops->db_read(link->hw) & dlend_link_doorbells();
-
-	/* Clear first: what comes after rings again, what came before is seen by the scan. */
-	if (bits)
-		link->ops->db_clear(link->hw, bits);
-	if (bits & BIT_ULL(DLEND_DB_IRQ))
-		dlend_irq_scan(link);
-	if (bits & BIT_ULL(DLEND_DB_MSG)) {
-		queue_work(dlend_wq, &link->rx_work);
-		/* During bring-up it says that scratchpads have changed. */
-		if (!dlend_link_is_up(link))
-			dlend_session_kick(link);
-	}
-}
-DLEND_EXPORT(dlend_link_doorbell);
-
 struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
 				  void *hw)
 {
@@ -446,6 +450,7 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
 	}
 	dlend_session_init(link);
 	dlend_irq_init(link);
+	dlend_doorbell_init(link);
 	device_initialize(&link->dev);
 	link->dev.class = &dlend_link_class;
 	link->dev.parent = parent;
@@ -487,26 +492,43 @@ DLEND_EXPORT(dlend_msg_seal);
 DLEND_EXPORT(dlend_msg_payload_len);
 DLEND_EXPORT(dlend_msg_type_name);
 
+static void destroy_queues(void)
+{
+	if (dlend_request_wq)
+		destroy_workqueue(dlend_request_wq);
+	if (dlend_poll_wq)
+		destroy_workqueue(dlend_poll_wq);
+	if (dlend_wq)
+		destroy_workqueue(dlend_wq);
+}
+
+/*
+ * With WQ_MEM_RECLAIM all: memory may be waiting to be written to a disk that is lent over these
+ * links, here or on the peer.  Three, so that a slow request does not keep the one rescuer from a
+ * heartbeat, and a peer that rings or asks without end has an ordinary thread's priority for it.
+ */
+static int create_queues(void)
+{
+	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
+
+	dlend_wq = alloc_workqueue("dlend", flags | WQ_HIGHPRI, 0);
+	dlend_request_wq = alloc_workqueue("dlend_request", flags, 0);
+	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
+	if (dlend_wq && dlend_request_wq && dlend_poll_wq)
+		return 0;
+	destroy_queues();
+	return -ENOMEM;
+}
+
 static int __init dlend_core_init(void)
 {
-	int err;
+	int err = create_queues();
 
-	/*
-	 * With WQ_MEM_RECLAIM both: memory may be waiting to be written to a disk that is lent over
-	 * these links, here or on the peer.  Two, so that a slow request does not keep the one
-	 * rescuer from a heartbeat.
-	 */
-	dlend_wq = alloc_workqueue("dlend", WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
-	if (!dlend_wq)
-		return -ENOMEM;
-	err = -ENOMEM;
-	dlend_request_wq = alloc_workqueue("dlend_request",
-					   WQ_UNBOUND | WQ_HIGHPRI | WQ_MEM_RECLAIM, 0);
-	if (!dlend_request_wq)
-		goto free_wq;
+	if (err)
+		return err;
 	err = class_register(&dlend_link_class);
 	if (err)
-		goto free_request_wq;
+		goto free_queues;
 	dlend_debugfs_init();
 	err = dlend_pm_init();
 	if (err)
@@ -518,10 +540,8 @@ static int __init dlend_core_init(void)
 free_debugfs:
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
-free_request_wq:
-	destroy_workqueue(dlend_request_wq);
-free_wq:
-	destroy_workqueue(dlend_wq);
+free_queues:
+	destroy_queues();
 	return err;
 }
 
@@ -531,8 +551,7 @@ static void __exit dlend_core_exit(void)
 	dlend_pm_exit();
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
-	destroy_workqueue(dlend_request_wq);
-	destroy_workqueue(dlend_wq);
+	destroy_queues();
 }
 
 module_init(dlend_core_init);

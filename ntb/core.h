@@ -3,12 +3,15 @@
  * Inside of the link core.
  *
  * Parts: core.c (links, users, their callbacks), session.c (bring-up, self-test, heartbeat),
- * chan.c (messages), irqring.c (interrupts), reach.c (addresses of the peer), pm.c (suspend),
- * sysfs.c (what the admin sees); loop.c (the link of a node to itself) is beside client.c.
+ * chan.c (messages), irqring.c (interrupts), doorbell.c (how often we are called), reach.c
+ * (addresses of the peer), pm.c (suspend, reboot), sysfs.c (what the admin sees); loop.c (the link
+ * of a node to itself) is beside client.c.
  *
  * Works of a link; each runs alone, none waits for one below it:
  *
  *   state_work	 walks the state machine; never calls a user, never waits for one
+ *   poll_work	 looks for doorbells and interrupts, where nobody calls or somebody too often; in a
+ *		 workqueue of its own, as a peer can keep it busy
  *   rx_work	 takes messages off the ring: replies wake their callers, requests are queued
  *   jobs	 run users' message handlers: of a device one at a time and in order, devices beside
  *		 each other (requests.h).  May take a minute, so in a workqueue of their own
@@ -57,7 +60,7 @@ struct dlend_link_stat {
 	atomic_t sent[DLEND_MSG_TYPES];
 	atomic_t received[DLEND_MSG_TYPES];
 	atomic_t dropped[DLEND_DROPS];
-	atomic_t timeouts, sessions, ring_full;
+	atomic_t timeouts, sessions, ring_full, polls;
 	atomic64_t irq_fired, irq_delivered, irq_scans, irq_overruns, irq_bad;
 };
 
@@ -66,7 +69,7 @@ struct dlend_link_stat {
  * @ctrl: the peer's control area into @peer_ctrl, and @window_size; @no_ctrl: not any more
  * @open: dlend_window_open(), the range is checked; @close: undo it
  * @map: a window on RAM in the kernel's address space, or NULL; @unmap: undo it
- * @dma: dlend_link_dma_map(), the range is checked
+ * @dma: dlend_link_dma_map(), the range is checked: @r->offset to where it leads
  */
 struct dlend_reach_ops {
 	int (*ctrl)(struct dlend_link *link);
@@ -75,8 +78,7 @@ struct dlend_reach_ops {
 	void (*close)(struct dlend_window *w);
 	void __iomem *(*map)(struct dlend_window *w);
 	void (*unmap)(void __iomem *mem);
-	int (*dma)(struct dlend_link *link, struct dlend_domain *dom, u64 iova, u64 offset,
-		   u64 size, u32 prot);
+	void (*dma)(struct dlend_link *link, struct dlend_dma_range *r);
 };
 
 /*
@@ -125,10 +127,9 @@ struct dlend_link {
 	bool quiet;			/* no user is concerned with an old session any more */
 
 	/* channel */
-	struct mutex tx_lock;		/* tx, full_since, the peer's ring */
+	struct mutex tx_lock;		/* tx, the peer's ring */
 	struct dlend_ring_tx tx;
 	u64 tx_session;
-	unsigned long full_since;	/* jiffies, while the peer's ring has no room; 0 = it has */
 	struct mutex rx_lock;		/* rx, bad_frames */
 	struct dlend_ring_rx rx;
 	unsigned int bad_frames;
@@ -140,17 +141,22 @@ struct dlend_link {
 	u32 last_id;
 
 	/* interrupts */
-	spinlock_t irq_lock;		/* sinks, scan */
+	spinlock_t irq_lock;		/* sinks, scan, budget, db_on */
 	struct xarray sinks;
 	u32 next_handle;
 	struct dlend_irqscan scan;
+	struct dlend_budget budget;	/* of doorbells' interrupts */
+	bool db_on;			/* the hardware is set up: poll_work may unmask */
+	bool look_all;			/* poll_work shall look at every counter */
+	u64 looked_at;			/* when it was last told to, ms (state_lock) */
+	struct work_struct poll_work;
 	spinlock_t fire_lock;		/* fire_*, counters of sources */
 	u32 fire_prod;
 	bool fire_on;
 };
 
 extern const struct class dlend_link_class;
-extern struct workqueue_struct *dlend_wq, *dlend_request_wq;
+extern struct workqueue_struct *dlend_wq, *dlend_poll_wq, *dlend_request_wq;
 extern unsigned int dlend_heartbeat_ms, dlend_heartbeat_timeout_ms, dlend_call_timeout_ms;
 extern bool dlend_irq_readback;
 extern const struct attribute_group *dlend_link_groups[];
@@ -167,12 +173,14 @@ void dlend_links_kick(void);
 void dlend_links_sleep(bool on);
 int dlend_users_suspend(void);
 void dlend_users_resume(void);
+void dlend_users_shutdown(void);
 
 /* session.c */
 void dlend_session_init(struct dlend_link *link);
 void dlend_session_kick(struct dlend_link *link);
 void dlend_session_sleep(struct dlend_link *link, bool on);
 void dlend_session_restart(struct dlend_link *link, const char *why);
+void dlend_session_require(struct dlend_link *link, u16 node);
 void dlend_session_remove(struct dlend_link *link);
 void dlend_session_free(struct dlend_link *link);
 u64 dlend_now_ms(void);
@@ -181,6 +189,7 @@ u64 dlend_now_ms(void);
 int dlend_chan_init(struct dlend_link *link);
 void dlend_chan_reset(struct dlend_link *link, u64 session);
 void dlend_chan_end(struct dlend_link *link);
+void dlend_chan_refresh(struct dlend_link *link);
 void dlend_chan_free(struct dlend_link *link);
 bool dlend_chan_idle(struct dlend_link *link, unsigned int wait_ms);
 void dlend_chan_drain(struct dlend_link *link);
@@ -190,7 +199,13 @@ void dlend_chan_stop(struct dlend_link *link);
 void dlend_irq_init(struct dlend_link *link);
 void dlend_irq_reset(struct dlend_link *link);
 void dlend_irq_on(struct dlend_link *link, bool on);
-void dlend_irq_scan(struct dlend_link *link);
+bool dlend_irq_scan(struct dlend_link *link, u32 *budget);
+void dlend_irq_look_all(struct dlend_link *link);
+
+/* doorbell.c */
+void dlend_doorbell_init(struct dlend_link *link);
+void dlend_doorbell_on(struct dlend_link *link, bool on);
+void dlend_doorbell_look(struct dlend_link *link);
 
 /* reach.c */
 extern const struct dlend_reach_ops dlend_reach_window, dlend_reach_self;

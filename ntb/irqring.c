@@ -6,7 +6,6 @@
  * Knows vectors as numbers; eventfds and devices are the users'.  The walk over the ring is in
  * irqscan.c.
  */
-#include <linux/bitmap.h>
 #include <linux/io.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
@@ -37,9 +36,9 @@ struct dlend_irq_sink {
  * struct dlend_irq_source - the lender's side
  * @window: where they are
  * @counters: the sink's, through the window; NULL once the borrower has taken them away
- * @count: what was written there
- * @known: vectors whose @count is valid; a source that follows another one on the same sink goes
- *	on counting from where that ended, otherwise a change could look like none
+ * @vectors: how many of them are used
+ * @count: what is there. Read once: a source that follows another one on the same sink goes on
+ *	counting from where that ended, otherwise a change could look like none
  */
 struct dlend_irq_source {
 	struct dlend_link *link;
@@ -48,7 +47,7 @@ struct dlend_irq_source {
 	struct dlend_window window;
 	__le32 __iomem *mapped;
 	__le32 __iomem *counters;	/* fire_lock */
-	DECLARE_BITMAP(known, DLEND_MAX_VECTORS);
+	u32 vectors;
 	u32 count[DLEND_MAX_VECTORS];
 };
 
@@ -94,16 +93,12 @@ static void scan_look(void *ctx, u32 handle, u32 vector)
 		atomic64_inc(&link->stat.irq_bad);
 }
 
+/* Not here, where interrupts are off: there may be many sinks. */
 static void scan_look_all(void *ctx)
 {
 	struct dlend_link *link = ctx;
-	struct dlend_irq_sink *sink;
-	unsigned long handle;
-	u32 vector;
 
-	xa_for_each(&link->sinks, handle, sink)
-		for (vector = 0; vector < DLEND_MAX_VECTORS; vector++)
-			look_vector(sink, vector);
+	WRITE_ONCE(link->look_all, true);
 }
 
 static const struct dlend_irqscan_ops scan_ops = {
@@ -113,17 +108,44 @@ static const struct dlend_irqscan_ops scan_ops = {
 	.look_all = scan_look_all,
 };
 
-void dlend_irq_scan(struct dlend_link *link)
+/* Under irq_lock. Return: is something left to be done? */
+bool dlend_irq_scan(struct dlend_link *link, u32 *budget)
 {
-	unsigned long flags;
+	enum dlend_irqscan_end end;
 
-	spin_lock_irqsave(&link->irq_lock, flags);
-	if (link->ctrl && dlend_live_session(link)) {
-		atomic64_inc(&link->stat.irq_scans);
-		if (dlend_irqscan_run(&link->scan, &scan_ops, link))
-			atomic64_inc(&link->stat.irq_overruns);
-	}
-	spin_unlock_irqrestore(&link->irq_lock, flags);
+	if (!link->ctrl || !dlend_live_session(link))
+		return false;
+	atomic64_inc(&link->stat.irq_scans);
+	end = dlend_irqscan_some(&link->scan, &scan_ops, link, budget);
+	if (end == DLEND_IRQSCAN_OVERRUN)
+		atomic64_inc(&link->stat.irq_overruns);
+	return end != DLEND_IRQSCAN_DONE;
+}
+
+/* Under irq_lock. The sink that comes at @handle or after it, or NULL */
+static struct dlend_irq_sink *look_sink(struct dlend_link *link, unsigned long *handle)
+{
+	struct dlend_irq_sink *sink;
+	u32 vector;
+
+	sink = xa_find(&link->sinks, handle, ULONG_MAX, XA_PRESENT);
+	for (vector = 0; sink && vector < DLEND_MAX_VECTORS; vector++)
+		look_vector(sink, vector);
+	return sink;
+}
+
+void dlend_irq_look_all(struct dlend_link *link)
+{
+	struct dlend_irq_sink *sink;
+	unsigned long handle = 0;
+
+	do {
+		spin_lock_irq(&link->irq_lock);
+		sink = dlend_live_session(link) ? look_sink(link, &handle) : NULL;
+		spin_unlock_irq(&link->irq_lock);
+		handle++;
+		cond_resched();
+	} while (sink);
 }
 
 static int map_sink(struct dlend_irq_sink *sink)
@@ -263,7 +285,43 @@ static int map_source(struct dlend_irq_source *src, u64 offset)
 	return 0;
 }
 
-struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle)
+/* The sink's own pages, which go once source_revoked() has returned. */
+static int read_own_count(struct dlend_irq_source *src, u32 vector)
+{
+	struct dlend_link *link = src->link;
+	int err = -ENOTCONN;
+
+	spin_lock_irq(&link->fire_lock);
+	if (src->counters) {
+		src->count[vector] = readl(&src->counters[vector]);
+		err = 0;
+	}
+	spin_unlock_irq(&link->fire_lock);
+	return err;
+}
+
+/* Through a window without a lock: a peer that is gone costs a thread its time and nobody else. */
+static int read_count(struct dlend_irq_source *src, u32 vector)
+{
+	if (dlend_live_session(src->link) != src->session)
+		return -ENOTCONN;
+	if (src->link->reach == &dlend_reach_self)
+		return read_own_count(src, vector);
+	src->count[vector] = readl(&src->mapped[vector]);
+	return 0;
+}
+
+static int read_counts(struct dlend_irq_source *src)
+{
+	int err = 0;
+
+	for (u32 vector = 0; vector < src->vectors && !err; vector++)
+		err = read_count(src, vector);
+	return err;
+}
+
+struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
+					       u32 vectors)
 {
 	struct dlend_irq_source *src;
 	int err;
@@ -275,14 +333,23 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 		return ERR_PTR(-ENOMEM);
 	src->session = dlend_link_session(link);
 	src->handle = handle;
+	src->vectors = min(vectors, DLEND_MAX_VECTORS);
 	src->link = dlend_link_get(link);
 	err = map_source(src, offset);
-	if (err) {
-		dlend_link_put(link);
-		kvfree(src);
-		return ERR_PTR(err);
-	}
+	if (err)
+		goto free_source;
+	err = read_counts(src);
+	if (err)
+		goto close_source;
 	return src;
+
+close_source:
+	dlend_window_close(&src->window);
+	link->reach->unmap(src->mapped);
+free_source:
+	dlend_link_put(link);
+	kvfree(src);
+	return ERR_PTR(err);
 }
 DLEND_EXPORT(dlend_irq_source_open);
 
@@ -297,13 +364,16 @@ void dlend_irq_source_close(struct dlend_irq_source *src)
 }
 DLEND_EXPORT(dlend_irq_source_close);
 
-/* Under fire_lock. */
-static u32 count_up(struct dlend_irq_source *src, u32 vector)
+/*
+ * Under fire_lock.  The device wrote its data before it interrupted, but by another way than we
+ * write: a read through the window comes back behind what was under way to the peer.  It is one of
+ * a word that only we write.
+ */
+static bool data_arrived(struct dlend_irq_source *src, u32 vector)
 {
-	/* One read over the link for the first interrupt of a vector, none after it. */
-	if (!test_and_set_bit(vector, src->known))
-		src->count[vector] = readl(&src->counters[vector]);
-	return ++src->count[vector];
+	if (!READ_ONCE(dlend_irq_readback))
+		return true;
+	return readl(&src->counters[vector]) != ~0u || src->count[vector] == ~0u;
 }
 
 /* Under fire_lock. Counter, hint, index, doorbell: each is seen only after the one before. */
@@ -312,15 +382,13 @@ static void fire(struct dlend_irq_source *src, u32 vector)
 	struct dlend_link *link = src->link;
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
 	u32 index = link->fire_prod & (DLEND_IRQ_RING_SLOTS - 1);
-	u32 count = count_up(src, vector);
+	u32 count = ++src->count[vector];
 
 	writel(count, &src->counters[vector]);
 	writel(src->handle << 16 | vector, &peer->irq[index]);
 	wmb(); /* posted writes in order: counter and hint before the index */
 	writel(++link->fire_prod, &peer->irq_prod);
 	wmb(); /* the index before the doorbell, which takes another way */
-	if (READ_ONCE(dlend_irq_readback))
-		readl(&peer->irq_prod);
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_IRQ));
 	atomic64_inc(&link->stat.irq_fired);
 	trace_dlend_irq_fire(src->handle, vector, count);
@@ -331,11 +399,19 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 	struct dlend_link *link = src->link;
 	unsigned long flags;
 
-	if (vector >= DLEND_MAX_VECTORS)
+	if (vector >= src->vectors)
 		return;
 	spin_lock_irqsave(&link->fire_lock, flags);
-	if (link->fire_on && src->counters && dlend_live_session(link) == src->session)
+	if (!link->fire_on || !src->counters || dlend_live_session(link) != src->session)
+		goto unlock;
+	if (data_arrived(src, vector)) {
 		fire(src, vector);
+	} else {
+		/* One completion time-out with interrupts off, and not one for each interrupt. */
+		link->fire_on = false;
+		dlend_session_restart(link, "reads through the window come back as all ones");
+	}
+unlock:
 	spin_unlock_irqrestore(&link->fire_lock, flags);
 }
 DLEND_EXPORT(dlend_irq_fire);

@@ -5,6 +5,7 @@
  * Pure: knows the ring's arithmetic; memory, sinks and locks are behind an ops table.
  */
 #include <linux/kernel.h>
+#include <linux/minmax.h>
 #include <dlend/proto.h>
 #include "irqscan.h"
 
@@ -27,24 +28,54 @@ static bool overrun(u32 cons, u32 prod)
 	return prod - cons >= DLEND_IRQ_RING_SLOTS;
 }
 
-bool dlend_irqscan_run(struct dlend_irqscan *scan, const struct dlend_irqscan_ops *ops, void *ctx)
+static enum dlend_irqscan_end look_all(struct dlend_irqscan *scan,
+				       const struct dlend_irqscan_ops *ops, void *ctx, u32 prod)
+{
+	scan->cons = prod;
+	ops->look_all(ctx);
+	return DLEND_IRQSCAN_OVERRUN;
+}
+
+enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
+					  const struct dlend_irqscan_ops *ops, void *ctx,
+					  u32 *budget)
 {
 	u32 start = scan->cons;
 	u32 prod = ops->prod(ctx);
-	u32 i, entry;
+	u32 i, entry, end;
 
-	scan->cons = prod;
-	if (overrun(start, prod)) {
-		ops->look_all(ctx);
-		return true;
-	}
-	for (i = start; i != prod; i++) {
+	if (overrun(start, prod))
+		return look_all(scan, ops, ctx, prod);
+	end = start + min(prod - start, *budget);
+	for (i = start; i != end; i++) {
 		entry = ops->entry(ctx, i & (DLEND_IRQ_RING_SLOTS - 1));
 		ops->look(ctx, entry >> 16, entry & 0xffff);
 	}
-	if (!overrun(start, ops->prod(ctx)))
-		return false;
+	*budget -= end - start;
 	/* Overtaken while reading: some hints were gone before we saw them. */
-	ops->look_all(ctx);
-	return true;
+	if (overrun(start, ops->prod(ctx)))
+		return look_all(scan, ops, ctx, prod);
+	scan->cons = end;
+	return end == prod ? DLEND_IRQSCAN_DONE : DLEND_IRQSCAN_MORE;
+}
+
+u32 *dlend_budget_at(struct dlend_budget *b, unsigned long now)
+{
+	if (b->at != now) {
+		b->at = now;
+		b->left = DLEND_BUDGET;
+	}
+	return &b->left;
+}
+
+void dlend_budget_spend(struct dlend_budget *b, u64 ns, u64 period_ns)
+{
+	u64 share = period_ns / DLEND_BUDGET_SHARE;
+
+	b->left -= min(b->left, (u32)(min(ns, share) * DLEND_BUDGET / share));
+}
+
+bool dlend_budget_over(const struct dlend_budget *b, unsigned long now)
+{
+	return b->at == now && !b->left;
 }

@@ -18,7 +18,7 @@ struct dlend_irqscan {
  * @prod: the producer's index as it is now
  * @entry: the hint at ring index @index (0..DLEND_IRQ_RING_SLOTS - 1)
  * @look: compare the counter of @vector of the sink @handle; both come from the peer, unchecked
- * @look_all: compare every counter of every sink
+ * @look_all: compare every counter of every sink, now or soon
  */
 struct dlend_irqscan_ops {
 	u32 (*prod)(void *ctx);
@@ -27,14 +27,47 @@ struct dlend_irqscan_ops {
 	void (*look_all)(void *ctx);
 };
 
+enum dlend_irqscan_end {
+	DLEND_IRQSCAN_DONE,
+	DLEND_IRQSCAN_MORE,	/* the budget is used up, hints are left */
+	DLEND_IRQSCAN_OVERRUN,	/* @look_all was called */
+};
+
 /**
- * dlend_irqscan_run - one pass, after the doorbell was cleared
+ * dlend_irqscan_some - one pass, after the doorbell was cleared
+ * @budget: how many hints at most; what is left of them on return
  *
- * Hints written after @ops->prod was read ring the doorbell again, so one pass is enough.
- * Context: any; bounded work. Return: true if the ring was overrun and every counter was looked
- * at.
+ * Hints written after @ops->prod was read ring the doorbell again, so one pass is enough, if the
+ * budget is. Context: any; bounded work.
  */
-bool dlend_irqscan_run(struct dlend_irqscan *scan, const struct dlend_irqscan_ops *ops, void *ctx);
+enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
+					  const struct dlend_irqscan_ops *ops, void *ctx,
+					  u32 *budget);
+
+/** struct dlend_budget - what may be done in a period of time: @left of it in period @at */
+struct dlend_budget {
+	unsigned long at;
+	u32 left;
+};
+
+#define DLEND_BUDGET		4096u	/* hints of a period */
+#define DLEND_DOORBELL_COST	16u	/* of an interrupt in which none is looked at */
+#define DLEND_BUDGET_SHARE	4u	/* nor more than this part of the period's time */
+
+/** dlend_budget_at - what is left in period @now, for the caller to take from. Never NULL */
+u32 *dlend_budget_at(struct dlend_budget *b, unsigned long now);
+
+/**
+ * dlend_budget_spend - what was done took time, too
+ * @ns: how much
+ * @period_ns: how long a period is
+ *
+ * Where a register's access takes long, the time is used up before the hints are.
+ */
+void dlend_budget_spend(struct dlend_budget *b, u64 ns, u64 period_ns);
+
+/** dlend_budget_over - is nothing left in period @now? */
+bool dlend_budget_over(const struct dlend_budget *b, unsigned long now);
 
 /** dlend_irqscan_new - interrupts since the last look; @seen is moved on to @counter */
 u32 dlend_irqscan_new(u32 *seen, u32 counter);

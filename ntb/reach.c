@@ -54,10 +54,11 @@ static void window_unmap(void __iomem *mem)
 	iounmap(mem);
 }
 
-static int window_dma(struct dlend_link *link, struct dlend_domain *dom, u64 iova, u64 offset,
-		      u64 size, u32 prot)
+static void window_dma(struct dlend_link *link, struct dlend_dma_range *r)
 {
-	return dlend_domain_map(dom, iova, link->window + offset, size, prot, true);
+	r->mmio = true;
+	r->phys = link->window + r->offset;
+	r->offset = 0;
 }
 
 const struct dlend_reach_ops dlend_reach_window = {
@@ -121,10 +122,9 @@ static void self_unmap(void __iomem *mem)
 {
 }
 
-static int self_dma(struct dlend_link *link, struct dlend_domain *dom, u64 iova, u64 offset,
-		    u64 size, u32 prot)
+static void self_dma(struct dlend_link *link, struct dlend_dma_range *r)
 {
-	return dlend_domain_mirror(dom, iova, link->aperture, offset, size, prot);
+	r->ap = link->aperture;
 }
 
 const struct dlend_reach_ops dlend_reach_self = {
@@ -184,11 +184,15 @@ void dlend_window_close(struct dlend_window *w)
 }
 DLEND_EXPORT(dlend_window_close);
 
-int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom, u64 iova, u64 offset,
-		       u64 size, u32 prot)
+int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
+		       struct dlend_owner *owner, const struct dlend_dma_range *r)
 {
-	int err = check_range(link, offset, size);
+	struct dlend_dma_range there = *r;
+	int err = check_range(link, r->offset, r->size);
 
-	return err ?: link->reach->dma(link, dom, iova, offset, size, prot);
+	if (err)
+		return err;
+	link->reach->dma(link, &there);
+	return dlend_domain_map(dom, owner, &there);
 }
 DLEND_EXPORT(dlend_link_dma_map);

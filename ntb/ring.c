@@ -26,6 +26,20 @@ int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit)
 	return DLEND_RING_SLOTS - (tx->prod - tx->cons);
 }
 
+bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit)
+{
+	u32 used = tx->prod - tx->cons;
+
+	if (used <= DLEND_RING_SLOTS / 2) {
+		tx->busy_since = 0;
+	} else if (tx->busy_since ? tx->cons - tx->busy_cons >= DLEND_RING_SLOTS :
+				    used == DLEND_RING_SLOTS) {
+		tx->busy_since = now ? now : 1;
+		tx->busy_cons = tx->cons;
+	}
+	return tx->busy_since && now - tx->busy_since > limit;
+}
+
 u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx)
 {
 	return ++tx->prod;

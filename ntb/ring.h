@@ -13,10 +13,14 @@
  * struct dlend_ring_tx - producing end
  * @prod: messages written so far
  * @cons: messages the peer is known to have consumed
+ * @busy_since: when the ring was full, and it was not half empty at any look since; 0: none
+ * @busy_cons: @cons then
  */
 struct dlend_ring_tx {
 	u32 prod;
 	u32 cons;
+	u64 busy_since;
+	u32 busy_cons;
 };
 
 /**
@@ -40,6 +44,15 @@ u32 dlend_ring_index(u32 count);
  * written).
  */
 int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
+
+/**
+ * dlend_ring_tx_slow - does the peer take too little of a ring that is full?
+ * @now: milliseconds, any origin; after each dlend_ring_tx_room()
+ * @limit: milliseconds in which it has to take as many messages as the ring holds
+ *
+ * A peer that takes one now and then is no better than one that takes none.
+ */
+bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
 
 /** dlend_ring_tx_commit - one message was written. Return: the new producer index to publish */
 u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);

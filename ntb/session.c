@@ -10,6 +10,7 @@
 #include <linux/random.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <dlend/compat.h>
 #include <iommu/aperture.h>
 #include <ntb/trace.h>
 #include "core.h"
@@ -45,6 +46,13 @@ void dlend_session_restart(struct dlend_link *link, const char *why)
 	WRITE_ONCE(link->restart, why);
 	dlend_session_kick(link);
 }
+
+void dlend_link_restart(struct dlend_link *link, u64 session, const char *why)
+{
+	if (session && dlend_live_session(link) == session)
+		dlend_session_restart(link, why);
+}
+DLEND_EXPORT(dlend_link_restart);
 
 /* Setting up the hardware */
 
@@ -172,7 +180,6 @@ static int lead_here(struct dlend_link *link)
 
 static int prepare(struct dlend_link *link)
 {
-	u64 bits = dlend_link_doorbells();
 	int err;
 
 	err = make_aperture(link);
@@ -187,8 +194,7 @@ static int prepare(struct dlend_link *link)
 		dev_dbg(&link->dev, "not prepared (%d)\n", err);
 		return err;
 	}
-	link->ops->db_clear(link->hw, bits);
-	link->ops->db_mask(link->hw, bits, false);
+	dlend_doorbell_on(link, true);
 	return 0;
 }
 
@@ -221,7 +227,7 @@ static void publish(struct dlend_link *link)
 	spad(link, DLEND_SPAD_NODE, b->node);
 	spad(link, DLEND_SPAD_NONCE_LO, lower_32_bits(b->nonce));
 	spad(link, DLEND_SPAD_NONCE_HI, upper_32_bits(b->nonce));
-	spad(link, DLEND_SPAD_APERTURE, dlend_aperture_size(link->aperture) >> 20);
+	spad(link, DLEND_SPAD_APERTURE, b->aperture_mib);
 	spad(link, DLEND_SPAD_ACK, b->ack);
 	spad(link, DLEND_SPAD_READY, b->cleared ? b->ack : 0);
 	spad(link, DLEND_SPAD_MAGIC, DLEND_PROTO_MAGIC);
@@ -262,12 +268,14 @@ static bool self_test(struct dlend_link *link)
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
 	__le64 nonce = cpu_to_le64(link->bringup.peer_nonce);
 	__le64 window = cpu_to_le64(link->window_size);
+	__le64 check = cpu_to_le64(dlend_bringup_check(&link->bringup, link->window_size));
 	u8 pattern[DLEND_TEST_SIZE], back[DLEND_TEST_SIZE];
 
 	dlend_bringup_pattern(link->bringup.peer_nonce, pattern);
 	memcpy_toio(&peer->test, pattern, sizeof(pattern));
 	memcpy_toio(&peer->nonce, &nonce, sizeof(nonce));
 	memcpy_toio(&peer->window, &window, sizeof(window));
+	memcpy_toio(&peer->check, &check, sizeof(check));
 	wmb(); /* all of it before the first read */
 	memcpy_fromio(back, &peer->test, sizeof(back));
 	return !memcmp(back, pattern, sizeof(back));
@@ -348,39 +356,38 @@ static void carry_out(struct dlend_link *link, u32 todo)
 				       b->nonce);
 }
 
-/* Look at our control area: nonce, heartbeat, and in a test the pattern. */
+/* Look at our control area: nonce, heartbeat, and in a test what it left. */
 static u32 look(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
-	u64 nonce = le64_to_cpu(READ_ONCE(link->ctrl->nonce));
-	u32 beat = le32_to_cpu(READ_ONCE(link->ctrl->heartbeat));
-	u8 pattern[DLEND_TEST_SIZE];
-	bool arrived = true;
+	struct dlend_bringup_area area;
 
+	area.nonce = le64_to_cpu(READ_ONCE(link->ctrl->nonce));
+	area.beat = le32_to_cpu(READ_ONCE(link->ctrl->heartbeat));
 	if (b->state == DLEND_BRINGUP_TEST) {
 		dma_rmb(); /* the beat before the pattern that it follows */
-		dlend_bringup_pattern(b->nonce, pattern);
-		arrived = !memcmp(link->ctrl->test, pattern, sizeof(pattern));
-		b->peer_window = le64_to_cpu(READ_ONCE(link->ctrl->window));
+		memcpy(area.test, link->ctrl->test, sizeof(area.test));
+		area.window = le64_to_cpu(READ_ONCE(link->ctrl->window));
+		area.check = le64_to_cpu(READ_ONCE(link->ctrl->check));
 	}
-	return dlend_bringup_beat(b, nonce, beat, arrived, dlend_now_ms());
+	return dlend_bringup_area(b, &area, dlend_now_ms());
 }
 
-/* Our beat says that our half of the self-test passed, and later that we live. */
+/* Our beat says that nothing is missing here for this session: so the peer is up only if we are. */
 static void send_beat(struct dlend_link *link)
 {
-	if (link->bringup.state < DLEND_BRINGUP_TEST || !link->bringup.passed)
+	if (!dlend_bringup_beats(&link->bringup))
 		return;
 	if (!++link->beat)
 		link->beat = 1;
 	writel(link->beat, &link->peer_ctrl->heartbeat);
 }
 
-/* A doorbell can be lost, and an index be overwritten without one. */
+/* A doorbell can be lost, and an index be overwritten: both are written and looked at again. */
 static void look_again(struct dlend_link *link)
 {
-	queue_work(dlend_wq, &link->rx_work);
-	dlend_irq_scan(link);
+	dlend_chan_refresh(link);
+	dlend_doorbell_look(link);
 }
 
 static bool start(struct dlend_link *link)
@@ -391,6 +398,7 @@ static bool start(struct dlend_link *link)
 	if (!READ_ONCE(link->quiet) || prepare(link))
 		return false;
 	b->node = dlend_node_id();
+	b->aperture_mib = dlend_aperture_size(link->aperture) >> 20;
 	b->timeout_ms = max(READ_ONCE(dlend_heartbeat_timeout_ms), 2 * dlend_heartbeat_ms);
 	dlend_bringup_start(b, get_random_u64());
 	hide(link);
@@ -467,7 +475,7 @@ void dlend_session_init(struct dlend_link *link)
 /* Nothing of ours is reached by the peer any more when this is done. */
 static void unprepare(struct dlend_link *link)
 {
-	link->ops->db_mask(link->hw, dlend_link_doorbells(), true);
+	dlend_doorbell_on(link, false);
 	if (link->aperture) {
 		link->ops->clear_trans(link->hw);
 		dlend_aperture_detach(link->aperture);
@@ -478,11 +486,23 @@ static void unprepare(struct dlend_link *link)
 	link->ops->link_enable(link->hw, false);
 }
 
+/* From now on; whoever is there and is somebody else loses the session. */
+void dlend_session_require(struct dlend_link *link, u16 node)
+{
+	struct dlend_bringup *b = &link->bringup;
+
+	mutex_lock(&link->state_lock);
+	b->required = node;
+	if (node && b->peer_node && b->peer_node != node)
+		dlend_session_restart(link, "the admin has named another node as this link's peer");
+	mutex_unlock(&link->state_lock);
+}
+
 /* The hardware may forget everything while the host sleeps: the next session sets it up again. */
 static void lie_down(struct dlend_link *link)
 {
 	carry_out(link, dlend_bringup_link_down(&link->bringup));
-	link->ops->db_mask(link->hw, dlend_link_doorbells(), true);
+	dlend_doorbell_on(link, false);
 	if (link->aperture)
 		link->ops->clear_trans(link->hw);
 }

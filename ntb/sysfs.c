@@ -37,6 +37,28 @@ static ssize_t peer_node_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(peer_node);
 
+static ssize_t required_peer_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_link(dev)->bringup.required));
+}
+
+static ssize_t required_peer_store(struct device *dev, struct device_attribute *attr,
+				   const char *buf, size_t len)
+{
+	struct dlend_link *link = to_link(dev);
+	u16 node;
+	int err = kstrtou16(buf, 0, &node);
+
+	if (err)
+		return err;
+	/* The link to oneself has no other peer. */
+	if (link->bringup.loop)
+		return -EOPNOTSUPP;
+	dlend_session_require(link, node);
+	return len;
+}
+static DEVICE_ATTR_RW(required_peer);
+
 static ssize_t version_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", READ_ONCE(to_link(dev)->bringup.picked));
@@ -153,6 +175,7 @@ static struct attribute *link_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_state.attr,
 	&dev_attr_peer_node.attr,
+	&dev_attr_required_peer.attr,
 	&dev_attr_version.attr,
 	&dev_attr_session.attr,
 	&dev_attr_window_bytes.attr,
@@ -198,6 +221,7 @@ static void show_irqs(struct seq_file *m, struct dlend_link_stat *st)
 {
 	seq_printf(m, "irq_fired: %lld\nirq_delivered: %lld\n", atomic64_read(&st->irq_fired),
 		   atomic64_read(&st->irq_delivered));
+	seq_printf(m, "doorbell_polls: %u\n", atomic_read(&st->polls));
 	seq_printf(m, "irq_scans: %lld\nirq_overruns: %lld\nirq_bad: %lld\n",
 		   atomic64_read(&st->irq_scans), atomic64_read(&st->irq_overruns),
 		   atomic64_read(&st->irq_bad));

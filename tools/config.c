@@ -5,6 +5,7 @@
  *	3b:00.0 reset=flr		a function by its address
  *	10de:2204 clique=3		all of that vendor and device
  *	class=0108 group		all of that class (here: NVMe and the like)
+ *	link 01:00.0 peer=3		that NTB leads to node 3, and to nobody else
  *	set libvirt-hook=on
  *
  * The whole file is read before anything is done, so that a mistake in it changes nothing.
@@ -93,6 +94,35 @@ static void parse_switch(struct config *c, const char *word, const char *file, u
 	c->libvirt_hook = !strcmp(word + 13, "on");
 }
 
+static bool is_node(const char *s)
+{
+	char *end;
+	long n;
+
+	if (!isdigit((unsigned char)*s))
+		return false;
+	n = strtol(s, &end, 10);
+	return !*end && n >= 1 && n <= 65535;
+}
+
+static void parse_link(struct config *c, char **save, const char *file, unsigned int number)
+{
+	const char *ntb = strtok_r(NULL, " \t\r", save), *peer = strtok_r(NULL, " \t\r", save);
+	struct link_line line = { .number = number };
+
+	if (!ntb || !bdf_parse(line.ntb, ntb))
+		wrong(file, number, "link takes the PCI address of an NTB, like 01:00.0");
+	if (!peer || strncmp(peer, "peer=", 5) || !is_node(peer + 5))
+		wrong(file, number, "link takes peer=N, the node id of the other end, 1 to 65535");
+	if (strtok_r(NULL, " \t\r", save))
+		wrong(file, number, "one link a line, with one peer");
+	line.peer = strdup(peer + 5);
+	c->link = reallocarray(c->link, c->links + 1, sizeof(line));
+	if (!c->link || !line.peer)
+		abort();
+	c->link[c->links++] = line;
+}
+
 static void parse_line(struct config *c, char *s, const char *file, unsigned int number)
 {
 	struct lend_line line = { .number = number };
@@ -106,6 +136,10 @@ static void parse_line(struct config *c, char *s, const char *file, unsigned int
 		parse_switch(c, strtok_r(NULL, " \t\r", &save), file, number);
 		if (strtok_r(NULL, " \t\r", &save))
 			wrong(file, number, "one switch a line");
+		return;
+	}
+	if (!strcmp(word, "link")) {
+		parse_link(c, &save, file, number);
 		return;
 	}
 	line.which = strdup(word);

@@ -19,6 +19,7 @@
 
 #define DLEND_TOOL_VERSION	"0.1"
 #define DLEND_DRIVER		"dlend-lender"
+#define ALLOW_UNSAFE_INTERRUPTS	"/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
 #define TEXT_MAX		256	/* longest attribute that is looked at */
 
 /* Exit codes; dlend.8 says when. */
@@ -118,9 +119,17 @@ struct lend_line {
 	unsigned int number;
 };
 
+/** struct link_line - the link over the NTB @ntb (full BDF) is for node @peer only */
+struct link_line {
+	char ntb[16];
+	const char *peer;
+	unsigned int number;
+};
+
 struct config {
-	size_t count;
+	size_t count, links;
 	struct lend_line *line;
+	struct link_line *link;
 	bool libvirt_hook;
 };
 

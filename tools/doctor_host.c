@@ -156,6 +156,7 @@ static bool passes(const char *cmdline)
 static void remapping(void)
 {
 	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);
+	char *lender = path("%s/module/dlend_lender/parameters", opt.sysfs), allowed[TEXT_MAX];
 
 	if (!all)
 		finding(LEVEL_WARN, "interrupt-remapping",
@@ -163,10 +164,16 @@ static void remapping(void)
 	else if (strstr(all, "IR-PCI") || strstr(all, "IR-IO-APIC") || strstr(all, "IR-MSI"))
 		finding(LEVEL_OK, "interrupt-remapping",
 			"interrupts of devices are checked by the IOMMU", NULL);
+	else if (*attr(allowed, lender, "allow_unsafe_interrupts") == 'Y')
+		finding(LEVEL_WARN, "interrupt-remapping",
+			"off, and lending is allowed all the same (allow_unsafe_interrupts): a borrower can make this host see interrupts that are not its device's",
+			"Turn on interrupt remapping or x2APIC in the firmware; until then lend only to those you trust with this host");
 	else
 		finding(LEVEL_WARN, "interrupt-remapping",
-			"off: a borrower can make this host see interrupts that are not its device's",
-			"Turn on interrupt remapping or x2APIC in the firmware; without it, lend only to those you trust");
+			"off: no device of this host can be lent, as a borrower could make it see interrupts that are not the device's",
+			"Turn on interrupt remapping or x2APIC in the firmware; or, if you trust all borrowers with this host: echo Y > "
+			ALLOW_UNSAFE_INTERRUPTS);
+	free(lender);
 	free(all);
 	free(file);
 }

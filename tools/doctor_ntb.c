@@ -247,8 +247,9 @@ void doctor_links(const struct demands *demands)
 						       attr(value, dir, "peer_node")), NULL);
 		else
 			finding(LEVEL_WARN, "link",
-				text("%s is %s (%s)", n.name[i], state,
-				     attr(value, dir, "last_error")),
+				*attr(value, dir, "last_error") ?
+				text("%s is %s (%s)", n.name[i], state, value) :
+				text("%s is %s: it has heard of no peer yet", n.name[i], state),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
 				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
 		if (!loop)

@@ -51,6 +51,11 @@ static void give_up(struct move *move, size_t count, const char *what, int err)
 {
 	const char *lost = undo(move, count);
 
+	if (err == -EPERM && !*lost)
+		fail(EXIT_UNFIT, what,
+		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
+		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers with this host: echo Y > "
+		     ALLOW_UNSAFE_INTERRUPTS);
 	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
 	     *lost ? text("These have no driver now: %s. The kernel's log says why: dmesg | tail",
 			  lost) :
@@ -310,10 +315,32 @@ static void report_failed(const struct round *r)
 	json_end(']');
 }
 
+/* Before anything is lent to whoever is there.  A mistake here lends nothing. */
+static void require_peers(const struct config *c, const char *file)
+{
+	for (size_t i = 0; i < c->links; i++) {
+		const struct link_line *line = &c->link[i];
+		char *attribute = path("%s/class/dlend_link/%s/required_peer", opt.sysfs,
+				       line->ntb);
+		int err = write_text(attribute, line->peer);
+
+		if (err)
+			fail(err == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAIL,
+			     text("%s, line %u", file, line->number),
+			     text("the link %s cannot be kept to node %s: %s", line->ntb,
+				  line->peer,
+				  err == -ENOENT ? "there is no such link" : strerror(-err)),
+			     "dlend links shows what there is; nothing was lent.");
+		free(attribute);
+	}
+}
+
 static int lend_config(const char *file)
 {
 	struct config c = config_read(file);
 	struct round r = { 0 };
+
+	require_peers(&c, file);
 
 	if (opt.json) {
 		json_begin(NULL, '{');

@@ -6,9 +6,9 @@
 #include "dlend.h"
 
 static const char *const attributes[] = {
-	"type", "state", "peer_node", "version", "session", "window_bytes", "aperture_bytes",
-	"aperture_free_bytes", "aperture_largest_free_bytes", "slots", "self_test",
-	"heartbeat_age_ms", "last_error"
+	"type", "state", "peer_node", "required_peer", "version", "session", "window_bytes",
+	"aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes", "slots",
+	"self_test", "heartbeat_age_ms", "last_error"
 };
 
 #define COLUMNS		11
@@ -35,6 +35,12 @@ static const char *mebibytes(const char *bytes)
 	return *bytes ? text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
 }
 
+/* There is no window of 0 bytes: the link has not been up yet, or has no aperture. */
+static bool known(const char *bytes)
+{
+	return strtoull(bytes, NULL, 0);
+}
+
 /* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" without what there is none of, and what every link has. */
 static const char *used_slots(char *slots)
 {
@@ -54,17 +60,19 @@ static void show_row(const char *name, const char *dir, struct table *table)
 	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], size[TEXT_MAX];
 	char free_bytes[TEXT_MAX], largest[TEXT_MAX], slots[TEXT_MAX];
 	char test[TEXT_MAX], age[TEXT_MAX], error[TEXT_MAX], type[TEXT_MAX];
-	/* A node's link to itself has no window, and room without end. */
-	bool sized = strcmp(attr(type, dir, "type"), "loop");
+	bool reaches, reached;
 
+	/* A node's link to itself has no window, and room without end. */
+	attr(type, dir, "type");
+	reaches = strcmp(type, "loop") && known(attr(window, dir, "window_bytes"));
+	reached = strcmp(type, "loop") && known(attr(size, dir, "aperture_bytes"));
 	attr(age, dir, "heartbeat_age_ms");
 	attr(slots, dir, "slots");
 	table_row(table, COLUMNS, (const char *[]){
 		name, attr(state, dir, "state"), attr(peer, dir, "peer_node"),
-		sized ? mebibytes(attr(window, dir, "window_bytes")) : "",
-		sized ? mebibytes(attr(size, dir, "aperture_bytes")) : "",
-		sized ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
-		sized ? mebibytes(attr(largest, dir, "aperture_largest_free_bytes")) : "",
+		reaches ? mebibytes(window) : "", reached ? mebibytes(size) : "",
+		reached ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
+		reached ? mebibytes(attr(largest, dir, "aperture_largest_free_bytes")) : "",
 		used_slots(slots), attr(test, dir, "self_test"),
 		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
 }

@@ -184,42 +184,112 @@ struct dlend_domain;
 
 /** dlend_domain_create - new empty domain fit for @dev's group; not attached */
 struct dlend_domain *dlend_domain_create(struct device *dev);
+/** dlend_domain_destroy - all owners lose all of it, then it is freed. Blocked before, may sleep */
 void dlend_domain_destroy(struct dlend_domain *dom);
 /**
- * dlend_domain_attach - devices of @dev's group translate by @dom from now on
+ * dlend_domain_attach - devices of the group translate by @dom from now on
  *
- * DMA owner must be claimed (iommu_device_claim_dma_owner).
+ * DMA owner must be claimed (iommu_device_claim_dma_owner). No device passes by the caches of the
+ * host whose memory it reaches, where the IOMMU can see to that.
  */
-int dlend_domain_attach(struct dlend_domain *dom, struct device *dev);
-/** dlend_domain_block - detach: the group's DMA is blocked when this returns. Idempotent. */
-void dlend_domain_block(struct dlend_domain *dom, struct device *dev);
+int dlend_domain_attach(struct dlend_domain *dom);
 /**
- * dlend_domain_map - all or nothing
+ * dlend_domain_block - detach: the group's DMA is blocked when this returns. Idempotent.
  *
- * Return: -EEXIST on overlap with a live mapping, -EINVAL on bad alignment, -ERANGE outside the
- * domain's geometry or on a reserved region, -ENOSPC more ranges than any guest needs.
+ * If the kernel does not let go of the domain (7.0 and 7.1, while a device that does ATS is being
+ * reset), everything is unmapped in it, and dlend_domain_destroy() tries again.
  */
-int dlend_domain_map(struct dlend_domain *dom, u64 iova, phys_addr_t phys, u64 size, u32 prot,
-		     bool mmio);
+void dlend_domain_block(struct dlend_domain *dom);
+/* What an owner maps: memory of the guest, or BARs of other devices. */
+enum dlend_owner_kind { DLEND_OWNER_RAM, DLEND_OWNER_BAR, DLEND_OWNER_KINDS };
+
+struct dlend_dma_range;
+
 /**
- * dlend_domain_mirror - map what an aperture of this node has at @offset, now and later
- *
- * For a device that is lent to a guest on its own host: no window leads to its memory. Pages that
- * the aperture gets are mapped here too, and pages that it loses are lost here at once.  The
- * aperture must outlive the mirror, which ends with dlend_domain_unmap() or the domain.
- * Return: as dlend_domain_map(); -ERANGE also outside the aperture.
+ * struct dlend_owner - who maps something in a domain: a part of each function that is lent
+ * @claims: its ranges, private
+ * @nr: how many
+ * @kind: set by dlend_owner_init()
+ * @lost: may be NULL: @r was to take another owner's place and could not be mapped, @owner has it
+ *	no more. Within a call about that other owner, with the domain's lock held
  */
-int dlend_domain_mirror(struct dlend_domain *dom, u64 iova, struct dlend_aperture *ap, u64 offset,
-			u64 size, u32 prot);
+struct dlend_owner {
+	struct list_head claims;
+	unsigned int nr;
+	enum dlend_owner_kind kind;
+	void (*lost)(struct dlend_owner *owner, const struct dlend_dma_range *r);
+};
+
+/** dlend_owner_init - owns nothing yet */
+static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_kind kind)
+{
+	INIT_LIST_HEAD(&owner->claims);
+	owner->nr = 0;
+	owner->kind = kind;
+	owner->lost = NULL;
+}
+
 /**
- * dlend_domain_unmap - unmap exactly the mappings and mirrors that lie inside
- *
- * Return: -ENOENT if none, -EINVAL if one straddles an edge (nothing is unmapped then).
+ * struct dlend_dma_range - a range of the addresses that a device uses for DMA
+ * @iova, @size: the range, whole pages
+ * @prot: DLEND_PROT_*
+ * @mmio: it leads to a BAR or a window, not to RAM
+ * @phys: where it leads, if @ap is NULL
+ * @hole, @hole_end: offsets in it between which nothing is mapped; none if @hole_end <= @hole
+ * @ap, @offset: a mirror: it leads to what an aperture of this node has there, now and later
+ * @thing, @part: what it is, to those who map it; an equal range of another owner that is the same
+ *	may lead there by another way. 0: of the guest's memory there is one at each address
  */
-int dlend_domain_unmap(struct dlend_domain *dom, u64 iova, u64 size);
-void dlend_domain_unmap_all(struct dlend_domain *dom);
-/** dlend_domain_bytes - how much is mapped in all, but for mirrors. Process context */
-u64 dlend_domain_bytes(struct dlend_domain *dom);
+struct dlend_dma_range {
+	u64 iova, size;
+	u32 prot;
+	bool mmio;
+	phys_addr_t phys;
+	u64 hole, hole_end;
+	struct dlend_aperture *ap;
+	u64 offset;
+	u64 thing;
+	u32 part;
+};
+
+/**
+ * dlend_domain_map - @owner has a range, all of it or nothing
+ * @owner: has no part of that range yet
+ * @r: copied
+ *
+ * If another owner of the same kind has exactly this range, and it is the same thing, @owner waits:
+ * when that one goes, @r takes its place. If both lead to the same, the IOMMU is not touched then:
+ * transfers may be under way.
+ *
+ * A mirror is for a device that is lent to a guest on its own host, where no window leads to the
+ * guest's memory: pages that the aperture gets are mapped here too, and pages that it loses are
+ * lost here at once; the aperture must outlive it.
+ *
+ * Context: process, may sleep. Return: 0; -EEXIST it meets another range, or one of the same owner;
+ * -EINVAL bad alignment; -ERANGE outside the domain's geometry or the aperture, or on a reserved
+ * region; -ENOSPC more ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or
+ * the IOMMU's error.
+ */
+int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
+		     const struct dlend_dma_range *r);
+/**
+ * dlend_domain_unmap - @owner gives up all its ranges that lie inside
+ *
+ * The device does not reach them any more when this returns, but for those that another owner has,
+ * too; where the domain was blocked, they are unmapped at its end. Context: process, may sleep;
+ * waits for nobody.
+ * Return: 0; -ENOENT if none; -EINVAL bad alignment, or one of @owner's straddles an edge (nothing
+ * is given up then).
+ */
+int dlend_domain_unmap(struct dlend_domain *dom, struct dlend_owner *owner, u64 iova, u64 size);
+/**
+ * dlend_domain_drop - @owner gives up everything, as by dlend_domain_unmap()
+ *
+ * Where the domain was blocked nothing is unmapped before its end: this is quick then.
+ */
+void dlend_domain_drop(struct dlend_domain *dom, struct dlend_owner *owner);
+/** dlend_domain_bytes - how much owners of a kind have, each range once. Process context */
+u64 dlend_domain_bytes(struct dlend_domain *dom, enum dlend_owner_kind kind);
 void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m);
 
 #endif

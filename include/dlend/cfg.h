@@ -19,6 +19,7 @@
 #define DLEND_CFG_E_D0		0x0080	/* power state back in D0 */
 #define DLEND_CFG_E_FLR		0x0100	/* function level reset, PCIe or AF */
 #define DLEND_CFG_E_ROM		0x0200	/* ROM enable bit changed */
+#define DLEND_CFG_E_READRQ	0x0400	/* Max_Read_Request_Size changed */
 
 #define DLEND_CFG_CLIQUE_NONE	(-1)
 
@@ -35,6 +36,7 @@ struct dlend_cfg_bar {
  * @is_vf: memory decoding starts as on (also after a reset) and ids are filled in
  * @no_intx, @no_msi, @no_msix: the lender cannot deliver such interrupts: no interrupt pin (a VF
  *	never has one), or no capability
+ * @max_msi, @max_msix: vectors that it can deliver, if that is fewer than the device has; 0: all
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
  */
 struct dlend_cfg_desc {
@@ -42,6 +44,7 @@ struct dlend_cfg_desc {
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
 	u16 vendor, device;
 	bool is_vf, no_intx, no_msi, no_msix;
+	u16 max_msi, max_msix;
 	int clique;
 };
 
@@ -50,6 +53,7 @@ struct dlend_cfg_desc {
  * @val: what the guest reads
  * @reset_val: values right after a reset
  * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
+ * @msix_entries: of the device's MSI-X table, however many of them the guest sees
  *
  * Members from @msi_pos on are offsets of virtual capabilities, 0 = absent.
  */
@@ -60,6 +64,7 @@ struct dlend_cfg {
 	u8 w1c[DLEND_CFG_SIZE];
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
 	bool is_vf;
+	u16 msix_entries;
 	u8 pm_pos, pcie_pos, af_pos, msi_pos, msix_pos, clique_pos;
 };
 
@@ -81,16 +86,21 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 /**
  * dlend_cfg_write - any offset and length, also across fields
  *
- * A function reset (FLR, or the way from D3hot to D0 of a device without No_Soft_Reset) has
- * already been applied to the virtual space when this returns: DLEND_CFG_E_FLR asks the caller to
- * reset the device as well, and comes with MSE_OFF and BME_OFF if those were on.
+ * DLEND_CFG_E_FLR asks the caller to reset the device. A function level reset has already been
+ * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were
+ * on; BARs stay. On the way from D3hot to D0 a device without No_Soft_Reset is reset as well
+ * (DLEND_CFG_E_D0 comes with it), and all of the virtual space stays as it was: what was on is to
+ * be turned on again.
  * Return: DLEND_CFG_E_* bits
  */
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len);
 
 bool dlend_cfg_mse(const struct dlend_cfg *cfg);	/* decoding on and in D0 */
 bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, whatever the power state */
+bool dlend_cfg_mastering(const struct dlend_cfg *cfg);	/* the bit on and in D0 */
 bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg);
+/** dlend_cfg_readrq - Max_Read_Request_Size as encoded, 128 << n bytes; 0 also without PCIe */
+u32 dlend_cfg_readrq(const struct dlend_cfg *cfg);
 u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
 /** dlend_cfg_msi - MSI vectors the space offers (0 = no capability); _msix likewise */
 unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);

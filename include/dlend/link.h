@@ -54,6 +54,9 @@ struct dentry *dlend_debugfs(void);
  *	     before resume(); or an error, after a message that says which device is in the way.
  *	     Process context; must not wait for user space or a peer.
  * @resume: it is awake again, or did not fall asleep; also without a suspend() before
+ * @shutdown: the host goes down for good: end all that reaches it from a peer, or a peer from it,
+ *	      and let nothing of it begin again.  Links go after it.  Process context; as link_down
+ *	      it must not wait for user space or a peer.
  * @side: what it is the part of
  */
 struct dlend_link_user {
@@ -64,6 +67,7 @@ struct dlend_link_user {
 		       struct dlend_msg *reply);
 	int (*suspend)(void);
 	void (*resume)(void);
+	void (*shutdown)(void);
 	enum dlend_msg_side side;
 	struct list_head node;	/* private to the link core */
 };
@@ -125,6 +129,16 @@ int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg);
 
 /**
+ * dlend_link_restart - the peer cannot be dealt with any more in this session: begin a new one
+ * @link: the link
+ * @session: from dlend_link_session(); of one that is over already, nothing happens
+ * @why: for the log and last_error; a string that stays
+ *
+ * Context: any.
+ */
+void dlend_link_restart(struct dlend_link *link, u64 session, const char *why);
+
+/**
  * dlend_link_aperture - this node's aperture on the link
  *
  * NULL before the hardware's link was up for the first time and after the NTB device went away.
@@ -172,17 +186,18 @@ u64 dlend_link_window_bytes(const struct dlend_link *link);
 
 /**
  * dlend_link_dma_map - let a lent device reach a range of the peer's aperture
+ * @link: outlives what is mapped
  * @dom: the device's domain
- * @iova: where the device shall find it
- * @offset, @size: in the peer's aperture (not trusted), page aligned
- * @prot: DLEND_PROT_*
+ * @owner: whose range it is
+ * @r: its iova, size, prot, and its offset in the peer's aperture (not trusted), page aligned; the
+ *	rest is filled in here, in a copy
  *
  * What the peer unmaps there is out of the device's reach at once, what it maps later is within.
- * dlend_domain_unmap() ends it; the link must outlive it.
+ * dlend_domain_unmap() ends it. Context: process, may sleep.
  * Return: as dlend_domain_map(), and as dlend_window_open().
  */
-int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom, u64 iova, u64 offset,
-		       u64 size, u32 prot);
+int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
+		       struct dlend_owner *owner, const struct dlend_dma_range *r);
 
 /**
  * dlend_loop_open - from now on this node has a link to itself
@@ -224,14 +239,19 @@ struct dlend_irq_source;
  * dlend_irq_source_open - lender's side
  * @offset: counters in the borrower's aperture, from struct dlend_p_borrow (not trusted: checked)
  * @handle: goes into the ring entries
+ * @vectors: that the device can have, up to DLEND_MAX_VECTORS
  *
+ * Reads each vector's counter through the window, once: some microseconds each.
  * Return: source or ERR_PTR(-ERANGE / -ENOTCONN / -ENOMEM). Process context.
  */
-struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle);
+struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
+					       u32 vectors);
 void dlend_irq_source_close(struct dlend_irq_source *src);
 /**
  * dlend_irq_fire - count one interrupt of @vector and ring the peer's doorbell
  *
+ * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
+ * seen behind the data that it is about.
  * Any context, hard interrupt too. Silently nothing if the link is down.
  */
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);

@@ -88,6 +88,8 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  * @test: the peer writes a pattern here at link-up and reads it back
  * @window: bytes of this aperture that the peer's window reaches, written with @test; 0: it does
  *	    not say, so all of them
+ * @check: written with @window: a checksum of it and of what the peer says in its scratchpads
+ *	   (dlend_bringup_check()); 0: it does not say
  * @ring: messages
  * @irq: entries: sink handle << 16 | vector
  */
@@ -103,7 +105,8 @@ struct dlend_ctrl {
 	__le64 nonce;
 	__u8 test[DLEND_TEST_SIZE];
 	__le64 window;
-	__u8 pad4[3576];
+	__le64 check;
+	__u8 pad4[3568];
 	struct dlend_msg ring[DLEND_RING_SLOTS];
 	__le32 irq[DLEND_IRQ_RING_SLOTS];
 } __aligned(8);

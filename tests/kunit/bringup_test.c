@@ -9,14 +9,15 @@
 #include <ntb/bringup.h>
 
 #define V1	0x10001
+#define V3	0x10003
 #define TIMEOUT	2500
 
 /* A node: its machine, its scratchpads, and its control area, which only the other one writes. */
 struct node {
 	struct dlend_bringup b;
 	u32 spad[DLEND_SPAD_COUNT];
-	u64 area_nonce;
-	u32 area_beat;
+	u64 published_at;
+	struct dlend_bringup_area area;
 	bool dirty;		/* the peer wrote since the last clear */
 	bool open;		/* READY was given: the peer may write */
 	u32 beat;
@@ -30,20 +31,31 @@ struct pair {
 	struct kunit *test;
 	struct node n[2];
 	u64 now, nonces;
+	bool strays;		/* scratchpads are overwritten */
 };
+
+static void publish(struct pair *p, int i)
+{
+	struct node *me = &p->n[i];
+
+	me->spad[DLEND_SPAD_VERSION] = me->b.version;
+	me->spad[DLEND_SPAD_NODE] = me->b.node;
+	me->spad[DLEND_SPAD_NONCE_LO] = me->b.nonce;
+	me->spad[DLEND_SPAD_NONCE_HI] = me->b.nonce >> 32;
+	me->spad[DLEND_SPAD_APERTURE] = me->b.aperture_mib;
+	me->spad[DLEND_SPAD_ACK] = me->b.ack;
+	me->spad[DLEND_SPAD_READY] = me->b.cleared ? me->b.ack : 0;
+	me->spad[DLEND_SPAD_MAGIC] = DLEND_PROTO_MAGIC;
+	me->published_at = p->now;
+}
 
 static void begin(struct pair *p, int i)
 {
 	struct node *me = &p->n[i];
 
+	me->b.aperture_mib = 64;
 	dlend_bringup_start(&me->b, 0x1111222200000000ull + ++p->nonces);
-	memset(me->spad, 0, sizeof(me->spad));
-	me->spad[DLEND_SPAD_VERSION] = me->b.version;
-	me->spad[DLEND_SPAD_NODE] = me->b.node;
-	me->spad[DLEND_SPAD_NONCE_LO] = me->b.nonce;
-	me->spad[DLEND_SPAD_NONCE_HI] = me->b.nonce >> 32;
-	me->spad[DLEND_SPAD_APERTURE] = 64;
-	me->spad[DLEND_SPAD_MAGIC] = DLEND_PROTO_MAGIC;
+	publish(p, i);
 }
 
 static void power_on(struct pair *p, int i)
@@ -68,11 +80,22 @@ static struct pair *new_pair(struct kunit *test)
 	return p;
 }
 
-/* The rule that the handshake is for. */
+/* The rule that the handshake is for, as long as nobody else writes READY. */
 static void write_peer(struct pair *p, int i)
 {
-	KUNIT_EXPECT_TRUE_MSG(p->test, p->n[!i].open, "node %d wrote before it was let in", i + 1);
+	if (!p->strays)
+		KUNIT_EXPECT_TRUE_MSG(p->test, p->n[!i].open, "node %d wrote before it was let in",
+				      i + 1);
 	p->n[!i].dirty = true;
+}
+
+/* What the self-test of the node of @b leaves in @area. */
+static void leave_test(const struct dlend_bringup *b, struct dlend_bringup_area *area, u64 window)
+{
+	area->nonce = b->peer_nonce;
+	area->window = window;
+	area->check = dlend_bringup_check(b, window);
+	dlend_bringup_pattern(b->peer_nonce, area->test);
 }
 
 static void run_test(struct pair *p, int i)
@@ -80,7 +103,7 @@ static void run_test(struct pair *p, int i)
 	struct node *me = &p->n[i];
 
 	write_peer(p, i);
-	p->n[!i].area_nonce = me->b.peer_nonce;
+	leave_test(&me->b, &p->n[!i].area, p->n[!i].window);
 	dlend_bringup_tested(&me->b, !me->broken, p->now);
 }
 
@@ -99,8 +122,7 @@ static void carry_out(struct pair *p, int i, u32 todo)
 		me->open = false;
 	}
 	if (todo & DLEND_DO_CLEAR) {
-		me->area_nonce = 0;
-		me->area_beat = 0;
+		memset(&me->area, 0, sizeof(me->area));
 		me->dirty = false;
 		me->open = true;
 		me->spad[DLEND_SPAD_READY] = me->b.ack;
@@ -118,16 +140,28 @@ static void step(struct pair *p, int i)
 	if (me->b.state == DLEND_BRINGUP_DOWN)
 		begin(p, i);
 	carry_out(p, i, dlend_bringup_spads(&me->b, p->n[!i].spad, p->now));
-	me->b.peer_window = me->window;
-	carry_out(p, i, dlend_bringup_beat(&me->b, me->area_nonce, me->area_beat, true, p->now));
-	if (me->b.state >= DLEND_BRINGUP_TEST && me->b.passed && !me->mute)
-		p->n[!i].area_beat = ++me->beat;
+	carry_out(p, i, dlend_bringup_area(&me->b, &me->area, p->now));
+	if (me->b.state != DLEND_BRINGUP_DOWN && me->b.state != DLEND_BRINGUP_UP &&
+	    p->now - me->published_at >= 1000)
+		publish(p, i);
+	if (dlend_bringup_beats(&me->b) && !me->mute)
+		p->n[!i].area.beat = ++me->beat;
 }
 
 static void run(struct pair *p, unsigned int rounds)
 {
 	while (rounds--) {
 		p->now += 500;
+		step(p, 0);
+		step(p, 1);
+	}
+}
+
+/* As often as nodes look at each other by themselves, without a doorbell. */
+static void run_for(struct pair *p, unsigned int ms)
+{
+	for (; ms; ms -= 250) {
+		p->now += 250;
 		step(p, 0);
 		step(p, 1);
 	}
@@ -251,6 +285,22 @@ static void same_node_id(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "node_id"));
 }
 
+/* The admin has said who the peer is: nobody else is, and nothing is written to another one. */
+static void another_node(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[0].b.required = 3;
+	run(p, 10);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_HELLO);
+	KUNIT_EXPECT_EQ(test, p->n[0].spad[DLEND_SPAD_ACK], 0u);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "is node 2"));
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "for node 3 only"));
+	p->n[0].b.required = 2;
+	run(p, 10);
+	expect_up(p);
+}
+
 /* One machine that reads its own scratchpads, and writes into its own control area. */
 static void step_alone(struct pair *p)
 {
@@ -258,12 +308,12 @@ static void step_alone(struct pair *p)
 
 	carry_out(p, 0, dlend_bringup_spads(&me->b, me->spad, p->now));
 	if (me->b.state == DLEND_BRINGUP_TEST) {
-		me->area_nonce = me->b.peer_nonce;
+		leave_test(&me->b, &me->area, 0);
 		dlend_bringup_tested(&me->b, true, p->now);
 	}
-	carry_out(p, 0, dlend_bringup_beat(&me->b, me->area_nonce, me->area_beat, true, p->now));
-	if (me->b.passed)
-		me->area_beat = ++me->beat;
+	carry_out(p, 0, dlend_bringup_area(&me->b, &me->area, p->now));
+	if (dlend_bringup_beats(&me->b))
+		me->area.beat = ++me->beat;
 }
 
 /* A node that is its own peer comes up like every other, and stays up however rarely it looks. */
@@ -322,7 +372,9 @@ static void pattern_does_not_arrive(struct kunit *test)
 	run(p, 1);
 	p->n[0].b.state = DLEND_BRINGUP_TEST;
 	p->n[0].b.passed = true;
-	KUNIT_EXPECT_EQ(test, dlend_bringup_beat(&p->n[0].b, p->n[0].b.nonce, 1, false, p->now),
+	p->n[0].area.nonce = p->n[0].b.nonce;
+	p->n[0].area.beat = 1;
+	KUNIT_EXPECT_EQ(test, dlend_bringup_area(&p->n[0].b, &p->n[0].area, p->now),
 			(u32)DLEND_DO_ERROR);
 	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
 	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "did not arrive"));
@@ -333,7 +385,7 @@ static void area_overwritten(struct kunit *test)
 	struct pair *p = new_pair(test);
 
 	run(p, 10);
-	p->n[0].area_nonce = 0xa5a5a5a5a5a5a5a5ull;
+	p->n[0].area.nonce = 0xa5a5a5a5a5a5a5a5ull;
 	run(p, 20);
 	expect_up(p);
 	KUNIT_EXPECT_EQ(test, p->n[0].ends, 1u);
@@ -368,6 +420,106 @@ static void any_order(struct kunit *test)
 	run(p, 30);
 	expect_up(p);
 	KUNIT_EXPECT_GT(test, p->n[0].ups, 5u);
+}
+
+static u32 pick(u32 *seed, u32 below)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return (*seed >> 8) % below;
+}
+
+/* What stray writes leave: anything, nothing, all ones, what is elsewhere. */
+static u32 stray_word(struct pair *p, u32 *seed)
+{
+	switch (pick(seed, 5)) {
+	case 0:
+		return 0;
+	case 1:
+		return ~0u;
+	case 2:
+		return pick(seed, 8);
+	case 3:
+		return p->n[pick(seed, 2)].spad[pick(seed, DLEND_SPAD_COUNT)];
+	default:
+		return pick(seed, 1 << 24) << 8 | pick(seed, 256);
+	}
+}
+
+static void stray_write(struct pair *p, int i, u32 *seed)
+{
+	struct dlend_bringup_area *area = &p->n[i].area;
+	u32 word = stray_word(p, seed);
+	u64 twice = (u64)stray_word(p, seed) << 32 | word;
+
+	switch (pick(seed, 8)) {
+	case 0:
+		area->nonce = twice;
+		break;
+	case 1:
+		area->beat = word;
+		break;
+	case 2:
+		area->window = twice;
+		break;
+	case 3:
+		area->check = twice | 1;
+		break;
+	case 4:
+		memset(area->test + pick(seed, DLEND_TEST_SIZE), word, 1);
+		break;
+	default:
+		p->n[i].spad[pick(seed, DLEND_SPAD_COUNT)] = word;
+	}
+}
+
+static void expect_agreed(struct pair *p, u32 seed)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		const struct dlend_bringup *me = &p->n[i].b, *peer = &p->n[!i].b;
+
+		KUNIT_EXPECT_EQ_MSG(p->test, me->state, DLEND_BRINGUP_UP, "seed %u, node %u: %s",
+				    seed, i + 1, me->error);
+		KUNIT_EXPECT_EQ_MSG(p->test, me->peer_nonce, peer->nonce, "seed %u", seed);
+		KUNIT_EXPECT_EQ_MSG(p->test, me->peer_node, peer->node, "seed %u", seed);
+		KUNIT_EXPECT_EQ_MSG(p->test, me->peer_aperture_mib, peer->aperture_mib, "seed %u",
+				    seed);
+		KUNIT_EXPECT_EQ_MSG(p->test, me->picked, V3 & 0xffff, "seed %u", seed);
+		KUNIT_EXPECT_EQ_MSG(p->test, me->peer_window, p->n[i].window, "seed %u", seed);
+	}
+}
+
+/*
+ * Scratchpads and control areas are overwritten at any moment of bring-up and of a session's life,
+ * nodes look as late and as rarely as lost doorbells let them, cables are pulled: 10 s after the
+ * last of it the link is up, on both sides, and both know the truth of each other.
+ */
+static void comes_back(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+	u32 storm, seed;
+	unsigned int steps, i;
+
+	p->strays = true;
+	for (i = 0; i < 2; i++)
+		p->n[i].b.version = V3;
+	for (storm = 1; storm <= 3000; storm++) {
+		seed = storm * 2654435761u;
+		p->n[0].window = 32 << 20;
+		p->n[1].window = 64 << 20;
+		for (steps = pick(&seed, 120); steps; steps--) {
+			p->now += pick(&seed, 400);
+			i = pick(&seed, 2);
+			if (!pick(&seed, 50))
+				carry_out(p, i, dlend_bringup_link_down(&p->n[i].b));
+			if (!pick(&seed, 3))
+				stray_write(p, pick(&seed, 2), &seed);
+			step(p, i);
+		}
+		run_for(p, 10000);
+		expect_agreed(p, storm);
+	}
 }
 
 static void patterns_differ(struct kunit *test)
@@ -422,6 +574,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(heartbeat_lost),
 	KUNIT_CASE(other_version),
 	KUNIT_CASE(same_node_id),
+	KUNIT_CASE(another_node),
 	KUNIT_CASE(own_peer),
 	KUNIT_CASE(own_peer_only),
 	KUNIT_CASE(self_test_fails),
@@ -429,6 +582,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(area_overwritten),
 	KUNIT_CASE(link_down_ends),
 	KUNIT_CASE(any_order),
+	KUNIT_CASE(comes_back),
 	KUNIT_CASE(patterns_differ),
 	KUNIT_CASE(nonce_is_usable),
 	KUNIT_CASE(windows_of_uneven_size),

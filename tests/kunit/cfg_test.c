@@ -474,7 +474,7 @@ static void function_reset(struct kunit *test)
 	put32(f->snap + EXP + 4, 0x00008000);
 	f->snap[AF + 3] = 1;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 8, 2, 0x8000), 0);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 8, 2, 0x8000), DLEND_CFG_E_READRQ);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 8, 2), 0);
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, AF + 4, 2, 1), 0);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, AF + 4, 2), 0);
@@ -508,15 +508,64 @@ static void power_forgets(struct kunit *test)
 	put16(f->snap + PM + 2, 0x0003);
 	put32(f->snap + PM + 4, 0);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	wr(&f->cfg, 4, 2, 0x0006);
+	wr(&f->cfg, 4, 2, 0x0406);
 	wr(&f->cfg, 0x18, 4, 0xfe000000);
+	wr(&f->cfg, MSIX + 2, 2, 0x8000);
+	memcpy(f->model, f->cfg.val, sizeof(f->model));
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 2, 1), 0);
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 2, 2), 0);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, PM + 4, 1), 0);
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 2, 3), DLEND_CFG_E_D3HOT);
-	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 2, 0), DLEND_CFG_E_D0 | DLEND_CFG_E_FLR |
-			DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_BAR);
-	KUNIT_EXPECT_MEMEQ(test, f->cfg.val, f->cfg.reset_val, DLEND_CFG_SIZE);
+	/* The device is reset; vfio-pci restores what the guest has set up, all of it. */
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 2, 0), DLEND_CFG_E_D0 | DLEND_CFG_E_FLR);
+	KUNIT_EXPECT_MEMEQ(test, f->cfg.val, f->model, DLEND_CFG_SIZE);
+	KUNIT_EXPECT_TRUE(test, dlend_cfg_mse(&f->cfg) && dlend_cfg_bme(&f->cfg));
+	KUNIT_EXPECT_TRUE(test, dlend_cfg_intx_disabled(&f->cfg));
+}
+
+/* The one setting of the PCIe capability that the device gets. */
+static void read_request(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+
+	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 2);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 8, 2, 0x2910), 0);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 8, 2, 0x5910), DLEND_CFG_E_READRQ);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 5);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 9, 1, 0x19), DLEND_CFG_E_READRQ);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 1);
+	/* After a reset it is what the lender has found. */
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 9, 1, 0x99), DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 2);
+	f->snap[PM + 1] = AF;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 0);
+}
+
+/* A lender with fewer vectors than its device has: the guest's driver asks for no more. */
+static void few_vectors(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	unsigned int bar;
+	u32 offset, size;
+
+	f->desc.max_msix = 5;
+	f->desc.max_msi = 3;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 5);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSIX + 2, 2), 4);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 2);
+	/* Mask bits of those only. */
+	wr(&f->cfg, MSI + 16, 4, 0xffffffff);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSI + 16, 4), 3);
+	/* The table is as large as ever: what must not be mapped is all of it. */
+	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &bar, &offset, &size));
+	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x2000 && size == 512);
+	f->desc.max_msix = 100;
+	f->desc.max_msi = 64;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 32);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 8);
 }
 
 static void virtual_function(struct kunit *test)
@@ -780,6 +829,8 @@ static struct kunit_case cfg_cases[] = {
 	KUNIT_CASE(function_reset),
 	KUNIT_CASE(power_keeps),
 	KUNIT_CASE(power_forgets),
+	KUNIT_CASE(read_request),
+	KUNIT_CASE(few_vectors),
 	KUNIT_CASE(virtual_function),
 	KUNIT_CASE(no_intx),
 	KUNIT_CASE(no_messages),

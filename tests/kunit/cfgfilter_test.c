@@ -166,6 +166,39 @@ static void cfgfilter_hides(struct kunit *test)
 	}
 }
 
+static void put_sriov(struct device *d, u32 at, u32 next)
+{
+	put32(d->cfg, at, 0x00010010 | next << 20);
+	put32(d->cfg, at + 0x20, 0x1);			/* page size */
+	put32(d->cfg, at + 0x24, 0xfe00000c);		/* 64-bit prefetchable */
+	put32(d->cfg, at + 0x28, 0x00000038);
+	put32(d->cfg, at + 0x2c, 0xfd004000);
+}
+
+/* Virtual functions' BARs are addresses of the lender's host, too. */
+static void cfgfilter_hides_vf_bars(struct kunit *test)
+{
+	struct device *d = new_device(test, false);
+
+	put32(d->cfg, 0x100, 0x16010001);		/* AER, then 0x160 */
+	put_sriov(d, 0x160, 0x160);			/* which ends in a loop */
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x184, 4, 0xfe00000c), 0xcu);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x188, 4, 0x38), 0u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x18c, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x198, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x180, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x19c, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x184, 4), 0u);
+
+	/* One that the end of configuration space cuts off. */
+	put32(d->cfg, 0x160, 0xfd0u << 20 | 0x10001);
+	put32(d->cfg, 0xfd0, 0x00010010);
+	put32(d->cfg, 0xffc, 0xfd004000);
+	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0xffc, 4, 0xfd004000), 0u);
+}
+
 /* Capability lists as a hostile or broken device may have them. */
 static void cfgfilter_bad_lists(struct kunit *test)
 {
@@ -206,6 +239,7 @@ static struct kunit_case cfgfilter_cases[] = {
 	KUNIT_CASE(cfgfilter_write_one_to_clear),
 	KUNIT_CASE(cfgfilter_bad_access),
 	KUNIT_CASE(cfgfilter_hides),
+	KUNIT_CASE(cfgfilter_hides_vf_bars),
 	KUNIT_CASE(cfgfilter_bad_lists),
 	{}
 };

@@ -10,6 +10,7 @@
 #include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <dlend/layout.h>
 
 #include "mdev/extent.h"
@@ -71,13 +72,20 @@ static unsigned int free_extents(struct list_head *dead)
 	return count;
 }
 
+#define NOW	1000ULL
+
 /* Memory that a VMM takes away. */
-static void lose_range(struct dlend_extents *x, u64 start, u64 end)
+static void lose_range_at(struct dlend_extents *x, u64 start, u64 end, u64 ms)
 {
 	LIST_HEAD(out);
 
-	dlend_extents_lose(x, start, end - 1, &out);
+	dlend_extents_lose(x, start, end - 1, ms, &out);
 	free_chunks(&out);
+}
+
+static void lose_range(struct dlend_extents *x, u64 start, u64 end)
+{
+	lose_range_at(x, start, end, NOW);
 }
 
 static void unpin_range(struct dlend_extents *x, u64 start, u64 end)
@@ -86,6 +94,15 @@ static void unpin_range(struct dlend_extents *x, u64 start, u64 end)
 
 	dlend_extents_take_range(x, start, end - 1, &out);
 	free_chunks(&out);
+}
+
+/* The first half of a build. */
+static void build_settled(struct kunit *test, struct dlend_extents *x)
+{
+	LIST_HEAD(dead);
+
+	dlend_extents_settle(x, &dead);
+	free_extents(&dead);
 }
 
 /* A build that succeeds. Return: extents that died. */
@@ -361,37 +378,258 @@ static void extent_missing(struct kunit *test)
 	struct dlend_extents x;
 
 	dlend_extents_init(&x);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
 	pin_range(test, &x, 0, MB(512), RW, 1);
-	pin_range(test, &x, GB(4), GB(6), RW, 1);
+	pin_range(test, &x, GB(2), GB(4), RW, 1);
 	build(test, &x, 1);
 	/* What we unpin ourselves is not missing, a hole in what was lost neither. */
-	unpin_range(&x, GB(5), GB(6));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	unpin_range(&x, GB(3), GB(4));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
 	lose_range(&x, GB(1), GB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
-	lose_range(&x, 0, GB(4) + MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(514));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	lose_range(&x, 0, GB(2) + MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(514));
 	/* Half of it came back, and goes again: all of it is still expected. */
 	pin_range(test, &x, 0, MB(256), RW, 2);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(258));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(258));
 	lose_range(&x, 0, MB(256));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(514));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(514));
 	/* Read-only and cut otherwise: it is there. Elsewhere does not count. */
 	pin_range(test, &x, 0, KB(768), RW, 3);
 	pin_range(test, &x, KB(768), MB(1), RO, 3);
 	pin_range(test, &x, MB(1), MB(512), RW, 3);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
-	pin_range(test, &x, GB(5), GB(5) + MB(2), RW, 3);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
-	dlend_extents_accept(&x);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), 0);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
+	pin_range(test, &x, GB(3), GB(3) + MB(2), RW, 3);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
+	dlend_extents_accept(&x, NOW);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
 	lose_range(&x, 0, MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
 	/* All of memory, as iommufd says it. */
 	lose_range(&x, 0, U64_MAX);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x), MB(512) + GB(1));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(512) + GB(1));
 	done(test, &x);
+}
+
+#define RETURN	((u64)DLEND_RETURN_MS)
+#define LIMIT	((u64)DLEND_RETURN_LIMIT_MS)
+
+/* For a moment after the last loss: firmware is quick, and changes several things in a row. */
+static void extent_missing_ends(struct kunit *test)
+{
+	struct dlend_extents x;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, GB(2), RW, 1);
+	build(test, &x, 1);
+	lose_range_at(&x, 0, MB(2), 1000);
+	lose_range_at(&x, MB(2), MB(4), 1000 + RETURN - 1);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + RETURN), MB(4));
+	/* Elsewhere it is another matter. */
+	lose_range_at(&x, GB(1), GB(1) + MB(2), 1000 + RETURN + 100);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + 2 * RETURN), MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + 3 * RETURN), 0);
+	done(test, &x);
+}
+
+/* Above 4 GiB no chipset remaps: what goes was unplugged, and nobody waits for it. */
+static void extent_unplugged(struct kunit *test)
+{
+	struct dlend_extent *extent;
+	struct dlend_extents x;
+	LIST_HEAD(dead);
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, MB(512), RW, 1);
+	pin_range(test, &x, GB(4), GB(4) + MB(4), RW, 1);
+	pin_range(test, &x, GB(5), GB(5) + MB(4), RW, 1);
+	build(test, &x, 1);
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, MB(2) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, U64_MAX));
+	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, GB(4), U64_MAX));
+	lose_range(&x, GB(4), GB(4) + MB(2));
+	lose_range(&x, GB(5), GB(5) + MB(4));
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	/* One extent has something left, and stays where it is; the range is what was taken. */
+	dlend_extents_prune(&x, GB(4), GB(4) + MB(2) - 1, &dead);
+	KUNIT_EXPECT_EQ(test, free_extents(&dead), 0);
+	dlend_extents_prune(&x, GB(5) + MB(2), GB(5) + MB(4) - 1, &dead);
+	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
+	extent = dlend_extents_next_extent(&x, GB(1));
+	KUNIT_ASSERT_NOT_NULL(test, extent);
+	KUNIT_EXPECT_EQ(test, extent->gpa, GB(4));
+	KUNIT_EXPECT_EQ(test, extent->pinned, MB(2));
+	KUNIT_EXPECT_EQ(test, x.extents, 2);
+	expect_sound(test, &x);
+	done(test, &x);
+}
+
+/* Below 4 GiB, too, memory may be given up block by block: that is found out. */
+static void extent_shrinks(struct kunit *test)
+{
+	struct dlend_extents x;
+	u64 ms, at = 0;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, 0, GB(1), RW, 1);
+	pin_range(test, &x, GB(2), GB(3), RW, 1);
+	build(test, &x, 1);
+	for (ms = 1000; ms < 1000 + LIMIT; ms += 100, at += MB(2)) {
+		lose_range_at(&x, at, at + MB(2), ms);
+		KUNIT_EXPECT_GT(test, dlend_extents_missing(&x, ms + 99), 0);
+	}
+	lose_range_at(&x, at, at + MB(2), ms);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms), 0);
+	dlend_extents_accept(&x, ms);
+	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(3) - 1));
+	lose_range_at(&x, at + MB(2), at + MB(4), ms + 100);
+	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms + 100), 0);
+	/* What comes there makes it as it was. */
+	pin_range(test, &x, 0, MB(2), RW, 2);
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
+	/* Firmware at work for longer than that, with memory there in between. */
+	for (ms = 10000; ms < 10000 + 3 * LIMIT; ms += 100) {
+		lose_range_at(&x, GB(2), GB(3), ms);
+		KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms + 50), GB(1));
+		pin_range(test, &x, GB(2), GB(3), RW, ms);
+	}
+	/* One loss alone proves nothing. */
+	lose_range_at(&x, GB(2), GB(3), ms);
+	dlend_extents_accept(&x, ms + LIMIT);
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(2), GB(3) - 1));
+	done(test, &x);
+}
+
+/* Every chunk that stands, and in which extent. */
+static u64 standing(struct dlend_extents *x, const struct dlend_extent **of, u64 max)
+{
+	struct dlend_chunk *chunk;
+	u64 n = 0;
+
+	for (chunk = dlend_extents_find(x, 0); chunk && n < max;
+	     chunk = dlend_extents_next(x, chunk))
+		if (chunk->extent && chunk->mapped)
+			of[n++] = chunk->extent;
+	return n;
+}
+
+/*
+ * Some of 32 MiB comes or goes, with edges of 256 KiB, in chunks of up to 1 MiB.  @cut: at edges of
+ * extents, and all of it is writable; otherwise as it comes.
+ */
+static void random_change(struct kunit *test, struct dlend_extents *x, u32 *seed, u32 number,
+			  bool cut)
+{
+	u64 from = next_random(seed) % 128 * KB(256);
+	u64 to = from + (1 + next_random(seed) % 16) * KB(256);
+	u32 prot = cut || next_random(seed) % 3 ? RW : RO;
+	struct dlend_chunk *chunk;
+	u64 size;
+
+	if (next_random(seed) % 3 == 0) {
+		lose_range(x, from, to);
+		return;
+	}
+	for (; from < to; from += size) {
+		u64 end = min(to, (from | (MB(1) - 1)) + 1);
+
+		size = (cut ? dlend_extents_edge(x, from, end) : end) - from;
+		chunk = new_chunk(test, from, size / PAGE, prot);
+		chunk->build = number;
+		if (dlend_extents_add(x, chunk))
+			kfree(chunk);
+	}
+}
+
+/* What stands leaves its extent only where dlend_extents_torn() has said so before. */
+static void extent_torn(struct kunit *test)
+{
+	/* More than a kernel's stack is for. */
+	static const struct dlend_extent *before[256], *after[256];
+	unsigned int torn = 0, whole = 0;
+	struct dlend_chunk *chunk;
+	struct dlend_extents x;
+	u32 seed = 17, round;
+	u64 n;
+
+	dlend_extents_init(&x);
+	for (round = 1; round < 1000; round++) {
+		bool says;
+
+		random_change(test, &x, &seed, round, false);
+		random_change(test, &x, &seed, round, false);
+		n = standing(&x, before, ARRAY_SIZE(before));
+		says = dlend_extents_torn(&x);
+		if (says)
+			torn++;
+		else
+			whole++;
+		build_settled(test, &x);
+		KUNIT_EXPECT_EQ(test, says, standing(&x, after, ARRAY_SIZE(after)) != n);
+		if (!says)
+			KUNIT_EXPECT_EQ(test, memcmp(before, after, n * sizeof(*after)), 0);
+		build(test, &x, round);
+		for (chunk = dlend_extents_find(&x, 0); chunk;
+		     chunk = dlend_extents_next(&x, chunk))
+			chunk->mapped = true;
+		expect_sound(test, &x);
+	}
+	KUNIT_EXPECT_GT(test, torn, 20);
+	KUNIT_EXPECT_GT(test, whole, 20);
+	done(test, &x);
+}
+
+/* Writable memory that comes in pieces that end at extents' edges tears none, ever. */
+static void extent_never_torn(struct kunit *test)
+{
+	struct dlend_extents x;
+	u32 seed = 23, round;
+
+	dlend_extents_init(&x);
+	for (round = 1; round < 2000; round++) {
+		random_change(test, &x, &seed, round, true);
+		KUNIT_EXPECT_FALSE(test, dlend_extents_torn(&x));
+		build(test, &x, round);
+		expect_sound(test, &x);
+	}
+	KUNIT_EXPECT_EQ(test, dlend_extents_edge(&x, GB(8), GB(9)), GB(9));
+	done(test, &x);
+}
+
+/*
+ * All of a small guest's RAM in one extent, made while firmware had its legacy area as RAM; then
+ * the area goes, and comes back.  One chunk over the extent's edge would take all RAM out of its
+ * window: the chunk is to be cut there.
+ */
+static void extent_torn_at_its_head(struct kunit *test)
+{
+	static const struct { u64 from; bool torn; } back[] = {
+		{ KB(768), false }, { KB(640), true },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(back); i++) {
+		struct dlend_extent *extent;
+		struct dlend_extents x;
+
+		dlend_extents_init(&x);
+		pin_range(test, &x, KB(768), MB(256), RW, 1);
+		build(test, &x, 1);
+		/* The prober pins what is left of a 2 MiB block as a chunk of its own. */
+		lose_range(&x, KB(768), MB(2));
+		pin_range(test, &x, MB(1), MB(2), RW, 2);
+		build(test, &x, 2);
+		extent = dlend_extents_next_extent(&x, 0);
+		KUNIT_ASSERT_NOT_NULL(test, extent);
+		KUNIT_EXPECT_EQ(test, extent->size, MB(256) - KB(768));
+		KUNIT_EXPECT_FALSE(test, dlend_extents_torn(&x));
+		pin_range(test, &x, back[i].from, MB(1), RW, 3);
+		KUNIT_EXPECT_EQ(test, dlend_extents_torn(&x), back[i].torn);
+		KUNIT_EXPECT_EQ(test, dlend_extents_edge(&x, KB(640), MB(1)), KB(768));
+		KUNIT_EXPECT_EQ(test, build(test, &x, 3), back[i].torn);
+		expect_sound(test, &x);
+		done(test, &x);
+	}
 }
 
 static bool of_build(const struct dlend_extent *extent, u32 number)
@@ -583,6 +821,12 @@ static struct kunit_case extent_cases[] = {
 	KUNIT_CASE(extent_comes_back_otherwise),
 	KUNIT_CASE(extent_partial),
 	KUNIT_CASE(extent_missing),
+	KUNIT_CASE(extent_missing_ends),
+	KUNIT_CASE(extent_unplugged),
+	KUNIT_CASE(extent_shrinks),
+	KUNIT_CASE(extent_torn),
+	KUNIT_CASE(extent_torn_at_its_head),
+	KUNIT_CASE(extent_never_torn),
 	KUNIT_CASE(extent_undo),
 	KUNIT_CASE(extent_churn),
 	KUNIT_CASE(extent_two_members),

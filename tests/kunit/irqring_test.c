@@ -82,6 +82,14 @@ static const struct dlend_irqscan_ops ops = {
 	.look_all = op_look_all,
 };
 
+/* All of it. Return: was it overrun, and every counter looked at? */
+static bool run(struct dlend_irqscan *scan, struct world *w)
+{
+	u32 all = DLEND_IRQ_RING_SLOTS;
+
+	return dlend_irqscan_some(scan, &ops, w, &all) == DLEND_IRQSCAN_OVERRUN;
+}
+
 static void expect_all(struct kunit *test, struct world *w)
 {
 	KUNIT_EXPECT_EQ(test, memcmp(w->fired, w->got, sizeof(w->fired)), 0);
@@ -103,7 +111,7 @@ static void one_by_one(struct kunit *test)
 
 	for (i = 0; i < 3 * DLEND_IRQ_RING_SLOTS; i++) {
 		fire(w, i % SINKS, i % DLEND_MAX_VECTORS);
-		KUNIT_ASSERT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+		KUNIT_ASSERT_FALSE(test, run(&scan, w));
 	}
 	KUNIT_EXPECT_EQ(test, w->calls, 3 * DLEND_IRQ_RING_SLOTS);
 	expect_all(test, w);
@@ -120,10 +128,10 @@ static void burst_of_all_vectors(struct kunit *test)
 		fire(w, 0, i);
 	for (i = 0; i < 100; i++)
 		fire(w, 1, 7);
-	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_FALSE(test, run(&scan, w));
 	KUNIT_EXPECT_EQ(test, w->calls, DLEND_MAX_VECTORS + 1);
 	expect_all(test, w);
-	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_FALSE(test, run(&scan, w));
 	KUNIT_EXPECT_EQ(test, w->calls, DLEND_MAX_VECTORS + 1);
 }
 
@@ -135,12 +143,12 @@ static void overrun(struct kunit *test)
 
 	for (i = 0; i < 5 * DLEND_IRQ_RING_SLOTS + 3; i++)
 		fire(w, i % SINKS, (i * 7) % DLEND_MAX_VECTORS);
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_TRUE(test, run(&scan, w));
 	expect_all(test, w);
 	/* Exactly full: the entry after the index may be half way over an old one. */
 	for (i = 0; i < DLEND_IRQ_RING_SLOTS; i++)
 		fire(w, 0, i % DLEND_MAX_VECTORS);
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_TRUE(test, run(&scan, w));
 	expect_all(test, w);
 }
 
@@ -154,9 +162,9 @@ static void overtaken_while_reading(struct kunit *test)
 	for (i = 0; i < 100; i++)
 		fire(w, 0, i);
 	w->meanwhile = DLEND_IRQ_RING_SLOTS;
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_TRUE(test, run(&scan, w));
 	/* The late ones ring again. */
-	dlend_irqscan_run(&scan, &ops, w);
+	run(&scan, w);
 	expect_all(test, w);
 }
 
@@ -171,7 +179,7 @@ static void across_the_wrap(struct kunit *test)
 	w->seen[0][3] = ~0u;
 	for (i = 0; i < 100; i++)
 		fire(w, 0, 3);
-	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_FALSE(test, run(&scan, w));
 	KUNIT_EXPECT_EQ(test, w->calls, 1);
 	expect_all(test, w);
 }
@@ -185,13 +193,94 @@ static void lying_entries(struct kunit *test)
 	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = ~0u;
 	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = 1 << 16 | DLEND_MAX_VECTORS;
 	fire(w, 1, 2);
-	KUNIT_EXPECT_FALSE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_FALSE(test, run(&scan, w));
 	KUNIT_EXPECT_EQ(test, w->strangers, 2);
 	expect_all(test, w);
 	/* An index that makes no sense is an overrun like any other. */
 	w->prod += 0x90000000u;
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_run(&scan, &ops, w));
+	KUNIT_EXPECT_TRUE(test, run(&scan, w));
 	expect_all(test, w);
+}
+
+/* In pieces of any size: the same is delivered, once, and no piece is larger than it may be. */
+static void in_pieces(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	enum dlend_irqscan_end end;
+	u32 round, i, budget, was, seed = 7;
+
+	for (round = 0; round < 300; round++) {
+		seed = seed * 1664525u + 1013904223u;
+		for (i = 0; i < (seed >> 8) % DLEND_IRQ_RING_SLOTS; i++)
+			fire(w, i % SINKS, (i + seed) % DLEND_MAX_VECTORS);
+		do {
+			seed = seed * 1664525u + 1013904223u;
+			budget = (seed >> 8) % 700;
+			was = budget;
+			end = dlend_irqscan_some(&scan, &ops, w, &budget);
+			KUNIT_ASSERT_LE(test, budget, was);
+			KUNIT_ASSERT_TRUE(test, end != DLEND_IRQSCAN_MORE || !budget);
+		} while (end == DLEND_IRQSCAN_MORE);
+		KUNIT_ASSERT_EQ(test, end, DLEND_IRQSCAN_DONE);
+		KUNIT_ASSERT_EQ(test, scan.cons, w->prod);
+		expect_all(test, w);
+	}
+}
+
+/* The rest of a piece is overtaken before its turn. */
+static void overtaken_between_pieces(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	u32 i, budget = 10;
+
+	for (i = 0; i < 100; i++)
+		fire(w, 0, i);
+	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &budget), DLEND_IRQSCAN_MORE);
+	for (i = 0; i < DLEND_IRQ_RING_SLOTS; i++)
+		fire(w, 1, i % DLEND_MAX_VECTORS);
+	budget = 10;
+	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &budget), DLEND_IRQSCAN_OVERRUN);
+	expect_all(test, w);
+}
+
+/* However often it is asked: no period gives more than one budget, and a new one a new one. */
+static void budget_of_a_period(struct kunit *test)
+{
+	struct dlend_budget b = {};
+	u32 *left, taken = 0, i;
+
+	for (i = 0; i < 10 * DLEND_BUDGET; i++) {
+		left = dlend_budget_at(&b, 77);
+		taken += *left ? 1 : 0;
+		*left -= *left ? 1 : 0;
+	}
+	KUNIT_EXPECT_EQ(test, taken, DLEND_BUDGET);
+	KUNIT_EXPECT_EQ(test, *dlend_budget_at(&b, 78), DLEND_BUDGET);
+}
+
+/* Interrupts that take long use a part of the period, however few hints they look at. */
+static void budget_of_time(struct kunit *test)
+{
+	const u64 period = 4000000;
+	struct dlend_budget b = {};
+	u64 ns, spent = 0;
+
+	for (ns = 1000; ns <= 2 * period; ns *= 3) {
+		KUNIT_EXPECT_EQ(test, *dlend_budget_at(&b, ns), DLEND_BUDGET);
+		KUNIT_EXPECT_FALSE(test, dlend_budget_over(&b, ns));
+		for (spent = 0; !dlend_budget_over(&b, ns); spent += ns) {
+			KUNIT_ASSERT_LE(test, spent, period / DLEND_BUDGET_SHARE * 5 / 4);
+			dlend_budget_spend(&b, ns, period);
+		}
+		KUNIT_EXPECT_GE(test, spent, period / DLEND_BUDGET_SHARE);
+		KUNIT_EXPECT_FALSE(test, dlend_budget_over(&b, ns + 1));
+	}
+	/* A clock that went wrong, or an interrupt that a hypervisor put aside. */
+	dlend_budget_at(&b, 1);
+	dlend_budget_spend(&b, ~0ull, period);
+	KUNIT_EXPECT_TRUE(test, dlend_budget_over(&b, 1));
 }
 
 static struct kunit_case cases[] = {
@@ -201,6 +290,10 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(overtaken_while_reading),
 	KUNIT_CASE(across_the_wrap),
 	KUNIT_CASE(lying_entries),
+	KUNIT_CASE(in_pieces),
+	KUNIT_CASE(overtaken_between_pieces),
+	KUNIT_CASE(budget_of_a_period),
+	KUNIT_CASE(budget_of_time),
 	{}
 };
 

@@ -37,6 +37,10 @@ struct guest {
 	u64 stop_after;		/* pin calls, 0 = never */
 	int hole_error;
 	struct range bar[2];	/* mapped, but not with memory: a pin faults */
+	struct dlend_range slot[MAX_RANGES];	/* where RAM may be, if the world knows */
+	unsigned int nr_slots;
+	struct range unpinnable;	/* RAM at which a pin faults */
+	u64 flapping;		/* a page that is there for a look only; 0: none */
 };
 
 /* What a page-by-page pinner says. */
@@ -50,6 +54,8 @@ static int guest_check(struct guest *g, u64 gpa, u64 end, u32 prot)
 		for (i = 0; i < ARRAY_SIZE(g->bar); i++)
 			if (gpa >= g->bar[i].start && gpa < g->bar[i].end)
 				return -EFAULT;
+		if (gpa >= g->unpinnable.start && gpa < g->unpinnable.end)
+			return -EFAULT;
 		for (i = 0; i < g->nr_ram; i++)
 			if (gpa >= g->ram[i].start && gpa < g->ram[i].end)
 				break;
@@ -77,8 +83,12 @@ static int guest_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	KUNIT_ASSERT_EQ(g->test, gpa & (PAGE - 1), 0);
 	/* Books of chunks rely on it: no pin crosses a 2 MiB boundary. */
 	KUNIT_ASSERT_EQ(g->test, gpa / MB(2), (end - 1) / MB(2));
+	KUNIT_ASSERT_LT_MSG(g->test, g->calls, 1000000, "the probe does not end");
 	g->calls++;
-	err = guest_check(g, gpa, end, prot);
+	if (g->flapping && gpa == g->flapping)
+		err = npages == 1 && prot == RO ? 0 : g->hole_error;
+	else
+		err = guest_check(g, gpa, end, prot);
 	if (err) {
 		g->failed++;
 		return err;
@@ -135,6 +145,37 @@ static const struct dlend_layout_ops guest_ops = {
 	.stop = guest_stop,
 };
 
+static bool guest_range(void *ctx, u64 gpa, struct dlend_range *range)
+{
+	struct guest *g = ctx;
+	unsigned int i;
+
+	for (i = 0; i < g->nr_slots; i++) {
+		if (g->slot[i].end > gpa) {
+			*range = g->slot[i];
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool guest_is_ram(void *ctx, u64 gpa)
+{
+	struct guest *g = ctx;
+
+	return gpa >= g->unpinnable.start && gpa < g->unpinnable.end;
+}
+
+/* A VM whose memory slots are known. */
+static const struct dlend_layout_ops slot_ops = {
+	.pin = guest_pin,
+	.unpin = guest_unpin,
+	.known = guest_known,
+	.range = guest_range,
+	.is_ram = guest_is_ram,
+	.stop = guest_stop,
+};
+
 static struct guest *guest_new(struct kunit *test)
 {
 	struct guest *g = kunit_kzalloc(test, sizeof(*g), GFP_KERNEL);
@@ -168,7 +209,13 @@ static int probe(struct guest *g)
 {
 	g->calls = 0;
 	g->failed = 0;
-	return dlend_layout_probe(&guest_ops, g, GB(1024) * 64);
+	return dlend_layout_probe(g->nr_slots ? &slot_ops : &guest_ops, g, GB(1024) * 64);
+}
+
+static void add_slot(struct guest *g, u64 start, u64 end)
+{
+	KUNIT_ASSERT_LT(g->test, g->nr_slots, MAX_RANGES);
+	g->slot[g->nr_slots++] = (struct dlend_range){ start, end };
 }
 
 /* Every page of RAM is pinned once, with its own rights, and nothing else is. */
@@ -390,6 +437,192 @@ static void layout_random(struct kunit *test)
 	}
 }
 
+/* virtio-mem has unplugged two blocks between two landmarks, and what it left is probed anew. */
+static void layout_islands(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	add(g, 0, GB(1), RW);
+	add(g, GB(4), GB(5), RW);
+	add(g, GB(5), GB(5) + MB(32), RW);
+	add(g, GB(5) + MB(36), GB(5) + MB(64), RW);
+	add(g, GB(5) + MB(68), GB(5) + MB(256), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	/* The only block that is plugged, in the midst of its region. */
+	g->nr_ram = 2;
+	g->nr_pins = 0;
+	add(g, GB(5) + MB(300), GB(5) + MB(301), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	/* Seen from a DIMM above it. */
+	g->nr_pins = 0;
+	add(g, GB(7), GB(7) + MB(128), RW);
+	add(g, GB(7) - MB(77), GB(7) - MB(75), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	/* From one that is known already, too, and far from all else. */
+	add(g, GB(7) - MB(500), GB(7) - MB(499), RW);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+}
+
+/* Blocks that virtio-mem has plugged, from @pos on to @end; @far: longest hole in MiB. */
+static u64 add_blocks(struct guest *g, u32 *seed, u64 pos, u64 end, u32 far)
+{
+	while (pos < end && g->nr_ram < MAX_RANGES) {
+		u64 start = pos + (1 + next_random(seed) % far) * MB(1);
+		u64 size = (1 + next_random(seed) % 40) * MB(1);
+
+		if (start + size > end)
+			break;
+		add(g, start, start + size, RW);
+		pos = start + size;
+	}
+	return pos;
+}
+
+/* Some RAM is taken away, in blocks, and plugged in again elsewhere. */
+static void move_blocks(struct guest *g, u32 *seed, u64 base, u64 end, u32 far)
+{
+	unsigned int i;
+
+	for (i = g->nr_ram; i--;) {
+		struct range r = g->ram[i];
+
+		if (r.start < base || next_random(seed) % 2)
+			continue;
+		take_away(g, r.start, r.end);
+		/* Its last block stays, as an island. */
+		if (next_random(seed) % 2)
+			add(g, r.end - MB(1), r.end, RW);
+	}
+	if (g->nr_ram < MAX_RANGES - 2)
+		add_blocks(g, seed, end, end + GB(1), far);
+}
+
+/* Islands smaller than the landmarks' distance, none of which need hold a landmark. */
+static void layout_random_islands(struct kunit *test)
+{
+	u32 seed = 7, round;
+
+	for (round = 0; round < 60; round++) {
+		struct guest *g = guest_new(test);
+		u64 base = round % 3 ? GB(4) : GB(2048), end;
+
+		add(g, 0, GB(1), RW);
+		add(g, base, base + next_random(&seed) % 300 * MB(1) + MB(1), RW);
+		end = add_blocks(g, &seed, g->ram[1].end, base + GB(4), round % 2 ? 20 : 500);
+		KUNIT_ASSERT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		if (round % 2) {
+			move_blocks(g, &seed, g->ram[1].end, end, 20);
+			KUNIT_ASSERT_EQ(test, probe(g), 0);
+			expect_exact(g);
+		}
+	}
+}
+
+/* With memory slots: wherever they are, islands of a block in them; work is for edges and holes. */
+static void layout_random_slots(struct kunit *test)
+{
+	u32 seed = 11, round;
+
+	for (round = 0; round < 60; round++) {
+		struct guest *g = guest_new(test);
+		u64 pos = GB(4) + next_random(&seed) % 100000 * PAGE, holes;
+		unsigned int i;
+
+		add_low(g, MB(300) + next_random(&seed) % 100000 * PAGE, true, PAM_DONE);
+		for (i = 0; i < g->nr_ram; i++)
+			add_slot(g, g->ram[i].start, g->ram[i].end);
+		for (i = 0; i < 4; i++) {
+			u64 end = pos + (1 + next_random(&seed) % 500) * MB(1);
+
+			if (next_random(&seed) % 2)
+				add(g, pos, pos + MB(1), RW);
+			add_blocks(g, &seed, pos + MB(1), end, 100);
+			add_slot(g, pos, end);
+			pos = end + GB(next_random(&seed) % 5000);
+		}
+		for (i = 0, holes = 0; i < g->nr_slots; i++)
+			holes += g->slot[i].end - g->slot[i].start;
+		for (i = 0; i < g->nr_ram; i++)
+			holes -= g->ram[i].end - g->ram[i].start;
+		KUNIT_ASSERT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		KUNIT_EXPECT_LE(test, g->failed, holes / MB(1) + 100 + 32 * g->nr_ram);
+		/* What stands costs nothing. */
+		KUNIT_ASSERT_EQ(test, probe(g), 0);
+		KUNIT_EXPECT_LE(test, g->calls, holes / MB(1) + 4 * g->nr_ram);
+	}
+}
+
+/* All RAM in slots, as most VMs have it: calls are for memory and its edges, not for space. */
+static void layout_slots_exact(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+	unsigned int i;
+
+	add_low(g, GB(2), true, PAM_DONE);
+	add(g, GB(4), GB(5), RW);
+	add(g, GB(9000) + PAGE, GB(9000) + MB(64), RW);
+	add_slot(g, 0, KB(640));
+	add_slot(g, KB(768), GB(2));
+	for (i = g->nr_ram - 2; i < g->nr_ram; i++)
+		add_slot(g, g->ram[i].start, g->ram[i].end);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	KUNIT_EXPECT_LT(test, g->failed, 200);
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	KUNIT_EXPECT_EQ(test, g->calls, 0);
+}
+
+/* A look finds a block of virtio-mem: at once where memory ends, in some turns anywhere else. */
+static void layout_look(struct kunit *test)
+{
+	struct dlend_layout_look look = {};
+	struct guest *g = guest_new(test);
+	u64 found = 0, turns;
+
+	add(g, 0, GB(1), RW);
+	add(g, GB(4), GB(4) + MB(40), RW);
+	add(g, GB(4) + MB(52), GB(4) + MB(60), RW);
+	add_slot(g, 0, GB(1));
+	add_slot(g, GB(4), GB(6));
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	for (turns = 0; turns < 50; turns++) {
+		g->calls = 0;
+		KUNIT_ASSERT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 0);
+		KUNIT_ASSERT_LE(test, g->calls, DLEND_LOOK_CALLS);
+	}
+	add(g, GB(4) + MB(40), GB(4) + MB(44), RW);
+	KUNIT_EXPECT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 1);
+	KUNIT_EXPECT_EQ(test, found, GB(4) + MB(40));
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	add(g, GB(5) + MB(333), GB(5) + MB(334), RW);
+	for (turns = 0; !dlend_layout_look(&slot_ops, g, GB(100), &look, &found); turns++)
+		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_LOOK_CALLS / 2) + 1);
+	KUNIT_EXPECT_EQ(test, found, GB(5) + MB(333));
+	KUNIT_EXPECT_EQ(test, probe(g), 0);
+	expect_exact(g);
+	/* No hole, no call. */
+	g->nr_slots = 1;
+	g->calls = 0;
+	KUNIT_EXPECT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 0);
+	KUNIT_EXPECT_EQ(test, g->calls, 0);
+	/* Without ranges: landmarks, in turn. */
+	add(g, GB(32), GB(33), RW);
+	for (turns = 0; !dlend_layout_look(&guest_ops, g, GB(128), &look, &found); turns++)
+		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_LOOK_CALLS / 2) + 1);
+	KUNIT_EXPECT_EQ(test, found, GB(32));
+	g->fail_at = GB(33) + MB(128);
+	g->fail_with = -ENOMEM;
+	look.inside = g->fail_at;
+	KUNIT_EXPECT_EQ(test, dlend_layout_look(&guest_ops, g, GB(128), &look, &found), -ENOMEM);
+}
+
 /* Errors that are no edges end it, and nothing stays pinned. */
 static void layout_abort(struct kunit *test)
 {
@@ -438,6 +671,30 @@ static void layout_unpinnable(struct kunit *test)
 	g->bar[0] = (struct range){ 0, GB(1), RW };
 	KUNIT_EXPECT_EQ(test, probe(g), -EFAULT);
 	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+}
+
+/* Nor is it anywhere else, where the world knows what is RAM; a BAR beside it is a hole. */
+static void layout_unpinnable_node(struct kunit *test)
+{
+	static const u64 at[] = { MB(512), MB(512) + 3 * PAGE, GB(4), GB(4) + MB(2) + PAGE };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(at); i++) {
+		struct guest *g = guest_new(test);
+
+		add(g, 0, MB(512), RW);
+		add(g, GB(4), GB(5), RW);
+		add_slot(g, 0, GB(1));
+		add_slot(g, GB(3), GB(3) + MB(16));
+		add_slot(g, GB(4), GB(5));
+		g->bar[0] = (struct range){ GB(3), GB(3) + MB(16), RW };
+		KUNIT_EXPECT_EQ(test, probe(g), 0);
+		expect_exact(g);
+		g->nr_pins = 0;
+		g->unpinnable = (struct range){ at[i], at[i] + MB(5), RW };
+		KUNIT_EXPECT_EQ(test, probe(g), -EFAULT);
+		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+	}
 }
 
 /* An abort leaves alone what earlier probes pinned. */
@@ -527,17 +784,35 @@ static void layout_said(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_layout_excluded(GB(2), GB(2) - PAGE, 2));
 }
 
+/* A VMM that maps and unmaps a page all the time: the probe gives up, and is made again later. */
+static void layout_flapping(struct kunit *test)
+{
+	struct guest *g = guest_new(test);
+
+	add(g, 0, MB(1), RW);
+	g->flapping = MB(8);
+	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&guest_ops, g, GB(5)), -EINTR);
+	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
+}
+
 static struct kunit_case layout_cases[] = {
 	KUNIT_CASE_PARAM(layout_exact, layout_gen_params),
 	KUNIT_CASE(layout_one_page_hole),
 	KUNIT_CASE(layout_firmware),
 	KUNIT_CASE(layout_before_known),
 	KUNIT_CASE(layout_random),
+	KUNIT_CASE(layout_islands),
+	KUNIT_CASE(layout_random_islands),
+	KUNIT_CASE(layout_random_slots),
+	KUNIT_CASE(layout_slots_exact),
+	KUNIT_CASE(layout_look),
 	KUNIT_CASE(layout_abort),
 	KUNIT_CASE(layout_bars),
 	KUNIT_CASE(layout_unpinnable),
+	KUNIT_CASE(layout_unpinnable_node),
 	KUNIT_CASE(layout_abort_known),
 	KUNIT_CASE(layout_stop),
+	KUNIT_CASE(layout_flapping),
 	KUNIT_CASE(layout_ends),
 	KUNIT_CASE(layout_said),
 	{}

@@ -23,13 +23,15 @@
  * struct world - the machine, and what is true around it
  * @access: functions that a node's device accesses reach, as bits
  * @dirty: lent since the last good reset
- * @failed: a reset failed
+ * @failed: the reset after a lease failed
+ * @broken: the last reset of one that nobody had failed
  */
 struct world {
 	struct dl_lease lease;
 	u8 access[NODES];
 	bool dirty;
 	bool failed;
+	bool broken;
 };
 
 static void world_init(struct world *w, u32 epoch)
@@ -50,6 +52,7 @@ static void check_grant(struct kunit *test, const struct world *w, const struct 
 	KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
 	KUNIT_EXPECT_FALSE(test, w->dirty);
 	KUNIT_EXPECT_FALSE(test, w->failed);
+	KUNIT_EXPECT_FALSE(test, w->broken);
 	KUNIT_EXPECT_TRUE(test, dlend_epoch_after(w->lease.epoch, before));
 	KUNIT_EXPECT_NE(test, w->lease.epoch, 0u);
 	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
@@ -79,7 +82,7 @@ static void check_rights(struct kunit *test, const struct world *w)
 	}
 	if (l->state != DLEND_OFFER_HELD)
 		KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
-	if (w->failed)
+	if (w->failed || w->broken)
 		KUNIT_EXPECT_NE(test, (int)l->state, (int)DLEND_OFFER_FREE);
 }
 
@@ -117,6 +120,10 @@ static int step(struct kunit *test, struct world *w, const struct dl_event *ev)
 		w->dirty = false;
 	if (!ret && ev->type == DL_EV_FENCE_FAILED)
 		w->failed = true;
+	if (!ret && ev->type == DL_EV_BROKEN)
+		w->broken = true;
+	if (!ret && ev->type == DL_EV_OFFER)
+		w->broken = false;
 	if (before.state != w->lease.state)
 		KUNIT_EXPECT_TRUE(test, todo & DL_DO_TELL);
 	obey(w, ev, todo);
@@ -167,10 +174,11 @@ static void lease_every_state(struct kunit *test)
 		}
 	}
 	/*
-	 * GONE new, GONE failed, GONE while node 1's or 2's lease is fenced; FREE; HELD by one of
-	 * two nodes with one of three sets of functions; RETURNING from one of two; QUARANTINED.
+	 * GONE new, GONE failed, both with one that is broken, GONE while node 1's or 2's lease is
+	 * fenced; FREE; HELD by one of two nodes with one of three sets of functions; RETURNING
+	 * from one of two; QUARANTINED as one is broken, as the reset after a lease failed, both.
 	 */
-	KUNIT_EXPECT_EQ(test, count, 4u + 1 + 6 + 2 + 1);
+	KUNIT_EXPECT_EQ(test, count, 6u + 1 + 6 + 2 + 3);
 }
 
 static u32 next_random(u32 *seed)
@@ -285,6 +293,47 @@ static void lease_unbind_while_held(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
 }
 
+/* A function is plugged in: nobody loses what they have, and nobody gets it afterwards. */
+static void lease_incomplete(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	play(test, &w, DL_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, w.access[1], 1);
+	play(test, &w, DL_EV_RETURN, 1, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	play(test, &w, DL_EV_FENCED, 0, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -ENODEV);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+}
+
+/* Nobody has it, and its reset fails: all see that, and it can be borrowed after a good one. */
+static void lease_broken(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, DL_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_QUARANTINED);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EIO);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), 0);
+	/* One of those that somebody has: the end of the lease decides, and for good. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), -EALREADY);
+	play(test, &w, DL_EV_REVOKE, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), -EALREADY);
+	play(test, &w, DL_EV_FENCE_FAILED, 0, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EIO);
+}
+
 /* Epochs begin where the clock is, in any year, and above those of groups that are gone. */
 static void lease_first_epoch(struct kunit *test)
 {
@@ -306,6 +355,8 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_return_each),
 	KUNIT_CASE(lease_failed_reset),
 	KUNIT_CASE(lease_unbind_while_held),
+	KUNIT_CASE(lease_incomplete),
+	KUNIT_CASE(lease_broken),
 	KUNIT_CASE(lease_first_epoch),
 	{}
 };

@@ -92,9 +92,46 @@ static void edges_are_free(struct kunit *test)
 	}
 }
 
+/* Counted at once, and page by page. */
+static void counted(struct kunit *test)
+{
+	const struct run *r = test->param_value;
+	u64 last = r->first + (r->size - 1), at = r->first, page;
+	struct dlend_map_pages n, sum = {};
+
+	for (;;) {
+		page = dlend_page_at(r->first, last, r->phys, r->sizes, r->cap, at);
+		if (page >= SZ_1G)
+			sum.n1g += page / SZ_1G;
+		else if (page >= SZ_2M)
+			sum.n2m += page / SZ_2M;
+		else
+			sum.n4k += page / SZ_4K;
+		if (last - at < page)
+			break;
+		at += page;
+	}
+	n = dlend_pages_count(r->first, last, r->phys, r->sizes, r->cap);
+	KUNIT_EXPECT_EQ(test, n.n4k, sum.n4k);
+	KUNIT_EXPECT_EQ(test, n.n2m, sum.n2m);
+	KUNIT_EXPECT_EQ(test, n.n1g, sum.n1g);
+}
+
+/* 8 PiB in pages of 4 KiB: a walk over them would not end. */
+static void counted_at_once(struct kunit *test)
+{
+	struct dlend_map_pages n;
+
+	n = dlend_pages_count(SZ_4K, BIT_ULL(53) - 1, 0, VTD, 0);
+	KUNIT_EXPECT_EQ(test, n.n4k, BIT_ULL(41) - 1);
+	KUNIT_EXPECT_EQ(test, n.n2m + n.n1g, 0ull);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(as_the_api_maps, run_gen_params),
 	KUNIT_CASE_PARAM(edges_are_free, run_gen_params),
+	KUNIT_CASE_PARAM(counted, run_gen_params),
+	KUNIT_CASE(counted_at_once),
 	{}
 };
 

@@ -56,6 +56,9 @@ static const struct plan_case cases[] = {
 	  DLEND_STEP_BUILD },
 	{ "rescan, the gate open", { HELD }, { .bme = true, .rescan = 1 }, { .bme = true },
 	  DLEND_STEP_BUILD, true },
+	{ "RAM came, the gate shut", { HELD }, { .bme = true, .grow = 1 }, { .bme = true },
+	  DLEND_STEP_BUILD },
+	{ "RAM came, no bus master", { HELD }, { .grow = 1 }, {}, DLEND_STEP_NONE, true },
 	{ "unmapping shuts the gate", { HELD, .unmapping = true }, { .bme = true },
 	  { .bme = true } },
 	{ "no bus master while unmapping", { HELD, .unmapping = true },
@@ -68,6 +71,10 @@ static const struct plan_case cases[] = {
 	  DLEND_STEP_BUILD, true },
 	{ "pinned in advance: no bus master of its own", { HELD, .prepin = true }, { .build = 1 },
 	  { .build = 1 }, DLEND_STEP_NONE, true },
+	{ "read requests before windows", { HELD }, { .bme = true, .build = 1, .readrq = 2 }, {},
+	  DLEND_STEP_READRQ },
+	{ "read requests, the gate open", { HELD }, { .bme = true, .readrq = 2 }, { .bme = true },
+	  DLEND_STEP_READRQ, true },
 	{ "pinned in advance, failed", { OPEN, .failed = true, .prepin = true }, {}, {} },
 };
 
@@ -86,7 +93,7 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 {
 	switch (step) {
 	case DLEND_STEP_RESET:
-		*have = (struct dlend_wish){ .reset = want->reset, .build = want->build - 1,
+		*have = (struct dlend_wish){ .reset = want->reset, .build = have->build,
 					     .rescan = have->rescan };
 		break;
 	case DLEND_STEP_BME_OFF:
@@ -96,9 +103,13 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 		have->irq_mode = want->irq_mode;
 		have->irq_count = want->irq_count;
 		break;
+	case DLEND_STEP_READRQ:
+		have->readrq = want->readrq;
+		break;
 	case DLEND_STEP_BUILD:
 		have->build = want->build;
 		have->rescan = want->rescan;
+		have->grow = want->grow;
 		break;
 	case DLEND_STEP_BME_ON:
 		have->bme = true;
@@ -115,8 +126,10 @@ static struct dlend_wish wish(unsigned int bits)
 		.reset = bits >> 1 & 1,
 		.build = bits >> 2 & 1,
 		.rescan = bits >> 3 & 1,
+		.grow = bits >> 3 & 1,
 		.irq_mode = bits >> 4 & 1 ? DLEND_IRQ_MSIX : DLEND_IRQ_NONE,
 		.irq_count = bits >> 4 & 1,
+		.readrq = bits >> 5 & 1,
 	};
 }
 
@@ -126,21 +139,57 @@ static void plan_ends(struct kunit *test)
 	struct dlend_situation now = { HELD };
 	unsigned int i, steps;
 
-	for (i = 0; i < 1024; i++) {
-		struct dlend_wish want = wish(i & 31), have = wish(i >> 5);
+	for (i = 0; i < 4096; i++) {
+		struct dlend_wish want = wish(i & 63), have = wish(i >> 6);
 		enum dlend_step step;
 
 		for (steps = 0; steps < 8; steps++) {
 			step = dlend_plan_step(now, &want, &have);
 			if (step == DLEND_STEP_NONE)
 				break;
+			/* Whatever is open may be read; a build that gives way does so once. */
+			if (dlend_plan_settled(now, &want, &have))
+				KUNIT_EXPECT_TRUE(test, dlend_plan_readable(now, &want, &have));
+			if (step == DLEND_STEP_BUILD)
+				KUNIT_EXPECT_FALSE(test, dlend_plan_urgent(now, &want, &have));
 			if (step == DLEND_STEP_BME_ON)
 				KUNIT_EXPECT_EQ(test, have.build, want.build);
 			do_step(step, &want, &have);
 		}
-		KUNIT_EXPECT_LE_MSG(test, steps, 5, "case %u", i);
+		KUNIT_EXPECT_LE_MSG(test, steps, 6, "case %u", i);
 		KUNIT_EXPECT_TRUE_MSG(test, dlend_plan_settled(now, &want, &have), "case %u", i);
 		KUNIT_EXPECT_EQ(test, have.bme, want.bme);
+	}
+}
+
+/* What a build gives way to, and when a guest may read. */
+static void plan_urgent(struct kunit *test)
+{
+	static const struct {
+		struct dlend_wish want, have;
+		bool urgent, readable;
+	} list[] = {
+		{ { .bme = true, .build = 2 }, { .bme = true }, false, true },
+		{ { .bme = true, .rescan = 2 }, { .bme = true }, false, true },
+		{ { .bme = true, .build = 1 }, { .build = 1 }, false, true },
+		{ { .bme = true, .build = 2, .readrq = 3 }, { .bme = true }, false, true },
+		{ { .bme = true, .build = 2, .reset = 1 }, { .bme = true }, true, false },
+		{ { .build = 2, .reset = 1 }, {}, true, false },
+		{ { .build = 2 }, { .bme = true }, true, true },
+		{ { .bme = true, .build = 2, MSIX }, { .bme = true }, true, true },
+	};
+	struct dlend_situation now = { HELD }, failed = { HELD, .failed = true }, idle = { OPEN };
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(list); i++) {
+		const struct dlend_wish *want = &list[i].want, *have = &list[i].have;
+
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_urgent(now, want, have), list[i].urgent,
+				    "case %u", i);
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_readable(now, want, have), list[i].readable,
+				    "case %u", i);
+		KUNIT_EXPECT_FALSE(test, dlend_plan_readable(failed, want, have));
+		KUNIT_EXPECT_FALSE(test, dlend_plan_readable(idle, want, have));
+		KUNIT_EXPECT_FALSE(test, dlend_plan_urgent(idle, want, have));
 	}
 }
 
@@ -169,10 +218,73 @@ static void plan_beside(struct kunit *test)
 				    "case %u", i);
 }
 
+/* Windows that stand are never lost for what could not be added to them, but with their link. */
+static void plan_verdict(struct kunit *test)
+{
+	const struct dlend_wish had = { .bme = true, .build = 3 };
+	static const struct {
+		u32 build;		/* wanted at the end */
+		int err;
+		bool overdue;
+		enum dlend_verdict verdict;
+	} cases[] = {
+		{ 3, 0, false, DLEND_VERDICT_STANDS },
+		{ 4, 0, false, DLEND_VERDICT_STANDS },
+		{ 3, -ENOMEM, false, DLEND_VERDICT_KEEP },
+		{ 3, -ENOSPC, false, DLEND_VERDICT_KEEP },
+		{ 3, -EFAULT, false, DLEND_VERDICT_KEEP },
+		{ 3, -ETIMEDOUT, false, DLEND_VERDICT_KEEP },
+		{ 3, -EOPNOTSUPP, false, DLEND_VERDICT_KEEP },
+		{ 3, -EAGAIN, false, DLEND_VERDICT_AGAIN },
+		{ 3, -EAGAIN, true, DLEND_VERDICT_KEEP },
+		{ 3, -ENOTCONN, false, DLEND_VERDICT_FAIL },
+		/* Something of them was taken away: they do not stand. */
+		{ 4, -ENOMEM, false, DLEND_VERDICT_FAIL },
+		{ 4, -EAGAIN, false, DLEND_VERDICT_AGAIN },
+		{ 4, -EAGAIN, true, DLEND_VERDICT_FAIL },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlend_wish want = had;
+
+		want.build = cases[i].build;
+		want.rescan++;
+		KUNIT_EXPECT_EQ_MSG(test,
+				    dlend_plan_verdict(&want, &had, cases[i].err, cases[i].overdue),
+				    cases[i].verdict, "case %u", i);
+	}
+}
+
+static void plan_patience(struct kunit *test)
+{
+	struct dlend_patience p = {};
+	s64 ms;
+
+	/* 200 GiB, a GiB in 3 s, with a look at it every ten: never. */
+	for (ms = 0; ms < 600000; ms += 10000)
+		KUNIT_EXPECT_FALSE(test, dlend_plan_overdue(&p, ms / 3000, ms, 60000));
+	/* What comes and goes is no progress. */
+	for (; ms <= 650000; ms += 10000)
+		KUNIT_EXPECT_FALSE(test, dlend_plan_overdue(&p, ms / 10000 % 2, ms, 60000));
+	KUNIT_EXPECT_TRUE(test, dlend_plan_overdue(&p, 7, ms, 60000));
+	p = (struct dlend_patience){};
+	KUNIT_EXPECT_FALSE(test, dlend_plan_overdue(&p, 0, ms, 60000));
+
+	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(59999, 0, 0, 60000));
+	KUNIT_EXPECT_TRUE(test, dlend_plan_gate_overdue(60000, 0, 0, 60000));
+	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(200000, 0, 199000, 60000));
+	KUNIT_EXPECT_TRUE(test, dlend_plan_gate_overdue(259000, 0, 199000, 60000));
+	/* Of a build before. */
+	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(200000, 199000, 1000, 60000));
+}
+
 static struct kunit_case plan_cases[] = {
 	KUNIT_CASE_PARAM(plan_one, plan_gen_params),
 	KUNIT_CASE(plan_ends),
+	KUNIT_CASE(plan_urgent),
 	KUNIT_CASE(plan_beside),
+	KUNIT_CASE(plan_verdict),
+	KUNIT_CASE(plan_patience),
 	{}
 };
 

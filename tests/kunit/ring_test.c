@@ -94,10 +94,59 @@ static void lies_are_refused(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, rx.prod, l->prod);
 }
 
+/* A peer that takes @each messages every @ms: when is it too slow? 0: never, for ten limits */
+static u64 found_slow(u32 each, u32 ms, u64 limit)
+{
+	struct dlend_ring_tx tx = {};
+	u64 now;
+
+	for (now = 5; now < 10 * limit; now += ms) {
+		while (dlend_ring_tx_room(&tx, tx.cons) > 0)
+			dlend_ring_tx_commit(&tx);
+		if (dlend_ring_tx_slow(&tx, now, limit))
+			return now;
+		dlend_ring_tx_room(&tx, tx.cons + each);
+	}
+	return 0;
+}
+
+/* It is a matter of how many in how long, and not of whether any at all. */
+static void drips(struct kunit *test)
+{
+	u64 limit = 20000;
+
+	KUNIT_EXPECT_GE(test, found_slow(0, 100, limit), limit);
+	KUNIT_EXPECT_LE(test, found_slow(0, 100, limit), limit + 200);
+	/* One message each time that somebody is about to give up. */
+	KUNIT_EXPECT_NE(test, found_slow(1, 4900, limit), 0ull);
+	KUNIT_EXPECT_LE(test, found_slow(1, 4900, limit), limit + 4900);
+	KUNIT_EXPECT_NE(test, found_slow(1, 1000, limit), 0ull);
+	/* A ring full in that time is slow, but not too slow; so is a stall with an end. */
+	KUNIT_EXPECT_EQ(test, found_slow(1, 250, limit), 0ull);
+	KUNIT_EXPECT_EQ(test, found_slow(DLEND_RING_SLOTS, 15000, limit), 0ull);
+}
+
+/* Nobody looks while there is nothing to send: a ring that was full long ago says nothing. */
+static void not_slow_after_a_pause(struct kunit *test)
+{
+	struct dlend_ring_tx tx = {};
+
+	while (dlend_ring_tx_room(&tx, tx.cons) > 0)
+		dlend_ring_tx_commit(&tx);
+	KUNIT_EXPECT_FALSE(test, dlend_ring_tx_slow(&tx, 1, 100));
+	dlend_ring_tx_room(&tx, tx.prod);
+	KUNIT_EXPECT_FALSE(test, dlend_ring_tx_slow(&tx, 100000, 100));
+	while (dlend_ring_tx_room(&tx, tx.cons) > 0)
+		dlend_ring_tx_commit(&tx);
+	KUNIT_EXPECT_FALSE(test, dlend_ring_tx_slow(&tx, 100001, 100));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(in_order),
 	KUNIT_CASE(across_the_wrap),
 	KUNIT_CASE(full_and_empty),
+	KUNIT_CASE(drips),
+	KUNIT_CASE(not_slow_after_a_pause),
 	KUNIT_CASE_PARAM(lies_are_refused, lie_gen_params),
 	{}
 };

@@ -154,6 +154,27 @@ static void growing(struct kunit *test)
 	expect(test, &w->a, 14, 16);
 }
 
+/* A mirror leaves in shares: what it does not hear of any more, it has unmapped. */
+static void shrinking(struct kunit *test)
+{
+	struct world *w = new_world(test);
+
+	KUNIT_EXPECT_EQ(test, map(w, 0, PAGES), 0);
+	KUNIT_EXPECT_TRUE(test, dlend_view_shrink(&w->a.view, 8));
+	KUNIT_EXPECT_EQ(test, w->a.view.size, 12ull);
+	KUNIT_EXPECT_EQ(test, w->a.phys[12], 0ull);
+	KUNIT_EXPECT_EQ(test, w->a.phys[19], 0ull);
+	KUNIT_EXPECT_EQ(test, w->a.phys[11], 1021ull);
+	/* The rest of it still hears of what goes. */
+	dlend_views_unmap(&w->views, 15, 15);
+	KUNIT_EXPECT_EQ(test, w->a.phys[5], 0ull);
+	KUNIT_EXPECT_TRUE(test, dlend_view_shrink(&w->a.view, 8));
+	KUNIT_EXPECT_EQ(test, w->a.phys[4], 0ull);
+	KUNIT_EXPECT_FALSE(test, dlend_view_shrink(&w->a.view, 8));
+	w->a.view.size = 20;
+	expect(test, &w->a, 0, 0);
+}
+
 static void clip(struct kunit *test)
 {
 	struct dlend_piece piece = { .offset = 10, .size = 10, .phys = 1000, .prot = 3,
@@ -180,6 +201,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(some_hear_of_unmaps_only),
 	KUNIT_CASE(refused),
 	KUNIT_CASE(growing),
+	KUNIT_CASE(shrinking),
 	KUNIT_CASE(clip),
 	{}
 };

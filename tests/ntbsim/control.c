@@ -258,6 +258,7 @@ static const char *cmd_doorbell(struct client *c, char **arg)
 	if (!strcmp(arg[3], "normal")) {
 		s->db_drop = 0;
 		s->db_delay_ms = 0;
+		ntb_flood(s, 0);
 		return NULL;
 	}
 	if (!arg[4] || !number(arg[4], &n) || n > 1000000000)
@@ -266,8 +267,10 @@ static const char *cmd_doorbell(struct client *c, char **arg)
 		s->db_drop = n;
 	else if (!strcmp(arg[3], "delay"))
 		s->db_delay_ms = n;
+	else if (!strcmp(arg[3], "flood") && n <= 1000)
+		ntb_flood(s, n);
 	else
-		return "drop, delay or normal?";
+		return "drop, delay, flood or normal?";
 	return NULL;
 }
 
@@ -372,6 +375,17 @@ static const char *cmd_override(struct client *c, char **arg)
 	return NULL;
 }
 
+static const char *cmd_patience(struct client *c, char **arg)
+{
+	uint64_t ms;
+
+	(void)c;
+	if (!number(arg[1], &ms) || ms > 3600000)
+		return "usage: patience MS, up to an hour";
+	dma_write_timeout_ms = ms;
+	return NULL;
+}
+
 static const char *cmd_quit(struct client *c, char **arg)
 {
 	(void)c;
@@ -395,6 +409,7 @@ static const struct command {
 	{ "peek",	6, 6, true, cmd_peek },
 	{ "spad",	3, 4, false, cmd_spad },
 	{ "override",	4, 5, false, cmd_override },
+	{ "patience",	2, 2, false, cmd_patience },
 	{ "quit",	1, 1, false, cmd_quit },
 };
 

@@ -43,9 +43,10 @@ static const char usage[] =
 "\n"
 "Commands: status | link NAME up|down | silent NAME a|b on|off |\n"
 "  mute NAME a|b 2|4 OFFSET LEN |\n"
-"  doorbell NAME a|b drop N|delay MS|normal | spad NAME N [VALUE] |\n"
+"  doorbell NAME a|b drop N|delay MS|flood N|normal | spad NAME N [VALUE] |\n"
 "  override NAME a|b N VALUE|off |\n"
-"  poke NAME a|b 2|4 OFFSET HEXBYTES | peek NAME a|b 2|4 OFFSET LEN | quit\n";
+"  poke NAME a|b 2|4 OFFSET HEXBYTES | peek NAME a|b 2|4 OFFSET LEN |\n"
+"  patience MS | quit\n";
 
 static void copy(char *to, size_t size, const char *from, const char *what)
 {

@@ -229,6 +229,25 @@ static void doorbell_ring(struct ntb_side *s, uint32_t bits)
 	}
 }
 
+static void flood(struct timer *t)
+{
+	struct ntb_side *s = container_of(t, struct ntb_side, flood);
+	unsigned int i;
+
+	for (i = 0; i < s->flood_rings; i++)
+		doorbell_ring(s, BIT(0) | BIT(1));
+	timer_set(t, 1);
+}
+
+void ntb_flood(struct ntb_side *s, unsigned int rings)
+{
+	timer_del(&s->flood);
+	s->flood.fn = flood;
+	s->flood_rings = rings;
+	if (rings)
+		timer_set(&s->flood, 1);
+}
+
 /* ---- registers ---- */
 
 static uint32_t spad_load(const struct ntb_side *s, unsigned int n)

@@ -68,6 +68,8 @@ struct ntb_side {
 	enum ntb_window mute_window;	/* what it writes there is lost, ... */
 	uint64_t mute_off, mute_len;	/* ... and 0 bytes is nowhere */
 	unsigned int db_drop, db_delay_ms;
+	struct timer flood;		/* rings its peer's doorbells 0 and 1 ... */
+	unsigned int flood_rings;	/* ... so often each millisecond */
 	uint32_t spad_lie[NTB_SPADS];	/* what this side reads where a bit is set in ... */
 	uint32_t spad_lies;
 
@@ -113,6 +115,8 @@ void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const
 
 /* A conventional reset, a new client, or one that left. */
 void ntb_reset(struct ntb_side *s);
+/* @s rings doorbells 0 and 1 @rings times a millisecond from now on; 0: no more. */
+void ntb_flood(struct ntb_side *s, unsigned int rings);
 /* MSI-X vector @vec of this side. */
 void ntb_irq(struct ntb_side *s, unsigned int vec);
 

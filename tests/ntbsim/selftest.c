@@ -607,7 +607,13 @@ static void test_doorbells(struct peer *a, struct peer *b)
 	ok(!fired(b, 3, 80) && fired(b, 3, 1000) == 1, "a delayed doorbell comes later");
 	ok(did("doorbell t a normal") && refused("doorbell t a drop") &&
 	   refused("doorbell t c normal"), "normal again; nonsense is refused");
+	wr(b, VU_BAR0, 0x45c, 0x7fe4, 2);
+	ok(did("doorbell t a flood 3") && fired(b, 0, 500) && fired(b, 1, 500) && fired(b, 0, 500),
+	   "flood: doorbells 0 and 1, again and again");
+	ok(did("doorbell t a normal"), "until normal");
+	wr(b, VU_BAR0, 0x45c, 0x7fe7, 2);
 	wr(b, VU_BAR0, 0x460, 0xffff, 2);
+	drain_irqs(b);
 }
 
 static void test_windows(struct peer *a, struct peer *b)
@@ -808,8 +814,11 @@ static void test_posted_bulk(struct peer *a, struct peer *b)
 	struct { uint64_t n; struct vu_write_one w[200]; } m = { .n = 200 };
 	long long held = stat_of('b', "held"), lost = stat_of('b', "timeouts");
 	unsigned int i, j;
-	bool good = true;
+	char normal[32];
+	bool good;
 
+	/* However long it takes to send all of them: the first must not be given up meanwhile. */
+	good = did("patience 3600000") && refused("patience 3600001") && refused("patience");
 	two_windows(b);
 	wr(a, VU_BAR4, 0x40, 1, 4);
 	for (j = 0; j < 400; j++) {
@@ -823,6 +832,8 @@ static void test_posted_bulk(struct peer *a, struct peer *b)
 	   stat_of('b', "timeouts") == lost + 400 * 200 - 65536, "how much is held is bounded");
 	ok(serve_one(b) && byte_becomes(b->ram + 8, 327 & 0xff, 5000) &&
 	   rd(a, VU_BAR2, 1600, 8) == 0x4646464646464646, "all of it arrives, in order");
+	snprintf(normal, sizeof(normal), "patience %d", WRITE_TIMEOUT_MS);
+	ok(did(normal), "as patient as before");
 }
 
 /*

@@ -92,6 +92,8 @@ static void interrupts_hold(const struct dlend_cfg *cfg, const struct dlend_cfg_
 	int pba;
 
 	MUST(dlend_cfg_msi(cfg) <= 32 && dlend_cfg_msix(cfg) <= DLEND_MAX_VECTORS);
+	MUST(!desc->max_msi || dlend_cfg_msi(cfg) <= desc->max_msi);
+	MUST(!desc->max_msix || dlend_cfg_msix(cfg) <= desc->max_msix);
 	for (pba = 0; pba < 2; pba++) {
 		bool there = dlend_cfg_msix_range(cfg, pba, &bar, &offset, &size);
 
@@ -118,10 +120,28 @@ static void describe(struct input *in, struct dlend_cfg_desc *desc)
 	desc->device = take_u8(in) << 8;
 	desc->is_vf = take_u8(in) & 1;
 	desc->clique = (s8)take_u8(in);
+	desc->max_msi = take_u8(in);
+	desc->max_msix = take_u8(in) << 4;
+}
+
+/* But for BARs, which stay. */
+static bool is_reset(const struct dlend_cfg *cfg)
+{
+	return !memcmp(cfg->val, cfg->reset_val, 0x10) &&
+	       !memcmp(cfg->val + 0x34, cfg->reset_val + 0x34, sizeof(cfg->val) - 0x34);
+}
+
+static bool same_outside(const u8 *was, const u8 *is, u32 at, u32 len)
+{
+	for (u32 i = 0; i < DLEND_CFG_SIZE; i++)
+		if (was[i] != is[i] && (i < at || i - at >= len))
+			return false;
+	return true;
 }
 
 static void one_access(struct input *in, struct dlend_cfg *cfg)
 {
+	static u8 was[DLEND_CFG_SIZE];
 	u32 at = take_u8(in), op = take_u8(in), len = op & 0xf, effects;
 	/* Of its own size, so that a byte too far is seen. */
 	u8 *buf = malloc(len ? len : 1);
@@ -132,14 +152,16 @@ static void one_access(struct input *in, struct dlend_cfg *cfg)
 		at = take_u32(in) % 5000;
 	take(in, buf, len);
 	before = rd(cfg, 4, 2);
+	memcpy(was, cfg->val, sizeof(was));
 	effects = dlend_cfg_write(cfg, at, buf, len);
 	if (effects & DLEND_CFG_E_BME_ON)
 		MUST(!(before & 4) && dlend_cfg_bme(cfg));
 	if (effects & DLEND_CFG_E_MSE_OFF)
 		MUST(before & 2 && !dlend_cfg_mse(cfg));
+	/* Back from D3hot, all that was not written is as it was, or it was a reset, too. */
 	if (effects & DLEND_CFG_E_FLR)
-		MUST(!memcmp(cfg->val, cfg->reset_val, 0x10) &&
-		     !memcmp(cfg->val + 0x34, cfg->reset_val + 0x34, sizeof(cfg->val) - 0x34));
+		MUST(is_reset(cfg) ||
+		     (effects & DLEND_CFG_E_D0 && same_outside(was, cfg->val, at, len)));
 	dlend_cfg_read(cfg, at, buf, len);
 	free(buf);
 }

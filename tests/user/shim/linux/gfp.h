@@ -10,5 +10,6 @@
 #define GFP_NOWAIT		0u
 #define GFP_KERNEL_ACCOUNT	0u
 #define __GFP_NOWARN		0u
+#define __GFP_NOFAIL		0u
 
 #endif

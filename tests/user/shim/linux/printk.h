@@ -17,5 +17,6 @@
 #define pr_err_ratelimited		pr_err
 #define pr_warn_ratelimited		pr_warn
 #define pr_warn_once			pr_warn
+#define pr_err_once			pr_err
 
 #endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Claims: who maps what in the domain of a lent device.
+ *
+ * Functions of one IOMMU group share a domain, and one guest that has two of them maps its memory
+ * for each.  So a range can have several claims, one for each owner.  One is live: the domain has
+ * what it leads to.  The others wait, and when the live one goes the next takes over.  What nobody
+ * claims any more is unmapped when the call returns that took the last claim away.
+ *
+ * Pure: numbers, mappings behind the seam of paging.h, mirrors behind an ops table.
+ */
+#ifndef DLEND_IOMMU_CLAIMS_H
+#define DLEND_IOMMU_CLAIMS_H
+
+#include <linux/rbtree.h>
+#include <linux/types.h>
+#include <dlend/aperture.h>
+#include "maps.h"
+
+struct dlend_claims;
+
+/*
+ * A guest's memory is some hundred ranges.  A borrower that asks for more than this is after our
+ * memory: every range costs a page table, however small it is.
+ */
+#define DLEND_CLAIMS_MAX	16384
+
+/**
+ * struct dlend_claims_ops - what claims cannot do themselves
+ * @mirror: map what @r->ap has at @r->offset, now and later. Return: it, or ERR_PTR
+ * @unmirror: nothing of it is mapped when this returns
+ * @unmapped: the domain does not lead to what @r says any more
+ * @lost: @owner was to take over with @r, which could not be mapped (@err): it is no claim any more
+ */
+struct dlend_claims_ops {
+	void *(*mirror)(struct dlend_claims *c, const struct dlend_dma_range *r);
+	void (*unmirror)(struct dlend_claims *c, void *mirror);
+	void (*unmapped)(struct dlend_claims *c, const struct dlend_dma_range *r);
+	void (*lost)(struct dlend_claims *c, struct dlend_owner *owner,
+		     const struct dlend_dma_range *r, int err);
+};
+
+/**
+ * struct dlend_claims - all claims in one domain; the caller serialises
+ * @pg: the domain
+ * @maps: what is mapped, but for mirrors
+ * @live: live claims; no two overlap
+ * @nr: claims in all
+ * @bytes: of live claims, by kind of owner
+ * @blocked: dlend_claims_block() was called
+ */
+struct dlend_claims {
+	struct dlend_paging *pg;
+	const struct dlend_claims_ops *ops;
+	struct dlend_maps maps;
+	struct rb_root_cached live;
+	unsigned int nr;
+	u64 bytes[DLEND_OWNER_KINDS];
+	bool blocked;
+};
+
+void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
+		       const struct dlend_claims_ops *ops);
+
+/** dlend_claims_add - see dlend_domain_map() */
+int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
+		     const struct dlend_dma_range *r);
+
+/** dlend_claims_del - see dlend_domain_unmap(). Return: how many claims went, or -EINVAL */
+int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova, u64 size);
+
+/** dlend_claims_drop - see dlend_domain_drop() */
+void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner);
+
+/**
+ * dlend_claims_block - no device reaches anything when this returns; for good
+ *
+ * The group is detached. If the kernel does not let go of the domain, all claims end and nothing is
+ * mapped in it any more.
+ */
+void dlend_claims_block(struct dlend_claims *c);
+
+/** dlend_claims_end - all claims end, nothing is mapped; owners have none left */
+void dlend_claims_end(struct dlend_claims *c);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Paging domain: what dlend needs of one domain of the kernel's IOMMU API.  A seam: paging.c puts
+ * the kernel behind it, the suites put a fake there.  It is passed when a mapping changes, never
+ * in the data path.
+ */
+#ifndef DLEND_IOMMU_PAGING_H
+#define DLEND_IOMMU_PAGING_H
+
+#include <linux/types.h>
+
+struct device;
+struct dlend_paging;
+struct dlend_range;
+
+/* Beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
+#define DLEND_PAGING_MMIO	0x80000000u
+
+/**
+ * struct dlend_paging_ops - the domain; all of them may sleep
+ * @map: @size bytes at @iova lead to @phys; @prot: DLEND_PROT_* and DLEND_PAGING_MMIO. In pages as
+ *	dlend_page_at() says. Return: 0, or -errno and nothing of it is mapped
+ * @unmap: and flush. Pages that straddle an edge go as a whole. Return: bytes unmapped
+ * @phys: where @iova leads; 0: nowhere
+ * @attach: the device's group translates by it. Return: 0 or -errno
+ * @detach: the group is blocked; the kernel may refuse that and not say so: ask @attached
+ * @attached: does the kernel have it as the group's domain?
+ * @free: it, and the object; never while it is attached
+ */
+struct dlend_paging_ops {
+	int (*map)(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot);
+	u64 (*unmap)(struct dlend_paging *pg, u64 iova, u64 size);
+	phys_addr_t (*phys)(struct dlend_paging *pg, u64 iova);
+	int (*attach)(struct dlend_paging *pg);
+	void (*detach)(struct dlend_paging *pg);
+	bool (*attached)(struct dlend_paging *pg);
+	void (*free)(struct dlend_paging *pg);
+};
+
+/**
+ * struct dlend_paging - one domain
+ * @sizes: bit per size of a page, 4 KiB at least
+ * @first, @last: addresses that it can translate, inclusive
+ * @coherent: no device passes by the caches, whatever its requests say (No Snoop)
+ */
+struct dlend_paging {
+	const struct dlend_paging_ops *ops;
+	u64 sizes;
+	u64 first, last;
+	bool coherent;
+};
+
+/**
+ * dlend_paging_create - a new, empty domain that fits @dev's IOMMU group
+ * @dev: kept referenced
+ *
+ * Context: process. Return: not attached; or ERR_PTR: -ENODEV no IOMMU, or its error.
+ */
+struct dlend_paging *dlend_paging_create(struct device *dev);
+
+/** dlend_paging_faults - accesses that were blocked, where the driver reports them; @last: where */
+u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last);
+
+/**
+ * dlend_paging_detach - the group is blocked when this returns, if it returns true
+ *
+ * False: the kernel did not let go of the domain (7.0 and 7.1 do not while a device of the group is
+ * being reset): it is used on, so it must not be freed, and what it maps is reached.
+ */
+static inline bool dlend_paging_detach(struct dlend_paging *pg)
+{
+	if (pg->ops->attached(pg))
+		pg->ops->detach(pg);
+	return !pg->ops->attached(pg);
+}
+
+/** dlend_paging_end - detach and free. Return: false: the kernel still uses it, so it stays */
+static inline bool dlend_paging_end(struct dlend_paging *pg)
+{
+	if (!dlend_paging_detach(pg))
+		return false;
+	pg->ops->free(pg);
+	return true;
+}
+
+/**
+ * dlend_paging_reserved - what an IO address of the device's group may not touch
+ * @windows: the windows of its host bridge too (peer-to-peer traffic would be claimed there)
+ * @out: receives an array, kfree() it
+ *
+ * Context: process. Return: number of ranges, or -ENOMEM.
+ */
+int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_range **out);
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sets of guest-physical addresses: see ranges.h.
+ *
+ * Pure logic: knows nothing of locks, KVM or memory.
+ */
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <dlend/alloc.h>
+#include "ranges.h"
+
+void dlend_ranges_clear(struct dlend_ranges *x)
+{
+	kfree(x->range);
+	memset(x, 0, sizeof(*x));
+}
+
+/* How many end below @gpa. */
+static u32 below(const struct dlend_ranges *x, u64 gpa)
+{
+	u32 lo = 0, hi = x->count;
+
+	while (lo < hi) {
+		u32 mid = lo + (hi - lo) / 2;
+
+		if (x->range[mid].end < gpa)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static int make_room(struct dlend_ranges *x)
+{
+	struct dlend_range *range;
+	u32 room = max(2 * x->room, 8u);
+
+	if (x->count < x->room)
+		return 0;
+	range = kmalloc_array(room, sizeof(*range), GFP_KERNEL);
+	if (!range)
+		return -ENOMEM;
+	if (x->count)
+		memcpy(range, x->range, x->count * sizeof(*range));
+	kfree(x->range);
+	x->range = range;
+	x->room = room;
+	return 0;
+}
+
+int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
+{
+	u32 first = below(x, start), last = first;
+	int err;
+
+	if (start >= end)
+		return 0;
+	/* Those that it overlaps or touches become one with it. */
+	for (; last < x->count && x->range[last].start <= end; last++) {
+		start = min(start, x->range[last].start);
+		end = max(end, x->range[last].end);
+	}
+	if (first == last) {
+		err = make_room(x);
+		if (err)
+			return err;
+		memmove(x->range + first + 1, x->range + first,
+			(x->count - first) * sizeof(x->range[0]));
+		x->count++;
+	} else {
+		memmove(x->range + first + 1, x->range + last,
+			(x->count - last) * sizeof(x->range[0]));
+		x->count -= last - first - 1;
+	}
+	x->range[first] = (struct dlend_range){ start, end };
+	return 0;
+}
+
+bool dlend_ranges_next(const struct dlend_ranges *x, u64 gpa, struct dlend_range *range)
+{
+	u32 i = below(x, gpa);
+
+	/* What ends at @gpa does not reach above it. */
+	if (i < x->count && x->range[i].end == gpa)
+		i++;
+	if (i == x->count)
+		return false;
+	*range = x->range[i];
+	return true;
+}
+
+int dlend_ranges_add_both(struct dlend_ranges *x, const struct dlend_ranges *a,
+			  const struct dlend_ranges *b)
+{
+	struct dlend_range ra, rb;
+	u64 pos = 0;
+	int err = 0;
+
+	while (!err && dlend_ranges_next(a, pos, &ra) && dlend_ranges_next(b, pos, &rb)) {
+		pos = min(ra.end, rb.end);
+		err = dlend_ranges_add(x, max(ra.start, rb.start), pos);
+	}
+	return err;
+}
+
+int dlend_ranges_add_without(struct dlend_ranges *x, const struct dlend_ranges *a,
+			     const struct dlend_ranges *b)
+{
+	struct dlend_range ra, rb;
+	u64 pos = 0;
+	int err = 0;
+
+	while (!err && dlend_ranges_next(a, pos, &ra)) {
+		pos = max(pos, ra.start);
+		if (!dlend_ranges_next(b, pos, &rb))
+			rb = (struct dlend_range){ ra.end, ra.end };
+		err = dlend_ranges_add(x, pos, min(rb.start, ra.end));
+		pos = rb.start < ra.end ? rb.end : ra.end;
+	}
+	return err;
+}

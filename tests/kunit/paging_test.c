@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+/* End of a domain: what the kernel still uses is never freed. */
+#include <kunit/test.h>
+#include <linux/bits.h>
+#include "fake_paging.h"
+
+static void refused_once(struct kunit *test)
+{
+	struct fake_paging *fake = fake_paging_new(test, FAKE_VTD);
+
+	KUNIT_ASSERT_EQ(test, fake->pub.ops->attach(&fake->pub), 0);
+	fake->refuse_detach = 1;
+	KUNIT_EXPECT_FALSE(test, dlend_paging_detach(&fake->pub));
+	KUNIT_EXPECT_TRUE(test, dlend_paging_end(&fake->pub));
+	KUNIT_EXPECT_TRUE(test, fake->freed);
+}
+
+static void refused_for_good(struct kunit *test)
+{
+	struct fake_paging *fake = fake_paging_new(test, FAKE_VTD);
+
+	KUNIT_ASSERT_EQ(test, fake->pub.ops->attach(&fake->pub), 0);
+	fake->refuse_detach = 2;
+	KUNIT_EXPECT_FALSE(test, dlend_paging_detach(&fake->pub));
+	KUNIT_EXPECT_FALSE(test, dlend_paging_end(&fake->pub));
+	KUNIT_EXPECT_FALSE(test, fake->freed);
+}
+
+static void never_attached(struct kunit *test)
+{
+	struct fake_paging *fake = fake_paging_new(test, FAKE_VTD);
+
+	fake->refuse_detach = 1;
+	KUNIT_EXPECT_TRUE(test, dlend_paging_end(&fake->pub));
+	KUNIT_EXPECT_TRUE(test, fake->freed);
+	KUNIT_EXPECT_EQ(test, fake->refuse_detach, 1u);
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(refused_once),
+	KUNIT_CASE(refused_for_good),
+	KUNIT_CASE(never_attached),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "dlend_paging",
+	.test_cases = cases,
+};
+
+kunit_test_suite(suite);
+MODULE_LICENSE("GPL");
