@@ -22,7 +22,7 @@ help:
 	@echo "  make check             the tests; the last line is \"N passed, N failed\""
 	@echo "  make check ALSO=more   those, too, that would make it last most of an hour; CI does so"
 	@echo "  make check-long        what is left out of both, and repetitions at full length"
-	@echo "  make check-debug       the scenarios on a kernel with lockdep and kmemleak"
+	@echo "  make check-debug       the scenarios on a kernel with lockdep, kmemleak, KASAN and UBSAN"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
 	@echo "  make bench             the lent disk against the same disk passed through locally"
 	@echo "  make lint              checkpatch, sparse, codespell and the like"

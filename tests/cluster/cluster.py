@@ -19,6 +19,7 @@ Environment:
 """
 import contextlib
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -82,6 +83,8 @@ class Cluster:
     files      {name: bytes} for the run directory, where every host's QEMU runs: romfile=NAME
     """
 
+    keeper = None      # who hands a bed on from one scenario to the next: several
+    terminated = 0     # a signal has ended a scenario, and is to end all of them: the status that says so
     sockets = "s"      # in the run directory; short, as a socket's path has 107 characters
 
     def __init__(self, topology, links=True, modules=True, tap=None, files=None):
@@ -104,8 +107,11 @@ class Cluster:
     # Life
 
     def __enter__(self):
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            self.old_handlers[number] = signal.signal(number, self._terminated)
+        self._handle_signals()
+        kept = self.keeper and self.keeper.take(self)
+        if kept:
+            self._adopt(kept)
+            return self
         try:
             self._lock()
             self._make_run_dir()
@@ -117,12 +123,83 @@ class Cluster:
         return self
 
     def __exit__(self, *error):
-        if error[0] or (self.tap and self.tap.failed):
+        try:
+            if isinstance(error[1], TimedOut):
+                for host in self.hosts.values():
+                    host.autopsy(str(error[1]))
+            if self.tap:
+                self._account(error[0])
+        finally:
+            bad = error[0] or (self.tap and self.tap.failed)
+            if bad:
+                (self.run_dir / FAILED).touch()
+            if bad or not (self.keeper and self._tidy() and self.keeper.keep(self)):
+                self.stop()
+
+    def shape(self):
+        """What a bed has to be for this scenario; None: it cannot be anybody else's."""
+        if not self.tap or any(spec.systemd for spec in self.topology.hosts.values()):
+            return None
+        return (self.topology.path, bool(self.topology.links), self.modules, tuple(sorted(self.files.items())),
+                os.environ.get("DLEND_KERNEL"))
+
+    def _adopt(self, kept):
+        """The hosts of a scenario that has ended, as its _tidy() left them."""
+        for name in ("topology", "run_dir", "share", "loop", "lock", "children", "boots", "links", "hosts"):
+            setattr(self, name, getattr(kept, name))
+        for part in (*self.hosts.values(), *self.links.values()):
+            part.cluster = self
+        for host in self.hosts.values():
+            host.begin_account()
+        self.say(f"run directory {self.run_dir}, of hosts that are up")
+        self.tap.keep(self.run_dir)
+
+    def _tidy(self):
+        """Unload everything of ours, and undo what the scenario did to the bed.  A result of its own, as a module
+        that cannot go is a failure; false if the hosts are not fit for another scenario."""
+        if not self.shape() or not all(host.running for host in self.hosts.values()):
+            return False
+        failed = self.tap.failed
+        with self.tap.case("all that was borrowed and lent goes, and the modules are unloaded"):
+            for link in self.links.values():
+                link.command("up")
+                self.ntbsim(f"override {link.name} a off")
+                self.ntbsim(f"override {link.name} b off")
+                for end in "ab":
+                    self.ntbsim(f"silent {link.name} {end} off")
+                    self.ntbsim(f"doorbell {link.name} {end} normal")
+                    self.ntbsim(f"mute {link.name} {end} 4 0 0")
+            for host in self.hosts.values():
+                host.tidy()
+        found = [f"{h.name}: {line}" for h in self.hosts.values() for line in h.complaints(scan=False)]
+        if found:
+            self.tap.ok(False, "and no kernel complains of it", "\n".join(found))
+        if self.tap.failed > failed:
             (self.run_dir / FAILED).touch()
-        self.stop()
+        for number, handler in self.old_handlers.items():
+            signal.signal(number, handler)
+        return self.tap.failed == failed
+
+    def _handle_signals(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self.old_handlers[number] = signal.signal(number, self._terminated)
+
+    def _account(self, failed):
+        """What every scenario has to show, whether it remembers to or not: no kernel complains, from boot to end."""
+        found = []
+        for host in self.hosts.values():
+            try:
+                found += [f"{host.name}: {line}" for line in host.last_complaints()]
+            except (Gone, TimedOut) as e:
+                found.append(f"{host.name}: cannot be asked: {e}")
+        if not failed:
+            self.tap.equal(found, [], "no kernel complains, on any host, from boot to end")
+        elif found:
+            self.tap.diag("what kernels complained of until then:\n" + "\n".join(found))
 
     @staticmethod
     def _terminated(number, frame):
+        Cluster.terminated = 128 + number
         raise SystemExit(128 + number)
 
     def stop(self):
@@ -152,7 +229,7 @@ class Cluster:
             if HOST_FAULT in console.read_text(errors="replace"):
                 self.say(f"bed fault: {console.stem}: {HOST_FAULT} (tests/cluster/README.md)")
         for host in self.hosts.values():
-            if host.fell():
+            if host.fell_by_bed():
                 self.say(f"bed fault: host {host.name} reset itself without a word (tests/cluster/README.md)")
 
     def _lock(self):
@@ -199,7 +276,7 @@ class Cluster:
             copy_modules(directory, self.share / "modules" / directory.name)
         if (BUILD / "bin").is_dir():
             shutil.copytree(BUILD / "bin", self.share / "bin")
-        shutil.copytree(self.boot("").resolve() / "guest", self.share / "guest")
+        (self.share / "guest").mkdir()
         if (BUILD / "guest").is_dir():
             self._pack_programs(sorted((BUILD / "guest").iterdir()))
         if any(spec.systemd for spec in self.topology.hosts.values()):
@@ -310,7 +387,7 @@ class Cluster:
         tree = Path(subprocess.run([HERE / "root/mktree", "build"], check=True, text=True,
                                    stdout=subprocess.PIPE).stdout.strip())
         copy = [*tree_program(tree, "usr/bin/mcopy"), "-i", disk]
-        loads = [self.share / "guest/vmlinuz", self.share / "guest/base.cpio"]
+        loads = [self.boot("").resolve() / f"guest/{name}" for name in ("vmlinuz", "base.cpio")]
         subprocess.run([*copy, *loads, "::"], check=True)
         # SERIAL: without a display nobody sees what it says
         config = f"SERIAL 0 115200\nDEFAULT linux\nLABEL linux\nKERNEL vmlinuz\nINITRD base.cpio\nAPPEND {line}\n"
@@ -337,9 +414,17 @@ class Cluster:
             raise CommandFailed("ntbsim", command, Result(1, answer))
         return text
 
-    def complaints(self, ignore=None):
-        """What any host's kernel said against itself, as "host: line"."""
-        return [f"{h.name}: {line}" for h in self.hosts.values() if h.running for line in h.complaints(ignore)]
+    def wait_traffic(self, link, what, more, timeout=60):
+        """Until each side of a link has done so many more of what ntbsim counts ("writes", "reg_reads")."""
+        def counts():
+            status = json.loads(self.ntbsim("status"))["links"][link]
+            return [status[side][what] for side in "ab"]
+        before = counts()
+        self.loop.wait(f"{more} {what} on {link}", lambda: min(n - b for n, b in zip(counts(), before)) >= more, timeout)
+
+    def complaints(self):
+        """What any host's kernel said against itself so far, as "host: line"."""
+        return [f"{h.name}: {line}" for h in self.hosts.values() for line in h.complaints()]
 
     # Talk
 

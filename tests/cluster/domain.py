@@ -10,6 +10,7 @@
 
 Knows virsh and the agent, nothing of lending but how a <hostdev> of an mdev is written.
 """
+from host import GUEST_KERNEL, guest_part, until
 from topology import GUEST_LEAN
 from wire import Gone
 
@@ -20,7 +21,7 @@ XML = """<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1
   <vcpu>{smp}</vcpu>
   <os>
     <type arch='x86_64' machine='q35'>hvm</type>
-    <kernel>{top}/vmlinuz</kernel>
+    <kernel>{top}/vmlinux</kernel>
     <initrd>{top}/{name}.cpio</initrd>
     <cmdline>console=ttyS0 quiet panic=-1 {lean} dlend.name={name} dlend.session={name} \
 dlend.modules={modules}</cmdline>
@@ -86,8 +87,8 @@ class Domain:
 
     def put(self, host):
         """What it boots from: any host that is to run it needs that."""
-        parts = " ".join(f"/share/guest/{part}.cpio" for part in ("base", *self.tools))
-        host.run(f"cp /share/guest/vmlinuz {TOP}/ && cat {parts} >{TOP}/{self.name}.cpio", timeout=60)
+        parts = " ".join(map(guest_part, ("base", *self.tools)))
+        host.run(f"cp {GUEST_KERNEL} {TOP}/ && cat {parts} >{TOP}/{self.name}.cpio", timeout=60)
 
     def define(self, host):
         self.host = host
@@ -164,9 +165,14 @@ class Domain:
         self._alive()
         return self.slot.agent.spawn(command)
 
+    def wait_for(self, command, timeout=60, every=0.5):
+        """As Host.wait_for, in the guest."""
+        return self.run(until(command, every), timeout)
+
     def heed_power_button(self):
         """The guest powers off when libvirt asks it to; with modules button and evdev, tools power."""
         self.spawn(POWER)
+        self.wait_for("ls -l /proc/*/fd 2>/dev/null | grep -q /dev/input/event")
 
     def reboot(self, timeout=240):
         """The guest's own doing; QEMU stays."""

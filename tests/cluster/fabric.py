@@ -16,7 +16,7 @@ import shlex
 import time
 import uuid as uuids
 
-from wire import TimedOut
+from wire import PATIENCE
 
 TRACING = "/sys/kernel/tracing"
 EVENTS = f"{TRACING}/events/dlend"
@@ -24,10 +24,6 @@ DEBUG = "/sys/kernel/debug/dlend"
 # The modules' own, 2.25 s, is less than a device that reads its guest's memory keeps its host busy: README.md
 HEARTBEAT_TIMEOUT_MS = 10000
 LEVELS = ("OK", "WARN", "FAIL")     # of dlend doctor
-# Where the threads of a QEMU wait, and what its devices have come to
-STUCK = """for t in /proc/{pid}/task/*; do echo "$t: $(cat $t/comm $t/syscall | tr '\\n' ' ')"; cat $t/stack; done
-cd /sys/kernel/debug; grep -r . dlend; grep . kvm/*
-cat /sys/kernel/tracing/trace | tail -n 200; dmesg | tail -n 50"""
 
 
 class Fabric:
@@ -143,21 +139,11 @@ class Fabric:
         g.start()
         try:
             if wait:
-                self._ready(name, label, g, timeout)
+                g.wait_ready(timeout)
             yield g
         finally:
             if g.running:
                 g.kill()
-
-    def _ready(self, name, label, g, timeout):
-        """As Guest.wait_ready(); what its host knows of one that is not goes into HOST-GUEST.stuck."""
-        try:
-            g.wait_ready(timeout)
-        except TimedOut:
-            with contextlib.suppress(Exception):
-                stuck = self.host(name).run(STUCK.format(pid=g.pid()), timeout=60, check=False).data
-                (self.cluster.run_dir / f"{name}-{label}.stuck").write_bytes(stuck)
-            raise
 
     # What debugfs and sysfs count
 
@@ -176,9 +162,11 @@ class Fabric:
         return self.host(lender), f"{DEBUG}/lender/0000{address[5:]}"
 
     def domain(self, address):
-        """What the lender's IOMMU maps for a device: {"mapped_bytes": n, "pages_2m": n, ...}; {} if not lent."""
+        """What the lender's IOMMU maps for a device: {"mapped_bytes": n, "pages_2m": n, ...}; if it has no lease, and
+        so no domain, the lender's file says that, and not nothing: {"mapped_bytes": 0}."""
         host, directory = self.lender_of(address)
-        return numbers(host.run(f"cat {directory}/dma").out)
+        text = host.run(f"cat {directory}/dma").out
+        return {"mapped_bytes": 0} if text == "domain: none\n" else numbers(text)
 
     def free(self, name):
         """Free bytes of the apertures of a host: {link: bytes}."""
@@ -187,10 +175,16 @@ class Fabric:
 
     def wait_free(self, name, want, timeout=20):
         """free(), as soon as it is `want`, or as it is in the end."""
-        end = time.monotonic() + timeout
-        while (have := self.free(name)) != want and time.monotonic() < end:
-            time.sleep(0.5)
-        return have
+        return eventually(lambda: self.free(name), want, timeout)
+
+    def pinned(self, name):
+        """How many pages of a host are pinned, by whomever for whatever, as its kernel counts them."""
+        text = self.host(name).run("echo 1 >/proc/sys/vm/stat_refresh; cat /proc/vmstat").out
+        return numbers(text)["nr_foll_pin_acquired"] - numbers(text)["nr_foll_pin_released"]
+
+    def wait_pinned(self, name, want, timeout=20):
+        """pinned(), as soon as it is `want`, or as it is in the end."""
+        return eventually(lambda: self.pinned(name), want, timeout)
 
     # What happened
 
@@ -203,6 +197,14 @@ class Fabric:
 
     def trace_clear(self, name):
         self.host(name).run(f"echo >{TRACING}/trace")
+
+
+def eventually(read, want, timeout=20):
+    """What read() returns as soon as it is `want`, or in the end."""
+    end = time.monotonic() + timeout * PATIENCE
+    while (have := read()) != want and time.monotonic() < end:
+        time.sleep(0.5)
+    return have
 
 
 def numbers(text):

@@ -7,60 +7,60 @@ Guest   a QEMU process inside a host; its agent, monitor and console are virtio-
 
 Knows nothing of NTB and of test results.
 """
+import contextlib
 import itertools
 import os
 import re
 import shlex
+import time
 
-from topology import GUEST_LEAN, channels, disk_path, qemu_args, qemu_binary
-from wire import PATIENCE, Agent, Console, Gone, Qmp, TimedOut
-
-# What a kernel says when something is wrong with it.  A scenario that provokes one says which.
-COMPLAINTS = (r"BUG:|WARNING:|Oops|Kernel panic|general protection fault|possible recursive locking|"
-              r"possible circular locking|inconsistent lock state|INFO: task .* blocked|"
-              r"rcu.*detected stalls|KASAN|UBSAN|kmemleak: \d|refcount_t|list_(add|del) corruption|"
-              r"turning off the locking correctness validator|INFO: trying to register non-static key")
-
-# The scheduler's own, of a host whose processor stood still: README.md.  Group 1 is the line to leave out.
-STOOD_STILL = re.compile(r"^(.*WARNING: .*hrtimer_forward\+.*\n)"
-                         r"((?:(?!.*(?:cut here|end trace)).*\n)*?.*\]  <IRQ>\n"
-                         r"(?:.*\]  \? .*\n)*.*\]  dl_(?:task|server)_timer\+)", re.M)
-
-MARK = "dlend-test: mark"
+from klog import SCAN, STOOD_STILL, Account, complaints, leaks
+from topology import GUEST_LEAN, channels, disk_path, disks, qemu_args, qemu_binary
+from wire import PATIENCE, Agent, Console, Gone, Qmp, QmpError, TimedOut
 
 
-def since_mark(log):
-    return log.rpartition(MARK)[2]
+def until(command, every=0.5):
+    """Shell text that ends when a command does so with status 0."""
+    return f"until ( {command}\n); do sleep {every}; done"
 
 
-def complaints(log, ignore=None):
-    """The lines of a kernel log, from the last mark on, that match COMPLAINTS and not `ignore`."""
-    log = STOOD_STILL.sub(r"\2", since_mark(log))
-    return [line for line in log.splitlines()
-            if re.search(COMPLAINTS, line) and not (ignore and re.search(ignore, line))]
-
-
-# What kmemleak reports has been unreferenced for 5 s at least; the second scan rules out what the
-# first one met while it changed hands.  "clear": each leak is told once.
-SCAN = """cd /sys/kernel/debug
-[ -e kmemleak ] || exit 0
-for n in 1 2; do
-        sleep 6
-        echo scan >kmemleak || { echo "unreferenced object: kmemleak does not scan [dlend_test]"; exit 0; }
+# Mediated devices, what is lent, modules, what drivers were told to take, and what was said and traced.
+TIDY = r"""set -e
+for m in /sys/bus/mdev/devices/*; do
+        [ ! -e "$m" ] || echo 1 >"$m/remove"
 done
-cat kmemleak
-echo clear >kmemleak"""
-OURS = re.compile(r"\[dlend_\w+\]")
+rm -rf /etc/mdevctl.d/* /etc/dlend*
+for d in /sys/bus/pci/drivers/dlend-lender/*:*; do
+        [ ! -e "$d" ] || echo "${d##*/}" >/sys/bus/pci/drivers/dlend-lender/unbind
+done
+for m in dlend_mdev dlend_lender dlend_ntb ntb_pingpong ntb_perf ntb_tool ntb_hw_amd dlend_core ntb; do
+        ! grep -q "^$m " /proc/modules || rmmod $m
+done
+! grep -E '^(dlend|ntb)_' /proc/modules
+for d in /sys/bus/pci/devices/*; do
+        [ "$(cat $d/driver_override)" != "(null)" ] || continue
+        echo >$d/driver_override
+        [ ! -e $d/driver ] || echo ${d##*/} >$d/driver/unbind
+        echo ${d##*/} >/sys/bus/pci/drivers_probe
+done
+cd /sys/kernel/tracing
+echo 0 >events/enable
+echo >kprobe_events
+echo >trace
+rm -rf /run/dlend/guest
+find /tmp -mindepth 1 -maxdepth 1 ! -name agent -exec rm -rf {} +
+dmesg -C"""
 
 
-def leaks(report):
-    """Of what kmemleak lists: a line for every object that a module of ours is to blame for."""
-    found = []
-    for entry in re.split(r"^(?=unreferenced object)", report, flags=re.M):
-        frames = [line.strip() for line in entry.splitlines() if OURS.search(line)]
-        if frames:
-            found.append(f"{entry.splitlines()[0]} {' < '.join(frames)}")
-    return found
+# What a host that does not get on can say of itself: where its threads are, memory, our own state
+STATE = r"""head -n 5 /proc/meminfo; cat /proc/interrupts /proc/softirqs /proc/buddyinfo /proc/timer_list
+for t in /proc/[0-9]*/task/*; do
+        echo "$t $(cat $t/comm) $(sed 's/.*) //' $t/stat | cut -d ' ' -f 1,12,13)"; cat $t/syscall $t/stack
+done
+for f in /sys/kernel/debug/dlend/*/*/* /sys/kernel/debug/dlend/*/* /sys/kernel/debug/kvm/*; do
+        [ ! -f $f ] || { echo "$f:"; timeout 5 cat $f; }
+done
+tail -n 200 /sys/kernel/tracing/trace; dmesg | tail -n 40"""
 
 
 class Slot:
@@ -92,7 +92,10 @@ class Host:
         self._qmp = Qmp(self.loop, f"host {self.name} qmp")
         self.slots = [Slot(self.loop, self.name, n) for n in range(spec.guests)]
         self.resets = 0         # that were asked for, since start()
-        self.nested = 0         # guests' processors at once, at most
+        self.account = Account()
+        self.tokens = itertools.count(1)
+        self.asked = 0          # commands
+        self.scanned = None     # how many of them when kmemleak looked last
 
     # Power
 
@@ -147,13 +150,18 @@ class Host:
             self.wait_up(timeout, boots + 1)
 
     def fell(self):
-        """Did it reset itself, without a word, while it ran guests on two processors or more?
+        """Did it reset itself, without a word?"""
+        return (self.process is not None and self.agent.boots > 1 + self.resets and
+                not complaints(self._file(f"{self.name}.console")))
 
-        That is the emulation's (README.md): hosts do it that have no module of ours.
+    def fell_by_bed(self):
+        """Did it, by what the emulation is known for (README.md)?
+
+        Only if its processors went mad, and if nothing of ours was ever loaded there: a device that writes
+        where it should not looks the same.
         """
-        log = self.cluster.run_dir / f"{self.name}.console"
-        return (self.nested > 1 and self.agent.boots > 1 + self.resets and
-                not complaints(log.read_text(errors="replace")))
+        return (self.fell() and "Triple fault" in self._file(f"{self.name}.qemu.log") and
+                not re.search(r"\bdlend_", self._file(f"share/{self.name}.dmesg")))
 
     def kill(self, sig=9):
         """Pull the plug.  start() brings it back with its disks as they were."""
@@ -173,10 +181,12 @@ class Host:
 
     def run(self, command, timeout=60, check=True, input=None):
         """sh -c command; a Result with out, data, status.  check: another status than 0 raises CommandFailed."""
+        self.asked += 1
         return self.agent.run(command, timeout, check, input)
 
     def spawn(self, command, input=None):
         """The same in the background: a Job with wait(timeout, check), kill(signal), over."""
+        self.asked += 1
         return self.agent.spawn(command, input)
 
     def qmp(self, command, arguments=None, timeout=30, **more):
@@ -189,8 +199,17 @@ class Host:
 
     def wait_for(self, command, timeout=30, every=0.5):
         """Until a shell command ends with status 0; its Result."""
-        script = f"until ( {command}\n); do sleep {every}; done"
-        return self.run(script, timeout)
+        return self.run(until(command, every), timeout)
+
+    def own_disks(self):
+        """Until the kernel's driver has all NVMe disks of the host that nobody else has, and they are disks."""
+        self.run("modprobe nvme")
+        self.wait_for("""for d in $(grep -l ^0x010802 /sys/bus/pci/devices/*/class); do
+                d=${d%/*}
+                case $(readlink $d/driver) in
+                */nvme | "") ls -d $d/nvme/nvme*/nvme*n* >/dev/null 2>&1 || exit 1 ;;
+                esac
+        done""", 60)
 
     def port(self, name):
         for port in self.spec.ports:
@@ -218,20 +237,98 @@ class Host:
         self.run("cp -r --preserve=mode /share/installed/. / && rm /usr/lib/modules-load.d/dlend.conf && "
                  "udevadm control --reload && systemctl daemon-reload")
 
-    def mark(self):
-        """Remember this place in the kernel log; complaints() looks after it."""
-        self.run(f"echo {MARK} >/dev/kmsg")
+    def expect(self, pattern, why, must=True):
+        """From now on a line of its kernel log that matches is no complaint, for a reason that is given.
 
-    def complaints(self, ignore=None):
-        """Lines since mark() (or boot) in which the kernel says that something is wrong with it, and
-        what our modules leaked, if the kernel can tell (kmemleak; takes a while)."""
-        leaked = leaks(self.run(SCAN, timeout=600).out)
-        log = self.run("dmesg").out
-        if STOOD_STILL.search(since_mark(log)):
+        must    and one has to come: if none did in the end, that is a complaint
+        """
+        return self.account.expect(pattern, why, len(self._log()), must)
+
+    @contextlib.contextmanager
+    def provoke(self, pattern, why, must=True):
+        """expect(), until the end of the block."""
+        expected = self.expect(pattern, why, must)
+        yield
+        expected.end = len(self._log())
+
+    def begin_account(self):
+        """Another scenario has the host from now on."""
+        self.account = Account(len(self._log()), len(self._file(f"{self.name}.console")))
+
+    def complaints(self, scan=True):
+        """Lines in which its kernel says that something is wrong with it, from its first boot on, but for what
+        was expected; and what our modules leaked, if the kernel can tell (kmemleak; takes a while, and
+        cannot name them any more when they are unloaded)."""
+        log = self._log()
+        if scan:
+            self._scan()
+        if STOOD_STILL.search(log):
             self.cluster.say(f"host {self.name}: a processor stood still, as its scheduler says "
                              "(tests/cluster/README.md); not counted")
-        return complaints(log, ignore) + [
-            line for line in leaked if not (ignore and re.search(ignore, line))]
+        return self.account.open(log, self._file(f"{self.name}.console"))
+
+    def last_complaints(self):
+        """At the end: those, and what was expected and never came, and a reset that nobody asked for."""
+        found = self.complaints() + self.account.missed(self._log())
+        if self.fell():
+            found.append("it reset itself, without a word")
+        return found
+
+    def _file(self, name):
+        path = self.cluster.run_dir / name
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def _log(self):
+        """Its kernel log since the first boot, whatever was cleared there meanwhile."""
+        name = f"share/{self.name}.dmesg"
+        if self.running and self.agent.boots:
+            token = f"dlend-test: {next(self.tokens)} of {id(self):x}"
+            self.agent.run(f"echo '{token}' >/dev/kmsg")
+            end = time.monotonic() + 30 * PATIENCE
+            while token not in self._file(name):
+                if time.monotonic() > end:
+                    raise TimedOut(f"host {self.name}: its kernel log does not come to /share")
+                time.sleep(0.05)
+        return self._file(name)
+
+    def autopsy(self, why):
+        """Somebody waited for it or for a guest of it in vain: what it is at goes to HOST.autopsy, and is returned."""
+        if not self.running:
+            return ""
+        parts, answers = [f"==== {why}"], True
+        with contextlib.suppress(QmpError, Gone, TimedOut):
+            for line in ("info registers -a", "info lapic 0", "info lapic 1") * 3:
+                parts += [f"== {line}", self.hmp(line)]
+        try:
+            # Past run(), which counts what a test does
+            parts += ["== of itself", self.agent.run(STATE, timeout=60, check=False).out]
+        except (Gone, TimedOut) as e:
+            answers = False
+            parts += [f"it does not say: {e}"]
+        # Where only what is printed is kept
+        where = re.findall(r"\b(RIP=\w+|HLT=\d)", "\n".join(parts))
+        self.cluster.say(f"autopsy of host {self.name} ({why}): {' '.join(where)}, "
+                         f"{'answers' if answers else 'does not answer'}")
+        with open(self.cluster.run_dir / f"{self.name}.autopsy", "a", encoding="utf-8") as f:
+            f.write("\n".join(parts) + "\n")
+        return "\n".join(parts)
+
+    def _scan(self):
+        """Ask kmemleak, unless it looked since anybody asked the host for anything."""
+        if self.running and self.agent.boots and self.scanned != self.asked:
+            self.account.leaked += leaks(self.run(SCAN, timeout=600).out)
+            self.scanned = self.asked
+
+    def tidy(self):
+        """As it was before anybody loaded a module of ours; raises if something does not go."""
+        for slot in self.slots:
+            if slot.guest and slot.guest.running:
+                slot.guest.kill()
+        for image, size in disks(self.spec):
+            with open(self.cluster.run_dir / image, "r+b") as f:
+                f.truncate(0)
+                f.truncate(size)
+        self.run(TIDY, timeout=120)
 
     def guest(self, name, **options):
         """A Guest of this host; options as for Guest.  It is not started yet."""
@@ -241,6 +338,24 @@ class Host:
 # What KVM on TCG's SVM does to a guest now and then; tests/run looks for the words "bed fault".
 BED_FAULT = "KVM internal error. Suberror: 3"
 STOPPED = "stopped by QEMU after an error of KVM's or of a device's"
+
+
+GUEST_KERNEL = "/guest/vmlinux"
+
+
+def in_firmware(autopsy):
+    """Was a guest's processor in its firmware's 16-bit code each time, while nothing of ours kept it waiting?"""
+    return (len(re.findall(r"^CS =f000 000f0000 ", autopsy, re.M)) >= 3 and "it does not say" not in autopsy and
+            set(re.findall(r"^gate (\w+)$", autopsy, re.M)) <= {"open"})
+
+
+def guest_part(name):
+    """A part of guests' initramfs, as its host sees it: "programs" is ours, and new in each run."""
+    return f"/share/guest/{name}.cpio" if name == "programs" else f"/guest/{name}.cpio"
+
+
+# What no guest here uses, and firmware and kernel look for.  A pc has no other way to reboot than its i8042.
+BARE = {"q35": "sata=off,smbus=off,hpet=off,i8042=off", "pc": "sata=off,smbus=off,hpet=off"}
 
 
 class Guest:
@@ -253,7 +368,7 @@ class Guest:
     ports     how many empty PCIe root ports (hp0, hp1, ...) a q35 has for hot-plug
     modules   drivers to load at boot (mkimage: GUEST_MODULES)
     tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
-              own: tests/cluster/guest), drivers: "audio", "gpu", "rng", "usb" (mkimage: GUEST_PARTS)
+              own: tests/cluster/guest), drivers: "audio", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
     cmdline   more for its kernel command line
     extra     more QEMU arguments, as they are
     prefix    shell text before QEMU, e.g. "ulimit -l 65536;"
@@ -311,8 +426,6 @@ class Guest:
         if callable(self.kernel):
             self.kernel(self._kernel_line(session))
         self.job = self.host.spawn(self._script(session))
-        running = [slot.guest.smp for slot in self.host.slots if slot.guest and slot.guest.running]
-        self.host.nested = max(self.host.nested, sum(running))
         self.job.guest_slot = self.slot
 
     def _has_iommufd(self):
@@ -328,11 +441,11 @@ class Guest:
 
     def _script(self, session):
         top = "/run/dlend/guest"
-        parts = " ".join(["base.cpio", *(f"{t}.cpio" for t in self.tools)])
+        parts = " ".join(map(guest_part, ("base", *self.tools)))
+        join = f"cat {parts} >{self.name}.cpio\n" if self.tools else ""
         words = ["exec", *self.wrap, "qemu-system-x86_64", *(shlex.quote(a) for a in self._qemu_args(session))]
         return (f"mkdir -p {top}; cd {top}\n"
-                f"for f in vmlinuz {parts}; do [ -e $f ] || {{ cp /share/guest/$f $f.$$ && mv $f.$$ $f; }}; done\n"
-                f"cat {parts} >{self.name}.cpio\n"
+                f"{join}"
                 f"for t in $(seq 100); do [ -c /dev/kvm ] && break; sleep 0.1; done\n"
                 f"{self.prefix}\n" + " ".join(words) + "\n")
 
@@ -344,13 +457,14 @@ class Guest:
         ports = f"/dev/virtio-ports/g{self.slot.number}"
         memory = f"{self.memory},slots=4,maxmem={self.maxmem}" if self.maxmem else self.memory
         args = ["-name", self.name, "-nodefaults", "-no-user-config", "-display", "none",
-                "-machine", self.machine, *(["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg"]),
+                "-machine", f"{self.machine},{BARE[self.machine]}", *(["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg"]),
                 "-m", memory, "-smp", str(self.smp),
                 "-pidfile", f"/run/dlend/guest/{self.name}.pid",
                 "-chardev", f"pipe,id=console,path={ports}.console", "-serial", "chardev:console",
                 "-chardev", f"pipe,id=qmp,path={ports}.qmp", "-object", "monitor-qmp,id=monitor,chardev=qmp"]
         if self.kernel and not callable(self.kernel):
-            args += ["-kernel", "vmlinuz", "-initrd", f"{self.name}.cpio", "-append", self._kernel_line(session)]
+            args += ["-kernel", GUEST_KERNEL, "-append", self._kernel_line(session),
+                     "-initrd", f"{self.name}.cpio" if self.tools else guest_part("base")]
         if self.kernel:
             args += [# By ports, not memory: KVM must emulate a store to a page whose mapping just went
                      # (every hot-plug), and takes the type that TCG's SVM leaves in EXITINTINFO after an
@@ -396,6 +510,9 @@ class Guest:
             try:
                 self.host.loop.wait(f"guest {self.label}", ready, timeout)
             except TimedOut:
+                found = {host: host.autopsy(f"guest {self.label}: not ready") for host in self.host.cluster.hosts.values()}
+                if in_firmware(found[self.host]):
+                    self.host.cluster.say(f"bed fault: guest {self.label}: its firmware runs without end (tests/cluster/README.md)")
                 raise TimedOut(f"guest {self.label}: not ready after {timeout * PATIENCE} s; console:\n"
                                f"{self.slot.console.text[-2000:]}") from None
 
@@ -441,6 +558,10 @@ class Guest:
         self._alive()
         return self.slot.agent.spawn(command, input)
 
+    def wait_for(self, command, timeout=60, every=0.5):
+        """As Host.wait_for, in the guest."""
+        return self.run(until(command, every), timeout)
+
     def qmp(self, command, arguments=None, timeout=60, **more):
         """A command for the guest's monitor, e.g. g.qmp("device_del", id="lent")."""
         self._alive()
@@ -457,9 +578,9 @@ class Guest:
         """A regular expression in what its console said since start()."""
         return self.slot.console.wait(pattern, timeout)
 
-    def complaints(self, ignore=None):
-        """As Host.complaints, of the guest's kernel."""
-        return complaints(self.run("dmesg").out, ignore)
+    def complaints(self):
+        """Lines in which the guest's kernel says that something is wrong with it, since it booted."""
+        return complaints(self.run("dmesg").out)
 
     def pid(self):
         """Of its QEMU, in the host."""

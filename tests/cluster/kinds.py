@@ -12,8 +12,7 @@ HERTZ = 440
 
 def wait(g, test, seconds=60):
     """Until a shell test holds in the guest."""
-    g.run(f"n=0; until {test}; do sleep 0.5; n=$((n + 1)); [ $n -lt {2 * seconds} ] || exit 1; done",
-          timeout=seconds + 30)
+    g.wait_for(test, seconds)
 
 
 def tone(t, g, modules, wav, name):

@@ -11,6 +11,8 @@ import json
 import re
 import time
 
+from klog import iommu_fault_at
+
 PAGE = 4096
 ACCESSES = PAGE // 8        # at most 8 bytes each, on the emulated NTB
 QUIET = ACCESSES // 2       # heartbeats and registers are fewer
@@ -27,6 +29,12 @@ class Peers:
         self.address = {name: f.lend(lender, name) for name, (lender, _, _) in devices.items()}
         self.uuid = {name: f.mdev(host, self.address[name], kind) for name, (_, kind, _) in devices.items()}
         self.g = None
+
+    def blocked(self, name, at, why):
+        """From now on the IOMMU of a host is to block accesses to the page at that address, and to say so."""
+        self.c.host(name).expect(iommu_fault_at(at), why)
+        if self.c.host(name).spec.iommu != "amd":
+            self.c.host(name).expect("DMAR: DRHD: handling fault status reg", why)
 
     def clique(self, value):
         for uuid in self.uuid.values():

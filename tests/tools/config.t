@@ -112,7 +112,26 @@ def clique(t):
              r.err)
 
 
+def links(t):
+    """Which node is at the other end of an NTB."""
+    for text, number, part in (("link\n", 1, "PCI address"), ("link ntb0 peer=2\n", 1, "PCI address"),
+                               ("link 01:00.0\n", 1, "peer=N"), ("link 01:00.0 peer=0\n", 1, "peer=N"),
+                               ("link 01:00.0 peer=65536\n", 1, "peer=N"), ("link 01:00.0 node=2\n", 1, "peer=N"),
+                               ("link 01:00.0 peer=2 peer=3\n", 1, "one link")):
+        with Host("04:00.0\n" + text) as f:
+            r = f.run("lend --all")
+            t.ok(r.code == 2 and f"dlend.conf, line {number + 1}" in r.err and part in r.err, f"{text!r}: {part}", r.err)
+    with Host("03:00.0\nlink 01:00.0 peer=7 # the long cable\n") as f:
+        r = f.run("lend --all")
+        t.ok(r.code == 3 and "line 2" in r.err and "no such link" in r.err and not f.lent(),
+             "a link that is not there: nothing is lent", r.err)
+        f.files(f.put("class/dlend_link/0000:01:00.0"), required_peer="0")
+        t.equal((f.run("lend --all").code, f.lent()), (0, [DISK]), "link 01:00.0 peer=7")
+        required = (f.sys / "class/dlend_link/0000:01:00.0/required_peer").read_text().strip()
+        t.equal(required, "7", "  is written to the link, before anything is lent")
+
+
 with Tap() as tap:
-    for part in (lines, mistakes, rounds, groups, clique):
+    for part in (lines, mistakes, rounds, groups, clique, links):
         tap.diag(part.__name__)
         part(tap)

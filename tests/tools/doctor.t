@@ -136,7 +136,9 @@ def iommu(t):
         expect(t, f, "WARN", "iommu-sme", "SME")
     with Host() as f:
         f.file("interrupts", " 24:  0 0 PCI-MSI-0000:03:00.0 0-edge nvme0q0\n", f.proc)
-        expect(t, f, "WARN", "interrupt-remapping", "off")
+        expect(t, f, "WARN", "interrupt-remapping", "off: no device of this host can be lent")
+        f.file("allow_unsafe_interrupts", "Y\n", f.sys / "module/dlend_lender/parameters")
+        expect(t, f, "WARN", "interrupt-remapping", "off, and lending is allowed all the same")
         os.unlink(f.proc / "interrupts")
         expect(t, f, "WARN", "interrupt-remapping", "cannot be read")
 
@@ -186,6 +188,8 @@ def links(t):
     with Host() as f:
         f.link_up(state="hello", last_error="peer speaks version 9")
         expect(t, f, "WARN", "link", "peer speaks version 9")
+        f.link_up(state="down")
+        expect(t, f, "WARN", "link", f"{NTB} is down: it has heard of no peer yet")
     with Host() as f:
         for size in ("x", "", "-1", "0", "5X", "1.5G"):
             t.equal(f.run(["doctor", "--guest", size]).code, 2, f"--guest {size!r}")

@@ -64,6 +64,13 @@ def full(t):
         t.equal(row.split()[3:13], ["1024M", "2048M", "512M", "256M", "4", "ram,", "1", "irq,", "12", "p2p"],
                 "  sizes of window and aperture, what is free of it, in one piece, and slots by kind")
         t.ok("update one of them" in f.run("links").out, "links as a table shows the last error")
+        f.files(f.put("class/dlend_link/ntb1"), window_bytes="0", aperture_bytes=str(1 << 30), aperture_free_bytes="0",
+                aperture_largest_free_bytes="0")
+        row = next(line for line in f.run("links").out.splitlines() if line.startswith("ntb1"))
+        t.equal(row.split()[3:6], ["-", "1024M", "0M"], "  of a link that was not up yet no window; nothing free is said")
+        f.files(f.put("class/dlend_link/ntb1"), aperture_bytes="0")
+        row = next(line for line in f.run("links").out.splitlines() if line.startswith("ntb1"))
+        t.ok("0M" not in row, "  without an aperture there is nothing to say", row)
         status = json.loads(f.run("status --json").out)
         t.equal(sorted(status), ["links", "mdevs", "modules", "moves", "node", "offers"], "status holds everything")
         t.equal(status["node"], 1, "  the node's id")

@@ -35,15 +35,23 @@ static inline int open_file(const char *bdf, const char *name)
 	return fd;
 }
 
-/* The first @bytes of BAR 0. */
-static inline volatile uint32_t *map_registers(const char *bdf, size_t bytes)
+/* The first @bytes of a BAR, by its number. */
+static inline volatile uint32_t *map_bar(const char *bdf, const char *number, size_t bytes)
 {
-	void *regs = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-			  open_file(bdf, "resource0"), 0);
+	char name[32];
+	void *regs;
 
+	snprintf(name, sizeof(name), "resource%s", number);
+	regs = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, open_file(bdf, name), 0);
 	if (regs == MAP_FAILED)
 		die("its registers cannot be mapped");
 	return regs;
+}
+
+/* The first @bytes of BAR 0. */
+static inline volatile uint32_t *map_registers(const char *bdf, size_t bytes)
+{
+	return map_bar(bdf, "0", bytes);
 }
 
 /* A page of zeroes that stays where it is. */

@@ -18,20 +18,9 @@
 
 #include <linux/pci_regs.h>
 
+#include "edureg.h"
+
 #define SIZE		4096
-#define R_IDENT		0x00
-#define R_LIVE		0x04
-#define R_IRQ_STATUS	0x24
-#define R_IRQ_RAISE	0x60
-#define R_IRQ_ACK	0x64
-#define R_DMA_SRC	0x80
-#define R_DMA_DST	0x88
-#define R_DMA_COUNT	0x90
-#define R_DMA_CMD	0x98
-#define CMD_RUN		0x1
-#define CMD_TO_RAM	0x2
-#define CMD_IRQ		0x4
-#define DEVICE_BUFFER	0x40000
 #define MSI_ADDRESS	0xfee00000	/* processor 0 */
 #define MSI_VECTOR	0xfd		/* arch/x86/include/asm/irq_vectors.h: RESCHEDULE_VECTOR */
 

@@ -22,15 +22,9 @@
 #include <linux/pci_regs.h>
 
 #include "device.h"
+#include "edureg.h"
 
 #define SIZE		PAGE_BYTES
-#define R_DMA_SRC	0x80
-#define R_DMA_DST	0x88
-#define R_DMA_COUNT	0x90
-#define R_DMA_CMD	0x98
-#define CMD_RUN		0x1
-#define CMD_TO_RAM	0x2
-#define DEVICE_BUFFER	0x40000
 
 static volatile uint32_t *regs;
 
@@ -74,19 +68,11 @@ static void move(const char *bdf, uint32_t address)
 	set_command(config, 0, PCI_COMMAND_MEMORY);
 }
 
-static void start(uint64_t from, uint64_t to, uint32_t command)
-{
-	regs[R_DMA_SRC / 4] = from;
-	regs[R_DMA_DST / 4] = to;
-	regs[R_DMA_COUNT / 4] = SIZE;
-	regs[R_DMA_CMD / 4] = CMD_RUN | command;
-}
-
 static void wait_end(void)
 {
 	struct timespec tick = { .tv_nsec = 20000000L };
 
-	for (int i = 0; regs[R_DMA_CMD / 4] & CMD_RUN; i++) {
+	for (int i = 0; edu_is_busy(regs); i++) {
 		if (i == 1500)
 			die("DMA does not end");
 		nanosleep(&tick, NULL);
@@ -95,7 +81,7 @@ static void wait_end(void)
 
 static void dma(uint64_t from, uint64_t to, uint32_t command)
 {
-	start(from, to, command);
+	edu_begin(regs, from, to, command);
 	wait_end();
 }
 
@@ -185,7 +171,7 @@ int main(int argc, char **argv)
 		else if (!strcmp(what, "in"))
 			dma(number, DEVICE_BUFFER, 0);
 		else if (!strcmp(what, "start"))
-			start(number, DEVICE_BUFFER, 0);
+			edu_begin(regs, number, DEVICE_BUFFER, 0);
 		else if (!strcmp(what, "wait"))
 			wait_end();
 		else

@@ -4,12 +4,16 @@
 
     host a (node 1) ------ ab ------ host b (node 2)
 """
+import json
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from forge import Forge  # noqa: E402  pylint: disable=wrong-import-position
+
+NO_SUCH_TYPE = 999
 
 
 def attribute(host, name):
@@ -67,28 +71,39 @@ def counter(host, name):
     return int(next(line for line in out.splitlines() if line.startswith(f"{name}:")).split()[1])
 
 
+def refused(host, more_than):
+    """Until more messages are dropped as bad than these."""
+    host.wait_for("awk '/^dropped_(bad|session):/ { n += $2 } END { exit !(n > %d) }' "
+                  "/sys/kernel/debug/dlend/links/*:*" % more_than, 30)
+
+
 def malformed_message(t, f, c, a):
-    """What the peer's ring would look like if it wrote rubbish: 256 bytes at the next place, and the index."""
-    bad = counter(a, "dropped_bad") + counter(a, "dropped_session")
-    word = c.ntbsim("peek ab a 4 0 4").split()[0]
-    produced = int.from_bytes(bytes.fromhex(word[:8]), "little")
-    c.ntbsim(f"poke ab a 4 {4096 + produced % 64 * 256} {'5a' * 256}")
-    c.ntbsim(f"poke ab a 4 0 {(produced + 1).to_bytes(4, 'little').hex()}")
-    a.wait_for("awk '/^dropped_(bad|session):/ { n += $2 } END { exit !(n > %d) }' "
-               "/sys/kernel/debug/dlend/links/*:*" % bad, 30)
-    t.passed("a malformed message is dropped and counted")
+    """What the peer's ring would look like if it wrote rubbish."""
     before = session(a)
-    c.ntbsim(f"poke ab a 4 0 {(produced + 1000).to_bytes(4, 'little').hex()}")
+    bad = counter(a, "dropped_bad") + counter(a, "dropped_session")
+    with Forge(c, "ab", "a") as peer:
+        peer.send(NO_SUCH_TYPE, call=0)
+        refused(a, bad)
+        t.equal(session(a), before, "a message that is whole and makes no sense is dropped, and the session goes on")
+        peer.garbage()
+        refused(a, bad + 1)
+        t.passed("a malformed message is dropped and counted")
+    changes_session(t, f, "a message that was overwritten, so that something is lost", before, a)
+    before = session(a)
+    # Muted: or the honest index may be back before anybody looks
+    with Forge(c, "ab", "a") as peer:
+        peer.set_word(0, peer.word(0) + 1000)
+        a.wait_for(f"[ \"$(cat /sys/class/dlend_link/*:*/session)\" != {before} ]", 30)
     changes_session(t, f, "an index that lies", before, a)
 
 
 def corrupted_control_page(t, f, c, a):
     before = session(a)
-    for offset in range(0, 4096, 512):
+    # All of it: indexes alone may be said again before anybody looks at them
+    for offset in range(0, 4096, 64):
         c.ntbsim(f"poke ab a 4 {offset} {'a5' * 64}")
-    a.run("sleep 1")
-    t.ok(attribute(a, "state") != "", "host a is alive after its control page was overwritten")
     changes_session(t, f, "a corrupted control page", before, a)
+    t.ok(attribute(a, "state") != "", "host a is alive after its control page was overwritten")
 
 
 def peer_reboots(t, f, a, b):
@@ -96,6 +111,37 @@ def peer_reboots(t, f, a, b):
     b.reset()
     f.load("b", heartbeat_timeout_ms=None)
     changes_session(t, f, "a peer that rebooted", before, a)
+
+
+def another_peer(t, f, a):
+    """The admin says which node is at the other end: who says that it is another one is not believed."""
+    link = a.bdf("ntb-ab")
+    a.run(f"echo 'link {link} peer=3' >/run/dlend.conf")
+    f.dlend("a", "lend --config /run/dlend.conf")
+    a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 20)
+    t.ok(attribute(a, "state") != "up", "a link that is for node 3 is not up with node 2, and says so")
+    a.run(f"echo 'link {link} peer=2' >/run/dlend.conf")
+    f.dlend("a", "lend --config /run/dlend.conf")
+    for name in ("a", "b"):
+        f.wait_links(name, 60)
+    t.passed("one that is for node 2 is")
+
+
+def outbound(c, side):
+    """Where the window of a side leads: (bus address there, size)."""
+    window = json.loads(c.ntbsim("status"))["links"]["ab"][side]["bar4"]
+    return int(window["xlat"], 16), window["limit"]
+
+
+def goes_down_for_good(t, f, c, a, b):
+    """Its IOMMU is off when its kernel is done; its NTB is there still."""
+    t.ok(outbound(c, "a")[0], "host a's window leads to host b", str(outbound(c, "a")))
+    b.spawn("busybox halt -f")
+    a.wait_for("grep -qvx up /sys/class/dlend_link/*:*/state", 30)
+    console = c.run_dir / "b.console"
+    t.ok(eventually(lambda: "System halted" in console.read_text(errors="replace"), True, 60), "host b goes down")
+    t.equal(outbound(c, "a")[0], 0, "its NTB is there still, and host a's window leads nowhere")
+    b.kill()
 
 
 def main():
@@ -117,8 +163,12 @@ def main():
             malformed_message(t, f, c, a)
         with t.case("reboot of the peer"):
             peer_reboots(t, f, a, b)
+        with t.case("another peer"):
+            another_peer(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
+        with t.case("a host that goes down"):
+            goes_down_for_good(t, f, c, a, b)
 
 
 main()

@@ -45,7 +45,7 @@ def window_accesses(c):
 def running_session(t, c, a):
     session = attribute(a, "session")
     claim(c, 9, 9)
-    a.run("sleep 2")
+    c.wait_traffic("ab", "writes", 20)      # heartbeats
     t.equal((attribute(a, "state"), attribute(a, "session")), ("up", session),
             "a session that was agreed on goes on, whatever the version says later")
 
@@ -67,7 +67,7 @@ def nothing_goes_over(t, c, f, a, b, before, later):
     t.equal((attribute(a, "session"), attribute(b, "session")), ("0", "0"), "there is no session")
     accesses = window_accesses(c)
     f.dlend("b", f"lend {b.bdf('nvme1')}", timeout=120)
-    a.run("sleep 3")
+    c.wait_traffic("ab", "reg_reads", 200)  # of scratchpads, some at each look for a peer
     offers = f.offers("a")
     t.equal(offers.get(before, {}).get("state", "gone"), "gone", "the offer that was known is gone")
     t.ok(later not in offers, "the one that is made now is not seen", str(offers))

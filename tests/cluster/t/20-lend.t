@@ -69,7 +69,9 @@ def main():
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
-        b.run("modprobe nvme; modprobe e1000e; sleep 2")
+        b.own_disks()
+        b.run("modprobe e1000e")
+        b.wait_for(f"ls /sys/bus/pci/devices/{b.bdf('nic')}/net/*")
         with t.case("bad input"):
             bad_input(t, b)
         with t.case("plain sysfs"):

@@ -18,21 +18,20 @@ def memlock(t, f, a, address, uuid):
     """Guest RAM that may not be pinned: the guest runs, the device says why it does not."""
     with f.guest("a", "small", wait=False, devices=[f.device(uuid)], modules=(), prefix="ulimit -l 16384;",
                  wrap=("setpriv", "--bounding-set=-ipc_lock")):
-        r = a.run(f"for n in $(seq 60); do grep -q ^failed /sys/bus/mdev/devices/{uuid}/dlend/state && break; "
-                  f"sleep 1; done; cat /sys/bus/mdev/devices/{uuid}/dlend/state", timeout=90)
-        t.ok("memlock" in r.out, "a memlock limit that is too low is named", r.out)
-        t.ok("hard_limit)" in r.out, "and what to do about it, in full", r.out)
-        b_side = f.lender_state(address)
-        t.ok(b_side[0] in ("held", "free"), "the lender is well")
+        f.wait_mdev("a", uuid, "failed")
+        said = f.mdev_state("a", uuid)
+        t.ok("memlock" in said, "a memlock limit that is too low is named", said)
+        t.ok("hard_limit)" in said, "and what to do about it, in full", said)
+        t.equal(f.lender_state(address)[:2], ("held", "1"), "the lease stays this VM's until it is off, as in any failure here")
     f.wait_state("a", address, "free")
 
 
 def link_lost(t, f, c, a, b, address, uuid):
     with f.guest("a", "g1", cmdline="iomem=relaxed", devices=[f.device(uuid)]) as g:
-        lose_the_link(t, f, c, a, b, address, g)
+        lose_the_link(t, f, c, a, b, address, uuid, g)
 
 
-def lose_the_link(t, f, c, a, b, address, g):
+def lose_the_link(t, f, c, a, b, address, uuid, g):
     t.equal(g.run(READ, timeout=120).out.strip(), "65536", "the guest uses the disk")
     bar = g.run("cat /sys/class/nvme/nvme0/device/resource | head -n 1").out.split()[0]
     f.trace_clear("b")
@@ -40,14 +39,19 @@ def lose_the_link(t, f, c, a, b, address, g):
     b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{address[5:]}/dlend/state) = free ]", 10)
     events = [name for name, _, _ in f.trace("b")]
     t.ok("dlend_fence" in events, "the lender fenced the device")
-    out = g.run(f"devmem {bar} 32", timeout=60, check=False).out.strip().lower()
+    ask = f"devmem {bar} 32"
+    zapped = f.stats("a", uuid)["dead_faults"]
+    out = g.run(ask, timeout=60, check=False).out.strip().lower()
     t.equal(out, "0xffffffff", "the guest reads 0xff")
+    t.ok(f.stats("a", uuid)["dead_faults"] > zapped, "from a page of its own, not from the window of a dead link")
     a.run("true")
     t.ok(g.run("echo alive").out.strip() == "alive", "the guest is alive, and so is its host")
     c.link("ab").command("up")
     f.wait_links("a", 120)
     f.wait_state("a", address, "free", 60)
     t.passed("the link comes back and the device is offered again")
+    out = g.run(ask, timeout=60, check=False).out.strip().lower()
+    t.equal(out, "0xffffffff", "which the guest, whose lease has ended, does not reach again")
 
 
 def reclaim_held(t, f, a, b, address, uuid):
@@ -66,7 +70,7 @@ def main():
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
-        b.run("modprobe nvme; sleep 2")
+        b.own_disks()
         address = f.lend("b", "nvme0")
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("memlock limit"):

@@ -54,7 +54,7 @@ def main():
         f = Fabric(cluster)
         a, b, c = (cluster.host(n) for n in "abc")
         f.up(timeout=150)
-        b.run("modprobe nvme; sleep 2")
+        b.own_disks()
         address = f.lend("b", "nvme0")
         with t.case("two want it"):
             second_borrower(t, f, a, c, address)

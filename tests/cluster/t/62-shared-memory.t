@@ -43,14 +43,13 @@ class Pair:
 
 def disk(g, name):
     """The guest's name for one of them, by its serial number."""
-    return g.run("n=0; until grep -ls " + SERIAL[name] + " /sys/class/nvme/*/serial; do sleep 1; n=$((n + 1)); "
-                 "[ $n -lt 90 ] || exit 1; done", timeout=120).out.split("/")[4] + "n1"
+    return g.wait_for(f"grep -ls {SERIAL[name]} /sys/class/nvme/*/serial", 120).out.split("/")[4] + "n1"
 
 
 def fio(g, name, size="256k"):
     """The command that writes at random and reads back."""
     device = disk(g, name)
-    g.run(f"until [ -b /dev/{device} ]; do sleep 1; done", timeout=60)
+    g.wait_for(f"[ -b /dev/{device} ]")
     return (f"fio --name={name} --filename=/dev/{device} --size={size} --bs=4k --rw=randwrite --direct=1 --verify=crc32c "
             f"--do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/{name}.out")
 
@@ -95,7 +94,7 @@ def in_the_guest(t, f, p, g, free):
     now = room(t, f, free, st["one"]["pinned_bytes"])
     both_work(t, g, "after boot")
     pinner = handed_over(t, p, g)
-    g.run(f"until ! grep -qs {SERIAL[pinner]} /sys/class/nvme/*/serial; do sleep 1; done", timeout=60)
+    g.wait_for(f"! grep -qs {SERIAL[pinner]} /sys/class/nvme/*/serial")
     g.qmp("device_add", driver="vfio-pci", id=pinner, bus=f"hp{NAMES.index(pinner)}",
           sysfsdev=f"/sys/bus/mdev/devices/{p.uuid[pinner]}")
     disk(g, pinner)
@@ -154,9 +153,7 @@ def main():
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
-        b.run("modprobe nvme; sleep 2")
-        a.mark()
-        b.mark()
+        b.own_disks()
         address = {"one": f.lend("b", "nvme0"), "two": f.lend("b", "nvme1")}
         p = Pair(f, address, {name: f.mdev("a", address[name], "dlend-nvme") for name in NAMES})
         free = f.free("a")

@@ -53,7 +53,7 @@ def main():
         if a.run("[ -e /sys/power/pm_test ]", check=False).status:
             t.skip("the hosts' kernel has no CONFIG_PM_DEBUG (check-debug's has not): nothing wakes them up again")
         f.up()
-        b.run("modprobe nvme; sleep 2")
+        b.own_disks()
         address = f.lend("b", "nvme0")
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("refused while in use"):

@@ -157,7 +157,7 @@ def autostart(t, c, f, m, parent):
         f.wait_state("b", parent, "held", 90)
         c.link("ab").command("up")
         f.wait_state("a", parent, "held", 60)
-        a.run("udevadm settle; sleep 1", timeout=30)
+        a.wait_for("udevadm settle && [ -z \"$(systemctl list-jobs --no-legend 'dlend-*')\" ]")
         t.ok(not m.running(uuid), "the link comes up, and another guest has the device: not yet")
     a.wait_for(f"[ -e {MDEVS}/{uuid} ]", 60)
     t.passed("it is free: it starts")

@@ -99,7 +99,7 @@ def attach(t, f, a, vm, disk, uuid):
     t.ok(result.status and uuid in result.out, "attach-device of an mdev that is not there is refused", result.out)
     a.run(f"mdevctl start -u {uuid}")
     vm.virsh(f"attach-device {vm.name} /tmp/other.xml --live")
-    vm.run("n=0; until [ -b /dev/nvme1n1 ]; do sleep 0.5; n=$((n + 1)); [ $n -lt 120 ] || exit 1; done", timeout=90)
+    vm.wait_for("[ -b /dev/nvme1n1 ]", 90)
     t.ok("DLEND-NVME-1" in vm.run("cat /sys/class/nvme/nvme1/serial").out, "attach-device: the guest has another disk")
     t.equal(f.lender_state(disk)[:2], ("held", "1"), "which is borrowed now")
     vm.run("dd if=/dev/nvme1n1 of=/dev/null bs=64k count=1 iflag=direct", timeout=120)

@@ -21,8 +21,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 LONG = os.environ.get("DLEND_LONG") == "1"
 SUM = "dd if=/dev/nvme0n1 bs=64k count=2 iflag=direct 2>/dev/null | sha256sum"
 # Where the guest finds what, and who that is
-READY = ("n=0; until [ -b /dev/nvme0n1 ] && [ -e /sys/class/net/eth0 ]; do sleep 0.5; n=$((n + 1)); "
-         "[ $n -lt 240 ] || exit 1; done")
+READY = "[ -b /dev/nvme0n1 ] && [ -e /sys/class/net/eth0 ]"
 DEVICES = ("readlink -f /sys/class/nvme/nvme0/device /sys/class/net/eth0/device; "
            "cat /sys/class/nvme/nvme0/serial /sys/class/net/eth0/address")
 LEFT = "virsh -q list --all --name; ls /sys/bus/mdev/devices; find /etc/mdevctl.d /run/dlend -name '*-*-*-*-*' ! -name '*.lock'"
@@ -62,7 +61,7 @@ class Moves:
         """It runs there and nowhere else, by the same guest addresses, with its data."""
         t, node = self.t, str(self.f.node[name])
         t.equal(self.running(), [name], f"{how}: the VM runs on host {name} and nowhere else")
-        self.vm.run(READY, timeout=150)
+        self.vm.wait_for(READY, 150)
         t.equal(self.vm.run(DEVICES).out, self.devices, "the guest finds the same devices at the same addresses")
         t.equal(self.vm.run(SUM, timeout=240).out, self.sum, "and what it wrote")
         t.equal([self.f.lender_state(x)[:2] for x in (self.disk, self.nic)], [("held", node)] * 2,
@@ -81,7 +80,7 @@ def begins(m):
         m.vm.put(m.host(name))
     m.vm.define(a)
     m.vm.start()
-    m.vm.run(READY, timeout=150)
+    m.vm.wait_for(READY, 150)
     m.devices = m.vm.run(DEVICES).out
     m.t.ok("DLEND-NVME-0" in m.devices and "52:54:00:d1:e0:01" in m.devices,
            "a VM on host a with a disk and a card of host c", m.devices)

@@ -5,6 +5,7 @@
     host a (node 1): guests ------ ab ------ host b (node 2): sound, USB, displays, edu, odd ones,
                                              two functions in one group
 """
+import contextlib
 import os
 import re
 import sys
@@ -99,8 +100,12 @@ def not_here(t):
 def small_devices(t, f, c, lent, stick):
     b = c.host("b")
     ports = ("sound", "usb", "edu", "small", "huge")
-    with f.guest("a", "kinds", modules=(), memory="160M", devices=[device(f, lent, port) for port in ports],
-                 tools=("audio", "usb", "programs")) as g:
+    with contextlib.ExitStack() as stack:
+        with c.host("a").provoke("DMAR: .*DMA Read.*fault addr .*PTE Read access is not set|DMAR: .*handling fault status",
+                                 "SeaBIOS has the EHCI read its schedule while it changes what low RAM is, which unmaps "
+                                 "all of it for a moment; a local vfio-pci's has the same", must=False):
+            g = stack.enter_context(f.guest("a", "kinds", modules=(), memory="160M", tools=("audio", "usb", "programs"),
+                                            devices=[device(f, lent, port) for port in ports]))
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
                            "edu": lambda: edu(t, f, lent, g), "small BAR": lambda: small(t, f, b, lent, g)}.items():
             with t.case(f"{name}: to the end"):

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from klog import iommu_fault_at  # noqa: E402  pylint: disable=wrong-import-position
 from peers import ACCESSES, Peers  # noqa: E402  pylint: disable=wrong-import-position
 
 DEVICES = {"edu": ("b", "dlend-pci", 0x10), "near": ("b", "dlend-gpu", 0x11), "far": ("c", "dlend-gpu", 0x12)}
@@ -113,8 +114,9 @@ def blocked(b, target):
     reset = [i for i, line in enumerate(steps) if re.search(r" reset epoch", line)]
     t.ok(revoked and reset and revoked[0] < reset[0], f"{target}: nothing reaches it before it is reset", "\n".join(steps))
     b.c.host("b").run("dmesg -C")
+    b.blocked("b", at, f"edu still writes to {target}, which it may not any more")
     b.p2p("out", b.bdf("edu"), at, check=False)
-    b.c.host("b").wait_for(f"dmesg | grep -qi 'DMAR.*fault addr.*{at:x}'", 20)
+    b.c.host("b").wait_for(f"dmesg | grep -qE '{iommu_fault_at(at)}'", 20)
     t.passed(f"{target}: edu's next write there is blocked by the IOMMU of its lender, and reported")
     t.ok(("edu", 0) not in b.reach("edu") and b.reach("edu")[(target, 0)][2] == "not in use", f"{target}: and sysfs shows it")
 

@@ -30,16 +30,14 @@ VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
 def interface(machine, mac):
     """Name of the card with an address, as soon as it is there."""
     find = f"grep -l {mac} /sys/class/net/*/address"
-    machine.run(f"n=0; until {find} >/dev/null; do sleep 0.5; n=$((n + 1)); [ $n -lt 60 ] || exit 1; done", timeout=60)
-    return machine.run(find).out.split("/")[4]
+    return machine.wait_for(find, 60).out.split("/")[4]
 
 
 def up(machine, mac, address):
     """Give a card an IP address, and wait for its carrier; its name."""
     name = interface(machine, mac)
-    machine.run(f"ip link set {name} up; ip addr add {address}/24 dev {name} 2>/dev/null; n=0; "
-                f"until [ \"$(cat /sys/class/net/{name}/carrier)\" = 1 ]; do sleep 0.5; n=$((n + 1)); "
-                "[ $n -lt 120 ] || exit 1; done", timeout=120)
+    machine.run(f"ip link set {name} up; ip addr add {address}/24 dev {name} 2>/dev/null || :")
+    machine.wait_for(f"[ \"$(cat /sys/class/net/{name}/carrier)\" = 1 ]", 120)
     return name
 
 

@@ -104,8 +104,6 @@ def main():
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
-        a.mark()
-        b.mark()
         address = f.lend("b", "display")
         uuid = f.mdev("a", address, "dlend-gpu")
         own = a.bdf("display")

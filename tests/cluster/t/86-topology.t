@@ -87,8 +87,7 @@ def arguments(text):
 def replicated(t, f, uuids):
     text = f.dlend("a", "libvirt-xml " + " ".join(uuids)).out
     with f.guest("a", "tree", devices=arguments(text), tools=("tools",)) as g:
-        g.run("n=0; until [ $(ls -d /sys/class/nvme/nvme* | wc -l) = 2 ]; do sleep 1; n=$((n + 1)); "
-              "[ $n -lt 60 ] || exit 1; done", timeout=90)
+        g.wait_for("[ $(ls -d /sys/class/nvme/nvme* | wc -l) = 2 ]")
         chains = [re.findall(r"/([0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/)", line)
                   for line in g.run("for n in /sys/class/nvme/nvme*; do readlink -f $n; done").out.split()]
         t.equal([len(chain) for chain in chains], [4, 4], "root port, switch, its port, device", str(chains))
@@ -105,7 +104,7 @@ def main():
         f = Fabric(c)
         f.up(timeout=150)
         for name in "bc":
-            c.host(name).run("modprobe nvme; sleep 2")
+            c.host(name).own_disks()
         near, far = f.lend("b", "nvme0"), f.lend("c", "nvme0")
         uuids = [f.mdev("a", address, "dlend-nvme") for address in (near, far)]
         for uuid in uuids:

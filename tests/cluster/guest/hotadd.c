@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * hotadd UUID TIMES slots|blocks: on the borrower's host, with no guest: a VM of KVM's, to which
+ * memory is added while it uses an mdev of an NVMe disk, and taken away again.
+ *
+ * slots: as QEMU plugs a DIMM in: VFIO maps the memory, then KVM gets a memory slot for it.  The
+ * moment that call is answered the disk writes to a page of it, at its doorbell; no guest is
+ * faster.
+ * blocks: as virtio-mem does: the slot is there, VFIO maps one block of it after the other, a
+ * piece apart.  Once the borrower says that there is more memory, the disk writes to a page of the
+ * block.
+ *
+ * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
+ * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
+ * reads 0xff from the device.
+ *
+ * Says "ok TIMES lost LOST longest US slot US": how often the disk said that it had written and had
+ * not, the longest time from VFIO's mapping to the disk's word, and the longest of KVM's calls; or
+ * what is wrong, and exits with 1.
+ */
+#include <sys/syscall.h>
+
+#include "vmm.h"
+
+#define BASE_BYTES	(4u << 20)	/* from 0 */
+#define SLOT_BYTES	(64u << 20)
+#define SLOT_GPA	(4ull << 30)
+#define BLOCK		(2u << 20)
+#define QUEUE		4u		/* entries; more are used, in turn */
+
+#define NVME_CC		0x14
+#define NVME_CSTS	0x1c
+#define NVME_AQA	0x24
+#define NVME_ASQ	0x28
+#define NVME_ACQ	0x30
+#define NVME_SQ_TAIL	0x1000
+#define NVME_CQ_HEAD	0x1004
+#define NVME_IDENTIFY	0x06
+#define GPA_SQ		0x10000u
+#define GPA_CQ		0x11000u
+
+static uint8_t *memory;			/* the VM's, from 0 */
+static volatile uint8_t *regs;
+static unsigned int tail, head;
+static uint16_t phase = 1;
+static uint64_t longest, longest_slot;
+
+static void note(uint64_t *most, uint64_t begin)
+{
+	uint64_t us = now_us() - begin;
+
+	if (us > *most)
+		*most = us;
+}
+
+static uint32_t rd(unsigned int at)
+{
+	return *(volatile uint32_t *)(regs + at);
+}
+
+static void wr(unsigned int at, uint32_t value)
+{
+	*(volatile uint32_t *)(regs + at) = value;
+}
+
+static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = number,
+		.guest_phys_addr = gpa,
+		.memory_size = bytes,
+		.userspace_addr = (uintptr_t)at,
+	};
+	uint64_t begin = now_us();
+
+	must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION, &region), "no memory slot");
+	note(&longest_slot, begin);
+}
+
+static void enable_disk(void)
+{
+	wr(NVME_AQA, (QUEUE - 1) << 16 | (QUEUE - 1));
+	wr(NVME_ASQ, GPA_SQ);
+	wr(NVME_ASQ + 4, 0);
+	wr(NVME_ACQ, GPA_CQ);
+	wr(NVME_ACQ + 4, 0);
+	wr(NVME_CC, 6 << 16 | 4 << 20 | 1);
+	for (int i = 0; !(rd(NVME_CSTS) & 1); i++) {
+		if (i == 3000)
+			die("the disk is not ready");
+		doze(10000);
+	}
+}
+
+/* The disk writes what it is to the page at @gpa, and says so.  Did it? */
+static int identify(uint64_t gpa, uint8_t *page)
+{
+	uint32_t *command = (uint32_t *)(memory + GPA_SQ + 64 * tail);
+	volatile uint32_t *done = (volatile uint32_t *)(memory + GPA_CQ + 16 * head);
+	uint64_t begin = now_us();
+
+	memset(command, 0, 64);
+	command[0] = NVME_IDENTIFY | tail << 16;
+	command[6] = gpa;
+	command[7] = gpa >> 32;
+	command[10] = 1;	/* the controller */
+	memset(page, 0xa5, PAGE);
+	tail = (tail + 1) % QUEUE;
+	__sync_synchronize();
+	wr(NVME_SQ_TAIL, tail);
+	while ((done[3] >> 16 & 1) != phase)
+		if (now_us() - begin > 30000000)
+			die("the disk does not answer");
+	if (done[3] >> 17)
+		die("the disk refuses");
+	head = (head + 1) % QUEUE;
+	if (!head)
+		phase ^= 1;
+	wr(NVME_CQ_HEAD, head);
+	__sync_synchronize();
+	return page[0] != 0xa5 || page[1] != 0xa5 || page[24] != 0xa5;
+}
+
+static uint64_t said(const char *uuid)
+{
+	char path[300], text[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/bus/mdev/devices/%s/dlend/memory", uuid);
+	fd = must(open(path, O_RDONLY), path);
+	must(read(fd, text, sizeof(text) - 1), path);
+	close(fd);
+	return strtoull(text, NULL, 0);
+}
+
+static uint8_t *allot(uint64_t bytes)
+{
+	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		die("no memory");
+	return at;
+}
+
+/* Returns whether the write was lost. */
+static int add_slot(const struct space *s)
+{
+	uint64_t gpa = SLOT_GPA + turn % 3 * (256ull << 20), page = turn * 7 % 512 * PAGE;
+	uint8_t *at = allot(BLOCK);
+	uint64_t begin = now_us();
+	int arrived;
+
+	space_map(s, gpa, at, BLOCK);
+	slot(1, gpa, at, BLOCK);
+	arrived = identify(gpa + page, at + page);
+	note(&longest, begin);
+	slot(1, gpa, at, 0);
+	space_unmap(s, gpa, BLOCK);
+	munmap(at, BLOCK);
+	/* Waits until the device has got over that. */
+	rd(NVME_CSTS);
+	return !arrived;
+}
+
+static int add_block(const struct space *s, const char *uuid, uint8_t *at)
+{
+	uint64_t offset = turn * 3 % (SLOT_BYTES / BLOCK) * BLOCK, page = turn * 7 % 512 * PAGE;
+	uint64_t begin = now_us(), had = said(uuid);
+	int arrived;
+
+	space_map(s, SLOT_GPA + offset, at + offset, BLOCK);
+	while (said(uuid) < had + BLOCK) {
+		if (now_us() - begin > 60000000)
+			die("the block is not found");
+		doze(500);
+	}
+	arrived = identify(SLOT_GPA + offset + page, at + offset + page);
+	note(&longest, begin);
+	/* Every other stays for a while. */
+	if (turn % 2)
+		space_unmap(s, SLOT_GPA + offset, BLOCK);
+	rd(NVME_CSTS);
+	return !arrived;
+}
+
+static uint8_t *allot_secret(uint64_t bytes)
+{
+	int fd = must(syscall(SYS_memfd_secret, 0), "no secret memory");
+	uint8_t *at;
+
+	must(ftruncate(fd, bytes), "no size");
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		die("no memory");
+	return at;
+}
+
+static int open_disk(const char *uuid, struct space *s)
+{
+	open_space(uuid, s);
+	return open_in_vm(uuid, s);
+}
+
+static void run(const struct space *s, const char *uuid, unsigned int times, uint8_t *blocks)
+{
+	unsigned int lost = 0;
+
+	enable_disk();
+	if (!identify(0x20000, memory + 0x20000))
+		die("the disk does not write");
+	for (turn = 1; turn <= times; turn++)
+		lost += blocks ? add_block(s, uuid, blocks) : add_slot(s);
+	printf("ok %u lost %u longest %llu slot %llu\n", times, lost, (unsigned long long)longest,
+	       (unsigned long long)longest_slot);
+}
+
+enum how { SLOTS, BLOCKS, SECRET, V1, NONE };
+
+static enum how meant(int argc, char **argv)
+{
+	static const char * const word[] = { "slots", "blocks", "secret", "v1" };
+	enum how how = SLOTS;
+
+	while (how < NONE && (argc != 4 || strcmp(argv[3], word[how])))
+		how++;
+	return how;
+}
+
+int main(int argc, char **argv)
+{
+	enum how how = meant(argc, argv);
+	uint8_t *region_memory = NULL;
+	struct space s = { .v1 = how == V1 };
+	int fd;
+
+	if (how == NONE) {
+		fprintf(stderr, "usage: hotadd UUID TIMES slots|blocks|secret|v1\n");
+		return 2;
+	}
+	memory = allot(BASE_BYTES);
+	s.memory = memory;
+	s.bytes = BASE_BYTES;
+	slot(0, 0, memory, BASE_BYTES);
+	if (how == BLOCKS || how == SECRET) {
+		region_memory = how == BLOCKS ? allot(SLOT_BYTES) : allot_secret(BLOCK);
+		slot(1, SLOT_GPA, region_memory, how == BLOCKS ? SLOT_BYTES : BLOCK);
+	}
+	fd = open_disk(argv[1], &s);
+	if (how == SECRET)
+		space_map(&s, SLOT_GPA, region_memory, BLOCK);
+	regs = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
+	if (regs == MAP_FAILED)
+		die("the BAR cannot be mapped");
+	enable_device(fd);
+	if (how == SLOTS || how == BLOCKS)
+		run(&s, argv[1], strtoul(argv[2], NULL, 0), region_memory);
+	else
+		puts(rd(NVME_CSTS) == ~0u ? "dead" : "alive");
+	return 0;
+}

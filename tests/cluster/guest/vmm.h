@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a VMM does with a mediated device, for programs on the borrower's host that play one, with
+ * no guest: an address space with memory in it, by iommufd if the kernel gives the mdev a device
+ * of its own there, else by the legacy container.  What goes wrong ends the program, with a
+ * message.
+ */
+#ifndef DLEND_GUEST_VMM_H
+#define DLEND_GUEST_VMM_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/iommufd.h>
+#include <linux/kvm.h>
+#include <linux/pci_regs.h>
+#include <linux/vfio.h>
+
+#define PAGE		4096u
+
+static unsigned int turn;	/* which of several, for messages */
+
+static inline __attribute__((noreturn)) void die(const char *what)
+{
+	fprintf(stderr, "%s %u: %s (%s)\n", program_invocation_short_name, turn, what,
+		strerror(errno));
+	exit(1);
+}
+
+static inline int must(int ret, const char *what)
+{
+	if (ret < 0)
+		die(what);
+	return ret;
+}
+
+/* What a VMM has once: an address space with guest RAM in it, from 0. */
+struct space {
+	void *memory;
+	size_t bytes;
+	int container, group;	/* legacy */
+	int v1;			/* and of the version that nobody should use */
+	int iommufd;		/* or -1 */
+	uint32_t ioas;
+	char device[300];	/* with iommufd: its path */
+};
+
+/* Can the mdev be opened by iommufd? */
+static inline int iommufd_device(const char *uuid, struct space *s)
+{
+	char path[300];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/sys/bus/mdev/devices/%s/vfio-dev", uuid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (!strncmp(entry->d_name, "vfio", 4))
+			snprintf(s->device, sizeof(s->device), "/dev/vfio/devices/%s",
+				 entry->d_name);
+	if (dir)
+		closedir(dir);
+	return s->device[0] && !access(s->device, R_OK | W_OK) &&
+	       !access("/dev/iommu", R_OK | W_OK);
+}
+
+/* @bytes of @at are the guest's at @gpa from now on. */
+static inline void space_map(const struct space *s, uint64_t gpa, void *at, uint64_t bytes)
+{
+	struct vfio_iommu_type1_dma_map legacy = {
+		.argsz = sizeof(legacy),
+		.flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
+		.vaddr = (uintptr_t)at,
+		.iova = gpa,
+		.size = bytes,
+	};
+	struct iommu_ioas_map map = {
+		.size = sizeof(map),
+		.flags = IOMMU_IOAS_MAP_FIXED_IOVA | IOMMU_IOAS_MAP_READABLE |
+			 IOMMU_IOAS_MAP_WRITEABLE,
+		.ioas_id = s->ioas,
+		.user_va = (uintptr_t)at,
+		.length = bytes,
+		.iova = gpa,
+	};
+
+	if (s->iommufd < 0)
+		must(ioctl(s->container, VFIO_IOMMU_MAP_DMA, &legacy), "memory is not mapped");
+	else
+		must(ioctl(s->iommufd, IOMMU_IOAS_MAP, &map), "memory is not mapped");
+}
+
+/* And not any more: exactly what was mapped. */
+static inline void space_unmap(const struct space *s, uint64_t gpa, uint64_t bytes)
+{
+	struct vfio_iommu_type1_dma_unmap legacy = {
+		.argsz = sizeof(legacy),
+		.iova = gpa,
+		.size = bytes,
+	};
+	struct iommu_ioas_unmap unmap = {
+		.size = sizeof(unmap),
+		.ioas_id = s->ioas,
+		.iova = gpa,
+		.length = bytes,
+	};
+
+	if (s->iommufd < 0)
+		must(ioctl(s->container, VFIO_IOMMU_UNMAP_DMA, &legacy), "memory is not unmapped");
+	else
+		must(ioctl(s->iommufd, IOMMU_IOAS_UNMAP, &unmap), "memory is not unmapped");
+}
+
+static inline void open_iommufd(struct space *s, int with_memory)
+{
+	struct iommu_ioas_alloc alloc = { .size = sizeof(alloc) };
+
+	s->iommufd = must(open("/dev/iommu", O_RDWR), "/dev/iommu");
+	must(ioctl(s->iommufd, IOMMU_IOAS_ALLOC, &alloc), "no address space");
+	s->ioas = alloc.out_ioas_id;
+	if (with_memory)
+		space_map(s, 0, s->memory, s->bytes);
+}
+
+/* The IOMMU group of a device, in a container from now on. */
+static inline int open_group(const char *bus, const char *device, int container)
+{
+	char path[300], link[300];
+	ssize_t n;
+	int group;
+
+	snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s/iommu_group", bus, device);
+	n = readlink(path, link, sizeof(link) - 1);
+	must(n, path);
+	link[n] = '\0';
+	snprintf(path, sizeof(path), "/dev/vfio%s", strrchr(link, '/'));
+	group = must(open(path, O_RDWR), path);
+	must(ioctl(group, VFIO_GROUP_SET_CONTAINER, &container), "no container");
+	return group;
+}
+
+/* @bus: "mdev", or "pci" for a device of vfio-pci's */
+static inline void open_legacy(const char *bus, const char *device, struct space *s)
+{
+	s->iommufd = -1;
+	s->container = must(open("/dev/vfio/vfio", O_RDWR), "/dev/vfio/vfio");
+	s->group = open_group(bus, device, s->container);
+	must(ioctl(s->container, VFIO_SET_IOMMU, s->v1 ? VFIO_TYPE1_IOMMU : VFIO_TYPE1v2_IOMMU),
+	     "no type 1");
+	space_map(s, 0, s->memory, s->bytes);
+}
+
+/* By iommufd, if the mdev can be had so. */
+static inline void open_space(const char *uuid, struct space *s)
+{
+	if (!s->v1 && iommufd_device(uuid, s))
+		open_iommufd(s, 1);
+	else
+		open_legacy("mdev", uuid, s);
+}
+
+static inline uint64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
+}
+
+/* Less if it is interrupted. */
+static inline void doze(unsigned int us)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
+}
+
+/* The VM, of which there is one. */
+static inline int vm_file(void)
+{
+	static int vm = -1;
+
+	if (vm < 0)
+		vm = must(ioctl(must(open("/dev/kvm", O_RDWR), "/dev/kvm"), KVM_CREATE_VM, 0),
+			  "no VM");
+	return vm;
+}
+
+/* A device joins it, or leaves it, which holds it open until then. */
+static inline void tell_vm(int fd, uint64_t what)
+{
+	struct kvm_create_device device = { .type = KVM_DEV_TYPE_VFIO };
+	struct kvm_device_attr attr = {
+		.group = KVM_DEV_VFIO_FILE,
+		.attr = what,
+		.addr = (uintptr_t)&fd,
+	};
+	static int files = -1;
+
+	if (files < 0) {
+		must(ioctl(vm_file(), KVM_CREATE_DEVICE, &device), "the VM does not know of VFIO");
+		files = device.fd;
+	}
+	must(ioctl(files, KVM_SET_DEVICE_ATTR, &attr),
+	     "the VM does not take the device, or keeps it");
+}
+
+/* iommufd: opened, and not yet in an address space. */
+static inline int device_file(const struct space *s)
+{
+	return must(open(s->device, O_RDWR), s->device);
+}
+
+static inline void bind_device(int fd, const struct space *s)
+{
+	struct vfio_device_bind_iommufd bind = { .argsz = sizeof(bind), .iommufd = s->iommufd };
+
+	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
+}
+
+static inline void attach_device(int fd, const struct space *s)
+{
+	struct vfio_device_attach_iommufd_pt attach = { .argsz = sizeof(attach), .pt_id = s->ioas };
+
+	must(ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach), "not attached");
+}
+
+/* The device, in the address space.  Returns its file. */
+static inline int open_device(const char *uuid, const struct space *s)
+{
+	int fd;
+
+	if (s->iommufd < 0)
+		return must(ioctl(s->group, VFIO_GROUP_GET_DEVICE_FD, uuid),
+			    "the device is not opened");
+	fd = device_file(s);
+	bind_device(fd, s);
+	attach_device(fd, s);
+	return fd;
+}
+
+/* The same, of the VM before: its group is in the container, if there are groups. */
+static inline int open_in_vm(const char *uuid, const struct space *s)
+{
+	int fd;
+
+	if (s->iommufd < 0) {
+		tell_vm(s->group, KVM_DEV_VFIO_FILE_ADD);
+		return open_device(uuid, s);
+	}
+	fd = device_file(s);
+	tell_vm(fd, KVM_DEV_VFIO_FILE_ADD);
+	bind_device(fd, s);
+	attach_device(fd, s);
+	return fd;
+}
+
+static inline off_t region(int fd, unsigned int index)
+{
+	struct vfio_region_info info = { .argsz = sizeof(info), .index = index };
+
+	must(ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &info), "no such region");
+	return info.offset;
+}
+
+/* As a guest's driver does when it begins: memory decoding and Bus Master Enable. */
+static inline void enable_device(int fd)
+{
+	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
+
+	if (pwrite(fd, &command, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + PCI_COMMAND) != 2)
+		die("the command register is not writable");
+}
+
+#endif

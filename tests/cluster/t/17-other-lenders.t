@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Lenders of other kinds: one without interrupt remapping, which has to be allowed to lend, and one with AMD's IOMMU.
+
+    host a (node 1): guest ---- ab ---- host b (node 2): nvme0, no interrupt remapping
+                      \\------ ac ---- host c (node 3): nvme0, AMD's IOMMU
+
+One guest has a disk of each.
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+ALLOW = "/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
+NOWHERE = 768 << 20     # in a window of 1 GiB: where nothing is
+
+
+def has_to_be_allowed(t, f, b):
+    bdf = b.bdf("nvme0")
+    said = f.doctor("b")[1]["interrupt-remapping"]
+    t.ok(said[1] == "WARN" and "no device of this host can be lent" in said[0], "doctor says that nothing can be lent", str(said))
+    r = f.dlend("b", f"lend {bdf} 2>&1", check=False, timeout=60)
+    t.ok(r.status and "interrupt remapping is off" in r.out and ALLOW in r.out,
+         "without interrupt remapping lending is refused, with what to do about it", f"{r.status}: {r.out}")
+    t.ok("not lent: interrupt remapping is off" in b.run("dmesg").out, "by the kernel, too")
+    t.ok(b.run(f"[ -e /sys/bus/pci/drivers/dlend-lender/{bdf} ]", check=False).status, "it is where it was")
+    b.run(f"echo Y >{ALLOW}")
+    said = f.doctor("b")[1]["interrupt-remapping"]
+    t.ok(said[1] == "WARN" and "all the same" in said[0], "doctor says that it is allowed", str(said))
+
+
+def disks(g):
+    """{"B": "nvme1", ...}: of which lender each disk is."""
+    lines = g.run("cd /sys/block && for n in nvme*; do echo $n $(cat $n/device/serial); done").out.split("\n")
+    return {serial[-1]: name for name, serial in (line.split() for line in lines if line)}
+
+
+def reads(g, disk):
+    return f"dd if=/dev/{disk} bs=64k count=4 iflag=direct 2>/dev/null | sha256sum"
+
+
+def works(t, g, disk, whose):
+    sums = g.run("dd if=/dev/urandom of=/tmp/data bs=64k count=4 2>/dev/null && "
+                 f"dd if=/tmp/data of=/dev/{disk} bs=64k oflag=direct 2>/dev/null && sha256sum </tmp/data", timeout=240).out
+    t.equal(g.run(reads(g, disk), timeout=240).out, sums, f"{whose}: what was written is read back")
+    count = g.run(f"grep -c 'PCI-MSIX.*{disk[:5]}q' /proc/interrupts", check=False).out.strip()
+    t.ok(int(count) > 0, f"{whose}: by MSI-X", count)
+    return sums
+
+
+def in_the_guest(t, f, c, g, lent):
+    disk = disks(g)
+    t.equal(sorted(disk), ["B", "C"], "the guest has a disk of each lender")
+    sums = {name: works(t, g, disk[name], whose) for name, whose in
+            (("B", "without interrupt remapping"), ("C", "with AMD's IOMMU"))}
+    f.trace_clear("c")
+    c.link("ac").command("down")
+    c.host("c").wait_for(f"grep -qx free /sys/bus/pci/devices/0000{lent['c'][5:]}/dlend/state", 30)
+    steps = [line for _, _, line in f.trace("c", "dlend_fence")]
+    t.ok(steps, "AMD: the link is lost, and the device fenced and reset")
+    t.equal(g.run(reads(g, disk["B"]), timeout=240).out, sums["B"], "the other disk goes on")
+    c.link("ac").command("up")
+    f.wait_links("a", 150)
+    f.wait_state("a", lent["c"], "free", 60)
+    t.passed("AMD: the link comes back, and the device is offered again")
+    g.spawn(f"dd if=/dev/{disk['B']} of=/dev/null bs=64k iflag=direct")
+    g.kill(9)
+    f.wait_state("a", lent["b"], "free", 60)
+    t.passed("without interrupt remapping: SIGKILL of the VMM in the middle of I/O returns the device")
+
+
+def main():
+    with Tap() as t, Cluster("other-lenders.toml", tap=t) as c:
+        f = Fabric(c)
+        f.up(timeout=150)
+        with t.case("no interrupt remapping"):
+            has_to_be_allowed(t, f, c.host("b"))
+        t.ok("AMD-Vi" in c.host("c").run("dmesg").out, "c's IOMMU is AMD's")
+        lent = {name: f.lend(name, "nvme0", wait="a") for name in "bc"}
+        uuids = {name: f.mdev("a", address, "dlend-nvme") for name, address in lent.items()}
+        with t.case("a guest with both"):
+            with f.guest("a", "g", devices=[f.device(uuid) for uuid in uuids.values()]) as g:
+                in_the_guest(t, f, c, g, lent)
+        for name in "bc":
+            t.equal(f.domain(lent[name]).get("mapped_bytes", 0), 0, f"{name} maps nothing for its device")
+        c.host("c").expect(r"Event logged \[IO_PAGE_FAULT", "the runner stores to where nothing is")
+        c.link("ac").command(f"poke b 4 {NOWHERE} 0badf00d")
+        c.host("c").wait_for("dmesg | grep -q IO_PAGE_FAULT", 30)
+        t.passed("AMD: what goes nowhere is a complaint, as with Intel's")
+
+
+main()

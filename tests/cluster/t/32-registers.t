@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A lent device and the same one passed by vfio-pci: register by register, and what a reset means.
+
+    host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): the same program; nvme0, nic, edu
+
+Each difference has its reason in 32-registers.reasons; one that has none fails, and so does a reason that is not
+needed any more.
+"""
+import fnmatch
+import re
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+REASONS = Path(__file__).with_suffix(".reasons")
+PROGRAM = "/share/registers"
+# What each of them has: MSI-X and FLR; a power state that forgets; INTx, MSI, and no PCI Express at all.
+DEVICES = {"nvme0": "dlend-nvme", "nic": "dlend-nic", "edu": "dlend-pci"}
+
+
+def reasons():
+    """[(pattern of "DEVICE PHASE REGISTER", reason)]"""
+    rows = []
+    for line in REASONS.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            pattern, _, reason = line.partition("|")
+            rows.append((" ".join(pattern.split()), reason.strip()))
+    return rows
+
+
+def dump(host, bus, name):
+    out = host.run(f"{PROGRAM} {bus} {name} dump", timeout=120).out
+    return {tuple(line.split()[:2]): line.split(None, 2)[2] for line in out.splitlines()}
+
+
+def by_vfio_pci(b, bdf):
+    """What the program finds on the device's own host."""
+    device = f"/sys/bus/pci/devices/{bdf}"
+    b.run(f"modprobe vfio-pci; cd {device}; [ ! -e driver ] || echo {bdf} >driver/unbind; "
+          f"echo vfio-pci >driver_override; echo {bdf} >/sys/bus/pci/drivers_probe")
+    found = dump(b, "pci", bdf)
+    b.run(f"cd {device}; echo {bdf} >driver/unbind; echo >driver_override")
+    return found
+
+
+def compare(t, port, local, lent, rows, used):
+    """Says each difference, with its reason."""
+    without = []
+    for key in sorted(local.keys() | lent.keys()):
+        have, want = lent.get(key, "-"), local.get(key, "-")
+        if have == want:
+            continue
+        where = f"{port} {key[0]} {key[1]}"
+        match = next((row for row in rows if fnmatch.fnmatchcase(where, row[0])), None)
+        t.diag(f"{where}: vfio-pci {want}, lent {have}: {match[1] if match else 'NO REASON'}")
+        if match:
+            used.add(match)
+        else:
+            without.append(f"{where}: vfio-pci {want}, lent {have}")
+    t.ok(len(local) > 20 and not without, f"{port}: each of its registers is as vfio-pci has it, or there is a reason",
+         "\n".join(without))
+
+
+def registers(t, f, a, b):
+    rows, used = reasons(), set()
+    mdevs = {}
+    for port, kind in DEVICES.items():
+        local = by_vfio_pci(b, b.bdf(port))
+        address = f.lend("b", port)
+        mdevs[port] = address, f.mdev("a", address, kind)
+        compare(t, port, local, dump(a, "mdev", mdevs[port][1]), rows, used)
+        f.wait_state("a", address, "free")
+    t.equal([" ".join(row) for row in rows if row not in used], [], "no reason is without a difference")
+    return mdevs
+
+
+def reset_order(t, f):
+    """While it is reset a device decodes no addresses: nobody's access may be on its way to it."""
+    address = f.address("b", "nvme0")
+    steps = [line for name, _, line in f.trace("b", address)
+             if name in ("dlend_bus_master", "dlend_lend_window", "dlend_reset")]
+    at = next(i for i, line in enumerate(steps) if "dlend_reset" in line and " request " in line)
+    before, after = "\n".join(steps[:at]), "\n".join(steps[at + 1:])
+    t.ok(re.search(r"bar unmap(?!.*bar map)", before, re.S), "before a reset for the guest, BARs are out of reach", before)
+    t.ok("bar map" in after.split("dlend_reset")[0], "after it they are back", after)
+
+
+def read_request(t, f, a, b, address, uuid):
+    """QEMU's devices have no such bits: so what is seen is that the lender's kernel sets them."""
+    tracing = "/sys/kernel/tracing"
+    b.run(f"cd {tracing} && echo 'p:dlend_test_rq pcie_set_readrq bytes=%si:u32' >>kprobe_events && "
+          "echo 1 >events/kprobes/dlend_test_rq/enable && echo >trace")
+    a.run("rm -f /tmp/go")
+    job = a.spawn(f"{PROGRAM} mdev {uuid} readrq 3 >/tmp/readrq")
+    a.wait_for("grep -q ready /tmp/readrq", 30)
+    b.wait_for(f"grep -q 'dlend_test_rq:.* bytes=1024' {tracing}/trace", 10)
+    t.passed("the guest's Max_Read_Request_Size is set on the device")
+    a.run("touch /tmp/go")
+    job.wait()
+    f.wait_state("a", address, "free")
+    b.run(f"cd {tracing} && echo 0 >events/kprobes/dlend_test_rq/enable && echo '-:dlend_test_rq' >>kprobe_events")
+
+
+def vectors(t, f, a, b, address, uuid):
+    limit = f"/sys/kernel/debug/dlend/lender/0000{address[5:]}/max_vectors"
+    b.run(f"echo 4 >{limit}")
+    out = a.run(f"{PROGRAM} mdev {uuid} vectors 8", timeout=60).out
+    b.run(f"echo 0 >{limit}")
+    t.equal(re.findall(r"^vectors (\d+: -?\d+)$", out, re.M), ["8: 4", "4: 0"],
+            "more vectors than the lender has: the answer is how many it has, and these work")
+    t.ok("bar0 ffffffff" not in out, "the device lives on", out)
+    t.ok(a.run(f"cat /sys/bus/mdev/devices/{uuid}/dlend/state").out.startswith("idle"), "  and is not failed")
+    f.wait_state("a", address, "free")
+
+
+def status(t, f, a, address, uuid):
+    out = a.run(f"{PROGRAM} mdev {uuid} status", timeout=60).out
+    t.equal(dict(re.findall(r"^status (\w+) (\d)$", out, re.M)),
+            {"idle": "0", "raised": "1", "again": "1", "served": "0", "over": "0"},
+            "PCI_STATUS tells of INTx as the device does")
+    f.wait_state("a", address, "free")
+
+
+def stopped(t, f, a, address, uuid):
+    for how, what in (("reset", "VFIO_DEVICE_RESET"), ("master", "Bus Master Enable off")):
+        out = a.run(f"{PROGRAM} mdev {uuid} stop {how} /sys/bus/mdev/devices/{uuid}/dlend", timeout=120).out
+        t.diag(out.strip())
+        t.ok("wrote 0" in out, f"{what} while memory is being pinned: the device writes nothing when it has returned", out)
+        f.wait_state("a", address, "free")
+
+
+def silent(t, f, a, b, uuid):
+    """The lender does not answer, though its link is up: what it might do with the device ends at this host."""
+    a.run("rm -f /tmp/go; dmesg -C")
+    f.trace_clear("a")
+    job = a.spawn(f"{PROGRAM} mdev {uuid} silent >/tmp/silent")
+    a.wait_for("grep -q ready /tmp/silent", 30)
+    b.qmp("stop")
+    a.run("touch /tmp/go")
+    a.wait_for("grep -q took /tmp/silent", 30)
+    b.qmp("cont")
+    job.wait(60)
+    out = a.run("cat /tmp/silent").out
+    t.diag(out.strip())
+    t.ok(any(fields for name, fields, line in f.trace("a", "fenced") if name == "dlend_window"),
+         "VFIO_DEVICE_RESET returns all the same: no memory is in the device's reach then")
+    t.ok("did not stop the device" in a.run("dmesg").out, "  which is said")
+    t.ok("wrote 4096" in out, "the lender is back: the device is reset, and has the memory again", out)
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/registers", c.run_dir / "share/registers")
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        f.up()
+        with t.case("register by register"):
+            mdevs = registers(t, f, a, b)
+        with t.case("a reset, as the lender does it"):
+            reset_order(t, f)
+        with t.case("Max_Read_Request_Size"):
+            read_request(t, f, a, b, *mdevs["nic"])
+        with t.case("too few vectors"):
+            vectors(t, f, a, b, *mdevs["nvme0"])
+        with t.case("Interrupt Status"):
+            status(t, f, a, *mdevs["edu"])
+        with t.case("DMA ends before the call returns"):
+            stopped(t, f, a, *mdevs["edu"])
+        with t.case("a lender that is silent"):
+            silent(t, f, a, b, mdevs["edu"][1])
+        for address, uuid in mdevs.values():
+            f.mdev_stop("a", uuid)
+
+
+main()

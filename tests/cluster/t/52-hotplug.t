@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""RAM that comes while a lent device is used, and is used at once; nobody writes `rescan`.
+
+    host a (node 1): a VMM of our own ------ ab ------ host b (node 2): nvme0
+
+A write of the disk's to memory that it cannot reach yet is lost without a word: that the page is as it was shows it, and
+a fault of the lender's IOMMU, which no host may have logged at the end.
+"""
+import re
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+SETTINGS = "/sys/module/dlend_mdev/parameters"
+
+
+def added(t, f, a, address, uuid, how):
+    """Memory comes and goes in turn, and the disk writes to it at once."""
+    times = 20
+    out = a.run(f"/share/hotadd {uuid} {times} {how}", timeout=300, check=False).out
+    said = re.match(rf"ok {times} lost (\d+) longest (\d+) slot (\d+)\n$", out)
+    t.ok(said and said.group(1) == "0", f"{how}: {times} times, and no write was lost", out)
+    if said:
+        t.diag(f"{how}: longest time from VFIO's mapping to the write {int(said.group(2)) / 1000:.1f} ms, "
+               f"longest call of KVM's for a slot {int(said.group(3)) / 1000:.1f} ms")
+    f.wait_state("a", address, "free", 30)
+    t.equal(f.stats("a", uuid)["pinned_bytes"], 0, f"{how}: no page is pinned afterwards")
+
+
+def refused(t, f, a, address, uuid):
+    """What cannot be lent to is told in words of its own, and is no hole in silence."""
+    for how, words in (("secret", "guest RAM at 0x100000000 cannot be pinned for long"),
+                       ("v1", "VFIO container of version 1")):
+        out = a.run(f"dmesg -C; /share/hotadd {uuid} 1 {how}", timeout=60, check=False).out
+        t.equal(out, "dead\n", f"{how}: the guest reads 0xff")
+        t.ok(words in a.run("dmesg").out, f"{how}: and the log says why: {words}", a.run("dmesg").out[-900:])
+        f.wait_state("a", address, "free", 30)
+
+
+def main():
+    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/hotadd", c.run_dir / "share/hotadd")
+        f = Fabric(c)
+        a = c.host("a")
+        f.up()
+        address = f.lend("b", "nvme0")
+        uuid = f.mdev("a", address, "dlend-nvme")
+        a.run(f"modprobe -q iommufd; echo 0 >{SETTINGS}/rescan_s")    # what is found is found otherwise
+        a.wait_for("[ -c /dev/kvm ]")
+        with t.case("memory slots"):
+            added(t, f, a, address, uuid, "slots")
+        with t.case("blocks in a slot"):
+            added(t, f, a, address, uuid, "blocks")
+        with t.case("refused"):
+            refused(t, f, a, address, uuid)
+        f.mdev_stop("a", uuid)
+
+
+main()

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What tests/run makes of what steps print: what counts as shown, what as a hole, and what may run again."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TESTS / "cluster"))
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+loader = importlib.machinery.SourceFileLoader("run", str(TESTS / "run"))
+runner = importlib.util.module_from_spec(importlib.util.spec_from_loader("run", loader))
+loader.exec_module(runner)
+
+BED = "echo '# bed fault: host a: its processor' &&"
+
+
+def counted(text, status=0):
+    count = runner.Count()
+    for line in text.splitlines():
+        count.line(line)
+    return count, count.end(status, True)
+
+
+def streams(t):
+    count, wrong = counted("ok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP no such\n1..3\n", 1)
+    t.equal((count.passed, count.failed, count.skipped, wrong), (1, 1, 1, None), "passed, failed, skipped")
+    t.equal(count.holes, ["c # SKIP no such"], "what is skipped is a hole")
+    count, wrong = counted("1..0 # SKIP no kernel with it\n")
+    t.equal((count.passed, count.failed, wrong), (0, 0, None), "a file that is skipped as a whole fails nothing")
+    t.equal((count.skipped, count.holes), (1, ["all of it # SKIP no kernel with it"]), "and is a hole, with its reason")
+    t.equal(counted("ok 1 - a\n1..2\n")[1], "planned 2 results, got 1", "results that are missing are a failure")
+    t.equal(counted("")[1], "no test ran", "and so is a step that shows nothing")
+
+
+class Runs:
+    """Steps of shell text, as tests/run runs them: what it prints, and its counts."""
+
+    def __init__(self, steps, retries=runner.RETRIES):
+        left = runner.Retries(retries)
+        said = io.StringIO()
+        with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(said):
+            runner.LOGS = Path(directory)
+            steps = {name: text.replace("$D", directory) for name, text in steps.items()}
+            self.rows = [(name, "cluster", ["sh", "-c", text], True) for name, text in steps.items()]
+            self.counts = [runner.one(row, False, left) for row in self.rows]
+            self.status = runner.summary(self.rows, self.counts)
+            self.logs = sorted(path.name for path in Path(directory).glob("*.log"))
+        self.lines = said.getvalue().splitlines()
+
+
+def again(t):
+    # Fails until it has run as often
+    flaky = ("n=$(cat $D/{0}.n || echo 0); echo $((n + 1)) >$D/{0}.n; "
+             "[ $n -lt {1} ] && {2} echo 'not ok 1 - x' || echo 'ok 1 - x'; echo 1..1")
+    runs = Runs({"a": flaky.format("a", 1, BED), "b": "echo 'ok 1 - y'; echo 1..1"})
+    t.equal((runs.status, runs.lines[-2:]), (0, ["1 retried", "2 passed, 0 failed"]),
+            "a step that the bed failed runs again, which is counted")
+    t.ok("retried: a: host a: its processor; failed then: a: x" in runs.lines, "named, with what failed", "\n".join(runs.lines))
+    t.equal(runs.logs, ["a.1.log", "a.log", "b.log"], "and the first log stays")
+    runs = Runs({"a": flaky.format("a", 9, BED)})
+    t.equal((runs.status, runs.lines[-3:]), (1, ["FAILED a: x", "2 retried", "0 passed, 1 failed"]),
+            "twice, and no more")
+    runs = Runs({"a": flaky.format("a", 1, "")})
+    t.equal((runs.status, len(runs.counts[0].retried)), (1, 0), "one that failed by itself does not")
+    runs = Runs({name: flaky.format(name, 1, BED) for name in "abc"}, retries=2)
+    t.equal((runs.status, runs.lines[-3:]), (1, ["FAILED c: x", "2 retried", "2 passed, 1 failed"]),
+            "all steps together have only so many")
+
+
+SEVERAL = r"""#!/bin/sh
+while read -r path; do
+        case $path in
+        *dies*) echo "ok 1 - before"; exit 3 ;;
+        *bad*) echo "not ok 1 - x"; status=1 ;;
+        *) echo "ok 1 - of process $$"; status=0 ;;
+        esac
+        echo 1..1
+        echo "# several: $path: $status"
+done
+"""
+
+
+def together(t):
+    """Scenarios have one process, for their beds."""
+    top, runner.TOP = runner.TOP, Path(tempfile.mkdtemp())
+    several = runner.TOP / "tests/cluster/several"
+    several.parent.mkdir(parents=True)
+    several.write_text(SEVERAL)
+    several.chmod(0o755)
+    runner.LOGS = runner.TOP
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            counts = {name: runner.run(name, [f"tests/cluster/t/{name}.t"], True) for name in ("a", "bad", "b", "dies", "c")}
+        said = {name: (runner.TOP / f"{name}.log").read_text() for name in counts}
+        t.equal([(c.passed, c.failed) for c in counts.values()], [(1, 0), (0, 1), (1, 0), (1, 1), (1, 0)],
+                "each has its own count, and one that ends them all fails alone")
+        t.ok(said["a"] == said["b"] != said["c"], "one process had them, until it died", str(said))
+        t.ok("several:" not in "".join(said.values()), "of which nothing is in their logs")
+    finally:
+        runner.Scenario.over()
+        shutil.rmtree(runner.TOP)
+        runner.TOP = top
+
+
+ENDED = """\
+import os, signal
+from cluster import Cluster
+from tap import Tap
+with Tap() as t:
+    c = Cluster.__new__(Cluster)
+    c.old_handlers = {}
+    c._handle_signals()
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def several(t):
+    """The process that has them, with scenarios that boot nothing."""
+    with tempfile.TemporaryDirectory() as directory:
+        texts = {"good": "print('ok 1')", "bad": "import sys\nsys.exit(1)", "ended": ENDED, "last": "print('ok 1')"}
+        for name, text in texts.items():
+            Path(directory, name).write_text(text)
+        command = [TESTS / "cluster/several", *(Path(directory, name) for name in texts)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        ends = [line.rpartition("/")[2] for line in done.stdout.splitlines() if line.startswith("# several")]
+        t.equal((done.returncode, ends), (143, ["good: 0", "bad: 1", "ended: 1"]),
+                "one that fails ends nothing but itself; a signal ends them all", done.stdout)
+
+
+def slowest(t):
+    rows = [(f"cluster/{n}", "cluster", [], True) for n in range(7)] + [("lint", "lint", [], True)]
+    counts = [runner.Count() for _ in rows]
+    for n, count in enumerate(counts):
+        count.seconds = 10 * n
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        runner.summary(rows, counts)
+    t.ok("slowest: cluster/6 60 s, cluster/5 50 s, cluster/4 40 s, cluster/3 30 s, cluster/2 20 s\n" in said.getvalue(),
+         "the slowest scenarios are named", said.getvalue())
+
+
+with Tap() as test:
+    for part in (streams, again, together, several, slowest):
+        with test.case(part.__name__):
+            part(test)
