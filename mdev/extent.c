@@ -307,6 +307,12 @@ bool dlend_extents_returns(struct dlend_extents *x, u64 gpa, u64 last)
 	return false;
 }
 
+/* Has @block been losing for so long, and got nothing, that this is no firmware? */
+static bool block_shrinks(const struct dlend_extent_block *block, u64 now_ms)
+{
+	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
+}
+
 static void block_loses(struct dlend_extent_block *block, u64 had, u64 now_ms)
 {
 	if (!block_returns(block) || block->pinned == had)
@@ -317,6 +323,8 @@ static void block_loses(struct dlend_extent_block *block, u64 had, u64 now_ms)
 	block->came = false;
 	/* What was missing before, and came back only in part, is so still. */
 	block->expected = max(block->expected, had);
+	/* Now, as a build may never get to an end while the next loss disturbs it. */
+	block->leaves = block_shrinks(block, now_ms);
 }
 
 u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, u64 now_ms,
@@ -334,12 +342,6 @@ u64 dlend_extents_lose(struct dlend_extents *x, u64 gpa, u64 last, u64 now_ms,
 		block_loses(block, had, now_ms);
 	}
 	return count;
-}
-
-/* Has @block been losing for so long, and got nothing, that this is no firmware? */
-static bool block_shrinks(const struct dlend_extent_block *block, u64 now_ms)
-{
-	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;
 }
 
 u64 dlend_extents_missing(const struct dlend_extents *x, u64 now_ms)

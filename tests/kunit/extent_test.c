@@ -478,8 +478,11 @@ static void extent_shrinks(struct kunit *test)
 		lose_range_at(&x, at, at + MB(2), ms);
 		KUNIT_EXPECT_GT(test, dlend_extents_missing(&x, ms + 99), 0);
 	}
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
+	/* Whether or not a build ever got to an end meanwhile. */
 	lose_range_at(&x, at, at + MB(2), ms);
 	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms), 0);
+	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
 	dlend_extents_accept(&x, ms);
 	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
 	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(3) - 1));

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-BLOCKS = 48         # one each 100 ms, which takes longer in all than what follows
-SETTLE_S = 3
+BLOCKS = 80         # one each 100 ms, which takes longer in all than what follows
+SETTLE_S = 5        # of which a GiB takes two to be known to shrink
 GATE_MS = 1000
 LARGE_MIB = 512
 
