@@ -766,10 +766,39 @@ static void dlend_borrow_unfollow(struct dlend_vdev *v)
 	v->follower = NULL;
 }
 
+/* It stops, or has stopped and started again. */
+static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
+{
+	return !READ_ONCE(v->dma) || (READ_ONCE(v->have.bme) && !READ_ONCE(v->urgent));
+}
+
+/* Nobody is left who could say that it has stopped. */
+static bool dlend_borrow_is_mute(const struct dlend_vdev *v)
+{
+	return !READ_ONCE(v->lease) || READ_ONCE(v->failed);
+}
+
+/*
+ * A VMM that dies leaves the device in the middle of transfers.  Its memory is out of reach at the
+ * end of the close, whatever the lender says; but a device that was stopped before does not run
+ * into this host's IOMMU, which logs that, and answers the NTB with errors.
+ */
+static void dlend_borrow_hush(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	v->want.bme = false;
+	dlend_borrow_gate(v);
+	dlend_borrow_kick(v);
+	mutex_unlock(&v->lock);
+	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_borrow_is_mute(v),
+			   msecs_to_jiffies(DLEND_RESET_STOP_MS));
+}
+
 void dlend_borrow_close(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease, *before = NULL;
 
+	dlend_borrow_hush(v);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->open, false);
 	lease = v->lease;
@@ -851,12 +880,6 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		return;
 	dlend_borrow_gate(v);
 	dlend_borrow_kick(v);
-}
-
-/* It stops, or has stopped and started again. */
-static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
-{
-	return !READ_ONCE(v->dma) || (READ_ONCE(v->have.bme) && !READ_ONCE(v->urgent));
 }
 
 /* The lender does not say that the device has stopped: what it may do ends here. */

@@ -351,7 +351,11 @@ extern const struct vfio_device_ops dlend_vfio_ops;
 /* borrow.c: [locked] = with vdev->lock held */
 void dlend_borrow_init(struct dlend_vdev *v);
 void dlend_borrow_open(struct dlend_vdev *v);
-/** dlend_borrow_close - local fencing now, the return by a worker */
+/**
+ * dlend_borrow_close - local fencing now, the return by a worker
+ *
+ * Context: sleeps, a second at most for a lender that does not answer.
+ */
 void dlend_borrow_close(struct dlend_vdev *v);
 /** dlend_borrow_effects - what a configuration write asked for. [locked], returns at once */
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);

@@ -70,9 +70,14 @@ def killed(t, f, a, b, address, uuid):
     with f.guest("a", "g2", devices=[f.device(uuid, ",id=lent")]) as g:
         t.equal(f.lender_state(address)[:2], ("held", "1"), "borrowed again")
         g.spawn("dd if=/dev/nvme0n1 of=/dev/null bs=64k iflag=direct")
+        f.trace_clear("a")
         g.kill(9)
     f.wait_state("a", address, "free")
     t.equal(f.lender_state(address)[0], "free", "SIGKILL of QEMU in the middle of I/O returns the device")
+    steps = [line for name, _, line in f.trace("a") if name in ("dlend_vdev_bus_master", "dlend_window")]
+    order = [next((i for i, line in enumerate(steps) if re.search(what, line)), None)
+             for what in ("bus_master: .* off", "window: .* lost")]
+    t.ok(None not in order and order == sorted(order), "which stops before its memory goes", "\n".join(steps[-20:]))
 
 
 def intx(t, f, a, b, address, uuid):
