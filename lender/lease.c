@@ -542,6 +542,8 @@ static int dl_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
 		ret = dl_bars_map(fn, link, fn->group->lease.epoch, grant->bar_offset);
 	if (!ret)
 		dl_p2p_open(fn, link, fn->group->lease.epoch);
+	if (!ret && fn->hidden)
+		dl_hide(fn);
 	return ret;
 }
 

@@ -155,6 +155,8 @@ struct dl_census {
  * @errors: how many it had, as the PCI core told (group lock)
  * @error_until: the PCI core recovers it from an error until then (jiffies); 0 = it does not
  * @removing: driver unbind has begun: nobody else shall wait for its device lock
+ * @own_reset: dl_reset() is at it; who called it has seen to BARs and lease
+ * @hidden: somebody else resets it, e.g. through sysfs: no BAR is in reach (group lock)
  * @no_snoop: it could when it was bound
  * @gone: withdrawn, say no more about it (offer.c)
  * @gone_node: while a peer has not heard that it is
@@ -182,6 +184,7 @@ struct dl_fn {
 	struct pci_saved_state *saved;
 	int claimed;
 	bool ready, lent, dirty, broken, removing, gone;
+	bool own_reset, hidden;
 	bool no_snoop;
 	bool fail_reset;		/* fault injection, debugfs */
 	u32 slow_reset_ms;		/* the same */
@@ -243,6 +246,10 @@ void dl_rom_free(struct dl_fn *fn);
 void dl_fence_fn(struct dl_fn *fn);
 void dl_fence_group(struct dl_group *group);
 int dl_reset(struct dl_fn *fn, const char *why, bool locked);
+void dl_reset_begins(struct dl_fn *fn);
+void dl_reset_over(struct dl_fn *fn);
+void dl_hide(struct dl_fn *fn);
+int dl_show(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
 int dl_answers(struct dl_fn *fn);
 void dl_bus_master(struct dl_fn *fn, bool on);
 

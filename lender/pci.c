@@ -651,15 +651,21 @@ static void dl_error_over(struct pci_dev *pdev)
 	dl_lease_error_over(pci_get_drvdata(pdev));
 }
 
-/* With these two present the PCI core does not log every reset. */
+/* The reset while it is bound comes before there is data. */
 static void dl_reset_prepare(struct pci_dev *pdev)
 {
-	pci_dbg(pdev, "reset begins\n");
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	if (fn)
+		dl_reset_begins(fn);
 }
 
 static void dl_reset_done(struct pci_dev *pdev)
 {
-	pci_dbg(pdev, "reset is over\n");
+	struct dl_fn *fn = pci_get_drvdata(pdev);
+
+	if (fn)
+		dl_reset_over(fn);
 }
 
 static const struct pci_error_handlers dl_err_handler = {

@@ -209,8 +209,7 @@ static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 		goto unlock;
 	dl_bus_master(fn, false);
 	dl_irq_setup(fn, DLEND_IRQ_NONE, 0);
-	dl_p2p_hide(fn);
-	dl_bars_hide(fn);
+	dl_hide(fn);
 	dl_lease_exit(fn);
 
 	ret = dl_reset(fn, "request", false);
@@ -222,8 +221,7 @@ static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 	ret = dl_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
-	dl_p2p_open(fn, link, epoch);
-	ret = dl_bars_show(fn);
+	ret = dl_show(fn, link, epoch);
 	dl_lease_exit(fn);
 unlock:
 	mutex_unlock(&group->reset_lock);

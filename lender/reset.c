@@ -45,6 +45,20 @@ static void dl_unreach(struct dl_fn *fn)
 	fn->lent = false;
 }
 
+/** dl_hide - nobody reaches its BARs until dl_show().  Group lock, lent. */
+void dl_hide(struct dl_fn *fn)
+{
+	dl_p2p_hide(fn);
+	dl_bars_hide(fn);
+}
+
+/** dl_show - the end of dl_hide(), for the lease @epoch. Group lock. Return: as dl_bars_show() */
+int dl_show(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	dl_p2p_open(fn, link, epoch);
+	return dl_bars_show(fn);
+}
+
 /** dl_fence_fn - take one function away, the rest of its group stays lent. Group lock. */
 void dl_fence_fn(struct dl_fn *fn)
 {
@@ -136,11 +150,13 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
 	ktime_t start = ktime_get();
 	int ret;
 
+	WRITE_ONCE(fn->own_reset, true);
 	msleep(READ_ONCE(fn->slow_reset_ms));
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
 	else
 		ret = locked ? pci_reset_function_locked(fn->pdev) : dl_reset_unlocked(fn);
+	WRITE_ONCE(fn->own_reset, false);
 	if (!ret) {
 		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
 		ret = dl_answers(fn);
@@ -152,4 +168,40 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
 	}
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
 	return ret;
+}
+
+/**
+ * dl_reset_begins - the PCI core is about to reset the function, whoever asked for that
+ * @fn: function
+ *
+ * One that is asked for through sysfs knows nothing of a lease: its holder keeps it, but reaches
+ * no BAR until dl_reset_over(), nor does a holder that comes meanwhile.  A guest of this host does:
+ * see dl_bars_guarded().
+ * Context: device lock; takes the group lock.
+ */
+void dl_reset_begins(struct dl_fn *fn)
+{
+	if (READ_ONCE(fn->own_reset))
+		return;
+	mutex_lock(&fn->group->lock);
+	fn->hidden = true;
+	if (fn->lent)
+		dl_hide(fn);
+	mutex_unlock(&fn->group->lock);
+}
+
+/** dl_reset_over - the end of what dl_reset_begins() has begun.  Context: as there */
+void dl_reset_over(struct dl_fn *fn)
+{
+	struct dl_group *group = fn->group;
+
+	/* Of ours, which the device lock keeps apart from others. */
+	if (!READ_ONCE(fn->hidden))
+		return;
+	mutex_lock(&group->lock);
+	fn->hidden = false;
+	/* If one of ours waits for the device lock, that one's end shows it. */
+	if (fn->lent && !READ_ONCE(fn->own_reset))
+		dl_show(fn, group->link, group->lease.epoch);
+	mutex_unlock(&group->lock);
 }

@@ -10,6 +10,8 @@
  * readrq N: sets Max_Read_Request_Size to 128 << N; says "ready", waits until /tmp/go is there
  * vectors N: sets up N MSI-X vectors (MSI if it has no MSI-X); says what the kernel answers
  * status: edu's INTx, and what PCI_STATUS says of it
+ * irqs: edu's MSI, once; says "ready", waits until /tmp/go is there, and says what comes of a
+ *	second one: "irq", or "error" if the device is lost instead
  * stop reset|master: stops edu, which is about to write memory, while the kernel is at work on
  *	memory that was just added (WHAT ends with the UUID's sysfs directory); says what edu wrote
  * silent: edu; says "ready", waits until /tmp/go is there, resets it, and has it write memory
@@ -379,6 +381,26 @@ static void do_status(void)
 	say_status("over");
 }
 
+static void do_irqs(void)
+{
+	int irq = eventfd(0, EFD_NONBLOCK), err = eventfd(0, EFD_NONBLOCK);
+	struct pollfd both[] = { { .fd = irq, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+	volatile uint32_t *regs;
+
+	set_up();
+	regs = map_edu();
+	must(set_irqs(VFIO_PCI_ERR_IRQ_INDEX, 1, &err), "no error interrupt");
+	must(set_irqs(VFIO_PCI_MSI_IRQ_INDEX, 1, &irq), "no MSI");
+	(void)regs[0];		/* set up by then */
+	regs[R_IRQ_RAISE / 4] = 1;
+	await(irq);
+	wait_for_go();
+	regs[R_IRQ_RAISE / 4] = 1;
+	if (poll(both, 2, 60000) < 1)
+		die("neither interrupt nor error");
+	printf("%s\n", both[0].revents ? "irq" : "error");
+}
+
 #define MORE_AT		(1ull << 32)
 #define MORE		(512ull << 20)
 
@@ -471,6 +493,8 @@ int main(int argc, char **argv)
 		do_vectors(strtoul(argv[4], NULL, 0));
 	else if (!strcmp(argv[3], "status"))
 		do_status();
+	else if (!strcmp(argv[3], "irqs"))
+		do_irqs();
 	else if (!strcmp(argv[3], "silent"))
 		do_silent();
 	else if (!strcmp(argv[3], "stop") && argc == 6)

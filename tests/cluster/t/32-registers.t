@@ -7,6 +7,7 @@
 Each difference has its reason in 32-registers.reasons; one that has none fails, and so does a reason that is not
 needed any more.
 """
+import contextlib
 import fnmatch
 import re
 import shutil
@@ -15,7 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from forge import Forge  # noqa: E402  pylint: disable=wrong-import-position
 
 REASONS = Path(__file__).with_suffix(".reasons")
 PROGRAM = "/share/registers"
@@ -90,20 +92,41 @@ def reset_order(t, f):
     t.ok("bar map" in after.split("dlend_reset")[0], "after it they are back", after)
 
 
-def read_request(t, f, a, b, address, uuid):
-    """QEMU's devices have no such bits: so what is seen is that the lender's kernel sets them."""
-    tracing = "/sys/kernel/tracing"
-    b.run(f"cd {tracing} && echo 'p:dlend_test_rq pcie_set_readrq bytes=%si:u32' >>kprobe_events && "
-          "echo 1 >events/kprobes/dlend_test_rq/enable && echo >trace")
+def reset_by_others(t, f, a, b, address, uuid):
+    """The lender's admin resets a device that is lent: a lease is no reason why not."""
     a.run("rm -f /tmp/go")
     job = a.spawn(f"{PROGRAM} mdev {uuid} readrq 3 >/tmp/readrq")
     a.wait_for("grep -q ready /tmp/readrq", 30)
-    b.wait_for(f"grep -q 'dlend_test_rq:.* bytes=1024' {tracing}/trace", 10)
-    t.passed("the guest's Max_Read_Request_Size is set on the device")
+    f.trace_clear("b")
+    b.run(f"echo 1 >/sys/bus/pci/devices/0000{address[5:]}/reset", timeout=30)
+    steps = re.findall(r"dlend_lend_window: .*bar ((?:un)?map)\b", "\n".join(line for _, _, line in f.trace("b", address)))
+    t.ok(steps and steps == sorted(steps, reverse=True) and steps.count("map") == steps.count("unmap"),
+         "a reset through sysfs: BARs are out of reach, then back", str(steps))
+    t.equal(f.lender_state(address)[:2], ("held", "1"), "  and the lease stays")
     a.run("touch /tmp/go")
     job.wait()
     f.wait_state("a", address, "free")
-    b.run(f"cd {tracing} && echo 0 >events/kprobes/dlend_test_rq/enable && echo '-:dlend_test_rq' >>kprobe_events")
+
+
+@contextlib.contextmanager
+def kprobe(host, name, what):
+    """What such an event has found: a function that returns its values."""
+    tracing = "/sys/kernel/tracing"
+    host.run(f"cd {tracing} && echo '{what.replace('NAME', name)}' >>kprobe_events && echo 1 >events/kprobes/{name}/enable")
+    yield lambda: [int(n, 0) for n in re.findall(name + r": .* value=(\w+)", host.run(f"cat {tracing}/trace").out)]
+    host.run(f"cd {tracing} && echo 0 >events/kprobes/{name}/enable && echo '-:{name}' >>kprobe_events")
+
+
+def read_request(t, f, a, b, address, uuid):
+    """QEMU's devices have no such bits: so what is seen is that the lender's kernel sets them."""
+    a.run("rm -f /tmp/go")
+    with kprobe(b, "dlend_test_rq", "p:NAME pcie_set_readrq value=%si:u32") as found:
+        job = a.spawn(f"{PROGRAM} mdev {uuid} readrq 3 >/tmp/readrq")
+        a.wait_for("grep -q ready /tmp/readrq", 30)
+        t.ok(eventually(lambda: 1024 in found(), True), "the guest's Max_Read_Request_Size is set on the device", str(found()))
+        a.run("touch /tmp/go")
+        job.wait()
+    f.wait_state("a", address, "free")
 
 
 def vectors(t, f, a, b, address, uuid):
@@ -124,6 +147,31 @@ def status(t, f, a, address, uuid):
             {"idle": "0", "raised": "1", "again": "1", "served": "0", "over": "0"},
             "PCI_STATUS tells of INTx as the device does")
     f.wait_state("a", address, "free")
+
+
+def read_first(t, f, c, a, b, address, uuid):
+    """An interrupt is written to the borrower behind a read of its memory, which comes back behind the data.
+
+    The word that is read is made all ones, as a window that leads nowhere has it: was it read first, nothing is written.
+    """
+    window = Forge(c, "ab", "a")
+    told = "/sys/module/dlend_mdev/parameters/stop_on_loss"
+    a.run(f"rm -f /tmp/go; echo 1 >{told}")
+    with kprobe(a, "dlend_test_sink", "r:NAME dlend_irq_sink_offset value=$retval:u64") as found:
+        job = a.spawn(f"{PROGRAM} mdev {uuid} irqs >/tmp/irqs")
+        a.wait_for("grep -q ready /tmp/irqs", 30)
+        at = found()[-1]
+    t.equal(window.word(at), 1, "the word that counts a vector's interrupts is found")
+    window.set_word(at, -1)
+    a.run("touch /tmp/go")
+    job.wait(90, check=False)
+    t.equal(a.run("cat /tmp/irqs").out.split(), ["ready", "error"],
+            "a window that reads as all ones: no interrupt was told before that was read, and the device is lost")
+    t.ok("reads through the window come back as all ones" in b.run("dmesg").out, "  as the lender says")
+    f.wait_links("a", 60)
+    f.wait_links("b", 60)
+    f.wait_state("a", address, "free", 60)
+    a.run(f"echo 0 >{told}")
 
 
 def stopped(t, f, a, address, uuid):
@@ -163,12 +211,16 @@ def main():
             mdevs = registers(t, f, a, b)
         with t.case("a reset, as the lender does it"):
             reset_order(t, f)
+        with t.case("a reset through sysfs"):
+            reset_by_others(t, f, a, b, *mdevs["nic"])
         with t.case("Max_Read_Request_Size"):
             read_request(t, f, a, b, *mdevs["nic"])
         with t.case("too few vectors"):
             vectors(t, f, a, b, *mdevs["nvme0"])
         with t.case("Interrupt Status"):
             status(t, f, a, *mdevs["edu"])
+        with t.case("an interrupt, and its data"):
+            read_first(t, f, c, a, b, *mdevs["edu"])
         with t.case("DMA ends before the call returns"):
             stopped(t, f, a, *mdevs["edu"])
         with t.case("a lender that is silent"):
