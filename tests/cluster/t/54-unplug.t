@@ -11,10 +11,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from wire import PATIENCE  # noqa: E402  pylint: disable=wrong-import-position
 
 BLOCKS = 80         # one each 100 ms, which takes longer in all than what follows
 SETTLE_S = 5        # of which a GiB takes two to be known to shrink
-GATE_MS = 1000
+GATE_MS = 1000 * PATIENCE   # without progress; a slow kernel takes that long for one step of it
 LARGE_MIB = 512
 
 
