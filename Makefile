@@ -107,7 +107,7 @@ check-long: build-all
 	@DLEND_LONG=1 tests/run rest long cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
-	@tests/cluster/on debug tests/run cluster more rest
+	@tests/cluster/on debug tests/run cluster more rest debug
 	@DLEND_LONG=1 tests/cluster/on debug tests/run cluster/82-disks cluster/95-cycles
 
 check-6.12: build-all
