@@ -24,7 +24,7 @@ help:
 	@echo "  make check-long        what is left out of both, and repetitions at full length"
 	@echo "  make check-debug       the scenarios on a kernel with lockdep, kmemleak, KASAN and UBSAN"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
-	@echo "  make bench             the lent disk against the same disk passed through locally"
+	@echo "  make bench             the lent disk against the same disk passed through locally; moves; tenants"
 	@echo "  make lint              checkpatch, sparse, codespell and the like"
 	@echo "  make build-all         modules for both supported kernels, tools, emulator"
 	@echo "  make clean, distclean  forget what was built; and the cache as well"
@@ -119,6 +119,7 @@ demo: build-all
 bench: build-all
 	@bench/run
 	@bench/moves
+	@bench/tenants
 
 clean:
 	rm -rf build

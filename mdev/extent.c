@@ -241,6 +241,12 @@ u64 dlend_extents_owned(struct dlend_extents *x, const void *owner)
 	return bytes;
 }
 
+u64 dlend_extents_book_bytes(const struct dlend_extents *x)
+{
+	return x->chunks * sizeof(struct dlend_chunk) + x->extents * sizeof(struct dlend_extent) +
+	       x->scattered_bytes / GUEST_PAGE * sizeof(void *);
+}
+
 u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next)
 {
 	struct dlend_chunk *chunk = dlend_extents_find(x, gpa);

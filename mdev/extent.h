@@ -141,6 +141,8 @@ int dlend_extents_add(struct dlend_extents *x, struct dlend_chunk *chunk);
 struct dlend_chunk *dlend_extents_find_owned(struct dlend_extents *x, u64 gpa, const void *owner);
 /** dlend_extents_owned - bytes in chunks of @owner */
 u64 dlend_extents_owned(struct dlend_extents *x, const void *owner);
+/** dlend_extents_book_bytes - kernel memory that the books take, but for one block for each GiB */
+u64 dlend_extents_book_bytes(const struct dlend_extents *x);
 
 /** dlend_extents_known - for dlend_layout_ops.known */
 u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next);

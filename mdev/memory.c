@@ -1121,6 +1121,7 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->extents = ram->books.extents;
 	st->chunks = ram->books.chunks;
 	st->own_bytes = dlend_extents_owned(&ram->books, mem);
+	st->book_bytes = dlend_extents_book_bytes(&ram->books);
 	st->sharers = ram->users;
 	st->pages_4k = ap.mapped_4k;
 	st->pages_2m = ap.mapped_2m;

@@ -25,14 +25,14 @@ struct dlend_ranges;
  * @last_build_calls: of @pin_calls; @looks: dlend_memory_look(), which are in no build.
  * @messages: requests to the lender.  @own_bytes: of @pinned_bytes through this device's VFIO
  * device, the others' are through those of the VM's others.  @taken_bytes: of these from devices
- * that were closed.  @sharers: devices that use what is pinned.  @pages_*: all that this node has
- * mapped in the aperture.
+ * that were closed.  @sharers: devices that use what is pinned.  @book_bytes: of kernel memory, to
+ * know what is pinned.  @pages_*: all that this node has mapped in the aperture.
  */
 struct dlend_memory_stat {
 	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
 	u64 waits, pin_longest_us, unmaps, unmap_us, unmap_longest_us;
 	u64 pin_calls, pin_us, map_us, last_build_us, last_build_calls, looks, messages;
-	u64 own_bytes, taken_bytes, sharers;
+	u64 own_bytes, taken_bytes, sharers, book_bytes;
 	u64 pages_4k, pages_2m, pages_1g;
 };
 

@@ -49,6 +49,7 @@ static void dlend_stat_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "own_bytes %llu\n", st.own_bytes);
 	seq_printf(m, "taken_bytes %llu\n", st.taken_bytes);
 	seq_printf(m, "sharers %llu\n", st.sharers);
+	seq_printf(m, "book_bytes %llu\n", st.book_bytes);
 	seq_printf(m, "scattered_bytes %llu\n", st.scattered_bytes);
 	seq_printf(m, "pages_4k %llu\n", st.pages_4k);
 	seq_printf(m, "pages_2m %llu\n", st.pages_2m);

@@ -31,6 +31,8 @@ static struct dlend_chunk *new_chunk(struct kunit *test, u64 gpa, u32 npages, u3
 	chunk->npages = npages;
 	chunk->prot = prot;
 	chunk->pfn = gpa / PAGE;
+	if (gpa / MB(2) % 3 == 1)
+		chunk->pages = chunk;	/* scattered; of no use here but to be there */
 	return chunk;
 }
 
@@ -133,6 +135,7 @@ static void done(struct kunit *test, struct dlend_extents *x)
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->readonly_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->scattered_bytes, 0);
+	KUNIT_EXPECT_EQ(test, dlend_extents_book_bytes(x), 0);
 	dlend_extents_destroy(x);
 }
 
@@ -152,7 +155,7 @@ static void expect_sound(struct kunit *test, struct dlend_extents *x)
 {
 	struct dlend_extent *extent;
 	struct dlend_chunk *chunk;
-	u64 gpa = 0, held = 0, total = 0, last = 0;
+	u64 gpa = 0, held = 0, total = 0, last = 0, books = 0;
 
 	for (chunk = dlend_extents_find(x, 0); chunk; chunk = dlend_extents_next(x, chunk)) {
 		KUNIT_ASSERT_NOT_NULL(test, chunk->extent);
@@ -162,6 +165,7 @@ static void expect_sound(struct kunit *test, struct dlend_extents *x)
 		KUNIT_EXPECT_LE(test, last, chunk->extent->gpa + chunk->extent->size);
 		KUNIT_EXPECT_EQ(test, chunk->prot & ~chunk->extent->prot, 0);
 		total += chunk->npages * PAGE;
+		books += sizeof(*chunk) + (chunk->pages ? chunk->npages * sizeof(void *) : 0);
 	}
 	while ((extent = dlend_extents_next_extent(x, gpa))) {
 		KUNIT_EXPECT_GE(test, extent->gpa, gpa);
@@ -170,9 +174,11 @@ static void expect_sound(struct kunit *test, struct dlend_extents *x)
 		KUNIT_EXPECT_GT(test, extent->pinned, 0);
 		KUNIT_EXPECT_LE(test, extent->pinned, extent->size);
 		held += extent->pinned;
+		books += sizeof(*extent);
 	}
 	KUNIT_EXPECT_EQ(test, held, total);
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, total);
+	KUNIT_EXPECT_EQ(test, dlend_extents_book_bytes(x), books);
 }
 
 static void extent_add_refuses(struct kunit *test)

@@ -182,7 +182,7 @@ def beside(t, f, c, honest, address, uuid, quiet, drips):
         took = honest.work(name)
         went_on = not attack.began_anew
     for what, ms in took.items():
-        t.diag(f"{what}: {ms} ms, quiet {quiet[what]} ms")
+        t.diag(f"{name}: {what}: {ms} ms, quiet {quiet[what]} ms")
     t.diag(f"it sent {attack.sent}" + ("" if went_on else f", until its session was over {attack.error or ''}"))
     least = 3 if drips else 100
     t.ok(attack.sent["maps"] > least and attack.sent["targets"] > least / 3, "all of it was sent meanwhile", str(attack.sent))
