@@ -100,8 +100,10 @@ class Sweep:
             for other in self.hosts:
                 other.run(f"echo '{MARK} {mark}' >/dev/kmsg" +
                           ("\n" + settings(interval=n, times=1, probability=100) if other is host else ""))
-            result = act()
-            hit = "0" in host.run(f"cat {TIMES}\n" + settings(probability=0)).out.split()
+            try:
+                result = act()
+            finally:
+                hit = "0" in host.run(f"cat {TIMES}\n" + settings(probability=0)).out.split()
             hits += hit
             if hit and result and result.status and "memory" not in result.out and \
                     not any(int(other.run(SAID % mark).out) for other in self.hosts):
@@ -149,8 +151,8 @@ def lend(s, f, a, b, bdf, address):
     directory = f"/sys/bus/pci/devices/{bdf}"
     b.run(f"echo dlend-lender >{directory}/driver_override")
     probe, unbind = f"echo {bdf} >/sys/bus/pci/drivers_probe", f"[ ! -e {directory}/driver ] || echo {bdf} >{directory}/driver/unbind"
-    # Whatever that came to, the next one does
-    again = f"{unbind}; {probe}; timeout 60 sh -c '{until(f'grep -qsx free {directory}/dlend/state', 0.1)}'"
+    # Whatever that came to, the next one does; what the first one's own task allocates may have failed as well
+    again = f"{unbind}; {probe}; [ -e {directory}/driver ] || {probe}; timeout 60 sh -c '{until(f'grep -qsx free {directory}/dlend/state', 0.1)}'"
     s.each("a device is bound", b, f"{probe}; [ -e {directory}/driver ]", unbind, again)
     with b.provoke("WARNING: drivers/iommu/iommu.c:.* at __iommu_release_dma_ownership",
                    "the IOMMU core cannot tell that the default domain was not to be had: its release has no error"):
