@@ -528,6 +528,8 @@ static bool dlend_io_gate(struct dlend_vdev *v, bool write)
 	/* Late is a device without progress; the caller finds any other shut, and comes again. */
 	if (timeout >= 0 && !(dlend_gate_shut(v) && dlend_gate_overdue(v)))
 		return true;
+	if (timeout < 0)
+		return false;	/* the VMM is being killed */
 	atomic64_inc(&v->stat.trapped_timeouts);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "a trapped access found the device not ready within %u ms: reads 0xff, writes are lost\n",
 			     gate_timeout_ms);

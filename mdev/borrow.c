@@ -123,6 +123,8 @@ static bool dlend_borrow_irq_busy(const struct dlend_vdev *v)
 static void dlend_borrow_note(struct dlend_vdev *v)
 {
 	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_borrow_now(v), &v->want, &v->have));
+	/* Or it has stopped and started again. */
+	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
 	WRITE_ONCE(v->irq_busy, dlend_borrow_irq_busy(v));
 	wake_up_all(&v->idle_wq);
 }
@@ -237,6 +239,13 @@ static void dlend_borrow_grow(struct dlend_vdev *v)
 	dlend_borrow_kick(v);
 }
 
+void dlend_borrow_grown(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	if (v->want.bme)
+		dlend_borrow_grow(v);
+}
+
 /* A memory slot was added: called before the guest can know. */
 static void dlend_borrow_added(void *ctx, const struct dlend_ranges *added)
 {
@@ -348,8 +357,8 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 /* The device transfers nothing to this node any more. [locked] */
 static void dlend_borrow_quiet(struct dlend_vdev *v)
 {
-	WRITE_ONCE(v->dma, false);
-	wake_up_all(&v->idle_wq);
+	v->dma = false;
+	dlend_borrow_note(v);
 }
 
 static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
@@ -358,10 +367,16 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 
 	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
 	mutex_lock(&v->lock);
-	if (!on)
-		v->have.bme = false;
-	else if (v->lease == lease)
+	if (on && (v->lease != lease || dlend_borrow_step(v) != DLEND_STEP_BME_ON)) {
+		/* A reset, or Bus Master off, that has come since would take it for stopped. */
+		mutex_unlock(&v->lock);
+		return;
+	}
+	if (on)
 		v->dma = true;
+	else
+		v->have.bme = false;
+	dlend_borrow_note(v);
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
@@ -372,6 +387,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		dlend_borrow_quiet(v);
 	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
 	v->have.bme = on && !ret;
+	dlend_borrow_note(v);
 	if (v->have.bme)
 		dlend_look_later(v);
 	if (ret)
@@ -659,11 +675,17 @@ static void dlend_borrow_slow_work(struct work_struct *work)
 	dlend_rescan_later(v, min(v->rescan_ms, UINT_MAX / 4) * 4);
 }
 
-/* A build that is due will look by itself; what could not be added is not to be found again. */
+/* What could not be added is not to be found again. [locked] */
+static bool dlend_borrow_looks(const struct dlend_vdev *v)
+{
+	return v->want.bme && v->have.bme && !v->failed && !v->lacking[0];
+}
+
+/* A build that is due will look by itself. */
 static bool dlend_borrow_looking(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	return v->want.bme && dlend_borrow_settled(v) && !v->lacking[0];
+	return dlend_borrow_looks(v) && dlend_borrow_settled(v);
 }
 
 static void dlend_borrow_look_work(struct work_struct *work)
@@ -680,8 +702,8 @@ static void dlend_borrow_look_work(struct work_struct *work)
 	mutex_lock(&v->lock);
 	if (found && v->lease == lease)
 		dlend_borrow_grow(v);
-	/* Else the next build, or Bus Master Enable, begins it again. */
-	if (looking)
+	/* Interrupts that were being set up are no reason to stop; Bus Master Enable begins it again. */
+	if (v->lease == lease && dlend_borrow_looks(v))
 		dlend_look_later(v);
 	mutex_unlock(&v->lock);
 	dlend_lease_put(lease);
@@ -766,10 +788,9 @@ static void dlend_borrow_unfollow(struct dlend_vdev *v)
 	v->follower = NULL;
 }
 
-/* It stops, or has stopped and started again. */
 static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
 {
-	return !READ_ONCE(v->dma) || (READ_ONCE(v->have.bme) && !READ_ONCE(v->urgent));
+	return READ_ONCE(v->quiet);
 }
 
 /* Nobody is left who could say that it has stopped. */

@@ -247,6 +247,20 @@ u64 dlend_extents_book_bytes(const struct dlend_extents *x)
 	       x->scattered_bytes / GUEST_PAGE * sizeof(void *);
 }
 
+/* The chunk after @chunk and those that follow it without a gap; @end: where they end. */
+static struct dlend_chunk *known_next(struct dlend_extents *x, struct dlend_chunk *chunk, u64 *end)
+{
+	struct dlend_extent_block *block = block_before(x, chunk->gpa);
+
+	/* Somebody asks all the time (dlend_memory_look()): by GiB, where they are full. */
+	if (block->pinned == DLEND_EXTENT_MAX) {
+		*end = block->base + DLEND_EXTENT_MAX;
+		return first_from_block(x, block_next(x, block));
+	}
+	*end = chunk_end(chunk);
+	return dlend_extents_next(x, chunk);
+}
+
 u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next)
 {
 	struct dlend_chunk *chunk = dlend_extents_find(x, gpa);
@@ -254,10 +268,8 @@ u64 dlend_extents_known(struct dlend_extents *x, u64 gpa, u64 *next)
 
 	if (chunk && chunk->gpa <= gpa) {
 		end = gpa;
-		while (chunk && chunk->gpa <= end) {
-			end = chunk_end(chunk);
-			chunk = dlend_extents_next(x, chunk);
-		}
+		while (chunk && chunk->gpa <= end)
+			chunk = known_next(x, chunk, &end);
 	}
 	*next = chunk ? chunk->gpa : U64_MAX;
 	return end;
@@ -303,10 +315,21 @@ static bool block_returns(const struct dlend_extent_block *block)
 	return block->base < REMAP_END && !block->leaves;
 }
 
+/* Is there a chunk of which only a part lies below @gpa? */
+static bool cut_at(struct dlend_extents *x, u64 gpa)
+{
+	struct dlend_chunk *chunk = dlend_extents_find(x, gpa);
+
+	return chunk && chunk->gpa < gpa;
+}
+
 bool dlend_extents_returns(struct dlend_extents *x, u64 gpa, u64 last)
 {
 	struct dlend_extent_block *block;
 
+	/* Chunks go as a whole. */
+	if (cut_at(x, gpa) || (last != U64_MAX && cut_at(x, last + 1)))
+		return true;
 	for (block = block_from(x, gpa); block && block->base <= last; block = block_next(x, block))
 		if (block_returns(block))
 			return true;

@@ -297,9 +297,12 @@ static void dlend_irq_want(struct dlend_vdev *v, unsigned int index, u32 used)
 
 	/* Only ever more: taking vectors away would disturb those in use. */
 	if (v->want.irq_mode == mode) {
-		if (used <= v->want.irq_count)
-			return;
 		used = max(used, v->irq_need);
+		if (used <= v->want.irq_count) {
+			/* What a later set-up has to have, if there are fewer by then */
+			v->irq_need = used;
+			return;
+		}
 	}
 	count = max_t(u32, least, roundup_pow_of_two(used));
 	if (index == VFIO_PCI_MSI_IRQ_INDEX)
@@ -490,6 +493,40 @@ static int dlend_irq_set_locked(struct dlend_vdev *v, const struct vfio_irq_set 
 	return -EINVAL;
 }
 
+/* How many of the first vectors take to be in use without those of @hdr. [locked] */
+static int dlend_irq_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
+{
+	unsigned int i = v->irq.nvec;
+
+	while (i && ((i - 1 >= hdr->start && i - 1 < hdr->start + hdr->count) ||
+		     !v->irq.vec[i - 1].trigger))
+		i--;
+	return i;
+}
+
+/*
+ * The lender has @possible vectors only.  Those that worked before still do, and what was asked for
+ * besides is not there; or the VMM asks for less, from the beginning. [locked]
+ */
+static int dlend_irq_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
+{
+	int beside;
+	u32 i;
+
+	if (v->irq.mode != dlend_irq_mode_of(hdr->index))
+		return possible;
+	beside = dlend_irq_beside(v, hdr);
+	if (!beside || beside > possible) {
+		dlend_irq_disable(v);
+		dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
+		return possible;
+	}
+	for (i = 0; i < hdr->count; i++)
+		dlend_irq_set_fd(&v->irq, hdr->start + i, -1);
+	v->irq_need = beside;
+	return -ENOSPC;
+}
+
 /**
  * dlend_irq_set - VFIO_DEVICE_SET_IRQS
  * @v: device
@@ -497,7 +534,8 @@ static int dlend_irq_set_locked(struct dlend_vdev *v, const struct vfio_irq_set 
  * @data: as many values as @hdr says, NULL if it has none
  *
  * Context: process; waits for the lender, bounded, if it has to set something up for that.
- * Return: 0 or -errno; > 0 as vfio-pci: nothing is set up, there are so many vectors only.
+ * Return: 0 or -errno; > 0 as vfio-pci: nothing is set up, not even what was, there are so many
+ * vectors only; -ENOSPC the lender has not those that were asked for, what was set up stays.
  */
 int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
@@ -513,14 +551,11 @@ int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *da
 	if (ret || !possible)
 		return ret;
 	mutex_lock(&v->lock);
-	if (v->irq.mode == dlend_irq_mode_of(hdr->index)) {
-		dlend_irq_disable(v);
-		dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
-	}
+	ret = dlend_irq_too_few(v, hdr, possible);
 	mutex_unlock(&v->lock);
 	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
 			       v->offer->addr.lender, max(possible, 0), hdr->start + hdr->count);
-	return possible;
+	return ret;
 }
 
 void dlend_irq_init(struct dlend_vdev *v)

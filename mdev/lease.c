@@ -301,7 +301,7 @@ static void dlend_lease_unmapped(void *ctx, bool lost)
 
 static void dlend_lease_grown(void *ctx)
 {
-	dlend_borrow_rescan(ctx);
+	dlend_borrow_grown(ctx);
 }
 
 static void dlend_lease_progress(void *ctx)

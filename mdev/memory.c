@@ -799,6 +799,10 @@ bool dlend_memory_look(struct dlend_memory *mem)
 	if (!mutex_trylock(&ram->build_lock))
 		return false;
 	mem->stat.looks++;
+	/* What was lost before is in the books, and if it is to come back a build is due. */
+	mutex_lock(&ram->lock);
+	mem->build_lost = ram->lost;
+	mutex_unlock(&ram->lock);
 	ret = read_slots(mem);
 	if (!ret && !mem->slots.count)
 		max = min(max, max(known_end(mem), (u64)SZ_4G) + ABOVE_KNOWN);
@@ -809,6 +813,8 @@ bool dlend_memory_look(struct dlend_memory *mem)
 		mutex_lock(&ram->lock);
 		dlend_ram_due(ram, found, found + FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);
+		/* The VM's other devices cannot reach it either, and would not find it after this one's build. */
+		dlend_ram_grown(ram, mem);
 	}
 	mutex_unlock(&ram->build_lock);
 	return ret == 1;
@@ -951,8 +957,10 @@ int dlend_memory_build(struct dlend_memory *mem)
 
 	/* Another device's build takes as long as this one's, and does not give way to this. */
 	while (!mutex_trylock(&ram->build_lock)) {
-		if (mem->ops->stop(mem->ctx))
+		if (mem->ops->stop(mem->ctx) || READ_ONCE(mem->closed))
 			return -EAGAIN;
+		if (!READ_ONCE(ram->ap))
+			return -ENOTCONN;
 		msleep(DLEND_SETTLE_MS / 4);
 	}
 	calls = mem->stat.pin_calls;

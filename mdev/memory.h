@@ -40,7 +40,7 @@ struct dlend_memory_stat {
  * struct dlend_memory_ops - what other devices of the VM do to the windows they share
  * @unmapping: windows are going: no new access of the guest's to this device when it returns
  * @unmapped: and have gone; @lost: build anew, even if dlend_memory_unmap() finds nothing
- * @grown: there is more: a build will tell the lender
+ * @grown: there is more, or will be: no new access of the guest's until a build has told the lender
  * @progress: a build, this device's or one that it waits for, has come a step further
  * @stop: a build of this device's has to give way at once, to be begun again later
  *
@@ -130,8 +130,8 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?
  *
  * 32 pin calls at most, that fail at once; none if there are no such holes.  Where nobody knows the
- * slots, all of guest-physical space is a hole.  Not while somebody builds: then it finds nothing.
- * From the worker that builds.  Return: true: yes, build.
+ * slots, all up to 64 GiB above what is known is a hole.  The VM's other devices are told.  Not while
+ * somebody builds: then it finds nothing.  From the worker that builds.  Return: true: yes, build.
  */
 bool dlend_memory_look(struct dlend_memory *mem);
 

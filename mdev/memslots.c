@@ -136,7 +136,8 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
 bool dlend_memslots_confidential(const struct kvm *kvm)
 {
 #ifdef CONFIG_X86
-	return kvm->arch.vm_type != KVM_X86_DEFAULT_VM;
+	/* SEV-ES of a VMM that starts it the old way has a VM of the default type. */
+	return kvm->arch.vm_type != KVM_X86_DEFAULT_VM || kvm->arch.has_protected_state;
 #else
 	return false;
 #endif

@@ -148,7 +148,7 @@ void dlend_vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last, bool ends)
 {
 	guard(mutex)(&vm->lock);
 	if (ends)
-		dlend_unmaps_end(&vm->unmaps, now_ms());
+		dlend_unmaps_end(&vm->unmaps, gpa, last, now_ms());
 	else
 		dlend_unmaps_begin(&vm->unmaps, gpa, last, now_ms());
 }
@@ -413,12 +413,16 @@ bool dlend_ram_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 static bool lose_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
 			struct list_head *out)
 {
+	struct dlend_chunk *chunk;
 	LIST_HEAD(gone);
 	bool hit;
 
 	mutex_lock(&ram->lock);
 	dlend_ram_due(ram, gpa, last);
 	hit = dlend_extents_lose(&ram->books, gpa, last, now_ms(), out);
+	/* Of one that reaches beyond, the rest is there still. */
+	list_for_each_entry(chunk, out, node)
+		dlend_ram_due(ram, chunk->gpa, chunk->gpa + dlend_chunk_bytes(chunk) - 1);
 	if (hit && returns)
 		dlend_ram_note_loss(ram);
 	dlend_ram_unmap_chunks(ram, out);

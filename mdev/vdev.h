@@ -216,6 +216,8 @@ struct dlend_p2p {
  * @dma: the device may transfer: from the request for Bus Master Enable on until it is known to be
  *	 off, or nothing of this node's memory is in its reach
  * @urgent: what is to be done next is more urgent than a build that is under way
+ * @quiet: it transfers nothing, or has stopped since and started again as the guest wants
+ * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_busy: vectors are being set up, or will be; @irq_waiters: threads that wait for the outcome;
  *	 @irq_short: as many there are, fewer than were asked for; -1: not so
  * @readrq: the size of read requests after a reset
@@ -253,7 +255,7 @@ struct dlend_vdev {
 	u32 irq_need, readrq;
 	unsigned int irq_waiters;
 	int irq_short;
-	bool borrowing, failed, errored, lost, irq_gap, irq_busy, dma, urgent;
+	bool borrowing, failed, errored, lost, irq_gap, irq_busy, dma, urgent, quiet;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
@@ -396,6 +398,8 @@ int dlend_borrow_irq_end(struct dlend_vdev *v);
 /** dlend_borrow_intx - PCI_STATUS_INTERRUPT, or 0; may ask the lender, 0.1 s at most */
 u16 dlend_borrow_intx(struct dlend_vdev *v);
 void dlend_borrow_rescan(struct dlend_vdev *v);
+/** dlend_borrow_grown - RAM has come that another device of the VM found: shut the gate and build */
+void dlend_borrow_grown(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
 /** dlend_borrow_forget - @lease ended, and nothing is pinned for it any more. May sleep */
 void dlend_borrow_forget(struct dlend_vdev *v, struct dlend_lease *lease);

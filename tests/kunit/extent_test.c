@@ -453,6 +453,10 @@ static void extent_unplugged(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, MB(2) - 1));
 	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, U64_MAX));
 	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, GB(4), U64_MAX));
+	/* A block of less than a chunk: what else the chunk has must come again. */
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(4), GB(4) + MB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(4) + MB(1), GB(4) + MB(2) - 1));
+	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, GB(4) + MB(2), GB(5) - 1));
 	lose_range(&x, GB(4), GB(4) + MB(2));
 	lose_range(&x, GB(5), GB(5) + MB(4));
 	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
@@ -467,6 +471,28 @@ static void extent_unplugged(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, extent->pinned, MB(2));
 	KUNIT_EXPECT_EQ(test, x.extents, 2);
 	expect_sound(test, &x);
+	done(test, &x);
+}
+
+/* What is known across whole GiB, and across those with a hole. */
+static void extent_known(struct kunit *test)
+{
+	struct dlend_extents x;
+	u64 next;
+
+	dlend_extents_init(&x);
+	pin_range(test, &x, GB(1) - MB(2), GB(4) + MB(4), RW, 1);
+	pin_range(test, &x, GB(6), GB(7), RW, 1);
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(1) - MB(1), &next), GB(4) + MB(4));
+	KUNIT_EXPECT_EQ(test, next, GB(6));
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(2) + MB(3), &next), GB(4) + MB(4));
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(6), &next), GB(7));
+	KUNIT_EXPECT_EQ(test, next, U64_MAX);
+	unpin_range(&x, GB(2) + MB(8), GB(2) + MB(10));
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, 0, &next), 0);
+	KUNIT_EXPECT_EQ(test, next, GB(1) - MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(1), &next), GB(2) + MB(8));
+	KUNIT_EXPECT_EQ(test, next, GB(2) + MB(10));
 	done(test, &x);
 }
 
@@ -825,6 +851,7 @@ static void extent_owners(struct kunit *test)
 static struct kunit_case extent_cases[] = {
 	KUNIT_CASE(extent_add_refuses),
 	KUNIT_CASE(extent_model),
+	KUNIT_CASE(extent_known),
 	KUNIT_CASE(extent_forms),
 	KUNIT_CASE(extent_comes_back),
 	KUNIT_CASE(extent_comes_back_otherwise),

@@ -22,15 +22,48 @@ static void unmaps_ranges(struct kunit *test)
 	/* However long it takes. */
 	KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, GB(1), GB(1), 900000));
 	dlend_unmaps_begin(&u, GB(3), GB(4) - 1, 900000);
-	dlend_unmaps_end(&u, 900001);
+	dlend_unmaps_end(&u, GB(3), GB(4) - 1, 900001);
 	KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, GB(1), GB(1), 990000));
-	dlend_unmaps_end(&u, 990000);
-	KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, GB(3), GB(3), 990000 + DLEND_SETTLE_MS));
+	dlend_unmaps_end(&u, GB(1), GB(2) - 1, 990000);
+	KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, GB(1), GB(1), 990000 + DLEND_SETTLE_MS));
+	KUNIT_EXPECT_FALSE(test, dlend_unmaps_busy(&u, GB(3), GB(3), 990000 + DLEND_SETTLE_MS));
 	KUNIT_EXPECT_FALSE(test, dlend_unmaps_busy(&u, 0, U64_MAX, 990001 + DLEND_SETTLE_MS));
 	/* A new one is about its own range only. */
 	dlend_unmaps_begin(&u, 0, 4095, 990001 + DLEND_SETTLE_MS);
 	KUNIT_EXPECT_FALSE(test, dlend_unmaps_busy(&u, GB(1), GB(4), 990001 + DLEND_SETTLE_MS));
-	dlend_unmaps_end(&u, 990002 + DLEND_SETTLE_MS);
+	dlend_unmaps_end(&u, 0, 4095, 990002 + DLEND_SETTLE_MS);
+}
+
+/* virtio-mem shrinks, a block each millisecond, from above: what went long ago can be looked at. */
+static void unmaps_shrinking(struct kunit *test)
+{
+	struct dlend_unmaps u = {};
+	u64 ms, block = 2 << 20, at;
+
+	for (ms = 1000; ms < 2000; ms++) {
+		at = GB(8) - ms * block;
+		dlend_unmaps_begin(&u, at, at + block - 1, ms);
+		dlend_unmaps_end(&u, at, at + block - 1, ms);
+		KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, at, at, ms));
+		at += (DLEND_SETTLE_MS + 1) * block;
+		if (ms > 1000 + DLEND_SETTLE_MS)
+			KUNIT_EXPECT_FALSE(test, dlend_unmaps_busy(&u, at, GB(8), ms));
+	}
+}
+
+/* More ranges at a time than there is room for: none of them is forgotten. */
+static void unmaps_many(struct kunit *test)
+{
+	struct dlend_unmaps u = {};
+	u64 n;
+
+	for (n = 0; n < 3 * DLEND_UNMAPS_MAX; n++)
+		dlend_unmaps_begin(&u, GB(n), GB(n) + 4095, 1000);
+	for (n = 0; n < 3 * DLEND_UNMAPS_MAX; n++)
+		KUNIT_EXPECT_TRUE(test, dlend_unmaps_busy(&u, GB(n), GB(n), 1000000));
+	for (n = 0; n < 3 * DLEND_UNMAPS_MAX; n++)
+		dlend_unmaps_end(&u, GB(n), GB(n) + 4095, 1000000);
+	KUNIT_EXPECT_FALSE(test, dlend_unmaps_busy(&u, 0, U64_MAX, 1000001 + DLEND_SETTLE_MS));
 }
 
 /*
@@ -54,7 +87,7 @@ static unsigned int rounds(bool wait)
 			/* The other one's worker, which has long been through with its own. */
 			if (had && (!wait || !dlend_unmaps_busy(&u, 0, 4095, ms)))
 				pinned[!i] = true;
-			dlend_unmaps_end(&u, ms);
+			dlend_unmaps_end(&u, 0, GB(2) - 1, ms);
 		}
 		n++;
 	}
@@ -70,6 +103,8 @@ static void unmaps_two_links(struct kunit *test)
 
 static struct kunit_case unmaps_cases[] = {
 	KUNIT_CASE(unmaps_ranges),
+	KUNIT_CASE(unmaps_shrinking),
+	KUNIT_CASE(unmaps_many),
 	KUNIT_CASE(unmaps_two_links),
 	{}
 };

@@ -10,6 +10,9 @@
  * piece apart.  Once the borrower says that there is more memory, the disk writes to a page of the
  * block.
  *
+ * hotadd UUID TIMES blocks SECOND: the same, while another disk of the VM's is in use, too; it is the
+ * second one that writes.
+ *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
  * reads 0xff from the device.
@@ -195,10 +198,15 @@ static uint8_t *allot_secret(uint64_t bytes)
 	return at;
 }
 
-static int open_disk(const char *uuid, struct space *s)
+/* In use as far as the borrower knows: its registers are there, and Bus Master Enable is on. */
+static void use_disk(int fd)
 {
-	open_space(uuid, s);
-	return open_in_vm(uuid, s);
+	regs = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
+	if (regs == MAP_FAILED)
+		die("the BAR cannot be mapped");
+	enable_device(fd);
+	rd(NVME_CSTS);
 }
 
 static void run(const struct space *s, const char *uuid, unsigned int times, uint8_t *blocks)
@@ -221,7 +229,7 @@ static enum how meant(int argc, char **argv)
 	static const char * const word[] = { "slots", "blocks", "secret", "v1" };
 	enum how how = SLOTS;
 
-	while (how < NONE && (argc != 4 || strcmp(argv[3], word[how])))
+	while (how < NONE && (argc < 4 || argc > 4 + (how == BLOCKS) || strcmp(argv[3], word[how])))
 		how++;
 	return how;
 }
@@ -230,11 +238,10 @@ int main(int argc, char **argv)
 {
 	enum how how = meant(argc, argv);
 	uint8_t *region_memory = NULL;
-	struct space s = { .v1 = how == V1 };
-	int fd;
+	struct space s = { .v1 = how == V1 }, second;
 
 	if (how == NONE) {
-		fprintf(stderr, "usage: hotadd UUID TIMES slots|blocks|secret|v1\n");
+		fprintf(stderr, "usage: hotadd UUID TIMES slots|blocks [SECOND]|secret|v1\n");
 		return 2;
 	}
 	memory = allot(BASE_BYTES);
@@ -245,14 +252,14 @@ int main(int argc, char **argv)
 		region_memory = how == BLOCKS ? allot(SLOT_BYTES) : allot_secret(BLOCK);
 		slot(1, SLOT_GPA, region_memory, how == BLOCKS ? SLOT_BYTES : BLOCK);
 	}
-	fd = open_disk(argv[1], &s);
+	open_space(argv[1], &s);
 	if (how == SECRET)
 		space_map(&s, SLOT_GPA, region_memory, BLOCK);
-	regs = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
-	enable_device(fd);
+	use_disk(open_in_vm(argv[1], &s));
+	if (argc > 4) {
+		second = space_of(argv[4], &s);
+		use_disk(open_in_vm(argv[4], &second));
+	}
 	if (how == SLOTS || how == BLOCKS)
 		run(&s, argv[1], strtoul(argv[2], NULL, 0), region_memory);
 	else

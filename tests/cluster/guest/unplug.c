@@ -197,19 +197,6 @@ static void too_much(const char *uuid, struct space *s)
 	stop(fd, regs);
 }
 
-/* As @s, for another device. */
-static struct space space_of(const char *uuid, const struct space *s)
-{
-	struct space other = *s;
-
-	other.device[0] = '\0';
-	if (s->iommufd < 0)
-		other.group = open_group("mdev", uuid, s->container);
-	else if (!iommufd_device(uuid, &other))
-		die("the other device has no iommufd");
-	return other;
-}
-
 /* The device is borrowed: its first register is read, with no DMA wanted. */
 static void touch(int fd)
 {

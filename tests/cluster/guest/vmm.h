@@ -262,6 +262,19 @@ static inline int open_in_vm(const char *uuid, const struct space *s)
 	return fd;
 }
 
+/* As @s, for another device. */
+static inline struct space space_of(const char *uuid, const struct space *s)
+{
+	struct space other = *s;
+
+	other.device[0] = '\0';
+	if (s->iommufd < 0)
+		other.group = open_group("mdev", uuid, s->container);
+	else if (!iommufd_device(uuid, &other))
+		die("the other device has no iommufd");
+	return other;
+}
+
 static inline off_t region(int fd, unsigned int index)
 {
 	struct vfio_region_info info = { .argsz = sizeof(info), .index = index };

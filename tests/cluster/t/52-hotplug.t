@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """RAM that comes while a lent device is used, and is used at once; nobody writes `rescan`.
 
-    host a (node 1): a VMM of our own ------ ab ------ host b (node 2): nvme0
+    host a (node 1): a VMM of our own ------ ab ------ host b (node 2): nvme0, nvme1
 
 A write of the disk's to memory that it cannot reach yet is lost without a word: that the page is as it was shows it, and
 a fault of the lender's IOMMU, which no host may have logged at the end.
@@ -19,10 +19,11 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 SETTINGS = "/sys/module/dlend_mdev/parameters"
 
 
-def added(t, f, a, address, uuid, how):
-    """Memory comes and goes in turn, and the disk writes to it at once."""
+def added(t, f, a, address, uuid, how, second=""):
+    """Memory comes and goes in turn, and the disk writes to it at once; the second one, if there is one."""
     times = 20
-    out = a.run(f"/share/hotadd {uuid} {times} {how}", timeout=300, check=False).out
+    out = a.run(f"/share/hotadd {uuid} {times} {how} {second}", timeout=300, check=False).out
+    how += ", two devices" if second else ""
     said = re.match(rf"ok {times} lost (\d+) longest (\d+) slot (\d+)\n$", out)
     t.ok(said and said.group(1) == "0", f"{how}: {times} times, and no write was lost", out)
     if said:
@@ -56,6 +57,12 @@ def main():
             added(t, f, a, address, uuid, "slots")
         with t.case("blocks in a slot"):
             added(t, f, a, address, uuid, "blocks")
+        other = f.lend("b", "nvme1")
+        second = f.mdev("a", other, "dlend-nvme")
+        with t.case("blocks in a slot, of a VM with two devices"):
+            added(t, f, a, address, uuid, "blocks", second)
+            f.wait_state("a", other, "free", 30)
+            f.mdev_stop("a", second)
         with t.case("refused"):
             refused(t, f, a, address, uuid)
         f.mdev_stop("a", uuid)
