@@ -189,6 +189,10 @@ class Host:
         self.asked += 1
         return self.agent.spawn(command, input)
 
+    def wait_event(self, event, timeout=60, match=lambda data: True):
+        """The next event of its QEMU's of that name whose data match."""
+        return self._qmp.wait_event(event, timeout, match)
+
     def qmp(self, command, arguments=None, timeout=30, **more):
         """A command for the monitor of the host's own QEMU (device_add of a disk, system_reset, stop, cont)."""
         return self._qmp.execute(command, {**(arguments or {}), **more}, timeout)

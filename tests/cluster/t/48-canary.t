@@ -206,6 +206,7 @@ def unplugged(both):
     both.borrow()
     b, bdf = both.b, both.b.bdf("edu")
     b.qmp("device_del", id="edu")
+    b.wait_event("DEVICE_DELETED", 60, lambda data: data.get("device") == "edu")
     b.wait_for(f"[ ! -e /sys/bus/pci/devices/{bdf} ]", 60)
     both.insist.kill(9)
     both.insist.wait()
