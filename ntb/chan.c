@@ -300,10 +300,10 @@ static void handle_call(struct dlend_link *link, const struct dlend_request *r)
 	send_reply(link, r->session, &reply, status);
 }
 
-static void start_request(struct dlend_request *r)
+static void start_request(struct dlend_link *link, struct dlend_request *r)
 {
 	if (r)
-		queue_work(dlend_request_wq, &container_of(r, struct dlend_job, req)->work);
+		queue_work(link->request_wq, &container_of(r, struct dlend_job, req)->work);
 }
 
 static void req_work(struct work_struct *work)
@@ -322,7 +322,7 @@ static void req_work(struct work_struct *work)
 	next = dlend_requests_done(&link->requests, &job->req);
 	spin_unlock(&link->lock);
 	/* From here on @job is another request's. */
-	start_request(next);
+	start_request(link, next);
 	wake_up_all(&link->idle);
 	/* The receiver may have stopped for us. */
 	queue_work(dlend_wq, &link->rx_work);
@@ -366,7 +366,7 @@ static void add_request(struct dlend_link *link, u64 session, const struct dlend
 	spin_lock(&link->lock);
 	r = dlend_requests_add(&link->requests, session, msg);
 	spin_unlock(&link->lock);
-	start_request(r);
+	start_request(link, r);
 }
 
 /* Receiving */
@@ -519,16 +519,34 @@ void dlend_chan_stop(struct dlend_link *link)
 
 void dlend_chan_free(struct dlend_link *link)
 {
+	if (link->request_wq)
+		destroy_workqueue(link->request_wq);
 	kvfree(link->jobs);
 }
 
-int dlend_chan_init(struct dlend_link *link)
+/*
+ * A workqueue has so many workers and no more, and a peer that asks and takes no replies keeps all
+ * of them waiting: so it gets those of its own link only.  See create_queues() for the flags.
+ */
+static int alloc_jobs(struct dlend_link *link, const char *name)
+{
+	link->jobs = kvcalloc(DLEND_MAX_REQUESTS, sizeof(*link->jobs), GFP_KERNEL);
+	link->request_wq = alloc_workqueue("dlend_request/%s", WQ_UNBOUND | WQ_MEM_RECLAIM, 0,
+					   name);
+	if (link->jobs && link->request_wq)
+		return 0;
+	dlend_chan_free(link);
+	return -ENOMEM;
+}
+
+int dlend_chan_init(struct dlend_link *link, const char *name)
 {
 	unsigned int i;
+	int err;
 
-	link->jobs = kvcalloc(DLEND_MAX_REQUESTS, sizeof(*link->jobs), GFP_KERNEL);
-	if (!link->jobs)
-		return -ENOMEM;
+	err = alloc_jobs(link, name);
+	if (err)
+		return err;
 	dlend_requests_init(&link->requests);
 	for (i = 0; i < DLEND_MAX_REQUESTS; i++) {
 		link->jobs[i].link = link;

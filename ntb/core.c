@@ -30,7 +30,7 @@ static LIST_HEAD(links);
 static struct dlend_link_user __rcu *users[DLEND_MAX_USERS];
 DEFINE_STATIC_SRCU(users_srcu);
 
-struct workqueue_struct *dlend_wq, *dlend_poll_wq, *dlend_request_wq;
+struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
 static int set_node_id(const char *val, const struct kernel_param *kp)
 {
@@ -431,6 +431,7 @@ DLEND_EXPORT(dlend_link_event);
 struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
 				  void *hw)
 {
+	const char *name = parent ? dev_name(parent) : ops->type;
 	struct dlend_link *link = kzalloc_obj(*link);
 	int err;
 
@@ -443,7 +444,7 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
 	spin_lock_init(&link->lock);
 	mutex_init(&link->told_lock);
 	INIT_WORK(&link->told_work, dlend_told_work);
-	err = dlend_chan_init(link);
+	err = dlend_chan_init(link, name);
 	if (err) {
 		kfree(link);
 		return ERR_PTR(err);
@@ -455,7 +456,7 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
 	link->dev.class = &dlend_link_class;
 	link->dev.parent = parent;
 	link->dev.groups = dlend_link_groups;
-	err = dev_set_name(&link->dev, "%s", parent ? dev_name(parent) : ops->type);
+	err = dev_set_name(&link->dev, "%s", name);
 	if (!err)
 		err = device_add(&link->dev);
 	if (err) {
@@ -494,8 +495,6 @@ DLEND_EXPORT(dlend_msg_type_name);
 
 static void destroy_queues(void)
 {
-	if (dlend_request_wq)
-		destroy_workqueue(dlend_request_wq);
 	if (dlend_poll_wq)
 		destroy_workqueue(dlend_poll_wq);
 	if (dlend_wq)
@@ -504,17 +503,17 @@ static void destroy_queues(void)
 
 /*
  * With WQ_MEM_RECLAIM all: memory may be waiting to be written to a disk that is lent over these
- * links, here or on the peer.  Three, so that a slow request does not keep the one rescuer from a
- * heartbeat, and a peer that rings or asks without end has an ordinary thread's priority for it.
+ * links, here or on the peer.  Two, so that a peer that rings without end has an ordinary thread's
+ * priority for it, and does not keep the one rescuer from a heartbeat.  Requests have one for each
+ * link (chan.c).
  */
 static int create_queues(void)
 {
 	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
 
 	dlend_wq = alloc_workqueue("dlend", flags | WQ_HIGHPRI, 0);
-	dlend_request_wq = alloc_workqueue("dlend_request", flags, 0);
 	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
-	if (dlend_wq && dlend_request_wq && dlend_poll_wq)
+	if (dlend_wq && dlend_poll_wq)
 		return 0;
 	destroy_queues();
 	return -ENOMEM;

@@ -14,7 +14,8 @@
  *		 workqueue of its own, as a peer can keep it busy
  *   rx_work	 takes messages off the ring: replies wake their callers, requests are queued
  *   jobs	 run users' message handlers: of a device one at a time and in order, devices beside
- *		 each other (requests.h).  May take a minute, so in a workqueue of their own
+ *		 each other (requests.h).  May take a minute, and wait for a peer that takes no
+ *		 replies, so in a workqueue of the link's own
  *   told_work	 runs users' link_up and link_down; waits for the jobs of a session that is over
  *
  * A session that ends is over at once for callers (they wake with -ENOTCONN); a new one begins
@@ -135,6 +136,7 @@ struct dlend_link {
 	unsigned int bad_frames;
 	struct work_struct rx_work;
 	struct dlend_job *jobs;		/* DLEND_MAX_REQUESTS */
+	struct workqueue_struct *request_wq;	/* where they run */
 	struct dlend_requests requests;
 	wait_queue_head_t idle;		/* no request is left */
 	struct list_head calls;
@@ -156,7 +158,7 @@ struct dlend_link {
 };
 
 extern const struct class dlend_link_class;
-extern struct workqueue_struct *dlend_wq, *dlend_poll_wq, *dlend_request_wq;
+extern struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 extern unsigned int dlend_heartbeat_ms, dlend_heartbeat_timeout_ms, dlend_call_timeout_ms;
 extern bool dlend_irq_readback;
 extern const struct attribute_group *dlend_link_groups[];
@@ -186,7 +188,7 @@ void dlend_session_free(struct dlend_link *link);
 u64 dlend_now_ms(void);
 
 /* chan.c */
-int dlend_chan_init(struct dlend_link *link);
+int dlend_chan_init(struct dlend_link *link, const char *name);
 void dlend_chan_reset(struct dlend_link *link, u64 session);
 void dlend_chan_end(struct dlend_link *link);
 void dlend_chan_refresh(struct dlend_link *link);
