@@ -47,10 +47,30 @@ static void drop(struct dlend_link *link, enum dlend_drop why)
 
 /* In so many time-outs of calls a peer has to take a ring full: a slow one is better than none. */
 #define FULL_CALLS	4
+/* Who waits does so in turns shorter than what the kernel takes for a task that hangs. */
+#define WAIT_TURN	(30L * HZ)
 
 static unsigned long deadline_in(unsigned int ms)
 {
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
+}
+
+static long left_until(unsigned long deadline)
+{
+	return max((long)(deadline - jiffies), 0L);
+}
+
+/* Whoever has it may be waiting for the peer, and others may be waiting before us. */
+static int lock_tx(struct dlend_link *link, unsigned long deadline)
+{
+	long left;
+
+	do {
+		left = left_until(deadline);
+		if (!down_timeout(&link->tx_lock, min(left, WAIT_TURN)))
+			return 0;
+	} while (left > WAIT_TURN);
+	return -ETIMEDOUT;
 }
 
 /* Under tx_lock: a peer that lives, and takes next to nothing, has to begin anew. */
@@ -62,13 +82,16 @@ static void check_pace(struct dlend_link *link)
 }
 
 /*
- * Under tx_lock: wait for a free place, but no longer than the session, and than a call takes: all
- * others wait behind us, some of them to talk to other nodes.
+ * Under tx_lock: wait for a free place, but no longer than the session, than the caller has time,
+ * and than a call usually takes: all others wait behind us, some of them to talk to other nodes.
  */
-static int wait_room(struct dlend_link *link, u64 session)
+static int wait_room(struct dlend_link *link, u64 session, unsigned long deadline)
 {
-	unsigned long deadline = deadline_in(0);
+	unsigned long own = deadline_in(0);
 	int room;
+
+	if (time_before(own, deadline))
+		deadline = own;
 
 	for (;;) {
 		if (link->tx_session != session || dlend_live_session(link) != session)
@@ -102,7 +125,9 @@ static void write_message(struct dlend_link *link, struct dlend_msg *msg)
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));
 }
 
-static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *msg)
+/* @deadline bounds all of it; with room and nobody before it, a message is sent even after it. */
+static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *msg,
+			unsigned long deadline)
 {
 	unsigned int version;
 	int err;
@@ -116,13 +141,15 @@ static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *
 	version = READ_ONCE(link->bringup.picked);
 	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
 		return -EOPNOTSUPP;
-	mutex_lock(&link->tx_lock);
-	err = wait_room(link, session);
+	err = lock_tx(link, deadline);
 	if (!err) {
-		write_message(link, msg);
-		count_type(link->stat.sent, msg);
+		err = wait_room(link, session, deadline);
+		if (!err) {
+			write_message(link, msg);
+			count_type(link->stat.sent, msg);
+		}
+		up(&link->tx_lock);
 	}
-	mutex_unlock(&link->tx_lock);
 	trace_dlend_msg_send(dlend_link_name(link), msg, err);
 	return err;
 }
@@ -132,7 +159,7 @@ int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *m
 	msg->id = 0;
 	msg->flags = 0;
 	msg->status = 0;
-	return send_message(link, session, msg);
+	return send_message(link, session, msg, deadline_in(0));
 }
 DLEND_EXPORT(dlend_link_post_in);
 
@@ -173,14 +200,14 @@ static bool end_call(struct dlend_link *link, struct call *call)
 	return answered;
 }
 
-/* In turns shorter than what the kernel takes for a task that hangs. */
 static void wait_answer(struct call *call, unsigned long deadline)
 {
 	long left;
 
 	do {
-		left = max((long)(deadline - jiffies), 1L);
-	} while (!wait_for_completion_timeout(&call->done, min(left, 30L * HZ)) && left > 30L * HZ);
+		left = left_until(deadline);
+	} while (!wait_for_completion_timeout(&call->done, clamp(left, 1L, WAIT_TURN)) &&
+		 left > WAIT_TURN);
 }
 
 int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
@@ -203,7 +230,7 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 	req->id = cpu_to_le32(call.id);
 	req->flags = 0;
 	req->status = 0;
-	err = send_message(link, session, req);
+	err = send_message(link, session, req, deadline);
 	if (!err)
 		wait_answer(&call, deadline);
 	if (end_call(link, &call))
@@ -255,7 +282,7 @@ static void send_reply(struct dlend_link *link, u64 session, struct dlend_msg *r
 	int err;
 
 	reply->status = cpu_to_le32(min(status, 0));
-	err = send_message(link, session, reply);
+	err = send_message(link, session, reply, deadline_in(0));
 	if (err && err != -ENOTCONN)
 		dev_warn_ratelimited(&link->dev, "reply to %s not sent (%d): node %u takes no messages\n",
 				     dlend_msg_type_name(le16_to_cpu(reply->type)), err,
@@ -465,10 +492,10 @@ void dlend_chan_refresh(struct dlend_link *link)
 	u64 session = dlend_live_session(link);
 
 	/* Whoever has a lock is about to write the same. */
-	if (mutex_trylock(&link->tx_lock)) {
+	if (!down_trylock(&link->tx_lock)) {
 		if (session && link->tx_session == session)
 			refresh_tx(link);
-		mutex_unlock(&link->tx_lock);
+		up(&link->tx_lock);
 	}
 	if (mutex_trylock(&link->rx_lock)) {
 		if (session && dlend_live_session(link) == session)
@@ -484,10 +511,10 @@ void dlend_chan_reset(struct dlend_link *link, u64 session)
 	memset(&link->rx, 0, sizeof(link->rx));
 	link->bad_frames = 0;
 	mutex_unlock(&link->rx_lock);
-	mutex_lock(&link->tx_lock);
+	down(&link->tx_lock);
 	memset(&link->tx, 0, sizeof(link->tx));
 	link->tx_session = session;
-	mutex_unlock(&link->tx_lock);
+	up(&link->tx_lock);
 }
 
 void dlend_chan_end(struct dlend_link *link)
@@ -500,9 +527,9 @@ void dlend_chan_end(struct dlend_link *link)
 		answer(call, -ENOTCONN);
 	spin_unlock(&link->lock);
 	/* When this is done nobody writes anything of the old session into the peer's memory. */
-	mutex_lock(&link->tx_lock);
+	down(&link->tx_lock);
 	link->tx_session = 0;
-	mutex_unlock(&link->tx_lock);
+	up(&link->tx_lock);
 	mutex_lock(&link->rx_lock);
 	mutex_unlock(&link->rx_lock);
 }
@@ -553,7 +580,7 @@ int dlend_chan_init(struct dlend_link *link, const char *name)
 		INIT_WORK(&link->jobs[i].work, req_work);
 		dlend_requests_give(&link->requests, &link->jobs[i].req);
 	}
-	mutex_init(&link->tx_lock);
+	sema_init(&link->tx_lock, 1);
 	mutex_init(&link->rx_lock);
 	INIT_WORK(&link->rx_work, rx_work);
 	INIT_LIST_HEAD(&link->calls);

@@ -31,6 +31,7 @@
 #include <linux/atomic.h>
 #include <linux/device.h>
 #include <linux/mutex.h>
+#include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -128,7 +129,7 @@ struct dlend_link {
 	bool quiet;			/* no user is concerned with an old session any more */
 
 	/* channel */
-	struct mutex tx_lock;		/* tx, the peer's ring */
+	struct semaphore tx_lock;	/* tx, the peer's ring; waited for with a deadline */
 	struct dlend_ring_tx tx;
 	u64 tx_session;
 	struct mutex rx_lock;		/* rx, bad_frames */
