@@ -352,7 +352,7 @@ static void req_work(struct work_struct *work)
 	start_request(link, next);
 	wake_up_all(&link->idle);
 	/* The receiver may have stopped for us. */
-	queue_work(dlend_wq, &link->rx_work);
+	queue_work(dlend_poll_wq, &link->rx_work);
 }
 
 static bool requests_idle(struct dlend_link *link)
@@ -440,7 +440,7 @@ static int take_message(struct dlend_link *link, u64 session)
 	return 0;
 }
 
-/* Under rx_lock. Return: is there more? */
+/* Under rx_lock; no more than the ring holds. Return: is there more? */
 static bool receive(struct dlend_link *link, u64 session)
 {
 	int i, avail;
@@ -464,14 +464,15 @@ static void rx_work(struct work_struct *work)
 {
 	struct dlend_link *link = container_of(work, struct dlend_link, rx_work);
 	u64 session;
+	bool more;
 
 	mutex_lock(&link->rx_lock);
-	do {
-		session = dlend_live_session(link);
-		/* A peer can send as fast as we take. */
-		cond_resched();
-	} while (session && receive(link, session));
+	session = dlend_live_session(link);
+	more = session && receive(link, session);
 	mutex_unlock(&link->rx_lock);
+	/* A peer can send as fast as we take: behind the other links' work. */
+	if (more)
+		queue_work(dlend_poll_wq, &link->rx_work);
 }
 
 /* Sessions */
@@ -502,7 +503,7 @@ void dlend_chan_refresh(struct dlend_link *link)
 			writel(link->rx.cons, &link->peer_ctrl->msg_cons);
 		mutex_unlock(&link->rx_lock);
 	}
-	queue_work(dlend_wq, &link->rx_work);
+	queue_work(dlend_poll_wq, &link->rx_work);
 }
 
 void dlend_chan_reset(struct dlend_link *link, u64 session)

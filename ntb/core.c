@@ -503,9 +503,9 @@ static void destroy_queues(void)
 
 /*
  * With WQ_MEM_RECLAIM all: memory may be waiting to be written to a disk that is lent over these
- * links, here or on the peer.  Two, so that a peer that rings without end has an ordinary thread's
- * priority for it, and does not keep the one rescuer from a heartbeat.  Requests have one for each
- * link (chan.c).
+ * links, here or on the peer.  Two, so that a peer that rings or sends without end has an ordinary
+ * thread's priority for it, and does not keep the one rescuer from a heartbeat.  Requests have one
+ * for each link (chan.c).
  */
 static int create_queues(void)
 {

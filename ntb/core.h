@@ -12,7 +12,8 @@
  *   state_work	 walks the state machine; never calls a user, never waits for one
  *   poll_work	 looks for doorbells and interrupts, where nobody calls or somebody too often; in a
  *		 workqueue of its own, as a peer can keep it busy
- *   rx_work	 takes messages off the ring: replies wake their callers, requests are queued
+ *   rx_work	 takes messages off the ring: replies wake their callers, requests are queued;
+ *		 beside poll_work, for the same reason
  *   jobs	 run users' message handlers: of a device one at a time and in order, devices beside
  *		 each other (requests.h).  May take a minute, and wait for a peer that takes no
  *		 replies, so in a workqueue of the link's own
@@ -107,6 +108,7 @@ struct dlend_link {
 	/* bring-up */
 	struct mutex state_lock;	/* this part, and the hardware's set-up */
 	struct delayed_work state_work;
+	unsigned long stepped_at;	/* when it last ran, jiffies */
 	struct dlend_bringup bringup;
 	char error[DLEND_BRINGUP_ERROR_LEN];
 	const char *restart;		/* somebody wants the session to begin again, and why */
@@ -181,6 +183,7 @@ void dlend_users_shutdown(void);
 /* session.c */
 void dlend_session_init(struct dlend_link *link);
 void dlend_session_kick(struct dlend_link *link);
+void dlend_session_nudged(struct dlend_link *link);
 void dlend_session_sleep(struct dlend_link *link, bool on);
 void dlend_session_restart(struct dlend_link *link, const char *why);
 void dlend_session_require(struct dlend_link *link, u16 node);

@@ -56,10 +56,10 @@ void dlend_link_doorbell(struct dlend_link *link)
 		poll_from_now(link);
 	spin_unlock_irqrestore(&link->irq_lock, flags);
 	if (bits & BIT_ULL(DLEND_DB_MSG)) {
-		queue_work(dlend_wq, &link->rx_work);
+		queue_work(dlend_poll_wq, &link->rx_work);
 		/* During bring-up it says that scratchpads have changed. */
 		if (!dlend_link_is_up(link))
-			dlend_session_kick(link);
+			dlend_session_nudged(link);
 	}
 }
 DLEND_EXPORT(dlend_link_doorbell);
@@ -89,7 +89,7 @@ static bool poll_once(struct dlend_link *link)
 	bool more, over;
 
 	if (bits & BIT_ULL(DLEND_DB_MSG))
-		queue_work(dlend_wq, &link->rx_work);
+		queue_work(dlend_poll_wq, &link->rx_work);
 	more = scan_in_pieces(link);
 	spin_lock_irq(&link->irq_lock);
 	over = dlend_budget_over(&link->budget, jiffies);

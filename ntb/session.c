@@ -19,6 +19,7 @@
 #define POLL_MS		50	/* while a handshake is under way */
 #define IDLE_MS		1000	/* while there is nobody to talk to; events come earlier */
 #define REPUBLISH_MS	1000
+#define NUDGE_MS	5	/* after a step, before a doorbell brings the next */
 #define MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
 u64 dlend_now_ms(void)
@@ -39,6 +40,16 @@ void dlend_session_kick(struct dlend_link *link)
 {
 	if (!READ_ONCE(link->gone))
 		mod_delayed_work(dlend_wq, &link->state_work, 0);
+}
+
+/* A peer can ring without end, and a step is work that others wait behind. */
+void dlend_session_nudged(struct dlend_link *link)
+{
+	unsigned long next = READ_ONCE(link->stepped_at) + msecs_to_jiffies(NUDGE_MS);
+	long wait = max((long)(next - jiffies), 0L);
+
+	if (!READ_ONCE(link->gone))
+		mod_delayed_work(dlend_wq, &link->state_work, wait);
 }
 
 void dlend_session_restart(struct dlend_link *link, const char *why)
@@ -460,6 +471,7 @@ static void state_work(struct work_struct *work)
 		return;
 	}
 	ms = step(link);
+	WRITE_ONCE(link->stepped_at, jiffies);
 	mutex_unlock(&link->state_lock);
 	queue_delayed_work(dlend_wq, &link->state_work, msecs_to_jiffies(ms));
 }
@@ -467,6 +479,7 @@ static void state_work(struct work_struct *work)
 void dlend_session_init(struct dlend_link *link)
 {
 	mutex_init(&link->state_lock);
+	link->stepped_at = jiffies;
 	INIT_DELAYED_WORK(&link->state_work, state_work);
 	dlend_bringup_init(&link->bringup, 0, MY_VERSION, dlend_heartbeat_timeout_ms);
 	link->bringup.loop = !link->ops->window;
