@@ -155,8 +155,9 @@ struct dlend_link {
 	bool look_all;			/* poll_work shall look at every counter */
 	u64 looked_at;			/* when it was last told to, ms (state_lock) */
 	struct work_struct poll_work;
-	spinlock_t fire_lock;		/* fire_*, counters of sources */
+	spinlock_t fire_lock;		/* fire_*, slow_reads, counters of sources */
 	u32 fire_prod;
+	u32 slow_reads;			/* in a row */
 	bool fire_on;
 };
 

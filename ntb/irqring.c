@@ -7,6 +7,9 @@
  * irqscan.c.
  */
 #include <linux/io.h>
+#include <linux/jiffies.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <dlend/compat.h>
@@ -14,6 +17,7 @@
 #include "core.h"
 
 #define COUNTERS_SIZE	(DLEND_MAX_VECTORS * sizeof(__le32))
+#define COUNTS_MS	1000	/* to read what all of them are, while a lease is made */
 
 /*
  * struct dlend_irq_sink - the borrower's side
@@ -311,13 +315,27 @@ static int read_count(struct dlend_irq_source *src, u32 vector)
 	return 0;
 }
 
+/*
+ * Each read can take a completion time-out where nothing is behind the window any more, and
+ * others wait for this lease's group meanwhile: so the first that says so is the last.  A count
+ * that really is all ones is as good as none: it takes four billion interrupts to get there.
+ */
 static int read_counts(struct dlend_irq_source *src)
 {
-	int err = 0;
+	unsigned long deadline = jiffies + msecs_to_jiffies(COUNTS_MS);
+	int err;
 
-	for (u32 vector = 0; vector < src->vectors && !err; vector++)
+	for (u32 vector = 0; vector < src->vectors; vector++) {
 		err = read_count(src, vector);
-	return err;
+		if (err)
+			return err;
+		if (dlend_irqscan_gone(src->count[vector], 0))
+			return -ENXIO;
+		if (time_after(jiffies, deadline))
+			return -ETIME;
+		cond_resched();
+	}
+	return 0;
 }
 
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
@@ -367,13 +385,18 @@ DLEND_EXPORT(dlend_irq_source_close);
 /*
  * Under fire_lock.  The device wrote its data before it interrupted, but by another way than we
  * write: a read through the window comes back behind what was under way to the peer.  It is one of
- * a word that only we write.
+ * a word that only we write.  Return: why the data may not be there, or NULL
  */
-static bool data_arrived(struct dlend_irq_source *src, u32 vector)
+static const char *read_back(struct dlend_irq_source *src, u32 vector)
 {
-	if (!READ_ONCE(dlend_irq_readback))
-		return true;
-	return readl(&src->counters[vector]) != ~0u || src->count[vector] == ~0u;
+	u64 begin = local_clock();
+	u32 value = readl(&src->counters[vector]);
+
+	if (dlend_irqscan_gone(value, src->count[vector]))
+		return "reads through the window come back as all ones";
+	if (dlend_irqscan_slow(&src->link->slow_reads, local_clock() - begin))
+		return "reads through the window take too long";
+	return NULL;
 }
 
 /* Under fire_lock. Counter, hint, index, doorbell: each is seen only after the one before. */
@@ -398,18 +421,20 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_link *link = src->link;
 	unsigned long flags;
+	const char *why;
 
 	if (vector >= src->vectors)
 		return;
 	spin_lock_irqsave(&link->fire_lock, flags);
 	if (!link->fire_on || !src->counters || dlend_live_session(link) != src->session)
 		goto unlock;
-	if (data_arrived(src, vector)) {
+	why = READ_ONCE(dlend_irq_readback) ? read_back(src, vector) : NULL;
+	if (!why) {
 		fire(src, vector);
 	} else {
 		/* One completion time-out with interrupts off, and not one for each interrupt. */
 		link->fire_on = false;
-		dlend_session_restart(link, "reads through the window come back as all ones");
+		dlend_session_restart(link, why);
 	}
 unlock:
 	spin_unlock_irqrestore(&link->fire_lock, flags);
@@ -433,6 +458,7 @@ void dlend_irq_reset(struct dlend_link *link)
 	spin_unlock_irq(&link->irq_lock);
 	spin_lock_irq(&link->fire_lock);
 	link->fire_prod = 0;
+	link->slow_reads = 0;
 	spin_unlock_irq(&link->fire_lock);
 }
 

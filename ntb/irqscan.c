@@ -19,6 +19,17 @@ u32 dlend_irqscan_new(u32 *seen, u32 counter)
 	return fresh;
 }
 
+bool dlend_irqscan_slow(u32 *row, u64 ns)
+{
+	*row = ns > DLEND_READ_SLOW_NS ? *row + 1 : 0;
+	return *row >= DLEND_READS_SLOW;
+}
+
+bool dlend_irqscan_gone(u32 value, u32 count)
+{
+	return value == ~0u && count != ~0u;
+}
+
 /*
  * The producer writes an entry before it moves its index: the entry one past the index that we
  * see may be half way over an old one already.

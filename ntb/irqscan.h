@@ -69,6 +69,27 @@ void dlend_budget_spend(struct dlend_budget *b, u64 ns, u64 period_ns);
 /** dlend_budget_over - is nothing left in period @now? */
 bool dlend_budget_over(const struct dlend_budget *b, unsigned long now);
 
+/*
+ * Reads through a window before an interrupt is told, with interrupts off: how they go.  One that
+ * is slow may be a hypervisor's doing, which had put the processor aside; several in a row are the
+ * window's.
+ */
+#define DLEND_READ_SLOW_NS	20000000ull
+#define DLEND_READS_SLOW	3u
+
+/**
+ * dlend_irqscan_slow - is a window too slow to be waited for?
+ * @row: slow reads in a row so far, 0 at first
+ * @ns: what the last one took
+ */
+bool dlend_irqscan_slow(u32 *row, u64 ns);
+
+/**
+ * dlend_irqscan_gone - is what was read all ones because nothing is there?
+ * @count: what was last written there, by us
+ */
+bool dlend_irqscan_gone(u32 value, u32 count);
+
 /** dlend_irqscan_new - interrupts since the last look; @seen is moved on to @counter */
 u32 dlend_irqscan_new(u32 *seen, u32 counter);
 

@@ -241,8 +241,10 @@ struct dlend_irq_source;
  * @handle: goes into the ring entries
  * @vectors: that the device can have, up to DLEND_MAX_VECTORS
  *
- * Reads each vector's counter through the window, once: some microseconds each.
- * Return: source or ERR_PTR(-ERANGE / -ENOTCONN / -ENOMEM). Process context.
+ * Reads each vector's counter through the window, once: some microseconds each, and a second for
+ * all of them at most.
+ * Return: source or ERR_PTR(-ERANGE / -ENOTCONN / -ENOMEM; -ENXIO nothing is there, -ETIME it
+ * takes too long). Process context.
  */
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
 					       u32 vectors);

@@ -283,6 +283,33 @@ static void budget_of_time(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_budget_over(&b, 1));
 }
 
+/* A processor that was put aside is not a window that is slow. */
+static void slow_reads(struct kunit *test)
+{
+	u32 row = 0, i;
+
+	for (i = 0; i < 100; i++)
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
+	for (i = 0; i < 100; i++) {
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 500000000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 50000000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
+	}
+	for (i = 1; i < DLEND_READS_SLOW; i++)
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 50000000));
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&row, 50000000));
+}
+
+/* All ones are what nobody answers, but where they are what was written. */
+static void nothing_there(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_gone(~0u, 0));
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_gone(~0u, ~0u - 1));
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_gone(~0u, ~0u));
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_gone(0, 0));
+	KUNIT_EXPECT_FALSE(test, dlend_irqscan_gone(5, 7));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(one_by_one),
 	KUNIT_CASE(burst_of_all_vectors),
@@ -294,6 +321,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(overtaken_between_pieces),
 	KUNIT_CASE(budget_of_a_period),
 	KUNIT_CASE(budget_of_time),
+	KUNIT_CASE(slow_reads),
+	KUNIT_CASE(nothing_there),
 	{}
 };
 
