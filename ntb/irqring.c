@@ -39,7 +39,8 @@ struct dlend_irq_sink {
 /*
  * struct dlend_irq_source - the lender's side
  * @window: where they are
- * @counters: the sink's, through the window; NULL once the borrower has taken them away
+ * @counters: the sink's, through the window; NULL once the borrower has taken them away, which a
+ *	loop says and a window shows by all ones
  * @vectors: how many of them are used
  * @count: what is there. Read once: a source that follows another one on the same sink goes on
  *	counting from where that ended, otherwise a change could look like none
@@ -382,6 +383,10 @@ void dlend_irq_source_close(struct dlend_irq_source *src)
 }
 DLEND_EXPORT(dlend_irq_source_close);
 
+static const char no_answer[] = "reads through the window come back as all ones";
+static const char no_counters[] = "the counters come back as all ones";
+static const char slow_window[] = "reads through the window take too long";
+
 /*
  * Under fire_lock.  The device wrote its data before it interrupted, but by another way than we
  * write: a read through the window comes back behind what was under way to the peer.  It is one of
@@ -392,11 +397,48 @@ static const char *read_back(struct dlend_irq_source *src, u32 vector)
 	u64 begin = local_clock();
 	u32 value = readl(&src->counters[vector]);
 
-	if (dlend_irqscan_gone(value, src->count[vector]))
-		return "reads through the window come back as all ones";
 	if (dlend_irqscan_slow(&src->link->slow_reads, local_clock() - begin))
-		return "reads through the window take too long";
-	return NULL;
+		return slow_window;
+	return dlend_irqscan_gone(value, src->count[vector]) ? no_answer : NULL;
+}
+
+/*
+ * Under fire_lock.  Is anything behind the window?  What we wrote at the test of this session and
+ * the peer does not change, a number of bytes that is never all ones.
+ */
+static bool window_gone(struct dlend_link *link)
+{
+	return readl(&link->peer_ctrl->window) == ~0u;
+}
+
+/*
+ * Under fire_lock.  A borrower may have taken away its counters before its device was stopped: that
+ * is no matter of the other guests on this link.  If they answer when the window does, the data
+ * came before the answer.
+ */
+static const char *data_lacks(struct dlend_irq_source *src, u32 vector)
+{
+	const char *why = read_back(src, vector);
+
+	if (why != no_answer || window_gone(src->link))
+		return why;
+	why = read_back(src, vector);
+	return why == no_answer ? no_counters : why;
+}
+
+/* Under fire_lock. Completion time-outs with interrupts off, and not for each interrupt. */
+static void failed(struct dlend_irq_source *src, const char *why)
+{
+	struct dlend_link *link = src->link;
+
+	if (why == no_counters) {
+		src->counters = NULL;
+		dev_notice_ratelimited(&link->dev, "node %u has taken away where interrupts of a device are counted (handle %u): no more are sent there\n",
+				       dlend_link_peer(link), src->handle);
+		return;
+	}
+	link->fire_on = false;
+	dlend_session_restart(link, why);
 }
 
 /* Under fire_lock. Counter, hint, index, doorbell: each is seen only after the one before. */
@@ -428,14 +470,11 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 	spin_lock_irqsave(&link->fire_lock, flags);
 	if (!link->fire_on || !src->counters || dlend_live_session(link) != src->session)
 		goto unlock;
-	why = READ_ONCE(dlend_irq_readback) ? read_back(src, vector) : NULL;
-	if (!why) {
+	why = READ_ONCE(dlend_irq_readback) ? data_lacks(src, vector) : NULL;
+	if (!why)
 		fire(src, vector);
-	} else {
-		/* One completion time-out with interrupts off, and not one for each interrupt. */
-		link->fire_on = false;
-		dlend_session_restart(link, why);
-	}
+	else
+		failed(src, why);
 unlock:
 	spin_unlock_irqrestore(&link->fire_lock, flags);
 }

@@ -253,7 +253,8 @@ void dlend_irq_source_close(struct dlend_irq_source *src);
  * dlend_irq_fire - count one interrupt of @vector and ring the peer's doorbell
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
- * seen behind the data that it is about.
+ * seen behind the data that it is about. If nobody answers it, the session ends; if others are
+ * answered, only this source does: the borrower has closed the sink.
  * Any context, hard interrupt too. Silently nothing if the link is down.
  */
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);

@@ -17,6 +17,7 @@ PAGE = 4096
 CONTROL = 9 * PAGE                      # all of the control area
 CREDIT = 64                             # msg_cons of struct dlend_ctrl
 HEARTBEAT, IRQ_INDEX = 128, 192
+WINDOW_BYTES = 512                      # window of struct dlend_ctrl
 RING, SLOTS, SIZE = PAGE, 64, 256       # struct dlend_ctrl, struct dlend_msg
 WINDOW = 4                              # of ntbsim's two, the one that carries a link
 CALL_ID = 0x7fff0000

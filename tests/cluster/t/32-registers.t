@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
-from forge import Forge  # noqa: E402  pylint: disable=wrong-import-position
+from forge import Forge, WINDOW_BYTES  # noqa: E402  pylint: disable=wrong-import-position
 
 REASONS = Path(__file__).with_suffix(".reasons")
 PROGRAM = "/share/registers"
@@ -149,19 +149,27 @@ def status(t, f, a, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def counting(a, uuid):
+    """A program whose device has told one interrupt, and where in its host's aperture that is counted."""
+    a.run("rm -f /tmp/go")
+    with kprobe(a, "dlend_test_sink", "r:NAME dlend_irq_sink_offset value=$retval:u64") as found:
+        job = a.spawn(f"{PROGRAM} mdev {uuid} irqs >/tmp/irqs")
+        a.wait_for("grep -q ready /tmp/irqs", 30)
+        return job, found()[-1]
+
+
 def read_first(t, f, c, a, b, address, uuid):
     """An interrupt is written to the borrower behind a read of its memory, which comes back behind the data.
 
     The word that is read is made all ones, as a window that leads nowhere has it: was it read first, nothing is written.
+    So is the one by which the lender tells such a window from counters that are gone.
     """
     window = Forge(c, "ab", "a")
     told = "/sys/module/dlend_mdev/parameters/stop_on_loss"
-    a.run(f"rm -f /tmp/go; echo 1 >{told}")
-    with kprobe(a, "dlend_test_sink", "r:NAME dlend_irq_sink_offset value=$retval:u64") as found:
-        job = a.spawn(f"{PROGRAM} mdev {uuid} irqs >/tmp/irqs")
-        a.wait_for("grep -q ready /tmp/irqs", 30)
-        at = found()[-1]
+    a.run(f"echo 1 >{told}")
+    job, at = counting(a, uuid)
     t.equal(window.word(at), 1, "the word that counts a vector's interrupts is found")
+    window.set_word(WINDOW_BYTES, -1)
     window.set_word(at, -1)
     a.run("touch /tmp/go")
     job.wait(90, check=False)
@@ -172,6 +180,21 @@ def read_first(t, f, c, a, b, address, uuid):
     f.wait_links("b", 60)
     f.wait_state("a", address, "free", 60)
     a.run(f"echo 0 >{told}")
+
+
+def counters_gone(t, f, c, a, b, address, uuid):
+    """Only the counters read as all ones, as those of a borrower that has closed them: others go on."""
+    window = Forge(c, "ab", "a")
+    session = "cat /sys/class/dlend_link/*:*/session"
+    job, at = counting(a, uuid)
+    before = b.run(session).out
+    window.set_word(at, -1)
+    a.run("touch /tmp/go")
+    b.wait_for("dmesg | grep -q 'has taken away where interrupts of a device are counted'", 60)
+    t.equal(a.run("cat /tmp/irqs").out.split(), ["ready"], "counters that read as all ones: no interrupt is told")
+    t.equal(b.run(session).out, before, "  and the link stays up")
+    job.kill()
+    f.wait_state("a", address, "free", 60)
 
 
 def stopped(t, f, a, address, uuid):
@@ -221,6 +244,8 @@ def main():
             status(t, f, a, *mdevs["edu"])
         with t.case("an interrupt, and its data"):
             read_first(t, f, c, a, b, *mdevs["edu"])
+        with t.case("an interrupt, and no place to count it"):
+            counters_gone(t, f, c, a, b, *mdevs["edu"])
         with t.case("DMA ends before the call returns"):
             stopped(t, f, a, *mdevs["edu"])
         with t.case("a lender that is silent"):
