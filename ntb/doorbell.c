@@ -3,10 +3,11 @@
  * Doorbells: what is done at once, in the interrupt, and what is left to a work item.
  *
  * A peer rings as often as it likes, and writes as many hints as it likes before it does.  So the
- * interrupt has a budget for each jiffy, of hints and of time.  When that is used up the doorbells
- * are masked, and a work item polls them until they are quiet or the next jiffy begins: an honest
- * link that is busy goes on with little delay, and one that is flooded takes a part of a
- * processor, and beyond that no more than a thread's share.
+ * interrupt has a budget for each jiffy, of hints and of time, and uses a part of the hints at
+ * once.  When that is used up, or not enough, the doorbells are masked, and a work item polls them
+ * until they are quiet or the next jiffy begins: an honest link that is busy goes on with little
+ * delay, and one that is flooded takes a part of a processor, and beyond that no more than a
+ * thread's share.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
@@ -14,7 +15,6 @@
 #include <dlend/compat.h>
 #include "core.h"
 
-#define POLL_HINTS	256	/* with interrupts off, at a time */
 #define POLL_PIECES	16	/* of these, before the doorbells are looked at again */
 #define LOOK_ALL_MS	1000
 
@@ -44,15 +44,15 @@ void dlend_link_doorbell(struct dlend_link *link)
 	u64 begin = local_clock(), bits = take_bits(link);
 	unsigned long flags;
 	bool more = false;
-	u32 *budget;
+	u32 turn, left;
 
 	spin_lock_irqsave(&link->irq_lock, flags);
-	budget = dlend_budget_at(&link->budget, jiffies);
-	*budget -= min(*budget, DLEND_DOORBELL_COST);
+	turn = dlend_budget_turn(&link->budget, jiffies);
+	left = turn;
 	if (bits & BIT_ULL(DLEND_DB_IRQ))
-		more = dlend_irq_scan(link, budget);
-	dlend_budget_spend(&link->budget, local_clock() - begin, TICK_NSEC);
-	if (more || !*budget)
+		more = dlend_irq_scan(link, &left);
+	dlend_budget_spend(&link->budget, turn - left, local_clock() - begin, TICK_NSEC);
+	if (more || !link->budget.left)
 		poll_from_now(link);
 	spin_unlock_irqrestore(&link->irq_lock, flags);
 	if (bits & BIT_ULL(DLEND_DB_MSG)) {
@@ -71,7 +71,7 @@ static bool scan_in_pieces(struct dlend_link *link)
 	u32 budget;
 
 	for (int i = 0; i < POLL_PIECES && more; i++) {
-		budget = POLL_HINTS;
+		budget = DLEND_BUDGET_TURN;
 		spin_lock_irq(&link->irq_lock);
 		more = dlend_irq_scan(link, &budget) && !budget;
 		spin_unlock_irq(&link->irq_lock);

@@ -127,30 +127,32 @@ bool dlend_irq_scan(struct dlend_link *link, u32 *budget)
 	return end != DLEND_IRQSCAN_DONE;
 }
 
-/* Under irq_lock. The sink that comes at @handle or after it, or NULL */
-static struct dlend_irq_sink *look_sink(struct dlend_link *link, unsigned long *handle)
+/* Under irq_lock. Return: false: no sink is left */
+static bool look_piece(struct dlend_link *link, struct dlend_irqlook *at)
 {
+	unsigned long handle = at->handle;
 	struct dlend_irq_sink *sink;
-	u32 vector;
+	u32 vector, n;
 
-	sink = xa_find(&link->sinks, handle, ULONG_MAX, XA_PRESENT);
-	for (vector = 0; sink && vector < DLEND_MAX_VECTORS; vector++)
-		look_vector(sink, vector);
-	return sink;
+	sink = xa_find(&link->sinks, &handle, ULONG_MAX, XA_PRESENT);
+	if (!sink)
+		return false;
+	for (n = dlend_irqlook_piece(at, handle, &vector); n; n--)
+		look_vector(sink, vector++);
+	return true;
 }
 
 void dlend_irq_look_all(struct dlend_link *link)
 {
-	struct dlend_irq_sink *sink;
-	unsigned long handle = 0;
+	struct dlend_irqlook at = {};
+	bool more;
 
 	do {
 		spin_lock_irq(&link->irq_lock);
-		sink = dlend_live_session(link) ? look_sink(link, &handle) : NULL;
+		more = dlend_live_session(link) && look_piece(link, &at);
 		spin_unlock_irq(&link->irq_lock);
-		handle++;
 		cond_resched();
-	} while (sink);
+	} while (more);
 }
 
 static int map_sink(struct dlend_irq_sink *sink)

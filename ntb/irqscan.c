@@ -70,23 +70,41 @@ enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
 	return end == prod ? DLEND_IRQSCAN_DONE : DLEND_IRQSCAN_MORE;
 }
 
-u32 *dlend_budget_at(struct dlend_budget *b, unsigned long now)
+u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now)
 {
 	if (b->at != now) {
 		b->at = now;
 		b->left = DLEND_BUDGET;
 	}
-	return &b->left;
+	b->left -= min(b->left, DLEND_DOORBELL_COST);
+	return min(b->left, DLEND_BUDGET_TURN);
 }
 
-void dlend_budget_spend(struct dlend_budget *b, u64 ns, u64 period_ns)
+void dlend_budget_spend(struct dlend_budget *b, u32 hints, u64 ns, u64 period_ns)
 {
 	u64 share = period_ns / DLEND_BUDGET_SHARE;
 
+	b->left -= min(b->left, hints);
 	b->left -= min(b->left, (u32)(min(ns, share) * DLEND_BUDGET / share));
 }
 
 bool dlend_budget_over(const struct dlend_budget *b, unsigned long now)
 {
 	return b->at == now && !b->left;
+}
+
+u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first)
+{
+	u32 n;
+
+	/* The one where it was is gone: the next one from its start. */
+	*first = handle == l->handle ? l->vector : 0;
+	n = min(DLEND_MAX_VECTORS - *first, DLEND_BUDGET_TURN);
+	l->handle = handle;
+	l->vector = *first + n;
+	if (l->vector == DLEND_MAX_VECTORS) {
+		l->handle++;
+		l->vector = 0;
+	}
+	return n;
 }

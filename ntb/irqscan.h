@@ -51,23 +51,44 @@ struct dlend_budget {
 };
 
 #define DLEND_BUDGET		4096u	/* hints of a period */
+#define DLEND_BUDGET_TURN	256u	/* with interrupts off, at a time: a thread does the rest */
 #define DLEND_DOORBELL_COST	16u	/* of an interrupt in which none is looked at */
 #define DLEND_BUDGET_SHARE	4u	/* nor more than this part of the period's time */
 
-/** dlend_budget_at - what is left in period @now, for the caller to take from. Never NULL */
-u32 *dlend_budget_at(struct dlend_budget *b, unsigned long now);
+/** dlend_budget_turn - an interrupt in period @now. Return: how many hints it may look at */
+u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
 
 /**
- * dlend_budget_spend - what was done took time, too
- * @ns: how much
+ * dlend_budget_spend - what it did, in the same period
+ * @hints: how many it looked at
+ * @ns: how long it took
  * @period_ns: how long a period is
  *
  * Where a register's access takes long, the time is used up before the hints are.
  */
-void dlend_budget_spend(struct dlend_budget *b, u64 ns, u64 period_ns);
+void dlend_budget_spend(struct dlend_budget *b, u32 hints, u64 ns, u64 period_ns);
 
 /** dlend_budget_over - is nothing left in period @now? */
 bool dlend_budget_over(const struct dlend_budget *b, unsigned long now);
+
+/**
+ * struct dlend_irqlook - a walk over every counter of every sink, in pieces; all 0 at first
+ * @handle: of the sink where it is
+ * @vector: the next of it
+ */
+struct dlend_irqlook {
+	unsigned long handle;
+	u32 vector;
+};
+
+/**
+ * dlend_irqlook_piece - the next piece of the walk
+ * @handle: of the first sink from @l->handle on; it may be another one than at the last piece
+ * @first: its first vector in this piece
+ *
+ * Return: how many, up to DLEND_BUDGET_TURN. @l is where the walk goes on.
+ */
+u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
  * Reads through a window before an interrupt is told, with interrupts off: how they go.  One that

@@ -248,16 +248,59 @@ static void overtaken_between_pieces(struct kunit *test)
 /* However often it is asked: no period gives more than one budget, and a new one a new one. */
 static void budget_of_a_period(struct kunit *test)
 {
+	u32 taken = 0, interrupts = 0, turn, i;
 	struct dlend_budget b = {};
-	u32 *left, taken = 0, i;
 
 	for (i = 0; i < 10 * DLEND_BUDGET; i++) {
-		left = dlend_budget_at(&b, 77);
-		taken += *left ? 1 : 0;
-		*left -= *left ? 1 : 0;
+		turn = dlend_budget_turn(&b, 77);
+		KUNIT_ASSERT_LE(test, turn, DLEND_BUDGET_TURN);
+		dlend_budget_spend(&b, turn, 0, 4000000);
+		taken += turn;
+		interrupts += !!turn;
 	}
-	KUNIT_EXPECT_EQ(test, taken, DLEND_BUDGET);
-	KUNIT_EXPECT_EQ(test, *dlend_budget_at(&b, 78), DLEND_BUDGET);
+	KUNIT_EXPECT_LE(test, taken + interrupts * DLEND_DOORBELL_COST, DLEND_BUDGET);
+	KUNIT_EXPECT_GT(test, taken, DLEND_BUDGET / 2);
+	KUNIT_EXPECT_TRUE(test, dlend_budget_over(&b, 77));
+	KUNIT_EXPECT_EQ(test, dlend_budget_turn(&b, 78), DLEND_BUDGET_TURN);
+	KUNIT_EXPECT_EQ(test, b.left, DLEND_BUDGET - DLEND_DOORBELL_COST);
+}
+
+/* However many hints there are: one interrupt looks at so many, and says that there are more. */
+static void turn_of_an_interrupt(struct kunit *test)
+{
+	struct world *w = new_world(test);
+	struct dlend_irqscan scan = {};
+	struct dlend_budget b = {};
+	u32 i, left;
+
+	for (i = 0; i < DLEND_IRQ_RING_SLOTS - 1; i++)
+		fire(w, 0, i % DLEND_MAX_VECTORS);
+	left = dlend_budget_turn(&b, 1);
+	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &left), DLEND_IRQSCAN_MORE);
+	KUNIT_EXPECT_EQ(test, scan.cons, 256);
+}
+
+/* Each vector of each sink once, in pieces; sinks go and come while it walks. */
+static void look_in_pieces(struct kunit *test)
+{
+	struct dlend_irqlook l = {};
+	u32 first, n, next = 0, pieces = 0;
+
+	for (; l.handle <= 3; pieces++) {
+		n = dlend_irqlook_piece(&l, max(l.handle, 3ul), &first);
+		KUNIT_ASSERT_EQ(test, first, next);
+		KUNIT_ASSERT_LE(test, n, 256);
+		next += n;
+	}
+	KUNIT_EXPECT_EQ(test, next, DLEND_MAX_VECTORS);
+	KUNIT_EXPECT_EQ(test, pieces, DLEND_MAX_VECTORS / 256);
+	KUNIT_EXPECT_EQ(test, dlend_irqlook_piece(&l, 5, &first), 256);
+	KUNIT_EXPECT_EQ(test, first, 0);
+	/* Sink 5 is gone. */
+	KUNIT_EXPECT_EQ(test, dlend_irqlook_piece(&l, 9, &first), 256);
+	KUNIT_EXPECT_EQ(test, first, 0);
+	KUNIT_EXPECT_EQ(test, l.handle, 9);
+	KUNIT_EXPECT_EQ(test, l.vector, 256);
 }
 
 /* Interrupts that take long use a part of the period, however few hints they look at. */
@@ -268,18 +311,18 @@ static void budget_of_time(struct kunit *test)
 	u64 ns, spent = 0;
 
 	for (ns = 1000; ns <= 2 * period; ns *= 3) {
-		KUNIT_EXPECT_EQ(test, *dlend_budget_at(&b, ns), DLEND_BUDGET);
+		KUNIT_EXPECT_EQ(test, dlend_budget_turn(&b, ns), DLEND_BUDGET_TURN);
 		KUNIT_EXPECT_FALSE(test, dlend_budget_over(&b, ns));
 		for (spent = 0; !dlend_budget_over(&b, ns); spent += ns) {
 			KUNIT_ASSERT_LE(test, spent, period / DLEND_BUDGET_SHARE * 5 / 4);
-			dlend_budget_spend(&b, ns, period);
+			dlend_budget_spend(&b, 0, ns, period);
 		}
 		KUNIT_EXPECT_GE(test, spent, period / DLEND_BUDGET_SHARE);
 		KUNIT_EXPECT_FALSE(test, dlend_budget_over(&b, ns + 1));
 	}
 	/* A clock that went wrong, or an interrupt that a hypervisor put aside. */
-	dlend_budget_at(&b, 1);
-	dlend_budget_spend(&b, ~0ull, period);
+	dlend_budget_turn(&b, 1);
+	dlend_budget_spend(&b, 0, ~0ull, period);
 	KUNIT_EXPECT_TRUE(test, dlend_budget_over(&b, 1));
 }
 
@@ -320,6 +363,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(in_pieces),
 	KUNIT_CASE(overtaken_between_pieces),
 	KUNIT_CASE(budget_of_a_period),
+	KUNIT_CASE(turn_of_an_interrupt),
+	KUNIT_CASE(look_in_pieces),
 	KUNIT_CASE(budget_of_time),
 	KUNIT_CASE(slow_reads),
 	KUNIT_CASE(nothing_there),
