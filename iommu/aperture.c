@@ -65,17 +65,33 @@ static struct slot *to_slot(struct dlend_slot *pub)
 }
 
 /* A device of the group that a driver uses beside ours would lose its DMA mappings. */
-static int other_user(struct device *dev, void *arg)
+static int other_user(struct device *dev, void *ours)
 {
-	struct device *ours = arg;
-
 	if (dev == ours || !dev->driver)
 		return 0;
 	if (dev_is_pci(dev) && pci_is_bridge(to_pci_dev(dev)))
 		return 0;
+	return -EBUSY;
+}
+
+bool dlend_aperture_group_busy(struct device *dma_dev)
+{
+	struct iommu_group *group = iommu_group_get(dma_dev);
+	int err = group ? iommu_group_for_each_dev(group, dma_dev, other_user) : 0;
+
+	iommu_group_put(group);
+	return err;
+}
+
+static int say_other_user(struct device *dev, void *ours)
+{
+	int err = other_user(dev, ours);
+
+	if (!err)
+		return 0;
 	dev_err(ours, "shares its IOMMU group with %s, which a driver uses: move the NTB to another slot, or unbind that driver\n",
 		dev_name(dev));
-	return -EBUSY;
+	return err;
 }
 
 static int check_iommu(struct device *dev, struct iommu_group *group)
@@ -94,7 +110,7 @@ static int check_iommu(struct device *dev, struct iommu_group *group)
 		dev_err(dev, "its IOMMU group is in pass-through mode: boot with intel_iommu=on iommu.passthrough=0, without iommu=pt\n");
 		return -ENODEV;
 	}
-	return iommu_group_for_each_dev(group, dev, other_user);
+	return iommu_group_for_each_dev(group, dev, say_other_user);
 }
 
 /* As large an alignment as the size deserves, so that the IOMMU can use large pages. */

@@ -9,6 +9,14 @@
 extern unsigned int dlend_p2p_window_percent;
 
 /**
+ * dlend_aperture_group_busy - does a driver use another device of @dma_dev's IOMMU group?
+ *
+ * That is what dlend_aperture_create() answers -EBUSY to, and what an admin can change. Says
+ * nothing. Process context.
+ */
+bool dlend_aperture_group_busy(struct device *dma_dev);
+
+/**
  * dlend_aperture_detach - the device goes away: everything unmapped, its domain given back
  *
  * The aperture stays as a set of numbers until dlend_aperture_destroy(): slots can still be

@@ -113,7 +113,9 @@ struct dlend_link {
 	char error[DLEND_BRINGUP_ERROR_LEN];
 	const char *restart;		/* somebody wants the session to begin again, and why */
 	struct dlend_aperture *aperture;
-	int aperture_err;		/* why there is none; not tried again */
+	int aperture_err;		/* why there is none; only -EBUSY is tried again */
+	unsigned int aperture_wait;	/* ms until then */
+	u64 aperture_at;		/* when it was last tried or looked for, ms */
 	struct dlend_slot *ctrl_slot;
 	struct dlend_ctrl *ctrl;	/* ours: the peer writes it */
 	struct dlend_ctrl __iomem *peer_ctrl;

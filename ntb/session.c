@@ -19,6 +19,8 @@
 #define POLL_MS		50	/* while a handshake is under way */
 #define IDLE_MS		1000	/* while there is nobody to talk to; events come earlier */
 #define REPUBLISH_MS	1000
+#define APERTURE_MS	10000	/* between looks whether an IOMMU group is in use; at first, */
+#define APERTURE_MAX_MS	600000	/* and at last, if that is not why there is no aperture */
 #define NUDGE_MS	5	/* after a step, before a doorbell brings the next */
 #define MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
@@ -71,7 +73,8 @@ static const char no_iommu[] =
 	"no aperture: no IOMMU translates for the NTB; "
 	"boot with intel_iommu=on or amd_iommu=on and without iommu=pt";
 static const char group_busy[] =
-	"no aperture: the NTB shares its IOMMU group with a device in use; use another slot";
+	"no aperture: the NTB shares its IOMMU group with a device in use; "
+	"use another slot, or unbind that device's driver";
 static const char no_room[] =
 	"no aperture: no free bus addresses; make the NTB window smaller in the firmware";
 static const char small_window[] =
@@ -99,6 +102,30 @@ static const char *aperture_advice(int err)
 	}
 }
 
+/*
+ * What only a reboot can change is tried, and said, once.  The admin can unbind another driver of
+ * the NTB's group: that is looked for now and then without a word, and the rest is tried again once
+ * it is so.
+ */
+static bool aperture_hopeless(struct dlend_link *link)
+{
+	if (!link->aperture_err)
+		return false;
+	if (link->aperture_err != -EBUSY ||
+	    dlend_now_ms() - link->aperture_at < link->aperture_wait)
+		return true;
+	link->aperture_at = dlend_now_ms();
+	return dlend_aperture_group_busy(link->ops->dma_dev(link->hw));
+}
+
+static void no_aperture(struct dlend_link *link, int err)
+{
+	link->aperture_err = err == -ENOMEM ? 0 : err;
+	link->aperture_at = dlend_now_ms();
+	link->aperture_wait = clamp(2 * link->aperture_wait, APERTURE_MS, APERTURE_MAX_MS);
+	set_error(link, aperture_advice(err));
+}
+
 static int make_aperture(struct dlend_link *link)
 {
 	struct dlend_aperture *ap;
@@ -107,7 +134,7 @@ static int make_aperture(struct dlend_link *link)
 
 	if (link->aperture)
 		return 0;
-	if (link->aperture_err)
+	if (aperture_hopeless(link))
 		return link->aperture_err;
 	err = link->ops->inbound(link->hw, &size, &align);
 	if (err)
@@ -120,11 +147,10 @@ static int make_aperture(struct dlend_link *link)
 	ap = dlend_aperture_create(link->ops->dma_dev(link->hw), size, align);
 	if (IS_ERR(ap)) {
 		err = PTR_ERR(ap);
-		/* What only a reboot or the admin can change is said once. */
-		link->aperture_err = err == -ENOMEM ? 0 : err;
-		set_error(link, aperture_advice(err));
+		no_aperture(link, err);
 		return err;
 	}
+	link->aperture_err = 0;
 	WRITE_ONCE(link->aperture, ap);
 	return 0;
 }

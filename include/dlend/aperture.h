@@ -52,6 +52,7 @@ struct dlend_aperture_stat {
  * Own domain (iommu_paging_domain_alloc + iommu_attach_group), IOVA clear of reserved regions
  * and host-bridge windows (docs/architecture.md). Context: process, may sleep.
  * Return: aperture, or ERR_PTR: -ENODEV no translating IOMMU (message says what to do),
+ * -EBUSY a driver uses another device of the group (message says which), or has the group,
  * -ENOSPC, -ENOMEM, -EOPNOTSUPP (architecture).
  */
 struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align);
