@@ -161,8 +161,8 @@ static int attach_domain(struct dlend_aperture *ap, u64 align)
 		goto free_domain;
 	err = ap->pg->ops->attach(ap->pg);
 	if (err) {
-		dev_err(ap->dev, "its IOMMU group cannot be given a domain (%d): another driver (VFIO?) owns a device in it\n",
-			err);
+		dev_err(ap->dev, "its IOMMU group cannot be given a domain (%d)%s\n", err,
+			err == -EBUSY ? ": another driver (VFIO?) has it, or a reset" : "");
 		goto free_domain;
 	}
 	ap->coherent = ap->pg->coherent;

@@ -187,8 +187,8 @@ int dlend_domain_attach(struct dlend_domain *dom)
 	err = dom->pg->ops->attach(dom->pg);
 	mutex_unlock(&dom->lock);
 	if (err)
-		dev_err(dom->dev, "IOMMU group cannot be attached (%d): another owner has it\n",
-			err);
+		dev_err(dom->dev, "IOMMU group cannot be attached (%d)%s\n", err,
+			err == -EBUSY ? ": another owner has it, or it is being reset" : "");
 	return err;
 }
 DLEND_EXPORT(dlend_domain_attach);

@@ -226,6 +226,8 @@ static u32 hello(struct dlend_bringup *b, const u32 *spad, u64 now)
 		b->state = DLEND_BRINGUP_TEST;
 		b->tested_at = 0;
 		b->test_since = now;
+		/* From here on about the test: why the last session ended is the caller's. */
+		b->error[0] = 0;
 	}
 	return todo | want_test(b, now);
 }

@@ -61,7 +61,7 @@ enum dlend_bringup_state {
  * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say
  * @passed: own self-test passed
  * @complete: so did the peer's, as seen here, and this node can use the link
- * @error: why the link is not up, "" if there is nothing to say
+ * @error: why the link is not up, "" if there is nothing to say; in test, what the test found
  */
 struct dlend_bringup {
 	enum dlend_bringup_state state;

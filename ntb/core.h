@@ -111,6 +111,7 @@ struct dlend_link {
 	unsigned long stepped_at;	/* when it last ran, jiffies */
 	struct dlend_bringup bringup;
 	char error[DLEND_BRINGUP_ERROR_LEN];
+	bool error_said;		/* since the link was up last */
 	const char *restart;		/* somebody wants the session to begin again, and why */
 	struct dlend_aperture *aperture;
 	int aperture_err;		/* why there is none; only -EBUSY is tried again */

@@ -29,10 +29,12 @@ u64 dlend_now_ms(void)
 	return ktime_to_ms(ktime_get());
 }
 
+/* Said once for each time that the link is not up, however often it is found out. */
 static void set_error(struct dlend_link *link, const char *text)
 {
-	if (!strcmp(link->error, text))
+	if (link->error_said && !strcmp(link->error, text))
 		return;
+	link->error_said = true;
 	strscpy(link->error, text, sizeof(link->error));
 	/* Part of it may be the peer's, who can change it as often as it likes. */
 	dev_warn_ratelimited(&link->dev, "%s\n", text);
@@ -340,6 +342,7 @@ static void begin(struct dlend_link *link)
 	fit_windows(link);
 	WRITE_ONCE(link->peer, b->peer_node);
 	link->restart = NULL;
+	link->error_said = false;
 	spin_lock(&link->lock);
 	/* Whoever sees the session sees its peer and window, too. */
 	smp_store_release(&link->session, b->nonce);

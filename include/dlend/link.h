@@ -75,7 +75,8 @@ struct dlend_link_user {
 /** dlend_link_user_register - link_up() is called for every link that is up already */
 int dlend_link_user_register(struct dlend_link_user *user);
 /**
- * dlend_link_user_unregister - link_down() is called for every link that is up
+ * dlend_link_user_unregister - link_down() is called for every link, up or not: one may just have
+ *	gone down
  *
  * No callback runs any more when this returns.
  */

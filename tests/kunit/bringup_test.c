@@ -361,6 +361,24 @@ static void self_test_fails(struct kunit *test)
 	expect_up(p);
 }
 
+/* Why the session before ended is not what the test of this one says. */
+static void error_of_this_test(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	run(p, 10);
+	expect_up(p);
+	carry_out(p, 0, dlend_bringup_abort(&p->n[0].b, "the session before"));
+	KUNIT_EXPECT_STREQ(test, p->n[0].b.error, "the session before");
+	p->n[1].mute = true;
+	run(p, 4);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
+	KUNIT_EXPECT_STREQ(test, p->n[0].b.error, "");
+	p->n[1].mute = false;
+	run(p, 10);
+	expect_up(p);
+}
+
 static void pattern_does_not_arrive(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -578,6 +596,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(own_peer),
 	KUNIT_CASE(own_peer_only),
 	KUNIT_CASE(self_test_fails),
+	KUNIT_CASE(error_of_this_test),
 	KUNIT_CASE(pattern_does_not_arrive),
 	KUNIT_CASE(area_overwritten),
 	KUNIT_CASE(link_down_ends),
