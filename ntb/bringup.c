@@ -371,3 +371,32 @@ u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now)
 {
 	return b->state == DLEND_BRINGUP_UP ? now - b->beat_at : 0;
 }
+
+void dlend_backoff_up(struct dlend_backoff *o, u64 now)
+{
+	o->up_at = now;
+}
+
+void dlend_backoff_down(struct dlend_backoff *o, u64 now)
+{
+	u32 wait = DLEND_BACKOFF_FIRST_MS;
+	u32 i;
+
+	o->until = now;
+	if (now - o->up_at >= DLEND_BACKOFF_LASTED_MS) {
+		o->row = 0;
+		return;
+	}
+	if (o->row < U32_MAX)
+		o->row++;
+	if (o->row <= DLEND_BACKOFF_FREE)
+		return;
+	for (i = DLEND_BACKOFF_FREE + 1; i < o->row && wait < DLEND_BACKOFF_MAX_MS; i++)
+		wait *= 2;
+	o->until = now + min(wait, DLEND_BACKOFF_MAX_MS);
+}
+
+u32 dlend_backoff_left(const struct dlend_backoff *o, u64 now)
+{
+	return o->until > now ? o->until - now : 0;
+}

@@ -102,6 +102,35 @@ struct dlend_bringup_area {
 	u8 test[DLEND_TEST_SIZE];
 };
 
+#define DLEND_BACKOFF_LASTED_MS	10000	/* a session that was up as long is not a short one */
+#define DLEND_BACKOFF_FREE	4	/* short ones in a row that cost nothing */
+#define DLEND_BACKOFF_FIRST_MS	125	/* after one more; then twice as long with each, ... */
+#define DLEND_BACKOFF_MAX_MS	2000U	/* ... so that a link is still back within 10 s */
+
+/**
+ * struct dlend_backoff - a wait between sessions that do not last; all 0 at first
+ * @up_at: when the last one was up
+ * @row: short ones in a row
+ * @until: no other one before
+ *
+ * Whoever is told of sessions works for each, and tells other nodes: a peer that begins a new one
+ * whenever one is up must not keep them busy with it.
+ */
+struct dlend_backoff {
+	u64 up_at;
+	u32 row;
+	u64 until;
+};
+
+/** dlend_backoff_up - a session is up; @now in milliseconds, as everywhere */
+void dlend_backoff_up(struct dlend_backoff *o, u64 now);
+
+/** dlend_backoff_down - one that was up is over */
+void dlend_backoff_down(struct dlend_backoff *o, u64 now);
+
+/** dlend_backoff_left - milliseconds until the next one may begin, 0: now */
+u32 dlend_backoff_left(const struct dlend_backoff *o, u64 now);
+
 /** dlend_bringup_init - state down */
 void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms);
 

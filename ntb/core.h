@@ -32,6 +32,7 @@
 #include <linux/atomic.h>
 #include <linux/device.h>
 #include <linux/mutex.h>
+#include <linux/ratelimit_types.h>
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -110,6 +111,8 @@ struct dlend_link {
 	struct delayed_work state_work;
 	unsigned long stepped_at;	/* when it last ran, jiffies */
 	struct dlend_bringup bringup;
+	struct dlend_backoff backoff;
+	struct ratelimit_state says;	/* lines about sessions */
 	char error[DLEND_BRINGUP_ERROR_LEN];
 	bool error_said;		/* since the link was up last */
 	const char *restart;		/* somebody wants the session to begin again, and why */

@@ -8,6 +8,7 @@
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/random.h>
+#include <linux/ratelimit.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
@@ -17,7 +18,7 @@
 
 #define CTRL_BYTES	PAGE_ALIGN(sizeof(struct dlend_ctrl))
 #define POLL_MS		50	/* while a handshake is under way */
-#define IDLE_MS		1000	/* while there is nobody to talk to; events come earlier */
+#define IDLE_MS		1000U	/* while there is nobody to talk to; events come earlier */
 #define REPUBLISH_MS	1000
 #define APERTURE_MS	10000	/* between looks whether an IOMMU group is in use; at first, */
 #define APERTURE_MAX_MS	600000	/* and at last, if that is not why there is no aperture */
@@ -320,6 +321,12 @@ static bool self_test(struct dlend_link *link)
 	return !memcmp(back, pattern, sizeof(back));
 }
 
+/* A peer can begin sessions as it likes; one that does takes no other link's lines. */
+static bool may_say(struct dlend_link *link)
+{
+	return __ratelimit(&link->says);
+}
+
 /* What is beyond the smaller one of window and aperture nobody reaches: no slot may lie there. */
 static void fit_windows(struct dlend_link *link)
 {
@@ -329,7 +336,7 @@ static void fit_windows(struct dlend_link *link)
 
 	WRITE_ONCE(link->peer_aperture, theirs);
 	dlend_aperture_limit(link->aperture, reach);
-	if (round_down(link->window_size, SZ_1M) != theirs || reach != ours)
+	if ((round_down(link->window_size, SZ_1M) != theirs || reach != ours) && may_say(link))
 		dev_notice(&link->dev, "NTB windows of uneven size: this node's window of %llu MiB leads to %llu MiB of node %u, whose window of %llu MiB leads to %llu MiB here; the smaller counts, each way: set the same BAR size in both firmwares to use all\n",
 			   link->window_size >> 20, theirs >> 20, b->peer_node,
 			   b->peer_window >> 20, ours >> 20);
@@ -348,11 +355,13 @@ static void begin(struct dlend_link *link)
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);
 	dlend_irq_on(link, true);
+	dlend_backoff_up(&link->backoff, dlend_now_ms());
 	atomic_inc(&link->stat.sessions);
-	dev_info(&link->dev, "up: node %u, protocol %u, window %llu MiB, aperture %llu MiB\n",
-		 b->peer_node, b->picked,
-		 min(link->window_size, link->peer_aperture) >> 20,
-		 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
+	if (may_say(link))
+		dev_info(&link->dev, "up: node %u, protocol %u, window %llu MiB, aperture %llu MiB\n",
+			 b->peer_node, b->picked,
+			 min(link->window_size, link->peer_aperture) >> 20,
+			 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
 	/* What the peer sent while it was up and we were not is looked at by the same step. */
 	queue_work(dlend_wq, &link->told_work);
 }
@@ -367,7 +376,9 @@ static void finish(struct dlend_link *link)
 	dlend_chan_end(link);
 	hide(link);
 	if (was_up) {
-		dev_info(&link->dev, "down\n");
+		dlend_backoff_down(&link->backoff, dlend_now_ms());
+		if (may_say(link))
+			dev_info(&link->dev, "down\n");
 		queue_work(dlend_wq, &link->told_work);
 	}
 }
@@ -463,6 +474,7 @@ static unsigned int step(struct dlend_link *link)
 	struct dlend_bringup *b = &link->bringup;
 	u32 spads[DLEND_SPAD_COUNT];
 	const char *why;
+	u32 wait;
 
 	if (!connected(link)) {
 		if (b->state == DLEND_BRINGUP_UP && !link->asleep)
@@ -473,6 +485,9 @@ static unsigned int step(struct dlend_link *link)
 	why = xchg(&link->restart, NULL);
 	if (why)
 		carry_out(link, dlend_bringup_abort(b, why));
+	wait = dlend_backoff_left(&link->backoff, dlend_now_ms());
+	if (b->state == DLEND_BRINGUP_DOWN && wait)
+		return min(wait, IDLE_MS);
 	if (b->state == DLEND_BRINGUP_DOWN && !start(link))
 		return IDLE_MS;
 	if (read_spads(link, spads))
@@ -509,6 +524,7 @@ void dlend_session_init(struct dlend_link *link)
 {
 	mutex_init(&link->state_lock);
 	link->stepped_at = jiffies;
+	ratelimit_state_init(&link->says, 5 * HZ, 20);
 	INIT_DELAYED_WORK(&link->state_work, state_work);
 	dlend_bringup_init(&link->bringup, 0, MY_VERSION, dlend_heartbeat_timeout_ms);
 	link->bringup.loop = !link->ops->window;

@@ -23,6 +23,8 @@ struct node {
 	u32 beat;
 	u64 window;		/* what the peer says that its window reaches */
 	unsigned int ups, ends;
+	struct dlend_backoff backoff;
+	bool up;
 	bool broken;		/* its window reads back nothing */
 	bool mute;		/* sends no heartbeat */
 };
@@ -113,6 +115,9 @@ static void carry_out(struct pair *p, int i, u32 todo)
 
 	if (todo & DLEND_DO_END) {
 		me->ends++;
+		if (me->up)
+			dlend_backoff_down(&me->backoff, p->now);
+		me->up = false;
 		me->spad[DLEND_SPAD_MAGIC] = 0;
 		me->open = false;
 	}
@@ -129,14 +134,19 @@ static void carry_out(struct pair *p, int i, u32 todo)
 	}
 	if (todo & DLEND_DO_TEST)
 		run_test(p, i);
-	if (todo & DLEND_DO_UP)
+	if (todo & DLEND_DO_UP) {
 		me->ups++;
+		me->up = true;
+		dlend_backoff_up(&me->backoff, p->now);
+	}
 }
 
 static void step(struct pair *p, int i)
 {
 	struct node *me = &p->n[i];
 
+	if (me->b.state == DLEND_BRINGUP_DOWN && dlend_backoff_left(&me->backoff, p->now))
+		return;
 	if (me->b.state == DLEND_BRINGUP_DOWN)
 		begin(p, i);
 	carry_out(p, i, dlend_bringup_spads(&me->b, p->n[!i].spad, p->now));
@@ -508,10 +518,23 @@ static void expect_agreed(struct pair *p, u32 seed)
 	}
 }
 
+/* As late as can be: many short sessions, and one that was over just now. */
+static void wait_longest(struct pair *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		p->n[i].backoff.row = 1000;
+		if (!p->n[i].up)
+			p->n[i].backoff.until = p->now + DLEND_BACKOFF_MAX_MS;
+	}
+}
+
 /*
  * Scratchpads and control areas are overwritten at any moment of bring-up and of a session's life,
- * nodes look as late and as rarely as lost doorbells let them, cables are pulled: 10 s after the
- * last of it the link is up, on both sides, and both know the truth of each other.
+ * nodes look as late and as rarely as lost doorbells let them, cables are pulled, and sessions are
+ * so short that the next one waits: 10 s after the last of it the link is up, on both sides, and
+ * both know the truth of each other.
  */
 static void comes_back(struct kunit *test)
 {
@@ -535,6 +558,7 @@ static void comes_back(struct kunit *test)
 				stray_write(p, pick(&seed, 2), &seed);
 			step(p, i);
 		}
+		wait_longest(p);
 		run_for(p, 10000);
 		expect_agreed(p, storm);
 	}
@@ -584,6 +608,47 @@ static void windows_of_uneven_size(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[1].b, 64 << 20), 64ull << 20);
 }
 
+/* Down again as soon as it is up. Return: how long the next one has to wait */
+static u32 short_session(struct dlend_backoff *o, u64 *now)
+{
+	*now += dlend_backoff_left(o, *now) + 100;
+	dlend_backoff_up(o, *now);
+	*now += 50;
+	dlend_backoff_down(o, *now);
+	return dlend_backoff_left(o, *now);
+}
+
+/* A peer that cycles is slowed down; one that has trouble for once is not, and is soon back. */
+static void sessions_that_do_not_last(struct kunit *test)
+{
+	struct dlend_backoff o = {};
+	u32 i, wait, last = 0;
+	u64 now = 5;
+
+	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now), 0);
+	for (i = 0; i < DLEND_BACKOFF_FREE; i++)
+		KUNIT_EXPECT_EQ(test, short_session(&o, &now), 0);
+	for (i = 0; i < 1000; i++) {
+		wait = short_session(&o, &now);
+		KUNIT_ASSERT_GT(test, wait, 0);
+		KUNIT_ASSERT_GE(test, wait, last);
+		KUNIT_ASSERT_LE(test, wait, 2000);
+		last = wait;
+	}
+	KUNIT_EXPECT_EQ(test, last, DLEND_BACKOFF_MAX_MS);
+	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now + 1999), 1);
+	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now + 2000), 0);
+	/* One that lasted: forgotten, and the first ones after it are free again. */
+	now += 2000;
+	dlend_backoff_up(&o, now);
+	now += DLEND_BACKOFF_LASTED_MS;
+	dlend_backoff_down(&o, now);
+	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now), 0);
+	for (i = 0; i < DLEND_BACKOFF_FREE; i++)
+		KUNIT_EXPECT_EQ(test, short_session(&o, &now), 0);
+	KUNIT_EXPECT_GT(test, short_session(&o, &now), 0);
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(comes_up),
 	KUNIT_CASE(alone),
@@ -605,6 +670,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(patterns_differ),
 	KUNIT_CASE(nonce_is_usable),
 	KUNIT_CASE(windows_of_uneven_size),
+	KUNIT_CASE(sessions_that_do_not_last),
 	{}
 };
 
