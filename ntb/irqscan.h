@@ -95,8 +95,8 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
  * is slow may be a hypervisor's doing, which had put the processor aside; several in a row are the
  * window's.
  */
-#define DLEND_READ_SLOW_NS	20000000ull
-#define DLEND_READS_SLOW	3u
+#define DLEND_READ_SLOW_NS	100000000ull
+#define DLEND_READS_SLOW	8u
 
 /**
  * dlend_irqscan_slow - is a window too slow to be waited for?

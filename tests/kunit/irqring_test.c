@@ -334,13 +334,13 @@ static void slow_reads(struct kunit *test)
 	for (i = 0; i < 100; i++)
 		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
 	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 500000000));
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 50000000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 10 * DLEND_READ_SLOW_NS));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
 		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
 	}
 	for (i = 1; i < DLEND_READS_SLOW; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 50000000));
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&row, 50000000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
 }
 
 /* All ones are what nobody answers, but where they are what was written. */
