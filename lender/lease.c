@@ -540,10 +540,10 @@ static int dl_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
 		ret = dl_irq_open(fn, link, want);
 	if (!ret)
 		ret = dl_bars_map(fn, link, fn->group->lease.epoch, grant->bar_offset);
-	if (!ret)
-		dl_p2p_open(fn, link, fn->group->lease.epoch);
 	if (!ret && fn->hidden)
-		dl_hide(fn);
+		dl_bars_hide(fn);
+	else if (!ret)
+		dl_p2p_open(fn, link, fn->group->lease.epoch);
 	return ret;
 }
 

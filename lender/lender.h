@@ -139,6 +139,10 @@ struct dl_census {
 	bool foreign;
 };
 
+/* Why nobody reaches a function's BARs: see dl_hide(). */
+#define DL_HIDDEN_REQUEST	0x1	/* its holder has it reset, or that has failed */
+#define DL_HIDDEN_CORE		0x2	/* the PCI core resets it, for whomever: device lock */
+
 /**
  * struct dl_fn - a function bound to dlend-lender
  * @index: in the group
@@ -155,8 +159,7 @@ struct dl_census {
  * @errors: how many it had, as the PCI core told (group lock)
  * @error_until: the PCI core recovers it from an error until then (jiffies); 0 = it does not
  * @removing: driver unbind has begun: nobody else shall wait for its device lock
- * @own_reset: dl_reset() is at it; who called it has seen to BARs and lease
- * @hidden: somebody else resets it, e.g. through sysfs: no BAR is in reach (group lock)
+ * @hidden: DL_HIDDEN_*, why no BAR is in reach; 0 = each is, while it is lent (group lock)
  * @no_snoop: it could when it was bound
  * @gone: withdrawn, say no more about it (offer.c)
  * @gone_node: while a peer has not heard that it is
@@ -184,7 +187,7 @@ struct dl_fn {
 	struct pci_saved_state *saved;
 	int claimed;
 	bool ready, lent, dirty, broken, removing, gone;
-	bool own_reset, hidden;
+	unsigned int hidden;
 	bool no_snoop;
 	bool fail_reset;		/* fault injection, debugfs */
 	u32 slow_reset_ms;		/* the same */
@@ -248,8 +251,8 @@ void dl_fence_group(struct dl_group *group);
 int dl_reset(struct dl_fn *fn, const char *why, bool locked);
 void dl_reset_begins(struct dl_fn *fn);
 void dl_reset_over(struct dl_fn *fn);
-void dl_hide(struct dl_fn *fn);
-int dl_show(struct dl_fn *fn, struct dlend_link *link, u32 epoch);
+void dl_hide(struct dl_fn *fn, unsigned int why);
+int dl_show(struct dl_fn *fn, unsigned int why);
 int dl_answers(struct dl_fn *fn);
 void dl_bus_master(struct dl_fn *fn, bool on);
 

@@ -209,7 +209,7 @@ static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 		goto unlock;
 	dl_bus_master(fn, false);
 	dl_irq_setup(fn, DLEND_IRQ_NONE, 0);
-	dl_hide(fn);
+	dl_hide(fn, DL_HIDDEN_REQUEST);
 	dl_lease_exit(fn);
 
 	ret = dl_reset(fn, "request", false);
@@ -221,7 +221,8 @@ static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
 	ret = dl_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
-	ret = dl_show(fn, link, epoch);
+	/* If somebody else's reset has begun by now, the end of that one shows it. */
+	ret = dl_show(fn, DL_HIDDEN_REQUEST);
 	dl_lease_exit(fn);
 unlock:
 	mutex_unlock(&group->reset_lock);

@@ -43,19 +43,36 @@ static void dl_unreach(struct dl_fn *fn)
 	dl_bars_close(fn);
 	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
 	fn->lent = false;
+	/* The holder's own reason goes with its lease. */
+	fn->hidden &= ~DL_HIDDEN_REQUEST;
 }
 
-/** dl_hide - nobody reaches its BARs until dl_show().  Group lock, lent. */
-void dl_hide(struct dl_fn *fn)
+/**
+ * dl_hide - nobody reaches its BARs until dl_show()
+ * @fn: function, lent or not: whoever borrows it meanwhile reaches none either
+ * @why: DL_HIDDEN_*; the BARs are back in reach when no reason is left
+ *
+ * Context: group lock.
+ */
+void dl_hide(struct dl_fn *fn, unsigned int why)
 {
-	dl_p2p_hide(fn);
-	dl_bars_hide(fn);
+	if (fn->lent && !fn->hidden) {
+		dl_p2p_hide(fn);
+		dl_bars_hide(fn);
+	}
+	fn->hidden |= why;
 }
 
-/** dl_show - the end of dl_hide(), for the lease @epoch. Group lock. Return: as dl_bars_show() */
-int dl_show(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+/** dl_show - the end of dl_hide() for the same reason. Group lock. Return: as dl_bars_show() */
+int dl_show(struct dl_fn *fn, unsigned int why)
 {
-	dl_p2p_open(fn, link, epoch);
+	struct dl_group *group = fn->group;
+	bool was = fn->hidden;
+
+	fn->hidden &= ~why;
+	if (!was || fn->hidden || !fn->lent)
+		return 0;
+	dl_p2p_open(fn, group->link, group->lease.epoch);
 	return dl_bars_show(fn);
 }
 
@@ -119,19 +136,48 @@ int dl_answers(struct dl_fn *fn)
  * Whoever unbinds the driver holds the device lock and waits for us: never wait for that lock
  * without an end, and not at all once the unbind has begun.
  */
-static int dl_reset_unlocked(struct dl_fn *fn)
+static int dl_lock_device(struct dl_fn *fn)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(DL_RESET_PATIENCE_MS);
-	int ret;
 
 	do {
 		if (READ_ONCE(fn->removing))
 			return -EAGAIN;
-		ret = pci_try_reset_function(fn->pdev);
-		if (ret != -EAGAIN)
-			return ret;
+		if (pci_dev_trylock(fn->pdev))
+			return 0;
 		msleep(20);
 	} while (time_before(jiffies, end));
+	return -EAGAIN;
+}
+
+/*
+ * Device lock, over all of it: somebody else's reset saves and restores the same registers.  The
+ * core calls dl_reset_begins() and dl_reset_over() for this one as for any other.
+ */
+static int dl_reset_locked(struct dl_fn *fn)
+{
+	int ret = pci_reset_function_locked(fn->pdev);
+
+	if (!ret) {
+		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
+		ret = dl_answers(fn);
+	}
+	if (!ret && fn->saved) {
+		ret = pci_load_saved_state(fn->pdev, fn->saved);
+		pci_restore_state(fn->pdev);
+		trace_dlend_fence(&fn->addr, "restored", fn->group->lease.epoch);
+	}
+	return ret;
+}
+
+static int dl_reset_unlocked(struct dl_fn *fn)
+{
+	int ret = dl_lock_device(fn);
+
+	if (ret)
+		return ret;
+	ret = dl_reset_locked(fn);
+	pci_dev_unlock(fn->pdev);
 	return ret;
 }
 
@@ -150,22 +196,11 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
 	ktime_t start = ktime_get();
 	int ret;
 
-	WRITE_ONCE(fn->own_reset, true);
 	msleep(READ_ONCE(fn->slow_reset_ms));
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
 	else
-		ret = locked ? pci_reset_function_locked(fn->pdev) : dl_reset_unlocked(fn);
-	WRITE_ONCE(fn->own_reset, false);
-	if (!ret) {
-		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
-		ret = dl_answers(fn);
-	}
-	if (!ret && fn->saved) {
-		ret = pci_load_saved_state(fn->pdev, fn->saved);
-		pci_restore_state(fn->pdev);
-		trace_dlend_fence(&fn->addr, "restored", fn->group->lease.epoch);
-	}
+		ret = locked ? dl_reset_locked(fn) : dl_reset_unlocked(fn);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
 	return ret;
 }
@@ -177,31 +212,20 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
  * One that is asked for through sysfs knows nothing of a lease: its holder keeps it, but reaches
  * no BAR until dl_reset_over(), nor does a holder that comes meanwhile.  A guest of this host does:
  * see dl_bars_guarded().
+ * Ours for a borrower has hidden the BARs already, and shows them only when it has succeeded.
  * Context: device lock; takes the group lock.
  */
 void dl_reset_begins(struct dl_fn *fn)
 {
-	if (READ_ONCE(fn->own_reset))
-		return;
 	mutex_lock(&fn->group->lock);
-	fn->hidden = true;
-	if (fn->lent)
-		dl_hide(fn);
+	dl_hide(fn, DL_HIDDEN_CORE);
 	mutex_unlock(&fn->group->lock);
 }
 
 /** dl_reset_over - the end of what dl_reset_begins() has begun.  Context: as there */
 void dl_reset_over(struct dl_fn *fn)
 {
-	struct dl_group *group = fn->group;
-
-	/* Of ours, which the device lock keeps apart from others. */
-	if (!READ_ONCE(fn->hidden))
-		return;
-	mutex_lock(&group->lock);
-	fn->hidden = false;
-	/* If one of ours waits for the device lock, that one's end shows it. */
-	if (fn->lent && !READ_ONCE(fn->own_reset))
-		dl_show(fn, group->link, group->lease.epoch);
-	mutex_unlock(&group->lock);
+	mutex_lock(&fn->group->lock);
+	dl_show(fn, DL_HIDDEN_CORE);
+	mutex_unlock(&fn->group->lock);
 }
