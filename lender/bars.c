@@ -58,10 +58,10 @@ static void dl_bar_no_space(struct dl_fn *fn, unsigned int i, struct dlend_link 
 	struct dlend_aperture_stat st;
 
 	dlend_aperture_stat(ap, &st);
-	pci_err(fn->pdev,
-		"BAR %u (%llu KiB) does not fit into the window to node %u: %llu KiB in all, %llu KiB free, largest piece %llu KiB; return other devices, or make the window larger in the NTB's set-up\n",
-		i, fn->bar[i].span >> 10, dlend_link_peer(link), st.size >> 10, st.free >> 10,
-		st.largest_free >> 10);
+	dev_err_ratelimited(&fn->pdev->dev,
+			    "BAR %u (%llu KiB) does not fit into the window to node %u: %llu KiB in all, %llu KiB free, largest piece %llu KiB; return other devices, or make the window larger in the NTB's set-up\n",
+			    i, fn->bar[i].span >> 10, dlend_link_peer(link), st.size >> 10,
+			    st.free >> 10, st.largest_free >> 10);
 }
 
 static int dl_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
@@ -100,8 +100,9 @@ static int dl_bar_map(struct dl_fn *fn, unsigned int i, struct dlend_aperture *a
 	ret = dl_bar_fill(ap, slot, bar);
 	trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, bar->span, ret);
 	if (ret)
-		pci_err(fn->pdev, "BAR %u cannot be mapped for node %u (%d): the IOMMU of the NTB refused it\n",
-			i, dlend_link_peer(fn->win->link), ret);
+		dev_err_ratelimited(&fn->pdev->dev,
+				    "BAR %u cannot be mapped for node %u (%d): the IOMMU of the NTB refused it\n",
+				    i, dlend_link_peer(fn->win->link), ret);
 	return ret;
 }
 
@@ -204,8 +205,9 @@ int dl_bars_show(struct dl_fn *fn)
 		ret = dl_bar_fill(win->ap, slot, &fn->bar[i]);
 		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
 		if (ret)
-			pci_err(fn->pdev, "BAR %u cannot be mapped for node %u again (%d): the IOMMU of the NTB refused it\n",
-				i, dlend_link_peer(win->link), ret);
+			dev_err_ratelimited(&fn->pdev->dev,
+					    "BAR %u cannot be mapped for node %u again (%d): the IOMMU of the NTB refused it\n",
+					    i, dlend_link_peer(win->link), ret);
 	}
 	return ret;
 }

@@ -232,18 +232,27 @@ void dl_irq_init(struct dl_fn *fn)
 	spin_lock_init(&fn->irq.lock);
 }
 
-/** dl_irq_open - find the borrower's counters; no interrupt is set up yet. Group lock. */
-int dl_irq_open(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_borrow *want)
+/**
+ * dl_irq_source - find a borrower's counters
+ * @fn: function
+ * @link: to the borrower
+ * @want: its word about them, not trusted
+ *
+ * Context: no lock of the function's: it reads the borrower's memory, and nobody else waits for
+ * that. Return: source, for dl_irq_open() or dlend_irq_source_close(); or ERR_PTR as there.
+ */
+struct dlend_irq_source *dl_irq_source(const struct dl_fn *fn, struct dlend_link *link,
+				       const struct dlend_p_borrow *want)
 {
-	struct dlend_irq_source *source;
+	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
+				     le32_to_cpu(want->irq_handle),
+				     max3(fn->nr_msix, fn->nr_msi, (u16)1));
+}
 
-	source = dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
-				       le32_to_cpu(want->irq_handle),
-				       max3(fn->nr_msix, fn->nr_msi, (u16)1));
-	if (IS_ERR(source))
-		return PTR_ERR(source);
+/** dl_irq_open - interrupts go to @source until dl_irq_close(); none is set up yet. Group lock. */
+void dl_irq_open(struct dl_fn *fn, struct dlend_irq_source *source)
+{
 	fn->irq.source = source;
-	return 0;
 }
 
 /** dl_irq_close - no interrupt any more, counters forgotten. Idempotent. Group lock. */

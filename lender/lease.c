@@ -526,18 +526,20 @@ static int dl_grant_domain(struct dl_fn *fn, struct dlend_link *link)
 	return ret == -EBUSY ? -EAGAIN : ret;
 }
 
-/* What a function needs to be lent.  On failure the caller takes it back like a returned one. */
+/*
+ * What a function needs to be lent; @source is its own from here on.  On failure the caller takes
+ * it back like a returned one.
+ */
 static int dl_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
-		    const struct dlend_p_borrow *want, struct dlend_p_lease *grant)
+		    struct dlend_irq_source *source, struct dlend_p_lease *grant)
 {
 	int ret = 0;
 
 	fn->lent = true;
 	fn->dirty = true;
+	dl_irq_open(fn, source);
 	if (todo & DL_DO_GRANT)
 		ret = dl_grant_domain(fn, link);
-	if (!ret)
-		ret = dl_irq_open(fn, link, want);
 	if (!ret)
 		ret = dl_bars_map(fn, link, fn->group->lease.epoch, grant->bar_offset);
 	if (!ret && fn->hidden)
@@ -608,15 +610,20 @@ static int dl_may_borrow(struct dl_fn *fn, struct dlend_link *link)
 	return 0;
 }
 
-static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_p_borrow *want, struct dlend_msg *reply)
+/* A peer may ask as often as it likes, and shall not fill the log with that. */
+static void dl_cannot_lend(struct dl_fn *fn, u16 node, int ret)
 {
-	struct dlend_p_lease *grant = (void *)reply->payload;
+	dev_err_ratelimited(&fn->pdev->dev, "cannot be lent to node %u (%d)\n", node, ret);
+}
+
+/* Group lock.  0: the lease is the peer's, and dl_borrow_grant() follows. */
+static int dl_borrow_step(struct dl_fn *fn, struct dlend_link *link, struct dlend_p_lease *grant,
+			  u32 *todo)
+{
 	struct dl_group *group = fn->group;
 	struct dl_event ev = { .type = DL_EV_BORROW, .node = dlend_link_peer(link),
 			       .fn = fn->index };
-	u32 todo;
-	int ret = dl_may_borrow(fn, link);
+	int ret = fn->removing ? -ENODEV : dl_may_borrow(fn, link);
 
 	if (ret)
 		return ret;
@@ -624,20 +631,52 @@ static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
 	else
-		ret = dl_step(group, &ev, &todo);
+		ret = dl_step(group, &ev, todo);
 	grant->holder = cpu_to_le16(group->lease.holder);
-	if (ret)
-		return ret;
+	return ret;
+}
 
-	ret = dl_grant(fn, link, todo, want, grant);
+/* Group lock. */
+static int dl_borrow_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
+			   struct dlend_irq_source *source, struct dlend_msg *reply)
+{
+	u32 epoch = fn->group->lease.epoch;
+	int ret = dl_grant(fn, link, todo, source, (void *)reply->payload);
+
 	if (ret) {
-		pci_err(fn->pdev, "cannot be lent to node %u (%d)\n", ev.node, ret);
-		dl_give_back(fn, ev.node, group->lease.epoch);
-		dl_bars_acked(link, &fn->addr, group->lease.epoch);
+		dl_cannot_lend(fn, dlend_link_peer(link), ret);
+		dl_give_back(fn, dlend_link_peer(link), epoch);
+		dl_bars_acked(link, &fn->addr, epoch);
 		return ret;
 	}
-	reply->epoch = cpu_to_le32(group->lease.epoch);
+	reply->epoch = cpu_to_le32(epoch);
 	return 0;
+}
+
+static int dl_borrow(struct dl_fn *fn, struct dlend_link *link,
+		     const struct dlend_p_borrow *want, struct dlend_msg *reply, u32 *epoch)
+{
+	struct dlend_irq_source *source = dl_irq_source(fn, link, want);
+	struct dl_group *group = fn->group;
+	u32 todo;
+	int ret;
+
+	/* Nothing of the device has been touched: a bad word about the counters costs no reset. */
+	if (IS_ERR(source)) {
+		dl_cannot_lend(fn, dlend_link_peer(link), PTR_ERR(source));
+		return PTR_ERR(source);
+	}
+	mutex_lock(&group->lock);
+	ret = dl_borrow_step(fn, link, (void *)reply->payload, &todo);
+	if (!ret) {
+		ret = dl_borrow_grant(fn, link, todo, source, reply);
+		source = NULL;
+	}
+	*epoch = group->lease.epoch;
+	mutex_unlock(&group->lock);
+	if (source)
+		dlend_irq_source_close(source);
+	return ret;
 }
 
 /**
@@ -648,22 +687,20 @@ static int dl_borrow_locked(struct dl_fn *fn, struct dlend_link *link,
  * @reply: gets the lease's epoch, the offsets of the BARs, and the holder if somebody has it
  *
  * Context: message handler. Return: 0; -EBUSY; -EAGAIN still being reset; -EIO quarantined;
- * -ENODEV its group is not whole; -ENOSPC a BAR does not fit into the window.
+ * -ENODEV its group is not whole; -ENOSPC a BAR does not fit into the window; -ERANGE no counters
+ * can be where @want says.
  */
 int dl_lease_borrow(struct dl_fn *fn, struct dlend_link *link,
 		    const struct dlend_p_borrow *want, struct dlend_msg *reply)
 {
 	struct dl_group *group = fn->group;
-	u32 epoch;
+	u32 epoch = 0;
 	int ret;
 
 	/* A session that is over shall not wait for who waits in vain. */
 	wait_event_timeout(group->wait, dl_settled(fn) || !dlend_link_is_up(link),
 			   msecs_to_jiffies(DL_BORROW_WAIT_MS));
-	mutex_lock(&group->lock);
-	ret = fn->removing ? -ENODEV : dl_borrow_locked(fn, link, want, reply);
-	epoch = group->lease.epoch;
-	mutex_unlock(&group->lock);
+	ret = dl_borrow(fn, link, want, reply, &epoch);
 
 	trace_dlend_lease(&fn->addr, "grant", dlend_link_peer(link), epoch, ret);
 	if (!ret)

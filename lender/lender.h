@@ -290,7 +290,9 @@ void dl_p2p_show(struct dl_fn *fn, struct seq_file *m);
 
 /* irq.c */
 void dl_irq_init(struct dl_fn *fn);
-int dl_irq_open(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_borrow *want);
+struct dlend_irq_source *dl_irq_source(const struct dl_fn *fn, struct dlend_link *link,
+				       const struct dlend_p_borrow *want);
+void dl_irq_open(struct dl_fn *fn, struct dlend_irq_source *source);
 void dl_irq_close(struct dl_fn *fn);
 int dl_irq_setup(struct dl_fn *fn, u32 mode, u32 count);
 void dl_irq_unmask(struct dl_fn *fn);
