@@ -325,7 +325,7 @@ static void dl_drop_domain(struct dl_group *group)
 	group->domain = NULL;
 	if (group->link)
 		dlend_link_put(group->link);
-	group->link = NULL;
+	WRITE_ONCE(group->link, NULL);
 }
 
 /* The reset is over; @ret is its result.  Group lock. */
@@ -520,7 +520,7 @@ static int dl_grant_domain(struct dl_fn *fn, struct dlend_link *link)
 		group->domain = NULL;
 		return ret;
 	}
-	group->link = dlend_link_get(link);
+	WRITE_ONCE(group->link, dlend_link_get(link));
 	ret = dlend_domain_attach(group->domain);
 	/* Linux is resetting one of the group, and does not change its domain meanwhile. */
 	return ret == -EBUSY ? -EAGAIN : ret;
@@ -825,17 +825,28 @@ unlock:
 	mutex_unlock(&group->lock);
 }
 
-/** dl_lease_link_lost - fence everything that was lent over @link. Process context; quick. */
+/**
+ * dl_lease_link_lost - fence everything that was lent over @link
+ * @link: is down
+ *
+ * Waits for no group that another node has, whose requests may keep that group's lock for long.
+ * To look at its link without the lock is enough: only a message handler of @link makes it that
+ * one, and while such a handler runs this is called once more after it (struct dlend_link_user).
+ * Context: process; quick.
+ */
 void dl_lease_link_lost(struct dlend_link *link)
 {
 	struct dl_group *group;
 
 	mutex_lock(&dl_registry_lock);
 	list_for_each_entry(group, &dl_groups, node) {
+		/* A BORROW of this session, of whatever group, waits no longer. */
+		wake_up_all(&group->wait);
+		if (READ_ONCE(group->link) != link)
+			continue;
 		mutex_lock(&group->lock);
 		if (group->link == link)
 			dl_revoke_locked(group, DL_EV_LINK_LOST, "link_lost");
-		wake_up_all(&group->wait);
 		mutex_unlock(&group->lock);
 	}
 	mutex_unlock(&dl_registry_lock);
