@@ -600,6 +600,14 @@ static bool dl_own_error(struct pci_dev *pdev)
 	return status & ~mask;
 }
 
+static bool dl_command(struct dl_fn *fn, u16 bit)
+{
+	u16 command;
+
+	pci_read_config_word(fn->pdev, PCI_COMMAND, &command);
+	return command & bit;
+}
+
 /*
  * The PCI core tells every function below a port of an error of any of them.  If the link to them
  * works (the state is not "frozen"), and this one answers, has no error of its own and was not
@@ -607,11 +615,8 @@ static bool dl_own_error(struct pci_dev *pdev)
  */
 static bool dl_unharmed(struct dl_fn *fn)
 {
-	u16 command;
-
 	/* A virtual function's bit is its physical one's. */
-	pci_read_config_word(fn->pdev, PCI_COMMAND, &command);
-	if (!(command & PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
+	if (!dl_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
 		return false;
 	return !READ_ONCE(fn->error_until) && !dl_answers(fn) && !dl_own_error(fn->pdev);
 }
@@ -632,10 +637,23 @@ static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_stat
 						PCI_ERS_RESULT_NEED_RESET;
 }
 
+/*
+ * A reset of all that is below the port clears Memory Space Enable.  Of a virtual function, which
+ * its physical one's driver may have brought back by now, it clears Bus Master Enable; one that
+ * does no DMA says nothing.
+ */
+static bool dl_not_reset(struct dl_fn *fn)
+{
+	return dl_command(fn, fn->pdev->is_virtfn ? PCI_COMMAND_MASTER : PCI_COMMAND_MEMORY);
+}
+
 static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
 {
 	struct dl_fn *fn = pci_get_drvdata(pdev);
 
+	/* Its neighbour's driver wanted a reset, but an older core makes none, and only says so. */
+	if (dl_not_reset(fn) && dl_unharmed(fn))
+		return PCI_ERS_RESULT_RECOVERED;
 	/* A neighbour had an error, and its driver wanted a reset of all: ours lost its state. */
 	if (!READ_ONCE(fn->error_until))
 		dl_lease_error(fn);
