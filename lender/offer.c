@@ -23,7 +23,8 @@
  * struct dl_listener - a link that is up, and what its peer has not heard yet
  * @number: bit in dl_fn.unheard
  * @session: of the link, while @work runs
- * @everything: all offers, and whom this node has links to
+ * @everything: all offers, and whom this node has links to (listeners lock)
+ * @saying: function whose offer is on its way, or has just failed to be (listeners lock)
  * @peers: whom this node has links to
  * @over: dl_unlisten() waits: nothing more is posted
  * @notes: in order: messages of which each has to arrive (listeners lock)
@@ -33,6 +34,7 @@ struct dl_listener {
 	struct dlend_link *link;
 	unsigned int number;
 	u64 session;
+	const struct dl_fn *saying;
 	bool everything, peers, over;
 	struct list_head notes;
 	unsigned int nr_notes;
@@ -117,6 +119,12 @@ static struct dl_listener *dl_listener_of(const struct dlend_link *link)
 	return NULL;
 }
 
+/* Listeners lock. */
+static bool dl_offer_told(const struct dl_fn *fn, const struct dl_listener *l)
+{
+	return l->saying != fn && !test_bit(l->number, &fn->unheard[DL_TELL_OFFER]);
+}
+
 /**
  * dl_offers_told - were the offers of a group, as they are now, said to the peer of @link?
  * @group: group
@@ -131,10 +139,9 @@ bool dl_offers_told(const struct dl_group *group, const struct dlend_link *link)
 
 	spin_lock(&dl_listeners_lock);
 	l = dl_listener_of(link);
-	told = l && !READ_ONCE(l->everything);
+	told = l && !l->everything;
 	for (unsigned int i = 0; told && i < DL_GROUP_MAX; i++)
-		told = !group->fn[i] ||
-		       !test_bit(l->number, &group->fn[i]->unheard[DL_TELL_OFFER]);
+		told = !group->fn[i] || dl_offer_told(group->fn[i], l);
 	spin_unlock(&dl_listeners_lock);
 	return told;
 }
@@ -148,7 +155,7 @@ void dl_subscribe(struct dlend_link *link)
 	l = dl_listener_of(link);
 	/* Not yet, or not any more: it hears everything when the link comes up. */
 	if (l) {
-		WRITE_ONCE(l->everything, true);
+		l->everything = true;
 		queue_work(dl_wq, &l->work);
 	}
 	spin_unlock(&dl_listeners_lock);
@@ -466,10 +473,30 @@ struct dl_news {
 	struct dlend_msg msg, place;
 };
 
+/* Takes the mark of an offer; dl_offers_told() takes it for unheard until dl_said_offer(). */
+static bool dl_say_offer(struct dl_listener *l, struct dl_fn *fn)
+{
+	bool offer;
+
+	spin_lock(&dl_listeners_lock);
+	offer = dl_heard(fn, DL_TELL_OFFER, l);
+	l->saying = offer ? fn : NULL;
+	spin_unlock(&dl_listeners_lock);
+	return offer;
+}
+
+/* The mark is back by now, if it could not be said. */
+static void dl_said_offer(struct dl_listener *l)
+{
+	spin_lock(&dl_listeners_lock);
+	l->saying = NULL;
+	spin_unlock(&dl_listeners_lock);
+}
+
 /* The state as it is now; nothing, if it is not offered, or not any more. */
 static void dl_read_state(struct dl_listener *l, struct dl_fn *fn, struct dl_news *news)
 {
-	news->offer = dl_heard(fn, DL_TELL_OFFER, l);
+	news->offer = dl_say_offer(l, fn);
 	news->state = dl_heard(fn, DL_TELL_STATE, l) && !news->offer;
 	mutex_lock(&dl_state_lock);
 	if (!fn->ready || fn->gone) {
@@ -516,18 +543,28 @@ static int dl_say_fn(struct dl_listener *l, struct dl_fn *fn)
 		dl_unheard(fn, DL_TELL_OFFER, l);
 	if (ret && news.state)
 		dl_unheard(fn, DL_TELL_STATE, l);
+	dl_said_offer(l);
 	return ret;
+}
+
+/* Under the lock, so that nobody finds the one gone and the others not there yet. */
+static void dl_mark_everything(struct dl_listener *l, struct dl_fn **all, unsigned int count)
+{
+	spin_lock(&dl_listeners_lock);
+	if (l->everything) {
+		l->everything = false;
+		WRITE_ONCE(l->peers, true);
+		for (unsigned int i = 0; i < count; i++)
+			dl_unheard(all[i], DL_TELL_OFFER, l);
+	}
+	spin_unlock(&dl_listeners_lock);
 }
 
 static int dl_say_all(struct dl_listener *l, struct dl_fn **all, unsigned int count)
 {
 	int ret;
 
-	if (xchg(&l->everything, false)) {
-		WRITE_ONCE(l->peers, true);
-		for (unsigned int i = 0; i < count; i++)
-			dl_unheard(all[i], DL_TELL_OFFER, l);
-	}
+	dl_mark_everything(l, all, count);
 	ret = dl_say_notes(l);
 	if (!ret)
 		ret = dl_say_peers(l);
