@@ -138,7 +138,6 @@ static struct dl_group *dl_group_new(int id, const struct dl_census *census)
 	kref_init(&group->ref);
 	group->id = id;
 	group->members = census->members;
-	group->number = census->number;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
 	INIT_DELAYED_WORK(&group->recover, dl_recover_work);
@@ -208,11 +207,26 @@ static int dl_step(struct dl_group *group, const struct dl_event *ev, u32 *todo)
 }
 
 /*
+ * By name, not by address in this host, which another PCI domain may have, too: dl_group_join()
+ * sees to it that no name is there twice.  Group lock.
+ */
+static u16 dl_group_number(const struct dl_group *group)
+{
+	u16 number = U16_MAX;
+
+	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->ready)
+			number = min(number, group->fn[i]->addr.bdf);
+	return number;
+}
+
+/*
  * Who is in the group may have changed.  Peers know by its number that functions are in one group,
  * so all of its offers get the new one, and nowhere else does it change.  Group lock.
  */
 static void dl_recount(struct dl_group *group)
 {
+	u16 number = dl_group_number(group);
 	struct dl_census census = { };
 	struct iommu_group *iommu;
 
@@ -223,10 +237,10 @@ static void dl_recount(struct dl_group *group)
 			dl_census(iommu, &census);
 		iommu_group_put(iommu);
 	}
-	if (!census.members || (census.members == group->members && census.number == group->number))
+	if (!census.members || (census.members == group->members && number == group->number))
 		return;
 	group->members = census.members;
-	group->number = census.number;
+	group->number = number;
 	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
 		if (group->fn[i])
 			dl_tell(group->fn[i], DL_TELL_OFFER);
@@ -463,6 +477,9 @@ static bool dl_group_forget(struct dl_fn *fn)
 			dl_epoch_floor = group->lease.epoch;
 		list_del(&group->node);
 		dl_drop_domain(group);
+	} else {
+		/* Its name may be another group's soon. */
+		dl_try_offer(group);
 	}
 	mutex_unlock(&group->lock);
 	mutex_unlock(&dl_registry_lock);

@@ -94,7 +94,8 @@ struct dl_target {
  * @id: of the IOMMU group
  * @members: functions in the IOMMU group (bridges aside), as counted when one of them was bound,
  *	or when one came or went while nobody had the group
- * @number: smallest bus:dev.fn of a member: the same number everywhere for the same group
+ * @number: smallest name (dl_fn.addr.bdf) of those that can be offered: no other group of this
+ *	lender has it, whatever PCI domains there are; the same for as long as somebody has the group
  * @fn: bound ones
  * @ready: those of them that were reset and can be offered
  * @domain: exists from grant to the end of the reset; attached while HELD
@@ -130,12 +131,10 @@ enum dl_tell {
 /**
  * struct dl_census - who is in an IOMMU group
  * @members: functions, bridges aside
- * @number: smallest bus:dev.fn among them
  * @foreign: there are devices that are not PCI's
  */
 struct dl_census {
 	unsigned int members;
-	u16 number;
 	bool foreign;
 };
 

@@ -200,24 +200,20 @@ static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
 static int dl_count_member(struct device *dev, void *data)
 {
 	struct dl_census *census = data;
-	struct pci_dev *pdev;
 
 	if (!dev_is_pci(dev)) {
 		census->foreign = true;
 		return 0;
 	}
 	/* Bridges stay with the kernel; they do no DMA of their own that a lease could move. */
-	pdev = to_pci_dev(dev);
-	if (pdev->hdr_type != PCI_HEADER_TYPE_NORMAL)
-		return 0;
-	census->members++;
-	census->number = min(census->number, pci_dev_id(pdev));
+	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
+		census->members++;
 	return 0;
 }
 
 void dl_census(struct iommu_group *group, struct dl_census *census)
 {
-	*census = (struct dl_census){ .number = U16_MAX };
+	*census = (struct dl_census){ };
 	iommu_group_for_each_dev(group, census, dl_count_member);
 }
 

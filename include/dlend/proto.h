@@ -178,7 +178,7 @@ struct dlend_p_offer {
 	__le32 class;		/* 24 bits: base class, sub-class, interface */
 	__le32 flags;		/* DLEND_OFFER_F_* */
 	__le16 group_size;	/* functions in the IOMMU group */
-	__le16 group;		/* bdf of the group's first function: same number = same group */
+	__le16 group;		/* smallest bdf offered of the group: same number = same group */
 	__le16 nr_msi;
 	__le16 nr_msix;
 	__le16 has_intx;
