@@ -461,8 +461,11 @@ static void dl_recover_work(struct work_struct *work)
 	dl_group_put(group);
 }
 
-/* Take a function out of the registry.  Return: true if it was the last one of its group. */
-static bool dl_group_forget(struct dl_fn *fn)
+/*
+ * Take a function out of the registry, and look after the others in @ms.  Return: true if it was
+ * the last one of its group.
+ */
+static bool dl_group_forget(struct dl_fn *fn, unsigned int ms)
 {
 	struct dl_group *group = fn->group;
 	bool last;
@@ -480,10 +483,18 @@ static bool dl_group_forget(struct dl_fn *fn)
 	} else {
 		/* Its name may be another group's soon. */
 		dl_try_offer(group);
+		/* In the lock: one that leaves later, and is the last one, cancels it. */
+		dl_recover_later(group, ms);
 	}
 	mutex_unlock(&group->lock);
 	mutex_unlock(&dl_registry_lock);
 	return last;
+}
+
+static void dl_recover_cancel(struct dl_group *group)
+{
+	if (cancel_delayed_work_sync(&group->recover))
+		dl_group_put(group);
 }
 
 /**
@@ -516,13 +527,16 @@ void dl_group_leave(struct dl_fn *fn)
 	mutex_unlock(&group->lock);
 
 	again = dl_recover(group, fn);
-	/* Nothing of the group may run once its last function is gone: the module may follow. */
-	if (cancel_delayed_work_sync(&group->recover))
-		dl_group_put(group);
-	if (dl_group_forget(fn))
-		dl_group_put(group);	/* the registry's; the function has its own */
-	else	/* What was cancelled may have been about another function. */
-		dl_recover_later(group, again ? DL_RECOVER_AGAIN_MS : 0);
+	dl_recover_cancel(group);
+	/* What was cancelled may have been about another function: then it is queued again. */
+	if (!dl_group_forget(fn, again ? DL_RECOVER_AGAIN_MS : 0))
+		return;
+	/*
+	 * Nothing of the group may run once its last function is gone: the module may follow.  One
+	 * that left at the same time may have queued it since.
+	 */
+	dl_recover_cancel(group);
+	dl_group_put(group);	/* the registry's; the function has its own */
 }
 
 /* Domain for the first function of a lease.  Group lock. */
