@@ -101,7 +101,7 @@ static int dl_bar_map(struct dl_fn *fn, unsigned int i, struct dlend_aperture *a
 	trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, bar->span, ret);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev,
-				    "BAR %u cannot be mapped for node %u (%d): the IOMMU of the NTB refused it\n",
+				    "BAR %u cannot be mapped for node %u (%d): there is no memory for it, or the IOMMU of the NTB refuses it\n",
 				    i, dlend_link_peer(fn->win->link), ret);
 	return ret;
 }
@@ -206,7 +206,7 @@ int dl_bars_show(struct dl_fn *fn)
 		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
 		if (ret)
 			dev_err_ratelimited(&fn->pdev->dev,
-					    "BAR %u cannot be mapped for node %u again (%d): the IOMMU of the NTB refused it\n",
+					    "BAR %u, and those after it, cannot be mapped for node %u again (%d): there is no memory for it, or the IOMMU of the NTB refuses it; they stay out of reach until the next reset, or lease\n",
 					    i, dlend_link_peer(win->link), ret);
 	}
 	return ret;

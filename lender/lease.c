@@ -7,20 +7,22 @@
  *
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
  *				Nobody below may wait for it: dl_reset() only tries, with an end.
- *   dl_state_lock		(offer.c) the announcer reads a function's state.  Nothing is posted
- *				under it, and nobody who holds a lock here ever waits for a peer.
+ *   dl_state_lock		(offer.c) the announcer reads a function's state.
  *   dl_group.reset_lock	resets of a group, seconds.  Never taken by whoever fences.
  *   dl_registry_lock		which groups and functions there are.
  *   dl_group.lock		lease, domain, BARs, interrupts of a group.  Held for as long as
- *				IOMMU work takes, never over a reset or a message: fencing after a
- *				lost link waits for this one only.
+ *				IOMMU work takes, never over a reset or a message.
  *   dl_closed_lock		(bars.c) offsets in quarantine.
  *   dl_p2p_lock		(p2p.c) who reaches whose BARs; never two groups' locks for that.
+ *   dl_listeners_lock		(offer.c) what is still to be said; spins.
  *   dl_irqs.lock		INTx masked or not; hard interrupt.
  *
+ * Nobody who holds one of them posts a message, or waits for a peer: its memory is read, and its
+ * answers are waited for, with none held.
+ *
  * Message handlers run in a link's workqueue, those of one device one at a time, and take
- * reset_lock or group.lock; link_down() takes the registry's and group.lock, so that it ends soon
- * whatever a reset is doing.
+ * reset_lock or group.lock; link_down() takes the registry's, group.lock of what was lent over that
+ * link, and those below, so that it ends soon whatever a reset is doing.
  */
 #include <linux/iommu.h>
 #include <linux/jiffies.h>
@@ -342,6 +344,21 @@ static void dl_drop_domain(struct dl_group *group)
 	WRITE_ONCE(group->link, NULL);
 }
 
+/* With a lease's end that fails no later reset helps: see lease_sm.c.  Group lock. */
+static void dl_reset_failed(const struct dl_fn *fn, int ret)
+{
+	const struct dl_lease *lease = &fn->group->lease;
+
+	if (lease->fencing || lease->failed)
+		pci_err(fn->pdev,
+			"reset failed (%d): the device is quarantined and not lent again, because it may still hold its last borrower's state; power-cycle it (or its slot), then unbind and bind all of its group again\n",
+			ret);
+	else
+		pci_err(fn->pdev,
+			"reset failed (%d): the device is quarantined until a reset of it succeeds; there is one when the rest of its group is returned, after its next PCI error, and when it is unbound and bound again\n",
+			ret);
+}
+
 /* The reset is over; @ret is its result.  Group lock. */
 static void dl_recovered(struct dl_fn *fn, int ret)
 {
@@ -351,9 +368,7 @@ static void dl_recovered(struct dl_fn *fn, int ret)
 	fn->dirty = ret != 0;
 	fn->broken = ret != 0;
 	if (ret) {
-		pci_err(fn->pdev,
-			"reset failed (%d): the device is quarantined and not lent again, because it may still hold its last borrower's state; power-cycle it (or its slot), then unbind and bind all of its group again\n",
-			ret);
+		dl_reset_failed(fn, ret);
 		dl_try_offer(fn->group);
 		return;
 	}

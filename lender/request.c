@@ -258,6 +258,18 @@ static int dl_serve(struct dl_fn *fn, struct dlend_link *link, const struct dlen
 	return ret;
 }
 
+/* What -ESTALE means. */
+static const char *dl_stale(u16 type)
+{
+	switch (type) {
+	case DLEND_MSG_P2P_MAP:
+		return "its lease, or the target's, is another or is over, or the target is being reset";
+	case DLEND_MSG_P2P_GRANT:
+		return "its lease is another or is over, or the device is being reset";
+	}
+	return "its lease is another or is over";
+}
+
 static bool dl_needs_reply(u16 type)
 {
 	return type != DLEND_MSG_IRQ_UNMASK;
@@ -295,9 +307,9 @@ static int dl_message(struct dlend_link *link, const struct dlend_msg *msg,
 	/* What borrowers undo last, when in doubt, is no news. */
 	if (ret == -ESTALE && type != DLEND_MSG_P2P_UNMAP && type != DLEND_MSG_P2P_UNGRANT)
 		dev_warn_ratelimited(dlend_link_dev(link),
-				     "%s of node %u for %s refused: epoch %u is not its lease\n",
+				     "%s of node %u for %s, epoch %u, refused: %s\n",
 				     dlend_msg_type_name(type), dlend_link_peer(link),
-				     pci_name(fn->pdev), le32_to_cpu(msg->epoch));
+				     pci_name(fn->pdev), le32_to_cpu(msg->epoch), dl_stale(type));
 	dl_fn_put(fn);
 	return ret;
 }

@@ -130,6 +130,20 @@ static void dl_ask_back(struct dl_group *group, struct dlend_link *link, u32 epo
 	}
 }
 
+/* A reset may take longer than the borrower, who is not to blame for that. */
+static void dl_not_back(struct dl_fn *fn)
+{
+	struct dl_lease lease;
+
+	dl_lease_snapshot(fn->group, &lease);
+	if (lease.state == DLEND_OFFER_HELD)
+		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
+			 lease.holder, reclaim_timeout_ms);
+	else
+		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
+			 reclaim_timeout_ms);
+}
+
 static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
 {
@@ -155,8 +169,7 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 	if (left < 0)
 		return left;
 	if (!left) {
-		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
-			 READ_ONCE(group->lease.holder), reclaim_timeout_ms);
+		dl_not_back(fn);
 		return -ETIMEDOUT;
 	}
 	return READ_ONCE(group->lease.failed) ? -EIO : len;
