@@ -95,7 +95,8 @@ struct dl_target {
  * @members: functions in the IOMMU group (bridges aside), as counted when one of them was bound,
  *	or when one came or went while nobody had the group
  * @number: smallest name (dl_fn.addr.bdf) of those that can be offered: no other group of this
- *	lender has it, whatever PCI domains there are; the same for as long as somebody has the group
+ *	lender has it, whatever PCI domains there are; the same for as long as somebody has the
+ *	group
  * @fn: bound ones
  * @ready: those of them that were reset and can be offered
  * @domain: exists from grant to the end of the reset; attached while HELD

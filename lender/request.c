@@ -263,9 +263,9 @@ static const char *dl_stale(u16 type)
 {
 	switch (type) {
 	case DLEND_MSG_P2P_MAP:
-		return "its lease, or the target's, is another or is over, or the target is being reset";
+		return "its lease or its target's is over, or the target is being reset";
 	case DLEND_MSG_P2P_GRANT:
-		return "its lease is another or is over, or the device is being reset";
+		return "its lease is over, or the device is being reset";
 	}
 	return "its lease is another or is over";
 }

@@ -702,7 +702,7 @@ static void dlend_borrow_look_work(struct work_struct *work)
 	mutex_lock(&v->lock);
 	if (found && v->lease == lease)
 		dlend_borrow_grow(v);
-	/* Interrupts that were being set up are no reason to stop; Bus Master Enable begins it again. */
+	/* Not only if it has looked: interrupts that were being set up are no reason to stop. */
 	if (v->lease == lease && dlend_borrow_looks(v))
 		dlend_look_later(v);
 	mutex_unlock(&v->lock);

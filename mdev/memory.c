@@ -813,7 +813,7 @@ bool dlend_memory_look(struct dlend_memory *mem)
 		mutex_lock(&ram->lock);
 		dlend_ram_due(ram, found, found + FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);
-		/* The VM's other devices cannot reach it either, and would not find it after this one's build. */
+		/* The VM's other devices cannot reach it either, and will not find it by then. */
 		dlend_ram_grown(ram, mem);
 	}
 	mutex_unlock(&ram->build_lock);

@@ -130,8 +130,9 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?
  *
  * 32 pin calls at most, that fail at once; none if there are no such holes.  Where nobody knows the
- * slots, all up to 64 GiB above what is known is a hole.  The VM's other devices are told.  Not while
- * somebody builds: then it finds nothing.  From the worker that builds.  Return: true: yes, build.
+ * slots, all up to 64 GiB above what is known is a hole.  The VM's other devices are told.  Not
+ * while somebody builds: then it finds nothing.  From the worker that builds.  Return: true: yes,
+ * build.
  */
 bool dlend_memory_look(struct dlend_memory *mem);
 

@@ -13,7 +13,7 @@ static bool quiet(const struct dlend_unmap *r, u64 now_ms)
 	return !r->under_way && now_ms > r->ended_ms + DLEND_SETTLE_MS;
 }
 
-/* What is counted for exactly that range, or NULL. The last one is for more than there is room for. */
+/* What is counted for exactly that range, or NULL. The last one is for those without room. */
 static struct dlend_unmap *find(struct dlend_unmaps *u, u64 gpa, u64 last)
 {
 	unsigned int i;

@@ -19,7 +19,8 @@
 
 /*
  * A VM that shrinks fast (virtio-mem) makes calls back to back, each for another block: what has
- * ended long ago must not be busy for as long as there are others.  Those that there is no room for share one range.
+ * ended long ago must not be busy for as long as there are others.  Those that there is no room for
+ * share one range.
  */
 #define DLEND_UNMAPS_MAX	32u
 

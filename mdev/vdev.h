@@ -398,7 +398,7 @@ int dlend_borrow_irq_end(struct dlend_vdev *v);
 /** dlend_borrow_intx - PCI_STATUS_INTERRUPT, or 0; may ask the lender, 0.1 s at most */
 u16 dlend_borrow_intx(struct dlend_vdev *v);
 void dlend_borrow_rescan(struct dlend_vdev *v);
-/** dlend_borrow_grown - RAM has come that another device of the VM found: shut the gate and build */
+/** dlend_borrow_grown - another device of the VM found RAM that has come: shut the gate, build */
 void dlend_borrow_grown(struct dlend_vdev *v);
 void dlend_borrow_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
 /** dlend_borrow_forget - @lease ended, and nothing is pinned for it any more. May sleep */

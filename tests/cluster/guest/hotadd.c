@@ -10,8 +10,8 @@
  * piece apart.  Once the borrower says that there is more memory, the disk writes to a page of the
  * block.
  *
- * hotadd UUID TIMES blocks SECOND: the same, while another disk of the VM's is in use, too; it is the
- * second one that writes.
+ * hotadd UUID TIMES blocks SECOND: the same, while another disk of the VM's is in use, too; it is
+ * the second one that writes.
  *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
