@@ -699,14 +699,25 @@ static int dl_borrow_grant(struct dl_fn *fn, struct dlend_link *link, u32 todo,
 	return 0;
 }
 
+/* Before anything is read of the peer's memory for it. */
+static int dl_borrow_check(struct dl_fn *fn, struct dlend_link *link)
+{
+	guard(mutex)(&fn->group->lock);
+	return fn->removing ? -ENODEV : dl_may_borrow(fn, link);
+}
+
 static int dl_borrow(struct dl_fn *fn, struct dlend_link *link,
 		     const struct dlend_p_borrow *want, struct dlend_msg *reply, u32 *epoch)
 {
-	struct dlend_irq_source *source = dl_irq_source(fn, link, want);
+	struct dlend_irq_source *source;
 	struct dl_group *group = fn->group;
 	u32 todo;
 	int ret;
 
+	ret = dl_borrow_check(fn, link);
+	if (ret)
+		return ret;
+	source = dl_irq_source(fn, link, want);
 	/* Nothing of the device has been touched: a bad word about the counters costs no reset. */
 	if (IS_ERR(source)) {
 		dl_cannot_lend(fn, dlend_link_peer(link), PTR_ERR(source));

