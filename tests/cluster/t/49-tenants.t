@@ -27,6 +27,7 @@ from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-imp
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from forge import (CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, HEARTBEAT, IRQ_INDEX,  # noqa: E402  pylint: disable=wrong-import-position
                    P2P_MAP, PAGE, READ_WRITE, SLOTS, Forge, dma_map, message)
+from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 from wire import CommandFailed  # noqa: E402  pylint: disable=wrong-import-position
 
 LEASES = 10         # of each honest tenant; the last one copies a page
@@ -114,6 +115,8 @@ class Hostile(threading.Thread):
 def hostile(t, f, c, a, address, uuid, drips):
     """From a lease in good order to a storm, and back."""
     with contextlib.ExitStack() as after:
+        after.enter_context(a.provoke(IOMMU_FAULT, "its link ends at its own end first, which takes its memory out of a device's reach "
+                                      "that has not been stopped", must=False))
         after.enter_context(f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]))
         f.wait_state("a", address, "held", 120)
         f.wait_mdev("a", uuid, "running", 60)
