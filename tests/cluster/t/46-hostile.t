@@ -8,6 +8,7 @@ but takes no messages.
 The runner writes into b's ring what host a would send.
 """
 import contextlib
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -15,9 +16,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from forge import CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, PAGE, Forge, dma_map  # noqa: E402  pylint: disable=wrong-import-position
+from forge import BORROW, CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, PAGE, Forge, dma_map  # noqa: E402  pylint: disable=wrong-import-position
 
 WINDOW = 128 << 20
+CALLS = 4               # that b works at, at a time; more are refused
+BORROWS = 40            # the kernel lets ten lines of a kind pass in 5 s
 
 
 def whole_window(times):
@@ -49,6 +52,26 @@ def again_and_again(t, f, c, b, address, uuid):
     f.wait_links("a", 120)
     f.wait_state("a", address, "free", 60)
     t.passed("the device is free again")
+
+
+def borrows_badly(t, f, c, b, address):
+    """It asks for a device again and again, and names a place for the counters of interrupts that it has not."""
+    lines = "dmesg | grep -c 'cannot be lent' || :"
+    f.trace_clear("b")
+    before = int(b.run(lines).out)
+    with Forge(c, "ab", "b") as host_a:
+        for n in range(BORROWS):
+            host_a.send(BORROW, address, 0, struct.pack("<QII", 1 << 60, n, 0))
+            if (n + 1) % CALLS == 0:
+                b.wait_for(f"[ $(grep -c 'dlend_lease: {address} grant' /sys/kernel/tracing/trace) = {n + 1} ]", 30, every=0.1)
+    events = f.trace("b", address)
+    t.equal([fields["status"] for name, fields, line in events if name == "dlend_lease" and " grant " in line],
+            ["-34"] * BORROWS, "counters that are not in its window: ERANGE, each time")
+    t.equal([line for name, _, line in events if name == "dlend_reset"], [], "  the device is not touched for that")
+    said = int(b.run(lines).out) - before
+    t.ok(0 < said < BORROWS, "  and the log does not fill with it", str(said))
+    f.wait_links("a", 120)
+    f.wait_state("a", address, "free", 60)
 
 
 def takes_nothing(t, f, c, b, address):
@@ -170,6 +193,8 @@ def main():
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("the window, again and again"):
             again_and_again(t, f, c, b, address, uuid)
+        with t.case("counters that are nowhere"):
+            borrows_badly(t, f, c, b, address)
         with t.case("a peer that takes no messages"):
             takes_nothing(t, f, c, b, address)
         with t.case("one that drips credits"):
