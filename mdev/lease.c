@@ -372,6 +372,17 @@ struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v)
 	return v->lease ? dlend_lease_get(v->lease) : NULL;
 }
 
+/* Nobody else's VM has another function of the group, as far as this node has heard. */
+static int dlend_lease_alone(struct dlend_vdev *v, char *why)
+{
+	int ret = dlend_offer_beside(v->offer, v);
+
+	if (ret == -EBUSY)
+		snprintf(why, DLEND_REASON_LEN,
+			 "another function of its IOMMU group is used by another VM here; give both to one VM");
+	return ret;
+}
+
 struct dlend_lease *dlend_lease_borrow(struct dlend_vdev *v, char *why)
 {
 	struct dlend_p_lease grant;
@@ -389,11 +400,8 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_vdev *v, char *why)
 			 v->offer->addr.lender);
 		return ERR_PTR(ret);
 	}
-	ret = dlend_offer_beside(v->offer, v);
+	ret = dlend_lease_alone(v, why);
 	if (ret) {
-		if (ret == -EBUSY)
-			snprintf(why, DLEND_REASON_LEN,
-				 "another function of its IOMMU group is used by another VM here; give both to one VM");
 		dlend_link_put(link);
 		return ERR_PTR(ret);
 	}
@@ -418,7 +426,8 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_vdev *v, char *why)
 		lease->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
 		goto err_put;
 	}
-	ret = dlend_lease_use(lease, &grant, why);
+	/* A function may have come into the group: the lender has told of that before the grant. */
+	ret = dlend_lease_alone(v, why) ?: dlend_lease_use(lease, &grant, why);
 	if (!ret)
 		return lease;
 	dlend_lease_return(lease);
