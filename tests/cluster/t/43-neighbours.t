@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from forge import BORROW, send  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DEBUG, Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from forge import BORROW, CREDIT, WINDOW, Forge, send  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 RAM = "/run/canary"
@@ -216,6 +216,53 @@ def swapped(t, f, a, b, twins):
     f.mdev_stop("a", uuid)
 
 
+def ring_full_waits(host):
+    return sum(map(int, re.findall(r"^ring_full_waits: (\d+)$", host.run(f"cat {DEBUG}/links/*:*").out, re.M)))
+
+
+def untold(t, f, a, b):
+    """Who has one of a group asks for the one that has just come while it is still being told of that.
+
+    Host a takes nothing meanwhile: after a card's offer the twin's does not fit into the ring.
+    """
+    twins, card = [f.address("b", "twins", n) for n in range(2)], b.bdf("cards")
+    f.wait_state("a", f.address("b", "cards"), "free")
+    b.run(f"echo 1 >{pci(twins[1])}/remove", timeout=60)
+    f.wait_state("a", twins[0], "free", 60)
+    with holder(t, f, a, twins[0], INTMS, "the first of a group"):
+        b.run(f"echo 1 >/sys/bus/pci/rescan; dlend reclaim {card}", timeout=60)
+        b.wait_for(f"[ -e {pci(twins[1])} ]")
+        host_a, waits = Forge(f.cluster, "ab", "b"), ring_full_waits(b)
+        f.cluster.ntbsim(f"mute ab a {WINDOW} 0 {CREDIT + 4}")
+        f.dlend("b", f"lend {card}", timeout=60)
+        f.dlend("b", f"lend --group 0000{twins[1][5:]}", timeout=60)
+        t.ok(eventually(lambda: ring_full_waits(b) > waits, True), "a function joins the group, and its offer is on its way")
+        f.trace_clear("b")
+        host_a.send(BORROW, twins[1], 0, bytes(16))
+        b.wait_for(f"grep -q 'dlend_lease: {twins[1]} grant' /sys/kernel/tracing/trace", 30, every=0.1)
+        status = [fields["status"] for _, fields, _ in f.trace("b", f"dlend_lease: {twins[1]} grant")]
+        t.equal(status, ["-11"], "  it is not lent before that has arrived: EAGAIN")
+        f.cluster.ntbsim(f"mute ab a {WINDOW} 0 0")
+    f.wait_links("a", 120)
+    for address in (*twins, f.address("b", "cards")):
+        f.wait_state("a", address, "free", 60)
+
+
+def unbound_at_once(t, f, a, b):
+    """Each finds the other one's device locked, and leaves work for later: none of it is left when the module goes."""
+    twins = [f.address("b", "twins", n) for n in range(2)]
+    unbind = " ".join(f"echo 0000{address[5:]} >/sys/bus/pci/drivers/dlend-lender/unbind &" for address in twins)
+    for turn in range(3):
+        with holder(t, f, a, twins[turn % 2], INTMS, f"a group, for the {turn + 1}. time"):
+            b.run(f"{unbind} wait; rmmod dlend_lender", timeout=120)
+        # What was left would have been due by the time that the group is lent again.
+        b.load_modules("dlend_lender")
+        f.dlend("b", f"lend --group {b.bdf('twins')}", timeout=120)
+        for address in twins:
+            f.wait_state("a", address, "free", 60)
+    t.passed("both of a group are unbound at the same time, and the module unloaded: lent again each time")
+
+
 def main():
     with Tap() as t, Cluster("neighbours.toml", tap=t) as c:
         shutil.copy(BUILD / "guest/canary", c.run_dir / "share/canary")
@@ -228,6 +275,10 @@ def main():
             errors(t, f, a, b)
         with t.case("a group that changes"):
             group(t, f, a, b)
+        with t.case("one that is being told of"):
+            untold(t, f, a, b)
+        with t.case("both are unbound at once"), b.provoke(IOMMU_FAULT, stores_on, must=False):
+            unbound_at_once(t, f, a, b)
         said = re.findall(r"(\S+): reset failed .* quarantined", b.run("dmesg").out)
         t.equal(said, [b.bdf("cards", 1)], "none was quarantined but the one whose reset was made to fail")
 
