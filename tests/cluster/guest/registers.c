@@ -8,6 +8,7 @@
  *	where a register is "header+OFFSET", "capID+OFFSET", "extID+OFFSET", or "gap+ADDRESS" if
  *	it is in no capability.  What is 0 is not said.
  * readrq N: sets Max_Read_Request_Size to 128 << N; says "ready", waits until /tmp/go is there
+ * resets N: VFIO_DEVICE_RESET, N times; its BAR is used after each
  * vectors N: sets up N MSI-X vectors (MSI if it has no MSI-X); says what the kernel answers
  * status: edu's INTx, and what PCI_STATUS says of it
  * irqs: edu's MSI, once; says "ready", waits until /tmp/go is there, and says what comes of a
@@ -292,6 +293,15 @@ static void do_readrq(unsigned int n)
 	wait_for_go();
 }
 
+static void do_resets(unsigned int n)
+{
+	for (set_up(); n; n--) {
+		must(ioctl(device, VFIO_DEVICE_RESET), "no reset");
+		set_up();
+		read_bar("reset");
+	}
+}
+
 static int set_irqs(unsigned int index, unsigned int count, int *fds)
 {
 	uint8_t buf[sizeof(struct vfio_irq_set) + VECTORS_MAX * 4] = {};
@@ -489,6 +499,8 @@ int main(int argc, char **argv)
 		do_dump();
 	else if (!strcmp(argv[3], "readrq") && argc == 5)
 		do_readrq(strtoul(argv[4], NULL, 0));
+	else if (!strcmp(argv[3], "resets") && argc == 5)
+		do_resets(strtoul(argv[4], NULL, 0));
 	else if (!strcmp(argv[3], "vectors") && argc == 5)
 		do_vectors(strtoul(argv[4], NULL, 0));
 	else if (!strcmp(argv[3], "status"))

@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from forge import Forge, WINDOW_BYTES  # noqa: E402  pylint: disable=wrong-import-position
+from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 REASONS = Path(__file__).with_suffix(".reasons")
 PROGRAM = "/share/registers"
@@ -94,7 +95,7 @@ def reset_order(t, f):
 
 def reset_by_others(t, f, a, b, address, uuid):
     """The lender's admin resets a device that is lent: a lease is no reason why not."""
-    a.run("rm -f /tmp/go")
+    a.run("rm -f /tmp/go /tmp/readrq")
     job = a.spawn(f"{PROGRAM} mdev {uuid} readrq 3 >/tmp/readrq")
     a.wait_for("grep -q ready /tmp/readrq", 30)
     f.trace_clear("b")
@@ -108,6 +109,36 @@ def reset_by_others(t, f, a, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
+def turns(events):
+    """What became of each BAR in the lender's window, in order: {BAR: ["map", "unmap", ...]}; and what failed."""
+    found, failed = {}, []
+    for name, fields, line in events:
+        how = re.search(r" bar (map|unmap) ", line)
+        if name == "dlend_lend_window" and how:
+            found.setdefault(fields["at"], []).append(how.group(1))
+            failed += [line] * (fields["status"] != "0")
+    return found, failed
+
+
+def resets_meet(t, f, a, b, address, uuid):
+    """The holder resets the device again and again while the lender's admin does."""
+    b.run("rm -f /tmp/over")
+    job = b.spawn(f"until [ -e /tmp/over ]; do echo 1 >/sys/bus/pci/devices/0000{address[5:]}/reset || exit; done")
+    f.trace_clear("b")
+    out = a.run(f"{PROGRAM} mdev {uuid} resets 20", timeout=120).out
+    f.wait_state("a", address, "free", 60)
+    b.run("touch /tmp/over")
+    job.wait(60, check=True)
+    found, failed = turns(f.trace("b", address))
+    t.equal(out.count("reset bar0"), 20, "resets of the holder's, and as many of the admin's as there is time for: each returns")
+    t.ok(found and min(map(len, found.values())) > 4, "  which takes the BARs out of reach",
+         str({bar: len(steps) for bar, steps in found.items()}))
+    # At the end of the lease they are unmapped, whether they are out of reach at that time or not.
+    t.equal({bar: steps for bar, steps in found.items() if steps[:-1] != (["map", "unmap"] * len(steps))[:len(steps) - 1]}, {},
+            "  they come back when the last of those that are under way is over, once")
+    t.equal(failed, [], "  and nothing of that fails")
+
+
 @contextlib.contextmanager
 def kprobe(host, name, what):
     """What such an event has found: a function that returns its values."""
@@ -119,7 +150,7 @@ def kprobe(host, name, what):
 
 def read_request(t, f, a, b, address, uuid):
     """QEMU's devices have no such bits: so what is seen is that the lender's kernel sets them."""
-    a.run("rm -f /tmp/go")
+    a.run("rm -f /tmp/go /tmp/readrq")
     with kprobe(b, "dlend_test_rq", "p:NAME pcie_set_readrq value=%si:u32") as found:
         job = a.spawn(f"{PROGRAM} mdev {uuid} readrq 3 >/tmp/readrq")
         a.wait_for("grep -q ready /tmp/readrq", 30)
@@ -151,7 +182,7 @@ def status(t, f, a, address, uuid):
 
 def counting(a, uuid):
     """A program whose device has told one interrupt, and where in its host's aperture that is counted."""
-    a.run("rm -f /tmp/go")
+    a.run("rm -f /tmp/go /tmp/irqs")
     with kprobe(a, "dlend_test_sink", "r:NAME dlend_irq_sink_offset value=$retval:u64") as found:
         job = a.spawn(f"{PROGRAM} mdev {uuid} irqs >/tmp/irqs")
         a.wait_for("grep -q ready /tmp/irqs", 30)
@@ -235,6 +266,9 @@ def main():
             reset_order(t, f)
         with t.case("a reset through sysfs"):
             reset_by_others(t, f, a, b, *mdevs["nic"])
+            with b.provoke(IOMMU_FAULT, "who has a device that the lender's admin resets does not know of it, and uses it",
+                           must=False):
+                resets_meet(t, f, a, b, *mdevs["nic"])
         with t.case("Max_Read_Request_Size"):
             read_request(t, f, a, b, *mdevs["nic"])
         with t.case("too few vectors"):
