@@ -198,13 +198,13 @@ static int dl_try_note(const struct dlend_link *link, struct dl_note *note)
 void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	struct dl_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
-	u64 session = dlend_link_session(link);
+	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
 	int ret;
 
-	note->session = session;
+	note->session = now.session;
 	note->msg = *msg;
 	ret = dl_try_note(link, note);
-	if (ret == -ENOENT && session) {
+	if (ret == -ENOENT && now.session) {
 		/* A peer may ask for something before link_up() has come to us. */
 		dl_listen(link);
 		ret = dl_try_note(link, note);
@@ -213,18 +213,19 @@ void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
 		return;
 	kfree(note);
 	if (ret == -ENOBUFS)
-		dlend_link_restart(link, session, "peer takes no messages: too many wait for it");
+		dlend_link_restart(&now, "peer takes no messages: too many wait for it");
 }
 
 /* Messages. All: 0; -ETIMEDOUT it takes none now; -ENOTCONN the session is over */
 
 static int dl_post(struct dl_listener *l, struct dlend_msg *msg)
 {
+	struct dlend_session_ref ref = { .link = l->link, .session = l->session };
 	int ret;
 
 	if (READ_ONCE(l->over))
 		return -ENOTCONN;
-	ret = dlend_link_post_in(l->link, l->session, msg);
+	ret = dlend_link_post_in(&ref, msg);
 	/* Not in the protocol that it speaks. */
 	return ret == -EOPNOTSUPP ? 0 : ret;
 }

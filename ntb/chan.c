@@ -154,38 +154,41 @@ static int send_message(struct dlend_link *link, u64 session, struct dlend_msg *
 	return err;
 }
 
-int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg)
+int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *msg)
 {
 	msg->id = 0;
 	msg->flags = 0;
 	msg->status = 0;
-	return send_message(link, session, msg, deadline_in(0));
+	return send_message(ref->link, ref->session, msg, deadline_in(0));
 }
 DLEND_EXPORT(dlend_link_post_in);
 
 int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg)
 {
-	return dlend_link_post_in(link, dlend_live_session(link), msg);
+	struct dlend_session_ref now = { .link = link, .session = dlend_live_session(link) };
+
+	return dlend_link_post_in(&now, msg);
 }
 DLEND_EXPORT(dlend_link_post);
 
 /* Calls */
 
-static u64 begin_call(struct dlend_link *link, struct call *call)
+static int begin_call(const struct dlend_session_ref *ref, struct call *call)
 {
-	u64 session;
+	struct dlend_link *link = ref->link;
+	int err = -ENOTCONN;
 
 	spin_lock(&link->lock);
-	session = link->session;
-	if (session) {
+	if (dlend_session_live(ref)) {
 		/* 0 means "no reply wanted". */
 		if (!++link->last_id)
 			link->last_id = 1;
 		call->id = link->last_id;
 		list_add_tail(&call->node, &link->calls);
+		err = 0;
 	}
 	spin_unlock(&link->lock);
-	return session;
+	return err;
 }
 
 /* After this nobody touches @call any more. Return: was it answered (or woken) before? */
@@ -210,27 +213,27 @@ static void wait_answer(struct call *call, unsigned long deadline)
 		 left > WAIT_TURN);
 }
 
-int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
-		    unsigned int timeout_ms)
+int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,
+		       struct dlend_msg *reply, unsigned int timeout_ms)
 {
 	unsigned long deadline = deadline_in(timeout_ms);
+	struct dlend_link *link = ref->link;
 	struct call call = {
 		.type = le16_to_cpu(req->type),
 		.bdf = le16_to_cpu(req->bdf),
 		.lender = le16_to_cpu(req->lender),
 		.reply = reply,
 	};
-	u64 session;
 	int err;
 
 	init_completion(&call.done);
-	session = begin_call(link, &call);
-	if (!session)
-		return -ENOTCONN;
+	err = begin_call(ref, &call);
+	if (err)
+		return err;
 	req->id = cpu_to_le32(call.id);
 	req->flags = 0;
 	req->status = 0;
-	err = send_message(link, session, req, deadline);
+	err = send_message(link, ref->session, req, deadline);
 	if (!err)
 		wait_answer(&call, deadline);
 	if (end_call(link, &call))
@@ -241,6 +244,15 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 				     dlend_link_peer(link), dlend_msg_type_name(call.type));
 	}
 	return err ?: -ETIMEDOUT;
+}
+DLEND_EXPORT(dlend_link_call_in);
+
+int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
+		    unsigned int timeout_ms)
+{
+	struct dlend_session_ref now = { .link = link, .session = dlend_live_session(link) };
+
+	return dlend_link_call_in(&now, req, reply, timeout_ms);
 }
 DLEND_EXPORT(dlend_link_call);
 

@@ -133,6 +133,29 @@ u64 dlend_link_session(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_session);
 
+struct dlend_session_ref dlend_session_hold(struct dlend_link *link)
+{
+	return (struct dlend_session_ref){
+		.link = dlend_link_get(link),
+		.session = dlend_live_session(link),
+	};
+}
+DLEND_EXPORT(dlend_session_hold);
+
+void dlend_session_drop(struct dlend_session_ref *ref)
+{
+	if (ref->link)
+		dlend_link_put(ref->link);
+	ref->link = NULL;
+}
+DLEND_EXPORT(dlend_session_drop);
+
+bool dlend_session_live(const struct dlend_session_ref *ref)
+{
+	return ref->link && ref->session && dlend_live_session(ref->link) == ref->session;
+}
+DLEND_EXPORT(dlend_session_live);
+
 const char *dlend_link_name(const struct dlend_link *link)
 {
 	return dev_name(&link->dev);

@@ -63,10 +63,10 @@ void dlend_session_restart(struct dlend_link *link, const char *why)
 	dlend_session_kick(link);
 }
 
-void dlend_link_restart(struct dlend_link *link, u64 session, const char *why)
+void dlend_link_restart(const struct dlend_session_ref *ref, const char *why)
 {
-	if (session && dlend_live_session(link) == session)
-		dlend_session_restart(link, why);
+	if (dlend_session_live(ref))
+		dlend_session_restart(ref->link, why);
 }
 DLEND_EXPORT(dlend_link_restart);
 

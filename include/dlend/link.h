@@ -86,6 +86,43 @@ void dlend_link_user_unregister(struct dlend_link_user *user);
 struct dlend_link *dlend_link_get(struct dlend_link *link);
 void dlend_link_put(struct dlend_link *link);
 
+/**
+ * struct dlend_session_ref - one session of a link, and none that follows it
+ * @link: link; NULL: there is none
+ * @session: its number, never 0
+ *
+ * What was agreed with a peer (offsets, epochs, handles) holds for one session: whoever remembers
+ * such things remembers this with them.
+ */
+struct dlend_session_ref {
+	struct dlend_link *link;
+	u64 session;
+};
+
+/**
+ * dlend_session_hold - the session that a link has now
+ * @link: link; a reference is taken, and held until dlend_session_drop()
+ *
+ * Context: any. Return: the session; if the link is down, one that is over.
+ */
+struct dlend_session_ref dlend_session_hold(struct dlend_link *link);
+
+/**
+ * dlend_session_drop - forget a session
+ * @ref: (in, out) from dlend_session_hold(); has no link afterwards. One without a link is fine
+ *
+ * Context: process.
+ */
+void dlend_session_drop(struct dlend_session_ref *ref);
+
+/**
+ * dlend_session_live - is this session still the link's?
+ * @ref: (in) session; one without a link is over
+ *
+ * Context: any.
+ */
+bool dlend_session_live(const struct dlend_session_ref *ref);
+
 /** dlend_link_for_each - call @fn for every link whose session is up, until it returns non-zero */
 int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
 
@@ -112,6 +149,19 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 		    unsigned int timeout_ms);
 
 /**
+ * dlend_link_call_in - dlend_link_call() in one session and no other
+ * @ref: (in) session, from dlend_session_hold() when what @req says was agreed
+ * @req: (in, out) as for dlend_link_call()
+ * @reply: (out) as for dlend_link_call()
+ * @timeout_ms: (in) as for dlend_link_call()
+ *
+ * Context: as dlend_link_call(). Return: as dlend_link_call(); -ENOTCONN also if the session is
+ * over.
+ */
+int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,
+		       struct dlend_msg *reply, unsigned int timeout_ms);
+
+/**
  * dlend_link_post - send without reply
  *
  * Context: process, may sleep while the ring is full (bounded).
@@ -120,24 +170,23 @@ int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend
 int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 
 /**
- * dlend_link_post_in - the same, in one session and no other
- * @link: the link
- * @session: from dlend_link_session() when what @msg says was true
- * @msg: as for dlend_link_post()
+ * dlend_link_post_in - dlend_link_post() in one session and no other
+ * @ref: (in) session, from dlend_session_hold() when what @msg says was true
+ * @msg: (in, out) as for dlend_link_post()
  *
- * Return: as dlend_link_post(); -ENOTCONN also if @session is over.
+ * Context: as dlend_link_post(). Return: as dlend_link_post(); -ENOTCONN also if the session is
+ * over.
  */
-int dlend_link_post_in(struct dlend_link *link, u64 session, struct dlend_msg *msg);
+int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *msg);
 
 /**
- * dlend_link_restart - the peer cannot be dealt with any more in this session: begin a new one
- * @link: the link
- * @session: from dlend_link_session(); of one that is over already, nothing happens
- * @why: for the log and last_error; a string that stays
+ * dlend_link_restart - end a session, because the peer cannot be dealt with in it any more
+ * @ref: (in) session; one that is over already is left alone
+ * @why: (in) for the log and last_error; a string that stays
  *
- * Context: any.
+ * A new session begins by itself. Context: any.
  */
-void dlend_link_restart(struct dlend_link *link, u64 session, const char *why);
+void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
 
 /**
  * dlend_link_aperture - this node's aperture on the link
