@@ -29,8 +29,9 @@
 #include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 #include <dlend/compat.h>
-#include "vdev.h"
+#include "bar.h"
 #include "trace.h"
+#include "vdev.h"
 
 static unsigned int gate_timeout_ms = 60000;
 module_param(gate_timeout_ms, uint, 0644);
@@ -46,7 +47,7 @@ u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index)
 	return index < DLEND_NUM_BARS ? v->info.bar[index].size : 0;
 }
 
-bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
+static bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
 {
 	return dlend_bar_size(v, index) && (v->info.bar[index].flags & DLEND_BAR_F_MAPPABLE);
 }
@@ -93,16 +94,16 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 }
 
 /* What makes a vCPU wait, that is all but a trapped read. */
-static bool dlend_gate_waits(enum dlend_gate gate)
+static bool dlend_bar_waits(enum dlend_gate gate)
 {
 	return gate == DLEND_GATE_SHUT || gate == DLEND_GATE_READ;
 }
 
-static void dlend_gate_account(struct dlend_vdev *v, enum dlend_gate gate)
+static void dlend_bar_account_gate(struct dlend_vdev *v, enum dlend_gate gate)
 {
 	u64 us;
 
-	if (dlend_gate_waits(gate) && !dlend_gate_waits(v->gate)) {
+	if (dlend_bar_waits(gate) && !dlend_bar_waits(v->gate)) {
 		v->shut_since = ktime_get();
 		v->stat.gate_shuts++;
 	} else if (gate == DLEND_GATE_OPEN) {
@@ -114,7 +115,7 @@ static void dlend_gate_account(struct dlend_vdev *v, enum dlend_gate gate)
 	trace_dlend_gate(dlend_vdev_dev(v), gate);
 }
 
-void dlend_bar_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar)
+void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar)
 {
 	unsigned int i;
 
@@ -122,7 +123,7 @@ void dlend_bar_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dle
 	if (v->gate == gate)
 		return;
 	down_write(&v->bar_lock);
-	dlend_gate_account(v, gate);
+	dlend_bar_account_gate(v, gate);
 	v->gate = gate;
 	/* Under the lock: what is revoked from now on, dlend_bar_revoked() takes out again. */
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -160,7 +161,7 @@ void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
 	wake_up_all(&v->gate_wq);
 }
 
-static bool dlend_gate_overdue(const struct dlend_vdev *v)
+static bool dlend_bar_overdue(const struct dlend_vdev *v)
 {
 	return test_bit(0, &v->touched) &&
 	       dlend_plan_gate_overdue(ktime_to_ms(ktime_get()),
@@ -169,14 +170,14 @@ static bool dlend_gate_overdue(const struct dlend_vdev *v)
 }
 
 /* Is there a device behind it that an access could wait for? */
-static bool dlend_gate_shut(const struct dlend_vdev *v)
+static bool dlend_bar_is_shut(const struct dlend_vdev *v)
 {
-	return dlend_gate_waits(READ_ONCE(v->gate)) && READ_ONCE(v->mse) && READ_ONCE(v->open);
+	return dlend_bar_waits(READ_ONCE(v->gate)) && READ_ONCE(v->mse) && READ_ONCE(v->open);
 }
 
-static bool dlend_gate_passable(const struct dlend_vdev *v)
+static bool dlend_bar_passable(const struct dlend_vdev *v)
 {
-	return !dlend_gate_shut(v) || !test_bit(0, &v->touched) || dlend_gate_overdue(v);
+	return !dlend_bar_is_shut(v) || !test_bit(0, &v->touched) || dlend_bar_overdue(v);
 }
 
 /*
@@ -185,7 +186,7 @@ static bool dlend_gate_passable(const struct dlend_vdev *v)
  * page is not read back as a register of another.
  */
 
-static void dlend_dead_fill(struct dlend_vdev *v)
+static void dlend_bar_fill_dead(struct dlend_vdev *v)
 {
 	unsigned int i;
 
@@ -193,18 +194,18 @@ static void dlend_dead_fill(struct dlend_vdev *v)
 		memset(page_address(v->dead[i]), 0xff, PAGE_SIZE);
 }
 
-static void dlend_dead_work(struct work_struct *work)
+static void dlend_bar_dead_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, dead_work);
 
 	if (!READ_ONCE(v->dead_mapped))
 		return;
-	dlend_dead_fill(v);
+	dlend_bar_fill_dead(v);
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
 }
 
-static vm_fault_t dlend_dead_insert(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
-				    u64 pos)
+static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+					u64 pos)
 {
 	struct page *page = v->dead[(pos >> PAGE_SHIFT) % DLEND_DEAD_PAGES];
 
@@ -220,13 +221,13 @@ int dlend_bar_open(struct dlend_vdev *v)
 {
 	unsigned int i;
 
-	INIT_DELAYED_WORK(&v->dead_work, dlend_dead_work);
+	INIT_DELAYED_WORK(&v->dead_work, dlend_bar_dead_work);
 	for (i = 0; i < DLEND_DEAD_PAGES; i++) {
 		v->dead[i] = alloc_page(GFP_KERNEL_ACCOUNT);
 		if (!v->dead[i])
 			goto err_free;
 	}
-	dlend_dead_fill(v);
+	dlend_bar_fill_dead(v);
 	return 0;
 
 err_free:
@@ -253,7 +254,7 @@ void dlend_bar_close(struct dlend_vdev *v)
  * Faults.
  */
 
-static void dlend_fault_count(struct dlend_vdev *v, unsigned int index, unsigned int order)
+static void dlend_bar_count_fault(struct dlend_vdev *v, unsigned int index, unsigned int order)
 {
 	atomic64_t *counter = &v->stat.fault_4k[index];
 
@@ -263,8 +264,8 @@ static void dlend_fault_count(struct dlend_vdev *v, unsigned int index, unsigned
 	atomic64_inc(counter);
 }
 
-static vm_fault_t dlend_fault_live(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
-				   unsigned int index, u64 pos)
+static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+					unsigned int index, u64 pos)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
 	unsigned long pfn = (v->bar_phys[index] + pos) >> PAGE_SHIFT;
@@ -281,13 +282,13 @@ static vm_fault_t dlend_fault_live(struct dlend_vdev *v, struct vm_fault *vmf, u
 	else if (order == PUD_SHIFT - PAGE_SHIFT)
 		ret = dlend_compat_insert_pud(vmf, pfn);
 	if (ret == VM_FAULT_NOPAGE)
-		dlend_fault_count(v, index, order);
+		dlend_bar_count_fault(v, index, order);
 	return ret;
 }
 
 /* What the fault finds now; @shut: the gate. */
-static vm_fault_t dlend_fault_try(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
-				  bool *shut)
+static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+				      bool *shut)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
 	unsigned int index = vmf->vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
@@ -300,9 +301,9 @@ static vm_fault_t dlend_fault_try(struct dlend_vdev *v, struct vm_fault *vmf, un
 	if (addr < vmf->vma->vm_start)
 		return VM_FAULT_FALLBACK;
 	if (v->gate == DLEND_GATE_OPEN && v->mse && v->bar_phys[index])
-		ret = dlend_fault_live(v, vmf, order, index, pos);
-	else if (!dlend_gate_waits(v->gate) || !v->mse || dlend_gate_overdue(v))
-		ret = dlend_dead_insert(v, vmf, order, pos);
+		ret = dlend_bar_insert_live(v, vmf, order, index, pos);
+	else if (!dlend_bar_waits(v->gate) || !v->mse || dlend_bar_overdue(v))
+		ret = dlend_bar_insert_dead(v, vmf, order, pos);
 	else
 		*shut = true;
 	if (*shut)
@@ -312,7 +313,7 @@ static vm_fault_t dlend_fault_try(struct dlend_vdev *v, struct vm_fault *vmf, un
 	return ret;
 }
 
-static void dlend_wait_account(struct dlend_vdev *v, ktime_t since)
+static void dlend_bar_account_wait(struct dlend_vdev *v, ktime_t since)
 {
 	s64 us = ktime_us_delta(ktime_get(), since);
 	s64 longest = atomic64_read(&v->stat.wait_longest_us);
@@ -321,7 +322,7 @@ static void dlend_wait_account(struct dlend_vdev *v, ktime_t since)
 		;
 }
 
-static void dlend_gate_wait(struct dlend_vdev *v, unsigned int flags)
+static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 {
 	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
 	ktime_t since = ktime_get();
@@ -329,19 +330,19 @@ static void dlend_gate_wait(struct dlend_vdev *v, unsigned int flags)
 	atomic64_inc(&v->stat.fault_waits);
 	/* A fault of the kernel's own (a copy from the BAR) is tried again whatever the signal. */
 	if (flags & FAULT_FLAG_INTERRUPTIBLE && flags & FAULT_FLAG_USER)
-		wait_event_interruptible_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
+		wait_event_interruptible_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
 	else if (flags & FAULT_FLAG_KILLABLE)
-		wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
+		wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
 	else
-		wait_event_timeout(v->gate_wq, dlend_gate_passable(v), timeout);
-	dlend_wait_account(v, since);
+		wait_event_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
+	dlend_bar_account_wait(v, since);
 }
 
 /*
  * Wait outside of all locks, then let the fault be tried again.  The mapping may vanish while
  * we wait, and the file with it: hold the vdev, and the module that the file held.
  */
-static vm_fault_t dlend_fault_retry(struct dlend_vdev *v, struct vm_fault *vmf)
+static vm_fault_t dlend_bar_retry_fault(struct dlend_vdev *v, struct vm_fault *vmf)
 {
 	unsigned int flags = vmf->flags;
 
@@ -350,7 +351,7 @@ static vm_fault_t dlend_fault_retry(struct dlend_vdev *v, struct vm_fault *vmf)
 	__module_get(THIS_MODULE);
 	dlend_vdev_get(v);
 	release_fault_lock(vmf);
-	dlend_gate_wait(v, flags);
+	dlend_bar_wait(v, flags);
 	dlend_vdev_put(v);
 	module_put(THIS_MODULE);
 	return VM_FAULT_RETRY;
@@ -369,15 +370,15 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	 */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
-	ret = dlend_fault_try(v, vmf, order, &shut);
+	ret = dlend_bar_try_fault(v, vmf, order, &shut);
 	if (!shut)
 		return ret;
-	dlend_borrow_touch(v);
+	dlend_vdev_touch(v);
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY)
-		return dlend_fault_retry(v, vmf);
+		return dlend_bar_retry_fault(v, vmf);
 	/* The caller cannot let go of mmap_lock, which the build needs: wait a moment only. */
-	wait_event_killable_timeout(v->gate_wq, dlend_gate_passable(v), DLEND_LOCKED_WAIT);
-	ret = dlend_fault_try(v, vmf, order, &shut);
+	wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), DLEND_LOCKED_WAIT);
+	ret = dlend_bar_try_fault(v, vmf, order, &shut);
 	return shut ? VM_FAULT_SIGBUS : ret;
 }
 
@@ -426,7 +427,7 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
  */
 
 /* One page of the window, uncached as all other mappings of it. io_lock is held. */
-static void __iomem *dlend_io_page(struct dlend_vdev *v, phys_addr_t phys)
+static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 {
 	phys = ALIGN_DOWN(phys, PAGE_SIZE);
 	if (v->io_page && v->io_phys == phys)
@@ -438,7 +439,7 @@ static void __iomem *dlend_io_page(struct dlend_vdev *v, phys_addr_t phys)
 	return v->io_page;
 }
 
-static void dlend_io_access(void __iomem *io, void *val, unsigned int len, bool write)
+static void dlend_bar_io_access(void __iomem *io, void *val, unsigned int len, bool write)
 {
 	switch (len) {
 	case 8:
@@ -467,7 +468,7 @@ static void dlend_io_access(void __iomem *io, void *val, unsigned int len, bool 
 	}
 }
 
-static bool dlend_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos, unsigned int len)
+static bool dlend_bar_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos, unsigned int len)
 {
 	unsigned int bar;
 	u32 offset, size;
@@ -478,7 +479,7 @@ static bool dlend_io_msix(const struct dlend_vdev *v, unsigned int index, u64 po
 }
 
 /* A trapped read needs the device only, a write what it may start. */
-static bool dlend_gate_lets(const struct dlend_vdev *v, bool write)
+static bool dlend_bar_lets(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_gate gate = READ_ONCE(v->gate);
 
@@ -489,44 +490,44 @@ static bool dlend_gate_lets(const struct dlend_vdev *v, bool write)
  * One access of 1, 2, 4 or 8 bytes, aligned.  Return: 0; -EAGAIN the gate is shut; -ENODEV no
  * device answers.
  */
-static int dlend_io_one(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
-			unsigned int len, bool write)
+static int dlend_bar_io_once(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
+			     unsigned int len, bool write)
 {
 	void __iomem *io;
 
-	if (dlend_io_msix(v, index, pos, len))
+	if (dlend_bar_io_msix(v, index, pos, len))
 		return -ENODEV;
 	guard(rwsem_read)(&v->bar_lock);
-	if (!dlend_gate_lets(v, write))
-		return dlend_gate_shut(v) ? -EAGAIN : -ENODEV;
+	if (!dlend_bar_lets(v, write))
+		return dlend_bar_is_shut(v) ? -EAGAIN : -ENODEV;
 	if (!v->mse || !v->bar_phys[index])
 		return -ENODEV;
-	io = dlend_io_page(v, v->bar_phys[index] + pos);
+	io = dlend_bar_io_page(v, v->bar_phys[index] + pos);
 	if (!io)
 		return -ENODEV;
-	dlend_io_access(io + offset_in_page(v->bar_phys[index] + pos), val, len, write);
+	dlend_bar_io_access(io + offset_in_page(v->bar_phys[index] + pos), val, len, write);
 	return 0;
 }
 
-static bool dlend_io_passable(const struct dlend_vdev *v, bool write)
+static bool dlend_bar_io_passable(const struct dlend_vdev *v, bool write)
 {
-	return dlend_gate_lets(v, write) || dlend_gate_passable(v);
+	return dlend_bar_lets(v, write) || dlend_bar_passable(v);
 }
 
 /*
  * First access borrows, as a fault does, and waits as long.  Return: false if the device is late,
  * or the VMM dies.
  */
-static bool dlend_io_gate(struct dlend_vdev *v, bool write)
+static bool dlend_bar_io_gate(struct dlend_vdev *v, bool write)
 {
 	long timeout = msecs_to_jiffies(gate_timeout_ms) + 1;
 
-	if (!dlend_gate_shut(v) || dlend_gate_lets(v, write))
+	if (!dlend_bar_is_shut(v) || dlend_bar_lets(v, write))
 		return true;
-	dlend_borrow_touch(v);
-	timeout = wait_event_killable_timeout(v->gate_wq, dlend_io_passable(v, write), timeout);
+	dlend_vdev_touch(v);
+	timeout = wait_event_killable_timeout(v->gate_wq, dlend_bar_io_passable(v, write), timeout);
 	/* Late is a device without progress; the caller finds any other shut, and comes again. */
-	if (timeout >= 0 && !(dlend_gate_shut(v) && dlend_gate_overdue(v)))
+	if (timeout >= 0 && !(dlend_bar_is_shut(v) && dlend_bar_overdue(v)))
 		return true;
 	if (timeout < 0)
 		return false;	/* the VMM is being killed */
@@ -537,14 +538,14 @@ static bool dlend_io_gate(struct dlend_vdev *v, bool write)
 }
 
 /* The gate may be shut again before the access is made. Return: false if no device answers. */
-static bool dlend_io_wait(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
-			  unsigned int len, bool write)
+static bool dlend_bar_io(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
+			 unsigned int len, bool write)
 {
 	int ret = -EAGAIN;
 
-	while (ret == -EAGAIN && dlend_io_gate(v, write)) {
+	while (ret == -EAGAIN && dlend_bar_io_gate(v, write)) {
 		mutex_lock(&v->io_lock);
-		ret = dlend_io_one(v, index, pos, val, len, write);
+		ret = dlend_bar_io_once(v, index, pos, val, len, write);
 		mutex_unlock(&v->io_lock);
 	}
 	return !ret;
@@ -563,7 +564,7 @@ ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __u
 		len /= 2;
 	if (write && copy_from_user(&val, buf, len))
 		return -EFAULT;
-	if (!dlend_io_wait(v, index, pos, &val, len, write) && !write)
+	if (!dlend_bar_io(v, index, pos, &val, len, write) && !write)
 		val = U64_MAX;
 	atomic64_inc(write ? &v->stat.trapped_writes : &v->stat.trapped_reads);
 	if (!write && copy_to_user(buf, &val, len))

@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts of a borrowed device, as VFIO shows them: eventfds that the VMM sets, signalled by
- * what the lender's device fires (dlend_irq_fired(), from the link's doorbell handler).
+ * what the lender's device fires (dlend_irqs_fired(), from the link's doorbell handler).
  *
  * No edge is lost: one that finds no eventfd (a VMM exchanges them when the guest masks a
  * vector) is kept and signalled when the next is set.  Several edges of one vector may become
  * one signal, as in hardware.
  *
- * Must not ask the lender for anything: dlend_borrow_want_irq() notes what is wanted, at once.
+ * Must not ask the lender for anything itself: dlend_irqs_ask() notes what is wanted.
  */
 #include <linux/eventfd.h>
 #include <linux/log2.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include "vdev.h"
+#include "gate.h"
+#include "irq.h"
 #include "trace.h"
+#include "vdev.h"
 
 /* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
 #define DLEND_MSIX_STEP		64
 
-u32 dlend_irq_flags(unsigned int index)
+/* How long a caller under the VMM's big lock waits for the lender. */
+#define DLEND_IRQS_WAIT_MS	1000
+
+u32 dlend_irqs_flags(unsigned int index)
 {
 	switch (index) {
 	case VFIO_PCI_INTX_IRQ_INDEX:
@@ -31,7 +36,7 @@ u32 dlend_irq_flags(unsigned int index)
 	}
 }
 
-unsigned int dlend_irq_count(struct dlend_vdev *v, unsigned int index)
+unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index)
 {
 	switch (index) {
 	case VFIO_PCI_INTX_IRQ_INDEX:
@@ -47,7 +52,7 @@ unsigned int dlend_irq_count(struct dlend_vdev *v, unsigned int index)
 	return 0;
 }
 
-static enum dlend_irq_mode dlend_irq_mode_of(unsigned int index)
+static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 {
 	switch (index) {
 	case VFIO_PCI_INTX_IRQ_INDEX:
@@ -60,10 +65,54 @@ static enum dlend_irq_mode dlend_irq_mode_of(unsigned int index)
 }
 
 /*
+ * From the VMM to the lender: what is wanted is noted at once, and the worker asks for it.
+ */
+
+/* @need vectors are used, better set up @count; the gate is shut until it is so. [locked] */
+static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
+{
+	lockdep_assert_held(&v->lock);
+	v->irq_need = need;
+	if (v->want.irq_mode == mode && v->want.irq_count == count)
+		return;
+	v->want.irq_mode = mode;
+	v->want.irq_count = count;
+	dlend_gate_update(v);
+	if (v->claim.lease)
+		dlend_vdev_kick(v);
+}
+
+/* dlend_irqs_ask_end() will ask what has become of a set-up. [locked] */
+static void dlend_irqs_ask_begin(struct dlend_vdev *v)
+{
+	lockdep_assert_held(&v->lock);
+	v->irq_waiters++;
+	v->irq_short = -1;
+}
+
+/*
+ * Wait until what was asked for is set up, a second at most; without vdev->lock.  Return: 0 it is, or
+ * will be when the device is borrowed; > 0 there are so many vectors only; -ENOSPC there is none.
+ */
+static int dlend_irqs_ask_end(struct dlend_vdev *v)
+{
+	int ret = 0;
+
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->irq_busy),
+			   msecs_to_jiffies(DLEND_IRQS_WAIT_MS));
+	guard(mutex)(&v->lock);
+	v->irq_waiters--;
+	if (v->irq_short >= 0)
+		ret = v->irq_short ?: -ENOSPC;
+	v->irq_short = -1;
+	return ret;
+}
+
+/*
  * From the device to the VMM. irq->lock is held in all of these.
  */
 
-static void dlend_irq_msi(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
+static void dlend_irqs_signal_msi(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
 {
 	if (!vec->trigger) {
 		vec->latched = true;
@@ -76,7 +125,7 @@ static void dlend_irq_msi(struct dlend_irqs *irq, struct dlend_irq_vec *vec)
 }
 
 /* Level-triggered: one signal, then silence until the guest has dealt with it. */
-static void dlend_irq_intx(struct dlend_irqs *irq)
+static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
 {
 	struct dlend_irq_vec *vec = &irq->vec[0];
 
@@ -91,9 +140,8 @@ static void dlend_irq_intx(struct dlend_irqs *irq)
 	irq->signalled++;
 }
 
-void dlend_irq_fired(void *arg, u32 vector, u32 count)
+void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
 {
-	struct dlend_vdev *v = arg;
 	struct dlend_irqs *irq = &v->irq;
 	unsigned long flags;
 
@@ -109,14 +157,14 @@ void dlend_irq_fired(void *arg, u32 vector, u32 count)
 	}
 	irq->vec[vector].count += count;
 	if (irq->mode == DLEND_IRQ_INTX)
-		dlend_irq_intx(irq);
+		dlend_irqs_signal_intx(irq);
 	else
-		dlend_irq_msi(irq, &irq->vec[vector]);
+		dlend_irqs_signal_msi(irq, &irq->vec[vector]);
 unlock:
 	spin_unlock_irqrestore(&irq->lock, flags);
 }
 
-void dlend_irq_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized)
+void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized)
 {
 	struct dlend_irqs *irq = &v->irq;
 	unsigned int i;
@@ -129,7 +177,7 @@ void dlend_irq_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized
 	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
-				dlend_irq_msi(irq, &irq->vec[i]);
+				dlend_irqs_signal_msi(irq, &irq->vec[i]);
 	spin_unlock_irq(&irq->lock);
 }
 
@@ -137,7 +185,7 @@ void dlend_irq_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized
  * INTx.
  */
 
-static void dlend_irq_unmask_work(struct work_struct *work)
+static void dlend_irqs_unmask_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, irq.unmask_work);
 	struct dlend_lease *lease;
@@ -150,7 +198,7 @@ static void dlend_irq_unmask_work(struct work_struct *work)
 }
 
 /* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */
-static bool dlend_intx_unmask(struct dlend_irqs *irq)
+static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
 {
 	bool owed = false;
 
@@ -159,7 +207,7 @@ static bool dlend_intx_unmask(struct dlend_irqs *irq)
 		irq->unmasks++;
 		irq->masked = false;
 		if (irq->pending)
-			dlend_irq_intx(irq);
+			dlend_irqs_signal_intx(irq);
 		owed = irq->owed && !irq->masked;
 		if (owed)
 			irq->owed = false;
@@ -169,15 +217,15 @@ static bool dlend_intx_unmask(struct dlend_irqs *irq)
 }
 
 /* From the resample eventfd (KVM has seen the guest's end of interrupt), or an ioctl. */
-static void dlend_intx_unmasked(void *opaque, void *unused)
+static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 {
 	struct dlend_vdev *v = opaque;
 
-	if (dlend_intx_unmask(&v->irq))
+	if (dlend_irqs_unmask_intx(&v->irq))
 		queue_work(system_highpri_wq, &v->irq.unmask_work);
 }
 
-static void dlend_intx_mask(struct dlend_irqs *irq)
+static void dlend_irqs_mask_intx(struct dlend_irqs *irq)
 {
 	spin_lock_irq(&irq->lock);
 	if (irq->mode == DLEND_IRQ_INTX)
@@ -185,18 +233,18 @@ static void dlend_intx_mask(struct dlend_irqs *irq)
 	spin_unlock_irq(&irq->lock);
 }
 
-void dlend_irq_intx_disable(struct dlend_vdev *v, bool disable)
+void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 {
 	struct dlend_irqs *irq = &v->irq;
 
 	spin_lock_irq(&irq->lock);
 	irq->disabled = disable;
 	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
-		dlend_irq_intx(irq);
+		dlend_irqs_signal_intx(irq);
 	spin_unlock_irq(&irq->lock);
 }
 
-bool dlend_irq_intx_up(struct dlend_vdev *v)
+bool dlend_irqs_intx_up(struct dlend_vdev *v)
 {
 	bool up;
 
@@ -206,17 +254,17 @@ bool dlend_irq_intx_up(struct dlend_vdev *v)
 	return up;
 }
 
-static int dlend_intx_set_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	s32 fd;
 
 	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
 	case VFIO_IRQ_SET_DATA_NONE:
-		dlend_intx_unmasked(v, NULL);
+		dlend_irqs_intx_unmasked(v, NULL);
 		return 0;
 	case VFIO_IRQ_SET_DATA_BOOL:
 		if (*(u8 *)data)
-			dlend_intx_unmasked(v, NULL);
+			dlend_irqs_intx_unmasked(v, NULL);
 		return 0;
 	}
 	fd = *(s32 *)data;
@@ -225,18 +273,18 @@ static int dlend_intx_set_unmask(struct dlend_vdev *v, const struct vfio_irq_set
 		return 0;
 	}
 	/* No handler: it would run under the eventfd's lock, which is taken inside ours. */
-	return vfio_virqfd_enable(v, NULL, dlend_intx_unmasked, NULL, &v->irq.unmask, fd);
+	return vfio_virqfd_enable(v, NULL, dlend_irqs_intx_unmasked, NULL, &v->irq.unmask, fd);
 }
 
-static int dlend_intx_set_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
 	case VFIO_IRQ_SET_DATA_NONE:
-		dlend_intx_mask(&v->irq);
+		dlend_irqs_mask_intx(&v->irq);
 		return 0;
 	case VFIO_IRQ_SET_DATA_BOOL:
 		if (*(u8 *)data)
-			dlend_intx_mask(&v->irq);
+			dlend_irqs_mask_intx(&v->irq);
 		return 0;
 	}
 	return -ENOTTY;		/* as vfio-pci: nobody masks by eventfd */
@@ -246,7 +294,7 @@ static int dlend_intx_set_mask(struct dlend_vdev *v, const struct vfio_irq_set *
  * Modes. v->lock is held in all of these.
  */
 
-static void dlend_irq_disable(struct dlend_vdev *v)
+static void dlend_irqs_disable(struct dlend_vdev *v)
 {
 	struct dlend_irqs *irq = &v->irq;
 	struct dlend_irq_vec *vec;
@@ -269,9 +317,9 @@ static void dlend_irq_disable(struct dlend_vdev *v)
 	kvfree(vec);
 }
 
-static int dlend_irq_enable(struct dlend_vdev *v, unsigned int index)
+static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 {
-	unsigned int nvec = dlend_irq_count(v, index);
+	unsigned int nvec = dlend_irqs_count(v, index);
 	struct dlend_irqs *irq = &v->irq;
 	struct dlend_irq_vec *vec;
 
@@ -281,7 +329,7 @@ static int dlend_irq_enable(struct dlend_vdev *v, unsigned int index)
 	spin_lock_irq(&irq->lock);
 	irq->vec = vec;
 	irq->nvec = nvec;
-	irq->mode = dlend_irq_mode_of(index);
+	irq->mode = dlend_irqs_mode_of(index);
 	/* Fired while a VMM that takes INTx away and sets it up again was between the two. */
 	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
 	spin_unlock_irq(&irq->lock);
@@ -289,10 +337,10 @@ static int dlend_irq_enable(struct dlend_vdev *v, unsigned int index)
 }
 
 /* Have the lender set up vectors, so that @used of them work. */
-static void dlend_irq_want(struct dlend_vdev *v, unsigned int index, u32 used)
+static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 {
 	u32 least = index == VFIO_PCI_MSIX_IRQ_INDEX ? DLEND_MSIX_STEP : 1;
-	enum dlend_irq_mode mode = dlend_irq_mode_of(index);
+	enum dlend_irq_mode mode = dlend_irqs_mode_of(index);
 	u32 count;
 
 	/* Only ever more: taking vectors away would disturb those in use. */
@@ -307,10 +355,10 @@ static void dlend_irq_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	count = max_t(u32, least, roundup_pow_of_two(used));
 	if (index == VFIO_PCI_MSI_IRQ_INDEX)
 		used = count;		/* the standard knows powers of two only */
-	dlend_borrow_want_irq(v, mode, used, min(count, dlend_irq_count(v, index)));
+	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
-static int dlend_irq_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
+static int dlend_irqs_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
 {
 	struct eventfd_ctx *ctx = NULL, *old;
 	struct dlend_irq_vec *vec;
@@ -326,9 +374,9 @@ static int dlend_irq_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
 	vec->trigger = ctx;
 	if (ctx && vec->latched && irq->mode != DLEND_IRQ_INTX) {
 		vec->latched = false;
-		dlend_irq_msi(irq, vec);
+		dlend_irqs_signal_msi(irq, vec);
 	} else if (ctx && irq->pending && irq->mode == DLEND_IRQ_INTX) {
-		dlend_irq_intx(irq);
+		dlend_irqs_signal_intx(irq);
 	}
 	spin_unlock_irq(&irq->lock);
 	if (old)
@@ -336,89 +384,89 @@ static int dlend_irq_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
 	return 0;
 }
 
-static int dlend_irq_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const s32 *fds)
+static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const s32 *fds)
 {
-	enum dlend_irq_mode mode = dlend_irq_mode_of(hdr->index);
+	enum dlend_irq_mode mode = dlend_irqs_mode_of(hdr->index);
 	unsigned int i;
 	int ret;
 
 	if (v->irq.mode != DLEND_IRQ_NONE && v->irq.mode != mode)
 		return -EINVAL;
 	if (v->irq.mode == DLEND_IRQ_NONE) {
-		ret = dlend_irq_enable(v, hdr->index);
+		ret = dlend_irqs_enable(v, hdr->index);
 		if (ret)
 			return ret;
 	}
 	for (i = 0; i < hdr->count; i++) {
-		ret = dlend_irq_set_fd(&v->irq, hdr->start + i, fds[i]);
+		ret = dlend_irqs_set_fd(&v->irq, hdr->start + i, fds[i]);
 		if (ret)
 			break;
 	}
 	if (!ret) {
-		dlend_irq_want(v, hdr->index, hdr->start + hdr->count);
+		dlend_irqs_want(v, hdr->index, hdr->start + hdr->count);
 		return 0;
 	}
 	while (i--)
-		dlend_irq_set_fd(&v->irq, hdr->start + i, -1);
+		dlend_irqs_set_fd(&v->irq, hdr->start + i, -1);
 	return ret;
 }
 
 /* The VMM plays the device: for tests, and to pass on an interrupt that it has held back. */
-static int dlend_irq_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
+static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hdr, const u8 *data)
 {
 	struct dlend_irqs *irq = &v->irq;
 	unsigned int i;
 
 	/* The mode cannot change: v->lock is held. */
-	if (irq->mode != dlend_irq_mode_of(hdr->index))
+	if (irq->mode != dlend_irqs_mode_of(hdr->index))
 		return -EINVAL;
 	spin_lock_irq(&irq->lock);
 	for (i = 0; i < hdr->count; i++) {
 		if (data && !data[i])
 			continue;
 		if (irq->mode == DLEND_IRQ_INTX)
-			dlend_irq_intx(irq);
+			dlend_irqs_signal_intx(irq);
 		else if (irq->vec[hdr->start + i].trigger)
-			dlend_irq_msi(irq, &irq->vec[hdr->start + i]);
+			dlend_irqs_signal_msi(irq, &irq->vec[hdr->start + i]);
 	}
 	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
-static int dlend_irq_set_trigger(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_trigger(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	u32 type = hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK;
 
 	if (type == VFIO_IRQ_SET_DATA_NONE && !hdr->count) {
-		if (v->irq.mode == dlend_irq_mode_of(hdr->index)) {
-			dlend_irq_disable(v);
-			dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
+		if (v->irq.mode == dlend_irqs_mode_of(hdr->index)) {
+			dlend_irqs_disable(v);
+			dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
 		}
 		return 0;
 	}
 	if (!hdr->count)
 		return -EINVAL;
 	if (type == VFIO_IRQ_SET_DATA_EVENTFD)
-		return dlend_irq_set_fds(v, hdr, data);
-	return dlend_irq_inject(v, hdr, type == VFIO_IRQ_SET_DATA_BOOL ? data : NULL);
+		return dlend_irqs_set_fds(v, hdr, data);
+	return dlend_irqs_inject(v, hdr, type == VFIO_IRQ_SET_DATA_BOOL ? data : NULL);
 }
 
 /*
  * The error and request "interrupts": messages to the VMM itself.
  */
 
-static struct eventfd_ctx **dlend_irq_special(struct dlend_irqs *irq, unsigned int index)
+static struct eventfd_ctx **dlend_irqs_special(struct dlend_irqs *irq, unsigned int index)
 {
 	return index == VFIO_PCI_ERR_IRQ_INDEX ? &irq->err : &irq->req;
 }
 
-bool dlend_irq_signal(struct dlend_vdev *v, unsigned int index)
+bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 {
 	struct dlend_irqs *irq = &v->irq;
 	struct eventfd_ctx *ctx;
 
 	spin_lock_irq(&irq->lock);
-	ctx = *dlend_irq_special(irq, index);
+	ctx = *dlend_irqs_special(irq, index);
 	if (ctx) {
 		eventfd_signal(ctx);
 		if (index == VFIO_PCI_ERR_IRQ_INDEX)
@@ -430,9 +478,9 @@ bool dlend_irq_signal(struct dlend_vdev *v, unsigned int index)
 	return ctx;
 }
 
-static void dlend_special_replace(struct dlend_vdev *v, unsigned int index, struct eventfd_ctx *ctx)
+static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index, struct eventfd_ctx *ctx)
 {
-	struct eventfd_ctx **place = dlend_irq_special(&v->irq, index);
+	struct eventfd_ctx **place = dlend_irqs_special(&v->irq, index);
 
 	spin_lock_irq(&v->irq.lock);
 	swap(*place, ctx);
@@ -441,7 +489,7 @@ static void dlend_special_replace(struct dlend_vdev *v, unsigned int index, stru
 		eventfd_ctx_put(ctx);
 }
 
-static int dlend_special_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	struct eventfd_ctx *ctx = NULL;
 	s32 fd;
@@ -451,15 +499,15 @@ static int dlend_special_set(struct dlend_vdev *v, const struct vfio_irq_set *hd
 	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
 	case VFIO_IRQ_SET_DATA_NONE:
 		if (hdr->count)
-			dlend_irq_signal(v, hdr->index);
+			dlend_irqs_signal(v, hdr->index);
 		else
-			dlend_special_replace(v, hdr->index, NULL);
+			dlend_irqs_replace_special(v, hdr->index, NULL);
 		return 0;
 	case VFIO_IRQ_SET_DATA_BOOL:
 		if (!hdr->count)
 			return -EINVAL;
 		if (*(u8 *)data)
-			dlend_irq_signal(v, hdr->index);
+			dlend_irqs_signal(v, hdr->index);
 		return 0;
 	}
 	if (!hdr->count)
@@ -470,31 +518,31 @@ static int dlend_special_set(struct dlend_vdev *v, const struct vfio_irq_set *hd
 		if (IS_ERR(ctx))
 			return PTR_ERR(ctx);
 	}
-	dlend_special_replace(v, hdr->index, ctx);
+	dlend_irqs_replace_special(v, hdr->index, ctx);
 	return 0;
 }
 
 /* v->lock is held */
-static int dlend_irq_set_locked(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_locked(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	u32 action = hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK;
 
 	if (action == VFIO_IRQ_SET_ACTION_TRIGGER)
-		return dlend_irq_set_trigger(v, hdr, data);
+		return dlend_irqs_set_trigger(v, hdr, data);
 	/* Masking of message interrupts is the VMM's business, as with vfio-pci. */
 	if (hdr->index != VFIO_PCI_INTX_IRQ_INDEX)
 		return -ENOTTY;
 	if (v->irq.mode != DLEND_IRQ_INTX || hdr->start || hdr->count != 1)
 		return -EINVAL;
 	if (action == VFIO_IRQ_SET_ACTION_MASK)
-		return dlend_intx_set_mask(v, hdr, data);
+		return dlend_irqs_set_intx_mask(v, hdr, data);
 	if (action == VFIO_IRQ_SET_ACTION_UNMASK)
-		return dlend_intx_set_unmask(v, hdr, data);
+		return dlend_irqs_set_intx_unmask(v, hdr, data);
 	return -EINVAL;
 }
 
 /* How many of the first vectors take to be in use without those of @hdr. [locked] */
-static int dlend_irq_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
+static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
 {
 	unsigned int i = v->irq.nvec;
 
@@ -508,71 +556,60 @@ static int dlend_irq_beside(const struct dlend_vdev *v, const struct vfio_irq_se
  * The lender has @possible vectors only.  Those that worked before still do, and what was asked for
  * besides is not there; or the VMM asks for less, from the beginning. [locked]
  */
-static int dlend_irq_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
+static int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
 {
 	int beside;
 	u32 i;
 
-	if (v->irq.mode != dlend_irq_mode_of(hdr->index))
+	if (v->irq.mode != dlend_irqs_mode_of(hdr->index))
 		return possible;
-	beside = dlend_irq_beside(v, hdr);
+	beside = dlend_irqs_beside(v, hdr);
 	if (!beside || beside > possible) {
-		dlend_irq_disable(v);
-		dlend_borrow_want_irq(v, DLEND_IRQ_NONE, 0, 0);
+		dlend_irqs_disable(v);
+		dlend_irqs_ask(v, DLEND_IRQ_NONE, 0, 0);
 		return possible;
 	}
 	for (i = 0; i < hdr->count; i++)
-		dlend_irq_set_fd(&v->irq, hdr->start + i, -1);
+		dlend_irqs_set_fd(&v->irq, hdr->start + i, -1);
 	v->irq_need = beside;
 	return -ENOSPC;
 }
 
-/**
- * dlend_irq_set - VFIO_DEVICE_SET_IRQS
- * @v: device
- * @hdr: checked against the number of interrupts
- * @data: as many values as @hdr says, NULL if it has none
- *
- * Context: process; waits for the lender, bounded, if it has to set something up for that.
- * Return: 0 or -errno; > 0 as vfio-pci: nothing is set up, not even what was, there are so many
- * vectors only; -ENOSPC the lender has not those that were asked for, what was set up stays.
- */
-int dlend_irq_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	int ret, possible;
 
 	if (hdr->index >= VFIO_PCI_ERR_IRQ_INDEX)
-		return dlend_special_set(v, hdr, data);
+		return dlend_irqs_set_special(v, hdr, data);
 	mutex_lock(&v->lock);
-	dlend_borrow_irq_begin(v);
-	ret = dlend_irq_set_locked(v, hdr, data);
+	dlend_irqs_ask_begin(v);
+	ret = dlend_irqs_set_locked(v, hdr, data);
 	mutex_unlock(&v->lock);
-	possible = dlend_borrow_irq_end(v);
+	possible = dlend_irqs_ask_end(v);
 	if (ret || !possible)
 		return ret;
 	mutex_lock(&v->lock);
-	ret = dlend_irq_too_few(v, hdr, possible);
+	ret = dlend_irqs_too_few(v, hdr, possible);
 	mutex_unlock(&v->lock);
 	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
-			       v->offer->addr.lender, max(possible, 0), hdr->start + hdr->count);
+			       dlend_vdev_lender(v), max(possible, 0), hdr->start + hdr->count);
 	return ret;
 }
 
-void dlend_irq_init(struct dlend_vdev *v)
+void dlend_irqs_init(struct dlend_vdev *v)
 {
 	spin_lock_init(&v->irq.lock);
-	INIT_WORK(&v->irq.unmask_work, dlend_irq_unmask_work);
+	INIT_WORK(&v->irq.unmask_work, dlend_irqs_unmask_work);
 }
 
-/** dlend_irq_close - the last file is closed: nothing may be signalled any more */
-void dlend_irq_close(struct dlend_vdev *v)
+void dlend_irqs_close(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	dlend_irq_disable(v);
+	dlend_irqs_disable(v);
 	v->irq.disabled = false;
 	mutex_unlock(&v->lock);
-	dlend_irq_live(v, DLEND_IRQ_NONE, false);
-	dlend_special_replace(v, VFIO_PCI_ERR_IRQ_INDEX, NULL);
-	dlend_special_replace(v, VFIO_PCI_REQ_IRQ_INDEX, NULL);
+	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
+	dlend_irqs_replace_special(v, VFIO_PCI_ERR_IRQ_INDEX, NULL);
+	dlend_irqs_replace_special(v, VFIO_PCI_REQ_IRQ_INDEX, NULL);
 	cancel_work_sync(&v->irq.unmask_work);
 }

@@ -97,44 +97,6 @@ TRACE_EVENT(dlend_dma_unmap,
 		  __entry->last, __entry->hit, __entry->us)
 );
 
-/*
- * A device (of node @s's) shall reach a BAR of another one by @route (enum dlend_p2p_route): "map"
- * and the lenders' answer, "unmap", "lost" when a lender did so by itself.
- */
-TRACE_EVENT(dlend_p2p,
-	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,
-		 u32 route, u64 gpa, u64 size, int err),
-	TP_ARGS(s, t, what, bar, route, gpa, size, err),
-	TP_STRUCT__entry(
-		__field(u16, s_node)
-		__field(u16, s_bdf)
-		__field(u16, t_node)
-		__field(u16, t_bdf)
-		__string(what, what)
-		__field(u32, bar)
-		__field(u32, route)
-		__field(u64, gpa)
-		__field(u64, size)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__entry->s_node = s->lender;
-		__entry->s_bdf = s->bdf;
-		__entry->t_node = t->lender;
-		__entry->t_bdf = t->bdf;
-		__assign_str(what);
-		__entry->bar = bar;
-		__entry->route = route;
-		__entry->gpa = gpa;
-		__entry->size = size;
-		__entry->err = err;
-	),
-	TP_printk("%s source=%u:%04x target=%u:%04x bar=%u route=%u gpa=%#llx size=%#llx err=%d",
-		  __get_str(what), __entry->s_node, __entry->s_bdf, __entry->t_node,
-		  __entry->t_bdf, __entry->bar, __entry->route, __entry->gpa, __entry->size,
-		  __entry->err)
-);
-
 /* What was asked for under the lease @epoch, and the lender's answer. */
 DECLARE_EVENT_CLASS(dlend_lease_step,
 	TP_PROTO(struct device *dev, u32 epoch, int err),
@@ -161,27 +123,6 @@ DEFINE_EVENT(dlend_lease_step, dlend_borrow,
 DEFINE_EVENT(dlend_lease_step, dlend_vdev_reset,
 	TP_PROTO(struct device *dev, u32 epoch, int err),
 	TP_ARGS(dev, epoch, err)
-);
-
-/* A lease was handed back; @err: the lender did not say that it has the device. */
-TRACE_EVENT(dlend_return,
-	TP_PROTO(u16 lender, u16 bdf, u32 epoch, int err),
-	TP_ARGS(lender, bdf, epoch, err),
-	TP_STRUCT__entry(
-		__field(u16, lender)
-		__field(u16, bdf)
-		__field(u32, epoch)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__entry->lender = lender;
-		__entry->bdf = bdf;
-		__entry->epoch = epoch;
-		__entry->err = err;
-	),
-	TP_printk("node=%u bdf=%02x:%02x.%x epoch=%u err=%d", __entry->lender,
-		  __entry->bdf >> 8, (__entry->bdf >> 3) & 0x1f, __entry->bdf & 7,
-		  __entry->epoch, __entry->err)
 );
 
 /* The physical Bus Master Enable was asked for: only ever @on while the windows stand. */

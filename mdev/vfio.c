@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded
- * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and memory.c.
+ * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and guest_ram.c.
  *
  * Everything here runs under the VMM's big lock, so little waits for a peer, and only where a
  * local device would keep the VMM, too: what stops the device (a reset, Bus Master Enable off)
@@ -12,7 +12,14 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
+#include "bar.h"
+#include "borrow.h"
+#include "guest_ram.h"
+#include "irq.h"
+#include "rom.h"
 #include "vdev.h"
+#include "vdev_p2p.h"
+#include "vfio.h"
 
 static int dlend_vfio_init(struct vfio_device *vfio)
 {
@@ -26,7 +33,7 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	init_rwsem(&v->bar_lock);
 	init_waitqueue_head(&v->gate_wq);
 	init_waitqueue_head(&v->idle_wq);
-	dlend_irq_init(v);
+	dlend_irqs_init(v);
 	dlend_borrow_init(v);
 	return 0;
 }
@@ -34,7 +41,7 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 static void dlend_vfio_release(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
-	struct dlend_offer *offer = v->offer;
+	struct dlend_offer *offer = v->claim.offer;
 
 	dlend_rom_free(v);
 	mutex_destroy(&v->follow_lock);
@@ -43,7 +50,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	if (!offer)
 		return;
 	put_device(dlend_vdev_dev(v));
-	put_device(&offer->dev);
+	put_device(dlend_offer_dev(offer));
 }
 
 /* I/O port BARs are hidden: there is no window for them, and accesses by message are not made. */
@@ -88,8 +95,8 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	if (!snapshot)
 		return -ENOMEM;
-	dlend_offer_copy(v->offer, &v->info, snapshot);
-	dlend_p2p_join(v);
+	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
+	dlend_vdev_p2p_join(v);
 	mutex_lock(&v->lock);
 	dlend_vfio_describe(v, snapshot, &desc);
 	ret = dlend_cfg_init(&v->cfg, &desc);
@@ -98,7 +105,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	if (ret)
 		dev_err(dlend_vdev_dev(v),
 			"configuration space of node %u's device cannot be shown to a guest: %pe%s\n",
-			v->offer->addr.lender, ERR_PTR(ret),
+			dlend_vdev_lender(v), ERR_PTR(ret),
 			v->clique_shown == DLEND_CFG_CLIQUE_NONE ? "" : "; try without a clique");
 	return ret;
 }
@@ -118,7 +125,7 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 	if (!ret)
 		ret = dlend_bar_open(v);
 	if (ret) {
-		dlend_p2p_leave(v);
+		dlend_p2p_leave(&v->p2p);
 		return ret;
 	}
 	dlend_borrow_open(v);
@@ -130,8 +137,8 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 
 	dlend_borrow_close(v);
-	dlend_p2p_leave(v);
-	dlend_irq_close(v);
+	dlend_p2p_leave(&v->p2p);
+	dlend_irqs_close(v);
 	dlend_bar_close(v);
 }
 
@@ -298,8 +305,8 @@ static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 		return -EFAULT;
 	if (info.argsz < minsz || info.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
-	info.flags = dlend_irq_flags(info.index);
-	info.count = dlend_irq_count(v, info.index);
+	info.flags = dlend_irqs_flags(info.index);
+	info.count = dlend_irqs_count(v, info.index);
 	return copy_to_user(arg, &info, minsz) ? -EFAULT : 0;
 }
 
@@ -315,7 +322,7 @@ static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
 		return -EFAULT;
 	if (hdr.index >= VFIO_PCI_NUM_IRQS)
 		return -EINVAL;
-	ret = vfio_set_irqs_validate_and_prepare(&hdr, dlend_irq_count(v, hdr.index),
+	ret = vfio_set_irqs_validate_and_prepare(&hdr, dlend_irqs_count(v, hdr.index),
 						 VFIO_PCI_NUM_IRQS, &size);
 	if (ret)
 		return ret;
@@ -324,7 +331,7 @@ static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
 		if (IS_ERR(data))
 			return PTR_ERR(data);
 	}
-	ret = dlend_irq_set(v, &hdr, data);
+	ret = dlend_irqs_set(v, &hdr, data);
 	kfree(data);
 	return ret;
 }
@@ -360,26 +367,26 @@ static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 
-	if (!dlend_irq_signal(v, VFIO_PCI_REQ_IRQ_INDEX) && !count)
+	if (!dlend_irqs_signal(v, VFIO_PCI_REQ_IRQ_INDEX) && !count)
 		dev_notice(dlend_vdev_dev(v), "in use; removal waits until the VM closes the device\n");
 }
 
 static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
 {
-	dlend_borrow_dma_unmap(to_dlend_vdev(vfio), iova, length);
+	dlend_guest_dma_unmap(to_dlend_vdev(vfio), iova, length);
 }
 
 /* Pins belong to the address space: none of a borrowed device is left when it goes to another. */
 static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
-	return dlend_borrow_attach(to_dlend_vdev(vfio)) ?
+	return dlend_guest_attach(to_dlend_vdev(vfio)) ?
 		vfio_iommufd_emulated_attach_ioas(vfio, pt_id) : -EBUSY;
 }
 
 /* While pins can still be made for others of the VM: iommufd then has everything unmapped. */
 static void dlend_vfio_detach_ioas(struct vfio_device *vfio)
 {
-	dlend_borrow_detach(to_dlend_vdev(vfio));
+	dlend_guest_detach(to_dlend_vdev(vfio));
 	vfio_iommufd_emulated_detach_ioas(vfio);
 }
 

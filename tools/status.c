@@ -7,7 +7,8 @@
 
 #include "dlend.h"
 
-static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_mdev" };
+static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower",
+					 "dlend_mdev" };
 
 static void show_node(void)
 {

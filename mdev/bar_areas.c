@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Parts of a BAR that may be mapped: see area.h.
+ * Parts of a BAR that may be mapped: see bar_areas.h.
  *
  * Pure logic: knows nothing of BARs, MSI-X or VFIO.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include "area.h"
+#include "bar_areas.h"
 
 unsigned int dlend_area_cut(struct dlend_bar_area *area, unsigned int n, u64 start, u64 end)
 {

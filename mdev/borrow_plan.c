@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The next step of a borrowed device: see plan.h.
+ * The next step of a borrowed device: see borrow_plan.h.
  *
  * Pure logic: knows nothing of locks, messages or memory.
  */
 #include <linux/errno.h>
 #include <linux/minmax.h>
-#include "plan.h"
+#include "borrow_plan.h"
 
-static bool irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
 {
 	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count;
 }
@@ -27,7 +27,7 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 		return DLEND_STEP_RESET;
 	if (!want->bme && have->bme)
 		return DLEND_STEP_BME_OFF;
-	if (!irq_settled(want, have))
+	if (!dlend_plan_irq_settled(want, have))
 		return DLEND_STEP_IRQ;
 	if (have->readrq != want->readrq)
 		return DLEND_STEP_READRQ;
@@ -65,7 +65,7 @@ bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *wan
 {
 	return now.leased && !now.failed &&
 	       have->reset == want->reset && have->bme == want->bme &&
-	       irq_settled(want, have) &&
+	       dlend_plan_irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
 			       !now.unmapping));
 }
@@ -95,11 +95,4 @@ bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 
 bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms)
 {
 	return now_ms - max(shut_ms, progress_ms) >= limit_ms;
-}
-
-int dlend_plan_beside(struct dlend_beside other)
-{
-	if (other.leased || other.borrowing)
-		return other.same_vm ? 0 : -EBUSY;
-	return other.leases ? -EAGAIN : 0;
 }

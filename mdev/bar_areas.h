@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* Parts of a BAR that may be mapped.  Pure logic. */
-#ifndef DLEND_MDEV_AREA_H
-#define DLEND_MDEV_AREA_H
+#ifndef DLEND_MDEV_BAR_AREAS_H
+#define DLEND_MDEV_BAR_AREAS_H
 
 #include <dlend/types.h>
 

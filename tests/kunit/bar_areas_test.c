@@ -2,7 +2,7 @@
 /* Suite of the mappable parts of a BAR (mdev/area.c), against a page-by-page model. */
 #include <kunit/test.h>
 #include <linux/kernel.h>
-#include <mdev/area.h>
+#include <mdev/bar_areas.h>
 
 #define PAGES	12
 

@@ -7,11 +7,14 @@
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
+#include <dlend/names.h>
+#include "condition.h"
 #include "vdev.h"
+#include "vdev_debugfs.h"
 
-static struct dentry *dlend_stat_root;
+static struct dentry *dlend_vdev_debugfs_root;
 
-static void dlend_stat_bars(struct seq_file *m, const struct dlend_vdev *v)
+static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev *v)
 {
 	const struct dlend_vdev_stat *st = &v->stat;
 	unsigned int i;
@@ -34,17 +37,17 @@ static void dlend_stat_bars(struct seq_file *m, const struct dlend_vdev *v)
 }
 
 /* Of the lease there is, if any: its windows, and what they cost. */
-static void dlend_stat_memory(struct seq_file *m, struct dlend_vdev *v)
+static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 {
 	struct dlend_memory_stat st = {};
 	struct dlend_lease *lease;
 
 	lease = dlend_vdev_lease(v);
 	if (lease) {
-		dlend_memory_stat(lease->mem, &st);
+		dlend_memory_stat(dlend_vdev_memory(lease), &st);
 		dlend_lease_put(lease);
 	}
-	seq_printf(m, "messages %llu\n", st.messages + atomic64_read(&v->stat.messages));
+	seq_printf(m, "messages %llu\n", st.messages + atomic64_read(&v->claim.messages));
 	seq_printf(m, "pinned_bytes %llu\n", st.pinned_bytes);
 	seq_printf(m, "own_bytes %llu\n", st.own_bytes);
 	seq_printf(m, "taken_bytes %llu\n", st.taken_bytes);
@@ -78,12 +81,12 @@ static int stats_show(struct seq_file *m, void *unused)
 		[DLEND_GATE_READ] = "read",
 	};
 	struct dlend_vdev *v = m->private;
-	char state[DLEND_REASON_LEN + 16];
+	char state[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
 
-	dlend_stat_bars(m, v);
-	dlend_stat_memory(m, v);
+	dlend_vdev_debugfs_bars(m, v);
+	dlend_vdev_debugfs_memory(m, v);
 	guard(mutex)(&v->lock);
-	dlend_borrow_state(v, state, sizeof(state));
+	dlend_condition_text(v, state, sizeof(state));
 	seq_printf(m, "state %s\n", state);
 	seq_printf(m, "gate %s\n", gate[v->gate]);
 	seq_printf(m, "zaps %llu\n", v->stat.zaps);
@@ -110,7 +113,7 @@ static int memory_show(struct seq_file *m, void *unused)
 	lease = dlend_vdev_lease(v);
 	if (!lease)
 		return 0;
-	dlend_memory_show(lease->mem, m);
+	dlend_memory_show(dlend_vdev_memory(lease), m);
 	dlend_lease_put(lease);
 	return 0;
 }
@@ -118,14 +121,13 @@ DEFINE_SHOW_ATTRIBUTE(memory);
 
 static int irqs_show(struct seq_file *m, void *unused)
 {
-	static const char * const mode[DLEND_IRQ_MODES] = { "none", "intx", "msi", "msix" };
 	struct dlend_vdev *v = m->private;
 	struct dlend_irqs *irq = &v->irq;
 	unsigned int i;
 
 	spin_lock_irq(&irq->lock);
-	seq_printf(m, "mode %s\n", mode[irq->mode]);
-	seq_printf(m, "live %s\n", mode[irq->live]);
+	seq_printf(m, "mode %s\n", dlend_irq_mode_name(irq->mode));
+	seq_printf(m, "live %s\n", dlend_irq_mode_name(irq->live));
 	seq_printf(m, "fired %llu\n", irq->fired);
 	seq_printf(m, "signalled %llu\n", irq->signalled);
 	seq_printf(m, "latched %llu\n", irq->latched);
@@ -141,26 +143,26 @@ static int irqs_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(irqs);
 
-void dlend_stat_create(struct dlend_vdev *v)
+void dlend_vdev_debugfs_add(struct dlend_vdev *v)
 {
-	v->dir = debugfs_create_dir(dev_name(dlend_vdev_dev(v)), dlend_stat_root);
+	v->dir = debugfs_create_dir(dev_name(dlend_vdev_dev(v)), dlend_vdev_debugfs_root);
 	debugfs_create_file("stats", 0444, v->dir, v, &stats_fops);
 	debugfs_create_file("memory", 0444, v->dir, v, &memory_fops);
 	debugfs_create_file("irqs", 0444, v->dir, v, &irqs_fops);
 }
 
-void dlend_stat_remove(struct dlend_vdev *v)
+void dlend_vdev_debugfs_remove(struct dlend_vdev *v)
 {
 	debugfs_remove(v->dir);
 	v->dir = NULL;
 }
 
-void dlend_stat_init(void)
+void dlend_vdev_debugfs_init(void)
 {
-	dlend_stat_root = debugfs_create_dir("mdev", dlend_debugfs());
+	dlend_vdev_debugfs_root = debugfs_create_dir("mdev", dlend_debugfs());
 }
 
-void dlend_stat_exit(void)
+void dlend_vdev_debugfs_exit(void)
 {
-	debugfs_remove(dlend_stat_root);
+	debugfs_remove(dlend_vdev_debugfs_root);
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the borrower's plan (mdev/plan.c): what borrows and what does not, the order of the
+ * Suite of the borrower's plan (mdev/borrow_plan.c): what borrows and what does not, the order of the
  * steps, and that from every state they lead to one in which the gate is open.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include <mdev/plan.h>
+#include <mdev/borrow_plan.h>
 
 struct plan_case {
 	const char *name;
@@ -193,31 +193,6 @@ static void plan_urgent(struct kunit *test)
 	}
 }
 
-/* A group is one VM's, and until what its last VM had of it is returned, nobody's. */
-static void plan_beside(struct kunit *test)
-{
-	static const struct {
-		struct dlend_beside other;
-		int ret;
-	} beside[] = {
-		{ {}, 0 },
-		{ { .same_vm = true }, 0 },
-		{ { .same_vm = true, .leased = true, .leases = 1 }, 0 },
-		{ { .same_vm = true, .borrowing = true }, 0 },
-		/* Granted, not noted yet. */
-		{ { .same_vm = true, .borrowing = true, .leases = 1 }, 0 },
-		{ { .leased = true, .leases = 1 }, -EBUSY },
-		{ { .borrowing = true }, -EBUSY },
-		/* Closed by its VM, whatever VM that was, or removed. */
-		{ { .leases = 1 }, -EAGAIN },
-		{ { .same_vm = true, .leases = 1 }, -EAGAIN },
-	};
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(beside); i++)
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_beside(beside[i].other), beside[i].ret,
-				    "case %u", i);
-}
-
 /* Windows that stand are never lost for what could not be added to them, but with their link. */
 static void plan_verdict(struct kunit *test)
 {
@@ -282,7 +257,6 @@ static struct kunit_case plan_cases[] = {
 	KUNIT_CASE_PARAM(plan_one, plan_gen_params),
 	KUNIT_CASE(plan_ends),
 	KUNIT_CASE(plan_urgent),
-	KUNIT_CASE(plan_beside),
 	KUNIT_CASE(plan_verdict),
 	KUNIT_CASE(plan_patience),
 	{}

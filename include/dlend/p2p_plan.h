@@ -2,10 +2,10 @@
 /*
  * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
  * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
- * mdev/p2p.c does what this says.
+ * borrower/p2p_edges.c does what this says.
  */
-#ifndef DLEND_MDEV_P2P_PLAN_H
-#define DLEND_MDEV_P2P_PLAN_H
+#ifndef DLEND_P2P_PLAN_H
+#define DLEND_P2P_PLAN_H
 
 #include <dlend/types.h>
 

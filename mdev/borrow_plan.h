@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What is to be done next for a borrowed device, from what the guest wants and what the lender was
- * told.  Pure logic: no locks, no messages; mdev/borrow.c does what this says.
+ * told.  Pure logic: no locks, no messages; mdev/steps.c does what this says.
  */
-#ifndef DLEND_MDEV_PLAN_H
-#define DLEND_MDEV_PLAN_H
+#ifndef DLEND_MDEV_BORROW_PLAN_H
+#define DLEND_MDEV_BORROW_PLAN_H
 
 #include <dlend/types.h>
 
@@ -131,25 +131,5 @@ bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 
  * All times of the same clock. Guests whose memory takes minutes to pin keep their device.
  */
 bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms);
-
-/**
- * struct dlend_beside - another function of the same IOMMU group
- * @same_vm: whoever has it open, or had it last, is the VM that asks
- * @leased, @borrowing: it is that VM's, or will be
- * @leases: granted and not returned yet; with nobody who uses it, one that is being returned
- */
-struct dlend_beside {
-	bool same_vm, leased, borrowing;
-	unsigned int leases;
-};
-
-/**
- * dlend_plan_beside - may a VM borrow a function, with another one of its group like that?
- *
- * A group has one domain on the lender: what one function can reach, the others can.
- * Return: 0; -EBUSY another VM uses the other one; -EAGAIN a VM has left it, but it may still
- * transfer, and would into the memory of the one that asks.
- */
-int dlend_plan_beside(struct dlend_beside other);
 
 #endif

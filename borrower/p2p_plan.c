@@ -7,18 +7,18 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include "p2p_plan.h"
+#include <dlend/p2p_plan.h>
 
 #define PAGE_BYTES	4096ull
 
-static bool overlap(const struct dlend_p2p_bar *a, const struct dlend_p2p_bar *b)
+static bool dlend_p2p_overlap(const struct dlend_p2p_bar *a, const struct dlend_p2p_bar *b)
 {
 	return a->gpa < b->gpa + b->size && b->gpa < a->gpa + a->size;
 }
 
 /* Does another BAR of the VM, one that is decoded, lie where this one does? */
-static bool over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
-		     const struct dlend_p2p_bar *bar)
+static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
+			       const struct dlend_p2p_bar *bar)
 {
 	const struct dlend_p2p_bar *other;
 	unsigned int i, b;
@@ -28,7 +28,7 @@ static bool over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 			continue;
 		for (b = 0; b < DLEND_NUM_BARS; b++) {
 			other = &dev[i].bar[b];
-			if (other != bar && other->size && overlap(other, bar))
+			if (other != bar && other->size && dlend_p2p_overlap(other, bar))
 				return true;
 		}
 	}
@@ -48,7 +48,7 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 	/* An address that wraps is what a BAR holds while its size is asked for. */
 	if ((b->gpa | b->size) & (PAGE_BYTES - 1) || b->gpa + b->size <= b->gpa)
 		return DLEND_P2P_PART;
-	if (over_bar(dev, n, b))
+	if (dlend_p2p_over_bar(dev, n, b))
 		return DLEND_P2P_OVER_BAR;
 	wish->on = true;
 	wish->gpa = b->gpa;
@@ -58,7 +58,7 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 	return DLEND_P2P_OK;
 }
 
-static bool same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b)
+static bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b)
 {
 	return a->gpa == b->gpa && a->size == b->size && a->source_epoch == b->source_epoch &&
 	       a->target_epoch == b->target_epoch;
@@ -68,12 +68,13 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 				   const struct dlend_p2p_wish *have)
 {
 	if (have->on)
-		return want->on && same(want, have) ? DLEND_P2P_KEEP : DLEND_P2P_UNMAP;
+		return want->on && dlend_p2p_wish_same(want, have) ? DLEND_P2P_KEEP :
+								     DLEND_P2P_UNMAP;
 	return want->on ? DLEND_P2P_MAP : DLEND_P2P_KEEP;
 }
 
 /* Bytes of the aperture that @to has for @from; 0: there is no link. */
-static u64 room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+static u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
 {
 	unsigned int i;
 
@@ -88,7 +89,7 @@ enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u1
 	if (s == t)
 		return DLEND_P2P_LOCAL;
 	/* What is borrowed comes over a link: one with us at its end is there. */
-	if (s == f->self || t == f->self || room(f, s, t))
+	if (s == f->self || t == f->self || dlend_p2p_room(f, s, t))
 		return DLEND_P2P_LENDERS;
 	return DLEND_P2P_BORROWER;
 }
@@ -101,7 +102,7 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 	return DLEND_P2P_NONE;
 }
 
-static u64 bytes(const struct dlend_p2p_dev *dev)
+static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 {
 	unsigned int b;
 	u64 sum = 0;
@@ -112,14 +113,14 @@ static u64 bytes(const struct dlend_p2p_dev *dev)
 }
 
 /* All that devices of node @s reach on node @t, or with @t 0, on every node but their own. */
-static u64 load(const struct dlend_p2p_dev *dev, unsigned int n, u16 s, u16 t)
+static u64 dlend_p2p_load(const struct dlend_p2p_dev *dev, unsigned int n, u16 s, u16 t)
 {
 	unsigned int i;
 	u64 sum = 0;
 
 	for (i = 0; i < n; i++)
 		if (dev[i].addr.lender != s && (!t || dev[i].addr.lender == t))
-			sum += bytes(&dev[i]);
+			sum += dlend_p2p_bytes(&dev[i]);
 	return sum;
 }
 
@@ -132,15 +133,16 @@ bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_
 	if (route == DLEND_P2P_LOCAL)
 		return true;
 	if (route == DLEND_P2P_LENDERS) {
-		if (load(dev, n, from, to) <= room(f, from, to))
+		if (dlend_p2p_load(dev, n, from, to) <= dlend_p2p_room(f, from, to))
 			return true;
 		route = dlend_p2p_detour(f, from, to, route);
 	}
-	return route == DLEND_P2P_BORROWER && load(dev, n, from, 0) <= room(f, from, f->self);
+	return route == DLEND_P2P_BORROWER &&
+	       dlend_p2p_load(dev, n, from, 0) <= dlend_p2p_room(f, from, f->self);
 }
 
-static bool both_ways(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		      unsigned int n, unsigned int a, unsigned int b)
+static bool dlend_p2p_both_ways(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+				unsigned int n, unsigned int a, unsigned int b)
 {
 	return dlend_p2p_reaches(f, dev, n, a, b) && dlend_p2p_reaches(f, dev, n, b, a);
 }
@@ -157,7 +159,7 @@ int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_de
 			if (i == new || dev[i].clique != clique)
 				continue;
 			members++;
-			if (!both_ways(f, dev, n, i, new))
+			if (!dlend_p2p_both_ways(f, dev, n, i, new))
 				break;
 		}
 		if (members && i == n)
@@ -174,7 +176,8 @@ int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev
 	unsigned int i;
 
 	for (i = after; i < n && dev[of].clique >= 0; i++)
-		if (i != of && dev[i].clique == dev[of].clique && !both_ways(f, dev, n, i, of))
+		if (i != of && dev[i].clique == dev[of].clique &&
+		    !dlend_p2p_both_ways(f, dev, n, i, of))
 			return i;
 	return -1;
 }
@@ -183,7 +186,7 @@ const char *dlend_p2p_route_name(enum dlend_p2p_route route)
 {
 	switch (route) {
 	case DLEND_P2P_LOCAL:
-		return "same-lender";
+		return "dlend_p2p_wish_same-lender";
 	case DLEND_P2P_LENDERS:
 		return "lender-link";
 	case DLEND_P2P_BORROWER:

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The PCI bridges above things on other nodes, as those nodes have told: above offered devices
+ * (kept in the offers) and above the NTBs at the ends of links (kept here).  For people only:
+ * nothing is decided by it.
+ */
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <dlend/compat.h>
+#include "bridges.h"
+
+#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of one peer, which must not fill memory */
+#define DLEND_BRIDGE_LINE_MAX	256			/* bytes of a line in sysfs */
+
+/**
+ * struct dlend_bridge_end - an NTB at the end of a link between two other nodes
+ * @node: among all
+ * @link: over which its node told of it
+ * @addr: the NTB
+ * @place: the node that it leads to, and the bridges above it
+ */
+struct dlend_bridge_end {
+	struct list_head node;
+	struct dlend_link *link;
+	struct dlend_addr addr;
+	struct dlend_p_place place;
+};
+
+static DEFINE_MUTEX(dlend_bridge_ends_lock);
+static LIST_HEAD(dlend_bridge_ends);
+
+static int dlend_bridge_emit_bdf(char *buf, int at, u32 domain, u16 bdf)
+{
+	return sysfs_emit_at(buf, at, "%04x:%02x:%02x.%x", domain, bdf >> 8, (bdf >> 3) & 0x1f,
+			     bdf & 7);
+}
+
+int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place)
+{
+	static const char * const kind[DLEND_BRIDGE_KINDS] = {
+		[DLEND_BRIDGE_ROOT] = "root",
+		[DLEND_BRIDGE_UP] = "up",
+		[DLEND_BRIDGE_DOWN] = "down",
+		[DLEND_BRIDGE_PCI] = "pci",
+	};
+	int from = at;
+	unsigned int i;
+
+	for (i = 0; i < place->count; i++) {
+		const struct dlend_p_bridge *b = &place->bridge[i];
+
+		at += sysfs_emit_at(buf, at, "%s", i ? " " : "");
+		at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(place->domain),
+					    le16_to_cpu(b->bdf));
+		at += sysfs_emit_at(buf, at, ",%s%s", kind[b->kind],
+				    b->flags & DLEND_BRIDGE_F_ACS ? ",acs" : "");
+	}
+	return at - from;
+}
+
+ssize_t dlend_bridge_ends_emit(char *buf)
+{
+	struct dlend_bridge_end *end;
+	int at = 0;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	list_for_each_entry(end, &dlend_bridge_ends, node) {
+		/* Whole lines only. */
+		if (at > PAGE_SIZE - DLEND_BRIDGE_LINE_MAX)
+			break;
+		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender,
+				    le16_to_cpu(end->place.node));
+		at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(end->place.domain), end->addr.bdf);
+		at += sysfs_emit_at(buf, at, " ");
+		at += dlend_bridges_emit(buf, at, &end->place);
+		at += sysfs_emit_at(buf, at, "\n");
+	}
+	return at;
+}
+
+/* The one that is told anew, or a new one while there is room for it. */
+static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, __le16 node)
+{
+	struct dlend_bridge_end *end;
+	unsigned int n = 0;
+
+	lockdep_assert_held(&dlend_bridge_ends_lock);
+	list_for_each_entry(end, &dlend_bridge_ends, node) {
+		if (end->link != link)
+			continue;
+		if (end->place.node == node)
+			return end;
+		n++;
+	}
+	if (n == DLEND_BRIDGE_ENDS_MAX)
+		return NULL;
+	end = kzalloc_obj(*end);
+	if (!end)
+		return NULL;
+	end->link = dlend_link_get(link);
+	list_add_tail(&end->node, &dlend_bridge_ends);
+	return end;
+}
+
+void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *addr,
+			   const struct dlend_p_place *place)
+{
+	struct dlend_bridge_end *end;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	end = dlend_bridge_end_for(link, place->node);
+	if (!end)
+		return;
+	end->addr = *addr;
+	end->place = *place;
+}
+
+void dlend_bridge_ends_forget(struct dlend_link *link)
+{
+	struct dlend_bridge_end *end, *next;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	list_for_each_entry_safe(end, next, &dlend_bridge_ends, node) {
+		if (end->link != link)
+			continue;
+		list_del(&end->node);
+		dlend_link_put(end->link);
+		kfree(end);
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The PCI bridges above offered devices and above the ends of links, for people. */
+#ifndef DLEND_BORROWER_BRIDGES_H
+#define DLEND_BORROWER_BRIDGES_H
+
+#include <dlend/link.h>
+
+/**
+ * dlend_bridges_emit - bridges as words, from the root on
+ * @buf: (out) a page of sysfs
+ * @at: (in) offset in it
+ * @place: (in) bridges
+ *
+ * Context: any. Return: bytes written.
+ */
+int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
+
+/**
+ * dlend_bridge_ends_emit - the known ends of links, a line each
+ * @buf: (out) a page of sysfs
+ *
+ * Context: process; takes dlend_bridge_ends_lock. Return: bytes written.
+ */
+ssize_t dlend_bridge_ends_emit(char *buf);
+
+/**
+ * dlend_bridge_end_note - a node tells where one of its NTBs sits (DLEND_MSG_PLACE)
+ * @link: (in) over which it tells
+ * @addr: (in) the NTB
+ * @place: (in) the node that the NTB leads to, and the bridges above it
+ *
+ * Context: process; takes dlend_bridge_ends_lock.
+ */
+void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *addr,
+			   const struct dlend_p_place *place);
+
+/** dlend_bridge_ends_forget - @link is down: what was told over it counts no more. Context: process. */
+void dlend_bridge_ends_forget(struct dlend_link *link);
+
+#endif

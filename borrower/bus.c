@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The dlend bus: a device for each offer, its attributes, and the bus' own.
+ *
+ * Only reads.  Must not know what is made of offers.
+ */
+#include <linux/sysfs.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include <dlend/names.h>
+#include "bridges.h"
+#include "bus.h"
+#include "offer.h"
+#include "p2p.h"
+
+static ssize_t neighbours_show(const struct bus_type *bus, char *buf)
+{
+	return dlend_p2p_paths_emit(buf);
+}
+static BUS_ATTR_RO(neighbours);
+
+static ssize_t ntb_places_show(const struct bus_type *bus, char *buf)
+{
+	return dlend_bridge_ends_emit(buf);
+}
+static BUS_ATTR_RO(ntb_places);
+
+static struct attribute *dlend_bus_attrs[] = {
+	&bus_attr_neighbours.attr,
+	&bus_attr_ntb_places.attr,
+	NULL
+};
+ATTRIBUTE_GROUPS(dlend_bus);
+
+/*
+ * No driver binds to an offer.  So the kernel calls types of mediated devices after the bus:
+ * "dlend-...".
+ */
+const struct bus_type dlend_bus_type = {
+	.name = "dlend",
+	.bus_groups = dlend_bus_groups,
+};
+
+static ssize_t lender_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", to_dlend_offer(dev)->addr.lender);
+}
+static DEVICE_ATTR_RO(lender);
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(to_dlend_offer(dev)->state));
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%u\n", to_dlend_offer(dev)->holder);
+}
+static DEVICE_ATTR_RO(borrower);
+
+static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%u\n", to_dlend_offer(dev)->epoch);
+}
+static DEVICE_ATTR_RO(epoch);
+
+static ssize_t vendor_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "0x%04x\n", to_dlend_offer(dev)->info.vendor);
+}
+static DEVICE_ATTR_RO(vendor);
+
+static ssize_t device_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "0x%04x\n", to_dlend_offer(dev)->info.device);
+}
+static DEVICE_ATTR_RO(device);
+
+static ssize_t class_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "0x%06x\n", to_dlend_offer(dev)->info.class);
+}
+static DEVICE_ATTR_RO(class);
+
+static ssize_t type_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "dlend-%s\n", dlend_kind(to_dlend_offer(dev)->info.class));
+}
+static DEVICE_ATTR_RO(type);
+
+static ssize_t link_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%s\n", offer->link ? dlend_link_name(offer->link) : "down");
+}
+static DEVICE_ATTR_RO(link);
+
+static ssize_t place_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+	int at;
+
+	guard(mutex)(&dlend_offers_lock);
+	if (!offer->placed)
+		return -ENODATA;
+	at = dlend_bridges_emit(buf, 0, &offer->place);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+static DEVICE_ATTR_RO(place);
+
+static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u16 clique;
+
+	guard(mutex)(&dlend_offers_lock);
+	clique = to_dlend_offer(dev)->info.clique;
+	if (clique == DLEND_OFFER_CLIQUE_AUTO)
+		return sysfs_emit(buf, "auto\n");
+	if (clique == DLEND_OFFER_CLIQUE_NONE)
+		return sysfs_emit(buf, "none\n");
+	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
+}
+static DEVICE_ATTR_RO(clique);
+
+static struct attribute *dlend_bus_offer_attrs[] = {
+	&dev_attr_lender.attr,
+	&dev_attr_state.attr,
+	&dev_attr_borrower.attr,
+	&dev_attr_epoch.attr,
+	&dev_attr_vendor.attr,
+	&dev_attr_device.attr,
+	&dev_attr_class.attr,
+	&dev_attr_type.attr,
+	&dev_attr_link.attr,
+	&dev_attr_place.attr,
+	&dev_attr_clique.attr,
+	NULL
+};
+
+static const struct attribute_group dlend_bus_offer_group = {
+	.attrs = dlend_bus_offer_attrs,
+};
+
+const struct attribute_group *dlend_bus_offer_groups[] = { &dlend_bus_offer_group, NULL };

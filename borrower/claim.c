@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Claims: who on this node has taken which offer.
+ *
+ * Must not know what the offer is used for.
+ */
+#include <linux/wait_bit.h>
+#include <dlend/compat.h>
+#include <dlend/names.h>
+#include "lease.h"
+#include "offer_life.h"
+
+int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim)
+{
+	guard(mutex)(&dlend_offers_lock);
+	if (offer->dying || offer->withdrawn) {
+		dev_warn(&offer->dev, "cannot be used here: node %u does not lend it any more\n",
+			 offer->addr.lender);
+		return -ENODEV;
+	}
+	if (offer->claim) {
+		dev_warn(&offer->dev, "cannot be used twice: this node has it already (%s)\n",
+			 dev_name(offer->claim->dev));
+		return -EBUSY;
+	}
+	if (!offer->link) {
+		dev_warn(&offer->dev, "cannot be used here: the link to node %u is down\n",
+			 offer->addr.lender);
+		return -ENODEV;
+	}
+	if (!offer->complete || offer->state != DLEND_OFFER_FREE) {
+		dev_warn(&offer->dev, "cannot be used here: the device is %s (held by node %u); wait until it is free\n",
+			 dlend_offer_state_name(offer->state), offer->holder);
+		return -EBUSY;
+	}
+	claim->offer = offer;
+	claim->wq = offer->wq;
+	offer->claim = claim;
+	offer->announced = true;
+	return 0;
+}
+DLEND_EXPORT(dlend_offer_claim);
+
+void dlend_offer_release(struct dlend_claim *claim)
+{
+	struct dlend_offer *offer = claim->offer;
+
+	mutex_lock(&dlend_offers_lock);
+	offer->claim = NULL;
+	if (offer->withdrawn && !offer->dying)
+		dlend_offer_kill(offer);
+	mutex_unlock(&dlend_offers_lock);
+	/* The owner's module may be unloaded next. */
+	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
+}
+DLEND_EXPORT(dlend_offer_release);
+
+bool dlend_claim_pending(const struct dlend_claim *claim)
+{
+	return atomic_read(&claim->offer->leases);
+}
+DLEND_EXPORT(dlend_claim_pending);
+
+void dlend_claim_return_stray(struct dlend_claim *claim)
+{
+	struct dlend_offer *offer = claim->offer;
+
+	guard(mutex)(&dlend_offers_lock);
+	if (!offer->dying && offer->link && offer->state == DLEND_OFFER_HELD &&
+	    offer->holder == dlend_node_id())
+		dlend_lease_return_stray(offer);
+}
+DLEND_EXPORT(dlend_claim_return_stray);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Who may have one function of an IOMMU group beside the others.  Pure logic: no locks, no
+ * messages.
+ */
+#ifndef DLEND_BORROWER_GROUP_H
+#define DLEND_BORROWER_GROUP_H
+
+#include <dlend/types.h>
+
+/**
+ * struct dlend_group_fn - another function of the same IOMMU group
+ * @same_party: whoever claims it now is the party that asks
+ * @leased, @borrowing: it is that party's, or will be
+ * @leases: granted and not returned yet; if nobody uses one, it is being returned
+ */
+struct dlend_group_fn {
+	bool same_party, leased, borrowing;
+	unsigned int leases;
+};
+
+/**
+ * dlend_group_admits - may a party borrow a function, with another one of its group like that?
+ * @other: (in) the other function
+ *
+ * A group has one IOMMU domain on the lender: what one function reaches, all of them reach.
+ * Context: any. Return: 0; -EBUSY another party uses the other function; -EAGAIN a party has left
+ * the other function, which may still do DMA, and would reach the memory of the one that asks.
+ */
+int dlend_group_admits(struct dlend_group_fn other);
+
+#endif

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Leases, as their borrower has them: asking for one, and giving it back.
+ *
+ * Asking and returning wait for the lender.  Both run on the offer's ordered workqueue, so a return
+ * is over before the next lease is asked for.  Must not know when a lease is wanted, nor what it is
+ * used for: that is the claim's owner.
+ */
+#include <linux/bitops.h>
+#include <linux/pci_regs.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include <dlend/p2p.h>
+#include "lease.h"
+#include "trace.h"
+
+/* The lender fences, or waits some seconds for a reset to end: more than a call's default. */
+#define DLEND_LEASE_TIMEOUT_MS	10000
+#define DLEND_LEASE_RETURN_TRIES	3
+
+/* A lender can say of any epoch that this node holds it, and not answer when it is given back. */
+#define DLEND_LEASE_STRAYS_MAX	8
+
+/* Where Device Control has Max_Read_Request_Size. */
+#define DLEND_LEASE_READRQ_SHIFT	(ffs(PCI_EXP_DEVCTL_READRQ) - 1)
+
+/**
+ * struct dlend_lease_record - a lease, and what is the borrower's own of it
+ * @lease: what the user sees
+ * @ref: references; the last one ends it
+ * @claim: of its user, with a reference; NULL: a stray, which is only returned
+ * @offer: whose lease it is; set once it was granted
+ * @sink: where its interrupts arrive; NULL for a stray
+ * @acked: the lender said that it has the device back
+ * @return_work: gives it back
+ */
+struct dlend_lease_record {
+	struct dlend_lease lease;
+	struct kref ref;
+	struct dlend_claim *claim;
+	struct dlend_offer *offer;
+	struct dlend_irq_sink *sink;
+	bool acked;
+	struct work_struct return_work;
+};
+
+static bool dlend_lease_asleep;
+
+static struct dlend_lease_record *to_record(const struct dlend_lease *lease)
+{
+	return container_of(lease, struct dlend_lease_record, lease);
+}
+
+static void dlend_lease_free(struct kref *ref)
+{
+	struct dlend_lease_record *r = container_of(ref, struct dlend_lease_record, ref);
+	unsigned int i;
+
+	if (r->claim)
+		r->claim->ops->released(r->claim, &r->lease, r->acked);
+	if (r->sink)
+		dlend_irq_sink_close(r->sink, r->acked);
+	for (i = 0; i < DLEND_NUM_REGIONS; i++)
+		dlend_window_close(&r->lease.bar[i]);
+	dlend_session_drop(&r->lease.ref);
+	if (r->claim)
+		r->claim->ops->put(r->claim);
+	kfree(r);
+}
+
+struct dlend_lease *dlend_lease_get(struct dlend_lease *lease)
+{
+	kref_get(&to_record(lease)->ref);
+	return lease;
+}
+DLEND_EXPORT(dlend_lease_get);
+
+void dlend_lease_put(struct dlend_lease *lease)
+{
+	kref_put(&to_record(lease)->ref, dlend_lease_free);
+}
+DLEND_EXPORT(dlend_lease_put);
+
+static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
+			    struct dlend_msg *reply, unsigned int timeout_ms)
+{
+	struct dlend_claim *claim = to_record(lease)->claim;
+
+	if (dlend_lease_lost(lease))
+		return -ENOTCONN;
+	if (claim)
+		atomic64_inc(&claim->messages);
+	return dlend_link_call_in(&lease->ref, req, reply, timeout_ms);
+}
+
+/* Giving back */
+
+/*
+ * Between the lender's word that this node holds a lease and now, a user may have joined that very
+ * lease: there is one for all functions of a group.  Grants are noted on this queue, too.
+ */
+static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
+{
+	struct dlend_claim *claim;
+	bool used;
+
+	mutex_lock(&dlend_offers_lock);
+	claim = dlend_offer_get_claim(dlend_offer_find_of(stray->lease.ref.link,
+							  &stray->lease.addr));
+	mutex_unlock(&dlend_offers_lock);
+	if (!claim)
+		return false;
+	used = claim->ops->uses(claim, stray->lease.epoch);
+	dlend_offer_put_claim(claim);
+	return used;
+}
+
+static int dlend_lease_tell_return(struct dlend_lease *lease)
+{
+	struct dlend_msg req;
+	int tries, ret = -ENOTCONN;
+
+	for (tries = 0; tries < DLEND_LEASE_RETURN_TRIES; tries++) {
+		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
+		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
+		if (ret != -ETIMEDOUT)
+			break;
+	}
+	return ret;
+}
+
+static void dlend_lease_give_back(struct dlend_lease_record *r)
+{
+	struct dlend_lease *lease = &r->lease;
+	char name[DLEND_NAME_LEN];
+	int ret;
+
+	/* What goes through this node must not lead to whoever borrows the device next. */
+	dlend_p2p_fence(&lease->addr, lease->epoch);
+	if (r->claim)
+		r->claim->ops->returning(r->claim, lease);
+	ret = dlend_lease_tell_return(lease);
+	/* If the link is gone the lender fences by itself, and slots stay in quarantine. */
+	r->acked = !ret;
+	if (ret && ret != -ENOTCONN)
+		dev_warn(dlend_link_dev(lease->ref.link),
+			 "node %u did not take %s (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
+			 lease->addr.lender, dlend_addr_name(&lease->addr, name), lease->epoch,
+			 ERR_PTR(ret));
+	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
+	if (r->claim)
+		r->claim->ops->returned(r->claim, lease);
+}
+
+static void dlend_lease_return_work(struct work_struct *work)
+{
+	struct dlend_lease_record *r = container_of(work, struct dlend_lease_record, return_work);
+	struct dlend_offer *offer = r->offer;
+
+	if (r->claim || !dlend_lease_in_use(r))
+		dlend_lease_give_back(r);
+	/* Its slots are free with the last reference, and the user's next lease may need them. */
+	dlend_lease_put(&r->lease);
+	atomic_dec(&offer->leases);
+}
+
+void dlend_lease_return(struct dlend_lease *lease)
+{
+	struct dlend_lease_record *r = to_record(lease);
+
+	queue_work(r->offer->wq, &r->return_work);
+}
+DLEND_EXPORT(dlend_lease_return);
+
+/* It has to be returned from now on. */
+static void dlend_lease_granted(struct dlend_lease_record *r, struct dlend_offer *offer, u32 epoch)
+{
+	r->lease.epoch = epoch;
+	r->offer = offer;
+	atomic_inc(&offer->leases);
+}
+
+static struct dlend_lease_record *dlend_lease_alloc(struct dlend_link *link,
+						    const struct dlend_addr *addr)
+{
+	struct dlend_lease_record *r = kzalloc_obj(*r);
+
+	if (!r)
+		return NULL;
+	kref_init(&r->ref);
+	INIT_WORK(&r->return_work, dlend_lease_return_work);
+	r->lease.ref = dlend_session_hold(link);
+	r->lease.addr = *addr;
+	return r;
+}
+
+void dlend_lease_return_stray(struct dlend_offer *offer)
+{
+	struct dlend_lease_record *r;
+
+	lockdep_assert_held(&dlend_offers_lock);
+	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
+		return;
+	r = dlend_lease_alloc(offer->link, &offer->addr);
+	if (!r)
+		return;
+	dev_dbg(&offer->dev, "epoch %u is held by this node, and nobody here uses it: returned\n",
+		offer->epoch);
+	dlend_lease_granted(r, offer, offer->epoch);
+	dlend_lease_return(&r->lease);
+}
+
+/* Asking */
+
+static void dlend_lease_interrupt(void *arg, u32 vector, u32 count)
+{
+	struct dlend_claim *claim = arg;
+
+	claim->ops->interrupt(claim, vector, count);
+}
+
+static void dlend_lease_bar_revoked(struct dlend_window *w)
+{
+	struct dlend_lease_record *r = w->arg;
+
+	r->claim->ops->bar_revoked(r->claim, w - r->lease.bar);
+}
+
+/* Open windows onto the BARs. The offsets come from the peer; the link checks them. */
+static int dlend_lease_open_bars(struct dlend_lease_record *r, const struct dlend_p_lease *grant,
+				 char *why)
+{
+	struct dlend_lease *lease = &r->lease;
+	struct dlend_offer_info info;
+	unsigned int i;
+	int ret = 0;
+
+	dlend_offer_copy(r->offer, &info, NULL);
+	for (i = 0; i < DLEND_NUM_BARS && !ret; i++) {
+		u64 offset = le64_to_cpu(grant->bar_offset[i]);
+
+		if (!info.bar[i].size || (info.bar[i].flags & DLEND_BAR_F_IO) ||
+		    offset == U64_MAX)
+			continue;
+		lease->bar[i].revoked = dlend_lease_bar_revoked;
+		lease->bar[i].arg = r;
+		/* A BAR smaller than a page that is mapped takes its whole page. */
+		ret = dlend_window_open(lease->ref.link, &lease->bar[i], offset,
+					PAGE_ALIGN(info.bar[i].size), true);
+	}
+	if (ret)
+		snprintf(why, DLEND_REASON_LEN, "node %u granted BARs outside the window (%pe)",
+			 lease->addr.lender, ERR_PTR(ret));
+	return ret;
+}
+
+static void dlend_lease_explain(const struct dlend_lease *lease, const struct dlend_p_lease *grant,
+				int err, char *why)
+{
+	if (err == -EBUSY)
+		snprintf(why, DLEND_REASON_LEN, "the device is held by node %u",
+			 le16_to_cpu(grant->holder));
+	else if (err == -ENOSPC)
+		snprintf(why, DLEND_REASON_LEN,
+			 "its BARs do not fit into the window of node %u, whose log has the sizes",
+			 lease->addr.lender);
+	else
+		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it (%pe)",
+			 lease->addr.lender, ERR_PTR(err));
+}
+
+static int dlend_lease_ask(struct dlend_lease_record *r, struct dlend_p_lease *grant, char *why)
+{
+	struct dlend_lease *lease = &r->lease;
+	struct dlend_msg req, reply = {};
+	struct dlend_p_borrow *p;
+	int ret;
+
+	p = dlend_msg_init(&req, DLEND_MSG_BORROW, &lease->addr, 0, sizeof(*p));
+	p->irq_offset = cpu_to_le64(dlend_irq_sink_offset(r->sink));
+	p->irq_handle = cpu_to_le32(dlend_irq_sink_handle(r->sink));
+	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
+	memcpy(grant, reply.payload, sizeof(*grant));
+	if (ret)
+		dlend_lease_explain(lease, grant, ret, why);
+	else
+		dlend_lease_granted(r, r->claim->offer, le32_to_cpu(reply.epoch));
+	return ret;
+}
+
+/* Does another party on this node use another function of the group, as far as this node knows? */
+static int dlend_lease_check_group(struct dlend_claim *claim, char *why)
+{
+	int ret = dlend_offer_check_group(claim);
+
+	if (ret == -EBUSY)
+		snprintf(why, DLEND_REASON_LEN,
+			 "another function of its IOMMU group is used by another VM here; give both to one VM");
+	return ret;
+}
+
+/* A record that can be asked for: with a session of the link, and a place for interrupts. */
+static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim, char *why)
+{
+	struct dlend_link *link = dlend_offer_link(claim->offer);
+	struct dlend_lease_record *r;
+	int ret;
+
+	if (!link) {
+		snprintf(why, DLEND_REASON_LEN, "the link to node %u is down",
+			 claim->offer->addr.lender);
+		return ERR_PTR(-ENOTCONN);
+	}
+	ret = dlend_lease_check_group(claim, why);
+	r = ret ? ERR_PTR(ret) : dlend_lease_alloc(link, &claim->offer->addr);
+	dlend_link_put(link);
+	if (IS_ERR(r))
+		return r;
+	if (!r) {
+		snprintf(why, DLEND_REASON_LEN, "out of memory");
+		return ERR_PTR(-ENOMEM);
+	}
+	r->sink = dlend_irq_sink_open(r->lease.ref.link, dlend_lease_interrupt, claim);
+	if (IS_ERR(r->sink)) {
+		ret = PTR_ERR(r->sink);
+		r->sink = NULL;
+		snprintf(why, DLEND_REASON_LEN, "no place for its interrupts in the window (%pe)",
+			 ERR_PTR(ret));
+		dlend_lease_put(&r->lease);
+		return ERR_PTR(ret);
+	}
+	claim->ops->get(claim);
+	r->claim = claim;
+	return r;
+}
+
+struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
+{
+	struct dlend_lease_record *r;
+	struct dlend_p_lease grant;
+	int ret;
+
+	smp_mb(); /* claim->borrowing, set before, against dlend_lease_sleep() */
+	if (READ_ONCE(dlend_lease_asleep)) {
+		snprintf(why, DLEND_REASON_LEN, "this host is being suspended");
+		return ERR_PTR(-EAGAIN);
+	}
+	r = dlend_lease_prepare(claim, why);
+	if (IS_ERR(r))
+		return ERR_CAST(r);
+	ret = dlend_lease_ask(r, &grant, why);
+	if (ret) {
+		/* A refusal means that the lender never used the sink; silence means nothing. */
+		r->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
+		dlend_lease_put(&r->lease);
+		return ERR_PTR(ret);
+	}
+	/* A function may have come into the group: the lender tells of that before it grants. */
+	ret = dlend_lease_check_group(claim, why) ?: dlend_lease_open_bars(r, &grant, why);
+	if (!ret)
+		return &r->lease;
+	dlend_lease_return(&r->lease);
+	return ERR_PTR(ret);
+}
+DLEND_EXPORT(dlend_lease_borrow);
+
+void dlend_lease_sleep(bool on)
+{
+	WRITE_ONCE(dlend_lease_asleep, on);
+	smp_mb(); /* before claims are looked at; pairs with dlend_lease_borrow() */
+}
+
+bool dlend_lease_over(const struct dlend_lease *lease)
+{
+	const struct dlend_offer *offer = to_record(lease)->offer;
+
+	guard(mutex)(&dlend_offers_lock);
+	if (dlend_lease_lost(lease) || !offer->link || offer->withdrawn)
+		return true;
+	/* If the offer's epoch is older, the STATE of this grant has not arrived yet. */
+	return !dlend_epoch_after(lease->epoch, offer->epoch) &&
+	       !(offer->epoch == lease->epoch && offer->state == DLEND_OFFER_HELD);
+}
+DLEND_EXPORT(dlend_lease_over);
+
+/* Requests under a lease */
+
+int dlend_lease_reset(struct dlend_lease *lease)
+{
+	struct dlend_msg req;
+
+	dlend_msg_init(&req, DLEND_MSG_RESET, &lease->addr, lease->epoch, 0);
+	return dlend_lease_call(lease, &req, NULL, DLEND_RESET_TIMEOUT_MS);
+}
+DLEND_EXPORT(dlend_lease_reset);
+
+int dlend_lease_bus_master(struct dlend_lease *lease, bool on)
+{
+	struct dlend_p_u32 *p;
+	struct dlend_msg req;
+
+	p = dlend_msg_init(&req, DLEND_MSG_BUS_MASTER, &lease->addr, lease->epoch, sizeof(*p));
+	p->value = cpu_to_le32(on);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+DLEND_EXPORT(dlend_lease_bus_master);
+
+int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
+{
+	struct dlend_p_irq *p;
+	struct dlend_msg req;
+
+	p = dlend_msg_init(&req, DLEND_MSG_IRQ_SETUP, &lease->addr, lease->epoch, sizeof(*p));
+	p->mode = cpu_to_le32(mode);
+	p->count = cpu_to_le32(count);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+DLEND_EXPORT(dlend_lease_irq_setup);
+
+int dlend_lease_irq_unmask(struct dlend_lease *lease)
+{
+	struct dlend_msg msg;
+
+	if (dlend_lease_lost(lease))
+		return -ENOTCONN;
+	atomic64_inc(&to_record(lease)->claim->messages);
+	dlend_msg_init(&msg, DLEND_MSG_IRQ_UNMASK, &lease->addr, lease->epoch, 0);
+	return dlend_link_post_in(&lease->ref, &msg);
+}
+DLEND_EXPORT(dlend_lease_irq_unmask);
+
+int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
+{
+	struct dlend_p_cfg *p;
+	struct dlend_msg req;
+
+	p = dlend_msg_init(&req, DLEND_MSG_CFG_WRITE, &lease->addr, lease->epoch, sizeof(*p));
+	p->offset = cpu_to_le16(at);
+	p->size = cpu_to_le16(2);
+	p->value = cpu_to_le32(readrq << DLEND_LEASE_READRQ_SHIFT);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+DLEND_EXPORT(dlend_lease_set_readrq);
+
+int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
+{
+	struct dlend_msg req, reply = {};
+	struct dlend_p_cfg *p;
+	int ret;
+
+	p = dlend_msg_init(&req, DLEND_MSG_CFG_READ, &lease->addr, lease->epoch, sizeof(*p));
+	p->offset = cpu_to_le16(PCI_STATUS);
+	p->size = cpu_to_le16(2);
+	ret = dlend_lease_call(lease, &req, &reply, timeout_ms);
+	p = (void *)reply.payload;
+	*status = le32_to_cpu(p->value);
+	return ret;
+}
+DLEND_EXPORT(dlend_lease_read_status);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dlend-borrower: devices that other nodes lend, on the dlend bus.  What is made of them is the
+ * business of other modules (dlend_mdev: mediated devices for guests).
+ */
+#include <linux/module.h>
+#include <dlend/compat.h>
+#include "bus.h"
+#include "news.h"
+#include "offer_life.h"
+#include "p2p.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/* p2p_plan.c is pure: its own file knows nothing of modules. */
+DLEND_EXPORT(dlend_p2p_reaches);
+DLEND_EXPORT(dlend_p2p_clique);
+DLEND_EXPORT(dlend_p2p_claim);
+
+static int __init dlend_borrower_init(void)
+{
+	int ret = dlend_p2p_init();
+
+	if (ret)
+		return ret;
+	ret = bus_register(&dlend_bus_type);
+	if (ret)
+		goto exit_p2p;
+	ret = dlend_offer_life_init();
+	if (ret)
+		goto unregister_bus;
+	ret = dlend_news_init();
+	if (ret)
+		goto exit_life;
+	return 0;
+
+exit_life:
+	dlend_offer_life_exit();
+unregister_bus:
+	bus_unregister(&dlend_bus_type);
+exit_p2p:
+	dlend_p2p_exit();
+	return ret;
+}
+
+/* No user is left: each holds this module. */
+static void __exit dlend_borrower_exit(void)
+{
+	dlend_news_exit();
+	dlend_offer_life_exit();
+	bus_unregister(&dlend_bus_type);
+	dlend_p2p_exit();
+}
+
+module_init(dlend_borrower_init);
+module_exit(dlend_borrower_exit);
+MODULE_DESCRIPTION("dlend: PCIe devices that other hosts lend");
+MODULE_LICENSE("GPL");
+DLEND_IMPORT();

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * News: what the lenders on all links say about their devices, and what becomes of it here.
+ *
+ * Offers come by OFFER, SNAPSHOT, STATE, PLACE and WITHDRAW, and go with their link.  What concerns
+ * the user of an offer is passed on to its claim.  This is the borrower's part of a link
+ * (struct dlend_link_user).  Must not know what claims are for.
+ */
+#include <linux/bitmap.h>
+#include <linux/crc32.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include "bridges.h"
+#include "lease.h"
+#include "news.h"
+#include "offer_life.h"
+#include "p2p.h"
+
+#define DLEND_NEWS_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
+
+/* What a wire message says of its device. */
+static struct dlend_addr dlend_news_addr(const struct dlend_msg *msg)
+{
+	return (struct dlend_addr){
+		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
+	};
+}
+
+static void dlend_news_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
+{
+	unsigned int i;
+
+	memset(info, 0, sizeof(*info));
+	info->vendor = le16_to_cpu(p->vendor);
+	info->device = le16_to_cpu(p->device);
+	info->class = le32_to_cpu(p->class) & 0xffffff;
+	info->flags = le32_to_cpu(p->flags);
+	info->group = le16_to_cpu(p->group);
+	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), DLEND_NEWS_MSI_MAX);
+	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
+	info->has_intx = le16_to_cpu(p->has_intx);
+	info->clique = le16_to_cpu(p->clique);
+	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+		u64 size = le64_to_cpu(p->bar[i].size);
+
+		if (!is_power_of_2(size) || size > DLEND_BAR_BYTES_MAX)
+			size = 0;
+		info->bar[i].size = size;
+		info->bar[i].flags = le32_to_cpu(p->bar[i].flags);
+	}
+}
+
+static bool dlend_news_same_device(const struct dlend_offer_info *a,
+				   const struct dlend_offer_info *b)
+{
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NUM_REGIONS; i++)
+		if (a->bar[i].size != b->bar[i].size || a->bar[i].flags != b->bar[i].flags)
+			return false;
+	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&
+	       a->flags == b->flags;
+}
+
+/* Find or make the offer that an OFFER message is about. */
+static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
+						const struct dlend_addr *addr,
+						const struct dlend_offer_info *info)
+{
+	struct dlend_offer *offer = dlend_offer_find_of(link, addr);
+	char name[DLEND_NAME_LEN];
+
+	if (IS_ERR(offer))
+		return offer;
+	if (offer && (offer->complete || offer->registered) &&
+	    !dlend_news_same_device(&offer->info, info)) {
+		if (offer->claim) {
+			dev_warn_ratelimited(&offer->dev,
+					     "node %u now offers another device under this address (%04x:%04x, was %04x:%04x); ignored until the mdev is removed\n",
+					     addr->lender, info->vendor, info->device,
+					     offer->info.vendor, offer->info.device);
+			return ERR_PTR(-EBUSY);
+		}
+		dlend_offer_kill(offer);
+		offer = NULL;
+	}
+	if (offer)
+		return offer;
+	offer = dlend_offer_alloc(addr);
+	if (IS_ERR(offer))
+		dev_warn_ratelimited(dlend_link_dev(link), "offer %s ignored: %pe\n",
+				     dlend_addr_name(addr, name), offer);
+	return offer;
+}
+
+static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
+			     const struct dlend_p_offer *p)
+{
+	struct dlend_offer_info info;
+	struct dlend_offer *offer;
+
+	dlend_news_read_info(&info, p);
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_news_offer_for(link, addr, &info);
+	if (IS_ERR(offer))
+		return;
+	offer->next = info;
+	offer->next_crc = le32_to_cpu(p->snapshot_crc);
+	bitmap_zero(offer->pieces, DLEND_SNAPSHOT_PIECES);
+	offer->collecting = true;
+	/* Nobody can use it before the snapshot is whole: dlend_offer_claim() sees to that. */
+	offer->state = le16_to_cpu(p->state);
+	offer->holder = le16_to_cpu(p->holder);
+	offer->epoch = le32_to_cpu(p->epoch);
+	if (!offer->link)
+		offer->complete = false;
+	dlend_offer_set_link(offer, link);
+}
+
+static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr *addr,
+				const struct dlend_p_snapshot *p)
+{
+	unsigned int at = le16_to_cpu(p->offset);
+	struct dlend_offer *offer;
+
+	if (at % DLEND_SNAPSHOT_PIECE || at >= DLEND_CFG_SIZE)
+		return;
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_offer_find(addr);
+	if (!offer || !offer->collecting || offer->link != link)
+		return;
+	memcpy(offer->next_snapshot + at, p->data, DLEND_SNAPSHOT_PIECE);
+	__set_bit(at / DLEND_SNAPSHOT_PIECE, offer->pieces);
+	if (!bitmap_full(offer->pieces, DLEND_SNAPSHOT_PIECES))
+		return;
+	offer->collecting = false;
+	if (crc32_le(~0, offer->next_snapshot, DLEND_CFG_SIZE) != offer->next_crc) {
+		dev_warn_ratelimited(&offer->dev,
+				     "snapshot from node %u has a wrong checksum; ignored\n",
+				     addr->lender);
+		return;
+	}
+	offer->info = offer->next;
+	swap(offer->snapshot, offer->next_snapshot);
+	offer->complete = true;
+	offer->withdrawn = false;
+	dlend_offer_update(offer);
+}
+
+static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
+{
+	struct dlend_claim *claim = NULL;
+	struct dlend_offer *offer;
+
+	mutex_lock(&dlend_offers_lock);
+	offer = dlend_offer_find_of(link, addr);
+	if (!IS_ERR_OR_NULL(offer)) {
+		offer->withdrawn = true;
+		offer->state = DLEND_OFFER_GONE;
+		offer->holder = DLEND_NODE_NONE;
+		claim = dlend_offer_get_claim(offer);
+		if (!claim)
+			dlend_offer_kill(offer);
+	}
+	mutex_unlock(&dlend_offers_lock);
+	if (!claim)
+		return;
+	claim->ops->state(claim, DLEND_OFFER_GONE, DLEND_NODE_NONE, 0);
+	dlend_offer_put_claim(claim);
+}
+
+/* Pass a state on to its claim, and give back what nobody here has. */
+static void dlend_news_tell_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
+{
+	bool used = claim->ops->state(claim, state, holder, epoch);
+
+	if (!used && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+		dlend_claim_return_stray(claim);
+	dlend_offer_put_claim(claim);
+}
+
+static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
+			     const struct dlend_p_state *p)
+{
+	u16 state = le16_to_cpu(p->state), holder = le16_to_cpu(p->holder);
+	u32 epoch = le32_to_cpu(p->epoch);
+	struct dlend_claim *claim = NULL;
+	struct dlend_offer *offer;
+
+	if (state >= DLEND_OFFER_STATES)
+		return;
+	mutex_lock(&dlend_offers_lock);
+	offer = dlend_offer_find(addr);
+	if (offer && offer->link == link && !offer->withdrawn) {
+		offer->state = state;
+		offer->holder = holder;
+		offer->epoch = epoch;
+		if (state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
+			dlend_offer_update(offer);
+		claim = dlend_offer_get_claim(offer);
+		if (!claim && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+			dlend_lease_return_stray(offer);
+	}
+	mutex_unlock(&dlend_offers_lock);
+	if (claim)
+		dlend_news_tell_state(claim, state, holder, epoch);
+}
+
+static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *addr,
+			     const struct dlend_p_place *p)
+{
+	struct dlend_offer *offer;
+
+	if (p->node) {
+		dlend_bridge_end_note(link, addr, p);
+		return;
+	}
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_offer_find(addr);
+	if (!offer || offer->link != link)
+		return;
+	offer->place = *p;
+	offer->placed = true;
+}
+
+/* RECLAIM or ERROR: about the lease that a claim has. */
+static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
+			     const struct dlend_msg *msg)
+{
+	u32 epoch = le32_to_cpu(msg->epoch);
+	struct dlend_claim *claim;
+
+	mutex_lock(&dlend_offers_lock);
+	claim = dlend_offer_get_claim(dlend_offer_find_of(link, addr));
+	mutex_unlock(&dlend_offers_lock);
+	if (!claim)
+		return;
+	if (le16_to_cpu(msg->type) == DLEND_MSG_RECLAIM)
+		claim->ops->reclaim(claim, epoch);
+	else
+		claim->ops->error(claim, epoch);
+	dlend_offer_put_claim(claim);
+}
+
+static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *msg,
+			      struct dlend_msg *reply)
+{
+	struct dlend_addr addr = dlend_news_addr(msg);
+
+	if (le16_to_cpu(msg->type) == DLEND_MSG_PEERS) {
+		dlend_p2p_note_peers(link, (const void *)msg->payload);
+		dlend_p2p_kick();
+		return 0;
+	}
+	/* A node speaks for its own devices only. */
+	if (addr.lender != dlend_link_peer(link)) {
+		dev_warn_ratelimited(dlend_link_dev(link), "%s about a device of node %u from node %u dropped\n",
+				     dlend_msg_type_name(le16_to_cpu(msg->type)), addr.lender,
+				     dlend_link_peer(link));
+		return -EPERM;
+	}
+	switch (le16_to_cpu(msg->type)) {
+	case DLEND_MSG_OFFER:
+		dlend_news_offer(link, &addr, (const void *)msg->payload);
+		return 0;
+	case DLEND_MSG_SNAPSHOT:
+		dlend_news_snapshot(link, &addr, (const void *)msg->payload);
+		return 0;
+	case DLEND_MSG_WITHDRAW:
+		dlend_news_withdraw(link, &addr);
+		return 0;
+	case DLEND_MSG_STATE:
+		dlend_news_state(link, &addr, (const void *)msg->payload);
+		return 0;
+	case DLEND_MSG_PLACE:
+		dlend_news_place(link, &addr, (const void *)msg->payload);
+		return 0;
+	case DLEND_MSG_P2P_LOST:
+		dlend_p2p_note_lost(link, &addr, le32_to_cpu(msg->epoch),
+				    (const void *)msg->payload);
+		return 0;
+	case DLEND_MSG_RECLAIM:
+	case DLEND_MSG_ERROR:
+		dlend_news_lease(link, &addr, msg);
+		return 0;
+	}
+	return -EPROTO;
+}
+
+static void dlend_news_link_up(struct dlend_link *link)
+{
+	struct dlend_msg msg;
+	int ret;
+
+	dlend_msg_init(&msg, DLEND_MSG_SUBSCRIBE, NULL, 0, 0);
+	ret = dlend_link_post(link, &msg);
+	if (ret)
+		dev_warn(dlend_link_dev(link), "node %u cannot be asked for its offers: %pe\n",
+			 dlend_link_peer(link), ERR_PTR(ret));
+}
+
+/* Take the link from one offer that came over it. Return: false if there is none. */
+static bool dlend_news_cut_offer(struct dlend_link *link)
+{
+	struct dlend_claim *claim = NULL;
+	struct dlend_offer *offer;
+	bool found = false;
+
+	mutex_lock(&dlend_offers_lock);
+	list_for_each_entry(offer, &dlend_offers, node) {
+		if (offer->link != link)
+			continue;
+		found = true;
+		dlend_offer_set_link(offer, NULL);
+		offer->collecting = false;
+		offer->state = DLEND_OFFER_GONE;
+		offer->holder = DLEND_NODE_NONE;
+		claim = dlend_offer_get_claim(offer);
+		break;
+	}
+	mutex_unlock(&dlend_offers_lock);
+	if (claim) {
+		claim->ops->link_down(claim);
+		dlend_offer_put_claim(claim);
+	}
+	return found;
+}
+
+static void dlend_news_link_down(struct dlend_link *link)
+{
+	while (dlend_news_cut_offer(link))
+		;
+	dlend_p2p_forget_peers(link);
+	dlend_bridge_ends_forget(link);
+}
+
+/* Refuses while somebody here uses a device; a claim alone is no reason to stay awake. */
+static int dlend_news_suspend(void)
+{
+	struct dlend_offer *offer;
+	int ret = 0;
+
+	dlend_lease_sleep(true);
+	guard(mutex)(&dlend_offers_lock);
+	list_for_each_entry(offer, &dlend_offers, node) {
+		struct dlend_claim *claim = offer->claim;
+
+		if (!claim || !(READ_ONCE(claim->lease) || READ_ONCE(claim->borrowing)))
+			continue;
+		dev_warn(claim->dev, "this host does not suspend: a guest uses this device of node %u and would lose it; shut the guest down or unplug the device, and suspend then\n",
+			 offer->addr.lender);
+		ret = -EBUSY;
+	}
+	return ret;
+}
+
+static void dlend_news_resume(void)
+{
+	dlend_lease_sleep(false);
+}
+
+static struct dlend_link_user dlend_news_user = {
+	.name = "dlend_borrower",
+	.link_up = dlend_news_link_up,
+	.link_down = dlend_news_link_down,
+	.message = dlend_news_message,
+	.suspend = dlend_news_suspend,
+	.resume = dlend_news_resume,
+	.side = DLEND_TO_BORROWER,
+};
+
+int dlend_news_init(void)
+{
+	return dlend_link_user_register(&dlend_news_user);
+}
+
+void dlend_news_exit(void)
+{
+	dlend_link_user_unregister(&dlend_news_user);
+}

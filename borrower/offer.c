@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The book of offers: which there are, and what is known of each.
+ *
+ * Must not know how offers arrive (news.c), nor how a lease is asked for (lease.c).
+ */
+#include <linux/module.h>
+#include <linux/wait_bit.h>
+#include <dlend/compat.h>
+#include "group.h"
+#include "offer.h"
+
+/* A peer must not be able to make this node allocate without end. */
+#define DLEND_OFFERS_MAX	1024
+
+DEFINE_MUTEX(dlend_offers_lock);
+LIST_HEAD(dlend_offers);
+static unsigned int dlend_offers_nr;
+
+int dlend_offer_add(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	if (dlend_offers_nr >= DLEND_OFFERS_MAX)
+		return -ENOSPC;
+	list_add_tail(&offer->node, &dlend_offers);
+	dlend_offers_nr++;
+	return 0;
+}
+
+void dlend_offer_del(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	list_del(&offer->node);
+	dlend_offers_nr--;
+}
+
+struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr)
+{
+	struct dlend_offer *offer;
+
+	lockdep_assert_held(&dlend_offers_lock);
+	list_for_each_entry(offer, &dlend_offers, node)
+		if (!offer->dying && dlend_addr_same(&offer->addr, addr))
+			return offer;
+	return NULL;
+}
+
+struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr)
+{
+	struct dlend_offer *offer = dlend_offer_find(addr);
+
+	if (!offer || !offer->link || offer->link == link)
+		return offer;
+	dev_warn_ratelimited(dlend_link_dev(link),
+			     "message about %s ignored: node %u offers it over %s; if these are two hosts, set a different dlend_core.node_id on each\n",
+			     dev_name(&offer->dev), addr->lender, dlend_link_name(offer->link));
+	return ERR_PTR(-EPERM);
+}
+
+void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	if (offer->link == link)
+		return;
+	if (offer->link)
+		dlend_link_put(offer->link);
+	offer->link = link ? dlend_link_get(link) : NULL;
+}
+
+struct dlend_link *dlend_offer_link(struct dlend_offer *offer)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return offer->link ? dlend_link_get(offer->link) : NULL;
+}
+
+struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	if (IS_ERR_OR_NULL(offer) || !offer->claim)
+		return NULL;
+	atomic_inc(&offer->claim->calls);
+	return offer->claim;
+}
+
+void dlend_offer_put_claim(struct dlend_claim *claim)
+{
+	if (atomic_dec_and_test(&claim->calls))
+		wake_up_var(&claim->calls);
+}
+
+static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other,
+						 const struct dlend_claim *claim)
+{
+	struct dlend_group_fn seen = { .leases = atomic_read(&other->leases) };
+	const struct dlend_claim *user = other->claim;
+
+	if (user) {
+		seen.same_party = user->party == claim->party;
+		seen.leased = READ_ONCE(user->lease);
+		seen.borrowing = READ_ONCE(user->borrowing);
+	}
+	return seen;
+}
+
+int dlend_offer_check_group(const struct dlend_claim *claim)
+{
+	const struct dlend_offer *offer = claim->offer;
+	struct dlend_offer *other;
+	int ret = 0;
+
+	guard(mutex)(&dlend_offers_lock);
+	list_for_each_entry(other, &dlend_offers, node) {
+		if (other == offer || other->addr.lender != offer->addr.lender ||
+		    other->info.group != offer->info.group || ret == -EBUSY)
+			continue;
+		ret = dlend_group_admits(dlend_offer_seen_by(other, claim)) ?: ret;
+	}
+	return ret;
+}
+
+struct device *dlend_offer_dev(struct dlend_offer *offer)
+{
+	return &offer->dev;
+}
+DLEND_EXPORT(dlend_offer_dev);
+
+const struct dlend_addr *dlend_offer_addr(const struct dlend_offer *offer)
+{
+	return &offer->addr;
+}
+DLEND_EXPORT(dlend_offer_addr);
+
+void dlend_offer_flush(struct dlend_offer *offer)
+{
+	flush_workqueue(offer->wq);
+}
+DLEND_EXPORT(dlend_offer_flush);
+
+void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, u8 *snapshot)
+{
+	guard(mutex)(&dlend_offers_lock);
+	*info = offer->info;
+	if (snapshot)
+		memcpy(snapshot, offer->snapshot, DLEND_CFG_SIZE);
+}
+DLEND_EXPORT(dlend_offer_copy);
+
+bool dlend_offer_available(struct dlend_offer *offer)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return offer->link && offer->complete && !offer->withdrawn && !offer->dying &&
+	       !offer->claim && offer->state == DLEND_OFFER_FREE;
+}
+DLEND_EXPORT(dlend_offer_available);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Offers inside the borrower: the object, and the book of all of them.
+ *
+ * Locks of the borrower, outermost first.  None is held while waiting for a peer.
+ *
+ *   users' own locks (mdev/vdev.h)
+ *   dlend_offers_lock (mutex, offer.c)	  the book, and of every offer all that changes after it was
+ *					  registered: state, link, claim
+ *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
+ *   dlend_bridge_ends_lock (mutex, bridges.c)  where the ends of links sit
+ *   an aperture's lock (iommu/)
+ */
+#ifndef DLEND_BORROWER_OFFER_H
+#define DLEND_BORROWER_OFFER_H
+
+#include <linux/atomic.h>
+#include <linux/device.h>
+#include <linux/mutex.h>
+#include <linux/workqueue.h>
+#include <dlend/borrower.h>
+
+#define DLEND_SNAPSHOT_PIECES	(DLEND_CFG_SIZE / DLEND_SNAPSHOT_PIECE)
+
+/**
+ * struct dlend_offer - a device that a node is willing to lend
+ * @dev: on the dlend bus; its reference count is the offer's
+ * @node: in the book
+ * @addr: device, the same on every node
+ * @link: to the lender; NULL while that link is down
+ * @info, @snapshot: the device, once @complete
+ * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
+ * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
+ * @place: bridges above the device, once @placed
+ * @complete: a whole snapshot with the right checksum was received
+ * @registered: @dev was added, and users know of it
+ * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
+ *	to be told any more that it can be had
+ * @withdrawn: the lender took the offer back: it is unregistered as soon as nobody claims it
+ * @dying: it is being unregistered: nobody can claim it any more
+ * @claim: of its user, or NULL
+ * @work: registers, announces and unregisters it (all of that sleeps)
+ * @wq: ordered: everything that is asked of the lender for this device
+ * @leases: granted by the lender and not returned yet
+ */
+struct dlend_offer {
+	struct device dev;
+	struct list_head node;
+	struct dlend_addr addr;
+	struct dlend_link *link;
+	struct dlend_offer_info info;
+	u8 *snapshot;
+	struct dlend_offer_info next;
+	u8 *next_snapshot;
+	u32 next_crc;
+	DECLARE_BITMAP(pieces, DLEND_SNAPSHOT_PIECES);
+	u16 state, holder;
+	u32 epoch;
+	struct dlend_p_place place;
+	bool placed;
+	bool collecting, complete, registered, announced, withdrawn, dying;
+	struct dlend_claim *claim;
+	struct work_struct work;
+	struct workqueue_struct *wq;
+	atomic_t leases;
+};
+
+#define to_dlend_offer(d) container_of(d, struct dlend_offer, dev)
+
+extern struct mutex dlend_offers_lock;
+extern struct list_head dlend_offers;
+
+/** dlend_offer_add - enter an offer into the book. Context: dlend_offers_lock. Return: 0, -ENOSPC */
+int dlend_offer_add(struct dlend_offer *offer);
+
+/** dlend_offer_del - strike an offer off the book. Context: dlend_offers_lock. */
+void dlend_offer_del(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_find - the offer of a device
+ * @addr: (in) device
+ *
+ * Context: dlend_offers_lock. Return: an offer that is not dying, or NULL.
+ */
+struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
+
+/**
+ * dlend_offer_find_of - the offer that a message is about
+ * @link: (in) where the message came from
+ * @addr: (in) device
+ *
+ * Two links may lead to nodes with one id: one of them lies, or its admin erred. Who was first keeps
+ * the offer for as long as its link is up, and what the other one says about it is dropped with a
+ * message. Context: dlend_offers_lock.
+ * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
+ */
+struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr);
+
+/**
+ * dlend_offer_set_link - note the link to an offer's lender
+ * @offer: (in) offer
+ * @link: (in) a reference is taken; NULL: the link is down
+ *
+ * Context: dlend_offers_lock.
+ */
+void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
+
+/** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
+struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_get_claim - the claim on an offer
+ * @offer: (in) offer; NULL or an error pointer: none
+ *
+ * Its ops can be called until dlend_offer_put_claim(). Context: dlend_offers_lock. Return: the claim,
+ * or NULL.
+ */
+struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
+
+/** dlend_offer_put_claim - no more ops will be called: it can be released. Context: any. */
+void dlend_offer_put_claim(struct dlend_claim *claim);
+
+/**
+ * dlend_offer_check_group - may a claim's party have the offer, beside the rest of its IOMMU group?
+ * @claim: (in) claim
+ *
+ * Context: process; takes dlend_offers_lock. Return: as dlend_group_admits() for all other functions
+ * of the group.
+ */
+int dlend_offer_check_group(const struct dlend_claim *claim);
+
+#endif

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Life of an offer: its device appears on the bus when its snapshot is complete, stays there while
+ * its link is down, and goes when its lender has withdrawn it and nobody claims it.
+ *
+ * Adding and removing a device sleeps on sysfs, and removing may wait for programs.  So both are
+ * left to one ordered workqueue, on which whoever makes something of offers hears of it, too.
+ * Must not know how offers arrive.
+ */
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include "bus.h"
+#include "offer_life.h"
+
+static struct workqueue_struct *dlend_offers_wq;	/* ordered */
+static LIST_HEAD(dlend_offer_users);			/* read and changed on @dlend_offers_wq only */
+
+static void dlend_offer_release_dev(struct device *dev)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+
+	if (offer->link)
+		dlend_link_put(offer->link);
+	kfree(offer->snapshot);
+	kfree(offer->next_snapshot);
+	kfree(offer);
+}
+
+static void dlend_offer_register(struct dlend_offer *offer, bool free)
+{
+	struct dlend_offer_user *user;
+	int ret = device_add(&offer->dev);
+
+	if (ret) {
+		dev_err(&offer->dev, "offer of node %u cannot be shown: %pe\n",
+			offer->addr.lender, ERR_PTR(ret));
+		return;
+	}
+	list_for_each_entry(user, &dlend_offer_users, node)
+		if (user->appeared)
+			user->appeared(offer);
+	guard(mutex)(&dlend_offers_lock);
+	offer->registered = true;
+	if (free)
+		offer->announced = true;
+}
+
+/*
+ * What is to start by itself starts when an offer appears.  That helps nobody whose device another
+ * node held then: it is announced when it is free for the first time.  Only once: what an admin has
+ * stopped stays so, however often the device becomes free again.
+ */
+static void dlend_offer_announce(struct dlend_offer *offer)
+{
+	struct dlend_offer_user *user;
+	bool due;
+
+	mutex_lock(&dlend_offers_lock);
+	due = offer->registered && !offer->announced && offer->state == DLEND_OFFER_FREE;
+	if (due)
+		offer->announced = true;
+	mutex_unlock(&dlend_offers_lock);
+	if (!due)
+		return;
+	list_for_each_entry(user, &dlend_offer_users, node)
+		if (user->freed)
+			user->freed(offer);
+}
+
+static void dlend_offer_unregister(struct dlend_offer *offer)
+{
+	struct dlend_offer_user *user;
+
+	if (offer->registered) {
+		list_for_each_entry(user, &dlend_offer_users, node)
+			if (user->vanishes)
+				user->vanishes(offer);
+		device_del(&offer->dev);
+	}
+	/* Returns of leases that are under way end first. */
+	destroy_workqueue(offer->wq);
+	mutex_lock(&dlend_offers_lock);
+	dlend_offer_del(offer);
+	mutex_unlock(&dlend_offers_lock);
+	put_device(&offer->dev);
+}
+
+static void dlend_offer_work(struct work_struct *work)
+{
+	struct dlend_offer *offer = container_of(work, struct dlend_offer, work);
+	bool dying, due, free;
+
+	mutex_lock(&dlend_offers_lock);
+	dying = offer->dying;
+	due = offer->complete && !offer->registered;
+	free = offer->state == DLEND_OFFER_FREE;
+	mutex_unlock(&dlend_offers_lock);
+	if (dying) {
+		dlend_offer_unregister(offer);
+		return;
+	}
+	if (due)
+		dlend_offer_register(offer, free);
+	dlend_offer_announce(offer);
+}
+
+struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
+{
+	char name[DLEND_NAME_LEN];
+	struct dlend_offer *offer;
+	int ret = -ENOMEM;
+
+	offer = kzalloc_obj(*offer);
+	if (!offer)
+		return ERR_PTR(-ENOMEM);
+	offer->addr = *addr;
+	offer->state = DLEND_OFFER_GONE;
+	INIT_WORK(&offer->work, dlend_offer_work);
+	device_initialize(&offer->dev);
+	offer->dev.bus = &dlend_bus_type;
+	offer->dev.groups = dlend_bus_offer_groups;
+	offer->dev.release = dlend_offer_release_dev;
+	if (dev_set_name(&offer->dev, "%s", dlend_addr_name(addr, name)))
+		goto put_dev;
+	offer->snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	/* What is done here may repair the way to a disk that this host's memory is written to. */
+	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
+	if (!offer->snapshot || !offer->next_snapshot || !offer->wq)
+		goto free_wq;
+	ret = dlend_offer_add(offer);
+	if (ret)
+		goto free_wq;
+	return offer;
+
+free_wq:
+	if (offer->wq)
+		destroy_workqueue(offer->wq);
+put_dev:
+	put_device(&offer->dev);
+	return ERR_PTR(ret);
+}
+
+void dlend_offer_update(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	queue_work(dlend_offers_wq, &offer->work);
+}
+
+void dlend_offer_kill(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	offer->dying = true;
+	offer->state = DLEND_OFFER_GONE;
+	offer->collecting = false;
+	queue_work(dlend_offers_wq, &offer->work);
+}
+
+/* Users come and go on the workqueue of the offers, so that each hears of each offer once. */
+
+struct dlend_offer_user_change {
+	struct work_struct work;
+	struct dlend_offer_user *user;
+	bool leaves;
+};
+
+/* The next registered offer behind @after (NULL: from the beginning), with a reference. */
+static struct dlend_offer *dlend_offer_next(struct dlend_offer *after)
+{
+	struct dlend_offer *offer = after;
+
+	guard(mutex)(&dlend_offers_lock);
+	offer = list_prepare_entry(offer, &dlend_offers, node);
+	list_for_each_entry_continue(offer, &dlend_offers, node) {
+		if (!offer->registered)
+			continue;
+		get_device(&offer->dev);
+		return offer;
+	}
+	return NULL;
+}
+
+static void dlend_offer_user_work(struct work_struct *work)
+{
+	struct dlend_offer_user_change *change =
+		container_of(work, struct dlend_offer_user_change, work);
+	struct dlend_offer_user *user = change->user;
+	void (*tell)(struct dlend_offer *offer) = change->leaves ? user->vanishes : user->appeared;
+	struct dlend_offer *offer = NULL, *before;
+
+	/* Offers leave the book on this workqueue only: the one at hand stays in it. */
+	while (tell) {
+		before = offer;
+		offer = dlend_offer_next(before);
+		if (before)
+			put_device(&before->dev);
+		if (!offer)
+			break;
+		tell(offer);
+	}
+	if (change->leaves)
+		list_del(&user->node);
+	else
+		list_add_tail(&user->node, &dlend_offer_users);
+}
+
+static void dlend_offer_user_change(struct dlend_offer_user *user, bool leaves)
+{
+	struct dlend_offer_user_change change = { .user = user, .leaves = leaves };
+
+	INIT_WORK_ONSTACK(&change.work, dlend_offer_user_work);
+	queue_work(dlend_offers_wq, &change.work);
+	flush_work(&change.work);
+	destroy_work_on_stack(&change.work);
+}
+
+void dlend_offer_user_register(struct dlend_offer_user *user)
+{
+	dlend_offer_user_change(user, false);
+}
+DLEND_EXPORT(dlend_offer_user_register);
+
+void dlend_offer_user_unregister(struct dlend_offer_user *user)
+{
+	dlend_offer_user_change(user, true);
+}
+DLEND_EXPORT(dlend_offer_user_unregister);
+
+int dlend_offer_life_init(void)
+{
+	dlend_offers_wq = alloc_ordered_workqueue("dlend-offers", 0);
+	return dlend_offers_wq ? 0 : -ENOMEM;
+}
+
+void dlend_offer_life_exit(void)
+{
+	struct dlend_offer *offer;
+
+	mutex_lock(&dlend_offers_lock);
+	list_for_each_entry(offer, &dlend_offers, node)
+		if (!offer->dying)
+			dlend_offer_kill(offer);
+	mutex_unlock(&dlend_offers_lock);
+	destroy_workqueue(dlend_offers_wq);
+	WARN_ON(!list_empty(&dlend_offer_users));
+}

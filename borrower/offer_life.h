@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Life of an offer: made, shown on the bus, announced, removed. */
+#ifndef DLEND_BORROWER_OFFER_LIFE_H
+#define DLEND_BORROWER_OFFER_LIFE_H
+
+#include "offer.h"
+
+/**
+ * dlend_offer_alloc - a new offer in the book, of which only the address is known
+ * @addr: (in) device
+ *
+ * Context: dlend_offers_lock; may sleep. Return: offer, or ERR_PTR(-ENOSPC, -ENOMEM).
+ */
+struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
+
+/**
+ * dlend_offer_update - a worker shall show the offer on the bus, or announce it, if that is due
+ * @offer: (in) offer
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_update(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_kill - the offer ends: a worker removes it
+ * @offer: (in) offer that nobody claims, unless the module is being unloaded
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_kill(struct dlend_offer *offer);
+
+/** dlend_offer_life_init - Context: module init. Return: 0, -ENOMEM. */
+int dlend_offer_life_init(void);
+
+/** dlend_offer_life_exit - all offers are removed when this returns. Context: module exit. */
+void dlend_offer_life_exit(void);
+
+#endif

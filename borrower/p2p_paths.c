@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which nodes have links to each other, as far as this node knows: its own links, and what its
+ * peers say about theirs.
+ */
+#include <linux/minmax.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <dlend/compat.h>
+#include "p2p.h"
+
+#define DLEND_P2P_PATHS_MAX	256	/* links of this node and of its peers */
+#define DLEND_P2P_PATH_LINE	32	/* bytes of a line in sysfs, at most */
+
+/**
+ * struct dlend_p2p_peers - what one peer said about its links
+ * @node: among all
+ * @link: to that peer
+ * @path, @n: what it said
+ */
+struct dlend_p2p_peers {
+	struct list_head node;
+	struct dlend_link *link;
+	unsigned int n;
+	struct dlend_p2p_path path[DLEND_PEERS_PER_MSG];
+};
+
+struct dlend_p2p_paths {
+	unsigned int n;
+	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
+};
+
+DEFINE_MUTEX(dlend_p2p_lock);
+static LIST_HEAD(dlend_p2p_peers);
+
+static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dlend_p2p_paths *paths = arg;
+	struct dlend_aperture_stat st;
+
+	if (!ap || paths->n == DLEND_P2P_PATHS_MAX || dlend_link_peer(link) == dlend_node_id())
+		return 0;
+	dlend_aperture_stat(ap, &st);
+	paths->path[paths->n++] = (struct dlend_p2p_path){
+		.from = dlend_link_peer(link),
+		.to = dlend_node_id(),
+		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
+	};
+	return 0;
+}
+
+void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
+{
+	struct dlend_p2p_paths *paths = kzalloc_obj(*paths);
+	struct dlend_p2p_peers *peers;
+	unsigned int i;
+
+	*fabric = (struct dlend_p2p_fabric){ .self = dlend_node_id() };
+	if (!paths)
+		return NULL;
+	dlend_link_for_each(dlend_p2p_paths_add_own, paths);
+	mutex_lock(&dlend_p2p_lock);
+	list_for_each_entry(peers, &dlend_p2p_peers, node)
+		for (i = 0; i < peers->n && paths->n < DLEND_P2P_PATHS_MAX; i++)
+			paths->path[paths->n++] = peers->path[i];
+	mutex_unlock(&dlend_p2p_lock);
+	fabric->path = paths->path;
+	fabric->n = paths->n;
+	return paths;
+}
+
+ssize_t dlend_p2p_paths_emit(char *buf)
+{
+	struct dlend_p2p_fabric fabric;
+	void *paths = dlend_p2p_paths_get(&fabric);
+	unsigned int i;
+	int at = 0;
+
+	if (!paths)
+		return -ENOMEM;
+	/* Whole lines only. */
+	for (i = 0; i < fabric.n && at < PAGE_SIZE - DLEND_P2P_PATH_LINE; i++)
+		at += sysfs_emit_at(buf, at, "%u %u %llu\n", fabric.path[i].from,
+				    fabric.path[i].to, (u64)fabric.path[i].mib * SZ_1M);
+	kfree(paths);
+	return at;
+}
+
+static void dlend_p2p_peers_free(struct dlend_p2p_peers *peers)
+{
+	list_del(&peers->node);
+	dlend_link_put(peers->link);
+	kfree(peers);
+}
+
+static void dlend_p2p_peers_forget(struct dlend_link *link)
+{
+	struct dlend_p2p_peers *peers, *next;
+
+	lockdep_assert_held(&dlend_p2p_lock);
+	list_for_each_entry_safe(peers, next, &dlend_p2p_peers, node)
+		if (peers->link == link)
+			dlend_p2p_peers_free(peers);
+}
+
+void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
+{
+	struct dlend_p2p_peers *peers = kzalloc_obj(*peers);
+	unsigned int i;
+
+	if (!peers)
+		return;
+	peers->link = dlend_link_get(link);
+	peers->n = min_t(u32, le32_to_cpu(p->count), DLEND_PEERS_PER_MSG);
+	for (i = 0; i < peers->n; i++)
+		peers->path[i] = (struct dlend_p2p_path){
+			.from = le16_to_cpu(p->peer[i].node),
+			.to = dlend_link_peer(link),
+			.mib = le32_to_cpu(p->peer[i].mib),
+		};
+	mutex_lock(&dlend_p2p_lock);
+	dlend_p2p_peers_forget(link);
+	list_add_tail(&peers->node, &dlend_p2p_peers);
+	mutex_unlock(&dlend_p2p_lock);
+}
+
+void dlend_p2p_forget_peers(struct dlend_link *link)
+{
+	mutex_lock(&dlend_p2p_lock);
+	dlend_p2p_peers_forget(link);
+	mutex_unlock(&dlend_p2p_lock);
+}
+
+void dlend_p2p_paths_exit(void)
+{
+	struct dlend_p2p_peers *peers, *next;
+
+	list_for_each_entry_safe(peers, next, &dlend_p2p_peers, node)
+		dlend_p2p_peers_free(peers);
+}

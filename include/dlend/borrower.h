@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Borrower: the devices that other nodes lend, for whoever uses one on this node.
+ *
+ * An *offer* is a device that its lender is willing to lend: a device on the dlend bus.  Whoever
+ * makes something of offers in general (mdev/: mediated devices for guests) registers a
+ * struct dlend_offer_user.  Whoever uses one offer claims it (struct dlend_claim), asks for its
+ * *lease*, makes requests under that lease, and returns it.  The borrower calls its user through
+ * these two ops tables and never by name: it knows no VFIO, no guest and no device driver.
+ *
+ * Everything that is asked of a lender for one offer runs on that offer's ordered workqueue
+ * (struct dlend_claim.wq): a return is over before the next lease is asked for.
+ */
+#ifndef DLEND_BORROWER_H
+#define DLEND_BORROWER_H
+
+#include <linux/atomic.h>
+#include <linux/list.h>
+#include <linux/types.h>
+#include <dlend/link.h>
+
+struct bus_type;
+struct device;
+struct dlend_claim;
+struct dlend_lease;
+struct dlend_offer;
+struct workqueue_struct;
+
+/* Text of a failure: what failed and what to do about it; fits an attribute that the tools read. */
+#define DLEND_REASON_LEN	240
+
+/* No BAR is larger: users show BARs to programs at file offsets, which have room for so much. */
+#define DLEND_BAR_BYTES_MAX	BIT_ULL(40)
+
+/* Offers */
+
+/**
+ * struct dlend_offer_info - what a lender says about its device
+ * @vendor, @device: ids
+ * @class: 24 bits: base class, sub-class, interface
+ * @flags: DLEND_OFFER_F_*
+ * @group: number of the IOMMU group; functions of one lender with the same number are in one group
+ * @nr_msi, @nr_msix: vectors that the lender can deliver
+ * @has_intx: the lender can deliver INTx
+ * @clique: the lender's setting: DLEND_OFFER_CLIQUE*
+ * @bar: bytes (a power of two, 0: none) and DLEND_BAR_F_* of the BARs and of the ROM
+ */
+struct dlend_offer_info {
+	u16 vendor, device;
+	u32 class, flags;
+	u16 group;
+	u16 nr_msi, nr_msix;
+	bool has_intx;
+	u16 clique;
+	struct { u64 size; u32 flags; } bar[DLEND_NUM_REGIONS];
+};
+
+/**
+ * struct dlend_offer_user - somebody who makes something of every offer
+ * @appeared: an offer's device was added to the bus
+ * @freed: nobody has an offer that another node had when it appeared, for the first time since
+ * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
+ *	returns. It may wait for programs that have something of it open. Nobody has claimed it, or
+ *	the user's own module is being unloaded
+ * @node: the borrower's
+ *
+ * All may be NULL. Context: process, one at a time; they may sleep.
+ */
+struct dlend_offer_user {
+	void (*appeared)(struct dlend_offer *offer);
+	void (*freed)(struct dlend_offer *offer);
+	void (*vanishes)(struct dlend_offer *offer);
+	struct list_head node;
+};
+
+/**
+ * dlend_offer_user_register - hear of all offers, now and later
+ * @user: (in) ops; stays until dlend_offer_user_unregister()
+ *
+ * appeared() has been called for all offers that there are when this returns. Context: process, may
+ * sleep.
+ */
+void dlend_offer_user_register(struct dlend_offer_user *user);
+
+/**
+ * dlend_offer_user_unregister - hear of offers no more
+ * @user: (in) as registered
+ *
+ * vanishes() has been called for all offers when this returns. Context: process, may sleep.
+ */
+void dlend_offer_user_unregister(struct dlend_offer_user *user);
+
+/** dlend_offer_dev - the offer's device on the dlend bus. Context: any. */
+struct device *dlend_offer_dev(struct dlend_offer *offer);
+
+/** dlend_offer_addr - how all nodes call the device. Context: any. */
+const struct dlend_addr *dlend_offer_addr(const struct dlend_offer *offer);
+
+/**
+ * dlend_offer_copy - what the lender says of the device now
+ * @offer: (in) offer
+ * @info: (out) description
+ * @snapshot: (out) DLEND_CFG_SIZE bytes: configuration space after a reset; may be NULL
+ *
+ * Context: process; takes dlend_offers_lock.
+ */
+void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, u8 *snapshot);
+
+/**
+ * dlend_offer_available - would dlend_offer_claim() succeed now?
+ * @offer: (in) offer
+ *
+ * Context: process; takes dlend_offers_lock. Return: true if its link is up, nobody has claimed it,
+ * and the device is free.
+ */
+bool dlend_offer_available(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_flush - wait until all leases of an offer that are on their way back have ended
+ * @offer: (in) offer whose claim was released
+ *
+ * No op of that claim is called any more when this returns. Context: process, may sleep for as long
+ * as a lender takes to answer.
+ */
+void dlend_offer_flush(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_read_rom - fetch the image of the expansion ROM from the lender
+ * @offer: (in) offer; no lease is needed
+ * @image: (out) the image, for kvfree(); NULL if the device has no ROM
+ * @size: (out) bytes of it
+ *
+ * Context: process; waits for the lender, a message for DLEND_ROM_PIECE bytes.
+ * Return: 0; -ENOTCONN the link is down; -EFBIG, -EBADMSG what the lender sends makes no sense;
+ * -ENOMEM; or as dlend_link_call().
+ */
+int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
+
+/* Claims */
+
+/**
+ * struct dlend_claim_ops - what the user of an offer hears
+ * @get, @put: a reference on the claim's owner: each of its leases has one
+ * @uses: is the lease @epoch in use?
+ * @link_down: the link to the lender is down: no lease of it is worth anything any more. Nothing of
+ *	the peer can reach this node's memory through that lease when this returns. Waits for
+ *	nobody
+ * @state: the lender says who has the device (enum dlend_offer_state, node id, epoch). Return: does
+ *	the user have a lease, or ask for one? If not, and the lender takes this node for the holder,
+ *	the borrower gives that lease back
+ * @reclaim: the lender asks for the device of the lease @epoch
+ * @error: the device of the lease @epoch had an error
+ * @interrupt: @count (1 or more) new interrupts of @vector. A spinlock is held and interrupts are
+ *	off
+ * @bar_revoked: nobody may use dlend_lease.bar[@bar] any more when this returns. An aperture's lock
+ *	is held: waits for nobody
+ * @returning: @lease is about to be given back: nothing is in use under it, or pinned for it, when
+ *	this returns. Not called for a lease that another function of its group keeps
+ * @returned: the lender has answered (or has not, and will not)
+ * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that
+ *	what it was told can be used for something else at once
+ *
+ * Context of all but interrupt(): process, with none of the borrower's locks. @link_down to @error
+ * come from the link's callbacks, one at a time for each device.
+ */
+struct dlend_claim_ops {
+	void (*get)(struct dlend_claim *claim);
+	void (*put)(struct dlend_claim *claim);
+	bool (*uses)(struct dlend_claim *claim, u32 epoch);
+	void (*link_down)(struct dlend_claim *claim);
+	bool (*state)(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch);
+	void (*reclaim)(struct dlend_claim *claim, u32 epoch);
+	void (*error)(struct dlend_claim *claim, u32 epoch);
+	void (*interrupt)(struct dlend_claim *claim, u32 vector, u32 count);
+	void (*bar_revoked)(struct dlend_claim *claim, unsigned int bar);
+	void (*returning)(struct dlend_claim *claim, struct dlend_lease *lease);
+	void (*returned)(struct dlend_claim *claim, struct dlend_lease *lease);
+	void (*released)(struct dlend_claim *claim, struct dlend_lease *lease, bool acked);
+};
+
+/**
+ * struct dlend_claim - an offer in the hands of one user
+ * @ops: set before dlend_offer_claim()
+ * @dev: the user's device, for messages; set before dlend_offer_claim()
+ * @offer: that it is of, from dlend_offer_claim() on
+ * @wq: the offer's ordered workqueue, from dlend_offer_claim() on; the user's work about this
+ *	device belongs there, too
+ * @party: who uses the device. Functions of one IOMMU group are lent to one party at a time
+ * @lease: in use, or NULL. The user's, who writes it by WRITE_ONCE() under a lock of its own
+ * @borrowing: the user asks for a lease, or is about to. The user's, likewise
+ * @messages: requests that were made under its leases
+ * @calls: of its ops by the borrower that are under way, but for those of leases; the borrower's
+ */
+struct dlend_claim {
+	const struct dlend_claim_ops *ops;
+	struct device *dev;
+	struct dlend_offer *offer;
+	struct workqueue_struct *wq;
+	pid_t party;
+	struct dlend_lease *lease;
+	bool borrowing;
+	atomic64_t messages;
+	atomic_t calls;
+};
+
+/**
+ * dlend_offer_claim - take an offer
+ * @offer: (in) offer
+ * @claim: (in, out) with ops and dev
+ *
+ * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY somebody else has claimed it, or
+ * another node has the device; -ENODEV the lender does not lend it any more, or its link is down. A
+ * message says which.
+ */
+int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim);
+
+/**
+ * dlend_offer_release - give a claim up
+ * @claim: (in) from dlend_offer_claim(). Leases that are on their way back still call its ops;
+ *	nobody else does when this returns
+ *
+ * Context: process, may sleep, none of the locks that the claim's ops take; takes
+ * dlend_offers_lock.
+ */
+void dlend_offer_release(struct dlend_claim *claim);
+
+/**
+ * dlend_claim_pending - are leases of the offer still to be returned?
+ * @claim: (in) claim
+ *
+ * The lender takes this node for the holder until then, so no new lease is asked for meanwhile. The
+ * return is work in @claim->wq. Context: any.
+ */
+bool dlend_claim_pending(const struct dlend_claim *claim);
+
+/**
+ * dlend_claim_return_stray - give back what the lender believes that this node has
+ * @claim: (in) claim whose user has no lease, and asks for none
+ *
+ * For an answer that came too late: it may have been a grant. Nothing happens if the lender does not
+ * say that this node holds the device. Context: process; takes dlend_offers_lock.
+ */
+void dlend_claim_return_stray(struct dlend_claim *claim);
+
+/* Leases */
+
+/**
+ * struct dlend_lease - the right to use a device, from the grant to the acknowledged return
+ * @ref: session of the link to the lender
+ * @addr: device
+ * @epoch: number of the lease
+ * @bar: where this node's CPUs reach the BARs; dlend_window.phys is 0 where they do not
+ * @priv: the user's
+ *
+ * Everything else is the borrower's own.
+ */
+struct dlend_lease {
+	struct dlend_session_ref ref;
+	struct dlend_addr addr;
+	u32 epoch;
+	struct dlend_window bar[DLEND_NUM_REGIONS];
+	void *priv;
+};
+
+/**
+ * dlend_lease_borrow - ask the lender for the device
+ * @claim: (in) claim; @claim->borrowing is set
+ * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
+ *
+ * Context: @claim->wq only; waits for the lender, ten seconds at most.
+ * Return: the lease, with one reference, which is given to dlend_lease_return(); or ERR_PTR:
+ * -EAGAIN somebody's last lease of it is not over yet, or this host is going to sleep; -EBUSY
+ * another node, or another party on this node, has it; -ENOSPC its BARs do not fit into the
+ * window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing is cleared);
+ * -ENOTCONN; -ENOMEM; or what the lender says.
+ */
+struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why);
+
+/** dlend_lease_get - one more reference. Context: any. Return: @lease */
+struct dlend_lease *dlend_lease_get(struct dlend_lease *lease);
+
+/** dlend_lease_put - one reference less; the last one ends it. Context: process, may sleep. */
+void dlend_lease_put(struct dlend_lease *lease);
+
+/**
+ * dlend_lease_return - give the lease back
+ * @lease: (in) lease; the caller's reference is taken over
+ *
+ * The lender is told by the offer's workqueue, after dlend_claim_ops.returning(). Context: any
+ * process context, waits for nobody.
+ */
+void dlend_lease_return(struct dlend_lease *lease);
+
+/**
+ * dlend_lease_over - has the lease ended, as far as this node knows?
+ * @lease: (in) lease
+ *
+ * True if its session is over, or the lender has said that it took the device back. For a lease that
+ * was just granted: its end may have been told before the grant was noted. Context: process; takes
+ * dlend_offers_lock.
+ */
+bool dlend_lease_over(const struct dlend_lease *lease);
+
+/** dlend_lease_lost - is its session over, so that the lender can be told nothing? Context: any. */
+static inline bool dlend_lease_lost(const struct dlend_lease *lease)
+{
+	return !dlend_session_live(&lease->ref);
+}
+
+/*
+ * Requests.  Context of all: process, may sleep; they wait for the lender. Return: 0, the lender's
+ * -errno, or as dlend_link_call_in().
+ */
+
+/** dlend_lease_reset - function level reset; Bus Master Enable and interrupts are off then */
+int dlend_lease_reset(struct dlend_lease *lease);
+
+/** dlend_lease_bus_master - turn the device's own Bus Master Enable on or off */
+int dlend_lease_bus_master(struct dlend_lease *lease, bool on);
+
+/** dlend_lease_irq_setup - deliver @count vectors of @mode; DLEND_IRQ_NONE ends all */
+int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
+
+/** dlend_lease_irq_unmask - INTx was served: it may fire again. Does not wait for the lender */
+int dlend_lease_irq_unmask(struct dlend_lease *lease);
+
+/**
+ * dlend_lease_set_readrq - set Max_Read_Request_Size
+ * @lease: (in) lease
+ * @at: (in) offset of the PCIe capability's Device Control register
+ * @readrq: (in) size, as that register encodes it
+ */
+int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
+
+/**
+ * dlend_lease_read_status - read the device's own PCI_STATUS
+ * @lease: (in) lease
+ * @status: (out) value
+ * @timeout_ms: (in) of the call
+ */
+int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms);
+
+#endif

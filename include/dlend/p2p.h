@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Peer-to-peer between the devices that one party (a VM, or this host) has borrowed: each shall
+ * reach the BARs of the others, at the addresses where that party has put them.
+ *
+ * Whoever uses borrowed devices says here how each of them is set up; the borrower keeps the
+ * mappings at the lenders as they then should be.
+ */
+#ifndef DLEND_P2P_H
+#define DLEND_P2P_H
+
+#include <linux/list.h>
+#include <linux/types.h>
+#include <dlend/link.h>
+#include <dlend/p2p_plan.h>
+
+struct device;
+struct dlend_lease;
+
+/* Devices of one party that are looked at; whatever is beyond does no peer-to-peer. */
+#define DLEND_P2P_DEVS	32
+
+/**
+ * struct dlend_p2p_member - a borrowed device, as the others of its party see it
+ * @owner: the user's device, for messages; set before dlend_p2p_join()
+ * @vm: the party: devices with the same one belong together; NULL: @tgid says it. Never
+ *	dereferenced; set before dlend_p2p_join()
+ * @tgid: the party without @vm; set before dlend_p2p_join()
+ * @dev: as published last; its address and BAR sizes are set before dlend_p2p_join()
+ * @node, @joined, @ref, @bar_phys: the borrower's
+ */
+struct dlend_p2p_member {
+	struct device *owner;
+	const void *vm;
+	pid_t tgid;
+	struct dlend_p2p_dev dev;
+	struct list_head node;
+	bool joined;
+	struct dlend_session_ref ref;
+	phys_addr_t bar_phys[DLEND_NUM_BARS];
+};
+
+/**
+ * struct dlend_p2p_party - the devices of one party, and what is known of the links between nodes
+ * @fabric: links
+ * @n: devices
+ * @of: index of the one that is being asked about
+ * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h takes it
+ */
+struct dlend_p2p_party {
+	struct dlend_p2p_fabric fabric;
+	unsigned int n, of;
+	struct dlend_p2p_member *member[DLEND_P2P_DEVS];
+	struct dlend_p2p_dev dev[DLEND_P2P_DEVS];
+};
+
+/**
+ * dlend_p2p_join - a device is one of its party's from now on
+ * @m: (in, out) member
+ * @choose: (in) called with the party, @m among it, before anybody else of it can join: it sets
+ *	the clique of the device @party->of, and may say something about it. dlend_p2p_lock is held
+ *
+ * Without memory, or with too many devices in the party, choose() is not called and @m->dev.clique
+ * stays as it is. Context: process; takes dlend_p2p_lock.
+ */
+void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party));
+
+/** dlend_p2p_leave - the end of dlend_p2p_join(); fine without one. Context: as there. */
+void dlend_p2p_leave(struct dlend_p2p_member *m);
+
+/**
+ * dlend_p2p_publish - a device's lease, set-up or BARs may have changed
+ * @m: (in) member
+ * @dev: (in) how it is now; all of it, padding too, is compared with what was said last
+ * @lease: (in) its lease, or NULL
+ *
+ * Context: process, takes dlend_p2p_lock; waits for no peer.
+ */
+void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *dev,
+		       const struct dlend_lease *lease);
+
+/**
+ * dlend_p2p_emit - what a device reaches, for sysfs
+ * @m: (in) member
+ * @buf: (out) a page: a line for every BAR of another device of the party
+ *
+ * Context: process; takes dlend_p2p_lock. Return: bytes, or -ENOMEM.
+ */
+ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
+
+/**
+ * dlend_p2p_fence - a lease ends, or its session has
+ * @addr: (in) its device
+ * @epoch: (in) its number
+ *
+ * Nothing goes through this node to the device, or from it, when this returns: so before the
+ * lender is told that the lease is over. Context: process; takes dlend_p2p_lock and an aperture's;
+ * waits for no peer.
+ */
+void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch);
+
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a borrowed device is good for: it works, works without some memory, or has failed and why.
+ *
+ * A device that has failed reads 0xff until the guest or its VMM resets it.
+ */
+#include <linux/moduleparam.h>
+#include "condition.h"
+#include "gate.h"
+#include "irq.h"
+#include "vdev.h"
+
+/*
+ * QEMU answers the error eventfd by stopping the VM.  A guest whose device was pulled out can
+ * often go on without it, as after a surprise removal, so it reads 0xff instead.
+ */
+bool dlend_stop_on_loss;
+module_param_named(stop_on_loss, dlend_stop_on_loss, bool, 0644);
+MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
+
+/* The device is of no use to the guest from now on. [locked] */
+void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(v->reason, sizeof(v->reason), fmt, args);
+	va_end(args);
+	v->failed = true;
+	dlend_gate_update(v);
+	dev_err(dlend_vdev_dev(v), "borrowed device unusable: %s; the guest reads 0xff from it\n",
+		v->reason);
+	if (tell)
+		dlend_irqs_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
+}
+
+/* A failed device gets another chance. [locked] */
+void dlend_condition_clear(struct dlend_vdev *v)
+{
+	v->failed = false;
+	v->errored = false;
+	v->lost = false;
+	v->reason[0] = 0;
+	v->lacking[0] = 0;
+	v->backoff_ms = 0;
+}
+
+void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
+{
+	if (v->failed)
+		snprintf(buf, size, "failed: %s", v->reason);
+	else if (!v->claim.lease)
+		snprintf(buf, size, "%s", v->claim.borrowing ? "borrowing" : "idle");
+	else if (!dlend_gate_settled(v))
+		snprintf(buf, size, "building");
+	else if (v->lacking[0])
+		snprintf(buf, size, "running, without memory added since: %s", v->lacking);
+	else
+		snprintf(buf, size, "running");
+}
+
+/* New memory is out of reach, and the device works on with what it had. [locked] */
+void dlend_condition_lacking(struct dlend_vdev *v, const char *why)
+{
+	if (!strcmp(v->lacking, why))
+		return;
+	strscpy(v->lacking, why, sizeof(v->lacking));
+	dev_warn(dlend_vdev_dev(v), "the device does not reach memory that the guest was given since; what it had, it has: %s\n",
+		 why);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What a borrowed device is good for.  Context of all functions: process, vdev->lock is held. */
+#ifndef DLEND_MDEV_CONDITION_H
+#define DLEND_MDEV_CONDITION_H
+
+#include <linux/types.h>
+
+struct dlend_vdev;
+
+/* Bytes of what dlend_condition_text() says beside a reason. */
+#define DLEND_CONDITION_WORDS	64
+
+/* Module parameter: is the VMM told when a link is lost or a lease ends? */
+extern bool dlend_stop_on_loss;
+
+/**
+ * dlend_condition_fail - the device is of no use to the guest from now on
+ * @v: (in) vdev
+ * @tell: (in) tell the VMM, too, by the error eventfd
+ * @fmt: (in) why, for the log and for sysfs
+ */
+__printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...);
+
+/** dlend_condition_clear - a device that has failed gets another chance */
+void dlend_condition_clear(struct dlend_vdev *v);
+
+/**
+ * dlend_condition_lacking - some new memory is out of the device's reach, which works on
+ * @v: (in) vdev
+ * @why: (in) for the log, once, and for sysfs
+ */
+void dlend_condition_lacking(struct dlend_vdev *v, const char *why);
+
+/**
+ * dlend_condition_text - "idle", "borrowing", "building", "running", or "failed: ..." and why
+ * @v: (in) vdev
+ * @buf, @size: (out) text
+ */
+void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size);
+
+#endif

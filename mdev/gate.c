@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The gate of a borrowed device: opened and shut by what the guest wants and what the lender has
+ * been told.
+ *
+ * Whoever changes one of these (vdev->want, vdev->have, the lease, a failure) calls
+ * dlend_gate_update(), under vdev->lock.  It sets the gate in front of the BARs, tells the VM's
+ * other devices, and wakes whoever waits for the device.  borrow_plan.c has the rules.
+ *
+ * Must not know what a step towards the guest's wish is made of: that is steps.c.
+ */
+#include "bar.h"
+#include "gate.h"
+#include "vdev_p2p.h"
+#include "vdev.h"
+
+/* [locked] */
+static struct dlend_situation dlend_gate_situation(const struct dlend_vdev *v)
+{
+	return (struct dlend_situation){
+		.open = v->open,
+		.failed = v->failed,
+		.leased = v->claim.lease,
+		.touched = test_bit(0, &v->touched),
+		.unmapping = v->unmapping,
+		.prepin = v->prepinned,
+	};
+}
+
+/* What is to be done next? [locked] */
+enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v)
+{
+	return dlend_plan_step(dlend_gate_situation(v), &v->want, &v->have);
+}
+
+/* [locked] */
+bool dlend_gate_settled(const struct dlend_vdev *v)
+{
+	return dlend_plan_settled(dlend_gate_situation(v), &v->want, &v->have);
+}
+
+/* Are vectors being set up, or will they be when the device is borrowed? [locked] */
+static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
+{
+	if (v->failed || (v->have.irq_mode == v->want.irq_mode &&
+			  v->have.irq_count == v->want.irq_count))
+		return false;
+	return v->claim.lease || v->claim.borrowing || dlend_gate_next_step(v) == DLEND_STEP_BORROW;
+}
+
+/* What others look at without the lock, whenever something has changed. [locked] */
+void dlend_gate_note(struct dlend_vdev *v)
+{
+	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_gate_situation(v), &v->want, &v->have));
+	/* Or it has stopped and started again. */
+	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
+	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
+	wake_up_all(&v->idle_wq);
+}
+
+void dlend_gate_update(struct dlend_vdev *v)
+{
+	enum dlend_gate was = v->gate;
+
+	lockdep_assert_held(&v->lock);
+	dlend_gate_note(v);
+	if (v->failed)
+		dlend_bar_set_gate(v, DLEND_GATE_DEAD, NULL);
+	else if (dlend_gate_settled(v))
+		dlend_bar_set_gate(v, DLEND_GATE_OPEN, v->claim.lease->bar);
+	else if (dlend_plan_readable(dlend_gate_situation(v), &v->want, &v->have))
+		dlend_bar_set_gate(v, DLEND_GATE_READ, v->claim.lease->bar);
+	else
+		dlend_bar_set_gate(v, DLEND_GATE_SHUT, NULL);
+	if (v->gate == DLEND_GATE_OPEN && was != DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
+		v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
+		if (!v->stat.bme_to_open_first_us)
+			v->stat.bme_to_open_first_us = v->stat.bme_to_open_us;
+		v->bme_at = 0;
+	}
+	dlend_vdev_publish(v);
+}
+
+/* The device transfers nothing to this node any more. [locked] */
+void dlend_gate_note_quiet(struct dlend_vdev *v)
+{
+	v->dma = false;
+	dlend_gate_note(v);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The gate of a borrowed device.  Context of all: process, vdev->lock is held. */
+#ifndef DLEND_MDEV_GATE_H
+#define DLEND_MDEV_GATE_H
+
+#include "borrow_plan.h"
+
+struct dlend_vdev;
+
+/** dlend_gate_next_step - what is to be done next? */
+enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v);
+
+/** dlend_gate_settled - may the guest's accesses go through? */
+bool dlend_gate_settled(const struct dlend_vdev *v);
+
+/**
+ * dlend_gate_note - something has changed that others look at without vdev->lock
+ * @v: (in) vdev
+ *
+ * Updates vdev->urgent, vdev->quiet and vdev->irq_busy, and wakes whoever waits for them.
+ */
+void dlend_gate_note(struct dlend_vdev *v);
+
+/** dlend_gate_note_quiet - the device transfers nothing to this node any more */
+void dlend_gate_note_quiet(struct dlend_vdev *v);
+
+/**
+ * dlend_gate_update - open or shut the gate as things are now
+ * @v: (in) vdev of which something has changed
+ *
+ * No access of the guest meets the device when this has shut the gate. Includes dlend_gate_note().
+ */
+void dlend_gate_update(struct dlend_vdev *v);
+
+#endif

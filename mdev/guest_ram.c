@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
+ * does then.
+ *
+ * What comes: KVM's memory slots are followed (memslots.c); holes of these slots, into which
+ * virtio-mem plugs memory without a word to anybody, are looked at every few milliseconds; and
+ * everything is looked at again now and then.  What goes: VFIO tells (dma_unmap).  In between, other
+ * devices of the VM tell what they do to the windows that they share with this one
+ * (struct dlend_memory_ops).
+ */
+#include <linux/ktime.h>
+#include <linux/moduleparam.h>
+#include "gate.h"
+#include "guest_ram.h"
+#include "lease_end.h"
+#include "vdev.h"
+
+static unsigned int rescan_s = 30;
+module_param(rescan_s, uint, 0644);
+MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
+
+/*
+ * KVM tells of memory that comes with a memory slot.  What virtio-mem plugs into a slot that is
+ * there, nobody tells.
+ */
+static unsigned int look_ms = 4;
+module_param(look_ms, uint, 0644);
+MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
+
+/*
+ * The first look for what a build may have missed, because it was away for just that moment and
+ * nothing of it was pinned; each next look comes four times later, up to rescan_s.
+ */
+#define DLEND_GUEST_RESCAN_MIN_MS	100
+#define DLEND_GUEST_RESCAN_FACTOR	4
+
+/* [locked] */
+static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
+{
+	v->rescan_ms = min_t(u64, ms, (u64)rescan_s * MSEC_PER_SEC);
+	if (v->open && rescan_s)
+		mod_delayed_work(v->claim.wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
+}
+
+void dlend_guest_rescan_soon(struct dlend_vdev *v)
+{
+	dlend_guest_rescan_later(v, DLEND_GUEST_RESCAN_MIN_MS);
+}
+
+void dlend_guest_look_later(struct dlend_vdev *v)
+{
+	unsigned int ms = READ_ONCE(look_ms);
+
+	if (v->open && ms)
+		queue_delayed_work(v->claim.wq, &v->look_work, msecs_to_jiffies(ms));
+}
+
+/* RAM has come, or is coming: no access of the guest's until the device can reach it. [locked] */
+static void dlend_guest_grow(struct dlend_vdev *v)
+{
+	if (!v->open || !v->claim.lease || v->failed)
+		return;
+	v->want.grow++;
+	v->stat.grows++;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
+/* A memory slot was added: called before the guest can know. */
+static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
+{
+	struct dlend_vdev *v = ctx;
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+
+	if (!lease)
+		return;
+	dlend_memory_added(dlend_vdev_memory(lease), added);
+	mutex_lock(&v->lock);
+	dlend_guest_grow(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(lease);
+}
+
+/* Before the first build: what comes later is told. */
+void dlend_guest_follow(struct dlend_vdev *v)
+{
+	struct dlend_follower *f;
+
+	guard(mutex)(&v->follow_lock);
+	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
+		return;
+	f = dlend_follow_start(v->vfio.kvm, dlend_guest_ram_added, v);
+	if (!IS_ERR(f))
+		v->follower = f;
+	else
+		dev_warn(dlend_vdev_dev(v), "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, within %u s\n",
+			 f, rescan_s);
+}
+
+/* The VM stays until the device is closed, and no longer. */
+static void dlend_guest_unfollow(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->follow_lock);
+	dlend_follow_stop(v->follower);
+	v->follower = NULL;
+}
+
+void dlend_guest_rescan(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+
+	/* Before it is asked for: the build must find it. */
+	if (lease) {
+		dlend_memory_added(dlend_vdev_memory(lease), NULL);
+		dlend_lease_put(lease);
+	}
+	guard(mutex)(&v->lock);
+	if (!v->open || !v->claim.lease || !v->want.bme || v->failed)
+		return;
+	v->want.rescan++;
+	dlend_vdev_kick(v);
+}
+
+/* Guests may be given memory while they run, and nobody tells (docs/architecture.md). */
+static void dlend_guest_rescan_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, slow_work);
+
+	dlend_guest_rescan(v);
+	guard(mutex)(&v->lock);
+	dlend_guest_rescan_later(v, min(v->rescan_ms, UINT_MAX / DLEND_GUEST_RESCAN_FACTOR) *
+				    DLEND_GUEST_RESCAN_FACTOR);
+}
+
+/* What could not be added is not to be found again. [locked] */
+static bool dlend_guest_looks(const struct dlend_vdev *v)
+{
+	return v->want.bme && v->have.bme && !v->failed && !v->lacking[0];
+}
+
+/* A build that is due will look by itself. */
+static bool dlend_guest_may_look(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return dlend_guest_looks(v) && dlend_gate_settled(v);
+}
+
+static void dlend_guest_look_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, look_work);
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+	bool looking, found = false;
+
+	if (!lease)
+		return;
+	looking = dlend_guest_may_look(v);
+	if (looking)
+		found = dlend_memory_look(dlend_vdev_memory(lease));
+	mutex_lock(&v->lock);
+	if (found && v->claim.lease == lease)
+		dlend_guest_grow(v);
+	/* Not only if it has looked: interrupts that were being set up are no reason to stop. */
+	if (v->claim.lease == lease && dlend_guest_looks(v))
+		dlend_guest_look_later(v);
+	mutex_unlock(&v->lock);
+	dlend_lease_put(lease);
+}
+
+/* What the VM's other devices, and a build, do to the windows */
+
+/* The gate is shut before, not after: no access of the guest starts a DMA into what is going. */
+static void dlend_guest_unmapping(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	v->unmapping++;
+	dlend_gate_update(v);
+}
+
+static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
+{
+	guard(mutex)(&v->lock);
+	v->unmapping--;
+	if (lost)
+		v->want.build++;
+	dlend_gate_update(v);
+	if (v->claim.lease)
+		dlend_vdev_kick(v);
+}
+
+static void dlend_guest_op_unmapping(void *ctx)
+{
+	dlend_guest_unmapping(ctx);
+}
+
+static void dlend_guest_op_unmapped(void *ctx, bool lost)
+{
+	dlend_guest_unmapped(ctx, lost);
+}
+
+static void dlend_guest_op_grown(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	guard(mutex)(&v->lock);
+	if (v->want.bme)
+		dlend_guest_grow(v);
+}
+
+static void dlend_guest_op_progress(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	WRITE_ONCE(v->progressed, ktime_get());
+}
+
+static bool dlend_guest_op_stop(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	return READ_ONCE(v->urgent);
+}
+
+static const struct dlend_memory_ops dlend_guest_memory_ops = {
+	.unmapping = dlend_guest_op_unmapping,
+	.unmapped = dlend_guest_op_unmapped,
+	.grown = dlend_guest_op_grown,
+	.progress = dlend_guest_op_progress,
+	.stop = dlend_guest_op_stop,
+};
+
+struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v, const struct dlend_lease *lease)
+{
+	struct dlend_memory_desc desc = {
+		.vdev = &v->vfio,
+		.link = lease->ref.link,
+		.addr = &lease->addr,
+		.epoch = lease->epoch,
+		.vmm = v->claim.party,
+		.memlock = v->memlock,
+		.lowmem = v->lowmem,
+		.ops = &dlend_guest_memory_ops,
+		.ctx = v,
+	};
+
+	return dlend_memory_create(&desc);
+}
+
+/* What the VMM does to the guest's address space */
+
+bool dlend_guest_attach(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	if (v->ended || (v->claim.lease && v->had_space))
+		return false;
+	v->had_space = true;
+	return true;
+}
+
+void dlend_guest_detach(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease = dlend_ended_with_pins(v);
+
+	if (!lease)
+		return;
+	dlend_guest_unmapping(v);
+	dlend_memory_close(dlend_vdev_memory(lease));
+	dlend_guest_unmapped(v, true);
+	dlend_lease_put(lease);
+}
+
+/*
+ * User space takes memory away: local unmapping now, everything else later.  The gate is shut only
+ * for what may come back, as firmware makes it: the guest knows nothing of that, and would use it
+ * before it is mapped again.  What is unplugged the guest has given up before.
+ */
+void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
+{
+	struct dlend_lease *lease = dlend_ended_with_pins(v);
+	bool shut, lost;
+
+	if (!lease)
+		return;
+	shut = dlend_memory_returns(dlend_vdev_memory(lease), iova, size);
+	if (shut)
+		dlend_guest_unmapping(v);
+	lost = dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
+	/* It came while we looked. */
+	if (lost && !shut)
+		dlend_guest_unmapping(v);
+	if (lost || shut)
+		dlend_guest_unmapped(v, lost);
+	dlend_lease_put(lease);
+}
+
+void dlend_guest_init(struct dlend_vdev *v)
+{
+	INIT_DELAYED_WORK(&v->slow_work, dlend_guest_rescan_work);
+	INIT_DELAYED_WORK(&v->look_work, dlend_guest_look_work);
+}
+
+void dlend_guest_stop(struct dlend_vdev *v)
+{
+	cancel_delayed_work_sync(&v->slow_work);
+	cancel_delayed_work_sync(&v->look_work);
+	/* The VM stays until the device is closed, and no longer. */
+	dlend_guest_unfollow(v);
+}

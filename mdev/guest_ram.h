@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A guest's memory comes and goes while its device is borrowed. */
+#ifndef DLEND_MDEV_GUEST_RAM_H
+#define DLEND_MDEV_GUEST_RAM_H
+
+#include <linux/types.h>
+
+struct dlend_lease;
+struct dlend_memory;
+struct dlend_vdev;
+
+/** dlend_guest_init - of a new vdev. Context: any. */
+void dlend_guest_init(struct dlend_vdev *v);
+
+/** dlend_guest_stop - the device is being closed: nobody looks for memory any more. May sleep. */
+void dlend_guest_stop(struct dlend_vdev *v);
+
+/**
+ * dlend_guest_memory_create - memory of the guest, to be pinned under a lease
+ * @v: (in) vdev
+ * @lease: (in) lease
+ *
+ * Context: process. Return: as dlend_memory_create().
+ */
+struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
+					       const struct dlend_lease *lease);
+
+/**
+ * dlend_guest_follow - follow the VM's memory slots from now on
+ * @v: (in) vdev that is about to build for the first time: what comes later is told
+ *
+ * Context: process, may sleep; takes vdev->follow_lock.
+ */
+void dlend_guest_follow(struct dlend_vdev *v);
+
+/**
+ * dlend_guest_rescan_soon - a build may have missed what was away for just that moment
+ * @v: (in) vdev
+ *
+ * All of the guest's memory is looked at again soon, and then less and less often. Context:
+ * vdev->lock.
+ */
+void dlend_guest_rescan_soon(struct dlend_vdev *v);
+
+/** dlend_guest_look_later - look into holes of the memory slots soon. Context: vdev->lock. */
+void dlend_guest_look_later(struct dlend_vdev *v);
+
+/** dlend_guest_rescan - look at all of the guest's memory. Context: process; takes vdev->lock. */
+void dlend_guest_rescan(struct dlend_vdev *v);
+
+/**
+ * dlend_guest_attach - may the device get an address space?
+ * @v: (in) vdev
+ *
+ * A first one at any time; another one only if nothing can have been pinned in the one before.
+ * Context: process; takes vdev->lock.
+ */
+bool dlend_guest_attach(struct dlend_vdev *v);
+
+/**
+ * dlend_guest_detach - the device's address space is being taken away
+ * @v: (in) vdev
+ *
+ * No pin in that address space is left when this returns. Context: process, may sleep.
+ */
+void dlend_guest_detach(struct dlend_vdev *v);
+
+/**
+ * dlend_guest_dma_unmap - the VMM takes memory away
+ * @v: (in) vdev
+ * @iova, @size: (in) guest-physical range in bytes
+ *
+ * This node's memory there is out of the device's reach, and unpinned, when this returns; all else
+ * follows later. Context: VFIO's dma_unmap; waits for no peer.
+ */
+void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
+
+#endif

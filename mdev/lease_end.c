@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The end of a lease, as a vdev has it.
+ *
+ * A lease can end without its vdev: the link is lost, or the lender takes the device back.  Pages
+ * may still be pinned under it then, and a VMM may unmap them at any moment.  So the vdev keeps it
+ * as vdev->ended until nothing is pinned any more.
+ */
+#include "condition.h"
+#include "gate.h"
+#include "irq.h"
+#include "lease_end.h"
+#include "vdev.h"
+
+/* A reference to the lease that ended without us, or NULL. */
+static struct dlend_lease *dlend_ended_get(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->ended ? dlend_lease_get(v->ended) : NULL;
+}
+
+/* A reference to the lease that may have pins, or NULL. */
+struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease;
+
+	guard(mutex)(&v->lock);
+	lease = v->claim.lease ?: v->ended;
+	return lease ? dlend_lease_get(lease) : NULL;
+}
+
+/*
+ * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
+ * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
+ * there: dma_unmap has to find the lease until nothing of it is pinned.
+ */
+void dlend_ended_drop(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended = dlend_ended_get(v);
+
+	if (!ended)
+		return;
+	dlend_memory_close(dlend_vdev_memory(ended));
+	dlend_ended_forget(v, ended);
+	dlend_lease_put(ended);
+}
+
+void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	bool had;
+
+	mutex_lock(&v->lock);
+	had = v->ended == lease;
+	if (had)
+		v->ended = NULL;
+	mutex_unlock(&v->lock);
+	if (had)
+		dlend_lease_put(lease);
+}
+
+/* The lease has ended without us; @only (may be NULL): unless it is another one by now. */
+void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
+{
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->lock);
+	lease = v->claim.lease;
+	if (!lease || (only && lease != only)) {
+		mutex_unlock(&v->lock);
+		return;
+	}
+	WRITE_ONCE(v->claim.lease, NULL);
+	before = v->ended;
+	v->ended = dlend_lease_get(lease);
+	v->lost = true;
+	memset(&v->have, 0, sizeof(v->have));
+	/* The end of the lease follows from an error, which is what people have to know. */
+	if (v->errored)
+		dlend_gate_update(v);
+	else
+		dlend_condition_fail(v, dlend_stop_on_loss, "%s", why);
+	/* Queued before anybody can ask for the next lease: dlend_claim_pending(). */
+	dlend_lease_return(dlend_lease_get(lease));
+	/* Not later: the next lease may have set up its own by then. */
+	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
+	mutex_unlock(&v->lock);
+	if (before)
+		dlend_lease_put(before);
+	/*
+	 * With the link gone nobody says that the device is fenced: unmap the aperture before
+	 * this returns (it waits for nobody).  A lender that took its device back has fenced it;
+	 * the return drops the windows, and its answer makes their slots free again.
+	 */
+	if (dlend_lease_lost(lease)) {
+		dlend_memory_link_down(dlend_vdev_memory(lease));
+		dlend_p2p_fence(&lease->addr, lease->epoch);
+	}
+	dlend_lease_put(lease);
+	guard(mutex)(&v->lock);
+	if (!v->claim.lease)
+		dlend_gate_note_quiet(v);
+}
+
+void dlend_ended_link_down(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended;
+
+	dlend_ended_lose(v, NULL, "the link to the lender was lost");
+	/* One that had ended before, or is being closed: its windows may still stand. */
+	ended = dlend_ended_get(v);
+	if (!ended)
+		return;
+	if (dlend_lease_lost(ended)) {
+		dlend_memory_link_down(dlend_vdev_memory(ended));
+		dlend_p2p_fence(&ended->addr, ended->epoch);
+	}
+	dlend_lease_put(ended);
+}

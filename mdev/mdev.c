@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Mediated devices: each offer is an mdev parent with one type, by its class code; the mdev driver;
+ * the attributes of a mediated device.
+ *
+ * An admin makes settings (clique, prepin, lowmem) before a VM uses the device.  They are
+ * attributes of the mdev itself, because mdevctl writes the attributes of a definition by their
+ * names there.  What has come of it all is in the folder "dlend".
+ *
+ * Must not know how offers arrive, nor how a device is borrowed.
+ */
+#include <linux/bits.h>
+#include <linux/module.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include "borrow.h"
+#include "clique.h"
+#include "condition.h"
+#include "guest_ram.h"
+#include "mdev.h"
+#include "rom.h"
+#include "vdev.h"
+#include "vdev_debugfs.h"
+#include "vdev_p2p.h"
+#include "vfio.h"
+
+/* Bounds of the setting "lowmem", in bytes. */
+#define DLEND_LOWMEM_MIN	BIT_ULL(20)
+#define DLEND_LOWMEM_MAX	BIT_ULL(32)
+
+/**
+ * struct dlend_mdev_parent - an offer, as mdev sees it
+ * @node: among all
+ * @offer: offer; its device has this structure's memory (devres), as types are kobjects that may
+ *	live until that device is gone
+ * @parent, @type, @types, @pretty: mdev's
+ * @vdev: made from it, or NULL
+ */
+struct dlend_mdev_parent {
+	struct list_head node;
+	struct dlend_offer *offer;
+	struct mdev_parent parent;
+	struct mdev_type type;
+	struct mdev_type *types[1];
+	char pretty[64];
+	struct dlend_vdev *vdev;
+};
+
+static DEFINE_MUTEX(dlend_mdev_lock);	/* parents, and the vdev of each */
+static LIST_HEAD(dlend_mdev_parents);
+
+/* Settings */
+
+static const char * const dlend_prepin_words[] = {
+	[DLEND_PREPIN_BME] = "bme",
+	[DLEND_PREPIN_OPEN] = "open",
+};
+
+/* A guest has seen it, or is built on it: it cannot be changed under that guest. [locked] */
+static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
+{
+	if (!v->open)
+		return 0;
+	dev_warn(dlend_vdev_dev(v), "%s not changed: a VM has the device open; shut it down first\n",
+		 what);
+	return -EBUSY;
+}
+
+static ssize_t dlend_setting_emit_clique(int clique, char *buf)
+{
+	switch (clique) {
+	case DLEND_CFG_CLIQUE_NONE:
+		return sysfs_emit(buf, "none\n");
+	case DLEND_CLIQUE_AUTO:
+		return sysfs_emit(buf, "auto\n");
+	case DLEND_CLIQUE_ALWAYS:
+		return sysfs_emit(buf, "always\n");
+	}
+	return sysfs_emit(buf, "%d\n", clique);
+}
+
+static int dlend_setting_parse_clique(const char *buf, int *clique)
+{
+	int ret;
+
+	if (sysfs_streq(buf, "auto")) {
+		*clique = DLEND_CLIQUE_AUTO;
+	} else if (sysfs_streq(buf, "always")) {
+		*clique = DLEND_CLIQUE_ALWAYS;
+	} else if (sysfs_streq(buf, "none")) {
+		*clique = DLEND_CFG_CLIQUE_NONE;
+	} else {
+		ret = kstrtoint(buf, 0, clique);
+		if (ret)
+			return ret;
+		if (*clique < 0 || *clique > DLEND_CLIQUE_MAX)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return dlend_setting_emit_clique(v->clique, buf);
+}
+
+static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+	int clique, ret;
+
+	ret = dlend_setting_parse_clique(buf, &clique);
+	if (ret)
+		return ret;
+	guard(mutex)(&v->lock);
+	if (clique == v->clique)
+		return count;
+	ret = dlend_setting_busy(v, "clique");
+	if (ret)
+		return ret;
+	v->clique = clique;
+	return count;
+}
+static DEVICE_ATTR_RW(clique);
+
+static ssize_t prepin_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return sysfs_emit(buf, "%s\n", dlend_prepin_words[v->prepin]);
+}
+
+/* Also while a VM has the device open: the next VM that opens it gets what is set then. */
+static ssize_t prepin_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+	int word = sysfs_match_string(dlend_prepin_words, buf);
+
+	if (word < 0)
+		return word;
+	guard(mutex)(&v->lock);
+	v->prepin = word;
+	return count;
+}
+static DEVICE_ATTR_RW(prepin);
+
+static ssize_t lowmem_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	if (!v->lowmem)
+		return sysfs_emit(buf, "auto\n");
+	return sysfs_emit(buf, "%lluM\n", v->lowmem >> 20);
+}
+
+static int dlend_setting_parse_lowmem(const char *buf, u64 *bytes)
+{
+	char *end;
+
+	*bytes = 0;
+	if (sysfs_streq(buf, "auto"))
+		return 0;
+	*bytes = memparse(buf, &end);
+	if (end == buf || !sysfs_streq(end, "") || *bytes % DLEND_LOWMEM_MIN)
+		return -EINVAL;
+	return *bytes < DLEND_LOWMEM_MIN || *bytes > DLEND_LOWMEM_MAX ? -ERANGE : 0;
+}
+
+static ssize_t lowmem_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+	u64 bytes;
+	int ret;
+
+	ret = dlend_setting_parse_lowmem(buf, &bytes);
+	if (ret)
+		return ret;
+	guard(mutex)(&v->lock);
+	if (bytes == v->lowmem)
+		return count;
+	ret = dlend_setting_busy(v, "lowmem");
+	if (ret)
+		return ret;
+	v->lowmem = bytes;
+	return count;
+}
+static DEVICE_ATTR_RW(lowmem);
+
+static struct attribute *dlend_setting_attrs[] = {
+	&dev_attr_clique.attr,
+	&dev_attr_prepin.attr,
+	&dev_attr_lowmem.attr,
+	NULL
+};
+
+static const struct attribute_group dlend_setting_group = {
+	.attrs = dlend_setting_attrs,
+};
+
+/* What has come of it: the folder "dlend" */
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	char state[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	mutex_lock(&v->lock);
+	dlend_condition_text(v, state, sizeof(state));
+	mutex_unlock(&v->lock);
+	return sysfs_emit(buf, "%s\n", state);
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return sysfs_emit(buf, "%u\n", v->claim.lease ? v->claim.lease->epoch : 0);
+}
+static DEVICE_ATTR_RO(epoch);
+
+static struct dlend_memory_stat dlend_mdev_memory(struct device *dev)
+{
+	struct dlend_lease *lease = dlend_vdev_lease(dev_get_drvdata(dev));
+	struct dlend_memory_stat st = {};
+
+	if (lease) {
+		dlend_memory_stat(dlend_vdev_memory(lease), &st);
+		dlend_lease_put(lease);
+	}
+	return st;
+}
+
+static ssize_t memory_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", dlend_mdev_memory(dev).pinned_bytes);
+}
+static DEVICE_ATTR_RO(memory);
+
+static ssize_t memory_sharers_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%llu\n", dlend_mdev_memory(dev).sharers);
+}
+static DEVICE_ATTR_RO(memory_sharers);
+
+static ssize_t rescan_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t count)
+{
+	bool yes;
+	int ret;
+
+	ret = kstrtobool(buf, &yes);
+	if (ret)
+		return ret;
+	if (yes)
+		dlend_guest_rescan(dev_get_drvdata(dev));
+	return count;
+}
+static DEVICE_ATTR_WO(rescan);
+
+/* What the guest sees while a VM has the device open; else the setting, which is set here, too. */
+static ssize_t shown_clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return dlend_setting_emit_clique(v->open ? v->clique_shown : v->clique, buf);
+}
+
+static struct device_attribute dev_attr_shown_clique =
+	__ATTR(clique, 0644, shown_clique_show, clique_store);
+
+static ssize_t p2p_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	return dlend_p2p_emit(&v->p2p, buf);
+}
+static DEVICE_ATTR_RO(p2p);
+
+static struct attribute *dlend_mdev_attrs[] = {
+	&dev_attr_state.attr,
+	&dev_attr_epoch.attr,
+	&dev_attr_memory.attr,
+	&dev_attr_memory_sharers.attr,
+	&dev_attr_rescan.attr,
+	&dev_attr_shown_clique.attr,
+	&dev_attr_p2p.attr,
+	NULL
+};
+
+static const struct attribute_group dlend_mdev_group = {
+	.name = "dlend",
+	.attrs = dlend_mdev_attrs,
+};
+
+static const struct attribute_group *dlend_mdev_groups[] = {
+	&dlend_mdev_group, &dlend_setting_group, NULL
+};
+
+/* The mdev driver */
+
+static void dlend_mdev_note_vdev(struct mdev_device *mdev, struct dlend_vdev *v)
+{
+	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
+
+	guard(mutex)(&dlend_mdev_lock);
+	p->vdev = v;
+}
+
+static int dlend_mdev_probe(struct mdev_device *mdev)
+{
+	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
+	struct dlend_vdev *v;
+	int ret;
+
+	v = vfio_alloc_device(dlend_vdev, vfio, &mdev->dev, &dlend_vfio_ops);
+	if (IS_ERR(v))
+		return PTR_ERR(v);
+	v->mdev = mdev;
+	v->claim.ops = &dlend_borrow_claim_ops;
+	v->claim.dev = &mdev->dev;
+	v->claim.offer = p->offer;
+	/* Until the vdev is released: a lease, returned after the mdev is removed, names it. */
+	get_device(&mdev->dev);
+	get_device(dlend_offer_dev(p->offer));
+	ret = dlend_offer_claim(p->offer, &v->claim);
+	if (ret)
+		goto put_vfio;
+	dev_set_drvdata(&mdev->dev, v);
+	dlend_rom_fetch(v);
+	dlend_vdev_debugfs_add(v);
+	ret = vfio_register_emulated_iommu_dev(&v->vfio);
+	if (ret)
+		goto release_offer;
+	dlend_mdev_note_vdev(mdev, v);
+	return 0;
+
+release_offer:
+	dlend_vdev_debugfs_remove(v);
+	dlend_offer_release(&v->claim);
+put_vfio:
+	vfio_put_device(&v->vfio);
+	return ret;
+}
+
+/* Waits until user space has closed the device; it is asked to by the request eventfd. */
+static void dlend_mdev_remove(struct mdev_device *mdev)
+{
+	struct dlend_vdev *v = dev_get_drvdata(&mdev->dev);
+
+	dlend_mdev_note_vdev(mdev, NULL);
+	vfio_unregister_group_dev(&v->vfio);
+	dlend_vdev_debugfs_remove(v);
+	dlend_offer_release(&v->claim);
+	cancel_work_sync(&v->work);
+	vfio_put_device(&v->vfio);
+}
+
+static unsigned int dlend_mdev_available(struct mdev_type *type)
+{
+	return dlend_offer_available(container_of(type, struct dlend_mdev_parent, type)->offer);
+}
+
+static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
+{
+	struct dlend_mdev_parent *p = container_of(type, struct dlend_mdev_parent, type);
+	int clique = DLEND_CLIQUE_AUTO, at;
+	struct dlend_offer_info info;
+
+	dlend_offer_copy(p->offer, &info, NULL);
+	guard(mutex)(&dlend_mdev_lock);
+	if (p->vdev)
+		clique = READ_ONCE(p->vdev->clique);
+	if (clique == DLEND_CLIQUE_AUTO)
+		clique = dlend_vdev_offered_clique(info.clique);
+	at = sysfs_emit(buf, "device %04x:%04x of node %u, ", info.vendor, info.device,
+			dlend_offer_addr(p->offer)->lender);
+	if (clique >= 0)
+		at += sysfs_emit_at(buf, at, "clique %d\n", clique);
+	else
+		at += sysfs_emit_at(buf, at, "clique %s\n",
+				    clique == DLEND_CFG_CLIQUE_NONE ? "none" : "auto");
+	return at;
+}
+
+static struct mdev_driver dlend_mdev_driver = {
+	.device_api = VFIO_DEVICE_API_PCI_STRING,
+	.driver = {
+		.name = "dlend_mdev",
+		.owner = THIS_MODULE,
+		.mod_name = KBUILD_MODNAME,
+		.dev_groups = dlend_mdev_groups,
+	},
+	.probe = dlend_mdev_probe,
+	.remove = dlend_mdev_remove,
+	.get_available = dlend_mdev_available,
+	.show_description = dlend_mdev_description,
+};
+
+/* Offers become parents (struct dlend_offer_user) */
+
+static int dlend_mdev_add_parent(struct dlend_offer *offer)
+{
+	struct device *dev = dlend_offer_dev(offer);
+	struct dlend_offer_info info;
+	struct dlend_mdev_parent *p;
+	int ret;
+
+	p = devm_kzalloc(dev, sizeof(*p), GFP_KERNEL);
+	if (!p)
+		return -ENOMEM;
+	dlend_offer_copy(offer, &info, NULL);
+	p->offer = offer;
+	p->type.sysfs_name = dlend_kind(info.class);
+	snprintf(p->pretty, sizeof(p->pretty), "dlend %s %04x:%04x on node %u",
+		 p->type.sysfs_name, info.vendor, info.device, dlend_offer_addr(offer)->lender);
+	p->type.pretty_name = p->pretty;
+	p->types[0] = &p->type;
+	ret = mdev_register_parent(&p->parent, dev, &dlend_mdev_driver, p->types,
+				   ARRAY_SIZE(p->types));
+	if (ret)
+		return ret;
+	guard(mutex)(&dlend_mdev_lock);
+	list_add_tail(&p->node, &dlend_mdev_parents);
+	return 0;
+}
+
+static void dlend_mdev_appeared(struct dlend_offer *offer)
+{
+	int ret = dlend_mdev_add_parent(offer);
+
+	if (ret)
+		dev_err(dlend_offer_dev(offer), "no mediated device can be made of it: %pe\n",
+			ERR_PTR(ret));
+}
+
+static struct dlend_mdev_parent *dlend_mdev_find_parent(struct dlend_offer *offer)
+{
+	struct dlend_mdev_parent *p;
+
+	guard(mutex)(&dlend_mdev_lock);
+	list_for_each_entry(p, &dlend_mdev_parents, node)
+		if (p->offer == offer)
+			return p;
+	return NULL;
+}
+
+/* udev starts what is defined for the offer, as it does when a parent is registered. */
+static void dlend_mdev_freed(struct dlend_offer *offer)
+{
+	char *env[] = { "MDEV_STATE=registered", NULL };	/* mdev_register_parent()'s */
+
+	if (dlend_mdev_find_parent(offer))
+		kobject_uevent_env(&dlend_offer_dev(offer)->kobj, KOBJ_CHANGE, env);
+}
+
+static void dlend_mdev_vanishes(struct dlend_offer *offer)
+{
+	struct dlend_mdev_parent *p = dlend_mdev_find_parent(offer);
+
+	if (!p)
+		return;
+	mdev_unregister_parent(&p->parent);
+	mutex_lock(&dlend_mdev_lock);
+	list_del(&p->node);
+	mutex_unlock(&dlend_mdev_lock);
+	/* The vdev that was just removed, and its claim's ops, are needed until then. */
+	dlend_offer_flush(offer);
+}
+
+static struct dlend_offer_user dlend_mdev_user = {
+	.appeared = dlend_mdev_appeared,
+	.freed = dlend_mdev_freed,
+	.vanishes = dlend_mdev_vanishes,
+};
+
+int dlend_mdev_start(void)
+{
+	int ret = mdev_register_driver(&dlend_mdev_driver);
+
+	if (!ret)
+		dlend_offer_user_register(&dlend_mdev_user);
+	return ret;
+}
+
+/* No VFIO file is open: each holds the module.  So removing mediated devices ends. */
+void dlend_mdev_stop(void)
+{
+	dlend_offer_user_unregister(&dlend_mdev_user);
+	mdev_unregister_driver(&dlend_mdev_driver);
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Steps from "the guest wants the device" to "the guest has it", made by one worker.
+ *
+ * What the guest and the VMM ask for is written down at once (vdev->want).  The worker, on the
+ * offer's ordered workqueue, asks the lender for it step by step and notes what was answered
+ * (vdev->have).  The gate is open exactly while the two are equal (gate.c), so that no access of
+ * the guest meets a half-made device, and callers under the VMM's big lock need not wait:
+ *
+ *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
+ *
+ * With Bus Master Enable off a leased device is "running" at once (the driver sets up registers);
+ * dma_unmap, Bus Master Enable, an interrupt mode or a reset make it "building" again.  "failed"
+ * shows a device that reads 0xff; a reset, or the next edge of Bus Master Enable, tries again.
+ *
+ * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
+ * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
+ * from starting anything new.  What the device does by itself meanwhile meets its own guest's page
+ * or none, never another: a slot is not used for anything else before the lender has unmapped it.
+ * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would come
+ * too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to memory
+ * that did not change, which many take for a fatal error.
+ *
+ * Each step is called without locks, notes what it did under vdev->lock, and only if the lease is
+ * still the one that it worked on: that may have ended meanwhile.
+ */
+#include <linux/ktime.h>
+#include <linux/log2.h>
+#include <linux/moduleparam.h>
+#include <linux/pci_regs.h>
+#include "condition.h"
+#include "gate.h"
+#include "guest_ram.h"
+#include "irq.h"
+#include "lease_end.h"
+#include "steps.h"
+#include "trace.h"
+#include "vdev.h"
+
+static unsigned int settle_s = 60;
+module_param(settle_s, uint, 0644);
+MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
+
+/* Between tries of the same step; twice as long each time. */
+#define DLEND_STEP_PAUSE_MIN_MS	5u
+#define DLEND_STEP_PAUSE_MAX_MS	500u
+
+/* Once more, a little later. Return: no further than @progress for settle_s? [locked] */
+static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress)
+{
+	if (!v->backoff_ms)
+		v->patience = (struct dlend_patience){};
+	v->backoff_ms = clamp(v->backoff_ms * 2, DLEND_STEP_PAUSE_MIN_MS, DLEND_STEP_PAUSE_MAX_MS);
+	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()),
+				  settle_s * (s64)MSEC_PER_SEC);
+}
+
+/* Wait a little, unless the VM goes away. */
+static void dlend_step_pause(struct dlend_vdev *v)
+{
+	/* A reset does not wait: the device may still write to what is another's memory by now. */
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->urgent),
+			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
+}
+
+static void dlend_step_await_lender(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	if (dlend_step_overdue(v, 0) && v->open)
+		dlend_condition_fail(v, true, "the lender did not make the device ready within %u s",
+				     settle_s);
+	mutex_unlock(&v->lock);
+	dlend_step_pause(v);
+}
+
+/* Ask for a lease, and prepare to pin the guest's memory for it. */
+static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, char *why)
+{
+	struct dlend_lease *lease = dlend_lease_borrow(&v->claim, why);
+	struct dlend_memory *mem;
+
+	if (IS_ERR(lease))
+		return lease;
+	mem = dlend_guest_memory_create(v, lease);
+	if (!IS_ERR(mem)) {
+		lease->priv = mem;
+		return lease;
+	}
+	snprintf(why, DLEND_REASON_LEN, "no DMA windows can be made (%pe)", mem);
+	dlend_lease_return(lease);
+	return ERR_CAST(mem);
+}
+
+static void dlend_step_borrow(struct dlend_vdev *v)
+{
+	char why[DLEND_REASON_LEN] = "";
+	struct dlend_lease *lease;
+	u32 reset, opens;
+
+	mutex_lock(&v->lock);
+	WRITE_ONCE(v->claim.borrowing, true);
+	reset = v->want.reset;
+	opens = v->opens;
+	mutex_unlock(&v->lock);
+	lease = dlend_step_ask_lease(v, why);
+	mutex_lock(&v->lock);
+	WRITE_ONCE(v->claim.borrowing, false);
+	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
+			   PTR_ERR_OR_ZERO(lease));
+	if (IS_ERR(lease)) {
+		if (PTR_ERR(lease) != -EAGAIN && v->open && v->opens == opens)
+			dlend_condition_fail(v, true, "%s", why);
+		goto unlock;
+	}
+	v->stat.borrows++;
+	v->backoff_ms = 0;
+	/* Closed meanwhile; whoever has opened it again has not touched it. */
+	if (!v->open || v->opens != opens) {
+		dlend_lease_return(lease);
+		goto unlock;
+	}
+	WRITE_ONCE(v->claim.lease, lease);
+	v->have.bme = false;
+	v->have.reset = reset;
+	v->have.irq_mode = DLEND_IRQ_NONE;
+	v->have.irq_count = 0;
+	v->have.readrq = v->readrq;
+	v->have.build = v->want.build - 1;
+	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
+unlock:
+	mutex_unlock(&v->lock);
+	/* An answer that came too late may have been a grant. */
+	if (lease == ERR_PTR(-ETIMEDOUT))
+		dlend_claim_return_stray(&v->claim);
+	/* Its last user has returned it, and it is still being reset. */
+	if (lease == ERR_PTR(-EAGAIN))
+		dlend_step_await_lender(v);
+}
+
+/* A request failed: link loss is told by link_down(), everything else is the lender's word. */
+static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
+			      int ret)
+{
+	if (v->claim.lease == lease && !v->failed)
+		dlend_condition_fail(v, ret != -ENOTCONN || dlend_stop_on_loss, "%s failed on node %u (%pe)",
+				     what, lease->addr.lender, ERR_PTR(ret));
+}
+
+static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
+{
+	int ret;
+
+	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
+	mutex_lock(&v->lock);
+	if (on && (v->claim.lease != lease || dlend_gate_next_step(v) != DLEND_STEP_BME_ON)) {
+		/* A reset, or Bus Master off, that has come since would take it for stopped. */
+		mutex_unlock(&v->lock);
+		return;
+	}
+	if (on)
+		v->dma = true;
+	else
+		v->have.bme = false;
+	dlend_gate_note(v);
+	mutex_unlock(&v->lock);
+	ret = dlend_lease_bus_master(lease, on);
+	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	if (!on && !ret)
+		dlend_gate_note_quiet(v);
+	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
+	v->have.bme = on && !ret;
+	dlend_gate_note(v);
+	if (v->have.bme)
+		dlend_guest_look_later(v);
+	if (ret)
+		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
+}
+
+static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	bool dma;
+	u32 reset;
+	int ret;
+
+	mutex_lock(&v->lock);
+	reset = v->want.reset;
+	dma = v->dma;
+	mutex_unlock(&v->lock);
+	/* First what is quick: who waits for the end of transfers need not wait for a reset. */
+	if (dma)
+		dlend_step_bus_master(v, lease, false);
+	ret = dlend_lease_reset(lease);
+	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
+	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	v->stat.resets++;
+	v->have.reset = reset;
+	/* If it was not done nobody knows: the failure below turns it off. */
+	v->have.bme = ret && v->have.bme;
+	v->have.irq_mode = DLEND_IRQ_NONE;
+	v->have.irq_count = 0;
+	v->have.readrq = v->readrq;
+	/* Windows stay: the device has Bus Master Enable off now, and the guest its memory. */
+	if (!ret)
+		dlend_gate_note_quiet(v);
+	if (ret)
+		dlend_step_failed(v, lease, "reset", ret);
+}
+
+/*
+ * @got vectors are set up, of those that were wanted; 0: so many are not to be had.  First the
+ * spare ones are given up, then half of what is left each time: what is possible then is for
+ * whoever has asked to know (dlend_irqs_ask_end()).  Nobody asks if the device was set up before
+ * it was borrowed: it would lose interrupts, and is of no use. [locked]
+ */
+static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
+{
+	u32 count = v->want.irq_count;
+
+	if (got >= v->irq_need || !count)
+		return;
+	if (!got && count > 1) {
+		v->want.irq_count = v->irq_need < count ? v->irq_need :
+							  rounddown_pow_of_two(count - 1);
+		return;
+	}
+	if (!got) {
+		v->want.irq_mode = DLEND_IRQ_NONE;
+		v->want.irq_count = 0;
+	}
+	if (v->irq_waiters)
+		v->irq_short = got;
+	else
+		dlend_condition_fail(v, false, "node %u has %u of the guest's %u interrupt vectors",
+				     lease->addr.lender, got, v->irq_need);
+}
+
+static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	enum dlend_irq_mode mode;
+	u32 count;
+	bool resized;
+	int ret;
+
+	mutex_lock(&v->lock);
+	mode = v->want.irq_mode;
+	count = v->want.irq_count;
+	resized = v->have.irq_mode == mode || v->irq_gap;
+	/*
+	 * Until the reply nobody knows what the lender delivers. A guest that changes its mind
+	 * back meanwhile must not find that all is as it wants: an edge in the gap would be lost.
+	 */
+	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+	mutex_unlock(&v->lock);
+	/* Before the lender starts: the first interrupt may be faster than the reply. */
+	dlend_irqs_live(v, mode, false);
+	ret = dlend_lease_irq_setup(lease, mode, count);
+	trace_dlend_vdev_irq_setup(dlend_vdev_dev(v), lease->epoch, mode, count, ret);
+	if (resized)
+		dlend_irqs_live(v, mode, true);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
+	v->have.irq_count = ret ? 0 : count;
+	/* Those that were set up are not any more: what is lost meanwhile is made up for then. */
+	v->irq_gap = resized && ret;
+	if (ret && ret != -ENOSPC)
+		dlend_step_failed(v, lease, "interrupt set-up", ret);
+	else if (v->want.irq_mode == mode && v->want.irq_count == count)
+		dlend_step_irq_fewer(v, lease, ret ? 0 : count);
+}
+
+/* Only how fast it is depends on that: a lender that does not do it is no reason to fail. */
+static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	u32 readrq, at;
+
+	mutex_lock(&v->lock);
+	readrq = v->want.readrq;
+	at = v->cfg.pcie_pos + PCI_EXP_DEVCTL;
+	mutex_unlock(&v->lock);
+	dlend_lease_set_readrq(lease, at, readrq);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease == lease)
+		v->have.readrq = readrq;
+}
+
+static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *lease, int ret,
+				    const char *why)
+{
+	if (!v->open)
+		return;
+	if (ret == -ENOTCONN)
+		dlend_step_failed(v, lease, "DMA mapping", ret);
+	else if (ret == -EAGAIN)
+		dlend_condition_fail(v, true, "%s within %u s", why, settle_s);
+	else
+		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
+}
+
+/* A build has ended with @ret; @wish: of which it was. Return: to be tried again. [locked] */
+static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
+				  const struct dlend_wish *wish, int ret, const char *why)
+{
+	bool overdue = ret == -EAGAIN && dlend_step_overdue(v, dlend_memory_pinned(dlend_vdev_memory(lease)));
+
+	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
+	case DLEND_VERDICT_STANDS:
+		if (v->have.build != wish->build)
+			dlend_guest_rescan_soon(v);
+		v->have.build = wish->build;
+		v->have.rescan = wish->rescan;
+		v->have.grow = wish->grow;
+		v->lacking[0] = 0;
+		dlend_guest_look_later(v);
+		break;
+	case DLEND_VERDICT_AGAIN:
+		return true;
+	case DLEND_VERDICT_KEEP:
+		v->have.rescan = wish->rescan;
+		v->have.grow = wish->grow;
+		dlend_condition_lacking(v, why);
+		break;
+	case DLEND_VERDICT_FAIL:
+		dlend_step_build_failed(v, lease, ret, why);
+		break;
+	}
+	v->backoff_ms = 0;
+	return false;
+}
+
+static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	char why[DLEND_REASON_LEN] = "the guest's memory layout did not settle";
+	struct dlend_wish wish;
+	bool again = false;
+	int ret;
+
+	dlend_guest_follow(v);
+	mutex_lock(&v->lock);
+	wish = v->want;
+	/* If it is closed a moment later, the memory pins nothing any more. */
+	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;
+	mutex_unlock(&v->lock);
+	if (ret)
+		return;
+	ret = dlend_memory_build(dlend_vdev_memory(lease));
+	if (ret && ret != -EAGAIN)
+		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
+	mutex_lock(&v->lock);
+	v->stat.builds++;
+	if (ret == -EAGAIN)
+		v->stat.build_retries++;
+	/* One that has given way is next again after that, and no sign of a layout in motion. */
+	if (v->claim.lease == lease && !(ret == -EAGAIN && v->urgent))
+		again = dlend_step_build_note(v, lease, &wish, ret, why);
+	mutex_unlock(&v->lock);
+	if (again)
+		dlend_step_pause(v);
+}
+
+static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dlend_lease *lease)
+{
+	switch (step) {
+	case DLEND_STEP_RESET:
+		dlend_step_reset(v, lease);
+		break;
+	case DLEND_STEP_BME_OFF:
+		dlend_step_bus_master(v, lease, false);
+		break;
+	case DLEND_STEP_IRQ:
+		dlend_step_irq(v, lease);
+		break;
+	case DLEND_STEP_READRQ:
+		dlend_step_readrq(v, lease);
+		break;
+	case DLEND_STEP_BUILD:
+		dlend_step_build(v, lease);
+		break;
+	case DLEND_STEP_BME_ON:
+		dlend_step_bus_master(v, lease, true);
+		break;
+	default:
+		break;
+	}
+}
+
+static void dlend_step_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
+	struct dlend_lease *lease;
+	enum dlend_step step;
+
+	for (;;) {
+		mutex_lock(&v->lock);
+		dlend_gate_update(v);
+		step = dlend_gate_next_step(v);
+		if (step == DLEND_STEP_BORROW && dlend_claim_pending(&v->claim)) {
+			dlend_vdev_kick(v);
+			step = DLEND_STEP_NONE;
+		}
+		mutex_unlock(&v->lock);
+		if (step == DLEND_STEP_NONE)
+			return;
+		if (step == DLEND_STEP_BORROW) {
+			dlend_step_borrow(v);
+			lease = dlend_vdev_lease(v);
+			if (!lease)
+				continue;
+			/* The end of the lease may have been told before the grant was noted. */
+			if (dlend_lease_over(lease))
+				dlend_ended_lose(v, lease, "the lease ended at once");
+			dlend_lease_put(lease);
+			continue;
+		}
+		lease = dlend_vdev_lease(v);
+		if (!lease)
+			return;
+		dlend_step_do(v, step, lease);
+		dlend_lease_put(lease);
+	}
+}
+
+void dlend_step_init(struct dlend_vdev *v)
+{
+	INIT_WORK(&v->work, dlend_step_work);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A vdev among the other devices of its VM: how it is set up, for peer-to-peer, and which clique
+ * its guest sees.
+ *
+ * KVM's VM is the VM; without KVM it is the process that opened the device.
+ */
+#include <linux/sched.h>
+#include "clique.h"
+#include "vdev.h"
+#include "vdev_p2p.h"
+
+static void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
+{
+	unsigned int i;
+
+	memset(dev, 0, sizeof(*dev));	/* with all padding: it is compared */
+	dev->addr = *dlend_offer_addr(v->claim.offer);
+	dev->clique = v->clique_shown;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		/* One smaller than a page is lent with the rest of it, which is nobody's. */
+		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
+				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
+		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
+	}
+}
+
+void dlend_vdev_publish(struct dlend_vdev *v)
+{
+	const struct dlend_lease *lease = v->failed ? NULL : v->claim.lease;
+	struct dlend_p2p_dev dev;
+
+	lockdep_assert_held(&v->lock);
+	dlend_vdev_describe(v, &dev);
+	if (lease) {
+		dev.epoch = lease->epoch;
+		dev.source = v->have.bme;
+		/* While a device is being reset, its lender lets nobody reach it. */
+		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset;
+	}
+	dlend_p2p_publish(&v->p2p, &dev, lease);
+}
+
+/* Warn about devices of the same clique that this one does not reach, or is not reached by. */
+static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+{
+	int other = -1;
+
+	while ((other = dlend_p2p_claim(&party->fabric, party->dev, party->n, party->of,
+					other + 1)) >= 0)
+		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but no way there and back has windows for it: the guest's driver will try it in vain; set another clique\n",
+			 party->dev[party->of].clique, dev_name(party->member[other]->owner));
+}
+
+/* The setting of the mdev comes before that of the device's lender. */
+static int dlend_vdev_wanted_clique(const struct dlend_vdev *v)
+{
+	return v->clique == DLEND_CLIQUE_AUTO ? dlend_vdev_offered_clique(v->info.clique) :
+						v->clique;
+}
+
+/* What the guest shall see. Where no admin has given a number: by what can be reached. */
+static int dlend_vdev_choose_clique(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+{
+	int clique = dlend_vdev_wanted_clique(v);
+
+	if (clique >= DLEND_CFG_CLIQUE_NONE)
+		return clique;
+	if (clique == DLEND_CLIQUE_AUTO && !dlend_clique_known(v->info.vendor))
+		return DLEND_CFG_CLIQUE_NONE;
+	clique = dlend_p2p_clique(&party->fabric, party->dev, party->n, party->of,
+				  DLEND_CLIQUE_MAX);
+	if (clique < 0) {
+		dev_warn(dlend_vdev_dev(v), "no clique is left for it: the VM has too many devices that do not reach each other; its driver is told nothing\n");
+		return DLEND_CFG_CLIQUE_NONE;
+	}
+	return clique;
+}
+
+static bool dlend_vdev_both_ways(const struct dlend_p2p_party *party, unsigned int other)
+{
+	return dlend_p2p_reaches(&party->fabric, party->dev, party->n, other, party->of) &&
+	       dlend_p2p_reaches(&party->fabric, party->dev, party->n, party->of, other);
+}
+
+/* A computed clique leaves out a device of the VM: say which one, and why. */
+static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_party *party)
+{
+	int mine = party->dev[party->of].clique;
+	unsigned int i;
+
+	for (i = 0; i < party->n; i++)
+		if (i != party->of && party->dev[i].clique >= 0 && party->dev[i].clique != mine)
+			dev_info(dlend_vdev_dev(v), "clique %d, not %d of %s: %s\n", mine,
+				 party->dev[i].clique, dev_name(party->member[i]->owner),
+				 dlend_vdev_both_ways(party, i) ?
+				 "others of that clique are out of reach" :
+				 "no way there and back has windows for all BARs");
+}
+
+static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
+{
+	struct dlend_vdev *v = container_of(party->member[party->of], struct dlend_vdev, p2p);
+	int clique = dlend_vdev_choose_clique(v, party);
+
+	party->dev[party->of].clique = clique;
+	if (dlend_vdev_wanted_clique(v) < DLEND_CFG_CLIQUE_NONE && clique >= 0)
+		dlend_vdev_tell_alone(v, party);
+	else
+		dlend_vdev_warn_claims(v, party);
+}
+
+void dlend_vdev_p2p_join(struct dlend_vdev *v)
+{
+	struct dlend_p2p_member *m = &v->p2p;
+
+	m->owner = dlend_vdev_dev(v);
+	m->vm = v->vfio.kvm;
+	m->tgid = current->tgid;
+	v->clique_shown = max(dlend_vdev_wanted_clique(v), DLEND_CFG_CLIQUE_NONE);
+	dlend_vdev_describe(v, &m->dev);
+	dlend_p2p_join(m, dlend_vdev_settle_clique);
+	v->clique_shown = m->dev.clique;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party, and to nobody
+ * until everything that its last party had of it has been returned.
+ */
+#include <kunit/test.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <borrower/group.h>
+
+static void group_admits(struct kunit *test)
+{
+	static const struct {
+		struct dlend_group_fn other;
+		int ret;
+	} cases[] = {
+		{ {}, 0 },
+		{ { .same_party = true }, 0 },
+		{ { .same_party = true, .leased = true, .leases = 1 }, 0 },
+		{ { .same_party = true, .borrowing = true }, 0 },
+		/* Granted, not noted yet. */
+		{ { .same_party = true, .borrowing = true, .leases = 1 }, 0 },
+		{ { .leased = true, .leases = 1 }, -EBUSY },
+		{ { .borrowing = true }, -EBUSY },
+		/* Its party has closed it, whichever that was. */
+		{ { .leases = 1 }, -EAGAIN },
+		{ { .same_party = true, .leases = 1 }, -EAGAIN },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, dlend_group_admits(cases[i].other), cases[i].ret,
+				    "case %u", i);
+}
+
+static struct kunit_case group_cases[] = {
+	KUNIT_CASE(group_admits),
+	{}
+};
+
+static struct kunit_suite group_suite = {
+	.name = "dlend_group",
+	.test_cases = group_cases,
+};
+
+kunit_test_suite(group_suite);
