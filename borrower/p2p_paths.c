@@ -17,7 +17,8 @@
  * struct dlend_p2p_peers - what one peer said about its links
  * @node: among all
  * @link: to that peer
- * @path, @n: what it said
+ * @n: how many links it has
+ * @path: these links
  */
 struct dlend_p2p_peers {
 	struct list_head node;
