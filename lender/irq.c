@@ -9,6 +9,7 @@
 #include <linux/log2.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <dlend/names.h>
 
 #include "lender/lender.h"
 #include "lender/trace.h"
@@ -267,11 +268,10 @@ void dl_irq_close(struct dl_fn *fn)
 /** dl_irq_show - counters. Group lock. */
 void dl_irq_show(struct dl_fn *fn, struct seq_file *m)
 {
-	static const char * const names[] = { "none", "intx", "msi", "msix" };
 	struct dl_irqs *irqs = &fn->irq;
 	u64 total = irqs->total;
 
-	seq_printf(m, "mode %s\nvectors %u\n", names[irqs->mode], irqs->count);
+	seq_printf(m, "mode %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode), irqs->count);
 	for (u32 i = 0; i < irqs->count; i++) {
 		unsigned long fired = READ_ONCE(irqs->vec[i].fired);
 

@@ -203,19 +203,3 @@ int dl_lease_step(struct dl_lease *lease, const struct dl_event *ev, u32 *todo)
 		return -EINVAL;
 	}
 }
-
-const char *dl_state_name(enum dlend_offer_state state)
-{
-	switch (state) {
-	case DLEND_OFFER_FREE:
-		return "free";
-	case DLEND_OFFER_HELD:
-		return "held";
-	case DLEND_OFFER_RETURNING:
-		return "returning";
-	case DLEND_OFFER_QUARANTINED:
-		return "quarantined";
-	default:
-		return "gone";
-	}
-}

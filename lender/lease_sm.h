@@ -84,6 +84,4 @@ int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned i
  */
 u32 dl_epoch_first(u32 floor, s64 seconds);
 
-const char *dl_state_name(enum dlend_offer_state state);
-
 #endif

@@ -11,6 +11,7 @@
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 #include <dlend/kind.h>
+#include <dlend/names.h>
 
 #include "lender/lender.h"
 #include "lender/trace.h"
@@ -31,7 +32,7 @@ static ssize_t state_show(struct device *dev, struct device_attribute *attr, cha
 	/* Bound, and yet not to be had: a function of its group is missing. */
 	if (lease.state == DLEND_OFFER_GONE)
 		return sysfs_emit(buf, "incomplete\n");
-	return sysfs_emit(buf, "%s\n", dl_state_name(lease.state));
+	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(lease.state));
 }
 static DEVICE_ATTR_RO(state);
 
@@ -240,7 +241,7 @@ static int lease_show(struct seq_file *m, void *unused)
 
 	dl_lease_snapshot(fn->group, &lease);
 	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
-		   dl_state_name(lease.state), lease.holder, lease.epoch, lease.users,
+		   dlend_offer_state_name(lease.state), lease.holder, lease.epoch, lease.users,
 		   lease.fencing, lease.failed);
 	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
 	return 0;

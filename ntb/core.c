@@ -10,6 +10,7 @@
 #include <linux/srcu.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include <dlend/names.h>
 #include <iommu/aperture.h>
 #include "core.h"
 
@@ -77,9 +78,11 @@ u16 dlend_node_id(void)
 }
 DLEND_EXPORT(dlend_node_id);
 
-/* kind.c is pure. */
+/* kind.c and names.c are pure. */
 DLEND_EXPORT(dlend_kind);
 DLEND_EXPORT(dlend_addr_name);
+DLEND_EXPORT(dlend_offer_state_name);
+DLEND_EXPORT(dlend_irq_mode_name);
 
 static void release_link(struct device *dev)
 {

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What both sides call the states of an offer and the interrupt modes of a device, in sysfs,
+ * debugfs and logs.
+ */
+#ifndef DLEND_NAMES_H
+#define DLEND_NAMES_H
+
+#include <dlend/types.h>
+
+/**
+ * dlend_offer_state_name - name of a state of an offer: "free", "held" and so on
+ * @state: (in) enum dlend_offer_state, or any other number
+ *
+ * Context: any.
+ * Return: a word of a-z, never NULL; "unknown" for a number that is no state.
+ */
+const char *dlend_offer_state_name(u16 state);
+
+/**
+ * dlend_irq_mode_name - name of an interrupt mode: "none", "intx", "msi", "msix"
+ * @mode: (in) enum dlend_irq_mode, or any other number
+ *
+ * Context: any.
+ * Return: a word of a-z, never NULL; "unknown" for a number that is no mode.
+ */
+const char *dlend_irq_mode_name(u32 mode);
+
+#endif
