@@ -14,180 +14,180 @@
 #include "lender/lender.h"
 
 /* More than a node has NTBs: each is a bit in every function's marks. */
-#define DL_LISTENERS_MAX	BITS_PER_LONG
+#define LEND_LISTENERS_MAX	BITS_PER_LONG
 
 /* Twice the grants that a peer may have: one that has not taken so many has to begin anew. */
-#define DL_NOTES_MAX		2048
+#define LEND_NOTES_MAX		2048
 
 /*
- * struct dl_listener - a link that is up, and what its peer has not heard yet
- * @number: bit in dl_fn.unheard
+ * struct lend_listener - a link that is up, and what its peer has not heard yet
+ * @number: bit in lend_fn.unheard
  * @session: of the link, while @work runs
  * @everything: all offers, and whom this node has links to (listeners lock)
  * @saying: function whose offer is on its way, or has just failed to be (listeners lock)
  * @peers: whom this node has links to
- * @over: dl_unlisten() waits: nothing more is posted
+ * @over: lend_outbox_close() waits: nothing more is posted
  * @notes: in order: messages of which each has to arrive (listeners lock)
  */
-struct dl_listener {
+struct lend_listener {
 	struct list_head node;
 	struct dlend_link *link;
 	unsigned int number;
 	u64 session;
-	const struct dl_fn *saying;
+	const struct lend_fn *saying;
 	bool everything, peers, over;
 	struct list_head notes;
 	unsigned int nr_notes;
 	struct work_struct work;
 };
 
-struct dl_note {
+struct lend_note {
 	struct list_head node;
 	u64 session;		/* of one that is over, it is not said */
 	struct dlend_msg msg;
 };
 
 /* What listeners there are, their notes, and functions whose end is not heard everywhere. */
-static DEFINE_SPINLOCK(dl_listeners_lock);
-static LIST_HEAD(dl_listeners);
-static DECLARE_BITMAP(dl_numbers, DL_LISTENERS_MAX);
-static LIST_HEAD(dl_gone);
+static DEFINE_SPINLOCK(lend_listeners_lock);
+static LIST_HEAD(lend_listeners);
+static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
+static LIST_HEAD(lend_outbox_gone);
 
 /* The announcer reads a function's state; nothing is read of one that was withdrawn. */
-static DEFINE_MUTEX(dl_state_lock);
+static DEFINE_MUTEX(lend_offer_lock);
 
 /* Marks */
 
-static bool dl_heard(struct dl_fn *fn, unsigned int what, const struct dl_listener *l)
+static bool lend_mark_take(struct lend_fn *fn, unsigned int what, const struct lend_listener *l)
 {
 	return test_and_clear_bit(l->number, &fn->unheard[what]);
 }
 
-static void dl_unheard(struct dl_fn *fn, unsigned int what, const struct dl_listener *l)
+static void lend_mark_set(struct lend_fn *fn, unsigned int what, const struct lend_listener *l)
 {
 	set_bit(l->number, &fn->unheard[what]);
 }
 
 /* Listeners lock. */
-static void dl_tell_all(struct dl_fn *fn, unsigned int what)
+static void lend_mark_set_all(struct lend_fn *fn, unsigned int what)
 {
-	struct dl_listener *l;
+	struct lend_listener *l;
 
-	list_for_each_entry(l, &dl_listeners, node) {
-		dl_unheard(fn, what, l);
-		queue_work(dl_wq, &l->work);
+	list_for_each_entry(l, &lend_listeners, node) {
+		lend_mark_set(fn, what, l);
+		queue_work(lend_wq, &l->work);
 	}
 }
 
-/** dl_tell - the announcer shall say @what (DL_TELL_*) about @fn. Any process context. */
-void dl_tell(struct dl_fn *fn, unsigned int what)
+/** lend_outbox_tell - the announcer shall say @what (LEND_TELL_*) about @fn. Any process context. */
+void lend_outbox_tell(struct lend_fn *fn, unsigned int what)
 {
-	spin_lock(&dl_listeners_lock);
-	dl_tell_all(fn, what);
-	spin_unlock(&dl_listeners_lock);
+	spin_lock(&lend_listeners_lock);
+	lend_mark_set_all(fn, what);
+	spin_unlock(&lend_listeners_lock);
 }
 
-/** dl_tell_group - the lease changed. Group lock. */
-void dl_tell_group(struct dl_group *group)
+/** lend_outbox_tell_group - the lease changed. Group lock. */
+void lend_outbox_tell_group(struct lend_group *group)
 {
-	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i])
-			dl_tell(group->fn[i], DL_TELL_STATE);
+			lend_outbox_tell(group->fn[i], LEND_TELL_STATE);
 }
 
-/** dl_tell_peers - a link came or went: the announcer shall say so. Any process context. */
-void dl_tell_peers(void)
+/** lend_outbox_tell_peers - a link came or went: the announcer shall say so. Any process context. */
+void lend_outbox_tell_peers(void)
 {
-	struct dl_listener *l;
+	struct lend_listener *l;
 
-	spin_lock(&dl_listeners_lock);
-	list_for_each_entry(l, &dl_listeners, node) {
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry(l, &lend_listeners, node) {
 		WRITE_ONCE(l->peers, true);
-		queue_work(dl_wq, &l->work);
+		queue_work(lend_wq, &l->work);
 	}
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 }
 
 /* Listeners lock. */
-static struct dl_listener *dl_listener_of(const struct dlend_link *link)
+static struct lend_listener *lend_listener_find(const struct dlend_link *link)
 {
-	struct dl_listener *l;
+	struct lend_listener *l;
 
-	list_for_each_entry(l, &dl_listeners, node)
+	list_for_each_entry(l, &lend_listeners, node)
 		if (l->link == link)
 			return l;
 	return NULL;
 }
 
 /* Listeners lock. */
-static bool dl_offer_told(const struct dl_fn *fn, const struct dl_listener *l)
+static bool lend_listener_has_offer(const struct lend_fn *fn, const struct lend_listener *l)
 {
-	return l->saying != fn && !test_bit(l->number, &fn->unheard[DL_TELL_OFFER]);
+	return l->saying != fn && !test_bit(l->number, &fn->unheard[LEND_TELL_OFFER]);
 }
 
 /**
- * dl_offers_told - were the offers of a group, as they are now, said to the peer of @link?
+ * lend_outbox_offers_told - were the offers of a group, as they are now, said to the peer of @link?
  * @group: group
  * @link: link
  *
  * Context: group lock.
  */
-bool dl_offers_told(const struct dl_group *group, const struct dlend_link *link)
+bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link)
 {
-	const struct dl_listener *l;
+	const struct lend_listener *l;
 	bool told;
 
-	spin_lock(&dl_listeners_lock);
-	l = dl_listener_of(link);
+	spin_lock(&lend_listeners_lock);
+	l = lend_listener_find(link);
 	told = l && !l->everything;
-	for (unsigned int i = 0; told && i < DL_GROUP_MAX; i++)
-		told = !group->fn[i] || dl_offer_told(group->fn[i], l);
-	spin_unlock(&dl_listeners_lock);
+	for (unsigned int i = 0; told && i < LEND_GROUP_MAX; i++)
+		told = !group->fn[i] || lend_listener_has_offer(group->fn[i], l);
+	spin_unlock(&lend_listeners_lock);
 	return told;
 }
 
-/** dl_subscribe - send every offer to @link, soon */
-void dl_subscribe(struct dlend_link *link)
+/** lend_outbox_subscribe - send every offer to @link, soon */
+void lend_outbox_subscribe(struct dlend_link *link)
 {
-	struct dl_listener *l;
+	struct lend_listener *l;
 
-	spin_lock(&dl_listeners_lock);
-	l = dl_listener_of(link);
+	spin_lock(&lend_listeners_lock);
+	l = lend_listener_find(link);
 	/* Not yet, or not any more: it hears everything when the link comes up. */
 	if (l) {
 		l->everything = true;
-		queue_work(dl_wq, &l->work);
+		queue_work(lend_wq, &l->work);
 	}
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 }
 
 /* Listeners lock. */
-static int dl_add_note(const struct dlend_link *link, struct dl_note *note)
+static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 {
-	struct dl_listener *l = dl_listener_of(link);
+	struct lend_listener *l = lend_listener_find(link);
 
 	if (!l)
 		return -ENOENT;
-	if (l->nr_notes == DL_NOTES_MAX)
+	if (l->nr_notes == LEND_NOTES_MAX)
 		return -ENOBUFS;
 	list_add_tail(&note->node, &l->notes);
 	l->nr_notes++;
-	queue_work(dl_wq, &l->work);
+	queue_work(lend_wq, &l->work);
 	return 0;
 }
 
-static int dl_try_note(const struct dlend_link *link, struct dl_note *note)
+static int lend_note_try(const struct dlend_link *link, struct lend_note *note)
 {
 	int ret;
 
-	spin_lock(&dl_listeners_lock);
-	ret = dl_add_note(link, note);
-	spin_unlock(&dl_listeners_lock);
+	spin_lock(&lend_listeners_lock);
+	ret = lend_note_add(link, note);
+	spin_unlock(&lend_listeners_lock);
 	return ret;
 }
 
 /**
- * dl_note - a message shall arrive, behind all that were given to this before
+ * lend_outbox_note - a message shall arrive, behind all that were given to this before
  * @link: to whose peer
  * @msg: as for dlend_link_post()
  *
@@ -195,19 +195,19 @@ static int dl_try_note(const struct dlend_link *link, struct dl_note *note)
  * session ends, and with it what @msg is about.
  * Context: process, waits for no peer.
  */
-void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
+void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
-	struct dl_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
+	struct lend_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
 	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
 	int ret;
 
 	note->session = now.session;
 	note->msg = *msg;
-	ret = dl_try_note(link, note);
+	ret = lend_note_try(link, note);
 	if (ret == -ENOENT && now.session) {
 		/* A peer may ask for something before link_up() has come to us. */
-		dl_listen(link);
-		ret = dl_try_note(link, note);
+		lend_outbox_open(link);
+		ret = lend_note_try(link, note);
 	}
 	if (!ret)
 		return;
@@ -218,7 +218,7 @@ void dl_note(struct dlend_link *link, const struct dlend_msg *msg)
 
 /* Messages. All: 0; -ETIMEDOUT it takes none now; -ENOTCONN the session is over */
 
-static int dl_post(struct dl_listener *l, struct dlend_msg *msg)
+static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
 {
 	struct dlend_session_ref ref = { .link = l->link, .session = l->session };
 	int ret;
@@ -230,20 +230,20 @@ static int dl_post(struct dl_listener *l, struct dlend_msg *msg)
 	return ret == -EOPNOTSUPP ? 0 : ret;
 }
 
-static void dl_state_message(const struct dl_fn *fn, struct dlend_msg *msg)
+static void lend_offer_state_message(const struct lend_fn *fn, struct dlend_msg *msg)
 {
 	struct dlend_p_state *state;
-	struct dl_lease lease;
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
+	lend_group_lease(fn->group, &lease);
 	state = dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch, sizeof(*state));
 	state->state = cpu_to_le16(lease.state);
 	state->holder = cpu_to_le16(lease.holder);
 	state->epoch = cpu_to_le32(lease.epoch);
 }
 
-static void dl_fill_offer(const struct dl_fn *fn, const struct dl_lease *lease,
-			  struct dlend_p_offer *offer)
+static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *lease,
+			    struct dlend_p_offer *offer)
 {
 	u32 flags = 0;
 
@@ -270,21 +270,21 @@ static void dl_fill_offer(const struct dl_fn *fn, const struct dl_lease *lease,
 	}
 }
 
-static void dl_offer_message(const struct dl_listener *l, const struct dl_fn *fn,
-			     struct dlend_msg *msg)
+static void lend_offer_message(const struct lend_listener *l, const struct lend_fn *fn,
+			       struct dlend_msg *msg)
 {
 	struct dlend_p_offer *offer;
-	struct dl_lease lease;
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
+	lend_group_lease(fn->group, &lease);
 	offer = dlend_msg_init(msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch, sizeof(*offer));
-	dl_fill_offer(fn, &lease, offer);
+	lend_offer_fill(fn, &lease, offer);
 	/* An older peer would drop the message. */
 	if (dlend_link_version(l->link) >= DLEND_PROTO_CLIQUE)
 		offer->clique = cpu_to_le16(READ_ONCE(fn->clique));
 }
 
-static int dl_post_snapshot(struct dl_listener *l, const struct dl_fn *fn)
+static int lend_listener_post_snapshot(struct lend_listener *l, const struct lend_fn *fn)
 {
 	struct dlend_p_snapshot *piece;
 	struct dlend_msg msg;
@@ -294,29 +294,29 @@ static int dl_post_snapshot(struct dl_listener *l, const struct dl_fn *fn)
 		piece = dlend_msg_init(&msg, DLEND_MSG_SNAPSHOT, &fn->addr, 0, sizeof(*piece));
 		piece->offset = cpu_to_le16(at);
 		memcpy(piece->data, fn->snapshot + at, DLEND_SNAPSHOT_PIECE);
-		ret = dl_post(l, &msg);
+		ret = lend_listener_post(l, &msg);
 	}
 	return ret;
 }
 
 /* To all, like the rest: only the holder of that lease has a use for it. */
-static int dl_post_error(struct dl_listener *l, const struct dl_fn *fn)
+static int lend_listener_post_error(struct lend_listener *l, const struct lend_fn *fn)
 {
 	struct dlend_msg msg;
 
 	dlend_msg_init(&msg, DLEND_MSG_ERROR, &fn->addr, READ_ONCE(fn->error_epoch), 0);
-	return dl_post(l, &msg);
+	return lend_listener_post(l, &msg);
 }
 
-static int dl_post_withdraw(struct dl_listener *l, const struct dl_fn *fn)
+static int lend_listener_post_withdraw(struct lend_listener *l, const struct lend_fn *fn)
 {
 	struct dlend_msg msg;
 
 	dlend_msg_init(&msg, DLEND_MSG_WITHDRAW, &fn->addr, 0, 0);
-	return dl_post(l, &msg);
+	return lend_listener_post(l, &msg);
 }
 
-static int dl_add_peer(struct dlend_link *link, void *arg)
+static int lend_offer_add_peer(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	struct dlend_p_peers *peers = arg;
@@ -333,351 +333,351 @@ static int dl_add_peer(struct dlend_link *link, void *arg)
 	return n + 1 == DLEND_PEERS_PER_MSG;
 }
 
-struct dl_end {
-	struct dl_listener *l;
+struct lend_end {
+	struct lend_listener *l;
 	int ret;
 };
 
 /* Where this node's end of @other sits. */
-static int dl_post_end(struct dlend_link *other, void *arg)
+static int lend_listener_post_end(struct dlend_link *other, void *arg)
 {
-	struct dl_end *end = arg;
+	struct lend_end *end = arg;
 	struct dlend_msg msg;
 
-	if (dl_end_message(other, &msg))
-		end->ret = dl_post(end->l, &msg);
+	if (lend_bridges_link_message(other, &msg))
+		end->ret = lend_listener_post(end->l, &msg);
 	return end->ret;
 }
 
 /* Whom this node has links to, and where their ends here sit. */
-static int dl_post_peers(struct dl_listener *l)
+static int lend_listener_post_peers(struct lend_listener *l)
 {
-	struct dl_end end = { .l = l };
+	struct lend_end end = { .l = l };
 	struct dlend_p_peers *peers;
 	struct dlend_msg msg;
 
 	peers = dlend_msg_init(&msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*peers));
-	dlend_link_for_each(dl_add_peer, peers);
-	end.ret = dl_post(l, &msg);
+	dlend_link_for_each(lend_offer_add_peer, peers);
+	end.ret = lend_listener_post(l, &msg);
 	if (!end.ret && dlend_link_peer(l->link) != dlend_node_id())
-		dlend_link_for_each(dl_post_end, &end);
+		dlend_link_for_each(lend_listener_post_end, &end);
 	return end.ret;
 }
 
 /* The announcer of one link */
 
 /* The next one that waits, which stays there until it was said: nobody else takes it away. */
-static struct dl_note *dl_next_note(struct dl_listener *l)
+static struct lend_note *lend_note_first(struct lend_listener *l)
 {
-	struct dl_note *note;
+	struct lend_note *note;
 
-	spin_lock(&dl_listeners_lock);
-	note = list_first_entry_or_null(&l->notes, struct dl_note, node);
-	spin_unlock(&dl_listeners_lock);
+	spin_lock(&lend_listeners_lock);
+	note = list_first_entry_or_null(&l->notes, struct lend_note, node);
+	spin_unlock(&lend_listeners_lock);
 	return note;
 }
 
-static void dl_drop_note(struct dl_listener *l)
+static void lend_note_drop(struct lend_listener *l)
 {
-	struct dl_note *note;
+	struct lend_note *note;
 
-	spin_lock(&dl_listeners_lock);
-	note = list_first_entry(&l->notes, struct dl_note, node);
+	spin_lock(&lend_listeners_lock);
+	note = list_first_entry(&l->notes, struct lend_note, node);
 	list_del(&note->node);
 	l->nr_notes--;
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	kfree(note);
 }
 
-static int dl_say_notes(struct dl_listener *l)
+static int lend_listener_say_notes(struct lend_listener *l)
 {
-	struct dl_note *note;
+	struct lend_note *note;
 	int ret = 0;
 
-	while (!ret && (note = dl_next_note(l))) {
+	while (!ret && (note = lend_note_first(l))) {
 		if (note->session == l->session)
-			ret = dl_post(l, &note->msg);
+			ret = lend_listener_post(l, &note->msg);
 		if (!ret)
-			dl_drop_note(l);
+			lend_note_drop(l);
 	}
 	return ret;
 }
 
-static int dl_say_peers(struct dl_listener *l)
+static int lend_listener_say_peers(struct lend_listener *l)
 {
 	int ret;
 
 	if (!xchg(&l->peers, false))
 		return 0;
-	ret = dl_post_peers(l);
+	ret = lend_listener_post_peers(l);
 	if (ret)
 		WRITE_ONCE(l->peers, true);
 	return ret;
 }
 
 /* One that @l has not heard the end of, referenced. */
-static struct dl_fn *dl_next_gone(struct dl_listener *l)
+static struct lend_fn *lend_listener_next_gone(struct lend_listener *l)
 {
-	struct dl_fn *fn, *found = NULL;
+	struct lend_fn *fn, *found = NULL;
 
-	spin_lock(&dl_listeners_lock);
-	list_for_each_entry(fn, &dl_gone, gone_node) {
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry(fn, &lend_outbox_gone, gone_node) {
 		/* Marked until it was said: with its last mark a function leaves the list. */
-		if (!test_bit(l->number, &fn->unheard[DL_TELL_WITHDRAW]))
+		if (!test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
 			continue;
 		kref_get(&fn->ref);
 		found = fn;
 		break;
 	}
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	return found;
 }
 
 /* Forget those that nobody is left to be told of. */
-static void dl_reap_gone(void)
+static void lend_outbox_reap(void)
 {
-	struct dl_fn *fn, *next;
+	struct lend_fn *fn, *next;
 	LIST_HEAD(heard);
 
-	spin_lock(&dl_listeners_lock);
-	list_for_each_entry_safe(fn, next, &dl_gone, gone_node)
-		if (!fn->unheard[DL_TELL_WITHDRAW])
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry_safe(fn, next, &lend_outbox_gone, gone_node)
+		if (!fn->unheard[LEND_TELL_WITHDRAW])
 			list_move(&fn->gone_node, &heard);
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	list_for_each_entry_safe(fn, next, &heard, gone_node) {
 		list_del_init(&fn->gone_node);
-		dl_fn_put(fn);
+		lend_fn_put(fn);
 	}
 }
 
-static int dl_say_gone(struct dl_listener *l)
+static int lend_listener_say_gone(struct lend_listener *l)
 {
-	struct dl_fn *fn;
+	struct lend_fn *fn;
 	int ret = 0;
 
-	while (!ret && (fn = dl_next_gone(l))) {
-		ret = dl_post_withdraw(l, fn);
+	while (!ret && (fn = lend_listener_next_gone(l))) {
+		ret = lend_listener_post_withdraw(l, fn);
 		if (!ret)
-			dl_heard(fn, DL_TELL_WITHDRAW, l);
-		dl_fn_put(fn);
+			lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
+		lend_fn_put(fn);
 	}
-	dl_reap_gone();
+	lend_outbox_reap();
 	return ret;
 }
 
 /*
- * struct dl_news - what there is to say about one function
+ * struct lend_news - what there is to say about one function
  * @offer: @msg is an offer, with @place and a snapshot; @state: it is a state; else nothing
  */
-struct dl_news {
+struct lend_news {
 	bool offer, state;
 	struct dlend_msg msg, place;
 };
 
-/* Takes the mark of an offer; dl_offers_told() takes it for unheard until dl_said_offer(). */
-static bool dl_say_offer(struct dl_listener *l, struct dl_fn *fn)
+/* Takes the mark of an offer; lend_outbox_offers_told() takes it for unheard until lend_listener_offer_said(). */
+static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn)
 {
 	bool offer;
 
-	spin_lock(&dl_listeners_lock);
-	offer = dl_heard(fn, DL_TELL_OFFER, l);
+	spin_lock(&lend_listeners_lock);
+	offer = lend_mark_take(fn, LEND_TELL_OFFER, l);
 	l->saying = offer ? fn : NULL;
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	return offer;
 }
 
 /* The mark is back by now, if it could not be said. */
-static void dl_said_offer(struct dl_listener *l)
+static void lend_listener_offer_said(struct lend_listener *l)
 {
-	spin_lock(&dl_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	l->saying = NULL;
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 }
 
 /* The state as it is now; nothing, if it is not offered, or not any more. */
-static void dl_read_state(struct dl_listener *l, struct dl_fn *fn, struct dl_news *news)
+static void lend_listener_read(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
 {
-	news->offer = dl_say_offer(l, fn);
-	news->state = dl_heard(fn, DL_TELL_STATE, l) && !news->offer;
-	mutex_lock(&dl_state_lock);
+	news->offer = lend_listener_take_offer(l, fn);
+	news->state = lend_mark_take(fn, LEND_TELL_STATE, l) && !news->offer;
+	mutex_lock(&lend_offer_lock);
 	if (!fn->ready || fn->gone) {
 		news->offer = false;
 		news->state = false;
 	}
 	if (news->offer) {
-		dl_offer_message(l, fn, &news->msg);
-		dl_place_message(fn, &news->place);
+		lend_offer_message(l, fn, &news->msg);
+		lend_bridges_fn_message(fn, &news->place);
 	} else if (news->state) {
-		dl_state_message(fn, &news->msg);
+		lend_offer_state_message(fn, &news->msg);
 	}
-	mutex_unlock(&dl_state_lock);
+	mutex_unlock(&lend_offer_lock);
 }
 
-static int dl_post_news(struct dl_listener *l, const struct dl_fn *fn, struct dl_news *news)
+static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn *fn, struct lend_news *news)
 {
 	int ret = 0;
 
 	if (news->offer || news->state)
-		ret = dl_post(l, &news->msg);
+		ret = lend_listener_post(l, &news->msg);
 	if (!ret && news->offer)
-		ret = dl_post(l, &news->place);
+		ret = lend_listener_post(l, &news->place);
 	if (!ret && news->offer)
-		ret = dl_post_snapshot(l, fn);
+		ret = lend_listener_post_snapshot(l, fn);
 	return ret;
 }
 
-static int dl_say_fn(struct dl_listener *l, struct dl_fn *fn)
+static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 {
-	struct dl_news news;
+	struct lend_news news;
 	int ret = 0;
 
-	dl_read_state(l, fn, &news);
-	/* Looked for last, and said first: dl_lease_error() tells of it before the lease's end. */
-	if (dl_heard(fn, DL_TELL_ERROR, l)) {
-		ret = dl_post_error(l, fn);
+	lend_listener_read(l, fn, &news);
+	/* Looked for last, and said first: lend_lease_error() tells of it before the lease's end. */
+	if (lend_mark_take(fn, LEND_TELL_ERROR, l)) {
+		ret = lend_listener_post_error(l, fn);
 		if (ret)
-			dl_unheard(fn, DL_TELL_ERROR, l);
+			lend_mark_set(fn, LEND_TELL_ERROR, l);
 	}
 	if (!ret)
-		ret = dl_post_news(l, fn, &news);
+		ret = lend_listener_post_news(l, fn, &news);
 	if (ret && news.offer)
-		dl_unheard(fn, DL_TELL_OFFER, l);
+		lend_mark_set(fn, LEND_TELL_OFFER, l);
 	if (ret && news.state)
-		dl_unheard(fn, DL_TELL_STATE, l);
-	dl_said_offer(l);
+		lend_mark_set(fn, LEND_TELL_STATE, l);
+	lend_listener_offer_said(l);
 	return ret;
 }
 
 /* Under the lock, so that nobody finds the one gone and the others not there yet. */
-static void dl_mark_everything(struct dl_listener *l, struct dl_fn **all, unsigned int count)
+static void lend_listener_mark_everything(struct lend_listener *l, struct lend_fn **all, unsigned int count)
 {
-	spin_lock(&dl_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	if (l->everything) {
 		l->everything = false;
 		WRITE_ONCE(l->peers, true);
 		for (unsigned int i = 0; i < count; i++)
-			dl_unheard(all[i], DL_TELL_OFFER, l);
+			lend_mark_set(all[i], LEND_TELL_OFFER, l);
 	}
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 }
 
-static int dl_say_all(struct dl_listener *l, struct dl_fn **all, unsigned int count)
+static int lend_listener_say_all(struct lend_listener *l, struct lend_fn **all, unsigned int count)
 {
 	int ret;
 
-	dl_mark_everything(l, all, count);
-	ret = dl_say_notes(l);
+	lend_listener_mark_everything(l, all, count);
+	ret = lend_listener_say_notes(l);
 	if (!ret)
-		ret = dl_say_peers(l);
+		ret = lend_listener_say_peers(l);
 	/* Who has a name that another one had before is in @all only if that one is gone by now. */
 	if (!ret)
-		ret = dl_say_gone(l);
+		ret = lend_listener_say_gone(l);
 	for (unsigned int i = 0; i < count && !ret; i++)
-		ret = dl_say_fn(l, all[i]);
+		ret = lend_listener_say_fn(l, all[i]);
 	return ret;
 }
 
-static void dl_announce(struct work_struct *work)
+static void lend_listener_work(struct work_struct *work)
 {
-	struct dl_listener *l = container_of(work, struct dl_listener, work);
+	struct lend_listener *l = container_of(work, struct lend_listener, work);
 	unsigned int count;
-	struct dl_fn **all = dl_fn_all(&count);
+	struct lend_fn **all = lend_fn_all(&count);
 	int ret;
 
 	l->session = dlend_link_session(l->link);
-	ret = dl_say_all(l, all, count);
+	ret = lend_listener_say_all(l, all, count);
 	while (count--)
-		dl_fn_put(all[count]);
+		lend_fn_put(all[count]);
 	kfree(all);
 	/* It has waited long enough already.  Without a session nobody has to hear it. */
 	if (ret == -ETIMEDOUT)
-		queue_work(dl_wq, &l->work);
+		queue_work(lend_wq, &l->work);
 }
 
-/** dl_listen - @link is up: its peer hears everything, and all news from now on. Process context */
-void dl_listen(struct dlend_link *link)
+/** lend_outbox_open - @link is up: its peer hears everything, and all news from now on. Process context */
+void lend_outbox_open(struct dlend_link *link)
 {
-	struct dl_listener *l = kzalloc_obj(*l, GFP_KERNEL | __GFP_NOFAIL);
+	struct lend_listener *l = kzalloc_obj(*l, GFP_KERNEL | __GFP_NOFAIL);
 	bool there;
 
 	l->link = dlend_link_get(link);
 	l->everything = true;
 	INIT_LIST_HEAD(&l->notes);
-	INIT_WORK(&l->work, dl_announce);
-	spin_lock(&dl_listeners_lock);
-	there = dl_listener_of(link);
-	l->number = find_first_zero_bit(dl_numbers, DL_LISTENERS_MAX);
-	if (!there && l->number < DL_LISTENERS_MAX) {
-		__set_bit(l->number, dl_numbers);
-		list_add_tail(&l->node, &dl_listeners);
-		queue_work(dl_wq, &l->work);
-		spin_unlock(&dl_listeners_lock);
+	INIT_WORK(&l->work, lend_listener_work);
+	spin_lock(&lend_listeners_lock);
+	there = lend_listener_find(link);
+	l->number = find_first_zero_bit(lend_listener_numbers, LEND_LISTENERS_MAX);
+	if (!there && l->number < LEND_LISTENERS_MAX) {
+		__set_bit(l->number, lend_listener_numbers);
+		list_add_tail(&l->node, &lend_listeners);
+		queue_work(lend_wq, &l->work);
+		spin_unlock(&lend_listeners_lock);
 		return;
 	}
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	if (!there)
 		dev_err(dlend_link_dev(link), "its peer hears of no offers: this node has more than %d links\n",
-			DL_LISTENERS_MAX);
+			LEND_LISTENERS_MAX);
 	dlend_link_put(link);
 	kfree(l);
 }
 
 /**
- * dl_unlisten - nothing is said to the peer of @link when this returns
+ * lend_outbox_close - nothing is said to the peer of @link when this returns
  * @link: is down, or nobody lends over it any more
  *
  * Where the link is up, one post is waited for; a peer that takes no messages lets it time out.
  */
-void dl_unlisten(struct dlend_link *link)
+void lend_outbox_close(struct dlend_link *link)
 {
-	struct dl_listener *l;
-	struct dl_fn *fn;
+	struct lend_listener *l;
+	struct lend_fn *fn;
 
-	spin_lock(&dl_listeners_lock);
-	l = dl_listener_of(link);
+	spin_lock(&lend_listeners_lock);
+	l = lend_listener_find(link);
 	if (l)
 		list_del(&l->node);
-	spin_unlock(&dl_listeners_lock);
+	spin_unlock(&lend_listeners_lock);
 	if (!l)
 		return;
 	/* The session may go on: a post that was begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
 	while (l->nr_notes)
-		dl_drop_note(l);
-	spin_lock(&dl_listeners_lock);
-	list_for_each_entry(fn, &dl_gone, gone_node)
-		dl_heard(fn, DL_TELL_WITHDRAW, l);
-	__clear_bit(l->number, dl_numbers);
-	spin_unlock(&dl_listeners_lock);
-	dl_reap_gone();
+		lend_note_drop(l);
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
+		lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
+	__clear_bit(l->number, lend_listener_numbers);
+	spin_unlock(&lend_listeners_lock);
+	lend_outbox_reap();
 	dlend_link_put(l->link);
 	kfree(l);
 }
 
 /**
- * dl_withdraw - the offer is gone, nothing is said about it any more
+ * lend_outbox_withdraw - the offer is gone, nothing is said about it any more
  * @fn: function
  *
  * Nothing of the function's device is touched by the announcer when this returns.  Waits for no
  * peer.
  */
-void dl_withdraw(struct dl_fn *fn)
+void lend_outbox_withdraw(struct lend_fn *fn)
 {
-	mutex_lock(&dl_state_lock);
+	mutex_lock(&lend_offer_lock);
 	fn->gone = true;
-	mutex_unlock(&dl_state_lock);
+	mutex_unlock(&lend_offer_lock);
 	kref_get(&fn->ref);
-	spin_lock(&dl_listeners_lock);
-	list_add_tail(&fn->gone_node, &dl_gone);
-	dl_tell_all(fn, DL_TELL_WITHDRAW);
-	spin_unlock(&dl_listeners_lock);
-	dl_reap_gone();
+	spin_lock(&lend_listeners_lock);
+	list_add_tail(&fn->gone_node, &lend_outbox_gone);
+	lend_mark_set_all(fn, LEND_TELL_WITHDRAW);
+	spin_unlock(&lend_listeners_lock);
+	lend_outbox_reap();
 }
 
-/** dl_offer_exit - no link calls any more, no function is bound: all of it has gone by now */
-void dl_offer_exit(void)
+/** lend_outbox_exit - no link calls any more, no function is bound: all of it has gone by now */
+void lend_outbox_exit(void)
 {
-	dl_reap_gone();
-	WARN_ON(!list_empty(&dl_gone) || !list_empty(&dl_listeners));
+	lend_outbox_reap();
+	WARN_ON(!list_empty(&lend_outbox_gone) || !list_empty(&lend_listeners));
 }

@@ -29,38 +29,38 @@ MODULE_PARM_DESC(allow_unsafe_interrupts,
 		 "Lend devices of a host without interrupt remapping, as VFIO's parameter of that name: each borrower can then make this host see any interrupt (taken at bind; default: off)");
 
 /* Owner of the DMA of every group that is lent. */
-static const char dl_owner[] = "dlend-lender";
+static const char lend_claim_owner[] = "dlend-lender";
 
 /* "lend --as": names for devices that cannot keep their own. */
-struct dl_alias {
+struct lend_alias {
 	struct list_head node;
 	u32 domain;
 	u16 real, as;
 };
 
-static DEFINE_MUTEX(dl_alias_lock);
-static LIST_HEAD(dl_aliases);
+static DEFINE_MUTEX(lend_alias_lock);
+static LIST_HEAD(lend_aliases);
 
 static ssize_t lend_as_show(struct device_driver *drv, char *buf)
 {
-	struct dl_alias *alias;
+	struct lend_alias *alias;
 	ssize_t len = 0;
 
-	mutex_lock(&dl_alias_lock);
-	list_for_each_entry(alias, &dl_aliases, node)
+	mutex_lock(&lend_alias_lock);
+	list_for_each_entry(alias, &lend_aliases, node)
 		len += sysfs_emit_at(buf, len, "%04x:%02x:%02x.%x %02x:%02x.%x\n", alias->domain,
 				     alias->real >> 8, PCI_SLOT(alias->real),
 				     PCI_FUNC(alias->real), alias->as >> 8, PCI_SLOT(alias->as),
 				     PCI_FUNC(alias->as));
-	mutex_unlock(&dl_alias_lock);
+	mutex_unlock(&lend_alias_lock);
 	return len;
 }
 
-static struct dl_alias *dl_alias_find(u32 domain, u16 real)
+static struct lend_alias *lend_alias_find(u32 domain, u16 real)
 {
-	struct dl_alias *alias;
+	struct lend_alias *alias;
 
-	list_for_each_entry(alias, &dl_aliases, node)
+	list_for_each_entry(alias, &lend_aliases, node)
 		if (alias->domain == domain && alias->real == real)
 			return alias;
 	return NULL;
@@ -69,19 +69,19 @@ static struct dl_alias *dl_alias_find(u32 domain, u16 real)
 static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t len)
 {
 	unsigned int domain, bus, dev, func, abus, adev, afunc;
-	struct dl_alias *alias;
+	struct lend_alias *alias;
 	int ret = len;
 
 	if (sscanf(buf, "%x:%x:%x.%x %x:%x.%x", &domain, &bus, &dev, &func, &abus, &adev,
 		   &afunc) != 7 || bus > 255 || dev > 31 || func > 7 || abus > 255 || adev > 31 ||
 	    afunc > 7)
 		return -EINVAL;
-	mutex_lock(&dl_alias_lock);
-	alias = dl_alias_find(domain, PCI_DEVID(bus, PCI_DEVFN(dev, func)));
+	mutex_lock(&lend_alias_lock);
+	alias = lend_alias_find(domain, PCI_DEVID(bus, PCI_DEVFN(dev, func)));
 	if (!alias) {
 		alias = kzalloc_obj(*alias);
 		if (alias)
-			list_add_tail(&alias->node, &dl_aliases);
+			list_add_tail(&alias->node, &lend_aliases);
 	}
 	if (alias) {
 		alias->domain = domain;
@@ -90,27 +90,27 @@ static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t 
 	} else {
 		ret = -ENOMEM;
 	}
-	mutex_unlock(&dl_alias_lock);
+	mutex_unlock(&lend_alias_lock);
 	return ret;
 }
 static DRIVER_ATTR_RW(lend_as);
 
-static struct attribute *dl_drv_attrs[] = { &driver_attr_lend_as.attr, NULL };
-ATTRIBUTE_GROUPS(dl_drv);
+static struct attribute *lend_drv_attrs[] = { &driver_attr_lend_as.attr, NULL };
+ATTRIBUTE_GROUPS(lend_drv);
 
-static void dl_aliases_free(void)
+static void lend_alias_exit(void)
 {
-	struct dl_alias *alias, *next;
+	struct lend_alias *alias, *next;
 
-	list_for_each_entry_safe(alias, next, &dl_aliases, node)
+	list_for_each_entry_safe(alias, next, &lend_aliases, node)
 		kfree(alias);
 }
 
 /* Name of a device in the fabric. Return: 0, or -EINVAL if it needs an alias. */
-static int dl_address(struct pci_dev *pdev, struct dlend_addr *addr)
+static int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {
 	u32 domain = pci_domain_nr(pdev->bus);
-	struct dl_alias *alias;
+	struct lend_alias *alias;
 	int ret = 0;
 
 	addr->lender = dlend_node_id();
@@ -119,20 +119,20 @@ static int dl_address(struct pci_dev *pdev, struct dlend_addr *addr)
 		return -ENXIO;
 	}
 	addr->bdf = pci_dev_id(pdev);
-	mutex_lock(&dl_alias_lock);
-	alias = dl_alias_find(domain, addr->bdf);
+	mutex_lock(&lend_alias_lock);
+	alias = lend_alias_find(domain, addr->bdf);
 	if (alias)
 		addr->bdf = alias->as;
 	else if (domain)
 		ret = -EINVAL;
-	mutex_unlock(&dl_alias_lock);
+	mutex_unlock(&lend_alias_lock);
 	if (ret)
 		pci_err(pdev, "not lent: it is in PCI domain %x, and names in the fabric have room for domain 0 only; choose a free name with \"dlend lend --as BB:DD.F\"\n",
 			domain);
 	return ret;
 }
 
-static int dl_check_device(struct pci_dev *pdev)
+static int lend_check_device(struct pci_dev *pdev)
 {
 	if (pdev->hdr_type != PCI_HEADER_TYPE_NORMAL) {
 		pci_err(pdev, "not lent: it is a bridge, and what is behind it would be lent too; lend the devices behind it instead\n");
@@ -150,7 +150,7 @@ static int dl_check_device(struct pci_dev *pdev)
 	return 0;
 }
 
-static int dl_check_iommu(struct pci_dev *pdev)
+static int lend_check_iommu(struct pci_dev *pdev)
 {
 	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
 
@@ -166,7 +166,7 @@ static int dl_check_iommu(struct pci_dev *pdev)
 }
 
 /* A device's DMA to the range of MSIs is an interrupt, which only remapping checks: see VFIO. */
-static int dl_check_interrupts(struct pci_dev *pdev, struct iommu_group *group)
+static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *group)
 {
 	if (iommu_group_has_isolated_msi(group))
 		return 0;
@@ -179,7 +179,7 @@ static int dl_check_interrupts(struct pci_dev *pdev, struct iommu_group *group)
 }
 
 /* Firmware's own use of the device goes on under any driver: it cannot be given away. */
-static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
+static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
 {
 	struct iommu_resv_region *region, *next;
 	LIST_HEAD(regions);
@@ -197,9 +197,9 @@ static int dl_check_reserved(struct pci_dev *pdev, struct iommu_group *group)
 	return ret;
 }
 
-static int dl_count_member(struct device *dev, void *data)
+static int lend_census_count(struct device *dev, void *data)
 {
-	struct dl_census *census = data;
+	struct lend_census *census = data;
 
 	if (!dev_is_pci(dev)) {
 		census->foreign = true;
@@ -211,20 +211,20 @@ static int dl_count_member(struct device *dev, void *data)
 	return 0;
 }
 
-void dl_census(struct iommu_group *group, struct dl_census *census)
+void lend_census_take(struct iommu_group *group, struct lend_census *census)
 {
-	*census = (struct dl_census){ };
-	iommu_group_for_each_dev(group, census, dl_count_member);
+	*census = (struct lend_census){ };
+	iommu_group_for_each_dev(group, census, lend_census_count);
 }
 
-static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
-			  struct dl_census *census)
+static int lend_check_group(struct pci_dev *pdev, struct iommu_group *group,
+			    struct lend_census *census)
 {
-	dl_census(group, census);
-	if (census->foreign || census->members > DL_GROUP_MAX) {
+	lend_census_take(group, census);
+	if (census->foreign || census->members > LEND_GROUP_MAX) {
 		pci_err(pdev, "not lent: its IOMMU group %d has %u functions%s, and a group is lent as a whole (at most %u PCI functions); a slot with ACS makes groups smaller\n",
 			iommu_group_id(group), census->members,
-			census->foreign ? " and devices that are not PCI" : "", DL_GROUP_MAX);
+			census->foreign ? " and devices that are not PCI" : "", LEND_GROUP_MAX);
 		return -EOPNOTSUPP;
 	}
 	if (census->members > 1)
@@ -237,7 +237,7 @@ static int dl_check_group(struct pci_dev *pdev, struct iommu_group *group,
  * The rest of a BAR's page, beside the BAR below the same bridge; NULL if anything is there.
  * Not request_mem_region(), which would find room inside a BAR that no driver has.
  */
-static struct resource *dl_pad_claim(const struct resource *res)
+static struct resource *lend_claim_pad(const struct resource *res)
 {
 	struct resource *pad;
 
@@ -259,9 +259,9 @@ static struct resource *dl_pad_claim(const struct resource *res)
  * A BAR smaller than a page can be mapped only if it has the page to itself.  To keep it so, the
  * rest of the page is claimed too.
  */
-static void dl_bar_pad(struct pci_dev *pdev, unsigned int i, struct dl_bar *bar)
+static void lend_claim_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
 {
-	struct resource *pad = dl_pad_claim(&pdev->resource[i]);
+	struct resource *pad = lend_claim_pad(&pdev->resource[i]);
 
 	if (!pad) {
 		pci_warn(pdev, "BAR %u (%llu bytes) shares its page with something else and is not lent, guests read 0xff from it: boot with pci=resource_alignment=12@%s\n",
@@ -273,9 +273,9 @@ static void dl_bar_pad(struct pci_dev *pdev, unsigned int i, struct dl_bar *bar)
 	bar->flags |= DLEND_BAR_F_MAPPABLE;
 }
 
-static void dl_bar_init(struct dl_fn *fn, unsigned int i)
+static void lend_claim_bar(struct lend_fn *fn, unsigned int i)
 {
-	struct dl_bar *bar = &fn->bar[i];
+	struct lend_bar *bar = &fn->bar[i];
 	struct resource *res = &fn->pdev->resource[i];
 
 	if (!resource_size(res) || !(res->flags & (IORESOURCE_MEM | IORESOURCE_IO)))
@@ -294,7 +294,7 @@ static void dl_bar_init(struct dl_fn *fn, unsigned int i)
 		return;
 	bar->phys = res->start;
 	if (bar->size < PAGE_SIZE) {
-		dl_bar_pad(fn->pdev, i, bar);
+		lend_claim_small_bar(fn->pdev, i, bar);
 	} else if (PAGE_ALIGNED(bar->phys)) {
 		bar->span = bar->size;
 		bar->flags |= DLEND_BAR_F_MAPPABLE;
@@ -302,11 +302,11 @@ static void dl_bar_init(struct dl_fn *fn, unsigned int i)
 }
 
 /* Marks one of the two MSI-X structures; the table is kept from borrowers where it is not safe. */
-static void dl_msix_part(struct dl_fn *fn, u32 where, u64 size, bool table)
+static void lend_claim_msix_part(struct lend_fn *fn, u32 where, u64 size, bool table)
 {
 	unsigned int i = where & PCI_MSIX_TABLE_BIR;
 	u64 offset = where & PCI_MSIX_TABLE_OFFSET;
-	struct dl_bar *bar;
+	struct lend_bar *bar;
 
 	if (i >= DLEND_NUM_BARS)
 		return;
@@ -318,7 +318,7 @@ static void dl_msix_part(struct dl_fn *fn, u32 where, u64 size, bool table)
 	bar->hole_end = min(bar->span, round_up(offset + size, PAGE_SIZE));
 }
 
-static void dl_msix_init(struct dl_fn *fn)
+static void lend_claim_msix(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int vectors = pci_msix_vec_count(pdev);
@@ -329,8 +329,8 @@ static void dl_msix_init(struct dl_fn *fn)
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
 	/* All of the table, however many of its vectors are to be had. */
-	dl_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
-	dl_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
+	lend_claim_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
+	lend_claim_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
 }
 
 /*
@@ -338,7 +338,7 @@ static void dl_msix_init(struct dl_fn *fn)
  * (msi_bus) may forbid them, and without interrupt remapping there is one MSI per device only.  A
  * guest is not to see what it cannot have.
  */
-static unsigned int dl_vectors(struct pci_dev *pdev, unsigned int type)
+static unsigned int lend_claim_vectors(struct pci_dev *pdev, unsigned int type)
 {
 	int got = pci_alloc_irq_vectors(pdev, 1, DLEND_MAX_VECTORS, type);
 
@@ -348,23 +348,23 @@ static unsigned int dl_vectors(struct pci_dev *pdev, unsigned int type)
 	return got;
 }
 
-static void dl_interrupts_init(struct dl_fn *fn, struct iommu_group *group)
+static void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *group)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u8 pin = 0;
 
-	fn->nr_msi = dl_vectors(pdev, PCI_IRQ_MSI);
+	fn->nr_msi = lend_claim_vectors(pdev, PCI_IRQ_MSI);
 	if (fn->nr_msi)
 		fn->nr_msi = rounddown_pow_of_two(fn->nr_msi);
-	fn->nr_msix = dl_vectors(pdev, PCI_IRQ_MSIX);
+	fn->nr_msix = lend_claim_vectors(pdev, PCI_IRQ_MSIX);
 	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
 	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
 	fn->isolated_msi = iommu_group_has_isolated_msi(group);
-	dl_irq_init(fn);
+	lend_irq_init(fn);
 }
 
 /* The 4 KiB as they are after a reset, then without the addresses of this host. */
-static void dl_snapshot(struct dl_fn *fn)
+static void lend_claim_snapshot(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u32 value;
@@ -374,14 +374,14 @@ static void dl_snapshot(struct dl_fn *fn)
 		pci_read_config_dword(pdev, at, &value);
 		put_unaligned_le32(value, fn->snapshot + at);
 	}
-	dl_cfgfilter_init(&fn->filter, fn->snapshot, pdev->cfg_size, device_config);
+	lend_cfgfilter_init(&fn->filter, fn->snapshot, pdev->cfg_size, device_config);
 	for (at = 0; at < DLEND_CFG_SIZE; at++)
 		fn->snapshot[at] &= ~fn->filter.hide[at];
 	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
 }
 
 /* BARs that have a place; ports are not lent, and may have none in a host short of them. */
-static int dl_claimable(struct pci_dev *pdev)
+static int lend_claim_select(struct pci_dev *pdev)
 {
 	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
 
@@ -391,7 +391,7 @@ static int dl_claimable(struct pci_dev *pdev)
 	return bars & (BIT(PCI_STD_NUM_BARS) - 1);
 }
 
-static void dl_unclaim(struct dl_fn *fn)
+static void lend_claim_release(struct lend_fn *fn)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (fn->bar[i].pad) {
@@ -407,12 +407,12 @@ static void dl_unclaim(struct dl_fn *fn)
 }
 
 /* Owner of the DMA, memory decoding on, BARs ours. */
-static int dl_claim(struct dl_fn *fn)
+static int lend_claim_take(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)dl_owner);
+	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_claim_owner);
 	if (ret) {
 		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
 			ret);
@@ -425,7 +425,7 @@ static int dl_claim(struct dl_fn *fn)
 		goto release_owner;
 	}
 	pci_clear_master(pdev);
-	fn->claimed = dl_claimable(pdev);
+	fn->claimed = lend_claim_select(pdev);
 	ret = pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
 	if (ret) {
 		pci_err(pdev, "not lent: something else uses its BARs (%d); see /proc/iomem\n",
@@ -433,7 +433,7 @@ static int dl_claim(struct dl_fn *fn)
 		goto disable;
 	}
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		dl_bar_init(fn, i);
+		lend_claim_bar(fn, i);
 	return 0;
 
 disable:
@@ -448,7 +448,7 @@ release_owner:
  * lost there, or old: no IOMMU on the way can be relied on to force it.  Borrowers cannot set the
  * bit (cfgfilter.c), and every reset ends with it clear.
  */
-static void dl_no_snoop_off(struct dl_fn *fn)
+static void lend_claim_no_snoop_off(struct lend_fn *fn)
 {
 	u16 devctl;
 
@@ -458,20 +458,20 @@ static void dl_no_snoop_off(struct dl_fn *fn)
 }
 
 /* The state that every borrower finds, and that every reset ends in. */
-static int dl_clean(struct dl_fn *fn)
+static int lend_claim_clean(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
 	pci_intx(pdev, 0);
-	ret = dl_reset(fn, "bind", true);
+	ret = lend_reset_fn(fn, "bind", true);
 	if (ret) {
 		pci_err(pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
 			ret);
 		return ret;
 	}
 	pci_clear_master(pdev);
-	dl_no_snoop_off(fn);
+	lend_claim_no_snoop_off(fn);
 	ret = pci_save_state(pdev);
 	if (ret)
 		return ret;
@@ -479,9 +479,9 @@ static int dl_clean(struct dl_fn *fn)
 	return fn->saved ? 0 : -ENOMEM;
 }
 
-static struct dl_fn *dl_fn_new(struct pci_dev *pdev)
+static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 {
-	struct dl_fn *fn = kzalloc_obj(*fn);
+	struct lend_fn *fn = kzalloc_obj(*fn);
 
 	if (!fn)
 		return NULL;
@@ -489,75 +489,75 @@ static struct dl_fn *dl_fn_new(struct pci_dev *pdev)
 	fn->pdev = pci_dev_get(pdev);
 	INIT_LIST_HEAD(&fn->node);
 	dlend_owner_init(&fn->memory, DLEND_OWNER_RAM);
-	dl_p2p_init(fn);
-	dl_debugfs_faults(fn);
+	lend_p2p_init(fn);
+	lend_debugfs_faults(fn);
 	return fn;
 }
 
 /* The device is fit to be lent: make it ready. */
-static int dl_offer_fn(struct dl_fn *fn, struct iommu_group *group,
-		       const struct dl_census *census)
+static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *group,
+			     const struct lend_census *census)
 {
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	ret = dl_claim(fn);
+	ret = lend_claim_take(fn);
 	if (ret)
 		return ret;
-	dl_interrupts_init(fn, group);
-	dl_msix_init(fn);
-	ret = dl_group_join(fn, iommu_group_id(group), census);
+	lend_claim_interrupts(fn, group);
+	lend_claim_msix(fn);
+	ret = lend_registry_join(fn, iommu_group_id(group), census);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	ret = dl_clean(fn);
+	ret = lend_claim_clean(fn);
 	if (ret)
 		goto leave;
-	dl_rom_copy(fn);
-	dl_snapshot(fn);
+	lend_rom_copy(fn);
+	lend_claim_snapshot(fn);
 	pci_set_drvdata(pdev, fn);
-	dl_debugfs_add(fn);
-	dl_group_ready(fn);
+	lend_debugfs_add(fn);
+	lend_group_ready(fn);
 	return 0;
 
 leave:
-	dl_group_leave(fn);
+	lend_lease_unbind(fn);
 unclaim:
-	dl_unclaim(fn);
+	lend_claim_release(fn);
 	return ret;
 }
 
-static int dl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct iommu_group *group;
-	struct dl_census census;
+	struct lend_census census;
 	char name[DLEND_NAME_LEN];
-	struct dl_fn *fn;
+	struct lend_fn *fn;
 	int ret;
 
-	ret = dl_check_device(pdev);
+	ret = lend_check_device(pdev);
 	if (!ret)
-		ret = dl_check_iommu(pdev);
+		ret = lend_check_iommu(pdev);
 	if (ret)
 		return ret;
-	fn = dl_fn_new(pdev);
+	fn = lend_driver_new_fn(pdev);
 	if (!fn)
 		return -ENOMEM;
 	group = iommu_group_get(&pdev->dev);
-	ret = group ? dl_check_reserved(pdev, group) : -ENODEV;
+	ret = group ? lend_check_reserved(pdev, group) : -ENODEV;
 	if (!ret)
-		ret = dl_check_interrupts(pdev, group);
+		ret = lend_check_interrupts(pdev, group);
 	if (!ret)
-		ret = dl_check_group(pdev, group, &census);
+		ret = lend_check_group(pdev, group, &census);
 	if (!ret)
-		ret = dl_address(pdev, &fn->addr);
+		ret = lend_alias_address(pdev, &fn->addr);
 	if (!ret)
-		ret = dl_offer_fn(fn, group, &census);
+		ret = lend_driver_offer(fn, group, &census);
 	iommu_group_put(group);
 	if (ret) {
-		dl_fn_put(fn);
+		lend_fn_put(fn);
 		return ret;
 	}
 	dlend_addr_name(&fn->addr, name);
@@ -565,20 +565,20 @@ static int dl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	return 0;
 }
 
-static void dl_remove(struct pci_dev *pdev)
+static void lend_driver_remove(struct pci_dev *pdev)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct lend_fn *fn = pci_get_drvdata(pdev);
 
 	/* First, so that a guest's access ends before anything else is undone. */
-	dl_group_leave(fn);
-	dl_withdraw(fn);
-	dl_debugfs_remove(fn);
-	dl_unclaim(fn);
-	dl_fn_put(fn);
+	lend_lease_unbind(fn);
+	lend_outbox_withdraw(fn);
+	lend_debugfs_remove(fn);
+	lend_claim_release(fn);
+	lend_fn_put(fn);
 }
 
 /* What AER says of this function itself.  Firmware that handles errors has cleared that already. */
-static bool dl_own_error(struct pci_dev *pdev)
+static bool lend_error_is_own(struct pci_dev *pdev)
 {
 	u16 at = pci_find_ext_capability(pdev, PCI_EXT_CAP_ID_ERR);
 	u32 status, mask;
@@ -596,7 +596,7 @@ static bool dl_own_error(struct pci_dev *pdev)
 	return status & ~mask;
 }
 
-static bool dl_command(struct dl_fn *fn, u16 bit)
+static bool lend_error_command(struct lend_fn *fn, u16 bit)
 {
 	u16 command;
 
@@ -609,23 +609,23 @@ static bool dl_command(struct dl_fn *fn, u16 bit)
  * works (the state is not "frozen"), and this one answers, has no error of its own and was not
  * reset, it is no business of whoever has it.
  */
-static bool dl_unharmed(struct dl_fn *fn)
+static bool lend_error_unharmed(struct lend_fn *fn)
 {
 	/* A virtual function's bit is its physical one's. */
-	if (!dl_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
+	if (!lend_error_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
 		return false;
-	return !READ_ONCE(fn->error_until) && !dl_answers(fn) && !dl_own_error(fn->pdev);
+	return !READ_ONCE(fn->error_until) && !lend_reset_answers(fn) && !lend_error_is_own(fn->pdev);
 }
 
-static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct lend_fn *fn = pci_get_drvdata(pdev);
 
-	if (state == pci_channel_io_frozen || !dl_unharmed(fn))
-		dl_lease_error(fn);
+	if (state == pci_channel_io_frozen || !lend_error_unharmed(fn))
+		lend_lease_error(fn);
 	if (state == pci_channel_io_perm_failure) {
 		/* A neighbour without a driver is enough for that: our own reset decides. */
-		dl_lease_error_over(fn);
+		lend_lease_error_over(fn);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
 	/* We reset it anyhow, and without whatever else is on its bus, if it can be reached. */
@@ -638,21 +638,21 @@ static pci_ers_result_t dl_error_detected(struct pci_dev *pdev, pci_channel_stat
  * its physical one's driver may have brought back by now, it clears Bus Master Enable; one that
  * does no DMA says nothing.
  */
-static bool dl_not_reset(struct dl_fn *fn)
+static bool lend_error_not_reset(struct lend_fn *fn)
 {
-	return dl_command(fn, fn->pdev->is_virtfn ? PCI_COMMAND_MASTER : PCI_COMMAND_MEMORY);
+	return lend_error_command(fn, fn->pdev->is_virtfn ? PCI_COMMAND_MASTER : PCI_COMMAND_MEMORY);
 }
 
-static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
+static pci_ers_result_t lend_error_slot_reset(struct pci_dev *pdev)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct lend_fn *fn = pci_get_drvdata(pdev);
 
 	/* Its neighbour's driver wanted a reset, but an older core makes none, and only says so. */
-	if (dl_not_reset(fn) && dl_unharmed(fn))
+	if (lend_error_not_reset(fn) && lend_error_unharmed(fn))
 		return PCI_ERS_RESULT_RECOVERED;
 	/* A neighbour had an error, and its driver wanted a reset of all: ours lost its state. */
 	if (!READ_ONCE(fn->error_until))
-		dl_lease_error(fn);
+		lend_lease_error(fn);
 	/* The group's own reset follows, and decides whether the device is lent again. */
 	pci_load_saved_state(pdev, fn->saved);
 	pci_restore_state(pdev);
@@ -660,107 +660,107 @@ static pci_ers_result_t dl_slot_reset(struct pci_dev *pdev)
 	return PCI_ERS_RESULT_RECOVERED;
 }
 
-static void dl_error_over(struct pci_dev *pdev)
+static void lend_error_resume(struct pci_dev *pdev)
 {
-	dl_lease_error_over(pci_get_drvdata(pdev));
+	lend_lease_error_over(pci_get_drvdata(pdev));
 }
 
 /* The reset while it is bound comes before there is data. */
-static void dl_reset_prepare(struct pci_dev *pdev)
+static void lend_error_reset_prepare(struct pci_dev *pdev)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct lend_fn *fn = pci_get_drvdata(pdev);
 
 	if (fn)
-		dl_reset_begins(fn);
+		lend_fence_reset_begins(fn);
 }
 
-static void dl_reset_done(struct pci_dev *pdev)
+static void lend_error_reset_done(struct pci_dev *pdev)
 {
-	struct dl_fn *fn = pci_get_drvdata(pdev);
+	struct lend_fn *fn = pci_get_drvdata(pdev);
 
 	if (fn)
-		dl_reset_over(fn);
+		lend_fence_reset_over(fn);
 }
 
-static const struct pci_error_handlers dl_err_handler = {
-	.error_detected = dl_error_detected,
-	.slot_reset = dl_slot_reset,
-	.resume = dl_error_over,
-	.reset_prepare = dl_reset_prepare,
-	.reset_done = dl_reset_done,
+static const struct pci_error_handlers lend_error_handlers = {
+	.error_detected = lend_error_detected,
+	.slot_reset = lend_error_slot_reset,
+	.resume = lend_error_resume,
+	.reset_prepare = lend_error_reset_prepare,
+	.reset_done = lend_error_reset_done,
 };
 
-static struct pci_driver dl_driver = {
+static struct pci_driver lend_driver = {
 	.name = "dlend-lender",
 	.id_table = NULL,	/* bound by driver_override only */
-	.probe = dl_probe,
-	.remove = dl_remove,
-	.err_handler = &dl_err_handler,
-	.groups = dl_drv_groups,
-	.dev_groups = dl_dev_groups,
+	.probe = lend_driver_probe,
+	.remove = lend_driver_remove,
+	.err_handler = &lend_error_handlers,
+	.groups = lend_drv_groups,
+	.dev_groups = lend_sysfs_groups,
 	.driver_managed_dma = true,
 };
 
 /* A function that nobody has bound yet is one of its group, and one that is gone is not. */
-static int dl_bus_event(struct notifier_block *nb, unsigned long action, void *data)
+static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)
-		dl_groups_changed();
+		lend_groups_changed();
 	return NOTIFY_DONE;
 }
 
-static struct notifier_block dl_bus_notifier = { .notifier_call = dl_bus_event };
+static struct notifier_block lend_driver_bus_notifier = { .notifier_call = lend_driver_bus_event };
 
-static int __init dl_init(void)
+static int __init lend_driver_init(void)
 {
 	int ret;
 
 	/* A peer's guest may wait for its disk to be offered again, and its host for that guest. */
-	dl_wq = alloc_workqueue("dlend_lender", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!dl_wq)
+	lend_wq = alloc_workqueue("dlend_lender", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!lend_wq)
 		return -ENOMEM;
-	dl_debugfs_init();
-	ret = dlend_link_user_register(&dl_link_user);
+	lend_debugfs_init();
+	ret = dlend_link_user_register(&lend_link_user);
 	if (ret)
 		goto debugfs;
 	/* Guests on this host borrow like all others. */
 	ret = dlend_loop_open();
 	if (ret)
 		goto user;
-	ret = bus_register_notifier(&pci_bus_type, &dl_bus_notifier);
+	ret = bus_register_notifier(&pci_bus_type, &lend_driver_bus_notifier);
 	if (ret)
 		goto user;
-	ret = pci_register_driver(&dl_driver);
+	ret = pci_register_driver(&lend_driver);
 	if (ret)
 		goto notifier;
 	return 0;
 
 notifier:
-	bus_unregister_notifier(&pci_bus_type, &dl_bus_notifier);
-	dl_groups_exit();
+	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
+	lend_groups_exit();
 user:
-	dlend_link_user_unregister(&dl_link_user);
-	dl_offer_exit();
+	dlend_link_user_unregister(&lend_link_user);
+	lend_outbox_exit();
 debugfs:
-	dl_debugfs_exit();
-	destroy_workqueue(dl_wq);
+	lend_debugfs_exit();
+	destroy_workqueue(lend_wq);
 	return ret;
 }
 
-static void __exit dl_exit(void)
+static void __exit lend_driver_exit(void)
 {
-	pci_unregister_driver(&dl_driver);
-	bus_unregister_notifier(&pci_bus_type, &dl_bus_notifier);
-	dl_groups_exit();
-	dlend_link_user_unregister(&dl_link_user);
-	dl_offer_exit();
-	dl_debugfs_exit();
-	destroy_workqueue(dl_wq);
-	dl_aliases_free();
+	pci_unregister_driver(&lend_driver);
+	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
+	lend_groups_exit();
+	dlend_link_user_unregister(&lend_link_user);
+	lend_outbox_exit();
+	lend_debugfs_exit();
+	destroy_workqueue(lend_wq);
+	lend_alias_exit();
 }
 
-module_init(dl_init);
-module_exit(dl_exit);
+module_init(lend_driver_init);
+module_exit(lend_driver_exit);
 
 MODULE_DESCRIPTION("Lends PCI devices to other hosts over NTB");
 MODULE_LICENSE("GPL");

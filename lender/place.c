@@ -8,9 +8,9 @@
 
 #include "lender/lender.h"
 
-#define DL_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
+#define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
 
-static u8 dl_bridge_kind(struct pci_dev *bridge)
+static u8 lend_bridge_kind(struct pci_dev *bridge)
 {
 	if (!pci_is_pcie(bridge))
 		return DLEND_BRIDGE_PCI;
@@ -26,57 +26,57 @@ static u8 dl_bridge_kind(struct pci_dev *bridge)
 	}
 }
 
-static bool dl_bridge_acs(struct pci_dev *bridge)
+static bool lend_bridge_acs(struct pci_dev *bridge)
 {
 	int pos = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
 	u16 ctrl = 0;
 
 	if (pos)
 		pci_read_config_word(bridge, pos + PCI_ACS_CTRL, &ctrl);
-	return (ctrl & DL_ACS_REDIRECT) == DL_ACS_REDIRECT;
+	return (ctrl & LEND_ACS_REDIRECT) == LEND_ACS_REDIRECT;
 }
 
 /* A virtual function's bus may be one that only its physical function's bridge knows. */
-static struct pci_dev *dl_above(struct pci_dev *pdev)
+static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 {
 	return pci_upstream_bridge(pci_physfn(pdev));
 }
 
-static void dl_fill_place(struct pci_dev *pdev, struct dlend_p_place *place)
+static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
 {
 	struct pci_dev *bridge;
 	unsigned int depth = 0;
 
-	for (bridge = dl_above(pdev); bridge; bridge = dl_above(bridge))
+	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge))
 		depth++;
 	place->domain = cpu_to_le32(pci_domain_nr(pdev->bus));
 	place->count = min(depth, DLEND_PLACE_MAX);
-	for (bridge = dl_above(pdev); bridge; bridge = dl_above(bridge)) {
+	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge)) {
 		struct dlend_p_bridge *b;
 
 		if (depth-- > DLEND_PLACE_MAX)
 			continue;
 		b = &place->bridge[depth];
 		b->bdf = cpu_to_le16(pci_dev_id(bridge));
-		b->kind = dl_bridge_kind(bridge);
-		b->flags = dl_bridge_acs(bridge) ? DLEND_BRIDGE_F_ACS : 0;
+		b->kind = lend_bridge_kind(bridge);
+		b->flags = lend_bridge_acs(bridge) ? DLEND_BRIDGE_F_ACS : 0;
 	}
 }
 
-/** dl_place_message - where @fn sits; to be said after its offer */
-void dl_place_message(const struct dl_fn *fn, struct dlend_msg *msg)
+/** lend_bridges_fn_message - where @fn sits; to be said after its offer */
+void lend_bridges_fn_message(const struct lend_fn *fn, struct dlend_msg *msg)
 {
 	struct dlend_p_place *place;
 
 	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &fn->addr, 0, sizeof(*place));
-	dl_fill_place(fn->pdev, place);
+	lend_bridges_fill(fn->pdev, place);
 }
 
 /*
  * The function behind a link, or NULL: a node's link to itself has none.  By its name, as the link
  * does not keep it.
  */
-static struct pci_dev *dl_link_pdev(struct dlend_link *link)
+static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
 {
 	unsigned int domain, bus, slot, func;
 
@@ -85,10 +85,10 @@ static struct pci_dev *dl_link_pdev(struct dlend_link *link)
 	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
 }
 
-/** dl_end_message - where this node's end of @link sits. Return: false if it has no place */
-bool dl_end_message(struct dlend_link *link, struct dlend_msg *msg)
+/** lend_bridges_link_message - where this node's end of @link sits. Return: false if it has no place */
+bool lend_bridges_link_message(struct dlend_link *link, struct dlend_msg *msg)
 {
-	struct pci_dev *pdev = dl_link_pdev(link);
+	struct pci_dev *pdev = lend_bridges_link_pdev(link);
 	struct dlend_p_place *place;
 	struct dlend_addr addr;
 
@@ -97,7 +97,7 @@ bool dl_end_message(struct dlend_link *link, struct dlend_msg *msg)
 	addr.lender = dlend_node_id();
 	addr.bdf = pci_dev_id(pdev);
 	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
-	dl_fill_place(pdev, place);
+	lend_bridges_fill(pdev, place);
 	place->node = cpu_to_le16(dlend_link_peer(link));
 	pci_dev_put(pdev);
 	return true;

@@ -15,10 +15,10 @@
 #include "lender/trace.h"
 
 /* How long a reset waits for somebody else (sysfs, AER) to give back the device lock. */
-#define DL_RESET_PATIENCE_MS	2000
+#define LEND_RESET_PATIENCE_MS	2000
 
-/** dl_bus_master - the physical Bus Master Enable. Group lock. */
-void dl_bus_master(struct dl_fn *fn, bool on)
+/** lend_fence_bus_master - the physical Bus Master Enable. Group lock. */
+void lend_fence_bus_master(struct lend_fn *fn, bool on)
 {
 	if (on)
 		pci_set_master(fn->pdev);
@@ -27,73 +27,73 @@ void dl_bus_master(struct dl_fn *fn, bool on)
 	trace_dlend_bus_master(&fn->addr, on);
 }
 
-static void dl_quiet(struct dl_fn *fn)
+static void lend_fence_quiet(struct lend_fn *fn)
 {
 	u32 epoch = fn->group->lease.epoch;
 
-	dl_bus_master(fn, false);
+	lend_fence_bus_master(fn, false);
 	trace_dlend_fence(&fn->addr, "bus_master_off", epoch);
-	dl_irq_close(fn);
+	lend_irq_close(fn);
 	trace_dlend_fence(&fn->addr, "irq_down", epoch);
 }
 
-static void dl_unreach(struct dl_fn *fn)
+static void lend_fence_unreach(struct lend_fn *fn)
 {
-	dl_p2p_close(fn);
-	dl_bars_close(fn);
+	lend_p2p_close(fn);
+	lend_bars_close(fn);
 	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
 	fn->lent = false;
 	/* The holder's own reason goes with its lease. */
-	fn->hidden &= ~DL_HIDDEN_REQUEST;
+	fn->hidden &= ~LEND_HIDDEN_REQUEST;
 }
 
 /**
- * dl_hide - nobody reaches its BARs until dl_show()
+ * lend_fence_hide - nobody reaches its BARs until lend_fence_show()
  * @fn: function, lent or not: whoever borrows it meanwhile reaches none either
- * @why: DL_HIDDEN_*; the BARs are back in reach when no reason is left
+ * @why: LEND_HIDDEN_*; the BARs are back in reach when no reason is left
  *
  * Context: group lock.
  */
-void dl_hide(struct dl_fn *fn, unsigned int why)
+void lend_fence_hide(struct lend_fn *fn, unsigned int why)
 {
 	if (fn->lent && !fn->hidden) {
-		dl_p2p_hide(fn);
-		dl_bars_hide(fn);
+		lend_p2p_hide(fn);
+		lend_bars_hide(fn);
 	}
 	fn->hidden |= why;
 }
 
-/** dl_show - the end of dl_hide() for the same reason. Group lock. Return: as dl_bars_show() */
-int dl_show(struct dl_fn *fn, unsigned int why)
+/** lend_fence_show - the end of lend_fence_hide() for the same reason. Group lock. Return: as lend_bars_show() */
+int lend_fence_show(struct lend_fn *fn, unsigned int why)
 {
-	struct dl_group *group = fn->group;
+	struct lend_group *group = fn->group;
 	bool was = fn->hidden;
 
 	fn->hidden &= ~why;
 	if (!was || fn->hidden || !fn->lent)
 		return 0;
-	dl_p2p_open(fn, group->link, group->lease.epoch);
-	return dl_bars_show(fn);
+	lend_p2p_open(fn, group->link, group->lease.epoch);
+	return lend_bars_show(fn);
 }
 
-/** dl_fence_fn - take one function away, the rest of its group stays lent. Group lock. */
-void dl_fence_fn(struct dl_fn *fn)
+/** lend_fence_fn - take one function away, the rest of its group stays lent. Group lock. */
+void lend_fence_fn(struct lend_fn *fn)
 {
-	dl_quiet(fn);
-	dl_dma_forget(fn);
-	dl_unreach(fn);
+	lend_fence_quiet(fn);
+	lend_dma_forget(fn);
+	lend_fence_unreach(fn);
 }
 
-/** dl_fence_group - take all functions away. Group lock; waits for nobody. */
-void dl_fence_group(struct dl_group *group)
+/** lend_fence_group - take all functions away. Group lock; waits for nobody. */
+void lend_fence_group(struct lend_group *group)
 {
-	struct dl_fn *fn;
+	struct lend_fn *fn;
 	unsigned int i;
 
-	for (i = 0; i < DL_GROUP_MAX; i++)
+	for (i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i] && group->fn[i]->lent)
-			dl_quiet(group->fn[i]);
-	for (i = 0; i < DL_GROUP_MAX; i++) {
+			lend_fence_quiet(group->fn[i]);
+	for (i = 0; i < LEND_GROUP_MAX; i++) {
 		fn = group->fn[i];
 		if (!fn || !fn->lent)
 			continue;
@@ -101,16 +101,16 @@ void dl_fence_group(struct dl_group *group)
 			dlend_domain_block(group->domain);
 		trace_dlend_fence(&fn->addr, "dma_blocked", group->lease.epoch);
 	}
-	for (i = 0; i < DL_GROUP_MAX; i++)
+	for (i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i] && group->fn[i]->lent)
-			dl_unreach(group->fn[i]);
-	for (i = 0; i < DL_GROUP_MAX; i++)
+			lend_fence_unreach(group->fn[i]);
+	for (i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i])
-			dl_dma_forget(group->fn[i]);
+			lend_dma_forget(group->fn[i]);
 }
 
 /**
- * dl_answers - is it there?
+ * lend_reset_answers - is it there?
  * @fn: function
  *
  * A function that has come back says who it is; one that has not reads as all ones.  Compared
@@ -118,7 +118,7 @@ void dl_fence_group(struct dl_group *group)
  * virtual function's ids read as all ones anyway.
  * Context: any that may read configuration space. Return: 0 or -ENODEV.
  */
-int dl_answers(struct dl_fn *fn)
+int lend_reset_answers(struct lend_fn *fn)
 {
 	u32 id, class;
 
@@ -136,9 +136,9 @@ int dl_answers(struct dl_fn *fn)
  * Whoever unbinds the driver holds the device lock and waits for us: never wait for that lock
  * without an end, and not at all once the unbind has begun.
  */
-static int dl_lock_device(struct dl_fn *fn)
+static int lend_reset_lock_device(struct lend_fn *fn)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(DL_RESET_PATIENCE_MS);
+	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
 
 	do {
 		if (READ_ONCE(fn->removing))
@@ -152,15 +152,15 @@ static int dl_lock_device(struct dl_fn *fn)
 
 /*
  * Device lock, over all of it: somebody else's reset saves and restores the same registers.  The
- * core calls dl_reset_begins() and dl_reset_over() for this one as for any other.
+ * core calls lend_fence_reset_begins() and lend_fence_reset_over() for this one as for any other.
  */
-static int dl_reset_locked(struct dl_fn *fn)
+static int lend_reset_locked(struct lend_fn *fn)
 {
 	int ret = pci_reset_function_locked(fn->pdev);
 
 	if (!ret) {
 		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
-		ret = dl_answers(fn);
+		ret = lend_reset_answers(fn);
 	}
 	if (!ret && fn->saved) {
 		ret = pci_load_saved_state(fn->pdev, fn->saved);
@@ -170,19 +170,19 @@ static int dl_reset_locked(struct dl_fn *fn)
 	return ret;
 }
 
-static int dl_reset_unlocked(struct dl_fn *fn)
+static int lend_reset_unlocked(struct lend_fn *fn)
 {
-	int ret = dl_lock_device(fn);
+	int ret = lend_reset_lock_device(fn);
 
 	if (ret)
 		return ret;
-	ret = dl_reset_locked(fn);
+	ret = lend_reset_locked(fn);
 	pci_dev_unlock(fn->pdev);
 	return ret;
 }
 
 /**
- * dl_reset - reset the function and restore what it was when it was bound
+ * lend_reset_fn - reset the function and restore what it was when it was bound
  * @fn: function
  * @why: for the trace
  * @locked: the caller holds the device lock
@@ -191,7 +191,7 @@ static int dl_reset_unlocked(struct dl_fn *fn)
  * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; else the device is in
  * an unknown state.
  */
-int dl_reset(struct dl_fn *fn, const char *why, bool locked)
+int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 {
 	ktime_t start = ktime_get();
 	int ret;
@@ -200,32 +200,32 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
 	else
-		ret = locked ? dl_reset_locked(fn) : dl_reset_unlocked(fn);
+		ret = locked ? lend_reset_locked(fn) : lend_reset_unlocked(fn);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
 	return ret;
 }
 
 /**
- * dl_reset_begins - the PCI core is about to reset the function, whoever asked for that
+ * lend_fence_reset_begins - the PCI core is about to reset the function, whoever asked for that
  * @fn: function
  *
  * One that is asked for through sysfs knows nothing of a lease: its holder keeps it, but reaches
- * no BAR until dl_reset_over(), nor does a holder that comes meanwhile.  A guest of this host does:
- * see dl_bars_guarded().
+ * no BAR until lend_fence_reset_over(), nor does a holder that comes meanwhile.  A guest of this host does:
+ * see lend_bars_guarded().
  * Ours for a borrower has hidden the BARs already, and shows them only when it has succeeded.
  * Context: device lock; takes the group lock.
  */
-void dl_reset_begins(struct dl_fn *fn)
+void lend_fence_reset_begins(struct lend_fn *fn)
 {
 	mutex_lock(&fn->group->lock);
-	dl_hide(fn, DL_HIDDEN_CORE);
+	lend_fence_hide(fn, LEND_HIDDEN_CORE);
 	mutex_unlock(&fn->group->lock);
 }
 
-/** dl_reset_over - the end of what dl_reset_begins() has begun.  Context: as there */
-void dl_reset_over(struct dl_fn *fn)
+/** lend_fence_reset_over - the end of what lend_fence_reset_begins() has begun.  Context: as there */
+void lend_fence_reset_over(struct lend_fn *fn)
 {
 	mutex_lock(&fn->group->lock);
-	dl_show(fn, DL_HIDDEN_CORE);
+	lend_fence_show(fn, LEND_HIDDEN_CORE);
 	mutex_unlock(&fn->group->lock);
 }

@@ -19,7 +19,7 @@ module_param(rom, bool, 0644);
 MODULE_PARM_DESC(rom, "copy the expansion ROM of devices that are lent from now on, and lend it too");
 
 /* Return: bytes copied to @fn->rom, 0 or -errno: none. */
-static ssize_t dl_rom_load(struct dl_fn *fn)
+static ssize_t lend_rom_load(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	void __iomem *image;
@@ -40,13 +40,13 @@ static ssize_t dl_rom_load(struct dl_fn *fn)
 }
 
 /**
- * dl_rom_copy - before the function is offered: what it says of its ROM is true from now on
+ * lend_rom_copy - before the function is offered: what it says of its ROM is true from now on
  * @fn: function, reset and enabled, not lent
  */
-void dl_rom_copy(struct dl_fn *fn)
+void lend_rom_copy(struct lend_fn *fn)
 {
-	struct dl_bar *bar = &fn->bar[DLEND_ROM_INDEX];
-	ssize_t size = rom && bar->size ? dl_rom_load(fn) : 0;
+	struct lend_bar *bar = &fn->bar[DLEND_ROM_INDEX];
+	ssize_t size = rom && bar->size ? lend_rom_load(fn) : 0;
 
 	if (size < 0)
 		pci_warn(fn->pdev, "its ROM is not lent (%zd): give the guest's device a romfile if the firmware needs it\n",
@@ -60,18 +60,18 @@ void dl_rom_copy(struct dl_fn *fn)
 }
 
 /**
- * dl_rom_read - a piece of the ROM
+ * lend_rom_read - a piece of the ROM
  * @fn: function
  * @want: from the peer: which piece
  * @got: receives it
  *
  * Needs no lease. Context: process. Return: 0, -ENOENT (no ROM), -ERANGE.
  */
-int dl_rom_read(struct dl_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)
+int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)
 {
 	u32 at = le32_to_cpu(want->value), size;
 
-	/* With the release in dl_rom_copy(): a size means that the bytes are there. */
+	/* With the release in lend_rom_copy(): a size means that the bytes are there. */
 	size = smp_load_acquire(&fn->rom_size);
 	if (!size)
 		return -ENOENT;
@@ -83,7 +83,7 @@ int dl_rom_read(struct dl_fn *fn, const struct dlend_p_u32 *want, struct dlend_p
 	return 0;
 }
 
-void dl_rom_free(struct dl_fn *fn)
+void lend_rom_free(struct lend_fn *fn)
 {
 	kvfree(fn->rom);
 }
