@@ -2,21 +2,36 @@
 /*
  * BARs of a lent function in this node's aperture, for the time of a lease.
  *
- * When a lease ends, the offsets are unmapped at once but are not used again before two things
- * have happened: the device was reset, and the borrower said that it has forgotten them (RETURN)
- * or came back with a new session.  The record of such offsets outlives lease and function.
+ * When a lease ends, the BARs are unmapped at once.  Their offsets are used again only after two
+ * things have happened: the device was reset, and the borrower has said that it has forgotten the
+ * offsets (RETURN) or has begun a new session.  The record of such offsets may live longer than the
+ * lease and the function.
+ *
  * Knows nothing of interrupts, DMA or the state of a lease.
  */
 #include <linux/slab.h>
 
-#include "lender/lender.h"
+#include <dlend/compat.h>
+
+#include "lender/bars.h"
 #include "lender/trace.h"
 
-/* Offsets of one lease of one function: slots while mapped, then cookies of the quarantine. */
+/*
+ * struct lend_windows - offsets of one lease of one function
+ * @node: in lend_bars_closed, once the lease is over
+ * @link: to the borrower, referenced
+ * @ap: its aperture; exists until link_down() returns, and so does this record
+ * @addr: name of the function
+ * @epoch: of the lease
+ * @acked: the borrower has forgotten the offsets
+ * @reset: the function was reset since
+ * @slot: while the lease lasts: where each BAR is mapped, or NULL
+ * @cookie: afterwards: of each slot's quarantine, or 0
+ */
 struct lend_windows {
 	struct list_head node;
 	struct dlend_link *link;
-	struct dlend_aperture *ap;	/* there until link_down() returns, and so is the record */
+	struct dlend_aperture *ap;
 	struct dlend_addr addr;
 	u32 epoch;
 	bool acked, reset;
@@ -25,8 +40,8 @@ struct lend_windows {
 };
 
 /*
- * Records in quarantine.  An aperture is not destroyed while its link's records are here: the
- * link's link_down() takes them out under this lock.
+ * The closed lock: guards the records in quarantine.  An aperture is not destroyed while records of
+ * its link are here: link_down() of the link takes them out under this lock.
  */
 static DEFINE_MUTEX(lend_bars_closed_lock);
 static LIST_HEAD(lend_bars_closed);
@@ -38,8 +53,7 @@ static void lend_windows_free(struct lend_windows *win)
 }
 
 /*
- * A slot for a BAR. Natural alignment makes huge PFN maps work on the other side; 1 GiB is the
- * largest of those.
+ * With natural alignment the other side can use huge PFN mappings, of which 1 GiB is the largest.
  */
 struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
 {
@@ -73,7 +87,6 @@ static int lend_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
 				   DLEND_PROT_READ | DLEND_PROT_WRITE, true);
 }
 
-/** lend_bar_fill - map a BAR in a slot from lend_bar_slot(), but for its hole. Return: 0 or -errno */
 int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar)
 {
 	int ret;
@@ -106,7 +119,7 @@ static int lend_bar_map(struct lend_fn *fn, unsigned int i, struct dlend_apertur
 	return ret;
 }
 
-/* Nobody was told these offsets: they can be used again at once. */
+/* Free the offsets at once: nobody was told them. */
 static void lend_bars_undo(struct lend_fn *fn, struct dlend_aperture *ap)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -116,16 +129,6 @@ static void lend_bars_undo(struct lend_fn *fn, struct dlend_aperture *ap)
 	fn->win = NULL;
 }
 
-/**
- * lend_bars_map - give the peer of @link a view of the function's BARs
- * @fn: function
- * @link: link to the borrower
- * @epoch: lease that the borrower names
- * @offset: receives offsets in the aperture, ~0 for what is not mapped
- *
- * Context: group lock. Return: 0, -ENOSPC (a message names the sizes), -ENOTCONN, -ENOMEM; then
- * nothing is mapped.
- */
 int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
@@ -155,22 +158,16 @@ int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64
 }
 
 /*
- * Both halves of a guest on this host are this kernel's, and the borrower's has shut its gate and
- * unmapped the BARs before it asks.  There, what is taken out of an aperture is out of the guest's
- * reach until the next lease (struct dlend_window), so that the slots stay.
+ * Is the borrower on this host?  Then both halves are of this kernel, and the borrower has shut
+ * its gate and unmapped the BARs before it asks for a reset.  What is taken out of an aperture
+ * here would be out of the guest's reach until the next lease (struct dlend_window), so the slots
+ * stay mapped.
  */
 static bool lend_bars_guarded(const struct lend_windows *win)
 {
 	return dlend_link_peer(win->link) == dlend_node_id();
 }
 
-/**
- * lend_bars_hide - the peer does not reach the BARs until lend_bars_show(), at the same offsets
- * @fn: function
- *
- * For what turns memory decoding off: an access would meet nobody, or whoever is there then.
- * Context: group lock, lent; waits for no peer.
- */
 void lend_bars_hide(struct lend_fn *fn)
 {
 	struct lend_windows *win = fn->win;
@@ -185,12 +182,6 @@ void lend_bars_hide(struct lend_fn *fn)
 	}
 }
 
-/**
- * lend_bars_show - the end of lend_bars_hide()
- * @fn: function, which decodes memory again
- *
- * Context: group lock, lent. Return: 0, or -errno: some stay out of reach, after a message.
- */
 int lend_bars_show(struct lend_fn *fn)
 {
 	struct lend_windows *win = fn->win;
@@ -212,12 +203,6 @@ int lend_bars_show(struct lend_fn *fn)
 	return ret;
 }
 
-/**
- * lend_bars_close - the peer does not reach the BARs any more when this returns
- * @fn: function
- *
- * Context: group lock; waits for no peer.
- */
 void lend_bars_close(struct lend_fn *fn)
 {
 	struct lend_windows *win = fn->win;
@@ -238,7 +223,9 @@ void lend_bars_close(struct lend_fn *fn)
 	mutex_unlock(&lend_bars_closed_lock);
 }
 
-/* Both conditions hold: the offsets can be used again.  Closed lock. */
+/*
+ * The function was reset, and the borrower has forgotten the offsets: use them again.  Closed lock.
+ */
 static void lend_windows_release(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -249,7 +236,6 @@ static void lend_windows_release(struct lend_windows *win)
 	lend_windows_free(win);
 }
 
-/** lend_bars_acked - the borrower has forgotten the offsets of @epoch (and of older leases) */
 void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch)
 {
 	struct lend_windows *win, *next;
@@ -266,7 +252,6 @@ void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32
 	mutex_unlock(&lend_bars_closed_lock);
 }
 
-/** lend_bars_reset_done - the function was reset: nothing old comes out of it any more */
 void lend_bars_reset_done(const struct lend_fn *fn)
 {
 	struct lend_windows *win, *next;
@@ -282,7 +267,6 @@ void lend_bars_reset_done(const struct lend_fn *fn)
 	mutex_unlock(&lend_bars_closed_lock);
 }
 
-/** lend_bars_link_lost - the aperture releases its quarantine itself with the next session */
 void lend_bars_link_lost(struct dlend_link *link)
 {
 	struct lend_windows *win, *next;

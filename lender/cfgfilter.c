@@ -46,7 +46,8 @@ struct lend_cfgfilter_rule {
 static const struct lend_cfgfilter_rule lend_cfgfilter_rules[] = {
 	/* Errors that the driver looks at and clears; clearing harms nobody. */
 	{ 0,		LEND_R_STATUS,	LEND_STATUS_W1C,	true },
-	{ LEND_CAP_PCIE,	0x0a,		0x000f,		true },	/* Device Status: CED..URD */
+	/* Device Status: CED..URD */
+	{ LEND_CAP_PCIE,	0x0a,		0x000f,		true },
 	/* PME_Status, cleared by drivers that poll for it; PME_En and the power state are not. */
 	{ LEND_CAP_PM,	0x04,		0x8000,		true },
 };
@@ -139,7 +140,8 @@ static void lend_cfgfilter_header(struct lend_cfgfilter *filter, const u8 *cfg)
 }
 
 /* Registers of the device's own making: after id, next and length, up to whatever comes next. */
-static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start, u32 pos)
+static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start,
+				  u32 pos)
 {
 	u32 at = pos + 3;
 	u32 end = min_t(u32, pos + lend_cfgfilter_cap_len(cfg, pos), LEND_R_EXT_FIRST);
@@ -187,7 +189,8 @@ static void lend_cfgfilter_walk(const u8 *cfg, u32 size, u8 *start)
 {
 	u32 pos = 0;
 
-	if (size >= LEND_R_EXT_FIRST && (lend_cfgfilter_get16(cfg + LEND_R_STATUS) & LEND_STATUS_CAPS))
+	if (size >= LEND_R_EXT_FIRST &&
+	    (lend_cfgfilter_get16(cfg + LEND_R_STATUS) & LEND_STATUS_CAPS))
 		pos = cfg[LEND_R_CAP_FIRST] & ~3u;
 	while (pos >= LEND_R_HEADER_END && !start[pos]) {
 		start[pos] = 1;
@@ -245,7 +248,9 @@ static u32 lend_cfgfilter_mask(const u8 *mask, u32 offset, u32 size)
 
 u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32 size)
 {
-	return lend_cfgfilter_good_access(offset, size) ? lend_cfgfilter_mask(filter->write, offset, size) : 0;
+	if (!lend_cfgfilter_good_access(offset, size))
+		return 0;
+	return lend_cfgfilter_mask(filter->write, offset, size);
 }
 
 u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 old,

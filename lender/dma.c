@@ -3,22 +3,27 @@
  * What a lent device may reach by DMA: guest-physical addresses, mapped to the aperture of the
  * borrower as the link reaches it.
  *
- * Functions of one group share one IOMMU domain, and one guest that has two of them maps its
- * memory through both: each function is an owner of its own there (dlend/aperture.h).
- * Knows nothing of leases; called under the group's lock by a holder that was checked.
+ * Functions of one group share one IOMMU domain.  A guest that has two of them maps its memory
+ * through both, so each function is an owner of its own there (dlend/aperture.h).
+ *
+ * Knows nothing of leases: it is called under the group lock, for a holder that was checked.
  */
-#include "lender/lender.h"
+#include "lender/dma.h"
+#include "lender/group.h"
 #include "lender/trace.h"
 
 /*
- * A guest has each byte of the window at one address.  A borrower that maps it again and again is
- * after our memory, which page tables take; the factor is for devices that come and go meanwhile.
+ * A guest has each byte of the window at one address.  A borrower that maps the same bytes at many
+ * addresses wants this host's memory, which page tables take.  The factor leaves room for guests
+ * whose devices come and go: the memory of the old lease and the new one are mapped for a while.
  */
+#define LEND_DMA_WINDOWS	2
+
 static bool lend_dma_fits(struct lend_group *group, u64 size)
 {
 	u64 bytes = dlend_domain_bytes(group->domain, DLEND_OWNER_RAM);
 
-	return bytes + size <= 2 * dlend_link_window_bytes(group->link);
+	return bytes + size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(group->link);
 }
 
 static int lend_dma_map_range(struct lend_fn *fn, const struct dlend_dma_range *r)
@@ -33,7 +38,7 @@ static int lend_dma_map_range(struct lend_fn *fn, const struct dlend_dma_range *
 	return dlend_link_dma_map(group->link, group->domain, &fn->memory, r);
 }
 
-/* The message was checked for form; this is about what only the lender can know. */
+/* The form of the message was checked before; here is checked what only the lender can know. */
 static int lend_dma_map_entry(struct lend_fn *fn, struct dlend_link *link,
 			      const struct dlend_p_dma_entry *entry)
 {
@@ -57,15 +62,6 @@ static int lend_dma_unmap_range(struct lend_fn *fn, u64 gpa, u64 size)
 	return dlend_domain_unmap(fn->group->domain, &fn->memory, gpa, size);
 }
 
-/**
- * lend_dma_map - map all entries of a message, or none
- * @fn: function
- * @link: link to the borrower
- * @dma: entries, copied and checked for form
- *
- * Context: group lock, the lease was checked. Return: 0; -ERANGE outside the window or the
- * domain; -ENOSPC more than a guest can have; -EEXIST overlap; -EINVAL; -ENOMEM.
- */
 int lend_dma_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
@@ -79,18 +75,11 @@ int lend_dma_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend
 	if (!ret)
 		return 0;
 	for (i--; i--; )
-		lend_dma_unmap_range(fn, le64_to_cpu(dma->entry[i].gpa), le64_to_cpu(dma->entry[i].size));
+		lend_dma_unmap_range(fn, le64_to_cpu(dma->entry[i].gpa),
+				     le64_to_cpu(dma->entry[i].size));
 	return ret;
 }
 
-/**
- * lend_dma_unmap - unmap all entries of a message
- * @fn: function
- * @dma: entries, copied and checked for form
- *
- * What is not mapped is fine: the borrower may say it twice. Context: group lock.
- * Return: 0, or -EINVAL if an entry cuts a mapping (the others are done all the same).
- */
 int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
@@ -113,12 +102,6 @@ int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
 	return first;
 }
 
-/**
- * lend_dma_forget - the function is not lent any more: what it mapped goes
- * @fn: function
- *
- * Context: group lock; quick where the domain is blocked.
- */
 void lend_dma_forget(struct lend_fn *fn)
 {
 	if (fn->group->domain)

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a lent function: taken here, counted in the borrower's memory, doorbell rung.
- * Knows nothing of leases; called under the group's lock, the handlers under none.
+ * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
+ * borrower's doorbell is rung.
  *
- * Order on the way down: vectors are freed (no handler runs any more), then the source is closed.
+ * On the way down the vectors are freed first, so that no handler runs any more, and then the
+ * source is closed.
+ *
+ * Knows nothing of leases: it is called under the group lock; the handlers hold no lock.
  */
 #include <linux/interrupt.h>
 #include <linux/log2.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+
 #include <dlend/names.h>
 
-#include "lender/lender.h"
+#include "lender/irq.h"
 #include "lender/trace.h"
 
 static void lend_irq_fire(struct lend_fn *fn, u32 vector)
@@ -54,12 +58,6 @@ static irqreturn_t lend_irq_intx_handler(int irq, void *arg)
 	return IRQ_HANDLED;
 }
 
-/**
- * lend_irq_unmask - the guest has served INTx: it may fire again
- * @fn: function
- *
- * If the line is still up it fires again at once, and stays masked.
- */
 void lend_irq_unmask(struct lend_fn *fn)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -90,7 +88,9 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-/* The core turns INTx on with that, which nobody here handles: the line may be others', too. */
+/*
+ * pci_free_irq_vectors() turns INTx on, which nobody here handles, on a line that others may share.
+ */
 static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);
@@ -116,7 +116,8 @@ static void lend_irq_down(struct lend_fn *fn)
 
 static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 {
-	irq_handler_t handler = mode == DLEND_IRQ_INTX ? lend_irq_intx_handler : lend_irq_msi_handler;
+	irq_handler_t handler = mode == DLEND_IRQ_INTX ? lend_irq_intx_handler :
+							 lend_irq_msi_handler;
 	struct lend_irqs *irqs = &fn->irq;
 	unsigned long flags = 0;
 	int ret;
@@ -204,15 +205,6 @@ static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-/**
- * lend_irq_setup - make the function interrupt in this way
- * @fn: function
- * @mode: enum dlend_irq_mode, not trusted
- * @count: vectors, all or none
- *
- * Context: group lock. Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN not
- * lent; -ENOSPC too few vectors in this host; -ENOMEM.
- */
 int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 {
 	int ret = 0;
@@ -233,15 +225,6 @@ void lend_irq_init(struct lend_fn *fn)
 	spin_lock_init(&fn->irq.lock);
 }
 
-/**
- * lend_irq_source - find a borrower's counters
- * @fn: function
- * @link: to the borrower
- * @want: its word about them, not trusted
- *
- * Context: no lock of the function's: it reads the borrower's memory, and nobody else waits for
- * that. Return: source, for lend_irq_open() or dlend_irq_source_close(); or ERR_PTR as there.
- */
 struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_link *link,
 					 const struct dlend_p_borrow *want)
 {
@@ -250,13 +233,11 @@ struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_
 				     max3(fn->nr_msix, fn->nr_msi, (u16)1));
 }
 
-/** lend_irq_open - interrupts go to @source until lend_irq_close(); none is set up yet. Group lock. */
 void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source)
 {
 	fn->irq.source = source;
 }
 
-/** lend_irq_close - no interrupt any more, counters forgotten. Idempotent. Group lock. */
 void lend_irq_close(struct lend_fn *fn)
 {
 	lend_irq_down(fn);
@@ -265,7 +246,6 @@ void lend_irq_close(struct lend_fn *fn)
 	fn->irq.source = NULL;
 }
 
-/** lend_irq_show - counters. Group lock. */
 void lend_irq_show(struct lend_fn *fn, struct seq_file *m)
 {
 	struct lend_irqs *irqs = &fn->irq;

@@ -136,7 +136,8 @@ static int lend_lease_on_revoke(struct lend_lease *lease, u32 *todo)
 	return 0;
 }
 
-static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, bool ok, u32 *todo)
+static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, bool ok,
+				u32 *todo)
 {
 	if (!lease->fencing || lease->epoch != ev->epoch)
 		return -ESTALE;

@@ -57,30 +57,49 @@ struct lend_lease {
 };
 
 /**
- * lend_lease_init - nobody has it, and nobody can have it before LEND_EV_OFFER
- * @epoch: larger than every epoch that was ever granted for the group
+ * lend_lease_init - nobody has the group, and nobody can have it before LEND_EV_OFFER
+ * @lease: (out) lease
+ * @epoch: (in) larger than every epoch that was ever granted for the group
+ *
+ * Context: any.
  */
 void lend_lease_init(struct lend_lease *lease, u32 epoch);
 
 /**
- * lend_lease_step - the one place where a lease changes
- * @todo: receives LEND_DO_* bits, 0 on error
+ * lend_lease_step - give a lease an event: it changes nowhere else
+ * @lease: (in, out) lease
+ * @ev: (in) event; node, fn and epoch are not trusted
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
- * Return: 0; -EBUSY someone (lease->holder) has it; -EAGAIN it is being reset, ask again;
- * -EIO quarantined; -ENODEV not offered; -ESTALE the event is about another lease;
- * -EALREADY what was asked for is so already, the caller may call it success; -EINVAL.
+ * Context: any; the caller serialises the events of a lease.
+ * Return: 0; -EBUSY somebody (@lease->holder) has the group; -EAGAIN it is being reset, ask again;
+ * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
+ * -EALREADY what was asked for is so already, and the caller may call it success; -EINVAL.
  */
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
-/** lend_lease_check - may @node speak for function @fn under @epoch? Return: 0 or -ESTALE */
+/**
+ * lend_lease_check - may a node speak for a function?
+ * @lease: (in) lease of the function's group
+ * @node: (in) node
+ * @epoch: (in) of the lease, as the node says
+ * @fn: (in) index of the function in the group
+ *
+ * Context: any.
+ * Return: 0; -ESTALE the node does not have the function under this epoch.
+ */
 int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn);
 
 /**
  * lend_epoch_first - where the epochs of a new group begin
- * @floor: above all of groups that are gone; 0: there was none
- * @seconds: since a fixed day
+ * @floor: (in) not below any epoch of a group that is gone; 0: no group has gone
+ * @seconds: (in) since a fixed day
  *
- * Eight a second, which no group grants: numbers come back after 17 years.
+ * Epochs grow by eight a second, faster than any group is granted.  Numbers come back after 17
+ * years.
+ *
+ * Context: any.
+ * Return: epoch, for lend_lease_init().
  */
 u32 lend_epoch_first(u32 floor, s64 seconds);
 

@@ -1,16 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What borrowers ask of the lender: one function per message type, a table of them, and the rule
- * that all but a few are for the holder of the lease only.
+ * The lender as a user of links: what borrowers and other lenders ask, and links that come and go.
+ * There is one function per type of message, a table of them, and the rule that only the holder of
+ * the lease may send most of them.
  *
- * A request is from another host: its form was checked (dlend_msg_check()), its meaning is
- * checked here and below.  Knows nothing of what the link is made of.
+ * A request comes from another host: its form was checked before (dlend_msg_check()); what it means
+ * is checked here and in the files below.
+ *
+ * Knows nothing of what a link is made of.
  */
 #include <linux/unaligned.h>
 
-#include "lender/lender.h"
-#include "lender/trace.h"
+#include "lender/bars.h"
+#include "lender/dma.h"
+#include "lender/fence.h"
+#include "lender/irq.h"
+#include "lender/lease.h"
+#include "lender/outbox.h"
+#include "lender/p2p.h"
+#include "lender/p2p_foreign.h"
+#include "lender/p2p_grants.h"
+#include "lender/registry.h"
+#include "lender/request.h"
+#include "lender/reset.h"
+#include "lender/rom.h"
 
+/* Serves a request about a function.  Context: process, group lock; the lease was checked. */
 typedef int (*lend_request_fn)(struct lend_fn *fn, struct dlend_link *link,
 			       const struct dlend_msg *msg, struct dlend_msg *reply);
 
@@ -45,7 +60,7 @@ static u32 lend_request_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
 {
 	u32 value = 0;
 
-	/* The snapshot has 4 KiB whatever the device has; what it has not reads as 0 there too. */
+	/* A snapshot has 4 KiB, whatever the device has: the rest reads as 0 there, and here. */
 	if (at >= pdev->cfg_size)
 		return 0;
 	for (u32 i = 0; i < size; i += min(size, 2u)) {
@@ -63,6 +78,11 @@ static u32 lend_request_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
 	return value;
 }
 
+static bool lend_request_cfg_valid(u32 at, u32 size)
+{
+	return (size == 1 || size == 2 || size == 4) && !(at % size) && at + size <= DLEND_CFG_SIZE;
+}
+
 static int lend_request_cfg_read(struct lend_fn *fn, struct dlend_link *link,
 				 const struct dlend_msg *msg, struct dlend_msg *reply)
 {
@@ -70,17 +90,18 @@ static int lend_request_cfg_read(struct lend_fn *fn, struct dlend_link *link,
 	struct dlend_p_cfg *got = (void *)reply->payload;
 	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size), value;
 
-	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+	if (!lend_request_cfg_valid(at, size))
 		return -EINVAL;
-	value = lend_cfgfilter_show(&fn->filter, at, size, lend_request_cfg_get(fn->pdev, at, size));
+	value = lend_cfgfilter_show(&fn->filter, at, size,
+				    lend_request_cfg_get(fn->pdev, at, size));
 	*got = *want;
 	got->value = cpu_to_le32(value);
 	return 0;
 }
 
 /*
- * As vfio-pci does: not below the payload size, where it would cost throughput and help nobody, and
- * not beyond what the host bridge can stand (the kernel's own limit).
+ * As vfio-pci does: the size is not below the payload size, where it would cost throughput and help
+ * nobody, and not above what the host bridge can stand (the kernel's own limit).
  */
 static void lend_request_set_readrq(struct lend_fn *fn, u16 devctl)
 {
@@ -93,8 +114,8 @@ static void lend_request_set_readrq(struct lend_fn *fn, u16 devctl)
 }
 
 /*
- * Written in pieces of at most 16 bits, and only those that have a writable bit: STATUS shares
- * its dword with COMMAND, which interrupt handlers change.
+ * Write in pieces of at most 16 bits, and only those pieces that have a writable bit: STATUS
+ * shares its dword with COMMAND, which interrupt handlers change.
  */
 static int lend_request_cfg_write(struct lend_fn *fn, struct dlend_link *link,
 				  const struct dlend_msg *msg, struct dlend_msg *reply)
@@ -103,9 +124,9 @@ static int lend_request_cfg_write(struct lend_fn *fn, struct dlend_link *link,
 	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size);
 	u32 value = le32_to_cpu(want->value), step = min(size, 2u), new;
 
-	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+	if (!lend_request_cfg_valid(at, size))
 		return -EINVAL;
-	/* Nothing of Device Control is written as it comes, but this is done. */
+	/* Device Control is never written as it comes, but the size of read requests is set. */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
 		lend_request_set_readrq(fn, value);
 		return 0;
@@ -116,7 +137,8 @@ static int lend_request_cfg_write(struct lend_fn *fn, struct dlend_link *link,
 		if (!lend_cfgfilter_writable(&fn->filter, at + i, step))
 			continue;
 		new = lend_cfgfilter_merge(&fn->filter, at + i, step,
-					   lend_request_cfg_get(fn->pdev, at + i, step), value >> (8 * i));
+					   lend_request_cfg_get(fn->pdev, at + i, step),
+					   value >> (8 * i));
 		if (step == 1)
 			pci_write_config_byte(fn->pdev, at, new);
 		else
@@ -155,10 +177,11 @@ static int lend_request_p2p_grant(struct lend_fn *fn, struct dlend_link *link,
 static int lend_request_p2p_ungrant(struct lend_fn *fn, struct dlend_link *link,
 				    const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return lend_grant_end(fn, (const void *)msg->payload);
+	lend_grant_end(fn, (const void *)msg->payload);
+	return 0;
 }
 
-/* Requests of the holder, served under the group's lock. */
+/* Requests that only the holder may send; served under the group lock. */
 static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_DMA_MAP]	= lend_request_dma_map,
 	[DLEND_MSG_DMA_UNMAP]	= lend_request_dma_unmap,
@@ -172,7 +195,7 @@ static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_P2P_UNGRANT]	= lend_request_p2p_ungrant,
 };
 
-/* The target is looked for, and waited for, before the group's lock is taken. */
+/* The target is looked for, and its grant is waited for, before the group lock is taken. */
 static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				const struct dlend_p_p2p *p)
 {
@@ -194,9 +217,10 @@ static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32
 }
 
 /*
- * Function reset for the guest: the lease and its DMA maps stay.  The device decodes no addresses
- * meanwhile, so nobody reaches its BARs; after a reset that failed nobody does until one succeeds.
- * Not under the group's lock: if the link is lost meanwhile, fencing must not wait.
+ * Reset of a function for the guest: the lease and its DMA maps stay.  The device decodes no
+ * addresses meanwhile, so nobody may reach its BARs.  After a reset that failed nobody reaches
+ * them until a reset succeeds.  The reset is not made under the group lock: if the link is lost
+ * meanwhile, the fence must not wait.
  */
 static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
@@ -221,7 +245,7 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
-	/* If somebody else's reset has begun by now, the end of that one shows it. */
+	/* If somebody else's reset has begun by now, the end of that reset shows the BARs. */
 	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
 	lend_lease_exit(fn);
 unlock:
@@ -229,8 +253,8 @@ unlock:
 	return ret;
 }
 
-static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link, const struct dlend_msg *msg,
-			      struct dlend_msg *reply)
+static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
+			      const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	u16 type = le16_to_cpu(msg->type);
 	u32 epoch = le32_to_cpu(msg->epoch);
@@ -258,7 +282,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link, const
 	return ret;
 }
 
-/* What -ESTALE means. */
+/* What -ESTALE means, for the log. */
 static const char *lend_request_stale_reason(u16 type)
 {
 	switch (type) {
@@ -297,19 +321,23 @@ static int lend_request_message(struct dlend_link *link, const struct dlend_msg 
 		return -EPROTO;
 	fn = lend_fn_find(&addr);
 	if (!fn && type == DLEND_MSG_RETURN) {
-		/* Unbound meanwhile; the borrower's word about the offsets still counts. */
+		/* Unbound meanwhile; the borrower still says that it has forgotten the offsets. */
 		lend_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
 		return 0;
 	}
 	if (!fn)
 		return -ENODEV;
 	ret = lend_request_serve(fn, link, msg, reply);
-	/* What borrowers undo last, when in doubt, is no news. */
+	/*
+	 * Do not log this for P2P_UNMAP and P2P_UNGRANT: a borrower sends them even when it does
+	 * not know whether the mapping still exists, so an -ESTALE answer to them is normal.
+	 */
 	if (ret == -ESTALE && type != DLEND_MSG_P2P_UNMAP && type != DLEND_MSG_P2P_UNGRANT)
 		dev_warn_ratelimited(dlend_link_dev(link),
 				     "%s of node %u for %s, epoch %u, refused: %s\n",
 				     dlend_msg_type_name(type), dlend_link_peer(link),
-				     pci_name(fn->pdev), le32_to_cpu(msg->epoch), lend_request_stale_reason(type));
+				     pci_name(fn->pdev), le32_to_cpu(msg->epoch),
+				     lend_request_stale_reason(type));
 	lend_fn_put(fn);
 	return ret;
 }

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an admin sees of a function bound to dlend-lender, and can do about it:
- * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender) and
- * /sys/kernel/debug/dlend/lender/.
+ * What an admin sees of a function bound to dlend-lender, and can do about it, in
+ * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender).
+ *
+ * Knows nothing of what happens when a lease changes.
  */
-#include <linux/debugfs.h>
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
 #include <linux/module.h>
-#include <linux/seq_file.h>
+#include <linux/pci.h>
 #include <linux/sysfs.h>
+
 #include <dlend/kind.h>
 #include <dlend/names.h>
 
-#include "lender/lender.h"
+#include "lender/lease.h"
+#include "lender/outbox.h"
+#include "lender/registry.h"
+#include "lender/sysfs.h"
 #include "lender/trace.h"
 
-static unsigned int reclaim_timeout_ms = 10000;
-module_param(reclaim_timeout_ms, uint, 0644);
+static unsigned int lend_sysfs_reclaim_timeout_ms = 10000;
+module_param_named(reclaim_timeout_ms, lend_sysfs_reclaim_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(reclaim_timeout_ms,
 		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
-
-static struct dentry *lend_debugfs_root;
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -29,7 +31,7 @@ static ssize_t state_show(struct device *dev, struct device_attribute *attr, cha
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
-	/* Bound, and yet not to be had: a function of its group is missing. */
+	/* Bound, but it cannot be borrowed: a function of its group is missing. */
 	if (lease.state == DLEND_OFFER_GONE)
 		return sysfs_emit(buf, "incomplete\n");
 	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(lease.state));
@@ -89,7 +91,7 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(fabric_name);
 
-/* Nobody has it any more, and its reset is over. */
+/* Nobody has the group any more, and its reset is over. */
 static bool lend_sysfs_is_back(struct lend_group *group)
 {
 	enum dlend_offer_state state = READ_ONCE(group->lease.state);
@@ -97,7 +99,7 @@ static bool lend_sysfs_is_back(struct lend_group *group)
 	return state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING;
 }
 
-/* A reference to the holder's link, or NULL if nobody has the group. */
+/* The holder's link, referenced; NULL: nobody has the group. */
 static struct dlend_link *lend_sysfs_holder_link(struct lend_group *group, u32 *epoch)
 {
 	struct dlend_link *link = NULL;
@@ -110,7 +112,7 @@ static struct dlend_link *lend_sysfs_holder_link(struct lend_group *group, u32 *
 	return link;
 }
 
-/* Every function of the group that is lent: the borrower gives each back by itself. */
+/* Ask for every function of the group that is lent: the borrower gives each back by itself. */
 static void lend_sysfs_ask_back(struct lend_group *group, struct dlend_link *link, u32 epoch)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
@@ -131,7 +133,7 @@ static void lend_sysfs_ask_back(struct lend_group *group, struct dlend_link *lin
 	}
 }
 
-/* A reset may take longer than the borrower, who is not to blame for that. */
+/* Say what was waited for: a reset may take longer than the borrower. */
 static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
 	struct lend_lease lease;
@@ -139,10 +141,10 @@ static void lend_sysfs_log_timeout(struct lend_fn *fn)
 	lend_group_lease(fn->group, &lease);
 	if (lease.state == DLEND_OFFER_HELD)
 		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
-			 lease.holder, reclaim_timeout_ms);
+			 lease.holder, lend_sysfs_reclaim_timeout_ms);
 	else
 		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
-			 reclaim_timeout_ms);
+			 lend_sysfs_reclaim_timeout_ms);
 }
 
 static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, const char *buf,
@@ -166,7 +168,7 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 		dlend_link_put(link);
 
 	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(group),
-					   msecs_to_jiffies(reclaim_timeout_ms));
+					   msecs_to_jiffies(lend_sysfs_reclaim_timeout_ms));
 	if (left < 0)
 		return left;
 	if (!left) {
@@ -191,7 +193,9 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
 }
 
-/* Also while it is held: whoever opens the device next sees what the offer says then. */
+/*
+ * Also while somebody has the function: who opens the device next sees what the offer says then.
+ */
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t len)
 {
@@ -233,96 +237,3 @@ static const struct attribute_group lend_sysfs_group = {
 };
 
 const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, NULL };
-
-static int lease_show(struct seq_file *m, void *unused)
-{
-	struct lend_fn *fn = m->private;
-	struct lend_lease lease;
-
-	lend_group_lease(fn->group, &lease);
-	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
-		   dlend_offer_state_name(lease.state), lease.holder, lease.epoch, lease.users,
-		   lease.fencing, lease.failed);
-	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(lease);
-
-static int irqs_show(struct seq_file *m, void *unused)
-{
-	struct lend_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	lend_irq_show(fn, m);
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(irqs);
-
-static int dma_show(struct seq_file *m, void *unused)
-{
-	struct lend_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	if (fn->group->domain)
-		dlend_domain_show(fn->group->domain, m);
-	else
-		seq_puts(m, "domain: none\n");
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(dma);
-
-static int p2p_show(struct seq_file *m, void *unused)
-{
-	struct lend_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	lend_p2p_show(fn, m);
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(p2p);
-
-/* What functions have from the moment that they are bound. */
-static bool lend_debugfs_fail_reset;
-static u32 lend_debugfs_slow_reset_ms;
-
-/** lend_debugfs_faults - faults for a function's first reset, too. Before lend_debugfs_add(). */
-void lend_debugfs_faults(struct lend_fn *fn)
-{
-	fn->fail_reset = READ_ONCE(lend_debugfs_fail_reset);
-	fn->slow_reset_ms = READ_ONCE(lend_debugfs_slow_reset_ms);
-}
-
-void lend_debugfs_add(struct lend_fn *fn)
-{
-	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), lend_debugfs_root);
-	debugfs_create_file("lease", 0400, fn->debugfs, fn, &lease_fops);
-	debugfs_create_file("irqs", 0400, fn->debugfs, fn, &irqs_fops);
-	debugfs_create_file("dma", 0400, fn->debugfs, fn, &dma_fops);
-	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
-	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
-	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
-	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
-}
-
-void lend_debugfs_remove(struct lend_fn *fn)
-{
-	debugfs_remove_recursive(fn->debugfs);
-}
-
-void lend_debugfs_init(void)
-{
-	struct dentry *bind;
-
-	lend_debugfs_root = debugfs_create_dir("lender", dlend_debugfs());
-	bind = debugfs_create_dir("bind", lend_debugfs_root);
-	debugfs_create_bool("fail_reset", 0600, bind, &lend_debugfs_fail_reset);
-	debugfs_create_u32("slow_reset_ms", 0600, bind, &lend_debugfs_slow_reset_ms);
-}
-
-void lend_debugfs_exit(void)
-{
-	debugfs_remove_recursive(lend_debugfs_root);
-}

@@ -140,7 +140,8 @@ static void cfgfilter_bad_access(struct kunit *test)
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, bad[i].at, bad[i].size),
 				0u);
-		KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
+		KUNIT_EXPECT_EQ(test,
+				lend_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
 				7u);
 	}
 }

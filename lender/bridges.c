@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where lent devices and this node's NTBs sit: the bridges above them, for people on other nodes
- * who ask what a transfer passes through (docs/paths.md).  Nothing depends on it: what cannot be
- * posted is not said.
+ * The bridges above lent devices and above this node's NTBs, for people on other nodes who ask
+ * what a transfer passes through (docs/paths.md).  Nothing depends on it: a message that cannot be
+ * posted is not repeated.
+ *
+ * Knows nothing of functions that are lent, but their name and their PCI device.
  */
 #include <linux/pci.h>
 
-#include "lender/lender.h"
+#include "lender/bridges.h"
 
+/* With both, a switch sends requests between devices below it up to the root complex. */
 #define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
 
 static u8 lend_bridge_kind(struct pci_dev *bridge)
@@ -36,7 +39,10 @@ static bool lend_bridge_acs(struct pci_dev *bridge)
 	return (ctrl & LEND_ACS_REDIRECT) == LEND_ACS_REDIRECT;
 }
 
-/* A virtual function's bus may be one that only its physical function's bridge knows. */
+/*
+ * The next bridge above.  The bus of a virtual function may be unknown to all bridges but the one
+ * above its physical function.
+ */
 static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 {
 	return pci_upstream_bridge(pci_physfn(pdev));
@@ -63,18 +69,18 @@ static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
 	}
 }
 
-/** lend_bridges_fn_message - where @fn sits; to be said after its offer */
-void lend_bridges_fn_message(const struct lend_fn *fn, struct dlend_msg *msg)
+void lend_bridges_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr,
+			     struct dlend_msg *msg)
 {
 	struct dlend_p_place *place;
 
-	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &fn->addr, 0, sizeof(*place));
-	lend_bridges_fill(fn->pdev, place);
+	place = dlend_msg_init(msg, DLEND_MSG_PLACE, addr, 0, sizeof(*place));
+	lend_bridges_fill(pdev, place);
 }
 
 /*
- * The function behind a link, or NULL: a node's link to itself has none.  By its name, as the link
- * does not keep it.
+ * The PCI device of this end of a link, referenced; NULL: the link is the one of this node to
+ * itself. The link does not keep the device, so it is found by its name.
  */
 static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
 {
@@ -85,7 +91,6 @@ static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
 	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
 }
 
-/** lend_bridges_link_message - where this node's end of @link sits. Return: false if it has no place */
 bool lend_bridges_link_message(struct dlend_link *link, struct dlend_msg *msg)
 {
 	struct pci_dev *pdev = lend_bridges_link_pdev(link);
