@@ -52,9 +52,7 @@ static void lend_windows_free(struct lend_windows *win)
 	kfree(win);
 }
 
-/*
- * With natural alignment the other side can use huge PFN mappings, of which 1 GiB is the largest.
- */
+/* Aligned by its size, for huge PFN mappings on the other side: 1 GiB is the largest of them. */
 struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
 {
 	u64 align = min_t(u64, span, SZ_1G);
@@ -223,9 +221,7 @@ void lend_bars_close(struct lend_fn *fn)
 	mutex_unlock(&lend_bars_closed_lock);
 }
 
-/*
- * The function was reset, and the borrower has forgotten the offsets: use them again.  Closed lock.
- */
+/* The function was reset, and the borrower has forgotten the offsets: free them.  Closed lock. */
 static void lend_windows_release(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)

@@ -80,7 +80,7 @@ void lend_bridges_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr
 
 /*
  * The PCI device of this end of a link, referenced; NULL: the link is the one of this node to
- * itself. The link does not keep the device, so it is found by its name.
+ * itself.  The link does not keep the device, so it is found by its name.
  */
 static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
 {

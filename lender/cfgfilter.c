@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which bits of a lent device's real configuration space a borrower may write and read: pure
+ * Which bits of a lent function's real configuration space a borrower may write and read: pure
  * logic.
  *
- * The rule is "no": COMMAND (memory decoding, bus mastering, INTx), BARs, MSI, MSI-X, power
- * management, link control and everything that decides where a device's accesses go belong to the
- * lender, which has messages for what a borrower may ask of them.  The tables name the exceptions;
- * a new one is a new row.
+ * The rule is that a borrower may write nothing.  COMMAND (memory decoding, bus mastering, INTx),
+ * BARs, MSI, MSI-X, power management, link control and everything that decides where a device's
+ * accesses go belong to the lender; there are messages for what a borrower may ask of these.  The
+ * tables below name the exceptions: a new exception is a new row.
+ *
+ * Knows no device and no message.
  */
 #include <linux/kernel.h>
 #include <linux/minmax.h>
@@ -14,28 +16,34 @@
 
 #include "lender/cfgfilter.h"
 
-/* Numbers of the PCI specifications; uapi's pci_regs.h is not there in every build of this file. */
-#define LEND_R_STATUS	0x06
+/* Numbers of the PCI specifications: not every build of this file has uapi's pci_regs.h. */
+#define LEND_R_STATUS		0x06
 #define LEND_R_BARS		0x10
 #define LEND_R_ROM		0x30
 #define LEND_R_CAP_FIRST	0x34
 #define LEND_R_HEADER_END	0x40
 #define LEND_R_EXT_FIRST	0x100
-#define LEND_STATUS_W1C	0xf900	/* parity, target and master aborts, system error */
+#define LEND_STATUS_W1C		0xf900	/* parity, target and master aborts, system error */
 #define LEND_STATUS_CAPS	0x0010
 
 #define LEND_CAP_PM		0x01
 #define LEND_CAP_MSI		0x05
-#define LEND_CAP_VENDOR	0x09
-#define LEND_CAP_PCIE	0x10
-#define LEND_CAP_MSIX	0x11
+#define LEND_CAP_VENDOR		0x09
+#define LEND_CAP_PCIE		0x10
+#define LEND_CAP_MSIX		0x11
 #define LEND_CAP_EA		0x14
 
-#define LEND_EXT_SRIOV	0x10
-#define LEND_SRIOV_BARS	0x24	/* of its virtual functions, as many as a function has */
-#define LEND_BARS_BYTES	24
+#define LEND_EXT_SRIOV		0x10
+#define LEND_SRIOV_BARS		0x24	/* BARs of its virtual functions, as in a header */
+#define LEND_BARS_BYTES		24
 
-/* One rule: @mask of 16 bits at @at of capability @cap (0 = the header). */
+/*
+ * struct lend_cfgfilter_rule - bits that a borrower may write
+ * @cap: capability that they are in; 0: the header
+ * @at: offset of 16 bits there
+ * @mask: which of these bits
+ * @w1c: they are cleared by writing 1
+ */
 struct lend_cfgfilter_rule {
 	u8 cap;
 	u8 at;
@@ -44,15 +52,15 @@ struct lend_cfgfilter_rule {
 };
 
 static const struct lend_cfgfilter_rule lend_cfgfilter_rules[] = {
-	/* Errors that the driver looks at and clears; clearing harms nobody. */
-	{ 0,		LEND_R_STATUS,	LEND_STATUS_W1C,	true },
+	/* Errors: the driver looks at them and clears them, which harms nobody. */
+	{ 0,			LEND_R_STATUS,	LEND_STATUS_W1C,	true },
 	/* Device Status: CED..URD */
-	{ LEND_CAP_PCIE,	0x0a,		0x000f,		true },
-	/* PME_Status, cleared by drivers that poll for it; PME_En and the power state are not. */
-	{ LEND_CAP_PM,	0x04,		0x8000,		true },
+	{ LEND_CAP_PCIE,	0x0a,		0x000f,			true },
+	/* PME_Status: drivers that poll for it clear it.  Not PME_En, and not the power state. */
+	{ LEND_CAP_PM,		0x04,		0x8000,			true },
 };
 
-/* Whole capability contents that hold addresses or data of this host. */
+/* Capabilities that hold addresses or data of this host: all of their content is hidden. */
 static const u8 lend_cfgfilter_hidden_caps[] = { LEND_CAP_MSI, LEND_CAP_EA };
 
 static u16 lend_cfgfilter_get16(const u8 *p)
@@ -81,7 +89,7 @@ static void lend_cfgfilter_allow(struct lend_cfgfilter *filter, u8 cap, u32 pos)
 	}
 }
 
-/* Length of a capability in the first 256 bytes, as far as the filter must know it. */
+/* Length of a capability in the first 256 bytes; 0: unknown, it may reach up to the next one. */
 static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
 {
 	u16 flags = lend_cfgfilter_get16(cfg + pos + 2);
@@ -95,6 +103,7 @@ static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
 		/* 64-bit addresses: 4 more; per-vector masking: 10 more. */
 		return 10 + (flags & 0x80 ? 4 : 0) + (flags & 0x100 ? 10 : 0);
 	case LEND_CAP_PCIE:
+		/* By its version: at most so many. */
 		return (flags & 0xf) > 1 ? 60 : 44;
 	case LEND_CAP_MSIX:
 		return 12;
@@ -102,7 +111,7 @@ static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
 		/* Entries of at most five words after a header word. */
 		return 4 + (cfg[pos + 2] & 0x3f) * 20;
 	default:
-		return 0;	/* unknown: up to the next capability, see lend_cfgfilter_gaps() */
+		return 0;
 	}
 }
 
@@ -114,7 +123,7 @@ static void lend_cfgfilter_fill(u8 *mask, u32 from, u32 to, u8 value)
 		memset(mask + from, value, to - from);
 }
 
-/* Addresses in BARs from @first on; what kind they are of may be seen. */
+/* Hide the addresses in the BARs from @first on; their kind may be seen. */
 static void lend_cfgfilter_hide_bars(struct lend_cfgfilter *filter, const u8 *cfg, u32 first)
 {
 	u32 end = min_t(u32, first + LEND_BARS_BYTES, DLEND_CFG_SIZE);
@@ -139,7 +148,10 @@ static void lend_cfgfilter_header(struct lend_cfgfilter *filter, const u8 *cfg)
 	lend_cfgfilter_fill(filter->hide, LEND_R_ROM + 1, LEND_R_ROM + 4, 0xff);
 }
 
-/* Registers of the device's own making: after id, next and length, up to whatever comes next. */
+/*
+ * A vendor's capability: after id, next pointer and length come registers of the device's own
+ * making, up to the end or to the next capability.
+ */
 static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start,
 				  u32 pos)
 {
@@ -151,8 +163,8 @@ static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, 
 }
 
 /*
- * Bytes in no capability.  A capability of unknown length may reach up to the next one: only what
- * lies between the end of a known capability and the next start is a gap.
+ * Bytes that belong to no capability.  A capability of unknown length may reach up to the next one,
+ * so only what lies between the end of a capability of known length and the next start is a gap.
  */
 static void lend_cfgfilter_gaps(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start)
 {
@@ -171,7 +183,10 @@ static void lend_cfgfilter_gaps(struct lend_cfgfilter *filter, const u8 *cfg, co
 	}
 }
 
-/* The last word on one capability: a vendor's length is the device's claim and may overlap it. */
+/*
+ * Allow of a capability what the tables allow, and nothing else.  This comes last, because the
+ * length of a vendor's capability is only what the device says, and may reach into another one.
+ */
 static void lend_cfgfilter_protect(struct lend_cfgfilter *filter, const u8 *cfg, u32 pos)
 {
 	u32 len = cfg[pos] == LEND_CAP_VENDOR ? 3 : max_t(u32, lend_cfgfilter_cap_len(cfg, pos), 2);
@@ -184,7 +199,7 @@ static void lend_cfgfilter_protect(struct lend_cfgfilter *filter, const u8 *cfg,
 			lend_cfgfilter_fill(filter->hide, pos + 4, end, 0xff);
 }
 
-/* Marks where capabilities start; ends at a loop or at a pointer into the header. */
+/* Mark where capabilities start.  Ends at a loop, and at a pointer into the header. */
 static void lend_cfgfilter_walk(const u8 *cfg, u32 size, u8 *start)
 {
 	u32 pos = 0;
@@ -198,7 +213,10 @@ static void lend_cfgfilter_walk(const u8 *cfg, u32 size, u8 *start)
 	}
 }
 
-/* Each is where the list says, in steps of 4: there are no more of them, however it loops. */
+/*
+ * Hide the addresses in the SR-IOV capability.  Extended capabilities start at multiples of 4, so
+ * there are no more of them than the loop visits, even if their list is a circle.
+ */
 static void lend_cfgfilter_extended(struct lend_cfgfilter *filter, const u8 *cfg, u32 size)
 {
 	u32 pos = LEND_R_EXT_FIRST;
@@ -210,7 +228,7 @@ static void lend_cfgfilter_extended(struct lend_cfgfilter *filter, const u8 *cfg
 	}
 }
 
-/* Extended capabilities (AER, SR-IOV, ACS, resizable BAR, ...) are all the lender's. */
+/* All extended capabilities (AER, SR-IOV, ACS, resizable BAR and so on) belong to the lender. */
 void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
 			 bool device_specific)
 {

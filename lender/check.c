@@ -50,9 +50,7 @@ int lend_check_device(struct pci_dev *pdev)
 	return lend_check_iommu(pdev);
 }
 
-/*
- * A write by a device to the MSI range is an interrupt, and only remapping checks it: see VFIO.
- */
+/* A device's write to the MSI range is an interrupt, which only remapping checks: see VFIO. */
 static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	if (iommu_group_has_isolated_msi(iommu))

@@ -30,7 +30,7 @@ static const char lend_claim_owner[] = "dlend-lender";
 
 /*
  * Claim the rest of a BAR's page, beside the BAR below the same bridge.  NULL: something else is
- * there. Not request_mem_region(), which would find room inside a BAR that no driver has claimed.
+ * there.  Not request_mem_region(), which would find room inside a BAR that no driver has claimed.
  */
 static struct resource *lend_claim_pad(const struct resource *res)
 {
@@ -128,6 +128,7 @@ static void lend_claim_msix(struct lend_fn *fn)
 	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
 	/* All of the table, also the vectors that this host does not give. */
 	lend_claim_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
+	/* The PBA has a bit for each vector, in words of 64 bits. */
 	lend_claim_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
 }
 
@@ -180,9 +181,7 @@ void lend_claim_snapshot(struct lend_fn *fn)
 	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
 }
 
-/*
- * BARs that have an address.  I/O ports are not lent, and a host that is short of them gives none.
- */
+/* BARs that have an address.  I/O ports are not lent, and a host may be short of them. */
 static int lend_claim_select(struct pci_dev *pdev)
 {
 	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
@@ -247,7 +246,7 @@ release_owner:
 /*
  * With No Snoop, what the device writes to a borrower's memory could be lost, and what it reads
  * there could be old, because the caches are not asked.  No IOMMU on the way can be relied on to
- * force that. Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
+ * force that.  Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
  */
 static void lend_claim_no_snoop_off(struct lend_fn *fn)
 {

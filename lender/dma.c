@@ -13,9 +13,9 @@
 #include "lender/trace.h"
 
 /*
- * A guest has each byte of the window at one address.  A borrower that maps the same bytes at many
- * addresses wants this host's memory, which page tables take.  The factor leaves room for guests
- * whose devices come and go: the memory of the old lease and the new one are mapped for a while.
+ * How much a group may map, in windows of its borrower.  A guest has each byte of the window at one
+ * address.  A borrower that maps it at more and more addresses is after this host's memory, which
+ * page tables take.  More than one, because devices of the guest may come and go meanwhile.
  */
 #define LEND_DMA_WINDOWS	2
 

@@ -133,9 +133,7 @@ static struct pci_driver lend_driver = {
 	.driver_managed_dma = true,
 };
 
-/*
- * A function that nobody has bound yet counts in its IOMMU group; a function that is gone does not.
- */
+/* The members of an IOMMU group may have changed: functions count even if nobody binds them. */
 static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)

@@ -22,10 +22,7 @@ static bool lend_error_is_own(struct pci_dev *pdev)
 	u32 status, mask;
 	u16 devsta;
 
-	/*
-	 * Not known where firmware handles errors, nor for what is not PCIe, for which a bridge
-	 * speaks.
-	 */
+	/* Not known: firmware has cleared it, or a bridge speaks for what is not PCIe. */
 	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
 		return true;
 	if (!at) {

@@ -58,8 +58,8 @@ static u16 lend_group_lowest_name(const struct lend_group *group)
 
 /*
  * The members of the group may have changed.  Peers know by the group's number which functions are
- * in one group.  So when the number changes, all offers of the group are told again; the number
- * changes nowhere else.  Group lock.
+ * in one group.  So when the number or the count of members changes, all offers of the group are
+ * told again; both change nowhere else.  Group lock.
  */
 static void lend_group_recount(struct lend_group *group)
 {

@@ -88,9 +88,7 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-/*
- * pci_free_irq_vectors() turns INTx on, which nobody here handles, on a line that others may share.
- */
+/* pci_free_irq_vectors() turns INTx on, on a line that others may share: nobody handles it here. */
 static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);

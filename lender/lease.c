@@ -4,7 +4,7 @@
  * change of a lease goes through here, as an event of the state machine in lease_sm.c; then this
  * file does what the machine says (LEND_DO_*).
  *
- * Knows nothing of messages but those two.
+ * Knows nothing of other messages.
  */
 #include <linux/jiffies.h>
 
@@ -121,9 +121,7 @@ static bool lend_lease_settled(struct lend_fn *fn)
 	return !READ_ONCE(fn->dirty) || READ_ONCE(fn->lent) || READ_ONCE(fn->broken);
 }
 
-/*
- * Whoever borrows a function has the domain of all: a new lease begins with clean functions only.
- */
+/* A borrower has the domain of all functions: a new lease begins with clean functions only. */
 static bool lend_lease_any_dirty(const struct lend_group *group)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
@@ -167,9 +165,7 @@ static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 	dev_err_ratelimited(&fn->pdev->dev, "cannot be lent to node %u (%d)\n", node, ret);
 }
 
-/*
- * Group lock.  Return: 0: the lease is the peer's, and lend_lease_borrow_grant() has to follow.
- */
+/* Group lock.  Return: 0: the peer has the lease, lend_lease_borrow_grant() has to follow. */
 static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 				  struct dlend_p_lease *grant, u32 *todo)
 {
@@ -340,9 +336,7 @@ void lend_lease_error_over(struct lend_fn *fn)
 	if (!fn->error_until)
 		goto unlock;
 	WRITE_ONCE(fn->error_until, 0);
-	/*
-	 * If a reset of ours came too early and failed, that does not tell how the next one ends.
-	 */
+	/* If our reset came too early and failed, that does not tell how the next one ends. */
 	if (!group->lease.failed)
 		fn->broken = false;
 	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
@@ -427,9 +421,7 @@ static void lend_lease_group_shutdown(struct lend_group *group, void *unused)
 	lend_lease_revoke(group, "shutdown");
 }
 
-/*
- * The host turns its IOMMUs off later: a device that another node's guest has must do no DMA then.
- */
+/* The host turns its IOMMUs off later: devices that are lent must do no DMA then. */
 void lend_lease_shutdown(void)
 {
 	/* First, as in lend_lease_suspend(). */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who has a device group: the lease as a state machine, pure logic.
+ * Who has a group of functions: the lease as a state machine, pure logic.
  *
  *              OFFER            BORROW                RETURN (last), REVOKE, LINK_LOST
  *      GONE ----------> FREE ------------> HELD -------------------> RETURNING
@@ -10,11 +10,14 @@
  *        |              +--------------------------- FENCED ------------+
  *        +---- UNBIND, from every state; INCOMPLETE, from FREE
  *
- * OFFER leads out of QUARANTINED where nobody had the function whose reset failed, and its next
- * one was good: what a borrower left in a device is another matter.
+ * OFFER leads out of QUARANTINED only if nobody had the function whose reset failed, and its next
+ * reset succeeded.  If the reset after a lease failed, the device may still hold what the borrower
+ * left in it, so the group stays quarantined.
  *
- * GONE is entered at once, also out of HELD: nobody may borrow while a function is missing.  The
- * fence that UNBIND asks for must still be reported before an OFFER is taken.
+ * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
+ * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
+ *
+ * Knows no device, no lock and no clock.
  */
 #include <linux/bits.h>
 #include <linux/errno.h>
@@ -62,7 +65,7 @@ static int lend_lease_on_offer(struct lend_lease *lease, u32 *todo)
 	return 0;
 }
 
-/* While somebody has it, or has just had it, the fence's outcome says more. */
+/* While somebody has the group, or has just had it, the end of the fence decides instead. */
 static int lend_lease_on_broken(struct lend_lease *lease, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_GONE && lease->state != DLEND_OFFER_FREE)
@@ -124,7 +127,7 @@ static int lend_lease_on_return(struct lend_lease *lease, const struct lend_even
 	return dlend_epoch_after(ev->epoch, lease->epoch) ? -ESTALE : -EALREADY;
 }
 
-/* The lease ends without its holder's consent. */
+/* The lease ends without its holder having asked. */
 static int lend_lease_on_revoke(struct lend_lease *lease, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_HELD)
@@ -150,7 +153,7 @@ static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_even
 	return 0;
 }
 
-/* A lease that is under way goes on: its holder reaches no more than before. */
+/* A lease goes on: its holder reaches no more than before. */
 static int lend_lease_on_incomplete(struct lend_lease *lease, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_FREE)

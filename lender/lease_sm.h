@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who has a device group: the lease as a state machine, pure logic.  No device, no lock, no
- * clock: the caller serialises events and does what the machine says is to be done.
+ * Who has a group of functions: the lease as a state machine, pure logic.  It knows no device, no
+ * lock and no clock: the caller serialises the events, and does what the machine says.
  */
 #ifndef DLEND_LENDER_LEASE_SM_H
 #define DLEND_LENDER_LEASE_SM_H
 
 #include <dlend/types.h>
 
-#define LEND_GROUP_MAX	64	/* functions in a group: bits of struct lend_lease.users */
+/* Functions in a group at most: bits of lend_lease.users. */
+#define LEND_GROUP_MAX	64
 
+/* What can happen to a group. */
 enum lend_event_type {
-	LEND_EV_OFFER,		/* all of the group are bound, their last resets were good */
+	LEND_EV_OFFER,		/* all functions are bound, and their last resets succeeded */
 	LEND_EV_BORROW,		/* @node asks for function @fn */
 	LEND_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
 	LEND_EV_REVOKE,		/* the lender takes everything back */
@@ -19,15 +21,22 @@ enum lend_event_type {
 	LEND_EV_FENCED,		/* fence and reset of lease @epoch are complete */
 	LEND_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
 	LEND_EV_UNBIND,		/* a function of the group goes away */
-	LEND_EV_INCOMPLETE,	/* a function has come to the group that is not bound */
-	LEND_EV_BROKEN,		/* all are bound; the reset of one that nobody had failed */
+	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
+	LEND_EV_BROKEN,		/* all are bound, but a reset failed of one that nobody had */
 	LEND_EVENT_TYPES
 };
 
+/**
+ * struct lend_event - something that happens to a group
+ * @type: what
+ * @node: node that it is about, if it is about one
+ * @fn: index of the function in the group that it is about, if it is about one
+ * @epoch: of the lease that it is about, if it is about one
+ */
 struct lend_event {
 	enum lend_event_type type;
 	u16 node;
-	unsigned int fn;	/* index in the group, below LEND_GROUP_MAX */
+	unsigned int fn;
 	u32 epoch;
 };
 
@@ -36,16 +45,16 @@ struct lend_event {
 #define LEND_DO_JOIN	0x02	/* one more function of the same lease: map it too */
 #define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
 #define LEND_DO_FENCE	0x08	/* fence and reset all; then LEND_EV_FENCED or _FENCE_FAILED */
-#define LEND_DO_TELL	0x10	/* state changed: tell every node */
+#define LEND_DO_TELL	0x10	/* the state changed: tell every node */
 
 /**
  * struct lend_lease - state of one group
  * @state: what the group is doing
- * @holder: node that has the lease, or whose lease is being wound up; 0 = nobody
+ * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
  * @epoch: of the current lease, or of the last one
- * @users: bit per function that @holder has
- * @fencing: LEND_DO_FENCE was said, its outcome has not arrived
- * @failed: the reset after a lease failed; only a new lend_lease_init() forgets that
+ * @users: a bit for each function that @holder has
+ * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
+ * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
  */
 struct lend_lease {
 	enum dlend_offer_state state;

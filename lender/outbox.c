@@ -9,7 +9,7 @@
  * as it is when it posts.  A mark whose message could not be posted stays.  So a slow peer hears
  * the truth too, later, and no other peer has to wait for it.
  *
- * Knows nothing of what is in the messages (offer.c makes them).
+ * Knows nothing of what offers and states say: offer.c makes these messages.
  */
 #include <linux/bitmap.h>
 #include <linux/slab.h>
@@ -55,7 +55,7 @@ struct lend_listener {
 /*
  * struct lend_note - a message that has to arrive
  * @node: in the listener's list
- * @session: in which it has to arrive; it is dropped when that session is over
+ * @session: of the listener's link, in which it has to arrive; when that is over it is dropped
  * @msg: message
  */
 struct lend_note {
@@ -195,6 +195,7 @@ static int lend_note_try(const struct dlend_link *link, struct lend_note *note)
 
 void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
+	/* It must not fail: somebody else's slot depends on the message. */
 	struct lend_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
 	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
 	int ret;

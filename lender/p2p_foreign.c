@@ -38,7 +38,7 @@ static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
 
 /* A node speaks for its own devices only, so only grants of @p's lender are looked at. */
 struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
-					      const struct dlend_p_p2p *p)
+				       const struct dlend_p_p2p *p)
 {
 	struct lend_foreign *foreign;
 	struct lend_peer *peer;

@@ -112,10 +112,7 @@ void lend_map_free(struct lend_map *map)
 	kfree(map);
 }
 
-/*
- * The source does not reach it any more when this returns, unless a function of its group has the
- * same.
- */
+/* The source does not reach it any more, unless another function of its group has the same. */
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);

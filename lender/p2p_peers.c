@@ -16,6 +16,7 @@
 #include "lender/outbox.h"
 #include "lender/p2p_peers.h"
 
+/* Guards all of peer-to-peer: see above. */
 DEFINE_MUTEX(lend_p2p_lock);
 LIST_HEAD(lend_peers);
 DECLARE_WAIT_QUEUE_HEAD(lend_peers_wait);
@@ -54,7 +55,7 @@ void lend_peer_free(struct lend_peer *peer)
 }
 
 void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
-			      u32 epoch, u32 id)
+		       u32 epoch, u32 id)
 {
 	struct dlend_p_p2p_id *p;
 	struct dlend_msg msg;

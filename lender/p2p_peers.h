@@ -12,7 +12,7 @@
 
 #include <dlend/link.h>
 
-/* How much of a kind one peer may have at a time: a peer must not fill this host's memory. */
+/* Grants that a peer may have, or give, at a time: a peer must not fill this host's memory. */
 #define LEND_PEER_MAX		1024
 
 /**

@@ -82,9 +82,7 @@ static void lend_recover_fence_done(struct lend_group *group, bool ok)
 	lend_group_try_offer(group);
 }
 
-/*
- * Is the PCI core recovering @fn?  A reset by us, or a new lease, would meet the core's own reset.
- */
+/* Is the PCI core recovering @fn?  A reset by us, or a new lease, would meet the core's reset. */
 static bool lend_recover_must_wait(const struct lend_fn *fn)
 {
 	unsigned long until = READ_ONCE(fn->error_until);
@@ -92,10 +90,7 @@ static bool lend_recover_must_wait(const struct lend_fn *fn)
 	return until && time_before(jiffies, until) && !READ_ONCE(fn->removing);
 }
 
-/*
- * The next function, from number @i on, that was lent and is not lent any more.  The caller gets a
- * reference.
- */
+/* The next function, from number @i on, that was lent and is not lent any more; referenced. */
 static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int *i)
 {
 	struct lend_fn *fn = NULL;
@@ -112,18 +107,14 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	return fn;
 }
 
-/*
- * Reset one function.  Return: 0; -EAGAIN it has to be tried again; any other error: it is broken.
- */
+/* Reset one function.  Return: 0; -EAGAIN try it again later; any other error: it is broken. */
 static int lend_recover_fn(struct lend_fn *fn, bool locked)
 {
 	u32 errors = READ_ONCE(fn->errors);
 	int ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
 
 	mutex_lock(&fn->group->lock);
-	/*
-	 * An error came during our reset, or after it: the core may reset the function once more.
-	 */
+	/* An error came during or after our reset: the core may reset the function again. */
 	if (!ret && fn->errors != errors)
 		ret = -EAGAIN;
 	lend_recover_done(fn, ret);
@@ -177,15 +168,9 @@ static void lend_recover_fn_left(struct lend_group *group, bool last, unsigned i
 		lend_group_drop_domain(group);
 		return;
 	}
-	/*
-	 * Another group may have the name of the function soon, so this group's number is counted
-	 * now.
-	 */
+	/* Another group may have the function's name soon: this group needs another number. */
 	lend_group_try_offer(group);
-	/*
-	 * Under the lock, so that the last function of the group, which leaves later, can cancel
-	 * it.
-	 */
+	/* Under the lock, so that the last function, which leaves later, can cancel it. */
 	lend_recover_later(group, ms);
 }
 

@@ -108,7 +108,7 @@ static void lend_request_set_readrq(struct lend_fn *fn, u16 devctl)
 	int readrq = 128 << ((devctl & PCI_EXP_DEVCTL_READRQ) >> 12);
 	int ret = pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
 
-	/* A size that is reserved, at worst: the device keeps its own. */
+	/* The guest may have asked for a reserved size: the device keeps the one that it has. */
 	if (ret)
 		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
 }

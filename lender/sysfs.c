@@ -193,9 +193,7 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
 }
 
-/*
- * Also while somebody has the function: who opens the device next sees what the offer says then.
- */
+/* Also while the function is lent: whoever opens it next sees what the offer says then. */
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t len)
 {
