@@ -50,13 +50,12 @@ static ssize_t lend_as_show(struct device_driver *drv, char *buf)
 	struct lend_alias *alias;
 	ssize_t len = 0;
 
-	mutex_lock(&lend_alias_lock);
+	guard(mutex)(&lend_alias_lock);
 	list_for_each_entry(alias, &lend_aliases, node)
 		len += sysfs_emit_at(buf, len, "%04x:%02x:%02x.%x %02x:%02x.%x\n", alias->domain,
 				     alias->real >> 8, PCI_SLOT(alias->real),
 				     PCI_FUNC(alias->real), alias->as >> 8, PCI_SLOT(alias->as),
 				     PCI_FUNC(alias->as));
-	mutex_unlock(&lend_alias_lock);
 	return len;
 }
 

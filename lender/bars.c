@@ -216,9 +216,8 @@ void lend_bars_close(struct lend_fn *fn)
 		win->cookie[i] = dlend_slot_quarantine(win->ap, win->slot[i]);
 		win->slot[i] = NULL;
 	}
-	mutex_lock(&lend_bars_closed_lock);
+	guard(mutex)(&lend_bars_closed_lock);
 	list_add_tail(&win->node, &lend_bars_closed);
-	mutex_unlock(&lend_bars_closed_lock);
 }
 
 /* The function was reset, and the borrower has forgotten the offsets: free them.  Closed lock. */
@@ -236,7 +235,7 @@ void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32
 {
 	struct lend_windows *win, *next;
 
-	mutex_lock(&lend_bars_closed_lock);
+	guard(mutex)(&lend_bars_closed_lock);
 	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->link != link || win->addr.bdf != addr->bdf ||
 		    dlend_epoch_after(win->epoch, epoch))
@@ -245,14 +244,13 @@ void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32
 		if (win->reset)
 			lend_windows_release(win);
 	}
-	mutex_unlock(&lend_bars_closed_lock);
 }
 
 void lend_bars_reset_done(const struct lend_fn *fn)
 {
 	struct lend_windows *win, *next;
 
-	mutex_lock(&lend_bars_closed_lock);
+	guard(mutex)(&lend_bars_closed_lock);
 	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->addr.bdf != fn->addr.bdf)
 			continue;
@@ -260,19 +258,17 @@ void lend_bars_reset_done(const struct lend_fn *fn)
 		if (win->acked)
 			lend_windows_release(win);
 	}
-	mutex_unlock(&lend_bars_closed_lock);
 }
 
 void lend_bars_link_lost(struct dlend_link *link)
 {
 	struct lend_windows *win, *next;
 
-	mutex_lock(&lend_bars_closed_lock);
+	guard(mutex)(&lend_bars_closed_lock);
 	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->link != link)
 			continue;
 		list_del(&win->node);
 		lend_windows_free(win);
 	}
-	mutex_unlock(&lend_bars_closed_lock);
 }

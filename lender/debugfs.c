@@ -39,9 +39,8 @@ static int irqs_show(struct seq_file *m, void *unused)
 {
 	struct lend_fn *fn = m->private;
 
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	lend_irq_show(fn, m);
-	mutex_unlock(&fn->group->lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(irqs);
@@ -50,12 +49,11 @@ static int dma_show(struct seq_file *m, void *unused)
 {
 	struct lend_fn *fn = m->private;
 
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	if (fn->group->domain)
 		dlend_domain_show(fn->group->domain, m);
 	else
 		seq_puts(m, "domain: none\n");
-	mutex_unlock(&fn->group->lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(dma);
@@ -64,9 +62,8 @@ static int p2p_show(struct seq_file *m, void *unused)
 {
 	struct lend_fn *fn = m->private;
 
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	lend_p2p_show(fn, m);
-	mutex_unlock(&fn->group->lock);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(p2p);

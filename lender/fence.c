@@ -102,14 +102,12 @@ void lend_fence_group(struct lend_group *group)
  */
 void lend_fence_reset_begins(struct lend_fn *fn)
 {
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	lend_fence_hide(fn, LEND_HIDDEN_CORE);
-	mutex_unlock(&fn->group->lock);
 }
 
 void lend_fence_reset_over(struct lend_fn *fn)
 {
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	lend_fence_show(fn, LEND_HIDDEN_CORE);
-	mutex_unlock(&fn->group->lock);
 }

@@ -108,9 +108,8 @@ void lend_group_try_offer(struct lend_group *group)
 
 static void lend_group_look_again(struct lend_group *group, void *unused)
 {
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	lend_group_try_offer(group);
-	mutex_unlock(&group->lock);
 }
 
 static void lend_groups_look_again(struct work_struct *work)

@@ -302,19 +302,15 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 
 int lend_lease_revoke(struct lend_group *group, const char *why)
 {
-	int ret;
-
-	mutex_lock(&group->lock);
-	ret = lend_lease_take_back(group, LEND_EV_REVOKE, why);
-	mutex_unlock(&group->lock);
-	return ret;
+	guard(mutex)(&group->lock);
+	return lend_lease_take_back(group, LEND_EV_REVOKE, why);
 }
 
 void lend_lease_error(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	/* Also if nobody had it: the core may reset it while the next node borrows it. */
 	fn->dirty = true;
 	WRITE_ONCE(fn->errors, fn->errors + 1);
@@ -325,24 +321,21 @@ void lend_lease_error(struct lend_fn *fn)
 	}
 	lend_lease_take_back(group, LEND_EV_REVOKE, "pci_error");
 	lend_recover_later(group, 0);
-	mutex_unlock(&group->lock);
 }
 
 void lend_lease_error_over(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	if (!fn->error_until)
-		goto unlock;
+		return;
 	WRITE_ONCE(fn->error_until, 0);
 	/* If our reset came too early and failed, that does not tell how the next one ends. */
 	if (!group->lease.failed)
 		fn->broken = false;
 	trace_dlend_fence(&fn->addr, "error_over", group->lease.epoch);
 	lend_recover_later(group, 0);
-unlock:
-	mutex_unlock(&group->lock);
 }
 
 /*
@@ -359,10 +352,9 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 	wake_up_all(&group->wait);
 	if (READ_ONCE(group->link) != link)
 		return;
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	if (group->link == link)
 		lend_lease_take_back(group, LEND_EV_LINK_LOST, "link_lost");
-	mutex_unlock(&group->lock);
 }
 
 void lend_lease_link_lost(struct dlend_link *link)
@@ -395,10 +387,9 @@ static void lend_lease_group_suspend(struct lend_group *group, void *arg)
 {
 	int *ret = arg;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	if (lend_lease_keeps_awake(group))
 		*ret = -EBUSY;
-	mutex_unlock(&group->lock);
 }
 
 int lend_lease_suspend(void)

@@ -68,7 +68,7 @@ static void lend_offer_message(const struct lend_fn *fn, u16 version, struct dle
 
 void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *news)
 {
-	mutex_lock(&lend_offer_lock);
+	guard(mutex)(&lend_offer_lock);
 	if (!fn->ready || fn->gone) {
 		news->offer = false;
 		news->state = false;
@@ -79,14 +79,12 @@ void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *ne
 	} else if (news->state) {
 		lend_offer_state_message(fn, &news->msg);
 	}
-	mutex_unlock(&lend_offer_lock);
 }
 
 void lend_offer_end(struct lend_fn *fn)
 {
-	mutex_lock(&lend_offer_lock);
+	guard(mutex)(&lend_offer_lock);
 	fn->gone = true;
-	mutex_unlock(&lend_offer_lock);
 }
 
 void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg)

@@ -79,25 +79,20 @@ int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend
 	if (!map)
 		return -ENOMEM;
 
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	lend_maps_forget_missed(fn);
 	ret = lend_map_admit(map) ?: lend_p2p_resolve(map, p, target) ?: lend_map_fits_window(map);
 	if (!ret)
 		ret = lend_map_add(map);
 	if (ret)
 		lend_map_free(map);
-	mutex_unlock(&lend_p2p_lock);
 	return ret;
 }
 
 int lend_p2p_unmap(struct lend_fn *fn, const struct dlend_p_p2p *p)
 {
-	int ret;
-
-	mutex_lock(&lend_p2p_lock);
-	ret = lend_maps_end(fn, le64_to_cpu(p->gpa), le64_to_cpu(p->size));
-	mutex_unlock(&lend_p2p_lock);
-	return ret;
+	guard(mutex)(&lend_p2p_lock);
+	return lend_maps_end(fn, le64_to_cpu(p->gpa), le64_to_cpu(p->size));
 }
 
 void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
@@ -107,11 +102,10 @@ void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
 	/* Most groups have no BARs mapped, and need not wait for the p2p lock. */
 	if (!dlend_domain_bytes(group->domain, DLEND_OWNER_BAR))
 		return;
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i])
 			lend_maps_yield(group->fn[i], gpa, size);
-	mutex_unlock(&lend_p2p_lock);
 }
 
 void lend_p2p_init(struct lend_fn *fn)
@@ -123,10 +117,9 @@ void lend_p2p_init(struct lend_fn *fn)
 
 void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	fn->p2p.link = dlend_link_get(link);
 	fn->p2p.epoch = epoch;
-	mutex_unlock(&lend_p2p_lock);
 }
 
 /* p2p lock. */
@@ -141,17 +134,15 @@ static void lend_p2p_close_target(struct lend_fn *fn)
 
 void lend_p2p_hide(struct lend_fn *fn)
 {
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	lend_p2p_close_target(fn);
-	mutex_unlock(&lend_p2p_lock);
 }
 
 void lend_p2p_close(struct lend_fn *fn)
 {
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	lend_p2p_close_target(fn);
 	lend_maps_end_all(fn);
-	mutex_unlock(&lend_p2p_lock);
 }
 
 void lend_p2p_link_lost(struct dlend_link *link)
@@ -194,8 +185,7 @@ int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg)
 
 void lend_p2p_show(struct lend_fn *fn, struct seq_file *m)
 {
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	lend_maps_show(fn, m);
 	lend_grants_show(fn, m);
-	mutex_unlock(&lend_p2p_lock);
 }

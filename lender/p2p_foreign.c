@@ -91,17 +91,17 @@ void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 	struct lend_foreign *foreign;
 	struct lend_peer *peer;
 
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	/* If the grant is not remembered, a borrower that asks for it gets -EAGAIN. */
 	if (!dlend_link_is_up(link))
-		goto unlock;
+		return;
 	peer = lend_peer_get(link);
 	if (!peer || lend_foreign_by_id(peer, le32_to_cpu(p->id)) ||
 	    peer->nr_foreigns >= LEND_PEER_MAX)
-		goto unlock;
+		return;
 	foreign = kzalloc_obj(*foreign);
 	if (!foreign)
-		goto unlock;
+		return;
 	foreign->peer = peer;
 	INIT_LIST_HEAD(&foreign->maps);
 	lend_foreign_fill(foreign, msg);
@@ -109,8 +109,6 @@ void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 	list_add(&foreign->node, &peer->foreigns);
 	peer->nr_foreigns++;
 	wake_up_all(&lend_peers_wait);
-unlock:
-	mutex_unlock(&lend_p2p_lock);
 }
 
 /*
@@ -126,24 +124,19 @@ void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
 	struct lend_foreign *foreign;
 	struct lend_peer *peer;
 
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	peer = lend_peer_find(link);
 	foreign = peer ? lend_foreign_by_id(peer, le32_to_cpu(p->id)) : NULL;
 	if (foreign)
 		lend_foreign_drop(foreign);
 	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
 			  le32_to_cpu(p->id));
-	mutex_unlock(&lend_p2p_lock);
 }
 
 static bool lend_foreign_arrived(struct dlend_link *lease, const struct dlend_p_p2p *p)
 {
-	bool found;
-
-	mutex_lock(&lend_p2p_lock);
-	found = lend_foreign_find(lease, p);
-	mutex_unlock(&lend_p2p_lock);
-	return found;
+	guard(mutex)(&lend_p2p_lock);
+	return lend_foreign_find(lease, p);
 }
 
 void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)

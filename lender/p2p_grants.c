@@ -109,10 +109,10 @@ void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
 	struct lend_grant *grant, *next;
 	struct lend_peer *peer;
 
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	peer = lend_peer_find(link);
 	if (!peer)
-		goto unlock;
+		return;
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->id != le32_to_cpu(p->id) || grant->slot)
 			continue;
@@ -121,8 +121,6 @@ void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
 				  0);
 		lend_grant_free(grant);
 	}
-unlock:
-	mutex_unlock(&lend_p2p_lock);
 }
 
 /* Grants of @fn that @peer knows, or has not confirmed the end of. */
@@ -245,11 +243,10 @@ void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
 {
 	struct lend_grant *grant;
 
-	mutex_lock(&lend_p2p_lock);
+	guard(mutex)(&lend_p2p_lock);
 	grant = lend_grant_find(fn, le16_to_cpu(want->node), le16_to_cpu(want->bar));
 	if (grant)
 		lend_grant_close(grant);
-	mutex_unlock(&lend_p2p_lock);
 }
 
 void lend_grants_close(struct lend_fn *fn)

@@ -95,7 +95,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 {
 	struct lend_fn *fn = NULL;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
 		fn = group->fn[*i];
 		if (fn && (!fn->dirty || fn->lent || (fn->broken && !group->lease.fencing)))
@@ -103,7 +103,6 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 		if (fn)
 			kref_get(&fn->ref);
 	}
-	mutex_unlock(&group->lock);
 	return fn;
 }
 
@@ -113,12 +112,11 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
 	u32 errors = READ_ONCE(fn->errors);
 	int ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
 
-	mutex_lock(&fn->group->lock);
+	guard(mutex)(&fn->group->lock);
 	/* An error came during or after our reset: the core may reset the function again. */
 	if (!ret && fn->errors != errors)
 		ret = -EAGAIN;
 	lend_recover_done(fn, ret);
-	mutex_unlock(&fn->group->lock);
 	return ret;
 }
 
@@ -174,7 +172,8 @@ static void lend_recover_fn_left(struct lend_group *group, bool last, unsigned i
 	lend_recover_later(group, ms);
 }
 
-void lend_recover_cancel(struct lend_group *group)
+/* lend_recover_work() does not run, and is not queued, when this returns. */
+static void lend_recover_cancel(struct lend_group *group)
 {
 	if (cancel_delayed_work_sync(&group->recover))
 		lend_group_put(group);

@@ -24,14 +24,6 @@ void lend_recover_work(struct work_struct *work);
 void lend_recover_later(struct lend_group *group, unsigned int ms);
 
 /**
- * lend_recover_cancel - lend_recover_work() does not run when this returns
- * @group: (in, out) group
- *
- * Context: process, may sleep; no lock that lend_recover_work() takes without an end.
- */
-void lend_recover_cancel(struct lend_group *group);
-
-/**
  * lend_recover_fence - take a group away from its holder now, and recover it soon
  * @group: (in, out) group, whose lease said LEND_DO_FENCE
  *

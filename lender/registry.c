@@ -55,18 +55,16 @@ void lend_fn_put(struct lend_fn *fn)
 
 struct lend_fn *lend_fn_find(const struct dlend_addr *addr)
 {
-	struct lend_fn *fn, *found = NULL;
+	struct lend_fn *fn;
 
-	mutex_lock(&lend_registry_lock);
+	guard(mutex)(&lend_registry_lock);
 	list_for_each_entry(fn, &lend_registry_fns, node) {
 		if (fn->addr.lender != addr->lender || fn->addr.bdf != addr->bdf)
 			continue;
 		kref_get(&fn->ref);
-		found = fn;
-		break;
+		return fn;
 	}
-	mutex_unlock(&lend_registry_lock);
-	return found;
+	return NULL;
 }
 
 struct lend_fn **lend_fn_all(unsigned int *count)
@@ -74,7 +72,7 @@ struct lend_fn **lend_fn_all(unsigned int *count)
 	struct lend_fn *fn, **all;
 	unsigned int n = 0;
 
-	mutex_lock(&lend_registry_lock);
+	guard(mutex)(&lend_registry_lock);
 	all = kcalloc(list_count_nodes(&lend_registry_fns), sizeof(*all),
 		      GFP_KERNEL | __GFP_NOFAIL);
 	if (!ZERO_OR_NULL_PTR(all)) {
@@ -83,7 +81,6 @@ struct lend_fn **lend_fn_all(unsigned int *count)
 			all[n++] = fn;
 		}
 	}
-	mutex_unlock(&lend_registry_lock);
 	*count = n;
 	return n ? all : NULL;
 }
@@ -194,15 +191,13 @@ void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg)
 {
 	struct lend_group *group;
 
-	mutex_lock(&lend_registry_lock);
+	guard(mutex)(&lend_registry_lock);
 	list_for_each_entry(group, &lend_registry_groups, node)
 		visit(group, arg);
-	mutex_unlock(&lend_registry_lock);
 }
 
 void lend_group_lease(struct lend_group *group, struct lend_lease *lease)
 {
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	*lease = group->lease;
-	mutex_unlock(&group->lock);
 }

@@ -70,13 +70,12 @@ static ssize_t group_show(struct device *dev, struct device_attribute *attr, cha
 	struct lend_group *group = fn->group;
 	ssize_t len;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", group->id,
 			 group->members, group->ready);
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i])
 			len += sysfs_emit_at(buf, len, "%s\n", pci_name(group->fn[i]->pdev));
-	mutex_unlock(&group->lock);
 	return len;
 }
 static DEVICE_ATTR_RO(group);
@@ -102,14 +101,11 @@ static bool lend_sysfs_is_back(struct lend_group *group)
 /* The holder's link, referenced; NULL: nobody has the group. */
 static struct dlend_link *lend_sysfs_holder_link(struct lend_group *group, u32 *epoch)
 {
-	struct dlend_link *link = NULL;
-
-	mutex_lock(&group->lock);
-	if (group->lease.state == DLEND_OFFER_HELD && group->link)
-		link = dlend_link_get(group->link);
+	guard(mutex)(&group->lock);
 	*epoch = group->lease.epoch;
-	mutex_unlock(&group->lock);
-	return link;
+	if (group->lease.state != DLEND_OFFER_HELD || !group->link)
+		return NULL;
+	return dlend_link_get(group->link);
 }
 
 /* Ask for every function of the group that is lent: the borrower gives each back by itself. */
