@@ -3,7 +3,7 @@
 #ifndef DLEND_LENDER_CHECK_H
 #define DLEND_LENDER_CHECK_H
 
-#include "lender/group.h"
+#include "lender/members.h"
 
 /**
  * lend_check_device - can a device be lent, and does an IOMMU translate its DMA?

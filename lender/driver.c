@@ -23,6 +23,7 @@
 #include "lender/debugfs.h"
 #include "lender/errors.h"
 #include "lender/lease.h"
+#include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
 #include "lender/recover.h"

@@ -12,6 +12,7 @@
 #include "lender/fence.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
+#include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
 #include "lender/recover.h"

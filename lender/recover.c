@@ -9,6 +9,7 @@
 
 #include "lender/bars.h"
 #include "lender/fence.h"
+#include "lender/members.h"
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/reset.h"

@@ -7,7 +7,7 @@
  */
 #include <linux/iommu.h>
 
-#include "lender/group.h"
+#include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
 
