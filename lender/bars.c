@@ -2,21 +2,36 @@
 /*
  * BARs of a lent function in this node's aperture, for the time of a lease.
  *
- * When a lease ends, the offsets are unmapped at once but are not used again before two things
- * have happened: the device was reset, and the borrower said that it has forgotten them (RETURN)
- * or came back with a new session.  The record of such offsets outlives lease and function.
+ * When a lease ends, the BARs are unmapped at once.  Their offsets are used again only after two
+ * things have happened: the device was reset, and the borrower has said that it has forgotten the
+ * offsets (RETURN) or has begun a new session.  The record of such offsets may live longer than the
+ * lease and the function.
+ *
  * Knows nothing of interrupts, DMA or the state of a lease.
  */
 #include <linux/slab.h>
 
-#include "lender/lender.h"
+#include <dlend/compat.h>
+
+#include "lender/bars.h"
 #include "lender/trace.h"
 
-/* Offsets of one lease of one function: slots while mapped, then cookies of the quarantine. */
-struct dl_windows {
+/*
+ * struct lend_windows - offsets of one lease of one function
+ * @node: in lend_bars_closed, once the lease is over
+ * @link: to the borrower, referenced
+ * @ap: its aperture; exists until link_down() returns, and so does this record
+ * @addr: name of the function
+ * @epoch: of the lease
+ * @acked: the borrower has forgotten the offsets
+ * @reset: the function was reset since
+ * @slot: while the lease lasts: where each BAR is mapped, or NULL
+ * @cookie: afterwards: of each slot's quarantine, or 0
+ */
+struct lend_windows {
 	struct list_head node;
 	struct dlend_link *link;
-	struct dlend_aperture *ap;	/* there until link_down() returns, and so is the record */
+	struct dlend_aperture *ap;
 	struct dlend_addr addr;
 	u32 epoch;
 	bool acked, reset;
@@ -25,23 +40,20 @@ struct dl_windows {
 };
 
 /*
- * Records in quarantine.  An aperture is not destroyed while its link's records are here: the
- * link's link_down() takes them out under this lock.
+ * The closed lock: guards the records in quarantine.  An aperture is not destroyed while records of
+ * its link are here: link_down() of the link takes them out under this lock.
  */
-static DEFINE_MUTEX(dl_closed_lock);
-static LIST_HEAD(dl_closed);
+static DEFINE_MUTEX(lend_bars_closed_lock);
+static LIST_HEAD(lend_bars_closed);
 
-static void dl_windows_free(struct dl_windows *win)
+static void lend_windows_free(struct lend_windows *win)
 {
 	dlend_link_put(win->link);
 	kfree(win);
 }
 
-/*
- * A slot for a BAR. Natural alignment makes huge PFN maps work on the other side; 1 GiB is the
- * largest of those.
- */
-struct dlend_slot *dl_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
+/* Aligned by its size, for huge PFN mappings on the other side: 1 GiB is the largest of them. */
+struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
 {
 	u64 align = min_t(u64, span, SZ_1G);
 	struct dlend_slot *slot;
@@ -52,8 +64,8 @@ struct dlend_slot *dl_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_s
 	return slot;
 }
 
-static void dl_bar_no_space(struct dl_fn *fn, unsigned int i, struct dlend_link *link,
-			    struct dlend_aperture *ap)
+static void lend_bar_no_space(struct lend_fn *fn, unsigned int i, struct dlend_link *link,
+			      struct dlend_aperture *ap)
 {
 	struct dlend_aperture_stat st;
 
@@ -64,8 +76,8 @@ static void dl_bar_no_space(struct dl_fn *fn, unsigned int i, struct dlend_link 
 			    st.free >> 10, st.largest_free >> 10);
 }
 
-static int dl_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
-		       const struct dl_bar *bar, u64 from, u64 to)
+static int lend_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
+			 const struct lend_bar *bar, u64 from, u64 to)
 {
 	if (from >= to)
 		return 0;
@@ -73,31 +85,30 @@ static int dl_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
 				   DLEND_PROT_READ | DLEND_PROT_WRITE, true);
 }
 
-/** dl_bar_fill - map a BAR in a slot from dl_bar_slot(), but for its hole. Return: 0 or -errno */
-int dl_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct dl_bar *bar)
+int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar)
 {
 	int ret;
 
 	if (bar->hole_end <= bar->hole)
-		return dl_bar_part(ap, slot, bar, 0, bar->span);
-	ret = dl_bar_part(ap, slot, bar, 0, bar->hole);
-	return ret ?: dl_bar_part(ap, slot, bar, bar->hole_end, bar->span);
+		return lend_bar_part(ap, slot, bar, 0, bar->span);
+	ret = lend_bar_part(ap, slot, bar, 0, bar->hole);
+	return ret ?: lend_bar_part(ap, slot, bar, bar->hole_end, bar->span);
 }
 
-static int dl_bar_map(struct dl_fn *fn, unsigned int i, struct dlend_aperture *ap)
+static int lend_bar_map(struct lend_fn *fn, unsigned int i, struct dlend_aperture *ap)
 {
-	const struct dl_bar *bar = &fn->bar[i];
+	const struct lend_bar *bar = &fn->bar[i];
 	struct dlend_slot *slot;
 	int ret;
 
-	slot = dl_bar_slot(ap, bar->span, DLEND_SLOT_BAR);
+	slot = lend_bar_slot(ap, bar->span, DLEND_SLOT_BAR);
 	if (IS_ERR(slot)) {
 		if (PTR_ERR(slot) == -ENOSPC)
-			dl_bar_no_space(fn, i, fn->win->link, ap);
+			lend_bar_no_space(fn, i, fn->win->link, ap);
 		return PTR_ERR(slot);
 	}
 	fn->win->slot[i] = slot;
-	ret = dl_bar_fill(ap, slot, bar);
+	ret = lend_bar_fill(ap, slot, bar);
 	trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, bar->span, ret);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev,
@@ -106,27 +117,17 @@ static int dl_bar_map(struct dl_fn *fn, unsigned int i, struct dlend_aperture *a
 	return ret;
 }
 
-/* Nobody was told these offsets: they can be used again at once. */
-static void dl_bars_undo(struct dl_fn *fn, struct dlend_aperture *ap)
+/* Free the offsets at once: nobody was told them. */
+static void lend_bars_undo(struct lend_fn *fn, struct dlend_aperture *ap)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (fn->win->slot[i])
 			dlend_slot_free(ap, fn->win->slot[i]);
-	dl_windows_free(fn->win);
+	lend_windows_free(fn->win);
 	fn->win = NULL;
 }
 
-/**
- * dl_bars_map - give the peer of @link a view of the function's BARs
- * @fn: function
- * @link: link to the borrower
- * @epoch: lease that the borrower names
- * @offset: receives offsets in the aperture, ~0 for what is not mapped
- *
- * Context: group lock. Return: 0, -ENOSPC (a message names the sizes), -ENOTCONN, -ENOMEM; then
- * nothing is mapped.
- */
-int dl_bars_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
+int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	int ret = 0;
@@ -145,38 +146,32 @@ int dl_bars_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch, __le64 *of
 		offset[i] = cpu_to_le64(U64_MAX);
 		if (!fn->bar[i].span)
 			continue;
-		ret = dl_bar_map(fn, i, ap);
+		ret = lend_bar_map(fn, i, ap);
 		if (!ret)
 			offset[i] = cpu_to_le64(fn->win->slot[i]->offset);
 	}
 	if (ret)
-		dl_bars_undo(fn, ap);
+		lend_bars_undo(fn, ap);
 	return ret;
 }
 
 /*
- * Both halves of a guest on this host are this kernel's, and the borrower's has shut its gate and
- * unmapped the BARs before it asks.  There, what is taken out of an aperture is out of the guest's
- * reach until the next lease (struct dlend_window), so that the slots stay.
+ * Is the borrower on this host?  Then both halves are of this kernel, and the borrower has shut
+ * its gate and unmapped the BARs before it asks for a reset.  What is taken out of an aperture
+ * here would be out of the guest's reach until the next lease (struct dlend_window), so the slots
+ * stay mapped.
  */
-static bool dl_bars_guarded(const struct dl_windows *win)
+static bool lend_bars_guarded(const struct lend_windows *win)
 {
 	return dlend_link_peer(win->link) == dlend_node_id();
 }
 
-/**
- * dl_bars_hide - the peer does not reach the BARs until dl_bars_show(), at the same offsets
- * @fn: function
- *
- * For what turns memory decoding off: an access would meet nobody, or whoever is there then.
- * Context: group lock, lent; waits for no peer.
- */
-void dl_bars_hide(struct dl_fn *fn)
+void lend_bars_hide(struct lend_fn *fn)
 {
-	struct dl_windows *win = fn->win;
+	struct lend_windows *win = fn->win;
 	struct dlend_slot *slot;
 
-	for (unsigned int i = 0; win && !dl_bars_guarded(win) && i < DLEND_NUM_REGIONS; i++) {
+	for (unsigned int i = 0; win && !lend_bars_guarded(win) && i < DLEND_NUM_REGIONS; i++) {
 		slot = win->slot[i];
 		if (!slot)
 			continue;
@@ -185,24 +180,18 @@ void dl_bars_hide(struct dl_fn *fn)
 	}
 }
 
-/**
- * dl_bars_show - the end of dl_bars_hide()
- * @fn: function, which decodes memory again
- *
- * Context: group lock, lent. Return: 0, or -errno: some stay out of reach, after a message.
- */
-int dl_bars_show(struct dl_fn *fn)
+int lend_bars_show(struct lend_fn *fn)
 {
-	struct dl_windows *win = fn->win;
+	struct lend_windows *win = fn->win;
 	struct dlend_slot *slot;
 	int ret = 0;
 
 	for (unsigned int i = 0;
-	     win && !dl_bars_guarded(win) && i < DLEND_NUM_REGIONS && !ret; i++) {
+	     win && !lend_bars_guarded(win) && i < DLEND_NUM_REGIONS && !ret; i++) {
 		slot = win->slot[i];
 		if (!slot)
 			continue;
-		ret = dl_bar_fill(win->ap, slot, &fn->bar[i]);
+		ret = lend_bar_fill(win->ap, slot, &fn->bar[i]);
 		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
 		if (ret)
 			dev_err_ratelimited(&fn->pdev->dev,
@@ -212,15 +201,9 @@ int dl_bars_show(struct dl_fn *fn)
 	return ret;
 }
 
-/**
- * dl_bars_close - the peer does not reach the BARs any more when this returns
- * @fn: function
- *
- * Context: group lock; waits for no peer.
- */
-void dl_bars_close(struct dl_fn *fn)
+void lend_bars_close(struct lend_fn *fn)
 {
-	struct dl_windows *win = fn->win;
+	struct lend_windows *win = fn->win;
 
 	if (!win)
 		return;
@@ -233,66 +216,59 @@ void dl_bars_close(struct dl_fn *fn)
 		win->cookie[i] = dlend_slot_quarantine(win->ap, win->slot[i]);
 		win->slot[i] = NULL;
 	}
-	mutex_lock(&dl_closed_lock);
-	list_add_tail(&win->node, &dl_closed);
-	mutex_unlock(&dl_closed_lock);
+	guard(mutex)(&lend_bars_closed_lock);
+	list_add_tail(&win->node, &lend_bars_closed);
 }
 
-/* Both conditions hold: the offsets can be used again.  Closed lock. */
-static void dl_windows_release(struct dl_windows *win)
+/* The function was reset, and the borrower has forgotten the offsets: free them.  Closed lock. */
+static void lend_windows_release(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (win->cookie[i])
 			dlend_slot_release(win->ap, win->cookie[i]);
 	trace_dlend_fence(&win->addr, "slots_free", win->epoch);
 	list_del(&win->node);
-	dl_windows_free(win);
+	lend_windows_free(win);
 }
 
-/** dl_bars_acked - the borrower has forgotten the offsets of @epoch (and of older leases) */
-void dl_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch)
+void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch)
 {
-	struct dl_windows *win, *next;
+	struct lend_windows *win, *next;
 
-	mutex_lock(&dl_closed_lock);
-	list_for_each_entry_safe(win, next, &dl_closed, node) {
+	guard(mutex)(&lend_bars_closed_lock);
+	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->link != link || win->addr.bdf != addr->bdf ||
 		    dlend_epoch_after(win->epoch, epoch))
 			continue;
 		win->acked = true;
 		if (win->reset)
-			dl_windows_release(win);
+			lend_windows_release(win);
 	}
-	mutex_unlock(&dl_closed_lock);
 }
 
-/** dl_bars_reset_done - the function was reset: nothing old comes out of it any more */
-void dl_bars_reset_done(const struct dl_fn *fn)
+void lend_bars_reset_done(const struct lend_fn *fn)
 {
-	struct dl_windows *win, *next;
+	struct lend_windows *win, *next;
 
-	mutex_lock(&dl_closed_lock);
-	list_for_each_entry_safe(win, next, &dl_closed, node) {
+	guard(mutex)(&lend_bars_closed_lock);
+	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->addr.bdf != fn->addr.bdf)
 			continue;
 		win->reset = true;
 		if (win->acked)
-			dl_windows_release(win);
+			lend_windows_release(win);
 	}
-	mutex_unlock(&dl_closed_lock);
 }
 
-/** dl_bars_link_lost - the aperture releases its quarantine itself with the next session */
-void dl_bars_link_lost(struct dlend_link *link)
+void lend_bars_link_lost(struct dlend_link *link)
 {
-	struct dl_windows *win, *next;
+	struct lend_windows *win, *next;
 
-	mutex_lock(&dl_closed_lock);
-	list_for_each_entry_safe(win, next, &dl_closed, node) {
+	guard(mutex)(&lend_bars_closed_lock);
+	list_for_each_entry_safe(win, next, &lend_bars_closed, node) {
 		if (win->link != link)
 			continue;
 		list_del(&win->node);
-		dl_windows_free(win);
+		lend_windows_free(win);
 	}
-	mutex_unlock(&dl_closed_lock);
 }

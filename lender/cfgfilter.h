@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which bits of a lent device's real configuration space a borrower may write and read: pure
+ * Which bits of a lent function's real configuration space a borrower may write and read: pure
  * logic, made from the 4 KiB as they are after a reset.  Knows no device and no message.
  */
 #ifndef DLEND_LENDER_CFGFILTER_H
@@ -9,38 +9,65 @@
 #include <dlend/types.h>
 
 /**
- * struct dl_cfgfilter - masks of one function
- * @write: bits that may be written; everything else keeps its value
- * @w1c: of those, bits that a written 1 clears: never rewritten with what was read
- * @hide: bits that read as 0: addresses of this host
+ * struct lend_cfgfilter - masks of one function
+ * @write: bits that a borrower may write; all other bits keep their value
+ * @w1c: bits of @write that are cleared by writing 1: what was read is never written back
+ * @hide: bits that a borrower reads as 0: addresses of this host
  */
-struct dl_cfgfilter {
+struct lend_cfgfilter {
 	u8 write[DLEND_CFG_SIZE];
 	u8 w1c[DLEND_CFG_SIZE];
 	u8 hide[DLEND_CFG_SIZE];
 };
 
 /**
- * dl_cfgfilter_init - walk the capabilities and fill in the masks
- * @cfg: DLEND_CFG_SIZE bytes
- * @size: how many of them the device has, 256 or 4096
- * @device_specific: also allow what lies in no capability, above the header
+ * lend_cfgfilter_init - walk the capabilities of a function and fill in the masks
+ * @filter: (out) masks
+ * @cfg: (in) DLEND_CFG_SIZE bytes of configuration space, as they are after a reset; not trusted
+ * @size: (in) how many of these bytes the function has, 256 or 4096
+ * @device_specific: (in) also allow to write what belongs to no capability, above the header
+ *
+ * Context: any.
  */
-void dl_cfgfilter_init(struct dl_cfgfilter *filter, const u8 *cfg, u32 size,
-		       bool device_specific);
-
-/** dl_cfgfilter_writable - bits of @size (1, 2, 4) bytes that may be written; 0 for a bad access */
-u32 dl_cfgfilter_writable(const struct dl_cfgfilter *filter, u32 offset, u32 size);
+void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
+			 bool device_specific);
 
 /**
- * dl_cfgfilter_merge - value to write to the device
- * @old: what was just read there
- * @value: what the borrower wants
+ * lend_cfgfilter_writable - which bits of an access may be written
+ * @filter: (in) masks
+ * @offset: (in) of the access, in bytes; not trusted
+ * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
+ *
+ * Context: any.
+ * Return: mask; 0 for a size or an alignment that does not exist.
  */
-u32 dl_cfgfilter_merge(const struct dl_cfgfilter *filter, u32 offset, u32 size, u32 old,
-		       u32 value);
+u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32 size);
 
-/** dl_cfgfilter_show - @value, read at @offset, without what a borrower must not see */
-u32 dl_cfgfilter_show(const struct dl_cfgfilter *filter, u32 offset, u32 size, u32 value);
+/**
+ * lend_cfgfilter_merge - what to write to the function
+ * @filter: (in) masks
+ * @offset: (in) as for lend_cfgfilter_writable()
+ * @size: (in) as for lend_cfgfilter_writable()
+ * @old: (in) what was just read there
+ * @value: (in) what the borrower wants to write
+ *
+ * Context: any.
+ * Return: @old with the bits that the borrower may write.
+ */
+u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 old,
+			 u32 value);
+
+/**
+ * lend_cfgfilter_show - what a borrower sees of a value that was read
+ * @filter: (in) masks
+ * @offset: (in) as for lend_cfgfilter_writable()
+ * @size: (in) as for lend_cfgfilter_writable()
+ * @value: (in) what was just read there
+ *
+ * Context: any.
+ * Return: @value without what a borrower must not see; all ones for a size or an alignment that
+ * does not exist.
+ */
+u32 lend_cfgfilter_show(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value);
 
 #endif

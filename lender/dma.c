@@ -3,39 +3,44 @@
  * What a lent device may reach by DMA: guest-physical addresses, mapped to the aperture of the
  * borrower as the link reaches it.
  *
- * Functions of one group share one IOMMU domain, and one guest that has two of them maps its
- * memory through both: each function is an owner of its own there (dlend/aperture.h).
- * Knows nothing of leases; called under the group's lock by a holder that was checked.
+ * Functions of one group share one IOMMU domain.  A guest that has two of them maps its memory
+ * through both, so each function is an owner of its own there (dlend/aperture.h).
+ *
+ * Knows nothing of leases: it is called under the group lock, for a holder that was checked.
  */
-#include "lender/lender.h"
+#include "lender/dma.h"
+#include "lender/group.h"
 #include "lender/trace.h"
 
 /*
- * A guest has each byte of the window at one address.  A borrower that maps it again and again is
- * after our memory, which page tables take; the factor is for devices that come and go meanwhile.
+ * How much a group may map, in windows of its borrower.  A guest has each byte of the window at one
+ * address.  A borrower that maps it at more and more addresses is after this host's memory, which
+ * page tables take.  More than one, because devices of the guest may come and go meanwhile.
  */
-static bool dl_map_fits(struct dl_group *group, u64 size)
+#define LEND_DMA_WINDOWS	2
+
+static bool lend_dma_fits(struct lend_group *group, u64 size)
 {
 	u64 bytes = dlend_domain_bytes(group->domain, DLEND_OWNER_RAM);
 
-	return bytes + size <= 2 * dlend_link_window_bytes(group->link);
+	return bytes + size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(group->link);
 }
 
-static int dl_map_one(struct dl_fn *fn, const struct dlend_dma_range *r)
+static int lend_dma_map_range(struct lend_fn *fn, const struct dlend_dma_range *r)
 {
-	struct dl_group *group = fn->group;
+	struct lend_group *group = fn->group;
 
 	if (!r->size || r->iova + r->size < r->iova || !r->prot ||
 	    r->prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
 		return -EINVAL;
-	if (!dl_map_fits(group, r->size))
+	if (!lend_dma_fits(group, r->size))
 		return -ENOSPC;
 	return dlend_link_dma_map(group->link, group->domain, &fn->memory, r);
 }
 
-/* The message was checked for form; this is about what only the lender can know. */
-static int dl_map_entry(struct dl_fn *fn, struct dlend_link *link,
-			const struct dlend_p_dma_entry *entry)
+/* The form of the message was checked before; here is checked what only the lender can know. */
+static int lend_dma_map_entry(struct lend_fn *fn, struct dlend_link *link,
+			      const struct dlend_p_dma_entry *entry)
 {
 	const struct dlend_dma_range r = {
 		.iova = le64_to_cpu(entry->gpa),
@@ -43,7 +48,7 @@ static int dl_map_entry(struct dl_fn *fn, struct dlend_link *link,
 		.offset = le64_to_cpu(entry->offset),
 		.prot = le32_to_cpu(entry->prot),
 	};
-	int ret = dl_map_one(fn, &r);
+	int ret = lend_dma_map_range(fn, &r);
 
 	trace_dlend_lend_window(&fn->addr, "dma", true, r.iova, r.offset, r.size, ret);
 	if (ret)
@@ -52,21 +57,12 @@ static int dl_map_entry(struct dl_fn *fn, struct dlend_link *link,
 	return ret;
 }
 
-static int dl_unmap_one(struct dl_fn *fn, u64 gpa, u64 size)
+static int lend_dma_unmap_range(struct lend_fn *fn, u64 gpa, u64 size)
 {
 	return dlend_domain_unmap(fn->group->domain, &fn->memory, gpa, size);
 }
 
-/**
- * dl_dma_map - map all entries of a message, or none
- * @fn: function
- * @link: link to the borrower
- * @dma: entries, copied and checked for form
- *
- * Context: group lock, the lease was checked. Return: 0; -ERANGE outside the window or the
- * domain; -ENOSPC more than a guest can have; -EEXIST overlap; -EINVAL; -ENOMEM.
- */
-int dl_dma_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma)
+int lend_dma_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
 	int ret = 0;
@@ -75,23 +71,16 @@ int dl_dma_map(struct dl_fn *fn, struct dlend_link *link, const struct dlend_p_d
 	if (!count || count > DLEND_DMA_PER_MSG)
 		return -EINVAL;
 	for (i = 0; i < count && !ret; i++)
-		ret = dl_map_entry(fn, link, &dma->entry[i]);
+		ret = lend_dma_map_entry(fn, link, &dma->entry[i]);
 	if (!ret)
 		return 0;
 	for (i--; i--; )
-		dl_unmap_one(fn, le64_to_cpu(dma->entry[i].gpa), le64_to_cpu(dma->entry[i].size));
+		lend_dma_unmap_range(fn, le64_to_cpu(dma->entry[i].gpa),
+				     le64_to_cpu(dma->entry[i].size));
 	return ret;
 }
 
-/**
- * dl_dma_unmap - unmap all entries of a message
- * @fn: function
- * @dma: entries, copied and checked for form
- *
- * What is not mapped is fine: the borrower may say it twice. Context: group lock.
- * Return: 0, or -EINVAL if an entry cuts a mapping (the others are done all the same).
- */
-int dl_dma_unmap(struct dl_fn *fn, const struct dlend_p_dma *dma)
+int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
 	int first = 0;
@@ -103,7 +92,7 @@ int dl_dma_unmap(struct dl_fn *fn, const struct dlend_p_dma *dma)
 		int ret = -EINVAL;
 
 		if (size && gpa + size > gpa)
-			ret = dl_unmap_one(fn, gpa, size);
+			ret = lend_dma_unmap_range(fn, gpa, size);
 		trace_dlend_lend_window(&fn->addr, "dma", false, gpa, 0, size, ret);
 		if (ret == -ENOENT)
 			ret = 0;
@@ -113,13 +102,7 @@ int dl_dma_unmap(struct dl_fn *fn, const struct dlend_p_dma *dma)
 	return first;
 }
 
-/**
- * dl_dma_forget - the function is not lent any more: what it mapped goes
- * @fn: function
- *
- * Context: group lock; quick where the domain is blocked.
- */
-void dl_dma_forget(struct dl_fn *fn)
+void lend_dma_forget(struct lend_fn *fn)
 {
 	if (fn->group->domain)
 		dlend_domain_drop(fn->group->domain, &fn->memory);

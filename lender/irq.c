@@ -1,38 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a lent function: taken here, counted in the borrower's memory, doorbell rung.
- * Knows nothing of leases; called under the group's lock, the handlers under none.
+ * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
+ * borrower's doorbell is rung.
  *
- * Order on the way down: vectors are freed (no handler runs any more), then the source is closed.
+ * On the way down the vectors are freed first, so that no handler runs any more, and then the
+ * source is closed.
+ *
+ * Knows nothing of leases: it is called under the group lock; the handlers hold no lock.
  */
 #include <linux/interrupt.h>
 #include <linux/log2.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
+
 #include <dlend/names.h>
 
-#include "lender/lender.h"
+#include "lender/irq.h"
 #include "lender/trace.h"
 
-static void dl_fire(struct dl_fn *fn, u32 vector)
+static void lend_irq_fire(struct lend_fn *fn, u32 vector)
 {
 	trace_dlend_irq(&fn->addr, vector);
 	dlend_irq_fire(fn->irq.source, vector);
 }
 
-static irqreturn_t dl_msi_handler(int irq, void *arg)
+static irqreturn_t lend_irq_msi_handler(int irq, void *arg)
 {
-	struct dl_vector *vec = arg;
+	struct lend_vector *vec = arg;
 
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	dl_fire(vec->fn, vec->index);
+	lend_irq_fire(vec->fn, vec->index);
 	return IRQ_HANDLED;
 }
 
-static irqreturn_t dl_intx_handler(int irq, void *arg)
+static irqreturn_t lend_irq_intx_handler(int irq, void *arg)
 {
-	struct dl_vector *vec = arg;
-	struct dl_irqs *irqs = &vec->fn->irq;
+	struct lend_vector *vec = arg;
+	struct lend_irqs *irqs = &vec->fn->irq;
 	unsigned long flags;
 	bool mine;
 
@@ -50,19 +54,13 @@ static irqreturn_t dl_intx_handler(int irq, void *arg)
 	if (!mine)
 		return IRQ_NONE;
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	dl_fire(vec->fn, 0);
+	lend_irq_fire(vec->fn, 0);
 	return IRQ_HANDLED;
 }
 
-/**
- * dl_irq_unmask - the guest has served INTx: it may fire again
- * @fn: function
- *
- * If the line is still up it fires again at once, and stays masked.
- */
-void dl_irq_unmask(struct dl_fn *fn)
+void lend_irq_unmask(struct lend_fn *fn)
 {
-	struct dl_irqs *irqs = &fn->irq;
+	struct lend_irqs *irqs = &fn->irq;
 	bool again = false;
 
 	if (irqs->mode != DLEND_IRQ_INTX)
@@ -77,12 +75,12 @@ void dl_irq_unmask(struct dl_fn *fn)
 	}
 	spin_unlock_irq(&irqs->lock);
 	if (again)
-		dl_fire(fn, 0);
+		lend_irq_fire(fn, 0);
 }
 
-static void dl_irq_free(struct dl_fn *fn, u32 count)
+static void lend_irq_free(struct lend_fn *fn, u32 count)
 {
-	struct dl_irqs *irqs = &fn->irq;
+	struct lend_irqs *irqs = &fn->irq;
 
 	while (count--) {
 		free_irq(irqs->vec[count].irq, &irqs->vec[count]);
@@ -90,55 +88,56 @@ static void dl_irq_free(struct dl_fn *fn, u32 count)
 	}
 }
 
-/* The core turns INTx on with that, which nobody here handles: the line may be others', too. */
-static void dl_irq_free_vectors(struct pci_dev *pdev)
+/* pci_free_irq_vectors() turns INTx on, on a line that others may share: nobody handles it here. */
+static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);
 	pci_intx(pdev, 0);
 }
 
-static void dl_irq_down(struct dl_fn *fn)
+static void lend_irq_down(struct lend_fn *fn)
 {
-	struct dl_irqs *irqs = &fn->irq;
+	struct lend_irqs *irqs = &fn->irq;
 
 	if (irqs->mode == DLEND_IRQ_NONE)
 		return;
 	if (irqs->mode == DLEND_IRQ_INTX)
 		pci_intx(fn->pdev, 0);
-	dl_irq_free(fn, irqs->count);
+	lend_irq_free(fn, irqs->count);
 	if (irqs->mode != DLEND_IRQ_INTX)
-		dl_irq_free_vectors(fn->pdev);
+		lend_irq_free_vectors(fn->pdev);
 	kvfree(irqs->vec);
 	irqs->vec = NULL;
 	irqs->count = 0;
 	irqs->mode = DLEND_IRQ_NONE;
 }
 
-static int dl_irq_request(struct dl_fn *fn, u32 mode, u32 count)
+static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 {
-	irq_handler_t handler = mode == DLEND_IRQ_INTX ? dl_intx_handler : dl_msi_handler;
-	struct dl_irqs *irqs = &fn->irq;
+	irq_handler_t handler = mode == DLEND_IRQ_INTX ? lend_irq_intx_handler :
+							 lend_irq_msi_handler;
+	struct lend_irqs *irqs = &fn->irq;
 	unsigned long flags = 0;
 	int ret;
 
 	if (mode == DLEND_IRQ_INTX && !irqs->exclusive)
 		flags = IRQF_SHARED;
 	for (u32 i = 0; i < count; i++) {
-		struct dl_vector *vec = &irqs->vec[i];
+		struct lend_vector *vec = &irqs->vec[i];
 
 		vec->fn = fn;
 		vec->index = i;
 		vec->irq = mode == DLEND_IRQ_INTX ? fn->pdev->irq : pci_irq_vector(fn->pdev, i);
 		ret = request_irq(vec->irq, handler, flags, "dlend-lender", vec);
 		if (ret) {
-			dl_irq_free(fn, i);
+			lend_irq_free(fn, i);
 			return ret;
 		}
 	}
 	return 0;
 }
 
-static int dl_irq_up_msi(struct dl_fn *fn, u32 mode, u32 count)
+static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
 	u32 most = READ_ONCE(fn->max_vectors);
@@ -149,25 +148,25 @@ static int dl_irq_up_msi(struct dl_fn *fn, u32 mode, u32 count)
 	ret = pci_alloc_irq_vectors(fn->pdev, count, count, type);
 	if (ret < 0)
 		return ret;
-	ret = dl_irq_request(fn, mode, count);
+	ret = lend_irq_request(fn, mode, count);
 	if (ret)
-		dl_irq_free_vectors(fn->pdev);
+		lend_irq_free_vectors(fn->pdev);
 	return ret;
 }
 
-static int dl_irq_up_intx(struct dl_fn *fn)
+static int lend_irq_up_intx(struct lend_fn *fn)
 {
 	int ret;
 
 	fn->irq.exclusive = !pci_intx_mask_supported(fn->pdev);
 	fn->irq.masked = false;
-	ret = dl_irq_request(fn, DLEND_IRQ_INTX, 1);
+	ret = lend_irq_request(fn, DLEND_IRQ_INTX, 1);
 	if (!ret)
 		pci_intx(fn->pdev, 1);
 	return ret;
 }
 
-static bool dl_irq_valid(const struct dl_fn *fn, u32 mode, u32 count)
+static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
 {
 	switch (mode) {
 	case DLEND_IRQ_INTX:
@@ -181,19 +180,19 @@ static bool dl_irq_valid(const struct dl_fn *fn, u32 mode, u32 count)
 	}
 }
 
-static int dl_irq_up(struct dl_fn *fn, u32 mode, u32 count)
+static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count)
 {
-	struct dl_irqs *irqs = &fn->irq;
+	struct lend_irqs *irqs = &fn->irq;
 	int ret;
 
-	if (!dl_irq_valid(fn, mode, count))
+	if (!lend_irq_valid(fn, mode, count))
 		return -EINVAL;
 	if (!irqs->source)
 		return -ENOTCONN;
 	irqs->vec = kvcalloc(count, sizeof(*irqs->vec), GFP_KERNEL);
 	if (!irqs->vec)
 		return -ENOMEM;
-	ret = mode == DLEND_IRQ_INTX ? dl_irq_up_intx(fn) : dl_irq_up_msi(fn, mode, count);
+	ret = mode == DLEND_IRQ_INTX ? lend_irq_up_intx(fn) : lend_irq_up_msi(fn, mode, count);
 	if (ret) {
 		kvfree(irqs->vec);
 		irqs->vec = NULL;
@@ -204,22 +203,13 @@ static int dl_irq_up(struct dl_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-/**
- * dl_irq_setup - make the function interrupt in this way
- * @fn: function
- * @mode: enum dlend_irq_mode, not trusted
- * @count: vectors, all or none
- *
- * Context: group lock. Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN not
- * lent; -ENOSPC too few vectors in this host; -ENOMEM.
- */
-int dl_irq_setup(struct dl_fn *fn, u32 mode, u32 count)
+int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 {
 	int ret = 0;
 
-	dl_irq_down(fn);
+	lend_irq_down(fn);
 	if (mode != DLEND_IRQ_NONE)
-		ret = dl_irq_up(fn, mode, count);
+		ret = lend_irq_up(fn, mode, count);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev,
 				    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",
@@ -228,47 +218,35 @@ int dl_irq_setup(struct dl_fn *fn, u32 mode, u32 count)
 	return ret;
 }
 
-void dl_irq_init(struct dl_fn *fn)
+void lend_irq_init(struct lend_fn *fn)
 {
 	spin_lock_init(&fn->irq.lock);
 }
 
-/**
- * dl_irq_source - find a borrower's counters
- * @fn: function
- * @link: to the borrower
- * @want: its word about them, not trusted
- *
- * Context: no lock of the function's: it reads the borrower's memory, and nobody else waits for
- * that. Return: source, for dl_irq_open() or dlend_irq_source_close(); or ERR_PTR as there.
- */
-struct dlend_irq_source *dl_irq_source(const struct dl_fn *fn, struct dlend_link *link,
-				       const struct dlend_p_borrow *want)
+struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_link *link,
+					 const struct dlend_p_borrow *want)
 {
 	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
 				     le32_to_cpu(want->irq_handle),
 				     max3(fn->nr_msix, fn->nr_msi, (u16)1));
 }
 
-/** dl_irq_open - interrupts go to @source until dl_irq_close(); none is set up yet. Group lock. */
-void dl_irq_open(struct dl_fn *fn, struct dlend_irq_source *source)
+void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source)
 {
 	fn->irq.source = source;
 }
 
-/** dl_irq_close - no interrupt any more, counters forgotten. Idempotent. Group lock. */
-void dl_irq_close(struct dl_fn *fn)
+void lend_irq_close(struct lend_fn *fn)
 {
-	dl_irq_down(fn);
+	lend_irq_down(fn);
 	if (fn->irq.source)
 		dlend_irq_source_close(fn->irq.source);
 	fn->irq.source = NULL;
 }
 
-/** dl_irq_show - counters. Group lock. */
-void dl_irq_show(struct dl_fn *fn, struct seq_file *m)
+void lend_irq_show(struct lend_fn *fn, struct seq_file *m)
 {
-	struct dl_irqs *irqs = &fn->irq;
+	struct lend_irqs *irqs = &fn->irq;
 	u64 total = irqs->total;
 
 	seq_printf(m, "mode %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode), irqs->count);

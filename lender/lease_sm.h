@@ -1,53 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who has a device group: the lease as a state machine, pure logic.  No device, no lock, no
- * clock: the caller serialises events and does what the machine says is to be done.
+ * Who has a group of functions: the lease as a state machine, pure logic.  It knows no device, no
+ * lock and no clock: the caller serialises the events, and does what the machine says.
  */
 #ifndef DLEND_LENDER_LEASE_SM_H
 #define DLEND_LENDER_LEASE_SM_H
 
 #include <dlend/types.h>
 
-#define DL_GROUP_MAX	64	/* functions in a group: bits of struct dl_lease.users */
+/* Functions in a group at most: bits of lend_lease.users. */
+#define LEND_GROUP_MAX	64
 
-enum dl_event_type {
-	DL_EV_OFFER,		/* all of the group are bound, their last resets were good */
-	DL_EV_BORROW,		/* @node asks for function @fn */
-	DL_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
-	DL_EV_REVOKE,		/* the lender takes everything back */
-	DL_EV_LINK_LOST,	/* the link to @node went down */
-	DL_EV_FENCED,		/* fence and reset of lease @epoch are complete */
-	DL_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
-	DL_EV_UNBIND,		/* a function of the group goes away */
-	DL_EV_INCOMPLETE,	/* a function has come to the group that is not bound */
-	DL_EV_BROKEN,		/* all are bound; the reset of one that nobody had failed */
-	DL_EVENT_TYPES
+/* What can happen to a group. */
+enum lend_event_type {
+	LEND_EV_OFFER,		/* all functions are bound, and their last resets succeeded */
+	LEND_EV_BORROW,		/* @node asks for function @fn */
+	LEND_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
+	LEND_EV_REVOKE,		/* the lender takes everything back */
+	LEND_EV_LINK_LOST,	/* the link to @node went down */
+	LEND_EV_FENCED,		/* fence and reset of lease @epoch are complete */
+	LEND_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
+	LEND_EV_UNBIND,		/* a function of the group goes away */
+	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
+	LEND_EV_BROKEN,		/* all are bound, but a reset failed of one that nobody had */
+	LEND_EVENT_TYPES
 };
 
-struct dl_event {
-	enum dl_event_type type;
+/**
+ * struct lend_event - something that happens to a group
+ * @type: what
+ * @node: node that it is about, if it is about one
+ * @fn: index of the function in the group that it is about, if it is about one
+ * @epoch: of the lease that it is about, if it is about one
+ */
+struct lend_event {
+	enum lend_event_type type;
 	u16 node;
-	unsigned int fn;	/* index in the group, below DL_GROUP_MAX */
+	unsigned int fn;
 	u32 epoch;
 };
 
 /* What the caller has to do after an event. */
-#define DL_DO_GRANT	0x01	/* first function of a new lease: make and attach the domain */
-#define DL_DO_JOIN	0x02	/* one more function of the same lease: map it too */
-#define DL_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
-#define DL_DO_FENCE	0x08	/* fence and reset all; then DL_EV_FENCED or _FENCE_FAILED */
-#define DL_DO_TELL	0x10	/* state changed: tell every node */
+#define LEND_DO_GRANT	0x01	/* first function of a new lease: make and attach the domain */
+#define LEND_DO_JOIN	0x02	/* one more function of the same lease: map it too */
+#define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
+#define LEND_DO_FENCE	0x08	/* fence and reset all; then LEND_EV_FENCED or _FENCE_FAILED */
+#define LEND_DO_TELL	0x10	/* the state changed: tell every node */
 
 /**
- * struct dl_lease - state of one group
+ * struct lend_lease - state of one group
  * @state: what the group is doing
- * @holder: node that has the lease, or whose lease is being wound up; 0 = nobody
+ * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
  * @epoch: of the current lease, or of the last one
- * @users: bit per function that @holder has
- * @fencing: DL_DO_FENCE was said, its outcome has not arrived
- * @failed: the reset after a lease failed; only a new dl_lease_init() forgets that
+ * @users: a bit for each function that @holder has
+ * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
+ * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
  */
-struct dl_lease {
+struct lend_lease {
 	enum dlend_offer_state state;
 	u16 holder;
 	u32 epoch;
@@ -57,31 +66,50 @@ struct dl_lease {
 };
 
 /**
- * dl_lease_init - nobody has it, and nobody can have it before DL_EV_OFFER
- * @epoch: larger than every epoch that was ever granted for the group
+ * lend_lease_init - nobody has the group, and nobody can have it before LEND_EV_OFFER
+ * @lease: (out) lease
+ * @epoch: (in) larger than every epoch that was ever granted for the group
+ *
+ * Context: any.
  */
-void dl_lease_init(struct dl_lease *lease, u32 epoch);
+void lend_lease_init(struct lend_lease *lease, u32 epoch);
 
 /**
- * dl_lease_step - the one place where a lease changes
- * @todo: receives DL_DO_* bits, 0 on error
+ * lend_lease_step - give a lease an event: it changes nowhere else
+ * @lease: (in, out) lease
+ * @ev: (in) event; node, fn and epoch are not trusted
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
- * Return: 0; -EBUSY someone (lease->holder) has it; -EAGAIN it is being reset, ask again;
- * -EIO quarantined; -ENODEV not offered; -ESTALE the event is about another lease;
- * -EALREADY what was asked for is so already, the caller may call it success; -EINVAL.
+ * Context: any; the caller serialises the events of a lease.
+ * Return: 0; -EBUSY somebody (@lease->holder) has the group; -EAGAIN it is being reset, ask again;
+ * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
+ * -EALREADY what was asked for is so already, and the caller may call it success; -EINVAL.
  */
-int dl_lease_step(struct dl_lease *lease, const struct dl_event *ev, u32 *todo);
-
-/** dl_lease_check - may @node speak for function @fn under @epoch? Return: 0 or -ESTALE */
-int dl_lease_check(const struct dl_lease *lease, u16 node, u32 epoch, unsigned int fn);
+int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
 /**
- * dl_epoch_first - where the epochs of a new group begin
- * @floor: above all of groups that are gone; 0: there was none
- * @seconds: since a fixed day
+ * lend_lease_check - may a node speak for a function?
+ * @lease: (in) lease of the function's group
+ * @node: (in) node
+ * @epoch: (in) of the lease, as the node says
+ * @fn: (in) index of the function in the group
  *
- * Eight a second, which no group grants: numbers come back after 17 years.
+ * Context: any.
+ * Return: 0; -ESTALE the node does not have the function under this epoch.
  */
-u32 dl_epoch_first(u32 floor, s64 seconds);
+int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn);
+
+/**
+ * lend_epoch_first - where the epochs of a new group begin
+ * @floor: (in) not below any epoch of a group that is gone; 0: no group has gone
+ * @seconds: (in) since a fixed day
+ *
+ * Epochs grow by eight a second, faster than any group is granted.  Numbers come back after 17
+ * years.
+ *
+ * Context: any.
+ * Return: epoch, for lend_lease_init().
+ */
+u32 lend_epoch_first(u32 floor, s64 seconds);
 
 #endif

@@ -1,51 +1,66 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What borrowers ask of the lender: one function per message type, a table of them, and the rule
- * that all but a few are for the holder of the lease only.
+ * The lender as a user of links: what borrowers and other lenders ask, and links that come and go.
+ * There is one function per type of message, a table of them, and the rule that only the holder of
+ * the lease may send most of them.
  *
- * A request is from another host: its form was checked (dlend_msg_check()), its meaning is
- * checked here and below.  Knows nothing of what the link is made of.
+ * A request comes from another host: its form was checked before (dlend_msg_check()); what it means
+ * is checked here and in the files below.
+ *
+ * Knows nothing of what a link is made of.
  */
 #include <linux/unaligned.h>
 
-#include "lender/lender.h"
-#include "lender/trace.h"
+#include "lender/bars.h"
+#include "lender/dma.h"
+#include "lender/fence.h"
+#include "lender/irq.h"
+#include "lender/lease.h"
+#include "lender/outbox.h"
+#include "lender/p2p.h"
+#include "lender/p2p_foreign.h"
+#include "lender/p2p_grants.h"
+#include "lender/registry.h"
+#include "lender/request.h"
+#include "lender/reset.h"
+#include "lender/rom.h"
 
-typedef int (*dl_request)(struct dl_fn *fn, struct dlend_link *link,
-			  const struct dlend_msg *msg, struct dlend_msg *reply);
+/* Serves a request about a function.  Context: process, group lock; the lease was checked. */
+typedef int (*lend_request_fn)(struct lend_fn *fn, struct dlend_link *link,
+			       const struct dlend_msg *msg, struct dlend_msg *reply);
 
-static int dl_req_dma_map(struct dl_fn *fn, struct dlend_link *link,
-			  const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_dma_map(struct lend_fn *fn, struct dlend_link *link,
+				const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_dma *dma = (const void *)msg->payload;
 	u32 count = min_t(u32, le32_to_cpu(dma->count), DLEND_DMA_PER_MSG);
 
 	for (u32 i = 0; i < count; i++)
-		dl_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
-			     le64_to_cpu(dma->entry[i].size));
-	return dl_dma_map(fn, link, dma);
+		lend_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
+			       le64_to_cpu(dma->entry[i].size));
+	return lend_dma_map(fn, link, dma);
 }
 
-static int dl_req_dma_unmap(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_dma_unmap(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return dl_dma_unmap(fn, (const void *)msg->payload);
+	return lend_dma_unmap(fn, (const void *)msg->payload);
 }
 
-static int dl_req_bus_master(struct dl_fn *fn, struct dlend_link *link,
-			     const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
+				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_u32 *want = (const void *)msg->payload;
 
-	dl_bus_master(fn, le32_to_cpu(want->value) != 0);
+	lend_fence_bus_master(fn, le32_to_cpu(want->value) != 0);
 	return 0;
 }
 
-static u32 dl_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
+static u32 lend_request_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
 {
 	u32 value = 0;
 
-	/* The snapshot has 4 KiB whatever the device has; what it has not reads as 0 there too. */
+	/* A snapshot has 4 KiB, whatever the device has: the rest reads as 0 there, and here. */
 	if (at >= pdev->cfg_size)
 		return 0;
 	for (u32 i = 0; i < size; i += min(size, 2u)) {
@@ -63,60 +78,67 @@ static u32 dl_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
 	return value;
 }
 
-static int dl_req_cfg_read(struct dl_fn *fn, struct dlend_link *link,
-			   const struct dlend_msg *msg, struct dlend_msg *reply)
+static bool lend_request_cfg_valid(u32 at, u32 size)
+{
+	return (size == 1 || size == 2 || size == 4) && !(at % size) && at + size <= DLEND_CFG_SIZE;
+}
+
+static int lend_request_cfg_read(struct lend_fn *fn, struct dlend_link *link,
+				 const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_cfg *want = (const void *)msg->payload;
 	struct dlend_p_cfg *got = (void *)reply->payload;
 	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size), value;
 
-	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+	if (!lend_request_cfg_valid(at, size))
 		return -EINVAL;
-	value = dl_cfgfilter_show(&fn->filter, at, size, dl_cfg_get(fn->pdev, at, size));
+	value = lend_cfgfilter_show(&fn->filter, at, size,
+				    lend_request_cfg_get(fn->pdev, at, size));
 	*got = *want;
 	got->value = cpu_to_le32(value);
 	return 0;
 }
 
 /*
- * As vfio-pci does: not below the payload size, where it would cost throughput and help nobody, and
- * not beyond what the host bridge can stand (the kernel's own limit).
+ * As vfio-pci does: the size is not below the payload size, where it would cost throughput and help
+ * nobody, and not above what the host bridge can stand (the kernel's own limit).
  */
-static void dl_set_readrq(struct dl_fn *fn, u16 devctl)
+static void lend_request_set_readrq(struct lend_fn *fn, u16 devctl)
 {
 	int readrq = 128 << ((devctl & PCI_EXP_DEVCTL_READRQ) >> 12);
 	int ret = pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
 
-	/* A size that is reserved, at worst: the device keeps its own. */
+	/* The guest may have asked for a reserved size: the device keeps the one that it has. */
 	if (ret)
 		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
 }
 
 /*
- * Written in pieces of at most 16 bits, and only those that have a writable bit: STATUS shares
- * its dword with COMMAND, which interrupt handlers change.
+ * Write in pieces of at most 16 bits, and only those pieces that have a writable bit: STATUS
+ * shares its dword with COMMAND, which interrupt handlers change.
  */
-static int dl_req_cfg_write(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_cfg_write(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_cfg *want = (const void *)msg->payload;
 	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size);
 	u32 value = le32_to_cpu(want->value), step = min(size, 2u), new;
 
-	if ((size != 1 && size != 2 && size != 4) || at % size || at + size > DLEND_CFG_SIZE)
+	if (!lend_request_cfg_valid(at, size))
 		return -EINVAL;
-	/* Nothing of Device Control is written as it comes, but this is done. */
+	/* Device Control is never written as it comes, but the size of read requests is set. */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
-		dl_set_readrq(fn, value);
+		lend_request_set_readrq(fn, value);
 		return 0;
 	}
-	if (!dl_cfgfilter_writable(&fn->filter, at, size))
+	if (!lend_cfgfilter_writable(&fn->filter, at, size))
 		return -EPERM;
 	for (u32 i = 0; i < size; i += step) {
-		if (!dl_cfgfilter_writable(&fn->filter, at + i, step))
+		if (!lend_cfgfilter_writable(&fn->filter, at + i, step))
 			continue;
-		new = dl_cfgfilter_merge(&fn->filter, at + i, step,
-					 dl_cfg_get(fn->pdev, at + i, step), value >> (8 * i));
+		new = lend_cfgfilter_merge(&fn->filter, at + i, step,
+					   lend_request_cfg_get(fn->pdev, at + i, step),
+					   value >> (8 * i));
 		if (step == 1)
 			pci_write_config_byte(fn->pdev, at, new);
 		else
@@ -125,112 +147,114 @@ static int dl_req_cfg_write(struct dl_fn *fn, struct dlend_link *link,
 	return 0;
 }
 
-static int dl_req_irq_setup(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_irq *want = (const void *)msg->payload;
 
-	return dl_irq_setup(fn, le32_to_cpu(want->mode), le32_to_cpu(want->count));
+	return lend_irq_setup(fn, le32_to_cpu(want->mode), le32_to_cpu(want->count));
 }
 
-static int dl_req_irq_unmask(struct dl_fn *fn, struct dlend_link *link,
-			     const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_irq_unmask(struct lend_fn *fn, struct dlend_link *link,
+				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	dl_irq_unmask(fn);
+	lend_irq_unmask(fn);
 	return 0;
 }
 
-static int dl_req_p2p_unmap(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_p2p_unmap(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return dl_p2p_unmap(fn, (const void *)msg->payload);
+	return lend_p2p_unmap(fn, (const void *)msg->payload);
 }
 
-static int dl_req_p2p_grant(struct dl_fn *fn, struct dlend_link *link,
-			    const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_p2p_grant(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return dl_p2p_grant(fn, (const void *)msg->payload);
+	return lend_grant_open(fn, (const void *)msg->payload);
 }
 
-static int dl_req_p2p_ungrant(struct dl_fn *fn, struct dlend_link *link,
-			      const struct dlend_msg *msg, struct dlend_msg *reply)
+static int lend_request_p2p_ungrant(struct lend_fn *fn, struct dlend_link *link,
+				    const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return dl_p2p_ungrant(fn, (const void *)msg->payload);
+	lend_grant_end(fn, (const void *)msg->payload);
+	return 0;
 }
 
-/* Requests of the holder, served under the group's lock. */
-static const dl_request dl_requests[DLEND_MSG_TYPES] = {
-	[DLEND_MSG_DMA_MAP]	= dl_req_dma_map,
-	[DLEND_MSG_DMA_UNMAP]	= dl_req_dma_unmap,
-	[DLEND_MSG_BUS_MASTER]	= dl_req_bus_master,
-	[DLEND_MSG_CFG_WRITE]	= dl_req_cfg_write,
-	[DLEND_MSG_CFG_READ]	= dl_req_cfg_read,
-	[DLEND_MSG_IRQ_SETUP]	= dl_req_irq_setup,
-	[DLEND_MSG_IRQ_UNMASK]	= dl_req_irq_unmask,
-	[DLEND_MSG_P2P_UNMAP]	= dl_req_p2p_unmap,
-	[DLEND_MSG_P2P_GRANT]	= dl_req_p2p_grant,
-	[DLEND_MSG_P2P_UNGRANT]	= dl_req_p2p_ungrant,
+/* Requests that only the holder may send; served under the group lock. */
+static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
+	[DLEND_MSG_DMA_MAP]	= lend_request_dma_map,
+	[DLEND_MSG_DMA_UNMAP]	= lend_request_dma_unmap,
+	[DLEND_MSG_BUS_MASTER]	= lend_request_bus_master,
+	[DLEND_MSG_CFG_WRITE]	= lend_request_cfg_write,
+	[DLEND_MSG_CFG_READ]	= lend_request_cfg_read,
+	[DLEND_MSG_IRQ_SETUP]	= lend_request_irq_setup,
+	[DLEND_MSG_IRQ_UNMASK]	= lend_request_irq_unmask,
+	[DLEND_MSG_P2P_UNMAP]	= lend_request_p2p_unmap,
+	[DLEND_MSG_P2P_GRANT]	= lend_request_p2p_grant,
+	[DLEND_MSG_P2P_UNGRANT]	= lend_request_p2p_ungrant,
 };
 
-/* The target is looked for, and waited for, before the group's lock is taken. */
-static int dl_req_p2p_map(struct dl_fn *fn, struct dlend_link *link, u32 epoch,
-			  const struct dlend_p_p2p *p)
+/* The target is looked for, and its grant is waited for, before the group lock is taken. */
+static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				const struct dlend_p_p2p *p)
 {
 	struct dlend_addr addr = {
 		.lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf),
 	};
-	struct dl_fn *target = dl_fn_find(&addr);
+	struct lend_fn *target = lend_fn_find(&addr);
 	int ret;
 
-	dl_p2p_await(link, p);
-	ret = dl_lease_enter(fn, link, epoch);
+	lend_foreign_await(link, p);
+	ret = lend_lease_enter(fn, link, epoch);
 	if (!ret) {
-		ret = dl_p2p_map(fn, link, p, target);
-		dl_lease_exit(fn);
+		ret = lend_p2p_map(fn, link, p, target);
+		lend_lease_exit(fn);
 	}
 	if (target)
-		dl_fn_put(target);
+		lend_fn_put(target);
 	return ret;
 }
 
 /*
- * Function reset for the guest: the lease and its DMA maps stay.  The device decodes no addresses
- * meanwhile, so nobody reaches its BARs; after a reset that failed nobody does until one succeeds.
- * Not under the group's lock: if the link is lost meanwhile, fencing must not wait.
+ * Reset of a function for the guest: the lease and its DMA maps stay.  The device decodes no
+ * addresses meanwhile, so nobody may reach its BARs.  After a reset that failed nobody reaches
+ * them until a reset succeeds.  The reset is not made under the group lock: if the link is lost
+ * meanwhile, the fence must not wait.
  */
-static int dl_req_reset(struct dl_fn *fn, struct dlend_link *link, u32 epoch)
+static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 {
-	struct dl_group *group = fn->group;
+	struct lend_group *group = fn->group;
 	int ret;
 
 	mutex_lock(&group->reset_lock);
-	ret = dl_lease_enter(fn, link, epoch);
+	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
-	dl_bus_master(fn, false);
-	dl_irq_setup(fn, DLEND_IRQ_NONE, 0);
-	dl_hide(fn, DL_HIDDEN_REQUEST);
-	dl_lease_exit(fn);
+	lend_fence_bus_master(fn, false);
+	lend_irq_setup(fn, DLEND_IRQ_NONE, 0);
+	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
+	lend_lease_exit(fn);
 
-	ret = dl_reset(fn, "request", false);
+	ret = lend_reset_fn(fn, "request", false);
 	if (ret) {
 		dev_err_ratelimited(&fn->pdev->dev, "reset for node %u failed (%d)\n",
 				    dlend_link_peer(link), ret);
 		goto unlock;
 	}
-	ret = dl_lease_enter(fn, link, epoch);
+	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
-	/* If somebody else's reset has begun by now, the end of that one shows it. */
-	ret = dl_show(fn, DL_HIDDEN_REQUEST);
-	dl_lease_exit(fn);
+	/* If somebody else's reset has begun by now, the end of that reset shows the BARs. */
+	ret = lend_fence_show(fn, LEND_HIDDEN_REQUEST);
+	lend_lease_exit(fn);
 unlock:
 	mutex_unlock(&group->reset_lock);
 	return ret;
 }
 
-static int dl_serve(struct dl_fn *fn, struct dlend_link *link, const struct dlend_msg *msg,
-		    struct dlend_msg *reply)
+static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
+			      const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	u16 type = le16_to_cpu(msg->type);
 	u32 epoch = le32_to_cpu(msg->epoch);
@@ -238,28 +262,28 @@ static int dl_serve(struct dl_fn *fn, struct dlend_link *link, const struct dlen
 
 	switch (type) {
 	case DLEND_MSG_BORROW:
-		return dl_lease_borrow(fn, link, (const void *)msg->payload, reply);
+		return lend_lease_borrow(fn, link, (const void *)msg->payload, reply);
 	case DLEND_MSG_RETURN:
-		return dl_lease_return(fn, link, epoch);
+		return lend_lease_return(fn, link, epoch);
 	case DLEND_MSG_RESET:
-		return dl_req_reset(fn, link, epoch);
+		return lend_request_reset(fn, link, epoch);
 	case DLEND_MSG_P2P_MAP:
-		return dl_req_p2p_map(fn, link, epoch, (const void *)msg->payload);
+		return lend_request_p2p_map(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_ROM_READ:
-		return dl_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
+		return lend_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
 	}
-	if (type >= DLEND_MSG_TYPES || !dl_requests[type])
+	if (type >= DLEND_MSG_TYPES || !lend_requests[type])
 		return -EPROTO;
-	ret = dl_lease_enter(fn, link, epoch);
+	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		return ret;
-	ret = dl_requests[type](fn, link, msg, reply);
-	dl_lease_exit(fn);
+	ret = lend_requests[type](fn, link, msg, reply);
+	lend_lease_exit(fn);
 	return ret;
 }
 
-/* What -ESTALE means. */
-static const char *dl_stale(u16 type)
+/* What -ESTALE means, for the log. */
+static const char *lend_request_stale_reason(u16 type)
 {
 	switch (type) {
 	case DLEND_MSG_P2P_MAP:
@@ -270,71 +294,75 @@ static const char *dl_stale(u16 type)
 	return "its lease is another or is over";
 }
 
-static bool dl_needs_reply(u16 type)
+static bool lend_request_needs_reply(u16 type)
 {
 	return type != DLEND_MSG_IRQ_UNMASK;
 }
 
-static int dl_message(struct dlend_link *link, const struct dlend_msg *msg,
-		      struct dlend_msg *reply)
+static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
+				struct dlend_msg *reply)
 {
 	struct dlend_addr addr = {
 		.lender = le16_to_cpu(msg->lender),
 		.bdf = le16_to_cpu(msg->bdf),
 	};
 	u16 type = le16_to_cpu(msg->type);
-	struct dl_fn *fn;
+	struct lend_fn *fn;
 	int ret;
 
 	if (type == DLEND_MSG_SUBSCRIBE) {
-		dl_subscribe(link);
+		lend_outbox_subscribe(link);
 		return 0;
 	}
 	if (type == DLEND_MSG_P2P_WINDOW || type == DLEND_MSG_P2P_CLOSE ||
 	    type == DLEND_MSG_P2P_CLOSED)
-		return dl_p2p_peer(link, msg);
-	if (!reply && dl_needs_reply(type))
+		return lend_p2p_message(link, msg);
+	if (!reply && lend_request_needs_reply(type))
 		return -EPROTO;
-	fn = dl_fn_find(&addr);
+	fn = lend_fn_find(&addr);
 	if (!fn && type == DLEND_MSG_RETURN) {
-		/* Unbound meanwhile; the borrower's word about the offsets still counts. */
-		dl_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
+		/* Unbound meanwhile; the borrower still says that it has forgotten the offsets. */
+		lend_bars_acked(link, &addr, le32_to_cpu(msg->epoch));
 		return 0;
 	}
 	if (!fn)
 		return -ENODEV;
-	ret = dl_serve(fn, link, msg, reply);
-	/* What borrowers undo last, when in doubt, is no news. */
+	ret = lend_request_serve(fn, link, msg, reply);
+	/*
+	 * Do not log this for P2P_UNMAP and P2P_UNGRANT: a borrower sends them even when it does
+	 * not know whether the mapping still exists, so an -ESTALE answer to them is normal.
+	 */
 	if (ret == -ESTALE && type != DLEND_MSG_P2P_UNMAP && type != DLEND_MSG_P2P_UNGRANT)
 		dev_warn_ratelimited(dlend_link_dev(link),
 				     "%s of node %u for %s, epoch %u, refused: %s\n",
 				     dlend_msg_type_name(type), dlend_link_peer(link),
-				     pci_name(fn->pdev), le32_to_cpu(msg->epoch), dl_stale(type));
-	dl_fn_put(fn);
+				     pci_name(fn->pdev), le32_to_cpu(msg->epoch),
+				     lend_request_stale_reason(type));
+	lend_fn_put(fn);
 	return ret;
 }
 
-static void dl_link_up(struct dlend_link *link)
+static void lend_request_link_up(struct dlend_link *link)
 {
-	dl_listen(link);
-	dl_tell_peers();
+	lend_outbox_open(link);
+	lend_outbox_tell_peers();
 }
 
-static void dl_link_down(struct dlend_link *link)
+static void lend_request_link_down(struct dlend_link *link)
 {
-	dl_lease_link_lost(link);
-	dl_p2p_link_lost(link);
-	dl_unlisten(link);
-	dl_tell_peers();
+	lend_lease_link_lost(link);
+	lend_p2p_link_lost(link);
+	lend_outbox_close(link);
+	lend_outbox_tell_peers();
 }
 
-struct dlend_link_user dl_link_user = {
+struct dlend_link_user lend_link_user = {
 	.name = "lender",
-	.link_up = dl_link_up,
-	.link_down = dl_link_down,
-	.message = dl_message,
-	.suspend = dl_lease_suspend,
-	.resume = dl_lease_resume,
-	.shutdown = dl_lease_shutdown,
+	.link_up = lend_request_link_up,
+	.link_down = lend_request_link_down,
+	.message = lend_request_message,
+	.suspend = lend_lease_suspend,
+	.resume = lend_lease_resume,
+	.shutdown = lend_lease_shutdown,
 	.side = DLEND_TO_LENDER,
 };

@@ -1,124 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking a device away from its borrower, and getting it back into a known state.
+ * Getting a function back into a known state: a reset of the function, and the PCI state that it
+ * had when it was bound.
  *
- * Fencing is local, quick, and needs no answer from anybody: bus mastering off, interrupts down,
- * DMA of the group blocked, BARs out of the aperture, in this order.  The reset comes afterwards
- * and may take seconds; only then may anything that was lent be used again.
+ * Knows nothing of leases, but what it writes into the trace.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/unaligned.h>
 
-#include "lender/lender.h"
+#include "lender/group.h"
+#include "lender/reset.h"
 #include "lender/trace.h"
 
-/* How long a reset waits for somebody else (sysfs, AER) to give back the device lock. */
-#define DL_RESET_PATIENCE_MS	2000
+/* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
+#define LEND_RESET_PATIENCE_MS	2000
 
-/** dl_bus_master - the physical Bus Master Enable. Group lock. */
-void dl_bus_master(struct dl_fn *fn, bool on)
-{
-	if (on)
-		pci_set_master(fn->pdev);
-	else
-		pci_clear_master(fn->pdev);
-	trace_dlend_bus_master(&fn->addr, on);
-}
+/* How often it tries meanwhile. */
+#define LEND_RESET_POLL_MS	20
 
-static void dl_quiet(struct dl_fn *fn)
-{
-	u32 epoch = fn->group->lease.epoch;
-
-	dl_bus_master(fn, false);
-	trace_dlend_fence(&fn->addr, "bus_master_off", epoch);
-	dl_irq_close(fn);
-	trace_dlend_fence(&fn->addr, "irq_down", epoch);
-}
-
-static void dl_unreach(struct dl_fn *fn)
-{
-	dl_p2p_close(fn);
-	dl_bars_close(fn);
-	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
-	fn->lent = false;
-	/* The holder's own reason goes with its lease. */
-	fn->hidden &= ~DL_HIDDEN_REQUEST;
-}
-
-/**
- * dl_hide - nobody reaches its BARs until dl_show()
- * @fn: function, lent or not: whoever borrows it meanwhile reaches none either
- * @why: DL_HIDDEN_*; the BARs are back in reach when no reason is left
- *
- * Context: group lock.
+/*
+ * A function that is not there reads as all ones.  Ids are compared with what the function said
+ * when it was bound: what the kernel has stored may come from a quirk, and the ids of a virtual
+ * function read as all ones even when it is there.
  */
-void dl_hide(struct dl_fn *fn, unsigned int why)
-{
-	if (fn->lent && !fn->hidden) {
-		dl_p2p_hide(fn);
-		dl_bars_hide(fn);
-	}
-	fn->hidden |= why;
-}
-
-/** dl_show - the end of dl_hide() for the same reason. Group lock. Return: as dl_bars_show() */
-int dl_show(struct dl_fn *fn, unsigned int why)
-{
-	struct dl_group *group = fn->group;
-	bool was = fn->hidden;
-
-	fn->hidden &= ~why;
-	if (!was || fn->hidden || !fn->lent)
-		return 0;
-	dl_p2p_open(fn, group->link, group->lease.epoch);
-	return dl_bars_show(fn);
-}
-
-/** dl_fence_fn - take one function away, the rest of its group stays lent. Group lock. */
-void dl_fence_fn(struct dl_fn *fn)
-{
-	dl_quiet(fn);
-	dl_dma_forget(fn);
-	dl_unreach(fn);
-}
-
-/** dl_fence_group - take all functions away. Group lock; waits for nobody. */
-void dl_fence_group(struct dl_group *group)
-{
-	struct dl_fn *fn;
-	unsigned int i;
-
-	for (i = 0; i < DL_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->lent)
-			dl_quiet(group->fn[i]);
-	for (i = 0; i < DL_GROUP_MAX; i++) {
-		fn = group->fn[i];
-		if (!fn || !fn->lent)
-			continue;
-		if (group->domain)
-			dlend_domain_block(group->domain);
-		trace_dlend_fence(&fn->addr, "dma_blocked", group->lease.epoch);
-	}
-	for (i = 0; i < DL_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->lent)
-			dl_unreach(group->fn[i]);
-	for (i = 0; i < DL_GROUP_MAX; i++)
-		if (group->fn[i])
-			dl_dma_forget(group->fn[i]);
-}
-
-/**
- * dl_answers - is it there?
- * @fn: function
- *
- * A function that has come back says who it is; one that has not reads as all ones.  Compared
- * with what it said when it was bound: the kernel's own idea may come from a quirk, and a
- * virtual function's ids read as all ones anyway.
- * Context: any that may read configuration space. Return: 0 or -ENODEV.
- */
-int dl_answers(struct dl_fn *fn)
+int lend_reset_answers(struct lend_fn *fn)
 {
 	u32 id, class;
 
@@ -133,34 +40,35 @@ int dl_answers(struct dl_fn *fn)
 }
 
 /*
- * Whoever unbinds the driver holds the device lock and waits for us: never wait for that lock
- * without an end, and not at all once the unbind has begun.
+ * Whoever unbinds the driver holds the device lock and waits for us.  So never wait for that lock
+ * without an end, and not at all once the unbinding has begun.
  */
-static int dl_lock_device(struct dl_fn *fn)
+static int lend_reset_lock_device(struct lend_fn *fn)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(DL_RESET_PATIENCE_MS);
+	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
 
 	do {
 		if (READ_ONCE(fn->removing))
 			return -EAGAIN;
 		if (pci_dev_trylock(fn->pdev))
 			return 0;
-		msleep(20);
+		msleep(LEND_RESET_POLL_MS);
 	} while (time_before(jiffies, end));
 	return -EAGAIN;
 }
 
 /*
- * Device lock, over all of it: somebody else's reset saves and restores the same registers.  The
- * core calls dl_reset_begins() and dl_reset_over() for this one as for any other.
+ * The device lock is held over all of it, because a reset by somebody else saves and restores the
+ * same registers.  The PCI core calls reset_prepare() and reset_done() of the driver (errors.c)
+ * for this reset as for any other.
  */
-static int dl_reset_locked(struct dl_fn *fn)
+static int lend_reset_locked(struct lend_fn *fn)
 {
 	int ret = pci_reset_function_locked(fn->pdev);
 
 	if (!ret) {
 		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
-		ret = dl_answers(fn);
+		ret = lend_reset_answers(fn);
 	}
 	if (!ret && fn->saved) {
 		ret = pci_load_saved_state(fn->pdev, fn->saved);
@@ -170,28 +78,18 @@ static int dl_reset_locked(struct dl_fn *fn)
 	return ret;
 }
 
-static int dl_reset_unlocked(struct dl_fn *fn)
+static int lend_reset_unlocked(struct lend_fn *fn)
 {
-	int ret = dl_lock_device(fn);
+	int ret = lend_reset_lock_device(fn);
 
 	if (ret)
 		return ret;
-	ret = dl_reset_locked(fn);
+	ret = lend_reset_locked(fn);
 	pci_dev_unlock(fn->pdev);
 	return ret;
 }
 
-/**
- * dl_reset - reset the function and restore what it was when it was bound
- * @fn: function
- * @why: for the trace
- * @locked: the caller holds the device lock
- *
- * Context: group's reset_lock, or probe; bus mastering is off and no interrupt is set up.
- * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; else the device is in
- * an unknown state.
- */
-int dl_reset(struct dl_fn *fn, const char *why, bool locked)
+int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 {
 	ktime_t start = ktime_get();
 	int ret;
@@ -200,32 +98,7 @@ int dl_reset(struct dl_fn *fn, const char *why, bool locked)
 	if (READ_ONCE(fn->fail_reset))
 		ret = -EIO;
 	else
-		ret = locked ? dl_reset_locked(fn) : dl_reset_unlocked(fn);
+		ret = locked ? lend_reset_locked(fn) : lend_reset_unlocked(fn);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
 	return ret;
-}
-
-/**
- * dl_reset_begins - the PCI core is about to reset the function, whoever asked for that
- * @fn: function
- *
- * One that is asked for through sysfs knows nothing of a lease: its holder keeps it, but reaches
- * no BAR until dl_reset_over(), nor does a holder that comes meanwhile.  A guest of this host does:
- * see dl_bars_guarded().
- * Ours for a borrower has hidden the BARs already, and shows them only when it has succeeded.
- * Context: device lock; takes the group lock.
- */
-void dl_reset_begins(struct dl_fn *fn)
-{
-	mutex_lock(&fn->group->lock);
-	dl_hide(fn, DL_HIDDEN_CORE);
-	mutex_unlock(&fn->group->lock);
-}
-
-/** dl_reset_over - the end of what dl_reset_begins() has begun.  Context: as there */
-void dl_reset_over(struct dl_fn *fn)
-{
-	mutex_lock(&fn->group->lock);
-	dl_show(fn, DL_HIDDEN_CORE);
-	mutex_unlock(&fn->group->lock);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Expansion ROM of a lent function: copied once, before the function is offered, because borrowers
- * read it when their VMM starts, long before they have a lease.  Reading it at that time from the
- * device itself would disturb whoever has the lease: in many devices the ROM shares a decoder with
- * the BARs.
+ * Expansion ROM of a lent function.  It is copied once, before the function is offered: borrowers
+ * read it when their VMM starts, long before they have a lease.  To read it from the device at that
+ * time would disturb whoever has the lease, because in many devices the ROM and the BARs share an
+ * address decoder.
  *
  * Knows nothing of leases.
  */
@@ -12,14 +12,14 @@
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
 
-#include "lender/lender.h"
+#include "lender/rom.h"
 
-static bool rom = true;
-module_param(rom, bool, 0644);
+static bool lend_rom_wanted = true;
+module_param_named(rom, lend_rom_wanted, bool, 0644);
 MODULE_PARM_DESC(rom, "copy the expansion ROM of devices that are lent from now on, and lend it too");
 
-/* Return: bytes copied to @fn->rom, 0 or -errno: none. */
-static ssize_t dl_rom_load(struct dl_fn *fn)
+/* Copy the ROM to @fn->rom.  Return: bytes; 0: there is none; or -errno. */
+static ssize_t lend_rom_load(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	void __iomem *image;
@@ -39,14 +39,10 @@ static ssize_t dl_rom_load(struct dl_fn *fn)
 	return fn->rom ? size : -ENOMEM;
 }
 
-/**
- * dl_rom_copy - before the function is offered: what it says of its ROM is true from now on
- * @fn: function, reset and enabled, not lent
- */
-void dl_rom_copy(struct dl_fn *fn)
+void lend_rom_copy(struct lend_fn *fn)
 {
-	struct dl_bar *bar = &fn->bar[DLEND_ROM_INDEX];
-	ssize_t size = rom && bar->size ? dl_rom_load(fn) : 0;
+	struct lend_bar *bar = &fn->bar[DLEND_ROM_INDEX];
+	ssize_t size = lend_rom_wanted && bar->size ? lend_rom_load(fn) : 0;
 
 	if (size < 0)
 		pci_warn(fn->pdev, "its ROM is not lent (%zd): give the guest's device a romfile if the firmware needs it\n",
@@ -55,23 +51,15 @@ void dl_rom_copy(struct dl_fn *fn)
 		bar->size = 0;
 		return;
 	}
-	/* A request may be looking already. */
+	/* A request may read it already: the bytes have to be there before the size. */
 	smp_store_release(&fn->rom_size, size);
 }
 
-/**
- * dl_rom_read - a piece of the ROM
- * @fn: function
- * @want: from the peer: which piece
- * @got: receives it
- *
- * Needs no lease. Context: process. Return: 0, -ENOENT (no ROM), -ERANGE.
- */
-int dl_rom_read(struct dl_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)
+int lend_rom_read(struct lend_fn *fn, const struct dlend_p_u32 *want, struct dlend_p_rom *got)
 {
 	u32 at = le32_to_cpu(want->value), size;
 
-	/* With the release in dl_rom_copy(): a size means that the bytes are there. */
+	/* Pairs with the release in lend_rom_copy(). */
 	size = smp_load_acquire(&fn->rom_size);
 	if (!size)
 		return -ENOENT;
@@ -83,7 +71,7 @@ int dl_rom_read(struct dl_fn *fn, const struct dlend_p_u32 *want, struct dlend_p
 	return 0;
 }
 
-void dl_rom_free(struct dl_fn *fn)
+void lend_rom_free(struct lend_fn *fn)
 {
 	kvfree(fn->rom);
 }

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What an admin sees of a function bound to dlend-lender, and can do about it:
- * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender) and
- * /sys/kernel/debug/dlend/lender/.
+ * What an admin sees of a function bound to dlend-lender, and can do about it, in
+ * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender).
+ *
+ * Knows nothing of what happens when a lease changes.
  */
-#include <linux/debugfs.h>
 #include <linux/jiffies.h>
 #include <linux/kstrtox.h>
 #include <linux/module.h>
-#include <linux/seq_file.h>
+#include <linux/pci.h>
 #include <linux/sysfs.h>
+
 #include <dlend/kind.h>
 #include <dlend/names.h>
 
-#include "lender/lender.h"
+#include "lender/lease.h"
+#include "lender/outbox.h"
+#include "lender/registry.h"
+#include "lender/sysfs.h"
 #include "lender/trace.h"
 
-static unsigned int reclaim_timeout_ms = 10000;
-module_param(reclaim_timeout_ms, uint, 0644);
+static unsigned int lend_sysfs_reclaim_timeout_ms = 10000;
+module_param_named(reclaim_timeout_ms, lend_sysfs_reclaim_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(reclaim_timeout_ms,
 		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
 
-static struct dentry *dl_debugfs_root;
-
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
-	struct dl_lease lease;
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
-	/* Bound, and yet not to be had: a function of its group is missing. */
+	lend_group_lease(fn->group, &lease);
+	/* Bound, but it cannot be borrowed: a function of its group is missing. */
 	if (lease.state == DLEND_OFFER_GONE)
 		return sysfs_emit(buf, "incomplete\n");
 	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(lease.state));
@@ -38,20 +40,20 @@ static DEVICE_ATTR_RO(state);
 
 static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
-	struct dl_lease lease;
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
+	lend_group_lease(fn->group, &lease);
 	return sysfs_emit(buf, "%u\n", lease.holder);
 }
 static DEVICE_ATTR_RO(borrower);
 
 static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
-	struct dl_lease lease;
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
+	lend_group_lease(fn->group, &lease);
 	return sysfs_emit(buf, "%u\n", lease.epoch);
 }
 static DEVICE_ATTR_RO(epoch);
@@ -64,24 +66,23 @@ static DEVICE_ATTR_RO(type);
 
 static ssize_t group_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
-	struct dl_group *group = fn->group;
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_group *group = fn->group;
 	ssize_t len;
 
-	mutex_lock(&group->lock);
+	guard(mutex)(&group->lock);
 	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", group->id,
 			 group->members, group->ready);
-	for (unsigned int i = 0; i < DL_GROUP_MAX; i++)
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i])
 			len += sysfs_emit_at(buf, len, "%s\n", pci_name(group->fn[i]->pdev));
-	mutex_unlock(&group->lock);
 	return len;
 }
 static DEVICE_ATTR_RO(group);
 
 static ssize_t fabric_name_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct lend_fn *fn = dev_get_drvdata(dev);
 	char name[DLEND_NAME_LEN];
 
 	dlend_addr_name(&fn->addr, name);
@@ -89,31 +90,28 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(fabric_name);
 
-/* Nobody has it any more, and its reset is over. */
-static bool dl_is_back(struct dl_group *group)
+/* Nobody has the group any more, and its reset is over. */
+static bool lend_sysfs_is_back(struct lend_group *group)
 {
 	enum dlend_offer_state state = READ_ONCE(group->lease.state);
 
 	return state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING;
 }
 
-/* A reference to the holder's link, or NULL if nobody has the group. */
-static struct dlend_link *dl_holder_link(struct dl_group *group, u32 *epoch)
+/* The holder's link, referenced; NULL: nobody has the group. */
+static struct dlend_link *lend_sysfs_holder_link(struct lend_group *group, u32 *epoch)
 {
-	struct dlend_link *link = NULL;
-
-	mutex_lock(&group->lock);
-	if (group->lease.state == DLEND_OFFER_HELD && group->link)
-		link = dlend_link_get(group->link);
+	guard(mutex)(&group->lock);
 	*epoch = group->lease.epoch;
-	mutex_unlock(&group->lock);
-	return link;
+	if (group->lease.state != DLEND_OFFER_HELD || !group->link)
+		return NULL;
+	return dlend_link_get(group->link);
 }
 
-/* Every function of the group that is lent: the borrower gives each back by itself. */
-static void dl_ask_back(struct dl_group *group, struct dlend_link *link, u32 epoch)
+/* Ask for every function of the group that is lent: the borrower gives each back by itself. */
+static void lend_sysfs_ask_back(struct lend_group *group, struct dlend_link *link, u32 epoch)
 {
-	for (unsigned int i = 0; i < DL_GROUP_MAX; i++) {
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
 		struct dlend_addr addr;
 		struct dlend_msg msg;
 		bool lent;
@@ -126,30 +124,30 @@ static void dl_ask_back(struct dl_group *group, struct dlend_link *link, u32 epo
 		if (!lent)
 			continue;
 		dlend_msg_init(&msg, DLEND_MSG_RECLAIM, &addr, epoch, 0);
-		dl_note(link, &msg);
+		lend_outbox_note(link, &msg);
 		trace_dlend_lease(&addr, "reclaim", dlend_link_peer(link), epoch, 0);
 	}
 }
 
-/* A reset may take longer than the borrower, who is not to blame for that. */
-static void dl_not_back(struct dl_fn *fn)
+/* Say what was waited for: a reset may take longer than the borrower. */
+static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
-	struct dl_lease lease;
+	struct lend_lease lease;
 
-	dl_lease_snapshot(fn->group, &lease);
+	lend_group_lease(fn->group, &lease);
 	if (lease.state == DLEND_OFFER_HELD)
 		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
-			 lease.holder, reclaim_timeout_ms);
+			 lease.holder, lend_sysfs_reclaim_timeout_ms);
 	else
 		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
-			 reclaim_timeout_ms);
+			 lend_sysfs_reclaim_timeout_ms);
 }
 
 static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			     size_t len)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
-	struct dl_group *group = fn->group;
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_group *group = fn->group;
 	bool force = sysfs_streq(buf, "force");
 	struct dlend_link *link;
 	u32 epoch;
@@ -157,20 +155,20 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 
 	if (!force && !sysfs_streq(buf, "1"))
 		return -EINVAL;
-	link = dl_holder_link(group, &epoch);
+	link = lend_sysfs_holder_link(group, &epoch);
 	if (link && force)
-		dl_lease_revoke(group, "reclaim_force");
+		lend_lease_revoke(group, "reclaim_force");
 	else if (link)
-		dl_ask_back(group, link, epoch);
+		lend_sysfs_ask_back(group, link, epoch);
 	if (link)
 		dlend_link_put(link);
 
-	left = wait_event_killable_timeout(group->wait, dl_is_back(group),
-					   msecs_to_jiffies(reclaim_timeout_ms));
+	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(group),
+					   msecs_to_jiffies(lend_sysfs_reclaim_timeout_ms));
 	if (left < 0)
 		return left;
 	if (!left) {
-		dl_not_back(fn);
+		lend_sysfs_log_timeout(fn);
 		return -ETIMEDOUT;
 	}
 	return READ_ONCE(group->lease.failed) ? -EIO : len;
@@ -179,7 +177,7 @@ static DEVICE_ATTR_WO(reclaim);
 
 static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct lend_fn *fn = dev_get_drvdata(dev);
 	u16 clique = READ_ONCE(fn->clique);
 
 	switch (clique) {
@@ -191,11 +189,11 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
 }
 
-/* Also while it is held: whoever opens the device next sees what the offer says then. */
+/* Also while the function is lent: whoever opens it next sees what the offer says then. */
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t len)
 {
-	struct dl_fn *fn = dev_get_drvdata(dev);
+	struct lend_fn *fn = dev_get_drvdata(dev);
 	u16 clique = DLEND_OFFER_CLIQUE_NONE, number;
 	int ret;
 
@@ -210,12 +208,12 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 		clique = DLEND_OFFER_CLIQUE(number);
 	}
 	WRITE_ONCE(fn->clique, clique);
-	dl_tell(fn, DL_TELL_OFFER);
+	lend_outbox_tell(fn, LEND_TELL_OFFER);
 	return len;
 }
 static DEVICE_ATTR_RW(clique);
 
-static struct attribute *dl_dev_attrs[] = {
+static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_borrower.attr,
 	&dev_attr_epoch.attr,
@@ -227,102 +225,9 @@ static struct attribute *dl_dev_attrs[] = {
 	NULL
 };
 
-static const struct attribute_group dl_dev_group = {
+static const struct attribute_group lend_sysfs_group = {
 	.name = "dlend",
-	.attrs = dl_dev_attrs,
+	.attrs = lend_sysfs_attrs,
 };
 
-const struct attribute_group *dl_dev_groups[] = { &dl_dev_group, NULL };
-
-static int lease_show(struct seq_file *m, void *unused)
-{
-	struct dl_fn *fn = m->private;
-	struct dl_lease lease;
-
-	dl_lease_snapshot(fn->group, &lease);
-	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
-		   dlend_offer_state_name(lease.state), lease.holder, lease.epoch, lease.users,
-		   lease.fencing, lease.failed);
-	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(lease);
-
-static int irqs_show(struct seq_file *m, void *unused)
-{
-	struct dl_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	dl_irq_show(fn, m);
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(irqs);
-
-static int dma_show(struct seq_file *m, void *unused)
-{
-	struct dl_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	if (fn->group->domain)
-		dlend_domain_show(fn->group->domain, m);
-	else
-		seq_puts(m, "domain: none\n");
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(dma);
-
-static int p2p_show(struct seq_file *m, void *unused)
-{
-	struct dl_fn *fn = m->private;
-
-	mutex_lock(&fn->group->lock);
-	dl_p2p_show(fn, m);
-	mutex_unlock(&fn->group->lock);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(p2p);
-
-/* What functions have from the moment that they are bound. */
-static bool dl_bind_fail_reset;
-static u32 dl_bind_slow_reset_ms;
-
-/** dl_debugfs_faults - faults for a function's first reset, too. Before dl_debugfs_add(). */
-void dl_debugfs_faults(struct dl_fn *fn)
-{
-	fn->fail_reset = READ_ONCE(dl_bind_fail_reset);
-	fn->slow_reset_ms = READ_ONCE(dl_bind_slow_reset_ms);
-}
-
-void dl_debugfs_add(struct dl_fn *fn)
-{
-	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), dl_debugfs_root);
-	debugfs_create_file("lease", 0400, fn->debugfs, fn, &lease_fops);
-	debugfs_create_file("irqs", 0400, fn->debugfs, fn, &irqs_fops);
-	debugfs_create_file("dma", 0400, fn->debugfs, fn, &dma_fops);
-	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
-	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
-	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
-	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
-}
-
-void dl_debugfs_remove(struct dl_fn *fn)
-{
-	debugfs_remove_recursive(fn->debugfs);
-}
-
-void dl_debugfs_init(void)
-{
-	struct dentry *bind;
-
-	dl_debugfs_root = debugfs_create_dir("lender", dlend_debugfs());
-	bind = debugfs_create_dir("bind", dl_debugfs_root);
-	debugfs_create_bool("fail_reset", 0600, bind, &dl_bind_fail_reset);
-	debugfs_create_u32("slow_reset_ms", 0600, bind, &dl_bind_slow_reset_ms);
-}
-
-void dl_debugfs_exit(void)
-{
-	debugfs_remove_recursive(dl_debugfs_root);
-}
+const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, NULL };

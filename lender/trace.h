@@ -9,7 +9,7 @@
 #define DLEND_LENDER_TRACE_H
 
 #include <linux/tracepoint.h>
-#include "lender/lender.h"
+#include <dlend/kind.h>
 
 TRACE_EVENT(dlend_lease,
 	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 epoch, int status),
@@ -118,7 +118,8 @@ TRACE_EVENT(dlend_lend_window,
 /*
  * What a device reaches by peer-to-peer: "map", "unmap", "source_gone"; and without being asked
  * "revoked" (the target's lease, or the link to it, is gone), "yield" (guest memory is there),
- * "failed" (another of the group had the mapping, and it could not be made again for this one).
+ * "missed" (another function of the group had the mapping, and it could not be made again for this
+ * one).
  */
 TRACE_EVENT(dlend_lend_p2p,
 	TP_PROTO(const struct dlend_addr *addr, const struct dlend_addr *target, const char *what,

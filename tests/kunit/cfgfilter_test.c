@@ -11,7 +11,7 @@
 
 struct device {
 	u8 cfg[DLEND_CFG_SIZE];
-	struct dl_cfgfilter filter;
+	struct lend_cfgfilter filter;
 };
 
 static void put16(u8 *cfg, u32 at, u16 value)
@@ -54,7 +54,7 @@ static struct device *new_device(struct kunit *test, bool device_specific)
 	d->cfg[0x72] = 16;
 	cap(d->cfg, 0x80, 0x10, 0);
 	put16(d->cfg, 0x82, 0x0002);
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, device_specific);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, device_specific);
 	return d;
 }
 
@@ -81,8 +81,8 @@ static void sweep(struct kunit *test, struct device *d, bool device_specific)
 {
 	for (u32 at = 0; at < DLEND_CFG_SIZE; at++) {
 		u8 want = may_write(at, device_specific);
-		u32 got = dl_cfgfilter_writable(&d->filter, at, 1);
-		u32 merged = dl_cfgfilter_merge(&d->filter, at, 1, 0x5a, 0xa5);
+		u32 got = lend_cfgfilter_writable(&d->filter, at, 1);
+		u32 merged = lend_cfgfilter_merge(&d->filter, at, 1, 0x5a, 0xa5);
 
 		KUNIT_EXPECT_EQ_MSG(test, got, (u32)want, "at %x", at);
 		/* Nothing outside the mask changes, whatever is written. */
@@ -111,8 +111,8 @@ static void cfgfilter_never(struct kunit *test)
 	struct device *d = new_device(test, true);
 
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)
-		KUNIT_EXPECT_EQ_MSG(test, dl_cfgfilter_writable(&d->filter, never[i].at,
-								never[i].size) & never[i].mask,
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_writable(&d->filter, never[i].at,
+								  never[i].size) & never[i].mask,
 				    0u, "at %x", never[i].at);
 }
 
@@ -121,9 +121,9 @@ static void cfgfilter_write_one_to_clear(struct kunit *test)
 	struct device *d = new_device(test, false);
 
 	/* What the borrower did not name is not cleared by the lender's read-modify-write. */
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0x0100), 0x0110u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0), 0x0010u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, 0x04, 4, 0xf9100106, ~0u),
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0x0100), 0x0110u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0), 0x0010u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x04, 4, 0xf9100106, ~0u),
 			0xf9100106u);
 }
 
@@ -138,9 +138,10 @@ static void cfgfilter_bad_access(struct kunit *test)
 	struct device *d = new_device(test, true);
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, bad[i].at, bad[i].size),
+		KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, bad[i].at, bad[i].size),
 				0u);
-		KUNIT_EXPECT_EQ(test, dl_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
+		KUNIT_EXPECT_EQ(test,
+				lend_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
 				7u);
 	}
 }
@@ -161,7 +162,7 @@ static void cfgfilter_hides(struct kunit *test)
 
 		for (unsigned int b = 0; b < 4; b++)
 			value |= (u32)d->cfg[at + b] << (8 * b);
-		KUNIT_EXPECT_EQ_MSG(test, dl_cfgfilter_show(&d->filter, at, 4, value),
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_show(&d->filter, at, 4, value),
 				    cases[i].want, "at %x", at);
 	}
 }
@@ -182,21 +183,21 @@ static void cfgfilter_hides_vf_bars(struct kunit *test)
 
 	put32(d->cfg, 0x100, 0x16010001);		/* AER, then 0x160 */
 	put_sriov(d, 0x160, 0x160);			/* which ends in a loop */
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x184, 4, 0xfe00000c), 0xcu);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x188, 4, 0x38), 0u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x18c, 4, 0xfd004000), 0u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x198, 4, 0xfd004000), 0u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x180, 4, 1), 1u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0x19c, 4, 1), 1u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x184, 4), 0u);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x184, 4, 0xfe00000c), 0xcu);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x188, 4, 0x38), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x18c, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x198, 4, 0xfd004000), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x180, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x19c, 4, 1), 1u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x184, 4), 0u);
 
 	/* One that the end of configuration space cuts off. */
 	put32(d->cfg, 0x160, 0xfd0u << 20 | 0x10001);
 	put32(d->cfg, 0xfd0, 0x00010010);
 	put32(d->cfg, 0xffc, 0xfd004000);
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_show(&d->filter, 0xffc, 4, 0xfd004000), 0u);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0xffc, 4, 0xfd004000), 0u);
 }
 
 /* Capability lists as a hostile or broken device may have them. */
@@ -206,13 +207,13 @@ static void cfgfilter_bad_lists(struct kunit *test)
 
 	/* A vendor capability that claims everything up to the end: it stops at the next one. */
 	d->cfg[0x72] = 0xff;
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
 	sweep(test, d, false);
 
 	/* A loop ends. */
 	d->cfg[0x72] = 16;
 	d->cfg[0x81] = 0x50;
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
 	sweep(test, d, false);
 
 	/* One inside another, and one that leaves the first 256 bytes. */
@@ -221,16 +222,16 @@ static void cfgfilter_bad_lists(struct kunit *test)
 	d->cfg[0x46] = 0xff;
 	cap(d->cfg, 0xfc, 0x09, 0);
 	d->cfg[0xfe] = 0xff;
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x54, 4), 0u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0xfc, 4), 0xff000000u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x54, 4), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0xfc, 4), 0xff000000u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
 
 	/* All ones, as a dead device reads. */
 	memset(d->cfg, 0xff, sizeof(d->cfg));
-	dl_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x04, 2), 0u);
-	KUNIT_EXPECT_EQ(test, dl_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x04, 2), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x100, 4), 0u);
 }
 
 static struct kunit_case cfgfilter_cases[] = {

@@ -27,7 +27,7 @@
  * @broken: the last reset of one that nobody had failed
  */
 struct world {
-	struct dl_lease lease;
+	struct lend_lease lease;
 	u8 access[NODES];
 	bool dirty;
 	bool failed;
@@ -37,7 +37,7 @@ struct world {
 static void world_init(struct world *w, u32 epoch)
 {
 	memset(w, 0, sizeof(*w));
-	dl_lease_init(&w->lease, epoch);
+	lend_lease_init(&w->lease, epoch);
 }
 
 static bool somebody_reaches(const struct world *w)
@@ -46,7 +46,7 @@ static bool somebody_reaches(const struct world *w)
 }
 
 /* What a grant promises: nobody else has it, and nothing of the last one is left. */
-static void check_grant(struct kunit *test, const struct world *w, const struct dl_event *ev,
+static void check_grant(struct kunit *test, const struct world *w, const struct lend_event *ev,
 			u32 before)
 {
 	KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
@@ -58,7 +58,7 @@ static void check_grant(struct kunit *test, const struct world *w, const struct 
 	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
 }
 
-static void check_join(struct kunit *test, const struct world *w, const struct dl_event *ev)
+static void check_join(struct kunit *test, const struct world *w, const struct lend_event *ev)
 {
 	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
 	KUNIT_EXPECT_EQ(test, w->access[3 - ev->node], 0);
@@ -68,16 +68,16 @@ static void check_join(struct kunit *test, const struct world *w, const struct d
 /* Who may speak is who has access, function by function. */
 static void check_rights(struct kunit *test, const struct world *w)
 {
-	const struct dl_lease *l = &w->lease;
+	const struct lend_lease *l = &w->lease;
 
 	KUNIT_EXPECT_FALSE(test, w->access[1] && w->access[2]);
 	for (u16 node = 1; node < NODES; node++) {
 		for (unsigned int fn = 0; fn < FUNCTIONS; fn++) {
 			int want = w->access[node] & BIT(fn) ? 0 : -ESTALE;
 
-			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch, fn), want);
-			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch - 1, fn), -ESTALE);
-			KUNIT_EXPECT_EQ(test, dl_lease_check(l, node, l->epoch + 1, fn), -ESTALE);
+			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch, fn), want);
+			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch - 1, fn), -ESTALE);
+			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch + 1, fn), -ESTALE);
 		}
 	}
 	if (l->state != DLEND_OFFER_HELD)
@@ -87,52 +87,52 @@ static void check_rights(struct kunit *test, const struct world *w)
 }
 
 /* Do what the machine says, as lease.c does. */
-static void obey(struct world *w, const struct dl_event *ev, u32 todo)
+static void obey(struct world *w, const struct lend_event *ev, u32 todo)
 {
-	if (todo & (DL_DO_GRANT | DL_DO_JOIN)) {
+	if (todo & (LEND_DO_GRANT | LEND_DO_JOIN)) {
 		w->access[ev->node] |= BIT(ev->fn);
 		w->dirty = true;
 	}
-	if (todo & DL_DO_LEAVE)
+	if (todo & LEND_DO_LEAVE)
 		w->access[ev->node] &= ~BIT(ev->fn);
-	if (todo & DL_DO_FENCE)
+	if (todo & LEND_DO_FENCE)
 		memset(w->access, 0, sizeof(w->access));
 }
 
-static int step(struct kunit *test, struct world *w, const struct dl_event *ev)
+static int step(struct kunit *test, struct world *w, const struct lend_event *ev)
 {
-	struct dl_lease before = w->lease;
+	struct lend_lease before = w->lease;
 	u32 todo = ~0u;
 	int ret;
 
-	ret = dl_lease_step(&w->lease, ev, &todo);
+	ret = lend_lease_step(&w->lease, ev, &todo);
 	if (ret) {
 		KUNIT_EXPECT_EQ(test, memcmp(&before, &w->lease, sizeof(before)), 0);
 		KUNIT_EXPECT_EQ(test, todo, 0u);
 	}
-	if (!(todo & DL_DO_GRANT))
+	if (!(todo & LEND_DO_GRANT))
 		KUNIT_EXPECT_EQ(test, w->lease.epoch, before.epoch);
-	if (todo & DL_DO_GRANT)
+	if (todo & LEND_DO_GRANT)
 		check_grant(test, w, ev, before.epoch);
-	if (todo & DL_DO_JOIN)
+	if (todo & LEND_DO_JOIN)
 		check_join(test, w, ev);
-	if (!ret && ev->type == DL_EV_FENCED)
+	if (!ret && ev->type == LEND_EV_FENCED)
 		w->dirty = false;
-	if (!ret && ev->type == DL_EV_FENCE_FAILED)
+	if (!ret && ev->type == LEND_EV_FENCE_FAILED)
 		w->failed = true;
-	if (!ret && ev->type == DL_EV_BROKEN)
+	if (!ret && ev->type == LEND_EV_BROKEN)
 		w->broken = true;
-	if (!ret && ev->type == DL_EV_OFFER)
+	if (!ret && ev->type == LEND_EV_OFFER)
 		w->broken = false;
 	if (before.state != w->lease.state)
-		KUNIT_EXPECT_TRUE(test, todo & DL_DO_TELL);
+		KUNIT_EXPECT_TRUE(test, todo & LEND_DO_TELL);
 	obey(w, ev, todo);
 	check_rights(test, w);
 	return ret;
 }
 
 /* The n-th of all events that make a difference; false when there are no more. */
-static bool nth_event(unsigned int n, u32 epoch, struct dl_event *ev)
+static bool nth_event(unsigned int n, u32 epoch, struct lend_event *ev)
 {
 	static const int ages[] = { 0, -1, 1 };
 
@@ -141,7 +141,7 @@ static bool nth_event(unsigned int n, u32 epoch, struct dl_event *ev)
 	ev->node = 1 + n % 2;
 	ev->fn = n / 2 % 2;
 	ev->epoch = epoch + ages[n / 4 % 3];
-	return ev->type < DL_EVENT_TYPES;
+	return ev->type < LEND_EVENT_TYPES;
 }
 
 static bool known(const struct world *all, unsigned int count, const struct world *w)
@@ -156,7 +156,7 @@ static void lease_every_state(struct kunit *test)
 {
 	struct world *all = kunit_kzalloc(test, MAX_WORLDS * sizeof(*all), GFP_KERNEL);
 	unsigned int count = 1;
-	struct dl_event ev;
+	struct lend_event ev;
 	struct world w;
 
 	KUNIT_ASSERT_NOT_NULL(test, all);
@@ -190,17 +190,17 @@ static u32 next_random(u32 *seed)
 static void lease_random(struct kunit *test)
 {
 	u32 seed = 42, grants = 0, last;
-	struct dl_event ev;
+	struct lend_event ev;
 	struct world w;
 
 	for (unsigned int run = 0; run < 200; run++) {
 		world_init(&w, run % 2 ? (u32)-3 : BASE_EPOCH);
 		for (unsigned int i = 0; i < 500; i++) {
 			last = w.lease.epoch;
-			nth_event(next_random(&seed) % (12 * DL_EVENT_TYPES), last, &ev);
+			nth_event(next_random(&seed) % (12 * LEND_EVENT_TYPES), last, &ev);
 			/* A reset fails seldom, or every run would end there. */
-			if (ev.type == DL_EV_FENCE_FAILED && next_random(&seed) % 16)
-				ev.type = DL_EV_FENCED;
+			if (ev.type == LEND_EV_FENCE_FAILED && next_random(&seed) % 16)
+				ev.type = LEND_EV_FENCED;
 			step(test, &w, &ev);
 			grants += w.lease.epoch != last;
 		}
@@ -208,10 +208,10 @@ static void lease_random(struct kunit *test)
 	KUNIT_EXPECT_GT(test, grants, 1000u);
 }
 
-static int play(struct kunit *test, struct world *w, enum dl_event_type type, u16 node,
+static int play(struct kunit *test, struct world *w, enum lend_event_type type, u16 node,
 		unsigned int fn, u32 epoch)
 {
-	struct dl_event ev = { .type = type, .node = node, .fn = fn, .epoch = epoch };
+	struct lend_event ev = { .type = type, .node = node, .fn = fn, .epoch = epoch };
 
 	return step(test, w, &ev);
 }
@@ -221,15 +221,15 @@ static void lease_second_borrower(struct kunit *test)
 	struct world w;
 
 	world_init(&w, BASE_EPOCH);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -ENODEV);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -ENODEV);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, w.lease.epoch, BASE_EPOCH + 1);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EBUSY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 1, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 1, 0), -EBUSY);
 	KUNIT_EXPECT_EQ(test, w.lease.holder, 1);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EBUSY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 1, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 1, 0), 0);
 	KUNIT_EXPECT_EQ(test, w.lease.epoch, BASE_EPOCH + 1);
 }
 
@@ -239,24 +239,24 @@ static void lease_return_each(struct kunit *test)
 	u32 epoch;
 
 	world_init(&w, BASE_EPOCH);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	play(test, &w, DL_EV_BORROW, 1, 0, 0);
-	play(test, &w, DL_EV_BORROW, 1, 1, 0);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 1, 0);
 	epoch = w.lease.epoch;
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 2, 0, epoch), -ESTALE);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch - 1), -EALREADY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch + 1), -ESTALE);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 2, 0, epoch), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch - 1), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch + 1), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), -EALREADY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 1, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 1, epoch), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_RETURNING);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EAGAIN);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, epoch - 1), -ESTALE);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, epoch), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch - 1), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 	/* A late message of the first borrower changes nothing. */
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_RETURN, 1, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), -EALREADY);
 	KUNIT_EXPECT_EQ(test, w.lease.holder, 2);
 }
 
@@ -265,17 +265,17 @@ static void lease_failed_reset(struct kunit *test)
 	struct world w;
 
 	world_init(&w, BASE_EPOCH);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	play(test, &w, DL_EV_BORROW, 1, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_LINK_LOST, 2, 0, 0), -EALREADY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_LINK_LOST, 1, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCE_FAILED, 0, 0, w.lease.epoch), 0);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 2, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCE_FAILED, 0, 0, w.lease.epoch), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_QUARANTINED);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EIO);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EIO);
 	/* Not even when one function of the group is bound again. */
-	play(test, &w, DL_EV_UNBIND, 0, 0, 0);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -EIO);
+	play(test, &w, LEND_EV_UNBIND, 0, 0, 0);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EIO);
 }
 
 static void lease_unbind_while_held(struct kunit *test)
@@ -283,14 +283,14 @@ static void lease_unbind_while_held(struct kunit *test)
 	struct world w;
 
 	world_init(&w, BASE_EPOCH);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	play(test, &w, DL_EV_BORROW, 1, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_UNBIND, 0, 0, 0), 0);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_UNBIND, 0, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, w.access[1], 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), -EAGAIN);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_FENCED, 0, 0, w.lease.epoch), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
 /* A function is plugged in: nobody loses what they have, and nobody gets it afterwards. */
@@ -299,18 +299,18 @@ static void lease_incomplete(struct kunit *test)
 	struct world w;
 
 	world_init(&w, BASE_EPOCH);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	play(test, &w, DL_EV_BORROW, 1, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
 	KUNIT_EXPECT_EQ(test, w.access[1], 1);
-	play(test, &w, DL_EV_RETURN, 1, 0, w.lease.epoch);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
-	play(test, &w, DL_EV_FENCED, 0, 0, w.lease.epoch);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_INCOMPLETE, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), -ENODEV);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 2, 0, 0), 0);
+	play(test, &w, LEND_EV_RETURN, 1, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
+	play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -ENODEV);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
 /* Nobody has it, and its reset fails: all see that, and it can be borrowed after a good one. */
@@ -319,19 +319,19 @@ static void lease_broken(struct kunit *test)
 	struct world w;
 
 	world_init(&w, BASE_EPOCH);
-	play(test, &w, DL_EV_OFFER, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), 0);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_QUARANTINED);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EIO);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), 0);
 	/* One of those that somebody has: the end of the lease decides, and for good. */
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), -EALREADY);
-	play(test, &w, DL_EV_REVOKE, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BROKEN, 0, 0, 0), -EALREADY);
-	play(test, &w, DL_EV_FENCE_FAILED, 0, 0, w.lease.epoch);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_OFFER, 0, 0, 0), -EALREADY);
-	KUNIT_EXPECT_EQ(test, play(test, &w, DL_EV_BORROW, 1, 0, 0), -EIO);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
+	play(test, &w, LEND_EV_REVOKE, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
+	play(test, &w, LEND_EV_FENCE_FAILED, 0, 0, w.lease.epoch);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
 }
 
 /* Epochs begin where the clock is, in any year, and above those of groups that are gone. */
@@ -340,11 +340,11 @@ static void lease_first_epoch(struct kunit *test)
 	const s64 day = 86400, year = 365 * day;
 
 	for (s64 seconds = -20 * year; seconds < 60 * year; seconds += year / 3) {
-		u32 now = dl_epoch_first(0, seconds);
+		u32 now = lend_epoch_first(0, seconds);
 
-		KUNIT_EXPECT_TRUE(test, dlend_epoch_after(dl_epoch_first(0, seconds + day), now));
-		KUNIT_EXPECT_EQ(test, dl_epoch_first(now + 1000, seconds), now + 1000);
-		KUNIT_EXPECT_EQ(test, dl_epoch_first(now - 1000, seconds), now);
+		KUNIT_EXPECT_TRUE(test, dlend_epoch_after(lend_epoch_first(0, seconds + day), now));
+		KUNIT_EXPECT_EQ(test, lend_epoch_first(now + 1000, seconds), now + 1000);
+		KUNIT_EXPECT_EQ(test, lend_epoch_first(now - 1000, seconds), now);
 	}
 }
 

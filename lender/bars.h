@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* BARs of lent functions in this node's apertures. */
+#ifndef DLEND_LENDER_BARS_H
+#define DLEND_LENDER_BARS_H
+
+#include <dlend/link.h>
+
+#include "lender/fn.h"
+
+/**
+ * lend_bars_map - let a borrower reach the BARs of a function
+ * @fn: (in, out) function
+ * @link: (in) to the borrower
+ * @epoch: (in) of the lease
+ * @offset: (out) DLEND_NUM_REGIONS offsets in the aperture, ~0 for each BAR that is not mapped
+ *
+ * Context: process, group lock.
+ * Return: 0; -ENOSPC they do not fit into the window (a message names the sizes); -ENOTCONN the
+ * link has no aperture; -ENOMEM.  On error nothing is mapped.
+ */
+int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset);
+
+/**
+ * lend_bars_hide - the borrower does not reach the BARs until lend_bars_show(); offsets stay
+ * @fn: (in, out) function, lent
+ *
+ * Needed before something turns memory decoding off: an access would meet nobody, or whatever has
+ * the addresses then.
+ *
+ * Context: process, group lock; waits for no peer.
+ */
+void lend_bars_hide(struct lend_fn *fn);
+
+/**
+ * lend_bars_show - end of lend_bars_hide()
+ * @fn: (in, out) function, lent, which decodes memory again
+ *
+ * Context: process, group lock.
+ * Return: 0; or the IOMMU's error: some BARs stay out of reach, and a message says so.
+ */
+int lend_bars_show(struct lend_fn *fn);
+
+/**
+ * lend_bars_close - the lease is over: the borrower does not reach the BARs when this returns
+ * @fn: (in, out) function
+ *
+ * Context: process, group lock; takes the closed lock; waits for no peer.
+ */
+void lend_bars_close(struct lend_fn *fn);
+
+/**
+ * lend_bars_acked - a borrower has forgotten the offsets of a lease, and of older leases
+ * @link: (in) to the borrower
+ * @addr: (in) name of the function
+ * @epoch: (in) of the lease
+ *
+ * Context: process; takes the closed lock.
+ */
+void lend_bars_acked(struct dlend_link *link, const struct dlend_addr *addr, u32 epoch);
+
+/**
+ * lend_bars_reset_done - a function was reset: no transfer of an old lease comes out of it
+ * @fn: (in) function
+ *
+ * Context: process; takes the closed lock.
+ */
+void lend_bars_reset_done(const struct lend_fn *fn);
+
+/**
+ * lend_bars_link_lost - forget the offsets that the peer of a link had
+ * @link: (in) link that is down; its aperture ends the quarantine by itself, with the next session
+ *
+ * Context: process; takes the closed lock.
+ */
+void lend_bars_link_lost(struct dlend_link *link);
+
+/**
+ * lend_bar_slot - allocate offsets for a BAR
+ * @ap: (in) aperture
+ * @span: (in) bytes
+ * @kind: (in) what for
+ *
+ * Context: process.
+ * Return: the slot, or ERR_PTR() as dlend_slot_alloc().
+ */
+struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind);
+
+/**
+ * lend_bar_fill - map a BAR, without its hole, in a slot
+ * @ap: (in) aperture
+ * @slot: (in) from lend_bar_slot() for @bar->span bytes
+ * @bar: (in) BAR
+ *
+ * Context: process.
+ * Return: 0; or as dlend_slot_map_phys(): then a part may be mapped.
+ */
+int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar);
+
+/** lend_bar_whole - can @bar (in) be reached by itself, not as a part of a page? Context: any. */
+static inline bool lend_bar_whole(const struct lend_bar *bar)
+{
+	return bar->span && bar->span == bar->size;
+}
+
+#endif

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The bridges above lent devices and above this node's NTBs, for people on other nodes who ask
+ * what a transfer passes through (docs/paths.md).  Nothing depends on it: a message that cannot be
+ * posted is not repeated.
+ *
+ * Knows nothing of functions that are lent, but their name and their PCI device.
+ */
+#include <linux/pci.h>
+
+#include "lender/bridges.h"
+
+/* With both, a switch sends requests between devices below it up to the root complex. */
+#define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
+
+static u8 lend_bridge_kind(struct pci_dev *bridge)
+{
+	if (!pci_is_pcie(bridge))
+		return DLEND_BRIDGE_PCI;
+	switch (pci_pcie_type(bridge)) {
+	case PCI_EXP_TYPE_ROOT_PORT:
+		return DLEND_BRIDGE_ROOT;
+	case PCI_EXP_TYPE_UPSTREAM:
+		return DLEND_BRIDGE_UP;
+	case PCI_EXP_TYPE_DOWNSTREAM:
+		return DLEND_BRIDGE_DOWN;
+	default:
+		return DLEND_BRIDGE_PCI;
+	}
+}
+
+static bool lend_bridge_acs(struct pci_dev *bridge)
+{
+	int pos = pci_find_ext_capability(bridge, PCI_EXT_CAP_ID_ACS);
+	u16 ctrl = 0;
+
+	if (pos)
+		pci_read_config_word(bridge, pos + PCI_ACS_CTRL, &ctrl);
+	return (ctrl & LEND_ACS_REDIRECT) == LEND_ACS_REDIRECT;
+}
+
+/*
+ * The next bridge above.  The bus of a virtual function may be unknown to all bridges but the one
+ * above its physical function.
+ */
+static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
+{
+	return pci_upstream_bridge(pci_physfn(pdev));
+}
+
+static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
+{
+	struct pci_dev *bridge;
+	unsigned int depth = 0;
+
+	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge))
+		depth++;
+	place->domain = cpu_to_le32(pci_domain_nr(pdev->bus));
+	place->count = min(depth, DLEND_PLACE_MAX);
+	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge)) {
+		struct dlend_p_bridge *b;
+
+		if (depth-- > DLEND_PLACE_MAX)
+			continue;
+		b = &place->bridge[depth];
+		b->bdf = cpu_to_le16(pci_dev_id(bridge));
+		b->kind = lend_bridge_kind(bridge);
+		b->flags = lend_bridge_acs(bridge) ? DLEND_BRIDGE_F_ACS : 0;
+	}
+}
+
+void lend_bridges_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr,
+			     struct dlend_msg *msg)
+{
+	struct dlend_p_place *place;
+
+	place = dlend_msg_init(msg, DLEND_MSG_PLACE, addr, 0, sizeof(*place));
+	lend_bridges_fill(pdev, place);
+}
+
+/*
+ * The PCI device of this end of a link, referenced; NULL: the link is the one of this node to
+ * itself.  The link does not keep the device, so it is found by its name.
+ */
+static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
+{
+	unsigned int domain, bus, slot, func;
+
+	if (sscanf(dlend_link_name(link), "%x:%x:%x.%x", &domain, &bus, &slot, &func) != 4)
+		return NULL;
+	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
+}
+
+bool lend_bridges_link_message(struct dlend_link *link, struct dlend_msg *msg)
+{
+	struct pci_dev *pdev = lend_bridges_link_pdev(link);
+	struct dlend_p_place *place;
+	struct dlend_addr addr;
+
+	if (!pdev)
+		return false;
+	addr.lender = dlend_node_id();
+	addr.bdf = pci_dev_id(pdev);
+	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
+	lend_bridges_fill(pdev, place);
+	place->node = cpu_to_le16(dlend_link_peer(link));
+	pci_dev_put(pdev);
+	return true;
+}

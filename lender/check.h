@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which devices can be lent. */
+#ifndef DLEND_LENDER_CHECK_H
+#define DLEND_LENDER_CHECK_H
+
+#include "lender/members.h"
+
+/**
+ * lend_check_device - can a device be lent, and does an IOMMU translate its DMA?
+ * @pdev: (in) device
+ *
+ * Context: process, device lock.
+ * Return: 0; -EINVAL it is a bridge; -ENOTTY it has no reset of its own; -EBUSY it has virtual
+ * functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through.  A message
+ * says why, and what to do.
+ */
+int lend_check_device(struct pci_dev *pdev);
+
+/**
+ * lend_check_group - can the IOMMU group of a device be lent?
+ * @pdev: (in) device
+ * @iommu: (in) its IOMMU group
+ * @census: (out) who is in the group
+ *
+ * Context: process, device lock; takes the IOMMU core's lock of the group.
+ * Return: 0; -EOPNOTSUPP firmware uses it, or it has devices that cannot be lent; -EPERM interrupt
+ * remapping is off; -ENOMEM.  A message says why, and what to do.
+ */
+int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct lend_census *census);
+
+#endif

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Making a function the lender's own: its DMA, its BARs and its interrupts; and the state that
+ * every borrower finds: reset, with a snapshot of its configuration space.
+ *
+ * Knows nothing of leases.
+ */
+#include <linux/crc32.h>
+#include <linux/iommu.h>
+#include <linux/ioport.h>
+#include <linux/log2.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <linux/unaligned.h>
+
+#include <dlend/compat.h>
+
+#include "lender/claim.h"
+#include "lender/irq.h"
+#include "lender/reset.h"
+
+static bool lend_claim_device_config;
+module_param_named(device_config, lend_claim_device_config, bool, 0644);
+MODULE_PARM_DESC(device_config,
+		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers want (taken at bind; default: off)");
+
+/* Owner of the DMA of every group that is lent. */
+static const char lend_claim_owner[] = "dlend-lender";
+
+/*
+ * Claim the rest of a BAR's page, beside the BAR below the same bridge.  NULL: something else is
+ * there.  Not request_mem_region(), which would find room inside a BAR that no driver has claimed.
+ */
+static struct resource *lend_claim_pad(const struct resource *res)
+{
+	struct resource *pad;
+
+	if (!PAGE_ALIGNED(res->start) || !res->parent)
+		return NULL;
+	pad = kzalloc_obj(*pad);
+	if (!pad)
+		return NULL;
+	*pad = DEFINE_RES_MEM_NAMED(res->end + 1, PAGE_SIZE - resource_size(res), "dlend-lender");
+	pad->flags |= IORESOURCE_BUSY;
+	if (request_resource(res->parent, pad)) {
+		kfree(pad);
+		return NULL;
+	}
+	return pad;
+}
+
+/*
+ * A BAR smaller than a page can be mapped only if nothing else is in its page.  So that this stays
+ * so, the rest of the page is claimed, too.
+ */
+static void lend_claim_small_bar(struct pci_dev *pdev, unsigned int i, struct lend_bar *bar)
+{
+	struct resource *pad = lend_claim_pad(&pdev->resource[i]);
+
+	if (!pad) {
+		pci_warn(pdev, "BAR %u (%llu bytes) shares its page with something else and is not lent, guests read 0xff from it: boot with pci=resource_alignment=12@%s\n",
+			 i, bar->size, pci_name(pdev));
+		return;
+	}
+	bar->pad = pad;
+	bar->span = PAGE_SIZE;
+	bar->flags |= DLEND_BAR_F_MAPPABLE;
+}
+
+static void lend_claim_bar(struct lend_fn *fn, unsigned int i)
+{
+	struct lend_bar *bar = &fn->bar[i];
+	struct resource *res = &fn->pdev->resource[i];
+
+	if (!resource_size(res) || !(res->flags & (IORESOURCE_MEM | IORESOURCE_IO)))
+		return;
+	bar->size = resource_size(res);
+	if (res->flags & IORESOURCE_IO) {
+		bar->flags = DLEND_BAR_F_IO;
+		return;
+	}
+	if (res->flags & IORESOURCE_MEM_64)
+		bar->flags |= DLEND_BAR_F_64;
+	if (res->flags & IORESOURCE_PREFETCH)
+		bar->flags |= DLEND_BAR_F_PREFETCH;
+	/* In many devices the ROM shares a decoder with the BARs: the guest gets a copy of it. */
+	if (i == DLEND_ROM_INDEX || res->flags & IORESOURCE_UNSET || !res->start)
+		return;
+	bar->phys = res->start;
+	if (bar->size < PAGE_SIZE) {
+		lend_claim_small_bar(fn->pdev, i, bar);
+	} else if (PAGE_ALIGNED(bar->phys)) {
+		bar->span = bar->size;
+		bar->flags |= DLEND_BAR_F_MAPPABLE;
+	}
+}
+
+/*
+ * Mark the BAR that holds one of the two MSI-X structures.  Where no interrupt remapping checks
+ * what the table says, borrowers must not reach the table.
+ */
+static void lend_claim_msix_part(struct lend_fn *fn, u32 where, u64 size, bool table)
+{
+	unsigned int i = where & PCI_MSIX_TABLE_BIR;
+	u64 offset = where & PCI_MSIX_TABLE_OFFSET;
+	struct lend_bar *bar;
+
+	if (i >= DLEND_NUM_BARS)
+		return;
+	bar = &fn->bar[i];
+	bar->flags |= DLEND_BAR_F_MSIX;
+	if (!table || fn->isolated_msi)
+		return;
+	bar->hole = min(bar->span, round_down(offset, PAGE_SIZE));
+	bar->hole_end = min(bar->span, round_up(offset + size, PAGE_SIZE));
+}
+
+static void lend_claim_msix(struct lend_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int vectors = pci_msix_vec_count(pdev);
+	u32 table, pba;
+
+	if (!fn->nr_msix || vectors <= 0)
+		return;
+	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_TABLE, &table);
+	pci_read_config_dword(pdev, pdev->msix_cap + PCI_MSIX_PBA, &pba);
+	/* All of the table, also the vectors that this host does not give. */
+	lend_claim_msix_part(fn, table, vectors * PCI_MSIX_ENTRY_SIZE, true);
+	/* The PBA has a bit for each vector, in words of 64 bits. */
+	lend_claim_msix_part(fn, pba, DIV_ROUND_UP(vectors, 64) * 8, false);
+}
+
+/*
+ * How many vectors this host gives the device.  It may be fewer than the device has: the platform,
+ * a quirk of a bridge above or an admin (msi_bus) may forbid them, and without interrupt remapping
+ * a device gets one MSI only.  A guest must not see vectors that it cannot have.
+ */
+static unsigned int lend_claim_vectors(struct pci_dev *pdev, unsigned int type)
+{
+	int got = pci_alloc_irq_vectors(pdev, 1, DLEND_MAX_VECTORS, type);
+
+	if (got <= 0)
+		return 0;
+	pci_free_irq_vectors(pdev);
+	return got;
+}
+
+void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
+{
+	struct pci_dev *pdev = fn->pdev;
+	u8 pin = 0;
+
+	fn->nr_msi = lend_claim_vectors(pdev, PCI_IRQ_MSI);
+	if (fn->nr_msi)
+		fn->nr_msi = rounddown_pow_of_two(fn->nr_msi);
+	fn->nr_msix = lend_claim_vectors(pdev, PCI_IRQ_MSIX);
+	pci_read_config_byte(pdev, PCI_INTERRUPT_PIN, &pin);
+	fn->has_intx = pin && pdev->irq && pdev->irq != IRQ_NOTCONNECTED;
+	fn->isolated_msi = iommu_group_has_isolated_msi(iommu);
+	lend_irq_init(fn);
+	lend_claim_msix(fn);
+}
+
+/* The 4 KiB are read as they are after a reset; then the addresses of this host are removed. */
+void lend_claim_snapshot(struct lend_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	u32 value;
+	int at;
+
+	for (at = 0; at < pdev->cfg_size; at += 4) {
+		pci_read_config_dword(pdev, at, &value);
+		put_unaligned_le32(value, fn->snapshot + at);
+	}
+	lend_cfgfilter_init(&fn->filter, fn->snapshot, pdev->cfg_size,
+			    lend_claim_device_config);
+	for (at = 0; at < DLEND_CFG_SIZE; at++)
+		fn->snapshot[at] &= ~fn->filter.hide[at];
+	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);
+}
+
+/* BARs that have an address.  I/O ports are not lent, and a host may be short of them. */
+static int lend_claim_select(struct pci_dev *pdev)
+{
+	int bars = pci_select_bars(pdev, IORESOURCE_MEM);
+
+	for (int i = 0; i < PCI_STD_NUM_BARS; i++)
+		if (pdev->resource[i].flags & IORESOURCE_UNSET || !pci_resource_start(pdev, i))
+			bars &= ~BIT(i);
+	return bars & (BIT(PCI_STD_NUM_BARS) - 1);
+}
+
+void lend_claim_release(struct lend_fn *fn)
+{
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
+		if (fn->bar[i].pad) {
+			release_resource(fn->bar[i].pad);
+			kfree(fn->bar[i].pad);
+		}
+	pci_release_selected_regions(fn->pdev, fn->claimed);
+	if (fn->no_snoop)
+		pcie_capability_set_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
+	pci_clear_master(fn->pdev);
+	pci_disable_device(fn->pdev);
+	iommu_device_release_dma_owner(&fn->pdev->dev);
+}
+
+int lend_claim_take(struct lend_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	ret = iommu_device_claim_dma_owner(&pdev->dev, (void *)lend_claim_owner);
+	if (ret) {
+		pci_err(pdev, "not lent: another driver does DMA in its IOMMU group (%d); lend all functions of the group, unbinding their drivers first\n",
+			ret);
+		return ret == -EPERM ? -EBUSY : ret;
+	}
+	ret = pci_enable_device_mem(pdev);
+	if (ret) {
+		pci_err(pdev, "not lent: it cannot be enabled (%d); see its BARs in lspci -v\n",
+			ret);
+		goto release_owner;
+	}
+	pci_clear_master(pdev);
+	fn->claimed = lend_claim_select(pdev);
+	ret = pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
+	if (ret) {
+		pci_err(pdev, "not lent: something else uses its BARs (%d); see /proc/iomem\n",
+			ret);
+		goto disable;
+	}
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
+		lend_claim_bar(fn, i);
+	return 0;
+
+disable:
+	pci_disable_device(pdev);
+release_owner:
+	iommu_device_release_dma_owner(&pdev->dev);
+	return ret;
+}
+
+/*
+ * With No Snoop, what the device writes to a borrower's memory could be lost, and what it reads
+ * there could be old, because the caches are not asked.  No IOMMU on the way can be relied on to
+ * force that.  Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
+ */
+static void lend_claim_no_snoop_off(struct lend_fn *fn)
+{
+	u16 devctl;
+
+	pcie_capability_read_word(fn->pdev, PCI_EXP_DEVCTL, &devctl);
+	fn->no_snoop = devctl & PCI_EXP_DEVCTL_NOSNOOP_EN;
+	pcie_capability_clear_word(fn->pdev, PCI_EXP_DEVCTL, PCI_EXP_DEVCTL_NOSNOOP_EN);
+}
+
+int lend_claim_clean(struct lend_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	pci_intx(pdev, 0);
+	ret = lend_reset_fn(fn, "bind", true);
+	if (ret) {
+		pci_err(pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
+			ret);
+		return ret;
+	}
+	pci_clear_master(pdev);
+	lend_claim_no_snoop_off(fn);
+	ret = pci_save_state(pdev);
+	if (ret)
+		return ret;
+	fn->saved = pci_store_saved_state(pdev);
+	return fn->saved ? 0 : -ENOMEM;
+}

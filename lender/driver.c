@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dlend-lender: the PCI driver of devices that this host lends, and the module.  To bind a function
+ * is to offer it:
+ *
+ *	echo dlend-lender > /sys/bus/pci/devices/BDF/driver_override
+ *	echo BDF > /sys/bus/pci/drivers_probe
+ *
+ * This file puts the parts of the lender together; what happens to a function afterwards is decided
+ * in lease.c.  Knows nothing of VFIO, guests, or the NTB.
+ */
+#include <linux/iommu.h>
+#include <linux/module.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+
+#include "lender/alias.h"
+#include "lender/check.h"
+#include "lender/claim.h"
+#include "lender/debugfs.h"
+#include "lender/errors.h"
+#include "lender/lease.h"
+#include "lender/members.h"
+#include "lender/outbox.h"
+#include "lender/p2p.h"
+#include "lender/recover.h"
+#include "lender/registry.h"
+#include "lender/request.h"
+#include "lender/rom.h"
+#include "lender/sysfs.h"
+
+static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
+{
+	struct lend_fn *fn = kzalloc_obj(*fn);
+
+	if (!fn)
+		return NULL;
+	kref_init(&fn->ref);
+	fn->pdev = pci_dev_get(pdev);
+	INIT_LIST_HEAD(&fn->node);
+	dlend_owner_init(&fn->memory, DLEND_OWNER_RAM);
+	lend_p2p_init(fn);
+	lend_debugfs_faults(fn);
+	return fn;
+}
+
+/* The device can be lent: make its function ready. */
+static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
+			     unsigned int members)
+{
+	struct pci_dev *pdev = fn->pdev;
+	int ret;
+
+	ret = lend_claim_take(fn);
+	if (ret)
+		return ret;
+	lend_claim_interrupts(fn, iommu);
+	ret = lend_registry_join(fn, iommu_group_id(iommu), members, lend_recover_work);
+	if (ret) {
+		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
+			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
+		goto unclaim;
+	}
+	ret = lend_claim_clean(fn);
+	if (ret)
+		goto leave;
+	lend_rom_copy(fn);
+	lend_claim_snapshot(fn);
+	pci_set_drvdata(pdev, fn);
+	lend_debugfs_add(fn);
+	lend_group_ready(fn);
+	return 0;
+
+leave:
+	lend_lease_unbind(fn);
+unclaim:
+	lend_claim_release(fn);
+	return ret;
+}
+
+static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	struct iommu_group *iommu;
+	struct lend_census census;
+	char name[DLEND_NAME_LEN];
+	struct lend_fn *fn;
+	int ret;
+
+	ret = lend_check_device(pdev);
+	if (ret)
+		return ret;
+	fn = lend_driver_new_fn(pdev);
+	if (!fn)
+		return -ENOMEM;
+	iommu = iommu_group_get(&pdev->dev);
+	ret = iommu ? lend_check_group(pdev, iommu, &census) : -ENODEV;
+	if (!ret)
+		ret = lend_alias_address(pdev, &fn->addr);
+	if (!ret)
+		ret = lend_driver_offer(fn, iommu, census.members);
+	iommu_group_put(iommu);
+	if (ret) {
+		lend_fn_put(fn);
+		return ret;
+	}
+	dlend_addr_name(&fn->addr, name);
+	pci_info(pdev, "offered as %s\n", name);
+	return 0;
+}
+
+static void lend_driver_remove(struct pci_dev *pdev)
+{
+	struct lend_fn *fn = pci_get_drvdata(pdev);
+
+	/* First, so that a guest does not reach the function while the rest is undone. */
+	lend_lease_unbind(fn);
+	lend_outbox_withdraw(fn);
+	lend_debugfs_remove(fn);
+	lend_claim_release(fn);
+	lend_fn_put(fn);
+}
+
+static struct pci_driver lend_driver = {
+	.name = "dlend-lender",
+	.id_table = NULL,	/* bound by driver_override only */
+	.probe = lend_driver_probe,
+	.remove = lend_driver_remove,
+	.err_handler = &lend_error_handlers,
+	.groups = lend_alias_groups,
+	.dev_groups = lend_sysfs_groups,
+	.driver_managed_dma = true,
+};
+
+/* The members of an IOMMU group may have changed: functions count even if nobody binds them. */
+static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
+{
+	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)
+		lend_groups_changed();
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block lend_driver_bus_notifier = { .notifier_call = lend_driver_bus_event };
+
+static int __init lend_driver_init(void)
+{
+	int ret;
+
+	/*
+	 * WQ_MEM_RECLAIM: a guest elsewhere may wait until its disk is offered again, and the
+	 * memory of its host may depend on that guest.
+	 */
+	lend_wq = alloc_workqueue("dlend_lender", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!lend_wq)
+		return -ENOMEM;
+	lend_debugfs_init();
+	ret = dlend_link_user_register(&lend_link_user);
+	if (ret)
+		goto debugfs;
+	/* Guests on this host borrow like all others. */
+	ret = dlend_loop_open();
+	if (ret)
+		goto user;
+	ret = bus_register_notifier(&pci_bus_type, &lend_driver_bus_notifier);
+	if (ret)
+		goto user;
+	ret = pci_register_driver(&lend_driver);
+	if (ret)
+		goto notifier;
+	return 0;
+
+notifier:
+	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
+	lend_groups_exit();
+user:
+	dlend_link_user_unregister(&lend_link_user);
+	lend_outbox_exit();
+debugfs:
+	lend_debugfs_exit();
+	destroy_workqueue(lend_wq);
+	return ret;
+}
+
+static void __exit lend_driver_exit(void)
+{
+	pci_unregister_driver(&lend_driver);
+	bus_unregister_notifier(&pci_bus_type, &lend_driver_bus_notifier);
+	lend_groups_exit();
+	dlend_link_user_unregister(&lend_link_user);
+	lend_outbox_exit();
+	lend_debugfs_exit();
+	destroy_workqueue(lend_wq);
+	lend_alias_exit();
+}
+
+module_init(lend_driver_init);
+module_exit(lend_driver_exit);
+
+MODULE_DESCRIPTION("Lends PCI devices to other hosts over NTB");
+MODULE_LICENSE("GPL");
+DLEND_IMPORT();

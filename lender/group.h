@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * struct lend_group: the functions of one IOMMU group, which are leased together.  This file holds
+ * the data of a group only, and the order of all locks of the lender.  Where groups are found is
+ * registry.h; what becomes of their lease is members.h, lease.h and recover.h.
+ *
+ * Locks, in the order in which they are taken:
+ *
+ *   device lock of a function	held by the driver core around probe, remove and error handlers.
+ *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
+ *				tries to get it, and gives up after a while.
+ *   lend_offer_lock		(offer.c) the announcer reads a function's state.
+ *   lend_group.reset_lock	(here) resets of a group, which take seconds.  Whoever fences never
+ *				takes it.
+ *   lend_registry_lock		(registry.c) which groups and functions there are.
+ *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
+ *				long as IOMMU work takes, never over a reset or a message.
+ *   lend_bars_closed_lock	(bars.c) offsets in quarantine.
+ *   lend_p2p_lock		(p2p_peers.c) who reaches whose BARs.  Because of it nobody needs
+ *				the locks of two groups for peer-to-peer.
+ *   lend_listeners_lock	(outbox.c) what still has to be told to peers; a spinlock.
+ *   lend_irqs.lock		(fn.h, taken in irq.c) INTx masked or not; taken in hard interrupt.
+ *
+ * Nobody who holds one of these locks posts a message or waits for a peer: a peer's memory is read,
+ * and its answers are waited for, with none of them held.
+ *
+ * Message handlers run in a link's workqueue, those of one device one at a time, and take
+ * reset_lock or the group lock.  link_down() takes the registry lock, the group lock of what was
+ * lent over that link, and the locks below, so that it ends soon whatever a reset is doing.
+ */
+#ifndef DLEND_LENDER_GROUP_H
+#define DLEND_LENDER_GROUP_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/wait.h>
+#include <linux/workqueue.h>
+
+#include "lender/fn.h"
+#include "lender/lease_sm.h"
+
+/**
+ * struct lend_group - what is leased: the functions of one IOMMU group
+ * @node: in the registry's list
+ * @ref: references; lend_group_put()
+ * @id: number of the IOMMU group
+ * @members: functions in the IOMMU group (without bridges), as counted when one of them was bound,
+ *	or when one came or went while nobody had the group
+ * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
+ *	this lender has it, whatever PCI domains there are.  It does not change while somebody has
+ *	the group
+ * @reset_lock: one reset at a time in a group
+ * @lock: the group lock: guards everything below
+ * @lease: state of the lease
+ * @fn: functions that are bound, by lend_fn.index
+ * @ready: how many of them were reset and can be offered
+ * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
+ * @link: to the holder; exists as long as @domain
+ * @recover: work: lend_recover_work()
+ * @wait: woken when something about the state has changed
+ */
+struct lend_group {
+	struct list_head node;
+	struct kref ref;
+	int id;
+	unsigned int members;
+	u16 number;
+	struct mutex reset_lock;	/* one reset at a time in a group */
+	struct mutex lock;		/* the group lock: all below */
+	struct lend_lease lease;
+	struct lend_fn *fn[LEND_GROUP_MAX];
+	unsigned int ready;
+	struct dlend_domain *domain;
+	struct dlend_link *link;
+	struct delayed_work recover;
+	wait_queue_head_t wait;
+};
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Interrupts of a lent function. */
+#ifndef DLEND_LENDER_IRQ_H
+#define DLEND_LENDER_IRQ_H
+
+#include <dlend/link.h>
+
+#include "lender/fn.h"
+
+struct seq_file;
+
+/** lend_irq_init - prepare the interrupts of a new function @fn (out). Context: any. */
+void lend_irq_init(struct lend_fn *fn);
+
+/**
+ * lend_irq_source - find a borrower's interrupt counters
+ * @fn: (in) function
+ * @link: (in) to the borrower
+ * @want: (in) where the borrower says that they are; not trusted
+ *
+ * Context: process, no lock: it reads the borrower's memory, and nobody else may wait for that.
+ * Return: source, for lend_irq_open() or dlend_irq_source_close(); or ERR_PTR() as
+ * dlend_irq_source_open().
+ */
+struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_link *link,
+					 const struct dlend_p_borrow *want);
+
+/**
+ * lend_irq_open - interrupts go to a borrower until lend_irq_close(); none is set up yet
+ * @fn: (in, out) function
+ * @source: (in) from lend_irq_source(); @fn owns it from now on
+ *
+ * Context: process, group lock.
+ */
+void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source);
+
+/**
+ * lend_irq_close - the function interrupts nobody any more; may be called twice
+ * @fn: (in, out) function
+ *
+ * Context: process, group lock.
+ */
+void lend_irq_close(struct lend_fn *fn);
+
+/**
+ * lend_irq_setup - make a function interrupt in a certain way
+ * @fn: (in, out) function
+ * @mode: (in) enum dlend_irq_mode; not trusted
+ * @count: (in) number of vectors: the function gets all of them or none
+ *
+ * Context: process, group lock.
+ * Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN it is not lent; -ENOSPC this
+ * host has too few vectors; -ENOMEM.
+ */
+int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
+
+/**
+ * lend_irq_unmask - the guest has served INTx: it may fire again
+ * @fn: (in, out) function
+ *
+ * If the line is still up, it fires again at once and stays masked.
+ *
+ * Context: process, group lock.
+ */
+void lend_irq_unmask(struct lend_fn *fn);
+
+/**
+ * lend_irq_show - print mode and counters, for debugfs
+ * @fn: (in) function
+ * @m: (out) file
+ *
+ * Context: process, group lock.
+ */
+void lend_irq_show(struct lend_fn *fn, struct seq_file *m);
+
+#endif

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A group and its members: whether all functions of an IOMMU group are here, so that the group can
+ * be offered; and what peers are told when that, or the lease, changes.
+ *
+ * Knows nothing of borrowers, fences and resets.
+ */
+#include <linux/iommu.h>
+
+#include "lender/members.h"
+#include "lender/outbox.h"
+#include "lender/registry.h"
+
+int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo)
+{
+	int ret = lend_lease_step(&group->lease, ev, todo);
+
+	if (*todo & LEND_DO_TELL)
+		lend_outbox_tell_group(group);
+	wake_up_all(&group->wait);
+	return ret;
+}
+
+static int lend_census_count(struct device *dev, void *data)
+{
+	struct lend_census *census = data;
+
+	if (!dev_is_pci(dev)) {
+		census->foreign = true;
+		return 0;
+	}
+	/* Bridges stay with the kernel: they do no DMA of their own. */
+	if (to_pci_dev(dev)->hdr_type == PCI_HEADER_TYPE_NORMAL)
+		census->members++;
+	return 0;
+}
+
+void lend_census_take(struct iommu_group *iommu, struct lend_census *census)
+{
+	*census = (struct lend_census){ };
+	iommu_group_for_each_dev(iommu, census, lend_census_count);
+}
+
+/*
+ * Number of the group.  It is a name in the fabric and not an address in this host, because
+ * another PCI domain may have the same address; lend_registry_join() lets no name appear twice.
+ * Group lock.
+ */
+static u16 lend_group_lowest_name(const struct lend_group *group)
+{
+	u16 number = U16_MAX;
+
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->ready)
+			number = min(number, group->fn[i]->addr.bdf);
+	return number;
+}
+
+/*
+ * The members of the group may have changed.  Peers know by the group's number which functions are
+ * in one group.  So when the number or the count of members changes, all offers of the group are
+ * told again; both change nowhere else.  Group lock.
+ */
+static void lend_group_recount(struct lend_group *group)
+{
+	u16 number = lend_group_lowest_name(group);
+	struct lend_census census = { };
+	struct iommu_group *iommu;
+
+	for (unsigned int i = 0; i < LEND_GROUP_MAX && !census.members; i++) {
+		/* A function that is bound is still in its IOMMU group. */
+		iommu = group->fn[i] ? iommu_group_get(&group->fn[i]->pdev->dev) : NULL;
+		if (iommu)
+			lend_census_take(iommu, &census);
+		iommu_group_put(iommu);
+	}
+	if (!census.members || (census.members == group->members && number == group->number))
+		return;
+	group->members = census.members;
+	group->number = number;
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i])
+			lend_outbox_tell(group->fn[i], LEND_TELL_OFFER);
+}
+
+/* Group lock. */
+static bool lend_group_any_broken(const struct lend_group *group)
+{
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->broken)
+			return true;
+	return false;
+}
+
+void lend_group_try_offer(struct lend_group *group)
+{
+	struct lend_event ev = { .type = LEND_EV_INCOMPLETE };
+	u32 todo;
+
+	/* The members of a group do not change during a lease: the end of the lease looks again. */
+	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
+		return;
+	lend_group_recount(group);
+	if (group->ready && group->ready == group->members)
+		ev.type = lend_group_any_broken(group) ? LEND_EV_BROKEN : LEND_EV_OFFER;
+	lend_group_step(group, &ev, &todo);
+}
+
+static void lend_group_look_again(struct lend_group *group, void *unused)
+{
+	guard(mutex)(&group->lock);
+	lend_group_try_offer(group);
+}
+
+static void lend_groups_look_again(struct work_struct *work)
+{
+	lend_registry_each_group(lend_group_look_again, NULL);
+}
+
+static DECLARE_WORK(lend_groups_work, lend_groups_look_again);
+
+void lend_groups_changed(void)
+{
+	queue_work(lend_wq, &lend_groups_work);
+}
+
+void lend_groups_exit(void)
+{
+	cancel_work_sync(&lend_groups_work);
+}
+
+void lend_group_ready(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+
+	mutex_lock(&group->lock);
+	fn->ready = true;
+	group->ready++;
+	lend_group_try_offer(group);
+	mutex_unlock(&group->lock);
+	lend_outbox_tell(fn, LEND_TELL_OFFER);
+}
+
+void lend_group_drop_domain(struct lend_group *group)
+{
+	if (group->domain)
+		dlend_domain_destroy(group->domain);
+	group->domain = NULL;
+	if (group->link)
+		dlend_link_put(group->link);
+	WRITE_ONCE(group->link, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Who is in a group, whether it can be offered, and what peers are told when that changes. */
+#ifndef DLEND_LENDER_MEMBERS_H
+#define DLEND_LENDER_MEMBERS_H
+
+#include "lender/group.h"
+
+struct iommu_group;
+
+/**
+ * struct lend_census - who is in an IOMMU group
+ * @members: number of functions, without bridges
+ * @foreign: there are devices that are not PCI devices
+ */
+struct lend_census {
+	unsigned int members;
+	bool foreign;
+};
+
+/**
+ * lend_census_take - count the functions of an IOMMU group as it is now
+ * @iommu: (in) IOMMU group
+ * @census: (out) result
+ *
+ * Context: process; takes the IOMMU core's lock of the group.
+ */
+void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
+
+/**
+ * lend_group_step - give the lease of a group an event
+ * @group: (in, out) group
+ * @ev: (in) event
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  Telling the peers (LEND_DO_TELL)
+ *	is arranged here
+ *
+ * Context: process, group lock.
+ * Return: as lend_lease_step().
+ */
+int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo);
+
+/**
+ * lend_group_try_offer - offer a group if it can be lent now, and do not offer it otherwise
+ * @group: (in, out) group
+ *
+ * A group can be lent if all its functions are bound here and were reset.  Does nothing while
+ * somebody has the group, or while it is being reset.
+ *
+ * Context: process, group lock.
+ */
+void lend_group_try_offer(struct lend_group *group);
+
+/**
+ * lend_group_ready - a function was reset: its group may be whole now
+ * @fn: (in, out) function, from lend_registry_join()
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_group_ready(struct lend_fn *fn);
+
+/**
+ * lend_group_drop_domain - give up the domain and the link of a lease
+ * @group: (in, out) group, from whose functions no transfer of that lease can come any more
+ *
+ * Context: process, group lock.
+ */
+void lend_group_drop_domain(struct lend_group *group);
+
+/**
+ * lend_groups_changed - functions came to IOMMU groups, or left them: look at all groups, soon
+ *
+ * Context: any.
+ */
+void lend_groups_changed(void);
+
+/**
+ * lend_groups_exit - wait until what lend_groups_changed() has begun is over
+ *
+ * Context: process; lend_groups_changed() is not called any more.
+ */
+void lend_groups_exit(void);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What other nodes are told about functions and links here: the messages. */
+#ifndef DLEND_LENDER_OFFER_H
+#define DLEND_LENDER_OFFER_H
+
+#include <dlend/link.h>
+
+#include "lender/fn.h"
+
+/**
+ * struct lend_news - what there is to say about one function
+ * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place and the
+ *	snapshot belong to it
+ * @state: (before) a state is wanted; (after) @msg is one
+ * @msg: OFFER or STATE
+ * @place: where the function sits
+ */
+struct lend_news {
+	bool offer, state;
+	struct dlend_msg msg, place;
+};
+
+/**
+ * lend_offer_read - make the messages about a function as it is now
+ * @fn: (in) function
+ * @version: (in) of the protocol that the peer speaks
+ * @news: (in, out) what is wanted; what there is: nothing, if the function is not offered
+ *
+ * Context: process; takes the offer lock and the group lock.
+ */
+void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *news);
+
+/**
+ * lend_offer_end - a function is not offered any more
+ * @fn: (in, out) function
+ *
+ * lend_offer_read() does not touch the function's device any more when this returns.
+ * Context: process; takes the offer lock.
+ */
+void lend_offer_end(struct lend_fn *fn);
+
+/**
+ * lend_offer_snapshot - make the message with a piece of a function's configuration space
+ * @fn: (in) function
+ * @at: (in) offset of the piece, a multiple of DLEND_SNAPSHOT_PIECE
+ * @msg: (out) SNAPSHOT message
+ *
+ * Context: any.
+ */
+void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg);
+
+/**
+ * lend_offer_peers - make the message that says whom this node has links to
+ * @msg: (out) PEERS message
+ *
+ * Context: process.
+ */
+void lend_offer_peers(struct dlend_msg *msg);
+
+#endif

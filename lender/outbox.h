@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What peers still have to be told: marks, notes, and who posts them. */
+#ifndef DLEND_LENDER_OUTBOX_H
+#define DLEND_LENDER_OUTBOX_H
+
+#include <dlend/link.h>
+
+#include "lender/fn.h"
+#include "lender/group.h"
+
+/**
+ * lend_outbox_tell - tell all peers something about a function, soon
+ * @fn: (in, out) function
+ * @what: (in) what they are to hear, as it is then
+ *
+ * Context: process, any lock; takes the listeners lock.
+ */
+void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what);
+
+/**
+ * lend_outbox_tell_group - tell all peers the state of all functions of a group, soon
+ * @group: (in, out) group
+ *
+ * Context: process, group lock; takes the listeners lock.
+ */
+void lend_outbox_tell_group(struct lend_group *group);
+
+/**
+ * lend_outbox_tell_peers - tell all peers whom this node has links to, soon
+ *
+ * Context: process, any lock; takes the listeners lock.
+ */
+void lend_outbox_tell_peers(void);
+
+/**
+ * lend_outbox_note - a message has to arrive, behind all that were given to this before
+ * @link: (in) to the peer that has to get it
+ * @msg: (in) message, as for dlend_link_post(); copied
+ *
+ * The message is dropped if the session ends before.  If the peer takes no messages for too long,
+ * its session is ended: with the session ends what the message is about.
+ *
+ * Context: process, any lock; may sleep for memory, waits for no peer; takes the listeners lock.
+ */
+void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg);
+
+/**
+ * lend_outbox_offers_told - has a peer been told the offers of a group as they are now?
+ * @group: (in) group
+ * @link: (in) to the peer
+ *
+ * Context: process, group lock; takes the listeners lock.
+ */
+bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_link *link);
+
+/**
+ * lend_outbox_subscribe - tell a peer all offers, soon
+ * @link: (in) to the peer
+ *
+ * Context: process; takes the listeners lock.
+ */
+void lend_outbox_subscribe(struct dlend_link *link);
+
+/**
+ * lend_outbox_open - a link is up: its peer is told everything now, and all news from now on
+ * @link: (in) link; may be open already
+ *
+ * Context: process, may sleep; takes the listeners lock.
+ */
+void lend_outbox_open(struct dlend_link *link);
+
+/**
+ * lend_outbox_close - nothing is told to a peer any more when this returns
+ * @link: (in) link that is down, or over which nobody lends any more
+ *
+ * Waits for one post, where the link is up; a peer that takes no messages lets that post time out.
+ *
+ * Context: process, no lock of the lender; takes the listeners lock.
+ */
+void lend_outbox_close(struct dlend_link *link);
+
+/**
+ * lend_outbox_withdraw - a function is not offered any more: tell all peers that, and nothing else
+ * @fn: (in, out) function
+ *
+ * Nobody who posts touches the function's device any more when this returns.
+ *
+ * Context: process, waits for no peer; takes the offer lock and the listeners lock.
+ */
+void lend_outbox_withdraw(struct lend_fn *fn);
+
+/**
+ * lend_outbox_exit - forget what could not be told to anybody
+ *
+ * Context: process; no function is bound any more, and no link calls any more.
+ */
+void lend_outbox_exit(void);
+
+#endif

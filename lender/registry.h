@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which functions are bound here, and which groups they form: finding them, and their references.
+ */
+#ifndef DLEND_LENDER_REGISTRY_H
+#define DLEND_LENDER_REGISTRY_H
+
+#include <linux/workqueue.h>
+
+#include "lender/fn.h"
+#include "lender/group.h"
+
+/* For all work of the lender; exists from module init to module exit. */
+extern struct workqueue_struct *lend_wq;
+
+/**
+ * lend_registry_join - a function is being bound: others can find it from now on
+ * @fn: (in, out) function; gets its group
+ * @id: (in) number of its IOMMU group
+ * @members: (in) functions in that IOMMU group, for the first function of it; the group counts
+ *	again when a function is ready
+ * @recover: (in) what a group's recover work does
+ *
+ * Context: process; takes the registry lock and the group lock.
+ * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
+ * functions already; -ENOMEM.
+ */
+int lend_registry_join(struct lend_fn *fn, int id, unsigned int members, work_func_t recover);
+
+/**
+ * lend_registry_forget - a function is being unbound: nobody finds it any more
+ * @fn: (in, out) function, from lend_registry_join(); keeps its reference to the group
+ * @left: (in) called for the group without @fn, with the registry lock and the group lock held.
+ *	Its argument last says whether the group has no function any more
+ * @ms: (in) passed on to @left
+ *
+ * Context: process; takes the registry lock and the group lock.
+ * Return: true if @fn was the last function of its group; then the caller has to lend_group_put()
+ * the group, after @recover of lend_registry_join() has run for the last time.
+ */
+bool lend_registry_forget(struct lend_fn *fn,
+			  void (*left)(struct lend_group *group, bool last, unsigned int ms),
+			  unsigned int ms);
+
+/**
+ * lend_registry_each_group - call a function for every group
+ * @visit: (in) called with the registry lock held; may take the group lock
+ * @arg: (in) passed on to @visit
+ *
+ * Context: process; takes the registry lock.
+ */
+void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg), void *arg);
+
+/**
+ * lend_fn_find - find a function by its name
+ * @addr: (in) name
+ *
+ * Context: process; takes the registry lock.
+ * Return: the function, for lend_fn_put(); NULL: no such function is bound here.
+ */
+struct lend_fn *lend_fn_find(const struct dlend_addr *addr);
+
+/**
+ * lend_fn_all - all functions that are bound here
+ * @count: (out) how many there are
+ *
+ * Context: process; takes the registry lock.
+ * Return: array for kfree(), of functions for lend_fn_put() each; NULL: there is none.
+ */
+struct lend_fn **lend_fn_all(unsigned int *count);
+
+/**
+ * lend_fn_put - give up a reference to a function
+ * @fn: (in) function; freed with its last reference
+ *
+ * Context: process.
+ */
+void lend_fn_put(struct lend_fn *fn);
+
+/**
+ * lend_group_put - give up a reference to a group
+ * @group: (in) group; freed with its last reference
+ *
+ * Context: any.
+ */
+void lend_group_put(struct lend_group *group);
+
+/**
+ * lend_group_lease - copy the lease of a group
+ * @group: (in) group
+ * @lease: (out) its lease as it is now
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_group_lease(struct lend_group *group, struct lend_lease *lease);
+
+#endif
