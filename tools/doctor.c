@@ -124,8 +124,8 @@ static void examine(struct demands *demands)
 		json_number("fail", findings_count(LEVEL_FAIL));
 		json_end('}');
 	} else {
-		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK), findings_count(LEVEL_WARN),
-		       findings_count(LEVEL_FAIL));
+		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK),
+		       findings_count(LEVEL_WARN), findings_count(LEVEL_FAIL));
 	}
 }
 
@@ -136,5 +136,7 @@ int cmd_doctor(int argc, char **argv)
 
 	parse(argc, argv, &demands, &strict);
 	examine(&demands);
-	return findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)) ? EXIT_NOT_READY : EXIT_OK;
+	if (findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)))
+		return EXIT_NOT_READY;
+	return EXIT_OK;
 }
