@@ -10,8 +10,8 @@
 #include "move.h"
 
 /*
- * All functions leave us before the first goes back to its driver, as in move_take().  Return: those
- * that their drivers did not take.
+ * All functions leave us before the first goes back to its driver, as in move_take().
+ * Return: those that their drivers did not take.
  */
 static const char *move_undo(struct move *move, size_t count)
 {
