@@ -73,6 +73,8 @@ struct names {
 
 struct names list_dir(const char *dir);
 void names_add(struct names *n, const char *name);
+/** names_have - is @name one of @n? */
+bool names_have(const struct names *n, const char *name);
 void names_free(struct names *n);
 
 /* device.c: a PCI function of this host. */

@@ -6,40 +6,7 @@
 #include <string.h>
 
 #include "doctor.h"
-
-static unsigned int counts[LEVEL_FAIL + 1];
-static const char *const level_names[] = { "OK", "WARN", "FAIL" };
-
-void finding(enum level level, const char *check, const char *what, const char *fix)
-{
-	counts[level]++;
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_text("check", check);
-		json_text("level", level_names[level]);
-		json_text("what", what);
-		json_text("fix", fix ? fix : "");
-		json_end('}');
-		return;
-	}
-	printf("%-4s  %s: %s%s%s\n", level_names[level], check, what, fix ? ". " : "",
-	       fix ? fix : "");
-}
-
-const char *size_text(unsigned long long bytes)
-{
-	static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-	unsigned int unit = 0;
-	unsigned long long rest = 0;
-
-	while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
-		rest = bytes % 1024 * 10 / 1024;
-		bytes /= 1024;
-		unit++;
-	}
-	return rest ? text("%llu.%llu %s", bytes, rest, units[unit]) :
-		      text("%llu %s", bytes, units[unit]);
-}
+#include "finding.h"
 
 static unsigned long long parse_size(const char *s)
 {
@@ -80,14 +47,9 @@ static void default_devices(struct names *devices)
 		c = config_read(file);
 	for (size_t i = 0; i < c.count; i++) {
 		found = config_matches(&c.line[i]);
-		for (size_t k = 0; k < found.count; k++) {
-			bool known = false;
-
-			for (size_t n = 0; n < devices->count; n++)
-				known |= !strcmp(devices->name[n], found.name[k]);
-			if (!known)
+		for (size_t k = 0; k < found.count; k++)
+			if (!names_have(devices, found.name[k]))
 				names_add(devices, found.name[k]);
-		}
 		names_free(&found);
 	}
 	names_free(&lent);
@@ -157,13 +119,13 @@ static void examine(struct demands *demands)
 		doctor_device(demands->devices.name[i]);
 	if (opt.json) {
 		json_end(']');
-		json_number("ok", counts[LEVEL_OK]);
-		json_number("warn", counts[LEVEL_WARN]);
-		json_number("fail", counts[LEVEL_FAIL]);
+		json_number("ok", findings_count(LEVEL_OK));
+		json_number("warn", findings_count(LEVEL_WARN));
+		json_number("fail", findings_count(LEVEL_FAIL));
 		json_end('}');
 	} else {
-		printf("%u OK, %u WARN, %u FAIL\n", counts[LEVEL_OK], counts[LEVEL_WARN],
-		       counts[LEVEL_FAIL]);
+		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK),
+		       findings_count(LEVEL_WARN), findings_count(LEVEL_FAIL));
 	}
 }
 
@@ -174,5 +136,7 @@ int cmd_doctor(int argc, char **argv)
 
 	parse(argc, argv, &demands, &strict);
 	examine(&demands);
-	return counts[LEVEL_FAIL] || (strict && counts[LEVEL_WARN]) ? EXIT_NOT_READY : EXIT_OK;
+	if (findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)))
+		return EXIT_NOT_READY;
+	return EXIT_OK;
 }

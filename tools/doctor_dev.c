@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "finding.h"
 
 #define BARS		6
 #define PAGE		4096ULL

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include "doctor.h"
+#include "finding.h"
 
 static const char *kernel_release(void)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "finding.h"
 
 /* drivers/ntb/hw: which module drives which function.  A device of 0 means every one. */
 static const struct {

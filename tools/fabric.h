@@ -149,6 +149,14 @@ struct route route_device(const struct fabric *f, const struct lent *a, const st
 			  unsigned int borrower);
 /** route_memory - from the DMA of @a to the memory of a guest on @node */
 struct route route_memory(const struct fabric *f, const struct lent *a, unsigned int node);
+typedef void (*route_fn)(void *arg, const struct route *r);
+
+/**
+ * route_each - call @fn with @arg for every route that a guest on this node could use
+ *
+ * From each device to this node's memory, and between all that have a mediated device here.
+ */
+void route_each(const struct fabric *f, route_fn fn, void *arg);
 const char *way_name(enum way way);
 const char *step_name(enum step_kind kind);
 

@@ -5,109 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dlend.h"
-
-/* One function on its way from its own driver to ours. */
-struct move {
-	struct device dev;
-	char *driver;		/* that it had, NULL = none */
-	char override[TEXT_MAX];
-	bool overridden;
-};
-
-/*
- * All functions leave us before the first goes back to its driver, as in take().  Return: those
- * that their drivers did not take.
- */
-static const char *undo(struct move *move, size_t count)
-{
-	const char *lost = "";
-
-	for (size_t i = 0; i < count; i++) {
-		struct move *m = &move[i];
-
-		if (!m->overridden)
-			continue;
-		if (device_lent(&m->dev))
-			device_unbind(&m->dev);
-		device_override(&m->dev, strcmp(m->override, "(null)") ? m->override : "");
-	}
-	for (size_t i = 0; i < count; i++) {
-		struct move *m = &move[i];
-		char *now;
-
-		if (!m->overridden || !m->driver)
-			continue;
-		device_probe(&m->dev);		/* does nothing to one that has its driver */
-		now = device_driver(&m->dev);
-		if (!now)
-			lost = text("%s%s%s", lost, *lost ? ", " : "", m->dev.bdf);
-		free(now);
-	}
-	return lost;
-}
-
-static void give_up(struct move *move, size_t count, const char *what, int err)
-{
-	const char *lost = undo(move, count);
-
-	if (err == -EPERM && !*lost)
-		fail(EXIT_UNFIT, what,
-		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
-		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers with this host: echo Y > "
-		     ALLOW_UNSAFE_INTERRUPTS);
-	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
-	     *lost ? text("These have no driver now: %s. The kernel's log says why: dmesg | tail",
-			  lost) :
-	     "Nothing has changed. The kernel's log says more: dmesg | tail");
-}
-
-static struct move *plan(const struct names *bdf)
-{
-	struct move *move = calloc(bdf->count, sizeof(*move));
-
-	for (size_t i = 0; i < bdf->count; i++) {
-		move[i].dev = device_open(bdf->name[i]);
-		check_device(&move[i].dev);
-		check_use(&move[i].dev);
-		move[i].driver = device_driver(&move[i].dev);
-		attr(move[i].override, move[i].dev.dir, "driver_override");
-	}
-	return move;
-}
-
-/*
- * All functions leave their drivers before the first comes to ours: the kernel hands a group's
- * DMA over only when no other driver uses any of it.
- */
-static void take(struct move *move, size_t count)
-{
-	int err;
-
-	for (size_t i = 0; i < count; i++) {
-		if (device_lent(&move[i].dev))
-			continue;
-		err = device_override(&move[i].dev, DLEND_DRIVER);
-		if (err)
-			give_up(move, count, text("%s: cannot set its driver", move[i].dev.bdf),
-				err);
-		move[i].overridden = true;
-		if (move[i].driver)
-			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
-		err = device_unbind(&move[i].dev);
-		if (err)
-			give_up(move, count, text("%s: its driver %s does not let go",
-						  move[i].dev.bdf, move[i].driver), err);
-	}
-	for (size_t i = 0; i < count; i++) {
-		if (device_lent(&move[i].dev))
-			continue;
-		err = device_bind(&move[i].dev, DLEND_DRIVER);
-		if (err)
-			give_up(move, count, text("%s: dlend-lender refused it", move[i].dev.bdf),
-				err);
-	}
-}
+#include "move.h"
 
 /* The bus:device.function by which other nodes shall know it. */
 static void set_name(const struct device *dev, const char *as)
@@ -233,12 +131,12 @@ static void lend_one(void *arg)
 		fail(EXIT_USAGE, text("%s is outside this host's PCI domain 0", dev.bdf),
 		     "other nodes know a device by bus:device.function only",
 		     text("Give it one: dlend lend --as BB:DD.F %s", dev.bdf));
-	l->move = plan(&l->group);
+	l->move = move_plan(&l->group);
 	if (line->as)
 		set_name(&dev, line->as);
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
-	take(l->move, l->group.count);
+	move_take(l->move, l->group.count);
 	/* One VM gets all of the group. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);
@@ -275,19 +173,11 @@ struct round {
 	size_t lent;
 };
 
-static bool has(const struct names *n, const char *name)
-{
-	for (size_t i = 0; i < n->count; i++)
-		if (!strcmp(n->name[i], name))
-			return true;
-	return false;
-}
-
 static void lend_match(struct round *r, const struct lend_line *line, const char *bdf)
 {
 	struct lending l = { .line = line, .bdf = bdf };
 
-	if (has(&r->seen, bdf))
+	if (names_have(&r->seen, bdf))
 		return;
 	if (attempt(lend_one, &l)) {
 		names_add(&r->failed, bdf);

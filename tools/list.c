@@ -99,14 +99,6 @@ static size_t from_bus(struct names *seen, struct table *table)
 	return seen->count;
 }
 
-static bool has(const struct names *n, const char *name)
-{
-	for (size_t i = 0; i < n->count; i++)
-		if (!strcmp(n->name[i], name))
-			return true;
-	return false;
-}
-
 /* This node's own that are not on the bus: dlend_mdev is not loaded, or not yet. */
 static size_t from_lender(const struct names *seen, struct table *table)
 {
@@ -120,7 +112,7 @@ static size_t from_lender(const struct names *seen, struct table *table)
 		struct offer o = { .own = n.name[i] };
 
 		attr(o.address, lent, "fabric_name");
-		if (*o.address && !has(seen, o.address)) {
+		if (*o.address && !names_have(seen, o.address)) {
 			fill(&o, lent);
 			attr(o.lender, core, "node_id");
 			attr(o.class, dir, "class");

@@ -196,3 +196,19 @@ struct route route_device(const struct fabric *f, const struct lent *a, const st
 	step(&r, STEP_DEVICE, b->lender, b->address, "");
 	return r;
 }
+
+/* Everything that a guest here could want: to its memory, and between what is borrowed here. */
+void route_each(const struct fabric *f, route_fn fn, void *arg)
+{
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *a = &f->device[i];
+		struct route r = route_memory(f, a, f->me);
+
+		fn(arg, &r);
+		for (size_t k = 0; *a->uuid && k < f->devices; k++)
+			if (k != i && *f->device[k].uuid) {
+				r = route_device(f, a, &f->device[k], f->me);
+				fn(arg, &r);
+			}
+	}
+}

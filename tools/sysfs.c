@@ -171,3 +171,11 @@ void names_free(struct names *n)
 	n->name = NULL;
 	n->count = 0;
 }
+
+bool names_have(const struct names *n, const char *name)
+{
+	for (size_t i = 0; i < n->count; i++)
+		if (!strcmp(n->name[i], name))
+			return true;
+	return false;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Cliques: which devices the guests here are told may do peer-to-peer with each other, whether they
+ * have a way to each other, and whether that way is mapped.
+ */
+#include "topology.h"
+
+static bool reach(const struct fabric *f, const struct lent *a, const struct lent *b)
+{
+	struct route there = route_device(f, a, b, f->me), back = route_device(f, b, a, f->me);
+
+	return there.way != WAY_NONE && back.way != WAY_NONE;
+}
+
+bool clique_has(const struct fabric *f, int clique)
+{
+	for (size_t i = 0; i < f->devices; i++)
+		if (f->device[i].clique == clique)
+			return true;
+	return false;
+}
+
+void clique_each_lie(const struct fabric *f, int clique, pair_fn fn)
+{
+	for (size_t i = 0; i < f->devices; i++)
+		for (size_t k = i + 1; k < f->devices; k++)
+			if (f->device[i].clique == clique && f->device[k].clique == clique &&
+			    !reach(f, &f->device[i], &f->device[k]))
+				fn(&f->device[i], &f->device[k]);
+}
+
+static void warn_lie(const struct lent *a, const struct lent *b)
+{
+	printf("  WARNING: %s and %s have no way to each other: give them different cliques\n",
+	       a->address, b->address);
+}
+
+static void warn_missing(const struct fabric *f, int clique)
+{
+	for (size_t i = 0; i < f->devices; i++)
+		for (size_t k = 0; k < f->devices; k++) {
+			const struct lent *a = &f->device[i], *b = &f->device[k];
+			const struct reach *r = peers_missing(f, a->address, b->address);
+
+			if (a->clique != clique || b->clique != clique || !r)
+				continue;
+			printf("  WARNING: %s does not reach BAR %u of %s: %s; dmesg says why\n",
+			       a->address, r->bar, b->address, r->state);
+		}
+}
+
+void cliques_show(const struct fabric *f)
+{
+	bool first = true;
+
+	for (int clique = 0; clique < CLIQUES; clique++) {
+		if (!clique_has(f, clique))
+			continue;
+		printf("%sclique %d:", first ? "\n" : "", clique);
+		first = false;
+		for (size_t i = 0; i < f->devices; i++)
+			if (f->device[i].clique == clique)
+				printf(" %s", f->device[i].address);
+		putchar('\n');
+		clique_each_lie(f, clique, warn_lie);
+		warn_missing(f, clique);
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Takes the functions of an IOMMU group from their drivers to dlend-lender, all of them or none.
+ * Knows nothing of names, cliques or reset methods.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "move.h"
+
+/*
+ * All functions leave us before the first goes back to its driver, as in move_take().
+ * Return: those that their drivers did not take.
+ */
+static const char *move_undo(struct move *move, size_t count)
+{
+	const char *lost = "";
+
+	for (size_t i = 0; i < count; i++) {
+		struct move *m = &move[i];
+
+		if (!m->overridden)
+			continue;
+		if (device_lent(&m->dev))
+			device_unbind(&m->dev);
+		device_override(&m->dev, strcmp(m->override, "(null)") ? m->override : "");
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct move *m = &move[i];
+		char *now;
+
+		if (!m->overridden || !m->driver)
+			continue;
+		device_probe(&m->dev);		/* does nothing to one that has its driver */
+		now = device_driver(&m->dev);
+		if (!now)
+			lost = text("%s%s%s", lost, *lost ? ", " : "", m->dev.bdf);
+		free(now);
+	}
+	return lost;
+}
+
+static void give_up(struct move *move, size_t count, const char *what, int err)
+{
+	const char *lost = move_undo(move, count);
+
+	if (err == -EPERM && !*lost)
+		fail(EXIT_UNFIT, what,
+		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
+		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers with this host: echo Y > "
+		     ALLOW_UNSAFE_INTERRUPTS);
+	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
+	     *lost ? text("These have no driver now: %s. The kernel's log says why: dmesg | tail",
+			  lost) :
+	     "Nothing has changed. The kernel's log says more: dmesg | tail");
+}
+
+struct move *move_plan(const struct names *bdf)
+{
+	struct move *move = calloc(bdf->count, sizeof(*move));
+
+	for (size_t i = 0; i < bdf->count; i++) {
+		move[i].dev = device_open(bdf->name[i]);
+		check_device(&move[i].dev);
+		check_use(&move[i].dev);
+		move[i].driver = device_driver(&move[i].dev);
+		attr(move[i].override, move[i].dev.dir, "driver_override");
+	}
+	return move;
+}
+
+/*
+ * All functions leave their drivers before the first comes to ours: the kernel hands a group's
+ * DMA over only when no other driver uses any of it.
+ */
+void move_take(struct move *move, size_t count)
+{
+	int err;
+
+	for (size_t i = 0; i < count; i++) {
+		if (device_lent(&move[i].dev))
+			continue;
+		err = device_override(&move[i].dev, DLEND_DRIVER);
+		if (err)
+			give_up(move, count, text("%s: cannot set its driver", move[i].dev.bdf),
+				err);
+		move[i].overridden = true;
+		if (move[i].driver)
+			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
+		err = device_unbind(&move[i].dev);
+		if (err)
+			give_up(move, count, text("%s: its driver %s does not let go",
+						  move[i].dev.bdf, move[i].driver), err);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (device_lent(&move[i].dev))
+			continue;
+		err = device_bind(&move[i].dev, DLEND_DRIVER);
+		if (err)
+			give_up(move, count, text("%s: dlend-lender refused it", move[i].dev.bdf),
+				err);
+	}
+}

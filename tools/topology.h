@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The parts of `dlend topology`.  What a way through the fabric is, route.c knows. */
+#ifndef DLEND_TOOL_TOPOLOGY_H
+#define DLEND_TOOL_TOPOLOGY_H
+
+#include "fabric.h"
+
+#define CLIQUES		16	/* as NVIDIA's capability numbers them: 0 to 15 */
+
+typedef void (*pair_fn)(const struct lent *a, const struct lent *b);
+
+/* clique.c */
+/** clique_has - is there a device in @clique (0 to 15)? */
+bool clique_has(const struct fabric *f, int clique);
+/** clique_each_lie - call @fn for each pair in @clique that has no way to each other */
+void clique_each_lie(const struct fabric *f, int clique, pair_fn fn);
+/** cliques_show - print each clique, with warnings about what its devices do not reach */
+void cliques_show(const struct fabric *f);
+
+/* topology_json.c */
+/** route_json - print @r as a JSON object; @arg: bool *, whether with its steps */
+void route_json(void *arg, const struct route *r);
+/** topology_json - print all of @f as a JSON object */
+void topology_json(const struct fabric *f);
+
+/* path.c */
+/**
+ * path_show - print the way from one device to another, or to memory
+ * @f:		(in) the fabric
+ * @from:	(in) a device, as fabric_device() takes it
+ * @to:		(in) a device, "memory" (of this node), or "memory:N" (of node N)
+ *
+ * Exits with a message if there is no such device or no way.
+ */
+void path_show(const struct fabric *f, const char *from, const char *to);
+
+#endif
