@@ -540,6 +540,12 @@ void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at
 }
 DLEND_EXPORT(dlend_slot_unmap);
 
+static bool inside_aperture(const struct dlend_aperture *ap, u64 offset, u64 size)
+{
+	return size && PAGE_ALIGNED(offset | size) && offset < ap->size &&
+	       size <= ap->size - offset;
+}
+
 /* Under the lock. The first piece of what is mapped in @offset..@end. */
 static bool next_piece(struct dlend_aperture *ap, u64 offset, u64 end, struct dlend_piece *piece)
 {
@@ -568,22 +574,18 @@ static int look(struct dlend_aperture *ap, u64 offset, u64 size, bool mmio, phys
 	return seen && (mmio || seen == size) ? 0 : -ERANGE;
 }
 
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size,
-			bool mmio, phys_addr_t *phys)
+int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
+			phys_addr_t *phys)
 {
 	int err = -ERANGE;
 
-	if (!size || !PAGE_ALIGNED(offset | size) || offset >= ap->size ||
-	    size > ap->size - offset)
+	if (!inside_aperture(ap, view->offset, view->size))
 		return -ERANGE;
 	mutex_lock(&ap->lock);
 	if (ap->live)
-		err = look(ap, offset, size, mmio, phys);
-	if (!err) {
-		view->offset = offset;
-		view->size = size;
+		err = look(ap, view->offset, view->size, mmio, phys);
+	if (!err)
 		list_add_tail(&view->node, &ap->views);
-	}
 	mutex_unlock(&ap->lock);
 	return err;
 }
@@ -637,8 +639,7 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 {
 	int err;
 
-	if (!size || !PAGE_ALIGNED(offset | size) || offset >= ap->size ||
-	    size > ap->size - offset)
+	if (!inside_aperture(ap, offset, size))
 		return -ERANGE;
 	view->offset = offset;
 	view->size = 0;

@@ -32,6 +32,28 @@ void dlend_aperture_detach(struct dlend_aperture *ap);
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
+ * dlend_aperture_view - look at what is mapped, and hear when it goes
+ * @ap: aperture
+ * @view: (in) its ops, offset and size are set
+ * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
+ * @phys: (out) physical address of the view's offset
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: 0; -ERANGE if that is not what is there, or it is not contiguous.
+ */
+int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
+			phys_addr_t *phys);
+
+/**
+ * dlend_aperture_unview - no op of a view runs any more when this returns
+ * @ap: aperture
+ * @view: view, after dlend_aperture_view()
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
+
+/**
  * dlend_aperture_mirror - a view of everything, mapped or not, now and later
  * @view: with both ops; its map() has been called for all that there is when this returns
  *

@@ -163,20 +163,6 @@ struct dlend_view {
 	const struct dlend_view_ops *ops;
 };
 
-/**
- * dlend_aperture_view - look at what is mapped, and hear when it goes
- * @view: with its ops
- * @mmio: must be a BAR, holes in it are fine; otherwise RAM, all of it mapped
- * @phys: receives the physical address of @offset
- *
- * Return: 0; -ERANGE if that is not what is there, or not contiguous. Process context.
- */
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size,
-			bool mmio, phys_addr_t *phys);
-
-/** dlend_aperture_unview - no op of @view runs any more when this returns. Process context */
-void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
-
 /*
  * Domain of lent devices: one per IOMMU group, guest-physical addresses to physical ones (the
  * window of the link towards the borrower).

@@ -70,8 +70,8 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
  */
 void dlend_link_remove(struct dlend_link *link);
 
-/** dlend_link_event - the hardware's link changed. Any context */
-void dlend_link_event(struct dlend_link *link);
+/** dlend_link_kick - the hardware's link changed. Any context */
+void dlend_link_kick(struct dlend_link *link);
 
 /** dlend_link_doorbell - own doorbell bits may be set. Any context */
 void dlend_link_doorbell(struct dlend_link *link);
