@@ -7,6 +7,7 @@
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 #include <dlend/compat.h>
+#include <iommu/aperture.h>
 #include "debugfs.h"
 #include "link.h"
 
