@@ -5,11 +5,10 @@
  *
  * Knows the IOMMU API and slots; neither NTB registers, nor VFIO, nor messages.
  */
-#include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <linux/mutex.h>
-#include <linux/pci.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -17,24 +16,28 @@
 #include <dlend/compat.h>
 #include <dlend/types.h>
 #include "aperture.h"
+#include "aperture_place.h"
+#include "aperture_view.h"
 #include "maps.h"
 #include "paging.h"
 #include "slots.h"
-#include "view.h"
 
 #define CREATE_TRACE_POINTS
 #include "iommu/trace.h"
 
 /*
  * struct dlend_aperture - see dlend/aperture.h
- * @dev: whose accesses arrive, NULL if nobody's
- * @pg: its domain, NULL if nobody's accesses arrive
+ * @dev: device whose accesses arrive, NULL on the loop
+ * @pg: its domain, NULL on the loop
  * @coherent: no access of the peer passes by this host's caches (No Snoop)
- * @live: false once detached: slots are then only numbers
+ * @base: IO address of offset 0
+ * @size: bytes
  * @lock: everything below
- *
- * Ops of views run under @lock, so it comes before any lock that they take, such as the one behind
- * which a guest's BARs are unmapped.
+ * @live: false once detached: slots are then only numbers
+ * @maps: what is mapped, by IO address
+ * @views: struct dlend_view: who reaches something without an IOMMU in between
+ * @slots: offsets: free, in use, in quarantine
+ * @nr: slots by kind
  */
 struct dlend_aperture {
 	struct device *dev;
@@ -49,102 +52,28 @@ struct dlend_aperture {
 	u32 nr[DLEND_SLOT_KINDS];
 };
 
-unsigned int dlend_p2p_window_percent = 50;
+static unsigned int dlend_p2p_window_percent = 50;
+module_param_named(p2p_window_percent, dlend_p2p_window_percent, uint, 0644);
+MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take; the rest is for RAM and BARs of guests");
 
-/* Bytes that a new view gets at a time. */
-#define VIEW_SHARE	SZ_32M
+/*
+ * Bytes that a mirror gets or gives up while the lock is held: whoever takes memory away from a
+ * guest waits for the lock.
+ */
+#define DLEND_VIEW_SHARE	SZ_32M
 
-struct slot {
+/* struct dlend_slot_priv - a slot, with the run of offsets that it has */
+struct dlend_slot_priv {
 	struct dlend_slot pub;
-	struct dlend_extent *ext;
+	struct dlend_slot_run *run;
 };
 
-static struct slot *to_slot(struct dlend_slot *pub)
+static struct dlend_slot_priv *dlend_slot_to_priv(struct dlend_slot *pub)
 {
-	return container_of(pub, struct slot, pub);
+	return container_of(pub, struct dlend_slot_priv, pub);
 }
 
-/* A device of the group that a driver uses beside ours would lose its DMA mappings. */
-static int other_user(struct device *dev, void *ours)
-{
-	if (dev == ours || !dev->driver)
-		return 0;
-	if (dev_is_pci(dev) && pci_is_bridge(to_pci_dev(dev)))
-		return 0;
-	return -EBUSY;
-}
-
-bool dlend_aperture_group_busy(struct device *dma_dev)
-{
-	struct iommu_group *group = iommu_group_get(dma_dev);
-	int err = group ? iommu_group_for_each_dev(group, dma_dev, other_user) : 0;
-
-	iommu_group_put(group);
-	return err;
-}
-
-static int say_other_user(struct device *dev, void *ours)
-{
-	int err = other_user(dev, ours);
-
-	if (!err)
-		return 0;
-	dev_err(ours, "shares its IOMMU group with %s, which a driver uses: move the NTB to another slot, or unbind that driver\n",
-		dev_name(dev));
-	return err;
-}
-
-static int check_iommu(struct device *dev, struct iommu_group *group)
-{
-	struct iommu_domain *now = iommu_get_domain_for_dev(dev);
-
-	if (!IS_ENABLED(CONFIG_X86)) {
-		dev_err(dev, "apertures exist on x86 only: elsewhere the device's MSIs go through the domain that an aperture replaces\n");
-		return -EOPNOTSUPP;
-	}
-	if (!group || !now) {
-		dev_err(dev, "no IOMMU translates its DMA, a peer could reach all memory: turn on VT-d or AMD-Vi in the firmware and boot with intel_iommu=on or amd_iommu=on\n");
-		return -ENODEV;
-	}
-	if (now->type == IOMMU_DOMAIN_IDENTITY) {
-		dev_err(dev, "its IOMMU group is in pass-through mode: boot with intel_iommu=on iommu.passthrough=0, without iommu=pt\n");
-		return -ENODEV;
-	}
-	return iommu_group_for_each_dev(group, dev, say_other_user);
-}
-
-/* As large an alignment as the size deserves, so that the IOMMU can use large pages. */
-static u64 base_align(u64 size, u64 align)
-{
-	if (size >= SZ_1G)
-		return max_t(u64, align, SZ_1G);
-	return max_t(u64, align, size >= SZ_2M ? SZ_2M : PAGE_SIZE);
-}
-
-static int pick_base(struct dlend_aperture *ap, u64 align)
-{
-	u64 first = max_t(u64, ap->pg->first, SZ_1M);
-	u64 last = min_t(u64, ap->pg->last, dma_get_mask(ap->dev));
-	struct dlend_range *busy;
-	int n, err;
-
-	n = dlend_paging_reserved(ap->dev, true, &busy);
-	if (n < 0)
-		return n;
-	/* Below 4 GiB is crowded; above it first, below it if the IOMMU is narrow. */
-	err = dlend_range_pick(busy, n, max_t(u64, first, SZ_4G), last, ap->size,
-			       base_align(ap->size, align), &ap->base);
-	if (err)
-		err = dlend_range_pick(busy, n, first, last, ap->size,
-				       max_t(u64, align, PAGE_SIZE), &ap->base);
-	kfree(busy);
-	if (err)
-		dev_err(ap->dev, "no free IOVA range of %llu MiB up to %llx: make the NTB window smaller in the firmware\n",
-			ap->size >> 20, last);
-	return err;
-}
-
-static int attach_domain(struct dlend_aperture *ap, u64 align)
+static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
 {
 	int err;
 
@@ -156,7 +85,7 @@ static int attach_domain(struct dlend_aperture *ap, u64 align)
 		return err;
 	}
 	dlend_maps_init(&ap->maps, ap->pg);
-	err = pick_base(ap, align);
+	err = dlend_aperture_pick_base(ap->dev, ap->pg, ap->size, align, &ap->base);
 	if (err)
 		goto free_domain;
 	err = ap->pg->ops->attach(ap->pg);
@@ -176,9 +105,9 @@ free_domain:
 	return err;
 }
 
-static int init_slots(struct dlend_aperture *ap)
+static int dlend_aperture_init_slots(struct dlend_aperture *ap)
 {
-	struct dlend_extent *whole = kzalloc_obj(*whole);
+	struct dlend_slot_run *whole = kzalloc_obj(*whole);
 
 	if (!whole)
 		return -ENOMEM;
@@ -186,23 +115,23 @@ static int init_slots(struct dlend_aperture *ap)
 	return 0;
 }
 
-static void drop_slots(struct dlend_aperture *ap)
+static void dlend_aperture_drop_slots(struct dlend_aperture *ap)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 
 	while ((e = dlend_slots_take(&ap->slots, true)))
 		kfree(e);
 }
 
-static int attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align)
+static int dlend_aperture_attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align)
 {
 	struct iommu_group *group = iommu_group_get(dma_dev);
 	int err;
 
 	ap->dev = get_device(dma_dev);
-	err = check_iommu(dma_dev, group);
+	err = dlend_aperture_check_iommu(dma_dev, group);
 	if (!err)
-		err = attach_domain(ap, align);
+		err = dlend_aperture_attach_domain(ap, align);
 	iommu_group_put(group);
 	if (err)
 		put_device(ap->dev);
@@ -223,25 +152,25 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	mutex_init(&ap->lock);
 	INIT_LIST_HEAD(&ap->views);
 	dlend_maps_init(&ap->maps, NULL);
-	err = init_slots(ap);
+	err = dlend_aperture_init_slots(ap);
 	if (err)
 		goto free_ap;
 	if (dma_dev)
-		err = attach(ap, dma_dev, align);
+		err = dlend_aperture_attach(ap, dma_dev, align);
 	if (err)
 		goto free_slots;
 	ap->live = true;
 	return ap;
 
 free_slots:
-	drop_slots(ap);
+	dlend_aperture_drop_slots(ap);
 free_ap:
 	kfree(ap);
 	return ERR_PTR(err);
 }
 
-/* Under the lock: out of reach for everybody when this returns. */
-static u64 unmap_all_of(struct dlend_aperture *ap, u64 offset, u64 size)
+/* Under the lock. The range is out of reach for everybody when this returns. */
+static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64 size)
 {
 	dlend_views_unmap(&ap->views, offset, size);
 	return dlend_maps_del(&ap->maps, ap->base + offset, size);
@@ -251,7 +180,7 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 {
 	mutex_lock(&ap->lock);
 	if (ap->live)
-		unmap_all_of(ap, 0, ap->size);
+		dlend_aperture_unmap_range(ap, 0, ap->size);
 	if (ap->live && ap->pg) {
 		if (!dlend_paging_end(ap->pg))
 			dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
@@ -271,11 +200,10 @@ void dlend_aperture_destroy(struct dlend_aperture *ap)
 	for (i = 0; i < DLEND_SLOT_KINDS; i++)
 		WARN(ap->nr[i], "dlend: %u slots of kind %u in use\n", ap->nr[i], i);
 	WARN(!list_empty(&ap->views), "dlend: somebody still has a view of an aperture\n");
-	drop_slots(ap);
+	dlend_aperture_drop_slots(ap);
 	mutex_destroy(&ap->lock);
 	kfree(ap);
 }
-DLEND_EXPORT(dlend_aperture_destroy);
 
 dma_addr_t dlend_aperture_base(const struct dlend_aperture *ap)
 {
@@ -286,7 +214,6 @@ u64 dlend_aperture_size(const struct dlend_aperture *ap)
 {
 	return ap->size;
 }
-DLEND_EXPORT(dlend_aperture_size);
 
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 {
@@ -295,10 +222,10 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 	mutex_unlock(&ap->lock);
 }
 
-/* Memory for extents, taken before the list is cut. */
-static int refill(struct dlend_aperture *ap)
+/* Memory for runs, allocated before the list of runs is changed. */
+static int dlend_aperture_refill(struct dlend_aperture *ap)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 
 	while (ap->slots.nr_spare < DLEND_SLOTS_SPARE) {
 		e = kzalloc_obj(*e);
@@ -309,32 +236,37 @@ static int refill(struct dlend_aperture *ap)
 	return 0;
 }
 
-static u64 p2p_limit(const struct dlend_aperture *ap)
+static u64 dlend_aperture_p2p_limit(const struct dlend_aperture *ap)
 {
 	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
 }
 
-/* With what is just allocated, and with what a lender has not forgotten yet. */
-static bool fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind)
+/*
+ * Has peer-to-peer no more than its share, with the slot that was just allocated, and with slots
+ * that lenders may not have forgotten yet?
+ */
+static bool dlend_aperture_fair(const struct dlend_aperture *ap, enum dlend_slot_kind kind)
 {
-	return kind != DLEND_SLOT_P2P || dlend_slots_bytes(&ap->slots, kind) <= p2p_limit(ap);
+	return kind != DLEND_SLOT_P2P ||
+	       dlend_slots_bytes(&ap->slots, kind) <= dlend_aperture_p2p_limit(ap);
 }
 
-static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 align, u64 phase)
+static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s, u64 size,
+			   u64 align, u64 phase)
 {
-	int err = refill(ap);
+	int err = dlend_aperture_refill(ap);
 
 	if (!err)
-		err = dlend_slots_alloc(&ap->slots, size, align, phase, s->pub.kind, &s->ext);
+		err = dlend_slots_alloc(&ap->slots, size, align, phase, s->pub.kind, &s->run);
 	if (err)
 		return err;
-	/* Only now: a larger share is no help where there is no room. */
-	if (!fair(ap, s->pub.kind)) {
-		dlend_slots_free(&ap->slots, s->ext);
+	/* Checked last: where there is no room, the error must not say that the share is used up. */
+	if (!dlend_aperture_fair(ap, s->pub.kind)) {
+		dlend_slots_free(&ap->slots, s->run);
 		return -EDQUOT;
 	}
-	s->pub.offset = s->ext->offset;
-	s->pub.size = s->ext->size;
+	s->pub.offset = s->run->offset;
+	s->pub.size = s->run->size;
 	ap->nr[s->pub.kind]++;
 	return 0;
 }
@@ -342,7 +274,7 @@ static int slot_alloc(struct dlend_aperture *ap, struct slot *s, u64 size, u64 a
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind)
 {
-	struct slot *s;
+	struct dlend_slot_priv *s;
 	int err;
 
 	if (kind >= DLEND_SLOT_KINDS)
@@ -352,7 +284,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 		return ERR_PTR(-ENOMEM);
 	s->pub.kind = kind;
 	mutex_lock(&ap->lock);
-	err = slot_alloc(ap, s, size, align, phase);
+	err = dlend_slot_take(ap, s, size, align, phase);
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_alloc(kind, s->pub.offset, size, err);
 	if (err) {
@@ -364,23 +296,23 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 DLEND_EXPORT(dlend_slot_alloc);
 
 /* Under the lock. After a detach there is nothing left. */
-static void unmap(struct dlend_aperture *ap, u64 offset, u64 size)
+static void dlend_aperture_unmap(struct dlend_aperture *ap, u64 offset, u64 size)
 {
 	u64 done;
 
 	if (!ap->live)
 		return;
-	done = unmap_all_of(ap, offset, size);
+	done = dlend_aperture_unmap_range(ap, offset, size);
 	trace_dlend_window_unmap(offset, size, done);
 }
 
 void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot)
 {
-	struct slot *s = to_slot(slot);
+	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
 
 	mutex_lock(&ap->lock);
-	unmap(ap, slot->offset, slot->size);
-	if (!WARN_ON(dlend_slots_free(&ap->slots, s->ext)))
+	dlend_aperture_unmap(ap, slot->offset, slot->size);
+	if (!WARN_ON(dlend_slots_free(&ap->slots, s->run)))
 		ap->nr[slot->kind]--;
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_free(slot->kind, slot->offset, slot->size);
@@ -390,12 +322,12 @@ DLEND_EXPORT(dlend_slot_free);
 
 u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot)
 {
-	struct slot *s = to_slot(slot);
+	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
 	u64 cookie;
 
 	mutex_lock(&ap->lock);
-	unmap(ap, slot->offset, slot->size);
-	cookie = dlend_slots_quarantine(&ap->slots, s->ext);
+	dlend_aperture_unmap(ap, slot->offset, slot->size);
+	cookie = dlend_slots_quarantine(&ap->slots, s->run);
 	if (!WARN_ON(!cookie))
 		ap->nr[slot->kind]--;
 	mutex_unlock(&ap->lock);
@@ -423,21 +355,22 @@ void dlend_aperture_release_all(struct dlend_aperture *ap)
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_release(0, 0);
 }
-DLEND_EXPORT(dlend_aperture_release_all);
 
-static bool inside(const struct dlend_slot *slot, u64 at, u64 size)
+static bool dlend_slot_inside(const struct dlend_slot *slot, u64 at, u64 size)
 {
 	return size && at < slot->size && size <= slot->size - at;
 }
 
 /*
- * A guest's memory goes region by region (DIMM unplugged, firmware at work), and the edges of these
- * are multiples of 2 MiB but for what firmware carves out of one and the same memory, before any
- * device is at work.  So no IOMMU page may hold more than an aligned 2 MiB, or the device would
- * meet a hole beside what is unmapped.  But a gigantic page of the kernel is one thing: no two
- * memories of a guest share it.
+ * The largest page of an IOMMU that may be used, 0: any.
+ *
+ * A guest's memory is taken away region by region (a DIMM is unplugged, firmware is at work).  The
+ * edges of regions are multiples of 2 MiB, but for what firmware carves out before any device is at
+ * work.  To unmap a part of a larger IOMMU page, all of it has to go for a moment, and a device
+ * would meet a hole beside that part.  So no page may hold more than an aligned 2 MiB.  Only a
+ * gigantic page of the kernel may be mapped by one page: it belongs to one memory of the guest.
  */
-static u64 largest_page(phys_addr_t phys, u64 size, bool mmio)
+static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 {
 	struct folio *folio;
 
@@ -452,22 +385,14 @@ static u64 largest_page(phys_addr_t phys, u64 size, bool mmio)
 	return SZ_1G;
 }
 
-/* Under the lock. */
-static int map_run(struct dlend_aperture *ap, u64 offset, phys_addr_t phys, u64 size, u32 prot,
-		   bool mmio)
+/* Under the lock. @piece: where in the aperture, and what; all but its cap. */
+static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piece)
 {
-	struct dlend_piece piece = {
-		.offset = offset,
-		.size = size,
-		.phys = phys,
-		.cap = largest_page(phys, size, mmio),
-		.prot = prot,
-		.mmio = mmio,
-	};
 	int err;
 
 	if (!ap->live)
 		return -ENODEV;
+	piece.cap = dlend_aperture_largest_page(piece.phys, piece.size, piece.mmio);
 	piece.offset += ap->base;
 	err = dlend_maps_add(&ap->maps, &piece);
 	if (err)
@@ -475,12 +400,13 @@ static int map_run(struct dlend_aperture *ap, u64 offset, phys_addr_t phys, u64 
 	piece.offset -= ap->base;
 	err = dlend_views_map(&ap->views, &piece);
 	if (err)
-		dlend_maps_del(&ap->maps, ap->base + offset, size);
+		dlend_maps_del(&ap->maps, ap->base + piece.offset, piece.size);
 	return err;
 }
 
 /* Pages from @i on that are neighbours in physical memory. */
-static unsigned long run_length(struct page **pages, unsigned long i, unsigned long npages)
+static unsigned long dlend_aperture_run_length(struct page **pages, unsigned long i,
+					       unsigned long npages)
 {
 	unsigned long n = 1;
 
@@ -497,18 +423,22 @@ int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64
 	int err = 0;
 
 	if (npages > slot->size >> PAGE_SHIFT || !PAGE_ALIGNED(at) ||
-	    !inside(slot, at, (u64)npages << PAGE_SHIFT))
+	    !dlend_slot_inside(slot, at, (u64)npages << PAGE_SHIFT))
 		return -EINVAL;
 	mutex_lock(&ap->lock);
 	for (i = 0; i < npages && !err; i += n) {
-		n = run_length(pages, i, npages);
-		err = map_run(ap, offset + ((u64)i << PAGE_SHIFT), page_to_phys(pages[i]),
-			      (u64)n << PAGE_SHIFT, prot, false);
+		n = dlend_aperture_run_length(pages, i, npages);
+		err = dlend_aperture_map(ap, (struct dlend_piece) {
+			.offset = offset + ((u64)i << PAGE_SHIFT),
+			.size = (u64)n << PAGE_SHIFT,
+			.phys = page_to_phys(pages[i]),
+			.prot = prot,
+		});
 		if (err)
 			break;
 	}
 	if (err && i)
-		unmap(ap, offset, (u64)i << PAGE_SHIFT);
+		dlend_aperture_unmap(ap, offset, (u64)i << PAGE_SHIFT);
 	mutex_unlock(&ap->lock);
 	trace_dlend_window_map(slot->kind, offset, (u64)npages << PAGE_SHIFT, prot, err);
 	return err;
@@ -518,12 +448,19 @@ DLEND_EXPORT(dlend_slot_map_pages);
 int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
 			phys_addr_t phys, u64 size, u32 prot, bool mmio)
 {
+	struct dlend_piece piece = {
+		.offset = slot->offset + at,
+		.size = size,
+		.phys = phys,
+		.prot = prot,
+		.mmio = mmio,
+	};
 	int err;
 
-	if (!inside(slot, at, size))
+	if (!dlend_slot_inside(slot, at, size))
 		return -EINVAL;
 	mutex_lock(&ap->lock);
-	err = map_run(ap, slot->offset + at, phys, size, prot, mmio);
+	err = dlend_aperture_map(ap, piece);
 	mutex_unlock(&ap->lock);
 	trace_dlend_window_map(slot->kind, slot->offset + at, size, prot, err);
 	return err;
@@ -532,16 +469,23 @@ DLEND_EXPORT(dlend_slot_map_phys);
 
 void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at, u64 size)
 {
-	if (WARN_ON_ONCE(!inside(slot, at, size)))
+	if (WARN_ON_ONCE(!dlend_slot_inside(slot, at, size)))
 		return;
 	mutex_lock(&ap->lock);
-	unmap(ap, slot->offset + at, size);
+	dlend_aperture_unmap(ap, slot->offset + at, size);
 	mutex_unlock(&ap->lock);
 }
 DLEND_EXPORT(dlend_slot_unmap);
 
+static bool dlend_aperture_inside(const struct dlend_aperture *ap, u64 offset, u64 size)
+{
+	return size && PAGE_ALIGNED(offset | size) && offset < ap->size &&
+	       size <= ap->size - offset;
+}
+
 /* Under the lock. The first piece of what is mapped in @offset..@end. */
-static bool next_piece(struct dlend_aperture *ap, u64 offset, u64 end, struct dlend_piece *piece)
+static bool dlend_aperture_next_piece(struct dlend_aperture *ap, u64 offset, u64 end,
+				      struct dlend_piece *piece)
 {
 	if (offset >= end || !dlend_maps_next(&ap->maps, ap->base + offset, ap->base + end - 1,
 					      piece))
@@ -550,13 +494,15 @@ static bool next_piece(struct dlend_aperture *ap, u64 offset, u64 end, struct dl
 	return true;
 }
 
-/* Under the lock. Is it one thing of that kind?  A BAR's holes are what nobody may touch. */
-static int look(struct dlend_aperture *ap, u64 offset, u64 size, bool mmio, phys_addr_t *phys)
+/* Under the lock. Is it contiguous, and of that kind?  A BAR may have holes. */
+static int dlend_aperture_look(struct dlend_aperture *ap, const struct dlend_view *view, bool mmio,
+			       phys_addr_t *phys)
 {
+	u64 offset = view->offset, size = view->size;
 	u64 at = offset, end = offset + size, seen = 0;
 	struct dlend_piece piece;
 
-	for (; next_piece(ap, at, end, &piece); at = piece.offset + piece.size) {
+	for (; dlend_aperture_next_piece(ap, at, end, &piece); at = piece.offset + piece.size) {
 		if (piece.mmio != mmio)
 			return -ERANGE;
 		if (!seen)
@@ -568,22 +514,18 @@ static int look(struct dlend_aperture *ap, u64 offset, u64 size, bool mmio, phys
 	return seen && (mmio || seen == size) ? 0 : -ERANGE;
 }
 
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size,
-			bool mmio, phys_addr_t *phys)
+int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
+			phys_addr_t *phys)
 {
 	int err = -ERANGE;
 
-	if (!size || !PAGE_ALIGNED(offset | size) || offset >= ap->size ||
-	    size > ap->size - offset)
+	if (!dlend_aperture_inside(ap, view->offset, view->size))
 		return -ERANGE;
 	mutex_lock(&ap->lock);
 	if (ap->live)
-		err = look(ap, offset, size, mmio, phys);
-	if (!err) {
-		view->offset = offset;
-		view->size = size;
+		err = dlend_aperture_look(ap, view, mmio, phys);
+	if (!err)
 		list_add_tail(&view->node, &ap->views);
-	}
 	mutex_unlock(&ap->lock);
 	return err;
 }
@@ -596,22 +538,23 @@ void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view)
 }
 
 /*
- * Under the lock. Let @view grow over what is mapped, until it ends at @end or has got a share: the
- * lock is wanted by whoever takes memory away.  Whole pieces, so that no large page is cut.
+ * Under the lock.  Let @view grow over what is mapped, until it ends at @end or has got
+ * DLEND_VIEW_SHARE.  It grows by whole pieces, so that no large page is cut.
  */
-static int view_grow(struct dlend_aperture *ap, struct dlend_view *view, u64 end)
+static int dlend_aperture_view_grow(struct dlend_aperture *ap, struct dlend_view *view, u64 end)
 {
 	u64 from = view->offset + view->size, at = from;
 	struct dlend_piece piece;
 	int err = 0;
 
-	while (!err && at - from < VIEW_SHARE && next_piece(ap, at, end, &piece)) {
+	while (!err && at - from < DLEND_VIEW_SHARE &&
+	       dlend_aperture_next_piece(ap, at, end, &piece)) {
 		err = view->ops->map(view, piece.offset - view->offset, &piece);
 		if (!err)
 			at = piece.offset + piece.size;
 	}
-	/* What is mapped from here on, the view hears of. */
-	view->size = (at - from < VIEW_SHARE ? end : at) - view->offset;
+	/* The view is told of what is mapped later in the part that it has now. */
+	view->size = (at - from < DLEND_VIEW_SHARE ? end : at) - view->offset;
 	if (!err)
 		return 0;
 	view->ops->unmap(view, 0, at - view->offset);
@@ -625,7 +568,7 @@ void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view)
 
 	do {
 		mutex_lock(&ap->lock);
-		more = dlend_view_shrink(view, VIEW_SHARE);
+		more = dlend_view_shrink(view, DLEND_VIEW_SHARE);
 		if (!more)
 			list_del(&view->node);
 		mutex_unlock(&ap->lock);
@@ -637,8 +580,7 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 {
 	int err;
 
-	if (!size || !PAGE_ALIGNED(offset | size) || offset >= ap->size ||
-	    size > ap->size - offset)
+	if (!dlend_aperture_inside(ap, offset, size))
 		return -ERANGE;
 	view->offset = offset;
 	view->size = 0;
@@ -647,7 +589,7 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 	mutex_unlock(&ap->lock);
 	do {
 		mutex_lock(&ap->lock);
-		err = view_grow(ap, view, offset + size);
+		err = dlend_aperture_view_grow(ap, view, offset + size);
 		mutex_unlock(&ap->lock);
 		cond_resched();
 	} while (!err && view->size < size);
@@ -663,7 +605,7 @@ void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *
 	dlend_slots_sum(&ap->slots, &st->free, &st->largest_free, &st->quarantined);
 	memcpy(st->slots, ap->nr, sizeof(st->slots));
 	st->p2p = dlend_slots_bytes(&ap->slots, DLEND_SLOT_P2P);
-	st->p2p_limit = p2p_limit(ap);
+	st->p2p_limit = dlend_aperture_p2p_limit(ap);
 	st->mapped_4k = ap->maps.pages.n4k;
 	st->mapped_2m = ap->maps.pages.n2m;
 	st->mapped_1g = ap->maps.pages.n1g;
@@ -689,4 +631,3 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 	dlend_maps_show(&ap->maps, m);
 	mutex_unlock(&ap->lock);
 }
-DLEND_EXPORT(dlend_aperture_show);

@@ -5,46 +5,131 @@
 
 #include <dlend/aperture.h>
 
-/* Percent of an aperture that slots for peer-to-peer may take together; a module parameter. */
-extern unsigned int dlend_p2p_window_percent;
+struct seq_file;
+
+/*
+ * Locks of iommu/, outermost first:
+ *
+ *   dlend_domain.lock		domain.c, mutex: claims and mirrors of a lent group's domain
+ *   dlend_aperture.lock	aperture.c, mutex: slots, mappings and views.  Taken under a
+ *				domain's lock when a mirror begins or ends
+ *   locks of views		taken by their ops, under the aperture's lock: the lock of interrupt
+ *				sources (ntb/irq_source.c), and the lock behind which a guest's BARs
+ *				are unmapped (dlend_window.revoked())
+ */
 
 /**
- * dlend_aperture_group_busy - does a driver use another device of @dma_dev's IOMMU group?
+ * dlend_aperture_create - make an empty aperture
+ * @dma_dev: device whose accesses arrive (the NTB's function); NULL: this node itself is the peer,
+ *	nobody's accesses arrive, and what is mapped is reached by views only
+ * @size: (in) bytes wanted, as the NTB window has; page multiple
+ * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
  *
- * That is what dlend_aperture_create() answers -EBUSY to, and what an admin can change. Says
- * nothing. Process context.
+ * The device's group gets a domain of its own. IO addresses are clear of reserved regions and of
+ * the host bridge's windows (docs/architecture.md).
+ * Context: process, may sleep.
+ * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
+ * driver uses another device of the group, or has the group; -ENOSPC no free addresses; -EOPNOTSUPP
+ * architecture; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
+ */
+struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align);
+
+/**
+ * dlend_aperture_destroy - unmap everything, detach, free
+ * @ap: aperture; no slot is in use, and there are no views
+ *
+ * Context: process, may sleep.
+ */
+void dlend_aperture_destroy(struct dlend_aperture *ap);
+
+/** dlend_aperture_base - IO address of offset 0, for ntb_mw_set_trans(). Context: any. */
+dma_addr_t dlend_aperture_base(const struct dlend_aperture *ap);
+
+/** dlend_aperture_size - bytes of an aperture. Context: any. */
+u64 dlend_aperture_size(const struct dlend_aperture *ap);
+
+/**
+ * dlend_aperture_release_all - end all quarantines: a new session begins
+ * @ap: aperture; the peer has forgotten all offsets of earlier sessions
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_aperture_release_all(struct dlend_aperture *ap);
+
+/** dlend_aperture_show - counters, for debugfs. Context: process; takes the aperture's lock. */
+void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
+
+/**
+ * dlend_aperture_group_busy - does a driver use another device of the IOMMU group?
+ * @dma_dev: device whose group it is
+ *
+ * That is what dlend_aperture_create() answers -EBUSY to, and what an admin can change. Logs
+ * nothing.
+ * Context: process, may sleep.
  */
 bool dlend_aperture_group_busy(struct device *dma_dev);
 
 /**
- * dlend_aperture_detach - the device goes away: everything unmapped, its domain given back
+ * dlend_aperture_detach - the device goes away: unmap everything, give its domain back
+ * @ap: aperture; a second call does nothing
  *
- * The aperture stays as a set of numbers until dlend_aperture_destroy(): slots can still be
- * freed, mapping fails with -ENODEV.  Idempotent. May sleep.
+ * The aperture stays as a set of numbers until dlend_aperture_destroy(): slots can still be freed,
+ * mapping fails with -ENODEV.
+ * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_detach(struct dlend_aperture *ap);
 
 /**
- * dlend_aperture_limit - the peer reaches no more than the first @bytes
+ * dlend_aperture_limit - the peer does not reach all of it
+ * @ap: aperture
+ * @bytes: (in) slots are made in the first @bytes from now on; slots that there are stay
  *
- * Slots are made below that from now on; those that there are stay.  Process context.
+ * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
- * dlend_aperture_mirror - a view of everything, mapped or not, now and later
- * @view: with both ops; its map() has been called for all that there is when this returns
+ * dlend_aperture_view - look at what is mapped, and hear when it goes
+ * @ap: aperture
+ * @view: (in) its ops, offset and size are set
+ * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
+ * @phys: (out) physical address of the view's offset
  *
- * Ends with dlend_aperture_unmirror(). Process context.
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: 0; -ERANGE if that is not what is there, or it is not contiguous.
+ */
+int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
+			phys_addr_t *phys);
+
+/**
+ * dlend_aperture_unview - no op of a view runs any more when this returns
+ * @ap: aperture
+ * @view: view, after dlend_aperture_view()
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
+
+/**
+ * dlend_aperture_mirror - a view of everything in a range, mapped or not, now and later
+ * @ap: aperture
+ * @view: (in, out) with both ops; map() has been called for all that there is when this returns
+ * @offset: (in) in the aperture, page aligned
+ * @size: (in) bytes, page multiple
+ *
+ * dlend_aperture_unmirror() ends it.
+ * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -ERANGE outside the aperture; or the error of map(), and nothing is left of it.
  */
 int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size);
 
 /**
- * dlend_aperture_unmirror - its unmap() was called for everything, and no op runs any more
+ * dlend_aperture_unmirror - end a mirror: its unmap() was called for everything when this returns
+ * @ap: aperture
+ * @view: mirror; none of its ops runs any more
  *
- * In shares, so that whoever takes memory away meanwhile does not wait long; each is unmapped
- * before the view stops to hear of it. Process context.
+ * In shares, so that whoever takes memory away meanwhile does not wait long.
+ * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);
 

@@ -20,8 +20,8 @@
  * @node: among the live ones, while it is live
  * @queue: live: head of the equal claims that wait, first come first; waiting: entry there
  * @of_owner: in the owner's list
- * @owner: NULL: of one that has dropped it, after the domain was blocked
- * @mirror: of a live one, if it leads into an aperture
+ * @owner: who claims the range; NULL: the owner gave it up after the domain was blocked
+ * @mirror: of a live claim that leads into an aperture
  */
 struct dlend_claim {
 	struct rb_node node;
@@ -34,10 +34,10 @@ struct dlend_claim {
 	bool live;
 };
 
-#define CLAIM_FIRST(c)	((c)->first)
-#define CLAIM_LAST(c)	((c)->last)
-INTERVAL_TREE_DEFINE(struct dlend_claim, node, u64, subtree_last, CLAIM_FIRST, CLAIM_LAST,
-		     static __maybe_unused, claim_tree);
+#define DLEND_CLAIM_FIRST(c)	((c)->first)
+#define DLEND_CLAIM_LAST(c)	((c)->last)
+INTERVAL_TREE_DEFINE(struct dlend_claim, node, u64, subtree_last, DLEND_CLAIM_FIRST,
+		     DLEND_CLAIM_LAST, static __maybe_unused, dlend_claim_tree);
 
 void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 		       const struct dlend_claims_ops *ops)
@@ -46,14 +46,16 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 	dlend_maps_init(&c->maps, pg);
 }
 
-/* Do both lead to the same?  Then a transfer does not notice which of them is live. */
-static bool same_target(const struct dlend_dma_range *a, const struct dlend_dma_range *b)
+/* Do both lead to the same place?  Then a transfer does not notice which of them is live. */
+static bool dlend_claim_same_target(const struct dlend_dma_range *a,
+				    const struct dlend_dma_range *b)
 {
 	return a->prot == b->prot && a->mmio == b->mmio && a->phys == b->phys && a->ap == b->ap &&
 	       a->offset == b->offset && a->hole == b->hole && a->hole_end == b->hole_end;
 }
 
-static int map_part(struct dlend_claims *c, const struct dlend_dma_range *r, u64 from, u64 to)
+static int dlend_claims_map_part(struct dlend_claims *c, const struct dlend_dma_range *r, u64 from,
+				 u64 to)
 {
 	struct dlend_piece piece = {
 		.offset = r->iova + from,
@@ -67,23 +69,23 @@ static int map_part(struct dlend_claims *c, const struct dlend_dma_range *r, u64
 }
 
 /* All or nothing. */
-static int map_range(struct dlend_claims *c, const struct dlend_dma_range *r)
+static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	u64 before = min(r->hole, r->size);
 	int err;
 
 	if (r->hole >= r->hole_end)
-		return map_part(c, r, 0, r->size);
-	err = map_part(c, r, 0, before);
+		return dlend_claims_map_part(c, r, 0, r->size);
+	err = dlend_claims_map_part(c, r, 0, before);
 	if (err)
 		return err;
-	err = map_part(c, r, r->hole_end, r->size);
+	err = dlend_claims_map_part(c, r, r->hole_end, r->size);
 	if (err && before)
 		dlend_maps_del(&c->maps, r->iova, before);
 	return err;
 }
 
-static int claim_map(struct dlend_claims *c, struct dlend_claim *claim)
+static int dlend_claim_map(struct dlend_claims *c, struct dlend_claim *claim)
 {
 	int err;
 
@@ -91,18 +93,18 @@ static int claim_map(struct dlend_claims *c, struct dlend_claim *claim)
 		claim->mirror = c->ops->mirror(c, &claim->r);
 		err = PTR_ERR_OR_ZERO(claim->mirror);
 	} else {
-		err = map_range(c, &claim->r);
+		err = dlend_claims_map_range(c, &claim->r);
 	}
 	if (err)
 		return err;
 	claim->live = true;
 	INIT_LIST_HEAD(&claim->queue);
-	claim_tree_insert(claim, &c->live);
+	dlend_claim_tree_insert(claim, &c->live);
 	c->bytes[claim->owner->kind] += claim->r.size;
 	return 0;
 }
 
-static void claim_unmap(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_claim_unmap(struct dlend_claims *c, struct dlend_claim *claim)
 {
 	if (claim->r.ap)
 		c->ops->unmirror(c, claim->mirror);
@@ -111,8 +113,8 @@ static void claim_unmap(struct dlend_claims *c, struct dlend_claim *claim)
 	c->ops->unmapped(c, &claim->r);
 }
 
-/* Its owner knows it no more; memory and mapping stay. */
-static void claim_disown(struct dlend_claim *claim)
+/* The owner does not have @claim any more; its memory and its mapping stay. */
+static void dlend_claim_disown(struct dlend_claim *claim)
 {
 	if (!claim->owner)
 		return;
@@ -121,81 +123,81 @@ static void claim_disown(struct dlend_claim *claim)
 	claim->owner = NULL;
 }
 
-static void claim_free(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_claim_free(struct dlend_claims *c, struct dlend_claim *claim)
 {
-	claim_disown(claim);
+	dlend_claim_disown(claim);
 	c->nr--;
 	kfree(claim);
 }
 
-/* @next is live in place of @claim, which leads to the same; nothing is touched. */
-static void claim_replace(struct dlend_claims *c, struct dlend_claim *claim,
-			  struct dlend_claim *next)
+/* @next becomes live in place of @claim. Both lead to the same, so the IOMMU is not touched. */
+static void dlend_claim_replace(struct dlend_claims *c, struct dlend_claim *claim,
+				struct dlend_claim *next)
 {
 	list_del(&next->queue);
 	INIT_LIST_HEAD(&next->queue);
 	list_splice_tail_init(&claim->queue, &next->queue);
 	next->mirror = claim->mirror;
 	next->live = true;
-	claim_tree_insert(next, &c->live);
+	dlend_claim_tree_insert(next, &c->live);
 	c->bytes[next->owner->kind] += next->r.size;
 }
 
-/* The first of @queue that can be mapped is live; those before it are lost. */
-static void claim_next(struct dlend_claims *c, struct list_head *queue)
+/* The first claim of @queue that can be mapped becomes live; those before it are lost. */
+static void dlend_claims_next(struct dlend_claims *c, struct list_head *queue)
 {
 	struct dlend_claim *next;
 	int err;
 
 	while ((next = list_first_entry_or_null(queue, struct dlend_claim, queue))) {
 		list_del(&next->queue);
-		err = claim_map(c, next);
+		err = dlend_claim_map(c, next);
 		if (!err) {
 			list_splice_tail_init(queue, &next->queue);
 			return;
 		}
 		c->ops->lost(c, next->owner, &next->r, err);
-		claim_free(c, next);
+		dlend_claim_free(c, next);
 	}
 }
 
-/* Of a live one the next in its queue takes over. */
-static void claim_end(struct dlend_claims *c, struct dlend_claim *claim)
+/* End @claim. If it was live, the next claim in its queue takes over. */
+static void dlend_claim_end(struct dlend_claims *c, struct dlend_claim *claim)
 {
 	struct dlend_claim *next;
 	LIST_HEAD(queue);
 
 	if (!claim->live) {
 		list_del(&claim->queue);
-		claim_free(c, claim);
+		dlend_claim_free(c, claim);
 		return;
 	}
-	claim_tree_remove(claim, &c->live);
+	dlend_claim_tree_remove(claim, &c->live);
 	if (claim->owner)
 		c->bytes[claim->owner->kind] -= claim->r.size;
 	next = list_first_entry_or_null(&claim->queue, struct dlend_claim, queue);
-	if (next && same_target(&claim->r, &next->r)) {
-		claim_replace(c, claim, next);
+	if (next && dlend_claim_same_target(&claim->r, &next->r)) {
+		dlend_claim_replace(c, claim, next);
 	} else {
-		claim_unmap(c, claim);
+		dlend_claim_unmap(c, claim);
 		list_splice_tail_init(&claim->queue, &queue);
-		claim_next(c, &queue);
+		dlend_claims_next(c, &queue);
 	}
-	claim_free(c, claim);
+	dlend_claim_free(c, claim);
 }
 
-/* Its owner gives it up.  Where the domain is blocked, what is live stays mapped until the end. */
-static void claim_leave(struct dlend_claims *c, struct dlend_claim *claim)
+/* The owner gives up @claim. In a blocked domain a live claim stays mapped until the end. */
+static void dlend_claim_leave(struct dlend_claims *c, struct dlend_claim *claim)
 {
 	if (!c->blocked || !claim->live) {
-		claim_end(c, claim);
+		dlend_claim_end(c, claim);
 		return;
 	}
 	c->bytes[claim->owner->kind] -= claim->r.size;
-	claim_disown(claim);
+	dlend_claim_disown(claim);
 }
 
-static struct dlend_claim *claim_of(struct dlend_claim *live, const struct dlend_owner *owner)
+static struct dlend_claim *dlend_claim_of(struct dlend_claim *live, const struct dlend_owner *owner)
 {
 	struct dlend_claim *claim;
 
@@ -208,8 +210,8 @@ static struct dlend_claim *claim_of(struct dlend_claim *live, const struct dlend
 }
 
 /* May @owner have @r, and is there a live claim behind which it has to wait? */
-static int admit(struct dlend_claims *c, const struct dlend_owner *owner,
-		 const struct dlend_dma_range *r, struct dlend_claim **live)
+static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *owner,
+			      const struct dlend_dma_range *r, struct dlend_claim **live)
 {
 	u64 last = r->iova + (r->size - 1);
 	int err;
@@ -221,12 +223,12 @@ static int admit(struct dlend_claims *c, const struct dlend_owner *owner,
 		return -ESHUTDOWN;
 	if (c->nr >= DLEND_CLAIMS_MAX)
 		return -ENOSPC;
-	*live = claim_tree_iter_first(&c->live, r->iova, last);
+	*live = dlend_claim_tree_iter_first(&c->live, r->iova, last);
 	if (!*live)
 		return 0;
 	if ((*live)->first != r->iova || (*live)->last != last || !(*live)->owner ||
 	    (*live)->owner->kind != owner->kind || (*live)->r.thing != r->thing ||
-	    (*live)->r.part != r->part || claim_of(*live, owner))
+	    (*live)->r.part != r->part || dlend_claim_of(*live, owner))
 		return -EEXIST;
 	return 0;
 }
@@ -235,7 +237,7 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r)
 {
 	struct dlend_claim *claim, *live;
-	int err = admit(c, owner, r, &live);
+	int err = dlend_claims_admit(c, owner, r, &live);
 
 	if (err)
 		return err;
@@ -249,7 +251,7 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 	if (live)
 		list_add_tail(&claim->queue, &live->queue);
 	else
-		err = claim_map(c, claim);
+		err = dlend_claim_map(c, claim);
 	if (err) {
 		kfree(claim);
 		return err;
@@ -266,16 +268,16 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 	struct dlend_claim *live, *next, *claim;
 	int n = 0;
 
-	for (live = claim_tree_iter_first(&c->live, iova, last); live;
-	     live = claim_tree_iter_next(live, iova, last))
-		if ((live->first < iova || live->last > last) && claim_of(live, owner))
+	for (live = dlend_claim_tree_iter_first(&c->live, iova, last); live;
+	     live = dlend_claim_tree_iter_next(live, iova, last))
+		if ((live->first < iova || live->last > last) && dlend_claim_of(live, owner))
 			return -EINVAL;
-	for (live = claim_tree_iter_first(&c->live, iova, last); live; live = next) {
-		next = claim_tree_iter_next(live, iova, last);
-		claim = claim_of(live, owner);
+	for (live = dlend_claim_tree_iter_first(&c->live, iova, last); live; live = next) {
+		next = dlend_claim_tree_iter_next(live, iova, last);
+		claim = dlend_claim_of(live, owner);
 		if (!claim)
 			continue;
-		claim_leave(c, claim);
+		dlend_claim_leave(c, claim);
 		n++;
 	}
 	return n;
@@ -286,7 +288,7 @@ void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner)
 	struct dlend_claim *claim;
 
 	while ((claim = list_first_entry_or_null(&owner->claims, struct dlend_claim, of_owner)))
-		claim_leave(c, claim);
+		dlend_claim_leave(c, claim);
 }
 
 void dlend_claims_block(struct dlend_claims *c)
@@ -301,10 +303,10 @@ void dlend_claims_end(struct dlend_claims *c)
 	struct dlend_claim *live, *claim;
 
 	c->blocked = true;
-	while ((live = claim_tree_iter_first(&c->live, 0, U64_MAX))) {
+	while ((live = dlend_claim_tree_iter_first(&c->live, 0, U64_MAX))) {
 		while ((claim = list_first_entry_or_null(&live->queue, struct dlend_claim, queue)))
-			claim_end(c, claim);
-		claim_end(c, live);
+			dlend_claim_end(c, claim);
+		dlend_claim_end(c, live);
 	}
 	WARN_ON(c->nr || c->maps.nr);
 }

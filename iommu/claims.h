@@ -59,28 +59,65 @@ struct dlend_claims {
 	bool blocked;
 };
 
+/**
+ * dlend_claims_init - nobody claims anything
+ * @c: (out) claims
+ * @pg: (in) domain, empty
+ * @ops: (in) what claims cannot do themselves
+ *
+ * Context: any.
+ */
 void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 		       const struct dlend_claims_ops *ops);
 
-/** dlend_claims_add - see dlend_domain_map() */
+/**
+ * dlend_claims_add - an owner claims a range, all of it or nothing
+ * @c: claims
+ * @owner: owner
+ * @r: (in) range, copied
+ *
+ * Context: process, may sleep. Return: as dlend_domain_map().
+ */
 int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r);
 
-/** dlend_claims_del - see dlend_domain_unmap(). Return: how many claims went, or -EINVAL */
+/**
+ * dlend_claims_del - an owner gives up its claims inside a range
+ * @c: claims
+ * @owner: owner
+ * @iova: (in) first address
+ * @size: (in) bytes, not 0
+ *
+ * Context: process, may sleep. May call dlend_owner.lost() of other owners.
+ * Return: how many claims went; -EINVAL a claim of @owner straddles an edge, none went.
+ */
 int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova, u64 size);
 
-/** dlend_claims_drop - see dlend_domain_drop() */
+/**
+ * dlend_claims_drop - an owner gives up all its claims
+ * @c: claims
+ * @owner: owner
+ *
+ * Context: process, may sleep. May call dlend_owner.lost() of other owners.
+ */
 void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner);
 
 /**
  * dlend_claims_block - no device reaches anything when this returns; for good
+ * @c: claims
  *
  * The group is detached. If the kernel does not let go of the domain, all claims end and nothing is
  * mapped in it any more.
+ * Context: process, may sleep.
  */
 void dlend_claims_block(struct dlend_claims *c);
 
-/** dlend_claims_end - all claims end, nothing is mapped; owners have none left */
+/**
+ * dlend_claims_end - all claims end, nothing is mapped; owners have none left
+ * @c: claims; blocked from now on
+ *
+ * Context: process, may sleep.
+ */
 void dlend_claims_end(struct dlend_claims *c);
 
 #endif

@@ -31,15 +31,15 @@ struct dlend_domain {
 	struct dlend_claims claims;
 	struct list_head mirrors;
 	unsigned int nr_mirrors;
-	struct dlend_range *reserved;
+	struct dlend_span *reserved;
 	int nr_reserved;
 };
 
 /*
- * struct mirror - a range that has what a part of an aperture has
+ * struct dlend_mirror - a range that has what a part of an aperture has
  * @maps: of this range, in the domain; guarded by the aperture's lock while @view is the aperture's
  */
-struct mirror {
+struct dlend_mirror {
 	struct list_head node;
 	struct dlend_view view;
 	struct dlend_aperture *ap;
@@ -48,9 +48,9 @@ struct mirror {
 	struct dlend_maps maps;
 };
 
-static int mirror_map(struct dlend_view *view, u64 at, const struct dlend_piece *piece)
+static int dlend_mirror_map(struct dlend_view *view, u64 at, const struct dlend_piece *piece)
 {
-	struct mirror *m = container_of(view, struct mirror, view);
+	struct dlend_mirror *m = container_of(view, struct dlend_mirror, view);
 	struct dlend_piece mine = *piece;
 
 	mine.offset = m->iova + at;
@@ -58,28 +58,27 @@ static int mirror_map(struct dlend_view *view, u64 at, const struct dlend_piece 
 	return mine.prot ? dlend_maps_add(&m->maps, &mine) : 0;
 }
 
-static void mirror_unmap(struct dlend_view *view, u64 at, u64 size)
+static void dlend_mirror_unmap(struct dlend_view *view, u64 at, u64 size)
 {
-	struct mirror *m = container_of(view, struct mirror, view);
+	struct dlend_mirror *m = container_of(view, struct dlend_mirror, view);
 
 	dlend_maps_del(&m->maps, m->iova + at, size);
 }
 
-static const struct dlend_view_ops mirror_ops = {
-	.map = mirror_map,
-	.unmap = mirror_unmap,
+static const struct dlend_view_ops dlend_mirror_ops = {
+	.map = dlend_mirror_map,
+	.unmap = dlend_mirror_unmap,
 };
 
-/* The aperture's lock is taken under ours. */
-static void *mirror_begin(struct dlend_claims *c, const struct dlend_dma_range *r)
+static void *dlend_mirror_begin(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
-	struct mirror *m = kzalloc_obj(*m, GFP_KERNEL_ACCOUNT);
+	struct dlend_mirror *m = kzalloc_obj(*m, GFP_KERNEL_ACCOUNT);
 	int err;
 
 	if (!m)
 		return ERR_PTR(-ENOMEM);
-	m->view.ops = &mirror_ops;
+	m->view.ops = &dlend_mirror_ops;
 	m->ap = r->ap;
 	m->iova = r->iova;
 	m->prot = r->prot;
@@ -94,10 +93,10 @@ static void *mirror_begin(struct dlend_claims *c, const struct dlend_dma_range *
 	return m;
 }
 
-static void mirror_end(struct dlend_claims *c, void *mirror)
+static void dlend_mirror_end(struct dlend_claims *c, void *mirror)
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
-	struct mirror *m = mirror;
+	struct dlend_mirror *m = mirror;
 
 	dlend_aperture_unmirror(m->ap, &m->view);
 	list_del(&m->node);
@@ -105,15 +104,15 @@ static void mirror_end(struct dlend_claims *c, void *mirror)
 	kfree(m);
 }
 
-static void range_unmapped(struct dlend_claims *c, const struct dlend_dma_range *r)
+static void dlend_domain_range_unmapped(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
 
 	trace_dlend_domain_unmap(dev_name(dom->dev), r->iova, r->size);
 }
 
-static void range_lost(struct dlend_claims *c, struct dlend_owner *owner,
-		       const struct dlend_dma_range *r, int err)
+static void dlend_domain_range_lost(struct dlend_claims *c, struct dlend_owner *owner,
+				    const struct dlend_dma_range *r, int err)
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
 
@@ -123,11 +122,11 @@ static void range_lost(struct dlend_claims *c, struct dlend_owner *owner,
 		owner->lost(owner, r);
 }
 
-static const struct dlend_claims_ops claims_ops = {
-	.mirror = mirror_begin,
-	.unmirror = mirror_end,
-	.unmapped = range_unmapped,
-	.lost = range_lost,
+static const struct dlend_claims_ops dlend_domain_claims_ops = {
+	.mirror = dlend_mirror_begin,
+	.unmirror = dlend_mirror_end,
+	.unmapped = dlend_domain_range_unmapped,
+	.lost = dlend_domain_range_lost,
 };
 
 struct dlend_domain *dlend_domain_create(struct device *dev)
@@ -151,7 +150,7 @@ struct dlend_domain *dlend_domain_create(struct device *dev)
 			err);
 		goto free_reserved;
 	}
-	dlend_claims_init(&dom->claims, dom->pg, &claims_ops);
+	dlend_claims_init(&dom->claims, dom->pg, &dlend_domain_claims_ops);
 	return dom;
 
 free_reserved:
@@ -202,7 +201,7 @@ void dlend_domain_block(struct dlend_domain *dom)
 }
 DLEND_EXPORT(dlend_domain_block);
 
-static bool reserved(const struct dlend_domain *dom, u64 iova, u64 size)
+static bool dlend_domain_reserved(const struct dlend_domain *dom, u64 iova, u64 size)
 {
 	int i;
 
@@ -215,7 +214,7 @@ static bool reserved(const struct dlend_domain *dom, u64 iova, u64 size)
 int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r)
 {
-	int err = r->size && reserved(dom, r->iova, r->size) ? -ERANGE : 0;
+	int err = r->size && dlend_domain_reserved(dom, r->iova, r->size) ? -ERANGE : 0;
 
 	mutex_lock(&dom->lock);
 	if (!err)
@@ -257,7 +256,7 @@ u64 dlend_domain_bytes(struct dlend_domain *dom, enum dlend_owner_kind kind)
 }
 DLEND_EXPORT(dlend_domain_bytes);
 
-static void add_up(struct dlend_maps *sum, const struct dlend_maps *m)
+static void dlend_domain_add_up(struct dlend_maps *sum, const struct dlend_maps *m)
 {
 	sum->nr += READ_ONCE(m->nr);
 	sum->nr_pages += READ_ONCE(m->nr_pages);
@@ -267,15 +266,18 @@ static void add_up(struct dlend_maps *sum, const struct dlend_maps *m)
 	sum->pages.n1g += READ_ONCE(m->pages.n1g);
 }
 
-/* Under the lock, and not the apertures': for people, who do not mind a number of a moment ago. */
-static void mirrors_sum(struct dlend_domain *dom, struct dlend_maps *sum)
+/*
+ * Under the lock.  The apertures' locks, which guard the mirrors, are not taken: these numbers are
+ * for people, and may be a moment old.
+ */
+static void dlend_domain_sum(struct dlend_domain *dom, struct dlend_maps *sum)
 {
-	struct mirror *m;
+	struct dlend_mirror *m;
 
 	dlend_maps_init(sum, NULL);
-	add_up(sum, &dom->claims.maps);
+	dlend_domain_add_up(sum, &dom->claims.maps);
 	list_for_each_entry(m, &dom->mirrors, node)
-		add_up(sum, &m->maps);
+		dlend_domain_add_up(sum, &m->maps);
 }
 
 void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m)
@@ -284,7 +286,7 @@ void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m)
 	u64 faults, last;
 
 	mutex_lock(&dom->lock);
-	mirrors_sum(dom, &sum);
+	dlend_domain_sum(dom, &sum);
 	seq_printf(m, "attached: %d\ncoherent: %d\nclaims: %u\nmirrors: %u\n",
 		   dom->pg->ops->attached(dom->pg), dom->pg->coherent, dom->claims.nr,
 		   dom->nr_mirrors);

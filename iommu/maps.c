@@ -24,14 +24,14 @@
 #include "paging.h"
 
 /*
- * RAM in shorter pieces than this shares a run with its neighbours, and is mapped by 4 KiB pages: a
- * guest's memory without huge pages would cost a run for nearly every page.
+ * RAM in pieces shorter than this is mapped by 4 KiB pages, and shares a run with its neighbours.
+ * Otherwise a guest without huge pages would cost a struct dlend_run for nearly every page.
  */
-#define SCATTERED_BELOW	SZ_64K
+#define DLEND_RUN_SCATTERED_BELOW	SZ_64K
 
 /*
  * struct dlend_run - mapped contiguously
- * @phys: where it leads, contiguously; of a scattered one the domain knows that, or @scattered
+ * @phys: where it leads, contiguously. For a scattered run the domain or dlend_maps.scattered knows
  * @cap: no larger pages, 0 = any
  * @scattered: of any number of pieces, which lead anywhere
  */
@@ -44,10 +44,10 @@ struct dlend_run {
 	bool mmio, scattered;
 };
 
-#define RUN_FIRST(r)	((r)->first)
-#define RUN_LAST(r)	((r)->last)
-INTERVAL_TREE_DEFINE(struct dlend_run, node, u64, subtree_last, RUN_FIRST, RUN_LAST,
-		     static __maybe_unused, run_tree);
+#define DLEND_RUN_FIRST(r)	((r)->first)
+#define DLEND_RUN_LAST(r)	((r)->last)
+INTERVAL_TREE_DEFINE(struct dlend_run, node, u64, subtree_last, DLEND_RUN_FIRST,
+		     DLEND_RUN_LAST, static __maybe_unused, dlend_run_tree);
 
 void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg)
 {
@@ -57,7 +57,8 @@ void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg)
 	xa_init_flags(&m->scattered, XA_FLAGS_ACCOUNT);
 }
 
-static phys_addr_t phys_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
+static phys_addr_t dlend_run_phys_at(const struct dlend_maps *m, const struct dlend_run *r,
+				     u64 iova)
 {
 	if (!r->scattered)
 		return r->phys + (iova - r->first);
@@ -67,7 +68,7 @@ static phys_addr_t phys_at(const struct dlend_maps *m, const struct dlend_run *r
 						iova >> PAGE_SHIFT)) << PAGE_SHIFT;
 }
 
-static u64 page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
+static u64 dlend_run_page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
 {
 	if (!m->pg || r->scattered)
 		return SZ_4K;
@@ -75,7 +76,7 @@ static u64 page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u
 }
 
 /* Where nothing translates there are no pages. */
-static void count_run(struct dlend_maps *m, const struct dlend_run *r, int sign)
+static void dlend_run_count(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
 	struct dlend_map_pages pages = {};
 
@@ -102,8 +103,8 @@ int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64
 	return 0;
 }
 
-/* In as many calls as it takes that no page is too large; all or nothing. */
-static int map_pieces(struct dlend_maps *m, const struct dlend_run *r)
+/* Map @r, in so many calls that no page is too large; all or nothing. */
+static int dlend_run_map(struct dlend_maps *m, const struct dlend_run *r)
 {
 	u32 prot = r->prot | (r->mmio ? DLEND_PAGING_MMIO : 0);
 	u64 at = r->first, end;
@@ -121,8 +122,8 @@ static int map_pieces(struct dlend_maps *m, const struct dlend_run *r)
 	return 0;
 }
 
-/* Where nothing translates, what pages of scattered runs lead to is remembered page by page. */
-static void forget_pages(struct dlend_maps *m, u64 first, u64 last)
+/* On the loop no domain knows where pages of scattered runs lead: each page is remembered. */
+static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 {
 	u64 at;
 
@@ -137,7 +138,7 @@ static void forget_pages(struct dlend_maps *m, u64 first, u64 last)
 	}
 }
 
-static int remember_pages(struct dlend_maps *m, const struct dlend_run *r)
+static int dlend_run_remember_pages(struct dlend_maps *m, const struct dlend_run *r)
 {
 	u64 at, pfn = r->phys >> PAGE_SHIFT;
 	int err;
@@ -148,7 +149,7 @@ static int remember_pages(struct dlend_maps *m, const struct dlend_run *r)
 		err = xa_err(xa_store(&m->scattered, at >> PAGE_SHIFT, xa_mk_value(pfn),
 				      GFP_KERNEL_ACCOUNT));
 		if (err) {
-			forget_pages(m, r->first, r->last);
+			dlend_maps_forget_pages(m, r->first, r->last);
 			return err;
 		}
 		m->nr_pages++;
@@ -157,64 +158,68 @@ static int remember_pages(struct dlend_maps *m, const struct dlend_run *r)
 }
 
 /* Map @r as it stands and remember it. */
-static int put_run(struct dlend_maps *m, struct dlend_run *r)
+static int dlend_run_put(struct dlend_maps *m, struct dlend_run *r)
 {
-	int err = map_pieces(m, r);
+	int err = dlend_run_map(m, r);
 
 	if (err)
 		return err;
-	run_tree_insert(r, &m->runs);
-	count_run(m, r, 1);
+	dlend_run_tree_insert(r, &m->runs);
+	dlend_run_count(m, r, 1);
 	return 0;
 }
 
-/* The scattered run that has @iova, if what is mapped with @prot may join it. */
-static struct dlend_run *joinable(struct dlend_maps *m, u64 iova, u32 prot)
+/* The scattered run that has @iova, if something that is mapped with @prot may join it. */
+static struct dlend_run *dlend_run_joinable(struct dlend_maps *m, u64 iova, u32 prot)
 {
-	struct dlend_run *r = run_tree_iter_first(&m->runs, iova, iova);
+	struct dlend_run *r = dlend_run_tree_iter_first(&m->runs, iova, iova);
 
 	return r && r->scattered && r->prot == prot ? r : NULL;
 }
 
 /* Take @r out of the books; its pages stay. */
-static void take_run(struct dlend_maps *m, struct dlend_run *r)
+static void dlend_run_take(struct dlend_maps *m, struct dlend_run *r)
 {
-	run_tree_remove(r, &m->runs);
-	count_run(m, r, -1);
+	dlend_run_tree_remove(r, &m->runs);
+	dlend_run_count(m, r, -1);
 }
 
-/* @r is mapped: with its neighbours it becomes one run. */
-static void join(struct dlend_maps *m, struct dlend_run *r)
+/* @r is mapped and scattered: let it take in its scattered neighbours. */
+static void dlend_run_join(struct dlend_maps *m, struct dlend_run *r)
 {
-	struct dlend_run *next = r->last < U64_MAX ? joinable(m, r->last + 1, r->prot) : NULL;
-	struct dlend_run *prev = r->first ? joinable(m, r->first - 1, r->prot) : NULL;
+	struct dlend_run *next = NULL, *prev = NULL;
+
+	if (r->last < U64_MAX)
+		next = dlend_run_joinable(m, r->last + 1, r->prot);
+	if (r->first)
+		prev = dlend_run_joinable(m, r->first - 1, r->prot);
 
 	if (next) {
-		take_run(m, next);
+		dlend_run_take(m, next);
 		r->last = next->last;
 		kfree(next);
 	}
 	if (prev) {
-		take_run(m, prev);
+		dlend_run_take(m, prev);
 		r->first = prev->first;
 		kfree(prev);
 	}
 }
 
-static int put_scattered(struct dlend_maps *m, struct dlend_run *r)
+static int dlend_run_put_scattered(struct dlend_maps *m, struct dlend_run *r)
 {
-	int err = remember_pages(m, r);
+	int err = dlend_run_remember_pages(m, r);
 
 	if (err)
 		return err;
-	err = map_pieces(m, r);
+	err = dlend_run_map(m, r);
 	if (err) {
-		forget_pages(m, r->first, r->last);
+		dlend_maps_forget_pages(m, r->first, r->last);
 		return err;
 	}
-	join(m, r);
-	run_tree_insert(r, &m->runs);
-	count_run(m, r, 1);
+	dlend_run_join(m, r);
+	dlend_run_tree_insert(r, &m->runs);
+	dlend_run_count(m, r, 1);
 	return 0;
 }
 
@@ -236,9 +241,9 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 	r->phys = piece->phys;
 	r->prot = piece->prot;
 	r->mmio = piece->mmio;
-	r->scattered = !piece->mmio && piece->size < SCATTERED_BELOW;
+	r->scattered = !piece->mmio && piece->size < DLEND_RUN_SCATTERED_BELOW;
 	r->cap = r->scattered ? SZ_4K : piece->cap;
-	err = r->scattered ? put_scattered(m, r) : put_run(m, r);
+	err = r->scattered ? dlend_run_put_scattered(m, r) : dlend_run_put(m, r);
 	if (err)
 		kfree(r);
 	return err;
@@ -248,8 +253,8 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
  * Remember [@first, @last] of the former run @old; with @map it is mapped again, too.  If that
  * fails the device's next access there is blocked: bad for the guest, safe for the host.
  */
-static void keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first, u64 last,
-		      bool map)
+static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first,
+				u64 last, bool map)
 {
 	struct dlend_run *r = kzalloc_obj(*r, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL);
 	int err;
@@ -262,11 +267,11 @@ static void keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 fir
 	r->prot = old->prot;
 	r->mmio = old->mmio;
 	if (!map) {
-		run_tree_insert(r, &m->runs);
-		count_run(m, r, 1);
+		dlend_run_tree_insert(r, &m->runs);
+		dlend_run_count(m, r, 1);
 		return;
 	}
-	err = put_run(m, r);
+	err = dlend_run_put(m, r);
 	if (err) {
 		pr_err("dlend: %llx-%llx could not be mapped again after its neighbour was unmapped (%d): DMA there is blocked until the windows are built again\n",
 		       first, last, err);
@@ -274,7 +279,7 @@ static void keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 fir
 	}
 }
 
-static void unmap_pages(struct dlend_maps *m, u64 first, u64 last)
+static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 {
 	u64 size = last - first + 1, done;
 
@@ -290,53 +295,53 @@ static void unmap_pages(struct dlend_maps *m, u64 first, u64 last)
  * a device that is at it meanwhile meets a fault.  No kernel up to 7.2 can split a page of a live
  * domain; a cap at map time keeps pages off the edges where somebody may cut.
  */
-static void cut_run(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
+static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
 {
-	u64 from = first & ~(page_size_at(m, r, first) - 1);
-	u64 to = last | (page_size_at(m, r, last) - 1);
+	u64 from = first & ~(dlend_run_page_size_at(m, r, first) - 1);
+	u64 to = last | (dlend_run_page_size_at(m, r, last) - 1);
 
-	take_run(m, r);
-	unmap_pages(m, from, to);
+	dlend_run_take(m, r);
+	dlend_maps_unmap_pages(m, from, to);
 	if (r->scattered)
-		forget_pages(m, from, to);
+		dlend_maps_forget_pages(m, from, to);
 	if (r->first < from)
-		keep_part(m, r, r->first, from - 1, false);
+		dlend_run_keep_part(m, r, r->first, from - 1, false);
 	if (from < first)
-		keep_part(m, r, from, first - 1, true);
+		dlend_run_keep_part(m, r, from, first - 1, true);
 	if (last < to)
-		keep_part(m, r, last + 1, to, true);
+		dlend_run_keep_part(m, r, last + 1, to, true);
 	if (to < r->last)
-		keep_part(m, r, to + 1, r->last, false);
+		dlend_run_keep_part(m, r, to + 1, r->last, false);
 	kfree(r);
 }
 
 /* Cut runs that reach over the edges of [@first, @last]. Return: bytes unmapped */
-static u64 cut_edges(struct dlend_maps *m, u64 first, u64 last)
+static u64 dlend_maps_cut_edges(struct dlend_maps *m, u64 first, u64 last)
 {
-	struct dlend_run *r = run_tree_iter_first(&m->runs, first, first);
+	struct dlend_run *r = dlend_run_tree_iter_first(&m->runs, first, first);
 	u64 done = 0, at;
 
 	if (r && (r->first < first || r->last > last)) {
 		at = min(last, r->last);
 		done += at - first + 1;
-		cut_run(m, r, first, at);
+		dlend_run_cut(m, r, first, at);
 	}
-	r = run_tree_iter_first(&m->runs, last, last);
+	r = dlend_run_tree_iter_first(&m->runs, last, last);
 	if (r && r->last > last) {
 		done += last - r->first + 1;
-		cut_run(m, r, r->first, last);
+		dlend_run_cut(m, r, r->first, last);
 	}
 	return done;
 }
 
 /* Forget @r; its pages are unmapped by the caller. Return: its last address */
-static u64 forget_run(struct dlend_maps *m, struct dlend_run *r)
+static u64 dlend_run_forget(struct dlend_maps *m, struct dlend_run *r)
 {
 	u64 last = r->last;
 
-	take_run(m, r);
+	dlend_run_take(m, r);
 	if (r->scattered)
-		forget_pages(m, r->first, last);
+		dlend_maps_forget_pages(m, r->first, last);
 	kfree(r);
 	return last;
 }
@@ -348,14 +353,14 @@ u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size)
 
 	if (!size || last < iova || !PAGE_ALIGNED(iova | size))
 		return 0;
-	done = cut_edges(m, iova, last);
-	while ((r = run_tree_iter_first(&m->runs, iova, last))) {
+	done = dlend_maps_cut_edges(m, iova, last);
+	while ((r = dlend_run_tree_iter_first(&m->runs, iova, last))) {
 		from = r->first;
-		to = forget_run(m, r);
+		to = dlend_run_forget(m, r);
 		/* One IOTLB flush for all neighbours: scattered pages are many runs. */
-		while (to < last && (r = run_tree_iter_first(&m->runs, to + 1, to + 1)))
-			to = forget_run(m, r);
-		unmap_pages(m, from, to);
+		while (to < last && (r = dlend_run_tree_iter_first(&m->runs, to + 1, to + 1)))
+			to = dlend_run_forget(m, r);
+		dlend_maps_unmap_pages(m, from, to);
 		done += to - from + 1;
 	}
 	return done;
@@ -363,31 +368,32 @@ u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size)
 
 bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size)
 {
-	return run_tree_iter_first(&m->runs, iova, iova + size - 1);
+	return dlend_run_tree_iter_first(&m->runs, iova, iova + size - 1);
 }
 
 /* How much of a run leads on from where @iova does. */
-static u64 contiguous(const struct dlend_maps *m, const struct dlend_run *r, u64 iova, u64 last)
+static u64 dlend_run_contiguous(const struct dlend_maps *m, const struct dlend_run *r, u64 iova,
+				u64 last)
 {
-	phys_addr_t phys = phys_at(m, r, iova);
+	phys_addr_t phys = dlend_run_phys_at(m, r, iova);
 	u64 size = PAGE_SIZE;
 
 	if (!r->scattered)
 		return last - iova + 1;
-	while (size <= last - iova && phys_at(m, r, iova + size) == phys + size)
+	while (size <= last - iova && dlend_run_phys_at(m, r, iova + size) == phys + size)
 		size += PAGE_SIZE;
 	return size;
 }
 
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece)
 {
-	struct dlend_run *r = run_tree_iter_first(&m->runs, iova, last);
+	struct dlend_run *r = dlend_run_tree_iter_first(&m->runs, iova, last);
 
 	if (!r)
 		return false;
 	piece->offset = max(r->first, iova);
-	piece->size = contiguous(m, r, piece->offset, min(r->last, last));
-	piece->phys = phys_at(m, r, piece->offset);
+	piece->size = dlend_run_contiguous(m, r, piece->offset, min(r->last, last));
+	piece->phys = dlend_run_phys_at(m, r, piece->offset);
 	piece->cap = r->cap;
 	piece->prot = r->prot;
 	piece->mmio = r->mmio;

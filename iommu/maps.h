@@ -16,14 +16,15 @@ struct dlend_paging;
 struct dlend_piece;
 
 /**
- * struct dlend_maps - all mappings of @pg that were made here
- *
- * @runs: what is mapped, in @nr runs of @bytes
- * @pages: of the domain
- * @scattered: without a domain, where @nr_pages pages lead that are in no long run
- *
- * The caller serialises. The domain itself stays the caller's; NULL: nothing translates, what is
- * mapped is only remembered.
+ * struct dlend_maps - what is mapped in a domain by these functions; the caller serialises
+ * @pg: domain, the caller's; NULL: nothing translates (the loop), and what is mapped is only
+ *	remembered
+ * @runs: what is mapped
+ * @pages: pages of the domain, by size
+ * @bytes: mapped
+ * @nr: how many runs
+ * @scattered: without a domain: where each page leads that is in no long run
+ * @nr_pages: how many such pages
  */
 struct dlend_maps {
 	struct dlend_paging *pg;
@@ -35,42 +36,76 @@ struct dlend_maps {
 	u64 nr_pages;
 };
 
+/**
+ * dlend_maps_init - nothing is mapped
+ * @m: (out) mappings
+ * @pg: (in) domain, or NULL
+ *
+ * Context: any.
+ */
 void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg);
 
 /**
  * dlend_maps_add - map a physically contiguous run
- * @piece: with the IO address as its offset. Its cap is the largest page of the IOMMU to use, 0 =
- *	any: dlend_maps_del() of a part whose edges are multiples of it leaves the rest as it is
+ * @m: mappings
+ * @piece: (in) its offset is an IO address. Its cap is the largest page of the IOMMU to use, 0:
+ *	any. dlend_maps_del() of a part whose edges are multiples of the cap leaves the rest as it is
  *
+ * Context: process, may sleep.
  * Return: 0; -EEXIST overlap with a live mapping; -EINVAL alignment; -ERANGE outside the domain's
- * geometry; -EOPNOTSUPP this IOMMU driver cannot map MMIO here; or the IOMMU's error.
+ * geometry; -EOPNOTSUPP this IOMMU driver cannot map MMIO here; -ENOMEM; or the IOMMU's error.
  */
 int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece);
 
 /**
- * dlend_maps_del - unmap a range, IOTLB flushed at return
+ * dlend_maps_del - unmap a range, and flush the IOTLB
+ * @m: mappings
+ * @iova: (in) first address, page aligned; holes in the range are fine
+ * @size: (in) bytes, page multiple
  *
- * A large page that straddles an edge is taken down, and what lies outside is put back with
- * smaller pages: for a moment nobody reaches that. Avoid it by dlend_maps_add()'s @cap. Return:
- * bytes unmapped.
+ * A large page that straddles an edge is taken down, and what lies outside is mapped again by
+ * smaller pages: for a moment nobody reaches that. A cap in dlend_maps_add() avoids this.
+ * Context: process, may sleep. Return: bytes unmapped.
  */
 u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size);
 
-/** dlend_maps_check - could this be mapped, as far as addresses go? Return: 0, -EINVAL, -ERANGE */
+/**
+ * dlend_maps_check - could this be mapped, as far as addresses go?
+ * @m: (in) mappings
+ * @iova: (in) IO address
+ * @phys: (in) physical address
+ * @size: (in) bytes
+ * @prot: (in) DLEND_PROT_*
+ *
+ * Context: any. Return: 0; -EINVAL alignment, size or @prot; -ERANGE outside the geometry.
+ */
 int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64 size, u32 prot);
 
-/** dlend_maps_busy - is any of it mapped? */
+/**
+ * dlend_maps_busy - is any of a range mapped?
+ * @m: (in) mappings
+ * @iova: (in) first address
+ * @size: (in) bytes
+ *
+ * Context: any.
+ */
 bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
 
 /**
- * dlend_maps_next - the first piece of what is mapped in @iova..@last
- * @piece: receives it, with @iova in place of the offset. Return: is there one?
+ * dlend_maps_next - the first piece of what is mapped in a range
+ * @m: (in) mappings
+ * @iova: (in) first address
+ * @last: (in) last address, inclusive
+ * @piece: (out) the piece; its offset is an IO address
+ *
+ * Context: any. Return: is there one?
  */
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece);
 
-/** dlend_maps_book_bytes - kernel memory that remembering them takes, page tables aside */
+/** dlend_maps_book_bytes - memory of the kernel for remembering; no page tables. Context: any. */
 u64 dlend_maps_book_bytes(const struct dlend_maps *m);
 
+/** dlend_maps_show - counters, for debugfs. Context: process. */
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f);
 
 #endif

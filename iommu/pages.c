@@ -12,13 +12,13 @@
 #include <linux/sizes.h>
 #include "pages.h"
 
-#define SMALLEST	4096ull
+#define DLEND_PAGE_SMALLEST	4096ull
 
 u64 dlend_page_at(u64 first, u64 last, u64 phys, u64 sizes, u64 cap, u64 iova)
 {
 	u64 size, base;
 
-	for (size = BIT_ULL(63); size > SMALLEST; size >>= 1) {
+	for (size = BIT_ULL(63); size > DLEND_PAGE_SMALLEST; size >>= 1) {
 		if (!(sizes & size) || (cap && size > cap))
 			continue;
 		base = iova & ~(size - 1);
@@ -26,11 +26,11 @@ u64 dlend_page_at(u64 first, u64 last, u64 phys, u64 sizes, u64 cap, u64 iova)
 		    IS_ALIGNED(phys + (base - first), size))
 			return size;
 	}
-	return SMALLEST;
+	return DLEND_PAGE_SMALLEST;
 }
 
 /* The smallest size above @cap, 0 if there is none. */
-static u64 too_large(u64 sizes, u64 cap)
+static u64 dlend_pages_too_large(u64 sizes, u64 cap)
 {
 	sizes &= ~(2 * cap - 1);
 	return sizes & -sizes;
@@ -38,7 +38,7 @@ static u64 too_large(u64 sizes, u64 cap)
 
 u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 {
-	u64 end, large = cap ? too_large(sizes, cap) : 0;
+	u64 end, large = cap ? dlend_pages_too_large(sizes, cap) : 0;
 
 	if (!large || last - at < large / 2)
 		return last;
@@ -48,7 +48,7 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 }
 
 /* Bytes of the run in pages of at least @least. */
-static u64 in_pages_of(u64 first, u64 last, u64 phase, u64 sizes, u64 least)
+static u64 dlend_pages_bytes_in(u64 first, u64 last, u64 phase, u64 sizes, u64 least)
 {
 	u64 size, from, to;
 
@@ -70,8 +70,8 @@ struct dlend_map_pages dlend_pages_count(u64 first, u64 last, u64 phys, u64 size
 
 	if (cap)
 		sizes &= 2 * cap - 1;
-	in_1g = in_pages_of(first, last, phase, sizes, SZ_1G);
-	in_2m = in_pages_of(first, last, phase, sizes, SZ_2M);
+	in_1g = dlend_pages_bytes_in(first, last, phase, sizes, SZ_1G);
+	in_2m = dlend_pages_bytes_in(first, last, phase, sizes, SZ_2M);
 	return (struct dlend_map_pages) {
 		.n1g = in_1g / SZ_1G,
 		.n2m = (in_2m - in_1g) / SZ_2M,

@@ -18,12 +18,12 @@
 #include "iommu/trace.h"
 
 /*
- * struct paging - a domain of the kernel's
+ * struct dlend_iommu_paging - a domain of the kernel's
  * @dev: whose group it fits, for messages; referenced
  * @group: referenced
  * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: where
  */
-struct paging {
+struct dlend_iommu_paging {
 	struct dlend_paging pub;
 	struct iommu_domain *domain;
 	struct iommu_group *group;
@@ -32,13 +32,13 @@ struct paging {
 	u64 last_fault;
 };
 
-static struct paging *to_paging(struct dlend_paging *pg)
+static struct dlend_iommu_paging *dlend_iommu_paging(struct dlend_paging *pg)
 {
-	return container_of(pg, struct paging, pub);
+	return container_of(pg, struct dlend_iommu_paging, pub);
 }
 
 /* AMD's page tables of older kernels encrypt what BARs are mapped by. */
-static bool mmio_possible(void)
+static bool dlend_paging_mmio_possible(void)
 {
 	if (!DLEND_SME_BREAKS_MMIO || !cc_platform_has(CC_ATTR_HOST_MEM_ENCRYPT))
 		return true;
@@ -46,59 +46,59 @@ static bool mmio_possible(void)
 	return false;
 }
 
-static int paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot)
+static int dlend_paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot)
 {
 	int p = prot & DLEND_PAGING_MMIO ? IOMMU_MMIO : IOMMU_CACHE;
 
-	if (prot & DLEND_PAGING_MMIO && !mmio_possible())
+	if (prot & DLEND_PAGING_MMIO && !dlend_paging_mmio_possible())
 		return -EOPNOTSUPP;
 	if (prot & DLEND_PROT_READ)
 		p |= IOMMU_READ;
 	if (prot & DLEND_PROT_WRITE)
 		p |= IOMMU_WRITE;
-	return iommu_map(to_paging(pg)->domain, iova, phys, size, p, GFP_KERNEL_ACCOUNT);
+	return iommu_map(dlend_iommu_paging(pg)->domain, iova, phys, size, p, GFP_KERNEL_ACCOUNT);
 }
 
-static u64 paging_unmap(struct dlend_paging *pg, u64 iova, u64 size)
+static u64 dlend_paging_unmap(struct dlend_paging *pg, u64 iova, u64 size)
 {
-	return iommu_unmap(to_paging(pg)->domain, iova, size);
+	return iommu_unmap(dlend_iommu_paging(pg)->domain, iova, size);
 }
 
-static phys_addr_t paging_phys(struct dlend_paging *pg, u64 iova)
+static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 {
-	return iommu_iova_to_phys(to_paging(pg)->domain, iova);
+	return iommu_iova_to_phys(dlend_iommu_paging(pg)->domain, iova);
 }
 
 /*
- * No Snoop lets a device pass by the caches of the host whose memory it is at, and a guest's driver
- * may set it: what the guest then reads is old.  To be asked once devices are attached, before
- * anything is mapped.
+ * With No Snoop a device writes to memory without telling the caches of that host, and a guest's
+ * driver may set it: then the guest reads old data.  The IOMMU can forbid that.  It is asked once
+ * devices are attached, and before anything is mapped.
  */
-static bool enforce_coherency(struct iommu_domain *domain)
+static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 {
 	return domain->ops->enforce_cache_coherency &&
 	       domain->ops->enforce_cache_coherency(domain);
 }
 
-static int paging_attach(struct dlend_paging *pg)
+static int dlend_paging_attach(struct dlend_paging *pg)
 {
-	struct paging *p = to_paging(pg);
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 	int err = iommu_attach_group(p->domain, p->group);
 
 	if (!err)
-		pg->coherent = enforce_coherency(p->domain);
+		pg->coherent = dlend_paging_enforce_coherency(p->domain);
 	return err;
 }
 
-static void paging_detach(struct dlend_paging *pg)
+static void dlend_paging_do_detach(struct dlend_paging *pg)
 {
-	struct paging *p = to_paging(pg);
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
 	/* With a DMA owner the group falls back to its blocking domain, not to identity. */
 	iommu_detach_group(p->domain, p->group);
 }
 
-static int first_device(struct device *dev, void *arg)
+static int dlend_paging_first_device(struct device *dev, void *arg)
 {
 	struct device **found = arg;
 
@@ -106,14 +106,14 @@ static int first_device(struct device *dev, void *arg)
 	return 1;
 }
 
-/* A device that was unplugged has no group any more: any that is still there is asked. */
-static bool paging_attached(struct dlend_paging *pg)
+/* A device that was unplugged has no group any more, so ask for one that is still in the group. */
+static bool dlend_paging_attached(struct dlend_paging *pg)
 {
-	struct paging *p = to_paging(pg);
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 	struct device *dev = NULL;
 	bool attached;
 
-	iommu_group_for_each_dev(p->group, &dev, first_device);
+	iommu_group_for_each_dev(p->group, &dev, dlend_paging_first_device);
 	if (!dev)
 		return false;
 	attached = iommu_get_domain_for_dev(dev) == p->domain;
@@ -121,9 +121,9 @@ static bool paging_attached(struct dlend_paging *pg)
 	return attached;
 }
 
-static void paging_free(struct dlend_paging *pg)
+static void dlend_paging_free(struct dlend_paging *pg)
 {
-	struct paging *p = to_paging(pg);
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
 	iommu_domain_free(p->domain);
 	iommu_group_put(p->group);
@@ -131,21 +131,21 @@ static void paging_free(struct dlend_paging *pg)
 	kfree(p);
 }
 
-static const struct dlend_paging_ops paging_ops = {
-	.map = paging_map,
-	.unmap = paging_unmap,
-	.phys = paging_phys,
-	.attach = paging_attach,
-	.detach = paging_detach,
-	.attached = paging_attached,
-	.free = paging_free,
+static const struct dlend_paging_ops dlend_paging_kernel_ops = {
+	.map = dlend_paging_map,
+	.unmap = dlend_paging_unmap,
+	.phys = dlend_paging_phys,
+	.attach = dlend_paging_attach,
+	.detach = dlend_paging_do_detach,
+	.attached = dlend_paging_attached,
+	.free = dlend_paging_free,
 };
 
-/* Not handled, only counted: the IOMMU driver's own (rate-limited) message shall appear. */
-static int count_fault(struct iommu_domain *domain, struct device *dev, unsigned long iova,
-		       int flags, void *token)
+/* Returns an error, so that the IOMMU driver logs its own (rate-limited) message. */
+static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *dev,
+				    unsigned long iova, int flags, void *token)
 {
-	struct paging *p = token;
+	struct dlend_iommu_paging *p = token;
 
 	atomic64_inc(&p->faults);
 	WRITE_ONCE(p->last_fault, iova);
@@ -155,7 +155,7 @@ static int count_fault(struct iommu_domain *domain, struct device *dev, unsigned
 
 u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last)
 {
-	struct paging *p = to_paging(pg);
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
 	*last = READ_ONCE(p->last_fault);
 	return atomic64_read(&p->faults);
@@ -163,7 +163,7 @@ u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last)
 
 struct dlend_paging *dlend_paging_create(struct device *dev)
 {
-	struct paging *p = kzalloc_obj(*p);
+	struct dlend_iommu_paging *p = kzalloc_obj(*p);
 	int err = -ENODEV;
 
 	if (!p)
@@ -177,11 +177,11 @@ struct dlend_paging *dlend_paging_create(struct device *dev)
 		goto put_group;
 	}
 	p->dev = get_device(dev);
-	p->pub.ops = &paging_ops;
+	p->pub.ops = &dlend_paging_kernel_ops;
 	p->pub.sizes = p->domain->pgsize_bitmap;
 	p->pub.first = p->domain->geometry.aperture_start;
 	p->pub.last = p->domain->geometry.aperture_end;
-	iommu_set_fault_handler(p->domain, count_fault, p);
+	iommu_set_fault_handler(p->domain, dlend_paging_count_fault, p);
 	return &p->pub;
 
 put_group:
@@ -191,7 +191,7 @@ free_paging:
 	return ERR_PTR(err);
 }
 
-static unsigned int bridge_windows(struct device *dev, struct dlend_range *out)
+static unsigned int dlend_paging_bridge_windows(struct device *dev, struct dlend_span *out)
 {
 	struct pci_host_bridge *bridge;
 	struct resource_entry *w;
@@ -212,7 +212,7 @@ static unsigned int bridge_windows(struct device *dev, struct dlend_range *out)
 	return n;
 }
 
-static unsigned int resv_regions(struct list_head *list, struct dlend_range *out)
+static unsigned int dlend_paging_resv_regions(struct list_head *list, struct dlend_span *out)
 {
 	struct iommu_resv_region *r;
 	unsigned int n = 0;
@@ -227,19 +227,21 @@ static unsigned int resv_regions(struct list_head *list, struct dlend_range *out
 	return n;
 }
 
-int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_range **out)
+int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **out)
 {
-	struct dlend_range *r;
+	struct dlend_span *r;
 	LIST_HEAD(list);
 	unsigned int n;
 
 	iommu_get_resv_regions(dev, &list);
-	n = resv_regions(&list, NULL) + (windows ? bridge_windows(dev, NULL) : 0);
+	n = dlend_paging_resv_regions(&list, NULL);
+	if (windows)
+		n += dlend_paging_bridge_windows(dev, NULL);
 	r = kcalloc(n + 1, sizeof(*r), GFP_KERNEL);
 	if (r) {
-		n = resv_regions(&list, r);
+		n = dlend_paging_resv_regions(&list, r);
 		if (windows)
-			n += bridge_windows(dev, r + n);
+			n += dlend_paging_bridge_windows(dev, r + n);
 	}
 	iommu_put_resv_regions(dev, &list);
 	*out = r;

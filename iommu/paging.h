@@ -11,7 +11,7 @@
 
 struct device;
 struct dlend_paging;
-struct dlend_range;
+struct dlend_span;
 
 /* Beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
 #define DLEND_PAGING_MMIO	0x80000000u
@@ -51,21 +51,31 @@ struct dlend_paging {
 };
 
 /**
- * dlend_paging_create - a new, empty domain that fits @dev's IOMMU group
- * @dev: kept referenced
+ * dlend_paging_create - make a new, empty domain
+ * @dev: device whose IOMMU group it shall fit; a reference is kept
  *
- * Context: process. Return: not attached; or ERR_PTR: -ENODEV no IOMMU, or its error.
+ * Context: process, may sleep.
+ * Return: domain, not attached; ERR_PTR: -ENODEV no IOMMU; -ENOMEM; or the IOMMU's error.
  */
 struct dlend_paging *dlend_paging_create(struct device *dev);
 
-/** dlend_paging_faults - accesses that were blocked, where the driver reports them; @last: where */
+/**
+ * dlend_paging_faults - accesses that the IOMMU blocked, as far as its driver reports them
+ * @pg: domain of dlend_paging_create()
+ * @last: (out) IO address of the last one
+ *
+ * Context: any. Return: how many.
+ */
 u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last);
 
 /**
- * dlend_paging_detach - the group is blocked when this returns, if it returns true
+ * dlend_paging_detach - block the group, if the kernel does so
+ * @pg: domain, attached or not
  *
- * False: the kernel did not let go of the domain (7.0 and 7.1 do not while a device of the group is
- * being reset): it is used on, so it must not be freed, and what it maps is reached.
+ * Context: process, may sleep.
+ * Return: true: the group is blocked. false: the kernel did not let go of the domain (7.0 and 7.1
+ * do not while a device of the group is being reset). Then the domain is used on: it must not be
+ * freed, and what it maps is reached.
  */
 static inline bool dlend_paging_detach(struct dlend_paging *pg)
 {
@@ -74,7 +84,12 @@ static inline bool dlend_paging_detach(struct dlend_paging *pg)
 	return !pg->ops->attached(pg);
 }
 
-/** dlend_paging_end - detach and free. Return: false: the kernel still uses it, so it stays */
+/**
+ * dlend_paging_end - detach and free
+ * @pg: domain; gone if this returns true
+ *
+ * Context: process, may sleep. Return: false: the kernel still uses the domain, so it stays.
+ */
 static inline bool dlend_paging_end(struct dlend_paging *pg)
 {
 	if (!dlend_paging_detach(pg))
@@ -84,12 +99,13 @@ static inline bool dlend_paging_end(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_reserved - what an IO address of the device's group may not touch
- * @windows: the windows of its host bridge too (peer-to-peer traffic would be claimed there)
- * @out: receives an array, kfree() it
+ * dlend_paging_reserved - find what an IO address of a device's group may not touch
+ * @dev: device
+ * @windows: (in) also the windows of its host bridge, where peer-to-peer traffic would be claimed
+ * @out: (out) array, to be freed by kfree()
  *
- * Context: process. Return: number of ranges, or -ENOMEM.
+ * Context: process, may sleep. Return: number of spans; -ENOMEM.
  */
-int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_range **out);
+int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **out);
 
 #endif

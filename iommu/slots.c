@@ -2,39 +2,35 @@
 /*
  * Allocator of offsets in an aperture.
  *
- * Pure: one list of extents in order of offset, whose memory comes from the caller.  genalloc has
+ * Pure: one list of runs in order of offset, whose memory comes from the caller.  genalloc has
  * no phase and no quarantine; an aperture has some hundred slots at most, so a list is enough.
  */
 #include <linux/align.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include "slots.h"
 
-static bool is_pow2(u64 x)
-{
-	return x && !(x & (x - 1));
-}
-
-static void put_spare(struct dlend_slots *s, struct dlend_extent *e)
+static void dlend_slots_put_spare(struct dlend_slots *s, struct dlend_slot_run *e)
 {
 	list_add(&e->node, &s->spare);
 	s->nr_spare++;
 }
 
-static struct dlend_extent *get_spare(struct dlend_slots *s)
+static struct dlend_slot_run *dlend_slots_get_spare(struct dlend_slots *s)
 {
-	struct dlend_extent *e = list_first_entry(&s->spare, struct dlend_extent, node);
+	struct dlend_slot_run *e = list_first_entry(&s->spare, struct dlend_slot_run, node);
 
 	list_del(&e->node);
 	s->nr_spare--;
 	return e;
 }
 
-void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_extent *whole)
+void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_slot_run *whole)
 {
-	INIT_LIST_HEAD(&s->extents);
+	INIT_LIST_HEAD(&s->runs);
 	INIT_LIST_HEAD(&s->spare);
 	s->nr_spare = 0;
 	s->cookie = 0;
@@ -43,9 +39,9 @@ void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_extent *whol
 	s->limit = size;
 	whole->offset = 0;
 	whole->size = size;
-	whole->use = DLEND_EXTENT_FREE;
+	whole->use = DLEND_SLOT_RUN_FREE;
 	whole->cookie = 0;
-	list_add(&whole->node, &s->extents);
+	list_add(&whole->node, &s->runs);
 }
 
 void dlend_slots_limit(struct dlend_slots *s, u64 limit)
@@ -53,35 +49,35 @@ void dlend_slots_limit(struct dlend_slots *s, u64 limit)
 	s->limit = ALIGN_DOWN(min(limit, s->size), DLEND_SLOT_PAGE);
 }
 
-void dlend_slots_give(struct dlend_slots *s, struct dlend_extent *spare)
+void dlend_slots_give(struct dlend_slots *s, struct dlend_slot_run *spare)
 {
-	put_spare(s, spare);
+	dlend_slots_put_spare(s, spare);
 }
 
-struct dlend_extent *dlend_slots_take(struct dlend_slots *s, bool all)
+struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 
 	if (!list_empty(&s->spare))
-		return get_spare(s);
-	if (!all || list_empty(&s->extents))
+		return dlend_slots_get_spare(s);
+	if (!all || list_empty(&s->runs))
 		return NULL;
-	e = list_first_entry(&s->extents, struct dlend_extent, node);
+	e = list_first_entry(&s->runs, struct dlend_slot_run, node);
 	list_del(&e->node);
 	return e;
 }
 
 /* How much of @e is below the limit? */
-static u64 usable(const struct dlend_slots *s, const struct dlend_extent *e)
+static u64 dlend_slot_run_usable(const struct dlend_slots *s, const struct dlend_slot_run *e)
 {
 	return e->offset < s->limit ? min(e->size, s->limit - e->offset) : 0;
 }
 
 /* First offset of @e with the wanted phase, if @size fits there. */
-static bool fits(const struct dlend_slots *s, const struct dlend_extent *e, u64 size, u64 align,
-		 u64 phase, u64 *at)
+static bool dlend_slot_run_fits(const struct dlend_slots *s, const struct dlend_slot_run *e,
+				u64 size, u64 align, u64 phase, u64 *at)
 {
-	u64 skip = (phase - e->offset) & (align - 1), room = usable(s, e);
+	u64 skip = (phase - e->offset) & (align - 1), room = dlend_slot_run_usable(s, e);
 
 	if (skip > room || room - skip < size)
 		return false;
@@ -89,16 +85,16 @@ static bool fits(const struct dlend_slots *s, const struct dlend_extent *e, u64 
 	return true;
 }
 
-static struct dlend_extent *best_fit(struct dlend_slots *s, u64 size, u64 align, u64 phase,
-				     u64 *at)
+static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s, u64 size, u64 align,
+						   u64 phase, u64 *at)
 {
-	struct dlend_extent *e, *best = NULL;
+	struct dlend_slot_run *e, *best = NULL;
 	u64 here;
 
-	list_for_each_entry(e, &s->extents, node) {
-		if (e->use != DLEND_EXTENT_FREE || (best && e->size >= best->size))
+	list_for_each_entry(e, &s->runs, node) {
+		if (e->use != DLEND_SLOT_RUN_FREE || (best && e->size >= best->size))
 			continue;
-		if (fits(s, e, size, align, phase, &here)) {
+		if (dlend_slot_run_fits(s, e, size, align, phase, &here)) {
 			best = e;
 			*at = here;
 		}
@@ -106,14 +102,15 @@ static struct dlend_extent *best_fit(struct dlend_slots *s, u64 size, u64 align,
 	return best;
 }
 
-/* Cut @e at @at: @e keeps what is below, the new extent behind it has the rest. */
-static struct dlend_extent *cut_at(struct dlend_slots *s, struct dlend_extent *e, u64 at)
+/* Cut @e at @at: @e keeps what is below, the new run behind it has the rest. */
+static struct dlend_slot_run *dlend_slot_run_cut(struct dlend_slots *s, struct dlend_slot_run *e,
+						 u64 at)
 {
-	struct dlend_extent *rest = get_spare(s);
+	struct dlend_slot_run *rest = dlend_slots_get_spare(s);
 
 	rest->offset = at;
 	rest->size = e->offset + e->size - at;
-	rest->use = DLEND_EXTENT_FREE;
+	rest->use = DLEND_SLOT_RUN_FREE;
 	rest->cookie = 0;
 	e->size = at - e->offset;
 	list_add(&rest->node, &e->node);
@@ -121,88 +118,89 @@ static struct dlend_extent *cut_at(struct dlend_slots *s, struct dlend_extent *e
 }
 
 int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
-		      struct dlend_extent **ext)
+		      struct dlend_slot_run **run)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 	u64 at = 0;
 
 	align = max(align, DLEND_SLOT_PAGE);
 	if (!size || size > s->size)
 		return size ? -ENOSPC : -EINVAL;
 	size = ALIGN(size, DLEND_SLOT_PAGE);
-	if (!is_pow2(align) || phase >= align || phase % DLEND_SLOT_PAGE)
+	if (!is_power_of_2(align) || phase >= align || phase % DLEND_SLOT_PAGE)
 		return -EINVAL;
 	if (s->nr_spare < DLEND_SLOTS_SPARE)
 		return -ENOMEM;
-	e = best_fit(s, size, align, phase, &at);
+	e = dlend_slots_best_fit(s, size, align, phase, &at);
 	if (!e)
 		return -ENOSPC;
 	if (at > e->offset)
-		e = cut_at(s, e, at);
+		e = dlend_slot_run_cut(s, e, at);
 	if (size < e->size)
-		cut_at(s, e, at + size);
-	e->use = DLEND_EXTENT_USED;
+		dlend_slot_run_cut(s, e, at + size);
+	e->use = DLEND_SLOT_RUN_USED;
 	e->age = s->age;
 	e->kind = kind;
-	*ext = e;
+	*run = e;
 	return 0;
 }
 
-/* @e swallows the extent behind it. */
-static void join(struct dlend_slots *s, struct dlend_extent *e, struct dlend_extent *behind)
+/* @e swallows the run behind it. */
+static void dlend_slot_run_join(struct dlend_slots *s, struct dlend_slot_run *e,
+				struct dlend_slot_run *behind)
 {
 	e->size += behind->size;
 	list_del(&behind->node);
-	put_spare(s, behind);
+	dlend_slots_put_spare(s, behind);
 }
 
-static void make_free(struct dlend_slots *s, struct dlend_extent *e)
+static void dlend_slot_run_free(struct dlend_slots *s, struct dlend_slot_run *e)
 {
-	struct dlend_extent *n;
+	struct dlend_slot_run *n;
 
-	e->use = DLEND_EXTENT_FREE;
+	e->use = DLEND_SLOT_RUN_FREE;
 	e->cookie = 0;
-	if (!list_is_last(&e->node, &s->extents)) {
+	if (!list_is_last(&e->node, &s->runs)) {
 		n = list_next_entry(e, node);
-		if (n->use == DLEND_EXTENT_FREE)
-			join(s, e, n);
+		if (n->use == DLEND_SLOT_RUN_FREE)
+			dlend_slot_run_join(s, e, n);
 	}
-	if (!list_is_first(&e->node, &s->extents)) {
+	if (!list_is_first(&e->node, &s->runs)) {
 		n = list_prev_entry(e, node);
-		if (n->use == DLEND_EXTENT_FREE)
-			join(s, n, e);
+		if (n->use == DLEND_SLOT_RUN_FREE)
+			dlend_slot_run_join(s, n, e);
 	}
 }
 
-int dlend_slots_free(struct dlend_slots *s, struct dlend_extent *ext)
+int dlend_slots_free(struct dlend_slots *s, struct dlend_slot_run *run)
 {
-	if (ext->use != DLEND_EXTENT_USED)
+	if (run->use != DLEND_SLOT_RUN_USED)
 		return -EINVAL;
-	make_free(s, ext);
+	dlend_slot_run_free(s, run);
 	return 0;
 }
 
-u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_extent *ext)
+u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot_run *run)
 {
-	if (ext->use != DLEND_EXTENT_USED)
+	if (run->use != DLEND_SLOT_RUN_USED)
 		return 0;
 	s->cookie++;
-	if (ext->age == s->age) {
-		ext->use = DLEND_EXTENT_QUARANTINED;
-		ext->cookie = s->cookie;
+	if (run->age == s->age) {
+		run->use = DLEND_SLOT_RUN_QUARANTINED;
+		run->cookie = s->cookie;
 	} else {
-		make_free(s, ext);
+		dlend_slot_run_free(s, run);
 	}
 	return s->cookie;
 }
 
 int dlend_slots_release(struct dlend_slots *s, u64 cookie)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 
-	list_for_each_entry(e, &s->extents, node) {
-		if (e->use == DLEND_EXTENT_QUARANTINED && e->cookie == cookie) {
-			make_free(s, e);
+	list_for_each_entry(e, &s->runs, node) {
+		if (e->use == DLEND_SLOT_RUN_QUARANTINED && e->cookie == cookie) {
+			dlend_slot_run_free(s, e);
 			return 0;
 		}
 	}
@@ -211,16 +209,16 @@ int dlend_slots_release(struct dlend_slots *s, u64 cookie)
 
 void dlend_slots_release_all(struct dlend_slots *s)
 {
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 	bool again;
 
 	s->age++;
 	/* Joining moves neighbours: begin again after each. */
 	do {
 		again = false;
-		list_for_each_entry(e, &s->extents, node) {
-			if (e->use == DLEND_EXTENT_QUARANTINED) {
-				make_free(s, e);
+		list_for_each_entry(e, &s->runs, node) {
+			if (e->use == DLEND_SLOT_RUN_QUARANTINED) {
+				dlend_slot_run_free(s, e);
 				again = true;
 				break;
 			}
@@ -238,16 +236,16 @@ u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent)
 
 void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined)
 {
-	const struct dlend_extent *e;
+	const struct dlend_slot_run *e;
 
 	*free = 0;
 	*largest = 0;
 	*quarantined = 0;
-	list_for_each_entry(e, &s->extents, node) {
-		if (e->use == DLEND_EXTENT_FREE) {
-			*free += usable(s, e);
-			*largest = max(*largest, usable(s, e));
-		} else if (e->use == DLEND_EXTENT_QUARANTINED) {
+	list_for_each_entry(e, &s->runs, node) {
+		if (e->use == DLEND_SLOT_RUN_FREE) {
+			*free += dlend_slot_run_usable(s, e);
+			*largest = max(*largest, dlend_slot_run_usable(s, e));
+		} else if (e->use == DLEND_SLOT_RUN_QUARANTINED) {
 			*quarantined += e->size;
 		}
 	}
@@ -255,17 +253,17 @@ void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *
 
 u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind)
 {
-	const struct dlend_extent *e;
+	const struct dlend_slot_run *e;
 	u64 bytes = 0;
 
-	list_for_each_entry(e, &s->extents, node)
-		if (e->use != DLEND_EXTENT_FREE && e->kind == kind)
+	list_for_each_entry(e, &s->runs, node)
+		if (e->use != DLEND_SLOT_RUN_FREE && e->kind == kind)
 			bytes += e->size;
 	return bytes;
 }
 
-int dlend_range_pick(const struct dlend_range *busy, unsigned int count, u64 first, u64 last,
-		     u64 size, u64 align, u64 *at)
+int dlend_span_pick(const struct dlend_span *busy, unsigned int count, u64 first, u64 last,
+		    u64 size, u64 align, u64 *at)
 {
 	u64 here = ALIGN(first, align);
 	unsigned int i = 0;

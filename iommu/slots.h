@@ -11,97 +11,188 @@
 
 #define DLEND_SLOT_PAGE		4096ull
 
-enum dlend_extent_use { DLEND_EXTENT_FREE, DLEND_EXTENT_USED, DLEND_EXTENT_QUARANTINED };
+enum dlend_slot_run_use {
+	DLEND_SLOT_RUN_FREE,
+	DLEND_SLOT_RUN_USED,
+	DLEND_SLOT_RUN_QUARANTINED,
+};
 
-/* A run of offsets; all of them together, in order, are the aperture.  Memory is the caller's. */
-struct dlend_extent {
+/**
+ * struct dlend_slot_run - a run of offsets; all runs together, in order, are the aperture
+ * @node: in dlend_slots.runs, or among the spare ones
+ * @offset: first byte
+ * @size: bytes
+ * @use: free, used or in quarantine
+ * @cookie: of a quarantine, else 0
+ * @age: dlend_slots.age when it was allocated
+ * @kind: the caller's; of a run that is not free
+ *
+ * Its memory is the caller's.
+ */
+struct dlend_slot_run {
 	struct list_head node;
 	u64 offset;
 	u64 size;
-	enum dlend_extent_use use;
-	u64 cookie;		/* of a quarantine, else 0 */
-	u64 age;		/* the allocator's when it was allocated */
-	unsigned int kind;	/* the caller's, of what is not free */
+	enum dlend_slot_run_use use;
+	u64 cookie;
+	u64 age;
+	unsigned int kind;
 };
 
+/**
+ * struct dlend_slots - offsets of an aperture; the caller serialises
+ * @runs: all runs, in order
+ * @spare: unused struct dlend_slot_run
+ * @nr_spare: how many
+ * @size: bytes in all
+ * @limit: nothing is allocated from this offset on
+ * @cookie: the last one given out
+ * @age: how often all was released
+ */
 struct dlend_slots {
-	struct list_head extents;
-	struct list_head spare;	/* unused struct dlend_extent */
+	struct list_head runs;
+	struct list_head spare;
 	unsigned int nr_spare;
 	u64 size;
-	u64 limit;		/* nothing is allocated beyond it */
-	u64 cookie;		/* the last one given */
-	u64 age;		/* how many times all was released */
+	u64 limit;
+	u64 cookie;
+	u64 age;
 };
 
-/* Extents that one allocation may need beside the one it takes. */
+/* Spare runs that one allocation may need beside the run that it takes. */
 #define DLEND_SLOTS_SPARE	2
 
-/** dlend_slots_init - all of @size is free; @whole describes it */
-void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_extent *whole);
+/**
+ * dlend_slots_init - everything is free
+ * @s: (out) slots
+ * @size: (in) bytes, page multiple
+ * @whole: (in) memory for the one run that there is
+ *
+ * Context: any.
+ */
+void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_slot_run *whole);
 
-/** dlend_slots_limit - allocate only the first @limit bytes from now on; all at first */
+/**
+ * dlend_slots_limit - allocate only below an offset from now on
+ * @s: slots
+ * @limit: (in) bytes; rounded down to pages. What is allocated beyond it stays
+ *
+ * Context: any.
+ */
 void dlend_slots_limit(struct dlend_slots *s, u64 limit);
 
-/** dlend_slots_give - hand over memory for an extent; allocation needs DLEND_SLOTS_SPARE of them */
-void dlend_slots_give(struct dlend_slots *s, struct dlend_extent *spare);
-
-/** dlend_slots_take - memory back: unused extents, with @all those in use too; NULL = no more */
-struct dlend_extent *dlend_slots_take(struct dlend_slots *s, bool all);
+/**
+ * dlend_slots_give - hand over memory for a run
+ * @s: slots; allocation needs DLEND_SLOTS_SPARE spare runs
+ * @spare: memory
+ *
+ * Context: any.
+ */
+void dlend_slots_give(struct dlend_slots *s, struct dlend_slot_run *spare);
 
 /**
- * dlend_slots_alloc - best fit: the smallest free run that holds it
- * @size: bytes, rounded up to pages
- * @align: power of two, 0 = page
- * @phase: offset modulo @align, page multiple
- * @kind: for dlend_slots_bytes()
- * @ext: receives the extent
+ * dlend_slots_take - take memory back, one run at each call
+ * @s: slots
+ * @all: (in) true: also runs that are not spare; the slots cannot be used any more then
  *
- * Return: 0, -EINVAL, -ENOSPC, -ENOMEM (fewer than DLEND_SLOTS_SPARE spare extents).
+ * Context: any. Return: memory, or NULL: there is no more.
+ */
+struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all);
+
+/**
+ * dlend_slots_alloc - allocate from the smallest free run that is large enough
+ * @s: slots
+ * @size: (in) bytes, rounded up to pages
+ * @align: (in) power of two, bytes; 0: page
+ * @phase: (in) wanted offset modulo @align, page multiple
+ * @kind: (in) for dlend_slots_bytes()
+ * @run: (out) the run
+ *
+ * Context: any.
+ * Return: 0; -EINVAL; -ENOSPC; -ENOMEM fewer than DLEND_SLOTS_SPARE spare runs.
  */
 int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
-		      struct dlend_extent **ext);
-
-/** dlend_slots_free - Return: 0; -EINVAL if @ext is not in use (double free), nothing changed */
-int dlend_slots_free(struct dlend_slots *s, struct dlend_extent *ext);
+		      struct dlend_slot_run **run);
 
 /**
- * dlend_slots_quarantine - not free before dlend_slots_release() or dlend_slots_release_all()
+ * dlend_slots_free - free a run at once
+ * @s: slots
+ * @run: run
  *
- * What was allocated before all was released last is free at once: those who could have its offset
- * are known to have forgotten it.
- * Return: cookie > 0, or 0 if @ext is not in use.
+ * Context: any. Return: 0; -EINVAL it is not in use (double free), nothing changed.
  */
-u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_extent *ext);
+int dlend_slots_free(struct dlend_slots *s, struct dlend_slot_run *run);
 
-/** dlend_slots_release - end of a quarantine. Return: 0 or -ENOENT */
+/**
+ * dlend_slots_quarantine - free a run, but not before its release
+ * @s: slots
+ * @run: run
+ *
+ * A run that was allocated before dlend_slots_release_all() was last called is free at once: those
+ * who could have its offset are known to have forgotten it.
+ * Context: any. Return: cookie > 0 for dlend_slots_release(); 0 if @run is not in use.
+ */
+u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot_run *run);
+
+/**
+ * dlend_slots_release - end a quarantine
+ * @s: slots
+ * @cookie: (in) of the quarantine
+ *
+ * Context: any. Return: 0; -ENOENT there is none (any more).
+ */
 int dlend_slots_release(struct dlend_slots *s, u64 cookie);
+
+/** dlend_slots_release_all - end all quarantines. Context: any. */
 void dlend_slots_release_all(struct dlend_slots *s);
 
-/** dlend_slots_share - bytes in @percent of what can be allocated at all, in whole pages */
+/**
+ * dlend_slots_share - a part of what can be allocated at all
+ * @s: (in) slots
+ * @percent: (in) more than 100 is 100
+ *
+ * Context: any. Return: bytes, page multiple.
+ */
 u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
 
-/** dlend_slots_sum - bytes by use, and the largest free run; free only below the limit */
+/**
+ * dlend_slots_sum - bytes by use
+ * @s: (in) slots
+ * @free: (out) free bytes below the limit
+ * @largest: (out) the largest free run below the limit, bytes
+ * @quarantined: (out) bytes in quarantine
+ *
+ * Context: any.
+ */
 void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined);
 
-/** dlend_slots_bytes - of one kind, in use and in quarantine */
+/**
+ * dlend_slots_bytes - bytes of one kind, in use and in quarantine
+ * @s: (in) slots
+ * @kind: (in) as for dlend_slots_alloc()
+ *
+ * Context: any. Return: bytes.
+ */
 u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind);
 
-/* A range that an IOVA may not touch; both ends inclusive. */
-struct dlend_range {
+/* A range of IO addresses that may not be used; both ends inclusive. */
+struct dlend_span {
 	u64 first, last;
 };
 
 /**
- * dlend_range_pick - lowest place clear of all ranges
- * @busy, @count: in any order, may overlap
- * @first, @last: bounds, inclusive
- * @size, @align: wanted; @align power of two
- * @at: receives the place
+ * dlend_span_pick - find the lowest place that is clear of all spans
+ * @busy: (in) spans, in any order, may overlap
+ * @count: (in) how many
+ * @first: (in) lowest address, inclusive
+ * @last: (in) highest address, inclusive
+ * @size: (in) bytes wanted
+ * @align: (in) power of two, bytes
+ * @at: (out) the place
  *
- * Return: 0 or -ENOSPC.
+ * Context: any. Return: 0; -ENOSPC.
  */
-int dlend_range_pick(const struct dlend_range *busy, unsigned int count, u64 first, u64 last,
-		     u64 size, u64 align, u64 *at);
+int dlend_span_pick(const struct dlend_span *busy, unsigned int count, u64 first, u64 last,
+		    u64 size, u64 align, u64 *at);
 
 #endif

@@ -11,29 +11,28 @@
 #include <linux/string.h>
 #include "bringup.h"
 
-static const char no_read_back[] =
+static const char dlend_bringup_no_read_back[] =
 	"self-test failed: nothing came back through the window; "
 	"check the peer's IOMMU, and that both firmwares give the NTB windows the same size";
-static const char no_arrival[] =
+static const char dlend_bringup_no_arrival[] =
 	"self-test failed: the peer's pattern did not arrive; "
 	"check this node's IOMMU, and that both firmwares give the NTB windows the same size";
-static const char other_words[] =
+static const char dlend_bringup_other_words[] =
 	"the peer says other things in its scratchpads than through its window; "
 	"if this stays, check that nothing else uses the NTB's scratchpads";
-static const char small_window[] =
+static const char dlend_bringup_small_window[] =
 	"the peer offers an aperture of 0 bytes: its NTB window is smaller than 1 MiB";
-static const char peer_window[] =
+static const char dlend_bringup_small_peer_window[] =
 	"the peer's NTB window reaches only %llu KiB of this node; "
 	"make it 1 MiB or larger in the peer's firmware";
-static const char wrong_version[] =
+static const char dlend_bringup_wrong_version[] =
 	"node %u speaks protocol %u to %u, this node %u to %u: install the same dlend on both";
-static const char wrong_node[] =
+static const char dlend_bringup_wrong_node[] =
 	"the peer has node id %u, this node %u: set a different dlend_core.node_id on each";
-
-static const char other_node[] =
+static const char dlend_bringup_other_node[] =
 	"the peer says that it is node %u, this link is for node %u only: see dlend.conf(5)";
 
-static u32 say(struct dlend_bringup *b, const char *text)
+static u32 dlend_bringup_set_error(struct dlend_bringup *b, const char *text)
 {
 	if (!strcmp(b->error, text))
 		return 0;
@@ -58,8 +57,8 @@ u32 dlend_bringup_hash(u64 nonce)
 	return (u32)nonce ^ (u32)(nonce >> 32);
 }
 
-/* A long period and no fixed points matter here, secrecy does not. */
-static u64 mix(u64 x)
+/* Spreads bits, so that patterns of different nonces differ. No secret depends on it. */
+static u64 dlend_bringup_mix(u64 x)
 {
 	x += 0x9e3779b97f4a7c15ull;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -74,7 +73,7 @@ void dlend_bringup_pattern(u64 nonce, u8 *pattern)
 
 	for (i = 0; i < DLEND_TEST_SIZE; i++) {
 		if (i % 8 == 0)
-			x = mix(x);
+			x = dlend_bringup_mix(x);
 		pattern[i] = x >> (8 * (i % 8));
 	}
 }
@@ -87,7 +86,7 @@ void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 time
 	b->timeout_ms = timeout_ms;
 }
 
-static void forget_peer(struct dlend_bringup *b)
+static void dlend_bringup_forget_peer(struct dlend_bringup *b)
 {
 	b->ack = 0;
 	b->peer_nonce = 0;
@@ -107,18 +106,18 @@ void dlend_bringup_start(struct dlend_bringup *b, u64 nonce)
 {
 	if (b->state != DLEND_BRINGUP_DOWN)
 		return;
-	forget_peer(b);
+	dlend_bringup_forget_peer(b);
 	if (!dlend_bringup_hash(nonce))
 		nonce ^= 1;
 	b->nonce = nonce;
 	b->state = DLEND_BRINGUP_HELLO;
 }
 
-static u32 end(struct dlend_bringup *b)
+static u32 dlend_bringup_end(struct dlend_bringup *b)
 {
 	if (b->state == DLEND_BRINGUP_DOWN)
 		return 0;
-	forget_peer(b);
+	dlend_bringup_forget_peer(b);
 	b->nonce = 0;
 	b->state = DLEND_BRINGUP_DOWN;
 	return DLEND_DO_END;
@@ -126,27 +125,27 @@ static u32 end(struct dlend_bringup *b)
 
 u32 dlend_bringup_link_down(struct dlend_bringup *b)
 {
-	return end(b);
+	return dlend_bringup_end(b);
 }
 
 u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why)
 {
-	u32 todo = end(b);
+	u32 todo = dlend_bringup_end(b);
 
-	return todo ? todo | say(b, why) : 0;
+	return todo ? todo | dlend_bringup_set_error(b, why) : 0;
 }
 
-static u32 refuse_version(struct dlend_bringup *b, u32 node, u32 version)
+static u32 dlend_bringup_refuse_version(struct dlend_bringup *b, u32 node, u32 version)
 {
 	char text[DLEND_BRINGUP_ERROR_LEN];
 
-	snprintf(text, sizeof(text), wrong_version, node & 0xffff, version >> 16,
+	snprintf(text, sizeof(text), dlend_bringup_wrong_version, node & 0xffff, version >> 16,
 		 version & 0xffff, b->version >> 16, b->version & 0xffff);
-	return say(b, text);
+	return dlend_bringup_set_error(b, text);
 }
 
-/* Is this a hello that we can answer?  Fills in what it says about the peer. */
-static bool understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
+/* Can this node answer what the scratchpads say?  If so, fill in what they say about the peer. */
+static bool dlend_bringup_understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 {
 	char text[DLEND_BRINGUP_ERROR_LEN];
 	u32 node = spad[DLEND_SPAD_NODE];
@@ -157,21 +156,21 @@ static bool understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 		return false;
 	version = dlend_version_pick(b->version, spad[DLEND_SPAD_VERSION]);
 	if (version < 0) {
-		*todo |= refuse_version(b, node, spad[DLEND_SPAD_VERSION]);
+		*todo |= dlend_bringup_refuse_version(b, node, spad[DLEND_SPAD_VERSION]);
 		return false;
 	}
 	if (!node || node > U16_MAX || self != b->loop) {
-		snprintf(text, sizeof(text), wrong_node, node, b->node);
-		*todo |= say(b, text);
+		snprintf(text, sizeof(text), dlend_bringup_wrong_node, node, b->node);
+		*todo |= dlend_bringup_set_error(b, text);
 		return false;
 	}
 	if (b->required && node != b->required) {
-		snprintf(text, sizeof(text), other_node, node, b->required);
-		*todo |= say(b, text);
+		snprintf(text, sizeof(text), dlend_bringup_other_node, node, b->required);
+		*todo |= dlend_bringup_set_error(b, text);
 		return false;
 	}
 	if (!spad[DLEND_SPAD_APERTURE]) {
-		*todo |= say(b, small_window);
+		*todo |= dlend_bringup_set_error(b, dlend_bringup_small_window);
 		return false;
 	}
 	b->peer_node = node;
@@ -180,13 +179,13 @@ static bool understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 	return true;
 }
 
-static u64 spad_nonce(const u32 *spad)
+static u64 dlend_bringup_spad_nonce(const u32 *spad)
 {
 	return (u64)spad[DLEND_SPAD_NONCE_HI] << 32 | spad[DLEND_SPAD_NONCE_LO];
 }
 
-/* The peer is new, or began again: acknowledge, and make it wait for a clean control area. */
-static u32 greet(struct dlend_bringup *b, u64 nonce)
+/* The peer is new, or began again: acknowledge, and let it wait until the area is cleared. */
+static u32 dlend_bringup_greet(struct dlend_bringup *b, u64 nonce)
 {
 	b->peer_nonce = nonce;
 	b->ack = dlend_bringup_hash(nonce);
@@ -198,24 +197,24 @@ static u32 greet(struct dlend_bringup *b, u64 nonce)
 	return DLEND_DO_ACK;
 }
 
-/* Also after it passed: what it left with the peer may have been overwritten since. */
-static u32 want_test(struct dlend_bringup *b, u64 now)
+/* Also after the test passed: what it wrote at the peer may have been overwritten since. */
+static u32 dlend_bringup_want_test(struct dlend_bringup *b, u64 now)
 {
 	if (b->tested_at && now - b->tested_at < DLEND_BRINGUP_RETEST_MS)
 		return 0;
 	return DLEND_DO_TEST;
 }
 
-static u32 hello(struct dlend_bringup *b, const u32 *spad, u64 now)
+static u32 dlend_bringup_hello(struct dlend_bringup *b, const u32 *spad, u64 now)
 {
 	u32 mine = dlend_bringup_hash(b->nonce);
-	u64 nonce = spad_nonce(spad);
+	u64 nonce = dlend_bringup_spad_nonce(spad);
 	u32 todo = 0;
 
-	if (!understand(b, spad, &todo) || !dlend_bringup_hash(nonce))
+	if (!dlend_bringup_understand(b, spad, &todo) || !dlend_bringup_hash(nonce))
 		return todo;
 	if (nonce != b->peer_nonce)
-		todo |= greet(b, nonce);
+		todo |= dlend_bringup_greet(b, nonce);
 	if (!b->cleared && spad[DLEND_SPAD_ACK] == mine) {
 		b->cleared = true;
 		todo |= DLEND_DO_CLEAR;
@@ -226,10 +225,10 @@ static u32 hello(struct dlend_bringup *b, const u32 *spad, u64 now)
 		b->state = DLEND_BRINGUP_TEST;
 		b->tested_at = 0;
 		b->test_since = now;
-		/* From here on about the test: why the last session ended is the caller's. */
+		/* From here on @error is about the test. The caller has logged the last one. */
 		b->error[0] = 0;
 	}
-	return todo | want_test(b, now);
+	return todo | dlend_bringup_want_test(b, now);
 }
 
 u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now)
@@ -237,11 +236,11 @@ u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now)
 	switch (b->state) {
 	case DLEND_BRINGUP_HELLO:
 	case DLEND_BRINGUP_TEST:
-		return hello(b, spad, now);
+		return dlend_bringup_hello(b, spad, now);
 	case DLEND_BRINGUP_UP:
 		if (spad[DLEND_SPAD_MAGIC] != DLEND_PROTO_MAGIC)
 			return dlend_bringup_abort(b, "peer ended the session");
-		if (spad_nonce(spad) != b->peer_nonce)
+		if (dlend_bringup_spad_nonce(spad) != b->peer_nonce)
 			return dlend_bringup_abort(b, "peer began a new session");
 		return 0;
 	default:
@@ -257,33 +256,36 @@ u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now)
 	b->tested_at = now ? now : 1;
 	if (passed)
 		return 0;
-	return say(b, no_read_back);
+	return dlend_bringup_set_error(b, dlend_bringup_no_read_back);
 }
 
-static u64 checksum(u64 nonce, u32 node, u32 aperture_mib, u32 version, u64 window)
+static u64 dlend_bringup_checksum(u64 nonce, u32 node, u32 aperture_mib, u32 version, u64 window)
 {
-	u64 x = mix(nonce);
+	u64 x = dlend_bringup_mix(nonce);
 
-	x = mix(x ^ ((u64)node << 32 | aperture_mib));
-	x = mix(x ^ version);
-	x = mix(x ^ window);
+	x = dlend_bringup_mix(x ^ ((u64)node << 32 | aperture_mib));
+	x = dlend_bringup_mix(x ^ version);
+	x = dlend_bringup_mix(x ^ window);
 	return x ? x : 1;
 }
 
 u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
 {
-	return checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
+	return dlend_bringup_checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
 }
 
-/* 0: a peer of before there was a checksum. */
-static bool words_agree(const struct dlend_bringup *b, const struct dlend_bringup_area *area)
+/* A checksum of 0 comes from an older version, which writes none. */
+static bool dlend_bringup_words_agree(const struct dlend_bringup *b,
+				      const struct dlend_bringup_area *area)
 {
 	return !area->check ||
-	       area->check == checksum(b->nonce, b->peer_node, b->peer_aperture_mib, b->picked,
-				       area->window);
+	       area->check == dlend_bringup_checksum(b->nonce, b->peer_node,
+						     b->peer_aperture_mib, b->picked,
+						     area->window);
 }
 
-static bool arrived(const struct dlend_bringup *b, const struct dlend_bringup_area *area)
+static bool dlend_bringup_arrived(const struct dlend_bringup *b,
+				  const struct dlend_bringup_area *area)
 {
 	u8 pattern[DLEND_TEST_SIZE];
 
@@ -291,22 +293,25 @@ static bool arrived(const struct dlend_bringup *b, const struct dlend_bringup_ar
 	return area->nonce == b->nonce && !memcmp(area->test, pattern, sizeof(pattern));
 }
 
-/* Our half is tested. What does the peer's still lack, as far as we see? NULL: nothing */
-static const char *lacks(const struct dlend_bringup *b, const struct dlend_bringup_area *area,
-			 char *text, size_t len)
+/* This node's half is tested. What is wrong with the peer's, as far as seen here? NULL: nothing */
+static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
+				       const struct dlend_bringup_area *area, char *text,
+				       size_t len)
 {
-	if (!arrived(b, area))
-		return no_arrival;
-	if (!words_agree(b, area))
-		return other_words;
+	if (!dlend_bringup_arrived(b, area))
+		return dlend_bringup_no_arrival;
+	if (!dlend_bringup_words_agree(b, area))
+		return dlend_bringup_other_words;
 	if (!area->window || area->window >= DLEND_BRINGUP_MIN_WINDOW)
 		return NULL;
-	snprintf(text, len, peer_window, (unsigned long long)area->window >> 10);
+	snprintf(text, len, dlend_bringup_small_peer_window,
+		 (unsigned long long)area->window >> 10);
 	return text;
 }
 
-/* At every look, and not remembered: what was there may have been overwritten since. */
-static u32 settle(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now)
+/* Judge the peer's half anew each time: what was there may have been overwritten since. */
+static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_bringup_area *area,
+				u64 now)
 {
 	bool late = now - b->test_since >= DLEND_BRINGUP_LATE_MS;
 	char text[DLEND_BRINGUP_ERROR_LEN];
@@ -315,10 +320,10 @@ static u32 settle(struct dlend_bringup *b, const struct dlend_bringup_area *area
 	b->complete = false;
 	if (!b->passed)
 		return 0;
-	why = lacks(b, area, text, sizeof(text));
-	/* A peer has a moment for its test, and more before that for its scratchpads. */
+	why = dlend_bringup_lacks(b, area, text, sizeof(text));
+	/* Its test may not have run yet: say so only once it should have, or its beat is there. */
 	if (why)
-		return why == text || area->beat || late ? say(b, why) : 0;
+		return why == text || area->beat || late ? dlend_bringup_set_error(b, why) : 0;
 	b->complete = true;
 	b->peer_window = area->window;
 	if (!area->beat)
@@ -335,7 +340,7 @@ bool dlend_bringup_beats(const struct dlend_bringup *b)
 	return b->state == DLEND_BRINGUP_UP || (b->state == DLEND_BRINGUP_TEST && b->complete);
 }
 
-static u32 next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
+static u32 dlend_bringup_next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
 {
 	char text[DLEND_BRINGUP_ERROR_LEN];
 
@@ -356,9 +361,9 @@ static u32 next_beat(struct dlend_bringup *b, u64 nonce, u32 beat, u64 now)
 u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now)
 {
 	if (b->state == DLEND_BRINGUP_TEST)
-		return settle(b, area, now);
+		return dlend_bringup_settle(b, area, now);
 	if (b->state == DLEND_BRINGUP_UP)
-		return next_beat(b, area->nonce, area->beat, now);
+		return dlend_bringup_next_beat(b, area->nonce, area->beat, now);
 	return 0;
 }
 

@@ -13,13 +13,18 @@
 #include <dlend/link_hw.h>
 #include <dlend/proto.h>
 
-#define PEER	NTB_DEF_PEER_IDX
+/* A link has one peer. */
+#define DLEND_CLIENT_PEER	NTB_DEF_PEER_IDX
 
 /*
- * struct client - one NTB device
- * @in: index of the inbound window, -1 while unknown
+ * struct dlend_client - one NTB device
+ * @ntb: device
+ * @link: link that it carries
+ * @in: index of the window by which the peer reaches this node, -1 while unknown
+ * @window: window by which this node reaches its peer: physical address
+ * @window_size: bytes of it
  */
-struct client {
+struct dlend_client {
 	struct ntb_dev *ntb;
 	struct dlend_link *link;
 	int in;
@@ -27,44 +32,44 @@ struct client {
 	u64 window_size;
 };
 
-static u32 spad_read_peer(void *hw, unsigned int index)
+static u32 dlend_client_spad_read_peer(void *hw, unsigned int index)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
-	return ntb_peer_spad_read(c->ntb, PEER, index);
+	return ntb_peer_spad_read(c->ntb, DLEND_CLIENT_PEER, index);
 }
 
-static void spad_write_own(void *hw, unsigned int index, u32 value)
+static void dlend_client_spad_write_own(void *hw, unsigned int index, u32 value)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	ntb_spad_write(c->ntb, index, value);
 }
 
-static void db_ring(void *hw, u64 bits)
+static void dlend_client_db_ring(void *hw, u64 bits)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	ntb_peer_db_set(c->ntb, bits);
 }
 
-static u64 db_read(void *hw)
+static u64 dlend_client_db_read(void *hw)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	return ntb_db_read(c->ntb);
 }
 
-static void db_clear(void *hw, u64 bits)
+static void dlend_client_db_clear(void *hw, u64 bits)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	ntb_db_clear(c->ntb, bits);
 }
 
-static void db_mask(void *hw, u64 bits, bool masked)
+static void dlend_client_db_mask(void *hw, u64 bits, bool masked)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	if (masked)
 		ntb_db_set_mask(c->ntb, bits);
@@ -72,16 +77,17 @@ static void db_mask(void *hw, u64 bits, bool masked)
 		ntb_db_clear_mask(c->ntb, bits);
 }
 
-/* The largest window is ours; a tie goes to the first, as on the peer. */
-static int inbound(void *hw, u64 *size, u64 *align)
+/* Use the largest window, or the first of several such: the peer chooses in the same way. */
+static int dlend_client_inbound(void *hw, u64 *size, u64 *align)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 	resource_size_t addr_align, size_align, size_max;
-	int i, err, count = ntb_mw_count(c->ntb, PEER);
+	int i, err, count = ntb_mw_count(c->ntb, DLEND_CLIENT_PEER);
 
 	*size = 0;
 	for (i = 0; i < count; i++) {
-		err = ntb_mw_get_align(c->ntb, PEER, i, &addr_align, &size_align, &size_max);
+		err = ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &addr_align, &size_align,
+				       &size_max);
 		if (err)
 			return err;
 		if (size_max <= *size)
@@ -93,52 +99,52 @@ static int inbound(void *hw, u64 *size, u64 *align)
 	return *size ? 0 : -ENODEV;
 }
 
-static int set_trans(void *hw, dma_addr_t base, u64 size)
+static int dlend_client_set_trans(void *hw, dma_addr_t base, u64 size)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
-	return ntb_mw_set_trans(c->ntb, PEER, c->in, base, size);
+	return ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, base, size);
 }
 
-/* Where a driver has no way to clear, a window of size 0 onto address 0 reaches nothing of ours. */
-static void clear_trans(void *hw)
+/* Where a driver cannot clear, a window of size 0 onto address 0 reaches nothing of this node. */
+static void dlend_client_clear_trans(void *hw)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	if (c->in < 0)
 		return;
 	if (c->ntb->ops->mw_clear_trans)
-		ntb_mw_clear_trans(c->ntb, PEER, c->in);
+		ntb_mw_clear_trans(c->ntb, DLEND_CLIENT_PEER, c->in);
 	else
-		ntb_mw_set_trans(c->ntb, PEER, c->in, 0, 0);
+		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, 0, 0);
 }
 
-static int window(void *hw, phys_addr_t *base, u64 *size)
+static int dlend_client_window(void *hw, phys_addr_t *base, u64 *size)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	*base = c->window;
 	*size = c->window_size;
 	return 0;
 }
 
-static struct device *dma_dev(void *hw)
+static struct device *dlend_client_dma_dev(void *hw)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	return dlend_ntb_dma_dev(c->ntb);
 }
 
-static bool link_is_up(void *hw)
+static bool dlend_client_link_is_up(void *hw)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
-	return ntb_link_is_up(c->ntb, NULL, NULL) & BIT_ULL(PEER);
+	return ntb_link_is_up(c->ntb, NULL, NULL) & BIT_ULL(DLEND_CLIENT_PEER);
 }
 
-static void link_enable(void *hw, bool on)
+static void dlend_client_link_enable(void *hw, bool on)
 {
-	struct client *c = hw;
+	struct dlend_client *c = hw;
 
 	/* The secondary side has no say in this and answers -EINVAL. */
 	if (on)
@@ -147,55 +153,55 @@ static void link_enable(void *hw, bool on)
 		ntb_link_disable(c->ntb);
 }
 
-static const struct dlend_link_hw_ops hw_ops = {
+static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.type = "ntb",
-	.spad_read_peer = spad_read_peer,
-	.spad_write_own = spad_write_own,
-	.db_ring = db_ring,
-	.db_read = db_read,
-	.db_clear = db_clear,
-	.db_mask = db_mask,
-	.inbound = inbound,
-	.set_trans = set_trans,
-	.clear_trans = clear_trans,
-	.window = window,
-	.dma_dev = dma_dev,
-	.link_is_up = link_is_up,
-	.link_enable = link_enable,
+	.spad_read_peer = dlend_client_spad_read_peer,
+	.spad_write_own = dlend_client_spad_write_own,
+	.db_ring = dlend_client_db_ring,
+	.db_read = dlend_client_db_read,
+	.db_clear = dlend_client_db_clear,
+	.db_mask = dlend_client_db_mask,
+	.inbound = dlend_client_inbound,
+	.set_trans = dlend_client_set_trans,
+	.clear_trans = dlend_client_clear_trans,
+	.window = dlend_client_window,
+	.dma_dev = dlend_client_dma_dev,
+	.link_is_up = dlend_client_link_is_up,
+	.link_enable = dlend_client_link_enable,
 };
 
-static void link_event(void *ctx)
+static void dlend_client_link_event(void *ctx)
 {
-	struct client *c = ctx;
+	struct dlend_client *c = ctx;
 
-	dlend_link_event(c->link);
+	dlend_link_kick(c->link);
 }
 
-static void db_event(void *ctx, int vector)
+static void dlend_client_db_event(void *ctx, int vector)
 {
-	struct client *c = ctx;
+	struct dlend_client *c = ctx;
 
 	dlend_link_doorbell(c->link);
 }
 
-static const struct ntb_ctx_ops ctx_ops = {
-	.link_event = link_event,
-	.db_event = db_event,
+static const struct ntb_ctx_ops dlend_client_ctx_ops = {
+	.link_event = dlend_client_link_event,
+	.db_event = dlend_client_db_event,
 };
 
 /*
  * An aperture takes the place of the domain in which a driver has its own DMA memory: Switchtec's
  * has its scratchpads and the answers to its commands there, and would go on without them.
  */
-static bool does_dma(struct ntb_dev *ntb)
+static bool dlend_client_does_dma(struct ntb_dev *ntb)
 {
 	return ntb->pdev && !strcmp(dev_driver_string(&ntb->pdev->dev), "switchtec");
 }
 
 /* Can this hardware carry a link? */
-static int check(struct ntb_dev *ntb)
+static int dlend_client_check(struct ntb_dev *ntb)
 {
-	if (does_dma(ntb)) {
+	if (dlend_client_does_dma(ntb)) {
 		dev_err(&ntb->dev, "is a Switchtec NTB, whose driver does DMA of its own, which dlend's IOMMU domain would stop: not supported, see docs/hardware.md\n");
 		return -EOPNOTSUPP;
 	}
@@ -222,7 +228,7 @@ static int check(struct ntb_dev *ntb)
 	return 0;
 }
 
-static int find_window(struct client *c)
+static int dlend_client_find_window(struct dlend_client *c)
 {
 	resource_size_t size;
 	phys_addr_t base;
@@ -240,12 +246,12 @@ static int find_window(struct client *c)
 	return -ENODEV;
 }
 
-static int client_probe(struct ntb_client *self, struct ntb_dev *ntb)
+static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 {
-	struct client *c;
+	struct dlend_client *c;
 	int err;
 
-	err = check(ntb);
+	err = dlend_client_check(ntb);
 	if (err)
 		return err;
 	c = kzalloc_obj(*c);
@@ -253,19 +259,19 @@ static int client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 		return -ENOMEM;
 	c->ntb = ntb;
 	c->in = -1;
-	err = find_window(c);
+	err = dlend_client_find_window(c);
 	if (err)
 		goto free_client;
-	c->link = dlend_link_add(&ntb->dev, &hw_ops, c);
+	c->link = dlend_link_add(&ntb->dev, &dlend_client_hw_ops, c);
 	if (IS_ERR(c->link)) {
 		err = PTR_ERR(c->link);
 		goto free_client;
 	}
-	err = ntb_set_ctx(ntb, c, &ctx_ops);
+	err = ntb_set_ctx(ntb, c, &dlend_client_ctx_ops);
 	if (err)
 		goto remove_link;
 	/* What happened before there was anybody to tell. */
-	dlend_link_event(c->link);
+	dlend_link_kick(c->link);
 	dev_set_drvdata(&ntb->dev, c);
 	return 0;
 
@@ -276,22 +282,22 @@ free_client:
 	return err;
 }
 
-static void client_remove(struct ntb_client *self, struct ntb_dev *ntb)
+static void dlend_client_remove(struct ntb_client *self, struct ntb_dev *ntb)
 {
-	struct client *c = dev_get_drvdata(&ntb->dev);
+	struct dlend_client *c = dev_get_drvdata(&ntb->dev);
 
 	ntb_clear_ctx(ntb);
 	dlend_link_remove(c->link);
 	kfree(c);
 }
 
-static struct ntb_client client = {
+static struct ntb_client dlend_client_driver = {
 	.ops = {
-		.probe = client_probe,
-		.remove = client_remove,
+		.probe = dlend_client_probe,
+		.remove = dlend_client_remove,
 	},
 };
-module_ntb_client(client);
+module_ntb_client(dlend_client_driver);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("dlend: links over the kernel's NTB API");

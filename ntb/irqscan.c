@@ -31,16 +31,17 @@ bool dlend_irqscan_gone(u32 value, u32 count)
 }
 
 /*
- * The producer writes an entry before it moves its index: the entry one past the index that we
- * see may be half way over an old one already.
+ * The producer writes an entry before it moves its index.  So the entry behind the last one that
+ * the index counts may have been overwritten in part.
  */
-static bool overrun(u32 cons, u32 prod)
+static bool dlend_irqscan_overrun(u32 cons, u32 prod)
 {
 	return prod - cons >= DLEND_IRQ_RING_SLOTS;
 }
 
-static enum dlend_irqscan_end look_all(struct dlend_irqscan *scan,
-				       const struct dlend_irqscan_ops *ops, void *ctx, u32 prod)
+static enum dlend_irqscan_end dlend_irqscan_look_all(struct dlend_irqscan *scan,
+						     const struct dlend_irqscan_ops *ops,
+						     void *ctx, u32 prod)
 {
 	scan->cons = prod;
 	ops->look_all(ctx);
@@ -55,17 +56,17 @@ enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
 	u32 prod = ops->prod(ctx);
 	u32 i, entry, end;
 
-	if (overrun(start, prod))
-		return look_all(scan, ops, ctx, prod);
+	if (dlend_irqscan_overrun(start, prod))
+		return dlend_irqscan_look_all(scan, ops, ctx, prod);
 	end = start + min(prod - start, *budget);
 	for (i = start; i != end; i++) {
 		entry = ops->entry(ctx, i & (DLEND_IRQ_RING_SLOTS - 1));
 		ops->look(ctx, entry >> 16, entry & 0xffff);
 	}
 	*budget -= end - start;
-	/* Overtaken while reading: some hints were gone before we saw them. */
-	if (overrun(start, ops->prod(ctx)))
-		return look_all(scan, ops, ctx, prod);
+	/* The producer overtook this scan: some hints were overwritten before they were read. */
+	if (dlend_irqscan_overrun(start, ops->prod(ctx)))
+		return dlend_irqscan_look_all(scan, ops, ctx, prod);
 	scan->cons = end;
 	return end == prod ? DLEND_IRQSCAN_DONE : DLEND_IRQSCAN_MORE;
 }
@@ -97,7 +98,7 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 {
 	u32 n;
 
-	/* The one where it was is gone: the next one from its start. */
+	/* If the sink where the walk was is gone, the next one begins at its first vector. */
 	*first = handle == l->handle ? l->vector : 0;
 	n = min(DLEND_MAX_VECTORS - *first, DLEND_BUDGET_TURN);
 	l->handle = handle;

@@ -2,34 +2,35 @@
 /*
  * Wire format: making messages and judging those that a peer wrote.
  *
- * Pure: no device, no lock, no state.  Knows what a well formed message is, not what it means at
- * this moment (leases, slots and handles are looked up by those who keep them).
+ * Pure: no device, no lock, no state.  Knows what a well formed message is.  Whether a lease, a
+ * slot or a handle in it exists is not known here: whoever keeps these looks it up.
  */
 #include <linux/align.h>
 #include <linux/bits.h>
 #include <linux/crc32.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 #include <asm/byteorder.h>
 #include <dlend/proto.h>
 
-#define WIRE_PAGE	4096ull
-#define WIRE_MAX_ERRNO	4095
-#define WIRE_MAX_MSI	32
-#define WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
+#define DLEND_WIRE_PAGE		4096ull
+#define DLEND_WIRE_MAX_ERRNO	4095
+#define DLEND_WIRE_MAX_MSI	32
+#define DLEND_WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
 
-#define BAR_FLAGS	(DLEND_BAR_F_IO | DLEND_BAR_F_64 | DLEND_BAR_F_PREFETCH | \
-			 DLEND_BAR_F_MAPPABLE | DLEND_BAR_F_MSIX)
-#define OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
-#define NO_REPLY	(-1)
+#define DLEND_BAR_FLAGS		(DLEND_BAR_F_IO | DLEND_BAR_F_64 | DLEND_BAR_F_PREFETCH | \
+				 DLEND_BAR_F_MAPPABLE | DLEND_BAR_F_MSIX)
+#define DLEND_OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
+#define DLEND_NO_REPLY		(-1)
 
 /*
- * One row a message type, and all that is to be said of it: since which version of the protocol,
- * who gets it, how long its payloads are, and who judges their fields.
+ * All that is to be said of one message type: the version of the protocol that brought it, who
+ * gets it, how long its payloads are, and what checks their fields.
  */
-struct msg_rule {
+struct dlend_msg_rule {
 	const char *name;
 	u16 since;
 	enum dlend_msg_side to;
@@ -40,30 +41,31 @@ struct msg_rule {
 	const char *(*check_reply)(u16 type, const void *payload);
 };
 
-static bool is_pow2(u64 x)
+static bool dlend_msg_page_aligned(u64 x)
 {
-	return x && !(x & (x - 1));
-}
-
-static bool page_aligned(u64 x)
-{
-	return !(x & (WIRE_PAGE - 1));
+	return !(x & (DLEND_WIRE_PAGE - 1));
 }
 
 /* A range that does not wrap, also not onto 2^64 itself. */
-static bool range_ok(u64 start, u64 size)
+static bool dlend_msg_range_ok(u64 start, u64 size)
 {
 	return size && start + size > start;
 }
 
-static const char *check_bar(const struct dlend_p_bar *bar, unsigned int index)
+/* A range of whole pages that does not wrap. */
+static bool dlend_msg_pages_ok(u64 start, u64 size)
+{
+	return dlend_msg_page_aligned(start | size) && dlend_msg_range_ok(start, size);
+}
+
+static const char *dlend_msg_check_bar(const struct dlend_p_bar *bar, unsigned int index)
 {
 	u64 size = le64_to_cpu(bar->size);
 	u32 flags = le32_to_cpu(bar->flags);
 
-	if (size && !is_pow2(size))
+	if (size && !is_power_of_2(size))
 		return "bar size";
-	if (flags & ~BAR_FLAGS)
+	if (flags & ~DLEND_BAR_FLAGS)
 		return "bar flags";
 	if (bar->reserved)
 		return "bar reserved";
@@ -76,7 +78,7 @@ static const char *check_bar(const struct dlend_p_bar *bar, unsigned int index)
 	return NULL;
 }
 
-static const char *check_offer(u16 type, const void *payload)
+static const char *dlend_msg_check_offer(u16 type, const void *payload)
 {
 	const struct dlend_p_offer *p = payload;
 	u16 nr_msi = le16_to_cpu(p->nr_msi);
@@ -85,11 +87,11 @@ static const char *check_offer(u16 type, const void *payload)
 
 	if (le32_to_cpu(p->class) >> 24)
 		return "class";
-	if (le32_to_cpu(p->flags) & ~OFFER_FLAGS)
+	if (le32_to_cpu(p->flags) & ~DLEND_OFFER_FLAGS)
 		return "offer flags";
 	if (!p->group_size)
 		return "group size";
-	if (nr_msi > WIRE_MAX_MSI || (nr_msi && !is_pow2(nr_msi)))
+	if (nr_msi > DLEND_WIRE_MAX_MSI || (nr_msi && !is_power_of_2(nr_msi)))
 		return "msi count";
 	if (le16_to_cpu(p->nr_msix) > DLEND_MAX_VECTORS)
 		return "msix count";
@@ -100,7 +102,7 @@ static const char *check_offer(u16 type, const void *payload)
 	if (le16_to_cpu(p->clique) > DLEND_OFFER_CLIQUE_NONE)
 		return "offer clique";
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
-		why = check_bar(&p->bar[i], i);
+		why = dlend_msg_check_bar(&p->bar[i], i);
 		if (why)
 			return why;
 		/* The register after a 64-bit BAR is its upper half. */
@@ -111,7 +113,7 @@ static const char *check_offer(u16 type, const void *payload)
 	return NULL;
 }
 
-static const char *check_snapshot(u16 type, const void *payload)
+static const char *dlend_msg_check_snapshot(u16 type, const void *payload)
 {
 	const struct dlend_p_snapshot *p = payload;
 	u16 offset = le16_to_cpu(p->offset);
@@ -121,26 +123,26 @@ static const char *check_snapshot(u16 type, const void *payload)
 	return p->reserved ? "snapshot reserved" : NULL;
 }
 
-static const char *check_state(u16 type, const void *payload)
+static const char *dlend_msg_check_state(u16 type, const void *payload)
 {
 	const struct dlend_p_state *p = payload;
 
 	return le16_to_cpu(p->state) >= DLEND_OFFER_STATES ? "state" : NULL;
 }
 
-static const char *check_borrow(u16 type, const void *payload)
+static const char *dlend_msg_check_borrow(u16 type, const void *payload)
 {
 	const struct dlend_p_borrow *p = payload;
 	u64 offset = le64_to_cpu(p->irq_offset);
 
-	if (!page_aligned(offset) || !range_ok(offset, DLEND_MAX_VECTORS * sizeof(__le32)))
+	if (!dlend_msg_pages_ok(offset, DLEND_IRQ_COUNTERS_SIZE))
 		return "interrupt offset";
 	if (le32_to_cpu(p->irq_handle) > U16_MAX)
 		return "interrupt handle";
 	return p->reserved ? "borrow reserved" : NULL;
 }
 
-static const char *check_lease(u16 type, const void *payload)
+static const char *dlend_msg_check_lease(u16 type, const void *payload)
 {
 	const struct dlend_p_lease *p = payload;
 	unsigned int i;
@@ -150,40 +152,41 @@ static const char *check_lease(u16 type, const void *payload)
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
 		u64 offset = le64_to_cpu(p->bar_offset[i]);
 
-		if (offset != U64_MAX && !page_aligned(offset))
+		if (offset != U64_MAX && !dlend_msg_page_aligned(offset))
 			return "bar offset";
 	}
 	return NULL;
 }
 
-static const char *check_dma_entry(u16 type, const struct dlend_p_dma_entry *e)
+static const char *dlend_msg_check_dma_entry(u16 type, const struct dlend_p_dma_entry *e)
 {
 	u64 gpa = le64_to_cpu(e->gpa);
 	u64 size = le64_to_cpu(e->size);
 	u64 offset = le64_to_cpu(e->offset);
 	u32 prot = le32_to_cpu(e->prot);
 
-	if (!page_aligned(gpa) || !page_aligned(size) || !range_ok(gpa, size))
+	if (!dlend_msg_pages_ok(gpa, size))
 		return "dma range";
 	if (e->reserved)
 		return "dma entry reserved";
 	if (type != DLEND_MSG_DMA_MAP)
 		return NULL;
-	if (!page_aligned(offset) || !range_ok(offset, size))
+	if (!dlend_msg_pages_ok(offset, size))
 		return "dma offset";
 	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
 		return "dma prot";
 	return NULL;
 }
 
-static bool dma_overlap(const struct dlend_p_dma_entry *a, const struct dlend_p_dma_entry *b)
+static bool dlend_msg_dma_overlap(const struct dlend_p_dma_entry *a,
+				  const struct dlend_p_dma_entry *b)
 {
 	u64 a_gpa = le64_to_cpu(a->gpa), b_gpa = le64_to_cpu(b->gpa);
 
 	return a_gpa < b_gpa + le64_to_cpu(b->size) && b_gpa < a_gpa + le64_to_cpu(a->size);
 }
 
-static const char *check_dma(u16 type, const void *payload)
+static const char *dlend_msg_check_dma(u16 type, const void *payload)
 {
 	const struct dlend_p_dma *p = payload;
 	u32 count = le32_to_cpu(p->count);
@@ -195,24 +198,24 @@ static const char *check_dma(u16 type, const void *payload)
 	if (p->reserved)
 		return "dma reserved";
 	for (i = 0; i < count; i++) {
-		why = check_dma_entry(type, &p->entry[i]);
+		why = dlend_msg_check_dma_entry(type, &p->entry[i]);
 		if (why)
 			return why;
 		for (j = 0; j < i; j++)
-			if (dma_overlap(&p->entry[i], &p->entry[j]))
+			if (dlend_msg_dma_overlap(&p->entry[i], &p->entry[j]))
 				return "dma overlap";
 	}
 	return NULL;
 }
 
-static const char *check_switch(u16 type, const void *payload)
+static const char *dlend_msg_check_switch(u16 type, const void *payload)
 {
 	const struct dlend_p_u32 *p = payload;
 
 	return le32_to_cpu(p->value) > 1 ? "value" : NULL;
 }
 
-static const char *check_rom(u16 type, const void *payload)
+static const char *dlend_msg_check_rom(u16 type, const void *payload)
 {
 	const struct dlend_p_u32 *p = payload;
 	u32 offset = le32_to_cpu(p->value);
@@ -220,7 +223,7 @@ static const char *check_rom(u16 type, const void *payload)
 	return offset % DLEND_ROM_PIECE || offset >= DLEND_ROM_MAX ? "rom offset" : NULL;
 }
 
-static const char *check_rom_piece(u16 type, const void *payload)
+static const char *dlend_msg_check_rom_piece(u16 type, const void *payload)
 {
 	const struct dlend_p_rom *p = payload;
 	u32 offset = le32_to_cpu(p->offset), size = le32_to_cpu(p->size);
@@ -230,7 +233,7 @@ static const char *check_rom_piece(u16 type, const void *payload)
 	return offset % DLEND_ROM_PIECE || offset >= size ? "rom offset" : NULL;
 }
 
-static const char *check_cfg(u16 type, const void *payload)
+static const char *dlend_msg_check_cfg(u16 type, const void *payload)
 {
 	const struct dlend_p_cfg *p = payload;
 	u32 offset = le16_to_cpu(p->offset);
@@ -245,7 +248,7 @@ static const char *check_cfg(u16 type, const void *payload)
 	return NULL;
 }
 
-static const char *check_irq(u16 type, const void *payload)
+static const char *dlend_msg_check_irq(u16 type, const void *payload)
 {
 	const struct dlend_p_irq *p = payload;
 	u32 count = le32_to_cpu(p->count);
@@ -256,14 +259,14 @@ static const char *check_irq(u16 type, const void *payload)
 	case DLEND_IRQ_INTX:
 		return count != 1 ? "irq count" : NULL;
 	case DLEND_IRQ_MSI:
-		return !is_pow2(count) || count > WIRE_MAX_MSI ? "irq count" : NULL;
+		return !is_power_of_2(count) || count > DLEND_WIRE_MAX_MSI ? "irq count" : NULL;
 	case DLEND_IRQ_MSIX:
 		return !count || count > DLEND_MAX_VECTORS ? "irq count" : NULL;
 	}
 	return "irq mode";
 }
 
-static const char *check_peers(u16 type, const void *payload)
+static const char *dlend_msg_check_peers(u16 type, const void *payload)
 {
 	const struct dlend_p_peers *p = payload;
 	u32 count = le32_to_cpu(p->count), i;
@@ -283,12 +286,12 @@ static const char *check_peers(u16 type, const void *payload)
 	return NULL;
 }
 
-static const char *check_place(u16 type, const void *payload)
+static const char *dlend_msg_check_place(u16 type, const void *payload)
 {
 	const struct dlend_p_place *p = payload;
 	unsigned int i;
 
-	if (le32_to_cpu(p->domain) > WIRE_MAX_DOMAIN)
+	if (le32_to_cpu(p->domain) > DLEND_WIRE_MAX_DOMAIN)
 		return "place domain";
 	if (p->count > DLEND_PLACE_MAX)
 		return "place count";
@@ -307,14 +310,14 @@ static const char *check_place(u16 type, const void *payload)
 	return NULL;
 }
 
-static const char *check_p2p(u16 type, const void *payload)
+static const char *dlend_msg_check_p2p(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p *p = payload;
 	u64 gpa = le64_to_cpu(p->gpa), size = le64_to_cpu(p->size);
 	u64 offset = le64_to_cpu(p->offset);
 	u32 flags = le32_to_cpu(p->flags), prot = le32_to_cpu(p->prot);
 
-	if (!page_aligned(gpa) || !page_aligned(size) || !range_ok(gpa, size))
+	if (!dlend_msg_pages_ok(gpa, size))
 		return "p2p range";
 	if (!p->lender)
 		return "p2p lender";
@@ -326,14 +329,14 @@ static const char *check_p2p(u16 type, const void *payload)
 		return NULL;
 	if (flags & ~DLEND_P2P_F_OFFSET)
 		return "p2p flags";
-	if (flags & DLEND_P2P_F_OFFSET ? !page_aligned(offset) || !range_ok(offset, size) : offset)
+	if (flags & DLEND_P2P_F_OFFSET ? !dlend_msg_pages_ok(offset, size) : offset)
 		return "p2p offset";
 	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
 		return "p2p prot";
 	return NULL;
 }
 
-static const char *check_grant(u16 type, const void *payload)
+static const char *dlend_msg_check_grant(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p_grant *p = payload;
 
@@ -344,54 +347,54 @@ static const char *check_grant(u16 type, const void *payload)
 	return p->reserved ? "grant reserved" : NULL;
 }
 
-static const char *check_window(u16 type, const void *payload)
+static const char *dlend_msg_check_window(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p_window *p = payload;
 	u64 offset = le64_to_cpu(p->offset), size = le64_to_cpu(p->size);
 
-	if (!page_aligned(offset) || !page_aligned(size) || !range_ok(offset, size))
+	if (!dlend_msg_pages_ok(offset, size))
 		return "window range";
 	if (!p->borrower)
 		return "window borrower";
 	return le16_to_cpu(p->bar) >= DLEND_NUM_BARS ? "window bar" : NULL;
 }
 
-static const char *check_id(u16 type, const void *payload)
+static const char *dlend_msg_check_id(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p_id *p = payload;
 
 	return p->reserved ? "id reserved" : NULL;
 }
 
-static const struct msg_rule rules[DLEND_MSG_TYPES] = {
+static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_OFFER] = {
 		"OFFER", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_offer), NO_REPLY, true, check_offer,
+		sizeof(struct dlend_p_offer), DLEND_NO_REPLY, true, dlend_msg_check_offer,
 	},
 	[DLEND_MSG_SNAPSHOT] = {
 		"SNAPSHOT", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_snapshot), NO_REPLY, true, check_snapshot,
+		sizeof(struct dlend_p_snapshot), DLEND_NO_REPLY, true, dlend_msg_check_snapshot,
 	},
 	[DLEND_MSG_WITHDRAW] = {
 		"WITHDRAW", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, NO_REPLY, true,
+		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_STATE] = {
 		"STATE", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_state), NO_REPLY, true, check_state,
+		sizeof(struct dlend_p_state), DLEND_NO_REPLY, true, dlend_msg_check_state,
 	},
 	[DLEND_MSG_RECLAIM] = {
 		"RECLAIM", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, NO_REPLY, true,
+		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_ERROR] = {
 		"ERROR", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, NO_REPLY, true,
+		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_BORROW] = {
 		"BORROW", DLEND_PROTO_MIN, DLEND_TO_LENDER,
 		sizeof(struct dlend_p_borrow), sizeof(struct dlend_p_lease), true,
-		check_borrow, check_lease,
+		dlend_msg_check_borrow, dlend_msg_check_lease,
 	},
 	[DLEND_MSG_RETURN] = {
 		"RETURN", DLEND_PROTO_MIN, DLEND_TO_LENDER,
@@ -399,31 +402,32 @@ static const struct msg_rule rules[DLEND_MSG_TYPES] = {
 	},
 	[DLEND_MSG_DMA_MAP] = {
 		"DMA_MAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_dma), 0, true, check_dma,
+		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
 	},
 	[DLEND_MSG_DMA_UNMAP] = {
 		"DMA_UNMAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_dma), 0, true, check_dma,
+		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
 	},
 	[DLEND_MSG_BUS_MASTER] = {
 		"BUS_MASTER", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_u32), 0, true, check_switch,
+		sizeof(struct dlend_p_u32), 0, true, dlend_msg_check_switch,
 	},
 	[DLEND_MSG_CFG_WRITE] = {
 		"CFG_WRITE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_cfg), 0, true, check_cfg,
+		sizeof(struct dlend_p_cfg), 0, true, dlend_msg_check_cfg,
 	},
 	[DLEND_MSG_CFG_READ] = {
 		"CFG_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_cfg), sizeof(struct dlend_p_cfg), true, check_cfg, check_cfg,
+		sizeof(struct dlend_p_cfg), sizeof(struct dlend_p_cfg), true,
+		dlend_msg_check_cfg, dlend_msg_check_cfg,
 	},
 	[DLEND_MSG_IRQ_SETUP] = {
 		"IRQ_SETUP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_irq), 0, true, check_irq,
+		sizeof(struct dlend_p_irq), 0, true, dlend_msg_check_irq,
 	},
 	[DLEND_MSG_IRQ_UNMASK] = {
 		"IRQ_UNMASK", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, NO_REPLY, true,
+		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_RESET] = {
 		"RESET", DLEND_PROTO_MIN, DLEND_TO_LENDER,
@@ -432,83 +436,83 @@ static const struct msg_rule rules[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_ROM_READ] = {
 		"ROM_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
 		sizeof(struct dlend_p_u32), sizeof(struct dlend_p_rom), true,
-		check_rom, check_rom_piece,
+		dlend_msg_check_rom, dlend_msg_check_rom_piece,
 	},
 	[DLEND_MSG_SUBSCRIBE] = {
 		"SUBSCRIBE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, NO_REPLY, false,
+		0, DLEND_NO_REPLY, false,
 	},
 	[DLEND_MSG_PEERS] = {
 		"PEERS", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_peers), NO_REPLY, false, check_peers,
+		sizeof(struct dlend_p_peers), DLEND_NO_REPLY, false, dlend_msg_check_peers,
 	},
 	[DLEND_MSG_P2P_MAP] = {
 		"P2P_MAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p), 0, true, check_p2p,
+		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_UNMAP] = {
 		"P2P_UNMAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p), 0, true, check_p2p,
+		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_LOST] = {
 		"P2P_LOST", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_p2p), NO_REPLY, true, check_p2p,
+		sizeof(struct dlend_p_p2p), DLEND_NO_REPLY, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_GRANT] = {
 		"P2P_GRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_grant), 0, true, check_grant,
+		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
 	},
 	[DLEND_MSG_P2P_UNGRANT] = {
 		"P2P_UNGRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_grant), 0, true, check_grant,
+		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
 	},
 	[DLEND_MSG_P2P_WINDOW] = {
 		"P2P_WINDOW", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_window), NO_REPLY, true, check_window,
+		sizeof(struct dlend_p_p2p_window), DLEND_NO_REPLY, true, dlend_msg_check_window,
 	},
 	[DLEND_MSG_P2P_CLOSE] = {
 		"P2P_CLOSE", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_id), NO_REPLY, true, check_id,
+		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
 	},
 	[DLEND_MSG_P2P_CLOSED] = {
 		"P2P_CLOSED", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_id), NO_REPLY, true, check_id,
+		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
 	},
 	[DLEND_MSG_PLACE] = {
 		"PLACE", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_place), NO_REPLY, true, check_place,
+		sizeof(struct dlend_p_place), DLEND_NO_REPLY, true, dlend_msg_check_place,
 	},
 };
 
-static bool type_ok(u16 type)
+static bool dlend_msg_type_ok(u16 type)
 {
 	return type > DLEND_MSG_NONE && type < DLEND_MSG_TYPES;
 }
 
 int dlend_msg_payload_len(u16 type, bool reply)
 {
-	if (!type_ok(type))
+	if (!dlend_msg_type_ok(type))
 		return -1;
-	return reply ? rules[type].reply_len : rules[type].request_len;
+	return reply ? dlend_msg_rules[type].reply_len : dlend_msg_rules[type].request_len;
 }
 
 u16 dlend_msg_since(u16 type)
 {
-	return type_ok(type) ? rules[type].since : 0;
+	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].since : 0;
 }
 
 enum dlend_msg_side dlend_msg_to(u16 type)
 {
-	return type_ok(type) ? rules[type].to : DLEND_TO_NOBODY;
+	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].to : DLEND_TO_NOBODY;
 }
 
 const char *dlend_msg_type_name(u16 type)
 {
-	return type_ok(type) ? rules[type].name : "UNKNOWN";
+	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].name : "UNKNOWN";
 }
 
 /* The checksum covers the message as if the field itself were 0. */
-static u32 msg_crc(const struct dlend_msg *msg)
+static u32 dlend_msg_crc(const struct dlend_msg *msg)
 {
 	static const u8 zero[sizeof(msg->crc)];
 	const u8 *raw = (const u8 *)msg;
@@ -523,7 +527,7 @@ static u32 msg_crc(const struct dlend_msg *msg)
 void dlend_msg_seal(struct dlend_msg *msg, u32 seq)
 {
 	msg->seq = cpu_to_le32(seq);
-	msg->crc = cpu_to_le32(msg_crc(msg));
+	msg->crc = cpu_to_le32(dlend_msg_crc(msg));
 }
 
 void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *addr, u32 epoch,
@@ -541,24 +545,25 @@ void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *a
 }
 
 /* Status: a reply's is 0 or a negative errno value, a request has none. */
-static bool status_ok(const struct dlend_msg *msg, bool reply)
+static bool dlend_msg_status_ok(const struct dlend_msg *msg, bool reply)
 {
 	s32 status = (s32)le32_to_cpu(msg->status);
 
-	return reply ? status <= 0 && status >= -WIRE_MAX_ERRNO : !status;
+	return reply ? status <= 0 && status >= -DLEND_WIRE_MAX_ERRNO : !status;
 }
 
-static int check_frame(const struct dlend_msg *msg, const char **why)
+static int dlend_msg_check_frame(const struct dlend_msg *msg, const char **why)
 {
 	u16 type = le16_to_cpu(msg->type);
 	u16 flags = le16_to_cpu(msg->flags);
-	bool reply = flags & DLEND_MSG_F_REPLY;
+	bool reply = flags & DLEND_MSG_F_REPLY, post;
 
-	if (!type_ok(type)) {
+	if (!dlend_msg_type_ok(type)) {
 		*why = "type";
 		return -EPROTO;
 	}
-	if (flags & ~DLEND_MSG_F_REPLY || (reply && rules[type].reply_len == NO_REPLY)) {
+	post = dlend_msg_rules[type].reply_len == DLEND_NO_REPLY;
+	if (flags & ~DLEND_MSG_F_REPLY || (reply && post)) {
 		*why = "flags";
 		return -EPROTO;
 	}
@@ -567,7 +572,7 @@ static int check_frame(const struct dlend_msg *msg, const char **why)
 		return -EPROTO;
 	}
 	/* A post has no id; a reply without one answers nothing. */
-	if (msg->id ? rules[type].reply_len == NO_REPLY : reply) {
+	if (msg->id ? post : reply) {
 		*why = "id";
 		return -EINVAL;
 	}
@@ -575,18 +580,18 @@ static int check_frame(const struct dlend_msg *msg, const char **why)
 		*why = "reserved";
 		return -EINVAL;
 	}
-	if (!status_ok(msg, reply)) {
+	if (!dlend_msg_status_ok(msg, reply)) {
 		*why = "status";
 		return -EINVAL;
 	}
-	if (rules[type].about_device && !msg->lender) {
+	if (dlend_msg_rules[type].about_device && !msg->lender) {
 		*why = "lender";
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int check_payload(const struct dlend_msg *msg, const char **why)
+static int dlend_msg_check_payload(const struct dlend_msg *msg, const char **why)
 {
 	u16 type = le16_to_cpu(msg->type);
 	bool reply = le16_to_cpu(msg->flags) & DLEND_MSG_F_REPLY;
@@ -599,10 +604,10 @@ static int check_payload(const struct dlend_msg *msg, const char **why)
 			return -EINVAL;
 		}
 	}
-	/* What a refusal carries beside its status is a courtesy, nobody acts on it. */
+	/* Nobody acts on the payload of a refusal, so it is not checked. */
 	if (reply && msg->status)
 		return 0;
-	check = reply ? rules[type].check_reply : rules[type].check;
+	check = reply ? dlend_msg_rules[type].check_reply : dlend_msg_rules[type].check;
 	*why = check ? check(type, msg->payload) : NULL;
 	return *why ? -EINVAL : 0;
 }
@@ -615,7 +620,7 @@ int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why)
 	if (!why)
 		why = &ignored;
 	*why = NULL;
-	if (le32_to_cpu(msg->crc) != msg_crc(msg)) {
+	if (le32_to_cpu(msg->crc) != dlend_msg_crc(msg)) {
 		*why = "crc";
 		return -EBADMSG;
 	}
@@ -623,15 +628,15 @@ int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why)
 		*why = "seq";
 		return -EBADMSG;
 	}
-	err = check_frame(msg, why);
-	return err ?: check_payload(msg, why);
+	err = dlend_msg_check_frame(msg, why);
+	return err ?: dlend_msg_check_payload(msg, why);
 }
 
 int dlend_offset_check(u64 offset, u64 size, u64 aperture)
 {
-	const u64 first = (sizeof(struct dlend_ctrl) + WIRE_PAGE - 1) & ~(WIRE_PAGE - 1);
+	const u64 first = ALIGN(sizeof(struct dlend_ctrl), DLEND_WIRE_PAGE);
 
-	if (!size || !page_aligned(offset) || offset < first)
+	if (!size || !dlend_msg_page_aligned(offset) || offset < first)
 		return -ERANGE;
 	return offset > aperture || size > aperture - offset ? -ERANGE : 0;
 }

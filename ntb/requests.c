@@ -2,8 +2,8 @@
 /*
  * Requests of a peer that are not done yet.
  *
- * Pure: one list in order of arrival.  It has some hundred entries at most, so looking for a
- * device's next one is a walk, and there is nothing to allocate for a device that a peer invents.
+ * Pure: one list in order of arrival.  It has some hundred entries at most, so a walk is enough to
+ * find the next one of a device.  So nothing is allocated for a device, which a peer could invent.
  */
 #include <linux/kernel.h>
 #include <linux/string.h>
@@ -33,37 +33,39 @@ bool dlend_requests_idle(const struct dlend_requests *q)
 	return list_empty(&q->live);
 }
 
-static enum dlend_msg_side side(const struct dlend_msg *msg)
+static enum dlend_msg_side dlend_request_side(const struct dlend_msg *msg)
 {
 	return dlend_msg_to(le16_to_cpu(msg->type));
 }
 
 /*
- * A node that is its own peer gets both what a device's lender and what its borrower must hear,
- * and the one does not wait for the other.
+ * On the loop one node gets both, what a device's lender must hear and what its borrower must hear.
+ * Neither of them waits for the other.
  */
-static bool same_device(const struct dlend_msg *a, const struct dlend_msg *b)
+static bool dlend_request_same_device(const struct dlend_msg *a, const struct dlend_msg *b)
 {
-	return a->lender == b->lender && a->bdf == b->bdf && side(a) == side(b);
+	return a->lender == b->lender && a->bdf == b->bdf &&
+	       dlend_request_side(a) == dlend_request_side(b);
 }
 
-/* Equal but for what a message has for itself: sequence number and checksum. */
-static bool repeats(const struct dlend_msg *a, const struct dlend_msg *b)
+/* Are both posts, and equal, except for sequence number and checksum? */
+static bool dlend_request_repeats(const struct dlend_msg *a, const struct dlend_msg *b)
 {
 	return a->type == b->type && a->flags == b->flags && !a->id && !b->id &&
-	       a->epoch == b->epoch && same_device(a, b) && a->len == b->len &&
+	       a->epoch == b->epoch && dlend_request_same_device(a, b) && a->len == b->len &&
 	       !memcmp(a->payload, b->payload, sizeof(a->payload));
 }
 
-/* The last one about the device of @msg, or NULL; @calls: how many calls there are about it. */
-static struct dlend_request *last_of_device(struct dlend_requests *q, const struct dlend_msg *msg,
-					    unsigned int *calls)
+/* The last request about the device of @msg, or NULL; @calls: how many calls there are about it. */
+static struct dlend_request *dlend_requests_last_of_device(struct dlend_requests *q,
+							   const struct dlend_msg *msg,
+							   unsigned int *calls)
 {
 	struct dlend_request *r, *last = NULL;
 
 	*calls = 0;
 	list_for_each_entry(r, &q->live, node) {
-		if (r->refused || !same_device(&r->msg, msg))
+		if (r->refused || !dlend_request_same_device(&r->msg, msg))
 			continue;
 		*calls += !!r->msg.id;
 		last = r;
@@ -77,8 +79,9 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 	struct dlend_request *last, *r;
 	unsigned int calls;
 
-	last = last_of_device(q, msg, &calls);
-	if (last && !last->running && last->session == session && repeats(&last->msg, msg))
+	last = dlend_requests_last_of_device(q, msg, &calls);
+	if (last && !last->running && last->session == session &&
+	    dlend_request_repeats(&last->msg, msg))
 		return NULL;
 	r = list_first_entry(&q->free, struct dlend_request, node);
 	list_move_tail(&r->node, &q->live);
@@ -95,13 +98,14 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 	return r->running ? r : NULL;
 }
 
-/* The first one about a device: all that came before it are done. */
-static struct dlend_request *next_of_device(struct dlend_requests *q, const struct dlend_msg *msg)
+/* The first request about the device of @msg, or NULL: all that came before it are done. */
+static struct dlend_request *dlend_requests_next_of_device(struct dlend_requests *q,
+							   const struct dlend_msg *msg)
 {
 	struct dlend_request *r;
 
 	list_for_each_entry(r, &q->live, node)
-		if (!r->refused && same_device(&r->msg, msg))
+		if (!r->refused && dlend_request_same_device(&r->msg, msg))
 			return r;
 	return NULL;
 }
@@ -119,7 +123,7 @@ struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend
 		q->calls--;
 	else
 		q->posts--;
-	next = next_of_device(q, &r->msg);
+	next = dlend_requests_next_of_device(q, &r->msg);
 	if (next)
 		next->running = true;
 	return next;

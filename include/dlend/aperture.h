@@ -43,86 +43,113 @@ struct dlend_aperture_stat {
 };
 
 /**
- * dlend_aperture_create - make an empty aperture for a DMA device
- * @dma_dev: whose accesses arrive (the NTB function: ntb_get_dma_dev()); NULL: this node itself is
- *	the peer, nobody's accesses arrive, and what is mapped is reached by views only
- * @size: bytes wanted, as the NTB window has
- * @align: alignment of the base that the window needs, in bytes
- *
- * Own domain (iommu_paging_domain_alloc + iommu_attach_group), IOVA clear of reserved regions
- * and host-bridge windows (docs/architecture.md). Context: process, may sleep.
- * Return: aperture, or ERR_PTR: -ENODEV no translating IOMMU (message says what to do),
- * -EBUSY a driver uses another device of the group (message says which), or has the group,
- * -ENOSPC, -ENOMEM, -EOPNOTSUPP (architecture).
- */
-struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align);
-
-/** dlend_aperture_destroy - unmap everything, detach; no slot may be in use. May sleep. */
-void dlend_aperture_destroy(struct dlend_aperture *ap);
-
-/** dlend_aperture_base - bus address of offset 0, for ntb_mw_set_trans() */
-dma_addr_t dlend_aperture_base(const struct dlend_aperture *ap);
-u64 dlend_aperture_size(const struct dlend_aperture *ap);
-
-/**
  * dlend_slot_alloc - reserve offsets
  * @ap: aperture
- * @size: bytes, rounded up to pages
- * @align: power of two, bytes; 0 = page
- * @phase: wanted offset modulo @align (a guest RAM extent keeps its GPA mod 2 MiB), page multiple
- * @kind: what for
+ * @size: (in) bytes, rounded up to pages
+ * @align: (in) power of two, bytes; 0: page
+ * @phase: (in) wanted offset modulo @align, page multiple (a guest's RAM keeps its guest-physical
+ *	address modulo 2 MiB, so that the IOMMU can use large pages)
+ * @kind: (in) what for
  *
- * Peer-to-peer is what guests can do without: its slots together get no more than
- * dlend_core.p2p_window_percent of an aperture, so that they never take the room that the RAM or
- * the BARs of another guest need. Slots in quarantine count until they are released.
+ * Guests can do without peer-to-peer.  So its slots together get no more than
+ * dlend_core.p2p_window_percent of an aperture, and never take the room that the RAM or the BARs of
+ * another guest need. Slots in quarantine count until they are released.
  *
- * Context: process. Return: slot or ERR_PTR(-ENOSPC / -EDQUOT (peer-to-peer has its share) /
- * -ENOMEM / -EINVAL).
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: slot or ERR_PTR: -ENOSPC; -EDQUOT peer-to-peer has its share; -ENOMEM; -EINVAL.
  */
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind);
 
-/** dlend_slot_free - unmaps what is left, offsets can be used again at once. Process context. */
+/**
+ * dlend_slot_free - unmap what is left, and free the offsets at once
+ * @ap: aperture, also a detached one
+ * @slot: slot of it; gone when this returns
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
 void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot);
 
 /**
- * dlend_slot_quarantine - unmap now, reuse later
+ * dlend_slot_quarantine - unmap now, use the offsets again later
+ * @ap: aperture, also a detached one
+ * @slot: slot of it; gone when this returns
  *
  * For a slot whose peer may still have the offsets: unmapped (and the IOTLB flushed) when this
- * returns, but not allocated again before dlend_slot_release(@cookie) or a new session
- * (dlend_aperture_release_all()); at once, if a session has begun since it was allocated.
- * Return: cookie > 0. Process context, does not wait for a peer.
+ * returns, but not allocated again before dlend_slot_release() or a new session; at once, if a
+ * session has begun since it was allocated.
+ *
+ * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
+ * Return: cookie for dlend_slot_release(), never 0.
  */
 u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot);
-void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
-void dlend_aperture_release_all(struct dlend_aperture *ap);
 
 /**
- * dlend_slot_map_pages - map pages of RAM
- * @at: byte offset in the slot, page multiple
- * @pages: page array, physically contiguous runs are merged so that the IOMMU can use large pages
- * @prot: DLEND_PROT_* (what the peer's device may do)
+ * dlend_slot_release - end a quarantine
+ * @ap: aperture
+ * @cookie: (in) from dlend_slot_quarantine(); one whose quarantine has ended is fine
  *
- * Return: 0 or -errno with nothing mapped of this call.
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
+
+/**
+ * dlend_slot_map_pages - map pages of RAM into a slot
+ * @ap: aperture
+ * @slot: slot of it
+ * @at: (in) where, bytes from the slot's beginning, page multiple
+ * @pages: (in) pages; physically contiguous ones are mapped together, so that the IOMMU can use
+ *	large pages
+ * @npages: (in) how many
+ * @prot: (in) DLEND_PROT_*: what the peer's device may do
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: 0; -EINVAL not inside the slot, or alignment; -EEXIST something is mapped there; -ENODEV
+ * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a view. Then nothing of this
+ * call is mapped.
  */
 int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
 			 struct page **pages, unsigned long npages, u32 prot);
 
-/** dlend_slot_map_phys - map MMIO (@mmio, a BAR) or RAM by physical address; else as above */
+/**
+ * dlend_slot_map_phys - map a BAR or RAM into a slot by its physical address
+ * @ap: aperture
+ * @slot: slot of it
+ * @at: (in) where, bytes from the slot's beginning, page multiple
+ * @phys: (in) physical address, page aligned
+ * @size: (in) bytes, page multiple
+ * @prot: (in) DLEND_PROT_*
+ * @mmio: (in) true: a BAR; false: RAM
+ *
+ * Context: as dlend_slot_map_pages(). Return: as dlend_slot_map_pages(); -EOPNOTSUPP this IOMMU
+ * driver cannot map BARs.
+ */
 int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
 			phys_addr_t phys, u64 size, u32 prot, bool mmio);
 
 /**
- * dlend_slot_unmap - unmap a part, IOTLB flushed at return; unmapped holes are fine
+ * dlend_slot_unmap - unmap a part of a slot, and flush the IOTLB
+ * @ap: aperture
+ * @slot: slot of it
+ * @at: (in) where, bytes from the slot's beginning, page multiple
+ * @size: (in) bytes, page multiple; holes are fine
  *
  * What lies outside is reached all the time, as long as the edges are multiples of 2 MiB, or
- * edges of what was mapped: RAM is mapped with larger IOMMU pages only where it is one gigantic
+ * edges of what was mapped: RAM is mapped by larger IOMMU pages only where it is one gigantic
  * page of the kernel, and that is interrupted for a moment when a part of it goes.
+ *
+ * Context: process, may sleep, waits for nobody; takes the aperture's lock.
  */
 void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at, u64 size);
 
+/**
+ * dlend_aperture_stat - how much of an aperture is used
+ * @ap: aperture
+ * @st: (out) numbers
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st);
-void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
 
 /**
  * struct dlend_piece - a part of an aperture that is mapped contiguously
@@ -163,44 +190,50 @@ struct dlend_view {
 	const struct dlend_view_ops *ops;
 };
 
-/**
- * dlend_aperture_view - look at what is mapped, and hear when it goes
- * @view: with its ops
- * @mmio: must be a BAR, holes in it are fine; otherwise RAM, all of it mapped
- * @phys: receives the physical address of @offset
- *
- * Return: 0; -ERANGE if that is not what is there, or not contiguous. Process context.
- */
-int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, u64 offset, u64 size,
-			bool mmio, phys_addr_t *phys);
-
-/** dlend_aperture_unview - no op of @view runs any more when this returns. Process context */
-void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view);
-
 /*
  * Domain of lent devices: one per IOMMU group, guest-physical addresses to physical ones (the
  * window of the link towards the borrower).
  */
 struct dlend_domain;
 
-/** dlend_domain_create - new empty domain fit for @dev's group; not attached */
-struct dlend_domain *dlend_domain_create(struct device *dev);
-/** dlend_domain_destroy - all owners lose all of it, then it is freed. Blocked before, may sleep */
-void dlend_domain_destroy(struct dlend_domain *dom);
 /**
- * dlend_domain_attach - devices of the group translate by @dom from now on
+ * dlend_domain_create - make a new, empty domain
+ * @dev: a device of the IOMMU group; a reference is kept
  *
- * DMA owner must be claimed (iommu_device_claim_dma_owner). No device passes by the caches of the
- * host whose memory it reaches, where the IOMMU can see to that.
+ * Context: process, may sleep.
+ * Return: domain, not attached; ERR_PTR: -ENODEV no IOMMU; -ENOMEM; or the IOMMU's error.
+ */
+struct dlend_domain *dlend_domain_create(struct device *dev);
+
+/**
+ * dlend_domain_destroy - all owners lose all of it, then it is freed
+ * @dom: domain, blocked before
+ *
+ * Context: process, may sleep; takes the domain's lock.
+ */
+void dlend_domain_destroy(struct dlend_domain *dom);
+
+/**
+ * dlend_domain_attach - the group's devices translate by this domain from now on
+ * @dom: domain; the group's DMA owner is claimed (iommu_device_claim_dma_owner())
+ *
+ * No device passes by the caches of the host whose memory it reaches, where the IOMMU can see to
+ * that.
+ * Context: process, may sleep; takes the domain's lock.
+ * Return: 0; -EBUSY another owner has the group, or it is being reset; or the IOMMU's error.
  */
 int dlend_domain_attach(struct dlend_domain *dom);
+
 /**
- * dlend_domain_block - detach: the group's DMA is blocked when this returns. Idempotent.
+ * dlend_domain_block - detach: the group's DMA is blocked when this returns
+ * @dom: domain; a second call does nothing
  *
  * If the kernel does not let go of the domain (7.0 and 7.1, while a device that does ATS is being
  * reset), everything is unmapped in it, and dlend_domain_destroy() tries again.
+ * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_block(struct dlend_domain *dom);
+
 /* What an owner maps: memory of the guest, or BARs of other devices. */
 enum dlend_owner_kind { DLEND_OWNER_RAM, DLEND_OWNER_BAR, DLEND_OWNER_KINDS };
 
@@ -221,7 +254,13 @@ struct dlend_owner {
 	void (*lost)(struct dlend_owner *owner, const struct dlend_dma_range *r);
 };
 
-/** dlend_owner_init - owns nothing yet */
+/**
+ * dlend_owner_init - an owner that owns nothing yet
+ * @owner: (out) owner; @owner->lost may be set afterwards
+ * @kind: (in) what it maps
+ *
+ * Context: any.
+ */
 static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_kind kind)
 {
 	INIT_LIST_HEAD(&owner->claims);
@@ -254,43 +293,62 @@ struct dlend_dma_range {
 };
 
 /**
- * dlend_domain_map - @owner has a range, all of it or nothing
- * @owner: has no part of that range yet
- * @r: copied
+ * dlend_domain_map - an owner has a range, all of it or nothing
+ * @dom: domain
+ * @owner: owner; has no part of that range yet
+ * @r: (in) range, copied
  *
  * If another owner of the same kind has exactly this range, and it is the same thing, @owner waits:
- * when that one goes, @r takes its place. If both lead to the same, the IOMMU is not touched then:
- * transfers may be under way.
+ * when that one goes, @r takes its place. If both lead to the same place, the IOMMU is not touched
+ * then: transfers may be under way.
  *
- * A mirror is for a device that is lent to a guest on its own host, where no window leads to the
- * guest's memory: pages that the aperture gets are mapped here too, and pages that it loses are
- * lost here at once; the aperture must outlive it.
+ * A mirror (@r->ap) is for a device that is lent to a guest on its own host, where no window leads
+ * to the guest's memory. Pages that the aperture gets are mapped here too, and pages that it loses
+ * are lost here at once. The aperture must outlive the mirror.
  *
- * Context: process, may sleep. Return: 0; -EEXIST it meets another range, or one of the same owner;
- * -EINVAL bad alignment; -ERANGE outside the domain's geometry or the aperture, or on a reserved
- * region; -ENOSPC more ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or
- * the IOMMU's error.
+ * Context: process, may sleep; takes the domain's lock, and for a mirror the aperture's.
+ * Return: 0; -EEXIST it meets another range, or one of the same owner; -EINVAL bad alignment;
+ * -ERANGE outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more
+ * ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the IOMMU's error.
  */
 int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r);
+
 /**
- * dlend_domain_unmap - @owner gives up all its ranges that lie inside
+ * dlend_domain_unmap - an owner gives up all its ranges that lie inside a range
+ * @dom: domain
+ * @owner: owner
+ * @iova: (in) first address, page aligned
+ * @size: (in) bytes, page multiple
  *
- * The device does not reach them any more when this returns, but for those that another owner has,
- * too; where the domain was blocked, they are unmapped at its end. Context: process, may sleep;
- * waits for nobody.
- * Return: 0; -ENOENT if none; -EINVAL bad alignment, or one of @owner's straddles an edge (nothing
- * is given up then).
+ * The device does not reach them any more when this returns, except those that another owner has,
+ * too. Where the domain was blocked, they are unmapped at its end.
+ * Context: process, may sleep, waits for nobody; takes the domain's lock.
+ * Return: 0; -ENOENT there are none; -EINVAL bad alignment, or a range of @owner straddles an edge
+ * (nothing is given up then).
  */
 int dlend_domain_unmap(struct dlend_domain *dom, struct dlend_owner *owner, u64 iova, u64 size);
+
 /**
- * dlend_domain_drop - @owner gives up everything, as by dlend_domain_unmap()
+ * dlend_domain_drop - an owner gives up everything, as by dlend_domain_unmap()
+ * @dom: domain
+ * @owner: owner
  *
- * Where the domain was blocked nothing is unmapped before its end: this is quick then.
+ * Where the domain was blocked nothing is unmapped before its end, so this is quick then.
+ * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_drop(struct dlend_domain *dom, struct dlend_owner *owner);
-/** dlend_domain_bytes - how much owners of a kind have, each range once. Process context */
+
+/**
+ * dlend_domain_bytes - how much owners of a kind have, each range once
+ * @dom: domain
+ * @kind: (in) kind of owner
+ *
+ * Context: process, may sleep; takes the domain's lock. Return: bytes.
+ */
 u64 dlend_domain_bytes(struct dlend_domain *dom, enum dlend_owner_kind kind);
+
+/** dlend_domain_show - counters, for debugfs. Context: process; takes the domain's lock. */
 void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m);
 
 #endif

@@ -5,8 +5,8 @@
  * of the peer.  A node that lends has one more link, to itself, so that its own guests borrow from
  * it as others do: nothing above knows the difference.
  *
- * Life of a link: down -> hello -> test -> up, and back to down at any time.  Between the up()
- * and down() callbacks of a user the link is one *session*.
+ * Life of a link: down -> hello -> test -> up, and back to down at any time.  Between the link_up()
+ * and link_down() callbacks of a user the link is one *session*.
  */
 #ifndef DLEND_LINK_H
 #define DLEND_LINK_H
@@ -27,10 +27,14 @@ struct dlend_link;
  */
 #define DLEND_RESET_TIMEOUT_MS	150000
 
-/** dlend_node_id - this host's node id (module parameter dlend_core.node_id), 1..65535 */
+/**
+ * dlend_node_id - this host's node id (module parameter dlend_core.node_id)
+ *
+ * Context: any. Return: 1..65535; 0: not set yet, no link comes up.
+ */
 u16 dlend_node_id(void);
 
-/** dlend_debugfs - /sys/kernel/debug/dlend */
+/** dlend_debugfs - directory /sys/kernel/debug/dlend. Context: any. */
 struct dentry *dlend_debugfs(void);
 
 /**
@@ -72,18 +76,39 @@ struct dlend_link_user {
 	struct list_head node;	/* private to the link core */
 };
 
-/** dlend_link_user_register - link_up() is called for every link that is up already */
-int dlend_link_user_register(struct dlend_link_user *user);
 /**
- * dlend_link_user_unregister - link_down() is called for every link, up or not: one may just have
- *	gone down
+ * dlend_link_user_register - a layer above uses links from now on
+ * @user: user; stays until it is unregistered
  *
- * No callback runs any more when this returns.
+ * link_up() is called for every link that is up already; other callbacks may come before this
+ * returns, too.
+ * Context: process, may sleep; not from a callback. Return: 0; -ENOSPC too many users.
+ */
+int dlend_link_user_register(struct dlend_link_user *user);
+
+/**
+ * dlend_link_user_unregister - undo dlend_link_user_register()
+ * @user: user; none of its callbacks runs any more when this returns
+ *
+ * link_down() is called for every link, up or not: a link may just have gone down.
+ * Context: process, may sleep; not from a callback.
  */
 void dlend_link_user_unregister(struct dlend_link_user *user);
 
-/** dlend_link_get / put - references; a link outlives its session and its hardware. */
+/**
+ * dlend_link_get - take a reference: a link outlives its session and its hardware
+ * @link: link
+ *
+ * Context: any. Return: @link.
+ */
 struct dlend_link *dlend_link_get(struct dlend_link *link);
+
+/**
+ * dlend_link_put - drop a reference
+ * @link: link
+ *
+ * Context: process, may sleep.
+ */
 void dlend_link_put(struct dlend_link *link);
 
 /**
@@ -123,27 +148,47 @@ void dlend_session_drop(struct dlend_session_ref *ref);
  */
 bool dlend_session_live(const struct dlend_session_ref *ref);
 
-/** dlend_link_for_each - call @fn for every link whose session is up, until it returns non-zero */
+/**
+ * dlend_link_for_each - call a function for every link whose session is up
+ * @fn: called with a reference on the link, without locks; non-zero ends the walk
+ * @arg: (in) for @fn
+ *
+ * Context: process, may sleep. Return: 0, or what @fn returned.
+ */
 int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
 
+/** dlend_link_is_up - is a session up? Context: any. */
 bool dlend_link_is_up(const struct dlend_link *link);
-u16 dlend_link_peer(const struct dlend_link *link);		/* node id, 0 while unknown */
-u16 dlend_link_version(const struct dlend_link *link);		/* spoken on it, 0 while unknown */
-u64 dlend_link_session(const struct dlend_link *link);		/* changes with every session */
+
+/** dlend_link_peer - node id of the peer, 0 while unknown. Context: any. */
+u16 dlend_link_peer(const struct dlend_link *link);
+
+/** dlend_link_version - protocol version spoken on a link, 0 while unknown. Context: any. */
+u16 dlend_link_version(const struct dlend_link *link);
+
+/** dlend_link_session - number of the session, new for each; 0: none is up. Context: any. */
+u64 dlend_link_session(const struct dlend_link *link);
+
+/** dlend_link_name - name in /sys/class/dlend_link; lives as long as the link. Context: any. */
 const char *dlend_link_name(const struct dlend_link *link);
-struct device *dlend_link_dev(struct dlend_link *link);		/* for dev_err() and the like */
+
+/** dlend_link_dev - device of a link, for dev_err() and the like. Context: any. */
+struct device *dlend_link_dev(struct dlend_link *link);
 
 /**
- * dlend_link_call - request and wait for the reply
- * @link: the link
- * @req: from dlend_msg_init() with the payload filled in; id, seq and crc are filled in here
- * @reply: receives the checked reply (may be NULL)
- * @timeout_ms: bound on the whole call; 0 = the default (module parameter call_timeout_ms)
+ * dlend_link_call - send a request and wait for the reply
+ * @link: link
+ * @req: (in, out) from dlend_msg_init() with the payload filled in; id, seq and crc are filled in
+ *	here
+ * @reply: (out) the checked reply; may be NULL
+ * @timeout_ms: (in) milliseconds for the whole call; 0: the default (module parameter
+ *	call_timeout_ms)
  *
  * Context: process, may sleep; not from dlend_link_user.message of the same link.
  * Return: the reply's status (0 or the peer's -errno); -ENOTCONN link down before or during,
- * -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes. A reply that
- * comes after its time-out is dropped.
+ * -ETIMEDOUT no answer; -EOPNOTSUPP the peer's version of the protocol does not know the type;
+ * -ENOBUFS the peer has more calls under way than it takes. A reply that comes after its time-out
+ * is dropped.
  */
 int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
 		    unsigned int timeout_ms);
@@ -162,10 +207,13 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 		       struct dlend_msg *reply, unsigned int timeout_ms);
 
 /**
- * dlend_link_post - send without reply
+ * dlend_link_post - send a message that nobody answers
+ * @link: link
+ * @msg: (in, out) from dlend_msg_init() with the payload filled in; seq and crc are filled in here
  *
- * Context: process, may sleep while the ring is full (bounded).
- * Return: 0, -ENOTCONN, -ETIMEDOUT.
+ * Context: process, may sleep while the ring is full, for call_timeout_ms at most.
+ * Return: 0; -ENOTCONN the link is down; -ETIMEDOUT the peer takes no messages; -EOPNOTSUPP the
+ * peer's version of the protocol does not know the type.
  */
 int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 
@@ -190,10 +238,12 @@ void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
 
 /**
  * dlend_link_aperture - this node's aperture on the link
+ * @link: link
  *
- * NULL before the hardware's link was up for the first time and after the NTB device went away.
- * What was returned once stays valid as long as the caller has a reference on the link: slots can
- * still be freed, mapping fails with -ENODEV.
+ * Context: any.
+ * Return: aperture; NULL before the hardware's link was up for the first time and after the NTB
+ * device went away. It stays valid as long as the caller has a reference on the link, also when the
+ * device went away: then slots can still be freed, and mapping fails with -ENODEV.
  */
 struct dlend_aperture *dlend_link_aperture(struct dlend_link *link);
 
@@ -218,20 +268,28 @@ struct dlend_window {
 
 /**
  * dlend_window_open - reach a range of the peer's aperture
- * @offset: in the peer's aperture (not trusted), page aligned
- * @size: bytes, page multiple
- * @bar: a BAR is there, otherwise RAM
+ * @link: link; a reference is kept until dlend_window_close()
+ * @w: (in, out) window; all 0, but for revoked and arg
+ * @offset: (in) in the peer's aperture (not trusted), page aligned
+ * @size: (in) bytes, page multiple
+ * @bar: (in) true: a BAR is there; false: RAM
  *
- * Process context. Return: 0; -ERANGE if the range leaves the window, touches the control area or
- * is not what it is said to be; -ENOTCONN.
+ * Context: process, may sleep; on the loop takes the aperture's lock.
+ * Return: 0; -ERANGE if the range leaves the window, touches the control area or is not what it is
+ * said to be; -ENOTCONN the link is down.
  */
 int dlend_window_open(struct dlend_link *link, struct dlend_window *w, u64 offset, u64 size,
 		      bool bar);
 
-/** dlend_window_close - revoked() does not run any more. Fine for one that is not open */
+/**
+ * dlend_window_close - undo dlend_window_open(): revoked() does not run any more
+ * @w: window; one that is not open is fine
+ *
+ * Context: process, may sleep; on the loop takes the aperture's lock.
+ */
 void dlend_window_close(struct dlend_window *w);
 
-/** dlend_link_window_bytes - how much of the peer's aperture this node reaches, once it is up */
+/** dlend_link_window_bytes - bytes of the peer's aperture that this node reaches. Context: any. */
 u64 dlend_link_window_bytes(const struct dlend_link *link);
 
 /**
@@ -252,7 +310,8 @@ int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
 /**
  * dlend_loop_open - from now on this node has a link to itself
  *
- * For the lender; the link stays as long as dlend_core. Return: 0, also if there is one already.
+ * For the lender; the link stays as long as dlend_core.
+ * Context: process, may sleep. Return: 0, also if there is one already; or -errno.
  */
 int dlend_loop_open(void);
 
@@ -265,47 +324,70 @@ struct dlend_irq_sink;
 
 /**
  * dlend_irq_sink_open - make a place for a lender's interrupts
- * @fire: @count (>= 1) new interrupts of @vector. Called with a spinlock held and interrupts off;
- *	  must not open or close sinks.
+ * @link: link to the lender; a reference is kept
+ * @fire: called for @count (>= 1) new interrupts of @vector, with a spinlock held and interrupts
+ *	off; must not open or close sinks
+ * @arg: (in) for @fire
  *
- * Return: sink or ERR_PTR. Process context.
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: sink or ERR_PTR: -ENOTCONN there is no aperture; -ENOSPC; -EBUSY; -ENOMEM; or as
+ * dlend_slot_map_phys().
  */
 struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 					   void (*fire)(void *arg, u32 vector, u32 count),
 					   void *arg);
 /**
  * dlend_irq_sink_close - no fire() runs any more when this returns
+ * @sink: sink; gone when this returns
+ * @acked: (in) true: the lender has confirmed that it does not write there any more, so its offset
+ *	may be used again at once; false: only in the next session
  *
- * Its slot is quarantined until the next session or dlend_irq_sink_close() with @acked (the lender
- * has returned the lease).
+ * Context: process, may sleep, waits for nobody; takes the aperture's lock.
  */
 void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked);
+
+/** dlend_irq_sink_offset - where the counters are in this node's aperture. Context: any. */
 u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink);
+
+/** dlend_irq_sink_handle - what names the sink in the ring of hints. Context: any. */
 u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink);
 
 struct dlend_irq_source;
 
 /**
- * dlend_irq_source_open - lender's side
- * @offset: counters in the borrower's aperture, from struct dlend_p_borrow (not trusted: checked)
- * @handle: goes into the ring entries
- * @vectors: that the device can have, up to DLEND_MAX_VECTORS
+ * dlend_irq_source_open - the lender's side: where interrupts of a device go
+ * @link: link to the borrower; a reference is kept
+ * @offset: (in) counters in the borrower's aperture, from struct dlend_p_borrow (not trusted)
+ * @handle: (in) what names the sink in the ring of hints (not trusted)
+ * @vectors: (in) that the device can have, up to DLEND_MAX_VECTORS
  *
  * Reads each vector's counter through the window, once: some microseconds each, and a second for
  * all of them at most.
- * Return: source or ERR_PTR(-ERANGE / -ENOTCONN / -ENOMEM; -ENXIO nothing is there, -ETIME it
- * takes too long). Process context.
+ * Context: process, may sleep.
+ * Return: source or ERR_PTR: -ERANGE @offset or @handle; -ENOTCONN the session is over; -ENXIO
+ * nothing is there; -ETIME it takes too long; -ENOMEM.
  */
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
 					       u32 vectors);
-void dlend_irq_source_close(struct dlend_irq_source *src);
+
 /**
- * dlend_irq_fire - count one interrupt of @vector and ring the peer's doorbell
+ * dlend_irq_source_close - undo dlend_irq_source_open()
+ * @src: source; nobody calls dlend_irq_fire() for it any more
+ *
+ * Context: process, may sleep.
+ */
+void dlend_irq_source_close(struct dlend_irq_source *src);
+
+/**
+ * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell
+ * @src: source
+ * @vector: (in) vector; one that the source does not have is ignored
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
- * seen behind the data that it is about. If nobody answers it, the session ends; if others are
- * answered, only this source does: the borrower has closed the sink.
- * Any context, hard interrupt too. Silently nothing if the link is down.
+ * seen behind the data that it is about. If nobody answers the read, the session ends. If only the
+ * counters do not answer, only this source ends: the borrower has closed the sink.
+ * Does nothing if the session is over.
+ * Context: any, hard interrupt too.
  */
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);
 

@@ -49,31 +49,45 @@ struct dlend_link_hw_ops {
 	void (*link_enable)(void *hw, bool on);
 };
 
-/** dlend_link_doorbells - doorbell bits that the core uses */
+/** dlend_link_doorbells - bits of the doorbells that the core uses. Context: any. */
 u64 dlend_link_doorbells(void);
 
 /**
- * dlend_link_add - a new link; its bring-up begins by itself
- * @parent: device of the hardware; the link is /sys/class/dlend_link/<name of @parent>, or (NULL)
- *	what @ops say of their type
+ * dlend_link_add - make a new link; its bring-up begins by itself
+ * @parent: device of the hardware: the link is /sys/class/dlend_link/NAME, by its name; NULL: by
+ *	@ops->type
+ * @ops: (in) hardware; kept
+ * @hw: (in) argument of @ops; kept
  *
- * Return: link or ERR_PTR. Process context.
+ * Ops may be called before this returns.
+ * Context: process, may sleep. Return: link or ERR_PTR.
  */
 struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
 				  void *hw);
 
 /**
  * dlend_link_remove - the hardware goes away
+ * @link: from dlend_link_add(); the hardware delivers no events for it any more
  *
- * The hardware must not deliver events any more. When this returns link_down() has run for every
- * user, and no op is called any more. Process context.
+ * When this returns link_down() has run for every user, and no op is called any more.
+ * Context: process, may sleep; waits for message handlers that run.
  */
 void dlend_link_remove(struct dlend_link *link);
 
-/** dlend_link_event - the hardware's link changed. Any context */
-void dlend_link_event(struct dlend_link *link);
+/**
+ * dlend_link_kick - let the bring-up look now: the hardware's link changed, or something else did
+ * @link: link
+ *
+ * Context: any.
+ */
+void dlend_link_kick(struct dlend_link *link);
 
-/** dlend_link_doorbell - own doorbell bits may be set. Any context */
+/**
+ * dlend_link_doorbell - own doorbell bits may be set
+ * @link: link
+ *
+ * Context: any, hard interrupt too; calls fire() of interrupt sinks.
+ */
 void dlend_link_doorbell(struct dlend_link *link);
 
 #endif

@@ -43,6 +43,8 @@ enum dlend_spad {
 #define DLEND_RING_SLOTS	64	/* power of two */
 #define DLEND_IRQ_RING_SLOTS	4096	/* power of two */
 #define DLEND_TEST_SIZE		256
+/* Counters of a device's interrupts, in the borrower's aperture: one for each vector. */
+#define DLEND_IRQ_COUNTERS_SIZE	(DLEND_MAX_VECTORS * sizeof(__le32))
 
 /**
  * struct dlend_msg - one message, fixed size

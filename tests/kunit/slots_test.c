@@ -20,11 +20,11 @@ struct world {
 static void refill(struct kunit *test, struct dlend_slots *s)
 {
 	while (s->nr_spare < DLEND_SLOTS_SPARE)
-		dlend_slots_give(s, kunit_kzalloc(test, sizeof(struct dlend_extent), GFP_KERNEL));
+		dlend_slots_give(s, kunit_kzalloc(test, sizeof(struct dlend_slot_run), GFP_KERNEL));
 }
 
 static int get(struct kunit *test, struct dlend_slots *s, u64 size, u64 align, u64 phase,
-	       struct dlend_extent **e)
+	       struct dlend_slot_run **e)
 {
 	refill(test, s);
 	return dlend_slots_alloc(s, size, align, phase, 0, e);
@@ -35,7 +35,7 @@ static struct world *new_world(struct kunit *test, u64 size)
 	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, w);
-	dlend_slots_init(&w->s, size, kunit_kzalloc(test, sizeof(struct dlend_extent),
+	dlend_slots_init(&w->s, size, kunit_kzalloc(test, sizeof(struct dlend_slot_run),
 						    GFP_KERNEL));
 	w->seed = 12345;
 	return w;
@@ -47,7 +47,7 @@ static u32 rnd(struct world *w, u32 below)
 	return (w->seed >> 8) % below;
 }
 
-static void mark(struct kunit *test, struct world *w, const struct dlend_extent *e, u8 from,
+static void mark(struct kunit *test, struct world *w, const struct dlend_slot_run *e, u8 from,
 		 u8 to)
 {
 	u64 page;
@@ -91,7 +91,7 @@ static bool model_fits(struct world *w, u64 size, u64 align, u64 phase)
 static void against_a_model(struct kunit *test)
 {
 	struct world *w = new_world(test, MODEL_PAGES << 12);
-	struct dlend_extent *live[MAX_LIVE] = {};
+	struct dlend_slot_run *live[MAX_LIVE] = {};
 	u8 is;
 	u64 size, align, phase;
 	unsigned int round, i;
@@ -134,7 +134,7 @@ static void against_a_model(struct kunit *test)
 static void best_fit(struct kunit *test)
 {
 	struct world *w = new_world(test, 64 * MIB);
-	struct dlend_extent *e[6], *x;
+	struct dlend_slot_run *e[6], *x;
 
 	/* Holes of 8 and 2 MiB between slots. */
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &e[0]), 0);
@@ -154,7 +154,7 @@ static void best_fit(struct kunit *test)
 static void double_free(struct kunit *test)
 {
 	struct world *w = new_world(test, 16 * MIB);
-	struct dlend_extent *a, *b;
+	struct dlend_slot_run *a, *b;
 	u64 cookie;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &a), 0);
@@ -173,7 +173,7 @@ static void double_free(struct kunit *test)
 static void quarantine_holds(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_extent *e, *x;
+	struct dlend_slot_run *e, *x;
 	u64 cookie;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, 4 * MIB, 0, 0, &e), 0);
@@ -189,7 +189,7 @@ static void quarantine_holds(struct kunit *test)
 static void too_late(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_extent *old, *e;
+	struct dlend_slot_run *old, *e;
 	u64 cookie, free, largest, quarantined;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &old), 0);
@@ -212,7 +212,7 @@ static void too_late(struct kunit *test)
 static void bytes_of_a_kind(struct kunit *test)
 {
 	struct world *w = new_world(test, 8 * MIB);
-	struct dlend_extent *e[4];
+	struct dlend_slot_run *e[4];
 	unsigned int i;
 	u64 cookie;
 
@@ -238,7 +238,7 @@ static void bytes_of_a_kind(struct kunit *test)
 static void arguments(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_extent *e;
+	struct dlend_slot_run *e;
 
 	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, 4096, 0, 0, 0, &e), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 0, 0, 0, &e), -EINVAL);
@@ -253,7 +253,7 @@ static void arguments(struct kunit *test)
 struct place {
 	const char *name;
 	u64 first, last, size, align;
-	struct dlend_range busy[3];
+	struct dlend_span busy[3];
 	unsigned int count;
 	u64 at;
 	int err;
@@ -290,8 +290,8 @@ static void base_is_clear(struct kunit *test)
 	const struct place *p = test->param_value;
 	u64 at = 0;
 
-	KUNIT_EXPECT_EQ(test, dlend_range_pick(p->busy, p->count, p->first, p->last, p->size,
-					       p->align, &at), p->err);
+	KUNIT_EXPECT_EQ(test, dlend_span_pick(p->busy, p->count, p->first, p->last, p->size,
+					      p->align, &at), p->err);
 	if (!p->err)
 		KUNIT_EXPECT_EQ(test, at, p->at);
 }
@@ -300,7 +300,7 @@ static void base_is_clear(struct kunit *test)
 static void limited(struct kunit *test)
 {
 	struct world *w = new_world(test, 16 * MIB);
-	struct dlend_extent *first, *e;
+	struct dlend_slot_run *first, *e;
 	u64 free, largest, quarantined;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &first), 0);

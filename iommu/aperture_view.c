@@ -6,7 +6,7 @@
  */
 #include <linux/kernel.h>
 #include <linux/minmax.h>
-#include "view.h"
+#include "aperture_view.h"
 
 bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 		      struct dlend_piece *out)
@@ -23,7 +23,7 @@ bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
 	return true;
 }
 
-static void view_unmap(struct dlend_view *view, u64 offset, u64 size)
+static void dlend_view_unmap(struct dlend_view *view, u64 offset, u64 size)
 {
 	u64 from = max(view->offset, offset);
 	u64 to = min(view->offset + view->size, offset + size);
@@ -47,10 +47,10 @@ int dlend_views_map(struct list_head *views, const struct dlend_piece *piece)
 	}
 	if (!err)
 		return 0;
-	/* The one that refused has nothing of it. */
+	/* The view that refused has nothing of the piece; those before it give it up again. */
 	list_for_each_entry_continue_reverse(view, views, node)
 		if (view->ops->map)
-			view_unmap(view, piece->offset, piece->size);
+			dlend_view_unmap(view, piece->offset, piece->size);
 	return err;
 }
 
@@ -59,7 +59,7 @@ void dlend_views_unmap(struct list_head *views, u64 offset, u64 size)
 	struct dlend_view *view;
 
 	list_for_each_entry(view, views, node)
-		view_unmap(view, offset, size);
+		dlend_view_unmap(view, offset, size);
 }
 
 bool dlend_view_shrink(struct dlend_view *view, u64 share)

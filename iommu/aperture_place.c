@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Whether a device can have an aperture, and where in its IO addresses; and what an admin can do if
+ * it cannot.
+ *
+ * Knows IOMMU groups and reserved addresses; nothing of slots and mappings.
+ */
+#include <linux/dma-mapping.h>
+#include <linux/iommu.h>
+#include <linux/pci.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include "aperture.h"
+#include "aperture_place.h"
+#include "paging.h"
+#include "slots.h"
+
+/* A device of the group that a driver uses beside ours would lose its DMA mappings. */
+static int dlend_aperture_other_user(struct device *dev, void *ours)
+{
+	if (dev == ours || !dev->driver)
+		return 0;
+	if (dev_is_pci(dev) && pci_is_bridge(to_pci_dev(dev)))
+		return 0;
+	return -EBUSY;
+}
+
+bool dlend_aperture_group_busy(struct device *dma_dev)
+{
+	struct iommu_group *group = iommu_group_get(dma_dev);
+	int err = group ? iommu_group_for_each_dev(group, dma_dev, dlend_aperture_other_user) : 0;
+
+	iommu_group_put(group);
+	return err;
+}
+
+static int dlend_aperture_say_other_user(struct device *dev, void *ours)
+{
+	int err = dlend_aperture_other_user(dev, ours);
+
+	if (!err)
+		return 0;
+	dev_err(ours, "shares its IOMMU group with %s, which a driver uses: move the NTB to another slot, or unbind that driver\n",
+		dev_name(dev));
+	return err;
+}
+
+int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group)
+{
+	struct iommu_domain *now = iommu_get_domain_for_dev(dev);
+
+	if (!IS_ENABLED(CONFIG_X86)) {
+		dev_err(dev, "apertures exist on x86 only: elsewhere the device's MSIs go through the domain that an aperture replaces\n");
+		return -EOPNOTSUPP;
+	}
+	if (!group || !now) {
+		dev_err(dev, "no IOMMU translates its DMA, a peer could reach all memory: turn on VT-d or AMD-Vi in the firmware and boot with intel_iommu=on or amd_iommu=on\n");
+		return -ENODEV;
+	}
+	if (now->type == IOMMU_DOMAIN_IDENTITY) {
+		dev_err(dev, "its IOMMU group is in pass-through mode: boot with intel_iommu=on iommu.passthrough=0, without iommu=pt\n");
+		return -ENODEV;
+	}
+	return iommu_group_for_each_dev(group, dev, dlend_aperture_say_other_user);
+}
+
+/* As large an alignment as the size deserves, so that the IOMMU can use large pages. */
+static u64 dlend_aperture_base_align(u64 size, u64 align)
+{
+	if (size >= SZ_1G)
+		return max_t(u64, align, SZ_1G);
+	return max_t(u64, align, size >= SZ_2M ? SZ_2M : PAGE_SIZE);
+}
+
+int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, u64 size, u64 align,
+			     u64 *base)
+{
+	u64 first = max_t(u64, pg->first, SZ_1M);
+	u64 last = min_t(u64, pg->last, dma_get_mask(dev));
+	struct dlend_span *busy;
+	int n, err;
+
+	n = dlend_paging_reserved(dev, true, &busy);
+	if (n < 0)
+		return n;
+	/* Below 4 GiB is crowded; above it first, below it if the IOMMU is narrow. */
+	err = dlend_span_pick(busy, n, max_t(u64, first, SZ_4G), last, size,
+			      dlend_aperture_base_align(size, align), base);
+	if (err)
+		err = dlend_span_pick(busy, n, first, last, size, max_t(u64, align, PAGE_SIZE),
+				      base);
+	kfree(busy);
+	if (err)
+		dev_err(dev, "no free IOVA range of %llu MiB up to %llx: make the NTB window smaller in the firmware\n",
+			size >> 20, last);
+	return err;
+}

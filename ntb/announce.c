@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tells users of sessions that begin and end, and registers users.
+ *
+ * Knows neither messages nor the bring-up; sees of a session only that link->session changes.
+ */
+#include <dlend/compat.h>
+#include "link.h"
+#include "users.h"
+
+/*
+ * Milliseconds for message handlers to end when their session is over.  Most do at once; waiting
+ * for them spares users the second link_down().  Devices are fenced in link_down(), so not longer.
+ */
+#define DLEND_ANNOUNCE_WAIT_MS	50
+
+static DEFINE_MUTEX(dlend_users_lock);	/* one user registers or leaves at a time */
+
+/* Under announced.lock. */
+static void dlend_announce_up(struct dlend_link_user *user, unsigned int number, void *arg)
+{
+	struct dlend_link *link = arg;
+
+	if (!link->announced.session || test_and_set_bit(number, &link->announced.users))
+		return;
+	if (user->link_up)
+		user->link_up(link);
+}
+
+/* Also to a user that does not know of the session: it may have handled messages of it. */
+static void dlend_announce_down(struct dlend_link_user *user, unsigned int number, void *arg)
+{
+	if (user->link_down)
+		user->link_down(arg);
+}
+
+/*
+ * Message handlers of the old session may still run.  They get a moment to end.  If they do not,
+ * users are told without them, and once more after them: what they did meanwhile has to be undone.
+ */
+static void dlend_announce_end(struct dlend_link *link)
+{
+	bool idle = dlend_jobs_wait(link, DLEND_ANNOUNCE_WAIT_MS);
+
+	dlend_users_call(dlend_announce_down, link);
+	if (!idle) {
+		dlend_jobs_drain(link);
+		dlend_users_call(dlend_announce_down, link);
+	}
+	link->announced.users = 0;
+	link->announced.session = 0;
+}
+
+/* Bring users up to date with what the link is now. */
+static void dlend_announce_work(struct work_struct *work)
+{
+	struct dlend_link *link = container_of(work, struct dlend_link, announced.work);
+	struct dlend_announced *a = &link->announced;
+	u64 session;
+
+	mutex_lock(&a->lock);
+	session = dlend_link_session(link);
+	/*
+	 * A new session begins only when it is quiet.  So a live one is the one that users know, or
+	 * the first after it was quiet.
+	 */
+	if (session && !a->session) {
+		a->session = session;
+		dlend_users_call(dlend_announce_up, link);
+	} else if (!session && !READ_ONCE(a->quiet)) {
+		/* Also if the session was over before anybody was told of it. */
+		dlend_announce_end(link);
+		WRITE_ONCE(a->quiet, true);
+	}
+	mutex_unlock(&a->lock);
+	dlend_link_kick(link);
+}
+
+/* struct dlend_announce_one - one user, to be told of each link */
+struct dlend_announce_one {
+	struct dlend_link_user *user;
+	unsigned int number;
+};
+
+static int dlend_announce_joined(struct dlend_link *link, void *arg)
+{
+	struct dlend_announce_one *one = arg;
+
+	mutex_lock(&link->announced.lock);
+	dlend_announce_up(one->user, one->number, link);
+	mutex_unlock(&link->announced.lock);
+	return 0;
+}
+
+static int dlend_announce_left(struct dlend_link *link, void *arg)
+{
+	struct dlend_announce_one *one = arg;
+
+	mutex_lock(&link->announced.lock);
+	dlend_announce_down(one->user, one->number, link);
+	clear_bit(one->number, &link->announced.users);
+	mutex_unlock(&link->announced.lock);
+	return 0;
+}
+
+int dlend_link_user_register(struct dlend_link_user *user)
+{
+	struct dlend_announce_one one = { .user = user };
+	int number;
+
+	mutex_lock(&dlend_users_lock);
+	number = dlend_user_add(user);
+	one.number = number;
+	/* A link that comes after this walk finds the user among the others. */
+	if (number >= 0)
+		dlend_links_each(dlend_announce_joined, &one);
+	mutex_unlock(&dlend_users_lock);
+	return min(number, 0);
+}
+DLEND_EXPORT(dlend_link_user_register);
+
+void dlend_link_user_unregister(struct dlend_link_user *user)
+{
+	struct dlend_announce_one one = { .user = user };
+	int number;
+
+	mutex_lock(&dlend_users_lock);
+	/* No message handler and no callback after this one ... */
+	number = dlend_user_del(user);
+	one.number = number;
+	/* ... but the last link_down(), of every link: one may have gone down meanwhile. */
+	if (!WARN_ON(number < 0))
+		dlend_links_each(dlend_announce_left, &one);
+	mutex_unlock(&dlend_users_lock);
+}
+DLEND_EXPORT(dlend_link_user_unregister);
+
+bool dlend_announce_quiet(const struct dlend_link *link)
+{
+	return READ_ONCE(link->announced.quiet);
+}
+
+void dlend_announce_ending(struct dlend_link *link)
+{
+	WRITE_ONCE(link->announced.quiet, false);
+}
+
+void dlend_announce_queue(struct dlend_link *link)
+{
+	queue_work(dlend_wq, &link->announced.work);
+}
+
+void dlend_announce_flush(struct dlend_link *link)
+{
+	flush_work(&link->announced.work);
+}
+
+void dlend_announce_stop(struct dlend_link *link)
+{
+	flush_work(&link->announced.work);
+	disable_work_sync(&link->announced.work);
+}
+
+void dlend_announce_init(struct dlend_link *link)
+{
+	mutex_init(&link->announced.lock);
+	INIT_WORK(&link->announced.work, dlend_announce_work);
+	link->announced.quiet = true;
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts, the borrower's side: finds out which counters the lender has moved on, and calls the
+ * users of these sinks.
+ *
+ * Knows vectors as numbers; eventfds and devices are the users'.  The arithmetic of the walk over
+ * the ring is in irqscan.c; when to walk is decided in doorbell.c.
+ */
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <ntb/trace.h>
+#include "link.h"
+
+/*
+ * struct dlend_irq_sink - where one device's interrupts arrive
+ * @ap: aperture that @slot is in
+ * @slot: @counters there
+ * @offset: of @slot
+ * @handle: names the sink in the ring of hints
+ * @counters: one for each vector; the lender writes them
+ * @seen: what was delivered of each; under link->irq_lock
+ * @fire: the user's, with @arg
+ */
+struct dlend_irq_sink {
+	struct dlend_link *link;
+	struct dlend_aperture *ap;
+	struct dlend_slot *slot;
+	u64 offset;
+	u32 handle;
+	__le32 *counters;
+	u32 *seen;
+	void (*fire)(void *arg, u32 vector, u32 count);
+	void *arg;
+};
+
+/* Under irq_lock. */
+static void dlend_irq_sink_look(struct dlend_irq_sink *sink, u32 vector)
+{
+	u32 count = dlend_irqscan_new(&sink->seen[vector],
+				      le32_to_cpu(READ_ONCE(sink->counters[vector])));
+
+	if (!count)
+		return;
+	atomic64_add(count, &sink->link->stat.irq_delivered);
+	trace_dlend_irq_deliver(sink->handle, vector, count);
+	sink->fire(sink->arg, vector, count);
+}
+
+static u32 dlend_irq_sinks_prod(void *ctx)
+{
+	struct dlend_link *link = ctx;
+	u32 prod = le32_to_cpu(READ_ONCE(link->ctrl->irq_prod));
+
+	dma_rmb(); /* the index before entries and counters */
+	return prod;
+}
+
+static u32 dlend_irq_sinks_entry(void *ctx, u32 index)
+{
+	struct dlend_link *link = ctx;
+
+	return le32_to_cpu(READ_ONCE(link->ctrl->irq[index]));
+}
+
+static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
+{
+	struct dlend_link *link = ctx;
+	struct dlend_irq_sink *sink = xa_load(&link->sinks.all, handle);
+
+	if (sink && vector < DLEND_MAX_VECTORS)
+		dlend_irq_sink_look(sink, vector);
+	else
+		atomic64_inc(&link->stat.irq_bad);
+}
+
+/* Not at once: there may be many sinks, and interrupts are off here. */
+static void dlend_irq_sinks_overrun(void *ctx)
+{
+	dlend_irq_sinks_want_look(ctx);
+}
+
+static const struct dlend_irqscan_ops dlend_irq_sinks_scan_ops = {
+	.prod = dlend_irq_sinks_prod,
+	.entry = dlend_irq_sinks_entry,
+	.look = dlend_irq_sinks_look,
+	.look_all = dlend_irq_sinks_overrun,
+};
+
+bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget)
+{
+	enum dlend_irqscan_end end;
+
+	if (!link->ctrl || !dlend_link_session(link))
+		return false;
+	atomic64_inc(&link->stat.irq_scans);
+	end = dlend_irqscan_some(&link->sinks.scan, &dlend_irq_sinks_scan_ops, link, budget);
+	if (end == DLEND_IRQSCAN_OVERRUN)
+		atomic64_inc(&link->stat.irq_overruns);
+	return end != DLEND_IRQSCAN_DONE;
+}
+
+void dlend_irq_sinks_want_look(struct dlend_link *link)
+{
+	WRITE_ONCE(link->sinks.look_all, true);
+}
+
+/* Under irq_lock. Return: false: no sink is left */
+static bool dlend_irq_sinks_look_piece(struct dlend_link *link, struct dlend_irqlook *at)
+{
+	unsigned long handle = at->handle;
+	struct dlend_irq_sink *sink;
+	u32 vector, n;
+
+	sink = xa_find(&link->sinks.all, &handle, ULONG_MAX, XA_PRESENT);
+	if (!sink)
+		return false;
+	for (n = dlend_irqlook_piece(at, handle, &vector); n; n--)
+		dlend_irq_sink_look(sink, vector++);
+	return true;
+}
+
+void dlend_irq_sinks_look_wanted(struct dlend_link *link)
+{
+	struct dlend_irqlook at = {};
+	bool more;
+
+	if (!xchg(&link->sinks.look_all, false))
+		return;
+	do {
+		spin_lock_irq(&link->irq_lock);
+		more = dlend_link_session(link) && dlend_irq_sinks_look_piece(link, &at);
+		spin_unlock_irq(&link->irq_lock);
+		cond_resched();
+	} while (more);
+}
+
+static int dlend_irq_sink_map(struct dlend_irq_sink *sink)
+{
+	int err;
+
+	sink->slot = dlend_slot_alloc(sink->ap, DLEND_IRQ_COUNTERS_SIZE, 0, 0, DLEND_SLOT_IRQ);
+	if (IS_ERR(sink->slot))
+		return PTR_ERR(sink->slot);
+	sink->offset = sink->slot->offset;
+	err = dlend_slot_map_phys(sink->ap, sink->slot, 0, virt_to_phys(sink->counters),
+				  DLEND_IRQ_COUNTERS_SIZE, DLEND_PROT_READ | DLEND_PROT_WRITE, false);
+	if (err)
+		dlend_slot_free(sink->ap, sink->slot);
+	return err;
+}
+
+static int dlend_irq_sink_add(struct dlend_irq_sink *sink)
+{
+	struct dlend_link *link = sink->link;
+	int err;
+
+	/* Interrupts off: the array's own lock is taken inside irq_lock, which doorbells take. */
+	err = xa_alloc_cyclic_irq(&link->sinks.all, &sink->handle, NULL, XA_LIMIT(1, U16_MAX),
+				  &link->sinks.next_handle, GFP_KERNEL);
+	if (err < 0)
+		return err;
+	spin_lock_irq(&link->irq_lock);
+	xa_store(&link->sinks.all, sink->handle, sink, GFP_ATOMIC);
+	spin_unlock_irq(&link->irq_lock);
+	return 0;
+}
+
+struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
+					   void (*fire)(void *arg, u32 vector, u32 count),
+					   void *arg)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dlend_irq_sink *sink;
+	int err = -ENOMEM;
+
+	if (!ap)
+		return ERR_PTR(-ENOTCONN);
+	sink = kzalloc_obj(*sink);
+	if (!sink)
+		return ERR_PTR(-ENOMEM);
+	sink->link = dlend_link_get(link);
+	sink->ap = ap;
+	sink->fire = fire;
+	sink->arg = arg;
+	sink->seen = kcalloc(DLEND_MAX_VECTORS, sizeof(*sink->seen), GFP_KERNEL);
+	sink->counters = alloc_pages_exact(DLEND_IRQ_COUNTERS_SIZE, GFP_KERNEL | __GFP_ZERO);
+	if (!sink->seen || !sink->counters)
+		goto free_memory;
+	err = dlend_irq_sink_map(sink);
+	if (err)
+		goto free_memory;
+	err = dlend_irq_sink_add(sink);
+	if (err)
+		goto free_slot;
+	return sink;
+
+free_slot:
+	dlend_slot_free(sink->ap, sink->slot);
+free_memory:
+	if (sink->counters)
+		free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
+	kfree(sink->seen);
+	dlend_link_put(link);
+	kfree(sink);
+	return ERR_PTR(err);
+}
+DLEND_EXPORT(dlend_irq_sink_open);
+
+void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
+{
+	struct dlend_link *link = sink->link;
+
+	/* The scan runs under this lock, so no fire() runs after it. */
+	spin_lock_irq(&link->irq_lock);
+	xa_erase(&link->sinks.all, sink->handle);
+	spin_unlock_irq(&link->irq_lock);
+	/* Either call unmaps the counters before their memory goes. */
+	if (acked)
+		dlend_slot_free(sink->ap, sink->slot);
+	else
+		dlend_slot_quarantine(sink->ap, sink->slot);
+	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
+	kfree(sink->seen);
+	kfree(sink);
+	dlend_link_put(link);
+}
+DLEND_EXPORT(dlend_irq_sink_close);
+
+u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink)
+{
+	return sink->offset;
+}
+DLEND_EXPORT(dlend_irq_sink_offset);
+
+u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink)
+{
+	return sink->handle;
+}
+DLEND_EXPORT(dlend_irq_sink_handle);
+
+void dlend_irq_sinks_begin(struct dlend_link *link)
+{
+	spin_lock_irq(&link->irq_lock);
+	link->sinks.scan.cons = 0;
+	spin_unlock_irq(&link->irq_lock);
+}
+
+void dlend_irq_sinks_free(struct dlend_link *link)
+{
+	xa_destroy(&link->sinks.all);
+}
+
+void dlend_irq_sinks_init(struct dlend_link *link)
+{
+	xa_init_flags(&link->sinks.all, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
+	link->sinks.next_handle = 1;
+}

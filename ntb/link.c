@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Links as objects: references, the registry, and what is known of a link's session and peer.
+ *
+ * Knows neither messages nor hardware.  What lower files want of upper ones is asked for here, by
+ * queueing a work item that an upper file has set up (see link.h).
+ */
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "link.h"
+
+/* Shortest time from a step of the bring-up to one that a doorbell asks for. */
+#define DLEND_NUDGE_MS	5
+
+static unsigned int dlend_node;
+
+static DEFINE_MUTEX(dlend_links_lock);
+static LIST_HEAD(dlend_links);
+
+struct workqueue_struct *dlend_wq, *dlend_poll_wq;
+
+/* Walk all links; references keep them, so that @fn runs without the registry's lock. */
+static int dlend_links_walk(bool only_up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
+{
+	struct dlend_link *link, **all;
+	unsigned int i, n = 0;
+	int err = 0;
+
+	mutex_lock(&dlend_links_lock);
+	all = kcalloc(list_count_nodes(&dlend_links) + 1, sizeof(*all), GFP_KERNEL | __GFP_NOFAIL);
+	list_for_each_entry(link, &dlend_links, node)
+		all[n++] = dlend_link_get(link);
+	mutex_unlock(&dlend_links_lock);
+	for (i = 0; i < n; i++) {
+		if (!err && (!only_up || dlend_link_is_up(all[i])))
+			err = fn(all[i], arg);
+		dlend_link_put(all[i]);
+	}
+	kfree(all);
+	return err;
+}
+
+int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
+{
+	return dlend_links_walk(false, fn, arg);
+}
+
+int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
+{
+	return dlend_links_walk(true, fn, arg);
+}
+DLEND_EXPORT(dlend_link_for_each);
+
+void dlend_link_register(struct dlend_link *link)
+{
+	mutex_lock(&dlend_links_lock);
+	list_add_tail(&link->node, &dlend_links);
+	mutex_unlock(&dlend_links_lock);
+}
+
+void dlend_link_unregister(struct dlend_link *link)
+{
+	mutex_lock(&dlend_links_lock);
+	list_del_init(&link->node);
+	mutex_unlock(&dlend_links_lock);
+}
+
+/* This node */
+
+static int dlend_link_kick_one(struct dlend_link *link, void *unused)
+{
+	dlend_link_kick(link);
+	return 0;
+}
+
+static int dlend_node_set(const char *val, const struct kernel_param *kp)
+{
+	unsigned int id;
+	int err = kstrtouint(val, 0, &id);
+
+	if (err)
+		return err;
+	if (!id || id > U16_MAX) {
+		pr_err("dlend: node_id=%u: a node id is 1 to 65535, and different on every node\n",
+		       id);
+		return -EINVAL;
+	}
+	if (dlend_node && dlend_node != id) {
+		pr_err("dlend: node_id is %u already: peers know this node by it; unload dlend_core to change it\n",
+		       dlend_node);
+		return -EBUSY;
+	}
+	WRITE_ONCE(dlend_node, id);
+	dlend_links_each(dlend_link_kick_one, NULL);
+	return 0;
+}
+
+static const struct kernel_param_ops dlend_node_ops = {
+	.set = dlend_node_set,
+	.get = param_get_uint,
+};
+module_param_cb(node_id, &dlend_node_ops, &dlend_node, 0644);
+MODULE_PARM_DESC(node_id, "id of this node in the fabric, 1 to 65535; links stay down without it");
+
+u16 dlend_node_id(void)
+{
+	return READ_ONCE(dlend_node);
+}
+DLEND_EXPORT(dlend_node_id);
+
+/* References, and what is known of a link */
+
+struct dlend_link *dlend_link_get(struct dlend_link *link)
+{
+	get_device(&link->dev);
+	return link;
+}
+DLEND_EXPORT(dlend_link_get);
+
+void dlend_link_put(struct dlend_link *link)
+{
+	put_device(&link->dev);
+}
+DLEND_EXPORT(dlend_link_put);
+
+u64 dlend_link_session(const struct dlend_link *link)
+{
+	return READ_ONCE(link->session);
+}
+DLEND_EXPORT(dlend_link_session);
+
+bool dlend_link_is_up(const struct dlend_link *link)
+{
+	return dlend_link_session(link);
+}
+DLEND_EXPORT(dlend_link_is_up);
+
+u16 dlend_link_peer(const struct dlend_link *link)
+{
+	return READ_ONCE(link->peer);
+}
+DLEND_EXPORT(dlend_link_peer);
+
+u16 dlend_link_version(const struct dlend_link *link)
+{
+	return READ_ONCE(link->bringup.picked);
+}
+DLEND_EXPORT(dlend_link_version);
+
+const char *dlend_link_name(const struct dlend_link *link)
+{
+	return dev_name(&link->dev);
+}
+DLEND_EXPORT(dlend_link_name);
+
+struct device *dlend_link_dev(struct dlend_link *link)
+{
+	return &link->dev;
+}
+DLEND_EXPORT(dlend_link_dev);
+
+struct dlend_aperture *dlend_link_aperture(struct dlend_link *link)
+{
+	return READ_ONCE(link->gone) ? NULL : READ_ONCE(link->aperture);
+}
+DLEND_EXPORT(dlend_link_aperture);
+
+struct dlend_session_ref dlend_session_hold(struct dlend_link *link)
+{
+	return (struct dlend_session_ref){
+		.link = dlend_link_get(link),
+		.session = dlend_link_session(link),
+	};
+}
+DLEND_EXPORT(dlend_session_hold);
+
+void dlend_session_drop(struct dlend_session_ref *ref)
+{
+	if (ref->link)
+		dlend_link_put(ref->link);
+	ref->link = NULL;
+}
+DLEND_EXPORT(dlend_session_drop);
+
+bool dlend_session_live(const struct dlend_session_ref *ref)
+{
+	return ref->link && ref->session && dlend_link_session(ref->link) == ref->session;
+}
+DLEND_EXPORT(dlend_session_live);
+
+void dlend_link_count(atomic_t *counters, const struct dlend_msg *msg)
+{
+	u16 type = le16_to_cpu(msg->type);
+
+	if (type < DLEND_MSG_TYPES)
+		atomic_inc(&counters[type]);
+}
+
+/* Asking upper files */
+
+void dlend_link_kick(struct dlend_link *link)
+{
+	if (!READ_ONCE(link->gone))
+		mod_delayed_work(dlend_wq, &link->state_work, 0);
+}
+DLEND_EXPORT(dlend_link_kick);
+
+void dlend_link_nudge(struct dlend_link *link)
+{
+	unsigned long next = READ_ONCE(link->stepped_at) + msecs_to_jiffies(DLEND_NUDGE_MS);
+	long wait = max((long)(next - jiffies), 0L);
+
+	if (!READ_ONCE(link->gone))
+		mod_delayed_work(dlend_wq, &link->state_work, wait);
+}
+
+void dlend_link_renew(struct dlend_link *link, const char *why)
+{
+	WRITE_ONCE(link->restart, why);
+	dlend_link_kick(link);
+}
+
+void dlend_link_restart(const struct dlend_session_ref *ref, const char *why)
+{
+	if (dlend_session_live(ref))
+		dlend_link_renew(ref->link, why);
+}
+DLEND_EXPORT(dlend_link_restart);
+
+void dlend_link_receive(struct dlend_link *link)
+{
+	queue_work(dlend_poll_wq, &link->rx_work);
+}
+
+void dlend_link_set_error(struct dlend_link *link, const char *text)
+{
+	if (link->error_said && !strcmp(link->error, text))
+		return;
+	link->error_said = true;
+	strscpy(link->error, text, sizeof(link->error));
+	/* Part of the text may be the peer's, and the peer can change it as often as it likes. */
+	dev_warn_ratelimited(&link->dev, "%s\n", text);
+}
+
+/* Workqueues */
+
+void dlend_link_queues_destroy(void)
+{
+	if (dlend_poll_wq)
+		destroy_workqueue(dlend_poll_wq);
+	if (dlend_wq)
+		destroy_workqueue(dlend_wq);
+}
+
+/*
+ * All have WQ_MEM_RECLAIM: memory may be waiting to be written to a disk that is lent over these
+ * links, here or on the peer.  There are two, so that a peer that rings or sends without end gets
+ * only a thread of ordinary priority, and does not keep the one rescuer from a heartbeat.  Requests
+ * of a peer have one more queue for each link (jobs.c).
+ */
+int dlend_link_queues_create(void)
+{
+	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
+
+	dlend_wq = alloc_workqueue("dlend", flags | WQ_HIGHPRI, 0);
+	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
+	if (dlend_wq && dlend_poll_wq)
+		return 0;
+	dlend_link_queues_destroy();
+	return -ENOMEM;
+}

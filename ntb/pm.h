@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What happens to links when the host goes to sleep, comes back, or goes down for good. */
+#ifndef DLEND_NTB_PM_H
+#define DLEND_NTB_PM_H
+
+/** dlend_pm_init - hear of it from now on. Context: process. Return: 0 or -errno. */
+int dlend_pm_init(void);
+
+/** dlend_pm_exit - undo dlend_pm_init(). Context: process, may sleep. */
+void dlend_pm_exit(void);
+
+#endif

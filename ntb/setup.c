@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Sets up the hardware of a link, and says what is missing in a way that an admin can act upon.
+ *
+ * Knows the hardware through dlend_link_hw_ops, and apertures; neither sessions nor messages.
+ */
+#include <linux/minmax.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <iommu/aperture.h>
+#include "link.h"
+
+/*
+ * Milliseconds between looks whether the IOMMU group is still in use: an admin who unbinds the
+ * other driver does not wait long.
+ */
+#define DLEND_APERTURE_MS	10000
+/*
+ * If the group is free and it still fails, each try is logged, so the time doubles up to this.
+ */
+#define DLEND_APERTURE_MAX_MS	600000
+
+static const char dlend_setup_no_iommu[] =
+	"no aperture: no IOMMU translates for the NTB; "
+	"boot with intel_iommu=on or amd_iommu=on and without iommu=pt";
+static const char dlend_setup_group_busy[] =
+	"no aperture: the NTB shares its IOMMU group with a device in use; "
+	"use another slot, or unbind that device's driver";
+static const char dlend_setup_no_room[] =
+	"no aperture: no free bus addresses; make the NTB window smaller in the firmware";
+static const char dlend_setup_small_window[] =
+	"NTB window is smaller than 1 MiB: make it larger in the firmware";
+static const char dlend_setup_no_trans[] =
+	"the NTB does not take the aperture's address: see the kernel log for what it needs";
+
+static const char *dlend_setup_advice(int err)
+{
+	switch (err) {
+	case -ENODEV:
+		return dlend_setup_no_iommu;
+	case -EBUSY:
+		return dlend_setup_group_busy;
+	case -EOPNOTSUPP:
+		return "no aperture: not supported on this architecture";
+	case -ENOSPC:
+		return dlend_setup_no_room;
+	default:
+		return "no aperture: see the kernel's log";
+	}
+}
+
+/*
+ * What only a reboot can change is tried, and said, once.  -EBUSY is different: the admin can
+ * unbind the other driver of the NTB's group.  So the group is looked at now and then, without a
+ * message, and the aperture is tried again once the group is free.
+ */
+static bool dlend_setup_hopeless(struct dlend_link *link)
+{
+	struct dlend_setup *s = &link->setup;
+
+	if (!s->aperture_err)
+		return false;
+	if (s->aperture_err != -EBUSY || dlend_now_ms() - s->aperture_at < s->aperture_wait)
+		return true;
+	s->aperture_at = dlend_now_ms();
+	return dlend_aperture_group_busy(link->ops->dma_dev(link->hw));
+}
+
+static void dlend_setup_no_aperture(struct dlend_link *link, int err)
+{
+	struct dlend_setup *s = &link->setup;
+
+	s->aperture_err = err == -ENOMEM ? 0 : err;
+	s->aperture_at = dlend_now_ms();
+	s->aperture_wait = clamp(2 * s->aperture_wait, DLEND_APERTURE_MS, DLEND_APERTURE_MAX_MS);
+	dlend_link_set_error(link, dlend_setup_advice(err));
+}
+
+static int dlend_setup_make_aperture(struct dlend_link *link)
+{
+	struct dlend_aperture *ap;
+	u64 size, align;
+	int err;
+
+	if (link->aperture)
+		return 0;
+	if (dlend_setup_hopeless(link))
+		return link->setup.aperture_err;
+	err = link->ops->inbound(link->hw, &size, &align);
+	if (err)
+		return err;
+	size = round_down(size, SZ_1M);
+	if (!size) {
+		dlend_link_set_error(link, dlend_setup_small_window);
+		return -ENOSPC;
+	}
+	ap = dlend_aperture_create(link->ops->dma_dev(link->hw), size, align);
+	if (IS_ERR(ap)) {
+		err = PTR_ERR(ap);
+		dlend_setup_no_aperture(link, err);
+		return err;
+	}
+	link->setup.aperture_err = 0;
+	WRITE_ONCE(link->aperture, ap);
+	return 0;
+}
+
+/* The control area is the aperture's first slot. */
+static int dlend_setup_make_ctrl(struct dlend_link *link)
+{
+	struct dlend_slot *slot;
+	void *mem;
+	int err;
+
+	if (link->ctrl)
+		return 0;
+	mem = alloc_pages_exact(DLEND_CTRL_BYTES, GFP_KERNEL | __GFP_ZERO);
+	if (!mem)
+		return -ENOMEM;
+	slot = dlend_slot_alloc(link->aperture, DLEND_CTRL_BYTES, 0, 0, DLEND_SLOT_CTRL);
+	if (IS_ERR(slot)) {
+		err = PTR_ERR(slot);
+		goto free_mem;
+	}
+	err = -ENOSPC;
+	if (WARN_ON(slot->offset))
+		goto free_slot;
+	err = dlend_slot_map_phys(link->aperture, slot, 0, virt_to_phys(mem), DLEND_CTRL_BYTES,
+				  DLEND_PROT_READ | DLEND_PROT_WRITE, false);
+	if (err)
+		goto free_slot;
+	link->setup.ctrl_slot = slot;
+	spin_lock_irq(&link->irq_lock);
+	link->ctrl = mem;
+	spin_unlock_irq(&link->irq_lock);
+	return 0;
+
+free_slot:
+	dlend_slot_free(link->aperture, slot);
+free_mem:
+	free_pages_exact(mem, DLEND_CTRL_BYTES);
+	return err;
+}
+
+static int dlend_setup_map_peer(struct dlend_link *link)
+{
+	int err = dlend_peer_window_map(link);
+
+	if (err == -ENOSPC)
+		dlend_link_set_error(link, dlend_setup_small_window);
+	return err;
+}
+
+/* Let the peer's window lead into the aperture. */
+static int dlend_setup_set_trans(struct dlend_link *link)
+{
+	int err = link->ops->set_trans(link->hw, dlend_aperture_base(link->aperture),
+				       dlend_aperture_size(link->aperture));
+
+	/* Not connected yet is no failure. */
+	if (err && err != -ENOTCONN && err != -EAGAIN)
+		dlend_link_set_error(link, dlend_setup_no_trans);
+	return err;
+}
+
+int dlend_setup_prepare(struct dlend_link *link)
+{
+	int err;
+
+	err = dlend_setup_make_aperture(link);
+	if (!err)
+		err = dlend_setup_make_ctrl(link);
+	if (!err)
+		err = dlend_setup_map_peer(link);
+	/* Each time: where the peer holds the registers, its reboot lost them. */
+	if (!err)
+		err = dlend_setup_set_trans(link);
+	if (err) {
+		dev_dbg(&link->dev, "not prepared (%d)\n", err);
+		return err;
+	}
+	dlend_doorbell_enable(link, true);
+	return 0;
+}
+
+void dlend_setup_rest(struct dlend_link *link)
+{
+	dlend_doorbell_enable(link, false);
+	if (link->aperture)
+		link->ops->clear_trans(link->hw);
+}
+
+void dlend_setup_undo(struct dlend_link *link)
+{
+	dlend_setup_rest(link);
+	if (link->aperture)
+		dlend_aperture_detach(link->aperture);
+	dlend_peer_window_unmap(link);
+	link->ops->link_enable(link->hw, false);
+}
+
+void dlend_setup_free(struct dlend_link *link)
+{
+	if (link->setup.ctrl_slot)
+		dlend_slot_free(link->aperture, link->setup.ctrl_slot);
+	if (link->ctrl)
+		free_pages_exact(link->ctrl, DLEND_CTRL_BYTES);
+	if (link->aperture)
+		dlend_aperture_destroy(link->aperture);
+}
