@@ -422,8 +422,9 @@ int dlend_version_pick(u32 mine, u32 peer);
  * @size: (in) bytes, not trusted
  * @aperture: (in) bytes of the peer's aperture that this node's window reaches
  *
- * Context: any. Return: 0; -ERANGE if that is not all of it whole pages behind the control area and inside the
- * aperture, so that it could mean our window's end, other memory, or the control area itself.
+ * Context: any.
+ * Return: 0; -ERANGE if not all of it is whole pages behind the control area and inside the
+ * aperture: it could mean the window's end, other memory, or the control area itself.
  */
 int dlend_offset_check(u64 offset, u64 size, u64 aperture);
 
