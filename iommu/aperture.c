@@ -260,7 +260,7 @@ static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s,
 		err = dlend_slots_alloc(&ap->slots, size, align, phase, s->pub.kind, &s->run);
 	if (err)
 		return err;
-	/* Checked last: where there is no room, the error must not say that the share is used up. */
+	/* Checked last: without room, the error must not say that the share is used up. */
 	if (!dlend_aperture_fair(ap, s->pub.kind)) {
 		dlend_slots_free(&ap->slots, s->run);
 		return -EDQUOT;

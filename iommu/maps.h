@@ -49,7 +49,7 @@ void dlend_maps_init(struct dlend_maps *m, struct dlend_paging *pg);
  * dlend_maps_add - map a physically contiguous run
  * @m: mappings
  * @piece: (in) its offset is an IO address. Its cap is the largest page of the IOMMU to use, 0:
- *	any. dlend_maps_del() of a part whose edges are multiples of the cap leaves the rest as it is
+ *	any. dlend_maps_del() of a part whose edges are multiples of it leaves the rest alone
  *
  * Context: process, may sleep.
  * Return: 0; -EEXIST overlap with a live mapping; -EINVAL alignment; -ERANGE outside the domain's

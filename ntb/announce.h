@@ -24,7 +24,7 @@ struct dlend_link;
  * @quiet: no user is concerned with an old session any more. Read without a lock
  */
 struct dlend_announced {
-	struct mutex lock;
+	struct mutex lock;		/* callbacks; session, users */
 	struct work_struct work;
 	u64 session;
 	unsigned long users;

@@ -122,46 +122,97 @@ struct dlend_backoff {
 	u64 until;
 };
 
-/** dlend_backoff_up - a session is up; @now in milliseconds, as everywhere */
+/**
+ * dlend_backoff_up - a session is up
+ * @o: wait
+ * @now: (in) milliseconds, any origin, as everywhere here
+ *
+ * Context: any; the caller serialises, as everywhere here.
+ */
 void dlend_backoff_up(struct dlend_backoff *o, u64 now);
 
-/** dlend_backoff_down - one that was up is over */
+/**
+ * dlend_backoff_down - a session that was up is over
+ * @o: wait
+ * @now: (in) milliseconds
+ *
+ * Context: any.
+ */
 void dlend_backoff_down(struct dlend_backoff *o, u64 now);
 
-/** dlend_backoff_left - milliseconds until the next one may begin, 0: now */
+/**
+ * dlend_backoff_left - how long the next session has to wait
+ * @o: (in) wait
+ * @now: (in) milliseconds
+ *
+ * Context: any. Return: milliseconds; 0: it may begin now.
+ */
 u32 dlend_backoff_left(const struct dlend_backoff *o, u64 now);
 
-/** dlend_bringup_init - state down */
+/**
+ * dlend_bringup_init - state down
+ * @b: (out) machine
+ * @node: (in) this node's id
+ * @version: (in) min << 16 | max
+ * @timeout_ms: (in) milliseconds without a heartbeat
+ *
+ * Context: any.
+ */
 void dlend_bringup_init(struct dlend_bringup *b, u16 node, u32 version, u32 timeout_ms);
 
 /**
  * dlend_bringup_start - the hardware's link is up and the users of the last session are done
- * @nonce: random; made usable (never 0, halves differ) here
+ * @b: machine; only in state down, otherwise the call is ignored
+ * @nonce: (in) random; made usable (never 0, halves differ) here
  *
- * Only from down, otherwise ignored. The caller then publishes @b->nonce.
+ * The caller then publishes @b->nonce.
+ * Context: any.
  */
 void dlend_bringup_start(struct dlend_bringup *b, u64 nonce);
 
-/** dlend_bringup_link_down - the hardware says so, or it is gone. Return: DLEND_DO_* */
+/** dlend_bringup_link_down - the hardware lost its peer. Context: any. Return: DLEND_DO_* */
 u32 dlend_bringup_link_down(struct dlend_bringup *b);
 
-/** dlend_bringup_abort - end the session because of @why (text). Return: DLEND_DO_* */
+/**
+ * dlend_bringup_abort - end the session
+ * @b: machine
+ * @why: (in) text for @b->error, copied
+ *
+ * Context: any. Return: DLEND_DO_*
+ */
 u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why);
 
 /**
  * dlend_bringup_spads - the peer's scratchpads were read, twice with the same result
- * @spad: all DLEND_SPAD_COUNT, not trusted
- * @now: milliseconds, any origin
+ * @b: machine
+ * @spad: (in) all DLEND_SPAD_COUNT, not trusted
+ * @now: (in) milliseconds
+ *
+ * Context: any. Return: DLEND_DO_*
  */
 u32 dlend_bringup_spads(struct dlend_bringup *b, const u32 *spad, u64 now);
 
-/** dlend_bringup_tested - result of the self-test that DLEND_DO_TEST asked for */
+/**
+ * dlend_bringup_tested - result of the self-test that DLEND_DO_TEST asked for
+ * @b: machine
+ * @passed: (in) result
+ * @now: (in) milliseconds
+ *
+ * Context: any. Return: DLEND_DO_*
+ */
 u32 dlend_bringup_tested(struct dlend_bringup *b, bool passed, u64 now);
 
-/** dlend_bringup_area - the own control area was looked at. Return: DLEND_DO_* */
+/**
+ * dlend_bringup_area - this node's control area was looked at
+ * @b: machine
+ * @area: (in) what was there, not trusted
+ * @now: (in) milliseconds
+ *
+ * Context: any. Return: DLEND_DO_*
+ */
 u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area *area, u64 now);
 
-/** dlend_bringup_beats - shall the peer get heartbeats? True once all that is needed is here */
+/** dlend_bringup_beats - shall the peer get heartbeats? Context: any. */
 bool dlend_bringup_beats(const struct dlend_bringup *b);
 
 /**

@@ -22,7 +22,7 @@ struct dlend_link;
  * @bad_frames: messages of this session that were refused
  */
 struct dlend_chan {
-	struct mutex lock;
+	struct mutex lock;		/* rx, bad_frames */
 	struct dlend_ring_rx rx;
 	unsigned int bad_frames;
 };

@@ -113,7 +113,7 @@ static bool dlend_doorbell_poll(struct dlend_link *link)
 	spin_lock_irq(&link->irq_lock);
 	over = dlend_budget_over(&link->doorbell.budget, jiffies);
 	spin_unlock_irq(&link->irq_lock);
-	/* Once there is a new budget the interrupt does the work again, however busy the link is. */
+	/* With a new budget the interrupt does the work again, however busy the link is. */
 	return more || (bits && over);
 }
 

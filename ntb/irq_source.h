@@ -20,7 +20,7 @@ struct dlend_link;
  * @on: a session is up: sources may fire
  */
 struct dlend_irq_sources {
-	spinlock_t lock;
+	spinlock_t lock;		/* all of this, counters of sources */
 	u32 prod;
 	u32 slow_reads;
 	bool on;

@@ -34,17 +34,25 @@ enum dlend_irqscan_end {
 };
 
 /**
- * dlend_irqscan_some - one pass, after the doorbell was cleared
- * @budget: how many hints at most; what is left of them on return
+ * dlend_irqscan_some - one pass over the ring, after the doorbell was cleared
+ * @scan: where the walk is
+ * @ops: (in) the world
+ * @ctx: (in) for @ops
+ * @budget: (in, out) how many hints at most; what is left of them on return
  *
  * Hints written after @ops->prod was read ring the doorbell again, so one pass is enough, if the
- * budget is. Context: any; bounded work.
+ * budget is.
+ * Context: any; the caller serialises; bounded work. Return: why it ended.
  */
 enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
 					  const struct dlend_irqscan_ops *ops, void *ctx,
 					  u32 *budget);
 
-/** struct dlend_budget - what may be done in a period of time: @left of it in period @at */
+/**
+ * struct dlend_budget - what may be done in a period of time
+ * @at: number of the period
+ * @left: hints that are left of it
+ */
 struct dlend_budget {
 	unsigned long at;
 	u32 left;
@@ -55,26 +63,34 @@ struct dlend_budget {
 #define DLEND_DOORBELL_COST	16u	/* of an interrupt in which none is looked at */
 #define DLEND_BUDGET_SHARE	4u	/* nor more than this part of the period's time */
 
-/** dlend_budget_turn - an interrupt in period @now. Return: how many hints it may look at */
+/**
+ * dlend_budget_turn - an interrupt has come
+ * @b: budget
+ * @now: (in) number of the period
+ *
+ * Context: any; the caller serialises. Return: how many hints it may look at.
+ */
 u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
 
 /**
- * dlend_budget_spend - what it did, in the same period
- * @hints: how many it looked at
- * @ns: how long it took
- * @period_ns: how long a period is
+ * dlend_budget_spend - what the interrupt did, in the same period
+ * @b: budget
+ * @hints: (in) how many it looked at
+ * @ns: (in) how long it took, nanoseconds
+ * @period_ns: (in) how long a period is, nanoseconds
  *
  * Where a register's access takes long, the time is used up before the hints are.
+ * Context: any; the caller serialises.
  */
 void dlend_budget_spend(struct dlend_budget *b, u32 hints, u64 ns, u64 period_ns);
 
-/** dlend_budget_over - is nothing left in period @now? */
+/** dlend_budget_over - is nothing left in period @now? Context: any; the caller serialises. */
 bool dlend_budget_over(const struct dlend_budget *b, unsigned long now);
 
 /**
  * struct dlend_irqlook - a walk over every counter of every sink, in pieces; all 0 at first
- * @handle: of the sink where it is
- * @vector: the next of it
+ * @handle: handle of the sink where the walk is
+ * @vector: its next vector
  */
 struct dlend_irqlook {
 	unsigned long handle;
@@ -83,16 +99,17 @@ struct dlend_irqlook {
 
 /**
  * dlend_irqlook_piece - the next piece of the walk
- * @handle: of the first sink from @l->handle on; it may be another one than at the last piece
- * @first: its first vector in this piece
+ * @l: walk; moved on
+ * @handle: (in) of the first sink from @l->handle on; it may be another one than at the last piece
+ * @first: (out) its first vector in this piece
  *
- * Return: how many, up to DLEND_BUDGET_TURN. @l is where the walk goes on.
+ * Context: any; the caller serialises. Return: how many vectors, up to DLEND_BUDGET_TURN.
  */
 u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
- * Reads through a window before an interrupt is told, with interrupts off: how they go.  One that
- * is slow may be a hypervisor's doing, which had put the processor aside; several in a row are the
+ * Before an interrupt is told, there is a read through the window, with interrupts off.  One slow
+ * read may be a hypervisor's doing, which had put the processor aside.  Several in a row are the
  * window's.
  */
 #define DLEND_READ_SLOW_NS	100000000ull
@@ -100,18 +117,29 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 
 /**
  * dlend_irqscan_slow - is a window too slow to be waited for?
- * @row: slow reads in a row so far, 0 at first
- * @ns: what the last one took
+ * @row: (in, out) slow reads in a row so far, 0 at first
+ * @ns: (in) what the last read took, nanoseconds
+ *
+ * Context: any; the caller serialises.
  */
 bool dlend_irqscan_slow(u32 *row, u64 ns);
 
 /**
  * dlend_irqscan_gone - is what was read all ones because nothing is there?
- * @count: what was last written there, by us
+ * @value: (in) what was read
+ * @count: (in) what this node wrote there last
+ *
+ * Context: any.
  */
 bool dlend_irqscan_gone(u32 value, u32 count);
 
-/** dlend_irqscan_new - interrupts since the last look; @seen is moved on to @counter */
+/**
+ * dlend_irqscan_new - interrupts since the last look
+ * @seen: (in, out) what was delivered; moved on to @counter
+ * @counter: (in) as the peer wrote it
+ *
+ * Context: any; the caller serialises. Return: how many.
+ */
 u32 dlend_irqscan_new(u32 *seen, u32 counter);
 
 #endif

@@ -51,15 +51,16 @@
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
  *   chan.lock		chan.c, mutex: the ring that this node reads
- *   tx.lock		tx.c, semaphore, as it is waited for with a deadline: the ring that this node
- *			writes.  tx.lock and chan.lock are never held together
- *   aperture's lock	iommu/aperture.h, mutex: see there.  Under state_lock, never under chan.lock or
- *			tx.lock
- *   link->lock		link.h, spinlock: session, waiting calls, requests.  Nothing below it is taken
+ *   tx.lock		tx.c, semaphore, as it is waited for with a deadline: the ring that this
+ *			node writes.  tx.lock and chan.lock are never held together
+ *   aperture's lock	iommu/aperture.h, mutex: see there.  Under state_lock, never under
+ *			chan.lock or tx.lock
+ *   link->lock		link.h, spinlock: session, waiting calls, requests.  Innermost
  *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources.  The aperture's
  *			lock is held around it when a source loses its counters
- *   irq_lock		link.h, spinlock, interrupts off: sinks, scan, budget.  On the loop a doorbell is
- *			a call, so state_lock, tx.lock or sources.lock may be held around it
+ *   irq_lock		link.h, spinlock, interrupts off: sinks, scan, budget.  On the loop a
+ *			doorbell is a call, so state_lock, tx.lock or sources.lock may be held
+ *			around it
  *   sinks' xarray	irq_sink.c: its own lock
  *
  * dlend_links_lock (link.c, mutex) guards the registry, and nothing is taken inside it.  SRCU of

@@ -52,32 +52,50 @@ struct dlend_requests {
 	unsigned int calls, posts, refusals;
 };
 
-/** dlend_requests_init - empty, without memory */
+/** dlend_requests_init - empty, and without memory for requests. Context: any. */
 void dlend_requests_init(struct dlend_requests *q);
 
-/** dlend_requests_give - memory for one; DLEND_MAX_REQUESTS of them in all */
+/**
+ * dlend_requests_give - hand over memory for a request, DLEND_MAX_REQUESTS times
+ * @q: requests
+ * @r: memory, the caller's
+ *
+ * Context: any; the caller serialises.
+ */
 void dlend_requests_give(struct dlend_requests *q, struct dlend_request *r);
 
-/** dlend_requests_room - may any message be added? Not before: no room for a post or a refusal */
+/**
+ * dlend_requests_room - may any message be added?
+ * @q: (in) requests
+ *
+ * Context: any; the caller serialises.
+ * Return: false: there is no room for a post, or for a refusal.
+ */
 bool dlend_requests_room(const struct dlend_requests *q);
 
 /**
- * dlend_requests_add - a request has come; only if dlend_requests_room()
- * @msg: checked, private copy
+ * dlend_requests_add - a request has come
+ * @q: requests; dlend_requests_room()
+ * @session: (in) session that it came in
+ * @msg: (in) checked message, copied
  *
- * Return: what is to be run now, or NULL: it waits for its device, or was dropped as a repetition.
+ * Context: any; the caller serialises.
+ * Return: the request that is to be run now; NULL: it waits for its device, or was dropped as a
+ * repetition.
  */
 struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 					 const struct dlend_msg *msg);
 
 /**
- * dlend_requests_done - @r was handled and is free again
+ * dlend_requests_done - a request was handled; its memory is free again
+ * @q: requests
+ * @r: request
  *
- * Return: what is to be run now, or NULL.
+ * Context: any; the caller serialises. Return: the request that is to be run now, or NULL.
  */
 struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r);
 
-/** dlend_requests_idle - everything is done */
+/** dlend_requests_idle - is everything done? Context: any; the caller serialises. */
 bool dlend_requests_idle(const struct dlend_requests *q);
 
 #endif

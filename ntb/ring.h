@@ -33,40 +33,56 @@ struct dlend_ring_rx {
 	u32 prod;
 };
 
-/** dlend_ring_index - place in the ring of message number @count */
+/** dlend_ring_index - place in the ring of message number @count. Context: any. */
 u32 dlend_ring_index(u32 count);
 
 /**
  * dlend_ring_tx_room - how many messages may be written now
- * @credit: consumer's count, as the peer wrote it
+ * @tx: producing end
+ * @credit: (in) consumer's count, as the peer wrote it (not trusted)
  *
- * Return: 0..DLEND_RING_SLOTS; -EPROTO if @credit is impossible (goes back, or beyond what was
+ * Context: any; the caller serialises.
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @credit is impossible (it goes back, or beyond what was
  * written).
  */
 int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
 
 /**
  * dlend_ring_tx_slow - does the peer take too little of a ring that is full?
- * @now: milliseconds, any origin; after each dlend_ring_tx_room()
- * @limit: milliseconds in which it has to take as many messages as the ring holds
+ * @tx: producing end, after each dlend_ring_tx_room()
+ * @now: (in) milliseconds, any origin
+ * @limit: (in) milliseconds in which it has to take as many messages as the ring holds
  *
- * A peer that takes one now and then is no better than one that takes none.
+ * A peer that takes one now and then is no better than a peer that takes none.
+ * Context: any; the caller serialises.
  */
 bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
 
-/** dlend_ring_tx_commit - one message was written. Return: the new producer index to publish */
+/**
+ * dlend_ring_tx_commit - one message was written
+ * @tx: producing end
+ *
+ * Context: any; the caller serialises. Return: the new producer's index, to be published.
+ */
 u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);
 
 /**
  * dlend_ring_rx_avail - how many messages wait
- * @index: producer's count, as the peer wrote it
+ * @rx: consuming end
+ * @index: (in) producer's count, as the peer wrote it (not trusted)
  *
- * Return: 0..DLEND_RING_SLOTS; -EPROTO if @index is impossible (goes back, or the ring would have
- * been overrun).
+ * Context: any; the caller serialises.
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @index is impossible (it goes back, or the ring would
+ * have been overrun).
  */
 int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
 
-/** dlend_ring_rx_commit - one message was copied out. Return: the new credit to write back */
+/**
+ * dlend_ring_rx_commit - one message was copied out
+ * @rx: consuming end
+ *
+ * Context: any; the caller serialises. Return: the new credit, to be written back.
+ */
 u32 dlend_ring_rx_commit(struct dlend_ring_rx *rx);
 
 #endif

@@ -349,41 +349,49 @@ struct dlend_p_p2p_id {
 
 /**
  * dlend_msg_check - is a message that a peer wrote well formed?
- * @msg: a private copy (never the shared memory itself)
- * @seq: the sequence number it must carry
+ * @msg: (in) a private copy (never the shared memory itself)
+ * @seq: (in) the sequence number that it must carry
+ * @why: (out) NULL, or what is wrong with it; may be NULL
  *
  * Checks crc, sequence, type, flags, length against the type, reserved fields, and every
  * payload field that can be judged without state (sizes, alignment, counts, overflow).
  * Context: any; touches only @msg.
- * Return: 0, or -EBADMSG (crc, seq), -EPROTO (type, flags, length), -EINVAL (a field);
- *	   @why (may be NULL) then names the field.
+ * Return: 0; -EBADMSG crc, seq; -EPROTO type, flags, length; -EINVAL a field.
  */
 int dlend_msg_check(const struct dlend_msg *msg, u32 seq, const char **why);
 
 /**
  * dlend_msg_seal - fill in sequence number and checksum
- * @msg: complete otherwise
- * @seq: the producer's running number
+ * @msg: (in, out) complete otherwise
+ * @seq: (in) the producer's running number
+ *
+ * Context: any.
  */
 void dlend_msg_seal(struct dlend_msg *msg, u32 seq);
 
 /**
  * dlend_msg_init - start a message about a device
- * @msg: zeroed and filled in; payload zero
- * @type: enum dlend_msg_type
- * @addr: device, or NULL
- * @epoch: lease, or 0
- * @len: payload bytes that the caller will fill in
+ * @msg: (out) zeroed and filled in; the payload is zero
+ * @type: (in) enum dlend_msg_type
+ * @addr: (in) device, or NULL
+ * @epoch: (in) of the lease, or 0
+ * @len: (in) payload bytes that the caller will fill in
  *
- * Return: @msg->payload, for a cast to the payload's structure.
+ * Context: any. Return: @msg->payload, for a cast to the payload's structure.
  */
 void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *addr,
 		     u32 epoch, u16 len);
 
-/** dlend_msg_payload_len - payload bytes of a request (@reply false) or reply of @type; -1: bad */
+/**
+ * dlend_msg_payload_len - how long a payload is
+ * @type: (in) enum dlend_msg_type, not trusted
+ * @reply: (in) of the reply; false: of the request
+ *
+ * Context: any. Return: bytes; -1: no such type, or it has no reply.
+ */
 int dlend_msg_payload_len(u16 type, bool reply);
 
-/** dlend_msg_since - protocol version that brought @type, 0: no such type */
+/** dlend_msg_since - protocol version that brought @type, 0: no such type. Context: any. */
 u16 dlend_msg_since(u16 type);
 
 /* Which of a node's two parts a message is for. */
@@ -393,28 +401,30 @@ enum dlend_msg_side {
 	DLEND_TO_LENDER,
 };
 
-/** dlend_msg_to - who gets messages of @type; DLEND_TO_NOBODY: no such type */
+/** dlend_msg_to - who gets messages of @type; DLEND_TO_NOBODY: no such type. Context: any. */
 enum dlend_msg_side dlend_msg_to(u16 type);
 
-/** dlend_msg_type_name - name for logs and tracepoints, never NULL */
+/** dlend_msg_type_name - name for logs and tracepoints, never NULL. Context: any. */
 const char *dlend_msg_type_name(u16 type);
 
 /**
  * dlend_version_pick - highest version both sides speak
- * @mine: min << 16 | max
- * @peer: min << 16 | max, not trusted
+ * @mine: (in) min << 16 | max
+ * @peer: (in) min << 16 | max, not trusted
  *
- * Return: the version, or -EPROTONOSUPPORT.
+ * Context: any. Return: the version; -EPROTONOSUPPORT there is none.
  */
 int dlend_version_pick(u32 mine, u32 peer);
 
 /**
  * dlend_offset_check - may a peer mean [@offset, @offset + @size) by what it has sent?
- * @offset, @size: not trusted
- * @aperture: bytes of the peer's aperture that our window reaches
+ * @offset: (in) bytes, not trusted
+ * @size: (in) bytes, not trusted
+ * @aperture: (in) bytes of the peer's aperture that this node's window reaches
  *
- * Return: 0; -ERANGE if that is not all of it whole pages behind the control area and inside the
- * aperture, so that it could mean our window's end, other memory, or the control area itself.
+ * Context: any.
+ * Return: 0; -ERANGE if not all of it is whole pages behind the control area and inside the
+ * aperture: it could mean the window's end, other memory, or the control area itself.
  */
 int dlend_offset_check(u64 offset, u64 size, u64 aperture);
 

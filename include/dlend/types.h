@@ -33,12 +33,13 @@ struct dlend_addr {
 	u16 bdf;
 };
 
+/** dlend_addr_same - do both name the same device? Context: any. */
 static inline bool dlend_addr_same(const struct dlend_addr *a, const struct dlend_addr *b)
 {
 	return a->lender == b->lender && a->bdf == b->bdf;
 }
 
-/* Is epoch @a younger than @b?  Numbers wrap around. */
+/** dlend_epoch_after - is epoch @a younger than @b? Numbers wrap around. Context: any. */
 static inline bool dlend_epoch_after(u32 a, u32 b)
 {
 	return (s32)(a - b) > 0;
