@@ -25,7 +25,6 @@
 #include <linux/workqueue.h>
 #include <asm/processor.h>
 #include <dlend/compat.h>
-#include <dlend/layout.h>
 
 #include "memslots.h"
 #include "ram.h"
@@ -119,7 +118,7 @@ static int chunk_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 	err = chunk_set_pages(mem, chunk);
 	if (!err) {
 		mutex_lock(&mem->ram->lock);
-		err = dlend_extents_add(&mem->ram->books, chunk);
+		err = dlend_books_add(&mem->ram->books, chunk);
 		mutex_unlock(&mem->ram->lock);
 	}
 	if (err)
@@ -162,13 +161,13 @@ static bool take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_he
 	struct dlend_chunk *chunk;
 
 	guard(mutex)(&ram->lock);
-	chunk = dlend_extents_find(&ram->books, *gpa);
+	chunk = dlend_books_find(&ram->books, *gpa);
 	/* Not there any more if dma_unmap came first. */
 	if (!chunk || chunk->gpa + dlend_chunk_bytes(chunk) > end)
 		return false;
 	*gpa = chunk->gpa + dlend_chunk_bytes(chunk);
 	if (chunk->build == mem->build && !chunk->extent)
-		dlend_extents_take(&ram->books, chunk, out);
+		dlend_books_take(&ram->books, chunk, out);
 	return true;
 }
 
@@ -188,7 +187,7 @@ static void mem_unpin(void *ctx, u64 gpa, u32 npages)
 static u64 piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
 {
 	guard(mutex)(&mem->ram->lock);
-	return dlend_extents_edge(&mem->ram->books, gpa, end);
+	return dlend_books_edge(&mem->ram->books, gpa, end);
 }
 
 /* In pieces, none of which lies across an extent's edge: what stands need not make way for them. */
@@ -198,7 +197,7 @@ static int mem_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	struct dlend_memory *mem = ctx;
 	int err = 0;
 
-	if (dlend_layout_excluded(mem->ram->lowmem, gpa, npages))
+	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
 		return -EINVAL;
 	while (at < end) {
 		to = piece_end(mem, at, end);
@@ -218,7 +217,7 @@ static u64 mem_known(void *ctx, u64 gpa, u64 *next)
 	u64 end;
 
 	mutex_lock(&mem->ram->lock);
-	end = dlend_extents_known(&mem->ram->books, gpa, next);
+	end = dlend_books_known(&mem->ram->books, gpa, next);
 	mutex_unlock(&mem->ram->lock);
 	return end;
 }
@@ -266,9 +265,9 @@ static bool mem_is_ram(void *ctx, u64 gpa)
 #define MEM_OPS .pin = mem_pin, .unpin = mem_unpin, .known = mem_known, .is_ram = mem_is_ram, \
 		.stop = mem_stop, .keep_on_stop = true
 
-static const struct dlend_layout_ops mem_layout_ops = { MEM_OPS };
-static const struct dlend_layout_ops mem_walk_ops = { MEM_OPS, .range = mem_range };
-static const struct dlend_layout_ops mem_slot_ops = { MEM_OPS, .range = mem_slot };
+static const struct dlend_prober_ops mem_layout_ops = { MEM_OPS };
+static const struct dlend_prober_ops mem_walk_ops = { MEM_OPS, .range = mem_range };
+static const struct dlend_prober_ops mem_slot_ops = { MEM_OPS, .range = mem_slot };
 
 /* Messages to the lender */
 
@@ -284,7 +283,7 @@ static void fill_entry(struct dlend_p_dma *dma, const struct dlend_extent *exten
 }
 
 /* What there is to tell member @id, @max entries at most, into a message. Return: how many */
-static u32 ask(struct dlend_ram *ram, u32 id, enum dlend_tale what, struct dlend_p_dma *dma,
+static u32 ask(struct dlend_ram *ram, u32 id, enum dlend_news what, struct dlend_p_dma *dma,
 	       u32 max)
 {
 	struct dlend_extent *extent;
@@ -292,21 +291,21 @@ static u32 ask(struct dlend_ram *ram, u32 id, enum dlend_tale what, struct dlend
 	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	if (what == DLEND_TALE_GONE) {
+	if (what == DLEND_NEWS_GONE) {
 		list_for_each_entry(extent, &ram->dead, node) {
-			if (count == max || !dlend_extent_due(extent, what, id))
+			if (count == max || !dlend_told_due(&extent->told, what, id))
 				continue;
-			dlend_extent_ask(extent, what, id);
+			dlend_told_ask(&extent->told, what, id);
 			fill_entry(dma, extent);
 			count++;
 		}
 		return count;
 	}
-	while (count < max && (extent = dlend_extents_next_extent(&ram->books, gpa))) {
+	while (count < max && (extent = dlend_books_next_extent(&ram->books, gpa))) {
 		gpa = extent->gpa + extent->size;
-		if (!dlend_extent_due(extent, what, id))
+		if (!dlend_told_due(&extent->told, what, id))
 			continue;
-		dlend_extent_ask(extent, what, id);
+		dlend_told_ask(&extent->told, what, id);
 		fill_entry(dma, extent);
 		count++;
 	}
@@ -314,40 +313,40 @@ static u32 ask(struct dlend_ram *ram, u32 id, enum dlend_tale what, struct dlend
 }
 
 /* The answer to it. What left the books meanwhile is asked for no more. */
-static void answer(struct dlend_ram *ram, u32 id, enum dlend_tale what, bool ok)
+static void answer(struct dlend_ram *ram, u32 id, enum dlend_news what, bool ok)
 {
 	struct dlend_extent *extent, *tmp;
 	u64 gpa = 0;
 
 	mutex_lock(&ram->lock);
-	if (what == DLEND_TALE_GONE) {
+	if (what == DLEND_NEWS_GONE) {
 		list_for_each_entry_safe(extent, tmp, &ram->dead, node)
-			if (dlend_extent_answer(extent, what, id, ok))
+			if (dlend_told_answer(&extent->told, what, id, ok))
 				dlend_ram_forget_dead(ram, extent);
 	} else {
-		while ((extent = dlend_extents_next_extent(&ram->books, gpa))) {
+		while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 			gpa = extent->gpa + extent->size;
-			dlend_extent_answer(extent, what, id, ok);
+			dlend_told_answer(&extent->told, what, id, ok);
 		}
 	}
 	mutex_unlock(&ram->lock);
 }
 
 /* May this be said for @mem now? A closed one's lender hears of the return next. */
-static int may_tell(const struct dlend_memory *mem, enum dlend_tale what)
+static int may_tell(const struct dlend_memory *mem, enum dlend_news what)
 {
 	if (!mem || mem->closed)
 		return -ENOENT;
 	if (!mem->ram->ap)
 		return -ENOTCONN;
-	return what == DLEND_TALE_NEW && dlend_ram_disturbed(mem) ? -EAGAIN : 0;
+	return what == DLEND_NEWS_NEW && dlend_ram_disturbed(mem) ? -EAGAIN : 0;
 }
 
 /*
  * One message to the lender of member @id, if there is something to say.  From its beginning on
  * the lender may know.  Return: how many extents it was about, or an error.
  */
-static int tell_some(struct dlend_ram *ram, u32 id, enum dlend_tale what, u32 max)
+static int tell_some(struct dlend_ram *ram, u32 id, enum dlend_news what, u32 max)
 {
 	struct dlend_memory *mem;
 	struct dlend_p_dma *dma;
@@ -359,7 +358,7 @@ static int tell_some(struct dlend_ram *ram, u32 id, enum dlend_tale what, u32 ma
 	mem = ram->member[id];
 	err = may_tell(mem, what);
 	if (!err) {
-		dma = dlend_msg_init(&req, what == DLEND_TALE_NEW ? DLEND_MSG_DMA_MAP :
+		dma = dlend_msg_init(&req, what == DLEND_NEWS_NEW ? DLEND_MSG_DMA_MAP :
 				     DLEND_MSG_DMA_UNMAP, &mem->addr, mem->epoch, sizeof(*dma));
 		count = ask(ram, id, what, dma, max);
 		mem->stat.messages += !!count;
@@ -372,19 +371,19 @@ static int tell_some(struct dlend_ram *ram, u32 id, enum dlend_tale what, u32 ma
 	if (!err)
 		dlend_ram_progress(ram);
 	/* A map whose answer was lost may never have been: alone, that is as good as done. */
-	if (err == -ENOENT && count == 1 && what != DLEND_TALE_NEW)
+	if (err == -ENOENT && count == 1 && what != DLEND_NEWS_NEW)
 		err = 0;
 	answer(ram, id, what, !err);
 	return err ?: count;
 }
 
-static int tell(struct dlend_ram *ram, u32 id, enum dlend_tale what)
+static int tell(struct dlend_ram *ram, u32 id, enum dlend_news what)
 {
 	int ret;
 
 	do {
 		ret = tell_some(ram, id, what, DLEND_DMA_PER_MSG);
-		if (ret == -ENOENT && what != DLEND_TALE_NEW)
+		if (ret == -ENOENT && what != DLEND_NEWS_NEW)
 			ret = tell_some(ram, id, what, 1);
 	} while (ret > 0);
 	return ret;
@@ -400,7 +399,7 @@ static int tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
 	u32 id;
 
 	for (id = 0; id < DLEND_TOLD_MAX; id++) {
-		ret = tell(ram, id, DLEND_TALE_GONE);
+		ret = tell(ram, id, DLEND_NEWS_GONE);
 		if (ret && (!mem || mem->id == id))
 			err = ret;
 	}
@@ -425,10 +424,10 @@ void dlend_memory_tell_work(struct work_struct *work)
 /* What the lender is not known to have. */
 static int tell_new(struct dlend_memory *mem)
 {
-	int err = tell(mem->ram, mem->id, DLEND_TALE_UNSURE);
+	int err = tell(mem->ram, mem->id, DLEND_NEWS_UNSURE);
 
 	if (!err)
-		err = tell(mem->ram, mem->id, DLEND_TALE_NEW);
+		err = tell(mem->ram, mem->id, DLEND_NEWS_NEW);
 	if (err && err != -EAGAIN)
 		mem_err(mem, "lender did not map guest memory: error %d", err);
 	return err;
@@ -475,8 +474,8 @@ static int map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u64 *gpa)
 		err = dlend_slot_map_pages(ram->ap, extent->slot, at, chunk->pages, chunk->npages,
 					   chunk->prot);
 	} else {
-		for (next = dlend_extents_next(&ram->books, last); continues(last, next);
-		     next = dlend_extents_next(&ram->books, last)) {
+		for (next = dlend_books_next(&ram->books, last); continues(last, next);
+		     next = dlend_books_next(&ram->books, last)) {
 			size += dlend_chunk_bytes(next);
 			last = next;
 		}
@@ -486,7 +485,7 @@ static int map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u64 *gpa)
 	if (err)
 		return err;
 	*gpa = chunk->gpa + size;
-	for (;; chunk = dlend_extents_next(&ram->books, chunk)) {
+	for (;; chunk = dlend_books_next(&ram->books, chunk)) {
 		chunk->mapped = true;
 		if (chunk == last)
 			return 0;
@@ -503,9 +502,9 @@ static int map_step(struct dlend_memory *mem, u64 *gpa)
 	lockdep_assert_held(&ram->lock);
 	if (dlend_ram_disturbed(mem))
 		return -EAGAIN;
-	chunk = dlend_extents_find(&ram->books, *gpa);
+	chunk = dlend_books_find(&ram->books, *gpa);
 	while (chunk && chunk->mapped)
-		chunk = dlend_extents_next(&ram->books, chunk);
+		chunk = dlend_books_next(&ram->books, chunk);
 	if (!chunk)
 		return 0;
 	if (!chunk->extent->slot)
@@ -579,7 +578,7 @@ static void explain_probe(struct dlend_memory *mem, int err)
 
 static bool is_new(const struct dlend_extent *extent, u32 arg)
 {
-	return !extent->told;
+	return !dlend_told_anybody(&extent->told);
 }
 
 static bool is_of_build(const struct dlend_extent *extent, u32 arg)
@@ -594,7 +593,7 @@ static void build_postpone(struct dlend_memory *mem)
 	LIST_HEAD(gone);
 
 	mutex_lock(&ram->lock);
-	dlend_extents_kill_all(&ram->books, is_new, 0, &gone);
+	dlend_books_kill_all(&ram->books, is_new, 0, &gone);
 	dlend_ram_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
 }
@@ -608,9 +607,9 @@ static void build_undo(struct dlend_memory *mem)
 
 	mutex_lock(&ram->unpin_lock);
 	mutex_lock(&ram->lock);
-	dlend_extents_kill_all(&ram->books, is_of_build, mem->build, &gone);
+	dlend_books_kill_all(&ram->books, is_of_build, mem->build, &gone);
 	dlend_ram_retire(ram, &gone);
-	dlend_extents_take_build(&ram->books, mem->build, &out);
+	dlend_books_take_build(&ram->books, mem->build, &out);
 	dlend_ram_unmap_chunks(ram, &out);
 	mutex_unlock(&ram->lock);
 	dlend_ram_unpin_chunks(&out);
@@ -766,12 +765,12 @@ static int walk(struct dlend_memory *mem)
 	if (!mem->slots.count) {
 		if (!mem->due_all)
 			max = min(max, max(known_end(mem), (u64)SZ_4G) + ABOVE_KNOWN);
-		return dlend_layout_probe(&mem_layout_ops, mem, max);
+		return dlend_prober_run(&mem_layout_ops, mem, max);
 	}
 	dlend_ranges_clear(&mem->walk);
 	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
 				    mem->due_all ? &mem->slots : &mem->due);
-	return err ?: dlend_layout_probe(&mem_walk_ops, mem, max);
+	return err ?: dlend_prober_run(&mem_walk_ops, mem, max);
 }
 
 void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added)
@@ -807,7 +806,7 @@ bool dlend_memory_look(struct dlend_memory *mem)
 	if (!ret && !mem->slots.count)
 		max = min(max, max(known_end(mem), (u64)SZ_4G) + ABOVE_KNOWN);
 	if (!ret)
-		ret = dlend_layout_look(mem->slots.count ? &mem_slot_ops : &mem_layout_ops, mem,
+		ret = dlend_prober_look(mem->slots.count ? &mem_slot_ops : &mem_layout_ops, mem,
 					max, &mem->look, &found);
 	if (ret == 1) {
 		mutex_lock(&ram->lock);
@@ -828,13 +827,13 @@ static int build_whole(struct dlend_memory *mem)
 	int err = 0;
 
 	mutex_lock(&ram->lock);
-	missing = dlend_extents_missing(&ram->books, now);
+	missing = dlend_books_missing(&ram->books, now);
 	if (missing) {
 		err = -EAGAIN;
 		mem->stat.waits++;
 		trace_dlend_window(mem->vdev->dev, "missing", missing, err);
 	} else {
-		dlend_extents_accept(&ram->books, now);
+		dlend_books_accept(&ram->books, now);
 	}
 	mutex_unlock(&ram->lock);
 	return err;
@@ -877,7 +876,7 @@ static int build_extents(struct dlend_memory *mem)
 		return err;
 	}
 	mutex_lock(&ram->lock);
-	err = dlend_ram_disturbed(mem) ? -EAGAIN : dlend_extents_form(&ram->books, mem->build);
+	err = dlend_ram_disturbed(mem) ? -EAGAIN : dlend_books_form(&ram->books, mem->build);
 	mutex_unlock(&ram->lock);
 	return err;
 }
@@ -894,8 +893,8 @@ static bool others_due(const struct dlend_memory *mem)
 	for (i = 0; i < DLEND_TOLD_MAX; i++)
 		if (ram->member[i] && ram->member[i] != mem && ram->member[i]->user)
 			users |= BIT(i);
-	while (users && (extent = dlend_extents_next_extent(&ram->books, gpa))) {
-		if (users & ~extent->told)
+	while (users && (extent = dlend_books_next_extent(&ram->books, gpa))) {
+		if (users & ~extent->told.members)
 			return true;
 		gpa = extent->gpa + extent->size;
 	}
@@ -1128,8 +1127,8 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->scattered_bytes = ram->books.scattered_bytes;
 	st->extents = ram->books.extents;
 	st->chunks = ram->books.chunks;
-	st->own_bytes = dlend_extents_owned(&ram->books, mem);
-	st->book_bytes = dlend_extents_book_bytes(&ram->books);
+	st->own_bytes = dlend_books_owned(&ram->books, mem);
+	st->book_bytes = dlend_books_bytes(&ram->books);
 	st->sharers = ram->users;
 	st->pages_4k = ap.mapped_4k;
 	st->pages_2m = ap.mapped_2m;
@@ -1141,11 +1140,11 @@ static void show_extent(struct dlend_memory *mem, struct seq_file *m,
 			const struct dlend_extent *extent)
 {
 	struct dlend_ram *ram = mem->ram;
-	struct dlend_chunk *chunk = dlend_extents_find(&ram->books, extent->gpa);
+	struct dlend_chunk *chunk = dlend_books_find(&ram->books, extent->gpa);
 	u64 large = 0, mapped = 0;
 
 	for (; chunk && chunk->gpa < extent->gpa + extent->size;
-	     chunk = dlend_extents_next(&ram->books, chunk)) {
+	     chunk = dlend_books_next(&ram->books, chunk)) {
 		if (chunk->mapped)
 			mapped += dlend_chunk_bytes(chunk);
 		if (!chunk->pages && chunk->npages == DLEND_CHUNK_PAGES)
@@ -1154,7 +1153,7 @@ static void show_extent(struct dlend_memory *mem, struct seq_file *m,
 	seq_printf(m, "%#014llx %#012llx %c%c %#012llx pinned=%llu mapped=%llu contiguous-2m=%llu %s\n",
 		   extent->gpa, extent->size, extent->prot & DLEND_PROT_READ ? 'r' : '-',
 		   extent->prot & DLEND_PROT_WRITE ? 'w' : '-', extent->offset, extent->pinned,
-		   mapped, large, extent->told & BIT(mem->id) ? "told" : "new");
+		   mapped, large, dlend_told_member(&extent->told, mem->id) ? "told" : "new");
 }
 
 void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
@@ -1171,10 +1170,10 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 		   mem->stat.probes, mem->stat.rebuilds, mem->stat.pin_calls, mem->stat.pin_us,
 		   mem->stat.map_us, mem->stat.last_build_us);
 	seq_printf(m, "# used by %u devices, pinned through this one %llu bytes\n", ram->users,
-		   dlend_extents_owned(&ram->books, mem));
+		   dlend_books_owned(&ram->books, mem));
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
-	while ((extent = dlend_extents_next_extent(&ram->books, gpa))) {
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 		show_extent(mem, m, extent);
 		gpa = extent->gpa + extent->size;
 	}

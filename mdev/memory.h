@@ -63,7 +63,7 @@ struct dlend_memory_ops {
  * @epoch: lease
  * @vmm: process that opened the device
  * @memlock: the VMM's RLIMIT_MEMLOCK in bytes, for messages only
- * @lowmem: see dlend_layout_excluded()
+ * @lowmem: see dlend_prober_excluded()
  * @ops, @ctx: see struct dlend_memory_ops
  */
 struct dlend_memory_desc {

@@ -148,15 +148,15 @@ void dlend_vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last, bool ends)
 {
 	guard(mutex)(&vm->lock);
 	if (ends)
-		dlend_unmaps_end(&vm->unmaps, gpa, last, now_ms());
+		dlend_unmap_calls_end(&vm->unmaps, gpa, last, now_ms());
 	else
-		dlend_unmaps_begin(&vm->unmaps, gpa, last, now_ms());
+		dlend_unmap_calls_begin(&vm->unmaps, gpa, last, now_ms());
 }
 
 static bool vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last)
 {
 	guard(mutex)(&vm->lock);
-	return dlend_unmaps_busy(&vm->unmaps, gpa, last, now_ms());
+	return dlend_unmap_calls_busy(&vm->unmaps, gpa, last, now_ms());
 }
 
 int dlend_ram_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
@@ -284,14 +284,14 @@ void dlend_ram_retire(struct dlend_ram *ram, struct list_head *gone)
 
 	lockdep_assert_held(&ram->lock);
 	list_for_each_entry_safe(extent, tmp, gone, node) {
-		if (extent->slot && !extent->told)
+		if (extent->slot && !dlend_told_anybody(&extent->told))
 			dlend_slot_free(ram->ap, extent->slot);
 		else if (extent->slot)
 			extent->cookie = dlend_slot_quarantine(ram->ap, extent->slot);
 		extent->slot = NULL;
-		extent->asked = false;
+		extent->told.asked = false;
 		list_del(&extent->node);
-		if (extent->told)
+		if (dlend_told_anybody(&extent->told))
 			list_add_tail(&extent->node, &ram->dead);
 		else
 			kfree(extent);
@@ -302,7 +302,7 @@ void dlend_ram_forget_dead(struct dlend_ram *ram, struct dlend_extent *extent)
 {
 	lockdep_assert_held(&ram->lock);
 	/* A new session has released all by itself, and given the numbers to others. */
-	if (extent->cookie && !(extent->told & DLEND_TOLD_LOST) && ram->ap &&
+	if (extent->cookie && !dlend_told_lost(&extent->told) && ram->ap &&
 	    dlend_link_session(ram->link) == ram->session)
 		dlend_slot_release(ram->ap, extent->cookie);
 	list_del(&extent->node);
@@ -316,7 +316,7 @@ static void ram_kill_all(struct dlend_ram *ram)
 
 	lockdep_assert_held(&ram->lock);
 	dlend_ram_note_loss(ram);
-	dlend_extents_kill_all(&ram->books, NULL, 0, &gone);
+	dlend_books_kill_all(&ram->books, NULL, 0, &gone);
 	dlend_ram_retire(ram, &gone);
 }
 
@@ -372,12 +372,12 @@ void dlend_ram_settle(struct dlend_ram *ram)
 	lockdep_assert_held(&ram->build_lock);
 	mutex_lock(&ram->unpin_lock);
 	mutex_lock(&ram->lock);
-	torn = dlend_extents_torn(&ram->books);
+	torn = dlend_books_torn(&ram->books);
 	mutex_unlock(&ram->lock);
 	/* Builds alone add chunks, and this is one: it tears no more than it did a moment ago. */
 	shut = torn ? shut_others(ram, NULL) : 0;
 	mutex_lock(&ram->lock);
-	dlend_extents_settle(&ram->books, &gone);
+	dlend_books_settle(&ram->books, &gone);
 	dlend_ram_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
 	free_others(ram, shut, true);
@@ -406,7 +406,7 @@ bool dlend_ram_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 	if (!gpa && last == U64_MAX)
 		return true;
 	guard(mutex)(&ram->lock);
-	return dlend_extents_returns(&ram->books, gpa, last);
+	return dlend_books_returns(&ram->books, gpa, last);
 }
 
 /* Out of the books and the aperture, onto @out. Return: was there anything? */
@@ -419,7 +419,7 @@ static bool lose_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
 
 	mutex_lock(&ram->lock);
 	dlend_ram_due(ram, gpa, last);
-	hit = dlend_extents_lose(&ram->books, gpa, last, now_ms(), out);
+	hit = dlend_books_lose(&ram->books, gpa, last, now_ms(), out);
 	/* Of one that reaches beyond, the rest is there still. */
 	list_for_each_entry(chunk, out, node)
 		dlend_ram_due(ram, chunk->gpa, chunk->gpa + dlend_chunk_bytes(chunk) - 1);
@@ -427,7 +427,7 @@ static bool lose_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
 		dlend_ram_note_loss(ram);
 	dlend_ram_unmap_chunks(ram, out);
 	if (hit && !returns) {
-		dlend_extents_prune(&ram->books, gpa, last, &gone);
+		dlend_books_prune(&ram->books, gpa, last, &gone);
 		dlend_ram_retire(ram, &gone);
 	}
 	if (!list_empty(&ram->dead))
@@ -468,10 +468,10 @@ static bool drop_some(struct dlend_ram *ram)
 
 	mutex_lock(&ram->unpin_lock);
 	mutex_lock(&ram->lock);
-	chunk = dlend_extents_find(&ram->books, 0);
+	chunk = dlend_books_find(&ram->books, 0);
 	if (chunk)
-		dlend_extents_take_range(&ram->books, chunk->gpa, chunk->gpa + DROP_BYTES - 1,
-					 &out);
+		dlend_books_take_range(&ram->books, chunk->gpa, chunk->gpa + DROP_BYTES - 1,
+				       &out);
 	mutex_unlock(&ram->lock);
 	dlend_ram_unpin_chunks(&out);
 	mutex_unlock(&ram->unpin_lock);
@@ -488,7 +488,7 @@ void dlend_ram_drop_all(struct dlend_ram *ram)
 	while (drop_some(ram))
 		cond_resched();
 	mutex_lock(&ram->lock);
-	dlend_extents_accept(&ram->books, now_ms());
+	dlend_books_accept(&ram->books, now_ms());
 	mutex_unlock(&ram->lock);
 }
 
@@ -531,7 +531,7 @@ static struct dlend_memory *hand_over_begin(struct dlend_memory *mem, u64 gpa,
 	struct dlend_chunk *chunk;
 
 	mutex_lock(&ram->lock);
-	chunk = dlend_extents_find_owned(&ram->books, gpa, mem);
+	chunk = dlend_books_find_owned(&ram->books, gpa, mem);
 	if (chunk) {
 		*copy = *chunk;
 		to = some_user(ram) ?: ERR_PTR(-ENODEV);
@@ -582,7 +582,7 @@ static int hand_over_note(struct dlend_memory *mem, struct dlend_memory *to,
 	int err = 0;
 
 	mutex_lock(&ram->lock);
-	chunk = dlend_extents_find(&ram->books, copy->gpa);
+	chunk = dlend_books_find(&ram->books, copy->gpa);
 	if (!chunk || chunk->gpa != copy->gpa || chunk->npages != copy->npages ||
 	    chunk->owner != mem)
 		err = -ENOENT;
@@ -631,7 +631,7 @@ static void ram_end_use(struct dlend_ram *ram)
 	mutex_lock(&ram->lock);
 	if (!ram->users) {
 		ram_kill_all(ram);
-		dlend_extents_accept(&ram->books, now_ms());
+		dlend_books_accept(&ram->books, now_ms());
 	}
 	mutex_unlock(&ram->lock);
 	schedule_work(&ram->tell_work);
@@ -699,14 +699,14 @@ void dlend_ram_link_down(struct dlend_ram *ram)
 	mutex_lock(&ram->lock);
 	if (ram->ap) {
 		dlend_ram_note_loss(ram);
-		while ((extent = dlend_extents_next_extent(&ram->books, gpa))) {
+		while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 			if (extent->slot)
 				extent->cookie = dlend_slot_quarantine(ram->ap, extent->slot);
 			extent->slot = NULL;
 			gpa = extent->gpa + extent->size;
 		}
-		for (chunk = dlend_extents_find(&ram->books, 0); chunk;
-		     chunk = dlend_extents_next(&ram->books, chunk))
+		for (chunk = dlend_books_find(&ram->books, 0); chunk;
+		     chunk = dlend_books_next(&ram->books, chunk))
 			chunk->mapped = false;
 		WRITE_ONCE(ram->ap, NULL);
 		trace_dlend_window(dlend_link_dev(ram->link), "link-down",
@@ -726,13 +726,13 @@ void dlend_ram_fence(struct dlend_ram *ram)
 	if (!ram->ap)
 		return;
 	dlend_ram_note_loss(ram);
-	while ((extent = dlend_extents_next_extent(&ram->books, gpa))) {
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 		if (extent->slot)
 			dlend_slot_unmap(ram->ap, extent->slot, 0, extent->size);
 		gpa = extent->gpa + extent->size;
 	}
-	for (chunk = dlend_extents_find(&ram->books, 0); chunk;
-	     chunk = dlend_extents_next(&ram->books, chunk))
+	for (chunk = dlend_books_find(&ram->books, 0); chunk;
+	     chunk = dlend_books_next(&ram->books, chunk))
 		chunk->mapped = false;
 	trace_dlend_window(dlend_link_dev(ram->link), "fenced", ram->books.pinned_bytes, 0);
 }
@@ -796,7 +796,7 @@ static struct dlend_ram *ram_create(const struct dlend_memory *mem, struct dlend
 	mutex_init(&ram->build_lock);
 	mutex_init(&ram->unpin_lock);
 	mutex_init(&ram->lock);
-	dlend_extents_init(&ram->books);
+	dlend_books_init(&ram->books);
 	ram->due_all = true;
 	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
 	init_waitqueue_head(&ram->pin_done);
@@ -863,7 +863,7 @@ static void ram_free(struct kref *ref)
 	cancel_work_sync(&ram->down_work);
 	cancel_work_sync(&ram->tell_work);
 	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
-	dlend_extents_destroy(&ram->books);
+	dlend_books_destroy(&ram->books);
 	dlend_ranges_clear(&ram->due);
 	dlend_link_put(ram->link);
 	mutex_destroy(&ram->lock);
@@ -874,7 +874,7 @@ static void ram_free(struct kref *ref)
 
 static bool is_told(const struct dlend_extent *extent, u32 id)
 {
-	return extent->told & BIT(id);
+	return dlend_told_member(&extent->told, id);
 }
 
 /* Nothing waits for this member's word any more. Return: were windows taken from others? */
@@ -887,16 +887,16 @@ static bool ram_forget(struct dlend_memory *mem, bool fenced)
 
 	lockdep_assert_held(&ram->lock);
 	if (fenced)
-		dlend_extents_leave(&ram->books, mem->id);
+		dlend_books_leave(&ram->books, mem->id);
 	else
-		dlend_extents_kill_all(&ram->books, is_told, mem->id, &gone);
+		dlend_books_kill_all(&ram->books, is_told, mem->id, &gone);
 	if (!list_empty(&gone)) {
 		dlend_ram_note_loss(ram);
 		hit = true;
 	}
 	dlend_ram_retire(ram, &gone);
 	list_for_each_entry_safe(extent, tmp, &ram->dead, node)
-		if (dlend_extent_leave(extent, mem->id, fenced))
+		if (dlend_told_leave(&extent->told, mem->id, fenced))
 			dlend_ram_forget_dead(ram, extent);
 	ram->member[mem->id] = NULL;
 	return hit;

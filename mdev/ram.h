@@ -11,12 +11,12 @@
 #include <linux/mutex.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include <dlend/layout.h>
 
-#include "extent.h"
+#include "books.h"
 #include "memory.h"
+#include "prober.h"
 #include "ranges.h"
-#include "unmaps.h"
+#include "unmap_calls.h"
 
 struct dlend_aperture;
 struct kvm;
@@ -40,7 +40,7 @@ struct dlend_vm {
 	const struct kvm *kvm;
 	pid_t vmm;
 	struct mutex lock;		/* @unmaps */
-	struct dlend_unmaps unmaps;
+	struct dlend_unmap_calls unmaps;
 };
 
 /**
@@ -85,7 +85,7 @@ struct dlend_ram {
 	struct mutex build_lock;	/* see ram.c */
 	struct mutex unpin_lock;	/* see ram.c */
 	struct mutex lock;		/* see ram.c */
-	struct dlend_extents books;
+	struct dlend_books books;
 	struct dlend_aperture *ap;
 	struct dlend_memory *member[DLEND_TOLD_MAX];
 	unsigned int users;
@@ -156,18 +156,13 @@ struct dlend_memory {
 	struct dlend_ranges due, walk, slots;
 	bool due_all;
 	u64 slots_generation, unpinnable;
-	struct dlend_layout_look look;
+	struct dlend_prober_turn look;
 	unsigned int repairs;
 	unsigned long repairs_since;
 	u64 memlock;
 	char reason[DLEND_REASON_LEN];
 	struct dlend_memory_stat stat;
 };
-
-static inline u64 dlend_chunk_bytes(const struct dlend_chunk *chunk)
-{
-	return (u64)chunk->npages * PAGE_SIZE;
-}
 
 /**
  * dlend_ram_join - to the RAM of the same VM, over the same link, if there is such; else to its own
@@ -241,7 +236,7 @@ enum dlend_loss dlend_ram_lose(struct dlend_ram *ram, struct dlend_memory *by, u
 /** dlend_vm_unmaps - a dma_unmap of @gpa..@last begins, or @ends */
 void dlend_vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last, bool ends);
 /**
- * dlend_ram_settle - dlend_extents_settle(), and the slots of extents that did not stay
+ * dlend_ram_settle - dlend_books_settle(), and the slots of extents that did not stay
  *
  * If that takes what stands out of the windows, all gates are shut before, and all build anew.
  */

@@ -5,4 +5,4 @@
 dlend-pure := ntb/proto ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/claims iommu/view
 dlend-pure += lender/lease_sm lender/cfgfilter
-dlend-pure += mdev/layout mdev/ranges mdev/extent mdev/unmaps mdev/cfg mdev/clique mdev/plan mdev/area mdev/p2p_plan
+dlend-pure += mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls mdev/cfg mdev/clique mdev/plan mdev/area mdev/p2p_plan
