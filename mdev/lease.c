@@ -328,10 +328,11 @@ static const struct dlend_memory_ops dlend_lease_memory_ops = {
 
 static struct dlend_memory *dlend_lease_memory(struct dlend_lease *lease)
 {
+	struct dlend_session_ref session = { .link = lease->link, .session = lease->session };
 	struct dlend_vdev *v = lease->vdev;
 	struct dlend_memory_desc desc = {
 		.vdev = &v->vfio,
-		.link = lease->link,
+		.session = &session,
 		.addr = &lease->addr,
 		.epoch = lease->epoch,
 		.vmm = v->vmm,
