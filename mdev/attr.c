@@ -4,7 +4,7 @@
  *
  * They are attributes of the mdev itself, not of its folder "dlend", because mdevctl writes the
  * attributes of a definition by their names there.  Must not know what comes of them: cfg.c shows
- * the clique to the guest, borrow.c and memory.c heed the others.
+ * the clique to the guest, borrow.c and share.c heed the others.
  */
 #include <linux/bits.h>
 #include <linux/kernel.h>

@@ -269,7 +269,7 @@ static void dlend_borrow_follow(struct dlend_vdev *v)
 	guard(mutex)(&v->follow_lock);
 	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
 		return;
-	f = dlend_follow_start(v->vfio.kvm, dlend_borrow_added, v);
+	f = dlend_follower_start(v->vfio.kvm, dlend_borrow_added, v);
 	if (!IS_ERR(f))
 		v->follower = f;
 	else
@@ -784,7 +784,7 @@ void dlend_borrow_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 static void dlend_borrow_unfollow(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->follow_lock);
-	dlend_follow_stop(v->follower);
+	dlend_follower_stop(v->follower);
 	v->follower = NULL;
 }
 

@@ -20,8 +20,8 @@
  *   tell.c	messages to lenders
  *   report.c	numbers and words for people
  *   loss.c	what takes RAM away
- *   hand_over.c the end of a member whose pins others need
- *   ram.c	life of RAM and members
+ *   hand_over.c	the end of a member whose pins others need
+ *   share.c	which leases share RAM: life of RAM and of its members
  *   search.c	where RAM is: memory slots, the prober, looks
  *   build.c	a build, stage by stage
  *

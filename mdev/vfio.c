@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded
- * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and memory.c.
+ * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and build.c.
  *
  * Everything here runs under the VMM's big lock, so little waits for a peer, and only where a
  * local device would keep the VMM, too: what stops the device (a reset, Bus Master Enable off)
