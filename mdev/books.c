@@ -4,7 +4,8 @@
  *
  * There is a block for each GiB, with a sorted list of chunks (2 MiB each, as a rule) and one of
  * extents.  Walks go upwards.  So a list is searched from its end, and a block from the block that
- * was used last.  Then adding, finding and taking a chunk costs little, and needs nothing but lists.
+ * was used last.  Then adding, finding and taking a chunk costs little, and needs nothing but
+ * lists.
  *
  * Pure logic: must not know VFIO, IOMMUs, locks or clocks.
  */
@@ -384,8 +385,9 @@ void dlend_books_accept(struct dlend_books *x, u64 now_ms)
 	struct dlend_block *block;
 
 	list_for_each_entry(block, &x->blocks, node) {
-		block->leaves |= block->expected > block->pinned && dlend_block_shrinks(block, now_ms) &&
-				 now_ms < block->last_ms + DLEND_RETURN_MS;
+		if (block->expected > block->pinned && dlend_block_shrinks(block, now_ms) &&
+		    now_ms < block->last_ms + DLEND_RETURN_MS)
+			block->leaves = true;
 		block->expected = 0;
 	}
 }
@@ -451,7 +453,8 @@ void dlend_books_kill_all(struct dlend_books *x,
 				dlend_books_kill(x, extent, dead);
 }
 
-static bool dlend_extent_overlaps(const struct dlend_extent *extent, const struct dlend_chunk *chunk)
+static bool dlend_extent_overlaps(const struct dlend_extent *extent,
+				  const struct dlend_chunk *chunk)
 {
 	return chunk->gpa < dlend_extent_end(extent) && extent->gpa < dlend_chunk_end(chunk);
 }
@@ -469,7 +472,8 @@ static bool dlend_extent_blocked(struct dlend_block *block, const struct dlend_e
 	struct dlend_chunk *chunk;
 
 	list_for_each_entry(chunk, &block->chunks, node)
-		if (!chunk->extent && dlend_extent_overlaps(extent, chunk) && !dlend_extent_fits(extent, chunk))
+		if (!chunk->extent && dlend_extent_overlaps(extent, chunk) &&
+		    !dlend_extent_fits(extent, chunk))
 			return true;
 	return false;
 }

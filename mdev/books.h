@@ -12,10 +12,10 @@
  * mapped in the same slot again, and the lender does not have to hear of it.
  *
  * Does memory come back that was taken away?  Nobody says so, nor when.  Below 4 GiB a chipset has
- * registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again at once.  So
- * for memory below 4 GiB the books remember how much there was.  A probe that finds less came too
- * early, or the memory is really gone.  Above 4 GiB there are no such registers: memory that goes
- * there was unplugged, and a guest stops using memory before it is unplugged.
+ * registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again at once.
+ * So for memory below 4 GiB the books remember how much there was.  A probe that finds less came
+ * too early, or the memory is really gone.  Above 4 GiB there are no such registers: memory that
+ * goes there was unplugged, and a guest stops using memory before it is unplugged.
  *
  * Pure logic: takes no locks, reads no clock, and knows nothing of VFIO or IOMMUs.  The caller
  * serialises all calls about one object.
@@ -151,10 +151,14 @@ struct dlend_chunk *dlend_books_find(struct dlend_books *x, u64 gpa);
 /** dlend_books_next - the chunk that follows @chunk, or NULL. Context: any. */
 struct dlend_chunk *dlend_books_next(struct dlend_books *x, struct dlend_chunk *chunk);
 
-/** dlend_books_find_owned - the first chunk of @owner that ends above @gpa, or NULL. Context: any. */
+/**
+ * dlend_books_find_owned - the first chunk of @owner that ends above @gpa, or NULL. Context: any.
+ */
 struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const void *owner);
 
-/** dlend_books_next_extent - the first extent that begins at @gpa or above, or NULL. Context: any. */
+/**
+ * dlend_books_next_extent - the first extent that begins at @gpa or above, or NULL. Context: any.
+ */
 struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa);
 
 /** dlend_books_owned - bytes in chunks of @owner. Context: any. */
@@ -204,9 +208,9 @@ u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *o
  * @gpa: (in) first address
  * @last: (in) last address
  *
- * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or if
- * a chunk lies across an edge of the range, because chunks go as a whole.  False: it was unplugged,
- * so nobody has to wait for anything, and what is left stands as it did.
+ * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or
+ * if a chunk lies across an edge of the range, because chunks go as a whole.  False: it was
+ * unplugged, so nobody has to wait for anything, and what is left stands as it did.
  */
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
 

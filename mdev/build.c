@@ -52,8 +52,8 @@ static bool dlend_build_unsettled(const struct dlend_ram *ram)
 }
 
 /*
- * If VFIO is still unmapping, it would disturb this build at once.  So wait, but not for ever: where
- * nothing may be pinned yet, dlend_pin_begin() sees to that.
+ * If VFIO is still unmapping, it would disturb this build at once.  So wait, but not for ever:
+ * where nothing may be pinned yet, dlend_pin_begin() sees to that.
  */
 static void dlend_build_settle(const struct dlend_memory *mem)
 {
@@ -97,8 +97,8 @@ static int dlend_build_begin(struct dlend_memory *mem)
 	trace_dlend_window(mem->vdev->dev, "build", ram->books.pinned_bytes, err);
 	mutex_unlock(&ram->lock);
 	if (err == -EOPNOTSUPP)
-		dlend_report_error(mem, "guest memory changes all the time (%u times in %u s): is there a virtual IOMMU in the guest? It cannot be used with a borrowed device",
-				   DLEND_REPAIRS_MAX, DLEND_REPAIRS_SECS);
+		dlend_report_err(mem, "guest memory changes all the time (%u times in %u s): is there a virtual IOMMU in the guest? It cannot be used with a borrowed device",
+				 DLEND_REPAIRS_MAX, DLEND_REPAIRS_SECS);
 	return err;
 }
 
@@ -160,7 +160,7 @@ static int dlend_build_form(struct dlend_memory *mem)
 	dlend_loss_settle(ram);
 	err = dlend_tell_gone(ram, mem);
 	if (err) {
-		dlend_report_error(mem, "lender did not unmap what is gone: error %d", err);
+		dlend_report_err(mem, "lender did not unmap what is gone: error %d", err);
 		return err;
 	}
 	mutex_lock(&ram->lock);
@@ -200,7 +200,7 @@ static int dlend_build_tell(struct dlend_memory *mem)
 	int err = dlend_tell_new(mem);
 
 	if (err && err != -EAGAIN)
-		dlend_report_error(mem, "lender did not map guest memory: error %d", err);
+		dlend_report_err(mem, "lender did not map guest memory: error %d", err);
 	return err;
 }
 

@@ -4,9 +4,9 @@
  * locks.
  *
  * A chunk is pinned through its owner's VFIO device, and that device is being closed.  So every
- * chunk of the member is handed over: it is pinned through another member as well (type1 and iommufd
- * only count one more user of the page) and then unpinned through the old one.  No device's DMA
- * notices that.  If anything of it fails, all memory is taken away, and the others build anew.
+ * chunk of the member is handed over: it is pinned through another member as well (type1 and
+ * iommufd only count one more user of the page) and then unpinned through the old one.  No device's
+ * DMA notices that.  If anything of it fails, all memory is taken away, and the others build anew.
  */
 #include <linux/err.h>
 #include <linux/mm.h>

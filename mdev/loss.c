@@ -14,7 +14,9 @@
 #include "ram_map.h"
 #include "trace.h"
 
-/* So much is taken and unpinned in one go where nobody waits for it: dma_unmap waits for the rest. */
+/*
+ * So much is taken and unpinned in one go where nobody waits for it: dma_unmap waits for the rest.
+ */
 #define DLEND_DROP_BYTES	SZ_32M
 
 void dlend_loss_begin(struct dlend_ram *ram)
@@ -64,7 +66,9 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	mutex_lock(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
 	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), out);
-	/* A chunk that reaches beyond the range has gone whole, but the guest still has the rest. */
+	/*
+	 * A chunk that reaches beyond the range has gone whole, but the guest still has the rest.
+	 */
 	list_for_each_entry(chunk, out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
 	if (hit && returns)

@@ -40,7 +40,7 @@ void dlend_loss_init(struct dlend_ram *ram);
 enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last);
 
 /**
- * dlend_loss_settle - after a probe: extents that cannot stay leave the books (dlend_books_settle())
+ * dlend_loss_settle - dlend_books_settle() after a probe; extents that cannot stay leave the books
  * @ram: (in, out) RAM
  *
  * If that takes what stands out of the windows, all gates are shut before, and all build anew.

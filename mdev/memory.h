@@ -122,8 +122,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * proportion to what has changed since the last build.  Memory that went away and came back
  * (firmware) is mapped in its old slot again, and the lender has nothing to do.
  *
- * Context: a worker; takes seconds; waits for the lender, and after a dma_unmap a moment for VFIO to
- * be through.  Builds of one VM on one link wait for each other.
+ * Context: a worker; takes seconds; waits for the lender, and after a dma_unmap a moment for VFIO
+ * to be through.  Builds of one VM on one link wait for each other.
  *
  * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
  * unmapped meanwhile.
@@ -134,8 +134,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * still stands.  It may be incomplete: keep the gate closed if dlend_memory_unmap() said so.
  * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
  * changes all the time (a virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that
- * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the log
- * say what to do.
+ * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the
+ * log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem);
 
@@ -158,7 +158,8 @@ bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size);
  * @mem: (in, out) memory
  * @added: (in) where; NULL: anywhere
  *
- * Builds, but for the first, look only where this function, dlend_memory_look() or a dma_unmap said.
+ * Builds, but for the first, look only where this function, dlend_memory_look() or a dma_unmap
+ * said.
  *
  * Context: may sleep; also from a dlend_slots_fn: waits for no pin.
  */
@@ -169,8 +170,8 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
  * @mem: (in, out) memory
  *
  * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
- * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.  Tells
- * the VM's other devices.  While somebody builds, it finds nothing.
+ * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.
+ * Tells the VM's other devices.  While somebody builds, it finds nothing.
  *
  * Context: the worker that builds. Return: true: RAM has come, build.
  */
@@ -211,9 +212,9 @@ bool dlend_memory_fence(struct dlend_memory *mem);
  * dlend_memory_close - the VMM closes the device, or its lease is over
  * @mem: (in, out) memory
  *
- * Nothing is pinned through it when this returns, nor will be.  What it had pinned is pinned through
- * another user of the same RAM before, which takes about as long again.  If there is no other user,
- * all is unmapped in the aperture, and the slots wait for dlend_memory_destroy().
+ * Nothing is pinned through it when this returns, nor will be.  What it had pinned is pinned
+ * through another user of the same RAM before, which takes about as long again.  If there is no
+ * other user, all is unmapped in the aperture, and the slots wait for dlend_memory_destroy().
  *
  * Context: may sleep; before VFIO's close_device() returns, because later nothing can be unpinned.
  * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and

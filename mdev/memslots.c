@@ -2,12 +2,12 @@
 /*
  * A VM's memory slots: see memslots.h.
  *
- * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM tells
- * nobody of a new slot.  But KVM's call that adds it does not return before all readers of KVM's
- * SRCU are through that were reading when the slot appeared.  So a thread here is such a reader all
- * the time: each of its reading sections begins before the section before it ends, and between the
- * two it looks whether the slots have changed.  There it does all that must be done before a guest
- * can hear of its new RAM.
+ * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
+ * tells nobody of a new slot.  But KVM's call that adds it does not return before all readers of
+ * KVM's SRCU are through that were reading when the slot appeared.  So a thread here is such a
+ * reader all the time: each of its reading sections begins before the section before it ends, and
+ * between the two it looks whether the slots have changed.  There it does all that must be done
+ * before a guest can hear of its new RAM.
  *
  * The price: the thread wakes up each slots_check_us while a device is in use, and the VMM's calls
  * that change slots (some dozens when a VM starts) wait as long, once or twice.

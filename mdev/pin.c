@@ -107,8 +107,8 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 }
 
 /* Is a pin under way in @gpa..@last?  If @via is not NULL: through @via? */
-static bool dlend_pin_under_way(const struct dlend_ram *ram, const struct dlend_memory *via, u64 gpa,
-				u64 last)
+static bool dlend_pin_under_way(const struct dlend_ram *ram, const struct dlend_memory *via,
+				u64 gpa, u64 last)
 {
 	const struct dlend_memory *mem;
 	unsigned int i;
@@ -316,8 +316,9 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 }
 
 /*
- * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa moves
- * behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came first.
+ * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa
+ * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
+ * first.
  */
 static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
 {

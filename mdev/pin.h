@@ -22,7 +22,8 @@
  * @npages: (in) how many
  *
  * Context: may sleep; takes ram->lock and vm->lock.  One at a time for each member.
- * Return: 0; -EINTR the build must give way; -EBUSY some of it is being unmapped just now, ask again.
+ * Return: 0; -EINTR the build must give way; -EBUSY some of it is being unmapped just now, ask
+ * again.
  */
 int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
 
@@ -75,9 +76,9 @@ bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 g
  * @pages: (out) its pages, npages of them
  * @build: (in) for a build of @via's: give way between batches, and count the calls
  *
- * Context: may sleep, for long; none of our locks but close_lock and build_lock may be held; the pin
- * is under way. Return: 0; -EINTR give way, or the VMM is going; or an error of vfio_pin_pages(), and
- * then nothing is pinned.
+ * Context: may sleep, for long; none of our locks but close_lock and build_lock may be held; the
+ * pin is under way. Return: 0; -EINTR give way, or the VMM is going; or an error of
+ * vfio_pin_pages(), and then nothing is pinned.
  */
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
 		    bool build);

@@ -241,8 +241,8 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
  * @mem: (in) member
  *
  * Context: any. What is decided by the answer is safe only under ram->lock.
- * Return: true after a loss, when the member was closed, when the link is down, or if its device has
- * something more urgent to do.
+ * Return: true after a loss, when the member was closed, when the link is down, or if its device
+ * has something more urgent to do.
  */
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {

@@ -3,12 +3,13 @@
  * Guest RAM in this node's aperture: the slots of extents, and what is mapped in them.
  *
  * A slot must not be used for anything else while a lender may still map its offsets: the device
- * would write into somebody else's memory.  So the slot of an extent that leaves the books goes into
- * quarantine, and is free when every member whose lender was told of the extent has acknowledged
- * that it is gone, or its lender has the device back.  If a lender never says so, the slot stays in
- * quarantine until the session ends, because nobody knows what its device still does; others who
- * need that memory get new slots.  While the lender is being asked, a device that was given back by
- * a VM that keeps another one can reach what it could reach before.  That is the same VM's memory.
+ * would write into somebody else's memory.  So the slot of an extent that leaves the books goes
+ * into quarantine, and is free when every member whose lender was told of the extent has
+ * acknowledged that it is gone, or its lender has the device back.  If a lender never says so, the
+ * slot stays in quarantine until the session ends, because nobody knows what its device still does;
+ * others who need that memory get new slots.  While the lender is being asked, a device that was
+ * given back by a VM that keeps another one can reach what it could reach before.  That is the same
+ * VM's memory.
  *
  * On the link of a node to itself all this is the same; views of the aperture are there in place of
  * the IOMMU of the NTB.

@@ -15,7 +15,7 @@
 /* Room for " (%llu KiB)". */
 #define DLEND_LIMIT_LEN	32
 
-void dlend_report_error(struct dlend_memory *mem, const char *fmt, ...)
+void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
 {
 	char was[DLEND_REASON_LEN];
 	va_list args;
@@ -41,10 +41,10 @@ void dlend_report_window(struct dlend_memory *mem)
 	if (ram->ap)
 		dlend_aperture_stat(ram->ap, &st);
 	mutex_unlock(&ram->lock);
-	dlend_report_error(mem, "window full: guest RAM is %llu MiB, of the window's %llu MiB %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
-			   bytes >> DLEND_MIB_SHIFT, st.size >> DLEND_MIB_SHIFT,
-			   st.free >> DLEND_MIB_SHIFT, st.largest_free >> DLEND_MIB_SHIFT,
-			   st.quarantined >> DLEND_MIB_SHIFT);
+	dlend_report_err(mem, "window full: guest RAM is %llu MiB, of the window's %llu MiB %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
+			 bytes >> DLEND_MIB_SHIFT, st.size >> DLEND_MIB_SHIFT,
+			 st.free >> DLEND_MIB_SHIFT, st.largest_free >> DLEND_MIB_SHIFT,
+			 st.quarantined >> DLEND_MIB_SHIFT);
 }
 
 void dlend_report_probe(struct dlend_memory *mem, int err)
@@ -57,19 +57,19 @@ void dlend_report_probe(struct dlend_memory *mem, int err)
 	if (err == -ENOMEM && mem->pin_err == -ENOMEM) {
 		if (limit)
 			scnprintf(text, sizeof(text), " (%llu KiB)", limit >> DLEND_KIB_SHIFT);
-		dlend_report_error(mem, "memlock limit%s too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
-				   text, kib);
+		dlend_report_err(mem, "memlock limit%s too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
+				 text, kib);
 	} else if (err == -ENOMEM) {
-		dlend_report_error(mem, "host is out of memory after %llu KiB of guest RAM",
-				   kib);
+		dlend_report_err(mem, "host is out of memory after %llu KiB of guest RAM",
+				 kib);
 	} else if (err == -EACCES) {
-		dlend_report_error(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
+		dlend_report_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
 	} else if (err == -EFAULT) {
-		dlend_report_error(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory; give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
-				   mem->unpinnable);
+		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory; give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
+				 mem->unpinnable);
 	} else {
-		dlend_report_error(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",
-				   err, kib);
+		dlend_report_err(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",
+				 err, kib);
 	}
 }
 

@@ -9,7 +9,7 @@
 #include "ram.h"
 
 /**
- * dlend_report_error - say why a build has failed, for dlend_memory_reason() and in the log
+ * dlend_report_err - say why a build has failed, for dlend_memory_reason() and in the log
  * @mem: (in, out) member
  * @fmt: (in) words, as for printf()
  *
@@ -17,7 +17,7 @@
  *
  * Context: may sleep; takes ram->lock.
  */
-__printf(2, 3) void dlend_report_error(struct dlend_memory *mem, const char *fmt, ...);
+__printf(2, 3) void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...);
 
 /** dlend_report_probe - say why RAM could not be pinned; @err: of the prober. As above. */
 void dlend_report_probe(struct dlend_memory *mem, int err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
- * looked for, and the prober that pins what is there.  (dlend_memory_added() and dlend_memory_look()
- * of memory.h are here, too.)
+ * looked for, and the prober that pins what is there.  (dlend_memory_added() and
+ * dlend_memory_look() of memory.h are here, too.)
  */
 #ifndef DLEND_MDEV_SEARCH_H
 #define DLEND_MDEV_SEARCH_H
@@ -22,8 +22,9 @@ void dlend_search_begin(struct dlend_memory *mem);
  * @mem: (in, out) member; the first build of all looks everywhere
  *
  * Context: build_lock held; may sleep, for long.
- * Return: 0; -EINTR give way, and what was pinned stays so; -ENOMEM, -EFAULT RAM is there that cannot
- * be pinned, or another error of a pin: nothing that this call has pinned is pinned any more.
+ * Return: 0; -EINTR give way, and what was pinned stays so; -ENOMEM, -EFAULT RAM is there that
+ * cannot be pinned, or another error of a pin: nothing that this call has pinned is pinned any
+ * more.
  */
 int dlend_search_run(struct dlend_memory *mem);
 

@@ -2,8 +2,8 @@
 /*
  * Messages to the lenders about guest memory: DMA_MAP and DMA_UNMAP, a few extents in each.
  *
- * From the moment when an extent goes into a DMA_MAP its lender may have it, whatever becomes of the
- * message (told.h).
+ * From the moment when an extent goes into a DMA_MAP its lender may have it, whatever becomes of
+ * the message (told.h).
  */
 #ifndef DLEND_MDEV_TELL_H
 #define DLEND_MDEV_TELL_H

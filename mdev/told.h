@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Who was told of an extent of guest memory: what the lender of each member has mapped, or may have.
+ * Who was told of an extent of guest memory: what the lender of each member has mapped, or may
+ * have.
  *
  * A member is the part that one lease (one borrowed device) has in the memory of its VM.  Members
  * have numbers, 0 to DLEND_TOLD_MAX - 1.  Each member's lender has an IOMMU domain of its own, and
@@ -39,7 +40,9 @@ struct dlend_told {
 	bool asked;
 };
 
-/** dlend_told_anybody - may any lender have it, or have had it when its member left? Context: any. */
+/**
+ * dlend_told_anybody - may any lender have it, or have had it when its member left? Context: any.
+ */
 static inline bool dlend_told_anybody(const struct dlend_told *told)
 {
 	return told->members;

@@ -3,11 +3,11 @@
  * The dma_unmap calls that are under way in one VM, and so: where nothing may be pinned just now.
  *
  * Before VFIO unmaps memory it calls dma_unmap of every device of the address space, one after the
- * other.  If it still finds a pin afterwards, it goes round again; type1 (the legacy container) does
- * so ten times and then stops the kernel with BUG().  So a device that has been called must not pin
- * there again before all others have been called, too, whatever links they are borrowed over.  Else
- * the first device would pin while the second unpins gigabytes, then the second while the first
- * unpins them, and so on until the tenth time.
+ * other.  If it still finds a pin afterwards, it goes round again; type1 (the legacy container)
+ * does so ten times and then stops the kernel with BUG().  So a device that has been called must
+ * not pin there again before all others have been called, too, whatever links they are borrowed
+ * over.  Else the first device would pin while the second unpins gigabytes, then the second while
+ * the first unpins them, and so on until the tenth time.
  *
  * Pure logic: addresses and times are numbers.  The caller serialises all calls about one object.
  */

@@ -697,7 +697,8 @@ static void books_undo(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(62));
 	KUNIT_EXPECT_EQ(test, x.extents, 1);
 	dlend_books_kill_all(&x, NULL, 0, &dead);
-	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told.members, BIT(0));
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told.members,
+			BIT(0));
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
 	KUNIT_EXPECT_NULL(test, dlend_books_find(&x, 0)->extent);
 	done(test, &x);
