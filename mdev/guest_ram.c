@@ -90,7 +90,7 @@ void dlend_guest_follow(struct dlend_vdev *v)
 	guard(mutex)(&v->follow_lock);
 	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
 		return;
-	f = dlend_follow_start(v->vfio.kvm, dlend_guest_ram_added, v);
+	f = dlend_follower_start(v->vfio.kvm, dlend_guest_ram_added, v);
 	if (!IS_ERR(f))
 		v->follower = f;
 	else
@@ -102,7 +102,7 @@ void dlend_guest_follow(struct dlend_vdev *v)
 static void dlend_guest_unfollow(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->follow_lock);
-	dlend_follow_stop(v->follower);
+	dlend_follower_stop(v->follower);
 	v->follower = NULL;
 }
 
@@ -233,7 +233,7 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v, const struc
 {
 	struct dlend_memory_desc desc = {
 		.vdev = &v->vfio,
-		.link = lease->ref.link,
+		.session = &lease->ref,
 		.addr = &lease->addr,
 		.epoch = lease->epoch,
 		.vmm = v->claim.party,

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * DMA windows of a borrowed device: guest RAM, pinned, in this node's aperture, and mapped by
- * the lender at the same guest-physical addresses.  What is pinned and in the aperture is shared by
- * all devices that the same VM borrows over the same link (ram.c).
+ * DMA windows of a borrowed device: guest RAM, pinned, in this node's aperture, and mapped by the
+ * lender at the same guest-physical addresses.  This is what the rest of mdev/ sees of them; ram.h
+ * says what is behind it.
+ *
+ * struct dlend_memory is the part that one lease has in the memory of its VM.  All devices that the
+ * same VM borrows over the same link share what is pinned and in the aperture.
  */
 #ifndef DLEND_MDEV_MEMORY_H
 #define DLEND_MDEV_MEMORY_H
@@ -17,16 +20,36 @@ struct vfio_device;
 struct dlend_memory;
 struct dlend_ranges;
 
-/*
- * Numbers for debugfs and sysfs.  @scattered_bytes: in chunks (of up to 2 MiB) whose pages are
- * not contiguous, so that the IOMMUs need 4 KiB pages.  @rebuilds: builds that repaired a loss.
- * @waits: builds that found memory missing that might come back.  @pin_longest_us: of one call to
- * VFIO, whose lock it holds.  @unmap_*: dma_unmap that found something, under the VMM's big lock.
- * @last_build_calls: of @pin_calls; @looks: dlend_memory_look(), which are in no build.
- * @messages: requests to the lender.  @own_bytes: of @pinned_bytes through this device's VFIO
- * device, the others' are through those of the VM's others.  @taken_bytes: of these from devices
- * that were closed.  @sharers: devices that use what is pinned.  @book_bytes: of kernel memory, to
- * know what is pinned.  @pages_*: all that this node has mapped in the aperture.
+/**
+ * struct dlend_memory_stat - numbers for debugfs and sysfs
+ * @pinned_bytes: pinned, through whatever device
+ * @readonly_bytes: of these, not writable
+ * @scattered_bytes: of these, in chunks (2 MiB at most) whose pages are not contiguous: both IOMMUs
+ *	need 4 KiB pages for them
+ * @extents: how many
+ * @chunks: how many
+ * @probes: builds that have begun
+ * @rebuilds: builds that repaired a loss
+ * @waits: builds that found memory missing that might come back
+ * @pin_longest_us: longest call to VFIO, which has a lock of VFIO's for so long
+ * @unmaps: calls of dma_unmap that took something
+ * @unmap_us: how long these took, under the VMM's big lock
+ * @unmap_longest_us: the longest of them
+ * @pin_calls: calls to VFIO
+ * @pin_us: how long these took
+ * @map_us: time to map in the aperture
+ * @last_build_us: duration of the last build
+ * @last_build_calls: of @pin_calls, in the last build
+ * @looks: dlend_memory_look(), which are in no build
+ * @messages: requests to the lender
+ * @own_bytes: of @pinned_bytes, through this device's VFIO device; the rest is through the others
+ * @taken_bytes: taken over from devices that were closed
+ * @sharers: devices that use what is pinned
+ * @book_bytes: kernel memory to know what is pinned
+ * @pages_4k: pages of the IOMMU by which all that is in the aperture is mapped; so also @pages_2m
+ *	and @pages_1g
+ * @pages_2m: see @pages_4k
+ * @pages_1g: see @pages_4k
  */
 struct dlend_memory_stat {
 	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
@@ -37,15 +60,17 @@ struct dlend_memory_stat {
 };
 
 /**
- * struct dlend_memory_ops - what other devices of the VM do to the windows they share
- * @unmapping: windows are going: no new access of the guest's to this device when it returns
- * @unmapped: and have gone; @lost: build anew, even if dlend_memory_unmap() finds nothing
- * @grown: there is more, or will be: no new access of the guest's until a build has told the lender
- * @progress: a build, this device's or one that it waits for, has come a step further
- * @stop: a build of this device's has to give way at once, to be begun again later
+ * struct dlend_memory_ops - what a device hears about windows that it shares with others
+ * @unmapping: windows are going: when it returns, the guest has no new access to this device
+ * @unmapped: the windows have gone; @lost: build anew, even if dlend_memory_unmap() finds nothing
+ * @grown: there is more RAM, or will be: the guest has no new access until a build has told the
+ *	lender of it
+ * @progress: a build has come a step further, this device's or one that it waits for
+ * @stop: true: a build of this device's has to give way at once, and begin again later
  *
- * Called with locks of the memory held: waits for nobody, and calls nothing here. @progress and
- * @stop take no lock at all.  May be called until dlend_memory_destroy() returns.
+ * All are called with locks of the memory held; so they wait for nobody, and call no function of
+ * this header.  @progress and @stop take no lock at all.  They may be called until
+ * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
 	void (*unmapping)(void *ctx);
@@ -57,18 +82,19 @@ struct dlend_memory_ops {
 
 /**
  * struct dlend_memory_desc - whose memory, and for whom
- * @vdev: through which guest pages are pinned; by its VM is known who shares
- * @link: towards the lender (a reference is taken)
+ * @vdev: VFIO device through which guest pages are pinned; its VM says who shares
+ * @session: towards the lender, in which the lease was granted; all messages are in this session
  * @addr: device
- * @epoch: lease
+ * @epoch: of the lease
  * @vmm: process that opened the device
- * @memlock: the VMM's RLIMIT_MEMLOCK in bytes, for messages only
- * @lowmem: see dlend_layout_excluded()
- * @ops, @ctx: see struct dlend_memory_ops
+ * @memlock: the VMM's RLIMIT_MEMLOCK in bytes, only for words; 0: unknown
+ * @lowmem: where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not said
+ * @ops: whom to tell what others do
+ * @ctx: for @ops
  */
 struct dlend_memory_desc {
 	struct vfio_device *vdev;
-	struct dlend_link *link;
+	const struct dlend_session_ref *session;
 	const struct dlend_addr *addr;
 	u32 epoch;
 	pid_t vmm;
@@ -78,122 +104,163 @@ struct dlend_memory_desc {
 };
 
 /**
- * dlend_memory_create - nothing is pinned by it yet
- * @desc: is copied
+ * dlend_memory_create - make the part of one lease; nothing is pinned by it yet
+ * @desc: (in) is copied; a reference is taken on the link
  *
- * Return: memory or ERR_PTR. Process context.
+ * Context: process, may sleep. Return: memory; ERR_PTR(-ENOTCONN) the session is over;
+ * ERR_PTR(-ENOMEM).
  */
 struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
 
 /**
  * dlend_memory_build - make the windows stand
+ * @mem: (in, out) memory
  *
- * Probes (everywhere at first, then where RAM may have come since), pins what is new, tells the
- * lender what is gone for good, maps what is new in the aperture, has the lender map it. What
- * another device of the VM has built stands, and only the
- * lender must be told. Work is proportional to what changed since the last build:
- * memory that went away and came back (firmware) is mapped in its old slot again, the lender has
- * nothing to do. Runs in a worker: seconds; after a dma_unmap it first waits a moment for VFIO to
- * be through. Serialised inside.
+ * Probes for RAM (everywhere at first, then where RAM may have come since), pins what is new, has
+ * lenders unmap what is gone for good, maps what is new in the aperture, and has the lender map it.
+ * If another device of the VM has built it already, only the lender must be told.  The work is in
+ * proportion to what has changed since the last build.  Memory that went away and came back
+ * (firmware) is mapped in its old slot again, and the lender has nothing to do.
  *
- * Return: 0: all RAM that there was, where it looked, is mapped on both sides and nothing was
- * unmapped meanwhile. -EAGAIN: the layout changed meanwhile, or something of it was taken away a
- * moment ago and may come back (or there is no RAM at all), or dlend_memory_ops.stop said so; call
- * again; what was pinned and is still there stays pinned for it. Any other error: all that THIS
- * call pinned, mapped or told is undone, and what stood before still does (it may be incomplete:
- * keep the gate closed if dlend_memory_unmap() said so): -ENOMEM
- * (memlock), -ENOSPC (window full), -EOPNOTSUPP (layout changes all the time: vIOMMU; may be
- * called again after ten seconds), -ENOTCONN, -ETIMEDOUT, ...; a message says what to do, also in
- * dlend_memory_reason().
+ * Context: a worker; takes seconds; waits for the lender, and after a dma_unmap a moment for VFIO
+ * to be through.  Builds of one VM on one link wait for each other.
+ *
+ * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
+ * unmapped meanwhile.
+ * -EAGAIN: the layout has changed meanwhile; or something was taken away a moment ago and may come
+ * back; or there is no RAM at all; or dlend_memory_ops.stop said so.  Call again: what was pinned
+ * and is still there stays pinned for that.
+ * Any other error: all that this call has pinned, mapped or told is undone, and what stood before
+ * still stands.  It may be incomplete: keep the gate closed if dlend_memory_unmap() said so.
+ * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
+ * changes all the time (a virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that
+ * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the
+ * log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem);
 
 /**
- * dlend_memory_returns - if the VMM takes it away, may some of that range come back at once?
+ * dlend_memory_returns - if the VMM takes a range away, may some of it come back at once?
+ * @mem: (in) memory
+ * @gpa: (in) first address
+ * @size: (in) bytes, as for dlend_memory_unmap()
  *
- * Then no access of the guest is to reach the device from before dlend_memory_unmap() until it is
- * there again: its driver does not know that it was away.  Otherwise it is unplugged, which a guest
- * knows beforehand: the device works on. Waits for nobody.
+ * If so, the guest must have no access to the device from before dlend_memory_unmap() until the
+ * memory is there again, because the guest's driver does not know that it was away.  If not, the
+ * memory is being unplugged, which a guest knows beforehand: the device works on.
+ *
+ * Context: may sleep; waits for nobody.
  */
 bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
- * dlend_memory_added - RAM may have come there
- * @added: NULL: anywhere
+ * dlend_memory_added - RAM may have come: the next build looks there
+ * @mem: (in, out) memory
+ * @added: (in) where; NULL: anywhere
  *
- * The next build looks there; others but the first look nowhere else.  Also from a
- * dlend_slots_fn: waits for no pin.
+ * Builds, but for the first, look only where this function, dlend_memory_look() or a dma_unmap
+ * said.
+ *
+ * Context: may sleep; also from a dlend_slots_fn: waits for no pin.
  */
 void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added);
 
 /**
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?
+ * @mem: (in, out) memory
  *
- * 32 pin calls at most, that fail at once; none if there are no such holes.  Where nobody knows the
- * slots, all up to 64 GiB above what is known is a hole.  The VM's other devices are told.  Not
- * while somebody builds: then it finds nothing.  From the worker that builds.  Return: true: yes,
- * build.
+ * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
+ * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.
+ * Tells the VM's other devices.  While somebody builds, it finds nothing.
+ *
+ * Context: the worker that builds. Return: true: RAM has come, build.
  */
 bool dlend_memory_look(struct dlend_memory *mem);
 
 /**
- * dlend_memory_unmap - vfio's dma_unmap
- * @size: ~0 with @gpa 0 for everything (iommufd)
+ * dlend_memory_unmap - VFIO's dma_unmap
+ * @mem: (in, out) memory
+ * @gpa: (in) first address
+ * @size: (in) bytes; ~0 with @gpa 0 is everything (iommufd)
  *
- * Aperture unmapped and flushed, pages unpinned when it returns. Offsets stay reserved until the
- * lender has acknowledged that it unmapped them, or the same memory comes back; it is told by the
- * next build. Never waits for a peer nor for a build (which is told to
- * stop), but for one pin call of 64 pages that may be under way in the range, and for the
- * unpinning of 32 MiB that may be under way elsewhere.  What it costs by itself is VFIO's: type1
- * unpins page by page, 0.2 s for 768 MiB on an emulated host.
- * Return: true if memory was pinned there that may come back, i.e. the windows do not stand any
- * more. After an unplug they do.
+ * When it returns, the range is unmapped and flushed in the aperture, and its pages are unpinned.
+ * Offsets stay reserved until the lender has acknowledged that it unmapped them, or the same memory
+ * comes back.  The next build tells the lender.
+ *
+ * Context: VFIO's locks and the VMM's big lock are held.  Never waits for a peer, nor for a build
+ * (which is told to give way); but for one pin call of 64 pages that may be under way in the range,
+ * and for the unpinning of 32 MiB that may be under way elsewhere.  Most of its time is VFIO's own:
+ * type1 unpins page by page, 0.2 s for 768 MiB on an emulated host.
+ *
+ * Return: true if memory was pinned there that may come back: the windows do not stand any more.
+ * After an unplug they do.
  */
 bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
- * dlend_memory_fence - nothing of the device's arrives here until the next build
+ * dlend_memory_fence - nothing that the device sends arrives here until the next build
+ * @mem: (in, out) memory
  *
- * Unmapped from the aperture when it returns; pinned, and in the same slots, as before. Not if
- * another device of the VM uses the same windows: they cannot be told apart here. Waits for nobody.
- * Return: is it so?
+ * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Not if
+ * another device of the VM uses the same windows: here the two cannot be told apart.
+ *
+ * Context: may sleep; waits for nobody. Return: true if it was done.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
 /**
  * dlend_memory_close - the VMM closes the device, or its lease is over
+ * @mem: (in, out) memory
  *
- * Nothing is pinned through it any more, nor will be. Before VFIO's close_device returns, while
- * unpinning is possible, and under the VMM's big lock (a device is unplugged): waits as
- * dlend_memory_unmap() does, and not for a peer call that a build is in.  What it has pinned is
- * pinned through another user before, which costs about as much again; if there is none, the
- * aperture is unmapped, and slots wait for dlend_memory_destroy().
+ * Nothing is pinned through it when this returns, nor will be.  What it had pinned is pinned
+ * through another user of the same RAM before, which takes about as long again.  If there is no
+ * other user, all is unmapped in the aperture, and the slots wait for dlend_memory_destroy().
+ *
+ * Context: may sleep; before VFIO's close_device() returns, because later nothing can be unpinned.
+ * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and
+ * not for a message to a peer that a build waits for.
  */
 void dlend_memory_close(struct dlend_memory *mem);
 
 /**
- * dlend_memory_link_down - link is gone
+ * dlend_memory_link_down - the session is over
+ * @mem: (in, out) memory; this is for all devices that share it
  *
- * Also from a link's callbacks. For all devices that share it. The aperture is unmapped when it
- * returns, and slots are left for the next session to release; pages are unpinned by a worker (or
- * dma_unmap). Waits for nobody. From now on builds return -ENOTCONN.
+ * When it returns, the aperture is unmapped, and slots are left for the next session to release.  A
+ * worker (or dma_unmap) unpins the pages.  From now on builds return -ENOTCONN.
+ *
+ * Context: may sleep; also from a link's callbacks: waits for nobody.
  */
 void dlend_memory_link_down(struct dlend_memory *mem);
 
 /**
- * dlend_memory_destroy - dlend_memory_close() if not done, and the end
- * @acked: the lender returned the lease, so the slots may be used again at once. If not, slots that
- *	it was told of stay reserved until the link goes, and whoever shares them gets others.
+ * dlend_memory_destroy - dlend_memory_close() if that was not done, and the end
+ * @mem: (in) memory
+ * @acked: (in) the lender has the device back, so its slots may be used again at once.  If not,
+ *	slots that its lender was told of stay reserved until the session ends, and whoever shares
+ *	the memory gets other slots
+ *
+ * Context: process, may sleep.
  */
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
 
-/** dlend_memory_reason - why the last build failed, "" if it did not */
+/**
+ * dlend_memory_reason - why the last build failed
+ * @mem: (in) memory
+ * @buf: (out) words, "" if it did not fail
+ * @len: (in) size of @buf in bytes
+ *
+ * Context: may sleep.
+ */
 void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len);
 
-/** dlend_memory_pinned - bytes, without waiting for anybody */
+/** dlend_memory_pinned - bytes that are pinned, through whatever device. Context: any. */
 u64 dlend_memory_pinned(const struct dlend_memory *mem);
 
+/** dlend_memory_stat - numbers, into @st. Context: may sleep. */
 void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st);
+
+/** dlend_memory_show - extents and numbers, for debugfs. Context: may sleep. */
 void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m);
 
 #endif

@@ -2,17 +2,17 @@
 /*
  * A VM's memory slots: see memslots.h.
  *
- * A VMM that plugs RAM in maps it by VFIO, then adds a memory slot, then tells the guest.  KVM
- * tells nobody of a new slot; but its call to add one does not return before every reader of its
- * SRCU that was there when the slot appeared is through.  So a thread of ours is such a reader all
- * the time: each section begins before the one before it ends, and in between it looks whether the
- * slots are others.  Whatever is to be done before a guest can hear of its new RAM is done right
- * there.
+ * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
+ * tells nobody of a new slot.  But KVM's call that adds it does not return before all readers of
+ * KVM's SRCU are through that were reading when the slot appeared.  So a thread here is such a
+ * reader all the time: each of its reading sections begins before the section before it ends, and
+ * between the two it looks whether the slots have changed.  There it does all that must be done
+ * before a guest can hear of its new RAM.
  *
- * What that costs: a wake-up per slots_check_us while a device is in use, and as much, once or
- * twice, for the VMM's calls that change slots (some dozens when a VM starts).
+ * The price: the thread wakes up each slots_check_us while a device is in use, and the VMM's calls
+ * that change slots (some dozens when a VM starts) wait as long, once or twice.
  *
- * Only inlines of KVM's and exported functions of SRCU's are used: no symbol of KVM's modules.
+ * Uses only inline functions of KVM and exported functions of SRCU: no symbol of KVM's modules.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -25,17 +25,21 @@
 #include <dlend/compat.h>
 #include "memslots.h"
 
+/* Less would keep a CPU busy; more would make VMMs wait too long. */
+#define DLEND_CHECK_MIN_US	50u
+#define DLEND_CHECK_MAX_US	100000u
+
 static unsigned int slots_check_us = 2000;
 module_param(slots_check_us, uint, 0644);
 MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a VM's memory slots have changed, which the VMM waits for when it changes them");
 
 /**
- * struct dlend_follower - of one VM's slots, for one device
+ * struct dlend_follower - follows one VM's slots, for one device
  * @kvm: VM
  * @added: whom to tell
- * @ctx: for it
- * @seen: slots, as they were last
- * @generation: of them
+ * @ctx: for @added
+ * @seen: slots, as they were when looked at last
+ * @generation: of @seen
  * @task: the thread
  */
 struct dlend_follower {
@@ -47,26 +51,26 @@ struct dlend_follower {
 	struct task_struct *task;
 };
 
-/* A BAR that the VMM has mapped: QEMU makes slots of these as well. mmap_lock is held. */
-static bool hva_is_bar(struct mm_struct *mm, unsigned long hva)
+/* Is a BAR mapped there?  QEMU makes slots of mapped BARs, too.  mmap_lock is held. */
+static bool dlend_memslots_hva_is_bar(struct mm_struct *mm, unsigned long hva)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, hva);
 
 	return vma && vma->vm_flags & (VM_IO | VM_PFNMAP);
 }
 
-static u64 slot_start(const struct kvm_memory_slot *slot)
+static u64 dlend_memslots_start(const struct kvm_memory_slot *slot)
 {
 	return (u64)slot->base_gfn << PAGE_SHIFT;
 }
 
-static u64 slot_end(const struct kvm_memory_slot *slot)
+static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
 {
 	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
 }
 
 /* KVM's SRCU and mmap_lock are held. */
-static int read_slots(struct kvm *kvm, struct dlend_ranges *out)
+static int dlend_memslots_collect(struct kvm *kvm, struct dlend_ranges *out)
 {
 	struct kvm_memslots *slots = kvm_memslots(kvm);
 	struct kvm_memory_slot *slot;
@@ -74,9 +78,9 @@ static int read_slots(struct kvm *kvm, struct dlend_ranges *out)
 
 	kvm_for_each_memslot(slot, bkt, slots) {
 		if (slot->flags & KVM_MEMSLOT_INVALID ||
-		    hva_is_bar(kvm->mm, slot->userspace_addr))
+		    dlend_memslots_hva_is_bar(kvm->mm, slot->userspace_addr))
 			continue;
-		err = dlend_ranges_add(out, slot_start(slot), slot_end(slot));
+		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
 		if (err)
 			return err;
 	}
@@ -89,12 +93,15 @@ int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *genera
 
 	idx = srcu_read_lock(&kvm->srcu);
 	*generation = kvm_memslots(kvm)->generation;
-	/* A VMM that is gone has no memory. */
+	/* A VMM that has exited has no memory. */
 	if (mmget_not_zero(kvm->mm)) {
 		mmap_read_lock(kvm->mm);
-		err = read_slots(kvm, slots);
+		err = dlend_memslots_collect(kvm, slots);
 		mmap_read_unlock(kvm->mm);
-		/* The last one takes all its memory apart: not in here, where KVM is waited for. */
+		/*
+		 * If this is the last reference, all of the VMM's memory is taken apart: later,
+		 * because KVM may be waiting for this reader.
+		 */
 		mmput_async(kvm->mm);
 	}
 	srcu_read_unlock(&kvm->srcu, idx);
@@ -120,12 +127,13 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
 
 	idx = srcu_read_lock(&kvm->srcu);
 	kvm_for_each_memslot(slot, bkt, kvm_memslots(kvm)) {
-		unsigned long hva = slot->userspace_addr + (gpa - slot_start(slot));
+		unsigned long hva = slot->userspace_addr + (gpa - dlend_memslots_start(slot));
 
-		if (gpa < slot_start(slot) || gpa >= slot_end(slot) || !mmget_not_zero(kvm->mm))
+		if (gpa < dlend_memslots_start(slot) || gpa >= dlend_memslots_end(slot) ||
+		    !mmget_not_zero(kvm->mm))
 			continue;
 		mmap_read_lock(kvm->mm);
-		ram = !hva_is_bar(kvm->mm, hva);
+		ram = !dlend_memslots_hva_is_bar(kvm->mm, hva);
 		mmap_read_unlock(kvm->mm);
 		mmput_async(kvm->mm);
 	}
@@ -136,15 +144,15 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
 bool dlend_memslots_confidential(const struct kvm *kvm)
 {
 #ifdef CONFIG_X86
-	/* SEV-ES of a VMM that starts it the old way has a VM of the default type. */
+	/* A VMM may start SEV-ES the old way: then the VM is of the default type. */
 	return kvm->arch.vm_type != KVM_X86_DEFAULT_VM || kvm->arch.has_protected_state;
 #else
 	return false;
 #endif
 }
 
-/* Inside of KVM's SRCU. */
-static void tell_added(struct dlend_follower *f)
+/* Tell what was added.  Inside of a reading section of KVM's SRCU. */
+static void dlend_follower_tell(struct dlend_follower *f)
 {
 	struct dlend_ranges now = {}, added = {};
 	int err;
@@ -159,33 +167,33 @@ static void tell_added(struct dlend_follower *f)
 	dlend_ranges_clear(&added);
 	dlend_ranges_clear(&f->seen);
 	f->seen = now;
-	/* Half of it is not what was seen. */
+	/* It is incomplete: next time everything counts as new. */
 	if (err)
 		dlend_ranges_clear(&f->seen);
 }
 
-static void check(struct dlend_follower *f)
+static void dlend_follower_check(struct dlend_follower *f)
 {
 	if (kvm_memslots(f->kvm)->generation != f->generation)
-		tell_added(f);
+		dlend_follower_tell(f);
 }
 
-static int follow(void *arg)
+static int dlend_follower_run(void *arg)
 {
 	struct dlend_follower *f = arg;
 	int idx = srcu_read_lock(&f->kvm->srcu), next;
 	unsigned int us;
 
-	check(f);
+	dlend_follower_check(f);
 	while (!kthread_should_stop()) {
-		us = clamp(READ_ONCE(slots_check_us), 50u, 100000u);
+		us = clamp(READ_ONCE(slots_check_us), DLEND_CHECK_MIN_US, DLEND_CHECK_MAX_US);
 		usleep_range_state(us, us + us / 4, TASK_IDLE);
 		/*
 		 * The next section begins before the check, and this one ends after it: slots that
 		 * come before the check wait for this one, those that come later for the next.
 		 */
 		next = srcu_read_lock(&f->kvm->srcu);
-		check(f);
+		dlend_follower_check(f);
 		srcu_read_unlock(&f->kvm->srcu, idx);
 		idx = next;
 	}
@@ -193,7 +201,7 @@ static int follow(void *arg)
 	return 0;
 }
 
-struct dlend_follower *dlend_follow_start(struct kvm *kvm, dlend_slots_fn added, void *ctx)
+struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added, void *ctx)
 {
 	struct dlend_follower *f = kzalloc_obj(*f);
 	int err = -ENOMEM;
@@ -206,7 +214,7 @@ struct dlend_follower *dlend_follow_start(struct kvm *kvm, dlend_slots_fn added,
 	err = dlend_memslots_read(kvm, &f->seen, &f->generation);
 	if (err)
 		goto err_free;
-	f->task = kthread_run(follow, f, "dlend-memslots");
+	f->task = kthread_run(dlend_follower_run, f, "dlend-memslots");
 	if (IS_ERR(f->task)) {
 		err = PTR_ERR(f->task);
 		goto err_free;
@@ -219,7 +227,7 @@ err_free:
 	return ERR_PTR(err);
 }
 
-void dlend_follow_stop(struct dlend_follower *f)
+void dlend_follower_stop(struct dlend_follower *f)
 {
 	if (!f)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What KVM knows of a VM's memory: its memory slots, and when they change.  The only place that
+ * What KVM knows of a VM's memory: its memory slots, and when slots are added.  Only this file's .c
  * looks into struct kvm.  Without CONFIG_KVM there is no VM to ask.
  */
 #ifndef DLEND_MDEV_MEMSLOTS_H
@@ -14,7 +14,7 @@ struct kvm;
 
 /**
  * typedef dlend_slots_fn - memory slots were added
- * @ctx: as given to dlend_follow_start()
+ * @ctx: as given to dlend_follower_start()
  * @added: what is in slots now and was not before; NULL: nobody knows, it may be anything
  *
  * Context: a thread, inside of KVM's SRCU: may sleep, but the VMM's call that adds the slot waits.
@@ -24,30 +24,49 @@ typedef void (*dlend_slots_fn)(void *ctx, const struct dlend_ranges *added);
 #if IS_ENABLED(CONFIG_KVM)
 /**
  * dlend_memslots_read - where a VM's RAM is
- * @kvm: VM; the caller makes sure that it stays
- * @slots: receives its memory slots, without BARs that the VMM has mapped there
- * @generation: receives a number that changes with every slot
+ * @kvm: (in) VM; the caller makes sure that it stays
+ * @slots: (in, out) receives its memory slots, without BARs that the VMM has mapped there
+ * @generation: (out) a number that changes with every slot
  *
- * Context: may sleep, takes the VMM's mmap_lock.  Return: 0, -ENOMEM.
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
  */
 int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation);
-/** dlend_memslots_generation - changes with every slot. May sleep */
+
+/** dlend_memslots_generation - a number that changes with every slot. Context: may sleep. */
 u64 dlend_memslots_generation(struct kvm *kvm);
-/** dlend_memslots_is_ram - is @gpa in a slot, and no BAR? Context: as dlend_memslots_read() */
-bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa);
-/** dlend_memslots_confidential - is the VM's memory kept from its host, and so from its devices? */
-bool dlend_memslots_confidential(const struct kvm *kvm);
+
 /**
- * dlend_follow_start - tell of slots that are added from now on
- * @kvm: VM; stays until dlend_follow_stop()
- * @added, @ctx: whom to tell
+ * dlend_memslots_is_ram - is an address in a slot, and not in a BAR?
+ * @kvm: (in) VM; the caller makes sure that it stays
+ * @gpa: (in) guest-physical address
  *
- * No VMM has its call to add a slot answered before @added was called for it and has returned; it
- * is called within slots_check_us.  Context: may sleep.  Return: ERR_PTR(-ENOMEM) or the follower.
+ * Context: may sleep; takes the VMM's mmap_lock.
  */
-struct dlend_follower *dlend_follow_start(struct kvm *kvm, dlend_slots_fn added, void *ctx);
-/** dlend_follow_stop - @added is not called any more; NULL is none. Waits for slots_check_us */
-void dlend_follow_stop(struct dlend_follower *f);
+bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa);
+
+/** dlend_memslots_confidential - is the VM's memory hidden from its host? Context: any. */
+bool dlend_memslots_confidential(const struct kvm *kvm);
+
+/**
+ * dlend_follower_start - tell of slots that are added from now on
+ * @kvm: (in) VM; stays until dlend_follower_stop()
+ * @added: (in) whom to tell
+ * @ctx: (in) for @added
+ *
+ * @added is called within slots_check_us.  The VMM's call to add a slot does not return before
+ * @added was called for that slot and has returned.
+ *
+ * Context: may sleep. Return: follower; ERR_PTR(-ENOMEM), or the error of making a thread.
+ */
+struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added, void *ctx);
+
+/**
+ * dlend_follower_stop - tell no more: dlend_slots_fn does not run any more when this returns
+ * @f: (in) follower; NULL: there is none
+ *
+ * Context: may sleep; waits for slots_check_us.
+ */
+void dlend_follower_stop(struct dlend_follower *f);
 #else
 static inline int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
 {
@@ -69,13 +88,13 @@ static inline bool dlend_memslots_confidential(const struct kvm *kvm)
 	return false;
 }
 
-static inline struct dlend_follower *dlend_follow_start(struct kvm *kvm, dlend_slots_fn added,
-							void *ctx)
+static inline struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
+							  void *ctx)
 {
 	return NULL;
 }
 
-static inline void dlend_follow_stop(struct dlend_follower *f)
+static inline void dlend_follower_stop(struct dlend_follower *f)
 {
 }
 #endif

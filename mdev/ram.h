@@ -1,38 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Guest RAM in this node's aperture, shared by all devices that a VM borrows over one link, and
- * what each of them (memory.c) has of it.  ram.c's and memory.c's only.
+ * Guest RAM in this node's aperture: the objects that all files about it share, and their locks.
+ * Only these files include this header; all others use memory.h.
+ *
+ * struct dlend_ram is the RAM of one VM in one session of one link, however many devices the VM
+ * borrows over that link.  It is pinned once and mapped in the aperture once.  Each device's lease
+ * has a part in it, which is called a *member* (struct dlend_memory); each member's lender maps the
+ * same offsets of the aperture in the IOMMU domain of its device.
+ *
+ * Who shares: leases whose VFIO devices belong to the same KVM VM and map its memory by the same
+ * means (/dev/iommu, or the legacy container), with the same setting of lowmem.  A VMM could have
+ * two containers with different memory in them.  Then a dma_unmap of one takes chunks that were
+ * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
+ *
+ * Files, each calls only those above it:
+ *   members.c	who shares, and what members are told
+ *   ram_map.c	RAM in the aperture
+ *   pin.c	pins, by VFIO; pins under way
+ *   tell.c	messages to lenders
+ *   report.c	numbers and words for people
+ *   loss.c	what takes RAM away
+ *   hand_over.c	the end of a member whose pins others need
+ *   share.c	which leases share RAM: life of RAM and of its members
+ *   search.c	where RAM is: memory slots, the prober, looks
+ *   build.c	a build, stage by stage
+ *
+ * Locks, outer first:
+ *   close_lock	of a member.  A member is closed once, and whoever comes second waits.  Held across
+ *		pins, not across a peer call.
+ *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
+ *		across pins and peer calls: seconds.
+ *   unpin_lock	one unpinner at a time.  Held across vfio_unpin_pages() and members' ops, never
+ *		across a pin or a peer call.  Whoever gets it knows: what was taken out of the books
+ *		before is unpinned by now.  dma_unmap must be sure of that.  Since dma_unmap waits
+ *		for this lock under the VMM's big lock, whoever is in no hurry takes and unpins only
+ *		32 MiB (DLEND_DROP_BYTES) at a time.  A member does not leave while it is held.
+ *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
+ *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
+ *   vm->lock	the dma_unmap calls under way.  Held for a moment.
+ * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
+ *
+ * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
+ * So no lock that dma_unmap takes here is held while something is pinned.
+ *
+ * The link may go down while user space holds up a pin (the guest's memory may be anything, also a
+ * file that user space serves).  So dlend_memory_link_down() takes only the innermost "lock".
  */
 #ifndef DLEND_MDEV_RAM_H
 #define DLEND_MDEV_RAM_H
 
+#include <linux/jiffies.h>
 #include <linux/kref.h>
+#include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/mutex.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include <dlend/layout.h>
 
-#include "extent.h"
+#include "books.h"
 #include "memory.h"
+#include "prober.h"
 #include "ranges.h"
-#include "unmaps.h"
+#include "unmap_calls.h"
 
 struct dlend_aperture;
 struct kvm;
 struct page;
 
-/* Pages of one VFIO call: two of them are what another user of the container waits for. */
-#define DLEND_PIN_BATCH	64u
+/* How long to sleep between two tries while something is being waited for. */
+#define DLEND_TURN_MS	(DLEND_SETTLE_MS / 4)
 
 /**
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
  * @node: among all
- * @ref: its RAM's
+ * @ref: references of its RAM
  * @kvm: never dereferenced
- * @vmm: process that opened the first device, for those without KVM
- * @lock: @unmaps
- * @unmaps: under way, whichever device was told
+ * @vmm: process that opened the first device; tells VMs without KVM apart
+ * @lock: guards @unmaps
+ * @unmaps: dma_unmap calls under way, whichever device was called
  */
 struct dlend_vm {
 	struct list_head node;
@@ -40,37 +86,37 @@ struct dlend_vm {
 	const struct kvm *kvm;
 	pid_t vmm;
 	struct mutex lock;		/* @unmaps */
-	struct dlend_unmaps unmaps;
+	struct dlend_unmap_calls unmaps;
 };
 
 /**
  * struct dlend_ram - RAM of one VM, pinned, in the aperture of one session of one link
  * @node: among all
- * @ref: the members'
- * @vm: whose
- * @kvm: VM; never dereferenced
- * @iommufd: by what its memory is mapped, /dev/iommu or the legacy container
- * @lowmem: where the admin says that RAM below 4 GiB ends, 0 = not said
- * @link: towards the lender
- * @session: of @link
- * @build_lock: see ram.c
- * @unpin_lock: see ram.c
- * @lock: see ram.c; guards all that follows
+ * @ref: references of the members
+ * @vm: whose RAM it is
+ * @kvm: its VM; never dereferenced
+ * @iommufd: its memory is mapped by /dev/iommu, not by the legacy container
+ * @lowmem: the administrator says that RAM below 4 GiB ends there; 0: did not say
+ * @session: towards the lenders
+ * @build_lock: see above
+ * @unpin_lock: see above
+ * @lock: see above; guards all that follows
  * @books: what is pinned and mapped
  * @ap: this node's aperture, NULL once the link is down
  * @member: by number, NULL: none
- * @users: how many of them want the windows
- * @over: all its members were closed: nobody may join, for @kvm may be another VM by now
+ * @users: how many members want the windows
+ * @over: all members were closed: nobody may join, because @kvm may be another VM by now
  * @lost: grows with everything that a running build must notice
- * @last_loss: jiffies, when the last dma_unmap was through that took what may come back
+ * @last_loss: in jiffies, when a dma_unmap that took what may come back ended last
  * @unmapping: dma_unmap calls under way
- * @pins: how many were, well or not
- * @pin_done: somebody waits for one
+ * @pins: grows with every pin that ends, well or not
+ * @pin_done: for those who wait until one ends
  * @build: number of the current or last build
- * @due: where RAM may have come, or come back, since it was looked for; @due_all: anywhere
- * @dead: extents that members must hear are gone
- * @tell_work: tells them
- * @down_work: unpins after the link went down
+ * @due: where RAM may have come, or come back, since it was looked for last
+ * @due_all: RAM may have come anywhere
+ * @dead: extents that have left the books, while members' lenders may still map them
+ * @tell_work: tells these lenders
+ * @down_work: unpins everything after the link went down
  */
 struct dlend_ram {
 	struct list_head node;
@@ -79,13 +125,12 @@ struct dlend_ram {
 	const struct kvm *kvm;
 	bool iommufd;
 	u64 lowmem;
-	struct dlend_link *link;
-	u64 session;
+	struct dlend_session_ref session;
 
-	struct mutex build_lock;	/* see ram.c */
-	struct mutex unpin_lock;	/* see ram.c */
-	struct mutex lock;		/* see ram.c */
-	struct dlend_extents books;
+	struct mutex build_lock;	/* one build at a time: see the list of locks */
+	struct mutex unpin_lock;	/* one unpinner at a time: see the list of locks */
+	struct mutex lock;		/* all that follows: see the list of locks */
+	struct dlend_books books;
 	struct dlend_aperture *ap;
 	struct dlend_memory *member[DLEND_TOLD_MAX];
 	unsigned int users;
@@ -104,32 +149,37 @@ struct dlend_ram {
 };
 
 /**
- * struct dlend_memory - a member: the part that one lease has in it
- * @ram: shared
+ * struct dlend_memory - a member: the part that one lease has in the RAM
+ * @ram: RAM
  * @id: its number there
- * @vdev: through which it pins
- * @ops, @ctx: whom to tell what others do
+ * @vdev: VFIO device through which it pins
+ * @ops: whom to tell what others do
+ * @ctx: for @ops
  * @addr: device
- * @epoch: lease
+ * @epoch: of the lease
  * @vmm: process that opened the device
- * @close_lock: see ram.c
- * @user: has built, or builds, and wants what stands (ram->lock)
- * @closed: nothing is pinned through @vdev any more, nor told for it (ram->lock)
+ * @close_lock: see the list of locks
+ * @user: it has built, or builds, and wants what stands (ram->lock)
+ * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
  * @emptied: closed, and what was pinned through @vdev is gone, too
- * @via, @pin_gpa, @pin_last: pin call under way on its behalf, and through whom; @pin_last is
- *	below @pin_gpa if there is none (ram->lock)
+ * @via: a pin is under way on its behalf, through this member; NULL: none (ram->lock)
+ * @pin_gpa: first address of that pin (ram->lock)
+ * @pin_last: last address of that pin; below @pin_gpa if there is none (ram->lock)
  * @build: number of its current or last build
- * @build_lost: ram->lost when it began
- * @pinned_most: bytes that were in the books at most since then
- * @pin_err: why the last pin call failed for good
- * @pages: of one pin call
- * @due, @due_all: of @ram, as the current build took them; @walk: where it looks for RAM, then
+ * @build_lost: ram->lost when that build began
+ * @pinned_most: most bytes that were in the books since that build began
+ * @pin_err: error of the last pin call of this build that ended it
+ * @pages: of one chunk, while it is being pinned
+ * @due: of @ram, as the current build took it
+ * @due_all: of @ram, as the current build took it
+ * @walk: where the current build looks for RAM
+ * @slots: the VM's memory slots, as of @slots_generation; empty: not known
+ * @slots_generation: which state of the slots that is
  * @unpinnable: where RAM was that cannot be pinned
- * @slots: the VM's memory slots, as of @slots_generation; none: not known
- * @look: where the next dlend_memory_look() goes on
- * @repairs: builds that repaired something
- * @repairs_since: jiffies when their counting began
- * @memlock: the VMM's limit in bytes, 0 = unknown
+ * @turn: where the next look goes on
+ * @repairs: builds that had to repair something
+ * @repairs_since: in jiffies, when their counting began
+ * @memlock: the VMM's limit of locked memory in bytes, 0: unknown
  * @reason: why the last build failed (ram->lock)
  * @stat: numbers
  */
@@ -143,7 +193,7 @@ struct dlend_memory {
 	u32 epoch;
 	pid_t vmm;
 
-	struct mutex close_lock;	/* see ram.c */
+	struct mutex close_lock;	/* it is closed once: see the list of locks */
 	bool user, closed, emptied;
 	struct dlend_memory *via;
 	u64 pin_gpa, pin_last;
@@ -156,7 +206,7 @@ struct dlend_memory {
 	struct dlend_ranges due, walk, slots;
 	bool due_all;
 	u64 slots_generation, unpinnable;
-	struct dlend_layout_look look;
+	struct dlend_prober_turn turn;
 	unsigned int repairs;
 	unsigned long repairs_since;
 	u64 memlock;
@@ -164,99 +214,40 @@ struct dlend_memory {
 	struct dlend_memory_stat stat;
 };
 
-static inline u64 dlend_chunk_bytes(const struct dlend_chunk *chunk)
+/** dlend_ram_now_ms - the clock of the books and of dma_unmap calls. Context: any. */
+static inline u64 dlend_ram_now_ms(void)
 {
-	return (u64)chunk->npages * PAGE_SIZE;
+	return ktime_to_ms(ktime_get());
+}
+
+/** dlend_ram_disturb - something was lost: a running build has to give way. Context: ram->lock. */
+static inline void dlend_ram_disturb(struct dlend_ram *ram)
+{
+	lockdep_assert_held(&ram->lock);
+	WRITE_ONCE(ram->lost, ram->lost + 1);
+	WRITE_ONCE(ram->last_loss, jiffies);
+}
+
+/** dlend_ram_add_due - the next build has to look at @gpa..@last. Context: ram->lock. */
+static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
+{
+	lockdep_assert_held(&ram->lock);
+	if (last == U64_MAX || dlend_ranges_add(&ram->due, gpa, last + 1))
+		ram->due_all = true;
 }
 
 /**
- * dlend_ram_join - to the RAM of the same VM, over the same link, if there is such; else to its own
- * @mem: all but @ram and @id filled in
- * @link: towards the lender (a reference is taken)
- * @lowmem: see struct dlend_ram
+ * dlend_memory_disturbed - has anything happened that this member's running build must give way to?
+ * @mem: (in) member
  *
- * Return: 0, -ENOTCONN, -ENOMEM. Process context.
+ * Context: any. What is decided by the answer is safe only under ram->lock.
+ * Return: true after a loss, when the member was closed, when the link is down, or if its device
+ * has something more urgent to do.
  */
-int dlend_ram_join(struct dlend_memory *mem, struct dlend_link *link, u64 lowmem);
-/** dlend_ram_leave - the end of a member that was closed; @fenced: see dlend_extent_leave() */
-void dlend_ram_leave(struct dlend_memory *mem, bool fenced);
-
-/** dlend_ram_use - does @mem want the windows? ram->lock held */
-void dlend_ram_use(struct dlend_memory *mem, bool user);
-/** dlend_ram_note_loss - a running build has to give way. ram->lock held */
-void dlend_ram_note_loss(struct dlend_ram *ram);
-
-/** dlend_ram_disturbed - has anything happened that the running build must give way to? */
-static inline bool dlend_ram_disturbed(const struct dlend_memory *mem)
+static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
 	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->ctx);
 }
-
-/** dlend_ram_due - @gpa..@last is to be looked at by the next build. ram->lock held */
-void dlend_ram_due(struct dlend_ram *ram, u64 gpa, u64 last);
-
-/**
- * dlend_ram_pin_begin - from now on dma_unmap of it waits
- *
- * Return: 0; -EINTR give way; -EBUSY some of it is being unmapped just now, ask again.
- */
-int dlend_ram_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
-/** dlend_ram_pin_end - of what dlend_ram_pin_begin() began; @grown: it is in the books now */
-void dlend_ram_pin_end(struct dlend_memory *mem, bool grown);
-/** dlend_ram_progress - tell all members that a build has come further */
-void dlend_ram_progress(struct dlend_ram *ram);
-/** dlend_ram_pin_batch - one call to VFIO, of @npages that it can take at once */
-int dlend_ram_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 prot,
-			struct page **pages);
-/** dlend_ram_unpin_pages - as they were pinned, batch by batch */
-void dlend_ram_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
-/** dlend_ram_unpin_chunks - what was taken out of the books (and the aperture). unpin_lock held */
-void dlend_ram_unpin_chunks(struct list_head *out);
-/** dlend_ram_unmap_chunks - out of the aperture, one flush per run. ram->lock held */
-void dlend_ram_unmap_chunks(struct dlend_ram *ram, struct list_head *out);
-/** dlend_ram_retire - slots of extents that left the books; ram->lock held */
-void dlend_ram_retire(struct dlend_ram *ram, struct list_head *gone);
-/** dlend_ram_forget_dead - an extent of which nobody may hear any more. ram->lock held */
-void dlend_ram_forget_dead(struct dlend_ram *ram, struct dlend_extent *extent);
-
-/* What a dma_unmap has found. */
-enum dlend_loss {
-	DLEND_LOSS_NONE,	/* nothing */
-	DLEND_LOSS_GONE,	/* memory that was unplugged: what is left stands as it did */
-	DLEND_LOSS_RETURNS,	/* memory that may come back at once: to be built anew */
-};
-
-/** dlend_ram_returns - may some of @gpa..@last come back if it is taken away? */
-bool dlend_ram_returns(struct dlend_ram *ram, u64 gpa, u64 last);
-/**
- * dlend_ram_lose - dma_unmap, whoever is told of it
- * @by: who that is, knows what is going on; all others are told, if it may come back
- *
- * Memory that was unplugged is unmapped and unpinned, and that is all: no gate is shut, no build is
- * disturbed, and lenders hear of extents that have become empty by the way.  Whoever still has DMA
- * under way there meets an IOMMU that blocks it.
- */
-enum dlend_loss dlend_ram_lose(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last);
-/** dlend_vm_unmaps - a dma_unmap of @gpa..@last begins, or @ends */
-void dlend_vm_unmaps(struct dlend_vm *vm, u64 gpa, u64 last, bool ends);
-/**
- * dlend_ram_settle - dlend_extents_settle(), and the slots of extents that did not stay
- *
- * If that takes what stands out of the windows, all gates are shut before, and all build anew.
- */
-void dlend_ram_settle(struct dlend_ram *ram);
-/** dlend_ram_grown - others than @by have something new to tell their lender */
-void dlend_ram_grown(struct dlend_ram *ram, const struct dlend_memory *by);
-/** dlend_ram_drop_all - out of the books, the aperture, and unpinned. build_lock held */
-void dlend_ram_drop_all(struct dlend_ram *ram);
-/** dlend_ram_close - nothing is pinned through @mem when this returns, nor will be */
-void dlend_ram_close(struct dlend_memory *mem);
-void dlend_ram_link_down(struct dlend_ram *ram);
-/** dlend_ram_fence - all of it out of the aperture, until a build maps it again. ram->lock held */
-void dlend_ram_fence(struct dlend_ram *ram);
-
-/** dlend_memory_tell_work - memory.c's: tells members of ram->dead */
-void dlend_memory_tell_work(struct work_struct *work);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Sets of guest-physical addresses: see ranges.h.
  *
- * Pure logic: knows nothing of locks, KVM or memory.
+ * Pure logic: must not know locks or KVM.
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <dlend/alloc.h>
+
 #include "ranges.h"
 
 void dlend_ranges_clear(struct dlend_ranges *x)
@@ -18,8 +19,8 @@ void dlend_ranges_clear(struct dlend_ranges *x)
 	memset(x, 0, sizeof(*x));
 }
 
-/* How many end below @gpa. */
-static u32 below(const struct dlend_ranges *x, u64 gpa)
+/* How many ranges end below @gpa. */
+static u32 dlend_ranges_below(const struct dlend_ranges *x, u64 gpa)
 {
 	u32 lo = 0, hi = x->count;
 
@@ -34,10 +35,14 @@ static u32 below(const struct dlend_ranges *x, u64 gpa)
 	return lo;
 }
 
-static int make_room(struct dlend_ranges *x)
+/* Ranges that the first memory of a set is for; it doubles from there. */
+#define DLEND_RANGES_ROOM	8u
+
+/* Make room for one more range. */
+static int dlend_ranges_reserve(struct dlend_ranges *x)
 {
 	struct dlend_range *range;
-	u32 room = max(2 * x->room, 8u);
+	u32 room = max(2 * x->room, DLEND_RANGES_ROOM);
 
 	if (x->count < x->room)
 		return 0;
@@ -54,18 +59,18 @@ static int make_room(struct dlend_ranges *x)
 
 int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 {
-	u32 first = below(x, start), last = first;
+	u32 first = dlend_ranges_below(x, start), last = first;
 	int err;
 
 	if (start >= end)
 		return 0;
-	/* Those that it overlaps or touches become one with it. */
+	/* Ranges that the new one overlaps or touches become one with it. */
 	for (; last < x->count && x->range[last].start <= end; last++) {
 		start = min(start, x->range[last].start);
 		end = max(end, x->range[last].end);
 	}
 	if (first == last) {
-		err = make_room(x);
+		err = dlend_ranges_reserve(x);
 		if (err)
 			return err;
 		memmove(x->range + first + 1, x->range + first,
@@ -82,9 +87,9 @@ int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end)
 
 bool dlend_ranges_next(const struct dlend_ranges *x, u64 gpa, struct dlend_range *range)
 {
-	u32 i = below(x, gpa);
+	u32 i = dlend_ranges_below(x, gpa);
 
-	/* What ends at @gpa does not reach above it. */
+	/* A range that ends at @gpa does not reach above @gpa. */
 	if (i < x->count && x->range[i].end == gpa)
 		i++;
 	if (i == x->count)

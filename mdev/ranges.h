@@ -1,39 +1,67 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sets of guest-physical addresses, as few ranges as it takes, by address.  Pure logic: no locks,
- * no KVM; what is in them, and who guards them, is the user's.
+ * Sets of guest-physical addresses, kept as ranges.
+ *
+ * Pure logic: no locks, no KVM.  What a set means, and who guards it, is its user's business.
  */
 #ifndef DLEND_MDEV_RANGES_H
 #define DLEND_MDEV_RANGES_H
 
-#include <dlend/layout.h>
+#include "gpa.h"
 
 /**
- * struct dlend_ranges - a set
- * @range: @count of them, apart from each other and by address
- * @room: how many there is memory for
- *
- * All zero is the empty set.
+ * struct dlend_ranges - a set; all zero is the empty set
+ * @range: @count ranges, by address; no two of them overlap or touch
+ * @count: how many
+ * @room: for how many there is memory
  */
 struct dlend_ranges {
 	struct dlend_range *range;
 	u32 count, room;
 };
 
-/** dlend_ranges_clear - the empty set, without memory */
+/** dlend_ranges_clear - make @x the empty set, and free its memory. Context: may sleep. */
 void dlend_ranges_clear(struct dlend_ranges *x);
-/** dlend_ranges_add - @start up to @end (exclusive) is in it. Return: 0, -ENOMEM (and as it was) */
-int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end);
-/** dlend_ranges_next - the first that ends above @gpa. Return: false if there is none */
-bool dlend_ranges_next(const struct dlend_ranges *x, u64 gpa, struct dlend_range *range);
+
 /**
- * dlend_ranges_add_both - what is in @a and in @b is in @x as well
+ * dlend_ranges_add - put a range into the set
+ * @x: (in, out) set
+ * @start: (in) first address
+ * @end: (in) first address behind the range; not above @start: nothing is added
  *
- * Return: 0; -ENOMEM: some is missing.
+ * Context: may sleep. Return: 0; -ENOMEM, and the set is as it was.
+ */
+int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end);
+
+/**
+ * dlend_ranges_next - the first range that ends above an address
+ * @x: (in) set
+ * @gpa: (in) address
+ * @range: (out) range; unchanged if there is none
+ *
+ * Context: any. Return: false if there is none.
+ */
+bool dlend_ranges_next(const struct dlend_ranges *x, u64 gpa, struct dlend_range *range);
+
+/**
+ * dlend_ranges_add_both - add all that is in both of two sets
+ * @x: (in, out) set; neither @a nor @b
+ * @a: (in) set
+ * @b: (in) set
+ *
+ * Context: may sleep. Return: 0; -ENOMEM: a part of it is missing in @x.
  */
 int dlend_ranges_add_both(struct dlend_ranges *x, const struct dlend_ranges *a,
 			  const struct dlend_ranges *b);
-/** dlend_ranges_add_without - what is in @a but not in @b is in @x as well. Return: as above */
+
+/**
+ * dlend_ranges_add_without - add all that is in one set and not in another
+ * @x: (in, out) set; neither @a nor @b
+ * @a: (in) set
+ * @b: (in) set to leave out
+ *
+ * Context: may sleep. Return: 0; -ENOMEM: a part of it is missing in @x.
+ */
 int dlend_ranges_add_without(struct dlend_ranges *x, const struct dlend_ranges *a,
 			     const struct dlend_ranges *b);
 

@@ -6,7 +6,7 @@
 #include <linux/bits.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include <mdev/ranges.h>
+#include "mdev/ranges.h"
 
 /* @bits, from @start on, are in the model; and so they are, apart and in order, in the set. */
 static void expect_same(struct kunit *test, const struct dlend_ranges *x, u64 bits)

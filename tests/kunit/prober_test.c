@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the memory prober (mdev/layout.c), with a guest that is a list of ranges.  The pinner
+ * Suite of the memory prober (mdev/prober.c), with a guest that is a list of ranges.  The pinner
  * answers as VFIO does, keeps books of every pin, and takes it ill when anything but exactly that
  * is unpinned.
  */
@@ -9,7 +9,8 @@
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
-#include <dlend/layout.h>
+
+#include "mdev/prober.h"
 
 #define PAGE	4096ULL
 #define KB(n)	((u64)(n) << 10)
@@ -138,7 +139,7 @@ static bool guest_stop(void *ctx)
 	return g->stop_after && g->calls >= g->stop_after;
 }
 
-static const struct dlend_layout_ops guest_ops = {
+static const struct dlend_prober_ops guest_ops = {
 	.pin = guest_pin,
 	.unpin = guest_unpin,
 	.known = guest_known,
@@ -167,7 +168,7 @@ static bool guest_is_ram(void *ctx, u64 gpa)
 }
 
 /* A VM whose memory slots are known. */
-static const struct dlend_layout_ops slot_ops = {
+static const struct dlend_prober_ops slot_ops = {
 	.pin = guest_pin,
 	.unpin = guest_unpin,
 	.known = guest_known,
@@ -209,7 +210,7 @@ static int probe(struct guest *g)
 {
 	g->calls = 0;
 	g->failed = 0;
-	return dlend_layout_probe(g->nr_slots ? &slot_ops : &guest_ops, g, GB(1024) * 64);
+	return dlend_prober_run(g->nr_slots ? &slot_ops : &guest_ops, g, GB(1024) * 64);
 }
 
 static void add_slot(struct guest *g, u64 start, u64 end)
@@ -280,7 +281,7 @@ static void add_low(struct guest *g, u64 top, bool vga, enum phase phase)
 	add(g, MB(1), top, RW);
 }
 
-struct layout_case {
+struct prober_case {
 	const char *name;
 	u64 low;
 	bool vga;
@@ -291,7 +292,7 @@ struct layout_case {
 	int hole_error;
 };
 
-static const struct layout_case cases[] = {
+static const struct prober_case cases[] = {
 	{ .name = "small pc", .low = MB(256), .vga = true, .phase = PAM_ROM },
 	{ .name = "small pc without VGA", .low = MB(256), .phase = PAM_DONE },
 	{ .name = "odd end", .low = MB(256) + 5 * PAGE, .phase = PAM_DONE },
@@ -313,11 +314,11 @@ static const struct layout_case cases[] = {
 	  .hole_error = -ENOENT },
 };
 
-KUNIT_ARRAY_PARAM_DESC(layout, cases, name);
+KUNIT_ARRAY_PARAM_DESC(prober, cases, name);
 
-static void layout_exact(struct kunit *test)
+static void prober_exact(struct kunit *test)
 {
-	const struct layout_case *c = test->param_value;
+	const struct prober_case *c = test->param_value;
 	struct guest *g = guest_new(test);
 
 	if (c->hole_error)
@@ -340,7 +341,7 @@ static void layout_exact(struct kunit *test)
 }
 
 /* A hole of one page, wherever it is. */
-static void layout_one_page_hole(struct kunit *test)
+static void prober_one_page_hole(struct kunit *test)
 {
 	static const u64 at[] = {
 		PAGE, KB(512), MB(1) + PAGE, MB(2) - PAGE, MB(2), MB(17) + 3 * PAGE,
@@ -360,7 +361,7 @@ static void layout_one_page_hole(struct kunit *test)
 }
 
 /* Low RAM goes and comes back whole, with another patchwork; high RAM is not touched. */
-static void layout_firmware(struct kunit *test)
+static void prober_firmware(struct kunit *test)
 {
 	static const enum phase phases[] = { PAM_ROM, PAM_SHADOW, PAM_DONE, PAM_SHADOW, PAM_DONE };
 	struct guest *g = guest_new(test);
@@ -391,7 +392,7 @@ static void layout_firmware(struct kunit *test)
 }
 
 /* A hole before what is known already has become RAM. */
-static void layout_before_known(struct kunit *test)
+static void prober_before_known(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -411,7 +412,7 @@ static u32 next_random(u32 *seed)
 }
 
 /* Ranges of any size; each lies on a landmark, and has its own rights. */
-static void layout_random(struct kunit *test)
+static void prober_random(struct kunit *test)
 {
 	u32 seed = 1, round;
 
@@ -438,7 +439,7 @@ static void layout_random(struct kunit *test)
 }
 
 /* virtio-mem has unplugged two blocks between two landmarks, and what it left is probed anew. */
-static void layout_islands(struct kunit *test)
+static void prober_islands(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -502,7 +503,7 @@ static void move_blocks(struct guest *g, u32 *seed, u64 base, u64 end, u32 far)
 }
 
 /* Islands smaller than the landmarks' distance, none of which need hold a landmark. */
-static void layout_random_islands(struct kunit *test)
+static void prober_random_islands(struct kunit *test)
 {
 	u32 seed = 7, round;
 
@@ -524,7 +525,7 @@ static void layout_random_islands(struct kunit *test)
 }
 
 /* With memory slots: wherever they are, islands of a block in them; work is for edges and holes. */
-static void layout_random_slots(struct kunit *test)
+static void prober_random_slots(struct kunit *test)
 {
 	u32 seed = 11, round;
 
@@ -559,7 +560,7 @@ static void layout_random_slots(struct kunit *test)
 }
 
 /* All RAM in slots, as most VMs have it: calls are for memory and its edges, not for space. */
-static void layout_slots_exact(struct kunit *test)
+static void prober_slots_exact(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 	unsigned int i;
@@ -579,9 +580,9 @@ static void layout_slots_exact(struct kunit *test)
 }
 
 /* A look finds a block of virtio-mem: at once where memory ends, in some turns anywhere else. */
-static void layout_look(struct kunit *test)
+static void prober_look(struct kunit *test)
 {
-	struct dlend_layout_look look = {};
+	struct dlend_prober_turn look = {};
 	struct guest *g = guest_new(test);
 	u64 found = 0, turns;
 
@@ -593,38 +594,38 @@ static void layout_look(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	for (turns = 0; turns < 50; turns++) {
 		g->calls = 0;
-		KUNIT_ASSERT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 0);
-		KUNIT_ASSERT_LE(test, g->calls, DLEND_LOOK_CALLS);
+		KUNIT_ASSERT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
+		KUNIT_ASSERT_LE(test, g->calls, DLEND_PROBER_LOOK_CALLS);
 	}
 	add(g, GB(4) + MB(40), GB(4) + MB(44), RW);
-	KUNIT_EXPECT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 1);
+	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 1);
 	KUNIT_EXPECT_EQ(test, found, GB(4) + MB(40));
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
 	add(g, GB(5) + MB(333), GB(5) + MB(334), RW);
-	for (turns = 0; !dlend_layout_look(&slot_ops, g, GB(100), &look, &found); turns++)
-		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_LOOK_CALLS / 2) + 1);
+	for (turns = 0; !dlend_prober_look(&slot_ops, g, GB(100), &look, &found); turns++)
+		KUNIT_ASSERT_LT(test, turns, 2048 / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(5) + MB(333));
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
 	/* No hole, no call. */
 	g->nr_slots = 1;
 	g->calls = 0;
-	KUNIT_EXPECT_EQ(test, dlend_layout_look(&slot_ops, g, GB(100), &look, &found), 0);
+	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
 	KUNIT_EXPECT_EQ(test, g->calls, 0);
 	/* Without ranges: landmarks, in turn. */
 	add(g, GB(32), GB(33), RW);
-	for (turns = 0; !dlend_layout_look(&guest_ops, g, GB(128), &look, &found); turns++)
-		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_LOOK_CALLS / 2) + 1);
+	for (turns = 0; !dlend_prober_look(&guest_ops, g, GB(128), &look, &found); turns++)
+		KUNIT_ASSERT_LT(test, turns, (4096 + 1024) / (DLEND_PROBER_LOOK_CALLS / 2) + 1);
 	KUNIT_EXPECT_EQ(test, found, GB(32));
 	g->fail_at = GB(33) + MB(128);
 	g->fail_with = -ENOMEM;
 	look.inside = g->fail_at;
-	KUNIT_EXPECT_EQ(test, dlend_layout_look(&guest_ops, g, GB(128), &look, &found), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, dlend_prober_look(&guest_ops, g, GB(128), &look, &found), -ENOMEM);
 }
 
 /* Errors that are no edges end it, and nothing stays pinned. */
-static void layout_abort(struct kunit *test)
+static void prober_abort(struct kunit *test)
 {
 	static const int errors[] = { -ENOMEM, -EBUSY, -ENODEV };
 	unsigned int i;
@@ -646,7 +647,7 @@ static void layout_abort(struct kunit *test)
 }
 
 /* BARs that the VMM has mapped, the borrowed device's own too, fault: they are holes. */
-static void layout_bars(struct kunit *test)
+static void prober_bars(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -664,7 +665,7 @@ static void layout_bars(struct kunit *test)
 }
 
 /* RAM that cannot be pinned at all (a file on a disk, secret memory) is not taken for a hole. */
-static void layout_unpinnable(struct kunit *test)
+static void prober_unpinnable(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
@@ -674,7 +675,7 @@ static void layout_unpinnable(struct kunit *test)
 }
 
 /* Nor is it anywhere else, where the world knows what is RAM; a BAR beside it is a hole. */
-static void layout_unpinnable_node(struct kunit *test)
+static void prober_unpinnable_node(struct kunit *test)
 {
 	static const u64 at[] = { MB(512), MB(512) + 3 * PAGE, GB(4), GB(4) + MB(2) + PAGE };
 	unsigned int i;
@@ -698,7 +699,7 @@ static void layout_unpinnable_node(struct kunit *test)
 }
 
 /* An abort leaves alone what earlier probes pinned. */
-static void layout_abort_known(struct kunit *test)
+static void prober_abort_known(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 	unsigned int known;
@@ -716,9 +717,9 @@ static void layout_abort_known(struct kunit *test)
 	expect_exact(g);
 }
 
-static void layout_stop(struct kunit *test)
+static void prober_stop(struct kunit *test)
 {
-	struct dlend_layout_ops keep = guest_ops;
+	struct dlend_prober_ops keep = guest_ops;
 	u64 calls;
 
 	keep.keep_on_stop = true;
@@ -733,7 +734,7 @@ static void layout_stop(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
 		/* Kept, it is a start for the next one. */
 		g->calls = 0;
-		KUNIT_EXPECT_EQ(test, dlend_layout_probe(&keep, g, GB(8)), -EINTR);
+		KUNIT_EXPECT_EQ(test, dlend_prober_run(&keep, g, GB(8)), -EINTR);
 		g->stop_after = 0;
 		KUNIT_EXPECT_EQ(test, probe(g), 0);
 		expect_exact(g);
@@ -741,14 +742,14 @@ static void layout_stop(struct kunit *test)
 }
 
 /* Nothing at all, and the end of guest-physical space in the midst of RAM. */
-static void layout_ends(struct kunit *test)
+static void prober_ends(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
 	add(g, 0, GB(1), RW);
-	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&guest_ops, g, MB(3) + PAGE + 5), 0);
+	KUNIT_EXPECT_EQ(test, dlend_prober_run(&guest_ops, g, MB(3) + PAGE + 5), 0);
 	g->ram[0].end = MB(3) + PAGE;
 	expect_exact(g);
 }
@@ -760,70 +761,70 @@ static int said_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 {
 	struct guest *g = ctx;
 
-	return dlend_layout_excluded(SAID, gpa, npages) ? g->hole_error :
+	return dlend_prober_excluded(SAID, gpa, npages) ? g->hole_error :
 							  guest_pin(ctx, gpa, npages, prot);
 }
 
-static void layout_said(struct kunit *test)
+static void prober_said(struct kunit *test)
 {
-	struct dlend_layout_ops said = guest_ops;
+	struct dlend_prober_ops said = guest_ops;
 	struct guest *g = guest_new(test);
 
 	said.pin = said_pin;
 	add(g, 0, MB(128), RW);
 	add(g, GB(3), GB(3) + MB(16), RW);
 	add(g, GB(4), GB(4) + MB(64), RW);
-	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&said, g, GB(8)), 0);
+	KUNIT_EXPECT_EQ(test, dlend_prober_run(&said, g, GB(8)), 0);
 	g->ram[0].end = SAID;
 	g->ram[1] = g->ram[2];
 	g->nr_ram = 2;
 	expect_exact(g);
-	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(0, GB(3), 1));
-	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(GB(4), GB(4) - PAGE, 1));
-	KUNIT_EXPECT_FALSE(test, dlend_layout_excluded(GB(2), GB(4), 512));
-	KUNIT_EXPECT_TRUE(test, dlend_layout_excluded(GB(2), GB(2) - PAGE, 2));
+	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(0, GB(3), 1));
+	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(GB(4), GB(4) - PAGE, 1));
+	KUNIT_EXPECT_FALSE(test, dlend_prober_excluded(GB(2), GB(4), 512));
+	KUNIT_EXPECT_TRUE(test, dlend_prober_excluded(GB(2), GB(2) - PAGE, 2));
 }
 
 /* A VMM that maps and unmaps a page all the time: the probe gives up, and is made again later. */
-static void layout_flapping(struct kunit *test)
+static void prober_flapping(struct kunit *test)
 {
 	struct guest *g = guest_new(test);
 
 	add(g, 0, MB(1), RW);
 	g->flapping = MB(8);
-	KUNIT_EXPECT_EQ(test, dlend_layout_probe(&guest_ops, g, GB(5)), -EINTR);
+	KUNIT_EXPECT_EQ(test, dlend_prober_run(&guest_ops, g, GB(5)), -EINTR);
 	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
 }
 
-static struct kunit_case layout_cases[] = {
-	KUNIT_CASE_PARAM(layout_exact, layout_gen_params),
-	KUNIT_CASE(layout_one_page_hole),
-	KUNIT_CASE(layout_firmware),
-	KUNIT_CASE(layout_before_known),
-	KUNIT_CASE(layout_random),
-	KUNIT_CASE(layout_islands),
-	KUNIT_CASE(layout_random_islands),
-	KUNIT_CASE(layout_random_slots),
-	KUNIT_CASE(layout_slots_exact),
-	KUNIT_CASE(layout_look),
-	KUNIT_CASE(layout_abort),
-	KUNIT_CASE(layout_bars),
-	KUNIT_CASE(layout_unpinnable),
-	KUNIT_CASE(layout_unpinnable_node),
-	KUNIT_CASE(layout_abort_known),
-	KUNIT_CASE(layout_stop),
-	KUNIT_CASE(layout_flapping),
-	KUNIT_CASE(layout_ends),
-	KUNIT_CASE(layout_said),
+static struct kunit_case prober_cases[] = {
+	KUNIT_CASE_PARAM(prober_exact, prober_gen_params),
+	KUNIT_CASE(prober_one_page_hole),
+	KUNIT_CASE(prober_firmware),
+	KUNIT_CASE(prober_before_known),
+	KUNIT_CASE(prober_random),
+	KUNIT_CASE(prober_islands),
+	KUNIT_CASE(prober_random_islands),
+	KUNIT_CASE(prober_random_slots),
+	KUNIT_CASE(prober_slots_exact),
+	KUNIT_CASE(prober_look),
+	KUNIT_CASE(prober_abort),
+	KUNIT_CASE(prober_bars),
+	KUNIT_CASE(prober_unpinnable),
+	KUNIT_CASE(prober_unpinnable_node),
+	KUNIT_CASE(prober_abort_known),
+	KUNIT_CASE(prober_stop),
+	KUNIT_CASE(prober_flapping),
+	KUNIT_CASE(prober_ends),
+	KUNIT_CASE(prober_said),
 	{}
 };
 
-static struct kunit_suite layout_suite = {
-	.name = "dlend-layout",
-	.test_cases = layout_cases,
+static struct kunit_suite prober_suite = {
+	.name = "dlend-prober",
+	.test_cases = prober_cases,
 };
 
-kunit_test_suite(layout_suite);
+kunit_test_suite(prober_suite);
 
 MODULE_DESCRIPTION("Suite of dlend's memory prober");
 MODULE_LICENSE("GPL");

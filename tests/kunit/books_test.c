@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the books of pinned guest memory (mdev/extent.c): chunks against a model, and what
+ * Suite of the books of pinned guest memory (mdev/books.c): chunks against a model, and what
  * becomes of extents when memory goes, comes back, or comes back otherwise.
  */
 #include <kunit/test.h>
@@ -11,9 +11,8 @@
 #include <linux/minmax.h>
 #include <linux/slab.h>
 #include <linux/string.h>
-#include <dlend/layout.h>
 
-#include "mdev/extent.h"
+#include "mdev/books.h"
 
 #define PAGE	4096ULL
 #define KB(n)	((u64)(n) << 10)
@@ -37,7 +36,7 @@ static struct dlend_chunk *new_chunk(struct kunit *test, u64 gpa, u32 npages, u3
 }
 
 /* Pin @start..@end as the prober would. */
-static void pin_range(struct kunit *test, struct dlend_extents *x, u64 start, u64 end, u32 prot,
+static void pin_range(struct kunit *test, struct dlend_books *x, u64 start, u64 end, u32 prot,
 		      u32 build)
 {
 	while (start < end) {
@@ -46,7 +45,7 @@ static void pin_range(struct kunit *test, struct dlend_extents *x, u64 start, u6
 
 		chunk = new_chunk(test, start, (stop - start) / PAGE, prot);
 		chunk->build = build;
-		KUNIT_ASSERT_EQ(test, dlend_extents_add(x, chunk), 0);
+		KUNIT_ASSERT_EQ(test, dlend_books_add(x, chunk), 0);
 		start = stop;
 	}
 }
@@ -77,57 +76,57 @@ static unsigned int free_extents(struct list_head *dead)
 #define NOW	1000ULL
 
 /* Memory that a VMM takes away. */
-static void lose_range_at(struct dlend_extents *x, u64 start, u64 end, u64 ms)
+static void lose_range_at(struct dlend_books *x, u64 start, u64 end, u64 ms)
 {
 	LIST_HEAD(out);
 
-	dlend_extents_lose(x, start, end - 1, ms, &out);
+	dlend_books_lose(x, start, end - 1, ms, &out);
 	free_chunks(&out);
 }
 
-static void lose_range(struct dlend_extents *x, u64 start, u64 end)
+static void lose_range(struct dlend_books *x, u64 start, u64 end)
 {
 	lose_range_at(x, start, end, NOW);
 }
 
-static void unpin_range(struct dlend_extents *x, u64 start, u64 end)
+static void unpin_range(struct dlend_books *x, u64 start, u64 end)
 {
 	LIST_HEAD(out);
 
-	dlend_extents_take_range(x, start, end - 1, &out);
+	dlend_books_take_range(x, start, end - 1, &out);
 	free_chunks(&out);
 }
 
 /* The first half of a build. */
-static void build_settled(struct kunit *test, struct dlend_extents *x)
+static void build_settled(struct kunit *test, struct dlend_books *x)
 {
 	LIST_HEAD(dead);
 
-	dlend_extents_settle(x, &dead);
+	dlend_books_settle(x, &dead);
 	free_extents(&dead);
 }
 
 /* A build that succeeds. Return: extents that died. */
-static unsigned int build(struct kunit *test, struct dlend_extents *x, u32 number)
+static unsigned int build(struct kunit *test, struct dlend_books *x, u32 number)
 {
 	struct dlend_extent *extent;
 	LIST_HEAD(dead);
 	u64 gpa = 0;
 
-	dlend_extents_settle(x, &dead);
-	KUNIT_EXPECT_EQ(test, dlend_extents_form(x, number), 0);
-	while ((extent = dlend_extents_next_extent(x, gpa))) {
-		extent->told = BIT(0);
+	dlend_books_settle(x, &dead);
+	KUNIT_EXPECT_EQ(test, dlend_books_form(x, number), 0);
+	while ((extent = dlend_books_next_extent(x, gpa))) {
+		extent->told.members = BIT(0);
 		gpa = extent->gpa + extent->size;
 	}
 	return free_extents(&dead);
 }
 
-static void done(struct kunit *test, struct dlend_extents *x)
+static void done(struct kunit *test, struct dlend_books *x)
 {
 	LIST_HEAD(dead);
 
-	dlend_extents_kill_all(x, NULL, 0, &dead);
+	dlend_books_kill_all(x, NULL, 0, &dead);
 	free_extents(&dead);
 	unpin_range(x, 0, U64_MAX);
 	KUNIT_EXPECT_EQ(test, x->chunks, 0);
@@ -135,14 +134,14 @@ static void done(struct kunit *test, struct dlend_extents *x)
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->readonly_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->scattered_bytes, 0);
-	KUNIT_EXPECT_EQ(test, dlend_extents_book_bytes(x), 0);
-	dlend_extents_destroy(x);
+	KUNIT_EXPECT_EQ(test, dlend_books_bytes(x), 0);
+	dlend_books_destroy(x);
 }
 
-static void expect_extent(struct kunit *test, struct dlend_extents *x, u64 gpa, u64 size,
+static void expect_extent(struct kunit *test, struct dlend_books *x, u64 gpa, u64 size,
 			  u32 prot)
 {
-	struct dlend_extent *extent = dlend_extents_next_extent(x, gpa);
+	struct dlend_extent *extent = dlend_books_next_extent(x, gpa);
 
 	KUNIT_ASSERT_NOT_NULL(test, extent);
 	KUNIT_EXPECT_EQ(test, extent->gpa, gpa);
@@ -151,13 +150,13 @@ static void expect_extent(struct kunit *test, struct dlend_extents *x, u64 gpa, 
 }
 
 /* Every chunk lies in an extent that allows it, and extents count what they hold. */
-static void expect_sound(struct kunit *test, struct dlend_extents *x)
+static void expect_sound(struct kunit *test, struct dlend_books *x)
 {
 	struct dlend_extent *extent;
 	struct dlend_chunk *chunk;
 	u64 gpa = 0, held = 0, total = 0, last = 0, books = 0;
 
-	for (chunk = dlend_extents_find(x, 0); chunk; chunk = dlend_extents_next(x, chunk)) {
+	for (chunk = dlend_books_find(x, 0); chunk; chunk = dlend_books_next(x, chunk)) {
 		KUNIT_ASSERT_NOT_NULL(test, chunk->extent);
 		KUNIT_EXPECT_GE(test, chunk->gpa, last);
 		last = chunk->gpa + chunk->npages * PAGE;
@@ -167,7 +166,7 @@ static void expect_sound(struct kunit *test, struct dlend_extents *x)
 		total += chunk->npages * PAGE;
 		books += sizeof(*chunk) + (chunk->pages ? chunk->npages * sizeof(void *) : 0);
 	}
-	while ((extent = dlend_extents_next_extent(x, gpa))) {
+	while ((extent = dlend_books_next_extent(x, gpa))) {
 		KUNIT_EXPECT_GE(test, extent->gpa, gpa);
 		gpa = extent->gpa + extent->size;
 		KUNIT_EXPECT_EQ(test, extent->gpa / GB(1), (gpa - 1) / GB(1));
@@ -178,10 +177,10 @@ static void expect_sound(struct kunit *test, struct dlend_extents *x)
 	}
 	KUNIT_EXPECT_EQ(test, held, total);
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, total);
-	KUNIT_EXPECT_EQ(test, dlend_extents_book_bytes(x), books);
+	KUNIT_EXPECT_EQ(test, dlend_books_bytes(x), books);
 }
 
-static void extent_add_refuses(struct kunit *test)
+static void books_add_refuses(struct kunit *test)
 {
 	static const struct { u64 gpa; u32 npages; int err; } bad[] = {
 		{ MB(2), 0, -EINVAL }, { MB(2), 513, -EINVAL },
@@ -191,16 +190,16 @@ static void extent_add_refuses(struct kunit *test)
 		{ MB(10) - 0, 512, -EEXIST }, { MB(8), 512, 0 }, { MB(10) + 16 * PAGE, 1, 0 },
 		{ GB(3), 1, 0 }, { GB(1) - PAGE, 1, 0 }, { GB(2), 2, 0 }, { GB(2), 1, -EEXIST },
 	};
-	struct dlend_extents x;
+	struct dlend_books x;
 	unsigned int i;
 
-	dlend_extents_init(&x);
-	KUNIT_EXPECT_NULL(test, dlend_extents_find(&x, 0));
-	KUNIT_EXPECT_NULL(test, dlend_extents_next_extent(&x, 0));
+	dlend_books_init(&x);
+	KUNIT_EXPECT_NULL(test, dlend_books_find(&x, 0));
+	KUNIT_EXPECT_NULL(test, dlend_books_next_extent(&x, 0));
 	pin_range(test, &x, MB(10), MB(10) + 16 * PAGE, RW, 1);
 	for (i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct dlend_chunk *chunk = new_chunk(test, bad[i].gpa, bad[i].npages, RW);
-		int err = dlend_extents_add(&x, chunk);
+		int err = dlend_books_add(&x, chunk);
 
 		KUNIT_EXPECT_EQ_MSG(test, err, bad[i].err, "case %u", i);
 		if (err)
@@ -219,14 +218,14 @@ static u32 next_random(u32 *seed)
 #define CELLS		((unsigned int)(GB(3) / CELL))
 
 /* Chunks of a cell each, anywhere in 3 GiB, against one byte per cell. */
-static void extent_model(struct kunit *test)
+static void books_model(struct kunit *test)
 {
 	u8 *model = kunit_kzalloc(test, CELLS, GFP_KERNEL);
-	struct dlend_extents x;
+	struct dlend_books x;
 	u32 seed = 7, round;
 
 	KUNIT_ASSERT_NOT_NULL(test, model);
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	for (round = 0; round < 4000; round++) {
 		u32 cell = next_random(&seed) % CELLS, count = 1 + next_random(&seed) % 40, i;
 		u64 next, want = U64_MAX, end, run;
@@ -238,7 +237,7 @@ static void extent_model(struct kunit *test)
 				int err;
 
 				chunk = new_chunk(test, i * CELL, CELL / PAGE, RW);
-				err = dlend_extents_add(&x, chunk);
+				err = dlend_books_add(&x, chunk);
 				KUNIT_ASSERT_EQ(test, err, model[i] ? -EEXIST : 0);
 				if (err)
 					kfree(chunk);
@@ -249,7 +248,7 @@ static void extent_model(struct kunit *test)
 			memset(model + cell, 0, count);
 		}
 		cell = next_random(&seed) % CELLS;
-		end = dlend_extents_known(&x, cell * CELL + PAGE, &next);
+		end = dlend_books_known(&x, cell * CELL + PAGE, &next);
 		for (run = cell; run < CELLS && model[run]; run++)
 			;
 		KUNIT_ASSERT_EQ(test, end, run > cell ? run * CELL : 0);
@@ -264,11 +263,11 @@ static void extent_model(struct kunit *test)
 	done(test, &x);
 }
 
-static void extent_forms(struct kunit *test)
+static void books_forms(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, KB(640), RW, 1);
 	pin_range(test, &x, KB(768), KB(800), RO, 1);
 	pin_range(test, &x, KB(800), GB(2) + MB(3), RW, 1);
@@ -287,25 +286,25 @@ static void extent_forms(struct kunit *test)
 }
 
 /* Firmware: the low block goes, and comes back. The lender need not hear of it. */
-static void extent_comes_back(struct kunit *test)
+static void books_comes_back(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	struct dlend_extent *high, *low;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, MB(512), RW, 1);
 	pin_range(test, &x, GB(4), GB(5), RW, 1);
 	build(test, &x, 1);
-	low = dlend_extents_next_extent(&x, 0);
-	high = dlend_extents_next_extent(&x, GB(4));
+	low = dlend_books_next_extent(&x, 0);
+	high = dlend_books_next_extent(&x, GB(4));
 	unpin_range(&x, 0, GB(4));
 	KUNIT_EXPECT_EQ(test, low->pinned, 0);
 	KUNIT_EXPECT_EQ(test, high->pinned, GB(1));
 	pin_range(test, &x, 0, MB(512), RW, 2);
 	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
 	expect_sound(test, &x);
-	KUNIT_EXPECT_PTR_EQ(test, dlend_extents_next_extent(&x, 0), low);
-	KUNIT_EXPECT_PTR_EQ(test, dlend_extents_next_extent(&x, GB(4)), high);
+	KUNIT_EXPECT_PTR_EQ(test, dlend_books_next_extent(&x, 0), low);
+	KUNIT_EXPECT_PTR_EQ(test, dlend_books_next_extent(&x, GB(4)), high);
 	/* Narrower rights and a hole fit as well; the aperture enforces them. */
 	unpin_range(&x, 0, GB(4));
 	pin_range(test, &x, 0, KB(640), RW, 3);
@@ -323,11 +322,11 @@ static void extent_comes_back(struct kunit *test)
 }
 
 /* It comes back with more rights, or across what was an edge: a new extent is needed. */
-static void extent_comes_back_otherwise(struct kunit *test)
+static void books_comes_back_otherwise(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, KB(640), RW, 1);
 	pin_range(test, &x, KB(768), KB(928), RO, 1);
 	pin_range(test, &x, KB(928), MB(64), RW, 1);
@@ -350,18 +349,18 @@ static void extent_comes_back_otherwise(struct kunit *test)
 }
 
 /* A part of an extent goes: its other chunks stay where they are. */
-static void extent_partial(struct kunit *test)
+static void books_partial(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	struct dlend_extent *extent;
 	LIST_HEAD(out);
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, GB(4), GB(4) + MB(64), RW, 1);
 	build(test, &x, 1);
-	extent = dlend_extents_next_extent(&x, 0);
+	extent = dlend_books_next_extent(&x, 0);
 	/* A cut chunk goes whole, exactly as it was pinned. */
-	KUNIT_EXPECT_EQ(test, dlend_extents_take_range(&x, GB(4) + MB(7), GB(4) + MB(7), &out), 1);
+	KUNIT_EXPECT_EQ(test, dlend_books_take_range(&x, GB(4) + MB(7), GB(4) + MB(7), &out), 1);
 	KUNIT_EXPECT_EQ(test, list_first_entry(&out, struct dlend_chunk, node)->gpa,
 			GB(4) + MB(6));
 	KUNIT_EXPECT_EQ(test, list_first_entry(&out, struct dlend_chunk, node)->npages, 512);
@@ -379,41 +378,41 @@ static void extent_partial(struct kunit *test)
 }
 
 /* What was taken away is expected back, however it comes, until that is given up. */
-static void extent_missing(struct kunit *test)
+static void books_missing(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 
-	dlend_extents_init(&x);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	dlend_books_init(&x);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	pin_range(test, &x, 0, MB(512), RW, 1);
 	pin_range(test, &x, GB(2), GB(4), RW, 1);
 	build(test, &x, 1);
 	/* What we unpin ourselves is not missing, a hole in what was lost neither. */
 	unpin_range(&x, GB(3), GB(4));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	lose_range(&x, GB(1), GB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	lose_range(&x, 0, GB(2) + MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(514));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(514));
 	/* Half of it came back, and goes again: all of it is still expected. */
 	pin_range(test, &x, 0, MB(256), RW, 2);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(258));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(258));
 	lose_range(&x, 0, MB(256));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(514));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(514));
 	/* Read-only and cut otherwise: it is there. Elsewhere does not count. */
 	pin_range(test, &x, 0, KB(768), RW, 3);
 	pin_range(test, &x, KB(768), MB(1), RO, 3);
 	pin_range(test, &x, MB(1), MB(512), RW, 3);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(2));
 	pin_range(test, &x, GB(3), GB(3) + MB(2), RW, 3);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
-	dlend_extents_accept(&x, NOW);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(2));
+	dlend_books_accept(&x, NOW);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	lose_range(&x, 0, MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(2));
 	/* All of memory, as iommufd says it. */
 	lose_range(&x, 0, U64_MAX);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), MB(512) + GB(1));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(512) + GB(1));
 	done(test, &x);
 }
 
@@ -421,51 +420,51 @@ static void extent_missing(struct kunit *test)
 #define LIMIT	((u64)DLEND_RETURN_LIMIT_MS)
 
 /* For a moment after the last loss: firmware is quick, and changes several things in a row. */
-static void extent_missing_ends(struct kunit *test)
+static void books_missing_ends(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, GB(2), RW, 1);
 	build(test, &x, 1);
 	lose_range_at(&x, 0, MB(2), 1000);
 	lose_range_at(&x, MB(2), MB(4), 1000 + RETURN - 1);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + RETURN), MB(4));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + RETURN), MB(4));
 	/* Elsewhere it is another matter. */
 	lose_range_at(&x, GB(1), GB(1) + MB(2), 1000 + RETURN + 100);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + 2 * RETURN), MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, 1000 + 3 * RETURN), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + 2 * RETURN), MB(2));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + 3 * RETURN), 0);
 	done(test, &x);
 }
 
 /* Above 4 GiB no chipset remaps: what goes was unplugged, and nobody waits for it. */
-static void extent_unplugged(struct kunit *test)
+static void books_unplugged(struct kunit *test)
 {
 	struct dlend_extent *extent;
-	struct dlend_extents x;
+	struct dlend_books x;
 	LIST_HEAD(dead);
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, MB(512), RW, 1);
 	pin_range(test, &x, GB(4), GB(4) + MB(4), RW, 1);
 	pin_range(test, &x, GB(5), GB(5) + MB(4), RW, 1);
 	build(test, &x, 1);
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, MB(2) - 1));
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, U64_MAX));
-	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, GB(4), U64_MAX));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, MB(2) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, U64_MAX));
+	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4), U64_MAX));
 	/* A block of less than a chunk: what else the chunk has must come again. */
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(4), GB(4) + MB(1) - 1));
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(4) + MB(1), GB(4) + MB(2) - 1));
-	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, GB(4) + MB(2), GB(5) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, GB(4), GB(4) + MB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, GB(4) + MB(1), GB(4) + MB(2) - 1));
+	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4) + MB(2), GB(5) - 1));
 	lose_range(&x, GB(4), GB(4) + MB(2));
 	lose_range(&x, GB(5), GB(5) + MB(4));
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, NOW), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	/* One extent has something left, and stays where it is; the range is what was taken. */
-	dlend_extents_prune(&x, GB(4), GB(4) + MB(2) - 1, &dead);
+	dlend_books_prune(&x, GB(4), GB(4) + MB(2) - 1, &dead);
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 0);
-	dlend_extents_prune(&x, GB(5) + MB(2), GB(5) + MB(4) - 1, &dead);
+	dlend_books_prune(&x, GB(5) + MB(2), GB(5) + MB(4) - 1, &dead);
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
-	extent = dlend_extents_next_extent(&x, GB(1));
+	extent = dlend_books_next_extent(&x, GB(1));
 	KUNIT_ASSERT_NOT_NULL(test, extent);
 	KUNIT_EXPECT_EQ(test, extent->gpa, GB(4));
 	KUNIT_EXPECT_EQ(test, extent->pinned, MB(2));
@@ -475,75 +474,75 @@ static void extent_unplugged(struct kunit *test)
 }
 
 /* What is known across whole GiB, and across those with a hole. */
-static void extent_known(struct kunit *test)
+static void books_known(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	u64 next;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, GB(1) - MB(2), GB(4) + MB(4), RW, 1);
 	pin_range(test, &x, GB(6), GB(7), RW, 1);
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(1) - MB(1), &next), GB(4) + MB(4));
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, GB(1) - MB(1), &next), GB(4) + MB(4));
 	KUNIT_EXPECT_EQ(test, next, GB(6));
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(2) + MB(3), &next), GB(4) + MB(4));
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(6), &next), GB(7));
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, GB(2) + MB(3), &next), GB(4) + MB(4));
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, GB(6), &next), GB(7));
 	KUNIT_EXPECT_EQ(test, next, U64_MAX);
 	unpin_range(&x, GB(2) + MB(8), GB(2) + MB(10));
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, 0, &next), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, 0, &next), 0);
 	KUNIT_EXPECT_EQ(test, next, GB(1) - MB(2));
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, GB(1), &next), GB(2) + MB(8));
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, GB(1), &next), GB(2) + MB(8));
 	KUNIT_EXPECT_EQ(test, next, GB(2) + MB(10));
 	done(test, &x);
 }
 
 /* Below 4 GiB, too, memory may be given up block by block: that is found out. */
-static void extent_shrinks(struct kunit *test)
+static void books_shrinks(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	u64 ms, at = 0;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, GB(1), RW, 1);
 	pin_range(test, &x, GB(2), GB(3), RW, 1);
 	build(test, &x, 1);
 	for (ms = 1000; ms < 1000 + LIMIT; ms += 100, at += MB(2)) {
 		lose_range_at(&x, at, at + MB(2), ms);
-		KUNIT_EXPECT_GT(test, dlend_extents_missing(&x, ms + 99), 0);
+		KUNIT_EXPECT_GT(test, dlend_books_missing(&x, ms + 99), 0);
 	}
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(1) - 1));
 	/* Whether or not a build ever got to an end meanwhile. */
 	lose_range_at(&x, at, at + MB(2), ms);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms), 0);
-	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
-	dlend_extents_accept(&x, ms);
-	KUNIT_EXPECT_FALSE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(3) - 1));
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, ms), 0);
+	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, 0, GB(1) - 1));
+	dlend_books_accept(&x, ms);
+	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, 0, GB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(3) - 1));
 	lose_range_at(&x, at + MB(2), at + MB(4), ms + 100);
-	KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms + 100), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, ms + 100), 0);
 	/* What comes there makes it as it was. */
 	pin_range(test, &x, 0, MB(2), RW, 2);
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, 0, GB(1) - 1));
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(1) - 1));
 	/* Firmware at work for longer than that, with memory there in between. */
 	for (ms = 10000; ms < 10000 + 3 * LIMIT; ms += 100) {
 		lose_range_at(&x, GB(2), GB(3), ms);
-		KUNIT_EXPECT_EQ(test, dlend_extents_missing(&x, ms + 50), GB(1));
+		KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, ms + 50), GB(1));
 		pin_range(test, &x, GB(2), GB(3), RW, ms);
 	}
 	/* One loss alone proves nothing. */
 	lose_range_at(&x, GB(2), GB(3), ms);
-	dlend_extents_accept(&x, ms + LIMIT);
-	KUNIT_EXPECT_TRUE(test, dlend_extents_returns(&x, GB(2), GB(3) - 1));
+	dlend_books_accept(&x, ms + LIMIT);
+	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, GB(2), GB(3) - 1));
 	done(test, &x);
 }
 
 /* Every chunk that stands, and in which extent. */
-static u64 standing(struct dlend_extents *x, const struct dlend_extent **of, u64 max)
+static u64 standing(struct dlend_books *x, const struct dlend_extent **of, u64 max)
 {
 	struct dlend_chunk *chunk;
 	u64 n = 0;
 
-	for (chunk = dlend_extents_find(x, 0); chunk && n < max;
-	     chunk = dlend_extents_next(x, chunk))
+	for (chunk = dlend_books_find(x, 0); chunk && n < max;
+	     chunk = dlend_books_next(x, chunk))
 		if (chunk->extent && chunk->mapped)
 			of[n++] = chunk->extent;
 	return n;
@@ -553,7 +552,7 @@ static u64 standing(struct dlend_extents *x, const struct dlend_extent **of, u64
  * Some of 32 MiB comes or goes, with edges of 256 KiB, in chunks of up to 1 MiB.  @cut: at edges of
  * extents, and all of it is writable; otherwise as it comes.
  */
-static void random_change(struct kunit *test, struct dlend_extents *x, u32 *seed, u32 number,
+static void random_change(struct kunit *test, struct dlend_books *x, u32 *seed, u32 number,
 			  bool cut)
 {
 	u64 from = next_random(seed) % 128 * KB(256);
@@ -569,33 +568,33 @@ static void random_change(struct kunit *test, struct dlend_extents *x, u32 *seed
 	for (; from < to; from += size) {
 		u64 end = min(to, (from | (MB(1) - 1)) + 1);
 
-		size = (cut ? dlend_extents_edge(x, from, end) : end) - from;
+		size = (cut ? dlend_books_edge(x, from, end) : end) - from;
 		chunk = new_chunk(test, from, size / PAGE, prot);
 		chunk->build = number;
-		if (dlend_extents_add(x, chunk))
+		if (dlend_books_add(x, chunk))
 			kfree(chunk);
 	}
 }
 
-/* What stands leaves its extent only where dlend_extents_torn() has said so before. */
-static void extent_torn(struct kunit *test)
+/* What stands leaves its extent only where dlend_books_torn() has said so before. */
+static void books_torn(struct kunit *test)
 {
 	/* More than a kernel's stack is for. */
 	static const struct dlend_extent *before[256], *after[256];
 	unsigned int torn = 0, whole = 0;
 	struct dlend_chunk *chunk;
-	struct dlend_extents x;
+	struct dlend_books x;
 	u32 seed = 17, round;
 	u64 n;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	for (round = 1; round < 1000; round++) {
 		bool says;
 
 		random_change(test, &x, &seed, round, false);
 		random_change(test, &x, &seed, round, false);
 		n = standing(&x, before, ARRAY_SIZE(before));
-		says = dlend_extents_torn(&x);
+		says = dlend_books_torn(&x);
 		if (says)
 			torn++;
 		else
@@ -605,8 +604,8 @@ static void extent_torn(struct kunit *test)
 		if (!says)
 			KUNIT_EXPECT_EQ(test, memcmp(before, after, n * sizeof(*after)), 0);
 		build(test, &x, round);
-		for (chunk = dlend_extents_find(&x, 0); chunk;
-		     chunk = dlend_extents_next(&x, chunk))
+		for (chunk = dlend_books_find(&x, 0); chunk;
+		     chunk = dlend_books_next(&x, chunk))
 			chunk->mapped = true;
 		expect_sound(test, &x);
 	}
@@ -616,19 +615,19 @@ static void extent_torn(struct kunit *test)
 }
 
 /* Writable memory that comes in pieces that end at extents' edges tears none, ever. */
-static void extent_never_torn(struct kunit *test)
+static void books_never_torn(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	u32 seed = 23, round;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	for (round = 1; round < 2000; round++) {
 		random_change(test, &x, &seed, round, true);
-		KUNIT_EXPECT_FALSE(test, dlend_extents_torn(&x));
+		KUNIT_EXPECT_FALSE(test, dlend_books_torn(&x));
 		build(test, &x, round);
 		expect_sound(test, &x);
 	}
-	KUNIT_EXPECT_EQ(test, dlend_extents_edge(&x, GB(8), GB(9)), GB(9));
+	KUNIT_EXPECT_EQ(test, dlend_books_edge(&x, GB(8), GB(9)), GB(9));
 	done(test, &x);
 }
 
@@ -637,7 +636,7 @@ static void extent_never_torn(struct kunit *test)
  * the area goes, and comes back.  One chunk over the extent's edge would take all RAM out of its
  * window: the chunk is to be cut there.
  */
-static void extent_torn_at_its_head(struct kunit *test)
+static void books_torn_at_its_head(struct kunit *test)
 {
 	static const struct { u64 from; bool torn; } back[] = {
 		{ KB(768), false }, { KB(640), true },
@@ -645,22 +644,22 @@ static void extent_torn_at_its_head(struct kunit *test)
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(back); i++) {
 		struct dlend_extent *extent;
-		struct dlend_extents x;
+		struct dlend_books x;
 
-		dlend_extents_init(&x);
+		dlend_books_init(&x);
 		pin_range(test, &x, KB(768), MB(256), RW, 1);
 		build(test, &x, 1);
 		/* The prober pins what is left of a 2 MiB block as a chunk of its own. */
 		lose_range(&x, KB(768), MB(2));
 		pin_range(test, &x, MB(1), MB(2), RW, 2);
 		build(test, &x, 2);
-		extent = dlend_extents_next_extent(&x, 0);
+		extent = dlend_books_next_extent(&x, 0);
 		KUNIT_ASSERT_NOT_NULL(test, extent);
 		KUNIT_EXPECT_EQ(test, extent->size, MB(256) - KB(768));
-		KUNIT_EXPECT_FALSE(test, dlend_extents_torn(&x));
+		KUNIT_EXPECT_FALSE(test, dlend_books_torn(&x));
 		pin_range(test, &x, back[i].from, MB(1), RW, 3);
-		KUNIT_EXPECT_EQ(test, dlend_extents_torn(&x), back[i].torn);
-		KUNIT_EXPECT_EQ(test, dlend_extents_edge(&x, KB(640), MB(1)), KB(768));
+		KUNIT_EXPECT_EQ(test, dlend_books_torn(&x), back[i].torn);
+		KUNIT_EXPECT_EQ(test, dlend_books_edge(&x, KB(640), MB(1)), KB(768));
 		KUNIT_EXPECT_EQ(test, build(test, &x, 3), back[i].torn);
 		expect_sound(test, &x);
 		done(test, &x);
@@ -673,44 +672,45 @@ static bool of_build(const struct dlend_extent *extent, u32 number)
 }
 
 /* A build that fails takes back what it pinned and made, and nothing else. */
-static void extent_undo(struct kunit *test)
+static void books_undo(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	LIST_HEAD(dead);
 	LIST_HEAD(out);
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, MB(64), RW, 1);
 	build(test, &x, 1);
 	unpin_range(&x, MB(32), MB(34));
 	pin_range(test, &x, MB(32), MB(34), RW, 2);
 	pin_range(test, &x, GB(4), GB(4) + MB(64), RW, 2);
-	dlend_extents_settle(&x, &dead);
-	KUNIT_EXPECT_EQ(test, dlend_extents_form(&x, 2), 0);
+	dlend_books_settle(&x, &dead);
+	KUNIT_EXPECT_EQ(test, dlend_books_form(&x, 2), 0);
 	expect_sound(test, &x);
-	dlend_extents_kill_all(&x, of_build, 2, &dead);
+	dlend_books_kill_all(&x, of_build, 2, &dead);
 	/* Never told: its owner sees that nobody has its offsets. */
-	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told, 0);
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told.members, 0);
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
-	KUNIT_EXPECT_EQ(test, dlend_extents_take_build(&x, 2, &out), 33);
+	KUNIT_EXPECT_EQ(test, dlend_books_take_build(&x, 2, &out), 33);
 	free_chunks(&out);
 	expect_sound(test, &x);
 	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(62));
 	KUNIT_EXPECT_EQ(test, x.extents, 1);
-	dlend_extents_kill_all(&x, NULL, 0, &dead);
-	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told, BIT(0));
+	dlend_books_kill_all(&x, NULL, 0, &dead);
+	KUNIT_EXPECT_EQ(test, list_first_entry(&dead, struct dlend_extent, node)->told.members,
+			BIT(0));
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 1);
-	KUNIT_EXPECT_NULL(test, dlend_extents_find(&x, 0)->extent);
+	KUNIT_EXPECT_NULL(test, dlend_books_find(&x, 0)->extent);
 	done(test, &x);
 }
 
 /* Memory comes and goes at random; after every build the books are sound and complete. */
-static void extent_churn(struct kunit *test)
+static void books_churn(struct kunit *test)
 {
-	struct dlend_extents x;
+	struct dlend_books x;
 	u32 seed = 3, round;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	for (round = 1; round < 300; round++) {
 		u64 start = next_random(&seed) % 700000 * PAGE;
 		u64 end = start + (1 + next_random(&seed) % 3000) * PAGE;
@@ -722,7 +722,7 @@ static void extent_churn(struct kunit *test)
 			u32 prot = next_random(&seed) % 3 ? RW : RO;
 
 			while (start < end) {
-				stop = dlend_extents_known(&x, start, &next);
+				stop = dlend_books_known(&x, start, &next);
 				if (!stop) {
 					stop = min(next, end);
 					pin_range(test, &x, start, stop, prot, round);
@@ -738,146 +738,69 @@ static void extent_churn(struct kunit *test)
 	done(test, &x);
 }
 
-/* One message about @extent to member @id. Return: as dlend_extent_answer() */
-static bool say(struct dlend_extent *extent, enum dlend_tale what, u32 id, bool ok)
-{
-	dlend_extent_ask(extent, what, id);
-	return dlend_extent_answer(extent, what, id, ok);
-}
-
-/* Two members are told, one after the other; the slot is free when both know that it is gone. */
-static void extent_two_members(struct kunit *test)
-{
-	struct dlend_extent e = {};
-
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 0));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
-	/* As soon as it is asked: the lender may be faster than the answer. */
-	dlend_extent_ask(&e, DLEND_TALE_NEW, 0);
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_answer(&e, DLEND_TALE_NEW, 0, true));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 0));
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 5));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 5, true));
-	KUNIT_EXPECT_EQ(test, e.told, BIT(0) | BIT(5));
-	/* Gone: the one knows, the other does not answer, then it does. */
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_GONE, 5, true));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 5));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_GONE, 0, false));
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_GONE, 0));
-	/* An answer to another message is none about this. */
-	KUNIT_EXPECT_FALSE(test, dlend_extent_answer(&e, DLEND_TALE_GONE, 0, true));
-	KUNIT_EXPECT_TRUE(test, say(&e, DLEND_TALE_GONE, 0, true));
-	KUNIT_EXPECT_EQ(test, e.told, 0);
-}
-
-/* A map whose answer is lost may be or not be: it is taken back, and made once more. */
-static void extent_unsure(struct kunit *test)
-{
-	struct dlend_extent e = {};
-
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 1, true));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 2, false));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 2));
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 1));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_UNSURE, 2, false));
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_UNSURE, 2, true));
-	KUNIT_EXPECT_FALSE(test, dlend_extent_due(&e, DLEND_TALE_UNSURE, 2));
-	KUNIT_EXPECT_TRUE(test, dlend_extent_due(&e, DLEND_TALE_NEW, 2));
-	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_TALE_NEW, 2, true));
-	KUNIT_EXPECT_EQ(test, e.told, BIT(1) | BIT(2));
-}
-
-/* A lease that ends: fenced, its word is not needed; unfenced, the slot is never free again. */
-static void extent_leaves(struct kunit *test)
-{
-	struct dlend_extent e = { .told = BIT(3) | BIT(4), .unsure = BIT(4) };
-
-	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, true));
-	KUNIT_EXPECT_EQ(test, e.told, BIT(3));
-	KUNIT_EXPECT_EQ(test, e.unsure, 0);
-	KUNIT_EXPECT_TRUE(test, dlend_extent_leave(&e, 3, true));
-	KUNIT_EXPECT_EQ(test, e.told, 0);
-
-	e.told = BIT(3) | BIT(4);
-	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, false));
-	KUNIT_EXPECT_EQ(test, e.told, BIT(3) | DLEND_TOLD_LOST);
-	KUNIT_EXPECT_TRUE(test, dlend_extent_leave(&e, 3, true));
-	KUNIT_EXPECT_EQ(test, e.told, DLEND_TOLD_LOST);
-	/* One that was never told of it loses nothing. */
-	e.told = BIT(3);
-	KUNIT_EXPECT_FALSE(test, dlend_extent_leave(&e, 4, false));
-	KUNIT_EXPECT_EQ(test, e.told, BIT(3));
-}
-
 /* A second member finds everything there, and chunks go over from the first to it. */
-static void extent_owners(struct kunit *test)
+static void books_owners(struct kunit *test)
 {
 	const void *one = "one", *two = "two";
 	struct dlend_chunk *chunk;
-	struct dlend_extents x;
+	struct dlend_books x;
 	u64 gpa = 0, next;
 	u32 count = 0;
 
-	dlend_extents_init(&x);
+	dlend_books_init(&x);
 	pin_range(test, &x, 0, MB(64), RW, 1);
-	for (chunk = dlend_extents_find(&x, 0); chunk; chunk = dlend_extents_next(&x, chunk))
+	for (chunk = dlend_books_find(&x, 0); chunk; chunk = dlend_books_next(&x, chunk))
 		chunk->owner = one;
 	build(test, &x, 1);
-	KUNIT_EXPECT_EQ(test, dlend_extents_known(&x, 0, &next), MB(64));
-	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, one), MB(64));
-	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, two), 0);
-	KUNIT_EXPECT_NULL(test, dlend_extents_find_owned(&x, 0, two));
-	dlend_extents_find(&x, MB(32))->owner = two;
-	while ((chunk = dlend_extents_find_owned(&x, gpa, one))) {
+	KUNIT_EXPECT_EQ(test, dlend_books_known(&x, 0, &next), MB(64));
+	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, one), MB(64));
+	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, two), 0);
+	KUNIT_EXPECT_NULL(test, dlend_books_find_owned(&x, 0, two));
+	dlend_books_find(&x, MB(32))->owner = two;
+	while ((chunk = dlend_books_find_owned(&x, gpa, one))) {
 		KUNIT_EXPECT_NE(test, chunk->gpa, MB(32));
 		gpa = chunk->gpa + chunk->npages * PAGE;
 		chunk->owner = two;
 		count++;
 	}
 	KUNIT_EXPECT_EQ(test, count, 31);
-	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, one), 0);
-	KUNIT_EXPECT_EQ(test, dlend_extents_owned(&x, two), MB(64));
+	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, one), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, two), MB(64));
 	/* A new build changes nothing; the first one leaves, and its bit with it. */
-	dlend_extents_next_extent(&x, 0)->told |= BIT(1);
+	dlend_books_next_extent(&x, 0)->told.members |= BIT(1);
 	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
-	dlend_extents_leave(&x, 1);
-	KUNIT_EXPECT_EQ(test, dlend_extents_next_extent(&x, 0)->told, BIT(0));
+	dlend_books_leave(&x, 1);
+	KUNIT_EXPECT_EQ(test, dlend_books_next_extent(&x, 0)->told.members, BIT(0));
 	done(test, &x);
 }
 
-static struct kunit_case extent_cases[] = {
-	KUNIT_CASE(extent_add_refuses),
-	KUNIT_CASE(extent_model),
-	KUNIT_CASE(extent_known),
-	KUNIT_CASE(extent_forms),
-	KUNIT_CASE(extent_comes_back),
-	KUNIT_CASE(extent_comes_back_otherwise),
-	KUNIT_CASE(extent_partial),
-	KUNIT_CASE(extent_missing),
-	KUNIT_CASE(extent_missing_ends),
-	KUNIT_CASE(extent_unplugged),
-	KUNIT_CASE(extent_shrinks),
-	KUNIT_CASE(extent_torn),
-	KUNIT_CASE(extent_torn_at_its_head),
-	KUNIT_CASE(extent_never_torn),
-	KUNIT_CASE(extent_undo),
-	KUNIT_CASE(extent_churn),
-	KUNIT_CASE(extent_two_members),
-	KUNIT_CASE(extent_unsure),
-	KUNIT_CASE(extent_leaves),
-	KUNIT_CASE(extent_owners),
+static struct kunit_case books_cases[] = {
+	KUNIT_CASE(books_add_refuses),
+	KUNIT_CASE(books_model),
+	KUNIT_CASE(books_known),
+	KUNIT_CASE(books_forms),
+	KUNIT_CASE(books_comes_back),
+	KUNIT_CASE(books_comes_back_otherwise),
+	KUNIT_CASE(books_partial),
+	KUNIT_CASE(books_missing),
+	KUNIT_CASE(books_missing_ends),
+	KUNIT_CASE(books_unplugged),
+	KUNIT_CASE(books_shrinks),
+	KUNIT_CASE(books_torn),
+	KUNIT_CASE(books_torn_at_its_head),
+	KUNIT_CASE(books_never_torn),
+	KUNIT_CASE(books_undo),
+	KUNIT_CASE(books_churn),
+	KUNIT_CASE(books_owners),
 	{}
 };
 
-static struct kunit_suite extent_suite = {
-	.name = "dlend-extent",
-	.test_cases = extent_cases,
+static struct kunit_suite books_suite = {
+	.name = "dlend-books",
+	.test_cases = books_cases,
 };
 
-kunit_test_suite(extent_suite);
+kunit_test_suite(books_suite);
 
 MODULE_DESCRIPTION("Suite of dlend's books of pinned memory");
 MODULE_LICENSE("GPL");

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Books of pinned guest memory: which chunks are pinned, which extents they make up, and how much
+ * memory was taken away and may come back.
+ *
+ * A chunk is what was pinned together and must be unpinned together.  An extent is a run of
+ * guest-physical addresses that has one slot in the aperture and one mapping at each lender.  It
+ * never crosses a multiple of 1 GiB: so a DIMM has extents of its own, and IOMMU pages of 1 GiB are
+ * possible.  A chunk that is in no extent (yet) is loose.
+ *
+ * An extent and its slot stay together.  Memory that goes and comes back (firmware does that) is
+ * mapped in the same slot again, and the lender does not have to hear of it.
+ *
+ * Does memory come back that was taken away?  Nobody says so, nor when.  Below 4 GiB a chipset has
+ * registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again at once.
+ * So for memory below 4 GiB the books remember how much there was.  A probe that finds less came
+ * too early, or the memory is really gone.  Above 4 GiB there are no such registers: memory that
+ * goes there was unplugged, and a guest stops using memory before it is unplugged.
+ *
+ * Pure logic: takes no locks, reads no clock, and knows nothing of VFIO or IOMMUs.  The caller
+ * serialises all calls about one object.
+ */
+#ifndef DLEND_MDEV_BOOKS_H
+#define DLEND_MDEV_BOOKS_H
+
+#include <linux/bits.h>
+#include <linux/list.h>
+
+#include "gpa.h"
+#include "told.h"
+
+#define DLEND_EXTENT_MAX	BIT_ULL(30)
+
+/*
+ * Memory that was lost comes back when the VMM is through with all that it changes in one go.  That
+ * may take a while, because the VMM waits for other unmaps in between, and nobody says when it is
+ * over.  What is not back so long after the last loss is gone.
+ */
+#define DLEND_RETURN_MS		250u
+/* A GiB that loses memory again and again for so long, and gets none, is not firmware at work. */
+#define DLEND_RETURN_LIMIT_MS	2000u
+
+/**
+ * struct dlend_chunk - pages that were pinned together
+ * @node: in its block, by address; or in a list of chunks that left the books
+ * @extent: extent that it is in, NULL: loose
+ * @gpa: guest-physical address
+ * @npages: 1 to DLEND_CHUNK_PAGES
+ * @prot: DLEND_PROT_*
+ * @pfn: of the first page
+ * @pages: list of all pages (struct page **); NULL: they are contiguous, from @pfn on
+ * @owner: through what it was pinned, and must be unpinned
+ * @build: number of the build that pinned it
+ * @mapped: it is in the aperture
+ */
+struct dlend_chunk {
+	struct list_head node;
+	struct dlend_extent *extent;
+	u64 gpa;
+	u32 npages;
+	u32 prot;
+	u64 pfn;
+	void *pages;
+	const void *owner;
+	u32 build;
+	bool mapped;
+};
+
+/** dlend_chunk_bytes - size of @chunk. Context: any. */
+static inline u64 dlend_chunk_bytes(const struct dlend_chunk *chunk)
+{
+	return chunk->npages * DLEND_GUEST_PAGE;
+}
+
+/** dlend_chunk_end - first address behind @chunk. Context: any. */
+static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
+{
+	return dlend_gpa_end(chunk->gpa, chunk->npages);
+}
+
+/**
+ * struct dlend_extent - one slot, one mapping at each lender
+ * @node: in its block, by address; or in a list of dead ones (which have left the books)
+ * @gpa: guest-physical address
+ * @size: bytes
+ * @prot: DLEND_PROT_*; its chunks have these, or fewer
+ * @told: who was told of it; while somebody was, @slot must not be used for anything else
+ * @build: number of the build that made it
+ * @pinned: bytes of chunks in it; less than @size where memory has gone
+ * @slot: the owner's, NULL while there is none
+ * @offset: of @slot in the aperture
+ * @cookie: the owner's, for @slot in quarantine
+ */
+struct dlend_extent {
+	struct list_head node;
+	u64 gpa;
+	u64 size;
+	u32 prot;
+	struct dlend_told told;
+	u32 build;
+	u64 pinned;
+	void *slot;
+	u64 offset;
+	u64 cookie;
+};
+
+/** dlend_extent_end - first address behind @extent. Context: any. */
+static inline u64 dlend_extent_end(const struct dlend_extent *extent)
+{
+	return extent->gpa + extent->size;
+}
+
+struct dlend_block;
+
+/**
+ * struct dlend_books - of one guest
+ * @blocks: by address, one for each GiB
+ * @cursor: block used last: walks go upwards
+ * @chunks: how many
+ * @extents: how many, without dead ones
+ * @pinned_bytes: in chunks
+ * @readonly_bytes: of these, not writable
+ * @scattered_bytes: of these, in chunks whose pages are not contiguous
+ */
+struct dlend_books {
+	struct list_head blocks;
+	struct dlend_block *cursor;
+	u64 chunks, extents;
+	u64 pinned_bytes, readonly_bytes, scattered_bytes;
+};
+
+/** dlend_books_init - make @x empty books. Context: any. */
+void dlend_books_init(struct dlend_books *x);
+
+/** dlend_books_destroy - free what is left; no chunk or extent may be in @x. Context: may sleep. */
+void dlend_books_destroy(struct dlend_books *x);
+
+/**
+ * dlend_books_add - enter a chunk that was pinned
+ * @x: (in, out) books
+ * @chunk: (in, out) its gpa, npages, prot, pfn, pages, owner and build are filled in; becomes loose
+ *
+ * Context: may sleep. Return: 0; -EEXIST it overlaps another chunk; -EINVAL it is empty, or crosses
+ * a multiple of DLEND_CHUNK_BYTES; -ENOMEM.
+ */
+int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk);
+
+/** dlend_books_find - the first chunk that ends above @gpa, or NULL. Context: any. */
+struct dlend_chunk *dlend_books_find(struct dlend_books *x, u64 gpa);
+
+/** dlend_books_next - the chunk that follows @chunk, or NULL. Context: any. */
+struct dlend_chunk *dlend_books_next(struct dlend_books *x, struct dlend_chunk *chunk);
+
+/**
+ * dlend_books_find_owned - the first chunk of @owner that ends above @gpa, or NULL. Context: any.
+ */
+struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const void *owner);
+
+/**
+ * dlend_books_next_extent - the first extent that begins at @gpa or above, or NULL. Context: any.
+ */
+struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa);
+
+/** dlend_books_owned - bytes in chunks of @owner. Context: any. */
+u64 dlend_books_owned(struct dlend_books *x, const void *owner);
+
+/** dlend_books_bytes - kernel memory in @x, without its blocks (one per GiB). Context: any. */
+u64 dlend_books_bytes(const struct dlend_books *x);
+
+/**
+ * dlend_books_known - is an address pinned?
+ * @x: (in) books
+ * @gpa: (in) address
+ * @next: (out) the next pinned address above the run, or above @gpa if it is not pinned; U64_MAX if
+ *	there is none
+ *
+ * Context: any. Return: the end (exclusive) of the pinned run that @gpa is in, or 0.
+ */
+u64 dlend_books_known(struct dlend_books *x, u64 gpa, u64 *next);
+
+/**
+ * dlend_books_take - move a chunk out of the books
+ * @x: (in, out) books
+ * @chunk: (in, out) chunk; it still points to its extent, which has that much less pinned
+ * @out: (in, out) list that it is appended to
+ *
+ * Context: any.
+ */
+void dlend_books_take(struct dlend_books *x, struct dlend_chunk *chunk, struct list_head *out);
+
+/**
+ * dlend_books_take_range - move every chunk that touches a range out of the books
+ * @x: (in, out) books
+ * @gpa: (in) first address
+ * @last: (in) last address
+ * @out: (in, out) list that they are appended to, by address
+ *
+ * Context: any. Return: how many.
+ */
+u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list_head *out);
+
+/** dlend_books_take_build - as dlend_books_take_range(), every chunk of @build. Context: any. */
+u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out);
+
+/**
+ * dlend_books_returns - if a range is taken away, may some of it come back at once?
+ * @x: (in) books
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or
+ * if a chunk lies across an edge of the range, because chunks go as a whole.  False: it was
+ * unplugged, so nobody has to wait for anything, and what is left stands as it did.
+ */
+bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
+
+/**
+ * dlend_books_lose - as dlend_books_take_range(), for memory that was taken away by the VMM
+ * @x: (in, out) books
+ * @gpa: (in) first address
+ * @last: (in) last address
+ * @now_ms: (in) time, of any clock
+ * @out: (in, out) list that the chunks are appended to, by address
+ *
+ * The books expect back what may come back.
+ *
+ * Context: any. Return: how many chunks.
+ */
+u64 dlend_books_lose(struct dlend_books *x, u64 gpa, u64 last, u64 now_ms, struct list_head *out);
+
+/**
+ * dlend_books_missing - how much was lost, has not come back, and may still do so?
+ * @x: (in) books
+ * @now_ms: (in) time, of the same clock
+ *
+ * Only amounts are compared, GiB by GiB: memory that came back otherwise (read-only, with other
+ * edges) counts as well.
+ *
+ * Context: any. Return: bytes.
+ */
+u64 dlend_books_missing(const struct dlend_books *x, u64 now_ms);
+
+/** dlend_books_accept - from now on nothing is expected back; @now_ms: time. Context: any. */
+void dlend_books_accept(struct dlend_books *x, u64 now_ms);
+
+/**
+ * dlend_books_edge - where does the next extent begin or end?
+ * @x: (in) books
+ * @gpa: (in) address
+ * @end: (in) address above it
+ *
+ * A chunk that lies across such an edge fits into no extent.  So pin in pieces that end there.
+ *
+ * Context: any. Return: the first edge above @gpa and below @end, or @end.
+ */
+u64 dlend_books_edge(struct dlend_books *x, u64 gpa, u64 end);
+
+/**
+ * dlend_books_torn - would dlend_books_settle() take chunks that stand out of their extent?
+ * @x: (in) books
+ *
+ * Chunks that stand may leave a window only while no guest can use it: shut the gates before.
+ *
+ * Context: any.
+ */
+bool dlend_books_torn(struct dlend_books *x);
+
+/**
+ * dlend_books_settle - after a probe: which extents stay as they are?
+ * @x: (in, out) books
+ * @dead: (in, out) list that the others are moved to
+ *
+ * A loose chunk that lies within an extent which allows the chunk's @prot joins the extent.  An
+ * extent is dead if a loose chunk overlaps it otherwise, or if it has no chunk left.  Its other
+ * chunks become loose and count as not mapped: the caller takes away the slot before anything else.
+ *
+ * Context: any.
+ */
+void dlend_books_settle(struct dlend_books *x, struct list_head *dead);
+
+/**
+ * dlend_books_form - make extents of the loose chunks
+ * @x: (in, out) books
+ * @build: (in) number of this build
+ *
+ * Context: may sleep. Return: 0; -ENOMEM: some chunks are still loose.
+ */
+int dlend_books_form(struct dlend_books *x, u32 build);
+
+/**
+ * dlend_books_prune - extents without a chunk leave the books
+ * @x: (in, out) books
+ * @gpa: (in) first address
+ * @last: (in) last address: only extents that touch this range
+ * @dead: (in, out) list that they are moved to
+ *
+ * Context: any.
+ */
+void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_head *dead);
+
+/**
+ * dlend_books_kill_all - all extents of some kind leave the books; their chunks become loose
+ * @x: (in, out) books
+ * @match: (in) which ones, NULL: all
+ * @arg: (in) for @match
+ * @dead: (in, out) list that they are moved to
+ *
+ * Context: any.
+ */
+void dlend_books_kill_all(struct dlend_books *x,
+			  bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
+			  struct list_head *dead);
+
+/** dlend_books_leave - dlend_told_leave() of all extents, for member @id, fenced. Context: any. */
+void dlend_books_leave(struct dlend_books *x, u32 id);
+
+#endif

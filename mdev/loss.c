@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What takes guest memory away: see loss.h, and ram.h for the locks.
+ *
+ * Must not know how RAM is found, nor send messages.
+ */
+#include <linux/sched.h>
+#include <linux/sizes.h>
+#include <linux/vfio.h>
+
+#include "loss.h"
+#include "members.h"
+#include "pin.h"
+#include "ram_map.h"
+#include "trace.h"
+
+/*
+ * So much is taken and unpinned in one go where nobody waits for it: dma_unmap waits for the rest.
+ */
+#define DLEND_DROP_BYTES	SZ_32M
+
+void dlend_loss_begin(struct dlend_ram *ram)
+{
+	mutex_lock(&ram->lock);
+	WRITE_ONCE(ram->unmapping, ram->unmapping + 1);
+	mutex_unlock(&ram->lock);
+}
+
+void dlend_loss_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss loss,
+		    ktime_t since)
+{
+	struct dlend_ram *ram = mem->ram;
+	u64 us = ktime_us_delta(ktime_get(), since);
+
+	mutex_lock(&ram->lock);
+	WRITE_ONCE(ram->unmapping, ram->unmapping - 1);
+	if (loss == DLEND_LOSS_RETURNS)
+		WRITE_ONCE(ram->last_loss, jiffies);
+	if (loss != DLEND_LOSS_NONE) {
+		mem->stat.unmaps++;
+		mem->stat.unmap_us += us;
+		mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
+	}
+	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, loss != DLEND_LOSS_NONE, us);
+	mutex_unlock(&ram->lock);
+}
+
+/* May some of @gpa..@last come back if it is taken away? */
+static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
+{
+	/* All there is: an address space goes, or a device with all that it has pinned. */
+	if (!gpa && last == U64_MAX)
+		return true;
+	guard(mutex)(&ram->lock);
+	return dlend_books_returns(&ram->books, gpa, last);
+}
+
+/* Move chunks out of books and aperture, onto @out.  Return: were there any? */
+static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
+				   struct list_head *out)
+{
+	struct dlend_chunk *chunk;
+	LIST_HEAD(gone);
+	bool hit;
+
+	mutex_lock(&ram->lock);
+	dlend_ram_add_due(ram, gpa, last);
+	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), out);
+	/*
+	 * A chunk that reaches beyond the range has gone whole, but the guest still has the rest.
+	 */
+	list_for_each_entry(chunk, out, node)
+		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
+	if (hit && returns)
+		dlend_ram_disturb(ram);
+	dlend_ram_map_remove(ram, out);
+	if (hit && !returns) {
+		dlend_books_prune(&ram->books, gpa, last, &gone);
+		dlend_ram_map_retire(ram, &gone);
+	}
+	if (!list_empty(&ram->dead))
+		schedule_work(&ram->tell_work);
+	mutex_unlock(&ram->lock);
+	return hit;
+}
+
+enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last)
+{
+	LIST_HEAD(out);
+	bool hit, returns;
+	u32 shut;
+
+	mutex_lock(&ram->unpin_lock);
+	returns = dlend_loss_returns(ram, gpa, last);
+	/* Before, not after: no guest may start a DMA into windows that are going. */
+	shut = returns ? dlend_members_shut(ram, by) : 0;
+	/* Pages that are being pinned are in the books in a moment, or given up. */
+	hit = dlend_pin_stop(ram, NULL, gpa, last);
+	hit |= dlend_loss_take_chunks(ram, gpa, last, returns, &out);
+	if (hit)
+		trace_dlend_window(by->vdev->dev, returns ? "lost" : "unplugged",
+				   READ_ONCE(ram->books.pinned_bytes), 0);
+	dlend_pin_release_chunks(&out);
+	dlend_members_reopen(ram, shut, hit);
+	mutex_unlock(&ram->unpin_lock);
+	if (!hit)
+		return DLEND_LOSS_NONE;
+	return returns ? DLEND_LOSS_RETURNS : DLEND_LOSS_GONE;
+}
+
+/* VFIO's call */
+
+static u64 dlend_loss_last(u64 gpa, u64 size)
+{
+	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
+}
+
+bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size)
+{
+	return !READ_ONCE(mem->emptied) &&
+	       dlend_loss_returns(mem->ram, gpa, dlend_loss_last(gpa, size));
+}
+
+bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
+{
+	u64 last = dlend_loss_last(gpa, size);
+	ktime_t since = ktime_get();
+	enum dlend_loss loss;
+
+	/* This member has no pins, and what other members have is for their devices' calls. */
+	if (READ_ONCE(mem->emptied))
+		return false;
+	dlend_pin_unmap_begins(mem->ram->vm, gpa, last);
+	dlend_loss_begin(mem->ram);
+	loss = dlend_loss_take(mem->ram, mem, gpa, last);
+	dlend_loss_end(mem, gpa, last, loss, since);
+	dlend_pin_unmap_ends(mem->ram->vm, gpa, last);
+	return loss == DLEND_LOSS_RETURNS;
+}
+
+/* Builds */
+
+void dlend_loss_settle(struct dlend_ram *ram)
+{
+	LIST_HEAD(gone);
+	bool torn;
+	u32 shut;
+
+	lockdep_assert_held(&ram->build_lock);
+	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->lock);
+	torn = dlend_books_torn(&ram->books);
+	mutex_unlock(&ram->lock);
+	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
+	shut = torn ? dlend_members_shut(ram, NULL) : 0;
+	mutex_lock(&ram->lock);
+	dlend_books_settle(&ram->books, &gone);
+	dlend_ram_map_retire(ram, &gone);
+	mutex_unlock(&ram->lock);
+	dlend_members_reopen(ram, shut, true);
+	mutex_unlock(&ram->unpin_lock);
+}
+
+static bool dlend_loss_of_build(const struct dlend_extent *extent, u32 build)
+{
+	return extent->build == build;
+}
+
+void dlend_loss_undo(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	LIST_HEAD(gone);
+	LIST_HEAD(out);
+
+	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->lock);
+	dlend_books_kill_all(&ram->books, dlend_loss_of_build, mem->build, &gone);
+	dlend_ram_map_retire(ram, &gone);
+	dlend_books_take_build(&ram->books, mem->build, &out);
+	dlend_ram_map_remove(ram, &out);
+	mutex_unlock(&ram->lock);
+	dlend_pin_release_chunks(&out);
+	mutex_unlock(&ram->unpin_lock);
+	if (!list_empty(&ram->dead))
+		schedule_work(&ram->tell_work);
+}
+
+/* Everything */
+
+bool dlend_memory_fence(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	bool alone;
+
+	mutex_lock(&ram->lock);
+	alone = ram->users == mem->user;
+	if (alone && ram->ap) {
+		dlend_ram_disturb(ram);
+		dlend_ram_map_fence(ram);
+		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",
+				   ram->books.pinned_bytes, 0);
+	}
+	mutex_unlock(&ram->lock);
+	return alone;
+}
+
+void dlend_memory_link_down(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	if (ram->ap) {
+		dlend_ram_disturb(ram);
+		dlend_ram_map_abandon(ram);
+		trace_dlend_window(dlend_link_dev(ram->session.link), "link-down",
+				   ram->books.pinned_bytes, 0);
+		schedule_work(&ram->down_work);
+	}
+	mutex_unlock(&ram->lock);
+}
+
+/* Take and unpin a part of what is pinned and in no extent any more.  Return: false: nothing is. */
+static bool dlend_loss_drop_some(struct dlend_ram *ram)
+{
+	struct dlend_chunk *chunk;
+	LIST_HEAD(out);
+
+	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->lock);
+	chunk = dlend_books_find(&ram->books, 0);
+	if (chunk)
+		dlend_books_take_range(&ram->books, chunk->gpa, chunk->gpa + DLEND_DROP_BYTES - 1,
+				       &out);
+	mutex_unlock(&ram->lock);
+	dlend_pin_release_chunks(&out);
+	mutex_unlock(&ram->unpin_lock);
+	return chunk;
+}
+
+static void dlend_loss_down_work(struct work_struct *work)
+{
+	struct dlend_ram *ram = container_of(work, struct dlend_ram, down_work);
+
+	mutex_lock(&ram->build_lock);
+	mutex_lock(&ram->lock);
+	dlend_ram_map_kill_all(ram);
+	ram->due_all = true;
+	mutex_unlock(&ram->lock);
+	while (dlend_loss_drop_some(ram))
+		cond_resched();
+	mutex_lock(&ram->lock);
+	dlend_books_accept(&ram->books, dlend_ram_now_ms());
+	mutex_unlock(&ram->lock);
+	mutex_unlock(&ram->build_lock);
+}
+
+void dlend_loss_init(struct dlend_ram *ram)
+{
+	INIT_WORK(&ram->down_work, dlend_loss_down_work);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Members of guest RAM: see members.h, and ram.h for the locks.
+ *
+ * Must not know books, pins, apertures or messages.
+ */
+#include "members.h"
+
+void dlend_members_use(struct dlend_memory *mem, bool user)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	lockdep_assert_held(&ram->lock);
+	if (mem->user == user)
+		return;
+	mem->user = user;
+	if (user)
+		ram->users++;
+	else
+		ram->users--;
+}
+
+struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i] && ram->member[i]->user)
+			return ram->member[i];
+	return NULL;
+}
+
+bool dlend_members_any_open(const struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i] && !ram->member[i]->closed)
+			return true;
+	return false;
+}
+
+void dlend_members_progress(struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i])
+			ram->member[i]->ops->progress(ram->member[i]->ctx);
+}
+
+/* Member @id, if it uses the windows and is not @except.  It stays while unpin_lock is held. */
+static struct dlend_memory *dlend_members_other_user(struct dlend_ram *ram, u32 id,
+						     const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
+
+	lockdep_assert_held(&ram->unpin_lock);
+	mutex_lock(&ram->lock);
+	mem = ram->member[id];
+	if (mem && (mem == except || !mem->user))
+		mem = NULL;
+	mutex_unlock(&ram->lock);
+	return mem;
+}
+
+u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
+	u32 mask = 0, i;
+
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = dlend_members_other_user(ram, i, except);
+		if (!mem)
+			continue;
+		mem->ops->unmapping(mem->ctx);
+		mask |= BIT(i);
+	}
+	return mask;
+}
+
+void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
+{
+	u32 i;
+
+	lockdep_assert_held(&ram->unpin_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (mask & BIT(i))
+			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
+}
+
+void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
+{
+	struct dlend_memory *mem;
+	u32 i;
+
+	mutex_lock(&ram->unpin_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = dlend_members_other_user(ram, i, by);
+		if (mem)
+			mem->ops->grown(mem->ctx);
+	}
+	mutex_unlock(&ram->unpin_lock);
+}

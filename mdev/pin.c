@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Pins of guest memory: see pin.h, and ram.h for the locks.
+ *
+ * Must not know apertures, messages, or where RAM may be.
+ */
+#include <linux/delay.h>
+#include <linux/iommu.h>
+#include <linux/mm.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/vfio.h>
+#include <dlend/compat.h>
+
+#include "members.h"
+#include "pin.h"
+#include "trace.h"
+
+/*
+ * Pages of one call to VFIO.  type1 holds a lock for a whole call of vfio_pin_pages(), page faults
+ * included.  VFIO's map and unmap ioctls need the same lock, and wait for it while they hold the
+ * VMM's big lock.  A mutex that its owner takes again at once goes to a waiter only at the second
+ * turn: so others wait for two calls.  A worker of low priority would make it worse: the scheduler
+ * would put it aside while it has that lock.
+ */
+#define DLEND_PIN_BATCH	64u
+
+static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
+/* A page of the guest is a page of the host here. */
+static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
+
+/* Pins under way */
+
+void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
+{
+	guard(mutex)(&vm->lock);
+	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+}
+
+void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
+{
+	guard(mutex)(&vm->lock);
+	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+}
+
+static bool dlend_pin_unmapping(struct dlend_vm *vm, u64 gpa, u64 last)
+{
+	guard(mutex)(&vm->lock);
+	return dlend_unmap_calls_busy(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+}
+
+static void dlend_pin_enter(struct dlend_memory *mem, struct dlend_memory *via, u64 gpa, u32 npages)
+{
+	lockdep_assert_held(&mem->ram->lock);
+	mem->via = via;
+	mem->pin_gpa = gpa;
+	mem->pin_last = dlend_gpa_last(gpa, npages);
+}
+
+int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
+{
+	struct dlend_ram *ram = mem->ram;
+	int err = 0;
+
+	mutex_lock(&ram->lock);
+	if (dlend_memory_disturbed(mem))
+		err = -EINTR;
+	else if (dlend_pin_unmapping(ram->vm, gpa, dlend_gpa_last(gpa, npages)))
+		err = -EBUSY;
+	else
+		dlend_pin_enter(mem, mem, gpa, npages);
+	mutex_unlock(&ram->lock);
+	return err;
+}
+
+int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages)
+{
+	int err;
+
+	while ((err = dlend_pin_begin(mem, gpa, npages)) == -EBUSY)
+		msleep(DLEND_TURN_MS);
+	return err;
+}
+
+void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
+			 const struct dlend_chunk *chunk)
+{
+	dlend_pin_enter(mem, via, chunk->gpa, chunk->npages);
+}
+
+void dlend_pin_end(struct dlend_memory *mem, bool grown)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	/* What a probe pins as a test, and unpins, is no progress. */
+	if (grown && ram->books.pinned_bytes > mem->pinned_most) {
+		mem->pinned_most = ram->books.pinned_bytes;
+		dlend_members_progress(ram);
+	}
+	mem->via = NULL;
+	mem->pin_gpa = U64_MAX;
+	mem->pin_last = 0;
+	WRITE_ONCE(ram->pins, ram->pins + 1);
+	mutex_unlock(&ram->lock);
+	wake_up_all(&ram->pin_done);
+}
+
+/* Is a pin under way in @gpa..@last?  If @via is not NULL: through @via? */
+static bool dlend_pin_under_way(const struct dlend_ram *ram, const struct dlend_memory *via,
+				u64 gpa, u64 last)
+{
+	const struct dlend_memory *mem;
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = ram->member[i];
+		if (mem && mem->via && (!via || mem->via == via) && mem->pin_gpa <= last &&
+		    mem->pin_last >= gpa)
+			return true;
+	}
+	return false;
+}
+
+bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 gpa, u64 last)
+{
+	bool busy, any = false;
+	u32 pins;
+
+	for (;;) {
+		mutex_lock(&ram->lock);
+		pins = ram->pins;
+		busy = dlend_pin_under_way(ram, via, gpa, last);
+		if (busy && !via)
+			dlend_ram_disturb(ram);
+		mutex_unlock(&ram->lock);
+		if (!busy)
+			return any;
+		any = true;
+		wait_event(ram->pin_done, READ_ONCE(ram->pins) != pins);
+	}
+}
+
+/* Calls to VFIO */
+
+static int dlend_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 prot,
+			   struct page **pages)
+{
+	int flags = (prot & DLEND_PROT_READ ? IOMMU_READ : 0) |
+		    (prot & DLEND_PROT_WRITE ? IOMMU_WRITE : 0);
+	int ret = vfio_pin_pages(via->vdev, gpa, npages, flags, pages);
+
+	if (ret == -ENODEV)
+		return -EINTR;	/* type1: the VMM is going, and its memory is gone */
+	if (ret >= 0)
+		ret = ret == npages ? 0 : -EIO;
+	return ret;
+}
+
+static void dlend_pin_count(struct dlend_memory *mem, ktime_t since)
+{
+	u64 us = ktime_us_delta(ktime_get(), since);
+
+	mem->stat.pin_us += us;
+	mem->stat.pin_longest_us = max(mem->stat.pin_longest_us, us);
+	mem->stat.pin_calls++;
+}
+
+int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
+		    bool build)
+{
+	u32 done = 0, count;
+	ktime_t since;
+	int err = 0;
+
+	while (!err && done < chunk->npages) {
+		if (build && done && dlend_memory_disturbed(via)) {
+			err = -EINTR;
+			break;
+		}
+		count = min(chunk->npages - done, DLEND_PIN_BATCH);
+		since = ktime_get();
+		err = dlend_pin_batch(via, dlend_gpa_end(chunk->gpa, done), count, chunk->prot,
+				      pages + done);
+		if (build)
+			dlend_pin_count(via, since);
+		if (!err)
+			done += count;
+		cond_resched();
+	}
+	if (err)
+		dlend_pin_release(via, chunk->gpa, done);
+	return err;
+}
+
+void dlend_pin_release(const struct dlend_memory *via, u64 gpa, u32 npages)
+{
+	u32 count;
+
+	/* In the same batches: iommufd unpins exactly what one call has pinned. */
+	for (; npages; npages -= count) {
+		count = min(npages, DLEND_PIN_BATCH);
+		vfio_unpin_pages(via->vdev, gpa, count);
+		gpa = dlend_gpa_end(gpa, count);
+		cond_resched();
+	}
+}
+
+void dlend_pin_release_chunks(struct list_head *out)
+{
+	struct dlend_chunk *chunk, *tmp;
+	const struct dlend_memory *via;
+
+	list_for_each_entry_safe(chunk, tmp, out, node) {
+		via = chunk->owner;
+		lockdep_assert_held(&via->ram->unpin_lock);
+		dlend_pin_release(via, chunk->gpa, chunk->npages);
+		trace_dlend_unpin(via->vdev->dev, chunk->gpa, chunk->npages);
+		list_del(&chunk->node);
+		kfree(chunk->pages);
+		kfree(chunk);
+	}
+}
+
+/* A chunk's way into the books, and back */
+
+/* Remember which pages: one number, or a list if they are not contiguous. */
+static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *chunk)
+{
+	u32 i;
+
+	chunk->pfn = page_to_pfn(mem->pages[0]);
+	for (i = 1; i < chunk->npages; i++)
+		if (page_to_pfn(mem->pages[i]) != chunk->pfn + i)
+			break;
+	if (i == chunk->npages)
+		return 0;
+	chunk->pages = kmemdup(mem->pages, chunk->npages * sizeof(mem->pages[0]), GFP_KERNEL);
+	return chunk->pages ? 0 : -ENOMEM;
+}
+
+/* Pin and enter in the books.  The pin is under way. */
+static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk)
+{
+	int err = dlend_pin_chunk(mem, chunk, mem->pages, true);
+
+	trace_dlend_pin(mem->vdev->dev, chunk->gpa, chunk->npages, chunk->prot, err);
+	mem->pin_err = err;
+	if (err)
+		return err;
+	err = dlend_pin_note_pages(mem, chunk);
+	if (!err) {
+		mutex_lock(&mem->ram->lock);
+		err = dlend_books_add(&mem->ram->books, chunk);
+		mutex_unlock(&mem->ram->lock);
+	}
+	if (err)
+		dlend_pin_release(mem, chunk->gpa, chunk->npages);
+	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
+	return err == -EINVAL ? -EIO : err;
+}
+
+/* Pin @npages from @gpa on as one chunk. */
+static int dlend_pin_piece(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
+{
+	struct dlend_chunk *chunk;
+	int err;
+
+	chunk = kzalloc_obj(*chunk);
+	if (!chunk)
+		return -ENOMEM;
+	chunk->gpa = gpa;
+	chunk->npages = npages;
+	chunk->prot = prot;
+	chunk->owner = mem;
+	chunk->build = mem->build;
+	err = dlend_pin_begin_patiently(mem, gpa, npages);
+	if (!err) {
+		err = dlend_pin_and_add(mem, chunk);
+		dlend_pin_end(mem, !err);
+	}
+	if (err) {
+		kfree(chunk->pages);
+		kfree(chunk);
+	}
+	cond_resched();
+	return err;
+}
+
+static u64 dlend_pin_piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
+{
+	guard(mutex)(&mem->ram->lock);
+	return dlend_books_edge(&mem->ram->books, gpa, end);
+}
+
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
+{
+	u64 at = gpa, end = dlend_gpa_end(gpa, npages), to;
+	int err = 0;
+
+	/*
+	 * No piece lies across an edge of an extent.  So each piece fits into an extent that
+	 * stands, or into none; no extent that stands has to make way for it.
+	 */
+	while (at < end) {
+		to = dlend_pin_piece_end(mem, at, end);
+		err = dlend_pin_piece(mem, at, (to - at) / DLEND_GUEST_PAGE, prot);
+		if (err)
+			break;
+		at = to;
+	}
+	if (err && at > gpa)
+		dlend_pin_undo(mem, gpa, (at - gpa) / DLEND_GUEST_PAGE);
+	return err;
+}
+
+/*
+ * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa
+ * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
+ * first.
+ */
+static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_chunk *chunk;
+
+	guard(mutex)(&ram->lock);
+	chunk = dlend_books_find(&ram->books, *gpa);
+	if (!chunk || dlend_chunk_end(chunk) > end)
+		return false;
+	*gpa = dlend_chunk_end(chunk);
+	if (chunk->build == mem->build && !chunk->extent)
+		dlend_books_take(&ram->books, chunk, out);
+	return true;
+}
+
+void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages)
+{
+	u64 end = dlend_gpa_end(gpa, npages);
+	LIST_HEAD(out);
+
+	mutex_lock(&mem->ram->unpin_lock);
+	while (dlend_pin_take_own(mem, &gpa, end, &out))
+		;
+	dlend_pin_release_chunks(&out);
+	mutex_unlock(&mem->ram->unpin_lock);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Pins of guest memory: the only place that calls vfio_pin_pages() and vfio_unpin_pages().
+ *
+ * A chunk is pinned through one member, its owner.  It must be unpinned through the same member,
+ * while that member's VFIO device is open.
+ *
+ * Before pages are pinned, and until they are in the books (or given up), the pin is *under way*
+ * (dlend_pin_begin() to dlend_pin_end()).  A dma_unmap of these pages waits for its end, since it
+ * must find every pin there is.  And no pin begins where a dma_unmap of any device of the VM is
+ * under way, or was a moment ago: see unmap_calls.h for what would happen.
+ */
+#ifndef DLEND_MDEV_PIN_H
+#define DLEND_MDEV_PIN_H
+
+#include "ram.h"
+
+/**
+ * dlend_pin_begin - a pin is under way: from now on dma_unmap of these pages waits
+ * @mem: (in, out) member that builds or looks, and through which is pinned
+ * @gpa: (in) first address
+ * @npages: (in) how many
+ *
+ * Context: may sleep; takes ram->lock and vm->lock.  One at a time for each member.
+ * Return: 0; -EINTR the build must give way; -EBUSY some of it is being unmapped just now, ask
+ * again.
+ */
+int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
+
+/** dlend_pin_begin_patiently - dlend_pin_begin(), again and again while it says -EBUSY */
+int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages);
+
+/**
+ * dlend_pin_begin_for - as dlend_pin_begin(), through another member
+ * @mem: (in, out) member on whose behalf
+ * @via: (in) member through which is pinned; it is open
+ * @chunk: (in) what is pinned
+ *
+ * For chunks that are pinned already: asks neither whether a build is disturbed nor for dma_unmap.
+ *
+ * Context: ram->lock held.
+ */
+void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
+			 const struct dlend_chunk *chunk);
+
+/**
+ * dlend_pin_end - the pin that began last is in the books, or was given up
+ * @mem: (in, out) member, as for dlend_pin_begin()
+ * @grown: (in) it is in the books
+ *
+ * Context: may sleep; takes ram->lock.
+ */
+void dlend_pin_end(struct dlend_memory *mem, bool grown);
+
+/*
+ * A page that is no RAM, for dlend_pin_begin(): nothing is pinned, but whoever closes the member
+ * waits as for a pin.  So the VM stays until dlend_pin_end().
+ */
+#define DLEND_PIN_NOWHERE	(U64_MAX - DLEND_GUEST_PAGE + 1)
+
+/**
+ * dlend_pin_stop - wait until no pin is under way in a range
+ * @ram: (in, out) RAM
+ * @via: (in) only pins through this member count; NULL: all, and builds are told to give way
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: may sleep; takes ram->lock; unpin_lock may be held. Return: true if there was one.
+ */
+bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 gpa, u64 last);
+
+/**
+ * dlend_pin_chunk - pin all pages of a chunk, in batches
+ * @via: (in, out) member through which
+ * @chunk: (in) its gpa, npages and prot
+ * @pages: (out) its pages, npages of them
+ * @build: (in) for a build of @via's: give way between batches, and count the calls
+ *
+ * Context: may sleep, for long; none of our locks but close_lock and build_lock may be held; the
+ * pin is under way. Return: 0; -EINTR give way, or the VMM is going; or an error of
+ * vfio_pin_pages(), and then nothing is pinned.
+ */
+int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
+		    bool build);
+
+/**
+ * dlend_pin_release - unpin pages, batch by batch, as dlend_pin_chunk() pinned them
+ * @via: (in) member through which they were pinned
+ * @gpa: (in) first address
+ * @npages: (in) how many
+ *
+ * Context: may sleep; ram->lock not held.
+ */
+void dlend_pin_release(const struct dlend_memory *via, u64 gpa, u32 npages);
+
+/**
+ * dlend_pin_release_chunks - unpin and free chunks that left the books and the aperture
+ * @out: (in, out) chunks; empty afterwards
+ *
+ * Context: unpin_lock held, since before they left the books; ram->lock not held.
+ */
+void dlend_pin_release_chunks(struct list_head *out);
+
+/**
+ * dlend_pin_ram - pin pages and enter them in the books
+ * @mem: (in, out) member that builds or looks
+ * @gpa: (in) first address
+ * @npages: (in) how many, within one chunk
+ * @prot: (in) DLEND_PROT_*
+ *
+ * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.pin, and nothing of it is
+ * pinned after an error.
+ */
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
+
+/**
+ * dlend_pin_undo - undo one dlend_pin_ram(), as far as dma_unmap has not done so already
+ * @mem: (in, out) as for dlend_pin_ram()
+ * @gpa: (in) as for dlend_pin_ram()
+ * @npages: (in) as for dlend_pin_ram()
+ *
+ * Context: may sleep; takes unpin_lock and ram->lock.
+ */
+void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages);
+
+/**
+ * dlend_pin_unmap_begins - VFIO has called dma_unmap of one device of a VM
+ * @vm: (in, out) VM
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: may sleep; takes vm->lock.
+ */
+void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
+
+/** dlend_pin_unmap_ends - that call returns; as dlend_pin_unmap_begins() */
+void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
+
+#endif

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Prober: see prober.h.
+ *
+ * It walks upwards through guest-physical addresses.  What can be pinned it pins, and it finds
+ * every edge of memory to the page.  How it gets through a hole depends on what is known:
+ *
+ * - The ranges in which RAM may be are known (the VM's memory slots): it tries one page each
+ *   DLEND_STEP, which is the smallest block that virtio-mem plugs.
+ * - They are not known: it tries one page at each landmark (an address where PCs have RAM begin).
+ *   Within DLEND_NEAR of memory it also tries one page each DLEND_STEP.
+ *
+ * When it meets memory behind a hole, it looks back for the page where that memory begins.  So a
+ * hole that ends between two steps costs only a few calls, and no RAM behind it is lost.
+ *
+ * Pure logic: must not know VFIO, IOMMUs, locks or time.
+ */
+#include <linux/align.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/slab.h>
+#include <dlend/alloc.h>
+
+#include "prober.h"
+
+#define KIB(n)		((u64)(n) << 10)
+#define MIB(n)		((u64)(n) << 20)
+#define GIB(n)		((u64)(n) << 30)
+
+/* Smallest piece of RAM that is never missed: QEMU's virtio-mem has blocks of 1 MiB and more. */
+#define DLEND_STEP	MIB(1)
+/* Without ranges: so near to memory there may be more memory that holds no landmark. */
+#define DLEND_NEAR	MIB(512)
+
+/* A page that is RAM and cannot be pinned.  Not an edge.  Only used inside of this file. */
+#define DLEND_UNPINNABLE	(-EDOM)
+
+/*
+ * An edge may read differently when it is looked at again, because memory has come or gone.  If
+ * that happens more often in one walk, the layout changes all the time.
+ */
+#define DLEND_MAX_FLAPS	16
+
+#define DLEND_PROT_RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
+
+/* One successful pin call. */
+struct dlend_journal_entry {
+	u64 gpa;
+	u32 npages;
+};
+
+/* So many entries fill a page of kernel memory. */
+#define DLEND_JOURNAL_ENTRIES	254
+
+/* What this walk has pinned, to be undone if it fails: a list of blocks, the newest first. */
+struct dlend_journal {
+	struct dlend_journal *prev;
+	u32 count;
+	struct dlend_journal_entry entry[DLEND_JOURNAL_ENTRIES];
+};
+
+/**
+ * struct dlend_prober - one walk
+ * @ops: the guest
+ * @ctx: for @ops
+ * @max: end of guest-physical addresses
+ * @near: without ranges: below this address holes are tried in steps of DLEND_STEP
+ * @journal: newest block, NULL if nothing is pinned
+ * @flaps: how many edges read differently the second time
+ */
+struct dlend_prober {
+	const struct dlend_prober_ops *ops;
+	void *ctx;
+	u64 max, near;
+	struct dlend_journal *journal;
+	unsigned int flaps;
+};
+
+/* -EFAULT comes only from a pin of many pages: see dlend_prober_judge_page(). */
+static bool dlend_prober_is_hole(int err)
+{
+	return err == -EINVAL || err == -ENOENT || err == -EFAULT;
+}
+
+/* The pin failed because of what is there, or is not there, and the walk goes on. */
+static bool dlend_prober_is_edge(int err)
+{
+	return dlend_prober_is_hole(err) || err == -EPERM;
+}
+
+/* The next address above @gpa where PCs have RAM begin. */
+static u64 dlend_prober_next_landmark(u64 gpa)
+{
+	if (gpa < KIB(640))			/* VGA's hole, or RAM if there is no VGA */
+		return KIB(640);
+	if (gpa < KIB(768))			/* option ROMs */
+		return KIB(768);
+	if (gpa < MIB(1))			/* a PAM register covers 16 KiB at least */
+		return ALIGN(gpa + 1, KIB(16));
+	if (gpa < GIB(4))
+		return ALIGN(gpa + 1, MIB(1));
+	if (gpa < GIB(2048))			/* RAM above 4 GiB, DIMMs; AMD's HT hole at 1 TiB */
+		return ALIGN(gpa + 1, MIB(128));
+	return ALIGN(gpa + 1, GIB(1));
+}
+
+/* @gpa is in a hole: where to try next. */
+static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
+{
+	if (gpa < MIB(1))
+		return p->ops->range ? ALIGN(gpa + 1, KIB(16)) : dlend_prober_next_landmark(gpa);
+	if (p->ops->range || gpa < p->near)
+		return ALIGN(gpa + 1, DLEND_STEP);
+	return dlend_prober_next_landmark(gpa);
+}
+
+/*
+ * What does the failed pin of one page say?  -EFAULT: the page is mapped, but cannot be pinned for
+ * long.  As a rule it is in a BAR: the VMM maps the BARs of all its devices, and the fault handler
+ * of a borrowed device's BAR serves nobody but the guest.  A BAR is a hole.  But it may also be RAM
+ * of a kind that cannot be pinned, and RAM is no hole.
+ */
+static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
+{
+	if (err != -EFAULT)
+		return err;
+	/* Every PC has RAM at 0. */
+	if (gpa && !(p->ops->is_ram && p->ops->is_ram(p->ctx, gpa)))
+		return -EINVAL;
+	return DLEND_UNPINNABLE;
+}
+
+/* Make room for one more entry, before the pin that the entry will describe. */
+static int dlend_journal_reserve(struct dlend_prober *p)
+{
+	struct dlend_journal *block = p->journal;
+
+	if (block && block->count < ARRAY_SIZE(block->entry))
+		return 0;
+	block = kmalloc_obj(*block);
+	if (!block)
+		return -ENOMEM;
+	block->prev = p->journal;
+	block->count = 0;
+	p->journal = block;
+	return 0;
+}
+
+/* Forget the journal; with @undo, unpin first what it says, the newest pin first. */
+static void dlend_journal_end(struct dlend_prober *p, bool undo)
+{
+	while (p->journal) {
+		struct dlend_journal *block = p->journal;
+
+		while (undo && block->count) {
+			const struct dlend_journal_entry *e = &block->entry[--block->count];
+
+			p->ops->unpin(p->ctx, e->gpa, e->npages);
+		}
+		p->journal = block->prev;
+		kfree(block);
+	}
+}
+
+/* Pin, and keep it pinned. */
+static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
+{
+	struct dlend_journal_entry *e;
+	int err;
+
+	if (p->ops->stop(p->ctx))
+		return -EINTR;
+	err = dlend_journal_reserve(p);
+	if (err)
+		return err;
+	err = p->ops->pin(p->ctx, gpa, npages, prot);
+	if (err)
+		return npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
+	e = &p->journal->entry[p->journal->count++];
+	e->gpa = gpa;
+	e->npages = npages;
+	return 0;
+}
+
+/* Could it be pinned?  Nothing stays pinned.  Return: 0, or the error of the pin. */
+static int dlend_prober_test(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
+{
+	int err;
+
+	if (p->ops->stop(p->ctx))
+		return -EINTR;
+	err = p->ops->pin(p->ctx, gpa, npages, prot);
+	if (!err)
+		p->ops->unpin(p->ctx, gpa, npages);
+	else if (npages == 1)
+		err = dlend_prober_judge_page(p, gpa, err);
+	return err;
+}
+
+/*
+ * Pin the longest run from @gpa on, @npages at most: in one call, or else piece by piece, by
+ * bisection.  @done (out): pages pinned.  Return: 0, also if @done < @npages; or an error that ends
+ * the walk.
+ */
+static int dlend_prober_pin_prefix(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot,
+				   u32 *done)
+{
+	u32 lo = 0, hi = npages;	/* [0, lo) is pinned; the edge is before hi */
+	int err = dlend_prober_pin(p, gpa, npages, prot);
+
+	*done = npages;
+	if (!err)
+		return 0;
+	while (dlend_prober_is_edge(err) && hi - lo > 1) {
+		u32 half = (hi - lo) / 2;
+
+		err = dlend_prober_pin(p, dlend_gpa_end(gpa, lo), half, prot);
+		if (!err)
+			lo += half;
+		else
+			hi = lo + half;
+		if (!err)
+			err = -EINVAL;	/* the edge is still ahead */
+	}
+	*done = lo;
+	return dlend_prober_is_edge(err) ? 0 : err;
+}
+
+/*
+ * Move @at, where memory is (or the hole before a known run ends), down to where that memory
+ * begins, but not below @floor.  Only tests: the walk pins the memory on its way up.
+ */
+static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
+{
+	while (*at > floor) {
+		u64 base = max(floor, ALIGN_DOWN(*at - 1, DLEND_CHUNK_BYTES));
+		u32 lo = 0, hi = (*at - base) / DLEND_GUEST_PAGE;
+		int err;
+
+		/* Try one page first: it nearly always fails, and then at once. */
+		err = dlend_prober_test(p, *at - DLEND_GUEST_PAGE, 1, DLEND_PROT_READ);
+		if (err)
+			return dlend_prober_is_edge(err) ? 0 : err;
+		hi--;
+		err = hi ? dlend_prober_test(p, base, hi, DLEND_PROT_READ) : 0;
+		if (!err) {
+			*at = base;
+			continue;
+		}
+		/* Pages from hi on are memory.  The last page that is not memory is in [lo, hi). */
+		while (dlend_prober_is_edge(err) && hi - lo > 1) {
+			u32 half = (hi - lo) / 2;
+
+			err = dlend_prober_test(p, dlend_gpa_end(base, hi - half), half,
+						DLEND_PROT_READ);
+			if (!err)
+				hi -= half;
+			else
+				lo = hi - half;
+			if (!err)
+				err = -EINVAL;
+		}
+		*at = dlend_gpa_end(base, hi);
+		return dlend_prober_is_edge(err) ? 0 : err;
+	}
+	return 0;
+}
+
+/*
+ * The page at @gpa cannot be pinned for writing.  Pin for reading all pages from there on that are
+ * read-only, up to @end.  Writable pages could be pinned for reading, too; so each page is tested
+ * for writing first.
+ * @done (out): pages pinned.  @hole (out), if @done is 0: @gpa is in a hole.
+ */
+static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, u32 *done,
+				     bool *hole)
+{
+	u32 npages = (end - gpa) / DLEND_GUEST_PAGE, count = 0;
+	int err = 0;
+
+	*done = 0;
+	while (count < npages) {
+		err = dlend_prober_test(p, dlend_gpa_end(gpa, count), 1, DLEND_PROT_RW);
+		if (err != -EPERM)
+			break;
+		count++;
+	}
+	if (err && !dlend_prober_is_edge(err))
+		return err;
+	*hole = dlend_prober_is_hole(err);
+	if (!count)
+		return 0;
+	err = dlend_prober_pin_prefix(p, gpa, count, DLEND_PROT_READ, done);
+	if (*done < count)		/* not even readable */
+		*hole = true;
+	return err;
+}
+
+/*
+ * *@pos is in memory: pin up to the end of its chunk, or up to an edge.  *@pos moves there.
+ * @hole (out): a hole begins there.
+ */
+static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit, bool *hole)
+{
+	u64 end = min(limit, ALIGN_DOWN(*pos, DLEND_CHUNK_BYTES) + DLEND_CHUNK_BYTES);
+	u32 npages = (end - *pos) / DLEND_GUEST_PAGE, done;
+	int err;
+
+	*hole = false;
+	err = dlend_prober_pin_prefix(p, *pos, npages, DLEND_PROT_RW, &done);
+	*pos = dlend_gpa_end(*pos, done);
+	if (err || done == npages)
+		return err;
+	err = dlend_prober_pin_readonly(p, *pos, end, &done, hole);
+	*pos = dlend_gpa_end(*pos, done);
+	if (!err && !done && !*hole && ++p->flaps > DLEND_MAX_FLAPS)
+		return -EINTR;
+	return err;
+}
+
+/*
+ * *@pos is in memory, and the walk came there through a hole.  Did it jump so far, from landmark to
+ * landmark, that it may have missed memory near to this?  Then move *@pos back by DLEND_NEAR, so
+ * that the walk goes that way again in steps of DLEND_STEP.
+ * @begin: where the hole begins.  @floor: from there to *@pos nothing was tried.
+ */
+static bool dlend_prober_step_back(struct dlend_prober *p, u64 begin, u64 *floor, u64 *pos)
+{
+	if (p->ops->range || *pos < MIB(1) || *pos < p->near || *pos - *floor < DLEND_STEP)
+		return false;
+	p->near = *pos;
+	*pos = max(begin, ALIGN_DOWN(*pos - min(DLEND_NEAR, *pos), DLEND_STEP));
+	*floor = *pos;
+	return true;
+}
+
+/*
+ * *@pos may be in a hole: move it to where the next memory begins, or to @limit.
+ * @known: memory is known to begin at @limit.
+ */
+static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, bool known)
+{
+	u64 begin = *pos, floor = *pos;	/* nothing from floor on has been tried */
+	int err;
+
+	for (;;) {
+		if (*pos >= limit) {
+			*pos = limit;
+			if (!known || !dlend_prober_step_back(p, begin, &floor, pos))
+				break;
+		}
+		err = dlend_prober_test(p, *pos, 1, DLEND_PROT_READ);
+		if (err && !dlend_prober_is_edge(err))
+			return err;
+		if (err) {
+			floor = *pos + DLEND_GUEST_PAGE;
+			*pos = dlend_prober_next_step(p, *pos);
+		} else if (!dlend_prober_step_back(p, begin, &floor, pos)) {
+			break;
+		}
+	}
+	return dlend_prober_look_back(p, floor, pos);
+}
+
+static int dlend_prober_walk_range(struct dlend_prober *p, u64 pos, u64 range_end)
+{
+	bool hole = true;	/* perhaps: one call will tell */
+	u64 found = U64_MAX;
+	int err = 0;
+
+	while (!err && pos < range_end) {
+		u64 next = U64_MAX, end = p->ops->known(p->ctx, pos, &next);
+		u64 limit = min(next, range_end);
+
+		if (p->ops->stop(p->ctx))
+			return -EINTR;
+		if (end > pos) {
+			pos = end;
+			hole = true;
+		} else if (hole) {
+			err = dlend_prober_walk_hole(p, &pos, limit, next < range_end);
+			hole = false;
+			found = pos;
+			continue;
+		} else {
+			err = dlend_prober_walk_memory(p, &pos, limit, &hole);
+			/* A moment ago this was memory, and now nothing of it can be pinned. */
+			if (!err && hole && pos == found && ++p->flaps > DLEND_MAX_FLAPS)
+				return -EINTR;
+		}
+		p->near = pos + DLEND_NEAR;
+	}
+	return err;
+}
+
+static int dlend_prober_walk(struct dlend_prober *p)
+{
+	struct dlend_range range = { 0, p->max };
+	u64 pos = 0;
+	int err = 0;
+
+	if (!p->ops->range)
+		return dlend_prober_walk_range(p, 0, p->max);
+	while (!err && pos < p->max && p->ops->range(p->ctx, pos, &range)) {
+		pos = max(pos, range.start);
+		range.end = min(range.end, p->max);
+		err = dlend_prober_walk_range(p, pos, range.end);
+		pos = range.end;
+	}
+	return err;
+}
+
+int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa)
+{
+	struct dlend_prober p = {
+		.ops = ops,
+		.ctx = ctx,
+		.max = ALIGN_DOWN(max_gpa, DLEND_GUEST_PAGE),
+	};
+	int err = dlend_prober_walk(&p);
+
+	dlend_journal_end(&p, err && !(err == -EINTR && ops->keep_on_stop));
+	return err == DLEND_UNPINNABLE ? -EFAULT : err;
+}
+
+/* The first hole from @pos on, where RAM may be. */
+static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend_range *hole)
+{
+	struct dlend_range range = { 0, p->max };
+	u64 next, end;
+
+	while (pos < p->max) {
+		if (p->ops->range && !p->ops->range(p->ctx, pos, &range))
+			return false;
+		pos = max(pos, range.start);
+		next = U64_MAX;
+		end = p->ops->known(p->ctx, pos, &next);
+		if (end <= pos) {
+			*hole = (struct dlend_range){ pos, min3(next, range.end, p->max) };
+			return pos < hole->end;
+		}
+		pos = end;
+	}
+	return false;
+}
+
+/*
+ * Try half of a look's pages in holes, from *@at on: one page at the beginning of each hole, or
+ * with @inside one page at each step within the holes.  After the last hole go on with the first.
+ */
+static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, u64 *found)
+{
+	u32 calls = DLEND_PROBER_LOOK_CALLS / 2;
+	u64 pos = *at, first = *at;
+	struct dlend_range hole;
+	bool round = false;
+	int err = -EINVAL;
+
+	while (dlend_prober_is_edge(err) && calls && !(round && pos >= first)) {
+		if (!dlend_prober_next_hole(p, pos, &hole)) {
+			if (round)
+				break;
+			round = true;
+			pos = 0;
+			continue;
+		}
+		*found = hole.start;
+		pos = inside ? dlend_prober_next_step(p, hole.start) : hole.end;
+		err = dlend_prober_test(p, *found, 1, DLEND_PROT_READ);
+		/* The build that found this page first has said so. */
+		if (err == DLEND_UNPINNABLE)
+			err = -EINVAL;
+		calls--;
+	}
+	*at = pos;
+	if (!err)
+		return 1;
+	return dlend_prober_is_edge(err) ? 0 : err;
+}
+
+int dlend_prober_look(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa,
+		      struct dlend_prober_turn *turn, u64 *found)
+{
+	struct dlend_prober p = {
+		.ops = ops,
+		.ctx = ctx,
+		.max = ALIGN_DOWN(max_gpa, DLEND_GUEST_PAGE),
+	};
+	int ret = dlend_prober_try_holes(&p, &turn->edge, false, found);
+
+	if (!ret)
+		ret = dlend_prober_try_holes(&p, &turn->inside, true, found);
+	return ret;
+}

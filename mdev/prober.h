@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Prober: finds out where a guest has RAM, read-only memory and holes.  VFIO has no call that says
+ * so, hence the prober tries to pin (docs/architecture.md).
+ *
+ * Pure logic: it pins through a table of operations, and knows nothing of VFIO, KVM, IOMMUs, locks
+ * or time.
+ */
+#ifndef DLEND_MDEV_PROBER_H
+#define DLEND_MDEV_PROBER_H
+
+#include <linux/sizes.h>
+#include "gpa.h"
+
+/**
+ * struct dlend_prober_ops - the guest, as the prober sees it
+ * @pin: pin @npages (1 to DLEND_CHUNK_PAGES) pages from @gpa on, all of them or none.
+ *	Return: 0; -EINVAL or -ENOENT: there is a hole in it; -EFAULT: something in it is mapped but
+ *	cannot be pinned, see @is_ram; -EPERM (only if @prot has DLEND_PROT_WRITE): something in it
+ *	is read-only; any other error ends the probe.
+ * @unpin: undo exactly one successful @pin, with the same @gpa and @npages
+ * @known: is @gpa pinned already, by an earlier probe?  Then return the end (exclusive) of the
+ *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
+ *	U64_MAX if there is none.
+ * @range: RAM is only in certain ranges: give the first of them that ends above @gpa.
+ *	Return: false if there is none.  NULL: nobody knows such ranges, RAM may be anywhere.
+ * @is_ram: a pin at @gpa failed with -EFAULT: is RAM there (true) or another device's BAR (false)?
+ *	NULL: only address 0 is RAM.
+ * @stop: true: the probe is to end with -EINTR, because the layout has changed or the VM is dying
+ * @keep_on_stop: after such an end, what the probe has pinned stays pinned, and @known says so in
+ *	the next probe.  So a change in one place does not cost the pins of all others.
+ *
+ * The prober also calls @pin and @unpin in pairs, to test whether something could be pinned.
+ */
+struct dlend_prober_ops {
+	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot);
+	void (*unpin)(void *ctx, u64 gpa, u32 npages);
+	u64 (*known)(void *ctx, u64 gpa, u64 *next);
+	bool (*range)(void *ctx, u64 gpa, struct dlend_range *range);
+	bool (*is_ram)(void *ctx, u64 gpa);
+	bool (*stop)(void *ctx);
+	bool keep_on_stop;
+};
+
+/**
+ * dlend_prober_excluded - did the administrator say that there is no RAM?
+ * @lowmem: (in) where the guest's RAM below 4 GiB ends, in bytes; 0: the administrator did not say
+ * @gpa: (in) first address of what is to be pinned
+ * @npages: (in) its size in pages
+ *
+ * An operation @pin answers with -EINVAL then: to the prober it is a hole.
+ *
+ * Context: any. Return: true if some of it lies between @lowmem and 4 GiB.
+ */
+static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
+{
+	return lowmem && gpa < SZ_4G && dlend_gpa_end(gpa, npages) > lowmem;
+}
+
+/**
+ * dlend_prober_run - pin all RAM that is not pinned already
+ * @ops: (in) the guest
+ * @ctx: (in) for @ops
+ * @max_gpa: (in) end (exclusive) of the guest's physical address space
+ *
+ * Writable memory is pinned with DLEND_PROT_READ | DLEND_PROT_WRITE, read-only memory with
+ * DLEND_PROT_READ.  After an error everything that this call has pinned is unpinned again, but see
+ * @keep_on_stop.
+ *
+ * Found is memory that begins where a range begins, or right behind other memory, or that holds an
+ * address that is a multiple of 1 MiB.  Where no ranges are known (@range is NULL), memory is found
+ * only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of 1 MiB
+ * below 4 GiB, of 128 MiB below 2 TiB, of 1 GiB above.
+ *
+ * The price is pin calls that fail: with ranges, one for each MiB of holes in them and a handful
+ * for each edge; without, one for each landmark, and up to 1024 for each edge above 4 GiB.
+ *
+ * Context: as @ops. Return: 0; -EINTR stopped, or the layout changes all the time; -EFAULT there is
+ * RAM that cannot be pinned; -ENOMEM, or any other error of @pin.
+ */
+int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa);
+
+/* A look tries at most so many pages; each try is one pin call. */
+#define DLEND_PROBER_LOOK_CALLS	32u
+
+/**
+ * struct dlend_prober_turn - where the next look goes on; all zero at first
+ * @edge: among the beginnings of holes
+ * @inside: within the holes
+ */
+struct dlend_prober_turn {
+	u64 edge, inside;
+};
+
+/**
+ * dlend_prober_look - has memory come where a hole was?
+ * @ops: (in) the guest
+ * @ctx: (in) for @ops
+ * @max_gpa: (in) end (exclusive) of the guest's physical address space
+ * @turn: (in, out) kept from one look to the next
+ * @found: (out) address of a page that is memory now
+ *
+ * Tries one page at the beginning of some holes, which is where memory grows, and one page at some
+ * of the steps within the holes.  What this look does not try, later looks do, in turn.  Pins
+ * nothing that stays.
+ *
+ * Context: as @ops. Return: 1 found; 0 nothing was found; -EINTR stopped; or an error of @pin.
+ */
+int dlend_prober_look(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa,
+		      struct dlend_prober_turn *turn, u64 *found);
+
+#endif

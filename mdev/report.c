@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What guest memory says to people: see report.h, and ram.h for the locks.
+ *
+ * Must change nothing but struct dlend_memory.reason.
+ */
+#include <linux/device.h>
+#include <linux/seq_file.h>
+#include <linux/vfio.h>
+
+#include "report.h"
+
+#define DLEND_KIB_SHIFT	10
+#define DLEND_MIB_SHIFT	20
+/* Room for " (%llu KiB)". */
+#define DLEND_LIMIT_LEN	32
+
+void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
+{
+	char was[DLEND_REASON_LEN];
+	va_list args;
+
+	mutex_lock(&mem->ram->lock);
+	strscpy(was, mem->reason, sizeof(was));
+	va_start(args, fmt);
+	vscnprintf(mem->reason, sizeof(mem->reason), fmt, args);
+	va_end(args);
+	if (strcmp(was, mem->reason))
+		dev_err_ratelimited(mem->vdev->dev, "DMA windows: %s\n", mem->reason);
+	mutex_unlock(&mem->ram->lock);
+}
+
+void dlend_report_window(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_aperture_stat st = {};
+	u64 bytes;
+
+	mutex_lock(&ram->lock);
+	bytes = ram->books.pinned_bytes;
+	if (ram->ap)
+		dlend_aperture_stat(ram->ap, &st);
+	mutex_unlock(&ram->lock);
+	dlend_report_err(mem, "window full: guest RAM is %llu MiB, of the window's %llu MiB %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
+			 bytes >> DLEND_MIB_SHIFT, st.size >> DLEND_MIB_SHIFT,
+			 st.free >> DLEND_MIB_SHIFT, st.largest_free >> DLEND_MIB_SHIFT,
+			 st.quarantined >> DLEND_MIB_SHIFT);
+}
+
+void dlend_report_probe(struct dlend_memory *mem, int err)
+{
+	struct dlend_ram *ram = mem->ram;
+	u64 kib = READ_ONCE(ram->books.pinned_bytes) >> DLEND_KIB_SHIFT;
+	u64 limit = READ_ONCE(mem->memlock);
+	char text[DLEND_LIMIT_LEN] = "";
+
+	if (err == -ENOMEM && mem->pin_err == -ENOMEM) {
+		if (limit)
+			scnprintf(text, sizeof(text), " (%llu KiB)", limit >> DLEND_KIB_SHIFT);
+		dlend_report_err(mem, "memlock limit%s too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
+				 text, kib);
+	} else if (err == -ENOMEM) {
+		dlend_report_err(mem, "host is out of memory after %llu KiB of guest RAM",
+				 kib);
+	} else if (err == -EACCES) {
+		dlend_report_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
+	} else if (err == -EFAULT) {
+		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory; give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
+				 mem->unpinnable);
+	} else {
+		dlend_report_err(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",
+				 err, kib);
+	}
+}
+
+void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	strscpy(buf, mem->reason, len);
+	mutex_unlock(&ram->lock);
+}
+
+u64 dlend_memory_pinned(const struct dlend_memory *mem)
+{
+	return READ_ONCE(mem->ram->books.pinned_bytes);
+}
+
+void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_aperture_stat ap = {};
+
+	mutex_lock(&ram->lock);
+	if (ram->ap)
+		dlend_aperture_stat(ram->ap, &ap);
+	*st = mem->stat;
+	st->pinned_bytes = ram->books.pinned_bytes;
+	st->readonly_bytes = ram->books.readonly_bytes;
+	st->scattered_bytes = ram->books.scattered_bytes;
+	st->extents = ram->books.extents;
+	st->chunks = ram->books.chunks;
+	st->own_bytes = dlend_books_owned(&ram->books, mem);
+	st->book_bytes = dlend_books_bytes(&ram->books);
+	st->sharers = ram->users;
+	st->pages_4k = ap.mapped_4k;
+	st->pages_2m = ap.mapped_2m;
+	st->pages_1g = ap.mapped_1g;
+	mutex_unlock(&ram->lock);
+}
+
+static void dlend_report_extent(struct dlend_memory *mem, struct seq_file *m,
+				const struct dlend_extent *extent)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_chunk *chunk = dlend_books_find(&ram->books, extent->gpa);
+	u64 large = 0, mapped = 0;
+
+	for (; chunk && chunk->gpa < dlend_extent_end(extent);
+	     chunk = dlend_books_next(&ram->books, chunk)) {
+		if (chunk->mapped)
+			mapped += dlend_chunk_bytes(chunk);
+		if (!chunk->pages && chunk->npages == DLEND_CHUNK_PAGES)
+			large += dlend_chunk_bytes(chunk);
+	}
+	seq_printf(m, "%#014llx %#012llx %c%c %#012llx pinned=%llu mapped=%llu contiguous-2m=%llu %s\n",
+		   extent->gpa, extent->size, extent->prot & DLEND_PROT_READ ? 'r' : '-',
+		   extent->prot & DLEND_PROT_WRITE ? 'w' : '-', extent->offset, extent->pinned,
+		   mapped, large, dlend_told_member(&extent->told, mem->id) ? "told" : "new");
+}
+
+void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_extent *extent;
+	u64 gpa = 0;
+
+	mutex_lock(&ram->lock);
+	seq_printf(m, "# gpa size prot offset; pinned %llu bytes, read-only %llu, scattered %llu, %llu chunks\n",
+		   ram->books.pinned_bytes, ram->books.readonly_bytes,
+		   ram->books.scattered_bytes, ram->books.chunks);
+	seq_printf(m, "# probes %llu rebuilds %llu pin calls %llu in %llu us, map %llu us, last build %llu us\n",
+		   mem->stat.probes, mem->stat.rebuilds, mem->stat.pin_calls, mem->stat.pin_us,
+		   mem->stat.map_us, mem->stat.last_build_us);
+	seq_printf(m, "# used by %u devices, pinned through this one %llu bytes\n", ram->users,
+		   dlend_books_owned(&ram->books, mem));
+	if (mem->reason[0])
+		seq_printf(m, "# failed: %s\n", mem->reason);
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
+		dlend_report_extent(mem, m, extent);
+		gpa = dlend_extent_end(extent);
+	}
+	mutex_unlock(&ram->lock);
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The search for a VM's RAM: see search.h, and ram.h for the locks.
+ *
+ * Must not know extents, apertures or messages.
+ */
+#include <linux/sizes.h>
+#include <linux/vfio.h>
+#include <asm/processor.h>
+
+#include "members.h"
+#include "memslots.h"
+#include "pin.h"
+#include "search.h"
+
+/* Guest-physical address bits: KVM gives a guest no more than the host has. */
+#ifdef CONFIG_X86
+#define DLEND_PHYS_BITS	((unsigned int)boot_cpu_data.x86_phys_bits)
+#else
+#define DLEND_PHYS_BITS	40u
+#endif
+/*
+ * No RAM lies above 64 TiB, whatever the processor could address: a VMM puts RAM as low as it fits.
+ * This bounds the walk.
+ */
+#define DLEND_PHYS_BITS_MAX	46u
+
+/* Without memory slots RAM is looked for everywhere once, and later so far above what is known. */
+#define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
+
+/* When a look has found a page, so much from there on is due: RAM comes in larger pieces. */
+#define DLEND_FOUND_BYTES	SZ_1G
+
+/* The guest, as the prober sees it */
+
+static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
+{
+	struct dlend_memory *mem = ctx;
+
+	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
+		return -EINVAL;
+	return dlend_pin_ram(mem, gpa, npages, prot);
+}
+
+static void dlend_search_unpin(void *ctx, u64 gpa, u32 npages)
+{
+	dlend_pin_undo(ctx, gpa, npages);
+}
+
+static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
+{
+	struct dlend_memory *mem = ctx;
+	u64 end;
+
+	mutex_lock(&mem->ram->lock);
+	end = dlend_books_known(&mem->ram->books, gpa, next);
+	mutex_unlock(&mem->ram->lock);
+	return end;
+}
+
+static bool dlend_search_stop(void *ctx)
+{
+	return dlend_memory_disturbed(ctx);
+}
+
+static bool dlend_search_range(void *ctx, u64 gpa, struct dlend_range *range)
+{
+	struct dlend_memory *mem = ctx;
+
+	return dlend_ranges_next(&mem->walk, gpa, range);
+}
+
+static bool dlend_search_slot(void *ctx, u64 gpa, struct dlend_range *range)
+{
+	struct dlend_memory *mem = ctx;
+
+	return dlend_ranges_next(&mem->slots, gpa, range);
+}
+
+static bool dlend_search_is_ram(void *ctx, u64 gpa)
+{
+	struct dlend_memory *mem = ctx;
+	bool ram = !gpa;
+
+	if (dlend_pin_begin_patiently(mem, DLEND_PIN_NOWHERE, 1))
+		return false;
+	if (mem->vdev->kvm)
+		ram = dlend_memslots_is_ram(mem->vdev->kvm, gpa);
+	dlend_pin_end(mem, false);
+	if (ram)
+		mem->unpinnable = gpa;
+	return ram;
+}
+
+#define DLEND_SEARCH_OPS \
+	.pin = dlend_search_pin, .unpin = dlend_search_unpin, .known = dlend_search_known, \
+	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop, .keep_on_stop = true
+
+/* RAM may be anywhere; where this build has to look; where memory slots are. */
+static const struct dlend_prober_ops dlend_search_anywhere = { DLEND_SEARCH_OPS };
+static const struct dlend_prober_ops dlend_search_walk = {
+	DLEND_SEARCH_OPS, .range = dlend_search_range
+};
+
+static const struct dlend_prober_ops dlend_search_slots = {
+	DLEND_SEARCH_OPS, .range = dlend_search_slot
+};
+
+/* Where RAM may be */
+
+/* Highest address that a guest on this host can have, exclusive. */
+static u64 dlend_search_max(void)
+{
+	return 1ULL << min(DLEND_PHYS_BITS, DLEND_PHYS_BITS_MAX);
+}
+
+static u64 dlend_search_known_end(struct dlend_memory *mem)
+{
+	u64 gpa = 0, last = 0, next;
+
+	do {
+		last = dlend_search_known(mem, gpa, &next) ?: last;
+		gpa = last > gpa ? last : next;
+	} while (gpa != U64_MAX);
+	return last;
+}
+
+/* As far above what is known as RAM is looked for where nobody knows the slots. */
+static u64 dlend_search_near_max(struct dlend_memory *mem)
+{
+	return min(dlend_search_max(),
+		   max(dlend_search_known_end(mem), (u64)SZ_4G) + DLEND_ABOVE_KNOWN);
+}
+
+/* Read the VM's memory slots into mem->slots, if they have changed; empty: nobody knows them. */
+static int dlend_search_read_slots(struct dlend_memory *mem)
+{
+	struct kvm *kvm;
+	int err;
+
+	err = dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1);
+	if (err)
+		return -EINTR;	/* the VM is going, or its address space */
+	kvm = mem->vdev->kvm;
+	if (kvm && (!mem->slots.count ||
+		    dlend_memslots_generation(kvm) != mem->slots_generation)) {
+		dlend_ranges_clear(&mem->slots);
+		err = dlend_memslots_read(kvm, &mem->slots, &mem->slots_generation);
+		if (err)
+			dlend_ranges_clear(&mem->slots);
+	}
+	dlend_pin_end(mem, false);
+	return err;
+}
+
+/* What is due */
+
+/* All of @ranges is due.  ram->lock is held. */
+static void dlend_search_add_due(struct dlend_ram *ram, const struct dlend_ranges *ranges)
+{
+	u32 i;
+
+	for (i = 0; i < ranges->count; i++)
+		dlend_ram_add_due(ram, ranges->range[i].start, ranges->range[i].end - 1);
+}
+
+void dlend_search_begin(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	mem->due_all = ram->due_all;
+	mem->due = ram->due;
+	memset(&ram->due, 0, sizeof(ram->due));
+	ram->due_all = false;
+	mutex_unlock(&ram->lock);
+}
+
+void dlend_search_end(struct dlend_memory *mem, int err)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	/* It did not get to its end, or what it has found is gone again. */
+	if (err) {
+		mutex_lock(&ram->lock);
+		ram->due_all |= mem->due_all;
+		dlend_search_add_due(ram, &mem->due);
+		mutex_unlock(&ram->lock);
+	}
+	dlend_ranges_clear(&mem->due);
+	dlend_ranges_clear(&mem->walk);
+}
+
+void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	mutex_lock(&ram->lock);
+	if (added)
+		dlend_search_add_due(ram, added);
+	else
+		ram->due_all = true;
+	mutex_unlock(&ram->lock);
+}
+
+int dlend_search_run(struct dlend_memory *mem)
+{
+	int err = dlend_search_read_slots(mem);
+
+	if (err)
+		return err;
+	if (!mem->slots.count)
+		return dlend_prober_run(&dlend_search_anywhere, mem, mem->due_all ?
+					dlend_search_max() : dlend_search_near_max(mem));
+	dlend_ranges_clear(&mem->walk);
+	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
+				    mem->due_all ? &mem->slots : &mem->due);
+	return err ?: dlend_prober_run(&dlend_search_walk, mem, dlend_search_max());
+}
+
+static int dlend_search_look(struct dlend_memory *mem, u64 *found)
+{
+	int err = dlend_search_read_slots(mem);
+
+	if (err)
+		return err;
+	if (!mem->slots.count)
+		return dlend_prober_look(&dlend_search_anywhere, mem, dlend_search_near_max(mem),
+					 &mem->turn, found);
+	return dlend_prober_look(&dlend_search_slots, mem, dlend_search_max(), &mem->turn, found);
+}
+
+bool dlend_memory_look(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	u64 found;
+	int ret;
+
+	if (!mutex_trylock(&ram->build_lock))
+		return false;
+	mem->stat.looks++;
+	/*
+	 * A loss before this moment need not stop the look: the books know of it, and if memory is
+	 * to come back, a build is due already.
+	 */
+	mutex_lock(&ram->lock);
+	mem->build_lost = ram->lost;
+	mutex_unlock(&ram->lock);
+	ret = dlend_search_look(mem, &found);
+	if (ret == 1) {
+		mutex_lock(&ram->lock);
+		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
+		mutex_unlock(&ram->lock);
+		/*
+		 * The VM's other devices cannot reach that RAM either.  Once this member has pinned
+		 * it, their looks will not find it any more: tell them now.
+		 */
+		dlend_members_grow(ram, mem);
+	}
+	mutex_unlock(&ram->build_lock);
+	return ret == 1;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
+ * looked for, and the prober that pins what is there.  (dlend_memory_added() and
+ * dlend_memory_look() of memory.h are here, too.)
+ */
+#ifndef DLEND_MDEV_SEARCH_H
+#define DLEND_MDEV_SEARCH_H
+
+#include "ram.h"
+
+/**
+ * dlend_search_begin - what is due is this build's to look at
+ * @mem: (in, out) member
+ *
+ * Context: build_lock held; takes ram->lock.
+ */
+void dlend_search_begin(struct dlend_memory *mem);
+
+/**
+ * dlend_search_run - find and pin RAM where it may have come
+ * @mem: (in, out) member; the first build of all looks everywhere
+ *
+ * Context: build_lock held; may sleep, for long.
+ * Return: 0; -EINTR give way, and what was pinned stays so; -ENOMEM, -EFAULT RAM is there that
+ * cannot be pinned, or another error of a pin: nothing that this call has pinned is pinned any
+ * more.
+ */
+int dlend_search_run(struct dlend_memory *mem);
+
+/**
+ * dlend_search_end - the build that began with dlend_search_begin() is over
+ * @mem: (in, out) member
+ * @err: (in) its error: what it looked at is due again
+ *
+ * Context: build_lock held; takes ram->lock.
+ */
+void dlend_search_end(struct dlend_memory *mem, int err);
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Life of guest RAM and of its members: which lease shares with whom (dlend_memory_create() and
+ * dlend_memory_destroy() of memory.h).  See ram.h for the objects and the locks.
+ *
+ * Must not know how RAM is found, pinned, mapped or told.
+ */
+#include <linux/err.h>
+#include <linux/slab.h>
+#include <linux/vfio.h>
+#include <dlend/compat.h>
+
+#include "loss.h"
+#include "members.h"
+#include "ram_map.h"
+#include "tell.h"
+
+static DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms; outside of a ram's own locks */
+static LIST_HEAD(dlend_rams);
+static LIST_HEAD(dlend_vms);
+
+/* The VM of @mem, with a reference; it is made if it has no RAM yet.  NULL: out of memory. */
+static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
+{
+	struct dlend_vm *vm;
+
+	lockdep_assert_held(&dlend_rams_lock);
+	list_for_each_entry(vm, &dlend_vms, node) {
+		if (vm->kvm != mem->vdev->kvm || (!vm->kvm && vm->vmm != mem->vmm))
+			continue;
+		kref_get(&vm->ref);
+		return vm;
+	}
+	vm = kzalloc_obj(*vm);
+	if (!vm)
+		return NULL;
+	kref_init(&vm->ref);
+	vm->kvm = mem->vdev->kvm;
+	vm->vmm = mem->vmm;
+	mutex_init(&vm->lock);
+	list_add_tail(&vm->node, &dlend_vms);
+	return vm;
+}
+
+static void dlend_vm_free(struct kref *ref)
+{
+	struct dlend_vm *vm = container_of(ref, struct dlend_vm, ref);
+
+	lockdep_assert_held(&dlend_rams_lock);
+	list_del(&vm->node);
+	mutex_destroy(&vm->lock);
+	kfree(vm);
+}
+
+static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
+					  const struct dlend_memory_desc *desc)
+{
+	struct dlend_ram *ram = kzalloc_obj(*ram);
+	int err;
+
+	if (!ram)
+		return ERR_PTR(-ENOMEM);
+	ram->ap = dlend_session_live(desc->session) ?
+		  dlend_link_aperture(desc->session->link) : NULL;
+	ram->vm = ram->ap ? dlend_vm_get(mem) : NULL;
+	if (!ram->vm) {
+		err = ram->ap ? -ENOMEM : -ENOTCONN;
+		kfree(ram);
+		return ERR_PTR(err);
+	}
+	ram->kvm = mem->vdev->kvm;
+	ram->iommufd = mem->vdev->iommufd_access;
+	ram->lowmem = desc->lowmem;
+	ram->session = *desc->session;
+	dlend_link_get(ram->session.link);
+	kref_init(&ram->ref);
+	mutex_init(&ram->build_lock);
+	mutex_init(&ram->unpin_lock);
+	mutex_init(&ram->lock);
+	dlend_books_init(&ram->books);
+	ram->due_all = true;
+	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
+	init_waitqueue_head(&ram->pin_done);
+	INIT_LIST_HEAD(&ram->dead);
+	dlend_tell_init(ram);
+	dlend_loss_init(ram);
+	return ram;
+}
+
+/* May @mem share @ram?  The list of who shares is in ram.h. */
+static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem,
+			     const struct dlend_memory_desc *desc)
+{
+	return mem->vdev->kvm && ram->kvm == mem->vdev->kvm &&
+	       ram->session.link == desc->session->link &&
+	       ram->session.session == desc->session->session && ram->lowmem == desc->lowmem &&
+	       ram->iommufd == !!mem->vdev->iommufd_access;
+}
+
+/* @mem becomes a member.  Return: false if @ram has no room, or is at its end. */
+static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
+{
+	unsigned int i;
+	bool done = false;
+
+	mutex_lock(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX && !done && !ram->over && ram->ap; i++) {
+		if (ram->member[i])
+			continue;
+		mem->ram = ram;
+		mem->id = i;
+		mem->build_lost = ram->lost;
+		ram->member[i] = mem;
+		done = true;
+	}
+	mutex_unlock(&ram->lock);
+	return done;
+}
+
+/* Find RAM that @mem can share, or make some. */
+static int dlend_ram_join(struct dlend_memory *mem, const struct dlend_memory_desc *desc)
+{
+	struct dlend_ram *ram;
+
+	guard(mutex)(&dlend_rams_lock);
+	list_for_each_entry(ram, &dlend_rams, node) {
+		if (dlend_ram_is_for(ram, mem, desc) && dlend_ram_enter(ram, mem)) {
+			kref_get(&ram->ref);
+			return 0;
+		}
+	}
+	ram = dlend_ram_create(mem, desc);
+	if (IS_ERR(ram))
+		return PTR_ERR(ram);
+	list_add_tail(&ram->node, &dlend_rams);
+	dlend_ram_enter(ram, mem);
+	return 0;
+}
+
+static void dlend_ram_free(struct kref *ref)
+{
+	struct dlend_ram *ram = container_of(ref, struct dlend_ram, ref);
+
+	list_del(&ram->node);
+	kref_put(&ram->vm->ref, dlend_vm_free);
+	mutex_unlock(&dlend_rams_lock);
+	cancel_work_sync(&ram->down_work);
+	cancel_work_sync(&ram->tell_work);
+	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
+	dlend_books_destroy(&ram->books);
+	dlend_ranges_clear(&ram->due);
+	dlend_session_drop(&ram->session);
+	mutex_destroy(&ram->lock);
+	mutex_destroy(&ram->unpin_lock);
+	mutex_destroy(&ram->build_lock);
+	kfree(ram);
+}
+
+static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
+{
+	return dlend_told_member(&extent->told, id);
+}
+
+/*
+ * @mem is no member any more: nothing waits for its lender's answers.  If it was not fenced, its
+ * device may still reach all slots that its lender was told of.  So the extents of these leave the
+ * books, and other members get new ones.
+ * Return: were windows taken from others?
+ */
+static bool dlend_ram_forget(struct dlend_memory *mem, bool fenced)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_extent *extent, *tmp;
+	LIST_HEAD(gone);
+	bool hit = false;
+
+	lockdep_assert_held(&ram->lock);
+	if (fenced)
+		dlend_books_leave(&ram->books, mem->id);
+	else
+		dlend_books_kill_all(&ram->books, dlend_ram_is_told, mem->id, &gone);
+	if (!list_empty(&gone)) {
+		dlend_ram_disturb(ram);
+		hit = true;
+	}
+	dlend_ram_map_retire(ram, &gone);
+	list_for_each_entry_safe(extent, tmp, &ram->dead, node)
+		if (dlend_told_leave(&extent->told, mem->id, fenced))
+			dlend_ram_map_bury(ram, extent);
+	ram->member[mem->id] = NULL;
+	return hit;
+}
+
+static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
+{
+	struct dlend_ram *ram = mem->ram;
+	bool hit;
+	u32 shut;
+
+	mutex_lock(&ram->unpin_lock);
+	shut = fenced ? 0 : dlend_members_shut(ram, mem);
+	mutex_lock(&ram->lock);
+	hit = dlend_ram_forget(mem, fenced);
+	mutex_unlock(&ram->lock);
+	dlend_members_reopen(ram, shut, hit);
+	mutex_unlock(&ram->unpin_lock);
+	kref_put_mutex(&ram->ref, dlend_ram_free, &dlend_rams_lock);
+}
+
+struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
+{
+	struct dlend_memory *mem;
+	int err;
+
+	mem = kvzalloc_obj(*mem);
+	if (!mem)
+		return ERR_PTR(-ENOMEM);
+	mem->vdev = desc->vdev;
+	mem->ops = desc->ops;
+	mem->ctx = desc->ctx;
+	mem->addr = *desc->addr;
+	mem->epoch = desc->epoch;
+	mem->vmm = desc->vmm;
+	mem->memlock = desc->memlock;
+	mem->repairs_since = jiffies;
+	mem->pin_gpa = U64_MAX;
+	mutex_init(&mem->close_lock);
+	err = dlend_ram_join(mem, desc);
+	if (err) {
+		kvfree(mem);
+		return ERR_PTR(err);
+	}
+	return mem;
+}
+
+void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
+{
+	dlend_memory_close(mem);
+	dlend_ram_leave(mem, acked);
+	dlend_ranges_clear(&mem->slots);
+	mutex_destroy(&mem->close_lock);
+	kvfree(mem);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Suite of who was told of an extent (mdev/told.c): messages that are answered, or are not, and
+ * leases that end.
+ */
+#include <kunit/test.h>
+#include <linux/bits.h>
+
+#include "mdev/told.h"
+
+/* One message about @told to member @id. Return: as dlend_told_answer() */
+static bool say(struct dlend_told *told, enum dlend_news what, u32 id, bool ok)
+{
+	dlend_told_ask(told, what, id);
+	return dlend_told_answer(told, what, id, ok);
+}
+
+/* Two members are told, one after the other; the slot is free when both know that it is gone. */
+static void told_two_members(struct kunit *test)
+{
+	struct dlend_told e = {};
+
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 0));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
+	/* As soon as it is asked: the lender may be faster than the answer. */
+	dlend_told_ask(&e, DLEND_NEWS_NEW, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
+	KUNIT_EXPECT_FALSE(test, dlend_told_answer(&e, DLEND_NEWS_NEW, 0, true));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 0));
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 5));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_NEW, 5, true));
+	KUNIT_EXPECT_EQ(test, e.members, BIT(0) | BIT(5));
+	/* Gone: the one knows, the other does not answer, then it does. */
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_GONE, 5, true));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 5));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_GONE, 0, false));
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
+	/* An answer to another message is none about this. */
+	KUNIT_EXPECT_FALSE(test, dlend_told_answer(&e, DLEND_NEWS_GONE, 0, true));
+	KUNIT_EXPECT_TRUE(test, say(&e, DLEND_NEWS_GONE, 0, true));
+	KUNIT_EXPECT_EQ(test, e.members, 0);
+}
+
+/* A map whose answer is lost may be or not be: it is taken back, and made once more. */
+static void told_unsure(struct kunit *test)
+{
+	struct dlend_told e = {};
+
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_NEW, 1, true));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_NEW, 2, false));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 2));
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_UNSURE, 2));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_UNSURE, 1));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_UNSURE, 2, false));
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_UNSURE, 2));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_UNSURE, 2, true));
+	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_UNSURE, 2));
+	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 2));
+	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_NEW, 2, true));
+	KUNIT_EXPECT_EQ(test, e.members, BIT(1) | BIT(2));
+}
+
+/* A lease that ends: fenced, its word is not needed; unfenced, the slot is never free again. */
+static void told_leaves(struct kunit *test)
+{
+	struct dlend_told e = { .members = BIT(3) | BIT(4), .unsure = BIT(4) };
+
+	KUNIT_EXPECT_FALSE(test, dlend_told_leave(&e, 4, true));
+	KUNIT_EXPECT_EQ(test, e.members, BIT(3));
+	KUNIT_EXPECT_EQ(test, e.unsure, 0);
+	KUNIT_EXPECT_TRUE(test, dlend_told_leave(&e, 3, true));
+	KUNIT_EXPECT_EQ(test, e.members, 0);
+
+	e.members = BIT(3) | BIT(4);
+	KUNIT_EXPECT_FALSE(test, dlend_told_leave(&e, 4, false));
+	KUNIT_EXPECT_EQ(test, e.members, BIT(3) | DLEND_TOLD_LOST);
+	KUNIT_EXPECT_TRUE(test, dlend_told_leave(&e, 3, true));
+	KUNIT_EXPECT_EQ(test, e.members, DLEND_TOLD_LOST);
+	/* One that was never told of it loses nothing. */
+	e.members = BIT(3);
+	KUNIT_EXPECT_FALSE(test, dlend_told_leave(&e, 4, false));
+	KUNIT_EXPECT_EQ(test, e.members, BIT(3));
+}
+
+static struct kunit_case told_cases[] = {
+	KUNIT_CASE(told_two_members),
+	KUNIT_CASE(told_unsure),
+	KUNIT_CASE(told_leaves),
+	{}
+};
+
+static struct kunit_suite told_suite = {
+	.name = "dlend-told",
+	.test_cases = told_cases,
+};
+
+kunit_test_suite(told_suite);
+
+MODULE_DESCRIPTION("Suite of who was told of an extent of guest memory");
+MODULE_LICENSE("GPL");
