@@ -35,7 +35,10 @@
  * @node: among all
  * @offer: offer; its device has this structure's memory (devres), as types are kobjects that may
  *	live until that device is gone
- * @parent, @type, @types, @pretty: mdev's
+ * @parent: mdev's
+ * @type: its one type
+ * @types: mdev's list of types
+ * @pretty: the type's description
  * @vdev: made from it, or NULL
  */
 struct dlend_mdev_parent {
