@@ -11,7 +11,7 @@
 #include <dlend/compat.h>
 #include "bridges.h"
 
-#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of one peer, which must not fill memory */
+#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of one peer: it must not fill memory */
 #define DLEND_BRIDGE_LINE_MAX	256			/* bytes of a line in sysfs */
 
 /**

@@ -34,7 +34,7 @@ ssize_t dlend_bridge_ends_emit(char *buf);
 void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *addr,
 			   const struct dlend_p_place *place);
 
-/** dlend_bridge_ends_forget - @link is down: what was told over it counts no more. Context: process. */
+/** dlend_bridge_ends_forget - @link is down: forget what was told over it. Context: process. */
 void dlend_bridge_ends_forget(struct dlend_link *link);
 
 #endif

@@ -13,7 +13,7 @@
 /* A peer must not be able to make this node allocate without end. */
 #define DLEND_OFFERS_MAX	1024
 
-DEFINE_MUTEX(dlend_offers_lock);
+DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 static unsigned int dlend_offers_nr;
 

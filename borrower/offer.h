@@ -70,7 +70,7 @@ struct dlend_offer {
 extern struct mutex dlend_offers_lock;
 extern struct list_head dlend_offers;
 
-/** dlend_offer_add - enter an offer into the book. Context: dlend_offers_lock. Return: 0, -ENOSPC */
+/** dlend_offer_add - enter an offer into the book. Under dlend_offers_lock. Return: 0, -ENOSPC. */
 int dlend_offer_add(struct dlend_offer *offer);
 
 /** dlend_offer_del - strike an offer off the book. Context: dlend_offers_lock. */
@@ -89,8 +89,8 @@ struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
  * @link: (in) where the message came from
  * @addr: (in) device
  *
- * Two links may lead to nodes with one id: one of them lies, or its admin erred. Who was first keeps
- * the offer for as long as its link is up, and what the other one says about it is dropped with a
+ * Two links may lead to nodes with one id: one of them lies, or its admin erred. Who was first
+ * keeps the offer for as long as its link is up, and what the other one says about it is dropped with a
  * message. Context: dlend_offers_lock.
  * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
  */
@@ -112,8 +112,8 @@ struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
  * dlend_offer_get_claim - the claim on an offer
  * @offer: (in) offer; NULL or an error pointer: none
  *
- * Its ops can be called until dlend_offer_put_claim(). Context: dlend_offers_lock. Return: the claim,
- * or NULL.
+ * Its ops can be called until dlend_offer_put_claim(). Context: dlend_offers_lock. Return: the
+ * claim, or NULL.
  */
 struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 
@@ -124,8 +124,8 @@ void dlend_offer_put_claim(struct dlend_claim *claim);
  * dlend_offer_check_group - may a claim's party have the offer, beside the rest of its IOMMU group?
  * @claim: (in) claim
  *
- * Context: process; takes dlend_offers_lock. Return: as dlend_group_admits() for all other functions
- * of the group.
+ * Context: process; takes dlend_offers_lock. Return: as dlend_group_admits() for all other
+ * functions of the group.
  */
 int dlend_offer_check_group(const struct dlend_claim *claim);
 

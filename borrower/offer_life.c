@@ -14,7 +14,7 @@
 #include "offer_life.h"
 
 static struct workqueue_struct *dlend_offers_wq;	/* ordered */
-static LIST_HEAD(dlend_offer_users);			/* read and changed on @dlend_offers_wq only */
+static LIST_HEAD(dlend_offer_users);		/* used on that workqueue only */
 
 static void dlend_offer_release_dev(struct device *dev)
 {

@@ -32,7 +32,7 @@ struct dlend_p2p_paths {
 	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
 };
 
-DEFINE_MUTEX(dlend_p2p_lock);
+DEFINE_MUTEX(dlend_p2p_lock);	/* all of peer-to-peer: see p2p.h */
 static LIST_HEAD(dlend_p2p_peers);
 
 static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)

@@ -204,7 +204,8 @@ static void dlend_bar_dead_work(struct work_struct *work)
 	schedule_delayed_work(&v->dead_work, DLEND_DEAD_REFILL);
 }
 
-static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf,
+					unsigned int order,
 					u64 pos)
 {
 	struct page *page = v->dead[(pos >> PAGE_SHIFT) % DLEND_DEAD_PAGES];
@@ -264,7 +265,8 @@ static void dlend_bar_count_fault(struct dlend_vdev *v, unsigned int index, unsi
 	atomic64_inc(counter);
 }
 
-static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf,
+					unsigned int order,
 					unsigned int index, u64 pos)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
@@ -287,7 +289,8 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 }
 
 /* What the fault finds now; @shut: the gate. */
-static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf, unsigned int order,
+static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
+				      unsigned int order,
 				      bool *shut)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
@@ -468,7 +471,8 @@ static void dlend_bar_io_access(void __iomem *io, void *val, unsigned int len, b
 	}
 }
 
-static bool dlend_bar_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos, unsigned int len)
+static bool dlend_bar_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos,
+			      unsigned int len)
 {
 	unsigned int bar;
 	u32 offset, size;

@@ -8,7 +8,7 @@
 /** dlend_bar_open - a VMM opens the device. Context: process. Return: 0, -ENOMEM. */
 int dlend_bar_open(struct dlend_vdev *v);
 
-/** dlend_bar_close - the end of dlend_bar_open(); no mapping is left. Context: process, may sleep. */
+/** dlend_bar_close - the end of dlend_bar_open(); no mapping is left. Process, may sleep. */
 void dlend_bar_close(struct dlend_vdev *v);
 
 /**

@@ -186,7 +186,8 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	bool fenced;
 
 	mutex_lock(&v->lock);
-	lease = dlend_borrow_is_quiet(v) || !v->claim.lease ? NULL : dlend_lease_get(v->claim.lease);
+	lease = v->claim.lease && !dlend_borrow_is_quiet(v) ? dlend_lease_get(v->claim.lease) :
+							      NULL;
 	if (lease) {
 		v->want.build++;
 		dlend_gate_update(v);

@@ -27,14 +27,14 @@ bool dlend_clique_known(u16 vendor)
 	return vendor == NVIDIA;
 }
 
-static unsigned int preferred(u16 vendor, u16 device)
+static unsigned int dlend_clique_preferred(u16 vendor, u16 device)
 {
 	if (vendor == NVIDIA && device >= NVIDIA_KEPLER && device < NVIDIA_TURING)
 		return PLACE_KEPLER;
 	return PLACE_TURING;
 }
 
-static bool is_free(const u8 *used, unsigned int at)
+static bool dlend_clique_is_free(const u8 *used, unsigned int at)
 {
 	unsigned int i;
 
@@ -44,21 +44,21 @@ static bool is_free(const u8 *used, unsigned int at)
 	return true;
 }
 
-static int first_free(const u8 *used, unsigned int from)
+static int dlend_clique_first_free(const u8 *used, unsigned int from)
 {
 	unsigned int at;
 
 	for (at = from; at + DLEND_CLIQUE_LEN <= PCI_CFG_SPACE_SIZE; at += 4)
-		if (is_free(used, at))
+		if (dlend_clique_is_free(used, at))
 			return at;
 	return -ENOSPC;
 }
 
 int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 {
-	int at = first_free(used, preferred(vendor, device));
+	int at = dlend_clique_first_free(used, dlend_clique_preferred(vendor, device));
 
-	return at >= 0 ? at : first_free(used, PCI_STD_HEADER_SIZEOF);
+	return at >= 0 ? at : dlend_clique_first_free(used, PCI_STD_HEADER_SIZEOF);
 }
 
 void dlend_clique_write(u8 *cap, int clique)

@@ -5,8 +5,8 @@
  *
  * What comes: KVM's memory slots are followed (memslots.c); holes of these slots, into which
  * virtio-mem plugs memory without a word to anybody, are looked at every few milliseconds; and
- * everything is looked at again now and then.  What goes: VFIO tells (dma_unmap).  In between, other
- * devices of the VM tell what they do to the windows that they share with this one
+ * everything is looked at again now and then.  What goes: VFIO tells (dma_unmap).  In between,
+ * other devices of the VM tell what they do to the windows that they share with this one
  * (struct dlend_memory_ops).
  */
 #include <linux/ktime.h>
@@ -229,7 +229,8 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.stop = dlend_guest_op_stop,
 };
 
-struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v, const struct dlend_lease *lease)
+struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
+					       const struct dlend_lease *lease)
 {
 	struct dlend_memory_desc desc = {
 		.vdev = &v->vfio,

@@ -91,8 +91,8 @@ static void dlend_irqs_ask_begin(struct dlend_vdev *v)
 }
 
 /*
- * Wait until what was asked for is set up, a second at most; without vdev->lock.  Return: 0 it is, or
- * will be when the device is borrowed; > 0 there are so many vectors only; -ENOSPC there is none.
+ * Wait until what was asked for is set up, a second at most; without vdev->lock.  Return: 0 it is,
+ * or will be when the device is borrowed; > 0 there are so many vectors only; -ENOSPC there is none.
  */
 static int dlend_irqs_ask_end(struct dlend_vdev *v)
 {
@@ -254,7 +254,8 @@ bool dlend_irqs_intx_up(struct dlend_vdev *v)
 	return up;
 }
 
-static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
+				      void *data)
 {
 	s32 fd;
 
@@ -276,7 +277,8 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 	return vfio_virqfd_enable(v, NULL, dlend_irqs_intx_unmasked, NULL, &v->irq.unmask, fd);
 }
 
-static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
+				    void *data)
 {
 	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
 	case VFIO_IRQ_SET_DATA_NONE:
@@ -478,7 +480,8 @@ bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 	return ctx;
 }
 
-static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index, struct eventfd_ctx *ctx)
+static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
+				       struct eventfd_ctx *ctx)
 {
 	struct eventfd_ctx **place = dlend_irqs_special(&v->irq, index);
 

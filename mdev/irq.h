@@ -10,7 +10,7 @@ struct vfio_irq_set;
 /** dlend_irqs_init - of a new vdev. Context: any. */
 void dlend_irqs_init(struct dlend_vdev *v);
 
-/** dlend_irqs_close - the last file is closed: nothing is signalled any more. Process, may sleep. */
+/** dlend_irqs_close - the last file is closed: nothing is signalled any more. May sleep. */
 void dlend_irqs_close(struct dlend_vdev *v);
 
 /** dlend_irqs_count - number of interrupts of VFIO's @index. Context: any. */
@@ -50,7 +50,7 @@ void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count);
  */
 void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized);
 
-/** dlend_irqs_disable_intx - the guest's COMMAND register turns INTx off, or on. Process context. */
+/** dlend_irqs_disable_intx - the guest's COMMAND register turns INTx off, or on. Process. */
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
 
 /** dlend_irqs_intx_up - has the lender seen INTx, and does it wait for the guest to serve it? */

@@ -463,7 +463,7 @@ static struct dlend_mdev_parent *dlend_mdev_find_parent(struct dlend_offer *offe
 /* udev starts what is defined for the offer, as it does when a parent is registered. */
 static void dlend_mdev_freed(struct dlend_offer *offer)
 {
-	char *env[] = { "MDEV_STATE=registered", NULL };	/* mdev_register_parent()'s */
+	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
 
 	if (dlend_mdev_find_parent(offer))
 		kobject_uevent_env(&dlend_offer_dev(offer)->kobj, KOBJ_CHANGE, env);

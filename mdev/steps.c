@@ -17,8 +17,8 @@
  * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
  * from starting anything new.  What the device does by itself meanwhile meets its own guest's page
  * or none, never another: a slot is not used for anything else before the lender has unmapped it.
- * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would come
- * too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to memory
+ * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would
+ * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to memory
  * that did not change, which many take for a fatal error.
  *
  * Each step is called without locks, notes what it did under vdev->lock, and only if the lease is
@@ -67,7 +67,8 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
 	if (dlend_step_overdue(v, 0) && v->open)
-		dlend_condition_fail(v, true, "the lender did not make the device ready within %u s",
+		dlend_condition_fail(v, true,
+				     "the lender did not make the device ready within %u s",
 				     settle_s);
 	mutex_unlock(&v->lock);
 	dlend_step_pause(v);
@@ -142,7 +143,8 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 			      int ret)
 {
 	if (v->claim.lease == lease && !v->failed)
-		dlend_condition_fail(v, ret != -ENOTCONN || dlend_stop_on_loss, "%s failed on node %u (%pe)",
+		dlend_condition_fail(v, ret != -ENOTCONN || dlend_stop_on_loss,
+				     "%s failed on node %u (%pe)",
 				     what, lease->addr.lender, ERR_PTR(ret));
 }
 
@@ -308,7 +310,8 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
 				  const struct dlend_wish *wish, int ret, const char *why)
 {
-	bool overdue = ret == -EAGAIN && dlend_step_overdue(v, dlend_memory_pinned(dlend_vdev_memory(lease)));
+	u64 pinned = dlend_memory_pinned(dlend_vdev_memory(lease));
+	bool overdue = ret == -EAGAIN && dlend_step_overdue(v, pinned);
 
 	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:

@@ -9,7 +9,7 @@
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
  *   vdev->follow_lock (mutex, guest_ram.c)  vdev->follower; vdev->lock and the VMM's mmap_lock are
  *					taken under it
- *   vdev->lock (mutex)			configuration space, what is wanted and what is so, the lease
+ *   vdev->lock (mutex)			configuration space, what is wanted, what is so, the lease
  *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
  *   vdev->irq.lock (spinlock, irq.c)	eventfds; also taken by the link's interrupt handler
  *
@@ -43,7 +43,7 @@
 #define DLEND_REGION_OFFSET(i)	((u64)(i) << DLEND_REGION_SHIFT)
 #define DLEND_REGION_INDEX(pos)	((unsigned int)((u64)(pos) >> DLEND_REGION_SHIFT))
 #define DLEND_REGION_POS(pos)	((u64)(pos) & (BIT_ULL(DLEND_REGION_SHIFT) - 1))
-static_assert(DLEND_BAR_BYTES_MAX <= BIT_ULL(DLEND_REGION_SHIFT));
+static_assert(BIT_ULL(DLEND_REGION_SHIFT) >= DLEND_BAR_BYTES_MAX);
 
 /* What a BAR access meets. */
 enum dlend_gate {
@@ -143,7 +143,7 @@ enum dlend_prepin {
  * @urgent: the next step is more urgent than a build that is under way
  * @quiet: the device transfers nothing, or has stopped since and started again as the guest wants
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
- * @irq_gap: vectors that were set up could not be set up again: what is lost meanwhile is made up for
+ * @irq_gap: vectors could not be set up again: what is lost meanwhile is made up for
  * @irq_busy: vectors are being set up, or will be
  * @irq_waiters: threads that wait for the outcome
  * @irq_short: so many vectors there are, fewer than were asked for; -1: not so
@@ -266,7 +266,7 @@ static inline struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v)
 	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
 }
 
-/** dlend_vdev_memory - the guest's memory under a lease, from its grant to its end. Context: any. */
+/** dlend_vdev_memory - the guest's memory under a lease, from grant to end. Context: any. */
 static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *lease)
 {
 	return lease->priv;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend doctor: a device that is to be lent.  The same questions as check.c and lender/pci.c ask,
+ * dlend doctor: a device that is to be lent.  The same questions as check.c and lender/check.c ask,
  * but all of them, so that one run tells the whole story.
  */
 #include <stdlib.h>

@@ -146,8 +146,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	the peer can reach this node's memory through that lease when this returns. Waits for
  *	nobody
  * @state: the lender says who has the device (enum dlend_offer_state, node id, epoch). Return: does
- *	the user have a lease, or ask for one? If not, and the lender takes this node for the holder,
- *	the borrower gives that lease back
+ *	the user have a lease, or ask for one? If not, and the lender takes this node for the
+ *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
  * @interrupt: @count (1 or more) new interrupts of @vector. A spinlock is held and interrupts are
@@ -237,8 +237,8 @@ bool dlend_claim_pending(const struct dlend_claim *claim);
  * dlend_claim_return_stray - give back what the lender believes that this node has
  * @claim: (in) claim whose user has no lease, and asks for none
  *
- * For an answer that came too late: it may have been a grant. Nothing happens if the lender does not
- * say that this node holds the device. Context: process; takes dlend_offers_lock.
+ * For an answer that came too late: it may have been a grant. Nothing happens if the lender does
+ * not say that this node holds the device. Context: process; takes dlend_offers_lock.
  */
 void dlend_claim_return_stray(struct dlend_claim *claim);
 
@@ -295,8 +295,8 @@ void dlend_lease_return(struct dlend_lease *lease);
  * dlend_lease_over - has the lease ended, as far as this node knows?
  * @lease: (in) lease
  *
- * True if its session is over, or the lender has said that it took the device back. For a lease that
- * was just granted: its end may have been told before the grant was noted. Context: process; takes
+ * True if its session is over, or the lender has said that it took the device back. For a lease
+ * that was just granted: its end may have been told before the grant was noted. Context: process; takes
  * dlend_offers_lock.
  */
 bool dlend_lease_over(const struct dlend_lease *lease);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Suite of the mappable parts of a BAR (mdev/area.c), against a page-by-page model. */
+/* Suite of the mappable parts of a BAR (mdev/bar_areas.c), against a page-by-page model. */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 #include <mdev/bar_areas.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the borrower's plan (mdev/borrow_plan.c): what borrows and what does not, the order of the
- * steps, and that from every state they lead to one in which the gate is open.
+ * Suite of the borrower's plan (mdev/borrow_plan.c): what borrows and what does not, the order of
+ * the steps, and that from every state they lead to one in which the gate is open.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party, and to nobody
- * until everything that its last party had of it has been returned.
+ * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party, and to
+ * nobody until everything that its last party had of it has been returned.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>

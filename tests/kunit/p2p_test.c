@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the peer-to-peer plan (mdev/p2p_plan.c): which BARs are to be reached, by which way,
+ * Suite of the peer-to-peer plan (borrower/p2p_plan.c): which BARs are to be reached, by which way,
  * what a change needs, and which devices may tell each other so (cliques).
  */
 #include <kunit/test.h>

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Virtual configuration space: made once, from the lender's snapshot and the tables of cfg_caps.c.
+ *
+ * The snapshot is not trusted: every walk over it is bounded.  Bytes that belong to no visible
+ * capability read as 0.  Must not know the device, the link, VFIO or locks.
+ */
+
+#include <linux/bitops.h>
+#include <linux/bits.h>
+#include <linux/errno.h>
+#include <linux/kernel.h>
+#include <linux/minmax.h>
+#include <linux/string.h>
+#include <linux/unaligned.h>
+#include <linux/pci_regs.h>
+
+#include <dlend/cfg.h>
+
+#include "mdev/cfg_caps.h"
+#include "mdev/clique.h"
+
+#define NO_VENDOR	0xffff
+
+static bool dlend_cfg_starts_at(const struct dlend_cfg_build *b, u32 pos)
+{
+	return b->start[pos / 4 / 32] & BIT(pos / 4 % 32);
+}
+
+static void dlend_cfg_set_start(struct dlend_cfg_build *b, u32 pos)
+{
+	b->start[pos / 4 / 32] |= BIT(pos / 4 % 32);
+}
+
+/* Bytes from the capability at @pos to the next higher one, or to the end of its space. */
+static u32 dlend_cfg_room_at(const struct dlend_cfg_build *b, u32 pos)
+{
+	u32 end = pos < DLEND_CFG_STD_SIZE ? DLEND_CFG_STD_SIZE : DLEND_CFG_SIZE;
+	u32 at;
+
+	for (at = pos + 4; at < end; at += 4)
+		if (dlend_cfg_starts_at(b, at))
+			break;
+	return at - pos;
+}
+
+static u32 dlend_cfg_std_next(const struct dlend_cfg_build *b, u32 link)
+{
+	u32 next = b->snap[link] & 0xfc;
+
+	return next >= PCI_STD_HEADER_SIZEOF ? next : 0;
+}
+
+static u32 dlend_cfg_ext_next(const struct dlend_cfg_build *b, u32 pos)
+{
+	u32 next = PCI_EXT_CAP_NEXT(get_unaligned_le32(b->snap + pos));
+
+	return next >= DLEND_CFG_STD_SIZE ? next : 0;
+}
+
+/* First walk over both lists: where do capabilities start?  Ends at a loop. */
+static void dlend_cfg_scan_caps(struct dlend_cfg_build *b)
+{
+	u32 pos = 0;
+
+	if (get_unaligned_le16(b->snap + PCI_STATUS) & PCI_STATUS_CAP_LIST)
+		pos = dlend_cfg_std_next(b, PCI_CAPABILITY_LIST);
+	while (pos && b->snap[pos] != 0xff) {
+		if (dlend_cfg_starts_at(b, pos)) {
+			b->looped = true;
+			break;
+		}
+		dlend_cfg_set_start(b, pos);
+		b->nr_std++;
+		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
+	}
+	pos = DLEND_CFG_STD_SIZE;
+	while (pos && !dlend_cfg_starts_at(b, pos)) {
+		u32 head = get_unaligned_le32(b->snap + pos);
+
+		if (!head || head == ~0u)
+			break;
+		dlend_cfg_set_start(b, pos);
+		b->nr_ext++;
+		pos = dlend_cfg_ext_next(b, pos);
+	}
+}
+
+/* Registers of one structure; @len is where it ends, registers beyond do not exist. */
+static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
+				  const struct dlend_cfg_rule *rule)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	unsigned int k;
+
+	for (; rule && rule->width; rule++) {
+		if (rule->at + rule->width > len)
+			continue;
+		for (k = 0; k < rule->width; k++) {
+			u32 at = pos + rule->at + k;
+
+			cfg->val[at] = b->snap[at] & (rule->show >> 8 * k);
+			cfg->wmask[at] = rule->write >> 8 * k;
+			cfg->w1c[at] = rule->w1c >> 8 * k;
+		}
+	}
+}
+
+static u32 dlend_cfg_cap_length(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap,
+				u32 pos, u32 room)
+{
+	if (!cap || room < cap->len)
+		return 0;
+	return cap->length ? cap->length(b, pos, room) : cap->len;
+}
+
+/*
+ * Show a capability, if it is one to show.  @head bytes (id and next pointer, or the extended
+ * header) are the caller's.
+ */
+static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos,
+			       u32 head)
+{
+	u32 room = dlend_cfg_room_at(b, pos);
+	u32 len = dlend_cfg_cap_length(b, cap, pos, room);
+	u8 *slot = NULL;
+
+	if (!cap || cap->flags & DLEND_CFG_CAP_HIDDEN || len < cap->len)
+		return false;
+	if (len > room && !(cap->flags & DLEND_CFG_CAP_CLIP))
+		return false;
+	if (cap->slot)
+		slot = (u8 *)b->cfg + cap->slot;
+	if ((slot && *slot) || (cap->admit && !cap->admit(b, pos)))
+		return false;
+
+	len = min(len, room);
+	/* Rules say all there is, unless the capability is one that others fill with data. */
+	if (!cap->rules || cap->flags & DLEND_CFG_CAP_CLIP)
+		memcpy(b->cfg->val + pos + head, b->snap + pos + head, len - head);
+	dlend_cfg_apply_rules(b, pos, len, cap->rules);
+	if (slot)
+		*slot = pos;
+	if (cap->done)
+		cap->done(b, pos);
+	return true;
+}
+
+/* The clique capability must keep clear of this one, also if it is hidden. */
+static void dlend_cfg_mark_used(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
+{
+	u32 room = dlend_cfg_room_at(b, pos);
+	u32 len = dlend_cfg_cap_length(b, cap, pos, room);
+
+	/* Of unknown length: up to the next one. */
+	if (!cap || len < cap->len)
+		len = room;
+	memset(b->used + pos, 1, min(len, DLEND_CFG_STD_SIZE - pos));
+}
+
+/* Second walk: the guest's list.  Return: where the last next pointer is. */
+static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	u32 pos = dlend_cfg_std_next(b, PCI_CAPABILITY_LIST);
+	u32 link = PCI_CAPABILITY_LIST;
+	unsigned int i;
+
+	for (i = 0; i < b->nr_std; i++) {
+		const struct dlend_cfg_cap *cap = dlend_cfg_find_std(b->snap[pos]);
+
+		dlend_cfg_mark_used(b, cap, pos);
+		if (dlend_cfg_show_cap(b, cap, pos, 2)) {
+			cfg->val[pos] = b->snap[pos];
+			cfg->val[link] = pos;
+			link = pos + PCI_CAP_LIST_NEXT;
+		}
+		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
+	}
+	return link;
+}
+
+static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	u32 pos = DLEND_CFG_STD_SIZE, last = DLEND_CFG_STD_SIZE;
+	unsigned int i;
+
+	/* Without the PCIe capability there is no extended space. */
+	for (i = 0; cfg->pcie_pos && i < b->nr_ext; i++) {
+		u32 head = get_unaligned_le32(b->snap + pos);
+		const struct dlend_cfg_cap *cap = NULL;
+
+		if (PCI_EXT_CAP_ID(head) <= 0xff)
+			cap = dlend_cfg_find_ext(PCI_EXT_CAP_ID(head));
+		if (dlend_cfg_show_cap(b, cap, pos, 4)) {
+			u32 before = get_unaligned_le32(cfg->val + last);
+
+			/*
+			 * The list starts at 100h whatever is there: a hidden first one leaves a
+			 * header with id 0 that points on.
+			 */
+			put_unaligned_le32(head & 0xfffff, cfg->val + pos);
+			if (pos != last)
+				put_unaligned_le32(before | pos << 20, cfg->val + last);
+			last = pos;
+		}
+		pos = dlend_cfg_ext_next(b, pos);
+	}
+}
+
+static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index)
+{
+	u64 size = bar->size;
+
+	if (!size)
+		return true;
+	if (size & (size - 1))
+		return false;
+	if (index == DLEND_ROM_INDEX)
+		return size >= 2048 && size <= BIT(31);
+	if (bar->io)
+		return size >= 4;
+	if (bar->is64)
+		return size >= 16 && index + 1 < DLEND_NUM_BARS && !bar[1].size;
+	return size >= 16 && size <= BIT(31);
+}
+
+/* Port BARs do not exist yet: nothing could carry their accesses. */
+static int dlend_cfg_build_bars(struct dlend_cfg_build *b, const struct dlend_cfg_desc *desc)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+		struct dlend_cfg_bar *bar = &cfg->bar[i];
+		u64 mask;
+
+		if (!dlend_cfg_bar_ok(&desc->bar[i], i))
+			return -EINVAL;
+		if (!desc->bar[i].size || (desc->bar[i].io && i != DLEND_ROM_INDEX))
+			continue;
+		*bar = desc->bar[i];
+		mask = ~(bar->size - 1);
+		if (i == DLEND_ROM_INDEX) {
+			dlend_cfg_put_wmask(cfg, dlend_cfg_bar_reg(i), 4,
+					    mask | PCI_ROM_ADDRESS_ENABLE);
+			continue;
+		}
+		dlend_cfg_put_wmask(cfg, dlend_cfg_bar_reg(i), 4, mask);
+		cfg->val[dlend_cfg_bar_reg(i)] = (bar->is64 ? PCI_BASE_ADDRESS_MEM_TYPE_64 : 0) |
+				       (bar->prefetch ? PCI_BASE_ADDRESS_MEM_PREFETCH : 0);
+		if (bar->is64)
+			dlend_cfg_put_wmask(cfg, dlend_cfg_bar_reg(i + 1), 4, mask >> 32);
+	}
+	return 0;
+}
+
+static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend_cfg_desc *desc)
+{
+	struct dlend_cfg *cfg = b->cfg;
+
+	dlend_cfg_apply_rules(b, 0, PCI_STD_HEADER_SIZEOF, dlend_cfg_header_rules);
+	memset(b->used, 1, PCI_STD_HEADER_SIZEOF);
+	cfg->is_vf = desc->is_vf;
+	if (desc->is_vf) {
+		put_unaligned_le16(desc->vendor, cfg->val + PCI_VENDOR_ID);
+		put_unaligned_le16(desc->device, cfg->val + PCI_DEVICE_ID);
+		/* A VF has no such bit, but whoever drives it wants to see it set. */
+		cfg->val[PCI_COMMAND] |= PCI_COMMAND_MEMORY;
+	}
+	if (desc->is_vf || desc->no_intx || cfg->val[PCI_INTERRUPT_PIN] > 4)
+		cfg->val[PCI_INTERRUPT_PIN] = 0;
+}
+
+/* Last in the list, at @link. */
+static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	int at;
+
+	if (clique == DLEND_CFG_CLIQUE_NONE)
+		return 0;
+	if (b->looped)
+		return -ELOOP;
+	at = dlend_clique_place(b->used, get_unaligned_le16(cfg->val + PCI_VENDOR_ID),
+				get_unaligned_le16(cfg->val + PCI_DEVICE_ID));
+	if (at < 0)
+		return at;
+	dlend_clique_write(cfg->val + at, clique);
+	cfg->val[link] = at;
+	cfg->clique_pos = at;
+	return 0;
+}
+
+int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
+{
+	struct dlend_cfg_build b = { .cfg = cfg, .desc = desc, .snap = desc->snapshot };
+	u32 link;
+	int ret;
+
+	memset(cfg, 0, sizeof(*cfg));
+	if ((b.snap[PCI_HEADER_TYPE] & 0x7f) != PCI_HEADER_TYPE_NORMAL)
+		return -EINVAL;
+	if (desc->clique != DLEND_CFG_CLIQUE_NONE &&
+	    (desc->clique < 0 || desc->clique > DLEND_CLIQUE_MAX))
+		return -EINVAL;
+	dlend_cfg_build_header(&b, desc);
+	ret = dlend_cfg_build_bars(&b, desc);
+	if (ret)
+		return ret;
+	dlend_cfg_scan_caps(&b);
+	link = dlend_cfg_build_std(&b);
+	dlend_cfg_build_ext(&b);
+	ret = dlend_cfg_add_clique(&b, link, desc->clique);
+	if (cfg->val[PCI_CAPABILITY_LIST])
+		cfg->val[PCI_STATUS] |= PCI_STATUS_CAP_LIST;
+	memcpy(cfg->reset_val, cfg->val, sizeof(cfg->val));
+	return ret;
+}
