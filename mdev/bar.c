@@ -442,44 +442,62 @@ static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 	return v->io_page;
 }
 
-static void dlend_bar_io_access(void __iomem *io, void *val, unsigned int len, bool write)
+/**
+ * struct dlend_bar_access - a trapped access
+ * @index: BAR
+ * @pos: offset in it, a multiple of @len
+ * @len: 1, 2, 4 or 8 bytes
+ * @write: direction
+ * @val: what is written, or was read; the lowest bytes of it
+ */
+struct dlend_bar_access {
+	unsigned int index;
+	u64 pos;
+	unsigned int len;
+	bool write;
+	u64 val;
+};
+
+static void dlend_bar_io_write(void __iomem *io, const struct dlend_bar_access *access)
 {
-	switch (len) {
+	switch (access->len) {
 	case 8:
-		if (write)
-			writeq(*(u64 *)val, io);
-		else
-			*(u64 *)val = readq(io);
+		writeq(access->val, io);
 		break;
 	case 4:
-		if (write)
-			writel(*(u32 *)val, io);
-		else
-			*(u32 *)val = readl(io);
+		writel(access->val, io);
 		break;
 	case 2:
-		if (write)
-			writew(*(u16 *)val, io);
-		else
-			*(u16 *)val = readw(io);
+		writew(access->val, io);
 		break;
 	default:
-		if (write)
-			writeb(*(u8 *)val, io);
-		else
-			*(u8 *)val = readb(io);
+		writeb(access->val, io);
 	}
 }
 
-static bool dlend_bar_io_msix(const struct dlend_vdev *v, unsigned int index, u64 pos,
-			      unsigned int len)
+static u64 dlend_bar_io_read(void __iomem *io, unsigned int len)
+{
+	switch (len) {
+	case 8:
+		return readq(io);
+	case 4:
+		return readl(io);
+	case 2:
+		return readw(io);
+	default:
+		return readb(io);
+	}
+}
+
+static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar_access *access)
 {
 	unsigned int bar;
 	u32 offset, size;
 
 	return !(v->info.flags & DLEND_OFFER_F_ISOLATED_MSI) &&
-	       dlend_cfg_msix_range(&v->cfg, false, &bar, &offset, &size) && bar == index &&
-	       pos < (u64)offset + size && pos + len > offset;
+	       dlend_cfg_msix_range(&v->cfg, false, &bar, &offset, &size) &&
+	       bar == access->index && access->pos < (u64)offset + size &&
+	       access->pos + access->len > offset;
 }
 
 /* A trapped read needs the device only, a write what it may start. */
@@ -490,26 +508,27 @@ static bool dlend_bar_lets(const struct dlend_vdev *v, bool write)
 	return gate == DLEND_GATE_OPEN || (gate == DLEND_GATE_READ && !write);
 }
 
-/*
- * One access of 1, 2, 4 or 8 bytes, aligned.  Return: 0; -EAGAIN the gate is shut; -ENODEV no
- * device answers.
- */
-static int dlend_bar_io_once(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
-			     unsigned int len, bool write)
+/* Return: 0; -EAGAIN the gate is shut; -ENODEV no device answers. */
+static int dlend_bar_io_once(struct dlend_vdev *v, struct dlend_bar_access *access)
 {
 	void __iomem *io;
+	phys_addr_t phys;
 
-	if (dlend_bar_io_msix(v, index, pos, len))
+	if (dlend_bar_io_msix(v, access))
 		return -ENODEV;
 	guard(rwsem_read)(&v->bar_lock);
-	if (!dlend_bar_lets(v, write))
+	if (!dlend_bar_lets(v, access->write))
 		return dlend_bar_is_shut(v) ? -EAGAIN : -ENODEV;
-	if (!v->mse || !v->bar_phys[index])
+	if (!v->mse || !v->bar_phys[access->index])
 		return -ENODEV;
-	io = dlend_bar_io_page(v, v->bar_phys[index] + pos);
+	phys = v->bar_phys[access->index] + access->pos;
+	io = dlend_bar_io_page(v, phys);
 	if (!io)
 		return -ENODEV;
-	dlend_bar_io_access(io + offset_in_page(v->bar_phys[index] + pos), val, len, write);
+	if (access->write)
+		dlend_bar_io_write(io + offset_in_page(phys), access);
+	else
+		access->val = dlend_bar_io_read(io + offset_in_page(phys), access->len);
 	return 0;
 }
 
@@ -542,36 +561,41 @@ static bool dlend_bar_io_gate(struct dlend_vdev *v, bool write)
 }
 
 /* The gate may be shut again before the access is made. Return: false if no device answers. */
-static bool dlend_bar_io(struct dlend_vdev *v, unsigned int index, u64 pos, void *val,
-			 unsigned int len, bool write)
+static bool dlend_bar_io(struct dlend_vdev *v, struct dlend_bar_access *access)
 {
 	int ret = -EAGAIN;
 
-	while (ret == -EAGAIN && dlend_bar_io_gate(v, write)) {
+	while (ret == -EAGAIN && dlend_bar_io_gate(v, access->write)) {
 		mutex_lock(&v->io_lock);
-		ret = dlend_bar_io_once(v, index, pos, val, len, write);
+		ret = dlend_bar_io_once(v, access);
 		mutex_unlock(&v->io_lock);
 	}
 	return !ret;
 }
 
-ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __user *buf,
-		     size_t count, bool write)
+ssize_t dlend_bar_rw(struct dlend_vdev *v, u64 at, char __user *buf, size_t count, bool write)
 {
-	u64 size = dlend_bar_size(v, index), val = U64_MAX;
-	unsigned int len = 8;
+	struct dlend_bar_access access = {
+		.index = DLEND_REGION_INDEX(at),
+		.pos = DLEND_REGION_POS(at),
+		.len = sizeof(access.val),
+		.write = write,
+		.val = U64_MAX,
+	};
+	u64 size = dlend_bar_size(v, access.index);
 
-	if (pos >= size)
+	if (access.pos >= size)
 		return -EINVAL;
-	count = min_t(u64, count, size - pos);
-	while (len > count || !IS_ALIGNED(pos, len))
-		len /= 2;
-	if (write && copy_from_user(&val, buf, len))
+	count = min_t(u64, count, size - access.pos);
+	while (access.len > count || !IS_ALIGNED(access.pos, access.len))
+		access.len /= 2;
+	/* The lowest bytes come first in memory: dlend runs on little-endian hosts only. */
+	if (write && copy_from_user(&access.val, buf, access.len))
 		return -EFAULT;
-	if (!dlend_bar_io(v, index, pos, &val, len, write) && !write)
-		val = U64_MAX;
+	if (!dlend_bar_io(v, &access) && !write)
+		access.val = U64_MAX;
 	atomic64_inc(write ? &v->stat.trapped_writes : &v->stat.trapped_reads);
-	if (!write && copy_to_user(buf, &val, len))
+	if (!write && copy_to_user(buf, &access.val, access.len))
 		return -EFAULT;
-	return len;
+	return access.len;
 }

@@ -40,16 +40,15 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma);
 /**
  * dlend_bar_rw - a trapped access
  * @v: (in) vdev
- * @index: (in) BAR
- * @pos: (in) offset in it
- * @buf: (in, out) user memory, @count bytes
+ * @at: (in) offset in the file: the BAR, and the offset in it (DLEND_REGION_*)
+ * @buf: (in, out) user memory
+ * @count: (in) bytes
  * @write: (in) direction
  *
  * What no device answers reads 0xff. Context: process; waits for the device.
  * Return: bytes done, at least one; -EINVAL beyond the BAR; -EFAULT.
  */
-ssize_t dlend_bar_rw(struct dlend_vdev *v, unsigned int index, u64 pos, char __user *buf,
-		     size_t count, bool write);
+ssize_t dlend_bar_rw(struct dlend_vdev *v, u64 at, char __user *buf, size_t count, bool write);
 
 /** dlend_bar_size - bytes of a BAR, 0 = none. Context: any. */
 u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index);

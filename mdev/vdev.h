@@ -38,12 +38,15 @@
 
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
-/* Regions of the VFIO device: the index stands in the upper bits of the file offset. */
-#define DLEND_REGION_SHIFT	40
+/*
+ * Regions of the VFIO device: the index stands in the upper bits of the file offset.  An offset just
+ * behind the largest BAR is not in the next region yet.
+ */
+#define DLEND_REGION_SHIFT	41
 #define DLEND_REGION_OFFSET(i)	((u64)(i) << DLEND_REGION_SHIFT)
 #define DLEND_REGION_INDEX(pos)	((unsigned int)((u64)(pos) >> DLEND_REGION_SHIFT))
 #define DLEND_REGION_POS(pos)	((u64)(pos) & (BIT_ULL(DLEND_REGION_SHIFT) - 1))
-static_assert(BIT_ULL(DLEND_REGION_SHIFT) >= DLEND_BAR_BYTES_MAX);
+static_assert(BIT_ULL(DLEND_REGION_SHIFT) > DLEND_BAR_BYTES_MAX);
 
 /* What a BAR access meets. */
 enum dlend_gate {

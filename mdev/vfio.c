@@ -187,7 +187,7 @@ static ssize_t dlend_vfio_rw(struct dlend_vdev *v, char __user *buf, size_t coun
 		if (index == VFIO_PCI_CONFIG_REGION_INDEX)
 			ret = dlend_vfio_cfg_rw(v, pos + done, buf + done, count - done, write);
 		else if (index < DLEND_NUM_BARS)
-			ret = dlend_bar_rw(v, index, pos + done, buf + done, count - done, write);
+			ret = dlend_bar_rw(v, *ppos + done, buf + done, count - done, write);
 		else if (index == VFIO_PCI_ROM_REGION_INDEX && !write)
 			ret = dlend_rom_read(v, pos + done, buf + done, count - done);
 		else

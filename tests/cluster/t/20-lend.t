@@ -64,6 +64,30 @@ def lend_and_list(t, f, a, b):
     t.passed("and the offer is gone from a")
 
 
+def user_comes_and_goes(t, f, a):
+    """Offers are dlend_borrower's: who makes mediated devices of them may go, and come again."""
+    address = f.lend("b", "nvme0")
+    types = f"/sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme"
+    a.wait_for(f"[ -e {types} ]", 20)
+    uuid = f.mdev("a", address, "dlend-nvme")
+    a.run("rmmod dlend_mdev", timeout=90)
+    t.ok(a.run(f"[ ! -e /sys/bus/mdev/devices/{uuid} ] && [ ! -e {types} ]; echo $?").out.strip() == "0",
+         "dlend_mdev unloaded: its mediated device and the parent are gone")
+    t.equal(f.offers("a").get(address, {}).get("state"), "free", "the offer is still there, and free")
+    for turn in range(10):
+        a.load_modules("dlend_mdev")
+        a.run(f"[ -e {types} ] && rmmod dlend_mdev", timeout=90)
+    t.passed("loaded and unloaded ten times: each time the offer is a parent as soon as it is loaded")
+    a.load_modules("dlend_mdev")
+    uuid = f.mdev("a", address, "dlend-nvme")
+    t.equal(f.mdev_state("a", uuid), "idle", "a mediated device can be made again")
+    f.dlend("b", f"reclaim {address}", timeout=90)
+    a.wait_for(f"! grep -qx held /sys/bus/dlend/devices/{address}/state 2>/dev/null", 20)
+    f.mdev_stop("a", uuid)
+    a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{address} ]", 20)
+    t.passed("withdrawn under a mediated device: the offer goes with it")
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -78,6 +102,8 @@ def main():
             raw_bind(t, b)
         with t.case("lend and list"):
             lend_and_list(t, f, a, b)
+        with t.case("dlend_mdev unloaded and loaded again"):
+            user_comes_and_goes(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
