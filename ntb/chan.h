@@ -27,7 +27,7 @@ struct dlend_chan {
 	unsigned int bad_frames;
 };
 
-/** dlend_chan_init - nothing is received yet; the jobs are there. Context: any. */
+/** dlend_chan_init - nothing is received yet; dlend_jobs_init() follows. Context: any. */
 void dlend_chan_init(struct dlend_link *link);
 
 /**
