@@ -186,7 +186,7 @@ const char *dlend_p2p_route_name(enum dlend_p2p_route route)
 {
 	switch (route) {
 	case DLEND_P2P_LOCAL:
-		return "dlend_p2p_wish_same-lender";
+		return "same-lender";
 	case DLEND_P2P_LENDERS:
 		return "lender-link";
 	case DLEND_P2P_BORROWER:

@@ -89,7 +89,8 @@ static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, char *why)
 	}
 	snprintf(why, DLEND_REASON_LEN, "no DMA windows can be made (%pe)", mem);
 	dlend_lease_return(lease);
-	return ERR_CAST(mem);
+	/* Granted in a session that is over by now: the lease was lost, it was not refused. */
+	return mem == ERR_PTR(-ENOTCONN) ? ERR_PTR(-ECONNRESET) : ERR_CAST(mem);
 }
 
 static void dlend_step_borrow(struct dlend_vdev *v)
@@ -97,6 +98,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	char why[DLEND_REASON_LEN] = "";
 	struct dlend_lease *lease;
 	u32 reset, opens;
+	bool lost;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
@@ -109,8 +111,11 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
 			   PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
-		if (PTR_ERR(lease) != -EAGAIN && v->open && v->opens == opens)
-			dlend_condition_fail(v, true, "%s", why);
+		lost = lease == ERR_PTR(-ECONNRESET);
+		if (PTR_ERR(lease) != -EAGAIN && v->open && v->opens == opens) {
+			dlend_condition_fail(v, !lost || dlend_stop_on_loss, "%s", why);
+			v->lost = lost;
+		}
 		goto unlock;
 	}
 	v->stat.borrows++;
