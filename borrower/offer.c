@@ -5,6 +5,7 @@
  * Must not know how offers arrive (news.c), nor how a lease is asked for (lease.c).
  */
 #include <linux/module.h>
+#include <linux/slab.h>
 #include <linux/wait_bit.h>
 #include <dlend/compat.h>
 #include "group.h"
@@ -17,14 +18,43 @@ DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 static unsigned int dlend_offers_nr;
 
-int dlend_offer_add(struct dlend_offer *offer)
+bool dlend_offers_full(void)
 {
 	lockdep_assert_held(&dlend_offers_lock);
-	if (dlend_offers_nr >= DLEND_OFFERS_MAX)
-		return -ENOSPC;
+	return dlend_offers_nr >= DLEND_OFFERS_MAX;
+}
+
+void dlend_offer_add(struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
 	list_add_tail(&offer->node, &dlend_offers);
 	dlend_offers_nr++;
-	return 0;
+}
+
+/* What dlend_offer_zalloc() gives stands behind this. */
+struct dlend_offer_memory {
+	struct list_head node;
+	u8 data[] __aligned(__alignof__(u64));
+};
+
+void *dlend_offer_zalloc(struct dlend_offer *offer, size_t size)
+{
+	struct dlend_offer_memory *memory = kzalloc(struct_size(memory, data, size), GFP_KERNEL);
+
+	if (!memory)
+		return NULL;
+	guard(mutex)(&dlend_offers_lock);
+	list_add(&memory->node, &offer->memory);
+	return memory->data;
+}
+DLEND_EXPORT(dlend_offer_zalloc);
+
+void dlend_offer_free_memory(struct dlend_offer *offer)
+{
+	struct dlend_offer_memory *memory, *next;
+
+	list_for_each_entry_safe(memory, next, &offer->memory, node)
+		kfree(memory);
 }
 
 void dlend_offer_del(struct dlend_offer *offer)

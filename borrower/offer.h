@@ -42,6 +42,7 @@
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @wq: ordered: everything that is asked of the lender for this device
  * @leases: granted by the lender and not returned yet
+ * @memory: of dlend_offer_zalloc(), freed with the offer
  */
 struct dlend_offer {
 	struct device dev;
@@ -63,6 +64,7 @@ struct dlend_offer {
 	struct work_struct work;
 	struct workqueue_struct *wq;
 	atomic_t leases;
+	struct list_head memory;
 };
 
 #define to_dlend_offer(d) container_of(d, struct dlend_offer, dev)
@@ -70,8 +72,11 @@ struct dlend_offer {
 extern struct mutex dlend_offers_lock;
 extern struct list_head dlend_offers;
 
-/** dlend_offer_add - enter an offer into the book. Under dlend_offers_lock. Return: 0, -ENOSPC. */
-int dlend_offer_add(struct dlend_offer *offer);
+/** dlend_offers_full - has the book no room for one more offer? Context: dlend_offers_lock. */
+bool dlend_offers_full(void);
+
+/** dlend_offer_add - enter an offer into the book, which is not full. Under dlend_offers_lock. */
+void dlend_offer_add(struct dlend_offer *offer);
 
 /** dlend_offer_del - strike an offer off the book. Context: dlend_offers_lock. */
 void dlend_offer_del(struct dlend_offer *offer);
@@ -107,6 +112,9 @@ void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
 
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
+
+/** dlend_offer_free_memory - the last reference is gone. Context: process. */
+void dlend_offer_free_memory(struct dlend_offer *offer);
 
 /**
  * dlend_offer_get_claim - the claim on an offer

@@ -24,22 +24,52 @@ static void dlend_offer_release_dev(struct device *dev)
 		dlend_link_put(offer->link);
 	kfree(offer->snapshot);
 	kfree(offer->next_snapshot);
+	dlend_offer_free_memory(offer);
 	kfree(offer);
+}
+
+/* Those of @users before @until (NULL: all of them) forget the offer. */
+static void dlend_offer_vanish(struct dlend_offer *offer, const struct dlend_offer_user *until)
+{
+	struct dlend_offer_user *user;
+
+	list_for_each_entry(user, &dlend_offer_users, node) {
+		if (user == until)
+			break;
+		if (user->vanishes)
+			user->vanishes(offer);
+	}
+}
+
+static int dlend_offer_appear(struct dlend_offer *offer)
+{
+	struct dlend_offer_user *user;
+	int ret;
+
+	list_for_each_entry(user, &dlend_offer_users, node) {
+		ret = user->appeared ? user->appeared(offer) : 0;
+		if (ret) {
+			dlend_offer_vanish(offer, user);
+			return ret;
+		}
+	}
+	return 0;
 }
 
 static void dlend_offer_register(struct dlend_offer *offer, bool free)
 {
-	struct dlend_offer_user *user;
 	int ret = device_add(&offer->dev);
 
+	if (!ret) {
+		ret = dlend_offer_appear(offer);
+		if (ret)
+			device_del(&offer->dev);
+	}
 	if (ret) {
 		dev_err(&offer->dev, "offer of node %u cannot be shown: %pe\n",
 			offer->addr.lender, ERR_PTR(ret));
 		return;
 	}
-	list_for_each_entry(user, &dlend_offer_users, node)
-		if (user->appeared)
-			user->appeared(offer);
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
 	if (free)
@@ -70,12 +100,8 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
-	struct dlend_offer_user *user;
-
 	if (offer->registered) {
-		list_for_each_entry(user, &dlend_offer_users, node)
-			if (user->vanishes)
-				user->vanishes(offer);
+		dlend_offer_vanish(offer, NULL);
 		device_del(&offer->dev);
 	}
 	/* Returns of leases that are under way end first. */
@@ -109,11 +135,14 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 {
 	char name[DLEND_NAME_LEN];
 	struct dlend_offer *offer;
-	int ret = -ENOMEM;
 
+	lockdep_assert_held(&dlend_offers_lock);
+	if (dlend_offers_full())
+		return ERR_PTR(-ENOSPC);
 	offer = kzalloc_obj(*offer);
 	if (!offer)
 		return ERR_PTR(-ENOMEM);
+	INIT_LIST_HEAD(&offer->memory);
 	offer->addr = *addr;
 	offer->state = DLEND_OFFER_GONE;
 	INIT_WORK(&offer->work, dlend_offer_work);
@@ -129,9 +158,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
 	if (!offer->snapshot || !offer->next_snapshot || !offer->wq)
 		goto free_wq;
-	ret = dlend_offer_add(offer);
-	if (ret)
-		goto free_wq;
+	dlend_offer_add(offer);
 	return offer;
 
 free_wq:
@@ -139,7 +166,7 @@ free_wq:
 		destroy_workqueue(offer->wq);
 put_dev:
 	put_device(&offer->dev);
-	return ERR_PTR(ret);
+	return ERR_PTR(-ENOMEM);
 }
 
 void dlend_offer_update(struct dlend_offer *offer)
@@ -181,23 +208,35 @@ static struct dlend_offer *dlend_offer_next(struct dlend_offer *after)
 	return NULL;
 }
 
+/* To a new user an offer appears now: if it is not free, it is announced when it is. */
+static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_user *user)
+{
+	int ret;
+
+	mutex_lock(&dlend_offers_lock);
+	offer->announced = offer->claim || offer->state == DLEND_OFFER_FREE;
+	mutex_unlock(&dlend_offers_lock);
+	ret = user->appeared ? user->appeared(offer) : 0;
+	if (ret)
+		dev_err(&offer->dev, "offer of node %u cannot be used: %pe\n", offer->addr.lender,
+			ERR_PTR(ret));
+}
+
 static void dlend_offer_user_work(struct work_struct *work)
 {
 	struct dlend_offer_user_change *change =
 		container_of(work, struct dlend_offer_user_change, work);
 	struct dlend_offer_user *user = change->user;
-	void (*tell)(struct dlend_offer *offer) = change->leaves ? user->vanishes : user->appeared;
-	struct dlend_offer *offer = NULL, *before;
+	struct dlend_offer *offer, *next;
 
 	/* Offers leave the book on this workqueue only: the one at hand stays in it. */
-	while (tell) {
-		before = offer;
-		offer = dlend_offer_next(before);
-		if (before)
-			put_device(&before->dev);
-		if (!offer)
-			break;
-		tell(offer);
+	for (offer = dlend_offer_next(NULL); offer; offer = next) {
+		if (!change->leaves)
+			dlend_offer_appear_to(offer, user);
+		else if (user->vanishes)
+			user->vanishes(offer);
+		next = dlend_offer_next(offer);
+		put_device(&offer->dev);
 	}
 	if (change->leaves)
 		list_del(&user->node);

@@ -33,8 +33,8 @@
 /**
  * struct dlend_mdev_parent - an offer, as mdev sees it
  * @node: among all
- * @offer: offer; its device has this structure's memory (devres), as types are kobjects that may
- *	live until that device is gone
+ * @offer: offer, which the memory of this structure belongs to: @type is a kobject, and may live
+ *	until the last reference on the device of the offer is gone
  * @parent: mdev's
  * @type: its one type
  * @types: mdev's list of types
@@ -414,14 +414,14 @@ static struct mdev_driver dlend_mdev_driver = {
 
 /* Offers become parents (struct dlend_offer_user) */
 
-static int dlend_mdev_add_parent(struct dlend_offer *offer)
+static int dlend_mdev_appeared(struct dlend_offer *offer)
 {
 	struct device *dev = dlend_offer_dev(offer);
 	struct dlend_offer_info info;
 	struct dlend_mdev_parent *p;
 	int ret;
 
-	p = devm_kzalloc(dev, sizeof(*p), GFP_KERNEL);
+	p = dlend_offer_zalloc(offer, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	dlend_offer_copy(offer, &info, NULL);
@@ -438,15 +438,6 @@ static int dlend_mdev_add_parent(struct dlend_offer *offer)
 	guard(mutex)(&dlend_mdev_lock);
 	list_add_tail(&p->node, &dlend_mdev_parents);
 	return 0;
-}
-
-static void dlend_mdev_appeared(struct dlend_offer *offer)
-{
-	int ret = dlend_mdev_add_parent(offer);
-
-	if (ret)
-		dev_err(dlend_offer_dev(offer), "no mediated device can be made of it: %pe\n",
-			ERR_PTR(ret));
 }
 
 static struct dlend_mdev_parent *dlend_mdev_find_parent(struct dlend_offer *offer)

@@ -104,6 +104,8 @@ static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
 	int clique = dlend_vdev_choose_clique(v, party);
 
 	party->dev[party->of].clique = clique;
+	/* Under the lock: the worker may publish the device as soon as it has joined. */
+	v->clique_shown = clique;
 	if (dlend_vdev_wanted_clique(v) < DLEND_CFG_CLIQUE_NONE && clique >= 0)
 		dlend_vdev_tell_alone(v, party);
 	else
@@ -120,5 +122,4 @@ void dlend_vdev_p2p_join(struct dlend_vdev *v)
 	v->clique_shown = max(dlend_vdev_wanted_clique(v), DLEND_CFG_CLIQUE_NONE);
 	dlend_vdev_describe(v, &m->dev);
 	dlend_p2p_join(m, dlend_vdev_settle_clique);
-	v->clique_shown = m->dev.clique;
 }

@@ -57,7 +57,8 @@ struct dlend_offer_info {
 
 /**
  * struct dlend_offer_user - somebody who makes something of every offer
- * @appeared: an offer's device was added to the bus
+ * @appeared: an offer's device was added to the bus. Return: 0, or -errno: then the device is
+ *	removed again, and added when the lender tells of the offer anew
  * @freed: nobody has an offer that another node had when it appeared, for the first time since
  * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
  *	returns. It may wait for programs that have something of it open. Nobody has claimed it, or
@@ -67,7 +68,7 @@ struct dlend_offer_info {
  * All may be NULL. Context: process, one at a time; they may sleep.
  */
 struct dlend_offer_user {
-	void (*appeared)(struct dlend_offer *offer);
+	int (*appeared)(struct dlend_offer *offer);
 	void (*freed)(struct dlend_offer *offer);
 	void (*vanishes)(struct dlend_offer *offer);
 	struct list_head node;
@@ -114,6 +115,17 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
  * and the device is free.
  */
 bool dlend_offer_available(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_zalloc - memory that is there as long as the offer is
+ * @offer: (in) offer
+ * @size: (in) bytes
+ *
+ * For what must outlive the offer's device on the bus: it is freed with the last reference on that
+ * device, and never before. (Managed device memory is freed when the device is removed.)
+ * Context: process; takes dlend_offers_lock. Return: zeroed memory, or NULL.
+ */
+void *dlend_offer_zalloc(struct dlend_offer *offer, size_t size);
 
 /**
  * dlend_offer_flush - wait until all leases of an offer that are on their way back have ended
