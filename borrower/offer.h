@@ -95,8 +95,8 @@ struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
  * @addr: (in) device
  *
  * Two links may lead to nodes with one id: one of them lies, or its admin erred. Who was first
- * keeps the offer for as long as its link is up, and what the other one says about it is dropped with a
- * message. Context: dlend_offers_lock.
+ * keeps the offer for as long as its link is up, and what the other one says about it is dropped
+ * with a message. Context: dlend_offers_lock.
  * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
  */
 struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr);

@@ -282,7 +282,7 @@ static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 	dlend_cfg_put_wmask(cfg, pos + (is64 ? PCI_MSI_DATA_64 : PCI_MSI_DATA_32), 2, 0xffff);
 	if (flags & PCI_MSI_FLAGS_MASKBIT)
 		dlend_cfg_put_wmask(cfg, pos + (is64 ? PCI_MSI_MASK_64 : PCI_MSI_MASK_32), 4,
-			  ALL >> (32 - (1u << order)));
+				    ALL >> (32 - (1u << order)));
 }
 
 /* The table stays where it is, and as large; the guest sees its beginning. */

@@ -91,8 +91,9 @@ static void dlend_irqs_ask_begin(struct dlend_vdev *v)
 }
 
 /*
- * Wait until what was asked for is set up, a second at most; without vdev->lock.  Return: 0 it is,
- * or will be when the device is borrowed; > 0 there are so many vectors only; -ENOSPC there is none.
+ * Wait until what was asked for is set up, a second at most; without vdev->lock.
+ * Return: 0 it is, or will be when the device is borrowed; > 0 there are so many vectors only;
+ * -ENOSPC there is none.
  */
 static int dlend_irqs_ask_end(struct dlend_vdev *v)
 {

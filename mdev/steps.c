@@ -18,8 +18,8 @@
  * from starting anything new.  What the device does by itself meanwhile meets its own guest's page
  * or none, never another: a slot is not used for anything else before the lender has unmapped it.
  * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would
- * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to memory
- * that did not change, which many take for a fatal error.
+ * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
+ * memory that did not change, which many take for a fatal error.
  *
  * Each step is called without locks, notes what it did under vdev->lock, and only if the lease is
  * still the one that it worked on: that may have ended meanwhile.

@@ -39,8 +39,8 @@
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
 /*
- * Regions of the VFIO device: the index stands in the upper bits of the file offset.  An offset just
- * behind the largest BAR is not in the next region yet.
+ * Regions of the VFIO device: the index stands in the upper bits of the file offset.  An offset
+ * just behind the largest BAR is not in the next region yet.
  */
 #define DLEND_REGION_SHIFT	41
 #define DLEND_REGION_OFFSET(i)	((u64)(i) << DLEND_REGION_SHIFT)

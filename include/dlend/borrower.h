@@ -308,8 +308,8 @@ void dlend_lease_return(struct dlend_lease *lease);
  * @lease: (in) lease
  *
  * True if its session is over, or the lender has said that it took the device back. For a lease
- * that was just granted: its end may have been told before the grant was noted. Context: process; takes
- * dlend_offers_lock.
+ * that was just granted: its end may have been told before the grant was noted. Context: process;
+ * takes dlend_offers_lock.
  */
 bool dlend_lease_over(const struct dlend_lease *lease);
 
