@@ -18,14 +18,6 @@
 
 #define DLEND_NEWS_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
 
-/* What a wire message says of its device. */
-static struct dlend_addr dlend_news_addr(const struct dlend_msg *msg)
-{
-	return (struct dlend_addr){
-		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
-	};
-}
-
 static void dlend_news_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
 {
 	unsigned int i;
@@ -245,7 +237,7 @@ static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *a
 static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *msg,
 			      struct dlend_msg *reply)
 {
-	struct dlend_addr addr = dlend_news_addr(msg);
+	struct dlend_addr addr = dlend_msg_addr(msg);
 
 	if (le16_to_cpu(msg->type) == DLEND_MSG_PEERS) {
 		dlend_p2p_note_peers(link, (const void *)msg->payload);

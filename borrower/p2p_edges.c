@@ -516,9 +516,7 @@ static void dlend_edges_work(struct work_struct *work)
 void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *source, u32 epoch,
 			 const struct dlend_p_p2p *p)
 {
-	struct dlend_addr target = {
-		.lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf),
-	};
+	struct dlend_addr target = dlend_p2p_target(p);
 	struct dlend_edge *e;
 
 	guard(mutex)(&dlend_p2p_lock);

@@ -24,11 +24,11 @@ static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
 					    const struct dlend_link *lease,
 					    const struct dlend_p_p2p *p)
 {
+	struct dlend_addr target = dlend_p2p_target(p);
 	struct lend_foreign *foreign;
 
 	list_for_each_entry(foreign, &peer->foreigns, node)
-		if (foreign->addr.lender == le16_to_cpu(p->lender) &&
-		    foreign->addr.bdf == le16_to_cpu(p->bdf) &&
+		if (dlend_addr_same(&foreign->addr, &target) &&
 		    foreign->epoch == le32_to_cpu(p->epoch) &&
 		    foreign->bar == le16_to_cpu(p->bar) &&
 		    foreign->borrower == dlend_link_peer(lease))
@@ -76,8 +76,7 @@ static void lend_foreign_fill(struct lend_foreign *foreign, const struct dlend_m
 	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
 
 	foreign->id = le32_to_cpu(p->id);
-	foreign->addr.lender = le16_to_cpu(msg->lender);
-	foreign->addr.bdf = le16_to_cpu(msg->bdf);
+	foreign->addr = dlend_msg_addr(msg);
 	foreign->epoch = le32_to_cpu(msg->epoch);
 	foreign->bar = le16_to_cpu(p->bar);
 	foreign->borrower = le16_to_cpu(p->borrower);
@@ -118,9 +117,7 @@ void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
 {
 	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
-	struct dlend_addr addr = {
-		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
-	};
+	struct dlend_addr addr = dlend_msg_addr(msg);
 	struct lend_foreign *foreign;
 	struct lend_peer *peer;
 

@@ -93,8 +93,7 @@ struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link,
 	map->source = fn;
 	map->domain = fn->group->domain;
 	map->lease = dlend_link_get(link);
-	map->target.lender = le16_to_cpu(p->lender);
-	map->target.bdf = le16_to_cpu(p->bdf);
+	map->target = dlend_p2p_target(p);
 	map->epoch = le32_to_cpu(p->epoch);
 	map->bar = le16_to_cpu(p->bar);
 	map->gpa = le64_to_cpu(p->gpa);

@@ -199,9 +199,7 @@ static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 				const struct dlend_p_p2p *p)
 {
-	struct dlend_addr addr = {
-		.lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf),
-	};
+	struct dlend_addr addr = dlend_p2p_target(p);
 	struct lend_fn *target = lend_fn_find(&addr);
 	int ret;
 
@@ -302,10 +300,7 @@ static bool lend_request_needs_reply(u16 type)
 static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
 				struct dlend_msg *reply)
 {
-	struct dlend_addr addr = {
-		.lender = le16_to_cpu(msg->lender),
-		.bdf = le16_to_cpu(msg->bdf),
-	};
+	struct dlend_addr addr = dlend_msg_addr(msg);
 	u16 type = le16_to_cpu(msg->type);
 	struct lend_fn *fn;
 	int ret;

@@ -13,7 +13,7 @@
  * struct dlend_call - a caller that waits
  * @node: in dlend_calls.waiting until it is answered or given up
  * @done: completed when it is answered
- * @id, @type, @bdf, @lender: what the reply must carry
+ * @id, @type, @addr: what the reply must carry
  * @status: the reply's, or -ENOTCONN
  * @reply: where the reply goes, or NULL
  */
@@ -21,7 +21,8 @@ struct dlend_call {
 	struct list_head node;
 	struct completion done;
 	u32 id;
-	u16 type, bdf, lender;
+	u16 type;
+	struct dlend_addr addr;
 	int status;
 	struct dlend_msg *reply;
 };
@@ -74,8 +75,7 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 	struct dlend_link *link = ref->link;
 	struct dlend_call call = {
 		.type = le16_to_cpu(req->type),
-		.bdf = le16_to_cpu(req->bdf),
-		.lender = le16_to_cpu(req->lender),
+		.addr = dlend_msg_addr(req),
 		.reply = reply,
 	};
 	int err;
@@ -120,8 +120,10 @@ static void dlend_call_answer(struct dlend_call *call, int status)
 
 static bool dlend_call_matches(const struct dlend_call *call, const struct dlend_msg *msg)
 {
+	struct dlend_addr addr = dlend_msg_addr(msg);
+
 	return call->id == le32_to_cpu(msg->id) && call->type == le16_to_cpu(msg->type) &&
-	       call->bdf == le16_to_cpu(msg->bdf) && call->lender == le16_to_cpu(msg->lender);
+	       dlend_addr_same(&call->addr, &addr);
 }
 
 void dlend_calls_reply(struct dlend_link *link, const struct dlend_msg *msg)

@@ -37,10 +37,7 @@ static void dlend_job_answer_call(struct dlend_job *job)
 {
 	const struct dlend_msg *msg = &job->req.msg;
 	u16 type = le16_to_cpu(msg->type);
-	struct dlend_addr addr = {
-		.lender = le16_to_cpu(msg->lender),
-		.bdf = le16_to_cpu(msg->bdf),
-	};
+	struct dlend_addr addr = dlend_msg_addr(msg);
 	int status = -ENOBUFS;
 	struct dlend_msg reply;
 

@@ -382,6 +382,22 @@ void dlend_msg_seal(struct dlend_msg *msg, u32 seq);
 void *dlend_msg_init(struct dlend_msg *msg, u16 type, const struct dlend_addr *addr,
 		     u32 epoch, u16 len);
 
+/** dlend_msg_addr - the device that a message is about. Context: any. */
+static inline struct dlend_addr dlend_msg_addr(const struct dlend_msg *msg)
+{
+	return (struct dlend_addr){
+		.lender = le16_to_cpu(msg->lender), .bdf = le16_to_cpu(msg->bdf),
+	};
+}
+
+/** dlend_p2p_target - the device whose BAR @p is about. Context: any. */
+static inline struct dlend_addr dlend_p2p_target(const struct dlend_p_p2p *p)
+{
+	return (struct dlend_addr){
+		.lender = le16_to_cpu(p->lender), .bdf = le16_to_cpu(p->bdf),
+	};
+}
+
 /**
  * dlend_msg_payload_len - how long a payload is
  * @type: (in) enum dlend_msg_type, not trusted
