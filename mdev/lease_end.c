@@ -58,6 +58,15 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_lease_put(lease);
 }
 
+/* With the link gone nobody says that the device is fenced.  This waits for nobody. */
+static void dlend_ended_cut(struct dlend_lease *lease)
+{
+	if (!dlend_lease_lost(lease))
+		return;
+	dlend_memory_link_down(dlend_vdev_memory(lease));
+	dlend_p2p_fence(&lease->addr, lease->epoch);
+}
+
 /* The lease has ended without us; @only (may be NULL): unless it is another one by now. */
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
 {
@@ -87,14 +96,11 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	if (before)
 		dlend_lease_put(before);
 	/*
-	 * With the link gone nobody says that the device is fenced: unmap the aperture before
-	 * this returns (it waits for nobody).  A lender that took its device back has fenced it;
-	 * the return drops the windows, and its answer makes their slots free again.
+	 * A lost lease: unmap the aperture before this returns.  A lender that took its device
+	 * back has fenced it; the return drops the windows, and its answer makes their slots free
+	 * again.
 	 */
-	if (dlend_lease_lost(lease)) {
-		dlend_memory_link_down(dlend_vdev_memory(lease));
-		dlend_p2p_fence(&lease->addr, lease->epoch);
-	}
+	dlend_ended_cut(lease);
 	dlend_lease_put(lease);
 	guard(mutex)(&v->lock);
 	if (!v->claim.lease)
@@ -110,9 +116,6 @@ void dlend_ended_link_down(struct dlend_vdev *v)
 	ended = dlend_ended_get(v);
 	if (!ended)
 		return;
-	if (dlend_lease_lost(ended)) {
-		dlend_memory_link_down(dlend_vdev_memory(ended));
-		dlend_p2p_fence(&ended->addr, ended->epoch);
-	}
+	dlend_ended_cut(ended);
 	dlend_lease_put(ended);
 }
