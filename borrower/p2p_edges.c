@@ -81,6 +81,20 @@ struct dlend_edge {
 
 static LIST_HEAD(dlend_edges);
 
+/* The member at one end of an edge, if it still holds the lease that the edge knows. */
+static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_end *end)
+{
+	struct dlend_p2p_member *m = dlend_p2p_member_of(&end->addr);
+
+	return m && m->dev.epoch == end->epoch ? m : NULL;
+}
+
+static bool dlend_edge_end_live(const struct dlend_edge_end *end)
+{
+	guard(mutex)(&dlend_p2p_lock);
+	return dlend_edge_end_member(end);
+}
+
 /* Slots of edges that lead through this node */
 
 /* What went through here reaches nothing any more when this returns. */
@@ -122,9 +136,9 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 	int ret;
 
 	guard(mutex)(&dlend_p2p_lock);
-	target = dlend_p2p_member_of(&e->t.addr);
+	target = dlend_edge_end_member(&e->t);
 	/* Under the lock: a lease that ends later finds the slot (dlend_p2p_fence()). */
-	if (!target || target->dev.epoch != e->t.epoch || !dlend_session_live(&e->s.ref))
+	if (!target || !dlend_session_live(&e->s.ref))
 		return -ENOTCONN;
 	phys = target->bar_phys[e->bar];
 	e->ap = dlend_link_aperture(e->s.ref.link);
@@ -208,28 +222,11 @@ static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 /* A lease that ended has taken its grants with it. */
 static void dlend_edge_give_back(struct dlend_edge *e)
 {
-	struct dlend_p2p_member *target;
-	bool live;
-
 	if (!e->granted)
 		return;
-	mutex_lock(&dlend_p2p_lock);
-	target = dlend_p2p_member_of(&e->t.addr);
-	live = target && target->dev.epoch == e->t.epoch;
-	mutex_unlock(&dlend_p2p_lock);
-	if (live && !dlend_edge_grant_shared(e))
+	if (dlend_edge_end_live(&e->t) && !dlend_edge_grant_shared(e))
 		dlend_edge_ask_target(e, DLEND_MSG_P2P_UNGRANT);
 	e->granted = false;
-}
-
-/* Does the source still hold the lease under which it was mapped? If not, nothing of it is. */
-static bool dlend_edge_source_live(const struct dlend_edge *e)
-{
-	struct dlend_p2p_member *source;
-
-	guard(mutex)(&dlend_p2p_lock);
-	source = dlend_p2p_member_of(&e->s.addr);
-	return source && source->dev.epoch == e->s.epoch;
 }
 
 static void dlend_edge_put_off(struct dlend_edge *e, unsigned int ms)
@@ -244,8 +241,11 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	char name[DLEND_NAME_LEN];
 	int ret = 0;
 
-	/* Nobody but the source's lender can say that nothing leads to the slot. */
-	if (!e->lost && (dlend_edge_source_live(e) || e->ap))
+	/*
+	 * If the lease under which it was mapped is over, nothing of it is.  But nobody except the
+	 * source's lender can say that nothing leads to the slot.
+	 */
+	if (!e->lost && (dlend_edge_end_live(&e->s) || e->ap))
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->have);
 	if (ret == -ENOENT || ret == -ESTALE || ret == -ENODEV)
 		ret = 0;
@@ -414,9 +414,7 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 		e->bar = bar;
 		list_add_tail(&e->node, &dlend_edges);
 	}
-	if (e->want.gpa != wish.gpa || e->want.size != wish.size ||
-	    e->want.source_epoch != wish.source_epoch ||
-	    e->want.target_epoch != wish.target_epoch) {
+	if (!dlend_p2p_wish_same(&e->want, &wish)) {
 		e->told = false;
 		e->again = jiffies;
 		e->again_ms = 0;

@@ -58,7 +58,7 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 	return DLEND_P2P_OK;
 }
 
-static bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b)
+bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b)
 {
 	return a->gpa == b->gpa && a->size == b->size && a->source_epoch == b->source_epoch &&
 	       a->target_epoch == b->target_epoch;

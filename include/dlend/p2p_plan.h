@@ -82,6 +82,9 @@ enum dlend_p2p_step { DLEND_P2P_KEEP, DLEND_P2P_MAP, DLEND_P2P_UNMAP };
 enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n, unsigned int s,
 				  unsigned int t, unsigned int bar, struct dlend_p2p_wish *wish);
 
+/** dlend_p2p_wish_same - is it one mapping, whether on or off? */
+bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b);
+
 /** dlend_p2p_step - what is to be done next. A change is an unmapping and then a mapping */
 enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 				   const struct dlend_p2p_wish *have);
