@@ -151,8 +151,12 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 		e->slot = NULL;
 		return ret;
 	}
-	ret = dlend_slot_map_phys(e->ap, e->slot, 0, phys, e->want.size,
-				  DLEND_PROT_READ | DLEND_PROT_WRITE, true);
+	ret = dlend_slot_map_phys(e->ap, e->slot, (struct dlend_piece) {
+		.size = e->want.size,
+		.phys = phys,
+		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
+		.mmio = true,
+	});
 	if (!ret)
 		return 0;
 	/* Nobody was told: it can be used again at once. */
@@ -395,6 +399,15 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
+/* What the plan says of the way from the device @party->of to that BAR of the device @t. */
+static enum dlend_p2p_why dlend_edge_wish(const struct dlend_p2p_party *party, unsigned int t,
+					  unsigned int bar, struct dlend_p2p_wish *wish)
+{
+	struct dlend_p2p_way way = { .s = party->of, .t = t, .bar = bar };
+
+	return dlend_p2p_want(party->dev, party->n, way, wish);
+}
+
 /* The device @party->of shall reach that BAR of the device @t: note how, as the plan says. */
 static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar)
 {
@@ -402,7 +415,7 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 	struct dlend_p2p_wish wish;
 	struct dlend_edge *e;
 
-	if (dlend_p2p_want(party->dev, party->n, party->of, t, bar, &wish) != DLEND_P2P_OK)
+	if (dlend_edge_wish(party, t, bar, &wish) != DLEND_P2P_OK)
 		return;
 	e = dlend_edge_find(&source->addr, &target->addr, bar);
 	if (!e) {
@@ -537,7 +550,7 @@ static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, 
 	const struct dlend_edge *e;
 	enum dlend_p2p_why why;
 
-	why = dlend_p2p_want(party->dev, party->n, party->of, t, bar, &wish);
+	why = dlend_edge_wish(party, t, bar, &wish);
 	if (why == DLEND_P2P_NO_BAR)
 		return 0;
 	e = dlend_edge_find(&party->dev[party->of].addr, &target->addr, bar);

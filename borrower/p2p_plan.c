@@ -35,15 +35,16 @@ static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 	return false;
 }
 
-enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n, unsigned int s,
-				  unsigned int t, unsigned int bar, struct dlend_p2p_wish *wish)
+enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n,
+				  struct dlend_p2p_way way, struct dlend_p2p_wish *wish)
 {
-	const struct dlend_p2p_bar *b = &dev[t].bar[bar];
+	const struct dlend_p2p_dev *s = &dev[way.s], *t = &dev[way.t];
+	const struct dlend_p2p_bar *b = &t->bar[way.bar];
 
 	memset(wish, 0, sizeof(*wish));
 	if (s == t || !b->size)
 		return DLEND_P2P_NO_BAR;
-	if (!dev[s].source || !dev[t].target)
+	if (!s->source || !t->target)
 		return DLEND_P2P_OFF;
 	/* An address that wraps is what a BAR holds while its size is asked for. */
 	if ((b->gpa | b->size) & (PAGE_BYTES - 1) || b->gpa + b->size <= b->gpa)
@@ -53,8 +54,8 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 	wish->on = true;
 	wish->gpa = b->gpa;
 	wish->size = b->size;
-	wish->source_epoch = dev[s].epoch;
-	wish->target_epoch = dev[t].epoch;
+	wish->source_epoch = s->epoch;
+	wish->target_epoch = t->epoch;
 	return DLEND_P2P_OK;
 }
 

@@ -251,13 +251,13 @@ static bool dlend_aperture_fair(const struct dlend_aperture *ap, enum dlend_slot
 	       dlend_slots_bytes(&ap->slots, kind) <= dlend_aperture_p2p_limit(ap);
 }
 
-static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s, u64 size,
-			   u64 align, u64 phase)
+static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s,
+			   struct dlend_slot_want want)
 {
 	int err = dlend_aperture_refill(ap);
 
 	if (!err)
-		err = dlend_slots_alloc(&ap->slots, size, align, phase, s->pub.kind, &s->run);
+		err = dlend_slots_alloc(&ap->slots, want, &s->run);
 	if (err)
 		return err;
 	/* Checked last: without room, the error must not say that the share is used up. */
@@ -274,6 +274,9 @@ static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s,
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind)
 {
+	struct dlend_slot_want want = {
+		.size = size, .align = align, .phase = phase, .kind = kind,
+	};
 	struct dlend_slot_priv *s;
 	int err;
 
@@ -284,7 +287,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 		return ERR_PTR(-ENOMEM);
 	s->pub.kind = kind;
 	mutex_lock(&ap->lock);
-	err = dlend_slot_take(ap, s, size, align, phase);
+	err = dlend_slot_take(ap, s, want);
 	mutex_unlock(&ap->lock);
 	trace_dlend_slot_alloc(kind, s->pub.offset, size, err);
 	if (err) {
@@ -405,34 +408,34 @@ static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piec
 }
 
 /* Pages from @i on that are neighbours in physical memory. */
-static unsigned long dlend_aperture_run_length(struct page **pages, unsigned long i,
-					       unsigned long npages)
+static unsigned long dlend_aperture_run_length(const struct dlend_pages *ram, unsigned long i)
 {
 	unsigned long n = 1;
 
-	while (i + n < npages && page_to_pfn(pages[i + n]) == page_to_pfn(pages[i]) + n)
+	while (i + n < ram->npages &&
+	       page_to_pfn(ram->pages[i + n]) == page_to_pfn(ram->pages[i]) + n)
 		n++;
 	return n;
 }
 
 int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			 struct page **pages, unsigned long npages, u32 prot)
+			 const struct dlend_pages *ram)
 {
 	u64 offset = slot->offset + at;
 	unsigned long i, n;
 	int err = 0;
 
-	if (npages > slot->size >> PAGE_SHIFT || !PAGE_ALIGNED(at) ||
-	    !dlend_slot_inside(slot, at, (u64)npages << PAGE_SHIFT))
+	if (ram->npages > slot->size >> PAGE_SHIFT || !PAGE_ALIGNED(at) ||
+	    !dlend_slot_inside(slot, at, (u64)ram->npages << PAGE_SHIFT))
 		return -EINVAL;
 	mutex_lock(&ap->lock);
-	for (i = 0; i < npages && !err; i += n) {
-		n = dlend_aperture_run_length(pages, i, npages);
+	for (i = 0; i < ram->npages && !err; i += n) {
+		n = dlend_aperture_run_length(ram, i);
 		err = dlend_aperture_map(ap, (struct dlend_piece) {
 			.offset = offset + ((u64)i << PAGE_SHIFT),
 			.size = (u64)n << PAGE_SHIFT,
-			.phys = page_to_phys(pages[i]),
-			.prot = prot,
+			.phys = page_to_phys(ram->pages[i]),
+			.prot = ram->prot,
 		});
 		if (err)
 			break;
@@ -440,29 +443,23 @@ int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64
 	if (err && i)
 		dlend_aperture_unmap(ap, offset, (u64)i << PAGE_SHIFT);
 	mutex_unlock(&ap->lock);
-	trace_dlend_window_map(slot->kind, offset, (u64)npages << PAGE_SHIFT, prot, err);
+	trace_dlend_window_map(slot->kind, offset, (u64)ram->npages << PAGE_SHIFT, ram->prot, err);
 	return err;
 }
 DLEND_EXPORT(dlend_slot_map_pages);
 
-int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			phys_addr_t phys, u64 size, u32 prot, bool mmio)
+int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
+			struct dlend_piece piece)
 {
-	struct dlend_piece piece = {
-		.offset = slot->offset + at,
-		.size = size,
-		.phys = phys,
-		.prot = prot,
-		.mmio = mmio,
-	};
 	int err;
 
-	if (!dlend_slot_inside(slot, at, size))
+	if (!dlend_slot_inside(slot, piece.offset, piece.size))
 		return -EINVAL;
+	piece.offset += slot->offset;
 	mutex_lock(&ap->lock);
 	err = dlend_aperture_map(ap, piece);
 	mutex_unlock(&ap->lock);
-	trace_dlend_window_map(slot->kind, slot->offset + at, size, prot, err);
+	trace_dlend_window_map(slot->kind, piece.offset, piece.size, piece.prot, err);
 	return err;
 }
 DLEND_EXPORT(dlend_slot_map_phys);

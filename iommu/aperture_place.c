@@ -76,7 +76,12 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 			     u64 *base)
 {
 	u64 first = max_t(u64, pg->first, SZ_1M);
-	u64 last = min_t(u64, pg->last, dma_get_mask(dev));
+	struct dlend_span_want want = {
+		.in.first = max_t(u64, first, SZ_4G),
+		.in.last = min_t(u64, pg->last, dma_get_mask(dev)),
+		.size = size,
+		.align = dlend_aperture_base_align(size, align),
+	};
 	struct dlend_span *busy;
 	int n, err;
 
@@ -84,14 +89,15 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 	if (n < 0)
 		return n;
 	/* Below 4 GiB is crowded; above it first, below it if the IOMMU is narrow. */
-	err = dlend_span_pick(busy, n, max_t(u64, first, SZ_4G), last, size,
-			      dlend_aperture_base_align(size, align), base);
-	if (err)
-		err = dlend_span_pick(busy, n, first, last, size, max_t(u64, align, PAGE_SIZE),
-				      base);
+	err = dlend_span_pick(busy, n, &want, base);
+	if (err) {
+		want.in.first = first;
+		want.align = max_t(u64, align, PAGE_SIZE);
+		err = dlend_span_pick(busy, n, &want, base);
+	}
 	kfree(busy);
 	if (err)
 		dev_err(dev, "no free IOVA range of %llu MiB up to %llx: make the NTB window smaller in the firmware\n",
-			size >> 20, last);
+			size >> 20, want.in.last);
 	return err;
 }

@@ -68,22 +68,40 @@ static phys_addr_t dlend_run_phys_at(const struct dlend_maps *m, const struct dl
 						iova >> PAGE_SHIFT)) << PAGE_SHIFT;
 }
 
+static struct dlend_page_run dlend_run_of_pages(const struct dlend_maps *m,
+						const struct dlend_run *r)
+{
+	return (struct dlend_page_run) {
+		.first = r->first,
+		.last = r->last,
+		.phys = r->phys,
+		.sizes = m->pg->sizes,
+		.cap = r->cap,
+	};
+}
+
 static u64 dlend_run_page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
 {
+	struct dlend_page_run run;
+
 	if (!m->pg || r->scattered)
 		return SZ_4K;
-	return dlend_page_at(r->first, r->last, r->phys, m->pg->sizes, r->cap, iova);
+	run = dlend_run_of_pages(m, r);
+	return dlend_page_at(&run, iova);
 }
 
 /* Where nothing translates there are no pages. */
 static void dlend_run_count(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
 	struct dlend_map_pages pages = {};
+	struct dlend_page_run run;
 
-	if (m->pg && r->scattered)
+	if (m->pg && r->scattered) {
 		pages.n4k = (r->last - r->first + 1) / SZ_4K;
-	else if (m->pg)
-		pages = dlend_pages_count(r->first, r->last, r->phys, m->pg->sizes, r->cap);
+	} else if (m->pg) {
+		run = dlend_run_of_pages(m, r);
+		pages = dlend_pages_count(&run);
+	}
 	m->nr += sign;
 	m->bytes += sign * (s64)(r->last - r->first + 1);
 	m->pages.n4k += sign * (s64)pages.n4k;

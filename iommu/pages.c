@@ -14,16 +14,16 @@
 
 #define DLEND_PAGE_SMALLEST	4096ull
 
-u64 dlend_page_at(u64 first, u64 last, u64 phys, u64 sizes, u64 cap, u64 iova)
+u64 dlend_page_at(const struct dlend_page_run *r, u64 iova)
 {
 	u64 size, base;
 
 	for (size = BIT_ULL(63); size > DLEND_PAGE_SMALLEST; size >>= 1) {
-		if (!(sizes & size) || (cap && size > cap))
+		if (!(r->sizes & size) || (r->cap && size > r->cap))
 			continue;
 		base = iova & ~(size - 1);
-		if (base >= first && last - base >= size - 1 &&
-		    IS_ALIGNED(phys + (base - first), size))
+		if (base >= r->first && r->last - base >= size - 1 &&
+		    IS_ALIGNED(r->phys + (base - r->first), size))
 			return size;
 	}
 	return DLEND_PAGE_SMALLEST;
@@ -48,33 +48,30 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 }
 
 /* Bytes of the run in pages of at least @least. */
-static u64 dlend_pages_bytes_in(u64 first, u64 last, u64 phase, u64 sizes, u64 least)
+static u64 dlend_pages_bytes_in(const struct dlend_page_run *r, u64 least)
 {
-	u64 size, from, to;
+	u64 sizes = r->sizes & ~(least - 1), size, from, to;
 
-	sizes &= ~(least - 1);
+	if (r->cap)
+		sizes &= 2 * r->cap - 1;
 	size = sizes & -sizes;
-	if (!size || !IS_ALIGNED(phase, size))
+	if (!size || !IS_ALIGNED(r->phys - r->first, size))
 		return 0;
 	/* Larger ones lie where these could.  The end is exclusive: 0 is that of all addresses. */
-	from = ALIGN(first, size);
-	to = ALIGN_DOWN(last + 1, size);
-	if (from < first || (to && to <= from) || (!to && last != U64_MAX))
+	from = ALIGN(r->first, size);
+	to = ALIGN_DOWN(r->last + 1, size);
+	if (from < r->first || (to && to <= from) || (!to && r->last != U64_MAX))
 		return 0;
 	return to - from;
 }
 
-struct dlend_map_pages dlend_pages_count(u64 first, u64 last, u64 phys, u64 sizes, u64 cap)
+struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r)
 {
-	u64 phase = phys - first, in_1g, in_2m;
+	u64 in_1g = dlend_pages_bytes_in(r, SZ_1G), in_2m = dlend_pages_bytes_in(r, SZ_2M);
 
-	if (cap)
-		sizes &= 2 * cap - 1;
-	in_1g = dlend_pages_bytes_in(first, last, phase, sizes, SZ_1G);
-	in_2m = dlend_pages_bytes_in(first, last, phase, sizes, SZ_2M);
 	return (struct dlend_map_pages) {
 		.n1g = in_1g / SZ_1G,
 		.n2m = (in_2m - in_1g) / SZ_2M,
-		.n4k = (last - first + 1 - in_2m) / SZ_4K,
+		.n4k = (r->last - r->first + 1 - in_2m) / SZ_4K,
 	};
 }

@@ -18,24 +18,32 @@ struct dlend_map_pages {
 };
 
 /**
+ * struct dlend_page_run - what was mapped contiguously, in pieces of dlend_piece_last()
+ * @first: first address
+ * @last: last address, inclusive
+ * @phys: where @first leads
+ * @sizes: bit per page size of the IOMMU, 4 KiB at least
+ * @cap: no larger pages than this, a power of two; 0: any
+ */
+struct dlend_page_run {
+	u64 first, last, phys, sizes, cap;
+};
+
+/**
  * dlend_page_at - size of the page that covers an address of a run
- * @first: (in) first address of the run, which was mapped in pieces of dlend_piece_last()
- * @last: (in) last address, inclusive
- * @phys: (in) where @first leads
- * @sizes: (in) bit per page size of the IOMMU, 4 KiB at least
- * @cap: (in) no larger pages than this, a power of two; 0: any
+ * @r: (in) the run
  * @iova: (in) the address
  *
  * Context: any. Return: bytes.
  */
-u64 dlend_page_at(u64 first, u64 last, u64 phys, u64 sizes, u64 cap, u64 iova);
+u64 dlend_page_at(const struct dlend_page_run *r, u64 iova);
 
 /**
  * dlend_piece_last - how much one iommu_map() may map
  * @at: (in) from this address on
  * @last: (in) last address of the run, inclusive
- * @sizes: (in) as for dlend_page_at()
- * @cap: (in) as for dlend_page_at()
+ * @sizes: (in) as in struct dlend_page_run
+ * @cap: (in) as in struct dlend_page_run
  *
  * The piece is too short for any page that is larger than @cap, and cuts no page that is not.
  * Context: any. Return: last address of the piece, inclusive.
@@ -44,15 +52,11 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);
 
 /**
  * dlend_pages_count - all pages of a run
- * @first: (in) as for dlend_page_at()
- * @last: (in) as for dlend_page_at()
- * @phys: (in) as for dlend_page_at()
- * @sizes: (in) as for dlend_page_at()
- * @cap: (in) as for dlend_page_at()
+ * @r: (in) the run
  *
  * Takes the same time however long the run is.
  * Context: any. Return: pages by size.
  */
-struct dlend_map_pages dlend_pages_count(u64 first, u64 last, u64 phys, u64 sizes, u64 cap);
+struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r);
 
 #endif

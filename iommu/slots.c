@@ -73,20 +73,21 @@ static u64 dlend_slot_run_usable(const struct dlend_slots *s, const struct dlend
 	return e->offset < s->limit ? min(e->size, s->limit - e->offset) : 0;
 }
 
-/* First offset of @e with the wanted phase, if @size fits there. */
+/* First offset of @e with the wanted phase, if @want->size fits there. */
 static bool dlend_slot_run_fits(const struct dlend_slots *s, const struct dlend_slot_run *e,
-				u64 size, u64 align, u64 phase, u64 *at)
+				const struct dlend_slot_want *want, u64 *at)
 {
-	u64 skip = (phase - e->offset) & (align - 1), room = dlend_slot_run_usable(s, e);
+	u64 skip = (want->phase - e->offset) & (want->align - 1);
+	u64 room = dlend_slot_run_usable(s, e);
 
-	if (skip > room || room - skip < size)
+	if (skip > room || room - skip < want->size)
 		return false;
 	*at = e->offset + skip;
 	return true;
 }
 
-static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s, u64 size, u64 align,
-						   u64 phase, u64 *at)
+static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s,
+						   const struct dlend_slot_want *want, u64 *at)
 {
 	struct dlend_slot_run *e, *best = NULL;
 	u64 here;
@@ -94,7 +95,7 @@ static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s, u64 si
 	list_for_each_entry(e, &s->runs, node) {
 		if (e->use != DLEND_SLOT_RUN_FREE || (best && e->size >= best->size))
 			continue;
-		if (dlend_slot_run_fits(s, e, size, align, phase, &here)) {
+		if (dlend_slot_run_fits(s, e, want, &here)) {
 			best = e;
 			*at = here;
 		}
@@ -117,30 +118,31 @@ static struct dlend_slot_run *dlend_slot_run_cut(struct dlend_slots *s, struct d
 	return rest;
 }
 
-int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
+int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want,
 		      struct dlend_slot_run **run)
 {
 	struct dlend_slot_run *e;
 	u64 at = 0;
 
-	align = max(align, DLEND_SLOT_PAGE);
-	if (!size || size > s->size)
-		return size ? -ENOSPC : -EINVAL;
-	size = ALIGN(size, DLEND_SLOT_PAGE);
-	if (!is_power_of_2(align) || phase >= align || phase % DLEND_SLOT_PAGE)
+	want.align = max(want.align, DLEND_SLOT_PAGE);
+	if (!want.size || want.size > s->size)
+		return want.size ? -ENOSPC : -EINVAL;
+	want.size = ALIGN(want.size, DLEND_SLOT_PAGE);
+	if (!is_power_of_2(want.align) || want.phase >= want.align ||
+	    want.phase % DLEND_SLOT_PAGE)
 		return -EINVAL;
 	if (s->nr_spare < DLEND_SLOTS_SPARE)
 		return -ENOMEM;
-	e = dlend_slots_best_fit(s, size, align, phase, &at);
+	e = dlend_slots_best_fit(s, &want, &at);
 	if (!e)
 		return -ENOSPC;
 	if (at > e->offset)
 		e = dlend_slot_run_cut(s, e, at);
-	if (size < e->size)
-		dlend_slot_run_cut(s, e, at + size);
+	if (want.size < e->size)
+		dlend_slot_run_cut(s, e, at + want.size);
 	e->use = DLEND_SLOT_RUN_USED;
 	e->age = s->age;
-	e->kind = kind;
+	e->kind = want.kind;
 	*run = e;
 	return 0;
 }
@@ -262,26 +264,30 @@ u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind)
 	return bytes;
 }
 
-int dlend_span_pick(const struct dlend_span *busy, unsigned int count, u64 first, u64 last,
-		    u64 size, u64 align, u64 *at)
+/* Is it inside at @here, which may have wrapped? */
+static bool dlend_span_has_room(const struct dlend_span_want *want, u64 here)
 {
-	u64 here = ALIGN(first, align);
+	return here >= want->in.first && here <= want->in.last &&
+	       want->in.last - here >= want->size - 1;
+}
+
+int dlend_span_pick(const struct dlend_span *busy, unsigned int count,
+		    const struct dlend_span_want *want, u64 *at)
+{
+	u64 here = ALIGN(want->in.first, want->align);
 	unsigned int i = 0;
 
-	while (i < count) {
-		/* Wrapped, or no room left. */
-		if (here < first || here > last || last - here < size - 1)
-			return -ENOSPC;
-		if (busy[i].first > here + (size - 1) || busy[i].last < here) {
+	while (i < count && dlend_span_has_room(want, here)) {
+		if (busy[i].first > here + (want->size - 1) || busy[i].last < here) {
 			i++;
 			continue;
 		}
-		if (busy[i].last >= last)
+		if (busy[i].last >= want->in.last)
 			return -ENOSPC;
-		here = ALIGN(busy[i].last + 1, align);
+		here = ALIGN(busy[i].last + 1, want->align);
 		i = 0;
 	}
-	if (here < first || here > last || last - here < size - 1)
+	if (!dlend_span_has_room(want, here))
 		return -ENOSPC;
 	*at = here;
 	return 0;

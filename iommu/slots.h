@@ -100,18 +100,27 @@ void dlend_slots_give(struct dlend_slots *s, struct dlend_slot_run *spare);
 struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all);
 
 /**
+ * struct dlend_slot_want - a run that is wanted
+ * @size: bytes, rounded up to pages
+ * @align: power of two, bytes; 0: page
+ * @phase: wanted offset modulo @align, page multiple
+ * @kind: for dlend_slots_bytes()
+ */
+struct dlend_slot_want {
+	u64 size, align, phase;
+	unsigned int kind;
+};
+
+/**
  * dlend_slots_alloc - allocate from the smallest free run that is large enough
  * @s: slots
- * @size: (in) bytes, rounded up to pages
- * @align: (in) power of two, bytes; 0: page
- * @phase: (in) wanted offset modulo @align, page multiple
- * @kind: (in) for dlend_slots_bytes()
+ * @want: (in) what
  * @run: (out) the run
  *
  * Context: any.
  * Return: 0; -EINVAL; -ENOSPC; -ENOMEM fewer than DLEND_SLOTS_SPARE spare runs.
  */
-int dlend_slots_alloc(struct dlend_slots *s, u64 size, u64 align, u64 phase, unsigned int kind,
+int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want,
 		      struct dlend_slot_run **run);
 
 /**
@@ -169,30 +178,38 @@ void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *
 /**
  * dlend_slots_bytes - bytes of one kind, in use and in quarantine
  * @s: (in) slots
- * @kind: (in) as for dlend_slots_alloc()
+ * @kind: (in) as in struct dlend_slot_want
  *
  * Context: any. Return: bytes.
  */
 u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind);
 
-/* A range of IO addresses that may not be used; both ends inclusive. */
+/* A range of IO addresses; both ends inclusive. */
 struct dlend_span {
 	u64 first, last;
 };
 
 /**
+ * struct dlend_span_want - a place that is wanted
+ * @in: where to look for it
+ * @size: bytes
+ * @align: power of two, bytes
+ */
+struct dlend_span_want {
+	struct dlend_span in;
+	u64 size, align;
+};
+
+/**
  * dlend_span_pick - find the lowest place that is clear of all spans
- * @busy: (in) spans, in any order, may overlap
+ * @busy: (in) spans that may not be used, in any order, may overlap
  * @count: (in) how many
- * @first: (in) lowest address, inclusive
- * @last: (in) highest address, inclusive
- * @size: (in) bytes wanted
- * @align: (in) power of two, bytes
+ * @want: (in) what
  * @at: (out) the place
  *
  * Context: any. Return: 0; -ENOSPC.
  */
-int dlend_span_pick(const struct dlend_span *busy, unsigned int count, u64 first, u64 last,
-		    u64 size, u64 align, u64 *at);
+int dlend_span_pick(const struct dlend_span *busy, unsigned int count,
+		    const struct dlend_span_want *want, u64 *at);
 
 #endif

@@ -81,8 +81,13 @@ static int lend_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
 {
 	if (from >= to)
 		return 0;
-	return dlend_slot_map_phys(ap, slot, from, bar->phys + from, to - from,
-				   DLEND_PROT_READ | DLEND_PROT_WRITE, true);
+	return dlend_slot_map_phys(ap, slot, (struct dlend_piece) {
+		.offset = from,
+		.size = to - from,
+		.phys = bar->phys + from,
+		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
+		.mmio = true,
+	});
 }
 
 int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar)

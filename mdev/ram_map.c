@@ -50,8 +50,11 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 	int err;
 
 	if (chunk->pages) {
-		err = dlend_slot_map_pages(ram->ap, extent->slot, at, chunk->pages, chunk->npages,
-					   chunk->prot);
+		err = dlend_slot_map_pages(ram->ap, extent->slot, at, &(struct dlend_pages) {
+			.pages = chunk->pages,
+			.npages = chunk->npages,
+			.prot = chunk->prot,
+		});
 	} else {
 		for (next = dlend_books_next(&ram->books, last);
 		     dlend_ram_map_continues(last, next);
@@ -59,8 +62,12 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 			size += dlend_chunk_bytes(next);
 			last = next;
 		}
-		err = dlend_slot_map_phys(ram->ap, extent->slot, at, PFN_PHYS(chunk->pfn), size,
-					  chunk->prot, false);
+		err = dlend_slot_map_phys(ram->ap, extent->slot, (struct dlend_piece) {
+			.offset = at,
+			.size = size,
+			.phys = PFN_PHYS(chunk->pfn),
+			.prot = chunk->prot,
+		});
 	}
 	if (err)
 		return err;

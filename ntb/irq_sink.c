@@ -143,9 +143,11 @@ static int dlend_irq_sink_map(struct dlend_irq_sink *sink)
 	if (IS_ERR(sink->slot))
 		return PTR_ERR(sink->slot);
 	sink->offset = sink->slot->offset;
-	err = dlend_slot_map_phys(sink->ap, sink->slot, 0, virt_to_phys(sink->counters),
-				  DLEND_IRQ_COUNTERS_SIZE, DLEND_PROT_READ | DLEND_PROT_WRITE,
-				  false);
+	err = dlend_slot_map_phys(sink->ap, sink->slot, (struct dlend_piece) {
+		.size = DLEND_IRQ_COUNTERS_SIZE,
+		.phys = virt_to_phys(sink->counters),
+		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
+	});
 	if (err)
 		dlend_slot_free(sink->ap, sink->slot);
 	return err;

@@ -126,8 +126,11 @@ static int dlend_setup_make_ctrl(struct dlend_link *link)
 	err = -ENOSPC;
 	if (WARN_ON(slot->offset))
 		goto free_slot;
-	err = dlend_slot_map_phys(link->aperture, slot, 0, virt_to_phys(mem), DLEND_CTRL_BYTES,
-				  DLEND_PROT_READ | DLEND_PROT_WRITE, false);
+	err = dlend_slot_map_phys(link->aperture, slot, (struct dlend_piece) {
+		.size = DLEND_CTRL_BYTES,
+		.phys = virt_to_phys(mem),
+		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
+	});
 	if (err)
 		goto free_slot;
 	link->setup.ctrl_slot = slot;

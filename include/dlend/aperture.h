@@ -94,14 +94,23 @@ u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot);
 void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
 
 /**
+ * struct dlend_pages - pages of RAM for a slot
+ * @pages, @npages: they; physically contiguous ones are mapped together, so that the IOMMU can use
+ *	large pages
+ * @prot: DLEND_PROT_*: what the peer's device may do
+ */
+struct dlend_pages {
+	struct page **pages;
+	unsigned long npages;
+	u32 prot;
+};
+
+/**
  * dlend_slot_map_pages - map pages of RAM into a slot
  * @ap: aperture
  * @slot: slot of it
  * @at: (in) where, bytes from the slot's beginning, page multiple
- * @pages: (in) pages; physically contiguous ones are mapped together, so that the IOMMU can use
- *	large pages
- * @npages: (in) how many
- * @prot: (in) DLEND_PROT_*: what the peer's device may do
+ * @ram: (in) what
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EINVAL not inside the slot, or alignment; -EEXIST something is mapped there; -ENODEV
@@ -109,23 +118,34 @@ void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
  * call is mapped.
  */
 int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			 struct page **pages, unsigned long npages, u32 prot);
+			 const struct dlend_pages *ram);
+
+/**
+ * struct dlend_piece - what is mapped contiguously in an aperture or a slot
+ * @offset, @size: where, in bytes from the beginning of the one or the other
+ * @phys: what is there, @mmio or RAM
+ * @cap: no larger pages of an IOMMU than this, 0 = any
+ * @prot: DLEND_PROT_*
+ */
+struct dlend_piece {
+	u64 offset, size;
+	phys_addr_t phys;
+	u64 cap;
+	u32 prot;
+	bool mmio;
+};
 
 /**
  * dlend_slot_map_phys - map a BAR or RAM into a slot by its physical address
  * @ap: aperture
  * @slot: slot of it
- * @at: (in) where, bytes from the slot's beginning, page multiple
- * @phys: (in) physical address, page aligned
- * @size: (in) bytes, page multiple
- * @prot: (in) DLEND_PROT_*
- * @mmio: (in) true: a BAR; false: RAM
+ * @piece: (in) what, and where in the slot; all page multiples
  *
  * Context: as dlend_slot_map_pages(). Return: as dlend_slot_map_pages(); -EOPNOTSUPP this IOMMU
  * driver cannot map BARs.
  */
-int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			phys_addr_t phys, u64 size, u32 prot, bool mmio);
+int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
+			struct dlend_piece piece);
 
 /**
  * dlend_slot_unmap - unmap a part of a slot, and flush the IOTLB
@@ -150,21 +170,6 @@ void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st);
-
-/**
- * struct dlend_piece - a part of an aperture that is mapped contiguously
- * @offset, @size: where, in the aperture
- * @phys: what is there, @mmio or RAM
- * @cap: no larger pages of an IOMMU than this, 0 = any
- * @prot: DLEND_PROT_*
- */
-struct dlend_piece {
-	u64 offset, size;
-	phys_addr_t phys;
-	u64 cap;
-	u32 prot;
-	bool mmio;
-};
 
 struct dlend_view;
 

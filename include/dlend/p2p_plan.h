@@ -74,13 +74,19 @@ struct dlend_p2p_wish {
 
 enum dlend_p2p_step { DLEND_P2P_KEEP, DLEND_P2P_MAP, DLEND_P2P_UNMAP };
 
+/* One device's way to one BAR of another; @s and @t are indices into the devices of one VM. */
+struct dlend_p2p_way {
+	unsigned int s, t, bar;
+};
+
 /**
- * dlend_p2p_want - shall device @s reach BAR @bar of device @t?
+ * dlend_p2p_want - shall device @way.s reach BAR @way.bar of device @way.t?
  * @dev, @n: the devices of one VM
+ * @way: source, target, BAR
  * @wish: receives the mapping, off unless DLEND_P2P_OK is returned
  */
-enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n, unsigned int s,
-				  unsigned int t, unsigned int bar, struct dlend_p2p_wish *wish);
+enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n,
+				  struct dlend_p2p_way way, struct dlend_p2p_wish *wish);
 
 /** dlend_p2p_wish_same - is it one mapping, whether on or off? */
 bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b);

@@ -24,25 +24,32 @@ static struct dlend_p2p_dev device(u16 lender, u64 gpa, u64 size)
 	return dev;
 }
 
+/* Of two devices: may @s reach that BAR of @t? */
+static enum dlend_p2p_why want(const struct dlend_p2p_dev *dev, unsigned int s, unsigned int t,
+			       unsigned int bar, struct dlend_p2p_wish *wish)
+{
+	return dlend_p2p_want(dev, 2, (struct dlend_p2p_way){ s, t, bar }, wish);
+}
+
 static void bars_where_the_guest_put_them(struct kunit *test)
 {
 	struct dlend_p2p_dev dev[] = { device(2, 0xfe000000, MIB), device(3, 0xfd000000, MIB) };
 	struct dlend_p2p_wish wish;
 
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OK);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OK);
 	KUNIT_EXPECT_TRUE(test, wish.on && wish.gpa == 0xfd000000 && wish.size == MIB);
 	KUNIT_EXPECT_TRUE(test, wish.source_epoch == 20 && wish.target_epoch == 30);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 3, &wish), DLEND_P2P_NO_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 3, &wish), DLEND_P2P_NO_BAR);
 	KUNIT_EXPECT_FALSE(test, wish.on);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 1, 1, 2, &wish), DLEND_P2P_NO_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 1, 1, 2, &wish), DLEND_P2P_NO_BAR);
 
 	/* Each direction by itself. */
 	dev[0].source = false;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OFF);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 1, 0, 2, &wish), DLEND_P2P_OK);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OFF);
+	KUNIT_EXPECT_EQ(test, want(dev, 1, 0, 2, &wish), DLEND_P2P_OK);
 	dev[0].source = true;
 	dev[1].target = false;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OFF);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OFF);
 }
 
 static void odd_places(struct kunit *test)
@@ -52,26 +59,26 @@ static void odd_places(struct kunit *test)
 
 	dev[1].bar[2].gpa = 0xfd000100;
 	dev[1].bar[2].size = 256;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_PART);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_PART);
 	/* As while sizing: all ones. */
 	dev[1].bar[2].gpa = -MIB;
 	dev[1].bar[2].size = MIB;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_PART);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_PART);
 
 	/* Over one of the other device, at its edge, and over one of its own. */
 	dev[1].bar[2].gpa = 0xfe000000 + MIB - 4096;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OVER_BAR);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 1, 0, 2, &wish), DLEND_P2P_OVER_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OVER_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 1, 0, 2, &wish), DLEND_P2P_OVER_BAR);
 	dev[1].bar[2].gpa = 0xfe000000 + MIB;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OK);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OK);
 	dev[1].bar[0] = (struct dlend_p2p_bar){ 0xfe000000 + MIB + 4096, 4096 };
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OVER_BAR);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 0, &wish), DLEND_P2P_OVER_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OVER_BAR);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 0, &wish), DLEND_P2P_OVER_BAR);
 	/* What is not decoded is not there. */
 	dev[1].bar[0].size = 0;
 	dev[1].bar[2].gpa = 0xfe000000;
 	dev[0].target = false;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_want(dev, 2, 0, 1, 2, &wish), DLEND_P2P_OK);
+	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OK);
 }
 
 struct step_case {

@@ -40,6 +40,13 @@ static void run_desc(const struct run *r, char *desc)
 
 KUNIT_ARRAY_PARAM(run, runs, run_desc);
 
+static struct dlend_page_run run_of(const struct run *r)
+{
+	return (struct dlend_page_run) {
+		r->first, r->first + (r->size - 1), r->phys, r->sizes, r->cap
+	};
+}
+
 /* What iommu_map() takes for the next page. */
 static u64 api_page(u64 sizes, u64 iova, u64 phys, u64 left)
 {
@@ -54,6 +61,7 @@ static u64 api_page(u64 sizes, u64 iova, u64 phys, u64 left)
 static void as_the_api_maps(struct kunit *test)
 {
 	const struct run *r = test->param_value;
+	struct dlend_page_run run = run_of(r);
 	u64 last = r->first + (r->size - 1), at = r->first, end, page, largest = 0;
 
 	for (;;) {
@@ -63,10 +71,8 @@ static void as_the_api_maps(struct kunit *test)
 		for (;;) {
 			page = api_page(r->sizes, at, r->phys + (at - r->first), end - at + 1);
 			largest = max(largest, page);
-			KUNIT_ASSERT_EQ(test, dlend_page_at(r->first, last, r->phys, r->sizes,
-							    r->cap, at), page);
-			KUNIT_ASSERT_EQ(test, dlend_page_at(r->first, last, r->phys, r->sizes,
-							    r->cap, at + page - 1), page);
+			KUNIT_ASSERT_EQ(test, dlend_page_at(&run, at), page);
+			KUNIT_ASSERT_EQ(test, dlend_page_at(&run, at + page - 1), page);
 			if (end - at < page)
 				break;
 			at += page;
@@ -82,12 +88,13 @@ static void as_the_api_maps(struct kunit *test)
 static void edges_are_free(struct kunit *test)
 {
 	const struct run *r = test->param_value;
+	struct dlend_page_run run = run_of(r);
 	u64 last = r->first + (r->size - 1), edge, page;
 
 	if (r->cap != SZ_2M)
 		return;
 	for (edge = ALIGN(r->first, SZ_2M); edge > r->first && edge < last && edge; edge += SZ_2M) {
-		page = dlend_page_at(r->first, last, r->phys, r->sizes, r->cap, edge);
+		page = dlend_page_at(&run, edge);
 		KUNIT_ASSERT_TRUE(test, IS_ALIGNED(edge, page));
 	}
 }
@@ -96,11 +103,12 @@ static void edges_are_free(struct kunit *test)
 static void counted(struct kunit *test)
 {
 	const struct run *r = test->param_value;
+	struct dlend_page_run run = run_of(r);
 	u64 last = r->first + (r->size - 1), at = r->first, page;
 	struct dlend_map_pages n, sum = {};
 
 	for (;;) {
-		page = dlend_page_at(r->first, last, r->phys, r->sizes, r->cap, at);
+		page = dlend_page_at(&run, at);
 		if (page >= SZ_1G)
 			sum.n1g += page / SZ_1G;
 		else if (page >= SZ_2M)
@@ -111,7 +119,7 @@ static void counted(struct kunit *test)
 			break;
 		at += page;
 	}
-	n = dlend_pages_count(r->first, last, r->phys, r->sizes, r->cap);
+	n = dlend_pages_count(&run);
 	KUNIT_EXPECT_EQ(test, n.n4k, sum.n4k);
 	KUNIT_EXPECT_EQ(test, n.n2m, sum.n2m);
 	KUNIT_EXPECT_EQ(test, n.n1g, sum.n1g);
@@ -120,9 +128,9 @@ static void counted(struct kunit *test)
 /* 8 PiB in pages of 4 KiB: a walk over them would not end. */
 static void counted_at_once(struct kunit *test)
 {
-	struct dlend_map_pages n;
+	struct dlend_page_run run = { .first = SZ_4K, .last = BIT_ULL(53) - 1, .sizes = VTD };
+	struct dlend_map_pages n = dlend_pages_count(&run);
 
-	n = dlend_pages_count(SZ_4K, BIT_ULL(53) - 1, 0, VTD, 0);
 	KUNIT_EXPECT_EQ(test, n.n4k, BIT_ULL(41) - 1);
 	KUNIT_EXPECT_EQ(test, n.n2m + n.n1g, 0ull);
 }

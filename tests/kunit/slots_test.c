@@ -27,7 +27,7 @@ static int get(struct kunit *test, struct dlend_slots *s, u64 size, u64 align, u
 	       struct dlend_slot_run **e)
 {
 	refill(test, s);
-	return dlend_slots_alloc(s, size, align, phase, 0, e);
+	return dlend_slots_alloc(s, (struct dlend_slot_want){ size, align, phase }, e);
 }
 
 static struct world *new_world(struct kunit *test, u64 size)
@@ -213,13 +213,15 @@ static void bytes_of_a_kind(struct kunit *test)
 {
 	struct world *w = new_world(test, 8 * MIB);
 	struct dlend_slot_run *e[4];
+	struct dlend_slot_want want = {};
 	unsigned int i;
 	u64 cookie;
 
 	for (i = 0; i < ARRAY_SIZE(e); i++) {
 		refill(test, &w->s);
-		KUNIT_ASSERT_EQ(test, dlend_slots_alloc(&w->s, MIB << (i / 2), 0, 0, i & 1, &e[i]),
-				0);
+		want.size = MIB << (i / 2);
+		want.kind = i & 1;
+		KUNIT_ASSERT_EQ(test, dlend_slots_alloc(&w->s, want, &e[i]), 0);
 	}
 	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 0), 3 * MIB);
 	KUNIT_EXPECT_EQ(test, dlend_slots_bytes(&w->s, 1), 3 * MIB);
@@ -240,7 +242,8 @@ static void arguments(struct kunit *test)
 	struct world *w = new_world(test, 4 * MIB);
 	struct dlend_slot_run *e;
 
-	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, 4096, 0, 0, 0, &e), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, (struct dlend_slot_want){ 4096 }, &e),
+			-ENOMEM);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 0, 0, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 12288, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 8192, 8192, &e), -EINVAL);
@@ -252,7 +255,7 @@ static void arguments(struct kunit *test)
 
 struct place {
 	const char *name;
-	u64 first, last, size, align;
+	struct dlend_span_want want;
 	struct dlend_span busy[3];
 	unsigned int count;
 	u64 at;
@@ -262,20 +265,21 @@ struct place {
 #define G	BIT_ULL(30)
 
 static const struct place places[] = {
-	{ "empty", 0, 256 * G - 1, G, G, {}, 0, 0, 0 },
-	{ "aligned up", 4096, 256 * G - 1, G, G, {}, 0, G, 0 },
-	{ "behind the MSI range", 0xfee00000, 256 * G - 1, G, G,
+	{ "empty", { { 0, 256 * G - 1 }, G, G }, {}, 0, 0, 0 },
+	{ "aligned up", { { 4096, 256 * G - 1 }, G, G }, {}, 0, G, 0 },
+	{ "behind the MSI range", { { 0xfee00000, 256 * G - 1 }, G, G },
 	  { { 0xfee00000, 0xfeefffff } }, 1, 4 * G, 0 },
-	{ "between two windows", 4 * G, 256 * G - 1, 2 * G, 2 * G,
+	{ "between two windows", { { 4 * G, 256 * G - 1 }, 2 * G, 2 * G },
 	  { { 8 * G, 9 * G - 1 }, { 4 * G, 5 * G } }, 2, 6 * G, 0 },
-	{ "not in any order, overlapping", 0, 256 * G - 1, G, G,
+	{ "not in any order, overlapping", { { 0, 256 * G - 1 }, G, G },
 	  { { 2 * G, 3 * G }, { 0, G + 5 }, { G, 2 * G } }, 3, 4 * G, 0 },
-	{ "no room at the end", 0, 4 * G - 1, 2 * G, 2 * G, { { G, 2 * G } }, 1, 0, -ENOSPC },
-	{ "just fits", 0, 4 * G - 1, 2 * G, 2 * G, { { G, 2 * G - 1 } }, 1, 2 * G, 0 },
-	{ "larger than all", 0, G - 1, 2 * G, 4096, {}, 0, 0, -ENOSPC },
-	{ "top of 64 bits is busy", ~0ull - G + 1, ~0ull, 4096, 4096,
+	{ "no room at the end", { { 0, 4 * G - 1 }, 2 * G, 2 * G },
+	  { { G, 2 * G } }, 1, 0, -ENOSPC },
+	{ "just fits", { { 0, 4 * G - 1 }, 2 * G, 2 * G }, { { G, 2 * G - 1 } }, 1, 2 * G, 0 },
+	{ "larger than all", { { 0, G - 1 }, 2 * G, 4096 }, {}, 0, 0, -ENOSPC },
+	{ "top of 64 bits is busy", { { ~0ull - G + 1, ~0ull }, 4096, 4096 },
 	  { { ~0ull - G + 1, ~0ull } }, 1, 0, -ENOSPC },
-	{ "alignment wraps", ~0ull - 4096, ~0ull, 4096, G, {}, 0, 0, -ENOSPC },
+	{ "alignment wraps", { { ~0ull - 4096, ~0ull }, 4096, G }, {}, 0, 0, -ENOSPC },
 };
 
 static void place_desc(const struct place *p, char *desc)
@@ -290,8 +294,7 @@ static void base_is_clear(struct kunit *test)
 	const struct place *p = test->param_value;
 	u64 at = 0;
 
-	KUNIT_EXPECT_EQ(test, dlend_span_pick(p->busy, p->count, p->first, p->last, p->size,
-					      p->align, &at), p->err);
+	KUNIT_EXPECT_EQ(test, dlend_span_pick(p->busy, p->count, &p->want, &at), p->err);
 	if (!p->err)
 		KUNIT_EXPECT_EQ(test, at, p->at);
 }
