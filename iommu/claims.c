@@ -16,14 +16,14 @@
 #include "paging.h"
 
 /*
- * struct dlend_claim - a range of one owner
+ * struct dlend_dma_claim - a range of one owner
  * @node: among the live ones, while it is live
  * @queue: live: head of the equal claims that wait, first come first; waiting: entry there
  * @of_owner: in the owner's list
  * @owner: who claims the range; NULL: the owner gave it up after the domain was blocked
  * @mirror: of a live claim that leads into an aperture
  */
-struct dlend_claim {
+struct dlend_dma_claim {
 	struct rb_node node;
 	u64 first, last, subtree_last;
 	struct list_head queue;
@@ -34,10 +34,10 @@ struct dlend_claim {
 	bool live;
 };
 
-#define DLEND_CLAIM_FIRST(c)	((c)->first)
-#define DLEND_CLAIM_LAST(c)	((c)->last)
-INTERVAL_TREE_DEFINE(struct dlend_claim, node, u64, subtree_last, DLEND_CLAIM_FIRST,
-		     DLEND_CLAIM_LAST, static __maybe_unused, dlend_claim_tree);
+#define DLEND_DMA_CLAIM_FIRST(c)	((c)->first)
+#define DLEND_DMA_CLAIM_LAST(c)	((c)->last)
+INTERVAL_TREE_DEFINE(struct dlend_dma_claim, node, u64, subtree_last, DLEND_DMA_CLAIM_FIRST,
+		     DLEND_DMA_CLAIM_LAST, static __maybe_unused, dlend_dma_claim_tree);
 
 void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 		       const struct dlend_claims_ops *ops)
@@ -47,8 +47,8 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 }
 
 /* Do both lead to the same place?  Then a transfer does not notice which of them is live. */
-static bool dlend_claim_same_target(const struct dlend_dma_range *a,
-				    const struct dlend_dma_range *b)
+static bool dlend_dma_claim_same_target(const struct dlend_dma_range *a,
+					const struct dlend_dma_range *b)
 {
 	return a->prot == b->prot && a->mmio == b->mmio && a->phys == b->phys && a->ap == b->ap &&
 	       a->offset == b->offset && a->hole == b->hole && a->hole_end == b->hole_end;
@@ -85,7 +85,7 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 	return err;
 }
 
-static int dlend_claim_map(struct dlend_claims *c, struct dlend_claim *claim)
+static int dlend_dma_claim_map(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	int err;
 
@@ -99,12 +99,12 @@ static int dlend_claim_map(struct dlend_claims *c, struct dlend_claim *claim)
 		return err;
 	claim->live = true;
 	INIT_LIST_HEAD(&claim->queue);
-	dlend_claim_tree_insert(claim, &c->live);
+	dlend_dma_claim_tree_insert(claim, &c->live);
 	c->bytes[claim->owner->kind] += claim->r.size;
 	return 0;
 }
 
-static void dlend_claim_unmap(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_dma_claim_unmap(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	if (claim->r.ap)
 		c->ops->unmirror(c, claim->mirror);
@@ -114,7 +114,7 @@ static void dlend_claim_unmap(struct dlend_claims *c, struct dlend_claim *claim)
 }
 
 /* The owner does not have @claim any more; its memory and its mapping stay. */
-static void dlend_claim_disown(struct dlend_claim *claim)
+static void dlend_dma_claim_disown(struct dlend_dma_claim *claim)
 {
 	if (!claim->owner)
 		return;
@@ -123,83 +123,84 @@ static void dlend_claim_disown(struct dlend_claim *claim)
 	claim->owner = NULL;
 }
 
-static void dlend_claim_free(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_dma_claim_free(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
-	dlend_claim_disown(claim);
+	dlend_dma_claim_disown(claim);
 	c->nr--;
 	kfree(claim);
 }
 
 /* @next becomes live in place of @claim. Both lead to the same, so the IOMMU is not touched. */
-static void dlend_claim_replace(struct dlend_claims *c, struct dlend_claim *claim,
-				struct dlend_claim *next)
+static void dlend_dma_claim_replace(struct dlend_claims *c, struct dlend_dma_claim *claim,
+				    struct dlend_dma_claim *next)
 {
 	list_del(&next->queue);
 	INIT_LIST_HEAD(&next->queue);
 	list_splice_tail_init(&claim->queue, &next->queue);
 	next->mirror = claim->mirror;
 	next->live = true;
-	dlend_claim_tree_insert(next, &c->live);
+	dlend_dma_claim_tree_insert(next, &c->live);
 	c->bytes[next->owner->kind] += next->r.size;
 }
 
 /* The first claim of @queue that can be mapped becomes live; those before it are lost. */
 static void dlend_claims_next(struct dlend_claims *c, struct list_head *queue)
 {
-	struct dlend_claim *next;
+	struct dlend_dma_claim *next;
 	int err;
 
-	while ((next = list_first_entry_or_null(queue, struct dlend_claim, queue))) {
+	while ((next = list_first_entry_or_null(queue, struct dlend_dma_claim, queue))) {
 		list_del(&next->queue);
-		err = dlend_claim_map(c, next);
+		err = dlend_dma_claim_map(c, next);
 		if (!err) {
 			list_splice_tail_init(queue, &next->queue);
 			return;
 		}
 		c->ops->lost(c, next->owner, &next->r, err);
-		dlend_claim_free(c, next);
+		dlend_dma_claim_free(c, next);
 	}
 }
 
 /* End @claim. If it was live, the next claim in its queue takes over. */
-static void dlend_claim_end(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_dma_claim_end(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
-	struct dlend_claim *next;
+	struct dlend_dma_claim *next;
 	LIST_HEAD(queue);
 
 	if (!claim->live) {
 		list_del(&claim->queue);
-		dlend_claim_free(c, claim);
+		dlend_dma_claim_free(c, claim);
 		return;
 	}
-	dlend_claim_tree_remove(claim, &c->live);
+	dlend_dma_claim_tree_remove(claim, &c->live);
 	if (claim->owner)
 		c->bytes[claim->owner->kind] -= claim->r.size;
-	next = list_first_entry_or_null(&claim->queue, struct dlend_claim, queue);
-	if (next && dlend_claim_same_target(&claim->r, &next->r)) {
-		dlend_claim_replace(c, claim, next);
+	next = list_first_entry_or_null(&claim->queue, struct dlend_dma_claim, queue);
+	if (next && dlend_dma_claim_same_target(&claim->r, &next->r)) {
+		dlend_dma_claim_replace(c, claim, next);
 	} else {
-		dlend_claim_unmap(c, claim);
+		dlend_dma_claim_unmap(c, claim);
 		list_splice_tail_init(&claim->queue, &queue);
 		dlend_claims_next(c, &queue);
 	}
-	dlend_claim_free(c, claim);
+	dlend_dma_claim_free(c, claim);
 }
 
 /* The owner gives up @claim. In a blocked domain a live claim stays mapped until the end. */
-static void dlend_claim_leave(struct dlend_claims *c, struct dlend_claim *claim)
+static void dlend_dma_claim_leave(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	if (!c->blocked || !claim->live) {
-		dlend_claim_end(c, claim);
+		dlend_dma_claim_end(c, claim);
 		return;
 	}
 	c->bytes[claim->owner->kind] -= claim->r.size;
-	dlend_claim_disown(claim);
+	dlend_dma_claim_disown(claim);
 }
 
-static struct dlend_claim *dlend_claim_of(struct dlend_claim *live, const struct dlend_owner *owner)
+static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
+						  const struct dlend_owner *owner)
 {
-	struct dlend_claim *claim;
+	struct dlend_dma_claim *claim;
 
 	if (live->owner == owner)
 		return live;
@@ -211,7 +212,7 @@ static struct dlend_claim *dlend_claim_of(struct dlend_claim *live, const struct
 
 /* May @owner have @r, and is there a live claim behind which it has to wait? */
 static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *owner,
-			      const struct dlend_dma_range *r, struct dlend_claim **live)
+			      const struct dlend_dma_range *r, struct dlend_dma_claim **live)
 {
 	u64 last = r->iova + (r->size - 1);
 	int err;
@@ -223,12 +224,12 @@ static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *
 		return -ESHUTDOWN;
 	if (c->nr >= DLEND_CLAIMS_MAX)
 		return -ENOSPC;
-	*live = dlend_claim_tree_iter_first(&c->live, r->iova, last);
+	*live = dlend_dma_claim_tree_iter_first(&c->live, r->iova, last);
 	if (!*live)
 		return 0;
 	if ((*live)->first != r->iova || (*live)->last != last || !(*live)->owner ||
 	    (*live)->owner->kind != owner->kind || (*live)->r.thing != r->thing ||
-	    (*live)->r.part != r->part || dlend_claim_of(*live, owner))
+	    (*live)->r.part != r->part || dlend_dma_claim_of(*live, owner))
 		return -EEXIST;
 	return 0;
 }
@@ -236,7 +237,7 @@ static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *
 int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 		     const struct dlend_dma_range *r)
 {
-	struct dlend_claim *claim, *live;
+	struct dlend_dma_claim *claim, *live;
 	int err = dlend_claims_admit(c, owner, r, &live);
 
 	if (err)
@@ -251,7 +252,7 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 	if (live)
 		list_add_tail(&claim->queue, &live->queue);
 	else
-		err = dlend_claim_map(c, claim);
+		err = dlend_dma_claim_map(c, claim);
 	if (err) {
 		kfree(claim);
 		return err;
@@ -265,19 +266,19 @@ int dlend_claims_add(struct dlend_claims *c, struct dlend_owner *owner,
 int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova, u64 size)
 {
 	u64 last = iova + (size - 1);
-	struct dlend_claim *live, *next, *claim;
+	struct dlend_dma_claim *live, *next, *claim;
 	int n = 0;
 
-	for (live = dlend_claim_tree_iter_first(&c->live, iova, last); live;
-	     live = dlend_claim_tree_iter_next(live, iova, last))
-		if ((live->first < iova || live->last > last) && dlend_claim_of(live, owner))
+	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live;
+	     live = dlend_dma_claim_tree_iter_next(live, iova, last))
+		if ((live->first < iova || live->last > last) && dlend_dma_claim_of(live, owner))
 			return -EINVAL;
-	for (live = dlend_claim_tree_iter_first(&c->live, iova, last); live; live = next) {
-		next = dlend_claim_tree_iter_next(live, iova, last);
-		claim = dlend_claim_of(live, owner);
+	for (live = dlend_dma_claim_tree_iter_first(&c->live, iova, last); live; live = next) {
+		next = dlend_dma_claim_tree_iter_next(live, iova, last);
+		claim = dlend_dma_claim_of(live, owner);
 		if (!claim)
 			continue;
-		dlend_claim_leave(c, claim);
+		dlend_dma_claim_leave(c, claim);
 		n++;
 	}
 	return n;
@@ -285,10 +286,10 @@ int dlend_claims_del(struct dlend_claims *c, struct dlend_owner *owner, u64 iova
 
 void dlend_claims_drop(struct dlend_claims *c, struct dlend_owner *owner)
 {
-	struct dlend_claim *claim;
+	struct dlend_dma_claim *claim;
 
-	while ((claim = list_first_entry_or_null(&owner->claims, struct dlend_claim, of_owner)))
-		dlend_claim_leave(c, claim);
+	while ((claim = list_first_entry_or_null(&owner->claims, struct dlend_dma_claim, of_owner)))
+		dlend_dma_claim_leave(c, claim);
 }
 
 void dlend_claims_block(struct dlend_claims *c)
@@ -300,13 +301,14 @@ void dlend_claims_block(struct dlend_claims *c)
 
 void dlend_claims_end(struct dlend_claims *c)
 {
-	struct dlend_claim *live, *claim;
+	struct dlend_dma_claim *live, *claim;
 
 	c->blocked = true;
-	while ((live = dlend_claim_tree_iter_first(&c->live, 0, U64_MAX))) {
-		while ((claim = list_first_entry_or_null(&live->queue, struct dlend_claim, queue)))
-			dlend_claim_end(c, claim);
-		dlend_claim_end(c, live);
+	while ((live = dlend_dma_claim_tree_iter_first(&c->live, 0, U64_MAX))) {
+		while ((claim = list_first_entry_or_null(&live->queue, struct dlend_dma_claim,
+							 queue)))
+			dlend_dma_claim_end(c, claim);
+		dlend_dma_claim_end(c, live);
 	}
 	WARN_ON(c->nr || c->maps.nr);
 }

@@ -4,6 +4,7 @@
 
     host a (node 1): guests ------ ab ------ host b (node 2): nvme0, nvme1
 """
+import re
 import sys
 from pathlib import Path
 
@@ -65,6 +66,35 @@ def reclaim_held(t, f, a, b, address, uuid):
         t.ok(g.run("echo alive").out.strip() == "alive", "the guest is alive")
 
 
+def unloaded_on_its_way(t, f, a, b, address, uuid):
+    """A lender that is silent for a while has the return of a lease still to answer, and the module whose mediated
+    device had it is unloaded: not before that call has ended, as it goes through the module's own functions."""
+    marks = "/sys/kernel/tracing/instances/unload"      # a module's end empties the trace that its events are in
+    a.run(f"mkdir {marks} && echo 1 >{marks}/events/dlend/dlend_return/enable")
+    with f.guest("a", "g3", devices=[f.device(uuid)]) as g:
+        g.run(READ, timeout=120)
+        t.equal(f.lender_state(address)[0], "held", "borrowed again")
+        b.qmp("stop")
+        try:
+            g.kill()
+            f.mdev_stop("a", uuid)
+            a.run(f"echo asked >{marks}/trace_marker; rmmod dlend_mdev; echo unloaded >{marks}/trace_marker", timeout=120)
+        finally:
+            b.qmp("cont")
+    order = re.findall(r"asked|dlend_return(?=:)|unloaded", a.run(f"cat {marks}/trace; rmdir {marks}").out)
+    t.equal(order, ["asked", "dlend_return", "unloaded"], "the module goes when the lease's return is over")
+    f.wait_links("a", 120)
+    f.wait_links("b", 120)
+    f.wait_state("a", address, "free")
+    a.load_modules("dlend_mdev")
+    uuid = f.mdev("a", address, "dlend-nvme")
+    with f.guest("a", "g4", devices=[f.device(uuid)]) as g:
+        t.equal(g.run(READ, timeout=120).out.strip(), "65536", "loaded again: another guest uses the device")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+    return uuid
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -77,6 +107,8 @@ def main():
             memlock(t, f, a, address, uuid)
         with t.case("link lost while the guest runs"):
             link_lost(t, f, c, a, b, address, uuid)
+        with t.case("unloaded while a lease is on its way back"):
+            uuid = unloaded_on_its_way(t, f, a, b, address, uuid)
         with t.case("forced reclaim"):
             reclaim_held(t, f, a, b, address, uuid)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
