@@ -22,7 +22,8 @@ help:
 	@echo "  make check             the tests; the last line is \"N passed, N failed\""
 	@echo "  make check ALSO=more   those, too, that would make it last most of an hour; CI does so"
 	@echo "  make check-long        what is left out of both, and repetitions at full length"
-	@echo "  make check-debug       the scenarios on a kernel with lockdep, kmemleak, KASAN and UBSAN"
+	@echo "  make check-debug       the scenarios on a kernel with lockdep, kmemleak, KASAN and UBSAN; hours, so that"
+	@echo "                         one that was stopped goes on where it was, if the code is the same (FRESH=1: all)"
 	@echo "  make check-6.12        the scenarios on hosts that run Debian's 6.12"
 	@echo "  make bench             the lent disk against the same disk passed through locally; moves; tenants"
 	@echo "  make lint              checkpatch, sparse, codespell and the like"
@@ -107,7 +108,7 @@ check-long: build-all
 	@DLEND_LONG=1 tests/run rest long cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
-	@tests/cluster/on debug tests/run cluster more rest debug
+	@tests/cluster/on debug tests/run $(if $(FRESH),,--resume) cluster more rest debug
 	@DLEND_LONG=1 tests/cluster/on debug tests/run cluster/82-disks cluster/95-cycles
 
 check-6.12: build-all

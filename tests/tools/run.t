@@ -5,6 +5,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(TESTS / "cluster"))
+sys.path[:0] = [str(TESTS), str(TESTS / "cluster")]
+import results  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 loader = importlib.machinery.SourceFileLoader("run", str(TESTS / "run"))
@@ -135,6 +137,48 @@ def several(t):
                 "one that fails ends nothing but itself; a signal ends them all", done.stdout)
 
 
+TREE = {"Kbuild": "obj-m += x.o\n", "mdev/x.c": "/* says */\nint x = 1;\n", "tests/cluster/bed.py": "x = 1\n",
+        "tests/cluster/t/a.t": "one\n", "tests/cluster/t/b.t": "two\n"}
+
+
+def resume(t):
+    """What has passed on the same code is left out; what is the same code?"""
+    with tempfile.TemporaryDirectory() as directory:
+        top = Path(directory)
+
+        def key(scenario="a", **other):
+            for name, text in {**TREE, **other}.items():
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text(text)
+            results.common.cache_clear()
+            return results.key(f"tests/cluster/t/{scenario}.t", top)
+
+        was = key()
+        same = {"a comment": {"mdev/x.c": "// said\nint x =\n1; /* so */\n"}, "another scenario": {"tests/cluster/t/b.t": "new\n"}}
+        other = {"a token": {"mdev/x.c": "/* says */\nint x = 2;\n"}, "a string": {"mdev/x.c": 'char *x = "/* says */";\n'},
+                 "a file more": {"mdev/y.c": "\n"}, "the bed": {"tests/cluster/bed.py": "x =  1\n"},
+                 "what is built": {"Kbuild": "obj-m += y.o\n"}, "the scenario": {"tests/cluster/t/a.t": "One\n"}}
+        for what, change in same.items():
+            t.equal(key(**change), was, f"{what} is changed: the same code")
+        for what, change in other.items():
+            t.ok(key(**change) != was, f"{what}: other code")
+            (top / "mdev/y.c").unlink(missing_ok=True)
+        os.environ["DLEND_KERNEL"] = "/anywhere/debug-1"
+        t.ok(key() != was, "the kernel: other code")
+        del os.environ["DLEND_KERNEL"]
+        os.environ["DLEND_CACHE"] = directory
+        runner_top, results.TOP = results.TOP, top
+        results.note(key(), 7, 1)
+        rows = [(f"cluster/{name}", "cluster", [f"tests/cluster/t/{name}.t"], True) for name in "ab"] + [("lint", "lint", ["x"], True)]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            left, gone = runner.resumed(rows)
+        results.TOP = runner_top
+        t.equal(([row[0] for row in left], gone), (["cluster/b", "lint"], 1), "--resume leaves out what has passed, and nothing else")
+        t.ok("not run again" in said.getvalue() and "cluster/a: 7 passed, 1 skipped" in said.getvalue(), "which is said", said.getvalue())
+        results.common.cache_clear()
+
+
 def slowest(t):
     rows = [(f"cluster/{n}", "cluster", [], True) for n in range(7)] + [("lint", "lint", [], True)]
     counts = [runner.Count() for _ in rows]
@@ -148,6 +192,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, again, together, several, slowest):
+    for part in (streams, again, together, several, resume, slowest):
         with test.case(part.__name__):
             part(test)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which scenarios have passed already on the code as it is, for what takes longer than one sitting (make check-debug).
+
+key(scenario)                 of a scenario and the code that it runs now
+note(key, passed, skipped)    it has passed, with so many cases
+before(key)                   (passed, skipped) of when it did, or None
+
+The code is our modules, the test bed and the scenario, and the kernel, which is cached by content.  C is compared by its
+tokens, so that comments and white space may change.  The dlend command and what else packages install are not part of it:
+whether these work is shown by `make check`, on the kernels that people have.  Notes are in the cache, a file each.
+"""
+import hashlib
+import json
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+CODE = ("include/dlend", "iommu", "ntb", "lender", "borrower", "mdev", "tests/ntbsim", "tests/cluster")
+LEFT_OUT = (".md", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
+SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG")
+TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', re.S)
+
+
+def tokens(text):
+    return "\n".join(token for token in TOKEN.findall(text) if not token.startswith(("/*", "//")))
+
+
+def part(path):
+    data = path.read_bytes()
+    return tokens(data.decode("utf-8", "replace")).encode() if path.suffix in (".c", ".h") else data
+
+
+def files(top):
+    for folder in CODE:
+        for path in sorted((top / folder).rglob("*")):
+            if path.is_file() and path.parent.name != "t" and not path.name.startswith(".") and \
+                    not path.name.endswith(LEFT_OUT):
+                yield path
+
+
+@lru_cache
+def common(top):
+    """Of all that scenarios share."""
+    sum_ = hashlib.sha256()
+    for path in (top / "Kbuild", *files(top)):
+        sum_.update(f"{path.relative_to(top)}\0".encode() + part(path) + b"\0")
+    return sum_.hexdigest()
+
+
+def key(scenario, top=None):
+    """scenario: path below the top, as tests/run has it"""
+    top = top or TOP
+    own = sorted((top / scenario).parent.glob(Path(scenario).stem + ".*"))
+    settings = {name: os.path.basename(os.environ.get(name) or "") for name in SETTINGS}
+    words = [common(top), scenario, json.dumps(settings), *(path.read_text(encoding="utf-8") for path in own)]
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
+
+
+def directory():
+    cache = os.environ.get("DLEND_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dlend"
+    return Path(cache) / "passed"
+
+
+def note(name, passed, skipped):
+    directory().mkdir(parents=True, exist_ok=True)
+    new = directory() / f".{os.getpid()}"
+    new.write_text(json.dumps({"passed": passed, "skipped": skipped}), encoding="utf-8")
+    new.replace(directory() / name)
+
+
+def before(name):
+    try:
+        found = json.loads((directory() / name).read_text(encoding="utf-8"))
+        return found["passed"], found["skipped"]
+    except (OSError, ValueError, KeyError):
+        return None
