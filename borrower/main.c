@@ -4,6 +4,8 @@
  * business of other modules (dlend_mdev: mediated devices for guests).
  */
 #include <linux/module.h>
+#include <dlend/cfg.h>
+#include <dlend/clique.h>
 #include <dlend/compat.h>
 #include "bus.h"
 #include "news.h"
@@ -17,6 +19,25 @@
 DLEND_EXPORT(dlend_p2p_reaches);
 DLEND_EXPORT(dlend_p2p_clique);
 DLEND_EXPORT(dlend_p2p_claim);
+
+/* Pure code is compiled in user space, too, and exports nothing by itself. */
+DLEND_EXPORT(dlend_cfg_bar_addr);
+DLEND_EXPORT(dlend_cfg_bme);
+DLEND_EXPORT(dlend_cfg_init);
+DLEND_EXPORT(dlend_cfg_intx_disabled);
+DLEND_EXPORT(dlend_cfg_mastering);
+DLEND_EXPORT(dlend_cfg_mse);
+DLEND_EXPORT(dlend_cfg_msi);
+DLEND_EXPORT(dlend_cfg_msix);
+DLEND_EXPORT(dlend_cfg_msix_range);
+DLEND_EXPORT(dlend_cfg_read);
+DLEND_EXPORT(dlend_cfg_readrq);
+DLEND_EXPORT(dlend_cfg_reset);
+DLEND_EXPORT(dlend_cfg_write);
+DLEND_EXPORT(dlend_clique_is);
+DLEND_EXPORT(dlend_clique_known);
+DLEND_EXPORT(dlend_clique_place);
+DLEND_EXPORT(dlend_clique_write);
 
 static int __init dlend_borrower_init(void)
 {

@@ -595,6 +595,21 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 	return err;
 }
 
+int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
+		       struct iommu_domain **domain)
+{
+	guard(mutex)(&ap->lock);
+	if (!ap->live)
+		return -ENODEV;
+	if (!ap->pg)
+		return -EOPNOTSUPP;
+	*domain = dlend_paging_domain(ap->pg);
+	view->offset = slot->offset;
+	view->size = slot->size;
+	list_add_tail(&view->node, &ap->views);
+	return 0;
+}
+
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st)
 {
 	mutex_lock(&ap->lock);

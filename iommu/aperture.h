@@ -5,6 +5,7 @@
 
 #include <dlend/aperture.h>
 
+struct iommu_domain;
 struct seq_file;
 
 /*
@@ -132,5 +133,19 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);
+
+/**
+ * dlend_aperture_raw - let a slot's pages be mapped without the aperture's books (raw_slot.c)
+ * @ap: aperture
+ * @view: (in) its unmap() is called when the slot is unmapped or the aperture is detached;
+ *	dlend_aperture_unview() ends that
+ * @slot: slot of it, with nothing mapped
+ * @domain: (out) where to map, until unmap() is called
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: 0; -EOPNOTSUPP there is no IOMMU; -ENODEV it is detached.
+ */
+int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
+		       struct iommu_domain **domain);
 
 #endif

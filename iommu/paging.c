@@ -161,6 +161,11 @@ u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last)
 	return atomic64_read(&p->faults);
 }
 
+struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg)
+{
+	return dlend_iommu_paging(pg)->domain;
+}
+
 struct dlend_paging *dlend_paging_create(struct device *dev)
 {
 	struct dlend_iommu_paging *p = kzalloc_obj(*p);

@@ -12,6 +12,7 @@
 struct device;
 struct dlend_paging;
 struct dlend_span;
+struct iommu_domain;
 
 /* Beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
 #define DLEND_PAGING_MMIO	0x80000000u
@@ -67,6 +68,9 @@ struct dlend_paging *dlend_paging_create(struct device *dev);
  * Context: any. Return: how many.
  */
 u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last);
+
+/** dlend_paging_domain - the kernel's domain of dlend_paging_create(). Context: any. */
+struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg);
 
 /**
  * dlend_paging_detach - block the group, if the kernel does so

@@ -16,7 +16,7 @@
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include "borrow.h"
-#include "clique.h"
+#include <dlend/clique.h>
 #include "condition.h"
 #include "guest_ram.h"
 #include "mdev.h"

@@ -6,7 +6,7 @@
  * KVM's VM is the VM; without KVM it is the process that opened the device.
  */
 #include <linux/sched.h>
-#include "clique.h"
+#include <dlend/clique.h>
 #include "vdev.h"
 #include "vdev_p2p.h"
 

@@ -6,5 +6,5 @@ dlend-pure := ntb/proto ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind n
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/claims iommu/aperture_view
 dlend-pure += lender/lease_sm lender/cfgfilter
 dlend-pure += mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
-dlend-pure += mdev/cfg mdev/cfg_build mdev/cfg_caps mdev/clique mdev/borrow_plan mdev/bar_areas
+dlend-pure += borrower/cfg borrower/cfg_build borrower/cfg_caps borrower/clique mdev/borrow_plan mdev/bar_areas
 dlend-pure += borrower/group borrower/p2p_plan

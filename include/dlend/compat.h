@@ -119,4 +119,47 @@ static inline long dlend_compat_region_info(struct vfio_device *vfio, void __use
 }
 #endif
 
+/*
+ * An MSI parent domain that has no parent of its own.  Domains learned to be made from a
+ * description in 6.16.
+ */
+#include <linux/irqdomain.h>
+#include <linux/msi.h>
+static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *fwnode,
+							 const struct irq_domain_ops *ops,
+							 const struct msi_parent_ops *parent_ops,
+							 unsigned int flags)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+	struct irq_domain *domain;
+
+	domain = irq_domain_create_hierarchy(NULL, IRQ_DOMAIN_FLAG_MSI_PARENT | flags, 0, fwnode,
+					     ops, NULL);
+	if (!domain)
+		return NULL;
+	irq_domain_update_bus_token(domain, parent_ops->bus_select_token);
+	domain->msi_parent_ops = parent_ops;
+	return domain;
+#else
+	struct irq_domain_info info = {
+		.fwnode = fwnode,
+		.ops = ops,
+		.domain_flags = flags,
+	};
+
+	return msi_create_parent_irq_domain(&info, parent_ops);
+#endif
+}
+
+/* attach_dev() is told of the domain before since 6.19; page sizes are each domain's by then. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+#define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev
+#define DLEND_IOMMU_OPS_PGSIZE(sizes)	.pgsize_bitmap = (sizes),
+#else
+#define DLEND_IOMMU_OPS_PGSIZE(sizes)
+
+#define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev, \
+				struct iommu_domain *old
+#endif
+
 #endif

@@ -10,7 +10,7 @@
 #include <linux/string.h>
 #include <linux/pci_regs.h>
 
-#include "mdev/clique.h"
+#include <dlend/clique.h>
 
 #define NVIDIA			0x10de
 #define NVIDIA_KEPLER		0x0fc0	/* first device id of Kepler; older have no clique */

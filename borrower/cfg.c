@@ -17,7 +17,7 @@
 
 #include <dlend/cfg.h>
 
-#include "mdev/cfg_caps.h"
+#include "borrower/cfg_caps.h"
 
 void dlend_cfg_reset(struct dlend_cfg *cfg)
 {

@@ -2,8 +2,8 @@
 /*
  * P2P clique capability: where it goes and how it looks.  Pure: bytes in, bytes out.
  */
-#ifndef DLEND_MDEV_CLIQUE_H
-#define DLEND_MDEV_CLIQUE_H
+#ifndef DLEND_CLIQUE_H
+#define DLEND_CLIQUE_H
 
 #include <dlend/types.h>
 

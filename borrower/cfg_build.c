@@ -17,8 +17,8 @@
 
 #include <dlend/cfg.h>
 
-#include "mdev/cfg_caps.h"
-#include "mdev/clique.h"
+#include "borrower/cfg_caps.h"
+#include <dlend/clique.h>
 
 #define NO_VENDOR	0xffff
 

@@ -18,8 +18,8 @@
 
 #include <dlend/cfg.h>
 
-#include "mdev/cfg_caps.h"
-#include "mdev/clique.h"
+#include "borrower/cfg_caps.h"
+#include <dlend/clique.h>
 
 #define CXL_VENDOR	0x1e98	/* owner of the CXL DVSECs */
 

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Raw slot: a slot whose pages are mapped and unmapped one by one by somebody who keeps books of
+ * its own, in atomic context, too.  The kernel's own DMA mappings are of that kind (native/): there
+ * is one for each buffer of each transfer, and the IOMMU core knows what it has mapped.
+ *
+ * What is mapped there does not count in struct dlend_aperture_stat, and no view sees it.
+ */
+#ifndef DLEND_RAW_SLOT_H
+#define DLEND_RAW_SLOT_H
+
+#include <linux/gfp_types.h>
+#include <linux/types.h>
+
+struct dlend_aperture;
+struct dlend_raw_slot;
+struct iommu_iotlb_gather;
+
+/**
+ * dlend_raw_slot_open - reserve offsets in an aperture
+ * @ap: aperture with an IOMMU; stays until dlend_raw_slot_close()
+ * @size: (in) bytes, page multiple
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: raw slot; ERR_PTR: -EOPNOTSUPP there is no IOMMU (this node is its own peer); -ENODEV
+ * the aperture is detached; or as dlend_slot_alloc().
+ */
+struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size);
+
+/**
+ * dlend_raw_slot_close - unmap what is left, and give the offsets back
+ * @raw: raw slot; gone when this returns
+ * @acked: (in) true: the peer has said that it does not use the offsets any more. false: they stay
+ *	in quarantine until the next session
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
+
+/** dlend_raw_slot_offset - its first byte, offset in the aperture. Context: any. */
+u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
+
+/** dlend_raw_slot_pages - bit per size of a page that can be mapped. Context: any. */
+u64 dlend_raw_slot_pages(const struct dlend_raw_slot *raw);
+
+/**
+ * dlend_raw_slot_map - map RAM
+ * @raw: raw slot
+ * @at: (in) where, bytes from its beginning, page multiple; nothing is mapped there
+ * @phys: (in) physical address, page aligned
+ * @size: (in) bytes, page multiple
+ * @prot: (in) IOMMU_READ and IOMMU_WRITE, as for iommu_map()
+ * @gfp: (in) for page tables
+ *
+ * Context: any, if @gfp does not sleep. Return: 0; -ENODEV the aperture is detached, or the slot
+ * was cut; or as iommu_map().
+ */
+int dlend_raw_slot_map(struct dlend_raw_slot *raw, u64 at, phys_addr_t phys, size_t size, int prot,
+		       gfp_t gfp);
+
+/**
+ * dlend_raw_slot_unmap - unmap, without a flush of the IOTLB
+ * @raw: raw slot
+ * @at: (in) where, bytes from its beginning
+ * @size: (in) bytes
+ * @gather: (in, out) what is to be flushed by dlend_raw_slot_sync()
+ *
+ * Context: any. Return: bytes that were mapped there; @size if the slot was cut: then all of it is
+ * out of reach already.
+ */
+size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
+			    struct iommu_iotlb_gather *gather);
+
+/** dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered. Context: any. */
+void dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
+
+/** dlend_raw_slot_phys - where @at leads, 0: nowhere. Context: any. */
+phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);
+
+/**
+ * dlend_raw_slot_cut - put everything that is mapped out of the peer's reach, now and for good
+ * @raw: raw slot; only dlend_raw_slot_close() makes sense afterwards, but all else may be called
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ */
+void dlend_raw_slot_cut(struct dlend_raw_slot *raw);
+
+#endif

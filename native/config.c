@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Configuration space of attached devices.
+ *
+ * The PCI core reads and writes it with interrupts off and a lock held, so it is answered here,
+ * from what the lender read when it had reset the device (dlend/cfg.h).  Bus Master Enable and
+ * memory decoding are the lender's: they are on while the device is attached.  A function level
+ * reset goes to the lender; until it is over, reads give ones, which is what the PCI core polls for.
+ *
+ * Must not know DMA and interrupts.
+ */
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "config.h"
+#include "fn.h"
+#include "root.h"
+
+/* What a bus gives when nobody answers. */
+#define DLEND_NATIVE_NOBODY	0xffffffffu
+
+static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int where, int size,
+				    u32 *val)
+{
+	struct dlend_native_fn *fn = dlend_native_root_find(bus, devfn);
+	unsigned long flags;
+	__le32 got = 0;
+
+	*val = DLEND_NATIVE_NOBODY;
+	if (!fn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	if (!fn->dead && !fn->resetting) {
+		dlend_cfg_read(&fn->cfg, where, &got, size);
+		*val = le32_to_cpu(got);
+	}
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, int where, int size,
+				     u32 val)
+{
+	struct dlend_native_fn *fn = dlend_native_root_find(bus, devfn);
+	__le32 put = cpu_to_le32(val);
+	unsigned long flags;
+	u32 effects = 0;
+
+	if (!fn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	if (!fn->dead && !fn->resetting) {
+		effects = dlend_cfg_write(&fn->cfg, where, &put, size);
+		fn->resetting = effects & DLEND_CFG_E_FLR;
+	}
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ))
+		queue_work(fn->claim.wq, &fn->reset_work);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+struct pci_ops dlend_native_config_ops = {
+	.read = dlend_native_config_read,
+	.write = dlend_native_config_write,
+};
+
+int dlend_native_config_init(struct dlend_native_fn *fn)
+{
+	struct dlend_cfg_desc desc = {
+		.vendor = fn->info.vendor,
+		.device = fn->info.device,
+		.is_vf = fn->info.flags & DLEND_OFFER_F_VF,
+		.no_intx = true,	/* interrupts of attached devices are messages */
+		.no_msi = !fn->info.nr_msi,
+		.no_msix = !fn->info.nr_msix,
+		.max_msi = fn->info.nr_msi,
+		.max_msix = fn->info.nr_msix,
+		.clique = DLEND_CFG_CLIQUE_NONE,
+	};
+	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	unsigned int i;
+	int ret;
+
+	if (!snapshot)
+		return -ENOMEM;
+	dlend_offer_copy(fn->claim.offer, &fn->info, snapshot);
+	desc.snapshot = snapshot;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		desc.bar[i].size = fn->claim.lease->bar[i].phys ? fn->info.bar[i].size : 0;
+		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
+		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
+	}
+	ret = dlend_cfg_init(&fn->cfg, &desc);
+	kfree(snapshot);
+	/* Without a clique, a looped list of capabilities is cut and is no error. */
+	return ret == -EINVAL ? ret : 0;
+}
+
+void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at)
+{
+	__le32 low = cpu_to_le32(at), high = cpu_to_le32(at >> 32);
+
+	dlend_cfg_write(&fn->cfg, PCI_BASE_ADDRESS_0 + 4 * bar, &low, sizeof(low));
+	if (fn->info.bar[bar].flags & DLEND_BAR_F_64)
+		dlend_cfg_write(&fn->cfg, PCI_BASE_ADDRESS_0 + 4 * bar + 4, &high, sizeof(high));
+}
+
+void dlend_native_config_dead(struct dlend_native_fn *fn)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	fn->dead = true;
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts of attached devices.
+ *
+ * The lender programs the device's real MSI or MSI-X registers and counts its interrupts in this
+ * node's memory; the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become
+ * interrupts of the kernel: the PCI core takes them from a domain that has no parent, as there is
+ * no interrupt controller behind it.  A driver's handler runs in an irq_work on the processor that
+ * the interrupt is bound to: not under the lock that interrupt() comes with.
+ *
+ * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
+ * and is sent again.
+ *
+ * Must not know DMA and configuration space.
+ */
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irqdomain.h>
+#include <linux/msi.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "fn.h"
+#include "msi.h"
+#include "root.h"
+
+static struct dlend_native_fn *dlend_native_msi_fn(struct device *dev)
+{
+	return dlend_native_root_fn(to_pci_dev(dev));
+}
+
+static void dlend_native_msi_handle(struct dlend_native_vector *v)
+{
+	unsigned int virq = READ_ONCE(v->virq);
+
+	if (virq)
+		generic_handle_irq(virq);
+}
+
+static void dlend_native_msi_run(struct irq_work *work)
+{
+	dlend_native_msi_handle(container_of(work, struct dlend_native_vector, work));
+}
+
+static void dlend_native_msi_run_there(void *info)
+{
+	dlend_native_msi_handle(info);
+}
+
+/* Not here and now: the caller may hold the lock that comes with an interrupt of the link. */
+static void dlend_native_msi_send(struct dlend_native_vector *v)
+{
+	unsigned int cpu = READ_ONCE(v->cpu);
+
+	/* One that is under way to that processor is handled after this one has come. */
+	if (cpu != raw_smp_processor_id() && cpu_online(cpu) &&
+	    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
+		return;
+	irq_work_queue(&v->work);
+}
+
+void dlend_native_msi_fired(struct dlend_native_fn *fn, unsigned int vector)
+{
+	/* Pairs with the release in dlend_native_msi_setup(). */
+	if (vector < smp_load_acquire(&fn->irq_count))
+		dlend_native_msi_send(&fn->vector[vector]);
+}
+
+/* The chip */
+
+static void dlend_native_msi_nothing(struct irq_data *d)
+{
+}
+
+static void dlend_native_msi_no_message(struct irq_data *d, struct msi_msg *msg)
+{
+	/* What is in the device's registers is the lender's. */
+	memset(msg, 0, sizeof(*msg));
+}
+
+static int dlend_native_msi_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+{
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
+
+	if (cpu >= nr_cpu_ids)
+		return -EINVAL;
+	WRITE_ONCE(v->cpu, cpu);
+	irq_data_update_effective_affinity(d, cpumask_of(cpu));
+	return IRQ_SET_MASK_OK;
+}
+
+static int dlend_native_msi_retrigger(struct irq_data *d)
+{
+	dlend_native_msi_send(irq_data_get_irq_chip_data(d));
+	return 1;
+}
+
+static struct irq_chip dlend_native_msi_chip = {
+	.name = "dlend",
+	.irq_ack = dlend_native_msi_nothing,
+	.irq_mask = dlend_native_msi_nothing,
+	.irq_unmask = dlend_native_msi_nothing,
+	.irq_compose_msi_msg = dlend_native_msi_no_message,
+	.irq_set_affinity = dlend_native_msi_affinity,
+	.irq_retrigger = dlend_native_msi_retrigger,
+};
+
+/* The lender */
+
+int dlend_native_msi_again(struct dlend_native_fn *fn)
+{
+	if (!fn->irq_count)
+		return 0;
+	return dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
+}
+
+static unsigned int dlend_native_msi_end(struct dlend_native_fn *fn)
+{
+	unsigned int count = fn->irq_count;
+
+	WRITE_ONCE(fn->irq_count, 0);
+	/* dlend_native_msi_fired() is called with interrupts off, which is an RCU section. */
+	synchronize_rcu();
+	return count;
+}
+
+static void dlend_native_msi_teardown(struct dlend_native_fn *fn)
+{
+	struct dlend_native_vector *vector = fn->vector;
+	unsigned int i, count;
+
+	/* A lender that does not answer has ended them, or its link goes down. */
+	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
+	count = dlend_native_msi_end(fn);
+	for (i = 0; i < count; i++)
+		irq_work_sync(&vector[i].work);
+	fn->vector = NULL;
+	kvfree(vector);
+}
+
+/* Nothing is handled before the driver has an interrupt. */
+static int dlend_native_msi_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
+				  unsigned int count)
+{
+	unsigned int i;
+	int ret;
+
+	fn->vector = kvcalloc(count, sizeof(*fn->vector), GFP_KERNEL);
+	if (!fn->vector)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		fn->vector[i].fn = fn;
+		fn->vector[i].work = IRQ_WORK_INIT_HARD(dlend_native_msi_run);
+		INIT_CSD(&fn->vector[i].call, dlend_native_msi_run_there, &fn->vector[i]);
+	}
+	fn->irq_mode = mode;
+	smp_store_release(&fn->irq_count, count);
+	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
+	if (!ret)
+		return 0;
+	dlend_native_msi_end(fn);
+	kvfree(fn->vector);
+	fn->vector = NULL;
+	return ret;
+}
+
+/* The domains */
+
+/*
+ * The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants at
+ * once, MSI-X one by one: there the lender is asked for the whole table.
+ */
+static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
+				  unsigned int nr)
+{
+	if (fn->irq_count)
+		return 0;
+	if (desc->pci.msi_attrib.is_msix)
+		return dlend_native_msi_setup(fn, DLEND_IRQ_MSIX, dlend_cfg_msix(&fn->cfg));
+	return dlend_native_msi_setup(fn, DLEND_IRQ_MSI, nr);
+}
+
+static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,
+				  void *arg)
+{
+	struct msi_desc *desc = ((msi_alloc_info_t *)arg)->desc;
+	struct dlend_native_fn *fn = dlend_native_msi_fn(msi_desc_to_dev(desc));
+	unsigned int i, first = desc->msi_index;
+	struct dlend_native_vector *v;
+	int ret;
+
+	ret = dlend_native_msi_begin(fn, desc, nr);
+	if (ret)
+		return ret;
+	if (first + nr > fn->irq_count)
+		return -ENOSPC;
+	for (i = 0; i < nr; i++) {
+		v = &fn->vector[first + i];
+		v->cpu = cpumask_first(cpu_online_mask);
+		irq_domain_set_info(d, virq + i, first + i, &dlend_native_msi_chip, v,
+				    handle_edge_irq, NULL, "edge");
+		irqd_set_single_target(irq_get_irq_data(virq + i));
+		WRITE_ONCE(v->virq, virq + i);
+		fn->irq_used++;
+	}
+	return 0;
+}
+
+static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsigned int nr)
+{
+	struct dlend_native_fn *fn = NULL;
+	struct dlend_native_vector *v;
+	struct irq_data *data;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		data = irq_domain_get_irq_data(d, virq + i);
+		v = irq_data_get_irq_chip_data(data);
+		fn = v->fn;
+		WRITE_ONCE(v->virq, 0);
+		irq_work_sync(&v->work);
+		irq_domain_reset_irq_data(data);
+		fn->irq_used--;
+	}
+	if (fn && !fn->irq_used)
+		dlend_native_msi_teardown(fn);
+}
+
+static const struct irq_domain_ops dlend_native_msi_ops = {
+	.alloc = dlend_native_msi_alloc,
+	.free = dlend_native_msi_free,
+};
+
+static int dlend_native_msi_prepare(struct irq_domain *domain, struct device *dev, int nvec,
+				    msi_alloc_info_t *arg)
+{
+	memset(arg, 0, sizeof(*arg));
+	return 0;
+}
+
+static void dlend_native_msi_write(struct irq_data *d, struct msi_msg *msg)
+{
+}
+
+/* The PCI core's own domain of a device: it neither masks nor writes in the device. */
+static bool dlend_native_msi_init_dev(struct device *dev, struct irq_domain *domain,
+				      struct irq_domain *real_parent, struct msi_domain_info *info)
+{
+	info->flags |= MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_NO_MASK;
+	info->ops->msi_prepare = dlend_native_msi_prepare;
+	info->chip->irq_ack = irq_chip_ack_parent;
+	info->chip->irq_mask = dlend_native_msi_nothing;
+	info->chip->irq_unmask = dlend_native_msi_nothing;
+	info->chip->irq_set_affinity = irq_chip_set_affinity_parent;
+	info->chip->irq_retrigger = irq_chip_retrigger_hierarchy;
+	info->chip->irq_write_msi_msg = dlend_native_msi_write;
+	return true;
+}
+
+static const struct msi_parent_ops dlend_native_msi_parent_ops = {
+	.supported_flags = MSI_GENERIC_FLAGS_MASK | MSI_FLAG_MULTI_PCI_MSI | MSI_FLAG_PCI_MSIX |
+			   MSI_FLAG_PCI_MSIX_ALLOC_DYN | MSI_FLAG_NO_MASK,
+	.bus_select_token = DOMAIN_BUS_PCI_MSI,
+	.bus_select_mask = 0,
+	.prefix = "dlend-",
+	.init_dev_msi_info = dlend_native_msi_init_dev,
+};
+
+struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated)
+{
+	return dlend_compat_msi_parent(fwnode, &dlend_native_msi_ops, &dlend_native_msi_parent_ops,
+				       isolated ? IRQ_DOMAIN_FLAG_ISOLATED_MSI : 0);
+}
+
+void dlend_native_msi_remove(struct irq_domain *domain)
+{
+	irq_domain_remove(domain);
+}

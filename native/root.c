@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Root bus of attached devices.
+ *
+ * Each lease has one, in the PCI domain that the offers of its lender are named by, so that a
+ * device has the same name on the dlend bus and in the PCI tree.  Each BAR has a window of its own,
+ * with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB, wherever the NTB's BAR is.
+ *
+ * Must not know interrupts, DMA and leases.
+ */
+#include <linux/iommu.h>
+#include <linux/irqdomain.h>
+#include <linux/list.h>
+#include <linux/platform_device.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <dlend/names.h>
+#include "config.h"
+#include "fn.h"
+#include "msi.h"
+#include "root.h"
+#include "window.h"
+
+#define DLEND_NATIVE_DEVFNS	256
+/* Domains of offers' names: docs/architecture.md. */
+#define DLEND_NATIVE_DOMAIN	0xd0000
+/* 32-bit BARs are placed downwards from here: above all DMA, below the address of interrupts. */
+#define DLEND_NATIVE_MMIO_END	0xfe000000u
+#define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
+
+struct dlend_native_bar {
+	struct list_head node;
+	struct dlend_native_window window;
+};
+
+/*
+ * struct dlend_native_root - see root.h
+ * @sysdata: x86's own, with the domain's number
+ * @bars: struct dlend_native_bar
+ * @below: 32-bit BARs are placed below this
+ * @group: of its functions, from the first one's probe on
+ */
+struct dlend_native_root {
+	struct pci_sysdata sysdata;
+	struct platform_device *pdev;
+	struct pci_host_bridge *bridge;
+	struct pci_bus *bus;
+	struct resource numbers;
+	struct fwnode_handle *fwnode;
+	struct irq_domain *msi;
+	struct iommu_group *group;
+	struct list_head bars;
+	u32 below;
+	struct dlend_native_fn *fn[DLEND_NATIVE_DEVFNS];
+};
+
+struct dlend_native_fn *dlend_native_root_find(struct pci_bus *bus, unsigned int devfn)
+{
+	struct dlend_native_root *root;
+
+	if (bus->ops != &dlend_native_config_ops || !pci_is_root_bus(bus))
+		return NULL;
+	root = container_of((struct pci_sysdata *)bus->sysdata, struct dlend_native_root, sysdata);
+	return devfn < DLEND_NATIVE_DEVFNS ? root->fn[devfn] : NULL;
+}
+
+struct dlend_native_fn *dlend_native_root_fn(struct pci_dev *pdev)
+{
+	return dlend_native_root_find(pdev->bus, pdev->devfn);
+}
+
+struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
+{
+	if (!root->group) {
+		root->group = iommu_group_alloc();
+		if (IS_ERR(root->group)) {
+			struct iommu_group *err = root->group;
+
+			root->group = NULL;
+			return err;
+		}
+	}
+	return iommu_group_ref_get(root->group);
+}
+
+/* The number that it has on the lender, or another that no bus has. */
+static int dlend_native_root_number(int domain, u8 nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < 256; i++)
+		if (!pci_find_bus(domain, (nr + i) & 0xff))
+			return (nr + i) & 0xff;
+	return -EBUSY;
+}
+
+static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
+{
+	int found = dlend_native_root_number(root->sysdata.domain, nr);
+	struct pci_host_bridge *bridge;
+
+	if (found < 0)
+		return found;
+	bridge = pci_alloc_host_bridge(0);
+	if (!bridge)
+		return -ENOMEM;
+	root->numbers = (struct resource){
+		.name = "dlend", .start = found, .end = found, .flags = IORESOURCE_BUS,
+	};
+	pci_add_resource(&bridge->windows, &root->numbers);
+	bridge->dev.parent = &root->pdev->dev;
+	bridge->sysdata = &root->sysdata;
+	bridge->ops = &dlend_native_config_ops;
+	bridge->busnr = found;
+	bridge->native_aer = 0;
+	dev_set_msi_domain(&bridge->dev, root->msi);
+	root->bridge = bridge;
+	return 0;
+}
+
+struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isolated)
+{
+	struct dlend_native_root *root = kzalloc_obj(*root);
+	int err = -ENOMEM;
+
+	if (!root)
+		return ERR_PTR(-ENOMEM);
+	INIT_LIST_HEAD(&root->bars);
+	root->below = DLEND_NATIVE_MMIO_END;
+	root->sysdata.domain = DLEND_NATIVE_DOMAIN + lender;
+	root->sysdata.node = NUMA_NO_NODE;
+	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
+	if (IS_ERR(root->pdev)) {
+		err = PTR_ERR(root->pdev);
+		goto free_root;
+	}
+	root->fwnode = irq_domain_alloc_named_fwnode(dev_name(&root->pdev->dev));
+	if (!root->fwnode)
+		goto unregister;
+	root->msi = dlend_native_msi_create(root->fwnode, isolated);
+	if (!root->msi)
+		goto free_fwnode;
+	err = dlend_native_root_bridge(root, nr);
+	if (err)
+		goto remove_msi;
+	return root;
+
+remove_msi:
+	dlend_native_msi_remove(root->msi);
+free_fwnode:
+	irq_domain_free_fwnode(root->fwnode);
+unregister:
+	platform_device_unregister(root->pdev);
+free_root:
+	kfree(root);
+	return ERR_PTR(err);
+}
+
+/* Where a BAR is for the device's driver and the kernel: its bus address. */
+static u64 dlend_native_root_place(struct dlend_native_root *root, const struct dlend_native_fn *fn,
+				   unsigned int bar, phys_addr_t phys)
+{
+	u64 size = max_t(u64, fn->info.bar[bar].size, PAGE_SIZE);
+
+	if (fn->info.bar[bar].flags & DLEND_BAR_F_64)
+		return phys;
+	if (size > root->below - DLEND_NATIVE_MMIO_FIRST)
+		return 0;
+	root->below = ALIGN_DOWN(root->below - size, size);
+	return root->below;
+}
+
+static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_native_fn *fn,
+				 unsigned int bar)
+{
+	const struct dlend_window *w = &fn->claim.lease->bar[bar];
+	struct dlend_native_bar *b;
+	u64 at;
+	int err;
+
+	if (!w->phys)
+		return 0;
+	at = dlend_native_root_place(root, fn, bar, w->phys);
+	if (!at) {
+		dev_err(fn->claim.dev, "BAR %u (%llu MiB, 32 bits) finds no address\n", bar,
+			fn->info.bar[bar].size >> 20);
+		return -ENOSPC;
+	}
+	b = kzalloc_obj(*b);
+	if (!b)
+		return -ENOMEM;
+	err = dlend_native_window_open(&b->window, w->link, w->phys,
+				       PAGE_ALIGN(fn->info.bar[bar].size));
+	if (err) {
+		dev_err(fn->claim.dev, "BAR %u cannot be placed in the NTB's (%pe)\n", bar,
+			ERR_PTR(err));
+		kfree(b);
+		return err;
+	}
+	list_add(&b->node, &root->bars);
+	pci_add_resource_offset(&root->bridge->windows, &b->window.res, w->phys - at);
+	dlend_native_config_place(fn, bar, at);
+	return 0;
+}
+
+int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn)
+{
+	unsigned int bar;
+	int err = 0;
+
+	for (bar = 0; bar < DLEND_NUM_BARS && !err; bar++)
+		err = dlend_native_root_bar(root, fn, bar);
+	if (err)
+		return err;
+	fn->root = root;
+	fn->devfn = dlend_offer_addr(fn->claim.offer)->bdf & 0xff;
+	root->fn[fn->devfn] = fn;
+	return 0;
+}
+
+int dlend_native_root_scan(struct dlend_native_root *root)
+{
+	struct pci_dev *pdev;
+	int err;
+
+	pci_lock_rescan_remove();
+	err = pci_scan_root_bus_bridge(root->bridge);
+	if (err)
+		goto unlock;
+	root->bus = root->bridge->bus;
+	pci_bus_claim_resources(root->bus);
+	list_for_each_entry(pdev, &root->bus->devices, bus_list)
+		root->fn[pdev->devfn]->pdev = pdev;
+	pci_bus_add_devices(root->bus);
+unlock:
+	pci_unlock_rescan_remove();
+	return err;
+}
+
+static void dlend_native_root_take_off(struct dlend_native_root *root)
+{
+	unsigned int i;
+
+	if (!root->bus) {
+		pci_free_host_bridge(root->bridge);
+		return;
+	}
+	pci_lock_rescan_remove();
+	pci_stop_root_bus(root->bus);
+	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
+		if (root->fn[i])
+			root->fn[i]->pdev = NULL;
+	pci_remove_root_bus(root->bus);
+	pci_unlock_rescan_remove();
+}
+
+void dlend_native_root_remove(struct dlend_native_root *root)
+{
+	struct dlend_native_bar *b, *next;
+
+	dlend_native_root_take_off(root);
+	list_for_each_entry_safe(b, next, &root->bars, node) {
+		dlend_native_window_close(&b->window);
+		kfree(b);
+	}
+	dlend_native_msi_remove(root->msi);
+	irq_domain_free_fwnode(root->fwnode);
+	platform_device_unregister(root->pdev);
+	if (root->group)
+		iommu_group_put(root->group);
+	kfree(root);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A root bus with the functions of one lease. */
+#ifndef DLEND_NATIVE_ROOT_H
+#define DLEND_NATIVE_ROOT_H
+
+#include <linux/pci.h>
+
+struct dlend_native_fn;
+struct dlend_native_root;
+struct iommu_group;
+
+/**
+ * dlend_native_root_create - a root bus that has nothing on it yet
+ * @lender: (in) node id
+ * @nr: (in) number of the bus: as on the lender, if it is free here
+ * @isolated: (in) interrupts of all its functions are isolated
+ *
+ * Context: process, may sleep. Return: root bus, or ERR_PTR.
+ */
+struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isolated);
+
+/**
+ * dlend_native_root_put - place a function on it, before the scan
+ * @root: root bus
+ * @fn: (in, out) function with a lease and a configuration space; fn->devfn is set
+ *
+ * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address; or as
+ * dlend_native_window_open(). What was made for it goes with the root bus.
+ */
+int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_root_scan - let the PCI core find what is on it, and drivers bind
+ * @root: root bus
+ *
+ * Context: process, may sleep; takes pci_rescan_remove_lock. Return: 0 or -errno.
+ */
+int dlend_native_root_scan(struct dlend_native_root *root);
+
+/**
+ * dlend_native_root_remove - take everything off it: drivers let go, as of an unplugged device
+ * @root: root bus, scanned or not; gone when this returns
+ *
+ * Context: process, may sleep; takes pci_rescan_remove_lock.
+ */
+void dlend_native_root_remove(struct dlend_native_root *root);
+
+/** dlend_native_root_find - function of a bus of ours, or NULL. Context: any. */
+struct dlend_native_fn *dlend_native_root_find(struct pci_bus *bus, unsigned int devfn);
+
+/** dlend_native_root_fn - function behind a device, NULL: it is not ours. Context: any. */
+struct dlend_native_fn *dlend_native_root_fn(struct pci_dev *pdev);
+
+/**
+ * dlend_native_root_group - the IOMMU group of all its functions: they have one lease
+ * @root: root bus
+ *
+ * Context: process, under the IOMMU core's probe lock. Return: group, with a reference; ERR_PTR.
+ */
+struct iommu_group *dlend_native_root_group(struct dlend_native_root *root);
+
+#endif

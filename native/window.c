@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Windows of root buses in an NTB's BAR.
+ *
+ * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
+ * reservation of that BAR is taken away while windows are in it, and made again after the last one,
+ * by the name that it had: the name is the NTB driver's and lives as long as that driver.
+ */
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <dlend/link.h>
+#include "window.h"
+
+/*
+ * struct dlend_native_region - a BAR of an NTB with windows in it
+ * @name: of the reservation that was there; NULL: there was none
+ */
+struct dlend_native_region {
+	struct list_head node;
+	struct pci_dev *ntb;
+	int bar;
+	const char *name;
+	unsigned int windows;
+};
+
+static DEFINE_MUTEX(dlend_native_regions_lock);
+static LIST_HEAD(dlend_native_regions);
+
+static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
+{
+	struct device *dev = dlend_link_dev(link);
+
+	while (dev && !dev_is_pci(dev))
+		dev = dev->parent;
+	return dev ? to_pci_dev(dev) : NULL;
+}
+
+static int dlend_native_region_bar(struct pci_dev *ntb, phys_addr_t at, u64 size)
+{
+	struct resource *res;
+	int bar;
+
+	for (bar = 0; bar < PCI_STD_NUM_BARS; bar++) {
+		res = &ntb->resource[bar];
+		if (res->flags & IORESOURCE_MEM && at >= res->start && at + (size - 1) <= res->end)
+			return bar;
+	}
+	return -ENODEV;
+}
+
+static struct dlend_native_region *dlend_native_region_make(struct pci_dev *ntb, int bar)
+{
+	struct dlend_native_region *region = kzalloc_obj(*region);
+	struct resource *res = &ntb->resource[bar];
+
+	if (!region)
+		return NULL;
+	region->ntb = pci_dev_get(ntb);
+	region->bar = bar;
+	if (res->child && res->child->flags & IORESOURCE_BUSY) {
+		region->name = res->child->name;
+		pci_release_region(ntb, bar);
+	}
+	list_add(&region->node, &dlend_native_regions);
+	return region;
+}
+
+static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
+{
+	struct dlend_native_region *region;
+
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (region->ntb == ntb && region->bar == bar)
+			goto found;
+	region = dlend_native_region_make(ntb, bar);
+	if (!region)
+		return NULL;
+found:
+	region->windows++;
+	return region;
+}
+
+static void dlend_native_region_put(struct dlend_native_region *region)
+{
+	if (--region->windows)
+		return;
+	if (region->name && pci_request_region(region->ntb, region->bar, region->name))
+		pci_warn(region->ntb, "BAR %d cannot be reserved for %s again\n", region->bar,
+			 region->name);
+	list_del(&region->node);
+	pci_dev_put(region->ntb);
+	kfree(region);
+}
+
+int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *link,
+			     phys_addr_t at, u64 size)
+{
+	struct pci_dev *ntb = dlend_native_ntb(link);
+	int bar, err;
+
+	if (!ntb)
+		return -ENODEV;
+	bar = dlend_native_region_bar(ntb, at, size);
+	if (bar < 0)
+		return bar;
+	guard(mutex)(&dlend_native_regions_lock);
+	w->region = dlend_native_region_get(ntb, bar);
+	if (!w->region)
+		return -ENOMEM;
+	w->res = (struct resource){
+		.name = "dlend", .start = at, .end = at + (size - 1), .flags = IORESOURCE_MEM,
+	};
+	err = request_resource(&ntb->resource[bar], &w->res);
+	if (!err)
+		return 0;
+	dlend_native_region_put(w->region);
+	w->region = NULL;
+	return err;
+}
+
+void dlend_native_window_close(struct dlend_native_window *w)
+{
+	if (!w->region)
+		return;
+	guard(mutex)(&dlend_native_regions_lock);
+	release_resource(&w->res);
+	dlend_native_region_put(w->region);
+	w->region = NULL;
+}

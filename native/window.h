@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Resources: parts of an NTB's BAR, as windows of root buses. */
+#ifndef DLEND_NATIVE_WINDOW_H
+#define DLEND_NATIVE_WINDOW_H
+
+#include <linux/ioport.h>
+
+struct dlend_link;
+struct dlend_native_region;
+
+/**
+ * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
+ * @res: in the kernel's tree of resources, below the NTB's BAR
+ * @region: the NTB's BAR
+ */
+struct dlend_native_window {
+	struct resource res;
+	struct dlend_native_region *region;
+};
+
+/**
+ * dlend_native_window_open - make room for drivers to request a lent device's BAR
+ * @w: (out) window
+ * @link: (in) link whose window it is in
+ * @at: (in) physical address
+ * @size: (in) bytes, page multiple
+ *
+ * The NTB's driver has reserved its BAR as a whole; that reservation is given up until the last
+ * window in that BAR is closed.
+ * Context: process, may sleep. Return: 0; -ENODEV @at is in no BAR of the NTB; -EBUSY; -ENOMEM.
+ */
+int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *link,
+			     phys_addr_t at, u64 size);
+
+/** dlend_native_window_close - undo that; one that is not open is fine. Context: process. */
+void dlend_native_window_close(struct dlend_native_window *w);
+
+#endif
