@@ -41,6 +41,7 @@ struct dlend_native_place {
 	struct dlend_native_fn *fn;
 };
 
+static struct workqueue_struct *dlend_native_wq;
 static DEFINE_MUTEX(dlend_native_attach_lock);
 static LIST_HEAD(dlend_native_places);
 
@@ -79,7 +80,7 @@ static void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
 	if (fn->pdev)
 		fn->pdev->error_state = pci_channel_io_perm_failure;
 	kref_get(&fn->ref);
-	if (!queue_work(system_unbound_wq, &fn->lost_work))
+	if (!queue_work(dlend_native_wq, &fn->lost_work))
 		dlend_native_fn_put(fn);
 }
 
@@ -544,12 +545,17 @@ static struct dlend_offer_user dlend_native_user = {
 	.vanishes = dlend_native_vanishes,
 };
 
-void dlend_native_attach_start(void)
+int dlend_native_attach_start(void)
 {
+	dlend_native_wq = alloc_ordered_workqueue("dlend-native", 0);
+	if (!dlend_native_wq)
+		return -ENOMEM;
 	dlend_offer_user_register(&dlend_native_user);
+	return 0;
 }
 
 void dlend_native_attach_stop(void)
 {
 	dlend_offer_user_unregister(&dlend_native_user);
+	destroy_workqueue(dlend_native_wq);
 }

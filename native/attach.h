@@ -5,11 +5,12 @@
 
 #include <linux/types.h>
 
-struct device;
-struct dlend_offer;
-
-/** dlend_native_attach_start - know all offers from now on. Context: process, may sleep. */
-void dlend_native_attach_start(void);
+/**
+ * dlend_native_attach_start - know all offers from now on
+ *
+ * Context: process, may sleep. Return: 0; -ENOMEM.
+ */
+int dlend_native_attach_start(void);
 
 /** dlend_native_attach_stop - detach everything, forget all offers. Context: process, may sleep. */
 void dlend_native_attach_stop(void);

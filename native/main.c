@@ -13,8 +13,10 @@ static int __init dlend_native_init(void)
 
 	if (ret)
 		return ret;
-	dlend_native_attach_start();
-	return 0;
+	ret = dlend_native_attach_start();
+	if (ret)
+		dlend_native_iommu_exit();
+	return ret;
 }
 
 static void __exit dlend_native_exit(void)
