@@ -7,7 +7,7 @@
 #include "lender/group.h"
 
 /**
- * lend_recover_work - work of a group: reset what was lent, and offer it again
+ * lend_recover_work - work of a group: reset the functions that were lent, offer the group again
  * @work: (in) lend_group.recover; owns a reference to the group
  *
  * Context: process, may take seconds; takes reset_lock, the device locks and the group lock.
