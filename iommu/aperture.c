@@ -96,7 +96,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
 	}
 	ap->coherent = ap->pg->coherent;
 	if (!ap->coherent)
-		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): what a peer's device sends as No Snoop passes by the caches here; lenders turn No Snoop off, see docs/hardware.md\n");
+		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): No Snoop requests of a peer's device bypass the caches of this host; lenders turn No Snoop off, see docs/hardware.md\n");
 	return 0;
 
 free_domain:

@@ -15,7 +15,7 @@
 static bool lend_check_unsafe_interrupts;
 module_param_named(allow_unsafe_interrupts, lend_check_unsafe_interrupts, bool, 0644);
 MODULE_PARM_DESC(allow_unsafe_interrupts,
-		 "Lend devices of a host without interrupt remapping, as VFIO's parameter of that name: each borrower can then make this host see any interrupt (taken at bind; default: off)");
+		 "Lend devices of a host without interrupt remapping, like VFIO's parameter of that name: each borrower can then make this host see any interrupt (read when a device is bound; default: off)");
 
 static int lend_check_iommu(struct pci_dev *pdev)
 {

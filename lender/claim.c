@@ -23,7 +23,7 @@
 static bool lend_claim_device_config;
 module_param_named(device_config, lend_claim_device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
-		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers want (taken at bind; default: off)");
+		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers need (read when a device is bound; default: off)");
 
 /* Owner of the DMA of every group that is lent. */
 static const char lend_claim_owner[] = "dlend-lender";

@@ -524,7 +524,7 @@ void lend_outbox_open(struct dlend_link *link)
 	}
 	spin_unlock(&lend_listeners_lock);
 	if (!there)
-		dev_err(dlend_link_dev(link), "its peer hears of no offers: this node has more than %d links\n",
+		dev_err(dlend_link_dev(link), "its peer is told of no offers: this node has more than %d links\n",
 			LEND_LISTENERS_MAX);
 	dlend_link_put(link);
 	kfree(l);

@@ -65,6 +65,6 @@ void dlend_condition_lacking(struct dlend_vdev *v, const char *why)
 	if (!strcmp(v->lacking, why))
 		return;
 	strscpy(v->lacking, why, sizeof(v->lacking));
-	dev_warn(dlend_vdev_dev(v), "the device does not reach memory that the guest was given since; what it had, it has: %s\n",
+	dev_warn(dlend_vdev_dev(v), "memory that was added to the guest later is out of the device's reach, the device works on with what it had: %s\n",
 		 why);
 }

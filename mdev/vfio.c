@@ -118,7 +118,7 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 
 	/* First of all: in such a VM's memory a device would read and write what is no data. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
-		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): its memory is kept from its host, whose IOMMU would have to lead the device there; use a device of this host that has TDISP, or a VM that is not confidential\n");
+		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
 	}
 	ret = dlend_vfio_build_cfg(v);

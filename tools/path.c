@@ -84,7 +84,7 @@ void path_show(const struct fabric *f, const char *from, const char *to)
 			  a->lender, node), look_at_links);
 	if (r.way == WAY_NONE)
 		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
-		     "no link that is up joins their nodes, and this one has not one to each",
+		     "no link that is up joins their nodes, and this node does not have a link to both",
 		     look_at_links);
 	if (opt.json)
 		route_json(&steps, &r);

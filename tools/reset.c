@@ -90,7 +90,7 @@ bool reset_choose(const struct device *dev, const char *methods)
 		write_text(file, text("%s\n", before));
 		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
 		     text("%s cannot be reset by %s", dev->bdf, methods),
-		     err && err != -EINVAL ? strerror(-err) : "its slot or itself cannot",
+		     err && err != -EINVAL ? strerror(-err) : "neither it nor its slot can do that",
 		     text("It has: %s. (bus needs a device that is alone on its bus.)",
 			  *all ? all : "none"));
 	}
