@@ -159,41 +159,26 @@ static void check_start(const struct request *req)
 static void show_attributes(const struct request *req)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid);
+	json_t *set = json_array();
 	char value[TEXT_MAX];
 
-	json_begin(NULL, '[');
 	for (size_t i = 0; i < KNOWN; i++) {
 		attr(value, dir, known[i].name);
-		if (!*value || !strcmp(value, known[i].initial))
-			continue;
-		json_begin(NULL, '{');
-		json_text(known[i].name, value);
-		json_end('}');
+		if (*value && strcmp(value, known[i].initial))
+			json_array_append_new(set, json_pack("{s:s}", known[i].name, value));
 	}
-	json_end(']');
+	print_json(set);
 	free(dir);
 }
 
 static void show_capabilities(void)
 {
-	static const char *const actions[] = {
-		"start", "stop", "define", "undefine", "modify", "attributes", "capabilities"
-	};
-	static const char *const events[] = { "pre", "post", "notify", "get", "live" };
-
-	json_begin(NULL, '{');
-	json_begin("supports", '{');
-	json_number("version", 2);
-	json_begin("actions", '[');
-	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
-		json_text(NULL, actions[i]);
-	json_end(']');
-	json_begin("events", '[');
-	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
-		json_text(NULL, events[i]);
-	json_end(']');
-	json_end('}');
-	json_end('}');
+	print_json(json_pack("{s:{s:i, s:[sssssss], s:[sssss]}}",
+			     "supports",
+			     "version", 2,
+			     "actions", "start", "stop", "define", "undefine", "modify",
+					"attributes", "capabilities",
+			     "events", "pre", "post", "notify", "get", "live"));
 }
 
 /* All that the definition does not name goes back to what it is without being told. */

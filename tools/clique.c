@@ -20,17 +20,18 @@ bool clique_has(const struct fabric *f, int clique)
 	return false;
 }
 
-void clique_each_lie(const struct fabric *f, int clique, pair_fn fn)
+void clique_each_lie(const struct fabric *f, int clique, pair_fn fn, void *arg)
 {
 	for (size_t i = 0; i < f->devices; i++)
 		for (size_t k = i + 1; k < f->devices; k++)
 			if (f->device[i].clique == clique && f->device[k].clique == clique &&
 			    !reach(f, &f->device[i], &f->device[k]))
-				fn(&f->device[i], &f->device[k]);
+				fn(arg, &f->device[i], &f->device[k]);
 }
 
-static void warn_lie(const struct lent *a, const struct lent *b)
+static void warn_lie(void *arg, const struct lent *a, const struct lent *b)
 {
+	(void)arg;
 	printf("  WARNING: %s and %s have no way to each other: give them different cliques\n",
 	       a->address, b->address);
 }
@@ -62,7 +63,7 @@ void cliques_show(const struct fabric *f)
 			if (f->device[i].clique == clique)
 				printf(" %s", f->device[i].address);
 		putchar('\n');
-		clique_each_lie(f, clique, warn_lie);
+		clique_each_lie(f, clique, warn_lie, NULL);
 		warn_missing(f, clique);
 	}
 }

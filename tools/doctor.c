@@ -102,10 +102,6 @@ static void examine(struct demands *demands)
 {
 	bool bad_config = !demands->devices.count && attempt(read_config, &demands->devices);
 
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("checks", '[');
-	}
 	if (bad_config)
 		finding(LEVEL_FAIL, "config",
 			attempt_failure(), "Correct the line; see dlend.conf(5)");
@@ -117,16 +113,11 @@ static void examine(struct demands *demands)
 	doctor_links(demands);
 	for (size_t i = 0; i < demands->devices.count; i++)
 		doctor_device(demands->devices.name[i]);
-	if (opt.json) {
-		json_end(']');
-		json_number("ok", findings_count(LEVEL_OK));
-		json_number("warn", findings_count(LEVEL_WARN));
-		json_number("fail", findings_count(LEVEL_FAIL));
-		json_end('}');
-	} else {
+	if (opt.json)
+		print_json(findings_json());
+	else
 		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK),
 		       findings_count(LEVEL_WARN), findings_count(LEVEL_FAIL));
-	}
 }
 
 int cmd_doctor(int argc, char **argv)

@@ -143,7 +143,8 @@ static void lend_one(void *arg)
 	l->done = true;
 }
 
-static void report(const struct move *move, size_t count)
+/* On standard output, or into @list if it is not NULL. */
+static void report_lent(const struct move *move, size_t count, json_t *list)
 {
 	char name[TEXT_MAX], type[TEXT_MAX];
 
@@ -152,16 +153,13 @@ static void report(const struct move *move, size_t count)
 
 		attr(name, dir, "fabric_name");
 		attr(type, dir, "type");
-		if (opt.json) {
-			json_begin(NULL, '{');
-			json_text("device", move[i].dev.bdf);
-			json_text("address", name);
-			json_text("type", type);
-			json_end('}');
-		} else {
+		if (list)
+			json_array_append_new(list, json_pack("{s:s, s:s, s:s}",
+							      "device", move[i].dev.bdf,
+							      "address", name, "type", type));
+		else
 			printf("%s is lent as %s, type %s\n", move[i].dev.bdf, *name ? name : "?",
 			       *type ? type : "?");
-		}
 		free(dir);
 	}
 }
@@ -171,6 +169,7 @@ struct round {
 	struct names seen;		/* that an earlier line or group had */
 	struct names failed, why;
 	size_t lent;
+	json_t *list;			/* of what is lent, with --json */
 };
 
 static void lend_match(struct round *r, const struct lend_line *line, const char *bdf)
@@ -190,19 +189,18 @@ static void lend_match(struct round *r, const struct lend_line *line, const char
 	for (size_t i = 0; i < l.group.count; i++)
 		names_add(&r->seen, l.group.name[i]);
 	r->lent += l.group.count;
-	report(l.move, l.group.count);
+	report_lent(l.move, l.group.count, r->list);
 }
 
-static void report_failed(const struct round *r)
+static json_t *failed_json(const struct round *r)
 {
-	json_begin("failed", '[');
-	for (size_t i = 0; i < r->failed.count; i++) {
-		json_begin(NULL, '{');
-		json_text("device", r->failed.name[i]);
-		json_text("why", r->why.name[i]);
-		json_end('}');
-	}
-	json_end(']');
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < r->failed.count; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o}",
+						      "device", ascii_json(r->failed.name[i]),
+						      "why", ascii_json(r->why.name[i])));
+	return list;
 }
 
 /* Before anything is lent to whoever is there.  A mistake here lends nothing. */
@@ -228,14 +226,9 @@ static void require_peers(const struct config *c, const char *file)
 static int lend_config(const char *file)
 {
 	struct config c = config_read(file);
-	struct round r = { 0 };
+	struct round r = { .list = opt.json ? json_array() : NULL };
 
 	require_peers(&c, file);
-
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("lent", '[');
-	}
 	for (size_t i = 0; i < c.count; i++) {
 		struct names found = config_matches(&c.line[i]);
 
@@ -246,11 +239,8 @@ static int lend_config(const char *file)
 			lend_match(&r, &c.line[i], found.name[k]);
 		names_free(&found);
 	}
-	if (opt.json) {
-		json_end(']');
-		report_failed(&r);
-		json_end('}');
-	}
+	if (r.list)
+		print_json(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
 	if (r.failed.count)
 		progress("%zu lent, %zu not lent", r.lent, r.failed.count);
 	return r.failed.count ? EXIT_FAIL : EXIT_OK;
@@ -259,6 +249,7 @@ static int lend_config(const char *file)
 static int lend_command(const struct lend_line *line)
 {
 	struct lending l = { .line = line, .bdf = line->which };
+	json_t *list = opt.json ? json_array() : NULL;
 
 	/* A failure with no reset method to restore can leave by the short way. */
 	if (line->reset) {
@@ -271,15 +262,9 @@ static int lend_command(const struct lend_line *line)
 	} else {
 		lend_one(&l);
 	}
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("lent", '[');
-	}
-	report(l.move, l.group.count);
-	if (opt.json) {
-		json_end(']');
-		json_end('}');
-	}
+	report_lent(l.move, l.group.count, list);
+	if (list)
+		print_json(json_pack("{s:o}", "lent", list));
 	return EXIT_OK;
 }
 

@@ -13,21 +13,19 @@ static const char *const attributes[] = {
 
 #define COLUMNS		11
 
-static void show_json(const char *name, const char *dir)
+static json_t *link_json(const char *name, const char *dir)
 {
+	json_t *link = json_pack("{s:o}", "name", ascii_json(name));
 	char value[TEXT_MAX];
 
-	json_begin(NULL, '{');
-	json_text("name", name);
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
 		attr(value, dir, attributes[i]);
 		/* A session is 64 bits of noise: always text. */
-		if (!strcmp(attributes[i], "session"))
-			json_text(attributes[i], value);
-		else
-			json_attr(attributes[i], value);
+		json_object_set_new(link, attributes[i],
+				    strcmp(attributes[i], "session") ? attr_json(value) :
+								       ascii_json(value));
 	}
-	json_end('}');
+	return link;
 }
 
 static const char *mebibytes(const char *bytes)
@@ -77,48 +75,46 @@ static void show_row(const char *name, const char *dir, struct table *table)
 		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
 }
 
-size_t show_links(void)
+void show_links(json_t *root)
 {
+	json_t *links = root ? json_array() : NULL;
 	char *class = path("%s/class/dlend_link", opt.sysfs);
 	struct names n = list_dir(class);
 	struct table table = { 0 };
-	size_t count = n.count;
 	static const char *const head[] = {
 		"LINK", "STATE", "PEER", "WINDOW", "APERTURE", "FREE", "LARGEST", "SLOTS",
 		"SELF-TEST", "HEARTBEAT", "LAST ERROR"
 	};
 
-	if (opt.json)
-		json_begin("links", '[');
-	else
+	if (!links)
 		table_row(&table, COLUMNS, head);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 
-		if (opt.json)
-			show_json(n.name[i], dir);
+		if (links)
+			json_array_append_new(links, link_json(n.name[i], dir));
 		else
 			show_row(n.name[i], dir, &table);
 		free(dir);
 	}
-	if (opt.json)
-		json_end(']');
-	else if (count)
+	if (links)
+		json_object_set_new(root, "links", links);
+	else if (n.count)
 		table_print(&table);
 	else
 		puts("no links");
 	names_free(&n);
 	free(class);
-	return count;
 }
 
 int cmd_links(int argc, char **argv)
 {
+	json_t *root;
+
 	no_arguments(argc, argv);
-	if (opt.json)
-		json_begin(NULL, '{');
-	show_links();
-	if (opt.json)
-		json_end('}');
+	root = opt.json ? json_object() : NULL;
+	show_links(root);
+	if (root)
+		print_json(root);
 	return EXIT_OK;
 }

@@ -72,7 +72,6 @@ void path_show(const struct fabric *f, const char *from, const char *to)
 	const struct lent *a = endpoint(f, from);
 	unsigned int node = memory_node(f, to);
 	struct route r;
-	bool steps = true;
 
 	if (!strcmp(to, "memory") && !node)
 		fail(EXIT_NOT_READY, "this node has no id", "dlend_core.node_id is not set",
@@ -87,7 +86,7 @@ void path_show(const struct fabric *f, const char *from, const char *to)
 		     "no link that is up joins their nodes, and this one has not one to each",
 		     look_at_links);
 	if (opt.json)
-		route_json(&steps, &r);
+		print_json(route_json(&r, true));
 	else
 		show_path(&r);
 }

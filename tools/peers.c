@@ -87,24 +87,22 @@ void peers_show(const struct fabric *f)
 	table_print(&t);
 }
 
-void peers_json(const struct fabric *f)
+json_t *peers_json(const struct fabric *f)
 {
-	json_begin("p2p", '[');
+	json_t *list = json_array();
+
 	for (size_t i = 0; i < f->reaches; i++) {
 		const struct reach *r = &f->reach[i];
+		json_t *peer = json_pack("{s:o, s:o, s:i, s:o, s:I, s:o, s:b, s:o}",
+					 "from", ascii_json(r->from), "to", ascii_json(r->to),
+					 "bar", r->bar,
+					 "address", json_sprintf("%#" PRIx64, r->address),
+					 "size", (json_int_t)r->size, "way", ascii_json(r->way),
+					 "mapped", r->mapped, "state", ascii_json(r->state));
 
-		json_begin(NULL, '{');
-		json_text("from", r->from);
-		json_text("to", r->to);
-		json_number("bar", r->bar);
-		json_text("address", text("%#" PRIx64, r->address));
-		json_number("size", r->size);
-		json_text("way", r->way);
-		json_bool("mapped", r->mapped);
-		json_text("state", r->state);
-		json_end('}');
+		json_array_append_new(list, peer);
 	}
-	json_end(']');
+	return list;
 }
 
 /* The first one of a pair's that is mapped stands for all of its BARs. */

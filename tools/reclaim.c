@@ -75,33 +75,27 @@ static void give_back(const struct device *dev)
 	reset_restore(dev);
 }
 
-static void report(const struct names *bdf)
+static void report_reclaimed(const struct names *bdf)
 {
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("reclaimed", '[');
-	}
+	json_t *list = opt.json ? json_array() : NULL;
+
 	for (size_t i = 0; i < bdf->count; i++) {
 		struct device dev = device_open(bdf->name[i]);
 		char *driver = device_driver(&dev);
 
-		if (opt.json) {
-			json_begin(NULL, '{');
-			json_text("device", dev.bdf);
-			json_text("driver", driver ? driver : "");
-			json_end('}');
-		} else if (driver) {
+		if (list)
+			json_array_append_new(list,
+					      json_pack("{s:s, s:o}", "device", dev.bdf, "driver",
+							ascii_json(driver ? driver : "")));
+		else if (driver)
 			printf("%s is back, driver %s\n", dev.bdf, driver);
-		} else {
+		else
 			printf("%s is back, no driver has taken it\n", dev.bdf);
-		}
 		free(driver);
 		device_close(&dev);
 	}
-	if (opt.json) {
-		json_end(']');
-		json_end('}');
-	}
+	if (list)
+		print_json(json_pack("{s:o}", "reclaimed", list));
 }
 
 static const char *parse(int argc, char **argv, bool *force)
@@ -167,6 +161,6 @@ int cmd_reclaim(int argc, char **argv)
 		give_back(&member[i]);
 	for (size_t i = 0; i < group.count; i++)
 		device_probe(&member[i]);
-	report(&group);
+	report_reclaimed(&group);
 	return EXIT_OK;
 }
