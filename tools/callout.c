@@ -13,12 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "callout.h"
+#include "dlend.h"
 
+#define DEPTH_MAX	32	/* of a definition; jansson itself goes down 2048 levels */
 #define CALLOUT_FOREIGN	2	/* mdevctl: this type is not ours; anything else but 0 refuses */
 
 struct request {
 	const char *type, *event, *action, *state, *uuid, *parent;
+};
+
+struct attribute {
+	const char *name, *value;	/* of a definition's JSON, which is never freed */
+};
+
+struct attributes {
+	size_t count;
+	struct attribute *entry;
 };
 
 static const struct {
@@ -79,7 +89,64 @@ static void check_attribute(const struct attribute *a)
 	     "there are clique, prepin and lowmem", NULL);
 }
 
-static char *input(void)
+static bool add_attribute(struct attributes *a, const char *name, const char *value)
+{
+	if (!value || strlen(name) >= TEXT_MAX || strlen(value) >= TEXT_MAX)
+		return false;
+	a->entry = reallocarray(a->entry, a->count + 1, sizeof(*a->entry));
+	if (!a->entry)
+		abort();
+	a->entry[a->count++] = (struct attribute){ name, value };
+	return true;
+}
+
+static bool is_deeper(json_t *value, int levels)
+{
+	const char *name;
+	json_t *member;
+	size_t i;
+
+	if (!json_is_object(value) && !json_is_array(value))
+		return false;
+	if (!levels)
+		return true;
+	json_object_foreach(value, name, member) {
+		if (is_deeper(member, levels - 1))
+			return true;
+	}
+	json_array_foreach(value, i, member) {
+		if (is_deeper(member, levels - 1))
+			return true;
+	}
+	return false;
+}
+
+/* The "attrs" of a definition: an array of objects, each with one text.  All else is let be. */
+static bool read_attributes(const char *text, struct attributes *a)
+{
+	json_t *definition = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	json_t *attrs = json_object_get(definition, "attrs"), *object, *value;
+	const char *name;
+	size_t i;
+
+	if (!json_is_object(definition) || is_deeper(definition, DEPTH_MAX))
+		return false;
+	if (!attrs || json_is_null(attrs))
+		return true;
+	if (!json_is_array(attrs))
+		return false;
+	json_array_foreach(attrs, i, object) {
+		if (!json_is_object(object))
+			return false;
+		json_object_foreach(object, name, value) {
+			if (!add_attribute(a, name, json_string_value(value)))
+				return false;
+		}
+	}
+	return true;
+}
+
+static char *read_definition(void)
 {
 	size_t room = 0;
 	char *s = NULL;
@@ -94,9 +161,9 @@ static char *input(void)
 static struct attributes check_definition(void)
 {
 	struct attributes a = { 0 };
-	char *definition = input();
+	char *definition = read_definition();
 
-	if (*strip_text(definition) && !json_attributes(definition, &a))
+	if (*strip_text(definition) && !read_attributes(definition, &a))
 		fail(EXIT_FAIL, "the definition is not understood",
 		     "it is no JSON as mdevctl writes it",
 		     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
