@@ -192,21 +192,21 @@ static void check_start(const struct request *req)
 	if (!path_exists(dir))
 		fail(EXIT_NOT_FOUND, what, "no node offers it",
 		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
-	attr(lender, dir, "lender");
+	read_attr(lender, dir, "lender");
 	there = list_dir(types);
 	if (!path_exists(type) && there.count)
 		fail(EXIT_FAIL, what, text("its type is %s, not %s", there.name[0], req->type),
 		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
-	attr(state, dir, "state");
-	attr(borrower, dir, "borrower");
-	if (!strcmp(attr(link, dir, "link"), "down"))
+	read_attr(state, dir, "state");
+	read_attr(borrower, dir, "borrower");
+	if (!strcmp(read_attr(link, dir, "link"), "down"))
 		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
 		     "`dlend links` says why.");
 	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
 	if (!strcmp(state, "held"))
 		fail(EXIT_IN_USE, what,
 		     text("node %s has it%s", borrower,
-			  strcmp(attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
+			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
 	if (strcmp(state, "free"))
 		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
@@ -230,7 +230,7 @@ static void show_attributes(const struct request *req)
 	char value[TEXT_MAX];
 
 	for (size_t i = 0; i < KNOWN; i++) {
-		attr(value, dir, known[i].name);
+		read_attr(value, dir, known[i].name);
 		if (*value && strcmp(value, known[i].initial))
 			json_array_append_new(set, json_pack("{s:s}", known[i].name, value));
 	}
@@ -249,7 +249,7 @@ static void show_capabilities(void)
 }
 
 /* All that the definition does not name goes back to what it is without being told. */
-static const char *wanted(const struct attributes *a, size_t i)
+static const char *wanted_value(const struct attributes *a, size_t i)
 {
 	const char *value = known[i].initial;
 
@@ -259,7 +259,7 @@ static const char *wanted(const struct attributes *a, size_t i)
 	return value;
 }
 
-static int set(const char *dir, size_t i, const char *value)
+static int write_setting(const char *dir, size_t i, const char *value)
 {
 	char *file = path("%s/%s", dir, known[i].name);
 	int err = write_text(file, text("%s\n", value));
@@ -272,7 +272,7 @@ static int set(const char *dir, size_t i, const char *value)
  * All or nothing, as mdevctl takes a refusal.  Whether a VM has the device open shows in no file,
  * and not each attribute is refused then, so what was written is written back.
  */
-static void change(const struct request *req, const struct attributes *a)
+static void change_settings(const struct request *req, const struct attributes *a)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[KNOWN][TEXT_MAX];
 	const char *kept = "";
@@ -283,15 +283,15 @@ static void change(const struct request *req, const struct attributes *a)
 		fail(EXIT_NOT_FOUND, text("%s is not there", req->uuid), "it was not started",
 		     NULL);
 	for (i = 0; i < KNOWN; i++) {
-		if (!strcmp(attr(was[i], dir, known[i].name), wanted(a, i)))
+		if (!strcmp(read_attr(was[i], dir, known[i].name), wanted_value(a, i)))
 			continue;
-		err = set(dir, i, wanted(a, i));
+		err = write_setting(dir, i, wanted_value(a, i));
 		if (err)
 			break;
 	}
 	for (size_t k = i; err && k-- > 0;)
-		if (strcmp(was[k], wanted(a, k)) && set(dir, k, was[k]))
-			kept = text("%s; %s is %s now", kept, known[k].name, wanted(a, k));
+		if (strcmp(was[k], wanted_value(a, k)) && write_setting(dir, k, was[k]))
+			kept = text("%s; %s is %s now", kept, known[k].name, wanted_value(a, k));
 	if (err)
 		fail(EXIT_FAIL, text("%s stays %s", known[i].name, was[i]),
 		     text("%s%s", err == -EBUSY ? "a VM has the device open" : strerror(-err),
@@ -301,8 +301,9 @@ static void change(const struct request *req, const struct attributes *a)
 }
 
 /* In the order of mdevctl(8). What is not here is agreed to. */
-static void answer(const struct request *req)
+static void answer_request(void *arg)
 {
+	const struct request *req = arg;
 	struct attributes a;
 	bool pre = !strcmp(req->event, "pre");
 
@@ -313,18 +314,13 @@ static void answer(const struct request *req)
 			show_attributes(req);
 	} else if (!strcmp(req->event, "live") && !strcmp(req->action, "modify")) {
 		a = check_definition();
-		change(req, &a);
+		change_settings(req, &a);
 	} else if (pre && (!strcmp(req->action, "define") || !strcmp(req->action, "modify"))) {
 		check_definition();
 	} else if (pre && !strcmp(req->action, "start")) {
 		check_definition();
 		check_start(req);
 	}
-}
-
-static void call(void *arg)
-{
-	answer(arg);
 }
 
 int cmd_callout(int argc, char **argv)
@@ -360,5 +356,5 @@ int cmd_callout(int argc, char **argv)
 	if (strchr(req.uuid, '/') || strchr(req.parent, '/') || strchr(req.type, '/'))
 		return EXIT_FAIL;
 	/* 2 would say that the type is not ours. */
-	return attempt(call, &req) ? EXIT_FAIL : EXIT_OK;
+	return attempt(answer_request, &req) ? EXIT_FAIL : EXIT_OK;
 }

@@ -51,8 +51,8 @@ char *path(const char *fmt, ...) __printf(1, 2);
 bool path_exists(const char *p);
 /** read_text - first line of a file. Return: 0 or -errno; @text is "" then */
 int read_text(char *text, const char *p);
-/** attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
-const char *attr(char *text, const char *dir, const char *name);
+/** read_attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
+const char *read_attr(char *text, const char *dir, const char *name);
 /** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
 int write_text(const char *p, const char *text);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
@@ -61,8 +61,8 @@ char *read_all(const char *p);
 char *strip_text(char *text);
 /** link_name - last part of where symbolic link @p points, NULL if there is none; free it */
 char *link_name(const char *p);
-/** real - canonical path, NULL if it does not exist; free it */
-char *real(const char *p);
+/** real_path - canonical path, NULL if it does not exist; free it */
+char *real_path(const char *p);
 /** is_below - @p is inside directory @dir (both canonical) */
 bool is_below(const char *p, const char *dir);
 
@@ -163,8 +163,8 @@ void check_use(const struct device *dev);
 /**
  * ascii_json - @s as a JSON string; each byte that is no ASCII becomes '?'
  *
- * For all text but constants and what attr() or bdf_parse() made, which is ASCII: jansson makes
- * nothing at all of text that is not UTF-8.
+ * For all text but constants and what read_attr() or bdf_parse() made, which is ASCII: jansson
+ * makes nothing at all of text that is not UTF-8.
  */
 json_t *ascii_json(const char *s);
 /** attr_json - as a number if @value is a plain decimal one, else as text */
@@ -223,7 +223,7 @@ int cmd_migrate(int argc, char **argv);
  */
 void show_offers(json_t *root);
 void show_links(json_t *root);
-/** no_arguments - exits with usage if @argc says there are some */
-void no_arguments(int argc, char **argv);
+/** refuse_arguments - exits with usage if @argc says there are some */
+void refuse_arguments(int argc, char **argv);
 
 #endif

@@ -33,11 +33,11 @@ static unsigned long long parse_size(const char *s)
 }
 
 /* Without a word on devices: those that are lent, and those that dlend.conf says. */
-static void default_devices(struct names *devices)
+static void find_default_devices(void *arg)
 {
 	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
 	char *file = path("%s/dlend.conf", opt.etc), full[16];
-	struct names lent = list_dir(drivers), found;
+	struct names *devices = arg, lent = list_dir(drivers), found;
 	struct config c = { 0 };
 
 	for (size_t i = 0; i < lent.count; i++)
@@ -57,12 +57,7 @@ static void default_devices(struct names *devices)
 	free(drivers);
 }
 
-static void read_config(void *arg)
-{
-	default_devices(arg);
-}
-
-static void parse(int argc, char **argv, struct demands *demands, bool *strict)
+static void parse_arguments(int argc, char **argv, struct demands *demands, bool *strict)
 {
 	static const struct option options[] = {
 		{ "strict", no_argument, NULL, 's' },
@@ -98,9 +93,10 @@ static void parse(int argc, char **argv, struct demands *demands, bool *strict)
 	}
 }
 
-static void examine(struct demands *demands)
+static void examine_host(struct demands *demands)
 {
-	bool bad_config = !demands->devices.count && attempt(read_config, &demands->devices);
+	struct names *devices = &demands->devices;
+	bool bad_config = !devices->count && attempt(find_default_devices, devices);
 
 	if (bad_config)
 		finding(LEVEL_FAIL, "config",
@@ -111,8 +107,8 @@ static void examine(struct demands *demands)
 	doctor_memory();
 	doctor_ntb();
 	doctor_links(demands);
-	for (size_t i = 0; i < demands->devices.count; i++)
-		doctor_device(demands->devices.name[i]);
+	for (size_t i = 0; i < devices->count; i++)
+		doctor_device(devices->name[i]);
 	if (opt.json)
 		print_json(findings_json());
 	else
@@ -125,8 +121,8 @@ int cmd_doctor(int argc, char **argv)
 	struct demands demands = { 0 };
 	bool strict = false;
 
-	parse(argc, argv, &demands, &strict);
-	examine(&demands);
+	parse_arguments(argc, argv, &demands, &strict);
+	examine_host(&demands);
 	if (findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)))
 		return EXIT_NOT_READY;
 	return EXIT_OK;

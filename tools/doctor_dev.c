@@ -51,15 +51,15 @@ unsigned long long bar_bytes(const char *dir)
 	return sum;
 }
 
-static void kind(const char *bdf, const char *dir)
+static void check_device_kind(const char *bdf, const char *dir)
 {
 	char value[TEXT_MAX];
 
-	if (!strncmp(attr(value, dir, "class"), "0x06", 4))
+	if (!strncmp(read_attr(value, dir, "class"), "0x06", 4))
 		finding(LEVEL_FAIL, "device-kind",
 			text("%s is a bridge or part of the host's own wiring", bdf),
 			"Lend the devices behind it");
-	if (strtoul(attr(value, dir, "sriov_numvfs"), NULL, 10))
+	if (strtoul(read_attr(value, dir, "sriov_numvfs"), NULL, 10))
 		finding(LEVEL_FAIL, "device-sriov",
 			text("%s has %s virtual functions, which a reset would take away", bdf,
 			     value),
@@ -79,11 +79,11 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-static void reset(const char *bdf, const char *dir)
+static void check_device_reset(const char *bdf, const char *dir)
 {
 	char method[TEXT_MAX];
 
-	attr(method, dir, "reset_method");
+	read_attr(method, dir, "reset_method");
 	if (!*method)
 		finding(LEVEL_FAIL, "device-reset",
 			text("%s cannot be reset: one borrower's data would reach the next", bdf),
@@ -111,7 +111,7 @@ static const char *group_others(const char *bdf, const struct names *group)
 	return others;
 }
 
-static void group(const struct device *dev)
+static void check_device_group(const struct device *dev)
 {
 	char *dir = path("%s/iommu_group", dev->dir), *file = path("%s/reserved_regions", dir);
 	char type[TEXT_MAX], *regions = read_all(file);
@@ -121,7 +121,7 @@ static void group(const struct device *dev)
 	if (!path_exists(dir))
 		finding(LEVEL_FAIL, "device-iommu", text("%s is in no IOMMU group", dev->bdf),
 			"Turn the IOMMU on; see the check \"iommu\"");
-	else if (!strcmp(attr(type, dir, "type"), "identity"))
+	else if (!strcmp(read_attr(type, dir, "type"), "identity"))
 		finding(LEVEL_FAIL, "device-iommu",
 			text("the IOMMU lets %s pass (type identity)", dev->bdf),
 			"Boot without iommu=pt, or write DMA to the type of its group");
@@ -144,7 +144,7 @@ static void group(const struct device *dev)
 	free(dir);
 }
 
-static void bars(const char *bdf, const char *dir)
+static void check_device_bars(const char *bdf, const char *dir)
 {
 	struct bar bar[BARS];
 	unsigned int i;
@@ -173,16 +173,16 @@ void doctor_device(const char *bdf)
 	char *p = path("%s/bus/pci/devices/%s", opt.sysfs, bdf);
 
 	snprintf(dev.bdf, sizeof(dev.bdf), "%s", bdf);
-	dev.dir = real(p);
+	dev.dir = real_path(p);
 	free(p);
 	if (!dev.dir) {
 		finding(LEVEL_FAIL, "device",
 			text("%s is not there", bdf), "See lspci -D for what there is");
 		return;
 	}
-	kind(bdf, dev.dir);
-	group(&dev);
-	reset(bdf, dev.dir);
-	bars(bdf, dev.dir);
+	check_device_kind(bdf, dev.dir);
+	check_device_group(&dev);
+	check_device_reset(bdf, dev.dir);
+	check_device_bars(bdf, dev.dir);
 	device_close(&dev);
 }

@@ -5,7 +5,7 @@
 #include "fabric.h"
 
 /* What peers say must not end a string. */
-static void quote(const char *s)
+static void print_quoted(const char *s)
 {
 	putchar('"');
 	for (; *s; s++) {
@@ -16,12 +16,12 @@ static void quote(const char *s)
 	putchar('"');
 }
 
-static void arrow(const char *from, const char *to, const char *more)
+static void draw_line(const char *from, const char *to, const char *more)
 {
 	fputs("    ", stdout);
-	quote(from);
+	print_quoted(from);
 	fputs(" -- ", stdout);
-	quote(to);
+	print_quoted(to);
 	printf("%s;\n", more);
 }
 
@@ -45,11 +45,11 @@ static const char *draw_bridges(unsigned int node, const struct place *place)
 		const char *name = bridge_name(node, b->bdf);
 
 		fputs("    ", stdout);
-		quote(name);
+		print_quoted(name);
 		printf(" [shape=%s, label=\"%s\\n%s%s\"];\n",
 		       b->kind == BRIDGE_ROOT ? "ellipse" : "hexagon", b->bdf,
 		       bridge_kind_name(b->kind), b->acs ? ", ACS" : "");
-		arrow(above, name, place->known ? "" : " [style=dotted]");
+		draw_line(above, name, place->known ? "" : " [style=dotted]");
 		above = name;
 	}
 	return above;
@@ -60,7 +60,7 @@ static void draw_device(const struct lent *d)
 	const char *above = draw_bridges(d->lender, &d->place);
 
 	fputs("    ", stdout);
-	quote(d->address);
+	print_quoted(d->address);
 	printf(" [label=\"%s\\n", d->address);
 	/* The type is a peer's word; labels are quoted like names. */
 	for (const char *c = d->type; *c; c++)
@@ -70,7 +70,7 @@ static void draw_device(const struct lent *d)
 		       d->clique, d->clique % 12 + 1);
 	else
 		puts("\"];");
-	arrow(above, d->address, d->place.known ? "" : " [style=dotted]");
+	draw_line(above, d->address, d->place.known ? "" : " [style=dotted]");
 }
 
 static const char *end_name(const struct edge *e)
@@ -83,18 +83,18 @@ static void draw_end(const struct edge *e)
 	const char *above = draw_bridges(e->from, &e->place), *name = end_name(e);
 
 	fputs("    ", stdout);
-	quote(name);
+	print_quoted(name);
 	fputs(" [shape=cds, label=", stdout);
-	quote(*e->name ? e->name : "NTB");
+	print_quoted(*e->name ? e->name : "NTB");
 	puts("];");
-	arrow(above, name, e->place.known ? "" : " [style=dotted]");
+	draw_line(above, name, e->place.known ? "" : " [style=dotted]");
 }
 
 static void draw_node(const struct fabric *f, unsigned int node)
 {
 	printf("  subgraph cluster_%u {\n    label=\"node %u%s\";\n    ", node, node,
 	       node == f->me ? " (this one)" : "");
-	quote(root_name(node));
+	print_quoted(root_name(node));
 	puts(" [shape=ellipse, label=\"root complex, IOMMU\"];");
 	for (size_t i = 0; i < f->devices; i++)
 		if (f->device[i].lender == node)
@@ -113,9 +113,9 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	if (!e->up || (back && e->to < e->from))
 		return;
 	fputs("  ", stdout);
-	quote(end_name(e));
+	print_quoted(end_name(e));
 	fputs(" -- ", stdout);
-	quote(back ? end_name(back) : root_name(e->to));
+	print_quoted(back ? end_name(back) : root_name(e->to));
 	printf(" [label=\"%lluM / %lluM\", penwidth=3];\n", e->bytes >> 20,
 	       back ? back->bytes >> 20 : 0);
 }
@@ -128,11 +128,11 @@ static void draw_peers(const struct fabric *f)
 
 	while (peers_next(f, &at, &pair)) {
 		fputs("  ", stdout);
-		quote(pair.there->from);
+		print_quoted(pair.there->from);
 		fputs(" -- ", stdout);
-		quote(pair.there->to);
+		print_quoted(pair.there->to);
 		fputs(" [label=", stdout);
-		quote(pair.there->way);
+		print_quoted(pair.there->way);
 		printf(", dir=%s, style=dashed, color=blue, constraint=false];\n",
 		       pair.back ? "both" : "forward");
 	}

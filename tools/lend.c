@@ -74,7 +74,7 @@ static void set_clique(const struct device *dev, const char *clique)
 	free(p);
 }
 
-/* What lend_one() works on, and what it did so far. */
+/* What lend_device() works on, and what it did so far. */
 struct lending {
 	const struct lend_line *line;
 	const char *bdf;
@@ -111,7 +111,7 @@ static void restore_resets(const struct lending *l)
 	}
 }
 
-static void lend_one(void *arg)
+static void lend_device(void *arg)
 {
 	struct lending *l = arg;
 	const struct lend_line *line = l->line;
@@ -151,8 +151,8 @@ static void report_lent(const struct move *move, size_t count, json_t *list)
 	for (size_t i = 0; i < count; i++) {
 		char *dir = path("%s/dlend", move[i].dev.dir);
 
-		attr(name, dir, "fabric_name");
-		attr(type, dir, "type");
+		read_attr(name, dir, "fabric_name");
+		read_attr(type, dir, "type");
 		if (list)
 			json_array_append_new(list, json_pack("{s:s, s:s, s:s}",
 							      "device", move[i].dev.bdf,
@@ -172,13 +172,13 @@ struct round {
 	json_t *list;			/* of what is lent, with --json */
 };
 
-static void lend_match(struct round *r, const struct lend_line *line, const char *bdf)
+static void lend_and_report(struct round *r, const struct lend_line *line, const char *bdf)
 {
 	struct lending l = { .line = line, .bdf = bdf };
 
 	if (names_have(&r->seen, bdf))
 		return;
-	if (attempt(lend_one, &l)) {
+	if (attempt(lend_device, &l)) {
 		names_add(&r->failed, bdf);
 		names_add(&r->why, attempt_failure());
 		restore_resets(&l);
@@ -236,7 +236,7 @@ static int lend_config(const char *file)
 			progress("%s, line %u: no device of this host is %s", file,
 				 c.line[i].number, c.line[i].which);
 		for (size_t k = 0; k < found.count; k++)
-			lend_match(&r, &c.line[i], found.name[k]);
+			lend_and_report(&r, &c.line[i], found.name[k]);
 		names_free(&found);
 	}
 	if (r.list)
@@ -253,14 +253,14 @@ static int lend_command(const struct lend_line *line)
 
 	/* A failure with no reset method to restore can leave by the short way. */
 	if (line->reset) {
-		int code = attempt(lend_one, &l);
+		int code = attempt(lend_device, &l);
 
 		if (code) {
 			restore_resets(&l);
 			fail_again(code);
 		}
 	} else {
-		lend_one(&l);
+		lend_device(&l);
 	}
 	report_lent(l.move, l.group.count, list);
 	if (list)
@@ -273,7 +273,7 @@ static const char usage[] =
 	"                  [--reset METHOD] BDF | --all | --config FILE";
 
 /* Return: the file to read, or NULL: @line says what to do. */
-static const char *parse(int argc, char **argv, struct lend_line *line)
+static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
 {
 	static const struct option options[] = {
 		{ "as", required_argument, NULL, 'a' },
@@ -324,7 +324,7 @@ static const char *parse(int argc, char **argv, struct lend_line *line)
 int cmd_lend(int argc, char **argv)
 {
 	struct lend_line line = { 0 };
-	const char *file = parse(argc, argv, &line);
+	const char *file = parse_arguments(argc, argv, &line);
 	char full[16];
 
 	if (file)

@@ -19,7 +19,7 @@ static json_t *link_json(const char *name, const char *dir)
 	char value[TEXT_MAX];
 
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
-		attr(value, dir, attributes[i]);
+		read_attr(value, dir, attributes[i]);
 		/* A session is 64 bits of noise: always text. */
 		json_object_set_new(link, attributes[i],
 				    strcmp(attributes[i], "session") ? attr_json(value) :
@@ -34,7 +34,7 @@ static const char *mebibytes(const char *bytes)
 }
 
 /* There is no window of 0 bytes: the link has not been up yet, or has no aperture. */
-static bool known(const char *bytes)
+static bool is_known_size(const char *bytes)
 {
 	return strtoull(bytes, NULL, 0);
 }
@@ -53,7 +53,7 @@ static const char *used_slots(char *slots)
 	return used;
 }
 
-static void show_row(const char *name, const char *dir, struct table *table)
+static void add_link_row(const char *name, const char *dir, struct table *table)
 {
 	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], size[TEXT_MAX];
 	char free_bytes[TEXT_MAX], largest[TEXT_MAX], slots[TEXT_MAX];
@@ -61,18 +61,18 @@ static void show_row(const char *name, const char *dir, struct table *table)
 	bool reaches, reached;
 
 	/* A node's link to itself has no window, and room without end. */
-	attr(type, dir, "type");
-	reaches = strcmp(type, "loop") && known(attr(window, dir, "window_bytes"));
-	reached = strcmp(type, "loop") && known(attr(size, dir, "aperture_bytes"));
-	attr(age, dir, "heartbeat_age_ms");
-	attr(slots, dir, "slots");
+	read_attr(type, dir, "type");
+	reaches = strcmp(type, "loop") && is_known_size(read_attr(window, dir, "window_bytes"));
+	reached = strcmp(type, "loop") && is_known_size(read_attr(size, dir, "aperture_bytes"));
+	read_attr(age, dir, "heartbeat_age_ms");
+	read_attr(slots, dir, "slots");
 	table_row(table, COLUMNS, (const char *[]){
-		name, attr(state, dir, "state"), attr(peer, dir, "peer_node"),
+		name, read_attr(state, dir, "state"), read_attr(peer, dir, "peer_node"),
 		reaches ? mebibytes(window) : "", reached ? mebibytes(size) : "",
-		reached ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
-		reached ? mebibytes(attr(largest, dir, "aperture_largest_free_bytes")) : "",
-		used_slots(slots), attr(test, dir, "self_test"),
-		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
+		reached ? mebibytes(read_attr(free_bytes, dir, "aperture_free_bytes")) : "",
+		reached ? mebibytes(read_attr(largest, dir, "aperture_largest_free_bytes")) : "",
+		used_slots(slots), read_attr(test, dir, "self_test"),
+		*age ? text("%s ms", age) : "", read_attr(error, dir, "last_error") });
 }
 
 void show_links(json_t *root)
@@ -94,7 +94,7 @@ void show_links(json_t *root)
 		if (links)
 			json_array_append_new(links, link_json(n.name[i], dir));
 		else
-			show_row(n.name[i], dir, &table);
+			add_link_row(n.name[i], dir, &table);
 		free(dir);
 	}
 	if (links)
@@ -111,7 +111,7 @@ int cmd_links(int argc, char **argv)
 {
 	json_t *root;
 
-	no_arguments(argc, argv);
+	refuse_arguments(argc, argv);
 	root = opt.json ? json_object() : NULL;
 	show_links(root);
 	if (root)

@@ -53,10 +53,10 @@ static void add_offer(struct listing *l, const struct offer *o)
 
 static void read_state(struct offer *o, const char *dir)
 {
-	attr(o->type, dir, "type");
-	attr(o->state, dir, "state");
-	attr(o->borrower, dir, "borrower");
-	attr(o->epoch, dir, "epoch");
+	read_attr(o->type, dir, "type");
+	read_attr(o->state, dir, "state");
+	read_attr(o->borrower, dir, "borrower");
+	read_attr(o->epoch, dir, "epoch");
 }
 
 /* An offer of this node itself: the lender's own word is newer than what went over the wire. */
@@ -67,7 +67,7 @@ static void mark_own(struct offer *o, const char *driver, const struct names *le
 	for (size_t i = 0; i < lent->count && !*o->own; i++) {
 		char *dir = path("%s/%s/dlend", driver, lent->name[i]);
 
-		if (!strcmp(attr(name, dir, "fabric_name"), o->address)) {
+		if (!strcmp(read_attr(name, dir, "fabric_name"), o->address)) {
 			o->own = lent->name[i];
 			read_state(o, dir);
 		}
@@ -89,11 +89,11 @@ static void add_bus_offers(struct listing *l)
 		snprintf(o.address, sizeof(o.address), "%s", n.name[i]);
 		read_state(&o, dir);
 		mark_own(&o, driver, &lent);
-		attr(o.lender, dir, "lender");
-		attr(o.link, dir, "link");
-		attr(o.class, dir, "class");
-		attr(o.vendor, dir, "vendor");
-		attr(o.device, dir, "device");
+		read_attr(o.lender, dir, "lender");
+		read_attr(o.link, dir, "link");
+		read_attr(o.class, dir, "class");
+		read_attr(o.vendor, dir, "vendor");
+		read_attr(o.device, dir, "device");
 		add_offer(l, &o);
 		names_add(&l->seen, n.name[i]);
 		free(dir);
@@ -115,13 +115,13 @@ static void add_unlisted_offers(struct listing *l)
 		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
 		struct offer o = { .own = n.name[i] };
 
-		attr(o.address, lent, "fabric_name");
+		read_attr(o.address, lent, "fabric_name");
 		if (*o.address && !names_have(&l->seen, o.address)) {
 			read_state(&o, lent);
-			attr(o.lender, core, "node_id");
-			attr(o.class, dir, "class");
-			attr(o.vendor, dir, "vendor");
-			attr(o.device, dir, "device");
+			read_attr(o.lender, core, "node_id");
+			read_attr(o.class, dir, "class");
+			read_attr(o.vendor, dir, "vendor");
+			read_attr(o.device, dir, "device");
 			add_offer(l, &o);
 		}
 		free(lent);
@@ -156,7 +156,7 @@ int cmd_list(int argc, char **argv)
 {
 	json_t *root;
 
-	no_arguments(argc, argv);
+	refuse_arguments(argc, argv);
 	root = opt.json ? json_object() : NULL;
 	show_offers(root);
 	if (root)

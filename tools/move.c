@@ -41,7 +41,7 @@ static const char *move_undo(struct move *move, size_t count)
 	return lost;
 }
 
-static void give_up(struct move *move, size_t count, const char *what, int err)
+static void undo_and_fail(struct move *move, size_t count, const char *what, int err)
 {
 	const char *lost = move_undo(move, count);
 
@@ -65,7 +65,7 @@ struct move *move_plan(const struct names *bdf)
 		check_device(&move[i].dev);
 		check_use(&move[i].dev);
 		move[i].driver = device_driver(&move[i].dev);
-		attr(move[i].override, move[i].dev.dir, "driver_override");
+		read_attr(move[i].override, move[i].dev.dir, "driver_override");
 	}
 	return move;
 }
@@ -83,22 +83,22 @@ void move_take(struct move *move, size_t count)
 			continue;
 		err = device_override(&move[i].dev, DLEND_DRIVER);
 		if (err)
-			give_up(move, count, text("%s: cannot set its driver", move[i].dev.bdf),
-				err);
+			undo_and_fail(move, count,
+				      text("%s: cannot set its driver", move[i].dev.bdf), err);
 		move[i].overridden = true;
 		if (move[i].driver)
 			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
 		err = device_unbind(&move[i].dev);
 		if (err)
-			give_up(move, count, text("%s: its driver %s does not let go",
-						  move[i].dev.bdf, move[i].driver), err);
+			undo_and_fail(move, count, text("%s: its driver %s does not let go",
+							move[i].dev.bdf, move[i].driver), err);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (device_lent(&move[i].dev))
 			continue;
 		err = device_bind(&move[i].dev, DLEND_DRIVER);
 		if (err)
-			give_up(move, count, text("%s: dlend-lender refused it", move[i].dev.bdf),
-				err);
+			undo_and_fail(move, count,
+				      text("%s: dlend-lender refused it", move[i].dev.bdf), err);
 	}
 }

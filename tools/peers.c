@@ -10,7 +10,7 @@
 #include "fabric.h"
 
 /* "d0003:01:00.0 bar0 0xc0000000 0x400000 lender-link mapped", docs/ABI/sysfs-bus-mdev-dlend */
-static bool parse(struct reach *r, char *line)
+static bool parse_reach(struct reach *r, char *line)
 {
 	char *save = NULL, *end, *word[5];
 
@@ -35,7 +35,7 @@ static bool parse(struct reach *r, char *line)
 	return true;
 }
 
-static void add(struct fabric *f, const struct reach *r)
+static void add_reach(struct fabric *f, const struct reach *r)
 {
 	f->reach = reallocarray(f->reach, f->reaches + 1, sizeof(*r));
 	if (!f->reach)
@@ -58,8 +58,8 @@ void peers_load(struct fabric *f)
 			struct reach r = { 0 };
 
 			snprintf(r.from, sizeof(r.from), "%s", d->address);
-			if (parse(&r, line))
-				add(f, &r);
+			if (parse_reach(&r, line))
+				add_reach(f, &r);
 		}
 		free(text_all);
 		free(file);

@@ -44,8 +44,8 @@ static void end_lease(const struct device *dev, bool force)
 	char state[TEXT_MAX], borrower[TEXT_MAX];
 	int err = 0;
 
-	attr(state, dir, "state");
-	attr(borrower, dir, "borrower");
+	read_attr(state, dir, "state");
+	read_attr(borrower, dir, "borrower");
 	if (!strcmp(state, "held") || !strcmp(state, "returning"))
 		err = write_and_wait(file, force ? "force\n" : "1\n", dev->bdf, borrower);
 	if (err == -EBUSY || err == -ETIMEDOUT)
@@ -63,7 +63,7 @@ static void end_lease(const struct device *dev, bool force)
 	free(dir);
 }
 
-static void give_back(const struct device *dev)
+static void return_to_own_driver(const struct device *dev)
 {
 	int err = device_unbind(dev);
 
@@ -98,7 +98,7 @@ static void report_reclaimed(const struct names *bdf)
 		print_json(json_pack("{s:o}", "reclaimed", list));
 }
 
-static const char *parse(int argc, char **argv, bool *force)
+static const char *parse_arguments(int argc, char **argv, bool *force)
 {
 	static const struct option options[] = {
 		{ "force", no_argument, NULL, 'f' },
@@ -147,7 +147,7 @@ int cmd_reclaim(int argc, char **argv)
 	bool force = false;
 	struct names group;
 
-	dev = device_open(parse(argc, argv, &force));
+	dev = device_open(parse_arguments(argc, argv, &force));
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");
@@ -158,7 +158,7 @@ int cmd_reclaim(int argc, char **argv)
 	for (size_t i = 0; i < group.count; i++)
 		end_lease(&member[i], force);
 	for (size_t i = 0; i < group.count; i++)
-		give_back(&member[i]);
+		return_to_own_driver(&member[i]);
 	for (size_t i = 0; i < group.count; i++)
 		device_probe(&member[i]);
 	report_reclaimed(&group);

@@ -17,7 +17,7 @@ static void show_node(json_t *root)
 	const char *loaded = "";
 	char node[TEXT_MAX];
 
-	attr(node, core, "node_id");
+	read_attr(node, core, "node_id");
 	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
 		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
 		bool there = path_exists(dir);
@@ -76,7 +76,7 @@ static void show_mdev_attributes(const char *own, json_t *mdev)
 
 static void show_mdev(const char *uuid, const char *dir, json_t *mdevs)
 {
-	char *own = path("%s/dlend", dir), *where = real(dir), state[TEXT_MAX];
+	char *own = path("%s/dlend", dir), *where = real_path(dir), state[TEXT_MAX];
 	const char *parent = where ? basename(dirname(where)) : NULL;
 	json_t *mdev = NULL;
 
@@ -85,7 +85,8 @@ static void show_mdev(const char *uuid, const char *dir, json_t *mdevs)
 				 "parent", ascii_json(parent ? parent : ""));
 		json_array_append_new(mdevs, mdev);
 	} else {
-		printf("%s on %s: %s\n", uuid, parent ? parent : "?", attr(state, own, "state"));
+		printf("%s on %s: %s\n", uuid, parent ? parent : "?",
+		       read_attr(state, own, "state"));
 	}
 	show_mdev_attributes(own, mdev);
 	free(where);
@@ -118,7 +119,7 @@ static void show_mdevs(json_t *root)
 }
 
 /* One word of a command to type: another host has given the name. */
-static void put_word(const char *word)
+static void print_shell_word(const char *word)
 {
 	const char *c = word;
 
@@ -149,7 +150,7 @@ static void show_move(char *note, json_t *moves)
 	}
 	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish ",
 	       vm, from);
-	put_word(vm);
+	print_shell_word(vm);
 	putchar('\n');
 }
 
@@ -176,7 +177,7 @@ int cmd_status(int argc, char **argv)
 {
 	json_t *root;
 
-	no_arguments(argc, argv);
+	refuse_arguments(argc, argv);
 	root = opt.json ? json_object() : NULL;
 	show_node(root);
 	if (!root)

@@ -49,7 +49,7 @@ int read_text(char *text, const char *p)
 	return 0;
 }
 
-const char *attr(char *text, const char *dir, const char *name)
+const char *read_attr(char *text, const char *dir, const char *name)
 {
 	char *p = path("%s/%s", dir, name);
 
@@ -121,7 +121,7 @@ char *link_name(const char *p)
 	return strdup(last ? last + 1 : target);
 }
 
-char *real(const char *p)
+char *real_path(const char *p)
 {
 	return realpath(p, NULL);
 }
@@ -141,7 +141,7 @@ void names_add(struct names *n, const char *name)
 	n->name[n->count++] = strdup(name);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
@@ -159,7 +159,7 @@ struct names list_dir(const char *dir)
 			names_add(&n, entry->d_name);
 	closedir(d);
 	if (n.count)
-		qsort(n.name, n.count, sizeof(*n.name), compare);
+		qsort(n.name, n.count, sizeof(*n.name), compare_names);
 	return n;
 }
 

@@ -12,8 +12,8 @@ typedef void (*pair_fn)(void *arg, const struct lent *a, const struct lent *b);
 /* clique.c */
 /** clique_has - is there a device in @clique (0 to 15)? */
 bool clique_has(const struct fabric *f, int clique);
-/** clique_each_lie - call @fn with @arg for each pair in @clique that has no way to each other */
-void clique_each_lie(const struct fabric *f, int clique, pair_fn fn, void *arg);
+/** clique_each_unreachable_pair - @fn(@arg) for each pair in @clique with no way to each other */
+void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg);
 /** cliques_show - print each clique, with warnings about what its devices do not reach */
 void cliques_show(const struct fabric *f);
 

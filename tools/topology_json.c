@@ -99,22 +99,22 @@ static json_t *routes_json(const struct fabric *f)
 	return routes;
 }
 
-static void add_lie(void *lies, const struct lent *a, const struct lent *b)
+static void add_unreachable_pair(void *pairs, const struct lent *a, const struct lent *b)
 {
-	json_array_append_new(lies, json_pack("[o, o]", ascii_json(a->address),
-					      ascii_json(b->address)));
+	json_array_append_new(pairs, json_pack("[o, o]", ascii_json(a->address),
+					       ascii_json(b->address)));
 }
 
 static json_t *clique_json(const struct fabric *f, int clique)
 {
-	json_t *devices = json_array(), *lies = json_array();
+	json_t *devices = json_array(), *no_way = json_array();
 
 	for (size_t i = 0; i < f->devices; i++)
 		if (f->device[i].clique == clique)
 			json_array_append_new(devices, ascii_json(f->device[i].address));
-	clique_each_lie(f, clique, add_lie, lies);
+	clique_each_unreachable_pair(f, clique, add_unreachable_pair, no_way);
 	return json_pack("{s:i, s:o, s:o}", "clique", clique, "devices", devices,
-			 "no_way", lies);
+			 "no_way", no_way);
 }
 
 static json_t *cliques_json(const struct fabric *f)
