@@ -86,7 +86,7 @@ static void check_attribute(const struct attribute *a)
 		return;
 	}
 	fail(EXIT_FAIL, text("\"%s\" is no attribute of a dlend device", a->name),
-	     "there are clique, prepin and lowmem", NULL);
+	     "the attributes are clique, prepin and lowmem", NULL);
 }
 
 static bool add_attribute(struct attributes *a, const char *name, const char *value)
@@ -121,7 +121,7 @@ static bool is_deeper(json_t *value, int levels)
 	return false;
 }
 
-/* The "attrs" of a definition: an array of objects, each with one text.  All else is let be. */
+/* Reads "attrs" of a definition: an array of objects, each with one text.  Ignores the rest. */
 static bool read_attributes(const char *text, struct attributes *a)
 {
 	json_t *definition = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
@@ -179,7 +179,7 @@ static struct attributes check_definition(void)
 	return a;
 }
 
-/* mdevctl's own answers are "No available instances" or an errno; these say who has it. */
+/* mdevctl itself says "No available instances" or an errno.  This says who has the device. */
 static void check_start(const struct request *req)
 {
 	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, req->parent);
@@ -222,7 +222,7 @@ static void check_start(const struct request *req)
 	free(dir);
 }
 
-/* Of a device that exists: what differs from what it is without being told. */
+/* The settings of a device that exists, without those that still have their initial value. */
 static void show_attributes(const struct request *req)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid);
@@ -248,7 +248,7 @@ static void show_capabilities(void)
 			     "events", "pre", "post", "notify", "get", "live"));
 }
 
-/* All that the definition does not name goes back to what it is without being told. */
+/* A setting that the definition does not name goes back to its initial value. */
 static const char *wanted_value(const struct attributes *a, size_t i)
 {
 	const char *value = known[i].initial;
@@ -269,8 +269,9 @@ static int write_setting(const char *dir, size_t i, const char *value)
 }
 
 /*
- * All or nothing, as mdevctl takes a refusal.  Whether a VM has the device open shows in no file,
- * and not each attribute is refused then, so what was written is written back.
+ * Changes all settings or none, because mdevctl takes a refusal to mean that nothing changed.  No
+ * file tells whether a VM has the device open, and the kernel then refuses some settings only.  So
+ * if one of them is refused, those before it are written back.
  */
 static void change_settings(const struct request *req, const struct attributes *a)
 {
@@ -300,7 +301,7 @@ static void change_settings(const struct request *req, const struct attributes *
 	free(dir);
 }
 
-/* In the order of mdevctl(8). What is not here is agreed to. */
+/* In the order of mdevctl(8).  A request that is not listed here is allowed. */
 static void answer_request(void *arg)
 {
 	const struct request *req = arg;

@@ -17,7 +17,7 @@
 #define KIND_CLASS_MAX	63
 #define KIND_VENDOR_MAX	253
 
-/* Those that know annotations, which came with 0.6.0; a runtime refuses what is newer than it. */
+/* Versions with annotations; 0.6.0 was the first.  A runtime refuses those newer than its own. */
 static const char *const versions[] = { "1.1.0", "1.0.0", "0.8.0", "0.7.0", "0.6.0" };
 
 static const char usage[] =
@@ -27,7 +27,7 @@ static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 static const char alphanumeric[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/* Letters and digits, and between them also @inner. */
+/* Letters and digits; the characters of @inner may stand between them. */
 static bool is_name(const char *s, size_t len, size_t most, const char *inner)
 {
 	if (!len || len > most || !strchr(alphanumeric, s[0]) || !strchr(alphanumeric, s[len - 1]))
@@ -66,7 +66,7 @@ static json_t *node_json(const char *file)
 	return json_pack("{s:o, s:s}", "path", ascii_json(file), "permissions", "rw");
 }
 
-/* The group's file and, where the kernel makes one (VFIO_DEVICE_CDEV), the device's own. */
+/* The file of the group, and the device's own if the kernel makes one (VFIO_DEVICE_CDEV). */
 static json_t *nodes_json(const char *dir)
 {
 	char *link = path("%s/iommu_group", dir), *group = link_name(link);
@@ -91,7 +91,7 @@ static json_t *nodes_json(const char *dir)
 	return nodes;
 }
 
-/* Only those that have a file which a container can be given. */
+/* Adds a mediated device if it has a file that a container can get. */
 static void add_mdev(json_t *devices, const struct lent *d)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
@@ -122,7 +122,7 @@ static json_t *devices_json(const struct fabric *f)
 	return devices;
 }
 
-/* Runtimes watch the directory: the file is whole as soon as it has its name. */
+/* Runtimes watch the directory, so the file gets its name when it is complete. */
 static void open_output(const char *temporary)
 {
 	if (!freopen(temporary, "we", stdout))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What stands against lending a device, found out before anything is touched.  The driver checks
- * what concerns safety again; this is for messages that say what to do.
+ * Checks whether a device can be lent, before anything is changed.  The driver checks again all
+ * that concerns safety.  These checks are here for messages that say what to do.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +80,7 @@ static void check_iommu(const struct device *dev)
 	free(group);
 }
 
-/* Its driver would take them from whoever has them: before that, not when the module refuses it. */
+/* Virtual functions end when their driver goes, whoever uses them: so check before that. */
 static void check_functions(const struct device *dev)
 {
 	char value[TEXT_MAX];

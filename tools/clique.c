@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cliques: which devices the guests here are told may do peer-to-peer with each other, whether they
- * have a way to each other, and whether that way is mapped.
+ * A clique is a set of devices of which guests are told that they can do peer-to-peer.  This checks
+ * whether they have a way to each other, and whether that way is mapped.
  */
 #include "topology.h"
 

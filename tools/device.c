@@ -31,7 +31,7 @@ bool bdf_parse(char bdf[16], const char *s)
 	return true;
 }
 
-/* A fabric-wide name of one of our own: then its address on this host. */
+/* If @bdf is the fabric-wide name of a device of this host, replaces it by the local address. */
 static bool own_offer_to_bdf(char bdf[16])
 {
 	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
@@ -127,7 +127,7 @@ static bool has_driver(const struct device *dev, const char *driver)
 	return has;
 }
 
-/* Until @driver has the device; NULL: none, "*": any. */
+/* Waits until @driver has the device.  NULL: until no driver has it; "*": until any has. */
 static int wait_for_driver(const struct device *dev, const char *driver, int most_ms)
 {
 	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };

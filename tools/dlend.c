@@ -91,7 +91,7 @@ static void parse_options(int argc, char **argv)
 	};
 	int c;
 
-	/* '+': options after the verb are the verb's */
+	/* '+': stop at the verb, because what follows are its own options */
 	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1)
 		switch (c) {
 		case 'j':
@@ -101,7 +101,7 @@ static void parse_options(int argc, char **argv)
 			set_root(optarg);
 			break;
 		case 's':
-			/* Where the rest is, is not said: then nothing is kept of it. */
+			/* Nobody said where /run is, so nothing is stored there. */
 			opt.sysfs = optarg;
 			opt.run = NULL;
 			opt.fake = true;

@@ -32,7 +32,7 @@ static unsigned long long parse_size(const char *s)
 	return *end ? 0 : bytes;
 }
 
-/* Without a word on devices: those that are lent, and those that dlend.conf says. */
+/* If no devices were given: those that are lent, and those that dlend.conf lists. */
 static void find_default_devices(void *arg)
 {
 	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend doctor: a device that is to be lent.  The same questions as check.c and lender/check.c ask,
- * but all of them, so that one run tells the whole story.
+ * dlend doctor: checks a device that is to be lent.  check.c and lender/check.c check the same but
+ * stop at the first problem; this reports all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct bar {
 	unsigned long long start, size, flags;
 };
 
-/* "resource": start, end and flags, a line each. */
+/* The file "resource" has a line for each BAR: start, end and flags. */
 static void read_bars(const char *dir, struct bar bar[BARS])
 {
 	char *file = path("%s/resource", dir), *all = read_all(file), *at = all;
@@ -94,11 +94,11 @@ static void check_device_reset(const char *bdf, const char *dir)
 	else if (has_word(method, "bus"))
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
-			"A reset of the bus is thorough, as it is alone there; try whether its driver comes back");
+			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that");
 	else
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
-			"That may leave data in it; prefer --reset bus where there is that, and try it");
+			"Such a reset may leave data in it; use --reset bus if it can do that, and test it");
 }
 
 static const char *group_others(const char *bdf, const struct names *group)
@@ -137,7 +137,7 @@ static void check_device_group(const struct device *dev)
 	if (regions && strstr(regions, "direct\n"))
 		finding(LEVEL_FAIL, "device-rmrr",
 			text("firmware reserves memory for %s or its group (RMRR)", dev->bdf),
-			"Look for a firmware option that turns its own use of the device off");
+			"Look for a firmware option that stops the firmware from using the device");
 	names_free(&all);
 	free(regions);
 	free(file);
@@ -153,7 +153,7 @@ static void check_device_bars(const char *bdf, const char *dir)
 	for (i = 0; i < BARS; i++) {
 		if (bar[i].flags & RESOURCE_IO)
 			finding(LEVEL_WARN, "device-bars",
-				text("BAR %u of %s is of I/O ports, which no guest gets", i, bdf),
+				text("BAR %u of %s has I/O ports, which guests do not get", i, bdf),
 				"Most drivers do without; try it");
 		else if (bar[i].flags && !bar[i].start)
 			finding(LEVEL_FAIL, "device-bars",

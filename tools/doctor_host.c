@@ -153,7 +153,7 @@ static bool iommu_is_bypassed(const char *cmdline)
 	       !has_word(cmdline, "iommu=nopt");
 }
 
-/* Chips of an IOMMU that remaps are named so, on Intel and AMD. */
+/* If the IOMMU remaps interrupts, the names of interrupt chips begin with IR (Intel and AMD). */
 static void check_interrupt_remapping(void)
 {
 	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);

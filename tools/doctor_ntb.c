@@ -6,7 +6,7 @@
 #include "doctor.h"
 #include "finding.h"
 
-/* drivers/ntb/hw: which module drives which function.  A device of 0 means every one. */
+/* Which module in drivers/ntb/hw drives which function. */
 static const struct {
 	unsigned int vendor, device;
 	const char *driver;
@@ -22,7 +22,7 @@ static const struct {
 	{ 0x8086, 0x7868, "ntb_hw_intel" },
 };
 
-/* Microsemi's NTB is a part of the management function, which says so by its class. */
+/* Microsemi's NTB is part of the switch's management function; the class tells them apart. */
 static const char *ntb_module(const char *dir)
 {
 	char value[TEXT_MAX];
@@ -40,7 +40,7 @@ static const char *ntb_module(const char *dir)
 	return NULL;
 }
 
-/* Why dlend_ntb does not take what a module drives; NULL if it does. */
+/* Why dlend_ntb cannot use NTBs that @module drives, or NULL if it can. */
 static const char *refusal_reason(const char *module)
 {
 	if (module && !strcmp(module, "ntb_hw_switchtec"))
@@ -102,7 +102,7 @@ out:
 	free(link);
 }
 
-/* The NTB's own requests come from the peer: what its group may reach is what the peer may. */
+/* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
 static void check_ntb_group(const char *name)
 {
 	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
@@ -159,8 +159,8 @@ static bool is_loaded(const char *module)
 }
 
 /*
- * What this host does not do now it may do later: what would not fit then is worth a warning.  One
- * that shows neither is about to do something.
+ * Does this host lend, does it borrow?  If it shows no sign of either, it is still being set up and
+ * counts as both.  What would not fit for the other role is only a warning, as that may come later.
  */
 static bool host_lends(const struct demands *demands)
 {
@@ -172,7 +172,7 @@ static bool host_borrows(const struct demands *demands)
 	return is_loaded("dlend_mdev") || !(demands->devices.count || is_loaded("dlend_lender"));
 }
 
-/* What comes in: a borrower's loads and stores to BARs here, a lender's DMA to guests here. */
+/* Incoming: a borrower's loads and stores to BARs here, and a lender's DMA to guests here. */
 static void check_aperture(const char *name, unsigned long long bytes,
 			   const struct demands *demands)
 {
@@ -205,7 +205,7 @@ static void check_aperture(const char *name, unsigned long long bytes,
 		finding(LEVEL_OK, "window", reach, NULL);
 }
 
-/* What goes out: DMA of devices here to guests there.  Those are known to the peer only. */
+/* Outgoing: DMA of devices here to guests on the peer, which only the peer knows. */
 static void check_window(const char *name, unsigned long long bytes, const struct demands *demands)
 {
 	const char *reach = text("this host reaches %s of the peer through %s (window_bytes)",
@@ -220,7 +220,7 @@ static void check_window(const char *name, unsigned long long bytes, const struc
 		finding(LEVEL_OK, "window", reach, NULL);
 }
 
-/* Each direction has a size of its own; 0 is one that is not known yet. */
+/* The two directions have different sizes.  A size of 0 is not known yet. */
 static void check_link_sizes(const char *name, const char *dir, const struct demands *demands)
 {
 	unsigned long long bytes;
@@ -242,7 +242,7 @@ void doctor_links(const struct demands *demands)
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
-		/* A lender's link to itself: neither another host nor a window. */
+		/* The link of a lender to itself has no other host and no window. */
 		bool loop = !strcmp(read_attr(value, dir, "type"), "loop");
 
 		if (!strcmp(read_attr(state, dir, "state"), "up"))

@@ -4,7 +4,7 @@
 
 #include "fabric.h"
 
-/* What peers say must not end a string. */
+/* Text from peers must not end the string. */
 static void print_quoted(const char *s)
 {
 	putchar('"');
@@ -35,7 +35,7 @@ static const char *bridge_name(unsigned int node, const char *bdf)
 	return text("%u %s", node, bdf);
 }
 
-/* A switch's upstream and downstream ports are one chip, but ports that differ lead elsewhere. */
+/* Each port of a switch is drawn, because different downstream ports lead to different places. */
 static const char *draw_bridges(unsigned int node, const struct place *place)
 {
 	const char *above = root_name(node);
@@ -62,7 +62,7 @@ static void draw_device(const struct lent *d)
 	fputs("    ", stdout);
 	print_quoted(d->address);
 	printf(" [label=\"%s\\n", d->address);
-	/* The type is a peer's word; labels are quoted like names. */
+	/* The type comes from a peer, so it must not end the label. */
 	for (const char *c = d->type; *c; c++)
 		putchar(*c == '"' || *c == '\\' ? '?' : *c);
 	if (d->clique >= 0)
@@ -105,7 +105,7 @@ static void draw_node(const struct fabric *f, unsigned int node)
 	puts("  }");
 }
 
-/* Once for both directions. */
+/* Draws both directions of a link as one line. */
 static void draw_link(const struct fabric *f, const struct edge *e)
 {
 	const struct edge *back = fabric_edge(f, e->to, e->from);
@@ -120,7 +120,7 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	       back ? back->bytes >> 20 : 0);
 }
 
-/* Peer-to-peer that is mapped now, beside the hardware: it shall not pull boxes about. */
+/* Draws peer-to-peer that is mapped now.  These lines do not change the layout (constraint). */
 static void draw_peers(const struct fabric *f)
 {
 	struct reach_pair pair;

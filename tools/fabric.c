@@ -50,7 +50,7 @@ static void add_node(struct fabric *f, unsigned int id)
 	f->nodes++;
 }
 
-/* Between this node and another there may be several links; of others' no more than one is told. */
+/* This node may have several links to another.  Between other nodes, peers tell of one only. */
 static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int to)
 {
 	struct edge *e;
@@ -69,7 +69,7 @@ static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int t
 
 typedef void (*told_fn)(struct fabric *f, unsigned int from, unsigned int to, char *rest);
 
-/* What peers tell of the links of theirs, a line each that begins with two nodes. */
+/* What peers tell of their links.  Each line begins with the ids of two nodes. */
 static void read_told_lines(struct fabric *f, const char *name, told_fn add_told)
 {
 	char *file = path("%s/bus/dlend/%s", opt.sysfs, name), *all = read_all(file), *rest = NULL;
@@ -185,7 +185,7 @@ static void add_offers(struct fabric *f)
 	free(bus);
 }
 
-/* What this host lends; also on the bus if dlend_mdev is loaded.  Its place is seen here. */
+/* Devices that this host lends.  If dlend_mdev is loaded they are on the bus, too. */
 static void add_own_devices(struct fabric *f)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);

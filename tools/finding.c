@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What `dlend doctor` found: prints each finding, as text or JSON, and counts them. */
+/* What `dlend doctor` found: prints each finding, or keeps it for --json, and counts them. */
 #include "finding.h"
 
 static unsigned int counts[LEVEL_FAIL + 1];

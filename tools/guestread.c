@@ -72,7 +72,7 @@ static void count_slot(struct guest *g, xmlNode *device)
 	g->slots += !element_number(address, "bus");
 }
 
-/* The place of a lent device does not count: we make it anew. */
+/* The slot of a lent device does not count, because it gets a new one. */
 static void read_device(struct guest *g, xmlNode *device, const struct fabric *f)
 {
 	const xmlNode *source;
@@ -100,7 +100,7 @@ static __noreturn void refuse_xml(const char *why)
 	     "Give what virsh dumpxml prints, or the UUIDs of mediated devices.");
 }
 
-/* Nothing is fetched, and there are no entities: libvirt writes no document type. */
+/* Exits with a message if @xml is no domain.  Fetches no files and expands no entities. */
 static xmlDoc *parse_domain(const char *xml)
 {
 	xmlDoc *doc = xmlReadDoc(BAD_CAST xml, NULL, NULL,

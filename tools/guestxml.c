@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend libvirt-xml: the part of a libvirt domain that gives a guest its lent devices in a tree
- * like the fabric's: each at a root port, or those of a clique below one switch.
+ * dlend libvirt-xml: prints the part of a libvirt domain that gives a guest its lent devices in a
+ * tree like the fabric's.  Each is at a root port, or those of a clique are below one switch.
  *
- * Knows what a q35 machine holds, and refuses what it does not.  Writes the elements only: whoever
- * puts them into a domain is the one who changes it.
+ * Knows the limits of a q35 machine and refuses what is beyond them.  Only prints the elements, and
+ * changes no domain.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define SWITCH_PORTS	32	/* below one upstream port */
 #define IO_PORTS	16	/* each takes 4 KiB of the 64 KiB of I/O space */
 
-/* What one port or one switch is for. */
+/* The devices of one root port or one switch. */
 struct branch {
 	size_t count;
 	const struct lent **device;

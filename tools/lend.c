@@ -7,7 +7,7 @@
 
 #include "move.h"
 
-/* The bus:device.function by which other nodes shall know it. */
+/* Sets the bus:device.function by which other nodes will know the device. */
 static void set_name(const struct device *dev, const char *as)
 {
 	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
@@ -20,7 +20,7 @@ static void set_name(const struct device *dev, const char *as)
 	free(p);
 }
 
-/* What an earlier --as has left, be it that it failed: the kernel remembers names, not lends. */
+/* The kernel remembers a name from an earlier --as, even if lending failed: sets the real one. */
 static void forget_name(const struct device *dev)
 {
 	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
@@ -57,7 +57,7 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* It is lent, whatever comes of this. */
+/* The device is lent already, so an error here is only reported. */
 static void set_clique(const struct device *dev, const char *clique)
 {
 	char *p = path("%s/dlend/clique", dev->dir);
@@ -93,7 +93,7 @@ static void choose_resets(struct lending *l)
 	}
 }
 
-/* They are as they were, unless they were lent before. */
+/* Restores the reset methods of all devices that are not lent. */
 static void restore_resets(const struct lending *l)
 {
 	for (size_t i = 0; i < l->group.count; i++) {
@@ -137,7 +137,7 @@ static void lend_device(void *arg)
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
-	/* One VM gets all of the group. */
+	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);
 	l->done = true;
@@ -164,7 +164,7 @@ static void report_lent(const struct move *move, size_t count, json_t *list)
 	}
 }
 
-/* Many devices: what fails does not keep the others from being lent. */
+/* Lends many devices.  If one fails, the others are lent all the same. */
 struct round {
 	struct names seen;		/* that an earlier line or group had */
 	struct names failed, why;
@@ -203,7 +203,7 @@ static json_t *failed_json(const struct round *r)
 	return list;
 }
 
-/* Before anything is lent to whoever is there.  A mistake here lends nothing. */
+/* Done before anything is lent.  After a mistake here nothing is lent. */
 static void require_peers(const struct config *c, const char *file)
 {
 	for (size_t i = 0; i < c->links; i++) {
@@ -215,7 +215,7 @@ static void require_peers(const struct config *c, const char *file)
 		if (err)
 			fail(err == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAIL,
 			     text("%s, line %u", file, line->number),
-			     text("the link %s cannot be kept to node %s: %s", line->ntb,
+			     text("the link %s cannot be limited to node %s: %s", line->ntb,
 				  line->peer,
 				  err == -ENOENT ? "there is no such link" : strerror(-err)),
 			     "dlend links shows what there is; nothing was lent.");
@@ -251,7 +251,7 @@ static int lend_command(const struct lend_line *line)
 	struct lending l = { .line = line, .bdf = line->which };
 	json_t *list = opt.json ? json_array() : NULL;
 
-	/* A failure with no reset method to restore can leave by the short way. */
+	/* Only if a reset method was chosen there is something to restore after a failure. */
 	if (line->reset) {
 		int code = attempt(lend_device, &l);
 
@@ -272,7 +272,7 @@ static const char usage[] =
 	"usage: dlend lend [--as BB:DD.F] [--clique N|none] [--group]\n"
 	"                  [--reset METHOD] BDF | --all | --config FILE";
 
-/* Return: the file to read, or NULL: @line says what to do. */
+/* Return: the configuration file to read, or NULL if @line says what to lend. */
 static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
 {
 	static const struct option options[] = {

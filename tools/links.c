@@ -20,7 +20,7 @@ static json_t *link_json(const char *name, const char *dir)
 
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
 		read_attr(value, dir, attributes[i]);
-		/* A session is 64 bits of noise: always text. */
+		/* A session is a random number of 64 bits: always text. */
 		json_object_set_new(link, attributes[i],
 				    strcmp(attributes[i], "session") ? attr_json(value) :
 								       ascii_json(value));
@@ -33,13 +33,13 @@ static const char *mebibytes(const char *bytes)
 	return *bytes ? text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
 }
 
-/* There is no window of 0 bytes: the link has not been up yet, or has no aperture. */
+/* A size of 0 is not known: the link was never up, or has no aperture. */
 static bool is_known_size(const char *bytes)
 {
 	return strtoull(bytes, NULL, 0);
 }
 
-/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" without what there is none of, and what every link has. */
+/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" becomes "4 ram, 1 irq": every link has ctrl. */
 static const char *used_slots(char *slots)
 {
 	char *save = NULL, *kind = strtok_r(slots, " ", &save), *count;
@@ -60,7 +60,7 @@ static void add_link_row(const char *name, const char *dir, struct table *table)
 	char test[TEXT_MAX], age[TEXT_MAX], error[TEXT_MAX], type[TEXT_MAX];
 	bool reaches, reached;
 
-	/* A node's link to itself has no window, and room without end. */
+	/* The link of a node to itself has no window and no limit. */
 	read_attr(type, dir, "type");
 	reaches = strcmp(type, "loop") && is_known_size(read_attr(window, dir, "window_bytes"));
 	reached = strcmp(type, "loop") && is_known_size(read_attr(size, dir, "aperture_bytes"));

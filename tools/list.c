@@ -12,7 +12,7 @@ struct offer {
 	const char *own;	/* its address on this host, "" if another's */
 };
 
-/* Offers on their way out. */
+/* What show_offers() collects. */
 struct listing {
 	json_t *offers;		/* NULL: as a table */
 	struct table table;
@@ -59,7 +59,7 @@ static void read_state(struct offer *o, const char *dir)
 	read_attr(o->epoch, dir, "epoch");
 }
 
-/* An offer of this node itself: the lender's own word is newer than what went over the wire. */
+/* If the offer is this node's own, its state is read from the device, where it is newer. */
 static void mark_own(struct offer *o, const char *driver, const struct names *lent)
 {
 	char name[TEXT_MAX];
@@ -75,7 +75,7 @@ static void mark_own(struct offer *o, const char *driver, const struct names *le
 	}
 }
 
-/* What stands on the dlend bus: offers of all nodes that are known here. */
+/* Offers on the dlend bus: those of all nodes that are known here. */
 static void add_bus_offers(struct listing *l)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
@@ -104,7 +104,7 @@ static void add_bus_offers(struct listing *l)
 	free(bus);
 }
 
-/* This node's own that are not on the bus: dlend_mdev is not loaded, or not yet. */
+/* This node's own offers that are not on the bus because dlend_mdev is not loaded (yet). */
 static void add_unlisted_offers(struct listing *l)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);

@@ -19,7 +19,7 @@ const char *text(const char *fmt, ...)
 	return s;
 }
 
-/* Where the attempt() under way goes on. */
+/* Where attempt() continues after a fail(). */
 struct catcher {
 	jmp_buf here;
 };

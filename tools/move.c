@@ -10,8 +10,8 @@
 #include "move.h"
 
 /*
- * All functions leave us before the first goes back to its driver, as in move_take().
- * Return: those that their drivers did not take.
+ * All functions leave our driver before the first goes back to its own, as in move_take().
+ * Return: the functions that have no driver now.
  */
 static const char *move_undo(struct move *move, size_t count)
 {
@@ -71,8 +71,8 @@ struct move *move_plan(const struct names *bdf)
 }
 
 /*
- * All functions leave their drivers before the first comes to ours: the kernel hands a group's
- * DMA over only when no other driver uses any of it.
+ * All functions leave their drivers before the first comes to ours: the kernel gives us the DMA of
+ * a group only when no other driver uses any device of it.
  */
 void move_take(struct move *move, size_t count)
 {

@@ -14,12 +14,12 @@ static const struct lent *find_endpoint(const struct fabric *f, const char *name
 
 	if (!d)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", name),
-		     "it is no address of an offer, of a lent device of this host, nor an mdev's UUID",
+		     "it is no address of an offer or of a lent device of this host, and no UUID of an mdev",
 		     "dlend list shows what is offered.");
 	return d;
 }
 
-/* "memory" is a guest's on this node, "memory:3" one's on node 3. Return: 0, or the node */
+/* "memory" is that of a guest on this node, "memory:3" on node 3. Return: the node, or 0 */
 static unsigned int memory_node(const struct fabric *f, const char *name)
 {
 	char *end;
@@ -84,7 +84,7 @@ void path_show(const struct fabric *f, const char *from, const char *to)
 			  a->lender, node), look_at_links);
 	if (r.way == WAY_NONE)
 		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
-		     "no link that is up joins their nodes, and this one has not one to each",
+		     "no link that is up joins their nodes, and this node does not have one to each",
 		     look_at_links);
 	if (opt.json)
 		print_json(route_json(&r, true));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What borrowed devices of guests on this node really reach of each other: dlend/p2p of their
- * mediated devices, which is what the kernel has mapped, beside what route.c says could be.
+ * What borrowed devices of guests on this node really reach of each other.  The file dlend/p2p of
+ * their mediated devices tells what the kernel has mapped; route.c tells what is possible.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -105,7 +105,7 @@ json_t *peers_json(const struct fabric *f)
 	return list;
 }
 
-/* The first one of a pair's that is mapped stands for all of its BARs. */
+/* Of a pair of devices, the first BAR that is mapped stands for all BARs. */
 static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
 					const char *to)
 {

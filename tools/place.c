@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where a device sits: the bridges above it.  Those of this host are read from sysfs, others' come
- * in the words of their offers, which are checked like anything that a peer says.
+ * The place of a device: the bridges above it.  For devices of this host sysfs tells them.  For
+ * others their offers do, and that text is checked like all that peers send.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static unsigned int read_le(const unsigned char *config, size_t at, size_t bytes
 	return value;
 }
 
-/* Type of a PCIe port as in its capability; -1: not to be seen, or none. */
+/* Type of a PCIe port from its capability, or -1 if it has none or we cannot read it. */
 static int port_type(const unsigned char *config, size_t size)
 {
 	size_t at = size > 0x34 ? config[0x34] & ~3u : 0;
@@ -92,7 +92,7 @@ static bool has_acs(const unsigned char *config, size_t size)
 	return false;
 }
 
-/* Without the capability, which only root reads, the order of the bridges tells. */
+/* Only root can read the capability.  Without it, the order of the bridges tells the type. */
 static enum bridge_kind bridge_kind_of(int type, const struct place *above)
 {
 	switch (type) {
@@ -136,7 +136,7 @@ struct place place_local(const char *dir)
 	if (!whole)
 		return place;
 	place.known = true;
-	/* Every directory above that is named like a function is a bridge above it. */
+	/* Each directory above whose name is a PCI address is a bridge. */
 	for (char *slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		char *name;
 

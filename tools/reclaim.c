@@ -11,8 +11,8 @@
 #include "dlend.h"
 
 /*
- * The write returns when the device is back, which with a polite request takes as long as the
- * borrower wants: a child does it, so that the person who waits hears about it.
+ * The write returns when the device is back.  Without force that takes as long as the borrower
+ * wants.  So a child process writes, and this one tells the user why it takes so long.
  */
 static int write_and_wait(const char *file, const char *word, const char *bdf, const char *borrower)
 {
@@ -123,7 +123,7 @@ static const char *parse_arguments(int argc, char **argv, bool *force)
 	return argv[optind];
 }
 
-/* The lent functions of the group: no driver can have one of them while we hold another. */
+/* All lent functions of the group: no other driver can have one while we have another. */
 static struct names lent_group(const struct device *dev)
 {
 	struct names all = device_group(dev), lent = { 0 };

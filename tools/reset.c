@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which way a lent device is reset: the kernel's reset_method, chosen when the device is lent and
- * put back when it is reclaimed.  What it was is kept in /run/dlend, as the kernel's choice itself
- * lasts until the next boot only.  Knows nothing of leases.
+ * How a lent device is reset: the kernel's reset_method.  It is chosen when the device is lent and
+ * restored when it is reclaimed.  The old one is stored in /run/dlend, because the kernel's choice,
+ * too, lasts until the next boot only.  Knows nothing of leases.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "dlend.h"
 
-/* Without a place to keep it, the kernel's own choice is what it was. */
+/* Where the old reset method is stored.  NULL: nowhere (--sysfs). */
 static char *kept_file(const struct device *dev)
 {
 	return opt.run ? path("%s/reset-%s", opt.run, dev->bdf) : NULL;
@@ -23,7 +23,7 @@ static void keep_reset_method(const struct device *dev, const char *before)
 	char *file = kept_file(dev);
 	FILE *f;
 
-	/* The first one counts: a second choice replaces ours, not the admin's. */
+	/* Only the first is stored: when we choose again, the old method is ours. */
 	if (!file || path_exists(file))
 		goto out;
 	mkdir(opt.run, 0755);
@@ -84,13 +84,13 @@ bool reset_choose(const struct device *dev, const char *methods)
 	err = write_text(file, text("%s\n", want));
 	read_attr(after, dev->dir, "reset_method");
 	if (err || !same_words(after, want)) {
-		/* "default" shows what there is; then as it was, whatever that was. */
+		/* After "default" the file lists all methods.  Then the old one is restored. */
 		write_text(file, "default\n");
 		read_attr(all, dev->dir, "reset_method");
 		write_text(file, text("%s\n", before));
 		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
 		     text("%s cannot be reset by %s", dev->bdf, methods),
-		     err && err != -EINVAL ? strerror(-err) : "its slot or itself cannot",
+		     err && err != -EINVAL ? strerror(-err) : "neither the device nor its slot can",
 		     text("It has: %s. (bus needs a device that is alone on its bus.)",
 			  *all ? all : "none"));
 	}

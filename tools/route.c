@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which way a packet takes from a lent device, and through what.  Its address is guest-physical, so
- * nothing below an IOMMU can know where it leads: it goes up to the root of every node it comes
- * to, whatever switches it shares with its target on the way (docs/paths.md).
+ * The way of a packet from a lent device.  Its address is guest-physical, so nothing below an IOMMU
+ * knows where it leads.  In every node it goes up to the root, even if its target is below the same
+ * switch (docs/paths.md).
  */
 #include <string.h>
 
@@ -49,7 +49,7 @@ static void add_step(struct route *r, enum step_kind kind, unsigned int node, co
 	r->roots += kind == STEP_ROOT;
 }
 
-/* One bridge; a switch is a step at its upstream port, whichever way the packet goes. */
+/* Adds one bridge.  A switch is one step, named by its upstream port in both directions. */
 static void add_bridge_step(struct route *r, unsigned int node, const struct place *place, size_t i)
 {
 	const struct bridge *b = &place->bridge[i];
@@ -66,7 +66,7 @@ static void add_bridge_step(struct route *r, unsigned int node, const struct pla
 static void add_unknown_step(struct route *r, unsigned int node)
 {
 	r->exact = false;
-	add_step(r, STEP_UNKNOWN, node, "", "bridges here are not known: that node has not told");
+	add_step(r, STEP_UNKNOWN, node, "", "bridges here are not known: that node does not tell");
 }
 
 static void add_steps_up(struct route *r, unsigned int node, const struct place *place)
@@ -85,7 +85,7 @@ static void add_steps_down(struct route *r, unsigned int node, const struct plac
 		add_bridge_step(r, node, place, i);
 }
 
-/* The root port by which the packet comes in names the root. */
+/* The root is named by the root port at which the packet arrives. */
 static void add_root_step(struct route *r, unsigned int node, const struct place *in,
 			  const char *note)
 {
@@ -199,7 +199,7 @@ struct route route_device(const struct fabric *f, const struct lent *a, const st
 	return r;
 }
 
-/* Everything that a guest here could want: to its memory, and between what is borrowed here. */
+/* All routes that a guest here can use: to its memory, and between devices borrowed here. */
 void route_each(const struct fabric *f, route_fn fn, void *arg)
 {
 	for (size_t i = 0; i < f->devices; i++) {

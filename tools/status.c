@@ -38,7 +38,7 @@ static void show_node(json_t *root)
 	free(core);
 }
 
-/* p2p has a line for every BAR. */
+/* Prints an attribute.  Some have several lines: p2p has one for every BAR. */
 static void show_lines(const char *name, char *value)
 {
 	char *save = NULL, *line;
@@ -52,7 +52,7 @@ static void show_lines(const char *name, char *value)
 		printf("    %s\n", line);
 }
 
-/* Every attribute of dlend's own that can be read (some can only be written). */
+/* All of dlend's own attributes that can be read; some can only be written. */
 static void show_mdev_attributes(const char *own, json_t *mdev)
 {
 	struct names n = list_dir(own);
@@ -118,7 +118,7 @@ static void show_mdevs(json_t *root)
 	free(bus);
 }
 
-/* One word of a command to type: another host has given the name. */
+/* Prints a word of a shell command, quoted if needed, because it comes from another host. */
 static void print_shell_word(const char *word)
 {
 	const char *c = word;
@@ -138,7 +138,7 @@ static void print_shell_word(const char *word)
 	putchar('\'');
 }
 
-/* A note of dlend migrate on another host: the name of a VM that it let go of, and its own. */
+/* A note by dlend migrate on another host: the name of a VM that leaves it, and its own name. */
 static void show_move(char *note, json_t *moves)
 {
 	char *rest = note, *vm = strsep(&rest, "\n"), *from = rest ? strsep(&rest, "\n") : "?";

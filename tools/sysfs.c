@@ -55,7 +55,7 @@ const char *read_attr(char *text, const char *dir, const char *name)
 
 	read_text(text, p);
 	free(p);
-	/* Some of it was said by a peer: nothing of that may reach a terminal as a command. */
+	/* Some attributes come from peers: they must not send control sequences to a terminal. */
 	for (char *c = text; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
@@ -66,7 +66,7 @@ int write_text(const char *p, const char *text)
 {
 	int fd, err = 0;
 
-	/* No O_CREAT: what sysfs does not have must not come into being in a fake tree. */
+	/* No O_CREAT: in a fake tree, too, files that sysfs does not have must not appear. */
 	fd = open(p, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

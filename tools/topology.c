@@ -42,7 +42,7 @@ static const char *state_text(const struct lent *d)
 	return d->clique >= 0 ? text("%s, clique %d", s, d->clique) : s;
 }
 
-/* Bridges that the line before did not show, each indented by what is above it. */
+/* Prints bridges that the line before did not show, indented by their depth. */
 static void show_bridges(const struct place *place, const struct place *before)
 {
 	for (size_t i = 0; i < place->count; i++) {
@@ -96,7 +96,7 @@ static void show_nodes(const struct fabric *f)
 		show_devices(f, node);
 	}
 	if (!f->nodes)
-		puts("no node: neither an id, nor links, nor offers here");
+		puts("no nodes: this host has no id, no links and no offers");
 }
 
 static void add_route_row(void *table, const struct route *r)

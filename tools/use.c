@@ -52,7 +52,7 @@ static bool is_under_subsystem_of(const char *block, const struct device *dev)
 	return is;
 }
 
-/* Device numbers identify a mount's disk; a filesystem of several disks shows one by name. */
+/* A mount is found by device number, or by name: a filesystem of several disks shows a name. */
 static char *find_mount_point(const char *number, const char *name)
 {
 	char *file = path("%s/self/mountinfo", opt.procfs);
@@ -151,7 +151,7 @@ static char *find_nvmet_subsystem(const char *name)
 	return found;
 }
 
-/* Of a block device, what sysfs tells elsewhere than in its own directory. */
+/* Users of a disk that sysfs does not show in the directory of the disk. */
 static void check_served(const char *what, const char *name)
 {
 	char *by = find_btrfs(name);
@@ -192,9 +192,9 @@ static void check_disk(const struct device *dev, const char *name)
 }
 
 /*
- * Most that use a disk within the kernel claim it, whether or not anything shows who that is, and
- * a claim on a partition is one on its disk, too.  Some have no node, as the paths of a multipath
- * disk, or no medium: not for us to mind.  O_NONBLOCK: no drive shall close its tray.
+ * Most users of a disk within the kernel claim it, even if nothing shows who they are.  A claim on
+ * a partition claims the disk, too.  Disks without a node (paths of a multipath disk) or without a
+ * medium are ignored.  O_NONBLOCK: no drive closes its tray.
  */
 static void check_claim(const struct device *dev, const char *name)
 {
@@ -355,7 +355,7 @@ void check_use(const struct device *dev)
 	check_each_disk(dev, check_disk);
 	check_networks(dev);
 	check_processes(dev);
-	/* Last, as all others say who it is.  Nodes in /dev belong to the real /sys. */
+	/* Last, because it cannot say who uses the disk.  Nodes in /dev belong to the real /sys. */
 	if (!opt.fake)
 		check_each_disk(dev, check_claim);
 }
