@@ -123,7 +123,7 @@ def domains(t):
         for text in ("", "<", "<!--", "<domain", "<network></network>", "x" * 5000, "<a b='", "<domain <domain>"):
             r = from_text(f, text)
             t.ok(r.code in (2, 3) and r.err.startswith("dlend: "), f"no domain: {text[:20]!r}", r.err)
-        r = from_text(f, domain([UUIDS[A]]).replace("</name>", "\n</nam>"))
+        r = from_text(f, domain([UUIDS[A]]).replace("</name>", "\n</title>"))
         t.ok(r.code == 2 and "line 3: " in r.err, "  XML that is broken: where", r.err)
         for dtd in ("[<!ENTITY b 'b'>]", "[<!ENTITY b SYSTEM 'file:///etc/passwd'>]", "SYSTEM 'http://127.0.0.1:1/b.dtd'"):
             r = from_text(f, f"<!DOCTYPE domain {dtd}>" + domain([UUIDS[A]]))
