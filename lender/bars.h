@@ -25,7 +25,8 @@ int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64
  * @fn: (in, out) function, lent
  *
  * Call this before the device stops decoding memory.  Otherwise an access of the borrower would
- * reach no device, or another device that has the addresses by then.
+ * reach no device, or another device that has the addresses by then.  Nothing is done for a
+ * borrower on this host: it has unmapped the BARs itself before it asks for a reset.
  *
  * Context: process, group lock; waits for no peer.
  */

@@ -53,8 +53,8 @@ int lend_lease_revoke(struct lend_group *group, const char *why);
  * lend_lease_unbind - a function is being unbound
  * @fn: (in, out) function
  *
- * The holder of its group loses the group now.  When this returns, the function was fenced and
- * reset, and nobody finds it any more.
+ * The holder of its group loses the group now.  When this returns, the function was fenced, a reset
+ * was tried, and nobody finds the function any more.
  *
  * Context: process, remove() or a probe() that failed, device lock; takes all locks of the lender
  * but the offer lock.

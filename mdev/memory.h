@@ -10,10 +10,8 @@
 #ifndef DLEND_MDEV_MEMORY_H
 #define DLEND_MDEV_MEMORY_H
 
+#include <dlend/borrower.h>
 #include <dlend/link.h>
-
-/* What failed and what to do about it, in words; fits an attribute that the tools read. */
-#define DLEND_REASON_LEN	240
 
 struct seq_file;
 struct vfio_device;
@@ -204,7 +202,7 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
  * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Nothing
  * is done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
- * Context: may sleep; waits for nobody. Return: true if it was done.
+ * Context: may sleep; waits for nobody. Return: true if it was done, or the aperture is gone.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
