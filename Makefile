@@ -11,7 +11,7 @@ all: modules
 help:
 	@echo "For this machine:"
 	@echo "  make, make modules     the modules, for the kernel in KDIR ($(KDIR))"
-	@echo "  make tools             the dlend command (needs libpci-dev)"
+	@echo "  make tools             the dlend command (needs pkgconf, libpci-dev, libjansson-dev, libxml2-dev)"
 	@echo "  sudo make install      all of it: the command under PREFIX ($(PREFIX)), the rest where"
 	@echo "                         the system looks for it; DESTDIR in front"
 	@echo "  make deb               Debian packages, in build/deb (needs debhelper, dh-dkms)"
@@ -66,6 +66,8 @@ install-files:
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
 	install -D -m 755 tools/migrate $(lib)/dlend/migrate
+	install -d $(lib)/dlend/migration
+	install -m 644 tools/migration/*.py $(lib)/dlend/migration
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf

@@ -2,7 +2,7 @@
 /*
  * The PCI bridges above things on other nodes, as those nodes have told: above offered devices
  * (kept in the offers) and above the NTBs at the ends of links (kept here).  For people only:
- * nothing is decided by it.
+ * nothing depends on it.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -11,7 +11,7 @@
 #include <dlend/compat.h>
 #include "bridges.h"
 
-#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of one peer: it must not fill memory */
+#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of a peer: it must not fill memory */
 #define DLEND_BRIDGE_LINE_MAX	256			/* bytes of a line in sysfs */
 
 /**
@@ -80,7 +80,7 @@ ssize_t dlend_bridge_ends_emit(char *buf)
 	return at;
 }
 
-/* The one that is told anew, or a new one while there is room for it. */
+/* The entry of @node that came over @link, or a new one while there is room for it. */
 static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, __le16 node)
 {
 	struct dlend_bridge_end *end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The dlend bus: a device for each offer, its attributes, and the bus' own.
+ * The dlend bus: a device for each offer, the attributes of these devices and those of the bus.
  *
- * Only reads.  Must not know what is made of offers.
+ * This file only reads.  Must not know what offers are used for.
  */
 #include <linux/sysfs.h>
 #include <dlend/compat.h>

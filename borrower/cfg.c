@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Virtual configuration space of a borrowed device: reads are answered from memory, and a write
- * tells its caller what it meant.
+ * Virtual configuration space of a borrowed device: reads are answered from memory, and
+ * dlend_cfg_write() tells its caller what a write means for the device.
  *
  * The space is made by cfg_build.c.  Must not know the device, the link, VFIO or locks.
  */
@@ -42,7 +42,7 @@ static u32 dlend_cfg_power_state(const u8 *val, const struct dlend_cfg *cfg)
 	return cfg->pm_pos ? val[cfg->pm_pos + PCI_PM_CTRL] & PCI_PM_CTRL_STATE_MASK : 0;
 }
 
-/* What effects are judged by, as it was before the write. */
+/* The registers that the effects of a write depend on, as they were before it. */
 struct dlend_cfg_before {
 	u16 command;
 	u32 state;
@@ -90,7 +90,7 @@ static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const struct dlend
 	return effects;
 }
 
-/* A state that the device lacks, or no way leads to, is not taken (PCI PM 1.2 sec 3.2.4). */
+/* The device enters no state that it lacks or has no way to (PCI PM 1.2 sec 3.2.4). */
 static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 {
 	u16 pmc = get_unaligned_le16(cfg->val + cfg->pm_pos + PCI_PM_PMC);
@@ -116,9 +116,9 @@ static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)
 	if (new)
 		return old ? 0 : DLEND_CFG_E_D3HOT;
 	/*
-	 * Back from D3hot without No_Soft_Reset, the device has forgotten everything.  What the
-	 * guest reads is as it was: vfio-pci saves configuration space on the way to D3hot and
-	 * restores it then (vfio_pci_set_power_state()), and VMMs rely on that.
+	 * A device without No_Soft_Reset has lost its state when it comes back from D3hot.  But the
+	 * guest reads what was there before: vfio-pci saves configuration space on the way to D3hot
+	 * and restores it then (vfio_pci_set_power_state()), and VMMs rely on that.
 	 */
 	if (old == 3 && !(*ctrl & PCI_PM_CTRL_NO_SOFT_RESET))
 		return DLEND_CFG_E_D0 | DLEND_CFG_E_FLR;
@@ -131,7 +131,7 @@ static u8 dlend_cfg_written_byte(u32 at, u32 offset, const u8 *data, u32 len)
 	return at >= offset && at - offset < len ? data[at - offset] : 0;
 }
 
-/* Bits that start a reset never stick, so they are looked for in what was written. */
+/* Bits that start a reset are never stored, so look for them in the data of the write. */
 static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const u8 *data, u32 len)
 {
 	u32 pcie = cfg->pcie_pos, af = cfg->af_pos;
@@ -164,11 +164,12 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 	if (dlend_cfg_asks_reset(cfg, offset, data, len)) {
 		dlend_cfg_reset(cfg);
 		/*
-		 * The VMM answers reads of BARs itself, and does not forget them: the guest finds
-		 * what it would restore, and does not write it.  vfio-pci keeps them, too.
+		 * Keep the BARs, as vfio-pci does. The VMM answers reads of BARs itself and keeps
+		 * their values: so the guest finds the values that it would restore, and does not
+		 * write them.
 		 */
 		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
-		/* A reset function is in D0, wherever it was going. */
+		/* A reset function is in D0, whatever state the same write asked for. */
 		effects = DLEND_CFG_E_FLR | (old.state ? DLEND_CFG_E_D0 : 0);
 	}
 	if (dlend_cfg_readrq(cfg) != old.readrq)

@@ -86,7 +86,7 @@ static void dlend_cfg_scan_caps(struct dlend_cfg_build *b)
 	}
 }
 
-/* Registers of one structure; @len is where it ends, registers beyond do not exist. */
+/* Apply the rules of one structure.  @len: where it ends; registers beyond do not exist. */
 static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 				  const struct dlend_cfg_rule *rule)
 {
@@ -115,8 +115,8 @@ static u32 dlend_cfg_cap_length(const struct dlend_cfg_build *b, const struct dl
 }
 
 /*
- * Show a capability, if it is one to show.  @head bytes (id and next pointer, or the extended
- * header) are the caller's.
+ * Show a capability, if the guest may see it.  The caller fills in the first @head bytes (id and
+ * next pointer, or the extended header).  Return: is it shown?
  */
 static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos,
 			       u32 head)
@@ -135,7 +135,7 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg
 		return false;
 
 	len = min(len, room);
-	/* Rules say all there is, unless the capability is one that others fill with data. */
+	/* Rules describe a whole capability, unless it may be clipped: then it also holds data. */
 	if (!cap->rules || cap->flags & DLEND_CFG_CAP_CLIP)
 		memcpy(b->cfg->val + pos + head, b->snap + pos + head, len - head);
 	dlend_cfg_apply_rules(b, pos, len, cap->rules);
@@ -146,19 +146,19 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg
 	return true;
 }
 
-/* The clique capability must keep clear of this one, also if it is hidden. */
+/* Mark a capability's bytes, also of a hidden one: the clique capability must keep clear of it. */
 static void dlend_cfg_mark_used(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
 {
 	u32 room = dlend_cfg_room_at(b, pos);
 	u32 len = dlend_cfg_cap_length(b, cap, pos, room);
 
-	/* Of unknown length: up to the next one. */
+	/* The length is unknown: mark all up to the next capability. */
 	if (!cap || len < cap->len)
 		len = room;
 	memset(b->used + pos, 1, min(len, DLEND_CFG_STD_SIZE - pos));
 }
 
-/* Second walk: the guest's list.  Return: where the last next pointer is. */
+/* Second walk: make the guest's list.  Return: where its last next pointer is. */
 static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -197,8 +197,8 @@ static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 			u32 before = get_unaligned_le32(cfg->val + last);
 
 			/*
-			 * The list starts at 100h whatever is there: a hidden first one leaves a
-			 * header with id 0 that points on.
+			 * The list always starts at 100h.  If the first capability is hidden, a
+			 * header with id 0 stands there and points to the next one.
 			 */
 			put_unaligned_le32(head & 0xfffff, cfg->val + pos);
 			if (pos != last)
@@ -226,7 +226,7 @@ static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index
 	return size >= 16 && size <= BIT(31);
 }
 
-/* Port BARs do not exist yet: nothing could carry their accesses. */
+/* The guest sees no I/O port BARs: nothing could carry their accesses to the device. */
 static int dlend_cfg_build_bars(struct dlend_cfg_build *b, const struct dlend_cfg_desc *desc)
 {
 	struct dlend_cfg *cfg = b->cfg;
@@ -266,14 +266,14 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend
 	if (desc->is_vf) {
 		put_unaligned_le16(desc->vendor, cfg->val + PCI_VENDOR_ID);
 		put_unaligned_le16(desc->device, cfg->val + PCI_DEVICE_ID);
-		/* A VF has no such bit, but whoever drives it wants to see it set. */
+		/* A VF has no such bit, but its drivers expect to read it as set. */
 		cfg->val[PCI_COMMAND] |= PCI_COMMAND_MEMORY;
 	}
 	if (desc->is_vf || desc->no_intx || cfg->val[PCI_INTERRUPT_PIN] > 4)
 		cfg->val[PCI_INTERRUPT_PIN] = 0;
 }
 
-/* Last in the list, at @link. */
+/* Add the clique capability at the end of the list.  @link: the last next pointer. */
 static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 {
 	struct dlend_cfg *cfg = b->cfg;

@@ -3,8 +3,8 @@
  * Virtual configuration space: what the guest sees of each register and each capability, which bits
  * it can change, and which a written 1 clears.
  *
- * What has no row in a table does not exist for the guest: a capability that nobody has thought of
- * is hidden.  Pure: tables, and the lengths that they cannot say.
+ * A capability without a row in a table does not exist for the guest: unknown ones are hidden.
+ * Pure: tables, and the lengths that they cannot say.
  */
 
 #include <linux/bitops.h>
@@ -43,7 +43,7 @@ const struct dlend_cfg_rule dlend_cfg_header_rules[] = {
 	/* I/O, memory, bus master, parity, SERR, INTx disable; the rest is 0 in PCIe */
 	RW(PCI_COMMAND, 2, 0, PCI_COMMAND_IO | PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER |
 	   PCI_COMMAND_PARITY | PCI_COMMAND_SERR | PCI_COMMAND_INTX_DISABLE),
-	/* The list bit is set by whoever links the first capability. */
+	/* dlend_cfg_init() sets the list bit, if the guest sees any capability. */
 	W1C(PCI_STATUS, 2, PCI_STATUS_66MHZ | PCI_STATUS_FAST_BACK | PCI_STATUS_DEVSEL_MASK,
 	    0xf900),
 	RO(PCI_CLASS_REVISION, 4),
@@ -83,8 +83,9 @@ static const struct dlend_cfg_rule msix_rules[] = {
 };
 
 /*
- * PCIe: what a guest sets here stays here, but for the read request size, which the device gets.
- * Payload sizes, ASPM and the rest of the link belong to the fabric that it really sits in.
+ * PCIe: what a guest sets here changes only what it reads, but for the read request size, which the
+ * device gets. Payload sizes, ASPM and the rest of the link belong to the fabric that the device
+ * really sits in.
  */
 static const struct dlend_cfg_rule exp_rules[] = {
 	RO(PCI_EXP_FLAGS, 2),
@@ -94,12 +95,12 @@ static const struct dlend_cfg_rule exp_rules[] = {
 	W1C(PCI_EXP_DEVSTA, 2, PCI_EXP_DEVSTA_AUXPD, PCI_EXP_DEVSTA_CED | PCI_EXP_DEVSTA_NFED |
 	    PCI_EXP_DEVSTA_FED | PCI_EXP_DEVSTA_URD),
 	RO(PCI_EXP_LNKCAP, 4),
-	/* Not Link Disable and Retrain Link: ports have those. */
+	/* Without Link Disable and Retrain Link: only ports have those. */
 	RW(PCI_EXP_LNKCTL, 2, 0x03cb, PCI_EXP_LNKCTL_ASPMC | PCI_EXP_LNKCTL_RCB |
 	   PCI_EXP_LNKCTL_CCC | PCI_EXP_LNKCTL_ES | PCI_EXP_LNKCTL_CLKREQ_EN |
 	   PCI_EXP_LNKCTL_HAWD),
 	{ PCI_EXP_LNKSTA, 2, 0x3fff, 0, 0 },
-	/* Not what only ports have, nor what needs a hidden capability. */
+	/* Without bits that only ports have, or that need a hidden capability. */
 	{ PCI_EXP_DEVCAP2, 4, (u32)~(PCI_EXP_DEVCAP2_ARI | PCI_EXP_DEVCAP2_ATOMIC_ROUTE |
 	  PCI_EXP_DEVCAP2_LTR | 0x00003000 /* TPH completer */ | PCI_EXP_DEVCAP2_OBFF_MASK |
 	  PCI_EXP_DEVCAP2_EE_PREFIX | 0x00c00000 /* prefixes, at most */ | 0x80000000 /* FRS */),
@@ -132,7 +133,7 @@ static const struct dlend_cfg_rule aer_rules[] = {
 	{}
 };
 
-/* The receive side of the lanes' errors is the real port's. */
+/* Link control and the errors of the lanes belong to the real port. */
 static const struct dlend_cfg_rule secpci_rules[] = {
 	{ 0x04, 4, 0, 0, 0 },
 	{ 0x08, 4, 0, 0, 0 },
@@ -211,7 +212,10 @@ static u32 dlend_cfg_pl_length(const struct dlend_cfg_build *b, u32 pos, u32 roo
 	return 0x20 + ((dlend_cfg_lanes(b) + 3) & ~3u);
 }
 
-/* The lender's host may itself be a guest: its own cliques say nothing about this one. */
+/*
+ * Hide a clique capability of the device: the lender's host may itself be a guest, and its own
+ * cliques say nothing about this guest.
+ */
 static bool dlend_cfg_vndr_admit(const struct dlend_cfg_build *b, u32 pos)
 {
 	return b->snap[pos + PCI_CAP_FLAGS] != DLEND_CLIQUE_LEN ||
@@ -271,7 +275,7 @@ static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 	bool is64 = flags & PCI_MSI_FLAGS_64BIT;
 	u32 order = (flags & PCI_MSI_FLAGS_QMASK) >> 1;
 
-	/* 6 and 7 are reserved. */
+	/* Orders 6 and 7 are reserved. */
 	order = min(order, 5u);
 	while (b->desc->max_msi && 1u << order > b->desc->max_msi)
 		order--;
@@ -285,7 +289,7 @@ static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
 				    ALL >> (32 - (1u << order)));
 }
 
-/* The table stays where it is, and as large; the guest sees its beginning. */
+/* The table keeps its place and its size; the guest may see only its first vectors. */
 static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 {
 	u16 flags = get_unaligned_le16(b->cfg->val + pos + PCI_MSIX_FLAGS);

@@ -27,7 +27,7 @@ struct dlend_cfg_rule {
 	u32 w1c;
 };
 
-/* What a build works on; the walks over the lists stay in @start. */
+/* What a build works on. Only capabilities that the first walk has marked in @start are shown. */
 struct dlend_cfg_build {
 	struct dlend_cfg *cfg;
 	const struct dlend_cfg_desc *desc;
@@ -38,19 +38,19 @@ struct dlend_cfg_build {
 	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has a structure there */
 };
 
-#define DLEND_CFG_CAP_HIDDEN	0x1	/* here for its length only */
-#define DLEND_CFG_CAP_CLIP	0x2	/* read-only all over: may end where the next one starts */
+#define DLEND_CFG_CAP_HIDDEN	0x1	/* hidden: the row only says its length */
+#define DLEND_CFG_CAP_CLIP	0x2	/* all read-only: may end where the next one starts */
 
 /**
  * struct dlend_cfg_cap - one kind of capability
  * @id: capability id or extended capability id
- * @flags: CAP_*
- * @len: bytes if always the same, else what it has at least
+ * @flags: DLEND_CFG_CAP_*
+ * @len: bytes, if always the same; else the fewest
  * @slot: offset in struct dlend_cfg of the u8 that says where it is; there can be one only
  * @length: bytes by the capability's own contents, up to @room if in doubt; 0: cannot be known
- * @admit: a last look before it is shown
+ * @admit: may it be shown? NULL: yes
  * @rules: registers, ended by one without width; without a table, all of it is read-only
- * @done: what depends on its contents
+ * @done: is called once it is shown, for registers that depend on its contents; NULL: nothing to do
  */
 struct dlend_cfg_cap {
 	u8 id;
@@ -80,7 +80,7 @@ extern const struct dlend_cfg_rule dlend_cfg_header_rules[];
 /** dlend_cfg_find_std - what is shown of a capability. Context: any. Return: NULL if nothing is. */
 const struct dlend_cfg_cap *dlend_cfg_find_std(u32 id);
 
-/** dlend_cfg_find_ext - the same for an extended capability */
+/** dlend_cfg_find_ext - the same for an extended capability. Context: any. */
 const struct dlend_cfg_cap *dlend_cfg_find_ext(u32 id);
 
 /** dlend_cfg_msix_vectors - vectors of the MSI-X capability at @pos in @space. Context: any. */
@@ -90,7 +90,7 @@ u32 dlend_cfg_msix_vectors(const u8 *space, u32 pos);
  * dlend_cfg_msix_part - where the table or the PBA of MSI-X is
  * @cfg: (in) its BARs
  * @reg: (in) the capability's register for it
- * @vectors: (in) that the device has, whatever the guest sees of them
+ * @vectors: (in) how many the device has, however many the guest sees
  * @pba: (in) the PBA, not the table
  * @part: (out) where
  *

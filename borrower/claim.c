@@ -50,7 +50,7 @@ void dlend_offer_release(struct dlend_claim *claim)
 	if (offer->withdrawn && !offer->dying)
 		dlend_offer_kill(offer);
 	mutex_unlock(&dlend_offers_lock);
-	/* The owner's module may be unloaded next. */
+	/* Wait: the claim's ops may be called now, and its owner's module be unloaded next. */
 	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
 }
 DLEND_EXPORT(dlend_offer_release);

@@ -2,7 +2,7 @@
 /*
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
  * goes and how it looks.  Must not know who decides on cliques, nor the rest of configuration
- * space: mdev/cfg.c says which bytes are taken and links the result into the list.
+ * space: mdev/cfg_build.c says which bytes are taken and links the result into the list.
  */
 
 #include <linux/errno.h>
@@ -19,7 +19,7 @@
 #define PLACE_TURING		0xd4	/* NVIDIA's table: Turing and later */
 #define PLACE_KEPLER		0xc8	/* Kepler, Maxwell, Pascal, Volta */
 
-/* What tells this capability from other vendor-specific ones. */
+/* The bytes that tell this capability from other vendor-specific ones. */
 static const u8 signature[] = { PCI_CAP_ID_VNDR, 0, DLEND_CLIQUE_LEN, 'P', '2', 'P' };
 
 bool dlend_clique_known(u16 vendor)
@@ -70,6 +70,6 @@ void dlend_clique_write(u8 *cap, int clique)
 
 bool dlend_clique_is(const u8 *cap)
 {
-	/* All but the next pointer. */
+	/* Compare all but the next pointer. */
 	return cap[0] == signature[0] && !memcmp(cap + 2, signature + 2, sizeof(signature) - 2);
 }

@@ -10,8 +10,8 @@
 
 /**
  * struct dlend_group_fn - another function of the same IOMMU group
- * @same_party: whoever claims it now is the party that asks
- * @leased, @borrowing: it is that party's, or will be
+ * @same_party: the party that claims it now is the party that asks
+ * @leased, @borrowing: that party has a lease of it, or asks for one
  * @leases: granted and not returned yet; if nobody uses one, it is being returned
  */
 struct dlend_group_fn {
@@ -25,7 +25,7 @@ struct dlend_group_fn {
  *
  * A group has one IOMMU domain on the lender: what one function reaches, all of them reach.
  * Context: any. Return: 0; -EBUSY another party uses the other function; -EAGAIN a party has left
- * the other function, which may still do DMA, and would reach the memory of the one that asks.
+ * the other function, which may still do DMA, and would reach the memory of the party that asks.
  */
 int dlend_group_admits(struct dlend_group_fn other);
 

@@ -4,7 +4,7 @@
  *
  * Asking and returning wait for the lender.  Both run on the offer's ordered workqueue, so a return
  * is over before the next lease is asked for.  Must not know when a lease is wanted, nor what it is
- * used for: that is the claim's owner.
+ * used for: the claim's owner knows.
  */
 #include <linux/bitops.h>
 #include <linux/pci_regs.h>
@@ -15,18 +15,18 @@
 #include "lease.h"
 #include "trace.h"
 
-/* The lender fences, or waits some seconds for a reset to end: more than a call's default. */
+/* The lender fences first, or waits some seconds for a reset: a call's default is too short. */
 #define DLEND_LEASE_TIMEOUT_MS	10000
 #define DLEND_LEASE_RETURN_TRIES	3
 
-/* A lender can say of any epoch that this node holds it, and not answer when it is given back. */
+/* A bad lender may say of any epoch that this node holds it, and never take the lease back. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
 /* Where Device Control has Max_Read_Request_Size. */
 #define DLEND_LEASE_READRQ_SHIFT	(ffs(PCI_EXP_DEVCTL_READRQ) - 1)
 
 /**
- * struct dlend_lease_record - a lease, and what is the borrower's own of it
+ * struct dlend_lease_record - a lease, and the borrower's own part of it
  * @lease: what the user sees
  * @ref: references; the last one ends it
  * @claim: of its user, with a reference; NULL: a stray, which is only returned
@@ -97,8 +97,8 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 /* Giving back */
 
 /*
- * Between the lender's word that this node holds a lease and now, a user may have joined that very
- * lease: there is one for all functions of a group.  Grants are noted on this queue, too.
+ * Is a stray in use after all?  Since the lender said that this node holds it, a user may have
+ * joined that very lease: all functions of a group have one.  Grants are noted on this queue, too.
  */
 static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
 {
@@ -136,7 +136,7 @@ static void dlend_lease_give_back(struct dlend_lease_record *r)
 	char name[DLEND_NAME_LEN];
 	int ret;
 
-	/* What goes through this node must not lead to whoever borrows the device next. */
+	/* Peer-to-peer through this node must not reach the device under its next lease. */
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 	if (r->claim)
 		r->claim->ops->returning(r->claim, lease);
@@ -160,7 +160,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 
 	if (r->claim || !dlend_lease_in_use(r))
 		dlend_lease_give_back(r);
-	/* Its slots are free with the last reference, and the user's next lease may need them. */
+	/* First the reference: with the last one slots become free that the next lease may need. */
 	dlend_lease_put(&r->lease);
 	atomic_dec(&offer->leases);
 }
@@ -173,7 +173,7 @@ void dlend_lease_return(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_return);
 
-/* It has to be returned from now on. */
+/* From now on the lease has to be returned. */
 static void dlend_lease_granted(struct dlend_lease_record *r, struct dlend_offer *offer, u32 epoch)
 {
 	r->lease.epoch = epoch;
@@ -245,7 +245,7 @@ static int dlend_lease_open_bars(struct dlend_lease_record *r, const struct dlen
 			continue;
 		lease->bar[i].revoked = dlend_lease_bar_revoked;
 		lease->bar[i].arg = r;
-		/* A BAR smaller than a page that is mapped takes its whole page. */
+		/* A mapped BAR that is smaller than a page takes its whole page. */
 		ret = dlend_window_open(lease->ref.link, &lease->bar[i], offset,
 					PAGE_ALIGN(info.bar[i].size), true);
 	}
@@ -300,7 +300,7 @@ static int dlend_lease_check_group(struct dlend_claim *claim, char *why)
 	return ret;
 }
 
-/* A record that can be asked for: with a session of the link, and a place for interrupts. */
+/* Make the record of a lease to ask for: with a session of the link, and a place for interrupts. */
 static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim, char *why)
 {
 	struct dlend_link *link = dlend_offer_link(claim->offer);
@@ -351,12 +351,12 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
 		return ERR_CAST(r);
 	ret = dlend_lease_ask(r, &grant, why);
 	if (ret) {
-		/* A refusal means that the lender never used the sink; silence means nothing. */
+		/* A lender that refuses never used the sink.  Without an answer nobody knows. */
 		r->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
 		dlend_lease_put(&r->lease);
 		return ERR_PTR(ret);
 	}
-	/* A function may have come into the group: the lender tells of that before it grants. */
+	/* Once more: a function may have come into the group.  The lender tells of that first. */
 	ret = dlend_lease_check_group(claim, why) ?: dlend_lease_open_bars(r, &grant, why);
 	if (!ret)
 		return &r->lease;

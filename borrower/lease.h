@@ -9,12 +9,17 @@
  * dlend_lease_return_stray - give back a lease that nobody here uses
  * @offer: (in) offer; its state says that this node holds the lease
  *
- * A grant that came too late for its request, for example. Context: dlend_offers_lock; waits for
+ * For example a grant that came too late for its request. Context: dlend_offers_lock; waits for
  * nobody.
  */
 void dlend_lease_return_stray(struct dlend_offer *offer);
 
-/** dlend_lease_sleep - @on: this host goes to sleep: no lease is asked for until it is off again */
+/**
+ * dlend_lease_sleep - this host goes to sleep, or is awake again
+ * @on: (in) true: no lease is asked for until this is called with false
+ *
+ * Context: any.
+ */
 void dlend_lease_sleep(bool on);
 
 #endif

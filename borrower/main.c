@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * dlend-borrower: devices that other nodes lend, on the dlend bus.  What is made of them is the
- * business of other modules (dlend_mdev: mediated devices for guests).
+ * dlend-borrower: devices that other nodes lend, on the dlend bus.  Other modules use them
+ * (dlend_mdev makes mediated devices for guests).
  */
 #include <linux/module.h>
 #include <dlend/cfg.h>
@@ -65,7 +65,7 @@ exit_p2p:
 	return ret;
 }
 
-/* No user is left: each holds this module. */
+/* No user is left: each user holds this module. */
 static void __exit dlend_borrower_exit(void)
 {
 	dlend_news_exit();

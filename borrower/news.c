@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * News: what the lenders on all links say about their devices, and what becomes of it here.
+ * News: what the lenders on all links say about their devices, and what this node does then.
  *
- * Offers come by OFFER, SNAPSHOT, STATE, PLACE and WITHDRAW, and go with their link.  What concerns
- * the user of an offer is passed on to its claim.  This is the borrower's part of a link
- * (struct dlend_link_user).  Must not know what claims are for.
+ * Offers come by OFFER, SNAPSHOT, STATE, PLACE and WITHDRAW, and go with their link.  News for the
+ * user of an offer go to its claim.  This is the borrower's part of a link (struct
+ * dlend_link_user).  Must not know what claims are for.
  */
 #include <linux/bitmap.h>
 #include <linux/crc32.h>
@@ -161,7 +161,10 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 	dlend_offer_put_claim(claim);
 }
 
-/* Pass a state on to its claim, and give back what nobody here has. */
+/*
+ * Tell a claim the state of its device.  If the lender says that this node holds the device, but
+ * nobody here uses it, give it back.
+ */
 static void dlend_news_tell_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
 {
 	bool used = claim->ops->state(claim, state, holder, epoch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The book of offers: which there are, and what is known of each.
+ * The book of offers: all offers, and all that this node knows of each.
  *
  * Must not know how offers arrive (news.c), nor how a lease is asked for (lease.c).
  */
@@ -31,7 +31,7 @@ void dlend_offer_add(struct dlend_offer *offer)
 	dlend_offers_nr++;
 }
 
-/* What dlend_offer_zalloc() gives stands behind this. */
+/* Stands before each piece of memory of dlend_offer_zalloc(). */
 struct dlend_offer_memory {
 	struct list_head node;
 	u8 data[] __aligned(__alignof__(u64));

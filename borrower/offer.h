@@ -75,7 +75,7 @@ extern struct list_head dlend_offers;
 /** dlend_offers_full - has the book no room for one more offer? Context: dlend_offers_lock. */
 bool dlend_offers_full(void);
 
-/** dlend_offer_add - enter an offer into the book, which is not full. Under dlend_offers_lock. */
+/** dlend_offer_add - enter an offer into the book, which has room. Context: dlend_offers_lock. */
 void dlend_offer_add(struct dlend_offer *offer);
 
 /** dlend_offer_del - strike an offer off the book. Context: dlend_offers_lock. */
@@ -94,9 +94,9 @@ struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr);
  * @link: (in) where the message came from
  * @addr: (in) device
  *
- * Two links may lead to nodes with one id: one of them lies, or its admin erred. Who was first
- * keeps the offer for as long as its link is up, and what the other one says about it is dropped
- * with a message. Context: dlend_offers_lock.
+ * Two links may lead to nodes with the same id: one of the nodes lies, or its admin erred. The node
+ * that was first keeps the offer for as long as its link is up. What the other node says about it
+ * is dropped, with a message in the log. Context: dlend_offers_lock.
  * Return: the offer; NULL there is none; ERR_PTR(-EPERM) it is another link's.
  */
 struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dlend_addr *addr);
@@ -113,7 +113,7 @@ void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
 
-/** dlend_offer_free_memory - the last reference is gone. Context: process. */
+/** dlend_offer_free_memory - free all of dlend_offer_zalloc(). Context: process. */
 void dlend_offer_free_memory(struct dlend_offer *offer);
 
 /**
@@ -125,7 +125,7 @@ void dlend_offer_free_memory(struct dlend_offer *offer);
  */
 struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 
-/** dlend_offer_put_claim - no more ops will be called: it can be released. Context: any. */
+/** dlend_offer_put_claim - the caller calls no more ops: it can be released. Context: any. */
 void dlend_offer_put_claim(struct dlend_claim *claim);
 
 /**

@@ -3,9 +3,9 @@
  * Life of an offer: its device appears on the bus when its snapshot is complete, stays there while
  * its link is down, and goes when its lender has withdrawn it and nobody claims it.
  *
- * Adding and removing a device sleeps on sysfs, and removing may wait for programs.  So both are
- * left to one ordered workqueue, on which whoever makes something of offers hears of it, too.
- * Must not know how offers arrive.
+ * Adding and removing a device sleeps on sysfs, and removing may wait for programs.  So one ordered
+ * workqueue does both, and calls the users of offers (struct dlend_offer_user), too.  Must not know
+ * how offers arrive.
  */
 #include <linux/slab.h>
 #include <dlend/compat.h>
@@ -14,7 +14,7 @@
 #include "offer_life.h"
 
 static struct workqueue_struct *dlend_offers_wq;	/* ordered */
-static LIST_HEAD(dlend_offer_users);		/* used on that workqueue only */
+static LIST_HEAD(dlend_offer_users);		/* only on that workqueue */
 
 static void dlend_offer_release_dev(struct device *dev)
 {
@@ -28,7 +28,7 @@ static void dlend_offer_release_dev(struct device *dev)
 	kfree(offer);
 }
 
-/* Those of @users before @until (NULL: all of them) forget the offer. */
+/* The users before @until (NULL: all of them) forget the offer. */
 static void dlend_offer_vanish(struct dlend_offer *offer, const struct dlend_offer_user *until)
 {
 	struct dlend_offer_user *user;
@@ -77,9 +77,9 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 }
 
 /*
- * What is to start by itself starts when an offer appears.  That helps nobody whose device another
- * node held then: it is announced when it is free for the first time.  Only once: what an admin has
- * stopped stays so, however often the device becomes free again.
+ * When an offer appears, its users start what is to start by itself.  That fails if another node
+ * holds the device then.  So the offer is announced when it is free for the first time, and only
+ * once: what an admin has stopped stays stopped, however often the device becomes free again.
  */
 static void dlend_offer_announce(struct dlend_offer *offer)
 {
@@ -104,7 +104,7 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 		dlend_offer_vanish(offer, NULL);
 		device_del(&offer->dev);
 	}
-	/* Returns of leases that are under way end first. */
+	/* This waits for returns of leases that are under way. */
 	destroy_workqueue(offer->wq);
 	mutex_lock(&dlend_offers_lock);
 	dlend_offer_del(offer);
@@ -154,7 +154,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 		goto put_dev;
 	offer->snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
-	/* What is done here may repair the way to a disk that this host's memory is written to. */
+	/* This work may repair the path to a disk to which this host writes its memory out. */
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
 	if (!offer->snapshot || !offer->next_snapshot || !offer->wq)
 		goto free_wq;
@@ -184,7 +184,7 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	queue_work(dlend_offers_wq, &offer->work);
 }
 
-/* Users come and go on the workqueue of the offers, so that each hears of each offer once. */
+/* Users are added and removed on the workqueue of offers, so that each hears of each offer once. */
 
 struct dlend_offer_user_change {
 	struct work_struct work;
@@ -208,7 +208,7 @@ static struct dlend_offer *dlend_offer_next(struct dlend_offer *after)
 	return NULL;
 }
 
-/* To a new user an offer appears now: if it is not free, it is announced when it is. */
+/* For a new user an offer appears now: if it is not free, it is announced when it is. */
 static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_user *user)
 {
 	int ret;
@@ -229,7 +229,7 @@ static void dlend_offer_user_work(struct work_struct *work)
 	struct dlend_offer_user *user = change->user;
 	struct dlend_offer *offer, *next;
 
-	/* Offers leave the book on this workqueue only: the one at hand stays in it. */
+	/* Offers leave the book only on this workqueue: this one stays in it meanwhile. */
 	for (offer = dlend_offer_next(NULL); offer; offer = next) {
 		if (!change->leaves)
 			dlend_offer_appear_to(offer, user);

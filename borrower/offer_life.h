@@ -6,7 +6,7 @@
 #include "offer.h"
 
 /**
- * dlend_offer_alloc - a new offer in the book, of which only the address is known
+ * dlend_offer_alloc - put a new offer into the book, of which only the address is known
  * @addr: (in) device
  *
  * Context: dlend_offers_lock; may sleep. Return: offer, or ERR_PTR(-ENOSPC, -ENOMEM).
@@ -14,7 +14,7 @@
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
 
 /**
- * dlend_offer_update - a worker shall show the offer on the bus, or announce it, if that is due
+ * dlend_offer_update - have a worker show the offer on the bus, or announce it, if that is due
  * @offer: (in) offer
  *
  * Context: dlend_offers_lock; waits for nobody.
@@ -29,10 +29,10 @@ void dlend_offer_update(struct dlend_offer *offer);
  */
 void dlend_offer_kill(struct dlend_offer *offer);
 
-/** dlend_offer_life_init - Context: module init. Return: 0, -ENOMEM. */
+/** dlend_offer_life_init - make the workqueue. Context: module init. Return: 0, -ENOMEM. */
 int dlend_offer_life_init(void);
 
-/** dlend_offer_life_exit - all offers are removed when this returns. Context: module exit. */
+/** dlend_offer_life_exit - remove all offers. Context: module exit. */
 void dlend_offer_life_exit(void);
 
 #endif

@@ -44,7 +44,7 @@ void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric);
 /** dlend_p2p_paths_emit - the same for sysfs. Context: as there. Return: bytes, -ENOMEM. */
 ssize_t dlend_p2p_paths_emit(char *buf);
 
-/** dlend_p2p_paths_exit - Context: module exit; no link calls any more. */
+/** dlend_p2p_paths_exit - free all. Context: module exit; no link calls any more. */
 void dlend_p2p_paths_exit(void);
 
 /* p2p_members.c */
@@ -53,7 +53,7 @@ extern struct list_head dlend_p2p_members;
 extern struct delayed_work dlend_p2p_dwork;		/* p2p_edges.c has its function */
 extern struct workqueue_struct *dlend_p2p_wq;
 
-/** dlend_p2p_kick - something has changed: the worker shall look at it. Context: any process. */
+/** dlend_p2p_kick - something has changed: have the worker look at it. Context: any process. */
 void dlend_p2p_kick(void);
 
 /**
@@ -88,11 +88,11 @@ void dlend_p2p_collect(const struct dlend_p2p_member *m, struct dlend_p2p_party 
 void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *source, u32 epoch,
 			 const struct dlend_p_p2p *p);
 
-/** dlend_p2p_init - Context: module init. Return: 0, -ENOMEM. */
+/** dlend_p2p_init - make the worker. Context: module init. Return: 0, -ENOMEM. */
 int dlend_p2p_init(void);
 
 /**
- * dlend_p2p_exit - what is left is unmapped by one last turn of the worker
+ * dlend_p2p_exit - have the worker unmap what is left, in one last turn
  *
  * Context: module exit; nobody is a member, and no link calls any more.
  */

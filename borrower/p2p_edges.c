@@ -2,17 +2,16 @@
 /*
  * Edges: which BAR each borrowed device reaches, and the worker that keeps that as it should be.
  *
- * p2p_plan.c says from what the members publish which edges there should be.  One worker makes it
- * so: it asks lenders, and never holds up whoever uses a device.  Must not know what a lender does
- * with a mapping, nor when a device is borrowed.
+ * From what the members publish, p2p_plan.c says which edges there should be.  One worker makes
+ * them: it asks lenders, and nobody who uses a device waits for it.  Must not know what a lender
+ * does with a mapping, nor when a device is borrowed.
  *
  * A mapping can lead through this node: then it is a slot of the aperture towards the source's
  * lender, mapped to the window to the target's lender.  Where that window leads depends on the
  * target's lease.  So the slot is unmapped before that lease is returned, or a new session begins
  * (dlend_p2p_fence()).
  *
- * Edges are made and freed by the worker only, who may therefore look at one without
- * dlend_p2p_lock.
+ * Only the worker makes and frees edges, so it may look at one without dlend_p2p_lock.
  */
 #include <linux/jiffies.h>
 #include <linux/list.h>
@@ -25,12 +24,12 @@
 #include "p2p.h"
 #include "trace.h"
 
-/* Between tries: at first, after a lender has unmapped something by itself, and at most. */
+/* Pause between tries: at first, after a lender has unmapped something by itself, and at most. */
 #define DLEND_EDGE_AGAIN_MIN_MS		50u
 #define DLEND_EDGE_AGAIN_LOST_MS	1000u
 #define DLEND_EDGE_AGAIN_MAX_MS		30000u
 
-/* A failure that is over before so long is not worth a line in the log. */
+/* A failure that ends sooner than this is not worth a line in the log. */
 #define DLEND_EDGE_QUIET_MS		1000u
 
 /**
@@ -46,7 +45,7 @@ struct dlend_edge_end {
 };
 
 /**
- * struct dlend_edge - a BAR that a device shall reach, or does
+ * struct dlend_edge - a BAR that a device shall reach, or reaches already
  * @node: among all
  * @s: the device that reaches; session and lease are those of @have
  * @t: the device whose BAR it is; likewise
@@ -97,7 +96,7 @@ static bool dlend_edge_end_live(const struct dlend_edge_end *end)
 
 /* Slots of edges that lead through this node */
 
-/* What went through here reaches nothing any more when this returns. */
+/* When this returns, nothing gets through the slot any more. */
 static void dlend_edge_close_slot(struct dlend_edge *e)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -106,7 +105,7 @@ static void dlend_edge_close_slot(struct dlend_edge *e)
 	e->slot = NULL;
 }
 
-/* @acked: the source's lender has nothing that leads there. A new session releases all anyway. */
+/* @acked: the source's lender maps nothing in the slot. A new session releases all anyway. */
 static void dlend_edge_release_slot(struct dlend_edge *e, bool acked)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -137,7 +136,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 
 	guard(mutex)(&dlend_p2p_lock);
 	target = dlend_edge_end_member(&e->t);
-	/* Under the lock: a lease that ends later finds the slot (dlend_p2p_fence()). */
+	/* Under dlend_p2p_lock: a lease that ends later finds the slot (dlend_p2p_fence()). */
 	if (!target || !dlend_session_live(&e->s.ref))
 		return -ENOTCONN;
 	phys = target->bar_phys[e->bar];
@@ -159,7 +158,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 	});
 	if (!ret)
 		return 0;
-	/* Nobody was told: it can be used again at once. */
+	/* No lender knows the slot: it can be used again at once. */
 	dlend_slot_free(e->ap, e->slot);
 	e->slot = NULL;
 	return ret;
@@ -209,7 +208,7 @@ static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
 	return dlend_edge_end_ask(&e->t, &req);
 }
 
-/* One grant serves all devices of a lender: is there another one that needs it? */
+/* One grant serves all devices of a lender: does another device need it? */
 static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 {
 	const struct dlend_edge *other;
@@ -223,7 +222,7 @@ static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 	return false;
 }
 
-/* A lease that ended has taken its grants with it. */
+/* Give a grant back.  If the target's lease has ended, its grants have ended with it. */
 static void dlend_edge_give_back(struct dlend_edge *e)
 {
 	if (!e->granted)
@@ -246,8 +245,8 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	int ret = 0;
 
 	/*
-	 * If the lease under which it was mapped is over, nothing of it is.  But nobody except the
-	 * source's lender can say that nothing leads to the slot.
+	 * If the source's lease is over, nothing is mapped under it any more.  But if a slot is in
+	 * use, only the source's lender can say that nothing leads there: so ask it.
 	 */
 	if (!e->lost && (dlend_edge_end_live(&e->s) || e->ap))
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->have);
@@ -288,7 +287,7 @@ static int dlend_edge_try(struct dlend_edge *e)
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_MAP, &e->want);
 	if (!ret)
 		return 0;
-	/* It may have been mapped, and only the answer be late. */
+	/* The lender may have mapped it, and only its answer is late. */
 	if (ret == -ETIMEDOUT)
 		dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->want);
 	mutex_lock(&dlend_p2p_lock);
@@ -298,7 +297,7 @@ static int dlend_edge_try(struct dlend_edge *e)
 	return ret;
 }
 
-/* Does another way promise anything? Not if it is the address that cannot be. */
+/* Is another route worth a try after @err? Not if the address itself is the problem. */
 static bool dlend_edge_worth_detour(int err)
 {
 	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOTCONN ||
@@ -372,7 +371,7 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 	dlend_edge_put_off(e, ret ? clamp(e->again_ms * 2, DLEND_EDGE_AGAIN_MIN_MS,
 					  DLEND_EDGE_AGAIN_MAX_MS) : 0);
 	mutex_unlock(&dlend_p2p_lock);
-	/* Say it once, and only if it does not end by itself in a moment. */
+	/* Log it once, and only if it does not end by itself in a moment. */
 	if (ret && e->s.ref.link && !e->told && ret != -ENOTCONN && ret != -ESTALE &&
 	    (ret != -EAGAIN || e->again_ms > DLEND_EDGE_QUIET_MS)) {
 		e->told = true;
@@ -399,7 +398,7 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
-/* What the plan says of the way from the device @party->of to that BAR of the device @t. */
+/* Ask the plan about the way from the device @party->of to that BAR of the device @t. */
 static enum dlend_p2p_why dlend_edge_wish(const struct dlend_p2p_party *party, unsigned int t,
 					  unsigned int bar, struct dlend_p2p_wish *wish)
 {
@@ -458,13 +457,13 @@ static void dlend_edges_plan(void)
 	kfree(party);
 }
 
-/* The next edge to do something about, @step says what; what is not needed any more is freed. */
+/* The next edge that needs a step; @step (out): which.  Frees edges that nobody needs. */
 static struct dlend_edge *dlend_edges_next(enum dlend_p2p_step *step)
 {
 	struct dlend_edge *e, *next;
 
 	guard(mutex)(&dlend_p2p_lock);
-	/* First what is to go: it may be in the way of what is to come. */
+	/* First unmap: an old mapping may be in the way of a new one. */
 	list_for_each_entry_safe(e, next, &dlend_edges, node) {
 		*step = e->lost ? DLEND_P2P_UNMAP : dlend_p2p_step(&e->want, &e->have);
 		if (*step == DLEND_P2P_UNMAP)
@@ -595,7 +594,7 @@ DLEND_EXPORT(dlend_p2p_emit);
 int dlend_p2p_init(void)
 {
 	INIT_DELAYED_WORK(&dlend_p2p_dwork, dlend_edges_work);
-	/* What it asks for may be the way to a disk that this host's memory is written to. */
+	/* Its mappings may be the path to a disk to which this host writes its memory out. */
 	dlend_p2p_wq = alloc_ordered_workqueue("dlend-p2p", WQ_MEM_RECLAIM);
 	return dlend_p2p_wq ? 0 : -ENOMEM;
 }

@@ -2,7 +2,7 @@
 /*
  * The borrowed devices of each party, as their users publish them.
  *
- * Must not know what becomes of it: a worker looks at the members (p2p_edges.c).
+ * Must not know what is done with that: a worker looks at the members (p2p_edges.c).
  */
 #include <linux/slab.h>
 #include <dlend/borrower.h>

@@ -46,7 +46,7 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 		return DLEND_P2P_NO_BAR;
 	if (!s->source || !t->target)
 		return DLEND_P2P_OFF;
-	/* An address that wraps is what a BAR holds while its size is asked for. */
+	/* While a guest sizes a BAR, the BAR holds an address that wraps. */
 	if ((b->gpa | b->size) & (PAGE_BYTES - 1) || b->gpa + b->size <= b->gpa)
 		return DLEND_P2P_PART;
 	if (dlend_p2p_over_bar(dev, n, b))
@@ -89,7 +89,7 @@ enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u1
 {
 	if (s == t)
 		return DLEND_P2P_LOCAL;
-	/* What is borrowed comes over a link: one with us at its end is there. */
+	/* A borrowed device comes over a link: so this node has one to every other lender. */
 	if (s == f->self || t == f->self || dlend_p2p_room(f, s, t))
 		return DLEND_P2P_LENDERS;
 	return DLEND_P2P_BORROWER;

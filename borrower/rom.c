@@ -9,7 +9,7 @@
 #include <dlend/compat.h>
 #include "offer.h"
 
-/* @size: (in, out) of the whole image; 0: not known yet */
+/* Fetch the piece at @at. @size (in, out): bytes of the whole image; 0: not known yet. */
 static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *link, u32 at,
 				u32 *size, struct dlend_p_rom *piece)
 {
@@ -25,7 +25,7 @@ static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *li
 	memcpy(piece, reply.payload, sizeof(*piece));
 	if (!*size)
 		*size = le32_to_cpu(piece->size);
-	/* The message was checked by itself: is it what was asked for, and of the same image? */
+	/* The link has checked the message. Does it answer this request, and for the same image? */
 	if (le32_to_cpu(piece->offset) != at || le32_to_cpu(piece->size) != *size)
 		return -EBADMSG;
 	return 0;

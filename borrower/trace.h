@@ -12,8 +12,8 @@
 #include <dlend/types.h>
 
 /*
- * A device (of node @s's) shall reach a BAR of another one by @route (enum dlend_p2p_route): "map"
- * and the lenders' answer, "unmap", "lost" when a lender did so by itself.
+ * The device @s shall reach a BAR of the device @t by @route (enum dlend_p2p_route): "map" and the
+ * lenders' answer; "unmap"; "lost": a lender has unmapped it by itself.
  */
 TRACE_EVENT(dlend_p2p,
 	TP_PROTO(const struct dlend_addr *s, const struct dlend_addr *t, const char *what, u32 bar,

@@ -32,7 +32,7 @@
  * @coherent: no access of the peer passes by this host's caches (No Snoop)
  * @base: IO address of offset 0
  * @size: bytes
- * @lock: everything below
+ * @lock: guards everything below
  * @live: false once detached: slots are then only numbers
  * @maps: what is mapped, by IO address
  * @views: struct dlend_view: who reaches something without an IOMMU in between
@@ -57,8 +57,8 @@ module_param_named(p2p_window_percent, dlend_p2p_window_percent, uint, 0644);
 MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take; the rest is for RAM and BARs of guests");
 
 /*
- * Bytes that a mirror gets or gives up while the lock is held: whoever takes memory away from a
- * guest waits for the lock.
+ * Bytes that a mirror gets or gives up before the lock is released for a moment: a thread that
+ * takes memory away from a guest waits for the lock.
  */
 #define DLEND_VIEW_SHARE	SZ_32M
 
@@ -96,7 +96,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
 	}
 	ap->coherent = ap->pg->coherent;
 	if (!ap->coherent)
-		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): what a peer's device sends as No Snoop passes by the caches here; lenders turn No Snoop off, see docs/hardware.md\n");
+		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): No Snoop requests of a peer's device bypass the caches of this host; lenders turn No Snoop off, see docs/hardware.md\n");
 	return 0;
 
 free_domain:
@@ -371,7 +371,7 @@ static bool dlend_slot_inside(const struct dlend_slot *slot, u64 at, u64 size)
  * edges of regions are multiples of 2 MiB, but for what firmware carves out before any device is at
  * work.  To unmap a part of a larger IOMMU page, all of it has to go for a moment, and a device
  * would meet a hole beside that part.  So no page may hold more than an aligned 2 MiB.  Only a
- * gigantic page of the kernel may be mapped by one page: it belongs to one memory of the guest.
+ * gigantic page of the kernel may be mapped by one page: it belongs to one region of the guest.
  */
 static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 {
@@ -388,7 +388,7 @@ static u64 dlend_aperture_largest_page(phys_addr_t phys, u64 size, bool mmio)
 	return SZ_1G;
 }
 
-/* Under the lock. @piece: where in the aperture, and what; all but its cap. */
+/* Under the lock. @piece: its offset is in the aperture; its cap is set here. */
 static int dlend_aperture_map(struct dlend_aperture *ap, struct dlend_piece piece)
 {
 	int err;

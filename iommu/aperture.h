@@ -64,8 +64,7 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
  * dlend_aperture_group_busy - does a driver use another device of the IOMMU group?
  * @dma_dev: device whose group it is
  *
- * That is what dlend_aperture_create() answers -EBUSY to, and what an admin can change. Logs
- * nothing.
+ * If so, dlend_aperture_create() fails with -EBUSY; an admin can unbind that driver. Logs nothing.
  * Context: process, may sleep.
  */
 bool dlend_aperture_group_busy(struct device *dma_dev);
@@ -81,23 +80,24 @@ bool dlend_aperture_group_busy(struct device *dma_dev);
 void dlend_aperture_detach(struct dlend_aperture *ap);
 
 /**
- * dlend_aperture_limit - the peer does not reach all of it
+ * dlend_aperture_limit - the peer reaches only the first part of an aperture
  * @ap: aperture
- * @bytes: (in) slots are made in the first @bytes from now on; slots that there are stay
+ * @bytes: (in) size of that part: slots are allocated only there from now on; existing ones stay
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes);
 
 /**
- * dlend_aperture_view - look at what is mapped, and hear when it goes
+ * dlend_aperture_view - find what is mapped in a range, and be told when it is unmapped
  * @ap: aperture
  * @view: (in) its ops, offset and size are set
  * @mmio: (in) true: a BAR must be there, holes in it are fine; false: RAM, all of it mapped
  * @phys: (out) physical address of the view's offset
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: 0; -ERANGE if that is not what is there, or it is not contiguous.
+ * Return: 0; -ERANGE if something else or nothing is there, or it is not contiguous, or the range
+ * is outside the aperture, or the aperture is detached.
  */
 int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool mmio,
 			phys_addr_t *phys);
@@ -129,7 +129,7 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
  * @ap: aperture
  * @view: mirror; none of its ops runs any more
  *
- * In shares, so that whoever takes memory away meanwhile does not wait long.
+ * It ends piece by piece, so that a thread that unmaps memory does not wait long for the lock.
  * Context: process, may sleep; takes the aperture's lock.
  */
 void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);

@@ -15,7 +15,7 @@
 #include "paging.h"
 #include "slots.h"
 
-/* A device of the group that a driver uses beside ours would lose its DMA mappings. */
+/* Another device of the group that a driver uses would lose its DMA mappings. */
 static int dlend_aperture_other_user(struct device *dev, void *ours)
 {
 	if (dev == ours || !dev->driver)
@@ -88,7 +88,7 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 	n = dlend_paging_reserved(dev, true, &busy);
 	if (n < 0)
 		return n;
-	/* Below 4 GiB is crowded; above it first, below it if the IOMMU is narrow. */
+	/* Try above 4 GiB first: below it is crowded. Try there only if the IOMMU is narrow. */
 	err = dlend_span_pick(busy, n, &want, base);
 	if (err) {
 		want.in.first = first;

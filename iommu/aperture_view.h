@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Views of an aperture: who hears what is mapped and unmapped in which part of it.
+ * Views of an aperture: each is told what is mapped and unmapped in its part of the aperture.
  *
- * Where the IOMMU of an NTB stands between an aperture and those who reach it, what is unmapped
- * there is out of reach.  On the lender itself nothing stands between, so whoever reaches a part
- * directly has a view of it, and gives up what is unmapped before the unmapping returns.
+ * A peer reaches an aperture through the IOMMU of the NTB, so what is unmapped there is out of its
+ * reach.  On the loop no IOMMU stands between.  So each user that reaches a part directly has a
+ * view of it, and gives up what is unmapped before the unmapping returns.
  *
  * Knows offsets only; what a view does with them is behind its ops.  The caller serialises.
  */
@@ -21,7 +21,7 @@
  * @piece: (in) what was mapped, with its offset in the aperture
  *
  * Context: process, may sleep; the caller serialises.
- * Return: 0; or the error of a view: those that were told have been told to unmap it again.
+ * Return: 0; or the error of a view: the views before it have been told to unmap it again.
  */
 int dlend_views_map(struct list_head *views, const struct dlend_piece *piece);
 
@@ -41,8 +41,8 @@ void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);
  * @view: view
  * @share: (in) bytes to give up, at most
  *
- * The view unmaps them first and is told nothing about them after that.  So whoever unmaps them in
- * the aperture meanwhile either tells the view, or finds that it does not reach them.
+ * The view unmaps them first, and is told nothing about them after that.  So if they are unmapped
+ * in the aperture, too, either the view is told, or it does not reach them any more.
  * Context: process, may sleep; the caller serialises. Return: is any of it left?
  */
 bool dlend_view_shrink(struct dlend_view *view, u64 share);

@@ -113,7 +113,7 @@ static void dlend_dma_claim_unmap(struct dlend_claims *c, struct dlend_dma_claim
 	c->ops->unmapped(c, &claim->r);
 }
 
-/* The owner does not have @claim any more; its memory and its mapping stay. */
+/* The owner does not have @claim any more; @claim itself and its mapping stay. */
 static void dlend_dma_claim_disown(struct dlend_dma_claim *claim)
 {
 	if (!claim->owner)
@@ -130,7 +130,7 @@ static void dlend_dma_claim_free(struct dlend_claims *c, struct dlend_dma_claim 
 	kfree(claim);
 }
 
-/* @next becomes live in place of @claim. Both lead to the same, so the IOMMU is not touched. */
+/* @next becomes live instead of @claim. Both lead to the same place: the IOMMU is not touched. */
 static void dlend_dma_claim_replace(struct dlend_claims *c, struct dlend_dma_claim *claim,
 				    struct dlend_dma_claim *next)
 {

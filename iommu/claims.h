@@ -4,8 +4,8 @@
  *
  * Functions of one IOMMU group share a domain, and one guest that has two of them maps its memory
  * for each.  So a range can have several claims, one for each owner.  One is live: the domain has
- * what it leads to.  The others wait, and when the live one goes the next takes over.  What nobody
- * claims any more is unmapped when the call returns that took the last claim away.
+ * what it leads to.  The others wait, and when the live one goes the next takes over.  The call
+ * that ends the last claim on a range unmaps the range before it returns.
  *
  * Pure: numbers, mappings behind the seam of paging.h, mirrors behind an ops table.
  */
@@ -20,17 +20,17 @@
 struct dlend_claims;
 
 /*
- * A guest's memory is some hundred ranges.  A borrower that asks for more than this is after our
+ * A guest's memory is some hundred ranges.  Without a limit a borrower could use up this host's
  * memory: every range costs a page table, however small it is.
  */
 #define DLEND_CLAIMS_MAX	16384
 
 /**
  * struct dlend_claims_ops - what claims cannot do themselves
- * @mirror: map what @r->ap has at @r->offset, now and later. Return: it, or ERR_PTR
- * @unmirror: nothing of it is mapped when this returns
+ * @mirror: map what @r->ap has at @r->offset, now and later. Return: the mirror, or ERR_PTR
+ * @unmirror: end a mirror: nothing of it is mapped when this returns
  * @unmapped: the domain does not lead to what @r says any more
- * @lost: @owner was to take over with @r, which could not be mapped (@err): it is no claim any more
+ * @lost: @owner was to take over with @r, but @r could not be mapped (@err): the claim is gone
  */
 struct dlend_claims_ops {
 	void *(*mirror)(struct dlend_claims *c, const struct dlend_dma_range *r);
@@ -43,6 +43,7 @@ struct dlend_claims_ops {
 /**
  * struct dlend_claims - all claims in one domain; the caller serialises
  * @pg: the domain
+ * @ops: what claims cannot do themselves
  * @maps: what is mapped, but for mirrors
  * @live: live claims; no two overlap
  * @nr: claims in all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Domain of a lent IOMMU group: guest-physical addresses to physical ones.
+ * Domain of a lent IOMMU group: it translates guest-physical addresses to physical ones.
  *
  * Knows the IOMMU API; neither leases nor links nor where an address came from.
  */
@@ -19,7 +19,7 @@
 /*
  * struct dlend_domain - see dlend/aperture.h
  * @dev: one device of the group, for messages
- * @lock: everything below; taken before an aperture's
+ * @lock: guards @claims and @mirrors; taken before an aperture's
  * @claims: who maps what
  * @mirrors: ranges whose mappings follow an aperture
  * @reserved: ranges that may not be mapped (MSI, firmware's own)
@@ -36,8 +36,8 @@ struct dlend_domain {
 };
 
 /*
- * struct dlend_mirror - a range that has what a part of an aperture has
- * @maps: of this range, in the domain; guarded by the aperture's lock while @view is the aperture's
+ * struct dlend_mirror - a range of the domain that maps what a part of an aperture maps
+ * @maps: of this range, in the domain; guarded by the aperture's lock while @view is registered
  */
 struct dlend_mirror {
 	struct list_head node;

@@ -33,7 +33,7 @@
  * struct dlend_run - mapped contiguously
  * @phys: where it leads, contiguously. For a scattered run the domain or dlend_maps.scattered knows
  * @cap: no larger pages, 0 = any
- * @scattered: of any number of pieces, which lead anywhere
+ * @scattered: the run has any number of short pieces, which lead to different places
  */
 struct dlend_run {
 	struct rb_node node;
@@ -90,7 +90,7 @@ static u64 dlend_run_page_size_at(const struct dlend_maps *m, const struct dlend
 	return dlend_page_at(&run, iova);
 }
 
-/* Where nothing translates there are no pages. */
+/* Without a domain there are no pages to count. */
 static void dlend_run_count(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
 	struct dlend_map_pages pages = {};
@@ -310,8 +310,8 @@ static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 /*
  * Take [@first, @last], which lies inside @r, out of it.  What is left on either side keeps its
  * pages, except for a large page that straddles the edge: it is mapped again in smaller ones, and
- * a device that is at it meanwhile meets a fault.  No kernel up to 7.2 can split a page of a live
- * domain; a cap at map time keeps pages off the edges where somebody may cut.
+ * a device that accesses it meanwhile gets a fault.  No kernel up to 7.2 can split a page of a live
+ * domain; a cap at map time keeps large pages away from edges where a later call may cut.
  */
 static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
 {
@@ -389,7 +389,7 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size)
 	return dlend_run_tree_iter_first(&m->runs, iova, iova + size - 1);
 }
 
-/* How much of a run leads on from where @iova does. */
+/* How many bytes of a run, from @iova to @last at most, lead to contiguous memory? */
 static u64 dlend_run_contiguous(const struct dlend_maps *m, const struct dlend_run *r, u64 iova,
 				u64 last)
 {
@@ -420,7 +420,7 @@ bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piec
 
 u64 dlend_maps_book_bytes(const struct dlend_maps *m)
 {
-	/* A page of an xarray: its share of a node of 64. */
+	/* A scattered page has one of the XA_CHUNK_SIZE entries of an xarray's node. */
 	return m->nr * (u64)sizeof(struct dlend_run) + m->nr_pages * sizeof(struct xa_node) /
 	       XA_CHUNK_SIZE;
 }

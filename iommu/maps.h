@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Mappings of one IOMMU domain, remembered: what is mapped where, and with which page sizes.
- * The IOMMU API neither tells nor splits what it mapped, both are done here.
+ * The IOMMU API does not tell what it has mapped, and does not split pages: both is done here.
  */
 #ifndef DLEND_IOMMU_MAPS_H
 #define DLEND_IOMMU_MAPS_H
@@ -64,7 +64,7 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece);
  * @size: (in) bytes, page multiple
  *
  * A large page that straddles an edge is taken down, and what lies outside is mapped again by
- * smaller pages: for a moment nobody reaches that. A cap in dlend_maps_add() avoids this.
+ * smaller pages: for a moment no device reaches it. A cap in dlend_maps_add() avoids this.
  * Context: process, may sleep. Return: bytes unmapped.
  */
 u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size);
@@ -102,7 +102,7 @@ bool dlend_maps_busy(struct dlend_maps *m, u64 iova, u64 size);
  */
 bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piece *piece);
 
-/** dlend_maps_book_bytes - memory of the kernel for remembering; no page tables. Context: any. */
+/** dlend_maps_book_bytes - bytes of memory for these records, not for page tables. Context: any. */
 u64 dlend_maps_book_bytes(const struct dlend_maps *m);
 
 /** dlend_maps_show - counters, for debugfs. Context: process. */

@@ -42,7 +42,7 @@ u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
 
 	if (!large || last - at < large / 2)
 		return last;
-	/* Half of it, so that the end can be moved back to a page's edge and still be ahead. */
+	/* Half of it, so that the end, moved back to a page's edge, is still above @at. */
 	end = ALIGN_DOWN(at + large / 2, cap);
 	return end - 1;
 }
@@ -57,7 +57,7 @@ static u64 dlend_pages_bytes_in(const struct dlend_page_run *r, u64 least)
 	size = sizes & -sizes;
 	if (!size || !IS_ALIGNED(r->phys - r->first, size))
 		return 0;
-	/* Larger ones lie where these could.  The end is exclusive: 0 is that of all addresses. */
+	/* Larger pages cover places of this size, too.  @to is exclusive: 0 is the end of all. */
 	from = ALIGN(r->first, size);
 	to = ALIGN_DOWN(r->last + 1, size);
 	if (from < r->first || (to && to <= from) || (!to && r->last != U64_MAX))

@@ -4,8 +4,8 @@
  * one so that none is larger than wanted.
  *
  * The IOMMU API has no way to take a large page apart: to unmap a part of one, all of it is
- * unmapped and the rest mapped again, and a device that is at the rest meets a fault.  So what may
- * be unmapped by itself later must not share a page with anything else from the beginning.
+ * unmapped and the rest mapped again, and a device that accesses the rest meanwhile gets a fault.
+ * So a part that may be unmapped by itself later must share no page with anything else.
  */
 #ifndef DLEND_IOMMU_PAGES_H
 #define DLEND_IOMMU_PAGES_H
@@ -45,7 +45,7 @@ u64 dlend_page_at(const struct dlend_page_run *r, u64 iova);
  * @sizes: (in) as in struct dlend_page_run
  * @cap: (in) as in struct dlend_page_run
  *
- * The piece is too short for any page that is larger than @cap, and cuts no page that is not.
+ * The piece is too short for a page larger than @cap, and cuts no page of @cap or less.
  * Context: any. Return: last address of the piece, inclusive.
  */
 u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);

@@ -37,7 +37,7 @@ static struct dlend_iommu_paging *dlend_iommu_paging(struct dlend_paging *pg)
 	return container_of(pg, struct dlend_iommu_paging, pub);
 }
 
-/* AMD's page tables of older kernels encrypt what BARs are mapped by. */
+/* With SME, AMD's page tables of older kernels set the encryption bit in mappings of BARs, too. */
 static bool dlend_paging_mmio_possible(void)
 {
 	if (!DLEND_SME_BREAKS_MMIO || !cc_platform_has(CC_ATTR_HOST_MEM_ENCRYPT))
@@ -70,9 +70,9 @@ static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 }
 
 /*
- * With No Snoop a device writes to memory without telling the caches of that host, and a guest's
- * driver may set it: then the guest reads old data.  The IOMMU can forbid that.  It is asked once
- * devices are attached, and before anything is mapped.
+ * With No Snoop a device writes to memory without telling the caches of that host, and the guest
+ * reads old data.  The IOMMU can forbid that, so that nobody has to trust the lender to turn No
+ * Snoop off.  It is asked once devices are attached, and before anything is mapped.
  */
 static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 {
@@ -106,7 +106,7 @@ static int dlend_paging_first_device(struct device *dev, void *arg)
 	return 1;
 }
 
-/* A device that was unplugged has no group any more, so ask for one that is still in the group. */
+/* A device that was unplugged has no group any more, so ask a device that is still in the group. */
 static bool dlend_paging_attached(struct dlend_paging *pg)
 {
 	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Paging domain: what dlend needs of one domain of the kernel's IOMMU API.  A seam: paging.c puts
- * the kernel behind it, the suites put a fake there.  It is passed when a mapping changes, never
+ * the kernel behind it, the suites put a fake there.  It is called when a mapping changes, never
  * in the data path.
  */
 #ifndef DLEND_IOMMU_PAGING_H
@@ -21,12 +21,12 @@ struct iommu_domain;
  * struct dlend_paging_ops - the domain; all of them may sleep
  * @map: @size bytes at @iova lead to @phys; @prot: DLEND_PROT_* and DLEND_PAGING_MMIO. In pages as
  *	dlend_page_at() says. Return: 0, or -errno and nothing of it is mapped
- * @unmap: and flush. Pages that straddle an edge go as a whole. Return: bytes unmapped
+ * @unmap: and flush the IOTLB. A page that straddles an edge goes as a whole. Return: bytes
  * @phys: where @iova leads; 0: nowhere
  * @attach: the device's group translates by it. Return: 0 or -errno
- * @detach: the group is blocked; the kernel may refuse that and not say so: ask @attached
+ * @detach: block the group; the kernel may refuse that without an error: ask @attached
  * @attached: does the kernel have it as the group's domain?
- * @free: it, and the object; never while it is attached
+ * @free: free the domain and @pg; never while it is attached
  */
 struct dlend_paging_ops {
 	int (*map)(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot);
@@ -42,7 +42,7 @@ struct dlend_paging_ops {
  * struct dlend_paging - one domain
  * @sizes: bit per size of a page, 4 KiB at least
  * @first, @last: addresses that it can translate, inclusive
- * @coherent: no device passes by the caches, whatever its requests say (No Snoop)
+ * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
@@ -78,8 +78,8 @@ struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg);
  *
  * Context: process, may sleep.
  * Return: true: the group is blocked. false: the kernel did not let go of the domain (7.0 and 7.1
- * do not while a device of the group is being reset). Then the domain is used on: it must not be
- * freed, and what it maps is reached.
+ * do not while a device of the group is being reset). Then the kernel still uses the domain: it
+ * must not be freed, and devices reach what it maps.
  */
 static inline bool dlend_paging_detach(struct dlend_paging *pg)
 {
@@ -103,9 +103,9 @@ static inline bool dlend_paging_end(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_reserved - find what an IO address of a device's group may not touch
+ * dlend_paging_reserved - find the IO addresses that must not be used for a device
  * @dev: device
- * @windows: (in) also the windows of its host bridge, where peer-to-peer traffic would be claimed
+ * @windows: (in) also the windows of its host bridge: accesses there would count as peer-to-peer
  * @out: (out) array, to be freed by kfree()
  *
  * Context: process, may sleep. Return: number of spans; -ENOMEM.

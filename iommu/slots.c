@@ -215,7 +215,7 @@ void dlend_slots_release_all(struct dlend_slots *s)
 	bool again;
 
 	s->age++;
-	/* Joining moves neighbours: begin again after each. */
+	/* Joining takes neighbours out of the list: begin again after each. */
 	do {
 		again = false;
 		list_for_each_entry(e, &s->runs, node) {
@@ -264,7 +264,7 @@ u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind)
 	return bytes;
 }
 
-/* Is it inside at @here, which may have wrapped? */
+/* Does the place fit into @want->in at @here, which may have wrapped? */
 static bool dlend_span_has_room(const struct dlend_span_want *want, u64 here)
 {
 	return here >= want->in.first && here <= want->in.last &&

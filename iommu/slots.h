@@ -47,7 +47,7 @@ struct dlend_slot_run {
  * @size: bytes in all
  * @limit: nothing is allocated from this offset on
  * @cookie: the last one given out
- * @age: how often all was released
+ * @age: how often dlend_slots_release_all() was called
  */
 struct dlend_slots {
 	struct list_head runs;
@@ -114,7 +114,7 @@ struct dlend_slot_want {
 /**
  * dlend_slots_alloc - allocate from the smallest free run that is large enough
  * @s: slots
- * @want: (in) what
+ * @want: (in) properties of the run
  * @run: (out) the run
  *
  * Context: any.
@@ -137,8 +137,8 @@ int dlend_slots_free(struct dlend_slots *s, struct dlend_slot_run *run);
  * @s: slots
  * @run: run
  *
- * A run that was allocated before dlend_slots_release_all() was last called is free at once: those
- * who could have its offset are known to have forgotten it.
+ * A run that was allocated before dlend_slots_release_all() was last called is free at once: the
+ * peer has forgotten all offsets of that time.
  * Context: any. Return: cookie > 0 for dlend_slots_release(); 0 if @run is not in use.
  */
 u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot_run *run);
@@ -156,7 +156,7 @@ int dlend_slots_release(struct dlend_slots *s, u64 cookie);
 void dlend_slots_release_all(struct dlend_slots *s);
 
 /**
- * dlend_slots_share - a part of what can be allocated at all
+ * dlend_slots_share - a part of all bytes below the limit
  * @s: (in) slots
  * @percent: (in) more than 100 is 100
  *
@@ -204,8 +204,8 @@ struct dlend_span_want {
  * dlend_span_pick - find the lowest place that is clear of all spans
  * @busy: (in) spans that may not be used, in any order, may overlap
  * @count: (in) how many
- * @want: (in) what
- * @at: (out) the place
+ * @want: (in) properties of the place
+ * @at: (out) first address of the place
  *
  * Context: any. Return: 0; -ENOSPC.
  */

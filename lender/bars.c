@@ -52,7 +52,7 @@ static void lend_windows_free(struct lend_windows *win)
 	kfree(win);
 }
 
-/* Aligned by its size, for huge PFN mappings on the other side: 1 GiB is the largest of them. */
+/* Align the slot to its size, so that the borrower can use huge PFN mappings, of at most 1 GiB. */
 struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend_slot_kind kind)
 {
 	u64 align = min_t(u64, span, SZ_1G);
@@ -122,7 +122,7 @@ static int lend_bar_map(struct lend_fn *fn, unsigned int i, struct dlend_apertur
 	return ret;
 }
 
-/* Free the offsets at once: nobody was told them. */
+/* Free the offsets at once: the borrower was not told of them. */
 static void lend_bars_undo(struct lend_fn *fn, struct dlend_aperture *ap)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
@@ -161,10 +161,10 @@ int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64
 }
 
 /*
- * Is the borrower on this host?  Then both halves are of this kernel, and the borrower has shut
- * its gate and unmapped the BARs before it asks for a reset.  What is taken out of an aperture
- * here would be out of the guest's reach until the next lease (struct dlend_window), so the slots
- * stay mapped.
+ * Is the borrower on this host?  Then lender and borrower are one kernel, and the borrower has shut
+ * its gate and unmapped the BARs before it asks for a reset.  The slots stay mapped: a BAR that was
+ * taken out of the aperture would stay out of the guest's reach until its next lease (struct
+ * dlend_window).
  */
 static bool lend_bars_guarded(const struct lend_windows *win)
 {

@@ -24,8 +24,9 @@ int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64
  * lend_bars_hide - the borrower does not reach the BARs until lend_bars_show(); offsets stay
  * @fn: (in, out) function, lent
  *
- * Needed before something turns memory decoding off: an access would meet nobody, or whatever has
- * the addresses then.
+ * Call this before the device stops decoding memory.  Otherwise an access of the borrower would
+ * reach no device, or another device that has the addresses by then.  Nothing is done for a
+ * borrower on this host: it has unmapped the BARs itself before it asks for a reset.
  *
  * Context: process, group lock; waits for no peer.
  */
@@ -78,7 +79,7 @@ void lend_bars_link_lost(struct dlend_link *link);
  * lend_bar_slot - allocate offsets for a BAR
  * @ap: (in) aperture
  * @span: (in) bytes
- * @kind: (in) what for
+ * @kind: (in) what the slot is used for
  *
  * Context: process.
  * Return: the slot, or ERR_PTR() as dlend_slot_alloc().

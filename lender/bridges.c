@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The bridges above lent devices and above this node's NTBs, for people on other nodes who ask
- * what a transfer passes through (docs/paths.md).  Nothing depends on it: a message that cannot be
- * posted is not repeated.
+ * what a transfer passes through (docs/paths.md).  No other part of dlend depends on them.
  *
  * Knows nothing of functions that are lent, but their name and their PCI device.
  */
@@ -40,8 +39,8 @@ static bool lend_bridge_acs(struct pci_dev *bridge)
 }
 
 /*
- * The next bridge above.  The bus of a virtual function may be unknown to all bridges but the one
- * above its physical function.
+ * The next bridge above.  For a virtual function it is the one above its physical function: the
+ * bus that Linux makes for virtual functions has no bridge of its own.
  */
 static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 {

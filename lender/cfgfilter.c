@@ -5,7 +5,7 @@
  *
  * The rule is that a borrower may write nothing.  COMMAND (memory decoding, bus mastering, INTx),
  * BARs, MSI, MSI-X, power management, link control and everything that decides where a device's
- * accesses go belong to the lender; there are messages for what a borrower may ask of these.  The
+ * accesses go belong to the lender; a borrower asks for changes of these by other messages.  The
  * tables below name the exceptions: a new exception is a new row.
  *
  * Knows no device and no message.
@@ -103,7 +103,7 @@ static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
 		/* 64-bit addresses: 4 more; per-vector masking: 10 more. */
 		return 10 + (flags & 0x80 ? 4 : 0) + (flags & 0x100 ? 10 : 0);
 	case LEND_CAP_PCIE:
-		/* By its version: at most so many. */
+		/* The length depends on the version: these are the largest. */
 		return (flags & 0xf) > 1 ? 60 : 44;
 	case LEND_CAP_MSIX:
 		return 12;
@@ -149,8 +149,8 @@ static void lend_cfgfilter_header(struct lend_cfgfilter *filter, const u8 *cfg)
 }
 
 /*
- * A vendor's capability: after id, next pointer and length come registers of the device's own
- * making, up to the end or to the next capability.
+ * A vendor's capability: behind id, next pointer and length are the device's own registers, up to
+ * the end of the capability or to the start of another one.
  */
 static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start,
 				  u32 pos)
@@ -184,8 +184,8 @@ static void lend_cfgfilter_gaps(struct lend_cfgfilter *filter, const u8 *cfg, co
 }
 
 /*
- * Allow of a capability what the tables allow, and nothing else.  This comes last, because the
- * length of a vendor's capability is only what the device says, and may reach into another one.
+ * Allow in a capability only what the tables allow.  This comes last, because the length of a
+ * vendor's capability comes from the device, and may reach into another capability.
  */
 static void lend_cfgfilter_protect(struct lend_cfgfilter *filter, const u8 *cfg, u32 pos)
 {

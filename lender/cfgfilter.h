@@ -11,7 +11,7 @@
 /**
  * struct lend_cfgfilter - masks of one function
  * @write: bits that a borrower may write; all other bits keep their value
- * @w1c: bits of @write that are cleared by writing 1: what was read is never written back
+ * @w1c: bits of @write that writing 1 clears: a 1 that was only read must not be written back
  * @hide: bits that a borrower reads as 0: addresses of this host
  */
 struct lend_cfgfilter {
@@ -25,7 +25,7 @@ struct lend_cfgfilter {
  * @filter: (out) masks
  * @cfg: (in) DLEND_CFG_SIZE bytes of configuration space, as they are after a reset; not trusted
  * @size: (in) how many of these bytes the function has, 256 or 4096
- * @device_specific: (in) also allow to write what belongs to no capability, above the header
+ * @device_specific: (in) also allow writes above the header to bytes that belong to no capability
  *
  * Context: any.
  */
@@ -44,12 +44,12 @@ void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
 u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32 size);
 
 /**
- * lend_cfgfilter_merge - what to write to the function
+ * lend_cfgfilter_merge - compute the value that is to be written to the function
  * @filter: (in) masks
  * @offset: (in) as for lend_cfgfilter_writable()
  * @size: (in) as for lend_cfgfilter_writable()
- * @old: (in) what was just read there
- * @value: (in) what the borrower wants to write
+ * @old: (in) value that was just read there
+ * @value: (in) value that the borrower wants to write
  *
  * Context: any.
  * Return: @old with the bits that the borrower may write.
@@ -58,15 +58,14 @@ u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 si
 			 u32 value);
 
 /**
- * lend_cfgfilter_show - what a borrower sees of a value that was read
+ * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
  * @filter: (in) masks
  * @offset: (in) as for lend_cfgfilter_writable()
  * @size: (in) as for lend_cfgfilter_writable()
- * @value: (in) what was just read there
+ * @value: (in) value that was just read there
  *
  * Context: any.
- * Return: @value without what a borrower must not see; all ones for a size or an alignment that
- * does not exist.
+ * Return: @value without these bits; all ones for a size or an alignment that does not exist.
  */
 u32 lend_cfgfilter_show(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 value);
 

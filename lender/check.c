@@ -15,7 +15,7 @@
 static bool lend_check_unsafe_interrupts;
 module_param_named(allow_unsafe_interrupts, lend_check_unsafe_interrupts, bool, 0644);
 MODULE_PARM_DESC(allow_unsafe_interrupts,
-		 "Lend devices of a host without interrupt remapping, as VFIO's parameter of that name: each borrower can then make this host see any interrupt (taken at bind; default: off)");
+		 "Lend devices of a host without interrupt remapping, like VFIO's parameter of that name: each borrower can then make this host see any interrupt (read when a device is bound; default: off)");
 
 static int lend_check_iommu(struct pci_dev *pdev)
 {
@@ -50,7 +50,7 @@ int lend_check_device(struct pci_dev *pdev)
 	return lend_check_iommu(pdev);
 }
 
-/* A device's write to the MSI range is an interrupt, which only remapping checks: see VFIO. */
+/* A device's write to the MSI range is an interrupt.  Only remapping checks it: VFIO asks, too. */
 static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	if (iommu_group_has_isolated_msi(iommu))
@@ -63,7 +63,7 @@ static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu
 	return 0;
 }
 
-/* The firmware goes on using the device, whatever its driver is, so it cannot be given away. */
+/* The firmware goes on using the device, whichever driver it has, so it cannot be given away. */
 static int lend_check_reserved(struct pci_dev *pdev, struct iommu_group *iommu)
 {
 	struct iommu_resv_region *region, *next;

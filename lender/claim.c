@@ -23,14 +23,15 @@
 static bool lend_claim_device_config;
 module_param_named(device_config, lend_claim_device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
-		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers want (taken at bind; default: off)");
+		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers need (read when a device is bound; default: off)");
 
 /* Owner of the DMA of every group that is lent. */
 static const char lend_claim_owner[] = "dlend-lender";
 
 /*
  * Claim the rest of a BAR's page, beside the BAR below the same bridge.  NULL: something else is
- * there.  Not request_mem_region(), which would find room inside a BAR that no driver has claimed.
+ * there, or no memory.  request_mem_region() would be wrong: it would also succeed where the rest
+ * of the page is inside a BAR that no driver has claimed.
  */
 static struct resource *lend_claim_pad(const struct resource *res)
 {
@@ -244,9 +245,9 @@ release_owner:
 }
 
 /*
- * With No Snoop, what the device writes to a borrower's memory could be lost, and what it reads
- * there could be old, because the caches are not asked.  No IOMMU on the way can be relied on to
- * force that.  Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
+ * A transfer with No Snoop bypasses the CPU's caches: what the device writes to a borrower's memory
+ * could be lost, and what it reads there could be old.  No IOMMU on the way can be relied on to
+ * force snooping.  Borrowers cannot set the bit (cfgfilter.c), and every reset ends with it clear.
  */
 static void lend_claim_no_snoop_off(struct lend_fn *fn)
 {

@@ -12,8 +12,8 @@ struct iommu_group;
  * @fn: (in, out) new function
  *
  * Context: process, device lock.
- * Return: 0; -EBUSY another driver does DMA in its group, or something else has a BAR; or the error
- * of pci_enable_device_mem().  A message says why, and what to do.
+ * Return: 0; -EBUSY another driver does DMA in its group, or something else has a BAR; or as
+ * iommu_device_claim_dma_owner(), pci_enable_device_mem().  A message says why, and what to do.
  */
 int lend_claim_take(struct lend_fn *fn);
 
@@ -34,11 +34,11 @@ void lend_claim_release(struct lend_fn *fn);
 void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
 
 /**
- * lend_claim_clean - reset a function into the state that every borrower finds, and remember that
+ * lend_claim_clean - reset a function, and save the PCI state that every later reset restores
  * @fn: (in, out) function, which has joined its group
  *
  * Context: process, may take seconds; device lock.
- * Return: 0; -ENOMEM; or the reset's error.  A message says why the reset failed.
+ * Return: 0; -ENOMEM; or as lend_reset_fn() (a message says so), pci_save_state().
  */
 int lend_claim_clean(struct lend_fn *fn);
 

@@ -6,7 +6,7 @@
 #include "lender/fn.h"
 
 /**
- * lend_debugfs_faults - give a new function the faults that are to hit its first reset, too
+ * lend_debugfs_faults - give a new function its injected faults: they hit its first reset, too
  * @fn: (in, out) function
  *
  * Context: any; before lend_debugfs_add().

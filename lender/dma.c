@@ -14,8 +14,8 @@
 
 /*
  * How much a group may map, in windows of its borrower.  A guest has each byte of the window at one
- * address.  A borrower that maps it at more and more addresses is after this host's memory, which
- * page tables take.  More than one, because devices of the guest may come and go meanwhile.
+ * address.  A borrower that maps it at more and more addresses could fill this host's memory with
+ * page tables.  The limit is above one window, because devices of the guest may come and go.
  */
 #define LEND_DMA_WINDOWS	2
 
@@ -38,7 +38,7 @@ static int lend_dma_map_range(struct lend_fn *fn, const struct dlend_dma_range *
 	return dlend_link_dma_map(group->link, group->domain, &fn->memory, r);
 }
 
-/* The form of the message was checked before; here is checked what only the lender can know. */
+/* dlend_msg_check() has checked the form of the message; this checks what only the lender knows. */
 static int lend_dma_map_entry(struct lend_fn *fn, struct dlend_link *link,
 			      const struct dlend_p_dma_entry *entry)
 {

@@ -13,8 +13,8 @@
 #include "lender/reset.h"
 
 /*
- * Does AER say that this function itself has an error?  Where firmware handles errors, it has
- * cleared AER's registers already, and nobody knows.
+ * Does AER say that this function itself has an error?  True also where that is not known: firmware
+ * that handles errors has cleared AER's registers already.
  */
 static bool lend_error_is_own(struct pci_dev *pdev)
 {
@@ -22,7 +22,7 @@ static bool lend_error_is_own(struct pci_dev *pdev)
 	u32 status, mask;
 	u16 devsta;
 
-	/* Not known: firmware has cleared it, or a bridge speaks for what is not PCIe. */
+	/* Not known: firmware has cleared it, or a bridge reports for a device without PCIe. */
 	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
 		return true;
 	if (!at) {
@@ -64,7 +64,7 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 	if (state == pci_channel_io_frozen || !lend_error_unharmed(fn))
 		lend_lease_error(fn);
 	if (state == pci_channel_io_perm_failure) {
-		/* A neighbour without a driver is enough for this state: our own reset decides. */
+		/* One neighbour without a driver causes this state, too: our own reset decides. */
 		lend_lease_error_over(fn);
 		return PCI_ERS_RESULT_DISCONNECT;
 	}
@@ -76,7 +76,7 @@ static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_st
 /*
  * A reset of all that is below a port clears Memory Space Enable.  For a virtual function look at
  * Bus Master Enable: the driver of its physical function may have brought back everything else by
- * now.  If that bit was clear before, nothing is known.
+ * now.  If that bit was clear before the error, this assumes that there was a reset.
  */
 static bool lend_error_not_reset(struct lend_fn *fn)
 {

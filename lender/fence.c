@@ -39,7 +39,7 @@ static void lend_fence_unreach(struct lend_fn *fn)
 	lend_bars_close(fn);
 	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
 	fn->lent = false;
-	/* What the holder has asked for ends with its lease. */
+	/* The holder's own reset must not hide the BARs from the next holder. */
 	fn->hidden &= ~LEND_HIDDEN_REQUEST;
 }
 

@@ -17,7 +17,7 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on);
 
 /**
  * lend_fence_hide - nobody reaches the BARs of a function until lend_fence_show()
- * @fn: (in, out) function, lent or not: whoever borrows it meanwhile does not reach them either
+ * @fn: (in, out) function, lent or not: a node that borrows it meanwhile cannot reach them either
  * @why: (in) LEND_HIDDEN_*; the BARs come back when no reason is left
  *
  * Context: process, group lock; waits for no peer.
@@ -51,11 +51,11 @@ void lend_fence_fn(struct lend_fn *fn);
 void lend_fence_group(struct lend_group *group);
 
 /**
- * lend_fence_reset_begins - the PCI core is about to reset a function, whoever has asked for it
+ * lend_fence_reset_begins - the PCI core is about to reset a function, for the lender or for others
  * @fn: (in, out) function
  *
- * A holder keeps its lease, but does not reach the BARs before lend_fence_reset_over(), nor does a
- * holder that comes meanwhile.
+ * The holder keeps its lease, but does not reach the BARs before lend_fence_reset_over().  The same
+ * holds for a node that borrows the function meanwhile.
  *
  * Context: process, device lock; takes the group lock.
  */

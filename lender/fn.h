@@ -85,13 +85,13 @@ struct lend_irqs {
 /**
  * struct lend_p2p - a function as a target and as a source of peer-to-peer (lend_p2p_lock)
  * @link: to the borrower while others may reach the function's BARs; else NULL
- * @epoch: of that lease
+ * @epoch: of that borrower's lease
  * @owner: of what the function reaches, in the domain of its group
  * @maps: struct lend_map of everything that the function reaches
  * @nr_maps: how many of them there are
  * @reached_by: struct lend_map of other functions here that reach a BAR of this function
- * @grants: struct lend_grant of this function's BARs, those that are open
- * @lost: mappings of this function that went without its borrower having asked, for debugfs
+ * @grants: the open struct lend_grant of this function's BARs
+ * @lost: number of its maps that ended without a request of its borrower, for debugfs
  */
 struct lend_p2p {
 	struct dlend_link *link;
@@ -114,8 +114,8 @@ enum lend_tell {
 };
 
 /* Why nobody reaches a function's BARs: see lend_fence_hide(). */
-#define LEND_HIDDEN_REQUEST	0x1	/* its holder has it reset, or that reset has failed */
-#define LEND_HIDDEN_CORE	0x2	/* the PCI core resets it, for anybody: device lock */
+#define LEND_HIDDEN_REQUEST	0x1	/* a reset that its holder asked for runs, or has failed */
+#define LEND_HIDDEN_CORE	0x2	/* the PCI core resets it, and holds the device lock */
 
 /**
  * struct lend_fn - a function bound to dlend-lender
@@ -147,7 +147,7 @@ enum lend_tell {
  *	lock)
  * @no_snoop: No Snoop was enabled when the function was bound
  * @fail_reset: debugfs: each reset fails
- * @slow_reset_ms: debugfs: each reset takes so much longer
+ * @slow_reset_ms: debugfs: each reset takes so many milliseconds longer
  * @max_vectors: debugfs: no more vectors than this; 0: as many as the host has
  * @error_epoch: of the lease that the last PCI error ended
  * @errors: number of PCI errors that the PCI core has told of (group lock)

@@ -10,8 +10,8 @@
  *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
  *				tries to get it, and gives up after a while.
  *   lend_offer_lock		(offer.c) the announcer reads a function's state.
- *   lend_group.reset_lock	(here) resets of a group, which take seconds.  Whoever fences never
- *				takes it.
+ *   lend_group.reset_lock	(here) resets of a group, which take seconds.  A fence never takes
+ *				it.
  *   lend_registry_lock		(registry.c) which groups and functions there are.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
@@ -21,12 +21,12 @@
  *   lend_listeners_lock	(outbox.c) what still has to be told to peers; a spinlock.
  *   lend_irqs.lock		(fn.h, taken in irq.c) INTx masked or not; taken in hard interrupt.
  *
- * Nobody who holds one of these locks posts a message or waits for a peer: a peer's memory is read,
- * and its answers are waited for, with none of them held.
+ * Code that holds one of these locks never posts a message, never reads a peer's memory and never
+ * waits for a peer's answer.
  *
  * Message handlers run in a link's workqueue, those of one device one at a time, and take
- * reset_lock or the group lock.  link_down() takes the registry lock, the group lock of what was
- * lent over that link, and the locks below, so that it ends soon whatever a reset is doing.
+ * reset_lock or the group lock.  link_down() takes the registry lock, the lock of each group that
+ * was lent over that link, and the locks below.  It never takes reset_lock: no reset delays it.
  */
 #ifndef DLEND_LENDER_GROUP_H
 #define DLEND_LENDER_GROUP_H
@@ -48,7 +48,7 @@
  * @members: functions in the IOMMU group (without bridges), as counted when one of them was bound,
  *	or when one came or went while nobody had the group
  * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
- *	this lender has it, whatever PCI domains there are.  It does not change while somebody has
+ *	this lender has it, not even in another PCI domain.  It does not change while somebody has
  *	the group
  * @reset_lock: one reset at a time in a group
  * @lock: the group lock: guards everything below

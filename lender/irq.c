@@ -88,7 +88,7 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-/* pci_free_irq_vectors() turns INTx on, on a line that others may share: nobody handles it here. */
+/* pci_free_irq_vectors() turns INTx on, but nobody here handles that line; others may share it. */
 static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);

@@ -18,7 +18,7 @@ void lend_irq_init(struct lend_fn *fn);
  * @link: (in) to the borrower
  * @want: (in) where the borrower says that they are; not trusted
  *
- * Context: process, no lock: it reads the borrower's memory, and nobody else may wait for that.
+ * Context: process, no lock: it reads the borrower's memory, and nobody may wait behind that read.
  * Return: source, for lend_irq_open() or dlend_irq_source_close(); or ERR_PTR() as
  * dlend_irq_source_open().
  */
@@ -43,14 +43,14 @@ void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source);
 void lend_irq_close(struct lend_fn *fn);
 
 /**
- * lend_irq_setup - make a function interrupt in a certain way
- * @fn: (in, out) function
- * @mode: (in) enum dlend_irq_mode; not trusted
- * @count: (in) number of vectors: the function gets all of them or none
+ * lend_irq_setup - end the interrupts of a function, and set up others
+ * @fn: (in, out) function; on error it has no interrupts
+ * @mode: (in) enum dlend_irq_mode, DLEND_IRQ_NONE only ends the old ones; not trusted
+ * @count: (in) number of vectors: the function gets all of them or none; not trusted
  *
  * Context: process, group lock.
  * Return: 0; -EINVAL the function has no such interrupts; -ENOTCONN it is not lent; -ENOSPC this
- * host has too few vectors; -ENOMEM.
+ * host has too few vectors; -ENOMEM; or as request_irq().
  */
 int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
 
@@ -58,7 +58,7 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
  * lend_irq_unmask - the guest has served INTx: it may fire again
  * @fn: (in, out) function
  *
- * If the line is still up, it fires again at once and stays masked.
+ * If the line is still asserted, INTx fires again at once and stays masked.
  *
  * Context: process, group lock.
  */

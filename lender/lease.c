@@ -23,8 +23,8 @@
 #define LEND_BORROW_WAIT_MS	3000
 
 /*
- * The PCI core may take so long to recover a function from an error.  The limit is needed because
- * some kernels do not tell the driver that they could not recover it.
+ * The PCI core may take at most so long to recover a function from an error.  The limit is needed
+ * because some kernels do not tell the driver that they could not recover it.
  */
 #define LEND_ERROR_PATIENCE_MS	60000
 
@@ -40,7 +40,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	WRITE_ONCE(fn->removing, true);
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
-	/* A function that never became ready takes nothing from whoever has the others. */
+	/* If this function never became ready, the holder of the others keeps its lease. */
 	if (fn->ready)
 		lend_group_step(group, &ev, &todo);
 	fn->ready = false;
@@ -114,7 +114,7 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 	return ret;
 }
 
-/* Is the reset after the last lease of @fn over, as far as it will be? */
+/* Is the reset after the last lease of @fn over, whether it succeeded or failed? */
 static bool lend_lease_settled(struct lend_fn *fn)
 {
 	if (READ_ONCE(fn->group->lease.state) == DLEND_OFFER_RETURNING)
@@ -122,7 +122,7 @@ static bool lend_lease_settled(struct lend_fn *fn)
 	return !READ_ONCE(fn->dirty) || READ_ONCE(fn->lent) || READ_ONCE(fn->broken);
 }
 
-/* A borrower has the domain of all functions: a new lease begins with clean functions only. */
+/* All functions of a group share one domain: a new lease begins only when all of them are clean. */
 static bool lend_lease_any_dirty(const struct lend_group *group)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
@@ -349,7 +349,7 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 {
 	struct dlend_link *link = arg;
 
-	/* A BORROW of this session, for whatever group, does not wait any longer. */
+	/* A BORROW of this session for any group must stop waiting. */
 	wake_up_all(&group->wait);
 	if (READ_ONCE(group->link) != link)
 		return;
@@ -397,7 +397,7 @@ int lend_lease_suspend(void)
 {
 	int ret = 0;
 
-	/* First, so that whoever comes to borrow under a group's lock after us sees it. */
+	/* First, so that a borrower that gets a group's lock after us sees it. */
 	WRITE_ONCE(lend_lease_asleep, true);
 	lend_registry_each_group(lend_lease_group_suspend, &ret);
 	return ret;

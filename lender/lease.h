@@ -16,13 +16,14 @@
  * @reply: (out) the lease's epoch, and struct dlend_p_lease: the offsets of the BARs, and the
  *	holder if somebody has the function
  *
- * Waits a while if the function is being reset.
+ * Waits for a reset of the function that is under way, but no longer than LEND_BORROW_WAIT_MS.
  *
  * Context: process, message handler; takes the group lock.
- * Return: 0; -EBUSY somebody has it; -EAGAIN it is being reset, or the node has not been told all
- * offers of the group; -EIO it is quarantined; -ENODEV its group is not whole; -ENOSPC a BAR does
- * not fit into the window; -ERANGE no counters can be where @want says; -ENOTCONN the session is
- * over; -ENOMEM; or as dlend_irq_source_open(), dlend_domain_attach().
+ * Return: 0; -EBUSY somebody has it; -EAGAIN the group is being reset, or this host goes to sleep,
+ * or the node has not been told all offers of the group; -EIO it is quarantined; -ENODEV its group
+ * is not whole; -ENOSPC a BAR does not fit into the window; -ERANGE no counters can be where @want
+ * says; -ENOTCONN the session is over; -ENOMEM; or as dlend_irq_source_open(),
+ * dlend_domain_attach().
  */
 int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 		      const struct dlend_p_borrow *want, struct dlend_msg *reply);
@@ -39,7 +40,7 @@ int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
 int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
 
 /**
- * lend_lease_revoke - take a group away from whoever has it
+ * lend_lease_revoke - take a group away from its holder
  * @group: (in, out) group; it is fenced when this returns, its reset follows
  * @why: (in) for log and trace
  *
@@ -52,8 +53,8 @@ int lend_lease_revoke(struct lend_group *group, const char *why);
  * lend_lease_unbind - a function is being unbound
  * @fn: (in, out) function
  *
- * Whoever has the group loses it now.  Nobody finds the function any more when this returns, and it
- * is fenced and was reset.
+ * The holder of its group loses the group now.  When this returns, the function was fenced, a reset
+ * was tried, and nobody finds the function any more.
  *
  * Context: process, remove() or a probe() that failed, device lock; takes all locks of the lender
  * but the offer lock.
@@ -64,8 +65,8 @@ void lend_lease_unbind(struct lend_fn *fn);
  * lend_lease_error - a function had an error, and the PCI core has begun to recover it
  * @fn: (in, out) function
  *
- * Whoever has its group loses it, and is told why.  The function is not reset, and not lent, before
- * lend_lease_error_over().
+ * The holder of its group loses the group, and is told why.  The function is not reset, and not
+ * lent, before lend_lease_error_over().
  *
  * Context: process, PCI error handler, device lock; takes the group lock.
  */
@@ -85,8 +86,8 @@ void lend_lease_error_over(struct lend_fn *fn);
  * lend_lease_link_lost - fence everything that was lent over a link
  * @link: (in) link that is down
  *
- * Context: process; takes the registry lock, and the group lock of what was lent over the link;
- * does not wait for a group that another node has.
+ * Context: process; takes the registry lock, and the lock of each group that was lent over the
+ * link; does not wait for a group that another node has.
  */
 void lend_lease_link_lost(struct dlend_link *link);
 

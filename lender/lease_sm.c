@@ -153,7 +153,7 @@ static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_even
 	return 0;
 }
 
-/* A lease goes on: its holder reaches no more than before. */
+/* A lease that has begun goes on: its holder reaches no more than before. */
 static int lend_lease_on_incomplete(struct lend_lease *lease, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_FREE)

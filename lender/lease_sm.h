@@ -22,13 +22,13 @@ enum lend_event_type {
 	LEND_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
 	LEND_EV_UNBIND,		/* a function of the group goes away */
 	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
-	LEND_EV_BROKEN,		/* all are bound, but a reset failed of one that nobody had */
+	LEND_EV_BROKEN,		/* all are bound, but one that nobody had could not be reset */
 	LEND_EVENT_TYPES
 };
 
 /**
  * struct lend_event - something that happens to a group
- * @type: what
+ * @type: what happens
  * @node: node that it is about, if it is about one
  * @fn: index of the function in the group that it is about, if it is about one
  * @epoch: of the lease that it is about, if it is about one
@@ -75,7 +75,7 @@ struct lend_lease {
 void lend_lease_init(struct lend_lease *lease, u32 epoch);
 
 /**
- * lend_lease_step - give a lease an event: it changes nowhere else
+ * lend_lease_step - give a lease an event: the only way to change a lease
  * @lease: (in, out) lease
  * @ev: (in) event; node, fn and epoch are not trusted
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
@@ -83,7 +83,7 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch);
  * Context: any; the caller serialises the events of a lease.
  * Return: 0; -EBUSY somebody (@lease->holder) has the group; -EAGAIN it is being reset, ask again;
  * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
- * -EALREADY what was asked for is so already, and the caller may call it success; -EINVAL.
+ * -EALREADY there is nothing to do, and the caller may treat that as success; -EINVAL.
  */
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
@@ -104,8 +104,8 @@ int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsign
  * @floor: (in) not below any epoch of a group that is gone; 0: no group has gone
  * @seconds: (in) since a fixed day
  *
- * Epochs grow by eight a second, faster than any group is granted.  Numbers come back after 17
- * years.
+ * Epochs grow by eight a second, faster than a group can be granted.  So 32 bits wrap around after
+ * 17 years.
  *
  * Context: any.
  * Return: epoch, for lend_lease_init().

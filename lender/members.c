@@ -97,7 +97,7 @@ void lend_group_try_offer(struct lend_group *group)
 	struct lend_event ev = { .type = LEND_EV_INCOMPLETE };
 	u32 todo;
 
-	/* The members of a group do not change during a lease: the end of the lease looks again. */
+	/* During a lease the group is not counted again: the end of the lease does that. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	lend_group_recount(group);

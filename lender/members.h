@@ -30,8 +30,8 @@ void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
  * lend_group_step - give the lease of a group an event
  * @group: (in, out) group
  * @ev: (in) event
- * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  Telling the peers (LEND_DO_TELL)
- *	is arranged here
+ * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is not for the
+ *	caller: this function sees to it that the peers are told
  *
  * Context: process, group lock.
  * Return: as lend_lease_step().
@@ -73,7 +73,7 @@ void lend_group_drop_domain(struct lend_group *group);
 void lend_groups_changed(void);
 
 /**
- * lend_groups_exit - wait until what lend_groups_changed() has begun is over
+ * lend_groups_exit - cancel the work that lend_groups_changed() has queued, or wait for its end
  *
  * Context: process; lend_groups_changed() is not called any more.
  */

@@ -24,7 +24,7 @@ struct lend_news {
  * lend_offer_read - make the messages about a function as it is now
  * @fn: (in) function
  * @version: (in) of the protocol that the peer speaks
- * @news: (in, out) what is wanted; what there is: nothing, if the function is not offered
+ * @news: (in) which messages are wanted; (out) the messages: none if the function is not offered
  *
  * Context: process; takes the offer lock and the group lock.
  */
@@ -50,7 +50,7 @@ void lend_offer_end(struct lend_fn *fn);
 void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg);
 
 /**
- * lend_offer_peers - make the message that says whom this node has links to
+ * lend_offer_peers - make the message that names the nodes to which this node has links
  * @msg: (out) PEERS message
  *
  * Context: process.

@@ -7,7 +7,7 @@
  * its peer has not heard yet, a list of notes, and a work item that posts.  A note is a message of
  * its own that has to arrive.  A mark only says what is to be told: the work item reads the state
  * as it is when it posts.  A mark whose message could not be posted stays.  So a slow peer hears
- * the truth too, later, and no other peer has to wait for it.
+ * the current state, too, but later, and no other peer has to wait for it.
  *
  * Knows nothing of what offers and states say: offer.c makes these messages.
  */
@@ -21,10 +21,10 @@
 #include "lender/outbox.h"
 #include "lender/registry.h"
 
-/* More than a node has NTBs.  A listener has one bit in each of a function's words of marks. */
+/* Each listener has one bit in every word of lend_fn.unheard.  No node has so many NTBs. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 
-/* Twice as many as a peer can have grants: a peer that takes so few messages has to begin anew. */
+/* Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended. */
 #define LEND_NOTES_MAX		2048
 
 /*
@@ -34,8 +34,8 @@
  * @number: of the listener's bit in lend_fn.unheard
  * @saying: function whose offer is being posted, or whose offer could just not be posted (listeners
  *	lock)
- * @everything: the peer has to hear all offers, and whom this node has links to (listeners lock)
- * @peers: the peer has to hear whom this node has links to
+ * @everything: the peer has to hear all offers, and what @peers stands for (listeners lock)
+ * @peers: the peer has to hear to which nodes this node has links
  * @over: lend_outbox_close() waits: post nothing more
  * @notes: messages that have to arrive, in this order (listeners lock)
  * @nr_notes: how many
@@ -68,12 +68,12 @@ struct lend_note {
 static DEFINE_SPINLOCK(lend_listeners_lock);
 static LIST_HEAD(lend_listeners);
 static DECLARE_BITMAP(lend_listener_numbers, LEND_LISTENERS_MAX);
-/* Functions that are withdrawn, and of which a peer has not heard that; referenced. */
+/* Functions whose withdrawal a peer has not heard of yet; referenced. */
 static LIST_HEAD(lend_outbox_gone);
 
 /* Marks */
 
-/* Was it unheard?  It counts as heard now. */
+/* Clear the mark: the peer counts as told.  Return: was the mark set? */
 static bool lend_mark_take(struct lend_fn *fn, unsigned int what, const struct lend_listener *l)
 {
 	return test_and_clear_bit(l->number, &fn->unheard[what]);
@@ -195,7 +195,7 @@ static int lend_note_try(const struct dlend_link *link, struct lend_note *note)
 
 void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 {
-	/* It must not fail: somebody else's slot depends on the message. */
+	/* This must not fail: a slot of the peer may be in quarantine until the message arrives. */
 	struct lend_note *note = kzalloc_obj(*note, GFP_KERNEL | __GFP_NOFAIL);
 	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
 	int ret;
@@ -277,7 +277,7 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 	return lend_bridges_link_message(other, &msg) ? lend_listener_post(l, &msg) : 0;
 }
 
-/* Tell whom this node has links to, and where their ends here sit. */
+/* Tell to which nodes this node has links, and where the ends of these links here sit. */
 static int lend_listener_post_peers(struct lend_listener *l)
 {
 	struct dlend_msg msg;
@@ -498,7 +498,7 @@ static void lend_listener_work(struct work_struct *work)
 	while (count--)
 		lend_fn_put(all[count]);
 	kfree(all);
-	/* No pause: the post has waited already.  Without a session nobody has to hear it. */
+	/* No pause: the post has waited already.  Without a session there is nobody to tell. */
 	if (ret == -ETIMEDOUT)
 		queue_work(lend_wq, &l->work);
 }
@@ -524,7 +524,7 @@ void lend_outbox_open(struct dlend_link *link)
 	}
 	spin_unlock(&lend_listeners_lock);
 	if (!there)
-		dev_err(dlend_link_dev(link), "its peer hears of no offers: this node has more than %d links\n",
+		dev_err(dlend_link_dev(link), "its peer is told of no offers: this node has more than %d links\n",
 			LEND_LISTENERS_MAX);
 	dlend_link_put(link);
 	kfree(l);

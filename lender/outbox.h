@@ -11,7 +11,7 @@
 /**
  * lend_outbox_tell - tell all peers something about a function, soon
  * @fn: (in, out) function
- * @what: (in) what they are to hear, as it is then
+ * @what: (in) kind of news; each peer is told the state as it is when the message is posted
  *
  * Context: process, any lock; takes the listeners lock.
  */
@@ -26,19 +26,19 @@ void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what);
 void lend_outbox_tell_group(struct lend_group *group);
 
 /**
- * lend_outbox_tell_peers - tell all peers whom this node has links to, soon
+ * lend_outbox_tell_peers - tell all peers, soon, to which nodes this node has links
  *
  * Context: process, any lock; takes the listeners lock.
  */
 void lend_outbox_tell_peers(void);
 
 /**
- * lend_outbox_note - a message has to arrive, behind all that were given to this before
+ * lend_outbox_note - queue a message that has to arrive, after all notes that were queued before
  * @link: (in) to the peer that has to get it
  * @msg: (in) message, as for dlend_link_post(); copied
  *
- * The message is dropped if the session ends before.  If the peer takes no messages for too long,
- * its session is ended: with the session ends what the message is about.
+ * The message is dropped if the session ends first: the lease or grant that the message is about
+ * ends with the session.  If the peer takes no messages for too long, this ends its session.
  *
  * Context: process, any lock; may sleep for memory, waits for no peer; takes the listeners lock.
  */
@@ -71,9 +71,9 @@ void lend_outbox_open(struct dlend_link *link);
 
 /**
  * lend_outbox_close - nothing is told to a peer any more when this returns
- * @link: (in) link that is down, or over which nobody lends any more
+ * @link: (in) link that is down, or that the lender does not use any more
  *
- * Waits for one post, where the link is up; a peer that takes no messages lets that post time out.
+ * If the link is up, this waits for one post, which times out if the peer takes no messages.
  *
  * Context: process, no lock of the lender; takes the listeners lock.
  */
@@ -83,7 +83,7 @@ void lend_outbox_close(struct dlend_link *link);
  * lend_outbox_withdraw - a function is not offered any more: tell all peers that, and nothing else
  * @fn: (in, out) function
  *
- * Nobody who posts touches the function's device any more when this returns.
+ * The work that posts does not touch the function's device any more when this returns.
  *
  * Context: process, waits for no peer; takes the offer lock and the listeners lock.
  */

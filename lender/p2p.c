@@ -11,7 +11,7 @@
  * the caller has checked, and the target's.  Either the target's lease is open here (struct
  * lend_p2p), or the target's lender has made the grant for this very borrower.
  *
- * When the target's lease ends, nothing reaches the target any more before anything else happens.
+ * When the target's lease ends, every map and grant that leads to the target ends first.
  *
  * Knows nothing of guests, nor of what a window is made of.
  */

@@ -27,15 +27,15 @@ void lend_p2p_init(struct lend_fn *fn);
 void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
 
 /**
- * lend_p2p_hide - nobody reaches a function when this returns, until lend_p2p_open()
- * @fn: (in, out) function, about to be reset; it still reaches what it reached
+ * lend_p2p_hide - no device reaches a function's BARs when this returns, until lend_p2p_open()
+ * @fn: (in, out) function, about to be reset; its own maps stay
  *
  * Context: process, group lock; takes the p2p lock; waits for no peer.
  */
 void lend_p2p_hide(struct lend_fn *fn);
 
 /**
- * lend_p2p_close - the lease is over: nobody reaches a function, and it reaches nobody
+ * lend_p2p_close - the lease is over: no device reaches a function's BARs, and it reaches no BAR
  * @fn: (in, out) function
  *
  * Both hold when this returns.
@@ -71,8 +71,8 @@ int lend_p2p_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend
 int lend_p2p_unmap(struct lend_fn *fn, const struct dlend_p_p2p *p);
 
 /**
- * lend_p2p_yield - guest memory is about to be mapped: BARs that are there give way
- * @fn: (in, out) function; the others of its group, too
+ * lend_p2p_yield - guest memory is about to be mapped: end the maps of BARs at these addresses
+ * @fn: (in, out) function; maps of the other functions of its group end, too
  * @gpa: (in) guest-physical address
  * @size: (in) in bytes
  *

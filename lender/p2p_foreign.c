@@ -112,7 +112,7 @@ void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
 
 /*
  * The answer goes out after the unmapping, over the same link as the last write that a device here
- * has made through this grant.
+ * has made through this grant.  So it arrives behind that write.
  */
 void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
 {

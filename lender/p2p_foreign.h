@@ -34,7 +34,7 @@ struct lend_foreign {
 /**
  * lend_foreign_find - find the grant of a BAR that a borrower asks for
  * @lease: (in) link to the borrower
- * @p: (in) what it asks for; not trusted
+ * @p: (in) the borrower's request; not trusted
  *
  * Context: process, p2p lock.
  * Return: the grant that the BAR's lender has made for this borrower; NULL: there is none.
@@ -45,7 +45,7 @@ struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 /**
  * lend_foreign_await - wait a while for the grant that a P2P_MAP message needs
  * @link: (in) to the borrower
- * @p: (in) what it asks for; not trusted
+ * @p: (in) the borrower's request; not trusted
  *
  * Returns at once if the BAR is in this host or in the borrower's aperture.
  *

@@ -20,7 +20,7 @@
 #include "lender/p2p_grants.h"
 #include "lender/trace.h"
 
-/* Grants of one function that one peer knows, or has not confirmed the end of. */
+/* Most grants of one function to one peer, with those whose end the peer has not confirmed. */
 #define LEND_GRANTS_MAX		(4 * DLEND_NUM_BARS)
 
 /*
@@ -55,7 +55,7 @@ struct lend_link_search {
 	struct dlend_link *link;
 };
 
-/* Of the grant that was made last (p2p lock). */
+/* Id of the grant that was made last (p2p lock). */
 static u32 lend_grant_last_id;
 
 static void lend_grant_note_window(const struct lend_grant *grant)
@@ -123,7 +123,7 @@ void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
 	}
 }
 
-/* Grants of @fn that @peer knows, or has not confirmed the end of. */
+/* Number of grants of @fn to @peer, with those whose end @peer has not confirmed. */
 static unsigned int lend_grants_count(const struct lend_peer *peer, const struct lend_fn *fn)
 {
 	struct lend_grant *grant;

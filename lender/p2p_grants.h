@@ -16,10 +16,10 @@ struct seq_file;
  * @want: (in) which node, which BAR; not trusted
  *
  * Context: process, group lock; takes the p2p lock; waits for no peer.
- * Return: 0, also if they may already; -ESTALE the function is being reset; -EHOSTUNREACH this node
- * has no link to that node; -ENOSPC the window there is full; -EDQUOT peer-to-peer has its share of
- * that window; -EAGAIN there are too many grants whose end that node has not confirmed yet; -EINVAL
- * the BAR cannot be reached; -ENOMEM; or the IOMMU's error.
+ * Return: 0, also if the grant exists already; -ESTALE the function is being reset; -EHOSTUNREACH
+ * this node has no link to that node; -ENOSPC the window to that node is full; -EDQUOT peer-to-peer
+ * has used up its share of that window; -EAGAIN too many grants exist, or that node has not
+ * confirmed their end yet; -EINVAL the BAR cannot be reached; -ENOMEM; or the IOMMU's error.
  */
 int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
 

@@ -111,7 +111,7 @@ void lend_map_free(struct lend_map *map)
 	kfree(map);
 }
 
-/* The source does not reach it any more, unless another function of its group has the same. */
+/* The source does not reach the BAR any more, unless another function of its group has that map. */
 static void lend_map_del(struct lend_map *map, const char *why)
 {
 	list_del(&map->node);
@@ -216,9 +216,9 @@ int lend_map_admit(const struct lend_map *want)
 }
 
 /*
- * What leads into a window cannot be more than the window.  Without this check a borrower could
- * invent addresses, and the page tables for them would take this host's memory.  BARs in this host
- * have the size that they have.
+ * All maps into a window together cannot be larger than the window.  Without this check a borrower
+ * could invent addresses, and the page tables for them would take this host's memory.  Maps to BARs
+ * in this host need no check: lend_p2p_resolve_here() compares their size with the BAR's.
  */
 int lend_map_fits_window(const struct lend_map *want)
 {

@@ -35,8 +35,8 @@ enum lend_way {
  * @hole_end: LEND_WAY_HERE: first byte behind that part
  * @link: other ways: to the node whose aperture it leads to, referenced
  * @offset: other ways: in that aperture
- * @missed: the map of another function of the group went, this one was to take its place, and could
- *	not be mapped: the domain does not have it
+ * @missed: another function of the group has ended the same mapping.  This map was to take its
+ *	place, but could not be mapped: the domain does not have it
  */
 struct lend_map {
 	struct list_head node, of_target;
@@ -59,10 +59,10 @@ struct lend_map {
 void lend_maps_init(struct lend_fn *fn);
 
 /**
- * lend_map_new - make a map of what a borrower asks for; it leads nowhere yet
+ * lend_map_new - make a map for a borrower's request; the map leads nowhere yet
  * @fn: (in) source
  * @link: (in) to the borrower
- * @p: (in) what it asks for; not trusted
+ * @p: (in) the borrower's request; not trusted
  *
  * Context: process, group lock of @fn.
  * Return: the map, for lend_map_add() or lend_map_free(); NULL: no memory.
@@ -89,7 +89,7 @@ void lend_map_free(struct lend_map *map);
 int lend_map_admit(const struct lend_map *want);
 
 /**
- * lend_map_fits_window - is a map, with those that lead over the same link, as small as the window?
+ * lend_map_fits_window - does the window have room for a map and the source's others over its link?
  * @want: (in) map that leads somewhere
  *
  * Context: process, p2p lock.
@@ -98,7 +98,7 @@ int lend_map_admit(const struct lend_map *want);
 int lend_map_fits_window(const struct lend_map *want);
 
 /**
- * lend_map_add - let the source reach it
+ * lend_map_add - enter a map in its source's domain: the source reaches the BAR from now on
  * @map: (in, out) map that leads somewhere; the source owns it on success
  *
  * Context: process, group lock of the source, p2p lock.
@@ -112,8 +112,8 @@ int lend_map_add(struct lend_map *map);
  * @gpa: (in) guest-physical address
  * @size: (in) in bytes
  *
- * The source does not reach it any more when this returns, unless another function of its group has
- * the same.
+ * The source does not reach the BAR any more when this returns, unless another function of its
+ * group has the same map.
  *
  * Context: process, group lock of @fn, p2p lock.
  * Return: 0; -ENOENT there is no such map.

@@ -3,8 +3,8 @@
  * The nodes that this node has peer-to-peer with, and the lock of all of peer-to-peer.
  *
  * The p2p lock is taken under a group lock, so that a source's group and its target's group need no
- * order.  Fences of other borrowers wait for it.  So whoever holds it only walks lists that belong
- * to one function or to one peer, and these lists have a limit.  Nobody sends a message under it:
+ * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
+ * of one function or of one peer, and these lists have a limit.  Nobody sends a message under it:
  * notes go to the outbox.
  *
  * Knows nothing of what peers grant or are granted.

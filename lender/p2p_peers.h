@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The nodes that this node has peer-to-peer with, for p2p.c, p2p_grants.c, p2p_foreign.c and
- * p2p_maps.c only: what each of them keeps for one link hangs here.
+ * p2p_maps.c only.  struct lend_peer has what these files keep for one link.
  */
 #ifndef DLEND_LENDER_P2P_PEERS_H
 #define DLEND_LENDER_P2P_PEERS_H

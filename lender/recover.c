@@ -14,7 +14,7 @@
 #include "lender/registry.h"
 #include "lender/reset.h"
 
-/* Pause before a function is tried again whose device lock or whose recovery was in the way. */
+/* Pause before the next try if a device lock was taken, or the core was recovering a function. */
 #define LEND_RECOVER_AGAIN_MS	500
 
 void lend_recover_later(struct lend_group *group, unsigned int ms)
@@ -48,7 +48,7 @@ static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
 /* A reset of @fn is over, @ret is its result.  Group lock. */
 static void lend_recover_done(struct lend_fn *fn, int ret)
 {
-	/* Nothing was done: what is known of the function still holds. */
+	/* There was no reset, or there has to be another: @dirty and @broken stay as they are. */
 	if (ret == -EAGAIN)
 		return;
 	fn->dirty = ret != 0;
@@ -59,8 +59,8 @@ static void lend_recover_done(struct lend_fn *fn, int ret)
 		return;
 	}
 	/*
-	 * Some kernels do not tell the driver that the PCI core has given up, and no kernel changes
-	 * error_state then.
+	 * The reset has ended the error.  Some kernels do not tell the driver that the PCI core has
+	 * given up, and no kernel changes error_state then.
 	 */
 	WRITE_ONCE(fn->error_until, 0);
 	if (fn->pdev->error_state == pci_channel_io_frozen)
@@ -83,7 +83,7 @@ static void lend_recover_fence_done(struct lend_group *group, bool ok)
 	lend_group_try_offer(group);
 }
 
-/* Is the PCI core recovering @fn?  A reset by us, or a new lease, would meet the core's reset. */
+/* Is the PCI core recovering @fn?  Its reset would disturb the lender's reset, or a new lease. */
 static bool lend_recover_must_wait(const struct lend_fn *fn)
 {
 	unsigned long until = READ_ONCE(fn->error_until);
@@ -122,8 +122,8 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
 }
 
 /*
- * Reset what was lent, and offer it again.  @self: function whose device lock the caller holds, or
- * NULL.  Return: true if a function has to be tried again later.
+ * Reset the functions that were lent, and offer the group again.  @self: function whose device lock
+ * the caller holds, or NULL.  Return: true if a function has to be tried again later.
  */
 static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 {

@@ -7,7 +7,7 @@
 #include "lender/group.h"
 
 /**
- * lend_recover_work - work of a group: reset what was lent, and offer it again
+ * lend_recover_work - work of a group: reset the functions that were lent, offer the group again
  * @work: (in) lend_group.recover; owns a reference to the group
  *
  * Context: process, may take seconds; takes reset_lock, the device locks and the group lock.
@@ -35,8 +35,8 @@ void lend_recover_fence(struct lend_group *group);
  * lend_recover_unbind - a function leaves its group: recover now, and forget the function
  * @fn: (in, out) function, fenced; lend_fn.removing is set
  *
- * Nobody finds the function any more when this returns, and it was reset.  If it was the last of
- * its group, no work of the group runs any more either.
+ * Nobody finds the function any more when this returns, and a reset was tried: if that failed, a
+ * message says so.  If it was the last of its group, no work of the group runs any more either.
  *
  * Context: process, may take seconds; device lock.  Takes reset_lock, the registry lock and the
  * group lock.

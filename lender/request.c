@@ -60,7 +60,7 @@ static u32 lend_request_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
 {
 	u32 value = 0;
 
-	/* A snapshot has 4 KiB, whatever the device has: the rest reads as 0 there, and here. */
+	/* A snapshot always has 4 KiB: what the device does not have reads as 0 there, and here. */
 	if (at >= pdev->cfg_size)
 		return 0;
 	for (u32 i = 0; i < size; i += min(size, 2u)) {

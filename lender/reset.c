@@ -17,7 +17,7 @@
 /* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
 #define LEND_RESET_PATIENCE_MS	2000
 
-/* How often it tries meanwhile. */
+/* Milliseconds between two tries meanwhile. */
 #define LEND_RESET_POLL_MS	20
 
 /*
@@ -40,8 +40,8 @@ int lend_reset_answers(struct lend_fn *fn)
 }
 
 /*
- * Whoever unbinds the driver holds the device lock and waits for us.  So never wait for that lock
- * without an end, and not at all once the unbinding has begun.
+ * The thread that unbinds the driver holds the device lock and waits for the end of the reset.  So
+ * never wait for that lock without a limit, and not at all once the unbinding has begun.
  */
 static int lend_reset_lock_device(struct lend_fn *fn)
 {

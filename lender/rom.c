@@ -2,7 +2,7 @@
 /*
  * Expansion ROM of a lent function.  It is copied once, before the function is offered: borrowers
  * read it when their VMM starts, long before they have a lease.  To read it from the device at that
- * time would disturb whoever has the lease, because in many devices the ROM and the BARs share an
+ * time would disturb the holder of the lease, because in many devices the ROM and the BARs share an
  * address decoder.
  *
  * Knows nothing of leases.

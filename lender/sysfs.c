@@ -189,7 +189,7 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
 }
 
-/* Also while the function is lent: whoever opens it next sees what the offer says then. */
+/* Also while the function is lent: the next VMM that opens it sees the new setting. */
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			    size_t len)
 {

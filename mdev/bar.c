@@ -4,22 +4,23 @@
  * them; trapped accesses for what cannot be mapped.
  *
  * A fault that meets a shut gate drops mmap_lock before it waits: the worker that will open the
- * gate pins guest memory, and needs that lock.  When the device is gone, a page of 0xff stands in
- * for it: a guest's driver understands that, a VMM killed by SIGBUS does not.
+ * gate pins guest memory, and needs that lock.  When the device is gone, its guest gets pages of
+ * 0xff: a driver understands that, while SIGBUS would kill the VMM.
  *
  * Who waits at a shut gate, and who waits for them:
- *   a vCPU of KVM: in its page fault, without the VMM's big lock, for gate_timeout_ms at most.  But
- *	it is inside KVM_RUN, where nothing but death interrupts a fault of such a mapping, and
- *	holds KVM's SRCU lock.  A VMM that changes memory slots meanwhile (another vCPU places a
+ *   a vCPU of KVM: it waits in its page fault, without the VMM's big lock, for gate_timeout_ms at
+ *	most.  It is inside KVM_RUN and holds KVM's SRCU lock, and only a fatal signal interrupts a
+ *	fault on such a mapping.  A VMM that changes memory slots meanwhile (another vCPU places a
  *	BAR), or that stops, resets or quits the VM, waits for that vCPU with its big lock held
  *	until the gate opens.  Nothing here can let the vCPU go: any answer but a page ends the VM
  *	(KVM_RUN returns -EFAULT).  So the gate must open soon.
- *   a thread of the VMM that touches the mapping itself (a vCPU of TCG, with the big lock held): as
- *	long, but a signal gets it out; it comes back for the same access.  A shorter wait would
- *	answer 0xff for a device that is only not ready.
- *   a trapped access: as long, with the big lock held, until the VMM is killed.  It cannot be made
- *	again, so an answer of 0xff would be one that no healthy device gives, and a write would be
- *	lost.  A read starts no transfer, and waits only until the device is borrowed and reset.
+ *   a thread of the VMM that touches the mapping itself (a vCPU of TCG, with the big lock held): it
+ *	waits as long, but a signal interrupts it, and it then makes the same access again.  A
+ *	shorter wait would answer 0xff for a device that is only not ready.
+ *   a trapped access: it waits as long, with the big lock held; only the death of the VMM ends the
+ *	wait early.  A trapped access cannot be repeated: a read would get 0xff, which no healthy
+ *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
+ *	until the device is borrowed and reset.
  *
  * Must not know leases: borrow.c says when the gate is open, and where the window is.
  */
@@ -37,7 +38,7 @@ static unsigned int gate_timeout_ms = 60000;
 module_param(gate_timeout_ms, uint, 0644);
 MODULE_PARM_DESC(gate_timeout_ms, "longest that a guest's access waits for its device without any progress, then it reads 0xff");
 
-/* Of a fault whose caller cannot let go of mmap_lock. */
+/* How long a fault waits if its caller cannot release mmap_lock. */
 #define DLEND_LOCKED_WAIT	msecs_to_jiffies(50)
 
 #define DLEND_DEAD_REFILL	msecs_to_jiffies(100)
@@ -53,11 +54,11 @@ static bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
 }
 
 /*
- * A BAR smaller than a page is mapped with its whole page, which the lender keeps for it: QEMU does
- * so as for a local device, wherever the guest has put the BAR at the beginning of a page.
+ * A BAR smaller than a page is mapped as a whole page, which the lender keeps for this BAR alone.
+ * QEMU maps such a BAR of a local device in the same way, if the guest has put it at the beginning
+ * of a page.
  *
- * Without isolated MSIs, a guest that writes the MSI-X table could aim interrupts at the
- * lender.
+ * Without isolated MSIs, a guest that writes the MSI-X table could aim interrupts at the lender.
  */
 unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 			     struct dlend_bar_area area[DLEND_MAX_AREAS])
@@ -83,7 +84,7 @@ unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
  * The gate and the mappings behind it.
  */
 
-/* Every mapping of every BAR goes; the next access faults. bar_lock is held for writing. */
+/* Remove all mappings of all BARs; the next access faults. bar_lock is held for writing. */
 static void dlend_bar_zap(struct dlend_vdev *v)
 {
 	lockdep_assert_held_write(&v->bar_lock);
@@ -93,7 +94,7 @@ static void dlend_bar_zap(struct dlend_vdev *v)
 	unmap_mapping_range(v->vfio.inode->i_mapping, 0, DLEND_REGION_OFFSET(DLEND_NUM_BARS), true);
 }
 
-/* What makes a vCPU wait, that is all but a trapped read. */
+/* Does the gate make a vCPU wait?  DLEND_GATE_READ does: it lets nothing pass but trapped reads. */
 static bool dlend_bar_waits(enum dlend_gate gate)
 {
 	return gate == DLEND_GATE_SHUT || gate == DLEND_GATE_READ;
@@ -125,7 +126,7 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 	down_write(&v->bar_lock);
 	dlend_bar_account_gate(v, gate);
 	v->gate = gate;
-	/* Under the lock: what is revoked from now on, dlend_bar_revoked() takes out again. */
+	/* Under bar_lock: dlend_bar_revoked() clears the address of a BAR that is revoked later. */
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
 		v->bar_phys[i] = bar ? READ_ONCE(bar[i].phys) : 0;
 	if (gate != DLEND_GATE_OPEN || v->dead_mapped)
@@ -135,8 +136,9 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
 }
 
 /*
- * The lender is this host, and has fenced the device: there is no IOMMU at which a guest's accesses
- * would end, so they must not get there. Until its word arrives, too, the guest reads 0xff.
+ * The lender is this host, and it has fenced the device. No IOMMU stops the guest's accesses here,
+ * so they must not reach the device. The guest reads 0xff at once, also while the lender's message
+ * is still on its way.
  */
 void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index)
 {
@@ -157,7 +159,7 @@ void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
 	v->mse = on;
 	dlend_bar_zap(v);
 	up_write(&v->bar_lock);
-	/* Nothing is behind a device that does not decode: no reason to wait any more. */
+	/* A device that does not decode memory answers nothing: nobody has to wait for it. */
 	wake_up_all(&v->gate_wq);
 }
 
@@ -169,7 +171,7 @@ static bool dlend_bar_overdue(const struct dlend_vdev *v)
 				       ktime_to_ms(READ_ONCE(v->progressed)), gate_timeout_ms);
 }
 
-/* Is there a device behind it that an access could wait for? */
+/* Is the gate shut in front of a device that may still become ready? */
 static bool dlend_bar_is_shut(const struct dlend_vdev *v)
 {
 	return dlend_bar_waits(READ_ONCE(v->gate)) && READ_ONCE(v->mse) && READ_ONCE(v->open);
@@ -288,7 +290,7 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	return ret;
 }
 
-/* What the fault finds now; @shut: the gate. */
+/* Answer a fault as the gate is now.  @shut (out): the gate is shut, so the fault has to wait. */
 static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
 				      unsigned int order,
 				      bool *shut)
@@ -331,7 +333,7 @@ static void dlend_bar_wait(struct dlend_vdev *v, unsigned int flags)
 	ktime_t since = ktime_get();
 
 	atomic64_inc(&v->stat.fault_waits);
-	/* A fault of the kernel's own (a copy from the BAR) is tried again whatever the signal. */
+	/* The kernel repeats a fault of its own (a copy from the BAR) after any signal. */
 	if (flags & FAULT_FLAG_INTERRUPTIBLE && flags & FAULT_FLAG_USER)
 		wait_event_interruptible_timeout(v->gate_wq, dlend_bar_passable(v), timeout);
 	else if (flags & FAULT_FLAG_KILLABLE)
@@ -367,9 +369,9 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	bool shut;
 
 	/*
-	 * Somebody maps the BAR for another device's DMA (type1 does it with its lock held, which
-	 * the build needs). That is no access of the guest: it neither borrows nor waits, and
-	 * dlend_bar_mmap() sees to it that it gets nothing.
+	 * Somebody maps the BAR for another device's DMA (type1 does so with its lock held, which
+	 * the build needs). That is no access of the guest, so it neither borrows the device nor
+	 * waits. dlend_bar_mmap() makes sure that the caller finds no page.
 	 */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
@@ -411,12 +413,12 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
 			break;
 	if (i == n)
 		return -EINVAL;
-	/* Uncached always; KVM lets the guest choose write-combining where it maps it so. */
+	/* Always uncached.  Where the guest maps a BAR write-combining, KVM allows that. */
 	vma->vm_page_prot = pgprot_decrypted(pgprot_noncached(vma->vm_page_prot));
 	/*
 	 * Not VM_PFNMAP: type1 would find the pages that are mapped just now, and map them for the
-	 * DMA of a device that is passed through to the same VM.  Nothing takes those back when the
-	 * lease ends.  KVM is content with VM_IO.
+	 * DMA of a device that is passed through to the same VM.  Nothing would unmap them there
+	 * when the lease ends.  VM_IO is enough for KVM.
 	 */
 	vm_flags_set(vma, VM_ALLOW_ANY_UNCACHED | VM_IO | VM_MIXEDMAP | VM_DONTEXPAND |
 		     VM_DONTDUMP);
@@ -429,7 +431,7 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
  * Trapped accesses: BARs (or pages of them) that are not mapped, and VMMs that do not map.
  */
 
-/* One page of the window, uncached as all other mappings of it. io_lock is held. */
+/* Map one page of the window, uncached as in all other mappings of it. io_lock is held. */
 static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
 {
 	phys = ALIGN_DOWN(phys, PAGE_SIZE);
@@ -500,7 +502,7 @@ static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar
 	       access->pos + access->len > offset;
 }
 
-/* A trapped read needs the device only, a write what it may start. */
+/* May a trapped access pass?  A read starts no transfer, so DLEND_GATE_READ is enough for it. */
 static bool dlend_bar_lets(const struct dlend_vdev *v, bool write)
 {
 	enum dlend_gate gate = READ_ONCE(v->gate);
@@ -538,8 +540,8 @@ static bool dlend_bar_io_passable(const struct dlend_vdev *v, bool write)
 }
 
 /*
- * First access borrows, as a fault does, and waits as long.  Return: false if the device is late,
- * or the VMM dies.
+ * The first trapped access borrows the device, as a page fault does, and waits as long.  Return:
+ * false if the device is late, or the VMM dies.
  */
 static bool dlend_bar_io_gate(struct dlend_vdev *v, bool write)
 {
@@ -549,7 +551,10 @@ static bool dlend_bar_io_gate(struct dlend_vdev *v, bool write)
 		return true;
 	dlend_vdev_touch(v);
 	timeout = wait_event_killable_timeout(v->gate_wq, dlend_bar_io_passable(v, write), timeout);
-	/* Late is a device without progress; the caller finds any other shut, and comes again. */
+	/*
+	 * Only a device without progress is late.  In any other case the caller sees that the gate
+	 * is shut again, and comes back.
+	 */
 	if (timeout >= 0 && !(dlend_bar_is_shut(v) && dlend_bar_overdue(v)))
 		return true;
 	if (timeout < 0)

@@ -8,7 +8,7 @@
 /** dlend_bar_open - a VMM opens the device. Context: process. Return: 0, -ENOMEM. */
 int dlend_bar_open(struct dlend_vdev *v);
 
-/** dlend_bar_close - the end of dlend_bar_open(); no mapping is left. Process, may sleep. */
+/** dlend_bar_close - the end of dlend_bar_open(); no mapping is left. Context: may sleep. */
 void dlend_bar_close(struct dlend_vdev *v);
 
 /**
@@ -17,13 +17,13 @@ void dlend_bar_close(struct dlend_vdev *v);
  * @gate: (in) gate
  * @bar: (in) windows onto the BARs; NULL: none
  *
- * No access goes through that the new gate does not let when this returns. Context: process,
+ * When this returns, no access goes through that the new gate does not allow. Context: process,
  * vdev->lock is held; takes bar_lock.
  */
 void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar);
 
 /**
- * dlend_bar_revoked - nobody reaches a BAR any more when this returns
+ * dlend_bar_revoked - cut off a BAR: nobody reaches it any more when this returns
  * @v: (in) vdev
  * @index: (in) BAR
  *
@@ -43,9 +43,9 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma);
  * @at: (in) offset in the file: the BAR, and the offset in it (DLEND_REGION_*)
  * @buf: (in, out) user memory
  * @count: (in) bytes
- * @write: (in) direction
+ * @write: (in) true: write to the BAR, false: read from it
  *
- * What no device answers reads 0xff. Context: process; waits for the device.
+ * If no device answers, a read gives 0xff. Context: process; waits for the device.
  * Return: bytes done, at least one; -EINVAL beyond the BAR; -EFAULT.
  */
 ssize_t dlend_bar_rw(struct dlend_vdev *v, u64 at, char __user *buf, size_t count, bool write);

@@ -13,11 +13,14 @@ struct dlend_bar_area {
 };
 
 /**
- * dlend_area_cut - take [@start, @end) out of areas
- * @area: in order, not overlapping; room for one more than there are, DLEND_MAX_AREAS in all
- * @n: how many, at most DLEND_MAX_AREAS - 1
+ * dlend_area_cut - take a range out of areas
+ * @area: (in, out) in order, not overlapping; room for one more than there are, DLEND_MAX_AREAS in
+ *	all
+ * @n: (in) how many, at most DLEND_MAX_AREAS - 1
+ * @start: (in) first byte of the range
+ * @end: (in) first byte behind the range
  *
- * Return: how many are left.
+ * Context: any. Return: how many are left.
  */
 unsigned int dlend_area_cut(struct dlend_bar_area *area, unsigned int n, u64 start, u64 end);
 

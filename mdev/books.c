@@ -33,7 +33,7 @@
  * @first_ms: when some were lost first after something had come
  * @last_ms: when some were lost last
  * @came: something was pinned since @first_ms
- * @leaves: more and more was lost, and nothing came: what is lost now does not come back
+ * @leaves: more and more was lost, and nothing came: memory that is lost now does not come back
  */
 struct dlend_block {
 	struct list_head node;
@@ -301,7 +301,7 @@ u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list
 	return count;
 }
 
-/* May what is lost in @block come back?  Not if its losses have shown that it only shrinks. */
+/* May lost memory of @block come back?  Not if the losses have shown that it only shrinks. */
 static bool dlend_block_returns(const struct dlend_block *block)
 {
 	return block->base < DLEND_REMAP_END && !block->leaves;
@@ -329,7 +329,7 @@ bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
 	return false;
 }
 
-/* Has @block been losing for too long, without getting anything, for this to be firmware? */
+/* Has @block lost memory for too long, and got none back?  Then this is not firmware at work. */
 static bool dlend_block_shrinks(const struct dlend_block *block, u64 now_ms)
 {
 	return !block->came && now_ms >= block->first_ms + DLEND_RETURN_LIMIT_MS;

@@ -11,11 +11,11 @@
  * An extent and its slot stay together.  Memory that goes and comes back (firmware does that) is
  * mapped in the same slot again, and the lender does not have to hear of it.
  *
- * Does memory come back that was taken away?  Nobody says so, nor when.  Below 4 GiB a chipset has
- * registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again at once.
- * So for memory below 4 GiB the books remember how much there was.  A probe that finds less came
- * too early, or the memory is really gone.  Above 4 GiB there are no such registers: memory that
- * goes there was unplugged, and a guest stops using memory before it is unplugged.
+ * The VMM does not say whether memory that it takes away will come back, nor when.  Below 4 GiB a
+ * chipset has registers that remap RAM (PAM, SMRAM, TSEG): the VMM unmaps the RAM and maps it again
+ * at once.  So for memory below 4 GiB the books remember how much there was.  A probe that finds
+ * less came too early, or the memory is really gone.  Above 4 GiB there are no such registers:
+ * memory that goes there was unplugged, and a guest stops using memory before it is unplugged.
  *
  * Pure logic: takes no locks, reads no clock, and knows nothing of VFIO or IOMMUs.  The caller
  * serialises all calls about one object.
@@ -34,10 +34,10 @@
 /*
  * Memory that was lost comes back when the VMM is through with all that it changes in one go.  That
  * may take a while, because the VMM waits for other unmaps in between, and nobody says when it is
- * over.  What is not back so long after the last loss is gone.
+ * over.  Memory that is not back so long after the last loss counts as gone.
  */
 #define DLEND_RETURN_MS		250u
-/* A GiB that loses memory again and again for so long, and gets none, is not firmware at work. */
+/* If a GiB loses memory for so long, and gets none back, then this is not firmware at work. */
 #define DLEND_RETURN_LIMIT_MS	2000u
 
 /**
@@ -49,7 +49,7 @@
  * @prot: DLEND_PROT_*
  * @pfn: of the first page
  * @pages: list of all pages (struct page **); NULL: they are contiguous, from @pfn on
- * @owner: through what it was pinned, and must be unpinned
+ * @owner: the member through which it was pinned, and must be unpinned
  * @build: number of the build that pinned it
  * @mapped: it is in the aperture
  */
@@ -210,7 +210,7 @@ u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *o
  *
  * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or
  * if a chunk lies across an edge of the range, because chunks go as a whole.  False: it was
- * unplugged, so nobody has to wait for anything, and what is left stands as it did.
+ * unplugged, so nobody has to wait for anything, and all other memory stands as before.
  */
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Borrowing, as the VFIO device and the lender set it off: what a VMM, a guest's configuration
- * write or a lender's message means for a vdev.  The worker then does it (steps.c).
+ * Borrowing: what a VMM's call, a guest's configuration write or a lender's message means for a
+ * vdev.  The worker then does it (steps.c).
  *
- * What stops the device does not return before it has stopped: a VMM that resets a VM, or a guest
- * that turns Bus Master Enable off, uses memory for something else at once.  So a build gives way
- * to a reset, Bus Master Enable off and interrupts (dlend_plan_urgent()), and the callers of these
- * wait for the lender's word, bounded (dlend_borrow_stopped()); if it does not come, the windows to
- * this node's memory are closed here.
+ * A call that stops the device does not return before the device has stopped: a VMM that resets a
+ * VM, or a guest that turns Bus Master Enable off, uses the memory for something else at once.  So
+ * a build gives way to a reset, Bus Master Enable off and interrupts (dlend_plan_urgent()), and the
+ * callers wait for the lender's answer, for a bounded time (dlend_borrow_stopped()).  If it does
+ * not come, this node closes the windows to its memory.
  *
- * Must not know regions nor eventfds: those are bar.c's and irq.c's.
+ * Must not know regions nor eventfds: those belong to bar.c and irq.c.
  */
 #include <linux/ktime.h>
 #include <linux/pci_regs.h>
@@ -26,9 +26,9 @@
 #include "vdev.h"
 
 /*
- * How long a caller under the VMM's big lock waits for the lender: for what stops the device by
- * configuration space as long as vfio-pci takes for a function level reset; for VFIO's own reset,
- * more.
+ * How long a caller under the VMM's big lock waits for the lender.  After a configuration write
+ * that stops the device, as long as vfio-pci takes for a function level reset; for VFIO's own
+ * reset, longer.
  */
 #define DLEND_BORROW_STOP_MS	100
 #define DLEND_BORROW_RESET_MS	1000
@@ -71,16 +71,16 @@ static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
 	return READ_ONCE(v->quiet);
 }
 
-/* Nobody is left who could say that it has stopped. */
+/* Nobody is left who could say that the device has stopped. */
 static bool dlend_borrow_is_mute(const struct dlend_vdev *v)
 {
 	return !READ_ONCE(v->claim.lease) || READ_ONCE(v->failed);
 }
 
 /*
- * A VMM that dies leaves the device in the middle of transfers.  Its memory is out of reach at the
- * end of the close, whatever the lender says; but a device that was stopped before does not run
- * into this host's IOMMU, which logs that, and answers the NTB with errors.
+ * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
+ * close it reaches no memory, whatever the lender says.  But a device that still transfers then
+ * runs into this host's IOMMU, which logs that, and answers the NTB with errors.
  */
 static void dlend_borrow_hush(struct dlend_vdev *v)
 {
@@ -110,7 +110,7 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	dlend_gate_update(v);
 	mutex_unlock(&v->lock);
 	wake_up_all(&v->idle_wq);
-	wake_up_all(&v->gate_wq);	/* whose mapping went away while they waited */
+	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
 	dlend_guest_stop(v);
 	if (before)
 		dlend_lease_put(before);
@@ -126,15 +126,15 @@ void dlend_borrow_close(struct dlend_vdev *v)
 }
 
 /*
- * A function reset, whoever asked for it, but for the configuration space. Without a lease there
- * is nothing to reset. [locked]
+ * A function reset, whoever asked for it; the caller has reset the configuration space. Without a
+ * lease there is no device to reset. [locked]
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
 	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
 	v->want.readrq = dlend_cfg_readrq(&v->cfg);
-	/* Who waits for a BAR that stays on, as a VF's does, touches it again. */
+	/* A vCPU that waits for a BAR that stays on, as a VF's does, touches it again. */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
 	if (v->claim.lease || v->claim.borrowing)
@@ -167,7 +167,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		v->backoff_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->claim.lease)
-			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody wanted it open before */
+			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody waited before */
 	}
 	/* A device that is not in D0 transfers nothing. */
 	if (effects & (DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0))
@@ -179,7 +179,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	dlend_vdev_kick(v);
 }
 
-/* The lender does not say that the device has stopped: what it may do ends here. */
+/* The lender does not say that the device has stopped: close the device's windows. */
 static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 {
 	struct dlend_lease *lease;
@@ -232,13 +232,13 @@ u16 dlend_borrow_intx(struct dlend_vdev *v)
 	u16 status;
 	int ret;
 
-	/* Not asserted, as far as is known here: the lender tells when it is. */
+	/* As far as this node knows, INTx is not asserted: the lender would have told. */
 	if (!dlend_irqs_intx_up(v))
 		return 0;
 	lease = dlend_vdev_lease(v);
 	if (!lease)
 		return 0;
-	/* It was: whether the guest has served it by now only the device knows. */
+	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
 	ret = dlend_lease_read_status(lease, &status, DLEND_BORROW_STATUS_MS);
 	dlend_lease_put(lease);
 	return ret ? PCI_STATUS_INTERRUPT : status & PCI_STATUS_INTERRUPT;
@@ -313,7 +313,7 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 	dlend_condition_fail(v, true, "node %u reports an error of the device",
 			     dlend_vdev_lender(v));
 	v->errored = true;
-	dlend_vdev_kick(v);	/* turns Bus Master Enable off */
+	dlend_vdev_kick(v);	/* the worker turns Bus Master Enable off */
 }
 
 static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
@@ -326,14 +326,17 @@ static void dlend_borrow_op_bar_revoked(struct dlend_claim *claim, unsigned int 
 	dlend_bar_revoked(dlend_borrow_vdev(claim), bar);
 }
 
-/* A lease that ended in a callback of the link could not wait there for its pins. */
+/* Unpin now: a lease that ended in a callback of the link could not wait there for its pins. */
 static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_lease *lease)
 {
 	if (lease->priv)
 		dlend_memory_close(lease->priv);
 }
 
-/* Its slots are free with the last reference, and the guest's next lease may need them. */
+/*
+ * Drop the reference of vdev->ended: with the last reference the lease's slots become free, and the
+ * guest's next lease may need them.
+ */
 static void dlend_borrow_op_returned(struct dlend_claim *claim, struct dlend_lease *lease)
 {
 	dlend_ended_forget(dlend_borrow_vdev(claim), lease);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the VFIO device and the lender set off in a vdev. */
+/* What a VMM, a guest or the lender makes a vdev do. */
 #ifndef DLEND_MDEV_BORROW_H
 #define DLEND_MDEV_BORROW_H
 
@@ -11,7 +11,7 @@ struct dlend_vdev;
 /* What the borrower calls, for the claim of a vdev. */
 extern const struct dlend_claim_ops dlend_borrow_claim_ops;
 
-/** dlend_borrow_init - of a new vdev. Context: any. */
+/** dlend_borrow_init - prepare a new vdev. Context: any. */
 void dlend_borrow_init(struct dlend_vdev *v);
 
 /** dlend_borrow_open - a VMM has opened the device. Context: process; takes vdev->lock. */
@@ -21,8 +21,8 @@ void dlend_borrow_open(struct dlend_vdev *v);
  * dlend_borrow_close - the VMM closes the device
  * @v: (in) vdev
  *
- * Nothing of the guest's memory is in the device's reach, or pinned, when this returns; a worker
- * returns the lease. Context: process; sleeps, a second at most for a lender that does not answer.
+ * When this returns, the device cannot reach the guest's memory, and none of it is pinned; a worker
+ * returns the lease. Context: process; sleeps; waits a second at most for the lender's answer.
  */
 void dlend_borrow_close(struct dlend_vdev *v);
 
@@ -36,13 +36,13 @@ void dlend_borrow_close(struct dlend_vdev *v);
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);
 
 /**
- * dlend_borrow_stopped - wait until a device that shall not transfer does not
+ * dlend_borrow_stopped - wait until a device that must not transfer has stopped
  * @v: (in) vdev
  * @effects: (in) DLEND_CFG_E_* of the configuration write that may have asked for it
  *
- * A lender that does not say in time that it has stopped the device loses its windows to this
- * node's memory, unless another device of the VM uses the same ones. Context: process, without
- * vdev->lock; sleeps 0.1 s at most, as long as a function level reset by vfio-pci takes.
+ * If the lender does not say in time that it has stopped the device, this node closes the device's
+ * windows to its memory, unless another device of the VM uses the same windows. Context: process,
+ * without vdev->lock; sleeps 0.1 s at most, as long as a function level reset by vfio-pci takes.
  */
 void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
 
@@ -50,8 +50,9 @@ void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
  * dlend_borrow_reset - VFIO's reset
  * @v: (in) vdev
  *
- * What is seen of it here is reset at once, the device by a worker. The device transfers nothing
- * when this returns, as after dlend_borrow_stopped(). Context: process; sleeps, a second at most.
+ * The virtual configuration space is reset at once; a worker has the lender reset the device. When
+ * this returns, the device transfers nothing, as after dlend_borrow_stopped(). Context: process;
+ * sleeps, a second at most.
  */
 void dlend_borrow_reset(struct dlend_vdev *v);
 

@@ -35,7 +35,7 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 	    (have->build != want->build || have->rescan != want->rescan ||
 	     have->grow != want->grow))
 		return DLEND_STEP_BUILD;
-	/* What is being unmapped may take windows away: see then. */
+	/* A dma_unmap under way may take windows away: decide when it is over. */
 	if (want->bme && !have->bme && !now.unmapping)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is to be done next for a borrowed device, from what the guest wants and what the lender was
- * told.  Pure logic: no locks, no messages; mdev/steps.c does what this says.
+ * The next step for a borrowed device, from the guest's wishes and from what the lender was told.
+ * Pure logic: no locks, no messages; mdev/steps.c does what this says.  Context of all functions:
+ * any.
  */
 #ifndef DLEND_MDEV_BORROW_PLAN_H
 #define DLEND_MDEV_BORROW_PLAN_H
@@ -19,15 +20,15 @@ enum dlend_step {
 	DLEND_STEP_BME_ON,
 };
 
-/* In a struct dlend_wish of what the lender was told: a set-up is under way. Equals no wish. */
+/* In a struct dlend_wish of what the lender was told: a set-up is under way. No wish equals it. */
 #define DLEND_IRQ_UNKNOWN	DLEND_IRQ_MODES
 
 /**
  * struct dlend_wish - a device's set-up: as wanted, or as it is
  * @bme: Bus Master Enable
- * @reset, @build, @rescan, @grow: running numbers; one that differs is to be done once more.  All
- *	but the first by a build: @rescan is of one that may find nothing, @grow that the guest has
- *	been, or is being, given RAM.
+ * @reset, @build, @rescan, @grow: running numbers: what differs in the two wishes is to be done
+ *	once more.  A build does all but the first.  @rescan: it may find nothing; @grow: the guest
+ *	was given RAM, or is being given some
  * @irq_mode, @irq_count: interrupts
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
  */
@@ -57,10 +58,10 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 				const struct dlend_wish *have);
 
 /**
- * dlend_plan_urgent - is there something that a build must give way to?
+ * dlend_plan_urgent - is there a step that a build must give way to?
  *
- * That is what the guest waits for, or what ends a device's transfers: a build takes as long as
- * the guest's memory is large.
+ * These are steps that the guest waits for, or that end the device's transfers: a build takes as
+ * long as the guest's memory is large.
  */
 bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want,
 		       const struct dlend_wish *have);
@@ -76,37 +77,37 @@ bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *wa
 /**
  * dlend_plan_settled - may the guest's accesses go through?
  *
- * A rescan only adds windows, and the size of read requests matters to nobody: they may meanwhile.
- * Not so if RAM is known to have come: the guest would have the device use what it cannot reach
- * yet.
+ * They may while a rescan or a new size of read requests is due: a rescan only adds windows, and
+ * only speed depends on the size.  They may not if RAM is known to have come: the guest would let
+ * the device use RAM that it cannot reach yet.
  */
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			const struct dlend_wish *have);
 
-/* What a build of the windows that has ended means for the device. */
+/* What the end of a build means for the device. */
 enum dlend_verdict {
-	DLEND_VERDICT_STANDS,	/* the windows do */
-	DLEND_VERDICT_AGAIN,	/* not yet: once more, a little later */
-	DLEND_VERDICT_KEEP,	/* it was a rescan: what stood before still does, and will do */
+	DLEND_VERDICT_STANDS,	/* the windows stand */
+	DLEND_VERDICT_AGAIN,	/* not yet: build again, a little later */
+	DLEND_VERDICT_KEEP,	/* a rescan failed: the windows that stood before still do */
 	DLEND_VERDICT_FAIL,	/* no windows: the device is of no use */
 };
 
 /**
- * dlend_plan_verdict - what becomes of the device
- * @want, @have: as of the end of the build, before it is noted
- * @err: of dlend_memory_build()
- * @overdue: dlend_plan_overdue()
+ * dlend_plan_verdict - what does the end of a build mean for the device?
+ * @want, @have: (in) as of the end of the build, before it is noted
+ * @err: (in) of dlend_memory_build()
+ * @overdue: (in) of dlend_plan_overdue()
  *
- * A device whose windows stand is never lost for memory that could not be added to them, as long as
- * its link is there.
+ * A device whose windows stand does not fail because memory could not be added to them, as long as
+ * its link is up.
  */
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
 				      int err, bool overdue);
 
 /**
- * struct dlend_patience - with something that is tried again and again; begins as zeroes
- * @begun: was asked before
- * @most: furthest that it has come
+ * struct dlend_patience - for a step that is tried again and again; all zero at first
+ * @begun: dlend_plan_overdue() was called before
+ * @most: the furthest that the step has come
  * @since_ms: when it came there
  */
 struct dlend_patience {
@@ -116,19 +117,24 @@ struct dlend_patience {
 };
 
 /**
- * dlend_plan_overdue - is it at an end?
- * @progress: how far it has come, e.g. in bytes; less than before is no progress
+ * dlend_plan_overdue - is the patience at an end?
+ * @p: (in, out) patience
+ * @progress: (in) how far the step has come, e.g. in bytes; less than before is no progress
+ * @now_ms: (in) time, of any clock
+ * @limit_ms: (in) longest time without progress
  *
- * Return: has it come no further for more than @limit_ms?
+ * Return: true if the step has come no further for more than @limit_ms.
  */
 bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms);
 
 /**
- * dlend_plan_gate_overdue - has the gate been shut for too long, and nothing come of it?
- * @shut_ms: when it was shut
- * @progress_ms: when the windows behind it last grew, by whatever; may be before that
+ * dlend_plan_gate_overdue - has the gate been shut for too long, without any progress?
+ * @now_ms: (in) time
+ * @shut_ms: (in) when it was shut
+ * @progress_ms: (in) when the windows behind it last grew, by any build; may be before @shut_ms
+ * @limit_ms: (in) longest time without progress
  *
- * All times of the same clock. Guests whose memory takes minutes to pin keep their device.
+ * All times are of the same clock. A guest whose memory takes minutes to pin keeps its device.
  */
 bool dlend_plan_gate_overdue(s64 now_ms, s64 shut_ms, s64 progress_ms, s64 limit_ms);
 

@@ -8,12 +8,12 @@
  *	map	map all that is pinned in the aperture		-> ram_map.c
  *	tell	have the lender map what it does not have	-> tell.c
  *
- * A build is for all members.  What is pinned and mapped already stays.  All lenders that know of
- * something are told when it is gone.  Only this member's lender is told what is new; if there is
- * something new for others, they are asked to build as well, and find it standing.
+ * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
+ * know of something are told when it is gone.  Only this member's lender is told what is new; if
+ * there is something new for others, they are asked to build as well, and find it standing.
  *
- * Each stage gives way to whatever takes memory away meanwhile (-EAGAIN): then what is pinned stays
- * pinned, and the caller builds again.  See ram.h for the locks.
+ * Each stage gives way to a loss of memory meanwhile (-EAGAIN): then all pins stay, and the caller
+ * builds again.  See ram.h for the locks.
  *
  * Must not know the device's BARs, configuration space or interrupts, nor when windows are wanted.
  */
@@ -34,7 +34,7 @@
 /* How long a build waits for VFIO to be through, at most, in turns of DLEND_TURN_MS. */
 #define DLEND_SETTLE_TURNS	40u
 
-/* One build probes so often at most, as long as each probe finds something new. */
+/* The most probes of one build, as long as each probe finds something new. */
 #define DLEND_PROBES_MAX	4
 
 /* More repairs than this in that time are not the work of firmware. */
@@ -65,7 +65,7 @@ static void dlend_build_settle(const struct dlend_memory *mem)
 		msleep(DLEND_TURN_MS);
 }
 
-/* Count builds that repair a loss.  If there are too many, this never ends: it is no firmware. */
+/* Count builds that repair a loss.  Too many are not the work of firmware, and would never end. */
 static int dlend_build_count_repair(struct dlend_memory *mem)
 {
 	lockdep_assert_held(&mem->ram->lock);
@@ -125,9 +125,9 @@ static int dlend_build_await_lost(struct dlend_memory *mem)
 }
 
 /*
- * Pinning takes seconds, and nobody says when memory that is not pinned comes or goes.  So what was
- * taken for a hole is looked at again after something was pinned.  That costs some thousand calls,
- * which fail at once.
+ * Pinning takes seconds, and nobody says when memory that is not pinned comes or goes.  So a build
+ * looks again at all holes after it has pinned something.  That costs some thousand calls, which
+ * fail at once.
  */
 static int dlend_build_probe(struct dlend_memory *mem)
 {
@@ -233,8 +233,8 @@ static bool dlend_build_untold(const struct dlend_extent *extent, u32 unused)
 }
 
 /*
- * The layout has changed.  What is pinned stays pinned.  Extents that no lender has heard of leave
- * the books: the next build may form others.
+ * The layout has changed.  All pins stay.  Extents that no lender has heard of leave the books: the
+ * next build may form others.
  */
 static void dlend_build_postpone(struct dlend_memory *mem)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a borrowed device is good for: it works, works without some memory, or has failed and why.
+ * The condition of a borrowed device: it works, works without some memory, or has failed and why.
  *
  * A device that has failed reads 0xff until the guest or its VMM resets it.
  */
@@ -11,8 +11,8 @@
 #include "vdev.h"
 
 /*
- * QEMU answers the error eventfd by stopping the VM.  A guest whose device was pulled out can
- * often go on without it, as after a surprise removal, so it reads 0xff instead.
+ * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
+ * device, as after a surprise removal: so it reads 0xff instead.
  */
 bool dlend_stop_on_loss;
 module_param_named(stop_on_loss, dlend_stop_on_loss, bool, 0644);
@@ -59,12 +59,12 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "running");
 }
 
-/* New memory is out of reach, and the device works on with what it had. [locked] */
+/* The device does not reach new memory, and works on with the memory that it had. [locked] */
 void dlend_condition_lacking(struct dlend_vdev *v, const char *why)
 {
 	if (!strcmp(v->lacking, why))
 		return;
 	strscpy(v->lacking, why, sizeof(v->lacking));
-	dev_warn(dlend_vdev_dev(v), "the device does not reach memory that the guest was given since; what it had, it has: %s\n",
+	dev_warn(dlend_vdev_dev(v), "memory that was added to the guest later is out of the device's reach, the device works on with what it had: %s\n",
 		 why);
 }

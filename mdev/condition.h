@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What a borrowed device is good for.  Context of all functions: process, vdev->lock is held. */
+/* The condition of a borrowed device.  Context of all functions: process, vdev->lock is held. */
 #ifndef DLEND_MDEV_CONDITION_H
 #define DLEND_MDEV_CONDITION_H
 
@@ -7,7 +7,7 @@
 
 struct dlend_vdev;
 
-/* Bytes of what dlend_condition_text() says beside a reason. */
+/* Bytes of the words that dlend_condition_text() says beside a reason. */
 #define DLEND_CONDITION_WORDS	64
 
 /* Module parameter: is the VMM told when a link is lost or a lease ends? */
@@ -25,16 +25,17 @@ __printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const 
 void dlend_condition_clear(struct dlend_vdev *v);
 
 /**
- * dlend_condition_lacking - some new memory is out of the device's reach, which works on
+ * dlend_condition_lacking - the device does not reach some new memory, and works on without it
  * @v: (in) vdev
  * @why: (in) for the log, once, and for sysfs
  */
 void dlend_condition_lacking(struct dlend_vdev *v, const char *why);
 
 /**
- * dlend_condition_text - "idle", "borrowing", "building", "running", or "failed: ..." and why
+ * dlend_condition_text - "idle", "borrowing", "building", "running" or "failed", and a reason
  * @v: (in) vdev
- * @buf, @size: (out) text
+ * @buf: (out) text
+ * @size: (in) bytes of @buf
  */
 void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size);
 

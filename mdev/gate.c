@@ -7,7 +7,7 @@
  * dlend_gate_update(), under vdev->lock.  It sets the gate in front of the BARs, tells the VM's
  * other devices, and wakes whoever waits for the device.  borrow_plan.c has the rules.
  *
- * Must not know what a step towards the guest's wish is made of: that is steps.c.
+ * Must not know how a step towards the guest's wish is done: that is steps.c.
  */
 #include "bar.h"
 #include "gate.h"
@@ -27,7 +27,7 @@ static struct dlend_situation dlend_gate_situation(const struct dlend_vdev *v)
 	};
 }
 
-/* What is to be done next? [locked] */
+/* The next step for the device. [locked] */
 enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v)
 {
 	return dlend_plan_step(dlend_gate_situation(v), &v->want, &v->have);
@@ -48,11 +48,11 @@ static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
 	return v->claim.lease || v->claim.borrowing || dlend_gate_next_step(v) == DLEND_STEP_BORROW;
 }
 
-/* What others look at without the lock, whenever something has changed. [locked] */
+/* Update what others look at without the lock, after any change. [locked] */
 void dlend_gate_note(struct dlend_vdev *v)
 {
 	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_gate_situation(v), &v->want, &v->have));
-	/* Or it has stopped and started again. */
+	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
 	wake_up_all(&v->idle_wq);

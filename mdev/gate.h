@@ -7,7 +7,7 @@
 
 struct dlend_vdev;
 
-/** dlend_gate_next_step - what is to be done next? */
+/** dlend_gate_next_step - the next step for the device */
 enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v);
 
 /** dlend_gate_settled - may the guest's accesses go through? */
@@ -26,9 +26,10 @@ void dlend_gate_note_quiet(struct dlend_vdev *v);
 
 /**
  * dlend_gate_update - open or shut the gate as things are now
- * @v: (in) vdev of which something has changed
+ * @v: (in) vdev; something about it has changed
  *
- * No access of the guest meets the device when this has shut the gate. Includes dlend_gate_note().
+ * Once this has shut the gate, no access of the guest reaches the device. Includes
+ * dlend_gate_note().
  */
 void dlend_gate_update(struct dlend_vdev *v);
 

@@ -10,7 +10,7 @@
 
 #define DLEND_GUEST_PAGE	4096ULL
 
-/* What is pinned together at most: as much as an IOMMU maps by one large page (2 MiB). */
+/* The most that is pinned together: as much as an IOMMU maps by one large page (2 MiB). */
 #define DLEND_CHUNK_PAGES	512u
 #define DLEND_CHUNK_BYTES	(DLEND_CHUNK_PAGES * DLEND_GUEST_PAGE)
 

@@ -3,11 +3,10 @@
  * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
  * does then.
  *
- * What comes: KVM's memory slots are followed (memslots.c); holes of these slots, into which
- * virtio-mem plugs memory without a word to anybody, are looked at every few milliseconds; and
- * everything is looked at again now and then.  What goes: VFIO tells (dma_unmap).  In between,
- * other devices of the VM tell what they do to the windows that they share with this one
- * (struct dlend_memory_ops).
+ * Memory that comes: the vdev follows KVM's memory slots (memslots.c).  Every few milliseconds it
+ * looks into holes of these slots, into which virtio-mem plugs memory and tells nobody.  Now and
+ * then it looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
+ * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -21,16 +20,16 @@ module_param(rescan_s, uint, 0644);
 MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
 
 /*
- * KVM tells of memory that comes with a memory slot.  What virtio-mem plugs into a slot that is
- * there, nobody tells.
+ * The follower finds memory that comes with a new memory slot.  Nobody tells of memory that
+ * virtio-mem plugs into a slot that exists.
  */
 static unsigned int look_ms = 4;
 module_param(look_ms, uint, 0644);
 MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
 
 /*
- * The first look for what a build may have missed, because it was away for just that moment and
- * nothing of it was pinned; each next look comes four times later, up to rescan_s.
+ * A build may miss memory that was away for just that moment.  This is the time to the first look
+ * for such memory; each next look comes after four times as long, up to rescan_s.
  */
 #define DLEND_GUEST_RESCAN_MIN_MS	100
 #define DLEND_GUEST_RESCAN_FACTOR	4
@@ -56,7 +55,7 @@ void dlend_guest_look_later(struct dlend_vdev *v)
 		queue_delayed_work(v->claim.wq, &v->look_work, msecs_to_jiffies(ms));
 }
 
-/* RAM has come, or is coming: no access of the guest's until the device can reach it. [locked] */
+/* RAM has come, or is coming: shut the gate until the device can reach it. [locked] */
 static void dlend_guest_grow(struct dlend_vdev *v)
 {
 	if (!v->open || !v->claim.lease || v->failed)
@@ -67,7 +66,7 @@ static void dlend_guest_grow(struct dlend_vdev *v)
 	dlend_vdev_kick(v);
 }
 
-/* A memory slot was added: called before the guest can know. */
+/* A memory slot was added.  The follower calls this before the guest can know of it. */
 static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
 {
 	struct dlend_vdev *v = ctx;
@@ -82,7 +81,7 @@ static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
 	dlend_lease_put(lease);
 }
 
-/* Before the first build: what comes later is told. */
+/* Begin before the first build, so that no later slot is missed. */
 void dlend_guest_follow(struct dlend_vdev *v)
 {
 	struct dlend_follower *f;
@@ -98,7 +97,7 @@ void dlend_guest_follow(struct dlend_vdev *v)
 			 f, rescan_s);
 }
 
-/* The VM stays until the device is closed, and no longer. */
+/* KVM's VM exists only until the device is closed: nobody may follow it any longer. */
 static void dlend_guest_unfollow(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->follow_lock);
@@ -110,7 +109,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease = dlend_vdev_lease(v);
 
-	/* Before it is asked for: the build must find it. */
+	/* Say what is due before asking for the build: the build must find it. */
 	if (lease) {
 		dlend_memory_added(dlend_vdev_memory(lease), NULL);
 		dlend_lease_put(lease);
@@ -133,13 +132,13 @@ static void dlend_guest_rescan_work(struct work_struct *work)
 				    DLEND_GUEST_RESCAN_FACTOR);
 }
 
-/* What could not be added is not to be found again. [locked] */
+/* Look into holes?  Not for memory that could not be added: it would be found again. [locked] */
 static bool dlend_guest_looks(const struct dlend_vdev *v)
 {
 	return v->want.bme && v->have.bme && !v->failed && !v->lacking[0];
 }
 
-/* A build that is due will look by itself. */
+/* Look now?  Not if a build is due: it looks by itself. */
 static bool dlend_guest_may_look(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -160,7 +159,7 @@ static void dlend_guest_look_work(struct work_struct *work)
 	mutex_lock(&v->lock);
 	if (found && v->claim.lease == lease)
 		dlend_guest_grow(v);
-	/* Not only if it has looked: interrupts that were being set up are no reason to stop. */
+	/* Go on even if it did not look this time, e.g. because interrupts were being set up. */
 	if (v->claim.lease == lease && dlend_guest_looks(v))
 		dlend_guest_look_later(v);
 	mutex_unlock(&v->lock);
@@ -169,7 +168,7 @@ static void dlend_guest_look_work(struct work_struct *work)
 
 /* What the VM's other devices, and a build, do to the windows */
 
-/* The gate is shut before, not after: no access of the guest starts a DMA into what is going. */
+/* Shut the gate before memory goes: no access of the guest may start a DMA into it. */
 static void dlend_guest_unmapping(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -271,9 +270,10 @@ void dlend_guest_detach(struct dlend_vdev *v)
 }
 
 /*
- * User space takes memory away: local unmapping now, everything else later.  The gate is shut only
- * for what may come back, as firmware makes it: the guest knows nothing of that, and would use it
- * before it is mapped again.  What is unplugged the guest has given up before.
+ * User space takes memory away: unmap it on this node now, do everything else later.  The gate is
+ * shut only for memory that may come back, as when firmware remaps RAM: the guest does not know of
+ * that, and would use the memory before it is mapped again.  Unplugged memory is different: the
+ * guest has given it up before.
  */
 void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
@@ -286,7 +286,7 @@ void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 	if (shut)
 		dlend_guest_unmapping(v);
 	lost = dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
-	/* It came while we looked. */
+	/* The answer has changed between the two calls. */
 	if (lost && !shut)
 		dlend_guest_unmapping(v);
 	if (lost || shut)
@@ -304,6 +304,6 @@ void dlend_guest_stop(struct dlend_vdev *v)
 {
 	cancel_delayed_work_sync(&v->slow_work);
 	cancel_delayed_work_sync(&v->look_work);
-	/* The VM stays until the device is closed, and no longer. */
+	/* KVM's VM exists only until the device is closed. */
 	dlend_guest_unfollow(v);
 }

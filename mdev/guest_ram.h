@@ -9,10 +9,10 @@ struct dlend_lease;
 struct dlend_memory;
 struct dlend_vdev;
 
-/** dlend_guest_init - of a new vdev. Context: any. */
+/** dlend_guest_init - prepare a new vdev. Context: any. */
 void dlend_guest_init(struct dlend_vdev *v);
 
-/** dlend_guest_stop - the device is being closed: nobody looks for memory any more. May sleep. */
+/** dlend_guest_stop - the device is being closed: nobody looks for memory. Context: may sleep. */
 void dlend_guest_stop(struct dlend_vdev *v);
 
 /**
@@ -34,7 +34,7 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 void dlend_guest_follow(struct dlend_vdev *v);
 
 /**
- * dlend_guest_rescan_soon - a build may have missed what was away for just that moment
+ * dlend_guest_rescan_soon - a build may have missed memory that was away for just that moment
  * @v: (in) vdev
  *
  * All of the guest's memory is looked at again soon, and then less and less often. Context:
@@ -52,8 +52,9 @@ void dlend_guest_rescan(struct dlend_vdev *v);
  * dlend_guest_attach - may the device get an address space?
  * @v: (in) vdev
  *
- * A first one at any time; another one only if nothing can have been pinned in the one before.
- * Context: process; takes vdev->lock.
+ * It may get a first one at any time, and another one only if nothing can have been pinned in the
+ * one before.
+ * Context: process; takes vdev->lock. Return: true if it may.
  */
 bool dlend_guest_attach(struct dlend_vdev *v);
 
@@ -70,8 +71,8 @@ void dlend_guest_detach(struct dlend_vdev *v);
  * @v: (in) vdev
  * @iova, @size: (in) guest-physical range in bytes
  *
- * This node's memory there is out of the device's reach, and unpinned, when this returns; all else
- * follows later. Context: VFIO's dma_unmap; waits for no peer.
+ * When this returns, the device cannot reach this node's memory there, and the pages are unpinned;
+ * all else follows later. Context: VFIO's dma_unmap; waits for no peer.
  */
 void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
 

@@ -6,7 +6,8 @@
  * A chunk is pinned through its owner's VFIO device, and that device is being closed.  So every
  * chunk of the member is handed over: it is pinned through another member as well (type1 and
  * iommufd only count one more user of the page) and then unpinned through the old one.  No device's
- * DMA notices that.  If anything of it fails, all memory is taken away, and the others build anew.
+ * DMA notices that.  If that fails for any chunk, all memory is taken away, and the others build
+ * again.
  */
 #include <linux/err.h>
 #include <linux/mm.h>
@@ -96,11 +97,11 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 		if (!err) {
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_pin_release(err ? to : mem, copy.gpa, copy.npages);
-			/* It has gone meanwhile: then there is nothing to hand over. */
+			/* The chunk has gone meanwhile: then there is nothing to hand over. */
 			if (err == -ENOENT)
 				err = 0;
 		}
-		/* Only now: dma_unmap must not meet a pin that the books do not have. */
+		/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
 		dlend_pin_end(mem, false);
 		gpa = dlend_chunk_end(&copy);
 		bytes += dlend_chunk_bytes(&copy);
@@ -143,7 +144,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 		dlend_loss_take(ram, mem, 0, U64_MAX);
 	if (last)
 		dlend_hand_over_end_use(ram);
-	/* Wait for whoever is just unpinning what this member owned. */
+	/* Wait for a thread that is just unpinning chunks of this member. */
 	mutex_lock(&ram->unpin_lock);
 	mutex_unlock(&ram->unpin_lock);
 	WRITE_ONCE(mem->emptied, true);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of a borrowed device, as VFIO shows them: eventfds that the VMM sets, signalled by
- * what the lender's device fires (dlend_irqs_fired(), from the link's doorbell handler).
+ * Interrupts of a borrowed device, as VFIO shows them.  The VMM sets eventfds; the link's doorbell
+ * handler signals them when the lender's device fires (dlend_irqs_fired()).
  *
- * No edge is lost: one that finds no eventfd (a VMM exchanges them when the guest masks a
- * vector) is kept and signalled when the next is set.  Several edges of one vector may become
- * one signal, as in hardware.
+ * No edge is lost: one that finds no eventfd (a VMM exchanges them when the guest masks a vector)
+ * is kept and signalled when the next is set.  Several edges of one vector may become one signal,
+ * as in hardware.
  *
  * Must not ask the lender for anything itself: dlend_irqs_ask() notes what is wanted.
  */
@@ -65,10 +65,10 @@ static enum dlend_irq_mode dlend_irqs_mode_of(unsigned int index)
 }
 
 /*
- * From the VMM to the lender: what is wanted is noted at once, and the worker asks for it.
+ * From the VMM to the lender: note at once what the VMM wants; the worker asks the lender for it.
  */
 
-/* @need vectors are used, better set up @count; the gate is shut until it is so. [locked] */
+/* Want @count vectors, of which @need are used; the gate is shut until they are set up. [locked] */
 static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 need, u32 count)
 {
 	lockdep_assert_held(&v->lock);
@@ -82,7 +82,7 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
 		dlend_vdev_kick(v);
 }
 
-/* dlend_irqs_ask_end() will ask what has become of a set-up. [locked] */
+/* A set-up begins; dlend_irqs_ask_end() waits for its outcome. [locked] */
 static void dlend_irqs_ask_begin(struct dlend_vdev *v)
 {
 	lockdep_assert_held(&v->lock);
@@ -92,8 +92,8 @@ static void dlend_irqs_ask_begin(struct dlend_vdev *v)
 
 /*
  * Wait until what was asked for is set up, a second at most; without vdev->lock.
- * Return: 0 it is, or will be when the device is borrowed; > 0 there are so many vectors only;
- * -ENOSPC there is none.
+ * Return: 0 it is, or will be when the device is borrowed; > 0 the lender has only so many vectors;
+ * -ENOSPC it has none.
  */
 static int dlend_irqs_ask_end(struct dlend_vdev *v)
 {
@@ -149,7 +149,7 @@ void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
 	spin_lock_irqsave(&irq->lock, flags);
 	trace_dlend_vdev_irq(dlend_vdev_dev(v), vector, count, irq->mode);
 	irq->fired += count;
-	/* The lender has masked it and waits, whether or not somebody listens here. */
+	/* The lender has masked INTx and waits for an unmask, whether or not the VMM listens. */
 	if (irq->live == DLEND_IRQ_INTX)
 		irq->owed = true;
 	if (irq->mode == DLEND_IRQ_NONE || irq->mode != irq->live || vector >= irq->nvec) {
@@ -174,7 +174,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 	if (irq->live != mode)
 		irq->owed = false;	/* the lender sets up anew */
 	irq->live = mode;
-	/* What fired while their number changed may be lost: one too many does no harm. */
+	/* Interrupts may be lost while the number of vectors changes: one too many does no harm. */
 	if (resized && irq->mode == mode && mode != DLEND_IRQ_INTX)
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
@@ -274,7 +274,7 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 		vfio_virqfd_disable(&v->irq.unmask);
 		return 0;
 	}
-	/* No handler: it would run under the eventfd's lock, which is taken inside ours. */
+	/* No handler: it would run under the eventfd's lock, which is taken inside irq->lock. */
 	return vfio_virqfd_enable(v, NULL, dlend_irqs_intx_unmasked, NULL, &v->irq.unmask, fd);
 }
 
@@ -333,7 +333,7 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	irq->vec = vec;
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
-	/* Fired while a VMM that takes INTx away and sets it up again was between the two. */
+	/* INTx fired after the VMM took it away, and before the VMM set it up again. */
 	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
 	spin_unlock_irq(&irq->lock);
 	return 0;
@@ -346,11 +346,11 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	enum dlend_irq_mode mode = dlend_irqs_mode_of(index);
 	u32 count;
 
-	/* Only ever more: taking vectors away would disturb those in use. */
+	/* The number only grows: taking vectors away would disturb those in use. */
 	if (v->want.irq_mode == mode) {
 		used = max(used, v->irq_need);
 		if (used <= v->want.irq_count) {
-			/* What a later set-up has to have, if there are fewer by then */
+			/* A later set-up needs as many, even if it finds fewer. */
 			v->irq_need = used;
 			return;
 		}
@@ -545,7 +545,7 @@ static int dlend_irqs_set_locked(struct dlend_vdev *v, const struct vfio_irq_set
 	return -EINVAL;
 }
 
-/* How many of the first vectors take to be in use without those of @hdr. [locked] */
+/* How many vectors, from the first on, are needed for those in use without @hdr's. [locked] */
 static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_set *hdr)
 {
 	unsigned int i = v->irq.nvec;
@@ -557,8 +557,9 @@ static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_s
 }
 
 /*
- * The lender has @possible vectors only.  Those that worked before still do, and what was asked for
- * besides is not there; or the VMM asks for less, from the beginning. [locked]
+ * The lender has only @possible vectors.  If that is enough for the vectors that worked before,
+ * they still do, and the VMM does not get those of @hdr (-ENOSPC).  If not, no vector is left, and
+ * the VMM asks for fewer from the beginning (Return: @possible). [locked]
  */
 static int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
 {

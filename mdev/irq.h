@@ -7,10 +7,10 @@
 
 struct vfio_irq_set;
 
-/** dlend_irqs_init - of a new vdev. Context: any. */
+/** dlend_irqs_init - prepare a new vdev. Context: any. */
 void dlend_irqs_init(struct dlend_vdev *v);
 
-/** dlend_irqs_close - the last file is closed: nothing is signalled any more. May sleep. */
+/** dlend_irqs_close - the last file is closed: signal nothing any more. Context: may sleep. */
 void dlend_irqs_close(struct dlend_vdev *v);
 
 /** dlend_irqs_count - number of interrupts of VFIO's @index. Context: any. */
@@ -26,8 +26,9 @@ u32 dlend_irqs_flags(unsigned int index);
  * @data: (in) as many values as @hdr says; NULL if it has none
  *
  * Context: process; waits for the lender, bounded, if it has to set something up for that.
- * Return: 0 or -errno; > 0, as vfio-pci: nothing is set up, not even what was, there are so many
- * vectors only; -ENOSPC the lender has not those that were asked for, what was set up stays.
+ * Return: 0 or -errno; > 0, as vfio-pci does: the lender has only so many vectors, and none is set
+ * up any more; -ENOSPC: the lender has none at all, and none is set up any more; or it lacks only
+ * those of @hdr, and the others stay.
  */
 int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
 
@@ -50,10 +51,10 @@ void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count);
  */
 void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized);
 
-/** dlend_irqs_disable_intx - the guest's COMMAND register turns INTx off, or on. Process. */
+/** dlend_irqs_disable_intx - the guest's COMMAND turns INTx off, or on. Context: process. */
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
 
-/** dlend_irqs_intx_up - has the lender seen INTx, and does it wait for the guest to serve it? */
+/** dlend_irqs_intx_up - does the lender wait for the guest to serve INTx? Context: process. */
 bool dlend_irqs_intx_up(struct dlend_vdev *v);
 
 /**

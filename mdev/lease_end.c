@@ -58,7 +58,7 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_lease_put(lease);
 }
 
-/* With the link gone nobody says that the device is fenced.  This waits for nobody. */
+/* If the link is gone, the lender cannot say that it has fenced the device.  Waits for nobody. */
 static void dlend_ended_cut(struct dlend_lease *lease)
 {
 	if (!dlend_lease_lost(lease))
@@ -67,7 +67,7 @@ static void dlend_ended_cut(struct dlend_lease *lease)
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 }
 
-/* The lease has ended without us; @only (may be NULL): unless it is another one by now. */
+/* The lease has ended without us.  @only (may be NULL): do nothing if it is another one by now. */
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
 {
 	struct dlend_lease *lease, *before;
@@ -83,22 +83,22 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	v->ended = dlend_lease_get(lease);
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
-	/* The end of the lease follows from an error, which is what people have to know. */
+	/* If an error ended the lease, keep the words about the error: people need them. */
 	if (v->errored)
 		dlend_gate_update(v);
 	else
 		dlend_condition_fail(v, dlend_stop_on_loss, "%s", why);
-	/* Queued before anybody can ask for the next lease: dlend_claim_pending(). */
+	/* Queue the return before anybody can ask for the next lease (dlend_claim_pending()). */
 	dlend_lease_return(dlend_lease_get(lease));
-	/* Not later: the next lease may have set up its own by then. */
+	/* Do this under the lock: later the next lease may have set up interrupts of its own. */
 	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	mutex_unlock(&v->lock);
 	if (before)
 		dlend_lease_put(before);
 	/*
-	 * A lost lease: unmap the aperture before this returns.  A lender that took its device
-	 * back has fenced it; the return drops the windows, and its answer makes their slots free
-	 * again.
+	 * If the link is lost, unmap the aperture before this returns.  If the lender took its
+	 * device back, it has fenced the device: the return drops the windows, and the lender's
+	 * answer makes their slots free again.
 	 */
 	dlend_ended_cut(lease);
 	dlend_lease_put(lease);
@@ -112,7 +112,7 @@ void dlend_ended_link_down(struct dlend_vdev *v)
 	struct dlend_lease *ended;
 
 	dlend_ended_lose(v, NULL, "the link to the lender was lost");
-	/* One that had ended before, or is being closed: its windows may still stand. */
+	/* A lease that had ended before, or is being closed: its windows may still stand. */
 	ended = dlend_ended_get(v);
 	if (!ended)
 		return;

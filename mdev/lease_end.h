@@ -16,7 +16,7 @@ struct dlend_vdev;
 struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 
 /**
- * dlend_ended_drop - nothing is pinned any more under a lease that has ended
+ * dlend_ended_drop - unpin all that is still pinned under a lease that has ended
  * @v: (in) vdev that is being closed
  *
  * Context: process, may sleep; takes vdev->lock.
@@ -38,8 +38,8 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease);
  * @only: (in) lease; nothing happens if the vdev has another one by now. NULL: whichever it has
  * @why: (in) for the log and sysfs
  *
- * If its session is over, nothing of the peer reaches this node's memory through it when this
- * returns. Context: process, may sleep; takes vdev->lock; waits for no peer.
+ * If its session is over, the peer cannot reach this node's memory through it when this returns.
+ * Context: process, may sleep; takes vdev->lock; waits for no peer.
  */
 void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why);
 
@@ -47,7 +47,8 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
  * dlend_ended_link_down - the link to the lender is down
  * @v: (in) vdev
  *
- * As dlend_ended_lose(), and for a lease that had ended before and is not returned yet.
+ * As dlend_ended_lose(), also for a lease that had ended before and is not returned yet. Context:
+ * as dlend_ended_lose().
  */
 void dlend_ended_link_down(struct dlend_vdev *v);
 

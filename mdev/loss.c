@@ -14,9 +14,7 @@
 #include "ram_map.h"
 #include "trace.h"
 
-/*
- * So much is taken and unpinned in one go where nobody waits for it: dma_unmap waits for the rest.
- */
+/* Where nobody waits, take and unpin this much at once: dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
 
 void dlend_loss_begin(struct dlend_ram *ram)
@@ -92,7 +90,7 @@ enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, 
 
 	mutex_lock(&ram->unpin_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
-	/* Before, not after: no guest may start a DMA into windows that are going. */
+	/* Before the loss: no guest may start a DMA into windows that are going. */
 	shut = returns ? dlend_members_shut(ram, by) : 0;
 	/* Pages that are being pinned are in the books in a moment, or given up. */
 	hit = dlend_pin_stop(ram, NULL, gpa, last);
@@ -127,7 +125,7 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 	ktime_t since = ktime_get();
 	enum dlend_loss loss;
 
-	/* This member has no pins, and what other members have is for their devices' calls. */
+	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return false;
 	dlend_pin_unmap_begins(mem->ram->vm, gpa, last);
@@ -219,7 +217,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 }
 
-/* Take and unpin a part of what is pinned and in no extent any more.  Return: false: nothing is. */
+/* Take and unpin some of the chunks, none of which is in an extent.  Return: were there any? */
 static bool dlend_loss_drop_some(struct dlend_ram *ram)
 {
 	struct dlend_chunk *chunk;

@@ -11,7 +11,7 @@
 
 #include "ram.h"
 
-/* What a loss was. */
+/* What kind of loss it was. */
 enum dlend_loss {
 	DLEND_LOSS_NONE,	/* nothing was there */
 	DLEND_LOSS_GONE,	/* memory that was unplugged: what is left stands as it did */
@@ -24,12 +24,12 @@ void dlend_loss_init(struct dlend_ram *ram);
 /**
  * dlend_loss_take - take a range away, whoever pinned it
  * @ram: (in, out) RAM
- * @by: (in) member that was asked, which knows what is going on
+ * @by: (in) member that is being unmapped or closed; its own gate is not shut here
  * @gpa: (in) first address
  * @last: (in) last address
  *
- * VFIO calls one device after the other, and wants each to find nothing left.  So the first that is
- * called takes all chunks, whoever owns them.  If they may come back, the gates of all others are
+ * VFIO calls one device after the other, and wants each to find nothing left.  So the first call
+ * takes all chunks, whichever member owns them.  If they may come back, the gates of all others are
  * shut meanwhile, and builds are told to give way.  If they were unplugged, no gate is shut and no
  * build is disturbed; DMA that a device still does there is blocked by the IOMMU; extents that have
  * become empty leave the books, and lenders hear of it later.
@@ -43,7 +43,8 @@ enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, 
  * dlend_loss_settle - dlend_books_settle() after a probe; extents that cannot stay leave the books
  * @ram: (in, out) RAM
  *
- * If that takes what stands out of the windows, all gates are shut before, and all build anew.
+ * If that takes standing chunks out of the windows, all gates are shut before, and all members
+ * build again.
  *
  * Context: build_lock held; may sleep; takes unpin_lock and ram->lock.
  */

@@ -5,7 +5,7 @@
  *
  * An admin makes settings (clique, prepin, lowmem) before a VM uses the device.  They are
  * attributes of the mdev itself, because mdevctl writes the attributes of a definition by their
- * names there.  What has come of it all is in the folder "dlend".
+ * names there.  The folder "dlend" shows the results.
  *
  * Must not know how offers arrive, nor how a device is borrowed.
  */
@@ -61,7 +61,7 @@ static const char * const dlend_prepin_words[] = {
 	[DLEND_PREPIN_OPEN] = "open",
 };
 
-/* A guest has seen it, or is built on it: it cannot be changed under that guest. [locked] */
+/* A guest may have seen a setting, or rely on it: it cannot change while a VM is there. [locked] */
 static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
 {
 	if (!v->open)
@@ -210,7 +210,7 @@ static const struct attribute_group dlend_setting_group = {
 	.attrs = dlend_setting_attrs,
 };
 
-/* What has come of it: the folder "dlend" */
+/* The results: the folder "dlend" */
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -272,7 +272,10 @@ static ssize_t rescan_store(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_WO(rescan);
 
-/* What the guest sees while a VM has the device open; else the setting, which is set here, too. */
+/*
+ * Reading gives what the guest sees while a VM has the device open, else the setting.  Writing
+ * changes the setting.
+ */
 static ssize_t shown_clique_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
@@ -335,7 +338,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	v->claim.ops = &dlend_borrow_claim_ops;
 	v->claim.dev = &mdev->dev;
 	v->claim.offer = p->offer;
-	/* Until the vdev is released: a lease, returned after the mdev is removed, names it. */
+	/* Until the vdev is released: a lease may be returned after the mdev was removed. */
 	get_device(&mdev->dev);
 	get_device(dlend_offer_dev(p->offer));
 	ret = dlend_offer_claim(p->offer, &v->claim);
@@ -358,7 +361,7 @@ put_vfio:
 	return ret;
 }
 
-/* Waits until user space has closed the device; it is asked to by the request eventfd. */
+/* Waits until user space has closed the device; VFIO asks user space by the request eventfd. */
 static void dlend_mdev_remove(struct mdev_device *mdev)
 {
 	struct dlend_vdev *v = dev_get_drvdata(&mdev->dev);
@@ -451,7 +454,7 @@ static struct dlend_mdev_parent *dlend_mdev_find_parent(struct dlend_offer *offe
 	return NULL;
 }
 
-/* udev starts what is defined for the offer, as it does when a parent is registered. */
+/* Have udev start the mdevs that are defined for the offer, as when a parent is registered. */
 static void dlend_mdev_freed(struct dlend_offer *offer)
 {
 	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
@@ -470,7 +473,7 @@ static void dlend_mdev_vanishes(struct dlend_offer *offer)
 	mutex_lock(&dlend_mdev_lock);
 	list_del(&p->node);
 	mutex_unlock(&dlend_mdev_lock);
-	/* The vdev that was just removed, and its claim's ops, are needed until then. */
+	/* Wait: work of the offer may still use the removed vdev, and the ops of its claim. */
 	dlend_offer_flush(offer);
 }
 
@@ -489,7 +492,7 @@ int dlend_mdev_start(void)
 	return ret;
 }
 
-/* No VFIO file is open: each holds the module.  So removing mediated devices ends. */
+/* No VFIO file is open now, since each holds the module.  So nobody waits for user space here. */
 void dlend_mdev_stop(void)
 {
 	dlend_offer_user_unregister(&dlend_mdev_user);

@@ -10,10 +10,8 @@
 #ifndef DLEND_MDEV_MEMORY_H
 #define DLEND_MDEV_MEMORY_H
 
+#include <dlend/borrower.h>
 #include <dlend/link.h>
-
-/* What failed and what to do about it, in words; fits an attribute that the tools read. */
-#define DLEND_REASON_LEN	240
 
 struct seq_file;
 struct vfio_device;
@@ -31,7 +29,7 @@ struct dlend_ranges;
  * @probes: builds that have begun
  * @rebuilds: builds that repaired a loss
  * @waits: builds that found memory missing that might come back
- * @pin_longest_us: longest call to VFIO, which has a lock of VFIO's for so long
+ * @pin_longest_us: longest call to VFIO, which holds a lock for so long
  * @unmaps: calls of dma_unmap that took something
  * @unmap_us: how long these took, under the VMM's big lock
  * @unmap_longest_us: the longest of them
@@ -42,7 +40,7 @@ struct dlend_ranges;
  * @last_build_calls: of @pin_calls, in the last build
  * @looks: dlend_memory_look(), which are in no build
  * @messages: requests to the lender
- * @own_bytes: of @pinned_bytes, through this device's VFIO device; the rest is through the others
+ * @own_bytes: of @pinned_bytes, through this device's own VFIO device
  * @taken_bytes: taken over from devices that were closed
  * @sharers: devices that use what is pinned
  * @book_bytes: kernel memory to know what is pinned
@@ -128,8 +126,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
  * unmapped meanwhile.
  * -EAGAIN: the layout has changed meanwhile; or something was taken away a moment ago and may come
- * back; or there is no RAM at all; or dlend_memory_ops.stop said so.  Call again: what was pinned
- * and is still there stays pinned for that.
+ * back; or there is no RAM at all; or dlend_memory_ops.stop said so.  Call again: memory that was
+ * pinned and is still there stays pinned until then.
  * Any other error: all that this call has pinned, mapped or told is undone, and what stood before
  * still stands.  It may be incomplete: keep the gate closed if dlend_memory_unmap() said so.
  * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
@@ -201,10 +199,10 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
  * dlend_memory_fence - nothing that the device sends arrives here until the next build
  * @mem: (in, out) memory
  *
- * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Not if
- * another device of the VM uses the same windows: here the two cannot be told apart.
+ * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Nothing
+ * is done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
- * Context: may sleep; waits for nobody. Return: true if it was done.
+ * Context: may sleep; waits for nobody. Return: true if it was done, or the aperture is gone.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
@@ -212,9 +210,9 @@ bool dlend_memory_fence(struct dlend_memory *mem);
  * dlend_memory_close - the VMM closes the device, or its lease is over
  * @mem: (in, out) memory
  *
- * Nothing is pinned through it when this returns, nor will be.  What it had pinned is pinned
- * through another user of the same RAM before, which takes about as long again.  If there is no
- * other user, all is unmapped in the aperture, and the slots wait for dlend_memory_destroy().
+ * Nothing is pinned through it when this returns, nor will be.  Before, another user of the same
+ * RAM takes over its pins, which takes about as long as pinning.  If there is no other user, all is
+ * unmapped in the aperture, and the slots wait for dlend_memory_destroy().
  *
  * Context: may sleep; before VFIO's close_device() returns, because later nothing can be unpinned.
  * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and

@@ -27,7 +27,7 @@
  */
 int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
 
-/** dlend_pin_begin_patiently - dlend_pin_begin(), again and again while it says -EBUSY */
+/** dlend_pin_begin_patiently - dlend_pin_begin(), repeated after -EBUSY. Context: as there. */
 int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages);
 
 /**
@@ -133,7 +133,7 @@ void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages);
  */
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
 
-/** dlend_pin_unmap_ends - that call returns; as dlend_pin_unmap_begins() */
+/** dlend_pin_unmap_ends - that call returns. Context: as dlend_pin_unmap_begins(). */
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
 
 #endif

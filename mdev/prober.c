@@ -2,7 +2,7 @@
 /*
  * Prober: see prober.h.
  *
- * It walks upwards through guest-physical addresses.  What can be pinned it pins, and it finds
+ * It walks upwards through guest-physical addresses.  It pins all that can be pinned, and finds
  * every edge of memory to the page.  How it gets through a hole depends on what is known:
  *
  * - The ranges in which RAM may be are known (the VM's memory slots): it tries one page each
@@ -147,7 +147,7 @@ static int dlend_journal_reserve(struct dlend_prober *p)
 	return 0;
 }
 
-/* Forget the journal; with @undo, unpin first what it says, the newest pin first. */
+/* Forget the journal; with @undo, first unpin all of its entries, the newest first. */
 static void dlend_journal_end(struct dlend_prober *p, bool undo)
 {
 	while (p->journal) {

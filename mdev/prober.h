@@ -67,10 +67,10 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
  * DLEND_PROT_READ.  After an error everything that this call has pinned is unpinned again, but see
  * @keep_on_stop.
  *
- * Found is memory that begins where a range begins, or right behind other memory, or that holds an
- * address that is a multiple of 1 MiB.  Where no ranges are known (@range is NULL), memory is found
- * only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of 1 MiB
- * below 4 GiB, of 128 MiB below 2 TiB, of 1 GiB above.
+ * The prober finds memory that begins where a range begins, or right behind other memory, or that
+ * holds an address that is a multiple of 1 MiB.  Where no ranges are known (@range is NULL), memory
+ * is found only if it is at most 512 MiB away from other memory, or holds a landmark: a multiple of
+ * 1 MiB below 4 GiB, of 128 MiB below 2 TiB, of 1 GiB above.
  *
  * The price is pin calls that fail: with ranges, one for each MiB of holes in them and a handful
  * for each edge; without, one for each landmark, and up to 1024 for each edge above 4 GiB.
@@ -80,7 +80,7 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
  */
 int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa);
 
-/* A look tries at most so many pages; each try is one pin call. */
+/* The most pages that one look tries; each try is one pin call. */
 #define DLEND_PROBER_LOOK_CALLS	32u
 
 /**
@@ -101,8 +101,7 @@ struct dlend_prober_turn {
  * @found: (out) address of a page that is memory now
  *
  * Tries one page at the beginning of some holes, which is where memory grows, and one page at some
- * of the steps within the holes.  What this look does not try, later looks do, in turn.  Pins
- * nothing that stays.
+ * of the steps within the holes.  Later looks try the others, in turn.  Pins nothing that stays.
  *
  * Context: as @ops. Return: 1 found; 0 nothing was found; -EINTR stopped; or an error of @pin.
  */

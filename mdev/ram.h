@@ -107,7 +107,7 @@ struct dlend_vm {
  * @users: how many members want the windows
  * @over: all members were closed: nobody may join, because @kvm may be another VM by now
  * @lost: grows with everything that a running build must notice
- * @last_loss: in jiffies, when a dma_unmap that took what may come back ended last
+ * @last_loss: in jiffies, the end of the last dma_unmap that took memory which may come back
  * @unmapping: dma_unmap calls under way
  * @pins: grows with every pin that ends, well or not
  * @pin_done: for those who wait until one ends
@@ -159,7 +159,7 @@ struct dlend_ram {
  * @epoch: of the lease
  * @vmm: process that opened the device
  * @close_lock: see the list of locks
- * @user: it has built, or builds, and wants what stands (ram->lock)
+ * @user: it has built, or builds, and wants the windows (ram->lock)
  * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
  * @emptied: closed, and what was pinned through @vdev is gone, too
  * @via: a pin is under way on its behalf, through this member; NULL: none (ram->lock)

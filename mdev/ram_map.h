@@ -7,9 +7,9 @@
  * into quarantine, and is free when every member whose lender was told of the extent has
  * acknowledged that it is gone, or its lender has the device back.  If a lender never says so, the
  * slot stays in quarantine until the session ends, because nobody knows what its device still does;
- * others who need that memory get new slots.  While the lender is being asked, a device that was
- * given back by a VM that keeps another one can reach what it could reach before.  That is the same
- * VM's memory.
+ * others who need that memory get new slots.  If a VM gives back one device and keeps another one,
+ * the first can still reach what it could reach before, until its lender has answered.  That is the
+ * same VM's memory.
  *
  * On the link of a node to itself all this is the same; views of the aperture are there in place of
  * the IOMMU of the NTB.

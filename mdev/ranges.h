@@ -2,7 +2,7 @@
 /*
  * Sets of guest-physical addresses, kept as ranges.
  *
- * Pure logic: no locks, no KVM.  What a set means, and who guards it, is its user's business.
+ * Pure logic: no locks, no KVM.  The user of a set knows its meaning and guards it.
  */
 #ifndef DLEND_MDEV_RANGES_H
 #define DLEND_MDEV_RANGES_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What guest memory says to people: see report.h, and ram.h for the locks.
+ * Reports about guest memory for people: see report.h, and ram.h for the locks.
  *
  * Must change nothing but struct dlend_memory.reason.
  */

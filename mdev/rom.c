@@ -2,9 +2,10 @@
 /*
  * Expansion ROM of a lent device, as the VMM and the guest's firmware read it.
  *
- * A VMM reads the ROM when it starts, under its big lock, and nothing may be borrowed by that: the
- * lender made a copy before it offered the device, and this fetches it when the mdev is created.
- * Later reads are answered from memory.  A VMM's own romfile goes before it.
+ * A VMM reads the ROM when it starts, under its big lock, and that must not borrow the device.  So
+ * the lender made a copy before it offered the device, and this file fetches the copy when the mdev
+ * is created.  Later reads are answered from memory.  If the VMM has a romfile of its own, the
+ * guest sees that one.
  *
  * Must not know leases.
  */
@@ -34,7 +35,7 @@ u64 dlend_rom_size(const struct dlend_vdev *v)
 {
 	u64 size = v->info.bar[DLEND_ROM_INDEX].size;
 
-	/* The BAR has a register of its own kind, and bounds of its own (PCI 3.0 sec 6.2.5.2). */
+	/* An expansion ROM has its own kind of register, and bounds (PCI 3.0 sec 6.2.5.2). */
 	return v->rom && size >= max(v->rom_size, SZ_2K) && size <= SZ_16M ? size : 0;
 }
 

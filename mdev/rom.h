@@ -22,10 +22,11 @@ void dlend_rom_free(struct dlend_vdev *v);
 u64 dlend_rom_size(const struct dlend_vdev *v);
 
 /**
- * dlend_rom_read - read from the region; what is behind the image reads 0xff
+ * dlend_rom_read - read from the region; bytes behind the image read 0xff
  * @v: (in) vdev
  * @pos: (in) offset
- * @buf: (out) user memory, @count bytes
+ * @buf: (out) user memory
+ * @count: (in) bytes of @buf
  *
  * Context: process. Return: bytes read, at least one; -EINVAL beyond the region; -EFAULT.
  */

@@ -25,10 +25,10 @@
  */
 #define DLEND_PHYS_BITS_MAX	46u
 
-/* Without memory slots RAM is looked for everywhere once, and later so far above what is known. */
+/* Without memory slots the first search is everywhere; later ones go so far above known memory. */
 #define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
 
-/* When a look has found a page, so much from there on is due: RAM comes in larger pieces. */
+/* When a look has found a page, this much from there on is due: RAM comes in larger pieces. */
 #define DLEND_FOUND_BYTES	SZ_1G
 
 /* The guest, as the prober sees it */
@@ -96,7 +96,7 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 	.pin = dlend_search_pin, .unpin = dlend_search_unpin, .known = dlend_search_known, \
 	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop, .keep_on_stop = true
 
-/* RAM may be anywhere; where this build has to look; where memory slots are. */
+/* RAM may be anywhere; only where this build has to look; only in the memory slots. */
 static const struct dlend_prober_ops dlend_search_anywhere = { DLEND_SEARCH_OPS };
 static const struct dlend_prober_ops dlend_search_walk = {
 	DLEND_SEARCH_OPS, .range = dlend_search_range
@@ -125,7 +125,7 @@ static u64 dlend_search_known_end(struct dlend_memory *mem)
 	return last;
 }
 
-/* As far above what is known as RAM is looked for where nobody knows the slots. */
+/* Where nobody knows the slots: the end (exclusive) of where RAM is looked for. */
 static u64 dlend_search_near_max(struct dlend_memory *mem)
 {
 	return min(dlend_search_max(),
@@ -180,7 +180,7 @@ void dlend_search_end(struct dlend_memory *mem, int err)
 {
 	struct dlend_ram *ram = mem->ram;
 
-	/* It did not get to its end, or what it has found is gone again. */
+	/* The build did not reach its end, or what it found is gone again. */
 	if (err) {
 		mutex_lock(&ram->lock);
 		ram->due_all |= mem->due_all;

@@ -10,7 +10,7 @@
 #include "ram.h"
 
 /**
- * dlend_search_begin - what is due is this build's to look at
+ * dlend_search_begin - a build takes over all that is due, to look there
  * @mem: (in, out) member
  *
  * Context: build_lock held; takes ram->lock.

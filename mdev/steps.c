@@ -2,8 +2,8 @@
 /*
  * Steps from "the guest wants the device" to "the guest has it", made by one worker.
  *
- * What the guest and the VMM ask for is written down at once (vdev->want).  The worker, on the
- * offer's ordered workqueue, asks the lender for it step by step and notes what was answered
+ * The wishes of the guest and the VMM are written down at once (vdev->want).  The worker, on the
+ * offer's ordered workqueue, asks the lender for them step by step and notes the answers
  * (vdev->have).  The gate is open exactly while the two are equal (gate.c), so that no access of
  * the guest meets a half-made device, and callers under the VMM's big lock need not wait:
  *
@@ -15,14 +15,14 @@
  *
  * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
  * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
- * from starting anything new.  What the device does by itself meanwhile meets its own guest's page
- * or none, never another: a slot is not used for anything else before the lender has unmapped it.
+ * from starting anything new.  The device's own transfers meanwhile meet a page of its own guest or
+ * none, never another page: a slot is not used for anything else before the lender has unmapped it.
  * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would
  * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
  * memory that did not change, which many take for a fatal error.
  *
- * Each step is called without locks, notes what it did under vdev->lock, and only if the lease is
- * still the one that it worked on: that may have ended meanwhile.
+ * Each step is called without locks.  It notes what it did under vdev->lock, and only if the vdev
+ * still has the lease that the step worked on: the lease may have ended meanwhile.
  */
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -41,11 +41,11 @@ static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
 MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
-/* Between tries of the same step; twice as long each time. */
+/* Pause between tries of the same step; twice as long each time. */
 #define DLEND_STEP_PAUSE_MIN_MS	5u
 #define DLEND_STEP_PAUSE_MAX_MS	500u
 
-/* Once more, a little later. Return: no further than @progress for settle_s? [locked] */
+/* Try again, a little later. Return: true if it came no further for settle_s. [locked] */
 static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress)
 {
 	if (!v->backoff_ms)
@@ -58,7 +58,7 @@ static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress)
 /* Wait a little, unless the VM goes away. */
 static void dlend_step_pause(struct dlend_vdev *v)
 {
-	/* A reset does not wait: the device may still write to what is another's memory by now. */
+	/* A reset must not wait: the device may still write to memory that is another's by now. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->urgent),
 			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
 }
@@ -120,7 +120,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	}
 	v->stat.borrows++;
 	v->backoff_ms = 0;
-	/* Closed meanwhile; whoever has opened it again has not touched it. */
+	/* The VMM has closed it meanwhile.  Whoever opened it again has not touched it yet. */
 	if (!v->open || v->opens != opens) {
 		dlend_lease_return(lease);
 		goto unlock;
@@ -138,12 +138,12 @@ unlock:
 	/* An answer that came too late may have been a grant. */
 	if (lease == ERR_PTR(-ETIMEDOUT))
 		dlend_claim_return_stray(&v->claim);
-	/* Its last user has returned it, and it is still being reset. */
+	/* Its last user has returned the device, and the lender is still resetting it. */
 	if (lease == ERR_PTR(-EAGAIN))
 		dlend_step_await_lender(v);
 }
 
-/* A request failed: link loss is told by link_down(), everything else is the lender's word. */
+/* A request failed.  The VMM is told, but of the loss of a link only if stop_on_loss is set. */
 static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, const char *what,
 			      int ret)
 {
@@ -157,10 +157,10 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 {
 	int ret;
 
-	/* Off counts from the request on, on from the reply on: in between the gate stays shut. */
+	/* Off counts from the request, on from the reply: in between the gate stays shut. */
 	mutex_lock(&v->lock);
 	if (on && (v->claim.lease != lease || dlend_gate_next_step(v) != DLEND_STEP_BME_ON)) {
-		/* A reset, or Bus Master off, that has come since would take it for stopped. */
+		/* Since then a reset or Bus Master Enable off has taken the device for stopped. */
 		mutex_unlock(&v->lock);
 		return;
 	}
@@ -177,7 +177,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		return;
 	if (!on && !ret)
 		dlend_gate_note_quiet(v);
-	/* A device that cannot be told is fenced by the lender; never ask in a loop. */
+	/* If the request fails, the lender fences the device; never ask in a loop. */
 	v->have.bme = on && !ret;
 	dlend_gate_note(v);
 	if (v->have.bme)
@@ -196,7 +196,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	reset = v->want.reset;
 	dma = v->dma;
 	mutex_unlock(&v->lock);
-	/* First what is quick: who waits for the end of transfers need not wait for a reset. */
+	/* Stop transfers first, which is quick: who waits for that need not wait for a reset. */
 	if (dma)
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
@@ -207,12 +207,12 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->stat.resets++;
 	v->have.reset = reset;
-	/* If it was not done nobody knows: the failure below turns it off. */
+	/* If the reset failed, nobody knows about the bit: the failure below turns it off. */
 	v->have.bme = ret && v->have.bme;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
 	v->have.readrq = v->readrq;
-	/* Windows stay: the device has Bus Master Enable off now, and the guest its memory. */
+	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
 	if (!ret)
 		dlend_gate_note_quiet(v);
 	if (ret)
@@ -220,10 +220,10 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 }
 
 /*
- * @got vectors are set up, of those that were wanted; 0: so many are not to be had.  First the
- * spare ones are given up, then half of what is left each time: what is possible then is for
- * whoever has asked to know (dlend_irqs_ask_end()).  Nobody asks if the device was set up before
- * it was borrowed: it would lose interrupts, and is of no use. [locked]
+ * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
+ * gives up the spare vectors first, and half of the rest each time after that.  The caller learns
+ * from dlend_irqs_ask_end() how many are possible.  If no caller waits, because interrupts were set
+ * up before the device was borrowed, the device fails: its guest would lose interrupts. [locked]
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
 {
@@ -259,8 +259,8 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	count = v->want.irq_count;
 	resized = v->have.irq_mode == mode || v->irq_gap;
 	/*
-	 * Until the reply nobody knows what the lender delivers. A guest that changes its mind
-	 * back meanwhile must not find that all is as it wants: an edge in the gap would be lost.
+	 * Until the reply nobody knows what the lender delivers. If the guest goes back to the old
+	 * set-up meanwhile, the worker must set that up again: an edge in the gap would be lost.
 	 */
 	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 	mutex_unlock(&v->lock);
@@ -275,7 +275,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
 	v->have.irq_count = ret ? 0 : count;
-	/* Those that were set up are not any more: what is lost meanwhile is made up for then. */
+	/* The old vectors are gone: the next set-up makes up for what is lost until then. */
 	v->irq_gap = resized && ret;
 	if (ret && ret != -ENOSPC)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
@@ -283,7 +283,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_irq_fewer(v, lease, ret ? 0 : count);
 }
 
-/* Only how fast it is depends on that: a lender that does not do it is no reason to fail. */
+/* Only the device's speed depends on that: if the lender does not do it, the device still works. */
 static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	u32 readrq, at;
@@ -311,7 +311,7 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
 }
 
-/* A build has ended with @ret; @wish: of which it was. Return: to be tried again. [locked] */
+/* A build for @wish has ended with @ret. Return: is it to be tried again? [locked] */
 static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *lease,
 				  const struct dlend_wish *wish, int ret, const char *why)
 {
@@ -353,7 +353,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_guest_follow(v);
 	mutex_lock(&v->lock);
 	wish = v->want;
-	/* If it is closed a moment later, the memory pins nothing any more. */
+	/* If the VMM closes the device a moment later, the build pins nothing any more. */
 	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;
 	mutex_unlock(&v->lock);
 	if (ret)
@@ -365,7 +365,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->stat.builds++;
 	if (ret == -EAGAIN)
 		v->stat.build_retries++;
-	/* One that has given way is next again after that, and no sign of a layout in motion. */
+	/* A build that gave way comes again after that; it does not mean a changing layout. */
 	if (v->claim.lease == lease && !(ret == -EAGAIN && v->urgent))
 		again = dlend_step_build_note(v, lease, &wish, ret, why);
 	mutex_unlock(&v->lock);

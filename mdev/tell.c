@@ -22,7 +22,7 @@ static void dlend_tell_fill(struct dlend_p_dma *dma, const struct dlend_extent *
 	dma->count = cpu_to_le32(i + 1);
 }
 
-/* If there is this to tell member @id's lender about @extent, put it into the message. */
+/* Put @extent into the message, if member @id's lender must hear @news of it.  Return: 1 or 0. */
 static u32 dlend_tell_ask_one(struct dlend_extent *extent, u32 id, enum dlend_news news,
 			      struct dlend_p_dma *dma)
 {
@@ -134,7 +134,7 @@ static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
 
 	do {
 		ret = dlend_tell_some(ram, id, news, DLEND_DMA_PER_MSG);
-		/* It does not have one of them: ask for each by itself to see which. */
+		/* The lender does not have one of them: ask for each by itself to see which. */
 		if (ret == -ENOENT && news != DLEND_NEWS_NEW)
 			ret = dlend_tell_some(ram, id, news, 1);
 	} while (ret > 0);

@@ -6,7 +6,7 @@
  */
 #include "told.h"
 
-/* Nobody who could still be asked may have it. */
+/* No lender that could still be asked may have it. */
 static bool dlend_told_over(const struct dlend_told *told)
 {
 	return !(told->members & ~DLEND_TOLD_LOST);

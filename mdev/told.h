@@ -31,8 +31,8 @@ enum dlend_news {
 /**
  * struct dlend_told - who was told of one extent; all zero: nobody
  * @members: a bit for each member whose lender maps the extent, or may map it; DLEND_TOLD_LOST
- * @unsure: a bit for each of these of which nobody knows: the answer to NEW did not come, or was an
- *	error
+ * @unsure: a bit for each of these members whose lender may have it or not: the answer to NEW did
+ *	not come, or was an error
  * @asked: the extent is in the message that is under way
  */
 struct dlend_told {
@@ -61,12 +61,12 @@ static inline bool dlend_told_lost(const struct dlend_told *told)
 }
 
 /**
- * dlend_told_due - is there this to tell?
+ * dlend_told_due - must a lender hear some news?
  * @told: (in) who was told so far
  * @news: (in) what; DLEND_NEWS_GONE is asked only of an extent that has left the books
  * @id: (in) member whose lender is to be told
  *
- * Context: any. Return: true if there is.
+ * Context: any. Return: true if it must.
  */
 bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id);
 

@@ -51,10 +51,10 @@ TRACE_EVENT(dlend_unpin,
 );
 
 /*
- * What happens to the DMA windows: "build" begins, "standing" or "failed" ends one, "lost" a part
- * (dma_unmap) that may come back, "unplugged" one that will not, "handed-over" (to another device
- * of the VM), "link-down".  @bytes: pinned now.  "missing": what was lost is not back (@bytes of
- * it), the build will be tried again.
+ * What happens to the DMA windows: "build" begins; "standing" or "failed" ends a build; "lost": a
+ * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
+ * @bytes of what was lost are not back, so the build will be tried again; "handed-over" to another
+ * device of the VM; "fenced"; "link-down".  @bytes: pinned now.
  */
 TRACE_EVENT(dlend_window,
 	TP_PROTO(struct device *dev, const char *what, u64 bytes, int err),
@@ -125,7 +125,7 @@ DEFINE_EVENT(dlend_lease_step, dlend_vdev_reset,
 	TP_ARGS(dev, epoch, err)
 );
 
-/* The physical Bus Master Enable was asked for: only ever @on while the windows stand. */
+/* The lender was asked for the physical Bus Master Enable: @on only while the windows stand. */
 TRACE_EVENT(dlend_vdev_bus_master,
 	TP_PROTO(struct device *dev, u32 epoch, bool on, int err),
 	TP_ARGS(dev, epoch, on, err),

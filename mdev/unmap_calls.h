@@ -17,13 +17,13 @@
 #include <linux/types.h>
 
 /*
- * After the end of one device's call, so long nothing is pinned there: VFIO gets from one device to
- * the next in less, unless the scheduler takes the CPU from it.
+ * For so long after the end of a device's call nothing is pinned there: VFIO gets from one device
+ * to the next in less time, unless the scheduler takes the CPU from it.
  */
 #define DLEND_SETTLE_MS	20u
 
 /*
- * So many ranges are told apart.  A VM that shrinks fast (virtio-mem) makes call after call, each
+ * How many ranges are told apart.  A VM that shrinks fast (virtio-mem) makes call after call, each
  * for another block; a block whose call has ended long ago must not count as busy just because
  * there are always calls for others.  Calls for which no entry is left share the last entry.
  */

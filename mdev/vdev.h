@@ -15,10 +15,11 @@
  *
  * The borrower's locks (borrower/offer.h) are taken under vdev->lock.
  *
- * A page fault comes with mmap_lock held, so it takes bar_lock only.  Pinning (dlend_memory_*())
- * takes the container's locks and mmap_lock, so it is called with none of the above held; a
- * reference on the lease keeps its memory alive.  When a dma_unmap of one device takes memory from
- * others of the VM, the others are told with locks of the memory held, outside vdev->lock.
+ * At a function, "[locked]" means that vdev->lock is held.  A page fault comes with mmap_lock held,
+ * so it takes bar_lock only.  Pinning (dlend_memory_*()) takes the container's locks and mmap_lock,
+ * so it is called with none of the above held; a reference on the lease keeps its memory alive.
+ * When a dma_unmap of one device takes memory from others of the VM, the others are told with locks
+ * of the memory held, outside vdev->lock.
  */
 #ifndef DLEND_MDEV_VDEV_H
 #define DLEND_MDEV_VDEV_H
@@ -39,8 +40,8 @@
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
 /*
- * Regions of the VFIO device: the index stands in the upper bits of the file offset.  An offset
- * just behind the largest BAR is not in the next region yet.
+ * Regions of the VFIO device: the index stands in the upper bits of the file offset.  A region is
+ * larger than the largest BAR, so an offset just behind that BAR is not in the next region yet.
  */
 #define DLEND_REGION_SHIFT	41
 #define DLEND_REGION_OFFSET(i)	((u64)(i) << DLEND_REGION_SHIFT)
@@ -48,7 +49,7 @@
 #define DLEND_REGION_POS(pos)	((u64)(pos) & (BIT_ULL(DLEND_REGION_SHIFT) - 1))
 static_assert(BIT_ULL(DLEND_REGION_SHIFT) > DLEND_BAR_BYTES_MAX);
 
-/* What a BAR access meets. */
+/* What happens to a BAR access. */
 enum dlend_gate {
 	DLEND_GATE_SHUT,	/* waits: nothing borrowed yet, or being reset */
 	DLEND_GATE_OPEN,	/* goes through */
@@ -119,8 +120,8 @@ enum dlend_prepin {
  * struct dlend_vdev - a mediated device
  * @vfio: what VFIO has of it; its references are the vdev's
  * @mdev: what mdev has of it
- * @claim: on its offer. @claim.lease is the lease in use, @claim.party the process that opened the
- *	device last; both are written under @lock
+ * @claim: its claim on the offer. @claim.lease is the lease in use, @claim.party the process that
+ *	opened the device last; both are written under @lock
  * @info: the offer's description, as of open_device()
  * @rom, @rom_size: image of the expansion ROM, NULL = none; does not change while the mdev exists
  *
@@ -133,28 +134,29 @@ enum dlend_prepin {
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
  * @open: a VMM has it open; @opens: how often one has opened it
  * @had_space: it got an address space since it was opened (iommufd)
- * @want: what guest and VMM asked for; @have: what the lender was told. The worker makes the
- *	second equal to the first; the gate is open only while they are equal
+ * @want: what guest and VMM asked for; @have: what the lender was told. The worker makes the second
+ *	equal to the first; the gate is open only while they are equal
  * @ended: the last lease that ended without us, until it is returned: its pages may still be pinned
  * @failed: the device is of no use until it is reset; @reason says why
  * @errored: it has failed because the lender says that it had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
  * @lacking: why some of the guest's memory is out of the device's reach, which works all the same;
  *	"" if none is
- * @dma: the device may transfer: from the request for Bus Master Enable on until it is known to be
- *	off, or nothing of this node's memory is in its reach
+ * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
+ *	be off or the device reaches no memory of this node
  * @urgent: the next step is more urgent than a build that is under way
- * @quiet: the device transfers nothing, or has stopped since and started again as the guest wants
+ * @quiet: the device transfers nothing, or has stopped and was started again as the guest wants
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
- * @irq_gap: vectors could not be set up again: what is lost meanwhile is made up for
+ * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
  * @irq_busy: vectors are being set up, or will be
  * @irq_waiters: threads that wait for the outcome
- * @irq_short: so many vectors there are, fewer than were asked for; -1: not so
+ * @irq_short: how many vectors there are, if fewer than were asked for; else -1
  * @readrq: size of read requests after a reset, as encoded in Device Control
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted (set without @lock)
  * @memlock: the VMM's RLIMIT_MEMLOCK in bytes
- * @patience: with what the worker tries again; @backoff_ms: how long it waited before the last try
+ * @patience: with the step that the worker tries again; @backoff_ms: how long it waited before the
+ *	last try
  * @rescan_ms: until the next look at all of the guest's memory
  * @bme_at: when the guest turned Bus Master Enable on, until the gate opens
  * @work: the worker (steps.c)
@@ -275,7 +277,7 @@ static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *l
 	return lease->priv;
 }
 
-/** dlend_vdev_kick - the worker shall look at what is wanted. Context: any. */
+/** dlend_vdev_kick - have the worker look at what is wanted. Context: any. */
 static inline void dlend_vdev_kick(struct dlend_vdev *v)
 {
 	queue_work(v->claim.wq, &v->work);

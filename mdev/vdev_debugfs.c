@@ -36,7 +36,7 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	seq_printf(m, "trapped_timeouts %lld\n", (long long)atomic64_read(&st->trapped_timeouts));
 }
 
-/* Of the lease there is, if any: its windows, and what they cost. */
+/* Numbers of the present lease, if there is one: its windows, and their costs. */
 static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 {
 	struct dlend_memory_stat st = {};

@@ -5,7 +5,7 @@
 
 struct dlend_vdev;
 
-/** dlend_vdev_debugfs_add - files of a new vdev */
+/** dlend_vdev_debugfs_add - make the files of a new vdev */
 void dlend_vdev_debugfs_add(struct dlend_vdev *v);
 
 /** dlend_vdev_debugfs_remove - nobody reads them any more when this returns */

@@ -18,7 +18,7 @@ static void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 	dev->addr = *dlend_offer_addr(v->claim.offer);
 	dev->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		/* One smaller than a page is lent with the rest of it, which is nobody's. */
+		/* Peers reach no BAR smaller than a page: the rest of the page is nobody's. */
 		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
 				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
 		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
@@ -59,7 +59,7 @@ static int dlend_vdev_wanted_clique(const struct dlend_vdev *v)
 						v->clique;
 }
 
-/* What the guest shall see. Where no admin has given a number: by what can be reached. */
+/* The clique that the guest shall see: the admin's number, or else one that fits the routes. */
 static int dlend_vdev_choose_clique(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
 	int clique = dlend_vdev_wanted_clique(v);

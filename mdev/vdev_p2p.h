@@ -7,7 +7,7 @@
 #include <dlend/proto.h>
 #include "vdev.h"
 
-/** dlend_vdev_offered_clique - a lender's setting (DLEND_OFFER_CLIQUE*), as vdev->clique has it */
+/** dlend_vdev_offered_clique - DLEND_OFFER_CLIQUE* as vdev->clique has it. Context: any. */
 static inline int dlend_vdev_offered_clique(u16 clique)
 {
 	if (clique == DLEND_OFFER_CLIQUE_AUTO)

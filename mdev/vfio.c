@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded
- * here; the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and guest_ram.c.
+ * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded here;
+ * the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and guest_ram.c.
  *
- * Everything here runs under the VMM's big lock, so little waits for a peer, and only where a
- * local device would keep the VMM, too: what stops the device (a reset, Bus Master Enable off)
- * until it has stopped, interrupts until they are set up, INTx's status until it is known, each
- * bounded; and a trapped BAR access until the device is there, as a page fault does.
+ * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
+ * device would keep the VMM, too, and for a bounded time: a reset or Bus Master Enable off until
+ * the device has stopped, a set-up of interrupts until they are set up, a read of INTx's status
+ * until it is known.  A trapped BAR access waits until the device is there, as a page fault does.
  */
 #include <linux/pci_regs.h>
 #include <linux/sched/signal.h>
@@ -53,7 +53,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	put_device(dlend_offer_dev(offer));
 }
 
-/* I/O port BARs are hidden: there is no window for them, and accesses by message are not made. */
+/* I/O port BARs are hidden: no window leads to them, and no message carries an access. */
 static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 				struct dlend_cfg_desc *desc)
 {
@@ -110,15 +110,15 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	return ret;
 }
 
-/* Nothing is borrowed here: the guest has not touched the device yet. */
+/* The guest has not touched the device yet: only with prepin=open does this start to borrow it. */
 static int dlend_vfio_open(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 	int ret;
 
-	/* Before all else: later it would be a device that reads and writes what is no data. */
+	/* First of all: in such a VM's memory a device would read and write what is no data. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
-		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): its memory is kept from its host, whose IOMMU would have to lead the device there; use a device of this host that has TDISP, or a VM that is not confidential\n");
+		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
 	}
 	ret = dlend_vfio_build_cfg(v);
@@ -142,7 +142,7 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 	dlend_bar_close(v);
 }
 
-/* What is beyond a region's end is -EINVAL; what a region lacks reads 0xff. */
+/* Beyond a region's end: -EINVAL.  What a region lacks reads 0xff. */
 static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf, size_t count,
 				 bool write)
 {
@@ -173,7 +173,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 	return count;
 }
 
-/* One call may be cut short by a piece (64 bytes of configuration space): go on until done. */
+/* A piece may be shorter than was asked for (64 bytes of configuration space): go on until done. */
 static ssize_t dlend_vfio_rw(struct dlend_vdev *v, char __user *buf, size_t count, loff_t *ppos,
 			     bool write)
 {
@@ -376,14 +376,14 @@ static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
 	dlend_guest_dma_unmap(to_dlend_vdev(vfio), iova, length);
 }
 
-/* Pins belong to the address space: none of a borrowed device is left when it goes to another. */
+/* Pins belong to the address space: a borrowed device may have none when it goes to another one. */
 static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
 	return dlend_guest_attach(to_dlend_vdev(vfio)) ?
 		vfio_iommufd_emulated_attach_ioas(vfio, pt_id) : -EBUSY;
 }
 
-/* While pins can still be made for others of the VM: iommufd then has everything unmapped. */
+/* First let other devices of the VM take over the pins: then iommufd has everything unmapped. */
 static void dlend_vfio_detach_ioas(struct vfio_device *vfio)
 {
 	dlend_guest_detach(to_dlend_vdev(vfio));

@@ -10,7 +10,7 @@
 
 /*
  * Milliseconds for message handlers to end when their session is over.  Most do at once; waiting
- * for them spares users the second link_down().  Devices are fenced in link_down(), so not longer.
+ * for them spares users the second link_down().  link_down() fences devices, so the wait is short.
  */
 #define DLEND_ANNOUNCE_WAIT_MS	50
 
@@ -51,7 +51,7 @@ static void dlend_announce_end(struct dlend_link *link)
 	link->announced.session = 0;
 }
 
-/* Bring users up to date with what the link is now. */
+/* Tell users whether the link is up now. */
 static void dlend_announce_work(struct work_struct *work)
 {
 	struct dlend_link *link = container_of(work, struct dlend_link, announced.work);
@@ -61,8 +61,8 @@ static void dlend_announce_work(struct work_struct *work)
 	mutex_lock(&a->lock);
 	session = dlend_link_session(link);
 	/*
-	 * A new session begins only when it is quiet.  So a live one is the one that users know, or
-	 * the first after it was quiet.
+	 * A new session begins only when the last one is quiet.  So a live session is the one that
+	 * users know, or the first one since then.
 	 */
 	if (session && !a->session) {
 		a->session = session;

@@ -3,8 +3,8 @@
  * Announcing sessions: every user gets link_up() when one has begun, and link_down() when it is
  * over.
  *
- * Users register here, too (dlend_link_user_register()), as one that comes late has to be told of
- * the sessions that are up.
+ * Users register here, too (dlend_link_user_register()), because a user that registers late has to
+ * be told of the sessions that are up.
  */
 #ifndef DLEND_NTB_ANNOUNCE_H
 #define DLEND_NTB_ANNOUNCE_H
@@ -17,11 +17,11 @@ struct dlend_link;
 
 /**
  * struct dlend_announced - what a link's users have been told
- * @lock: callbacks of this link; @session, @users
+ * @lock: guards @session and @users, and keeps callbacks of this link from overlapping
  * @work: brings users up to date
  * @session: session that users know as up, 0 if none
  * @users: bit for each user that got link_up() in it
- * @quiet: no user is concerned with an old session any more. Read without a lock
+ * @quiet: all users have been told that the last session is over. Read without a lock
  */
 struct dlend_announced {
 	struct mutex lock;		/* callbacks; session, users */
@@ -34,18 +34,18 @@ struct dlend_announced {
 /** dlend_announce_init - users know of no session. Context: any. */
 void dlend_announce_init(struct dlend_link *link);
 
-/** dlend_announce_quiet - is no user concerned with an old session any more? Context: any. */
+/** dlend_announce_quiet - have all users been told that the last session is over? Context: any. */
 bool dlend_announce_quiet(const struct dlend_link *link);
 
 /**
- * dlend_announce_ending - a session that was up ends: it is quiet only after users were told
+ * dlend_announce_ending - a session that was up ends: not quiet before all users were told
  * @link: link; dlend_announce_queue() follows when the session has ended
  *
  * Context: any.
  */
 void dlend_announce_ending(struct dlend_link *link);
 
-/** dlend_announce_queue - tell users, soon, what the link is now. Context: any. */
+/** dlend_announce_queue - have users told, soon, whether the link is up. Context: any. */
 void dlend_announce_queue(struct dlend_link *link);
 
 /**

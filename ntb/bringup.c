@@ -321,7 +321,7 @@ static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_brin
 	if (!b->passed)
 		return 0;
 	why = dlend_bringup_lacks(b, area, text, sizeof(text));
-	/* Its test may not have run yet: say so only once it should have, or its beat is there. */
+	/* The peer's test may not have run yet: an error only if it is late, or the peer beats. */
 	if (why)
 		return why == text || area->beat || late ? dlend_bringup_set_error(b, why) : 0;
 	b->complete = true;

@@ -15,8 +15,8 @@
  *
  * Anything that the two say to each other can be lost or overwritten, once or for a while.  So
  * nothing is said only once: scratchpads and the test are written again until the link is up, and
- * a node's heartbeat says at every moment that all it needs for this session is there.  One that
- * is up and whose peer is not hears no heartbeat, and begins anew; so does the peer then.
+ * a node's heartbeat says that this node has all that it needs for this session.  A node that is up
+ * while its peer is not gets no heartbeat, and begins anew; then the peer does so, too.
  */
 #ifndef DLEND_NTB_BRINGUP_H
 #define DLEND_NTB_BRINGUP_H
@@ -43,7 +43,7 @@ enum dlend_bringup_state {
 
 #define DLEND_BRINGUP_ERROR_LEN	192
 #define DLEND_BRINGUP_RETEST_MS	1000
-#define DLEND_BRINGUP_LATE_MS	5000	/* for a test that should be here: say so */
+#define DLEND_BRINGUP_LATE_MS	5000	/* if the peer's test has not come by then, say so */
 #define DLEND_BRINGUP_MIN_WINDOW	BIT_ULL(20)
 
 /**
@@ -60,7 +60,11 @@ enum dlend_bringup_state {
  *	@picked is the protocol version in use
  * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say
  * @passed: own self-test passed
- * @complete: so did the peer's, as seen here, and this node can use the link
+ * @complete: the peer's self-test has arrived here, too, and this node can use the link
+ * @cleared: the own control area was cleared for this session
+ * @tested_at: when the own self-test last ran, milliseconds; 0: it has not
+ * @test_since: when state test began, milliseconds
+ * @beat, @beat_at: the peer's last heartbeat, and when it was first seen, milliseconds
  * @error: why the link is not up, "" if there is nothing to say; in test, what the test found
  */
 struct dlend_bringup {
@@ -89,10 +93,10 @@ struct dlend_bringup {
 
 /**
  * struct dlend_bringup_area - what is in the own control area, not trusted
- * @nonce: what the peer wrote as our nonce
+ * @nonce: this node's nonce, as the peer wrote it
  * @beat: its heartbeat
  * @window, @check: as in struct dlend_ctrl; needed in state test only
- * @test: the same; DLEND_TEST_SIZE bytes, a private copy
+ * @test: a private copy of what the peer's self-test wrote; needed in state test only
  */
 struct dlend_bringup_area {
 	u64 nonce;
@@ -102,19 +106,19 @@ struct dlend_bringup_area {
 	u8 test[DLEND_TEST_SIZE];
 };
 
-#define DLEND_BACKOFF_LASTED_MS	10000	/* a session that was up as long is not a short one */
-#define DLEND_BACKOFF_FREE	4	/* short ones in a row that cost nothing */
-#define DLEND_BACKOFF_FIRST_MS	125	/* after one more; then twice as long with each, ... */
-#define DLEND_BACKOFF_MAX_MS	2000U	/* ... so that a link is still back within 10 s */
+#define DLEND_BACKOFF_LASTED_MS	10000	/* a session that was up so long is not a short one */
+#define DLEND_BACKOFF_FREE	4	/* so many short sessions in a row cause no wait */
+#define DLEND_BACKOFF_FIRST_MS	125	/* wait after one more; it doubles with each, ... */
+#define DLEND_BACKOFF_MAX_MS	2000U	/* ... but only to this: a link is back within 10 s */
 
 /**
  * struct dlend_backoff - a wait between sessions that do not last; all 0 at first
- * @up_at: when the last one was up
- * @row: short ones in a row
- * @until: no other one before
+ * @up_at: when the last session came up, milliseconds
+ * @row: short sessions in a row
+ * @until: no new session begins before this time, milliseconds
  *
- * Whoever is told of sessions works for each, and tells other nodes: a peer that begins a new one
- * whenever one is up must not keep them busy with it.
+ * Each session makes the link's users work, and tell other nodes.  A peer that begins a new session
+ * whenever one is up must not keep them busy.
  */
 struct dlend_backoff {
 	u64 up_at;
@@ -216,30 +220,42 @@ u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area 
 bool dlend_bringup_beats(const struct dlend_bringup *b);
 
 /**
- * dlend_bringup_check - what the peer shall find behind @window bytes in its control area
+ * dlend_bringup_check - checksum that this node writes into the peer's control area
+ * @b: (in) machine
+ * @window: (in) bytes of this node's window, which are written there, too
  *
- * A checksum of them and of what this node says in its scratchpads, for this session, so that the
- * peer does not use a word that was overwritten while it read it. Never 0.
+ * It covers @window and what this node says in its scratchpads, for this session, so that the peer
+ * does not use a word that was overwritten while it read it.
+ * Context: any. Return: checksum, never 0.
  */
 u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window);
 
 /**
- * dlend_bringup_reach - how much of an aperture of @aperture bytes does the peer reach?
+ * dlend_bringup_reach - how much of this node's aperture does the peer reach?
+ * @b: (in) machine
+ * @aperture: (in) bytes of the aperture
  *
  * Each direction has its own size: the smaller one of an aperture and of the window onto it.
+ * Context: any. Return: bytes.
  */
 u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture);
 
-/** dlend_bringup_age - milliseconds since the peer's heartbeat changed, 0 without a session */
+/** dlend_bringup_age - ms since the peer's heartbeat changed, 0 without a session. Context: any. */
 u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now);
 
-/** dlend_bringup_hash - a nonce as ACK and READY carry it, never 0 for a usable nonce */
+/** dlend_bringup_hash - @nonce as ACK and READY carry it, not 0 if it is usable. Context: any. */
 u32 dlend_bringup_hash(u64 nonce);
 
-/** dlend_bringup_pattern - self-test pattern (DLEND_TEST_SIZE bytes) for the node with @nonce */
+/**
+ * dlend_bringup_pattern - make the self-test's pattern for a node
+ * @nonce: (in) of the node that receives it
+ * @pattern: (out) DLEND_TEST_SIZE bytes
+ *
+ * Context: any.
+ */
 void dlend_bringup_pattern(u64 nonce, u8 *pattern);
 
-/** dlend_bringup_name - state as sysfs shows it */
+/** dlend_bringup_name - state as sysfs shows it. Context: any. */
 const char *dlend_bringup_name(enum dlend_bringup_state state);
 
 #endif

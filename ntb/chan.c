@@ -10,9 +10,10 @@
 #include "link.h"
 
 /*
- * Under chan.lock.  A message with a wrong checksum or number was not written as it is, or not in
- * its turn.  So something that the peer said is lost, maybe what ends a lease, and only a new
- * session says everything again.  A message that is whole but makes no sense is only dropped.
+ * Under chan.lock.  A message with a wrong checksum was overwritten, one with a wrong number is not
+ * the next one.  So a message of the peer is lost, maybe the one that ends a lease, and only in a
+ * new session the peer says everything again.  A message that is whole but makes no sense is only
+ * dropped.
  */
 static void dlend_chan_bad_frame(struct dlend_link *link, const struct dlend_msg *msg, int err,
 				 const char *why)
@@ -93,7 +94,7 @@ void dlend_chan_refresh(struct dlend_link *link)
 	u64 session = dlend_link_session(link);
 
 	dlend_tx_refresh(link, session);
-	/* Whoever has the lock is about to write the same. */
+	/* If another thread has the lock, it is about to write the same. */
 	if (mutex_trylock(&link->chan.lock)) {
 		if (session && dlend_link_session(link) == session)
 			writel(link->chan.rx.cons, &link->peer_ctrl->msg_cons);

@@ -12,12 +12,12 @@
 
 struct dlend_link;
 
-/* So many in a session, and it begins again: the peer has other ideas of the protocol. */
+/* After so many in a session it begins anew: the peer has another understanding of the protocol. */
 #define DLEND_MAX_BAD_FRAMES	16
 
 /**
  * struct dlend_chan - the receiving end of a link
- * @lock: @rx, @bad_frames
+ * @lock: guards @rx, @bad_frames
  * @rx: indices
  * @bad_frames: messages of this session that were refused
  */
@@ -31,7 +31,7 @@ struct dlend_chan {
 void dlend_chan_init(struct dlend_link *link);
 
 /**
- * dlend_chan_begin - both rings are empty and belong to a session that is to begin
+ * dlend_chan_begin - empty both rings, for a session that is to begin
  * @link: link; nobody uses the rings
  * @session: (in) nonce
  *
@@ -53,7 +53,7 @@ void dlend_chan_end(struct dlend_link *link);
  * dlend_chan_refresh - write the indices again, and look for messages
  * @link: link
  *
- * A doorbell can be lost, and an index be overwritten.
+ * Because a doorbell can be lost, and an index can be overwritten.
  * Context: process; takes tx.lock and chan.lock, but does not wait for them.
  */
 void dlend_chan_refresh(struct dlend_link *link);

@@ -190,8 +190,8 @@ static const struct ntb_ctx_ops dlend_client_ctx_ops = {
 };
 
 /*
- * An aperture takes the place of the domain in which a driver has its own DMA memory: Switchtec's
- * has its scratchpads and the answers to its commands there, and would go on without them.
+ * An aperture takes the place of the domain in which a driver has its own DMA memory.  Switchtec's
+ * driver has its scratchpads and the answers to its commands there.  It would go on without them.
  */
 static bool dlend_client_does_dma(struct ntb_dev *ntb)
 {
@@ -270,7 +270,7 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 	err = ntb_set_ctx(ntb, c, &dlend_client_ctx_ops);
 	if (err)
 		goto remove_link;
-	/* What happened before there was anybody to tell. */
+	/* An event of the hardware may have come before ntb_set_ctx(). */
 	dlend_link_kick(c->link);
 	dev_set_drvdata(&ntb->dev, c);
 	return 0;

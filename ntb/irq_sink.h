@@ -17,7 +17,7 @@ struct dlend_link;
 /**
  * struct dlend_irq_sinks - all sinks of a link
  * @all: sinks by handle; changed and walked under link->irq_lock
- * @next_handle: handles go round, so that what a lender says to an old sink reaches nobody
+ * @next_handle: handles are given out in turn, so that a late hint for a closed sink finds no other
  * @scan: where the walk over the ring is; under link->irq_lock
  * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
  */
@@ -56,7 +56,7 @@ bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget);
 void dlend_irq_sinks_want_look(struct dlend_link *link);
 
 /**
- * dlend_irq_sinks_look_wanted - look at every counter of every sink, if somebody wants that
+ * dlend_irq_sinks_look_wanted - look at every counter, if dlend_irq_sinks_want_look() was called
  * @link: link
  *
  * In pieces: there may be many sinks, and interrupts are off while one is looked at.

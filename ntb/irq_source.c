@@ -17,8 +17,8 @@
 #include "link.h"
 
 /*
- * Milliseconds to read all counters once, while a lease is made.  A read takes some microseconds;
- * others wait for this lease's group meanwhile.
+ * Milliseconds to read all counters once, while a lease is made.  A read takes some microseconds.
+ * Other requests about this device wait meanwhile.
  */
 #define DLEND_COUNTS_MS		1000
 
@@ -28,13 +28,13 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
 
 /*
  * struct dlend_irq_source - where one lent device's interrupts go
- * @in: session that the borrower's words are of
+ * @in: session in which the borrower has named the counters
  * @handle: names the borrower's sink in the ring of hints
  * @window: the sink's counters
- * @mapped: them, in the kernel's address space
+ * @mapped: @window in the kernel's address space
  * @counters: @mapped; NULL once the borrower has taken them away: the loop tells that by
  *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
- * @vectors: how many of them are used
+ * @vectors: how many counters are used
  * @count: what is in @counters. Read once: a source that follows another one on the same sink goes
  *	on counting where that one ended. Otherwise a change of the counter could look like none
  */
@@ -95,7 +95,7 @@ static int dlend_irq_source_read_loop(struct dlend_irq_source *src, u32 vector)
 	return err;
 }
 
-/* Through a window without a lock: a peer that is gone costs only this thread its time. */
+/* A window is read without a lock: if the peer is gone, only this thread waits for the time-out. */
 static int dlend_irq_source_read(struct dlend_irq_source *src, u32 vector)
 {
 	if (!dlend_session_live(&src->in))
@@ -107,8 +107,8 @@ static int dlend_irq_source_read(struct dlend_irq_source *src, u32 vector)
 }
 
 /*
- * Where nothing is behind the window any more each read can take a completion time-out.  So the
- * first read that shows it is the last.  A count that really is all ones is treated the same: it
+ * If nothing is behind the window any more, each read can take a completion time-out.  So the first
+ * read that returns all ones is the last.  A count that really is all ones is treated the same: it
  * takes four billion interrupts to get there.
  */
 static int dlend_irq_source_read_all(struct dlend_irq_source *src)
@@ -175,9 +175,9 @@ static const char dlend_irq_no_counters[] = "the counters come back as all ones"
 static const char dlend_irq_slow_window[] = "reads through the window take too long";
 
 /*
- * Under sources.lock.  The device wrote its data before it interrupted, but by another way than the
- * processor writes the counter.  A read through the window comes back behind what was under way to
- * the peer.  It reads a word that only this node writes.
+ * Under sources.lock.  The device wrote its data before it interrupted, but the processor's write
+ * of the counter takes another way, and could overtake the data.  The answer to a read through the
+ * window cannot overtake it.  The word that is read is one that only this node writes.
  * Return: why the data may not be there, or NULL
  */
 static const char *dlend_irq_source_read_back(struct dlend_irq_source *src, u32 vector)
@@ -201,8 +201,8 @@ static bool dlend_irq_window_gone(struct dlend_link *link)
 
 /*
  * Under sources.lock.  A borrower may have taken away its counters before its device was stopped;
- * that must not end the session, which other guests use, too.  If the counters answer when the
- * window does, the data came before the answer.
+ * that must not end the session, which other guests use, too.  If the window answers, the counters
+ * are read once more: if they answer now, the data has come before that answer.
  * Return: why the data may not be there, or NULL
  */
 static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32 vector)

@@ -14,7 +14,7 @@ struct dlend_link;
 
 /**
  * struct dlend_irq_sources - all sources of a link
- * @lock: all of this, and the counters of each source
+ * @lock: guards all of this, and the counters of each source
  * @prod: hints written in this session
  * @slow_reads: reads through the window in a row that took too long
  * @on: a session is up: sources may fire

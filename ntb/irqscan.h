@@ -14,11 +14,11 @@ struct dlend_irqscan {
 };
 
 /**
- * struct dlend_irqscan_ops - the world of a scan
+ * struct dlend_irqscan_ops - what a scan reads and calls
  * @prod: the producer's index as it is now
  * @entry: the hint at ring index @index (0..DLEND_IRQ_RING_SLOTS - 1)
- * @look: compare the counter of @vector of the sink @handle; both come from the peer, unchecked
- * @look_all: compare every counter of every sink, now or soon
+ * @look: has the counter of @vector of the sink @handle moved? Both come from the peer, unchecked
+ * @look_all: look at every counter of every sink, now or soon
  */
 struct dlend_irqscan_ops {
 	u32 (*prod)(void *ctx);
@@ -36,7 +36,7 @@ enum dlend_irqscan_end {
 /**
  * dlend_irqscan_some - one pass over the ring, after the doorbell was cleared
  * @scan: where the walk is
- * @ops: (in) the world
+ * @ops: (in) what to read and call
  * @ctx: (in) for @ops
  * @budget: (in, out) how many hints at most; what is left of them on return
  *
@@ -59,9 +59,9 @@ struct dlend_budget {
 };
 
 #define DLEND_BUDGET		4096u	/* hints of a period */
-#define DLEND_BUDGET_TURN	256u	/* with interrupts off, at a time: a thread does the rest */
-#define DLEND_DOORBELL_COST	16u	/* of an interrupt in which none is looked at */
-#define DLEND_BUDGET_SHARE	4u	/* nor more than this part of the period's time */
+#define DLEND_BUDGET_TURN	256u	/* hints at a time, interrupts off: a thread does more */
+#define DLEND_DOORBELL_COST	16u	/* of each interrupt, in hints, beside those it looks at */
+#define DLEND_BUDGET_SHARE	4u	/* this part of a period's time uses up the budget, too */
 
 /**
  * dlend_budget_turn - an interrupt has come
@@ -73,7 +73,7 @@ struct dlend_budget {
 u32 dlend_budget_turn(struct dlend_budget *b, unsigned long now);
 
 /**
- * dlend_budget_spend - what the interrupt did, in the same period
+ * dlend_budget_spend - an interrupt is over: take what it used from the budget, in the same period
  * @b: budget
  * @hints: (in) how many it looked at
  * @ns: (in) how long it took, nanoseconds
@@ -108,9 +108,9 @@ struct dlend_irqlook {
 u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
- * Before an interrupt is told, there is a read through the window, with interrupts off.  One slow
- * read may be a hypervisor's doing, which had put the processor aside.  Several in a row are the
- * window's.
+ * Before the lender tells an interrupt, it reads through the window, with interrupts off.  One slow
+ * read may be slow because a hypervisor did not run this processor for a while.  If several in a
+ * row are slow, the window is.
  */
 #define DLEND_READ_SLOW_NS	100000000ull
 #define DLEND_READS_SLOW	8u
@@ -118,7 +118,7 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 /**
  * dlend_irqscan_slow - is a window too slow to be waited for?
  * @row: (in, out) slow reads in a row so far, 0 at first
- * @ns: (in) what the last read took, nanoseconds
+ * @ns: (in) duration of the last read, nanoseconds
  *
  * Context: any; the caller serialises.
  */

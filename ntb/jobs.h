@@ -47,7 +47,7 @@ bool dlend_jobs_room(struct dlend_link *link);
 
 /**
  * dlend_jobs_add - a request has come: let a user handle it, in its turn
- * @link: link; dlend_jobs_room()
+ * @link: link; dlend_jobs_room() was true
  * @session: (in) session that it came in; its reply goes into that one, or nowhere
  * @msg: (in) checked request, copied
  *

@@ -128,7 +128,8 @@ DLEND_EXPORT(dlend_link_put);
 
 u64 dlend_link_session(const struct dlend_link *link)
 {
-	return READ_ONCE(link->session);
+	/* Pairs with the release in dlend_session_begin(): its peer and window are seen, too. */
+	return smp_load_acquire(&link->session);
 }
 DLEND_EXPORT(dlend_link_session);
 

@@ -43,7 +43,7 @@
  * A session that ends is over at once for callers: they wake with -ENOTCONN.  A new session begins
  * only after announced.work has brought link_down() to every user.
  *
- * Locks, outermost first.  Whoever holds one may take those below it, as far as a line says so:
+ * Locks, outermost first.  Code that holds one may take those below it, unless a line forbids it:
  *
  *   dlend_loop_lock	loop.c, mutex: the link of this node to itself is made once
  *   dlend_users_lock	announce.c, mutex: one user registers or leaves at a time
@@ -122,15 +122,15 @@ struct dlend_link_stat {
  * @hw: argument of @ops
  * @gone: the hardware went away. Set under @state_lock
  * @asleep: the host is suspended, or about to be. Under @state_lock
- * @lock: @session, @calls, requests of @jobs
+ * @lock: guards @session, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
  * @peer: node id of the peer, 0 while unknown
  * @stat: counters
  *
- * @state_lock: bring-up: what follows up to @error_said; also set-up of the hardware
+ * @state_lock: guards the bring-up (what follows, up to @error_said) and set-up of the hardware
  * @state_work: a step of the bring-up (session.c)
  * @stepped_at: when @state_work last ran, jiffies
- * @restart: why the session shall begin again, or NULL. Set without a lock by whoever wants it
+ * @restart: why the session shall begin again, or NULL. Set without a lock (dlend_link_renew())
  * @bringup: state machine. @bringup.state and @bringup.picked are also read without the lock
  * @error: why the link is not up
  * @error_said: @error was logged since the link was up last
@@ -138,7 +138,7 @@ struct dlend_link_stat {
  * @aperture: the peer's accesses arrive here; NULL before the hardware could be set up
  * @ctrl: this node's control area: the peer writes it. Set under @state_lock and @irq_lock, once
  * @peer_ctrl: the peer's control area: this node writes it. Constant while a session is up
- * @irq_lock: sinks, their scan, the doorbell's budget
+ * @irq_lock: guards sinks, their scan, the doorbell's budget
  * @rx_work: takes messages off the ring (chan.c)
  *
  * The rest are parts; each belongs to the file that its type is named for.
@@ -216,14 +216,14 @@ void dlend_link_count(atomic_t *counters, const struct dlend_msg *msg);
  * dlend_link_nudge - let the bring-up look soon, because the peer asked for it
  * @link: link
  *
- * Not sooner than some milliseconds after the last step: a peer can ask without end, and others
- * wait behind a step.
+ * The step comes at least some milliseconds after the last one: a peer can ask without end, and
+ * other threads wait for state_lock while a step runs.
  * Context: any.
  */
 void dlend_link_nudge(struct dlend_link *link);
 
 /**
- * dlend_link_renew - end the session of now, and begin a new one
+ * dlend_link_renew - end the current session, and begin a new one
  * @link: link
  * @why: (in) for the log and last_error; a string that stays
  *

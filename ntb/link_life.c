@@ -73,7 +73,7 @@ DLEND_EXPORT(dlend_link_add);
 
 void dlend_link_remove(struct dlend_link *link)
 {
-	/* In the registry until the last link_down: a user that leaves meanwhile finds it there. */
+	/* The link is in the registry until the last link_down(): a user may leave meanwhile. */
 	dlend_session_remove(link);
 	dlend_link_unregister(link);
 	dlend_debugfs_remove(link);

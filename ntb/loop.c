@@ -53,7 +53,7 @@ static void dlend_loop_spad_write_own(void *hw, unsigned int index, u32 value)
 	WRITE_ONCE(loop->spad[index], value);
 }
 
-/* The doorbell's handler, in whatever context it was rung. */
+/* Run the doorbell's handler, in the context of the caller that rang it. */
 static void dlend_loop_deliver(struct dlend_loop *loop)
 {
 	struct dlend_link *link = READ_ONCE(loop->link);
@@ -67,7 +67,7 @@ static void dlend_loop_db_ring(void *hw, u64 bits)
 	struct dlend_loop *loop = hw;
 
 	atomic64_or(bits, &loop->db);
-	smp_mb__after_atomic(); /* rung before the mask is read: else db_mask() sees it */
+	smp_mb__after_atomic(); /* set before the mask is read: this or db_mask() delivers */
 	dlend_loop_deliver(loop);
 }
 
@@ -95,7 +95,7 @@ static void dlend_loop_db_mask(void *hw, u64 bits, bool masked)
 		return;
 	}
 	atomic64_andnot(bits, &loop->mask);
-	smp_mb__after_atomic(); /* unmasked before the rings are read: else db_ring() sees it */
+	smp_mb__after_atomic(); /* unmasked before @db is read: this or db_ring() delivers */
 	dlend_loop_deliver(loop);
 }
 
@@ -159,7 +159,7 @@ int dlend_loop_open(void)
 		goto unlock;
 	}
 	WRITE_ONCE(dlend_the_loop.link, link);
-	/* What was rung before there was anybody to call. */
+	/* A doorbell may have been rung before the line above. */
 	dlend_loop_deliver(&dlend_the_loop);
 	dlend_link_kick(link);
 unlock:

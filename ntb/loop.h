@@ -4,9 +4,9 @@
 #define DLEND_NTB_LOOP_H
 
 /**
- * dlend_loop_exit - the link of this node to itself goes, if there is one
+ * dlend_loop_exit - remove the link of this node to itself, if there is one
  *
- * No user of links is left, so nobody rings any more but the link itself, as it goes down.
+ * No user of links is left, so only the link itself still rings doorbells, while it goes down.
  * Context: process, may sleep.
  */
 void dlend_loop_exit(void);

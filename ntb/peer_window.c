@@ -2,11 +2,11 @@
 /*
  * How this node reaches its peer's aperture, and what users open there.
  *
- * Through an NTB window nothing has to be told when the peer unmaps something: the peer's IOMMU
- * stands between.  On the loop nothing stands between, so everybody who reaches something has a
- * view of it (iommu/aperture_view.h), and the view is told.
+ * Through an NTB window nobody has to be told when the peer unmaps something: the peer's IOMMU
+ * stands between.  On the loop no IOMMU stands between.  So each window has a view of its range
+ * (iommu/aperture_view.h), and the aperture tells the view.
  *
- * Knows neither messages nor sessions, but whether one is up.
+ * Knows no messages, and of sessions only whether one is up.
  */
 #include <linux/io.h>
 #include <linux/mm.h>
@@ -23,7 +23,7 @@
  * @close: undo it
  * @map: dlend_window_map()
  * @unmap: undo it
- * @dma: dlend_link_dma_map(), the range is checked: turn @r->offset into where it leads
+ * @dma: dlend_link_dma_map(), the range is checked: fill in where @r->offset leads
  */
 struct dlend_peer_window_ops {
 	int (*map_ctrl)(struct dlend_link *link);
@@ -37,7 +37,7 @@ struct dlend_peer_window_ops {
 
 /* Through an NTB window */
 
-/* Only the control area is mapped: a mapping of all would dictate the BARs' memory type. */
+/* Map only the control area: a mapping of the whole window would fix the BARs' memory type, too. */
 static int dlend_window_ntb_map_ctrl(struct dlend_link *link)
 {
 	struct dlend_peer_window *pw = &link->window;

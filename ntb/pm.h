@@ -3,7 +3,7 @@
 #ifndef DLEND_NTB_PM_H
 #define DLEND_NTB_PM_H
 
-/** dlend_pm_init - hear of it from now on. Context: process. Return: 0 or -errno. */
+/** dlend_pm_init - be told by the kernel from now on. Context: process. Return: 0 or -errno. */
 int dlend_pm_init(void);
 
 /** dlend_pm_exit - undo dlend_pm_init(). Context: process, may sleep. */

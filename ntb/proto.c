@@ -2,8 +2,8 @@
 /*
  * Wire format: making messages and judging those that a peer wrote.
  *
- * Pure: no device, no lock, no state.  Knows what a well formed message is.  Whether a lease, a
- * slot or a handle in it exists is not known here: whoever keeps these looks it up.
+ * Pure: no device, no lock, no state.  Knows what a well formed message is, but not whether a
+ * lease, a slot or a handle in it exists: the files that keep these look it up.
  */
 #include <linux/align.h>
 #include <linux/bits.h>

@@ -39,8 +39,8 @@ static enum dlend_msg_side dlend_request_side(const struct dlend_msg *msg)
 }
 
 /*
- * On the loop one node gets both, what a device's lender must hear and what its borrower must hear.
- * Neither of them waits for the other.
+ * On the loop one node gets the messages for a device's lender and those for its borrower.  The two
+ * kinds do not wait for each other.
  */
 static bool dlend_request_same_device(const struct dlend_msg *a, const struct dlend_msg *b)
 {

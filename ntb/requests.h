@@ -2,13 +2,13 @@
 /*
  * Requests of a peer that are not done yet: which may run now, which wait, which are refused.
  *
- *   - What is about one device runs in the order in which it came, one at a time; devices do not
+ *   - Requests about one device run one at a time, in the order of their arrival; devices do not
  *     wait for each other.
  *   - Memory is the caller's and fixed.  A call for which there is no room is refused: it runs at
- *     once, but only to answer that.  Nobody answers a post, so with no room for a post nothing is
- *     taken from the peer (dlend_requests_room()).
- *   - A post that repeats the last one that waits for its device has the same effect: it is
- *     dropped.
+ *     once, but only to be answered with -ENOBUFS.  A post has no answer, so it cannot be refused:
+ *     while there is no room for a post, no message is taken from the peer (dlend_requests_room()).
+ *   - A post that is equal to the last request that waits for its device is dropped: it would have
+ *     no further effect.
  *
  * Knows neither links nor threads; the caller serialises.
  */
@@ -56,7 +56,7 @@ struct dlend_requests {
 void dlend_requests_init(struct dlend_requests *q);
 
 /**
- * dlend_requests_give - hand over memory for a request, DLEND_MAX_REQUESTS times
+ * dlend_requests_give - hand over memory for one request; to be called DLEND_MAX_REQUESTS times
  * @q: requests
  * @r: memory, the caller's
  *
@@ -75,7 +75,7 @@ bool dlend_requests_room(const struct dlend_requests *q);
 
 /**
  * dlend_requests_add - a request has come
- * @q: requests; dlend_requests_room()
+ * @q: requests; dlend_requests_room() was true
  * @session: (in) session that it came in
  * @msg: (in) checked message, copied
  *

@@ -13,8 +13,9 @@
  * struct dlend_ring_tx - producing end
  * @prod: messages written so far
  * @cons: messages the peer is known to have consumed
- * @busy_since: when the ring was full, and it was not half empty at any look since; 0: none
- * @busy_cons: @cons then
+ * @busy_since: start of a time in which the peer has to take a ring full: the ring was full, and at
+ *	each look since it was more than half full; milliseconds; 0: no such time has begun
+ * @busy_cons: @cons at that start
  */
 struct dlend_ring_tx {
 	u32 prod;

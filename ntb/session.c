@@ -16,9 +16,9 @@
 
 /* Milliseconds between steps while a handshake is under way. */
 #define DLEND_STEP_HANDSHAKE_MS	50
-/* The same while there is nobody to talk to; doorbells and events of the hardware come earlier. */
+/* The same while no peer is there; a doorbell or an event of the hardware causes a step earlier. */
 #define DLEND_STEP_IDLE_MS	1000U
-/* The same while the link is up, if the admin sets heartbeats to less: a step is work. */
+/* The least while the link is up, even if the admin sets heartbeat_ms to less: a step is work. */
 #define DLEND_STEP_MIN_MS	10U
 /* Milliseconds until the scratchpads are written again, if nothing moves. */
 #define DLEND_REPUBLISH_MS	1000
@@ -27,7 +27,7 @@
 #define DLEND_SESSION_LINES_IN	(5 * HZ)
 #define DLEND_MY_VERSION	((u32)DLEND_PROTO_MIN << 16 | DLEND_PROTO_MAX)
 
-/* A device is fenced within 3 s of its host's death: time-out, one more beat, and a reset. */
+/* A device is fenced within 3 s of its borrower's death: time-out, one more beat, and a reset. */
 static unsigned int dlend_heartbeat_ms = 250;
 module_param_named(heartbeat_ms, dlend_heartbeat_ms, uint, 0644);
 MODULE_PARM_DESC(heartbeat_ms, "milliseconds between heartbeats");
@@ -85,7 +85,7 @@ static void dlend_spads_ack(struct dlend_link *link)
 	dlend_spads_ring(link);
 }
 
-/* The peer may be writing: only what reads the same twice is one state of it. */
+/* The peer may be writing: only if all scratchpads read the same twice, they belong together. */
 static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 {
 	bool same = true;
@@ -138,7 +138,7 @@ static bool dlend_session_may_log(struct dlend_link *link)
 	return __ratelimit(&link->sessions.messages);
 }
 
-/* What is beyond the smaller one of window and aperture nobody reaches: no slot may lie there. */
+/* Nobody reaches what lies beyond the smaller one of window and aperture: no slot may be there. */
 static void dlend_session_fit_windows(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;
@@ -162,7 +162,7 @@ static void dlend_session_begin(struct dlend_link *link)
 	link->restart = NULL;
 	link->error_said = false;
 	spin_lock(&link->lock);
-	/* Whoever sees the session sees its peer and window, too. */
+	/* A thread that sees the session must see its peer and window, too. */
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);
 	dlend_irq_sources_enable(link, true);
@@ -173,7 +173,7 @@ static void dlend_session_begin(struct dlend_link *link)
 			 b->peer_node, b->picked,
 			 min(link->window.size, link->window.aperture) >> 20,
 			 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
-	/* What the peer sent while it was up and we were not is looked at by the same step. */
+	/* This step goes on to look for messages that the peer has sent since it was up. */
 	dlend_announce_queue(link);
 }
 
@@ -217,7 +217,7 @@ static void dlend_session_carry_out(struct dlend_link *link, u32 todo)
 
 /* Steps */
 
-/* Look at this node's control area: nonce, heartbeat, and in a test what the test left. */
+/* Look at this node's control area: nonce, heartbeat, and in state test the peer's pattern. */
 static u32 dlend_session_read_area(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
@@ -253,7 +253,7 @@ static bool dlend_session_start(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
 
-	/* Users are still busy with the session before: they kick the link when they are done. */
+	/* If users are still busy with the last session, announced.work kicks the link later. */
 	if (!dlend_announce_quiet(link) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();
@@ -365,7 +365,7 @@ void dlend_session_sleep(struct dlend_link *link, bool on)
 		}
 	}
 	mutex_unlock(&link->state_lock);
-	/* Users have taken leave of the old session before devices stop. */
+	/* Users must be done with the old session before devices stop. */
 	if (on)
 		dlend_announce_flush(link);
 	dlend_link_kick(link);

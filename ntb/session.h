@@ -2,8 +2,8 @@
 /*
  * Sessions of a link: bring-up, self-test, heartbeat, end.
  *
- * What an event means is decided in bringup.h; here it is carried out.  Others ask for a step of
- * the bring-up, or for a new session, in link.h.
+ * bringup.c decides what an event means, session.c carries that out.  Other files ask for a step of
+ * the bring-up, or for a new session, by functions of link.h.
  */
 #ifndef DLEND_NTB_SESSION_H
 #define DLEND_NTB_SESSION_H
@@ -17,7 +17,7 @@ struct dlend_link;
 /**
  * struct dlend_sessions - what is remembered from one session to the next; under state_lock
  * @backoff: wait between sessions that do not last
- * @messages: how many lines about sessions are logged
+ * @messages: limits how many lines about sessions are logged
  * @beat: this node's heartbeat
  * @published_at: when the scratchpads were last written, ms
  */

@@ -51,7 +51,7 @@ static const char *dlend_setup_advice(int err)
 }
 
 /*
- * What only a reboot can change is tried, and said, once.  -EBUSY is different: the admin can
+ * If only a reboot can help, there is one try and one message.  -EBUSY is different: the admin can
  * unbind the other driver of the NTB's group.  So the group is looked at now and then, without a
  * message, and the aperture is tried again once the group is free.
  */
@@ -161,7 +161,7 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 	int err = link->ops->set_trans(link->hw, dlend_aperture_base(link->aperture),
 				       dlend_aperture_size(link->aperture));
 
-	/* Not connected yet is no failure. */
+	/* These two mean that the hardware is not connected yet, which is no failure. */
 	if (err && err != -ENOTCONN && err != -EAGAIN)
 		dlend_link_set_error(link, dlend_setup_no_trans);
 	return err;
@@ -176,7 +176,7 @@ int dlend_setup_prepare(struct dlend_link *link)
 		err = dlend_setup_make_ctrl(link);
 	if (!err)
 		err = dlend_setup_map_peer(link);
-	/* Each time: where the peer holds the registers, its reboot lost them. */
+	/* Set it each time: if the registers are in the peer's device, its reboot clears them. */
 	if (!err)
 		err = dlend_setup_set_trans(link);
 	if (err) {

@@ -17,8 +17,8 @@ struct dlend_slot;
  * struct dlend_setup - what set-up remembers; under state_lock
  * @ctrl_slot: slot of the control area
  * @aperture_err: why there is no aperture; only -EBUSY is tried again
- * @aperture_wait: milliseconds from one look whether it can be made to the next
- * @aperture_at: when it was last tried or looked for, ms
+ * @aperture_wait: milliseconds between two looks whether it can be made
+ * @aperture_at: when this was last tried, or looked at, ms
  */
 struct dlend_setup {
 	struct dlend_slot *ctrl_slot;
@@ -40,7 +40,7 @@ int dlend_setup_prepare(struct dlend_link *link);
 
 /**
  * dlend_setup_rest - nothing of this node is reached while the host sleeps
- * @link: link, without a session; dlend_setup_prepare() ends it
+ * @link: link, without a session; dlend_setup_prepare() undoes this
  *
  * Context: process, may sleep, under state_lock.
  */

@@ -11,11 +11,11 @@
 #include <ntb/trace.h>
 #include "link.h"
 
-/* A slow peer is better than none: it has this many time-outs of calls to take a ring full. */
+/* A slow peer is better than none: to take a ring full it has so many times call_timeout_ms. */
 #define DLEND_TX_FULL_CALLS	4
 /*
- * Microseconds between looks for room.  A peer that is awake takes a message in some tens of them;
- * the range lets the kernel join timers.
+ * Microseconds between looks for room.  A peer that is awake takes a message in some tens of
+ * microseconds; the range lets the kernel join timers.
  */
 #define DLEND_TX_ROOM_US	50
 #define DLEND_TX_ROOM_MAX_US	200
@@ -29,7 +29,7 @@ unsigned long dlend_deadline_in(unsigned int ms)
 	return jiffies + msecs_to_jiffies(ms ?: READ_ONCE(dlend_call_timeout_ms));
 }
 
-/* Whoever has the lock may be waiting for the peer, and others may be waiting before us. */
+/* The thread that has the lock may wait for the peer, and other threads may wait before us. */
 static int dlend_tx_lock(struct dlend_tx *tx, unsigned long deadline)
 {
 	long left;
@@ -53,7 +53,7 @@ static int dlend_tx_room(struct dlend_link *link)
 	return room;
 }
 
-/* Under tx.lock. A peer that lives, and takes next to nothing, has to begin anew. */
+/* Under tx.lock. If a peer that lives takes hardly any messages, its session has to begin anew. */
 static void dlend_tx_check_pace(struct dlend_link *link)
 {
 	if (dlend_ring_tx_slow(&link->tx.ring, dlend_now_ms(),
@@ -63,8 +63,8 @@ static void dlend_tx_check_pace(struct dlend_link *link)
 
 /*
  * Under tx.lock.  Wait for a free place, but no longer than the session lasts, than the caller has
- * time, and than a call usually takes: all others wait for the lock meanwhile, and some of them are
- * to talk to other nodes, too.
+ * time, and than call_timeout_ms: all other senders wait for the lock meanwhile, and some of them
+ * have to talk to other nodes, too.
  */
 static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long deadline)
 {
@@ -116,8 +116,9 @@ int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 	if (!ref->session)
 		return -ENOTCONN;
 	/*
-	 * To the peer a type that it does not know is garbage, and too much garbage ends a session.
-	 * Without a version this session is about to end, and the caller shall hear that.
+	 * The peer counts a type that it does not know as a bad message, and too many bad messages
+	 * end a session.  Without a version the session is about to end: dlend_tx_wait_room() will
+	 * say so.
 	 */
 	version = dlend_link_version(link);
 	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)

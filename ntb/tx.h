@@ -17,7 +17,7 @@ struct dlend_session_ref;
 
 /**
  * struct dlend_tx - the sending end of a link
- * @lock: @ring, @session, the peer's ring; a semaphore, as it is waited for with a deadline
+ * @lock: guards @ring, @session, the peer's ring; a semaphore, as it is waited for with a deadline
  * @ring: indices
  * @session: messages of this session may be written; 0: none
  */
@@ -27,7 +27,7 @@ struct dlend_tx {
 	u64 session;
 };
 
-/* Whoever waits long wakes up this often, so that the kernel does not report a task that hangs. */
+/* A thread that waits long wakes up this often, so that the kernel does not report a hung task. */
 #define DLEND_WAIT_TURN		(30L * HZ)
 
 /** dlend_deadline_left - jiffies until @deadline, 0 if it has passed. Context: any. */
@@ -62,18 +62,18 @@ void dlend_tx_begin(struct dlend_link *link, u64 session);
  * @link: link
  * @session: (in) only if this session's messages may be sent
  *
- * The index may have been overwritten, and a credit is also to be checked while nobody sends.
- * Whoever has the lock is about to do the same: then nothing is done.
+ * The index may have been overwritten, and the credit has to be checked while nobody sends, too.
+ * If another thread has the lock, it is about to do the same: then nothing is done.
  * Context: process; takes tx.lock, but does not wait for it.
  */
 void dlend_tx_refresh(struct dlend_link *link, u64 session);
 
 /**
  * dlend_tx_send - write a message into the peer's ring and ring its doorbell
- * @ref: (in) session; a link is there
+ * @ref: (in) session; its link is not NULL
  * @msg: (in, out) complete; gets its sequence number and checksum
- * @deadline: (in) jiffies; bounds all waiting. With room, and nobody before it, the message is sent
- *	even after that
+ * @deadline: (in) jiffies; bounds all waiting. If there is room and nobody has the lock, the
+ *	message is sent even after that
  *
  * Context: process, may sleep; takes tx.lock.
  * Return: 0; -ENOTCONN the session is over; -EOPNOTSUPP the peer's version of the protocol does not

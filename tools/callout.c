@@ -13,12 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "callout.h"
+#include "dlend.h"
 
+#define DEPTH_MAX	32	/* of a definition; jansson itself goes down 2048 levels */
 #define CALLOUT_FOREIGN	2	/* mdevctl: this type is not ours; anything else but 0 refuses */
 
 struct request {
 	const char *type, *event, *action, *state, *uuid, *parent;
+};
+
+struct attribute {
+	const char *name, *value;	/* of a definition's JSON, which is never freed */
+};
+
+struct attributes {
+	size_t count;
+	struct attribute *entry;
 };
 
 static const struct {
@@ -76,10 +86,67 @@ static void check_attribute(const struct attribute *a)
 		return;
 	}
 	fail(EXIT_FAIL, text("\"%s\" is no attribute of a dlend device", a->name),
-	     "there are clique, prepin and lowmem", NULL);
+	     "the attributes are clique, prepin and lowmem", NULL);
 }
 
-static char *input(void)
+static bool add_attribute(struct attributes *a, const char *name, const char *value)
+{
+	if (!value || strlen(name) >= TEXT_MAX || strlen(value) >= TEXT_MAX)
+		return false;
+	a->entry = reallocarray(a->entry, a->count + 1, sizeof(*a->entry));
+	if (!a->entry)
+		abort();
+	a->entry[a->count++] = (struct attribute){ name, value };
+	return true;
+}
+
+static bool is_deeper(json_t *value, int levels)
+{
+	const char *name;
+	json_t *member;
+	size_t i;
+
+	if (!json_is_object(value) && !json_is_array(value))
+		return false;
+	if (!levels)
+		return true;
+	json_object_foreach(value, name, member) {
+		if (is_deeper(member, levels - 1))
+			return true;
+	}
+	json_array_foreach(value, i, member) {
+		if (is_deeper(member, levels - 1))
+			return true;
+	}
+	return false;
+}
+
+/* Reads "attrs" of a definition: an array of objects, each with one text.  Ignores the rest. */
+static bool read_attributes(const char *text, struct attributes *a)
+{
+	json_t *definition = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	json_t *attrs = json_object_get(definition, "attrs"), *object, *value;
+	const char *name;
+	size_t i;
+
+	if (!json_is_object(definition) || is_deeper(definition, DEPTH_MAX))
+		return false;
+	if (!attrs || json_is_null(attrs))
+		return true;
+	if (!json_is_array(attrs))
+		return false;
+	json_array_foreach(attrs, i, object) {
+		if (!json_is_object(object))
+			return false;
+		json_object_foreach(object, name, value) {
+			if (!add_attribute(a, name, json_string_value(value)))
+				return false;
+		}
+	}
+	return true;
+}
+
+static char *read_definition(void)
 {
 	size_t room = 0;
 	char *s = NULL;
@@ -94,9 +161,9 @@ static char *input(void)
 static struct attributes check_definition(void)
 {
 	struct attributes a = { 0 };
-	char *definition = input();
+	char *definition = read_definition();
 
-	if (*strip_text(definition) && !json_attributes(definition, &a))
+	if (*strip_text(definition) && !read_attributes(definition, &a))
 		fail(EXIT_FAIL, "the definition is not understood",
 		     "it is no JSON as mdevctl writes it",
 		     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
@@ -112,7 +179,7 @@ static struct attributes check_definition(void)
 	return a;
 }
 
-/* mdevctl's own answers are "No available instances" or an errno; these say who has it. */
+/* mdevctl itself says "No available instances" or an errno.  This says who has the device. */
 static void check_start(const struct request *req)
 {
 	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, req->parent);
@@ -125,21 +192,21 @@ static void check_start(const struct request *req)
 	if (!path_exists(dir))
 		fail(EXIT_NOT_FOUND, what, "no node offers it",
 		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
-	attr(lender, dir, "lender");
+	read_attr(lender, dir, "lender");
 	there = list_dir(types);
 	if (!path_exists(type) && there.count)
 		fail(EXIT_FAIL, what, text("its type is %s, not %s", there.name[0], req->type),
 		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
-	attr(state, dir, "state");
-	attr(borrower, dir, "borrower");
-	if (!strcmp(attr(link, dir, "link"), "down"))
+	read_attr(state, dir, "state");
+	read_attr(borrower, dir, "borrower");
+	if (!strcmp(read_attr(link, dir, "link"), "down"))
 		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
 		     "`dlend links` says why.");
 	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
 	if (!strcmp(state, "held"))
 		fail(EXIT_IN_USE, what,
 		     text("node %s has it%s", borrower,
-			  strcmp(attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
+			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
 	if (strcmp(state, "free"))
 		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
@@ -155,49 +222,34 @@ static void check_start(const struct request *req)
 	free(dir);
 }
 
-/* Of a device that exists: what differs from what it is without being told. */
+/* The settings of a device that exists, without those that still have their initial value. */
 static void show_attributes(const struct request *req)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid);
+	json_t *set = json_array();
 	char value[TEXT_MAX];
 
-	json_begin(NULL, '[');
 	for (size_t i = 0; i < KNOWN; i++) {
-		attr(value, dir, known[i].name);
-		if (!*value || !strcmp(value, known[i].initial))
-			continue;
-		json_begin(NULL, '{');
-		json_text(known[i].name, value);
-		json_end('}');
+		read_attr(value, dir, known[i].name);
+		if (*value && strcmp(value, known[i].initial))
+			json_array_append_new(set, json_pack("{s:s}", known[i].name, value));
 	}
-	json_end(']');
+	print_json(set);
 	free(dir);
 }
 
 static void show_capabilities(void)
 {
-	static const char *const actions[] = {
-		"start", "stop", "define", "undefine", "modify", "attributes", "capabilities"
-	};
-	static const char *const events[] = { "pre", "post", "notify", "get", "live" };
-
-	json_begin(NULL, '{');
-	json_begin("supports", '{');
-	json_number("version", 2);
-	json_begin("actions", '[');
-	for (size_t i = 0; i < sizeof(actions) / sizeof(*actions); i++)
-		json_text(NULL, actions[i]);
-	json_end(']');
-	json_begin("events", '[');
-	for (size_t i = 0; i < sizeof(events) / sizeof(*events); i++)
-		json_text(NULL, events[i]);
-	json_end(']');
-	json_end('}');
-	json_end('}');
+	print_json(json_pack("{s:{s:i, s:[sssssss], s:[sssss]}}",
+			     "supports",
+			     "version", 2,
+			     "actions", "start", "stop", "define", "undefine", "modify",
+					"attributes", "capabilities",
+			     "events", "pre", "post", "notify", "get", "live"));
 }
 
-/* All that the definition does not name goes back to what it is without being told. */
-static const char *wanted(const struct attributes *a, size_t i)
+/* A setting that the definition does not name goes back to its initial value. */
+static const char *wanted_value(const struct attributes *a, size_t i)
 {
 	const char *value = known[i].initial;
 
@@ -207,7 +259,7 @@ static const char *wanted(const struct attributes *a, size_t i)
 	return value;
 }
 
-static int set(const char *dir, size_t i, const char *value)
+static int write_setting(const char *dir, size_t i, const char *value)
 {
 	char *file = path("%s/%s", dir, known[i].name);
 	int err = write_text(file, text("%s\n", value));
@@ -217,10 +269,11 @@ static int set(const char *dir, size_t i, const char *value)
 }
 
 /*
- * All or nothing, as mdevctl takes a refusal.  Whether a VM has the device open shows in no file,
- * and not each attribute is refused then, so what was written is written back.
+ * Changes all settings or none, because mdevctl takes a refusal to mean that nothing changed.  No
+ * file tells whether a VM has the device open, and the kernel then refuses some settings only.  So
+ * if one of them is refused, those before it are written back.
  */
-static void change(const struct request *req, const struct attributes *a)
+static void change_settings(const struct request *req, const struct attributes *a)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[KNOWN][TEXT_MAX];
 	const char *kept = "";
@@ -231,15 +284,15 @@ static void change(const struct request *req, const struct attributes *a)
 		fail(EXIT_NOT_FOUND, text("%s is not there", req->uuid), "it was not started",
 		     NULL);
 	for (i = 0; i < KNOWN; i++) {
-		if (!strcmp(attr(was[i], dir, known[i].name), wanted(a, i)))
+		if (!strcmp(read_attr(was[i], dir, known[i].name), wanted_value(a, i)))
 			continue;
-		err = set(dir, i, wanted(a, i));
+		err = write_setting(dir, i, wanted_value(a, i));
 		if (err)
 			break;
 	}
 	for (size_t k = i; err && k-- > 0;)
-		if (strcmp(was[k], wanted(a, k)) && set(dir, k, was[k]))
-			kept = text("%s; %s is %s now", kept, known[k].name, wanted(a, k));
+		if (strcmp(was[k], wanted_value(a, k)) && write_setting(dir, k, was[k]))
+			kept = text("%s; %s is %s now", kept, known[k].name, wanted_value(a, k));
 	if (err)
 		fail(EXIT_FAIL, text("%s stays %s", known[i].name, was[i]),
 		     text("%s%s", err == -EBUSY ? "a VM has the device open" : strerror(-err),
@@ -248,9 +301,10 @@ static void change(const struct request *req, const struct attributes *a)
 	free(dir);
 }
 
-/* In the order of mdevctl(8). What is not here is agreed to. */
-static void answer(const struct request *req)
+/* In the order of mdevctl(8).  A request that is not listed here is allowed. */
+static void answer_request(void *arg)
 {
+	const struct request *req = arg;
 	struct attributes a;
 	bool pre = !strcmp(req->event, "pre");
 
@@ -261,18 +315,13 @@ static void answer(const struct request *req)
 			show_attributes(req);
 	} else if (!strcmp(req->event, "live") && !strcmp(req->action, "modify")) {
 		a = check_definition();
-		change(req, &a);
+		change_settings(req, &a);
 	} else if (pre && (!strcmp(req->action, "define") || !strcmp(req->action, "modify"))) {
 		check_definition();
 	} else if (pre && !strcmp(req->action, "start")) {
 		check_definition();
 		check_start(req);
 	}
-}
-
-static void call(void *arg)
-{
-	answer(arg);
 }
 
 int cmd_callout(int argc, char **argv)
@@ -308,5 +357,5 @@ int cmd_callout(int argc, char **argv)
 	if (strchr(req.uuid, '/') || strchr(req.parent, '/') || strchr(req.type, '/'))
 		return EXIT_FAIL;
 	/* 2 would say that the type is not ours. */
-	return attempt(call, &req) ? EXIT_FAIL : EXIT_OK;
+	return attempt(answer_request, &req) ? EXIT_FAIL : EXIT_OK;
 }

@@ -17,7 +17,7 @@
 #define KIND_CLASS_MAX	63
 #define KIND_VENDOR_MAX	253
 
-/* Those that know annotations, which came with 0.6.0; a runtime refuses what is newer than it. */
+/* Versions with annotations; 0.6.0 was the first.  A runtime refuses those newer than its own. */
 static const char *const versions[] = { "1.1.0", "1.0.0", "0.8.0", "0.7.0", "0.6.0" };
 
 static const char usage[] =
@@ -27,7 +27,7 @@ static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 static const char alphanumeric[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
-/* Letters and digits, and between them also @inner. */
+/* Letters and digits; the characters of @inner may stand between them. */
 static bool is_name(const char *s, size_t len, size_t most, const char *inner)
 {
 	if (!len || len > most || !strchr(alphanumeric, s[0]) || !strchr(alphanumeric, s[len - 1]))
@@ -61,96 +61,68 @@ static const char *check_version(const char *version)
 	     "Give the newest that your container runtime takes.");
 }
 
-static void json_node(const char *file)
+static json_t *node_json(const char *file)
 {
-	json_begin(NULL, '{');
-	json_text("path", file);
-	json_text("permissions", "rw");
-	json_end('}');
+	return json_pack("{s:o, s:s}", "path", ascii_json(file), "permissions", "rw");
 }
 
-/* The group's file and, where the kernel makes one (VFIO_DEVICE_CDEV), the device's own. */
-static size_t json_files(const char *dir, bool write)
+/* The file of the group, and the device's own if the kernel makes one (VFIO_DEVICE_CDEV). */
+static json_t *nodes_json(const char *dir)
 {
 	char *link = path("%s/iommu_group", dir), *group = link_name(link);
 	char *own = path("%s/vfio-dev", dir);
 	struct names n = list_dir(own);
-	size_t count = 0;
-	char *dev;
+	json_t *nodes = json_array();
 
-	if (group) {
-		if (write)
-			json_node(text("/dev/vfio/%s", group));
-		count++;
-	}
+	if (group)
+		json_array_append_new(nodes, node_json(text("/dev/vfio/%s", group)));
 	for (size_t i = 0; i < n.count; i++) {
-		dev = path("%s/%s/dev", own, n.name[i]);
-		if (path_exists(dev)) {
-			if (write)
-				json_node(text("/dev/vfio/devices/%s", n.name[i]));
-			count++;
-		}
+		char *dev = path("%s/%s/dev", own, n.name[i]);
+		const char *file = text("/dev/vfio/devices/%s", n.name[i]);
+
+		if (path_exists(dev))
+			json_array_append_new(nodes, node_json(file));
 		free(dev);
 	}
 	names_free(&n);
 	free(own);
 	free(group);
 	free(link);
-	return count;
+	return nodes;
 }
 
-static void json_mdev(const struct lent *d)
+/* Adds a mediated device if it has a file that a container can get. */
+static void add_mdev(json_t *devices, const struct lent *d)
 {
 	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
+	json_t *nodes = nodes_json(dir), *annotations;
 
-	json_begin(NULL, '{');
-	json_text("name", d->uuid);
-	json_begin("annotations", '{');
-	json_text("bdf", d->address);
-	if (d->clique >= 0)
-		json_text("clique-id", text("%d", d->clique));
-	json_end('}');
-	json_begin("containerEdits", '{');
-	json_begin("deviceNodes", '[');
-	json_files(dir, true);
-	json_end(']');
-	json_end('}');
-	json_end('}');
+	if (json_array_size(nodes)) {
+		annotations = json_pack("{s:o}", "bdf", ascii_json(d->address));
+		if (d->clique >= 0)
+			json_object_set_new(annotations, "clique-id",
+					    json_sprintf("%d", d->clique));
+		json_array_append_new(devices,
+				      json_pack("{s:o, s:o, s:{s:O}}",
+						"name", ascii_json(d->uuid),
+						"annotations", annotations,
+						"containerEdits", "deviceNodes", nodes));
+	}
+	json_decref(nodes);
 	free(dir);
 }
 
-static bool ready(const struct lent *d)
+static json_t *devices_json(const struct fabric *f)
 {
-	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
-	bool is = *d->uuid && json_files(dir, false);
-
-	free(dir);
-	return is;
-}
-
-static size_t count_ready(const struct fabric *f)
-{
-	size_t count = 0;
+	json_t *devices = json_array();
 
 	for (size_t i = 0; i < f->devices; i++)
-		count += ready(&f->device[i]);
-	return count;
+		if (*f->device[i].uuid)
+			add_mdev(devices, &f->device[i]);
+	return devices;
 }
 
-static void write_spec(const struct fabric *f, const char *kind, const char *version)
-{
-	json_begin(NULL, '{');
-	json_text("cdiVersion", version);
-	json_text("kind", kind);
-	json_begin("devices", '[');
-	for (size_t i = 0; i < f->devices; i++)
-		if (ready(&f->device[i]))
-			json_mdev(&f->device[i]);
-	json_end(']');
-	json_end('}');
-}
-
-/* Runtimes watch the directory: the file is whole as soon as it has its name. */
+/* Runtimes watch the directory, so the file gets its name when it is complete. */
 static void open_output(const char *temporary)
 {
 	if (!freopen(temporary, "we", stdout))
@@ -181,6 +153,7 @@ int cmd_cdi(int argc, char **argv)
 		{ 0 }
 	};
 	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL, *temporary = NULL;
+	json_t *devices;
 	struct fabric f;
 	int c;
 
@@ -196,7 +169,8 @@ int cmd_cdi(int argc, char **argv)
 		fail(EXIT_USAGE, usage, NULL, NULL);
 	check_kind_name(kind);
 	f = fabric_load();
-	if (!count_ready(&f))
+	devices = devices_json(&f);
+	if (!json_array_size(devices))
 		fail(EXIT_NOT_FOUND, "no mediated device of dlend on this node",
 		     "a CDI file has to list at least one device",
 		     "Start one first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
@@ -204,7 +178,8 @@ int cmd_cdi(int argc, char **argv)
 		temporary = text("%s.new", output);
 		open_output(temporary);
 	}
-	write_spec(&f, kind, version);
+	print_json(json_pack("{s:s, s:s, s:o}",
+			     "cdiVersion", version, "kind", kind, "devices", devices));
 	if (output)
 		close_output(temporary, output);
 	return EXIT_OK;

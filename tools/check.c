@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What stands against lending a device, found out before anything is touched.  The driver checks
- * what concerns safety again; this is for messages that say what to do.
+ * Checks whether a device can be lent, before anything is changed.  The driver checks again all
+ * that concerns safety.  These checks are here for messages that say what to do.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "dlend.h"
 
-static void modprobe(const char *module)
+static void load_module(const char *module)
 {
 	pid_t pid = fork();
 	int status;
@@ -30,12 +30,12 @@ void check_node(void)
 	char node[TEXT_MAX];
 
 	if (!path_exists(driver) && !opt.fake)
-		modprobe("dlend_lender");
+		load_module("dlend_lender");
 	if (!path_exists(driver))
 		fail(EXIT_NOT_READY, "this host cannot lend",
 		     "the module dlend_lender is not loaded",
 		     "Load it: modprobe dlend_lender. If it does not exist, see README.md on how to build and install it.");
-	attr(node, core, "node_id");
+	read_attr(node, core, "node_id");
 	if (!*node || !strcmp(node, "0"))
 		fail(EXIT_NOT_READY, "this host cannot lend", "it has no node id",
 		     "Give every host one of its own, 1 to 65535: put \"options dlend_core node_id=N\" into /etc/modprobe.d/dlend.conf and load the modules again.");
@@ -47,7 +47,7 @@ void check_kind(const struct device *dev)
 {
 	char class[TEXT_MAX];
 
-	if (!strncmp(attr(class, dev->dir, "class"), "0x06", 4))
+	if (!strncmp(read_attr(class, dev->dir, "class"), "0x06", 4))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     strncmp(class, "0x0604", 6) ? "it is part of the host's own wiring" :
 						   "it is a PCI bridge",
@@ -58,7 +58,7 @@ static void check_reset(const struct device *dev)
 {
 	char method[TEXT_MAX];
 
-	if (!*attr(method, dev->dir, "reset_method"))
+	if (!*read_attr(method, dev->dir, "reset_method"))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "there is no way to reset it, so one borrower's data would reach the next",
 		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");
@@ -73,18 +73,18 @@ static void check_iommu(const struct device *dev)
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "no IOMMU stands between it and this host's memory",
 		     "Turn the IOMMU on in the firmware (VT-d, AMD-Vi) and boot with intel_iommu=on (AMD's is on by default).");
-	if (!strcmp(attr(type, group, "type"), "identity"))
+	if (!strcmp(read_attr(type, group, "type"), "identity"))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "its IOMMU group is in pass-through mode (type identity)",
 		     "Boot without iommu=pt, or with iommu=nopt.");
 	free(group);
 }
 
-/* Its driver would take them from whoever has them: before that, not when the module refuses it. */
+/* Virtual functions end when their driver goes, whoever uses them: so check before that. */
 static void check_functions(const struct device *dev)
 {
 	char value[TEXT_MAX];
-	unsigned long count = strtoul(attr(value, dev->dir, "sriov_numvfs"), NULL, 10);
+	unsigned long count = strtoul(read_attr(value, dev->dir, "sriov_numvfs"), NULL, 10);
 
 	if (count)
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),

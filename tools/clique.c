@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Cliques: which devices the guests here are told may do peer-to-peer with each other, whether they
- * have a way to each other, and whether that way is mapped.
+ * A clique is a set of devices of which guests are told that they can do peer-to-peer.  This checks
+ * whether they have a way to each other, and whether that way is mapped.
  */
 #include "topology.h"
 
-static bool reach(const struct fabric *f, const struct lent *a, const struct lent *b)
+static bool reach_each_other(const struct fabric *f, const struct lent *a, const struct lent *b)
 {
 	struct route there = route_device(f, a, b, f->me), back = route_device(f, b, a, f->me);
 
@@ -20,22 +20,23 @@ bool clique_has(const struct fabric *f, int clique)
 	return false;
 }
 
-void clique_each_lie(const struct fabric *f, int clique, pair_fn fn)
+void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg)
 {
 	for (size_t i = 0; i < f->devices; i++)
 		for (size_t k = i + 1; k < f->devices; k++)
 			if (f->device[i].clique == clique && f->device[k].clique == clique &&
-			    !reach(f, &f->device[i], &f->device[k]))
-				fn(&f->device[i], &f->device[k]);
+			    !reach_each_other(f, &f->device[i], &f->device[k]))
+				fn(arg, &f->device[i], &f->device[k]);
 }
 
-static void warn_lie(const struct lent *a, const struct lent *b)
+static void warn_of_unreachable_pair(void *arg, const struct lent *a, const struct lent *b)
 {
+	(void)arg;
 	printf("  WARNING: %s and %s have no way to each other: give them different cliques\n",
 	       a->address, b->address);
 }
 
-static void warn_missing(const struct fabric *f, int clique)
+static void warn_of_errors(const struct fabric *f, int clique)
 {
 	for (size_t i = 0; i < f->devices; i++)
 		for (size_t k = 0; k < f->devices; k++) {
@@ -62,7 +63,7 @@ void cliques_show(const struct fabric *f)
 			if (f->device[i].clique == clique)
 				printf(" %s", f->device[i].address);
 		putchar('\n');
-		clique_each_lie(f, clique, warn_lie);
-		warn_missing(f, clique);
+		clique_each_unreachable_pair(f, clique, warn_of_unreachable_pair, NULL);
+		warn_of_errors(f, clique);
 	}
 }

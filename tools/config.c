@@ -17,7 +17,7 @@
 
 #include "dlend.h"
 
-static __noreturn void wrong(const char *file, unsigned int line, const char *what)
+static __noreturn void refuse_line(const char *file, unsigned int line, const char *what)
 {
 	fail(EXIT_USAGE, text("%s, line %u", file, line), what,
 	     "dlend.conf(5) says what a line can be.");
@@ -28,7 +28,7 @@ static bool is_hex(const char *s, size_t len)
 	return strlen(s) >= len && strspn(s, "0123456789abcdefABCDEF") >= len;
 }
 
-static bool is_ids(const char *s)
+static bool is_vendor_and_device(const char *s)
 {
 	return strlen(s) == 9 && s[4] == ':' && is_hex(s, 4) && is_hex(s + 5, 4);
 }
@@ -45,7 +45,7 @@ static bool is_class(const char *s)
 
 bool config_is_address(const struct lend_line *line)
 {
-	return !is_ids(line->which) && !is_class(line->which);
+	return !is_vendor_and_device(line->which) && !is_class(line->which);
 }
 
 bool clique_valid(const char *s)
@@ -72,29 +72,32 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 	} else if (!strncmp(word, "clique=", 7)) {
 		line->clique = strdup(word + 7);
 		if (!clique_valid(line->clique))
-			wrong(file, line->number, "clique= takes 0 to 15, or none");
+			refuse_line(file, line->number, "clique= takes 0 to 15, or none");
 	} else if (!strncmp(word, "as=", 3)) {
 		line->as = strdup(word + 3);
 		if (!bdf_parse(full, line->as) || strlen(line->as) > 7)
-			wrong(file, line->number, "as= takes bus:device.function, like 3b:00.0");
+			refuse_line(file, line->number,
+				    "as= takes bus:device.function, like 3b:00.0");
 		if (!config_is_address(line))
-			wrong(file, line->number, "as= names one device: give that by its address");
+			refuse_line(file, line->number,
+				    "as= names one device: give that by its address");
 	} else {
-		wrong(file, line->number,
-		      text("\"%s\" is none of group, reset=METHOD, clique=N, as=BB:DD.F", word));
+		refuse_line(file, line->number,
+			    text("\"%s\" is none of group, reset=METHOD, clique=N, as=BB:DD.F",
+				 word));
 	}
 }
 
 static void parse_switch(struct config *c, const char *word, const char *file, unsigned int number)
 {
 	if (!word || strncmp(word, "libvirt-hook=", 13))
-		wrong(file, number, "there is no such switch: libvirt-hook=on or =off");
+		refuse_line(file, number, "there is no such switch: libvirt-hook=on or =off");
 	if (strcmp(word + 13, "on") && strcmp(word + 13, "off"))
-		wrong(file, number, "libvirt-hook= takes on or off");
+		refuse_line(file, number, "libvirt-hook= takes on or off");
 	c->libvirt_hook = !strcmp(word + 13, "on");
 }
 
-static bool is_node(const char *s)
+static bool is_node_id(const char *s)
 {
 	char *end;
 	long n;
@@ -111,11 +114,12 @@ static void parse_link(struct config *c, char **save, const char *file, unsigned
 	struct link_line line = { .number = number };
 
 	if (!ntb || !bdf_parse(line.ntb, ntb))
-		wrong(file, number, "link takes the PCI address of an NTB, like 01:00.0");
-	if (!peer || strncmp(peer, "peer=", 5) || !is_node(peer + 5))
-		wrong(file, number, "link takes peer=N, the node id of the other end, 1 to 65535");
+		refuse_line(file, number, "link takes the PCI address of an NTB, like 01:00.0");
+	if (!peer || strncmp(peer, "peer=", 5) || !is_node_id(peer + 5))
+		refuse_line(file, number,
+			    "link takes peer=N, the node id of the other end, 1 to 65535");
 	if (strtok_r(NULL, " \t\r", save))
-		wrong(file, number, "one link a line, with one peer");
+		refuse_line(file, number, "one link a line, with one peer");
 	line.peer = strdup(peer + 5);
 	c->link = reallocarray(c->link, c->links + 1, sizeof(line));
 	if (!c->link || !line.peer)
@@ -135,7 +139,7 @@ static void parse_line(struct config *c, char *s, const char *file, unsigned int
 	if (!strcmp(word, "set")) {
 		parse_switch(c, strtok_r(NULL, " \t\r", &save), file, number);
 		if (strtok_r(NULL, " \t\r", &save))
-			wrong(file, number, "one switch a line");
+			refuse_line(file, number, "one switch a line");
 		return;
 	}
 	if (!strcmp(word, "link")) {
@@ -143,9 +147,9 @@ static void parse_line(struct config *c, char *s, const char *file, unsigned int
 		return;
 	}
 	line.which = strdup(word);
-	if (!is_ids(word) && !is_class(word) && !bdf_parse(full, word))
-		wrong(file, number,
-		      text("\"%s\" is no PCI address, no vendor:device and no class=", word));
+	if (!is_vendor_and_device(word) && !is_class(word) && !bdf_parse(full, word))
+		refuse_line(file, number,
+			    text("\"%s\" is no PCI address, no vendor:device and no class=", word));
 	while ((word = strtok_r(NULL, " \t\r", &save)))
 		parse_attribute(&line, word, file);
 	c->line = reallocarray(c->line, c->count + 1, sizeof(line));
@@ -172,18 +176,18 @@ struct config config_read(const char *file)
 	return c;
 }
 
-static bool matches(const struct lend_line *line, const char *dir)
+static bool line_matches(const struct lend_line *line, const char *dir)
 {
 	char vendor[TEXT_MAX], device[TEXT_MAX], class[TEXT_MAX];
 
-	attr(class, dir, "class");
+	read_attr(class, dir, "class");
 	if (!strncmp(class, "0x06", 4))
 		return false;
 	if (is_class(line->which))
 		return strlen(class) > 2 &&
 		       !strncasecmp(class + 2, line->which + 6, strlen(line->which + 6));
-	attr(vendor, dir, "vendor");
-	attr(device, dir, "device");
+	read_attr(vendor, dir, "vendor");
+	read_attr(device, dir, "device");
 	return strlen(vendor) == 6 && strlen(device) == 6 &&
 	       !strncasecmp(vendor + 2, line->which, 4) && !strcasecmp(device + 2, line->which + 5);
 }
@@ -204,7 +208,7 @@ struct names config_matches(const struct lend_line *line)
 	for (size_t i = 0; i < all.count; i++) {
 		char *dir = path("%s/%s", bus, all.name[i]);
 
-		if (matches(line, dir))
+		if (line_matches(line, dir))
 			names_add(&found, all.name[i]);
 		free(dir);
 	}

@@ -31,8 +31,8 @@ bool bdf_parse(char bdf[16], const char *s)
 	return true;
 }
 
-/* A fabric-wide name of one of our own: then its address on this host. */
-static bool own_offer(char bdf[16])
+/* If @bdf is the fabric-wide name of a device of this host, replaces it by the local address. */
+static bool own_offer_to_bdf(char bdf[16])
 {
 	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
 	struct names lent = list_dir(drivers);
@@ -42,7 +42,8 @@ static bool own_offer(char bdf[16])
 	for (size_t i = 0; i < lent.count && !found; i++) {
 		char *dir = path("%s/%s/dlend", drivers, lent.name[i]);
 
-		found = !strcmp(attr(name, dir, "fabric_name"), bdf) && strlen(lent.name[i]) < 16;
+		read_attr(name, dir, "fabric_name");
+		found = !strcmp(name, bdf) && strlen(lent.name[i]) < 16;
 		if (found)
 			strcpy(bdf, lent.name[i]);
 		free(dir);
@@ -61,11 +62,11 @@ struct device device_open(const char *s)
 		fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
 		     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
 	p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
-	if (!path_exists(p) && own_offer(dev.bdf)) {
+	if (!path_exists(p) && own_offer_to_bdf(dev.bdf)) {
 		free(p);
 		p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
 	}
-	dev.dir = real(p);
+	dev.dir = real_path(p);
 	if (!dev.dir)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", dev.bdf),
 		     "no PCI device of this host has that address",
@@ -108,7 +109,7 @@ struct names device_group(const struct device *dev)
 		char *member = path("%s/%s", dir, all.name[i]);
 
 		/* The kernel does not count bridges either: their driver does no DMA. */
-		if (strncmp(attr(class, member, "class"), "0x0604", 6))
+		if (strncmp(read_attr(class, member, "class"), "0x0604", 6))
 			names_add(&group, all.name[i]);
 		free(member);
 	}
@@ -126,8 +127,8 @@ static bool has_driver(const struct device *dev, const char *driver)
 	return has;
 }
 
-/* Until @driver has the device; NULL: none, "*": any. */
-static int settle(const struct device *dev, const char *driver, int most_ms)
+/* Waits until @driver has the device.  NULL: until no driver has it; "*": until any has. */
+static int wait_for_driver(const struct device *dev, const char *driver, int most_ms)
 {
 	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
 
@@ -145,7 +146,7 @@ int device_bind(const struct device *dev, const char *driver)
 	int err = write_text(p, dev->bdf);
 
 	free(p);
-	return err ? err : settle(dev, driver, SETTLE_MS);
+	return err ? err : wait_for_driver(dev, driver, SETTLE_MS);
 }
 
 int device_unbind(const struct device *dev)
@@ -160,7 +161,7 @@ int device_unbind(const struct device *dev)
 	err = write_text(p, dev->bdf);
 	free(p);
 	free(driver);
-	return err ? err : settle(dev, NULL, SETTLE_MS);
+	return err ? err : wait_for_driver(dev, NULL, SETTLE_MS);
 }
 
 int device_override(const struct device *dev, const char *driver)
@@ -180,6 +181,6 @@ int device_probe(const struct device *dev)
 
 	free(p);
 	if (!err)
-		settle(dev, "*", PROBE_MS);	/* none may know it: no error */
+		wait_for_driver(dev, "*", PROBE_MS);	/* none may know it: no error */
 	return err;
 }

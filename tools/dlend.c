@@ -39,7 +39,7 @@ static const struct {
 
 #define COMMANDS	(sizeof(commands) / sizeof(*commands))
 
-static void synopsis(FILE *f)
+static void print_synopsis(FILE *f)
 {
 	fputs("dlend - lend PCIe devices to virtual machines on other hosts\n\n"
 	      "usage: dlend [--json] COMMAND\n\n", f);
@@ -58,7 +58,7 @@ static void synopsis(FILE *f)
 	      "not set up. See dlend(8).\n", f);
 }
 
-void no_arguments(int argc, char **argv)
+void refuse_arguments(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json"))
@@ -78,7 +78,7 @@ static void set_root(const char *root)
 	opt.fake = true;
 }
 
-static void parse(int argc, char **argv)
+static void parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -91,7 +91,7 @@ static void parse(int argc, char **argv)
 	};
 	int c;
 
-	/* '+': options after the verb are the verb's */
+	/* '+': stop at the verb, because what follows are its own options */
 	while ((c = getopt_long(argc, argv, "+hV", options, NULL)) != -1)
 		switch (c) {
 		case 'j':
@@ -101,7 +101,7 @@ static void parse(int argc, char **argv)
 			set_root(optarg);
 			break;
 		case 's':
-			/* Where the rest is, is not said: then nothing is kept of it. */
+			/* Nobody said where /run is, so nothing is stored there. */
 			opt.sysfs = optarg;
 			opt.run = NULL;
 			opt.fake = true;
@@ -110,7 +110,7 @@ static void parse(int argc, char **argv)
 			opt.procfs = optarg;
 			break;
 		case 'h':
-			synopsis(stdout);
+			print_synopsis(stdout);
 			exit(EXIT_OK);
 		case 'V':
 			puts("dlend " DLEND_TOOL_VERSION);
@@ -124,10 +124,10 @@ int main(int argc, char **argv)
 {
 	int first;
 
-	parse(argc, argv);
+	parse_options(argc, argv);
 	first = optind;
 	if (first == argc) {
-		synopsis(stderr);
+		print_synopsis(stderr);
 		return EXIT_USAGE;
 	}
 	for (size_t i = 0; i < COMMANDS; i++)

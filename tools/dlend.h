@@ -6,6 +6,7 @@
 #ifndef DLEND_TOOL_H
 #define DLEND_TOOL_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,8 +51,8 @@ char *path(const char *fmt, ...) __printf(1, 2);
 bool path_exists(const char *p);
 /** read_text - first line of a file. Return: 0 or -errno; @text is "" then */
 int read_text(char *text, const char *p);
-/** attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
-const char *attr(char *text, const char *dir, const char *name);
+/** read_attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
+const char *read_attr(char *text, const char *dir, const char *name);
 /** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
 int write_text(const char *p, const char *text);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
@@ -60,8 +61,8 @@ char *read_all(const char *p);
 char *strip_text(char *text);
 /** link_name - last part of where symbolic link @p points, NULL if there is none; free it */
 char *link_name(const char *p);
-/** real - canonical path, NULL if it does not exist; free it */
-char *real(const char *p);
+/** real_path - canonical path, NULL if it does not exist; free it */
+char *real_path(const char *p);
 /** is_below - @p is inside directory @dir (both canonical) */
 bool is_below(const char *p, const char *dir);
 
@@ -158,14 +159,18 @@ void check_device(const struct device *dev);
 /** check_use - is @dev in use by this host? Exits with a message if so */
 void check_use(const struct device *dev);
 
-/* json.c: a writer that cannot make bad JSON from any attribute's text. */
-void json_begin(const char *key, char bracket);	/* '{' or '['; @key NULL in arrays, at the top */
-void json_end(char bracket);			/* '}' or ']' */
-void json_text(const char *key, const char *value);
-void json_number(const char *key, long long value);
-void json_bool(const char *key, bool value);
-/** json_attr - as a number if @value is a plain decimal one, else as text */
-void json_attr(const char *key, const char *value);
+/* json.c */
+/**
+ * ascii_json - @s as a JSON string; each byte that is no ASCII becomes '?'
+ *
+ * For all text but constants and what read_attr() or bdf_parse() made, which is ASCII: jansson
+ * makes nothing at all of text that is not UTF-8.
+ */
+json_t *ascii_json(const char *s);
+/** attr_json - as a number if @value is a plain decimal one, else as text */
+json_t *attr_json(const char *value);
+/** print_json - on standard output; @root is gone then */
+void print_json(json_t *root);
 
 /* message.c */
 /**
@@ -212,10 +217,13 @@ int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
 int cmd_migrate(int argc, char **argv);
 
-/* Their parts that `status` shows too; as JSON, under the key of the same name. */
-size_t show_offers(void);
-size_t show_links(void);
-/** no_arguments - exits with usage if @argc says there are some */
-void no_arguments(int argc, char **argv);
+/*
+ * Their parts that `status` shows too.  If @root is not NULL they go into it, under the key of the
+ * same name, and nothing is printed.
+ */
+void show_offers(json_t *root);
+void show_links(json_t *root);
+/** refuse_arguments - exits with usage if @argc says there are some */
+void refuse_arguments(int argc, char **argv);
 
 #endif

@@ -32,12 +32,12 @@ static unsigned long long parse_size(const char *s)
 	return *end ? 0 : bytes;
 }
 
-/* Without a word on devices: those that are lent, and those that dlend.conf says. */
-static void default_devices(struct names *devices)
+/* If no devices were given: those that are lent, and those that dlend.conf lists. */
+static void find_default_devices(void *arg)
 {
 	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
 	char *file = path("%s/dlend.conf", opt.etc), full[16];
-	struct names lent = list_dir(drivers), found;
+	struct names *devices = arg, lent = list_dir(drivers), found;
 	struct config c = { 0 };
 
 	for (size_t i = 0; i < lent.count; i++)
@@ -57,12 +57,7 @@ static void default_devices(struct names *devices)
 	free(drivers);
 }
 
-static void read_config(void *arg)
-{
-	default_devices(arg);
-}
-
-static void parse(int argc, char **argv, struct demands *demands, bool *strict)
+static void parse_arguments(int argc, char **argv, struct demands *demands, bool *strict)
 {
 	static const struct option options[] = {
 		{ "strict", no_argument, NULL, 's' },
@@ -98,14 +93,11 @@ static void parse(int argc, char **argv, struct demands *demands, bool *strict)
 	}
 }
 
-static void examine(struct demands *demands)
+static void examine_host(struct demands *demands)
 {
-	bool bad_config = !demands->devices.count && attempt(read_config, &demands->devices);
+	struct names *devices = &demands->devices;
+	bool bad_config = !devices->count && attempt(find_default_devices, devices);
 
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("checks", '[');
-	}
 	if (bad_config)
 		finding(LEVEL_FAIL, "config",
 			attempt_failure(), "Correct the line; see dlend.conf(5)");
@@ -115,18 +107,13 @@ static void examine(struct demands *demands)
 	doctor_memory();
 	doctor_ntb();
 	doctor_links(demands);
-	for (size_t i = 0; i < demands->devices.count; i++)
-		doctor_device(demands->devices.name[i]);
-	if (opt.json) {
-		json_end(']');
-		json_number("ok", findings_count(LEVEL_OK));
-		json_number("warn", findings_count(LEVEL_WARN));
-		json_number("fail", findings_count(LEVEL_FAIL));
-		json_end('}');
-	} else {
+	for (size_t i = 0; i < devices->count; i++)
+		doctor_device(devices->name[i]);
+	if (opt.json)
+		print_json(findings_json());
+	else
 		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK),
 		       findings_count(LEVEL_WARN), findings_count(LEVEL_FAIL));
-	}
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -134,8 +121,8 @@ int cmd_doctor(int argc, char **argv)
 	struct demands demands = { 0 };
 	bool strict = false;
 
-	parse(argc, argv, &demands, &strict);
-	examine(&demands);
+	parse_arguments(argc, argv, &demands, &strict);
+	examine_host(&demands);
 	if (findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)))
 		return EXIT_NOT_READY;
 	return EXIT_OK;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend doctor: a device that is to be lent.  The same questions as check.c and lender/check.c ask,
- * but all of them, so that one run tells the whole story.
+ * dlend doctor: checks a device that is to be lent.  check.c and lender/check.c check the same but
+ * stop at the first problem; this reports all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct bar {
 	unsigned long long start, size, flags;
 };
 
-/* "resource": start, end and flags, a line each. */
+/* The file "resource" has a line for each BAR: start, end and flags. */
 static void read_bars(const char *dir, struct bar bar[BARS])
 {
 	char *file = path("%s/resource", dir), *all = read_all(file), *at = all;
@@ -51,15 +51,15 @@ unsigned long long bar_bytes(const char *dir)
 	return sum;
 }
 
-static void kind(const char *bdf, const char *dir)
+static void check_device_kind(const char *bdf, const char *dir)
 {
 	char value[TEXT_MAX];
 
-	if (!strncmp(attr(value, dir, "class"), "0x06", 4))
+	if (!strncmp(read_attr(value, dir, "class"), "0x06", 4))
 		finding(LEVEL_FAIL, "device-kind",
 			text("%s is a bridge or part of the host's own wiring", bdf),
 			"Lend the devices behind it");
-	if (strtoul(attr(value, dir, "sriov_numvfs"), NULL, 10))
+	if (strtoul(read_attr(value, dir, "sriov_numvfs"), NULL, 10))
 		finding(LEVEL_FAIL, "device-sriov",
 			text("%s has %s virtual functions, which a reset would take away", bdf,
 			     value),
@@ -79,11 +79,11 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-static void reset(const char *bdf, const char *dir)
+static void check_device_reset(const char *bdf, const char *dir)
 {
 	char method[TEXT_MAX];
 
-	attr(method, dir, "reset_method");
+	read_attr(method, dir, "reset_method");
 	if (!*method)
 		finding(LEVEL_FAIL, "device-reset",
 			text("%s cannot be reset: one borrower's data would reach the next", bdf),
@@ -94,11 +94,11 @@ static void reset(const char *bdf, const char *dir)
 	else if (has_word(method, "bus"))
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
-			"A reset of the bus is thorough, as it is alone there; try whether its driver comes back");
+			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that");
 	else
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
-			"That may leave data in it; prefer --reset bus where there is that, and try it");
+			"Such a reset may leave data in it; use --reset bus if it can do that, and test it");
 }
 
 static const char *group_others(const char *bdf, const struct names *group)
@@ -111,7 +111,7 @@ static const char *group_others(const char *bdf, const struct names *group)
 	return others;
 }
 
-static void group(const struct device *dev)
+static void check_device_group(const struct device *dev)
 {
 	char *dir = path("%s/iommu_group", dev->dir), *file = path("%s/reserved_regions", dir);
 	char type[TEXT_MAX], *regions = read_all(file);
@@ -121,7 +121,7 @@ static void group(const struct device *dev)
 	if (!path_exists(dir))
 		finding(LEVEL_FAIL, "device-iommu", text("%s is in no IOMMU group", dev->bdf),
 			"Turn the IOMMU on; see the check \"iommu\"");
-	else if (!strcmp(attr(type, dir, "type"), "identity"))
+	else if (!strcmp(read_attr(type, dir, "type"), "identity"))
 		finding(LEVEL_FAIL, "device-iommu",
 			text("the IOMMU lets %s pass (type identity)", dev->bdf),
 			"Boot without iommu=pt, or write DMA to the type of its group");
@@ -137,14 +137,14 @@ static void group(const struct device *dev)
 	if (regions && strstr(regions, "direct\n"))
 		finding(LEVEL_FAIL, "device-rmrr",
 			text("firmware reserves memory for %s or its group (RMRR)", dev->bdf),
-			"Look for a firmware option that turns its own use of the device off");
+			"Look for a firmware option that stops the firmware from using the device");
 	names_free(&all);
 	free(regions);
 	free(file);
 	free(dir);
 }
 
-static void bars(const char *bdf, const char *dir)
+static void check_device_bars(const char *bdf, const char *dir)
 {
 	struct bar bar[BARS];
 	unsigned int i;
@@ -153,7 +153,7 @@ static void bars(const char *bdf, const char *dir)
 	for (i = 0; i < BARS; i++) {
 		if (bar[i].flags & RESOURCE_IO)
 			finding(LEVEL_WARN, "device-bars",
-				text("BAR %u of %s is of I/O ports, which no guest gets", i, bdf),
+				text("BAR %u of %s has I/O ports, which guests do not get", i, bdf),
 				"Most drivers do without; try it");
 		else if (bar[i].flags && !bar[i].start)
 			finding(LEVEL_FAIL, "device-bars",
@@ -173,16 +173,16 @@ void doctor_device(const char *bdf)
 	char *p = path("%s/bus/pci/devices/%s", opt.sysfs, bdf);
 
 	snprintf(dev.bdf, sizeof(dev.bdf), "%s", bdf);
-	dev.dir = real(p);
+	dev.dir = real_path(p);
 	free(p);
 	if (!dev.dir) {
 		finding(LEVEL_FAIL, "device",
 			text("%s is not there", bdf), "See lspci -D for what there is");
 		return;
 	}
-	kind(bdf, dev.dir);
-	group(&dev);
-	reset(bdf, dev.dir);
-	bars(bdf, dev.dir);
+	check_device_kind(bdf, dev.dir);
+	check_device_group(&dev);
+	check_device_reset(bdf, dev.dir);
+	check_device_bars(bdf, dev.dir);
 	device_close(&dev);
 }

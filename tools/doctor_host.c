@@ -56,7 +56,7 @@ static bool has_ntb_module(void)
 	return false;
 }
 
-static void kernel_options(const char *config)
+static void check_kernel_options(const char *config)
 {
 	char *ntb = path("%s/module/ntb", opt.sysfs);
 
@@ -98,7 +98,7 @@ void doctor_kernel(void)
 	char *config = read_all(file);
 
 	if (config)
-		kernel_options(config);
+		check_kernel_options(config);
 	else
 		finding(LEVEL_WARN, "kernel",
 			text("how the kernel %s was configured is not known", kernel_release()),
@@ -107,7 +107,7 @@ void doctor_kernel(void)
 	free(file);
 }
 
-static void one_module(const char *name, enum level level, const char *without)
+static void check_module(const char *name, enum level level, const char *without)
 {
 	char *dir = path("%s/module/%s", opt.sysfs, name);
 
@@ -124,11 +124,11 @@ void doctor_modules(void)
 	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	char node[TEXT_MAX];
 
-	one_module("dlend_core", LEVEL_FAIL, "nothing works");
-	one_module("dlend_ntb", LEVEL_FAIL, "there are no links to other hosts");
-	one_module("dlend_lender", LEVEL_WARN, "this host does not lend");
-	one_module("dlend_mdev", LEVEL_WARN, "this host does not borrow");
-	attr(node, core, "node_id");
+	check_module("dlend_core", LEVEL_FAIL, "nothing works");
+	check_module("dlend_ntb", LEVEL_FAIL, "there are no links to other hosts");
+	check_module("dlend_lender", LEVEL_WARN, "this host does not lend");
+	check_module("dlend_mdev", LEVEL_WARN, "this host does not borrow");
+	read_attr(node, core, "node_id");
 	if (*node && strcmp(node, "0"))
 		finding(LEVEL_OK, "node-id", text("this is node %s", node), NULL);
 	else
@@ -137,7 +137,7 @@ void doctor_modules(void)
 	free(core);
 }
 
-static bool word_in(const char *line, const char *word)
+static bool has_word(const char *line, const char *word)
 {
 	size_t len = strlen(word);
 
@@ -147,14 +147,14 @@ static bool word_in(const char *line, const char *word)
 	return false;
 }
 
-static bool passes(const char *cmdline)
+static bool iommu_is_bypassed(const char *cmdline)
 {
-	return (word_in(cmdline, "iommu=pt") || word_in(cmdline, "iommu.passthrough=1")) &&
-	       !word_in(cmdline, "iommu=nopt");
+	return (has_word(cmdline, "iommu=pt") || has_word(cmdline, "iommu.passthrough=1")) &&
+	       !has_word(cmdline, "iommu=nopt");
 }
 
-/* Chips of an IOMMU that remaps are named so, on Intel and AMD. */
-static void remapping(void)
+/* If the IOMMU remaps interrupts, the names of interrupt chips begin with IR (Intel and AMD). */
+static void check_interrupt_remapping(void)
 {
 	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);
 	char *lender = path("%s/module/dlend_lender/parameters", opt.sysfs), allowed[TEXT_MAX];
@@ -165,7 +165,7 @@ static void remapping(void)
 	else if (strstr(all, "IR-PCI") || strstr(all, "IR-IO-APIC") || strstr(all, "IR-MSI"))
 		finding(LEVEL_OK, "interrupt-remapping",
 			"interrupts of devices are checked by the IOMMU", NULL);
-	else if (*attr(allowed, lender, "allow_unsafe_interrupts") == 'Y')
+	else if (*read_attr(allowed, lender, "allow_unsafe_interrupts") == 'Y')
 		finding(LEVEL_WARN, "interrupt-remapping",
 			"off, and lending is allowed all the same (allow_unsafe_interrupts): a borrower can make this host see interrupts that are not its device's",
 			"Turn on interrupt remapping or x2APIC in the firmware; until then lend only to those you trust with this host");
@@ -189,18 +189,18 @@ void doctor_iommu(void)
 	if (!units.count || !n.count)
 		finding(LEVEL_FAIL, "iommu", "there is none, or it is off",
 			"Turn on VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on (AMD's is on by default)");
-	else if (cmdline && passes(cmdline))
+	else if (cmdline && iommu_is_bypassed(cmdline))
 		finding(LEVEL_FAIL, "iommu", "it is on, but lets everything pass (iommu=pt)",
 			"Boot without iommu=pt and iommu.passthrough=1");
 	else
 		finding(LEVEL_OK, "iommu",
 			text("on and translating (%zu units, %zu groups)", units.count, n.count),
 			NULL);
-	if (cmdline && word_in(cmdline, "mem_encrypt=on"))
+	if (cmdline && has_word(cmdline, "mem_encrypt=on"))
 		finding(LEVEL_WARN, "iommu-sme",
 			"memory encryption (SME) is on, which Linux 6.12 also applies to windows",
 			"Boot without mem_encrypt=on, or with Linux 7.2");
-	remapping();
+	check_interrupt_remapping();
 	names_free(&n);
 	names_free(&units);
 	free(cmdline);
@@ -222,7 +222,7 @@ unsigned long long memory_total(void)
 	return kib << 10;
 }
 
-static void memlock(void)
+static void check_memlock(void)
 {
 	char *file = path("%s/self/limits", opt.procfs), *all = read_all(file);
 	const char *at = all ? strstr(all, "Max locked memory") : NULL;
@@ -254,8 +254,8 @@ void doctor_memory(void)
 	char *dir = path("%s/kernel/mm/transparent_hugepage", opt.sysfs);
 	char value[TEXT_MAX];
 
-	memlock();
-	attr(value, dir, "enabled");
+	check_memlock();
+	read_attr(value, dir, "enabled");
 	if (strstr(value, "[never]"))
 		finding(LEVEL_WARN, "huge-pages",
 			"transparent huge pages are off: guest memory is mapped in small pieces, which costs DMA speed",

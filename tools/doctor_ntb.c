@@ -6,7 +6,7 @@
 #include "doctor.h"
 #include "finding.h"
 
-/* drivers/ntb/hw: which module drives which function.  A device of 0 means every one. */
+/* Which module in drivers/ntb/hw drives which function. */
 static const struct {
 	unsigned int vendor, device;
 	const char *driver;
@@ -22,13 +22,13 @@ static const struct {
 	{ 0x8086, 0x7868, "ntb_hw_intel" },
 };
 
-/* Microsemi's NTB is a part of the management function, which says so by its class. */
+/* Microsemi's NTB is part of the switch's management function; the class tells them apart. */
 static const char *ntb_module(const char *dir)
 {
 	char value[TEXT_MAX];
-	unsigned int vendor = strtoul(attr(value, dir, "vendor"), NULL, 16);
-	unsigned int device = strtoul(attr(value, dir, "device"), NULL, 16);
-	bool bridge = !strncmp(attr(value, dir, "class"), "0x0680", 6);
+	unsigned int vendor = strtoul(read_attr(value, dir, "vendor"), NULL, 16);
+	unsigned int device = strtoul(read_attr(value, dir, "device"), NULL, 16);
+	bool bridge = !strncmp(read_attr(value, dir, "class"), "0x0680", 6);
 
 	for (size_t i = 0; i < sizeof(hardware) / sizeof(*hardware); i++)
 		if (hardware[i].vendor == vendor && hardware[i].device == device)
@@ -40,8 +40,8 @@ static const char *ntb_module(const char *dir)
 	return NULL;
 }
 
-/* Why dlend_ntb does not take what a module drives; NULL if it does. */
-static const char *refusal(const char *module)
+/* Why dlend_ntb cannot use NTBs that @module drives, or NULL if it can. */
+static const char *refusal_reason(const char *module)
 {
 	if (module && !strcmp(module, "ntb_hw_switchtec"))
 		return "Switchtec's driver keeps memory of its own where dlend's aperture would be";
@@ -51,7 +51,7 @@ static const char *refusal(const char *module)
 }
 
 /* NTB functions without a driver, or of a kind that dlend has no use for. */
-static size_t unusable(void)
+static size_t report_unusable_ntbs(void)
 {
 	char *bus = path("%s/bus/pci/devices", opt.sysfs);
 	struct names n = list_dir(bus);
@@ -61,10 +61,11 @@ static size_t unusable(void)
 		char *dir = path("%s/%s", bus, n.name[i]), *driver = path("%s/driver", dir);
 		const char *module = ntb_module(dir);
 
-		if (refusal(module)) {
+		if (refusal_reason(module)) {
 			finding(LEVEL_FAIL, "ntb",
 				text("%s is an NTB that dlend cannot use: %s", n.name[i],
-				     refusal(module)), "See docs/hardware.md for those it can");
+				     refusal_reason(module)),
+				"See docs/hardware.md for those it can");
 			count++;
 		} else if (module && !path_exists(driver)) {
 			finding(LEVEL_FAIL, "ntb",
@@ -80,13 +81,13 @@ static size_t unusable(void)
 	return count;
 }
 
-static void one_ntb(const char *name, const char *dir)
+static void check_ntb_user(const char *name, const char *dir)
 {
 	char *link = path("%s/driver", dir), *driver = link_name(link);
 	char *function = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 
-	if (refusal(ntb_module(function)))
-		goto out;	/* unusable() has said it */
+	if (refusal_reason(ntb_module(function)))
+		goto out;	/* report_unusable_ntbs() has said it */
 	if (driver && !strcmp(driver, "dlend_ntb"))
 		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
 	else if (driver)
@@ -101,8 +102,8 @@ out:
 	free(link);
 }
 
-/* The NTB's own requests come from the peer: what its group may reach is what the peer may. */
-static void ntb_group(const char *name)
+/* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
+static void check_ntb_group(const char *name)
 {
 	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 	char *group = path("%s/iommu_group", dir), type[TEXT_MAX];
@@ -113,7 +114,7 @@ static void ntb_group(const char *name)
 		finding(LEVEL_FAIL, "ntb-iommu",
 			text("%s is in no IOMMU group: the peer would reach all memory", name),
 			"Turn the IOMMU on; see the check \"iommu\"");
-	else if (!strcmp(attr(type, group, "type"), "identity"))
+	else if (!strcmp(read_attr(type, group, "type"), "identity"))
 		finding(LEVEL_FAIL, "ntb-iommu",
 			text("the IOMMU lets %s pass: the peer would reach all memory", name),
 			"Boot without iommu=pt");
@@ -129,13 +130,13 @@ void doctor_ntb(void)
 {
 	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
 	struct names n = list_dir(bus);
-	size_t lone = unusable();
+	size_t lone = report_unusable_ntbs();
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]);
 
-		one_ntb(n.name[i], dir);
-		ntb_group(n.name[i]);
+		check_ntb_user(n.name[i], dir);
+		check_ntb_group(n.name[i]);
 		free(dir);
 	}
 	if (!n.count && !lone)
@@ -148,7 +149,7 @@ void doctor_ntb(void)
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
 #define LARGER	"Set a larger NTB BAR size, the same, in the firmware of both hosts"
 
-static bool loaded(const char *module)
+static bool is_loaded(const char *module)
 {
 	char *dir = path("%s/module/%s", opt.sysfs, module);
 	bool is = path_exists(dir);
@@ -158,21 +159,22 @@ static bool loaded(const char *module)
 }
 
 /*
- * What this host does not do now it may do later: what would not fit then is worth a warning.  One
- * that shows neither is about to do something.
+ * Does this host lend, does it borrow?  If it shows no sign of either, it is still being set up and
+ * counts as both.  What would not fit for the other role is only a warning, as that may come later.
  */
-static bool lends(const struct demands *demands)
+static bool host_lends(const struct demands *demands)
 {
-	return demands->devices.count || loaded("dlend_lender") || !loaded("dlend_mdev");
+	return demands->devices.count || is_loaded("dlend_lender") || !is_loaded("dlend_mdev");
 }
 
-static bool borrows(const struct demands *demands)
+static bool host_borrows(const struct demands *demands)
 {
-	return loaded("dlend_mdev") || !(demands->devices.count || loaded("dlend_lender"));
+	return is_loaded("dlend_mdev") || !(demands->devices.count || is_loaded("dlend_lender"));
 }
 
-/* What comes in: a borrower's loads and stores to BARs here, a lender's DMA to guests here. */
-static void inward(const char *name, unsigned long long bytes, const struct demands *demands)
+/* Incoming: a borrower's loads and stores to BARs here, and a lender's DMA to guests here. */
+static void check_aperture(const char *name, unsigned long long bytes,
+			   const struct demands *demands)
 {
 	const char *reach = text("the peer reaches %s here through %s (aperture_bytes)",
 				 size_text(bytes), name);
@@ -190,11 +192,11 @@ static void inward(const char *name, unsigned long long bytes, const struct dema
 			     size_text(bars)),
 			LARGER ", or lend fewer devices over this link");
 	else if (guest && guest + CONTROL_BYTES > bytes)
-		finding(borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
+		finding(host_borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
 			text("%s, which cannot hold a guest of %s on this host", reach,
 			     size_text(guest)),
 			LARGER ", or give the guest less memory");
-	else if (!guest && bytes < ram && borrows(demands))
+	else if (!guest && bytes < ram && host_borrows(demands))
 		finding(LEVEL_WARN, "window",
 			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,
 			     size_text(ram)),
@@ -203,33 +205,33 @@ static void inward(const char *name, unsigned long long bytes, const struct dema
 		finding(LEVEL_OK, "window", reach, NULL);
 }
 
-/* What goes out: DMA of devices here to guests there.  Those are known to the peer only. */
-static void outward(const char *name, unsigned long long bytes, const struct demands *demands)
+/* Outgoing: DMA of devices here to guests on the peer, which only the peer knows. */
+static void check_window(const char *name, unsigned long long bytes, const struct demands *demands)
 {
 	const char *reach = text("this host reaches %s of the peer through %s (window_bytes)",
 				 size_text(bytes), name);
 	unsigned long long guest = demands->guest_bytes;
 
 	if (guest && guest + CONTROL_BYTES > bytes)
-		finding(lends(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
+		finding(host_lends(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
 			text("%s, which cannot hold a guest of %s there", reach, size_text(guest)),
 			LARGER ", or give the guest less memory");
 	else
 		finding(LEVEL_OK, "window", reach, NULL);
 }
 
-/* Each direction has a size of its own; 0 is one that is not known yet. */
-static void windows(const char *name, const char *dir, const struct demands *demands)
+/* The two directions have different sizes.  A size of 0 is not known yet. */
+static void check_link_sizes(const char *name, const char *dir, const struct demands *demands)
 {
 	unsigned long long bytes;
 	char value[TEXT_MAX];
 
-	bytes = strtoull(attr(value, dir, "aperture_bytes"), NULL, 10);
+	bytes = strtoull(read_attr(value, dir, "aperture_bytes"), NULL, 10);
 	if (bytes)
-		inward(name, bytes, demands);
-	bytes = strtoull(attr(value, dir, "window_bytes"), NULL, 10);
+		check_aperture(name, bytes, demands);
+	bytes = strtoull(read_attr(value, dir, "window_bytes"), NULL, 10);
 	if (bytes)
-		outward(name, bytes, demands);
+		check_window(name, bytes, demands);
 }
 
 void doctor_links(const struct demands *demands)
@@ -240,21 +242,21 @@ void doctor_links(const struct demands *demands)
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
-		/* A lender's link to itself: neither another host nor a window. */
-		bool loop = !strcmp(attr(value, dir, "type"), "loop");
+		/* The link of a lender to itself has no other host and no window. */
+		bool loop = !strcmp(read_attr(value, dir, "type"), "loop");
 
-		if (!strcmp(attr(state, dir, "state"), "up"))
+		if (!strcmp(read_attr(state, dir, "state"), "up"))
 			finding(LEVEL_OK, "link", text("%s is up, to node %s", n.name[i],
-						       attr(value, dir, "peer_node")), NULL);
+						       read_attr(value, dir, "peer_node")), NULL);
 		else
 			finding(LEVEL_WARN, "link",
-				*attr(value, dir, "last_error") ?
+				*read_attr(value, dir, "last_error") ?
 				text("%s is %s (%s)", n.name[i], state, value) :
 				text("%s is %s: it has heard of no peer yet", n.name[i], state),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
 				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
 		if (!loop)
-			windows(n.name[i], dir, demands);
+			check_link_sizes(n.name[i], dir, demands);
 		free(dir);
 	}
 	names_free(&n);

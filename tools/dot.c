@@ -4,8 +4,8 @@
 
 #include "fabric.h"
 
-/* What peers say must not end a string. */
-static void quote(const char *s)
+/* Text from peers must not end the string. */
+static void print_quoted(const char *s)
 {
 	putchar('"');
 	for (; *s; s++) {
@@ -16,12 +16,12 @@ static void quote(const char *s)
 	putchar('"');
 }
 
-static void arrow(const char *from, const char *to, const char *more)
+static void draw_line(const char *from, const char *to, const char *more)
 {
 	fputs("    ", stdout);
-	quote(from);
+	print_quoted(from);
 	fputs(" -- ", stdout);
-	quote(to);
+	print_quoted(to);
 	printf("%s;\n", more);
 }
 
@@ -35,7 +35,7 @@ static const char *bridge_name(unsigned int node, const char *bdf)
 	return text("%u %s", node, bdf);
 }
 
-/* A switch's upstream and downstream ports are one chip, but ports that differ lead elsewhere. */
+/* Each port of a switch is drawn, because different downstream ports lead to different places. */
 static const char *draw_bridges(unsigned int node, const struct place *place)
 {
 	const char *above = root_name(node);
@@ -45,11 +45,11 @@ static const char *draw_bridges(unsigned int node, const struct place *place)
 		const char *name = bridge_name(node, b->bdf);
 
 		fputs("    ", stdout);
-		quote(name);
+		print_quoted(name);
 		printf(" [shape=%s, label=\"%s\\n%s%s\"];\n",
 		       b->kind == BRIDGE_ROOT ? "ellipse" : "hexagon", b->bdf,
 		       bridge_kind_name(b->kind), b->acs ? ", ACS" : "");
-		arrow(above, name, place->known ? "" : " [style=dotted]");
+		draw_line(above, name, place->known ? "" : " [style=dotted]");
 		above = name;
 	}
 	return above;
@@ -60,9 +60,9 @@ static void draw_device(const struct lent *d)
 	const char *above = draw_bridges(d->lender, &d->place);
 
 	fputs("    ", stdout);
-	quote(d->address);
+	print_quoted(d->address);
 	printf(" [label=\"%s\\n", d->address);
-	/* The type is a peer's word; labels are quoted like names. */
+	/* The type comes from a peer, so it must not end the label. */
 	for (const char *c = d->type; *c; c++)
 		putchar(*c == '"' || *c == '\\' ? '?' : *c);
 	if (d->clique >= 0)
@@ -70,7 +70,7 @@ static void draw_device(const struct lent *d)
 		       d->clique, d->clique % 12 + 1);
 	else
 		puts("\"];");
-	arrow(above, d->address, d->place.known ? "" : " [style=dotted]");
+	draw_line(above, d->address, d->place.known ? "" : " [style=dotted]");
 }
 
 static const char *end_name(const struct edge *e)
@@ -83,18 +83,18 @@ static void draw_end(const struct edge *e)
 	const char *above = draw_bridges(e->from, &e->place), *name = end_name(e);
 
 	fputs("    ", stdout);
-	quote(name);
+	print_quoted(name);
 	fputs(" [shape=cds, label=", stdout);
-	quote(*e->name ? e->name : "NTB");
+	print_quoted(*e->name ? e->name : "NTB");
 	puts("];");
-	arrow(above, name, e->place.known ? "" : " [style=dotted]");
+	draw_line(above, name, e->place.known ? "" : " [style=dotted]");
 }
 
 static void draw_node(const struct fabric *f, unsigned int node)
 {
 	printf("  subgraph cluster_%u {\n    label=\"node %u%s\";\n    ", node, node,
 	       node == f->me ? " (this one)" : "");
-	quote(root_name(node));
+	print_quoted(root_name(node));
 	puts(" [shape=ellipse, label=\"root complex, IOMMU\"];");
 	for (size_t i = 0; i < f->devices; i++)
 		if (f->device[i].lender == node)
@@ -105,7 +105,7 @@ static void draw_node(const struct fabric *f, unsigned int node)
 	puts("  }");
 }
 
-/* Once for both directions. */
+/* Draws both directions of a link as one line. */
 static void draw_link(const struct fabric *f, const struct edge *e)
 {
 	const struct edge *back = fabric_edge(f, e->to, e->from);
@@ -113,14 +113,14 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	if (!e->up || (back && e->to < e->from))
 		return;
 	fputs("  ", stdout);
-	quote(end_name(e));
+	print_quoted(end_name(e));
 	fputs(" -- ", stdout);
-	quote(back ? end_name(back) : root_name(e->to));
+	print_quoted(back ? end_name(back) : root_name(e->to));
 	printf(" [label=\"%lluM / %lluM\", penwidth=3];\n", e->bytes >> 20,
 	       back ? back->bytes >> 20 : 0);
 }
 
-/* Peer-to-peer that is mapped now, beside the hardware: it shall not pull boxes about. */
+/* Draws peer-to-peer that is mapped now.  These lines do not change the layout (constraint). */
 static void draw_peers(const struct fabric *f)
 {
 	struct reach_pair pair;
@@ -128,11 +128,11 @@ static void draw_peers(const struct fabric *f)
 
 	while (peers_next(f, &at, &pair)) {
 		fputs("  ", stdout);
-		quote(pair.there->from);
+		print_quoted(pair.there->from);
 		fputs(" -- ", stdout);
-		quote(pair.there->to);
+		print_quoted(pair.there->to);
 		fputs(" [label=", stdout);
-		quote(pair.there->way);
+		print_quoted(pair.there->way);
 		printf(", dir=%s, style=dashed, color=blue, constraint=false];\n",
 		       pair.back ? "both" : "forward");
 	}

@@ -11,7 +11,7 @@
 
 #define NODE_MAX	65535
 
-static void *grow(void *array, size_t count, size_t size)
+static void *grow_array(void *array, size_t count, size_t size)
 {
 	array = reallocarray(array, count + 1, size);
 	if (!array)
@@ -24,14 +24,14 @@ static void copy_attr(char to[NAME_MAX_LEN], const char *dir, const char *name)
 {
 	char value[TEXT_MAX];
 
-	snprintf(to, NAME_MAX_LEN, "%.*s", NAME_MAX_LEN - 1, attr(value, dir, name));
+	snprintf(to, NAME_MAX_LEN, "%.*s", NAME_MAX_LEN - 1, read_attr(value, dir, name));
 }
 
 static unsigned int number_attr(const char *dir, const char *name)
 {
 	char value[TEXT_MAX];
 
-	return strtoul(attr(value, dir, name), NULL, 0);
+	return strtoul(read_attr(value, dir, name), NULL, 0);
 }
 
 static void add_node(struct fabric *f, unsigned int id)
@@ -44,13 +44,13 @@ static void add_node(struct fabric *f, unsigned int id)
 		at++;
 	if (at < f->nodes && f->node[at] == id)
 		return;
-	f->node = grow(f->node, f->nodes, sizeof(*f->node));
+	f->node = grow_array(f->node, f->nodes, sizeof(*f->node));
 	memmove(&f->node[at + 1], &f->node[at], (f->nodes - at) * sizeof(*f->node));
 	f->node[at] = id;
 	f->nodes++;
 }
 
-/* Between this node and another there may be several links; of others' no more than one is told. */
+/* This node may have several links to another.  Between other nodes, peers tell of one only. */
 static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int to)
 {
 	struct edge *e;
@@ -60,7 +60,7 @@ static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int t
 			return &f->edge[i];
 	add_node(f, from);
 	add_node(f, to);
-	f->edge = grow(f->edge, f->edges, sizeof(*f->edge));
+	f->edge = grow_array(f->edge, f->edges, sizeof(*f->edge));
 	e = &f->edge[f->edges++];
 	e->from = from;
 	e->to = to;
@@ -69,8 +69,8 @@ static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int t
 
 typedef void (*told_fn)(struct fabric *f, unsigned int from, unsigned int to, char *rest);
 
-/* What peers tell of the links of theirs, a line each that begins with two nodes. */
-static void each_told(struct fabric *f, const char *name, told_fn told)
+/* What peers tell of their links.  Each line begins with the ids of two nodes. */
+static void read_told_lines(struct fabric *f, const char *name, told_fn add_told)
 {
 	char *file = path("%s/bus/dlend/%s", opt.sysfs, name), *all = read_all(file), *rest = NULL;
 	char *line = all ? strtok_r(all, "\n", &rest) : NULL;
@@ -81,13 +81,13 @@ static void each_told(struct fabric *f, const char *name, told_fn told)
 
 		if (sscanf(line, "%u %u%n", &from, &to, &used) == 2 && from && to && from != to &&
 		    from <= NODE_MAX && to <= NODE_MAX && from != f->me)
-			told(f, from, to, line + used);
+			add_told(f, from, to, line + used);
 	}
 	free(all);
 	free(file);
 }
 
-static void told_reach(struct fabric *f, unsigned int from, unsigned int to, char *rest)
+static void add_told_edge(struct fabric *f, unsigned int from, unsigned int to, char *rest)
 {
 	struct edge *e;
 
@@ -99,7 +99,7 @@ static void told_reach(struct fabric *f, unsigned int from, unsigned int to, cha
 }
 
 /* The address of the NTB, and the bridges above it. */
-static void told_place(struct fabric *f, unsigned int from, unsigned int to, char *rest)
+static void add_told_place(struct fabric *f, unsigned int from, unsigned int to, char *rest)
 {
 	char *bridges = NULL, *word = strtok_r(rest, " ", &bridges), bdf[16];
 	struct edge *e;
@@ -123,19 +123,19 @@ static void add_link(struct fabric *f, const char *class, const char *name)
 	struct edge *e;
 
 	/* The link of a node to itself carries offers, and is no NTB. */
-	if (!strcmp(attr(type, dir, "type"), "loop") || (peer && peer == f->me))
+	if (!strcmp(read_attr(type, dir, "type"), "loop") || (peer && peer == f->me))
 		goto out;
 	e = add_edge(f, f->me, peer);
 	snprintf(e->name, sizeof(e->name), "%.*s", NAME_MAX_LEN - 1, name);
 	copy_attr(e->state, dir, "state");
 	e->up = peer && !strcmp(e->state, "up");
-	e->bytes = strtoull(attr(type, dir, "window_bytes"), NULL, 0);
+	e->bytes = strtoull(read_attr(type, dir, "window_bytes"), NULL, 0);
 	pci = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 	e->place = place_local(pci);
 	free(pci);
 	if (!e->up)
 		goto out;
-	reaches = strtoull(attr(type, dir, "aperture_bytes"), NULL, 0);
+	reaches = strtoull(read_attr(type, dir, "aperture_bytes"), NULL, 0);
 	e = add_edge(f, peer, f->me);
 	e->up = true;
 	e->bytes = reaches;
@@ -147,7 +147,7 @@ static struct lent *add_device(struct fabric *f, const char *address, const char
 {
 	struct lent *d;
 
-	f->device = grow(f->device, f->devices, sizeof(*f->device));
+	f->device = grow_array(f->device, f->devices, sizeof(*f->device));
 	d = &f->device[f->devices++];
 	snprintf(d->address, sizeof(d->address), "%.*s", NAME_MAX_LEN - 1, address);
 	copy_attr(d->type, dir, "type");
@@ -157,7 +157,7 @@ static struct lent *add_device(struct fabric *f, const char *address, const char
 	return d;
 }
 
-static void ids(struct lent *d, const char *dir)
+static void read_ids(struct lent *d, const char *dir)
 {
 	d->vendor = number_attr(dir, "vendor");
 	d->device = number_attr(dir, "device");
@@ -174,10 +174,10 @@ static void add_offers(struct fabric *f)
 		char words[TEXT_MAX];
 
 		d->lender = number_attr(dir, "lender");
-		ids(d, dir);
+		read_ids(d, dir);
 		add_node(f, d->lender);
 		if (!read_text(words, where))
-			d->place = place_parse(attr(words, dir, "place"));
+			d->place = place_parse(read_attr(words, dir, "place"));
 		free(where);
 		free(dir);
 	}
@@ -185,8 +185,8 @@ static void add_offers(struct fabric *f)
 	free(bus);
 }
 
-/* What this host lends; also on the bus if dlend_mdev is loaded.  Its place is seen here. */
-static void add_own(struct fabric *f)
+/* Devices that this host lends.  If dlend_mdev is loaded they are on the bus, too. */
+static void add_own_devices(struct fabric *f)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
 	struct names n = list_dir(driver);
@@ -196,12 +196,12 @@ static void add_own(struct fabric *f)
 		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
 		struct lent *d;
 
-		if (bdf_parse(bdf, n.name[i]) && *attr(name, lent, "fabric_name")) {
+		if (bdf_parse(bdf, n.name[i]) && *read_attr(name, lent, "fabric_name")) {
 			d = (struct lent *)fabric_device(f, name);
 			if (!d) {
 				d = add_device(f, name, lent);
 				d->lender = f->me;
-				ids(d, dir);
+				read_ids(d, dir);
 			}
 			snprintf(d->own, sizeof(d->own), "%s", bdf);
 			d->place = place_local(dir);
@@ -220,13 +220,13 @@ static void add_mdevs(struct fabric *f)
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
-		char *where = path_exists(own) ? real(dir) : NULL;
+		char *where = path_exists(own) ? real_path(dir) : NULL;
 		struct lent *d = where ? (struct lent *)fabric_device(f, basename(dirname(where))) :
 					 NULL;
 
 		if (d) {
 			snprintf(d->uuid, sizeof(d->uuid), "%s", n.name[i]);
-			attr(clique, own, "clique");
+			read_attr(clique, own, "clique");
 			if (*clique >= '0' && *clique <= '9')
 				d->clique = strtol(clique, NULL, 10);
 		}
@@ -248,10 +248,10 @@ struct fabric fabric_load(void)
 	add_node(&f, f.me);
 	for (size_t i = 0; i < n.count; i++)
 		add_link(&f, class, n.name[i]);
-	each_told(&f, "neighbours", told_reach);
-	each_told(&f, "ntb_places", told_place);
+	read_told_lines(&f, "neighbours", add_told_edge);
+	read_told_lines(&f, "ntb_places", add_told_place);
 	add_offers(&f);
-	add_own(&f);
+	add_own_devices(&f);
 	add_mdevs(&f);
 	peers_load(&f);
 	names_free(&n);

@@ -164,7 +164,7 @@ const char *step_name(enum step_kind kind);
 /** peers_load - fills @f->reach, when devices and mdevs are there */
 void peers_load(struct fabric *f);
 void peers_show(const struct fabric *f);
-void peers_json(const struct fabric *f);
+json_t *peers_json(const struct fabric *f);
 /** peers_missing - a BAR of @to that @from should reach, and an error keeps it from; or NULL */
 const struct reach *peers_missing(const struct fabric *f, const char *from, const char *to);
 

@@ -12,13 +12,16 @@ enum level {
 };
 
 /**
- * finding - print one line of the report, and count it
+ * finding - print one line of the report, or keep it for findings_json(), and count it
  * @level:	(in) how bad it is
  * @check:	(in) name of the check, for scripts; it stays the same from version to version
  * @what:	(in) what was found
  * @fix:	(in) what to do about it, NULL if nothing
  */
 void finding(enum level level, const char *check, const char *what, const char *fix);
+
+/** findings_json - all of them so far, and how many there are of each level */
+json_t *findings_json(void);
 
 /** findings_count - how many findings of @level there were so far */
 unsigned int findings_count(enum level level);

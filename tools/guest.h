@@ -20,11 +20,11 @@ struct guest {
 };
 
 /**
- * guest_read - what the domain @xml (which is changed) holds, but for its lent devices' places
+ * guest_read - what the domain @xml holds, but for its lent devices' places
  *
- * Exits with a message if @xml is no domain, or names no mediated device of @f.
+ * Exits with a message if @xml is no domain, has a DOCTYPE, or names no mediated device of @f.
  */
-struct guest guest_read(char *xml, const struct fabric *f);
+struct guest guest_read(const char *xml, const struct fabric *f);
 /** guest_ask_virsh - XML of @domain, to be freed; exits with a message if virsh fails */
 char *guest_ask_virsh(const char *domain);
 

@@ -3,8 +3,8 @@
  * Reads the XML of a libvirt domain, as virsh dumpxml writes it: which mediated devices it has, and
  * what its guest's PCI tree holds already.  Plans nothing (guestxml.c).
  */
-#include <ctype.h>
 #include <errno.h>
+#include <libxml/parser.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,152 +12,129 @@
 
 #include "guest.h"
 
-/* A domain while it is read; @uuid: of the <hostdev> that is open; @before: what was before it. */
-struct reader {
-	const struct fabric *f;
-	struct guest g, before;
-	bool inside;
-	char uuid[TEXT_MAX];
-};
-
-static bool is_blank(char c)
+/* Value of attribute @name, "" if @element has none. */
+static const char *element_attr(char value[TEXT_MAX], const xmlNode *element, const char *name)
 {
-	return isspace((unsigned char)c);
-}
+	xmlChar *found = xmlGetNoNsProp(element, BAD_CAST name);
 
-/* Value of @name in a start tag, "" if it has none. */
-static const char *tag_attr(char value[TEXT_MAX], const char *tag, const char *name)
-{
-	size_t len = strlen(name);
-
-	value[0] = '\0';
-	for (const char *at = strstr(tag, name); at; at = strstr(at + 1, name)) {
-		const char *quote = at + len + 1, *end;
-
-		if (at == tag || !is_blank(at[-1]) || at[len] != '=' ||
-		    (*quote != '\'' && *quote != '"'))
-			continue;
-		end = strchr(quote + 1, *quote);
-		if (end && end - quote - 1 < TEXT_MAX)
-			snprintf(value, TEXT_MAX, "%.*s", (int)(end - quote - 1), quote + 1);
-		break;
-	}
+	snprintf(value, TEXT_MAX, "%s", found ? (const char *)found : "");
+	xmlFree(found);
 	return value;
 }
 
-static bool tag_is(const char *tag, const char *name)
+static unsigned int element_number(const xmlNode *element, const char *name)
 {
-	size_t len = strlen(name);
+	char value[TEXT_MAX];
 
-	return !strncmp(tag, name, len) && (!tag[len] || is_blank(tag[len]) || tag[len] == '/');
+	return strtoul(element_attr(value, element, name), NULL, 0);
 }
 
-static void read_controller(struct guest *g, const char *tag)
+static bool element_is(const xmlNode *element, const char *name)
+{
+	return !strcmp((const char *)element->name, name);
+}
+
+/* The first element of that name directly in @parent (may be NULL), or NULL. */
+static xmlNode *find_child(xmlNode *parent, const char *name)
+{
+	xmlNode *child = parent ? xmlFirstElementChild(parent) : NULL;
+
+	while (child && !element_is(child, name))
+		child = xmlNextElementSibling(child);
+	return child;
+}
+
+static void read_controller(struct guest *g, const xmlNode *controller)
 {
 	char value[TEXT_MAX];
 	unsigned int index;
 
-	if (strcmp(tag_attr(value, tag, "type"), "pci"))
+	if (strcmp(element_attr(value, controller, "type"), "pci"))
 		return;
-	index = strtoul(tag_attr(value, tag, "index"), NULL, 0);
+	index = element_number(controller, "index");
 	if (index > g->last)
 		g->last = index;
-	tag_attr(value, tag, "model");
+	element_attr(value, controller, "model");
 	g->ports += !strcmp(value, "pcie-root-port") ||
 		    !strcmp(value, "pcie-switch-downstream-port");
 }
 
-/* One PCI address that is taken. Return: on the root bus */
-static bool read_address(struct guest *g, const char *tag)
+static void count_slot(struct guest *g, xmlNode *device)
 {
+	const xmlNode *address = find_child(device, "address");
 	char value[TEXT_MAX];
-	unsigned int function;
 
-	if (strcmp(tag_attr(value, tag, "type"), "pci"))
-		return false;
-	function = strtoul(tag_attr(value, tag, "function"), NULL, 0);
-	if (function)		/* of a slot that is counted with its function 0 */
-		return false;
+	if (!address || strcmp(element_attr(value, address, "type"), "pci"))
+		return;
+	if (element_number(address, "function"))	/* its slot is counted with function 0 */
+		return;
 	g->all++;
-	return !strtoul(tag_attr(value, tag, "bus"), NULL, 0);
+	g->slots += !element_number(address, "bus");
 }
 
-/* A device of the host that is not ours may have I/O BARs. */
-static void end_hostdev(struct reader *r)
+/* The slot of a lent device does not count, because it gets a new one. */
+static void read_device(struct guest *g, xmlNode *device, const struct fabric *f)
 {
-	r->inside = false;
-	if (*r->uuid && fabric_device(r->f, r->uuid)) {
-		r->g = r->before;	/* its place is what we make anew */
-		names_add(&r->g.uuid, r->uuid);
-	} else if (!*r->uuid) {
-		r->g.io = true;
+	const xmlNode *source;
+	char uuid[TEXT_MAX] = "";
+
+	if (element_is(device, "controller")) {
+		read_controller(g, device);
+	} else if (element_is(device, "hostdev")) {
+		source = find_child(find_child(device, "source"), "address");
+		if (source)
+			element_attr(uuid, source, "uuid");
+		if (*uuid && fabric_device(f, uuid)) {
+			names_add(&g->uuid, uuid);
+			return;
+		}
+		/* A device of the host that is not ours may have I/O BARs. */
+		g->io |= !*uuid;
 	}
+	count_slot(g, device);
 }
 
-static void read_tag(struct reader *r, const char *tag)
+static __noreturn void refuse_xml(const char *why)
 {
-	char value[TEXT_MAX];
-
-	if (tag_is(tag, "hostdev")) {
-		r->inside = true;
-		r->uuid[0] = '\0';
-		r->before = r->g;
-	} else if (tag_is(tag, "/hostdev") && r->inside) {
-		end_hostdev(r);
-	} else if (tag_is(tag, "controller")) {
-		read_controller(&r->g, tag);
-	} else if (tag_is(tag, "address")) {
-		if (r->inside && *tag_attr(value, tag, "uuid"))
-			snprintf(r->uuid, sizeof(r->uuid), "%s", value);
-		r->g.slots += read_address(&r->g, tag);
-	}
+	fail(EXIT_USAGE, "what was read is no libvirt domain", why,
+	     "Give what virsh dumpxml prints, or the UUIDs of mediated devices.");
 }
 
-/* A '>' in quotes ends no tag. */
-static char *tag_end(char *at)
+/* Exits with a message if @xml is no domain.  Fetches no files and expands no entities. */
+static xmlDoc *parse_domain(const char *xml)
 {
-	char quote = '\0';
+	xmlDoc *doc = xmlReadDoc(BAD_CAST xml, NULL, NULL,
+				 XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+	const xmlError *error = xmlGetLastError();
 
-	for (; *at; at++) {
-		if (quote)
-			quote = *at == quote ? '\0' : quote;
-		else if (*at == '\'' || *at == '"')
-			quote = *at;
-		else if (*at == '>')
-			return at;
-	}
-	return NULL;
+	if (!doc && error && error->message)
+		refuse_xml(text("line %d: %.*s", error->line,
+				(int)strcspn(error->message, "\n"), error->message));
+	if (!doc)
+		refuse_xml("it is no XML");
+	if (doc->intSubset)
+		refuse_xml("it has a document type (<!DOCTYPE>), and no domain has one");
+	if (!element_is(xmlDocGetRootElement(doc), "domain"))
+		refuse_xml("it has no <domain> element");
+	return doc;
 }
 
-struct guest guest_read(char *xml, const struct fabric *f)
+struct guest guest_read(const char *xml, const struct fabric *f)
 {
 	/* The host bridge, and at 1f ISA, SATA, SMBus. */
-	struct reader r = { .f = f, .g = { .slots = 2, .all = 2 } };
-	bool domain = false;
-	char *end;
+	struct guest g = { .slots = 2, .all = 2 };
+	xmlDoc *doc = parse_domain(xml);
+	xmlNode *devices = find_child(xmlDocGetRootElement(doc), "devices");
+	xmlNode *device = devices ? xmlFirstElementChild(devices) : NULL;
 
-	for (char *at = strchr(xml, '<'); at; at = strchr(end + 1, '<')) {
-		if (!strncmp(at, "<!--", 4)) {
-			end = strstr(at, "-->");
-			if (!end)
-				break;
-			continue;
-		}
-		end = tag_end(at);
-		if (!end)
-			break;
-		*end = '\0';
-		domain |= tag_is(at + 1, "domain");
-		read_tag(&r, at + 1);
-	}
-	if (!domain)
-		fail(EXIT_USAGE, "what was read is no libvirt domain", "it has no <domain> element",
-		     "Give what virsh dumpxml prints, or the UUIDs of mediated devices.");
-	if (!r.g.uuid.count)
+	for (; device; device = xmlNextElementSibling(device))
+		read_device(&g, device, f);
+	xmlFreeDoc(doc);
+	if (!g.uuid.count)
 		fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",
 		     "no <hostdev type='mdev'> in it names one of this node",
 		     "Give their UUIDs: dlend libvirt-xml UUID...; dlend status lists them.");
-	return r.g;
+	return g;
 }
 
 char *guest_ask_virsh(const char *domain)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend libvirt-xml: the part of a libvirt domain that gives a guest its lent devices in a tree
- * like the fabric's: each at a root port, or those of a clique below one switch.
+ * dlend libvirt-xml: prints the part of a libvirt domain that gives a guest its lent devices in a
+ * tree like the fabric's.  Each is at a root port, or those of a clique are below one switch.
  *
- * Knows what a q35 machine holds, and refuses what it does not.  Writes the elements only: whoever
- * puts them into a domain is the one who changes it.
+ * Knows the limits of a q35 machine and refuses what is beyond them.  Only prints the elements, and
+ * changes no domain.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define SWITCH_PORTS	32	/* below one upstream port */
 #define IO_PORTS	16	/* each takes 4 KiB of the 64 KiB of I/O space */
 
-/* What one port or one switch is for. */
+/* The devices of one root port or one switch. */
 struct branch {
 	size_t count;
 	const struct lent **device;
@@ -39,7 +39,7 @@ static const char usage[] =
 
 /* Planning */
 
-static bool together(const struct lent *a, const struct lent *b)
+static bool belong_together(const struct lent *a, const struct lent *b)
 {
 	const char *sa = place_switch(&a->place), *sb = place_switch(&b->place);
 
@@ -53,7 +53,7 @@ static void plan_device(struct plan *p, const struct lent *d)
 	struct branch *b = NULL;
 
 	for (size_t i = 0; p->switches && i < p->count && !b; i++)
-		if (together(p->branch[i].device[0], d))
+		if (belong_together(p->branch[i].device[0], d))
 			b = &p->branch[i];
 	if (!b) {
 		p->branch = reallocarray(p->branch, p->count + 1, sizeof(*p->branch));
@@ -95,8 +95,8 @@ static struct plan make_plan(const struct fabric *f, const struct names *uuid, b
 	return p;
 }
 
-static void limit(const char *what, unsigned int have, unsigned int add, unsigned int most,
-		  const char *todo)
+static void check_limit(const char *what, unsigned int have, unsigned int add, unsigned int most,
+			const char *todo)
 {
 	if (have + add > most)
 		fail(EXIT_UNFIT, text("the guest has not enough %s", what),
@@ -106,26 +106,26 @@ static void limit(const char *what, unsigned int have, unsigned int add, unsigne
 static void check_limits(const struct guest *g, const struct plan *p)
 {
 	for (size_t i = 0; i < p->count; i++)
-		limit("ports at one switch", 0, p->branch[i].count, SWITCH_PORTS,
-		      "Split the clique, or use --mode root-port.");
-	limit("slots on its root bus", g->slots, p->roots, SLOTS_ROOT,
-	      "Use --mode switch-port, which takes one for each clique, or take devices away.");
-	limit("buses", g->last, p->controllers, BUS_LAST, "Take devices away.");
-	limit("slots", g->all, p->controllers + p->ports, SLOTS_ALL, "Take devices away.");
+		check_limit("ports at one switch", 0, p->branch[i].count, SWITCH_PORTS,
+			    "Split the clique, or use --mode root-port.");
+	check_limit("slots on its root bus", g->slots, p->roots, SLOTS_ROOT,
+		    "Use --mode switch-port, which takes one for each clique, or take devices away.");
+	check_limit("buses", g->last, p->controllers, BUS_LAST, "Take devices away.");
+	check_limit("slots", g->all, p->controllers + p->ports, SLOTS_ALL, "Take devices away.");
 	if (g->io)
-		limit("I/O space, in ports of 4 KiB", g->ports, p->ports, IO_PORTS,
-		      "Lent devices have no I/O BARs in a guest: where no other device has any, say --no-io.");
+		check_limit("I/O space, in ports of 4 KiB", g->ports, p->ports, IO_PORTS,
+			    "Lent devices have no I/O BARs in a guest: where no other device has any, say --no-io.");
 }
 
 /* Writing */
 
-static void put_address(unsigned int bus, unsigned int slot)
+static void print_address(unsigned int bus, unsigned int slot)
 {
 	printf("<address type='pci' domain='0x0000' bus='0x%02x' slot='0x%02x' function='0x0'/>\n",
 	       bus, slot);
 }
 
-static void put_controller(unsigned int index, const char *model, unsigned int bus, int slot)
+static void print_controller(unsigned int index, const char *model, unsigned int bus, int slot)
 {
 	printf("<controller type='pci' index='%u' model='%s'", index, model);
 	if (slot < 0) {
@@ -133,19 +133,19 @@ static void put_controller(unsigned int index, const char *model, unsigned int b
 		return;
 	}
 	fputs(">\n  ", stdout);
-	put_address(bus, slot);
+	print_address(bus, slot);
 	puts("</controller>");
 }
 
-static void put_hostdev(const struct lent *d, unsigned int bus)
+static void print_hostdev(const struct lent *d, unsigned int bus)
 {
 	puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
 	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n  ", d->uuid);
-	put_address(bus, 0);
+	print_address(bus, 0);
 	puts("</hostdev>");
 }
 
-static void comment(const struct branch *b)
+static void print_comment(const struct branch *b)
 {
 	printf("<!-- %s", b->count > 1 ? "switch:" : "port:");
 	for (size_t i = 0; i < b->count; i++) {
@@ -158,24 +158,24 @@ static void comment(const struct branch *b)
 	puts(" -->");
 }
 
-static void show(const struct plan *p, unsigned int index)
+static void print_plan(const struct plan *p, unsigned int index)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		const struct branch *b = &p->branch[i];
 		unsigned int root = ++index, up;
 
-		comment(b);
-		put_controller(root, "pcie-root-port", 0, -1);
+		print_comment(b);
+		print_controller(root, "pcie-root-port", 0, -1);
 		if (b->count == 1) {
-			put_hostdev(b->device[0], root);
+			print_hostdev(b->device[0], root);
 			continue;
 		}
 		up = ++index;
-		put_controller(up, "pcie-switch-upstream-port", root, 0);
+		print_controller(up, "pcie-switch-upstream-port", root, 0);
 		for (size_t k = 0; k < b->count; k++)
-			put_controller(++index, "pcie-switch-downstream-port", up, k);
+			print_controller(++index, "pcie-switch-downstream-port", up, k);
 		for (size_t k = 0; k < b->count; k++)
-			put_hostdev(b->device[k], index - b->count + 1 + k);
+			print_hostdev(b->device[k], index - b->count + 1 + k);
 	}
 }
 
@@ -242,6 +242,6 @@ int cmd_libvirt_xml(int argc, char **argv)
 	g.io = io ? io > 0 : g.io;
 	p = make_plan(&f, &g.uuid, !strcmp(mode, "switch-port"));
 	check_limits(&g, &p);
-	show(&p, g.last);
+	print_plan(&p, g.last);
 	return EXIT_OK;
 }

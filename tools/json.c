@@ -1,83 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * JSON on standard output.  Attributes hold what kernels and peers put there, so text is escaped
- * and bytes that are no ASCII become '?': the output is valid whatever comes.
+ * What goes into JSON, and how it is printed; jansson does the rest.  Attributes hold what kernels
+ * and peers put there, and jansson takes no text that is not UTF-8: bytes that are no ASCII
+ * become '?'.
  */
-#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
 
-#define DEPTH_MAX	8
-
-static int depth;
-static bool filled[DEPTH_MAX];	/* something stands in this level already */
-
-static void quote(const char *s)
+json_t *ascii_json(const char *s)
 {
-	putchar('"');
-	for (; *s; s++) {
-		unsigned char c = *s;
+	char *copy = strdup(s);
+	json_t *value;
 
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 0x20)
-			printf("\\u%04x", c);
-		else
-			putchar(c < 0x7f ? c : '?');
-	}
-	putchar('"');
-}
-
-static void start(const char *key)
-{
-	if (filled[depth])
-		putchar(',');
-	if (depth)
-		printf("\n%*s", 2 * depth, "");
-	filled[depth] = true;
-	if (key) {
-		quote(key);
-		fputs(": ", stdout);
-	}
-}
-
-void json_begin(const char *key, char bracket)
-{
-	start(key);
-	putchar(bracket);
-	filled[++depth] = false;
-}
-
-void json_end(char bracket)
-{
-	bool any = filled[depth--];
-
-	if (any)
-		printf("\n%*s", 2 * depth, "");
-	putchar(bracket);
-	if (!depth) {
-		putchar('\n');
-		filled[0] = false;
-	}
-}
-
-void json_text(const char *key, const char *value)
-{
-	start(key);
-	quote(value);
-}
-
-void json_number(const char *key, long long value)
-{
-	start(key);
-	printf("%lld", value);
-}
-
-void json_bool(const char *key, bool value)
-{
-	start(key);
-	fputs(value ? "true" : "false", stdout);
+	if (!copy)
+		abort();
+	for (char *c = copy; *c; c++)
+		if ((unsigned char)*c >= 0x7f)
+			*c = '?';
+	value = json_string(copy);
+	free(copy);
+	return value;
 }
 
 static bool is_number(const char *s)
@@ -91,12 +35,16 @@ static bool is_number(const char *s)
 	return len && !s[len] && len <= 15 && (len == 1 || s[0] != '0');
 }
 
-void json_attr(const char *key, const char *value)
+json_t *attr_json(const char *value)
 {
-	if (is_number(value)) {
-		start(key);
-		fputs(value, stdout);
-	} else {
-		json_text(key, value);
-	}
+	return is_number(value) ? json_integer(strtoll(value, NULL, 10)) : ascii_json(value);
+}
+
+void print_json(json_t *root)
+{
+	if (!root)
+		abort();
+	json_dumpf(root, stdout, JSON_INDENT(2));
+	putchar('\n');
+	json_decref(root);
 }

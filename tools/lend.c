@@ -7,7 +7,7 @@
 
 #include "move.h"
 
-/* The bus:device.function by which other nodes shall know it. */
+/* Sets the bus:device.function by which other nodes will know the device. */
 static void set_name(const struct device *dev, const char *as)
 {
 	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
@@ -20,7 +20,7 @@ static void set_name(const struct device *dev, const char *as)
 	free(p);
 }
 
-/* What an earlier --as has left, be it that it failed: the kernel remembers names, not lends. */
+/* The kernel remembers a name from an earlier --as, even if lending failed: sets the real one. */
 static void forget_name(const struct device *dev)
 {
 	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
@@ -57,7 +57,7 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* It is lent, whatever comes of this. */
+/* The device is lent already, so an error here is only reported. */
 static void set_clique(const struct device *dev, const char *clique)
 {
 	char *p = path("%s/dlend/clique", dev->dir);
@@ -74,7 +74,7 @@ static void set_clique(const struct device *dev, const char *clique)
 	free(p);
 }
 
-/* What lend_one() works on, and what it did so far. */
+/* What lend_device() works on, and what it did so far. */
 struct lending {
 	const struct lend_line *line;
 	const char *bdf;
@@ -93,7 +93,7 @@ static void choose_resets(struct lending *l)
 	}
 }
 
-/* They are as they were, unless they were lent before. */
+/* Restores the reset methods of all devices that are not lent. */
 static void restore_resets(const struct lending *l)
 {
 	for (size_t i = 0; i < l->group.count; i++) {
@@ -111,7 +111,7 @@ static void restore_resets(const struct lending *l)
 	}
 }
 
-static void lend_one(void *arg)
+static void lend_device(void *arg)
 {
 	struct lending *l = arg;
 	const struct lend_line *line = l->line;
@@ -137,49 +137,48 @@ static void lend_one(void *arg)
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
-	/* One VM gets all of the group. */
+	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);
 	l->done = true;
 }
 
-static void report(const struct move *move, size_t count)
+/* On standard output, or into @list if it is not NULL. */
+static void report_lent(const struct move *move, size_t count, json_t *list)
 {
 	char name[TEXT_MAX], type[TEXT_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		char *dir = path("%s/dlend", move[i].dev.dir);
 
-		attr(name, dir, "fabric_name");
-		attr(type, dir, "type");
-		if (opt.json) {
-			json_begin(NULL, '{');
-			json_text("device", move[i].dev.bdf);
-			json_text("address", name);
-			json_text("type", type);
-			json_end('}');
-		} else {
+		read_attr(name, dir, "fabric_name");
+		read_attr(type, dir, "type");
+		if (list)
+			json_array_append_new(list, json_pack("{s:s, s:s, s:s}",
+							      "device", move[i].dev.bdf,
+							      "address", name, "type", type));
+		else
 			printf("%s is lent as %s, type %s\n", move[i].dev.bdf, *name ? name : "?",
 			       *type ? type : "?");
-		}
 		free(dir);
 	}
 }
 
-/* Many devices: what fails does not keep the others from being lent. */
+/* Lends many devices.  If one fails, the others are lent all the same. */
 struct round {
 	struct names seen;		/* that an earlier line or group had */
 	struct names failed, why;
 	size_t lent;
+	json_t *list;			/* of what is lent, with --json */
 };
 
-static void lend_match(struct round *r, const struct lend_line *line, const char *bdf)
+static void lend_and_report(struct round *r, const struct lend_line *line, const char *bdf)
 {
 	struct lending l = { .line = line, .bdf = bdf };
 
 	if (names_have(&r->seen, bdf))
 		return;
-	if (attempt(lend_one, &l)) {
+	if (attempt(lend_device, &l)) {
 		names_add(&r->failed, bdf);
 		names_add(&r->why, attempt_failure());
 		restore_resets(&l);
@@ -190,22 +189,21 @@ static void lend_match(struct round *r, const struct lend_line *line, const char
 	for (size_t i = 0; i < l.group.count; i++)
 		names_add(&r->seen, l.group.name[i]);
 	r->lent += l.group.count;
-	report(l.move, l.group.count);
+	report_lent(l.move, l.group.count, r->list);
 }
 
-static void report_failed(const struct round *r)
+static json_t *failed_json(const struct round *r)
 {
-	json_begin("failed", '[');
-	for (size_t i = 0; i < r->failed.count; i++) {
-		json_begin(NULL, '{');
-		json_text("device", r->failed.name[i]);
-		json_text("why", r->why.name[i]);
-		json_end('}');
-	}
-	json_end(']');
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < r->failed.count; i++)
+		json_array_append_new(list, json_pack("{s:o, s:o}",
+						      "device", ascii_json(r->failed.name[i]),
+						      "why", ascii_json(r->why.name[i])));
+	return list;
 }
 
-/* Before anything is lent to whoever is there.  A mistake here lends nothing. */
+/* Done before anything is lent.  After a mistake here nothing is lent. */
 static void require_peers(const struct config *c, const char *file)
 {
 	for (size_t i = 0; i < c->links; i++) {
@@ -217,7 +215,7 @@ static void require_peers(const struct config *c, const char *file)
 		if (err)
 			fail(err == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAIL,
 			     text("%s, line %u", file, line->number),
-			     text("the link %s cannot be kept to node %s: %s", line->ntb,
+			     text("the link %s cannot be limited to node %s: %s", line->ntb,
 				  line->peer,
 				  err == -ENOENT ? "there is no such link" : strerror(-err)),
 			     "dlend links shows what there is; nothing was lent.");
@@ -228,14 +226,9 @@ static void require_peers(const struct config *c, const char *file)
 static int lend_config(const char *file)
 {
 	struct config c = config_read(file);
-	struct round r = { 0 };
+	struct round r = { .list = opt.json ? json_array() : NULL };
 
 	require_peers(&c, file);
-
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("lent", '[');
-	}
 	for (size_t i = 0; i < c.count; i++) {
 		struct names found = config_matches(&c.line[i]);
 
@@ -243,14 +236,11 @@ static int lend_config(const char *file)
 			progress("%s, line %u: no device of this host is %s", file,
 				 c.line[i].number, c.line[i].which);
 		for (size_t k = 0; k < found.count; k++)
-			lend_match(&r, &c.line[i], found.name[k]);
+			lend_and_report(&r, &c.line[i], found.name[k]);
 		names_free(&found);
 	}
-	if (opt.json) {
-		json_end(']');
-		report_failed(&r);
-		json_end('}');
-	}
+	if (r.list)
+		print_json(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
 	if (r.failed.count)
 		progress("%zu lent, %zu not lent", r.lent, r.failed.count);
 	return r.failed.count ? EXIT_FAIL : EXIT_OK;
@@ -259,27 +249,22 @@ static int lend_config(const char *file)
 static int lend_command(const struct lend_line *line)
 {
 	struct lending l = { .line = line, .bdf = line->which };
+	json_t *list = opt.json ? json_array() : NULL;
 
-	/* A failure with no reset method to restore can leave by the short way. */
+	/* Only if a reset method was chosen there is something to restore after a failure. */
 	if (line->reset) {
-		int code = attempt(lend_one, &l);
+		int code = attempt(lend_device, &l);
 
 		if (code) {
 			restore_resets(&l);
 			fail_again(code);
 		}
 	} else {
-		lend_one(&l);
+		lend_device(&l);
 	}
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("lent", '[');
-	}
-	report(l.move, l.group.count);
-	if (opt.json) {
-		json_end(']');
-		json_end('}');
-	}
+	report_lent(l.move, l.group.count, list);
+	if (list)
+		print_json(json_pack("{s:o}", "lent", list));
 	return EXIT_OK;
 }
 
@@ -287,8 +272,8 @@ static const char usage[] =
 	"usage: dlend lend [--as BB:DD.F] [--clique N|none] [--group]\n"
 	"                  [--reset METHOD] BDF | --all | --config FILE";
 
-/* Return: the file to read, or NULL: @line says what to do. */
-static const char *parse(int argc, char **argv, struct lend_line *line)
+/* Return: the configuration file to read, or NULL if @line says what to lend. */
+static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
 {
 	static const struct option options[] = {
 		{ "as", required_argument, NULL, 'a' },
@@ -339,7 +324,7 @@ static const char *parse(int argc, char **argv, struct lend_line *line)
 int cmd_lend(int argc, char **argv)
 {
 	struct lend_line line = { 0 };
-	const char *file = parse(argc, argv, &line);
+	const char *file = parse_arguments(argc, argv, &line);
 	char full[16];
 
 	if (file)

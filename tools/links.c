@@ -13,21 +13,19 @@ static const char *const attributes[] = {
 
 #define COLUMNS		11
 
-static void show_json(const char *name, const char *dir)
+static json_t *link_json(const char *name, const char *dir)
 {
+	json_t *link = json_pack("{s:o}", "name", ascii_json(name));
 	char value[TEXT_MAX];
 
-	json_begin(NULL, '{');
-	json_text("name", name);
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
-		attr(value, dir, attributes[i]);
-		/* A session is 64 bits of noise: always text. */
-		if (!strcmp(attributes[i], "session"))
-			json_text(attributes[i], value);
-		else
-			json_attr(attributes[i], value);
+		read_attr(value, dir, attributes[i]);
+		/* A session is a random number of 64 bits: always text. */
+		json_object_set_new(link, attributes[i],
+				    strcmp(attributes[i], "session") ? attr_json(value) :
+								       ascii_json(value));
 	}
-	json_end('}');
+	return link;
 }
 
 static const char *mebibytes(const char *bytes)
@@ -35,13 +33,13 @@ static const char *mebibytes(const char *bytes)
 	return *bytes ? text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
 }
 
-/* There is no window of 0 bytes: the link has not been up yet, or has no aperture. */
-static bool known(const char *bytes)
+/* A size of 0 is not known: the link was never up, or has no aperture. */
+static bool is_known_size(const char *bytes)
 {
 	return strtoull(bytes, NULL, 0);
 }
 
-/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" without what there is none of, and what every link has. */
+/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" becomes "4 ram, 1 irq": every link has ctrl. */
 static const char *used_slots(char *slots)
 {
 	char *save = NULL, *kind = strtok_r(slots, " ", &save), *count;
@@ -55,70 +53,68 @@ static const char *used_slots(char *slots)
 	return used;
 }
 
-static void show_row(const char *name, const char *dir, struct table *table)
+static void add_link_row(const char *name, const char *dir, struct table *table)
 {
 	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], size[TEXT_MAX];
 	char free_bytes[TEXT_MAX], largest[TEXT_MAX], slots[TEXT_MAX];
 	char test[TEXT_MAX], age[TEXT_MAX], error[TEXT_MAX], type[TEXT_MAX];
 	bool reaches, reached;
 
-	/* A node's link to itself has no window, and room without end. */
-	attr(type, dir, "type");
-	reaches = strcmp(type, "loop") && known(attr(window, dir, "window_bytes"));
-	reached = strcmp(type, "loop") && known(attr(size, dir, "aperture_bytes"));
-	attr(age, dir, "heartbeat_age_ms");
-	attr(slots, dir, "slots");
+	/* The link of a node to itself has no window and no limit. */
+	read_attr(type, dir, "type");
+	reaches = strcmp(type, "loop") && is_known_size(read_attr(window, dir, "window_bytes"));
+	reached = strcmp(type, "loop") && is_known_size(read_attr(size, dir, "aperture_bytes"));
+	read_attr(age, dir, "heartbeat_age_ms");
+	read_attr(slots, dir, "slots");
 	table_row(table, COLUMNS, (const char *[]){
-		name, attr(state, dir, "state"), attr(peer, dir, "peer_node"),
+		name, read_attr(state, dir, "state"), read_attr(peer, dir, "peer_node"),
 		reaches ? mebibytes(window) : "", reached ? mebibytes(size) : "",
-		reached ? mebibytes(attr(free_bytes, dir, "aperture_free_bytes")) : "",
-		reached ? mebibytes(attr(largest, dir, "aperture_largest_free_bytes")) : "",
-		used_slots(slots), attr(test, dir, "self_test"),
-		*age ? text("%s ms", age) : "", attr(error, dir, "last_error") });
+		reached ? mebibytes(read_attr(free_bytes, dir, "aperture_free_bytes")) : "",
+		reached ? mebibytes(read_attr(largest, dir, "aperture_largest_free_bytes")) : "",
+		used_slots(slots), read_attr(test, dir, "self_test"),
+		*age ? text("%s ms", age) : "", read_attr(error, dir, "last_error") });
 }
 
-size_t show_links(void)
+void show_links(json_t *root)
 {
+	json_t *links = root ? json_array() : NULL;
 	char *class = path("%s/class/dlend_link", opt.sysfs);
 	struct names n = list_dir(class);
 	struct table table = { 0 };
-	size_t count = n.count;
 	static const char *const head[] = {
 		"LINK", "STATE", "PEER", "WINDOW", "APERTURE", "FREE", "LARGEST", "SLOTS",
 		"SELF-TEST", "HEARTBEAT", "LAST ERROR"
 	};
 
-	if (opt.json)
-		json_begin("links", '[');
-	else
+	if (!links)
 		table_row(&table, COLUMNS, head);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 
-		if (opt.json)
-			show_json(n.name[i], dir);
+		if (links)
+			json_array_append_new(links, link_json(n.name[i], dir));
 		else
-			show_row(n.name[i], dir, &table);
+			add_link_row(n.name[i], dir, &table);
 		free(dir);
 	}
-	if (opt.json)
-		json_end(']');
-	else if (count)
+	if (links)
+		json_object_set_new(root, "links", links);
+	else if (n.count)
 		table_print(&table);
 	else
 		puts("no links");
 	names_free(&n);
 	free(class);
-	return count;
 }
 
 int cmd_links(int argc, char **argv)
 {
-	no_arguments(argc, argv);
-	if (opt.json)
-		json_begin(NULL, '{');
-	show_links();
-	if (opt.json)
-		json_end('}');
+	json_t *root;
+
+	refuse_arguments(argc, argv);
+	root = opt.json ? json_object() : NULL;
+	show_links(root);
+	if (root)
+		print_json(root);
 	return EXIT_OK;
 }

@@ -12,65 +12,71 @@ struct offer {
 	const char *own;	/* its address on this host, "" if another's */
 };
 
-static void show(const struct offer *o, struct table *table)
+/* What show_offers() collects. */
+struct listing {
+	json_t *offers;		/* NULL: as a table */
+	struct table table;
+	struct names seen;	/* addresses of those that stand on the bus */
+	size_t count;
+};
+
+static json_t *offer_json(const struct offer *o, const char *vendor_name, const char *device_name)
+{
+	return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:s, s:o}",
+			 "address", ascii_json(o->address), "type", o->type,
+			 "vendor", o->vendor, "device", o->device,
+			 "vendor_name", ascii_json(vendor_name),
+			 "device_name", ascii_json(device_name), "class", o->class,
+			 "lender", attr_json(o->lender), "state", o->state,
+			 "borrower", attr_json(*o->borrower ? o->borrower : "0"),
+			 "epoch", attr_json(*o->epoch ? o->epoch : "0"), "link", o->link,
+			 "own", ascii_json(o->own));
+}
+
+static void add_offer(struct listing *l, const struct offer *o)
 {
 	unsigned int vendor = strtoul(o->vendor, NULL, 16), device = strtoul(o->device, NULL, 16);
-	char *name = path("%s", pci_vendor_name(vendor));
-	char *named = path("%s %s", name, pci_device_name(vendor, device));
+	const char *vendor_name = pci_vendor_name(vendor);
+	const char *device_name = pci_device_name(vendor, device);
 	const char *const cell[] = {
 		o->address, o->type, o->lender, o->state,
-		strcmp(o->borrower, "0") ? o->borrower : "", o->epoch, named
+		strcmp(o->borrower, "0") ? o->borrower : "", o->epoch,
+		text("%s %s", vendor_name, device_name)
 	};
 
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_text("address", o->address);
-		json_text("type", o->type);
-		json_text("vendor", o->vendor);
-		json_text("device", o->device);
-		json_text("vendor_name", name);
-		json_text("device_name", pci_device_name(vendor, device));
-		json_text("class", o->class);
-		json_attr("lender", o->lender);
-		json_text("state", o->state);
-		json_attr("borrower", *o->borrower ? o->borrower : "0");
-		json_attr("epoch", *o->epoch ? o->epoch : "0");
-		json_text("link", o->link);
-		json_text("own", o->own);
-		json_end('}');
-	} else {
-		table_row(table, 7, cell);
-	}
-	free(named);
-	free(name);
+	if (l->offers)
+		json_array_append_new(l->offers, offer_json(o, vendor_name, device_name));
+	else
+		table_row(&l->table, 7, cell);
+	l->count++;
 }
 
-static void fill(struct offer *o, const char *dir)
+static void read_state(struct offer *o, const char *dir)
 {
-	attr(o->type, dir, "type");
-	attr(o->state, dir, "state");
-	attr(o->borrower, dir, "borrower");
-	attr(o->epoch, dir, "epoch");
+	read_attr(o->type, dir, "type");
+	read_attr(o->state, dir, "state");
+	read_attr(o->borrower, dir, "borrower");
+	read_attr(o->epoch, dir, "epoch");
 }
 
-/* An offer of this node itself: the lender's own word is newer than what went over the wire. */
-static void if_own(struct offer *o, const char *driver, const struct names *lent)
+/* If the offer is this node's own, its state is read from the device, where it is newer. */
+static void mark_own(struct offer *o, const char *driver, const struct names *lent)
 {
 	char name[TEXT_MAX];
 
 	for (size_t i = 0; i < lent->count && !*o->own; i++) {
 		char *dir = path("%s/%s/dlend", driver, lent->name[i]);
 
-		if (!strcmp(attr(name, dir, "fabric_name"), o->address)) {
+		if (!strcmp(read_attr(name, dir, "fabric_name"), o->address)) {
 			o->own = lent->name[i];
-			fill(o, dir);
+			read_state(o, dir);
 		}
 		free(dir);
 	}
 }
 
-/* What stands on the dlend bus: offers of all nodes that are known here. */
-static size_t from_bus(struct names *seen, struct table *table)
+/* Offers on the dlend bus: those of all nodes that are known here. */
+static void add_bus_offers(struct listing *l)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
@@ -81,45 +87,42 @@ static size_t from_bus(struct names *seen, struct table *table)
 		struct offer o = { .own = "" };
 
 		snprintf(o.address, sizeof(o.address), "%s", n.name[i]);
-		fill(&o, dir);
-		if_own(&o, driver, &lent);
-		attr(o.lender, dir, "lender");
-		attr(o.link, dir, "link");
-		attr(o.class, dir, "class");
-		attr(o.vendor, dir, "vendor");
-		attr(o.device, dir, "device");
-		show(&o, table);
-		names_add(seen, n.name[i]);
+		read_state(&o, dir);
+		mark_own(&o, driver, &lent);
+		read_attr(o.lender, dir, "lender");
+		read_attr(o.link, dir, "link");
+		read_attr(o.class, dir, "class");
+		read_attr(o.vendor, dir, "vendor");
+		read_attr(o.device, dir, "device");
+		add_offer(l, &o);
+		names_add(&l->seen, n.name[i]);
 		free(dir);
 	}
 	names_free(&lent);
 	names_free(&n);
 	free(driver);
 	free(bus);
-	return seen->count;
 }
 
-/* This node's own that are not on the bus: dlend_mdev is not loaded, or not yet. */
-static size_t from_lender(const struct names *seen, struct table *table)
+/* This node's own offers that are not on the bus because dlend_mdev is not loaded (yet). */
+static void add_unlisted_offers(struct listing *l)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
 	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	struct names n = list_dir(driver);
-	size_t count = 0;
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
 		struct offer o = { .own = n.name[i] };
 
-		attr(o.address, lent, "fabric_name");
-		if (*o.address && !names_have(seen, o.address)) {
-			fill(&o, lent);
-			attr(o.lender, core, "node_id");
-			attr(o.class, dir, "class");
-			attr(o.vendor, dir, "vendor");
-			attr(o.device, dir, "device");
-			show(&o, table);
-			count++;
+		read_attr(o.address, lent, "fabric_name");
+		if (*o.address && !names_have(&l->seen, o.address)) {
+			read_state(&o, lent);
+			read_attr(o.lender, core, "node_id");
+			read_attr(o.class, dir, "class");
+			read_attr(o.vendor, dir, "vendor");
+			read_attr(o.device, dir, "device");
+			add_offer(l, &o);
 		}
 		free(lent);
 		free(dir);
@@ -127,41 +130,36 @@ static size_t from_lender(const struct names *seen, struct table *table)
 	names_free(&n);
 	free(core);
 	free(driver);
-	return count;
 }
 
-size_t show_offers(void)
+void show_offers(json_t *root)
 {
 	static const char *const head[] = {
 		"ADDRESS", "TYPE", "LENDER", "STATE", "BORROWER", "EPOCH", "DEVICE"
 	};
-	struct table table = { 0 };
-	struct names seen = { 0 };
-	size_t count;
+	struct listing l = { .offers = root ? json_array() : NULL };
 
-	if (opt.json)
-		json_begin("offers", '[');
-	else
-		table_row(&table, 7, head);
-	count = from_bus(&seen, &table);
-	count += from_lender(&seen, &table);
-	if (opt.json)
-		json_end(']');
-	else if (count)
-		table_print(&table);
+	if (!root)
+		table_row(&l.table, 7, head);
+	add_bus_offers(&l);
+	add_unlisted_offers(&l);
+	if (root)
+		json_object_set_new(root, "offers", l.offers);
+	else if (l.count)
+		table_print(&l.table);
 	else
 		puts("no offers");
-	names_free(&seen);
-	return count;
+	names_free(&l.seen);
 }
 
 int cmd_list(int argc, char **argv)
 {
-	no_arguments(argc, argv);
-	if (opt.json)
-		json_begin(NULL, '{');
-	show_offers();
-	if (opt.json)
-		json_end('}');
+	json_t *root;
+
+	refuse_arguments(argc, argv);
+	root = opt.json ? json_object() : NULL;
+	show_offers(root);
+	if (root)
+		print_json(root);
 	return EXIT_OK;
 }

@@ -19,7 +19,7 @@ const char *text(const char *fmt, ...)
 	return s;
 }
 
-/* Where the attempt() under way goes on. */
+/* Where attempt() continues after a fail(). */
 struct catcher {
 	jmp_buf here;
 };
@@ -31,14 +31,9 @@ static struct {
 
 static void fail_json(int code, const char *what, const char *why, const char *todo)
 {
-	json_begin(NULL, '{');
-	json_begin("error", '{');
-	json_number("code", code);
-	json_text("what", what);
-	json_text("why", why ? why : "");
-	json_text("todo", todo ? todo : "");
-	json_end('}');
-	json_end('}');
+	print_json(json_pack("{s:{s:i, s:o, s:o, s:o}}", "error", "code", code,
+			     "what", ascii_json(what), "why", ascii_json(why ? why : ""),
+			     "todo", ascii_json(todo ? todo : "")));
 }
 
 void fail(int code, const char *what, const char *why, const char *todo)

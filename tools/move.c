@@ -10,8 +10,8 @@
 #include "move.h"
 
 /*
- * All functions leave us before the first goes back to its driver, as in move_take().
- * Return: those that their drivers did not take.
+ * All functions leave our driver before the first goes back to its own, as in move_take().
+ * Return: the functions that have no driver now.
  */
 static const char *move_undo(struct move *move, size_t count)
 {
@@ -41,7 +41,7 @@ static const char *move_undo(struct move *move, size_t count)
 	return lost;
 }
 
-static void give_up(struct move *move, size_t count, const char *what, int err)
+static void undo_and_fail(struct move *move, size_t count, const char *what, int err)
 {
 	const char *lost = move_undo(move, count);
 
@@ -65,14 +65,14 @@ struct move *move_plan(const struct names *bdf)
 		check_device(&move[i].dev);
 		check_use(&move[i].dev);
 		move[i].driver = device_driver(&move[i].dev);
-		attr(move[i].override, move[i].dev.dir, "driver_override");
+		read_attr(move[i].override, move[i].dev.dir, "driver_override");
 	}
 	return move;
 }
 
 /*
- * All functions leave their drivers before the first comes to ours: the kernel hands a group's
- * DMA over only when no other driver uses any of it.
+ * All functions leave their drivers before the first comes to ours: the kernel gives us the DMA of
+ * a group only when no other driver uses any device of it.
  */
 void move_take(struct move *move, size_t count)
 {
@@ -83,22 +83,22 @@ void move_take(struct move *move, size_t count)
 			continue;
 		err = device_override(&move[i].dev, DLEND_DRIVER);
 		if (err)
-			give_up(move, count, text("%s: cannot set its driver", move[i].dev.bdf),
-				err);
+			undo_and_fail(move, count,
+				      text("%s: cannot set its driver", move[i].dev.bdf), err);
 		move[i].overridden = true;
 		if (move[i].driver)
 			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
 		err = device_unbind(&move[i].dev);
 		if (err)
-			give_up(move, count, text("%s: its driver %s does not let go",
-						  move[i].dev.bdf, move[i].driver), err);
+			undo_and_fail(move, count, text("%s: its driver %s does not let go",
+							move[i].dev.bdf, move[i].driver), err);
 	}
 	for (size_t i = 0; i < count; i++) {
 		if (device_lent(&move[i].dev))
 			continue;
 		err = device_bind(&move[i].dev, DLEND_DRIVER);
 		if (err)
-			give_up(move, count, text("%s: dlend-lender refused it", move[i].dev.bdf),
-				err);
+			undo_and_fail(move, count,
+				      text("%s: dlend-lender refused it", move[i].dev.bdf), err);
 	}
 }

@@ -8,18 +8,18 @@
 static const char look_at_links[] =
 	"dlend links shows this node's links and what is wrong with them.";
 
-static const struct lent *endpoint(const struct fabric *f, const char *name)
+static const struct lent *find_endpoint(const struct fabric *f, const char *name)
 {
 	const struct lent *d = fabric_device(f, name);
 
 	if (!d)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", name),
-		     "it is no address of an offer, of a lent device of this host, nor an mdev's UUID",
+		     "it is no address of an offer or of a lent device of this host, and no UUID of an mdev",
 		     "dlend list shows what is offered.");
 	return d;
 }
 
-/* "memory" is a guest's on this node, "memory:3" one's on node 3. Return: 0, or the node */
+/* "memory" is that of a guest on this node, "memory:3" on node 3. Return: the node, or 0 */
 static unsigned int memory_node(const struct fabric *f, const char *name)
 {
 	char *end;
@@ -36,7 +36,7 @@ static unsigned int memory_node(const struct fabric *f, const char *name)
 	return node;
 }
 
-static const char *amount(unsigned int count, const char *what)
+static const char *count_text(unsigned int count, const char *what)
 {
 	return text("%u %s%s", count, what, count == 1 ? "" :
 		    what[strlen(what) - 1] == 'h' ? "es" : "s");
@@ -63,31 +63,31 @@ static void show_path(const struct route *r)
 	for (size_t i = 0; i < r->count; i++)
 		show_step(&r->step[i], &hop);
 	printf("%s%s: %s, %s, %s; %s on the way\n", r->exact ? "" : "at least ",
-	       amount(r->hops, "hop"), amount(r->roots, "root"), amount(r->switches, "switch"),
-	       amount(2 * r->crossings, "NTB end"), amount(r->bridges, "bridge"));
+	       count_text(r->hops, "hop"), count_text(r->roots, "root"),
+	       count_text(r->switches, "switch"), count_text(2 * r->crossings, "NTB end"),
+	       count_text(r->bridges, "bridge"));
 }
 
 void path_show(const struct fabric *f, const char *from, const char *to)
 {
-	const struct lent *a = endpoint(f, from);
+	const struct lent *a = find_endpoint(f, from);
 	unsigned int node = memory_node(f, to);
 	struct route r;
-	bool steps = true;
 
 	if (!strcmp(to, "memory") && !node)
 		fail(EXIT_NOT_READY, "this node has no id", "dlend_core.node_id is not set",
 		     "modprobe dlend_core node_id=N, different on every node.");
-	r = node ? route_memory(f, a, node) : route_device(f, a, endpoint(f, to), f->me);
+	r = node ? route_memory(f, a, node) : route_device(f, a, find_endpoint(f, to), f->me);
 	if (r.way == WAY_NONE && node)
 		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
 		     text("no link that is up joins nodes %u and %u, as far as this one knows",
 			  a->lender, node), look_at_links);
 	if (r.way == WAY_NONE)
 		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
-		     "no link that is up joins their nodes, and this one has not one to each",
+		     "no link that is up joins their nodes, and this node does not have a link to both",
 		     look_at_links);
 	if (opt.json)
-		route_json(&steps, &r);
+		print_json(route_json(&r, true));
 	else
 		show_path(&r);
 }

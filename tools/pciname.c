@@ -4,12 +4,12 @@
 
 #include "dlend.h"
 
-static void silent(char *fmt, ...)
+static void print_nothing(char *fmt, ...)
 {
 	(void)fmt;
 }
 
-static struct pci_access *access_once(void)
+static struct pci_access *pci_access_once(void)
 {
 	static struct pci_access *acc;
 
@@ -19,8 +19,8 @@ static struct pci_access *access_once(void)
 		 * Names only.  Without pci_init(), which looks for hardware and exits where it
 		 * finds none, but which would also have set these.
 		 */
-		acc->debug = silent;
-		acc->warning = silent;
+		acc->debug = print_nothing;
+		acc->warning = print_nothing;
 	}
 	return acc;
 }
@@ -29,13 +29,13 @@ const char *pci_vendor_name(unsigned int vendor)
 {
 	static char name[TEXT_MAX];
 
-	return pci_lookup_name(access_once(), name, sizeof(name), PCI_LOOKUP_VENDOR, vendor);
+	return pci_lookup_name(pci_access_once(), name, sizeof(name), PCI_LOOKUP_VENDOR, vendor);
 }
 
 const char *pci_device_name(unsigned int vendor, unsigned int device)
 {
 	static char name[TEXT_MAX];
 
-	return pci_lookup_name(access_once(), name, sizeof(name), PCI_LOOKUP_DEVICE, vendor,
+	return pci_lookup_name(pci_access_once(), name, sizeof(name), PCI_LOOKUP_DEVICE, vendor,
 			       device);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What borrowed devices of guests on this node really reach of each other: dlend/p2p of their
- * mediated devices, which is what the kernel has mapped, beside what route.c says could be.
+ * What borrowed devices of guests on this node really reach of each other.  The file dlend/p2p of
+ * their mediated devices tells what the kernel has mapped; route.c tells what is possible.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "fabric.h"
 
 /* "d0003:01:00.0 bar0 0xc0000000 0x400000 lender-link mapped", docs/ABI/sysfs-bus-mdev-dlend */
-static bool parse(struct reach *r, char *line)
+static bool parse_reach(struct reach *r, char *line)
 {
 	char *save = NULL, *end, *word[5];
 
@@ -35,7 +35,7 @@ static bool parse(struct reach *r, char *line)
 	return true;
 }
 
-static void add(struct fabric *f, const struct reach *r)
+static void add_reach(struct fabric *f, const struct reach *r)
 {
 	f->reach = reallocarray(f->reach, f->reaches + 1, sizeof(*r));
 	if (!f->reach)
@@ -58,8 +58,8 @@ void peers_load(struct fabric *f)
 			struct reach r = { 0 };
 
 			snprintf(r.from, sizeof(r.from), "%s", d->address);
-			if (parse(&r, line))
-				add(f, &r);
+			if (parse_reach(&r, line))
+				add_reach(f, &r);
 		}
 		free(text_all);
 		free(file);
@@ -87,27 +87,25 @@ void peers_show(const struct fabric *f)
 	table_print(&t);
 }
 
-void peers_json(const struct fabric *f)
+json_t *peers_json(const struct fabric *f)
 {
-	json_begin("p2p", '[');
+	json_t *list = json_array();
+
 	for (size_t i = 0; i < f->reaches; i++) {
 		const struct reach *r = &f->reach[i];
+		json_t *peer = json_pack("{s:o, s:o, s:i, s:o, s:I, s:o, s:b, s:o}",
+					 "from", ascii_json(r->from), "to", ascii_json(r->to),
+					 "bar", r->bar,
+					 "address", json_sprintf("%#" PRIx64, r->address),
+					 "size", (json_int_t)r->size, "way", ascii_json(r->way),
+					 "mapped", r->mapped, "state", ascii_json(r->state));
 
-		json_begin(NULL, '{');
-		json_text("from", r->from);
-		json_text("to", r->to);
-		json_number("bar", r->bar);
-		json_text("address", text("%#" PRIx64, r->address));
-		json_number("size", r->size);
-		json_text("way", r->way);
-		json_bool("mapped", r->mapped);
-		json_text("state", r->state);
-		json_end('}');
+		json_array_append_new(list, peer);
 	}
-	json_end(']');
+	return list;
 }
 
-/* The first one of a pair's that is mapped stands for all of its BARs. */
+/* Of a pair of devices, the first BAR that is mapped stands for all BARs. */
 static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
 					const char *to)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Where a device sits: the bridges above it.  Those of this host are read from sysfs, others' come
- * in the words of their offers, which are checked like anything that a peer says.
+ * The place of a device: the bridges above it.  For devices of this host sysfs tells them.  For
+ * others their offers do, and that text is checked like all that peers send.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ const char *bridge_kind_name(enum bridge_kind kind)
 	return kinds[kind];
 }
 
-static bool parse_word(struct bridge *b, char *word)
+static bool parse_bridge(struct bridge *b, char *word)
 {
 	char *kind, *acs, *rest = NULL;
 	const char *bdf = strtok_r(word, ",", &rest);
@@ -50,13 +50,13 @@ struct place place_parse(const char *words)
 
 	for (word = strtok_r(copy, " \t\n", &rest); word && place.known;
 	     word = strtok_r(NULL, " \t\n", &rest))
-		if (place.count == PLACE_MAX || !parse_word(&place.bridge[place.count++], word))
+		if (place.count == PLACE_MAX || !parse_bridge(&place.bridge[place.count++], word))
 			place = (struct place){ .known = false };
 	free(copy);
 	return place;
 }
 
-static unsigned int number(const unsigned char *config, size_t at, size_t bytes)
+static unsigned int read_le(const unsigned char *config, size_t at, size_t bytes)
 {
 	unsigned int value = 0;
 
@@ -65,7 +65,7 @@ static unsigned int number(const unsigned char *config, size_t at, size_t bytes)
 	return value;
 }
 
-/* Type of a PCIe port as in its capability; -1: not to be seen, or none. */
+/* Type of a PCIe port from its capability, or -1 if it has none or we cannot read it. */
 static int port_type(const unsigned char *config, size_t size)
 {
 	size_t at = size > 0x34 ? config[0x34] & ~3u : 0;
@@ -83,17 +83,17 @@ static bool has_acs(const unsigned char *config, size_t size)
 	size_t at = 0x100;
 
 	for (int i = 0; i < 480 && at >= 0x100 && at + 8 <= size; i++) {
-		unsigned int head = number(config, at, 4);
+		unsigned int head = read_le(config, at, 4);
 
 		if ((head & 0xffff) == ECAP_ACS)
-			return (number(config, at + 6, 2) & ACS_REDIRECT) == ACS_REDIRECT;
+			return (read_le(config, at + 6, 2) & ACS_REDIRECT) == ACS_REDIRECT;
 		at = head >> 20 & ~3u;
 	}
 	return false;
 }
 
-/* Without the capability, which only root reads, the order of the bridges tells. */
-static enum bridge_kind kind_of(int type, const struct place *above)
+/* Only root can read the capability.  Without it, the order of the bridges tells the type. */
+static enum bridge_kind bridge_kind_of(int type, const struct place *above)
 {
 	switch (type) {
 	case 4:
@@ -123,7 +123,7 @@ static void add_bridge(struct place *place, const char *dir, const char *bdf)
 		close(fd);
 	free(file);
 	snprintf(b->bdf, sizeof(b->bdf), "%s", bdf);
-	b->kind = kind_of(size > 0 ? port_type(config, size) : -1, place);
+	b->kind = bridge_kind_of(size > 0 ? port_type(config, size) : -1, place);
 	b->acs = size > 0 && has_acs(config, size);
 	place->count++;
 }
@@ -131,12 +131,12 @@ static void add_bridge(struct place *place, const char *dir, const char *bdf)
 struct place place_local(const char *dir)
 {
 	struct place place = { .known = false };
-	char *whole = real(dir), bdf[16];
+	char *whole = real_path(dir), bdf[16];
 
 	if (!whole)
 		return place;
 	place.known = true;
-	/* Every directory above that is named like a function is a bridge above it. */
+	/* Each directory above whose name is a PCI address is a bridge. */
 	for (char *slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		char *name;
 

@@ -11,8 +11,8 @@
 #include "dlend.h"
 
 /*
- * The write returns when the device is back, which with a polite request takes as long as the
- * borrower wants: a child does it, so that the person who waits hears about it.
+ * The write returns when the device is back.  Without force that takes as long as the borrower
+ * wants.  So a child process writes, and this one tells the user why it takes so long.
  */
 static int write_and_wait(const char *file, const char *word, const char *bdf, const char *borrower)
 {
@@ -44,8 +44,8 @@ static void end_lease(const struct device *dev, bool force)
 	char state[TEXT_MAX], borrower[TEXT_MAX];
 	int err = 0;
 
-	attr(state, dir, "state");
-	attr(borrower, dir, "borrower");
+	read_attr(state, dir, "state");
+	read_attr(borrower, dir, "borrower");
 	if (!strcmp(state, "held") || !strcmp(state, "returning"))
 		err = write_and_wait(file, force ? "force\n" : "1\n", dev->bdf, borrower);
 	if (err == -EBUSY || err == -ETIMEDOUT)
@@ -63,7 +63,7 @@ static void end_lease(const struct device *dev, bool force)
 	free(dir);
 }
 
-static void give_back(const struct device *dev)
+static void return_to_own_driver(const struct device *dev)
 {
 	int err = device_unbind(dev);
 
@@ -75,36 +75,30 @@ static void give_back(const struct device *dev)
 	reset_restore(dev);
 }
 
-static void report(const struct names *bdf)
+static void report_reclaimed(const struct names *bdf)
 {
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_begin("reclaimed", '[');
-	}
+	json_t *list = opt.json ? json_array() : NULL;
+
 	for (size_t i = 0; i < bdf->count; i++) {
 		struct device dev = device_open(bdf->name[i]);
 		char *driver = device_driver(&dev);
 
-		if (opt.json) {
-			json_begin(NULL, '{');
-			json_text("device", dev.bdf);
-			json_text("driver", driver ? driver : "");
-			json_end('}');
-		} else if (driver) {
+		if (list)
+			json_array_append_new(list,
+					      json_pack("{s:s, s:o}", "device", dev.bdf, "driver",
+							ascii_json(driver ? driver : "")));
+		else if (driver)
 			printf("%s is back, driver %s\n", dev.bdf, driver);
-		} else {
+		else
 			printf("%s is back, no driver has taken it\n", dev.bdf);
-		}
 		free(driver);
 		device_close(&dev);
 	}
-	if (opt.json) {
-		json_end(']');
-		json_end('}');
-	}
+	if (list)
+		print_json(json_pack("{s:o}", "reclaimed", list));
 }
 
-static const char *parse(int argc, char **argv, bool *force)
+static const char *parse_arguments(int argc, char **argv, bool *force)
 {
 	static const struct option options[] = {
 		{ "force", no_argument, NULL, 'f' },
@@ -129,7 +123,7 @@ static const char *parse(int argc, char **argv, bool *force)
 	return argv[optind];
 }
 
-/* The lent functions of the group: no driver can have one of them while we hold another. */
+/* All lent functions of the group: no other driver can have one while we have another. */
 static struct names lent_group(const struct device *dev)
 {
 	struct names all = device_group(dev), lent = { 0 };
@@ -153,7 +147,7 @@ int cmd_reclaim(int argc, char **argv)
 	bool force = false;
 	struct names group;
 
-	dev = device_open(parse(argc, argv, &force));
+	dev = device_open(parse_arguments(argc, argv, &force));
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");
@@ -164,9 +158,9 @@ int cmd_reclaim(int argc, char **argv)
 	for (size_t i = 0; i < group.count; i++)
 		end_lease(&member[i], force);
 	for (size_t i = 0; i < group.count; i++)
-		give_back(&member[i]);
+		return_to_own_driver(&member[i]);
 	for (size_t i = 0; i < group.count; i++)
 		device_probe(&member[i]);
-	report(&group);
+	report_reclaimed(&group);
 	return EXIT_OK;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which way a lent device is reset: the kernel's reset_method, chosen when the device is lent and
- * put back when it is reclaimed.  What it was is kept in /run/dlend, as the kernel's choice itself
- * lasts until the next boot only.  Knows nothing of leases.
+ * How a lent device is reset: the kernel's reset_method.  It is chosen when the device is lent and
+ * restored when it is reclaimed.  The old one is stored in /run/dlend, because the kernel's choice,
+ * too, lasts until the next boot only.  Knows nothing of leases.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,18 +12,18 @@
 
 #include "dlend.h"
 
-/* Without a place to keep it, the kernel's own choice is what it was. */
+/* Where the old reset method is stored.  NULL: nowhere (--sysfs). */
 static char *kept_file(const struct device *dev)
 {
 	return opt.run ? path("%s/reset-%s", opt.run, dev->bdf) : NULL;
 }
 
-static void keep(const struct device *dev, const char *before)
+static void keep_reset_method(const struct device *dev, const char *before)
 {
 	char *file = kept_file(dev);
 	FILE *f;
 
-	/* The first one counts: a second choice replaces ours, not the admin's. */
+	/* Only the first is stored: when we choose again, the old method is ours. */
 	if (!file || path_exists(file))
 		goto out;
 	mkdir(opt.run, 0755);
@@ -37,7 +37,7 @@ out:
 	free(file);
 }
 
-static char *with_blanks(const char *methods)
+static char *commas_to_blanks(const char *methods)
 {
 	char *s = path("%s", methods);
 
@@ -48,7 +48,7 @@ static char *with_blanks(const char *methods)
 }
 
 /* Does @has hold every word of @want, in that order and nothing else? */
-static bool same(const char *has, const char *want)
+static bool same_words(const char *has, const char *want)
 {
 	while (true) {
 		size_t a, b;
@@ -68,33 +68,33 @@ static bool same(const char *has, const char *want)
 
 bool reset_choose(const struct device *dev, const char *methods)
 {
-	char *file = path("%s/reset_method", dev->dir), *want = with_blanks(methods);
+	char *file = path("%s/reset_method", dev->dir), *want = commas_to_blanks(methods);
 	char before[TEXT_MAX], after[TEXT_MAX], all[TEXT_MAX];
 	int err;
 
 	if (!path_exists(file))
 		fail(EXIT_UNFIT, text("%s cannot be reset by %s", dev->bdf, methods),
 		     "the kernel knows no way to reset it", NULL);
-	attr(before, dev->dir, "reset_method");
-	if (same(before, want)) {
+	read_attr(before, dev->dir, "reset_method");
+	if (same_words(before, want)) {
 		free(want);
 		free(file);
 		return false;
 	}
 	err = write_text(file, text("%s\n", want));
-	attr(after, dev->dir, "reset_method");
-	if (err || !same(after, want)) {
-		/* "default" shows what there is; then as it was, whatever that was. */
+	read_attr(after, dev->dir, "reset_method");
+	if (err || !same_words(after, want)) {
+		/* After "default" the file lists all methods.  Then the old one is restored. */
 		write_text(file, "default\n");
-		attr(all, dev->dir, "reset_method");
+		read_attr(all, dev->dir, "reset_method");
 		write_text(file, text("%s\n", before));
 		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
 		     text("%s cannot be reset by %s", dev->bdf, methods),
-		     err && err != -EINVAL ? strerror(-err) : "its slot or itself cannot",
+		     err && err != -EINVAL ? strerror(-err) : "neither the device nor its slot can",
 		     text("It has: %s. (bus needs a device that is alone on its bus.)",
 			  *all ? all : "none"));
 	}
-	keep(dev, before);
+	keep_reset_method(dev, before);
 	free(want);
 	free(file);
 	return true;

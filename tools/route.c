@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Which way a packet takes from a lent device, and through what.  Its address is guest-physical, so
- * nothing below an IOMMU can know where it leads: it goes up to the root of every node it comes
- * to, whatever switches it shares with its target on the way (docs/paths.md).
+ * The way of a packet from a lent device.  Its address is guest-physical, so nothing below an IOMMU
+ * knows where it leads.  In every node it goes up to the root, even if its target is below the same
+ * switch (docs/paths.md).
  */
 #include <string.h>
 
@@ -31,8 +31,8 @@ const char *step_name(enum step_kind kind)
 	return kinds[kind];
 }
 
-static void step(struct route *r, enum step_kind kind, unsigned int node, const char *name,
-		 const char *note)
+static void add_step(struct route *r, enum step_kind kind, unsigned int node, const char *name,
+		     const char *note)
 {
 	struct step *s;
 
@@ -49,51 +49,52 @@ static void step(struct route *r, enum step_kind kind, unsigned int node, const 
 	r->roots += kind == STEP_ROOT;
 }
 
-/* One bridge; a switch is a step at its upstream port, whichever way the packet goes. */
-static void pass(struct route *r, unsigned int node, const struct place *place, size_t i)
+/* Adds one bridge.  A switch is one step, named by its upstream port in both directions. */
+static void add_bridge_step(struct route *r, unsigned int node, const struct place *place, size_t i)
 {
 	const struct bridge *b = &place->bridge[i];
 
 	r->bridges++;
 	if (b->kind == BRIDGE_UP)
-		step(r, STEP_SWITCH, node, b->bdf, "");
+		add_step(r, STEP_SWITCH, node, b->bdf, "");
 	else if (b->kind == BRIDGE_DOWN && (!i || place->bridge[i - 1].kind != BRIDGE_UP))
-		step(r, STEP_SWITCH, node, b->bdf, "");
+		add_step(r, STEP_SWITCH, node, b->bdf, "");
 	else if (b->kind == BRIDGE_PCI)
-		step(r, STEP_PCI, node, b->bdf, "");
+		add_step(r, STEP_PCI, node, b->bdf, "");
 }
 
-static void unknown(struct route *r, unsigned int node)
+static void add_unknown_step(struct route *r, unsigned int node)
 {
 	r->exact = false;
-	step(r, STEP_UNKNOWN, node, "", "bridges here are not known: that node has not told");
+	add_step(r, STEP_UNKNOWN, node, "", "bridges here are not known: that node does not tell");
 }
 
-static void up(struct route *r, unsigned int node, const struct place *place)
+static void add_steps_up(struct route *r, unsigned int node, const struct place *place)
 {
 	if (!place->known)
-		unknown(r, node);
+		add_unknown_step(r, node);
 	for (size_t i = place->count; i--;)
-		pass(r, node, place, i);
+		add_bridge_step(r, node, place, i);
 }
 
-static void down(struct route *r, unsigned int node, const struct place *place)
+static void add_steps_down(struct route *r, unsigned int node, const struct place *place)
 {
 	if (!place->known)
-		unknown(r, node);
+		add_unknown_step(r, node);
 	for (size_t i = 0; i < place->count; i++)
-		pass(r, node, place, i);
+		add_bridge_step(r, node, place, i);
 }
 
-/* The root port by which the packet comes in names the root. */
-static void root(struct route *r, unsigned int node, const struct place *in, const char *note)
+/* The root is named by the root port at which the packet arrives. */
+static void add_root_step(struct route *r, unsigned int node, const struct place *in,
+			  const char *note)
 {
-	step(r, STEP_ROOT, node, in->count ? in->bridge[0].bdf : "", note);
+	add_step(r, STEP_ROOT, node, in->count ? in->bridge[0].bdf : "", note);
 }
 
 /* From the root of @from to the root of @to. */
-static const struct edge *cross(const struct fabric *f, struct route *r, unsigned int from,
-				unsigned int to)
+static const struct edge *add_crossing(const struct fabric *f, struct route *r, unsigned int from,
+				       unsigned int to)
 {
 	static const struct edge none;
 	const struct edge *there = fabric_edge(f, from, to), *back = fabric_edge(f, to, from);
@@ -102,26 +103,26 @@ static const struct edge *cross(const struct fabric *f, struct route *r, unsigne
 		there = &none;
 	if (!back)
 		back = &none;
-	down(r, from, &there->place);
-	step(r, STEP_NTB, from, there->name, "window to aperture offset");
-	step(r, STEP_NTB, to, back->name, "");
-	up(r, to, &back->place);
+	add_steps_down(r, from, &there->place);
+	add_step(r, STEP_NTB, from, there->name, "window to aperture offset");
+	add_step(r, STEP_NTB, to, back->name, "");
+	add_steps_up(r, to, &back->place);
 	r->crossings++;
 	return back;
 }
 
-static struct route begin(const struct lent *a, const char *to)
+static struct route begin_route(const struct lent *a, const char *to)
 {
 	struct route r = { .exact = true };
 
 	snprintf(r.from, sizeof(r.from), "%s", a->address);
 	snprintf(r.to, sizeof(r.to), "%s", to);
-	step(&r, STEP_DEVICE, a->lender, a->address, "DMA to a guest-physical address");
-	up(&r, a->lender, &a->place);
+	add_step(&r, STEP_DEVICE, a->lender, a->address, "DMA to a guest-physical address");
+	add_steps_up(&r, a->lender, &a->place);
 	return r;
 }
 
-static struct route no_way(const struct route *r)
+static struct route route_without_way(const struct route *r)
 {
 	struct route none = { .way = WAY_NONE, .exact = true };
 
@@ -130,7 +131,7 @@ static struct route no_way(const struct route *r)
 	return none;
 }
 
-static bool linked(const struct fabric *f, unsigned int a, unsigned int b)
+static bool are_linked(const struct fabric *f, unsigned int a, unsigned int b)
 {
 	return fabric_edge(f, a, b) || fabric_edge(f, b, a);
 }
@@ -141,63 +142,64 @@ struct route route_memory(const struct fabric *f, const struct lent *a, unsigned
 	struct route r;
 
 	snprintf(to, sizeof(to), "memory:%u", node);
-	r = begin(a, to);
+	r = begin_route(a, to);
 	if (a->lender == node) {
 		r.way = WAY_LENDER;
-		root(&r, node, &a->place, "IOMMU: guest-physical address to page");
-	} else if (linked(f, a->lender, node)) {
+		add_root_step(&r, node, &a->place, "IOMMU: guest-physical address to page");
+	} else if (are_linked(f, a->lender, node)) {
 		const struct edge *in;
 
 		r.way = WAY_LINK;
-		root(&r, a->lender, &a->place, "IOMMU: guest-physical address to window");
-		in = cross(f, &r, a->lender, node);
-		root(&r, node, &in->place, "IOMMU: offset to pinned page");
+		add_root_step(&r, a->lender, &a->place, "IOMMU: guest-physical address to window");
+		in = add_crossing(f, &r, a->lender, node);
+		add_root_step(&r, node, &in->place, "IOMMU: offset to pinned page");
 	} else {
-		return no_way(&r);
+		return route_without_way(&r);
 	}
-	step(&r, STEP_MEMORY, node, to, "");
+	add_step(&r, STEP_MEMORY, node, to, "");
 	return r;
 }
 
-static void through(const struct fabric *f, struct route *r, const struct lent *a,
-		    const struct lent *b, unsigned int borrower)
+static void add_steps_between_roots(const struct fabric *f, struct route *r, const struct lent *a,
+				    const struct lent *b, unsigned int borrower)
 {
 	const struct edge *in;
 
-	root(r, a->lender, &a->place, "IOMMU: guest-physical address to window");
+	add_root_step(r, a->lender, &a->place, "IOMMU: guest-physical address to window");
 	if (borrower) {
-		in = cross(f, r, a->lender, borrower);
-		root(r, borrower, &in->place, "IOMMU: offset to the next window");
-		in = cross(f, r, borrower, b->lender);
+		in = add_crossing(f, r, a->lender, borrower);
+		add_root_step(r, borrower, &in->place, "IOMMU: offset to the next window");
+		in = add_crossing(f, r, borrower, b->lender);
 	} else {
-		in = cross(f, r, a->lender, b->lender);
+		in = add_crossing(f, r, a->lender, b->lender);
 	}
-	root(r, b->lender, &in->place, "IOMMU: offset to BAR");
+	add_root_step(r, b->lender, &in->place, "IOMMU: offset to BAR");
 }
 
 struct route route_device(const struct fabric *f, const struct lent *a, const struct lent *b,
 			  unsigned int borrower)
 {
-	struct route r = begin(a, b->address);
+	struct route r = begin_route(a, b->address);
 
 	if (a->lender == b->lender) {
 		r.way = WAY_LENDER;
-		root(&r, a->lender, &a->place, "IOMMU: guest-physical address to BAR");
-	} else if (linked(f, a->lender, b->lender)) {
+		add_root_step(&r, a->lender, &a->place, "IOMMU: guest-physical address to BAR");
+	} else if (are_linked(f, a->lender, b->lender)) {
 		r.way = WAY_LINK;
-		through(f, &r, a, b, 0);
-	} else if (borrower && linked(f, a->lender, borrower) && linked(f, borrower, b->lender)) {
+		add_steps_between_roots(f, &r, a, b, 0);
+	} else if (borrower && are_linked(f, a->lender, borrower) &&
+		   are_linked(f, borrower, b->lender)) {
 		r.way = WAY_BORROWER;
-		through(f, &r, a, b, borrower);
+		add_steps_between_roots(f, &r, a, b, borrower);
 	} else {
-		return no_way(&r);
+		return route_without_way(&r);
 	}
-	down(&r, b->lender, &b->place);
-	step(&r, STEP_DEVICE, b->lender, b->address, "");
+	add_steps_down(&r, b->lender, &b->place);
+	add_step(&r, STEP_DEVICE, b->lender, b->address, "");
 	return r;
 }
 
-/* Everything that a guest here could want: to its memory, and between what is borrowed here. */
+/* All routes that a guest here can use: to its memory, and between devices borrowed here. */
 void route_each(const struct fabric *f, route_fn fn, void *arg)
 {
 	for (size_t i = 0; i < f->devices; i++) {

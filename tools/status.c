@@ -10,36 +10,35 @@
 static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower",
 					 "dlend_mdev" };
 
-static void show_node(void)
+static void show_node(json_t *root)
 {
 	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
-	char node[TEXT_MAX];
+	json_t *list = root ? json_object() : NULL;
 	const char *loaded = "";
+	char node[TEXT_MAX];
 
-	attr(node, core, "node_id");
-	if (opt.json) {
-		json_attr("node", *node ? node : "0");
-		json_begin("modules", '{');
-	}
+	read_attr(node, core, "node_id");
 	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
 		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
 		bool there = path_exists(dir);
 
-		if (opt.json)
-			json_bool(modules[i], there);
+		if (list)
+			json_object_set_new(list, modules[i], json_boolean(there));
 		else if (there)
 			loaded = text("%s %s", loaded, modules[i]);
 		free(dir);
 	}
-	if (opt.json)
-		json_end('}');
-	else
+	if (root) {
+		json_object_set_new(root, "node", attr_json(*node ? node : "0"));
+		json_object_set_new(root, "modules", list);
+	} else {
 		printf("node %s, modules:%s\n", *node && strcmp(node, "0") ? node : "(id not set)",
 		       *loaded ? loaded : " none loaded");
+	}
 	free(core);
 }
 
-/* p2p has a line for every BAR. */
+/* Prints an attribute.  Some have several lines: p2p has one for every BAR. */
 static void show_lines(const char *name, char *value)
 {
 	char *save = NULL, *line;
@@ -53,20 +52,11 @@ static void show_lines(const char *name, char *value)
 		printf("    %s\n", line);
 }
 
-/* Every attribute of dlend's own that can be read (some can only be written). */
-static void show_mdev(const char *uuid, const char *dir)
+/* All of dlend's own attributes that can be read; some can only be written. */
+static void show_mdev_attributes(const char *own, json_t *mdev)
 {
-	char *own = path("%s/dlend", dir), *where = real(dir), value[TEXT_MAX];
 	struct names n = list_dir(own);
 
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_text("uuid", uuid);
-		json_text("parent", where ? basename(dirname(where)) : "");
-	} else {
-		printf("%s on %s: %s\n", uuid, where ? basename(dirname(where)) : "?",
-		       attr(value, own, "state"));
-	}
 	for (size_t i = 0; i < n.count; i++) {
 		char *file = path("%s/%s", own, n.name[i]);
 		char *all = read_all(file), *whole;
@@ -75,47 +65,61 @@ static void show_mdev(const char *uuid, const char *dir)
 		if (!all)
 			continue;
 		whole = strip_text(all);
-		if (opt.json)
-			json_attr(n.name[i], whole);
+		if (mdev)
+			json_object_set_new(mdev, n.name[i], attr_json(whole));
 		else if (*whole && strcmp(n.name[i], "state"))
 			show_lines(n.name[i], whole);
 		free(all);
 	}
-	if (opt.json)
-		json_end('}');
 	names_free(&n);
+}
+
+static void show_mdev(const char *uuid, const char *dir, json_t *mdevs)
+{
+	char *own = path("%s/dlend", dir), *where = real_path(dir), state[TEXT_MAX];
+	const char *parent = where ? basename(dirname(where)) : NULL;
+	json_t *mdev = NULL;
+
+	if (mdevs) {
+		mdev = json_pack("{s:o, s:o}", "uuid", ascii_json(uuid),
+				 "parent", ascii_json(parent ? parent : ""));
+		json_array_append_new(mdevs, mdev);
+	} else {
+		printf("%s on %s: %s\n", uuid, parent ? parent : "?",
+		       read_attr(state, own, "state"));
+	}
+	show_mdev_attributes(own, mdev);
 	free(where);
 	free(own);
 }
 
-static void show_mdevs(void)
+static void show_mdevs(json_t *root)
 {
+	json_t *mdevs = root ? json_array() : NULL;
 	char *bus = path("%s/bus/mdev/devices", opt.sysfs);
 	struct names n = list_dir(bus);
 	size_t count = 0;
 
-	if (opt.json)
-		json_begin("mdevs", '[');
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
 
 		if (path_exists(own)) {
-			show_mdev(n.name[i], dir);
+			show_mdev(n.name[i], dir, mdevs);
 			count++;
 		}
 		free(own);
 		free(dir);
 	}
-	if (opt.json)
-		json_end(']');
+	if (mdevs)
+		json_object_set_new(root, "mdevs", mdevs);
 	else if (!count)
 		puts("no mediated devices");
 	names_free(&n);
 	free(bus);
 }
 
-/* One word of a command to type: another host has given the name. */
-static void put_word(const char *word)
+/* Prints a word of a shell command, quoted if needed, because it comes from another host. */
+static void print_shell_word(const char *word)
 {
 	const char *c = word;
 
@@ -134,61 +138,59 @@ static void put_word(const char *word)
 	putchar('\'');
 }
 
-/* A note of dlend migrate on another host: the name of a VM that it let go of, and its own. */
-static void show_move(char *note)
+/* A note by dlend migrate on another host: the name of a VM that leaves it, and its own name. */
+static void show_move(char *note, json_t *moves)
 {
 	char *rest = note, *vm = strsep(&rest, "\n"), *from = rest ? strsep(&rest, "\n") : "?";
 
-	if (opt.json) {
-		json_begin(NULL, '{');
-		json_text("vm", vm);
-		json_text("from", from);
-		json_end('}');
+	if (moves) {
+		json_array_append_new(moves, json_pack("{s:o, s:o}", "vm", ascii_json(vm),
+						       "from", ascii_json(from)));
 		return;
 	}
 	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish ",
 	       vm, from);
-	put_word(vm);
+	print_shell_word(vm);
 	putchar('\n');
 }
 
-static void show_moves(void)
+static void show_moves(json_t *root)
 {
+	json_t *moves = root ? json_array() : NULL;
 	struct names n = list_dir(opt.run ? opt.run : "/nowhere");
 
-	if (opt.json)
-		json_begin("moves", '[');
 	for (size_t i = 0; i < n.count; i++) {
 		char *file = path("%s/%s", opt.run, n.name[i]);
 		char *note = strncmp(n.name[i], "moving-", 7) ? NULL : read_all(file);
 
 		if (note)
-			show_move(note);
+			show_move(note, moves);
 		free(note);
 		free(file);
 	}
-	if (opt.json)
-		json_end(']');
+	if (moves)
+		json_object_set_new(root, "moves", moves);
 	names_free(&n);
 }
 
 int cmd_status(int argc, char **argv)
 {
-	no_arguments(argc, argv);
-	if (opt.json)
-		json_begin(NULL, '{');
-	show_node();
-	if (!opt.json)
+	json_t *root;
+
+	refuse_arguments(argc, argv);
+	root = opt.json ? json_object() : NULL;
+	show_node(root);
+	if (!root)
 		putchar('\n');
-	show_links();
-	if (!opt.json)
+	show_links(root);
+	if (!root)
 		putchar('\n');
-	show_offers();
-	if (!opt.json)
+	show_offers(root);
+	if (!root)
 		putchar('\n');
-	show_mdevs();
-	show_moves();
-	if (opt.json)
-		json_end('}');
+	show_mdevs(root);
+	show_moves(root);
+	if (root)
+		print_json(root);
 	return EXIT_OK;
 }

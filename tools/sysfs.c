@@ -49,13 +49,13 @@ int read_text(char *text, const char *p)
 	return 0;
 }
 
-const char *attr(char *text, const char *dir, const char *name)
+const char *read_attr(char *text, const char *dir, const char *name)
 {
 	char *p = path("%s/%s", dir, name);
 
 	read_text(text, p);
 	free(p);
-	/* Some of it was said by a peer: nothing of that may reach a terminal as a command. */
+	/* Some attributes come from peers: they must not send control sequences to a terminal. */
 	for (char *c = text; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '?';
@@ -66,7 +66,7 @@ int write_text(const char *p, const char *text)
 {
 	int fd, err = 0;
 
-	/* No O_CREAT: what sysfs does not have must not come into being in a fake tree. */
+	/* No O_CREAT: in a fake tree, too, files that sysfs does not have must not appear. */
 	fd = open(p, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -121,7 +121,7 @@ char *link_name(const char *p)
 	return strdup(last ? last + 1 : target);
 }
 
-char *real(const char *p)
+char *real_path(const char *p)
 {
 	return realpath(p, NULL);
 }
@@ -141,7 +141,7 @@ void names_add(struct names *n, const char *name)
 	n->name[n->count++] = strdup(name);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	return strverscmp(*(char *const *)a, *(char *const *)b);
 }
@@ -159,7 +159,7 @@ struct names list_dir(const char *dir)
 			names_add(&n, entry->d_name);
 	closedir(d);
 	if (n.count)
-		qsort(n.name, n.count, sizeof(*n.name), compare);
+		qsort(n.name, n.count, sizeof(*n.name), compare_names);
 	return n;
 }
 

@@ -16,7 +16,7 @@ void table_row(struct table *t, int columns, const char *const *cell)
 	t->rows++;
 }
 
-static size_t width(const struct table *t, int column)
+static size_t column_width(const struct table *t, int column)
 {
 	size_t most = 0;
 
@@ -34,7 +34,7 @@ void table_print(struct table *t)
 	size_t wide[COLUMNS_MAX];
 
 	for (int i = 0; i < t->columns; i++)
-		wide[i] = width(t, i);
+		wide[i] = column_width(t, i);
 	for (size_t row = 0; row < t->rows; row++)
 		for (int i = 0; i < t->columns; i++) {
 			char *cell = t->cell[row * t->columns + i];

@@ -31,7 +31,7 @@ static bool same_path(const struct place *a, const struct place *b, size_t count
 	return true;
 }
 
-static const char *who(const struct lent *d)
+static const char *state_text(const struct lent *d)
 {
 	const char *s = d->state;
 
@@ -42,7 +42,7 @@ static const char *who(const struct lent *d)
 	return d->clique >= 0 ? text("%s, clique %d", s, d->clique) : s;
 }
 
-/* Bridges that the line before did not show, each indented by what is above it. */
+/* Prints bridges that the line before did not show, indented by their depth. */
 static void show_bridges(const struct place *place, const struct place *before)
 {
 	for (size_t i = 0; i < place->count; i++) {
@@ -67,7 +67,7 @@ static void show_devices(const struct fabric *f, unsigned int node)
 		show_bridges(&d->place, before);
 		before = &d->place;
 		printf("  %*s%s %s, %s%s\n", 2 * (int)d->place.count, "", d->address, d->type,
-		       who(d), d->place.known ? "" : " (bridges above it are not known)");
+		       state_text(d), d->place.known ? "" : " (bridges above it are not known)");
 	}
 }
 
@@ -96,24 +96,19 @@ static void show_nodes(const struct fabric *f)
 		show_devices(f, node);
 	}
 	if (!f->nodes)
-		puts("no node: neither an id, nor links, nor offers here");
+		puts("no nodes: this host has no id, no links and no offers");
 }
 
-static void row(struct table *t, const struct route *r)
+static void add_route_row(void *table, const struct route *r)
 {
 	bool way = r->way != WAY_NONE;
 
-	table_row(t, 7, (const char *[]){
+	table_row(table, 7, (const char *[]){
 		r->from, r->to, way_name(r->way),
 		way ? text("%s%u", r->exact ? "" : ">=", r->hops) : "",
 		way ? text("%u", r->roots) : "",
 		way ? text("%s%u", r->exact ? "" : ">=", r->bridges) : "",
 		way ? text("%u", r->crossings) : "" });
-}
-
-static void add_row(void *arg, const struct route *r)
-{
-	row(arg, r);
 }
 
 static void show_routes(const struct fabric *f)
@@ -126,12 +121,12 @@ static void show_routes(const struct fabric *f)
 	if (!f->devices)
 		return;
 	table_row(&t, 7, head);
-	route_each(f, add_row, &t);
+	route_each(f, add_route_row, &t);
 	putchar('\n');
 	table_print(&t);
 }
 
-static void wrong_usage(void)
+static void fail_usage(void)
 {
 	fail(EXIT_USAGE, "usage: dlend topology [--dot | --path DEVICE DEVICE|memory[:NODE]]",
 	     NULL, NULL);
@@ -157,7 +152,7 @@ int cmd_topology(int argc, char **argv)
 		way |= c == 'p';
 	}
 	if ((dot && (way || opt.json)) || argc - optind != (way ? 2 : 0))
-		wrong_usage();
+		fail_usage();
 	f = fabric_load();
 	if (way) {
 		path_show(&f, argv[optind], argv[optind + 1]);

@@ -7,19 +7,19 @@
 
 #define CLIQUES		16	/* as NVIDIA's capability numbers them: 0 to 15 */
 
-typedef void (*pair_fn)(const struct lent *a, const struct lent *b);
+typedef void (*pair_fn)(void *arg, const struct lent *a, const struct lent *b);
 
 /* clique.c */
 /** clique_has - is there a device in @clique (0 to 15)? */
 bool clique_has(const struct fabric *f, int clique);
-/** clique_each_lie - call @fn for each pair in @clique that has no way to each other */
-void clique_each_lie(const struct fabric *f, int clique, pair_fn fn);
+/** clique_each_unreachable_pair - @fn(@arg) for each pair in @clique with no way to each other */
+void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg);
 /** cliques_show - print each clique, with warnings about what its devices do not reach */
 void cliques_show(const struct fabric *f);
 
 /* topology_json.c */
-/** route_json - print @r as a JSON object; @arg: bool *, whether with its steps */
-void route_json(void *arg, const struct route *r);
+/** route_json - @r as a JSON object, with or without its steps */
+json_t *route_json(const struct route *r, bool steps);
 /** topology_json - print all of @f as a JSON object */
 void topology_json(const struct fabric *f);
 

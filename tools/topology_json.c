@@ -2,135 +2,135 @@
 /* dlend topology --json: the fabric, its routes and its cliques as JSON. */
 #include "topology.h"
 
-static void json_place(const char *key, const struct place *place)
+static json_t *place_json(const struct place *place)
 {
-	json_begin(key, '[');
+	json_t *bridges = json_array();
+
 	for (size_t i = 0; i < place->count; i++) {
-		json_begin(NULL, '{');
-		json_text("address", place->bridge[i].bdf);
-		json_text("kind", bridge_kind_name(place->bridge[i].kind));
-		json_bool("acs", place->bridge[i].acs);
-		json_end('}');
+		const struct bridge *b = &place->bridge[i];
+
+		json_array_append_new(bridges, json_pack("{s:s, s:s, s:b}", "address", b->bdf,
+							 "kind", bridge_kind_name(b->kind),
+							 "acs", b->acs));
 	}
-	json_end(']');
+	return bridges;
 }
 
-static void json_nodes(const struct fabric *f)
+static json_t *nodes_json(const struct fabric *f)
 {
-	json_number("node", f->me);
-	json_begin("nodes", '[');
+	json_t *nodes = json_array();
+
 	for (size_t i = 0; i < f->nodes; i++)
-		json_number(NULL, f->node[i]);
-	json_end(']');
-	json_begin("links", '[');
+		json_array_append_new(nodes, json_integer(f->node[i]));
+	return nodes;
+}
+
+static json_t *links_json(const struct fabric *f)
+{
+	json_t *links = json_array(), *link;
+
 	for (size_t i = 0; i < f->edges; i++) {
 		const struct edge *e = &f->edge[i];
 
-		json_begin(NULL, '{');
-		json_number("from", e->from);
-		json_number("to", e->to);
-		json_text("name", e->name);
-		json_bool("up", e->up);
-		json_number("bytes", e->bytes);
-		json_bool("place_known", e->place.known);
-		json_place("bridges", &e->place);
-		json_end('}');
+		link = json_pack("{s:i, s:i, s:o, s:b, s:I, s:b, s:o}",
+				 "from", e->from, "to", e->to, "name", ascii_json(e->name),
+				 "up", e->up, "bytes", (json_int_t)e->bytes,
+				 "place_known", e->place.known, "bridges", place_json(&e->place));
+		json_array_append_new(links, link);
 	}
-	json_end(']');
+	return links;
 }
 
-static void json_devices(const struct fabric *f)
+static json_t *devices_json(const struct fabric *f)
 {
-	json_begin("devices", '[');
+	json_t *devices = json_array(), *device;
+
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *d = &f->device[i];
 
-		json_begin(NULL, '{');
-		json_text("address", d->address);
-		json_text("type", d->type);
-		json_number("lender", d->lender);
-		json_text("state", d->state);
-		json_number("borrower", d->borrower);
-		json_text("own", d->own);
-		json_text("mdev", d->uuid);
-		if (d->clique >= 0)
-			json_number("clique", d->clique);
-		json_bool("place_known", d->place.known);
-		json_place("bridges", &d->place);
-		json_end('}');
+		device = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o*, s:b, s:o}",
+				   "address", ascii_json(d->address), "type", d->type,
+				   "lender", d->lender, "state", d->state,
+				   "borrower", d->borrower, "own", d->own,
+				   "mdev", ascii_json(d->uuid),
+				   "clique", d->clique < 0 ? NULL : json_integer(d->clique),
+				   "place_known", d->place.known,
+				   "bridges", place_json(&d->place));
+		json_array_append_new(devices, device);
 	}
-	json_end(']');
+	return devices;
 }
 
-void route_json(void *arg, const struct route *r)
+static json_t *steps_json(const struct route *r)
 {
-	bool steps = *(bool *)arg;
+	json_t *steps = json_array();
 
-	json_begin(NULL, '{');
-	json_text("from", r->from);
-	json_text("to", r->to);
-	json_text("way", way_name(r->way));
-	json_number("hops", r->hops);
-	json_number("roots", r->roots);
-	json_number("switches", r->switches);
-	json_number("bridges", r->bridges);
-	json_number("ntbs", r->crossings);
-	json_bool("exact", r->exact);
-	if (steps) {
-		json_begin("steps", '[');
-		for (size_t i = 0; i < r->count; i++) {
-			json_begin(NULL, '{');
-			json_number("node", r->step[i].node);
-			json_text("kind", step_name(r->step[i].kind));
-			json_text("name", r->step[i].name);
-			json_text("note", r->step[i].note);
-			json_end('}');
-		}
-		json_end(']');
+	for (size_t i = 0; i < r->count; i++) {
+		const struct step *s = &r->step[i];
+
+		json_array_append_new(steps, json_pack("{s:i, s:s, s:o, s:s}", "node", s->node,
+						       "kind", step_name(s->kind),
+						       "name", ascii_json(s->name),
+						       "note", s->note));
 	}
-	json_end('}');
+	return steps;
 }
 
-static void json_lie(const struct lent *a, const struct lent *b)
+json_t *route_json(const struct route *r, bool steps)
 {
-	json_begin(NULL, '[');
-	json_text(NULL, a->address);
-	json_text(NULL, b->address);
-	json_end(']');
+	return json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:o*}",
+			 "from", ascii_json(r->from), "to", ascii_json(r->to),
+			 "way", way_name(r->way), "hops", r->hops, "roots", r->roots,
+			 "switches", r->switches, "bridges", r->bridges,
+			 "ntbs", r->crossings, "exact", r->exact,
+			 "steps", steps ? steps_json(r) : NULL);
 }
 
-static void json_cliques(const struct fabric *f)
+static void add_route(void *routes, const struct route *r)
 {
-	json_begin("cliques", '[');
-	for (int clique = 0; clique < CLIQUES; clique++) {
-		if (!clique_has(f, clique))
-			continue;
-		json_begin(NULL, '{');
-		json_number("clique", clique);
-		json_begin("devices", '[');
-		for (size_t i = 0; i < f->devices; i++)
-			if (f->device[i].clique == clique)
-				json_text(NULL, f->device[i].address);
-		json_end(']');
-		json_begin("no_way", '[');
-		clique_each_lie(f, clique, json_lie);
-		json_end(']');
-		json_end('}');
-	}
-	json_end(']');
+	json_array_append_new(routes, route_json(r, false));
+}
+
+static json_t *routes_json(const struct fabric *f)
+{
+	json_t *routes = json_array();
+
+	route_each(f, add_route, routes);
+	return routes;
+}
+
+static void add_unreachable_pair(void *pairs, const struct lent *a, const struct lent *b)
+{
+	json_array_append_new(pairs, json_pack("[o, o]", ascii_json(a->address),
+					       ascii_json(b->address)));
+}
+
+static json_t *clique_json(const struct fabric *f, int clique)
+{
+	json_t *devices = json_array(), *no_way = json_array();
+
+	for (size_t i = 0; i < f->devices; i++)
+		if (f->device[i].clique == clique)
+			json_array_append_new(devices, ascii_json(f->device[i].address));
+	clique_each_unreachable_pair(f, clique, add_unreachable_pair, no_way);
+	return json_pack("{s:i, s:o, s:o}", "clique", clique, "devices", devices,
+			 "no_way", no_way);
+}
+
+static json_t *cliques_json(const struct fabric *f)
+{
+	json_t *cliques = json_array();
+
+	for (int clique = 0; clique < CLIQUES; clique++)
+		if (clique_has(f, clique))
+			json_array_append_new(cliques, clique_json(f, clique));
+	return cliques;
 }
 
 void topology_json(const struct fabric *f)
 {
-	bool steps = false;
-
-	json_begin(NULL, '{');
-	json_nodes(f);
-	json_devices(f);
-	json_begin("routes", '[');
-	route_each(f, route_json, &steps);
-	json_end(']');
-	json_cliques(f);
-	peers_json(f);
-	json_end('}');
+	print_json(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}",
+			     "node", f->me, "nodes", nodes_json(f), "links", links_json(f),
+			     "devices", devices_json(f), "routes", routes_json(f),
+			     "cliques", cliques_json(f), "p2p", peers_json(f)));
 }

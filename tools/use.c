@@ -14,9 +14,9 @@
 
 #define IFF_UP	0x1
 
-static bool under(const char *entry, const struct device *dev)
+static bool is_under_device(const char *entry, const struct device *dev)
 {
-	char *p = real(entry);
+	char *p = real_path(entry);
 	bool is = p && is_below(p, dev->dir);
 
 	free(p);
@@ -27,9 +27,9 @@ static bool under(const char *entry, const struct device *dev)
  * With native multipath the disk hangs below a virtual subsystem, not below its controller.  The
  * subsystem links to its controllers.
  */
-static bool under_subsystem(const char *block, const struct device *dev)
+static bool is_under_subsystem_of(const char *block, const struct device *dev)
 {
-	char *p = real(block), *cut;
+	char *p = real_path(block), *cut;
 	bool is = false;
 	struct names n;
 
@@ -43,7 +43,7 @@ static bool under_subsystem(const char *block, const struct device *dev)
 		for (size_t i = 0; i < n.count && !is; i++) {
 			char *entry = path("%s/%s", p, n.name[i]);
 
-			is = under(entry, dev);
+			is = is_under_device(entry, dev);
 			free(entry);
 		}
 		names_free(&n);
@@ -52,8 +52,8 @@ static bool under_subsystem(const char *block, const struct device *dev)
 	return is;
 }
 
-/* Device numbers identify a mount's disk; a filesystem of several disks shows one by name. */
-static char *mounted_on(const char *number, const char *name)
+/* A mount is found by device number, or by name: a filesystem of several disks shows a name. */
+static char *find_mount_point(const char *number, const char *name)
 {
 	char *file = path("%s/self/mountinfo", opt.procfs);
 	char *line = NULL, *where = NULL;
@@ -98,7 +98,7 @@ static bool is_swap(const char *name)
 }
 
 /* A btrfs of several disks shows only one of them as mounted, and none of them has holders. */
-static char *btrfs_of(const char *name)
+static char *find_btrfs(const char *name)
 {
 	char *all = path("%s/fs/btrfs", opt.sysfs), *found = NULL;
 	struct names n = list_dir(all);
@@ -115,9 +115,9 @@ static char *btrfs_of(const char *name)
 	return found;
 }
 
-static bool is_node(const char *file, const char *name)
+static bool is_device_node(const char *file, const char *name)
 {
-	char *p = real(file);
+	char *p = real_path(file);
 	const char *node = p ? p : file;
 	bool is = !strncmp(node, "/dev/", 5) && !strcmp(node + 5, name);
 
@@ -126,7 +126,7 @@ static bool is_node(const char *file, const char *name)
 }
 
 /* The subsystem by which NVMe over fabrics exports a disk: nvmet does not claim what it serves. */
-static char *nvmet_of(const char *name)
+static char *find_nvmet_subsystem(const char *name)
 {
 	char *all = path("%s/kernel/config/nvmet/subsystems", opt.sysfs), *found = NULL;
 	struct names n = list_dir(all);
@@ -138,8 +138,8 @@ static char *nvmet_of(const char *name)
 		for (size_t k = 0; k < id.count && !found; k++) {
 			char *dir = path("%s/%s", spaces, id.name[k]), value[TEXT_MAX];
 
-			if (!strcmp(attr(value, dir, "enable"), "1") &&
-			    is_node(attr(value, dir, "device_path"), name))
+			if (!strcmp(read_attr(value, dir, "enable"), "1") &&
+			    is_device_node(read_attr(value, dir, "device_path"), name))
 				found = strdup(n.name[i]);
 			free(dir);
 		}
@@ -151,29 +151,29 @@ static char *nvmet_of(const char *name)
 	return found;
 }
 
-/* Of a block device, what sysfs tells elsewhere than in its own directory. */
+/* Users of a disk that sysfs does not show in the directory of the disk. */
 static void check_served(const char *what, const char *name)
 {
-	char *by = btrfs_of(name);
+	char *by = find_btrfs(name);
 
 	if (by)
 		fail(EXIT_IN_USE, what, text("its disk %s is part of the btrfs %s", name, by),
 		     "Unmount that first (findmnt -t btrfs), or take the disk out (btrfs device remove).");
-	by = nvmet_of(name);
+	by = find_nvmet_subsystem(name);
 	if (by)
 		fail(EXIT_IN_USE, what,
 		     text("nvmet exports its disk %s, in the subsystem %s", name, by),
 		     "Take it out first: nvmetcli, or write 0 to \"enable\" of the namespace.");
 }
 
-static void check_block(const struct device *dev, const char *name)
+static void check_disk(const struct device *dev, const char *name)
 {
 	char *dir = path("%s/class/block/%s", opt.sysfs, name);
 	char number[TEXT_MAX], *where, *holders;
 	const char *what = text("%s is in use", dev->bdf);
 	struct names n;
 
-	where = mounted_on(attr(number, dir, "dev"), name);
+	where = find_mount_point(read_attr(number, dir, "dev"), name);
 	if (where)
 		fail(EXIT_IN_USE, what, text("its disk %s is mounted on %s", name, where),
 		     text("Unmount it first: umount %s", where));
@@ -192,9 +192,9 @@ static void check_block(const struct device *dev, const char *name)
 }
 
 /*
- * Most that use a disk within the kernel claim it, whether or not anything shows who that is, and
- * a claim on a partition is one on its disk, too.  Some have no node, as the paths of a multipath
- * disk, or no medium: not for us to mind.  O_NONBLOCK: no drive shall close its tray.
+ * Most users of a disk within the kernel claim it, even if nothing shows who they are.  A claim on
+ * a partition claims the disk, too.  Disks without a node (paths of a multipath disk) or without a
+ * medium are ignored.  O_NONBLOCK: no drive closes its tray.
  */
 static void check_claim(const struct device *dev, const char *name)
 {
@@ -210,8 +210,8 @@ static void check_claim(const struct device *dev, const char *name)
 	free(node);
 }
 
-static void check_blocks(const struct device *dev,
-			 void (*check)(const struct device *dev, const char *name))
+static void check_each_disk(const struct device *dev,
+			    void (*check)(const struct device *dev, const char *name))
 {
 	char *class = path("%s/class/block", opt.sysfs);
 	struct names n = list_dir(class);
@@ -219,7 +219,7 @@ static void check_blocks(const struct device *dev,
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 
-		if (under(dir, dev) || under_subsystem(dir, dev))
+		if (is_under_device(dir, dev) || is_under_subsystem_of(dir, dev))
 			check(dev, n.name[i]);
 		free(dir);
 	}
@@ -238,19 +238,19 @@ static void check_networks(const struct device *dev)
 		char *link = path("%s/master", dir);
 		char *master = link_name(link);
 
-		if (under(dir, dev)) {
+		if (is_under_device(dir, dev)) {
 			const char *what = text("%s is in use", dev->bdf);
+			bool has_carrier = *read_attr(carrier, dir, "carrier") == '1';
 
 			if (master)
 				fail(EXIT_IN_USE, what,
 				     text("its network interface %s belongs to %s", n.name[i],
 					  master),
 				     text("Take it out first: ip link set %s nomaster", n.name[i]));
-			if (strtoul(attr(flags, dir, "flags"), NULL, 16) & IFF_UP)
+			if (strtoul(read_attr(flags, dir, "flags"), NULL, 16) & IFF_UP)
 				fail(EXIT_IN_USE, what,
 				     text("its network interface %s is up (%s)", n.name[i],
-					  *attr(carrier, dir, "carrier") == '1' ? "with carrier" :
-					  "no carrier"),
+					  has_carrier ? "with carrier" : "no carrier"),
 				     text("Take it down first: ip link set %s down", n.name[i]));
 		}
 		free(master);
@@ -275,7 +275,7 @@ static struct names device_files(const struct device *dev)
 		for (size_t i = 0; i < n.count; i++) {
 			char *entry = path("%s/%s", dir, n.name[i]);
 			char *uevent = path("%s/uevent", entry);
-			FILE *f = under(entry, dev) || under_subsystem(entry, dev) ?
+			FILE *f = is_under_device(entry, dev) || is_under_subsystem_of(entry, dev) ?
 				  fopen(uevent, "re") : NULL;
 			char line[TEXT_MAX];
 
@@ -302,7 +302,7 @@ static struct names device_files(const struct device *dev)
 }
 
 /* Which of @files has process @pid open? */
-static const char *opened(const char *pid, const struct names *files)
+static const char *find_open_file(const char *pid, const struct names *files)
 {
 	char *dir = path("%s/%s/fd", opt.procfs, pid);
 	struct names fds = list_dir(dir);
@@ -337,13 +337,13 @@ static void check_processes(const struct device *dev)
 
 		if (!isdigit((unsigned char)pids.name[i][0]))
 			continue;
-		file = opened(pids.name[i], &files);
+		file = find_open_file(pids.name[i], &files);
 		if (!file)
 			continue;
 		dir = path("%s/%s", opt.procfs, pids.name[i]);
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
 		     text("process %s (%s) has %s open", pids.name[i],
-			  attr(comm, dir, "comm"), file),
+			  read_attr(comm, dir, "comm"), file),
 		     "Stop that program first.");
 	}
 	names_free(&pids);
@@ -352,10 +352,10 @@ static void check_processes(const struct device *dev)
 
 void check_use(const struct device *dev)
 {
-	check_blocks(dev, check_block);
+	check_each_disk(dev, check_disk);
 	check_networks(dev);
 	check_processes(dev);
-	/* Last, as all others say who it is.  Nodes in /dev belong to the real /sys. */
+	/* Last, because it cannot say who uses the disk.  Nodes in /dev belong to the real /sys. */
 	if (!opt.fake)
-		check_blocks(dev, check_claim);
+		check_each_disk(dev, check_claim);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Typed allocation, (object) or (object, flags), for kernels before 7.0 that lack it.  Apart from
- * compat.h, and without a look at the version, so that pure logic can have it in user space too.
+ * Typed allocation, (object) or (object, flags), for kernels before 7.0 that lack it.  It is not in
+ * compat.h, and does not look at the version, so that pure logic can use it in user space too.
  */
 #ifndef DLEND_ALLOC_H
 #define DLEND_ALLOC_H

@@ -23,7 +23,7 @@ enum dlend_slot_kind { DLEND_SLOT_CTRL, DLEND_SLOT_RAM, DLEND_SLOT_BAR, DLEND_SL
  * struct dlend_slot - an allocated range of offsets
  * @offset: first byte, offset in the aperture
  * @size: bytes, page multiple
- * @kind: what for
+ * @kind: what it is used for
  *
  * Owned by the aperture; valid from dlend_slot_alloc() to dlend_slot_free() or
  * dlend_slot_quarantine().
@@ -37,7 +37,7 @@ struct dlend_slot {
 /* Usage, in bytes, of what the peer reaches; pages mapped by size. */
 struct dlend_aperture_stat {
 	u64 size, free, largest_free, quarantined;
-	u64 p2p, p2p_limit;		/* DLEND_SLOT_P2P, also in quarantine; at most */
+	u64 p2p, p2p_limit;		/* DLEND_SLOT_P2P, also in quarantine; its upper limit */
 	u32 slots[DLEND_SLOT_KINDS];
 	u64 mapped_4k, mapped_2m, mapped_1g;	/* pages of the IOMMU, as far as known */
 };
@@ -49,14 +49,14 @@ struct dlend_aperture_stat {
  * @align: (in) power of two, bytes; 0: page
  * @phase: (in) wanted offset modulo @align, page multiple (a guest's RAM keeps its guest-physical
  *	address modulo 2 MiB, so that the IOMMU can use large pages)
- * @kind: (in) what for
+ * @kind: (in) what it is used for
  *
  * Guests can do without peer-to-peer.  So its slots together get no more than
  * dlend_core.p2p_window_percent of an aperture, and never take the room that the RAM or the BARs of
  * another guest need. Slots in quarantine count until they are released.
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: slot or ERR_PTR: -ENOSPC; -EDQUOT peer-to-peer has its share; -ENOMEM; -EINVAL.
+ * Return: slot or ERR_PTR: -ENOSPC; -EDQUOT peer-to-peer has used up its share; -ENOMEM; -EINVAL.
  */
 struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 align, u64 phase,
 				    enum dlend_slot_kind kind);
@@ -75,9 +75,9 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot);
  * @ap: aperture, also a detached one
  * @slot: slot of it; gone when this returns
  *
- * For a slot whose peer may still have the offsets: unmapped (and the IOTLB flushed) when this
- * returns, but not allocated again before dlend_slot_release() or a new session; at once, if a
- * session has begun since it was allocated.
+ * For a slot whose offsets the peer may still have.  It is unmapped (and the IOTLB flushed) when
+ * this returns, but not allocated again before dlend_slot_release() or a new session.  If a session
+ * has begun since it was allocated, there is no quarantine.
  *
  * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
  * Return: cookie for dlend_slot_release(), never 0.
@@ -95,8 +95,8 @@ void dlend_slot_release(struct dlend_aperture *ap, u64 cookie);
 
 /**
  * struct dlend_pages - pages of RAM for a slot
- * @pages, @npages: they; physically contiguous ones are mapped together, so that the IOMMU can use
- *	large pages
+ * @pages, @npages: the pages, and how many; physically contiguous ones are mapped together, so that
+ *	the IOMMU can use large pages
  * @prot: DLEND_PROT_*: what the peer's device may do
  */
 struct dlend_pages {
@@ -110,7 +110,7 @@ struct dlend_pages {
  * @ap: aperture
  * @slot: slot of it
  * @at: (in) where, bytes from the slot's beginning, page multiple
- * @ram: (in) what
+ * @ram: (in) pages, and their protection
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EINVAL not inside the slot, or alignment; -EEXIST something is mapped there; -ENODEV
@@ -154,9 +154,9 @@ int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
  * @at: (in) where, bytes from the slot's beginning, page multiple
  * @size: (in) bytes, page multiple; holes are fine
  *
- * What lies outside is reached all the time, as long as the edges are multiples of 2 MiB, or
- * edges of what was mapped: RAM is mapped by larger IOMMU pages only where it is one gigantic
- * page of the kernel, and that is interrupted for a moment when a part of it goes.
+ * The rest stays in reach all the time, if the edges are multiples of 2 MiB, or edges of what was
+ * mapped.  Only a gigantic page of the kernel is mapped by a larger IOMMU page: when a part of it
+ * is unmapped, all of it is out of reach for a moment.
  *
  * Context: process, may sleep, waits for nobody; takes the aperture's lock.
  */
@@ -177,8 +177,8 @@ struct dlend_view;
  * struct dlend_view_ops - what a view does about changes; called with the aperture's lock held
  * @map: @piece is mapped now, @at bytes from the beginning of the view. All or nothing. NULL: what
  *	is mapped later is of no interest
- * @unmap: @size bytes from @at on are going: nothing of them is reached when this returns. Waits
- *	for nobody; may find nothing there
+ * @unmap: @size bytes from @at on are going: nothing of them is reached when this returns. It must
+ *	not wait; there may be nothing mapped
  */
 struct dlend_view_ops {
 	int (*map)(struct dlend_view *view, u64 at, const struct dlend_piece *piece);
@@ -186,8 +186,10 @@ struct dlend_view_ops {
 };
 
 /**
- * struct dlend_view - who reaches a part of an aperture with no IOMMU of the aperture in between
- * @node, @offset, @size: the aperture's
+ * struct dlend_view - a user that reaches a part of an aperture without its IOMMU in between
+ * @node: the aperture's
+ * @offset, @size: the part, in bytes
+ * @ops: what the user does about changes
  */
 struct dlend_view {
 	struct list_head node;
@@ -196,8 +198,8 @@ struct dlend_view {
 };
 
 /*
- * Domain of lent devices: one per IOMMU group, guest-physical addresses to physical ones (the
- * window of the link towards the borrower).
+ * Domain of lent devices: one per IOMMU group.  It translates guest-physical addresses to physical
+ * ones (in the window of the link towards the borrower).
  */
 struct dlend_domain;
 
@@ -211,7 +213,7 @@ struct dlend_domain;
 struct dlend_domain *dlend_domain_create(struct device *dev);
 
 /**
- * dlend_domain_destroy - all owners lose all of it, then it is freed
+ * dlend_domain_destroy - end all ranges of all owners, and free the domain
  * @dom: domain, blocked before
  *
  * Context: process, may sleep; takes the domain's lock.
@@ -222,8 +224,8 @@ void dlend_domain_destroy(struct dlend_domain *dom);
  * dlend_domain_attach - the group's devices translate by this domain from now on
  * @dom: domain; the group's DMA owner is claimed (iommu_device_claim_dma_owner())
  *
- * No device passes by the caches of the host whose memory it reaches, where the IOMMU can see to
- * that.
+ * Where the IOMMU can enforce it, no device bypasses the CPU's caches (No Snoop) of the host whose
+ * memory it reaches.
  * Context: process, may sleep; takes the domain's lock.
  * Return: 0; -EBUSY another owner has the group, or it is being reset; or the IOMMU's error.
  */
@@ -245,12 +247,12 @@ enum dlend_owner_kind { DLEND_OWNER_RAM, DLEND_OWNER_BAR, DLEND_OWNER_KINDS };
 struct dlend_dma_range;
 
 /**
- * struct dlend_owner - who maps something in a domain: a part of each function that is lent
+ * struct dlend_owner - who maps something in a domain: a lent function, for RAM or for BARs
  * @claims: its ranges, private
  * @nr: how many
  * @kind: set by dlend_owner_init()
- * @lost: may be NULL: @r was to take another owner's place and could not be mapped, @owner has it
- *	no more. Within a call about that other owner, with the domain's lock held
+ * @lost: may be NULL: @r was to take another owner's place, but could not be mapped, so @owner does
+ *	not have it any more. Within a call about that other owner, with the domain's lock held
  */
 struct dlend_owner {
 	struct list_head claims;
@@ -280,10 +282,10 @@ static inline void dlend_owner_init(struct dlend_owner *owner, enum dlend_owner_
  * @prot: DLEND_PROT_*
  * @mmio: it leads to a BAR or a window, not to RAM
  * @phys: where it leads, if @ap is NULL
- * @hole, @hole_end: offsets in it between which nothing is mapped; none if @hole_end <= @hole
+ * @hole, @hole_end: offsets in the range, nothing is mapped between; none if @hole_end <= @hole
  * @ap, @offset: a mirror: it leads to what an aperture of this node has there, now and later
- * @thing, @part: what it is, to those who map it; an equal range of another owner that is the same
- *	may lead there by another way. 0: of the guest's memory there is one at each address
+ * @thing, @part: name what is mapped. An equal range of another owner with the same names may lead
+ *	there by another way. Both 0: the guest's memory, of which there is one at each address
  */
 struct dlend_dma_range {
 	u64 iova, size;
@@ -298,21 +300,21 @@ struct dlend_dma_range {
 };
 
 /**
- * dlend_domain_map - an owner has a range, all of it or nothing
+ * dlend_domain_map - map a range for an owner, all of it or nothing
  * @dom: domain
  * @owner: owner; has no part of that range yet
  * @r: (in) range, copied
  *
  * If another owner of the same kind has exactly this range, and it is the same thing, @owner waits:
- * when that one goes, @r takes its place. If both lead to the same place, the IOMMU is not touched
- * then: transfers may be under way.
+ * when the other owner's range goes, @r takes its place. If both lead to the same place, the IOMMU
+ * is not touched then: transfers may be under way.
  *
  * A mirror (@r->ap) is for a device that is lent to a guest on its own host, where no window leads
- * to the guest's memory. Pages that the aperture gets are mapped here too, and pages that it loses
- * are lost here at once. The aperture must outlive the mirror.
+ * to the guest's memory. Pages that are mapped in the aperture are mapped here too, and pages that
+ * are unmapped there are unmapped here at once. The aperture must outlive the mirror.
  *
  * Context: process, may sleep; takes the domain's lock, and for a mirror the aperture's.
- * Return: 0; -EEXIST it meets another range, or one of the same owner; -EINVAL bad alignment;
+ * Return: 0; -EEXIST it overlaps another range, or one of the same owner; -EINVAL bad alignment;
  * -ERANGE outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more
  * ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the IOMMU's error.
  */
@@ -327,7 +329,7 @@ int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
  * @size: (in) bytes, page multiple
  *
  * The device does not reach them any more when this returns, except those that another owner has,
- * too. Where the domain was blocked, they are unmapped at its end.
+ * too. If the domain was blocked, they are unmapped when it is destroyed.
  * Context: process, may sleep, waits for nobody; takes the domain's lock.
  * Return: 0; -ENOENT there are none; -EINVAL bad alignment, or a range of @owner straddles an edge
  * (nothing is given up then).
@@ -339,7 +341,7 @@ int dlend_domain_unmap(struct dlend_domain *dom, struct dlend_owner *owner, u64 
  * @dom: domain
  * @owner: owner
  *
- * Where the domain was blocked nothing is unmapped before its end, so this is quick then.
+ * If the domain was blocked, this is quick: nothing is unmapped before it is destroyed.
  * Context: process, may sleep; takes the domain's lock.
  */
 void dlend_domain_drop(struct dlend_domain *dom, struct dlend_owner *owner);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Borrower: the devices that other nodes lend, for whoever uses one on this node.
+ * Borrower: the devices that lenders offer, for their users on this node.
  *
- * An *offer* is a device that its lender is willing to lend: a device on the dlend bus.  Whoever
- * makes something of offers in general (mdev/: mediated devices for guests) registers a
- * struct dlend_offer_user.  Whoever uses one offer claims it (struct dlend_claim), asks for its
- * *lease*, makes requests under that lease, and returns it.  The borrower calls its user through
- * these two ops tables and never by name: it knows no VFIO, no guest and no device driver.
+ * An *offer* is a device that its lender is willing to lend: a device on the dlend bus.  A layer
+ * that uses offers in general (mdev/: mediated devices for guests) registers a struct
+ * dlend_offer_user.  The user of one offer claims it (struct dlend_claim), asks for its *lease*,
+ * makes requests under that lease, and returns it.  The borrower calls its user through these two
+ * ops tables and never by name: it knows no VFIO, no guest and no device driver.
  *
  * Everything that is asked of a lender for one offer runs on that offer's ordered workqueue
  * (struct dlend_claim.wq): a return is over before the next lease is asked for.
@@ -29,7 +29,7 @@ struct workqueue_struct;
 /* Text of a failure: what failed and what to do about it; fits an attribute that the tools read. */
 #define DLEND_REASON_LEN	240
 
-/* No BAR is larger: users show BARs to programs at file offsets, which have room for so much. */
+/* A larger BAR is left out: users show BARs to programs at file offsets, and have no more room. */
 #define DLEND_BAR_BYTES_MAX	BIT_ULL(40)
 
 /* Offers */
@@ -56,14 +56,14 @@ struct dlend_offer_info {
 };
 
 /**
- * struct dlend_offer_user - somebody who makes something of every offer
+ * struct dlend_offer_user - a layer that uses every offer
  * @appeared: an offer's device was added to the bus. Return: 0, or -errno: then the device is
  *	removed again, and added when the lender tells of the offer anew
- * @freed: nobody has an offer that another node had when it appeared, for the first time since
+ * @freed: an offer that another node had when it appeared is free for the first time
  * @vanishes: an offer's device is about to be removed; nothing of the user's refers to it when this
  *	returns. It may wait for programs that have something of it open. Nobody has claimed it, or
  *	the user's own module is being unloaded
- * @node: the borrower's
+ * @node: private to the borrower
  *
  * All may be NULL. Context: process, one at a time; they may sleep.
  */
@@ -75,7 +75,7 @@ struct dlend_offer_user {
 };
 
 /**
- * dlend_offer_user_register - hear of all offers, now and later
+ * dlend_offer_user_register - be told of all offers, now and later
  * @user: (in) ops; stays until dlend_offer_user_unregister()
  *
  * appeared() has been called for all offers that there are when this returns. Context: process, may
@@ -84,7 +84,7 @@ struct dlend_offer_user {
 void dlend_offer_user_register(struct dlend_offer_user *user);
 
 /**
- * dlend_offer_user_unregister - hear of offers no more
+ * dlend_offer_user_unregister - be told of no more offers
  * @user: (in) as registered
  *
  * vanishes() has been called for all offers when this returns. Context: process, may sleep.
@@ -151,12 +151,11 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
 /* Claims */
 
 /**
- * struct dlend_claim_ops - what the user of an offer hears
+ * struct dlend_claim_ops - what the borrower tells the user of an offer
  * @get, @put: a reference on the claim's owner: each of its leases has one
  * @uses: is the lease @epoch in use?
- * @link_down: the link to the lender is down: no lease of it is worth anything any more. Nothing of
- *	the peer can reach this node's memory through that lease when this returns. Waits for
- *	nobody
+ * @link_down: the link to the lender is down, and so is the lease over. When this returns, nothing
+ *	of the peer can reach this node's memory through that lease. It must not wait
  * @state: the lender says who has the device (enum dlend_offer_state, node id, epoch). Return: does
  *	the user have a lease, or ask for one? If not, and the lender takes this node for the
  *	holder, the borrower gives that lease back
@@ -165,12 +164,12 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @interrupt: @count (1 or more) new interrupts of @vector. A spinlock is held and interrupts are
  *	off
  * @bar_revoked: nobody may use dlend_lease.bar[@bar] any more when this returns. An aperture's lock
- *	is held: waits for nobody
+ *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it, or pinned for it, when
  *	this returns. Not called for a lease that another function of its group keeps
  * @returned: the lender has answered (or has not, and will not)
- * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that
- *	what it was told can be used for something else at once
+ * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that the
+ *	offsets and handles that it was told can be used again at once
  *
  * Context of all but interrupt(): process, with none of the borrower's locks. @link_down to @error
  * come from the link's callbacks, one at a time for each device.
@@ -194,14 +193,14 @@ struct dlend_claim_ops {
  * struct dlend_claim - an offer in the hands of one user
  * @ops: set before dlend_offer_claim()
  * @dev: the user's device, for messages; set before dlend_offer_claim()
- * @offer: that it is of, from dlend_offer_claim() on
+ * @offer: the offer, from dlend_offer_claim() on
  * @wq: the offer's ordered workqueue, from dlend_offer_claim() on; the user's work about this
  *	device belongs there, too
  * @party: who uses the device. Functions of one IOMMU group are lent to one party at a time
- * @lease: in use, or NULL. The user's, who writes it by WRITE_ONCE() under a lock of its own
- * @borrowing: the user asks for a lease, or is about to. The user's, likewise
+ * @lease: in use, or NULL. The user writes it by WRITE_ONCE() under a lock of its own
+ * @borrowing: the user asks for a lease, or is about to. Written as @lease
  * @messages: requests that were made under its leases
- * @calls: of its ops by the borrower that are under way, but for those of leases; the borrower's
+ * @calls: calls of its ops that are under way, but for those of leases; private to the borrower
  */
 struct dlend_claim {
 	const struct dlend_claim_ops *ops;
@@ -246,11 +245,11 @@ void dlend_offer_release(struct dlend_claim *claim);
 bool dlend_claim_pending(const struct dlend_claim *claim);
 
 /**
- * dlend_claim_return_stray - give back what the lender believes that this node has
+ * dlend_claim_return_stray - give back a lease that was granted, but that the user never got
  * @claim: (in) claim whose user has no lease, and asks for none
  *
- * For an answer that came too late: it may have been a grant. Nothing happens if the lender does
- * not say that this node holds the device. Context: process; takes dlend_offers_lock.
+ * For an answer to BORROW that came too late: it may have been a grant. Nothing happens if the
+ * lender does not say that this node holds the device. Context: process; takes dlend_offers_lock.
  */
 void dlend_claim_return_stray(struct dlend_claim *claim);
 
@@ -262,7 +261,7 @@ void dlend_claim_return_stray(struct dlend_claim *claim);
  * @addr: device
  * @epoch: number of the lease
  * @bar: where this node's CPUs reach the BARs; dlend_window.phys is 0 where they do not
- * @priv: the user's
+ * @priv: private to the user
  *
  * Everything else is the borrower's own.
  */
@@ -307,9 +306,9 @@ void dlend_lease_return(struct dlend_lease *lease);
  * dlend_lease_over - has the lease ended, as far as this node knows?
  * @lease: (in) lease
  *
- * True if its session is over, or the lender has said that it took the device back. For a lease
- * that was just granted: its end may have been told before the grant was noted. Context: process;
- * takes dlend_offers_lock.
+ * True if its session is over, or the lender has said that it took the device back. To be asked
+ * right after a grant: the lender may have told the end of the lease before the user has noted the
+ * lease. Context: process; takes dlend_offers_lock.
  */
 bool dlend_lease_over(const struct dlend_lease *lease);
 
@@ -340,7 +339,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease);
  * dlend_lease_set_readrq - set Max_Read_Request_Size
  * @lease: (in) lease
  * @at: (in) offset of the PCIe capability's Device Control register
- * @readrq: (in) size, as that register encodes it
+ * @readrq: (in) size, as that register encodes it (128 << n bytes)
  */
 int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
 
@@ -348,7 +347,7 @@ int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
  * dlend_lease_read_status - read the device's own PCI_STATUS
  * @lease: (in) lease
  * @status: (out) value
- * @timeout_ms: (in) of the call
+ * @timeout_ms: (in) milliseconds for the whole call
  */
 int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Virtual configuration space of a borrowed device: pure logic, no device, no locks.
- * The 4 KiB snapshot in, what the guest reads and what its writes mean out.
+ * From the 4 KiB snapshot it makes what the guest reads, and it says what the guest's writes mean.
+ * Context of all functions: any; the caller serialises.
  */
 #ifndef DLEND_CFG_H
 #define DLEND_CFG_H
@@ -70,8 +71,11 @@ struct dlend_cfg {
 
 /**
  * dlend_cfg_init - build the virtual space from a snapshot
- * Return: 0; -EINVAL snapshot is not a type 0 header, a BAR size cannot be or a clique is out of
- * range; -ENOSPC no free place for the clique capability; -ELOOP the capability list is looped
+ * @cfg: (out) virtual space
+ * @desc: (in) what to make it from
+ *
+ * Return: 0; -EINVAL snapshot is not a type 0 header, a BAR size is impossible or a clique is out
+ * of range; -ENOSPC no free place for the clique capability; -ELOOP the capability list is looped
  * (the list is cut there and the clique capability refused, without a clique that is no error).
  * After -ENOSPC and -ELOOP the space is complete and usable, without the clique capability.
  */
@@ -84,7 +88,7 @@ void dlend_cfg_reset(struct dlend_cfg *cfg);
 void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len);
 
 /**
- * dlend_cfg_write - any offset and length, also across fields
+ * dlend_cfg_write - a guest's write: any offset and length in bytes, also across fields
  *
  * DLEND_CFG_E_FLR asks the caller to reset the device. A function level reset has already been
  * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were
@@ -96,11 +100,12 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len);
 
 bool dlend_cfg_mse(const struct dlend_cfg *cfg);	/* decoding on and in D0 */
-bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, whatever the power state */
+bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, in any power state */
 bool dlend_cfg_mastering(const struct dlend_cfg *cfg);	/* the bit on and in D0 */
 bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg);
 /** dlend_cfg_readrq - Max_Read_Request_Size as encoded, 128 << n bytes; 0 also without PCIe */
 u32 dlend_cfg_readrq(const struct dlend_cfg *cfg);
+/** dlend_cfg_bar_addr - address in BAR @index or in the ROM's register, 0 if there is none */
 u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
 /** dlend_cfg_msi - MSI vectors the space offers (0 = no capability); _msix likewise */
 unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * P2P clique capability: where it goes and how it looks.  Pure: bytes in, bytes out.
+ * P2P clique capability: where it goes and how it looks.  Pure: bytes in, bytes out.  Context of
+ * all functions: any.
  */
 #ifndef DLEND_CLIQUE_H
 #define DLEND_CLIQUE_H
@@ -12,20 +13,20 @@
 
 /**
  * dlend_clique_place - find room for the capability
- * @used: one byte for each of the 256 of standard configuration space, not 0 where the device has
- *	  a structure (the hidden ones too)
- * @vendor, @device: ids as the guest sees them
+ * @used: (in) one byte for each of the 256 of standard configuration space, not 0 where the device
+ *	has a structure (the hidden ones too)
+ * @vendor, @device: (in) ids as the guest sees them
  *
- * NVIDIA reserves a place that depends on the generation; if that is taken, and for every other
- * vendor, the first free dword-aligned place from there upwards, then from 40h.
+ * NVIDIA reserves a place that depends on the generation.  If that is taken, and for every other
+ * vendor, this takes the first free dword-aligned place from there upwards, then from 40h.
  * Return: offset, or -ENOSPC.
  */
 int dlend_clique_place(const u8 *used, u16 vendor, u16 device);
 
 /**
- * dlend_clique_write - the eight bytes, next pointer 0
- * @cap: where
- * @clique: 0..DLEND_CLIQUE_MAX
+ * dlend_clique_write - write the eight bytes, next pointer 0
+ * @cap: (out) where
+ * @clique: (in) 0..DLEND_CLIQUE_MAX
  */
 void dlend_clique_write(u8 *cap, int clique);
 

@@ -22,14 +22,14 @@
 #define DLEND_IMPORT()		MODULE_IMPORT_NS("DLEND")
 #endif
 
-/* The device whose DMA a peer's accesses are; macros, so that only the NTB client needs ntb.h. */
+/* The device as whose DMA a peer's accesses come.  Macros: only the NTB client needs ntb.h. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
 #define dlend_ntb_dma_dev(ntb)	(&(ntb)->pdev->dev)
 #else
 #define dlend_ntb_dma_dev(ntb)	ntb_get_dma_dev(ntb)
 #endif
 
-/* AMD page tables set the memory-encryption bit on MMIO too before the generic page tables. */
+/* Before the generic page tables, AMD's page tables set the memory-encryption bit on MMIO, too. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define DLEND_SME_BREAKS_MMIO	1
 #else
@@ -65,7 +65,7 @@ static inline vm_fault_t dlend_compat_insert_pud(struct vm_fault *vmf, unsigned 
 
 /*
  * Region queries became a device operation in 7.0: before, the driver answers the ioctl itself.
- * Written as the operation, and called from the driver's ioctl where there is none.
+ * The driver has a function as for the operation; on older kernels its ioctl calls that function.
  */
 #include <linux/vfio.h>
 typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_region_info *info,

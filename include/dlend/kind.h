@@ -16,8 +16,8 @@ const char *dlend_kind(u32 class);
 
 /**
  * dlend_addr_name - what a device is called, in logs, traces and sysfs: "d0002:3b:00.0"
- * @addr: device
- * @name: filled in
+ * @addr: (in) device
+ * @name: (out) DLEND_NAME_LEN bytes
  *
  * Context: any.
  * Return: @name.

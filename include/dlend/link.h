@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Link: one NTB connection between two nodes, as lender/ and mdev/ see it.  What is below (NTB
+ * Link: one NTB connection between two nodes, as lender/ and borrower/ see it.  What is below (NTB
  * hardware, scratchpads, rings) is ntb/'s business; what is above never sees a physical address
  * of the peer.  A node that lends has one more link, to itself, so that its own guests borrow from
  * it as others do: nothing above knows the difference.
@@ -38,7 +38,7 @@ u16 dlend_node_id(void);
 struct dentry *dlend_debugfs(void);
 
 /**
- * struct dlend_link_user - a layer above (lender/, mdev/)
+ * struct dlend_link_user - a layer above (lender/, borrower/)
  * @name: for logs
  * @link_up: a session has begun (self-test passed). Process context, may sleep and call.
  * @link_down: the session is over; nothing of the peer can be trusted or waited for; fence what
@@ -57,11 +57,11 @@ struct dentry *dlend_debugfs(void);
  * @suspend: the host is about to sleep. Return 0: nothing is lent or borrowed, and nothing will be
  *	     before resume(); or an error, after a message that says which device is in the way.
  *	     Process context; must not wait for user space or a peer.
- * @resume: it is awake again, or did not fall asleep; also without a suspend() before
- * @shutdown: the host goes down for good: end all that reaches it from a peer, or a peer from it,
- *	      and let nothing of it begin again.  Links go after it.  Process context; as link_down
- *	      it must not wait for user space or a peer.
- * @side: what it is the part of
+ * @resume: the host is awake again, or did not fall asleep; also without a suspend() before
+ * @shutdown: the host goes down for good: end all accesses from a peer to it, and from it to a
+ *	      peer, and let none begin again.  Links go down after it.  Process context; like
+ *	      link_down it must not wait for user space or a peer.
+ * @side: whose messages it gets: the lender's or the borrower's
  */
 struct dlend_link_user {
 	const char *name;
@@ -114,10 +114,10 @@ void dlend_link_put(struct dlend_link *link);
 /**
  * struct dlend_session_ref - one session of a link, and none that follows it
  * @link: link; NULL: there is none
- * @session: its number, never 0
+ * @session: its number; 0: a session that is over
  *
- * What was agreed with a peer (offsets, epochs, handles) holds for one session: whoever remembers
- * such things remembers this with them.
+ * What was agreed with a peer (offsets, epochs, handles) holds for one session: code that keeps
+ * such things keeps this with them.
  */
 struct dlend_session_ref {
 	struct dlend_link *link;
@@ -250,9 +250,9 @@ struct dlend_aperture *dlend_link_aperture(struct dlend_link *link);
 /**
  * struct dlend_window - a range of the peer's aperture, as this node's CPUs reach it
  * @phys: physical address here
- * @revoked: (before opening, may be NULL) the peer has taken away some of it: nobody may use @phys
- *	any more when this returns. Only where no IOMMU does that: on the lender itself. Process
- *	context, with the aperture's lock held: waits for nobody, does not open or close windows
+ * @revoked: set before opening, may be NULL: a part of the range was unmapped, so nobody may use
+ *	@phys any more when this returns. Called on the loop only: elsewhere the peer's IOMMU blocks
+ *	accesses. Process context, aperture's lock held: must not wait, nor open or close windows
  * @arg: for revoked()
  *
  * The rest is the link core's.
@@ -300,7 +300,7 @@ u64 dlend_link_window_bytes(const struct dlend_link *link);
  * @r: its iova, size, prot, and its offset in the peer's aperture (not trusted), page aligned; the
  *	rest is filled in here, in a copy
  *
- * What the peer unmaps there is out of the device's reach at once, what it maps later is within.
+ * What the peer unmaps there is out of the device's reach at once, what it maps later is in reach.
  * dlend_domain_unmap() ends it. Context: process, may sleep.
  * Return: as dlend_domain_map(), and as dlend_window_open().
  */
@@ -359,7 +359,7 @@ struct dlend_irq_source;
  * @link: link to the borrower; a reference is kept
  * @offset: (in) counters in the borrower's aperture, from struct dlend_p_borrow (not trusted)
  * @handle: (in) what names the sink in the ring of hints (not trusted)
- * @vectors: (in) that the device can have, up to DLEND_MAX_VECTORS
+ * @vectors: (in) number of vectors that the device can have, up to DLEND_MAX_VECTORS
  *
  * Reads each vector's counter through the window, once: some microseconds each, and a second for
  * all of them at most.

@@ -20,13 +20,13 @@ struct dlend_link;
  * @db_read: own doorbell bits that are set. Any context
  * @db_clear: clear own doorbell bits. Any context
  * @db_mask: hold back (@masked) or let through own doorbell interrupts. Any context
- * @inbound: size of the window that the peer reaches us by, and the alignment its translation
- *	needs, in bytes. -ENOTCONN as long as the hardware's link is down. Process context
+ * @inbound: size of the window by which the peer reaches this node, and the alignment that its
+ *	translation needs, in bytes. -ENOTCONN while the hardware's link is down. Process context
  * @set_trans: let that window reach @base to @base + @size - 1, as @dma_dev sees addresses
- * @clear_trans: nothing of ours is reached any more when this returns
- * @window: where we reach the peer: physical address and size. NULL: the peer is this node, and
- *	its aperture is ours
- * @dma_dev: device whose DMA the peer's accesses are; NULL: there is none
+ * @clear_trans: the peer reaches nothing of this node any more when this returns
+ * @window: window by which this node reaches the peer: physical address and size in bytes. NULL:
+ *	the peer is this node, and there is one aperture for both
+ * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
  * @link_is_up: does the hardware see its peer? Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
  *
@@ -54,8 +54,8 @@ u64 dlend_link_doorbells(void);
 
 /**
  * dlend_link_add - make a new link; its bring-up begins by itself
- * @parent: device of the hardware: the link is /sys/class/dlend_link/NAME, by its name; NULL: by
- *	@ops->type
+ * @parent: device of the hardware: the link has its name in /sys/class/dlend_link; NULL: the link
+ *	has the name @ops->type
  * @ops: (in) hardware; kept
  * @hw: (in) argument of @ops; kept
  *

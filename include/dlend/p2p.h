@@ -3,8 +3,8 @@
  * Peer-to-peer between the devices that one party (a VM, or this host) has borrowed: each shall
  * reach the BARs of the others, at the addresses where that party has put them.
  *
- * Whoever uses borrowed devices says here how each of them is set up; the borrower keeps the
- * mappings at the lenders as they then should be.
+ * The user of borrowed devices says here how each of them is set up.  Then the borrower has the
+ * lenders change their mappings accordingly.
  */
 #ifndef DLEND_P2P_H
 #define DLEND_P2P_H
@@ -17,7 +17,7 @@
 struct device;
 struct dlend_lease;
 
-/* Devices of one party that are looked at; whatever is beyond does no peer-to-peer. */
+/* Most devices of one party that can do peer-to-peer; any further one does none. */
 #define DLEND_P2P_DEVS	32
 
 /**
@@ -27,7 +27,7 @@ struct dlend_lease;
  *	dereferenced; set before dlend_p2p_join()
  * @tgid: the party without @vm; set before dlend_p2p_join()
  * @dev: as published last; its address and BAR sizes are set before dlend_p2p_join()
- * @node, @joined, @ref, @bar_phys: the borrower's
+ * @node, @joined, @ref, @bar_phys: private to the borrower
  */
 struct dlend_p2p_member {
 	struct device *owner;
@@ -55,10 +55,10 @@ struct dlend_p2p_party {
 };
 
 /**
- * dlend_p2p_join - a device is one of its party's from now on
+ * dlend_p2p_join - a device belongs to its party from now on
  * @m: (in, out) member
- * @choose: (in) called with the party, @m among it, before anybody else of it can join: it sets
- *	the clique of the device @party->of, and may say something about it. dlend_p2p_lock is held
+ * @choose: (in) called with the party, @m included, before another device can join it: it sets the
+ *	clique of the device @party->of, and may log something about it. dlend_p2p_lock is held
  *
  * Without memory, or with too many devices in the party, choose() is not called and @m->dev.clique
  * stays as it is. Context: process; takes dlend_p2p_lock.
@@ -93,9 +93,9 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
  * @addr: (in) its device
  * @epoch: (in) its number
  *
- * Nothing goes through this node to the device, or from it, when this returns: so before the
- * lender is told that the lease is over. Context: process; takes dlend_p2p_lock and an aperture's;
- * waits for no peer.
+ * Nothing goes through this node to the device, or from it, when this returns. Call it before the
+ * lender is told that the lease is over. Context: process; takes dlend_p2p_lock and an aperture's
+ * lock; waits for no peer.
  */
 void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch);
 

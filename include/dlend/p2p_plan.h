@@ -2,7 +2,7 @@
 /*
  * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
  * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
- * borrower/p2p_edges.c does what this says.
+ * borrower/p2p_edges.c does what this says.  Context of all functions: any.
  */
 #ifndef DLEND_P2P_PLAN_H
 #define DLEND_P2P_PLAN_H
@@ -48,7 +48,7 @@ struct dlend_p2p_dev {
 	struct dlend_p2p_bar bar[DLEND_NUM_BARS];
 };
 
-/* Devices that node @from lends over reach @mib of the aperture that node @to has for them. */
+/* Peer-to-peer may use @mib MiB of the aperture that node @to has on its link to node @from. */
 struct dlend_p2p_path {
 	u16 from, to;
 	u32 mib;
@@ -81,9 +81,9 @@ struct dlend_p2p_way {
 
 /**
  * dlend_p2p_want - shall device @way.s reach BAR @way.bar of device @way.t?
- * @dev, @n: the devices of one VM
- * @way: source, target, BAR
- * @wish: receives the mapping, off unless DLEND_P2P_OK is returned
+ * @dev, @n: (in) the devices of one VM
+ * @way: (in) source, target, BAR
+ * @wish: (out) the mapping, off unless DLEND_P2P_OK is returned
  */
 enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int n,
 				  struct dlend_p2p_way way, struct dlend_p2p_wish *wish);
@@ -91,37 +91,38 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 /** dlend_p2p_wish_same - is it one mapping, whether on or off? */
 bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_wish *b);
 
-/** dlend_p2p_step - what is to be done next. A change is an unmapping and then a mapping */
+/** dlend_p2p_step - the next step from @have to @want. A change is first unmapped, then mapped */
 enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 				   const struct dlend_p2p_wish *have);
 
 /** dlend_p2p_route - the best way from a device of node @s to one of node @t */
 enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t);
 
-/** dlend_p2p_detour - the next best after @route failed, or DLEND_P2P_NONE */
+/** dlend_p2p_detour - the next best way after @route has failed, or DLEND_P2P_NONE */
 enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u16 t,
 				      enum dlend_p2p_route route);
 
 /**
  * dlend_p2p_reaches - is there a way from @s to @t, with windows for all BARs that take it?
  *
- * Known before any of these is placed or borrowed: by sizes alone.
+ * It needs only the BARs' sizes, so it can be asked before devices are borrowed or BARs are placed.
  */
 bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 		       unsigned int n, unsigned int s, unsigned int t);
 
 /**
  * dlend_p2p_clique - the clique for device @new
- * @max: highest number there is
+ * @max: (in) highest number of a clique
  *
- * The lowest whose members all reach it and are reached by it, else the lowest without a member.
+ * The lowest one whose members all reach @new and are reached by it, else the lowest one without a
+ * member.
  * Return: number, or -ENOSPC.
  */
 int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 		     unsigned int n, unsigned int new, int max);
 
 /**
- * dlend_p2p_claim - a device of the same clique as @of that it does not reach, or is not reached by
+ * dlend_p2p_claim - find a device of @of's clique that it does not reach, or that does not reach it
  *
  * Return: its index from @after on, or -1.
  */
@@ -134,7 +135,7 @@ const char *dlend_p2p_why_text(enum dlend_p2p_why why);
 
 /**
  * dlend_p2p_err_text - for people: why a lender, or this node, did not map
- * @todo: receives what to do about it (may be NULL)
+ * @todo: (out) what to do about it; may be NULL
  */
 const char *dlend_p2p_err_text(int err, const char **todo);
 

@@ -35,8 +35,9 @@ enum dlend_spad {
 #define DLEND_DB_IRQ		1	/* the interrupt ring has something */
 
 /*
- * Control area: the first bytes of every aperture.  The peer writes everything in it but
- * reads nothing (self-test apart): a posted write is cheap, a read is a round trip.
+ * Control area: the first bytes of every aperture.  The peer writes everything in it, but reads
+ * only in the self-test and when interrupt counters do not answer: a posted write is cheap, a read
+ * is a round trip.
  */
 #define DLEND_MSG_SIZE		256
 #define DLEND_MSG_PAYLOAD	224
@@ -82,11 +83,11 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
 /**
  * struct dlend_ctrl - the control area, at offset 0 of an aperture
  * @msg_prod: messages the peer has written so far
- * @msg_cons: messages of OURS that the peer has consumed so far
+ * @msg_cons: messages of this node that the peer has consumed so far
  * @heartbeat: grows while the peer is alive
  * @irq_prod: interrupt entries the peer has written so far; the ring is never full: a reader
  *	      that finds DLEND_IRQ_RING_SLOTS new ones or more looks at every counter instead
- * @nonce: of the session that the peer believes in (ours)
+ * @nonce: this node's nonce, as the peer knows it
  * @test: the peer writes a pattern here at link-up and reads it back
  * @window: bytes of this aperture that the peer's window reaches, written with @test; 0: it does
  *	    not say, so all of them
@@ -139,7 +140,7 @@ enum dlend_msg_type {
 	DLEND_MSG_SUBSCRIBE,	/* B>L post: send all offers (again) */
 	DLEND_MSG_ROM_READ,	/* B>L call: struct dlend_p_u32 -> struct dlend_p_rom; no lease */
 	/* From version 2 on. S: lender of the device that does the DMA; T: of its target. */
-	DLEND_MSG_PEERS,	/* L>B post: struct dlend_p_peers; whom this node has links to */
+	DLEND_MSG_PEERS,	/* L>B post: struct dlend_p_peers; nodes that L has links to */
 	DLEND_MSG_P2P_MAP,	/* B>S call: struct dlend_p_p2p; device and epoch: the source's */
 	DLEND_MSG_P2P_UNMAP,	/* B>S call: struct dlend_p_p2p; offset and prot ignored */
 	DLEND_MSG_P2P_LOST,	/* S>B post: struct dlend_p_p2p, unmapped without being asked */
@@ -170,7 +171,7 @@ struct dlend_p_bar {
 /* Clique that the lender's admin wants guests to see; a borrower's setting beats it. */
 #define DLEND_OFFER_CLIQUE_AUTO	0	/* says nothing; always so before DLEND_PROTO_CLIQUE */
 #define DLEND_OFFER_CLIQUE(n)	(1 + (n))
-#define DLEND_OFFER_CLIQUES	16	/* @n is below */
+#define DLEND_OFFER_CLIQUES	16	/* n above is below this */
 #define DLEND_OFFER_CLIQUE_NONE	17	/* no capability */
 
 /* An offer.  @snapshot_crc: crc32_le(~0) of the 4 KiB that follow in SNAPSHOT messages. */
@@ -268,7 +269,7 @@ static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
 struct dlend_p_peer {
 	__le16 node;
 	__le16 reserved;
-	__le32 mib;		/* of the sender's aperture that @node reaches */
+	__le32 mib;		/* of the sender's aperture for @node: what peer-to-peer may use */
 } __packed;
 
 struct dlend_p_peers {
@@ -278,7 +279,7 @@ struct dlend_p_peers {
 } __packed;
 static_assert(sizeof(struct dlend_p_peers) <= DLEND_MSG_PAYLOAD);
 
-#define DLEND_PLACE_MAX		8	/* bridges; those below are left out */
+#define DLEND_PLACE_MAX		8	/* bridges from the root on; those below are left out */
 
 enum dlend_bridge_kind {
 	DLEND_BRIDGE_ROOT,	/* root port */
@@ -288,7 +289,7 @@ enum dlend_bridge_kind {
 	DLEND_BRIDGE_KINDS
 };
 
-#define DLEND_BRIDGE_F_ACS	0x1	/* sends what its devices say to each other to the root */
+#define DLEND_BRIDGE_F_ACS	0x1	/* sends requests between devices below it up to the root */
 
 struct dlend_p_bridge {
 	__le16 bdf;
@@ -333,7 +334,7 @@ struct dlend_p_p2p_grant {
 	__le32 reserved;
 } __packed;
 
-/* @id: running number of the target's lender */
+/* @id: running number, given by the target's lender */
 struct dlend_p_p2p_window {
 	__le64 offset;		/* in the target's lender's aperture */
 	__le64 size;
@@ -433,14 +434,14 @@ const char *dlend_msg_type_name(u16 type);
 int dlend_version_pick(u32 mine, u32 peer);
 
 /**
- * dlend_offset_check - may a peer mean [@offset, @offset + @size) by what it has sent?
+ * dlend_offset_check - is [@offset, @offset + @size) a range that a peer may name?
  * @offset: (in) bytes, not trusted
  * @size: (in) bytes, not trusted
  * @aperture: (in) bytes of the peer's aperture that this node's window reaches
  *
  * Context: any.
- * Return: 0; -ERANGE if not all of it is whole pages behind the control area and inside the
- * aperture: it could mean the window's end, other memory, or the control area itself.
+ * Return: 0; -ERANGE if it is empty, does not begin with a page, or is not completely behind the
+ * control area and inside the aperture.
  */
 int dlend_offset_check(u64 offset, u64 size, u64 aperture);
 

@@ -50,8 +50,8 @@ enum dlend_offer_state {
 	DLEND_OFFER_FREE,		/* nobody has it: a borrow will succeed */
 	DLEND_OFFER_HELD,		/* a node holds the lease */
 	DLEND_OFFER_RETURNING,		/* being fenced and reset */
-	DLEND_OFFER_QUARANTINED,	/* its reset failed: never lent again until re-bound */
-	DLEND_OFFER_GONE,		/* withdrawn, or its link is down */
+	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
+	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
 	DLEND_OFFER_STATES
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the books of pinned guest memory (mdev/books.c): chunks against a model, and what
- * becomes of extents when memory goes, comes back, or comes back otherwise.
+ * Suite of the books of pinned guest memory (mdev/books.c): chunks against a model, and extents
+ * when memory goes, comes back, or comes back with other rights or edges.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
@@ -31,7 +31,7 @@ static struct dlend_chunk *new_chunk(struct kunit *test, u64 gpa, u32 npages, u3
 	chunk->prot = prot;
 	chunk->pfn = gpa / PAGE;
 	if (gpa / MB(2) % 3 == 1)
-		chunk->pages = chunk;	/* scattered; of no use here but to be there */
+		chunk->pages = chunk;	/* scattered; only has to be there */
 	return chunk;
 }
 
@@ -59,7 +59,7 @@ static void free_chunks(struct list_head *out)
 	INIT_LIST_HEAD(out);
 }
 
-/* Return: how many there were. */
+/* Free all extents of the list. Return: how many there were. */
 static unsigned int free_extents(struct list_head *dead)
 {
 	struct dlend_extent *extent, *tmp;
@@ -75,7 +75,7 @@ static unsigned int free_extents(struct list_head *dead)
 
 #define NOW	1000ULL
 
-/* Memory that a VMM takes away. */
+/* A VMM takes memory away. */
 static void lose_range_at(struct dlend_books *x, u64 start, u64 end, u64 ms)
 {
 	LIST_HEAD(out);
@@ -313,7 +313,7 @@ static void books_comes_back(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, build(test, &x, 3), 0);
 	expect_sound(test, &x);
 	KUNIT_EXPECT_EQ(test, x.extents, 2);
-	/* It stays away. */
+	/* The memory stays away. */
 	unpin_range(&x, 0, GB(4));
 	KUNIT_EXPECT_EQ(test, build(test, &x, 4), 1);
 	KUNIT_EXPECT_EQ(test, x.extents, 1);
@@ -321,7 +321,7 @@ static void books_comes_back(struct kunit *test)
 	done(test, &x);
 }
 
-/* It comes back with more rights, or across what was an edge: a new extent is needed. */
+/* Memory comes back with more rights, or across an old edge: a new extent is needed. */
 static void books_comes_back_otherwise(struct kunit *test)
 {
 	struct dlend_books x;
@@ -377,7 +377,7 @@ static void books_partial(struct kunit *test)
 	done(test, &x);
 }
 
-/* What was taken away is expected back, however it comes, until that is given up. */
+/* Memory that was taken away is expected back, in any form, until it is given up. */
 static void books_missing(struct kunit *test)
 {
 	struct dlend_books x;
@@ -387,7 +387,7 @@ static void books_missing(struct kunit *test)
 	pin_range(test, &x, 0, MB(512), RW, 1);
 	pin_range(test, &x, GB(2), GB(4), RW, 1);
 	build(test, &x, 1);
-	/* What we unpin ourselves is not missing, a hole in what was lost neither. */
+	/* Memory that this node unpins itself is not missing, nor is a hole in the lost range. */
 	unpin_range(&x, GB(3), GB(4));
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
 	lose_range(&x, GB(1), GB(2));
@@ -399,7 +399,7 @@ static void books_missing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(258));
 	lose_range(&x, 0, MB(256));
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), MB(514));
-	/* Read-only and cut otherwise: it is there. Elsewhere does not count. */
+	/* Read-only and in other pieces it counts as back. Memory elsewhere does not count. */
 	pin_range(test, &x, 0, KB(768), RW, 3);
 	pin_range(test, &x, KB(768), MB(1), RO, 3);
 	pin_range(test, &x, MB(1), MB(512), RW, 3);
@@ -419,7 +419,7 @@ static void books_missing(struct kunit *test)
 #define RETURN	((u64)DLEND_RETURN_MS)
 #define LIMIT	((u64)DLEND_RETURN_LIMIT_MS)
 
-/* For a moment after the last loss: firmware is quick, and changes several things in a row. */
+/* Missing ends soon after the last loss: firmware is quick, and changes things in a row. */
 static void books_missing_ends(struct kunit *test)
 {
 	struct dlend_books x;
@@ -430,14 +430,14 @@ static void books_missing_ends(struct kunit *test)
 	lose_range_at(&x, 0, MB(2), 1000);
 	lose_range_at(&x, MB(2), MB(4), 1000 + RETURN - 1);
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + RETURN), MB(4));
-	/* Elsewhere it is another matter. */
+	/* Another GiB has times of its own. */
 	lose_range_at(&x, GB(1), GB(1) + MB(2), 1000 + RETURN + 100);
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + 2 * RETURN), MB(2));
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, 1000 + 3 * RETURN), 0);
 	done(test, &x);
 }
 
-/* Above 4 GiB no chipset remaps: what goes was unplugged, and nobody waits for it. */
+/* Above 4 GiB no chipset remaps: memory that goes there was unplugged, and nobody waits for it. */
 static void books_unplugged(struct kunit *test)
 {
 	struct dlend_extent *extent;
@@ -452,14 +452,14 @@ static void books_unplugged(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, MB(2) - 1));
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, U64_MAX));
 	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4), U64_MAX));
-	/* A block of less than a chunk: what else the chunk has must come again. */
+	/* A block smaller than a chunk: the rest of the chunk must come again. */
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, GB(4), GB(4) + MB(1) - 1));
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, GB(4) + MB(1), GB(4) + MB(2) - 1));
 	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4) + MB(2), GB(5) - 1));
 	lose_range(&x, GB(4), GB(4) + MB(2));
 	lose_range(&x, GB(5), GB(5) + MB(4));
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, NOW), 0);
-	/* One extent has something left, and stays where it is; the range is what was taken. */
+	/* An extent that has something left stays; only extents in the range are pruned. */
 	dlend_books_prune(&x, GB(4), GB(4) + MB(2) - 1, &dead);
 	KUNIT_EXPECT_EQ(test, free_extents(&dead), 0);
 	dlend_books_prune(&x, GB(5) + MB(2), GB(5) + MB(4) - 1, &dead);
@@ -473,7 +473,7 @@ static void books_unplugged(struct kunit *test)
 	done(test, &x);
 }
 
-/* What is known across whole GiB, and across those with a hole. */
+/* Known memory across whole GiB, and across those with a hole. */
 static void books_known(struct kunit *test)
 {
 	struct dlend_books x;
@@ -495,7 +495,7 @@ static void books_known(struct kunit *test)
 	done(test, &x);
 }
 
-/* Below 4 GiB, too, memory may be given up block by block: that is found out. */
+/* Memory below 4 GiB may be given up block by block, too: the books find that out. */
 static void books_shrinks(struct kunit *test)
 {
 	struct dlend_books x;
@@ -510,7 +510,7 @@ static void books_shrinks(struct kunit *test)
 		KUNIT_EXPECT_GT(test, dlend_books_missing(&x, ms + 99), 0);
 	}
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(1) - 1));
-	/* Whether or not a build ever got to an end meanwhile. */
+	/* This holds even if no build has come to its end meanwhile. */
 	lose_range_at(&x, at, at + MB(2), ms);
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, ms), 0);
 	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, 0, GB(1) - 1));
@@ -519,7 +519,7 @@ static void books_shrinks(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(3) - 1));
 	lose_range_at(&x, at + MB(2), at + MB(4), ms + 100);
 	KUNIT_EXPECT_EQ(test, dlend_books_missing(&x, ms + 100), 0);
-	/* What comes there makes it as it was. */
+	/* Memory that comes there ends the shrinking. */
 	pin_range(test, &x, 0, MB(2), RW, 2);
 	KUNIT_EXPECT_TRUE(test, dlend_books_returns(&x, 0, GB(1) - 1));
 	/* Firmware at work for longer than that, with memory there in between. */
@@ -535,7 +535,7 @@ static void books_shrinks(struct kunit *test)
 	done(test, &x);
 }
 
-/* Every chunk that stands, and in which extent. */
+/* Note in @of the extent of each mapped chunk. Return: how many there are. */
 static u64 standing(struct dlend_books *x, const struct dlend_extent **of, u64 max)
 {
 	struct dlend_chunk *chunk;
@@ -576,10 +576,10 @@ static void random_change(struct kunit *test, struct dlend_books *x, u32 *seed, 
 	}
 }
 
-/* What stands leaves its extent only where dlend_books_torn() has said so before. */
+/* A chunk leaves its extent only where dlend_books_torn() has said so before. */
 static void books_torn(struct kunit *test)
 {
-	/* More than a kernel's stack is for. */
+	/* Static: too large for a kernel's stack. */
 	static const struct dlend_extent *before[256], *after[256];
 	unsigned int torn = 0, whole = 0;
 	struct dlend_chunk *chunk;
@@ -671,7 +671,7 @@ static bool of_build(const struct dlend_extent *extent, u32 number)
 	return extent->build == number;
 }
 
-/* A build that fails takes back what it pinned and made, and nothing else. */
+/* A build that fails undoes what it has pinned and made, and nothing else. */
 static void books_undo(struct kunit *test)
 {
 	struct dlend_books x;
@@ -766,7 +766,7 @@ static void books_owners(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, count, 31);
 	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, one), 0);
 	KUNIT_EXPECT_EQ(test, dlend_books_owned(&x, two), MB(64));
-	/* A new build changes nothing; the first one leaves, and its bit with it. */
+	/* A new build changes nothing. Then the first member leaves, and its bit goes. */
 	dlend_books_next_extent(&x, 0)->told.members |= BIT(1);
 	KUNIT_EXPECT_EQ(test, build(test, &x, 2), 0);
 	dlend_books_leave(&x, 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Suite of the borrower's plan (mdev/borrow_plan.c): what borrows and what does not, the order of
- * the steps, and that from every state they lead to one in which the gate is open.
+ * the steps, and that the steps lead from every state to an open gate.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
@@ -23,7 +23,7 @@ struct plan_case {
 static const struct plan_case cases[] = {
 	{ "closed", { .touched = true }, { .bme = true }, {} },
 	{ "opened", { OPEN }, {}, {} },
-	/* What a VMM sets up by itself, and resets, borrows nothing. */
+	/* A VMM's own set-up and its resets borrow nothing. */
 	{ "interrupts set up", { OPEN }, { MSIX }, {} },
 	{ "reset without a lease", { OPEN }, { .reset = 3 }, {} },
 	{ "touched", { OPEN, .touched = true }, {}, {}, DLEND_STEP_BORROW },
@@ -41,7 +41,7 @@ static const struct plan_case cases[] = {
 	  DLEND_STEP_IRQ },
 	{ "more vectors", { HELD }, { MSIX }, { .irq_mode = DLEND_IRQ_MSIX, .irq_count = 8 },
 	  DLEND_STEP_IRQ },
-	/* Wanted, unwanted and wanted again while the lender is still at the second. */
+	/* Wanted, not wanted and wanted again, while the lender still does the second. */
 	{ "interrupt set-up under way", { HELD }, { MSIX },
 	  { .irq_mode = DLEND_IRQ_UNKNOWN, .irq_count = 64 }, DLEND_STEP_IRQ },
 	{ "windows before bus master", { HELD }, { .bme = true, .build = 1 }, {},
@@ -88,7 +88,7 @@ static void plan_one(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_plan_settled(c->now, &c->want, &c->have), c->settled);
 }
 
-/* As borrow.c notes what it did. */
+/* Note a step as steps.c does. */
 static void do_step(enum dlend_step step, const struct dlend_wish *want, struct dlend_wish *have)
 {
 	switch (step) {
@@ -133,7 +133,7 @@ static struct dlend_wish wish(unsigned int bits)
 	};
 }
 
-/* Every start, every wish: a few steps, and the physical bit never before the windows. */
+/* A few steps lead from every start to every wish, and to Bus Master Enable only with windows. */
 static void plan_ends(struct kunit *test)
 {
 	struct dlend_situation now = { HELD };
@@ -147,7 +147,7 @@ static void plan_ends(struct kunit *test)
 			step = dlend_plan_step(now, &want, &have);
 			if (step == DLEND_STEP_NONE)
 				break;
-			/* Whatever is open may be read; a build that gives way does so once. */
+			/* An open gate lets reads pass. A build that gives way does so once. */
 			if (dlend_plan_settled(now, &want, &have))
 				KUNIT_EXPECT_TRUE(test, dlend_plan_readable(now, &want, &have));
 			if (step == DLEND_STEP_BUILD)
@@ -162,7 +162,7 @@ static void plan_ends(struct kunit *test)
 	}
 }
 
-/* What a build gives way to, and when a guest may read. */
+/* Which steps a build gives way to, and when a guest may read. */
 static void plan_urgent(struct kunit *test)
 {
 	static const struct {
@@ -193,7 +193,7 @@ static void plan_urgent(struct kunit *test)
 	}
 }
 
-/* Windows that stand are never lost for what could not be added to them, but with their link. */
+/* Windows that stand are lost with their link only, not for memory that could not be added. */
 static void plan_verdict(struct kunit *test)
 {
 	const struct dlend_wish had = { .bme = true, .build = 3 };
@@ -213,7 +213,7 @@ static void plan_verdict(struct kunit *test)
 		{ 3, -EAGAIN, false, DLEND_VERDICT_AGAIN },
 		{ 3, -EAGAIN, true, DLEND_VERDICT_KEEP },
 		{ 3, -ENOTCONN, false, DLEND_VERDICT_FAIL },
-		/* Something of them was taken away: they do not stand. */
+		/* Memory was taken away: the windows do not stand. */
 		{ 4, -ENOMEM, false, DLEND_VERDICT_FAIL },
 		{ 4, -EAGAIN, false, DLEND_VERDICT_AGAIN },
 		{ 4, -EAGAIN, true, DLEND_VERDICT_FAIL },
@@ -235,10 +235,10 @@ static void plan_patience(struct kunit *test)
 	struct dlend_patience p = {};
 	s64 ms;
 
-	/* 200 GiB, a GiB in 3 s, with a look at it every ten: never. */
+	/* 200 GiB at 3 s for a GiB, asked every 10 s: never overdue. */
 	for (ms = 0; ms < 600000; ms += 10000)
 		KUNIT_EXPECT_FALSE(test, dlend_plan_overdue(&p, ms / 3000, ms, 60000));
-	/* What comes and goes is no progress. */
+	/* Memory that comes and goes is no progress. */
 	for (; ms <= 650000; ms += 10000)
 		KUNIT_EXPECT_FALSE(test, dlend_plan_overdue(&p, ms / 10000 % 2, ms, 60000));
 	KUNIT_EXPECT_TRUE(test, dlend_plan_overdue(&p, 7, ms, 60000));
@@ -249,7 +249,7 @@ static void plan_patience(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_plan_gate_overdue(60000, 0, 0, 60000));
 	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(200000, 0, 199000, 60000));
 	KUNIT_EXPECT_TRUE(test, dlend_plan_gate_overdue(259000, 0, 199000, 60000));
-	/* Of a build before. */
+	/* The progress is of an earlier build. */
 	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(200000, 199000, 1000, 60000));
 }
 

@@ -12,7 +12,7 @@
 #define V3	0x10003
 #define TIMEOUT	2500
 
-/* A node: its machine, its scratchpads, and its control area, which only the other one writes. */
+/* A node: its machine, its scratchpads, and its control area, which only the peer writes. */
 struct node {
 	struct dlend_bringup b;
 	u32 spad[DLEND_SPAD_COUNT];
@@ -82,7 +82,7 @@ static struct pair *new_pair(struct kunit *test)
 	return p;
 }
 
-/* The rule that the handshake is for, as long as nobody else writes READY. */
+/* The handshake exists for this rule, which holds as long as nobody else writes READY. */
 static void write_peer(struct pair *p, int i)
 {
 	if (!p->strays)
@@ -91,7 +91,7 @@ static void write_peer(struct pair *p, int i)
 	p->n[!i].dirty = true;
 }
 
-/* What the self-test of the node of @b leaves in @area. */
+/* Write what the self-test of @b's node leaves in @area. */
 static void leave_test(const struct dlend_bringup *b, struct dlend_bringup_area *area, u64 window)
 {
 	area->nonce = b->peer_nonce;
@@ -167,7 +167,7 @@ static void run(struct pair *p, unsigned int rounds)
 	}
 }
 
-/* As often as nodes look at each other by themselves, without a doorbell. */
+/* Nodes look at each other as often as they do by themselves, without a doorbell. */
 static void run_for(struct pair *p, unsigned int ms)
 {
 	for (; ms; ms -= 250) {
@@ -200,7 +200,7 @@ static void comes_up(struct kunit *test)
 	KUNIT_EXPECT_LE(test, dlend_bringup_age(&p->n[0].b, p->now), 1000ull);
 }
 
-/* Whoever begins alone waits, and says nothing into the other's memory. */
+/* A node that begins alone waits, and writes nothing into the peer's memory. */
 static void alone(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -281,7 +281,7 @@ static void other_version(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->n[0].spad[DLEND_SPAD_ACK], 0u);
 	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "2 to 3"));
 	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "1 to 1"));
-	/* Said once, not at every look. */
+	/* The node says so once, not at every look. */
 	KUNIT_EXPECT_EQ(test, dlend_bringup_spads(&p->n[0].b, p->n[1].spad, p->now), 0u);
 }
 
@@ -295,7 +295,7 @@ static void same_node_id(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "node_id"));
 }
 
-/* The admin has said who the peer is: nobody else is, and nothing is written to another one. */
+/* The admin has said who the peer is: no other node is accepted, nor written to. */
 static void another_node(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -345,7 +345,7 @@ static void own_peer(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->n[0].ends, 0u);
 }
 
-/* Such a link is for nobody else. */
+/* A link to oneself takes no other peer. */
 static void own_peer_only(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -371,7 +371,7 @@ static void self_test_fails(struct kunit *test)
 	expect_up(p);
 }
 
-/* Why the session before ended is not what the test of this one says. */
+/* The reason why the last session ended is not the error of this self-test. */
 static void error_of_this_test(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -456,7 +456,7 @@ static u32 pick(u32 *seed, u32 below)
 	return (*seed >> 8) % below;
 }
 
-/* What stray writes leave: anything, nothing, all ones, what is elsewhere. */
+/* A word as stray writes may leave it: anything, 0, all ones, or a value from elsewhere. */
 static u32 stray_word(struct pair *p, u32 *seed)
 {
 	switch (pick(seed, 5)) {
@@ -518,7 +518,7 @@ static void expect_agreed(struct pair *p, u32 seed)
 	}
 }
 
-/* As late as can be: many short sessions, and one that was over just now. */
+/* Make both wait as long as possible: many short sessions, the last one just over. */
 static void wait_longest(struct pair *p)
 {
 	unsigned int i;
@@ -533,8 +533,8 @@ static void wait_longest(struct pair *p)
 /*
  * Scratchpads and control areas are overwritten at any moment of bring-up and of a session's life,
  * nodes look as late and as rarely as lost doorbells let them, cables are pulled, and sessions are
- * so short that the next one waits: 10 s after the last of it the link is up, on both sides, and
- * both know the truth of each other.
+ * so short that the next one waits. 10 s after the last such event the link is up on both sides,
+ * and both know the truth about each other.
  */
 static void comes_back(struct kunit *test)
 {
@@ -590,7 +590,7 @@ static void nonce_is_usable(struct kunit *test)
 	KUNIT_EXPECT_NE(test, dlend_bringup_hash(b.nonce), 0u);
 }
 
-/* Each direction has its own size; what cannot hold a control area is said and not used. */
+/* Each direction has its own size. A window that cannot hold a control area is named, not used. */
 static void windows_of_uneven_size(struct kunit *test)
 {
 	struct pair *p = new_pair(test);
@@ -604,11 +604,11 @@ static void windows_of_uneven_size(struct kunit *test)
 	expect_up(p);
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 64 << 20), 32ull << 20);
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 16 << 20), 16ull << 20);
-	/* This one's peer does not say. */
+	/* The peer of node 1 does not say how far its window reaches. */
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[1].b, 64 << 20), 64ull << 20);
 }
 
-/* Down again as soon as it is up. Return: how long the next one has to wait */
+/* A session that ends as soon as it is up. Return: how long the next one has to wait, in ms. */
 static u32 short_session(struct dlend_backoff *o, u64 *now)
 {
 	*now += dlend_backoff_left(o, *now) + 100;
@@ -618,7 +618,7 @@ static u32 short_session(struct dlend_backoff *o, u64 *now)
 	return dlend_backoff_left(o, *now);
 }
 
-/* A peer that cycles is slowed down; one that has trouble for once is not, and is soon back. */
+/* A peer that comes and goes is slowed down; one with trouble only once is soon back. */
 static void sessions_that_do_not_last(struct kunit *test)
 {
 	struct dlend_backoff o = {};
@@ -638,7 +638,7 @@ static void sessions_that_do_not_last(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, last, DLEND_BACKOFF_MAX_MS);
 	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now + 1999), 1);
 	KUNIT_EXPECT_EQ(test, dlend_backoff_left(&o, now + 2000), 0);
-	/* One that lasted: forgotten, and the first ones after it are free again. */
+	/* A session that lasted: the old ones are forgotten, and the next ones need not wait. */
 	now += 2000;
 	dlend_backoff_up(&o, now);
 	now += DLEND_BACKOFF_LASTED_MS;

@@ -132,7 +132,7 @@ static void sample_ext(u8 *snap)
 	ext_cap(snap, LTR, 0x18, 0);
 }
 
-/* Rubbish everywhere but where something is. */
+/* Rubbish in all bytes that hold no register. */
 static void sample(struct fixture *f)
 {
 	struct rnd_state rnd;
@@ -299,7 +299,7 @@ static void visible(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VSEC + 4, f->snap + VSEC + 4, 0x1c);
 }
 
-/* A bit that only a written 1 clears. */
+/* Bits that only a written 1 clears. */
 static void write_one_clears(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -445,7 +445,7 @@ static void command_effects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wr(cfg, 0x10, 4, 0x34560000), 0);
 }
 
-/* Everything that a guest may have set up, then a reset by @at. */
+/* Set up all that a guest may set up, then reset by writing @at. */
 static void reset_by(struct kunit *test, u32 at, u32 len, u32 value)
 {
 	struct dlend_cfg *cfg = &((struct fixture *)test->priv)->cfg;
@@ -456,7 +456,7 @@ static void reset_by(struct kunit *test, u32 at, u32 len, u32 value)
 	KUNIT_EXPECT_EQ(test, wr(cfg, at, len, value),
 			DLEND_CFG_E_FLR | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_BME_OFF |
 			DLEND_CFG_E_INTX);
-	/* But for BARs, which the VMM keeps, so that the guest does not write them again. */
+	/* BARs are an exception: the VMM keeps them, so the guest does not write them again. */
 	KUNIT_EXPECT_EQ(test, dlend_cfg_bar_addr(cfg, 0) & 0xffffffff, 0xfe000000);
 	wr(cfg, 0x10, 4, 0);
 	KUNIT_EXPECT_MEMEQ(test, cfg->val, cfg->reset_val, DLEND_CFG_SIZE);
@@ -488,7 +488,7 @@ static void power_keeps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wr(cfg, PM + 4, 2, 3), DLEND_CFG_E_D3HOT);
 	KUNIT_EXPECT_FALSE(test, dlend_cfg_mse(cfg));
 	KUNIT_EXPECT_EQ(test, rd(cfg, 4, 2), 6);
-	/* No way from D3hot but to D0. */
+	/* From D3hot only D0 can be entered. */
 	KUNIT_EXPECT_EQ(test, wr(cfg, PM + 4, 1, 1), 0);
 	KUNIT_EXPECT_EQ(test, rd(cfg, PM + 4, 1), 0x0b);
 	KUNIT_EXPECT_EQ(test, wr(cfg, PM + 4, 2, 0), DLEND_CFG_E_D0);
@@ -534,7 +534,7 @@ static void read_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 5);
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 9, 1, 0x19), DLEND_CFG_E_READRQ);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 1);
-	/* After a reset it is what the lender has found. */
+	/* After a reset it has the value that the lender has found. */
 	KUNIT_EXPECT_EQ(test, wr(&f->cfg, EXP + 9, 1, 0x99), DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 2);
 	f->snap[PM + 1] = AF;
@@ -542,7 +542,7 @@ static void read_request(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_cfg_readrq(&f->cfg), 0);
 }
 
-/* A lender with fewer vectors than its device has: the guest's driver asks for no more. */
+/* The lender has fewer vectors than its device: the guest's driver asks for no more. */
 static void few_vectors(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -555,10 +555,10 @@ static void few_vectors(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 5);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSIX + 2, 2), 4);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 2);
-	/* Mask bits of those only. */
+	/* Only these vectors have mask bits. */
 	wr(&f->cfg, MSI + 16, 4, 0xffffffff);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSI + 16, 4), 3);
-	/* The table is as large as ever: what must not be mapped is all of it. */
+	/* The table keeps its size: none of it may be mapped. */
 	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &bar, &offset, &size));
 	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x2000 && size == 512);
 	f->desc.max_msix = 100;
@@ -609,7 +609,7 @@ static void no_intx(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, 0x3d, 1), 0);
 }
 
-/* A lender without message signalled interrupts: the guest's driver has to see that. */
+/* A lender without message signalled interrupts: the guest must see that. */
 static void no_messages(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -670,7 +670,7 @@ static void msix(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x2000 && size == 512);
 	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, true, &bar, &offset, &size));
 	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x3000 && size == 8);
-	/* Table or PBA where no memory BAR is: the capability is not there. */
+	/* Table or PBA outside of any memory BAR: the guest sees no MSI-X. */
 	put32(f->snap + MSIX + 8, 0x00004000);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);

@@ -120,7 +120,7 @@ static void cfgfilter_write_one_to_clear(struct kunit *test)
 {
 	struct device *d = new_device(test, false);
 
-	/* What the borrower did not name is not cleared by the lender's read-modify-write. */
+	/* The lender's read-modify-write clears no bit that the borrower did not name. */
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0x0100), 0x0110u);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x06, 2, 0xf910, 0), 0x0010u);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_merge(&d->filter, 0x04, 4, 0xf9100106, ~0u),
@@ -176,13 +176,13 @@ static void put_sriov(struct device *d, u32 at, u32 next)
 	put32(d->cfg, at + 0x2c, 0xfd004000);
 }
 
-/* Virtual functions' BARs are addresses of the lender's host, too. */
+/* BARs of virtual functions are addresses of the lender's host, too. */
 static void cfgfilter_hides_vf_bars(struct kunit *test)
 {
 	struct device *d = new_device(test, false);
 
 	put32(d->cfg, 0x100, 0x16010001);		/* AER, then 0x160 */
-	put_sriov(d, 0x160, 0x160);			/* which ends in a loop */
+	put_sriov(d, 0x160, 0x160);			/* its list ends in a loop */
 	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x184, 4, 0xfe00000c), 0xcu);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x188, 4, 0x38), 0u);
@@ -192,7 +192,7 @@ static void cfgfilter_hides_vf_bars(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_show(&d->filter, 0x19c, 4, 1), 1u);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x184, 4), 0u);
 
-	/* One that the end of configuration space cuts off. */
+	/* A capability that the end of configuration space cuts off. */
 	put32(d->cfg, 0x160, 0xfd0u << 20 | 0x10001);
 	put32(d->cfg, 0xfd0, 0x00010010);
 	put32(d->cfg, 0xffc, 0xfd004000);
@@ -216,7 +216,7 @@ static void cfgfilter_bad_lists(struct kunit *test)
 	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, false);
 	sweep(test, d, false);
 
-	/* One inside another, and one that leaves the first 256 bytes. */
+	/* A capability inside another, and one that leaves the first 256 bytes. */
 	d->cfg[0x81] = 0x44;
 	cap(d->cfg, 0x44, 0x09, 0xfc);
 	d->cfg[0x46] = 0xff;

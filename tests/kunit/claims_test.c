@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Claims on a fake IOMMU, against a model: which owners have which range, in what order, and where
- * each page of the domain leads.  What nobody claims is mapped for nobody once the call returns; a
- * take-over that leads to the same is not noticed by the device.
+ * each page of the domain leads.  When a call returns, no range without a claim is mapped.  A
+ * device does not notice a take-over that leads to the same memory.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
@@ -57,7 +57,7 @@ static u32 rnd(struct world *w, u32 below)
 	return (w->seed >> 8) % below;
 }
 
-/* Aperture n of a mirror; nobody looks into it. */
+/* Aperture n of a mirror: only a number, nobody dereferences it. */
 static struct dlend_aperture *aperture(unsigned int n)
 {
 	return (struct dlend_aperture *)(0x1000ul * (n + 1));
@@ -158,7 +158,7 @@ static struct dlend_dma_range range_of(unsigned int page, unsigned int n, unsign
 	return r;
 }
 
-/* Of two BARs: to each of them a window leads, and a mirror. */
+/* One of two BARs: a window and a mirror lead to each of them. */
 static u64 thing_of(int owner, unsigned int target)
 {
 	return owner < FIRST_BAR ? 0 : 1 + (target & 1);
@@ -183,7 +183,7 @@ static u64 leads_to(struct world *w, unsigned int page)
 	return w->fake->entry[page].size ? w->fake->entry[page].phys : 0;
 }
 
-/* Where the pages of a range lead that has @target; 0: nowhere */
+/* Where the page of a range with @target leads; 0: nowhere */
 static u64 should_lead_to(unsigned int page, unsigned int target)
 {
 	struct dlend_dma_range r = range_of(page, 1, target);
@@ -230,7 +230,7 @@ static bool has(const struct queue *q, int owner)
 	return false;
 }
 
-/* What the model says to a claim; @q: receives the queue to enter */
+/* The model's answer to a new claim: 0, or the error to expect.  @q (out): the queue to enter */
 static int model_add(struct world *w, int owner, unsigned int page, unsigned int n,
 		     unsigned int target, struct queue **q)
 {
@@ -255,7 +255,7 @@ static int model_add(struct world *w, int owner, unsigned int page, unsigned int
 
 static void one_add(struct world *w)
 {
-	/* Few places and sizes, so that many are equal, and some are not quite. */
+	/* Few places and sizes, so that many ranges are equal, and some nearly so. */
 	unsigned int n = 1 + rnd(w, 2) * 7, page = rnd(w, 40) * 6, target = rnd(w, 4);
 	int owner = rnd(w, OWNERS), err;
 	struct queue *q;
@@ -271,7 +271,7 @@ static void one_add(struct world *w)
 	q->want[q->count++] = (struct want) { .owner = owner, .target = target };
 }
 
-/* Does the domain lead elsewhere once @owner is gone? */
+/* Return: does the domain lead elsewhere once @owner is gone? */
 static bool model_del(struct queue *q, int owner)
 {
 	struct want first = q->want[0];
@@ -356,8 +356,8 @@ static void against_a_model(struct kunit *test)
 }
 
 /*
- * One function maps a guest's memory; another joins the group, and does not.  What the first one
- * gives up is out of the device's reach, however many functions there are.
+ * One function maps a guest's memory; another joins the group, and does not map it.  When the first
+ * gives up a range, the device cannot reach it, however many functions there are.
  */
 static void no_map_outlives_its_unmap(struct kunit *test)
 {
@@ -373,7 +373,7 @@ static void no_map_outlives_its_unmap(struct kunit *test)
 	dlend_claims_end(&w->c);
 }
 
-/* What should take over cannot be mapped: that is said, and the next one has its turn. */
+/* The next claim cannot be mapped: its owner is told, and the one behind it has its turn. */
 static void lost_and_next(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -386,7 +386,7 @@ static void lost_and_next(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->lost, 1u);
 	KUNIT_EXPECT_EQ(test, w->owner[1].nr, 0u);
 	KUNIT_EXPECT_EQ(test, leads_to(w, 3), should_lead_to(3, 1));
-	/* And with nobody behind it: nothing is left, and it can be had anew. */
+	/* With nobody behind it nothing is left, and the range can be claimed anew. */
 	KUNIT_EXPECT_EQ(test, add(w, 0, 0, 8, 0), 0);
 	w->fake->fail_map = 1;
 	KUNIT_EXPECT_EQ(test, del(w, 2, 0, 8), 1);
@@ -397,7 +397,7 @@ static void lost_and_next(struct kunit *test)
 	dlend_claims_end(&w->c);
 }
 
-/* Equal maps to one BAR are lost one by one when its lease ends: none takes another along. */
+/* Equal maps of one BAR are lost one by one when its lease ends: none takes another with it. */
 static void bars_lost_together(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -439,7 +439,7 @@ static void too_many(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->owner[0].nr + w->owner[1].nr, 0u);
 }
 
-/* Blocked: owners leave without unmapping, which has time until the end. */
+/* A blocked domain: owners leave without unmapping, which can wait until the end. */
 static void blocked(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -466,7 +466,7 @@ static void blocked(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_paging_end(&w->fake->pub));
 }
 
-/* The kernel keeps the domain attached: then there is nothing in it to reach. */
+/* The kernel keeps the domain attached: then the domain must be empty. */
 static void blocked_but_attached(struct kunit *test)
 {
 	struct world *w = new_world(test);

@@ -18,11 +18,11 @@ struct clique_case {
 	u16 vendor, device;
 	int clique;
 	struct {
-		u8 at, id, len;	/* @len: of a vendor-specific one */
+		u8 at, id, len;	/* if it is vendor-specific */
 	} caps[4];
 	int ret;
 	u8 at;			/* where it must be */
-	u8 link;		/* whose next pointer must say so */
+	u8 link;		/* whose next pointer leads there */
 };
 
 static const struct clique_case cases[] = {

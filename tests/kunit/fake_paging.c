@@ -17,7 +17,7 @@ struct fake_entry *fake_at(struct fake_paging *fake, u64 iova)
 	return &fake->entry[(iova - FAKE_FIRST) >> 12];
 }
 
-/* What the API takes for the next page. */
+/* The page size that the API takes next. */
 static u64 next_page(const struct fake_paging *fake, u64 iova, u64 phys, u64 left)
 {
 	u64 size;
@@ -58,7 +58,7 @@ static int fake_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 siz
 	return 0;
 }
 
-/* From the beginning of the page that @iova is in, page by page, until the end or a hole. */
+/* Unmap whole pages, from the beginning of @iova's page, until the end or a hole. */
 static u64 fake_unmap(struct dlend_paging *pg, u64 iova, u64 size)
 {
 	struct fake_paging *fake = to_fake(pg);

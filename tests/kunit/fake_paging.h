@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A fake IOMMU domain behind the seam of iommu/paging.h: a table of what every 4 KiB page leads to,
- * and in which page of the IOMMU it is.  It maps by the API's rule, unmaps whole pages only, as
- * hardware does, and remembers what was out of reach for a moment.
+ * A fake IOMMU domain behind the interface of iommu/paging.h: a table that says where every 4 KiB
+ * page leads, and in which page of the IOMMU it is.  It maps by the API's rule, unmaps only whole
+ * pages, as hardware does, and remembers which pages were unmapped for a moment.
  */
 #ifndef DLEND_FAKE_PAGING_H
 #define DLEND_FAKE_PAGING_H
@@ -19,7 +19,7 @@
 #define FAKE_VTD	(BIT_ULL(12) | BIT_ULL(21) | BIT_ULL(30))
 #define FAKE_AMDVI	(~0ull << 12)	/* every power of two */
 
-/* 4 KiB of it: where it leads, for whom, and the size of the IOMMU's page; @size 0: nowhere. */
+/* A page of 4 KiB: where it leads, for whom, and the size of the IOMMU's page; @size 0: nowhere. */
 struct fake_entry {
 	u64 phys;
 	u64 size;
@@ -28,8 +28,8 @@ struct fake_entry {
 };
 
 /*
- * @fail_map: so many calls from now on, map() fails once; 0: never
- * @refuse_detach: so many times detach() does nothing
+ * @fail_map: the call of map() that fails, counted from now on; 0: none
+ * @refuse_detach: how often detach() does nothing
  */
 struct fake_paging {
 	struct dlend_paging pub;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party, and to
- * nobody until everything that its last party had of it has been returned.
+ * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party at a time,
+ * and to nobody until its last party has returned all functions.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -18,11 +18,11 @@ static void group_admits(struct kunit *test)
 		{ { .same_party = true }, 0 },
 		{ { .same_party = true, .leased = true, .leases = 1 }, 0 },
 		{ { .same_party = true, .borrowing = true }, 0 },
-		/* Granted, not noted yet. */
+		/* The lease is granted, but not noted yet. */
 		{ { .same_party = true, .borrowing = true, .leases = 1 }, 0 },
 		{ { .leased = true, .leases = 1 }, -EBUSY },
 		{ { .borrowing = true }, -EBUSY },
-		/* Its party has closed it, whichever that was. */
+		/* The party that had the other function has closed it. */
 		{ { .leases = 1 }, -EAGAIN },
 		{ { .same_party = true, .leases = 1 }, -EAGAIN },
 	};

@@ -82,7 +82,7 @@ static const struct dlend_irqscan_ops ops = {
 	.look_all = op_look_all,
 };
 
-/* All of it. Return: was it overrun, and every counter looked at? */
+/* Scan all. Return: was the ring overrun, so that every counter was looked at? */
 static bool run(struct dlend_irqscan *scan, struct world *w)
 {
 	u32 all = DLEND_IRQ_RING_SLOTS;
@@ -163,7 +163,7 @@ static void overtaken_while_reading(struct kunit *test)
 		fire(w, 0, i);
 	w->meanwhile = DLEND_IRQ_RING_SLOTS;
 	KUNIT_EXPECT_TRUE(test, run(&scan, w));
-	/* The late ones ring again. */
+	/* The late interrupts ring the doorbell again. */
 	run(&scan, w);
 	expect_all(test, w);
 }
@@ -202,7 +202,7 @@ static void lying_entries(struct kunit *test)
 	expect_all(test, w);
 }
 
-/* In pieces of any size: the same is delivered, once, and no piece is larger than it may be. */
+/* A scan in pieces of any size delivers the same, once, and no piece is too large. */
 static void in_pieces(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -245,7 +245,7 @@ static void overtaken_between_pieces(struct kunit *test)
 	expect_all(test, w);
 }
 
-/* However often it is asked: no period gives more than one budget, and a new one a new one. */
+/* However often somebody asks: each period gives one budget, and a new period a new one. */
 static void budget_of_a_period(struct kunit *test)
 {
 	u32 taken = 0, interrupts = 0, turn, i;
@@ -265,7 +265,7 @@ static void budget_of_a_period(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, b.left, DLEND_BUDGET - DLEND_DOORBELL_COST);
 }
 
-/* However many hints there are: one interrupt looks at so many, and says that there are more. */
+/* However many hints there are: one interrupt looks at a part, and says that there are more. */
 static void turn_of_an_interrupt(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -343,7 +343,7 @@ static void slow_reads(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
 }
 
-/* All ones are what nobody answers, but where they are what was written. */
+/* All ones mean that nobody answers, unless all ones were written there. */
 static void nothing_there(struct kunit *test)
 {
 	KUNIT_EXPECT_TRUE(test, dlend_irqscan_gone(~0u, 0));

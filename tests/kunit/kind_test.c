@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Every kind by a class code of it, and what looks like one and is none; names of devices. */
+/* A class code for each kind, and codes that only look like one; names of devices. */
 #include <kunit/test.h>
 #include <dlend/kind.h>
 

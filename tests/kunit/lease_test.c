@@ -24,7 +24,7 @@
  * @access: functions that a node's device accesses reach, as bits
  * @dirty: lent since the last good reset
  * @failed: the reset after a lease failed
- * @broken: the last reset of one that nobody had failed
+ * @broken: the last reset of a function that nobody had failed
  */
 struct world {
 	struct lend_lease lease;
@@ -45,7 +45,7 @@ static bool somebody_reaches(const struct world *w)
 	return w->access[1] || w->access[2];
 }
 
-/* What a grant promises: nobody else has it, and nothing of the last one is left. */
+/* A grant promises: nobody else has the device, and nothing of the last lease is left. */
 static void check_grant(struct kunit *test, const struct world *w, const struct lend_event *ev,
 			u32 before)
 {
@@ -65,7 +65,7 @@ static void check_join(struct kunit *test, const struct world *w, const struct l
 	KUNIT_EXPECT_EQ(test, w->access[ev->node] & BIT(ev->fn), 0u);
 }
 
-/* Who may speak is who has access, function by function. */
+/* A node may make requests exactly for the functions that it has access to. */
 static void check_rights(struct kunit *test, const struct world *w)
 {
 	const struct lend_lease *l = &w->lease;
@@ -86,7 +86,7 @@ static void check_rights(struct kunit *test, const struct world *w)
 		KUNIT_EXPECT_NE(test, (int)l->state, (int)DLEND_OFFER_FREE);
 }
 
-/* Do what the machine says, as lease.c does. */
+/* Do what the state machine says, as lender/lease.c does. */
 static void obey(struct world *w, const struct lend_event *ev, u32 todo)
 {
 	if (todo & (LEND_DO_GRANT | LEND_DO_JOIN)) {
@@ -174,9 +174,10 @@ static void lease_every_state(struct kunit *test)
 		}
 	}
 	/*
-	 * GONE new, GONE failed, both with one that is broken, GONE while node 1's or 2's lease is
-	 * fenced; FREE; HELD by one of two nodes with one of three sets of functions; RETURNING
-	 * from one of two; QUARANTINED as one is broken, as the reset after a lease failed, both.
+	 * GONE new, GONE failed, each also with a broken function, GONE while the lease of node 1
+	 * or 2 is being fenced; FREE; HELD by one of two nodes with one of three sets of functions;
+	 * RETURNING from one of two nodes; QUARANTINED because a function is broken, because the
+	 * reset after a lease failed, or both.
 	 */
 	KUNIT_EXPECT_EQ(test, count, 6u + 1 + 6 + 2 + 3);
 }
@@ -293,7 +294,7 @@ static void lease_unbind_while_held(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
-/* A function is plugged in: nobody loses what they have, and nobody gets it afterwards. */
+/* A function is plugged in: no borrower loses what it has, and nobody gets the group afterwards. */
 static void lease_incomplete(struct kunit *test)
 {
 	struct world w;
@@ -313,7 +314,7 @@ static void lease_incomplete(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
-/* Nobody has it, and its reset fails: all see that, and it can be borrowed after a good one. */
+/* Nobody has the function, and its reset fails: all see that.  A good reset makes it free again. */
 static void lease_broken(struct kunit *test)
 {
 	struct world w;
@@ -325,7 +326,7 @@ static void lease_broken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), 0);
-	/* One of those that somebody has: the end of the lease decides, and for good. */
+	/* A function that somebody has: the end of the lease decides, and for good. */
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
 	play(test, &w, LEND_EV_REVOKE, 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
@@ -334,7 +335,7 @@ static void lease_broken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
 }
 
-/* Epochs begin where the clock is, in any year, and above those of groups that are gone. */
+/* Epochs begin at the time of the clock, in any year, and above those of groups that are gone. */
 static void lease_first_epoch(struct kunit *test)
 {
 	const s64 day = 86400, year = 365 * day;

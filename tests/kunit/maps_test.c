@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Mappings of a domain on a fake IOMMU, against a model of every page: what is mapped, where it
- * leads, in pages of which size; and what lies beside what is unmapped is never out of reach.
+ * leads, in pages of which size. Unmapping never takes a neighbour out of reach.
  */
 #include <kunit/test.h>
 #include <linux/align.h>
@@ -103,7 +103,7 @@ static bool model_busy(const struct world *w, unsigned int page, unsigned int n)
 	return false;
 }
 
-/* Of a run, or of pages that are scattered, as a guest's memory is. */
+/* Add a run, or scattered pages, as a guest's memory has them. */
 static void add_some(struct kunit *test, struct world *w)
 {
 	static const u64 caps[] = { 0, SZ_4K, SZ_2M };
@@ -172,7 +172,7 @@ static void against_a_model(struct kunit *test)
 	empty(test, w);
 }
 
-/* A guest's memory goes in parts whose edges are multiples of the cap: nobody else notices. */
+/* A guest's memory goes in parts whose edges are multiples of the cap: no neighbour notices. */
 static void neighbours_stay(struct kunit *test)
 {
 	const typeof(kinds[0]) *kind = test->param_value;
@@ -213,7 +213,7 @@ static void nothing_of_a_failure(struct kunit *test)
 	struct world *w = new_world(test, FAKE_VTD);
 	unsigned int n;
 
-	/* As many calls as it takes that no page is larger than the cap: each fails once. */
+	/* The cap makes the map take several calls to the IOMMU: each of them fails once. */
 	w->fake->pub.sizes = FAKE_VTD | SZ_4M;
 	for (n = 1; n < 8; n++) {
 		w->fake->fail_map = n;
@@ -267,7 +267,7 @@ static void pieces_in_order(struct kunit *test)
 	empty(test, w);
 }
 
-/* A host that is its own peer: nothing translates, and the books are kept all the same. */
+/* A host that is its own peer: no IOMMU translates, but the books are kept. */
 static void no_domain(struct kunit *test)
 {
 	struct dlend_piece piece = { .size = 8 * SZ_4K, .phys = SZ_1G, .prot = RW };
@@ -285,7 +285,7 @@ static void no_domain(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, m.nr, 0u);
 }
 
-/* Page by page in no order, as of a guest without huge pages. */
+/* Map page by page in no order, as a guest without huge pages has them. */
 static u64 scatter(struct kunit *test, struct dlend_maps *m, u64 first, unsigned int n)
 {
 	struct dlend_piece piece = { .size = SZ_4K, .prot = RW };
@@ -299,7 +299,7 @@ static u64 scatter(struct kunit *test, struct dlend_maps *m, u64 first, unsigned
 	return dlend_maps_book_bytes(m);
 }
 
-/* A run for each page was 24 MiB for a GiB. */
+/* With one run for each page the books of a GiB took 24 MiB. */
 static void scattered_is_cheap(struct kunit *test)
 {
 	struct world *w = new_world(test, FAKE_VTD);
@@ -314,7 +314,7 @@ static void scattered_is_cheap(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, piece.phys, w->fake->entry[i].phys);
 		KUNIT_ASSERT_EQ(test, piece.size, (u64)SZ_4K);
 	}
-	/* A page out of the middle: its neighbours do not notice. */
+	/* Unmap a page in the middle: its neighbours do not notice. */
 	fake_calm(w->fake);
 	KUNIT_EXPECT_EQ(test, dlend_maps_del(&w->m, iova(1000), SZ_4K), (u64)SZ_4K);
 	KUNIT_EXPECT_FALSE(test, w->fake->entry[999].lost || w->fake->entry[1001].lost);
@@ -324,7 +324,7 @@ static void scattered_is_cheap(struct kunit *test)
 	empty(test, w);
 }
 
-/* On a host that is its own peer nothing but the books knows where a page leads. */
+/* On a host that is its own peer only the books know where a page leads. */
 static void scattered_without_domain(struct kunit *test)
 {
 	struct dlend_piece piece;

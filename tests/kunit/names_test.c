@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Every offer state and interrupt mode has the name that scripts know, and other numbers none. */
+/* Each offer state and interrupt mode has the name that scripts know; other numbers have none. */
 #include <kunit/test.h>
 #include <dlend/names.h>
 

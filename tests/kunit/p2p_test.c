@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the peer-to-peer plan (borrower/p2p_plan.c): which BARs are to be reached, by which way,
- * what a change needs, and which devices may tell each other so (cliques).
+ * Suite of the peer-to-peer plan (borrower/p2p_plan.c): which BARs are to be reached, by which
+ * route, what a change needs, and cliques.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
@@ -12,7 +12,7 @@
 
 #define MIB	BIT_ULL(20)
 
-/* On node @lender, in use, with one BAR at @gpa. */
+/* A device on node @lender, in use, with one BAR at @gpa. */
 static struct dlend_p2p_dev device(u16 lender, u64 gpa, u64 size)
 {
 	struct dlend_p2p_dev dev = {
@@ -24,7 +24,7 @@ static struct dlend_p2p_dev device(u16 lender, u64 gpa, u64 size)
 	return dev;
 }
 
-/* Of two devices: may @s reach that BAR of @t? */
+/* May @s, of two devices, reach that BAR of @t? */
 static enum dlend_p2p_why want(const struct dlend_p2p_dev *dev, unsigned int s, unsigned int t,
 			       unsigned int bar, struct dlend_p2p_wish *wish)
 {
@@ -74,7 +74,7 @@ static void odd_places(struct kunit *test)
 	dev[1].bar[0] = (struct dlend_p2p_bar){ 0xfe000000 + MIB + 4096, 4096 };
 	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 2, &wish), DLEND_P2P_OVER_BAR);
 	KUNIT_EXPECT_EQ(test, want(dev, 0, 1, 0, &wish), DLEND_P2P_OVER_BAR);
-	/* What is not decoded is not there. */
+	/* A BAR that is not decoded does not count. */
 	dev[1].bar[0].size = 0;
 	dev[1].bar[2].gpa = 0xfe000000;
 	dev[0].target = false;
@@ -124,7 +124,7 @@ static void routes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 2, 2), DLEND_P2P_LOCAL);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 2, 3), DLEND_P2P_LENDERS);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 2, 4), DLEND_P2P_BORROWER);
-	/* Devices of one's own: the link is the one that the other is borrowed over. */
+	/* A device of this node: the link is the one over which the other device is borrowed. */
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 1, 4), DLEND_P2P_LENDERS);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 4, 1), DLEND_P2P_LENDERS);
 	KUNIT_EXPECT_EQ(test, dlend_p2p_route(&fabric, 1, 1), DLEND_P2P_LOCAL);
@@ -147,10 +147,10 @@ static void windows_count(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 2));
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 1));
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 1, 0));
-	/* Through us: all that node 4's devices reach must fit into 16 MiB. */
+	/* Through this node: all that node 4's devices reach must fit into 16 MiB. */
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 3));
 	KUNIT_EXPECT_FALSE(test, dlend_p2p_reaches(&fabric, dev, 4, 3, 0));
-	/* Too large for the lenders' link: through us, as long as that is larger. */
+	/* Too large for the lenders' link: through this node, as long as its window is larger. */
 	dev[1].bar[0].size = 4 * MIB;
 	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 1));
 	dev[1].bar[0].size = 256 * MIB;
@@ -169,7 +169,7 @@ static void cliques(struct kunit *test)
 	dev[0].clique = 0;
 	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 2, 1, 15), 0);
 	dev[1].clique = 0;
-	/* Only one direction has a way: not in this clique. */
+	/* Only one direction has a route: not in this clique. */
 	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 3, 2, 15), 1);
 	dev[2].clique = 1;
 	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 4, 3, 15), 1);
@@ -204,7 +204,7 @@ static void claims(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 1), 1);
 }
 
-/* What the log and sysfs say of a number; what nobody has words for is tried again. */
+/* The words of the log and sysfs for an error; an error without words is tried again. */
 static void errors(struct kunit *test)
 {
 	const char *todo = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Pages of an IOMMU: what is predicted against the API's rule, and no page beyond the cap. */
+/* Pages of an IOMMU: the prediction against the API's rule, and no page beyond the cap. */
 #include <kunit/test.h>
 #include <linux/align.h>
 #include <linux/bits.h>
@@ -47,7 +47,7 @@ static struct dlend_page_run run_of(const struct run *r)
 	};
 }
 
-/* What iommu_map() takes for the next page. */
+/* The page size that iommu_map() takes next. */
 static u64 api_page(u64 sizes, u64 iova, u64 phys, u64 left)
 {
 	u64 size;
@@ -84,7 +84,7 @@ static void as_the_api_maps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, largest, r->largest);
 }
 
-/* Two things that are 2 MiB of a guest's memory each never share a page. */
+/* Two parts of a guest's memory, 2 MiB each, never share a page. */
 static void edges_are_free(struct kunit *test)
 {
 	const struct run *r = test->param_value;

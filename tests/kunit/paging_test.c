@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* End of a domain: what the kernel still uses is never freed. */
+/* End of a domain: one that the kernel still uses is never freed. */
 #include <kunit/test.h>
 #include <linux/bits.h>
 #include "fake_paging.h"

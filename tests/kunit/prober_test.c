@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Suite of the memory prober (mdev/prober.c), with a guest that is a list of ranges.  The pinner
- * answers as VFIO does, keeps books of every pin, and takes it ill when anything but exactly that
- * is unpinned.
+ * answers as VFIO does, notes every pin, and fails the test if anything but exactly such a pin is
+ * unpinned.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -34,7 +34,7 @@ struct guest {
 	unsigned int nr_pins;
 	u64 calls, failed;	/* pin calls */
 	u64 fail_at;		/* a pin that touches this address ... */
-	int fail_with;		/* ... fails so */
+	int fail_with;		/* ... fails with this */
 	u64 stop_after;		/* pin calls, 0 = never */
 	int hole_error;
 	struct range bar[2];	/* mapped, but not with memory: a pin faults */
@@ -44,7 +44,7 @@ struct guest {
 	u64 flapping;		/* a page that is there for a look only; 0: none */
 };
 
-/* What a page-by-page pinner says. */
+/* The answer of a pinner that goes page by page. */
 static int guest_check(struct guest *g, u64 gpa, u64 end, u32 prot)
 {
 	unsigned int i;
@@ -193,7 +193,7 @@ static void add(struct guest *g, u64 start, u64 end, u32 prot)
 	g->ram[g->nr_ram++] = (struct range){ start, end, prot };
 }
 
-/* What VFIO does when a range is unmapped: everything pinned there must go. */
+/* VFIO unmaps a range: everything pinned there must go. */
 static void take_away(struct guest *g, u64 start, u64 end)
 {
 	unsigned int i;
@@ -377,7 +377,7 @@ static void prober_firmware(struct kunit *test)
 		add_low(g, MB(512), i != 1, phases[i]);
 		KUNIT_EXPECT_EQ(test, probe(g), 0);
 		expect_exact(g);
-		/* What was known cost nothing: 2 GiB of high RAM are 1024 pins. */
+		/* Known memory costs no call: 2 GiB of high RAM are 1024 pins. */
 		KUNIT_EXPECT_LT(test, g->calls - g->failed, 600);
 	}
 	/* TSEG is hidden, and shown again. */
@@ -456,13 +456,13 @@ static void prober_islands(struct kunit *test)
 	add(g, GB(5) + MB(300), GB(5) + MB(301), RW);
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
-	/* Seen from a DIMM above it. */
+	/* Blocks are found from a DIMM above them, too. */
 	g->nr_pins = 0;
 	add(g, GB(7), GB(7) + MB(128), RW);
 	add(g, GB(7) - MB(77), GB(7) - MB(75), RW);
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
-	/* From one that is known already, too, and far from all else. */
+	/* Also from a DIMM that is known already, and far from all else. */
 	add(g, GB(7) - MB(500), GB(7) - MB(499), RW);
 	KUNIT_EXPECT_EQ(test, probe(g), 0);
 	expect_exact(g);
@@ -524,7 +524,7 @@ static void prober_random_islands(struct kunit *test)
 	}
 }
 
-/* With memory slots: wherever they are, islands of a block in them; work is for edges and holes. */
+/* With memory slots anywhere, and islands of a block in them: calls are for edges and holes. */
 static void prober_random_slots(struct kunit *test)
 {
 	u32 seed = 11, round;
@@ -553,7 +553,7 @@ static void prober_random_slots(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, probe(g), 0);
 		expect_exact(g);
 		KUNIT_EXPECT_LE(test, g->failed, holes / MB(1) + 100 + 32 * g->nr_ram);
-		/* What stands costs nothing. */
+		/* Memory that stands costs no calls but for its edges. */
 		KUNIT_ASSERT_EQ(test, probe(g), 0);
 		KUNIT_EXPECT_LE(test, g->calls, holes / MB(1) + 4 * g->nr_ram);
 	}
@@ -674,7 +674,7 @@ static void prober_unpinnable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
 }
 
-/* Nor is it anywhere else, where the world knows what is RAM; a BAR beside it is a hole. */
+/* Nor is RAM taken for a hole elsewhere, if the world knows it; a BAR beside it is a hole. */
 static void prober_unpinnable_node(struct kunit *test)
 {
 	static const u64 at[] = { MB(512), MB(512) + 3 * PAGE, GB(4), GB(4) + MB(2) + PAGE };
@@ -732,7 +732,7 @@ static void prober_stop(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, probe(g), -EINTR);
 		KUNIT_EXPECT_EQ(test, g->calls, calls);
 		KUNIT_EXPECT_EQ(test, g->nr_pins, 0);
-		/* Kept, it is a start for the next one. */
+		/* Pins that are kept are a start for the next probe. */
 		g->calls = 0;
 		KUNIT_EXPECT_EQ(test, dlend_prober_run(&keep, g, GB(8)), -EINTR);
 		g->stop_after = 0;

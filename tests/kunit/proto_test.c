@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Wire format: what is well formed passes, every single thing that is not is refused. */
+/* Wire format: a well-formed message passes, and each single fault in it is refused. */
 #include <kunit/test.h>
 #include <linux/align.h>
 #include <linux/sizes.h>
@@ -59,7 +59,7 @@ static void good_p2p(struct dlend_p_p2p *p)
 	p->bar = cpu_to_le16(5);
 }
 
-/* Behind a switch, whose downstream port has ACS. */
+/* A place behind a switch, whose downstream port has ACS. */
 static void good_place(struct dlend_p_place *p)
 {
 	p->domain = cpu_to_le32(0x10000);
@@ -73,7 +73,7 @@ static void good_place(struct dlend_p_place *p)
 	p->bridge[2].flags = DLEND_BRIDGE_F_ACS;
 }
 
-/* A message of @type that nobody can object to. */
+/* Make a valid message of @type. */
 static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 {
 	int len = dlend_msg_payload_len(type, reply);
@@ -176,7 +176,7 @@ static void every_bit_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_msg_check(&msg, 5, NULL), 0);
 }
 
-/* One byte (or more) of a good message is overwritten, the seal is right: the field is named. */
+/* Overwrite a byte (or more) of a good message and seal it again: the refusal names the field. */
 struct spoil {
 	const char *name;
 	u16 type;
@@ -394,7 +394,7 @@ struct place {
 	int want;
 };
 
-/* Of a lender's answer to BORROW, or its P2P_WINDOW, in an aperture of a MiB. */
+/* Places in a lender's answer to BORROW, or in its P2P_WINDOW, with an aperture of 1 MiB. */
 static const struct place places[] = {
 	{ "first page", CTRL_END, 4096, 0 },
 	{ "last page", SZ_1M - 4096, 4096, 0 },
@@ -424,7 +424,7 @@ static void offsets_stay_inside(struct kunit *test)
 	const struct place *p = test->param_value;
 
 	KUNIT_EXPECT_EQ(test, dlend_offset_check(p->offset, p->size, SZ_1M), p->want);
-	/* Without a window nothing is right. */
+	/* Without a window no place is right. */
 	KUNIT_EXPECT_EQ(test, dlend_offset_check(p->offset, p->size, 0), -ERANGE);
 }
 

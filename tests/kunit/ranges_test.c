@@ -8,7 +8,7 @@
 #include <linux/string.h>
 #include "mdev/ranges.h"
 
-/* @bits, from @start on, are in the model; and so they are, apart and in order, in the set. */
+/* The set has exactly the addresses of @bits, in ranges that are apart and in order. */
 static void expect_same(struct kunit *test, const struct dlend_ranges *x, u64 bits)
 {
 	struct dlend_range r;

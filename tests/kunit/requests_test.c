@@ -84,7 +84,7 @@ static void lenders_are_told_apart(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, dlend_requests_add(q, SESSION, &msg));
 }
 
-/* On the lender itself: its word to the borrower does not wait for what the borrower asked it. */
+/* On the lender's own host: its message to the borrower waits for no request of the borrower. */
 static void directions_are_told_apart(struct kunit *test)
 {
 	struct dlend_requests *q = new_queue(test);
@@ -98,7 +98,7 @@ static void directions_are_told_apart(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, slow);
 	r = dlend_requests_add(q, SESSION, &msg);
 	KUNIT_ASSERT_NOT_NULL(test, r);
-	/* Each waits for its own. */
+	/* Each direction waits for its own requests. */
 	KUNIT_EXPECT_NULL(test, add(q, 1, 2, 0));
 	msg.payload[0] = 1;
 	KUNIT_EXPECT_NULL(test, dlend_requests_add(q, SESSION, &msg));
@@ -125,7 +125,7 @@ static void a_flood_about_one_device(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, refused[i]->refused);
 	}
 	KUNIT_EXPECT_FALSE(test, dlend_requests_room(q));
-	/* An answer that is sent begins nothing, and makes room. */
+	/* A refusal that was sent starts no other request, and makes room. */
 	for (i = 0; i < DLEND_MAX_REFUSALS; i++)
 		KUNIT_EXPECT_NULL(test, dlend_requests_done(q, refused[i]));
 	KUNIT_EXPECT_TRUE(test, dlend_requests_room(q));
@@ -169,7 +169,7 @@ static void repeated_posts(struct kunit *test)
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
-	/* The first one runs already: what comes now may have come after what it looked at. */
+	/* The first one is running, and may have looked too early: one more is kept. */
 	for (i = 0; i < 1000; i++)
 		KUNIT_ASSERT_NULL(test, add(q, 1, 0, 1));
 	KUNIT_EXPECT_EQ(test, q->posts, 2u);

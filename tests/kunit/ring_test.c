@@ -5,7 +5,7 @@
 #include <dlend/proto.h>
 #include <ntb/ring.h>
 
-/* Both ends in step, from @start on, through several times round the ring. */
+/* Both ends in step, from @start on, several times round the ring. */
 static void run_from(struct kunit *test, u32 start)
 {
 	struct dlend_ring_tx tx = { .prod = start, .cons = start };
@@ -110,7 +110,7 @@ static u64 found_slow(u32 each, u32 ms, u64 limit)
 	return 0;
 }
 
-/* It is a matter of how many in how long, and not of whether any at all. */
+/* What counts is how many messages the peer takes in what time, not whether it takes any. */
 static void drips(struct kunit *test)
 {
 	u64 limit = 20000;
@@ -126,7 +126,7 @@ static void drips(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, found_slow(DLEND_RING_SLOTS, 15000, limit), 0ull);
 }
 
-/* Nobody looks while there is nothing to send: a ring that was full long ago says nothing. */
+/* Nobody looks while there is nothing to send: a ring that was full long ago proves nothing. */
 static void not_slow_after_a_pause(struct kunit *test)
 {
 	struct dlend_ring_tx tx = {};

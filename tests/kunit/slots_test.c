@@ -169,7 +169,7 @@ static void double_free(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, 0), -ENOENT);
 }
 
-/* What a peer may still have is not given to anybody else. */
+/* A slot that a peer may still use is given to nobody else. */
 static void quarantine_holds(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
@@ -185,7 +185,7 @@ static void quarantine_holds(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4 * MIB, 0, 0, &x), 0);
 }
 
-/* Who could have had the offset has begun anew since: nothing to wait for, and nobody to do it. */
+/* A slot from before a new session needs no quarantine: nobody uses it, or could release it. */
 static void too_late(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
@@ -202,13 +202,16 @@ static void too_late(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, quarantined, 0ull);
 	KUNIT_EXPECT_EQ(test, free, 3 * MIB);
 	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, cookie), -ENOENT);
-	/* One of this age waits, with a cookie of its own. */
+	/* A slot of this session waits in quarantine, with a cookie of its own. */
 	KUNIT_EXPECT_GT(test, dlend_slots_quarantine(&w->s, e), cookie);
 	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_EXPECT_EQ(test, quarantined, MIB);
 }
 
-/* Else who never says that it has forgotten a slot has the whole window in the end. */
+/*
+ * Bytes are counted by kind, in quarantine, too: otherwise a peer that never says that it has
+ * forgotten a slot would have the whole window in the end.
+ */
 static void bytes_of_a_kind(struct kunit *test)
 {
 	struct world *w = new_world(test, 8 * MIB);
@@ -299,7 +302,7 @@ static void base_is_clear(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, at, p->at);
 }
 
-/* The peer's window is smaller than the aperture: nothing is made where it does not reach. */
+/* The peer's window is smaller than the aperture: no slot is made where it does not reach. */
 static void limited(struct kunit *test)
 {
 	struct world *w = new_world(test, 16 * MIB);
@@ -320,7 +323,7 @@ static void limited(struct kunit *test)
 	dlend_slots_limit(&w->s, ~0ull);
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, 10 * MIB, 0, 0, &e), 0);
 	KUNIT_EXPECT_EQ(test, e->offset, 6 * MIB);
-	/* What lies beyond a new limit stays, and is free when it is given back. */
+	/* A slot beyond a new limit stays, and is free when it is given back. */
 	dlend_slots_limit(&w->s, 2 * MIB);
 	KUNIT_EXPECT_EQ(test, dlend_slots_free(&w->s, e), 0);
 	dlend_slots_sum(&w->s, &free, &largest, &quarantined);

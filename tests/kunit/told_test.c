@@ -22,7 +22,7 @@ static void told_two_members(struct kunit *test)
 
 	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 0));
 	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
-	/* As soon as it is asked: the lender may be faster than the answer. */
+	/* From the message on: the lender may map the extent before its answer arrives. */
 	dlend_told_ask(&e, DLEND_NEWS_NEW, 0);
 	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
 	KUNIT_EXPECT_FALSE(test, dlend_told_answer(&e, DLEND_NEWS_NEW, 0, true));
@@ -30,18 +30,18 @@ static void told_two_members(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_NEW, 5));
 	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_NEW, 5, true));
 	KUNIT_EXPECT_EQ(test, e.members, BIT(0) | BIT(5));
-	/* Gone: the one knows, the other does not answer, then it does. */
+	/* Gone: one lender answers; the other one does not, and then it does. */
 	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_GONE, 5, true));
 	KUNIT_EXPECT_FALSE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 5));
 	KUNIT_EXPECT_FALSE(test, say(&e, DLEND_NEWS_GONE, 0, false));
 	KUNIT_EXPECT_TRUE(test, dlend_told_due(&e, DLEND_NEWS_GONE, 0));
-	/* An answer to another message is none about this. */
+	/* An answer to a message without this extent says nothing about it. */
 	KUNIT_EXPECT_FALSE(test, dlend_told_answer(&e, DLEND_NEWS_GONE, 0, true));
 	KUNIT_EXPECT_TRUE(test, say(&e, DLEND_NEWS_GONE, 0, true));
 	KUNIT_EXPECT_EQ(test, e.members, 0);
 }
 
-/* A map whose answer is lost may be or not be: it is taken back, and made once more. */
+/* A map whose answer is lost may be done or not: it is unmapped, and mapped once more. */
 static void told_unsure(struct kunit *test)
 {
 	struct dlend_told e = {};
@@ -60,7 +60,7 @@ static void told_unsure(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, e.members, BIT(1) | BIT(2));
 }
 
-/* A lease that ends: fenced, its word is not needed; unfenced, the slot is never free again. */
+/* A lease ends. If fenced, its lender need not answer; if not, the slot is never free again. */
 static void told_leaves(struct kunit *test)
 {
 	struct dlend_told e = { .members = BIT(3) | BIT(4), .unsure = BIT(4) };
@@ -76,7 +76,7 @@ static void told_leaves(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, e.members, BIT(3) | DLEND_TOLD_LOST);
 	KUNIT_EXPECT_TRUE(test, dlend_told_leave(&e, 3, true));
 	KUNIT_EXPECT_EQ(test, e.members, DLEND_TOLD_LOST);
-	/* One that was never told of it loses nothing. */
+	/* A member whose lender was never told changes nothing. */
 	e.members = BIT(3);
 	KUNIT_EXPECT_FALSE(test, dlend_told_leave(&e, 4, false));
 	KUNIT_EXPECT_EQ(test, e.members, BIT(3));

@@ -20,7 +20,7 @@ static void unmap_calls_ranges(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_unmap_calls_busy(&u, 0, GB(1), 100000));
 	KUNIT_EXPECT_FALSE(test, dlend_unmap_calls_busy(&u, 0, GB(1) - 1, 100000));
 	KUNIT_EXPECT_FALSE(test, dlend_unmap_calls_busy(&u, GB(2), U64_MAX, 100000));
-	/* However long it takes. */
+	/* A call is busy however long it takes. */
 	KUNIT_EXPECT_TRUE(test, dlend_unmap_calls_busy(&u, GB(1), GB(1), 900000));
 	dlend_unmap_calls_begin(&u, GB(3), GB(4) - 1, 900000);
 	dlend_unmap_calls_end(&u, GB(3), GB(4) - 1, 900001);
@@ -37,7 +37,7 @@ static void unmap_calls_ranges(struct kunit *test)
 	dlend_unmap_calls_end(&u, 0, 4095, 990002 + DLEND_SETTLE_MS);
 }
 
-/* virtio-mem shrinks, a block each millisecond, from above: what went long ago can be looked at. */
+/* virtio-mem shrinks, a block each millisecond, from above: an old block is not busy any more. */
 static void unmap_calls_shrinking(struct kunit *test)
 {
 	struct dlend_unmap_calls u = {};
@@ -87,7 +87,7 @@ static unsigned int rounds(bool wait)
 			dlend_unmap_calls_begin(&u, 0, GB(2) - 1, ms);
 			pinned[i] = false;
 			ms += had ? 500 : 0;
-			/* The other one's worker, which has long been through with its own. */
+			/* The other worker, whose device's own call ended long ago, pins again. */
 			if (had && (!wait || !dlend_unmap_calls_busy(&u, 0, 4095, ms)))
 				pinned[!i] = true;
 			dlend_unmap_calls_end(&u, 0, GB(2) - 1, ms);
@@ -100,7 +100,7 @@ static unsigned int rounds(bool wait)
 static void unmap_calls_two_links(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, rounds(true), 1);
-	/* type1's BUG comes after ten. */
+	/* type1 ends in a BUG after ten rounds. */
 	KUNIT_EXPECT_GT(test, rounds(false), 10);
 }
 

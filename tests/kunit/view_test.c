@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Views of an aperture: each hears of its own part, in its own numbers; a refusal undoes all. */
+/* Views of an aperture: each hears of its own part, in its own offsets; a refusal undoes all. */
 #include <kunit/test.h>
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -53,7 +53,7 @@ static void add(struct world *w, struct fake *f, u64 offset, u64 size,
 	list_add_tail(&f->view.node, &w->views);
 }
 
-/* @a: 10..29; @b: 20..39; @blind, which hears of unmaps only: 0..63. */
+/* Views: a of pages 10..29; b of 20..39; blind, which hears of unmaps only, of 0..63. */
 static struct world *new_world(struct kunit *test)
 {
 	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
@@ -73,7 +73,7 @@ static int map(struct world *w, u64 offset, u64 size)
 	return dlend_views_map(&w->views, &piece);
 }
 
-/* Of each page in @from..@to - 1 the view has what was mapped there, and of no other anything. */
+/* The view has what was mapped in pages @from..@to - 1, and nothing else. */
 static void expect(struct kunit *test, const struct fake *f, u64 from, u64 to)
 {
 	u64 i, offset;
@@ -128,7 +128,7 @@ static void some_hear_of_unmaps_only(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->blind.unmaps, 1u);
 }
 
-/* The last one refuses: nobody has it then, and what they had before stays. */
+/* The last view refuses: no view has the mapping then, and all keep what they had. */
 static void refused(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -141,7 +141,7 @@ static void refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->blind.unmaps, 0u);
 }
 
-/* A view that grows, as a new one does, hears of what is below its end, and of no more. */
+/* A view that grows, as a new one does, hears only of what is below its end. */
 static void growing(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -154,7 +154,7 @@ static void growing(struct kunit *test)
 	expect(test, &w->a, 14, 16);
 }
 
-/* A mirror leaves in shares: what it does not hear of any more, it has unmapped. */
+/* A mirror shrinks in steps: it has unmapped what it does not hear of any more. */
 static void shrinking(struct kunit *test)
 {
 	struct world *w = new_world(test);
@@ -165,7 +165,7 @@ static void shrinking(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w->a.phys[12], 0ull);
 	KUNIT_EXPECT_EQ(test, w->a.phys[19], 0ull);
 	KUNIT_EXPECT_EQ(test, w->a.phys[11], 1021ull);
-	/* The rest of it still hears of what goes. */
+	/* The rest of the view still hears of unmaps. */
 	dlend_views_unmap(&w->views, 15, 15);
 	KUNIT_EXPECT_EQ(test, w->a.phys[5], 0ull);
 	KUNIT_EXPECT_TRUE(test, dlend_view_shrink(&w->a.view, 8));

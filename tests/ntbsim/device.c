@@ -122,7 +122,7 @@ static int do_irq_info(struct ntb_side *s, struct vfu_msg *m)
 	if (m->len < sizeof(i))
 		return EINVAL;
 	memcpy(&i, m->body, sizeof(i));
-	/* An error for ERR and REQ: QEMU then does without, in silence. */
+	/* Answer ERR and REQ with an error: QEMU then does without them, in silence. */
 	if (i.index > VU_IRQ_MSIX)
 		return EINVAL;
 	i.argsz = sizeof(i);
@@ -312,14 +312,14 @@ static int do_region_write(struct ntb_side *s, struct vfu_msg *m)
 	if (m->len - sizeof(rw) < rw.count)
 		return EINVAL;
 	region_write(s, &rw, m->body + sizeof(rw));
-	/* Posted: answered without waiting for whoever it goes to. */
+	/* A posted write: answer without waiting for its receiver. */
 	vfu_reply(&s->vfu, &m->hdr, &rw, sizeof(rw), NULL, 0);
 	return 0;
 }
 
 /*
- * What QEMU makes of posted writes when they come faster than we take them: without it, a
- * large copy into a window would leave a read behind it waiting for too long.
+ * QEMU joins posted writes into this message when they come faster than ntbsim takes them. Without
+ * it, a read behind a large copy into a window would wait for too long.
  */
 static int do_write_multi(struct ntb_side *s, struct vfu_msg *m)
 {
@@ -411,7 +411,7 @@ static void on_down(struct vfu *v)
 	struct ntb_side *s = side_of(v);
 
 	say("%s: disconnected", s->name);
-	/* Its own reads: nobody is there for the answer.  The peer's reads of it fail. */
+	/* Cancel its own reads: nobody waits for their answers.  The peer's reads from it fail. */
 	dma_cancel(&ntb_peer(s)->dma, s);
 	dma_reset(&s->dma);
 	irqs_off(s);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * DMA by the NTB function.  Messages to one QEMU are handled by it in the order in which
- * they were sent.  What does not go by message (a write to RAM, a doorbell) is held back
- * while a DMA_WRITE is under way, and then so is everything behind it.  A read of RAM is
- * answered at once, from RAM and from the writes that are not there yet: making it wait
- * would let two hosts wait for each other's big lock (see README.md, "Ordering").
+ * DMA by the NTB function.  Messages to one QEMU are handled by it in the order in which they were
+ * sent.  An access that is no message (a write to RAM, a doorbell) is held back while a DMA_WRITE
+ * is under way, and then so is everything behind it.  A read of RAM is answered at once, from RAM
+ * and from the writes that have not arrived yet: if it waited, two hosts could wait for each
+ * other's big lock (see README.md, "Ordering").
  */
 #include "dma.h"
 
@@ -59,7 +59,7 @@ static void fail_read(dma_fn fn, void *arg, int err, size_t len)
 static void fault(struct dma_port *p, uint64_t addr, size_t len, bool write, const char *why)
 {
 	p->last_fault = addr;
-	/* A peer that misbehaves can do so often. */
+	/* Limit the log: a peer that misbehaves may do so often. */
 	if (p->faults++ < 100 || p->faults % 1000 == 0)
 		say("dma fault %s %s 0x%llx+%zu: %s", p->name, write ? "write" : "read",
 		    (unsigned long long)addr, len, why);
@@ -155,7 +155,7 @@ static struct dma *new_dma(struct dma_port *p, enum dma_kind kind, uint64_t addr
 	d->addr = addr;
 	d->len = len;
 	d->timeout.fn = timed_out;
-	/* From when it was asked for: held back or not, a reader waits no longer. */
+	/* The time counts from the request: a reader that is held back waits no longer. */
 	d->deadline = now_ms() +
 		(kind == DMA_READ ? DMA_READ_TIMEOUT_MS : dma_write_timeout_ms);
 	if (kind == DMA_WRITE)
@@ -184,7 +184,7 @@ static void send_dma(struct dma_port *p, struct dma *d)
 	p->writes_inflight += write;
 	p->msg_reads += !write;
 	arm(d);
-	/* A write wants a reply, too: how a fault becomes known, and that it has arrived. */
+	/* A write wants a reply, too: it tells of a fault, and that the write has arrived. */
 	vfu_send(p->vfu, &h, &rw, sizeof(rw), d->data, write ? d->len : 0);
 }
 
@@ -224,7 +224,7 @@ static bool write_here(struct dma_port *p, uint64_t addr, const void *data, size
 	return !by_message(r);
 }
 
-/* What of @d's data falls into [addr, addr + len). */
+/* Copy the part of @d's data that falls into [addr, addr + len). */
 static void lay_over(const struct dma *d, uint64_t addr, uint8_t *buf, size_t len)
 {
 	uint64_t from = d->addr > addr ? d->addr : addr;
@@ -237,7 +237,7 @@ static void lay_over(const struct dma *d, uint64_t addr, uint8_t *buf, size_t le
 	memcpy(buf + (from - addr), d->data + (from - d->addr), last - from + 1);
 }
 
-/* The RAM as it will be when all has arrived that was written so far. */
+/* Read RAM as it will be when all writes so far have arrived. */
 static enum mem_result read_ram(struct dma_port *p, uint64_t addr, uint8_t *buf, size_t len,
 				bool queued)
 {
@@ -324,7 +324,7 @@ void dma_read(struct dma_port *p, uint64_t addr, size_t len, dma_fn fn, void *ar
 	d = new_dma(p, DMA_READ, addr, NULL, len);
 	d->fn = fn;
 	d->arg = arg;
-	/* It needs that QEMU anyhow, and waits for no more than what it would push. */
+	/* It needs that QEMU anyhow, and waits only for the writes that it would push. */
 	if (!p->held.head && p->inflight.count < MAX_INFLIGHT)
 		send_dma(p, d);
 	else if (!hold(p, d))

@@ -19,7 +19,7 @@
 #define DMA_READ_TIMEOUT_MS 2000
 #define DMA_MAX_LEN 4096u
 
-/* A write makes nobody wait, and a host may be busy for seconds: only then it is lost. */
+/* A write is lost after so long: it makes nobody wait, and a host may be busy for seconds. */
 extern unsigned int dma_write_timeout_ms;
 
 /* @err: 0, or an errno and @data is all ones.  Called exactly once unless cancelled. */

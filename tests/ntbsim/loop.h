@@ -11,9 +11,9 @@ typedef void (*watch_fn)(void *arg, short revents);
 
 /* Call @fn whenever @fd is readable (or hung up). One watch per fd. */
 void watch_add(int fd, watch_fn fn, void *arg);
-/* Also call it when @fd is writable, or not any more. */
+/* @on: also call it when @fd is writable; else not any more. */
 void watch_out(int fd, bool on);
-/* Readable or not: off makes the sender wait. */
+/* @on: call it when @fd is readable; else not, so that the sender waits. */
 void watch_in(int fd, bool on);
 /* Before close(). Allowed from inside any callback. */
 void watch_del(int fd);

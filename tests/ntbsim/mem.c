@@ -178,7 +178,7 @@ static enum mem_result find(struct mem *m, uint64_t iova, size_t *len, unsigned 
 	return MEM_OK;
 }
 
-/* Nothing is copied unless all of it can be: an access is done here or by QEMU, not by both. */
+/* Copy nothing unless all can be copied: an access is done here or by QEMU, not by both. */
 enum mem_result mem_probe(struct mem *m, uint64_t iova, size_t len, unsigned int prot)
 {
 	while (len) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What one QEMU lets its NTB function reach by DMA: a map from IO virtual address to the
+ * The memory that one QEMU lets its NTB function reach by DMA: a map from IO virtual address to the
  * memory behind it, as DMA_MAP and DMA_UNMAP describe it.  Knows nothing of NTBs.
  */
 #ifndef NTBSIM_MEM_H
@@ -41,7 +41,7 @@ struct mem {
  */
 int mem_add(struct mem *m, uint64_t iova, uint64_t size, int fd, uint64_t offset,
 	    unsigned int prot);
-/* Whatever of [iova, iova + size) is mapped is not any more. */
+/* Unmap all that is mapped in [iova, iova + size). */
 void mem_del(struct mem *m, uint64_t iova, uint64_t size);
 void mem_clear(struct mem *m);
 
@@ -52,7 +52,7 @@ enum mem_result {
 	MEM_DENIED,
 };
 
-/* What an access would be; of one in several pieces, the first that is not MEM_OK. */
+/* What an access would return; of one in several pieces, the first that is not MEM_OK. */
 enum mem_result mem_probe(struct mem *m, uint64_t iova, size_t len, unsigned int prot);
 /*
  * One access by the NTB function.  Naturally aligned 1, 2, 4 or 8 bytes are one load or

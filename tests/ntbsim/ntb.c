@@ -59,9 +59,9 @@ static bool side_ready(const struct ntb_side *s)
 }
 
 /*
- * What the registers show of a link must not run ahead of what either driver knows: for
- * ntb_hw_amd, a peer that is READY while its own last event is "link down" was removed by
- * surprise, and it clears the peer's READY for good.
+ * The registers must not show a link before both drivers know of it: if ntb_hw_amd sees a peer that
+ * is READY while its own last event is "link down", it takes the peer for removed by surprise, and
+ * clears the peer's READY for good.
  */
 static bool link_shown(const struct ntb_link *l)
 {
@@ -144,8 +144,8 @@ static void settled(struct timer *t)
 
 /*
  * ntb_hw_amd unmasks events, then says READY, then initialises what an event needs
- * (ntb_register_device()).  Of the last step no register tells, so the news has to wait
- * until the driver has been quiet for a while; on hardware the link takes its time, too.
+ * (ntb_register_device()).  No register tells of the last step.  So the event waits until the
+ * driver has been quiet for a while; on hardware the link takes its time, too.
  */
 static void settle(struct ntb_side *s)
 {
@@ -161,7 +161,7 @@ static void configured(struct ntb_side *s, uint32_t off)
 {
 	if (off != R_SIDEINFO && off != R_CNTL && off != R_INTMASK)
 		return;
-	/* What a driver leaves behind must not hit the next one when that unmasks. */
+	/* An event that a driver leaves behind must not reach the next one when that unmasks. */
 	if (!side_ready(s)) {
 		s->regs[R_INTSTAT / 4] &= ~(uint32_t)(EV_LINK_UP | EV_LINK_DOWN);
 		s->told = s->acked;
@@ -196,7 +196,7 @@ static void doorbell_latch(void *arg, uint32_t bits)
 	fire_doorbells(to, bits & ~reg(to, R_DBMASK));
 }
 
-/* Neither its interrupt nor its bit may be seen before what the ringer wrote earlier. */
+/* Nobody may see its interrupt or its bit before what the ringer wrote earlier. */
 static void doorbell_arrives(struct ntb_side *from, uint32_t bits)
 {
 	dma_after(&ntb_peer(from)->dma, doorbell_latch, from, bits);
@@ -264,7 +264,7 @@ static uint32_t reg_load(struct ntb_side *s, uint32_t off)
 		return spad_load(s, (off - R_SPAD) / 4);
 	if (off >= R_PEER && off < R_PEER_END) {
 		v = reg_load(ntb_peer(s), off - R_PEER + R_SHARED);
-		/* Nobody can say READY over a link that is down, or not yet said to be up. */
+		/* No READY shows over a link that is down, or unknown to a driver. */
 		if (off - R_PEER + R_SHARED == R_SIDEINFO && !link_shown(l))
 			v &= ~(uint32_t)SIDE_READY;
 		return v;
@@ -319,7 +319,7 @@ static void reg_store(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t mas
 		*r = was & ~v;
 		break;
 	case R_SMUACK:
-		/* Of an event; it reads 0. */
+		/* The driver acknowledges an event; the register reads 0. */
 		if (s->told && v & EV_LINK_UP)
 			s->acked = true;
 		break;
@@ -391,7 +391,7 @@ static bool reachable(struct ntb_side *s, enum ntb_window w, uint64_t off, size_
 {
 	if ((force || (s->link->up && !dead(s))) && translate(s, w, off, len, addr))
 		return true;
-	/* A peer that writes into a closed window may do so often. */
+	/* Limit the log: a peer that writes into a closed window may do so often. */
 	if (s->n.dropped++ < 20)
 		dbg("%s: access to window %d offset 0x%llx leads nowhere", s->name, w,
 		    (unsigned long long)off);
@@ -435,7 +435,7 @@ static bool can_train(const struct ntb_link *l)
 	return !l->cut && l->side[0].vfu.fd >= 0 && l->side[1].vfu.fd >= 0;
 }
 
-/* To who was never told of a link, or has no driver any more, its loss is no news. */
+/* No event for a side that was never told of the link, or has no driver any more. */
 static void link_lost(struct ntb_side *s)
 {
 	timer_del(&s->settle);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The model of an AMD NTB: two sides, their registers, windows, doorbells and link state.
- * What a register means is known from drivers/ntb/hw/amd/ntb_hw_amd.[ch] of Linux, the
- * driver that has to be content with it.
+ * The model of an AMD NTB: two sides, their registers, windows, doorbells and link state.  The
+ * meaning of the registers is that of drivers/ntb/hw/amd/ntb_hw_amd.[ch] of Linux, the driver that
+ * has to work with this model.
  */
 #ifndef NTBSIM_NTB_H
 #define NTBSIM_NTB_H
@@ -24,8 +24,8 @@
 
 enum ntb_window { NTB_BAR2, NTB_BAR4, NTB_WINDOWS };
 
-/* How long a driver must have left its configuration alone to hear of a link that is up. */
 extern unsigned int ntb_device_id;	/* both sides, of links that are made later */
+/* How long a driver must have left its configuration alone to hear of a link that is up. */
 extern unsigned int ntb_link_delay_ms;
 
 struct ntb_link;
@@ -92,7 +92,7 @@ static inline struct ntb_side *ntb_peer(struct ntb_side *s);
 /* Fill in and open both sockets.  Return: 0 or -errno. */
 int ntb_open(struct ntb_link *l);
 void ntb_close(struct ntb_link *l);
-/* What waited for a read may go on.  From the idle hook. */
+/* Requests that waited for a read may go on.  Called from the idle hook. */
 void ntb_idle(struct ntb_link *l);
 
 /* The link is trained, both drivers said READY and both acknowledged that the link is up. */

@@ -142,7 +142,7 @@ static void answer_dma(struct peer *p, const struct vu_hdr *req, const uint8_t *
 	}
 }
 
-/* One message; requests of the server are served.  Return: false without one. */
+/* Receive one message, and serve requests of the server.  Return: false without one. */
 static bool recv_msg(struct peer *p, struct vu_hdr *h, uint8_t *body, size_t max, int ms)
 {
 	if (!recv_all(p->fd, h, sizeof(*h), ms))
@@ -393,7 +393,7 @@ static void start_server(const char *binary)
 		usleep(10000);
 }
 
-/* The server may still have to see the client before this one leave. */
+/* The server may not have seen yet that the last client left: try again. */
 static void connect_peer(struct peer *p)
 {
 	struct { uint16_t major, minor; char caps[120]; } v = { 0, 0, "{\"capabilities\":{}}" };
@@ -476,7 +476,7 @@ static bool comes_up(struct peer *a, struct peer *b)
 	return false;
 }
 
-/* What ntb_mw_set_trans() does: into the peer's registers. */
+/* Write the peer's registers, as ntb_mw_set_trans() does. */
 static void set_trans(struct peer *p, int bar, uint64_t addr, uint64_t size)
 {
 	wr(p, VU_BAR0, 0x838 + (bar - 2) * 4, addr, 8);
@@ -537,7 +537,7 @@ static void test_link_up(struct peer *a, struct peer *b)
 	drain_irqs(b);
 }
 
-/* What a driver leaves behind, and what it missed, must not disturb the next one's probe. */
+/* Events that a driver leaves behind, or missed, must not disturb the next driver's probe. */
 static void test_reload(struct peer *a, struct peer *b)
 {
 	wr(b, VU_BAR0, 0x408, 0, 4);
@@ -722,7 +722,7 @@ static void test_order(struct peer *a, struct peer *b)
 	   recv_msg(a, &h, body, sizeof(body), 1000) && h.id == second, "answers in order");
 }
 
-/* As QEMU: one message of the server's is served. */
+/* Serve one message of the server, as QEMU does. */
 static bool serve_one(struct peer *p)
 {
 	uint8_t body[8192];
@@ -808,7 +808,7 @@ static void test_posted_reads(struct peer *a, struct peer *b)
 	ok(b->ram[0x102] == 0x33, "and pushed those to RAM");
 }
 
-/* More than a client sends in one message; order within them shows in the last value. */
+/* More writes than a client sends in one message; the last value shows their order. */
 static void test_posted_bulk(struct peer *a, struct peer *b)
 {
 	struct { uint64_t n; struct vu_write_one w[200]; } m = { .n = 200 };
@@ -888,7 +888,7 @@ static void test_posted_counters(struct peer *a, struct peer *b)
 	   "writes are counted by where they lead");
 }
 
-/* What waits when the function is reset is lost; so is it when the host goes. */
+/* Writes that wait are lost when the function is reset, and when the host goes. */
 static void test_posted_reset(struct peer *a, struct peer *b)
 {
 	two_windows(b);

@@ -93,7 +93,7 @@ static ssize_t rx_some(struct vfu *v, void *buf, size_t len)
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
 			if (v->rx || v->rx_nfds == VFU_MAX_FDS)
-				close(fd);	/* not with a header: nobody's */
+				close(fd);	/* not with a header, or too many */
 			else
 				v->rx_fds[v->rx_nfds++] = fd;
 		}
@@ -316,7 +316,7 @@ void vfu_send(struct vfu *v, const struct vu_hdr *hdr, const void *a, size_t ale
 	struct msghdr mh = { .msg_iov = iov, .msg_iovlen = 3 };
 	ssize_t n = 0;
 
-	/* A client that does not read is as good as gone: what it misses is dropped. */
+	/* A client that does not read counts as gone: drop what it misses. */
 	if (v->fd < 0 || v->tx_len > MAX_TX)
 		return;
 	h.size = sizeof(h) + alen + blen;

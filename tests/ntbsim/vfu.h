@@ -57,8 +57,8 @@ int vfu_open(struct vfu *v, const char *path, const struct vfu_ops *ops);
 void vfu_close(struct vfu *v);
 
 /*
- * While held, further requests of this client wait, as they would behind a read that is
- * not completed yet; replies do not, or two sides could wait for each other for ever.
+ * While held, further requests of this client wait, as they would behind a read that is not
+ * completed yet.  Replies do not wait: otherwise two sides could wait for each other for ever.
  */
 void vfu_hold(struct vfu *v, bool hold);
 /* Handle what was held back.  From the idle hook only: it calls the request callback. */

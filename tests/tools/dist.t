@@ -340,7 +340,8 @@ INSTALLED = {
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
-    "etc/modprobe.d/dlend.conf"}
+    "etc/modprobe.d/dlend.conf",
+    *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 
 
 def interpreters(dest):
@@ -364,8 +365,15 @@ def install(t):
         result = make()
         there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
         t.equal((result.returncode, there), (0, INSTALLED), "make install-files: everything, and nothing outside DESTDIR")
-        scripts = [p for p in INSTALLED if p.startswith(("usr/sbin", "usr/lib/mdevctl", "usr/lib/dlend", "etc/libvirt"))]
+        scripts = [p for p in INSTALLED if p.startswith(("usr/sbin", "usr/lib/mdevctl", "usr/lib/dlend", "etc/libvirt"))
+                   and not p.endswith(".py")]
         t.ok(all(os.access(Path(dest) / p, os.X_OK) for p in scripts), "  what is run can be run")
+        env = {name: value for name, value in r.env.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        result = subprocess.run([Path(dest) / "usr/lib/dlend/migrate", "--help"], capture_output=True, text=True, env=env,
+                                check=False)
+        t.ok(result.returncode == 0 and "--live" in result.stdout, "  dlend migrate finds its modules", result.stderr)
+        there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
+        t.equal(there, INSTALLED, "  and leaves no file that no package would know")
         t.equal(interpreters(Path(dest)) - depends(), set(), "  interpreters of scripts: the package depends on them")
         (Path(dest) / "etc/dlend.conf").write_text("3b:00.0\n")
         make()

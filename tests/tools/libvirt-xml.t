@@ -123,6 +123,20 @@ def domains(t):
         for text in ("", "<", "<!--", "<domain", "<network></network>", "x" * 5000, "<a b='", "<domain <domain>"):
             r = from_text(f, text)
             t.ok(r.code in (2, 3) and r.err.startswith("dlend: "), f"no domain: {text[:20]!r}", r.err)
+        r = from_text(f, domain([UUIDS[A]]).replace("</name>", "\n</title>"))
+        t.ok(r.code == 2 and "line 3: " in r.err, "  XML that is broken: where", r.err)
+        for dtd in ("[<!ENTITY b 'b'>]", "[<!ENTITY b SYSTEM 'file:///etc/passwd'>]", "SYSTEM 'http://127.0.0.1:1/b.dtd'"):
+            r = from_text(f, f"<!DOCTYPE domain {dtd}>" + domain([UUIDS[A]]))
+            t.ok(r.code == 2 and "DOCTYPE" in r.err and not r.out, f"  a document type is refused: {dtd}", r.err)
+        many = "".join(f"<!ENTITY b{n} '{f'&b{n - 1};' * 10 if n else 'b' * 10}'>" for n in range(12))
+        r = from_text(f, f"<!DOCTYPE domain [{many}]><domain a='&b11;'>&b11;</domain>")
+        t.ok(r.code == 2 and not r.out, "  and entities of entities are not spelt out", r.err)
+        r = from_text(f, domain([UUIDS[A]], "<a>" * 300 + "</a>" * 300))
+        t.ok(r.code == 2 and "depth" in r.err, "  elements too deep in one another", r.err)
+        other = ("<interface type='hostdev'><source><address type='pci' bus='0x00' slot='0x03' function='0x0'/></source>"
+                 "<address type='pci' bus='0x01' slot='0x00' function='0x0'/></interface>") * 31
+        r = from_text(f, domain([UUIDS[A]], other))
+        t.equal(r.code, 0, "  where a device is on the host takes no slot of the guest's", r.err)
         r = f.run(["libvirt-xml", "--domain", "none"])
         t.ok(r.code == 3 and "virsh" in r.err, "a domain that virsh does not know, or no virsh", r.err)
 

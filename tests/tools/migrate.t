@@ -6,10 +6,9 @@
     programs in a few cases, within this process in the thousands of others;
     devices of node 3: d0003:01:00.0 and d0003:02:00.0, used by the VM "vm1"
 """
+import ast
 import contextlib
 import fcntl
-import importlib.machinery
-import importlib.util
 import io
 import json
 import os
@@ -24,21 +23,25 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster"), str(HERE.parent.parent / "tools")]
+sys.dont_write_bytecode = True
+import migration.command  # noqa: E402  pylint: disable=wrong-import-position
+import migration.hosts  # noqa: E402  pylint: disable=wrong-import-position
+import migration.mdevs  # noqa: E402  pylint: disable=wrong-import-position
+import migration.messages  # noqa: E402  pylint: disable=wrong-import-position
+import migration.signals  # noqa: E402  pylint: disable=wrong-import-position
+import migration.steps  # noqa: E402  pylint: disable=wrong-import-position
+import migration.waits  # noqa: E402  pylint: disable=wrong-import-position
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 from virt_fakes import Died, Local  # noqa: E402  pylint: disable=wrong-import-position
 
 MIGRATE = TOP / "tools/migrate"
-LOADER = importlib.machinery.SourceFileLoader("migrate", str(MIGRATE))
-MODULE = importlib.util.module_from_spec(importlib.util.spec_from_loader("migrate", LOADER))
-sys.dont_write_bytecode = True
-LOADER.exec_module(MODULE)
-MODULE.STOP_S = 1
+migration.mdevs.STOP_S = 1
 
 
 class Fast:
-    """time, as tools/migrate uses it: a second takes a tenth of one."""
+    """time, as tools/migration uses it: a second takes a tenth of one."""
 
     @staticmethod
     def monotonic():
@@ -49,7 +52,8 @@ class Fast:
         time.sleep(seconds / 10)
 
 
-MODULE.time = Fast
+for user in (migration.command, migration.steps, migration.waits):
+    user.time = Fast
 
 U1, U2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 P1, P2 = "d0003:01:00.0", "d0003:02:00.0"
@@ -156,14 +160,14 @@ class World:
         """Within this process, but for the commands that are not fake."""
         words = ["--root", str(self.path / side), *self.patience(words)]
         out, err, status = io.StringIO(), io.StringIO(), 0
-        local = Local(MODULE)
+        local = Local(migration.command.main)
         local.side = side
-        MODULE.subprocess = local
-        handlers = [(number, signal.getsignal(number)) for number in MODULE.SIGNALS]
+        migration.hosts.subprocess = local
+        handlers = [(number, signal.getsignal(number)) for number in migration.signals.SIGNALS]
         os.environ.update(WORLD=str(self.path), FAULT=fault)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                status = MODULE.main(words)
+                status = migration.command.main(words)
         except SystemExit as error:
             status = error.code
         except Died:
@@ -182,7 +186,7 @@ class World:
     def begin(self, *options, fault="", ignore=(), stdout=None, stderr=subprocess.PIPE):
         """The program, moving vm1 to b.  ignore: signals; whatever this test was started with does not count."""
         def signals():
-            for number in MODULE.SIGNALS:
+            for number in migration.signals.SIGNALS:
                 signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
         # pylint: disable-next=subprocess-popen-preexec-fn
         return subprocess.Popen([MIGRATE, "--root", self.path / "a", *options, "--timeout=20", "--wait=20", "vm1", "b"],
@@ -644,17 +648,18 @@ def told_why(t):
     """The words of the program that failed, not those around them."""
     with World() as w:
         # Somebody has made one of another type there meanwhile
-        define = MODULE.start_mdev
-        MODULE.start_mdev = lambda host, mdev, vm: define(host, mdev, vm) if not host.ssh else host.need(
-            ["mdevctl", "start", "-u", mdev.uuid, "-p", P1 if mdev.parent == P2 else P2])
+        define = migration.mdevs.start_mdev
+        migration.mdevs.start_mdev = lambda host, mdev, vm: \
+            define(host, mdev, vm) if not host.ssh else host.run_checked(
+                ["mdevctl", "start", "-u", mdev.uuid, "-p", P1 if mdev.parent == P2 else P2])
         try:
             r = w.run("vm1", "b")
         finally:
-            MODULE.start_mdev = define
+            migration.mdevs.start_mdev = define
         t.ok(r.returncode and "cannot be used here: not defined; vm1 is running here, as before" in r.stderr and
              "unknown" not in r.stderr, "mdevctl's reason is told, without its backtrace", r.stderr)
     lost = subprocess.CompletedProcess([], 255, "Domain started", "")
-    t.equal(MODULE.reason(lost), "the connection broke", "a connection that broke is told as such")
+    t.equal(migration.hosts.reason_of(lost), "the connection broke", "a connection that broke is told as such")
 
 
 def again(t):
@@ -775,23 +780,23 @@ def nohup(t):
 
 
 @contextlib.contextmanager
-def replaced(name, function):
-    """MODULE's function of that name, by function(the old one, its arguments...)"""
-    old = getattr(MODULE, name)
-    setattr(MODULE, name, lambda *args: function(old, *args))
+def replaced(module, name, function):
+    """The module's function of that name, by function(the old one, its arguments...)"""
+    old = getattr(module, name)
+    setattr(module, name, lambda *args: function(old, *args))
     try:
         yield
     finally:
-        setattr(MODULE, name, old)
+        setattr(module, name, old)
 
 
 def at_any_time(t):
     """A signal at the worst moments: between two steps, as signals are about to be held, and twice."""
     def at_step(number):
-        def say(old, text):
+        def say(old, settings, text):
             if text.startswith(f"[{number}/"):
                 signal.raise_signal(signal.SIGTERM)
-            old(text)
+            old(settings, text)
         return say
 
     def at_hold(count):
@@ -803,7 +808,7 @@ def at_any_time(t):
         return hold
 
     def unscathed(w, name, *options, fault=""):
-        with contextlib.suppress(MODULE.Interrupted):
+        with contextlib.suppress(migration.signals.Interrupted):
             sound(t, w, w.run(*options, "vm1", "b", fault=fault), name)
             return
         t.ok(False, name, "it ended with the exception of the signal")
@@ -811,16 +816,16 @@ def at_any_time(t):
         with World() as w:
             count = len(w.run("--dry-run", *options, "vm1", "b").stdout.splitlines())
         for number in range(1, count + 1):
-            with World() as w, replaced("say", at_step(number)):
+            with World() as w, replaced(migration.messages, "print_progress", at_step(number)):
                 unscathed(w, f"{' '.join(options)} a signal between {number - 1} and {number}", *options)
         for fault in ("", "refuse 3", "refuse 5"):
             for number in range(1, 3):
-                with World() as w, replaced("hold_signals", at_hold([number])):
+                with World() as w, replaced(migration.signals, "ignore_signals", at_hold([number])):
                     unscathed(w, f"{' '.join(options)} a signal as they are to be held, {number}, {fault}", *options,
                               fault=fault)
-    with World(running=False) as w, replaced("hold_signals", at_hold([1])):
+    with World(running=False) as w, replaced(migration.signals, "ignore_signals", at_hold([1])):
         status = None
-        with contextlib.suppress(MODULE.Interrupted):
+        with contextlib.suppress(migration.signals.Interrupted):
             status = w.run("--no-start", "vm1", "b").returncode
         t.equal((status, w.tree("b")), (1, NOTHING), "--no-start: one that comes last of all undoes it")
 
@@ -832,7 +837,7 @@ def not_thought_of(t):
             raise ValueError("of the test")
         old(host, mdev, vm)
     for options in ((), ("--live",)):
-        with World() as w, replaced("start_mdev", broken):
+        with World() as w, replaced(migration.mdevs, "start_mdev", broken):
             try:
                 r = w.run(*options, "vm1", "b")
             except ValueError as error:
@@ -842,9 +847,24 @@ def not_thought_of(t):
             t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was")
 
 
+def layers(t):
+    """No ring of modules: each imports only modules that stand before it in the list of __init__.py."""
+    folder = TOP / "tools/migration"
+    order = [line.split()[0] for line in (folder / "__init__.py").read_text().splitlines() if line.startswith("    ")]
+    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    t.equal(sorted(order), sorted(there), "every module is listed")
+    wrong = []
+    for module in order:
+        for node in ast.walk(ast.parse((folder / f"{module}.py").read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                wrong += [f"{module} imports {name}" for name in names if name not in order[:order.index(module)]]
+    t.equal(wrong, [], "  each imports only those before it")
+
+
 with Tap() as tap:
-    for part in (cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again, every_step,
-                 two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted, nobody_listens, nohup,
-                 at_any_time, not_thought_of, command):
+    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again,
+                 every_step, two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted,
+                 nobody_listens, nohup, at_any_time, not_thought_of, command):
         tap.diag(part.__name__)
         part(tap)

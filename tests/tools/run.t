@@ -137,6 +137,35 @@ def several(t):
                 "one that fails ends nothing but itself; a signal ends them all", done.stdout)
 
 
+def late(t):
+    """The second kernel is built beside the hosts, and its hosts wait for that."""
+    with tempfile.TemporaryDirectory() as directory:
+        ran = Path(directory, "ran")
+
+        def order(build):
+            ran.write_text("")
+            rows = [(runner.LATE, "build", build, False), ("build-7.2", "build", "", False), ("kunit", "kunit", "", False),
+                    ("cluster/a", "cluster", "", False), (f"{runner.OF_LATE}b", "more", "", False)]
+            # As long as it is built there is a host of the first kernel
+            more = {runner.LATE: f"for n in $(seq 300); do grep -q cluster/a {ran} && break; sleep 0.1; done; "}
+            rows = [(name, group, ["sh", "-c", f"{more.get(name, '')}echo {name} >>{ran}; {text or ':'}"], tap)
+                    for name, group, text, tap in rows]
+            runner.LOGS = Path(directory)
+            top, runner.topology_of = runner.topology_of, lambda row: row[0] == f"{runner.OF_LATE}b"
+            with contextlib.redirect_stdout(io.StringIO()):
+                counts = runner.together(rows, False)
+            runner.topology_of = top
+            return ran.read_text().split(), [(count.passed, count.failed) for count in counts]
+
+        lines, counts = order("")
+        t.equal(counts, [(1, 0)] * 5, "everything passes")
+        t.ok(lines[0] == "build-7.2" and lines.index("cluster/a") < lines.index(runner.LATE) < lines.index(f"{runner.OF_LATE}b"),
+             "the first kernel's hosts do not wait for the second one, whose hosts do", str(lines))
+        lines, counts = order("exit 1")
+        t.equal((counts, f"{runner.OF_LATE}b" in lines), ([(0, 1), (1, 0), (1, 0), (1, 0), (0, 1)], False),
+                "it cannot be built: its hosts are not started, which is a failure, and all else runs")
+
+
 TREE = {"Kbuild": "obj-m += x.o\n", "mdev/x.c": "/* says */\nint x = 1;\n", "tests/cluster/bed.py": "x = 1\n",
         "tests/cluster/t/a.t": "one\n", "tests/cluster/t/b.t": "two\n"}
 
@@ -192,6 +221,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, again, together, several, resume, slowest):
+    for part in (streams, again, together, late, several, resume, slowest):
         with test.case(part.__name__):
             part(test)

@@ -125,6 +125,14 @@ def hostile(t):
             with t.case(f"JSON of {value[:12]!r}"):
                 assert len(json.loads(r.out)["offers"]) == 1 and r.code == 0
             t.ok(f.run("list").code == 0 and "\x1b" not in f.run("list").out, "  and the table")
+        os.mkdir(os.fsencode(f.sys / "bus/dlend/devices") + b"/d\xff\x7f")
+        with t.case("JSON of an offer whose name is no text"):
+            assert [o["address"] for o in json.loads(f.run("list --json").out)["offers"]] == ["d0002:3b:00.0", "d??"]
+        os.rmdir(os.fsencode(f.sys / "bus/dlend/devices") + b"/d\xff\x7f")
+        own = f.put("bus/mdev/devices/11111111-0000-4000-8000-000000000001/dlend")
+        (own / "state").write_bytes(b"\xc3\x28\x1b\"")
+        with t.case("JSON of a mediated device's attribute that is no text"):
+            assert json.loads(f.run("status --json").out)["mdevs"][0]["state"] == '?(\x1b"'
         os.unlink(dev / "state")
         (dev / "state").mkdir()
         with t.case("an attribute that cannot be read"):

@@ -355,16 +355,16 @@ def main():
 
 
 class Local:
-    """subprocess, as tools/migrate uses it, without processes for what is fake.
+    """subprocess, as tools/migration/hosts.py uses it, without processes for what is fake.
 
-    migrate is that program, loaded as a module; WORLD and FAULT are in the environment.
+    run_migrate: main() of that program, from tools/migration/command.py; WORLD and FAULT are in the environment.
     """
     CompletedProcess = subprocess.CompletedProcess
     TimeoutExpired = subprocess.TimeoutExpired
     DEVNULL = subprocess.DEVNULL
 
-    def __init__(self, migrate):
-        self.migrate = migrate
+    def __init__(self, run_migrate):
+        self.run_migrate = run_migrate
         self.side = "a"
 
     def run(self, words, input="", **_):    # pylint: disable=redefined-builtin
@@ -402,11 +402,7 @@ class Local:
         return self.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
     def _probe(self, words):
-        before = self.migrate.ROOT, self.migrate.QUIET
-        try:
-            return self.migrate.main([*words[3:], *words[:2]])
-        finally:
-            self.migrate.ROOT, self.migrate.QUIET = before
+        return self.run_migrate([*words[3:], *words[:2]])
 
 
 if __name__ == "__main__":

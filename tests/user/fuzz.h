@@ -26,7 +26,7 @@ struct input {
 	size_t left;
 };
 
-/* Beyond the end there are zeroes. */
+/* Take @size bytes of the input; beyond its end there are zeroes. */
 static inline void take(struct input *in, void *to, size_t size)
 {
 	size_t have = size < in->left ? size : in->left;
@@ -53,7 +53,7 @@ static inline u32 take_u32(struct input *in)
 	return v;
 }
 
-/* One first input, if any are asked for. */
+/* Write a first input, if DLEND_SEEDS asks for them. */
 static inline void seed(const char *name, const void *data, size_t size)
 {
 	const char *dir = getenv("DLEND_SEEDS");

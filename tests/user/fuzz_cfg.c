@@ -54,7 +54,7 @@ static void lists_hold(const struct dlend_cfg *cfg)
 		u32 head = rd(cfg, pos, 4);
 
 		MUST(steps <= 960 && pos >= 0x100 && !(pos & 3));
-		/* Nothing at all, or nothing but a pointer, only at the start. */
+		/* Only the start may hold nothing at all, or nothing but a pointer. */
 		if (pos == 0x100 && !(head & 0xfffff))
 			MUST(!head || head >> 20 > 0x100);
 		else
@@ -124,7 +124,7 @@ static void describe(struct input *in, struct dlend_cfg_desc *desc)
 	desc->max_msix = take_u8(in) << 4;
 }
 
-/* But for BARs, which stay. */
+/* Is everything as after a reset, but for BARs, which stay? */
 static bool is_reset(const struct dlend_cfg *cfg)
 {
 	return !memcmp(cfg->val, cfg->reset_val, 0x10) &&
@@ -143,7 +143,7 @@ static void one_access(struct input *in, struct dlend_cfg *cfg)
 {
 	static u8 was[DLEND_CFG_SIZE];
 	u32 at = take_u8(in), op = take_u8(in), len = op & 0xf, effects;
-	/* Of its own size, so that a byte too far is seen. */
+	/* In its exact size, so that a sanitizer sees a byte beyond. */
 	u8 *buf = malloc(len ? len : 1);
 	u16 before;
 
@@ -158,7 +158,7 @@ static void one_access(struct input *in, struct dlend_cfg *cfg)
 		MUST(!(before & 4) && dlend_cfg_bme(cfg));
 	if (effects & DLEND_CFG_E_MSE_OFF)
 		MUST(before & 2 && !dlend_cfg_mse(cfg));
-	/* Back from D3hot, all that was not written is as it was, or it was a reset, too. */
+	/* Back from D3hot, bytes that were not written are unchanged, or it was a reset, too. */
 	if (effects & DLEND_CFG_E_FLR)
 		MUST(is_reset(cfg) ||
 		     (effects & DLEND_CFG_E_D0 && same_outside(was, cfg->val, at, len)));

@@ -109,7 +109,7 @@ static void payload_holds(const struct dlend_msg *msg)
 
 static void one_frame(struct input *in, bool sealed)
 {
-	/* Of its own, so that a byte too far is seen. */
+	/* Allocated by itself, so that a sanitizer sees a byte beyond. */
 	struct dlend_msg *msg = malloc(sizeof(*msg));
 	struct dlend_msg before;
 	const char *why = NULL;
@@ -199,7 +199,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	return 0;
 }
 
-/* A well formed request of every type, as far as zeroes are. */
+/* A request of every type, well formed as far as a payload of zeroes is. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	struct dlend_addr addr = { 2, 0x300 };

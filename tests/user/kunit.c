@@ -13,7 +13,7 @@
 
 #define MAX_SUITES	32
 
-/* What ends with the case: memory (no @run) and actions. */
+/* Things that end with the case: memory (no @run) and actions. */
 struct shim_action {
 	struct shim_action *next;
 	void (*run)(void *ctx);

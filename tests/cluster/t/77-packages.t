@@ -61,6 +61,7 @@ def files(t, a, said):
     t.ok("dlend doctor" in said, "and where to go on", said)
     t.equal(a.run(PATH + "command -v dlend").out, "/usr/sbin/dlend\n", "the command is in the path")
     t.ok(a.run(PATH + "dlend --version").out.startswith("dlend"), "and runs")
+    t.ok("--live" in a.run(PATH + "dlend migrate --help").out, "dlend migrate finds its modules")
     for page in ("man8/dlend.8", "man5/dlend.conf.5", "man8/dlend-build-ntb.8"):
         t.ok(a.run(f"zcat /usr/share/man/{page}.gz | head -40").out.count(".Nm"), f"manual page {page}")
     done = a.run("bash -c 'source /usr/share/bash-completion/completions/dlend; COMP_WORDS=(dlend l) COMP_CWORD=1; "

@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* The kernel's takes the message as an option. */
+/* In the kernel's macro the message is optional. */
 #undef static_assert
 #define static_assert(expr, ...)	_Static_assert(expr, #expr)
 #define BUILD_BUG_ON(cond)		_Static_assert(!(cond), #cond)

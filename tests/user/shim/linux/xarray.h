@@ -11,7 +11,7 @@
 #define XA_CHUNK_SIZE		64
 #define SHIM_XA_BUCKETS		1024
 
-/* As large as the kernel's, which the books count. */
+/* As large as the kernel's: the books count its memory. */
 struct xa_node {
 	char bytes[576];
 };
@@ -22,7 +22,7 @@ struct shim_xa_entry {
 	void *value;
 };
 
-/* Its memory is gone when it is empty, so that a leak is seen. */
+/* Frees its memory when it is empty, so that a leak is seen. */
 struct xarray {
 	struct shim_xa_entry **bucket;
 	size_t count;

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The parts of tools/migrate.
+
+In this order; each module imports only modules that stand before it:
+
+    messages        what is printed, and the exceptions that carry a message
+    settings        what holds for the whole run, and where the program keeps its files
+    signals         signals that ask the program to end
+    waits           waiting for a condition
+    hosts           a host, and the commands that run on it
+    domain          the XML of a libvirt domain
+    mdevs           mediated devices of one host: start, stop, undefine
+    probe           what a host knows of a VM and its devices
+    steps           one step of a move
+    move            the state of a move: the VM, both hosts, the steps
+    whereabouts     which host runs the VM
+    checks          what is checked before anything is changed
+    device_steps    the steps that deal with one device
+    vm_steps        the steps that deal with the VM
+    plan            which steps a move has, and in which order
+    runner          runs the steps; undoes them when one fails
+    finish          `dlend migrate --finish`
+    command         the command line
+"""

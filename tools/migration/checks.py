@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
+from .domain import host_devices, name_for_shell, parse_domain, pooled_macs
+from .mdevs import ADDRESS, Mdev
+from .messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
+from .probe import probe_host, probe_mdev
+
+TPM_STATE = "/var/lib/libvirt/swtpm"
+
+
+def examine_both_hosts(move, vm):
+    """Ask both hosts, check what they say, and fill in the move.  vm: as virsh takes it"""
+    domain = probe_host(move.here, vm)["domain"]
+    if domain:
+        move.vm, move.uuid = domain["name"], domain["uuid"]
+        move.shell_name = name_for_shell(move.vm, move.uuid)
+    check_vm(move, domain)
+    attached = find_lent_devices(move, domain["live"], pooled_macs(domain["xml"])) if move.was_running else {}
+    uuids = list({**find_lent_devices(move, domain["xml"]), **attached})
+    move.here.known["mdevs"] = {uuid: probe_mdev(move.here, uuid) for uuid in uuids}
+    probe_host(move.there, move.uuid, uuids)
+    check_target(move)
+    move.mdevs = [make_mdev(move, uuid) for uuid in uuids]
+    for mdev in move.mdevs:
+        mdev.element = attached.get(mdev.uuid)
+        check_offer(move, mdev)
+
+
+def find_lent_devices(move, xml, pooled=()):
+    """{uuid: element} of the VM's mediated devices.  It must have no other device of this host."""
+    mediated, others = host_devices(xml, pooled)
+    if others:
+        raise Failure(f"{move.vm} cannot be moved", f"it has a {others[0]} that is part of this host",
+                      "virsh detach-device --config takes it out of the definition.", IN_USE)
+    return dict(mediated)
+
+
+def check_vm(move, domain):
+    """Whether there is such a VM, and whether its state allows a move."""
+    what, name = f"{move.vm} cannot be moved", move.shell_name
+    if not domain:
+        raise Failure(f"there is no VM {move.vm} on this host", "", "virsh list --all", NOT_FOUND)
+    if not domain["persistent"]:
+        raise Failure(what, "it is transient: it has no definition to move",
+                      f"virsh dumpxml {name} >vm.xml; virsh define vm.xml")
+    move.was_running = domain["state"] == "running"
+    if not move.was_running and domain["state"] != "shut off":
+        raise Failure(what, f"it is {domain['state']}", f"Let it run (virsh resume {name}), or shut it down.", IN_USE)
+    if domain["saved"]:
+        raise Failure(what, "what it did is saved on this host (virsh managedsave)",
+                      f"virsh start {name}, then try again; or virsh managedsave-remove {name}", IN_USE)
+    if move.args.live and not move.was_running:
+        raise Failure(f"{move.vm} cannot be moved live", "it is shut off", "Leave out --live.")
+    check_tpm(move, domain)
+
+
+def check_tpm(move, domain):
+    """The TPM may hold the key to the guest's disk.  Without its state the guest may never start again."""
+    what = f"{move.vm} cannot be moved"
+    kinds = {backend.get("type") for backend in parse_domain(domain["xml"]).findall("./devices/tpm/backend")}
+    if "passthrough" in kinds:
+        raise Failure(what, "its TPM is this host's own (passthrough)", "Give it an emulated one, after whatever the "
+                      f"guest has sealed with it: virsh edit {move.shell_name}", IN_USE)
+    if "external" in kinds and not move.args.shared_tpm:
+        raise Failure(what, "somebody else runs its TPM on this host (external)",
+                      f"If the same TPM answers at the same path on {move.there}: --shared-tpm", IN_USE)
+    if "emulator" in kinds and not move.args.live and not move.args.shared_tpm:
+        raise Failure(what, "it has an emulated TPM, whose state only --live brings along",
+                      f"If {move.there} has {TPM_STATE}/{domain['uuid']} from shared storage: --shared-tpm. "
+                      "Else shut the VM down, copy that directory there, and then --shared-tpm.", IN_USE)
+
+
+def check_target(move):
+    """Whether the target is another host, and has no other VM of that name, and does not run this one."""
+    here, there = move.here.known, move.there.known
+    if there["machine"] and there["machine"] == here["machine"] or there["node"] and there["node"] == here["node"]:
+        raise Failure(f"{move.there} is this host", f"both are node {there['node'] or 'unknown'}", "", USAGE)
+    what = f"{move.there} has a VM {move.vm} already"
+    same = there["domain"]
+    if same and same["state"] != "shut off":
+        raise Failure(what, f"it is {same['state']}", f"Look at it there: virsh dominfo {move.shell_name}", IN_USE)
+    others = [uuid for uuid, name in there["names"].items() if name == move.vm and uuid != move.uuid]
+    if others:
+        raise Failure(what, "it is another one", f"Look at it there: virsh dominfo {others[0]}", IN_USE)
+
+
+def make_mdev(move, uuid):
+    """The Mdev of this UUID, from what both hosts know of it."""
+    known = move.here.known["mdevs"][uuid]
+    parents = [known["parent"]] if known["active"] else sorted(known["definitions"])
+    parents = [parent for parent in parents if ADDRESS.fullmatch(parent)]
+    if len(parents) != 1:
+        why = "several devices have a definition with that UUID" if parents else \
+            "mdevctl has no definition of it on a lent device"
+        raise Failure(f"{move.vm} uses {uuid}, which cannot be moved", why, "mdevctl list -d", NOT_FOUND)
+    definition = known["definitions"].get(parents[0]) or known["running"]
+    if not definition:
+        raise Failure(f"the definition of {uuid} cannot be read", "", f"mdevctl list -d -u {uuid} --dumpjson")
+    mdev = Mdev(uuid, parents[0], definition, parents[0] in known["definitions"])
+    mdev.was_active = known["active"]
+    check_mdev_of_target(move, mdev)
+    return mdev
+
+
+def check_mdev_of_target(move, mdev):
+    """If the target knows the mediated device already, it must be the same there."""
+    known = move.there.known["mdevs"][mdev.uuid]
+    other = [parent for parent, definition in known["definitions"].items()
+             if parent != mdev.parent or definition != mdev.definition]
+    if other or known["active"] and known["parent"] != mdev.parent:
+        raise Failure(f"{move.there} has another definition of {mdev.uuid}", f"on {(other or [known['parent']])[0]}",
+                      f"There: mdevctl stop -u {mdev.uuid}; mdevctl undefine -u {mdev.uuid}", IN_USE)
+
+
+def check_offer(move, mdev):
+    """Whether the target can have the lent device as soon as this host has let it go."""
+    what = f"{move.there} cannot have {mdev.parent}"
+    offer = move.there.known["offers"].get(mdev.parent)
+    if not offer:
+        raise Failure(what, "its lender has no link to there, or offers it no more",
+                      "`dlend links` there, `dlend list` on the lender.", NOT_READY)
+    if offer["link"] == "down" or offer["state"] == "gone":
+        raise Failure(what, f"its link to the lender, node {offer['lender']}, is down", "`dlend links` there.",
+                      NOT_READY)
+    if offer["state"] == "held" and offer["borrower"] == move.here.known["node"]:
+        # Several VMs may name it.  One of them has it.
+        if mdev.element is None:
+            raise Failure(what, f"another VM of this host has it, {move.vm} does not",
+                          f"virsh list; virsh dumpxml shows which has {mdev.uuid}: shut that one down.", IN_USE)
+    elif offer["state"] in ("held", "quarantined"):
+        why = f"node {offer['borrower']} has it" if offer["state"] == "held" else "its reset has failed"
+        raise Failure(what, why, "On its lender: dlend status, dlend reclaim", IN_USE)

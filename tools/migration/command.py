@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line of dlend migrate."""
+import argparse
+import contextlib
+import fcntl
+import json
+import sys
+import time
+from pathlib import Path
+
+from .checks import examine_both_hosts
+from .domain import UUID
+from .finish import finish_move
+from .hosts import Host
+from .messages import IN_USE, OK, Failure, print_json, print_line
+from .move import Move
+from .plan import plan_move
+from .probe import find_domain_uuid, probe_names, probe_this_host
+from .runner import run_move
+from .settings import Settings
+from .steps import steps_for_json
+
+
+def parse_arguments(argv):
+    p = argparse.ArgumentParser(prog="dlend migrate", description="Move a VM and its lent devices to another host.")
+    p.add_argument("--live", action="store_true", help="without a stop: detach the devices, migrate, attach them there")
+    p.add_argument("--dry-run", action="store_true", help="check everything, say what would be done, change nothing")
+    p.add_argument("--no-start", dest="start", action="store_false", help="move it shut off, and leave it so")
+    p.add_argument("--timeout", type=int, default=180, metavar="S", help="for the guest: shut down, let devices go")
+    p.add_argument("--wait", type=int, default=60, metavar="S", help="for the devices to become free")
+    p.add_argument("--uri", help="libvirt on HOST, if not qemu+ssh://HOST/system")
+    p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="for virsh migrate; may be repeated")
+    p.add_argument("--shared-tpm", action="store_true", help="HOST has the state of the VM's TPM already")
+    p.add_argument("--finish", action="store_true", help="on HOST: start what a host that has died was moving there")
+    p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--root", default="/", help=argparse.SUPPRESS)
+    p.add_argument("--json", action="store_true", help="machine-readable output")
+    p.add_argument("vm", metavar="VM")
+    p.add_argument("more", nargs="*", metavar="HOST")
+    args = p.parse_args(argv)
+    wanted = 0 if args.finish else 1
+    args.host = args.more[0] if args.more else ""
+    if not args.probe and len(args.more) != wanted or args.host.startswith("-"):
+        p.error("VM and HOST are needed" if wanted else "--finish takes a VM only")
+    if args.live and not args.start:
+        p.error("--live and --no-start exclude each other")
+    return args
+
+
+def lock_vm(settings, uuid):
+    """A lock on the VM.  Two programs that move the same VM would undo each other's steps."""
+    # pylint: disable-next=consider-using-with
+    handle = open(settings.make_run_directory() / f"migrate-{uuid}.lock", "w", encoding="utf-8")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Failure("it is being moved already", "another dlend migrate runs", "Wait for it.", IN_USE) from None
+    return handle
+
+
+def migrate_vm(settings, args):
+    move = Move(settings, args)
+    # What the program sees holds as long as nobody else moves the VM, and an id only while the VM runs.
+    uuid = find_domain_uuid(move.here, args.vm, probe_names(move.here))
+    with lock_vm(settings, uuid) if uuid and not args.dry_run else contextlib.nullcontext():
+        examine_both_hosts(move, uuid or args.vm)
+        plan_move(move)
+        if args.dry_run:
+            print_plan(move)
+        else:
+            carry_out(move)
+
+
+def print_plan(move):
+    if move.args.json:
+        print_json(steps_for_json(move.steps, vm=move.vm, host=move.args.host, dry_run=True))
+    else:
+        print_line("\n".join(step.title for step in move.steps), sys.stdout)
+
+
+def carry_out(move):
+    """Run the move, and tell how it ended."""
+    args, begin = move.args, time.monotonic()
+    try:
+        run_move(move)
+        if move.to_do_by_hand:
+            raise Failure(f"{move.vm} was moved to {move.there}, but not all was tidied up", "",
+                          "; ".join(move.to_do_by_hand))
+    except Failure as error:
+        error.details = steps_for_json(move.steps, vm=move.vm, owner=move.owner)
+        raise
+    seconds = time.monotonic() - begin
+    if args.json:
+        print_json(steps_for_json(move.steps, vm=move.vm, owner="there", host=args.host, seconds=round(seconds, 3)))
+    else:
+        state = "runs on" if args.start else "belongs to"
+        print_line(f"{move.vm} {state} {move.there} now ({seconds:.0f} s)", sys.stdout)
+
+
+def print_probe(settings, args):
+    uuids = [word for word in args.more if UUID.fullmatch(word)]
+    print_line(json.dumps(probe_this_host(Host(settings, "this host"), args.vm, uuids)), sys.stdout)
+
+
+def print_failure(failure, as_json):
+    print_line(f"dlend: {failure.in_one_line()}", sys.stderr)
+    if failure.todo:
+        print_line(f"  {failure.todo}", sys.stderr)
+    if as_json:
+        error = {"code": failure.code, "what": failure.what, "why": failure.why, "todo": failure.todo}
+        print_json({"error": error, **failure.details})
+
+
+def main(argv):
+    """Do what the command line says.  Return the exit status."""
+    args = parse_arguments(argv)
+    settings = Settings(Path(args.root), args.json)
+    try:
+        if args.probe:
+            print_probe(settings, args)
+        elif args.finish:
+            finish_move(settings, args)
+        else:
+            migrate_vm(settings, args)
+    except Failure as failure:
+        print_failure(failure, args.json)
+        return failure.code
+    return OK

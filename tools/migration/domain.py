@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The XML of a libvirt domain, and what it says about the devices of the VM."""
+import re
+import shlex
+import xml.etree.ElementTree as ElementTree
+
+from .hosts import reason_of
+from .messages import Failure
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# The files that a definition names stay: they may be on shared storage, or of use later.
+UNDEFINE = "virsh undefine --keep-nvram --keep-tpm"
+XML_BYTES = 16 << 20    # no domain of libvirt's is longer
+
+
+def parse_domain(xml):
+    if len(xml) > XML_BYTES or "<!DOCTYPE" in xml or "<!ENTITY" in xml:
+        raise Failure("the definition of the VM is not understood", "this is no domain of libvirt's")
+    return ElementTree.fromstring(xml)
+
+
+def host_devices(xml, pooled=()):
+    """Which devices of its host a VM uses.
+
+    pooled: MAC addresses of interfaces to which a network of libvirt's gives a device, whatever host they are on.
+    Return ([(uuid, element) of each mediated device], [a word about each other device of the host]).
+    """
+    mediated, others = [], []
+    domain = parse_domain(xml)
+    for element in domain.findall("./devices/hostdev"):
+        address = element.find("./source/address")
+        uuid = (address.get("uuid") or "").lower() if address is not None else ""
+        if element.get("type") == "mdev" and UUID.fullmatch(uuid):
+            mediated.append((uuid, element))
+        else:
+            others.append(f"{element.get('type')} device")
+    # libvirt can give a host's device to a VM by other elements, too.  Another host has another device there.
+    others += ["network interface of type hostdev" for element in domain.findall("./devices/interface[@type='hostdev']")
+               if mac_of(element) not in pooled]
+    others += ["disk that is a PCI device"] * len(domain.findall("./devices/disk//source[@type='pci']"))
+    return mediated, others
+
+
+def mac_of(interface):
+    address = interface.find("./mac")
+    return address.get("address") if address is not None else None
+
+
+def pooled_macs(xml):
+    """The MAC addresses of interfaces that are connected to a network of libvirt's.
+
+    xml: the definition.  The XML of the running VM shows the device that the network gave it as the VM's own.
+    """
+    return {mac_of(element) for element in parse_domain(xml).findall("./devices/interface[@type='network']")} - {None}
+
+
+def name_for_shell(name, uuid):
+    """What people type for the VM.  virsh takes a number for an id, so a name that is a number does not do."""
+    return uuid if re.match(r"-|\s*\+?\d+$", name) else shlex.quote(name)
+
+
+def is_mdev_attached(host, vm_uuid, uuid):
+    """Whether the VM has the mediated device now; None if that cannot be told."""
+    result = host.run(["virsh", "dumpxml", "--", vm_uuid])
+    try:
+        return uuid in dict(host_devices(result.stdout)[0])
+    except (ElementTree.ParseError, Failure):
+        return None
+
+
+def undefine_domain(host, vm_uuid, name):
+    result = host.run([*UNDEFINE.split(), "--", vm_uuid])
+    if result.returncode and host.domain_state(vm_uuid) != "none":
+        raise Failure(f"{name} cannot be undefined on {host}", reason_of(result))

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A host, and the commands that run on it."""
+import shlex
+import subprocess
+
+from .messages import NOT_READY, Failure
+
+SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=10", "-o",
+       "ServerAliveCountMax=3", "-o", "ControlMaster=auto", "-o", "ControlPersist=30"]
+PATIENCE_S = 600        # for each command, except the migration itself
+LOST = 255              # exit status of ssh if the host does not answer
+
+
+class Host:
+    """A host on which commands run.
+
+    name: for messages; ssh: the words before each command, none if this is the host that the program runs on
+    """
+
+    def __init__(self, settings, name, ssh=()):
+        self.settings = settings
+        self.name = name
+        self.ssh = list(ssh)
+        self.known = {}         # what its probe said
+
+    def __str__(self):
+        return self.name
+
+    def prefix(self):
+        """What stands before a command that people are told to type: "on b: ", or nothing for this host."""
+        return f"on {self}: " if self.ssh else ""
+
+    def run(self, words, stdin="", timeout=PATIENCE_S):
+        """Run a command.  Return its CompletedProcess; the status is LOST also if the host does not answer."""
+        command = [*self.ssh, shlex.join(["env", "LC_ALL=C", *words])] if self.ssh else ["env", "LC_ALL=C", *words]
+        try:
+            return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace",
+                                  timeout=timeout, check=False)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, LOST, "", f"no end after {timeout} s")
+        except OSError as error:
+            return subprocess.CompletedProcess(command, LOST, "", str(error))
+
+    def run_checked(self, words, stdin=""):
+        """Run a command and return its output.  If it fails, raise a Failure."""
+        result = self.run(words, stdin)
+        if result.returncode:
+            raise Failure(f"{shlex.join(words)} failed on {self}", reason_of(result))
+        return result.stdout
+
+    def has_file(self, name):
+        """Whether the host has a file of this name below the root.  If the host does not answer, raise a Failure."""
+        result = self.run(["test", "-e", str(self.settings.root / name)])
+        if result.returncode not in (0, 1):
+            raise Failure(f"{self} does not answer", reason_of(result), "", NOT_READY)
+        return not result.returncode
+
+    def domain_state(self, uuid):
+        """The state of a VM: "running", "shut off", ...; "none" if the host has no such VM; None if it cannot tell."""
+        result = self.run(["virsh", "domstate", "--", uuid])
+        if not result.returncode:
+            return result.stdout.strip()
+        listed = self.run(["virsh", "list", "--all", "--uuid"])
+        return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
+
+
+def start_command_here(words):
+    """Start a command on this host, and do not wait for its end."""
+    # pylint: disable-next=consider-using-with
+    subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def reason_of(result):
+    """Why a command failed, in one line."""
+    # mdevctl may add where in its code it gave up.
+    text = result.stderr.split("Stack backtrace:")[0]
+    if not text.strip():
+        text = "the connection broke" if result.returncode == LOST else result.stdout
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "; ".join(line.removeprefix("error: ").strip() for line in lines[-3:]) or f"status {result.returncode}"
