@@ -33,7 +33,7 @@ rm -rf /etc/mdevctl.d/* /etc/dlend*
 for d in /sys/bus/pci/drivers/dlend-lender/*:*; do
         [ ! -e "$d" ] || echo "${d##*/}" >/sys/bus/pci/drivers/dlend-lender/unbind
 done
-for m in dlend_mdev dlend_borrower dlend_lender dlend_ntb ntb_pingpong ntb_perf ntb_tool ntb_hw_amd dlend_core ntb; do
+for m in dlend_native dlend_mdev dlend_borrower dlend_lender dlend_ntb ntb_pingpong ntb_perf ntb_tool ntb_hw_amd dlend_core ntb; do
         ! grep -q "^$m " /proc/modules || rmmod $m
 done
 ! grep -E '^(dlend|ntb)_' /proc/modules

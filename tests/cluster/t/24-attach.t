@@ -52,6 +52,7 @@ def main():
         a, b = c.host("a"), c.host("b")
         f.up()
         b.own_disks()
+        a.run("modprobe nvme")
         a.load_modules("dlend_native")
         with t.case("a disk"):
             disk(t, f, a, b)
