@@ -5,7 +5,8 @@ key(scenario)                 of a scenario and the code that it runs now
 note(key, passed, skipped)    it has passed, with so many cases
 before(key)                   (passed, skipped) of when it did, or None
 
-The code is our modules, the test bed and the scenario, and the kernel, which is cached by content.  C is compared by its
+The code is our modules, the test bed and the scenario, and the kernel, which is cached by content.  Modules count by the
+copy of their sources that they were built from (tests/build): what was changed since does not run.  C is compared by its
 tokens, so that comments and white space may change.  The dlend command and what else packages install are not part of it:
 whether these work is shown by `make check`, on the kernels that people have.  Notes are in the cache, a file each.
 """
@@ -17,7 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-CODE = ("include/dlend", "iommu", "ntb", "lender", "borrower", "mdev", "tests/ntbsim", "tests/cluster")
+MODULES = ("include/dlend", "iommu", "ntb", "lender", "borrower", "mdev")
+BED = ("tests/ntbsim", "tests/cluster")
 LEFT_OUT = (".md", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', re.S)
@@ -32,8 +34,16 @@ def part(path):
     return tokens(data.decode("utf-8", "replace")).encode() if path.suffix in (".c", ".h") else data
 
 
-def files(top):
-    for folder in CODE:
+def built(top):
+    """The directory with the sources that the modules for this kernel were built from."""
+    kernel = os.path.basename(os.environ.get("DLEND_KERNEL") or "")
+    what = "debug" if kernel.startswith("debug-") else "6.12" if kernel.startswith("stock-6.12") else "7.2"
+    copy = top / "build" / f"obj-{what}"
+    return copy if copy.is_dir() else top
+
+
+def files(top, folders):
+    for folder in folders:
         for path in sorted((top / folder).rglob("*")):
             if path.is_file() and path.parent.name != "t" and not path.name.startswith(".") and \
                     not path.name.endswith(LEFT_OUT):
@@ -44,8 +54,10 @@ def files(top):
 def common(top):
     """Of all that scenarios share."""
     sum_ = hashlib.sha256()
-    for path in (top / "Kbuild", *files(top)):
-        sum_.update(f"{path.relative_to(top)}\0".encode() + part(path) + b"\0")
+    sources = built(top)
+    for base, paths in ((sources, (sources / "Kbuild", *files(sources, MODULES))), (top, files(top, BED))):
+        for path in paths:
+            sum_.update(f"{path.relative_to(base)}\0".encode() + part(path) + b"\0")
     return sum_.hexdigest()
 
 

@@ -67,6 +67,18 @@ void refuse_arguments(int argc, char **argv)
 	}
 }
 
+int run_show(int argc, char **argv, void (*show)(json_t *root))
+{
+	json_t *root;
+
+	refuse_arguments(argc, argv);
+	root = opt.json ? json_object() : NULL;
+	show(root);
+	if (root)
+		print_json(root);
+	return EXIT_OK;
+}
+
 static void set_root(const char *root)
 {
 	opt.sysfs = path("%s/sys", root);

@@ -226,4 +226,12 @@ void show_links(json_t *root);
 /** refuse_arguments - exits with usage if @argc says there are some */
 void refuse_arguments(int argc, char **argv);
 
+/**
+ * run_show - a command that takes no arguments and shows something
+ * @show: adds it to @root; @root is NULL: prints it as text
+ *
+ * Return: the exit status.
+ */
+int run_show(int argc, char **argv, void (*show)(json_t *root));
+
 #endif

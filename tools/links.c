@@ -109,12 +109,5 @@ void show_links(json_t *root)
 
 int cmd_links(int argc, char **argv)
 {
-	json_t *root;
-
-	refuse_arguments(argc, argv);
-	root = opt.json ? json_object() : NULL;
-	show_links(root);
-	if (root)
-		print_json(root);
-	return EXIT_OK;
+	return run_show(argc, argv, show_links);
 }

@@ -154,12 +154,5 @@ void show_offers(json_t *root)
 
 int cmd_list(int argc, char **argv)
 {
-	json_t *root;
-
-	refuse_arguments(argc, argv);
-	root = opt.json ? json_object() : NULL;
-	show_offers(root);
-	if (root)
-		print_json(root);
-	return EXIT_OK;
+	return run_show(argc, argv, show_offers);
 }

@@ -173,12 +173,8 @@ static void show_moves(json_t *root)
 	names_free(&n);
 }
 
-int cmd_status(int argc, char **argv)
+static void show_status(json_t *root)
 {
-	json_t *root;
-
-	refuse_arguments(argc, argv);
-	root = opt.json ? json_object() : NULL;
 	show_node(root);
 	if (!root)
 		putchar('\n');
@@ -190,7 +186,9 @@ int cmd_status(int argc, char **argv)
 		putchar('\n');
 	show_mdevs(root);
 	show_moves(root);
-	if (root)
-		print_json(root);
-	return EXIT_OK;
+}
+
+int cmd_status(int argc, char **argv)
+{
+	return run_show(argc, argv, show_status);
 }

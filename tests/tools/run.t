@@ -192,6 +192,12 @@ def resume(t):
         for what, change in other.items():
             t.ok(key(**change) != was, f"{what}: other code")
             (top / "mdev/y.c").unlink(missing_ok=True)
+        copy = top / "build/obj-7.2"
+        shutil.copytree(top, copy)
+        t.equal(key(**{"mdev/x.c": "int x = 2;\n"}), was, "a token that was not built since: the same code")
+        (copy / "mdev/x.c").write_text("int x = 2;\n")
+        t.ok(key() != was, "and then built: other code")
+        shutil.rmtree(copy)
         os.environ["DLEND_KERNEL"] = "/anywhere/debug-1"
         t.ok(key() != was, "the kernel: other code")
         del os.environ["DLEND_KERNEL"]
