@@ -64,6 +64,7 @@ install-files:
 	install -D -m 644 dist/dlend.bash-completion $(share)/bash-completion/completions/dlend
 	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
+	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
 	install -D -m 755 tools/migrate $(lib)/dlend/migrate
 	install -d $(lib)/dlend/migration
@@ -72,7 +73,7 @@ install-files:
 	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
 	install -d $(lib)/systemd/system
-	install -m 644 dist/dlend-lend.service dist/dlend-mdevs@.service $(lib)/systemd/system
+	install -m 644 dist/dlend-lend.service dist/dlend-mdevs@.service dist/dlend-attach@.service $(lib)/systemd/system
 	install -D -m 755 dist/libvirt-hook $(DESTDIR)/etc/libvirt/hooks/qemu.d/dlend
 	$(call config,dist/dlend.conf,dlend.conf)
 	$(call config,dist/modprobe.conf,modprobe.d/dlend.conf)

@@ -10,29 +10,42 @@
 #include "lease.h"
 #include "offer_life.h"
 
-int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim)
+/* Return: 0, or -errno and @why. */
+static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
 {
-	guard(mutex)(&dlend_offers_lock);
+	const struct dlend_claim *other = offer->claim;
+
 	if (offer->dying || offer->withdrawn) {
-		dev_warn(&offer->dev, "cannot be used here: node %u does not lend it any more\n",
+		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it any more",
 			 offer->addr.lender);
 		return -ENODEV;
 	}
-	if (offer->claim) {
-		dev_warn(&offer->dev, "cannot be used twice: this node has it already (%s)\n",
-			 dev_name(offer->claim->dev));
+	if (other) {
+		snprintf(why, DLEND_REASON_LEN, "this node has it already, as %s %s",
+			 other->ops->what, dev_name(other->dev));
 		return -EBUSY;
 	}
 	if (!offer->link) {
-		dev_warn(&offer->dev, "cannot be used here: the link to node %u is down\n",
-			 offer->addr.lender);
+		snprintf(why, DLEND_REASON_LEN, "the link to node %u is down", offer->addr.lender);
 		return -ENODEV;
 	}
 	if (!offer->complete || offer->state != DLEND_OFFER_FREE) {
-		dev_warn(&offer->dev, "cannot be used here: the device is %s (held by node %u); wait until it is free\n",
+		snprintf(why, DLEND_REASON_LEN,
+			 "the device is %s (held by node %u); wait until it is free",
 			 dlend_offer_state_name(offer->state), offer->holder);
 		return -EBUSY;
 	}
+	return 0;
+}
+
+int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char *why)
+{
+	int ret;
+
+	guard(mutex)(&dlend_offers_lock);
+	ret = dlend_offer_check_claim(offer, why);
+	if (ret)
+		return ret;
 	claim->offer = offer;
 	claim->wq = offer->wq;
 	offer->claim = claim;

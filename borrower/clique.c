@@ -2,7 +2,7 @@
 /*
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
  * goes and how it looks.  Must not know who decides on cliques, nor the rest of configuration
- * space: mdev/cfg_build.c says which bytes are taken and links the result into the list.
+ * space: borrower/cfg_build.c says which bytes are taken and links the result into the list.
  */
 
 #include <linux/errno.h>

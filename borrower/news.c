@@ -342,8 +342,8 @@ static int dlend_news_suspend(void)
 
 		if (!claim || !(READ_ONCE(claim->lease) || READ_ONCE(claim->borrowing)))
 			continue;
-		dev_warn(claim->dev, "this host does not suspend: a guest uses this device of node %u and would lose it; shut the guest down or unplug the device, and suspend then\n",
-			 offer->addr.lender);
+		dev_warn(claim->dev, "this host does not suspend: %s uses this device of node %u and would lose it; %s, and suspend then\n",
+			 claim->ops->user, offer->addr.lender, claim->ops->end);
 		ret = -EBUSY;
 	}
 	return ret;

@@ -355,6 +355,9 @@ static void dlend_borrow_op_released(struct dlend_claim *claim, struct dlend_lea
 }
 
 const struct dlend_claim_ops dlend_borrow_claim_ops = {
+	.what = "mediated device",
+	.user = "a guest",
+	.end = "shut the guest down or unplug the device",
 	.get = dlend_borrow_op_get,
 	.put = dlend_borrow_op_put,
 	.uses = dlend_borrow_op_uses,

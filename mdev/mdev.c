@@ -13,10 +13,10 @@
 #include <linux/module.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
+#include <dlend/clique.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include "borrow.h"
-#include <dlend/clique.h>
 #include "condition.h"
 #include "guest_ram.h"
 #include "mdev.h"
@@ -328,6 +328,7 @@ static void dlend_mdev_note_vdev(struct mdev_device *mdev, struct dlend_vdev *v)
 static int dlend_mdev_probe(struct mdev_device *mdev)
 {
 	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
+	char why[DLEND_REASON_LEN];
 	struct dlend_vdev *v;
 	int ret;
 
@@ -341,9 +342,11 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	/* Until the vdev is released: a lease may be returned after the mdev was removed. */
 	get_device(&mdev->dev);
 	get_device(dlend_offer_dev(p->offer));
-	ret = dlend_offer_claim(p->offer, &v->claim);
-	if (ret)
+	ret = dlend_offer_claim(p->offer, &v->claim, why);
+	if (ret) {
+		dev_warn(dlend_offer_dev(p->offer), "cannot be used here: %s\n", why);
 		goto put_vfio;
+	}
 	dev_set_drvdata(&mdev->dev, v);
 	dlend_rom_fetch(v);
 	dlend_vdev_debugfs_add(v);

@@ -3,345 +3,65 @@
  * Attaching: all functions of a lent device's IOMMU group come into this host's PCI tree, and all
  * of them leave it.
  *
- * Everything is eager, as the PCI core must not wait: the lease is taken, BARs have addresses and
- * Bus Master Enable is on before the PCI core sees the device.  However the device goes (detach,
- * a lost link, a lender that takes it back, an error, the module), the root bus is removed, which
- * unbinds drivers, and then the lease is given back.
+ * However a device goes (detach, a lost link, a lender that takes it back, an error, "remove" of
+ * the PCI device, the module), the root bus is removed, which unbinds drivers, and then the lease
+ * is given back.
  */
-#include <linux/delay.h>
+#include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/pci.h>
-#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
-#include <dlend/raw_slot.h>
 #include "attach.h"
-#include "config.h"
 #include "fn.h"
-#include "iommu.h"
-#include "msi.h"
+#include "lease.h"
 #include "root.h"
-
-/* Who has a claim of ours: no process has this number. */
-#define DLEND_NATIVE_PARTY	((pid_t)-1)
-/* Somebody's last lease may not be over yet: a reset takes some time. */
-#define DLEND_NATIVE_WAIT_MS	60000
-#define DLEND_NATIVE_PAUSE_MS	50
 
 /*
  * struct dlend_native_place - an offer that may be attached
  * @fn: what is attached, or NULL
+ * @why: why the last attempt failed; "" if it did not
  */
 struct dlend_native_place {
 	struct list_head node;
 	struct dlend_offer *offer;
 	struct dlend_native_fn *fn;
-};
-
-static struct workqueue_struct *dlend_native_wq;
-static DEFINE_MUTEX(dlend_native_attach_lock);
-static LIST_HEAD(dlend_native_places);
-
-/* Functions */
-
-static void dlend_native_fn_free(struct kref *ref)
-{
-	struct dlend_native_fn *fn = container_of(ref, struct dlend_native_fn, ref);
-
-	put_device(fn->claim.dev);
-	kfree(fn);
-}
-
-static void dlend_native_fn_put(struct dlend_native_fn *fn)
-{
-	kref_put(&fn->ref, dlend_native_fn_free);
-}
-
-static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
-{
-	return container_of(claim, struct dlend_native_fn, claim);
-}
-
-/* The device is gone: what its driver reads are ones, and what it waits for does not come. */
-static void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
-{
-	bool first;
-
-	raw_spin_lock_irq(&fn->lock);
-	first = !fn->dead;
-	fn->dead = true;
-	raw_spin_unlock_irq(&fn->lock);
-	if (!first)
-		return;
-	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
-	if (fn->pdev)
-		fn->pdev->error_state = pci_channel_io_perm_failure;
-	kref_get(&fn->ref);
-	if (!queue_work(dlend_native_wq, &fn->lost_work))
-		dlend_native_fn_put(fn);
-}
-
-static void dlend_native_reset_work(struct work_struct *work)
-{
-	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
-	struct dlend_lease *lease = dlend_native_lease(fn);
-	int ret = 0;
-
-	if (!lease)
-		return;
-	if (READ_ONCE(fn->resetting))
-		ret = dlend_lease_reset(lease) ?: dlend_lease_bus_master(lease, true) ?:
-						  dlend_native_msi_again(fn);
-	if (!ret && fn->cfg.pcie_pos)
-		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
-					     dlend_cfg_readrq(&fn->cfg));
-	if (ret) {
-		dlend_native_lost(fn, "its lender could not reset it");
-		return;
-	}
-	raw_spin_lock_irq(&fn->lock);
-	fn->resetting = false;
-	raw_spin_unlock_irq(&fn->lock);
-}
-
-/* What the borrower calls (struct dlend_claim_ops) */
-
-static void dlend_native_op_get(struct dlend_claim *claim)
-{
-	kref_get(&dlend_native_claim_fn(claim)->ref);
-}
-
-static void dlend_native_op_put(struct dlend_claim *claim)
-{
-	dlend_native_fn_put(dlend_native_claim_fn(claim));
-}
-
-static bool dlend_native_op_uses(struct dlend_claim *claim, u32 epoch)
-{
-	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
-	bool uses;
-
-	raw_spin_lock_irq(&fn->lock);
-	uses = claim->lease && claim->lease->epoch == epoch;
-	raw_spin_unlock_irq(&fn->lock);
-	return uses;
-}
-
-static void dlend_native_op_link_down(struct dlend_claim *claim)
-{
-	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
-
-	if (!claim->lease)
-		return;
-	dlend_native_iommu_cut(fn);
-	dlend_native_lost(fn, "the link to its lender is down");
-}
-
-static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
-{
-	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
-	bool used, over = false;
-
-	raw_spin_lock_irq(&fn->lock);
-	used = claim->lease || claim->borrowing;
-	if (claim->lease)
-		over = state == DLEND_OFFER_GONE ||
-		       dlend_epoch_after(epoch, claim->lease->epoch) ||
-		       (epoch == claim->lease->epoch && state != DLEND_OFFER_HELD);
-	raw_spin_unlock_irq(&fn->lock);
-	if (over) {
-		dlend_native_iommu_cut(fn);
-		dlend_native_lost(fn, "its lender took it back");
-	}
-	return used;
-}
-
-static void dlend_native_op_reclaim(struct dlend_claim *claim, u32 epoch)
-{
-	if (dlend_native_op_uses(claim, epoch))
-		dev_notice(claim->dev, "node %u asks for its device back: dlend detach %s\n",
-			   dlend_offer_addr(claim->offer)->lender, dev_name(claim->dev));
-}
-
-static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
-{
-	if (dlend_native_op_uses(claim, epoch))
-		dlend_native_lost(dlend_native_claim_fn(claim), "its lender reports an error of it");
-}
-
-static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
-{
-	dlend_native_msi_fired(dlend_native_claim_fn(claim), vector);
-}
-
-/* Windows of a link to another node are not revoked: that node's IOMMU closes them. */
-static void dlend_native_op_bar_revoked(struct dlend_claim *claim, unsigned int bar)
-{
-}
-
-static void dlend_native_op_lease(struct dlend_claim *claim, struct dlend_lease *lease)
-{
-}
-
-static void dlend_native_op_released(struct dlend_claim *claim, struct dlend_lease *lease,
-				     bool acked)
-{
-}
-
-static const struct dlend_claim_ops dlend_native_claim_ops = {
-	.get = dlend_native_op_get,
-	.put = dlend_native_op_put,
-	.uses = dlend_native_op_uses,
-	.link_down = dlend_native_op_link_down,
-	.state = dlend_native_op_state,
-	.reclaim = dlend_native_op_reclaim,
-	.error = dlend_native_op_error,
-	.interrupt = dlend_native_op_interrupt,
-	.bar_revoked = dlend_native_op_bar_revoked,
-	.returning = dlend_native_op_lease,
-	.returned = dlend_native_op_lease,
-	.released = dlend_native_op_released,
-};
-
-/* The lease */
-
-/* Asked for on the offer's workqueue, as the borrower wants it. */
-struct dlend_native_ask {
-	struct work_struct work;
-	struct dlend_native_fn *fn;
-	struct dlend_lease *lease;
 	char why[DLEND_REASON_LEN];
 };
 
-static void dlend_native_ask_work(struct work_struct *work)
-{
-	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
-
-	ask->lease = dlend_lease_borrow(&ask->fn->claim, ask->why);
-}
-
-static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lease *lease)
-{
-	raw_spin_lock_irq(&fn->lock);
-	WRITE_ONCE(fn->claim.lease, lease);
-	WRITE_ONCE(fn->claim.borrowing, false);
-	raw_spin_unlock_irq(&fn->lock);
-}
-
-static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_native_ask *ask)
-{
-	if (dlend_claim_pending(&fn->claim)) {
-		strscpy(ask->why, "its last lease is not over yet");
-		return -EAGAIN;
-	}
-	WRITE_ONCE(fn->claim.borrowing, true);
-	queue_work(fn->claim.wq, &ask->work);
-	flush_work(&ask->work);
-	dlend_native_note_lease(fn, IS_ERR(ask->lease) ? NULL : ask->lease);
-	if (PTR_ERR_OR_ZERO(ask->lease) == -ETIMEDOUT)
-		dlend_claim_return_stray(&fn->claim);
-	return PTR_ERR_OR_ZERO(ask->lease);
-}
-
-static int dlend_native_borrow(struct dlend_native_fn *fn)
-{
-	struct dlend_native_ask *ask = kzalloc_obj(*ask);
-	unsigned int waited;
-	int ret = -ENOMEM;
-
-	if (!ask)
-		return ret;
-	ask->fn = fn;
-	INIT_WORK(&ask->work, dlend_native_ask_work);
-	for (waited = 0; waited < DLEND_NATIVE_WAIT_MS; waited += DLEND_NATIVE_PAUSE_MS) {
-		ret = dlend_native_borrow_once(fn, ask);
-		if (ret != -EAGAIN || msleep_interruptible(DLEND_NATIVE_PAUSE_MS))
-			break;
-	}
-	if (ret)
-		dev_err(fn->claim.dev, "cannot be attached: %s\n", ask->why);
-	kfree(ask);
-	return ret;
-}
-
-static void dlend_native_return(struct dlend_native_fn *fn)
-{
-	struct dlend_lease *lease = fn->claim.lease;
-
-	if (!lease)
-		return;
-	dlend_native_note_lease(fn, NULL);
-	cancel_work_sync(&fn->reset_work);
-	dlend_lease_return(lease);
-}
-
-/* Attaching */
+static DEFINE_MUTEX(dlend_native_attach_lock);
+static LIST_HEAD(dlend_native_places);
 
 static void dlend_native_lost_work(struct work_struct *work);
 
-static struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer)
-{
-	struct dlend_native_fn *fn = kzalloc_obj(*fn);
-
-	if (!fn)
-		return NULL;
-	kref_init(&fn->ref);
-	raw_spin_lock_init(&fn->lock);
-	mutex_init(&fn->dma_lock);
-	INIT_WORK(&fn->reset_work, dlend_native_reset_work);
-	INIT_WORK(&fn->lost_work, dlend_native_lost_work);
-	fn->claim.ops = &dlend_native_claim_ops;
-	fn->claim.dev = get_device(dlend_offer_dev(offer));
-	fn->claim.offer = offer;
-	fn->claim.party = DLEND_NATIVE_PARTY;
-	return fn;
-}
-
-static int dlend_native_take(struct dlend_native_place *place)
+static int dlend_native_place_take(struct dlend_native_place *place)
 {
 	struct dlend_native_fn *fn = dlend_native_fn_make(place->offer);
 	int ret;
 
 	if (!fn)
 		return -ENOMEM;
-	ret = dlend_offer_claim(place->offer, &fn->claim);
+	INIT_WORK(&fn->lost_work, dlend_native_lost_work);
+	ret = dlend_native_take(fn);
+	strscpy(place->why, fn->why);
 	if (ret)
-		goto put_fn;
-	dlend_offer_copy(place->offer, &fn->info, NULL);
-	ret = dlend_native_borrow(fn);
-	if (ret)
-		goto release;
-	ret = dlend_native_config_init(fn);
-	if (ret) {
-		dev_err(fn->claim.dev, "cannot be attached: what its lender says of its configuration space makes no sense\n");
-		goto give_back;
-	}
-	ret = dlend_lease_bus_master(dlend_native_lease(fn), true);
-	if (ret)
-		goto give_back;
-	place->fn = fn;
-	return 0;
-
-give_back:
-	dlend_native_return(fn);
-release:
-	dlend_offer_release(&fn->claim);
-put_fn:
-	dlend_native_fn_put(fn);
+		dlend_native_fn_put(fn);
+	else
+		place->fn = fn;
 	return ret;
 }
 
-static void dlend_native_give(struct dlend_native_place *place)
+static void dlend_native_place_give(struct dlend_native_place *place)
 {
 	struct dlend_native_fn *fn = place->fn;
 
+	strscpy(place->why, fn->why);
 	place->fn = NULL;
-	dlend_native_return(fn);
-	dlend_offer_release(&fn->claim);
-	dlend_offer_flush(place->offer);
+	dlend_native_give(fn);
 	dlend_native_fn_put(fn);
 }
 
@@ -367,16 +87,19 @@ static int dlend_native_take_group(struct dlend_native_place *of)
 	int ret;
 
 	dlend_native_for_each_of_group(place, of) {
-		ret = dlend_native_take(place);
+		ret = dlend_native_place_take(place);
 		if (ret)
 			goto give;
 	}
 	return 0;
 
 give:
+	if (place != of)
+		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group: %.180s",
+			 dev_name(dlend_offer_dev(place->offer)), place->why);
 	dlend_native_for_each_of_group(place, of)
 		if (place->fn)
-			dlend_native_give(place);
+			dlend_native_place_give(place);
 	return ret;
 }
 
@@ -408,6 +131,26 @@ remove:
 	return ret;
 }
 
+/* The lender has one IOMMU domain for a group, so all of the group is in one place. */
+static int dlend_native_check(struct dlend_native_place *of)
+{
+	struct dlend_native_place *place;
+
+	if (dlend_offer_addr(of->offer)->lender == dlend_node_id()) {
+		strscpy(of->why, "it is this host's own device: dlend reclaim gives it back to its driver");
+		return -EINVAL;
+	}
+	dlend_native_for_each_of_group(place, of) {
+		if (!place->fn)
+			continue;
+		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group, is attached already: dlend detach %s",
+			 dev_name(dlend_offer_dev(place->offer)),
+			 dev_name(dlend_offer_dev(place->offer)));
+		return -EBUSY;
+	}
+	return 0;
+}
+
 static int dlend_native_attach(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -415,18 +158,15 @@ static int dlend_native_attach(struct dlend_native_place *of)
 
 	if (of->fn)
 		return -EEXIST;
-	if (dlend_offer_addr(of->offer)->lender == dlend_node_id()) {
-		dev_err(dlend_offer_dev(of->offer), "is this host's own: dlend reclaim gives it back to its driver\n");
-		return -EINVAL;
-	}
-	ret = dlend_native_take_group(of);
+	of->why[0] = '\0';
+	ret = dlend_native_check(of) ?: dlend_native_take_group(of);
 	if (ret)
 		return ret;
 	ret = dlend_native_plug(of);
 	if (!ret)
 		return 0;
 	dlend_native_for_each_of_group(place, of)
-		dlend_native_give(place);
+		dlend_native_place_give(place);
 	return ret;
 }
 
@@ -438,7 +178,7 @@ static void dlend_native_detach(struct dlend_native_place *of)
 	dlend_native_root_remove(root);
 	list_for_each_entry(place, &dlend_native_places, node)
 		if (place->fn && place->fn->root == root)
-			dlend_native_give(place);
+			dlend_native_place_give(place);
 }
 
 static void dlend_native_lost_work(struct work_struct *work)
@@ -457,7 +197,7 @@ static void dlend_native_lost_work(struct work_struct *work)
 	dlend_native_fn_put(fn);
 }
 
-/* The attribute of an offer */
+/* Attributes of an offer */
 
 static struct dlend_native_place *dlend_native_find(struct device *dev)
 {
@@ -476,7 +216,7 @@ static ssize_t attached_show(struct device *dev, struct device_attribute *attr, 
 
 	guard(mutex)(&dlend_native_attach_lock);
 	place = dlend_native_find(dev);
-	if (!place || !place->fn || !place->fn->pdev)
+	if (!place || !place->fn)
 		return sysfs_emit(buf, "no\n");
 	return sysfs_emit(buf, "%s\n", pci_name(place->fn->pdev));
 }
@@ -502,7 +242,35 @@ static ssize_t attached_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(attached);
 
+static ssize_t attach_error_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_native_place *place;
+
+	guard(mutex)(&dlend_native_attach_lock);
+	place = dlend_native_find(dev);
+	return sysfs_emit(buf, "%s\n", place ? place->why : "");
+}
+static DEVICE_ATTR_RO(attach_error);
+
+static struct attribute *dlend_native_attrs[] = {
+	&dev_attr_attached.attr,
+	&dev_attr_attach_error.attr,
+	NULL
+};
+
+static const struct attribute_group dlend_native_attr_group = {
+	.attrs = dlend_native_attrs,
+};
+
 /* What the borrower tells of offers */
+
+/* Rules of udev attach then what shall be attached by itself. */
+static void dlend_native_freed(struct dlend_offer *offer)
+{
+	char *event[] = { "DLEND_ATTACH=ready", NULL };
+
+	kobject_uevent_env(&dlend_offer_dev(offer)->kobj, KOBJ_CHANGE, event);
+}
 
 static int dlend_native_appeared(struct dlend_offer *offer)
 {
@@ -515,9 +283,12 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	mutex_lock(&dlend_native_attach_lock);
 	list_add_tail(&place->node, &dlend_native_places);
 	mutex_unlock(&dlend_native_attach_lock);
-	ret = device_create_file(dlend_offer_dev(offer), &dev_attr_attached);
-	if (!ret)
+	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
+	if (!ret) {
+		if (dlend_offer_available(offer))
+			dlend_native_freed(offer);
 		return 0;
+	}
 	mutex_lock(&dlend_native_attach_lock);
 	list_del(&place->node);
 	mutex_unlock(&dlend_native_attach_lock);
@@ -529,7 +300,7 @@ static void dlend_native_vanishes(struct dlend_offer *offer)
 {
 	struct dlend_native_place *place;
 
-	device_remove_file(dlend_offer_dev(offer), &dev_attr_attached);
+	device_remove_group(dlend_offer_dev(offer), &dlend_native_attr_group);
 	mutex_lock(&dlend_native_attach_lock);
 	place = dlend_native_find(dlend_offer_dev(offer));
 	if (place && place->fn)
@@ -542,14 +313,38 @@ static void dlend_native_vanishes(struct dlend_offer *offer)
 
 static struct dlend_offer_user dlend_native_user = {
 	.appeared = dlend_native_appeared,
+	.freed = dlend_native_freed,
 	.vanishes = dlend_native_vanishes,
+};
+
+/* By its PCI device's "remove"; or by a detach, which leaves nothing to do. */
+static int dlend_native_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct dlend_native_fn *fn;
+
+	if (action != BUS_NOTIFY_REMOVED_DEVICE)
+		return NOTIFY_DONE;
+	fn = dlend_native_fn_of(to_pci_dev(data));
+	if (fn)
+		dlend_native_go(fn);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block dlend_native_nb = {
+	.notifier_call = dlend_native_notify,
 };
 
 int dlend_native_attach_start(void)
 {
-	dlend_native_wq = alloc_ordered_workqueue("dlend-native", 0);
-	if (!dlend_native_wq)
-		return -ENOMEM;
+	int ret = dlend_native_leases_start();
+
+	if (ret)
+		return ret;
+	ret = bus_register_notifier(&pci_bus_type, &dlend_native_nb);
+	if (ret) {
+		dlend_native_leases_stop();
+		return ret;
+	}
 	dlend_offer_user_register(&dlend_native_user);
 	return 0;
 }
@@ -557,5 +352,6 @@ int dlend_native_attach_start(void)
 void dlend_native_attach_stop(void)
 {
 	dlend_offer_user_unregister(&dlend_native_user);
-	destroy_workqueue(dlend_native_wq);
+	bus_unregister_notifier(&pci_bus_type, &dlend_native_nb);
+	dlend_native_leases_stop();
 }

@@ -13,7 +13,6 @@
 #include <dlend/compat.h>
 #include "config.h"
 #include "fn.h"
-#include "root.h"
 
 /* What a bus gives when nobody answers. */
 #define DLEND_NATIVE_NOBODY	0xffffffffu
@@ -21,7 +20,7 @@
 static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int where, int size,
 				    u32 *val)
 {
-	struct dlend_native_fn *fn = dlend_native_root_find(bus, devfn);
+	struct dlend_native_fn *fn = dlend_native_fn_on(bus, devfn);
 	unsigned long flags;
 	__le32 got = 0;
 
@@ -40,7 +39,7 @@ static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int
 static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, int where, int size,
 				     u32 val)
 {
-	struct dlend_native_fn *fn = dlend_native_root_find(bus, devfn);
+	struct dlend_native_fn *fn = dlend_native_fn_on(bus, devfn);
 	__le32 put = cpu_to_le32(val);
 	unsigned long flags;
 	u32 effects = 0;

@@ -7,8 +7,6 @@
 
 struct dlend_native_fn;
 
-extern struct pci_ops dlend_native_config_ops;
-
 /**
  * dlend_native_config_init - make the space of a function that was just reset
  * @fn: (in, out) with info; its BARs have no addresses yet

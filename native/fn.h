@@ -4,16 +4,21 @@
  *
  * Files of native/, from the bottom up:
  *
+ *   fn.c	the structure, and why it could not be attached
  *   msi.c	interrupts: the MSI parent domain of a root bus
- *   iommu.c	DMA: an IOMMU driver of our own in front of a raw slot of the aperture
+ *   domain.c	DMA: what of this host's memory a device reaches, and by which addresses
+ *   iommu.c	an IOMMU driver of our own, for the kernel's dma-iommu and for VFIO
  *   config.c	configuration space: answered here, from what the lender read after a reset
  *   window.c	resources: the NTB's BAR, and windows of root buses in it
  *   root.c	the root bus
- *   attach.c	from an offer to a device in the PCI tree, and back
- *   main.c	the module, and the attribute by which people attach
+ *   lease.c	taking a device from its lender, losing it, giving it back
+ *   attach.c	from an offer to a device in the PCI tree, and back; the attributes for that
+ *   main.c	the module
  *
  * Locks, outermost first: attach_lock (attach.c, mutex), the kernel's pci_rescan_remove_lock, the
- * IOMMU group's mutex, dlend_native_fn.lock (raw spinlock; under the kernel's pci_lock, too).
+ * IOMMU group's mutex, change of domain.c, dlend_native_fn.domain_lock, lock of domain.c, the
+ * aperture's lock.  dlend_native_fn.irq_lock is under the kernel's own lock of a device's MSIs;
+ * dlend_native_fn.lock (raw spinlock) is under the kernel's pci_lock, too.
  */
 #ifndef DLEND_NATIVE_FN_H
 #define DLEND_NATIVE_FN_H
@@ -22,6 +27,7 @@
 #include <linux/completion.h>
 #include <linux/irq_work.h>
 #include <linux/kref.h>
+#include <linux/msi.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
 #include <linux/smp.h>
@@ -39,12 +45,14 @@ struct dlend_native_root;
  * @fn: whose it is
  * @virq: 0: the driver does not have it
  * @cpu: where it is handled
+ * @message: what the lender has written into the device; zeros: not known
  */
 struct dlend_native_vector {
 	struct irq_work work;
 	call_single_data_t call;
 	struct dlend_native_fn *fn;
 	unsigned int virq, cpu;
+	struct msi_msg message;
 };
 
 /**
@@ -53,16 +61,19 @@ struct dlend_native_vector {
  * @claim: of the offer
  * @info: what the lender says of it
  * @root: the root bus that it is on; @devfn: there
- * @pdev: the device, from the scan to its removal
+ * @pdev: the device, with a reference, from the scan on
  * @lock: @cfg, @dead, @resetting
  * @cfg: its configuration space
  * @dead: it is gone, as far as this host can tell: configuration space reads as ones
  * @resetting: a function level reset is under way: likewise
  * @reset_work: asks the lender for a reset
- * @lost_work: removes the device after it has died
- * @dma_lock: @domain, and whether the lender has been told of it
- * @domain: of iommu.c, that it translates by, or NULL
- * @irq_mode, @irq_count: what the lender delivers; msi.c's, under the MSI domain's mutex
+ * @lost_work: removes the device after it has died; attach.c's
+ * @why: what went wrong last, for people
+ * @domain_lock: @domain. Never held while the lender is asked
+ * @domain: of domain.c, that it translates by, or NULL
+ * @in_domain: among the domain's members
+ * @irq_lock: the rest
+ * @irq_mode, @irq_count: what the lender delivers
  * @irq_used: that the driver has
  * @vector: @irq_count of them
  */
@@ -77,17 +88,64 @@ struct dlend_native_fn {
 	struct dlend_cfg cfg;
 	bool dead, resetting;
 	struct work_struct reset_work, lost_work;
-	struct mutex dma_lock;
+	char why[DLEND_REASON_LEN];
+	struct mutex domain_lock;
 	struct dlend_native_domain *domain;
+	struct list_head in_domain;
+	struct mutex irq_lock;
 	enum dlend_irq_mode irq_mode;
 	unsigned int irq_count, irq_used;
 	struct dlend_native_vector *vector;
 };
+
+#define DLEND_NATIVE_DEVFNS	256
+
+/**
+ * struct dlend_native_bus - what is on a root bus of ours
+ * @sysdata: x86's own of a root bus, with the domain's number
+ * @fn: functions, by device and function number
+ */
+struct dlend_native_bus {
+	struct pci_sysdata sysdata;
+	struct dlend_native_fn *fn[DLEND_NATIVE_DEVFNS];
+};
+
+/* Of config.c; our buses are known by them. */
+extern struct pci_ops dlend_native_config_ops;
 
 /** dlend_native_lease - its lease, from before the scan to after the removal. Context: process. */
 static inline struct dlend_lease *dlend_native_lease(const struct dlend_native_fn *fn)
 {
 	return fn->claim.lease;
 }
+
+/**
+ * dlend_native_fn_make - a function of nobody's yet
+ * @offer: (in) offer; stays
+ *
+ * Context: process, may sleep. Return: function with one reference, or NULL.
+ */
+struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer);
+
+/** dlend_native_fn_get - one more reference. Context: any. */
+void dlend_native_fn_get(struct dlend_native_fn *fn);
+
+/** dlend_native_fn_put - one less; the last one frees it. Context: process, may sleep. */
+void dlend_native_fn_put(struct dlend_native_fn *fn);
+
+/** dlend_native_fn_on - function of a bus, NULL: there is none, or the bus is not ours. Context: any. */
+struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn);
+
+/** dlend_native_fn_of - function behind a device, NULL: it is not ours. Context: any. */
+struct dlend_native_fn *dlend_native_fn_of(struct pci_dev *pdev);
+
+/**
+ * dlend_native_fn_fails - note why it cannot be attached, and say so in the kernel's log
+ * @fn: (in, out) function
+ * @fmt: (in) a reason that says what to do, without a new line
+ *
+ * Context: process, under attach_lock or the IOMMU group's mutex.
+ */
+__printf(2, 3) void dlend_native_fn_fails(struct dlend_native_fn *fn, const char *fmt, ...);
 
 #endif

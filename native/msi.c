@@ -11,9 +11,13 @@
  * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
  * and is sent again.
  *
+ * The kernel writes MSI-X entries by itself, too: after a reset, and vfio-pci does for each vector
+ * that it sets up.  So what the kernel believes to be the message is what the lender has written.
+ *
  * Must not know DMA and configuration space.
  */
 #include <linux/interrupt.h>
+#include <linux/io.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
 #include <linux/msi.h>
@@ -21,11 +25,10 @@
 #include <dlend/compat.h>
 #include "fn.h"
 #include "msi.h"
-#include "root.h"
 
 static struct dlend_native_fn *dlend_native_msi_fn(struct device *dev)
 {
-	return dlend_native_root_fn(to_pci_dev(dev));
+	return dlend_native_fn_of(to_pci_dev(dev));
 }
 
 static void dlend_native_msi_handle(struct dlend_native_vector *v)
@@ -71,10 +74,11 @@ static void dlend_native_msi_nothing(struct irq_data *d)
 {
 }
 
-static void dlend_native_msi_no_message(struct irq_data *d, struct msi_msg *msg)
+static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
 {
-	/* What is in the device's registers is the lender's. */
-	memset(msg, 0, sizeof(*msg));
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+
+	*msg = v->message;
 }
 
 static int dlend_native_msi_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
@@ -100,18 +104,58 @@ static struct irq_chip dlend_native_msi_chip = {
 	.irq_ack = dlend_native_msi_nothing,
 	.irq_mask = dlend_native_msi_nothing,
 	.irq_unmask = dlend_native_msi_nothing,
-	.irq_compose_msi_msg = dlend_native_msi_no_message,
+	.irq_compose_msi_msg = dlend_native_msi_message,
 	.irq_set_affinity = dlend_native_msi_affinity,
 	.irq_retrigger = dlend_native_msi_retrigger,
 };
 
 /* The lender */
 
+static void dlend_native_msi_cache(struct dlend_native_vector *v)
+{
+	struct msi_desc *desc = v->virq ? irq_get_msi_desc(v->virq) : NULL;
+
+	if (desc)
+		desc->msg = v->message;
+}
+
+/* Under irq_lock. As the lender's interrupts are remapped, an entry stays as it is until the next time. */
+static void dlend_native_msi_learn(struct dlend_native_fn *fn)
+{
+	unsigned int i, bar;
+	void __iomem *table, *entry;
+	phys_addr_t phys;
+	u32 at, size;
+
+	if (fn->irq_mode != DLEND_IRQ_MSIX ||
+	    !dlend_cfg_msix_range(&fn->cfg, false, &bar, &at, &size))
+		return;
+	phys = dlend_native_lease(fn)->bar[bar].phys;
+	table = phys ? ioremap(phys + at, size) : NULL;
+	if (!table)
+		return;
+	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
+	for (i = 0; i < fn->irq_count && readl(table) != ~0u; i++) {
+		entry = table + i * PCI_MSIX_ENTRY_SIZE;
+		fn->vector[i].message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
+		fn->vector[i].message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
+		fn->vector[i].message.data = readl(entry + PCI_MSIX_ENTRY_DATA);
+		dlend_native_msi_cache(&fn->vector[i]);
+	}
+	iounmap(table);
+}
+
 int dlend_native_msi_again(struct dlend_native_fn *fn)
 {
+	int ret;
+
+	guard(mutex)(&fn->irq_lock);
 	if (!fn->irq_count)
 		return 0;
-	return dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
+	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
+	if (!ret)
+		dlend_native_msi_learn(fn);
+	return ret;
 }
 
 static unsigned int dlend_native_msi_end(struct dlend_native_fn *fn)
@@ -156,8 +200,10 @@ static int dlend_native_msi_setup(struct dlend_native_fn *fn, enum dlend_irq_mod
 	fn->irq_mode = mode;
 	smp_store_release(&fn->irq_count, count);
 	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
-	if (!ret)
+	if (!ret) {
+		dlend_native_msi_learn(fn);
 		return 0;
+	}
 	dlend_native_msi_end(fn);
 	kvfree(fn->vector);
 	fn->vector = NULL;
@@ -189,6 +235,7 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 	struct dlend_native_vector *v;
 	int ret;
 
+	guard(mutex)(&fn->irq_lock);
 	ret = dlend_native_msi_begin(fn, desc, nr);
 	if (ret)
 		return ret;
@@ -208,21 +255,21 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 
 static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsigned int nr)
 {
-	struct dlend_native_fn *fn = NULL;
-	struct dlend_native_vector *v;
-	struct irq_data *data;
+	struct irq_data *data = irq_domain_get_irq_data(d, virq);
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(data);
+	struct dlend_native_fn *fn = v->fn;
 	unsigned int i;
 
+	guard(mutex)(&fn->irq_lock);
 	for (i = 0; i < nr; i++) {
 		data = irq_domain_get_irq_data(d, virq + i);
 		v = irq_data_get_irq_chip_data(data);
-		fn = v->fn;
 		WRITE_ONCE(v->virq, 0);
 		irq_work_sync(&v->work);
 		irq_domain_reset_irq_data(data);
 		fn->irq_used--;
 	}
-	if (fn && !fn->irq_used)
+	if (!fn->irq_used)
 		dlend_native_msi_teardown(fn);
 }
 
@@ -238,8 +285,10 @@ static int dlend_native_msi_prepare(struct irq_domain *domain, struct device *de
 	return 0;
 }
 
+/* The lender has written it into the device already. */
 static void dlend_native_msi_write(struct irq_data *d, struct msi_msg *msg)
 {
+	irq_data_get_msi_desc(d)->msg = *msg;
 }
 
 /* The PCI core's own domain of a device: it neither masks nor writes in the device. */

@@ -22,7 +22,6 @@
 #include "root.h"
 #include "window.h"
 
-#define DLEND_NATIVE_DEVFNS	256
 /* Domains of offers' names: docs/architecture.md. */
 #define DLEND_NATIVE_DOMAIN	0xd0000
 /* 32-bit BARs are placed downwards from here: above all DMA, below the address of interrupts. */
@@ -36,13 +35,13 @@ struct dlend_native_bar {
 
 /*
  * struct dlend_native_root - see root.h
- * @sysdata: x86's own, with the domain's number
+ * @on: what is on it
  * @bars: struct dlend_native_bar
  * @below: 32-bit BARs are placed below this
  * @group: of its functions, from the first one's probe on
  */
 struct dlend_native_root {
-	struct pci_sysdata sysdata;
+	struct dlend_native_bus on;
 	struct platform_device *pdev;
 	struct pci_host_bridge *bridge;
 	struct pci_bus *bus;
@@ -52,23 +51,7 @@ struct dlend_native_root {
 	struct iommu_group *group;
 	struct list_head bars;
 	u32 below;
-	struct dlend_native_fn *fn[DLEND_NATIVE_DEVFNS];
 };
-
-struct dlend_native_fn *dlend_native_root_find(struct pci_bus *bus, unsigned int devfn)
-{
-	struct dlend_native_root *root;
-
-	if (bus->ops != &dlend_native_config_ops || !pci_is_root_bus(bus))
-		return NULL;
-	root = container_of((struct pci_sysdata *)bus->sysdata, struct dlend_native_root, sysdata);
-	return devfn < DLEND_NATIVE_DEVFNS ? root->fn[devfn] : NULL;
-}
-
-struct dlend_native_fn *dlend_native_root_fn(struct pci_dev *pdev)
-{
-	return dlend_native_root_find(pdev->bus, pdev->devfn);
-}
 
 struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
 {
@@ -97,7 +80,7 @@ static int dlend_native_root_number(int domain, u8 nr)
 
 static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
 {
-	int found = dlend_native_root_number(root->sysdata.domain, nr);
+	int found = dlend_native_root_number(root->on.sysdata.domain, nr);
 	struct pci_host_bridge *bridge;
 
 	if (found < 0)
@@ -110,7 +93,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
 	};
 	pci_add_resource(&bridge->windows, &root->numbers);
 	bridge->dev.parent = &root->pdev->dev;
-	bridge->sysdata = &root->sysdata;
+	bridge->sysdata = &root->on.sysdata;
 	bridge->ops = &dlend_native_config_ops;
 	bridge->busnr = found;
 	bridge->native_aer = 0;
@@ -128,8 +111,8 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&root->bars);
 	root->below = DLEND_NATIVE_MMIO_END;
-	root->sysdata.domain = DLEND_NATIVE_DOMAIN + lender;
-	root->sysdata.node = NUMA_NO_NODE;
+	root->on.sysdata.domain = DLEND_NATIVE_DOMAIN + lender;
+	root->on.sysdata.node = NUMA_NO_NODE;
 	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
 	if (IS_ERR(root->pdev)) {
 		err = PTR_ERR(root->pdev);
@@ -183,8 +166,8 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 		return 0;
 	at = dlend_native_root_place(root, fn, bar, w->phys);
 	if (!at) {
-		dev_err(fn->claim.dev, "BAR %u (%llu MiB, 32 bits) finds no address\n", bar,
-			fn->info.bar[bar].size >> 20);
+		dlend_native_fn_fails(fn, "BAR %u (%llu MiB, 32 bits) finds no address", bar,
+				      fn->info.bar[bar].size >> 20);
 		return -ENOSPC;
 	}
 	b = kzalloc_obj(*b);
@@ -193,8 +176,8 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 	err = dlend_native_window_open(&b->window, w->link, w->phys,
 				       PAGE_ALIGN(fn->info.bar[bar].size));
 	if (err) {
-		dev_err(fn->claim.dev, "BAR %u cannot be placed in the NTB's (%pe)\n", bar,
-			ERR_PTR(err));
+		dlend_native_fn_fails(fn, "BAR %u cannot be placed in the NTB's (%pe)", bar,
+				      ERR_PTR(err));
 		kfree(b);
 		return err;
 	}
@@ -215,7 +198,26 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 		return err;
 	fn->root = root;
 	fn->devfn = dlend_offer_addr(fn->claim.offer)->bdf & 0xff;
-	root->fn[fn->devfn] = fn;
+	root->on.fn[fn->devfn] = fn;
+	return 0;
+}
+
+/* All of it is there, and its DMA is ours: no driver may have it otherwise. */
+static int dlend_native_root_check(struct dlend_native_root *root)
+{
+	struct dlend_native_fn *fn;
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
+		fn = root->on.fn[i];
+		if (!fn || (fn->pdev && fn->domain))
+			continue;
+		if (!fn->why[0])
+			dlend_native_fn_fails(fn, "%s", fn->pdev ?
+					      "the kernel does not give it our IOMMU" :
+					      "the kernel does not find it on its bus");
+		return -ENODEV;
+	}
 	return 0;
 }
 
@@ -231,8 +233,10 @@ int dlend_native_root_scan(struct dlend_native_root *root)
 	root->bus = root->bridge->bus;
 	pci_bus_claim_resources(root->bus);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list)
-		root->fn[pdev->devfn]->pdev = pdev;
-	pci_bus_add_devices(root->bus);
+		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
+	err = dlend_native_root_check(root);
+	if (!err)
+		pci_bus_add_devices(root->bus);
 unlock:
 	pci_unlock_rescan_remove();
 	return err;
@@ -240,17 +244,12 @@ unlock:
 
 static void dlend_native_root_take_off(struct dlend_native_root *root)
 {
-	unsigned int i;
-
 	if (!root->bus) {
 		pci_free_host_bridge(root->bridge);
 		return;
 	}
 	pci_lock_rescan_remove();
 	pci_stop_root_bus(root->bus);
-	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
-		if (root->fn[i])
-			root->fn[i]->pdev = NULL;
 	pci_remove_root_bus(root->bus);
 	pci_unlock_rescan_remove();
 }

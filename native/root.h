@@ -45,12 +45,6 @@ int dlend_native_root_scan(struct dlend_native_root *root);
  */
 void dlend_native_root_remove(struct dlend_native_root *root);
 
-/** dlend_native_root_find - function of a bus of ours, or NULL. Context: any. */
-struct dlend_native_fn *dlend_native_root_find(struct pci_bus *bus, unsigned int devfn);
-
-/** dlend_native_root_fn - function behind a device, NULL: it is not ours. Context: any. */
-struct dlend_native_fn *dlend_native_root_fn(struct pci_dev *pdev);
-
 /**
  * dlend_native_root_group - the IOMMU group of all its functions: they have one lease
  * @root: root bus

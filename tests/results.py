@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-MODULES = ("include/dlend", "iommu", "ntb", "lender", "borrower", "mdev")
+MODULES = ("include/dlend", "iommu", "ntb", "lender", "borrower", "native", "mdev")
 BED = ("tests/ntbsim", "tests/cluster")
 LEFT_OUT = (".md", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG")

@@ -186,6 +186,7 @@ static void check_start(const struct request *req)
 	char *types = path("%s/mdev_supported_types", dir), *type = path("%s/%s", types, req->type);
 	char state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX], link[TEXT_MAX];
 	char *instances = path("%s/available_instances", type), free_now[TEXT_MAX];
+	char attached[TEXT_MAX];
 	const char *what = text("%s cannot be used here", req->parent), *mine;
 	struct names there;
 
@@ -202,6 +203,10 @@ static void check_start(const struct request *req)
 	if (!strcmp(read_attr(link, dir, "link"), "down"))
 		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
 		     "`dlend links` says why.");
+	read_attr(attached, dir, "attached");
+	if (*attached && strcmp(attached, "no"))
+		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
+		     text("dlend detach %s", req->parent));
 	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
 	if (!strcmp(state, "held"))
 		fail(EXIT_IN_USE, what,

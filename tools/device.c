@@ -174,6 +174,11 @@ int device_override(const struct device *dev, const char *driver)
 	return err;
 }
 
+void device_await_driver(const struct device *dev)
+{
+	wait_for_driver(dev, "*", PROBE_MS);
+}
+
 int device_probe(const struct device *dev)
 {
 	char *p = path("%s/bus/pci/drivers_probe", opt.sysfs);
@@ -181,6 +186,6 @@ int device_probe(const struct device *dev)
 
 	free(p);
 	if (!err)
-		wait_for_driver(dev, "*", PROBE_MS);	/* none may know it: no error */
+		device_await_driver(dev);
 	return err;
 }

@@ -19,6 +19,9 @@ static const struct {
 	  "offer a device of this host to the others", cmd_lend },
 	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", cmd_lend },
 	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver", cmd_reclaim },
+	{ "attach", "[--persistent] ADDRESS...",
+	  "use an offered device here, by this host's own driver", cmd_attach },
+	{ "detach", "[--persistent] [--force] ADDRESS...", "return it to its lender", cmd_detach },
 	{ "list", "", "show every offer of every node", cmd_list },
 	{ "links", "", "show the NTB links of this node", cmd_links },
 	{ "status", "", "show this node: links, offers, mediated devices", cmd_status },
@@ -41,7 +44,7 @@ static const struct {
 
 static void print_synopsis(FILE *f)
 {
-	fputs("dlend - lend PCIe devices to virtual machines on other hosts\n\n"
+	fputs("dlend - lend PCIe devices to other hosts and their virtual machines\n\n"
 	      "usage: dlend [--json] COMMAND\n\n", f);
 	for (size_t i = 0; i < COMMANDS; i++)
 		if (commands[i].help)
@@ -53,7 +56,7 @@ static void print_synopsis(FILE *f)
 	      "  --sysfs DIR     look here instead of /sys, and touch nothing else\n"
 	      "  --procfs DIR    look here instead of /proc\n"
 	      "  --help, --version\n\n"
-	      "BDF is bus:device.function as lspci prints it. Exit status: 0 done, 1 failed,\n"
+	      "BDF is bus:device.function as lspci prints it; ADDRESS is as dlend list shows it. Exit status: 0 done, 1 failed,\n"
 	      "2 wrong usage, 3 not found, 4 in use, 5 the device cannot be lent, 6 this node is\n"
 	      "not set up. See dlend(8).\n", f);
 }

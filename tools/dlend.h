@@ -55,6 +55,13 @@ int read_text(char *text, const char *p);
 const char *read_attr(char *text, const char *dir, const char *name);
 /** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
 int write_text(const char *p, const char *text);
+/**
+ * write_and_wait - as write_text(), where that takes as long as others want
+ * @waiting: for progress(), every few seconds
+ *
+ * Return: 0 or -errno
+ */
+int write_and_wait(const char *p, const char *word, const char *waiting);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
 char *read_all(const char *p);
 /** strip_text - @text without blanks at either end, in place */
@@ -98,6 +105,8 @@ int device_bind(const struct device *dev, const char *driver);
 int device_unbind(const struct device *dev);
 int device_override(const struct device *dev, const char *driver);	/* "" clears */
 int device_probe(const struct device *dev);	/* its own driver, if there is one */
+/** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
+void device_await_driver(const struct device *dev);
 
 /* reset.c: which way a lent device is reset. */
 /**
@@ -207,6 +216,8 @@ void table_print(struct table *t);		/* and empty it */
 /* The commands: get their own arguments, argv[0] being the verb. */
 int cmd_lend(int argc, char **argv);
 int cmd_reclaim(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
+int cmd_detach(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_links(int argc, char **argv);
 int cmd_status(int argc, char **argv);
@@ -223,6 +234,7 @@ int cmd_migrate(int argc, char **argv);
  */
 void show_offers(json_t *root);
 void show_links(json_t *root);
+void show_attached(json_t *root);
 /** refuse_arguments - exits with usage if @argc says there are some */
 void refuse_arguments(int argc, char **argv);
 

@@ -4,38 +4,8 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "dlend.h"
-
-/*
- * The write returns when the device is back.  Without force that takes as long as the borrower
- * wants.  So a child process writes, and this one tells the user why it takes so long.
- */
-static int write_and_wait(const char *file, const char *word, const char *bdf, const char *borrower)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		_exit(-write_text(file, word));
-	for (int second = 0; ; second++) {
-		const struct timespec tick = { .tv_nsec = 100 * 1000 * 1000 };
-
-		for (int i = 0; i < 10; i++) {
-			if (waitpid(pid, &status, WNOHANG) == pid)
-				return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
-			nanosleep(&tick, NULL);
-		}
-		if (second % 5 == 1)
-			progress("%s: waiting for node %s to return it (%d s)", bdf, borrower,
-				 second + 1);
-	}
-}
 
 static void end_lease(const struct device *dev, bool force)
 {
@@ -47,7 +17,9 @@ static void end_lease(const struct device *dev, bool force)
 	read_attr(state, dir, "state");
 	read_attr(borrower, dir, "borrower");
 	if (!strcmp(state, "held") || !strcmp(state, "returning"))
-		err = write_and_wait(file, force ? "force\n" : "1\n", dev->bdf, borrower);
+		err = write_and_wait(file, force ? "force\n" : "1\n",
+				     text("%s: waiting for node %s to return it", dev->bdf,
+					  borrower));
 	if (err == -EBUSY || err == -ETIMEDOUT)
 		fail(EXIT_IN_USE, text("%s is not back", dev->bdf),
 		     text("node %s still uses it", borrower),

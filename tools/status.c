@@ -8,7 +8,7 @@
 #include "dlend.h"
 
 static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower",
-					 "dlend_mdev" };
+					 "dlend_mdev", "dlend_native" };
 
 static void show_node(json_t *root)
 {
@@ -185,6 +185,7 @@ static void show_status(json_t *root)
 	if (!root)
 		putchar('\n');
 	show_mdevs(root);
+	show_attached(root);
 	show_moves(root);
 }
 

@@ -152,6 +152,9 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
 
 /**
  * struct dlend_claim_ops - what the borrower tells the user of an offer
+ * @what: what &struct dlend_claim.dev is, for people: "mediated device"
+ * @user: who uses the device under a lease, for people: "a guest"
+ * @end: how people end that: "shut the guest down"
  * @get, @put: a reference on the claim's owner: each of its leases has one
  * @uses: is the lease @epoch in use?
  * @link_down: the link to the lender is down, and so is the lease over. When this returns, nothing
@@ -175,6 +178,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * come from the link's callbacks, one at a time for each device.
  */
 struct dlend_claim_ops {
+	const char *what, *user, *end;
 	void (*get)(struct dlend_claim *claim);
 	void (*put)(struct dlend_claim *claim);
 	bool (*uses)(struct dlend_claim *claim, u32 epoch);
@@ -218,12 +222,12 @@ struct dlend_claim {
  * dlend_offer_claim - take an offer
  * @offer: (in) offer
  * @claim: (in, out) with ops and dev
+ * @why: (out) DLEND_REASON_LEN bytes: why not, if it fails
  *
  * Context: process; takes dlend_offers_lock. Return: 0; -EBUSY somebody else has claimed it, or
- * another node has the device; -ENODEV the lender does not lend it any more, or its link is down. A
- * message says which.
+ * another node has the device; -ENODEV the lender does not lend it any more, or its link is down.
  */
-int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim);
+int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char *why);
 
 /**
  * dlend_offer_release - give a claim up

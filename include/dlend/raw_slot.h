@@ -13,6 +13,7 @@
 #include <linux/types.h>
 
 struct dlend_aperture;
+struct dlend_piece;
 struct dlend_raw_slot;
 struct iommu_iotlb_gather;
 
@@ -46,17 +47,13 @@ u64 dlend_raw_slot_pages(const struct dlend_raw_slot *raw);
 /**
  * dlend_raw_slot_map - map RAM
  * @raw: raw slot
- * @at: (in) where, bytes from its beginning, page multiple; nothing is mapped there
- * @phys: (in) physical address, page aligned
- * @size: (in) bytes, page multiple
- * @prot: (in) IOMMU_READ and IOMMU_WRITE, as for iommu_map()
+ * @piece: (in) what, and where in the slot; all page multiples; nothing is mapped there
  * @gfp: (in) for page tables
  *
  * Context: any, if @gfp does not sleep. Return: 0; -ENODEV the aperture is detached, or the slot
  * was cut; or as iommu_map().
  */
-int dlend_raw_slot_map(struct dlend_raw_slot *raw, u64 at, phys_addr_t phys, size_t size, int prot,
-		       gfp_t gfp);
+int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
 /**
  * dlend_raw_slot_unmap - unmap, without a flush of the IOTLB
@@ -74,7 +71,7 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 /** dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered. Context: any. */
 void dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
 
-/** dlend_raw_slot_phys - where @at leads, 0: nowhere. Context: any. */
+/** dlend_raw_slot_phys - where @at leads, or led when it was cut; 0: nowhere. Context: any. */
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);
 
 /**

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a VMM does with a mediated device, for programs on the borrower's host that play one, with
- * no guest: an address space with memory in it, by iommufd if the kernel gives the mdev a device
- * of its own there, else by the legacy container.  What goes wrong ends the program, with a
- * message.
+ * What a VMM does with a device, for programs on the borrower's host that play one, with no guest:
+ * an address space with memory in it, by iommufd if the kernel gives the device a file of its own
+ * there, else by the legacy container.  A device is a mediated one, by UUID, or one of vfio-pci's,
+ * by its PCI address.  What goes wrong ends the program, with a message.
  */
 #ifndef DLEND_GUEST_VMM_H
 #define DLEND_GUEST_VMM_H
@@ -54,14 +54,20 @@ struct space {
 	char device[300];	/* with iommufd: its path */
 };
 
-/* Can the mdev be opened by iommufd? */
-static inline int iommufd_device(const char *uuid, struct space *s)
+/* The bus of a device: PCI addresses have colons, UUIDs have none. */
+static inline const char *bus_of(const char *device)
+{
+	return strchr(device, ':') ? "pci" : "mdev";
+}
+
+/* Can it be opened by iommufd? */
+static inline int iommufd_device(const char *device, struct space *s)
 {
 	char path[300];
 	struct dirent *entry;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "/sys/bus/mdev/devices/%s/vfio-dev", uuid);
+	snprintf(path, sizeof(path), "/sys/bus/%s/devices/%s/vfio-dev", bus_of(device), device);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
 		if (!strncmp(entry->d_name, "vfio", 4))
@@ -159,13 +165,13 @@ static inline void open_legacy(const char *bus, const char *device, struct space
 	space_map(s, 0, s->memory, s->bytes);
 }
 
-/* By iommufd, if the mdev can be had so. */
-static inline void open_space(const char *uuid, struct space *s)
+/* By iommufd, if the device can be had so. */
+static inline void open_space(const char *device, struct space *s)
 {
-	if (!s->v1 && iommufd_device(uuid, s))
+	if (!s->v1 && iommufd_device(device, s))
 		open_iommufd(s, 1);
 	else
-		open_legacy("mdev", uuid, s);
+		open_legacy(bus_of(device), device, s);
 }
 
 static inline uint64_t now_us(void)

@@ -1,0 +1,673 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Domains: IO addresses of attached devices, and what they lead to.
+ *
+ * IO addresses fall into segments.  A segment has a raw slot of the aperture towards the lender,
+ * and the lender maps all of it at once: a message for each segment, not for each page.  What a
+ * device reaches in it is decided here, page by page, in the IOMMU of this host's NTB.
+ *
+ *   device's address S + x --lender's IOMMU--> window + slot + x --this host's IOMMU--> RAM
+ *
+ * The kernel's own dma-iommu maps in atomic context.  So its domain has one segment, which is there
+ * before the device is used, and a transfer costs no message and no copy.  VFIO's domain, with the
+ * memory of a VM or of a program, may wait: a segment is there from its first page on.
+ *
+ * Must not know interrupts and configuration space.
+ */
+#include <linux/atomic.h>
+#include <linux/iommu.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/pci.h>
+#include <linux/rcupdate.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+#include <dlend/aperture.h>
+#include <dlend/compat.h>
+#include <dlend/proto.h>
+#include <dlend/raw_slot.h>
+#include "domain.h"
+#include "fn.h"
+#include "root.h"
+
+/*
+ * The kernel's own IO addresses begin here: 0 and what is near it are errors of drivers.  They end
+ * below the address of interrupts, so that devices with 32-bit addresses work.
+ */
+#define DLEND_NATIVE_DMA_FIRST	((u64)SZ_256M)
+#define DLEND_NATIVE_DMA_MOST	(3 * (u64)SZ_1G + SZ_512M - SZ_256M)
+#define DLEND_NATIVE_DMA_LEAST	((u64)SZ_16M)
+/* Bits of an IO address of VFIO's: a lender's IOMMU may have fewer, and says so then. */
+#define DLEND_NATIVE_BITS	48
+/* One segment for all addresses. */
+#define DLEND_NATIVE_ALL	63
+/* A VM's memory begins and ends within a segment in some places: this share of the window each. */
+#define DLEND_NATIVE_SEGMENTS	64
+
+static unsigned int dma_mib;
+module_param(dma_mib, uint, 0644);
+MODULE_PARM_DESC(dma_mib, "MiB that the driver of a device which is attached from now on may have mapped at once; 0: a quarter of the window, 2048 at most");
+
+/*
+ * struct dlend_native_segment - a range of IO addresses that the lender has mapped
+ * @first, @size: the range
+ * @used: bytes that are mapped or being mapped; negative: it is being given back
+ */
+struct dlend_native_segment {
+	struct rcu_head rcu;
+	struct dlend_raw_slot *raw;
+	u64 first, size;
+	atomic64_t used;
+};
+
+/*
+ * struct dlend_native_domain - see domain.h
+ * @link: of all its devices
+ * @change: members come and go, segments come and go. Held while a lender is asked
+ * @members: functions that reach it, under @change
+ * @lock: @segments, @cut, @count. Never held while a lender is asked
+ * @count: of @members
+ * @segments: by number: IO address >> @shift
+ * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
+ * @cut: its segments are out of reach, and so will be new ones
+ * @silent: a lender did not answer when it should have unmapped its segments
+ */
+struct dlend_native_domain {
+	struct iommu_domain domain;
+	struct dlend_link *link;
+	struct mutex change;
+	struct list_head members;
+	struct mutex lock;
+	unsigned int count;
+	struct xarray segments;
+	unsigned int shift;
+	bool cut, silent;
+};
+
+static struct dlend_native_domain *to_native_domain(struct iommu_domain *domain)
+{
+	return container_of(domain, struct dlend_native_domain, domain);
+}
+
+/* What lenders are told */
+
+static void dlend_native_dma_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
+{
+	u32 n = le32_to_cpu(p->count);
+
+	if (!size)
+		return;
+	p->entry[n].gpa = cpu_to_le64(first);
+	p->entry[n].size = cpu_to_le64(size);
+	p->entry[n].offset = cpu_to_le64(offset);
+	p->entry[n].prot = cpu_to_le32(DLEND_PROT_READ | DLEND_PROT_WRITE);
+	p->count = cpu_to_le32(n + 1);
+}
+
+/* A lender's IOMMU does not map the addresses of interrupts: what is before and behind them. */
+static void dlend_native_dma_add_segment(struct dlend_p_dma *p,
+					 const struct dlend_native_segment *seg)
+{
+	u64 offset = dlend_raw_slot_offset(seg->raw), end = seg->first + seg->size;
+	u64 hole = clamp(DLEND_NATIVE_MSI_FIRST, seg->first, end);
+	u64 hole_end = clamp(DLEND_NATIVE_MSI_FIRST + DLEND_NATIVE_MSI_SIZE, seg->first, end);
+
+	if (hole == hole_end) {
+		dlend_native_dma_add(p, seg->first, seg->size, offset);
+		return;
+	}
+	dlend_native_dma_add(p, seg->first, hole - seg->first, offset);
+	dlend_native_dma_add(p, hole_end, end - hole_end, offset + (hole_end - seg->first));
+}
+
+static struct dlend_p_dma *dlend_native_dma_begin(struct dlend_native_fn *fn, struct dlend_msg *req,
+						  enum dlend_msg_type type)
+{
+	struct dlend_lease *lease = dlend_native_lease(fn);
+
+	return dlend_msg_init(req, type, &lease->addr, lease->epoch, sizeof(struct dlend_p_dma));
+}
+
+static int dlend_native_dma_call(struct dlend_native_fn *fn, struct dlend_msg *req)
+{
+	atomic64_inc(&fn->claim.messages);
+	return dlend_link_call_in(&dlend_native_lease(fn)->ref, req, NULL, 0);
+}
+
+static int dlend_native_dma_map(struct dlend_native_fn *fn, const struct dlend_native_segment *seg)
+{
+	struct dlend_msg req;
+
+	dlend_native_dma_add_segment(dlend_native_dma_begin(fn, &req, DLEND_MSG_DMA_MAP), seg);
+	return dlend_native_dma_call(fn, &req);
+}
+
+static int dlend_native_dma_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
+{
+	struct dlend_msg req;
+
+	dlend_native_dma_add(dlend_native_dma_begin(fn, &req, DLEND_MSG_DMA_UNMAP), first, size, 0);
+	return dlend_native_dma_call(fn, &req);
+}
+
+/* Segments */
+
+static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
+{
+	return iova >> d->shift;
+}
+
+static bool dlend_native_on_demand(const struct dlend_native_domain *d)
+{
+	return d->shift != DLEND_NATIVE_ALL;
+}
+
+/*
+ * The segment of an address, with @bytes more in use there, so that it stays.
+ * Return: NULL: there is none.
+ */
+static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
+							     u64 iova, u64 bytes)
+{
+	struct dlend_native_segment *seg;
+	s64 used;
+
+	guard(rcu)();
+	seg = xa_load(&d->segments, dlend_native_segment_number(d, iova));
+	if (!seg)
+		return NULL;
+	used = atomic64_read(&seg->used);
+	do {
+		if (used < 0)
+			return NULL;
+	} while (!atomic64_try_cmpxchg(&seg->used, &used, used + bytes));
+	return seg;
+}
+
+static void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
+{
+	atomic64_sub(bytes, &seg->used);
+}
+
+/* The members before @until (NULL: all of them) do not reach it any more. */
+static bool dlend_native_segment_hide(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg,
+				      struct dlend_native_fn *until)
+{
+	struct dlend_native_fn *fn;
+	bool silent = false;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		if (fn == until)
+			break;
+		silent |= dlend_native_dma_unmap(fn, seg->first, seg->size) != 0;
+	}
+	return !silent;
+}
+
+static int dlend_native_segment_show(struct dlend_native_domain *d,
+				     struct dlend_native_segment *seg)
+{
+	struct dlend_native_fn *fn;
+	int err;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		err = dlend_native_dma_map(fn, seg);
+		if (err)
+			goto hide;
+	}
+	return 0;
+
+hide:
+	dlend_native_segment_hide(d, seg, fn);
+	return err;
+}
+
+static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
+{
+	dlend_raw_slot_close(seg->raw, acked);
+	kfree_rcu(seg, rcu);
+}
+
+/* Under change. Segments in which nothing is mapped are given back. Return: is there one? */
+static bool dlend_native_segments_shed(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+	bool any = false;
+
+	if (!dlend_native_on_demand(d))
+		return false;
+	xa_for_each(&d->segments, number, seg) {
+		if (atomic64_cmpxchg(&seg->used, 0, S64_MIN))
+			continue;
+		mutex_lock(&d->lock);
+		xa_erase(&d->segments, number);
+		mutex_unlock(&d->lock);
+		dlend_native_segment_free(seg, dlend_native_segment_hide(d, seg, NULL));
+		any = true;
+	}
+	return any;
+}
+
+static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_domain *d, u64 size)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+	struct dlend_raw_slot *raw;
+
+	if (!ap)
+		return ERR_PTR(-ENODEV);
+	raw = dlend_raw_slot_open(ap, size);
+	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
+		raw = dlend_raw_slot_open(ap, size);
+	return raw;
+}
+
+/* Once it stands among the segments, a cut finds it; before that, @cut says so. */
+static int dlend_native_segment_store(struct dlend_native_domain *d, struct dlend_native_segment *seg)
+{
+	u64 number = dlend_native_segment_number(d, seg->first);
+
+	guard(mutex)(&d->lock);
+	if (d->cut)
+		return -ENODEV;
+	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
+}
+
+/* Under change. */
+static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!seg)
+		return -ENOMEM;
+	seg->first = first;
+	seg->size = size;
+	seg->raw = dlend_native_segment_room(d, size);
+	if (IS_ERR(seg->raw)) {
+		err = PTR_ERR(seg->raw);
+		goto free_seg;
+	}
+	err = dlend_native_segment_show(d, seg);
+	if (err)
+		goto close_slot;
+	err = dlend_native_segment_store(d, seg);
+	if (!err)
+		return 0;
+	dlend_native_segment_hide(d, seg, NULL);
+close_slot:
+	/* What the lender was told may still hold there. */
+	dlend_raw_slot_close(seg->raw, false);
+free_seg:
+	kfree(seg);
+	return err;
+}
+
+/* What people read who look for the reason. */
+static void dlend_native_full(struct dlend_native_domain *d, u64 more, char *why)
+{
+	struct dlend_native_segment *seg;
+	struct dlend_aperture_stat st;
+	unsigned long number;
+	u64 mine = 0;
+
+	xa_for_each(&d->segments, number, seg)
+		mine += seg->size;
+	dlend_aperture_stat(dlend_link_aperture(d->link), &st);
+	snprintf(why, DLEND_REASON_LEN, "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
+		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
+		 st.largest_free >> 20);
+}
+
+/* A page of VFIO's is the first in its segment. */
+static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
+{
+	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
+	char why[DLEND_REASON_LEN];
+	int err;
+
+	guard(mutex)(&d->change);
+	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
+		return 0;
+	err = dlend_native_segment_make(d, first, size);
+	if (err == -ENOSPC) {
+		dlend_native_full(d, size, why);
+		dev_err_ratelimited(dlend_link_dev(d->link), "a VM's or a program's device: %s\n", why);
+	}
+	return err;
+}
+
+/* What the domain is for */
+
+static u64 dlend_native_window_bytes(struct dlend_link *link)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dlend_aperture_stat st = {};
+
+	if (ap)
+		dlend_aperture_stat(ap, &st);
+	return st.size;
+}
+
+static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, u64 last)
+{
+	d->domain.geometry.aperture_start = first;
+	d->domain.geometry.aperture_end = last;
+	d->domain.geometry.force_aperture = true;
+}
+
+/* The kernel's own DMA: all segments that it ever needs. */
+static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	char why[DLEND_REASON_LEN];
+	u64 size = (u64)READ_ONCE(dma_mib) << 20;
+	int err;
+
+	if (!size)
+		size = min_t(u64, dlend_native_window_bytes(d->link) / 4, SZ_2G);
+	size = ALIGN_DOWN(clamp(size, DLEND_NATIVE_DMA_LEAST, DLEND_NATIVE_DMA_MOST), SZ_2M);
+	d->shift = DLEND_NATIVE_ALL;
+	err = dlend_native_segment_make(d, DLEND_NATIVE_DMA_FIRST, size);
+	if (!err) {
+		dlend_native_domain_range(d, DLEND_NATIVE_DMA_FIRST,
+					  DLEND_NATIVE_DMA_FIRST + size - 1);
+		return 0;
+	}
+	d->shift = 0;
+	if (err == -ENOSPC) {
+		dlend_native_full(d, size, why);
+		dlend_native_fn_fails(fn, "%s, or set dlend_native.dma_mib", why);
+	}
+	return err;
+}
+
+/* VFIO: what its user asks for. */
+static void dlend_native_domain_for_vfio(struct dlend_native_domain *d)
+{
+	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
+	u64 size = clamp(rounddown_pow_of_two(part | 1), (u64)SZ_2M, (u64)SZ_1G);
+
+	d->shift = ilog2(size);
+	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
+}
+
+static int dlend_native_domain_open(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	if (d->shift)
+		return 0;
+	if (d->domain.type & __IOMMU_DOMAIN_DMA_API)
+		return dlend_native_domain_for_dma(d, fn);
+	dlend_native_domain_for_vfio(d);
+	return 0;
+}
+
+/* Members */
+
+static int dlend_native_join_segments(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+	int err;
+
+	xa_for_each(&d->segments, number, seg) {
+		err = dlend_native_dma_map(fn, seg);
+		if (err)
+			goto leave;
+	}
+	return 0;
+
+leave:
+	if (dlend_native_dma_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+		d->silent = true;
+	return err;
+}
+
+/* Under change. */
+static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	list_add_tail(&fn->in_domain, &d->members);
+	guard(mutex)(&fn->domain_lock);
+	guard(mutex)(&d->lock);
+	d->count++;
+	fn->domain = d;
+}
+
+static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	list_del_init(&fn->in_domain);
+	guard(mutex)(&fn->domain_lock);
+	guard(mutex)(&d->lock);
+	d->count--;
+	fn->domain = NULL;
+}
+
+static void dlend_native_cut(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+
+	lockdep_assert_held(&d->lock);
+	d->cut = true;
+	xa_for_each(&d->segments, number, seg)
+		dlend_raw_slot_cut(seg->raw);
+}
+
+int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	int err;
+
+	if (fn->domain == d)
+		return 0;
+	if (dlend_native_lease(fn)->ref.link != d->link)
+		return -EINVAL;
+	dlend_native_domain_leave(fn);
+	guard(mutex)(&d->change);
+	fn->why[0] = '\0';
+	err = dlend_native_domain_open(d, fn) ?: dlend_native_join_segments(d, fn);
+	if (err == -EOPNOTSUPP)
+		dlend_native_fn_fails(fn, "this host's IOMMU does not translate for its NTB: turn the IOMMU on");
+	else if (err && !fn->why[0])
+		dlend_native_fn_fails(fn, "node %u does not let it reach this host's memory (%pe)",
+				      fn->claim.lease->addr.lender, ERR_PTR(err));
+	if (err)
+		return err;
+	dlend_native_add_member(d, fn);
+	/* A lease that ended before the domain was noted has cut nothing. */
+	if (dlend_lease_over(dlend_native_lease(fn)))
+		dlend_native_domain_cut(fn);
+	return 0;
+}
+
+void dlend_native_domain_leave(struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = fn->domain;
+
+	if (!d)
+		return;
+	guard(mutex)(&d->change);
+	/* A lost link or lease has stopped the device; silence has not. */
+	if (dlend_native_dma_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL))) {
+		d->silent = true;
+		mutex_lock(&d->lock);
+		dlend_native_cut(d);
+		mutex_unlock(&d->lock);
+	}
+	dlend_native_del_member(d, fn);
+}
+
+void dlend_native_domain_cut(struct dlend_native_fn *fn)
+{
+	guard(mutex)(&fn->domain_lock);
+	if (!fn->domain)
+		return;
+	guard(mutex)(&fn->domain->lock);
+	if (fn->domain->count == 1 || dlend_lease_lost(dlend_native_lease(fn)))
+		dlend_native_cut(fn->domain);
+}
+
+/* What the IOMMU core calls (struct iommu_domain_ops) */
+
+static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
+{
+	return dlend_native_domain_join(domain, dev_iommu_priv_get(dev));
+}
+
+/* Bytes from @iova on, of @size, that are in its segment. */
+static u64 dlend_native_in_segment(const struct dlend_native_segment *seg, u64 iova, u64 size)
+{
+	if (iova < seg->first || iova - seg->first >= seg->size)
+		return 0;
+	return min(size, seg->size - (iova - seg->first));
+}
+
+/* RAM of this host, that is: a device's BAR cannot be reached over a link. */
+static bool dlend_native_is_ram(phys_addr_t paddr)
+{
+	unsigned long pfn = PHYS_PFN(paddr);
+
+	return pfn_valid(pfn) && !is_zone_device_page(pfn_to_page(pfn));
+}
+
+/* As much of @want, which is at that IO address, as is in one segment. Return: bytes, or -errno. */
+static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
+				     const struct dlend_piece *want, gfp_t gfp)
+{
+	struct dlend_native_segment *seg = dlend_native_segment_use(d, iova, want->size);
+	struct dlend_piece piece = *want;
+	int err;
+
+	if (!seg && dlend_native_on_demand(d)) {
+		err = dlend_native_segment_demand(d, iova);
+		if (err)
+			return err;
+		seg = dlend_native_segment_use(d, iova, want->size);
+	}
+	if (!seg)
+		return -ENODEV;
+	piece.size = dlend_native_in_segment(seg, iova, want->size);
+	piece.offset = iova - seg->first;
+	err = piece.size ? dlend_raw_slot_map(seg->raw, &piece, gfp) : -ERANGE;
+	dlend_native_segment_unuse(seg, err ? want->size : want->size - piece.size);
+	return err ?: piece.size;
+}
+
+static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iova,
+				  phys_addr_t paddr, size_t pgsize, size_t pgcount, int prot,
+				  gfp_t gfp, size_t *mapped)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_piece left = {
+		.size = (u64)pgsize * pgcount,
+		.phys = paddr,
+		.prot = (prot & IOMMU_READ ? DLEND_PROT_READ : 0) |
+			(prot & IOMMU_WRITE ? DLEND_PROT_WRITE : 0),
+	};
+	ssize_t some;
+
+	if (!d->shift)
+		return -ENODEV;
+	if (prot & IOMMU_MMIO || !dlend_native_is_ram(paddr))
+		return -EINVAL;
+	for (; left.size; left.size -= some, left.phys += some, *mapped += some) {
+		some = dlend_native_map_some(d, iova + (left.phys - paddr), &left, gfp);
+		if (some < 0)
+			return some;
+	}
+	return 0;
+}
+
+/* Return: bytes, not more than are in one segment: the IOMMU core comes again for the rest. */
+static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned long iova,
+				       size_t pgsize, size_t pgcount,
+				       struct iommu_iotlb_gather *gather)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg = dlend_native_segment_use(d, iova, 0);
+	u64 some;
+	size_t done;
+
+	if (!seg)
+		return 0;
+	some = dlend_native_in_segment(seg, iova, (u64)pgsize * pgcount);
+	done = some ? dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather) : 0;
+	dlend_native_segment_unuse(seg, done);
+	return done;
+}
+
+static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg;
+	unsigned long number = 0;
+
+	/* All segments are in one domain of the NTB's IOMMU, so any of them will do. */
+	guard(rcu)();
+	seg = xa_find(&d->segments, &number, ULONG_MAX, XA_PRESENT);
+	if (seg)
+		dlend_raw_slot_sync(seg->raw, gather);
+}
+
+static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg = dlend_native_segment_use(d, iova, 1);
+	phys_addr_t phys = 0;
+
+	if (!seg)
+		return 0;
+	if (dlend_native_in_segment(seg, iova, 1))
+		phys = dlend_raw_slot_phys(seg->raw, iova - seg->first);
+	dlend_native_segment_unuse(seg, 1);
+	return phys;
+}
+
+/* A lender turns No Snoop off in all that it lends. */
+static bool dlend_native_enforce_coherency(struct iommu_domain *domain)
+{
+	return true;
+}
+
+static void dlend_native_domain_free(struct iommu_domain *domain)
+{
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg;
+	unsigned long number;
+
+	xa_for_each(&d->segments, number, seg)
+		dlend_native_segment_free(seg, !d->silent);
+	xa_destroy(&d->segments);
+	dlend_link_put(d->link);
+	kfree(d);
+}
+
+static const struct iommu_domain_ops dlend_native_domain_ops = {
+	.attach_dev = dlend_native_attach_dev,
+	.map_pages = dlend_native_map_pages,
+	.unmap_pages = dlend_native_unmap_pages,
+	.iotlb_sync = dlend_native_iotlb_sync,
+	.iova_to_phys = dlend_native_iova_to_phys,
+	.enforce_cache_coherency = dlend_native_enforce_coherency,
+	.free = dlend_native_domain_free,
+};
+
+struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
+{
+	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
+	struct dlend_native_domain *d = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
+
+	if (!d)
+		return NULL;
+	d->link = dlend_link_get(dlend_native_lease(fn)->ref.link);
+	mutex_init(&d->change);
+	mutex_init(&d->lock);
+	INIT_LIST_HEAD(&d->members);
+	xa_init(&d->segments);
+	d->domain.ops = &dlend_native_domain_ops;
+	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
+	dlend_native_domain_range(d, 0, DMA_BIT_MASK(DLEND_NATIVE_BITS));
+	return &d->domain;
+}

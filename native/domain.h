@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Domains: which of this host's memory attached devices reach, and by which addresses. */
+#ifndef DLEND_NATIVE_DOMAIN_H
+#define DLEND_NATIVE_DOMAIN_H
+
+#include <linux/types.h>
+
+struct device;
+struct dlend_native_fn;
+struct iommu_domain;
+
+/* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
+#define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
+/* Devices send interrupts by writing here: no memory can be at these IO addresses. */
+#define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
+#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_1M)
+
+/**
+ * dlend_native_domain_alloc - a domain that has nothing mapped (iommu_ops.domain_alloc_paging)
+ * @dev: (in) attached device; others may join the domain if they come over the same link
+ *
+ * What the domain is for is known when the first device is attached: the kernel's own dma-iommu
+ * has a range of IO addresses below 4 GiB, VFIO has all addresses.
+ * Context: process, may sleep. Return: domain, or NULL.
+ */
+struct iommu_domain *dlend_native_domain_alloc(struct device *dev);
+
+/**
+ * dlend_native_domain_join - let a function reach what is mapped in a domain, now and later
+ * @domain: from dlend_native_domain_alloc()
+ * @fn: function; leaves the domain that it is in first
+ *
+ * Context: process, under the IOMMU group's mutex; waits for the lender.
+ * Return: 0; -EINVAL the domain is for another link; -ENODEV the link is down; -ENOSPC its window
+ * has no room; or what the lender answers.
+ */
+int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_domain_leave - the function reaches nothing any more when this returns
+ * @fn: function; that is in no domain is fine
+ *
+ * Context: process, under the IOMMU group's mutex; waits for the lender.
+ */
+void dlend_native_domain_leave(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_domain_cut - put this host's memory out of a function's reach, at once and for good
+ * @fn: (in) function whose lease is over
+ *
+ * Only if it is alone in its domain: the others would lose it, too, and the lender has stopped
+ * this one already. Context: process, may sleep; waits for no peer.
+ */
+void dlend_native_domain_cut(struct dlend_native_fn *fn);
+
+#endif

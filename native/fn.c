@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Life of the structure of a function.  Must not know what is done with it.
+ */
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "fn.h"
+
+struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer)
+{
+	struct dlend_native_fn *fn = kzalloc_obj(*fn);
+
+	if (!fn)
+		return NULL;
+	kref_init(&fn->ref);
+	raw_spin_lock_init(&fn->lock);
+	mutex_init(&fn->domain_lock);
+	mutex_init(&fn->irq_lock);
+	INIT_LIST_HEAD(&fn->in_domain);
+	fn->claim.dev = get_device(dlend_offer_dev(offer));
+	fn->claim.offer = offer;
+	return fn;
+}
+
+static void dlend_native_fn_free(struct kref *ref)
+{
+	struct dlend_native_fn *fn = container_of(ref, struct dlend_native_fn, ref);
+
+	pci_dev_put(fn->pdev);
+	put_device(fn->claim.dev);
+	kfree(fn);
+}
+
+void dlend_native_fn_get(struct dlend_native_fn *fn)
+{
+	kref_get(&fn->ref);
+}
+
+void dlend_native_fn_put(struct dlend_native_fn *fn)
+{
+	kref_put(&fn->ref, dlend_native_fn_free);
+}
+
+struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn)
+{
+	struct dlend_native_bus *on;
+
+	if (bus->ops != &dlend_native_config_ops || !pci_is_root_bus(bus))
+		return NULL;
+	on = container_of((struct pci_sysdata *)bus->sysdata, struct dlend_native_bus, sysdata);
+	return devfn < DLEND_NATIVE_DEVFNS ? on->fn[devfn] : NULL;
+}
+
+struct dlend_native_fn *dlend_native_fn_of(struct pci_dev *pdev)
+{
+	return dlend_native_fn_on(pdev->bus, pdev->devfn);
+}
+
+void dlend_native_fn_fails(struct dlend_native_fn *fn, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(fn->why, sizeof(fn->why), fmt, args);
+	va_end(args);
+	dev_err(fn->claim.dev, "%s\n", fn->why);
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Taking a device from its lender, losing it, giving it back.
+ *
+ * Everything is eager, as the PCI core must not wait: when the core sees the device, it has a
+ * lease, its configuration space is known, and Bus Master Enable is on.
+ *
+ * Must not know root buses: who removes a lost device from the PCI tree is told by its lost_work.
+ */
+#include <linux/delay.h>
+#include <linux/pci.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <dlend/borrower.h>
+#include <dlend/compat.h>
+#include "config.h"
+#include "domain.h"
+#include "fn.h"
+#include "lease.h"
+#include "msi.h"
+
+/* Who has a claim of ours: no process has this number. */
+#define DLEND_NATIVE_PARTY	((pid_t)-1)
+/* Somebody's last lease may not be over yet: a reset takes some time. */
+#define DLEND_NATIVE_WAIT_MS	60000
+#define DLEND_NATIVE_PAUSE_MS	50
+
+static struct workqueue_struct *dlend_native_wq;
+
+void dlend_native_go(struct dlend_native_fn *fn)
+{
+	dlend_native_fn_get(fn);
+	if (!queue_work(dlend_native_wq, &fn->lost_work))
+		dlend_native_fn_put(fn);
+}
+
+static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
+{
+	return container_of(claim, struct dlend_native_fn, claim);
+}
+
+void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
+{
+	struct pci_dev *pdev;
+	bool first;
+
+	raw_spin_lock_irq(&fn->lock);
+	first = !fn->dead;
+	fn->dead = true;
+	raw_spin_unlock_irq(&fn->lock);
+	if (!first)
+		return;
+	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
+	pdev = READ_ONCE(fn->pdev);
+	if (pdev)
+		pdev->error_state = pci_channel_io_perm_failure;
+	dlend_native_go(fn);
+}
+
+static void dlend_native_reset_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
+	struct dlend_lease *lease = dlend_native_lease(fn);
+	int ret = 0;
+
+	if (!lease)
+		return;
+	if (READ_ONCE(fn->resetting))
+		ret = dlend_lease_reset(lease) ?: dlend_lease_bus_master(lease, true) ?:
+						  dlend_native_msi_again(fn);
+	if (!ret && fn->cfg.pcie_pos)
+		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
+					     dlend_cfg_readrq(&fn->cfg));
+	if (ret) {
+		dlend_native_lost(fn, "its lender could not reset it");
+		return;
+	}
+	raw_spin_lock_irq(&fn->lock);
+	if (fn->resetting)
+		dlend_cfg_reset(&fn->cfg);
+	fn->resetting = false;
+	raw_spin_unlock_irq(&fn->lock);
+}
+
+/* What the borrower calls (struct dlend_claim_ops) */
+
+static void dlend_native_op_get(struct dlend_claim *claim)
+{
+	dlend_native_fn_get(dlend_native_claim_fn(claim));
+}
+
+static void dlend_native_op_put(struct dlend_claim *claim)
+{
+	dlend_native_fn_put(dlend_native_claim_fn(claim));
+}
+
+static bool dlend_native_op_uses(struct dlend_claim *claim, u32 epoch)
+{
+	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
+	bool uses;
+
+	raw_spin_lock_irq(&fn->lock);
+	uses = claim->lease && claim->lease->epoch == epoch;
+	raw_spin_unlock_irq(&fn->lock);
+	return uses;
+}
+
+static void dlend_native_op_link_down(struct dlend_claim *claim)
+{
+	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
+
+	if (!claim->lease)
+		return;
+	dlend_native_domain_cut(fn);
+	dlend_native_lost(fn, "the link to its lender is down");
+}
+
+static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 holder,
+				 u32 epoch)
+{
+	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
+	bool used, over = false;
+
+	raw_spin_lock_irq(&fn->lock);
+	used = claim->lease || claim->borrowing;
+	if (claim->lease)
+		over = state == DLEND_OFFER_GONE ||
+		       dlend_epoch_after(epoch, claim->lease->epoch) ||
+		       (epoch == claim->lease->epoch && state != DLEND_OFFER_HELD);
+	raw_spin_unlock_irq(&fn->lock);
+	if (over) {
+		dlend_native_domain_cut(fn);
+		dlend_native_lost(fn, "its lender took it back");
+	}
+	return used;
+}
+
+static void dlend_native_op_reclaim(struct dlend_claim *claim, u32 epoch)
+{
+	if (dlend_native_op_uses(claim, epoch))
+		dev_notice(claim->dev, "node %u asks for its device back: dlend detach %s\n",
+			   dlend_offer_addr(claim->offer)->lender, dev_name(claim->dev));
+}
+
+static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
+{
+	if (dlend_native_op_uses(claim, epoch))
+		dlend_native_lost(dlend_native_claim_fn(claim), "its lender reports an error of it");
+}
+
+static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
+{
+	dlend_native_msi_fired(dlend_native_claim_fn(claim), vector);
+}
+
+/* Windows of a link to another node are not revoked: that node's IOMMU closes them. */
+static void dlend_native_op_bar_revoked(struct dlend_claim *claim, unsigned int bar)
+{
+}
+
+static void dlend_native_op_lease(struct dlend_claim *claim, struct dlend_lease *lease)
+{
+}
+
+static void dlend_native_op_released(struct dlend_claim *claim, struct dlend_lease *lease,
+				     bool acked)
+{
+}
+
+static const struct dlend_claim_ops dlend_native_claim_ops = {
+	.what = "attached device",
+	.user = "this host",
+	.end = "dlend detach it",
+	.get = dlend_native_op_get,
+	.put = dlend_native_op_put,
+	.uses = dlend_native_op_uses,
+	.link_down = dlend_native_op_link_down,
+	.state = dlend_native_op_state,
+	.reclaim = dlend_native_op_reclaim,
+	.error = dlend_native_op_error,
+	.interrupt = dlend_native_op_interrupt,
+	.bar_revoked = dlend_native_op_bar_revoked,
+	.returning = dlend_native_op_lease,
+	.returned = dlend_native_op_lease,
+	.released = dlend_native_op_released,
+};
+
+/* The lease */
+
+/* Asked for on the offer's workqueue, as the borrower wants it. */
+struct dlend_native_ask {
+	struct work_struct work;
+	struct dlend_native_fn *fn;
+	struct dlend_lease *lease;
+	char why[DLEND_REASON_LEN];
+};
+
+static void dlend_native_ask_work(struct work_struct *work)
+{
+	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
+
+	ask->lease = dlend_lease_borrow(&ask->fn->claim, ask->why);
+}
+
+static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lease *lease)
+{
+	raw_spin_lock_irq(&fn->lock);
+	WRITE_ONCE(fn->claim.lease, lease);
+	WRITE_ONCE(fn->claim.borrowing, false);
+	raw_spin_unlock_irq(&fn->lock);
+}
+
+static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_native_ask *ask)
+{
+	if (dlend_claim_pending(&fn->claim)) {
+		strscpy(ask->why, "its last lease is not over yet");
+		return -EAGAIN;
+	}
+	WRITE_ONCE(fn->claim.borrowing, true);
+	queue_work(fn->claim.wq, &ask->work);
+	flush_work(&ask->work);
+	dlend_native_note_lease(fn, IS_ERR(ask->lease) ? NULL : ask->lease);
+	if (PTR_ERR_OR_ZERO(ask->lease) == -ETIMEDOUT)
+		dlend_claim_return_stray(&fn->claim);
+	return PTR_ERR_OR_ZERO(ask->lease);
+}
+
+static int dlend_native_borrow(struct dlend_native_fn *fn)
+{
+	struct dlend_native_ask *ask = kzalloc_obj(*ask);
+	unsigned int waited;
+	int ret = -ENOMEM;
+
+	if (!ask)
+		return ret;
+	ask->fn = fn;
+	INIT_WORK(&ask->work, dlend_native_ask_work);
+	for (waited = 0; waited < DLEND_NATIVE_WAIT_MS; waited += DLEND_NATIVE_PAUSE_MS) {
+		ret = dlend_native_borrow_once(fn, ask);
+		if (ret != -EAGAIN || msleep_interruptible(DLEND_NATIVE_PAUSE_MS))
+			break;
+	}
+	if (ret)
+		dlend_native_fn_fails(fn, "%s", ask->why);
+	kfree(ask);
+	return ret;
+}
+
+static void dlend_native_return(struct dlend_native_fn *fn)
+{
+	struct dlend_lease *lease = fn->claim.lease;
+
+	if (!lease)
+		return;
+	dlend_native_note_lease(fn, NULL);
+	cancel_work_sync(&fn->reset_work);
+	dlend_lease_return(lease);
+}
+
+/* Taking and giving */
+
+static int dlend_native_take_claimed(struct dlend_native_fn *fn)
+{
+	int ret;
+
+	dlend_offer_copy(fn->claim.offer, &fn->info, NULL);
+	ret = dlend_native_borrow(fn);
+	if (ret)
+		return ret;
+	ret = dlend_native_config_init(fn);
+	if (ret) {
+		dlend_native_fn_fails(fn, "what its lender says of its configuration space makes no sense");
+		goto give_back;
+	}
+	ret = dlend_lease_bus_master(dlend_native_lease(fn), true);
+	if (ret) {
+		dlend_native_fn_fails(fn, "its lender does not let it do DMA (%pe)", ERR_PTR(ret));
+		goto give_back;
+	}
+	return 0;
+
+give_back:
+	dlend_native_return(fn);
+	return ret;
+}
+
+int dlend_native_take(struct dlend_native_fn *fn)
+{
+	char why[DLEND_REASON_LEN];
+	int ret;
+
+	INIT_WORK(&fn->reset_work, dlend_native_reset_work);
+	fn->claim.ops = &dlend_native_claim_ops;
+	fn->claim.party = DLEND_NATIVE_PARTY;
+	ret = dlend_offer_claim(fn->claim.offer, &fn->claim, why);
+	if (ret) {
+		dlend_native_fn_fails(fn, "%s", why);
+		return ret;
+	}
+	ret = dlend_native_take_claimed(fn);
+	if (ret)
+		dlend_offer_release(&fn->claim);
+	return ret;
+}
+
+void dlend_native_give(struct dlend_native_fn *fn)
+{
+	struct dlend_offer *offer = fn->claim.offer;
+
+	dlend_native_return(fn);
+	dlend_offer_release(&fn->claim);
+	dlend_offer_flush(offer);
+}
+
+int dlend_native_leases_start(void)
+{
+	dlend_native_wq = alloc_ordered_workqueue("dlend-native", 0);
+	return dlend_native_wq ? 0 : -ENOMEM;
+}
+
+void dlend_native_leases_stop(void)
+{
+	destroy_workqueue(dlend_native_wq);
+}

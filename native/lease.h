@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Taking a device from its lender, losing it, giving it back. */
+#ifndef DLEND_NATIVE_LEASE_H
+#define DLEND_NATIVE_LEASE_H
+
+struct dlend_native_fn;
+
+/**
+ * dlend_native_take - claim a function's offer, and have its lease
+ * @fn: (in, out) with lost_work; afterwards with info, a configuration space and Bus Master Enable
+ *
+ * Context: process, waits for the lender; a signal ends the wait for somebody's last lease.
+ * Return: 0; or -errno, and @fn->why says why: then nothing is held.
+ */
+int dlend_native_take(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_give - return the lease: the lender resets the device
+ * @fn: function that is on no root bus; nothing of it is called when this returns
+ *
+ * Context: process, waits for the lender.
+ */
+void dlend_native_give(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_lost - the device is gone
+ * @fn: function; its driver reads ones from now on, as of one that was unplugged
+ * @why: (in) for people
+ *
+ * Has it removed by its lost_work. Context: process; does not wait.
+ */
+void dlend_native_lost(struct dlend_native_fn *fn, const char *why);
+
+/** dlend_native_go - queue its lost_work, with a reference for it. Context: any. */
+void dlend_native_go(struct dlend_native_fn *fn);
+
+/** dlend_native_leases_start - before the first dlend_native_take(). Return: 0; -ENOMEM. */
+int dlend_native_leases_start(void);
+
+/** dlend_native_leases_stop - nothing is taken; lost_work has ended when this returns. */
+void dlend_native_leases_stop(void);
+
+#endif

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend attach and detach: a device of another node in this host's own PCI tree. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+static const char in_log[] = "The kernel's log says more: dmesg | tail";
+
+/* An offer, by its address: sysfs shows what is attached there. */
+struct target {
+	char address[16];
+	char *dir, *attribute, *record;
+};
+
+static struct target target_open(const char *s)
+{
+	struct target t;
+
+	if (!bdf_parse(t.address, s) || strncmp(t.address, "d", 1))
+		fail(EXIT_USAGE, text("\"%s\" is no address of an offer", s), NULL,
+		     "Give it as dlend list shows it, for example d0002:3b:00.0.");
+	t.dir = path("%s/bus/dlend/devices/%s", opt.sysfs, t.address);
+	t.attribute = path("%s/attached", t.dir);
+	t.record = path("%s/dlend/attach/%s", opt.etc, t.address);
+	return t;
+}
+
+static void target_close(struct target *t)
+{
+	free(t->dir);
+	free(t->attribute);
+	free(t->record);
+}
+
+/* Where the device is in the PCI tree, "" if it is not attached. */
+static const char *target_attached(const struct target *t, char *where)
+{
+	read_attr(where, t->dir, "attached");
+	if (!strcmp(where, "no"))
+		*where = '\0';
+	return where;
+}
+
+/* Records: a file for each offer that is attached whenever it is there (60-dlend.rules). */
+
+static void record_make(const struct target *t)
+{
+	char *dir = path("%s/dlend", opt.etc), *attach = path("%s/attach", dir);
+	int fd;
+
+	mkdir(dir, 0755);
+	mkdir(attach, 0755);
+	fd = open(t->record, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(errno),
+		     "Nothing was changed. Are you root?");
+	close(fd);
+	free(attach);
+	free(dir);
+}
+
+static void record_remove(const struct target *t)
+{
+	if (unlink(t->record) && errno != ENOENT)
+		fail(EXIT_FAIL, text("%s cannot be removed", t->record), strerror(errno),
+		     "The device will be attached again at the next boot.");
+}
+
+/* Attaching */
+
+static void check_there(const struct target *t)
+{
+	char value[TEXT_MAX];
+
+	if (!path_exists(t->dir))
+		fail(EXIT_NOT_FOUND, text("%s is not there", t->address), "no node offers it",
+		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+	if (!path_exists(t->attribute))
+		fail(EXIT_NOT_READY, text("%s cannot be attached", t->address),
+		     "the module dlend_native is not loaded", "modprobe dlend_native");
+	if (!strcmp(read_attr(value, t->dir, "link"), "down"))
+		fail(EXIT_NOT_READY, text("%s cannot be attached", t->address),
+		     text("the link to its lender, node %s, is down",
+			  read_attr(value, t->dir, "lender")),
+		     "dlend links says why.");
+}
+
+/* The mediated device that is made of it on this host, and what that does; NULL: there is none. */
+static const char *find_mdev(const struct target *t)
+{
+	struct names n = list_dir(t->dir);
+	const char *found = NULL;
+
+	for (size_t i = 0; i < n.count && !found; i++) {
+		char *dir = path("%s/%s/dlend", t->dir, n.name[i]), state[TEXT_MAX];
+
+		if (path_exists(dir))
+			found = text("%s (%s)", n.name[i], read_attr(state, dir, "state"));
+		free(dir);
+	}
+	names_free(&n);
+	return found;
+}
+
+static void check_free(const struct target *t)
+{
+	char state[TEXT_MAX], borrower[TEXT_MAX], node[TEXT_MAX];
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+	const char *mdev = find_mdev(t), *what = text("%s is in use", t->address);
+
+	if (mdev)
+		fail(EXIT_IN_USE, what,
+		     text("this host has it for a VM, as mediated device %s", mdev),
+		     text("Shut the VM down, and: mdevctl stop -u %.36s", mdev));
+	read_attr(state, t->dir, "state");
+	read_attr(borrower, t->dir, "borrower");
+	if (!strcmp(state, "held") && strcmp(borrower, read_attr(node, core, "node_id")))
+		fail(EXIT_IN_USE, what, text("node %s has it", borrower),
+		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
+	free(core);
+}
+
+static void fail_attach(const struct target *t, int err)
+{
+	char why[TEXT_MAX];
+
+	read_attr(why, t->dir, "attach_error");
+	fail(err == -EBUSY || err == -EAGAIN ? EXIT_IN_USE : EXIT_FAIL,
+	     text("%s cannot be attached", t->address), *why ? text("%s", why) : strerror(-err),
+	     in_log);
+}
+
+static void report_attached(const struct target *t, json_t *list)
+{
+	char where[TEXT_MAX], *driver;
+	struct device dev;
+
+	target_attached(t, where);
+	if (!*where)
+		fail(EXIT_FAIL, text("%s is gone again", t->address), NULL, in_log);
+	dev = device_open(where);
+	device_await_driver(&dev);
+	driver = device_driver(&dev);
+	if (list)
+		json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "address", t->address,
+						      "device", where,
+						      "driver", ascii_json(driver ? driver : "")));
+	else if (driver)
+		printf("%s is attached as %s, driver %s\n", t->address, where, driver);
+	else
+		printf("%s is attached as %s, no driver has taken it\n", t->address, where);
+	free(driver);
+	device_close(&dev);
+}
+
+static void attach_one(const struct target *t, json_t *list)
+{
+	char where[TEXT_MAX];
+	int err = 0;
+
+	check_there(t);
+	if (!*target_attached(t, where)) {
+		check_free(t);
+		err = write_and_wait(t->attribute, "1\n", text("%s: attaching", t->address));
+	}
+	if (err && err != -EEXIST)
+		fail_attach(t, err);
+	report_attached(t, list);
+}
+
+static void attach_later(const struct target *t)
+{
+	record_make(t);
+	if (!path_exists(t->dir))
+		progress("%s is not offered now; it will be attached when it is", t->address);
+}
+
+/* Detaching */
+
+/* All functions of its group go, so all of them are looked at. */
+static void check_unused(const char *where)
+{
+	struct device dev = device_open(where);
+	struct names group = device_group(&dev);
+
+	for (size_t i = 0; i < group.count; i++) {
+		struct device member = device_open(group.name[i]);
+
+		check_use(&member);
+		device_close(&member);
+	}
+	names_free(&group);
+	device_close(&dev);
+}
+
+static void detach_one(const struct target *t, bool force, json_t *list)
+{
+	char where[TEXT_MAX];
+	int err;
+
+	if (!*target_attached(t, where))
+		fail(EXIT_NOT_FOUND, text("%s is not attached here", t->address), NULL,
+		     "dlend status shows what is.");
+	if (!force)
+		check_unused(where);
+	err = write_and_wait(t->attribute, "0\n", text("%s: detaching", t->address));
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be detached", t->address), strerror(-err), in_log);
+	if (list)
+		json_array_append_new(list, json_string(t->address));
+	else
+		printf("%s is detached: its lender has it back\n", t->address);
+	if (path_exists(t->record))
+		progress("%s will be attached at the next boot: dlend detach --persistent ends that",
+			 t->address);
+}
+
+/* Arguments */
+
+static const char attach_usage[] = "usage: dlend attach [--persistent] ADDRESS...";
+static const char detach_usage[] = "usage: dlend detach [--persistent] [--force] ADDRESS...";
+
+/* @force is NULL where there is no such option. Return: index of the first address */
+static int parse_arguments(int argc, char **argv, bool *persistent, bool *force)
+{
+	static const struct option options[] = {
+		{ "persistent", no_argument, NULL, 'p' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "force", no_argument, NULL, 'f' },
+		{ 0 }
+	};
+	const char *usage = force ? detach_usage : attach_usage;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'p')
+			*persistent = true;
+		else if (c == 'j')
+			opt.json = true;
+		else if (c == 'f' && force)
+			*force = true;
+		else
+			fail(EXIT_USAGE, usage, NULL, NULL);
+	}
+	if (optind == argc)
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	return optind;
+}
+
+int cmd_attach(int argc, char **argv)
+{
+	bool persistent = false;
+	int first = parse_arguments(argc, argv, &persistent, NULL);
+	json_t *list = opt.json ? json_array() : NULL;
+
+	for (int i = first; i < argc; i++) {
+		struct target t = target_open(argv[i]);
+
+		if (persistent)
+			attach_later(&t);
+		if (!persistent || path_exists(t.dir))
+			attach_one(&t, list);
+		target_close(&t);
+	}
+	if (list)
+		print_json(json_pack("{s:o}", "attached", list));
+	return EXIT_OK;
+}
+
+int cmd_detach(int argc, char **argv)
+{
+	bool persistent = false, force = false;
+	int first = parse_arguments(argc, argv, &persistent, &force);
+	json_t *list = opt.json ? json_array() : NULL;
+
+	for (int i = first; i < argc; i++) {
+		struct target t = target_open(argv[i]);
+		char where[TEXT_MAX];
+
+		if (persistent)
+			record_remove(&t);
+		if (!persistent || *target_attached(&t, where))
+			detach_one(&t, force, list);
+		target_close(&t);
+	}
+	if (list)
+		print_json(json_pack("{s:o}", "detached", list));
+	return EXIT_OK;
+}
+
+/* What is attached now (dlend status) */
+
+void show_attached(json_t *root)
+{
+	json_t *list = root ? json_array() : NULL;
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX], *link, *driver;
+
+		read_attr(where, dir, "attached");
+		free(dir);
+		if (!*where || !strcmp(where, "no"))
+			continue;
+		link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
+		driver = link_name(link);
+		if (list)
+			json_array_append_new(list, json_pack("{s:o, s:o, s:o}",
+							      "address", ascii_json(n.name[i]),
+							      "device", ascii_json(where),
+							      "driver",
+							      ascii_json(driver ? driver : "")));
+		else
+			printf("%s is attached, driver %s\n", n.name[i], driver ? driver : "none");
+		free(driver);
+		free(link);
+	}
+	if (root)
+		json_object_set_new(root, "attached", list);
+	names_free(&n);
+	free(bus);
+}
