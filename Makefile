@@ -78,6 +78,12 @@ install-files:
 	$(call config,dist/dlend.conf,dlend.conf)
 	$(call config,dist/modprobe.conf,modprobe.d/dlend.conf)
 
+# Folders with sources of the modules, as Kbuild names them: what a package of sources needs.
+folders := $(sort include $(patsubst %/,%,$(dir $(filter %.o,$(shell sed -n 's/^dlend_[a-z]*-y .*= //p' Kbuild)))))
+
+print-folders:
+	@echo $(folders)
+
 # The build writes beside its sources and puts packages into the directory above.
 deb:
 	rm -rf build/deb
@@ -134,5 +140,5 @@ distclean: clean
 	@echo "this forgets the Debian trees and kernels too; the next check is a cold one"
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
-.PHONY: all help modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
+.PHONY: all help print-folders modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
 .PHONY: check-long demo bench clean distclean

@@ -20,7 +20,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 MODULES = ("include/dlend", "iommu", "ntb", "lender", "borrower", "native", "mdev")
 BED = ("tests/ntbsim", "tests/cluster")
-LEFT_OUT = (".md", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
+LEFT_OUT = (".md", "/mkdeb", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', re.S)
 
@@ -46,7 +46,7 @@ def files(top, folders):
     for folder in folders:
         for path in sorted((top / folder).rglob("*")):
             if path.is_file() and path.parent.name != "t" and not path.name.startswith(".") and \
-                    not path.name.endswith(LEFT_OUT):
+                    not str(path).endswith(LEFT_OUT):
                 yield path
 
 

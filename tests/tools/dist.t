@@ -5,6 +5,7 @@
     each under a fake root, with fake programs that write down how they were called
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -357,6 +358,22 @@ def depends():
     return set(line.removeprefix("Depends:").replace(",", " ").split())
 
 
+def sources(t):
+    """The package of the modules has each file that Kbuild builds."""
+    kbuild = (TOP / "Kbuild").read_text()
+    files = {f"{name}.c" for name in re.findall(r"(\w+/\w+)\.o\b", kbuild)}
+    with Root() as r:
+        copy = r.path / "sources"
+        copy.mkdir()
+        rules = (TOP / "debian/rules").read_text()
+        line = re.search(r"^\t(cp -r Kbuild .*)$", rules, re.M).group(1)
+        line = line.replace("$(sources)", str(copy)).replace("$(MAKE)", "make").replace("$$", "$")
+        result = subprocess.run(line, shell=True, cwd=TOP, capture_output=True, text=True, check=False)
+        missing = {name for name in files if not (copy / name).exists()}
+        t.ok(result.returncode == 0 and files and not missing and (copy / "include/dlend/proto.h").exists(),
+             "the package of sources has all that Kbuild builds", f"{result.stderr}{sorted(missing)}")
+
+
 def install(t):
     with Root() as r, tempfile.TemporaryDirectory() as dest:
         def make():
@@ -392,6 +409,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units):
+    for part in (install, sources, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units):
         tap.diag(part.__name__)
         part(tap)
