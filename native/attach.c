@@ -14,6 +14,7 @@
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/wait.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
 #include "attach.h"
@@ -23,47 +24,29 @@
 
 /*
  * struct dlend_native_place - an offer that may be attached
+ * @node: among all
+ * @with: while @busy: among those of its IOMMU group
  * @fn: what is attached, or NULL
+ * @busy: its group is being attached or detached, by one thread, without attach_lock: drivers and
+ *	lenders take their time
  * @why: why the last attempt failed; "" if it did not
  */
 struct dlend_native_place {
-	struct list_head node;
+	struct list_head node, with;
 	struct dlend_offer *offer;
 	struct dlend_native_fn *fn;
+	bool busy;
 	char why[DLEND_REASON_LEN];
 };
 
 static DEFINE_MUTEX(dlend_native_attach_lock);
 static LIST_HEAD(dlend_native_places);
+static DECLARE_WAIT_QUEUE_HEAD(dlend_native_idle);
+static unsigned int dlend_native_turns;		/* ends of being busy */
 
 static void dlend_native_lost_work(struct work_struct *work);
 
-static int dlend_native_place_take(struct dlend_native_place *place)
-{
-	struct dlend_native_fn *fn = dlend_native_fn_make(place->offer);
-	int ret;
-
-	if (!fn)
-		return -ENOMEM;
-	INIT_WORK(&fn->lost_work, dlend_native_lost_work);
-	ret = dlend_native_take(fn);
-	strscpy(place->why, fn->why);
-	if (ret)
-		dlend_native_fn_put(fn);
-	else
-		place->fn = fn;
-	return ret;
-}
-
-static void dlend_native_place_give(struct dlend_native_place *place)
-{
-	struct dlend_native_fn *fn = place->fn;
-
-	strscpy(place->why, fn->why);
-	place->fn = NULL;
-	dlend_native_give(fn);
-	dlend_native_fn_put(fn);
-}
+/* Groups: with attach_lock */
 
 static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_native_place *b)
 {
@@ -77,46 +60,135 @@ static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_n
 	       ia.group == ib.group;
 }
 
-#define dlend_native_for_each_of_group(place, of) \
-	list_for_each_entry(place, &dlend_native_places, node) \
-		if (dlend_native_same_group(place, of))
+/* All of the group of @of are this thread's until dlend_native_let_go(). */
+static void dlend_native_grab(struct dlend_native_place *of, struct list_head *group)
+{
+	struct dlend_native_place *place;
 
-static int dlend_native_take_group(struct dlend_native_place *of)
+	lockdep_assert_held(&dlend_native_attach_lock);
+	list_for_each_entry(place, &dlend_native_places, node) {
+		if (!dlend_native_same_group(place, of))
+			continue;
+		place->busy = true;
+		list_add_tail(&place->with, group);
+	}
+}
+
+static void dlend_native_let_go(struct list_head *group)
+{
+	struct dlend_native_place *place;
+
+	lockdep_assert_held(&dlend_native_attach_lock);
+	list_for_each_entry(place, group, with)
+		place->busy = false;
+	dlend_native_turns++;
+	wake_up_all(&dlend_native_idle);
+}
+
+static bool dlend_native_group_busy(struct dlend_native_place *of)
+{
+	struct dlend_native_place *place;
+
+	list_for_each_entry(place, &dlend_native_places, node)
+		if (place->busy && dlend_native_same_group(place, of))
+			return true;
+	return false;
+}
+
+/* Gives attach_lock up until somebody is not busy any more. */
+static void dlend_native_await_turn(void)
+{
+	unsigned int turns = dlend_native_turns;
+
+	mutex_unlock(&dlend_native_attach_lock);
+	wait_event(dlend_native_idle, READ_ONCE(dlend_native_turns) != turns);
+	mutex_lock(&dlend_native_attach_lock);
+}
+
+/* One function: busy, without attach_lock */
+
+static void dlend_native_place_set(struct dlend_native_place *place, struct dlend_native_fn *fn,
+				   const char *why)
+{
+	guard(mutex)(&dlend_native_attach_lock);
+	strscpy(place->why, why, sizeof(place->why));
+	place->fn = fn;
+}
+
+static int dlend_native_place_claim(struct dlend_native_place *place)
+{
+	struct dlend_native_fn *fn = dlend_native_fn_make(place->offer);
+	int ret;
+
+	if (!fn)
+		return -ENOMEM;
+	INIT_WORK(&fn->lost_work, dlend_native_lost_work);
+	ret = dlend_native_claim(fn);
+	dlend_native_place_set(place, ret ? NULL : fn, fn->why);
+	if (ret)
+		dlend_native_fn_put(fn);
+	return ret;
+}
+
+static void dlend_native_place_give(struct dlend_native_place *place)
+{
+	struct dlend_native_fn *fn = place->fn;
+
+	if (!fn)
+		return;
+	dlend_native_place_set(place, NULL, fn->why);
+	dlend_native_give(fn);
+	dlend_native_fn_put(fn);
+}
+
+/* A group: busy, without attach_lock */
+
+static void dlend_native_give_group(struct list_head *group)
+{
+	struct dlend_native_place *place;
+
+	list_for_each_entry(place, group, with)
+		dlend_native_place_give(place);
+}
+
+/* Return: 0; or -errno: then @failed has failed. */
+static int dlend_native_take_group(struct list_head *group, struct dlend_native_place **failed)
 {
 	struct dlend_native_place *place;
 	int ret;
 
-	dlend_native_for_each_of_group(place, of) {
-		ret = dlend_native_place_take(place);
+	list_for_each_entry(place, group, with) {
+		ret = dlend_native_place_claim(place);
+		if (ret)
+			goto give;
+	}
+	list_for_each_entry(place, group, with) {
+		ret = dlend_native_take(place->fn);
 		if (ret)
 			goto give;
 	}
 	return 0;
 
 give:
-	if (place != of)
-		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group: %.180s",
-			 dev_name(dlend_offer_dev(place->offer)), place->why);
-	dlend_native_for_each_of_group(place, of)
-		if (place->fn)
-			dlend_native_place_give(place);
+	*failed = place;
+	dlend_native_give_group(group);
 	return ret;
 }
 
-static int dlend_native_plug(struct dlend_native_place *of)
+static int dlend_native_plug(struct list_head *group)
 {
-	const struct dlend_addr *addr = dlend_offer_addr(of->offer);
-	struct dlend_native_place *place;
+	struct dlend_native_place *place = list_first_entry(group, struct dlend_native_place, with);
+	const struct dlend_addr *addr = dlend_offer_addr(place->offer);
 	struct dlend_native_root *root;
 	bool isolated = true;
 	int ret;
 
-	dlend_native_for_each_of_group(place, of)
+	list_for_each_entry(place, group, with)
 		isolated &= place->fn->info.flags & DLEND_OFFER_F_ISOLATED_MSI;
 	root = dlend_native_root_create(addr->lender, addr->bdf >> 8, isolated);
 	if (IS_ERR(root))
 		return PTR_ERR(root);
-	dlend_native_for_each_of_group(place, of) {
+	list_for_each_entry(place, group, with) {
 		ret = dlend_native_root_put(root, place->fn);
 		if (ret)
 			goto remove;
@@ -125,13 +197,26 @@ static int dlend_native_plug(struct dlend_native_place *of)
 	if (!ret)
 		return 0;
 remove:
-	dlend_native_for_each_of_group(place, of)
-		place->fn->root = NULL;
 	dlend_native_root_remove(root);
 	return ret;
 }
 
-/* The lender has one IOMMU domain for a group, so all of the group is in one place. */
+static void dlend_native_unplug(struct list_head *group)
+{
+	struct dlend_native_place *place;
+
+	list_for_each_entry(place, group, with) {
+		if (!place->fn)
+			continue;
+		/* All that are attached are on one root bus. */
+		dlend_native_root_remove(place->fn->root);
+		break;
+	}
+	dlend_native_give_group(group);
+}
+
+/* Attaching and detaching: with attach_lock, which is given up meanwhile */
+
 static int dlend_native_check(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
@@ -140,45 +225,79 @@ static int dlend_native_check(struct dlend_native_place *of)
 		strscpy(of->why, "it is this host's own device: dlend reclaim gives it back to its driver");
 		return -EINVAL;
 	}
-	dlend_native_for_each_of_group(place, of) {
-		if (!place->fn)
+	if (dlend_native_group_busy(of)) {
+		strscpy(of->why, "it is being attached or detached");
+		return -EBUSY;
+	}
+	/* The lender has one IOMMU domain for a group, so all of the group is in one place. */
+	list_for_each_entry(place, &dlend_native_places, node) {
+		if (!place->fn || !dlend_native_same_group(place, of))
 			continue;
-		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group, is attached already: dlend detach %s",
-			 dev_name(dlend_offer_dev(place->offer)),
+		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group, is attached already",
 			 dev_name(dlend_offer_dev(place->offer)));
 		return -EBUSY;
 	}
 	return 0;
 }
 
-static int dlend_native_attach(struct dlend_native_place *of)
+/* One that was lost before its place knew it has been looked for in vain. */
+static void dlend_native_see_lost(struct list_head *group)
 {
 	struct dlend_native_place *place;
+
+	list_for_each_entry(place, group, with)
+		if (place->fn && READ_ONCE(place->fn->dead))
+			dlend_native_go(place->fn);
+}
+
+static int dlend_native_attach(struct dlend_native_place *of)
+{
+	struct dlend_native_place *failed = of;
+	LIST_HEAD(group);
 	int ret;
 
-	if (of->fn)
+	if (of->fn && !of->busy)
 		return -EEXIST;
 	of->why[0] = '\0';
-	ret = dlend_native_check(of) ?: dlend_native_take_group(of);
+	ret = dlend_native_check(of);
 	if (ret)
 		return ret;
-	ret = dlend_native_plug(of);
-	if (!ret)
-		return 0;
-	dlend_native_for_each_of_group(place, of)
-		dlend_native_place_give(place);
+	dlend_native_grab(of, &group);
+	mutex_unlock(&dlend_native_attach_lock);
+	ret = dlend_native_take_group(&group, &failed);
+	if (!ret) {
+		ret = dlend_native_plug(&group);
+		if (ret)
+			dlend_native_give_group(&group);
+	}
+	mutex_lock(&dlend_native_attach_lock);
+	dlend_native_see_lost(&group);
+	if (ret && failed != of)
+		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group: %.180s",
+			 dev_name(dlend_offer_dev(failed->offer)), failed->why);
+	dlend_native_let_go(&group);
 	return ret;
 }
 
 static void dlend_native_detach(struct dlend_native_place *of)
 {
-	struct dlend_native_root *root = of->fn->root;
+	LIST_HEAD(group);
+
+	dlend_native_grab(of, &group);
+	mutex_unlock(&dlend_native_attach_lock);
+	dlend_native_unplug(&group);
+	mutex_lock(&dlend_native_attach_lock);
+	dlend_native_let_go(&group);
+}
+
+static struct dlend_native_place *dlend_native_place_of(const struct dlend_native_fn *fn)
+{
 	struct dlend_native_place *place;
 
-	dlend_native_root_remove(root);
 	list_for_each_entry(place, &dlend_native_places, node)
-		if (place->fn && place->fn->root == root)
-			dlend_native_place_give(place);
+		if (place->fn == fn)
+			return place;
+	return NULL;
 }
 
 static void dlend_native_lost_work(struct work_struct *work)
@@ -187,12 +306,10 @@ static void dlend_native_lost_work(struct work_struct *work)
 	struct dlend_native_place *place;
 
 	mutex_lock(&dlend_native_attach_lock);
-	list_for_each_entry(place, &dlend_native_places, node) {
-		if (place->fn != fn)
-			continue;
+	while ((place = dlend_native_place_of(fn)) && dlend_native_group_busy(place))
+		dlend_native_await_turn();
+	if (place)
 		dlend_native_detach(place);
-		break;
-	}
 	mutex_unlock(&dlend_native_attach_lock);
 	dlend_native_fn_put(fn);
 }
@@ -236,6 +353,8 @@ static ssize_t attached_store(struct device *dev, struct device_attribute *attr,
 		return -ENODEV;
 	if (on)
 		ret = dlend_native_attach(place);
+	else if (dlend_native_group_busy(place))
+		ret = -EBUSY;
 	else if (place->fn)
 		dlend_native_detach(place);
 	return ret ?: count;
@@ -303,8 +422,12 @@ static void dlend_native_vanishes(struct dlend_offer *offer)
 	device_remove_group(dlend_offer_dev(offer), &dlend_native_attr_group);
 	mutex_lock(&dlend_native_attach_lock);
 	place = dlend_native_find(dlend_offer_dev(offer));
-	if (place && place->fn)
-		dlend_native_detach(place);
+	while (place && (place->fn || dlend_native_group_busy(place))) {
+		if (dlend_native_group_busy(place))
+			dlend_native_await_turn();
+		else
+			dlend_native_detach(place);
+	}
 	if (place)
 		list_del(&place->node);
 	mutex_unlock(&dlend_native_attach_lock);

@@ -259,7 +259,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 
 /* Taking and giving */
 
-static int dlend_native_take_claimed(struct dlend_native_fn *fn)
+int dlend_native_take(struct dlend_native_fn *fn)
 {
 	int ret;
 
@@ -284,7 +284,7 @@ give_back:
 	return ret;
 }
 
-int dlend_native_take(struct dlend_native_fn *fn)
+int dlend_native_claim(struct dlend_native_fn *fn)
 {
 	char why[DLEND_REASON_LEN];
 	int ret;
@@ -293,13 +293,8 @@ int dlend_native_take(struct dlend_native_fn *fn)
 	fn->claim.ops = &dlend_native_claim_ops;
 	fn->claim.party = DLEND_NATIVE_PARTY;
 	ret = dlend_offer_claim(fn->claim.offer, &fn->claim, why);
-	if (ret) {
-		dlend_native_fn_fails(fn, "%s", why);
-		return ret;
-	}
-	ret = dlend_native_take_claimed(fn);
 	if (ret)
-		dlend_offer_release(&fn->claim);
+		dlend_native_fn_fails(fn, "%s", why);
 	return ret;
 }
 
@@ -314,7 +309,7 @@ void dlend_native_give(struct dlend_native_fn *fn)
 
 int dlend_native_leases_start(void)
 {
-	dlend_native_wq = alloc_ordered_workqueue("dlend-native", 0);
+	dlend_native_wq = alloc_workqueue("dlend-native", WQ_UNBOUND, 0);
 	return dlend_native_wq ? 0 : -ENOMEM;
 }
 

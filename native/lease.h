@@ -6,17 +6,26 @@
 struct dlend_native_fn;
 
 /**
- * dlend_native_take - claim a function's offer, and have its lease
- * @fn: (in, out) with lost_work; afterwards with info, a configuration space and Bus Master Enable
+ * dlend_native_claim - claim a function's offer
+ * @fn: (in, out) with lost_work
+ *
+ * All of a group are claimed before the first of them is taken: the lender says of all of them
+ * then that this node has them. Context: process. Return: as dlend_offer_claim(); @fn->why says why.
+ */
+int dlend_native_claim(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_take - have the lease
+ * @fn: (in, out) claimed; afterwards with info, a configuration space and Bus Master Enable
  *
  * Context: process, waits for the lender; a signal ends the wait for somebody's last lease.
- * Return: 0; or -errno, and @fn->why says why: then nothing is held.
+ * Return: 0; or -errno, and @fn->why says why: then it is claimed, and nothing else.
  */
 int dlend_native_take(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_give - return the lease: the lender resets the device
- * @fn: function that is on no root bus; nothing of it is called when this returns
+ * dlend_native_give - return the lease, so that the lender resets the device, and the claim
+ * @fn: claimed function that is on no root bus; nothing of it is called when this returns
  *
  * Context: process, waits for the lender.
  */

@@ -242,12 +242,26 @@ unlock:
 	return err;
 }
 
+/*
+ * Drivers let go first, without the lock of all PCI hot-plug on this host: vfio-pci waits for the
+ * program that has the device open.
+ */
+static void dlend_native_root_drivers_off(struct dlend_native_root *root)
+{
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
+		if (root->on.fn[i] && root->on.fn[i]->pdev)
+			device_release_driver(&root->on.fn[i]->pdev->dev);
+}
+
 static void dlend_native_root_take_off(struct dlend_native_root *root)
 {
 	if (!root->bus) {
 		pci_free_host_bridge(root->bridge);
 		return;
 	}
+	dlend_native_root_drivers_off(root);
 	pci_lock_rescan_remove();
 	pci_stop_root_bus(root->bus);
 	pci_remove_root_bus(root->bus);

@@ -52,6 +52,12 @@ void check_kind(const struct device *dev)
 		     strncmp(class, "0x0604", 6) ? "it is part of the host's own wiring" :
 						   "it is a PCI bridge",
 		     "Lend the devices behind it, one by one.");
+	/* The domains of offers' names: docs/architecture.md */
+	if (strtoul(dev->bdf, NULL, 16) >> 16 == 0xd)
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     "it is another node's, and only attached here",
+		     text("Return it (dlend detach %s); its lender lends it to whom you like.",
+			  dev->bdf));
 }
 
 static void check_reset(const struct device *dev)

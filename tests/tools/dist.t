@@ -317,7 +317,7 @@ def build_ntb(t):
 
 
 def units(t):
-    for name in ("dlend-lend.service", "dlend-mdevs@.service"):
+    for name in ("dlend-lend.service", "dlend-mdevs@.service", "dlend-attach@.service"):
         text = (DIST / name).read_text()
         t.ok("Type=oneshot" in text and "ExecStart=" in text and "[Unit]" in text, name)
     analyze = shutil.which("systemd-analyze")
@@ -326,10 +326,10 @@ def units(t):
             t.skip("no systemd-analyze")
         with Root() as r:
             r.program("dlend")
-            for name in ("dlend-lend.service", "dlend-mdevs@.service"):
+            for name in ("dlend-lend.service", "dlend-mdevs@.service", "dlend-attach@.service"):
                 shutil.copy(DIST / name, r.path)
             result = r.run(analyze, "verify", "--man=no", "--recursive-errors=no", r.path / "dlend-lend.service",
-                           r.path / "dlend-mdevs@.service")
+                           r.path / "dlend-mdevs@.service", r.path / "dlend-attach@.service")
             wrong = [x for x in result.stderr.splitlines() if "dlend-" in x and "not executable" not in x and "not found" not in x]
             assert not wrong, wrong
 
@@ -337,10 +337,10 @@ def units(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
-    "usr/lib/systemd/system/dlend-mdevs@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
+    "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
     "etc/modprobe.d/dlend.conf",
     *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 

@@ -145,6 +145,7 @@ def not_to_be_had(t):
             ("being reset", {"state": "returning", "instances": "0"}, ["returning", "try again"]),
             ("quarantined", {"state": "quarantined", "instances": "0"}, ["quarantined on node 2"]),
             ("link down", {"state": "gone", "link": "down", "instances": "0"}, ["link to its lender, node 2, is down"]),
+            ("attached here", {"attached": PARENT, "instances": "0"}, ["attached to this host itself", f"dlend detach {PARENT}"]),
             ("an mdev of it here", {"instances": "0"}, ["made a mediated device of it already"])):
         with Host() as f:
             f.parent(**attributes)
