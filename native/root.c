@@ -221,9 +221,24 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 	return 0;
 }
 
-int dlend_native_root_scan(struct dlend_native_root *root)
+/*
+ * The PCI core looks for function 0 of a device, and for others if that says that there are some.
+ * Of a device that is lent in part, function 0 may be missing.
+ */
+static void dlend_native_root_look(struct dlend_native_root *root)
 {
 	struct pci_dev *pdev;
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
+		if (root->on.fn[i])
+			pci_scan_single_device(root->bus, i);
+	list_for_each_entry(pdev, &root->bus->devices, bus_list)
+		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
+}
+
+int dlend_native_root_scan(struct dlend_native_root *root)
+{
 	int err;
 
 	pci_lock_rescan_remove();
@@ -231,9 +246,8 @@ int dlend_native_root_scan(struct dlend_native_root *root)
 	if (err)
 		goto unlock;
 	root->bus = root->bridge->bus;
+	dlend_native_root_look(root);
 	pci_bus_claim_resources(root->bus);
-	list_for_each_entry(pdev, &root->bus->devices, bus_list)
-		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
 	err = dlend_native_root_check(root);
 	if (!err)
 		pci_bus_add_devices(root->bus);

@@ -58,23 +58,31 @@ def main():
         a.load_modules("dlend_native")
         address = f.lend("b", "nvme0")
         disk = Disk(t, f, address)
-        with t.case("the link is cut"), a.provoke(IOMMU_FAULT, "the device goes on until its lender has stopped it", must=False):
+        device = "the device goes on until its lender has stopped it"
+        driver = "the driver goes on until it has noticed: its lender's IOMMU stops it"
+        with t.case("the link is cut"), a.provoke(IOMMU_FAULT, device, must=False), \
+                b.provoke(IOMMU_FAULT, driver, must=False):
             with disk.in_use("link cut"):
                 c.link("ab").command("down")
             c.link("ab").command("up")
             f.wait_links("a", 120)
             disk.works("link cut")
-        with t.case("taken back"):
+        with t.case("taken back"), b.provoke(IOMMU_FAULT, driver, must=False):
             with disk.in_use("reclaim --force"):
                 f.dlend("b", f"reclaim --force 0000{address[5:]}", timeout=120)
             f.lend("b", "nvme0")
             disk.works("reclaim --force")
         with t.case("the module is unloaded"):
-            with disk.in_use("rmmod"):
-                a.run("rmmod dlend_native", timeout=120)
+            disk.attach()
+            t.ok(a.run("rmmod dlend_native", check=False).status, "the module stays while a device is attached")
+            f.dlend("a", f"detach {address}", timeout=120)
+            a.run("rmmod dlend_native", timeout=120)
+            f.wait_state("a", address, "free")
+            t.ok("attached" not in a.run(f"ls /sys/bus/dlend/devices/{address}").out, "unloaded, it leaves nothing behind")
             a.load_modules("dlend_native")
-            disk.works("rmmod")
-        with t.case("the NTB loses its driver"), a.provoke(IOMMU_FAULT, "as above", must=False):
+            disk.works("unloaded and loaded")
+        with t.case("the NTB loses its driver"), a.provoke(IOMMU_FAULT, device, must=False), \
+                b.provoke(IOMMU_FAULT, driver, must=False):
             with disk.in_use("unbind"):
                 ntb = a.run("basename $(ls -d /sys/bus/pci/drivers/ntb_hw_amd/0*)").out.strip()
                 a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/unbind", timeout=120)

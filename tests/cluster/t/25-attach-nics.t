@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Network cards of another host, used by a host's own drivers, that talk to a third host over their own cables.
+
+    host a (node 1): e1000e, igbvf ---- ab ---- host b (node 2): nic ---- cable ---- lan1: host c (node 3)
+                                                                 igb ---- cable ---- lan2:
+                                                host b ---- bc ---- host c: guest with the other VF
+
+DLEND_LONG=1: each transfer takes 60 s, not 5.
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
+
+NIC_MAC, IGB_MAC = "52:54:00:d1:e0:01", "52:54:00:d1:e0:02"
+VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
+
+
+def attach(f, address):
+    f.dlend("a", f"attach {address}", timeout=120)
+
+
+def detach(f, address):
+    f.dlend("a", f"detach --force {address}", timeout=120)
+    f.wait_state("a", address, "free")
+
+
+def card(t, f, a, c):
+    address = f.lend("b", "nic")
+    up(c, "52:54:00:d1:ec:01", "10.7.1.3")
+    a.run("modprobe e1000e", timeout=60)
+    attach(f, address)
+    name = up(a, NIC_MAC, "10.7.1.1")
+    t.ok("PCI-MSIX" in a.run(f"grep {name} /proc/interrupts").out, "e1000e: the driver uses MSI-X")
+    use(t, a, c, name, "10.7.1.3", "e1000e")
+    vectors = a.run(f"grep {name} /proc/interrupts | cut -d: -f1").out.split()
+    for vector in vectors:
+        a.run(f"echo 1 >/proc/irq/{vector}/smp_affinity_list")
+    before = counts(a, name)
+    t.equal(ping(a, "10.7.1.3"), "0% packet loss", "e1000e: ping, with its interrupts on another CPU")
+    after = counts(a, name)
+    t.ok(after[1] > before[1] and after[0] == before[0], "e1000e: that is where they come", f"{before} {after}")
+    a.run("echo 0 >/sys/devices/system/cpu/cpu1/online", timeout=60)
+    t.equal(ping(a, "10.7.1.3"), "0% packet loss", "e1000e: ping, with that CPU off")
+    a.run("echo 1 >/sys/devices/system/cpu/cpu1/online", timeout=60)
+    for _ in range(5):
+        a.run(f"ip link set {name} down; rmmod e1000e; modprobe e1000e", timeout=90)
+        name = interface(a, NIC_MAC)
+    name = up(a, NIC_MAC, "10.7.1.1")
+    t.equal(ping(a, "10.7.1.3"), "0% packet loss", "e1000e: ping, after its driver was loaded again and again")
+    t.equal(lost(a, name), {}, "e1000e: no frame is lost")
+    detach(f, address)
+
+
+def counts(a, name):
+    """Interrupts of a card by CPU."""
+    rows = [line.split() for line in a.run(f"grep {name} /proc/interrupts").out.splitlines()]
+    cpus = int(a.run("nproc").out)
+    return [sum(int(row[1 + cpu]) for row in rows) for cpu in range(cpus)]
+
+
+def functions(t, f, a, b, c):
+    b.run("modprobe igb", timeout=60)
+    own = up(b, IGB_MAC, "10.7.2.2")
+    device = f"/sys/bus/pci/devices/{b.bdf('igb')}"
+    b.run(f"echo 2 >{device}/sriov_numvfs", timeout=60)
+    for number, mac in enumerate(VF_MAC):
+        b.run(f"ip link set {own} vf {number} mac {mac}")
+    names = [b.run(f"basename $(readlink {device}/virtfn{n})").out.strip() for n in range(2)]
+    up(c, "52:54:00:d1:ec:02", "10.7.2.3")
+    lent = [f.lend_bdf("b", name) for name in names]
+    a.run("modprobe igbvf", timeout=60)
+    attach(f, lent[0])
+    name = up(a, VF_MAC[0], "10.7.2.1")
+    t.equal(a.run(f"cat /sys/class/net/{name}/device/vendor /sys/class/net/{name}/device/device").out.split(),
+            ["0x8086", "0x10ca"], "igbvf: its ids, which its registers do not have")
+    uuid = f.mdev("c", lent[1], "dlend-nic")
+    with f.guest("c", "other", modules=("igbvf",), memory="160M", devices=[f.device(uuid)]) as g:
+        up(g, VF_MAC[1], "10.7.2.4")
+        use(t, a, c, name, "10.7.2.3", "igbvf, beside one of a VM's")
+        t.equal(ping(g, "10.7.2.1", 10), "0% packet loss", "igbvf: and the VM that has the other one reaches it")
+        g.shutdown()
+    f.wait_state("c", lent[1], "free")
+    detach(f, lent[0])
+
+
+def main():
+    with Tap() as t, Cluster("nics.toml", tap=t) as cluster:
+        f = Fabric(cluster)
+        a, b, c = (cluster.host(n) for n in "abc")
+        f.up(timeout=150)
+        a.load_modules("dlend_native")
+        c.run("modprobe virtio_net", timeout=60)
+        with t.case("a whole card"):
+            card(t, f, a, c)
+        with t.case("a virtual function"):
+            functions(t, f, a, b, c)
+        for host in (a, b, c):
+            t.equal(host.complaints(), [], f"host {host.name}'s kernel has no complaint")
+
+
+main()

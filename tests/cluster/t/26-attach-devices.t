@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Devices of other kinds, used by a host's own drivers: sound, USB, a disk of virtio's, a display.
+
+    host a (node 1): the drivers ------ ab ------ host b (node 2): sound, usb, vboot, bochs, vgpu
+"""
+import os
+import shutil
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import kinds  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+
+class Attached:
+    """A device of host b's in host a, for a block."""
+
+    def __init__(self, f, port):
+        self.f, self.port, self.address = f, port, None
+
+    def __enter__(self):
+        self.address = self.f.lend("b", self.port)
+        self.f.dlend("a", f"attach {self.address}", timeout=120)
+        return self.address
+
+    def __exit__(self, *error):
+        self.f.dlend("a", f"detach --force {self.address}", timeout=120, check=not error[0])
+        if not error[0]:
+            self.f.wait_state("a", self.address, "free")
+
+
+def virtio(t, f, a, b):
+    b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vboot", "bus": "port-vboot", "drive": "virtio",
+                         "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
+    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vboot').bdf}/*:00.0", 30)
+    a.run("modprobe virtio_blk")
+    with Attached(f, "vboot") as address:
+        a.wait_for(f"ls /sys/bus/pci/devices/{address}/virtio*/block/*", 30)
+        disk = a.run(f"ls /sys/bus/pci/devices/{address}/virtio*/block").out.strip()
+        out = a.run(f"dd if=/dev/urandom of=/tmp/x bs=16k count=8 2>/dev/null; dd if=/tmp/x of=/dev/{disk} bs=16k oflag=direct "
+                    f"2>/dev/null; dd if=/dev/{disk} bs=16k count=8 iflag=direct 2>/dev/null | cmp - /tmp/x && echo same",
+                    timeout=120).out
+        t.equal(out, "same\n", "virtio-blk: what is written is read")
+
+
+def main():
+    with Tap() as t, Cluster("devices.toml", tap=t) as c:
+        for program in ("tone", "paint"):
+            shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
+        f = Fabric(c)
+        a, b = c.host("a"), c.host("b")
+        stick = os.urandom(1 << 20)
+        with open(b.disk_file("stick"), "r+b") as file:
+            file.write(stick)
+        f.up()
+        b.own_disks()
+        a.load_modules("dlend_native")
+        a.run("for p in tone paint; do ln -sf /share/$p /usr/local/sbin/$p 2>/dev/null || cp /share/$p /usr/sbin/$p; done")
+        with t.case("sound"), Attached(f, "sound"):
+            kinds.tone(t, a, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+        with t.case("a disk of virtio's"):
+            virtio(t, f, a, b)
+        with t.case("a display"), Attached(f, "bochs") as address:
+            wrong = kinds.paint(t, c, a, "bochs", address, "bochs", "bochs-drm", "160 120")
+            t.ok(wrong is None, "bochs: and the picture, pixel by pixel", f"x, y, is, should be: {wrong}")
+        for name, why in (("usb-ehci", "it has INTx only, which an attached device has not (docs/native.md)"),
+                          ("intel-hda", "QEMU lets its DMA reach RAM only, so not an NTB"),
+                          ("qemu-xhci", "QEMU lets its DMA reach RAM only, so not an NTB")):
+            with t.case(name):
+                t.skip(why)
+        t.equal(a.complaints(), [], "host a's kernel has no complaint")
+        t.equal(b.complaints(), [], "host b's kernel has no complaint")
+
+
+main()
