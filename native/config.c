@@ -7,15 +7,25 @@
  * memory decoding are the lender's: they are on while the device is attached.  A function level
  * reset goes to the lender; until it is over, reads give ones, which is what the PCI core polls for.
  *
- * Must not know DMA and interrupts.
+ * Must not know DMA and messages of interrupts.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include "config.h"
 #include "fn.h"
+#include "intx.h"
 
 /* What a bus gives when nobody answers. */
 #define DLEND_NATIVE_NOBODY	0xffffffffu
+
+/* Interrupt Status, where a read includes it. Under lock. */
+static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where, int size)
+{
+	int bit = 8 * (PCI_STATUS - where) + ilog2(PCI_STATUS_INTERRUPT);
+
+	return fn->intx_up && bit >= 0 && bit < 8 * size ? BIT(bit) : 0;
+}
 
 static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int where, int size,
 				    u32 *val)
@@ -30,7 +40,7 @@ static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int
 	raw_spin_lock_irqsave(&fn->lock, flags);
 	if (!fn->dead && !fn->resetting) {
 		dlend_cfg_read(&fn->cfg, where, &got, size);
-		*val = le32_to_cpu(got);
+		*val = le32_to_cpu(got) | dlend_native_config_intx(fn, where, size);
 	}
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
 	return PCIBIOS_SUCCESSFUL;
@@ -54,6 +64,8 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
 	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ))
 		queue_work(fn->claim.wq, &fn->reset_work);
+	if (effects & DLEND_CFG_E_INTX && fn->intx)
+		dlend_native_intx_wanted(fn);
 	return PCIBIOS_SUCCESSFUL;
 }
 
@@ -68,7 +80,7 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.vendor = fn->info.vendor,
 		.device = fn->info.device,
 		.is_vf = fn->info.flags & DLEND_OFFER_F_VF,
-		.no_intx = true,	/* interrupts of attached devices are messages */
+		.no_intx = !fn->intx,
 		.no_msi = !fn->info.nr_msi,
 		.no_msix = !fn->info.nr_msix,
 		.max_msi = fn->info.nr_msi,

@@ -5,7 +5,9 @@
  * Files of native/, from the bottom up:
  *
  *   fn.c	the structure, and why it could not be attached
- *   msi.c	interrupts: the MSI parent domain of a root bus
+ *   irq.c	interrupts, as they come from the lender
+ *   msi.c	the MSI parent domain of a root bus
+ *   intx.c	INTx
  *   domain.c	DMA: what of this host's memory a device reaches, and by which addresses
  *   iommu.c	an IOMMU driver of our own, for the kernel's dma-iommu and for VFIO
  *   config.c	configuration space: answered here, from what the lender read after a reset
@@ -72,6 +74,9 @@ struct dlend_native_vector {
  * @domain_lock: @domain. Never held while the lender is asked
  * @domain: of domain.c, that it translates by, or NULL
  * @in_domain: among the domain's members
+ * @intx: number of the interrupt for INTx; 0: it has none
+ * @intx_up: INTx was told of, and not handled yet; under @lock
+ * @unmask_work: tells the lender that it was handled
  * @irq_lock: the rest
  * @irq_mode, @irq_count: what the lender delivers
  * @irq_used: that the driver has
@@ -92,6 +97,9 @@ struct dlend_native_fn {
 	struct mutex domain_lock;
 	struct dlend_native_domain *domain;
 	struct list_head in_domain;
+	unsigned int intx;
+	bool intx_up;
+	struct work_struct unmask_work;
 	struct mutex irq_lock;
 	enum dlend_irq_mode irq_mode;
 	unsigned int irq_count, irq_used;

@@ -17,7 +17,8 @@
 #include "domain.h"
 #include "fn.h"
 #include "lease.h"
-#include "msi.h"
+#include "intx.h"
+#include "irq.h"
 
 /* Who has a claim of ours: no process has this number. */
 #define DLEND_NATIVE_PARTY	((pid_t)-1)
@@ -67,7 +68,7 @@ static void dlend_native_reset_work(struct work_struct *work)
 		return;
 	if (READ_ONCE(fn->resetting))
 		ret = dlend_lease_reset(lease) ?: dlend_lease_bus_master(lease, true) ?:
-						  dlend_native_msi_again(fn);
+						  dlend_native_irq_again(fn);
 	if (!ret && fn->cfg.pcie_pos)
 		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
 					     dlend_cfg_readrq(&fn->cfg));
@@ -76,8 +77,6 @@ static void dlend_native_reset_work(struct work_struct *work)
 		return;
 	}
 	raw_spin_lock_irq(&fn->lock);
-	if (fn->resetting)
-		dlend_cfg_reset(&fn->cfg);
 	fn->resetting = false;
 	raw_spin_unlock_irq(&fn->lock);
 }
@@ -150,7 +149,13 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 
 static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
 {
-	dlend_native_msi_fired(dlend_native_claim_fn(claim), vector);
+	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	dlend_native_irq_fired(fn, vector);
 }
 
 /* Windows of a link to another node are not revoked: that node's IOMMU closes them. */
@@ -267,6 +272,9 @@ int dlend_native_take(struct dlend_native_fn *fn)
 	ret = dlend_native_borrow(fn);
 	if (ret)
 		return ret;
+	ret = dlend_native_intx_make(fn);
+	if (ret)
+		goto give_back;
 	ret = dlend_native_config_init(fn);
 	if (ret) {
 		dlend_native_fn_fails(fn, "what its lender says of its configuration space makes no sense");
@@ -281,6 +289,7 @@ int dlend_native_take(struct dlend_native_fn *fn)
 
 give_back:
 	dlend_native_return(fn);
+	dlend_native_intx_free(fn);
 	return ret;
 }
 
@@ -303,6 +312,7 @@ void dlend_native_give(struct dlend_native_fn *fn)
 	struct dlend_offer *offer = fn->claim.offer;
 
 	dlend_native_return(fn);
+	dlend_native_intx_free(fn);
 	dlend_offer_release(&fn->claim);
 	dlend_offer_flush(offer);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Interrupts of attached devices.
- *
- * The lender programs the device's real MSI or MSI-X registers and counts its interrupts in this
- * node's memory; the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become
- * interrupts of the kernel: the PCI core takes them from a domain that has no parent, as there is
- * no interrupt controller behind it.  A driver's handler runs in an irq_work on the processor that
- * the interrupt is bound to: not under the lock that interrupt() comes with.
+ * MSI and MSI-X of attached devices: the PCI core takes them from a domain that has no parent, as
+ * there is no interrupt controller behind it.
  *
  * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
  * and is sent again.
@@ -17,58 +12,18 @@
  * Must not know DMA and configuration space.
  */
 #include <linux/interrupt.h>
-#include <linux/io.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
 #include <linux/msi.h>
-#include <linux/slab.h>
 #include <dlend/compat.h>
 #include "fn.h"
+#include "irq.h"
 #include "msi.h"
 
 static struct dlend_native_fn *dlend_native_msi_fn(struct device *dev)
 {
 	return dlend_native_fn_of(to_pci_dev(dev));
 }
-
-static void dlend_native_msi_handle(struct dlend_native_vector *v)
-{
-	unsigned int virq = READ_ONCE(v->virq);
-
-	if (virq)
-		generic_handle_irq(virq);
-}
-
-static void dlend_native_msi_run(struct irq_work *work)
-{
-	dlend_native_msi_handle(container_of(work, struct dlend_native_vector, work));
-}
-
-static void dlend_native_msi_run_there(void *info)
-{
-	dlend_native_msi_handle(info);
-}
-
-/* Not here and now: the caller may hold the lock that comes with an interrupt of the link. */
-static void dlend_native_msi_send(struct dlend_native_vector *v)
-{
-	unsigned int cpu = READ_ONCE(v->cpu);
-
-	/* One that is under way to that processor is handled after this one has come. */
-	if (cpu != raw_smp_processor_id() && cpu_online(cpu) &&
-	    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
-		return;
-	irq_work_queue(&v->work);
-}
-
-void dlend_native_msi_fired(struct dlend_native_fn *fn, unsigned int vector)
-{
-	/* Pairs with the release in dlend_native_msi_setup(). */
-	if (vector < smp_load_acquire(&fn->irq_count))
-		dlend_native_msi_send(&fn->vector[vector]);
-}
-
-/* The chip */
 
 static void dlend_native_msi_nothing(struct irq_data *d)
 {
@@ -81,21 +36,9 @@ static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
 	*msg = v->message;
 }
 
-static int dlend_native_msi_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
-{
-	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
-	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
-
-	if (cpu >= nr_cpu_ids)
-		return -EINVAL;
-	WRITE_ONCE(v->cpu, cpu);
-	irq_data_update_effective_affinity(d, cpumask_of(cpu));
-	return IRQ_SET_MASK_OK;
-}
-
 static int dlend_native_msi_retrigger(struct irq_data *d)
 {
-	dlend_native_msi_send(irq_data_get_irq_chip_data(d));
+	dlend_native_irq_send(irq_data_get_irq_chip_data(d));
 	return 1;
 }
 
@@ -105,110 +48,9 @@ static struct irq_chip dlend_native_msi_chip = {
 	.irq_mask = dlend_native_msi_nothing,
 	.irq_unmask = dlend_native_msi_nothing,
 	.irq_compose_msi_msg = dlend_native_msi_message,
-	.irq_set_affinity = dlend_native_msi_affinity,
+	.irq_set_affinity = dlend_native_irq_affinity,
 	.irq_retrigger = dlend_native_msi_retrigger,
 };
-
-/* The lender */
-
-static void dlend_native_msi_cache(struct dlend_native_vector *v)
-{
-	struct msi_desc *desc = v->virq ? irq_get_msi_desc(v->virq) : NULL;
-
-	if (desc)
-		desc->msg = v->message;
-}
-
-/* Under irq_lock. As the lender's interrupts are remapped, an entry stays as it is until the next time. */
-static void dlend_native_msi_learn(struct dlend_native_fn *fn)
-{
-	unsigned int i, bar;
-	void __iomem *table, *entry;
-	phys_addr_t phys;
-	u32 at, size;
-
-	if (fn->irq_mode != DLEND_IRQ_MSIX ||
-	    !dlend_cfg_msix_range(&fn->cfg, false, &bar, &at, &size))
-		return;
-	phys = dlend_native_lease(fn)->bar[bar].phys;
-	table = phys ? ioremap(phys + at, size) : NULL;
-	if (!table)
-		return;
-	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
-	for (i = 0; i < fn->irq_count && readl(table) != ~0u; i++) {
-		entry = table + i * PCI_MSIX_ENTRY_SIZE;
-		fn->vector[i].message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
-		fn->vector[i].message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
-		fn->vector[i].message.data = readl(entry + PCI_MSIX_ENTRY_DATA);
-		dlend_native_msi_cache(&fn->vector[i]);
-	}
-	iounmap(table);
-}
-
-int dlend_native_msi_again(struct dlend_native_fn *fn)
-{
-	int ret;
-
-	guard(mutex)(&fn->irq_lock);
-	if (!fn->irq_count)
-		return 0;
-	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
-	if (!ret)
-		dlend_native_msi_learn(fn);
-	return ret;
-}
-
-static unsigned int dlend_native_msi_end(struct dlend_native_fn *fn)
-{
-	unsigned int count = fn->irq_count;
-
-	WRITE_ONCE(fn->irq_count, 0);
-	/* dlend_native_msi_fired() is called with interrupts off, which is an RCU section. */
-	synchronize_rcu();
-	return count;
-}
-
-static void dlend_native_msi_teardown(struct dlend_native_fn *fn)
-{
-	struct dlend_native_vector *vector = fn->vector;
-	unsigned int i, count;
-
-	/* A lender that does not answer has ended them, or its link goes down. */
-	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
-	count = dlend_native_msi_end(fn);
-	for (i = 0; i < count; i++)
-		irq_work_sync(&vector[i].work);
-	fn->vector = NULL;
-	kvfree(vector);
-}
-
-/* Nothing is handled before the driver has an interrupt. */
-static int dlend_native_msi_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
-				  unsigned int count)
-{
-	unsigned int i;
-	int ret;
-
-	fn->vector = kvcalloc(count, sizeof(*fn->vector), GFP_KERNEL);
-	if (!fn->vector)
-		return -ENOMEM;
-	for (i = 0; i < count; i++) {
-		fn->vector[i].fn = fn;
-		fn->vector[i].work = IRQ_WORK_INIT_HARD(dlend_native_msi_run);
-		INIT_CSD(&fn->vector[i].call, dlend_native_msi_run_there, &fn->vector[i]);
-	}
-	fn->irq_mode = mode;
-	smp_store_release(&fn->irq_count, count);
-	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
-	if (!ret) {
-		dlend_native_msi_learn(fn);
-		return 0;
-	}
-	dlend_native_msi_end(fn);
-	kvfree(fn->vector);
-	fn->vector = NULL;
-	return ret;
-}
 
 /* The domains */
 
@@ -222,8 +64,8 @@ static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_d
 	if (fn->irq_count)
 		return 0;
 	if (desc->pci.msi_attrib.is_msix)
-		return dlend_native_msi_setup(fn, DLEND_IRQ_MSIX, dlend_cfg_msix(&fn->cfg));
-	return dlend_native_msi_setup(fn, DLEND_IRQ_MSI, nr);
+		return dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, dlend_cfg_msix(&fn->cfg));
+	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, nr);
 }
 
 static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,
@@ -270,7 +112,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 		fn->irq_used--;
 	}
 	if (!fn->irq_used)
-		dlend_native_msi_teardown(fn);
+		dlend_native_irq_teardown(fn);
 }
 
 static const struct irq_domain_ops dlend_native_msi_ops = {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Interrupts of attached devices: an MSI parent domain for each root bus. */
+/* MSI and MSI-X of attached devices: a parent domain for each root bus. */
 #ifndef DLEND_NATIVE_MSI_H
 #define DLEND_NATIVE_MSI_H
 
 #include <linux/types.h>
 
-struct dlend_native_fn;
 struct fwnode_handle;
 struct irq_domain;
 
@@ -20,21 +19,5 @@ struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool is
 
 /** dlend_native_msi_remove - undo that; no device has an interrupt any more. Context: process. */
 void dlend_native_msi_remove(struct irq_domain *domain);
-
-/**
- * dlend_native_msi_fired - the device has sent @vector
- * @fn: (in) function
- *
- * Context: any, also with interrupts off and locks held: the handler runs later.
- */
-void dlend_native_msi_fired(struct dlend_native_fn *fn, unsigned int vector);
-
-/**
- * dlend_native_msi_again - have the lender deliver what it delivered before a reset
- * @fn: (in) function whose interrupts a reset has ended
- *
- * Context: process, waits for the lender. Return: as dlend_lease_irq_setup().
- */
-int dlend_native_msi_again(struct dlend_native_fn *fn);
 
 #endif

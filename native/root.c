@@ -78,6 +78,14 @@ static int dlend_native_root_number(int domain, u8 nr)
 	return -EBUSY;
 }
 
+/* How the PCI core asks for the interrupt of INTx. */
+static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
+{
+	struct dlend_native_fn *fn = dlend_native_fn_on(pdev->bus, pdev->devfn);
+
+	return fn && fn->intx ? fn->intx : -1;
+}
+
 static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
 {
 	int found = dlend_native_root_number(root->on.sysdata.domain, nr);
@@ -97,6 +105,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
 	bridge->ops = &dlend_native_config_ops;
 	bridge->busnr = found;
 	bridge->native_aer = 0;
+	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
 	root->bridge = bridge;
 	return 0;
@@ -233,8 +242,12 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->on.fn[i])
 			pci_scan_single_device(root->bus, i);
-	list_for_each_entry(pdev, &root->bus->devices, bus_list)
+	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
 		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
+		/* Firmware knows nothing of its interrupt. */
+		pdev->irq = root->on.fn[pdev->devfn]->intx;
+		pdev->irq_managed = pdev->irq > 0;
+	}
 }
 
 int dlend_native_root_scan(struct dlend_native_root *root)

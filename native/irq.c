@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts of attached devices, as they come from the lender.
+ *
+ * The lender programs the device's real registers and counts its interrupts in this node's memory;
+ * the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become interrupts of the
+ * kernel.  A driver's handler runs in an irq_work on the processor that the interrupt is bound to:
+ * not under the lock that interrupt() comes with.
+ *
+ * The lender delivers one mode at a time, and all vectors of it or none.
+ *
+ * Must not know where the kernel takes its interrupts from (msi.c, intx.c), DMA and configuration
+ * space.
+ */
+#include <linux/interrupt.h>
+#include <linux/io.h>
+#include <linux/irq.h>
+#include <linux/msi.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include "fn.h"
+#include "irq.h"
+
+static void dlend_native_irq_handle(struct dlend_native_vector *v)
+{
+	unsigned int virq = READ_ONCE(v->virq);
+
+	if (virq)
+		generic_handle_irq(virq);
+}
+
+static void dlend_native_irq_run(struct irq_work *work)
+{
+	dlend_native_irq_handle(container_of(work, struct dlend_native_vector, work));
+}
+
+static void dlend_native_irq_run_there(void *info)
+{
+	dlend_native_irq_handle(info);
+}
+
+/* Not here and now: the caller may hold the lock that comes with an interrupt of the link. */
+void dlend_native_irq_send(struct dlend_native_vector *v)
+{
+	unsigned int cpu = READ_ONCE(v->cpu);
+
+	/* One that is under way to that processor is handled after this one has come. */
+	if (cpu != raw_smp_processor_id() && cpu_online(cpu) &&
+	    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
+		return;
+	irq_work_queue(&v->work);
+}
+
+void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector)
+{
+	/* Pairs with the release in dlend_native_irq_setup(). */
+	if (vector < smp_load_acquire(&fn->irq_count))
+		dlend_native_irq_send(&fn->vector[vector]);
+}
+
+int dlend_native_irq_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+{
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
+
+	if (cpu >= nr_cpu_ids)
+		return -EINVAL;
+	WRITE_ONCE(v->cpu, cpu);
+	irq_data_update_effective_affinity(d, cpumask_of(cpu));
+	return IRQ_SET_MASK_OK;
+}
+
+static void dlend_native_irq_cache(struct dlend_native_vector *v)
+{
+	struct msi_desc *desc = v->virq ? irq_get_msi_desc(v->virq) : NULL;
+
+	if (desc)
+		desc->msg = v->message;
+}
+
+/* Under irq_lock. As the lender's interrupts are remapped, an entry stays as it is until the next time. */
+static void dlend_native_irq_learn(struct dlend_native_fn *fn)
+{
+	unsigned int i, bar;
+	void __iomem *table, *entry;
+	phys_addr_t phys;
+	u32 at, size;
+
+	if (fn->irq_mode != DLEND_IRQ_MSIX ||
+	    !dlend_cfg_msix_range(&fn->cfg, false, &bar, &at, &size))
+		return;
+	phys = dlend_native_lease(fn)->bar[bar].phys;
+	table = phys ? ioremap(phys + at, size) : NULL;
+	if (!table)
+		return;
+	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
+	for (i = 0; i < fn->irq_count && readl(table) != ~0u; i++) {
+		entry = table + i * PCI_MSIX_ENTRY_SIZE;
+		fn->vector[i].message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
+		fn->vector[i].message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
+		fn->vector[i].message.data = readl(entry + PCI_MSIX_ENTRY_DATA);
+		dlend_native_irq_cache(&fn->vector[i]);
+	}
+	iounmap(table);
+}
+
+int dlend_native_irq_again(struct dlend_native_fn *fn)
+{
+	int ret;
+
+	guard(mutex)(&fn->irq_lock);
+	if (!fn->irq_count)
+		return 0;
+	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
+	if (!ret)
+		dlend_native_irq_learn(fn);
+	return ret;
+}
+
+static unsigned int dlend_native_irq_end(struct dlend_native_fn *fn)
+{
+	unsigned int count = fn->irq_count;
+
+	WRITE_ONCE(fn->irq_count, 0);
+	/* dlend_native_irq_fired() is called with interrupts off, which is an RCU section. */
+	synchronize_rcu();
+	return count;
+}
+
+void dlend_native_irq_teardown(struct dlend_native_fn *fn)
+{
+	struct dlend_native_vector *vector = fn->vector;
+	unsigned int i, count;
+
+	/* A lender that does not answer has ended them, or its link goes down. */
+	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
+	count = dlend_native_irq_end(fn);
+	for (i = 0; i < count; i++)
+		irq_work_sync(&vector[i].work);
+	fn->vector = NULL;
+	kvfree(vector);
+}
+
+/* Nothing is handled before the driver has an interrupt. */
+int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode, unsigned int count)
+{
+	unsigned int i;
+	int ret;
+
+	fn->vector = kvcalloc(count, sizeof(*fn->vector), GFP_KERNEL);
+	if (!fn->vector)
+		return -ENOMEM;
+	for (i = 0; i < count; i++) {
+		fn->vector[i].fn = fn;
+		fn->vector[i].work = IRQ_WORK_INIT_HARD(dlend_native_irq_run);
+		INIT_CSD(&fn->vector[i].call, dlend_native_irq_run_there, &fn->vector[i]);
+	}
+	fn->irq_mode = mode;
+	smp_store_release(&fn->irq_count, count);
+	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
+	if (!ret) {
+		dlend_native_irq_learn(fn);
+		return 0;
+	}
+	dlend_native_irq_end(fn);
+	kvfree(fn->vector);
+	fn->vector = NULL;
+	return ret;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Interrupts of attached devices, as they come from the lender. */
+#ifndef DLEND_NATIVE_IRQ_H
+#define DLEND_NATIVE_IRQ_H
+
+#include <dlend/proto.h>
+
+struct cpumask;
+struct dlend_native_fn;
+struct dlend_native_vector;
+struct irq_data;
+
+/**
+ * dlend_native_irq_setup - have the lender deliver interrupts; fn->vector is there then
+ * @fn: (in, out) function; the lender delivers nothing of it yet
+ * @mode: (in) mode
+ * @count: (in) vectors
+ *
+ * Nothing is handled before a vector has an interrupt of the kernel's (virq).
+ * Context: process, waits for the lender, under irq_lock. Return: 0; -ENOMEM; or as
+ * dlend_lease_irq_setup().
+ */
+int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
+			   unsigned int count);
+
+/** dlend_native_irq_teardown - undo that. Context: as dlend_native_irq_setup(). */
+void dlend_native_irq_teardown(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_irq_again - have the lender deliver what it delivered before a reset
+ * @fn: (in) function whose interrupts a reset has ended
+ *
+ * Context: process, waits for the lender; takes irq_lock. Return: as dlend_lease_irq_setup().
+ */
+int dlend_native_irq_again(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_irq_fired - the device has sent @vector
+ * @fn: (in) function
+ *
+ * Context: any, also with interrupts off and locks held: the handler runs later.
+ */
+void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector);
+
+/** dlend_native_irq_send - run the handler of a vector, soon, where it is bound to. Context: any. */
+void dlend_native_irq_send(struct dlend_native_vector *v);
+
+/** dlend_native_irq_affinity - irq_set_affinity() of a chip whose data is a vector */
+int dlend_native_irq_affinity(struct irq_data *d, const struct cpumask *mask, bool force);
+
+#endif
