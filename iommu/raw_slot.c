@@ -45,7 +45,7 @@ struct dlend_raw_slot {
 	struct maple_tree led;
 };
 
-/* An entry of the tree stands for a run of pages: frame = entry + number of the page - 1 << BITS. */
+/* An entry of the tree is a run of pages: frame = entry + number of the page - 1 << BITS. */
 static void *dlend_raw_led_entry(unsigned long page, phys_addr_t phys)
 {
 	return xa_mk_value(BIT_ULL(DLEND_RAW_PFN_BITS) + PHYS_PFN(phys) - page);
@@ -136,7 +136,7 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 	WRITE_ONCE(raw->closed, true);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_slot_note(raw);
-	/* Pairs with the acquire in dlend_raw_slot_phys(): whoever finds no domain finds the notes. */
+	/* Pairs with the acquire in dlend_raw_slot_phys(): without a domain there are notes. */
 	smp_store_release(&raw->domain, NULL);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_slot_clear(raw, domain);
@@ -264,6 +264,7 @@ DLEND_EXPORT(dlend_raw_slot_sync);
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
 {
 	int idx = srcu_read_lock(&dlend_raw_srcu);
+	/* Pairs with the release in dlend_raw_slot_lost(). */
 	struct iommu_domain *domain = smp_load_acquire(&raw->domain);
 	phys_addr_t phys = domain ? iommu_iova_to_phys(domain, raw->base + at) :
 				    dlend_raw_led(raw, at);

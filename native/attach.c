@@ -222,7 +222,8 @@ static int dlend_native_check(struct dlend_native_place *of)
 	struct dlend_native_place *place;
 
 	if (dlend_offer_addr(of->offer)->lender == dlend_node_id()) {
-		strscpy(of->why, "it is this host's own device: dlend reclaim gives it back to its driver");
+		strscpy(of->why,
+			"it is this host's own device: dlend reclaim gives it back to its driver");
 		return -EINVAL;
 	}
 	if (dlend_native_group_busy(of)) {
@@ -233,7 +234,8 @@ static int dlend_native_check(struct dlend_native_place *of)
 	list_for_each_entry(place, &dlend_native_places, node) {
 		if (!place->fn || !dlend_native_same_group(place, of))
 			continue;
-		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group, is attached already",
+		snprintf(of->why, sizeof(of->why),
+			 "%s, of the same IOMMU group, is attached already",
 			 dev_name(dlend_offer_dev(place->offer)));
 		return -EBUSY;
 	}
@@ -386,7 +388,8 @@ static const struct attribute_group dlend_native_attr_group = {
 /* Rules of udev attach then what shall be attached by itself. */
 static void dlend_native_freed(struct dlend_offer *offer)
 {
-	char *event[] = { "DLEND_ATTACH=ready", NULL };
+	char ready[] = "DLEND_ATTACH=ready";
+	char *event[2] = { ready };
 
 	kobject_uevent_env(&dlend_offer_dev(offer)->kobj, KOBJ_CHANGE, event);
 }

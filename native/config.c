@@ -5,7 +5,8 @@
  * The PCI core reads and writes it with interrupts off and a lock held, so it is answered here,
  * from what the lender read when it had reset the device (dlend/cfg.h).  Bus Master Enable and
  * memory decoding are the lender's: they are on while the device is attached.  A function level
- * reset goes to the lender; until it is over, reads give ones, which is what the PCI core polls for.
+ * reset goes to the lender; until it is over, reads give ones: the PCI core polls for the end of
+ * that.
  *
  * Must not know DMA and messages of interrupts.
  */

@@ -77,9 +77,9 @@ struct dlend_native_segment {
 struct dlend_native_domain {
 	struct iommu_domain domain;
 	struct dlend_link *link;
-	struct mutex change;
+	struct mutex change;		/* see above */
 	struct list_head members;
-	struct mutex lock;
+	struct mutex lock;		/* see above */
 	unsigned int count;
 	struct xarray segments;
 	unsigned int shift;
@@ -266,7 +266,8 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 }
 
 /* Once it stands among the segments, a cut finds it; before that, @cut says so. */
-static int dlend_native_segment_store(struct dlend_native_domain *d, struct dlend_native_segment *seg)
+static int dlend_native_segment_store(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg)
 {
 	u64 number = dlend_native_segment_number(d, seg->first);
 
@@ -317,7 +318,8 @@ static void dlend_native_full(struct dlend_native_domain *d, u64 more, char *why
 	xa_for_each(&d->segments, number, seg)
 		mine += seg->size;
 	dlend_aperture_stat(dlend_link_aperture(d->link), &st);
-	snprintf(why, DLEND_REASON_LEN, "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
+	snprintf(why, DLEND_REASON_LEN,
+		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
 		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
 		 st.largest_free >> 20);
 }
@@ -335,7 +337,8 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	err = dlend_native_segment_make(d, first, size);
 	if (err == -ENOSPC) {
 		dlend_native_full(d, size, why);
-		dev_err_ratelimited(dlend_link_dev(d->link), "a VM's or a program's device: %s\n", why);
+		dev_err_ratelimited(dlend_link_dev(d->link), "a VM's or a program's device: %s\n",
+				    why);
 	}
 	return err;
 }
@@ -469,7 +472,8 @@ int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn
 	fn->why[0] = '\0';
 	err = dlend_native_domain_open(d, fn) ?: dlend_native_join_segments(d, fn);
 	if (err == -EOPNOTSUPP)
-		dlend_native_fn_fails(fn, "this host's IOMMU does not translate for its NTB: turn the IOMMU on");
+		dlend_native_fn_fails(fn,
+				      "this host's IOMMU does not translate for its NTB: turn it on");
 	else if (err && !fn->why[0])
 		dlend_native_fn_fails(fn, "node %u does not let it reach this host's memory (%pe)",
 				      fn->claim.lease->addr.lender, ERR_PTR(err));

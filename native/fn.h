@@ -94,13 +94,13 @@ struct dlend_native_fn {
 	bool dead, resetting;
 	struct work_struct reset_work, lost_work;
 	char why[DLEND_REASON_LEN];
-	struct mutex domain_lock;
+	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain;
 	struct list_head in_domain;
 	unsigned int intx;
 	bool intx_up;
 	struct work_struct unmask_work;
-	struct mutex irq_lock;
+	struct mutex irq_lock;		/* see above */
 	enum dlend_irq_mode irq_mode;
 	unsigned int irq_count, irq_used;
 	struct dlend_native_vector *vector;
@@ -141,7 +141,7 @@ void dlend_native_fn_get(struct dlend_native_fn *fn);
 /** dlend_native_fn_put - one less; the last one frees it. Context: process, may sleep. */
 void dlend_native_fn_put(struct dlend_native_fn *fn);
 
-/** dlend_native_fn_on - function of a bus, NULL: there is none, or the bus is not ours. Context: any. */
+/** dlend_native_fn_on - function of a bus, NULL: none, or the bus is not ours. Context: any. */
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn);
 
 /** dlend_native_fn_of - function behind a device, NULL: it is not ours. Context: any. */

@@ -2,10 +2,10 @@
 /*
  * INTx of attached devices.
  *
- * It is one vector, which the lender masks when it has told of it, and which is unmasked when it has
- * been handled: if the device still wants it, the lender tells of it once more.  The lender delivers
- * it from the first handler on, until the last one has gone: before and after that, drivers use
- * MSI or MSI-X, or nothing.
+ * It is one vector.  The lender masks it when it has told of it, and unmasks it when it has been
+ * handled here: if the device still wants it, the lender tells of it once more.  The lender
+ * delivers it from the first handler on, until the last one has gone: before and after that,
+ * drivers use MSI or MSI-X, or nothing.
  *
  * Must not know DMA.
  */
@@ -93,6 +93,7 @@ static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *
 
 	if (cpu >= nr_cpu_ids)
 		return -EINVAL;
+	/* Pairs with the release in dlend_native_irq_setup(). */
 	if (smp_load_acquire(&fn->irq_count))
 		WRITE_ONCE(fn->vector[0].cpu, cpu);
 	irq_data_update_effective_affinity(d, cpumask_of(cpu));

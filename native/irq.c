@@ -78,7 +78,7 @@ static void dlend_native_irq_cache(struct dlend_native_vector *v)
 		desc->msg = v->message;
 }
 
-/* Under irq_lock. As the lender's interrupts are remapped, an entry stays as it is until the next time. */
+/* Under irq_lock. The lender's interrupts are remapped: an entry stays as it is until next time. */
 static void dlend_native_irq_learn(struct dlend_native_fn *fn)
 {
 	unsigned int i, bar;
@@ -156,6 +156,7 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 		INIT_CSD(&fn->vector[i].call, dlend_native_irq_run_there, &fn->vector[i]);
 	}
 	fn->irq_mode = mode;
+	/* Pairs with the acquire in dlend_native_irq_fired(). */
 	smp_store_release(&fn->irq_count, count);
 	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
 	if (!ret) {

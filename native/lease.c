@@ -115,7 +115,7 @@ static void dlend_native_op_link_down(struct dlend_claim *claim)
 }
 
 static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 holder,
-				 u32 epoch)
+				  u32 epoch)
 {
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 	bool used, over = false;
@@ -144,7 +144,8 @@ static void dlend_native_op_reclaim(struct dlend_claim *claim, u32 epoch)
 static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 {
 	if (dlend_native_op_uses(claim, epoch))
-		dlend_native_lost(dlend_native_claim_fn(claim), "its lender reports an error of it");
+		dlend_native_lost(dlend_native_claim_fn(claim),
+				  "its lender reports an error of it");
 }
 
 static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
@@ -277,7 +278,8 @@ int dlend_native_take(struct dlend_native_fn *fn)
 		goto give_back;
 	ret = dlend_native_config_init(fn);
 	if (ret) {
-		dlend_native_fn_fails(fn, "what its lender says of its configuration space makes no sense");
+		dlend_native_fn_fails(fn,
+				      "what its lender says of its configuration space makes no sense");
 		goto give_back;
 	}
 	ret = dlend_lease_bus_master(dlend_native_lease(fn), true);

@@ -10,7 +10,8 @@ struct dlend_native_fn;
  * @fn: (in, out) with lost_work
  *
  * All of a group are claimed before the first of them is taken: the lender says of all of them
- * then that this node has them. Context: process. Return: as dlend_offer_claim(); @fn->why says why.
+ * then that this node has them.
+ * Context: process. Return: as dlend_offer_claim(); @fn->why says why.
  */
 int dlend_native_claim(struct dlend_native_fn *fn);
 

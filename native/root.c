@@ -4,7 +4,7 @@
  *
  * Each lease has one, in the PCI domain that the offers of its lender are named by, so that a
  * device has the same name on the dlend bus and in the PCI tree.  Each BAR has a window of its own,
- * with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB, wherever the NTB's BAR is.
+ * with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB, wherever the NTB's is.
  *
  * Must not know interrupts, DMA and leases.
  */
