@@ -6,16 +6,26 @@
 #include <dlend/compat.h>
 #include "attach.h"
 #include "iommu.h"
+#include "window.h"
 
 static int __init dlend_native_init(void)
 {
-	int ret = dlend_native_iommu_init();
+	int ret = dlend_native_windows_start();
 
 	if (ret)
 		return ret;
+	ret = dlend_native_iommu_init();
+	if (ret)
+		goto stop_windows;
 	ret = dlend_native_attach_start();
 	if (ret)
-		dlend_native_iommu_exit();
+		goto exit_iommu;
+	return 0;
+
+exit_iommu:
+	dlend_native_iommu_exit();
+stop_windows:
+	dlend_native_windows_stop();
 	return ret;
 }
 
@@ -23,6 +33,7 @@ static void __exit dlend_native_exit(void)
 {
 	dlend_native_attach_stop();
 	dlend_native_iommu_exit();
+	dlend_native_windows_stop();
 }
 
 module_init(dlend_native_init);

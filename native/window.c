@@ -4,10 +4,12 @@
  *
  * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
  * reservation of that BAR is taken away while windows are in it, and made again after the last one,
- * by the name that it had: the name is the NTB driver's and lives as long as that driver.
+ * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When that
+ * driver is about to let go of the NTB, it finds its reservation as it made it.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/notifier.h>
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
@@ -17,13 +19,16 @@
 /*
  * struct dlend_native_region - a BAR of an NTB with windows in it
  * @name: of the reservation that was there; NULL: there was none
+ * @windows: in it, by dlend_native_window.node
+ * @over: the NTB's driver lets go: windows are out of the tree of resources, and nobody opens more
  */
 struct dlend_native_region {
 	struct list_head node;
 	struct pci_dev *ntb;
 	int bar;
 	const char *name;
-	unsigned int windows;
+	struct list_head windows;
+	bool over;
 };
 
 static DEFINE_MUTEX(dlend_native_regions_lock);
@@ -58,6 +63,7 @@ static struct dlend_native_region *dlend_native_region_make(struct pci_dev *ntb,
 
 	if (!region)
 		return NULL;
+	INIT_LIST_HEAD(&region->windows);
 	region->ntb = pci_dev_get(ntb);
 	region->bar = bar;
 	if (res->child && res->child->flags & IORESOURCE_BUSY) {
@@ -73,26 +79,67 @@ static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, 
 	struct dlend_native_region *region;
 
 	list_for_each_entry(region, &dlend_native_regions, node)
-		if (region->ntb == ntb && region->bar == bar)
-			goto found;
-	region = dlend_native_region_make(ntb, bar);
-	if (!region)
-		return NULL;
-found:
-	region->windows++;
-	return region;
+		if (region->ntb == ntb && region->bar == bar && !region->over)
+			return region;
+	return dlend_native_region_make(ntb, bar);
 }
 
-static void dlend_native_region_put(struct dlend_native_region *region)
+static void dlend_native_region_reserve(struct dlend_native_region *region)
 {
-	if (--region->windows)
-		return;
 	if (region->name && pci_request_region(region->ntb, region->bar, region->name))
 		pci_warn(region->ntb, "BAR %d cannot be reserved for %s again\n", region->bar,
 			 region->name);
+}
+
+/* After the last window. */
+static void dlend_native_region_put(struct dlend_native_region *region)
+{
+	if (!list_empty(&region->windows))
+		return;
+	if (!region->over)
+		dlend_native_region_reserve(region);
 	list_del(&region->node);
 	pci_dev_put(region->ntb);
 	kfree(region);
+}
+
+/* Drivers of attached devices may still be there: what they have is below windows, and stays so. */
+static void dlend_native_region_end(struct dlend_native_region *region)
+{
+	struct dlend_native_window *w;
+
+	list_for_each_entry(w, &region->windows, node)
+		release_resource(&w->res);
+	dlend_native_region_reserve(region);
+	region->over = true;
+}
+
+static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct dlend_native_region *region;
+	struct device *dev = data;
+
+	if (action != BUS_NOTIFY_UNBIND_DRIVER)
+		return NOTIFY_DONE;
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (&region->ntb->dev == dev && !region->over)
+			dlend_native_region_end(region);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block dlend_native_window_nb = {
+	.notifier_call = dlend_native_window_notify,
+};
+
+int dlend_native_windows_start(void)
+{
+	return bus_register_notifier(&pci_bus_type, &dlend_native_window_nb);
+}
+
+void dlend_native_windows_stop(void)
+{
+	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
 }
 
 int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *link,
@@ -114,8 +161,10 @@ int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *l
 		.name = "dlend", .start = at, .end = at + (size - 1), .flags = IORESOURCE_MEM,
 	};
 	err = request_resource(&ntb->resource[bar], &w->res);
-	if (!err)
+	if (!err) {
+		list_add(&w->node, &w->region->windows);
 		return 0;
+	}
 	dlend_native_region_put(w->region);
 	w->region = NULL;
 	return err;
@@ -126,7 +175,9 @@ void dlend_native_window_close(struct dlend_native_window *w)
 	if (!w->region)
 		return;
 	guard(mutex)(&dlend_native_regions_lock);
-	release_resource(&w->res);
+	list_del(&w->node);
+	if (!w->region->over)
+		release_resource(&w->res);
 	dlend_native_region_put(w->region);
 	w->region = NULL;
 }

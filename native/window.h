@@ -4,6 +4,7 @@
 #define DLEND_NATIVE_WINDOW_H
 
 #include <linux/ioport.h>
+#include <linux/list.h>
 
 struct dlend_link;
 struct dlend_native_region;
@@ -12,11 +13,19 @@ struct dlend_native_region;
  * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
  * @res: in the kernel's tree of resources, below the NTB's BAR
  * @region: the NTB's BAR
+ * @node: among its windows
  */
 struct dlend_native_window {
 	struct resource res;
 	struct dlend_native_region *region;
+	struct list_head node;
 };
+
+/** dlend_native_windows_start - before the first window. Context: process. Return: 0 or -errno. */
+int dlend_native_windows_start(void);
+
+/** dlend_native_windows_stop - after the last one. Context: process. */
+void dlend_native_windows_stop(void);
 
 /**
  * dlend_native_window_open - make room for drivers to request a lent device's BAR

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
-from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 
@@ -47,7 +47,7 @@ def virtio(t, f, a, b):
 
 
 def main():
-    with Tap() as t, Cluster("devices.toml", tap=t) as c:
+    with Tap() as t, Cluster("devices.toml", tap=t, files={"dlend.rom": rom_image()}) as c:
         for program in ("tone", "paint"):
             shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
         f = Fabric(c)
@@ -55,7 +55,8 @@ def main():
         stick = os.urandom(1 << 20)
         with open(b.disk_file("stick"), "r+b") as file:
             file.write(stick)
-        f.up()
+        # Some of these devices keep all of their emulated host from running for seconds, while they do DMA.
+        f.up(heartbeat_timeout_ms=20000)
         b.own_disks()
         a.load_modules("dlend_native")
         a.run("for p in tone paint; do ln -sf /share/$p /usr/local/sbin/$p 2>/dev/null || cp /share/$p /usr/sbin/$p; done")
