@@ -7,17 +7,20 @@
  * the PCI device, the module), the root bus is removed, which unbinds drivers, and then the lease
  * is given back.
  */
+#include <linux/debugfs.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <linux/wait.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
 #include "attach.h"
+#include "domain.h"
 #include "fn.h"
 #include "lease.h"
 #include "root.h"
@@ -383,6 +386,27 @@ static const struct attribute_group dlend_native_attr_group = {
 	.attrs = dlend_native_attrs,
 };
 
+/* debugfs: dlend/native/ADDRESS */
+
+static struct dentry *dlend_native_debugfs;
+
+static int dlend_native_show(struct seq_file *m, void *unused)
+{
+	struct dlend_native_place *place = m->private;
+	struct dlend_native_fn *fn;
+
+	guard(mutex)(&dlend_native_attach_lock);
+	fn = place->fn;
+	seq_printf(m, "attached: %s\n", fn ? "yes" : "no");
+	if (!fn)
+		return 0;
+	seq_printf(m, "messages: %lld\nvectors: %u\n", atomic64_read(&fn->claim.messages),
+		   READ_ONCE(fn->irq_count));
+	dlend_native_domain_show(fn, m);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(dlend_native);
+
 /* What the borrower tells of offers */
 
 /* Rules of udev attach then what shall be attached by itself. */
@@ -407,6 +431,8 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	mutex_unlock(&dlend_native_attach_lock);
 	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
 	if (!ret) {
+		debugfs_create_file(dev_name(dlend_offer_dev(offer)), 0444, dlend_native_debugfs,
+				    place, &dlend_native_fops);
 		if (dlend_offer_available(offer))
 			dlend_native_freed(offer);
 		return 0;
@@ -423,6 +449,7 @@ static void dlend_native_vanishes(struct dlend_offer *offer)
 	struct dlend_native_place *place;
 
 	device_remove_group(dlend_offer_dev(offer), &dlend_native_attr_group);
+	debugfs_lookup_and_remove(dev_name(dlend_offer_dev(offer)), dlend_native_debugfs);
 	mutex_lock(&dlend_native_attach_lock);
 	place = dlend_native_find(dlend_offer_dev(offer));
 	while (place && (place->fn || dlend_native_group_busy(place))) {
@@ -471,6 +498,7 @@ int dlend_native_attach_start(void)
 		dlend_native_leases_stop();
 		return ret;
 	}
+	dlend_native_debugfs = debugfs_create_dir("native", dlend_debugfs());
 	dlend_offer_user_register(&dlend_native_user);
 	return 0;
 }
@@ -478,6 +506,7 @@ int dlend_native_attach_start(void)
 void dlend_native_attach_stop(void)
 {
 	dlend_offer_user_unregister(&dlend_native_user);
+	debugfs_remove(dlend_native_debugfs);
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_nb);
 	dlend_native_leases_stop();
 }

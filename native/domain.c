@@ -21,6 +21,7 @@
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
 #include <linux/rcupdate.h>
+#include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/xarray.h>
@@ -45,6 +46,7 @@
 #define DLEND_NATIVE_ALL	63
 /* A VM's memory begins and ends within a segment in some places: this share of the window each. */
 #define DLEND_NATIVE_SEGMENTS	64
+#define DLEND_NATIVE_PAGE_SIZES	3
 
 static unsigned int dma_mib;
 module_param(dma_mib, uint, 0644);
@@ -73,6 +75,7 @@ struct dlend_native_segment {
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so will be new ones
  * @silent: a lender did not answer when it should have unmapped its segments
+ * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped, as the IOMMU core asked for them
  */
 struct dlend_native_domain {
 	struct iommu_domain domain;
@@ -84,6 +87,7 @@ struct dlend_native_domain {
 	struct xarray segments;
 	unsigned int shift;
 	bool cut, silent;
+	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
 };
 
 static struct dlend_native_domain *to_native_domain(struct iommu_domain *domain)
@@ -559,6 +563,11 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	return err ?: piece.size;
 }
 
+static atomic64_t *dlend_native_pages(struct dlend_native_domain *d, size_t pgsize)
+{
+	return &d->pages[(ilog2(pgsize) - ilog2(SZ_4K)) / (ilog2(SZ_2M) - ilog2(SZ_4K))];
+}
+
 static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iova,
 				  phys_addr_t paddr, size_t pgsize, size_t pgcount, int prot,
 				  gfp_t gfp, size_t *mapped)
@@ -581,6 +590,8 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 		if (some < 0)
 			return some;
 	}
+	if (dlend_native_on_demand(d))
+		atomic64_add(pgcount, dlend_native_pages(d, pgsize));
 	return 0;
 }
 
@@ -599,6 +610,8 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	some = dlend_native_in_segment(seg, iova, (u64)pgsize * pgcount);
 	done = some ? dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather) : 0;
 	dlend_native_segment_unuse(seg, done);
+	if (dlend_native_on_demand(d))
+		atomic64_sub(done / pgsize, dlend_native_pages(d, pgsize));
 	return done;
 }
 
@@ -674,4 +687,29 @@ struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
 	dlend_native_domain_range(d, 0, DMA_BIT_MASK(DLEND_NATIVE_BITS));
 	return &d->domain;
+}
+
+void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
+{
+	struct dlend_native_segment *seg;
+	struct dlend_native_domain *d;
+	u64 used = 0, size = 0, n = 0;
+	unsigned long number;
+
+	guard(mutex)(&fn->domain_lock);
+	d = fn->domain;
+	if (!d)
+		return;
+	guard(mutex)(&d->lock);
+	xa_for_each(&d->segments, number, seg) {
+		used += max(atomic64_read(&seg->used), 0);
+		size += seg->size;
+		n++;
+	}
+	seq_printf(m, "dma: %s\nsegments: %llu\nsegment_bytes: %llu\nmapped_bytes: %llu\n",
+		   dlend_native_on_demand(d) ? "vfio" : "driver", n, size, used);
+	if (dlend_native_on_demand(d))
+		seq_printf(m, "pages_4k: %lld\npages_2m: %lld\npages_1g: %lld\n",
+			   atomic64_read(&d->pages[0]), atomic64_read(&d->pages[1]),
+			   atomic64_read(&d->pages[2]));
 }

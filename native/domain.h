@@ -8,6 +8,7 @@
 struct device;
 struct dlend_native_fn;
 struct iommu_domain;
+struct seq_file;
 
 /* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
@@ -52,5 +53,8 @@ void dlend_native_domain_leave(struct dlend_native_fn *fn);
  * this one already. Context: process, may sleep; waits for no peer.
  */
 void dlend_native_domain_cut(struct dlend_native_fn *fn);
+
+/** dlend_native_domain_show - numbers, for debugfs. Context: process, may sleep. */
+void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m);
 
 #endif
