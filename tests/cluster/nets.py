@@ -52,7 +52,7 @@ def send(g, c, server):
     """Guest to host; (sum sent, sum received)."""
     job = c.spawn("socat -u TCP4-LISTEN:5001,reuseaddr - | sha256sum")
     c.wait_for("grep -q ':1389 .* 0A ' /proc/net/tcp", 20)
-    g.run(f"{SOURCE} nc {server} 5001; wait", timeout=SECONDS + 240)
+    g.run(f"{SOURCE} busybox nc {server} 5001; wait", timeout=SECONDS + 240)
     return g.run("cat /tmp/sum").out.split()[0], job.wait(120, check=True).out.split()[0]
 
 
@@ -60,7 +60,7 @@ def receive(g, c, server):
     """Host to guest; (sum sent, sum received)."""
     job = c.spawn(f"{SOURCE} socat -u - TCP4-LISTEN:5002,reuseaddr; wait")
     c.wait_for("grep -q ':138A .* 0A ' /proc/net/tcp", 20)
-    got = g.run(f"nc {server} 5002 </dev/null | sha256sum", timeout=SECONDS + 240).out.split()[0]
+    got = g.run(f"busybox nc {server} 5002 </dev/null | sha256sum", timeout=SECONDS + 240).out.split()[0]
     job.wait(120, check=True)
     return c.run("cat /tmp/sum").out.split()[0], got
 
