@@ -64,7 +64,16 @@ ORDER = """mkdir /sys/kernel/tracing/instances/order && cd /sys/kernel/tracing/i
 echo vfio_iommu_type1_ioctl kvm_arch_commit_memory_region >set_ftrace_filter && echo function >current_tracer"""
 
 
+def traced(a):
+    """Can calls be traced by name?  The kernel of check-debug has no function tracer."""
+    return not a.run("grep -qw function /sys/kernel/tracing/available_tracers", check=False).status
+
+
 def in_order(t, a):
+    if not traced(a):
+        with t.case("QEMU maps a DIMM by VFIO, and gives KVM a slot for it afterwards"):
+            t.skip("no function tracer in this kernel: make check-long shows it")
+        return
     lines = a.run("cat /sys/kernel/tracing/instances/order/trace; rmdir /sys/kernel/tracing/instances/order").out
     calls = [m.group(1) for m in re.finditer(r": (vfio_iommu_type1_ioctl|kvm_arch_commit_memory_region)\b", lines)]
     if "vfio_iommu_type1_ioctl" in calls:   # not by iommufd
@@ -79,7 +88,7 @@ def guest(t, f, a, address, uuid):
                  extra=["-object", "memory-backend-ram,id=vm,size=256M",
                         "-device", "virtio-mem-pci,id=vm0,memdev=vm,requested-size=0"]) as g:
         for turn in (1, 2):
-            if turn == 1:
+            if turn == 1 and traced(a):
                 a.run(ORDER)
             used_at_once(t, g, f"DIMM, turn {turn}", lambda: dimm_in(g))
             if turn == 1:
