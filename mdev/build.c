@@ -219,7 +219,8 @@ static int dlend_build_finish(struct dlend_memory *mem)
 		err = -EAGAIN;
 	else
 		mem->reason[0] = '\0';
-	if (!err)
+	/* Whoever has been told that RAM comes waits until this build is over, and builds then. */
+	if (!err && !mem->announced)
 		grown = dlend_tell_others_due(mem);
 	mutex_unlock(&ram->lock);
 	if (grown)

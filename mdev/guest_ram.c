@@ -149,16 +149,12 @@ static void dlend_guest_look_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, look_work);
 	struct dlend_lease *lease = dlend_vdev_lease(v);
-	bool looking, found = false;
 
 	if (!lease)
 		return;
-	looking = dlend_guest_may_look(v);
-	if (looking)
-		found = dlend_memory_look(dlend_vdev_memory(lease));
+	if (dlend_guest_may_look(v))
+		dlend_memory_look(dlend_vdev_memory(lease));
 	mutex_lock(&v->lock);
-	if (found && v->claim.lease == lease)
-		dlend_guest_grow(v);
 	/* Go on even if it did not look this time, e.g. because interrupts were being set up. */
 	if (v->claim.lease == lease && dlend_guest_looks(v))
 		dlend_guest_look_later(v);

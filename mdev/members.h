@@ -51,11 +51,11 @@ u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
 void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
 
 /**
- * dlend_members_grow - RAM has come: all other users have to build
+ * dlend_members_grow - RAM has come: the gates of users are shut when it returns, and they build
  * @ram: (in) RAM
- * @by: (in) member that knows already
+ * @by: (in) member that knows already; NULL: none does
  *
- * Context: may sleep; takes unpin_lock.
+ * Context: may sleep; takes unpin_lock, so no pin of the caller's may be under way.
  */
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by);
 

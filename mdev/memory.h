@@ -169,11 +169,12 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
  *
  * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
  * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.
- * Tells the VM's other devices.  While somebody builds, it finds nothing.
+ * If RAM has come, all devices of the VM that use this memory are told (@grown), this one too, before
+ * any of them can have pinned it.  While somebody builds, it finds nothing.
  *
- * Context: the worker that builds. Return: true: RAM has come, build.
+ * Context: the worker that builds, without the locks that @grown takes.
  */
-bool dlend_memory_look(struct dlend_memory *mem);
+void dlend_memory_look(struct dlend_memory *mem);
 
 /**
  * dlend_memory_unmap - VFIO's dma_unmap

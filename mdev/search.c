@@ -33,13 +33,33 @@
 
 /* The guest, as the prober sees it */
 
+/*
+ * The VM's other devices cannot reach the RAM that comes now either, and once it is in the books their
+ * looks find nothing: shut their gates before.  Not while a pin is under way: whoever unpins waits for
+ * pins, and has the lock that telling takes.  So the first page is only tried.
+ */
+static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
+{
+	int err = dlend_pin_ram(mem, gpa, 1, prot);
+
+	if (err)
+		return err;
+	dlend_pin_undo(mem, gpa, 1);
+	dlend_members_grow(mem->ram, mem);
+	mem->announced = true;
+	return 0;
+}
+
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 {
 	struct dlend_memory *mem = ctx;
+	int err = 0;
 
 	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
 		return -EINVAL;
-	return dlend_pin_ram(mem, gpa, npages, prot);
+	if (!mem->announced)
+		err = dlend_search_announce(mem, gpa, prot);
+	return err ?: dlend_pin_ram(mem, gpa, npages, prot);
 }
 
 static void dlend_search_unpin(void *ctx, u64 gpa, u32 npages)
@@ -169,6 +189,7 @@ void dlend_search_begin(struct dlend_memory *mem)
 	struct dlend_ram *ram = mem->ram;
 
 	mutex_lock(&ram->lock);
+	mem->announced = ram->users <= 1;
 	mem->due_all = ram->due_all;
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
@@ -230,15 +251,15 @@ static int dlend_search_look(struct dlend_memory *mem, u64 *found)
 	return dlend_prober_look(&dlend_search_slots, mem, dlend_search_max(), &mem->turn, found);
 }
 
-bool dlend_memory_look(struct dlend_memory *mem)
+void dlend_memory_look(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	u64 found;
-	int ret;
 
 	if (!mutex_trylock(&ram->build_lock))
-		return false;
+		return;
 	mem->stat.looks++;
+	mem->announced = true;	/* it only tries pages */
 	/*
 	 * A loss before this moment need not stop the look: the books know of it, and if memory is
 	 * to come back, a build is due already.
@@ -246,17 +267,15 @@ bool dlend_memory_look(struct dlend_memory *mem)
 	mutex_lock(&ram->lock);
 	mem->build_lost = ram->lost;
 	mutex_unlock(&ram->lock);
-	ret = dlend_search_look(mem, &found);
-	if (ret == 1) {
+	if (dlend_search_look(mem, &found) == 1) {
 		mutex_lock(&ram->lock);
 		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);
 		/*
-		 * The VM's other devices cannot reach that RAM either.  Once this member has pinned
-		 * it, their looks will not find it any more: tell them now.
+		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look finds
+		 * it any more: shut all gates now, while nobody can build.
 		 */
-		dlend_members_grow(ram, mem);
+		dlend_members_grow(ram, NULL);
 	}
 	mutex_unlock(&ram->build_lock);
-	return ret == 1;
 }
