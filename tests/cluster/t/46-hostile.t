@@ -35,8 +35,11 @@ def mapped(f, address):
 
 def again_and_again(t, f, c, b, address, uuid):
     with contextlib.ExitStack() as after, \
-            f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]):
+            f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
         f.wait_state("a", address, "held", 120)
+        b.wait_for(f"grep -q '^mapped_bytes: [1-9]' {f.lender_of(address)[1]}/dma", 120)
+        # From here on no firmware moves its memory.
+        g.qmp("stop")
         f.wait_mdev("a", uuid, "running", 60)
         before, epoch = mapped(f, address), f.lender_state(address)[2]
         t.ok(0 < before < WINDOW, "a VM's memory is mapped", str(before))
