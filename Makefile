@@ -79,7 +79,7 @@ install-files:
 	$(call config,dist/modprobe.conf,modprobe.d/dlend.conf)
 
 # Folders with sources of the modules, as Kbuild names them: what a package of sources needs.
-folders = $(sort include $(patsubst %/,%,$(dir $(filter %.o,$(shell sed -n 's/^dlend_[a-z]*-y .*= //p' Kbuild)))))
+folders = $(shell $(CURDIR)/tests/module-folders)
 
 print-folders:
 	@echo $(folders)

@@ -14,11 +14,13 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 from functools import lru_cache
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
-MODULES = ("include/dlend", "iommu", "ntb", "lender", "borrower", "native", "mdev")
+FOLDERS = subprocess.run((TOP / "tests/module-folders",), stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+ALONE = {"native": "dlend_native"}  # what only some scenarios load, who name its module
 BED = ("tests/ntbsim", "tests/cluster")
 LEFT_OUT = (".md", "/mkdeb", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
 SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG")
@@ -51,11 +53,16 @@ def files(top, folders):
 
 
 @lru_cache
-def common(top):
-    """Of all that scenarios share."""
+def common(top, alone):
+    """Of all that scenarios share that load those modules of ALONE."""
     sum_ = hashlib.sha256()
     sources = built(top)
-    for base, paths in ((sources, (sources / "Kbuild", *files(sources, MODULES))), (top, files(top, BED))):
+    without = set(ALONE) - set(alone)
+    rules = [line for line in (sources / "Kbuild").read_text(encoding="utf-8").splitlines()
+             if line.strip() and not any(ALONE[folder] in line for folder in without)]
+    sum_.update("\n".join(rules).encode())
+    folders = [folder for folder in FOLDERS if folder not in without]
+    for base, paths in ((sources, files(sources, folders)), (top, files(top, BED))):
         for path in paths:
             sum_.update(f"{path.relative_to(base)}\0".encode() + part(path) + b"\0")
     return sum_.hexdigest()
@@ -66,7 +73,9 @@ def key(scenario, top=None):
     top = top or TOP
     own = sorted((top / scenario).parent.glob(Path(scenario).stem + ".*"))
     settings = {name: os.path.basename(os.environ.get(name) or "") for name in SETTINGS}
-    words = [common(top), scenario, json.dumps(settings), *(path.read_text(encoding="utf-8") for path in own)]
+    texts = [path.read_text(encoding="utf-8") for path in own]
+    alone = tuple(folder for folder, module in ALONE.items() if any(module in text for text in texts))
+    words = [common(top, alone), scenario, json.dumps(settings), *texts]
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:32]
 
 

@@ -166,8 +166,9 @@ def late(t):
                 "it cannot be built: its hosts are not started, which is a failure, and all else runs")
 
 
-TREE = {"Kbuild": "obj-m += x.o\n", "mdev/x.c": "/* says */\nint x = 1;\n", "tests/cluster/bed.py": "x = 1\n",
-        "tests/cluster/t/a.t": "one\n", "tests/cluster/t/b.t": "two\n"}
+NATIVE = "\nobj-m += dlend_native.o\ndlend_native-y := native/n.o\n"
+TREE = {"Kbuild": "obj-m += x.o\n" + NATIVE, "native/n.c": "int n = 1;\n", "mdev/x.c": "/* says */\nint x = 1;\n", "tests/cluster/bed.py": "x = 1\n",
+        "tests/cluster/t/a.t": "one\n", "tests/cluster/t/b.t": "two, with dlend_native\n"}
 
 
 def resume(t):
@@ -183,7 +184,8 @@ def resume(t):
             return results.key(f"tests/cluster/t/{scenario}.t", top)
 
         was = key()
-        same = {"a comment": {"mdev/x.c": "// said\nint x =\n1; /* so */\n"}, "another scenario": {"tests/cluster/t/b.t": "new\n"}}
+        alone = key("b")
+        same = {"another module": {"native/n.c": "int n = 2;\n"}, "what is built of that": {"Kbuild": "obj-m += x.o\n"}, "a comment": {"mdev/x.c": "// said\nint x =\n1; /* so */\n"}, "another scenario": {"tests/cluster/t/b.t": "new\n"}}
         other = {"a token": {"mdev/x.c": "/* says */\nint x = 2;\n"}, "a string": {"mdev/x.c": 'char *x = "/* says */";\n'},
                  "a file more": {"mdev/y.c": "\n"}, "the bed": {"tests/cluster/bed.py": "x =  1\n"},
                  "what is built": {"Kbuild": "obj-m += y.o\n"}, "the scenario": {"tests/cluster/t/a.t": "One\n"}}
@@ -192,6 +194,7 @@ def resume(t):
         for what, change in other.items():
             t.ok(key(**change) != was, f"{what}: other code")
             (top / "mdev/y.c").unlink(missing_ok=True)
+        t.ok(key("b", **{"native/n.c": "int n = 2;\n"}) != alone, "a module that the scenario names: other code")
         copy = top / "build/obj-7.2"
         shutil.copytree(top, copy)
         t.equal(key(**{"mdev/x.c": "int x = 2;\n"}), was, "a token that was not built since: the same code")
