@@ -169,8 +169,8 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
  *
  * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
  * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.
- * If RAM has come, all devices of the VM that use this memory are told (@grown), this one too, before
- * any of them can have pinned it.  While somebody builds, it finds nothing.
+ * If RAM has come, all devices of the VM that use this memory are told (@grown), this one too,
+ * before any of them can have pinned it.  While somebody builds, it finds nothing.
  *
  * Context: the worker that builds, without the locks that @grown takes.
  */

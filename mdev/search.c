@@ -34,9 +34,9 @@
 /* The guest, as the prober sees it */
 
 /*
- * The VM's other devices cannot reach the RAM that comes now either, and once it is in the books their
- * looks find nothing: shut their gates before.  Not while a pin is under way: whoever unpins waits for
- * pins, and has the lock that telling takes.  So the first page is only tried.
+ * The VM's other devices cannot reach the RAM that comes now either, and once it is in the books,
+ * their looks find nothing: shut their gates before.  Not while a pin is under way: whoever unpins
+ * waits for pins, and has the lock that telling takes.  So the first page is only tried.
  */
 static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
 {
@@ -272,8 +272,8 @@ void dlend_memory_look(struct dlend_memory *mem)
 		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);
 		/*
-		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look finds
-		 * it any more: shut all gates now, while nobody can build.
+		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look
+		 * finds it any more: shut all gates now, while nobody can build.
 		 */
 		dlend_members_grow(ram, NULL);
 	}

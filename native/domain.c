@@ -27,11 +27,11 @@
 #include <linux/xarray.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
-#include <dlend/proto.h>
 #include <dlend/raw_slot.h>
 #include "domain.h"
 #include "fn.h"
 #include "root.h"
+#include "tell.h"
 
 /*
  * The kernel's own IO addresses begin here: 0 and what is near it are errors of drivers.  They end
@@ -95,67 +95,6 @@ static struct dlend_native_domain *to_native_domain(struct iommu_domain *domain)
 	return container_of(domain, struct dlend_native_domain, domain);
 }
 
-/* What lenders are told */
-
-static void dlend_native_dma_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
-{
-	u32 n = le32_to_cpu(p->count);
-
-	if (!size)
-		return;
-	p->entry[n].gpa = cpu_to_le64(first);
-	p->entry[n].size = cpu_to_le64(size);
-	p->entry[n].offset = cpu_to_le64(offset);
-	p->entry[n].prot = cpu_to_le32(DLEND_PROT_READ | DLEND_PROT_WRITE);
-	p->count = cpu_to_le32(n + 1);
-}
-
-/* A lender's IOMMU does not map the addresses of interrupts: what is before and behind them. */
-static void dlend_native_dma_add_segment(struct dlend_p_dma *p,
-					 const struct dlend_native_segment *seg)
-{
-	u64 offset = dlend_raw_slot_offset(seg->raw), end = seg->first + seg->size;
-	u64 hole = clamp(DLEND_NATIVE_MSI_FIRST, seg->first, end);
-	u64 hole_end = clamp(DLEND_NATIVE_MSI_FIRST + DLEND_NATIVE_MSI_SIZE, seg->first, end);
-
-	if (hole == hole_end) {
-		dlend_native_dma_add(p, seg->first, seg->size, offset);
-		return;
-	}
-	dlend_native_dma_add(p, seg->first, hole - seg->first, offset);
-	dlend_native_dma_add(p, hole_end, end - hole_end, offset + (hole_end - seg->first));
-}
-
-static struct dlend_p_dma *dlend_native_dma_begin(struct dlend_native_fn *fn, struct dlend_msg *req,
-						  enum dlend_msg_type type)
-{
-	struct dlend_lease *lease = dlend_native_lease(fn);
-
-	return dlend_msg_init(req, type, &lease->addr, lease->epoch, sizeof(struct dlend_p_dma));
-}
-
-static int dlend_native_dma_call(struct dlend_native_fn *fn, struct dlend_msg *req)
-{
-	atomic64_inc(&fn->claim.messages);
-	return dlend_link_call_in(&dlend_native_lease(fn)->ref, req, NULL, 0);
-}
-
-static int dlend_native_dma_map(struct dlend_native_fn *fn, const struct dlend_native_segment *seg)
-{
-	struct dlend_msg req;
-
-	dlend_native_dma_add_segment(dlend_native_dma_begin(fn, &req, DLEND_MSG_DMA_MAP), seg);
-	return dlend_native_dma_call(fn, &req);
-}
-
-static int dlend_native_dma_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
-{
-	struct dlend_msg req;
-
-	dlend_native_dma_add(dlend_native_dma_begin(fn, &req, DLEND_MSG_DMA_UNMAP), first, size, 0);
-	return dlend_native_dma_call(fn, &req);
-}
-
 /* Segments */
 
 static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
@@ -206,9 +145,15 @@ static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 	list_for_each_entry(fn, &d->members, in_domain) {
 		if (fn == until)
 			break;
-		silent |= dlend_native_dma_unmap(fn, seg->first, seg->size) != 0;
+		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
 	}
 	return !silent;
+}
+
+static int dlend_native_segment_tell(struct dlend_native_fn *fn,
+				     const struct dlend_native_segment *seg)
+{
+	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
 }
 
 static int dlend_native_segment_show(struct dlend_native_domain *d,
@@ -218,7 +163,7 @@ static int dlend_native_segment_show(struct dlend_native_domain *d,
 	int err;
 
 	list_for_each_entry(fn, &d->members, in_domain) {
-		err = dlend_native_dma_map(fn, seg);
+		err = dlend_native_segment_tell(fn, seg);
 		if (err)
 			goto hide;
 	}
@@ -420,14 +365,14 @@ static int dlend_native_join_segments(struct dlend_native_domain *d, struct dlen
 	int err;
 
 	xa_for_each(&d->segments, number, seg) {
-		err = dlend_native_dma_map(fn, seg);
+		err = dlend_native_segment_tell(fn, seg);
 		if (err)
 			goto leave;
 	}
 	return 0;
 
 leave:
-	if (dlend_native_dma_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+	if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
 		d->silent = true;
 	return err;
 }
@@ -498,7 +443,7 @@ void dlend_native_domain_leave(struct dlend_native_fn *fn)
 		return;
 	guard(mutex)(&d->change);
 	/* A lost link or lease has stopped the device; silence has not. */
-	if (dlend_native_dma_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL))) {
+	if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL))) {
 		d->silent = true;
 		mutex_lock(&d->lock);
 		dlend_native_cut(d);

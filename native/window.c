@@ -4,8 +4,8 @@
  *
  * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
  * reservation of that BAR is taken away while windows are in it, and made again after the last one,
- * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When that
- * driver is about to let go of the NTB, it finds its reservation as it made it.
+ * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When
+ * that driver is about to let go of the NTB, it finds its reservation as it made it.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>

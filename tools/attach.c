@@ -217,7 +217,7 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 	else
 		printf("%s is detached: its lender has it back\n", t->address);
 	if (path_exists(t->record))
-		progress("%s will be attached at the next boot: dlend detach --persistent ends that",
+		progress("%s: attached again at the next boot; dlend detach --persistent ends that",
 			 t->address);
 }
 

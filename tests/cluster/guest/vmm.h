@@ -55,7 +55,7 @@ struct space {
 };
 
 /* The bus of a device: PCI addresses have colons, UUIDs have none. */
-static inline const char *bus_of(const char *device)
+static inline char const *bus_of(const char *device)
 {
 	return strchr(device, ':') ? "pci" : "mdev";
 }
