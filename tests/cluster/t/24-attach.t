@@ -4,46 +4,23 @@
 
     host a (node 1): its own nvme and e1000e drivers, and vfio-pci ------ ab ------ host b (node 2): nvme0, pair
 """
-import json
 import re
 import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import NODE, attach, detach, messages, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-NODE = "/dev/$(cd /sys/bus/pci/devices/{0}/nvme/nvme*/ && ls -d nvme*n1)"
 VERIFY = ("fio --name=verify --filename={0} --size={1} --bs=4k --rw=randwrite --direct=1 --verify=crc32c --do_verify=1 "
           "--verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
-
-
-def attach(t, f, address, driver):
-    out = json.loads(f.dlend("a", f"attach --json {address}", timeout=120).out)["attached"]
-    t.equal([(e["address"], e["device"]) for e in out], [(address, address)], "attached, under the offer's name")
-    if driver:
-        f.host("a").wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{address}/driver))" = {driver} ]', 60)
-        t.passed(f"the distribution's own {driver} has it")
-    t.equal(f.lender_state(address)[:2], ("held", "1"), "its lender says so")
-
-
-def detach(t, f, address):
-    f.dlend("a", f"detach {address}", timeout=120)
-    t.ok(f.host("a").run(f"[ -e /sys/bus/pci/devices/{address} ]", check=False).status, "detached: it is gone")
-    f.wait_state("a", address, "free")
-    t.equal(f.lender_state(address)[0], "free", "its lender has it back")
 
 
 def refused(t, f, words, code, *parts):
     r = f.dlend("a", words, check=False, timeout=120)
     t.ok(r.status == code and all(part in r.out for part in parts), f"{words.split()[0]}: {parts[-1]}", f"{r.status}: {r.out}")
-
-
-def messages(host):
-    """Messages that a host has sent over its links, but for heartbeats, of which there are no messages."""
-    text = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
-    return sum(int(n) for n in re.findall(r"^msg_\w+: sent (\d+)", text, re.M))
 
 
 def disk(t, f, a, b, address):
@@ -119,13 +96,6 @@ def pair(t, f, a):
     for address in both:
         f.wait_state("a", address, "free")
     t.passed("and both are back")
-
-
-def vfio_pci(host, address):
-    device = f"/sys/bus/pci/devices/{address}"
-    host.run(f"modprobe vfio-pci; cd {device}; [ ! -e driver ] || echo {address} >driver/unbind; "
-             f"echo vfio-pci >driver_override; echo {address} >/sys/bus/pci/drivers_probe; "
-             '[ "$(basename $(readlink driver))" = vfio-pci ]')
 
 
 def by_vfio(t, f, a, address):

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Devices that host a uses itself: dlend attach."""
+import json
+import re
+
+# Of an NVMe disk, by the address of its device
+NODE = "/dev/$(cd /sys/bus/pci/devices/{0}/nvme/nvme*/ && ls -d nvme*n1)"
+
+
+def attach(t, f, address, driver):
+    out = json.loads(f.dlend("a", f"attach --json {address}", timeout=120).out)["attached"]
+    t.equal([(e["address"], e["device"]) for e in out], [(address, address)], "attached, under the offer's name")
+    if driver:
+        f.host("a").wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{address}/driver))" = {driver} ]', 60)
+        t.passed(f"the distribution's own {driver} has it")
+    t.equal(f.lender_state(address)[:2], ("held", "1"), "its lender says so")
+
+
+def detach(t, f, address):
+    f.dlend("a", f"detach {address}", timeout=120)
+    t.ok(f.host("a").run(f"[ -e /sys/bus/pci/devices/{address} ]", check=False).status, "detached: it is gone")
+    f.wait_state("a", address, "free")
+    t.equal(f.lender_state(address)[0], "free", "its lender has it back")
+
+
+def vfio_pci(host, address):
+    """The kernel's own vfio-pci gets it."""
+    device = f"/sys/bus/pci/devices/{address}"
+    host.run(f"modprobe vfio-pci; cd {device}; [ ! -e driver ] || echo {address} >driver/unbind; "
+             f"echo vfio-pci >driver_override; echo {address} >/sys/bus/pci/drivers_probe; "
+             '[ "$(basename $(readlink driver))" = vfio-pci ]')
+
+
+def messages(host):
+    """Messages that a host has sent over its links; heartbeats are none."""
+    text = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
+    return sum(int(n) for n in re.findall(r"^msg_\w+: sent (\d+)", text, re.M))
