@@ -286,7 +286,8 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	err = dlend_native_segment_make(d, first, size);
 	if (err == -ENOSPC) {
 		dlend_native_full(d, size, why);
-		dev_err_ratelimited(dlend_link_dev(d->link), "a VM's or a program's device: %s\n",
+		dev_err_ratelimited(dlend_link_dev(d->link),
+				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
 				    why);
 	}
 	return err;

@@ -2,8 +2,8 @@
 /*
  * Root bus of attached devices.
  *
- * Each lease has one, in the PCI domain that the offers of its lender are named by, so that a
- * device has the same name on the dlend bus and in the PCI tree.  Each BAR has a window of its own,
+ * Each lease has one, in a PCI domain of its lender's, with the number that the bus has there, so
+ * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a window of its own,
  * with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB, wherever the NTB's is.
  *
  * Must not know interrupts, DMA and leases.
@@ -22,8 +22,12 @@
 #include "root.h"
 #include "window.h"
 
-/* Domains of offers' names: docs/architecture.md. */
-#define DLEND_NATIVE_DOMAIN	0xd0000
+/*
+ * PCI domain of a lender's devices, with the low bits of its node id.  It is not the one of offers'
+ * names, as QEMU, and so libvirt, know no domain of more than 16 bits.
+ */
+#define DLEND_NATIVE_DOMAIN	0xd000
+#define DLEND_NATIVE_DOMAIN_IDS	0xfff
 /* 32-bit BARs are placed downwards from here: above all DMA, below the address of interrupts. */
 #define DLEND_NATIVE_MMIO_END	0xfe000000u
 #define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
@@ -120,7 +124,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&root->bars);
 	root->below = DLEND_NATIVE_MMIO_END;
-	root->on.sysdata.domain = DLEND_NATIVE_DOMAIN + lender;
+	root->on.sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
 	root->on.sysdata.node = NUMA_NO_NODE;
 	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
 	if (IS_ERR(root->pdev)) {

@@ -18,11 +18,33 @@ struct target {
 	char *dir, *attribute, *record;
 };
 
+char *offer_attached_as(const char *pci)
+{
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
+	struct names n = list_dir(bus);
+
+	for (size_t i = 0; i < n.count && !found; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX];
+
+		if (!strcmp(read_attr(where, dir, "attached"), pci))
+			found = path("%s", n.name[i]);
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+	return found;
+}
+
 static struct target target_open(const char *s)
 {
+	char *offer = offer_attached_as(s);
 	struct target t;
+	bool known;
 
-	if (!bdf_parse(t.address, s) || strncmp(t.address, "d", 1))
+	/* By its PCI address, too, which people see in lspci. */
+	known = bdf_parse(t.address, offer ? offer : s);
+	free(offer);
+	if (!known || strncmp(t.address, "d", 1))
 		fail(EXIT_USAGE, text("\"%s\" is no address of an offer", s), NULL,
 		     "Give it as dlend list shows it, for example d0002:3b:00.0.");
 	t.dir = path("%s/bus/dlend/devices/%s", opt.sysfs, t.address);
@@ -318,7 +340,8 @@ void show_attached(json_t *root)
 							      "driver",
 							      ascii_json(driver ? driver : "")));
 		else
-			printf("%s is attached, driver %s\n", n.name[i], driver ? driver : "none");
+			printf("%s is attached as %s, driver %s\n", n.name[i], where,
+			       driver ? driver : "none");
 		free(driver);
 		free(link);
 	}

@@ -45,19 +45,19 @@ void check_node(void)
 
 void check_kind(const struct device *dev)
 {
-	char class[TEXT_MAX];
+	char class[TEXT_MAX], *offer = offer_attached_as(dev->bdf);
 
 	if (!strncmp(read_attr(class, dev->dir, "class"), "0x06", 4))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     strncmp(class, "0x0604", 6) ? "it is part of the host's own wiring" :
 						   "it is a PCI bridge",
 		     "Lend the devices behind it, one by one.");
-	/* The domains of offers' names: docs/architecture.md */
-	if (strtoul(dev->bdf, NULL, 16) >> 16 == 0xd)
+	if (offer)
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "it is another node's, and only attached here",
 		     text("Return it (dlend detach %s); its lender lends it to whom you like.",
-			  dev->bdf));
+			  offer));
+	free(offer);
 }
 
 static void check_reset(const struct device *dev)

@@ -17,6 +17,7 @@ from fake import TOP, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 OFFER = "d0002:03:00.0"
+PCI = "d002:03:00.0"
 UUID = "11111111-0000-4000-8000-000000000001"
 
 
@@ -70,21 +71,21 @@ def kernel_says_no(t):
 
 def attached(f):
     """It is attached, and a disk."""
-    f.offer(OFFER, attached=OFFER, attach_error="")
-    return f.pci(OFFER)
+    f.offer(OFFER, attached=PCI, attach_error="")
+    return f.pci(PCI)
 
 
 def there_already(t):
     with Fake() as f:
         attached(f)
         r = f.run(f"attach {OFFER}")
-        t.equal((r.code, r.out), (0, f"{OFFER} is attached as {OFFER}, driver nvme\n"), "attached already: no error")
+        t.equal((r.code, r.out), (0, f"{OFFER} is attached as {PCI}, driver nvme\n"), "attached already: no error")
         entry = json.loads(f.run(f"--json attach {OFFER}").out)["attached"]
-        t.equal(entry, [{"address": OFFER, "device": OFFER, "driver": "nvme"}], "  the same as JSON")
+        t.equal(entry, [{"address": OFFER, "device": PCI, "driver": "nvme"}], "  the same as JSON")
         out = json.loads(f.run("--json status").out)
-        t.equal(out["attached"], [{"address": OFFER, "device": OFFER, "driver": "nvme"}], "status has it")
-        t.ok(f"{OFFER} is attached, driver nvme" in f.run("status").out, "  in words, too")
-        refused(t, f, f"lend --as 05:00.0 {OFFER}", 5, "is another node's", "dlend detach")
+        t.equal(out["attached"], [{"address": OFFER, "device": PCI, "driver": "nvme"}], "status has it")
+        t.ok(f"{OFFER} is attached as {PCI}, driver nvme" in f.run("status").out, "  in words, too")
+        refused(t, f, f"lend --as 05:00.0 {PCI}", 5, "is another node's", f"dlend detach {OFFER}")
 
 
 def in_use(t):
@@ -94,9 +95,12 @@ def in_use(t):
         f.files(f.sys / "class/block/nvme0n1", dev="259:0")
         f.file("mountinfo", "20 1 259:0 / /data rw shared:1 - ext4 /dev/nvme0n1 rw\n", f.proc / "self")
         refused(t, f, f"detach {OFFER}", 4, "is in use", "is mounted on /data", "umount /data")
-        t.equal((f.sys / f"bus/dlend/devices/{OFFER}/attached").read_text(), f"{OFFER}\n", "  nothing was done")
+        t.equal((f.sys / f"bus/dlend/devices/{OFFER}/attached").read_text(), f"{PCI}\n", "  nothing was done")
         r = f.run(f"detach --force {OFFER}")
         t.equal((r.code, r.out), (0, f"{OFFER} is detached: its lender has it back\n"), "--force does not look")
+        (f.sys / f"bus/dlend/devices/{OFFER}/attached").write_text(f"{PCI}\n")
+        r = f.run(f"detach --force {PCI}")
+        t.equal((r.code, r.out), (0, f"{OFFER} is detached: its lender has it back\n"), "by its PCI address")
 
 
 def persistent(t):
@@ -113,7 +117,7 @@ def persistent(t):
         f.run(f"attach --persistent {OFFER}")
         t.ok(record(f).exists(), "noted, of one that is there")
         r = f.run(f"detach {OFFER}")
-        t.ok(r.code == 0 and "at the next boot: dlend detach --persistent" in r.err and record(f).exists(),
+        t.ok(r.code == 0 and "at the next boot; dlend detach --persistent" in r.err and record(f).exists(),
              "detached, but not forgotten, which is told", r.err)
 
 

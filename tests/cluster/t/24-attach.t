@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, attach, detach, messages, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import NODE, attach, detach, messages, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -25,13 +25,13 @@ def refused(t, f, words, code, *parts):
 
 def disk(t, f, a, b, address):
     attach(t, f, address, "nvme")
-    a.wait_for(f"[ -b {NODE.format(address)} ]", 60)
-    node = a.run(f"echo {NODE.format(address)}").out.strip()
-    t.ok("DLEND-NVME-0" in a.run(f"cat /sys/bus/pci/devices/{address}/nvme/*/serial").out, "the driver finds the disk")
+    a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
+    node = a.run(f"echo {NODE.format(pci(address))}").out.strip()
+    t.ok("DLEND-NVME-0" in a.run(f"cat /sys/bus/pci/devices/{pci(address)}/nvme/*/serial").out, "the driver finds the disk")
     kinds = set(re.findall(r"\s(\S+)\s+\S+\s+nvme", a.run("grep nvme /proc/interrupts").out))
     t.ok(kinds and all("PCI-MSIX" in kind for kind in kinds), "its interrupts are MSI-X", str(kinds))
-    group = a.run(f"cd /sys/bus/pci/devices/{address}/iommu_group && cat type && ls devices").out.split()
-    t.equal(group, ["DMA", address], "it is alone in an IOMMU group of its own, translated strictly")
+    group = a.run(f"cd /sys/bus/pci/devices/{pci(address)}/iommu_group && cat type && ls devices").out.split()
+    t.equal(group, ["DMA", pci(address)], "it is alone in an IOMMU group of its own, translated strictly")
     before = messages(a)
     a.run(VERIFY.format(node, "256k"), timeout=300)
     t.passed("fio --verify")
@@ -44,15 +44,15 @@ def disk(t, f, a, b, address):
     a.run("umount /mnt/lent")
     detach(t, f, address)
     attach(t, f, address, "nvme")
-    a.wait_for(f"[ -b {NODE.format(address)} ]", 60)
-    node = a.run(f"echo {NODE.format(address)}").out.strip()
+    a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
+    node = a.run(f"echo {NODE.format(pci(address))}").out.strip()
     t.equal(a.run(f"mount {node} /mnt/lent && sha256sum </mnt/lent/data && umount /mnt/lent").out, sums,
             "attached again: the file is there")
 
 
 def removed(t, f, a, address):
     """As an admin would unplug any device."""
-    a.run(f"echo 1 >/sys/bus/pci/devices/{address}/remove", timeout=60)
+    a.run(f"echo 1 >/sys/bus/pci/devices/{pci(address)}/remove", timeout=60)
     f.wait_state("a", address, "free")
     t.equal(a.run(f"cat /sys/bus/dlend/devices/{address}/attached").out.strip(), "no", '"remove" returns the device')
 
@@ -73,9 +73,9 @@ def cycles(t, f, a, address):
     """Under load, that is: each detach takes it from a program that reads it."""
     for _ in range(5):
         f.dlend("a", f"attach {address}", timeout=120)
-        a.wait_for(f"[ -b {NODE.format(address)} ]", 60)
-        job = a.spawn(f"dd if={NODE.format(address)} of=/dev/null bs=64k iflag=direct 2>/dev/null")
-        a.wait_for(f"[ $(awk '{{ print $1 }}' /sys/block/$(basename {NODE.format(address)})/stat) -gt 20 ]", 60)
+        a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
+        job = a.spawn(f"dd if={NODE.format(pci(address))} of=/dev/null bs=64k iflag=direct 2>/dev/null")
+        a.wait_for(f"[ $(awk '{{ print $1 }}' /sys/block/$(basename {NODE.format(pci(address))})/stat) -gt 20 ]", 60)
         f.dlend("a", f"detach --force {address}", timeout=120)
         job.wait(60, check=False)
         f.wait_state("a", address, "free")
@@ -89,10 +89,10 @@ def pair(t, f, a):
     for address in both:
         f.wait_state("a", address, "free")
     f.dlend("a", f"attach {both[0]}", timeout=120)
-    t.equal([a.run(f"cat /sys/bus/dlend/devices/{n}/attached").out.strip() for n in both], both, "both are attached")
-    groups = {a.run(f"readlink /sys/bus/pci/devices/{n}/iommu_group").out for n in both}
+    t.equal([a.run(f"cat /sys/bus/dlend/devices/{n}/attached").out.strip() for n in both], [pci(n) for n in both], "both are attached")
+    groups = {a.run(f"readlink /sys/bus/pci/devices/{pci(n)}/iommu_group").out for n in both}
     t.equal(len(groups), 1, "in one IOMMU group, as on their lender")
-    f.dlend("a", f"detach {both[1]}", timeout=120)
+    f.dlend("a", f"detach {pci(both[1])}", timeout=120)
     for address in both:
         f.wait_state("a", address, "free")
     t.passed("and both are back")
@@ -102,12 +102,15 @@ def by_vfio(t, f, a, address):
     """The kernel's own vfio-pci has it, for a program that is its own VMM: memory, interrupts, resets."""
     attach(t, f, address, "nvme")
     vfio_pci(a, address)
-    out = a.run(f"/share/registers pci {address} dump", timeout=120).out
+    out = a.run(f"/share/registers pci {pci(address)} dump", timeout=120).out
     t.ok(re.search("^flr bar0 (?!ffffffff)", out, re.M) and re.search("^reset bar0 (?!ffffffff)", out, re.M),
          "its registers are reached, also after a reset", out)
-    out = a.run(f"/share/registers pci {address} vectors 8", timeout=60).out
+    out = a.run(f"/share/registers pci {pci(address)} vectors 8", timeout=60).out
     t.ok(re.search(r"^vectors 8: 0$", out, re.M), "it has MSI-X vectors", out)
-    out = a.run(f"/share/hotadd {address} 20 slots", timeout=300).out
+    out = a.run(f"/share/userdisk {pci(address)} 20 2000", timeout=300).out
+    found = re.search(r"^ok 20 bytes (\d+) interrupts (\d+) ", out, re.M)
+    t.ok(found and int(found.group(2)) >= 40, "a program with a driver of its own moves data, with interrupts that it took 2,000 times", out)
+    out = a.run(f"/share/hotadd {pci(address)} 20 slots", timeout=300).out
     found = re.search(r"^ok 20 lost (\d+) ", out, re.M)
     t.ok(found and found.group(1) == "0", "memory that is plugged in is in its reach before the VM has it", out)
     t.diag(out.strip())
@@ -116,7 +119,7 @@ def by_vfio(t, f, a, address):
 
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
-        for program in ("registers", "hotadd"):
+        for program in ("registers", "hotadd", "userdisk"):
             shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")

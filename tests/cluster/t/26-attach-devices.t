@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
+from attached import pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -24,7 +25,7 @@ class Attached:
     def __enter__(self):
         self.address = self.f.lend("b", self.port)
         self.f.dlend("a", f"attach {self.address}", timeout=120)
-        return self.address
+        return pci(self.address)
 
     def __exit__(self, *error):
         self.f.dlend("a", f"detach --force {self.address}", timeout=120, check=not error[0])

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import attach, detach, messages, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import attach, detach, messages, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from plug import MIB, ONLINE, VIRTIO_MEM, dimm_in, dimm_out, used_at_once, virtio_mem  # noqa: E402  pylint: disable=wrong-import-position
@@ -31,8 +31,8 @@ def works(t, g, name):
 
 def booted(t, f, a, address):
     """It boots, works, reboots, and gets memory that it uses at once."""
-    with f.guest("a", "vm", memory="512M", maxmem="1G", ports=1, modules=("nvme", "virtio_mem"), tools=("fio", "memory"),
-                 cmdline=ONLINE, devices=[f"vfio-pci,host={address},id=lent"], extra=VIRTIO_MEM) as g:
+    with f.guest("a", "vm", memory="512M", maxmem="1G", ports=2, modules=("nvme", "virtio_mem"), tools=("fio", "memory"),
+                 cmdline=ONLINE, devices=[f"vfio-pci,host={pci(address)},id=lent,bus=hp1"], extra=VIRTIO_MEM) as g:
         t.ok("DLEND-NVME-0" in g.run("cat /sys/class/nvme/nvme0/serial").out, "the guest's nvme driver finds the disk")
         kinds = set(re.findall(r"(\S+)\s+\S+\s+nvme", g.run("grep nvme /proc/interrupts").out))
         t.ok(kinds and all(re.match("(IR-)?PCI-MSIX-", kind) for kind in kinds), "with MSI-X", str(kinds))
@@ -59,7 +59,7 @@ def plugged(t, g, address):
     g.qmp("device_del", id="lent")
     g.wait_event("DEVICE_DELETED", match=lambda data: data.get("device") == "lent")
     g.wait_for("[ ! -e /dev/nvme0n1 ]")
-    g.qmp("device_add", driver="vfio-pci", id="again", bus="hp0", host=address)
+    g.qmp("device_add", driver="vfio-pci", id="again", bus="hp0", host=pci(address))
     g.wait_for("[ -b /dev/nvme0n1 ]")
     works(t, g, "hot-plugged")
 
@@ -67,7 +67,7 @@ def plugged(t, g, address):
 def with_iommu(t, f, address):
     """A guest that has an IOMMU, by which its nvme driver's DMA goes: a mediated device cannot have that."""
     with f.guest("a", "viommu", memory="256M", tools=("fio",), cmdline="intel_iommu=on",
-                 devices=["intel-iommu,caching-mode=on,intremap=off", f"vfio-pci,host={address},id=lent"]) as g:
+                 devices=["intel-iommu,caching-mode=on,intremap=off", f"vfio-pci,host={pci(address)},id=lent"]) as g:
         kind = g.run("cat /sys/class/nvme/nvme0/device/iommu_group/type").out.strip()
         t.ok(kind.startswith("DMA"), "a guest with an IOMMU: its kernel translates for the disk", kind)
         works(t, g, "with an IOMMU")
@@ -84,6 +84,8 @@ def main():
         b.own_disks()
         a.load_modules("dlend_native")
         address = f.lend("b", "nvme0")
+        # The window, of 1 GiB, shall have room for the VM's memory.
+        a.run("echo 16 >/sys/module/dlend_native/parameters/dma_mib")
         attach(t, f, address, "")
         vfio_pci(a, address)
         pinned = f.pinned("a")

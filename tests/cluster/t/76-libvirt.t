@@ -10,6 +10,7 @@ import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from domain import Domain, hostdev  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
@@ -119,6 +120,31 @@ def detach(t, f, a, vm, disk, uuid):
     t.equal(denials(a), [], "AppArmor had nothing to refuse")
 
 
+def passed_through(t, f, a, vm, disk):
+    """A device that the host has attached, as libvirt passes any PCI device to a domain."""
+    here, driver = pci(disk), f"basename $(readlink /sys/bus/pci/devices/{pci(disk)}/driver)"
+    f.dlend("a", f"attach {disk}", timeout=120)
+    a.wait_for(f"[ $({driver}) = nvme ]", 60)
+    name = "pci_" + here.replace(":", "_").replace(".", "_")
+    a.wait_for(f"virsh -q nodedev-list --cap pci | grep -qx '{name} *'", 60)
+    t.passed("an attached device is a node device")
+    domain, bus, slot, function = here.replace(".", ":").split(":")
+    a.run("cat >/tmp/pci.xml", input="<hostdev mode='subsystem' type='pci' managed='yes'><source>"
+          f"<address domain='0x{domain}' bus='0x{bus}' slot='0x{slot}' function='0x{function}'/></source></hostdev>")
+    vm.virsh(f"attach-device {vm.name} /tmp/pci.xml --live")
+    vm.wait_for("[ -b /dev/nvme1n1 ]", 90)
+    t.ok("DLEND-NVME-1" in vm.run("cat /sys/class/nvme/nvme1/serial").out, "as a managed PCI device, the guest has it")
+    t.equal(a.run(driver).out.strip(), "vfio-pci", "by the kernel's own vfio-pci")
+    vm.run("dd if=/dev/nvme1n1 of=/dev/null bs=64k count=1 iflag=direct", timeout=120)
+    vm.virsh(f"detach-device {vm.name} /tmp/pci.xml --live")
+    a.wait_for(f"! virsh dumpxml {vm.name} | grep -q \"type='pci' managed\"", 60, every=1)
+    a.wait_for(f"[ $({driver}) = nvme ]", 60)
+    t.passed("given back, the host's own driver has it")
+    f.dlend("a", f"detach {disk}", timeout=120)
+    f.wait_state("a", disk, "free")
+    t.equal(denials(a), [], "AppArmor had nothing to refuse")
+
+
 def reboots(t, f, vm, disk, wrote):
     epoch = f.lender_state(disk)[2]
     for how, reboot in (("the guest reboots", vm.reboot), ("virsh reboot", vm.reboot_by_virsh)):
@@ -151,6 +177,7 @@ def main():
         # libvirt looks for hooks when it starts
         restart = a.spawn("systemctl restart libvirtd && virsh -q list --all")
         f.up()
+        a.load_modules("dlend_native")
         disks = [f.lend("b", "nvme0"), f.lend("b", "nvme1")]
         own, other = (define(a, disk) for disk in disks)
         restart.wait(120, check=True)
@@ -169,6 +196,9 @@ def main():
             attach(t, f, a, vm, disks[1], other)
         with t.case("detach-device"):
             detach(t, f, a, vm, disks[1], other)
+            t.equal(told(vm), before, "domstats and dumpxml say what they said before")
+        with t.case("an attached device"):
+            passed_through(t, f, a, vm, disks[1])
             t.equal(told(vm), before, "domstats and dumpxml say what they said before")
         with t.case("reboot"):
             reboots(t, f, vm, disks[0], wrote)
