@@ -178,6 +178,29 @@ give:
 	return ret;
 }
 
+/* One domain for all: the IOMMU core, which finds them one by one, lets no first one fail. */
+static int dlend_native_prepare_group(struct list_head *group)
+{
+	struct dlend_native_place *place, *first;
+	int ret = 0;
+
+	first = list_first_entry(group, struct dlend_native_place, with);
+	list_for_each_entry(place, group, with) {
+		ret = dlend_native_domain_prepare(place->fn, first->fn);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
+static void dlend_native_forget_group(struct list_head *group)
+{
+	struct dlend_native_place *place;
+
+	list_for_each_entry(place, group, with)
+		dlend_native_domain_forget(place->fn);
+}
+
 static int dlend_native_plug(struct list_head *group)
 {
 	struct dlend_native_place *place = list_first_entry(group, struct dlend_native_place, with);
@@ -196,11 +219,14 @@ static int dlend_native_plug(struct list_head *group)
 		if (ret)
 			goto remove;
 	}
-	ret = dlend_native_root_scan(root);
+	ret = dlend_native_prepare_group(group);
+	if (!ret)
+		ret = dlend_native_root_scan(root);
 	if (!ret)
 		return 0;
 remove:
 	dlend_native_root_remove(root);
+	dlend_native_forget_group(group);
 	return ret;
 }
 

@@ -14,7 +14,6 @@
  *
  * Must not know interrupts and configuration space.
  */
-#include <linux/atomic.h>
 #include <linux/iommu.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -24,13 +23,13 @@
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
-#include <linux/xarray.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
 #include <dlend/raw_slot.h>
 #include "domain.h"
 #include "fn.h"
 #include "root.h"
+#include "segment.h"
 #include "tell.h"
 
 /*
@@ -42,255 +41,57 @@
 #define DLEND_NATIVE_DMA_LEAST	((u64)SZ_16M)
 /* Bits of an IO address of VFIO's: a lender's IOMMU may have fewer, and says so then. */
 #define DLEND_NATIVE_BITS	48
-/* One segment for all addresses. */
-#define DLEND_NATIVE_ALL	63
 /* A VM's memory begins and ends within a segment in some places: this share of the window each. */
 #define DLEND_NATIVE_SEGMENTS	64
-#define DLEND_NATIVE_PAGE_SIZES	3
 
 static unsigned int dma_mib;
 module_param(dma_mib, uint, 0644);
 MODULE_PARM_DESC(dma_mib, "MiB that the driver of a device which is attached from now on may have mapped at once; 0: a quarter of the window, 2048 at most");
-
-/*
- * struct dlend_native_segment - a range of IO addresses that the lender has mapped
- * @first, @size: the range
- * @used: bytes that are mapped or being mapped; negative: it is being given back
- */
-struct dlend_native_segment {
-	struct rcu_head rcu;
-	struct dlend_raw_slot *raw;
-	u64 first, size;
-	atomic64_t used;
-};
-
-/*
- * struct dlend_native_domain - see domain.h
- * @link: of all its devices
- * @change: members come and go, segments come and go. Held while a lender is asked
- * @members: functions that reach it, under @change
- * @lock: @segments, @cut, @count. Never held while a lender is asked
- * @count: of @members
- * @segments: by number: IO address >> @shift
- * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
- * @cut: its segments are out of reach, and so will be new ones
- * @silent: a lender did not answer when it should have unmapped its segments
- * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped, as the IOMMU core asked for them
- */
-struct dlend_native_domain {
-	struct iommu_domain domain;
-	struct dlend_link *link;
-	struct mutex change;		/* see above */
-	struct list_head members;
-	struct mutex lock;		/* see above */
-	unsigned int count;
-	struct xarray segments;
-	unsigned int shift;
-	bool cut, silent;
-	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
-};
 
 static struct dlend_native_domain *to_native_domain(struct iommu_domain *domain)
 {
 	return container_of(domain, struct dlend_native_domain, domain);
 }
 
-/* Segments */
+/* A domain */
 
-static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
+static const struct iommu_domain_ops dlend_native_domain_ops;
+
+static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, u64 last)
 {
-	return iova >> d->shift;
+	d->domain.geometry.aperture_start = first;
+	d->domain.geometry.aperture_end = last;
+	d->domain.geometry.force_aperture = true;
 }
 
-static bool dlend_native_on_demand(const struct dlend_native_domain *d)
+static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *link)
 {
-	return d->shift != DLEND_NATIVE_ALL;
-}
+	struct dlend_native_domain *d = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
 
-/*
- * The segment of an address, with @bytes more in use there, so that it stays.
- * Return: NULL: there is none.
- */
-static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
-							     u64 iova, u64 bytes)
-{
-	struct dlend_native_segment *seg;
-	s64 used;
-
-	guard(rcu)();
-	seg = xa_load(&d->segments, dlend_native_segment_number(d, iova));
-	if (!seg)
+	if (!d)
 		return NULL;
-	used = atomic64_read(&seg->used);
-	do {
-		if (used < 0)
-			return NULL;
-	} while (!atomic64_try_cmpxchg(&seg->used, &used, used + bytes));
-	return seg;
+	d->link = dlend_link_get(link);
+	mutex_init(&d->change);
+	mutex_init(&d->lock);
+	INIT_LIST_HEAD(&d->members);
+	xa_init(&d->segments);
+	d->domain.ops = &dlend_native_domain_ops;
+	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
+	dlend_native_domain_range(d, 0, DMA_BIT_MASK(DLEND_NATIVE_BITS));
+	return d;
 }
 
-static void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
+static void dlend_native_domain_free(struct iommu_domain *domain)
 {
-	atomic64_sub(bytes, &seg->used);
-}
-
-/* The members before @until (NULL: all of them) do not reach it any more. */
-static bool dlend_native_segment_hide(struct dlend_native_domain *d,
-				      struct dlend_native_segment *seg,
-				      struct dlend_native_fn *until)
-{
-	struct dlend_native_fn *fn;
-	bool silent = false;
-
-	list_for_each_entry(fn, &d->members, in_domain) {
-		if (fn == until)
-			break;
-		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
-	}
-	return !silent;
-}
-
-static int dlend_native_segment_tell(struct dlend_native_fn *fn,
-				     const struct dlend_native_segment *seg)
-{
-	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
-}
-
-static int dlend_native_segment_show(struct dlend_native_domain *d,
-				     struct dlend_native_segment *seg)
-{
-	struct dlend_native_fn *fn;
-	int err;
-
-	list_for_each_entry(fn, &d->members, in_domain) {
-		err = dlend_native_segment_tell(fn, seg);
-		if (err)
-			goto hide;
-	}
-	return 0;
-
-hide:
-	dlend_native_segment_hide(d, seg, fn);
-	return err;
-}
-
-static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
-{
-	dlend_raw_slot_close(seg->raw, acked);
-	kfree_rcu(seg, rcu);
-}
-
-/* Under change. Segments in which nothing is mapped are given back. Return: is there one? */
-static bool dlend_native_segments_shed(struct dlend_native_domain *d)
-{
+	struct dlend_native_domain *d = to_native_domain(domain);
 	struct dlend_native_segment *seg;
 	unsigned long number;
-	bool any = false;
-
-	if (!dlend_native_on_demand(d))
-		return false;
-	xa_for_each(&d->segments, number, seg) {
-		if (atomic64_cmpxchg(&seg->used, 0, S64_MIN))
-			continue;
-		mutex_lock(&d->lock);
-		xa_erase(&d->segments, number);
-		mutex_unlock(&d->lock);
-		dlend_native_segment_free(seg, dlend_native_segment_hide(d, seg, NULL));
-		any = true;
-	}
-	return any;
-}
-
-static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_domain *d, u64 size)
-{
-	struct dlend_aperture *ap = dlend_link_aperture(d->link);
-	struct dlend_raw_slot *raw;
-
-	if (!ap)
-		return ERR_PTR(-ENODEV);
-	raw = dlend_raw_slot_open(ap, size);
-	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
-		raw = dlend_raw_slot_open(ap, size);
-	return raw;
-}
-
-/* Once it stands among the segments, a cut finds it; before that, @cut says so. */
-static int dlend_native_segment_store(struct dlend_native_domain *d,
-				      struct dlend_native_segment *seg)
-{
-	u64 number = dlend_native_segment_number(d, seg->first);
-
-	guard(mutex)(&d->lock);
-	if (d->cut)
-		return -ENODEV;
-	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
-}
-
-/* Under change. */
-static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
-{
-	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
-	int err;
-
-	if (!seg)
-		return -ENOMEM;
-	seg->first = first;
-	seg->size = size;
-	seg->raw = dlend_native_segment_room(d, size);
-	if (IS_ERR(seg->raw)) {
-		err = PTR_ERR(seg->raw);
-		goto free_seg;
-	}
-	err = dlend_native_segment_show(d, seg);
-	if (err)
-		goto close_slot;
-	err = dlend_native_segment_store(d, seg);
-	if (!err)
-		return 0;
-	dlend_native_segment_hide(d, seg, NULL);
-close_slot:
-	/* What the lender was told may still hold there. */
-	dlend_raw_slot_close(seg->raw, false);
-free_seg:
-	kfree(seg);
-	return err;
-}
-
-/* What people read who look for the reason. */
-static void dlend_native_full(struct dlend_native_domain *d, u64 more, char *why)
-{
-	struct dlend_native_segment *seg;
-	struct dlend_aperture_stat st;
-	unsigned long number;
-	u64 mine = 0;
 
 	xa_for_each(&d->segments, number, seg)
-		mine += seg->size;
-	dlend_aperture_stat(dlend_link_aperture(d->link), &st);
-	snprintf(why, DLEND_REASON_LEN,
-		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
-		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
-		 st.largest_free >> 20);
-}
-
-/* A page of VFIO's is the first in its segment. */
-static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
-{
-	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
-	char why[DLEND_REASON_LEN];
-	int err;
-
-	guard(mutex)(&d->change);
-	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
-		return 0;
-	err = dlend_native_segment_make(d, first, size);
-	if (err == -ENOSPC) {
-		dlend_native_full(d, size, why);
-		dev_err_ratelimited(dlend_link_dev(d->link),
-				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
-				    why);
-	}
-	return err;
+		dlend_native_segment_free(seg, !d->silent);
+	xa_destroy(&d->segments);
+	dlend_link_put(d->link);
+	kfree(d);
 }
 
 /* What the domain is for */
@@ -303,13 +104,6 @@ static u64 dlend_native_window_bytes(struct dlend_link *link)
 	if (ap)
 		dlend_aperture_stat(ap, &st);
 	return st.size;
-}
-
-static void dlend_native_domain_range(struct dlend_native_domain *d, u64 first, u64 last)
-{
-	d->domain.geometry.aperture_start = first;
-	d->domain.geometry.aperture_end = last;
-	d->domain.geometry.force_aperture = true;
 }
 
 /* The kernel's own DMA: all segments that it ever needs. */
@@ -331,13 +125,13 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 	}
 	d->shift = 0;
 	if (err == -ENOSPC) {
-		dlend_native_full(d, size, why);
+		dlend_native_segment_no_room(d, size, why);
 		dlend_native_fn_fails(fn, "%s, or set dlend_native.dma_mib", why);
 	}
 	return err;
 }
 
-/* VFIO: what its user asks for. */
+/* VFIO, for which no domain is prepared: what its user asks for. */
 static void dlend_native_domain_for_vfio(struct dlend_native_domain *d)
 {
 	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
@@ -345,16 +139,6 @@ static void dlend_native_domain_for_vfio(struct dlend_native_domain *d)
 
 	d->shift = ilog2(size);
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
-}
-
-static int dlend_native_domain_open(struct dlend_native_domain *d, struct dlend_native_fn *fn)
-{
-	if (d->shift)
-		return 0;
-	if (d->domain.type & __IOMMU_DOMAIN_DMA_API)
-		return dlend_native_domain_for_dma(d, fn);
-	dlend_native_domain_for_vfio(d);
-	return 0;
 }
 
 /* Members */
@@ -408,6 +192,30 @@ static void dlend_native_cut(struct dlend_native_domain *d)
 		dlend_raw_slot_cut(seg->raw);
 }
 
+static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
+{
+	if (err == -EOPNOTSUPP)
+		dlend_native_fn_fails(fn,
+				      "this host's IOMMU does not translate for its NTB: turn it on");
+	else if (!fn->why[0])
+		dlend_native_fn_fails(fn, "node %u does not let it reach this host's memory (%pe)",
+				      fn->claim.lease->addr.lender, ERR_PTR(err));
+}
+
+/* Under change. */
+static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	int err = dlend_native_join_segments(d, fn);
+
+	if (err)
+		return err;
+	dlend_native_add_member(d, fn);
+	/* A lease that ended before the domain was noted has cut nothing. */
+	if (dlend_lease_over(dlend_native_lease(fn)))
+		dlend_native_domain_cut(fn);
+	return 0;
+}
+
 int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -419,21 +227,70 @@ int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn
 		return -EINVAL;
 	dlend_native_domain_leave(fn);
 	guard(mutex)(&d->change);
+	if (!d->shift)
+		dlend_native_domain_for_vfio(d);
 	fn->why[0] = '\0';
-	err = dlend_native_domain_open(d, fn) ?: dlend_native_join_segments(d, fn);
-	if (err == -EOPNOTSUPP)
-		dlend_native_fn_fails(fn,
-				      "this host's IOMMU does not translate for its NTB: turn it on");
-	else if (err && !fn->why[0])
-		dlend_native_fn_fails(fn, "node %u does not let it reach this host's memory (%pe)",
-				      fn->claim.lease->addr.lender, ERR_PTR(err));
-	if (err)
+	err = dlend_native_join(d, fn);
+	if (!err)
+		return 0;
+	dlend_native_join_fails(fn, err);
+	if (dlend_native_on_demand(d))
 		return err;
 	dlend_native_add_member(d, fn);
-	/* A lease that ended before the domain was noted has cut nothing. */
-	if (dlend_lease_over(dlend_native_lease(fn)))
-		dlend_native_domain_cut(fn);
+	dlend_native_lost(fn, "it does not reach this host's memory any more");
 	return 0;
+}
+
+int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first)
+{
+	struct dlend_native_domain *d = first->prepared;
+	int err = 0;
+
+	if (!d) {
+		d = dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+		if (!d)
+			return -ENOMEM;
+	}
+	mutex_lock(&d->change);
+	fn->why[0] = '\0';
+	if (!d->shift)
+		err = dlend_native_domain_for_dma(d, fn);
+	if (!err)
+		err = dlend_native_join(d, fn);
+	mutex_unlock(&d->change);
+	if (!err) {
+		fn->prepared = d;
+		return 0;
+	}
+	dlend_native_join_fails(fn, err);
+	if (d != first->prepared)
+		dlend_native_domain_free(&d->domain);
+	return err;
+}
+
+void dlend_native_domain_forget(struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = fn->prepared;
+
+	if (!d)
+		return;
+	fn->prepared = NULL;
+	dlend_native_domain_leave(fn);
+	if (list_empty(&d->members))
+		dlend_native_domain_free(&d->domain);
+}
+
+/* The domain that was prepared for the function, and for all of its lease; NULL: they have it. */
+static struct dlend_native_domain *dlend_native_domain_prepared(struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = fn->prepared;
+
+	if (!d)
+		return NULL;
+	guard(mutex)(&d->change);
+	list_for_each_entry(fn, &d->members, in_domain)
+		fn->prepared = NULL;
+	return d;
 }
 
 void dlend_native_domain_leave(struct dlend_native_fn *fn)
@@ -594,19 +451,6 @@ static bool dlend_native_enforce_coherency(struct iommu_domain *domain)
 	return true;
 }
 
-static void dlend_native_domain_free(struct iommu_domain *domain)
-{
-	struct dlend_native_domain *d = to_native_domain(domain);
-	struct dlend_native_segment *seg;
-	unsigned long number;
-
-	xa_for_each(&d->segments, number, seg)
-		dlend_native_segment_free(seg, !d->silent);
-	xa_destroy(&d->segments);
-	dlend_link_put(d->link);
-	kfree(d);
-}
-
 static const struct iommu_domain_ops dlend_native_domain_ops = {
 	.attach_dev = dlend_native_attach_dev,
 	.map_pages = dlend_native_map_pages,
@@ -620,19 +464,11 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
-	struct dlend_native_domain *d = kzalloc_obj(*d, GFP_KERNEL_ACCOUNT);
+	struct dlend_native_domain *d = dlend_native_domain_prepared(fn);
 
 	if (!d)
-		return NULL;
-	d->link = dlend_link_get(dlend_native_lease(fn)->ref.link);
-	mutex_init(&d->change);
-	mutex_init(&d->lock);
-	INIT_LIST_HEAD(&d->members);
-	xa_init(&d->segments);
-	d->domain.ops = &dlend_native_domain_ops;
-	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
-	dlend_native_domain_range(d, 0, DMA_BIT_MASK(DLEND_NATIVE_BITS));
-	return &d->domain;
+		d = dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+	return d ? &d->domain : NULL;
 }
 
 void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)

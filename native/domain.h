@@ -27,10 +27,30 @@ struct seq_file;
 struct iommu_domain *dlend_native_domain_alloc(struct device *dev);
 
 /**
+ * dlend_native_domain_prepare - a domain for the kernel's own DMA, before a function is found
+ * @fn: function, in no domain
+ * @first: of the same lease, prepared before; or @fn
+ *
+ * The IOMMU core asks for that domain when it finds the function, and attaches it, which must not
+ * fail: so all that can fail is done here.
+ * Context: process; waits for the lender. Return: as dlend_native_domain_join().
+ */
+int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first);
+
+/**
+ * dlend_native_domain_forget - the function will not be found
+ * @fn: function; that is not prepared, or was found, is fine
+ *
+ * Context: process, waits for the lender.
+ */
+void dlend_native_domain_forget(struct dlend_native_fn *fn);
+
+/**
  * dlend_native_domain_join - let a function reach what is mapped in a domain, now and later
  * @domain: from dlend_native_domain_alloc()
  * @fn: function; leaves the domain that it is in first
  *
+ * Does not fail for a domain of the kernel's own DMA: a function that cannot reach it is lost.
  * Context: process, under the IOMMU group's mutex; waits for the lender.
  * Return: 0; -EINVAL the domain is for another link; -ENODEV the link is down; -ENOSPC its window
  * has no room; or what the lender answers.

@@ -7,6 +7,8 @@
 #include <dlend/compat.h>
 #include "fn.h"
 
+struct workqueue_struct *dlend_native_wq;
+
 struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer)
 {
 	struct dlend_native_fn *fn = kzalloc_obj(*fn);
@@ -40,6 +42,36 @@ void dlend_native_fn_get(struct dlend_native_fn *fn)
 void dlend_native_fn_put(struct dlend_native_fn *fn)
 {
 	kref_put(&fn->ref, dlend_native_fn_free);
+}
+
+void dlend_native_go(struct dlend_native_fn *fn)
+{
+	dlend_native_fn_get(fn);
+	if (!queue_work(dlend_native_wq, &fn->lost_work))
+		dlend_native_fn_put(fn);
+}
+
+void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
+{
+	struct pci_dev *pdev;
+	bool first;
+
+	raw_spin_lock_irq(&fn->lock);
+	first = !fn->dead;
+	fn->dead = true;
+	raw_spin_unlock_irq(&fn->lock);
+	if (!first)
+		return;
+	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
+	pdev = READ_ONCE(fn->pdev);
+	/*
+	 * Not while a driver probes it: nvme waits for the end of an error of the channel, also of
+	 * one that is for ever, and its removal waits for the probe.  Reads return ones, which ends
+	 * that.
+	 */
+	if (pdev && device_is_bound(&pdev->dev))
+		pdev->error_state = pci_channel_io_perm_failure;
+	dlend_native_go(fn);
 }
 
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn)

@@ -73,6 +73,7 @@ struct dlend_native_vector {
  * @why: what went wrong last, for people
  * @domain_lock: @domain. Never held while the lender is asked
  * @domain: of domain.c, that it translates by, or NULL
+ * @prepared: @domain, which the IOMMU core is yet to ask for
  * @in_domain: among the domain's members
  * @intx: number of the interrupt for INTx; 0: it has none
  * @intx_up: INTx was told of, and not handled yet; under @lock
@@ -95,7 +96,7 @@ struct dlend_native_fn {
 	struct work_struct reset_work, lost_work;
 	char why[DLEND_REASON_LEN];
 	struct mutex domain_lock;	/* see above */
-	struct dlend_native_domain *domain;
+	struct dlend_native_domain *domain, *prepared;
 	struct list_head in_domain;
 	unsigned int intx;
 	bool intx_up;
@@ -117,6 +118,9 @@ struct dlend_native_bus {
 	struct pci_sysdata sysdata;
 	struct dlend_native_fn *fn[DLEND_NATIVE_DEVFNS];
 };
+
+/* Of lease.c: for what is asked of a lender, and for lost_work. */
+extern struct workqueue_struct *dlend_native_wq;
 
 /* Of config.c; our buses are known by them. */
 extern struct pci_ops dlend_native_config_ops;
@@ -140,6 +144,18 @@ void dlend_native_fn_get(struct dlend_native_fn *fn);
 
 /** dlend_native_fn_put - one less; the last one frees it. Context: process, may sleep. */
 void dlend_native_fn_put(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_lost - the device is gone
+ * @fn: function; its driver reads ones from now on, as of one that was unplugged
+ * @why: (in) for people
+ *
+ * Has it removed by its lost_work. Context: process; does not wait.
+ */
+void dlend_native_lost(struct dlend_native_fn *fn, const char *why);
+
+/** dlend_native_go - queue its lost_work, with a reference for it. Context: any. */
+void dlend_native_go(struct dlend_native_fn *fn);
 
 /** dlend_native_fn_on - function of a bus, NULL: none, or the bus is not ours. Context: any. */
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn);

@@ -26,36 +26,9 @@
 #define DLEND_NATIVE_WAIT_MS	60000
 #define DLEND_NATIVE_PAUSE_MS	50
 
-static struct workqueue_struct *dlend_native_wq;
-
-void dlend_native_go(struct dlend_native_fn *fn)
-{
-	dlend_native_fn_get(fn);
-	if (!queue_work(dlend_native_wq, &fn->lost_work))
-		dlend_native_fn_put(fn);
-}
-
 static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
 {
 	return container_of(claim, struct dlend_native_fn, claim);
-}
-
-void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
-{
-	struct pci_dev *pdev;
-	bool first;
-
-	raw_spin_lock_irq(&fn->lock);
-	first = !fn->dead;
-	fn->dead = true;
-	raw_spin_unlock_irq(&fn->lock);
-	if (!first)
-		return;
-	dev_err(fn->claim.dev, "the attached device is lost: %s\n", why);
-	pdev = READ_ONCE(fn->pdev);
-	if (pdev)
-		pdev->error_state = pci_channel_io_perm_failure;
-	dlend_native_go(fn);
 }
 
 static void dlend_native_reset_work(struct work_struct *work)

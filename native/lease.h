@@ -32,18 +32,6 @@ int dlend_native_take(struct dlend_native_fn *fn);
  */
 void dlend_native_give(struct dlend_native_fn *fn);
 
-/**
- * dlend_native_lost - the device is gone
- * @fn: function; its driver reads ones from now on, as of one that was unplugged
- * @why: (in) for people
- *
- * Has it removed by its lost_work. Context: process; does not wait.
- */
-void dlend_native_lost(struct dlend_native_fn *fn, const char *why);
-
-/** dlend_native_go - queue its lost_work, with a reference for it. Context: any. */
-void dlend_native_go(struct dlend_native_fn *fn);
-
 /** dlend_native_leases_start - before the first dlend_native_take(). Return: 0; -ENOMEM. */
 int dlend_native_leases_start(void);
 

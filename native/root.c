@@ -3,8 +3,9 @@
  * Root bus of attached devices.
  *
  * Each lease has one, in a PCI domain of its lender's, with the number that the bus has there, so
- * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a window of its own,
- * with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB, wherever the NTB's is.
+ * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
+ * window of its own, with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB,
+ * wherever the NTB's is.
  *
  * Must not know interrupts, DMA and leases.
  */
@@ -223,7 +224,7 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
 		fn = root->on.fn[i];
-		if (!fn || (fn->pdev && fn->domain))
+		if (!fn || (fn->pdev && fn->domain && !fn->prepared))
 			continue;
 		if (!fn->why[0])
 			dlend_native_fn_fails(fn, "%s", fn->pdev ?

@@ -91,6 +91,13 @@ static void dlend_native_region_reserve(struct dlend_native_region *region)
 			 region->name);
 }
 
+/* The PCI core joins windows of a bus that touch each other, and has released all but one. */
+static void dlend_native_window_release(struct dlend_native_window *w)
+{
+	if (w->res.parent)
+		release_resource(&w->res);
+}
+
 /* After the last window. */
 static void dlend_native_region_put(struct dlend_native_region *region)
 {
@@ -109,7 +116,7 @@ static void dlend_native_region_end(struct dlend_native_region *region)
 	struct dlend_native_window *w;
 
 	list_for_each_entry(w, &region->windows, node)
-		release_resource(&w->res);
+		dlend_native_window_release(w);
 	dlend_native_region_reserve(region);
 	region->over = true;
 }
@@ -177,7 +184,7 @@ void dlend_native_window_close(struct dlend_native_window *w)
 	guard(mutex)(&dlend_native_regions_lock);
 	list_del(&w->node);
 	if (!w->region->over)
-		release_resource(&w->res);
+		dlend_native_window_release(w);
 	dlend_native_region_put(w->region);
 	w->region = NULL;
 }

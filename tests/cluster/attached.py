@@ -42,3 +42,23 @@ def messages(host):
     """Messages that a host has sent over its links; heartbeats are none."""
     text = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
     return sum(int(n) for n in re.findall(r"^msg_\w+: sent (\d+)", text, re.M))
+
+
+# What an attached device shows otherwise than at home, and why
+OTHERWISE = {
+}
+
+
+def portrait(host, bdf):
+    """What sysfs and lspci show of a device, a line each, without where it is and what it has done."""
+    names = host.run(f"cd /sys/bus/pci/devices/{bdf} && find . -maxdepth 1 -type f -o -maxdepth 1 -name 'msi_irqs'").out.split()
+    text = host.run(f"lspci -vv -s {bdf}").out
+    lines = [" ".join(line.split()) for line in text.splitlines()[1:]]
+    return {f"attribute {name[2:]}" for name in names} | {line for line in lines if line}
+
+
+def as_at_home(t, name, home, here):
+    """Nothing but what OTHERWISE explains is other than on the device's own host."""
+    unknown = sorted(line for line in home ^ here if not any(re.search(pattern, line) for pattern in OTHERWISE))
+    t.equal([("- " if line in home else "+ ") + line for line in unknown], [],
+            f"{name}: sysfs and lspci show what they show on its own host")

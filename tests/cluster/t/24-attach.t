@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, attach, detach, messages, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import NODE, as_at_home, attach, detach, messages, pci, portrait, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 VERIFY = ("fio --name=verify --filename={0} --size={1} --bs=4k --rw=randwrite --direct=1 --verify=crc32c --do_verify=1 "
           "--verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
@@ -23,10 +24,11 @@ def refused(t, f, words, code, *parts):
     t.ok(r.status == code and all(part in r.out for part in parts), f"{words.split()[0]}: {parts[-1]}", f"{r.status}: {r.out}")
 
 
-def disk(t, f, a, b, address):
+def disk(t, f, a, b, address, home):
     attach(t, f, address, "nvme")
     a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
     node = a.run(f"echo {NODE.format(pci(address))}").out.strip()
+    as_at_home(t, "NVMe", home, portrait(a, pci(address)))
     t.ok("DLEND-NVME-0" in a.run(f"cat /sys/bus/pci/devices/{pci(address)}/nvme/*/serial").out, "the driver finds the disk")
     kinds = set(re.findall(r"\s(\S+)\s+\S+\s+nvme", a.run("grep nvme /proc/interrupts").out))
     t.ok(kinds and all("PCI-MSIX" in kind for kind in kinds), "its interrupts are MSI-X", str(kinds))
@@ -107,9 +109,9 @@ def by_vfio(t, f, a, address):
          "its registers are reached, also after a reset", out)
     out = a.run(f"/share/registers pci {pci(address)} vectors 8", timeout=60).out
     t.ok(re.search(r"^vectors 8: 0$", out, re.M), "it has MSI-X vectors", out)
-    out = a.run(f"/share/userdisk {pci(address)} 20 2000", timeout=300).out
+    out = a.run(f"/share/userdisk {pci(address)} 20 400", timeout=300).out
     found = re.search(r"^ok 20 bytes (\d+) interrupts (\d+) ", out, re.M)
-    t.ok(found and int(found.group(2)) >= 40, "a program with a driver of its own moves data, with interrupts that it took 2,000 times", out)
+    t.ok(found and int(found.group(2)) >= 40, "a program with a driver of its own moves data, with interrupts that it took 400 times", out)
     out = a.run(f"/share/hotadd {pci(address)} 20 slots", timeout=300).out
     found = re.search(r"^ok 20 lost (\d+) ", out, re.M)
     t.ok(found and found.group(1) == "0", "memory that is plugged in is in its reach before the VM has it", out)
@@ -117,9 +119,28 @@ def by_vfio(t, f, a, address):
     detach(t, f, address)
 
 
+def unreached(t, f, a, b, address):
+    """edu writes to one address all the time, whatever is mapped there at that moment."""
+    at, count = 0x1000000, "$(od -An -td8 -N8 /run/insist)"
+    f.dlend("a", f"attach {address}", timeout=120)
+    vfio_pci(a, address)
+    device = b.spawn(f"/share/insist {b.bdf('edu')} {at:#x} /run/insist 2>&1")
+    program = a.spawn(f"rm -f /tmp/go; exec /share/reach {pci(address)} {at:#x} >/tmp/reach 2>&1")
+    a.wait_for("grep -qx moved /tmp/reach || ! pidof reach", 90)
+    so_far = int(b.run(f"echo {count}").out)
+    b.wait_for(f"[ {count} -gt {so_far + 50} ]", 60)
+    a.run("touch /tmp/go")
+    program.wait(60, check=False)
+    t.equal(a.run("cat /tmp/reach").out.split("\n"), ["reached", "moved", "untouched", ""],
+            "the device writes to a page while it is mapped, and then not any more")
+    device.kill(9)
+    device.wait(30, check=False)
+    detach(t, f, address)
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
-        for program in ("registers", "hotadd", "userdisk"):
+        for program in ("registers", "hotadd", "insist", "reach", "userdisk"):
             shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
@@ -127,12 +148,13 @@ def main():
         b.own_disks()
         a.run("modprobe nvme; modprobe ext4")
         refused(t, f, "attach d0002:01:00.0", 3, "is not there", "no node offers it")
+        home = portrait(b, b.bdf("nvme0"))
         address = f.lend("b", "nvme0")
         refused(t, f, f"attach {address}", 6, "cannot be attached", "dlend_native is not loaded")
         a.load_modules("dlend_native")
         refused(t, f, f"detach {address}", 3, "is not attached here")
         with t.case("a disk"):
-            disk(t, f, a, b, address)
+            disk(t, f, a, b, address, home)
         with t.case("removed"):
             removed(t, f, a, address)
         with t.case("held by a mediated device"):
@@ -143,6 +165,10 @@ def main():
             pair(t, f, a)
         with t.case("vfio-pci"):
             by_vfio(t, f, a, address)
+        edu = f.lend("b", "edu")
+        with t.case("what is not mapped"), a.provoke(IOMMU_FAULT, "the device writes where nothing is mapped"), \
+                b.provoke(IOMMU_FAULT, "the device writes before its borrower maps anything, and after", must=False):
+            unreached(t, f, a, b, edu)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 

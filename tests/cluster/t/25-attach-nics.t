@@ -8,10 +8,12 @@
 
 DLEND_LONG=1: each transfer takes 60 s, not 5.
 """
+import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
@@ -88,6 +90,29 @@ def functions(t, f, a, b, c):
     detach(f, lent[0])
 
 
+TESTPMD = ("dpdk-testpmd -l 0,1 --in-memory -a {0} -- --forward-mode=icmpecho --auto-start --total-num-mbufs=2048 --stats-period 1 "
+           ">/tmp/testpmd 2>&1")
+
+
+def bypassed(t, f, a, c):
+    """DPDK's own driver has the card, by vfio-pci; its test program answers pings, and this host's kernel sees none."""
+    address = f.address("b", "nic")
+    attach(f, address)
+    vfio_pci(a, address)
+    a.run("echo 64 >/proc/sys/vm/nr_hugepages")
+    pmd = a.spawn(TESTPMD.format(pci(address)))
+    try:
+        a.wait_for("grep -q 'Port statistics' /tmp/testpmd || ! pidof dpdk-testpmd", 90)
+        t.equal(ping(c, "10.7.1.9"), "0% packet loss", "DPDK: its own driver answers by the lent card")
+        found = [int(n) for n in re.findall(r"TX-packets: (\d+)", a.run("cat /tmp/testpmd").out)]
+        t.ok(found and found[-1] >= 20, "DPDK: that many packets it has sent", a.run("tail -30 /tmp/testpmd").out)
+    finally:
+        pmd.kill(2)
+        pmd.wait(30, check=False)
+    a.run("echo 0 >/proc/sys/vm/nr_hugepages")
+    detach(f, address)
+
+
 def main():
     with Tap() as t, Cluster("nics.toml", tap=t) as cluster:
         f = Fabric(cluster)
@@ -97,6 +122,8 @@ def main():
         c.run("modprobe virtio_net", timeout=60)
         with t.case("a whole card"):
             card(t, f, a, c)
+        with t.case("DPDK"):
+            bypassed(t, f, a, c)
         with t.case("a virtual function"):
             functions(t, f, a, b, c)
         for host in (a, b, c):

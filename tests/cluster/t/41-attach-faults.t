@@ -47,6 +47,65 @@ class Disk:
         self.f.dlend("a", f"detach {self.address}", timeout=120)
 
 
+def while_it_comes(disk, f, c, turns=3):
+    """The link goes while the device is being attached, sooner or later: it is attached and lost, or refused.
+
+    Its driver may wait for it then: nvme for 60 s, its own time-out.
+    """
+    a, address = disk.a, disk.address
+    for turn in range(turns):
+        f.wait_state("a", address, "free", 60)
+        job = a.spawn(f"dlend attach {address} 2>&1")
+        if turn % 2:
+            a.wait_for(f"[ -e /sys/bus/pci/devices/{pci(address)} ] || grep -qx held /sys/bus/dlend/devices/{address}/state", 30, every=0.05)
+        c.link("ab").command("down")
+        job.wait(120, check=False)
+        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
+        c.link("ab").command("up")
+        f.wait_links("a", 120)
+    disk.works("lost while it was attached")
+
+
+def while_it_goes(disk, f, c, turns=3):
+    a, address = disk.a, disk.address
+    for _ in range(turns):
+        disk.attach()
+        job = a.spawn(f"dlend detach --force {address} 2>&1")
+        c.link("ab").command("down")
+        job.wait(120, check=False)
+        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
+        c.link("ab").command("up")
+        f.wait_links("a", 120)
+    disk.works("lost while it was detached")
+
+
+def while_it_resets(disk, f, c):
+    """A function-level reset after the other, by sysfs, as vfio-pci makes them."""
+    a, address = disk.a, disk.address
+    disk.attach()
+    device = f"/sys/bus/pci/devices/{pci(address)}"
+    a.run(f"echo {pci(address)} >{device}/driver/unbind; echo 1 >{device}/reset", timeout=60)
+    job = a.spawn(f"n=0; while echo 1 >{device}/reset; do n=$((n + 1)); echo $n >/tmp/resets; done 2>/dev/null; echo done $n")
+    a.wait_for("[ $(cat /tmp/resets) -gt 3 ]", 60)
+    c.link("ab").command("down")
+    out = job.wait(120, check=False).out
+    disk.t.ok(out.startswith("done "), "lost during a reset: the reset ends with an error", out)
+    a.wait_for(f"[ ! -e {device} ]", 120)
+    c.link("ab").command("up")
+    f.wait_links("a", 120)
+    disk.works("lost during a reset")
+
+
+def lender_stops(disk, f, b):
+    """It stands still until the other side gives it up."""
+    with disk.in_use("lender stopped"):
+        b.qmp("stop")
+    disk.t.equal(disk.a.run("ls /sys/bus/platform/devices | grep -c dlend-root", check=False).out.strip(), "0", "lender stopped: nothing is left")
+    b.qmp("cont")
+    f.wait_links("a", 120)
+    disk.works("lender stopped")
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -88,6 +147,16 @@ def main():
             a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
             f.wait_links("a", 120)
             disk.works("unbind")
+        nvme = "nvme reads a size from a device that is gone, and does not check it"
+        with t.case("while it comes"), a.provoke(r"UBSAN: shift-out-of-bounds in .*drivers/nvme", nvme, must=False), \
+                a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            while_it_comes(disk, f, c)
+        with t.case("while it goes"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            while_it_goes(disk, f, c)
+        with t.case("while it resets"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            while_it_resets(disk, f, c)
+        with t.case("the lender stops"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            lender_stops(disk, f, b)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import NODE, pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -34,6 +35,18 @@ def refuses(t, f, a, b, uuid):
                 "nor did the guest")
 
 
+def refuses_attached(t, f, a, b, address):
+    f.dlend("a", f"attach {address}", timeout=120)
+    node = NODE.format(pci(address))
+    a.wait_for(f"[ -b {node} ]", 60)
+    for host, role in ((a, "borrower"), (b, "lender")):
+        t.ok(sleep(host) != 0, f"attached: the {role} does not suspend")
+        t.ok("does not suspend" in host.run("dmesg | tail -n 20").out, "and says why")
+    out = a.run(f"dd if={node} bs=64k count=1 iflag=direct 2>/dev/null | wc -c", timeout=60).out
+    t.equal(out.strip(), "65536", "the host uses the disk on")
+    f.dlend("a", f"detach {address}", timeout=120)
+
+
 def sleeps(t, f, a, b, address):
     f.wait_state("a", address, "free")
     b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{address[5:]}/dlend/state) = free ]", 30)
@@ -55,6 +68,10 @@ def main():
         f.up()
         b.own_disks()
         address = f.lend("b", "nvme0")
+        a.run("modprobe nvme")
+        a.load_modules("dlend_native")
+        with t.case("refused while it is attached"):
+            refuses_attached(t, f, a, b, address)
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("refused while in use"):
             refuses(t, f, a, b, uuid)

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Segments of a domain's IO addresses: see segment.h.
+ *
+ * Must not know pages, nor who uses the addresses for what.
+ */
+#include <linux/align.h>
+#include <linux/bits.h>
+#include <linux/slab.h>
+#include <linux/sprintf.h>
+#include <dlend/aperture.h>
+#include <dlend/compat.h>
+#include <dlend/raw_slot.h>
+#include "fn.h"
+#include "segment.h"
+#include "tell.h"
+
+static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
+{
+	return iova >> d->shift;
+}
+
+struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d, u64 iova,
+						      u64 bytes)
+{
+	struct dlend_native_segment *seg;
+	s64 used;
+
+	guard(rcu)();
+	seg = xa_load(&d->segments, dlend_native_segment_number(d, iova));
+	if (!seg)
+		return NULL;
+	used = atomic64_read(&seg->used);
+	do {
+		if (used < 0)
+			return NULL;
+	} while (!atomic64_try_cmpxchg(&seg->used, &used, used + bytes));
+	return seg;
+}
+
+void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
+{
+	atomic64_sub(bytes, &seg->used);
+}
+
+/* The members before @until (NULL: all of them) do not reach it any more. */
+static bool dlend_native_segment_hide(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg,
+				      struct dlend_native_fn *until)
+{
+	struct dlend_native_fn *fn;
+	bool silent = false;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		if (fn == until)
+			break;
+		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
+	}
+	return !silent;
+}
+
+int dlend_native_segment_tell(struct dlend_native_fn *fn, const struct dlend_native_segment *seg)
+{
+	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
+}
+
+static int dlend_native_segment_show(struct dlend_native_domain *d,
+				     struct dlend_native_segment *seg)
+{
+	struct dlend_native_fn *fn;
+	int err;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		err = dlend_native_segment_tell(fn, seg);
+		if (err)
+			goto hide;
+	}
+	return 0;
+
+hide:
+	dlend_native_segment_hide(d, seg, fn);
+	return err;
+}
+
+void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
+{
+	dlend_raw_slot_close(seg->raw, acked);
+	kfree_rcu(seg, rcu);
+}
+
+/* Under change. Segments in which nothing is mapped are given back. Return: is there one? */
+static bool dlend_native_segments_shed(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+	bool any = false;
+
+	if (!dlend_native_on_demand(d))
+		return false;
+	xa_for_each(&d->segments, number, seg) {
+		if (atomic64_cmpxchg(&seg->used, 0, S64_MIN))
+			continue;
+		mutex_lock(&d->lock);
+		xa_erase(&d->segments, number);
+		mutex_unlock(&d->lock);
+		dlend_native_segment_free(seg, dlend_native_segment_hide(d, seg, NULL));
+		any = true;
+	}
+	return any;
+}
+
+static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_domain *d, u64 size)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+	struct dlend_raw_slot *raw;
+
+	if (!ap)
+		return ERR_PTR(-ENODEV);
+	raw = dlend_raw_slot_open(ap, size);
+	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
+		raw = dlend_raw_slot_open(ap, size);
+	return raw;
+}
+
+/* Once it stands among the segments, a cut finds it; before that, @cut says so. */
+static int dlend_native_segment_store(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg)
+{
+	u64 number = dlend_native_segment_number(d, seg->first);
+
+	guard(mutex)(&d->lock);
+	if (d->cut)
+		return -ENODEV;
+	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
+}
+
+int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!seg)
+		return -ENOMEM;
+	seg->first = first;
+	seg->size = size;
+	seg->raw = dlend_native_segment_room(d, size);
+	if (IS_ERR(seg->raw)) {
+		err = PTR_ERR(seg->raw);
+		goto free_seg;
+	}
+	err = dlend_native_segment_show(d, seg);
+	if (err)
+		goto close_slot;
+	err = dlend_native_segment_store(d, seg);
+	if (!err)
+		return 0;
+	dlend_native_segment_hide(d, seg, NULL);
+close_slot:
+	/* What the lender was told may still hold there. */
+	dlend_raw_slot_close(seg->raw, false);
+free_seg:
+	kfree(seg);
+	return err;
+}
+
+void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
+{
+	struct dlend_native_segment *seg;
+	struct dlend_aperture_stat st;
+	unsigned long number;
+	u64 mine = 0;
+
+	xa_for_each(&d->segments, number, seg)
+		mine += seg->size;
+	dlend_aperture_stat(dlend_link_aperture(d->link), &st);
+	snprintf(why, DLEND_REASON_LEN,
+		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
+		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
+		 st.largest_free >> 20);
+}
+
+int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
+{
+	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
+	char why[DLEND_REASON_LEN];
+	int err;
+
+	guard(mutex)(&d->change);
+	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
+		return 0;
+	err = dlend_native_segment_make(d, first, size);
+	if (err == -ENOSPC) {
+		dlend_native_segment_no_room(d, size, why);
+		dev_err_ratelimited(dlend_link_dev(d->link),
+				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
+				    why);
+	}
+	return err;
+}
