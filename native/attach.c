@@ -361,12 +361,13 @@ static struct dlend_native_place *dlend_native_find(struct device *dev)
 static ssize_t attached_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_native_place *place;
+	struct pci_dev *pdev;
 
 	guard(mutex)(&dlend_native_attach_lock);
 	place = dlend_native_find(dev);
-	if (!place || !place->fn)
-		return sysfs_emit(buf, "no\n");
-	return sysfs_emit(buf, "%s\n", pci_name(place->fn->pdev));
+	/* Of one that is being attached, the kernel may not have found the device yet. */
+	pdev = place && place->fn ? READ_ONCE(place->fn->pdev) : NULL;
+	return sysfs_emit(buf, "%s\n", pdev ? pci_name(pdev) : "no");
 }
 
 static ssize_t attached_store(struct device *dev, struct device_attribute *attr, const char *buf,

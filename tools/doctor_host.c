@@ -115,8 +115,37 @@ static void check_module(const char *name, enum level level, const char *without
 		finding(LEVEL_OK, "modules", text("%s is loaded", name), NULL);
 	else
 		finding(level, "modules", text("%s is not loaded: %s", name, without),
+			level == LEVEL_OK ? NULL :
 			text("modprobe %s; if there is none, see README.md on installing", name));
 	free(dir);
+}
+
+/* UEFI's own variable: four bytes of attributes, then whether signatures are asked for. */
+static bool signatures_asked_for(void)
+{
+	char *file = path("%s/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+			  opt.sysfs);
+	unsigned char value[5] = { 0 };
+	FILE *f = fopen(file, "rb");
+	bool asked = f && fread(value, 1, sizeof(value), f) == sizeof(value) && value[4];
+
+	if (f)
+		fclose(f);
+	free(file);
+	return asked;
+}
+
+static void check_secure_boot(void)
+{
+	char *core = path("%s/module/dlend_core", opt.sysfs);
+
+	if (signatures_asked_for() && path_exists(core))
+		finding(LEVEL_OK, "secure-boot", "on, and dlend's modules are signed for it", NULL);
+	else if (signatures_asked_for())
+		finding(LEVEL_WARN, "secure-boot",
+			"on: the kernel loads only modules that are signed by a key that the firmware or you have told it",
+			"DKMS signs what it builds: mokutil --import /var/lib/dkms/mok.pub, then restart and confirm the key at the console");
+	free(core);
 }
 
 void doctor_modules(void)
@@ -128,6 +157,9 @@ void doctor_modules(void)
 	check_module("dlend_ntb", LEVEL_FAIL, "there are no links to other hosts");
 	check_module("dlend_lender", LEVEL_WARN, "this host does not lend");
 	check_module("dlend_mdev", LEVEL_WARN, "this host does not borrow");
+	check_module("dlend_native", LEVEL_OK,
+		     "this host's own drivers use no device of others (dlend attach)");
+	check_secure_boot();
 	read_attr(node, core, "node_id");
 	if (*node && strcmp(node, "0"))
 		finding(LEVEL_OK, "node-id", text("this is node %s", node), NULL);

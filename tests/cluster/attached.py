@@ -46,6 +46,11 @@ def messages(host):
 
 # What an attached device shows otherwise than at home, and why
 OTHERWISE = {
+    r"^(IOMMU group|Interrupt|Region \d|Address|Masking|NUMA node)\b": "where it is, and its interrupts, are this host's",
+    r"^Physical Slot": "slots are the lender's",
+    r"^(Control: I/O|attribute resource\d$)": "I/O ports are not lent, and errors of the bus (SERR) are reported on the lender",
+    r"ExtTag[+-] PhantFunc": "the kernel turns extended tags on if no bridge on the way forbids it; on the lender one may",
+    r"EETLPPrefix": "no NTB passes prefixes of transactions",
 }
 
 

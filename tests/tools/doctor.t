@@ -116,6 +116,18 @@ def modules(t):
             (f.sys / "module" / name).rmdir()
             expect(t, f, level, "modules", f"{name} is not loaded")
     with Host() as f:
+        t.equal([c["level"] for c in f.doctor()[1] if c["check"] == "modules" and "dlend_native" in c["what"]], ["OK"],
+                "dlend_native is not loaded: not everybody needs it")
+        t.ok(not [c for c in f.doctor()[1] if c["check"] == "secure-boot"], "no Secure Boot: nothing to say of it")
+        variable = f.put("firmware/efi/efivars") / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+        variable.write_bytes(bytes([6, 0, 0, 0, 0]))
+        t.ok(not [c for c in f.doctor()[1] if c["check"] == "secure-boot"], "Secure Boot is off: nor then")
+        variable.write_bytes(bytes([6, 0, 0, 0, 1]))
+        t.equal([c["level"] for c in f.doctor()[1] if c["check"] == "secure-boot"], ["OK"], "on, and the modules are loaded")
+        shutil.rmtree(f.sys / "module/dlend_core")
+        found = [c for c in f.doctor()[1] if c["check"] == "secure-boot"]
+        t.ok(len(found) == 1 and found[0]["level"] == "WARN" and "mokutil --import" in found[0]["fix"], "on, and they are not", str(found))
+    with Host() as f:
         f.files(f.sys / "module/dlend_core/parameters", node_id="0")
         expect(t, f, "FAIL", "node-id", "no node id")
         shutil.rmtree(f.sys / "module/dlend_core")
