@@ -150,11 +150,13 @@ static void check_free(const struct target *t)
 
 static void fail_attach(const struct target *t, int err)
 {
+	const char *other = err == -EBUSY ? "another command attaches or detaches it" :
+					    strerror(-err);
 	char why[TEXT_MAX];
 
 	read_attr(why, t->dir, "attach_error");
 	fail(err == -EBUSY || err == -EAGAIN ? EXIT_IN_USE : EXIT_FAIL,
-	     text("%s cannot be attached", t->address), *why ? text("%s", why) : strerror(-err),
+	     text("%s cannot be attached", t->address), *why ? text("%s", why) : other,
 	     in_log);
 }
 

@@ -236,7 +236,7 @@ void show_offers(json_t *root);
 void show_links(json_t *root);
 void show_attached(json_t *root);
 
-/** offer_attached_as - address of the offer whose device has this PCI address here; NULL: none; free() it */
+/** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
 char *offer_attached_as(const char *pci);
 /** refuse_arguments - exits with usage if @argc says there are some */
 void refuse_arguments(int argc, char **argv);

@@ -57,7 +57,7 @@ def at_once(t, f, a, c, address):
         if len(has) != 1:
             break
         # The second command on the host that has it may find it attached already, which is no error
-        wrong = [r.out for host, r in results if r.status and not any(w in r.out for w in ("is in use", "being attached", "is held by", "attached already"))]
+        wrong = [r.out for host, r in results if r.status and not any(w in r.out for w in ("is in use", "being attached", "another command attaches", "is held", "attached already"))]
         won = [r for host, r in results if not r.status and host.name == has[0]]
         lost = [r for host, r in results if not r.status and host.name != has[0]]
         if wrong or lost or not won:
