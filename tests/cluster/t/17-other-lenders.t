@@ -7,11 +7,13 @@
 
 One guest has a disk of each.
 """
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from attached import NODE, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 ALLOW = "/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
@@ -72,14 +74,44 @@ def in_the_guest(t, f, c, g, lent):
     t.passed("without interrupt remapping: SIGKILL of the VMM in the middle of I/O returns the device")
 
 
+def attached(t, f, a, lent):
+    """By the host's own driver, from both; a program has only the one whose interrupts are isolated, unless it is allowed."""
+    a.run("modprobe nvme")
+    a.load_modules("dlend_native")
+    for name, address in lent.items():
+        f.wait_state("a", address, "free")
+        f.dlend("a", f"attach {address}", timeout=120)
+        node = NODE.format(pci(address))
+        a.wait_for(f"[ -b {node} ]", 60)
+        out = a.run(f"dd if=/dev/urandom of=/tmp/d bs=4k count=16 2>/dev/null; dd if=/tmp/d of={node} bs=4k oflag=direct 2>/dev/null; "
+                    f"dd if={node} bs=4k count=16 iflag=direct 2>/dev/null | cmp - /tmp/d && echo same", timeout=120).out
+        t.equal(out, "same\n", f"{name}: attached, and what was written is read back")
+        vfio_pci(a, address)
+    use = "/share/userdisk {} 4 2>&1"
+    t.ok(a.run(use.format(pci(lent["c"])), timeout=120).out.startswith("ok 4 "), "AMD: a program has it by vfio-pci")
+    r = a.run(use.format(pci(lent["b"])), check=False, timeout=120)
+    t.ok(r.status and "interrupt" in a.run("dmesg | tail -n 3").out, "without interrupt remapping: VFIO refuses it, and says why",
+         r.out + a.run("dmesg | tail -n 3").out)
+    allow = "/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts"
+    a.run(f"echo Y >{allow}")
+    t.ok(a.run(use.format(pci(lent["b"])), timeout=120).out.startswith("ok 4 "), "and does not if it is allowed")
+    a.run(f"echo N >{allow}")
+    f.dlend("a", f"detach {' '.join(lent.values())}", timeout=120)
+    for address in lent.values():
+        f.wait_state("a", address, "free")
+
+
 def main():
     with Tap() as t, Cluster("other-lenders.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/userdisk", c.run_dir / "share/userdisk")
         f = Fabric(c)
         f.up(timeout=150)
         with t.case("no interrupt remapping"):
             has_to_be_allowed(t, f, c.host("b"))
         t.ok("AMD-Vi" in c.host("c").run("dmesg").out, "c's IOMMU is AMD's")
         lent = {name: f.lend(name, "nvme0", wait="a") for name in "bc"}
+        with t.case("attached"):
+            attached(t, f, c.host("a"), lent)
         uuids = {name: f.mdev("a", address, "dlend-nvme") for name, address in lent.items()}
         with t.case("a guest with both"):
             with f.guest("a", "g", devices=[f.device(uuid) for uuid in uuids.values()]) as g:
