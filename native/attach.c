@@ -225,8 +225,8 @@ static int dlend_native_plug(struct list_head *group)
 	if (!ret)
 		return 0;
 remove:
-	dlend_native_root_remove(root);
 	dlend_native_forget_group(group);
+	dlend_native_root_remove(root);
 	return ret;
 }
 

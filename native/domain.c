@@ -270,13 +270,15 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_
 
 void dlend_native_domain_forget(struct dlend_native_fn *fn)
 {
-	struct dlend_native_domain *d = fn->prepared;
+	struct dlend_native_domain *d = fn->domain;
+	bool ours = fn->prepared;
 
-	if (!d)
+	/* The IOMMU core takes what it has found out of its domain. */
+	if (!d || (fn->pdev && !ours))
 		return;
 	fn->prepared = NULL;
 	dlend_native_domain_leave(fn);
-	if (list_empty(&d->members))
+	if (ours && list_empty(&d->members))
 		dlend_native_domain_free(&d->domain);
 }
 

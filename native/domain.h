@@ -38,9 +38,10 @@ struct iommu_domain *dlend_native_domain_alloc(struct device *dev);
 int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first);
 
 /**
- * dlend_native_domain_forget - the function will not be found
+ * dlend_native_domain_forget - the function is not found
  * @fn: function; that is not prepared, or was found, is fine
  *
+ * Before the root bus goes, and with it a domain that others of the lease were found with.
  * Context: process, waits for the lender.
  */
 void dlend_native_domain_forget(struct dlend_native_fn *fn);
