@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * userdisk DEVICE TIMES [AGAIN]: a program with an NVMe driver of its own, as SPDK's are: on a host,
- * with no guest and no VM, it has the device by VFIO.  DEVICE is a PCI address (vfio-pci) or a UUID
- * (mdev).  It writes blocks of random bytes to the disk, reads them into other memory and compares;
- * each command ends with an MSI-X interrupt, which the program waits for.  Before that, it takes
- * its interrupts and gives them back AGAIN times.
+ * userdisk DEVICE TIMES [AGAIN]: a program with an NVMe driver of its own, as SPDK's are: on a
+ * host, with no guest and no VM, it has the device by VFIO.  DEVICE is a PCI address (vfio-pci) or
+ * a UUID (mdev).  It writes blocks of random bytes to the disk, reads them into other memory and
+ * compares; each command ends with an MSI-X interrupt, which the program waits for.  Before that,
+ * it takes its interrupts and gives them back AGAIN times.
  *
  * Says "ok TIMES bytes BYTES interrupts COUNT us US"; or what is wrong, and exits with 1.
  */
