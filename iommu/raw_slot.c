@@ -39,7 +39,7 @@ struct dlend_raw_slot {
 	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
 	struct dlend_view view;
-	u64 base, pages;
+	u64 base;
 	bool closed;
 	struct iommu_domain *domain;
 	struct maple_tree led;
@@ -177,7 +177,6 @@ struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size)
 	err = dlend_aperture_raw(ap, &raw->view, raw->slot, &raw->domain);
 	if (err)
 		goto free_slot;
-	raw->pages = raw->domain->pgsize_bitmap;
 	return raw;
 
 free_slot:
@@ -212,12 +211,6 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw)
 	return raw->slot->offset;
 }
 DLEND_EXPORT(dlend_raw_slot_offset);
-
-u64 dlend_raw_slot_pages(const struct dlend_raw_slot *raw)
-{
-	return raw->pages;
-}
-DLEND_EXPORT(dlend_raw_slot_pages);
 
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
 {

@@ -115,12 +115,3 @@ void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64
 	if (fn->info.bar[bar].flags & DLEND_BAR_F_64)
 		dlend_cfg_write(&fn->cfg, PCI_BASE_ADDRESS_0 + 4 * bar + 4, &high, sizeof(high));
 }
-
-void dlend_native_config_dead(struct dlend_native_fn *fn)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&fn->lock, flags);
-	fn->dead = true;
-	raw_spin_unlock_irqrestore(&fn->lock, flags);
-}

@@ -25,7 +25,4 @@ int dlend_native_config_init(struct dlend_native_fn *fn);
  */
 void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at);
 
-/** dlend_native_config_dead - all reads give ones from now on. Context: any. */
-void dlend_native_config_dead(struct dlend_native_fn *fn);
-
 #endif

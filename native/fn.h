@@ -25,8 +25,6 @@
 #ifndef DLEND_NATIVE_FN_H
 #define DLEND_NATIVE_FN_H
 
-#include <linux/bitmap.h>
-#include <linux/completion.h>
 #include <linux/irq_work.h>
 #include <linux/kref.h>
 #include <linux/msi.h>
@@ -62,7 +60,7 @@ struct dlend_native_vector {
  * @ref: of attach.c, of the claim's users
  * @claim: of the offer
  * @info: what the lender says of it
- * @root: the root bus that it is on; @devfn: there
+ * @root: the root bus that it is on
  * @pdev: the device, with a reference, from the scan on
  * @lock: @cfg, @dead, @resetting
  * @cfg: its configuration space
@@ -88,7 +86,6 @@ struct dlend_native_fn {
 	struct dlend_claim claim;
 	struct dlend_offer_info info;
 	struct dlend_native_root *root;
-	unsigned int devfn;
 	struct pci_dev *pdev;
 	raw_spinlock_t lock;
 	struct dlend_cfg cfg;

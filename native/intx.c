@@ -89,15 +89,9 @@ static void dlend_native_intx_work(struct work_struct *work)
 static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
 {
 	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
-	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
 
-	if (cpu >= nr_cpu_ids)
-		return -EINVAL;
 	/* Pairs with the release in dlend_native_irq_setup(). */
-	if (smp_load_acquire(&fn->irq_count))
-		WRITE_ONCE(fn->vector[0].cpu, cpu);
-	irq_data_update_effective_affinity(d, cpumask_of(cpu));
-	return IRQ_SET_MASK_OK;
+	return dlend_native_irq_bind(d, mask, smp_load_acquire(&fn->irq_count) ? fn->vector : NULL);
 }
 
 static struct irq_chip dlend_native_intx_chip = {

@@ -58,14 +58,15 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector)
 		dlend_native_irq_send(&fn->vector[vector]);
 }
 
-int dlend_native_irq_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
+			  struct dlend_native_vector *v)
 {
-	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
 	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
 
 	if (cpu >= nr_cpu_ids)
 		return -EINVAL;
-	WRITE_ONCE(v->cpu, cpu);
+	if (v)
+		WRITE_ONCE(v->cpu, cpu);
 	irq_data_update_effective_affinity(d, cpumask_of(cpu));
 	return IRQ_SET_MASK_OK;
 }

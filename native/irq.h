@@ -45,7 +45,15 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector);
 /** dlend_native_irq_send - run a vector's handler, soon, where it is bound to. Context: any. */
 void dlend_native_irq_send(struct dlend_native_vector *v);
 
-/** dlend_native_irq_affinity - irq_set_affinity() of a chip whose data is a vector */
-int dlend_native_irq_affinity(struct irq_data *d, const struct cpumask *mask, bool force);
+/**
+ * dlend_native_irq_bind - what irq_set_affinity() of a chip does
+ * @d: interrupt
+ * @mask: (in) processors that it may be handled on
+ * @v: its vector, which is bound to one of them; NULL: it has none yet
+ *
+ * Context: the interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL none of them is online.
+ */
+int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
+			  struct dlend_native_vector *v);
 
 #endif

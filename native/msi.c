@@ -42,13 +42,18 @@ static int dlend_native_msi_retrigger(struct irq_data *d)
 	return 1;
 }
 
+static int dlend_native_msi_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+{
+	return dlend_native_irq_bind(d, mask, irq_data_get_irq_chip_data(d));
+}
+
 static struct irq_chip dlend_native_msi_chip = {
 	.name = "dlend",
 	.irq_ack = dlend_native_msi_nothing,
 	.irq_mask = dlend_native_msi_nothing,
 	.irq_unmask = dlend_native_msi_nothing,
 	.irq_compose_msi_msg = dlend_native_msi_message,
-	.irq_set_affinity = dlend_native_irq_affinity,
+	.irq_set_affinity = dlend_native_msi_affinity,
 	.irq_retrigger = dlend_native_msi_retrigger,
 };
 

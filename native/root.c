@@ -211,8 +211,7 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 	if (err)
 		return err;
 	fn->root = root;
-	fn->devfn = dlend_offer_addr(fn->claim.offer)->bdf & 0xff;
-	root->on.fn[fn->devfn] = fn;
+	root->on.fn[dlend_offer_addr(fn->claim.offer)->bdf & 0xff] = fn;
 	return 0;
 }
 

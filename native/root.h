@@ -22,7 +22,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 /**
  * dlend_native_root_put - place a function on it, before the scan
  * @root: root bus
- * @fn: (in, out) function with a lease and a configuration space; fn->devfn is set
+ * @fn: (in, out) function with a lease and a configuration space
  *
  * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address; or as
  * dlend_native_window_open(). What was made for it goes with the root bus.

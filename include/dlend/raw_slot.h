@@ -41,9 +41,6 @@ void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
 /** dlend_raw_slot_offset - its first byte, offset in the aperture. Context: any. */
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
-/** dlend_raw_slot_pages - bit per size of a page that can be mapped. Context: any. */
-u64 dlend_raw_slot_pages(const struct dlend_raw_slot *raw);
-
 /**
  * dlend_raw_slot_map - map RAM
  * @raw: raw slot
