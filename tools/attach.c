@@ -18,6 +18,11 @@ struct target {
 	char *dir, *attribute, *record;
 };
 
+bool read_attached(char *where, const char *dir)
+{
+	return *read_attr(where, dir, "attached") && strcmp(where, "no");
+}
+
 char *offer_attached_as(const char *pci)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
@@ -60,15 +65,6 @@ static void target_close(struct target *t)
 	free(t->record);
 }
 
-/* Where the device is in the PCI tree, "" if it is not attached. */
-static const char *target_attached(const struct target *t, char *where)
-{
-	read_attr(where, t->dir, "attached");
-	if (!strcmp(where, "no"))
-		*where = '\0';
-	return where;
-}
-
 /* Records: a file for each offer that is attached whenever it is there (60-dlend.rules). */
 
 static void record_make(const struct target *t)
@@ -92,6 +88,13 @@ static void record_remove(const struct target *t)
 	if (unlink(t->record) && errno != ENOENT)
 		fail(EXIT_FAIL, text("%s cannot be removed", t->record), strerror(errno),
 		     "The device will be attached again at the next boot.");
+}
+
+/* As JSON has it; @driver: NULL: none. */
+static json_t *attached_entry(const char *address, const char *where, const char *driver)
+{
+	return json_pack("{s:o, s:o, s:o}", "address", ascii_json(address), "device",
+			 ascii_json(where), "driver", ascii_json(driver ? driver : ""));
 }
 
 /* Attaching */
@@ -165,16 +168,13 @@ static void report_attached(const struct target *t, json_t *list)
 	char where[TEXT_MAX], *driver;
 	struct device dev;
 
-	target_attached(t, where);
-	if (!*where)
+	if (!read_attached(where, t->dir))
 		fail(EXIT_FAIL, text("%s is gone again", t->address), NULL, in_log);
 	dev = device_open(where);
 	device_await_driver(&dev);
 	driver = device_driver(&dev);
 	if (list)
-		json_array_append_new(list, json_pack("{s:s, s:s, s:o}", "address", t->address,
-						      "device", where,
-						      "driver", ascii_json(driver ? driver : "")));
+		json_array_append_new(list, attached_entry(t->address, where, driver));
 	else if (driver)
 		printf("%s is attached as %s, driver %s\n", t->address, where, driver);
 	else
@@ -189,7 +189,7 @@ static void attach_one(const struct target *t, json_t *list)
 	int err = 0;
 
 	check_there(t);
-	if (!*target_attached(t, where)) {
+	if (!read_attached(where, t->dir)) {
 		check_free(t);
 		err = write_and_wait(t->attribute, "1\n", text("%s: attaching", t->address));
 	}
@@ -228,7 +228,7 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 	char where[TEXT_MAX];
 	int err;
 
-	if (!*target_attached(t, where))
+	if (!read_attached(where, t->dir))
 		fail(EXIT_NOT_FOUND, text("%s is not attached here", t->address), NULL,
 		     "dlend status shows what is.");
 	if (!force)
@@ -309,7 +309,7 @@ int cmd_detach(int argc, char **argv)
 
 		if (persistent)
 			record_remove(&t);
-		if (!persistent || *target_attached(&t, where))
+		if (!persistent || read_attached(where, t.dir))
 			detach_one(&t, force, list);
 		target_close(&t);
 	}
@@ -328,19 +328,15 @@ void show_attached(json_t *root)
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX], *link, *driver;
+		bool there = read_attached(where, dir);
 
-		read_attr(where, dir, "attached");
 		free(dir);
-		if (!*where || !strcmp(where, "no"))
+		if (!there)
 			continue;
 		link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
 		driver = link_name(link);
 		if (list)
-			json_array_append_new(list, json_pack("{s:o, s:o, s:o}",
-							      "address", ascii_json(n.name[i]),
-							      "device", ascii_json(where),
-							      "driver",
-							      ascii_json(driver ? driver : "")));
+			json_array_append_new(list, attached_entry(n.name[i], where, driver));
 		else
 			printf("%s is attached as %s, driver %s\n", n.name[i], where,
 			       driver ? driver : "none");

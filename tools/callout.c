@@ -203,8 +203,7 @@ static void check_start(const struct request *req)
 	if (!strcmp(read_attr(link, dir, "link"), "down"))
 		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
 		     "`dlend links` says why.");
-	read_attr(attached, dir, "attached");
-	if (*attached && strcmp(attached, "no"))
+	if (read_attached(attached, dir))
 		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
 		     text("dlend detach %s", req->parent));
 	mine = text("%s/module/dlend_core/parameters", opt.sysfs);

@@ -236,6 +236,8 @@ void show_offers(json_t *root);
 void show_links(json_t *root);
 void show_attached(json_t *root);
 
+/** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
+bool read_attached(char *where, const char *dir);
 /** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
 char *offer_attached_as(const char *pci);
 /** refuse_arguments - exits with usage if @argc says there are some */
