@@ -3,14 +3,27 @@
 import json
 import re
 
-# Of an NVMe disk, by the PCI address of its device
-NODE = "/dev/$(cd /sys/bus/pci/devices/{0}/nvme/nvme*/ && ls -d nvme*n1)"
-
-
 def pci(address):
     """The PCI address on its borrower of an attached offer of a node with a number below 4096."""
     node, rest = address.split(":", 1)
     return f"d{int(node[1:], 16):03x}:{rest}"
+
+
+def node_of(host, address):
+    """The device file of an NVMe disk that is attached, as soon as it is there."""
+    node = f"/dev/$(cd /sys/bus/pci/devices/{pci(address)}/nvme/nvme*/ && ls -d nvme*n1)"
+    host.wait_for(f"[ -b {node} ]", 60)
+    return host.run(f"echo {node}").out.strip()
+
+
+def take(f, address):
+    f.dlend("a", f"attach {address}", timeout=120)
+
+
+def give(f, address):
+    """Whoever uses it."""
+    f.dlend("a", f"detach --force {address}", timeout=120)
+    f.wait_state("a", address, "free")
 
 
 def attach(t, f, address, driver):

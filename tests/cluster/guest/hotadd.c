@@ -23,6 +23,7 @@
  */
 #include <sys/syscall.h>
 
+#include "nvme.h"
 #include "vmm.h"
 
 #define BASE_BYTES	(4u << 20)	/* from 0 */
@@ -30,22 +31,12 @@
 #define SLOT_GPA	(4ull << 30)
 #define BLOCK		(2u << 20)
 #define QUEUE		4u		/* entries; more are used, in turn */
-
-#define NVME_CC		0x14
-#define NVME_CSTS	0x1c
-#define NVME_AQA	0x24
-#define NVME_ASQ	0x28
-#define NVME_ACQ	0x30
-#define NVME_SQ_TAIL	0x1000
-#define NVME_CQ_HEAD	0x1004
-#define NVME_IDENTIFY	0x06
 #define GPA_SQ		0x10000u
 #define GPA_CQ		0x11000u
 
 static uint8_t *memory;			/* the VM's, from 0 */
-static volatile uint8_t *regs;
-static unsigned int tail, head;
-static uint16_t phase = 1;
+static volatile uint32_t *regs;
+static struct nvme_queue admin = { .entries = QUEUE, .command_at = GPA_SQ, .done_at = GPA_CQ };
 static uint64_t longest, longest_slot;
 
 static void note(uint64_t *most, uint64_t begin)
@@ -58,12 +49,7 @@ static void note(uint64_t *most, uint64_t begin)
 
 static uint32_t rd(unsigned int at)
 {
-	return *(volatile uint32_t *)(regs + at);
-}
-
-static void wr(unsigned int at, uint32_t value)
-{
-	*(volatile uint32_t *)(regs + at) = value;
+	return regs[at / 4];
 }
 
 static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
@@ -82,13 +68,10 @@ static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
 
 static void enable_disk(void)
 {
-	wr(NVME_AQA, (QUEUE - 1) << 16 | (QUEUE - 1));
-	wr(NVME_ASQ, GPA_SQ);
-	wr(NVME_ASQ + 4, 0);
-	wr(NVME_ACQ, GPA_CQ);
-	wr(NVME_ACQ + 4, 0);
-	wr(NVME_CC, 6 << 16 | 4 << 20 | 1);
-	for (int i = 0; !(rd(NVME_CSTS) & 1); i++) {
+	admin.command = (void *)(memory + GPA_SQ);
+	admin.done = (void *)(memory + GPA_CQ);
+	nvme_enable(regs, &admin);
+	for (int i = 0; !(rd(NVME_CSTS) & NVME_CSTS_READY); i++) {
 		if (i == 3000)
 			die("the disk is not ready");
 		doze(10000);
@@ -98,29 +81,20 @@ static void enable_disk(void)
 /* The disk writes what it is to the page at @gpa, and says so.  Did it? */
 static int identify(uint64_t gpa, uint8_t *page)
 {
-	uint32_t *command = (uint32_t *)(memory + GPA_SQ + 64 * tail);
-	volatile uint32_t *done = (volatile uint32_t *)(memory + GPA_CQ + 16 * head);
+	struct nvme_command command = {
+		.opcode = NVME_IDENTIFY,
+		.prp1 = gpa,
+		.dw10 = 1,	/* the controller */
+	};
 	uint64_t begin = now_us();
 
-	memset(command, 0, 64);
-	command[0] = NVME_IDENTIFY | tail << 16;
-	command[6] = gpa;
-	command[7] = gpa >> 32;
-	command[10] = 1;	/* the controller */
 	memset(page, 0xa5, PAGE);
-	tail = (tail + 1) % QUEUE;
-	__sync_synchronize();
-	wr(NVME_SQ_TAIL, tail);
-	while ((done[3] >> 16 & 1) != phase)
+	nvme_begin(regs, &admin, command);
+	while (!nvme_ended(&admin))
 		if (now_us() - begin > 30000000)
 			die("the disk does not answer");
-	if (done[3] >> 17)
+	if (nvme_end(regs, &admin))
 		die("the disk refuses");
-	head = (head + 1) % QUEUE;
-	if (!head)
-		phase ^= 1;
-	wr(NVME_CQ_HEAD, head);
-	__sync_synchronize();
 	return page[0] != 0xa5 || page[1] != 0xa5 || page[24] != 0xa5;
 }
 

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "nvme.h"
 #include "vmm.h"
 
 #define MEMORY_BYTES	(1u << 20)	/* at IO address 0 */
@@ -30,70 +31,25 @@
 #define OUT		0x10000u
 #define IN		0x30000u
 
-#define NVME_CC		0x14
-#define NVME_CSTS	0x1c
-#define NVME_AQA	0x24
-#define NVME_ASQ	0x28
-#define NVME_ACQ	0x30
-#define NVME_DOORBELL	0x1000
-#define NVME_CREATE_SQ	0x01
-#define NVME_CREATE_CQ	0x05
-#define NVME_WRITE	0x01
-#define NVME_READ	0x02
-
-struct command {
-	uint32_t opcode, nsid, reserved[4];
-	uint64_t prp[2];
-	uint32_t word[6];
-};
-
-struct queue {
-	unsigned int id, sq, cq, tail, head;
-	uint16_t phase;
-	int vector;		/* eventfd of its interrupt; -1: it is looked at */
-};
-
 static uint8_t *memory;
-static volatile uint8_t *regs;
+static volatile uint32_t *regs;
 static uint64_t interrupts;
-
-static uint32_t rd(unsigned int at)
-{
-	return *(volatile uint32_t *)(regs + at);
-}
-
-static void wr(unsigned int at, uint32_t value)
-{
-	*(volatile uint32_t *)(regs + at) = value;
-}
 
 static void await_ready(uint32_t ready)
 {
-	for (unsigned int ms = 0; (rd(NVME_CSTS) & 1) != ready; ms += 10) {
+	for (unsigned int ms = 0; (regs[NVME_CSTS / 4] & NVME_CSTS_READY) != ready; ms += 10) {
 		if (ms == TIMEOUT_MS)
 			die("the disk does not become ready");
 		doze(10000);
 	}
 }
 
-static void enable_disk(void)
+static void enable_disk(const struct nvme_queue *admin)
 {
-	wr(NVME_CC, 0);
+	regs[NVME_CC / 4] = 0;
 	await_ready(0);
-	wr(NVME_AQA, (QUEUE - 1) << 16 | (QUEUE - 1));
-	wr(NVME_ASQ, ASQ);
-	wr(NVME_ASQ + 4, 0);
-	wr(NVME_ACQ, ACQ);
-	wr(NVME_ACQ + 4, 0);
-	wr(NVME_CC, 6 << 16 | 4 << 20 | 1);
-	await_ready(1);
-}
-
-static int ended(const struct queue *q)
-{
-	volatile uint32_t *entry = (volatile uint32_t *)(memory + q->cq + 16 * q->head);
-
-	return (entry[3] >> 16 & 1) == q->phase;
+	nvme_enable(regs, admin);
+	await_ready(NVME_CSTS_READY);
 }
 
 static void await_interrupt(int vector)
@@ -107,67 +63,51 @@ static void await_interrupt(int vector)
 	interrupts += count;
 }
 
-static void await_end(const struct queue *q)
+/* @vector: an eventfd for the queue's interrupt; -1: it has none, and is looked at. */
+static void execute(struct nvme_queue *q, struct nvme_command c, int vector)
 {
 	uint64_t begin = now_us();
 
-	while (!ended(q)) {
-		if (q->vector >= 0)
-			await_interrupt(q->vector);
+	nvme_begin(regs, q, c);
+	while (!nvme_ended(q)) {
+		if (vector >= 0)
+			await_interrupt(vector);
 		else if (now_us() - begin > TIMEOUT_MS * 1000ull)
 			die("the disk does not answer");
 	}
-}
-
-static void execute(struct queue *q, struct command *c)
-{
-	volatile uint32_t *entry = (volatile uint32_t *)(memory + q->cq + 16 * q->head);
-
-	c->opcode |= q->tail << 16;
-	memcpy(memory + q->sq + sizeof(*c) * q->tail, c, sizeof(*c));
-	q->tail = (q->tail + 1) % QUEUE;
-	__sync_synchronize();
-	wr(NVME_DOORBELL + 8 * q->id, q->tail);
-	await_end(q);
-	if (entry[3] >> 17)
+	if (nvme_end(regs, q))
 		die("the disk refuses a command");
-	q->head = (q->head + 1) % QUEUE;
-	if (!q->head)
-		q->phase ^= 1;
-	wr(NVME_DOORBELL + 8 * q->id + 4, q->head);
 }
 
-static void create_queues(struct queue *admin, const struct queue *q)
+static struct nvme_queue new_queue(unsigned int number, uint32_t command_at, uint32_t done_at)
 {
-	struct command cq = {
-		.opcode = NVME_CREATE_CQ,
-		.prp = { q->cq },
-		.word = { (QUEUE - 1) << 16 | q->id, 1 << 16 | 2 | 1 },	/* vector 1 */
+	return (struct nvme_queue){
+		.number = number,
+		.entries = QUEUE,
+		.command = (void *)(memory + command_at),
+		.done = (void *)(memory + done_at),
+		.command_at = command_at,
+		.done_at = done_at,
 	};
-	struct command sq = {
-		.opcode = NVME_CREATE_SQ,
-		.prp = { q->sq },
-		.word = { (QUEUE - 1) << 16 | q->id, q->id << 16 | 1 },
-	};
-
-	execute(admin, &cq);
-	execute(admin, &sq);
 }
 
 /* Move a block between the disk at @at and memory. */
-static void transfer(struct queue *q, unsigned int opcode, uint64_t at, uint32_t gpa)
+static void transfer(struct nvme_queue *q, int vector, unsigned int opcode, uint64_t at,
+		     uint32_t gpa)
 {
 	uint64_t *list = (uint64_t *)(memory + LIST);
-	struct command c = {
+	struct nvme_command c = {
 		.opcode = opcode,
 		.nsid = 1,
-		.prp = { gpa, LIST },
-		.word = { at / LBA, 0, BLOCK / LBA - 1 },
+		.prp1 = gpa,
+		.prp2 = LIST,
+		.dw10 = at / LBA,
+		.dw12 = BLOCK / LBA - 1,
 	};
 
 	for (unsigned int page = 1; page < BLOCK / PAGE; page++)
 		list[page - 1] = gpa + page * PAGE;
-	execute(q, &c);
+	execute(q, c, vector);
 }
 
 /* @vector: an eventfd for the I/O queue's interrupt. */
@@ -208,7 +148,7 @@ static void fill(uint8_t *at, uint32_t *seed)
 	}
 }
 
-static void compare(struct queue *q, unsigned int times)
+static void compare(struct nvme_queue *q, int vector, unsigned int times)
 {
 	uint32_t seed = times;
 	uint64_t at = 0;
@@ -216,8 +156,8 @@ static void compare(struct queue *q, unsigned int times)
 	for (turn = 1; turn <= times; turn++) {
 		fill(memory + OUT, &seed);
 		memset(memory + IN, 0, BLOCK);
-		transfer(q, NVME_WRITE, at, OUT);
-		transfer(q, NVME_READ, at, IN);
+		transfer(q, vector, NVME_WRITE, at, OUT);
+		transfer(q, vector, NVME_READ, at, IN);
 		if (memcmp(memory + OUT, memory + IN, BLOCK))
 			die("what was read is not what was written");
 		at = (at + AT_STEP) % AT_END;
@@ -226,12 +166,11 @@ static void compare(struct queue *q, unsigned int times)
 
 int main(int argc, char **argv)
 {
-	struct queue admin = { .sq = ASQ, .cq = ACQ, .phase = 1, .vector = -1 };
-	struct queue io = { .id = 1, .sq = SQ, .cq = CQ, .phase = 1 };
+	struct nvme_queue admin, io;
 	struct space s = { .bytes = MEMORY_BYTES };
 	unsigned int times, again;
 	uint64_t begin;
-	int fd;
+	int fd, vector;
 
 	if (argc != 3 && argc != 4) {
 		fprintf(stderr, "usage: userdisk DEVICE TIMES [AGAIN]\n");
@@ -246,21 +185,24 @@ int main(int argc, char **argv)
 	s.memory = memory;
 	open_space(argv[1], &s);
 	fd = open_device(argv[1], &s);
-	regs = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+	regs = mmap(NULL, NVME_REGISTERS, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
 	if (regs == MAP_FAILED)
 		die("the BAR cannot be mapped");
 	enable_device(fd);
-	enable_disk();
-	io.vector = must(eventfd(0, EFD_CLOEXEC), "no eventfd");
+	admin = new_queue(0, ASQ, ACQ);
+	io = new_queue(1, SQ, CQ);
+	enable_disk(&admin);
+	vector = must(eventfd(0, EFD_CLOEXEC), "no eventfd");
 	while (again--) {
-		set_vectors(fd, io.vector);
+		set_vectors(fd, vector);
 		drop_vectors(fd);
 	}
-	set_vectors(fd, io.vector);
-	create_queues(&admin, &io);
+	set_vectors(fd, vector);
+	execute(&admin, nvme_create_cq(&io, 1 << 16 | 2), -1);
+	execute(&admin, nvme_create_sq(&io), -1);
 	begin = now_us();
-	compare(&io, times);
+	compare(&io, vector, times);
 	printf("ok %u bytes %llu interrupts %llu us %llu\n", times, 2ull * times * BLOCK,
 	       (unsigned long long)interrupts, (unsigned long long)(now_us() - begin));
 	return 0;

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import node_of, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
@@ -82,8 +82,7 @@ def attached(t, f, a, lent):
     for name, address in lent.items():
         f.wait_state("a", address, "free")
         f.dlend("a", f"attach {address}", timeout=120)
-        node = NODE.format(pci(address))
-        a.wait_for(f"[ -b {node} ]", 60)
+        node = node_of(a, address)
         out = a.run(f"dd if=/dev/urandom of=/tmp/d bs=4k count=16 2>/dev/null; dd if=/tmp/d of={node} bs=4k oflag=direct 2>/dev/null; "
                     f"dd if={node} bs=4k count=16 iflag=direct 2>/dev/null | cmp - /tmp/d && echo same", timeout=120).out
         t.equal(out, "same\n", f"{name}: attached, and what was written is read back")

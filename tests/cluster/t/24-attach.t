@@ -10,12 +10,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, as_at_home, attach, detach, messages, pci, portrait, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import as_at_home, attach, detach, messages, node_of, pci, portrait, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-
-VERIFY = ("fio --name=verify --filename={0} --size={1} --bs=4k --rw=randwrite --direct=1 --verify=crc32c --do_verify=1 "
-          "--verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def refused(t, f, words, code, *parts):
@@ -25,8 +23,7 @@ def refused(t, f, words, code, *parts):
 
 def disk(t, f, a, b, address, home):
     attach(t, f, address, "nvme")
-    a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
-    node = a.run(f"echo {NODE.format(pci(address))}").out.strip()
+    node = node_of(a, address)
     as_at_home(t, "NVMe", home, portrait(a, pci(address)))
     t.ok("DLEND-NVME-0" in a.run(f"cat /sys/bus/pci/devices/{pci(address)}/nvme/*/serial").out, "the driver finds the disk")
     kinds = set(re.findall(r"\s(\S+)\s+\S+\s+nvme", a.run("grep nvme /proc/interrupts").out))
@@ -34,7 +31,7 @@ def disk(t, f, a, b, address, home):
     group = a.run(f"cd /sys/bus/pci/devices/{pci(address)}/iommu_group && cat type && ls devices").out.split()
     t.equal(group, ["DMA", pci(address)], "it is alone in an IOMMU group of its own, translated strictly")
     before = messages(a)
-    a.run(VERIFY.format(node, "256k"), timeout=300)
+    a.run(verified(node, offset="0"), timeout=300)
     t.passed("fio --verify")
     t.equal(messages(a), before, "during it: no message to the lender")
     # Not more at once than the emulated window carries within a heartbeat (README.md)
@@ -45,8 +42,7 @@ def disk(t, f, a, b, address, home):
     a.run("umount /mnt/lent")
     detach(t, f, address)
     attach(t, f, address, "nvme")
-    a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
-    node = a.run(f"echo {NODE.format(pci(address))}").out.strip()
+    node = node_of(a, address)
     t.equal(a.run(f"mount {node} /mnt/lent && sha256sum </mnt/lent/data && umount /mnt/lent").out, sums,
             "attached again: the file is there")
 
@@ -74,9 +70,9 @@ def cycles(t, f, a, address):
     """Under load, that is: each detach takes it from a program that reads it."""
     for _ in range(5):
         f.dlend("a", f"attach {address}", timeout=120)
-        a.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
-        job = a.spawn(f"dd if={NODE.format(pci(address))} of=/dev/null bs=64k iflag=direct 2>/dev/null")
-        a.wait_for(f"[ $(awk '{{ print $1 }}' /sys/block/$(basename {NODE.format(pci(address))})/stat) -gt 20 ]", 60)
+        node = node_of(a, address)
+        job = a.spawn(f"dd if={node} of=/dev/null bs=64k iflag=direct 2>/dev/null")
+        a.wait_for(f"[ $(awk '{{ print $1 }}' /sys/block/{node[5:]}/stat) -gt 20 ]", 60)
         f.dlend("a", f"detach --force {address}", timeout=120)
         job.wait(60, check=False)
         f.wait_state("a", address, "free")

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import as_at_home, pci, portrait, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import as_at_home, give, pci, portrait, take, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
@@ -21,22 +21,13 @@ NIC_MAC, IGB_MAC = "52:54:00:d1:e0:01", "52:54:00:d1:e0:02"
 VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
 
 
-def attach(f, address):
-    f.dlend("a", f"attach {address}", timeout=120)
-
-
-def detach(f, address):
-    f.dlend("a", f"detach --force {address}", timeout=120)
-    f.wait_state("a", address, "free")
-
-
 def card(t, f, a, b, c):
     b.run("modprobe e1000e", timeout=60)
     home = portrait(b, b.bdf("nic"))
     address = f.lend("b", "nic")
     up(c, "52:54:00:d1:ec:01", "10.7.1.3")
     a.run("modprobe e1000e", timeout=60)
-    attach(f, address)
+    take(f, address)
     name = up(a, NIC_MAC, "10.7.1.1")
     as_at_home(t, "e1000e", home, portrait(a, pci(address)))
     t.ok("PCI-MSIX" in a.run(f"grep {name} /proc/interrupts").out, "e1000e: the driver uses MSI-X")
@@ -57,7 +48,7 @@ def card(t, f, a, b, c):
     name = up(a, NIC_MAC, "10.7.1.1")
     t.equal(ping(a, "10.7.1.3"), "0% packet loss", "e1000e: ping, after its driver was loaded again and again")
     t.equal(lost(a, name), {}, "e1000e: no frame is lost")
-    detach(f, address)
+    give(f, address)
 
 
 def counts(a, name):
@@ -78,7 +69,7 @@ def functions(t, f, a, b, c):
     up(c, "52:54:00:d1:ec:02", "10.7.2.3")
     lent = [f.lend_bdf("b", name) for name in names]
     a.run("modprobe igbvf", timeout=60)
-    attach(f, lent[0])
+    take(f, lent[0])
     name = up(a, VF_MAC[0], "10.7.2.1")
     t.equal(a.run(f"cat /sys/class/net/{name}/device/vendor /sys/class/net/{name}/device/device").out.split(),
             ["0x8086", "0x10ca"], "igbvf: its ids, which its registers do not have")
@@ -89,7 +80,7 @@ def functions(t, f, a, b, c):
         t.equal(ping(g, "10.7.2.1", 10), "0% packet loss", "igbvf: and the VM that has the other one reaches it")
         g.shutdown()
     f.wait_state("c", lent[1], "free")
-    detach(f, lent[0])
+    give(f, lent[0])
 
 
 TESTPMD = ("dpdk-testpmd -l 0,1 --in-memory -a {0} -- --forward-mode=icmpecho --auto-start --total-num-mbufs=2048 --stats-period 1 "
@@ -99,7 +90,7 @@ TESTPMD = ("dpdk-testpmd -l 0,1 --in-memory -a {0} -- --forward-mode=icmpecho --
 def bypassed(t, f, a, c):
     """DPDK's own driver has the card, by vfio-pci; its test program answers pings, and this host's kernel sees none."""
     address = f.address("b", "nic")
-    attach(f, address)
+    take(f, address)
     vfio_pci(a, address)
     a.run("echo 64 >/proc/sys/vm/nr_hugepages")
     pmd = a.spawn(TESTPMD.format(pci(address)))
@@ -113,7 +104,7 @@ def bypassed(t, f, a, c):
         pmd.kill(2)
         pmd.wait(30, check=False)
     a.run("echo 0 >/proc/sys/vm/nr_hugepages")
-    detach(f, address)
+    give(f, address)
 
 
 def main():

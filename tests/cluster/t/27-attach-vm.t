@@ -15,12 +15,11 @@ from attached import attach, detach, messages, pci, vfio_pci  # noqa: E402  pyli
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from plug import MIB, ONLINE, VIRTIO_MEM, dimm_in, dimm_out, used_at_once, virtio_mem  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 WRITE = ("dd if=/dev/urandom of=/tmp/data bs=16k count=16 2>/dev/null && dd if=/tmp/data of=/dev/nvme0n1 bs=16k oflag=direct "
          "2>/dev/null && sync && sha256sum </tmp/data")
 READ = "dd if=/dev/nvme0n1 bs=16k count=16 iflag=direct 2>/dev/null | sha256sum"
-VERIFY = ("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4k --rw=randwrite --direct=1 --verify=crc32c "
-          "--do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
 
 
 def works(t, g, name):
@@ -38,7 +37,7 @@ def booted(t, f, a, address):
         t.ok(kinds and all(re.match("(IR-)?PCI-MSIX-", kind) for kind in kinds), "with MSI-X", str(kinds))
         sums = works(t, g, "booted")
         before = messages(a)
-        g.run(VERIFY, timeout=300)
+        g.run(verified("/dev/nvme0n1"), timeout=300)
         t.passed("fio --verify")
         t.equal(messages(a), before, "during it: no message to the lender")
         epoch = f.lender_state(address)[2]
@@ -71,7 +70,7 @@ def with_iommu(t, f, address):
         kind = g.run("cat /sys/class/nvme/nvme0/device/iommu_group/type").out.strip()
         t.ok(kind.startswith("DMA"), "a guest with an IOMMU: its kernel translates for the disk", kind)
         works(t, g, "with an IOMMU")
-        g.run(VERIFY, timeout=300)
+        g.run(verified("/dev/nvme0n1"), timeout=300)
         t.passed("fio --verify")
         g.shutdown()
 

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import node_of, pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 SWAPS = 100     # for each of the two hosts
 
@@ -21,22 +22,15 @@ def where(f, name, address):
     return f.host(name).run(f"cat /sys/bus/dlend/devices/{address}/attached").out.strip()
 
 
-def node_of(f, name, address):
-    host = f.host(name)
-    host.wait_for(f"[ -b {NODE.format(pci(address))} ]", 60)
-    return host.run(f"echo {NODE.format(pci(address))}").out.strip()
-
-
 def lends_and_attaches(t, f, a, c, lent):
     """a has two lenders' disks; c, one of the lenders, has a device of the other one, too."""
     for name in ("b", "c"):
         f.dlend("a", f"attach {lent[name]}", timeout=120)
     f.dlend("c", f"attach {lent['edu']}", timeout=120)
-    nodes = [node_of(f, "a", lent[name]) for name in ("b", "c")]
+    nodes = [node_of(a, lent[name]) for name in ("b", "c")]
     serials = [a.run(f"cat /sys/bus/pci/devices/{pci(lent[n])}/nvme/*/serial").out.strip() for n in ("b", "c")]
     t.equal(serials, ["DLEND-B-NVME-0", "DLEND-C-NVME-0"], "one host has the disks of two lenders")
-    jobs = [a.spawn("fio --name=v --filename={0} --size=128k --bs=4k --rw=randwrite --direct=1 --verify=crc32c --do_verify=1 "
-                    "--verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio{1}".format(node, n)) for n, node in enumerate(nodes)]
+    jobs = [a.spawn(verified(node, "128k", offset="0", name=f"v{n}")) for n, node in enumerate(nodes)]
     t.equal([job.wait(240).status for job in jobs], [0, 0], "both work at once, with verification")
     c.run(f"echo 1 >/sys/bus/pci/devices/{pci(lent['edu'])}/enable")
     ident = c.run("busybox devmem $(sed -n '1s/ .*//p' /sys/bus/pci/devices/{0}/resource) 32".format(pci(lent["edu"]))).out.strip()

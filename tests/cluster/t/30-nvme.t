@@ -11,6 +11,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def nothing_borrowed(t, f, a, b, address, uuid):
@@ -48,9 +49,7 @@ def in_the_guest(t, f, a, address, uuid, g):
     t.equal(g.run(back, timeout=240).out, sums, "what was written is read back")
 
     before = f.stats("a", uuid)
-    g.run("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4k --rw=randwrite --direct=1 "
-          "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out",
-          timeout=300)
+    g.run(verified("/dev/nvme0n1"), timeout=300)
     after = f.stats("a", uuid)
     t.passed("fio --verify")
     same = [k for k in before if re.search(r"_faults|trapped_|^messages$|^gate_waits$", k)]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import node_of, pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
@@ -22,8 +22,7 @@ class Disk:
     def attach(self):
         self.f.wait_state("a", self.address, "free", 60)
         self.f.dlend("a", f"attach {self.address}", timeout=120)
-        self.a.wait_for(f"[ -b {NODE.format(pci(self.address))} ]", 60)
-        return self.a.run(f"echo {NODE.format(pci(self.address))}").out.strip()
+        return node_of(self.a, self.address)
 
     @contextlib.contextmanager
     def in_use(self, what):

@@ -10,6 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 NAMES = ("one", "two")
@@ -50,8 +51,7 @@ def fio(g, name, size="256k"):
     """The command that writes at random and reads back."""
     device = disk(g, name)
     g.wait_for(f"[ -b /dev/{device} ]")
-    return (f"fio --name={name} --filename=/dev/{device} --size={size} --bs=4k --rw=randwrite --direct=1 --verify=crc32c "
-            f"--do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/{name}.out")
+    return verified(f"/dev/{device}", size, offset="0", name=name)
 
 
 def both_work(t, g, what):

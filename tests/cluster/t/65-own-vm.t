@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import EVENTS, TRACING, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 BACK = "dd if=/dev/nvme0n1 bs=64k count=8 iflag=direct 2>/dev/null | sha256sum"
 BYTES = "dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c"
@@ -66,9 +67,7 @@ def count(f, name, event):
 def quiet_data_path(t, f, g, uuid):
     """The same promise as over an NTB: after set-up no software is in the data path."""
     before = f.stats("b", uuid)
-    g.run("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4k --rw=randwrite --direct=1 "
-          "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out",
-          timeout=300)
+    g.run(verified("/dev/nvme0n1"), timeout=300)
     after = f.stats("b", uuid)
     same = [k for k in before if re.search(r"_faults|trapped_|^messages$|^gate_waits$", k)]
     t.ok({"bar0_faults_4k", "messages"} <= set(same), "debugfs counts faults and messages", str(before))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import NODE, pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import node_of  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -37,8 +37,7 @@ def refuses(t, f, a, b, uuid):
 
 def refuses_attached(t, f, a, b, address):
     f.dlend("a", f"attach {address}", timeout=120)
-    node = NODE.format(pci(address))
-    a.wait_for(f"[ -b {node} ]", 60)
+    node = node_of(a, address)
     for host, role in ((a, "borrower"), (b, "lender")):
         t.ok(sleep(host) != 0, f"attached: the {role} does not suspend")
         t.ok("does not suspend" in host.run("dmesg | tail -n 20").out, "and says why")

@@ -14,10 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap, guest_image, rom_image, word_sum  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 REBOOTS = 20 if os.environ.get("DLEND_LONG") else 3
-FIO = ("fio --name=verify --filename=/dev/nvme0n1 --offset=8m --size=256k --bs=4k --rw=randwrite --direct=1 "
-       "--verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --minimal --output=/tmp/fio.out")
 # A disk's name changes when its driver lets go of it for a while.
 SAME = "dd if=$(ls /dev/nvme?n1) bs=64k count=4 iflag=direct 2>/dev/null | cmp - /tmp/data && echo same"
 SUMS = "dd if=$(ls /dev/nvme?n1) bs=64k count=4 iflag=direct 2>/dev/null | sha256sum"
@@ -136,7 +135,7 @@ def second_controller(t, f, b, address, uuid):
     with f.guest("a", "second", memory="384M", devices=devices, tools=("tools", "fio", "programs")) as g:
         shared(t, f, b, address, g)
         flush(t, g)
-        g.run(FIO, timeout=300)
+        g.run(verified("/dev/nvme0n1"), timeout=300)
         t.passed("fio --verify")
         with t.case("resets: to the end"):
             resets(t, f, address, g)
@@ -158,7 +157,7 @@ def by_lines(t, f, address, uuid):
         irqs = f.irqs("a", uuid)
         t.ok(irqs["live"] == "intx" and irqs["signalled"], "INTx: by INTx", str(irqs))
         flush(t, g)
-        g.run(FIO, timeout=300)
+        g.run(verified("/dev/nvme0n1"), timeout=300)
         t.passed("INTx: fio --verify")
         with t.case("INTx, resets: to the end"):
             resets(t, f, address, g)
