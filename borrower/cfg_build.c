@@ -273,6 +273,43 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend
 		cfg->val[PCI_INTERRUPT_PIN] = 0;
 }
 
+/* Can the kernel of whoever has this space reset the device by it? */
+static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
+{
+	u32 pcie = cfg->pcie_pos, af = cfg->af_pos, pm = cfg->pm_pos;
+
+	if (pcie && get_unaligned_le32(cfg->val + pcie + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR)
+		return true;
+	if (af && cfg->val[af + PCI_AF_CAP] & PCI_AF_CAP_FLR)
+		return true;
+	return pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET);
+}
+
+/* Bytes of a capability that start at a multiple of 4. */
+#define DLEND_CFG_AF_ROOM	ALIGN(PCI_CAP_AF_SIZEOF, 4)
+
+/* Add AF's reset at the end of the list.  @link: the last next pointer.  Return: that one. */
+static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	u32 at = PCI_STD_HEADER_SIZEOF;
+
+	if (cfg->af_pos || dlend_cfg_has_reset(cfg))
+		return link;
+	while (memchr_inv(b->used + at, 0, DLEND_CFG_AF_ROOM)) {
+		at += 4;
+		if (at + DLEND_CFG_AF_ROOM > DLEND_CFG_STD_SIZE)
+			return link;
+	}
+	memset(b->used + at, 1, DLEND_CFG_AF_ROOM);
+	cfg->val[at] = PCI_CAP_ID_AF;
+	cfg->val[at + PCI_AF_LENGTH] = PCI_CAP_AF_SIZEOF;
+	cfg->val[at + PCI_AF_CAP] = PCI_AF_CAP_TP | PCI_AF_CAP_FLR;
+	cfg->val[link] = at;
+	cfg->af_pos = at;
+	return at + PCI_CAP_LIST_NEXT;
+}
+
 /* Add the clique capability at the end of the list.  @link: the last next pointer. */
 static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 {
@@ -312,6 +349,8 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	dlend_cfg_scan_caps(&b);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
+	if (desc->add_reset)
+		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);
 	if (cfg->val[PCI_CAPABILITY_LIST])
 		cfg->val[PCI_STATUS] |= PCI_STATUS_CAP_LIST;

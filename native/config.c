@@ -87,6 +87,7 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.max_msi = fn->info.nr_msi,
 		.max_msix = fn->info.nr_msix,
 		.clique = DLEND_CFG_CLIQUE_NONE,
+		.add_reset = true,
 	};
 	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	unsigned int i;

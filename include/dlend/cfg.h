@@ -39,6 +39,8 @@ struct dlend_cfg_bar {
  *	never has one), or no capability
  * @max_msi, @max_msix: vectors that it can deliver, if that is fewer than the device has; 0: all
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
+ * @add_reset: a device without a reset of its own (FLR, AF, or power management's) gets AF's, if
+ *	there is room for a capability: the lender can reset it, be it by its bus
  */
 struct dlend_cfg_desc {
 	const u8 *snapshot;
@@ -47,6 +49,7 @@ struct dlend_cfg_desc {
 	bool is_vf, no_intx, no_msi, no_msix;
 	u16 max_msi, max_msix;
 	int clique;
+	bool add_reset;
 };
 
 /**

@@ -600,6 +600,47 @@ static void walk(struct kunit *test, const struct dlend_cfg *cfg, const char *id
 	KUNIT_EXPECT_EQ(test, !!(rd(cfg, 6, 2) & 0x10), nr > 0);
 }
 
+static void added_reset(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	struct dlend_cfg *before = kunit_kmalloc(test, sizeof(*before), GFP_KERNEL);
+	u32 at;
+
+	KUNIT_ASSERT_NOT_NULL(test, before);
+	*before = f->cfg;
+	f->desc.add_reset = true;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_MEMEQ(test, f->cfg.val, before->val, DLEND_CFG_SIZE);
+	/* AF alone is a reset, and so is a power state that forgets. */
+	put32(f->snap + EXP + 4, 0x00008000);
+	f->snap[MSIX + 1] = 0;
+	put32(f->snap + PM + 4, 0);
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x11", 5);
+	put32(f->snap + PM + 4, 0x00000008);
+	f->desc.clique = 3;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x11\x13\x09", 7);
+	at = f->cfg.af_pos;
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, at + 2, 4), 0x0306);
+	wr(&f->cfg, 4, 2, 0x0006);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, at + 4, 1, 1),
+			DLEND_CFG_E_FLR | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_BME_OFF);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, at + 4, 2), 0);
+	/* No room: a capability that nobody knows has all of the space. */
+	f->desc.clique = DLEND_CFG_CLIQUE_NONE;
+	std_cap(f->snap, 0x40, 0x77, 0);
+	f->snap[0x34] = 0x40;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	walk(test, &f->cfg, "", 0);
+	KUNIT_EXPECT_EQ(test, f->cfg.af_pos, 0);
+	/* No list: it begins with AF. */
+	f->snap[6] &= ~0x10;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	walk(test, &f->cfg, "\x13", 1);
+	KUNIT_EXPECT_TRUE(test, rd(&f->cfg, 6, 2) & 0x10);
+}
+
 static void no_intx(struct kunit *test)
 {
 	struct fixture *f = test->priv;
@@ -827,6 +868,7 @@ static struct kunit_case cfg_cases[] = {
 	KUNIT_CASE(outside),
 	KUNIT_CASE(command_effects),
 	KUNIT_CASE(function_reset),
+	KUNIT_CASE(added_reset),
 	KUNIT_CASE(power_keeps),
 	KUNIT_CASE(power_forgets),
 	KUNIT_CASE(read_request),

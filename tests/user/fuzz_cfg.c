@@ -107,10 +107,11 @@ static void interrupts_hold(const struct dlend_cfg *cfg, const struct dlend_cfg_
 static void describe(struct input *in, struct dlend_cfg_desc *desc)
 {
 	unsigned int i;
+	u8 order, flags;
 
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
-		u8 order = take_u8(in), flags = take_u8(in);
-
+		order = take_u8(in);
+		flags = take_u8(in);
 		desc->bar[i].size = order & 0x40 ? 1ULL << (order & 0x3f) : 0;
 		desc->bar[i].io = flags & 1;
 		desc->bar[i].is64 = flags & 2;
@@ -118,7 +119,9 @@ static void describe(struct input *in, struct dlend_cfg_desc *desc)
 	}
 	desc->vendor = 0x10de;
 	desc->device = take_u8(in) << 8;
-	desc->is_vf = take_u8(in) & 1;
+	flags = take_u8(in);
+	desc->is_vf = flags & 1;
+	desc->add_reset = flags & 2;
 	desc->clique = (s8)take_u8(in);
 	desc->max_msi = take_u8(in);
 	desc->max_msix = take_u8(in) << 4;

@@ -4,6 +4,8 @@
 
     host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): the same program; nvme0, nic, edu
 
+On host a it is a mediated device, or attached and passed on by vfio-pci.
+
 Each difference has its reason in 32-registers.reasons; one that has none fails, and so does a reason that is not
 needed any more.
 """
@@ -15,6 +17,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from forge import Forge, WINDOW_BYTES  # noqa: E402  pylint: disable=wrong-import-position
@@ -51,6 +54,19 @@ def by_vfio_pci(b, bdf):
     return found
 
 
+def attached(t, f, a, address):
+    """On the other host, by the same vfio-pci."""
+    f.dlend("a", f"attach {address}", timeout=120)
+    vfio_pci(a, address)
+    found = dump(a, "pci", pci(address))
+    resets = [line for name, _, line in f.trace("b", address) if name == "dlend_reset" and " request " in line]
+    t.ok(len(resets) >= 3, "attached: vfio-pci's resets, as it is opened, as it is used, and at its end, are the device's", str(resets))
+    f.trace_clear("b")
+    f.dlend("a", f"detach {address}", timeout=120)
+    f.wait_state("a", address, "free")
+    return found
+
+
 def compare(t, port, local, lent, rows, used):
     """Says each difference, with its reason."""
     without = []
@@ -71,12 +87,14 @@ def compare(t, port, local, lent, rows, used):
 
 def registers(t, f, a, b):
     rows, used = reasons(), set()
-    mdevs = {}
+    local, mdevs = {}, {}
+    for port in DEVICES:
+        local[port] = by_vfio_pci(b, b.bdf(port))
+        compare(t, f"attached {port}", local[port], attached(t, f, a, f.lend("b", port)), rows, used)
     for port, kind in DEVICES.items():
-        local = by_vfio_pci(b, b.bdf(port))
-        address = f.lend("b", port)
+        address = f.address("b", port)
         mdevs[port] = address, f.mdev("a", address, kind)
-        compare(t, port, local, dump(a, "mdev", mdevs[port][1]), rows, used)
+        compare(t, port, local[port], dump(a, "mdev", mdevs[port][1]), rows, used)
         f.wait_state("a", address, "free")
     t.equal([" ".join(row) for row in rows if row not in used], [], "no reason is without a difference")
     return mdevs
@@ -268,6 +286,7 @@ def main():
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
+        a.load_modules("dlend_native")
         with t.case("register by register"):
             mdevs = registers(t, f, a, b)
         with t.case("a reset, as the lender does it"):
