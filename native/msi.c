@@ -14,6 +14,7 @@
 #include <linux/interrupt.h>
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
+#include <linux/log2.h>
 #include <linux/msi.h>
 #include <dlend/compat.h>
 #include "fn.h"
@@ -60,16 +61,29 @@ static struct irq_chip dlend_native_msi_chip = {
 /* The domains */
 
 /*
- * The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants at
- * once, MSI-X one by one: there the lender is asked for the whole table.
+ * MSI-X vectors are asked for one by one: the lender is asked for the whole table, and for less if
+ * it has not so many interrupts left.  The PCI core then tells the driver how many it can have.
  */
+static int dlend_native_msi_begin_msix(struct dlend_native_fn *fn)
+{
+	unsigned int count = dlend_cfg_msix(&fn->cfg);
+	int ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
+
+	while (ret == -ENOSPC && count > 1) {
+		count = rounddown_pow_of_two(count - 1);
+		ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
+	}
+	return ret;
+}
+
+/* The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants. */
 static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
 				  unsigned int nr)
 {
 	if (fn->irq_count)
 		return 0;
 	if (desc->pci.msi_attrib.is_msix)
-		return dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, dlend_cfg_msix(&fn->cfg));
+		return dlend_native_msi_begin_msix(fn);
 	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, nr);
 }
 

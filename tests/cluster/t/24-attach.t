@@ -47,6 +47,24 @@ def disk(t, f, a, b, address, home):
             "attached again: the file is there")
 
 
+def fewer(t, f, a, b, address):
+    """Its lender has not so many interrupts left."""
+    limit = f"/sys/kernel/debug/dlend/lender/0000{address[5:]}/max_vectors"
+    b.run(f"echo 2 >{limit}")
+    attach(t, f, address, "nvme")
+    node = node_of(a, address)
+    kinds = re.findall(r"\s(\S+)\s+\S+\s+nvme", a.run("grep nvme /proc/interrupts").out)
+    t.ok(len(kinds) == 2 and all("PCI-MSIX" in kind for kind in kinds), "a lender with two interrupts left: the driver gets these", str(kinds))
+    a.run(verified(node, "64k", offset="0"), timeout=300)
+    t.passed("  and works with them")
+    b.run(f"echo 4 >{limit}")
+    vfio_pci(a, address)
+    out = a.run(f"/share/registers pci {pci(address)} vectors 8", timeout=60).out
+    t.equal(re.findall(r"^vectors (\d+: -?\d+)$", out, re.M), ["8: 4", "4: 0"], "  vfio-pci says how many there are, and these work")
+    detach(t, f, address)
+    b.run(f"echo 0 >{limit}")
+
+
 def removed(t, f, a, address):
     """As an admin would unplug any device."""
     a.run(f"echo 1 >/sys/bus/pci/devices/{pci(address)}/remove", timeout=60)
@@ -133,6 +151,8 @@ def main():
             disk(t, f, a, b, address, home)
         with t.case("removed"):
             removed(t, f, a, address)
+        with t.case("few interrupts"):
+            fewer(t, f, a, b, address)
         with t.case("held by a mediated device"):
             held(t, f, a, address)
         with t.case("again and again"):

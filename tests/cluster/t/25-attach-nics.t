@@ -8,6 +8,7 @@
 
 DLEND_LONG=1: each transfer takes 60 s, not 5.
 """
+import re
 import sys
 from pathlib import Path
 
@@ -21,9 +22,17 @@ NIC_MAC, IGB_MAC = "52:54:00:d1:e0:01", "52:54:00:d1:e0:02"
 VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
 
 
+def diagnosed(host, name):
+    """What the driver's own tests of the card say: registers, EEPROM, INTx, a frame to itself, carrier; {test: result}."""
+    out = host.run(f"ethtool -t {name} offline", check=False, timeout=180).out
+    found = dict(re.findall(r"^(\w[\w ]+?)\s+\(\w+\)\s+(\d+)$", out, re.M))
+    return {**found, "in all": re.findall(r"The test result is (\w+)", out)}
+
+
 def card(t, f, a, b, c):
     b.run("modprobe e1000e", timeout=60)
     home = portrait(b, b.bdf("nic"))
+    tested = diagnosed(b, interface(b, NIC_MAC))
     address = f.lend("b", "nic")
     up(c, "52:54:00:d1:ec:01", "10.7.1.3")
     a.run("modprobe e1000e", timeout=60)
@@ -32,6 +41,10 @@ def card(t, f, a, b, c):
     as_at_home(t, "e1000e", home, portrait(a, pci(address)))
     t.ok("PCI-MSIX" in a.run(f"grep {name} /proc/interrupts").out, "e1000e: the driver uses MSI-X")
     use(t, a, c, name, "10.7.1.3", "e1000e")
+    found = diagnosed(a, name)
+    t.diag(str(found))
+    t.ok(len(found) > 4 and found == tested, "e1000e: ethtool -t finds what it finds at home", f"{found} {tested}")
+    a.wait_for(f'[ "$(cat /sys/class/net/{name}/carrier)" = 1 ]', 120)
     vectors = a.run(f"grep {name} /proc/interrupts | cut -d: -f1").out.split()
     for vector in vectors:
         a.run(f"echo 1 >/proc/irq/{vector}/smp_affinity_list")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Devices of other kinds, used by a host's own drivers: sound, USB, a disk of virtio's, a display.
 
-    host a (node 1): the drivers ------ ab ------ host b (node 2): sound, usb, vboot, bochs, vgpu
+    host a (node 1): the drivers ------ ab ------ host b (node 2): sound, usb, vboot, bochs, huge
 """
 import os
 import shutil
@@ -47,6 +47,17 @@ def virtio(t, f, a, b):
         t.equal(out, "same\n", "virtio-blk: what is written is read")
 
 
+def huge(t, f, b):
+    """Its BAR is larger than the window."""
+    address = f.lend("b", "huge")
+    before = f.free("b")
+    r = f.dlend("a", f"attach {address}", check=False, timeout=120)
+    t.ok(r.status and "its BARs do not fit into the window of node 2" in r.out, "a BAR larger than the window: attach says so", r.out)
+    t.ok("BAR 2 (2097152 KiB) does not fit" in b.run("dmesg").out, "  its lender's log says which BAR, and sizes")
+    f.wait_state("a", address, "free")
+    t.equal(f.wait_free("b", before), before, "  and nothing stays lent")
+
+
 def main():
     with Tap() as t, Cluster("devices.toml", tap=t, files={"dlend.rom": rom_image()}) as c:
         for program in ("tone", "paint"):
@@ -70,6 +81,8 @@ def main():
             t.ok(wrong is None, "bochs: and the picture, pixel by pixel", f"x, y, is, should be: {wrong}")
         with t.case("USB, by INTx"), Attached(f, "usb"):
             kinds.stick(t, a, "ehci_pci", b.disk_file("stick"), stick, "usb")
+        with t.case("a BAR that finds no place"):
+            huge(t, f, b)
         for name in ("intel-hda", "qemu-xhci"):
             with t.case(name):
                 t.skip("QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md)")

@@ -3,14 +3,16 @@
 """A PCI error (AER) of a lent device, which QEMU makes on the lender: nobody has the device while the lender's
 kernel recovers it, and then it is lent again.
 
-    host a (node 1): guests ------ ab ------ host b (node 2): rng
+    host a (node 1): guests, and itself ------ ab ------ host b (node 2): rng
 """
 import re
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from attached import pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 GUEST = {"tools": ("rng",), "modules": ("virtio-rng",)}
@@ -70,6 +72,35 @@ def idle(t, f, b, address, error, what):
     t.equal(f.lender_state(address)[0], "free", f"{what}: it is offered as before")
 
 
+def attached(t, f, a, b, address, error, what):
+    """Host a's vfio-pci has it, and a program that keeps it open.
+
+    Not virtio's own driver: when its device is gone, it waits for a status that is not all ones (docs/native.md).
+    """
+    device = f"/sys/bus/pci/devices/{pci(address)}"
+    f.dlend("a", f"attach {address}", timeout=120)
+    vfio_pci(a, address)
+    a.run("rm -f /tmp/go /tmp/open")
+    job = a.spawn(f"/share/registers pci {pci(address)} readrq 1 >/tmp/open")
+    a.wait_for("grep -q ready /tmp/open", 30)
+    f.trace_clear("b")
+    inject(b, error)
+    a.wait_for("dmesg | grep -q 'its lender reports an error of it'", 30)
+    t.equal(a.run(f"setpci -s {pci(address)} VENDOR_ID.l").out.strip(), "ffffffff", f"{what}: it reads as one that was unplugged")
+    a.run("touch /tmp/go")
+    job.wait(60, check=True)
+    a.wait_for(f"[ ! -e {device} ]", 60)
+    t.passed(f"{what}: it goes as soon as nobody has it open")
+    f.wait_state("a", address, "free")
+    t.equal(order(t, f, address, what)[:1], ["bus_master_off"], f"{what}: its DMA ends first of all")
+    f.dlend("a", f"attach {address}", timeout=120)
+    a.run("modprobe virtio-rng")
+    t.ok(works(a), f"{what}: attached again, it works by its driver")
+    f.dlend("a", f"detach --force {address}", timeout=120)
+    f.wait_state("a", address, "free")
+    a.run("rmmod virtio-rng; dmesg -C")
+
+
 def method(b):
     return b.run(f"cat /sys/bus/pci/devices/{b.bdf('rng')}/reset_method").out.split()
 
@@ -98,8 +129,9 @@ def reset_by(t, f, b):
 
 def main():
     with Tap() as t, Cluster("errors-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/registers", c.run_dir / "share/registers")
         f = Fabric(c)
-        b = c.host("b")
+        a, b = c.host("a"), c.host("b")
         f.up()
         firmware(b)
         b.expect("AER: |PCIe Bus Error", "QEMU makes the device tell of errors, and Linux recovers it")
@@ -122,6 +154,10 @@ def main():
                 g.shutdown()
             f.wait_state("a", address, "free")
             f.mdev_stop("a", uuid)
+        a.load_modules("dlend_native")
+        for error, what in (("COMP_TIME", "an error of an attached device"), ("MALF_TLP", "a fatal one")):
+            with t.case(f"{what}: to the end"):
+                attached(t, f, a, b, address, error, what)
         with t.case("reset by a method that was chosen"):
             reset_by(t, f, b)
         t.equal(c.complaints(), [], "no kernel has a complaint")
