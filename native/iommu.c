@@ -11,6 +11,7 @@
 #include <linux/platform_device.h>
 #include <linux/property.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 #include <dlend/compat.h>
 #include "domain.h"
 #include "fn.h"
@@ -93,6 +94,36 @@ static const struct iommu_ops dlend_native_iommu_ops = {
 	DLEND_IOMMU_OPS_PGSIZE(DLEND_NATIVE_PAGES)
 };
 
+/*
+ * What iommu_fwspec_init() does, which is for callers with a lock of the IOMMU core's that no module
+ * can take.  The lock keeps two from giving a device its struct dev_iommu at once: the core makes
+ * one for each device when another IOMMU's driver is registered.  If the core comes first, this
+ * fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
+ */
+static int dlend_native_iommu_give(struct device *dev)
+{
+	struct dev_iommu *param = kzalloc_obj(*param);
+	struct iommu_fwspec *fwspec;
+	int ret = -ENOMEM;
+
+	if (!param)
+		return ret;
+	fwspec = kzalloc(struct_size(fwspec, ids, 1), GFP_KERNEL);
+	if (!fwspec)
+		goto free_param;
+	mutex_init(&param->lock);
+	param->fwspec = fwspec;
+	fwspec->iommu_fwnode = fwnode_handle_get(dlend_native_iommu_fwnode);
+	if (!cmpxchg(&dev->iommu, NULL, param))
+		return 0;
+	ret = -EBUSY;
+	fwnode_handle_put(fwspec->iommu_fwnode);
+	kfree(fwspec);
+free_param:
+	kfree(param);
+	return ret;
+}
+
 /* Before the IOMMU core's own notifier looks at the device. */
 static int dlend_native_iommu_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
@@ -101,7 +132,7 @@ static int dlend_native_iommu_notify(struct notifier_block *nb, unsigned long ac
 
 	if (action != BUS_NOTIFY_ADD_DEVICE || !dlend_native_fn_of(to_pci_dev(dev)))
 		return NOTIFY_DONE;
-	ret = iommu_fwspec_init(dev, dlend_native_iommu_fwnode);
+	ret = dlend_native_iommu_give(dev);
 	if (ret)
 		dev_err(dev, "cannot be given our IOMMU (%pe)\n", ERR_PTR(ret));
 	return NOTIFY_OK;

@@ -6,9 +6,9 @@ leaks, whoever asked is told, and what comes after works.
     host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): edu
 
 It takes a kernel that can be told to (failslab, fail_page_alloc, /proc/self/fail-nth): make check-debug has one.
-DLEND_LONG=1: each allocation, where otherwise some are left out of what workers do.
+DLEND_LONG=1: each allocation, where otherwise some are left out of what workers do, and of attaching.
 
-96-failures.t WHAT...: these only, of borrow, link, mdev, lend, ntb.
+96-failures.t WHAT...: these only, of borrow, link, mdev, attach, lend, ntb.
 """
 import os
 import re
@@ -18,6 +18,7 @@ import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from host import until  # noqa: E402  pylint: disable=wrong-import-position
@@ -33,7 +34,7 @@ MARK = "dlend-test: allocation"
 SAID = f'dmesg | sed "1,/{MARK} %s$/d" | grep -cE "dlend.*(-12|ENOMEM|memory)" || :'
 # One allocation of the command's own task fails in each turn, the first, the second, ..., until it has no more
 SWEEP = """
-for n in $(seq {most}); do
+for n in $(seq 1 {stride} {most}); do
     {before}
     echo "{mark} {sweep}.$n" >/dev/kmsg
     for f in {times}; do echo 1 >$f; done
@@ -81,10 +82,13 @@ class Sweep:
         self.t.ok(hits > 0, f"{name}: of its allocations, {hits} failed, one at a time")
         self.t.equal(silent, [], f"{name}: and what failed for it says so")
 
-    def each(self, name, host, command, before=":", after=":"):
-        """Of a command that does all that it does in one task, as the shell's own ones do, and exec."""
+    def each(self, name, host, command, before=":", after=":", stride=1):
+        """Of a command that does all that it does in one task, as the shell's own ones do, and exec.
+
+        stride: only one of so many, unless DLEND_LONG.
+        """
         self.turns += 1
-        out = host.run(SWEEP.format(most=MOST, mark=MARK, sweep=self.turns, times=TIMES, command=command, before=before,
+        out = host.run(SWEEP.format(most=MOST, stride=1 if LONG else stride, mark=MARK, sweep=self.turns, times=TIMES, command=command, before=before,
                                     after=after, said=SAID % f"{self.turns}.$n"), timeout=SWEEP_S).out
         turns = re.findall(r"^turn (\d+) hit (\d) status (\d+) said (\d+) ?(.*)$", out, re.M)
         self.t.ok(len(turns) < MOST, f"{name}: the last turn has none that could fail", out[-500:])
@@ -146,6 +150,30 @@ def mdev(s, a, address):
     s.each("an mdev is removed", a, f"echo 1 >/sys/bus/mdev/devices/{uuid}/remove", make, gone)
 
 
+def attach(s, f, a, b, address):
+    """A host's own PCI tree gets the device, and gives it back; vfio-pci has it meanwhile, for a program that uses it."""
+    offer = f"/sys/bus/dlend/devices/{address}"
+    on, off = f"echo 1 >{offer}/attached", f"echo 0 >{offer}/attached"
+    free = f"timeout 60 sh -c '{until(f'grep -qx free {offer}/state', 0.1)}'"
+    gone = f"{{ grep -qx no {offer}/attached || {off}; }}; {free}"
+    s.each("a device is attached", a, on, gone, gone, stride=5)
+    s.each("a device is detached", a, off, f"grep -qx no {offer}/attached || {free}; {on}", free, stride=5)
+    device, vfio = f"/sys/bus/pci/devices/{pci(address)}", "/sys/bus/pci/drivers/vfio-pci"
+    f.dlend("a", f"attach {address}", timeout=120)
+    vfio_pci(a, address)
+    use = f"exec /share/registers pci {pci(address)} dump"
+    s.each("a program has it by vfio-pci", a, f"{use} >/dev/null", f"[ -e {device}/driver ] || echo {pci(address)} >{vfio}/bind", stride=5)
+    for host, what in ((a, "the host that has it"), (b, "the lender")):
+        s.some(f"a program with its interrupts, at {what}", host,
+               lambda: a.run(f"/share/registers pci {pci(address)} status", timeout=120, check=False))
+    a.run(gone, timeout=120)
+    for host, what in ((b, "the lender"), (a, "the borrower")):
+        s.some(f"attached and detached, at {what}", host, lambda: a.run(f"{on}; status=$?; {gone}; exit $status", timeout=240, check=False))
+    s.t.equal(f.dlend("a", f"attach {address}", timeout=120).status, 0, "after all that it is attached as ever")
+    f.dlend("a", f"detach {address}", timeout=120)
+    f.wait_state("a", address, "free", 60)
+
+
 def lend(s, f, a, b, bdf, address):
     """The lender's driver is bound to the device, and lets go of it."""
     directory = f"/sys/bus/pci/devices/{bdf}"
@@ -185,7 +213,8 @@ def main():
         if not can_fail():
             t.skip("no failing allocations in this kernel: make check-debug has one that can")
         with Cluster("two-hosts.toml", tap=t) as c:
-            shutil.copy(BUILD / "guest/cycle", c.run_dir / "share/cycle")
+            for program in ("cycle", "registers"):
+                shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
             f = Fabric(c)
             a, b = c.host("a"), c.host("b")
             f.up()
@@ -194,6 +223,7 @@ def main():
             uuid = f.mdev("a", address, "dlend-pci")
             a.run(f"/share/cycle {uuid} 1", timeout=120)
             f.wait_state("a", address, "free")
+            a.load_modules("dlend_native")
             for host in (a, b):
                 prepare(host)
             s = Sweep(t, f, (a, b))
@@ -206,6 +236,9 @@ def main():
                     for host in (a, b):
                         link(s, c, host)
             f.mdev_stop("a", uuid)
+            if chosen("attach"):
+                with t.case("attach, use, detach: to the end"):
+                    attach(s, f, a, b, address)
             if chosen("mdev"):
                 with t.case("mediated devices: to the end"):
                     mdev(s, a, address)
