@@ -281,6 +281,16 @@ static void dlend_native_see_lost(struct list_head *group)
 			dlend_native_go(place->fn);
 }
 
+/* What failed has not said why: then it was nothing that anybody can mend, as a rule memory. */
+static void dlend_native_say(struct dlend_native_place *place, int err)
+{
+	if (place->why[0])
+		return;
+	snprintf(place->why, sizeof(place->why), "this host's kernel could not (%pe)",
+		 ERR_PTR(err));
+	dev_err(dlend_offer_dev(place->offer), "not attached: %s\n", place->why);
+}
+
 static int dlend_native_attach(struct dlend_native_place *of)
 {
 	struct dlend_native_place *failed = of;
@@ -303,6 +313,8 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	}
 	mutex_lock(&dlend_native_attach_lock);
 	dlend_native_see_lost(&group);
+	if (ret)
+		dlend_native_say(failed, ret);
 	if (ret && failed != of)
 		snprintf(of->why, sizeof(of->why), "%s, of the same IOMMU group: %.180s",
 			 dev_name(dlend_offer_dev(failed->offer)), failed->why);

@@ -95,10 +95,10 @@ static const struct iommu_ops dlend_native_iommu_ops = {
 };
 
 /*
- * What iommu_fwspec_init() does, which is for callers with a lock of the IOMMU core's that no module
- * can take.  The lock keeps two from giving a device its struct dev_iommu at once: the core makes
- * one for each device when another IOMMU's driver is registered.  If the core comes first, this
- * fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
+ * What iommu_fwspec_init() does, which is for callers with a lock of the IOMMU core's that no
+ * module can take.  The lock keeps two from giving a device its struct dev_iommu at once: the core
+ * makes one for each device when another IOMMU's driver is registered.  If the core comes first,
+ * this fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
  */
 static int dlend_native_iommu_give(struct device *dev)
 {

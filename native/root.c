@@ -226,7 +226,7 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 		if (!fn || (fn->pdev && fn->domain && !fn->prepared))
 			continue;
 		if (!fn->why[0])
-			dlend_native_fn_fails(fn, "%s", fn->pdev ?
+			dlend_native_fn_fails(fn, "%s: is memory short?", fn->pdev ?
 					      "the kernel does not give it our IOMMU" :
 					      "the kernel does not find it on its bus");
 		return -ENODEV;
@@ -247,6 +247,9 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 		if (root->on.fn[i])
 			pci_scan_single_device(root->bus, i);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
+		/* If memory was short, the PCI core has one that its removal would trip over. */
+		if (!device_is_registered(&pdev->dev) && device_add(&pdev->dev))
+			pci_err(pdev, "cannot be added: is memory short?\n");
 		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
 		/* Firmware knows nothing of its interrupt. */
 		pdev->irq = root->on.fn[pdev->devfn]->intx;
