@@ -112,6 +112,8 @@ static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
+	/* See dlend_native_root_free(). */
+	get_device(&bridge->dev);
 	root->bridge = bridge;
 	return 0;
 }
@@ -289,12 +291,23 @@ static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 			device_release_driver(&root->on.fn[i]->pdev->dev);
 }
 
+/*
+ * pci_register_host_bridge() puts the bridge once too often if it cannot register the bus: then the
+ * reference that is left is the one of dlend_native_root_bridge().
+ */
+static void dlend_native_root_free(struct dlend_native_root *root)
+{
+	struct device *dev = &root->bridge->dev;
+
+	if (kref_read(&dev->kobj.kref) > 1)
+		pci_free_host_bridge(root->bridge);
+	put_device(dev);
+}
+
 static void dlend_native_root_take_off(struct dlend_native_root *root)
 {
-	if (!root->bus) {
-		pci_free_host_bridge(root->bridge);
+	if (!root->bus)
 		return;
-	}
 	dlend_native_root_drivers_off(root);
 	pci_lock_rescan_remove();
 	pci_stop_root_bus(root->bus);
@@ -307,6 +320,7 @@ void dlend_native_root_remove(struct dlend_native_root *root)
 	struct dlend_native_bar *b, *next;
 
 	dlend_native_root_take_off(root);
+	dlend_native_root_free(root);
 	list_for_each_entry_safe(b, next, &root->bars, node) {
 		dlend_native_window_close(&b->window);
 		kfree(b);
