@@ -6,140 +6,139 @@
  * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock: an SRCU
  * section keeps the domain meanwhile.
  *
- * When it is cut, its user still unmaps what it has mapped, and asks where that led: the IOMMU core
- * looks up each page that it gives back.  So the answers are noted before the pages are unmapped.
+ * When it is cut, its user goes on: it unmaps what it has mapped and asks where that led, and it
+ * maps.  So the answers are noted before the pages are unmapped, and what is mapped afterwards is
+ * noted and leads nowhere (led.h).  A driver that is told of an error here would wait for better
+ * times, and there are none: nvme does, for ever.
  */
 #include <linux/iommu.h>
-#include <linux/maple_tree.h>
 #include <linux/mm.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/srcu.h>
-#include <linux/xarray.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
 #include <dlend/proto.h>
 #include <dlend/raw_slot.h>
 #include "aperture.h"
+#include "led.h"
 #include "paging.h"
 
 DEFINE_STATIC_SRCU(dlend_raw_srcu);
 
-/* Page frames have no more bits than this. */
-#define DLEND_RAW_PFN_BITS	52
+/* So many bytes are unmapped with interrupts off. */
+#define DLEND_RAW_CLEAR_BYTES	SZ_2M
+
+/*
+ * enum dlend_raw_phase - how far a raw slot is cut
+ * @DLEND_RAW_OPEN: it is not
+ * @DLEND_RAW_CLOSED: nothing is mapped, and notes are taken
+ * @DLEND_RAW_NOTED: the notes have the answers, and pages are unmapped
+ */
+enum dlend_raw_phase {
+	DLEND_RAW_OPEN,
+	DLEND_RAW_CLOSED,
+	DLEND_RAW_NOTED,
+};
 
 /*
  * struct dlend_raw_slot - see dlend/raw_slot.h
  * @base: IO address of its first byte
- * @closed: nothing is mapped any more
  * @domain: the aperture's; NULL once it was cut. Readers are in dlend_raw_srcu
- * @led: once it was cut: where its pages led, by number
+ * @phase: how far it is cut
+ * @clearing: for both who unmap its pages while it is being cut
+ * @led: from DLEND_RAW_NOTED on: where its pages lead
  */
 struct dlend_raw_slot {
-	struct dlend_aperture *ap;
+	struct dlend_aperture *ap;	/* NULL: it never led anywhere, and has no offsets */
 	struct dlend_slot *slot;
 	struct dlend_view view;
 	u64 base;
-	bool closed;
 	struct iommu_domain *domain;
-	struct maple_tree led;
+	enum dlend_raw_phase phase;
+	spinlock_t clearing;		/* see above */
+	struct dlend_led led;
 };
 
-/* An entry of the tree is a run of pages: frame = entry + number of the page - 1 << BITS. */
-static void *dlend_raw_led_entry(unsigned long page, phys_addr_t phys)
-{
-	return xa_mk_value(BIT_ULL(DLEND_RAW_PFN_BITS) + PHYS_PFN(phys) - page);
-}
-
-static phys_addr_t dlend_raw_led(struct dlend_raw_slot *raw, u64 at)
-{
-	unsigned long page = at >> PAGE_SHIFT;
-	void *entry = mtree_load(&raw->led, page);
-
-	if (!entry)
-		return 0;
-	return PFN_PHYS(xa_to_value(entry) + page - BIT_ULL(DLEND_RAW_PFN_BITS)) +
-	       offset_in_page(at);
-}
-
-struct dlend_raw_run {
-	unsigned long first, end;	/* pages */
-	void *entry;
-};
-
-/* An order that small does not fail. */
-static void dlend_raw_note_run(struct dlend_raw_slot *raw, const struct dlend_raw_run *run)
-{
-	if (run->entry)
-		WARN_ON(mtree_store_range(&raw->led, run->first, run->end - 1, run->entry,
-					  GFP_KERNEL | __GFP_NOFAIL));
-}
-
-/* Nobody maps there any more. */
+/* Nobody maps there for the moment. */
 static void dlend_raw_slot_note(struct dlend_raw_slot *raw)
 {
-	unsigned long page, pages = raw->slot->size >> PAGE_SHIFT;
-	struct dlend_raw_run run = {};
+	unsigned long page, first = 0, pages = raw->slot->size >> PAGE_SHIFT;
+	void *run = NULL, *entry;
 	phys_addr_t phys;
-	void *entry;
 
 	for (page = 0; page < pages; page++) {
 		phys = iommu_iova_to_phys(raw->domain, raw->base + ((u64)page << PAGE_SHIFT));
-		entry = phys ? dlend_raw_led_entry(page, phys) : NULL;
-		if (entry != run.entry) {
-			run.end = page;
-			dlend_raw_note_run(raw, &run);
-			run.first = page;
-			run.entry = entry;
+		entry = dlend_led_run(page, phys);
+		if (entry != run) {
+			dlend_led_note(&raw->led, first, page, run);
+			first = page;
+			run = entry;
 		}
 		if (!(page % SZ_4K))
 			cond_resched();
 	}
-	run.end = pages;
-	dlend_raw_note_run(raw, &run);
+	dlend_led_note(&raw->led, first, pages, run);
 }
 
-/* The user may have unmapped parts of a run since it was noted. */
-static void dlend_raw_clear_run(struct iommu_domain *domain, u64 iova, u64 end)
+/* The other one, user or cut, may have unmapped parts of it. */
+static void dlend_raw_clear_some(struct dlend_raw_slot *raw, struct iommu_domain *domain,
+				 u64 iova, u64 end)
 {
+	unsigned long flags;
 	size_t done;
 
+	spin_lock_irqsave(&raw->clearing, flags);
 	while (iova < end) {
 		done = iommu_iova_to_phys(domain, iova) ? iommu_unmap(domain, iova, end - iova) : 0;
 		/* Where nothing is, the IOMMU core does not say how far. */
 		iova += done ?: PAGE_SIZE;
 	}
+	spin_unlock_irqrestore(&raw->clearing, flags);
 }
 
-static void dlend_raw_slot_clear(struct dlend_raw_slot *raw, struct iommu_domain *domain)
+static void dlend_raw_clear(struct dlend_raw_slot *raw, struct iommu_domain *domain, u64 at,
+			    u64 end)
 {
-	MA_STATE(mas, &raw->led, 0, 0);
-	void *entry;
+	u64 some;
+
+	for (; at < end; at += some) {
+		some = min_t(u64, end - at, DLEND_RAW_CLEAR_BYTES);
+		dlend_raw_clear_some(raw, domain, raw->base + at, raw->base + at + some);
+	}
+}
+
+static void dlend_raw_slot_clear(struct dlend_raw_slot *raw)
+{
+	MA_STATE(mas, &raw->led.before, 0, 0);
+	void *run;
 
 	guard(rcu)();
-	mas_for_each(&mas, entry, ULONG_MAX)
-		dlend_raw_clear_run(domain, raw->base + ((u64)mas.index << PAGE_SHIFT),
-				    raw->base + ((u64)(mas.last + 1) << PAGE_SHIFT));
+	mas_for_each(&mas, run, ULONG_MAX)
+		dlend_raw_clear(raw, raw->domain, (u64)mas.index << PAGE_SHIFT,
+				(u64)(mas.last + 1) << PAGE_SHIFT);
 }
 
 /*
  * The aperture's lock is held.  The first call cuts all of it, so that there is one answer.  While
- * the answers are noted, the user may unmap: then a note is there for nothing.
+ * the answers are noted, the user may unmap: then a note is there for nothing.  While the pages are
+ * unmapped, the user's own are out of reach when its call returns, as always.
  */
 static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 {
 	struct dlend_raw_slot *raw = container_of(view, struct dlend_raw_slot, view);
-	struct iommu_domain *domain = raw->domain;
 
-	if (!domain)
+	if (!raw->domain)
 		return;
-	WRITE_ONCE(raw->closed, true);
+	WRITE_ONCE(raw->phase, DLEND_RAW_CLOSED);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_slot_note(raw);
-	/* Pairs with the acquire in dlend_raw_slot_phys(): without a domain there are notes. */
-	smp_store_release(&raw->domain, NULL);
+	/* Pairs with the acquires of others. */
+	smp_store_release(&raw->phase, DLEND_RAW_NOTED);
 	synchronize_srcu(&dlend_raw_srcu);
-	dlend_raw_slot_clear(raw, domain);
+	dlend_raw_slot_clear(raw);
+	WRITE_ONCE(raw->domain, NULL);
+	synchronize_srcu(&dlend_raw_srcu);
 }
 
 static const struct dlend_view_ops dlend_raw_slot_view_ops = {
@@ -158,15 +157,28 @@ static struct dlend_slot *dlend_raw_slot_reserve(struct dlend_aperture *ap, u64 
 	return IS_ERR(slot) ? dlend_slot_alloc(ap, size, 0, 0, DLEND_SLOT_RAM) : slot;
 }
 
-struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size)
+struct dlend_raw_slot *dlend_raw_slot_nowhere(void)
 {
 	struct dlend_raw_slot *raw = kzalloc_obj(*raw);
+
+	if (!raw)
+		return NULL;
+	raw->phase = DLEND_RAW_NOTED;
+	spin_lock_init(&raw->clearing);
+	dlend_led_init(&raw->led);
+	return raw;
+}
+DLEND_EXPORT(dlend_raw_slot_nowhere);
+
+struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size)
+{
+	struct dlend_raw_slot *raw = dlend_raw_slot_nowhere();
 	int err;
 
 	if (!raw)
 		return ERR_PTR(-ENOMEM);
 	raw->ap = ap;
-	mt_init(&raw->led);
+	raw->phase = DLEND_RAW_OPEN;
 	raw->slot = dlend_raw_slot_reserve(ap, size);
 	if (IS_ERR(raw->slot)) {
 		err = PTR_ERR(raw->slot);
@@ -189,11 +201,13 @@ DLEND_EXPORT(dlend_raw_slot_open);
 
 void dlend_raw_slot_cut(struct dlend_raw_slot *raw)
 {
+	if (!raw->ap)
+		return;
 	dlend_slot_unmap(raw->ap, raw->slot, 0, raw->slot->size);
 }
 DLEND_EXPORT(dlend_raw_slot_cut);
 
-void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
+static void dlend_raw_slot_leave(struct dlend_raw_slot *raw, bool acked)
 {
 	dlend_raw_slot_cut(raw);
 	dlend_aperture_unview(raw->ap, &raw->view);
@@ -201,7 +215,13 @@ void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
 		dlend_slot_free(raw->ap, raw->slot);
 	else
 		dlend_slot_quarantine(raw->ap, raw->slot);
-	mtree_destroy(&raw->led);
+}
+
+void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
+{
+	if (raw->ap)
+		dlend_raw_slot_leave(raw, acked);
+	dlend_led_destroy(&raw->led);
 	kfree(raw);
 }
 DLEND_EXPORT(dlend_raw_slot_close);
@@ -212,32 +232,57 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw)
 }
 DLEND_EXPORT(dlend_raw_slot_offset);
 
-int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
+/* In dlend_raw_srcu. */
+static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_piece *piece,
+				 gfp_t gfp)
 {
-	int idx = srcu_read_lock(&dlend_raw_srcu), err = -ENODEV;
-	struct iommu_domain *domain = READ_ONCE(raw->domain);
+	/* Pairs with the release in dlend_raw_slot_lost(). */
+	enum dlend_raw_phase phase = smp_load_acquire(&raw->phase);
 	int prot = IOMMU_CACHE;
 
+	if (phase == DLEND_RAW_NOTED)
+		return dlend_led_map(&raw->led, piece->offset, piece->size, piece->phys, gfp);
+	if (phase == DLEND_RAW_CLOSED)
+		return -EAGAIN;
 	if (piece->prot & DLEND_PROT_READ)
 		prot |= IOMMU_READ;
 	if (piece->prot & DLEND_PROT_WRITE)
 		prot |= IOMMU_WRITE;
-	if (domain && !READ_ONCE(raw->closed))
-		err = iommu_map(domain, raw->base + piece->offset, piece->phys, piece->size, prot,
-				gfp);
+	return iommu_map(raw->domain, raw->base + piece->offset, piece->phys, piece->size, prot,
+			 gfp);
+}
+
+int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
+{
+	int idx = srcu_read_lock(&dlend_raw_srcu);
+	int err = dlend_raw_slot_map_in(raw, piece, gfp);
+
 	srcu_read_unlock(&dlend_raw_srcu, idx);
 	return err;
 }
 DLEND_EXPORT(dlend_raw_slot_map);
 
+/* In dlend_raw_srcu. */
+static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t size,
+				      struct iommu_iotlb_gather *gather)
+{
+	struct iommu_domain *domain = READ_ONCE(raw->domain);
+
+	/* Pairs with the release in dlend_raw_slot_lost(). */
+	if (smp_load_acquire(&raw->phase) != DLEND_RAW_NOTED)
+		return iommu_unmap_fast(domain, raw->base + at, size, gather);
+	dlend_led_unmap(&raw->led, at, size);
+	if (domain)
+		dlend_raw_clear(raw, domain, at, at + size);
+	return size;
+}
+
 size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			    struct iommu_iotlb_gather *gather)
 {
 	int idx = srcu_read_lock(&dlend_raw_srcu);
-	struct iommu_domain *domain = READ_ONCE(raw->domain);
 
-	if (domain)
-		size = iommu_unmap_fast(domain, raw->base + at, size, gather);
+	size = dlend_raw_slot_unmap_in(raw, at, size, gather);
 	srcu_read_unlock(&dlend_raw_srcu, idx);
 	return size;
 }
@@ -257,11 +302,13 @@ DLEND_EXPORT(dlend_raw_slot_sync);
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
 {
 	int idx = srcu_read_lock(&dlend_raw_srcu);
-	/* Pairs with the release in dlend_raw_slot_lost(). */
-	struct iommu_domain *domain = smp_load_acquire(&raw->domain);
-	phys_addr_t phys = domain ? iommu_iova_to_phys(domain, raw->base + at) :
-				    dlend_raw_led(raw, at);
+	phys_addr_t phys;
 
+	/* Pairs with the release in dlend_raw_slot_lost(). */
+	if (smp_load_acquire(&raw->phase) == DLEND_RAW_NOTED)
+		phys = dlend_led_phys(&raw->led, at);
+	else
+		phys = iommu_iova_to_phys(raw->domain, raw->base + at);
 	srcu_read_unlock(&dlend_raw_srcu, idx);
 	return phys;
 }

@@ -187,7 +187,7 @@ static void dlend_native_cut(struct dlend_native_domain *d)
 	unsigned long number;
 
 	lockdep_assert_held(&d->lock);
-	d->cut = true;
+	WRITE_ONCE(d->cut, true);
 	xa_for_each(&d->segments, number, seg)
 		dlend_raw_slot_cut(seg->raw);
 }
@@ -205,7 +205,8 @@ static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
 /* Under change. */
 static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
-	int err = dlend_native_join_segments(d, fn);
+	/* Its segments lead nowhere, for good. */
+	int err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_join_segments(d, fn);
 
 	if (err)
 		return err;

@@ -122,27 +122,36 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 	return raw;
 }
 
-/* Once it stands among the segments, a cut finds it; before that, @cut says so. */
+/* Once it stands among the segments, a cut finds it; before that, d->cut says so. */
 static int dlend_native_segment_store(struct dlend_native_domain *d,
-				      struct dlend_native_segment *seg)
+				      struct dlend_native_segment *seg, bool nowhere)
 {
 	u64 number = dlend_native_segment_number(d, seg->first);
 
 	guard(mutex)(&d->lock);
-	if (d->cut)
+	if (d->cut != nowhere)
 		return -ENODEV;
 	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
 }
 
-int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
+static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 size)
 {
 	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
+
+	if (seg) {
+		seg->first = first;
+		seg->size = size;
+	}
+	return seg;
+}
+
+int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
 	int err;
 
 	if (!seg)
 		return -ENOMEM;
-	seg->first = first;
-	seg->size = size;
 	seg->raw = dlend_native_segment_room(d, size);
 	if (IS_ERR(seg->raw)) {
 		err = PTR_ERR(seg->raw);
@@ -151,13 +160,33 @@ int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size
 	err = dlend_native_segment_show(d, seg);
 	if (err)
 		goto close_slot;
-	err = dlend_native_segment_store(d, seg);
+	err = dlend_native_segment_store(d, seg, false);
 	if (!err)
 		return 0;
 	dlend_native_segment_hide(d, seg, NULL);
 close_slot:
 	/* What the lender was told may still hold there. */
 	dlend_raw_slot_close(seg->raw, false);
+free_seg:
+	kfree(seg);
+	return err;
+}
+
+/* Of a domain that is cut: its user goes on until it has noticed, and nobody is told. */
+static int dlend_native_segment_make_nowhere(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
+	int err = -ENOMEM;
+
+	if (!seg)
+		return err;
+	seg->raw = dlend_raw_slot_nowhere();
+	if (!seg->raw)
+		goto free_seg;
+	err = dlend_native_segment_store(d, seg, true);
+	if (!err)
+		return 0;
+	dlend_raw_slot_close(seg->raw, true);
 free_seg:
 	kfree(seg);
 	return err;
@@ -188,7 +217,9 @@ int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	guard(mutex)(&d->change);
 	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
 		return 0;
-	err = dlend_native_segment_make(d, first, size);
+	err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_segment_make(d, first, size);
+	if (err && READ_ONCE(d->cut))
+		return dlend_native_segment_make_nowhere(d, first, size);
 	if (err == -ENOSPC) {
 		dlend_native_segment_no_room(d, size, why);
 		dev_err_ratelimited(dlend_link_dev(d->link),

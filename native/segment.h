@@ -43,7 +43,7 @@ struct dlend_native_segment {
  * @count: of @members
  * @segments: by number: IO address >> @shift
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
- * @cut: its segments are out of reach, and so will be new ones
+ * @cut: its segments are out of reach, and so are new ones; for good
  * @silent: a lender did not answer when it should have unmapped its segments
  * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped, as the IOMMU core asked for them
  */
@@ -96,6 +96,7 @@ int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size
  * @d: domain
  * @iova: (in) IO address of the page
  *
+ * Of a domain that is cut it leads nowhere, and that is no error.
  * Context: process, takes change; waits for the lenders. Return: as dlend_native_segment_make().
  */
 int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova);

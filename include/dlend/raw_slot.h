@@ -29,6 +29,14 @@ struct iommu_iotlb_gather;
 struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size);
 
 /**
+ * dlend_raw_slot_nowhere - a raw slot as if it had been cut already, without offsets in an aperture
+ *
+ * Its pages lead nowhere. Context: process, may sleep. Return: raw slot, of any size; NULL: no
+ * memory.
+ */
+struct dlend_raw_slot *dlend_raw_slot_nowhere(void);
+
+/**
  * dlend_raw_slot_close - unmap what is left, and give the offsets back
  * @raw: raw slot; gone when this returns
  * @acked: (in) true: the peer has said that it does not use the offsets any more. false: they stay
@@ -38,7 +46,12 @@ struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size);
  */
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
 
-/** dlend_raw_slot_offset - its first byte, offset in the aperture. Context: any. */
+/**
+ * dlend_raw_slot_offset - its first byte, offset in the aperture
+ * @raw: (in) raw slot; not of dlend_raw_slot_nowhere()
+ *
+ * Context: any.
+ */
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
 /**
@@ -47,8 +60,9 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
  * @piece: (in) what, and where in the slot; all page multiples; nothing is mapped there
  * @gfp: (in) for page tables
  *
- * Context: any, if @gfp does not sleep. Return: 0; -ENODEV the aperture is detached, or the slot
- * was cut; or as iommu_map().
+ * Once the aperture is detached or the slot was cut, it is as if the RAM were mapped, and nothing
+ * is reached. Context: any, if @gfp does not sleep.
+ * Return: 0; -EAGAIN it is being cut at this moment; or as iommu_map().
  */
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
@@ -68,12 +82,12 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 /** dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered. Context: any. */
 void dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
 
-/** dlend_raw_slot_phys - where @at leads, or led when it was cut; 0: nowhere. Context: any. */
+/** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);
 
 /**
  * dlend_raw_slot_cut - put everything that is mapped out of the peer's reach, now and for good
- * @raw: raw slot; only dlend_raw_slot_close() makes sense afterwards, but all else may be called
+ * @raw: raw slot; its user may go on as if nothing had happened
  *
  * Context: process, may sleep; takes the aperture's lock.
  */

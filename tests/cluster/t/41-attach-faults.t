@@ -5,12 +5,13 @@
     host a (node 1): its own nvme driver ------ ab ------ host b (node 2): nvme0
 """
 import contextlib
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import node_of, pci  # noqa: E402  pylint: disable=wrong-import-position
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from attached import node_of, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -46,11 +47,17 @@ class Disk:
         self.f.dlend("a", f"detach {self.address}", timeout=120)
 
 
-def while_it_comes(disk, f, c, turns=3):
-    """The link goes while the device is being attached, sooner or later: it is attached and lost, or refused.
+@contextlib.contextmanager
+def short_patience(host):
+    """nvme, which is at a command when its device is lost, waits for its answer: 5 s here, not 60."""
+    patience = "/sys/module/nvme_core/parameters/admin_timeout"
+    before = host.run(f"cat {patience}; echo 5 >{patience}").out.strip()
+    yield
+    host.run(f"echo {before} >{patience}")
 
-    Its driver may wait for it then: nvme for 60 s, its own time-out.
-    """
+
+def while_it_comes(disk, f, c, turns=3):
+    """The link goes while the device is being attached, sooner or later: it is attached and lost, or refused."""
     a, address = disk.a, disk.address
     for turn in range(turns):
         f.wait_state("a", address, "free", 60)
@@ -63,6 +70,41 @@ def while_it_comes(disk, f, c, turns=3):
         c.link("ab").command("up")
         f.wait_links("a", 120)
     disk.works("lost while it was attached")
+
+
+def while_it_is_probed(disk, f, c, turns=10):
+    """Its driver has begun, and is somewhere in the middle: it waits for a command, or is about to give one."""
+    a, address = disk.a, disk.address
+    driver = f"/sys/bus/pci/devices/{pci(address)}/driver"
+    for turn in range(turns):
+        f.wait_state("a", address, "free", 60)
+        job = a.spawn(f"dlend attach {address} 2>&1")
+        a.run(f"until [ -e {driver} ]; do :; done; sleep 0.{3 * turn:02}", timeout=60)     # pace
+        c.link("ab").command("down")
+        job.wait(120, check=False)
+        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
+        c.link("ab").command("up")
+        f.wait_links("a", 120)
+    disk.works("lost while its driver began")
+
+
+def mapped_when_lost(disk, f, c):
+    """A program that has it by VFIO maps memory before it has noticed: that is no error of the program's."""
+    a, address = disk.a, disk.address
+    disk.attach()
+    vfio_pci(a, address)
+    job = a.spawn(f"/share/lostmap {pci(address)} /tmp/lost >/tmp/lostmap 2>&1")
+    a.wait_for("grep -q 'has it' /tmp/lostmap", 60)
+    c.link("ab").command("down")
+    a.wait_for(f"[ $(setpci -s {pci(address)} 0.w) = ffff ]", 60)
+    a.run("touch /tmp/lost")
+    job.wait(60, check=False)
+    out = a.run("cat /tmp/lostmap").out
+    disk.t.ok("ok mapped" in out, "lost: what is mapped then is mapped, and taken back", out)
+    disk.gone("lost by a program")
+    c.link("ab").command("up")
+    f.wait_links("a", 120)
+    disk.works("lost by a program")
 
 
 def while_it_goes(disk, f, c, turns=3):
@@ -107,6 +149,7 @@ def lender_stops(disk, f, b):
 
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest/lostmap", c.run_dir / "share/lostmap")
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
@@ -148,8 +191,13 @@ def main():
             disk.works("unbind")
         nvme = "nvme reads a size from a device that is gone, and does not check it"
         with t.case("while it comes"), a.provoke(r"UBSAN: shift-out-of-bounds in .*drivers/nvme", nvme, must=False), \
-                a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+                a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False), short_patience(a):
             while_it_comes(disk, f, c)
+        with t.case("while it is probed"), a.provoke(r"UBSAN: shift-out-of-bounds in .*drivers/nvme", nvme, must=False), \
+                a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False), short_patience(a):
+            while_it_is_probed(disk, f, c)
+        with t.case("lost by a program"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            mapped_when_lost(disk, f, c)
         with t.case("while it goes"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             while_it_goes(disk, f, c)
         with t.case("while it resets"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
