@@ -9,6 +9,11 @@ def pci(address):
     return f"d{int(node[1:], 16):03x}:{rest}"
 
 
+def bound(host, bdf, driver):
+    """Until that driver of the host's own has it."""
+    host.wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{bdf}/driver))" = {driver} ]', 60)
+
+
 def node_of(host, address):
     """The device file of an NVMe disk that is attached, as soon as it is there."""
     node = f"/dev/$(cd /sys/bus/pci/devices/{pci(address)}/nvme/nvme*/ && ls -d nvme*n1)"
@@ -30,7 +35,7 @@ def attach(t, f, address, driver):
     out = json.loads(f.dlend("a", f"attach --json {address}", timeout=120).out)["attached"]
     t.equal([(e["address"], e["device"]) for e in out], [(address, pci(address))], "attached, under nearly the offer's name")
     if driver:
-        f.host("a").wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{pci(address)}/driver))" = {driver} ]', 60)
+        bound(f.host("a"), pci(address), driver)
         t.passed(f"the distribution's own {driver} has it")
     t.equal(f.lender_state(address)[:2], ("held", "1"), "its lender says so")
 
@@ -64,6 +69,10 @@ OTHERWISE = {
     r"^(Control: I/O|attribute resource\d$)": "I/O ports are not lent, and errors of the bus (SERR) are reported on the lender",
     r"ExtTag[+-] PhantFunc": "the kernel turns extended tags on if no bridge on the way forbids it; on the lender one may",
     r"EETLPPrefix": "no NTB passes prefixes of transactions",
+    r"^(AF(Cap|Ctrl|Status):|Capabilities: \[40\] PCI Advanced Features$)": "a device without a reset of its own has one, which its lender does",
+    r"^Status: Cap[+-] 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-$":
+        "and that is its first capability, maybe",
+    r"^Latency: ": "a timer of conventional PCI, which is not on the way: what this host's kernel writes there stays there",
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
-from attached import pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import as_at_home, bound, pci, portrait  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -33,11 +33,19 @@ class Attached:
             self.f.wait_state("a", self.address, "free")
 
 
+def at_home(b, port, driver, module):
+    """What its own host shows of it while its own driver there has it."""
+    b.run(f"modprobe {module}", timeout=60)
+    bound(b, b.bdf(port), driver)
+    return portrait(b, b.bdf(port))
+
+
 def virtio(t, f, a, b):
     b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vboot", "bus": "port-vboot", "drive": "virtio",
                          "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
     b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vboot').bdf}/*:00.0", 30)
     a.run("modprobe virtio_blk")
+    home = at_home(b, "vboot", "virtio-pci", "virtio_blk")
     with Attached(f, "vboot") as address:
         a.wait_for(f"ls /sys/bus/pci/devices/{address}/virtio*/block/*", 30)
         disk = a.run(f"ls /sys/bus/pci/devices/{address}/virtio*/block").out.strip()
@@ -45,6 +53,7 @@ def virtio(t, f, a, b):
                     f"2>/dev/null; dd if=/dev/{disk} bs=16k count=8 iflag=direct 2>/dev/null | cmp - /tmp/x && echo same",
                     timeout=120).out
         t.equal(out, "same\n", "virtio-blk: what is written is read")
+        as_at_home(t, "virtio-blk", home, portrait(a, address))
 
 
 def huge(t, f, b):
@@ -72,15 +81,21 @@ def main():
         b.own_disks()
         a.load_modules("dlend_native")
         a.run("for p in tone paint; do ln -sf /share/$p /usr/local/sbin/$p 2>/dev/null || cp /share/$p /usr/sbin/$p; done")
-        with t.case("sound"), Attached(f, "sound"):
+        home = {port: at_home(b, port, driver, module) for port, driver, module in
+                (("sound", "virtio-pci", "virtio_snd"), ("bochs", "bochs-drm", "bochs"), ("usb", "ehci-pci", "ehci_pci"))}
+        b.run("echo 0 >/sys/class/vtconsole/vtcon1/bind", check=False)     # its own console, or the display is in use
+        with t.case("sound"), Attached(f, "sound") as address:
             kinds.tone(t, a, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+            as_at_home(t, "virtio-sound", home["sound"], portrait(a, address))
         with t.case("a disk of virtio's"):
             virtio(t, f, a, b)
         with t.case("a display"), Attached(f, "bochs") as address:
             wrong = kinds.paint(t, c, a, "bochs", address, "bochs", "bochs-drm", "160 120")
             t.ok(wrong is None, "bochs: and the picture, pixel by pixel", f"x, y, is, should be: {wrong}")
-        with t.case("USB, by INTx"), Attached(f, "usb"):
+            as_at_home(t, "bochs", home["bochs"], portrait(a, address))
+        with t.case("USB, by INTx"), Attached(f, "usb") as address:
             kinds.stick(t, a, "ehci_pci", b.disk_file("stick"), stick, "usb")
+            as_at_home(t, "usb", home["usb"], portrait(a, address))
         with t.case("a BAR that finds no place"):
             huge(t, f, b)
         for name in ("intel-hda", "qemu-xhci"):
