@@ -176,20 +176,28 @@ static u64 dlend_aperture_unmap_range(struct dlend_aperture *ap, u64 offset, u64
 	return dlend_maps_del(&ap->maps, ap->base + offset, size);
 }
 
+/* Without the lock: domains of attached devices end under a group's mutex, which this takes. */
+static void dlend_aperture_end(struct dlend_aperture *ap, struct dlend_paging *pg)
+{
+	if (!dlend_paging_end(pg))
+		dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
+	put_device(ap->dev);
+}
+
 void dlend_aperture_detach(struct dlend_aperture *ap)
 {
+	struct dlend_paging *pg;
+
 	mutex_lock(&ap->lock);
 	if (ap->live)
 		dlend_aperture_unmap_range(ap, 0, ap->size);
-	if (ap->live && ap->pg) {
-		if (!dlend_paging_end(ap->pg))
-			dev_err(ap->dev, "the kernel does not give up its IOMMU domain: left in place, empty\n");
-		ap->pg = NULL;
-		ap->maps.pg = NULL;
-		put_device(ap->dev);
-	}
 	ap->live = false;
+	pg = ap->pg;
+	ap->pg = NULL;
+	ap->maps.pg = NULL;
 	mutex_unlock(&ap->lock);
+	if (pg)
+		dlend_aperture_end(ap, pg);
 }
 
 void dlend_aperture_destroy(struct dlend_aperture *ap)

@@ -320,7 +320,11 @@ class Host:
     def _scan(self):
         """Ask kmemleak, unless it looked since anybody asked the host for anything."""
         if self.running and self.agent.boots and self.scanned != self.asked:
-            self.account.leaked += leaks(self.run(SCAN, timeout=600).out)
+            report = self.run(SCAN, timeout=600).out
+            if report:
+                with open(self.cluster.run_dir / f"{self.name}.kmemleak", "a", encoding="utf-8") as file:
+                    file.write(report)      # of others' leaks, too, which the kernel's log only counts
+            self.account.leaked += leaks(report)
             self.scanned = self.asked
 
     def tidy(self):
