@@ -189,7 +189,7 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 	b = kzalloc_obj(*b);
 	if (!b)
 		return -ENOMEM;
-	err = dlend_native_window_open(&b->window, w->link, w->phys,
+	err = dlend_native_window_open(&b->window, fn, w->link, w->phys,
 				       PAGE_ALIGN(fn->info.bar[bar].size));
 	if (err) {
 		dlend_native_fn_fails(fn, "BAR %u cannot be placed in the NTB's (%pe)", bar,
@@ -284,11 +284,14 @@ unlock:
  */
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
+	struct dlend_native_bar *b;
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->on.fn[i] && root->on.fn[i]->pdev)
 			device_release_driver(&root->on.fn[i]->pdev->dev);
+	list_for_each_entry(b, &root->bars, node)
+		dlend_native_window_idle(&b->window);
 }
 
 /*

@@ -5,8 +5,12 @@
  * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
  * reservation of that BAR is taken away while windows are in it, and made again after the last one,
  * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When
- * that driver is about to let go of the NTB, it finds its reservation as it made it.
+ * that driver is about to let go of the NTB, it finds its reservation as it made it.  Before that,
+ * the drivers of attached devices let go of theirs: what they have is below the windows, and found
+ * by nobody once these are out of the kernel's tree.
  */
+#include <linux/delay.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
@@ -14,7 +18,12 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/link.h>
+#include "fn.h"
 #include "window.h"
+
+/* A driver lets go in much less; a program that has the device by VFIO may never do so. */
+#define DLEND_NATIVE_LET_GO_MS	10000
+#define DLEND_NATIVE_LOOK_MS	20
 
 /*
  * struct dlend_native_region - a BAR of an NTB with windows in it
@@ -110,7 +119,6 @@ static void dlend_native_region_put(struct dlend_native_region *region)
 	kfree(region);
 }
 
-/* Drivers of attached devices may still be there: what they have is below windows, and stays so. */
 static void dlend_native_region_end(struct dlend_native_region *region)
 {
 	struct dlend_native_window *w;
@@ -121,17 +129,58 @@ static void dlend_native_region_end(struct dlend_native_region *region)
 	region->over = true;
 }
 
-static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+static void dlend_native_regions_lose(struct device *ntb)
 {
 	struct dlend_native_region *region;
-	struct device *dev = data;
+	struct dlend_native_window *w;
+
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node) {
+		if (&region->ntb->dev != ntb)
+			continue;
+		list_for_each_entry(w, &region->windows, node)
+			dlend_native_lost(w->fn, "this host's NTB is to lose its driver");
+	}
+}
+
+/* Does a driver still have something in that NTB? */
+static bool dlend_native_regions_busy(struct device *ntb)
+{
+	struct dlend_native_region *region;
+	struct dlend_native_window *w;
+
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node) {
+		if (&region->ntb->dev != ntb || region->over)
+			continue;
+		list_for_each_entry(w, &region->windows, node)
+			if (!w->idle)
+				return true;
+	}
+	return false;
+}
+
+/* For those that do not let go in time the kernel's log says later that it does not find them. */
+static void dlend_native_regions_end(struct device *ntb)
+{
+	struct dlend_native_region *region;
+
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (&region->ntb->dev == ntb && !region->over)
+			dlend_native_region_end(region);
+}
+
+static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 
 	if (action != BUS_NOTIFY_UNBIND_DRIVER)
 		return NOTIFY_DONE;
-	guard(mutex)(&dlend_native_regions_lock);
-	list_for_each_entry(region, &dlend_native_regions, node)
-		if (&region->ntb->dev == dev && !region->over)
-			dlend_native_region_end(region);
+	dlend_native_regions_lose(data);
+	while (dlend_native_regions_busy(data) && time_before(jiffies, end))
+		msleep(DLEND_NATIVE_LOOK_MS);
+	dlend_native_regions_end(data);
 	return NOTIFY_OK;
 }
 
@@ -149,8 +198,8 @@ void dlend_native_windows_stop(void)
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
 }
 
-int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *link,
-			     phys_addr_t at, u64 size)
+int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
+			     struct dlend_link *link, phys_addr_t at, u64 size)
 {
 	struct pci_dev *ntb = dlend_native_ntb(link);
 	int bar, err;
@@ -164,6 +213,7 @@ int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *l
 	w->region = dlend_native_region_get(ntb, bar);
 	if (!w->region)
 		return -ENOMEM;
+	w->fn = fn;
 	w->res = (struct resource){
 		.name = "dlend", .start = at, .end = at + (size - 1), .flags = IORESOURCE_MEM,
 	};
@@ -175,6 +225,12 @@ int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *l
 	dlend_native_region_put(w->region);
 	w->region = NULL;
 	return err;
+}
+
+void dlend_native_window_idle(struct dlend_native_window *w)
+{
+	guard(mutex)(&dlend_native_regions_lock);
+	w->idle = true;
 }
 
 void dlend_native_window_close(struct dlend_native_window *w)

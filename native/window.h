@@ -7,6 +7,7 @@
 #include <linux/list.h>
 
 struct dlend_link;
+struct dlend_native_fn;
 struct dlend_native_region;
 
 /**
@@ -14,11 +15,15 @@ struct dlend_native_region;
  * @res: in the kernel's tree of resources, below the NTB's BAR
  * @region: the NTB's BAR
  * @node: among its windows
+ * @fn: whose BAR it is
+ * @idle: no driver has the device any more
  */
 struct dlend_native_window {
 	struct resource res;
 	struct dlend_native_region *region;
 	struct list_head node;
+	struct dlend_native_fn *fn;
+	bool idle;
 };
 
 /** dlend_native_windows_start - before the first window. Context: process. Return: 0 or -errno. */
@@ -29,7 +34,8 @@ void dlend_native_windows_stop(void);
 
 /**
  * dlend_native_window_open - make room for drivers to request a lent device's BAR
- * @w: (out) window
+ * @w: (out) window, zeros
+ * @fn: function; is lost, and let go of, before the NTB loses its driver. Stays until the close
  * @link: (in) link whose window it is in
  * @at: (in) physical address
  * @size: (in) bytes, page multiple
@@ -38,8 +44,11 @@ void dlend_native_windows_stop(void);
  * window in that BAR is closed.
  * Context: process, may sleep. Return: 0; -ENODEV @at is in no BAR of the NTB; -EBUSY; -ENOMEM.
  */
-int dlend_native_window_open(struct dlend_native_window *w, struct dlend_link *link,
-			     phys_addr_t at, u64 size);
+int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
+			     struct dlend_link *link, phys_addr_t at, u64 size);
+
+/** dlend_native_window_idle - no driver has the device any more. Context: process, may sleep. */
+void dlend_native_window_idle(struct dlend_native_window *w);
 
 /** dlend_native_window_close - undo that; one that is not open is fine. Context: process. */
 void dlend_native_window_close(struct dlend_native_window *w);

@@ -204,6 +204,7 @@ def main():
             while_it_resets(disk, f, c)
         with t.case("the lender stops"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             lender_stops(disk, f, b)
+        t.equal(a.run("dmesg | grep 'nonexistent resource'", check=False).out, "", "drivers found what they had, and gave it back")
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
