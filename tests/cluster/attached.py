@@ -72,6 +72,8 @@ OTHERWISE = {
     r"^(AF(Cap|Ctrl|Status):|Capabilities: \[40\] PCI Advanced Features$)": "a device without a reset of its own has one, which its lender does",
     r"^Status: Cap[+-] 66MHz- UDF- FastB2B- ParErr- DEVSEL=fast >TAbort- <TAbort- <MAbort- >SERR- <PERR- INTx-$":
         "and that is its first capability, maybe",
+    r"^(ARI(Cap|Ctl):|Capabilities: \[\w+ v1\] Alternative Routing-ID Interpretation)": "which functions are next to it is the lender's",
+    r"^attribute (remove|rescan|sriov_vf_msix_count)$": "of a virtual function; here it is one by itself",
     r"^Latency: ": "a timer of conventional PCI, which is not on the way: what this host's kernel writes there stays there",
 }
 

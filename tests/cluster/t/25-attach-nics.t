@@ -80,10 +80,14 @@ def functions(t, f, a, b, c):
         b.run(f"ip link set {own} vf {number} mac {mac}")
     names = [b.run(f"basename $(readlink {device}/virtfn{n})").out.strip() for n in range(2)]
     up(c, "52:54:00:d1:ec:02", "10.7.2.3")
+    b.run("modprobe igbvf", timeout=60)
+    b.wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{names[0]}/driver))" = igbvf ]', 60)
+    home = portrait(b, names[0])
     lent = [f.lend_bdf("b", name) for name in names]
     a.run("modprobe igbvf", timeout=60)
     take(f, lent[0])
     name = up(a, VF_MAC[0], "10.7.2.1")
+    as_at_home(t, "igbvf", home, portrait(a, pci(lent[0])))
     t.equal(a.run(f"cat /sys/class/net/{name}/device/vendor /sys/class/net/{name}/device/device").out.split(),
             ["0x8086", "0x10ca"], "igbvf: its ids, which its registers do not have")
     uuid = f.mdev("c", lent[1], "dlend-nic")
