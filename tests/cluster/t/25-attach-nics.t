@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import as_at_home, give, pci, portrait, take, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import as_at_home, bound, give, pci, portrait, take, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
@@ -81,7 +81,7 @@ def functions(t, f, a, b, c):
     names = [b.run(f"basename $(readlink {device}/virtfn{n})").out.strip() for n in range(2)]
     up(c, "52:54:00:d1:ec:02", "10.7.2.3")
     b.run("modprobe igbvf", timeout=60)
-    b.wait_for(f'[ "$(basename $(readlink /sys/bus/pci/devices/{names[0]}/driver))" = igbvf ]', 60)
+    bound(b, names[0], "igbvf")
     home = portrait(b, names[0])
     lent = [f.lend_bdf("b", name) for name in names]
     a.run("modprobe igbvf", timeout=60)

@@ -56,6 +56,15 @@ def short_patience(host):
     host.run(f"echo {before} >{patience}")
 
 
+def lose(disk, f, c, job):
+    """The link is cut while a job runs, and comes back when that has ended and the device is gone."""
+    c.link("ab").command("down")
+    job.wait(120, check=False)
+    disk.a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(disk.address)} ]", 120)
+    c.link("ab").command("up")
+    f.wait_links("a", 120)
+
+
 def while_it_comes(disk, f, c, turns=3):
     """The link goes while the device is being attached, sooner or later: it is attached and lost, or refused."""
     a, address = disk.a, disk.address
@@ -64,11 +73,7 @@ def while_it_comes(disk, f, c, turns=3):
         job = a.spawn(f"dlend attach {address} 2>&1")
         if turn % 2:
             a.wait_for(f"[ -e /sys/bus/pci/devices/{pci(address)} ] || grep -qx held /sys/bus/dlend/devices/{address}/state", 30, every=0.05)
-        c.link("ab").command("down")
-        job.wait(120, check=False)
-        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
-        c.link("ab").command("up")
-        f.wait_links("a", 120)
+        lose(disk, f, c, job)
     disk.works("lost while it was attached")
 
 
@@ -80,11 +85,7 @@ def while_it_is_probed(disk, f, c, turns=10):
         f.wait_state("a", address, "free", 60)
         job = a.spawn(f"dlend attach {address} 2>&1")
         a.run(f"until [ -e {driver} ]; do :; done; sleep 0.{3 * turn:02}", timeout=60)     # pace
-        c.link("ab").command("down")
-        job.wait(120, check=False)
-        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
-        c.link("ab").command("up")
-        f.wait_links("a", 120)
+        lose(disk, f, c, job)
     disk.works("lost while its driver began")
 
 
@@ -112,11 +113,7 @@ def while_it_goes(disk, f, c, turns=3):
     for _ in range(turns):
         disk.attach()
         job = a.spawn(f"dlend detach --force {address} 2>&1")
-        c.link("ab").command("down")
-        job.wait(120, check=False)
-        a.wait_for(f"[ ! -e /sys/bus/pci/devices/{pci(address)} ]", 120)
-        c.link("ab").command("up")
-        f.wait_links("a", 120)
+        lose(disk, f, c, job)
     disk.works("lost while it was detached")
 
 
