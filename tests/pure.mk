@@ -8,3 +8,6 @@ dlend-pure += lender/lease_sm lender/cfgfilter
 dlend-pure += mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
 dlend-pure += borrower/cfg borrower/cfg_build borrower/cfg_caps borrower/clique mdev/borrow_plan mdev/bar_areas
 dlend-pure += borrower/group borrower/p2p_plan
+
+# Pure, but notes in the kernel's own trees (maple tree): KUnit only.
+dlend-pure-kernel := iommu/led
