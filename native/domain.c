@@ -230,6 +230,9 @@ int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn
 	guard(mutex)(&d->change);
 	if (!d->shift)
 		dlend_native_domain_for_vfio(d);
+	/* By this error VFIO and iommufd know that the device wants another domain. */
+	if (READ_ONCE(d->cut) && dlend_native_on_demand(d))
+		return -EINVAL;
 	fn->why[0] = '\0';
 	err = dlend_native_join(d, fn);
 	if (!err)

@@ -129,35 +129,26 @@ static void dlend_native_region_end(struct dlend_native_region *region)
 	region->over = true;
 }
 
-static void dlend_native_regions_lose(struct device *ntb)
+/*
+ * Tell the drivers of attached devices, of which dlend_native_lost() tells each once.
+ * Return: whether one of them still has something in that NTB
+ */
+static bool dlend_native_regions_lose(struct device *ntb)
 {
 	struct dlend_native_region *region;
 	struct dlend_native_window *w;
-
-	guard(mutex)(&dlend_native_regions_lock);
-	list_for_each_entry(region, &dlend_native_regions, node) {
-		if (&region->ntb->dev != ntb)
-			continue;
-		list_for_each_entry(w, &region->windows, node)
-			dlend_native_lost(w->fn, "this host's NTB is to lose its driver");
-	}
-}
-
-/* Does a driver still have something in that NTB? */
-static bool dlend_native_regions_busy(struct device *ntb)
-{
-	struct dlend_native_region *region;
-	struct dlend_native_window *w;
+	bool busy = false;
 
 	guard(mutex)(&dlend_native_regions_lock);
 	list_for_each_entry(region, &dlend_native_regions, node) {
 		if (&region->ntb->dev != ntb || region->over)
 			continue;
-		list_for_each_entry(w, &region->windows, node)
-			if (!w->idle)
-				return true;
+		list_for_each_entry(w, &region->windows, node) {
+			dlend_native_lost(w->fn, "this host's NTB is to lose its driver");
+			busy |= !w->idle;
+		}
 	}
-	return false;
+	return busy;
 }
 
 /* For those that do not let go in time the kernel's log says later that it does not find them. */
@@ -177,8 +168,7 @@ static int dlend_native_window_notify(struct notifier_block *nb, unsigned long a
 
 	if (action != BUS_NOTIFY_UNBIND_DRIVER)
 		return NOTIFY_DONE;
-	dlend_native_regions_lose(data);
-	while (dlend_native_regions_busy(data) && time_before(jiffies, end))
+	while (dlend_native_regions_lose(data) && time_before(jiffies, end))
 		msleep(DLEND_NATIVE_LOOK_MS);
 	dlend_native_regions_end(data);
 	return NOTIFY_OK;

@@ -275,7 +275,7 @@ static inline struct space space_of(const char *uuid, const struct space *s)
 
 	other.device[0] = '\0';
 	if (s->iommufd < 0)
-		other.group = open_group("mdev", uuid, s->container);
+		other.group = open_group(bus_of(uuid), uuid, s->container);
 	else if (!iommufd_device(uuid, &other))
 		die("the other device has no iommufd");
 	return other;

@@ -89,23 +89,63 @@ def while_it_is_probed(disk, f, c, turns=10):
     disk.works("lost while its driver began")
 
 
-def mapped_when_lost(disk, f, c):
-    """A program that has it by VFIO maps memory before it has noticed: that is no error of the program's."""
-    a, address = disk.a, disk.address
+def program_has(disk, more=""):
+    """A program has the attached device by VFIO, until it finds /tmp/lost.  Return: its job."""
     disk.attach()
-    vfio_pci(a, address)
-    job = a.spawn(f"/share/lostmap {pci(address)} /tmp/lost >/tmp/lostmap 2>&1")
-    a.wait_for("grep -q 'has it' /tmp/lostmap", 60)
+    vfio_pci(disk.a, disk.address)
+    disk.a.run("rm -f /tmp/lost /tmp/lostmap")
+    job = disk.a.spawn(f"exec /share/lostmap {pci(disk.address)} /tmp/lost {more} >/tmp/lostmap 2>&1")
+    disk.a.wait_for("grep -qs 'has it' /tmp/lostmap", 60)
+    return job
+
+
+def program_goes_on(disk, job, what):
+    disk.a.run("touch /tmp/lost")
+    job.wait(60, check=False)
+    out = disk.a.run("cat /tmp/lostmap").out
+    disk.t.ok("ok mapped" in out, what, out)
+    disk.gone("lost by a program")
+
+
+def mapped_when_lost(disk, f, c):
+    """It maps memory before it has noticed: that is no error of the program's."""
+    a, address = disk.a, disk.address
+    job = program_has(disk)
     c.link("ab").command("down")
     a.wait_for(f"[ $(setpci -s {pci(address)} 0.w) = ffff ]", 60)
-    a.run("touch /tmp/lost")
-    job.wait(60, check=False)
-    out = a.run("cat /tmp/lostmap").out
-    disk.t.ok("ok mapped" in out, "lost: what is mapped then is mapped, and taken back", out)
-    disk.gone("lost by a program")
+    program_goes_on(disk, job, "lost: what is mapped then is mapped, and taken back")
     c.link("ab").command("up")
     f.wait_links("a", 120)
     disk.works("lost by a program")
+
+
+def joined_when_lost(disk, f):
+    """Another device joins the program's address space, which leads nowhere for the lost one."""
+    a, address = disk.a, disk.address
+    edu = f.lend("b", "edu")
+    f.dlend("a", f"attach {edu}", timeout=120)
+    vfio_pci(a, edu)
+    job = program_has(disk, pci(edu))
+    f.dlend("b", f"reclaim --force 0000{address[5:]}", timeout=120)
+    a.wait_for(f"[ $(setpci -s {pci(address)} 0.w) = ffff ]", 60)
+    program_goes_on(disk, job, "lost: a device that comes then reaches the program's memory, old and new")
+    f.dlend("a", f"detach {edu}", timeout=120)
+    f.wait_state("a", edu, "free", 60)
+    f.lend("b", "nvme0")
+    disk.works("lost beside another")
+
+
+def kept_by_a_program(disk, f, ntb):
+    """It does not give the device back when the NTB loses its driver, which waits for it, but not for ever."""
+    a = disk.a
+    job = program_has(disk)
+    a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/unbind", timeout=120)
+    disk.t.ok(a.run(f"[ -e /sys/bus/pci/devices/{pci(disk.address)} ] && pgrep -x lostmap", check=False).status == 0,
+              "a program keeps it: the NTB goes without it")
+    a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
+    f.wait_links("a", 120)
+    program_goes_on(disk, job, "a program keeps it: what it maps then is mapped, and taken back")
+    disk.works("kept by a program")
 
 
 def while_it_goes(disk, f, c, turns=3):
@@ -195,6 +235,8 @@ def main():
             while_it_is_probed(disk, f, c)
         with t.case("lost by a program"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             mapped_when_lost(disk, f, c)
+        with t.case("joined by another"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            joined_when_lost(disk, f)
         with t.case("while it goes"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             while_it_goes(disk, f, c)
         with t.case("while it resets"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
@@ -202,6 +244,8 @@ def main():
         with t.case("the lender stops"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             lender_stops(disk, f, b)
         t.equal(a.run("dmesg | grep 'nonexistent resource'", check=False).out, "", "drivers found what they had, and gave it back")
+        with t.case("kept by a program"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            kept_by_a_program(disk, f, ntb)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
