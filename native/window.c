@@ -217,10 +217,25 @@ int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_
 	return err;
 }
 
+/*
+ * Out of the kernel's tree, a driver's reservations are found by nobody when it gives them back.
+ * They are children of BARs in this window.
+ */
+static void dlend_native_window_sweep(struct dlend_native_window *w)
+{
+	struct resource *bar, *held;
+
+	for (bar = w->res.child; bar; bar = bar->sibling)
+		while ((held = bar->child) && held->flags & IORESOURCE_BUSY)
+			__release_region(bar, held->start, resource_size(held));
+}
+
 void dlend_native_window_idle(struct dlend_native_window *w)
 {
 	guard(mutex)(&dlend_native_regions_lock);
 	w->idle = true;
+	if (w->region && w->region->over)
+		dlend_native_window_sweep(w);
 }
 
 void dlend_native_window_close(struct dlend_native_window *w)

@@ -47,7 +47,12 @@ void dlend_native_windows_stop(void);
 int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
 			     struct dlend_link *link, phys_addr_t at, u64 size);
 
-/** dlend_native_window_idle - no driver has the device any more. Context: process, may sleep. */
+/**
+ * dlend_native_window_idle - no driver has the device any more
+ * @w: window; its device is still there, and gets no driver again
+ *
+ * Context: process, may sleep.
+ */
 void dlend_native_window_idle(struct dlend_native_window *w);
 
 /** dlend_native_window_close - undo that; one that is not open is fine. Context: process. */
