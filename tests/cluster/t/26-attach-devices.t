@@ -101,6 +101,8 @@ def main():
         for name in ("intel-hda", "qemu-xhci"):
             with t.case(name):
                 t.skip("QEMU lets its DMA reach RAM only, so not an NTB (tests/cluster/README.md)")
+        with t.case("a SCSI controller"):
+            t.skip("QEMU has none whose DMA is right where memory is not RAM to it (tests/cluster/README.md)")
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
