@@ -4,8 +4,8 @@
  *
  * Each lease has one, in a PCI domain of its lender's, with the number that the bus has there, so
  * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
- * window of its own, with an offset of its own: a 32-bit BAR gets a bus address below 4 GiB,
- * wherever the NTB's is.
+ * window of its own, with an offset of its own: its bus address is a multiple of its size, as a BAR
+ * has no bits for another, and a 32-bit BAR's is below 4 GiB, wherever the NTB's is.
  *
  * Must not know interrupts, DMA and leases.
  */
@@ -32,6 +32,8 @@
 /* 32-bit BARs are placed downwards from here: above all DMA, below the address of interrupts. */
 #define DLEND_NATIVE_MMIO_END	0xfe000000u
 #define DLEND_NATIVE_MMIO_FIRST	0xf0000000u
+/* And 64-bit BARs upwards from here.  The device knows none of these addresses. */
+#define DLEND_NATIVE_MMIO_64	BIT_ULL(40)
 
 struct dlend_native_bar {
 	struct list_head node;
@@ -42,7 +44,9 @@ struct dlend_native_bar {
  * struct dlend_native_root - see root.h
  * @on: what is on it
  * @bars: struct dlend_native_bar
+ * @nr: number that the bus has on the lender
  * @below: 32-bit BARs are placed below this
+ * @above: 64-bit BARs are placed from this on
  * @group: of its functions, from the first one's probe on
  */
 struct dlend_native_root {
@@ -55,7 +59,9 @@ struct dlend_native_root {
 	struct irq_domain *msi;
 	struct iommu_group *group;
 	struct list_head bars;
+	u8 nr;
 	u32 below;
+	u64 above;
 };
 
 struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
@@ -72,14 +78,24 @@ struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
 	return iommu_group_ref_get(root->group);
 }
 
-/* The number that it has on the lender, or another that no bus has. */
-static int dlend_native_root_number(int domain, u8 nr)
+/*
+ * The number that it has on the lender, or another that no bus has.  Under pci_rescan_remove_lock,
+ * until the bus is registered.
+ */
+static int dlend_native_root_number(struct dlend_native_root *root)
 {
 	unsigned int i;
+	u8 nr;
 
-	for (i = 0; i < 256; i++)
-		if (!pci_find_bus(domain, (nr + i) & 0xff))
-			return (nr + i) & 0xff;
+	for (i = 0; i < 256; i++) {
+		nr = root->nr + i;
+		if (pci_find_bus(root->on.sysdata.domain, nr))
+			continue;
+		root->numbers.start = nr;
+		root->numbers.end = nr;
+		root->bridge->busnr = nr;
+		return 0;
+	}
 	return -EBUSY;
 }
 
@@ -91,24 +107,17 @@ static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 	return fn && fn->intx ? fn->intx : -1;
 }
 
-static int dlend_native_root_bridge(struct dlend_native_root *root, u8 nr)
+static int dlend_native_root_bridge(struct dlend_native_root *root)
 {
-	int found = dlend_native_root_number(root->on.sysdata.domain, nr);
-	struct pci_host_bridge *bridge;
+	struct pci_host_bridge *bridge = pci_alloc_host_bridge(0);
 
-	if (found < 0)
-		return found;
-	bridge = pci_alloc_host_bridge(0);
 	if (!bridge)
 		return -ENOMEM;
-	root->numbers = (struct resource){
-		.name = "dlend", .start = found, .end = found, .flags = IORESOURCE_BUS,
-	};
+	root->numbers = (struct resource){ .name = "dlend", .flags = IORESOURCE_BUS };
 	pci_add_resource(&bridge->windows, &root->numbers);
 	bridge->dev.parent = &root->pdev->dev;
 	bridge->sysdata = &root->on.sysdata;
 	bridge->ops = &dlend_native_config_ops;
-	bridge->busnr = found;
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
@@ -126,7 +135,9 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 	if (!root)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&root->bars);
+	root->nr = nr;
 	root->below = DLEND_NATIVE_MMIO_END;
+	root->above = DLEND_NATIVE_MMIO_64;
 	root->on.sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
 	root->on.sysdata.node = NUMA_NO_NODE;
 	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
@@ -140,7 +151,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 	root->msi = dlend_native_msi_create(root->fwnode, isolated);
 	if (!root->msi)
 		goto free_fwnode;
-	err = dlend_native_root_bridge(root, nr);
+	err = dlend_native_root_bridge(root);
 	if (err)
 		goto remove_msi;
 	return root;
@@ -158,12 +169,16 @@ free_root:
 
 /* Where a BAR is for the device's driver and the kernel: its bus address. */
 static u64 dlend_native_root_place(struct dlend_native_root *root, const struct dlend_native_fn *fn,
-				   unsigned int bar, phys_addr_t phys)
+				   unsigned int bar)
 {
 	u64 size = max_t(u64, fn->info.bar[bar].size, PAGE_SIZE);
+	u64 at;
 
-	if (fn->info.bar[bar].flags & DLEND_BAR_F_64)
-		return phys;
+	if (fn->info.bar[bar].flags & DLEND_BAR_F_64) {
+		at = ALIGN(root->above, size);
+		root->above = at + size;
+		return at;
+	}
 	if (size > root->below - DLEND_NATIVE_MMIO_FIRST)
 		return 0;
 	root->below = ALIGN_DOWN(root->below - size, size);
@@ -180,7 +195,7 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 
 	if (!w->phys)
 		return 0;
-	at = dlend_native_root_place(root, fn, bar, w->phys);
+	at = dlend_native_root_place(root, fn, bar);
 	if (!at) {
 		dlend_native_fn_fails(fn, "BAR %u (%llu MiB, 32 bits) finds no address", bar,
 				      fn->info.bar[bar].size >> 20);
@@ -203,34 +218,83 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 	return 0;
 }
 
+/*
+ * Functions of a group may be on several buses of the lender, with equal numbers: without ACS, two
+ * ports make one group.  Return: the number that it has there, or one of a device that is not here.
+ */
+static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
+{
+	unsigned int slot, i;
+
+	if (!root->on.fn[devfn])
+		return devfn;
+	for (slot = 0; slot < 32; slot++) {
+		for (i = 0; i < 8 && !root->on.fn[PCI_DEVFN(slot, i)]; i++)
+			;
+		if (i == 8)
+			return PCI_DEVFN(slot, 0);
+	}
+	return -ENOSPC;
+}
+
 int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn)
 {
+	int devfn = dlend_native_root_devfn(root, dlend_offer_addr(fn->claim.offer)->bdf & 0xff);
 	unsigned int bar;
 	int err = 0;
+
+	if (devfn < 0) {
+		dlend_native_fn_fails(fn, "its bus is full");
+		return devfn;
+	}
 
 	for (bar = 0; bar < DLEND_NUM_BARS && !err; bar++)
 		err = dlend_native_root_bar(root, fn, bar);
 	if (err)
 		return err;
 	fn->root = root;
-	root->on.fn[dlend_offer_addr(fn->claim.offer)->bdf & 0xff] = fn;
+	root->on.fn[devfn] = fn;
 	return 0;
 }
 
-/* All of it is there, and its DMA is ours: no driver may have it otherwise. */
+/* Each of its BARs is in a window, where a driver can have it. */
+static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
+{
+	unsigned int bar;
+
+	for (bar = 0; bar < DLEND_NUM_BARS; bar++)
+		if (fn->claim.lease->bar[bar].phys && !fn->pdev->resource[bar].parent)
+			return false;
+	return true;
+}
+
+/* What is missing: its DMA must be ours, and no driver may have it otherwise. NULL: nothing */
+static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
+{
+	if (READ_ONCE(fn->dead))
+		return "it was lost meanwhile";
+	if (!fn->pdev)
+		return "the kernel does not find it on its bus: is memory short?";
+	if (!fn->domain || fn->prepared)
+		return "the kernel does not give it our IOMMU: is memory short?";
+	if (!dlend_native_root_placed(fn))
+		return "the kernel finds no place for its BARs";
+	return NULL;
+}
+
 static int dlend_native_root_check(struct dlend_native_root *root)
 {
 	struct dlend_native_fn *fn;
+	const char *lacks;
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
 		fn = root->on.fn[i];
-		if (!fn || (fn->pdev && fn->domain && !fn->prepared))
+		lacks = fn ? dlend_native_root_lacks(fn) : NULL;
+		if (!lacks)
 			continue;
 		if (!fn->why[0])
-			dlend_native_fn_fails(fn, "%s: is memory short?", fn->pdev ?
-					      "the kernel does not give it our IOMMU" :
-					      "the kernel does not find it on its bus");
+			dlend_native_fn_fails(fn, "%s", lacks);
 		return -ENODEV;
 	}
 	return 0;
@@ -264,7 +328,7 @@ int dlend_native_root_scan(struct dlend_native_root *root)
 	int err;
 
 	pci_lock_rescan_remove();
-	err = pci_scan_root_bus_bridge(root->bridge);
+	err = dlend_native_root_number(root) ?: pci_scan_root_bus_bridge(root->bridge);
 	if (err)
 		goto unlock;
 	root->bus = root->bridge->bus;

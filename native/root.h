@@ -24,8 +24,10 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
  * @root: root bus
  * @fn: (in, out) function with a lease and a configuration space
  *
- * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address; or as
- * dlend_native_window_open(). What was made for it goes with the root bus.
+ * It has the device and function number of its lender's, or another if one that is on the bus has
+ * that.
+ * Context: process, may sleep. Return: 0; -ENOSPC a 32-bit BAR finds no address, or the bus is
+ * full; or as dlend_native_window_open(). What was made for it goes with the root bus.
  */
 int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn);
 
