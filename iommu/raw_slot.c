@@ -27,7 +27,7 @@
 DEFINE_STATIC_SRCU(dlend_raw_srcu);
 
 /* So many bytes are unmapped with interrupts off. */
-#define DLEND_RAW_CLEAR_BYTES	SZ_2M
+#define DLEND_RAW_CLEAR_BYTES	((u64)SZ_2M)
 
 /*
  * enum dlend_raw_phase - how far a raw slot is cut
@@ -60,6 +60,18 @@ struct dlend_raw_slot {
 	struct dlend_led led;
 };
 
+/* The user may be unmapping it: a page table that nothing is in any more is freed. */
+static phys_addr_t dlend_raw_slot_leads(struct dlend_raw_slot *raw, u64 at)
+{
+	phys_addr_t phys;
+	unsigned long flags;
+
+	spin_lock_irqsave(&raw->clearing, flags);
+	phys = iommu_iova_to_phys(raw->domain, raw->base + at);
+	spin_unlock_irqrestore(&raw->clearing, flags);
+	return phys;
+}
+
 /* Nobody maps there for the moment. */
 static void dlend_raw_slot_note(struct dlend_raw_slot *raw)
 {
@@ -68,7 +80,7 @@ static void dlend_raw_slot_note(struct dlend_raw_slot *raw)
 	phys_addr_t phys;
 
 	for (page = 0; page < pages; page++) {
-		phys = iommu_iova_to_phys(raw->domain, raw->base + ((u64)page << PAGE_SHIFT));
+		phys = dlend_raw_slot_leads(raw, (u64)page << PAGE_SHIFT);
 		entry = dlend_led_run(page, phys);
 		if (entry != run) {
 			dlend_led_note(&raw->led, first, page, run);
@@ -100,10 +112,15 @@ static void dlend_raw_clear_some(struct dlend_raw_slot *raw, struct iommu_domain
 static void dlend_raw_clear(struct dlend_raw_slot *raw, struct iommu_domain *domain, u64 at,
 			    u64 end)
 {
-	u64 some;
+	u64 some, over;
 
+	/*
+	 * VT-d of Linux 6.12 takes the memory behind a large page for a page table if only a part
+	 * of the page is unmapped: so no piece ends within one.
+	 */
 	for (; at < end; at += some) {
-		some = min_t(u64, end - at, DLEND_RAW_CLEAR_BYTES);
+		over = (raw->base + at) % DLEND_RAW_CLEAR_BYTES;
+		some = min(end - at, DLEND_RAW_CLEAR_BYTES - over);
 		dlend_raw_clear_some(raw, domain, raw->base + at, raw->base + at + some);
 	}
 }
@@ -137,6 +154,8 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 	smp_store_release(&raw->phase, DLEND_RAW_NOTED);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_slot_clear(raw);
+	/* Of what the user has unmapped and not flushed yet: it finds no domain for that then. */
+	iommu_flush_iotlb_all(raw->domain);
 	WRITE_ONCE(raw->domain, NULL);
 	synchronize_srcu(&dlend_raw_srcu);
 }
@@ -154,7 +173,8 @@ static struct dlend_slot *dlend_raw_slot_reserve(struct dlend_aperture *ap, u64 
 	for (align = SZ_1G; align >= SZ_2M && IS_ERR(slot); align >>= 9)
 		if (size >= align)
 			slot = dlend_slot_alloc(ap, size, align, 0, DLEND_SLOT_RAM);
-	return IS_ERR(slot) ? dlend_slot_alloc(ap, size, 0, 0, DLEND_SLOT_RAM) : slot;
+	/* The user's large pages are large ones here, too: dlend_raw_slot_unmap() ends in none. */
+	return size < SZ_2M ? dlend_slot_alloc(ap, size, 0, 0, DLEND_SLOT_RAM) : slot;
 }
 
 struct dlend_raw_slot *dlend_raw_slot_nowhere(void)
@@ -262,15 +282,30 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
 }
 DLEND_EXPORT(dlend_raw_slot_map);
 
+/* With its flush, so that no page table is freed while dlend_raw_slot_note() is in it. */
+static size_t dlend_raw_unmap_now(struct dlend_raw_slot *raw, struct iommu_domain *domain,
+				  u64 iova, size_t size)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&raw->clearing, flags);
+	size = iommu_unmap(domain, iova, size);
+	spin_unlock_irqrestore(&raw->clearing, flags);
+	return size;
+}
+
 /* In dlend_raw_srcu. */
 static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t size,
 				      struct iommu_iotlb_gather *gather)
 {
 	struct iommu_domain *domain = READ_ONCE(raw->domain);
-
 	/* Pairs with the release in dlend_raw_slot_lost(). */
-	if (smp_load_acquire(&raw->phase) != DLEND_RAW_NOTED)
+	enum dlend_raw_phase phase = smp_load_acquire(&raw->phase);
+
+	if (phase == DLEND_RAW_OPEN)
 		return iommu_unmap_fast(domain, raw->base + at, size, gather);
+	if (phase == DLEND_RAW_CLOSED)
+		return dlend_raw_unmap_now(raw, domain, raw->base + at, size);
 	dlend_led_unmap(&raw->led, at, size);
 	if (domain)
 		dlend_raw_clear(raw, domain, at, at + size);
@@ -288,14 +323,17 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 }
 DLEND_EXPORT(dlend_raw_slot_unmap);
 
-void dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather)
+bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather)
 {
 	int idx = srcu_read_lock(&dlend_raw_srcu);
 	struct iommu_domain *domain = READ_ONCE(raw->domain);
 
-	if (domain)
+	if (domain && gather)
 		iommu_iotlb_sync(domain, gather);
+	else if (domain)
+		iommu_flush_iotlb_all(domain);
 	srcu_read_unlock(&dlend_raw_srcu, idx);
+	return domain;
 }
 DLEND_EXPORT(dlend_raw_slot_sync);
 

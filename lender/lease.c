@@ -428,11 +428,13 @@ int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 
 	mutex_lock(&group->lock);
 	ret = lend_lease_check(&group->lease, dlend_link_peer(link), epoch, fn->index);
-	if (ret || group->link != link || fn->removing) {
+	ret = ret || group->link != link ? -ESTALE : 0;
+	/* It is to be fenced. -ESTALE says that it was. */
+	if (!ret && fn->removing)
+		ret = -EBUSY;
+	if (ret)
 		mutex_unlock(&group->lock);
-		return -ESTALE;
-	}
-	return 0;
+	return ret;
 }
 
 void lend_lease_exit(struct lend_fn *fn)

@@ -117,7 +117,8 @@ void lend_lease_shutdown(void);
  *
  * Context: process; takes the group lock.
  * Return: 0: the node behind @link has the function under this epoch, and the group lock is held
- * until lend_lease_exit(); -ESTALE: it has not, and the lock is not held.
+ * until lend_lease_exit(). Else the lock is not held: -ESTALE: it has not, and its DMA is over;
+ * -EBUSY: the function is about to be taken from it.
  */
 int lend_lease_enter(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
 

@@ -168,8 +168,17 @@ static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_
 	list_add_tail(&fn->in_domain, &d->members);
 	guard(mutex)(&fn->domain_lock);
 	guard(mutex)(&d->lock);
-	d->count++;
+	d->alive++;
+	fn->domain_alive = true;
 	fn->domain = d;
+}
+
+/* Under lock: it counts no more for whether others need the segments. */
+static void dlend_native_member_ends(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	lockdep_assert_held(&d->lock);
+	d->alive -= fn->domain_alive;
+	fn->domain_alive = false;
 }
 
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
@@ -177,7 +186,7 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 	list_del_init(&fn->in_domain);
 	guard(mutex)(&fn->domain_lock);
 	guard(mutex)(&d->lock);
-	d->count--;
+	dlend_native_member_ends(d, fn);
 	fn->domain = NULL;
 }
 
@@ -217,6 +226,30 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	return 0;
 }
 
+/* Under change. What the domain is for is known by now: dma-iommu's is prepared before. */
+static int dlend_native_domain_decide(struct dlend_native_domain *d)
+{
+	if (d->shift)
+		return 0;
+	/* An administrator has set a group's type anew, with no driver: that is not prepared. */
+	if (iommu_is_dma_domain(&d->domain))
+		return -EBUSY;
+	dlend_native_domain_for_vfio(d);
+	return 0;
+}
+
+/* Can the function join it, as far as is known before it leaves its own? */
+static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	guard(mutex)(&d->change);
+	/* By this error VFIO and iommufd know that the device wants another domain. */
+	if (dlend_native_lease(fn)->ref.link != d->link)
+		return -EINVAL;
+	if (READ_ONCE(d->cut) && dlend_native_on_demand(d))
+		return -EINVAL;
+	return dlend_native_domain_decide(d);
+}
+
 int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -224,15 +257,11 @@ int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn
 
 	if (fn->domain == d)
 		return 0;
-	if (dlend_native_lease(fn)->ref.link != d->link)
-		return -EINVAL;
+	err = dlend_native_domain_may_join(d, fn);
+	if (err)
+		return err;
 	dlend_native_domain_leave(fn);
 	guard(mutex)(&d->change);
-	if (!d->shift)
-		dlend_native_domain_for_vfio(d);
-	/* By this error VFIO and iommufd know that the device wants another domain. */
-	if (READ_ONCE(d->cut) && dlend_native_on_demand(d))
-		return -EINVAL;
 	fn->why[0] = '\0';
 	err = dlend_native_join(d, fn);
 	if (!err)
@@ -322,7 +351,8 @@ void dlend_native_domain_cut(struct dlend_native_fn *fn)
 	if (!fn->domain)
 		return;
 	guard(mutex)(&fn->domain->lock);
-	if (fn->domain->count == 1 || dlend_lease_lost(dlend_native_lease(fn)))
+	dlend_native_member_ends(fn->domain, fn);
+	if (!fn->domain->alive || dlend_lease_lost(dlend_native_lease(fn)))
 		dlend_native_cut(fn->domain);
 }
 
@@ -377,6 +407,17 @@ static atomic64_t *dlend_native_pages(struct dlend_native_domain *d, size_t pgsi
 	return &d->pages[(ilog2(pgsize) - ilog2(SZ_4K)) / (ilog2(SZ_2M) - ilog2(SZ_4K))];
 }
 
+/* iommufd maps before it attaches the first device. Return: is it not known what it is for? */
+static bool dlend_native_unknown(struct dlend_native_domain *d)
+{
+	if (READ_ONCE(d->shift))
+		return false;
+	if (iommu_is_dma_domain(&d->domain))
+		return true;
+	guard(mutex)(&d->change);
+	return dlend_native_domain_decide(d);
+}
+
 static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iova,
 				  phys_addr_t paddr, size_t pgsize, size_t pgcount, int prot,
 				  gfp_t gfp, size_t *mapped)
@@ -390,7 +431,7 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 	};
 	ssize_t some;
 
-	if (!d->shift)
+	if (dlend_native_unknown(d))
 		return -ENODEV;
 	if (prot & IOMMU_MMIO || !dlend_native_is_ram(paddr))
 		return -EINVAL;
@@ -424,17 +465,23 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	return done;
 }
 
+/* All segments are in one domain of the NTB's IOMMU, so any that is not cut yet will do. */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
 	struct dlend_native_segment *seg;
-	unsigned long number = 0;
+	unsigned long number;
 
-	/* All segments are in one domain of the NTB's IOMMU, so any of them will do. */
 	guard(rcu)();
-	seg = xa_find(&d->segments, &number, ULONG_MAX, XA_PRESENT);
-	if (seg)
-		dlend_raw_slot_sync(seg->raw, gather);
+	xa_for_each(&d->segments, number, seg)
+		if (dlend_raw_slot_sync(seg->raw, gather))
+			break;
+}
+
+/* For an administrator who sets a group's type to DMA-FQ: the IOMMU core does not ask before. */
+static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
+{
+	dlend_native_iotlb_sync(domain, NULL);
 }
 
 static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)
@@ -462,6 +509,7 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 	.map_pages = dlend_native_map_pages,
 	.unmap_pages = dlend_native_unmap_pages,
 	.iotlb_sync = dlend_native_iotlb_sync,
+	.flush_iotlb_all = dlend_native_flush_iotlb_all,
 	.iova_to_phys = dlend_native_iova_to_phys,
 	.enforce_cache_coherency = dlend_native_enforce_coherency,
 	.free = dlend_native_domain_free,

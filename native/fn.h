@@ -73,6 +73,7 @@ struct dlend_native_vector {
  * @domain: of domain.c, that it translates by, or NULL
  * @prepared: @domain, which the IOMMU core is yet to ask for
  * @in_domain: among the domain's members
+ * @domain_alive: and it counts for whether others need what is mapped; under the domain's lock
  * @intx: number of the interrupt for INTx; 0: it has none
  * @intx_up: INTx was told of, and not handled yet; under @lock
  * @unmask_work: tells the lender that it was handled
@@ -95,6 +96,7 @@ struct dlend_native_fn {
 	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain, *prepared;
 	struct list_head in_domain;
+	bool domain_alive;
 	unsigned int intx;
 	bool intx_up;
 	struct work_struct unmask_work;

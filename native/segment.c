@@ -43,7 +43,7 @@ void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
 	atomic64_sub(bytes, &seg->used);
 }
 
-/* The members before @until (NULL: all of them) do not reach it any more. */
+/* The members up to @until (NULL: all of them) do not reach it any more. */
 static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg,
 				      struct dlend_native_fn *until)
@@ -52,9 +52,9 @@ static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 	bool silent = false;
 
 	list_for_each_entry(fn, &d->members, in_domain) {
+		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
 		if (fn == until)
 			break;
-		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
 	}
 	return !silent;
 }
@@ -72,12 +72,16 @@ static int dlend_native_segment_show(struct dlend_native_domain *d,
 
 	list_for_each_entry(fn, &d->members, in_domain) {
 		err = dlend_native_segment_tell(fn, seg);
+		/* Its lease is over, and it is on its way out: no reason to fail the others. */
+		if (dlend_native_tell_over(err))
+			continue;
 		if (err)
 			goto hide;
 	}
 	return 0;
 
 hide:
+	/* One that did not answer may have mapped it. */
 	dlend_native_segment_hide(d, seg, fn);
 	return err;
 }
@@ -92,8 +96,8 @@ void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 static bool dlend_native_segments_shed(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
+	bool any = false, acked;
 	unsigned long number;
-	bool any = false;
 
 	if (!dlend_native_on_demand(d))
 		return false;
@@ -103,7 +107,10 @@ static bool dlend_native_segments_shed(struct dlend_native_domain *d)
 		mutex_lock(&d->lock);
 		xa_erase(&d->segments, number);
 		mutex_unlock(&d->lock);
-		dlend_native_segment_free(seg, dlend_native_segment_hide(d, seg, NULL));
+		/* A flush may have found it before. */
+		synchronize_rcu();
+		acked = dlend_native_segment_hide(d, seg, NULL) && !d->silent;
+		dlend_native_segment_free(seg, acked);
 		any = true;
 	}
 	return any;

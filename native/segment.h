@@ -39,8 +39,8 @@ struct dlend_native_segment {
  * @link: of all its devices
  * @change: members come and go, segments come and go. Held while a lender is asked
  * @members: functions that reach it, under @change
- * @lock: @segments, @cut, @count. Never held while a lender is asked
- * @count: of @members
+ * @lock: @segments, @cut, @alive. Never held while a lender is asked
+ * @alive: of @members, those whose lease is not over
  * @segments: by number: IO address >> @shift
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so are new ones; for good
@@ -53,7 +53,7 @@ struct dlend_native_domain {
 	struct mutex change;		/* see above */
 	struct list_head members;
 	struct mutex lock;		/* see above */
-	unsigned int count;
+	unsigned int alive;
 	struct xarray segments;
 	unsigned int shift;
 	bool cut, silent;

@@ -61,8 +61,10 @@ int dlend_native_tell_map(struct dlend_native_fn *fn, u64 first, u64 size, u64 o
 int dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
 {
 	struct dlend_msg req;
+	int ret;
 
 	dlend_native_tell_add(dlend_native_tell_begin(fn, &req, DLEND_MSG_DMA_UNMAP), first, size,
 			      0);
-	return dlend_native_tell(fn, &req);
+	ret = dlend_native_tell(fn, &req);
+	return dlend_native_tell_over(ret) ? 0 : ret;
 }

@@ -79,8 +79,14 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
 size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			    struct iommu_iotlb_gather *gather);
 
-/** dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered. Context: any. */
-void dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
+/**
+ * dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered
+ * @raw: (in) raw slot of the same aperture
+ * @gather: (in, out) what; NULL: everything
+ *
+ * Context: any. Return: false: this slot was cut, which has flushed what was in it, and no more.
+ */
+bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
 
 /** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);

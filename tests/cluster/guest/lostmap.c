@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lostmap DEVICE FILE [EDU]: a program has the device by VFIO, its registers mapped, and goes on
+ * lostmap DEVICE FILE [EDU [first]]: a program has the device by VFIO, its registers mapped, and goes on
  * after it was lost, as a VMM does that plugs memory into its VM.  From the moment that FILE
  * exists it maps memory at new IO addresses, near the old ones and far from them, and takes all of
  * it back.
- * With EDU, a device that was not lost joins the same address space before that, and copies pages.
+ * With EDU, a device that was not lost joins the same address space before that, and copies pages;
+ * with "first", it was there before the loss, and copies pages also after the lost one was closed.
  *
  * Says "has it", and later "ok mapped BYTES"; or what is wrong, and exits with 1.
  */
@@ -25,29 +26,38 @@ static void *ram(size_t bytes)
 	return at;
 }
 
+static volatile uint32_t *join(const char *device, const struct space *s)
+{
+	struct space other = space_of(device, s);
+
+	return start(open_device(device, &other), EDU_IDENT);
+}
+
 int main(int argc, char **argv)
 {
-	volatile uint32_t *edu = NULL;
-	struct space s = {}, other;
+	int first = argc == 5 && !strcmp(argv[4], "first"), fd;
+	volatile uint32_t *regs, *edu = NULL;
+	struct space s = {};
 	uint64_t mapped = 0;
 	void *more;
 
-	if (argc < 3 || argc > 4) {
-		fprintf(stderr, "usage: lostmap DEVICE FILE [EDU]\n");
+	if (argc < 3 || argc > 5 || (argc == 5 && !first)) {
+		fprintf(stderr, "usage: lostmap DEVICE FILE [EDU [first]]\n");
 		return 2;
 	}
 	make_memory(&s);
 	more = ram(MORE_BYTES);
 	open_space(argv[1], &s);
-	start(open_device(argv[1], &s), 0);
+	fd = open_device(argv[1], &s);
+	regs = start(fd, 0);
+	if (first)
+		edu = join(argv[3], &s);
 	printf("has it\n");
 	fflush(stdout);
 	while (access(argv[2], F_OK))
 		doze(10000);
-	if (argc == 4) {
-		other = space_of(argv[3], &s);
-		edu = start(open_device(argv[3], &other), EDU_IDENT);
-	}
+	if (argc == 4)
+		edu = join(argv[3], &s);
 	for (turn = 1; turn <= TURNS; turn++) {
 		space_map(&s, NEAR, more, BYTES);
 		space_map(&s, FAR, more, MORE_BYTES);
@@ -56,6 +66,12 @@ int main(int argc, char **argv)
 			dma(edu);
 		space_unmap(&s, NEAR, BYTES);
 		space_unmap(&s, FAR, MORE_BYTES);
+	}
+	if (first) {
+		stop(fd, regs);
+		if (s.iommufd < 0)
+			close(s.group);
+		dma(edu);
 	}
 	space_unmap(&s, 0, MEMORY);
 	printf("ok mapped %llu\n", (unsigned long long)mapped);

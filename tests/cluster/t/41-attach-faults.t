@@ -119,19 +119,20 @@ def mapped_when_lost(disk, f, c):
     disk.works("lost by a program")
 
 
-def joined_when_lost(disk, f):
-    """Another device joins the program's address space, which leads nowhere for the lost one."""
+def lost_beside_another(disk, f):
+    """Another device joins the program's address space, which leads nowhere for the lost one; or it is there before."""
     a, address = disk.a, disk.address
     edu = f.lend("b", "edu")
     f.dlend("a", f"attach {edu}", timeout=120)
     vfio_pci(a, edu)
-    job = program_has(disk, pci(edu))
-    f.dlend("b", f"reclaim --force 0000{address[5:]}", timeout=120)
-    a.wait_for(f"[ $(setpci -s {pci(address)} 0.w) = ffff ]", 60)
-    program_goes_on(disk, job, "lost: a device that comes then reaches the program's memory, old and new")
+    for more, what in (("", "a device that comes then"), (" first", "a device beside it")):
+        job = program_has(disk, pci(edu) + more)
+        f.dlend("b", f"reclaim --force 0000{address[5:]}", timeout=120)
+        a.wait_for(f"[ $(setpci -s {pci(address)} 0.w) = ffff ]", 60)
+        program_goes_on(disk, job, f"lost: {what} reaches the program's memory, old and new")
+        f.lend("b", "nvme0")
     f.dlend("a", f"detach {edu}", timeout=120)
     f.wait_state("a", edu, "free", 60)
-    f.lend("b", "nvme0")
     disk.works("lost beside another")
 
 
@@ -235,8 +236,8 @@ def main():
             while_it_is_probed(disk, f, c)
         with t.case("lost by a program"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             mapped_when_lost(disk, f, c)
-        with t.case("joined by another"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
-            joined_when_lost(disk, f)
+        with t.case("lost beside another"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
+            lost_beside_another(disk, f)
         with t.case("while it goes"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
             while_it_goes(disk, f, c)
         with t.case("while it resets"), a.provoke(IOMMU_FAULT, device, must=False), b.provoke(IOMMU_FAULT, driver, must=False):
