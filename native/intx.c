@@ -56,10 +56,20 @@ static void dlend_native_intx_mask(struct irq_data *d)
 {
 }
 
-/* It has been handled. While INTx is disabled in the device, that is all. */
+/*
+ * It has been handled.  While INTx is disabled in the device, that is all: who enables it again, as
+ * vfio-pci does when its user is ready for another one, finds none that is up, and the lender
+ * tells of it again.
+ */
 static void dlend_native_intx_unmask(struct irq_data *d)
 {
-	dlend_native_intx_wanted(dlend_native_intx_fn(d));
+	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	fn->intx_up = false;
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	dlend_native_intx_wanted(fn);
 }
 
 void dlend_native_intx_wanted(struct dlend_native_fn *fn)

@@ -39,8 +39,11 @@ static void dlend_native_irq_run_there(void *info)
 	dlend_native_irq_handle(info);
 }
 
-/* Not here and now: the caller may hold the lock that comes with an interrupt of the link. */
-void dlend_native_irq_send(struct dlend_native_vector *v)
+/*
+ * Not here and now: the caller holds the lock that comes with an interrupt of the link.  By that,
+ * no two of them send one to another processor at once, as smp_call_function_single_async() wants.
+ */
+static void dlend_native_irq_send(struct dlend_native_vector *v)
 {
 	unsigned int cpu = READ_ONCE(v->cpu);
 
@@ -118,28 +121,31 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	return ret;
 }
 
-static unsigned int dlend_native_irq_end(struct dlend_native_fn *fn)
+static void dlend_native_irq_nothing(void *unused)
 {
-	unsigned int count = fn->irq_count;
+}
+
+/* Under irq_lock. Its vectors are freed when nobody is at them. */
+static void dlend_native_irq_end(struct dlend_native_fn *fn)
+{
+	unsigned int i, count = fn->irq_count;
 
 	WRITE_ONCE(fn->irq_count, 0);
 	/* dlend_native_irq_fired() is called with interrupts off, which is an RCU section. */
 	synchronize_rcu();
-	return count;
+	/* What it has sent to other processors is handled before this. */
+	on_each_cpu(dlend_native_irq_nothing, NULL, 1);
+	for (i = 0; i < count; i++)
+		irq_work_sync(&fn->vector[i].work);
+	kvfree(fn->vector);
+	fn->vector = NULL;
 }
 
 void dlend_native_irq_teardown(struct dlend_native_fn *fn)
 {
-	struct dlend_native_vector *vector = fn->vector;
-	unsigned int i, count;
-
 	/* A lender that does not answer has ended them, or its link goes down. */
 	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
-	count = dlend_native_irq_end(fn);
-	for (i = 0; i < count; i++)
-		irq_work_sync(&vector[i].work);
-	fn->vector = NULL;
-	kvfree(vector);
+	dlend_native_irq_end(fn);
 }
 
 /* Nothing is handled before the driver has an interrupt. */
@@ -165,7 +171,5 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 		return 0;
 	}
 	dlend_native_irq_end(fn);
-	kvfree(fn->vector);
-	fn->vector = NULL;
 	return ret;
 }

@@ -42,9 +42,6 @@ int dlend_native_irq_again(struct dlend_native_fn *fn);
  */
 void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector);
 
-/** dlend_native_irq_send - run a vector's handler, soon, where it is bound to. Context: any. */
-void dlend_native_irq_send(struct dlend_native_vector *v);
-
 /**
  * dlend_native_irq_bind - what irq_set_affinity() of a chip does
  * @d: interrupt

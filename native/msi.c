@@ -37,9 +37,12 @@ static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
 	*msg = v->message;
 }
 
+/* Here, wherever it is bound to: see dlend_native_irq_send(). */
 static int dlend_native_msi_retrigger(struct irq_data *d)
 {
-	dlend_native_irq_send(irq_data_get_irq_chip_data(d));
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+
+	irq_work_queue(&v->work);
 	return 1;
 }
 
@@ -76,15 +79,20 @@ static int dlend_native_msi_begin_msix(struct dlend_native_fn *fn)
 	return ret;
 }
 
-/* The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants. */
+/*
+ * The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants, and
+ * as PCI has it, that is a power of two.
+ */
 static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
 				  unsigned int nr)
 {
+	enum dlend_irq_mode mode = desc->pci.msi_attrib.is_msix ? DLEND_IRQ_MSIX : DLEND_IRQ_MSI;
+
 	if (fn->irq_count)
-		return 0;
-	if (desc->pci.msi_attrib.is_msix)
+		return fn->irq_mode == mode ? 0 : -EBUSY;
+	if (mode == DLEND_IRQ_MSIX)
 		return dlend_native_msi_begin_msix(fn);
-	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, nr);
+	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, roundup_pow_of_two(nr));
 }
 
 static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,
@@ -100,8 +108,11 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 	ret = dlend_native_msi_begin(fn, desc, nr);
 	if (ret)
 		return ret;
-	if (first + nr > fn->irq_count)
+	if (first + nr > fn->irq_count) {
+		if (!fn->irq_used)
+			dlend_native_irq_teardown(fn);
 		return -ENOSPC;
+	}
 	for (i = 0; i < nr; i++) {
 		v = &fn->vector[first + i];
 		v->cpu = cpumask_first(cpu_online_mask);

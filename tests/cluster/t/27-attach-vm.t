@@ -63,6 +63,19 @@ def plugged(t, g, address):
     works(t, g, "hot-plugged")
 
 
+def by_intx(t, f, address):
+    """A guest whose driver has no other interrupts: VFIO masks each one in the device, and enables it again."""
+    with f.guest("a", "intx", memory="256M", cmdline="pci=nomsi",
+                 devices=[f"vfio-pci,host={pci(address)},id=lent"]) as g:
+        t.ok(g.run("grep -c 'IO-APIC.*nvme' /proc/interrupts", check=False).out.strip() != "0", "a guest with INTx")
+        works(t, g, "with INTx")
+        count = int(g.run("awk '/nvme/ { n += $2 } END { print n }' /proc/interrupts").out)
+        g.run("dd if=/dev/nvme0n1 of=/dev/null bs=4k count=32 iflag=direct 2>/dev/null", timeout=120)
+        count = int(g.run("awk '/nvme/ { n += $2 } END { print n }' /proc/interrupts").out) - count
+        t.ok(32 <= count <= 100, "an interrupt for each command, and hardly more", str(count))
+        g.shutdown()
+
+
 def with_iommu(t, f, address):
     """A guest that has an IOMMU, by which its nvme driver's DMA goes: a mediated device cannot have that."""
     with f.guest("a", "viommu", memory="256M", tools=("fio",), cmdline="intel_iommu=on",
@@ -91,6 +104,8 @@ def main():
         with t.case("a VM"):
             booted(t, f, a, address)
         t.equal(f.wait_pinned("a", pinned), pinned, "the VM is gone: none of its pages is pinned")
+        with t.case("a VM with INTx"):
+            by_intx(t, f, address)
         with t.case("a VM with an IOMMU"):
             with_iommu(t, f, address)
         t.equal(f.wait_pinned("a", pinned), pinned, "nor of that one")
