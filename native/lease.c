@@ -35,20 +35,25 @@ static void dlend_native_reset_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
 	struct dlend_lease *lease = dlend_native_lease(fn);
+	/* One that is asked for from now on has a turn of its own. */
+	bool reset = READ_ONCE(fn->resetting);
 	int ret = 0;
 
 	if (!lease)
 		return;
-	if (READ_ONCE(fn->resetting))
+	if (reset)
 		ret = dlend_lease_reset(lease) ?: dlend_lease_bus_master(lease, true) ?:
 						  dlend_native_irq_again(fn);
 	if (!ret && fn->cfg.pcie_pos)
 		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
 					     dlend_cfg_readrq(&fn->cfg));
 	if (ret) {
-		dlend_native_lost(fn, "its lender could not reset it");
+		dlend_native_lost(fn, reset ? "its lender could not reset it" :
+				  "its lender could not set its Max_Read_Request_Size");
 		return;
 	}
+	if (!reset)
+		return;
 	raw_spin_lock_irq(&fn->lock);
 	fn->resetting = false;
 	raw_spin_unlock_irq(&fn->lock);
@@ -174,19 +179,21 @@ struct dlend_native_ask {
 	char why[DLEND_REASON_LEN];
 };
 
-static void dlend_native_ask_work(struct work_struct *work)
-{
-	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
-
-	ask->lease = dlend_lease_borrow(&ask->fn->claim, ask->why);
-}
-
 static void dlend_native_note_lease(struct dlend_native_fn *fn, struct dlend_lease *lease)
 {
 	raw_spin_lock_irq(&fn->lock);
 	WRITE_ONCE(fn->claim.lease, lease);
 	WRITE_ONCE(fn->claim.borrowing, false);
 	raw_spin_unlock_irq(&fn->lock);
+}
+
+/* A grant is noted on this queue, too: what follows there may take one that is not for a stray. */
+static void dlend_native_ask_work(struct work_struct *work)
+{
+	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
+
+	ask->lease = dlend_lease_borrow(&ask->fn->claim, ask->why);
+	dlend_native_note_lease(ask->fn, IS_ERR(ask->lease) ? NULL : ask->lease);
 }
 
 static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_native_ask *ask)
@@ -198,7 +205,6 @@ static int dlend_native_borrow_once(struct dlend_native_fn *fn, struct dlend_nat
 	WRITE_ONCE(fn->claim.borrowing, true);
 	queue_work(fn->claim.wq, &ask->work);
 	flush_work(&ask->work);
-	dlend_native_note_lease(fn, IS_ERR(ask->lease) ? NULL : ask->lease);
 	if (PTR_ERR_OR_ZERO(ask->lease) == -ETIMEDOUT)
 		dlend_claim_return_stray(&fn->claim);
 	return PTR_ERR_OR_ZERO(ask->lease);
@@ -251,8 +257,9 @@ int dlend_native_take(struct dlend_native_fn *fn)
 		goto give_back;
 	ret = dlend_native_config_init(fn);
 	if (ret) {
-		dlend_native_fn_fails(fn,
-				      "what its lender says of its configuration space makes no sense");
+		if (ret == -EINVAL)
+			dlend_native_fn_fails(fn,
+					      "what its lender says of its configuration space makes no sense");
 		goto give_back;
 	}
 	ret = dlend_lease_bus_master(dlend_native_lease(fn), true);
