@@ -29,6 +29,8 @@
  * struct dlend_native_place - an offer that may be attached
  * @node: among all
  * @with: while @busy: among those of its IOMMU group
+ * @group: number of that group, while @busy or attached: what the lender says then does not change
+ *	who is attached with whom
  * @fn: what is attached, or NULL
  * @busy: its group is being attached or detached, by one thread, without attach_lock: drivers and
  *	lenders take their time
@@ -38,6 +40,7 @@ struct dlend_native_place {
 	struct list_head node, with;
 	struct dlend_offer *offer;
 	struct dlend_native_fn *fn;
+	u16 group;
 	bool busy;
 	char why[DLEND_REASON_LEN];
 };
@@ -51,27 +54,40 @@ static void dlend_native_lost_work(struct work_struct *work);
 
 /* Groups: with attach_lock */
 
+static u16 dlend_native_group_of(struct dlend_native_place *place)
+{
+	struct dlend_offer_info info;
+
+	if (place->busy || place->fn)
+		return place->group;
+	dlend_offer_copy(place->offer, &info, NULL);
+	return info.group;
+}
+
+static bool dlend_native_in_group(struct dlend_native_place *place, struct dlend_native_place *of,
+				  u16 group)
+{
+	return place == of ||
+	       (dlend_offer_addr(place->offer)->lender == dlend_offer_addr(of->offer)->lender &&
+		dlend_native_group_of(place) == group);
+}
+
 static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_native_place *b)
 {
-	struct dlend_offer_info ia, ib;
-
-	if (a == b)
-		return true;
-	dlend_offer_copy(a->offer, &ia, NULL);
-	dlend_offer_copy(b->offer, &ib, NULL);
-	return dlend_offer_addr(a->offer)->lender == dlend_offer_addr(b->offer)->lender &&
-	       ia.group == ib.group;
+	return dlend_native_in_group(a, b, dlend_native_group_of(b));
 }
 
 /* All of the group of @of are this thread's until dlend_native_let_go(). */
 static void dlend_native_grab(struct dlend_native_place *of, struct list_head *group)
 {
+	u16 number = dlend_native_group_of(of);
 	struct dlend_native_place *place;
 
 	lockdep_assert_held(&dlend_native_attach_lock);
 	list_for_each_entry(place, &dlend_native_places, node) {
-		if (!dlend_native_same_group(place, of))
+		if (place->busy || !dlend_native_in_group(place, of, number))
 			continue;
+		place->group = number;
 		place->busy = true;
 		list_add_tail(&place->with, group);
 	}
@@ -152,6 +168,19 @@ static void dlend_native_give_group(struct list_head *group)
 
 	list_for_each_entry(place, group, with)
 		dlend_native_place_give(place);
+}
+
+/* Return: the one that says why, or @of. */
+static struct dlend_native_place *dlend_native_give_failed(struct list_head *group,
+							   struct dlend_native_place *of)
+{
+	struct dlend_native_place *place;
+
+	dlend_native_give_group(group);
+	list_for_each_entry(place, group, with)
+		if (place->why[0])
+			return place;
+	return of;
 }
 
 /* Return: 0; or -errno: then @failed has failed. */
@@ -299,6 +328,9 @@ static int dlend_native_attach(struct dlend_native_place *of)
 
 	if (of->fn && !of->busy)
 		return -EEXIST;
+	/* Whoever has it says how that ends. */
+	if (of->busy)
+		return -EBUSY;
 	of->why[0] = '\0';
 	ret = dlend_native_check(of);
 	if (ret)
@@ -309,7 +341,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	if (!ret) {
 		ret = dlend_native_plug(&group);
 		if (ret)
-			dlend_native_give_group(&group);
+			failed = dlend_native_give_failed(&group, of);
 	}
 	mutex_lock(&dlend_native_attach_lock);
 	dlend_native_see_lost(&group);
@@ -465,22 +497,20 @@ static int dlend_native_appeared(struct dlend_offer *offer)
 	if (!place)
 		return -ENOMEM;
 	place->offer = offer;
+	/* Before it is listed: from then on, another of its group may be attached with it. */
+	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
+	if (ret) {
+		kfree(place);
+		return ret;
+	}
 	mutex_lock(&dlend_native_attach_lock);
 	list_add_tail(&place->node, &dlend_native_places);
 	mutex_unlock(&dlend_native_attach_lock);
-	ret = device_add_group(dlend_offer_dev(offer), &dlend_native_attr_group);
-	if (!ret) {
-		debugfs_create_file(dev_name(dlend_offer_dev(offer)), 0444, dlend_native_debugfs,
-				    place, &dlend_native_fops);
-		if (dlend_offer_available(offer))
-			dlend_native_freed(offer);
-		return 0;
-	}
-	mutex_lock(&dlend_native_attach_lock);
-	list_del(&place->node);
-	mutex_unlock(&dlend_native_attach_lock);
-	kfree(place);
-	return ret;
+	debugfs_create_file(dev_name(dlend_offer_dev(offer)), 0444, dlend_native_debugfs, place,
+			    &dlend_native_fops);
+	if (dlend_offer_available(offer))
+		dlend_native_freed(offer);
+	return 0;
 }
 
 static void dlend_native_vanishes(struct dlend_offer *offer)
