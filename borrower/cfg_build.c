@@ -349,6 +349,8 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	dlend_cfg_scan_caps(&b);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
+	if (desc->keeps_state && cfg->pm_pos)
+		cfg->val[cfg->pm_pos + PCI_PM_CTRL] |= PCI_PM_CTRL_NO_SOFT_RESET;
 	if (desc->add_reset)
 		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);

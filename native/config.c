@@ -88,6 +88,8 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.max_msix = fn->info.nr_msix,
 		.clique = DLEND_CFG_CLIQUE_NONE,
 		.add_reset = true,
+		/* Else Linux 6.12 waits 10 ms for a reset in which the lender has to take part. */
+		.keeps_state = true,
 	};
 	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	unsigned int i;

@@ -39,6 +39,8 @@ struct dlend_cfg_bar {
  *	never has one), or no capability
  * @max_msi, @max_msix: vectors that it can deliver, if that is fewer than the device has; 0: all
  * @clique: 0..15 emit the P2P clique capability, DLEND_CFG_CLIQUE_NONE none
+ * @keeps_state: shown as a device that loses nothing in D3hot (No_Soft_Reset): its power states are
+ *	not told to the lender
  * @add_reset: a device without a reset of its own (FLR, AF, or power management's) gets AF's, if
  *	there is room for a capability: the lender can reset it, be it by its bus
  */
@@ -50,6 +52,7 @@ struct dlend_cfg_desc {
 	u16 max_msi, max_msix;
 	int clique;
 	bool add_reset;
+	bool keeps_state;
 };
 
 /**

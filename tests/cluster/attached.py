@@ -74,6 +74,7 @@ OTHERWISE = {
         "and that is its first capability, maybe",
     r"^(ARI(Cap|Ctl):|Capabilities: \[\w+ v1\] Alternative Routing-ID Interpretation)": "which functions are next to it is the lender's",
     r"^attribute (remove|rescan|sriov_vf_msix_count)$": "of a virtual function; here it is one by itself",
+    r"^Status: D0 NoSoftRst[+-] ": "power states are this host's, and a device loses nothing in them",
     r"^Latency: ": "a timer of conventional PCI, which is not on the way: what this host's kernel writes there stays there",
 }
 

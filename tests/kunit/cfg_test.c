@@ -617,6 +617,14 @@ static void added_reset(struct kunit *test)
 	put32(f->snap + PM + 4, 0);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	walk(test, &f->cfg, "\x01\x05\x10\x09\x11", 5);
+	/* But not one whose power states are nobody's business. */
+	f->desc.keeps_state = true;
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
+	KUNIT_EXPECT_GT(test, f->cfg.af_pos, 0);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, PM + 4, 4), 0x00000008);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 1, 3), DLEND_CFG_E_D3HOT);
+	KUNIT_EXPECT_EQ(test, wr(&f->cfg, PM + 4, 1, 0), DLEND_CFG_E_D0);
+	f->desc.keeps_state = false;
 	put32(f->snap + PM + 4, 0x00000008);
 	f->desc.clique = 3;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
