@@ -40,8 +40,15 @@ struct dlend_native_region {
 	bool over;
 };
 
+/* A PCI device whose driver is letting go of it: no window is opened in it until that is over. */
+struct dlend_native_leaving {
+	struct list_head node;
+	struct device *dev;
+};
+
 static DEFINE_MUTEX(dlend_native_regions_lock);
 static LIST_HEAD(dlend_native_regions);
+static LIST_HEAD(dlend_native_leaving_list);
 
 static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
 {
@@ -162,16 +169,52 @@ static void dlend_native_regions_end(struct device *ntb)
 			dlend_native_region_end(region);
 }
 
-static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+static struct dlend_native_leaving *dlend_native_leaving_find(const struct device *dev)
+{
+	struct dlend_native_leaving *leaving;
+
+	list_for_each_entry(leaving, &dlend_native_leaving_list, node)
+		if (leaving->dev == dev)
+			return leaving;
+	return NULL;
+}
+
+static void dlend_native_leaving_begins(struct device *dev)
+{
+	struct dlend_native_leaving *leaving = kzalloc_obj(*leaving, GFP_KERNEL | __GFP_NOFAIL);
+
+	leaving->dev = dev;
+	guard(mutex)(&dlend_native_regions_lock);
+	list_add(&leaving->node, &dlend_native_leaving_list);
+}
+
+static void dlend_native_leaving_is_over(struct dlend_native_leaving *leaving)
+{
+	if (!leaving)
+		return;
+	list_del(&leaving->node);
+	kfree(leaving);
+}
+
+static void dlend_native_ntb_leaves(struct device *ntb)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 
-	if (action != BUS_NOTIFY_UNBIND_DRIVER)
-		return NOTIFY_DONE;
-	while (dlend_native_regions_lose(data) && time_before(jiffies, end))
+	dlend_native_leaving_begins(ntb);
+	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
 		msleep(DLEND_NATIVE_LOOK_MS);
-	dlend_native_regions_end(data);
-	return NOTIFY_OK;
+	dlend_native_regions_end(ntb);
+}
+
+static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
+		dlend_native_ntb_leaves(data);
+	} else if (action == BUS_NOTIFY_UNBOUND_DRIVER) {
+		guard(mutex)(&dlend_native_regions_lock);
+		dlend_native_leaving_is_over(dlend_native_leaving_find(data));
+	}
+	return NOTIFY_DONE;
 }
 
 static struct notifier_block dlend_native_window_nb = {
@@ -185,7 +228,11 @@ int dlend_native_windows_start(void)
 
 void dlend_native_windows_stop(void)
 {
+	struct dlend_native_leaving *leaving, *next;
+
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
+	list_for_each_entry_safe(leaving, next, &dlend_native_leaving_list, node)
+		dlend_native_leaving_is_over(leaving);
 }
 
 int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
@@ -200,6 +247,8 @@ int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_
 	if (bar < 0)
 		return bar;
 	guard(mutex)(&dlend_native_regions_lock);
+	if (dlend_native_leaving_find(&ntb->dev))
+		return -ENODEV;
 	w->region = dlend_native_region_get(ntb, bar);
 	if (!w->region)
 		return -ENOMEM;

@@ -42,7 +42,8 @@ void dlend_native_windows_stop(void);
  *
  * The NTB's driver has reserved its BAR as a whole; that reservation is given up until the last
  * window in that BAR is closed.
- * Context: process, may sleep. Return: 0; -ENODEV @at is in no BAR of the NTB; -EBUSY; -ENOMEM.
+ * Context: process, may sleep. Return: 0; -ENODEV @at is in no BAR of the NTB, or that is losing
+ * its driver; -EBUSY; -ENOMEM.
  */
 int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
 			     struct dlend_link *link, phys_addr_t at, u64 size);
