@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * lostmap DEVICE FILE [EDU [first]]: a program has the device by VFIO, its registers mapped, and goes on
- * after it was lost, as a VMM does that plugs memory into its VM.  From the moment that FILE
- * exists it maps memory at new IO addresses, near the old ones and far from them, and takes all of
- * it back.
- * With EDU, a device that was not lost joins the same address space before that, and copies pages;
- * with "first", it was there before the loss, and copies pages also after the lost one was closed.
+ * lostmap DEVICE FILE [EDU [first]]: a program has the device by VFIO, its registers mapped,
+ * and goes on after it was lost, as a VMM does that plugs memory into its VM.  From the moment
+ * that FILE exists it maps memory at new IO addresses, near the old ones and far from them,
+ * and takes all of it back.  With EDU, a device that was not lost joins the same address space
+ * before that, and copies pages; with "first", it was there before the loss, and copies pages
+ * also after the lost one was closed.
  *
  * Says "has it", and later "ok mapped BYTES"; or what is wrong, and exits with 1.
  */
