@@ -21,6 +21,17 @@ def node_of(host, address):
     return host.run(f"echo {node}").out.strip()
 
 
+def where(host, address):
+    """The PCI device that it is on a host, or "no"."""
+    return host.run(f"cat /sys/bus/dlend/devices/{address}/attached").out.strip()
+
+
+def first_register(host, device):
+    """What the first 32 bits of a PCI device's first BAR read as, with no driver."""
+    host.run(f"echo 1 >/sys/bus/pci/devices/{device}/enable")
+    return host.run(f"busybox devmem $(sed -n '1s/ .*//p' /sys/bus/pci/devices/{device}/resource) 32").out.strip().lower()
+
+
 def take(f, address):
     f.dlend("a", f"attach {address}", timeout=120)
 

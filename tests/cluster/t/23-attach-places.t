@@ -9,16 +9,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import first_register, pci, where  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 EDU_IDENT = "0x010000ed"
-
-
-def where(a, address):
-    """The PCI device that it is."""
-    return a.run(f"cat /sys/bus/dlend/devices/{address}/attached").out.strip()
 
 
 def crowded(t, f, a):
@@ -52,9 +47,7 @@ def same_number(t, f, a, b):
     found = [where(a, address) for address in lent]
     t.ok(len(set(found)) == 2 and "no" not in found, "attached, both are there", str(found))
     for device in found:
-        a.run(f"echo 1 >/sys/bus/pci/devices/{device}/enable")
-        ident = a.run(f"busybox devmem $(sed -n '1s/ .*//p' /sys/bus/pci/devices/{device}/resource) 32").out.strip()
-        t.equal(ident.lower(), EDU_IDENT, f"{device}: its registers are reached")
+        t.equal(first_register(a, device), EDU_IDENT, f"{device}: its registers are reached")
     f.dlend("a", f"detach {lent[1]}", timeout=120)
     for address in lent:
         f.wait_state("a", address, "free")

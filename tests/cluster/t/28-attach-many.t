@@ -10,16 +10,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import node_of, pci  # noqa: E402  pylint: disable=wrong-import-position
+from attached import first_register, node_of, pci, where  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 SWAPS = 100     # for each of the two hosts
-
-
-def where(f, name, address):
-    return f.host(name).run(f"cat /sys/bus/dlend/devices/{address}/attached").out.strip()
 
 
 def lends_and_attaches(t, f, a, c, lent):
@@ -32,9 +28,7 @@ def lends_and_attaches(t, f, a, c, lent):
     t.equal(serials, ["DLEND-B-NVME-0", "DLEND-C-NVME-0"], "one host has the disks of two lenders")
     jobs = [a.spawn(verified(node, "128k", offset="0", name=f"v{n}")) for n, node in enumerate(nodes)]
     t.equal([job.wait(240).status for job in jobs], [0, 0], "both work at once, with verification")
-    c.run(f"echo 1 >/sys/bus/pci/devices/{pci(lent['edu'])}/enable")
-    ident = c.run("busybox devmem $(sed -n '1s/ .*//p' /sys/bus/pci/devices/{0}/resource) 32".format(pci(lent["edu"]))).out.strip()
-    t.equal(ident.lower(), "0x010000ed", "the one that lends uses a device of the other one")
+    t.equal(first_register(c, pci(lent["edu"])), "0x010000ed", "the one that lends uses a device of the other one")
     f.dlend("c", f"detach {lent['edu']}", timeout=120)
     f.dlend("a", f"detach {lent['b']} {lent['c']}", timeout=120)
     for address in lent.values():
@@ -47,7 +41,7 @@ def at_once(t, f, a, c, address):
     for turn in range(5):
         jobs = [(host, host.spawn(f"dlend attach {address} 2>&1")) for host in (a, c, a, c)]
         results = [(host, job.wait(120, check=False)) for host, job in jobs]
-        has = [name for name in "ac" if where(f, name, address) != "no"]
+        has = [name for name in "ac" if where(f.host(name), address) != "no"]
         if len(has) != 1:
             break
         # The second command on the host that has it may find it attached already, which is no error
