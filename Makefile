@@ -21,6 +21,7 @@ help:
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
 	@echo "  make check             the tests; the last line is \"N passed, N failed\""
 	@echo "  make check ALSO=more   those, too, that would make it last most of an hour; CI does so"
+	@echo "                         with WITHIN=MINUTES, as long as there is time, and says what it left out"
 	@echo "  make check-long        what is left out of both, and repetitions at full length"
 	@echo "  make check-debug       the scenarios on a kernel with lockdep, kmemleak, KASAN and UBSAN; hours, so that"
 	@echo "                         one that was stopped goes on where it was, if the code is the same (FRESH=1: all)"
@@ -111,7 +112,7 @@ lint: setup
 	@tests/run lint
 
 check: setup
-	@tests/run $(if $(ALSO),--also $(ALSO))
+	@tests/run $(if $(ALSO),--also $(ALSO)) $(if $(WITHIN),--within $(WITHIN))
 
 check-long: build-all
 	@DLEND_LONG=1 tests/run rest long cluster/82-disks cluster/84-nics cluster/95-cycles
