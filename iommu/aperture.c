@@ -100,7 +100,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
 	return 0;
 
 free_domain:
-	ap->pg->ops->free(ap->pg);
+	dlend_paging_put(ap->pg);
 	ap->pg = NULL;
 	return err;
 }
@@ -604,14 +604,14 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 }
 
 int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
-		       struct iommu_domain **domain)
+		       struct dlend_paging **pg)
 {
 	guard(mutex)(&ap->lock);
 	if (!ap->live)
 		return -ENODEV;
 	if (!ap->pg)
 		return -EOPNOTSUPP;
-	*domain = dlend_paging_domain(ap->pg);
+	*pg = dlend_paging_get(ap->pg);
 	view->offset = slot->offset;
 	view->size = slot->size;
 	list_add_tail(&view->node, &ap->views);

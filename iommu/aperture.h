@@ -5,7 +5,7 @@
 
 #include <dlend/aperture.h>
 
-struct iommu_domain;
+struct dlend_paging;
 struct seq_file;
 
 /*
@@ -140,12 +140,12 @@ void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view)
  * @view: (in) its unmap() is called when the slot is unmapped or the aperture is detached;
  *	dlend_aperture_unview() ends that
  * @slot: slot of it, with nothing mapped
- * @domain: (out) where to map, until unmap() is called
+ * @pg: (out) where to map, until unmap() is called; with a reference, dlend_paging_put() it
  *
  * Context: process, may sleep; takes the aperture's lock.
  * Return: 0; -EOPNOTSUPP there is no IOMMU; -ENODEV it is detached.
  */
 int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
-		       struct iommu_domain **domain);
+		       struct dlend_paging **pg);
 
 #endif

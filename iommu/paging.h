@@ -7,6 +7,7 @@
 #ifndef DLEND_IOMMU_PAGING_H
 #define DLEND_IOMMU_PAGING_H
 
+#include <linux/refcount.h>
 #include <linux/types.h>
 
 struct device;
@@ -26,7 +27,7 @@ struct iommu_domain;
  * @attach: the device's group translates by it. Return: 0 or -errno
  * @detach: block the group; the kernel may refuse that without an error: ask @attached
  * @attached: does the kernel have it as the group's domain?
- * @free: free the domain and @pg; never while it is attached
+ * @free: free the domain and @pg; never while it is attached, and for dlend_paging_put() only
  */
 struct dlend_paging_ops {
 	int (*map)(struct dlend_paging *pg, u64 iova, phys_addr_t phys, u64 size, u32 prot);
@@ -43,12 +44,14 @@ struct dlend_paging_ops {
  * @sizes: bit per size of a page, 4 KiB at least
  * @first, @last: addresses that it can translate, inclusive
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
+ * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
 	u64 sizes;
 	u64 first, last;
 	bool coherent;
+	refcount_t users;
 };
 
 /**
@@ -89,8 +92,28 @@ static inline bool dlend_paging_detach(struct dlend_paging *pg)
 }
 
 /**
+ * dlend_paging_get - keep the domain; it may be detached meanwhile
+ * @pg: domain that was not ended
+ *
+ * For those who unmap without a flush: what is flushed later frees page tables of that domain.
+ * Context: any. Return: @pg
+ */
+static inline struct dlend_paging *dlend_paging_get(struct dlend_paging *pg)
+{
+	refcount_inc(&pg->users);
+	return pg;
+}
+
+/** dlend_paging_put - the last one frees the domain and @pg. Context: process, may sleep. */
+static inline void dlend_paging_put(struct dlend_paging *pg)
+{
+	if (refcount_dec_and_test(&pg->users))
+		pg->ops->free(pg);
+}
+
+/**
  * dlend_paging_end - detach and free
- * @pg: domain; gone if this returns true
+ * @pg: domain; gone if this returns true, as soon as nobody keeps it
  *
  * Context: process, may sleep. Return: false: the kernel still uses the domain, so it stays.
  */
@@ -98,7 +121,7 @@ static inline bool dlend_paging_end(struct dlend_paging *pg)
 {
 	if (!dlend_paging_detach(pg))
 		return false;
-	pg->ops->free(pg);
+	dlend_paging_put(pg);
 	return true;
 }
 

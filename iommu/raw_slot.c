@@ -34,18 +34,21 @@ DEFINE_STATIC_SRCU(dlend_raw_srcu);
  * @DLEND_RAW_OPEN: it is not
  * @DLEND_RAW_CLOSED: nothing is mapped, and notes are taken
  * @DLEND_RAW_NOTED: the notes have the answers, and pages are unmapped
+ * @DLEND_RAW_CUT: no page is mapped
  */
 enum dlend_raw_phase {
 	DLEND_RAW_OPEN,
 	DLEND_RAW_CLOSED,
 	DLEND_RAW_NOTED,
+	DLEND_RAW_CUT,
 };
 
 /*
  * struct dlend_raw_slot - see dlend/raw_slot.h
  * @base: IO address of its first byte
- * @domain: the aperture's; NULL once it was cut. Readers are in dlend_raw_srcu
- * @phase: how far it is cut
+ * @pg, @domain: the aperture's, kept until the slot is closed: what was unmapped before a cut may
+ *	be flushed after it
+ * @phase: how far it is cut; readers are in dlend_raw_srcu
  * @clearing: for both who unmap its pages while it is being cut
  * @led: from DLEND_RAW_NOTED on: where its pages lead
  */
@@ -54,6 +57,7 @@ struct dlend_raw_slot {
 	struct dlend_slot *slot;
 	struct dlend_view view;
 	u64 base;
+	struct dlend_paging *pg;
 	struct iommu_domain *domain;
 	enum dlend_raw_phase phase;
 	spinlock_t clearing;		/* see above */
@@ -94,9 +98,9 @@ static void dlend_raw_slot_note(struct dlend_raw_slot *raw)
 }
 
 /* The other one, user or cut, may have unmapped parts of it. */
-static void dlend_raw_clear_some(struct dlend_raw_slot *raw, struct iommu_domain *domain,
-				 u64 iova, u64 end)
+static void dlend_raw_clear_some(struct dlend_raw_slot *raw, u64 iova, u64 end)
 {
+	struct iommu_domain *domain = raw->domain;
 	unsigned long flags;
 	size_t done;
 
@@ -109,8 +113,7 @@ static void dlend_raw_clear_some(struct dlend_raw_slot *raw, struct iommu_domain
 	spin_unlock_irqrestore(&raw->clearing, flags);
 }
 
-static void dlend_raw_clear(struct dlend_raw_slot *raw, struct iommu_domain *domain, u64 at,
-			    u64 end)
+static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
 {
 	u64 some, over;
 
@@ -121,7 +124,7 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, struct iommu_domain *dom
 	for (; at < end; at += some) {
 		over = (raw->base + at) % DLEND_RAW_CLEAR_BYTES;
 		some = min(end - at, DLEND_RAW_CLEAR_BYTES - over);
-		dlend_raw_clear_some(raw, domain, raw->base + at, raw->base + at + some);
+		dlend_raw_clear_some(raw, raw->base + at, raw->base + at + some);
 	}
 }
 
@@ -132,7 +135,7 @@ static void dlend_raw_slot_clear(struct dlend_raw_slot *raw)
 
 	guard(rcu)();
 	mas_for_each(&mas, run, ULONG_MAX)
-		dlend_raw_clear(raw, raw->domain, (u64)mas.index << PAGE_SHIFT,
+		dlend_raw_clear(raw, (u64)mas.index << PAGE_SHIFT,
 				(u64)(mas.last + 1) << PAGE_SHIFT);
 }
 
@@ -145,7 +148,7 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 {
 	struct dlend_raw_slot *raw = container_of(view, struct dlend_raw_slot, view);
 
-	if (!raw->domain)
+	if (raw->phase != DLEND_RAW_OPEN)
 		return;
 	WRITE_ONCE(raw->phase, DLEND_RAW_CLOSED);
 	synchronize_srcu(&dlend_raw_srcu);
@@ -154,9 +157,9 @@ static void dlend_raw_slot_lost(struct dlend_view *view, u64 at, u64 size)
 	smp_store_release(&raw->phase, DLEND_RAW_NOTED);
 	synchronize_srcu(&dlend_raw_srcu);
 	dlend_raw_slot_clear(raw);
-	/* Of what the user has unmapped and not flushed yet: it finds no domain for that then. */
+	/* The offsets may be somebody else's before the user flushes what it has unmapped. */
 	iommu_flush_iotlb_all(raw->domain);
-	WRITE_ONCE(raw->domain, NULL);
+	WRITE_ONCE(raw->phase, DLEND_RAW_CUT);
 	synchronize_srcu(&dlend_raw_srcu);
 }
 
@@ -183,7 +186,7 @@ struct dlend_raw_slot *dlend_raw_slot_nowhere(void)
 
 	if (!raw)
 		return NULL;
-	raw->phase = DLEND_RAW_NOTED;
+	raw->phase = DLEND_RAW_CUT;
 	spin_lock_init(&raw->clearing);
 	dlend_led_init(&raw->led);
 	return raw;
@@ -206,9 +209,10 @@ struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size)
 	}
 	raw->base = dlend_aperture_base(ap) + raw->slot->offset;
 	raw->view.ops = &dlend_raw_slot_view_ops;
-	err = dlend_aperture_raw(ap, &raw->view, raw->slot, &raw->domain);
+	err = dlend_aperture_raw(ap, &raw->view, raw->slot, &raw->pg);
 	if (err)
 		goto free_slot;
+	raw->domain = dlend_paging_domain(raw->pg);
 	return raw;
 
 free_slot:
@@ -235,6 +239,7 @@ static void dlend_raw_slot_leave(struct dlend_raw_slot *raw, bool acked)
 		dlend_slot_free(raw->ap, raw->slot);
 	else
 		dlend_slot_quarantine(raw->ap, raw->slot);
+	dlend_paging_put(raw->pg);
 }
 
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
@@ -260,7 +265,7 @@ static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_
 	enum dlend_raw_phase phase = smp_load_acquire(&raw->phase);
 	int prot = IOMMU_CACHE;
 
-	if (phase == DLEND_RAW_NOTED)
+	if (phase >= DLEND_RAW_NOTED)
 		return dlend_led_map(&raw->led, piece->offset, piece->size, piece->phys, gfp);
 	if (phase == DLEND_RAW_CLOSED)
 		return -EAGAIN;
@@ -283,13 +288,12 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
 DLEND_EXPORT(dlend_raw_slot_map);
 
 /* With its flush, so that no page table is freed while dlend_raw_slot_note() is in it. */
-static size_t dlend_raw_unmap_now(struct dlend_raw_slot *raw, struct iommu_domain *domain,
-				  u64 iova, size_t size)
+static size_t dlend_raw_unmap_now(struct dlend_raw_slot *raw, u64 at, size_t size)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&raw->clearing, flags);
-	size = iommu_unmap(domain, iova, size);
+	size = iommu_unmap(raw->domain, raw->base + at, size);
 	spin_unlock_irqrestore(&raw->clearing, flags);
 	return size;
 }
@@ -298,17 +302,16 @@ static size_t dlend_raw_unmap_now(struct dlend_raw_slot *raw, struct iommu_domai
 static size_t dlend_raw_slot_unmap_in(struct dlend_raw_slot *raw, u64 at, size_t size,
 				      struct iommu_iotlb_gather *gather)
 {
-	struct iommu_domain *domain = READ_ONCE(raw->domain);
 	/* Pairs with the release in dlend_raw_slot_lost(). */
 	enum dlend_raw_phase phase = smp_load_acquire(&raw->phase);
 
 	if (phase == DLEND_RAW_OPEN)
-		return iommu_unmap_fast(domain, raw->base + at, size, gather);
+		return iommu_unmap_fast(raw->domain, raw->base + at, size, gather);
 	if (phase == DLEND_RAW_CLOSED)
-		return dlend_raw_unmap_now(raw, domain, raw->base + at, size);
+		return dlend_raw_unmap_now(raw, at, size);
 	dlend_led_unmap(&raw->led, at, size);
-	if (domain)
-		dlend_raw_clear(raw, domain, at, at + size);
+	if (phase == DLEND_RAW_NOTED)
+		dlend_raw_clear(raw, at, at + size);
 	return size;
 }
 
@@ -325,17 +328,19 @@ DLEND_EXPORT(dlend_raw_slot_unmap);
 
 bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather)
 {
-	int idx = srcu_read_lock(&dlend_raw_srcu);
-	struct iommu_domain *domain = READ_ONCE(raw->domain);
-
-	if (domain && gather)
-		iommu_iotlb_sync(domain, gather);
-	else if (domain)
-		iommu_flush_iotlb_all(domain);
-	srcu_read_unlock(&dlend_raw_srcu, idx);
-	return domain;
+	if (raw->ap)
+		iommu_iotlb_sync(raw->domain, gather);
+	return raw->ap;
 }
 DLEND_EXPORT(dlend_raw_slot_sync);
+
+bool dlend_raw_slot_flush(struct dlend_raw_slot *raw)
+{
+	if (raw->ap)
+		iommu_flush_iotlb_all(raw->domain);
+	return raw->ap;
+}
+DLEND_EXPORT(dlend_raw_slot_flush);
 
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
 {
@@ -343,7 +348,7 @@ phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
 	phys_addr_t phys;
 
 	/* Pairs with the release in dlend_raw_slot_lost(). */
-	if (smp_load_acquire(&raw->phase) == DLEND_RAW_NOTED)
+	if (smp_load_acquire(&raw->phase) >= DLEND_RAW_NOTED)
 		phys = dlend_led_phys(&raw->led, at);
 	else
 		phys = iommu_iova_to_phys(raw->domain, raw->base + at);

@@ -465,7 +465,7 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	return done;
 }
 
-/* All segments are in one domain of the NTB's IOMMU, so any that is not cut yet will do. */
+/* All segments are in one domain of the NTB's IOMMU, so any that leads there will do. */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
@@ -481,7 +481,14 @@ static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_io
 /* For an administrator who sets a group's type to DMA-FQ: the IOMMU core does not ask before. */
 static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
 {
-	dlend_native_iotlb_sync(domain, NULL);
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg;
+	unsigned long number;
+
+	guard(rcu)();
+	xa_for_each(&d->segments, number, seg)
+		if (dlend_raw_slot_flush(seg->raw))
+			break;
 }
 
 static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)

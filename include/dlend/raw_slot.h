@@ -81,12 +81,15 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 
 /**
  * dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered
- * @raw: (in) raw slot of the same aperture
- * @gather: (in, out) what; NULL: everything
+ * @raw: (in) raw slot of the same aperture; it may have been cut meanwhile
+ * @gather: (in, out) what; page tables in it are freed
  *
- * Context: any. Return: false: this slot was cut, which has flushed what was in it, and no more.
+ * Context: any. Return: false: this slot leads nowhere, and has no IOTLB.
  */
 bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
+
+/** dlend_raw_slot_flush - the same, and everything that anybody has gathered. Context: any. */
+bool dlend_raw_slot_flush(struct dlend_raw_slot *raw);
 
 /** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);

@@ -130,6 +130,7 @@ struct fake_paging *fake_paging_new(struct kunit *test, u64 sizes)
 	KUNIT_ASSERT_NOT_NULL(test, fake);
 	fake->test = test;
 	fake->pub.ops = &fake_ops;
+	refcount_set(&fake->pub.users, 1);
 	fake->pub.sizes = sizes;
 	fake->pub.first = FAKE_FIRST;
 	fake->pub.last = FAKE_LAST;

@@ -36,7 +36,21 @@ static void never_attached(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fake->refuse_detach, 1u);
 }
 
+static void kept_by_somebody(struct kunit *test)
+{
+	struct fake_paging *fake = fake_paging_new(test, FAKE_VTD);
+
+	KUNIT_ASSERT_EQ(test, fake->pub.ops->attach(&fake->pub), 0);
+	dlend_paging_get(&fake->pub);
+	KUNIT_EXPECT_TRUE(test, dlend_paging_end(&fake->pub));
+	KUNIT_EXPECT_FALSE(test, fake->attached);
+	KUNIT_EXPECT_FALSE(test, fake->freed);
+	dlend_paging_put(&fake->pub);
+	KUNIT_EXPECT_TRUE(test, fake->freed);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(kept_by_somebody),
 	KUNIT_CASE(refused_once),
 	KUNIT_CASE(refused_for_good),
 	KUNIT_CASE(never_attached),
