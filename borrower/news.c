@@ -28,6 +28,7 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	info->class = le32_to_cpu(p->class) & 0xffffff;
 	info->flags = le32_to_cpu(p->flags);
 	info->group = le16_to_cpu(p->group);
+	info->group_size = le16_to_cpu(p->group_size);
 	info->nr_msi = min_t(u16, le16_to_cpu(p->nr_msi), DLEND_NEWS_MSI_MAX);
 	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
 	info->has_intx = le16_to_cpu(p->has_intx);

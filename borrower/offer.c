@@ -175,10 +175,25 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
 }
 DLEND_EXPORT(dlend_offer_copy);
 
+static bool dlend_offer_current(const struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	return offer->link && offer->complete && !offer->withdrawn && !offer->dying;
+}
+
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return offer->link && offer->complete && !offer->withdrawn && !offer->dying &&
-	       !offer->claim && offer->state == DLEND_OFFER_FREE;
+	return dlend_offer_current(offer) && !offer->claim && offer->state == DLEND_OFFER_FREE;
 }
 DLEND_EXPORT(dlend_offer_available);
+
+int dlend_offer_group(struct dlend_offer *offer, unsigned int *size)
+{
+	guard(mutex)(&dlend_offers_lock);
+	if (!dlend_offer_current(offer))
+		return -ENODEV;
+	*size = offer->info.group_size;
+	return offer->info.group;
+}
+DLEND_EXPORT(dlend_offer_group);

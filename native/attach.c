@@ -8,11 +8,13 @@
  * is given back.
  */
 #include <linux/debugfs.h>
+#include <linux/delay.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
+#include <linux/sched/signal.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
@@ -25,12 +27,16 @@
 #include "lease.h"
 #include "root.h"
 
+/* A lender tells of the functions of a group one after the other. */
+#define DLEND_NATIVE_WHOLE_MS	10000
+#define DLEND_NATIVE_WHOLE_PAUSE_MS	20
+
 /*
  * struct dlend_native_place - an offer that may be attached
  * @node: among all
  * @with: while @busy: among those of its IOMMU group
- * @group: number of that group, while @busy or attached: what the lender says then does not change
- *	who is attached with whom
+ * @group: number of that group or -errno (dlend_native_group_of()), while @busy or attached: what
+ *	the lender says then does not change who is attached with whom
  * @fn: what is attached, or NULL
  * @busy: its group is being attached or detached, by one thread, without attach_lock: drivers and
  *	lenders take their time
@@ -40,7 +46,7 @@ struct dlend_native_place {
 	struct list_head node, with;
 	struct dlend_offer *offer;
 	struct dlend_native_fn *fn;
-	u16 group;
+	int group;
 	bool busy;
 	char why[DLEND_REASON_LEN];
 };
@@ -54,22 +60,22 @@ static void dlend_native_lost_work(struct work_struct *work);
 
 /* Groups: with attach_lock */
 
-static u16 dlend_native_group_of(struct dlend_native_place *place)
+/* Return: number, or -errno: its lender does not offer it, so nothing is known of its group. */
+static int dlend_native_group_of(struct dlend_native_place *place)
 {
-	struct dlend_offer_info info;
+	unsigned int size;
 
 	if (place->busy || place->fn)
 		return place->group;
-	dlend_offer_copy(place->offer, &info, NULL);
-	return info.group;
+	return dlend_offer_group(place->offer, &size);
 }
 
 static bool dlend_native_in_group(struct dlend_native_place *place, struct dlend_native_place *of,
-				  u16 group)
+				  int group)
 {
-	return place == of ||
-	       (dlend_offer_addr(place->offer)->lender == dlend_offer_addr(of->offer)->lender &&
-		dlend_native_group_of(place) == group);
+	return place == of || (group >= 0 && dlend_native_group_of(place) == group &&
+			       dlend_offer_addr(place->offer)->lender ==
+			       dlend_offer_addr(of->offer)->lender);
 }
 
 static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_native_place *b)
@@ -80,7 +86,7 @@ static bool dlend_native_same_group(struct dlend_native_place *a, struct dlend_n
 /* All of the group of @of are this thread's until dlend_native_let_go(). */
 static void dlend_native_grab(struct dlend_native_place *of, struct list_head *group)
 {
-	u16 number = dlend_native_group_of(of);
+	int number = dlend_native_group_of(of);
 	struct dlend_native_place *place;
 
 	lockdep_assert_held(&dlend_native_attach_lock);
@@ -102,6 +108,19 @@ static void dlend_native_let_go(struct list_head *group)
 		place->busy = false;
 	dlend_native_turns++;
 	wake_up_all(&dlend_native_idle);
+}
+
+/* How many functions of a group that its lender lends are not known here yet? */
+static unsigned int dlend_native_group_lacks(struct dlend_native_place *of)
+{
+	struct dlend_native_place *place;
+	unsigned int size = 0, here = 0;
+
+	if (!dlend_offer_available(of->offer) || dlend_offer_group(of->offer, &size) < 0)
+		return 0;
+	list_for_each_entry(place, &dlend_native_places, node)
+		here += dlend_native_same_group(place, of);
+	return here < size ? size - here : 0;
 }
 
 static bool dlend_native_group_busy(struct dlend_native_place *of)
@@ -279,6 +298,12 @@ static int dlend_native_check(struct dlend_native_place *of)
 {
 	struct dlend_native_place *place;
 
+	/* Whoever has it says how that ends. */
+	if (of->busy)
+		return -EBUSY;
+	if (of->fn)
+		return -EEXIST;
+	of->why[0] = '\0';
 	if (dlend_offer_addr(of->offer)->lender == dlend_node_id()) {
 		strscpy(of->why,
 			"it is this host's own device: dlend reclaim gives it back to its driver");
@@ -298,6 +323,33 @@ static int dlend_native_check(struct dlend_native_place *of)
 		return -EBUSY;
 	}
 	return 0;
+}
+
+/* Gives attach_lock up from time to time. Return: as dlend_native_check(); -EAGAIN, -EINTR. */
+static int dlend_native_await_whole(struct dlend_native_place *of)
+{
+	unsigned int waited, lacks;
+	int ret;
+
+	for (waited = 0; ; waited += DLEND_NATIVE_WHOLE_PAUSE_MS) {
+		ret = dlend_native_check(of);
+		if (ret)
+			return ret;
+		lacks = dlend_native_group_lacks(of);
+		if (!lacks)
+			return 0;
+		if (waited >= DLEND_NATIVE_WHOLE_MS)
+			break;
+		mutex_unlock(&dlend_native_attach_lock);
+		msleep_interruptible(DLEND_NATIVE_WHOLE_PAUSE_MS);
+		mutex_lock(&dlend_native_attach_lock);
+		if (signal_pending(current))
+			return -EINTR;
+	}
+	snprintf(of->why, sizeof(of->why),
+		 "node %u lends its IOMMU group, but has not told of %u of its functions: see this host's log",
+		 dlend_offer_addr(of->offer)->lender, lacks);
+	return -EAGAIN;
 }
 
 /* One that was lost before its place knew it has been looked for in vain. */
@@ -326,13 +378,7 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	LIST_HEAD(group);
 	int ret;
 
-	if (of->fn && !of->busy)
-		return -EEXIST;
-	/* Whoever has it says how that ends. */
-	if (of->busy)
-		return -EBUSY;
-	of->why[0] = '\0';
-	ret = dlend_native_check(of);
+	ret = dlend_native_await_whole(of);
 	if (ret)
 		return ret;
 	dlend_native_grab(of, &group);

@@ -39,7 +39,9 @@ struct workqueue_struct;
  * @vendor, @device: ids
  * @class: 24 bits: base class, sub-class, interface
  * @flags: DLEND_OFFER_F_*
- * @group: number of the IOMMU group; functions of one lender with the same number are in one group
+ * @group: number of the IOMMU group; functions of one lender with the same number are in one group,
+ *	if they are offered at the same time (dlend_offer_group())
+ * @group_size: functions in that group, all of which the lender lends or none
  * @nr_msi, @nr_msix: vectors that the lender can deliver
  * @has_intx: the lender can deliver INTx
  * @clique: the lender's setting: DLEND_OFFER_CLIQUE*
@@ -48,7 +50,7 @@ struct workqueue_struct;
 struct dlend_offer_info {
 	u16 vendor, device;
 	u32 class, flags;
-	u16 group;
+	u16 group, group_size;
 	u16 nr_msi, nr_msix;
 	bool has_intx;
 	u16 clique;
@@ -115,6 +117,17 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
  * and the device is free.
  */
 bool dlend_offer_available(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_group - the IOMMU group that an offer is in at this moment
+ * @offer: (in) offer
+ * @size: (out) functions in it; some may not have been told of yet
+ *
+ * What a lender said before its link went down is no news of who is in a group now. Context:
+ * process; takes dlend_offers_lock. Return: the group's number; -ENODEV the lender does not offer
+ * the device now.
+ */
+int dlend_offer_group(struct dlend_offer *offer, unsigned int *size);
 
 /**
  * dlend_offer_zalloc - memory that is there as long as the offer is
