@@ -74,6 +74,7 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 	mutex_init(&d->change);
 	mutex_init(&d->lock);
 	INIT_LIST_HEAD(&d->members);
+	INIT_LIST_HEAD(&d->prepared_for);
 	xa_init(&d->segments);
 	d->domain.ops = &dlend_native_domain_ops;
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
@@ -81,12 +82,15 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 	return d;
 }
 
+static void dlend_native_domain_evict(struct dlend_native_domain *d);
+
 static void dlend_native_domain_free(struct iommu_domain *domain)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
 	struct dlend_native_segment *seg;
 	unsigned long number;
 
+	dlend_native_domain_evict(d);
 	xa_for_each(&d->segments, number, seg)
 		dlend_native_segment_free(seg, !d->silent);
 	xa_destroy(&d->segments);
@@ -190,6 +194,24 @@ static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_
 	fn->domain = NULL;
 }
 
+/*
+ * A domain that a group could not be given is freed, and the group has the one before again.  If
+ * that failed, too, for one of its functions, the IOMMU core has warned, and nobody in here is
+ * where the core takes it to be.
+ */
+static void dlend_native_domain_evict(struct dlend_native_domain *d)
+{
+	struct dlend_native_fn *fn, *next;
+
+	guard(mutex)(&d->change);
+	list_for_each_entry_safe(fn, next, &d->members, in_domain) {
+		if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+			d->silent = true;
+		dlend_native_del_member(d, fn);
+		dlend_native_lost(fn, "it does not reach this host's memory any more");
+	}
+}
+
 static void dlend_native_cut(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
@@ -250,28 +272,53 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	return dlend_native_domain_decide(d);
 }
 
-int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
+/* Whoever attaches it hears of no error: the function is lost instead. */
+static void dlend_native_join_or_lose(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
-	struct dlend_native_domain *d = to_native_domain(domain);
 	int err;
 
-	if (fn->domain == d)
+	guard(mutex)(&d->change);
+	err = dlend_native_join(d, fn);
+	if (!err)
+		return;
+	dlend_native_join_fails(fn, err);
+	dlend_native_add_member(d, fn);
+	dlend_native_lost(fn, "it does not reach this host's memory any more");
+}
+
+static int dlend_native_join_if(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	int err;
+
+	guard(mutex)(&d->change);
+	err = dlend_native_join(d, fn);
+	if (err)
+		dlend_native_join_fails(fn, err);
+	return err;
+}
+
+int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = to_native_domain(domain), *before = fn->domain;
+	int err;
+
+	if (before == d)
 		return 0;
 	err = dlend_native_domain_may_join(d, fn);
 	if (err)
 		return err;
+	/* A lender has one domain for a group: what the function reached is in the way. */
 	dlend_native_domain_leave(fn);
-	guard(mutex)(&d->change);
 	fn->why[0] = '\0';
-	err = dlend_native_join(d, fn);
-	if (!err)
+	if (!dlend_native_on_demand(d)) {
+		dlend_native_join_or_lose(d, fn);
 		return 0;
-	dlend_native_join_fails(fn, err);
-	if (dlend_native_on_demand(d))
-		return err;
-	dlend_native_add_member(d, fn);
-	dlend_native_lost(fn, "it does not reach this host's memory any more");
-	return 0;
+	}
+	err = dlend_native_join_if(d, fn);
+	/* The IOMMU core takes it for being where it was. */
+	if (err && before)
+		dlend_native_join_or_lose(before, fn);
+	return err;
 }
 
 int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first)
@@ -293,6 +340,7 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_
 	mutex_unlock(&d->change);
 	if (!err) {
 		fn->prepared = d;
+		list_add_tail(&fn->in_prepared, &d->prepared_for);
 		return 0;
 	}
 	dlend_native_join_fails(fn, err);
@@ -303,15 +351,17 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_
 
 void dlend_native_domain_forget(struct dlend_native_fn *fn)
 {
-	struct dlend_native_domain *d = fn->domain;
-	bool ours = fn->prepared;
+	struct dlend_native_domain *d = fn->prepared;
 
 	/* The IOMMU core takes what it has found out of its domain. */
-	if (!d || (fn->pdev && !ours))
+	if (!d && fn->pdev)
+		return;
+	dlend_native_domain_leave(fn);
+	if (!d)
 		return;
 	fn->prepared = NULL;
-	dlend_native_domain_leave(fn);
-	if (ours && list_empty(&d->members))
+	list_del_init(&fn->in_prepared);
+	if (list_empty(&d->prepared_for))
 		dlend_native_domain_free(&d->domain);
 }
 
@@ -319,12 +369,15 @@ void dlend_native_domain_forget(struct dlend_native_fn *fn)
 static struct dlend_native_domain *dlend_native_domain_prepared(struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = fn->prepared;
+	struct dlend_native_fn *next;
 
 	if (!d)
 		return NULL;
-	guard(mutex)(&d->change);
-	list_for_each_entry(fn, &d->members, in_domain)
+	/* The core may have failed to find one of them, and taken it out of the domain. */
+	list_for_each_entry_safe(fn, next, &d->prepared_for, in_prepared) {
 		fn->prepared = NULL;
+		list_del_init(&fn->in_prepared);
+	}
 	return d;
 }
 

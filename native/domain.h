@@ -49,7 +49,7 @@ void dlend_native_domain_forget(struct dlend_native_fn *fn);
 /**
  * dlend_native_domain_join - let a function reach what is mapped in a domain, now and later
  * @domain: from dlend_native_domain_alloc()
- * @fn: function; leaves the domain that it is in first
+ * @fn: function; leaves the domain that it is in, and is there again if this fails, or lost
  *
  * Does not fail for a domain of the kernel's own DMA: a function that cannot reach it is lost.
  * Context: process, under the IOMMU group's mutex; waits for the lender.

@@ -71,7 +71,8 @@ struct dlend_native_vector {
  * @why: what went wrong last, for people
  * @domain_lock: @domain. Never held while the lender is asked
  * @domain: of domain.c, that it translates by, or NULL
- * @prepared: @domain, which the IOMMU core is yet to ask for
+ * @prepared: a domain that the IOMMU core is yet to ask for, as a rule @domain
+ * @in_prepared: among those that it was prepared for
  * @in_domain: among the domain's members
  * @domain_alive: and it counts for whether others need what is mapped; under the domain's lock
  * @intx: number of the interrupt for INTx; 0: it has none
@@ -95,7 +96,7 @@ struct dlend_native_fn {
 	char why[DLEND_REASON_LEN];
 	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain, *prepared;
-	struct list_head in_domain;
+	struct list_head in_domain, in_prepared;
 	bool domain_alive;
 	unsigned int intx;
 	bool intx_up;

@@ -38,12 +38,14 @@
 struct dlend_native_bar {
 	struct list_head node;
 	struct dlend_native_window window;
+	struct resource_entry *entry;
 };
 
 /*
  * struct dlend_native_root - see root.h
  * @on: what is on it
  * @bars: struct dlend_native_bar
+ * @numbers_entry, @bars' entry: among the bridge's windows, and the bridge's own once it has a bus
  * @nr: number that the bus has on the lender
  * @below: 32-bit BARs are placed below this
  * @above: 64-bit BARs are placed from this on
@@ -55,6 +57,7 @@ struct dlend_native_root {
 	struct pci_host_bridge *bridge;
 	struct pci_bus *bus;
 	struct resource numbers;
+	struct resource_entry *numbers_entry;
 	struct fwnode_handle *fwnode;
 	struct irq_domain *msi;
 	struct iommu_group *group;
@@ -107,14 +110,43 @@ static int dlend_native_root_intx(const struct pci_dev *pdev, u8 slot, u8 pin)
 	return fn && fn->intx ? fn->intx : -1;
 }
 
+static int dlend_native_root_window(struct dlend_native_root *root, struct resource *res,
+				    u64 offset, struct resource_entry **out)
+{
+	struct resource_entry *entry = resource_list_create_entry(res, 0);
+
+	if (!entry)
+		return -ENOMEM;
+	entry->offset = offset;
+	resource_list_add_tail(entry, &root->bridge->windows);
+	*out = entry;
+	return 0;
+}
+
+/* The PCI core loses the windows of a bus that it cannot register, all of them. */
+static void dlend_native_root_windows_lost(struct dlend_native_root *root)
+{
+	struct dlend_native_bar *b;
+
+	if (!list_empty(&root->bridge->windows))
+		return;
+	resource_list_free_entry(root->numbers_entry);
+	list_for_each_entry(b, &root->bars, node)
+		resource_list_free_entry(b->entry);
+}
+
 static int dlend_native_root_bridge(struct dlend_native_root *root)
 {
 	struct pci_host_bridge *bridge = pci_alloc_host_bridge(0);
 
 	if (!bridge)
 		return -ENOMEM;
+	root->bridge = bridge;
 	root->numbers = (struct resource){ .name = "dlend", .flags = IORESOURCE_BUS };
-	pci_add_resource(&bridge->windows, &root->numbers);
+	if (dlend_native_root_window(root, &root->numbers, 0, &root->numbers_entry)) {
+		pci_free_host_bridge(bridge);
+		return -ENOMEM;
+	}
 	bridge->dev.parent = &root->pdev->dev;
 	bridge->sysdata = &root->on.sysdata;
 	bridge->ops = &dlend_native_config_ops;
@@ -123,7 +155,6 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	dev_set_msi_domain(&bridge->dev, root->msi);
 	/* See dlend_native_root_free(). */
 	get_device(&bridge->dev);
-	root->bridge = bridge;
 	return 0;
 }
 
@@ -209,13 +240,20 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 	if (err) {
 		dlend_native_fn_fails(fn, "BAR %u cannot be placed in the NTB's (%pe)", bar,
 				      ERR_PTR(err));
-		kfree(b);
-		return err;
+		goto free_bar;
 	}
+	err = dlend_native_root_window(root, &b->window.res, w->phys - at, &b->entry);
+	if (err)
+		goto close;
 	list_add(&b->node, &root->bars);
-	pci_add_resource_offset(&root->bridge->windows, &b->window.res, w->phys - at);
 	dlend_native_config_place(fn, bar, at);
 	return 0;
+
+close:
+	dlend_native_window_close(&b->window);
+free_bar:
+	kfree(b);
+	return err;
 }
 
 /*
@@ -323,14 +361,32 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 	}
 }
 
+/* All of its functions have that reason; one is enough to tell it. */
+static void dlend_native_root_fails(struct dlend_native_root *root, int err)
+{
+	unsigned int i;
+
+	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
+		if (!root->on.fn[i])
+			continue;
+		dlend_native_fn_fails(root->on.fn[i],
+				      "the kernel cannot make a PCI bus for it (%pe): is memory short?",
+				      ERR_PTR(err));
+		return;
+	}
+}
+
 int dlend_native_root_scan(struct dlend_native_root *root)
 {
 	int err;
 
 	pci_lock_rescan_remove();
 	err = dlend_native_root_number(root) ?: pci_scan_root_bus_bridge(root->bridge);
-	if (err)
+	if (err) {
+		dlend_native_root_windows_lost(root);
+		dlend_native_root_fails(root, err);
 		goto unlock;
+	}
 	root->bus = root->bridge->bus;
 	dlend_native_root_look(root);
 	pci_bus_claim_resources(root->bus);

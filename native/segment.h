@@ -39,6 +39,8 @@ struct dlend_native_segment {
  * @link: of all its devices
  * @change: members come and go, segments come and go. Held while a lender is asked
  * @members: functions that reach it, under @change
+ * @prepared_for: functions that are to be found, none of which the IOMMU core has asked it for yet;
+ *	only one thread prepares, finds and forgets them
  * @lock: @segments, @cut, @alive. Never held while a lender is asked
  * @alive: of @members, those whose lease is not over
  * @segments: by number: IO address >> @shift
@@ -51,7 +53,7 @@ struct dlend_native_domain {
 	struct iommu_domain domain;
 	struct dlend_link *link;
 	struct mutex change;		/* see above */
-	struct list_head members;
+	struct list_head members, prepared_for;
 	struct mutex lock;		/* see above */
 	unsigned int alive;
 	struct xarray segments;
