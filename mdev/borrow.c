@@ -172,6 +172,9 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	/* A device that is not in D0 transfers nothing. */
 	if (effects & (DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0))
 		v->want.bme = dlend_cfg_mastering(&v->cfg);
+	/* Meanwhile it was told of no memory. */
+	if ((effects & DLEND_CFG_E_D0) && v->want.bme)
+		v->want.build++;
 	if (!(effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_FLR |
 			 DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0 | DLEND_CFG_E_READRQ)))
 		return;
@@ -196,6 +199,13 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	if (!lease)
 		return;
 	fenced = dlend_memory_fence(dlend_vdev_memory(lease));
+	/* The lender may have answered, and the worker built, before the fence. */
+	mutex_lock(&v->lock);
+	v->want.build++;
+	dlend_gate_update(v);
+	if (v->claim.lease)
+		dlend_vdev_kick(v);
+	mutex_unlock(&v->lock);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
 			     lease->addr.lender, ms,
 			     fenced ? "it does not reach the guest's memory until it has" :
@@ -298,9 +308,9 @@ static void dlend_borrow_op_reclaim(struct dlend_claim *claim, u32 epoch)
 
 	if (!dlend_borrow_op_uses(claim, epoch))
 		return;
-	dev_notice(dlend_vdev_dev(v), "node %u asks for its device back\n", dlend_vdev_lender(v));
+	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u asks for its device back\n", dlend_vdev_lender(v));
 	if (!dlend_irqs_signal(v, VFIO_PCI_REQ_IRQ_INDEX))
-		dev_warn(dlend_vdev_dev(v), "the VMM cannot be asked to give it back; unplug the device or shut the VM down\n");
+		dev_warn_ratelimited(dlend_vdev_dev(v), "the VMM cannot be asked to give it back; unplug the device or shut the VM down\n");
 }
 
 static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)

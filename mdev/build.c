@@ -286,7 +286,7 @@ static int dlend_build_lock(struct dlend_memory *mem)
 	return 0;
 }
 
-int dlend_memory_build(struct dlend_memory *mem)
+int dlend_memory_build(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
 	ktime_t start = ktime_get();
@@ -300,7 +300,7 @@ int dlend_memory_build(struct dlend_memory *mem)
 	dlend_build_settle(mem);
 	err = dlend_build_begin(mem);
 	if (!err) {
-		dlend_search_begin(mem);
+		dlend_search_begin(mem, how);
 		err = dlend_build_run(mem);
 		dlend_search_end(mem, err);
 		mem->stat.last_build_us = ktime_us_delta(ktime_get(), start);

@@ -28,8 +28,10 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 	va_end(args);
 	v->failed = true;
 	dlend_gate_update(v);
-	dev_err(dlend_vdev_dev(v), "borrowed device unusable: %s; the guest reads 0xff from it\n",
-		v->reason);
+	/* A guest may try again as often as it likes. */
+	dev_err_ratelimited(dlend_vdev_dev(v),
+			    "borrowed device unusable: %s; the guest reads 0xff from it\n",
+			    v->reason);
 	if (tell)
 		dlend_irqs_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
 }

@@ -37,8 +37,11 @@ MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into ho
 /* [locked] */
 static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
 {
-	v->rescan_ms = min_t(u64, ms, (u64)rescan_s * MSEC_PER_SEC);
-	if (v->open && rescan_s)
+	u64 most = (u64)READ_ONCE(rescan_s) * MSEC_PER_SEC;
+
+	/* Never 0, which no factor makes longer; not even while there are no rescans. */
+	v->rescan_ms = max_t(u64, min_t(u64, ms, most), DLEND_GUEST_RESCAN_MIN_MS);
+	if (v->open && most)
 		mod_delayed_work(v->claim.wq, &v->slow_work, msecs_to_jiffies(v->rescan_ms));
 }
 
@@ -244,19 +247,26 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 
 /* What the VMM does to the guest's address space */
 
-bool dlend_guest_attach(struct dlend_vdev *v)
+bool dlend_guest_may_attach(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	if (v->ended || (v->claim.lease && v->had_space))
-		return false;
+	return !v->ended && !(v->claim.lease && v->had_space);
+}
+
+void dlend_guest_attached(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
 	v->had_space = true;
-	return true;
 }
 
 void dlend_guest_detach(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = dlend_ended_with_pins(v);
+	struct dlend_lease *lease;
 
+	/* The VMM may ask for that before it has given the device an address space. */
+	if (!READ_ONCE(v->had_space))
+		return;
+	lease = dlend_ended_with_pins(v);
 	if (!lease)
 		return;
 	dlend_guest_unmapping(v);

@@ -49,20 +49,24 @@ void dlend_guest_look_later(struct dlend_vdev *v);
 void dlend_guest_rescan(struct dlend_vdev *v);
 
 /**
- * dlend_guest_attach - may the device get an address space?
+ * dlend_guest_may_attach - may the device get an address space?
  * @v: (in) vdev
  *
  * It may get a first one at any time, and another one only if nothing can have been pinned in the
  * one before.
  * Context: process; takes vdev->lock. Return: true if it may.
  */
-bool dlend_guest_attach(struct dlend_vdev *v);
+bool dlend_guest_may_attach(struct dlend_vdev *v);
+
+/** dlend_guest_attached - it has got one. Context: process; takes vdev->lock. */
+void dlend_guest_attached(struct dlend_vdev *v);
 
 /**
  * dlend_guest_detach - the device's address space is being taken away
  * @v: (in) vdev
  *
- * No pin in that address space is left when this returns. Context: process, may sleep.
+ * No pin in that address space is left when this returns. If it had none, nothing happens.
+ * Context: process, may sleep.
  */
 void dlend_guest_detach(struct dlend_vdev *v);
 

@@ -194,7 +194,10 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 	lease = dlend_vdev_lease(v);
 	if (!lease)
 		return;
-	dlend_lease_irq_unmask(lease);
+	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
+	if (dlend_lease_irq_unmask(lease) == -ETIMEDOUT &&
+	    READ_ONCE(v->irq.live) == DLEND_IRQ_INTX)
+		queue_work(system_highpri_wq, work);
 	dlend_lease_put(lease);
 }
 

@@ -110,6 +110,9 @@ enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, 
 
 static u64 dlend_loss_last(u64 gpa, u64 size)
 {
+	/* So iommufd says "all of it". */
+	if (!gpa && size == U64_MAX)
+		return U64_MAX;
 	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
 }
 

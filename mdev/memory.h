@@ -110,9 +110,14 @@ struct dlend_memory_desc {
  */
 struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
 
+/* What dlend_memory_build() is for */
+#define DLEND_BUILD_ANEW	0x1	/* nobody has looked for a while: look in all slots */
+#define DLEND_BUILD_OPEN	0x2	/* the gate is open: shut it before RAM is pinned */
+
 /**
  * dlend_memory_build - make the windows stand
  * @mem: (in, out) memory
+ * @how: (in) DLEND_BUILD_*
  *
  * Probes for RAM (everywhere at first, then where RAM may have come since), pins what is new, has
  * lenders unmap what is gone for good, maps what is new in the aperture, and has the lender map it.
@@ -135,7 +140,7 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the
  * log say what to do.
  */
-int dlend_memory_build(struct dlend_memory *mem);
+int dlend_memory_build(struct dlend_memory *mem, u32 how);
 
 /**
  * dlend_memory_returns - if the VMM takes a range away, may some of it come back at once?

@@ -172,6 +172,7 @@ struct dlend_ram {
  * @pages: of one chunk, while it is being pinned
  * @due: of @ram, as the current build took it
  * @due_all: of @ram, as the current build took it
+ * @how: DLEND_BUILD_* of the current build
  * @announced: in the current build or look, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
  * @slots: the VM's memory slots, as of @slots_generation; empty: not known
@@ -206,6 +207,7 @@ struct dlend_memory {
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk, slots;
 	bool due_all, announced;
+	u32 how;
 	u64 slots_generation, unpinnable;
 	struct dlend_prober_turn turn;
 	unsigned int repairs;

@@ -34,9 +34,10 @@
 /* The guest, as the prober sees it */
 
 /*
- * The VM's other devices cannot reach the RAM that comes now either, and once it is in the books,
- * their looks find nothing: shut their gates before.  Not while a pin is under way: whoever unpins
- * waits for pins, and has the lock that telling takes.  So the first page is only tried.
+ * No device of the VM can reach the RAM that comes now, and once it is in the books, no look finds
+ * anything: shut the gates before, also the one of the device that this build is for.  Not while a
+ * pin is under way: whoever unpins waits for pins, and has the lock that telling takes.  So the
+ * first page is only tried.
  */
 static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
 {
@@ -45,7 +46,7 @@ static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
 	if (err)
 		return err;
 	dlend_pin_undo(mem, gpa, 1);
-	dlend_members_grow(mem->ram, mem);
+	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
 	mem->announced = true;
 	return 0;
 }
@@ -184,12 +185,13 @@ static void dlend_search_add_due(struct dlend_ram *ram, const struct dlend_range
 		dlend_ram_add_due(ram, ranges->range[i].start, ranges->range[i].end - 1);
 }
 
-void dlend_search_begin(struct dlend_memory *mem)
+void dlend_search_begin(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
 
 	mutex_lock(&ram->lock);
-	mem->announced = ram->users <= 1;
+	mem->how = how;
+	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
 	mem->due_all = ram->due_all;
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
@@ -235,7 +237,8 @@ int dlend_search_run(struct dlend_memory *mem)
 					dlend_search_max() : dlend_search_near_max(mem));
 	dlend_ranges_clear(&mem->walk);
 	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
-				    mem->due_all ? &mem->slots : &mem->due);
+				    mem->due_all || mem->how & DLEND_BUILD_ANEW ? &mem->slots :
+										  &mem->due);
 	return err ?: dlend_prober_run(&dlend_search_walk, mem, dlend_search_max());
 }
 

@@ -12,10 +12,11 @@
 /**
  * dlend_search_begin - a build takes over all that is due, to look there
  * @mem: (in, out) member
+ * @how: (in) DLEND_BUILD_*
  *
  * Context: build_lock held; takes ram->lock.
  */
-void dlend_search_begin(struct dlend_memory *mem);
+void dlend_search_begin(struct dlend_memory *mem, u32 how);
 
 /**
  * dlend_search_run - find and pin RAM where it may have come

@@ -348,17 +348,23 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	char why[DLEND_REASON_LEN] = "the guest's memory layout did not settle";
 	struct dlend_wish wish;
 	bool again = false;
+	u32 how = 0;
 	int ret;
 
 	dlend_guest_follow(v);
 	mutex_lock(&v->lock);
 	wish = v->want;
+	/* The guest may have been given memory while the device was stopped. */
+	if (!v->have.bme)
+		how |= DLEND_BUILD_ANEW;
+	if (dlend_gate_settled(v))
+		how |= DLEND_BUILD_OPEN;
 	/* If the VMM closes the device a moment later, the build pins nothing any more. */
 	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;
 	mutex_unlock(&v->lock);
 	if (ret)
 		return;
-	ret = dlend_memory_build(dlend_vdev_memory(lease));
+	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
 	if (ret && ret != -EAGAIN)
 		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
 	mutex_lock(&v->lock);

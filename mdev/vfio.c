@@ -379,8 +379,15 @@ static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
 /* Pins belong to the address space: a borrowed device may have none when it goes to another one. */
 static int dlend_vfio_attach_ioas(struct vfio_device *vfio, u32 *pt_id)
 {
-	return dlend_guest_attach(to_dlend_vdev(vfio)) ?
-		vfio_iommufd_emulated_attach_ioas(vfio, pt_id) : -EBUSY;
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	int ret;
+
+	if (!dlend_guest_may_attach(v))
+		return -EBUSY;
+	ret = vfio_iommufd_emulated_attach_ioas(vfio, pt_id);
+	if (!ret)
+		dlend_guest_attached(v);
+	return ret;
 }
 
 /* First let other devices of the VM take over the pins: then iommufd has everything unmapped. */

@@ -13,6 +13,10 @@
  * hotadd UUID TIMES blocks SECOND: the same, while another disk of the VM's is in use, too; it is
  * the second one that writes.
  *
+ * hotadd UUID TIMES off|asleep [SECOND]: as blocks, but the disk that writes is stopped meanwhile,
+ * by its Bus Master Enable or its power state; with another disk, until that one has found the
+ * block.
+ *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
  * reads 0xff from the device.
@@ -35,7 +39,8 @@
 #define GPA_CQ		0x11000u
 
 static uint8_t *memory;			/* the VM's, from 0 */
-static volatile uint32_t *regs;
+static volatile uint32_t *regs;		/* and file: of the disk that writes */
+static int file;
 static struct nvme_queue admin = { .entries = QUEUE, .command_at = GPA_SQ, .done_at = GPA_CQ };
 static uint64_t longest, longest_slot;
 
@@ -139,18 +144,41 @@ static int add_slot(const struct space *s)
 	return !arrived;
 }
 
-static int add_block(const struct space *s, const char *uuid, uint8_t *at)
+enum how { SLOTS, BLOCKS, OFF, ASLEEP, SECRET, V1, NONE };
+
+static void await(const char *uuid, uint64_t bytes)
+{
+	uint64_t begin = now_us();
+
+	while (said(uuid) < bytes) {
+		if (now_us() - begin > 60000000)
+			die("the block is not found");
+		doze(500);
+	}
+}
+
+static void pause_disk(enum how how, int on)
+{
+	if (how == OFF)
+		set_bits(file, PCI_COMMAND, PCI_COMMAND_MASTER, on ? PCI_COMMAND_MASTER : 0);
+	else
+		set_bits(file, capability_at(file, PCI_CAP_ID_PM) + PCI_PM_CTRL,
+			 PCI_PM_CTRL_STATE_MASK, on ? 0 : 3);
+}
+
+static int add_block(const struct space *s, const char *uuid, uint8_t *at, enum how how, int two)
 {
 	uint64_t offset = turn * 3 % (SLOT_BYTES / BLOCK) * BLOCK, page = turn * 7 % 512 * PAGE;
 	uint64_t begin = now_us(), had = said(uuid);
 	int arrived;
 
+	if (how != BLOCKS)
+		pause_disk(how, 0);
 	space_map(s, SLOT_GPA + offset, at + offset, BLOCK);
-	while (said(uuid) < had + BLOCK) {
-		if (now_us() - begin > 60000000)
-			die("the block is not found");
-		doze(500);
-	}
+	if (how == BLOCKS || two)
+		await(uuid, had + BLOCK);
+	if (how != BLOCKS)
+		pause_disk(how, 1);
 	arrived = identify(SLOT_GPA + offset + page, at + offset + page);
 	note(&longest, begin);
 	/* Every other stays for a while. */
@@ -183,7 +211,8 @@ static void use_disk(int fd)
 	rd(NVME_CSTS);
 }
 
-static void run(const struct space *s, const char *uuid, unsigned int times, uint8_t *blocks)
+static void run(const struct space *s, const char *uuid, unsigned int times, uint8_t *blocks,
+		enum how how, int two)
 {
 	unsigned int lost = 0;
 
@@ -191,19 +220,18 @@ static void run(const struct space *s, const char *uuid, unsigned int times, uin
 	if (!identify(0x20000, memory + 0x20000))
 		die("the disk does not write");
 	for (turn = 1; turn <= times; turn++)
-		lost += blocks ? add_block(s, uuid, blocks) : add_slot(s);
+		lost += blocks ? add_block(s, uuid, blocks, how, two) : add_slot(s);
 	printf("ok %u lost %u longest %llu slot %llu\n", times, lost, (unsigned long long)longest,
 	       (unsigned long long)longest_slot);
 }
 
-enum how { SLOTS, BLOCKS, SECRET, V1, NONE };
-
 static enum how meant(int argc, char **argv)
 {
-	static const char * const word[] = { "slots", "blocks", "secret", "v1" };
+	static const char * const word[] = { "slots", "blocks", "off", "asleep", "secret", "v1" };
 	enum how how = SLOTS;
 
-	while (how < NONE && (argc < 4 || argc > 4 + (how == BLOCKS) || strcmp(argv[3], word[how])))
+	while (how < NONE && (argc < 4 || argc > 4 + (how >= BLOCKS && how <= ASLEEP) ||
+			      strcmp(argv[3], word[how])))
 		how++;
 	return how;
 }
@@ -215,27 +243,30 @@ int main(int argc, char **argv)
 	struct space s = { .v1 = how == V1 }, second;
 
 	if (how == NONE) {
-		fprintf(stderr, "usage: hotadd UUID TIMES slots|blocks [SECOND]|secret|v1\n");
+		fprintf(stderr,
+			"usage: hotadd UUID TIMES slots|{blocks|off|asleep} [SECOND]|secret|v1\n");
 		return 2;
 	}
 	memory = allot(BASE_BYTES);
 	s.memory = memory;
 	s.bytes = BASE_BYTES;
 	slot(0, 0, memory, BASE_BYTES);
-	if (how == BLOCKS || how == SECRET) {
-		region_memory = how == BLOCKS ? allot(SLOT_BYTES) : allot_secret(BLOCK);
-		slot(1, SLOT_GPA, region_memory, how == BLOCKS ? SLOT_BYTES : BLOCK);
+	if (how >= BLOCKS && how <= SECRET) {
+		region_memory = how == SECRET ? allot_secret(BLOCK) : allot(SLOT_BYTES);
+		slot(1, SLOT_GPA, region_memory, how == SECRET ? BLOCK : SLOT_BYTES);
 	}
 	open_space(argv[1], &s);
 	if (how == SECRET)
 		space_map(&s, SLOT_GPA, region_memory, BLOCK);
-	use_disk(open_in_vm(argv[1], &s));
+	file = open_in_vm(argv[1], &s);
+	use_disk(file);
 	if (argc > 4) {
 		second = space_of(argv[4], &s);
-		use_disk(open_in_vm(argv[4], &second));
+		file = open_in_vm(argv[4], &second);
+		use_disk(file);
 	}
-	if (how == SLOTS || how == BLOCKS)
-		run(&s, argv[1], strtoul(argv[2], NULL, 0), region_memory);
+	if (how < SECRET)
+		run(&s, argv[1], strtoul(argv[2], NULL, 0), region_memory, how, argc > 4);
 	else
 		puts(rd(NVME_CSTS) == ~0u ? "dead" : "alive");
 	return 0;

@@ -298,4 +298,35 @@ static inline void enable_device(int fd)
 		die("the command register is not writable");
 }
 
+static inline uint16_t config(int fd, unsigned int at)
+{
+	uint16_t value;
+
+	if (pread(fd, &value, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + at) != 2)
+		die("configuration space is not readable");
+	return value;
+}
+
+static inline void set_config(int fd, unsigned int at, uint16_t value)
+{
+	if (pwrite(fd, &value, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + at) != 2)
+		die("configuration space is not writable");
+}
+
+static inline unsigned int capability_at(int fd, unsigned int id)
+{
+	unsigned int at = config(fd, PCI_CAPABILITY_LIST) & 0xfc;
+
+	while (at && (config(fd, at) & 0xff) != id)
+		at = config(fd, at) >> 8 & 0xfc;
+	if (!at)
+		die("it has no such capability");
+	return at;
+}
+
+static inline void set_bits(int fd, unsigned int at, uint16_t clear, uint16_t set)
+{
+	set_config(fd, at, (config(fd, at) & ~clear) | set);
+}
+
 #endif

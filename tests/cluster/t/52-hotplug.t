@@ -33,6 +33,19 @@ def added(t, f, a, address, uuid, how, second=""):
     t.equal(f.stats("a", uuid)["pinned_bytes"], 0, f"{how}: no page is pinned afterwards")
 
 
+def found_by_rescan(t, f, a, address, uuid):
+    """Nobody looks but a rescan, which finds it with the gate open: it is to shut the gate before."""
+    a.run(f"echo 0 >{SETTINGS}/look_ms")
+    before = f.stats("a", uuid)["grows"]
+    script = (f"/share/hotadd {uuid} 5 blocks & while kill -0 $! 2>/dev/null; do "
+              f"echo 1 >/sys/bus/mdev/devices/{uuid}/dlend/rescan; sleep 0.1; done; wait $!")    # pace
+    out = a.run(script, timeout=300, check=False).out
+    t.ok(out.startswith("ok 5 lost 0 "), "found by a rescan: no write was lost", out)
+    t.equal(f.stats("a", uuid)["grows"] - before, 5, "and each time the gate was shut before the RAM was pinned")
+    a.run(f"echo 4 >{SETTINGS}/look_ms")
+    f.wait_state("a", address, "free", 30)
+
+
 def refused(t, f, a, address, uuid):
     """What cannot be lent to is told in words of its own, and is no hole in silence."""
     for how, words in (("secret", "guest RAM at 0x100000000 cannot be pinned for long"),
@@ -57,11 +70,17 @@ def main():
             added(t, f, a, address, uuid, "slots")
         with t.case("blocks in a slot"):
             added(t, f, a, address, uuid, "blocks")
+        for how in ("off", "asleep"):
+            with t.case(f"blocks while the device is {how}"):
+                added(t, f, a, address, uuid, how)
+        with t.case("found by a rescan"):
+            found_by_rescan(t, f, a, address, uuid)
         other = f.lend("b", "nvme1")
         second = f.mdev("a", other, "dlend-nvme")
         with t.case("blocks in a slot, of a VM with two devices"):
-            added(t, f, a, address, uuid, "blocks", second)
-            f.wait_state("a", other, "free", 30)
+            for how in ("blocks", "off", "asleep"):
+                added(t, f, a, address, uuid, how, second)
+                f.wait_state("a", other, "free", 30)
             f.mdev_stop("a", second)
         with t.case("refused"):
             refused(t, f, a, address, uuid)
