@@ -153,6 +153,9 @@ static int dlend_native_join_segments(struct dlend_native_domain *d, struct dlen
 	unsigned long number;
 	int err;
 
+	/* What nobody has mapped any more is not worth an error of the first lender. */
+	if (list_empty(&d->members))
+		dlend_native_segments_shed(d);
 	xa_for_each(&d->segments, number, seg) {
 		err = dlend_native_segment_tell(fn, seg);
 		if (err)

@@ -316,7 +316,7 @@ static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
 	if (!fn->domain || fn->prepared)
 		return "the kernel does not give it our IOMMU: is memory short?";
 	if (!dlend_native_root_placed(fn))
-		return "the kernel finds no place for its BARs";
+		return "the kernel finds no place for its BARs: is memory short?";
 	return NULL;
 }
 

@@ -92,8 +92,7 @@ void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 	kfree_rcu(seg, rcu);
 }
 
-/* Under change. Segments in which nothing is mapped are given back. Return: is there one? */
-static bool dlend_native_segments_shed(struct dlend_native_domain *d)
+bool dlend_native_segments_shed(struct dlend_native_domain *d)
 {
 	struct dlend_native_segment *seg;
 	bool any = false, acked;

@@ -103,6 +103,14 @@ int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size
  */
 int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova);
 
+/**
+ * dlend_native_segments_shed - give segments back in which nothing is mapped, if they come and go
+ * @d: domain
+ *
+ * Context: process, under change; waits for the lenders. Return: was there one?
+ */
+bool dlend_native_segments_shed(struct dlend_native_domain *d);
+
 /** dlend_native_segment_tell - let @fn reach it. Context: process, waits for the lender. */
 int dlend_native_segment_tell(struct dlend_native_fn *fn, const struct dlend_native_segment *seg);
 
