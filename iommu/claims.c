@@ -44,6 +44,7 @@ void dlend_claims_init(struct dlend_claims *c, struct dlend_paging *pg,
 {
 	*c = (struct dlend_claims) { .pg = pg, .ops = ops, .live = RB_ROOT_CACHED };
 	dlend_maps_init(&c->maps, pg);
+	dlend_touched_init(&c->touched);
 }
 
 /* Do both lead to the same place?  Then a transfer does not notice which of them is live. */
@@ -85,10 +86,25 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 	return err;
 }
 
+static int dlend_claims_touch(struct dlend_claims *c, const struct dlend_dma_range *r)
+{
+	u64 most, bytes = r->size;
+	unsigned int i;
+
+	for (i = 0; i < DLEND_OWNER_KINDS; i++)
+		bytes += c->bytes[i];
+	c->most = max(c->most, bytes);
+	most = DLEND_CLAIMS_TABLES_MAX + DLEND_CLAIMS_TABLES_OF * (c->most >> 21);
+	return dlend_touched_add(&c->touched, r->iova, r->iova + (r->size - 1), r->ap, most);
+}
+
 static int dlend_dma_claim_map(struct dlend_claims *c, struct dlend_dma_claim *claim)
 {
 	int err;
 
+	err = dlend_claims_touch(c, &claim->r);
+	if (err)
+		return err;
 	if (claim->r.ap) {
 		claim->mirror = c->ops->mirror(c, &claim->r);
 		err = PTR_ERR_OR_ZERO(claim->mirror);
@@ -310,5 +326,6 @@ void dlend_claims_end(struct dlend_claims *c)
 			dlend_dma_claim_end(c, claim);
 		dlend_dma_claim_end(c, live);
 	}
+	dlend_touched_free(&c->touched);
 	WARN_ON(c->nr || c->maps.nr);
 }

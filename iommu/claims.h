@@ -16,6 +16,7 @@
 #include <linux/types.h>
 #include <dlend/aperture.h>
 #include "maps.h"
+#include "touched.h"
 
 struct dlend_claims;
 
@@ -24,6 +25,13 @@ struct dlend_claims;
  * memory: every range costs a page table, however small it is.
  */
 #define DLEND_CLAIMS_MAX	16384
+/*
+ * And what was mapped once may have left a page table on either side.  Besides, what is mapped by
+ * mirrors may have left a table for each 2 MiB, wherever it was: so many times as the most that was
+ * ever mapped at once.
+ */
+#define DLEND_CLAIMS_TABLES_MAX	(2 * DLEND_CLAIMS_MAX)
+#define DLEND_CLAIMS_TABLES_OF	2
 
 /**
  * struct dlend_claims_ops - what claims cannot do themselves
@@ -48,6 +56,8 @@ struct dlend_claims_ops {
  * @live: live claims; no two overlap
  * @nr: claims in all
  * @bytes: of live claims, by kind of owner
+ * @most: most bytes of live claims that there were at once
+ * @touched: page tables that may have been left
  * @blocked: dlend_claims_block() was called
  */
 struct dlend_claims {
@@ -57,6 +67,8 @@ struct dlend_claims {
 	struct rb_root_cached live;
 	unsigned int nr;
 	u64 bytes[DLEND_OWNER_KINDS];
+	u64 most;
+	struct dlend_touched touched;
 	bool blocked;
 };
 

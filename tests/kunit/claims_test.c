@@ -423,6 +423,7 @@ static void bars_lost_together(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_claims_add(&w->c, other, &r), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, fake_mapped(w->fake), 0u);
 	KUNIT_EXPECT_EQ(test, w->c.nr, 0u);
+	dlend_claims_end(&w->c);
 }
 
 static void too_many(struct kunit *test)
@@ -437,6 +438,22 @@ static void too_many(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, add(w, 2, 0, 1, 0), -ENOSPC);
 	dlend_claims_end(&w->c);
 	KUNIT_EXPECT_EQ(test, w->owner[0].nr + w->owner[1].nr, 0u);
+}
+
+/* Ever new addresses, one after the other: what is left of them is memory, too. */
+static void too_many_places(struct kunit *test)
+{
+	struct world *w = new_world(test);
+
+	KUNIT_EXPECT_EQ(test, add(w, 0, 0, 1, 0), 0);
+	KUNIT_EXPECT_EQ(test, del(w, 0, 0, 1), 1);
+	KUNIT_EXPECT_EQ(test, w->c.touched.tables, 2ull);
+	w->c.touched.tables = DLEND_CLAIMS_TABLES_MAX;
+	KUNIT_EXPECT_EQ(test, add(w, 0, 1024, 1, 0), -ENOSPC);
+	KUNIT_EXPECT_EQ(test, add(w, 0, 1, 1, 0), 0);
+	KUNIT_EXPECT_EQ(test, fake_mapped(w->fake), 1u);
+	dlend_claims_end(&w->c);
+	KUNIT_EXPECT_EQ(test, w->c.touched.tables, 0ull);
 }
 
 /* A blocked domain: owners leave without unmapping, which can wait until the end. */
@@ -493,6 +510,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(lost_and_next),
 	KUNIT_CASE(bars_lost_together),
 	KUNIT_CASE(too_many),
+	KUNIT_CASE(too_many_places),
 	KUNIT_CASE(blocked),
 	KUNIT_CASE(blocked_but_attached),
 	{}
