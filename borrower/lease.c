@@ -116,12 +116,19 @@ static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
 	return used;
 }
 
-static int dlend_lease_tell_return(struct dlend_lease *lease)
+/* One that was withdrawn is nobody's any more; whoever ends its offer waits for this. */
+static bool dlend_lease_is_stray(const struct dlend_lease_record *r)
+{
+	return !READ_ONCE(r->offer->dying) && !dlend_lease_in_use(r);
+}
+
+static int dlend_lease_tell_return(struct dlend_lease *lease, unsigned int most)
 {
 	struct dlend_msg req;
-	int tries, ret = -ENOTCONN;
+	unsigned int tries;
+	int ret = -ENOTCONN;
 
-	for (tries = 0; tries < DLEND_LEASE_RETURN_TRIES; tries++) {
+	for (tries = 0; tries < most; tries++) {
 		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
 		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
 		if (ret != -ETIMEDOUT)
@@ -140,14 +147,15 @@ static void dlend_lease_give_back(struct dlend_lease_record *r)
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 	if (r->claim)
 		r->claim->ops->returning(r->claim, lease);
-	ret = dlend_lease_tell_return(lease);
+	/* Of a stray the lender may invent as many as it likes, and answer none. */
+	ret = dlend_lease_tell_return(lease, r->claim ? DLEND_LEASE_RETURN_TRIES : 1);
 	/* If the link is gone the lender fences by itself, and slots stay in quarantine. */
 	r->acked = !ret;
 	if (ret && ret != -ENOTCONN)
-		dev_warn(dlend_link_dev(lease->ref.link),
-			 "node %u did not take %s (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
-			 lease->addr.lender, dlend_addr_name(&lease->addr, name), lease->epoch,
-			 ERR_PTR(ret));
+		dev_warn_ratelimited(dlend_link_dev(lease->ref.link),
+				     "node %u did not take %s (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
+				     lease->addr.lender, dlend_addr_name(&lease->addr, name),
+				     lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
 	if (r->claim)
 		r->claim->ops->returned(r->claim, lease);
@@ -158,7 +166,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 	struct dlend_lease_record *r = container_of(work, struct dlend_lease_record, return_work);
 	struct dlend_offer *offer = r->offer;
 
-	if (r->claim || !dlend_lease_in_use(r))
+	if (r->claim || dlend_lease_is_stray(r))
 		dlend_lease_give_back(r);
 	/* First the reference: with the last one slots become free that the next lease may need. */
 	dlend_lease_put(&r->lease);
@@ -335,6 +343,16 @@ static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim,
 	return r;
 }
 
+/* What the lender has told before its answer may be waiting for its turn. */
+static int dlend_lease_catch_up(const struct dlend_lease_record *r, char *why)
+{
+	if (dlend_link_catch_up(r->lease.ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS))
+		return 0;
+	snprintf(why, DLEND_REASON_LEN, "node %u tells more than can be read: try again",
+		 r->lease.addr.lender);
+	return -EBUSY;
+}
+
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
 {
 	struct dlend_lease_record *r;
@@ -357,7 +375,8 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
 		return ERR_PTR(ret);
 	}
 	/* Once more: a function may have come into the group.  The lender tells of that first. */
-	ret = dlend_lease_check_group(claim, why) ?: dlend_lease_open_bars(r, &grant, why);
+	ret = dlend_lease_catch_up(r, why) ?: dlend_lease_check_group(claim, why) ?:
+					      dlend_lease_open_bars(r, &grant, why);
 	if (!ret)
 		return &r->lease;
 	dlend_lease_return(&r->lease);

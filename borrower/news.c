@@ -86,28 +86,68 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	return offer;
 }
 
-static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
+/*
+ * Tell a claim the state of its device.  If the lender says that this node holds the device, but
+ * nobody here uses it, give it back.
+ */
+static void dlend_news_tell_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
+{
+	bool used = claim->ops->state(claim, state, holder, epoch);
+
+	if (!used && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+		dlend_claim_return_stray(claim);
+	dlend_offer_put_claim(claim);
+}
+
+/* Note the state. Return: the claim to tell it to, or NULL. Context: dlend_offers_lock. */
+static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer, u16 state, u16 holder,
+						 u32 epoch)
+{
+	struct dlend_claim *claim = dlend_offer_get_claim(offer);
+
+	offer->state = state;
+	offer->holder = holder;
+	offer->epoch = epoch;
+	if (!claim && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+		dlend_lease_return_stray(offer);
+	return claim;
+}
+
+/* Begin to collect what an OFFER says. Context: dlend_offers_lock. */
+static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer_info *info,
 			     const struct dlend_p_offer *p)
 {
-	struct dlend_offer_info info;
-	struct dlend_offer *offer;
-
-	dlend_news_read_info(&info, p);
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_offer_for(link, addr, &info);
-	if (IS_ERR(offer))
-		return;
-	offer->next = info;
+	offer->next = *info;
 	offer->next_crc = le32_to_cpu(p->snapshot_crc);
 	bitmap_zero(offer->pieces, DLEND_SNAPSHOT_PIECES);
 	offer->collecting = true;
 	/* Nobody can use it before the snapshot is whole: dlend_offer_claim() sees to that. */
-	offer->state = le16_to_cpu(p->state);
-	offer->holder = le16_to_cpu(p->holder);
-	offer->epoch = le32_to_cpu(p->epoch);
-	if (!offer->link)
+	if (!offer->link || offer->withdrawn)
 		offer->complete = false;
-	dlend_offer_set_link(offer, link);
+	offer->withdrawn = false;
+}
+
+/* An OFFER says the state, too: then no STATE follows. */
+static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
+			     const struct dlend_p_offer *p)
+{
+	u16 state = le16_to_cpu(p->state), holder = le16_to_cpu(p->holder);
+	u32 epoch = le32_to_cpu(p->epoch);
+	struct dlend_claim *claim = NULL;
+	struct dlend_offer_info info;
+	struct dlend_offer *offer;
+
+	dlend_news_read_info(&info, p);
+	mutex_lock(&dlend_offers_lock);
+	offer = dlend_news_offer_for(link, addr, &info);
+	if (!IS_ERR(offer)) {
+		dlend_news_begin(offer, &info, p);
+		dlend_offer_set_link(offer, link);
+		claim = dlend_news_note_state(offer, state, holder, epoch);
+	}
+	mutex_unlock(&dlend_offers_lock);
+	if (claim)
+		dlend_news_tell_state(claim, state, holder, epoch);
 }
 
 static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr *addr,
@@ -136,7 +176,6 @@ static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr
 	offer->info = offer->next;
 	swap(offer->snapshot, offer->next_snapshot);
 	offer->complete = true;
-	offer->withdrawn = false;
 	dlend_offer_update(offer);
 }
 
@@ -162,19 +201,6 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 	dlend_offer_put_claim(claim);
 }
 
-/*
- * Tell a claim the state of its device.  If the lender says that this node holds the device, but
- * nobody here uses it, give it back.
- */
-static void dlend_news_tell_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
-{
-	bool used = claim->ops->state(claim, state, holder, epoch);
-
-	if (!used && state == DLEND_OFFER_HELD && holder == dlend_node_id())
-		dlend_claim_return_stray(claim);
-	dlend_offer_put_claim(claim);
-}
-
 static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_state *p)
 {
@@ -188,14 +214,9 @@ static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *a
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_offer_find(addr);
 	if (offer && offer->link == link && !offer->withdrawn) {
-		offer->state = state;
-		offer->holder = holder;
-		offer->epoch = epoch;
+		claim = dlend_news_note_state(offer, state, holder, epoch);
 		if (state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
 			dlend_offer_update(offer);
-		claim = dlend_offer_get_claim(offer);
-		if (!claim && state == DLEND_OFFER_HELD && holder == dlend_node_id())
-			dlend_lease_return_stray(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
 	if (claim)

@@ -11,24 +11,42 @@
 #include "group.h"
 #include "offer.h"
 
-/* A peer must not be able to make this node allocate without end. */
+/* A peer must not make this node allocate without end, nor leave nothing to others. */
 #define DLEND_OFFERS_MAX	1024
+#define DLEND_OFFERS_OF_NODE	256
 
 DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
 LIST_HEAD(dlend_offers);
-static unsigned int dlend_offers_nr;
 
-bool dlend_offers_full(void)
+/* One that nobody has, and whose lender may never come back. */
+static struct dlend_offer *dlend_offers_ghost(void)
 {
+	struct dlend_offer *offer;
+
+	list_for_each_entry(offer, &dlend_offers, node)
+		if (!offer->link && !offer->claim && !offer->dying)
+			return offer;
+	return NULL;
+}
+
+bool dlend_offers_full(u16 lender, struct dlend_offer **ghost)
+{
+	unsigned int all = 0, mine = 0;
+	struct dlend_offer *offer;
+
 	lockdep_assert_held(&dlend_offers_lock);
-	return dlend_offers_nr >= DLEND_OFFERS_MAX;
+	list_for_each_entry(offer, &dlend_offers, node) {
+		all += !offer->dying;
+		mine += !offer->dying && offer->addr.lender == lender;
+	}
+	*ghost = all >= DLEND_OFFERS_MAX ? dlend_offers_ghost() : NULL;
+	return mine >= DLEND_OFFERS_OF_NODE || (all >= DLEND_OFFERS_MAX && !*ghost);
 }
 
 void dlend_offer_add(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	list_add_tail(&offer->node, &dlend_offers);
-	dlend_offers_nr++;
 }
 
 /* Stands before each piece of memory of dlend_offer_zalloc(). */
@@ -61,7 +79,6 @@ void dlend_offer_del(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	list_del(&offer->node);
-	dlend_offers_nr--;
 }
 
 struct dlend_offer *dlend_offer_find(const struct dlend_addr *addr)

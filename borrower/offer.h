@@ -72,8 +72,15 @@ struct dlend_offer {
 extern struct mutex dlend_offers_lock;
 extern struct list_head dlend_offers;
 
-/** dlend_offers_full - has the book no room for one more offer? Context: dlend_offers_lock. */
-bool dlend_offers_full(void);
+/**
+ * dlend_offers_full - has the book no room for one more offer?
+ * @lender: (in) whose offer
+ * @ghost: (out) if not NULL: the offer that has to make room, which nobody has, and whose link is
+ *	down
+ *
+ * Context: dlend_offers_lock.
+ */
+bool dlend_offers_full(u16 lender, struct dlend_offer **ghost);
 
 /** dlend_offer_add - enter an offer into the book, which has room. Context: dlend_offers_lock. */
 void dlend_offer_add(struct dlend_offer *offer);

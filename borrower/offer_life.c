@@ -134,11 +134,13 @@ static void dlend_offer_work(struct work_struct *work)
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 {
 	char name[DLEND_NAME_LEN];
-	struct dlend_offer *offer;
+	struct dlend_offer *offer, *ghost;
 
 	lockdep_assert_held(&dlend_offers_lock);
-	if (dlend_offers_full())
+	if (dlend_offers_full(addr->lender, &ghost))
 		return ERR_PTR(-ENOSPC);
+	if (ghost)
+		dlend_offer_kill(ghost);
 	offer = kzalloc_obj(*offer);
 	if (!offer)
 		return ERR_PTR(-ENOMEM);
@@ -178,7 +180,7 @@ void dlend_offer_update(struct dlend_offer *offer)
 void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
-	offer->dying = true;
+	WRITE_ONCE(offer->dying, true);
 	offer->state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);

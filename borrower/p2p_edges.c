@@ -246,9 +246,10 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 
 	/*
 	 * If the source's lease is over, nothing is mapped under it any more.  But if a slot is in
-	 * use, only the source's lender can say that nothing leads there: so ask it.
+	 * use, only the source's lender can say that nothing leads there: so ask it.  It is asked
+	 * even if it has said that the mapping is lost: that may have been the one before this.
 	 */
-	if (!e->lost && (dlend_edge_end_live(&e->s) || e->ap))
+	if (dlend_edge_end_live(&e->s) || e->ap)
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->have);
 	if (ret == -ENOENT || ret == -ESTALE || ret == -ENODEV)
 		ret = 0;

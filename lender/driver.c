@@ -117,7 +117,6 @@ static void lend_driver_remove(struct pci_dev *pdev)
 
 	/* First, so that a guest does not reach the function while the rest is undone. */
 	lend_lease_unbind(fn);
-	lend_outbox_withdraw(fn);
 	lend_debugfs_remove(fn);
 	lend_claim_release(fn);
 	lend_fn_put(fn);

@@ -35,13 +35,15 @@ void lend_lease_unbind(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
 	struct lend_event ev = { .type = LEND_EV_UNBIND };
+	bool offered;
 	u32 todo = 0;
 
 	WRITE_ONCE(fn->removing, true);
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
 	/* If this function never became ready, the holder of the others keeps its lease. */
-	if (fn->ready)
+	offered = fn->ready;
+	if (offered)
 		lend_group_step(group, &ev, &todo);
 	fn->ready = false;
 	if (todo & LEND_DO_FENCE) {
@@ -51,6 +53,9 @@ void lend_lease_unbind(struct lend_fn *fn)
 		lend_recover_fence(group);
 	}
 	mutex_unlock(&group->lock);
+	/* Its reset may take a minute: until then a guest would read 0xff and not know why. */
+	if (offered)
+		lend_outbox_withdraw(fn);
 	lend_recover_unbind(fn);
 }
 

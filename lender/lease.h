@@ -53,11 +53,10 @@ int lend_lease_revoke(struct lend_group *group, const char *why);
  * lend_lease_unbind - a function is being unbound
  * @fn: (in, out) function
  *
- * The holder of its group loses the group now.  When this returns, the function was fenced, a reset
- * was tried, and nobody finds the function any more.
+ * The holder of its group loses the group now, and all peers are told that it is withdrawn.  When
+ * this returns, the function was fenced, a reset was tried, and nobody finds the function any more.
  *
- * Context: process, remove() or a probe() that failed, device lock; takes all locks of the lender
- * but the offer lock.
+ * Context: process, remove() or a probe() that failed, device lock; takes all locks of the lender.
  */
 void lend_lease_unbind(struct lend_fn *fn);
 

@@ -534,6 +534,7 @@ void lend_outbox_close(struct dlend_link *link)
 {
 	struct lend_listener *l;
 	struct lend_fn *fn;
+	bool untold;
 
 	spin_lock(&lend_listeners_lock);
 	l = lend_listener_find(link);
@@ -545,14 +546,19 @@ void lend_outbox_close(struct dlend_link *link)
 	/* The session may go on, so say that a post which was begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
+	untold = l->nr_notes;
 	while (l->nr_notes)
 		lend_note_drop(l);
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
-		lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
+		untold |= lend_mark_take(fn, LEND_TELL_WITHDRAW, l);
 	__clear_bit(l->number, lend_listener_numbers);
 	spin_unlock(&lend_listeners_lock);
 	lend_outbox_reap();
+	/* If the session is over anyway, this does nothing. */
+	if (untold)
+		dlend_link_restart(&l->to,
+				   "the lender's module goes, and the peer has not heard that nothing is lent any more");
 	dlend_link_put(l->to.link);
 	kfree(l);
 }

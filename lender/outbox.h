@@ -73,7 +73,8 @@ void lend_outbox_open(struct dlend_link *link);
  * lend_outbox_close - nothing is told to a peer any more when this returns
  * @link: (in) link that is down, or that the lender does not use any more
  *
- * If the link is up, this waits for one post, which times out if the peer takes no messages.
+ * If the link is up, this waits for one post, which times out if the peer takes no messages.  What
+ * the peer would have to hear, and has not heard, it learns from a new session.
  *
  * Context: process, no lock of the lender; takes the listeners lock.
  */

@@ -91,9 +91,11 @@ static void dlend_native_intx_work(struct work_struct *work)
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, unmask_work);
 
 	guard(mutex)(&fn->irq_lock);
-	/* The ring is full, or the link is down: then all interrupts end. */
-	if (fn->irq_count && fn->irq_mode == DLEND_IRQ_INTX)
-		dlend_lease_irq_unmask(dlend_native_lease(fn));
+	if (!fn->irq_count || fn->irq_mode != DLEND_IRQ_INTX)
+		return;
+	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
+	if (dlend_lease_irq_unmask(dlend_native_lease(fn)) == -ETIMEDOUT)
+		queue_work(system_highpri_wq, work);
 }
 
 static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *mask, bool force)

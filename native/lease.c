@@ -115,8 +115,10 @@ static bool dlend_native_op_state(struct dlend_claim *claim, u16 state, u16 hold
 static void dlend_native_op_reclaim(struct dlend_claim *claim, u32 epoch)
 {
 	if (dlend_native_op_uses(claim, epoch))
-		dev_notice(claim->dev, "node %u asks for its device back: dlend detach %s\n",
-			   dlend_offer_addr(claim->offer)->lender, dev_name(claim->dev));
+		dev_notice_ratelimited(claim->dev,
+				       "node %u asks for its device back: dlend detach %s\n",
+				       dlend_offer_addr(claim->offer)->lender,
+				       dev_name(claim->dev));
 }
 
 static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)

@@ -90,6 +90,28 @@ static bool dlend_jobs_idle(struct dlend_link *link)
 	return idle;
 }
 
+static bool dlend_jobs_caught_up(struct dlend_link *link, u64 arrived, enum dlend_msg_side side)
+{
+	bool done;
+
+	spin_lock(&link->lock);
+	done = dlend_requests_caught_up(&link->jobs.requests, arrived, side);
+	spin_unlock(&link->lock);
+	return done;
+}
+
+bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsigned int ms)
+{
+	u64 arrived;
+
+	spin_lock(&link->lock);
+	arrived = link->jobs.requests.arrived;
+	spin_unlock(&link->lock);
+	return wait_event_timeout(link->jobs.idle, dlend_jobs_caught_up(link, arrived, side),
+				  msecs_to_jiffies(ms));
+}
+DLEND_EXPORT(dlend_link_catch_up);
+
 bool dlend_jobs_wait(struct dlend_link *link, unsigned int ms)
 {
 	return wait_event_timeout(link->jobs.idle, dlend_jobs_idle(link), msecs_to_jiffies(ms));

@@ -38,6 +38,17 @@ static enum dlend_msg_side dlend_request_side(const struct dlend_msg *msg)
 	return dlend_msg_to(le16_to_cpu(msg->type));
 }
 
+bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
+			      enum dlend_msg_side side)
+{
+	const struct dlend_request *r;
+
+	list_for_each_entry(r, &q->live, node)
+		if (r->number <= arrived && dlend_request_side(&r->msg) == side)
+			return false;
+	return true;
+}
+
 /*
  * On the loop one node gets the messages for a device's lender and those for its borrower.  The two
  * kinds do not wait for each other.
@@ -85,6 +96,7 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
 		return NULL;
 	r = list_first_entry(&q->free, struct dlend_request, node);
 	list_move_tail(&r->node, &q->live);
+	r->number = ++q->arrived;
 	r->session = session;
 	r->msg = *msg;
 	r->refused = msg->id && (q->calls >= DLEND_MAX_CALLS || calls >= DLEND_MAX_DEVICE_CALLS);

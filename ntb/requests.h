@@ -28,6 +28,7 @@
 /**
  * struct dlend_request - one message to be handled
  * @node: among those that are not done, in the order of arrival; or free
+ * @number: the how manieth of the link it is
  * @session: in which it came
  * @running: the caller was told to run it
  * @refused: only to be answered with -ENOBUFS
@@ -35,6 +36,7 @@
  */
 struct dlend_request {
 	struct list_head node;
+	u64 number;
 	u64 session;
 	bool running;
 	bool refused;
@@ -45,10 +47,12 @@ struct dlend_request {
  * struct dlend_requests - of one link
  * @live: not done
  * @free: memory for more
+ * @arrived: how many have come
  * @calls, @posts, @refusals: of @live
  */
 struct dlend_requests {
 	struct list_head live, free;
+	u64 arrived;
 	unsigned int calls, posts, refusals;
 };
 
@@ -94,6 +98,17 @@ struct dlend_request *dlend_requests_add(struct dlend_requests *q, u64 session,
  * Context: any; the caller serialises. Return: the request that is to be run now, or NULL.
  */
 struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend_request *r);
+
+/**
+ * dlend_requests_caught_up - are those done that came first?
+ * @q: (in) requests
+ * @arrived: (in) the first so many, dlend_requests.arrived at some moment
+ * @side: (in) only those for this side of the node
+ *
+ * Context: any; the caller serialises.
+ */
+bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
+			      enum dlend_msg_side side);
 
 /** dlend_requests_idle - is everything done? Context: any; the caller serialises. */
 bool dlend_requests_idle(const struct dlend_requests *q);

@@ -228,6 +228,18 @@ int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *msg);
 
 /**
+ * dlend_link_catch_up - wait until everything is handled that came before this moment
+ * @link: (in) link
+ * @side: (in) requests for this side of the node
+ * @ms: (in) milliseconds to wait, at most
+ *
+ * A reply reaches its caller at once, while what the peer has posted before it may be handled
+ * later. Context: process, may sleep; not from struct dlend_link_user's ops. Return: false: some of
+ * it is not done yet.
+ */
+bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsigned int ms);
+
+/**
  * dlend_link_restart - end a session, because the peer cannot be dealt with in it any more
  * @ref: (in) session; one that is over already is left alone
  * @why: (in) for the log and last_error; a string that stays

@@ -19,24 +19,37 @@ CREDIT = 64                             # msg_cons of struct dlend_ctrl
 HEARTBEAT, IRQ_INDEX = 128, 192
 WINDOW_BYTES = 512                      # window of struct dlend_ctrl
 RING, SLOTS, SIZE = PAGE, 64, 256       # struct dlend_ctrl, struct dlend_msg
+HEAD = 32                               # of that, until its payload
 WINDOW = 4                              # of ntbsim's two, the one that carries a link
 CALL_ID = 0x7fff0000
-BORROW, DMA_MAP, P2P_MAP = 7, 9, 20     # enum dlend_msg_type
+OFFER, SNAPSHOT, WITHDRAW, RECLAIM, BORROW, DMA_MAP, P2P_MAP = 1, 2, 3, 5, 7, 9, 20     # enum dlend_msg_type
+OFFER_STATE, OFFER_EPOCH = 22, 28       # struct dlend_p_offer
 READ_WRITE = 3                          # DLEND_PROT_*
 DMA_PER_MSG, DMA_ENTRY = 6, 32          # struct dlend_p_dma
 
 
 def message(seq, kind, address, epoch, payload, call=CALL_ID):
     """struct dlend_msg, sealed; @address as d0002:01:00.0, or None.  A post has @call 0."""
-    bdf, lender = 0, "0"
-    if address:
-        lender, bus, slot = address[1:].split(":")
-        device, function = slot.split(".")
-        bdf = int(bus, 16) << 8 | int(device, 16) << 3 | int(function)
-    head = struct.pack("<IHHIIHHIHH", seq, kind, 0, call and call + seq, epoch, bdf, int(lender, 16), 0, len(payload), 0)
+    bdf, lender = device_of(address) if address else (0, 0)
+    head = struct.pack("<IHHIIHHIHH", seq, kind, 0, call and call + seq, epoch, bdf, lender, 0, len(payload), 0)
     body = payload.ljust(SIZE - len(head) - 4, b"\0")
     crc = ~zlib.crc32(head + bytes(4) + body) & 0xffffffff
     return head + struct.pack("<I", crc) + body
+
+
+def device_of(address):
+    """(bdf, node) of an address, as messages have them."""
+    lender, bus, slot = address[1:].split(":")
+    device, function = slot.split(".")
+    return int(bus, 16) << 8 | int(device, 16) << 3 | int(function), int(lender, 16)
+
+
+def offer_says(offer, state, holder, epoch):
+    """An OFFER's payload, with another state."""
+    offer = bytearray(offer)
+    struct.pack_into("<HH", offer, OFFER_STATE, state, holder)
+    struct.pack_into("<I", offer, OFFER_EPOCH, epoch)
+    return bytes(offer)
 
 
 def dma_map(ranges):
@@ -86,6 +99,16 @@ class Forge:
     def send(self, kind, address=None, epoch=0, payload=b"", call=CALL_ID):
         produced = self.word(0)
         self.put(produced, message(produced, kind, address, epoch, payload, call))
+
+    def heard(self, kind, address):
+        """The payloads of all messages of that kind about a device that are still in the ring, in order of arrival."""
+        produced, found = self.word(0), []
+        for number in range(max(produced - SLOTS, 0), produced):
+            raw = self.peek(RING + number % SLOTS * SIZE, SIZE)
+            _, what, _, _, _, bdf, lender, _, length, _ = struct.unpack_from("<IHHIIHHIHH", raw)
+            if what == kind and (bdf, lender) == device_of(address):
+                found.append(raw[HEAD:HEAD + length])
+        return found
 
     def garbage(self):
         """A message of which nothing is as it was sent."""

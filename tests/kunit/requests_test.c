@@ -36,6 +36,31 @@ static struct dlend_request *add(struct dlend_requests *q, u16 bdf, u32 id, u8 m
 	return dlend_requests_add(q, SESSION, &msg);
 }
 
+static void caught_up(struct kunit *test)
+{
+	struct dlend_requests *q = new_queue(test);
+	struct dlend_msg msg = { .type = cpu_to_le16(DLEND_MSG_OFFER), .lender = cpu_to_le16(2) };
+	struct dlend_request *call = add(q, 1, 1, 0), *news, *later;
+	u64 arrived;
+
+	news = dlend_requests_add(q, SESSION, &msg);
+	arrived = q->arrived;
+	msg.bdf = cpu_to_le16(8);
+	later = dlend_requests_add(q, SESSION, &msg);
+	KUNIT_ASSERT_NOT_NULL(test, call);
+	KUNIT_ASSERT_NOT_NULL(test, news);
+	KUNIT_ASSERT_NOT_NULL(test, later);
+	KUNIT_EXPECT_FALSE(test, dlend_requests_caught_up(q, arrived, DLEND_TO_BORROWER));
+	dlend_requests_done(q, news);
+	/* Neither what came later nor what is for the other side counts. */
+	KUNIT_EXPECT_TRUE(test, dlend_requests_caught_up(q, arrived, DLEND_TO_BORROWER));
+	KUNIT_EXPECT_FALSE(test, dlend_requests_caught_up(q, q->arrived, DLEND_TO_BORROWER));
+	KUNIT_EXPECT_FALSE(test, dlend_requests_caught_up(q, arrived, DLEND_TO_LENDER));
+	dlend_requests_done(q, later);
+	dlend_requests_done(q, call);
+	KUNIT_EXPECT_TRUE(test, dlend_requests_caught_up(q, q->arrived, DLEND_TO_LENDER));
+}
+
 static void a_slow_device_holds_up_no_other(struct kunit *test)
 {
 	struct dlend_requests *q = new_queue(test);
@@ -225,6 +250,7 @@ static void against_a_model(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(caught_up),
 	KUNIT_CASE(a_slow_device_holds_up_no_other),
 	KUNIT_CASE(one_device_in_order),
 	KUNIT_CASE(lenders_are_told_apart),

@@ -8,6 +8,7 @@ but takes no messages.
 The runner writes into b's ring what host a would send.
 """
 import contextlib
+import re
 import struct
 import sys
 import threading
@@ -15,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from forge import BORROW, CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, PAGE, Forge, dma_map  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from forge import (BORROW, CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, OFFER, PAGE, RECLAIM, SNAPSHOT,  # noqa: E402  pylint: disable=wrong-import-position
+                   WITHDRAW, Forge, dma_map, offer_says)
 
 WINDOW = 128 << 20
 CALLS = 4               # that b works at, at a time; more are refused
@@ -92,6 +94,79 @@ def takes_nothing(t, f, c, b, address):
     f.wait_links("b", 120)
     f.wait_state("a", address, "free", 60)
     t.passed("when it takes them again, the link is up and its offers are right")
+
+
+FREE = 0                # enum dlend_offer_state
+RECLAIMS = 60           # the kernel lets ten lines of a kind pass in 5 s
+
+
+def received(host, kind):
+    """How many messages of that kind it has taken from its peers."""
+    out = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
+    return sum(int(n) for n in re.findall(rf"^msg_{kind}: sent \d+ received (\d+)$", out, re.M))
+
+
+def lender_says(t, f, c, a, address, uuid):
+    """Host b's words to host a, in b's place: what ends a lease may come with an offer; and it nags."""
+    # Not too long ago, so that it is in the ring
+    f.dlend("b", f"reclaim 0000{address[5:]}", timeout=60)
+    f.wait_mdev("a", uuid, "idle", 60)
+    f.dlend("b", f"lend 0000{address[5:]}", timeout=60)
+    f.wait_state("a", address, "free", 60)
+    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]):
+        f.wait_mdev("a", uuid, "running", 120)
+        epoch = f.lender_state(address)[2]
+        with Forge(c, "ab", "a") as host_b:
+            offer = host_b.heard(OFFER, address)[-1]
+            asked = "dmesg | grep -c 'asks for its device back' || :"
+            before = int(a.run(asked).out)
+            taken = received(a, "RECLAIM")
+            for n in range(RECLAIMS):
+                host_b.send(RECLAIM, address, epoch, call=0)
+                eventually(lambda n=n: received(a, "RECLAIM"), taken + n + 1)
+            said = int(a.run(asked).out) - before
+            t.ok(0 < said < RECLAIMS, f"a lender that asks {RECLAIMS} times for its device fills no log", str(said))
+            host_b.send(OFFER, address, 0, offer_says(offer, FREE, 0, epoch), call=0)
+            f.wait_mdev("a", uuid, "failed.*", 30)
+            t.passed("an offer that says that nobody has the device ends the lease")
+    f.wait_links("a", 120)
+    f.wait_state("a", address, "free", 60)
+
+
+def unbound_slowly(t, f, b, address, uuid):
+    """The lender's driver lets go of a device that a VM has, and its reset takes long."""
+    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]):
+        f.wait_mdev("a", uuid, "running", 120)
+        b.run(f"echo 20000 >/sys/kernel/debug/dlend/lender/0000{address[5:]}/slow_reset_ms")
+        job = b.spawn(f"echo 0000{address[5:]} >/sys/bus/pci/drivers/dlend-lender/unbind; touch /tmp/unbound")
+        f.wait_mdev("a", uuid, "failed", 60)
+        still = b.run("[ -e /tmp/unbound ]", check=False).status
+        job.wait(120)
+    t.ok(still, "unbound while a VM has it: the VM loses it before the reset is over")
+    f.dlend("b", f"lend 0000{address[5:]}", timeout=60)
+    f.wait_state("a", address, "free", 60)
+
+
+def offered_anew(t, f, c, a, address, uuid):
+    """A device that has an mdev is withdrawn and offered anew, and the mdev goes before the new offer is complete."""
+    f.host("b").run(f"dlend reclaim 0000{address[5:]} && dlend lend 0000{address[5:]}", timeout=60)
+    f.wait_state("a", address, "free", 60)
+    with Forge(c, "ab", "a") as host_b:
+        offer, pieces = host_b.heard(OFFER, address)[-1], host_b.heard(SNAPSHOT, address)[-32:]
+        t.equal(len(pieces), 32, "an offer is in the ring, with all its pieces")
+        host_b.send(WITHDRAW, address, call=0)
+        f.wait_state("a", address, "gone", 30)
+        host_b.send(OFFER, address, 0, offer, call=0)
+        a.wait_for(f"! grep -qx gone /sys/bus/dlend/devices/{address}/state", 30)
+        f.mdev_stop("a", uuid)
+        for piece in pieces:
+            host_b.send(SNAPSHOT, address, 0, piece, call=0)
+        a.wait_for(f"grep -qx 1 /sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme/available_instances", 30)
+        uuid = f.mdev("a", address, "dlend-nvme")
+    f.wait_links("a", 120)
+    f.wait_state("a", address, "free", 60)
+    t.passed("offered anew while its mdev goes: it is there")
+    return uuid
 
 
 def counter(host, name):
@@ -182,9 +257,12 @@ def unloaded(t, f, c, b, address, other):
         with dripping(c):
             before = b.run(sessions).out
             b.run("rmmod dlend_lender", timeout=120)
-            after = b.run(sessions).out
-    t.equal(after, before, "the module is unloaded while b has much to say to a peer that drips credits, before that costs "
-            "the peer its session")
+            after = b.run(f"cat /sys/class/dlend_link/*:*/last_error; {sessions}").out
+    t.ok(after.endswith(before) or "not heard that nothing is lent any more" in after,
+         "the module is unloaded while b has much to say to a peer that drips credits, before that costs the peer its session",
+         f"{before}{after}")
+    f.host("a").wait_for(" && ".join(f"! grep -qx free /sys/bus/dlend/devices/{gone}/state" for gone in (address, other)), 60)
+    t.passed("the peer hears in a new session that nothing is lent any more")
 
 
 def main():
@@ -196,6 +274,10 @@ def main():
         uuid = f.mdev("a", address, "dlend-nvme")
         with t.case("the window, again and again"):
             again_and_again(t, f, c, b, address, uuid)
+        with t.case("a lender's word"):
+            lender_says(t, f, c, a, address, uuid)
+            unbound_slowly(t, f, b, address, uuid)
+            uuid = offered_anew(t, f, c, a, address, uuid)
         with t.case("counters that are nowhere"):
             borrows_badly(t, f, c, b, address)
         with t.case("a peer that takes no messages"):

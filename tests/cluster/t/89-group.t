@@ -93,6 +93,20 @@ def link_lost(t, group, c):
     t.passed("and both can be borrowed again")
 
 
+def pulled_out(t, group):
+    """One goes while a VM has both, and cannot be reset, as it is not there any more: that is no reason to keep the other."""
+    f, b = group.f, group.b
+    stays, goes = group.twins
+    bdf = f"0000{goes[5:]}"
+    with f.guest("a", "pulled", wait=False, kernel=False, memory="64M", devices=[f.device(uuid) for uuid in group.uuids]):
+        for uuid in group.uuids:
+            f.wait_mdev("a", uuid, "running", 120)
+        b.run(f"echo 1 >/sys/kernel/debug/dlend/lender/{bdf}/fail_reset; echo {bdf} >/sys/bus/pci/drivers/dlend-lender/unbind; "
+              f"echo 1 >/sys/bus/pci/devices/{bdf}/remove", timeout=60)
+    f.wait_state("a", stays, "free", 60)
+    t.passed("one is pulled out while a VM has both: the other is lent on")
+
+
 def main():
     with Tap() as t, Cluster("group-hosts.toml", tap=t) as c:
         group = Group(t, c)
@@ -104,6 +118,9 @@ def main():
             link_lost(t, group, c)
         for name in "abc":
             t.equal(group.f.wait_free(name, free[name]), free[name], f"all windows of host {name} are free again")
+        # What was not reset keeps its part of the window until the link begins anew
+        with t.case("one is pulled out"):
+            pulled_out(t, group)
         for name in "bc":
             t.equal(c.host(name).complaints(), [], f"host {name}'s kernel has no complaint")
 
