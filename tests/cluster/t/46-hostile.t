@@ -135,8 +135,10 @@ def lender_says(t, f, c, a, address, uuid):
 
 def unbound_slowly(t, f, b, address, uuid):
     """The lender's driver lets go of a device that a VM has, and its reset takes long."""
-    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]):
+    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
         f.wait_mdev("a", uuid, "running", 120)
+        g.qmp("stop")   # nobody reads what is out of reach
+        f.wait_mdev("a", uuid, "running", 60)
         b.run(f"echo 20000 >/sys/kernel/debug/dlend/lender/0000{address[5:]}/slow_reset_ms")
         job = b.spawn(f"echo 0000{address[5:]} >/sys/bus/pci/drivers/dlend-lender/unbind; touch /tmp/unbound")
         f.wait_mdev("a", uuid, "failed", 60)
@@ -276,7 +278,9 @@ def main():
             again_and_again(t, f, c, b, address, uuid)
         with t.case("a lender's word"):
             lender_says(t, f, c, a, address, uuid)
+        with t.case("unbound slowly"):
             unbound_slowly(t, f, b, address, uuid)
+        with t.case("offered anew"):
             uuid = offered_anew(t, f, c, a, address, uuid)
         with t.case("counters that are nowhere"):
             borrows_badly(t, f, c, b, address)
