@@ -119,7 +119,7 @@ static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
 /* One that was withdrawn is nobody's any more; whoever ends its offer waits for this. */
 static bool dlend_lease_is_stray(const struct dlend_lease_record *r)
 {
-	return !READ_ONCE(r->offer->dying) && !dlend_lease_in_use(r);
+	return !READ_ONCE(r->offer->withdrawn) && !dlend_lease_in_use(r);
 }
 
 static int dlend_lease_tell_return(struct dlend_lease *lease, unsigned int most)
@@ -203,12 +203,25 @@ static struct dlend_lease_record *dlend_lease_alloc(struct dlend_link *link,
 	return r;
 }
 
+/* A group has one lease, and the lender tells of it for each function: who has it gives it back. */
+static bool dlend_lease_of_group(const struct dlend_offer *offer)
+{
+	const struct dlend_offer *other;
+
+	list_for_each_entry(other, &dlend_offers, node)
+		if (other != offer && other->claim && other->addr.lender == offer->addr.lender &&
+		    other->info.group == offer->info.group &&
+		    (READ_ONCE(other->claim->lease) || READ_ONCE(other->claim->borrowing)))
+			return true;
+	return false;
+}
+
 void dlend_lease_return_stray(struct dlend_offer *offer)
 {
 	struct dlend_lease_record *r;
 
 	lockdep_assert_held(&dlend_offers_lock);
-	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
+	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX || dlend_lease_of_group(offer))
 		return;
 	r = dlend_lease_alloc(offer->link, &offer->addr);
 	if (!r)

@@ -124,7 +124,7 @@ static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer
 	/* Nobody can use it before the snapshot is whole: dlend_offer_claim() sees to that. */
 	if (!offer->link || offer->withdrawn)
 		offer->complete = false;
-	offer->withdrawn = false;
+	WRITE_ONCE(offer->withdrawn, false);
 }
 
 /* An OFFER says the state, too: then no STATE follows. */
@@ -187,7 +187,7 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_offer_find_of(link, addr);
 	if (!IS_ERR_OR_NULL(offer)) {
-		offer->withdrawn = true;
+		WRITE_ONCE(offer->withdrawn, true);
 		offer->state = DLEND_OFFER_GONE;
 		offer->holder = DLEND_NODE_NONE;
 		claim = dlend_offer_get_claim(offer);

@@ -13,34 +13,45 @@
 
 /* A peer must not make this node allocate without end, nor leave nothing to others. */
 #define DLEND_OFFERS_MAX	1024
-#define DLEND_OFFERS_OF_NODE	256
+#define DLEND_OFFERS_OF_NODE	512
 
 DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 
-/* One that nobody has, and whose lender may never come back. */
-static struct dlend_offer *dlend_offers_ghost(void)
+/* One that nobody has, and whose lender may never come back; of @lender, if that is not 0. */
+static struct dlend_offer *dlend_offers_ghost(u16 lender)
 {
 	struct dlend_offer *offer;
 
 	list_for_each_entry(offer, &dlend_offers, node)
-		if (!offer->link && !offer->claim && !offer->dying)
+		if (!offer->link && !offer->claim && !offer->dying &&
+		    (!lender || offer->addr.lender == lender))
 			return offer;
 	return NULL;
 }
 
 bool dlend_offers_full(u16 lender, struct dlend_offer **ghost)
 {
-	unsigned int all = 0, mine = 0;
+	unsigned int all = 0, mine = 0, dying = 0, mine_dying = 0;
 	struct dlend_offer *offer;
+	bool my;
 
 	lockdep_assert_held(&dlend_offers_lock);
 	list_for_each_entry(offer, &dlend_offers, node) {
-		all += !offer->dying;
-		mine += !offer->dying && offer->addr.lender == lender;
+		my = offer->addr.lender == lender;
+		all++;
+		dying += offer->dying;
+		mine += my;
+		mine_dying += my && offer->dying;
 	}
-	*ghost = all >= DLEND_OFFERS_MAX ? dlend_offers_ghost() : NULL;
-	return mine >= DLEND_OFFERS_OF_NODE || (all >= DLEND_OFFERS_MAX && !*ghost);
+	*ghost = NULL;
+	/* What is dying takes room until it is dead, but another one may come in its place. */
+	if (mine >= 2 * DLEND_OFFERS_OF_NODE || all >= 2 * DLEND_OFFERS_MAX)
+		return true;
+	if (mine - mine_dying < DLEND_OFFERS_OF_NODE && all - dying < DLEND_OFFERS_MAX)
+		return false;
+	*ghost = dlend_offers_ghost(mine - mine_dying < DLEND_OFFERS_OF_NODE ? 0 : lender);
+	return !*ghost;
 }
 
 void dlend_offer_add(struct dlend_offer *offer)

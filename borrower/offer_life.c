@@ -180,7 +180,7 @@ void dlend_offer_update(struct dlend_offer *offer)
 void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
-	WRITE_ONCE(offer->dying, true);
+	offer->dying = true;
 	offer->state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);

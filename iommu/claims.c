@@ -86,6 +86,23 @@ static int dlend_claims_map_range(struct dlend_claims *c, const struct dlend_dma
 	return err;
 }
 
+/* The parts of a range with a hole are unmapped by calls of their own. */
+static int dlend_claims_touch_parts(struct dlend_claims *c, const struct dlend_dma_range *r,
+				    u64 most)
+{
+	u64 last = r->iova + (r->size - 1);
+	bool pieces = r->ap || c->pg->tables_stay;
+	int err = 0;
+
+	if (r->ap || r->hole >= r->hole_end)
+		return dlend_touched_add(&c->touched, r->iova, last, pieces, most);
+	if (r->hole)
+		err = dlend_touched_add(&c->touched, r->iova, r->iova + r->hole - 1, pieces, most);
+	if (!err && r->hole_end < r->size)
+		err = dlend_touched_add(&c->touched, r->iova + r->hole_end, last, pieces, most);
+	return err;
+}
+
 static int dlend_claims_touch(struct dlend_claims *c, const struct dlend_dma_range *r)
 {
 	u64 most, bytes = r->size;
@@ -95,7 +112,7 @@ static int dlend_claims_touch(struct dlend_claims *c, const struct dlend_dma_ran
 		bytes += c->bytes[i];
 	c->most = max(c->most, bytes);
 	most = DLEND_CLAIMS_TABLES_MAX + DLEND_CLAIMS_TABLES_OF * (c->most >> 21);
-	return dlend_touched_add(&c->touched, r->iova, r->iova + (r->size - 1), r->ap, most);
+	return dlend_claims_touch_parts(c, r, most);
 }
 
 static int dlend_dma_claim_map(struct dlend_claims *c, struct dlend_dma_claim *claim)

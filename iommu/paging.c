@@ -183,6 +183,7 @@ struct dlend_paging *dlend_paging_create(struct device *dev)
 	}
 	p->dev = get_device(dev);
 	p->pub.ops = &dlend_paging_kernel_ops;
+	p->pub.tables_stay = DLEND_TABLES_STAY;
 	refcount_set(&p->pub.users, 1);
 	p->pub.sizes = p->domain->pgsize_bitmap;
 	p->pub.first = p->domain->geometry.aperture_start;

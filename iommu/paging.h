@@ -44,6 +44,7 @@ struct dlend_paging_ops {
  * @sizes: bit per size of a page, 4 KiB at least
  * @first, @last: addresses that it can translate, inclusive
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
+ * @tables_stay: unmapping frees no page table, as far as anybody can rely on that
  * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
  */
 struct dlend_paging {
@@ -51,6 +52,7 @@ struct dlend_paging {
 	u64 sizes;
 	u64 first, last;
 	bool coherent;
+	bool tables_stay;
 	refcount_t users;
 };
 

@@ -15,12 +15,13 @@
 
 /**
  * struct dlend_touched - tables that may stay
- * @gibs: by address >> 30: which pieces of 2 MiB were mapped in part
- * @all: the same, as a list
- * @tables: how many tables of 4 KiB these are
+ * @small: by address >> 30: which of the tables that map 2 MiB
+ * @large: by address >> 39: which of the tables that map 1 GiB
+ * @all: what both have, as a list
+ * @tables: how many tables of 4 KiB these are, with those that map 512 GiB
  */
 struct dlend_touched {
-	struct xarray gibs;
+	struct xarray small, large;
 	struct list_head all;
 	u64 tables;
 };
@@ -36,7 +37,7 @@ void dlend_touched_free(struct dlend_touched *t);
  * @t: tables
  * @first: (in) first address
  * @last: (in) last address
- * @pieces: (in) it is mapped and unmapped in pieces, by calls of their own
+ * @pieces: (in) it is unmapped in pieces, by calls of their own; or this kernel frees no table
  * @most: (in) no more tables than this
  *
  * An address that was touched before costs nothing. If this fails, some of the range counts as

@@ -12,6 +12,7 @@
  * Knows nothing of what offers and states say: offer.c makes these messages.
  */
 #include <linux/bitmap.h>
+#include <linux/delay.h>
 #include <linux/slab.h>
 
 #include <dlend/compat.h>
@@ -26,6 +27,10 @@
 
 /* Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended. */
 #define LEND_NOTES_MAX		2048
+
+/* What a peer has to hear before the module goes. */
+#define LEND_LISTENER_LAST_MS	1000
+#define LEND_LISTENER_PAUSE_MS	10
 
 /*
  * struct lend_listener - a link that is up, and what its peer has not heard yet
@@ -530,6 +535,35 @@ void lend_outbox_open(struct dlend_link *link)
 	kfree(l);
 }
 
+/* Listeners lock. Is there something that the peer must not miss? */
+static bool lend_listener_owes(const struct lend_listener *l)
+{
+	const struct lend_fn *fn;
+
+	if (l->nr_notes)
+		return true;
+	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
+		if (test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
+			return true;
+	return false;
+}
+
+/* A peer that takes messages has them soon; nobody waits for another one. */
+static void lend_outbox_await_told(struct lend_listener *l)
+{
+	unsigned int waited;
+	bool owes;
+
+	for (waited = 0; waited < LEND_LISTENER_LAST_MS; waited += LEND_LISTENER_PAUSE_MS) {
+		spin_lock(&lend_listeners_lock);
+		owes = lend_listener_owes(l);
+		spin_unlock(&lend_listeners_lock);
+		if (!owes || !dlend_link_is_up(l->to.link))
+			return;
+		msleep(LEND_LISTENER_PAUSE_MS);
+	}
+}
+
 void lend_outbox_close(struct dlend_link *link)
 {
 	struct lend_listener *l;
@@ -543,6 +577,7 @@ void lend_outbox_close(struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 	if (!l)
 		return;
+	lend_outbox_await_told(l);
 	/* The session may go on, so say that a post which was begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);

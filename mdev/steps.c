@@ -357,7 +357,8 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	/* The guest may have been given memory while the device was stopped. */
 	if (!v->have.bme)
 		how |= DLEND_BUILD_ANEW;
-	if (dlend_gate_settled(v))
+	/* Not for memory that could not be added: it would be found again. */
+	if (dlend_gate_settled(v) && !v->lacking[0])
 		how |= DLEND_BUILD_OPEN;
 	/* If the VMM closes the device a moment later, the build pins nothing any more. */
 	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;

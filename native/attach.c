@@ -202,6 +202,19 @@ static struct dlend_native_place *dlend_native_give_failed(struct list_head *gro
 	return of;
 }
 
+/* What is claimed changes no more: is that all of the group? */
+static int dlend_native_group_check(struct list_head *group)
+{
+	struct dlend_native_place *first = list_first_entry(group, struct dlend_native_place, with);
+	unsigned int size;
+
+	if (dlend_offer_group(first->offer, &size) == first->group &&
+	    list_count_nodes(group) >= size)
+		return 0;
+	dlend_native_fn_fails(first->fn, "its IOMMU group has changed meanwhile: try again");
+	return -EAGAIN;
+}
+
 /* Return: 0; or -errno: then @failed has failed. */
 static int dlend_native_take_group(struct list_head *group, struct dlend_native_place **failed)
 {
@@ -213,6 +226,10 @@ static int dlend_native_take_group(struct list_head *group, struct dlend_native_
 		if (ret)
 			goto give;
 	}
+	place = list_first_entry(group, struct dlend_native_place, with);
+	ret = dlend_native_group_check(group);
+	if (ret)
+		goto give;
 	list_for_each_entry(place, group, with) {
 		ret = dlend_native_take(place->fn);
 		if (ret)

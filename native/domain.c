@@ -443,7 +443,8 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	struct dlend_piece piece = *want;
 	int err;
 
-	if (!seg && dlend_native_on_demand(d)) {
+	/* One that is not in use yet may be given back at once. */
+	while (!seg && dlend_native_on_demand(d)) {
 		err = dlend_native_segment_demand(d, iova);
 		if (err)
 			return err;

@@ -103,6 +103,21 @@ static int dlend_announce_left(struct dlend_link *link, void *arg)
 	return 0;
 }
 
+/* The reason for a new session may be a text of the module that goes. */
+static int dlend_announce_keep_why(struct dlend_link *link, void *arg)
+{
+	const char *why;
+
+	/* No step is in the middle of reading it. */
+	guard(mutex)(&link->state_lock);
+	why = READ_ONCE(link->restart);
+	if (!why || why == link->restart_text)
+		return 0;
+	strscpy(link->restart_text, why, sizeof(link->restart_text));
+	cmpxchg(&link->restart, why, link->restart_text);
+	return 0;
+}
+
 int dlend_link_user_register(struct dlend_link_user *user)
 {
 	struct dlend_announce_one one = { .user = user };
@@ -132,6 +147,7 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 	if (!WARN_ON(number < 0))
 		dlend_links_each(dlend_announce_left, &one);
 	mutex_unlock(&dlend_users_lock);
+	dlend_links_each(dlend_announce_keep_why, NULL);
 }
 DLEND_EXPORT(dlend_link_user_unregister);
 

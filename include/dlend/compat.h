@@ -151,6 +151,9 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 #endif
 }
 
+/* All generic page tables are freed when they are unmapped as a whole; before, AMD's were not. */
+#define DLEND_TABLES_STAY	(LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0))
+
 /* attach_dev() is told of the domain before since 6.19; page sizes are each domain's by then. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
 #define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev

@@ -242,7 +242,7 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
 /**
  * dlend_link_restart - end a session, because the peer cannot be dealt with in it any more
  * @ref: (in) session; one that is over already is left alone
- * @why: (in) for the log and last_error; a string that stays
+ * @why: (in) for the log and last_error; a string that stays until the module is unloaded
  *
  * A new session begins by itself. Context: any.
  */
