@@ -165,12 +165,15 @@ static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease_record *r = container_of(work, struct dlend_lease_record, return_work);
 	struct dlend_offer *offer = r->offer;
+	bool stray = !r->claim;
 
 	if (r->claim || dlend_lease_is_stray(r))
 		dlend_lease_give_back(r);
 	/* First the reference: with the last one slots become free that the next lease may need. */
 	dlend_lease_put(&r->lease);
 	atomic_dec(&offer->leases);
+	if (stray)
+		atomic_dec(&offer->strays);
 }
 
 void dlend_lease_return(struct dlend_lease *lease)
@@ -203,25 +206,12 @@ static struct dlend_lease_record *dlend_lease_alloc(struct dlend_link *link,
 	return r;
 }
 
-/* A group has one lease, and the lender tells of it for each function: who has it gives it back. */
-static bool dlend_lease_of_group(const struct dlend_offer *offer)
-{
-	const struct dlend_offer *other;
-
-	list_for_each_entry(other, &dlend_offers, node)
-		if (other != offer && other->claim && other->addr.lender == offer->addr.lender &&
-		    other->info.group == offer->info.group &&
-		    (READ_ONCE(other->claim->lease) || READ_ONCE(other->claim->borrowing)))
-			return true;
-	return false;
-}
-
 void dlend_lease_return_stray(struct dlend_offer *offer)
 {
 	struct dlend_lease_record *r;
 
 	lockdep_assert_held(&dlend_offers_lock);
-	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX || dlend_lease_of_group(offer))
+	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
 		return;
 	r = dlend_lease_alloc(offer->link, &offer->addr);
 	if (!r)
@@ -229,6 +219,7 @@ void dlend_lease_return_stray(struct dlend_offer *offer)
 	dev_dbg(&offer->dev, "epoch %u is held by this node, and nobody here uses it: returned\n",
 		offer->epoch);
 	dlend_lease_granted(r, offer, offer->epoch);
+	atomic_inc(&offer->strays);
 	dlend_lease_return(&r->lease);
 }
 

@@ -4,6 +4,7 @@
  *
  * Must not know how offers arrive (news.c), nor how a lease is asked for (lease.c).
  */
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
@@ -149,9 +150,12 @@ void dlend_offer_put_claim(struct dlend_claim *claim)
 static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other,
 						 const struct dlend_claim *claim)
 {
-	struct dlend_group_fn seen = { .leases = atomic_read(&other->leases) };
+	struct dlend_group_fn seen = { };
 	const struct dlend_claim *user = other->claim;
+	int leases = atomic_read(&other->leases);
 
+	/* A stray was never used: no DMA of its is under way, and it reaches nobody's memory. */
+	seen.leases = max(leases - atomic_read(&other->strays), 0);
 	if (user) {
 		seen.same_party = user->party == claim->party;
 		seen.leased = READ_ONCE(user->lease);

@@ -42,6 +42,7 @@
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @wq: ordered: everything that is asked of the lender for this device
  * @leases: granted by the lender and not returned yet
+ * @strays: of these, that nobody has used: the lender tells of a lease for each function of a group
  * @memory: of dlend_offer_zalloc(), freed with the offer
  */
 struct dlend_offer {
@@ -63,7 +64,7 @@ struct dlend_offer {
 	struct dlend_claim *claim;
 	struct work_struct work;
 	struct workqueue_struct *wq;
-	atomic_t leases;
+	atomic_t leases, strays;
 	struct list_head memory;
 };
 
