@@ -92,7 +92,8 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 	err = dlend_span_pick(busy, n, &want, base);
 	if (err) {
 		want.in.first = first;
-		want.align = max_t(u64, align, PAGE_SIZE);
+		/* Slots are cut at the borders of large pages. */
+		want.align = max_t(u64, align, size >= SZ_2M ? SZ_2M : PAGE_SIZE);
 		err = dlend_span_pick(busy, n, &want, base);
 	}
 	kfree(busy);

@@ -28,6 +28,8 @@ DEFINE_STATIC_SRCU(dlend_raw_srcu);
 
 /* So many bytes are unmapped with interrupts off. */
 #define DLEND_RAW_CLEAR_BYTES	((u64)SZ_2M)
+/* And so many before others have their turn. */
+#define DLEND_RAW_CLEAR_AT_ONCE	SZ_64M
 
 /*
  * enum dlend_raw_phase - how far a raw slot is cut
@@ -128,15 +130,39 @@ static void dlend_raw_clear(struct dlend_raw_slot *raw, u64 at, u64 end)
 	}
 }
 
+static void dlend_raw_clear_slowly(struct dlend_raw_slot *raw, u64 at, u64 end)
+{
+	u64 some;
+
+	for (; at < end; at += some) {
+		some = min_t(u64, end - at, DLEND_RAW_CLEAR_AT_ONCE);
+		dlend_raw_clear(raw, at, at + some);
+		cond_resched();
+	}
+}
+
+/* Scattered pages have a note each: what is side by side goes together, with few flushes. */
 static void dlend_raw_slot_clear(struct dlend_raw_slot *raw)
 {
 	MA_STATE(mas, &raw->led.before, 0, 0);
+	u64 from = 0, to = 0;
 	void *run;
 
-	guard(rcu)();
-	mas_for_each(&mas, run, ULONG_MAX)
-		dlend_raw_clear(raw, (u64)mas.index << PAGE_SHIFT,
-				(u64)(mas.last + 1) << PAGE_SHIFT);
+	rcu_read_lock();
+	mas_for_each(&mas, run, ULONG_MAX) {
+		u64 first = (u64)mas.index << PAGE_SHIFT, end = (u64)(mas.last + 1) << PAGE_SHIFT;
+
+		if (first != to) {
+			mas_pause(&mas);
+			rcu_read_unlock();
+			dlend_raw_clear_slowly(raw, from, to);
+			from = first;
+			rcu_read_lock();
+		}
+		to = end;
+	}
+	rcu_read_unlock();
+	dlend_raw_clear_slowly(raw, from, to);
 }
 
 /*

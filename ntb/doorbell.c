@@ -32,13 +32,20 @@ u64 dlend_link_doorbells(void)
 }
 DLEND_EXPORT(dlend_link_doorbells);
 
-/* Clear first: what comes after that rings again, what came before is seen by the scan. */
+/*
+ * Clear first: what comes after that rings again, what came before is seen by the scan.  The clear
+ * is a posted write, which a doorbell could still overtake: then it wipes that doorbell, and the
+ * scan does not see what was rung for.  A read behind it returns when the clear has arrived, and
+ * what was rung for before is in memory then.  (ntb_transport does so, too.)
+ */
 static u64 dlend_doorbell_take(struct dlend_link *link)
 {
 	u64 bits = link->ops->db_read(link->hw) & dlend_link_doorbells();
 
-	if (bits)
+	if (bits) {
 		link->ops->db_clear(link->hw, bits);
+		link->ops->db_read(link->hw);
+	}
 	return bits;
 }
 

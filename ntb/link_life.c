@@ -7,6 +7,7 @@
 #include "debugfs.h"
 #include "link.h"
 #include "link_life.h"
+#include "pm.h"
 #include "sysfs.h"
 
 /* The last reference is gone. Also after dlend_link_add() failed: parts may not have been made. */
@@ -65,8 +66,8 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
 	}
 	dlend_debugfs_add(link);
 	dlend_link_register(link);
-	ops->link_enable(hw, true);
-	dlend_link_kick(link);
+	/* From here on, who puts links to sleep finds this one; who did before has said so. */
+	dlend_session_open(link, dlend_pm_asleep());
 	return link;
 }
 DLEND_EXPORT(dlend_link_add);

@@ -11,6 +11,7 @@
 #include "link_life.h"
 #include "loop.h"
 #include "pm.h"
+#include "required.h"
 
 #define CREATE_TRACE_POINTS
 #include <ntb/trace.h>
@@ -56,6 +57,7 @@ static void __exit dlend_core_exit(void)
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
 	dlend_link_queues_destroy();
+	dlend_required_forget();
 }
 
 module_init(dlend_core_init);

@@ -25,8 +25,16 @@ static int dlend_pm_sleep_link(struct dlend_link *link, void *on)
 	return 0;
 }
 
+static bool dlend_pm_is_asleep;
+
+bool dlend_pm_asleep(void)
+{
+	return READ_ONCE(dlend_pm_is_asleep);
+}
+
 static void dlend_pm_sleep_links(bool on)
 {
+	WRITE_ONCE(dlend_pm_is_asleep, on);
 	dlend_links_each(dlend_pm_sleep_link, &on);
 }
 

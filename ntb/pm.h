@@ -9,4 +9,11 @@ int dlend_pm_init(void);
 /** dlend_pm_exit - undo dlend_pm_init(). Context: process, may sleep. */
 void dlend_pm_exit(void);
 
+/**
+ * dlend_pm_asleep - is this host asleep, or about to be, or going down?
+ *
+ * To be asked for a link that is registered already. Context: any.
+ */
+bool dlend_pm_asleep(void);
+
 #endif

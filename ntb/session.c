@@ -13,6 +13,7 @@
 #include <iommu/aperture.h>
 #include <ntb/trace.h>
 #include "link.h"
+#include "required.h"
 
 /* Milliseconds between steps while a handshake is under way. */
 #define DLEND_STEP_HANDSHAKE_MS	50
@@ -341,15 +342,30 @@ void dlend_session_init(struct dlend_link *link)
 	link->bringup.loop = dlend_link_is_loop(link);
 }
 
-void dlend_session_require(struct dlend_link *link, u16 node)
+int dlend_session_require(struct dlend_link *link, u16 node)
 {
 	struct dlend_bringup *b = &link->bringup;
+	int err;
 
-	mutex_lock(&link->state_lock);
+	guard(mutex)(&link->state_lock);
+	err = dlend_required_note(dlend_link_name(link), node);
+	if (err)
+		return err;
 	b->required = node;
 	if (node && b->peer_node && b->peer_node != node)
 		dlend_link_renew(link, "the admin has named another node as this link's peer");
+	return 0;
+}
+
+void dlend_session_open(struct dlend_link *link, bool asleep)
+{
+	mutex_lock(&link->state_lock);
+	link->bringup.required = dlend_required_of(dlend_link_name(link));
+	link->asleep |= asleep;
+	if (!link->asleep)
+		link->ops->link_enable(link->hw, true);
 	mutex_unlock(&link->state_lock);
+	dlend_link_kick(link);
 }
 
 void dlend_session_sleep(struct dlend_link *link, bool on)

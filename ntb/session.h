@@ -36,10 +36,19 @@ void dlend_session_init(struct dlend_link *link);
  * @link: link
  * @node: (in) node id; 0: any
  *
- * A peer that is another node loses the session.
+ * A peer that is another node loses the session. It is remembered for the next link of that name.
+ * Context: process, may sleep; takes state_lock. Return: 0; -ENOMEM.
+ */
+int dlend_session_require(struct dlend_link *link, u16 node);
+
+/**
+ * dlend_session_open - the first step, of a link that everybody knows by now
+ * @link: link
+ * @asleep: (in) this host is asleep, or about to be: the link goes up when it wakes
+ *
  * Context: process, may sleep; takes state_lock.
  */
-void dlend_session_require(struct dlend_link *link, u16 node);
+void dlend_session_open(struct dlend_link *link, bool asleep);
 
 /**
  * dlend_session_sleep - the host goes to sleep or down (or is awake again)

@@ -48,8 +48,7 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 	/* The peer of the loop is this node, and cannot be another one. */
 	if (dlend_link_is_loop(link))
 		return -EOPNOTSUPP;
-	dlend_session_require(link, node);
-	return len;
+	return dlend_session_require(link, node) ?: len;
 }
 static DEVICE_ATTR_RW(required_peer);
 

@@ -120,6 +120,9 @@ def another_peer(t, f, a):
     f.dlend("a", "lend --config /run/dlend.conf")
     a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 20)
     t.ok(attribute(a, "state") != "up", "a link that is for node 3 is not up with node 2, and says so")
+    a.run(f"echo {link} >/sys/bus/pci/drivers/ntb_hw_amd/unbind && echo {link} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
+    a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 60)
+    t.ok(attribute(a, "state") != "up", "nor after its NTB's driver was away")
     a.run(f"echo 'link {link} peer=2' >/run/dlend.conf")
     f.dlend("a", "lend --config /run/dlend.conf")
     for name in ("a", "b"):
