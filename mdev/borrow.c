@@ -308,7 +308,8 @@ static void dlend_borrow_op_reclaim(struct dlend_claim *claim, u32 epoch)
 
 	if (!dlend_borrow_op_uses(claim, epoch))
 		return;
-	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u asks for its device back\n", dlend_vdev_lender(v));
+	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u asks for its device back\n",
+			       dlend_vdev_lender(v));
 	if (!dlend_irqs_signal(v, VFIO_PCI_REQ_IRQ_INDEX))
 		dev_warn_ratelimited(dlend_vdev_dev(v),
 				     "the VMM cannot be asked to give it back; unplug the device or shut the VM down\n");
