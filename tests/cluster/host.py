@@ -315,6 +315,8 @@ class Host:
                          f"{'answers' if answers else 'does not answer'}")
         with open(self.cluster.run_dir / f"{self.name}.autopsy", "a", encoding="utf-8") as f:
             f.write("\n".join(parts) + "\n")
+        if sleeps("\n".join(parts)):
+            self.cluster.say(f"bed fault: host {self.name}: a processor sleeps, and takes no interrupts (tests/cluster/README.md)")
         return "\n".join(parts)
 
     def _scan(self):
@@ -355,10 +357,27 @@ GUEST_KERNEL = "/guest/vmlinux"
 WAITS_FOR_US = re.compile(r"^/proc/\S+ CPU \d+/KVM .*\n(?:(?!/proc/).*\n)*?.*\bdlend_", re.M)
 
 
+IF = 0x200      # of a processor's flags: it takes interrupts
+
+
 def in_firmware(autopsy):
     """Was a guest's processor in its firmware's 16-bit code each time, while nothing of ours kept it waiting?"""
     return (len(re.findall(r"^CS =f000 000f0000 ", autopsy, re.M)) >= 3 and "it does not say" not in autopsy and
             not WAITS_FOR_US.search(autopsy))
+
+
+def sleeps(autopsy):
+    """Was a processor of the host halted each time, with interrupts enabled, and one pending that nothing keeps from it?"""
+    autopsy = autopsy.replace("\r", "")
+    for n in (0, 1):
+        halted = re.findall(rf"^CPU#{n}$(?:\n(?!CPU#).*)*?\nRIP=\w+ RFL=(\w+) .*HLT=(\d)", autopsy, re.M)
+        pending = re.findall(rf"^dumping local APIC state for CPU {n}\b.*(?:\n(?!== ).*)*?\nIRR\s+(.*)(?:\n(?!== ).*)*?\n.*PPR (0x\w+)",
+                             autopsy, re.M)
+        asleep = [hlt == "1" and int(flags, 16) & IF for flags, hlt in halted]
+        waits = [any(int(vector) >> 4 > int(ppr, 16) >> 4 for vector in re.findall(r"\d+", irr)) for irr, ppr in pending]
+        if len(asleep) >= 3 and len(waits) >= 3 and all(asleep) and all(waits):
+            return True
+    return False
 
 
 def guest_part(name):

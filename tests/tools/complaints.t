@@ -7,6 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from host import sleeps  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT, Account, complaints, iommu_fault_at, leaks  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -122,7 +123,33 @@ def leaked(t):
             "one with a module of ours is")
 
 
+STATE = """== info registers -a\r
+CPU#0\r
+RAX=0000000000000000 RBX=0000000000000000\r
+RIP=ffffffffb417bf5f RFL={flags} [----AP-] CPL=0 II=0 A20=1 SMM=0 HLT={halted}\r
+== info lapic 0
+dumping local APIC state for CPU 0 \r
+\r
+ISR\t (none)\r
+IRR\t {irr}\r
+\r
+APR 0x00 TPR 0x10 DFR 0x0f LDR 0x00 PPR {ppr}\r
+"""
+
+
+def asleep(t):
+    """A halted processor with an interrupt pending, as 44-errors met one, and those that are nearly so."""
+    def dump(**values):
+        return STATE.format(**{"flags": "00000216", "halted": 1, "irr": "236 251 ", "ppr": "0x10", **values})
+
+    t.ok(sleeps(3 * dump()), "halted, with an interrupt that nothing keeps from it, three times in a row")
+    for what, other in (("runs", {"halted": 0}), ("has interrupts off", {"flags": "00000016"}), ("has none pending", {"irr": "(none)"}),
+                        ("serves one of that priority", {"ppr": "0xf0"})):
+        t.ok(not sleeps(2 * dump() + dump(**other)), f"but not if it {what} in one of them")
+    t.ok(not sleeps(2 * dump()), "nor if it was looked at only twice")
+
+
 with Tap() as test:
-    for part in (kernels, vendors, scheduler, account, console, leaked):
+    for part in (kernels, vendors, scheduler, account, console, leaked, asleep):
         with test.case(part.__name__):
             part(test)
