@@ -18,6 +18,11 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 EDU_IDENT = "0x010000ed"
 
 
+def all_free(f, addresses):
+    for address in addresses:
+        f.wait_state("a", address, "free")
+
+
 def crowded(t, f, a):
     """The lender finds no place for a BAR that is a multiple of its size, but one that is not."""
     lent = {port: f.lend("b", port) for port in ("one", "two", "three", "large")}
@@ -33,13 +38,7 @@ def crowded(t, f, a):
     out = a.run(f"busybox devmem {start + (48 << 20):#x} 32 0x12345678; busybox devmem {start + (48 << 20):#x} 32").out.strip()
     t.equal(out, "0x12345678", "and reaches its memory")
     f.dlend("a", f"detach {lent['large']} {lent['three']}", timeout=120)
-    for address in lent.values():
-        f.wait_state("a", address, "free")
-
-
-def all_free(f, addresses):
-    for address in addresses:
-        f.wait_state("a", address, "free")
+    all_free(f, lent.values())
 
 
 def same_number(t, f, a, b):
@@ -66,7 +65,7 @@ def told_one_by_one(t, f, a, lent):
     for turn in range(3):
         f.dlend("b", f"reclaim 0000{lent[0][5:]}", timeout=120)     # and with it the group
         a.wait_for(" && ".join(f"[ ! -e /sys/bus/dlend/devices/{address} ]" for address in lent), 60)
-        script = ("until [ \"$(cat {0}/attached)\" != no ] && [ -e {0}/attached ]; do echo 1 >{0}/attached; "
+        script = ("until at=$(cat {0}/attached) && [ $at != no ]; do echo 1 >{0}/attached; "
                   "[ $((n += 1)) -lt 100000 ] || break; done 2>/dev/null; cat {0}/attached {0}/attach_error")
         jobs = [a.spawn(script.format(f"/sys/bus/dlend/devices/{address}")) for address in lent]
         f.dlend("b", f"lend --group 0000{lent[0][5:]}", timeout=120)
