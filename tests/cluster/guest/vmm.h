@@ -289,15 +289,6 @@ static inline off_t region(int fd, unsigned int index)
 	return info.offset;
 }
 
-/* As a guest's driver does when it begins: memory decoding and Bus Master Enable. */
-static inline void enable_device(int fd)
-{
-	uint16_t command = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER;
-
-	if (pwrite(fd, &command, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + PCI_COMMAND) != 2)
-		die("the command register is not writable");
-}
-
 static inline uint16_t config(int fd, unsigned int at)
 {
 	uint16_t value;
@@ -311,6 +302,12 @@ static inline void set_config(int fd, unsigned int at, uint16_t value)
 {
 	if (pwrite(fd, &value, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + at) != 2)
 		die("configuration space is not writable");
+}
+
+/* As a guest's driver does when it begins: memory decoding and Bus Master Enable. */
+static inline void enable_device(int fd)
+{
+	set_config(fd, PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
 }
 
 static inline unsigned int capability_at(int fd, unsigned int id)
