@@ -101,9 +101,13 @@ def small_devices(t, f, c, lent, stick):
     b = c.host("b")
     ports = ("sound", "usb", "edu", "small", "huge")
     with contextlib.ExitStack() as stack:
-        with c.host("a").provoke("DMAR: .*DMA Read.*fault addr .*PTE Read access is not set|DMAR: .*handling fault status",
-                                 "SeaBIOS has the EHCI read its schedule while it changes what low RAM is, which unmaps "
-                                 "all of it for a moment; a local vfio-pci's has the same", must=False):
+        # The borrower's IOMMU unmaps at once; the lender's too, if it takes the firmware long to put it back.
+        with contextlib.ExitStack() as firmware:
+            for host in (c.host("a"), c.host("b")):
+                firmware.enter_context(host.provoke(
+                    "DMAR: .*DMA Read.*fault addr .*PTE Read access is not set|DMAR: .*handling fault status",
+                    "SeaBIOS has the EHCI read its schedule while it changes what low RAM is, which unmaps all of it "
+                    "for a moment; a local vfio-pci's has the same", must=False))
             g = stack.enter_context(f.guest("a", "kinds", modules=(), memory="160M", tools=("audio", "usb", "programs"),
                                             devices=[device(f, lent, port) for port in ports]))
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
