@@ -123,7 +123,7 @@ static void dlend_hand_over_end_use(struct dlend_ram *ram)
 		dlend_books_accept(&ram->books, dlend_ram_now_ms());
 	}
 	mutex_unlock(&ram->lock);
-	schedule_work(&ram->tell_work);
+	dlend_ram_queue(ram, &ram->tell_work);
 }
 
 static void dlend_hand_over_close(struct dlend_memory *mem)

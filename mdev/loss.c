@@ -77,7 +77,7 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 		dlend_ram_map_retire(ram, &gone);
 	}
 	if (!list_empty(&ram->dead))
-		schedule_work(&ram->tell_work);
+		dlend_ram_queue(ram, &ram->tell_work);
 	mutex_unlock(&ram->lock);
 	return hit;
 }
@@ -183,7 +183,7 @@ void dlend_loss_undo(struct dlend_memory *mem)
 	dlend_pin_release_chunks(&out);
 	mutex_unlock(&ram->unpin_lock);
 	if (!list_empty(&ram->dead))
-		schedule_work(&ram->tell_work);
+		dlend_ram_queue(ram, &ram->tell_work);
 }
 
 /* Everything */
@@ -215,7 +215,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 		dlend_ram_map_abandon(ram);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "link-down",
 				   ram->books.pinned_bytes, 0);
-		schedule_work(&ram->down_work);
+		dlend_ram_queue(ram, &ram->down_work);
 	}
 	mutex_unlock(&ram->lock);
 }
@@ -253,6 +253,7 @@ static void dlend_loss_down_work(struct work_struct *work)
 	dlend_books_accept(&ram->books, dlend_ram_now_ms());
 	mutex_unlock(&ram->lock);
 	mutex_unlock(&ram->build_lock);
+	dlend_ram_put(ram);
 }
 
 void dlend_loss_init(struct dlend_ram *ram)

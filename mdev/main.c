@@ -5,6 +5,7 @@
 #include <linux/module.h>
 #include <dlend/compat.h>
 #include "mdev.h"
+#include "memory.h"
 #include "vdev_debugfs.h"
 
 #define CREATE_TRACE_POINTS
@@ -12,12 +13,19 @@
 
 static int __init dlend_mdev_init(void)
 {
-	int ret;
+	int ret = dlend_memory_start();
 
+	if (ret)
+		return ret;
 	dlend_vdev_debugfs_init();
 	ret = dlend_mdev_start();
 	if (ret)
-		dlend_vdev_debugfs_exit();
+		goto stop;
+	return 0;
+
+stop:
+	dlend_vdev_debugfs_exit();
+	dlend_memory_stop();
 	return ret;
 }
 
@@ -25,6 +33,7 @@ static void __exit dlend_mdev_exit(void)
 {
 	dlend_mdev_stop();
 	dlend_vdev_debugfs_exit();
+	dlend_memory_stop();
 }
 
 module_init(dlend_mdev_init);

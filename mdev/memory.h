@@ -101,6 +101,16 @@ struct dlend_memory_desc {
 	void *ctx;
 };
 
+/** dlend_memory_start - as the module is loaded. Context: process. Return: 0 or -ENOMEM. */
+int dlend_memory_start(void);
+
+/**
+ * dlend_memory_stop - as it is unloaded, when nobody has guest memory any more
+ *
+ * Context: process; waits for what lenders are being told.
+ */
+void dlend_memory_stop(void);
+
 /**
  * dlend_memory_create - make the part of one lease; nothing is pinned by it yet
  * @desc: (in) is copied; a reference is taken on the link

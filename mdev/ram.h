@@ -14,6 +14,7 @@
  * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
  *
  * Files, each calls only those above it:
+ *   ram.c	all RAM there is, references, works
  *   members.c	who shares, and what members are told
  *   ram_map.c	RAM in the aperture
  *   pin.c	pins, by VFIO; pins under way
@@ -92,7 +93,7 @@ struct dlend_vm {
 /**
  * struct dlend_ram - RAM of one VM, pinned, in the aperture of one session of one link
  * @node: among all
- * @ref: references of the members
+ * @ref: references of the members, and of works that are queued
  * @vm: whose RAM it is
  * @kvm: its VM; never dereferenced
  * @iommufd: its memory is mapped by /dev/iommu, not by the legacy container
@@ -216,6 +217,36 @@ struct dlend_memory {
 	char reason[DLEND_REASON_LEN];
 	struct dlend_memory_stat stat;
 };
+
+/* All RAM there is, for share.c; the lock is outside of a ram's own. */
+extern struct mutex dlend_rams_lock;
+extern struct list_head dlend_rams;
+
+/**
+ * dlend_vm_get - the VM of a member
+ * @mem: (in) member
+ *
+ * It is made if it has no RAM yet. Context: process, under dlend_rams_lock.
+ * Return: with a reference, which its RAM takes over; NULL: out of memory.
+ */
+struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem);
+
+/**
+ * dlend_ram_put - give a reference back
+ * @ram: RAM; the last one frees it
+ *
+ * Context: process, takes dlend_rams_lock if it is the last; waits for nobody.
+ */
+void dlend_ram_put(struct dlend_ram *ram);
+
+/**
+ * dlend_ram_queue - have a work of its done soon
+ * @ram: RAM; the caller has a reference of its own
+ * @work: its tell_work or down_work, which ends by dlend_ram_put()
+ *
+ * Context: any of its locks may be held.
+ */
+void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work);
 
 /** dlend_ram_now_ms - the clock of the books and of dma_unmap calls. Context: any. */
 static inline u64 dlend_ram_now_ms(void)

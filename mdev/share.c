@@ -15,43 +15,6 @@
 #include "ram_map.h"
 #include "tell.h"
 
-static DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms; outside of a ram's own locks */
-static LIST_HEAD(dlend_rams);
-static LIST_HEAD(dlend_vms);
-
-/* The VM of @mem, with a reference; it is made if it has no RAM yet.  NULL: out of memory. */
-static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
-{
-	struct dlend_vm *vm;
-
-	lockdep_assert_held(&dlend_rams_lock);
-	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->vdev->kvm || (!vm->kvm && vm->vmm != mem->vmm))
-			continue;
-		kref_get(&vm->ref);
-		return vm;
-	}
-	vm = kzalloc_obj(*vm);
-	if (!vm)
-		return NULL;
-	kref_init(&vm->ref);
-	vm->kvm = mem->vdev->kvm;
-	vm->vmm = mem->vmm;
-	mutex_init(&vm->lock);
-	list_add_tail(&vm->node, &dlend_vms);
-	return vm;
-}
-
-static void dlend_vm_free(struct kref *ref)
-{
-	struct dlend_vm *vm = container_of(ref, struct dlend_vm, ref);
-
-	lockdep_assert_held(&dlend_rams_lock);
-	list_del(&vm->node);
-	mutex_destroy(&vm->lock);
-	kfree(vm);
-}
-
 static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 					  const struct dlend_memory_desc *desc)
 {
@@ -137,25 +100,6 @@ static int dlend_ram_join(struct dlend_memory *mem, const struct dlend_memory_de
 	return 0;
 }
 
-static void dlend_ram_free(struct kref *ref)
-{
-	struct dlend_ram *ram = container_of(ref, struct dlend_ram, ref);
-
-	list_del(&ram->node);
-	kref_put(&ram->vm->ref, dlend_vm_free);
-	mutex_unlock(&dlend_rams_lock);
-	cancel_work_sync(&ram->down_work);
-	cancel_work_sync(&ram->tell_work);
-	WARN_ON(ram->books.chunks || ram->books.extents || !list_empty(&ram->dead));
-	dlend_books_destroy(&ram->books);
-	dlend_ranges_clear(&ram->due);
-	dlend_session_drop(&ram->session);
-	mutex_destroy(&ram->lock);
-	mutex_destroy(&ram->unpin_lock);
-	mutex_destroy(&ram->build_lock);
-	kfree(ram);
-}
-
 static bool dlend_ram_is_told(const struct dlend_extent *extent, u32 id)
 {
 	return dlend_told_member(&extent->told, id);
@@ -204,7 +148,7 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, shut, hit);
 	mutex_unlock(&ram->unpin_lock);
-	kref_put_mutex(&ram->ref, dlend_ram_free, &dlend_rams_lock);
+	dlend_ram_put(ram);
 }
 
 struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)

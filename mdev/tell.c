@@ -192,6 +192,7 @@ static void dlend_tell_work(struct work_struct *work)
 		dev_warn_ratelimited(dlend_link_dev(ram->session.link),
 				     "lender did not unmap guest memory (%d): window space stays reserved until it does\n",
 				     err);
+	dlend_ram_put(ram);
 }
 
 void dlend_tell_init(struct dlend_ram *ram)
