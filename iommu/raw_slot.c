@@ -352,21 +352,30 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 }
 DLEND_EXPORT(dlend_raw_slot_unmap);
 
-bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather)
+struct dlend_paging *dlend_raw_domain_get(const struct dlend_raw_slot *raw)
 {
-	if (raw->ap)
-		iommu_iotlb_sync(raw->domain, gather);
-	return raw->ap;
+	return dlend_paging_get(raw->pg);
 }
-DLEND_EXPORT(dlend_raw_slot_sync);
+DLEND_EXPORT(dlend_raw_domain_get);
 
-bool dlend_raw_slot_flush(struct dlend_raw_slot *raw)
+void dlend_raw_domain_put(struct dlend_paging *pg)
 {
-	if (raw->ap)
-		iommu_flush_iotlb_all(raw->domain);
-	return raw->ap;
+	if (pg)
+		dlend_paging_put(pg);
 }
-DLEND_EXPORT(dlend_raw_slot_flush);
+DLEND_EXPORT(dlend_raw_domain_put);
+
+void dlend_raw_domain_sync(struct dlend_paging *pg, struct iommu_iotlb_gather *gather)
+{
+	iommu_iotlb_sync(dlend_paging_domain(pg), gather);
+}
+DLEND_EXPORT(dlend_raw_domain_sync);
+
+void dlend_raw_domain_flush(struct dlend_paging *pg)
+{
+	iommu_flush_iotlb_all(dlend_paging_domain(pg));
+}
+DLEND_EXPORT(dlend_raw_domain_flush);
 
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at)
 {

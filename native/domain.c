@@ -19,7 +19,6 @@
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
-#include <linux/rcupdate.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -94,6 +93,7 @@ static void dlend_native_domain_free(struct iommu_domain *domain)
 	xa_for_each(&d->segments, number, seg)
 		dlend_native_segment_free(seg, !d->silent);
 	xa_destroy(&d->segments);
+	dlend_raw_domain_put(d->reach);
 	dlend_link_put(d->link);
 	kfree(d);
 }
@@ -213,17 +213,6 @@ static void dlend_native_domain_evict(struct dlend_native_domain *d)
 		dlend_native_del_member(d, fn);
 		dlend_native_lost(fn, "it does not reach this host's memory any more");
 	}
-}
-
-static void dlend_native_cut(struct dlend_native_domain *d)
-{
-	struct dlend_native_segment *seg;
-	unsigned long number;
-
-	lockdep_assert_held(&d->lock);
-	WRITE_ONCE(d->cut, true);
-	xa_for_each(&d->segments, number, seg)
-		dlend_raw_slot_cut(seg->raw);
 }
 
 static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
@@ -395,7 +384,7 @@ void dlend_native_domain_leave(struct dlend_native_fn *fn)
 	if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL))) {
 		d->silent = true;
 		mutex_lock(&d->lock);
-		dlend_native_cut(d);
+		dlend_native_segments_cut(d);
 		mutex_unlock(&d->lock);
 	}
 	dlend_native_del_member(d, fn);
@@ -409,7 +398,7 @@ void dlend_native_domain_cut(struct dlend_native_fn *fn)
 	guard(mutex)(&fn->domain->lock);
 	dlend_native_member_ends(fn->domain, fn);
 	if (!fn->domain->alive || dlend_lease_lost(dlend_native_lease(fn)))
-		dlend_native_cut(fn->domain);
+		dlend_native_segments_cut(fn->domain);
 }
 
 /* What the IOMMU core calls (struct iommu_domain_ops) */
@@ -522,30 +511,24 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	return done;
 }
 
-/* All segments are in one domain of the NTB's IOMMU, so any that leads there will do. */
+/* What was gathered may have been the last of a segment that was given back meanwhile. */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
-	struct dlend_native_domain *d = to_native_domain(domain);
-	struct dlend_native_segment *seg;
-	unsigned long number;
+	/* Pairs with the release in dlend_native_segment_store(). */
+	struct dlend_paging *reach = smp_load_acquire(&to_native_domain(domain)->reach);
 
-	guard(rcu)();
-	xa_for_each(&d->segments, number, seg)
-		if (dlend_raw_slot_sync(seg->raw, gather))
-			break;
+	if (reach)
+		dlend_raw_domain_sync(reach, gather);
 }
 
 /* For an administrator who sets a group's type to DMA-FQ: the IOMMU core does not ask before. */
 static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
 {
-	struct dlend_native_domain *d = to_native_domain(domain);
-	struct dlend_native_segment *seg;
-	unsigned long number;
+	/* Pairs with the release in dlend_native_segment_store(). */
+	struct dlend_paging *reach = smp_load_acquire(&to_native_domain(domain)->reach);
 
-	guard(rcu)();
-	xa_for_each(&d->segments, number, seg)
-		if (dlend_raw_slot_flush(seg->raw))
-			break;
+	if (reach)
+		dlend_raw_domain_flush(reach);
 }
 
 static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)

@@ -86,6 +86,17 @@ hide:
 	return err;
 }
 
+void dlend_native_segments_cut(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+
+	lockdep_assert_held(&d->lock);
+	WRITE_ONCE(d->cut, true);
+	xa_for_each(&d->segments, number, seg)
+		dlend_raw_slot_cut(seg->raw);
+}
+
 void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
 {
 	dlend_raw_slot_close(seg->raw, acked);
@@ -106,8 +117,6 @@ bool dlend_native_segments_shed(struct dlend_native_domain *d)
 		mutex_lock(&d->lock);
 		xa_erase(&d->segments, number);
 		mutex_unlock(&d->lock);
-		/* A flush may have found it before. */
-		synchronize_rcu();
 		acked = dlend_native_segment_hide(d, seg, NULL) && !d->silent;
 		dlend_native_segment_free(seg, acked);
 		any = true;
@@ -137,6 +146,10 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 	guard(mutex)(&d->lock);
 	if (d->cut != nowhere)
 		return -ENODEV;
+	/* Of all segments, as a link has one aperture for all its life. */
+	if (!nowhere && !d->reach)
+		/* Pairs with the acquires of those who flush. */
+		smp_store_release(&d->reach, dlend_raw_domain_get(seg->raw));
 	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
 }
 

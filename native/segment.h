@@ -13,6 +13,7 @@
 
 struct dlend_link;
 struct dlend_native_fn;
+struct dlend_paging;
 struct dlend_raw_slot;
 
 /* One segment for all addresses. */
@@ -21,7 +22,7 @@ struct dlend_raw_slot;
 
 /**
  * struct dlend_native_segment - a range of IO addresses that the lender has mapped
- * @rcu: frees it
+ * @rcu: frees it, for those who look for it
  * @raw: where it leads to
  * @first, @size: the range
  * @used: bytes that are mapped or being mapped; negative: it is being given back
@@ -46,6 +47,7 @@ struct dlend_native_segment {
  * @segments: by number: IO address >> @shift
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so are new ones; for good
+ * @reach: the NTB's IOMMU's domain, in which all its segments are; NULL until there is one
  * @silent: a lender did not answer when it should have unmapped its segments
  * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped, as the IOMMU core asked for them
  */
@@ -57,6 +59,7 @@ struct dlend_native_domain {
 	struct mutex lock;		/* see above */
 	unsigned int alive;
 	struct xarray segments;
+	struct dlend_paging *reach;
 	unsigned int shift;
 	bool cut, silent;
 	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
@@ -110,6 +113,9 @@ int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova);
  * Context: process, under change; waits for the lenders. Return: was there one?
  */
 bool dlend_native_segments_shed(struct dlend_native_domain *d);
+
+/** dlend_native_segments_cut - put all of them out of reach, for good. Context: under lock. */
+void dlend_native_segments_cut(struct dlend_native_domain *d);
 
 /** dlend_native_segment_tell - let @fn reach it. Context: process, waits for the lender. */
 int dlend_native_segment_tell(struct dlend_native_fn *fn, const struct dlend_native_segment *seg);

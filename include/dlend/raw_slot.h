@@ -13,6 +13,7 @@
 #include <linux/types.h>
 
 struct dlend_aperture;
+struct dlend_paging;
 struct dlend_piece;
 struct dlend_raw_slot;
 struct iommu_iotlb_gather;
@@ -71,7 +72,7 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
  * @raw: raw slot
  * @at: (in) where, bytes from its beginning
  * @size: (in) bytes
- * @gather: (in, out) what is to be flushed by dlend_raw_slot_sync()
+ * @gather: (in, out) what is to be flushed by dlend_raw_domain_sync()
  *
  * Context: any. Return: bytes that were mapped there; @size if the slot was cut: then all of it is
  * out of reach already.
@@ -80,16 +81,29 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
 			    struct iommu_iotlb_gather *gather);
 
 /**
- * dlend_raw_slot_sync - flush what dlend_raw_slot_unmap() has gathered
- * @raw: (in) raw slot of the same aperture; it may have been cut meanwhile
+ * dlend_raw_domain_get - keep the IOMMU's domain that the slot is mapped in
+ * @raw: (in) raw slot; not of dlend_raw_slot_nowhere()
+ *
+ * Whoever unmaps without a flush keeps it: the slot may be closed before the flush, and the
+ * aperture detached. Context: any. Return: the domain, the same one for all slots of an aperture,
+ * until dlend_raw_domain_put().
+ */
+struct dlend_paging *dlend_raw_domain_get(const struct dlend_raw_slot *raw);
+
+/** dlend_raw_domain_put - of dlend_raw_domain_get(); or NULL. Context: process, may sleep. */
+void dlend_raw_domain_put(struct dlend_paging *pg);
+
+/**
+ * dlend_raw_domain_sync - flush what dlend_raw_slot_unmap() has gathered
+ * @pg: domain
  * @gather: (in, out) what; page tables in it are freed
  *
- * Context: any. Return: false: this slot leads nowhere, and has no IOTLB.
+ * Context: any.
  */
-bool dlend_raw_slot_sync(struct dlend_raw_slot *raw, struct iommu_iotlb_gather *gather);
+void dlend_raw_domain_sync(struct dlend_paging *pg, struct iommu_iotlb_gather *gather);
 
-/** dlend_raw_slot_flush - the same, and everything that anybody has gathered. Context: any. */
-bool dlend_raw_slot_flush(struct dlend_raw_slot *raw);
+/** dlend_raw_domain_flush - the same, and everything that anybody has gathered. Context: any. */
+void dlend_raw_domain_flush(struct dlend_paging *pg);
 
 /** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */
 phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);

@@ -10,17 +10,6 @@
 
 #define BEYOND	(1ull << 40)
 
-static uint32_t another_space(const struct space *s, struct space *other)
-{
-	struct iommu_ioas_alloc alloc = { .size = sizeof(alloc) };
-
-	*other = *s;
-	must(ioctl(s->iommufd, IOMMU_IOAS_ALLOC, &alloc), "no second address space");
-	other->ioas = alloc.out_ioas_id;
-	space_map(other, 0, s->memory, s->bytes);
-	return other->ioas;
-}
-
 /* As a VMM does that wants the domain before it moves the device. */
 static uint32_t domain_of(const struct space *s, uint32_t device)
 {
@@ -34,52 +23,51 @@ static uint32_t domain_of(const struct space *s, uint32_t device)
 	return alloc.out_hwpt_id;
 }
 
-static int move(int fd, uint32_t to)
+static void replace(const char *name, struct space *s)
 {
-	struct vfio_device_attach_iommufd_pt attach = { .argsz = sizeof(attach), .pt_id = to };
+	volatile uint32_t *edu;
+	uint32_t number, domain;
+	struct space other;
+	int fd;
 
-	return ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach);
+	if (!iommufd_device(name, s))
+		die("it cannot be had by iommufd");
+	fd = device_file(s);
+	number = bind_device(fd, s);
+	attach_device(fd, s);
+	edu = start(fd, EDU_IDENT);
+	turn = 1;
+	dma(edu);
+	other = *s;
+	alloc_space(&other, 1);
+	space_map(&other, BEYOND, s->memory, PAGE);
+	domain = domain_of(&other, number);
+	if (!move_device(fd, domain))
+		die("it was moved to where a lender cannot follow");
+	printf("refused %d\n", errno);
+	turn = 2;
+	dma(edu);
+	space_unmap(&other, BEYOND, PAGE);
+	must(move_device(fd, domain), "not moved");
+	turn = 3;
+	dma(edu);
+	alloc_space(&other, 1);
+	attach_device(fd, &other);
+	turn = 4;
+	dma(edu);
 }
 
 int main(int argc, char **argv)
 {
-	struct vfio_device_bind_iommufd bind = { .argsz = sizeof(bind) };
-	struct space s = {}, far, near;
-	volatile uint32_t *edu;
-	uint32_t domain;
-	int fd;
+	struct space s = {};
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: replace EDU\n");
 		return 2;
 	}
 	make_memory(&s);
-	if (!iommufd_device(argv[1], &s))
-		die("it cannot be had by iommufd");
 	open_iommufd(&s, 1);
-	fd = device_file(&s);
-	bind.iommufd = s.iommufd;
-	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
-	attach_device(fd, &s);
-	edu = start(fd, EDU_IDENT);
-	turn = 1;
-	dma(edu);
-	another_space(&s, &far);
-	space_map(&far, BEYOND, s.memory, PAGE);
-	domain = domain_of(&far, bind.out_devid);
-	if (!move(fd, domain))
-		die("it was moved to where a lender cannot follow");
-	printf("refused %d\n", errno);
-	turn = 2;
-	dma(edu);
-	space_unmap(&far, BEYOND, PAGE);
-	must(move(fd, domain), "not moved");
-	turn = 3;
-	dma(edu);
-	another_space(&s, &near);
-	must(move(fd, near.ioas), "not moved back");
-	turn = 4;
-	dma(edu);
+	replace(argv[1], &s);
 	printf("ok\n");
 	return 0;
 }

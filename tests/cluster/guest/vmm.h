@@ -126,15 +126,21 @@ static inline void space_unmap(const struct space *s, uint64_t gpa, uint64_t byt
 		must(ioctl(s->iommufd, IOMMU_IOAS_UNMAP, &unmap), "memory is not unmapped");
 }
 
-static inline void open_iommufd(struct space *s, int with_memory)
+/* A new address space, of the same iommufd. */
+static inline void alloc_space(struct space *s, int with_memory)
 {
 	struct iommu_ioas_alloc alloc = { .size = sizeof(alloc) };
 
-	s->iommufd = must(open("/dev/iommu", O_RDWR), "/dev/iommu");
 	must(ioctl(s->iommufd, IOMMU_IOAS_ALLOC, &alloc), "no address space");
 	s->ioas = alloc.out_ioas_id;
 	if (with_memory)
 		space_map(s, 0, s->memory, s->bytes);
+}
+
+static inline void open_iommufd(struct space *s, int with_memory)
+{
+	s->iommufd = must(open("/dev/iommu", O_RDWR), "/dev/iommu");
+	alloc_space(s, with_memory);
 }
 
 /* The IOMMU group of a device, in a container from now on. */
@@ -224,18 +230,26 @@ static inline int device_file(const struct space *s)
 	return must(open(s->device, O_RDWR), s->device);
 }
 
-static inline void bind_device(int fd, const struct space *s)
+/* Returns the device's number there. */
+static inline uint32_t bind_device(int fd, const struct space *s)
 {
 	struct vfio_device_bind_iommufd bind = { .argsz = sizeof(bind), .iommufd = s->iommufd };
 
 	must(ioctl(fd, VFIO_DEVICE_BIND_IOMMUFD, &bind), "not bound to iommufd");
+	return bind.out_devid;
+}
+
+/* @to: an address space, or a domain of one.  Returns 0, or -1 and errno. */
+static inline int move_device(int fd, uint32_t to)
+{
+	struct vfio_device_attach_iommufd_pt attach = { .argsz = sizeof(attach), .pt_id = to };
+
+	return ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach);
 }
 
 static inline void attach_device(int fd, const struct space *s)
 {
-	struct vfio_device_attach_iommufd_pt attach = { .argsz = sizeof(attach), .pt_id = s->ioas };
-
-	must(ioctl(fd, VFIO_DEVICE_ATTACH_IOMMUFD_PT, &attach), "not attached");
+	must(move_device(fd, s->ioas), "not attached");
 }
 
 /* The device, in the address space.  Returns its file. */
