@@ -23,6 +23,7 @@ EVENTS = f"{TRACING}/events/dlend"
 DEBUG = "/sys/kernel/debug/dlend"
 # The modules' own, 2.25 s, is less than a device that reads its guest's memory keeps its host busy: README.md
 HEARTBEAT_TIMEOUT_MS = 10000
+LINKS_UP = "cd /sys/class/dlend_link && ls | grep -q : && ! cat */state | grep -qvx up"
 LEVELS = ("OK", "WARN", "FAIL")     # of dlend doctor
 
 
@@ -57,7 +58,7 @@ class Fabric:
 
     def wait_links(self, name, timeout=90):
         """Until all of its links are up, and there is one with an NTB (a lender has one to itself, too)."""
-        self.host(name).wait_for("cd /sys/class/dlend_link && ls | grep -q : && ! cat */state | grep -qvx up", timeout)
+        self.host(name).wait_for(LINKS_UP, timeout)
 
     # Lending
 
@@ -197,6 +198,14 @@ class Fabric:
 
     def trace_clear(self, name):
         self.host(name).run(f"echo >{TRACING}/trace")
+
+
+def in_turns(host, test, turns):
+    """Until a shell command ends with status 0, looked at so many times, 0.25 s of the host's own time apart.
+
+    For promises of time: what keeps a whole host from running does not count.
+    """
+    host.run(f"n=0; until ( {test}\n); do [ $((n += 1)) -le {turns * PATIENCE} ] || exit 1; sleep 0.25; done", timeout=10 * turns)
 
 
 def eventually(read, want, timeout=20):

@@ -24,8 +24,13 @@ def until(command, every=0.5):
     return f"until ( {command}\n); do sleep {every}; done"
 
 
-# Mediated devices, what is lent, modules, what drivers were told to take, and what was said and traced.
+# Programs, mediated devices, what is lent, modules, what drivers were told to take, and what was said and traced.
 TIDY = r"""set -e
+for p in /proc/[0-9]*; do
+        case $(readlink $p/exe) in
+        /share/*) kill -9 ${p##*/} ;;
+        esac
+done
 for m in /sys/bus/mdev/devices/*; do
         [ ! -e "$m" ] || echo 1 >"$m/remove"
 done

@@ -29,7 +29,7 @@ def up(machine, mac, address):
 def ping(machine, address, count=20):
     """What is lost of so many, as ping says it; the first one, which waits for ARP, does not count."""
     machine.run(f"busybox ping -c 1 -W 10 {address} >/dev/null", check=False, timeout=60)
-    out = machine.run(f"busybox ping -i 0.2 -W 5 -c {count} {address}", check=False, timeout=120).out
+    out = machine.run(f"busybox ping -i 0.2 -W 30 -c {count} {address}", check=False, timeout=120).out
     found = re.search(r"(\d+)% packet loss", out)
     return found.group(0) if found else out
 

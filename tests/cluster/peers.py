@@ -68,7 +68,7 @@ class Peers:
         found = re.findall(r"^(\S+) bar(\d) (\S+) \S+ (\S+) (.+)$", out, re.M)
         return {(names[a], int(bar)): (int(at, 16), way, state) for a, bar, at, way, state in found}
 
-    def wait_way(self, source, target, way, at, bar=0, timeout=40):
+    def wait_way(self, source, target, way, at, bar=0, timeout=120):
         self.host.wait_for(f"grep -q '^{self.address[target]} bar{bar} {at:#x} .* {way}' "
                            f"/sys/bus/mdev/devices/{self.uuid[source]}/dlend/p2p", timeout)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import LINKS_UP, Fabric, in_turns  # noqa: E402  pylint: disable=wrong-import-position
 from forge import CONTROL, RING, WINDOW  # noqa: E402  pylint: disable=wrong-import-position
-from wire import CommandFailed, TimedOut  # noqa: E402  pylint: disable=wrong-import-position
+from wire import CommandFailed  # noqa: E402  pylint: disable=wrong-import-position
 
 SECONDS = 60 if os.environ.get("DLEND_LONG") else 15
 SEED = int(os.environ.get("DLEND_SEED") or random.SystemRandom().randrange(1 << 32))
-RIGHT = 10      # seconds, times DLEND_PATIENCE
+RIGHT = 10      # seconds, times DLEND_PATIENCE, of the hosts' own
 LOAD = "while [ ! -e /run/calm ]; do /share/cycle {} 1 2>/dev/null; done; rm /run/calm; touch /run/over"
 
 
@@ -81,9 +81,13 @@ class Storm:
             self.c.ntbsim(command)
 
 
+def right(f, name, test):
+    in_turns(f.host(name), test, 4 * RIGHT)
+
+
 def both_up(f):
     for name in ("a", "b"):
-        f.wait_links(name, RIGHT)
+        right(f, name, LINKS_UP)
 
 
 def what_is(f):
@@ -102,7 +106,7 @@ def bursts(t, f, storm):
         n, begin = n + 1, time.monotonic()
         try:
             both_up(f)
-        except TimedOut:
+        except CommandFailed:
             t.ok(False, f"burst {n} of seed {SEED}: the link is up again on both sides within {RIGHT} s", what_is(f))
             return
         slowest = max(slowest, time.monotonic() - begin)
@@ -116,10 +120,10 @@ def all_is_right(t, f, a, uuid, lent, free, pinned):
     a.wait_for("[ -e /run/over ]", 60)
     both_up(f)
     for address in lent:
-        f.wait_state("a", address, "free", RIGHT)
+        right(f, "a", f"grep -qx free /sys/bus/dlend/devices/{address}/state")
         t.equal(f.lender_state(address)[:2], ("free", "0"), f"{address} is free, as both hosts say")
     for name in ("a", "b"):
-        t.equal(f.wait_free(name, free[name], RIGHT), free[name], f"host {name}: as much of its apertures is free as before")
+        t.equal(f.wait_free(name, free[name]), free[name], f"host {name}: as much of its apertures is free as before")
     t.equal(a.run(f"/share/cycle {uuid} 20", timeout=60, check=False).out, "ok 20\n",
             "the device is borrowed, used by DMA, and returned")
     t.equal(f.wait_pinned("a", pinned), pinned, "no page is pinned that was not before, as the kernel counts them")
@@ -129,9 +133,9 @@ def news(t, f, address):
     """What is said after it all is heard, too."""
     bdf = f"0000{address[5:]}"
     f.dlend("b", f"reclaim {bdf}", timeout=60)
-    f.host("a").wait_for(f"! grep -qx free /sys/bus/dlend/devices/{address}/state", RIGHT)
+    right(f, "a", f"! grep -qx free /sys/bus/dlend/devices/{address}/state")
     f.dlend("b", f"lend {bdf}", timeout=120)
-    f.wait_state("a", address, "free", RIGHT)
+    right(f, "a", f"grep -qx free /sys/bus/dlend/devices/{address}/state")
     t.passed("an offer that goes and comes is heard of")
 
 

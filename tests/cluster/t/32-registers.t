@@ -285,7 +285,8 @@ def main():
         shutil.copy(BUILD / "guest/registers", c.run_dir / "share/registers")
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
-        f.up()
+        # A lender that stands still for a while keeps its session.
+        f.up(heartbeat_timeout_ms=30000)
         a.load_modules("dlend_native")
         with t.case("register by register"):
             mdevs = registers(t, f, a, b)

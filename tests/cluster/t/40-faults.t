@@ -37,7 +37,8 @@ def lose_the_link(t, f, c, a, b, address, uuid, g):
     bar = g.run("cat /sys/class/nvme/nvme0/device/resource | head -n 1").out.split()[0]
     f.trace_clear("b")
     c.link("ab").command("down")
-    b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{address[5:]}/dlend/state) = free ]", 10)
+    b.wait_for(f"[ $(cat /sys/bus/pci/devices/0000{address[5:]}/dlend/state) = free ]", 60)
+    f.wait_mdev("a", uuid, "failed", 60)
     events = [name for name, _, _ in f.trace("b")]
     t.ok("dlend_fence" in events, "the lender fenced the device")
     ask = f"devmem {bar} 32"
@@ -99,7 +100,8 @@ def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
-        f.up()
+        # A lender that stands still for a return is given up after that, and not before.
+        f.up(heartbeat_timeout_ms=25000)
         b.own_disks()
         address = f.lend("b", "nvme0")
         uuid = f.mdev("a", address, "dlend-nvme")

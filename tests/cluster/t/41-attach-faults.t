@@ -179,7 +179,8 @@ def lender_stops(disk, f, b):
     """It stands still until the other side gives it up."""
     with disk.in_use("lender stopped"):
         b.qmp("stop")
-    disk.t.equal(disk.a.run("ls /sys/bus/platform/devices | grep -c dlend-root", check=False).out.strip(), "0", "lender stopped: nothing is left")
+    disk.a.wait_for("! ls /sys/bus/platform/devices | grep -q dlend-root", 30)
+    disk.t.passed("lender stopped: nothing is left")
     b.qmp("cont")
     f.wait_links("a", 120)
     disk.works("lender stopped")

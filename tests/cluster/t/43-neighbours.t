@@ -161,7 +161,7 @@ def plug(t, f, a, b, twins):
 
 def early(t, f, b, twins, bind):
     """It can be named by whoever has the other: what its former driver left in it is not theirs."""
-    b.run(f"echo 8000 >{bind}/slow_reset_ms")
+    b.run(f"echo 20000 >{bind}/slow_reset_ms")
     job = b.spawn(f"dlend lend --group {b.bdf('twins', 1)}")
     b.wait_for(f"grep -qx 0000{twins[1][5:]} {pci(twins[0])}/dlend/group", 30, every=0.1)
     f.trace_clear("b")
@@ -170,7 +170,7 @@ def early(t, f, b, twins, bind):
     t.ok(not job.over, "its first reset takes long, and somebody asks for it meanwhile")
     status = [fields["status"] for _, fields, _ in f.trace("b", f"dlend_lease: {twins[1]} grant")]
     t.equal(status, ["-19"], "it is refused: ENODEV")
-    job.wait(60, check=True)
+    job.wait(120, check=True)
     b.run(f"echo 0 >{bind}/slow_reset_ms; echo 0 >{DEBUG}/lender/{b.bdf('twins', 1)}/slow_reset_ms")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import EVENTS, TRACING, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import EVENTS, HEARTBEAT_TIMEOUT_MS, TRACING, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
 BACK = "dd if=/dev/nvme0n1 bs=64k count=8 iflag=direct 2>/dev/null | sha256sum"
@@ -22,7 +22,7 @@ LOOP = "/sys/class/dlend_link/loop"
 
 def load_without_ntb(b):
     """What Fabric.load() does, but for the NTB's driver and its client."""
-    b.load_modules("dlend_core node_id=2", "dlend_mdev")
+    b.load_modules(f"dlend_core node_id=2 heartbeat_timeout_ms={HEARTBEAT_TIMEOUT_MS}", "dlend_mdev")
     b.run("ln -sf /share/bin/dlend /usr/local/sbin/dlend 2>/dev/null; command -v dlend >/dev/null || "
           f"cp /share/bin/dlend /usr/sbin/dlend; echo 1 >{EVENTS}/enable; "
           f"echo 16384 >{TRACING}/buffer_size_kb; echo 1 >{TRACING}/tracing_on")

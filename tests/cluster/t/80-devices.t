@@ -201,9 +201,9 @@ def two_machines(t, f, twins, uuids):
     devices = [f.device(uuid) for uuid in uuids]
     options = {"wait": False, "kernel": False, "memory": "64M"}
     with f.guest("a", "one", devices=devices[:1], **options):
-        f.wait_state("a", twins[0], "held", 90)
+        f.wait_state("a", twins[0], "held", 240)
         with f.guest("a", "two", devices=devices[1:], **options):
-            f.wait_mdev("a", uuids[1], "failed", 90)
+            f.wait_mdev("a", uuids[1], "failed", 240)
             state = f.mdev_state("a", uuids[1])
             t.ok("group" in state and "another VM" in state, "twins: half of the group for another VM is refused",
                  state)

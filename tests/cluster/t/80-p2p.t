@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from klog import iommu_fault_at  # noqa: E402  pylint: disable=wrong-import-position
 from peers import ACCESSES, Peers  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -118,7 +118,8 @@ def blocked(b, target):
     b.p2p("out", b.bdf("edu"), at, check=False)
     b.c.host("b").wait_for(f"dmesg | grep -qE '{iommu_fault_at(at)}'", 20)
     t.passed(f"{target}: edu's next write there is blocked by the IOMMU of its lender, and reported")
-    t.ok(("edu", 0) not in b.reach("edu") and b.reach("edu")[(target, 0)][2] == "not in use", f"{target}: and sysfs shows it")
+    t.ok(eventually(lambda: b.reach("edu")[(target, 0)][2], "not in use") == "not in use" and ("edu", 0) not in b.reach("edu"),
+         f"{target}: and sysfs shows it")
 
 
 def main():

@@ -27,9 +27,14 @@ VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
 @contextlib.contextmanager
 def noise(c):
     """Frames to everybody, all the time."""
-    job = c.spawn("while :; do echo | socat -u - UDP4-DATAGRAM:10.7.1.255:9,broadcast; done")
-    yield
-    job.kill()
+    sent = f"/sys/class/net/{interface(c, '52:54:00:d1:ec:01')}/statistics/tx_packets"
+    before = c.run(f"cat {sent}").out.strip()
+    job = c.spawn("exec busybox ping -q -i 0.02 10.7.1.255")
+    try:
+        c.wait_for(f"[ $(cat {sent}) -gt $(({before} + 10)) ]", 30)
+        yield
+    finally:
+        job.kill()
 
 
 def one_mode(t, f, c, uuid, g, number, line, mode):
