@@ -248,15 +248,26 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 }
 
-static int dlend_build_run(struct dlend_memory *mem)
+/* No look comes between: what it pins for a moment would be taken for RAM that is found. */
+static int dlend_build_stand(struct dlend_memory *mem)
 {
 	int err;
 
+	mutex_lock(&mem->ram->search_lock);
 	err = dlend_build_probe(mem);
 	if (!err)
 		err = dlend_build_form(mem);
 	if (!err)
 		err = dlend_build_map(mem);
+	mutex_unlock(&mem->ram->search_lock);
+	return err;
+}
+
+static int dlend_build_run(struct dlend_memory *mem)
+{
+	int err;
+
+	err = dlend_build_stand(mem);
 	if (!err)
 		err = dlend_build_tell(mem);
 	if (!err)

@@ -141,7 +141,19 @@ static bool dlend_guest_looks(const struct dlend_vdev *v)
 	return v->want.bme && v->have.bme && !v->failed && !v->lacking[0];
 }
 
-/* Look now?  Not if a build is due: it looks by itself. */
+/* A look finds nothing where a build is at work: it tells by itself. */
+void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	bool looks;
+
+	mutex_lock(&v->lock);
+	looks = dlend_guest_looks(v) && READ_ONCE(look_ms);
+	mutex_unlock(&v->lock);
+	if (looks)
+		dlend_memory_look(dlend_vdev_memory(lease));
+}
+
+/* Look now?  Not while the gate is shut: whoever opens it looks before that. */
 static bool dlend_guest_may_look(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
@@ -216,7 +228,8 @@ static bool dlend_guest_op_stop(void *ctx)
 {
 	struct dlend_vdev *v = ctx;
 
-	return READ_ONCE(v->urgent);
+	/* Without a lease nobody needs what is built. */
+	return READ_ONCE(v->urgent) || !READ_ONCE(v->claim.lease);
 }
 
 static const struct dlend_memory_ops dlend_guest_memory_ops = {

@@ -42,6 +42,16 @@ void dlend_guest_follow(struct dlend_vdev *v);
  */
 void dlend_guest_rescan_soon(struct dlend_vdev *v);
 
+/**
+ * dlend_guest_look - look into holes of the memory slots now, as the gate is about to open
+ * @v: device, which does DMA or is about to
+ * @lease: (in) its lease
+ *
+ * While the gate was shut nobody looked, and the guest has had the time to take memory into use.
+ * If there is some, the gate stays shut until the next build has it. Context: the worker.
+ */
+void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease);
+
 /** dlend_guest_look_later - look into holes of the memory slots soon. Context: vdev->lock. */
 void dlend_guest_look_later(struct dlend_vdev *v);
 

@@ -20,7 +20,7 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->vdev->kvm || (!vm->kvm && vm->vmm != mem->vmm))
+		if (vm->kvm != mem->kvm || (!vm->kvm && vm->vmm != mem->vmm))
 			continue;
 		kref_get(&vm->ref);
 		return vm;
@@ -29,7 +29,7 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 	if (!vm)
 		return NULL;
 	kref_init(&vm->ref);
-	vm->kvm = mem->vdev->kvm;
+	vm->kvm = mem->kvm;
 	vm->vmm = mem->vmm;
 	mutex_init(&vm->lock);
 	list_add_tail(&vm->node, &dlend_vms);
@@ -59,6 +59,7 @@ static void dlend_ram_free(struct kref *ref)
 	dlend_session_drop(&ram->session);
 	mutex_destroy(&ram->lock);
 	mutex_destroy(&ram->unpin_lock);
+	mutex_destroy(&ram->search_lock);
 	mutex_destroy(&ram->build_lock);
 	kfree(ram);
 }

@@ -31,6 +31,8 @@
  *		pins, not across a peer call.
  *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
  *		across pins and peer calls: seconds.
+ *   search_lock  one search for RAM, or look for it, at a time.  A build has it until all that it
+ *		found is mapped, and gives it back before it tells the lender.  Held across pins.
  *   unpin_lock	one unpinner at a time.  Held across vfio_unpin_pages() and members' ops, never
  *		across a pin or a peer call.  Whoever gets it knows: what was taken out of the books
  *		before is unpinned by now.  dma_unmap must be sure of that.  Since dma_unmap waits
@@ -100,6 +102,7 @@ struct dlend_vm {
  * @lowmem: the administrator says that RAM below 4 GiB ends there; 0: did not say
  * @session: towards the lenders
  * @build_lock: see above
+ * @search_lock: see above
  * @unpin_lock: see above
  * @lock: see above; guards all that follows
  * @books: what is pinned and mapped
@@ -129,6 +132,7 @@ struct dlend_ram {
 	struct dlend_session_ref session;
 
 	struct mutex build_lock;	/* one build at a time: see the list of locks */
+	struct mutex search_lock;	/* one search at a time: see the list of locks */
 	struct mutex unpin_lock;	/* one unpinner at a time: see the list of locks */
 	struct mutex lock;		/* all that follows: see the list of locks */
 	struct dlend_books books;
@@ -154,6 +158,7 @@ struct dlend_ram {
  * @ram: RAM
  * @id: its number there
  * @vdev: VFIO device through which it pins
+ * @kvm: its VM, as it was when it became a member; never dereferenced
  * @ops: whom to tell what others do
  * @ctx: for @ops
  * @addr: device
@@ -190,6 +195,7 @@ struct dlend_memory {
 	struct dlend_ram *ram;
 	u32 id;
 	struct vfio_device *vdev;
+	const struct kvm *kvm;
 	const struct dlend_memory_ops *ops;
 	void *ctx;
 	struct dlend_addr addr;

@@ -259,7 +259,8 @@ void dlend_memory_look(struct dlend_memory *mem)
 	struct dlend_ram *ram = mem->ram;
 	u64 found;
 
-	if (!mutex_trylock(&ram->build_lock))
+	/* A build searches: it tells all that RAM comes. */
+	if (!mutex_trylock(&ram->search_lock))
 		return;
 	mem->stat.looks++;
 	mem->announced = true;	/* it only tries pages */
@@ -276,9 +277,9 @@ void dlend_memory_look(struct dlend_memory *mem)
 		mutex_unlock(&ram->lock);
 		/*
 		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look
-		 * finds it any more: shut all gates now, while nobody can build.
+		 * finds it any more: shut all gates now, while nobody can search.
 		 */
 		dlend_members_grow(ram, NULL);
 	}
-	mutex_unlock(&ram->build_lock);
+	mutex_unlock(&ram->search_lock);
 }

@@ -31,13 +31,14 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 		kfree(ram);
 		return ERR_PTR(err);
 	}
-	ram->kvm = mem->vdev->kvm;
+	ram->kvm = mem->kvm;
 	ram->iommufd = mem->vdev->iommufd_access;
 	ram->lowmem = desc->lowmem;
 	ram->session = *desc->session;
 	dlend_link_get(ram->session.link);
 	kref_init(&ram->ref);
 	mutex_init(&ram->build_lock);
+	mutex_init(&ram->search_lock);
 	mutex_init(&ram->unpin_lock);
 	mutex_init(&ram->lock);
 	dlend_books_init(&ram->books);
@@ -54,7 +55,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem,
 			     const struct dlend_memory_desc *desc)
 {
-	return mem->vdev->kvm && ram->kvm == mem->vdev->kvm &&
+	return mem->kvm && ram->kvm == mem->kvm &&
 	       ram->session.link == desc->session->link &&
 	       ram->session.session == desc->session->session && ram->lowmem == desc->lowmem &&
 	       ram->iommufd == !!mem->vdev->iommufd_access;
@@ -160,6 +161,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 	if (!mem)
 		return ERR_PTR(-ENOMEM);
 	mem->vdev = desc->vdev;
+	/* Once: the device may be closed, and opened by another VM, meanwhile. */
+	mem->kvm = READ_ONCE(desc->vdev->kvm);
 	mem->ops = desc->ops;
 	mem->ctx = desc->ctx;
 	mem->addr = *desc->addr;

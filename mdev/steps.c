@@ -343,6 +343,13 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 	return false;
 }
 
+/* Is the gate open, or as soon as some other device of the VM is through with its dma_unmap? */
+static bool dlend_step_is_open(const struct dlend_vdev *v)
+{
+	return v->want.bme && v->have.bme && v->have.build == v->want.build &&
+	       v->have.grow == v->want.grow;
+}
+
 static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	char why[DLEND_REASON_LEN] = "the guest's memory layout did not settle";
@@ -358,7 +365,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (!v->have.bme)
 		how |= DLEND_BUILD_ANEW;
 	/* Not for memory that could not be added: it would be found again. */
-	if (dlend_gate_settled(v) && !v->lacking[0])
+	if (dlend_step_is_open(v) && !v->lacking[0])
 		how |= DLEND_BUILD_OPEN;
 	/* If the VMM closes the device a moment later, the build pins nothing any more. */
 	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;
@@ -368,6 +375,8 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
 	if (ret && ret != -EAGAIN)
 		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
+	if (!ret)
+		dlend_guest_look(v, lease);
 	mutex_lock(&v->lock);
 	v->stat.builds++;
 	if (ret == -EAGAIN)
@@ -391,6 +400,7 @@ static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dle
 		break;
 	case DLEND_STEP_IRQ:
 		dlend_step_irq(v, lease);
+		dlend_guest_look(v, lease);
 		break;
 	case DLEND_STEP_READRQ:
 		dlend_step_readrq(v, lease);
@@ -400,6 +410,7 @@ static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dle
 		break;
 	case DLEND_STEP_BME_ON:
 		dlend_step_bus_master(v, lease, true);
+		dlend_guest_look(v, lease);
 		break;
 	default:
 		break;

@@ -17,6 +17,10 @@
  * by its Bus Master Enable or its power state; with another disk, until that one has found the
  * block.
  *
+ * hotadd UUID 1 late: as blocks, and a second block comes while the lender is being told of the
+ * first; the disk is to write there as soon as it can be reached.  Says "ready", and waits for
+ * /tmp/go, which is there when the lender is silent; then "mapped", when it may answer again.
+ *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
  * reads 0xff from the device.
@@ -115,6 +119,19 @@ static uint64_t said(const char *uuid)
 	return strtoull(text, NULL, 0);
 }
 
+static uint64_t pinned(const char *uuid)
+{
+	char path[300], text[8192] = "", *at;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/dlend/mdev/%s/stats", uuid);
+	fd = must(open(path, O_RDONLY), path);
+	must(read(fd, text, sizeof(text) - 1), path);
+	close(fd);
+	at = strstr(text, "\npinned_bytes ");
+	return at ? strtoull(at + sizeof("\npinned_bytes ") - 1, NULL, 0) : 0;
+}
+
 static uint8_t *allot(uint64_t bytes)
 {
 	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -144,7 +161,7 @@ static int add_slot(const struct space *s)
 	return !arrived;
 }
 
-enum how { SLOTS, BLOCKS, OFF, ASLEEP, SECRET, V1, NONE };
+enum how { SLOTS, BLOCKS, OFF, ASLEEP, LATE, SECRET, V1, NONE };
 
 static void await(const char *uuid, uint64_t bytes)
 {
@@ -188,6 +205,29 @@ static int add_block(const struct space *s, const char *uuid, uint8_t *at, enum 
 	return !arrived;
 }
 
+/* Two blocks, of which nobody is told of the second when the first one is complete. */
+static int add_late(const struct space *s, const char *uuid, uint8_t *at)
+{
+	const uint64_t first = 0, second = SLOT_BYTES / 2;
+	uint64_t had = pinned(uuid), begin;
+
+	puts("ready");
+	while (access("/tmp/go", F_OK))
+		doze(1000);
+	begin = now_us();
+	space_map(s, SLOT_GPA + first, at + first, BLOCK);
+	while (pinned(uuid) < had + BLOCK) {
+		if (now_us() - begin > 30000000)
+			die("the block is not found");
+		doze(1000);
+	}
+	/* All that was searched is in the aperture, and the lender is being told. */
+	doze(300000);
+	space_map(s, SLOT_GPA + second, at + second, BLOCK);
+	puts("mapped");
+	return !identify(SLOT_GPA + second, at + second);
+}
+
 static uint8_t *allot_secret(uint64_t bytes)
 {
 	int fd = must(syscall(SYS_memfd_secret, 0), "no secret memory");
@@ -220,14 +260,17 @@ static void run(const struct space *s, const char *uuid, unsigned int times, uin
 	if (!identify(0x20000, memory + 0x20000))
 		die("the disk does not write");
 	for (turn = 1; turn <= times; turn++)
-		lost += blocks ? add_block(s, uuid, blocks, how, two) : add_slot(s);
+		lost += how == LATE ? add_late(s, uuid, blocks) :
+			blocks ? add_block(s, uuid, blocks, how, two) : add_slot(s);
 	printf("ok %u lost %u longest %llu slot %llu\n", times, lost, (unsigned long long)longest,
 	       (unsigned long long)longest_slot);
 }
 
 static enum how meant(int argc, char **argv)
 {
-	static const char * const word[] = { "slots", "blocks", "off", "asleep", "secret", "v1" };
+	static const char * const word[] = {
+		"slots", "blocks", "off", "asleep", "late", "secret", "v1"
+	};
 	enum how how = SLOTS;
 
 	while (how < NONE && (argc < 4 || argc > 4 + (how >= BLOCKS && how <= ASLEEP) ||
@@ -244,9 +287,10 @@ int main(int argc, char **argv)
 
 	if (how == NONE) {
 		fprintf(stderr,
-			"usage: hotadd UUID TIMES slots|{blocks|off|asleep} [SECOND]|secret|v1\n");
+			"usage: hotadd UUID TIMES slots|{blocks|off|asleep} [SECOND]|late|secret|v1\n");
 		return 2;
 	}
+	setlinebuf(stdout);
 	memory = allot(BASE_BYTES);
 	s.memory = memory;
 	s.bytes = BASE_BYTES;

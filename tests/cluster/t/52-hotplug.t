@@ -46,6 +46,24 @@ def found_by_rescan(t, f, a, address, uuid):
     f.wait_state("a", address, "free", 30)
 
 
+def comes_late(t, f, a, address, uuid):
+    """A second block comes while the lender is told of the first: the gate opens when both are in reach."""
+    b, patience = f.host("b"), "/sys/module/dlend_core/parameters/call_timeout_ms"
+    was = a.run(f"cat {patience}; echo 20000 >{patience}; rm -f /tmp/go").out.strip()
+    program = a.spawn(f"/share/hotadd {uuid} 1 late >/tmp/late 2>&1")
+    a.wait_for("grep -q ready /tmp/late", 60)
+    b.qmp("stop")
+    try:
+        a.run("touch /tmp/go")
+        a.wait_for("grep -q mapped /tmp/late", 60)
+    finally:
+        b.qmp("cont")
+    program.wait(120)
+    out = a.run(f"cat /tmp/late; echo {was} >{patience}").out
+    t.ok("ok 1 lost 0 " in out, "a block that comes while the lender is told of another: no write was lost", out)
+    f.wait_state("a", address, "free", 30)
+
+
 def refused(t, f, a, address, uuid):
     """What cannot be lent to is told in words of its own, and is no hole in silence."""
     for how, words in (("secret", "guest RAM at 0x100000000 cannot be pinned for long"),
@@ -61,7 +79,8 @@ def main():
         shutil.copy(BUILD / "guest/hotadd", c.run_dir / "share/hotadd")
         f = Fabric(c)
         a = c.host("a")
-        f.up()
+        # A lender that stands still for a call keeps its session.
+        f.up(heartbeat_timeout_ms=30000)
         address = f.lend("b", "nvme0")
         uuid = f.mdev("a", address, "dlend-nvme")
         a.run(f"modprobe -q iommufd; echo 0 >{SETTINGS}/rescan_s")    # what is found is found otherwise
@@ -73,6 +92,8 @@ def main():
         for how in ("off", "asleep"):
             with t.case(f"blocks while the device is {how}"):
                 added(t, f, a, address, uuid, how)
+        with t.case("comes late"):
+            comes_late(t, f, a, address, uuid)
         with t.case("found by a rescan"):
             found_by_rescan(t, f, a, address, uuid)
         other = f.lend("b", "nvme1")
