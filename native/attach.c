@@ -610,8 +610,13 @@ static int dlend_native_notify(struct notifier_block *nb, unsigned long action, 
 	if (action != BUS_NOTIFY_REMOVED_DEVICE)
 		return NOTIFY_DONE;
 	fn = dlend_native_fn_of(to_pci_dev(data));
-	if (fn)
-		dlend_native_go(fn);
+	if (!fn)
+		return NOTIFY_OK;
+	/* No rescan finds it again before it is detached: that would give it another domain. */
+	raw_spin_lock_irq(&fn->lock);
+	fn->dead = true;
+	raw_spin_unlock_irq(&fn->lock);
+	dlend_native_go(fn);
 	return NOTIFY_OK;
 }
 

@@ -252,6 +252,18 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 	return 0;
 }
 
+/*
+ * With no member, a domain that keeps its pages has outlived a session of the link.  Its slots are
+ * of that age: in a new session, no lender's silence would put them into quarantine.
+ */
+static bool dlend_native_outlived(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+{
+	if (!list_empty(&d->members))
+		return false;
+	dlend_native_segments_shed(d);
+	return !xa_empty(&d->segments) && d->session != dlend_native_lease(fn)->ref.session;
+}
+
 /* Can the function join it, as far as is known before it leaves its own? */
 static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -259,7 +271,7 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	/* By this error VFIO and iommufd know that the device wants another domain. */
 	if (dlend_native_lease(fn)->ref.link != d->link)
 		return -EINVAL;
-	if (READ_ONCE(d->cut) && dlend_native_on_demand(d))
+	if (dlend_native_on_demand(d) && (READ_ONCE(d->cut) || dlend_native_outlived(d, fn)))
 		return -EINVAL;
 	return dlend_native_domain_decide(d);
 }
@@ -373,21 +385,34 @@ static struct dlend_native_domain *dlend_native_domain_prepared(struct dlend_nat
 	return d;
 }
 
+static const char dlend_native_silence[] =
+	"another device reaches the same memory, and its lender does not say that it is stopped";
+
+/* A lost link or lease has stopped a device; its lender's silence has not. */
+static void dlend_native_silenced(struct dlend_native_domain *d)
+{
+	struct dlend_native_fn *other;
+
+	d->silent = true;
+	mutex_lock(&d->lock);
+	dlend_native_segments_cut(d);
+	mutex_unlock(&d->lock);
+	list_for_each_entry(other, &d->members, in_domain)
+		dlend_native_lost(other, dlend_native_silence);
+}
+
 void dlend_native_domain_leave(struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = fn->domain;
+	bool silent;
 
 	if (!d)
 		return;
 	guard(mutex)(&d->change);
-	/* A lost link or lease has stopped the device; silence has not. */
-	if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL))) {
-		d->silent = true;
-		mutex_lock(&d->lock);
-		dlend_native_segments_cut(d);
-		mutex_unlock(&d->lock);
-	}
+	silent = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)) != 0;
 	dlend_native_del_member(d, fn);
+	if (silent)
+		dlend_native_silenced(d);
 }
 
 void dlend_native_domain_cut(struct dlend_native_fn *fn)
@@ -506,8 +531,6 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 	some = dlend_native_in_segment(seg, iova, (u64)pgsize * pgcount);
 	done = some ? dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather) : 0;
 	dlend_native_segment_unuse(seg, done);
-	if (dlend_native_on_demand(d))
-		atomic64_sub(done / pgsize, dlend_native_pages(d, pgsize));
 	return done;
 }
 

@@ -44,6 +44,7 @@ struct dlend_native_root;
  * @work, @call: run the driver's handler, on this processor or on another
  * @fn: whose it is
  * @virq: 0: the driver does not have it
+ * @pending: it came while @virq was 0; as the PBA of a vector that is masked
  * @cpu: where it is handled
  * @message: what the lender has written into the device; zeros: not known
  */
@@ -52,6 +53,7 @@ struct dlend_native_vector {
 	call_single_data_t call;
 	struct dlend_native_fn *fn;
 	unsigned int virq, cpu;
+	bool pending;
 	struct msi_msg message;
 };
 

@@ -101,9 +101,10 @@ static void dlend_native_intx_work(struct work_struct *work)
 static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
 {
 	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
-
 	/* Pairs with the release in dlend_native_irq_setup(). */
-	return dlend_native_irq_bind(d, mask, smp_load_acquire(&fn->irq_count) ? fn->vector : NULL);
+	bool ours = smp_load_acquire(&fn->irq_count) && fn->irq_mode == DLEND_IRQ_INTX;
+
+	return dlend_native_irq_bind(d, mask, ours ? fn->vector : NULL);
 }
 
 static struct irq_chip dlend_native_intx_chip = {

@@ -25,8 +25,23 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 {
 	unsigned int virq = READ_ONCE(v->virq);
 
+	if (!virq) {
+		WRITE_ONCE(v->pending, true);
+		/* Pairs with the barrier in dlend_native_irq_give(): one of both sees the other. */
+		smp_mb();
+		virq = READ_ONCE(v->virq);
+	}
 	if (virq)
 		generic_handle_irq(virq);
+}
+
+void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
+{
+	WRITE_ONCE(v->virq, virq);
+	/* See above. */
+	smp_mb();
+	if (xchg(&v->pending, false))
+		irq_work_queue(&v->work);
 }
 
 static void dlend_native_irq_run(struct irq_work *work)
@@ -133,8 +148,13 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 	WRITE_ONCE(fn->irq_count, 0);
 	/* dlend_native_irq_fired() is called with interrupts off, which is an RCU section. */
 	synchronize_rcu();
-	/* What it has sent to other processors is handled before this. */
+	/*
+	 * What it has sent to other processors is handled with this, or before.  Of those that a
+	 * processor finds at once, it runs such calls as this one first, and the others with
+	 * interrupts off after it.
+	 */
 	on_each_cpu(dlend_native_irq_nothing, NULL, 1);
+	synchronize_rcu();
 	for (i = 0; i < count; i++)
 		irq_work_sync(&fn->vector[i].work);
 	kvfree(fn->vector);

@@ -23,6 +23,15 @@ struct irq_data;
 int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 			   unsigned int count);
 
+/**
+ * dlend_native_irq_give - the driver has a vector from now on
+ * @v: vector
+ * @virq: (in) the kernel's interrupt, which can be handled
+ *
+ * One that has come before is handled soon. Context: process, under irq_lock.
+ */
+void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq);
+
 /** dlend_native_irq_teardown - undo that. Context: as dlend_native_irq_setup(). */
 void dlend_native_irq_teardown(struct dlend_native_fn *fn);
 

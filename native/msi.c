@@ -119,7 +119,7 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 		irq_domain_set_info(d, virq + i, first + i, &dlend_native_msi_chip, v,
 				    handle_edge_irq, NULL, "edge");
 		irqd_set_single_target(irq_get_irq_data(virq + i));
-		WRITE_ONCE(v->virq, virq + i);
+		dlend_native_irq_give(v, virq + i);
 		fn->irq_used++;
 	}
 	return 0;

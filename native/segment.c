@@ -64,8 +64,9 @@ int dlend_native_segment_tell(struct dlend_native_fn *fn, const struct dlend_nat
 	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
 }
 
+/* @hidden: (out) if it fails: no member reaches it */
 static int dlend_native_segment_show(struct dlend_native_domain *d,
-				     struct dlend_native_segment *seg)
+				     struct dlend_native_segment *seg, bool *hidden)
 {
 	struct dlend_native_fn *fn;
 	int err;
@@ -82,7 +83,7 @@ static int dlend_native_segment_show(struct dlend_native_domain *d,
 
 hide:
 	/* One that did not answer may have mapped it. */
-	dlend_native_segment_hide(d, seg, fn);
+	*hidden = dlend_native_segment_hide(d, seg, fn);
 	return err;
 }
 
@@ -147,10 +148,13 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 	if (d->cut != nowhere)
 		return -ENODEV;
 	/* Of all segments, as a link has one aperture for all its life. */
+	if (xa_empty(&d->segments))
+		d->session = dlend_link_session(d->link);
 	if (!nowhere && !d->reach)
 		/* Pairs with the acquires of those who flush. */
 		smp_store_release(&d->reach, dlend_raw_domain_get(seg->raw));
-	return xa_err(xa_store(&d->segments, number, seg, GFP_KERNEL_ACCOUNT));
+	/* A cut takes this lock, too, and waits for no I/O. */
+	return xa_err(xa_store(&d->segments, number, seg, GFP_NOIO | __GFP_ACCOUNT));
 }
 
 static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 size)
@@ -167,6 +171,7 @@ static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 si
 int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
 {
 	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
+	bool hidden;
 	int err;
 
 	if (!seg)
@@ -176,16 +181,16 @@ int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size
 		err = PTR_ERR(seg->raw);
 		goto free_seg;
 	}
-	err = dlend_native_segment_show(d, seg);
+	err = dlend_native_segment_show(d, seg, &hidden);
 	if (err)
 		goto close_slot;
 	err = dlend_native_segment_store(d, seg, false);
 	if (!err)
 		return 0;
-	dlend_native_segment_hide(d, seg, NULL);
+	hidden = dlend_native_segment_hide(d, seg, NULL);
 close_slot:
-	/* What the lender was told may still hold there. */
-	dlend_raw_slot_close(seg->raw, false);
+	/* What a silent lender was told may still hold there. */
+	dlend_raw_slot_close(seg->raw, hidden && !d->silent);
 free_seg:
 	kfree(seg);
 	return err;
@@ -213,14 +218,16 @@ free_seg:
 
 void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
 {
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+	struct dlend_aperture_stat st = {};
 	struct dlend_native_segment *seg;
-	struct dlend_aperture_stat st;
 	unsigned long number;
 	u64 mine = 0;
 
 	xa_for_each(&d->segments, number, seg)
 		mine += seg->size;
-	dlend_aperture_stat(dlend_link_aperture(d->link), &st);
+	if (ap)
+		dlend_aperture_stat(ap, &st);
 	snprintf(why, DLEND_REASON_LEN,
 		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
 		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,

@@ -47,9 +47,11 @@ struct dlend_native_segment {
  * @segments: by number: IO address >> @shift
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so are new ones; for good
+ * @session: the link's, as the first of its segments was made; under @change
  * @reach: the NTB's IOMMU's domain, in which all its segments are; NULL until there is one
  * @silent: a lender did not answer when it should have unmapped its segments
- * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped, as the IOMMU core asked for them
+ * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
+ *	them; it unmaps them by other sizes
  */
 struct dlend_native_domain {
 	struct iommu_domain domain;
@@ -60,6 +62,7 @@ struct dlend_native_domain {
 	unsigned int alive;
 	struct xarray segments;
 	struct dlend_paging *reach;
+	u64 session;
 	unsigned int shift;
 	bool cut, silent;
 	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];

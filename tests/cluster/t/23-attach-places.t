@@ -107,7 +107,7 @@ def out_of_reach(t, f, a):
     """A program moves a device to an address space that its lender's IOMMU cannot have, and goes on without."""
     if a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status:
         t.skip("this kernel has no iommufd; the one of make check-debug has")
-    edu = f.lend("b", "alone")
+    edu = f.address("b", "alone")
     f.dlend("a", f"attach {edu}", timeout=120)
     vfio_pci(a, edu)
     done = a.run(f"/share/replace {pci(edu)} 2>&1", timeout=120, check=False)
@@ -117,12 +117,50 @@ def out_of_reach(t, f, a):
     f.wait_state("a", edu, "free")
 
 
+def refused(t, f, a, b):
+    """What the lender's IOMMU has no address for is refused, and the window has as much room as before."""
+    edu = f.lend("b", "alone")
+    f.dlend("a", f"attach {edu}", timeout=120)
+    vfio_pci(a, edu)
+    before = f.free("a")
+    done = a.run(f"/share/sharers {pci(edu)} 2>&1", timeout=120, check=False)
+    t.equal(done.out, "refused\nok\n", "addresses that its lender has not are refused, and the program goes on")
+    t.equal(f.wait_free("a", before), before, "nothing of the window is lost by that")
+    return edu
+
+
+def silence(t, f, a, b, edu):
+    """Two devices reach the memory of one program. It gives one of them back, whose lender does not answer."""
+    other = f.address("b", "one")
+    f.dlend("a", f"attach {other}", timeout=120)
+    vfio_pci(a, other)
+    a.run("rm -f /tmp/go")
+    program = a.spawn(f"/share/sharers {pci(edu)} {pci(other)} >/tmp/sharers 2>&1")
+    a.wait_for("grep -q ok /tmp/sharers", 60)
+    b.qmp("stop")
+    try:
+        a.run("touch /tmp/go")
+        a.wait_for("grep -q closed /tmp/sharers", 60)
+    finally:
+        b.qmp("cont")
+    program.wait(60)
+    t.equal(a.run("cat /tmp/sharers").out.split(), ["refused", "ok", "closed"], "two devices of a program: one is given back")
+    t.ok("another device reaches the same memory, and its lender does not say" in a.run("dmesg").out,
+         "  about which its lender is silent: the other is lost, as its memory is out of reach")
+    f.wait_state("a", edu, "free", 60)
+    t.equal(where(a, edu), "no", "  and is gone")
+    f.dlend("a", f"detach --force {other}", timeout=120)
+    f.wait_state("a", other, "free", 60)
+
+
 def main():
     with Tap() as t, Cluster("place-hosts.toml", tap=t) as c:
-        shutil.copy(BUILD / "guest/replace", c.run_dir / "share/replace")
+        for program in ("replace", "sharers"):
+            shutil.copy(BUILD / "guest" / program, c.run_dir / "share" / program)
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
-        f.up()
+        # A host that stands still for a call keeps its session.
+        f.up(heartbeat_timeout_ms=30000)
         a.load_modules("dlend_native")
         a.run("echo 16 >/sys/module/dlend_native/parameters/dma_mib")
         with t.case("a crowded window"):
@@ -133,6 +171,10 @@ def main():
             told_one_by_one(t, f, a, lent)
         with t.case("left the group"):
             left_the_group(t, f, c, a, b, lent)
+        with t.case("refused"):
+            edu = refused(t, f, a, b)
+        with t.case("silence"):
+            silence(t, f, a, b, edu)
         with t.case("out of reach"):
             out_of_reach(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
