@@ -133,11 +133,24 @@ static struct pci_driver lend_driver = {
 	.driver_managed_dma = true,
 };
 
+/* Before remove(), the driver core waits for whoever is in an attribute, which may be a reclaim. */
+static void lend_driver_unbinds(struct device *dev)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+
+	if (dev->driver != &lend_driver.driver || !fn)
+		return;
+	WRITE_ONCE(fn->removing, true);
+	wake_up_all(&fn->group->wait);
+}
+
 /* The members of an IOMMU group may have changed: functions count even if nobody binds them. */
 static int lend_driver_bus_event(struct notifier_block *nb, unsigned long action, void *data)
 {
 	if (action == BUS_NOTIFY_ADD_DEVICE || action == BUS_NOTIFY_REMOVED_DEVICE)
 		lend_groups_changed();
+	else if (action == BUS_NOTIFY_UNBIND_DRIVER)
+		lend_driver_unbinds(data);
 	return NOTIFY_DONE;
 }
 

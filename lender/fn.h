@@ -139,7 +139,7 @@ enum lend_tell {
  * @claimed: bit per BAR whose addresses are claimed
  * @ready: was reset and is offered (group lock)
  * @lent: the holder of the group's lease has this function (group lock)
- * @dirty: was lent, or had an error, since its last good reset (group lock)
+ * @dirty: was lent, or had an error, or this host slept, since its last good reset (group lock)
  * @broken: its last reset failed (group lock)
  * @removing: the driver is being unbound: nobody else may wait for the device lock
  * @gone: withdrawn: nothing is read of it any more (lend_offer_lock)

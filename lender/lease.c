@@ -369,13 +369,22 @@ void lend_lease_link_lost(struct dlend_link *link)
 	lend_bars_link_lost(link);
 }
 
+/* Is a function being reset, or about to be?  Group lock. */
+static bool lend_lease_in_reset(const struct lend_group *group)
+{
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->dirty && !group->fn[i]->broken)
+			return true;
+	return false;
+}
+
 /* Does the group keep the host awake?  Then say why.  Group lock. */
 static int lend_lease_keeps_awake(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
 	bool held = lease->state == DLEND_OFFER_HELD;
 
-	if (!held && !lease->fencing)
+	if (!held && !lease->fencing && !lend_lease_in_reset(group))
 		return 0;
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
 		struct lend_fn *fn = group->fn[i];
@@ -408,8 +417,23 @@ int lend_lease_suspend(void)
 	return ret;
 }
 
+/* After a hibernation, the kernel that loaded this one may have driven the device. */
+static void lend_lease_group_resume(struct lend_group *group, void *unused)
+{
+	guard(mutex)(&group->lock);
+	/* This host did not sleep after all. */
+	if (group->lease.state != DLEND_OFFER_FREE)
+		return;
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->ready)
+			group->fn[i]->dirty = true;
+	lend_recover_later(group, 0);
+}
+
 void lend_lease_resume(void)
 {
+	/* First, so that nobody borrows what is not reset yet. */
+	lend_registry_each_group(lend_lease_group_resume, NULL);
 	WRITE_ONCE(lend_lease_asleep, false);
 }
 

@@ -208,7 +208,7 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 	note->session = now.session;
 	note->msg = *msg;
 	ret = lend_note_try(link, note);
-	if (ret == -ENOENT && now.session) {
+	if (ret == -ENOENT && now.session && dlend_session_live(&now)) {
 		/* A peer may ask for something before link_up() was called here. */
 		lend_outbox_open(link);
 		ret = lend_note_try(link, note);

@@ -6,6 +6,7 @@
  * Knows nothing of who borrows.
  */
 #include <linux/jiffies.h>
+#include <linux/sched/mm.h>
 
 #include "lender/bars.h"
 #include "lender/fence.h"
@@ -127,8 +128,9 @@ static int lend_recover_fn(struct lend_fn *fn, bool locked)
  */
 static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 {
+	/* As where a fence begins: see lend_request_message(). */
+	unsigned int i = 0, noio = memalloc_noio_save();
 	bool again = false, ok = true;
-	unsigned int i = 0;
 	struct lend_lease lease;
 	struct lend_fn *fn;
 	int ret;
@@ -152,6 +154,7 @@ static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
 	wake_up_all(&group->wait);
 	mutex_unlock(&group->lock);
 	mutex_unlock(&group->reset_lock);
+	memalloc_noio_restore(noio);
 	return again;
 }
 

@@ -9,6 +9,7 @@
  *
  * Knows nothing of what a link is made of.
  */
+#include <linux/sched/mm.h>
 #include <linux/unaligned.h>
 
 #include "lender/bars.h"
@@ -297,8 +298,8 @@ static bool lend_request_needs_reply(u16 type)
 	return type != DLEND_MSG_IRQ_UNMASK;
 }
 
-static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
-				struct dlend_msg *reply)
+static int lend_request_handle(struct dlend_link *link, const struct dlend_msg *msg,
+			       struct dlend_msg *reply)
 {
 	struct dlend_addr addr = dlend_msg_addr(msg);
 	u16 type = le16_to_cpu(msg->type);
@@ -343,12 +344,29 @@ static void lend_request_link_up(struct dlend_link *link)
 	lend_outbox_tell_peers();
 }
 
+/*
+ * A fence waits for the locks that messages are worked at with.  This host may be short of memory,
+ * and swap to a device that it has from a peer which is gone: so nobody waits for I/O meanwhile.
+ */
+static int lend_request_message(struct dlend_link *link, const struct dlend_msg *msg,
+				struct dlend_msg *reply)
+{
+	unsigned int noio = memalloc_noio_save();
+	int ret = lend_request_handle(link, msg, reply);
+
+	memalloc_noio_restore(noio);
+	return ret;
+}
+
 static void lend_request_link_down(struct dlend_link *link)
 {
+	unsigned int noio = memalloc_noio_save();
+
 	lend_lease_link_lost(link);
 	lend_p2p_link_lost(link);
 	lend_outbox_close(link);
 	lend_outbox_tell_peers();
+	memalloc_noio_restore(noio);
 }
 
 struct dlend_link_user lend_link_user = {

@@ -90,12 +90,13 @@ static ssize_t fabric_name_show(struct device *dev, struct device_attribute *att
 }
 static DEVICE_ATTR_RO(fabric_name);
 
-/* Nobody has the group any more, and its reset is over. */
-static bool lend_sysfs_is_back(struct lend_group *group)
+/* Nobody has the group any more, and its reset is over; or its driver lets go, and waits for us. */
+static bool lend_sysfs_is_back(const struct lend_fn *fn)
 {
-	enum dlend_offer_state state = READ_ONCE(group->lease.state);
+	enum dlend_offer_state state = READ_ONCE(fn->group->lease.state);
 
-	return state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING;
+	return READ_ONCE(fn->removing) ||
+	       (state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING);
 }
 
 /* The holder's link, referenced; NULL: nobody has the group. */
@@ -163,7 +164,7 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 	if (link)
 		dlend_link_put(link);
 
-	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(group),
+	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(fn),
 					   msecs_to_jiffies(lend_sysfs_reclaim_timeout_ms));
 	if (left < 0)
 		return left;
@@ -171,6 +172,8 @@ static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, 
 		lend_sysfs_log_timeout(fn);
 		return -ETIMEDOUT;
 	}
+	if (READ_ONCE(fn->removing))
+		return -ENODEV;
 	return READ_ONCE(group->lease.failed) ? -EIO : len;
 }
 static DEVICE_ATTR_WO(reclaim);

@@ -151,6 +151,12 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 }
 DLEND_EXPORT(dlend_link_user_unregister);
 
+void dlend_announce_settle(void)
+{
+	mutex_lock(&dlend_users_lock);
+	mutex_unlock(&dlend_users_lock);
+}
+
 bool dlend_announce_quiet(const struct dlend_link *link)
 {
 	return READ_ONCE(link->announced.quiet);

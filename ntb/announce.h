@@ -56,6 +56,13 @@ void dlend_announce_queue(struct dlend_link *link);
  */
 void dlend_announce_flush(struct dlend_link *link);
 
+/**
+ * dlend_announce_settle - a user that is leaving, and is told of ends no more, has its last ones
+ *
+ * Before a link leaves the list of links. Context: process; waits for link_down() of users.
+ */
+void dlend_announce_settle(void);
+
 /** dlend_announce_stop - dlend_announce_flush(), and nothing is told after that. Context: same. */
 void dlend_announce_stop(struct dlend_link *link);
 

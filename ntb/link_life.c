@@ -76,6 +76,7 @@ void dlend_link_remove(struct dlend_link *link)
 {
 	/* The link is in the registry until the last link_down(): a user may leave meanwhile. */
 	dlend_session_remove(link);
+	dlend_announce_settle();
 	dlend_link_unregister(link);
 	dlend_debugfs_remove(link);
 	device_del(&link->dev);

@@ -158,6 +158,24 @@ def unbound_slowly(t, f, b, address, uuid):
     f.wait_state("a", address, "free", 60)
 
 
+def unbound_while_asked(t, f, b, address, uuid):
+    """The admin waits for a device to be given back, for as long as he has said, and somebody unbinds it."""
+    patience = "/sys/module/dlend_lender/parameters/reclaim_timeout_ms"
+    device = f"/sys/bus/pci/devices/0000{address[5:]}"
+    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
+        f.wait_mdev("a", uuid, "running", 120)
+        g.qmp("stop")
+        f.wait_mdev("a", uuid, "running", 60)
+        was = b.run(f"cat {patience}; echo 600000 >{patience}").out.strip()
+        asking = b.spawn(f"echo 1 >{device}/dlend/reclaim")
+        b.wait_for(f"grep -q 'dlend_lease: {address} reclaim' /sys/kernel/tracing/trace", 30)
+        b.run(f"echo 0000{address[5:]} >/sys/bus/pci/drivers/dlend-lender/unbind", timeout=300)
+        t.ok(asking.wait(60, check=False).status, "unbound while its admin waits for it: both come to an end at once")
+        b.run(f"echo {was} >{patience}")
+    f.dlend("b", f"lend 0000{address[5:]}", timeout=60)
+    f.wait_state("a", address, "free", 60)
+
+
 def offered_anew(t, f, c, a, address, uuid):
     """A device that has an mdev is withdrawn and offered anew, and the mdev goes before the new offer is complete."""
     f.host("b").run(f"dlend reclaim 0000{address[5:]} && dlend lend 0000{address[5:]}", timeout=60)
@@ -290,6 +308,8 @@ def main():
             lender_says(t, f, c, a, address, uuid)
         with t.case("unbound slowly"):
             unbound_slowly(t, f, b, address, uuid)
+        with t.case("unbound while its admin waits"):
+            unbound_while_asked(t, f, b, address, uuid)
         with t.case("offered anew"):
             uuid = offered_anew(t, f, c, a, address, uuid)
         with t.case("counters that are nowhere"):
