@@ -236,7 +236,7 @@ static int dlend_aperture_refill(struct dlend_aperture *ap)
 	struct dlend_slot_run *e;
 
 	while (ap->slots.nr_spare < DLEND_SLOTS_SPARE) {
-		e = kzalloc_obj(*e);
+		e = kzalloc_obj(*e, GFP_NOIO);
 		if (!e)
 			return -ENOMEM;
 		dlend_slots_give(&ap->slots, e);

@@ -30,7 +30,7 @@ void dlend_led_note(struct dlend_led *led, unsigned long first, unsigned long en
 {
 	if (run)
 		WARN_ON(mtree_store_range(&led->before, first, end - 1, run,
-					  GFP_KERNEL | __GFP_NOFAIL));
+					  GFP_NOIO | __GFP_NOFAIL));
 }
 
 static int dlend_led_store(struct dlend_led *led, unsigned long page, unsigned long frame,

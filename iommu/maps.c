@@ -165,7 +165,7 @@ static int dlend_run_remember_pages(struct dlend_maps *m, const struct dlend_run
 		return 0;
 	for (at = r->first; at - r->first <= r->last - r->first; at += PAGE_SIZE, pfn++) {
 		err = xa_err(xa_store(&m->scattered, at >> PAGE_SHIFT, xa_mk_value(pfn),
-				      GFP_KERNEL_ACCOUNT));
+				      DLEND_PAGING_GFP));
 		if (err) {
 			dlend_maps_forget_pages(m, r->first, r->last);
 			return err;
@@ -251,7 +251,7 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 		return err;
 	if (dlend_maps_busy(m, piece->offset, piece->size))
 		return -EEXIST;
-	r = kzalloc_obj(*r, GFP_KERNEL_ACCOUNT);
+	r = kzalloc_obj(*r, DLEND_PAGING_GFP);
 	if (!r)
 		return -ENOMEM;
 	r->first = piece->offset;
@@ -274,7 +274,7 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *old, u64 first,
 				u64 last, bool map)
 {
-	struct dlend_run *r = kzalloc_obj(*r, GFP_KERNEL_ACCOUNT | __GFP_NOFAIL);
+	struct dlend_run *r = kzalloc_obj(*r, DLEND_PAGING_GFP | __GFP_NOFAIL);
 	int err;
 
 	r->first = first;

@@ -56,7 +56,7 @@ static int dlend_paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys,
 		p |= IOMMU_READ;
 	if (prot & DLEND_PROT_WRITE)
 		p |= IOMMU_WRITE;
-	return iommu_map(dlend_iommu_paging(pg)->domain, iova, phys, size, p, GFP_KERNEL_ACCOUNT);
+	return iommu_map(dlend_iommu_paging(pg)->domain, iova, phys, size, p, DLEND_PAGING_GFP);
 }
 
 static u64 dlend_paging_unmap(struct dlend_paging *pg, u64 iova, u64 size)

@@ -15,6 +15,13 @@ struct dlend_paging;
 struct dlend_span;
 struct iommu_domain;
 
+/*
+ * For what is allocated while mappings change.  When a link goes, they are cut at once, also if
+ * this host is short of memory and swaps to a device behind that link: so nobody who is in the way
+ * of a cut waits for I/O.
+ */
+#define DLEND_PAGING_GFP	(GFP_NOIO | __GFP_ACCOUNT)
+
 /* Beside DLEND_PROT_READ and DLEND_PROT_WRITE: a BAR is mapped, not RAM. */
 #define DLEND_PAGING_MMIO	0x80000000u
 

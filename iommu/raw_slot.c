@@ -306,7 +306,8 @@ static int dlend_raw_slot_map_in(struct dlend_raw_slot *raw, const struct dlend_
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp)
 {
 	int idx = srcu_read_lock(&dlend_raw_srcu);
-	int err = dlend_raw_slot_map_in(raw, piece, gfp);
+	/* A cut waits for this: see DLEND_PAGING_GFP. */
+	int err = dlend_raw_slot_map_in(raw, piece, gfp & ~(__GFP_IO | __GFP_FS));
 
 	srcu_read_unlock(&dlend_raw_srcu, idx);
 	return err;

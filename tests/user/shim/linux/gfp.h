@@ -9,6 +9,8 @@
 #define GFP_ATOMIC		0u
 #define GFP_NOWAIT		0u
 #define GFP_KERNEL_ACCOUNT	0u
+#define GFP_NOIO		0u
+#define __GFP_ACCOUNT		0u
 #define __GFP_NOWARN		0u
 #define __GFP_NOFAIL		0u
 
