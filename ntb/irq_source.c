@@ -184,8 +184,9 @@ static const char *dlend_irq_source_read_back(struct dlend_irq_source *src, u32 
 {
 	u64 begin = local_clock();
 	u32 value = readl(&src->counters[vector]);
+	u64 end = local_clock();
 
-	if (dlend_irqscan_slow(&src->in.link->sources.slow_reads, local_clock() - begin))
+	if (dlend_irqscan_slow(&src->in.link->sources.reads, end, end - begin))
 		return dlend_irq_slow_window;
 	return dlend_irqscan_gone(value, src->count[vector]) ? dlend_irq_no_answer : NULL;
 }
@@ -277,7 +278,7 @@ void dlend_irq_sources_begin(struct dlend_link *link)
 {
 	spin_lock_irq(&link->sources.lock);
 	link->sources.prod = 0;
-	link->sources.slow_reads = 0;
+	link->sources.reads = (struct dlend_readtime){};
 	spin_unlock_irq(&link->sources.lock);
 }
 

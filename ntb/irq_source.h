@@ -10,19 +10,21 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 
+#include "irqscan.h"
+
 struct dlend_link;
 
 /**
  * struct dlend_irq_sources - all sources of a link
  * @lock: guards all of this, and the counters of each source
  * @prod: hints written in this session
- * @slow_reads: reads through the window in a row that took too long
+ * @reads: how long reads through the window take
  * @on: a session is up: sources may fire
  */
 struct dlend_irq_sources {
 	spinlock_t lock;		/* all of this, counters of sources */
 	u32 prod;
-	u32 slow_reads;
+	struct dlend_readtime reads;
 	bool on;
 };
 

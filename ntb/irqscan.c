@@ -9,6 +9,9 @@
 #include <dlend/proto.h>
 #include "irqscan.h"
 
+/* 1.07 s, as no clock is divided in an interrupt. */
+#define DLEND_READ_SECOND_SHIFT	30
+
 static_assert((DLEND_IRQ_RING_SLOTS & (DLEND_IRQ_RING_SLOTS - 1)) == 0);
 
 u32 dlend_irqscan_new(u32 *seen, u32 counter)
@@ -19,10 +22,31 @@ u32 dlend_irqscan_new(u32 *seen, u32 counter)
 	return fresh;
 }
 
-bool dlend_irqscan_slow(u32 *row, u64 ns)
+static void dlend_readtime_turn(struct dlend_readtime *t, u64 second)
 {
-	*row = ns > DLEND_READ_SLOW_NS ? *row + 1 : 0;
-	return *row >= DLEND_READS_SLOW;
+	bool slow = t->ns > DLEND_READ_SHARE_NS && t->ns > t->reads * DLEND_READ_MEAN_NS;
+
+	if (!slow)
+		t->seconds = 0;
+	else
+		t->seconds++;
+	if (second != t->second + 1)
+		t->seconds = 0;
+	t->second = second;
+	t->ns = 0;
+	t->reads = 0;
+}
+
+bool dlend_irqscan_slow(struct dlend_readtime *t, u64 now, u64 ns)
+{
+	u64 second = now >> DLEND_READ_SECOND_SHIFT;
+
+	if (second != t->second)
+		dlend_readtime_turn(t, second);
+	t->ns += min(ns, DLEND_READ_MOST_NS);
+	t->reads++;
+	t->row = ns > DLEND_READ_SLOW_NS ? t->row + 1 : 0;
+	return t->row >= DLEND_READS_SLOW || t->seconds >= DLEND_READ_SECONDS;
 }
 
 bool dlend_irqscan_gone(u32 value, u32 count)

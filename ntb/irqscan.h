@@ -110,19 +110,38 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 /*
  * Before the lender tells an interrupt, it reads through the window, with interrupts off.  One slow
  * read may be slow because a hypervisor did not run this processor for a while.  If several in a
- * row are slow, the window is.
+ * row are slow, the window is.  So it is if reads take long on the average, and much of the time, in
+ * several seconds in a row: each of them counts as a little only, for the same reason.
  */
 #define DLEND_READ_SLOW_NS	100000000ull
 #define DLEND_READS_SLOW	8u
+#define DLEND_READ_MEAN_NS	5000000ull	/* longer on the average, and */
+#define DLEND_READ_SHARE_NS	250000000ull	/* so much of a second in all, */
+#define DLEND_READ_MOST_NS	50000000ull	/* to which one read adds no more than that, */
+#define DLEND_READ_SECONDS	3u		/* in so many seconds */
+
+/**
+ * struct dlend_readtime - how long reads through a window take; all 0 at first
+ * @row: slow reads in a row so far
+ * @second: number of the present second
+ * @ns, @reads: time, and how many, in it
+ * @seconds: seconds before it, in a row, in which they took too long
+ */
+struct dlend_readtime {
+	u32 row;
+	u64 second, ns;
+	u32 reads, seconds;
+};
 
 /**
  * dlend_irqscan_slow - is a window too slow to be waited for?
- * @row: (in, out) slow reads in a row so far, 0 at first
+ * @t: what reads have taken so far; moved on
+ * @now: (in) any clock, nanoseconds
  * @ns: (in) duration of the last read, nanoseconds
  *
  * Context: any; the caller serialises.
  */
-bool dlend_irqscan_slow(u32 *row, u64 ns);
+bool dlend_irqscan_slow(struct dlend_readtime *t, u64 now, u64 ns);
 
 /**
  * dlend_irqscan_gone - is what was read all ones because nothing is there?

@@ -329,18 +329,56 @@ static void budget_of_time(struct kunit *test)
 /* A processor that was put aside is not a window that is slow. */
 static void slow_reads(struct kunit *test)
 {
-	u32 row = 0, i;
+	struct dlend_readtime t = {};
+	u32 i;
 
 	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 3000));
 	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 10 * DLEND_READ_SLOW_NS));
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 3000));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 10 * DLEND_READ_SLOW_NS));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 3000));
 	}
 	for (i = 1; i < DLEND_READS_SLOW; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&row, 2 * DLEND_READ_SLOW_NS));
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
+	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
+}
+
+/* So many reads of @ns in each of 10 s, and one of @other: after how many seconds is it too slow? */
+static u32 until_slow(u32 reads, u64 ns, u64 other)
+{
+	struct dlend_readtime t = {};
+	u32 second, i;
+
+	for (second = 0; second < 10; second++) {
+		u64 now = (u64)second << 30;
+
+		if (dlend_irqscan_slow(&t, now, other))
+			return second;
+		for (i = 0; i < reads; i++)
+			if (dlend_irqscan_slow(&t, now, ns))
+				return second;
+	}
+	return second;
+}
+
+/* A window that takes much of the time, read by read: less than what counts as slow alone. */
+static void reads_that_add_up(struct kunit *test)
+{
+	struct dlend_readtime t = {};
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, until_slow(30, 20000000, 20000000), DLEND_READ_SECONDS);
+	KUNIT_EXPECT_EQ(test, until_slow(90, 6000000, 6000000), DLEND_READ_SECONDS);
+	KUNIT_EXPECT_EQ(test, until_slow(12, 90000000, 3000), DLEND_READ_SECONDS);
+	/* A bridge that is emulated: much of the time, but each is quick. */
+	KUNIT_EXPECT_EQ(test, until_slow(2000, 400000, 400000), 10u);
+	/* A processor that is put aside in each second, and one that is slow now and then. */
+	KUNIT_EXPECT_EQ(test, until_slow(100, 3000, 10 * DLEND_READ_SLOW_NS), 10u);
+	KUNIT_EXPECT_EQ(test, until_slow(4, 40000000, 3000), 10u);
+	/* Not in a row. */
+	for (i = 0; i < 1000; i++)
+		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, (u64)(i / 50 * 2) << 30, 20000000));
 }
 
 /* All ones mean that nobody answers, unless all ones were written there. */
@@ -367,6 +405,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(look_in_pieces),
 	KUNIT_CASE(budget_of_time),
 	KUNIT_CASE(slow_reads),
+	KUNIT_CASE(reads_that_add_up),
 	KUNIT_CASE(nothing_there),
 	{}
 };
