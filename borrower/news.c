@@ -371,7 +371,7 @@ static int dlend_news_suspend(void)
 	return ret;
 }
 
-static void dlend_news_resume(void)
+static void dlend_news_resume(bool slept)
 {
 	dlend_lease_sleep(false);
 }

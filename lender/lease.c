@@ -422,18 +422,19 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 {
 	guard(mutex)(&group->lock);
 	/* This host did not sleep after all. */
-	if (group->lease.state != DLEND_OFFER_FREE)
+	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->ready)
+		if (group->fn[i] && group->fn[i]->ready && !group->fn[i]->broken)
 			group->fn[i]->dirty = true;
 	lend_recover_later(group, 0);
 }
 
-void lend_lease_resume(void)
+void lend_lease_resume(bool slept)
 {
 	/* First, so that nobody borrows what is not reset yet. */
-	lend_registry_each_group(lend_lease_group_resume, NULL);
+	if (slept)
+		lend_registry_each_group(lend_lease_group_resume, NULL);
 	WRITE_ONCE(lend_lease_asleep, false);
 }
 

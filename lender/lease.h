@@ -98,8 +98,13 @@ void lend_lease_link_lost(struct dlend_link *link);
  */
 int lend_lease_suspend(void);
 
-/** lend_lease_resume - devices can be borrowed again. Context: any. */
-void lend_lease_resume(void);
+/**
+ * lend_lease_resume - devices can be borrowed again
+ * @slept: (in) and are reset before that, as the host may have slept
+ *
+ * Context: process, may sleep.
+ */
+void lend_lease_resume(bool slept);
 
 /**
  * lend_lease_shutdown - the host goes down: everything is taken back, nothing is lent any more

@@ -4,7 +4,8 @@
  *
  *	settle	wait until VFIO is through with what it unmaps
  *	probe	find and pin RAM, where it may have come	-> search.c, prober.c, pin.c
- *	form	decide which extents stay, go, and are new	-> loss.c, books.c, tell.c
+ *	part	what does not stand any more goes		-> loss.c, tell.c
+ *	form	decide which extents are new			-> books.c
  *	map	map all that is pinned in the aperture		-> ram_map.c
  *	tell	have the lender map what it does not have	-> tell.c
  *
@@ -152,21 +153,23 @@ static int dlend_build_probe(struct dlend_memory *mem)
 
 /* Form */
 
-static int dlend_build_form(struct dlend_memory *mem)
+/* What does not stand any more goes, as far as lenders are concerned, too. */
+static int dlend_build_part(struct dlend_memory *mem)
 {
-	struct dlend_ram *ram = mem->ram;
 	int err;
 
-	dlend_loss_settle(ram);
-	err = dlend_tell_gone(ram, mem);
-	if (err) {
+	dlend_loss_settle(mem->ram);
+	err = dlend_tell_gone(mem->ram, mem);
+	if (err)
 		dlend_report_err(mem, "lender did not unmap what is gone: error %d", err);
-		return err;
-	}
-	mutex_lock(&ram->lock);
-	err = dlend_memory_disturbed(mem) ? -EAGAIN : dlend_books_form(&ram->books, mem->build);
-	mutex_unlock(&ram->lock);
 	return err;
+}
+
+static int dlend_build_form(struct dlend_memory *mem)
+{
+	guard(mutex)(&mem->ram->lock);
+	return dlend_memory_disturbed(mem) ? -EAGAIN :
+					     dlend_books_form(&mem->ram->books, mem->build);
 }
 
 /* Map */
@@ -248,17 +251,32 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 }
 
-/* No look comes between: what it pins for a moment would be taken for RAM that is found. */
 static int dlend_build_stand(struct dlend_memory *mem)
 {
-	int err;
+	return dlend_build_form(mem) ?: dlend_build_map(mem);
+}
 
-	mutex_lock(&mem->ram->search_lock);
-	err = dlend_build_probe(mem);
-	if (!err)
-		err = dlend_build_form(mem);
-	if (!err)
-		err = dlend_build_map(mem);
+/* Another device's build, or its look, takes as long as this one, and does not give way. */
+static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
+{
+	while (!mutex_trylock(lock)) {
+		if (mem->ops->stop(mem->ctx) || READ_ONCE(mem->closed))
+			return -EAGAIN;
+		if (!READ_ONCE(mem->ram->ap))
+			return -ENOTCONN;
+		msleep(DLEND_TURN_MS);
+	}
+	return 0;
+}
+
+/* With no look meanwhile: what it pins for a moment would be taken for RAM that was found. */
+static int dlend_build_alone(struct dlend_memory *mem, int (*stage)(struct dlend_memory *mem))
+{
+	int err = dlend_build_lock(mem, &mem->ram->search_lock);
+
+	if (err)
+		return err;
+	err = stage(mem);
 	mutex_unlock(&mem->ram->search_lock);
 	return err;
 }
@@ -267,7 +285,11 @@ static int dlend_build_run(struct dlend_memory *mem)
 {
 	int err;
 
-	err = dlend_build_stand(mem);
+	err = dlend_build_alone(mem, dlend_build_probe);
+	if (!err)
+		err = dlend_build_part(mem);
+	if (!err)
+		err = dlend_build_alone(mem, dlend_build_stand);
 	if (!err)
 		err = dlend_build_tell(mem);
 	if (!err)
@@ -282,21 +304,6 @@ static int dlend_build_run(struct dlend_memory *mem)
 	return err;
 }
 
-/* One build at a time.  Another device's build takes as long as this one, and does not give way. */
-static int dlend_build_lock(struct dlend_memory *mem)
-{
-	struct dlend_ram *ram = mem->ram;
-
-	while (!mutex_trylock(&ram->build_lock)) {
-		if (mem->ops->stop(mem->ctx) || READ_ONCE(mem->closed))
-			return -EAGAIN;
-		if (!READ_ONCE(ram->ap))
-			return -ENOTCONN;
-		msleep(DLEND_TURN_MS);
-	}
-	return 0;
-}
-
 int dlend_memory_build(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -304,7 +311,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	u64 calls;
 	int err;
 
-	err = dlend_build_lock(mem);
+	err = dlend_build_lock(mem, &ram->build_lock);
 	if (err)
 		return err;
 	calls = mem->stat.pin_calls;

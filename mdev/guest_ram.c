@@ -153,7 +153,7 @@ void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_memory_look(dlend_vdev_memory(lease));
 }
 
-/* Look now?  Not while the gate is shut: whoever opens it looks before that. */
+/* Look now?  Not while the gate is shut: the step that has it open looks, when it is over. */
 static bool dlend_guest_may_look(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);

@@ -43,7 +43,7 @@ void dlend_guest_follow(struct dlend_vdev *v);
 void dlend_guest_rescan_soon(struct dlend_vdev *v);
 
 /**
- * dlend_guest_look - look into holes of the memory slots now, as the gate is about to open
+ * dlend_guest_look - look into holes of the memory slots now, as the gate opens
  * @v: device, which does DMA or is about to
  * @lease: (in) its lease
  *

@@ -28,7 +28,7 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
  * @v: vector
  * @virq: (in) the kernel's interrupt, which can be handled
  *
- * One that has come before is handled soon. Context: process, under irq_lock.
+ * One that has come before is handled soon. Context: any; may be called again.
  */
 void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq);
 

@@ -119,7 +119,6 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 		irq_domain_set_info(d, virq + i, first + i, &dlend_native_msi_chip, v,
 				    handle_edge_irq, NULL, "edge");
 		irqd_set_single_target(irq_get_irq_data(virq + i));
-		dlend_native_irq_give(v, virq + i);
 		fn->irq_used++;
 	}
 	return 0;
@@ -145,9 +144,17 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 		dlend_native_irq_teardown(fn);
 }
 
+/* Complete: the PCI core's own domain has set up its part. */
+static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
+{
+	dlend_native_irq_give(irq_data_get_irq_chip_data(data), data->irq);
+	return 0;
+}
+
 static const struct irq_domain_ops dlend_native_msi_ops = {
 	.alloc = dlend_native_msi_alloc,
 	.free = dlend_native_msi_free,
+	.activate = dlend_native_msi_activate,
 };
 
 static int dlend_native_msi_prepare(struct irq_domain *domain, struct device *dev, int nvec,

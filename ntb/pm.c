@@ -50,7 +50,7 @@ static int dlend_pm_prepare(void)
 static void dlend_pm_resume(void)
 {
 	dlend_pm_sleep_links(false);
-	dlend_users_resume();
+	dlend_users_resume(true);
 }
 
 static int dlend_pm_event(struct notifier_block *self, unsigned long event, void *unused)

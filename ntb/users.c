@@ -93,10 +93,10 @@ static void dlend_user_suspend(struct dlend_link_user *user, unsigned int number
 		*(int *)err = user->suspend();
 }
 
-static void dlend_user_resume(struct dlend_link_user *user, unsigned int number, void *unused)
+static void dlend_user_resume(struct dlend_link_user *user, unsigned int number, void *slept)
 {
 	if (user->resume)
-		user->resume();
+		user->resume(*(bool *)slept);
 }
 
 static void dlend_user_shutdown(struct dlend_link_user *user, unsigned int number, void *unused)
@@ -111,13 +111,13 @@ int dlend_users_suspend(void)
 
 	dlend_users_call(dlend_user_suspend, &err);
 	if (err)
-		dlend_users_resume();
+		dlend_users_resume(false);
 	return err;
 }
 
-void dlend_users_resume(void)
+void dlend_users_resume(bool slept)
 {
-	dlend_users_call(dlend_user_resume, NULL);
+	dlend_users_call(dlend_user_resume, &slept);
 }
 
 void dlend_users_shutdown(void)

@@ -66,8 +66,13 @@ int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
  */
 int dlend_users_suspend(void);
 
-/** dlend_users_resume - tell all users that the host is awake. Context: process, may sleep. */
-void dlend_users_resume(void);
+/**
+ * dlend_users_resume - tell all users that the host is awake
+ * @slept: (in) false: it did not fall asleep, as one of them was in the way
+ *
+ * Context: process, may sleep.
+ */
+void dlend_users_resume(bool slept);
 
 /** dlend_users_shutdown - tell all users that the host goes down. Context: process, may sleep. */
 void dlend_users_shutdown(void);

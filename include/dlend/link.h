@@ -57,7 +57,8 @@ struct dentry *dlend_debugfs(void);
  * @suspend: the host is about to sleep. Return 0: nothing is lent or borrowed, and nothing will be
  *	     before resume(); or an error, after a message that says which device is in the way.
  *	     Process context; must not wait for user space or a peer.
- * @resume: the host is awake again, or did not fall asleep; also without a suspend() before
+ * @resume: the host is awake again; also without a suspend() before. @slept: false: it certainly did
+ *	not fall asleep
  * @shutdown: the host goes down for good: end all accesses from a peer to it, and from it to a
  *	      peer, and let none begin again.  Links go down after it.  Process context; like
  *	      link_down it must not wait for user space or a peer.
@@ -70,7 +71,7 @@ struct dlend_link_user {
 	int (*message)(struct dlend_link *link, const struct dlend_msg *msg,
 		       struct dlend_msg *reply);
 	int (*suspend)(void);
-	void (*resume)(void);
+	void (*resume)(bool slept);
 	void (*shutdown)(void);
 	enum dlend_msg_side side;
 	struct list_head node;	/* private to the link core */
