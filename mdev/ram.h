@@ -31,8 +31,8 @@
  *		pins, not across a peer call.
  *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
  *		across pins and peer calls: seconds.
- *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes, and
- *		again while it forms and maps; not while it tells lenders.  Held across pins.
+ *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes,
+ *		and again while it forms and maps; not while it tells lenders.  Held across pins.
  *   unpin_lock	one unpinner at a time.  Held across vfio_unpin_pages() and members' ops, never
  *		across a pin or a peer call.  Whoever gets it knows: what was taken out of the books
  *		before is unpinned by now.  dma_unmap must be sure of that.  Since dma_unmap waits

@@ -110,8 +110,8 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 /*
  * Before the lender tells an interrupt, it reads through the window, with interrupts off.  One slow
  * read may be slow because a hypervisor did not run this processor for a while.  If several in a
- * row are slow, the window is.  So it is if reads take long on the average, and much of the time, in
- * several seconds in a row: each of them counts as a little only, for the same reason.
+ * row are slow, the window is.  So it is if reads take long on the average, and much of the time,
+ * in several seconds in a row: each of them counts as a little only, for the same reason.
  */
 #define DLEND_READ_SLOW_NS	100000000ull
 #define DLEND_READS_SLOW	8u

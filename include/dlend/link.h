@@ -57,8 +57,8 @@ struct dentry *dlend_debugfs(void);
  * @suspend: the host is about to sleep. Return 0: nothing is lent or borrowed, and nothing will be
  *	     before resume(); or an error, after a message that says which device is in the way.
  *	     Process context; must not wait for user space or a peer.
- * @resume: the host is awake again; also without a suspend() before. @slept: false: it certainly did
- *	not fall asleep
+ * @resume: the host is awake again; also without a suspend() before. @slept: false: it certainly
+ *	did not fall asleep
  * @shutdown: the host goes down for good: end all accesses from a peer to it, and from it to a
  *	      peer, and let none begin again.  Links go down after it.  Process context; like
  *	      link_down it must not wait for user space or a peer.

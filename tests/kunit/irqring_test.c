@@ -344,7 +344,7 @@ static void slow_reads(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
 }
 
-/* So many reads of @ns in each of 10 s, and one of @other: after how many seconds is it too slow? */
+/* So many reads of @ns in each of 10 s, and one of @other: in which second is that too slow? */
 static u32 until_slow(u32 reads, u64 ns, u64 other)
 {
 	struct dlend_readtime t = {};
