@@ -208,7 +208,7 @@ static int add_block(const struct space *s, const char *uuid, uint8_t *at, enum 
 /* Two blocks, of which nobody is told of the second when the first one is complete. */
 static int add_late(const struct space *s, const char *uuid, uint8_t *at)
 {
-	const uint64_t first = 0, second = SLOT_BYTES / 2;
+	const uint64_t first = 0, second = BLOCK;	/* as Linux plugs them */
 	uint64_t had = pinned(uuid), begin;
 
 	puts("ready");
