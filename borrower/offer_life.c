@@ -100,6 +100,8 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
+	/* If it began just before the offer was killed, it is queued once more; and never again. */
+	cancel_work(&offer->work);
 	if (offer->registered) {
 		dlend_offer_vanish(offer, NULL);
 		device_del(&offer->dev);
