@@ -171,9 +171,10 @@ static void dlend_lease_return_work(struct work_struct *work)
 		dlend_lease_give_back(r);
 	/* First the reference: with the last one slots become free that the next lease may need. */
 	dlend_lease_put(&r->lease);
-	atomic_dec(&offer->leases);
+	/* One is among the other: never too few that are no strays. */
 	if (stray)
 		atomic_dec(&offer->strays);
+	atomic_dec(&offer->leases);
 }
 
 void dlend_lease_return(struct dlend_lease *lease)

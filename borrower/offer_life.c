@@ -72,7 +72,8 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	}
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
-	if (free)
+	/* What somebody has taken meanwhile could not be started. */
+	if (free && offer->state == DLEND_OFFER_FREE)
 		offer->announced = true;
 }
 
@@ -183,6 +184,8 @@ void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->dying = true;
+	/* Strays of it are not told any more: whoever removes it waits for that. */
+	WRITE_ONCE(offer->withdrawn, true);
 	offer->state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);

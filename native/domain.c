@@ -69,6 +69,8 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 
 	if (!d)
 		return NULL;
+	/* Of iommufd's, a domain may stay when its last device has gone, which also keeps us. */
+	__module_get(THIS_MODULE);
 	d->link = dlend_link_get(link);
 	mutex_init(&d->change);
 	mutex_init(&d->lock);
@@ -96,6 +98,7 @@ static void dlend_native_domain_free(struct iommu_domain *domain)
 	dlend_raw_domain_put(d->reach);
 	dlend_link_put(d->link);
 	kfree(d);
+	module_put(THIS_MODULE);
 }
 
 /* What the domain is for */
