@@ -55,6 +55,15 @@ static bool dlend_news_same_device(const struct dlend_offer_info *a,
 	       a->flags == b->flags;
 }
 
+/* The lender says it only once.  What it offered before the link went is not there any more. */
+static void dlend_news_ask_later(struct dlend_offer *offer, struct dlend_link *link)
+{
+	if (!offer->link)
+		WRITE_ONCE(offer->withdrawn, true);
+	if (!offer->ask)
+		offer->ask = dlend_link_get(link);
+}
+
 /* Find or make the offer that an OFFER message is about. */
 static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 						const struct dlend_addr *addr,
@@ -68,6 +77,7 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	if (offer && (offer->complete || offer->registered) &&
 	    !dlend_news_same_device(&offer->info, info)) {
 		if (offer->claim) {
+			dlend_news_ask_later(offer, link);
 			dev_warn_ratelimited(&offer->dev,
 					     "node %u now offers another device under this address (%04x:%04x, was %04x:%04x); ignored until the mdev is removed\n",
 					     addr->lender, info->vendor, info->device,
@@ -306,11 +316,8 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 
 static void dlend_news_link_up(struct dlend_link *link)
 {
-	struct dlend_msg msg;
-	int ret;
+	int ret = dlend_offer_ask(link);
 
-	dlend_msg_init(&msg, DLEND_MSG_SUBSCRIBE, NULL, 0, 0);
-	ret = dlend_link_post(link, &msg);
 	if (ret)
 		dev_warn(dlend_link_dev(link), "node %u cannot be asked for its offers: %pe\n",
 			 dlend_link_peer(link), ERR_PTR(ret));

@@ -28,6 +28,8 @@
  * @node: in the book
  * @addr: device, the same on every node
  * @link: to the lender; NULL while that link is down
+ * @ask: link over which another device was offered under this address, in vain, with a reference:
+ *	when this offer has gone, the lender is asked for its offers again; NULL
  * @info, @snapshot: the device, once @complete
  * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
  * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
@@ -49,7 +51,7 @@ struct dlend_offer {
 	struct device dev;
 	struct list_head node;
 	struct dlend_addr addr;
-	struct dlend_link *link;
+	struct dlend_link *link, *ask;
 	struct dlend_offer_info info;
 	u8 *snapshot;
 	struct dlend_offer_info next;

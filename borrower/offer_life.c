@@ -22,6 +22,8 @@ static void dlend_offer_release_dev(struct device *dev)
 
 	if (offer->link)
 		dlend_link_put(offer->link);
+	if (offer->ask)
+		dlend_link_put(offer->ask);
 	kfree(offer->snapshot);
 	kfree(offer->next_snapshot);
 	dlend_offer_free_memory(offer);
@@ -99,6 +101,14 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 			user->freed(offer);
 }
 
+int dlend_offer_ask(struct dlend_link *link)
+{
+	struct dlend_msg msg;
+
+	dlend_msg_init(&msg, DLEND_MSG_SUBSCRIBE, NULL, 0, 0);
+	return dlend_link_post(link, &msg);
+}
+
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	/* If it began just before the offer was killed, it is queued once more; and never again. */
@@ -112,6 +122,9 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 	mutex_lock(&dlend_offers_lock);
 	dlend_offer_del(offer);
 	mutex_unlock(&dlend_offers_lock);
+	/* If that link is down, the offers come when it is up again. */
+	if (offer->ask)
+		dlend_offer_ask(offer->ask);
 	put_device(&offer->dev);
 }
 

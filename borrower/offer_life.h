@@ -22,6 +22,14 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
 void dlend_offer_update(struct dlend_offer *offer);
 
 /**
+ * dlend_offer_ask - have the lenders at the other end send all their offers
+ * @link: link
+ *
+ * Context: process, may sleep. Return: as dlend_link_post().
+ */
+int dlend_offer_ask(struct dlend_link *link);
+
+/**
  * dlend_offer_kill - the offer ends: a worker removes it
  * @offer: (in) offer that nobody claims, unless the module is being unloaded
  *

@@ -198,6 +198,23 @@ def offered_anew(t, f, c, a, address, uuid):
     return uuid
 
 
+def another_card(t, f, c, a, b, address, uuid):
+    """Under the address of a device that has an mdev another one is offered: it is there when the mdev has gone."""
+    before = received(b, "SUBSCRIBE")
+    with Forge(c, "ab", "a") as host_b:
+        offer = bytearray(host_b.heard(OFFER, address)[-1])
+        offer[2] ^= 1       # its device id
+        host_b.send(OFFER, address, 0, bytes(offer), call=0)
+        a.wait_for("dmesg | grep -q 'now offers another device under this address'", 30)
+        host_b.send(WITHDRAW, address, call=0)
+        f.wait_state("a", address, "gone", 30)
+        f.mdev_stop("a", uuid)
+        t.equal(eventually(lambda: received(b, "SUBSCRIBE"), before + 1), before + 1,
+                "another device under that address: its lender is asked again when the mdev has gone")
+    f.wait_links("a", 120)
+    f.wait_state("a", address, "free", 60)
+
+
 def counter(host, name):
     out = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
     return int(next(line for line in out.splitlines() if line.startswith(f"{name}:")).split()[1])
@@ -312,6 +329,8 @@ def main():
             unbound_while_asked(t, f, b, address, uuid)
         with t.case("offered anew"):
             uuid = offered_anew(t, f, c, a, address, uuid)
+        with t.case("another card"):
+            another_card(t, f, c, a, b, address, uuid)
         with t.case("counters that are nowhere"):
             borrows_badly(t, f, c, b, address)
         with t.case("a peer that takes no messages"):

@@ -49,7 +49,8 @@ def found_by_rescan(t, f, a, address, uuid):
 def comes_late(t, f, a, address, uuid):
     """A second block comes while the lender is told of the first: the gate opens when both are in reach."""
     b, patience = f.host("b"), "/sys/module/dlend_core/parameters/call_timeout_ms"
-    was = a.run(f"cat {patience}; echo 20000 >{patience}; rm -f /tmp/go").out.strip()
+    # Looks are rare, so that the next one does not find the second block before the disk writes.
+    was = a.run(f"cat {patience}; echo 20000 >{patience}; echo 1000 >{SETTINGS}/look_ms; rm -f /tmp/go").out.strip()
     program = a.spawn(f"/share/hotadd {uuid} 1 late >/tmp/late 2>&1")
     a.wait_for("grep -q ready /tmp/late", 60)
     b.qmp("stop")
@@ -59,7 +60,7 @@ def comes_late(t, f, a, address, uuid):
     finally:
         b.qmp("cont")
     program.wait(120)
-    out = a.run(f"cat /tmp/late; echo {was} >{patience}").out
+    out = a.run(f"cat /tmp/late; echo {was} >{patience}; echo 4 >{SETTINGS}/look_ms").out
     t.ok("ok 1 lost 0 " in out, "a block that comes while the lender is told of another: no write was lost", out)
     f.wait_state("a", address, "free", 30)
 
