@@ -81,8 +81,8 @@ class Tap:
         except Skip as e:
             self.count += 1
             self._print(f"ok {self.count} - {name} # SKIP {e}")
-        except Exception:  # pylint: disable=broad-except
-            self.ok(False, name, traceback.format_exc())
+        except Exception as e:  # pylint: disable=broad-except
+            self.ok(False, name, f"{type(e).__name__}: {str(e).partition(chr(10))[0]}\n{traceback.format_exc()}")
         else:
             self.ok(True, name)
 

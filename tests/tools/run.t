@@ -58,6 +58,12 @@ class Runs:
         self.lines = said.getvalue().splitlines()
 
 
+def reason(t):
+    said = "echo 'not ok 1 - x'; echo '# got 1'; echo '# want 2'; echo 'not ok 2 - y'; echo 'ok 3 - z'; echo '# aside'; echo 1..3"
+    runs = Runs({"a": said})
+    t.equal(runs.lines[-3:], ["FAILED a: x (got 1)", "FAILED a: y", "1 passed, 2 failed"], "the end says why something failed")
+
+
 def again(t):
     # Fails until it has run as often
     flaky = ("n=$(cat $D/{0}.n || echo 0); echo $((n + 1)) >$D/{0}.n; "
@@ -251,6 +257,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, again, together, late, several, resume, within, slowest):
+    for part in (streams, reason, again, together, late, several, resume, within, slowest):
         with test.case(part.__name__):
             part(test)
