@@ -142,12 +142,19 @@ def lender_says(t, f, c, a, address, uuid):
     f.wait_state("a", address, "free", 60)
 
 
-def unbound_slowly(t, f, b, address, uuid):
-    """The lender's driver lets go of a device that a VM has, and its reset takes long."""
+@contextlib.contextmanager
+def held_still(f, uuid):
+    """A VM has the device, and nobody reads what is out of reach."""
     with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
         f.wait_mdev("a", uuid, "running", 120)
-        g.qmp("stop")   # nobody reads what is out of reach
+        g.qmp("stop")
         f.wait_mdev("a", uuid, "running", 60)
+        yield
+
+
+def unbound_slowly(t, f, b, address, uuid):
+    """The lender's driver lets go of a device that a VM has, and its reset takes long."""
+    with held_still(f, uuid):
         b.run(f"echo 20000 >/sys/kernel/debug/dlend/lender/0000{address[5:]}/slow_reset_ms")
         job = b.spawn(f"echo 0000{address[5:]} >/sys/bus/pci/drivers/dlend-lender/unbind; touch /tmp/unbound")
         f.wait_mdev("a", uuid, "failed", 60)
@@ -162,10 +169,7 @@ def unbound_while_asked(t, f, b, address, uuid):
     """The admin waits for a device to be given back, for as long as he has said, and somebody unbinds it."""
     patience = "/sys/module/dlend_lender/parameters/reclaim_timeout_ms"
     device = f"/sys/bus/pci/devices/0000{address[5:]}"
-    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
-        f.wait_mdev("a", uuid, "running", 120)
-        g.qmp("stop")
-        f.wait_mdev("a", uuid, "running", 60)
+    with held_still(f, uuid):
         was = b.run(f"cat {patience}; echo 600000 >{patience}").out.strip()
         asking = b.spawn(f"echo 1 >{device}/dlend/reclaim")
         b.wait_for(f"grep -q 'dlend_lease: {address} reclaim' /sys/kernel/tracing/trace", 30)
@@ -261,11 +265,19 @@ def drips(t, f, c, b, address):
 
 
 @contextlib.contextmanager
-def full(f, c, b, address, call_ms):
-    """Host a takes nothing, and b's ring is full of news for it.  A post waits for @call_ms; b bears that four times
-    as long."""
-    bdf = f"0000{address[5:]}"
+def patient(b, call_ms):
+    """A post of b's waits so long for a place in a full ring, and b bears four times of that."""
     b.run(f"echo {call_ms} >/sys/module/dlend_core/parameters/call_timeout_ms")
+    try:
+        yield
+    finally:
+        b.run("echo 5000 >/sys/module/dlend_core/parameters/call_timeout_ms")
+
+
+@contextlib.contextmanager
+def full(f, c, address):
+    """Host a takes nothing, and b's ring is full of news for it."""
+    bdf = f"0000{address[5:]}"
     c.ntbsim(f"mute ab a 4 {CREDIT} 4")
     try:
         for _ in range(2):
@@ -274,20 +286,21 @@ def full(f, c, b, address, call_ms):
         yield
     finally:
         c.ntbsim("mute ab a 4 0 0")
-        b.run("echo 5000 >/sys/module/dlend_core/parameters/call_timeout_ms")
 
 
 def gone_late(t, f, c, b, address, other):
     """b gives up telling it of an end, and tries again; meanwhile others, who have heard of that, hear of other things."""
     f.wait_state("a", other, "free")
     before = counter(b, "sessions")
-    with full(f, c, b, address, 10000):
-        f.trace_clear("b")
-        f.dlend("b", f"reclaim 0000{address[5:]}", timeout=60)
-        b.wait_for(f"echo auto >/sys/bus/pci/devices/0000{other[5:]}/dlend/clique; "
-                   f"grep -q 'type=3 .* device={address} .* err=-110' /sys/kernel/tracing/trace", 60)
-        t.passed("a device is unbound: a peer that takes nothing is not told")
-    f.host("a").wait_for(f"! grep -qx free /sys/bus/dlend/devices/{address}/state", 60)
+    # Until a has heard it: what b bears counts from when the ring was full.
+    with patient(b, 10000):
+        with full(f, c, address):
+            f.trace_clear("b")
+            f.dlend("b", f"reclaim 0000{address[5:]}", timeout=60)
+            b.wait_for(f"echo auto >/sys/bus/pci/devices/0000{other[5:]}/dlend/clique; "
+                       f"grep -q 'type=3 .* device={address} .* err=-110' /sys/kernel/tracing/trace", 60)
+            t.passed("a device is unbound: a peer that takes nothing is not told")
+        f.host("a").wait_for(f"! grep -qx free /sys/bus/dlend/devices/{address}/state", 60)
     t.passed("it is told when it takes messages again")
     t.equal(counter(b, "sessions"), before, "in the same session")
 
@@ -297,7 +310,7 @@ def unloaded(t, f, c, b, address, other):
     f.dlend("b", f"lend 0000{address[5:]}", timeout=60)
     f.wait_state("a", address, "free")
     # Longer than a message waits to be taken, so that what drips is an end of no post
-    with full(f, c, b, address, 10000):
+    with patient(b, 10000), full(f, c, address):
         for bdf in (f"0000{address[5:]}", f"0000{other[5:]}"):
             f.dlend("b", f"reclaim {bdf}", timeout=60)
         sessions = "cat /sys/class/dlend_link/*:*/session"
