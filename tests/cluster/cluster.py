@@ -14,7 +14,7 @@ Environment:
   DLEND_BUILD     what `make` left (default build/ of the project): modules/RELEASE, bin, guest, ntbsim
   DLEND_KERNEL    hosts boot this kernel (see root/mkimage) instead of Debian's
   DLEND_ACCEL     tcg (default) or kvm
-  DLEND_PATIENCE  time-outs are that many times longer (default 1)
+  DLEND_PATIENCE  what hosts promise takes that many times longer, and every wait at least (default 1)
   DLEND_IOMMUFD   1: guests use iommufd where the host's kernel has it (see Guest)
 """
 import contextlib
@@ -37,7 +37,7 @@ from cpio import Cpio
 from host import Guest, Host
 from tap import Skip, Tap
 from topology import BadTopology, Topology, disks, tree_program
-from wire import CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
+from wire import SLACK, CommandFailed, Gone, Job, Loop, QmpError, Result, TimedOut
 
 __all__ = ["BadTopology", "Cluster", "CommandFailed", "Gone", "Guest", "Host", "Job", "LINUX_DISK", "NotBuilt",
            "QmpError", "Result", "Skip", "Tap", "TimedOut", "guest_image", "rom_image", "uefi_disk", "word_sum"]
@@ -112,6 +112,7 @@ class Cluster:
         if kept:
             self._adopt(kept)
             return self
+        self.loop.in_vain = self._autopsies
         try:
             self._lock()
             self._make_run_dir()
@@ -124,9 +125,6 @@ class Cluster:
 
     def __exit__(self, *error):
         try:
-            if isinstance(error[1], TimedOut):
-                for host in self.hosts.values():
-                    host.autopsy(str(error[1]))
             if self.tap:
                 self._account(error[0])
         finally:
@@ -135,6 +133,15 @@ class Cluster:
                 (self.run_dir / FAILED).touch()
             if bad or not (self.keeper and self._tidy() and self.keeper.keep(self)):
                 self.stop()
+
+    def _autopsies(self, why):
+        """Somebody waited in vain: what every host is at."""
+        self.loop.in_vain = lambda what: None       # an autopsy waits, too
+        try:
+            for host in self.hosts.values():
+                host.autopsy(why)
+        finally:
+            self.loop.in_vain = self._autopsies
 
     def shape(self):
         """What a bed has to be for this scenario; None: it cannot be anybody else's."""
@@ -149,6 +156,7 @@ class Cluster:
             setattr(self, name, getattr(kept, name))
         for part in (*self.hosts.values(), *self.links.values()):
             part.cluster = self
+        self.loop.in_vain = self._autopsies
         for host in self.hosts.values():
             host.begin_account()
         self.say(f"run directory {self.run_dir}, of hosts that are up")
@@ -345,7 +353,7 @@ class Cluster:
                     text += f",{bar}={getattr(link, bar)}"
             command += ["--link", text]
         process = self.spawn("ntbsim", command)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 10 * SLACK
         while not all((self.run_dir / self.sockets / name).exists() for name in ["ntbsim", *ends]):
             if process.poll() is not None or time.monotonic() > end:
                 raise Gone("ntbsim did not start:\n" + (self.run_dir / "ntbsim.log").read_text(errors="replace"))

@@ -16,7 +16,7 @@ import shlex
 import time
 import uuid as uuids
 
-from wire import PATIENCE
+from wire import PATIENCE, SLACK
 
 TRACING = "/sys/kernel/tracing"
 EVENTS = f"{TRACING}/events/dlend"
@@ -210,7 +210,7 @@ def in_turns(host, test, turns):
 
 def eventually(read, want, timeout=20):
     """What read() returns as soon as it is `want`, or in the end."""
-    end = time.monotonic() + timeout * PATIENCE
+    end = time.monotonic() + timeout * SLACK
     while (have := read()) != want and time.monotonic() < end:
         time.sleep(0.5)
     return have

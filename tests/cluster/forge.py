@@ -11,7 +11,7 @@ import struct
 import time
 import zlib
 
-from wire import PATIENCE
+from wire import SLACK
 
 PAGE = 4096
 CONTROL = 9 * PAGE                      # all of the control area
@@ -117,7 +117,7 @@ class Forge:
 
 def send(link, kind, address, epoch, payload):
     """One message, as the link's end a would send it to its end b; returns when it was taken."""
-    end = time.monotonic() + 10 * PATIENCE
+    end = time.monotonic() + 10 * SLACK
     credit = Forge(link.cluster, link.name, "a")
     with Forge(link.cluster, link.name, "b") as host_a:
         # What b says that it has taken: a does not look at it, it is muted; b counts on from what it has.

@@ -12,11 +12,12 @@ import itertools
 import os
 import re
 import shlex
+import textwrap
 import time
 
 from klog import SCAN, STOOD_STILL, Account, complaints, leaks
 from topology import GUEST_LEAN, channels, disk_path, disks, qemu_args, qemu_binary
-from wire import PATIENCE, Agent, Console, Gone, Qmp, QmpError, TimedOut
+from wire import SLACK, Agent, Console, Gone, Qmp, QmpError, TimedOut
 
 
 def until(command, every=0.5):
@@ -100,6 +101,7 @@ class Host:
         self.account = Account()
         self.tokens = itertools.count(1)
         self.asked = 0          # commands
+        self.found = ""         # by its last autopsy
         self.scanned = None     # how many of them when kmemleak looked last
 
     # Power
@@ -143,7 +145,7 @@ class Host:
             except TimedOut:
                 log = self.cluster.run_dir / f"{self.name}.console"
                 tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-                raise TimedOut(f"host {self.name}: not up after {timeout} s; console:\n{tail}") from None
+                raise TimedOut(f"host {self.name}: not up after {timeout * SLACK} s; console:\n{tail}") from None
 
     def reset(self, wait=True, timeout=None):
         """The reset button: memory and guests are gone, disks stay."""
@@ -201,6 +203,15 @@ class Host:
     def qmp(self, command, arguments=None, timeout=30, **more):
         """A command for the monitor of the host's own QEMU (device_add of a disk, system_reset, stop, cont)."""
         return self._qmp.execute(command, {**(arguments or {}), **more}, timeout)
+
+    @contextlib.contextmanager
+    def stands_still(self):
+        """It runs no further until the end of the block."""
+        self.qmp("stop")
+        try:
+            yield
+        finally:
+            self.qmp("cont")
 
     def hmp(self, line):
         """What people can type at that monitor, and programs have no command for (xp); what it answers."""
@@ -293,7 +304,7 @@ class Host:
         if self.running and self.agent.boots:
             token = f"dlend-test: {next(self.tokens)} of {id(self):x}"
             self.agent.run(f"echo '{token}' >/dev/kmsg")
-            end = time.monotonic() + 30 * PATIENCE
+            end = time.monotonic() + 30 * SLACK
             while token not in self._file(name):
                 if time.monotonic() > end:
                     raise TimedOut(f"host {self.name}: its kernel log does not come to /share")
@@ -301,28 +312,35 @@ class Host:
         return self._file(name)
 
     def autopsy(self, why):
-        """Somebody waited for it or for a guest of it in vain: what it is at goes to HOST.autopsy, and is returned."""
+        """Somebody waited for it or for a guest of it in vain: what it is at goes to HOST.autopsy, and into self.found."""
+        self.found = ""
         if not self.running:
-            return ""
+            return
         parts, answers = [f"==== {why}"], True
         with contextlib.suppress(QmpError, Gone, TimedOut):
             for line in ("info registers -a", "info lapic 0", "info lapic 1") * 3:
                 parts += [f"== {line}", self.hmp(line)]
+        for guest in (slot.guest for slot in self.slots if slot.guest and slot.guest.running):
+            with contextlib.suppress(QmpError, Gone, TimedOut):
+                for line in ("info registers -a", "info lapic 0") * 3:
+                    text = guest.qmp("human-monitor-command", {"command-line": line}, timeout=10)
+                    # No line begins as one of the host's does
+                    parts += [f"== guest {guest.label}: {line}", textwrap.indent(text, "| ")]
         try:
             # Past run(), which counts what a test does
-            parts += ["== of itself", self.agent.run(STATE, timeout=60, check=False).out]
+            parts += ["== of itself", self.agent.run(STATE, timeout=20, check=False).out]
         except (Gone, TimedOut) as e:
             answers = False
             parts += [f"it does not say: {e}"]
+        self.found = "\n".join(parts)
         # Where only what is printed is kept
-        where = re.findall(r"\b(RIP=\w+|HLT=\d)", "\n".join(parts))
+        where = re.findall(r"\b(RIP=\w+|HLT=\d)", self.found)
         self.cluster.say(f"autopsy of host {self.name} ({why}): {' '.join(where)}, "
                          f"{'answers' if answers else 'does not answer'}")
         with open(self.cluster.run_dir / f"{self.name}.autopsy", "a", encoding="utf-8") as f:
-            f.write("\n".join(parts) + "\n")
-        if sleeps("\n".join(parts)):
+            f.write(self.found + "\n")
+        if sleeps(self.found):
             self.cluster.say(f"bed fault: host {self.name}: a processor sleeps, and takes no interrupts (tests/cluster/README.md)")
-        return "\n".join(parts)
 
     def _scan(self):
         """Ask kmemleak, unless it looked since anybody asked the host for anything."""
@@ -547,21 +565,15 @@ class Guest:
             try:
                 self.host.loop.wait(f"guest {self.label}", ready, timeout)
             except TimedOut:
-                found = {host: host.autopsy(f"guest {self.label}: not ready") for host in self.host.cluster.hosts.values()}
-                if in_firmware(found[self.host]):
+                if in_firmware(self.host.found):
                     self.host.cluster.say(f"bed fault: guest {self.label}: its firmware runs without end (tests/cluster/README.md)")
-                raise TimedOut(f"guest {self.label}: not ready after {timeout * PATIENCE} s; console:\n"
+                raise TimedOut(f"guest {self.label}: not ready after {timeout * SLACK} s; console:\n"
                                f"{self.slot.console.text[-2000:]}") from None
 
     def wait_off(self, timeout=60):
         """Until its QEMU ended, however; the Result of the QEMU process."""
         with self.host.cluster.progress(f"guest {self.label}: off"):
-            try:
-                self.host.loop.wait(f"guest {self.label}: still on", lambda: self.job.over, timeout)
-            except TimedOut:
-                for host in self.host.cluster.hosts.values():
-                    host.autopsy(f"guest {self.label}: still on")
-                raise
+            self.host.loop.wait(f"guest {self.label}: still on", lambda: self.job.over, timeout)
         if self.job.gone:
             raise Gone(f"guest {self.label}: {self.job.gone}")
         self.slot.agent.abandon(f"guest {self.label}: off")

@@ -12,6 +12,7 @@ import re
 import time
 
 from klog import iommu_fault_at
+from wire import SLACK
 
 PAGE = 4096
 ACCESSES = PAGE // 8        # at most 8 bytes each, on the emulated NTB
@@ -94,7 +95,7 @@ class Peers:
         each other through one NTB at the same time stop both (tests/ntbsim/README.md)."""
         before = self.counts()
         self.p2p("start", self.bdf(name), at)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 60 * SLACK
         while any(self.counts()[key] - before[key] < ACCESSES for key in busy) and time.monotonic() < end:
             time.sleep(0.5)
         time.sleep(0.5)     # for the last reply

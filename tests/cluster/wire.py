@@ -18,8 +18,11 @@ import socket
 import threading
 import time
 
-# Every time-out is that much longer; the debug kernel takes that much more for everything.
+# What a kernel promises takes that much longer; the debug kernel takes that much more for everything.
 PATIENCE = int(os.environ.get("DLEND_PATIENCE") or 1)
+# And this much every wait.  One that ends well costs nothing, whereas time-outs are meant for a machine that has
+# nothing else to do: another takes a minute now and then for what this one has done in a second.
+SLACK = max(PATIENCE, 3)
 
 
 class Gone(Exception):
@@ -58,6 +61,7 @@ class Loop(threading.Thread):
 
     def __init__(self):
         super().__init__(name="wire", daemon=True)
+        self.in_vain = lambda what: None    # told of it before wait() raises TimedOut
         self.changed = threading.Condition(threading.RLock())
         self.selector = selectors.DefaultSelector()
         self.start()
@@ -84,9 +88,9 @@ class Loop(threading.Thread):
         else:
             channel.close()
 
-    def wait(self, what, ready, timeout):
-        """Until ready() is true; returns what it returned."""
-        timeout *= PATIENCE
+    def wait(self, what, ready, timeout, must=True):
+        """Until ready() is true; returns what it returned.  must: it is not in vain unless something is wrong."""
+        timeout *= SLACK
         end = time.monotonic() + timeout
         with self.changed:
             while True:
@@ -95,8 +99,11 @@ class Loop(threading.Thread):
                     return value
                 left = end - time.monotonic()
                 if left <= 0:
-                    raise TimedOut(f"{what}: nothing in {timeout} s")
+                    break
                 self.changed.wait(min(left, 1))
+        if must:
+            self.in_vain(what)
+        raise TimedOut(f"{what}: nothing in {timeout} s")
 
 
 class Channel:
@@ -109,7 +116,7 @@ class Channel:
 
     def connect(self, path, alive, timeout=30):
         """alive() raises if the server ended before it listened."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + timeout * SLACK
         while True:
             sock = socket.socket(socket.AF_UNIX)
             try:
@@ -190,7 +197,7 @@ class Job:
         try:
             self.agent.loop.wait(where, lambda: self.over, timeout)
         except TimedOut:
-            raise TimedOut(f"{where}: not done after {timeout * PATIENCE} s: {self.command}\n"
+            raise TimedOut(f"{where}: not done after {timeout * SLACK} s: {self.command}\n"
                            f"{self._kill_late()}") from None
         if self.gone:
             raise Gone(f"{self.gone}, while running: {self.command}")
@@ -206,7 +213,7 @@ class Job:
     def _kill_late(self):
         try:
             self.kill(9)
-            self.agent.loop.wait(self.agent.name, lambda: self.over, 5)
+            self.agent.loop.wait(self.agent.name, lambda: self.over, 5, must=False)
             return self.result.out if self.result else ""
         except (TimedOut, Gone):
             return ""
