@@ -15,7 +15,7 @@ static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
 {
 	const struct dlend_claim *other = offer->claim;
 
-	if (offer->dying || offer->withdrawn) {
+	if (offer->withdrawn) {
 		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it any more",
 			 offer->addr.lender);
 		return -ENODEV;

@@ -210,7 +210,7 @@ DLEND_EXPORT(dlend_offer_copy);
 static bool dlend_offer_current(const struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
-	return offer->link && offer->complete && !offer->withdrawn && !offer->dying;
+	return offer->link && offer->complete && !offer->withdrawn;
 }
 
 bool dlend_offer_available(struct dlend_offer *offer)

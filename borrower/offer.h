@@ -39,7 +39,7 @@
  * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
  *	to be told any more that it can be had
  * @withdrawn: the lender took the offer back: it is unregistered as soon as nobody claims it
- * @dying: it is being unregistered: nobody can claim it any more
+ * @dying: and withdrawn: it is being unregistered, nobody can claim it any more
  * @claim: of its user, or NULL
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @wq: ordered: everything that is asked of the lender for this device

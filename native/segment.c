@@ -147,9 +147,9 @@ static int dlend_native_segment_store(struct dlend_native_domain *d,
 	guard(mutex)(&d->lock);
 	if (d->cut != nowhere)
 		return -ENODEV;
-	/* Of all segments, as a link has one aperture for all its life. */
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
+	/* Of all segments, as a link has one aperture for all its life. */
 	if (!nowhere && !d->reach)
 		/* Pairs with the acquires of those who flush. */
 		smp_store_release(&d->reach, dlend_raw_domain_get(seg->raw));

@@ -26,12 +26,7 @@ static void dlend_readtime_turn(struct dlend_readtime *t, u64 second)
 {
 	bool slow = t->ns > DLEND_READ_SHARE_NS && t->ns > t->reads * DLEND_READ_MEAN_NS;
 
-	if (!slow)
-		t->seconds = 0;
-	else
-		t->seconds++;
-	if (second != t->second + 1)
-		t->seconds = 0;
+	t->seconds = slow && second == t->second + 1 ? t->seconds + 1 : 0;
 	t->second = second;
 	t->ns = 0;
 	t->reads = 0;

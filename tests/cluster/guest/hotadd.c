@@ -119,19 +119,6 @@ static uint64_t said(const char *uuid)
 	return strtoull(text, NULL, 0);
 }
 
-static uint64_t pinned(const char *uuid)
-{
-	char path[300], text[8192] = "", *at;
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/dlend/mdev/%s/stats", uuid);
-	fd = must(open(path, O_RDONLY), path);
-	must(read(fd, text, sizeof(text) - 1), path);
-	close(fd);
-	at = strstr(text, "\npinned_bytes ");
-	return at ? strtoull(at + sizeof("\npinned_bytes ") - 1, NULL, 0) : 0;
-}
-
 static uint8_t *allot(uint64_t bytes)
 {
 	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -163,11 +150,16 @@ static int add_slot(const struct space *s)
 
 enum how { SLOTS, BLOCKS, OFF, ASLEEP, LATE, SECRET, V1, NONE };
 
-static void await(const char *uuid, uint64_t bytes)
+static uint64_t pinned(const char *uuid)
+{
+	return mdev_number(uuid, "pinned_bytes");
+}
+
+static void await(uint64_t (*what)(const char *uuid), const char *uuid, uint64_t bytes)
 {
 	uint64_t begin = now_us();
 
-	while (said(uuid) < bytes) {
+	while (what(uuid) < bytes) {
 		if (now_us() - begin > 60000000)
 			die("the block is not found");
 		doze(500);
@@ -193,7 +185,7 @@ static int add_block(const struct space *s, const char *uuid, uint8_t *at, enum 
 		pause_disk(how, 0);
 	space_map(s, SLOT_GPA + offset, at + offset, BLOCK);
 	if (how == BLOCKS || two)
-		await(uuid, had + BLOCK);
+		await(said, uuid, had + BLOCK);
 	if (how != BLOCKS)
 		pause_disk(how, 1);
 	arrived = identify(SLOT_GPA + offset + page, at + offset + page);
@@ -209,18 +201,12 @@ static int add_block(const struct space *s, const char *uuid, uint8_t *at, enum 
 static int add_late(const struct space *s, const char *uuid, uint8_t *at)
 {
 	const uint64_t first = 0, second = BLOCK;	/* as Linux plugs them */
-	uint64_t had = pinned(uuid), begin;
+	uint64_t had = pinned(uuid);
 
 	puts("ready");
-	while (access("/tmp/go", F_OK))
-		doze(1000);
-	begin = now_us();
+	await_go(0);
 	space_map(s, SLOT_GPA + first, at + first, BLOCK);
-	while (pinned(uuid) < had + BLOCK) {
-		if (now_us() - begin > 30000000)
-			die("the block is not found");
-		doze(1000);
-	}
+	await(pinned, uuid, had + BLOCK);
 	/* All that was searched is in the aperture, and the lender is being told. */
 	doze(300000);
 	space_map(s, SLOT_GPA + second, at + second, BLOCK);

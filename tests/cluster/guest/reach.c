@@ -38,17 +38,6 @@ static void await_zeroes(const volatile uint8_t *at)
 	}
 }
 
-static void await_go(void)
-{
-	uint64_t begin = now_us();
-
-	while (access("/tmp/go", F_OK)) {
-		if (now_us() - begin > WAIT_US)
-			die("nobody says go");
-		doze(1000);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	struct space s = { .bytes = PAGE };	/* at IO address 0, which nobody writes to */
@@ -80,7 +69,7 @@ int main(int argc, char **argv)
 	space_unmap(&s, at, PAGE);
 	memset(page(memory, 2), PATTERN, PAGE);
 	fflush(stdout);
-	await_go();
+	await_go(WAIT_US);
 	for (turn = 0; turn < PAGES; turn++)
 		if (!is(page(memory, turn), PATTERN))
 			die("a page that is not mapped was written to");

@@ -278,8 +278,7 @@ static void wait_for_go(void)
 {
 	printf("ready\n");
 	fflush(stdout);
-	while (access("/tmp/go", F_OK))
-		doze(20000);
+	await_go(0);
 }
 
 static void do_readrq(unsigned int n)

@@ -16,23 +16,10 @@
 #define TURNS	100
 #define MORE	(16ull << 20)
 
-static int try_map(const struct space *s, uint64_t gpa)
-{
-	struct vfio_iommu_type1_dma_map map = {
-		.argsz = sizeof(map),
-		.flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
-		.vaddr = (uintptr_t)s->memory,
-		.iova = gpa,
-		.size = PAGE,
-	};
-
-	return ioctl(s->container, VFIO_IOMMU_MAP_DMA, &map);
-}
-
 static void refused(const struct space *s)
 {
 	for (turn = 0; turn < TURNS; turn++)
-		if (!try_map(s, BEYOND + turn * STEP))
+		if (!space_try_map(s, BEYOND + turn * STEP, s->memory, PAGE))
 			die("memory is mapped where a lender has no address");
 	printf("refused\n");
 	space_map(s, MORE, s->memory, PAGE);
@@ -64,8 +51,7 @@ int main(int argc, char **argv)
 	printf("ok\n");
 	if (argc == 2)
 		return 0;
-	while (access("/tmp/go", F_OK))
-		doze(10000);
+	await_go(0);
 	close(other.group);
 	printf("closed\n");
 	return 0;

@@ -30,25 +30,6 @@
 
 #define BLOCK		(2u << 20)
 
-/* A number of the mdev's in debugfs. */
-static unsigned long long number(const char *uuid, const char *key)
-{
-	unsigned long long value;
-	char path[300], name[64];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/dlend/mdev/%s/stats", uuid);
-	f = fopen(path, "r");
-	if (!f)
-		die(path);
-	while (fscanf(f, "%63s %llu%*[^\n]", name, &value) > 0 && strcmp(name, key))
-		;
-	fclose(f);
-	if (strcmp(name, key))
-		die(key);
-	return value;
-}
-
 /* The other process: nothing of the device's, only the address space. */
 static void unplug_all(struct space *s, uint64_t base, unsigned int times)
 {
@@ -75,7 +56,7 @@ static void unplugging(const char *uuid, struct space *s, unsigned int times, ui
 	fd = open_device(uuid, s);
 	regs = start(fd, EDU_IDENT);
 	dma(regs);
-	shut = number(uuid, "gate_shuts");
+	shut = mdev_number(uuid, "gate_shuts");
 	child = must(fork(), "no process");
 	if (!child)
 		unplug_all(s, base, times);
@@ -87,7 +68,7 @@ static void unplugging(const char *uuid, struct space *s, unsigned int times, ui
 	if (status)
 		die("nothing was unplugged");
 	dma(regs);
-	printf("ok %u shut %llu\n", times, number(uuid, "gate_shuts") - shut);
+	printf("ok %u shut %llu\n", times, mdev_number(uuid, "gate_shuts") - shut);
 	stop(fd, regs);
 }
 
@@ -95,18 +76,19 @@ static void resets(const char *uuid, struct space *s, unsigned int times)
 {
 	int fd = open_device(uuid, s);
 	volatile uint32_t *regs = start(fd, EDU_IDENT);
-	unsigned long long pinned = number(uuid, "pinned_bytes"), done = number(uuid, "resets");
+	unsigned long long pinned = mdev_number(uuid, "pinned_bytes");
+	unsigned long long done = mdev_number(uuid, "resets");
 
 	dma(regs);
 	for (turn = 1; turn <= times; turn++) {
 		must(ioctl(fd, VFIO_DEVICE_RESET), "no reset");
-		for (int i = 0; number(uuid, "resets") == done; i++) {
+		for (int i = 0; mdev_number(uuid, "resets") == done; i++) {
 			if (i == 3000)
 				die("the reset does not end");
 			doze(10000);
 		}
-		done = number(uuid, "resets");
-		if (number(uuid, "pinned_bytes") != pinned)
+		done = mdev_number(uuid, "resets");
+		if (mdev_number(uuid, "pinned_bytes") != pinned)
 			die("the reset unpinned memory");
 		enable_device(fd);
 		if (regs[0] != EDU_IDENT)
@@ -136,7 +118,7 @@ static void large(const char *uuid, struct space *s, size_t bytes)
 	if (regs[R_LIVE / 4] != ~sent)
 		die("the write was lost");
 	dma(regs);
-	printf("ok %llu us\n", number(uuid, "bme_to_gate_open_us"));
+	printf("ok %llu us\n", mdev_number(uuid, "bme_to_gate_open_us"));
 	stop(fd, regs);
 }
 
@@ -181,10 +163,10 @@ static void too_much(const char *uuid, struct space *s)
 		die("no memory to plug");
 	dma(regs);
 	space_map(s, 4ull << 30, more, 2 * MEMORY);
-	builds = number(uuid, "builds");
+	builds = mdev_number(uuid, "builds");
 	tell(uuid, "rescan", one, sizeof(one));
 	/* The second look has begun after the first has ended. */
-	for (int i = 0; number(uuid, "builds") < builds + 1; i++) {
+	for (int i = 0; mdev_number(uuid, "builds") < builds + 1; i++) {
 		if (i == 3000)
 			die("nobody has looked");
 		doze(10000);
@@ -227,8 +209,8 @@ static void joined(char **uuid, struct space *s)
 	fd3 = open_in_vm(uuid[2], &third);
 	regs3 = start(fd3, 0);
 	regs2 = start(fd2, 0);
-	printf("ok 1 sharers %llu %llu\n", number(uuid[1], "sharers"),
-	       number(uuid[2], "sharers"));
+	printf("ok 1 sharers %llu %llu\n", mdev_number(uuid[1], "sharers"),
+	       mdev_number(uuid[2], "sharers"));
 	stop(fd3, regs3);
 	stop(fd2, regs2);
 }

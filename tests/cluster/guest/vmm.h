@@ -79,8 +79,8 @@ static inline int iommufd_device(const char *device, struct space *s)
 	       !access("/dev/iommu", R_OK | W_OK);
 }
 
-/* @bytes of @at are the guest's at @gpa from now on. */
-static inline void space_map(const struct space *s, uint64_t gpa, void *at, uint64_t bytes)
+/* @bytes of @at are the guest's at @gpa from now on.  Returns 0, or -1 and errno. */
+static inline int space_try_map(const struct space *s, uint64_t gpa, void *at, uint64_t bytes)
 {
 	struct vfio_iommu_type1_dma_map legacy = {
 		.argsz = sizeof(legacy),
@@ -100,9 +100,13 @@ static inline void space_map(const struct space *s, uint64_t gpa, void *at, uint
 	};
 
 	if (s->iommufd < 0)
-		must(ioctl(s->container, VFIO_IOMMU_MAP_DMA, &legacy), "memory is not mapped");
-	else
-		must(ioctl(s->iommufd, IOMMU_IOAS_MAP, &map), "memory is not mapped");
+		return ioctl(s->container, VFIO_IOMMU_MAP_DMA, &legacy);
+	return ioctl(s->iommufd, IOMMU_IOAS_MAP, &map);
+}
+
+static inline void space_map(const struct space *s, uint64_t gpa, void *at, uint64_t bytes)
+{
+	must(space_try_map(s, gpa, at, bytes), "memory is not mapped");
 }
 
 /* And not any more: exactly what was mapped. */
@@ -188,10 +192,41 @@ static inline uint64_t now_us(void)
 	return ts.tv_sec * 1000000ull + ts.tv_nsec / 1000;
 }
 
+/* A number of the mdev's in debugfs. */
+static inline unsigned long long mdev_number(const char *uuid, const char *key)
+{
+	unsigned long long value;
+	char path[300], name[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/dlend/mdev/%s/stats", uuid);
+	f = fopen(path, "r");
+	if (!f)
+		die(path);
+	while (fscanf(f, "%63s %llu%*[^\n]", name, &value) > 0 && strcmp(name, key))
+		;
+	fclose(f);
+	if (strcmp(name, key))
+		die(key);
+	return value;
+}
+
 /* Less if it is interrupted. */
 static inline void doze(unsigned int us)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = us * 1000L }, NULL);
+}
+
+/* Until the scenario says so; @most_us: or for so long, 0: without an end. */
+static inline void await_go(uint64_t most_us)
+{
+	uint64_t begin = now_us();
+
+	while (access("/tmp/go", F_OK)) {
+		if (most_us && now_us() - begin > most_us)
+			die("nobody says go");
+		doze(1000);
+	}
 }
 
 /* The VM, of which there is one. */

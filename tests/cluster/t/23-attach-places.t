@@ -137,12 +137,9 @@ def silence(t, f, a, b, edu):
     a.run("rm -f /tmp/go")
     program = a.spawn(f"/share/sharers {pci(edu)} {pci(other)} >/tmp/sharers 2>&1")
     a.wait_for("grep -q ok /tmp/sharers", 60)
-    b.qmp("stop")
-    try:
+    with b.stands_still():
         a.run("touch /tmp/go")
         a.wait_for("grep -q closed /tmp/sharers", 60)
-    finally:
-        b.qmp("cont")
     program.wait(60)
     t.equal(a.run("cat /tmp/sharers").out.split(), ["refused", "ok", "closed"], "two devices of a program: one is given back")
     t.ok("another device reaches the same memory, and its lender does not say" in a.run("dmesg").out,

@@ -267,10 +267,9 @@ def silent(t, f, a, b, uuid):
     f.trace_clear("a")
     job = a.spawn(f"{PROGRAM} mdev {uuid} silent >/tmp/silent")
     a.wait_for("grep -q ready /tmp/silent", 30)
-    b.qmp("stop")
-    a.run("touch /tmp/go")
-    a.wait_for("grep -q took /tmp/silent", 30)
-    b.qmp("cont")
+    with b.stands_still():
+        a.run("touch /tmp/go")
+        a.wait_for("grep -q took /tmp/silent", 30)
     job.wait(60)
     out = a.run("cat /tmp/silent").out
     t.diag(out.strip())

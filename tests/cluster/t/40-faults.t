@@ -75,13 +75,10 @@ def unloaded_on_its_way(t, f, a, b, address, uuid):
     with f.guest("a", "g3", devices=[f.device(uuid)]) as g:
         g.run(READ, timeout=120)
         t.equal(f.lender_state(address)[0], "held", "borrowed again")
-        b.qmp("stop")
-        try:
+        with b.stands_still():
             g.kill()
             f.mdev_stop("a", uuid)
             a.run(f"echo asked >{marks}/trace_marker; rmmod dlend_mdev; echo unloaded >{marks}/trace_marker", timeout=120)
-        finally:
-            b.qmp("cont")
     order = re.findall(r"asked|dlend_return(?=:)|unloaded", a.run(f"cat {marks}/trace; rmdir {marks}").out)
     t.equal(order, ["asked", "dlend_return", "unloaded"], "the module goes when the lease's return is over")
     f.wait_links("a", 120)

@@ -122,8 +122,7 @@ def hostile(t, f, c, a, address, uuid, drips):
         f.wait_mdev("a", uuid, "running", 60)
         attack = Hostile(c, address, f.lender_state(address)[2], drips)
         attack.before = f.domain(address)["mapped_bytes"]
-        a.qmp("stop")
-        after.callback(a.qmp, "cont")
+        after.enter_context(a.stands_still())
         c.ntbsim("doorbell ab a flood 1000")
         after.callback(c.ntbsim, "doorbell ab a normal")
         after.callback(attack.end)

@@ -53,12 +53,9 @@ def comes_late(t, f, a, address, uuid):
     was = a.run(f"cat {patience}; echo 20000 >{patience}; echo 1000 >{SETTINGS}/look_ms; rm -f /tmp/go").out.strip()
     program = a.spawn(f"/share/hotadd {uuid} 1 late >/tmp/late 2>&1")
     a.wait_for("grep -q ready /tmp/late", 60)
-    b.qmp("stop")
-    try:
+    with b.stands_still():
         a.run("touch /tmp/go")
         a.wait_for("grep -q mapped /tmp/late", 60)
-    finally:
-        b.qmp("cont")
     program.wait(120)
     out = a.run(f"cat /tmp/late; echo {was} >{patience}; echo 4 >{SETTINGS}/look_ms").out
     t.ok("ok 1 lost 0 " in out, "a block that comes while the lender is told of another: no write was lost", out)
