@@ -307,7 +307,9 @@ class Host:
             end = time.monotonic() + 30 * SLACK
             while token not in self._file(name):
                 if time.monotonic() > end:
-                    raise TimedOut(f"host {self.name}: its kernel log does not come to /share")
+                    why = f"host {self.name}: its kernel log does not come to /share"
+                    self.loop.in_vain(why)
+                    raise TimedOut(why)
                 time.sleep(0.05)
         return self._file(name)
 

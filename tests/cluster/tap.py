@@ -20,6 +20,12 @@ class Skip(Exception):
     """Raised by skip()."""
 
 
+def brief(error):
+    """Its kind, and the first line of what it says."""
+    said = str(error).partition("\n")[0]
+    return f"{type(error).__name__}: {said}"
+
+
 class Tap:
     def __init__(self):
         self.count = 0
@@ -40,7 +46,7 @@ class Tap:
             if issubclass(kind, Exception):
                 self.diag("".join(traceback.format_exception(kind, error, trace)))
             self._where()
-            self._print(f"Bail out!  {kind.__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+            self._print(f"Bail out!  {brief(error)}")
             sys.exit(130 if issubclass(kind, KeyboardInterrupt) else 1)
         self._print(f"1..{self.count}")
         if self.failed:
@@ -82,7 +88,7 @@ class Tap:
             self.count += 1
             self._print(f"ok {self.count} - {name} # SKIP {e}")
         except Exception as e:  # pylint: disable=broad-except
-            self.ok(False, name, f"{type(e).__name__}: {str(e).partition(chr(10))[0]}\n{traceback.format_exc()}")
+            self.ok(False, name, f"{brief(e)}\n{traceback.format_exc()}")
         else:
             self.ok(True, name)
 

@@ -71,20 +71,13 @@ static void two(const char *uuid, struct space *s, const char *other)
 
 static void beside(const char *uuid, struct space *s, const char *bdf)
 {
-	struct vfio_iommu_type1_dma_map map = {
-		.argsz = sizeof(map),
-		.flags = VFIO_DMA_MAP_FLAG_READ | VFIO_DMA_MAP_FLAG_WRITE,
-		.iova = 1u << 30,
-		.size = PAGE,
-	};
 	volatile uint32_t *regs;
 	int fd;
 
 	open_group("pci", bdf, s->container);
 	fd = open_as(uuid, s, BESIDE);
 	regs = start(fd, EDU_IDENT);
-	map.vaddr = (uintptr_t)regs;
-	if (!ioctl(s->container, VFIO_IOMMU_MAP_DMA, &map)) {
+	if (!space_try_map(s, 1u << 30, (void *)regs, PAGE)) {
 		errno = 0;
 		die("another device may reach the BAR");
 	}

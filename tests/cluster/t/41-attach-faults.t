@@ -177,11 +177,11 @@ def while_it_resets(disk, f, c):
 
 def lender_stops(disk, f, b):
     """It stands still until the other side gives it up."""
-    with disk.in_use("lender stopped"):
-        b.qmp("stop")
-    disk.a.wait_for("! ls /sys/bus/platform/devices | grep -q dlend-root", 30)
-    disk.t.passed("lender stopped: nothing is left")
-    b.qmp("cont")
+    with contextlib.ExitStack() as after:
+        with disk.in_use("lender stopped"):
+            after.enter_context(b.stands_still())
+        disk.a.wait_for("! ls /sys/bus/platform/devices | grep -q dlend-root", 30)
+        disk.t.passed("lender stopped: nothing is left")
     f.wait_links("a", 120)
     disk.works("lender stopped")
 
