@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Wire format: making messages and judging those that a peer wrote.
+ * Wire format: making messages and judging those that a peer wrote, by the rules of each type
+ * (msg_rules.c).
  *
  * Pure: no device, no lock, no state.  Knows what a well formed message is, but not whether a
  * lease, a slot or a handle in it exists: the files that keep these look it up.
@@ -10,505 +11,43 @@
 #include <linux/crc32.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
-#include <linux/log2.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
 #include <asm/byteorder.h>
 #include <dlend/proto.h>
 
-#define DLEND_WIRE_PAGE		4096ull
+#include "msg_rules.h"
+
 #define DLEND_WIRE_MAX_ERRNO	4095
-#define DLEND_WIRE_MAX_MSI	32
-#define DLEND_WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
-
-#define DLEND_BAR_FLAGS		(DLEND_BAR_F_IO | DLEND_BAR_F_64 | DLEND_BAR_F_PREFETCH | \
-				 DLEND_BAR_F_MAPPABLE | DLEND_BAR_F_MSIX)
-#define DLEND_OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
-#define DLEND_NO_REPLY		(-1)
-
-/*
- * All that is to be said of one message type: the version of the protocol that brought it, who
- * gets it, how long its payloads are, and what checks their fields.
- */
-struct dlend_msg_rule {
-	const char *name;
-	u16 since;
-	enum dlend_msg_side to;
-	int request_len;
-	int reply_len;		/* NO_REPLY: a post, never answered */
-	bool about_device;
-	const char *(*check)(u16 type, const void *payload);
-	const char *(*check_reply)(u16 type, const void *payload);
-};
-
-static bool dlend_msg_page_aligned(u64 x)
-{
-	return !(x & (DLEND_WIRE_PAGE - 1));
-}
-
-/* A range that does not wrap, also not onto 2^64 itself. */
-static bool dlend_msg_range_ok(u64 start, u64 size)
-{
-	return size && start + size > start;
-}
-
-/* A range of whole pages that does not wrap. */
-static bool dlend_msg_pages_ok(u64 start, u64 size)
-{
-	return dlend_msg_page_aligned(start | size) && dlend_msg_range_ok(start, size);
-}
-
-static const char *dlend_msg_check_bar(const struct dlend_p_bar *bar, unsigned int index)
-{
-	u64 size = le64_to_cpu(bar->size);
-	u32 flags = le32_to_cpu(bar->flags);
-
-	if (size && !is_power_of_2(size))
-		return "bar size";
-	if (flags & ~DLEND_BAR_FLAGS)
-		return "bar flags";
-	if (bar->reserved)
-		return "bar reserved";
-	if (!size)
-		return NULL;
-	if ((flags & DLEND_BAR_F_64) && index >= DLEND_NUM_BARS - 1)
-		return "bar 64";
-	if ((flags & DLEND_BAR_F_IO) && (flags & (DLEND_BAR_F_64 | DLEND_BAR_F_MAPPABLE)))
-		return "bar io";
-	return NULL;
-}
-
-static const char *dlend_msg_check_offer(u16 type, const void *payload)
-{
-	const struct dlend_p_offer *p = payload;
-	u16 nr_msi = le16_to_cpu(p->nr_msi);
-	const char *why;
-	unsigned int i;
-
-	if (le32_to_cpu(p->class) >> 24)
-		return "class";
-	if (le32_to_cpu(p->flags) & ~DLEND_OFFER_FLAGS)
-		return "offer flags";
-	if (!p->group_size)
-		return "group size";
-	if (nr_msi > DLEND_WIRE_MAX_MSI || (nr_msi && !is_power_of_2(nr_msi)))
-		return "msi count";
-	if (le16_to_cpu(p->nr_msix) > DLEND_MAX_VECTORS)
-		return "msix count";
-	if (le16_to_cpu(p->has_intx) > 1)
-		return "intx";
-	if (le16_to_cpu(p->state) >= DLEND_OFFER_STATES)
-		return "offer state";
-	if (le16_to_cpu(p->clique) > DLEND_OFFER_CLIQUE_NONE)
-		return "offer clique";
-	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
-		why = dlend_msg_check_bar(&p->bar[i], i);
-		if (why)
-			return why;
-		/* The register after a 64-bit BAR is its upper half. */
-		if (i && i < DLEND_NUM_BARS && p->bar[i].size && p->bar[i - 1].size &&
-		    (le32_to_cpu(p->bar[i - 1].flags) & DLEND_BAR_F_64))
-			return "bar upper half";
-	}
-	return NULL;
-}
-
-static const char *dlend_msg_check_snapshot(u16 type, const void *payload)
-{
-	const struct dlend_p_snapshot *p = payload;
-	u16 offset = le16_to_cpu(p->offset);
-
-	if (offset % DLEND_SNAPSHOT_PIECE || offset >= DLEND_CFG_SIZE)
-		return "snapshot offset";
-	return p->reserved ? "snapshot reserved" : NULL;
-}
-
-static const char *dlend_msg_check_state(u16 type, const void *payload)
-{
-	const struct dlend_p_state *p = payload;
-
-	return le16_to_cpu(p->state) >= DLEND_OFFER_STATES ? "state" : NULL;
-}
-
-static const char *dlend_msg_check_borrow(u16 type, const void *payload)
-{
-	const struct dlend_p_borrow *p = payload;
-	u64 offset = le64_to_cpu(p->irq_offset);
-
-	if (!dlend_msg_pages_ok(offset, DLEND_IRQ_COUNTERS_SIZE))
-		return "interrupt offset";
-	if (le32_to_cpu(p->irq_handle) > U16_MAX)
-		return "interrupt handle";
-	return p->reserved ? "borrow reserved" : NULL;
-}
-
-static const char *dlend_msg_check_lease(u16 type, const void *payload)
-{
-	const struct dlend_p_lease *p = payload;
-	unsigned int i;
-
-	if (p->reserved[0] || p->reserved[1] || p->reserved[2])
-		return "lease reserved";
-	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
-		u64 offset = le64_to_cpu(p->bar_offset[i]);
-
-		if (offset != U64_MAX && !dlend_msg_page_aligned(offset))
-			return "bar offset";
-	}
-	return NULL;
-}
-
-static const char *dlend_msg_check_dma_entry(u16 type, const struct dlend_p_dma_entry *e)
-{
-	u64 gpa = le64_to_cpu(e->gpa);
-	u64 size = le64_to_cpu(e->size);
-	u64 offset = le64_to_cpu(e->offset);
-	u32 prot = le32_to_cpu(e->prot);
-
-	if (!dlend_msg_pages_ok(gpa, size))
-		return "dma range";
-	if (e->reserved)
-		return "dma entry reserved";
-	if (type != DLEND_MSG_DMA_MAP)
-		return NULL;
-	if (!dlend_msg_pages_ok(offset, size))
-		return "dma offset";
-	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
-		return "dma prot";
-	return NULL;
-}
-
-static bool dlend_msg_dma_overlap(const struct dlend_p_dma_entry *a,
-				  const struct dlend_p_dma_entry *b)
-{
-	u64 a_gpa = le64_to_cpu(a->gpa), b_gpa = le64_to_cpu(b->gpa);
-
-	return a_gpa < b_gpa + le64_to_cpu(b->size) && b_gpa < a_gpa + le64_to_cpu(a->size);
-}
-
-static const char *dlend_msg_check_dma(u16 type, const void *payload)
-{
-	const struct dlend_p_dma *p = payload;
-	u32 count = le32_to_cpu(p->count);
-	const char *why;
-	unsigned int i, j;
-
-	if (!count || count > DLEND_DMA_PER_MSG)
-		return "dma count";
-	if (p->reserved)
-		return "dma reserved";
-	for (i = 0; i < count; i++) {
-		why = dlend_msg_check_dma_entry(type, &p->entry[i]);
-		if (why)
-			return why;
-		for (j = 0; j < i; j++)
-			if (dlend_msg_dma_overlap(&p->entry[i], &p->entry[j]))
-				return "dma overlap";
-	}
-	return NULL;
-}
-
-static const char *dlend_msg_check_switch(u16 type, const void *payload)
-{
-	const struct dlend_p_u32 *p = payload;
-
-	return le32_to_cpu(p->value) > 1 ? "value" : NULL;
-}
-
-static const char *dlend_msg_check_rom(u16 type, const void *payload)
-{
-	const struct dlend_p_u32 *p = payload;
-	u32 offset = le32_to_cpu(p->value);
-
-	return offset % DLEND_ROM_PIECE || offset >= DLEND_ROM_MAX ? "rom offset" : NULL;
-}
-
-static const char *dlend_msg_check_rom_piece(u16 type, const void *payload)
-{
-	const struct dlend_p_rom *p = payload;
-	u32 offset = le32_to_cpu(p->offset), size = le32_to_cpu(p->size);
-
-	if (!size || size > DLEND_ROM_MAX)
-		return "rom size";
-	return offset % DLEND_ROM_PIECE || offset >= size ? "rom offset" : NULL;
-}
-
-static const char *dlend_msg_check_cfg(u16 type, const void *payload)
-{
-	const struct dlend_p_cfg *p = payload;
-	u32 offset = le16_to_cpu(p->offset);
-	u32 size = le16_to_cpu(p->size);
-
-	if (size != 1 && size != 2 && size != 4)
-		return "cfg size";
-	if (offset % size || offset + size > DLEND_CFG_SIZE)
-		return "cfg offset";
-	if (size < 4 && le32_to_cpu(p->value) >> (8 * size))
-		return "cfg value";
-	return NULL;
-}
-
-static const char *dlend_msg_check_irq(u16 type, const void *payload)
-{
-	const struct dlend_p_irq *p = payload;
-	u32 count = le32_to_cpu(p->count);
-
-	switch (le32_to_cpu(p->mode)) {
-	case DLEND_IRQ_NONE:
-		return count > DLEND_MAX_VECTORS ? "irq count" : NULL;
-	case DLEND_IRQ_INTX:
-		return count != 1 ? "irq count" : NULL;
-	case DLEND_IRQ_MSI:
-		return !is_power_of_2(count) || count > DLEND_WIRE_MAX_MSI ? "irq count" : NULL;
-	case DLEND_IRQ_MSIX:
-		return !count || count > DLEND_MAX_VECTORS ? "irq count" : NULL;
-	}
-	return "irq mode";
-}
-
-static const char *dlend_msg_check_peers(u16 type, const void *payload)
-{
-	const struct dlend_p_peers *p = payload;
-	u32 count = le32_to_cpu(p->count), i;
-	bool used;
-
-	if (count > DLEND_PEERS_PER_MSG)
-		return "peer count";
-	if (p->reserved)
-		return "peers reserved";
-	for (i = 0; i < DLEND_PEERS_PER_MSG; i++) {
-		if (p->peer[i].reserved)
-			return "peer reserved";
-		used = i < count;
-		if (used == !p->peer[i].node)
-			return "peer node";
-	}
-	return NULL;
-}
-
-static const char *dlend_msg_check_place(u16 type, const void *payload)
-{
-	const struct dlend_p_place *p = payload;
-	unsigned int i;
-
-	if (le32_to_cpu(p->domain) > DLEND_WIRE_MAX_DOMAIN)
-		return "place domain";
-	if (p->count > DLEND_PLACE_MAX)
-		return "place count";
-	if (p->reserved)
-		return "place reserved";
-	for (i = 0; i < DLEND_PLACE_MAX; i++) {
-		const struct dlend_p_bridge *b = &p->bridge[i];
-
-		if (i >= p->count && (b->bdf || b->kind || b->flags))
-			return "place behind the last";
-		if (b->kind >= DLEND_BRIDGE_KINDS)
-			return "bridge kind";
-		if (b->flags & ~DLEND_BRIDGE_F_ACS)
-			return "bridge flags";
-	}
-	return NULL;
-}
-
-static const char *dlend_msg_check_p2p(u16 type, const void *payload)
-{
-	const struct dlend_p_p2p *p = payload;
-	u64 gpa = le64_to_cpu(p->gpa), size = le64_to_cpu(p->size);
-	u64 offset = le64_to_cpu(p->offset);
-	u32 flags = le32_to_cpu(p->flags), prot = le32_to_cpu(p->prot);
-
-	if (!dlend_msg_pages_ok(gpa, size))
-		return "p2p range";
-	if (!p->lender)
-		return "p2p lender";
-	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
-		return "p2p bar";
-	if (p->reserved)
-		return "p2p reserved";
-	if (type != DLEND_MSG_P2P_MAP)
-		return NULL;
-	if (flags & ~DLEND_P2P_F_OFFSET)
-		return "p2p flags";
-	if (flags & DLEND_P2P_F_OFFSET ? !dlend_msg_pages_ok(offset, size) : offset)
-		return "p2p offset";
-	if (!prot || prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
-		return "p2p prot";
-	return NULL;
-}
-
-static const char *dlend_msg_check_grant(u16 type, const void *payload)
-{
-	const struct dlend_p_p2p_grant *p = payload;
-
-	if (!p->node)
-		return "grant node";
-	if (le16_to_cpu(p->bar) >= DLEND_NUM_BARS)
-		return "grant bar";
-	return p->reserved ? "grant reserved" : NULL;
-}
-
-static const char *dlend_msg_check_window(u16 type, const void *payload)
-{
-	const struct dlend_p_p2p_window *p = payload;
-	u64 offset = le64_to_cpu(p->offset), size = le64_to_cpu(p->size);
-
-	if (!dlend_msg_pages_ok(offset, size))
-		return "window range";
-	if (!p->borrower)
-		return "window borrower";
-	return le16_to_cpu(p->bar) >= DLEND_NUM_BARS ? "window bar" : NULL;
-}
-
-static const char *dlend_msg_check_id(u16 type, const void *payload)
-{
-	const struct dlend_p_p2p_id *p = payload;
-
-	return p->reserved ? "id reserved" : NULL;
-}
-
-static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
-	[DLEND_MSG_OFFER] = {
-		"OFFER", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_offer), DLEND_NO_REPLY, true, dlend_msg_check_offer,
-	},
-	[DLEND_MSG_SNAPSHOT] = {
-		"SNAPSHOT", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_snapshot), DLEND_NO_REPLY, true, dlend_msg_check_snapshot,
-	},
-	[DLEND_MSG_WITHDRAW] = {
-		"WITHDRAW", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, DLEND_NO_REPLY, true,
-	},
-	[DLEND_MSG_STATE] = {
-		"STATE", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_state), DLEND_NO_REPLY, true, dlend_msg_check_state,
-	},
-	[DLEND_MSG_RECLAIM] = {
-		"RECLAIM", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, DLEND_NO_REPLY, true,
-	},
-	[DLEND_MSG_ERROR] = {
-		"ERROR", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
-		0, DLEND_NO_REPLY, true,
-	},
-	[DLEND_MSG_BORROW] = {
-		"BORROW", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_borrow), sizeof(struct dlend_p_lease), true,
-		dlend_msg_check_borrow, dlend_msg_check_lease,
-	},
-	[DLEND_MSG_RETURN] = {
-		"RETURN", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, 0, true,
-	},
-	[DLEND_MSG_DMA_MAP] = {
-		"DMA_MAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
-	},
-	[DLEND_MSG_DMA_UNMAP] = {
-		"DMA_UNMAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
-	},
-	[DLEND_MSG_BUS_MASTER] = {
-		"BUS_MASTER", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_u32), 0, true, dlend_msg_check_switch,
-	},
-	[DLEND_MSG_CFG_WRITE] = {
-		"CFG_WRITE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_cfg), 0, true, dlend_msg_check_cfg,
-	},
-	[DLEND_MSG_CFG_READ] = {
-		"CFG_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_cfg), sizeof(struct dlend_p_cfg), true,
-		dlend_msg_check_cfg, dlend_msg_check_cfg,
-	},
-	[DLEND_MSG_IRQ_SETUP] = {
-		"IRQ_SETUP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_irq), 0, true, dlend_msg_check_irq,
-	},
-	[DLEND_MSG_IRQ_UNMASK] = {
-		"IRQ_UNMASK", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, DLEND_NO_REPLY, true,
-	},
-	[DLEND_MSG_RESET] = {
-		"RESET", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, 0, true,
-	},
-	[DLEND_MSG_ROM_READ] = {
-		"ROM_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_u32), sizeof(struct dlend_p_rom), true,
-		dlend_msg_check_rom, dlend_msg_check_rom_piece,
-	},
-	[DLEND_MSG_SUBSCRIBE] = {
-		"SUBSCRIBE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
-		0, DLEND_NO_REPLY, false,
-	},
-	[DLEND_MSG_PEERS] = {
-		"PEERS", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_peers), DLEND_NO_REPLY, false, dlend_msg_check_peers,
-	},
-	[DLEND_MSG_P2P_MAP] = {
-		"P2P_MAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
-	},
-	[DLEND_MSG_P2P_UNMAP] = {
-		"P2P_UNMAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
-	},
-	[DLEND_MSG_P2P_LOST] = {
-		"P2P_LOST", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_p2p), DLEND_NO_REPLY, true, dlend_msg_check_p2p,
-	},
-	[DLEND_MSG_P2P_GRANT] = {
-		"P2P_GRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
-	},
-	[DLEND_MSG_P2P_UNGRANT] = {
-		"P2P_UNGRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
-	},
-	[DLEND_MSG_P2P_WINDOW] = {
-		"P2P_WINDOW", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_window), DLEND_NO_REPLY, true, dlend_msg_check_window,
-	},
-	[DLEND_MSG_P2P_CLOSE] = {
-		"P2P_CLOSE", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
-	},
-	[DLEND_MSG_P2P_CLOSED] = {
-		"P2P_CLOSED", DLEND_PROTO_P2P, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
-	},
-	[DLEND_MSG_PLACE] = {
-		"PLACE", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_place), DLEND_NO_REPLY, true, dlend_msg_check_place,
-	},
-};
-
-static bool dlend_msg_type_ok(u16 type)
-{
-	return type > DLEND_MSG_NONE && type < DLEND_MSG_TYPES;
-}
 
 int dlend_msg_payload_len(u16 type, bool reply)
 {
-	if (!dlend_msg_type_ok(type))
+	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);
+
+	if (!rule)
 		return -1;
-	return reply ? dlend_msg_rules[type].reply_len : dlend_msg_rules[type].request_len;
+	return reply ? rule->reply_len : rule->request_len;
 }
 
 u16 dlend_msg_since(u16 type)
 {
-	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].since : 0;
+	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);
+
+	return rule ? rule->since : 0;
 }
 
 enum dlend_msg_side dlend_msg_to(u16 type)
 {
-	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].to : DLEND_TO_NOBODY;
+	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);
+
+	return rule ? rule->to : DLEND_TO_NOBODY;
 }
 
 const char *dlend_msg_type_name(u16 type)
 {
-	return dlend_msg_type_ok(type) ? dlend_msg_rules[type].name : "UNKNOWN";
+	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);
+
+	return rule ? rule->name : "UNKNOWN";
 }
 
 /* The checksum covers the message as if the field itself were 0. */
@@ -554,20 +93,20 @@ static bool dlend_msg_status_ok(const struct dlend_msg *msg, bool reply)
 
 static int dlend_msg_check_frame(const struct dlend_msg *msg, const char **why)
 {
-	u16 type = le16_to_cpu(msg->type);
+	const struct dlend_msg_rule *rule = dlend_msg_rule_of(le16_to_cpu(msg->type));
 	u16 flags = le16_to_cpu(msg->flags);
 	bool reply = flags & DLEND_MSG_F_REPLY, post;
 
-	if (!dlend_msg_type_ok(type)) {
+	if (!rule) {
 		*why = "type";
 		return -EPROTO;
 	}
-	post = dlend_msg_rules[type].reply_len == DLEND_NO_REPLY;
+	post = rule->reply_len == DLEND_NO_REPLY;
 	if (flags & ~DLEND_MSG_F_REPLY || (reply && post)) {
 		*why = "flags";
 		return -EPROTO;
 	}
-	if (le16_to_cpu(msg->len) != dlend_msg_payload_len(type, reply)) {
+	if (le16_to_cpu(msg->len) != (reply ? rule->reply_len : rule->request_len)) {
 		*why = "len";
 		return -EPROTO;
 	}
@@ -584,7 +123,7 @@ static int dlend_msg_check_frame(const struct dlend_msg *msg, const char **why)
 		*why = "status";
 		return -EINVAL;
 	}
-	if (dlend_msg_rules[type].about_device && !msg->lender) {
+	if (rule->about_device && !msg->lender) {
 		*why = "lender";
 		return -EINVAL;
 	}
@@ -607,7 +146,7 @@ static int dlend_msg_check_payload(const struct dlend_msg *msg, const char **why
 	/* Nobody acts on the payload of a refusal, so it is not checked. */
 	if (reply && msg->status)
 		return 0;
-	check = reply ? dlend_msg_rules[type].check_reply : dlend_msg_rules[type].check;
+	check = reply ? dlend_msg_rule_of(type)->check_reply : dlend_msg_rule_of(type)->check;
 	*why = check ? check(type, msg->payload) : NULL;
 	return *why ? -EINVAL : 0;
 }
@@ -636,7 +175,7 @@ int dlend_offset_check(u64 offset, u64 size, u64 aperture)
 {
 	const u64 first = ALIGN(sizeof(struct dlend_ctrl), DLEND_WIRE_PAGE);
 
-	if (!size || !dlend_msg_page_aligned(offset) || offset < first)
+	if (!size || !IS_ALIGNED(offset, DLEND_WIRE_PAGE) || offset < first)
 		return -ERANGE;
 	return offset > aperture || size > aperture - offset ? -ERANGE : 0;
 }

@@ -15,7 +15,8 @@
 #define DLEND_PROTO_MIN		1	/* oldest protocol version this code speaks */
 #define DLEND_PROTO_P2P		2	/* first one with peer-to-peer */
 #define DLEND_PROTO_CLIQUE	3	/* first one whose offers carry a clique */
-#define DLEND_PROTO_MAX		3	/* newest */
+#define DLEND_PROTO_MOVE	4	/* first one whose leases move */
+#define DLEND_PROTO_MAX		4	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -150,6 +151,13 @@ enum dlend_msg_type {
 	DLEND_MSG_P2P_CLOSE,	/* T>S post: struct dlend_p_p2p_id; the grant is over */
 	DLEND_MSG_P2P_CLOSED,	/* S>T post: struct dlend_p_p2p_id; nothing here reaches it now */
 	DLEND_MSG_PLACE,	/* L>B post: struct dlend_p_place; of a device or an NTB */
+	/* From version 4 on: a lease moves to another node, while its device stays as it is. */
+	DLEND_MSG_MOVE_TO,	/* B>L call: struct dlend_p_move_to: who may prepare itself */
+	DLEND_MSG_STANDBY,	/* B>L call: struct dlend_p_borrow -> struct dlend_p_lease */
+	DLEND_MSG_QUIESCE,	/* B>L call: nothing -> struct dlend_p_quiet; stop the device */
+	DLEND_MSG_RUN,		/* B>L call: the guest goes on here; ends what QUIESCE began */
+	DLEND_MSG_HAND_OVER,	/* B>L call: nothing -> struct dlend_p_token */
+	DLEND_MSG_TAKE_OVER,	/* B>L call: struct dlend_p_take; the standby's epoch */
 	DLEND_MSG_TYPES
 };
 
@@ -185,7 +193,7 @@ struct dlend_p_offer {
 	__le16 nr_msi;
 	__le16 nr_msix;
 	__le16 has_intx;
-	__le16 state;		/* enum dlend_offer_state */
+	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
 	__le16 holder;
 	__le16 clique;		/* DLEND_OFFER_CLIQUE* */
 	__le32 epoch;
@@ -203,8 +211,17 @@ struct dlend_p_snapshot {
 } __packed;
 static_assert(sizeof(struct dlend_p_snapshot) <= DLEND_MSG_PAYLOAD);
 
+/* In a state, from version 4 on: the holder lets the reader take the device over. */
+#define DLEND_STATE_F_COMES	0x8000
+
+/** dlend_state_of - enum dlend_offer_state, of the field of an OFFER or a STATE. Context: any. */
+static inline u16 dlend_state_of(__le16 state)
+{
+	return le16_to_cpu(state) & ~DLEND_STATE_F_COMES;
+}
+
 struct dlend_p_state {
-	__le16 state;		/* enum dlend_offer_state */
+	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
 	__le16 holder;		/* node id or 0 */
 	__le32 epoch;
 } __packed;
@@ -347,6 +364,40 @@ struct dlend_p_p2p_id {
 	__le32 id;
 	__le32 reserved;
 } __packed;
+
+#define DLEND_MOVE_F_CUT	0x1	/* also a device that is never quiet */
+
+/* The holder lets @node prepare to take the lease over; 0: nobody. */
+struct dlend_p_move_to {
+	__le16 node;
+	__le16 flags;		/* DLEND_MOVE_F_* */
+	__le32 reserved;
+} __packed;
+
+#define DLEND_QUIET_F_DRAINED	0x1	/* nothing was under way when the device was stopped */
+
+struct dlend_p_quiet {
+	__le32 flags;		/* DLEND_QUIET_F_* */
+	__le32 waited_us;	/* until the device was quiet */
+	__le64 fired;		/* interrupts of this lease */
+} __packed;
+static_assert(sizeof(struct dlend_p_quiet) == 16);
+
+#define DLEND_TOKEN_SIZE	16
+
+/* Who shows the token takes the lease over, once. */
+struct dlend_p_token {
+	__u8 token[DLEND_TOKEN_SIZE];
+} __packed;
+
+#define DLEND_TAKE_F_ASK	0x1	/* say whether that would succeed now, and do nothing */
+
+struct dlend_p_take {
+	__u8 token[DLEND_TOKEN_SIZE];
+	__le32 flags;		/* DLEND_TAKE_F_* */
+	__le32 reserved;
+} __packed;
+static_assert(sizeof(struct dlend_p_take) == 24);
 
 /**
  * dlend_msg_check - is a message that a peer wrote well formed?

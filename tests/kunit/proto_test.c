@@ -6,6 +6,8 @@
 #include <linux/string.h>
 #include <dlend/proto.h>
 
+#include "ntb/msg_rules.h"
+
 static const struct dlend_addr addr = { .lender = 2, .bdf = 0x3b00 };
 
 static void good_offer(struct dlend_p_offer *p)
@@ -80,6 +82,7 @@ static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 	void *p = dlend_msg_init(msg, type, type == DLEND_MSG_SUBSCRIBE ? NULL : &addr, 7, len);
 	struct dlend_p_p2p_window *window = p;
 	struct dlend_p_p2p_grant *grant = p;
+	struct dlend_p_take *take = p;
 	struct dlend_p_irq *irq = p;
 	struct dlend_p_cfg *cfg = p;
 	struct dlend_p_rom *rom = p;
@@ -129,6 +132,10 @@ static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 	case DLEND_MSG_ROM_READ:
 		if (reply)
 			rom->size = cpu_to_le32(512);
+		break;
+	case DLEND_MSG_TAKE_OVER:
+		if (!reply)
+			take->token[DLEND_TOKEN_SIZE - 1] = 1;
 		break;
 	case DLEND_MSG_IRQ_SETUP:
 		if (!reply) {
@@ -306,6 +313,16 @@ static const struct spoil spoils[] = {
 	{ "window of the ROM", DLEND_MSG_P2P_WINDOW, false, IN(dlend_p_p2p_window, bar), 2, 6,
 	  -EINVAL },
 	{ "id reserved", DLEND_MSG_P2P_CLOSE, false, IN(dlend_p_p2p_id, reserved), 4, 1, -EINVAL },
+	{ "offer state that comes", DLEND_MSG_OFFER, false, IN(dlend_p_offer, state), 2,
+	  DLEND_STATE_F_COMES | DLEND_OFFER_STATES, -EINVAL },
+	{ "move flags", DLEND_MSG_MOVE_TO, false, IN(dlend_p_move_to, flags), 2, 2, -EINVAL },
+	{ "move reserved", DLEND_MSG_MOVE_TO, false, IN(dlend_p_move_to, reserved), 4, 1, -EINVAL },
+	{ "standby's irq handle", DLEND_MSG_STANDBY, false, IN(dlend_p_borrow, irq_handle), 4,
+	  65536, -EINVAL },
+	{ "quiet flags", DLEND_MSG_QUIESCE, true, IN(dlend_p_quiet, flags), 4, 2, -EINVAL },
+	{ "no token", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, token[15]), 1, 0, -EINVAL },
+	{ "take flags", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, flags), 4, 2, -EINVAL },
+	{ "take reserved", DLEND_MSG_TAKE_OVER, false, IN(dlend_p_take, reserved), 4, 1, -EINVAL },
 	{ "an answer to WINDOW", DLEND_MSG_P2P_WINDOW, false, AT(flags), 2, DLEND_MSG_F_REPLY,
 	  -EPROTO },
 };
@@ -378,12 +395,15 @@ static void old_peers_are_spared(struct kunit *test)
 		KUNIT_EXPECT_GE(test, since, DLEND_PROTO_MIN);
 		KUNIT_EXPECT_LE(test, since, DLEND_PROTO_MAX);
 	}
+	KUNIT_EXPECT_NULL(test, dlend_msg_rule_of(DLEND_MSG_NONE));
+	KUNIT_EXPECT_NULL(test, dlend_msg_rule_of(DLEND_MSG_TYPES));
 	KUNIT_EXPECT_EQ(test, dlend_msg_to(DLEND_MSG_NONE), DLEND_TO_NOBODY);
 	KUNIT_EXPECT_EQ(test, dlend_msg_to(DLEND_MSG_TYPES), DLEND_TO_NOBODY);
 	for (type = 1; type < DLEND_MSG_TYPES; type++)
 		KUNIT_EXPECT_NE(test, dlend_msg_to(type), DLEND_TO_NOBODY);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROM_READ), 1);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_P2P_MAP), 2);
+	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_TAKE_OVER), 4);
 }
 
 #define CTRL_END	ALIGN((u64)sizeof(struct dlend_ctrl), 4096)
