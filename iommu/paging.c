@@ -72,7 +72,9 @@ static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 /*
  * With No Snoop a device writes to memory without telling the caches of that host, and the guest
  * reads old data.  The IOMMU can forbid that, so that nobody has to trust the lender to turn No
- * Snoop off.  It is asked once devices are attached, and before anything is mapped.
+ * Snoop off.  What was mapped before does not count, so it is asked before anything is mapped: at
+ * once, if the IOMMU says that it can; else once devices are attached (an IOMMU that cannot would
+ * agree to an empty domain, and refuse devices later).
  */
 static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 {
@@ -189,6 +191,8 @@ struct dlend_paging *dlend_paging_create(struct device *dev)
 	p->pub.first = p->domain->geometry.aperture_start;
 	p->pub.last = p->domain->geometry.aperture_end;
 	iommu_set_fault_handler(p->domain, dlend_paging_count_fault, p);
+	if (device_iommu_capable(dev, IOMMU_CAP_ENFORCE_CACHE_COHERENCY))
+		p->pub.coherent = dlend_paging_enforce_coherency(p->domain);
 	return &p->pub;
 
 put_group:

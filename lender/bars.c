@@ -100,64 +100,98 @@ int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const stru
 	return ret ?: lend_bar_part(ap, slot, bar, bar->hole_end, bar->span);
 }
 
-static int lend_bar_map(struct lend_fn *fn, unsigned int i, struct dlend_aperture *ap)
+static int lend_bar_reserve(struct lend_fn *fn, unsigned int i, struct lend_windows *win)
 {
-	const struct lend_bar *bar = &fn->bar[i];
-	struct dlend_slot *slot;
-	int ret;
+	struct dlend_slot *slot = lend_bar_slot(win->ap, fn->bar[i].span, DLEND_SLOT_BAR);
 
-	slot = lend_bar_slot(ap, bar->span, DLEND_SLOT_BAR);
 	if (IS_ERR(slot)) {
 		if (PTR_ERR(slot) == -ENOSPC)
-			lend_bar_no_space(fn, i, fn->win->link, ap);
+			lend_bar_no_space(fn, i, win->link, win->ap);
 		return PTR_ERR(slot);
 	}
-	fn->win->slot[i] = slot;
-	ret = lend_bar_fill(ap, slot, bar);
-	trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, bar->span, ret);
-	if (ret)
-		dev_err_ratelimited(&fn->pdev->dev,
-				    "BAR %u cannot be mapped for node %u (%d): there is no memory for it, or the IOMMU of the NTB refuses it\n",
-				    i, dlend_link_peer(fn->win->link), ret);
-	return ret;
+	win->slot[i] = slot;
+	return 0;
 }
 
 /* Free the offsets at once: the borrower was not told of them. */
-static void lend_bars_undo(struct lend_fn *fn, struct dlend_aperture *ap)
+static void lend_bars_undo(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
-		if (fn->win->slot[i])
-			dlend_slot_free(ap, fn->win->slot[i]);
-	lend_windows_free(fn->win);
-	fn->win = NULL;
+		if (win->slot[i])
+			dlend_slot_free(win->ap, win->slot[i]);
+	lend_windows_free(win);
 }
 
-int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
+struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				       __le64 *offset)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct lend_windows *win;
 	int ret = 0;
 
 	if (!ap)
-		return -ENOTCONN;
-	fn->win = kzalloc_obj(*fn->win);
-	if (!fn->win)
-		return -ENOMEM;
-	fn->win->link = dlend_link_get(link);
-	fn->win->ap = ap;
-	fn->win->addr = fn->addr;
-	fn->win->epoch = epoch;
+		return ERR_PTR(-ENOTCONN);
+	win = kzalloc_obj(*win);
+	if (!win)
+		return ERR_PTR(-ENOMEM);
+	win->link = dlend_link_get(link);
+	win->ap = ap;
+	win->addr = fn->addr;
+	win->epoch = epoch;
 
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS && !ret; i++) {
 		offset[i] = cpu_to_le64(U64_MAX);
 		if (!fn->bar[i].span)
 			continue;
-		ret = lend_bar_map(fn, i, ap);
+		ret = lend_bar_reserve(fn, i, win);
 		if (!ret)
-			offset[i] = cpu_to_le64(fn->win->slot[i]->offset);
+			offset[i] = cpu_to_le64(win->slot[i]->offset);
 	}
-	if (ret)
-		lend_bars_undo(fn, ap);
+	if (!ret)
+		return win;
+	lend_bars_undo(win);
+	return ERR_PTR(ret);
+}
+
+/* Map all BARs in the slots of @win. */
+static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS && !ret; i++) {
+		struct dlend_slot *slot = win->slot[i];
+
+		if (!slot)
+			continue;
+		ret = lend_bar_fill(win->ap, slot, &fn->bar[i]);
+		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
+		if (ret)
+			dev_err_ratelimited(&fn->pdev->dev,
+					    "BAR %u, and those after it, cannot be mapped for node %u (%d): there is no memory for it, or the IOMMU of the NTB refuses it\n",
+					    i, dlend_link_peer(win->link), ret);
+	}
 	return ret;
+}
+
+int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset)
+{
+	struct lend_windows *win = lend_bars_reserve(fn, link, epoch, offset);
+	int ret;
+
+	if (IS_ERR(win))
+		return PTR_ERR(win);
+	ret = lend_bars_fill(fn, win);
+	if (ret)
+		lend_bars_undo(win);
+	else
+		fn->win = win;
+	return ret;
+}
+
+int lend_bars_take(struct lend_fn *fn, struct lend_windows *win)
+{
+	fn->win = win;
+	return lend_bars_fill(fn, win);
 }
 
 /*
@@ -188,41 +222,44 @@ void lend_bars_hide(struct lend_fn *fn)
 int lend_bars_show(struct lend_fn *fn)
 {
 	struct lend_windows *win = fn->win;
-	struct dlend_slot *slot;
-	int ret = 0;
+	int ret;
 
-	for (unsigned int i = 0;
-	     win && !lend_bars_guarded(win) && i < DLEND_NUM_REGIONS && !ret; i++) {
-		slot = win->slot[i];
-		if (!slot)
-			continue;
-		ret = lend_bar_fill(win->ap, slot, &fn->bar[i]);
-		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
-		if (ret)
-			dev_err_ratelimited(&fn->pdev->dev,
-					    "BAR %u, and those after it, cannot be mapped for node %u again (%d): there is no memory for it, or the IOMMU of the NTB refuses it; they stay out of reach until the next reset, or lease\n",
-					    i, dlend_link_peer(win->link), ret);
-	}
+	if (!win || lend_bars_guarded(win))
+		return 0;
+	ret = lend_bars_fill(fn, win);
+	if (ret)
+		dev_err_ratelimited(&fn->pdev->dev, "these BARs stay out of reach until the next reset, or lease\n");
 	return ret;
 }
 
-void lend_bars_close(struct lend_fn *fn)
+static void lend_windows_close(struct lend_windows *win)
 {
-	struct lend_windows *win = fn->win;
-
-	if (!win)
-		return;
-	fn->win = NULL;
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		if (!win->slot[i])
 			continue;
-		trace_dlend_lend_window(&fn->addr, "bar", false, i, win->slot[i]->offset,
+		trace_dlend_lend_window(&win->addr, "bar", false, i, win->slot[i]->offset,
 					win->slot[i]->size, 0);
 		win->cookie[i] = dlend_slot_quarantine(win->ap, win->slot[i]);
 		win->slot[i] = NULL;
 	}
 	guard(mutex)(&lend_bars_closed_lock);
 	list_add_tail(&win->node, &lend_bars_closed);
+}
+
+void lend_bars_close(struct lend_fn *fn)
+{
+	struct lend_windows *win = fn->win;
+
+	fn->win = NULL;
+	if (win)
+		lend_windows_close(win);
+}
+
+void lend_bars_drop(struct lend_windows *win)
+{
+	/* Nobody has reached the function through them. */
+	win->reset = true;
+	lend_windows_close(win);
 }
 
 /* The function was reset, and the borrower has forgotten the offsets: free them.  Closed lock. */

@@ -21,6 +21,36 @@
 int lend_bars_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch, __le64 *offset);
 
 /**
+ * lend_bars_reserve - offsets for the BARs of a function, which the borrower does not reach yet
+ * @fn: (in) function
+ * @link: (in) to the node that may borrow it
+ * @epoch: (in) of the lease that it would have
+ * @offset: (out) as of lend_bars_map()
+ *
+ * Context: process, group lock.
+ * Return: for lend_bars_take() or lend_bars_drop(); or ERR_PTR() as lend_bars_map().
+ */
+struct lend_windows *lend_bars_reserve(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				       __le64 *offset);
+
+/**
+ * lend_bars_take - let a borrower reach the BARs at offsets that were reserved for it
+ * @fn: (in, out) function, which nobody reaches
+ * @win: (in) from lend_bars_reserve(); @fn has it from here on, also if this fails
+ *
+ * Context: process, group lock. Return: 0; or the IOMMU's error: some BARs are out of reach.
+ */
+int lend_bars_take(struct lend_fn *fn, struct lend_windows *win);
+
+/**
+ * lend_bars_drop - the offsets are not needed: free them when the borrower has forgotten them
+ * @win: (in) from lend_bars_reserve()
+ *
+ * Context: process; takes the closed lock.
+ */
+void lend_bars_drop(struct lend_windows *win);
+
+/**
  * lend_bars_hide - the borrower does not reach the BARs until lend_bars_show(); offsets stay
  * @fn: (in, out) function, lent
  *

@@ -19,27 +19,25 @@
  */
 #define LEND_DMA_WINDOWS	2
 
-static bool lend_dma_fits(struct lend_group *group, u64 size)
+static bool lend_dma_fits(const struct lend_reach *to, u64 size)
 {
-	u64 bytes = dlend_domain_bytes(group->domain, DLEND_OWNER_RAM);
+	u64 bytes = dlend_domain_bytes(to->domain, DLEND_OWNER_RAM);
 
-	return bytes + size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(group->link);
+	return bytes + size <= LEND_DMA_WINDOWS * dlend_link_window_bytes(to->link);
 }
 
-static int lend_dma_map_range(struct lend_fn *fn, const struct dlend_dma_range *r)
+static int lend_dma_map_range(const struct lend_reach *to, const struct dlend_dma_range *r)
 {
-	struct lend_group *group = fn->group;
-
 	if (!r->size || r->iova + r->size < r->iova || !r->prot ||
 	    r->prot & ~(DLEND_PROT_READ | DLEND_PROT_WRITE))
 		return -EINVAL;
-	if (!lend_dma_fits(group, r->size))
+	if (!lend_dma_fits(to, r->size))
 		return -ENOSPC;
-	return dlend_link_dma_map(group->link, group->domain, &fn->memory, r);
+	return dlend_link_dma_map(to->link, to->domain, to->owner, r);
 }
 
 /* dlend_msg_check() has checked the form of the message; this checks what only the lender knows. */
-static int lend_dma_map_entry(struct lend_fn *fn, struct dlend_link *link,
+static int lend_dma_map_entry(struct lend_fn *fn, const struct lend_reach *to,
 			      const struct dlend_p_dma_entry *entry)
 {
 	const struct dlend_dma_range r = {
@@ -48,21 +46,28 @@ static int lend_dma_map_entry(struct lend_fn *fn, struct dlend_link *link,
 		.offset = le64_to_cpu(entry->offset),
 		.prot = le32_to_cpu(entry->prot),
 	};
-	int ret = lend_dma_map_range(fn, &r);
+	int ret = lend_dma_map_range(to, &r);
 
 	trace_dlend_lend_window(&fn->addr, "dma", true, r.iova, r.offset, r.size, ret);
 	if (ret)
 		dev_err_ratelimited(&fn->pdev->dev, "guest memory 0x%llx (0x%llx bytes, window offset 0x%llx of node %u) cannot be mapped (%d)\n",
-				    r.iova, r.size, r.offset, dlend_link_peer(link), ret);
+				    r.iova, r.size, r.offset, dlend_link_peer(to->link), ret);
 	return ret;
 }
 
-static int lend_dma_unmap_range(struct lend_fn *fn, u64 gpa, u64 size)
+static int lend_dma_unmap_range(const struct lend_reach *to, u64 gpa, u64 size)
 {
-	return dlend_domain_unmap(fn->group->domain, &fn->memory, gpa, size);
+	return dlend_domain_unmap(to->domain, to->owner, gpa, size);
 }
 
-int lend_dma_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend_p_dma *dma)
+void lend_dma_reach(struct lend_fn *fn, struct lend_reach *to)
+{
+	to->domain = fn->group->domain;
+	to->link = fn->group->link;
+	to->owner = &fn->memory[fn->which];
+}
+
+int lend_dma_map(struct lend_fn *fn, const struct lend_reach *to, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
 	int ret = 0;
@@ -71,16 +76,16 @@ int lend_dma_map(struct lend_fn *fn, struct dlend_link *link, const struct dlend
 	if (!count || count > DLEND_DMA_PER_MSG)
 		return -EINVAL;
 	for (i = 0; i < count && !ret; i++)
-		ret = lend_dma_map_entry(fn, link, &dma->entry[i]);
+		ret = lend_dma_map_entry(fn, to, &dma->entry[i]);
 	if (!ret)
 		return 0;
 	for (i--; i--; )
-		lend_dma_unmap_range(fn, le64_to_cpu(dma->entry[i].gpa),
+		lend_dma_unmap_range(to, le64_to_cpu(dma->entry[i].gpa),
 				     le64_to_cpu(dma->entry[i].size));
 	return ret;
 }
 
-int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
+int lend_dma_unmap(struct lend_fn *fn, const struct lend_reach *to, const struct dlend_p_dma *dma)
 {
 	u32 count = le32_to_cpu(dma->count);
 	int first = 0;
@@ -92,7 +97,7 @@ int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
 		int ret = -EINVAL;
 
 		if (size && gpa + size > gpa)
-			ret = lend_dma_unmap_range(fn, gpa, size);
+			ret = lend_dma_unmap_range(to, gpa, size);
 		trace_dlend_lend_window(&fn->addr, "dma", false, gpa, 0, size, ret);
 		if (ret == -ENOENT)
 			ret = 0;
@@ -105,5 +110,5 @@ int lend_dma_unmap(struct lend_fn *fn, const struct dlend_p_dma *dma)
 void lend_dma_forget(struct lend_fn *fn)
 {
 	if (fn->group->domain)
-		dlend_domain_drop(fn->group->domain, &fn->memory);
+		dlend_domain_drop(fn->group->domain, &fn->memory[fn->which]);
 }

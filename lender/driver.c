@@ -41,13 +41,19 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	kref_init(&fn->ref);
 	fn->pdev = pci_dev_get(pdev);
 	INIT_LIST_HEAD(&fn->node);
-	dlend_owner_init(&fn->memory, DLEND_OWNER_RAM);
+	dlend_owner_init(&fn->memory[0], DLEND_OWNER_RAM);
+	dlend_owner_init(&fn->memory[1], DLEND_OWNER_RAM);
 	lend_p2p_init(fn);
 	lend_debugfs_faults(fn);
 	return fn;
 }
 
 /* The device can be lent: make its function ready. */
+static const struct lend_works lend_driver_works = {
+	.recover = lend_recover_work,
+	.expire = lend_lease_expire_work,
+};
+
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			     unsigned int members)
 {
@@ -58,7 +64,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	if (ret)
 		return ret;
 	lend_claim_interrupts(fn, iommu);
-	ret = lend_registry_join(fn, iommu_group_id(iommu), members, lend_recover_work);
+	ret = lend_registry_join(fn, iommu_group_id(iommu), members, &lend_driver_works);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));

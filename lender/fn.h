@@ -157,7 +157,9 @@ enum lend_tell {
  * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (outbox.c)
  * @gone_node: in the outbox's list, as long as a peer has not heard LEND_TELL_WITHDRAW
  * @win: BARs in the aperture while the function is lent, else NULL (bars.c, group lock)
- * @memory: owner of the guest memory that the borrower has mapped through this function (dma.c)
+ * @memory: owners of the guest memory that is mapped through this function (dma.c): one of the
+ *	holder's, one of who prepares to take the function over
+ * @which: the holder's of @memory (group lock)
  * @p2p: as a target and a source of peer-to-peer
  * @irq: its interrupts while it is lent
  * @debugfs: its folder
@@ -192,7 +194,8 @@ struct lend_fn {
 	unsigned long unheard[LEND_TELLS];
 	struct list_head gone_node;
 	struct lend_windows *win;
-	struct dlend_owner memory;
+	struct dlend_owner memory[2];
+	unsigned int which;
 	struct lend_p2p p2p;
 	struct lend_irqs irq;
 	struct dentry *debugfs;

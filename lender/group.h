@@ -40,6 +40,8 @@
 #include "lender/fn.h"
 #include "lender/lease_sm.h"
 
+struct lend_standby;
+
 /**
  * struct lend_group - what is leased: the functions of one IOMMU group
  * @node: in the registry's list
@@ -57,6 +59,9 @@
  * @ready: how many of them were reset and can be offered
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
+ * @standby: what a node that prepares itself to take the lease over has got so far, or NULL
+ * @standby_link: to that node, or NULL; read without the lock
+ * @expire: work: nobody has taken over what the holder gave away
  * @recover: work: lend_recover_work()
  * @wait: woken when something about the state has changed
  */
@@ -73,6 +78,9 @@ struct lend_group {
 	unsigned int ready;
 	struct dlend_domain *domain;
 	struct dlend_link *link;
+	struct lend_standby *standby;
+	struct dlend_link *standby_link;
+	struct delayed_work expire;
 	struct delayed_work recover;
 	wait_queue_head_t wait;
 };

@@ -78,6 +78,43 @@ void lend_irq_unmask(struct lend_fn *fn)
 		lend_irq_fire(fn, 0);
 }
 
+/* MSI-X has one bit for all vectors: what comes while it is set is pending in the device. */
+static void lend_irq_mask_all(struct lend_fn *fn, bool mask)
+{
+	u16 at = fn->pdev->msix_cap + PCI_MSIX_FLAGS, flags;
+
+	if (fn->irq.mode != DLEND_IRQ_MSIX)
+		return;
+	pci_read_config_word(fn->pdev, at, &flags);
+	flags &= ~PCI_MSIX_FLAGS_MASKALL;
+	pci_write_config_word(fn->pdev, at, flags | (mask ? PCI_MSIX_FLAGS_MASKALL : 0));
+}
+
+void lend_irq_hold(struct lend_fn *fn)
+{
+	lend_irq_mask_all(fn, true);
+}
+
+void lend_irq_go_on(struct lend_fn *fn)
+{
+	lend_irq_mask_all(fn, false);
+}
+
+void lend_irq_finish(struct lend_fn *fn)
+{
+	for (u32 i = 0; i < fn->irq.count; i++)
+		synchronize_irq(fn->irq.vec[i].irq);
+}
+
+u64 lend_irq_fired(const struct lend_fn *fn)
+{
+	u64 fired = fn->irq.total;
+
+	for (u32 i = 0; i < fn->irq.count; i++)
+		fired += READ_ONCE(fn->irq.vec[i].fired);
+	return fired;
+}
+
 static void lend_irq_free(struct lend_fn *fn, u32 count)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -247,15 +284,13 @@ void lend_irq_close(struct lend_fn *fn)
 void lend_irq_show(struct lend_fn *fn, struct seq_file *m)
 {
 	struct lend_irqs *irqs = &fn->irq;
-	u64 total = irqs->total;
 
 	seq_printf(m, "mode %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode), irqs->count);
 	for (u32 i = 0; i < irqs->count; i++) {
 		unsigned long fired = READ_ONCE(irqs->vec[i].fired);
 
-		total += fired;
 		if (fired)
 			seq_printf(m, "vector %u irq %d fired %lu\n", i, irqs->vec[i].irq, fired);
 	}
-	seq_printf(m, "masked %d\ntotal %llu\n", irqs->masked, total);
+	seq_printf(m, "masked %d\ntotal %llu\n", irqs->masked, lend_irq_fired(fn));
 }

@@ -73,4 +73,27 @@ void lend_irq_unmask(struct lend_fn *fn);
  */
 void lend_irq_show(struct lend_fn *fn, struct seq_file *m);
 
+/**
+ * lend_irq_hold - the device keeps its interrupts to itself, if it can, until lend_irq_go_on()
+ * @fn: (in) function
+ *
+ * Only MSI-X can be held: a device with others must not interrupt because it does nothing.
+ * Context: process, group lock.
+ */
+void lend_irq_hold(struct lend_fn *fn);
+
+/** lend_irq_go_on - end of lend_irq_hold() of @fn (in). Context: process, group lock. */
+void lend_irq_go_on(struct lend_fn *fn);
+
+/**
+ * lend_irq_finish - wait until what has come was delivered to the borrower
+ * @fn: (in) function that sends no more interrupts
+ *
+ * Context: process, group lock; waits for handlers only.
+ */
+void lend_irq_finish(struct lend_fn *fn);
+
+/** lend_irq_fired - interrupts that @fn (in) has had in all. Context: process, group lock. */
+u64 lend_irq_fired(const struct lend_fn *fn);
+
 #endif

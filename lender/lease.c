@@ -17,6 +17,7 @@
 #include "lender/p2p.h"
 #include "lender/recover.h"
 #include "lender/registry.h"
+#include "lender/standby.h"
 #include "lender/trace.h"
 
 /* A borrower that comes while the device is still being reset waits no longer than this. */
@@ -28,8 +29,42 @@
  */
 #define LEND_ERROR_PATIENCE_MS	60000
 
+/* So long a device stays as it is that its holder gave away before it went. */
+static unsigned int lend_lease_parked_s = 60;
+module_param_named(parked_s, lend_lease_parked_s, uint, 0644);
+MODULE_PARM_DESC(parked_s, "seconds that a device waits, as its VM has left it, for the host that the VM moves to, if the host that the VM was on has gone; then the device is reset and offered to all");
+
 /* The host goes to sleep, or down: nothing is lent. */
 static bool lend_lease_asleep;
+
+/* Group lock. */
+static void lend_lease_log_parked(struct lend_group *group)
+{
+	const struct lend_lease *lease = &group->lease;
+
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i])
+			pci_notice(group->fn[i]->pdev, "node %u has let it go before node %u has taken it over, as is to be: it has %u s for that\n",
+				   lease->holder, lease->move.target, lend_lease_parked_s);
+}
+
+/*
+ * What the lease said about a move.  A parked device waits, cut off from everybody, as its guest
+ * has left it.  Group lock.
+ */
+static void lend_lease_obey_move(struct lend_group *group, u32 todo)
+{
+	if (todo & LEND_DO_DROP)
+		lend_standby_drop(group);
+	if (!(todo & LEND_DO_PARK))
+		return;
+	lend_fence_group(group);
+	lend_lease_log_parked(group);
+	kref_get(&group->ref);
+	if (!queue_delayed_work(lend_wq, &group->expire,
+				secs_to_jiffies(READ_ONCE(lend_lease_parked_s))))
+		lend_group_put(group);
+}
 
 void lend_lease_unbind(struct lend_fn *fn)
 {
@@ -52,7 +87,11 @@ void lend_lease_unbind(struct lend_fn *fn)
 		trace_dlend_lease(&fn->addr, "unbind", group->lease.holder, group->lease.epoch, 0);
 		lend_recover_fence(group);
 	}
+	lend_lease_obey_move(group, todo);
 	mutex_unlock(&group->lock);
+	/* No work of the group may run once its last function has gone (lend_recover_unbind()). */
+	if (cancel_delayed_work_sync(&group->expire))
+		lend_group_put(group);
 	/* Its reset may take a minute: until then a guest would read 0xff and not know why. */
 	if (offered)
 		lend_outbox_withdraw(fn);
@@ -116,6 +155,7 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 		lend_fence_fn(fn);
 		lend_recover_later(group, 0);
 	}
+	lend_lease_obey_move(group, todo);
 	return ret;
 }
 
@@ -287,13 +327,16 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 static int lend_lease_take_back(struct lend_group *group, enum lend_event_type type,
 				const char *why)
 {
-	struct lend_event ev = { .type = type, .node = group->lease.holder };
+	struct lend_event ev = { .type = type, .node = group->lease.holder,
+				 .epoch = group->lease.epoch };
 	u32 todo;
 	int ret;
 
 	ret = lend_group_step(group, &ev, &todo);
-	if (!(todo & LEND_DO_FENCE))
+	if (!(todo & LEND_DO_FENCE)) {
+		lend_lease_obey_move(group, todo);
 		return ret;
+	}
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
 		struct lend_fn *fn = group->fn[i];
 
@@ -303,6 +346,8 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 		pci_warn(fn->pdev, "taken from node %u (%s)\n", ev.node, why);
 	}
 	lend_recover_fence(group);
+	/* After the fence, which nothing may delay. */
+	lend_lease_obey_move(group, todo);
 	return 0;
 }
 
@@ -310,6 +355,19 @@ int lend_lease_revoke(struct lend_group *group, const char *why)
 {
 	guard(mutex)(&group->lock);
 	return lend_lease_take_back(group, LEND_EV_REVOKE, why);
+}
+
+void lend_lease_expire_work(struct work_struct *work)
+{
+	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group, expire);
+
+	mutex_lock(&group->lock);
+	if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
+		for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+			if (group->fn[i])
+				pci_warn(group->fn[i]->pdev, "nobody took it over: it is reset, and offered to all\n");
+	mutex_unlock(&group->lock);
+	lend_group_put(group);
 }
 
 void lend_lease_error(struct lend_fn *fn)
@@ -344,10 +402,22 @@ void lend_lease_error_over(struct lend_fn *fn)
 	lend_recover_later(group, 0);
 }
 
+/* The node that prepares itself cannot go on. Group lock. */
+static void lend_lease_end_standby(struct lend_group *group)
+{
+	struct lend_event ev = { .type = LEND_EV_STANDBY_LOST,
+				 .node = group->lease.move.standby,
+				 .epoch = group->lease.move.epoch };
+	u32 todo;
+
+	lend_group_step(group, &ev, &todo);
+	lend_lease_obey_move(group, todo);
+}
+
 /*
  * Do not wait for a group that another node has: its requests may keep the group lock for long.
- * It is enough to look at group->link without the lock.  Only a message handler of @link makes
- * @link the group's link, and if such a handler runs now, link_down() is called once more after it
+ * It is enough to look at the group's links without the lock.  Only a message handler of @link
+ * makes @link one of them, and if such a handler runs now, link_down() is called once more after it
  * (struct dlend_link_user).
  */
 static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
@@ -356,9 +426,11 @@ static void lend_lease_group_link_lost(struct lend_group *group, void *arg)
 
 	/* A BORROW of this session for any group must stop waiting. */
 	wake_up_all(&group->wait);
-	if (READ_ONCE(group->link) != link)
+	if (READ_ONCE(group->link) != link && READ_ONCE(group->standby_link) != link)
 		return;
 	guard(mutex)(&group->lock);
+	if (group->standby_link == link)
+		lend_lease_end_standby(group);
 	if (group->link == link)
 		lend_lease_take_back(group, LEND_EV_LINK_LOST, "link_lost");
 }
@@ -392,6 +464,9 @@ static int lend_lease_keeps_awake(struct lend_group *group)
 		if (fn && fn->lent)
 			pci_warn(fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
 				 lease->holder, pci_name(fn->pdev));
+		else if (fn && lease->move.parked)
+			pci_warn(fn->pdev, "this host does not suspend: the device waits for the VM that moves to node %u; suspend again when it is there\n",
+				 lease->move.target);
 		else if (fn && fn->dirty)
 			pci_warn(fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
 	}

@@ -49,6 +49,9 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch);
  */
 int lend_lease_revoke(struct lend_group *group, const char *why);
 
+/** lend_lease_expire_work - what lend_group.expire does. Context: process. */
+void lend_lease_expire_work(struct work_struct *work);
+
 /**
  * lend_lease_unbind - a function is being unbound
  * @fn: (in, out) function

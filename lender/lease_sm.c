@@ -14,6 +14,14 @@
  * reset succeeded.  If the reset after a lease failed, the device may still hold what the borrower
  * left in it, so the group stays quarantined.
  *
+ * While HELD, the lease can move to another node without a reset (struct lend_move):
+ *
+ *	MOVE_TO (holder) -> STANDBY (target) -> QUIET, HAND_OVER (holder) -> TAKE_OVER (target)
+ *
+ * The holder owns the device until TAKE_OVER.  RUN makes the token worthless: so either the
+ * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
+ * HAND_OVER, the device is parked: only the target can have it, or after EXPIRED nobody.
+ *
  * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
  * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
  *
@@ -22,6 +30,7 @@
 #include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/string.h>
 
 #include "lender/lease_sm.h"
 
@@ -39,7 +48,7 @@ static bool lend_lease_is_user(const struct lend_lease *lease, unsigned int fn)
 
 void lend_lease_init(struct lend_lease *lease, u32 epoch)
 {
-	*lease = (struct lend_lease){ .state = DLEND_OFFER_GONE, .epoch = epoch };
+	*lease = (struct lend_lease){ .state = DLEND_OFFER_GONE, .epoch = epoch, .last = epoch };
 }
 
 int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn)
@@ -48,6 +57,40 @@ int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsign
 	    !lend_lease_is_user(lease, fn))
 		return -ESTALE;
 	return 0;
+}
+
+int lend_lease_check_standby(const struct lend_lease *lease, u16 node, u32 epoch)
+{
+	if (lease->state != DLEND_OFFER_HELD || node == DLEND_NODE_NONE ||
+	    lease->move.standby != node || lease->move.epoch != epoch)
+		return -ESTALE;
+	return 0;
+}
+
+/* 0 means "no lease" on the wire. */
+static u32 lend_lease_next_epoch(struct lend_lease *lease)
+{
+	if (!++lease->last)
+		lease->last = 1;
+	return lease->last;
+}
+
+/* Nobody prepares any more.  Return: LEND_DO_DROP if somebody had. */
+static u32 lend_lease_drop_standby(struct lend_lease *lease)
+{
+	bool had = lease->move.standby != DLEND_NODE_NONE;
+
+	lease->move.standby = DLEND_NODE_NONE;
+	lease->move.epoch = 0;
+	return had ? LEND_DO_DROP : 0;
+}
+
+static u32 lend_lease_end_move(struct lend_lease *lease)
+{
+	u32 todo = lend_lease_drop_standby(lease);
+
+	memset(&lease->move, 0, sizeof(lease->move));
+	return todo;
 }
 
 static int lend_lease_on_offer(struct lend_lease *lease, u32 *todo)
@@ -84,16 +127,20 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 
 	switch (lease->state) {
 	case DLEND_OFFER_FREE:
-		/* 0 means "no lease" on the wire. */
-		if (!++lease->epoch)
-			lease->epoch = 1;
+		lease->epoch = lend_lease_next_epoch(lease);
 		lease->state = DLEND_OFFER_HELD;
 		lease->holder = ev->node;
 		lease->users = BIT_ULL(ev->fn);
 		*todo = LEND_DO_GRANT | LEND_DO_TELL;
 		return 0;
 	case DLEND_OFFER_HELD:
+		/* Its guest may have to go on: so the old holder may not begin anew, but waits. */
+		if (lease->move.parked && lease->holder == ev->node)
+			return -EAGAIN;
 		if (lease->holder != ev->node || lend_lease_is_user(lease, ev->fn))
+			return -EBUSY;
+		/* What moves is one function. */
+		if (lease->move.target != DLEND_NODE_NONE)
 			return -EBUSY;
 		lease->users |= BIT_ULL(ev->fn);
 		*todo = LEND_DO_JOIN;
@@ -107,8 +154,25 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 	}
 }
 
+/* The holder leaves.  Return: LEND_DO_*. */
+static u32 lend_lease_release(struct lend_lease *lease)
+{
+	lease->users = 0;
+	if (lease->move.given) {
+		lease->move.parked = true;
+		return LEND_DO_PARK;
+	}
+	lease->state = DLEND_OFFER_RETURNING;
+	lease->fencing = true;
+	return LEND_DO_FENCE | LEND_DO_TELL | lend_lease_end_move(lease);
+}
+
 static int lend_lease_on_return(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
+	if (!lend_lease_check_standby(lease, ev->node, ev->epoch)) {
+		*todo = lend_lease_drop_standby(lease);
+		return 0;
+	}
 	if (lease->state == DLEND_OFFER_HELD && lease->epoch == ev->epoch) {
 		if (lease->holder != ev->node)
 			return -ESTALE;
@@ -116,15 +180,12 @@ static int lend_lease_on_return(struct lend_lease *lease, const struct lend_even
 			return -EALREADY;
 		lease->users &= ~BIT_ULL(ev->fn);
 		*todo = LEND_DO_LEAVE;
-		if (lease->users)
-			return 0;
-		lease->state = DLEND_OFFER_RETURNING;
-		lease->fencing = true;
-		*todo = LEND_DO_FENCE | LEND_DO_TELL;
+		if (!lease->users)
+			*todo = lend_lease_release(lease);
 		return 0;
 	}
 	/* A late or repeated return of a lease that is over needs nothing any more. */
-	return dlend_epoch_after(ev->epoch, lease->epoch) ? -ESTALE : -EALREADY;
+	return dlend_epoch_after(ev->epoch, lease->last) ? -ESTALE : -EALREADY;
 }
 
 /* The lease ends without its holder having asked. */
@@ -132,10 +193,18 @@ static int lend_lease_on_revoke(struct lend_lease *lease, u32 *todo)
 {
 	if (lease->state != DLEND_OFFER_HELD)
 		return -EALREADY;
-	lease->state = DLEND_OFFER_RETURNING;
-	lease->users = 0;
-	lease->fencing = true;
-	*todo = LEND_DO_FENCE | LEND_DO_TELL;
+	lease->move.given = false;
+	*todo = lend_lease_release(lease);
+	return 0;
+}
+
+static int lend_lease_on_link_lost(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	if (lease->state != DLEND_OFFER_HELD)
+		return -EALREADY;
+	if (lease->holder != ev->node || lease->move.parked)
+		return -EALREADY;
+	*todo = lend_lease_release(lease);
 	return 0;
 }
 
@@ -170,11 +239,142 @@ static int lend_lease_on_unbind(struct lend_lease *lease, u32 *todo)
 		*todo = 0;
 	if (lease->state == DLEND_OFFER_HELD) {
 		lease->fencing = true;
-		*todo |= LEND_DO_FENCE;
+		*todo |= LEND_DO_FENCE | lend_lease_end_move(lease);
 	}
 	lease->state = DLEND_OFFER_GONE;
 	lease->users = 0;
 	return 0;
+}
+
+/* Moving */
+
+static int lend_lease_on_move_to(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	struct lend_move *move = &lease->move;
+
+	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
+		return -ESTALE;
+	/* A node has one user of an offer; and what moves is one function. */
+	if (ev->target == lease->holder || lease->users & ~BIT_ULL(ev->fn))
+		return -EINVAL;
+	if (move->target == ev->target)
+		return -EALREADY;
+	/* The node learns that it may, or may no longer. */
+	*todo = LEND_DO_TELL | lend_lease_drop_standby(lease);
+	move->target = ev->target;
+	move->fn = ev->target == DLEND_NODE_NONE ? 0 : ev->fn;
+	move->given = false;
+	memset(&move->token, 0, sizeof(move->token));
+	return 0;
+}
+
+static int lend_lease_on_standby(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	struct lend_move *move = &lease->move;
+
+	if (ev->node == DLEND_NODE_NONE)
+		return -EINVAL;
+	if (lease->state != DLEND_OFFER_HELD || move->target != ev->node || move->fn != ev->fn)
+		return -EPERM;
+	/* It begins anew: the answer to its last request may be lost. */
+	*todo = LEND_DO_PREPARE | lend_lease_drop_standby(lease);
+	move->standby = ev->node;
+	move->epoch = lend_lease_next_epoch(lease);
+	return 0;
+}
+
+static int lend_lease_on_standby_lost(struct lend_lease *lease, const struct lend_event *ev,
+				      u32 *todo)
+{
+	if (lend_lease_check_standby(lease, ev->node, ev->epoch))
+		return -EALREADY;
+	*todo = lend_lease_drop_standby(lease);
+	return 0;
+}
+
+static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event *ev)
+{
+	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
+		return -ESTALE;
+	lease->move.quiet = true;
+	return 0;
+}
+
+/* The token dies first of all: from here on the target can take over nothing. */
+static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *ev)
+{
+	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
+		return -ESTALE;
+	lease->move.quiet = false;
+	lease->move.given = false;
+	memset(&lease->move.token, 0, sizeof(lease->move.token));
+	return 0;
+}
+
+static int lend_lease_on_hand_over(struct lend_lease *lease, const struct lend_event *ev)
+{
+	struct lend_move *move = &lease->move;
+
+	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
+		return -ESTALE;
+	if (!(ev->token.half[0] | ev->token.half[1]))
+		return -EINVAL;
+	if (move->target == DLEND_NODE_NONE)
+		return -EPERM;
+	if (!move->quiet)
+		return -EINPROGRESS;
+	move->given = true;
+	move->token = ev->token;
+	return 0;
+}
+
+static int lend_lease_on_take_over(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	struct lend_move *move = &lease->move;
+
+	if (lend_lease_check_standby(lease, ev->node, ev->epoch) || move->fn != ev->fn)
+		return -ESTALE;
+	if (!move->given)
+		return -EINPROGRESS;
+	if (memcmp(&move->token, &ev->token, sizeof(ev->token)))
+		return -EPERM;
+	lease->holder = move->standby;
+	lease->epoch = move->epoch;
+	lease->users = BIT_ULL(move->fn);
+	memset(move, 0, sizeof(*move));
+	*todo = LEND_DO_SWAP | LEND_DO_TELL;
+	return 0;
+}
+
+static int lend_lease_on_expired(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	if (!lease->move.parked || lease->epoch != ev->epoch)
+		return -EALREADY;
+	return lend_lease_on_revoke(lease, todo);
+}
+
+static int lend_lease_step_move(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	switch (ev->type) {
+	case LEND_EV_MOVE_TO:
+		return lend_lease_on_move_to(lease, ev, todo);
+	case LEND_EV_STANDBY:
+		return lend_lease_on_standby(lease, ev, todo);
+	case LEND_EV_STANDBY_LOST:
+		return lend_lease_on_standby_lost(lease, ev, todo);
+	case LEND_EV_QUIET:
+		return lend_lease_on_quiet(lease, ev);
+	case LEND_EV_RUN:
+		return lend_lease_on_run(lease, ev);
+	case LEND_EV_HAND_OVER:
+		return lend_lease_on_hand_over(lease, ev);
+	case LEND_EV_TAKE_OVER:
+		return lend_lease_on_take_over(lease, ev, todo);
+	case LEND_EV_EXPIRED:
+		return lend_lease_on_expired(lease, ev, todo);
+	default:
+		return -EINVAL;
+	}
 }
 
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
@@ -190,9 +390,7 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 	case LEND_EV_REVOKE:
 		return lend_lease_on_revoke(lease, todo);
 	case LEND_EV_LINK_LOST:
-		if (lease->state == DLEND_OFFER_HELD && lease->holder != ev->node)
-			return -EALREADY;
-		return lend_lease_on_revoke(lease, todo);
+		return lend_lease_on_link_lost(lease, ev, todo);
 	case LEND_EV_FENCED:
 		return lend_lease_on_fenced(lease, ev, true, todo);
 	case LEND_EV_FENCE_FAILED:
@@ -204,6 +402,6 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 	case LEND_EV_BROKEN:
 		return lend_lease_on_broken(lease, todo);
 	default:
-		return -EINVAL;
+		return lend_lease_step_move(lease, ev, todo);
 	}
 }

@@ -11,6 +11,14 @@
 /* Functions in a group at most: bits of lend_lease.users. */
 #define LEND_GROUP_MAX	64
 
+/**
+ * struct lend_token - shown by who takes a lease over; nobody can guess it
+ * @half: random bits, never all 0
+ */
+struct lend_token {
+	u64 half[2];
+};
+
 /* What can happen to a group. */
 enum lend_event_type {
 	LEND_EV_OFFER,		/* all functions are bound, and their last resets succeeded */
@@ -23,6 +31,14 @@ enum lend_event_type {
 	LEND_EV_UNBIND,		/* a function of the group goes away */
 	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
 	LEND_EV_BROKEN,		/* all are bound, but one that nobody had could not be reset */
+	LEND_EV_MOVE_TO,	/* the holder lets @target prepare to take over; 0: nobody */
+	LEND_EV_STANDBY,	/* @node prepares to take function @fn over */
+	LEND_EV_STANDBY_LOST,	/* the link to the node that has prepared itself went down */
+	LEND_EV_QUIET,		/* the holder has had the device stopped, its guest stands still */
+	LEND_EV_RUN,		/* the holder's guest goes on */
+	LEND_EV_HAND_OVER,	/* the holder gives the lease away, to who shows @token */
+	LEND_EV_TAKE_OVER,	/* @node, which has prepared itself, shows @token */
+	LEND_EV_EXPIRED,	/* nobody has taken over what was given away of lease @epoch */
 	LEND_EVENT_TYPES
 };
 
@@ -32,12 +48,16 @@ enum lend_event_type {
  * @node: node that it is about, if it is about one
  * @fn: index of the function in the group that it is about, if it is about one
  * @epoch: of the lease that it is about, if it is about one
+ * @target: node that may prepare itself
+ * @token: of a lease that is given away
  */
 struct lend_event {
 	enum lend_event_type type;
 	u16 node;
 	unsigned int fn;
 	u32 epoch;
+	u16 target;
+	struct lend_token token;
 };
 
 /* What the caller has to do after an event. */
@@ -46,23 +66,49 @@ struct lend_event {
 #define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
 #define LEND_DO_FENCE	0x08	/* fence and reset all; then LEND_EV_FENCED or _FENCE_FAILED */
 #define LEND_DO_TELL	0x10	/* the state changed: tell every node */
+#define LEND_DO_PREPARE	0x20	/* make what the standby needs; nothing of it is in force yet */
+#define LEND_DO_DROP	0x40	/* undo an earlier one, first: that standby takes nothing over */
+#define LEND_DO_PARK	0x80	/* fence all, reset nothing; LEND_EV_EXPIRED if nobody takes over */
+#define LEND_DO_SWAP	0x100	/* fence the old holder's part, reset nothing, give the standby's */
+
+/**
+ * struct lend_move - a lease on its way from its holder to another node
+ * @target: node that may prepare itself, as the holder has said; 0: none
+ * @fn: index of the function in the group
+ * @standby: node that has prepared itself; 0: none.  It reaches nothing before it takes over
+ * @epoch: of the lease that @standby will have
+ * @quiet: the device does nothing: the holder's guest stands still
+ * @given: the lease goes to whoever shows @token
+ * @parked: the holder has gone after that; the device is fenced and was not reset
+ * @token: valid while @given
+ */
+struct lend_move {
+	u16 target, standby;
+	unsigned int fn;
+	u32 epoch;
+	bool quiet, given, parked;
+	struct lend_token token;
+};
 
 /**
  * struct lend_lease - state of one group
  * @state: what the group is doing
  * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
  * @epoch: of the current lease, or of the last one
+ * @last: the largest epoch that was ever given; a standby may have one above @epoch
  * @users: a bit for each function that @holder has
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
+ * @move: all 0 unless @state is HELD
  */
 struct lend_lease {
 	enum dlend_offer_state state;
 	u16 holder;
-	u32 epoch;
+	u32 epoch, last;
 	u64 users;
 	bool fencing;
 	bool failed;
+	struct lend_move move;
 };
 
 /**
@@ -83,7 +129,9 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch);
  * Context: any; the caller serialises the events of a lease.
  * Return: 0; -EBUSY somebody (@lease->holder) has the group; -EAGAIN it is being reset, ask again;
  * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
- * -EALREADY there is nothing to do, and the caller may treat that as success; -EINVAL.
+ * -EPERM the holder has not allowed that to @node, or the token is wrong; -EINPROGRESS it has not
+ * been stopped, or not given away; -EALREADY there is nothing to do, and the caller may treat that
+ * as success; -EINVAL.
  */
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
@@ -98,6 +146,17 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
  * Return: 0; -ESTALE the node does not have the function under this epoch.
  */
 int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn);
+
+/**
+ * lend_lease_check_standby - may a node prepare, under this epoch?
+ * @lease: (in) lease of the group
+ * @node: (in) node
+ * @epoch: (in) of the lease that it will have, as the node says
+ *
+ * Context: any.
+ * Return: 0; -ESTALE it is not, or is no longer, the one that may take over.
+ */
+int lend_lease_check_standby(const struct lend_lease *lease, u16 node, u32 epoch);
 
 /**
  * lend_epoch_first - where the epochs of a new group begin

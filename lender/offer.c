@@ -13,20 +13,31 @@
 /* The offer lock: held while a function's state is read; nothing is read after lend_offer_end(). */
 static DEFINE_MUTEX(lend_offer_lock);
 
-static void lend_offer_state_message(const struct lend_fn *fn, struct dlend_msg *msg)
+/* The state, as the node that it is told to needs it. */
+static __le16 lend_offer_state(const struct lend_lease *lease, const struct lend_reader *to)
+{
+	u16 state = lease->state;
+
+	if (to->version >= DLEND_PROTO_MOVE && to->node == lease->move.target)
+		state |= DLEND_STATE_F_COMES;
+	return cpu_to_le16(state);
+}
+
+static void lend_offer_state_message(const struct lend_fn *fn, const struct lend_reader *to,
+				     struct dlend_msg *msg)
 {
 	struct dlend_p_state *state;
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
 	state = dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch, sizeof(*state));
-	state->state = cpu_to_le16(lease.state);
+	state->state = lend_offer_state(&lease, to);
 	state->holder = cpu_to_le16(lease.holder);
 	state->epoch = cpu_to_le32(lease.epoch);
 }
 
 static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *lease,
-			    struct dlend_p_offer *offer)
+			    const struct lend_reader *to, struct dlend_p_offer *offer)
 {
 	u32 flags = 0;
 
@@ -43,7 +54,7 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	offer->nr_msi = cpu_to_le16(fn->nr_msi);
 	offer->nr_msix = cpu_to_le16(fn->nr_msix);
 	offer->has_intx = cpu_to_le16(fn->has_intx);
-	offer->state = cpu_to_le16(lease->state);
+	offer->state = lend_offer_state(lease, to);
 	offer->holder = cpu_to_le16(lease->holder);
 	offer->epoch = cpu_to_le32(lease->epoch);
 	offer->snapshot_crc = cpu_to_le32(fn->snapshot_crc);
@@ -53,20 +64,21 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	}
 }
 
-static void lend_offer_message(const struct lend_fn *fn, u16 version, struct dlend_msg *msg)
+static void lend_offer_message(const struct lend_fn *fn, const struct lend_reader *to,
+			       struct dlend_msg *msg)
 {
 	struct dlend_p_offer *offer;
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
 	offer = dlend_msg_init(msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch, sizeof(*offer));
-	lend_offer_fill(fn, &lease, offer);
+	lend_offer_fill(fn, &lease, to, offer);
 	/* An older peer would drop the message if this were set. */
-	if (version >= DLEND_PROTO_CLIQUE)
+	if (to->version >= DLEND_PROTO_CLIQUE)
 		offer->clique = cpu_to_le16(READ_ONCE(fn->clique));
 }
 
-void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *news)
+void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, struct lend_news *news)
 {
 	guard(mutex)(&lend_offer_lock);
 	if (!fn->ready || fn->gone) {
@@ -74,10 +86,10 @@ void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *ne
 		news->state = false;
 	}
 	if (news->offer) {
-		lend_offer_message(fn, version, &news->msg);
+		lend_offer_message(fn, to, &news->msg);
 		lend_bridges_fn_message(fn->pdev, &fn->addr, &news->place);
 	} else if (news->state) {
-		lend_offer_state_message(fn, &news->msg);
+		lend_offer_state_message(fn, to, &news->msg);
 	}
 }
 

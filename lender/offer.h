@@ -21,14 +21,24 @@ struct lend_news {
 };
 
 /**
+ * struct lend_reader - who is told
+ * @node: the peer's node id
+ * @version: of the protocol that it speaks
+ */
+struct lend_reader {
+	u16 node, version;
+};
+
+/**
  * lend_offer_read - make the messages about a function as it is now
  * @fn: (in) function
- * @version: (in) of the protocol that the peer speaks
+ * @to: (in) who is told
  * @news: (in) which messages are wanted; (out) the messages: none if the function is not offered
  *
  * Context: process; takes the offer lock and the group lock.
  */
-void lend_offer_read(const struct lend_fn *fn, u16 version, struct lend_news *news);
+void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to,
+		     struct lend_news *news);
 
 /**
  * lend_offer_end - a function is not offered any more

@@ -426,9 +426,12 @@ static void lend_listener_offer_said(struct lend_listener *l)
 /* Take the marks of offer and state, and read what they stand for: an offer says the state, too. */
 static void lend_listener_read(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
 {
+	const struct lend_reader to = { .node = dlend_link_peer(l->to.link),
+					.version = dlend_link_version(l->to.link) };
+
 	news->offer = lend_listener_take_offer(l, fn);
 	news->state = lend_mark_take(fn, LEND_TELL_STATE, l) && !news->offer;
-	lend_offer_read(fn, dlend_link_version(l->to.link), news);
+	lend_offer_read(fn, &to, news);
 }
 
 static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)

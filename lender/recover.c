@@ -98,6 +98,9 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	struct lend_fn *fn = NULL;
 
 	guard(mutex)(&group->lock);
+	/* Whoever takes it over needs it as its last holder's guest has left it. */
+	if (group->lease.move.parked)
+		return NULL;
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
 		fn = group->fn[*i];
 		if (fn && (!fn->dirty || fn->lent || (fn->broken && !group->lease.fencing)))

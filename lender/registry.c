@@ -104,7 +104,8 @@ static u32 lend_group_first_epoch(void)
 }
 
 /* Registry lock. */
-static struct lend_group *lend_group_new(int id, unsigned int members, work_func_t recover)
+static struct lend_group *lend_group_new(int id, unsigned int members,
+					 const struct lend_works *works)
 {
 	struct lend_group *group = kzalloc_obj(*group);
 
@@ -115,7 +116,8 @@ static struct lend_group *lend_group_new(int id, unsigned int members, work_func
 	group->members = members;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
-	INIT_DELAYED_WORK(&group->recover, recover);
+	INIT_DELAYED_WORK(&group->recover, works->recover);
+	INIT_DELAYED_WORK(&group->expire, works->expire);
 	init_waitqueue_head(&group->wait);
 	lend_lease_init(&group->lease, lend_group_first_epoch());
 	list_add_tail(&group->node, &lend_registry_groups);
@@ -137,7 +139,8 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 	return -ENOSPC;
 }
 
-int lend_registry_join(struct lend_fn *fn, int id, unsigned int members, work_func_t recover)
+int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
+		       const struct lend_works *works)
 {
 	struct lend_group *group;
 	struct lend_fn *other;
@@ -149,7 +152,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members, work_fu
 			ret = -EEXIST;
 	group = lend_group_find(id);
 	if (!ret && !group)
-		group = lend_group_new(id, members, recover);
+		group = lend_group_new(id, members, works);
 	if (!ret && !group)
 		ret = -ENOMEM;
 	if (!ret) {
@@ -176,9 +179,9 @@ bool lend_registry_forget(struct lend_fn *fn,
 	list_del(&fn->node);
 	last = !memchr_inv(group->fn, 0, sizeof(group->fn));
 	if (last) {
-		if (dlend_epoch_after(group->lease.epoch, lend_registry_epoch_floor) ||
+		if (dlend_epoch_after(group->lease.last, lend_registry_epoch_floor) ||
 		    !lend_registry_epoch_floor)
-			lend_registry_epoch_floor = group->lease.epoch;
+			lend_registry_epoch_floor = group->lease.last;
 		list_del(&group->node);
 	}
 	left(group, last, ms);

@@ -14,18 +14,28 @@
 extern struct workqueue_struct *lend_wq;
 
 /**
+ * struct lend_works - what works of a group do
+ * @recover: of lend_group.recover
+ * @expire: of lend_group.expire
+ */
+struct lend_works {
+	work_func_t recover, expire;
+};
+
+/**
  * lend_registry_join - a function is being bound: others can find it from now on
  * @fn: (in, out) function; gets its group
  * @id: (in) number of its IOMMU group
  * @members: (in) functions in that IOMMU group, for the first function of it; the group counts
  *	again when a function is ready
- * @recover: (in) what a group's recover work does
+ * @works: (in) what a group's works do
  *
  * Context: process; takes the registry lock and the group lock.
  * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
  * functions already; -ENOMEM.
  */
-int lend_registry_join(struct lend_fn *fn, int id, unsigned int members, work_func_t recover);
+int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
+		       const struct lend_works *works);
 
 /**
  * lend_registry_forget - a function is being unbound: nobody finds it any more
@@ -36,7 +46,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members, work_fu
  *
  * Context: process; takes the registry lock and the group lock.
  * Return: true if @fn was the last function of its group; then the caller has to lend_group_put()
- * the group, after @recover of lend_registry_join() has run for the last time.
+ * the group, after the works of lend_registry_join() have run for the last time.
  */
 bool lend_registry_forget(struct lend_fn *fn,
 			  void (*left)(struct lend_group *group, bool last, unsigned int ms),

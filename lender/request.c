@@ -17,6 +17,7 @@
 #include "lender/fence.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
+#include "lender/move.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
 #include "lender/p2p_foreign.h"
@@ -34,18 +35,23 @@ static int lend_request_dma_map(struct lend_fn *fn, struct dlend_link *link,
 				const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_dma *dma = (const void *)msg->payload;
+	struct lend_reach to;
 	u32 count = min_t(u32, le32_to_cpu(dma->count), DLEND_DMA_PER_MSG);
 
 	for (u32 i = 0; i < count; i++)
 		lend_p2p_yield(fn, le64_to_cpu(dma->entry[i].gpa),
 			       le64_to_cpu(dma->entry[i].size));
-	return lend_dma_map(fn, link, dma);
+	lend_dma_reach(fn, &to);
+	return lend_dma_map(fn, &to, dma);
 }
 
 static int lend_request_dma_unmap(struct lend_fn *fn, struct dlend_link *link,
 				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	return lend_dma_unmap(fn, (const void *)msg->payload);
+	struct lend_reach to;
+
+	lend_dma_reach(fn, &to);
+	return lend_dma_unmap(fn, &to, (const void *)msg->payload);
 }
 
 static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
@@ -230,6 +236,8 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret)
 		goto unlock;
+	/* A guest that resets its device goes on here. */
+	lend_move_running(fn);
 	lend_fence_bus_master(fn, false);
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
@@ -270,10 +278,24 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 		return lend_request_p2p_map(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_ROM_READ:
 		return lend_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
+	case DLEND_MSG_MOVE_TO:
+		return lend_move_to(fn, link, epoch, (const void *)msg->payload);
+	case DLEND_MSG_STANDBY:
+		return lend_move_standby(fn, link, (const void *)msg->payload, reply);
+	case DLEND_MSG_QUIESCE:
+		return lend_move_quiesce(fn, link, epoch, (void *)reply->payload);
+	case DLEND_MSG_RUN:
+		return lend_move_run(fn, link, epoch);
+	case DLEND_MSG_HAND_OVER:
+		return lend_move_hand_over(fn, link, epoch, (void *)reply->payload);
+	case DLEND_MSG_TAKE_OVER:
+		return lend_move_take_over(fn, link, epoch, (const void *)msg->payload);
 	}
 	if (type >= DLEND_MSG_TYPES || !lend_requests[type])
 		return -EPROTO;
 	ret = lend_lease_enter(fn, link, epoch);
+	if (ret == -ESTALE && (type == DLEND_MSG_DMA_MAP || type == DLEND_MSG_DMA_UNMAP))
+		return lend_move_memory(fn, link, msg);
 	if (ret)
 		return ret;
 	ret = lend_requests[type](fn, link, msg, reply);

@@ -3,9 +3,10 @@
  * Suite of the lease (lender/lease_sm.c).
  *
  * The model check plays the world around the machine: two nodes that borrow, return, crash and
- * reboot, messages that come late, resets that fail, functions that are unbound; a group of two
- * functions.  It visits every state that any sequence of events can reach and tries every event
- * in each of them, and then plays long random sequences with epochs that wrap around.
+ * reboot, messages that come late, resets that fail, functions that are unbound, a guest that moves
+ * from one node to the other; a group of two functions.  It visits every state that any sequence of
+ * events can reach and tries every event in each of them, and then plays long random sequences with
+ * epochs that wrap around.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -17,11 +18,14 @@
 #define NODES		3	/* 0 is nobody */
 #define FUNCTIONS	2
 #define MAX_WORLDS	1024
+#define EVENTS		(2 * 2 * 3 * 3 * 2)	/* of each type: see nth_event() */
 #define BASE_EPOCH	1000u
 
 /**
  * struct world - the machine, and what is true around it
  * @access: functions that a node's device accesses reach, as bits
+ * @prepared: epoch under which a node prepares itself to take over; 0: it does not
+ * @runs: a node has a guest that uses the device; not while that guest stands still, quiet
  * @dirty: lent since the last good reset
  * @failed: the reset after a lease failed
  * @broken: the last reset of a function that nobody had failed
@@ -29,6 +33,8 @@
 struct world {
 	struct lend_lease lease;
 	u8 access[NODES];
+	u32 prepared[NODES];
+	bool runs[NODES];
 	bool dirty;
 	bool failed;
 	bool broken;
@@ -65,6 +71,20 @@ static void check_join(struct kunit *test, const struct world *w, const struct l
 	KUNIT_EXPECT_EQ(test, w->access[ev->node] & BIT(ev->fn), 0u);
 }
 
+/* Who takes over is the one that prepared itself, and no guest runs. */
+static void check_swap(struct kunit *test, const struct world *w, const struct lend_event *ev,
+		       const struct lend_lease *before)
+{
+	KUNIT_EXPECT_FALSE(test, w->runs[1] || w->runs[2]);
+	KUNIT_EXPECT_EQ(test, w->prepared[ev->node], ev->epoch);
+	KUNIT_EXPECT_EQ(test, w->lease.epoch, ev->epoch);
+	KUNIT_EXPECT_EQ(test, w->lease.holder, ev->node);
+	KUNIT_EXPECT_TRUE(test, dlend_epoch_after(w->lease.epoch, before->epoch));
+	KUNIT_EXPECT_EQ(test, w->access[ev->node], 0);
+	KUNIT_EXPECT_EQ(test, memcmp(&before->move.token, &ev->token, sizeof(ev->token)), 0);
+	KUNIT_EXPECT_TRUE(test, before->move.given);
+}
+
 /* A node may make requests exactly for the functions that it has access to. */
 static void check_rights(struct kunit *test, const struct world *w)
 {
@@ -80,8 +100,19 @@ static void check_rights(struct kunit *test, const struct world *w)
 			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch + 1, fn), -ESTALE);
 		}
 	}
-	if (l->state != DLEND_OFFER_HELD)
+	for (u16 node = 1; node < NODES; node++) {
+		u32 epoch = w->prepared[node];
+
+		KUNIT_EXPECT_EQ(test, lend_lease_check_standby(l, node, epoch ?: l->last),
+				epoch ? 0 : -ESTALE);
+		KUNIT_EXPECT_FALSE(test, epoch && w->access[node]);
+		KUNIT_EXPECT_FALSE(test, w->runs[node] && l->move.given);
+	}
+	if (l->state != DLEND_OFFER_HELD) {
 		KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
+		KUNIT_EXPECT_FALSE(test, w->prepared[1] || w->prepared[2]);
+		KUNIT_EXPECT_NULL(test, memchr_inv(&l->move, 0, sizeof(l->move)));
+	}
 	if (w->failed || w->broken)
 		KUNIT_EXPECT_NE(test, (int)l->state, (int)DLEND_OFFER_FREE);
 }
@@ -93,10 +124,31 @@ static void obey(struct world *w, const struct lend_event *ev, u32 todo)
 		w->access[ev->node] |= BIT(ev->fn);
 		w->dirty = true;
 	}
+	if (todo & LEND_DO_GRANT)
+		w->runs[ev->node] = true;
 	if (todo & LEND_DO_LEAVE)
 		w->access[ev->node] &= ~BIT(ev->fn);
-	if (todo & LEND_DO_FENCE)
+	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP)) {
 		memset(w->access, 0, sizeof(w->access));
+		memset(w->runs, 0, sizeof(w->runs));
+	}
+	if (todo & (LEND_DO_DROP | LEND_DO_SWAP))
+		memset(w->prepared, 0, sizeof(w->prepared));
+	if (todo & LEND_DO_PREPARE)
+		w->prepared[ev->node] = w->lease.move.epoch;
+	if (todo & LEND_DO_SWAP) {
+		w->access[ev->node] |= BIT(ev->fn);
+		w->runs[ev->node] = true;
+	}
+}
+
+/* What the holder of the device says of its guest. */
+static void note_guest(struct world *w, const struct lend_event *ev)
+{
+	if (ev->type == LEND_EV_QUIET)
+		w->runs[ev->node] = false;
+	if (ev->type == LEND_EV_RUN)
+		w->runs[ev->node] = true;
 }
 
 static int step(struct kunit *test, struct world *w, const struct lend_event *ev)
@@ -110,8 +162,12 @@ static int step(struct kunit *test, struct world *w, const struct lend_event *ev
 		KUNIT_EXPECT_EQ(test, memcmp(&before, &w->lease, sizeof(before)), 0);
 		KUNIT_EXPECT_EQ(test, todo, 0u);
 	}
-	if (!(todo & LEND_DO_GRANT))
+	if (!(todo & (LEND_DO_GRANT | LEND_DO_SWAP)))
 		KUNIT_EXPECT_EQ(test, w->lease.epoch, before.epoch);
+	KUNIT_EXPECT_FALSE(test, dlend_epoch_after(w->lease.epoch, w->lease.last));
+	KUNIT_EXPECT_FALSE(test, dlend_epoch_after(before.last, w->lease.last));
+	if (todo & LEND_DO_SWAP)
+		check_swap(test, w, ev, &before);
 	if (todo & LEND_DO_GRANT)
 		check_grant(test, w, ev, before.epoch);
 	if (todo & LEND_DO_JOIN)
@@ -124,7 +180,9 @@ static int step(struct kunit *test, struct world *w, const struct lend_event *ev
 		w->broken = true;
 	if (!ret && ev->type == LEND_EV_OFFER)
 		w->broken = false;
-	if (before.state != w->lease.state)
+	if (!ret)
+		note_guest(w, ev);
+	if (before.state != w->lease.state || before.holder != w->lease.holder)
 		KUNIT_EXPECT_TRUE(test, todo & LEND_DO_TELL);
 	obey(w, ev, todo);
 	check_rights(test, w);
@@ -137,10 +195,12 @@ static bool nth_event(unsigned int n, u32 epoch, struct lend_event *ev)
 	static const int ages[] = { 0, -1, 1 };
 
 	memset(ev, 0, sizeof(*ev));
-	ev->type = n / 12;
+	ev->type = n / EVENTS;
 	ev->node = 1 + n % 2;
 	ev->fn = n / 2 % 2;
 	ev->epoch = epoch + ages[n / 4 % 3];
+	ev->target = n / 12 % 3;
+	ev->token.half[0] = 1 + n / 36 % 2;
 	return ev->type < LEND_EVENT_TYPES;
 }
 
@@ -152,21 +212,35 @@ static bool known(const struct world *all, unsigned int count, const struct worl
 	return false;
 }
 
+/* Only differences of epochs matter: keep the number of states finite. */
+static void forget_numbers(struct world *w)
+{
+	w->lease.epoch = BASE_EPOCH;
+	w->lease.last = BASE_EPOCH;
+	if (w->lease.move.epoch) {
+		w->lease.move.epoch = BASE_EPOCH + 1;
+		w->lease.last = BASE_EPOCH + 1;
+	}
+	for (u16 node = 1; node < NODES; node++)
+		if (w->prepared[node])
+			w->prepared[node] = BASE_EPOCH + 1;
+}
+
 static void lease_every_state(struct kunit *test)
 {
 	struct world *all = kunit_kzalloc(test, MAX_WORLDS * sizeof(*all), GFP_KERNEL);
-	unsigned int count = 1;
+	unsigned int count = 1, held = 0;
 	struct lend_event ev;
 	struct world w;
 
 	KUNIT_ASSERT_NOT_NULL(test, all);
 	world_init(&all[0], BASE_EPOCH);
 	for (unsigned int i = 0; i < count; i++) {
+		held += all[i].lease.state == DLEND_OFFER_HELD;
 		for (unsigned int n = 0; nth_event(n, BASE_EPOCH, &ev); n++) {
 			memcpy(&w, &all[i], sizeof(w));
 			step(test, &w, &ev);
-			/* Only differences of epochs matter: keep the number of states finite. */
-			w.lease.epoch = BASE_EPOCH;
+			forget_numbers(&w);
 			if (known(all, count, &w))
 				continue;
 			KUNIT_ASSERT_LT(test, count, (unsigned int)MAX_WORLDS);
@@ -175,11 +249,17 @@ static void lease_every_state(struct kunit *test)
 	}
 	/*
 	 * GONE new, GONE failed, each also with a broken function, GONE while the lease of node 1
-	 * or 2 is being fenced; FREE; HELD by one of two nodes with one of three sets of functions;
-	 * RETURNING from one of two nodes; QUARANTINED because a function is broken, because the
-	 * reset after a lease failed, or both.
+	 * or 2 is being fenced; FREE; RETURNING from one of two nodes; QUARANTINED because a
+	 * function is broken, because the reset after a lease failed, or both.
 	 */
-	KUNIT_EXPECT_EQ(test, count, 6u + 1 + 6 + 2 + 3);
+	KUNIT_EXPECT_EQ(test, count - held, 6u + 1 + 2 + 3);
+	/*
+	 * HELD by one of two nodes: with both functions, or with one of two that goes nowhere,
+	 * while its guest runs or not; with one of two that may go to the other node, which has
+	 * prepared itself or not, while its guest runs, stands still, or is given away by one of
+	 * two tokens, with or without its holder.
+	 */
+	KUNIT_EXPECT_EQ(test, held, 2u * (2 + 2 * (2 + 2 * (2 + 2 * 2))));
 }
 
 static u32 next_random(u32 *seed)
@@ -188,25 +268,46 @@ static u32 next_random(u32 *seed)
 	return *seed >> 8;
 }
 
+/* What a guest that moves does next: by chance alone hardly any would arrive. */
+static void move_on(const struct world *w, struct lend_event *ev)
+{
+	const struct lend_move *move = &w->lease.move;
+
+	ev->type = !move->target ? LEND_EV_MOVE_TO : !move->standby ? LEND_EV_STANDBY :
+		   move->given ? LEND_EV_TAKE_OVER :
+		   move->quiet ? LEND_EV_HAND_OVER : LEND_EV_QUIET;
+	ev->node = w->lease.holder;
+	ev->epoch = w->lease.epoch;
+	ev->target = 3 - ev->node;
+	if (ev->type == LEND_EV_STANDBY || ev->type == LEND_EV_TAKE_OVER)
+		ev->node = 3 - ev->node;
+	if (ev->type == LEND_EV_TAKE_OVER)
+		ev->epoch = move->epoch;
+}
+
 static void lease_random(struct kunit *test)
 {
-	u32 seed = 42, grants = 0, last;
+	u32 seed = 42, grants = 0, moves = 0, last;
 	struct lend_event ev;
 	struct world w;
 
 	for (unsigned int run = 0; run < 200; run++) {
 		world_init(&w, run % 2 ? (u32)-3 : BASE_EPOCH);
-		for (unsigned int i = 0; i < 500; i++) {
+		for (unsigned int i = 0; i < 2000; i++) {
 			last = w.lease.epoch;
-			nth_event(next_random(&seed) % (12 * LEND_EVENT_TYPES), last, &ev);
+			nth_event(next_random(&seed) % (EVENTS * LEND_EVENT_TYPES), last, &ev);
 			/* A reset fails seldom, or every run would end there. */
 			if (ev.type == LEND_EV_FENCE_FAILED && next_random(&seed) % 16)
 				ev.type = LEND_EV_FENCED;
+			if (next_random(&seed) % 2)
+				move_on(&w, &ev);
 			step(test, &w, &ev);
 			grants += w.lease.epoch != last;
+			moves += w.lease.epoch != last && ev.type == LEND_EV_TAKE_OVER;
 		}
 	}
 	KUNIT_EXPECT_GT(test, grants, 1000u);
+	KUNIT_EXPECT_GT(test, moves, 200u);
 }
 
 static int play(struct kunit *test, struct world *w, enum lend_event_type type, u16 node,
@@ -335,6 +436,96 @@ static void lease_broken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
 }
 
+/* A guest moves: the holder owns the device until the other takes over, and nobody resets it. */
+static void lease_moves(struct kunit *test)
+{
+	struct lend_event token = { .token = { { 1, 2 } } }, ev;
+	struct world w;
+	u32 epoch, next;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	epoch = w.lease.epoch;
+	/* Nobody prepares itself whom the holder has not named. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_STANDBY, 2, 0, 0), -EPERM);
+	ev = (struct lend_event){ LEND_EV_MOVE_TO, .node = 1, .epoch = epoch, .target = 2 };
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_STANDBY, 2, 0, 0), 0);
+	/* Its answer was lost: it begins anew, and what it had is nobody's. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_STANDBY, 2, 0, 0), 0);
+	next = w.lease.move.epoch;
+	KUNIT_EXPECT_EQ(test, next, epoch + 2);
+	KUNIT_EXPECT_EQ(test, lend_lease_check_standby(&w.lease, 2, epoch + 1), -ESTALE);
+	/* Not while the guest runs. */
+	token.node = 1;
+	token.epoch = epoch;
+	token.type = LEND_EV_HAND_OVER;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &token), -EINPROGRESS);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_TAKE_OVER, 2, 0, next), -EINPROGRESS);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_QUIET, 1, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, step(test, &w, &token), 0);
+	/* A wrong token; then the holder's guest goes on: the right one is worth nothing. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_TAKE_OVER, 2, 0, next), -EPERM);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RUN, 1, 0, epoch), 0);
+	ev = token;
+	ev.type = LEND_EV_TAKE_OVER;
+	ev.node = 2;
+	ev.epoch = next;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -EINPROGRESS);
+	/* Once more; now the holder is gone before the other one has begun. */
+	play(test, &w, LEND_EV_QUIET, 1, 0, epoch);
+	KUNIT_EXPECT_EQ(test, step(test, &w, &token), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RUN, 1, 0, epoch), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	KUNIT_EXPECT_EQ(test, w.lease.holder, 2);
+	KUNIT_EXPECT_TRUE(test, w.dirty);
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_EXPIRED, 0, 0, epoch), -EALREADY);
+	/* What the old holder says late changes nothing. */
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RUN, 1, 0, epoch), -ESTALE);
+	KUNIT_EXPECT_EQ(test, w.lease.epoch, next);
+}
+
+/* Nobody takes over what was given away: it is reset, like anything that is returned. */
+static void lease_move_expires(struct kunit *test)
+{
+	struct lend_event ev;
+	struct world w;
+	u32 epoch;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 1, 0);
+	epoch = w.lease.epoch;
+	ev = (struct lend_event){ LEND_EV_MOVE_TO, .node = 1, .fn = 1, .epoch = epoch,
+				  .target = 1 };
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -EINVAL);
+	ev.target = 2;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
+	play(test, &w, LEND_EV_STANDBY, 2, 1, 0);
+	play(test, &w, LEND_EV_QUIET, 1, 1, epoch);
+	ev.type = LEND_EV_HAND_OVER;
+	ev.token.half[1] = 7;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_EXPIRED, 0, 0, epoch), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0), -EALREADY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_STANDBY_LOST, 2, 0, epoch + 1), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_EXPIRED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_RETURNING);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
+	/* The epoch of who never took over is nobody else's. */
+	KUNIT_EXPECT_EQ(test, w.lease.epoch, epoch + 2);
+}
+
 /* Epochs begin at the time of the clock, in any year, and above those of groups that are gone. */
 static void lease_first_epoch(struct kunit *test)
 {
@@ -358,6 +549,8 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_unbind_while_held),
 	KUNIT_CASE(lease_incomplete),
 	KUNIT_CASE(lease_broken),
+	KUNIT_CASE(lease_moves),
+	KUNIT_CASE(lease_move_expires),
 	KUNIT_CASE(lease_first_epoch),
 	{}
 };
