@@ -32,6 +32,25 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 	memset((u8 *)buf + inside, 0xff, len - inside);
 }
 
+void dlend_cfg_save(const struct dlend_cfg *cfg, u8 *val)
+{
+	memcpy(val, cfg->val, DLEND_CFG_SIZE);
+}
+
+int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at)
+{
+	u32 i;
+
+	for (i = 0; i < DLEND_CFG_SIZE; i++) {
+		if ((cfg->val[i] ^ val[i]) & ~(cfg->wmask[i] | cfg->w1c[i])) {
+			*at = i;
+			return -EINVAL;
+		}
+	}
+	memcpy(cfg->val, val, DLEND_CFG_SIZE);
+	return 0;
+}
+
 static u16 dlend_cfg_command(const struct dlend_cfg *cfg)
 {
 	return get_unaligned_le16(cfg->val + PCI_COMMAND);

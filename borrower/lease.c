@@ -32,6 +32,7 @@
  * @claim: of its user, with a reference; NULL: a stray, which is only returned
  * @offer: whose lease it is; set once it was granted
  * @sink: where its interrupts arrive; NULL for a stray
+ * @grant: where the lender has put the BARs
  * @acked: the lender said that it has the device back
  * @return_work: gives it back
  */
@@ -41,6 +42,7 @@ struct dlend_lease_record {
 	struct dlend_claim *claim;
 	struct dlend_offer *offer;
 	struct dlend_irq_sink *sink;
+	struct dlend_p_lease grant;
 	bool acked;
 	struct work_struct return_work;
 };
@@ -82,8 +84,8 @@ void dlend_lease_put(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_put);
 
-static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
-			    struct dlend_msg *reply, unsigned int timeout_ms)
+int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dlend_msg *reply,
+		     unsigned int timeout_ms)
 {
 	struct dlend_claim *claim = to_record(lease)->claim;
 
@@ -241,17 +243,16 @@ static void dlend_lease_bar_revoked(struct dlend_window *w)
 }
 
 /* Open windows onto the BARs. The offsets come from the peer; the link checks them. */
-static int dlend_lease_open_bars(struct dlend_lease_record *r, const struct dlend_p_lease *grant,
-				 char *why)
+int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
-	struct dlend_lease *lease = &r->lease;
+	struct dlend_lease_record *r = to_record(lease);
 	struct dlend_offer_info info;
 	unsigned int i;
 	int ret = 0;
 
 	dlend_offer_copy(r->offer, &info, NULL);
 	for (i = 0; i < DLEND_NUM_BARS && !ret; i++) {
-		u64 offset = le64_to_cpu(grant->bar_offset[i]);
+		u64 offset = le64_to_cpu(r->grant.bar_offset[i]);
 
 		if (!info.bar[i].size || (info.bar[i].flags & DLEND_BAR_F_IO) ||
 		    offset == U64_MAX)
@@ -274,6 +275,9 @@ static void dlend_lease_explain(const struct dlend_lease *lease, const struct dl
 	if (err == -EBUSY)
 		snprintf(why, DLEND_REASON_LEN, "the device is held by node %u",
 			 le16_to_cpu(grant->holder));
+	else if (err == -EPERM)
+		snprintf(why, DLEND_REASON_LEN,
+			 "the node that has it does not let this node take it over: name this node in the move_to attribute of its mediated device there");
 	else if (err == -ENOSPC)
 		snprintf(why, DLEND_REASON_LEN,
 			 "its BARs do not fit into the window of node %u, whose log has the sizes",
@@ -283,20 +287,21 @@ static void dlend_lease_explain(const struct dlend_lease *lease, const struct dl
 			 lease->addr.lender, ERR_PTR(err));
 }
 
-static int dlend_lease_ask(struct dlend_lease_record *r, struct dlend_p_lease *grant, char *why)
+/* @type: BORROW or STANDBY. */
+static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 {
 	struct dlend_lease *lease = &r->lease;
 	struct dlend_msg req, reply = {};
 	struct dlend_p_borrow *p;
 	int ret;
 
-	p = dlend_msg_init(&req, DLEND_MSG_BORROW, &lease->addr, 0, sizeof(*p));
+	p = dlend_msg_init(&req, type, &lease->addr, 0, sizeof(*p));
 	p->irq_offset = cpu_to_le64(dlend_irq_sink_offset(r->sink));
 	p->irq_handle = cpu_to_le32(dlend_irq_sink_handle(r->sink));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
-	memcpy(grant, reply.payload, sizeof(*grant));
+	memcpy(&r->grant, reply.payload, sizeof(r->grant));
 	if (ret)
-		dlend_lease_explain(lease, grant, ret, why);
+		dlend_lease_explain(lease, &r->grant, ret, why);
 	else
 		dlend_lease_granted(r, r->claim->offer, le32_to_cpu(reply.epoch));
 	return ret;
@@ -358,10 +363,9 @@ static int dlend_lease_catch_up(const struct dlend_lease_record *r, char *why)
 	return -EBUSY;
 }
 
-struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
+static struct dlend_lease *dlend_lease_obtain(struct dlend_claim *claim, u16 type, char *why)
 {
 	struct dlend_lease_record *r;
-	struct dlend_p_lease grant;
 	int ret;
 
 	smp_mb(); /* claim->borrowing, set before, against dlend_lease_sleep() */
@@ -372,7 +376,7 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
 	r = dlend_lease_prepare(claim, why);
 	if (IS_ERR(r))
 		return ERR_CAST(r);
-	ret = dlend_lease_ask(r, &grant, why);
+	ret = dlend_lease_ask(r, type, why);
 	if (ret) {
 		/* A lender that refuses never used the sink.  Without an answer nobody knows. */
 		r->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
@@ -380,14 +384,27 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
 		return ERR_PTR(ret);
 	}
 	/* Once more: a function may have come into the group.  The lender tells of that first. */
-	ret = dlend_lease_catch_up(r, why) ?: dlend_lease_check_group(claim, why) ?:
-					      dlend_lease_open_bars(r, &grant, why);
+	ret = dlend_lease_catch_up(r, why) ?: dlend_lease_check_group(claim, why);
+	/* Who only prepares reaches no BAR before it has taken over. */
+	if (!ret && type == DLEND_MSG_BORROW)
+		ret = dlend_lease_open_bars(&r->lease, why);
 	if (!ret)
 		return &r->lease;
 	dlend_lease_return(&r->lease);
 	return ERR_PTR(ret);
 }
+
+struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
+{
+	return dlend_lease_obtain(claim, DLEND_MSG_BORROW, why);
+}
 DLEND_EXPORT(dlend_lease_borrow);
+
+struct dlend_lease *dlend_lease_standby(struct dlend_claim *claim, char *why)
+{
+	return dlend_lease_obtain(claim, DLEND_MSG_STANDBY, why);
+}
+DLEND_EXPORT(dlend_lease_standby);
 
 void dlend_lease_sleep(bool on)
 {

@@ -15,6 +15,27 @@
 void dlend_lease_return_stray(struct dlend_offer *offer);
 
 /**
+ * dlend_lease_call - ask the lender something about a lease
+ * @lease: (in) lease
+ * @req: (in) request, complete
+ * @reply: (out) answer; may be NULL
+ * @timeout_ms: (in) milliseconds for the whole call; 0: as usual
+ *
+ * Context: process, may sleep; waits for the lender. Return: as dlend_link_call_in().
+ */
+int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dlend_msg *reply,
+		     unsigned int timeout_ms);
+
+/**
+ * dlend_lease_open_bars - open this node's windows onto the BARs
+ * @lease: (in, out) lease, under which they are in reach
+ * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
+ *
+ * Context: process. Return: 0; or as dlend_window_open().
+ */
+int dlend_lease_open_bars(struct dlend_lease *lease, char *why);
+
+/**
  * dlend_lease_sleep - this host goes to sleep, or is awake again
  * @on: (in) true: no lease is asked for until this is called with false
  *

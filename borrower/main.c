@@ -34,6 +34,8 @@ DLEND_EXPORT(dlend_cfg_read);
 DLEND_EXPORT(dlend_cfg_readrq);
 DLEND_EXPORT(dlend_cfg_reset);
 DLEND_EXPORT(dlend_cfg_write);
+DLEND_EXPORT(dlend_cfg_save);
+DLEND_EXPORT(dlend_cfg_load);
 DLEND_EXPORT(dlend_clique_is);
 DLEND_EXPORT(dlend_clique_known);
 DLEND_EXPORT(dlend_clique_place);

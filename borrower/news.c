@@ -96,29 +96,47 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	return offer;
 }
 
+/* What an OFFER or a STATE says of who has the device. */
+struct dlend_news_holder {
+	u16 state, holder;
+	bool comes;
+	u32 epoch;
+};
+
+static struct dlend_news_holder dlend_news_read_holder(__le16 state, __le16 holder, __le32 epoch)
+{
+	return (struct dlend_news_holder){
+		.state = dlend_state_of(state),
+		.comes = le16_to_cpu(state) & DLEND_STATE_F_COMES,
+		.holder = le16_to_cpu(holder),
+		.epoch = le32_to_cpu(epoch),
+	};
+}
+
 /*
  * Tell a claim the state of its device.  If the lender says that this node holds the device, but
  * nobody here uses it, give it back.
  */
-static void dlend_news_tell_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
+static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_news_holder *now)
 {
-	bool used = claim->ops->state(claim, state, holder, epoch);
+	bool used = claim->ops->state(claim, now->state, now->holder, now->epoch);
 
-	if (!used && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+	if (!used && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
 		dlend_claim_return_stray(claim);
 	dlend_offer_put_claim(claim);
 }
 
 /* Note the state. Return: the claim to tell it to, or NULL. Context: dlend_offers_lock. */
-static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer, u16 state, u16 holder,
-						 u32 epoch)
+static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
+						 const struct dlend_news_holder *now)
 {
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
-	offer->state = state;
-	offer->holder = holder;
-	offer->epoch = epoch;
-	if (!claim && state == DLEND_OFFER_HELD && holder == dlend_node_id())
+	offer->state = now->state;
+	offer->holder = now->holder;
+	offer->comes = now->comes;
+	offer->epoch = now->epoch;
+	if (!claim && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
 		dlend_lease_return_stray(offer);
 	return claim;
 }
@@ -141,8 +159,7 @@ static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer
 static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_offer *p)
 {
-	u16 state = le16_to_cpu(p->state), holder = le16_to_cpu(p->holder);
-	u32 epoch = le32_to_cpu(p->epoch);
+	struct dlend_news_holder now = dlend_news_read_holder(p->state, p->holder, p->epoch);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer_info info;
 	struct dlend_offer *offer;
@@ -153,11 +170,11 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 	if (!IS_ERR(offer)) {
 		dlend_news_begin(offer, &info, p);
 		dlend_offer_set_link(offer, link);
-		claim = dlend_news_note_state(offer, state, holder, epoch);
+		claim = dlend_news_note_state(offer, &now);
 	}
 	mutex_unlock(&dlend_offers_lock);
 	if (claim)
-		dlend_news_tell_state(claim, state, holder, epoch);
+		dlend_news_tell_state(claim, &now);
 }
 
 static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr *addr,
@@ -200,6 +217,7 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 		WRITE_ONCE(offer->withdrawn, true);
 		offer->state = DLEND_OFFER_GONE;
 		offer->holder = DLEND_NODE_NONE;
+		offer->comes = false;
 		claim = dlend_offer_get_claim(offer);
 		if (!claim)
 			dlend_offer_kill(offer);
@@ -214,23 +232,22 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_state *p)
 {
-	u16 state = le16_to_cpu(p->state), holder = le16_to_cpu(p->holder);
-	u32 epoch = le32_to_cpu(p->epoch);
+	struct dlend_news_holder now = dlend_news_read_holder(p->state, p->holder, p->epoch);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
 
-	if (state >= DLEND_OFFER_STATES)
+	if (now.state >= DLEND_OFFER_STATES)
 		return;
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_offer_find(addr);
 	if (offer && offer->link == link && !offer->withdrawn) {
-		claim = dlend_news_note_state(offer, state, holder, epoch);
-		if (state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
+		claim = dlend_news_note_state(offer, &now);
+		if (now.state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
 			dlend_offer_update(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
 	if (claim)
-		dlend_news_tell_state(claim, state, holder, epoch);
+		dlend_news_tell_state(claim, &now);
 }
 
 static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *addr,
@@ -338,6 +355,7 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		dlend_offer_set_link(offer, NULL);
 		offer->collecting = false;
 		offer->state = DLEND_OFFER_GONE;
+		offer->comes = false;
 		offer->holder = DLEND_NODE_NONE;
 		claim = dlend_offer_get_claim(offer);
 		break;

@@ -216,7 +216,8 @@ static bool dlend_offer_current(const struct dlend_offer *offer)
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_current(offer) && !offer->claim && offer->state == DLEND_OFFER_FREE;
+	return dlend_offer_current(offer) && !offer->claim &&
+	       (offer->state == DLEND_OFFER_FREE || offer->comes);
 }
 DLEND_EXPORT(dlend_offer_available);
 

@@ -33,6 +33,7 @@
  * @info, @snapshot: the device, once @complete
  * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
  * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
+ * @comes: the holder lets this node take the device over
  * @place: bridges above the device, once @placed
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
@@ -59,6 +60,7 @@ struct dlend_offer {
 	u32 next_crc;
 	DECLARE_BITMAP(pieces, DLEND_SNAPSHOT_PIECES);
 	u16 state, holder;
+	bool comes;
 	u32 epoch;
 	struct dlend_p_place place;
 	bool placed;

@@ -304,6 +304,18 @@ struct dlend_lease {
  */
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why);
 
+/**
+ * dlend_lease_standby - prepare to take the device over from the node that has it
+ * @claim: (in) as of dlend_lease_borrow()
+ * @why: (out) as of dlend_lease_borrow()
+ *
+ * The holder has named this node (dlend_lease_move_to()). Under this lease only memory is mapped;
+ * neither the BARs nor the device are reached before dlend_lease_take_over(). It is given back as
+ * any lease is. Context and Return: as dlend_lease_borrow(); -EPERM the holder has not named this
+ * node.
+ */
+struct dlend_lease *dlend_lease_standby(struct dlend_claim *claim, char *why);
+
 /** dlend_lease_get - one more reference. Context: any. Return: @lease */
 struct dlend_lease *dlend_lease_get(struct dlend_lease *lease);
 
@@ -367,5 +379,81 @@ int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
  * @timeout_ms: (in) milliseconds for the whole call
  */
 int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms);
+
+/* Moving a lease to another node; the device stays as it is. From protocol version 4 on. */
+
+/**
+ * dlend_lease_move_to - let a node prepare to take the lease over
+ * @lease: (in) lease
+ * @node: (in) node id; DLEND_NODE_NONE: no node any more
+ * @cut: (in) also if the device is never quiet, with what that costs
+ *
+ * Return: 0; -EOPNOTSUPP a device of its kind never is quiet; -EMLINK its group has more functions;
+ * -EINVAL it is this node.
+ */
+int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut);
+
+/**
+ * struct dlend_quiet - how a device was stopped
+ * @drained: nothing was under way
+ * @waited_us: until it was quiet
+ * @fired: interrupts that it has had in all
+ */
+struct dlend_quiet {
+	bool drained;
+	u32 waited_us;
+	u64 fired;
+};
+
+/**
+ * dlend_lease_quiesce - the guest stands still: stop the device, once it does nothing
+ * @lease: (in) lease
+ * @quiet: (out) how it went
+ *
+ * Bus Master Enable is off afterwards, drained or not. All interrupts were delivered: what has not
+ * reached the user yet is in its counters. Waits a second for the device, at most.
+ */
+int dlend_lease_quiesce(struct dlend_lease *lease, struct dlend_quiet *quiet);
+
+/**
+ * dlend_lease_run - the guest goes on here: nobody can take the device over
+ * @lease: (in) lease
+ *
+ * Interrupts go on; Bus Master Enable stays off. Return: 0; -ESTALE another node has it.
+ */
+int dlend_lease_run(struct dlend_lease *lease);
+
+/**
+ * dlend_lease_hand_over - give the lease away
+ * @lease: (in) lease, quiet
+ * @token: (out) for dlend_lease_take_over() of the other node
+ *
+ * It is this node's until the other one takes it over, or for dlend_lease_run(). If this node
+ * returns it meanwhile, the device waits for the other node.
+ */
+int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE]);
+
+/**
+ * dlend_lease_may_take_over - would dlend_lease_take_over() succeed now?
+ * @lease: (in) from dlend_lease_standby()
+ * @token: (in) of the old holder
+ * @why: (out) DLEND_REASON_LEN bytes: why not, if it would not
+ *
+ * Return: as dlend_lease_take_over().
+ */
+int dlend_lease_may_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_SIZE],
+			      char *why);
+
+/**
+ * dlend_lease_take_over - the guest goes on here: this node is the holder from now on
+ * @lease: (in) from dlend_lease_standby()
+ * @token: (in) of the old holder
+ * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
+ *
+ * BARs are in reach afterwards; Bus Master Enable and interrupts are off. Return: 0; -EINPROGRESS
+ * the guest has gone on where it was; -EPERM wrong token; -ESTALE this node may not any more.
+ */
+int dlend_lease_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_SIZE],
+			  char *why);
 
 #endif

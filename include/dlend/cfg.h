@@ -105,6 +105,24 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
  */
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len);
 
+/**
+ * dlend_cfg_save - all that the guest reads, for dlend_cfg_load() on another host
+ * @cfg: (in) virtual space
+ * @val: (out) DLEND_CFG_SIZE bytes
+ */
+void dlend_cfg_save(const struct dlend_cfg *cfg, u8 *val);
+
+/**
+ * dlend_cfg_load - the guest finds the virtual space as it has left it
+ * @cfg: (in, out) virtual space, made for the same device
+ * @val: (in) from dlend_cfg_save(); not trusted: only what a guest can change is taken
+ * @at: (out) offset of the first byte that differs, on error
+ *
+ * What that means for the device is left to the caller. Return: 0; -EINVAL what a guest cannot
+ * change differs: the device, or the way that it is shown in, is another. Then nothing changes.
+ */
+int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at);
+
 bool dlend_cfg_mse(const struct dlend_cfg *cfg);	/* decoding on and in D0 */
 bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, in any power state */
 bool dlend_cfg_mastering(const struct dlend_cfg *cfg);	/* the bit on and in D0 */

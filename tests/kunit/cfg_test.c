@@ -445,6 +445,39 @@ static void command_effects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, wr(cfg, 0x10, 4, 0x34560000), 0);
 }
 
+/* A guest moves: it finds what it has left, and a host that shows another device is found out. */
+static void saved_and_loaded(struct kunit *test)
+{
+	struct fixture *f = test->priv;
+	u32 at, differs = 0;
+
+	make_oracle(f);
+	wr(&f->cfg, 4, 2, 0x0406);
+	wr(&f->cfg, 0x10, 4, 0x34560000);
+	wr(&f->cfg, EXP + 8, 2, 0x5000);
+	dlend_cfg_save(&f->cfg, f->model);
+	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->work, &f->desc), 0);
+	KUNIT_EXPECT_FALSE(test, dlend_cfg_mse(&f->work));
+	KUNIT_EXPECT_EQ(test, dlend_cfg_load(&f->work, f->model, &at), 0);
+	KUNIT_EXPECT_MEMEQ(test, f->work.val, f->cfg.val, DLEND_CFG_SIZE);
+	KUNIT_EXPECT_TRUE(test, dlend_cfg_mse(&f->work));
+	KUNIT_EXPECT_TRUE(test, dlend_cfg_mastering(&f->work));
+	KUNIT_EXPECT_EQ(test, dlend_cfg_bar_addr(&f->work, 0), 0x34560000ULL);
+	/* A bit that no guest can change: not taken, wherever it is, and nothing else is. */
+	for (unsigned int bit = 0; bit < 8 * DLEND_CFG_SIZE; bit += 3) {
+		if (f->mask[bit / 8] & 1 << bit % 8 || f->work.w1c[bit / 8])
+			continue;
+		f->model[bit / 8] ^= 1 << bit % 8;
+		f->model[4] ^= 2;
+		KUNIT_EXPECT_EQ(test, dlend_cfg_load(&f->work, f->model, &at), -EINVAL);
+		KUNIT_EXPECT_EQ(test, at, bit / 8);
+		differs += memcmp(f->work.val, f->cfg.val, DLEND_CFG_SIZE) != 0;
+		f->model[4] ^= 2;
+		f->model[bit / 8] ^= 1 << bit % 8;
+	}
+	KUNIT_EXPECT_EQ(test, differs, 0u);
+}
+
 /* Set up all that a guest may set up, then reset by writing @at. */
 static void reset_by(struct kunit *test, u32 at, u32 len, u32 value)
 {
@@ -875,6 +908,7 @@ static struct kunit_case cfg_cases[] = {
 	KUNIT_CASE(across_edges),
 	KUNIT_CASE(outside),
 	KUNIT_CASE(command_effects),
+	KUNIT_CASE(saved_and_loaded),
 	KUNIT_CASE(function_reset),
 	KUNIT_CASE(added_reset),
 	KUNIT_CASE(power_keeps),
