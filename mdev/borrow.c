@@ -21,6 +21,7 @@
 #include "guest_ram.h"
 #include "irq.h"
 #include "lease_end.h"
+#include "move.h"
 #include "vdev_p2p.h"
 #include "steps.h"
 #include "vdev.h"
@@ -58,6 +59,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->open = true;
 	v->had_space = false;
 	v->opens++;
+	dlend_move_open(v);
 	v->prepinned = v->prepin == DLEND_PREPIN_OPEN;
 	dlend_gate_update(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
@@ -147,6 +149,9 @@ static void dlend_borrow_function_reset(struct dlend_vdev *v)
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 {
 	lockdep_assert_held(&v->lock);
+	/* The VM is still another host's: what it has set has effects when it goes on here. */
+	if (v->move.coming)
+		return;
 	if (effects & DLEND_CFG_E_FLR)
 		dlend_borrow_function_reset(v);
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |

@@ -13,27 +13,66 @@ static bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct d
 	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count;
 }
 
+static bool dlend_plan_windows_due(const struct dlend_wish *want, const struct dlend_wish *have)
+{
+	return have->build != want->build || have->rescan != want->rescan ||
+	       have->grow != want->grow;
+}
+
+/* The VM is on its way: its memory is mapped before it comes, and nothing else is done. */
+static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struct dlend_wish *want,
+					 const struct dlend_wish *have)
+{
+	if (!now.leased)
+		return now.refused ? DLEND_STEP_NONE : DLEND_STEP_STANDBY;
+	if (want->taken)
+		return DLEND_STEP_TAKE_OVER;
+	return dlend_plan_windows_due(want, have) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
+}
+
+static bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
+{
+	return have->move_to == want->move_to && have->cut == want->cut;
+}
+
+/* The VM stands still, or goes on. DLEND_STEP_NONE: that is settled. */
+static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
+					 const struct dlend_wish *have)
+{
+	if (have->quiet != want->quiet)
+		return want->quiet ? DLEND_STEP_QUIESCE : DLEND_STEP_RUN;
+	return dlend_plan_move_told(want, have) ? DLEND_STEP_NONE : DLEND_STEP_MOVE_TO;
+}
+
 enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
 				const struct dlend_wish *have)
 {
 	if (!now.open)
 		return DLEND_STEP_NONE;
+	if (now.coming)
+		return dlend_plan_coming(now, want, have);
 	if (now.failed)
 		return now.leased && have->bme ? DLEND_STEP_BME_OFF : DLEND_STEP_NONE;
+	/* While it stands still it needs none, and may be another host's by now. */
+	if (!now.leased && want->quiet)
+		return DLEND_STEP_NONE;
 	if (!now.leased)
 		return want->bme || now.touched || now.prepin ? DLEND_STEP_BORROW :
 								DLEND_STEP_NONE;
 	if (have->reset != want->reset)
 		return DLEND_STEP_RESET;
+	if (dlend_plan_moving(want, have) != DLEND_STEP_NONE)
+		return dlend_plan_moving(want, have);
+	/* It does nothing, and what it is to do next may be another host's business. */
+	if (want->quiet)
+		return DLEND_STEP_NONE;
 	if (!want->bme && have->bme)
 		return DLEND_STEP_BME_OFF;
 	if (!dlend_plan_irq_settled(want, have))
 		return DLEND_STEP_IRQ;
 	if (have->readrq != want->readrq)
 		return DLEND_STEP_READRQ;
-	if ((want->bme || now.prepin) &&
-	    (have->build != want->build || have->rescan != want->rescan ||
-	     have->grow != want->grow))
+	if ((want->bme || now.prepin) && dlend_plan_windows_due(want, have))
 		return DLEND_STEP_BUILD;
 	/* A dma_unmap under way may take windows away: decide when it is over. */
 	if (want->bme && !have->bme && !now.unmapping)
@@ -48,6 +87,10 @@ bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want
 	case DLEND_STEP_RESET:
 	case DLEND_STEP_BME_OFF:
 	case DLEND_STEP_IRQ:
+	case DLEND_STEP_QUIESCE:
+	case DLEND_STEP_RUN:
+	case DLEND_STEP_TAKE_OVER:
+	case DLEND_STEP_MOVE_TO:
 		return true;
 	default:
 		return false;
@@ -57,13 +100,13 @@ bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want
 bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
 			 const struct dlend_wish *have)
 {
-	return now.leased && !now.failed && have->reset == want->reset;
+	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
 }
 
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			const struct dlend_wish *have)
 {
-	return now.leased && !now.failed &&
+	return now.leased && !now.failed && !now.coming && !want->quiet && !have->quiet &&
 	       have->reset == want->reset && have->bme == want->bme &&
 	       dlend_plan_irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && have->grow == want->grow &&

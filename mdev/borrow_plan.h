@@ -18,6 +18,12 @@ enum dlend_step {
 	DLEND_STEP_READRQ,
 	DLEND_STEP_BUILD,
 	DLEND_STEP_BME_ON,
+	/* While the VM moves from one host to another */
+	DLEND_STEP_MOVE_TO,	/* tell the lender who may take the device over */
+	DLEND_STEP_QUIESCE,	/* the VM stands still: stop the device */
+	DLEND_STEP_RUN,		/* the VM goes on here */
+	DLEND_STEP_STANDBY,	/* prepare to take over */
+	DLEND_STEP_TAKE_OVER,
 };
 
 /* In a struct dlend_wish of what the lender was told: a set-up is under way. No wish equals it. */
@@ -31,9 +37,13 @@ enum dlend_step {
  *	was given RAM, or is being given some
  * @irq_mode, @irq_count: interrupts
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
+ * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if it is never quiet
+ * @quiet: the VM stands still, and may be about to move: the device does nothing
+ * @taken: the VM has come, and goes on here
  */
 struct dlend_wish {
-	bool bme;
+	bool bme, cut, quiet, taken;
+	u16 move_to;
 	u32 reset, build, rescan, grow;
 	enum dlend_irq_mode irq_mode;
 	u32 irq_count;
@@ -48,9 +58,11 @@ struct dlend_wish {
  * @touched: somebody waits for the device
  * @unmapping: guest memory is being taken away right now
  * @prepin: borrow and build as soon as it is open, not only for Bus Master Enable
+ * @coming: the VM is on its way to here, and still another host's
+ * @refused: nobody lets this host prepare for that
  */
 struct dlend_situation {
-	bool open, failed, leased, touched, unmapping, prepin;
+	bool open, failed, leased, touched, unmapping, prepin, coming, refused;
 };
 
 /** dlend_plan_step - next step towards @want, in the order of a device's life */
@@ -76,6 +88,8 @@ bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *wa
 
 /**
  * dlend_plan_settled - may the guest's accesses go through?
+ *
+ * Not while the VM is somewhere else, or stands still.
  *
  * They may while a rescan or a new size of read requests is due: a rescan only adds windows, and
  * only speed depends on the size.  They may not if RAM is known to have come: the guest would let

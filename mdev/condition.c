@@ -49,8 +49,14 @@ void dlend_condition_clear(struct dlend_vdev *v)
 
 void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 {
-	if (v->failed)
+	if (v->move.coming)
+		snprintf(buf, size, "prepared for a VM that comes%s%s",
+			 v->move.refused ? ", in vain: " : "", v->move.refused ? v->move.why : "");
+	else if (v->failed)
 		snprintf(buf, size, "failed: %s", v->reason);
+	else if (v->want.quiet)
+		snprintf(buf, size, "stopped, as its VM is: %s",
+			 v->move.given ? "handed over" : v->have.quiet ? "may move" : "not yet");
 	else if (!v->claim.lease)
 		snprintf(buf, size, "%s", v->claim.borrowing ? "borrowing" : "idle");
 	else if (!dlend_gate_settled(v))

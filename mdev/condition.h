@@ -32,7 +32,8 @@ void dlend_condition_clear(struct dlend_vdev *v);
 void dlend_condition_lacking(struct dlend_vdev *v, const char *why);
 
 /**
- * dlend_condition_text - "idle", "borrowing", "building", "running" or "failed", and a reason
+ * dlend_condition_text - "idle", "borrowing", "building", "running", "failed", "stopped" or
+ *	"prepared", and a reason
  * @v: (in) vdev
  * @buf: (out) text
  * @size: (in) bytes of @buf

@@ -24,6 +24,8 @@ static struct dlend_situation dlend_gate_situation(const struct dlend_vdev *v)
 		.touched = test_bit(0, &v->touched),
 		.unmapping = v->unmapping,
 		.prepin = v->prepinned,
+		.coming = v->move.coming,
+		.refused = v->move.refused,
 	};
 }
 
@@ -42,6 +44,9 @@ bool dlend_gate_settled(const struct dlend_vdev *v)
 /* Are vectors being set up, or will they be when the device is borrowed? [locked] */
 static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
 {
+	/* As long as the VM is still another host's, or stands still, nothing is set up. */
+	if (v->move.coming || v->want.quiet)
+		return false;
 	if (v->failed || (v->have.irq_mode == v->want.irq_mode &&
 			  v->have.irq_count == v->want.irq_count))
 		return false;
@@ -55,6 +60,8 @@ void dlend_gate_note(struct dlend_vdev *v)
 	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
+	WRITE_ONCE(v->move.ready, v->claim.lease && !v->failed &&
+		   dlend_gate_next_step(v) == DLEND_STEP_NONE);
 	wake_up_all(&v->idle_wq);
 }
 

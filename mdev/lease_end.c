@@ -84,7 +84,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
 	/* If an error ended the lease, keep the words about the error: people need them. */
-	if (v->errored)
+	if (v->errored || v->move.given)
 		dlend_gate_update(v);
 	else
 		dlend_condition_fail(v, dlend_stop_on_loss, "%s", why);

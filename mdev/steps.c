@@ -33,6 +33,7 @@
 #include "guest_ram.h"
 #include "irq.h"
 #include "lease_end.h"
+#include "move_steps.h"
 #include "steps.h"
 #include "trace.h"
 #include "vdev.h"
@@ -77,7 +78,8 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 /* Ask for a lease, and prepare to pin the guest's memory for it. */
 static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, char *why)
 {
-	struct dlend_lease *lease = dlend_lease_borrow(&v->claim, why);
+	struct dlend_lease *lease = v->move.coming ? dlend_lease_standby(&v->claim, why) :
+						     dlend_lease_borrow(&v->claim, why);
 	struct dlend_memory *mem;
 
 	if (IS_ERR(lease))
@@ -93,12 +95,28 @@ static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, char *why)
 	return mem == ERR_PTR(-ENOTCONN) ? ERR_PTR(-ECONNRESET) : ERR_CAST(mem);
 }
 
+/* There is no lease, @why: the guest meets that, or the VM cannot come. [locked] */
+static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
+{
+	bool lost = err == -ECONNRESET;
+
+	if (v->move.coming) {
+		v->move.refused = true;
+		strscpy(v->move.why, why, sizeof(v->move.why));
+		dlend_gate_note(v);
+		return;
+	}
+	if (err == -EAGAIN)
+		return;
+	dlend_condition_fail(v, !lost || dlend_stop_on_loss, "%s", why);
+	v->lost = lost;
+}
+
 static void dlend_step_borrow(struct dlend_vdev *v)
 {
 	char why[DLEND_REASON_LEN] = "";
 	struct dlend_lease *lease;
 	u32 reset, opens;
-	bool lost;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
@@ -111,11 +129,8 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
 			   PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
-		lost = lease == ERR_PTR(-ECONNRESET);
-		if (PTR_ERR(lease) != -EAGAIN && v->open && v->opens == opens) {
-			dlend_condition_fail(v, !lost || dlend_stop_on_loss, "%s", why);
-			v->lost = lost;
-		}
+		if (v->open && v->opens == opens)
+			dlend_step_refused(v, PTR_ERR(lease), why);
 		goto unlock;
 	}
 	v->stat.borrows++;
@@ -132,6 +147,9 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->have.irq_count = 0;
 	v->have.readrq = v->readrq;
 	v->have.build = v->want.build - 1;
+	v->have.quiet = false;
+	v->have.move_to = DLEND_NODE_NONE;
+	v->have.cut = false;
 	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
 unlock:
 	mutex_unlock(&v->lock);
@@ -207,6 +225,9 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->stat.resets++;
 	v->have.reset = reset;
+	/* A guest that resets its device goes on here: the lender takes it so, too. */
+	v->have.quiet = v->have.quiet && ret;
+	v->move.given = v->move.given && ret;
 	/* If the reset failed, nobody knows about the bit: the failure below turns it off. */
 	v->have.bme = ret && v->have.bme;
 	v->have.irq_mode = DLEND_IRQ_NONE;
@@ -373,6 +394,11 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (ret)
 		return;
 	ret = dlend_memory_build(dlend_vdev_memory(lease), how);
+	/* The VM was still another host's, and that one has ended the move. */
+	if (ret == -ESTALE && v->move.coming) {
+		dlend_ended_lose(v, lease, "the host that the VM is on has ended its move");
+		return;
+	}
 	if (ret && ret != -EAGAIN)
 		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
 	if (!ret)
@@ -412,6 +438,18 @@ static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dle
 		dlend_step_bus_master(v, lease, true);
 		dlend_guest_look(v, lease);
 		break;
+	case DLEND_STEP_MOVE_TO:
+		dlend_move_step_to(v, lease);
+		break;
+	case DLEND_STEP_QUIESCE:
+		dlend_move_step_quiesce(v, lease);
+		break;
+	case DLEND_STEP_RUN:
+		dlend_move_step_run(v, lease);
+		break;
+	case DLEND_STEP_TAKE_OVER:
+		dlend_move_step_take_over(v, lease);
+		break;
 	default:
 		break;
 	}
@@ -422,19 +460,21 @@ static void dlend_step_work(struct work_struct *work)
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
 	struct dlend_lease *lease;
 	enum dlend_step step;
+	bool asks;
 
 	for (;;) {
 		mutex_lock(&v->lock);
 		dlend_gate_update(v);
 		step = dlend_gate_next_step(v);
-		if (step == DLEND_STEP_BORROW && dlend_claim_pending(&v->claim)) {
+		asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
+		if (asks && dlend_claim_pending(&v->claim)) {
 			dlend_vdev_kick(v);
 			step = DLEND_STEP_NONE;
 		}
 		mutex_unlock(&v->lock);
 		if (step == DLEND_STEP_NONE)
 			return;
-		if (step == DLEND_STEP_BORROW) {
+		if (asks) {
 			dlend_step_borrow(v);
 			lease = dlend_vdev_lease(v);
 			if (!lease)

@@ -3,8 +3,10 @@
  * Vdev: the mediated device that a VMM opens, made from an offer.  Knows nothing of NTB hardware,
  * nor how offers arrive.
  *
- * Locks, outermost first.  None is held while waiting for user space or for a peer.
+ * Locks, outermost first.  None is held while waiting for user space or for a peer, but for the
+ * first, under which a VMM waits for its lender.
  *
+ *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   dlend_mdev_lock (mutex, mdev.c)	parents of mediated devices, and the vdev of each
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
  *   vdev->follow_lock (mutex, guest_ram.c)  vdev->follower; vdev->lock and the VMM's mmap_lock are
@@ -36,6 +38,7 @@
 #include "borrow_plan.h"
 #include "memory.h"
 #include "memslots.h"
+#include "move_stream.h"
 
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
@@ -112,6 +115,37 @@ enum dlend_prepin {
 	DLEND_PREPIN_OPEN,	/* when the VMM opens the device, which borrows it too */
 };
 
+struct dlend_move_file;
+
+/**
+ * struct dlend_vdev_move - a VM that moves from one host to another, and keeps its device (move.c)
+ * @lock: a change of @state, and @file; outermost
+ * @state: of VFIO's migration
+ * @file: that the VMM reads or writes, or NULL
+ *
+ * Under vdev->lock:
+ * @coming: the VM is still another host's
+ * @refused: this host may not prepare for it, @why
+ * @given: handed over: whoever shows the token owns the device
+ * @drained: nothing was under way when the device was stopped
+ * @told: how the last change of the node that may take over went: 0, or -errno
+ * @arrived: all that the VMM carries along has come, and was taken
+ * @has_token, @token: to take the device over with
+ * @why: what went wrong
+ * @quiet_us: how long the lender waited for silence
+ * @ready: on a VM's way to here: nothing is left to do before it comes. Read without the lock
+ */
+struct dlend_vdev_move {
+	struct mutex lock;		/* @state, @file */
+	enum vfio_device_mig_state state;
+	struct dlend_move_file *file;
+	bool coming, refused, given, drained, arrived, has_token, ready;
+	int told;
+	u8 token[DLEND_TOKEN_SIZE];
+	char why[DLEND_REASON_LEN];
+	u32 quiet_us;
+};
+
 /* Settings of vdev->clique beside DLEND_CFG_CLIQUE_NONE and numbers. */
 #define DLEND_CLIQUE_AUTO	(-2)	/* computed, for vendors whose drivers look for it */
 #define DLEND_CLIQUE_ALWAYS	(-3)	/* computed, whatever the device is */
@@ -176,6 +210,7 @@ enum dlend_prepin {
  * Under @io_lock:
  * @io_page, @io_phys: the page that trapped accesses go through
  *
+ * @move: the VM moves, and the device stays
  * @irq: eventfds
  * @stat, @dir: debugfs
  */
@@ -227,6 +262,7 @@ struct dlend_vdev {
 	void __iomem *io_page;
 	phys_addr_t io_phys;
 
+	struct dlend_vdev_move move;
 	struct dlend_irqs irq;
 	struct dlend_vdev_stat stat;
 	struct dentry *dir;

@@ -16,6 +16,7 @@
 #include "borrow.h"
 #include "guest_ram.h"
 #include "irq.h"
+#include "move.h"
 #include "rom.h"
 #include "vdev.h"
 #include "vdev_p2p.h"
@@ -35,6 +36,7 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	init_waitqueue_head(&v->idle_wq);
 	dlend_irqs_init(v);
 	dlend_borrow_init(v);
+	dlend_move_init(v);
 	return 0;
 }
 
@@ -44,6 +46,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	struct dlend_offer *offer = v->claim.offer;
 
 	dlend_rom_free(v);
+	dlend_move_destroy(v);
 	mutex_destroy(&v->follow_lock);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
@@ -136,6 +139,7 @@ static void dlend_vfio_close(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
 
+	dlend_move_close(v);
 	dlend_borrow_close(v);
 	dlend_p2p_leave(&v->p2p);
 	dlend_irqs_close(v);
@@ -351,6 +355,7 @@ static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigne
 	case VFIO_DEVICE_SET_IRQS:
 		return dlend_vfio_set_irqs(v, uarg);
 	case VFIO_DEVICE_RESET:
+		dlend_move_reset(v);
 		dlend_borrow_reset(v);
 		return 0;
 	}

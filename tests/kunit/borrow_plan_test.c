@@ -18,6 +18,7 @@ struct plan_case {
 
 #define OPEN	.open = true
 #define HELD	.open = true, .leased = true
+#define COMING	.open = true, .coming = true
 #define MSIX	.irq_mode = DLEND_IRQ_MSIX, .irq_count = 64
 
 static const struct plan_case cases[] = {
@@ -75,6 +76,35 @@ static const struct plan_case cases[] = {
 	  DLEND_STEP_READRQ },
 	{ "read requests, the gate open", { HELD }, { .bme = true, .readrq = 2 }, { .bme = true },
 	  DLEND_STEP_READRQ, true },
+	/* The VM moves away: it stands still, moves or goes on. */
+	{ "named a node", { HELD }, { .move_to = 3 }, {}, DLEND_STEP_MOVE_TO, true },
+	{ "named a node, no lease", { OPEN }, { .move_to = 3 }, {} },
+	{ "named nobody any more", { HELD }, { }, { .move_to = 3 }, DLEND_STEP_MOVE_TO, true },
+	{ "cut off, too", { HELD }, { .move_to = 3, .cut = true }, { .move_to = 3 },
+	  DLEND_STEP_MOVE_TO, true },
+	{ "stands still", { HELD }, { .bme = true, .quiet = true }, { .bme = true },
+	  DLEND_STEP_QUIESCE },
+	{ "stands still, before interrupts", { HELD }, { .quiet = true, MSIX }, {},
+	  DLEND_STEP_QUIESCE },
+	{ "stands still, after a reset", { HELD }, { .quiet = true, .reset = 1 }, {},
+	  DLEND_STEP_RESET },
+	{ "still", { HELD }, { .bme = true, .build = 1, .quiet = true, MSIX }, { .quiet = true } },
+	{ "still, and another node is named", { HELD }, { .quiet = true, .move_to = 3 },
+	  { .quiet = true, .move_to = 2 }, DLEND_STEP_MOVE_TO },
+	{ "still, without a lease", { OPEN, .touched = true }, { .bme = true, .quiet = true }, {} },
+	{ "goes on", { HELD }, { .bme = true }, { .quiet = true }, DLEND_STEP_RUN },
+	{ "goes on, failed", { HELD, .failed = true }, { .bme = true }, { .quiet = true } },
+	/* The VM comes: its memory first, nothing of the device. */
+	{ "comes", { COMING }, { .bme = true, MSIX }, {}, DLEND_STEP_STANDBY },
+	{ "comes, refused", { COMING, .refused = true, .touched = true }, { .bme = true }, {} },
+	{ "comes: windows", { COMING, .leased = true }, { .build = 1, MSIX }, {},
+	  DLEND_STEP_BUILD },
+	{ "comes: windows stand", { COMING, .leased = true }, { .bme = true, .build = 1, MSIX },
+	  { .build = 1 } },
+	{ "has come", { COMING, .leased = true }, { .bme = true, .build = 1, .taken = true },
+	  { .build = 1 }, DLEND_STEP_TAKE_OVER },
+	{ "has come, before all", { COMING, .leased = true }, { .bme = true, .build = 1,
+	  .taken = true, MSIX }, {}, DLEND_STEP_TAKE_OVER },
 	{ "pinned in advance, failed", { OPEN, .failed = true, .prepin = true }, {}, {} },
 };
 
@@ -113,6 +143,17 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 		break;
 	case DLEND_STEP_BME_ON:
 		have->bme = true;
+		break;
+	case DLEND_STEP_MOVE_TO:
+		have->move_to = want->move_to;
+		have->cut = want->cut;
+		break;
+	case DLEND_STEP_QUIESCE:
+		have->quiet = true;
+		have->bme = false;
+		break;
+	case DLEND_STEP_RUN:
+		have->quiet = false;
 		break;
 	default:
 		break;

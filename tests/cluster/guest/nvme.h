@@ -67,9 +67,9 @@ static inline void nvme_enable(volatile uint32_t *regs, const struct nvme_queue 
 	regs[NVME_CC / 4] = NVME_CC_ENABLE;
 }
 
+/* @c.id is the caller's: of several commands under way, it tells which one has ended. */
 static inline void nvme_begin(volatile uint32_t *regs, struct nvme_queue *q, struct nvme_command c)
 {
-	c.id = q->tail;
 	q->command[q->tail] = c;
 	q->tail = (q->tail + 1) % q->entries;
 	__sync_synchronize();

@@ -1,0 +1,644 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A VM moves from one host to another, and its device stays where it is: VFIO's migration states.
+ *
+ * The VMM on the old host stops the VM (STOP), and reads some kilobytes (STOP_COPY).  On the new
+ * host it writes them (RESUMING), before the VM runs there.  What those say is how the guest sees
+ * the device, and a token that shows to the lender whose VM it is.  All else happens between the
+ * two hosts and the lender, step by step, by the worker (move_steps.c):
+ *
+ *   RUNNING -> RUNNING_P2P	the lender is asked to stop the device
+ *   RUNNING_P2P -> STOP	wait until it has; this never fails
+ *   STOP -> STOP_COPY		hand the device over; here a move can be refused: the VM goes on
+ *   STOP -> RESUMING		(new host) prepare: pin and map the VM's memory, while it comes
+ *   write()			(new host) the last byte: is all prepared?  If not, the VM goes on
+ *				where it was
+ *   STOP -> RUNNING_P2P	(new host) take the device over
+ *
+ * All that is only done for a VM whose device was told where it may go (the attribute move_to).  A
+ * pause stops no device; a VMM that saves its VM is refused.
+ *
+ * Knows VFIO, and what is wanted when; not how it is asked for.
+ */
+#include <linux/anon_inodes.h>
+#include <linux/crc32.h>
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/slab.h>
+#include <dlend/compat.h>
+#include <dlend/kind.h>
+#include "condition.h"
+#include "gate.h"
+#include "move.h"
+#include "move_steps.h"
+#include "vdev.h"
+
+/* How long a VMM waits, with its big lock held: for the lender, and for the VM's memory. */
+#define DLEND_MOVE_STOP_MS	6000
+#define DLEND_MOVE_TAKE_MS	10000
+#define DLEND_MOVE_TELL_MS	10000
+#define DLEND_MOVE_PREPARE_MS	120000
+
+/*
+ * struct dlend_move_file - what the VMM reads or writes
+ * @v: vdev, referenced
+ * @lock: all below
+ * @dead: the VMM has left the state that the file belongs to
+ * @length: bytes in @buf
+ * @taken: all has come, and was taken
+ */
+struct dlend_move_file {
+	struct dlend_vdev *v;
+	struct mutex lock;		/* all below */
+	bool dead, taken;
+	size_t length;
+	u8 buf[DLEND_MOVE_MAX];
+};
+
+/* Tell people why the VM stays where it is. */
+#define dlend_move_err(v, err, fmt, ...) ({						\
+	dev_err_ratelimited(dlend_vdev_dev(v), "the VM does not move: " fmt "\n",	\
+			    ##__VA_ARGS__);						\
+	(err);										\
+})
+
+/* The VM stands still, or goes on. A pause of a VM that goes nowhere stops no device. */
+static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
+{
+	guard(mutex)(&v->lock);
+	if (still && v->want.move_to == DLEND_NODE_NONE)
+		return;
+	if (v->want.quiet == still)
+		return;
+	v->want.quiet = still;
+	if (still) {
+		v->move.drained = false;
+		v->move.why[0] = 0;
+	} else if (v->move.given && !v->claim.lease) {
+		v->move.given = false;
+		dlend_condition_fail(v, true, "the VM cannot go on with it on this host: %s",
+				     "another host has taken it over");
+	}
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
+/* [locked] */
+static bool dlend_move_settled_locked(const struct dlend_vdev *v)
+{
+	return !v->claim.lease || v->failed || v->have.quiet == v->want.quiet;
+}
+
+static bool dlend_move_settled(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return dlend_move_settled_locked(v);
+}
+
+static void dlend_move_await(struct dlend_vdev *v)
+{
+	wait_event_timeout(v->idle_wq, dlend_move_settled(v),
+			   msecs_to_jiffies(DLEND_MOVE_STOP_MS));
+}
+
+/* The old host */
+
+/* [locked] */
+static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *device)
+{
+	struct dlend_offer_info info;
+	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+
+	if (!snapshot)
+		return -ENOMEM;
+	dlend_offer_copy(v->claim.offer, &info, snapshot);
+	device->addr = *dlend_offer_addr(v->claim.offer);
+	device->vendor = info.vendor;
+	device->product = info.device;
+	device->snapshot_crc = crc32_le(~0, snapshot, DLEND_CFG_SIZE);
+	device->clique = v->clique_shown;
+	kfree(snapshot);
+	return 0;
+}
+
+/* May the VM go?  Say why not. [locked] */
+static int dlend_move_may_go(struct dlend_vdev *v)
+{
+	if (v->want.move_to == DLEND_NODE_NONE)
+		return dlend_move_err(v, -EPERM,
+				      "nobody has said where to; use \"dlend migrate --live\", or write the node's number to the device's attribute move_to");
+	if (v->failed)
+		return dlend_move_err(v, -EIO, "its device has failed: %s", v->reason);
+	if (!v->claim.lease)
+		return 0;
+	if (!v->have.quiet || !v->move.drained)
+		return dlend_move_err(v, -EBUSY, "its device cannot be left alone: %s",
+					 v->move.why[0] ? v->move.why :
+					 "its lender has not stopped it in time");
+	return 0;
+}
+
+/* Return: the lease to hand over, referenced; NULL: the device is not borrowed; or ERR_PTR. */
+static struct dlend_lease *dlend_move_begin_copy(struct dlend_vdev *v,
+						 struct dlend_move_image *image)
+{
+	int ret;
+
+	guard(mutex)(&v->lock);
+	ret = dlend_move_may_go(v) ?: dlend_move_describe(v, &image->device);
+	if (ret)
+		return ERR_PTR(ret);
+	dlend_cfg_save(&v->cfg, image->cfg);
+	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
+}
+
+static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
+{
+	struct dlend_move_image *image = kzalloc_obj(*image);
+	struct dlend_lease *lease;
+	int ret = 0;
+
+	if (!image)
+		return -ENOMEM;
+	lease = dlend_move_begin_copy(v, image);
+	if (IS_ERR(lease)) {
+		ret = PTR_ERR(lease);
+		goto free_image;
+	}
+	if (lease) {
+		ret = dlend_lease_hand_over(lease, image->token);
+		image->leased = true;
+		mutex_lock(&v->lock);
+		v->move.given = !ret;
+		mutex_unlock(&v->lock);
+		dlend_lease_put(lease);
+	}
+	if (ret)
+		ret = dlend_move_err(v, ret, "node %u does not hand its device over (%pe)",
+				     dlend_vdev_lender(v), ERR_PTR(ret));
+	else
+		f->length = dlend_move_pack(image, f->buf);
+free_image:
+	kfree(image);
+	return ret;
+}
+
+/* The new host */
+
+/* Is it the device that this mediated device is made from, shown in the same way? [locked] */
+static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_image *image)
+{
+	const struct dlend_move_device *its = &image->device;
+	struct dlend_move_device mine;
+	char name[DLEND_NAME_LEN];
+	int ret = dlend_move_describe(v, &mine);
+	u32 at;
+
+	if (ret)
+		return ret;
+	if (mine.addr.lender != its->addr.lender || mine.addr.bdf != its->addr.bdf ||
+	    mine.vendor != its->vendor || mine.product != its->product ||
+	    mine.snapshot_crc != its->snapshot_crc)
+		return dlend_move_err(v, -EINVAL,
+				      "it has another device on the old host, %s; make the mediated device here from that one",
+					 dlend_addr_name(&its->addr, name));
+	if (mine.clique != its->clique)
+		return dlend_move_err(v, -EINVAL,
+				      "its guest sees clique %d there and would see %d here; set the attribute clique to %d before the VM starts",
+					 its->clique, mine.clique, its->clique);
+	ret = dlend_cfg_load(&v->cfg, image->cfg, &at);
+	if (ret)
+		return dlend_move_err(v, ret,
+				      "its device is shown in another way there (configuration space at 0x%x); install the same version of dlend on both hosts",
+					 at);
+	return 0;
+}
+
+static bool dlend_move_prepared(struct dlend_vdev *v)
+{
+	return READ_ONCE(v->move.ready) || READ_ONCE(v->move.refused) || READ_ONCE(v->failed) ||
+	       !READ_ONCE(v->open);
+}
+
+/* Wait until the VM could go on here.  @lease: by which; referenced. */
+static int dlend_move_await_prepared(struct dlend_vdev *v, struct dlend_lease **lease)
+{
+	mutex_lock(&v->lock);
+	/* Maybe it was too early when the VMM began, or a link was lost for a while. */
+	v->move.refused = false;
+	dlend_condition_clear(v);
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+	mutex_unlock(&v->lock);
+	wait_event_killable_timeout(v->idle_wq, dlend_move_prepared(v),
+				    msecs_to_jiffies(DLEND_MOVE_PREPARE_MS));
+	guard(mutex)(&v->lock);
+	if (v->move.ready) {
+		*lease = dlend_lease_get(v->claim.lease);
+		return 0;
+	}
+	return dlend_move_err(v, -EBUSY, "this host cannot take its device over: %s",
+				 v->move.refused ? v->move.why : v->failed ? v->reason :
+				 "the VM's memory is not mapped in time");
+}
+
+/* Does the lender think so, too?  Later it is too late: the VM is here then. */
+static int dlend_move_ask(struct dlend_vdev *v)
+{
+	char why[DLEND_REASON_LEN] = "";
+	struct dlend_lease *lease;
+	int ret = dlend_move_await_prepared(v, &lease);
+
+	if (ret)
+		return ret;
+	ret = dlend_lease_may_take_over(lease, v->move.token, why);
+	dlend_lease_put(lease);
+	if (ret)
+		return dlend_move_err(v, ret, "this host cannot take its device over: %s", why);
+	return 0;
+}
+
+/* All has come. */
+static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file *f)
+{
+	struct dlend_move_image *image = kzalloc_obj(*image);
+	const char *why;
+	int ret;
+
+	if (!image)
+		return -ENOMEM;
+	ret = dlend_move_unpack(f->buf, f->length, image, &why);
+	if (ret) {
+		dlend_move_err(v, ret, "what has come of its device cannot be read: %s", why);
+		goto free_image;
+	}
+	mutex_lock(&v->lock);
+	ret = dlend_move_compare(v, image);
+	v->move.has_token = !ret && image->leased;
+	memcpy(v->move.token, image->token, sizeof(v->move.token));
+	mutex_unlock(&v->lock);
+	if (!ret && image->leased)
+		ret = dlend_move_ask(v);
+free_image:
+	kfree(image);
+	return ret;
+}
+
+/* The VM goes on here. */
+static void dlend_move_take(struct dlend_vdev *v)
+{
+	mutex_lock(&v->lock);
+	if (v->move.has_token) {
+		v->want.taken = true;
+		dlend_gate_update(v);
+		dlend_vdev_kick(v);
+	} else {
+		dlend_move_start(v);
+	}
+	/* It was prepared, and was lost since. */
+	if (v->move.has_token && !v->claim.lease) {
+		dlend_condition_fail(v, true, "the VM cannot go on with it on this host: %s",
+				     "the link to its lender was lost");
+		dlend_move_start(v);
+	}
+	mutex_unlock(&v->lock);
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
+			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
+}
+
+/* Files */
+
+static void dlend_move_kill_file(struct dlend_vdev *v)
+{
+	struct dlend_move_file *f = v->move.file;
+
+	v->move.file = NULL;
+	if (!f)
+		return;
+	mutex_lock(&f->lock);
+	f->dead = true;
+	mutex_unlock(&f->lock);
+}
+
+static int dlend_move_release(struct inode *inode, struct file *file)
+{
+	struct dlend_move_file *f = file->private_data;
+
+	mutex_lock(&f->v->move.lock);
+	if (f->v->move.file == f)
+		f->v->move.file = NULL;
+	mutex_unlock(&f->v->move.lock);
+	dlend_vdev_put(f->v);
+	mutex_destroy(&f->lock);
+	kvfree(f);
+	return 0;
+}
+
+static ssize_t dlend_move_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
+{
+	struct dlend_move_file *f = file->private_data;
+
+	guard(mutex)(&f->lock);
+	if (f->dead)
+		return -ENODEV;
+	return simple_read_from_buffer(buf, count, &file->f_pos, f->buf, f->length);
+}
+
+static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_t count,
+				loff_t *pos)
+{
+	struct dlend_move_file *f = file->private_data;
+	size_t length;
+	int ret;
+
+	guard(mutex)(&f->lock);
+	if (f->dead)
+		return -ENODEV;
+	if (f->taken || count > sizeof(f->buf) - f->length)
+		return -EFBIG;
+	if (copy_from_user(f->buf + f->length, buf, count))
+		return -EFAULT;
+	f->length += count;
+	ret = dlend_move_length(f->buf, f->length, &length);
+	if (!ret && f->length > length)
+		ret = -EBADMSG;
+	if (ret)
+		return dlend_move_err(f->v, ret,
+				      "what has come of its device is of another version, or damaged");
+	if (f->length < length)
+		return count;
+	ret = dlend_move_arrived(f->v, f);
+	f->taken = !ret;
+	WRITE_ONCE(f->v->move.arrived, !ret);
+	return ret ?: count;
+}
+
+static const struct file_operations dlend_move_read_fops = {
+	.owner = THIS_MODULE,
+	.read = dlend_move_read,
+	.release = dlend_move_release,
+};
+
+static const struct file_operations dlend_move_write_fops = {
+	.owner = THIS_MODULE,
+	.write = dlend_move_write,
+	.release = dlend_move_release,
+};
+
+static struct file *dlend_move_make_file(struct dlend_vdev *v, struct dlend_move_file *f, int flags)
+{
+	struct file *file = anon_inode_getfile("dlend-move", flags == O_RDONLY ?
+					       &dlend_move_read_fops : &dlend_move_write_fops,
+					       f, flags);
+
+	if (IS_ERR(file))
+		return file;
+	stream_open(file_inode(file), file);
+	f->v = dlend_vdev_get(v);
+	v->move.file = f;
+	return file;
+}
+
+/* Context: vdev->move.lock. */
+static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
+{
+	struct dlend_move_file *f = kvzalloc_obj(*f);
+	struct file *file;
+	int ret = 0;
+
+	if (!f)
+		return ERR_PTR(-ENOMEM);
+	mutex_init(&f->lock);
+	if (flags == O_RDONLY) {
+		/* It may have stood still before it was said where it goes. */
+		dlend_move_stand_still(v, true);
+		dlend_move_await(v);
+		ret = dlend_move_copy(v, f);
+	}
+	file = ret ? ERR_PTR(ret) : dlend_move_make_file(v, f, flags);
+	if (IS_ERR(file)) {
+		mutex_destroy(&f->lock);
+		kvfree(f);
+	}
+	return file;
+}
+
+/* States */
+
+static void dlend_move_expect(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	v->move.coming = true;
+	v->move.refused = false;
+	v->move.has_token = false;
+	v->move.arrived = false;
+	v->want.taken = false;
+	v->want.build++;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
+/* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */
+static int dlend_move_end_resuming(struct dlend_vdev *v)
+{
+	if (!READ_ONCE(v->move.arrived))
+		return dlend_move_err(v, -EINVAL, "what has come of its device is not complete");
+	dlend_move_kill_file(v);
+	return 0;
+}
+
+#define DLEND_MOVE_ARC(from, to)	((from) << 8 | (to))
+#define DLEND_MOVE_IS(from, to)		\
+	DLEND_MOVE_ARC(VFIO_DEVICE_STATE_##from, VFIO_DEVICE_STATE_##to)
+
+/* Context: vdev->move.lock. Return: a file for the VMM, NULL, or ERR_PTR: the state stays. */
+static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
+{
+	switch (DLEND_MOVE_ARC(from, to)) {
+	case DLEND_MOVE_IS(RUNNING, RUNNING_P2P):
+		dlend_move_stand_still(v, true);
+		return NULL;
+	case DLEND_MOVE_IS(RUNNING_P2P, STOP):
+		dlend_move_await(v);
+		return NULL;
+	case DLEND_MOVE_IS(STOP, RUNNING_P2P):
+		if (READ_ONCE(v->move.coming))
+			dlend_move_take(v);
+		return NULL;
+	case DLEND_MOVE_IS(RUNNING_P2P, RUNNING):
+		dlend_move_stand_still(v, false);
+		dlend_move_await(v);
+		return NULL;
+	case DLEND_MOVE_IS(STOP, STOP_COPY):
+		return dlend_move_open_file(v, O_RDONLY);
+	case DLEND_MOVE_IS(STOP_COPY, STOP):
+		dlend_move_kill_file(v);
+		return NULL;
+	case DLEND_MOVE_IS(STOP, RESUMING):
+		dlend_move_expect(v);
+		return dlend_move_open_file(v, O_WRONLY);
+	case DLEND_MOVE_IS(RESUMING, STOP):
+		return ERR_PTR(dlend_move_end_resuming(v));
+	}
+	return ERR_PTR(-EINVAL);
+}
+
+static struct file *dlend_move_set_state(struct vfio_device *vfio,
+					 enum vfio_device_mig_state new_state)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	enum vfio_device_mig_state next;
+	struct file *file = NULL;
+	int ret;
+
+	guard(mutex)(&v->move.lock);
+	while (new_state != v->move.state) {
+		ret = vfio_mig_get_next_state(vfio, v->move.state, new_state, &next);
+		if (ret)
+			return ERR_PTR(ret);
+		file = dlend_move_arc(v, v->move.state, next);
+		if (IS_ERR(file))
+			return file;
+		v->move.state = next;
+		/* A file is of the state that was asked for. */
+		if (WARN_ON(file && new_state != next)) {
+			fput(file);
+			return ERR_PTR(-EINVAL);
+		}
+	}
+	return file;
+}
+
+static int dlend_move_get_state(struct vfio_device *vfio, enum vfio_device_mig_state *state)
+{
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
+
+	guard(mutex)(&v->move.lock);
+	*state = v->move.state;
+	return 0;
+}
+
+static int dlend_move_get_data_size(struct vfio_device *vfio, unsigned long *length)
+{
+	*length = DLEND_MOVE_MAX;
+	return 0;
+}
+
+static const struct vfio_migration_ops dlend_move_ops = {
+	.migration_set_state = dlend_move_set_state,
+	.migration_get_state = dlend_move_get_state,
+	.migration_get_data_size = dlend_move_get_data_size,
+};
+
+void dlend_move_init(struct dlend_vdev *v)
+{
+	mutex_init(&v->move.lock);
+	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+	v->vfio.migration_flags = VFIO_MIGRATION_STOP_COPY | VFIO_MIGRATION_P2P;
+	v->vfio.mig_ops = &dlend_move_ops;
+}
+
+void dlend_move_destroy(struct dlend_vdev *v)
+{
+	mutex_destroy(&v->move.lock);
+}
+
+/* [locked] */
+static void dlend_move_forget(struct dlend_vdev *v)
+{
+	v->move.coming = false;
+	v->move.refused = false;
+	v->move.given = false;
+	v->move.has_token = false;
+	v->move.why[0] = 0;
+	v->want.quiet = false;
+	v->want.taken = false;
+}
+
+void dlend_move_open(struct dlend_vdev *v)
+{
+	dlend_move_forget(v);
+	v->move.told = 0;
+}
+
+/*
+ * The lease of a VM that does not come.  @before: what has to be put, as it ended earlier. [locked]
+ */
+static struct dlend_lease *dlend_move_drop_prepared(struct dlend_vdev *v,
+						    struct dlend_lease **before)
+{
+	struct dlend_lease *lease = v->move.coming ? v->claim.lease : NULL;
+
+	*before = NULL;
+	if (!lease)
+		return NULL;
+	*before = v->ended;
+	v->ended = dlend_lease_get(lease);
+	WRITE_ONCE(v->claim.lease, NULL);
+	return lease;
+}
+
+void dlend_move_reset(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->move.lock);
+	dlend_move_kill_file(v);
+	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+	mutex_unlock(&v->move.lock);
+	mutex_lock(&v->lock);
+	lease = dlend_move_drop_prepared(v, &before);
+	dlend_move_forget(v);
+	dlend_gate_update(v);
+	mutex_unlock(&v->lock);
+	if (before)
+		dlend_lease_put(before);
+	if (lease)
+		dlend_lease_return(lease);
+}
+
+void dlend_move_close(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->move.lock);
+	dlend_move_kill_file(v);
+	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+}
+
+/* Which node may take the device over */
+
+/* iommufd asks nobody what a mediated device has written: the VMM would not send it again. */
+static bool dlend_move_writes_are_seen(const struct dlend_vdev *v)
+{
+	return !v->had_space;
+}
+
+static bool dlend_move_target_told(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return !v->claim.lease || v->failed || v->have.move_to == v->want.move_to;
+}
+
+int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to)
+{
+	mutex_lock(&v->lock);
+	if (!v->open) {
+		mutex_unlock(&v->lock);
+		return -ENODEV;
+	}
+	if (to->node != DLEND_NODE_NONE && !to->all && !dlend_move_writes_are_seen(v)) {
+		mutex_unlock(&v->lock);
+		return dlend_move_err(v, -EOPNOTSUPP,
+				      "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
+	}
+	v->move.told = 0;
+	v->want.move_to = to->node;
+	v->want.cut = to->cut;
+	dlend_gate_update(v);
+	if (v->claim.lease)
+		dlend_vdev_kick(v);
+	mutex_unlock(&v->lock);
+	if (!wait_event_timeout(v->idle_wq, dlend_move_target_told(v),
+				msecs_to_jiffies(DLEND_MOVE_TELL_MS)))
+		return -ETIMEDOUT;
+	return READ_ONCE(v->move.told);
+}

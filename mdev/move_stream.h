@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What a VMM carries from one host to the other for a device that stays where it is: a header, then
+ * records of type, length and value, all little endian.  A reader refuses a record that it does not
+ * know, unless it may be left out (DLEND_MOVE_MAY_SKIP): so an old reader never loses what a new
+ * writer thought to be needed.
+ *
+ * Pure logic: no device, no locks.  What is read comes from another host, and is not trusted.
+ * Context of all functions: any.
+ */
+#ifndef DLEND_MDEV_MOVE_STREAM_H
+#define DLEND_MDEV_MOVE_STREAM_H
+
+#include <dlend/proto.h>
+#include <dlend/types.h>
+
+#define DLEND_MOVE_MAX		SZ_16K	/* bytes of a stream */
+#define DLEND_MOVE_MAY_SKIP	0x8000	/* in a record's type */
+
+/**
+ * struct dlend_move_device - which device it is, and how it is shown
+ * @addr: device
+ * @vendor, @product: its ids
+ * @snapshot_crc: of its configuration space as the lender offers it
+ * @clique: that the guest sees, or DLEND_CFG_CLIQUE_NONE
+ */
+struct dlend_move_device {
+	struct dlend_addr addr;
+	u16 vendor, product;
+	u32 snapshot_crc;
+	s16 clique;
+};
+
+/**
+ * struct dlend_move_image - a device as its guest on the old host has left it
+ * @device: which one
+ * @leased: the guest was using it; if not, there is nothing to take over
+ * @token: to take it over with
+ * @cfg: virtual configuration space
+ */
+struct dlend_move_image {
+	struct dlend_move_device device;
+	bool leased;
+	u8 token[DLEND_TOKEN_SIZE];
+	u8 cfg[DLEND_CFG_SIZE];
+};
+
+/**
+ * dlend_move_pack - write a stream
+ * @image: (in) device
+ * @buf: (out) DLEND_MOVE_MAX bytes
+ *
+ * Return: length of the stream in bytes.
+ */
+size_t dlend_move_pack(const struct dlend_move_image *image, u8 *buf);
+
+/**
+ * dlend_move_length - how long will the stream be?
+ * @buf: (in) its beginning
+ * @have: (in) bytes of it
+ * @length: (out) bytes of all of it; at least of its header while that has not come
+ *
+ * Return: 0; -EBADMSG this is no stream of ours, or is one of another version.
+ */
+int dlend_move_length(const u8 *buf, size_t have, size_t *length);
+
+/**
+ * dlend_move_unpack - read a stream
+ * @buf: (in) stream
+ * @length: (in) as dlend_move_length() says
+ * @image: (out) device
+ * @why: (out) on error: what is wrong with it
+ *
+ * Return: 0; -EBADMSG it is damaged; -EINVAL a record makes no sense, or is missing; -EOPNOTSUPP a
+ * record is not known here.
+ */
+int dlend_move_unpack(const u8 *buf, size_t length, struct dlend_move_image *image,
+		      const char **why);
+
+#endif

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""VMs that move from host to host, with a lent disk that stays where it is (tests/cluster/guest/move.c).
+
+The VMM is a program that drives the disk by itself, four commands at a time, and knows VFIO's migration: no guest's
+kernel is needed. Its commands are under way when it stops.
+"""
+import contextlib
+import re
+import shutil
+
+from cluster import BUILD
+from fabric import Fabric
+
+MORE = 20       # blocks that the VM writes when it goes on
+LOG = "/run/move.log"
+
+
+class Moves:
+    """The cluster, the disk, and a mediated device of it on each host that has one."""
+
+    def __init__(self, t, c):
+        self.t, self.c, self.f = t, c, Fabric(c)
+        self.disk, self.uuid, self.file, self.jobs = "", {}, 0, []
+        shutil.copy(BUILD / "guest/move", c.run_dir / "share/move")
+
+    def host(self, name):
+        return self.c.host(name)
+
+    def vdev(self, name):
+        return f"/sys/bus/mdev/devices/{self.uuid[name]}"
+
+    def begin(self):
+        self.f.up(timeout=150)
+        self.disk = self.f.lend("b", "nvme0")
+        self.prepare("a")
+
+    def prepare(self, name):
+        if name not in self.uuid:
+            self.uuid[name] = self.f.mdev(name, self.disk, "dlend-nvme")
+
+    def unprepare(self, name):
+        if name in self.uuid:
+            self.f.mdev_stop(name, self.uuid.pop(name))
+
+    def spawn(self, name, words):
+        self.host(name).run(f"rm -f {LOG} /tmp/go /tmp/end /tmp/back")
+        self.jobs.append(self.host(name).spawn(f"exec /share/move {self.uuid[name]} /share/vm{self.file} {words} >{LOG} 2>&1"))
+        return self.jobs[-1]
+
+    def kill_all(self):
+        while self.jobs:
+            job = self.jobs.pop()
+            if not job.over:
+                job.kill(9)
+                job.wait(check=False)
+
+    def said(self, name):
+        return self.host(name).run(f"cat {LOG}").out
+
+    def wait_said(self, name, what, timeout=60):
+        self.host(name).wait_for(f"grep -qs '^{what}' {LOG}", timeout)
+
+    def runs(self, name):
+        """A VM on that host, which writes."""
+        self.file += 1
+        # Another scenario on the same hosts may have left some
+        self.host(name).run(f"rm -f /share/vm{self.file}.*")
+        job = self.spawn(name, f"go {MORE}")
+        self.wait_said(name, "runs")
+        return job
+
+    def names(self, name, node, check=True):
+        """It may move to that node. The VMM copies all memory when the VM has stopped."""
+        return self.host(name).run(f"echo {node} all >{self.vdev(name)}/dlend/move_to", check=check)
+
+    def expected(self, source, to, late=False):
+        """The VM on `source` may move to `to`, where a VMM waits for it. late: and for begins() as well."""
+        self.names(source, self.f.node[to])
+        self.host(to).wait_for(f"grep -qx 1 /sys/class/mdev_bus/{self.disk}/mdev_supported_types/*/available_instances || "
+                               f"[ -e {self.vdev(to) if to in self.uuid else '/nowhere'} ]")
+        self.prepare(to)
+        self.host(to).run("touch /tmp/late" if late else "rm -f /tmp/late")
+        job = self.spawn(to, "come")
+        self.wait_said(to, "waits")
+        return job
+
+    def begins(self, name):
+        """The VM that has come goes on."""
+        self.host(name).run("rm -f /tmp/late")
+
+    def leaves(self, name):
+        self.host(name).run("touch /tmp/go")
+        self.wait_said(name, "left")
+
+    def ends(self, job, name, what):
+        """The program is through, and all blocks are right."""
+        job.wait(120, check=False)
+        self.t.ok("\nok " in self.said(name), what, self.said(name))
+
+    def lender(self):
+        return self.f.lender_state(self.disk)
+
+    def resets(self):
+        return len(self.f.trace("b", f"dlend_reset: {self.disk} "))
+
+    def free(self, what):
+        self.f.wait_state("a", self.disk, "free", 60)
+        self.t.passed(f"{what}: the disk is free again")
+
+
+@contextlib.contextmanager
+def vm(m, name):
+    """A VM; it, and who waits for it, are gone at the end, whatever became of them."""
+    job = m.runs(name)
+    try:
+        yield job
+    finally:
+        m.kill_all()
+
+
+def moves(m, source, to):
+    """Under load, and the old VMM ends first."""
+    t = m.t
+    with vm(m, source) as old:
+        epoch, resets = m.lender()[2], m.resets()
+        here = m.expected(source, to, late=True)
+        m.leaves(source)
+        m.wait_said(to, "came")
+        t.equal(m.lender()[:2], ("held", str(m.f.node[source])), f"{source} to {to}: until the VM runs there, it is {source}'s")
+        m.host(source).run("touch /tmp/end")
+        old.wait(60)
+        m.begins(to)
+        m.ends(here, to, f"{source} to {to}: the VM goes on, and finds every block as it was written, on whatever host")
+        everywhere, there = (int(n) for n in re.search(r"^ok (\d+) here (\d+)", m.said(to), re.M).groups())
+        t.ok(everywhere > there >= MORE, "some of them were written there", f"{there} of {everywhere}")
+        t.ok(int(m.lender()[2]) > int(epoch), "it was another lease there")
+    m.free(f"{source} to {to}")
+    t.equal(m.resets(), resets + 1, "it was reset once: when its VM had gone in the end")
+    m.unprepare(source)
