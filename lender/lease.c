@@ -323,6 +323,21 @@ int lend_lease_return(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	return ret;
 }
 
+/* Group lock. */
+static void lend_lease_log_taken(const struct lend_group *group, const char *why)
+{
+	const struct lend_lease *lease = &group->lease;
+
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
+		struct lend_fn *fn = group->fn[i];
+
+		if (!fn || !fn->lent)
+			continue;
+		trace_dlend_lease(&fn->addr, why, lease->holder, lease->epoch, 0);
+		pci_warn(fn->pdev, "taken from node %u (%s)\n", lease->holder, why);
+	}
+}
+
 /* End the lease without its holder, if somebody has the group.  Group lock. */
 static int lend_lease_take_back(struct lend_group *group, enum lend_event_type type,
 				const char *why)
@@ -333,22 +348,13 @@ static int lend_lease_take_back(struct lend_group *group, enum lend_event_type t
 	int ret;
 
 	ret = lend_group_step(group, &ev, &todo);
-	if (!(todo & LEND_DO_FENCE)) {
-		lend_lease_obey_move(group, todo);
-		return ret;
+	if (todo & LEND_DO_FENCE) {
+		lend_lease_log_taken(group, why);
+		lend_recover_fence(group);
 	}
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
-		struct lend_fn *fn = group->fn[i];
-
-		if (!fn || !fn->lent)
-			continue;
-		trace_dlend_lease(&fn->addr, why, ev.node, group->lease.epoch, 0);
-		pci_warn(fn->pdev, "taken from node %u (%s)\n", ev.node, why);
-	}
-	lend_recover_fence(group);
 	/* After the fence, which nothing may delay. */
 	lend_lease_obey_move(group, todo);
-	return 0;
+	return ret;
 }
 
 int lend_lease_revoke(struct lend_group *group, const char *why)
@@ -464,7 +470,7 @@ static int lend_lease_keeps_awake(struct lend_group *group)
 		if (fn && fn->lent)
 			pci_warn(fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
 				 lease->holder, pci_name(fn->pdev));
-		else if (fn && lease->move.parked)
+		else if (fn && lend_lease_is_parked(lease))
 			pci_warn(fn->pdev, "this host does not suspend: the device waits for the VM that moves to node %u; suspend again when it is there\n",
 				 lease->move.target);
 		else if (fn && fn->dirty)

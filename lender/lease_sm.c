@@ -85,6 +85,13 @@ static u32 lend_lease_drop_standby(struct lend_lease *lease)
 	return had ? LEND_DO_DROP : 0;
 }
 
+/* From here on the target can take over nothing. */
+static void lend_lease_take_token_back(struct lend_lease *lease)
+{
+	lease->move.given = false;
+	memset(&lease->move.token, 0, sizeof(lease->move.token));
+}
+
 static u32 lend_lease_end_move(struct lend_lease *lease)
 {
 	u32 todo = lend_lease_drop_standby(lease);
@@ -135,7 +142,7 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 		return 0;
 	case DLEND_OFFER_HELD:
 		/* Its guest may have to go on: so the old holder may not begin anew, but waits. */
-		if (lease->move.parked && lease->holder == ev->node)
+		if (lend_lease_is_parked(lease) && lease->holder == ev->node)
 			return -EAGAIN;
 		if (lease->holder != ev->node || lend_lease_is_user(lease, ev->fn))
 			return -EBUSY;
@@ -158,21 +165,26 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 static u32 lend_lease_release(struct lend_lease *lease)
 {
 	lease->users = 0;
-	if (lease->move.given) {
-		lease->move.parked = true;
+	if (lease->move.given)
 		return LEND_DO_PARK;
-	}
 	lease->state = DLEND_OFFER_RETURNING;
 	lease->fencing = true;
 	return LEND_DO_FENCE | LEND_DO_TELL | lend_lease_end_move(lease);
 }
 
+static int lend_lease_on_standby_lost(struct lend_lease *lease, const struct lend_event *ev,
+				      u32 *todo)
+{
+	if (lend_lease_check_standby(lease, ev->node, ev->epoch))
+		return -EALREADY;
+	*todo = lend_lease_drop_standby(lease);
+	return 0;
+}
+
 static int lend_lease_on_return(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
-	if (!lend_lease_check_standby(lease, ev->node, ev->epoch)) {
-		*todo = lend_lease_drop_standby(lease);
+	if (!lend_lease_on_standby_lost(lease, ev, todo))
 		return 0;
-	}
 	if (lease->state == DLEND_OFFER_HELD && lease->epoch == ev->epoch) {
 		if (lease->holder != ev->node)
 			return -ESTALE;
@@ -200,9 +212,8 @@ static int lend_lease_on_revoke(struct lend_lease *lease, u32 *todo)
 
 static int lend_lease_on_link_lost(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
-	if (lease->state != DLEND_OFFER_HELD)
-		return -EALREADY;
-	if (lease->holder != ev->node || lease->move.parked)
+	if (lease->state != DLEND_OFFER_HELD || lease->holder != ev->node ||
+	    lend_lease_is_parked(lease))
 		return -EALREADY;
 	*todo = lend_lease_release(lease);
 	return 0;
@@ -263,8 +274,7 @@ static int lend_lease_on_move_to(struct lend_lease *lease, const struct lend_eve
 	*todo = LEND_DO_TELL | lend_lease_drop_standby(lease);
 	move->target = ev->target;
 	move->fn = ev->target == DLEND_NODE_NONE ? 0 : ev->fn;
-	move->given = false;
-	memset(&move->token, 0, sizeof(move->token));
+	lend_lease_take_token_back(lease);
 	return 0;
 }
 
@@ -283,15 +293,6 @@ static int lend_lease_on_standby(struct lend_lease *lease, const struct lend_eve
 	return 0;
 }
 
-static int lend_lease_on_standby_lost(struct lend_lease *lease, const struct lend_event *ev,
-				      u32 *todo)
-{
-	if (lend_lease_check_standby(lease, ev->node, ev->epoch))
-		return -EALREADY;
-	*todo = lend_lease_drop_standby(lease);
-	return 0;
-}
-
 static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event *ev)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
@@ -300,14 +301,12 @@ static int lend_lease_on_quiet(struct lend_lease *lease, const struct lend_event
 	return 0;
 }
 
-/* The token dies first of all: from here on the target can take over nothing. */
 static int lend_lease_on_run(struct lend_lease *lease, const struct lend_event *ev)
 {
 	if (lend_lease_check(lease, ev->node, ev->epoch, ev->fn))
 		return -ESTALE;
 	lease->move.quiet = false;
-	lease->move.given = false;
-	memset(&lease->move.token, 0, sizeof(lease->move.token));
+	lend_lease_take_token_back(lease);
 	return 0;
 }
 
@@ -348,7 +347,7 @@ static int lend_lease_on_take_over(struct lend_lease *lease, const struct lend_e
 
 static int lend_lease_on_expired(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
-	if (!lease->move.parked || lease->epoch != ev->epoch)
+	if (!lend_lease_is_parked(lease) || lease->epoch != ev->epoch)
 		return -EALREADY;
 	return lend_lease_on_revoke(lease, todo);
 }

@@ -79,14 +79,13 @@ struct lend_event {
  * @epoch: of the lease that @standby will have
  * @quiet: the device does nothing: the holder's guest stands still
  * @given: the lease goes to whoever shows @token
- * @parked: the holder has gone after that; the device is fenced and was not reset
  * @token: valid while @given
  */
 struct lend_move {
 	u16 target, standby;
 	unsigned int fn;
 	u32 epoch;
-	bool quiet, given, parked;
+	bool quiet, given;
 	struct lend_token token;
 };
 
@@ -96,7 +95,7 @@ struct lend_move {
  * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
  * @epoch: of the current lease, or of the last one
  * @last: the largest epoch that was ever given; a standby may have one above @epoch
- * @users: a bit for each function that @holder has
+ * @users: a bit for each function that @holder has; none while HELD: the device is parked
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
  * @move: all 0 unless @state is HELD
@@ -157,6 +156,19 @@ int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsign
  * Return: 0; -ESTALE it is not, or is no longer, the one that may take over.
  */
 int lend_lease_check_standby(const struct lend_lease *lease, u16 node, u32 epoch);
+
+/**
+ * lend_lease_is_parked - has the holder gone after HAND_OVER?
+ * @lease: (in) lease of the group
+ *
+ * The device is fenced and was not reset: it waits for whoever shows the token.
+ *
+ * Context: any.
+ */
+static inline bool lend_lease_is_parked(const struct lend_lease *lease)
+{
+	return lease->state == DLEND_OFFER_HELD && !lease->users;
+}
 
 /**
  * lend_epoch_first - where the epochs of a new group begin

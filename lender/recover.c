@@ -99,7 +99,7 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 
 	guard(mutex)(&group->lock);
 	/* Whoever takes it over needs it as its last holder's guest has left it. */
-	if (group->lease.move.parked)
+	if (lend_lease_is_parked(&group->lease))
 		return NULL;
 	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
 		fn = group->fn[*i];

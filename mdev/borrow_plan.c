@@ -47,6 +47,8 @@ static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
 enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
 				const struct dlend_wish *have)
 {
+	enum dlend_step step;
+
 	if (!now.open)
 		return DLEND_STEP_NONE;
 	if (now.coming)
@@ -61,8 +63,9 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 								DLEND_STEP_NONE;
 	if (have->reset != want->reset)
 		return DLEND_STEP_RESET;
-	if (dlend_plan_moving(want, have) != DLEND_STEP_NONE)
-		return dlend_plan_moving(want, have);
+	step = dlend_plan_moving(want, have);
+	if (step != DLEND_STEP_NONE)
+		return step;
 	/* It does nothing, and what it is to do next may be another host's business. */
 	if (want->quiet)
 		return DLEND_STEP_NONE;

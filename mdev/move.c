@@ -45,12 +45,11 @@
  * @lock: all below
  * @dead: the VMM has left the state that the file belongs to
  * @length: bytes in @buf
- * @taken: all has come, and was taken
  */
 struct dlend_move_file {
 	struct dlend_vdev *v;
 	struct mutex lock;		/* all below */
-	bool dead, taken;
+	bool dead;
 	size_t length;
 	u8 buf[DLEND_MOVE_MAX];
 };
@@ -76,23 +75,16 @@ static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
 		v->move.why[0] = 0;
 	} else if (v->move.given && !v->claim.lease) {
 		v->move.given = false;
-		dlend_condition_fail(v, true, "the VM cannot go on with it on this host: %s",
-				     "another host has taken it over");
+		dlend_move_lost(v, ": another host has taken it over");
 	}
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);
 }
 
-/* [locked] */
-static bool dlend_move_settled_locked(const struct dlend_vdev *v)
-{
-	return !v->claim.lease || v->failed || v->have.quiet == v->want.quiet;
-}
-
 static bool dlend_move_settled(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	return dlend_move_settled_locked(v);
+	return !v->claim.lease || v->failed || v->have.quiet == v->want.quiet;
 }
 
 static void dlend_move_await(struct dlend_vdev *v)
@@ -288,17 +280,14 @@ free_image:
 static void dlend_move_take(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	if (v->move.has_token) {
+	if (v->move.has_token && v->claim.lease) {
 		v->want.taken = true;
 		dlend_gate_update(v);
 		dlend_vdev_kick(v);
 	} else {
-		dlend_move_start(v);
-	}
-	/* It was prepared, and was lost since. */
-	if (v->move.has_token && !v->claim.lease) {
-		dlend_condition_fail(v, true, "the VM cannot go on with it on this host: %s",
-				     "the link to its lender was lost");
+		/* It was prepared, and was lost since. */
+		if (v->move.has_token)
+			dlend_move_lost(v, ": the link to its lender was lost");
 		dlend_move_start(v);
 	}
 	mutex_unlock(&v->lock);
@@ -354,7 +343,7 @@ static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_
 	guard(mutex)(&f->lock);
 	if (f->dead)
 		return -ENODEV;
-	if (f->taken || count > sizeof(f->buf) - f->length)
+	if (f->v->move.arrived || count > sizeof(f->buf) - f->length)
 		return -EFBIG;
 	if (copy_from_user(f->buf + f->length, buf, count))
 		return -EFAULT;
@@ -368,7 +357,6 @@ static ssize_t dlend_move_write(struct file *file, const char __user *buf, size_
 	if (f->length < length)
 		return count;
 	ret = dlend_move_arrived(f->v, f);
-	f->taken = !ret;
 	WRITE_ONCE(f->v->move.arrived, !ret);
 	return ret ?: count;
 }

@@ -76,7 +76,6 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (v->claim.lease != lease)
 		return;
 	v->move.drained = !ret && (quiet.drained || v->have.cut);
-	v->move.quiet_us = quiet.waited_us;
 	v->have.quiet = true;
 	if (!ret)
 		dlend_gate_note_quiet(v);
@@ -103,9 +102,8 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->move.given = false;
 	v->move.why[0] = 0;
 	if (ret)
-		dlend_condition_fail(v, true, "the VM cannot go on with it on this host (%pe)%s",
-				     ERR_PTR(ret), ret == -ESTALE ?
-				     ": another host has taken it over" : "");
+		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
+				ret == -ESTALE ? ": another host has taken it over" : "");
 	dlend_gate_update(v);
 }
 
@@ -150,6 +148,5 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->irq_gap = true;
 	dlend_move_begin(v);
 	if (ret)
-		dlend_condition_fail(v, true, "the VM cannot go on with it on this host (%pe): %s",
-				     ERR_PTR(ret), why);
+		dlend_move_lost(v, " (%pe): %s", ERR_PTR(ret), why);
 }

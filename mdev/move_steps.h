@@ -6,8 +6,15 @@
 #ifndef DLEND_MDEV_MOVE_STEPS_H
 #define DLEND_MDEV_MOVE_STEPS_H
 
+#include "condition.h"
+
 struct dlend_lease;
 struct dlend_vdev;
+
+/* The VM is here, and its device is not. @fmt: why, after the words that are said. vdev->lock. */
+#define dlend_move_lost(v, fmt, ...)							\
+	dlend_condition_fail(v, true, "the VM cannot go on with it on this host" fmt,	\
+			     ##__VA_ARGS__)
 
 /** dlend_move_step_to - tell the lender which node may take the device of @v over */
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease);

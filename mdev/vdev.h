@@ -132,7 +132,6 @@ struct dlend_move_file;
  * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
  * @why: what went wrong
- * @quiet_us: how long the lender waited for silence
  * @ready: on a VM's way to here: nothing is left to do before it comes. Read without the lock
  */
 struct dlend_vdev_move {
@@ -143,7 +142,6 @@ struct dlend_vdev_move {
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];
-	u32 quiet_us;
 };
 
 /* Settings of vdev->clique beside DLEND_CFG_CLIQUE_NONE and numbers. */

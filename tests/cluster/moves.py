@@ -47,12 +47,15 @@ class Moves:
         self.jobs.append(self.host(name).spawn(f"exec /share/move {self.uuid[name]} /share/vm{self.file} {words} >{LOG} 2>&1"))
         return self.jobs[-1]
 
+    @staticmethod
+    def kill(job):
+        if not job.over:
+            job.kill(9)
+            job.wait(check=False)
+
     def kill_all(self):
         while self.jobs:
-            job = self.jobs.pop()
-            if not job.over:
-                job.kill(9)
-                job.wait(check=False)
+            self.kill(self.jobs.pop())
 
     def said(self, name):
         return self.host(name).run(f"cat {LOG}").out
@@ -69,9 +72,9 @@ class Moves:
         self.wait_said(name, "runs")
         return job
 
-    def names(self, name, node, check=True):
+    def names(self, name, node):
         """It may move to that node. The VMM copies all memory when the VM has stopped."""
-        return self.host(name).run(f"echo {node} all >{self.vdev(name)}/dlend/move_to", check=check)
+        self.host(name).run(f"echo {node} all >{self.vdev(name)}/dlend/move_to")
 
     def expected(self, source, to, late=False):
         """The VM on `source` may move to `to`, where a VMM waits for it. late: and for begins() as well."""
@@ -96,6 +99,10 @@ class Moves:
         """The program is through, and all blocks are right."""
         job.wait(120, check=False)
         self.t.ok("\nok " in self.said(name), what, self.said(name))
+
+    def logged(self, name, words, what):
+        log = self.host(name).run("dmesg | tail -n 20").out
+        self.t.ok(words in log, what, log)
 
     def lender(self):
         return self.f.lender_state(self.disk)

@@ -31,8 +31,7 @@
  */
 #include <sys/syscall.h>
 
-#include "nvme.h"
-#include "vmm.h"
+#include "vmmnvme.h"
 
 #define BASE_BYTES	(4u << 20)	/* from 0 */
 #define SLOT_BYTES	(64u << 20)
@@ -41,10 +40,9 @@
 #define QUEUE		4u		/* entries; more are used, in turn */
 #define GPA_SQ		0x10000u
 #define GPA_CQ		0x11000u
+#define TIMEOUT_MS	30000
 
-static uint8_t *memory;			/* the VM's, from 0 */
-static volatile uint32_t *regs;		/* and file: of the disk that writes */
-static int file;
+static int file;			/* and regs: of the disk that writes */
 static struct nvme_queue admin = { .entries = QUEUE, .command_at = GPA_SQ, .done_at = GPA_CQ };
 static uint64_t longest, longest_slot;
 
@@ -80,11 +78,7 @@ static void enable_disk(void)
 	admin.command = (void *)(memory + GPA_SQ);
 	admin.done = (void *)(memory + GPA_CQ);
 	nvme_enable(regs, &admin);
-	for (int i = 0; !(rd(NVME_CSTS) & NVME_CSTS_READY); i++) {
-		if (i == 3000)
-			die("the disk is not ready");
-		doze(10000);
-	}
+	disk_await(NVME_CSTS_READY, TIMEOUT_MS);
 }
 
 /* The disk writes what it is to the page at @gpa, and says so.  Did it? */
@@ -95,15 +89,9 @@ static int identify(uint64_t gpa, uint8_t *page)
 		.prp1 = gpa,
 		.dw10 = 1,	/* the controller */
 	};
-	uint64_t begin = now_us();
 
 	memset(page, 0xa5, PAGE);
-	nvme_begin(regs, &admin, command);
-	while (!nvme_ended(&admin))
-		if (now_us() - begin > 30000000)
-			die("the disk does not answer");
-	if (nvme_end(regs, &admin))
-		die("the disk refuses");
+	disk_execute(&admin, command, TIMEOUT_MS);
 	return page[0] != 0xa5 || page[1] != 0xa5 || page[24] != 0xa5;
 }
 
@@ -119,20 +107,11 @@ static uint64_t said(const char *uuid)
 	return strtoull(text, NULL, 0);
 }
 
-static uint8_t *allot(uint64_t bytes)
-{
-	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (at == MAP_FAILED)
-		die("no memory");
-	return at;
-}
-
 /* Returns whether the write was lost. */
 static int add_slot(const struct space *s)
 {
 	uint64_t gpa = SLOT_GPA + turn % 3 * (256ull << 20), page = turn * 7 % 512 * PAGE;
-	uint8_t *at = allot(BLOCK);
+	uint8_t *at = new_memory(BLOCK);
 	uint64_t begin = now_us();
 	int arrived;
 
@@ -214,7 +193,7 @@ static int add_late(const struct space *s, const char *uuid, uint8_t *at)
 	return !identify(SLOT_GPA + second, at + second);
 }
 
-static uint8_t *allot_secret(uint64_t bytes)
+static uint8_t *new_secret_memory(uint64_t bytes)
 {
 	int fd = must(syscall(SYS_memfd_secret, 0), "no secret memory");
 	uint8_t *at;
@@ -229,10 +208,7 @@ static uint8_t *allot_secret(uint64_t bytes)
 /* In use as far as the borrower knows: its registers are there, and Bus Master Enable is on. */
 static void use_disk(int fd)
 {
-	regs = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
+	regs = map_registers(fd, NVME_REGISTERS);
 	enable_device(fd);
 	rd(NVME_CSTS);
 }
@@ -277,12 +253,12 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	setlinebuf(stdout);
-	memory = allot(BASE_BYTES);
+	memory = new_memory(BASE_BYTES);
 	s.memory = memory;
 	s.bytes = BASE_BYTES;
 	slot(0, 0, memory, BASE_BYTES);
 	if (how >= BLOCKS && how <= SECRET) {
-		region_memory = how == SECRET ? allot_secret(BLOCK) : allot(SLOT_BYTES);
+		region_memory = how == SECRET ? new_secret_memory(BLOCK) : new_memory(SLOT_BYTES);
 		slot(1, SLOT_GPA, region_memory, how == SECRET ? BLOCK : SLOT_BYTES);
 	}
 	open_space(argv[1], &s);

@@ -17,15 +17,6 @@
 #define MORE_BYTES	(64u << 20)	/* several pieces of the window */
 #define TURNS		3
 
-static void *ram(size_t bytes)
-{
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (at == MAP_FAILED)
-		die("no memory");
-	return at;
-}
-
 static volatile uint32_t *join(const char *device, const struct space *s)
 {
 	struct space other = space_of(device, s);
@@ -46,7 +37,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	make_memory(&s);
-	more = ram(MORE_BYTES);
+	more = new_memory(MORE_BYTES);
 	open_space(argv[1], &s);
 	fd = open_device(argv[1], &s);
 	regs = start(fd, 0);

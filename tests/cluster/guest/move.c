@@ -17,8 +17,7 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
-#include "nvme.h"
-#include "vmm.h"
+#include "vmmnvme.h"
 
 #define RAM_BYTES	(4u << 20)	/* at address 0 of the VM */
 #define QUEUE		16u		/* entries */
@@ -47,8 +46,6 @@ struct driver {
 	uint16_t busy;			/* a bit for each buffer */
 };
 
-static uint8_t *memory;
-static volatile uint32_t *regs;
 static struct driver *drv;
 static struct nvme_queue io;
 static uint64_t interrupts;
@@ -65,40 +62,7 @@ static void say(const char *what)
 	fflush(stdout);
 }
 
-static struct nvme_queue queue_at(unsigned int number, uint32_t command_at, uint32_t done_at)
-{
-	return (struct nvme_queue){
-		.number = number,
-		.entries = QUEUE,
-		.command = (void *)(memory + command_at),
-		.done = (void *)(memory + done_at),
-		.command_at = command_at,
-		.done_at = done_at,
-	};
-}
-
 /* The VM */
-
-static void await_ready(uint32_t ready)
-{
-	for (unsigned int ms = 0; (regs[NVME_CSTS / 4] & NVME_CSTS_READY) != ready; ms += 10) {
-		if (ms == TIMEOUT_MS)
-			die("the disk does not become ready");
-		doze(10000);
-	}
-}
-
-static void administer(struct nvme_queue *admin, struct nvme_command c)
-{
-	uint64_t begin = now_us();
-
-	nvme_begin(regs, admin, c);
-	while (!nvme_ended(admin))
-		if (now_us() - begin > TIMEOUT_MS * 1000ull)
-			die("the disk does not answer");
-	if (nvme_end(regs, admin))
-		die("the disk refuses a command");
-}
 
 static void await_interrupt(void)
 {
@@ -145,8 +109,7 @@ static void end_all(void)
 	while (nvme_ended(&io)) {
 		unsigned int n = io.done[io.head].id;
 
-		if (nvme_end(regs, &io))
-			die("the disk refuses a command");
+		disk_end(&io);
 		if (!(drv->busy & 1u << n))
 			die("a command ends twice");
 		drv->busy &= ~(1u << n);
@@ -226,17 +189,14 @@ static void finish(uint32_t before)
 
 static void boot(int fd, uint32_t more)
 {
-	struct nvme_queue admin = queue_at(0, ASQ, ACQ);
+	struct nvme_queue admin = disk_queue(0, QUEUE, ASQ, ACQ);
 
 	enable_device(fd);
 	drv->more = more;
-	io = queue_at(1, SQ, CQ);
-	regs[NVME_CC / 4] = 0;
-	await_ready(0);
-	nvme_enable(regs, &admin);
-	await_ready(NVME_CSTS_READY);
-	administer(&admin, nvme_create_cq(&io, 1 << 16 | 2));
-	administer(&admin, nvme_create_sq(&io));
+	io = disk_queue(1, QUEUE, SQ, CQ);
+	disk_start(&admin, TIMEOUT_MS);
+	disk_execute(&admin, nvme_create_cq(&io, 1 << 16 | 2), TIMEOUT_MS);
+	disk_execute(&admin, nvme_create_sq(&io), TIMEOUT_MS);
 }
 
 /* The VMM */
@@ -325,6 +285,14 @@ static const char *file(const char *name, const char *what)
 	return path;
 }
 
+/* Returns -1: the VMM gives up the move. */
+static int refused(void)
+{
+	printf("refused: %s\n", strerror(errno));
+	fflush(stdout);
+	return -1;
+}
+
 /* Returns 0, or -1 if the VM may not leave. */
 static int leave(int fd, const char *name)
 {
@@ -334,11 +302,8 @@ static int leave(int fd, const char *name)
 
 	must_be(fd, VFIO_DEVICE_STATE_STOP);
 	data = set_state(fd, VFIO_DEVICE_STATE_STOP_COPY);
-	if (data < 0) {
-		printf("refused: %s\n", strerror(errno));
-		fflush(stdout);
-		return -1;
-	}
+	if (data < 0)
+		return refused();
 	while ((n = must(read(data, stream + size, 1000), "VFIO's state")))
 		size += n;
 	close(data);
@@ -368,17 +333,14 @@ static int arrive(int fd, const char *name)
 	read_file(file(name, "vfio"), stream, st.st_size);
 	for (ssize_t at = 0, n; at < st.st_size; at += n) {
 		n = write(data, stream + at, st.st_size - at > 1000 ? 1000 : st.st_size - at);
-		if (n > 0)
-			continue;
-		printf("refused: %s\n", strerror(errno));
-		fflush(stdout);
-		return -1;
+		if (n <= 0)
+			return refused();
 	}
 	close(data);
 	/* As QEMU does. */
 	set_config(fd, PCI_COMMAND, config(fd, PCI_COMMAND));
 	set_vectors(fd);
-	io = queue_at(1, SQ, CQ);
+	io = disk_queue(1, QUEUE, SQ, CQ);
 	io.tail = drv->tail;
 	io.head = drv->head;
 	io.phase = drv->phase;
@@ -430,17 +392,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: move DEVICE FILE go MORE | come\n");
 		return 2;
 	}
-	memory = mmap(NULL, RAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
-		die("no memory");
+	memory = new_memory(RAM_BYTES);
 	s.memory = memory;
 	drv = (struct driver *)(memory + DRIVER);
 	open_space(argv[1], &s);
 	fd = open_device(argv[1], &s);
-	regs = mmap(NULL, NVME_REGISTERS, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
+	regs = map_registers(fd, NVME_REGISTERS);
 	if (go)
 		goes(fd, argv[2], strtoul(argv[4], NULL, 0));
 	else

@@ -49,11 +49,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	at = strtoull(argv[2], NULL, 0);
-	s.memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (s.memory == MAP_FAILED || memory == MAP_FAILED)
-		die("no memory");
+	s.memory = new_memory(PAGE);
+	memory = new_memory(PAGES * PAGE);
 	memset(memory, PATTERN, PAGES * PAGE);
 	open_space(argv[1], &s);
 	space_map(&s, at, page(memory, 1), PAGE);

@@ -334,10 +334,9 @@ static void do_vectors(unsigned int n)
 
 static volatile uint32_t *map_edu(void)
 {
-	volatile uint32_t *regs = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, device,
-				       region(device, VFIO_PCI_BAR0_REGION_INDEX));
+	volatile uint32_t *regs = map_registers(device, PAGE);
 
-	if (regs == MAP_FAILED || regs[0] != EDU_IDENT)
+	if (regs[0] != EDU_IDENT)
 		die("edu is not there");
 	return regs;
 }

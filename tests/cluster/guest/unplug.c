@@ -152,15 +152,12 @@ static void tell(const char *uuid, const char *attribute, char *text, size_t siz
 
 static void too_much(const char *uuid, struct space *s)
 {
-	uint8_t *more = mmap(NULL, 2 * MEMORY, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *more = new_memory(2 * MEMORY);
 	int fd = open_device(uuid, s);
 	volatile uint32_t *regs = start(fd, EDU_IDENT);
 	unsigned long long builds;
 	char state[300] = "", one[] = "1\n";
 
-	if (more == MAP_FAILED)
-		die("no memory to plug");
 	dma(regs);
 	space_map(s, 4ull << 30, more, 2 * MEMORY);
 	builds = mdev_number(uuid, "builds");
@@ -183,11 +180,8 @@ static void too_much(const char *uuid, struct space *s)
 static void touch(int fd)
 {
 	uint16_t command = PCI_COMMAND_MEMORY;
-	volatile uint32_t *regs = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-				       region(fd, VFIO_PCI_BAR0_REGION_INDEX));
+	volatile uint32_t *regs = map_registers(fd, PAGE);
 
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
 	if (pwrite(fd, &command, 2, region(fd, VFIO_PCI_CONFIG_REGION_INDEX) + PCI_COMMAND) != 2)
 		die("the command register is not writable");
 	if (regs[0] == ~0u)

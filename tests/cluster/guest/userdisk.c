@@ -11,8 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#include "nvme.h"
-#include "vmm.h"
+#include "vmmnvme.h"
 
 #define MEMORY_BYTES	(1u << 20)	/* at IO address 0 */
 #define QUEUE		16u		/* entries */
@@ -31,26 +30,7 @@
 #define OUT		0x10000u
 #define IN		0x30000u
 
-static uint8_t *memory;
-static volatile uint32_t *regs;
 static uint64_t interrupts;
-
-static void await_ready(uint32_t ready)
-{
-	for (unsigned int ms = 0; (regs[NVME_CSTS / 4] & NVME_CSTS_READY) != ready; ms += 10) {
-		if (ms == TIMEOUT_MS)
-			die("the disk does not become ready");
-		doze(10000);
-	}
-}
-
-static void enable_disk(const struct nvme_queue *admin)
-{
-	regs[NVME_CC / 4] = 0;
-	await_ready(0);
-	nvme_enable(regs, admin);
-	await_ready(NVME_CSTS_READY);
-}
 
 static void await_interrupt(int vector)
 {
@@ -63,32 +43,13 @@ static void await_interrupt(int vector)
 	interrupts += count;
 }
 
-/* @vector: an eventfd for the queue's interrupt; -1: it has none, and is looked at. */
+/* @vector: an eventfd for the queue's interrupt */
 static void execute(struct nvme_queue *q, struct nvme_command c, int vector)
 {
-	uint64_t begin = now_us();
-
 	nvme_begin(regs, q, c);
-	while (!nvme_ended(q)) {
-		if (vector >= 0)
-			await_interrupt(vector);
-		else if (now_us() - begin > TIMEOUT_MS * 1000ull)
-			die("the disk does not answer");
-	}
-	if (nvme_end(regs, q))
-		die("the disk refuses a command");
-}
-
-static struct nvme_queue new_queue(unsigned int number, uint32_t command_at, uint32_t done_at)
-{
-	return (struct nvme_queue){
-		.number = number,
-		.entries = QUEUE,
-		.command = (void *)(memory + command_at),
-		.done = (void *)(memory + done_at),
-		.command_at = command_at,
-		.done_at = done_at,
-	};
+	while (!nvme_ended(q))
+		await_interrupt(vector);
+	disk_end(q);
 }
 
 /* Move a block between the disk at @at and memory. */
@@ -178,29 +139,23 @@ int main(int argc, char **argv)
 	}
 	times = strtoul(argv[2], NULL, 0);
 	again = argc == 4 ? strtoul(argv[3], NULL, 0) : 0;
-	memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		      0);
-	if (memory == MAP_FAILED)
-		die("no memory");
+	memory = new_memory(MEMORY_BYTES);
 	s.memory = memory;
 	open_space(argv[1], &s);
 	fd = open_device(argv[1], &s);
-	regs = mmap(NULL, NVME_REGISTERS, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
+	regs = map_registers(fd, NVME_REGISTERS);
 	enable_device(fd);
-	admin = new_queue(0, ASQ, ACQ);
-	io = new_queue(1, SQ, CQ);
-	enable_disk(&admin);
+	admin = disk_queue(0, QUEUE, ASQ, ACQ);
+	io = disk_queue(1, QUEUE, SQ, CQ);
+	disk_start(&admin, TIMEOUT_MS);
 	vector = must(eventfd(0, EFD_CLOEXEC), "no eventfd");
 	while (again--) {
 		set_vectors(fd, vector);
 		drop_vectors(fd);
 	}
 	set_vectors(fd, vector);
-	execute(&admin, nvme_create_cq(&io, 1 << 16 | 2), -1);
-	execute(&admin, nvme_create_sq(&io), -1);
+	disk_execute(&admin, nvme_create_cq(&io, 1 << 16 | 2), TIMEOUT_MS);
+	disk_execute(&admin, nvme_create_sq(&io), TIMEOUT_MS);
 	begin = now_us();
 	compare(&io, vector, times);
 	printf("ok %u bytes %llu interrupts %llu us %llu\n", times, 2ull * times * BLOCK,

@@ -43,6 +43,16 @@ static inline int must(int ret, const char *what)
 	return ret;
 }
 
+/* Memory as a VMM has it for its guest. */
+static inline void *new_memory(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		die("no memory");
+	return at;
+}
+
 /* What a VMM has once: an address space with guest RAM in it, from 0. */
 struct space {
 	void *memory;
@@ -336,6 +346,17 @@ static inline off_t region(int fd, unsigned int index)
 
 	must(ioctl(fd, VFIO_DEVICE_GET_REGION_INFO, &info), "no such region");
 	return info.offset;
+}
+
+/* The first @bytes of the first BAR. */
+static inline volatile uint32_t *map_registers(int fd, size_t bytes)
+{
+	volatile uint32_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+				     region(fd, VFIO_PCI_BAR0_REGION_INDEX));
+
+	if (at == MAP_FAILED)
+		die("the BAR cannot be mapped");
+	return at;
 }
 
 static inline uint16_t config(int fd, unsigned int at)

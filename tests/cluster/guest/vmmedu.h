@@ -15,9 +15,7 @@ static uint8_t *memory;		/* what would be the guest's, at 0 */
 
 static inline void make_memory(struct space *s)
 {
-	memory = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory == MAP_FAILED)
-		die("no memory");
+	memory = new_memory(MEMORY);
 	s->memory = memory;
 	s->bytes = MEMORY;
 }
@@ -49,13 +47,9 @@ static inline void dma(volatile uint32_t *regs)
 /* As a guest's vCPUs have it: the first access waits for the device.  @want: 0 for any that is */
 static inline volatile uint32_t *start(int fd, uint32_t want)
 {
-	volatile uint32_t *regs;
+	volatile uint32_t *regs = map_registers(fd, PAGE);
 	uint32_t ident;
 
-	regs = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-		    region(fd, VFIO_PCI_BAR0_REGION_INDEX));
-	if (regs == MAP_FAILED)
-		die("the BAR cannot be mapped");
 	enable_device(fd);
 	ident = regs[0];
 	if (ident == ~0u || (want && ident != want)) {

@@ -35,7 +35,7 @@ def unarmed(m):
         m.host("a").run("touch /tmp/go")
         m.ends(there, "a", "nobody has said where to: the VM goes on where it was")
         t.ok("refused: Operation not permitted" in m.said("a"), "and the VMM was told", m.said("a"))
-        t.ok("dlend migrate --live" in m.host("a").run("dmesg | tail -n 20").out, "the log says what to do")
+        m.logged("a", "dlend migrate --live", "the log says what to do")
     m.free("not moved")
 
 
@@ -52,7 +52,7 @@ def cancelled(m):
         m.begins("c")
         here.wait(120, check=False)
         t.ok("has failed" in m.said("c"), "a VMM that starts it over there as well is told that it has no disk", m.said("c"))
-        t.ok("in use where it was" in m.host("c").run("dmesg | tail -n 20").out, "the log says why")
+        m.logged("c", "in use where it was", "the log says why")
         m.ends(there, "a", "the VM finds every block as it was written")
     m.free("cancelled")
 
@@ -68,7 +68,7 @@ def continued(m):
         there.wait(120, check=False)
         t.ok("has failed" in m.said("a"), "a VMM that lets it go on where it was as well is told that it has no disk",
              m.said("a"))
-        t.ok("another host has taken it over" in m.host("a").run("dmesg | tail -n 20").out, "the log says why")
+        m.logged("a", "another host has taken it over", "the log says why")
     m.free("moved")
 
 
@@ -80,8 +80,7 @@ def old_one_dies(m):
         m.leaves("a")
         m.wait_said("c", "came")
         resets = m.resets()
-        there.kill(9)
-        there.wait(check=False)
+        m.kill(there)
         m.host("b").wait_for("dmesg | grep -q 'node 1 has let it go before node 3'", 20)
         t.equal(m.lender()[:2], ("held", "1"), "the old VMM is dead: its disk waits, as it was, for the new one")
         m.begins("c")
@@ -96,12 +95,10 @@ def nobody_comes(m):
     m.host("b").run(f"echo 3 >{setting}")
     with vm(m, "a") as there:
         here = m.expected("a", "c")
-        here.kill(9)
-        here.wait(check=False)
+        m.kill(here)
         m.leaves("a")
         resets = m.resets()
-        there.kill(9)
-        there.wait(check=False)
+        m.kill(there)
         m.free("nobody comes")
         t.equal(m.resets(), resets + 1, "it was reset")
     m.host("b").run(f"echo 60 >{setting}")
@@ -111,8 +108,7 @@ def new_one_dies(m):
     """The VMM that waits is killed: the VM goes on, and moves another time."""
     with vm(m, "a") as there:
         here = m.expected("a", "c")
-        here.kill(9)
-        here.wait(check=False)
+        m.kill(here)
         here = m.expected("a", "c")
         m.leaves("a")
         m.host("a").run("touch /tmp/end")
