@@ -19,6 +19,7 @@ help:
 	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
+	@echo "  make demo-live         a running VM moves to another host, and its disk stays, narrated"
 	@echo "  make check             the tests; the last line is \"N passed, N failed\""
 	@echo "  make check ALSO=more   those, too, that would make it last most of an hour; CI does so"
 	@echo "                         with WITHIN=MINUTES, as long as there is time, and says what it left out"
@@ -127,6 +128,9 @@ check-6.12: build-all
 demo: build-all
 	@tests/demo/run
 
+demo-live: build-all
+	@tests/demo/live
+
 bench: build-all
 	@bench/run
 	@bench/moves
@@ -142,4 +146,4 @@ distclean: clean
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
 .PHONY: all help print-folders modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
-.PHONY: check-long demo bench clean distclean
+.PHONY: check-long demo demo-live bench clean distclean

@@ -189,6 +189,7 @@ static void check_start(const struct request *req)
 	char attached[TEXT_MAX];
 	const char *what = text("%s cannot be used here", req->parent), *mine;
 	struct names there;
+	bool left;
 
 	if (!path_exists(dir))
 		fail(EXIT_NOT_FOUND, what, "no node offers it",
@@ -207,16 +208,18 @@ static void check_start(const struct request *req)
 		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
 		     text("dlend detach %s", req->parent));
 	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
-	if (!strcmp(state, "held"))
+	left = !read_text(free_now, instances) && strcmp(free_now, "0");
+	/* The VM of a device that another node has may be about to come (move_to). */
+	if (!strcmp(state, "held") && !left)
 		fail(EXIT_IN_USE, what,
 		     text("node %s has it%s", borrower,
 			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
-	if (strcmp(state, "free"))
+	if (strcmp(state, "free") && strcmp(state, "held"))
 		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
 		     strcmp(state, "returning") ? "See `dlend status` there." :
 						  "It is being reset; try again soon.");
-	if (!read_text(free_now, instances) && !strcmp(free_now, "0"))
+	if (!left && path_exists(instances))
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");
 	names_free(&there);

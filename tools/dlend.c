@@ -33,8 +33,10 @@ static const struct {
 	  cmd_cdi },
 	{ "libvirt-xml", "[--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices", cmd_libvirt_xml },
-	{ "migrate", "[--live] [--dry-run] VM HOST",
+	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", cmd_migrate },
+	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
+	  cmd_migrate },
 	{ "migrate", "--finish VM", "on HOST: start what a dead host was moving there",
 	  cmd_migrate },
 	{ "callout", NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */

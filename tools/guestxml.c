@@ -140,7 +140,8 @@ static void print_controller(unsigned int index, const char *model, unsigned int
 static void print_hostdev(const struct lent *d, unsigned int bus)
 {
 	puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
-	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n  ", d->uuid);
+	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n", d->uuid);
+	printf("  <alias name='ua-%s'/>\n  ", d->uuid);
 	print_address(bus, 0);
 	puts("</hostdev>");
 }
@@ -177,6 +178,8 @@ static void print_plan(const struct plan *p, unsigned int index)
 		for (size_t k = 0; k < b->count; k++)
 			print_hostdev(b->device[k], index - b->count + 1 + k);
 	}
+	/* No comment of XML's may hold the option's two dashes. */
+	puts("<!-- they stay while the VM moves, if it is prepared: dlend(8), migrate -->");
 }
 
 static bool is_uuid(const char *s)

@@ -89,6 +89,8 @@ def shapes(t):
         all_of_them = [UUIDS[d] for d in (A, B, C, OWN)]
         above, controllers = tree(f.run(["libvirt-xml", *all_of_them]).out)
         t.equal(kinds(above[UUIDS[A]]), ["root", "up", "down"], "a clique: below a switch")
+        said = f.run(["libvirt-xml", UUIDS[A]]).out
+        t.ok(f"<alias name='ua-{UUIDS[A]}'/>" in said, "each has an alias, by which QEMU can be told more of it", said)
         t.equal(above[UUIDS[A]][:2], above[UUIDS[C]][:2], "  of its own, devices of two lenders side by side")
         t.ok(above[UUIDS[A]][2] != above[UUIDS[C]][2], "  each at its own port")
         t.equal((kinds(above[UUIDS[B]]), kinds(above[UUIDS[OWN]])), (["root"], ["root"]),

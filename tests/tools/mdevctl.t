@@ -154,6 +154,10 @@ def not_to_be_had(t):
         f.parent()
         r = f.call("pre", "start", kind="dlend-gpu")
         t.ok(r.returncode == 1 and "its type is dlend-nvme" in r.stderr, "of another type", r.stderr)
+    with Host() as f:
+        f.parent(state="held", borrower="3", instances="1")
+        r = f.call("pre", "start")
+        t.equal((r.returncode, r.stderr), (0, ""), "held by a node whose VM moves to here: not refused")
 
 
 def attributes(t):

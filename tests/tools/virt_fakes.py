@@ -37,9 +37,10 @@ from pathlib import Path
 
 NODES = {"a": "1", "b": "2"}
 CHANGES = {"virsh": {"define", "undefine", "start", "shutdown", "autostart", "detach-device", "attach-device",
-                     "migrate"},
+                     "migrate", "migrate-setmaxdowntime"},
            "mdevctl": {"define", "undefine", "start", "stop"}}
 EXIT_LOST = 255
+ABORTED = "error: operation aborted: migration out job: aborted by client"
 
 
 class Refused(Exception):
@@ -52,6 +53,20 @@ class Died(BaseException):
 
 def top():
     return Path(os.environ.get("WORLD", "/nowhere"))
+
+
+def make_active(host, uuid, parent):
+    """A mediated device.  host: its directory"""
+    device = host / "sys/devices/dlend" / parent / uuid
+    (device / "dlend").mkdir(parents=True)
+    (device / "dlend/move_to").write_text("0\n")
+    (host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
+    # Another host can make one, as soon as a node is named here that may have the device: so that number counts.
+    for other in host.parent.glob("?"):
+        types = other / "sys/class/mdev_bus" / parent / "mdev_supported_types/dlend-nvme"
+        if other != host and not types.exists():
+            types.mkdir(parents=True)
+            (types / "available_instances").symlink_to(device / "dlend/move_to")
 
 
 def uuid_of(domain):
@@ -128,7 +143,7 @@ class World:
         if words[0] == "-c":
             host = "b" if "qemu+ssh" in words[1] else "a"
             words = words[2:]
-        names = [w for w in words[1:] if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
+        names = [w for w in words[words.index("--") if "--" in words else 1:] if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
         name = self.name(host, names[0]) if names else ""
         return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, name, words, stdin)
 
@@ -158,7 +173,9 @@ class World:
         return d["xml"] if "--inactive" in words or d["state"] != "running" else d["live"]
 
     def virsh_domjobabort(self, host, name, words, stdin):
-        raise Refused("error: no job is active")
+        if not (top() / "downtime").exists():
+            raise Refused("error: no job is active")
+        (top() / "aborted").touch()
 
     def virsh_define(self, host, name, words, stdin):
         name = ElementTree.fromstring(stdin).findtext("name")
@@ -213,10 +230,50 @@ class World:
         d, to = self.domain(host, name), "b" if host == "a" else "a"
         if "--live" not in words or "--persistent" not in words or d["state"] != "running":
             raise Refused("error: this test knows live migrations only")
-        if uuids(d["live"]):
-            raise Refused("error: cannot migrate a domain with <hostdev mode='subsystem' type='mdev'>")
+        for uuid in uuids(d["live"]):
+            self.may_follow(uuid, d["live"], host, to)
         self.domains(to)[name] = {**d, "persistent": True, "id": self.new_id(to)}
         d.update(state="shut off", live="")
+
+    def may_follow(self, uuid, xml, host, to):
+        """A device that stays while its VM moves."""
+        if f'alias="ua-{uuid}"' not in xml:
+            raise Refused("error: cannot migrate a domain with <hostdev mode='subsystem' type='mdev'>")
+        if self.named(self.parent_of(host, uuid), host) != NODES[to] or not self.parent_of(to, uuid):
+            self.log(host, f"vfio_mdev {uuid}: the VM does not move: of the test")
+            raise Refused(f"error: vfio {uuid}: Operation not permitted")
+
+    @staticmethod
+    def log(host, line):
+        with open(top() / host / "dmesg", "a", encoding="utf-8") as kernel:
+            kernel.write(f"[{time.monotonic():12.6f}] {line}\n")
+
+    @staticmethod
+    def named(parent, host):
+        """The node that may take a device over from that host."""
+        named = [path.read_text().split()[0] for path in (top() / host / "sys/devices/dlend" / parent).glob("*/dlend/move_to")]
+        return named[0] if named else "0"
+
+    def virsh_migrate_setmaxdowntime(self, host, name, words, stdin):
+        (top() / "downtime").write_text(words[-1])
+
+    def virsh_migrate_getmaxdowntime(self, host, name, words, stdin):
+        return "300"
+
+    def virsh_domjobinfo(self, host, name, words, stdin):
+        """The second pass and all after it bring the same."""
+        if "--completed" in words:
+            return "downtime: 140"
+        number = int((top() / "pass").read_text()) if (top() / "pass").exists() else 0
+        (top() / "pass").write_text(str(number + 1))
+        return f"type: 2\nmemory_iteration: {number}\nmemory_processed: {(100 + number) << 20}\nmemory_total: {1 << 30}\n" \
+               f"memory_remaining: {1 << 30}\nmemory_bps: {100 << 20}"
+
+    # The kernel
+
+    def dmesg(self, host, words, stdin):
+        path = top() / host / "dmesg"
+        return path.read_text() if path.exists() else ""
 
     # mdevctl
 
@@ -244,11 +301,10 @@ class World:
 
     def mdev_start(self, host, uuid, parent, defined):
         state = (top() / host / "sys/bus/dlend/devices" / parent / "state").read_text().strip()
-        if not defined or state != "free":
+        held_for_us = any(self.named(parent, other) == NODES[host] for other in NODES if other != host)
+        if not defined or state != "free" and not held_for_us:
             raise Refused(f"Error: {parent} cannot be used here: {state if defined else 'not defined'}")
-        device = top() / host / "sys/devices/dlend" / parent / uuid
-        device.mkdir(parents=True)
-        (top() / host / "sys/bus/mdev/devices" / uuid).symlink_to(device)
+        make_active(top() / host, uuid, parent)
 
     def mdev_stop(self, host, uuid):
         if any(uuid in uuids(d["live"]) for d in self.domains(host).values() if d["state"] == "running"):
@@ -256,7 +312,7 @@ class World:
         link = top() / host / "sys/bus/mdev/devices" / uuid
         if not link.exists():
             raise Refused(f"Error: {uuid} is not active")
-        link.resolve().rmdir()
+        shutil.rmtree(link.resolve())
         link.unlink()
 
 
@@ -289,7 +345,15 @@ def slow_migration(words, host):
         count("virsh", words, host)
         while not (top() / "aborted").exists():
             time.sleep(0.02)
-        sys.exit("error: operation aborted: migration out job: aborted by client")
+        sys.exit(ABORTED)
+
+
+def may_switch(words):
+    """Of a migration that copies memory until it is told that it may stop the VM."""
+    if "--compressed" not in words and "--parallel" not in words or (top() / "aborted").exists():
+        return True
+    path = top() / "downtime"
+    return path.exists() and int(path.read_text()) > 1
 
 
 def die(world):
@@ -301,8 +365,14 @@ def die(world):
 
 def act(program, words, host, stdin):
     """The program: it prints, and ends by SystemExit, or Died."""
+    words = words or [""]
     if (top() / "slow").exists() and program == "virsh":
         slow_migration(words, host)
+    if program == "virsh" and words[0] == "migrate":
+        while not may_switch(words):
+            time.sleep(0.02)
+        if (top() / "aborted").exists():
+            sys.exit(ABORTED)
     with open(top() / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         kind = fault(count(program, words, host))
@@ -345,13 +415,35 @@ def main():
     program, words = Path(sys.argv[0]).name, sys.argv[1:]
     if program in ("ssh", "dlend"):
         {"ssh": ssh, "dlend": dlend}[program](words)
-    if not re.fullmatch("virsh|mdevctl", program):
+    if not re.fullmatch("virsh|mdevctl|dmesg", program):
         sys.exit(f"{program} is not known here")
     try:
         act(program, words, os.environ.get("SIDE", "a"), "" if sys.stdin.isatty() else sys.stdin.read())
     except Died:
         os.kill(int(os.environ.get("CALLER") or os.getppid()), signal.SIGKILL)
         sys.exit(EXIT_LOST)
+
+
+class Job:
+    """A process that ends when somebody looks, and a migration when it may."""
+
+    def __init__(self, local, words):
+        self.local, self.words, self.result = local, words, None
+        if words[0] != "env":       # by start_command_here(), which does not look again
+            self.words = ["env", "LC_ALL=C", *words]
+            self.poll()
+
+    def poll(self):
+        if self.result is None and ("migrate" not in self.words or may_switch(self.words)):
+            self.result = self.local.run(self.words)
+        return self.returncode
+
+    @property
+    def returncode(self):
+        return self.result.returncode if self.result else None
+
+    def communicate(self):
+        return self.result.stdout, self.result.stderr
 
 
 class Local:
@@ -361,7 +453,7 @@ class Local:
     """
     CompletedProcess = subprocess.CompletedProcess
     TimeoutExpired = subprocess.TimeoutExpired
-    DEVNULL = subprocess.DEVNULL
+    DEVNULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
 
     def __init__(self, run_migrate):
         self.run_migrate = run_migrate
@@ -382,7 +474,7 @@ class Local:
         return result
 
     def Popen(self, words, **_):            # pylint: disable=invalid-name
-        return self.run(words)
+        return Job(self, words)
 
     def _command(self, words, stdin):
         assert words[:2] == ["env", "LC_ALL=C"], words
@@ -392,7 +484,7 @@ class Local:
             try:
                 if words[0] == "dlend":
                     status = self._probe(words[1:])
-                elif words[0] in CHANGES:
+                elif words[0] in CHANGES or words[0] == "dmesg":
                     act(words[0], words[1:], self.side, stdin)
                 else:
                     return subprocess.run(words, input=stdin, capture_output=True, text=True, check=False)

@@ -8,17 +8,24 @@ In this order; each module imports only modules that stand before it:
     signals         signals that ask the program to end
     waits           waiting for a condition
     hosts           a host, and the commands that run on it
+    jobs            what libvirt tells of a migration
     domain          the XML of a libvirt domain
+    keeping         what that needs so that devices stay while the VM moves
     mdevs           mediated devices of one host: start, stop, undefine
     probe           what a host knows of a VM and its devices
+    blackout        how long a VM stands still, and how its memory is copied
     steps           one step of a move
     move            the state of a move: the VM, both hosts, the steps
     whereabouts     which host runs the VM
+    network         how fast the network to the other host is
     checks          what is checked before anything is changed
     device_steps    the steps that deal with one device
     vm_steps        the steps that deal with the VM
+    precopy         copies the memory of a VM whose devices stay
+    keep_steps      the steps that let devices stay
     plan            which steps a move has, and in which order
     runner          runs the steps; undoes them when one fails
     finish          `dlend migrate --finish`
+    prepare         `dlend migrate --prepare`
     command         the command line
 """

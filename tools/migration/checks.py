@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
+from .blackout import CUT, NEVER, choose_copy, kind_of
 from .domain import host_devices, name_for_shell, parse_domain, pooled_macs
+from .keeping import devices_not_kept, memory_bytes
 from .mdevs import ADDRESS, Mdev
 from .messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
+from .network import bits_per_s
 from .probe import probe_host, probe_mdev
 
 TPM_STATE = "/var/lib/libvirt/swtpm"
@@ -24,6 +27,9 @@ def examine_both_hosts(move, vm):
     for mdev in move.mdevs:
         mdev.element = attached.get(mdev.uuid)
         check_offer(move, mdev)
+    move.keep = bool(move.args.live and not move.args.detach and move.mdevs)
+    if move.keep:
+        check_that_devices_can_stay(move, domain["live"])
 
 
 def find_lent_devices(move, xml, pooled=()):
@@ -110,6 +116,36 @@ def check_mdev_of_target(move, mdev):
     if other or known["active"] and known["parent"] != mdev.parent:
         raise Failure(f"{move.there} has another definition of {mdev.uuid}", f"on {(other or [known['parent']])[0]}",
                       f"There: mdevctl stop -u {mdev.uuid}; mdevctl undefine -u {mdev.uuid}", IN_USE)
+
+
+def check_that_devices_can_stay(move, live):
+    """Whether all lent devices of the running VM can stay as they are.  Fill in what that will cost."""
+    what = f"{move.vm} cannot be moved with its devices"
+    missing = devices_not_kept(live, [mdev.uuid for mdev in move.mdevs])
+    if missing:
+        raise Failure(what, f"it was started without what QEMU needs for {missing[0]}",
+                      f"dlend migrate --prepare {move.shell_name}, and start it anew; or add --detach", IN_USE)
+    for mdev in move.mdevs:
+        check_that_device_can_stay(move, mdev, what)
+    move.ram = memory_bytes(live)
+    move.drains = sum(kind_of(mdev.type_name) != CUT for mdev in move.mdevs)
+    move.copy = choose_copy(move.ram, move.here.known["free"], bits_per_s(move), move.args.copy)
+
+
+def check_that_device_can_stay(move, mdev, what):
+    if mdev.element is None:
+        raise Failure(what, f"its definition has {mdev.uuid}, which the running VM does not have",
+                      f"virsh detach-device {move.shell_name} FILE --config takes it out; or add --detach", IN_USE)
+    if not move.here.known["mdevs"][mdev.uuid]["can_stay"]:
+        raise Failure(what, f"the modules of this host do not know how, for {mdev.uuid}", "Update dlend on this host, and "
+                      "load its modules again; or add --detach", NOT_READY)
+    kind = kind_of(mdev.type_name)
+    if kind == NEVER:
+        raise Failure(what, f"{mdev.parent} ({mdev.type_name}) never becomes quiet, and its driver does not survive a "
+                      "loss", "Add --detach, or move it without --live.", IN_USE)
+    if kind == CUT and not move.args.cut:
+        raise Failure(what, f"{mdev.parent} ({mdev.type_name}) never becomes quiet", "Add --cut, if what is under way at "
+                      "that moment may be lost (its driver makes good for it); or add --detach", IN_USE)
 
 
 def check_offer(move, mdev):

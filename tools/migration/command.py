@@ -8,13 +8,15 @@ import sys
 import time
 from pathlib import Path
 
+from .blackout import describe_blackout
 from .checks import examine_both_hosts
 from .domain import UUID
 from .finish import finish_move
 from .hosts import Host
-from .messages import IN_USE, OK, Failure, print_json, print_line
+from .messages import IN_USE, OK, Failure, print_json, print_line, print_progress
 from .move import Move
 from .plan import plan_move
+from .prepare import prepare_vm
 from .probe import find_domain_uuid, probe_names, probe_this_host
 from .runner import run_move
 from .settings import Settings
@@ -23,7 +25,11 @@ from .steps import steps_for_json
 
 def parse_arguments(argv):
     p = argparse.ArgumentParser(prog="dlend migrate", description="Move a VM and its lent devices to another host.")
-    p.add_argument("--live", action="store_true", help="without a stop: detach the devices, migrate, attach them there")
+    p.add_argument("--live", action="store_true", help="while it runs; its devices stay as they are")
+    p.add_argument("--detach", action="store_true", help="with --live: detach the devices, attach them there again")
+    p.add_argument("--cut", action="store_true", help="with --live: also network and sound devices, which lose what is "
+                   "under way")
+    p.add_argument("--copy", choices=("compare", "send"), help="with --live: how memory that devices write to is copied")
     p.add_argument("--dry-run", action="store_true", help="check everything, say what would be done, change nothing")
     p.add_argument("--no-start", dest="start", action="store_false", help="move it shut off, and leave it so")
     p.add_argument("--timeout", type=int, default=180, metavar="S", help="for the guest: shut down, let devices go")
@@ -31,6 +37,7 @@ def parse_arguments(argv):
     p.add_argument("--uri", help="libvirt on HOST, if not qemu+ssh://HOST/system")
     p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="for virsh migrate; may be repeated")
     p.add_argument("--shared-tpm", action="store_true", help="HOST has the state of the VM's TPM already")
+    p.add_argument("--prepare", action="store_true", help="change the definition of VM so that its devices can stay")
     p.add_argument("--finish", action="store_true", help="on HOST: start what a host that has died was moving there")
     p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--root", default="/", help=argparse.SUPPRESS)
@@ -38,12 +45,16 @@ def parse_arguments(argv):
     p.add_argument("vm", metavar="VM")
     p.add_argument("more", nargs="*", metavar="HOST")
     args = p.parse_args(argv)
-    wanted = 0 if args.finish else 1
+    wanted = 0 if args.finish or args.prepare else 1
     args.host = args.more[0] if args.more else ""
     if not args.probe and len(args.more) != wanted or args.host.startswith("-"):
-        p.error("VM and HOST are needed" if wanted else "--finish takes a VM only")
+        p.error("VM and HOST are needed" if wanted else "--finish and --prepare take a VM only")
     if args.live and not args.start:
         p.error("--live and --no-start exclude each other")
+    if (args.detach or args.cut or args.copy) and not args.live:
+        p.error("--detach, --cut and --copy go with --live")
+    if args.detach and (args.cut or args.copy):
+        p.error("--detach goes with neither --cut nor --copy: no device stays")
     return args
 
 
@@ -73,14 +84,23 @@ def migrate_vm(settings, args):
 
 def print_plan(move):
     if move.args.json:
-        print_json(steps_for_json(move.steps, vm=move.vm, host=move.args.host, dry_run=True))
-    else:
-        print_line("\n".join(step.title for step in move.steps), sys.stdout)
+        blackout = {"blackout_seconds": move.blackout, "copy": move.copy.method} if move.copy else {}
+        print_json(steps_for_json(move.steps, vm=move.vm, host=move.args.host, dry_run=True, **blackout))
+        return
+    print_line("\n".join(step.title for step in move.steps), sys.stdout)
+    if move.copy:
+        print_line(describe_copy(move), sys.stdout)
+
+
+def describe_copy(move):
+    return f"{describe_blackout(move.ram, move.copy, move.drains)} (--copy {move.copy.method}: {move.copy.why})"
 
 
 def carry_out(move):
     """Run the move, and tell how it ended."""
     args, begin = move.args, time.monotonic()
+    if move.copy:
+        print_progress(move.settings, describe_copy(move))
     try:
         run_move(move)
         if move.to_do_by_hand:
@@ -91,10 +111,13 @@ def carry_out(move):
         raise
     seconds = time.monotonic() - begin
     if args.json:
-        print_json(steps_for_json(move.steps, vm=move.vm, owner="there", host=args.host, seconds=round(seconds, 3)))
+        stood = {"downtime_seconds": move.stood_still} if args.live else {}
+        print_json(steps_for_json(move.steps, vm=move.vm, owner="there", host=args.host, seconds=round(seconds, 3),
+                                  **stood))
     else:
         state = "runs on" if args.start else "belongs to"
-        print_line(f"{move.vm} {state} {move.there} now ({seconds:.0f} s)", sys.stdout)
+        stood = f", of which it stood still for {move.stood_still:.2f} s" if move.stood_still is not None else ""
+        print_line(f"{move.vm} {state} {move.there} now ({seconds:.0f} s{stood})", sys.stdout)
 
 
 def print_probe(settings, args):
@@ -118,6 +141,8 @@ def main(argv):
     try:
         if args.probe:
             print_probe(settings, args)
+        elif args.prepare:
+            prepare_vm(settings, args)
         elif args.finish:
             finish_move(settings, args)
         else:

@@ -41,6 +41,12 @@ class Host:
         except OSError as error:
             return subprocess.CompletedProcess(command, LOST, "", str(error))
 
+    def start(self, words):
+        """Start a command on this host that takes long.  Return its Popen, with its output in pipes."""
+        # pylint: disable-next=consider-using-with
+        return subprocess.Popen(["env", "LC_ALL=C", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, errors="replace")
+
     def run_checked(self, words, stdin=""):
         """Run a command and return its output.  If it fails, raise a Failure."""
         result = self.run(words, stdin)

@@ -21,6 +21,7 @@ class Mdev:
         self.uuid, self.parent, self.definition, self.is_defined = uuid, parent, definition, is_defined
         self.element = None     # of the running VM's XML; None if the running VM does not have the device
         self.was_active = False
+        self.type_name = (definition or {}).get("mdev_type", "")
 
 
 def is_mdev_active(host, uuid):
@@ -35,6 +36,28 @@ def read_offer(host, address):
         raise Failure(f"{host} does not answer", reason_of(result), "", NOT_READY)
     words = result.stdout.split()
     return {"state": words[0], "borrower": words[1]} if len(words) == 2 else {}
+
+
+def instances_left(host, mdev):
+    """How many mediated devices can be made of the lent device on that host now: 1 or 0."""
+    where = f"sys/class/mdev_bus/{mdev.parent}/mdev_supported_types/{mdev.type_name}/available_instances"
+    words = host.run(["cat", str(host.settings.root / where)]).stdout.split()
+    return int(words[0]) if words and words[0].isdigit() else 0
+
+
+def target_path(uuid):
+    """Of the attribute that says to which node the device may go while its VM moves."""
+    return f"sys/bus/mdev/devices/{uuid}/dlend/move_to"
+
+
+def write_target(host, uuid, words):
+    """Write that attribute.  Return the CompletedProcess."""
+    return host.run(["sh", "-c", 'printf "%s\\n" "$2" >"$1"', "sh", str(host.settings.root / target_path(uuid)), words])
+
+
+def kernel_lines(host, known):
+    """What the host's kernel has said of these mediated devices.  known: the Mdevs"""
+    return [line for line in host.run(["dmesg"]).stdout.splitlines() if any(mdev.uuid in line for mdev in known)]
 
 
 def start_mdev(host, mdev, vm):

@@ -41,7 +41,6 @@ def print_json(value):
     print_line(json.dumps(value, indent=2), sys.stdout)
 
 
-def print_progress(settings, text):
-    """Tell people what happens now.  Not with --json."""
-    if not settings.quiet:
-        print_line(f"dlend: {text}", sys.stderr)
+def print_progress(settings, text, **measures):
+    """Tell what happens now, on standard error.  measures: numbers, which programs get besides (--json)"""
+    print_line(json.dumps({"progress": text.strip(), **measures}) if settings.json else f"dlend: {text}", sys.stderr)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which steps a move has, and in which order (docs/migration.md)."""
-from . import device_steps, vm_steps
+from . import device_steps, keep_steps, vm_steps
 
 
 def plan_move(move):
     """Fill in move.steps."""
     move.steps = [device_steps.step_define_mdev(move, mdev) for mdev in move.mdevs
                   if mdev.parent not in move.there.known["mdevs"][mdev.uuid]["definitions"]]
-    move.steps += plan_live(move) if move.args.live else plan_cold(move)
+    move.steps += plan_keep(move) if move.keep else plan_detach(move) if move.args.live else plan_cold(move)
     move.undoable = len(move.steps)
     move.steps += plan_tidying(move)
 
@@ -27,7 +27,15 @@ def plan_cold(move):
     return steps
 
 
-def plan_live(move):
+def plan_keep(move):
+    """The VM runs on, and so do its lent devices."""
+    steps = [keep_steps.step_name_target(move, mdev) for mdev in move.mdevs]
+    steps += [keep_steps.step_wait_until_offered(move, mdev) for mdev in move.mdevs]
+    steps += [device_steps.step_start_mdev(move, mdev) for mdev in move.mdevs]
+    return [*steps, keep_steps.step_migrate_keeping(move)]
+
+
+def plan_detach(move):
     """The VM runs on.  It is without its lent devices for a while."""
     steps = [device_steps.step_detach_device(move, mdev) for mdev in move.mdevs if mdev.element is not None]
     steps += [device_steps.step_stop_mdev(move, mdev) for mdev in move.mdevs]
@@ -46,6 +54,8 @@ def plan_tidying(move):
     if move.here.known["domain"]["autostart"]:
         steps.append(vm_steps.step_start_at_boot(move))
     steps.append(vm_steps.step_undefine_domain(move))
+    if move.keep:
+        steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.mdevs]
     steps += [device_steps.step_undefine_mdev(move, mdev) for mdev in move.mdevs if mdev.is_defined]
     if move.args.start and not move.args.live:
         steps.append(vm_steps.step_remove_note(move))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .domain import parse_domain
 from .hosts import reason_of
+from .mdevs import target_path
 from .messages import NOT_READY, Failure
 
 
@@ -37,6 +38,12 @@ def probe_offers(settings):
             for path in sorted((settings.root / "sys/bus/dlend/devices").glob("d*"))}
 
 
+def probe_free_memory(settings):
+    """Bytes of this host that programs could still have; 0 if that cannot be told."""
+    words = re.search(r"^MemAvailable:\s+(\d+) kB", read_file(settings, "proc/meminfo"), re.M)
+    return 1024 * int(words.group(1)) if words else 0
+
+
 def probe_mdev(here, uuid):
     """One mediated device: whether it is active, on which parent, and its definitions."""
     root = here.settings.root
@@ -56,7 +63,8 @@ def probe_mdev(here, uuid):
             running = json.loads(here.run(["mdevctl", "list", "-u", uuid, "--dumpjson"]).stdout)
         except ValueError:
             pass
-    return {"active": active, "parent": parent, "definitions": definitions, "running": running}
+    return {"active": active, "parent": parent, "definitions": definitions, "running": running,
+            "can_stay": (root / target_path(uuid)).exists()}
 
 
 def probe_names(here):
@@ -102,6 +110,7 @@ def probe_this_host(here, vm, uuids):
     names = probe_names(here)
     return {"node": read_file(here.settings, "sys/module/dlend_core/parameters/node_id"),
             "hook": is_hook_on(here.settings), "machine": read_file(here.settings, "etc/machine-id"),
+            "free": probe_free_memory(here.settings),
             "domain": probe_domain(here, find_domain_uuid(here, vm, names)), "names": names,
             "offers": probe_offers(here.settings), "mdevs": {uuid: probe_mdev(here, uuid) for uuid in uuids}}
 

@@ -10,7 +10,7 @@ from .messages import Failure
 class Settings:
     """Made once from the command line.  Paths are the same on both hosts."""
     root: Path = Path("/")      # all files are below this directory; tests have one of their own
-    quiet: bool = False         # --json: no progress is printed
+    json: bool = False          # what is printed is for programs
 
     def note_path(self, uuid):
         """The note on the target that the VM with this UUID is to start there."""

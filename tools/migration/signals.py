@@ -36,6 +36,12 @@ def raise_interrupted(_number, _frame):
     raise Interrupted
 
 
+def let_signals_call(handler):
+    """From now on, a signal calls the handler, until ignore_signals() or heed_signals()."""
+    for number in heeded_signals():
+        signal.signal(number, handler)
+
+
 @contextlib.contextmanager
 def signals_handled_by(handler):
     """In this context, each signal calls the handler instead."""

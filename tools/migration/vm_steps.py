@@ -5,6 +5,7 @@ import socket
 from . import messages, signals
 from .domain import UNDEFINE, undefine_domain
 from .hosts import reason_of, start_command_here
+from .jobs import seconds_still
 from .messages import Failure
 from .steps import Step
 from .waits import wait_until
@@ -105,6 +106,7 @@ def step_migrate_live(move):
         # virsh may fail after the VM has gone.
         if find_running_host(move, result) is move.here:
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result))
+        move.stood_still = seconds_still(move.here, move.uuid)
 
     def migrate_back():
         if find_running_host(move) is move.here:

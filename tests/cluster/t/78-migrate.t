@@ -4,7 +4,7 @@
 
     host a (node 1): the VM at first ---- ac ---- host c (node 3): nvme0, nic ---- bc ---- host b (node 2)
 
-DLEND_LONG=1: a running VM, too, one that comes back as a step fails, a host that dies in the middle, and
+DLEND_LONG=1: a running VM whose devices are detached, too, one that comes back as a step fails, a host that dies in the middle, and
 the move by hand.
 """
 import os
@@ -153,8 +153,8 @@ def live(m, source, to):
     marks = "cat /proc/sys/kernel/random/boot_id /tmp/mark; kill -0 $(cat /tmp/pid) && echo alive"
     m.vm.run("cat /proc/sys/kernel/random/uuid >/tmp/mark; setsid sleep 100000 & echo $! >/tmp/pid")
     before, up = m.vm.run(marks).out, float(m.vm.run("cat /proc/uptime").out.split()[0])
-    says = m.migrate(source, f"--live vm1 {to}").out
-    m.t.ok(f"vm1 runs on {to} now" in says, f"dlend migrate --live vm1 {to}", says)
+    says = m.migrate(source, f"--live --detach vm1 {to}").out
+    m.t.ok(f"vm1 runs on {to} now" in says, f"dlend migrate --live --detach vm1 {to}", says)
     m.vm.follow(m.host(to))
     m.t.ok("alive" in before and m.vm.run(marks).out == before,
            "the guest has not noticed: same boot, same memory, same process")
@@ -176,7 +176,7 @@ def unshim(host):
 def live_fails(m, source, to):
     """The device cannot be attached over there: the VM comes back, and so does the device."""
     shim(m.host(to), "attach-device", "echo 'error: refused by the test' >&2; exit 1")
-    m.refused(source, f"--live vm1 {to}", "live: a step fails after the VM has gone", 1, "refused by the test",
+    m.refused(source, f"--live --detach vm1 {to}", "live: a step fails after the VM has gone", 1, "refused by the test",
               "as before")
     unshim(m.host(to))
     m.vm.follow(m.host(source))

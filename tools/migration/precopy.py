@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Copies the memory of a VM whose devices stay, and says when it is time to stop it.
+
+libvirt moves the VM, and copies its memory in passes while it runs.  By itself it would never end: all memory that a
+device can write to counts as changed in each pass (blackout.py).  So the VM may stand still for a moment only, at
+first; when a pass brings nothing new any more, it may stand still for as long as the last pass takes.
+"""
+import math
+import subprocess
+import time
+
+from . import messages, signals
+from .blackout import COMPARE_BYTES_PER_S, cache_bytes, in_words
+from .hosts import reason_of, start_command_here
+from .jobs import job_info, seconds_still
+from .mdevs import kernel_lines
+from .messages import Failure
+from .waits import TELL_S
+from .whereabouts import find_running_host
+
+LOOK_S = 1
+MIB = 1 << 20
+FIRST_MS, MOST_MS = 1, 2_000_000    # allowed time without the VM: while it is copied; what QEMU takes at most
+PASSES, MANY_PASSES = 3, 12         # before that, a pass is no measure; after that, the VM writes faster than is copied
+STEADY = 0.8                        # a pass that brings this share of what the one before brought
+SLACK = 2                           # of the time that the last pass should take
+CONNECTIONS = 4
+
+
+def options(copy, ram):
+    """For virsh migrate: how the memory is copied."""
+    if copy.method == "send":
+        return ["--parallel", "--parallel-connections", str(CONNECTIONS)]
+    # What is sent says nothing about how fast pages are compared.
+    return ["--compressed", "--comp-methods", "xbzrle", "--comp-xbzrle-cache", str(cache_bytes(ram)),
+            "--available-switchover-bandwidth", str(COMPARE_BYTES_PER_S // MIB)]
+
+
+class Passes:
+    """What has been sent in each pass, and so whether another one is worth its time.
+
+    Pure: fed with what libvirt tells.
+    """
+
+    def __init__(self):
+        self.number, self.total_at_begin, self.sent = 0, 0, []
+
+    def look(self, number, total):
+        """number: of the pass; total: bytes sent in all.  Whether a new pass has begun."""
+        if number == self.number:
+            return False
+        if self.number:
+            self.sent.append(total - self.total_at_begin)
+        self.number, self.total_at_begin = number, total
+        return True
+
+    def is_enough(self):
+        if self.number >= MANY_PASSES:
+            return True
+        return self.number > PASSES and len(self.sent) > 1 and self.sent[-1] >= STEADY * self.sent[-2]
+
+
+def allowed_ms(copy, info, tries=0):
+    """How long the VM may stand still for the last pass, from what libvirt tells of the passes before.
+
+    tries: how often that was not enough for QEMU
+    """
+    if copy.method == "compare":
+        seconds = info.get("memory_total", 0) / COMPARE_BYTES_PER_S
+    else:
+        seconds = info.get("memory_remaining", 0) / max(info.get("memory_bps", 0), MIB)
+    return min(MOST_MS, max(1000, math.ceil(1000 * SLACK * seconds)) << tries)
+
+
+def describe(info):
+    if not info.get("memory_iteration"):
+        return "  libvirt and the other host prepare"
+    rate = info.get("memory_bps", 0)
+    return f"  pass {info.get('memory_iteration', 0)}: {in_words(info.get('memory_processed', 0))} sent, " \
+           f"{in_words(info.get('memory_remaining', 0))} left, {in_words(rate)}/s"
+
+
+def measures(info):
+    return {"pass": info.get("memory_iteration", 0), "bytes_sent": info.get("memory_processed", 0),
+            "bytes_left": info.get("memory_remaining", 0), "bytes_per_second": info.get("memory_bps", 0)}
+
+
+class Precopy:
+    """One migration that keeps the devices."""
+
+    def __init__(self, move, copy, ram):
+        self.move, self.copy, self.ram = move, copy, ram
+        self.passes, self.raised, self.told, self.ending = Passes(), 0, 0.0, False
+        self.usual = ""         # allowed time without the VM, before
+
+    def set_downtime(self, milliseconds):
+        """Return whether libvirt has done it."""
+        words = ["virsh", "migrate-setmaxdowntime", "--", self.move.uuid, str(milliseconds)]
+        result = self.move.here.run(words)
+        if result.returncode:
+            messages.print_progress(self.move.settings, f"  {' '.join(words)}: {reason_of(result)}")
+        return not result.returncode
+
+    def restore(self):
+        """The VM has stayed here."""
+        if self.usual.isdigit():
+            self.set_downtime(self.usual)
+
+    def run(self):
+        """Move the VM.  If it stays here, raise a Failure."""
+        move = self.move
+        self.usual = move.here.run(["virsh", "migrate-getmaxdowntime", "--", move.uuid]).stdout.strip()
+        if not self.set_downtime(FIRST_MS):
+            raise Failure(f"{move.vm} could not be migrated to {move.there}", "libvirt does not let the time be set for "
+                          "which it may stand still")
+        # A signal ends the migration, not virsh.  So libvirt knows on which side the VM stays.  When that is clear,
+        # signals are ignored: either the steps are undone, or there is no way back.
+        signals.let_signals_call(self.ask_to_end)
+        before = self.kernels_say()
+        result = self.follow()
+        signals.ignore_signals()
+        if find_running_host(move, result) is move.here:
+            said = "".join(f"; {line}" for line in self.kernels_say() if line not in before)
+            raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result) + said)
+        move.stood_still = seconds_still(move.here, move.uuid)
+
+    def kernels_say(self):
+        """What both hosts' kernels have said of the devices, a line each."""
+        return [f"{host}: {line}" for host in (self.move.here, self.move.there)
+                for line in kernel_lines(host, self.move.mdevs)]
+
+    def ask_to_end(self, _number=0, _frame=None):
+        if not self.ending:
+            messages.print_progress(self.move.settings, "  the migration is asked to end")
+        self.ending = True
+        start_command_here(["virsh", "domjobabort", "--", self.move.uuid])
+
+    def follow(self):
+        """Run virsh migrate, and look after it."""
+        move = self.move
+        words = ["virsh", "migrate", "--live", "--persistent", *options(self.copy, self.ram), *move.args.extra, "--",
+                 move.uuid, move.uri]
+        process = move.here.start(words)
+        try:
+            while process.poll() is None:
+                self.look()
+                time.sleep(LOOK_S)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            # Whatever it was: where the VM is afterwards must be known.
+            messages.print_progress(move.settings, f"  {type(error).__name__}: {error}")
+            self.ask_to_end()
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def look(self):
+        if self.ending:
+            # The first time, libvirt may not have begun yet.
+            self.ask_to_end()
+        info = job_info(self.move.here, self.move.uuid)
+        if "memory_iteration" not in info:
+            return
+        new = self.passes.look(info["memory_iteration"], info.get("memory_processed", 0))
+        if new or time.monotonic() - self.told >= TELL_S:
+            self.told = time.monotonic()
+            messages.print_progress(self.move.settings, describe(info), **measures(info))
+        if self.passes.is_enough() and (new or not self.raised):
+            milliseconds = allowed_ms(self.copy, info, self.raised)
+            messages.print_progress(self.move.settings, "  nothing new comes: now the VM stops, for the last pass",
+                                    allowed_milliseconds=milliseconds)
+            self.raised += self.set_downtime(milliseconds)
