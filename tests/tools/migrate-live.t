@@ -83,7 +83,7 @@ def refused(t):
         s = w.state()
         s["a"]["vm1"]["live"] = PLAIN.sub("", s["a"]["vm1"]["live"])
         w.state(s)
-        check(w, "started without what QEMU needs", U1, "--prepare vm1", "--detach")
+        check(w, "started without what QEMU needs", P1, "--prepare vm1", "--detach")
     for name in ("gpu", "usb", "accel"):
         with World() as w:
             of_type(w, f"dlend-{name}")
@@ -95,7 +95,7 @@ def refused(t):
             check(w, f"{name}: something would be lost", "--cut", "--detach")
     with World() as w:
         (w.path / "a/sys/bus/mdev/devices" / U2 / "dlend/move_to").unlink()
-        check(w, "modules that do not know how", U2, "Update dlend on this host", code=6)
+        check(w, "modules that do not know how", P2, "Update dlend on this host", code=6)
     with World() as w:
         s = w.state()
         s["a"]["vm1"]["live"] = xml(U1)
@@ -119,6 +119,39 @@ def cut(t):
             migration.mdevs.write_target = write
         t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "--cut", r.stderr)
         t.equal(said, [(U1, "2 cut"), (U2, "2")], "  only what does not become quiet is cut")
+
+
+def mixed(t):
+    """A device that cannot stay is detached, if somebody asks for it; the other one stays."""
+    words = (*KEEP, "--detach", "vm1", "b")
+
+    def world():
+        w = World(autostart=True)
+        of_type(w, "dlend-gpu")
+        return w
+
+    with world() as w:
+        r = w.run(*words)
+        t.equal((r.returncode, w.tree("a"), w.tree("b"), w.runs()), (0, NOTHING, WHOLE, [("b", [U1, U2])]), "--detach", r.stderr)
+        calls = w.calls()
+        t.equal([c.split()[:3] for c in calls if "tach-device" in c],
+                [["a", "virsh", "detach-device"], ["b", "virsh", "attach-device"]], "  one device goes, and comes back there")
+        t.ok('bus="0x05"' in w.state()["b"]["vm1"]["live"], "  at the same guest address")
+    for kind in ("refuse", "after", "lost", "lost-after"):
+        for number, call in enumerate(calls, 1):
+            with world() as w:
+                r = w.run(*words, fault=f"{kind} {number}")
+                runs = w.runs()
+                t.ok(len(runs) == 1 and U2 in runs[0][1] and "Traceback" not in r.stderr, f"{kind} {number}: {call[:50]}: the VM "
+                     "runs once, with what stays", f"{runs} {r.stderr}")
+                t.ok(U1 in runs[0][1] or "attach-device" in r.stderr, "  and with the other, or people are told", r.stderr)
+    with World() as w:
+        s = w.state()
+        s["a"]["vm1"]["live"] = PLAIN.sub("", s["a"]["vm1"]["live"])
+        w.state(s)
+        r = w.run(*words)
+        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "a VM that was not prepared: all of its devices", r.stderr)
+        t.ok(not any("--compressed" in c for c in w.calls()), "  then its memory is copied as that of any VM")
 
 
 def on_the_way(t):
@@ -331,7 +364,7 @@ def prepares(t):
 
 
 with Tap() as tap:
-    for part in (keeps, dry, refused, cut, on_the_way, told_why, interrupted, passes, allowed, chosen, network, kinds, definitions,
+    for part in (keeps, dry, refused, cut, mixed, on_the_way, told_why, interrupted, passes, allowed, chosen, network, kinds, definitions,
                  prepares):
         tap.diag(part.__name__)
         part(tap)

@@ -31,7 +31,7 @@ from migration.keeping import QEMU  # noqa: E402  pylint: disable=wrong-import-p
 from virt_fakes import Died, Local, make_active  # noqa: E402  pylint: disable=wrong-import-position
 
 MIGRATE = TOP / "tools/migrate"
-KEEP, DETACH = ("--live",), ("--live", "--detach")     # what becomes of the devices of a VM that runs on
+KEEP, DETACH = ("--live",), ("--live", "--detach-all")     # what becomes of the devices of a VM that runs on
 migration.mdevs.STOP_S = 1
 
 

@@ -27,9 +27,8 @@ def examine_both_hosts(move, vm):
     for mdev in move.mdevs:
         mdev.element = attached.get(mdev.uuid)
         check_offer(move, mdev)
-    move.keep = bool(move.args.live and not move.args.detach and move.mdevs)
-    if move.keep:
-        check_that_devices_can_stay(move, domain["live"])
+    if move.args.live and not move.args.detach_all:
+        choose_what_stays(move, domain["live"])
 
 
 def find_lent_devices(move, xml, pooled=()):
@@ -118,34 +117,40 @@ def check_mdev_of_target(move, mdev):
                       f"There: mdevctl stop -u {mdev.uuid}; mdevctl undefine -u {mdev.uuid}", IN_USE)
 
 
-def check_that_devices_can_stay(move, live):
-    """Whether all lent devices of the running VM can stay as they are.  Fill in what that will cost."""
-    what = f"{move.vm} cannot be moved with its devices"
+def choose_what_stays(move, live):
+    """Say of each device of the running VM whether it stays as it is.  Fill in what that will cost."""
     missing = devices_not_kept(live, [mdev.uuid for mdev in move.mdevs])
-    if missing:
-        raise Failure(what, f"it was started without what QEMU needs for {missing[0]}",
-                      f"dlend migrate --prepare {move.shell_name}, and start it anew; or add --detach", IN_USE)
     for mdev in move.mdevs:
-        check_that_device_can_stay(move, mdev, what)
-    move.ram = memory_bytes(live)
-    move.drains = sum(kind_of(mdev.type_name) != CUT for mdev in move.mdevs)
-    move.copy = choose_copy(move.ram, move.here.known["free"], bits_per_s(move), move.args.copy)
+        why = why_not_to_stay(move, mdev, missing)
+        if why and not move.args.detach:
+            raise why
+        mdev.stays = not why
+    staying = [mdev for mdev in move.mdevs if mdev.stays]
+    if staying:
+        move.ram = memory_bytes(live)
+        move.drains = sum(kind_of(mdev.type_name) != CUT for mdev in staying)
+        move.copy = choose_copy(move.ram, move.here.known["free"], bits_per_s(move), move.args.copy)
 
 
-def check_that_device_can_stay(move, mdev, what):
+def why_not_to_stay(move, mdev, missing):
+    """The Failure that says why a device cannot stay; None if it can.  missing: UUIDs that were not prepared"""
+    what, kind = f"{move.vm} cannot be moved with {mdev.parent} ({mdev.type_name}) as it is", kind_of(mdev.type_name)
     if mdev.element is None:
-        raise Failure(what, f"its definition has {mdev.uuid}, which the running VM does not have",
-                      f"virsh detach-device {move.shell_name} FILE --config takes it out; or add --detach", IN_USE)
-    if not move.here.known["mdevs"][mdev.uuid]["can_stay"]:
-        raise Failure(what, f"the modules of this host do not know how, for {mdev.uuid}", "Update dlend on this host, and "
-                      "load its modules again; or add --detach", NOT_READY)
-    kind = kind_of(mdev.type_name)
+        return Failure(what, f"the running VM does not have {mdev.uuid}, its definition does",
+                       f"virsh detach-device {move.shell_name} FILE --config takes it out; or add --detach", IN_USE)
     if kind == NEVER:
-        raise Failure(what, f"{mdev.parent} ({mdev.type_name}) never becomes quiet, and its driver does not survive a "
-                      "loss", "Add --detach, or move it without --live.", IN_USE)
+        return Failure(what, "it never becomes quiet, and its driver does not survive a loss",
+                       "Add --detach, or move it without --live.", IN_USE)
     if kind == CUT and not move.args.cut:
-        raise Failure(what, f"{mdev.parent} ({mdev.type_name}) never becomes quiet", "Add --cut, if what is under way at "
-                      "that moment may be lost (its driver makes good for it); or add --detach", IN_USE)
+        return Failure(what, "it never becomes quiet", "Add --cut, if what is under way at that moment may be lost (its "
+                       "driver makes good for it); or add --detach", IN_USE)
+    if mdev.uuid in missing:
+        return Failure(what, "the VM was started without what QEMU needs for that", f"dlend migrate --prepare "
+                       f"{move.shell_name}, and start it anew; or add --detach", IN_USE)
+    if not move.here.known["mdevs"][mdev.uuid]["can_stay"]:
+        return Failure(what, "the modules of this host do not know how", "Update dlend on this host, and load its modules "
+                       "again; or add --detach", NOT_READY)
+    return None
 
 
 def check_offer(move, mdev):

@@ -26,7 +26,8 @@ from .steps import steps_for_json
 def parse_arguments(argv):
     p = argparse.ArgumentParser(prog="dlend migrate", description="Move a VM and its lent devices to another host.")
     p.add_argument("--live", action="store_true", help="while it runs; its devices stay as they are")
-    p.add_argument("--detach", action="store_true", help="with --live: detach the devices, attach them there again")
+    p.add_argument("--detach", action="store_true", help="with --live: detach devices that cannot stay, attach them there")
+    p.add_argument("--detach-all", action="store_true", help="with --live: the same with all devices")
     p.add_argument("--cut", action="store_true", help="with --live: also network and sound devices, which lose what is "
                    "under way")
     p.add_argument("--copy", choices=("compare", "send"), help="with --live: how memory that devices write to is copied")
@@ -51,10 +52,10 @@ def parse_arguments(argv):
         p.error("VM and HOST are needed" if wanted else "--finish and --prepare take a VM only")
     if args.live and not args.start:
         p.error("--live and --no-start exclude each other")
-    if (args.detach or args.cut or args.copy) and not args.live:
-        p.error("--detach, --cut and --copy go with --live")
-    if args.detach and (args.cut or args.copy):
-        p.error("--detach goes with neither --cut nor --copy: no device stays")
+    if (args.detach or args.detach_all or args.cut or args.copy) and not args.live:
+        p.error("--detach, --detach-all, --cut and --copy go with --live")
+    if args.detach_all and (args.cut or args.copy):
+        p.error("--detach-all goes with neither --cut nor --copy: no device stays")
     return args
 
 

@@ -21,6 +21,7 @@ class Mdev:
         self.uuid, self.parent, self.definition, self.is_defined = uuid, parent, definition, is_defined
         self.element = None     # of the running VM's XML; None if the running VM does not have the device
         self.was_active = False
+        self.stays = False      # as it is, while the VM moves
         self.type_name = (definition or {}).get("mdev_type", "")
 
 

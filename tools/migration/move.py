@@ -19,7 +19,6 @@ class Move:
         self.uri = args.uri or f"qemu+ssh://{args.host}/system"
         self.mdevs = []
         self.was_running = False    # the VM, as the move began
-        self.keep = False           # its devices stay as they are
         self.copy = None            # how memory is copied, a Copy; None if no device stays
         self.ram = self.drains = 0  # bytes of the VM's memory; how many devices have commands to end
         self.stood_still = None     # seconds, as libvirt has measured it

@@ -7,7 +7,7 @@ def plan_move(move):
     """Fill in move.steps."""
     move.steps = [device_steps.step_define_mdev(move, mdev) for mdev in move.mdevs
                   if mdev.parent not in move.there.known["mdevs"][mdev.uuid]["definitions"]]
-    move.steps += plan_keep(move) if move.keep else plan_detach(move) if move.args.live else plan_cold(move)
+    move.steps += plan_live(move) if move.args.live else plan_cold(move)
     move.undoable = len(move.steps)
     move.steps += plan_tidying(move)
 
@@ -27,21 +27,26 @@ def plan_cold(move):
     return steps
 
 
-def plan_keep(move):
-    """The VM runs on, and so do its lent devices."""
-    steps = [keep_steps.step_name_target(move, mdev) for mdev in move.mdevs]
-    steps += [keep_steps.step_wait_until_offered(move, mdev) for mdev in move.mdevs]
-    steps += [device_steps.step_start_mdev(move, mdev) for mdev in move.mdevs]
-    return [*steps, keep_steps.step_migrate_keeping(move)]
+def plan_live(move):
+    """The VM runs on.  It is without those of its lent devices that do not stay for a while."""
+    staying, going = [mdev for mdev in move.mdevs if mdev.stays], [mdev for mdev in move.mdevs if not mdev.stays]
+    # First what a lender may refuse
+    steps = [keep_steps.step_name_target(move, mdev) for mdev in staying]
+    steps += [keep_steps.step_wait_until_offered(move, mdev) for mdev in staying]
+    steps += [device_steps.step_start_mdev(move, mdev) for mdev in staying]
+    steps += [device_steps.step_detach_device(move, mdev) for mdev in going if mdev.element is not None]
+    steps += [device_steps.step_stop_mdev(move, mdev) for mdev in going]
+    steps += [device_steps.step_wait_until_free(move, mdev) for mdev in going]
+    if staying:
+        # No step brings back a VM with devices that stay: what comes later is not undone.
+        return [*steps, keep_steps.step_migrate_keeping(move)]
+    return [*steps, vm_steps.step_migrate_live(move), *plan_arrival(move, going)]
 
 
-def plan_detach(move):
-    """The VM runs on.  It is without its lent devices for a while."""
-    steps = [device_steps.step_detach_device(move, mdev) for mdev in move.mdevs if mdev.element is not None]
-    steps += [device_steps.step_stop_mdev(move, mdev) for mdev in move.mdevs]
-    steps += [device_steps.step_wait_until_free(move, mdev) for mdev in move.mdevs]
-    steps.append(vm_steps.step_migrate_live(move))
-    for mdev in move.mdevs:
+def plan_arrival(move, going):
+    """The VM gets back what did not stay."""
+    steps = []
+    for mdev in going:
         steps.append(device_steps.step_start_mdev(move, mdev))
         if mdev.element is not None:
             steps.append(device_steps.step_attach_device(move, mdev))
@@ -51,11 +56,12 @@ def plan_detach(move):
 def plan_tidying(move):
     """The VM runs there now, or belongs there.  Nothing of it stays here."""
     steps = []
+    if any(mdev.stays for mdev in move.mdevs):
+        steps += plan_arrival(move, [mdev for mdev in move.mdevs if not mdev.stays])
     if move.here.known["domain"]["autostart"]:
         steps.append(vm_steps.step_start_at_boot(move))
     steps.append(vm_steps.step_undefine_domain(move))
-    if move.keep:
-        steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.mdevs]
+    steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.mdevs if mdev.stays]
     steps += [device_steps.step_undefine_mdev(move, mdev) for mdev in move.mdevs if mdev.is_defined]
     if move.args.start and not move.args.live:
         steps.append(vm_steps.step_remove_note(move))

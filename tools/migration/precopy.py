@@ -163,8 +163,13 @@ class Precopy:
         if new or time.monotonic() - self.told >= TELL_S:
             self.told = time.monotonic()
             messages.print_progress(self.move.settings, describe(info), **measures(info))
-        if self.passes.is_enough() and (new or not self.raised):
-            milliseconds = allowed_ms(self.copy, info, self.raised)
-            messages.print_progress(self.move.settings, "  nothing new comes: now the VM stops, for the last pass",
-                                    allowed_milliseconds=milliseconds)
-            self.raised += self.set_downtime(milliseconds)
+        # With nothing left, the last pass is over.
+        if self.passes.is_enough() and info.get("memory_remaining") and (new or not self.raised):
+            self.let_it_stop(info)
+
+    def let_it_stop(self, info):
+        milliseconds = allowed_ms(self.copy, info, self.raised)
+        messages.print_progress(self.move.settings, "  the last pass took QEMU too long: once more" if self.raised else
+                                "  nothing new comes: now the VM stops, for the last pass",
+                                allowed_milliseconds=milliseconds)
+        self.raised += self.set_downtime(milliseconds)
