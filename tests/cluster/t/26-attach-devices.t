@@ -33,6 +33,12 @@ class Attached:
             self.f.wait_state("a", self.address, "free")
 
 
+def released_mapped(host):
+    """In this block, a driver may leave something mapped when it is released."""
+    return host.provoke(r"WARNING: kernel/dma/debug.c:\d+ at dma_debug_device_change", "virtio_snd leaves event buffers mapped",
+                        must=False)
+
+
 def at_home(b, port, driver, module):
     """What its own host shows of it while its own driver there has it."""
     b.run(f"modprobe {module}", timeout=60)
@@ -84,7 +90,9 @@ def main():
         home = {port: at_home(b, port, driver, module) for port, driver, module in
                 (("sound", "virtio-pci", "virtio_snd"), ("bochs", "bochs-drm", "bochs"), ("usb", "ehci-pci", "ehci_pci"))}
         b.run("echo 0 >/sys/class/vtconsole/vtcon1/bind", check=False)     # its own console, or the display is in use
-        with t.case("sound"), Attached(f, "sound") as address:
+        # virtsnd_remove() leaves the buffers of its queue of events mapped, on the device's own host, too.  Only the kernel
+        # of check-debug tells (CONFIG_DMA_API_DEBUG); it does not name the driver in that line.
+        with t.case("sound"), released_mapped(a), released_mapped(b), Attached(f, "sound") as address:
             kinds.tone(t, a, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
             as_at_home(t, "virtio-sound", home["sound"], portrait(a, address))
         with t.case("a disk of virtio's"):
