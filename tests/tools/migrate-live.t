@@ -349,6 +349,11 @@ def prepares(t):
         t.ok(r.returncode == 0 and "2 devices of vm1 are prepared" in r.stdout and "virsh shutdown vm1" in r.stdout,
              "--prepare: it says that the VM has to be started anew", r.stdout + r.stderr)
         t.equal(keeping.devices_not_kept(w.state()["a"]["vm1"]["xml"], [U1, U2]), [], "  the definition has it")
+        s = w.state()
+        s["a"]["vm1"]["xml"] = s["a"]["vm1"]["xml"].replace(f'name="ua-{U2}"', 'name="hostdev1"')
+        w.state(s)
+        r = w.run("--prepare", "vm1")
+        t.ok("1 device of vm1 is prepared" in r.stdout, "  and again for one that was added later", r.stdout)
         r = w.run("--prepare", "--json", "vm1")
         t.equal(json.loads(r.stdout), {"vm": "vm1", "prepared": [], "restart": True, "dry_run": False}, "  as JSON; once")
         r = w.run(*KEEP, "vm1", "b")

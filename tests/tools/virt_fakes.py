@@ -251,7 +251,8 @@ class World:
     @staticmethod
     def named(parent, host):
         """The node that may take a device over from that host."""
-        named = [path.read_text().split()[0] for path in (top() / host / "sys/devices/dlend" / parent).glob("*/dlend/move_to")]
+        device = top() / host / "sys/devices/dlend" / parent
+        named = [path.read_text().split()[0] for path in device.glob("*/dlend/move_to")]
         return named[0] if named else "0"
 
     def virsh_migrate_setmaxdowntime(self, host, name, words, stdin):

@@ -27,8 +27,8 @@ def prepare_vm(settings, args):
     if args.json:
         messages.print_json({"vm": domain["name"], "prepared": missing, "restart": restart, "dry_run": args.dry_run})
         return
-    done = "would be" if args.dry_run else "are"
-    said = f"{len(missing)} device{'s'[:len(missing) != 1]} of {domain['name']} {done} prepared" if missing else \
+    devices, done = ("1 device", "is") if len(missing) == 1 else (f"{len(missing)} devices", "are")
+    said = f"{devices} of {domain['name']} {'would be' if args.dry_run else done} prepared" if missing else \
         f"{domain['name']} is prepared already"
     if restart:
         said += f"; it takes effect when the VM is started next: virsh shutdown {name}, then virsh start {name}"
