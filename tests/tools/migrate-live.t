@@ -14,8 +14,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
-from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, WHOLE, World, migration,  # noqa: E402
-                   read_until, xml)  # pylint: disable=wrong-import-position
+from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, WHOLE, World, is_refused,  # noqa: E402
+                   migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
 import migration.network  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 from migration import blackout, keeping, precopy  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 
@@ -32,6 +32,18 @@ def of_type(w, name):
     (types / "dlend-nvme").rename(types / name)
 
 
+def unprepare(w, *which):
+    """which: "xml", the definition, or "live", as the VM was started"""
+    s = w.state()
+    s["a"]["vm1"].update({name: PLAIN.sub("", s["a"]["vm1"][name]) for name in which})
+    w.state(s)
+
+
+def limits(w):
+    """For how long the VM was allowed to stand still, one after the other, in ms."""
+    return [c.split()[-1] for c in w.calls() if "setmaxdowntime" in c]
+
+
 def keeps(t):
     with World(autostart=True) as w:
         r = w.run(*KEEP, "vm1", "b")
@@ -44,8 +56,7 @@ def keeps(t):
              "nothing new comes" in r.stderr, "  and before, and what it does meanwhile", r.stderr)
         migrate = next(c for c in w.calls() if "virsh migrate --live" in c)
         t.ok(f"--comp-xbzrle-cache {2 * GIB}" in migrate, "  the VMM keeps what it has sent", migrate)
-        limits = [c.split()[-1] for c in w.calls() if "setmaxdowntime" in c]
-        t.equal(limits, ["1", "2000"], "  it may stop for a moment only, and at the end for a last pass")
+        t.equal(limits(w), ["1", "2000"], "  it may stop for a moment only, and at the end for a last pass")
     with World() as w:
         r = w.run(*KEEP, "--json", "--copy=send", "vm1", "b")
         says = json.loads(r.stdout)
@@ -72,17 +83,11 @@ def dry(t):
 
 def refused(t):
     """Before anything is changed."""
-    def check(w, name, *parts, words=(*KEEP, "vm1", "b"), code=4):
-        before = w.tree("a"), w.tree("b"), w.runs()
-        r = w.run(*words)
-        t.ok(r.returncode == code and all(p in r.stderr for p in parts) and "Traceback" not in r.stderr, name,
-             f"{r.returncode} {r.stderr}")
-        t.equal((w.tree("a"), w.tree("b"), w.runs(), w.calls()), (*before, []), "  nothing has changed")
+    def check(w, *told, words=(*KEEP, "vm1", "b"), code=4):
+        is_refused(t, w, *told, words=words, code=code)
 
     with World() as w:
-        s = w.state()
-        s["a"]["vm1"]["live"] = PLAIN.sub("", s["a"]["vm1"]["live"])
-        w.state(s)
+        unprepare(w, "live")
         check(w, "started without what QEMU needs", P1, "--prepare vm1", "--detach")
     for name in ("gpu", "usb", "accel"):
         with World() as w:
@@ -111,12 +116,12 @@ def cut(t):
     with World() as w:
         of_type(w, "dlend-nic")
         said = []
-        write = migration.mdevs.write_target
-        migration.mdevs.write_target = lambda host, uuid, words: (said.append((uuid, words)), write(host, uuid, words))[1]
-        try:
+
+        def write(old, host, uuid, words):
+            said.append((uuid, words))
+            return old(host, uuid, words)
+        with replaced(migration.mdevs, "write_target", write):
             r = w.run(*KEEP, "--cut", "vm1", "b")
-        finally:
-            migration.mdevs.write_target = write
         t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "--cut", r.stderr)
         t.equal(said, [(U1, "2 cut"), (U2, "2")], "  only what does not become quiet is cut")
 
@@ -146,9 +151,7 @@ def mixed(t):
                      "runs once, with what stays", f"{runs} {r.stderr}")
                 t.ok(U1 in runs[0][1] or "attach-device" in r.stderr, "  and with the other, or people are told", r.stderr)
     with World() as w:
-        s = w.state()
-        s["a"]["vm1"]["live"] = PLAIN.sub("", s["a"]["vm1"]["live"])
-        w.state(s)
+        unprepare(w, "live")
         r = w.run(*words)
         t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "a VM that was not prepared: all of its devices", r.stderr)
         t.ok(not any("--compressed" in c for c in w.calls()), "  then its memory is copied as that of any VM")
@@ -175,13 +178,11 @@ def on_the_way(t):
             r = w.run(*KEEP, "vm1", "b", fault=f"refuse {number_of(words)}")
             t.ok(r.returncode == 1 and name.split()[0] in r.stderr and "as before" in r.stderr, f"{words[0]} fails", r.stderr)
             t.equal((w.tree("a"), w.tree("b")), (WHOLE, NOTHING), "  all is as it was")
-            limits = [c.split()[-1] for c in w.calls() if "setmaxdowntime" in c]
-            t.ok(limits[-1] in ("1", "300"), "  and so is the time for which the VM may stop", str(limits))
+            t.ok(limits(w)[-1] in ("1", "300"), "  and so is the time for which the VM may stop", str(limits(w)))
     with World() as w:
         raised = number_of(("migrate-setmaxdowntime",)) + 1
         r = w.run(*KEEP, "vm1", "b", fault=f"refuse {raised}")
-        limits = [c.split()[-1] for c in w.calls() if "setmaxdowntime" in c]
-        t.equal((r.returncode, w.runs(), limits), (0, [("b", [U1, U2])], ["1", "2000", "2000"]),
+        t.equal((r.returncode, w.runs(), limits(w)), (0, [("b", [U1, U2])], ["1", "2000", "2000"]),
                 "raising that time fails once: it is tried again", r.stderr)
 
 
@@ -195,13 +196,12 @@ def number_of(words):
 def told_why(t):
     """What the kernel says of the device is part of the reason."""
     with World() as w:
-        follow = precopy.Precopy.follow
-        # Somebody has named another node meanwhile.
-        precopy.Precopy.follow = lambda self: (w.put("a", f"sys/devices/dlend/{P1}/{U1}/dlend/move_to", "7\n"), follow(self))[1]
-        try:
+        def follow(old, migration_of_it):
+            # Somebody has named another node meanwhile.
+            w.put("a", f"sys/devices/dlend/{P1}/{U1}/dlend/move_to", "7\n")
+            return old(migration_of_it)
+        with replaced(precopy.Precopy, "follow", follow):
             r = w.run(*KEEP, "vm1", "b")
-        finally:
-            precopy.Precopy.follow = follow
         t.ok(r.returncode == 1 and "Operation not permitted" in r.stderr and
              "this host: " in r.stderr and f"{U1}: the VM does not move: of the test" in r.stderr and "as before" in r.stderr,
              "the VMM refuses: its reason, and the kernel's", r.stderr)
@@ -218,8 +218,7 @@ def interrupted(t):
              "Ctrl-C while memory is copied", said)
         t.equal((w.runs(), w.tree("a"), w.tree("b"), w.named("a", U1)), ([("a", [U1, U2])], WHOLE, NOTHING, "0"),
                 "  all is as it was")
-        limits = [c.split()[-1] for c in w.calls() if "setmaxdowntime" in c]
-        t.equal(limits, ["1", "300"], "  and so is the time for which the VM may stop")
+        t.equal(limits(w), ["1", "300"], "  and so is the time for which the VM may stop")
     with World() as w:
         with w.begin(*KEEP) as process:
             said = process.communicate(timeout=60)[1]
@@ -246,7 +245,7 @@ def passes(t):
 
 
 def allowed(t):
-    copy = {m: blackout.Copy(m, "", None) for m in ("compare", "send")}
+    copy = {m: blackout.Copy(GIB, m, "", None) for m in ("compare", "send")}
     info = {"memory_total": 16 * GIB, "memory_remaining": 8 * GIB, "memory_bps": GIB}
     t.equal([precopy.allowed_ms(copy[m], info) for m in ("compare", "send")], [32000, 16000],
             "the VM may stop for twice as long as the last pass should take")
@@ -266,9 +265,9 @@ def chosen(t):
         copy = blackout.choose_copy(ram, free, speed, wanted)
         t.ok(copy.method == method and word in copy.why, f"{method}: {word}", str(copy))
     copy = blackout.choose_copy(GIB, GIB, 0)
-    t.ok(copy.seconds is None and "not known" in blackout.describe_blackout(GIB, copy, 1) and
+    t.ok(copy.seconds is None and "not known" in blackout.describe_blackout(copy, 1) and
          blackout.blackout_seconds(copy, 1) is None, "where nobody knows, nobody says a number",
-         blackout.describe_blackout(GIB, copy, 1))
+         blackout.describe_blackout(copy, 1))
     t.equal([blackout.cache_bytes(n) // (1 << 20) for n in (100 << 20, 128 << 20, 3 * GIB)], [128, 256, 4096],
             "the cache is a power of two above the VM's memory")
 
@@ -333,15 +332,13 @@ def definitions(t):
     both = keeping.keep_devices(other, [U1])
     t.ok(both.count("<qemu:override>") == 1 and "video0" in both, "what was overridden before stays", both)
     for text, size in (("<memory>1048576</memory>", GIB), ("<memory unit='MiB'>256</memory>", 256 << 20), ("", 0)):
-        t.equal(keeping.memory_bytes(f"<domain>{text}</domain>"), size, f"memory: {text}")
+        t.equal(migration.domain.memory_bytes(f"<domain>{text}</domain>"), size, f"memory: {text}")
     t.ok(ElementTree.fromstring(once) is not None, "it is XML")
 
 
 def prepares(t):
     with World() as w:
-        s = w.state()
-        s["a"]["vm1"].update({k: PLAIN.sub("", s["a"]["vm1"][k]) for k in ("xml", "live")})
-        w.state(s)
+        unprepare(w, "xml", "live")
         r = w.run("--prepare", "--dry-run", "vm1")
         t.ok(r.returncode == 0 and "2 devices of vm1 would be prepared" in r.stdout and not w.calls(), "--prepare --dry-run",
              r.stdout + r.stderr)

@@ -19,8 +19,8 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
-from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, VM_UUID, WHOLE, World, domain,  # noqa: E402
-                   migration, read_until, xml)  # pylint: disable=wrong-import-position
+from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, VM_UUID, WHOLE, World, domain, is_refused,  # noqa: E402
+                   migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
 
 TPM = '<tpm model="tpm-crb"><backend type="emulator" version="2.0"/></tpm>'
 OTHER = '<hostdev mode="subsystem" type="pci"><source><address domain="0x0" bus="0x1"/></source></hostdev>'
@@ -312,13 +312,8 @@ def pooled(t):
 
 def refused(t):
     """Nothing is changed."""
-    def check(w, name, *parts, words=("vm1", "b"), code=None):
-        before = w.tree("a"), w.tree("b"), w.runs()
-        r = w.run(*words)
-        t.ok(r.returncode and all(p in r.stderr for p in parts) and "Traceback" not in r.stderr, name,
-             f"{r.returncode} {r.stderr}")
-        t.equal((w.tree("a"), w.tree("b"), w.runs()), before, "  nothing has changed")
-        t.ok(code in (None, r.returncode), "  exit status", str(r.returncode))
+    def check(w, *told, words=("vm1", "b"), **more):
+        is_refused(t, w, *told, words=words, **more)
 
     with World() as w:
         shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
@@ -450,14 +445,13 @@ def told_why(t):
     """The words of the program that failed, not those around them."""
     with World() as w:
         # Somebody has made one of another type there meanwhile
-        define = migration.mdevs.start_mdev
-        migration.mdevs.start_mdev = lambda host, mdev, vm: \
-            define(host, mdev, vm) if not host.ssh else host.run_checked(
-                ["mdevctl", "start", "-u", mdev.uuid, "-p", P1 if mdev.parent == P2 else P2])
-        try:
+        def start(old, host, mdev, vm):
+            if not host.ssh:
+                old(host, mdev, vm)
+            else:
+                host.run_checked(["mdevctl", "start", "-u", mdev.uuid, "-p", P1 if mdev.parent == P2 else P2])
+        with replaced(migration.mdevs, "start_mdev", start):
             r = w.run("vm1", "b")
-        finally:
-            migration.mdevs.start_mdev = define
         t.ok(r.returncode and "cannot be used here: not defined; vm1 is running here, as before" in r.stderr and
              "unknown" not in r.stderr, "mdevctl's reason is told, without its backtrace", r.stderr)
     lost = subprocess.CompletedProcess([], 255, "Domain started", "")
@@ -569,17 +563,6 @@ def nohup(t):
             w.set_free(P1)
             said += process.communicate(timeout=60)[1]
         t.equal((process.returncode, w.runs()), (0, [("b", [U1, U2])]), "with nohup it goes on after a hangup", said)
-
-
-@contextlib.contextmanager
-def replaced(module, name, function):
-    """The module's function of that name, by function(the old one, its arguments...)"""
-    old = getattr(module, name)
-    setattr(module, name, lambda *args: function(old, *args))
-    try:
-        yield
-    finally:
-        setattr(module, name, old)
 
 
 def at_any_time(t):

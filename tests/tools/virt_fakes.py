@@ -143,7 +143,8 @@ class World:
         if words[0] == "-c":
             host = "b" if "qemu+ssh" in words[1] else "a"
             words = words[2:]
-        names = [w for w in words[words.index("--") if "--" in words else 1:] if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
+        rest = words[words.index("--") if "--" in words else 1:]
+        names = [w for w in rest if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
         name = self.name(host, names[0]) if names else ""
         return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, name, words, stdin)
 
@@ -173,7 +174,7 @@ class World:
         return d["xml"] if "--inactive" in words or d["state"] != "running" else d["live"]
 
     def virsh_domjobabort(self, host, name, words, stdin):
-        if not (top() / "downtime").exists():
+        if not any((top() / name).exists() for name in ("downtime", "slow")):
             raise Refused("error: no job is active")
         (top() / "aborted").touch()
 
@@ -338,23 +339,28 @@ def fault(number):
     return ""
 
 
-def slow_migration(words, host):
-    """One that does not end by itself."""
-    if words[0] == "domjobabort":
-        (top() / "aborted").touch()
-    elif words[0] == "migrate":
-        count("virsh", words, host)
-        while not (top() / "aborted").exists():
-            time.sleep(0.02)
+def may_switch(words):
+    """Whether a migration may stop the VM.  One that copies memory waits until it is told so, a slow one without end."""
+    if (top() / "aborted").exists():
+        return True
+    if (top() / "slow").exists():
+        return False
+    path = top() / "downtime"
+    return "--compressed" not in words and "--parallel" not in words or path.exists() and int(path.read_text()) > 1
+
+
+def copy_memory(words):
+    while not may_switch(words):
+        time.sleep(0.02)
+    if (top() / "aborted").exists():
         sys.exit(ABORTED)
 
 
-def may_switch(words):
-    """Of a migration that copies memory until it is told that it may stop the VM."""
-    if "--compressed" not in words and "--parallel" not in words or (top() / "aborted").exists():
-        return True
-    path = top() / "downtime"
-    return path.exists() and int(path.read_text()) > 1
+@contextlib.contextmanager
+def locked():
+    with open(top() / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def die(world):
@@ -366,17 +372,12 @@ def die(world):
 
 def act(program, words, host, stdin):
     """The program: it prints, and ends by SystemExit, or Died."""
-    words = words or [""]
-    if (top() / "slow").exists() and program == "virsh":
-        slow_migration(words, host)
+    with locked():
+        number = count(program, words, host)
     if program == "virsh" and words[0] == "migrate":
-        while not may_switch(words):
-            time.sleep(0.02)
-        if (top() / "aborted").exists():
-            sys.exit(ABORTED)
-    with open(top() / "lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        kind = fault(count(program, words, host))
+        copy_memory(words)
+    with locked():
+        kind = fault(number)
         world = World()
         lost = EXIT_LOST if host == "b" and kind.startswith("lost") else 1
         if kind == "die":

@@ -235,3 +235,23 @@ def read_until(stream, what):
         if what in line:
             break
     return said
+
+
+def is_refused(t, w, name, *parts, words, code=None):
+    """It says all these parts, and nothing is changed.  code: exit status"""
+    before = w.tree("a"), w.tree("b"), w.runs(), w.calls()
+    r = w.run(*words)
+    t.ok(r.returncode and all(p in r.stderr for p in parts) and "Traceback" not in r.stderr, name, f"{r.returncode} {r.stderr}")
+    t.equal((w.tree("a"), w.tree("b"), w.runs(), w.calls()), before, "  nothing has changed")
+    t.ok(code in (None, r.returncode), "  exit status", str(r.returncode))
+
+
+@contextlib.contextmanager
+def replaced(module, name, function):
+    """The module's function of that name, by function(the old one, its arguments...)"""
+    old = getattr(module, name)
+    setattr(module, name, lambda *args: function(old, *args))
+    try:
+        yield
+    finally:
+        setattr(module, name, old)

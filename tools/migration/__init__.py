@@ -8,7 +8,7 @@ In this order; each module imports only modules that stand before it:
     signals         signals that ask the program to end
     waits           waiting for a condition
     hosts           a host, and the commands that run on it
-    jobs            what libvirt tells of a migration
+    jobs            a migration of libvirt's: its command, its end, what libvirt tells of it
     domain          the XML of a libvirt domain
     keeping         what that needs so that devices stay while the VM moves
     mdevs           mediated devices of one host: start, stop, undefine

@@ -31,8 +31,9 @@ KINDS = {"nvme": KEPT, "storage": KEPT, "nic": CUT, "audio": CUT, "gpu": NEVER, 
 
 @dataclass(frozen=True)
 class Copy:
-    """method: "compare" or "send"; why: for people; seconds: to copy what is left when the VM has stopped, None if
-    nobody knows"""
+    """ram: of the VM, in bytes; method: "compare" or "send"; why: for people; seconds: to copy what is left when the VM has
+    stopped, None if nobody knows"""
+    ram: int
     method: str
     why: str
     seconds: float
@@ -59,12 +60,12 @@ def choose_copy(ram, free, bits_per_s, wanted=None):
     """
     compared, sent = ram / COMPARE_BYTES_PER_S, sending_seconds(ram, bits_per_s)
     if wanted:
-        return Copy(wanted, "as you said", compared if wanted == "compare" else sent)
+        return Copy(ram, wanted, "as you said", compared if wanted == "compare" else sent)
     if free < ram + SPARE_BYTES:
-        return Copy("send", f"this host has not {in_words(ram + SPARE_BYTES)} to spare for a copy to compare with", sent)
+        return Copy(ram, "send", f"this host has not {in_words(ram + SPARE_BYTES)} to spare for a copy to compare with", sent)
     if sent is not None and sent < compared:
-        return Copy("send", f"the network is as fast ({bits_per_s / 1e9:.0f} Gb/s)", sent)
-    return Copy("compare", f"sending {in_words(ram)} would take {sent:.1f} s" if sent is not None else
+        return Copy(ram, "send", f"the network is as fast ({bits_per_s / 1e9:.0f} Gb/s)", sent)
+    return Copy(ram, "compare", f"sending {in_words(ram)} would take {sent:.1f} s" if sent is not None else
                 "the speed of the network is not known", compared)
 
 
@@ -73,11 +74,10 @@ def blackout_seconds(copy, drains):
     return copy.seconds + (QUIET_S if drains else 0) + SWITCH_S if copy.seconds is not None else None
 
 
-def describe_blackout(ram, copy, drains):
+def describe_blackout(copy, drains):
     """For people.  drains: how many devices have commands to end"""
-    what = "compare" if copy.method == "compare" else "send"
     copying = f"{copy.seconds:.1f} s" if copy.seconds is not None else "an unknown time"
-    parts = [f"{copying} to {what} {in_words(ram)}"]
+    parts = [f"{copying} to {copy.method} {in_words(copy.ram)}"]
     if drains:
         parts.append(f"{QUIET_S:.2f} to {DRAIN_S:.0f} s until {'its disk has' if drains == 1 else 'its disks have'} ended "
                      "what was under way")

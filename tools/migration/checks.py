@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
 from .blackout import CUT, NEVER, choose_copy, kind_of
-from .domain import host_devices, name_for_shell, parse_domain, pooled_macs
-from .keeping import devices_not_kept, memory_bytes
+from .domain import host_devices, memory_bytes, name_for_shell, parse_domain, pooled_macs
+from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
 from .messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 from .network import bits_per_s
-from .probe import probe_host, probe_mdev
+from .probe import no_such_vm, probe_host, probe_mdev
 
 TPM_STATE = "/var/lib/libvirt/swtpm"
 
@@ -44,7 +44,7 @@ def check_vm(move, domain):
     """Whether there is such a VM, and whether its state allows a move."""
     what, name = f"{move.vm} cannot be moved", move.shell_name
     if not domain:
-        raise Failure(f"there is no VM {move.vm} on this host", "", "virsh list --all", NOT_FOUND)
+        raise no_such_vm(move.vm)
     if not domain["persistent"]:
         raise Failure(what, "it is transient: it has no definition to move",
                       f"virsh dumpxml {name} >vm.xml; virsh define vm.xml")
@@ -125,11 +125,8 @@ def choose_what_stays(move, live):
         if why and not move.args.detach:
             raise why
         mdev.stays = not why
-    staying = [mdev for mdev in move.mdevs if mdev.stays]
-    if staying:
-        move.ram = memory_bytes(live)
-        move.drains = sum(kind_of(mdev.type_name) != CUT for mdev in staying)
-        move.copy = choose_copy(move.ram, move.here.known["free"], bits_per_s(move), move.args.copy)
+    if move.staying:
+        move.copy = choose_copy(memory_bytes(live), move.here.known["free"], bits_per_s(move), move.args.copy)
 
 
 def why_not_to_stay(move, mdev, missing):

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from .blackout import describe_blackout
+from .blackout import blackout_seconds, describe_blackout
 from .checks import examine_both_hosts
 from .domain import UUID
 from .finish import finish_move
@@ -85,7 +85,7 @@ def migrate_vm(settings, args):
 
 def print_plan(move):
     if move.args.json:
-        blackout = {"blackout_seconds": move.blackout, "copy": move.copy.method} if move.copy else {}
+        blackout = {"blackout_seconds": blackout_seconds(move.copy, move.drains), "copy": move.copy.method} if move.copy else {}
         print_json(steps_for_json(move.steps, vm=move.vm, host=move.args.host, dry_run=True, **blackout))
         return
     print_line("\n".join(step.title for step in move.steps), sys.stdout)
@@ -94,7 +94,7 @@ def print_plan(move):
 
 
 def describe_copy(move):
-    return f"{describe_blackout(move.ram, move.copy, move.drains)} (--copy {move.copy.method}: {move.copy.why})"
+    return f"{describe_blackout(move.copy, move.drains)} (--copy {move.copy.method}: {move.copy.why})"
 
 
 def carry_out(move):

@@ -20,13 +20,17 @@ def parse_domain(xml):
 
 
 def host_devices(xml, pooled=()):
+    """devices_of() of a domain's XML."""
+    return devices_of(parse_domain(xml), pooled)
+
+
+def devices_of(domain, pooled=()):
     """Which devices of its host a VM uses.
 
     pooled: MAC addresses of interfaces to which a network of libvirt's gives a device, whatever host they are on.
     Return ([(uuid, element) of each mediated device], [a word about each other device of the host]).
     """
     mediated, others = [], []
-    domain = parse_domain(xml)
     for element in domain.findall("./devices/hostdev"):
         address = element.find("./source/address")
         uuid = (address.get("uuid") or "").lower() if address is not None else ""
@@ -39,6 +43,14 @@ def host_devices(xml, pooled=()):
                if mac_of(element) not in pooled]
     others += ["disk that is a PCI device"] * len(domain.findall("./devices/disk//source[@type='pci']"))
     return mediated, others
+
+
+def memory_bytes(xml):
+    """Of the VM, in bytes."""
+    units = {"b": 1, "bytes": 1, "KB": 10**3, "k": 1 << 10, "KiB": 1 << 10, "MB": 10**6, "M": 1 << 20, "MiB": 1 << 20,
+             "GB": 10**9, "G": 1 << 30, "GiB": 1 << 30, "TB": 10**12, "T": 1 << 40, "TiB": 1 << 40}
+    memory = parse_domain(xml).find("./memory")
+    return int(memory.text) * units[memory.get("unit", "KiB")] if memory is not None else 0
 
 
 def mac_of(interface):

@@ -1,5 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What libvirt tells of a migration."""
+"""A migration of libvirt's: its command, its end, and what libvirt tells of it."""
+from .hosts import start_command_here
+from .messages import print_progress
+
+
+def migrate_words(move, *options):
+    """virsh's words for it, but for where to."""
+    return ["migrate", "--live", "--persistent", *options, *move.args.extra, "--", move.uuid]
+
+
+def abort_job(move):
+    start_command_here(["virsh", "domjobabort", "--", move.uuid])
+
+
+def ask_to_end(move):
+    print_progress(move.settings, "  the migration is asked to end")
+    abort_job(move)
 
 
 def job_info(host, uuid, *more):

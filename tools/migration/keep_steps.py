@@ -57,7 +57,7 @@ def step_wait_until_offered(move, mdev):
 
 def step_migrate_keeping(move):
     """If the step fails, the VM runs on here, with its devices."""
-    precopy = Precopy(move, move.copy, move.ram)
+    precopy = Precopy(move)
     return Step(f"migrate {move.vm} to {move.there}, with its devices as they are", precopy.run, precopy.restore,
                 f"on {move.there}: {UNDEFINE} {move.shell_name}")
 

@@ -8,7 +8,7 @@ in <qemu:override>, where a device is named by its alias.
 import re
 import xml.etree.ElementTree as ElementTree
 
-from .domain import host_devices, parse_domain
+from .domain import devices_of, parse_domain
 
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 OVERRIDE, DEVICE, FRONTEND, PROPERTY = (f"{{{QEMU}}}{name}" for name in ("override", "device", "frontend", "property"))
@@ -31,21 +31,7 @@ def is_kept(domain, element):
 def devices_not_kept(xml, uuids):
     """Those of these mediated devices with which the VM of this XML may not move."""
     domain = parse_domain(xml)
-    return [uuid for uuid, element in host_devices(xml)[0] if uuid in uuids and not is_kept(domain, element_of(domain, uuid))]
-
-
-def element_of(domain, uuid):
-    return next(element for element in domain.findall("./devices/hostdev")
-                if element.find("./source/address") is not None
-                and (element.find("./source/address").get("uuid") or "").lower() == uuid)
-
-
-def memory_bytes(xml):
-    """Of the VM, in bytes."""
-    units = {"b": 1, "bytes": 1, "KB": 10**3, "k": 1 << 10, "KiB": 1 << 10, "MB": 10**6, "M": 1 << 20, "MiB": 1 << 20,
-             "GB": 10**9, "G": 1 << 30, "GiB": 1 << 30, "TB": 10**12, "T": 1 << 40, "TiB": 1 << 40}
-    memory = parse_domain(xml).find("./memory")
-    return int(memory.text) * units[memory.get("unit", "KiB")] if memory is not None else 0
+    return [uuid for uuid, element in devices_of(domain)[0] if uuid in uuids and not is_kept(domain, element)]
 
 
 def keep_devices(xml, uuids):
@@ -55,9 +41,8 @@ def keep_devices(xml, uuids):
         ElementTree.register_namespace(prefix, uri)
     ElementTree.register_namespace("qemu", QEMU)
     domain = parse_domain(xml)
-    for uuid in uuids:
-        element = element_of(domain, uuid)
-        if not is_kept(domain, element):
+    for uuid, element in devices_of(domain)[0]:
+        if uuid in uuids and not is_kept(domain, element):
             tell_qemu(domain, alias_for(element, uuid))
     return ElementTree.tostring(domain, encoding="unicode")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The state of a move."""
-from .blackout import blackout_seconds
+from .blackout import CUT, kind_of
 from .hosts import SSH, Host
 
 
@@ -20,7 +20,6 @@ class Move:
         self.mdevs = []
         self.was_running = False    # the VM, as the move began
         self.copy = None            # how memory is copied, a Copy; None if no device stays
-        self.ram = self.drains = 0  # bytes of the VM's memory; how many devices have commands to end
         self.stood_still = None     # seconds, as libvirt has measured it
         self.steps = []
         self.undoable = 0           # so many of the first steps are undone if one of them fails
@@ -30,6 +29,16 @@ class Move:
         self.may_happen_yet = ""    # what the guest was asked for and may still do
 
     @property
-    def blackout(self):
-        """How long the VM will stand still at least, in seconds; None if nobody knows."""
-        return blackout_seconds(self.copy, self.drains)
+    def staying(self):
+        """The devices that stay as they are."""
+        return [mdev for mdev in self.mdevs if mdev.stays]
+
+    @property
+    def drains(self):
+        """How many of those have commands to end."""
+        return sum(kind_of(mdev.type_name) != CUT for mdev in self.staying)
+
+    @property
+    def going(self):
+        """What is detached here and attached there, if the VM runs on."""
+        return [mdev for mdev in self.mdevs if not mdev.stays]

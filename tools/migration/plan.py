@@ -29,7 +29,7 @@ def plan_cold(move):
 
 def plan_live(move):
     """The VM runs on.  It is without those of its lent devices that do not stay for a while."""
-    staying, going = [mdev for mdev in move.mdevs if mdev.stays], [mdev for mdev in move.mdevs if not mdev.stays]
+    staying, going = move.staying, move.going
     # First what a lender may refuse
     steps = [keep_steps.step_name_target(move, mdev) for mdev in staying]
     steps += [keep_steps.step_wait_until_offered(move, mdev) for mdev in staying]
@@ -40,13 +40,13 @@ def plan_live(move):
     if staying:
         # No step brings back a VM with devices that stay: what comes later is not undone.
         return [*steps, keep_steps.step_migrate_keeping(move)]
-    return [*steps, vm_steps.step_migrate_live(move), *plan_arrival(move, going)]
+    return [*steps, vm_steps.step_migrate_live(move), *plan_arrival(move)]
 
 
-def plan_arrival(move, going):
+def plan_arrival(move):
     """The VM gets back what did not stay."""
     steps = []
-    for mdev in going:
+    for mdev in move.going:
         steps.append(device_steps.step_start_mdev(move, mdev))
         if mdev.element is not None:
             steps.append(device_steps.step_attach_device(move, mdev))
@@ -55,13 +55,11 @@ def plan_arrival(move, going):
 
 def plan_tidying(move):
     """The VM runs there now, or belongs there.  Nothing of it stays here."""
-    steps = []
-    if any(mdev.stays for mdev in move.mdevs):
-        steps += plan_arrival(move, [mdev for mdev in move.mdevs if not mdev.stays])
+    steps = plan_arrival(move) if move.staying else []
     if move.here.known["domain"]["autostart"]:
         steps.append(vm_steps.step_start_at_boot(move))
     steps.append(vm_steps.step_undefine_domain(move))
-    steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.mdevs if mdev.stays]
+    steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.staying]
     steps += [device_steps.step_undefine_mdev(move, mdev) for mdev in move.mdevs if mdev.is_defined]
     if move.args.start and not move.args.live:
         steps.append(vm_steps.step_remove_note(move))

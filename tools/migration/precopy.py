@@ -10,16 +10,15 @@ import subprocess
 import time
 
 from . import messages, signals
-from .blackout import COMPARE_BYTES_PER_S, cache_bytes, in_words
-from .hosts import reason_of, start_command_here
-from .jobs import job_info, seconds_still
+from .blackout import COMPARE_BYTES_PER_S, MIB, cache_bytes, in_words
+from .hosts import reason_of
+from .jobs import abort_job, ask_to_end, job_info, migrate_words, seconds_still
 from .mdevs import kernel_lines
 from .messages import Failure
 from .waits import TELL_S
 from .whereabouts import find_running_host
 
 LOOK_S = 1
-MIB = 1 << 20
 FIRST_MS, MOST_MS = 1, 2_000_000    # allowed time without the VM: while it is copied; what QEMU takes at most
 PASSES, MANY_PASSES = 3, 12         # before that, a pass is no measure; after that, the VM writes faster than is copied
 STEADY = 0.8                        # a pass that brings this share of what the one before brought
@@ -27,12 +26,12 @@ SLACK = 2                           # of the time that the last pass should take
 CONNECTIONS = 4
 
 
-def options(copy, ram):
+def options(copy):
     """For virsh migrate: how the memory is copied."""
     if copy.method == "send":
         return ["--parallel", "--parallel-connections", str(CONNECTIONS)]
     # What is sent says nothing about how fast pages are compared.
-    return ["--compressed", "--comp-methods", "xbzrle", "--comp-xbzrle-cache", str(cache_bytes(ram)),
+    return ["--compressed", "--comp-methods", "xbzrle", "--comp-xbzrle-cache", str(cache_bytes(copy.ram)),
             "--available-switchover-bandwidth", str(COMPARE_BYTES_PER_S // MIB)]
 
 
@@ -72,15 +71,16 @@ def allowed_ms(copy, info, tries=0):
     return min(MOST_MS, max(1000, math.ceil(1000 * SLACK * seconds)) << tries)
 
 
-def describe(info):
-    if not info.get("memory_iteration"):
+def describe(told):
+    """For people.  told: see measures()"""
+    if not told["pass"]:
         return "  libvirt and the other host prepare"
-    rate = info.get("memory_bps", 0)
-    return f"  pass {info.get('memory_iteration', 0)}: {in_words(info.get('memory_processed', 0))} sent, " \
-           f"{in_words(info.get('memory_remaining', 0))} left, {in_words(rate)}/s"
+    sent, left, rate = (in_words(told[name]) for name in ("bytes_sent", "bytes_left", "bytes_per_second"))
+    return f"  pass {told['pass']}: {sent} sent, {left} left, {rate}/s"
 
 
 def measures(info):
+    """For programs: what libvirt tells, by names of ours."""
     return {"pass": info.get("memory_iteration", 0), "bytes_sent": info.get("memory_processed", 0),
             "bytes_left": info.get("memory_remaining", 0), "bytes_per_second": info.get("memory_bps", 0)}
 
@@ -88,8 +88,8 @@ def measures(info):
 class Precopy:
     """One migration that keeps the devices."""
 
-    def __init__(self, move, copy, ram):
-        self.move, self.copy, self.ram = move, copy, ram
+    def __init__(self, move):
+        self.move = move
         self.passes, self.raised, self.told, self.ending = Passes(), 0, 0.0, False
         self.usual = ""         # allowed time without the VM, before
 
@@ -115,10 +115,10 @@ class Precopy:
                           "which it may stand still")
         # A signal ends the migration, not virsh.  So libvirt knows on which side the VM stays.  When that is clear,
         # signals are ignored: either the steps are undone, or there is no way back.
-        signals.let_signals_call(self.ask_to_end)
-        before = self.kernels_say()
-        result = self.follow()
-        signals.ignore_signals()
+        with signals.signals_handled_by(lambda _number, _frame: self.end()):
+            before = self.kernels_say()
+            result = self.follow()
+            signals.ignore_signals()
         if find_running_host(move, result) is move.here:
             said = "".join(f"; {line}" for line in self.kernels_say() if line not in before)
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result) + said)
@@ -129,17 +129,14 @@ class Precopy:
         return [f"{host}: {line}" for host in (self.move.here, self.move.there)
                 for line in kernel_lines(host, self.move.mdevs)]
 
-    def ask_to_end(self, _number=0, _frame=None):
-        if not self.ending:
-            messages.print_progress(self.move.settings, "  the migration is asked to end")
+    def end(self):
+        (abort_job if self.ending else ask_to_end)(self.move)
         self.ending = True
-        start_command_here(["virsh", "domjobabort", "--", self.move.uuid])
 
     def follow(self):
         """Run virsh migrate, and look after it."""
         move = self.move
-        words = ["virsh", "migrate", "--live", "--persistent", *options(self.copy, self.ram), *move.args.extra, "--",
-                 move.uuid, move.uri]
+        words = ["virsh", *migrate_words(move, *options(move.copy)), move.uri]
         process = move.here.start(words)
         try:
             while process.poll() is None:
@@ -148,27 +145,27 @@ class Precopy:
         except Exception as error:  # pylint: disable=broad-exception-caught
             # Whatever it was: where the VM is afterwards must be known.
             messages.print_progress(move.settings, f"  {type(error).__name__}: {error}")
-            self.ask_to_end()
+            self.end()
         out, err = process.communicate()
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def look(self):
         if self.ending:
             # The first time, libvirt may not have begun yet.
-            self.ask_to_end()
+            self.end()
         info = job_info(self.move.here, self.move.uuid)
         if "memory_iteration" not in info:
             return
         new = self.passes.look(info["memory_iteration"], info.get("memory_processed", 0))
         if new or time.monotonic() - self.told >= TELL_S:
-            self.told = time.monotonic()
-            messages.print_progress(self.move.settings, describe(info), **measures(info))
+            self.told, told = time.monotonic(), measures(info)
+            messages.print_progress(self.move.settings, describe(told), **told)
         # With nothing left, the last pass is over.
         if self.passes.is_enough() and info.get("memory_remaining") and (new or not self.raised):
             self.let_it_stop(info)
 
     def let_it_stop(self, info):
-        milliseconds = allowed_ms(self.copy, info, self.raised)
+        milliseconds = allowed_ms(self.move.copy, info, self.raised)
         messages.print_progress(self.move.settings, "  the last pass took QEMU too long: once more" if self.raised else
                                 "  nothing new comes: now the VM stops, for the last pass",
                                 allowed_milliseconds=milliseconds)

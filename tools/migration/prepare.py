@@ -7,14 +7,14 @@ from .domain import host_devices, name_for_shell
 from .hosts import Host
 from .keeping import devices_not_kept, keep_devices
 from .messages import NOT_FOUND, Failure
-from .probe import probe_host
+from .probe import no_such_vm, probe_host
 
 
 def prepare_vm(settings, args):
     here = Host(settings, "this host")
     domain = probe_host(here, args.vm)["domain"]
     if not domain:
-        raise Failure(f"there is no VM {args.vm} on this host", "", "virsh list --all", NOT_FOUND)
+        raise no_such_vm(args.vm)
     name = name_for_shell(domain["name"], domain["uuid"])
     uuids = list(dict(host_devices(domain["xml"])[0]))
     if not uuids:

@@ -10,7 +10,7 @@ from pathlib import Path
 from .domain import parse_domain
 from .hosts import reason_of
 from .mdevs import target_path
-from .messages import NOT_READY, Failure
+from .messages import NOT_FOUND, NOT_READY, Failure
 
 
 def read_file(settings, name):
@@ -89,6 +89,11 @@ def find_domain_uuid(here, vm, names):
     if vm in names.values():
         raise Failure(f"libvirt does not tell of {vm}", reason_of(result), "systemctl status libvirtd", NOT_READY)
     return None
+
+
+def no_such_vm(vm):
+    """The Failure if find_domain_uuid() has found none.  vm: as people named it"""
+    return Failure(f"there is no VM {vm} on this host", "", "virsh list --all", NOT_FOUND)
 
 
 def probe_domain(here, uuid):

@@ -24,10 +24,14 @@ def heeded_signals():
     return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
+def let_signals_call(handler):
+    for number in heeded_signals():
+        signal.signal(number, handler)
+
+
 def heed_signals():
     """From now on, a signal raises Interrupted."""
-    for number in heeded_signals():
-        signal.signal(number, raise_interrupted)
+    let_signals_call(raise_interrupted)
 
 
 def raise_interrupted(_number, _frame):
@@ -36,18 +40,11 @@ def raise_interrupted(_number, _frame):
     raise Interrupted
 
 
-def let_signals_call(handler):
-    """From now on, a signal calls the handler, until ignore_signals() or heed_signals()."""
-    for number in heeded_signals():
-        signal.signal(number, handler)
-
-
 @contextlib.contextmanager
 def signals_handled_by(handler):
-    """In this context, each signal calls the handler instead."""
-    before = [(number, signal.signal(number, handler)) for number in heeded_signals()]
+    """In this context, each signal calls the handler instead; ignore_signals() in it outlasts it."""
+    let_signals_call(handler)
     try:
         yield
     finally:
-        for number, old in before:
-            signal.signal(number, old)
+        heed_signals()

@@ -2,10 +2,10 @@
 """The steps that deal with the VM as a whole.  Each function makes a Step, and does nothing else."""
 import socket
 
-from . import messages, signals
+from . import signals
 from .domain import UNDEFINE, undefine_domain
-from .hosts import reason_of, start_command_here
-from .jobs import seconds_still
+from .hosts import reason_of
+from .jobs import ask_to_end, migrate_words, seconds_still
 from .messages import Failure
 from .steps import Step
 from .waits import wait_until
@@ -93,16 +93,12 @@ def check_if_started(move, result):
 
 
 def step_migrate_live(move):
-    options = ["migrate", "--live", "--persistent", *move.args.extra, "--", move.uuid]
-
-    def ask_to_end(_number, _frame):
-        messages.print_progress(move.settings, "  the migration is asked to end")
-        start_command_here(["virsh", "domjobabort", "--", move.uuid])
+    words = migrate_words(move)
 
     def migrate():
         # A signal ends the migration, not virsh.  So libvirt knows on which side the VM stays.
-        with signals.signals_handled_by(ask_to_end):
-            result = move.here.run(["virsh", *options, move.uri], timeout=None)
+        with signals.signals_handled_by(lambda _number, _frame: ask_to_end(move)):
+            result = move.here.run(["virsh", *words, move.uri], timeout=None)
         # virsh may fail after the VM has gone.
         if find_running_host(move, result) is move.here:
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result))
@@ -111,7 +107,7 @@ def step_migrate_live(move):
     def migrate_back():
         if find_running_host(move) is move.here:
             return
-        result = move.here.run(["virsh", "-c", move.uri, *options, "qemu:///system"], timeout=None)
+        result = move.here.run(["virsh", "-c", move.uri, *words, "qemu:///system"], timeout=None)
         if find_running_host(move, result) is move.there:
             raise Failure(f"{move.vm} could not be migrated back from {move.there}", reason_of(result))
         restore_definition(move)
