@@ -101,6 +101,14 @@ class Fabric:
         """Until a host sees the offer in a state."""
         self.host(name).wait_for(f"grep -qx {state} /sys/bus/dlend/devices/{address}/state", timeout)
 
+    def wait_available(self, name, address, timeout=60):
+        """Until a mediated device can be made of it on a host, also as the VM that has it may come there."""
+        self.host(name).wait_for(f"grep -qx 1 /sys/class/mdev_bus/{address}/mdev_supported_types/*/available_instances", timeout)
+
+    def resets(self, address):
+        """How often its lender has told of a reset of it."""
+        return len(self.trace(self.lender_of(address)[0].name, f"dlend_reset: {address} "))
+
     def lender_state(self, address):
         """(state, borrower, epoch) as the lender says."""
         host, _ = self.lender_of(address)

@@ -79,8 +79,8 @@ class Moves:
     def expected(self, source, to, late=False):
         """The VM on `source` may move to `to`, where a VMM waits for it. late: and for begins() as well."""
         self.names(source, self.f.node[to])
-        self.host(to).wait_for(f"grep -qx 1 /sys/class/mdev_bus/{self.disk}/mdev_supported_types/*/available_instances || "
-                               f"[ -e {self.vdev(to) if to in self.uuid else '/nowhere'} ]")
+        if to not in self.uuid:
+            self.f.wait_available(to, self.disk)
         self.prepare(to)
         self.host(to).run("touch /tmp/late" if late else "rm -f /tmp/late")
         job = self.spawn(to, "come")
@@ -108,7 +108,7 @@ class Moves:
         return self.f.lender_state(self.disk)
 
     def resets(self):
-        return len(self.f.trace("b", f"dlend_reset: {self.disk} "))
+        return self.f.resets(self.disk)
 
     def free(self, what):
         self.f.wait_state("a", self.disk, "free", 60)

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -20,14 +21,8 @@ TRIPS = 20 if os.environ.get("DLEND_LONG") == "1" else 1
 # All memory that the disk can write to is sent when the guest has stopped.
 DEVICE = ",id=lent,enable-migration=on,x-pre-copy-dirty-page-tracking=off"
 FILE = "/share/vm.migration"
-# Each has 16384 blocks of its own: block n begins with the number n.  /tmp/last.W is the last that the disk has said it has.
-WRITERS = 4
-LOAD = """n=0; while :; do n=$((n+1)); printf '%08d' $n | dd of=/dev/nvme0n1 bs=512 seek=$((@ * 16384 + n)) conv=sync oflag=direct \
-2>/dev/null && echo $n >/tmp/new.@ && mv /tmp/new.@ /tmp/last.@ || echo $n >>/tmp/lost; done"""
-# How many blocks of a writer there are, and how many of them are not as they were written
-WRONG = """last=$(cat /tmp/last.@)
-dd if=/dev/nvme0n1 bs=512 skip=$((@ * 16384 + 1)) count=$last iflag=direct 2>/dev/null | tr -d '\\0' | fold -w 8 |
-awk '$0 + 0 != NR || length != 8 { n++ } END { print NR, n + 0 }'"""
+# 8 MiB of the disk for each of the programs
+PLACES = [("nvme0n1", 16384 * writer) for writer in range(4)]
 SAME = "cat /proc/sys/kernel/random/boot_id; dmesg | grep -c nvme; readlink -f /sys/class/nvme/nvme0/device"
 
 
@@ -39,7 +34,7 @@ class Guest:
         self.disk = f.lend("b", "nvme0")
         self.uuid = {}
         self.vm, self.same = None, ""
-        self.last = [0] * WRITERS   # block of each writer, as far as it is known
+        self.writers = Writers(PLACES, size=512)
 
     def on(self, name, extra=()):
         """Its QEMU on that host."""
@@ -53,24 +48,12 @@ class Guest:
         self.vm.wait_ready(240)
         self.vm.wait_for("[ -b /dev/nvme0n1 ]", 60)
         self.same = self.vm.run(SAME).out
-        for writer in range(WRITERS):
-            self.vm.spawn(LOAD.replace("@", str(writer)))
+        self.writers.begin(self.vm)
         self.works_on()
 
     def works_on(self):
-        files = [f"/tmp/last.{writer}" for writer in range(WRITERS)]
-        self.vm.wait_for(" && ".join(f"[ -e {file} ] && [ $(cat {file}) -gt {last + 2} ]" for file, last in zip(files, self.last)), 120)
-        self.last = [int(last) for last in self.vm.run(f"cat {' '.join(files)}").out.split()]
-        self.t.equal(self.vm.run("cat /tmp/lost 2>/dev/null", check=False).out, "", "all of them write on, and no block was refused")
-
-    def blocks(self):
-        for writer in range(WRITERS):
-            count, wrong = map(int, self.vm.run(WRONG.replace("@", str(writer)), timeout=300).out.split())
-            self.t.ok(count >= self.last[writer] and not wrong, f"writer {writer}: each of {count} blocks is as it was written",
-                      f"{wrong} are wrong; {self.last[writer]} were known")
-
-    def resets(self):
-        return len(self.f.trace("b", f"dlend_reset: {self.disk} "))
+        self.writers.go_on(self.vm)
+        self.t.equal(self.writers.lost(self.vm), "", "all of them write on, and no block was refused")
 
     def migrated(self, vm, name):
         state = eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, 120)
@@ -78,9 +61,9 @@ class Guest:
 
     def moves(self, source, to):
         t, f, old = self.t, self.f, self.vm
-        session, resets, epoch = old.slot.agent.session, self.resets(), f.lender_state(self.disk)[2]
+        session, resets, epoch = old.slot.agent.session, f.resets(self.disk), f.lender_state(self.disk)[2]
         f.host(source).run(f"echo {f.node[to]} all >/sys/bus/mdev/devices/{self.uuid[source]}/dlend/move_to")
-        f.host(to).wait_for(f"grep -qx 1 /sys/class/mdev_bus/{self.disk}/mdev_supported_types/*/available_instances", 60)
+        f.wait_available(to, self.disk)
         new = self.on(to, extra=("-incoming", "defer"))
         new.start()
         old.qmp("migrate", uri=f"file:{FILE}")
@@ -96,7 +79,7 @@ class Guest:
         t.equal(self.vm.run(SAME).out, self.same, "  the guest: same boot, same device, no message of its driver")
         state = f.lender_state(self.disk)
         t.ok(state[:2] == ("held", str(f.node[to])) and int(state[2]) > int(epoch), "  the disk is here, by another lease", str(state))
-        t.equal(self.resets(), resets, "  and was not reset")
+        t.equal(f.resets(self.disk), resets, "  and was not reset")
 
 
 def main():
@@ -110,7 +93,7 @@ def main():
             for source, to in (("a", "c"), ("c", "a")):
                 with t.case(f"trip {trip + 1}: {source} to {to}"):
                     guest.moves(source, to)
-        guest.blocks()
+        guest.writers.check(t, guest.vm)
         guest.vm.shutdown()
         f.wait_state("a", guest.disk, "free", 60)
         t.equal(c.complaints(), [], "no kernel has a complaint")

@@ -4,8 +4,8 @@
 
     host a (node 1): the VM at first ---- ac ---- host c (node 3): nvme0, nic ---- bc ---- host b (node 2)
 
-DLEND_LONG=1: a running VM whose devices are detached, too, one that comes back as a step fails, a host that dies in the middle, and
-the move by hand.
+DLEND_LONG=1: a running VM whose devices are detached, too, one that comes back as a step fails, a host that dies in
+the middle, and the move by hand.
 """
 import os
 import re
@@ -14,6 +14,7 @@ import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import virt  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from domain import Domain  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
@@ -24,7 +25,6 @@ SUM = "dd if=/dev/nvme0n1 bs=64k count=2 iflag=direct 2>/dev/null | sha256sum"
 READY = "[ -b /dev/nvme0n1 ] && [ -e /sys/class/net/eth0 ]"
 DEVICES = ("readlink -f /sys/class/nvme/nvme0/device /sys/class/net/eth0/device; "
            "cat /sys/class/nvme/nvme0/serial /sys/class/net/eth0/address")
-LEFT = "virsh -q list --all --name; ls /sys/bus/mdev/devices; find /etc/mdevctl.d /run/dlend -name '*-*-*-*-*' ! -name '*.lock'"
 
 
 class Moves:
@@ -49,8 +49,7 @@ class Moves:
         self.t.ok(result.status == code and all(p in result.out for p in parts), name, f"{result.status}: {result.out}")
 
     def nothing_left(self, name):
-        left = self.host(name).run(LEFT).out.split()
-        self.t.equal(left, [], f"nothing of it is left on host {name}")
+        self.t.equal(virt.left(self.host(name)), [], f"nothing of it is left on host {name}")
 
     def running(self):
         """Where it runs, of the hosts that do."""
@@ -89,10 +88,10 @@ def begins(m):
 
 
 def dry(m):
-    before = [m.host(n).run(LEFT).out for n in "ab"]
+    before = [virt.left(m.host(n)) for n in "ab"]
     says = m.migrate("a", "--dry-run vm1 b").out
     m.t.ok("shut vm1 down" in says and "on b: start vm1" in says, "--dry-run says what would be done", says)
-    m.t.equal([m.host(n).run(LEFT).out for n in "ab"], before, "and does none of it")
+    m.t.equal([virt.left(m.host(n)) for n in "ab"], before, "and does none of it")
 
 
 def cold(m, source, to):
@@ -222,13 +221,7 @@ def comes_back(m, source, to, undefine):
 def main():
     with Tap() as t, Cluster("virt-hosts.toml", tap=t) as c:
         m = Moves(t, c)
-        for host in c.hosts.values():
-            host.install()
-        # The first call makes libvirtd ask QEMU what it can do
-        calls = [host.spawn("virsh -q list --all") for host in c.hosts.values()]
-        m.f.up()
-        for call in calls:
-            call.wait(300, check=True)
+        virt.up(m.f)
         with t.case("a VM"):
             begins(m)
         with t.case("--dry-run"):

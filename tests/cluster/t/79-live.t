@@ -12,18 +12,12 @@ import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import virt  # noqa: E402  pylint: disable=wrong-import-position
+from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from domain import Domain  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-LEFT = "virsh -q list --all --name; ls /sys/bus/mdev/devices; find /etc/mdevctl.d /run/dlend -name '*-*-*-*-*' ! -name '*.lock'"
-# Block n of a disk begins with the number n; /tmp/last.DISK is the last one that the disk has said it has.
-TICKS = """n=0; while :; do n=$((n+1)); printf '%08d' $n | dd of=/dev/@ bs=4k seek=$n conv=sync oflag=direct 2>/dev/null &&
-echo $n >/tmp/new.@ && mv /tmp/new.@ /tmp/last.@ || echo $n >>/tmp/lost; done"""
-# How many there are, and how many of them are not as they were written
-BLOCKS = ("dd if=/dev/@ bs=4k skip=1 count=$(cat /tmp/last.@) iflag=direct 2>/dev/null | tr -d '\\0' | fold -w 8 | "
-          "awk '$0 + 0 != NR || length != 8 { n++ } END { print NR, n + 0 }'")
-DISKS = ("nvme0n1", "nvme1n1")
 READY = "[ -b /dev/nvme0n1 ] && [ -b /dev/nvme1n1 ] && [ -e /sys/class/net/eth0 ]"
 SAME = ("cat /proc/sys/kernel/random/boot_id /tmp/mark; readlink -f /sys/class/nvme/nvme*/device /sys/class/net/eth0/device; "
         "dmesg | grep -cE 'nvme|e1000e|eth0'")
@@ -37,6 +31,7 @@ class Live:
         self.t, self.c, self.f = t, c, Fabric(c)
         self.vm = None
         self.devices, self.uuids = [], []
+        self.writers = Writers([("nvme0n1", 0), ("nvme1n1", 0)], size="4k")
         self.same = ""
 
     def host(self, name):
@@ -62,10 +57,9 @@ class Live:
         self.vm.start()
         self.vm.wait_for(READY, 60)
         self.finds_link()
-        self.vm.run("cat /proc/sys/kernel/random/uuid >/tmp/mark; for d in nvme0n1 nvme1n1; do echo 0 >/tmp/last.$d; done")
+        self.vm.run("cat /proc/sys/kernel/random/uuid >/tmp/mark")
         self.same = self.vm.run(SAME).out
-        for disk in DISKS:
-            self.vm.spawn(TICKS.replace("@", disk))
+        self.writers.begin(self.vm)
 
     def finds_link(self):
         """The card tells of its link by an interrupt."""
@@ -73,15 +67,8 @@ class Live:
         self.vm.run("ip link set eth0 down; ip link set eth0 up")
         self.vm.wait_for(f"[ {INTERRUPTS} -gt {before} ] && grep -qx 1 /sys/class/net/eth0/carrier", 60)
 
-    def last(self, disk):
-        return int(self.vm.run(f"cat /tmp/last.{disk}").out)
-
-    def ticks_on(self):
-        for disk in DISKS:
-            self.vm.wait_for(f"[ $(cat /tmp/last.{disk}) -gt {self.last(disk) + 2} ]", 60)
-
     def resets(self):
-        return [len(self.f.trace("c", f"dlend_reset: {device} ")) for device in self.devices]
+        return [self.f.resets(device) for device in self.devices]
 
     def refused(self):
         """A card is never quiet."""
@@ -97,7 +84,7 @@ class Live:
             r = self.vm.virsh(words, check=False, timeout=300)
             self.t.ok(r.status, f"virsh {words.split()[0]} is refused", r.out)
         self.t.equal(self.vm.state(), "running", "the VM runs on")
-        self.ticks_on()
+        self.writers.go_on(self.vm)
 
     def consoles(self):
         """What the guest has said, on whichever host."""
@@ -106,7 +93,7 @@ class Live:
 
     def moves(self, source, to):
         t = self.t
-        self.ticks_on()
+        self.writers.go_on(self.vm)
         resets = self.resets()
         up = float(self.vm.run("cat /proc/uptime").out.split()[0])
         result = self.migrate(source, f"--json --live --cut vm1 {to}")
@@ -114,35 +101,23 @@ class Live:
         t.equal(result.status, 0, f"dlend migrate --live --cut vm1 {to}, on host {source}", result.out)
         self.vm.follow(self.host(to))
         t.equal(self.vm.run(SAME).out, self.same, "the guest: same boot, same memory, same devices, no message of their drivers")
-        self.ticks_on()
+        self.writers.go_on(self.vm)
         t.ok(float(self.vm.run("cat /proc/uptime").out.split()[0]) > up, "  its clock goes on")
-        t.equal(self.vm.run("cat /tmp/lost 2>/dev/null", check=False).out, "", "  no block was refused")
+        t.equal(self.writers.lost(self.vm), "", "  no block was refused")
         node = str(self.f.node[to])
         t.equal([self.f.lender_state(device)[:2] for device in self.devices], [("held", node)] * 3,
                 f"the lender says that node {node} has all three")
         t.equal(self.resets(), resets, "  and has reset none")
-        t.equal(self.host(source).run(LEFT).out.split(), [], f"nothing of it is left on host {source}")
+        t.equal(virt.left(self.host(source)), [], f"nothing of it is left on host {source}")
         self.finds_link()
         t.passed("the card interrupts, and has a link")
         self.same = self.vm.run(SAME).out       # its driver has said that
-
-    def blocks(self):
-        for disk in DISKS:
-            last = self.last(disk)
-            count, wrong = map(int, self.vm.run(BLOCKS.replace("@", disk), timeout=300).out.split())
-            self.t.ok(count >= last and not wrong, f"{disk}: each of the {last} blocks is as it was written", f"{count}, {wrong} wrong")
 
 
 def main():
     with Tap() as t, Cluster("virt-hosts.toml", tap=t) as c:
         m = Live(t, c)
-        for host in c.hosts.values():
-            host.install()
-        # The first call makes libvirtd ask QEMU what it can do
-        calls = [host.spawn("virsh -q list --all") for host in c.hosts.values()]
-        m.f.up()
-        for call in calls:
-            call.wait(300, check=True)
+        virt.up(m.f)
         with t.case("a VM"):
             m.begins()
         with t.case("what is refused"):
@@ -154,7 +129,7 @@ def main():
                 m.moves(source, to)
             if t.failed > failed:
                 m.consoles()
-        m.blocks()
+        m.writers.check(t, m.vm)
         t.equal(c.complaints(), [], "no kernel has a complaint")
 
 
