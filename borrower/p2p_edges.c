@@ -435,6 +435,40 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 	e->want = wish;
 }
 
+/* Is it as it should be, or was it tried in vain? */
+static bool dlend_edge_settled(const struct dlend_edge *e)
+{
+	switch (dlend_p2p_step(&e->want, &e->have)) {
+	case DLEND_P2P_KEEP:
+		return !e->lost;
+	case DLEND_P2P_MAP:
+		return e->again_ms;
+	default:
+		return false;
+	}
+}
+
+/* Whoever waits until a device reaches all that it shall learns of it. */
+static void dlend_edges_note_settled(void)
+{
+	struct dlend_p2p_member *m;
+	struct dlend_edge *e;
+	bool settled;
+
+	lockdep_assert_held(&dlend_p2p_lock);
+	list_for_each_entry(m, &dlend_p2p_members, node) {
+		settled = true;
+		list_for_each_entry(e, &dlend_edges, node)
+			if (dlend_addr_same(&e->s.addr, &m->dev.addr))
+				settled = settled && dlend_edge_settled(e);
+		if (settled == m->settled)
+			continue;
+		WRITE_ONCE(m->settled, settled);
+		if (settled)
+			wake_up_all(m->wq);
+	}
+}
+
 /* Find out what should be mapped, from what the members publish. */
 static void dlend_edges_plan(void)
 {
@@ -454,6 +488,7 @@ static void dlend_edges_plan(void)
 			for (bar = 0; bar < DLEND_NUM_BARS; bar++)
 				dlend_edge_want(party, t, bar);
 	}
+	dlend_edges_note_settled();
 	mutex_unlock(&dlend_p2p_lock);
 	kfree(party);
 }

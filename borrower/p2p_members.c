@@ -111,6 +111,7 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 		}
 	}
 	m->dev = *dev;
+	WRITE_ONCE(m->settled, false);
 	dlend_p2p_kick();
 }
 DLEND_EXPORT(dlend_p2p_publish);

@@ -78,7 +78,7 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 	if ((want->bme || now.prepin) && dlend_plan_windows_due(want, have))
 		return DLEND_STEP_BUILD;
 	/* A dma_unmap under way may take windows away: decide when it is over. */
-	if (want->bme && !have->bme && !now.unmapping)
+	if (want->bme && !have->bme && !now.unmapping && !now.held)
 		return DLEND_STEP_BME_ON;
 	return DLEND_STEP_NONE;
 }

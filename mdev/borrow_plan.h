@@ -60,9 +60,10 @@ struct dlend_wish {
  * @prepin: borrow and build as soon as it is open, not only for Bus Master Enable
  * @coming: the VM is on its way to here, and still another host's
  * @refused: nobody lets this host prepare for that
+ * @held: the VM has come, and does not run yet: another of its devices may still have to come
  */
 struct dlend_situation {
-	bool open, failed, leased, touched, unmapping, prepin, coming, refused;
+	bool open, failed, leased, touched, unmapping, prepin, coming, refused, held;
 };
 
 /** dlend_plan_step - next step towards @want, in the order of a device's life */

@@ -26,6 +26,7 @@ static struct dlend_situation dlend_gate_situation(const struct dlend_vdev *v)
 		.prepin = v->prepinned,
 		.coming = v->move.coming,
 		.refused = v->move.refused,
+		.held = v->move.held,
 	};
 }
 

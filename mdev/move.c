@@ -14,6 +14,8 @@
  *   write()			(new host) the last byte: is all prepared?  If not, the VM goes on
  *				where it was
  *   STOP -> RUNNING_P2P	(new host) take the device over
+ *   RUNNING_P2P -> RUNNING	it transfers again.  All of the VM's devices are here by then, and it
+ *				reaches those that it shall before it does
  *
  * All that is only done for a VM whose device was told where it may go (the attribute move_to).  A
  * pause stops no device; a VMM that saves its VM is refused.
@@ -67,9 +69,10 @@ static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
 	guard(mutex)(&v->lock);
 	if (still && v->want.move_to == DLEND_NODE_NONE)
 		return;
-	if (v->want.quiet == still)
+	if (v->want.quiet == still && !v->move.held)
 		return;
 	v->want.quiet = still;
+	v->move.held = v->move.held && still;
 	if (still) {
 		v->move.drained = false;
 		v->move.why[0] = 0;
@@ -536,6 +539,7 @@ static void dlend_move_forget(struct dlend_vdev *v)
 {
 	v->move.coming = false;
 	v->move.refused = false;
+	v->move.held = false;
 	v->move.given = false;
 	v->move.has_token = false;
 	v->move.why[0] = 0;

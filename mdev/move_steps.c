@@ -111,6 +111,7 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 static void dlend_move_begin(struct dlend_vdev *v)
 {
 	v->move.coming = false;
+	v->move.held = true;
 	v->move.has_token = false;
 	v->want.taken = false;
 	v->want.bme = dlend_cfg_mastering(&v->cfg);

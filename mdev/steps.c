@@ -37,6 +37,7 @@
 #include "steps.h"
 #include "trace.h"
 #include "vdev.h"
+#include "vdev_p2p.h"
 
 static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
@@ -171,20 +172,45 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 				     what, lease->addr.lender, ERR_PTR(ret));
 }
 
+/* Is it still to begin? Not if a reset or Bus Master Enable off has come since then. [locked] */
+static bool dlend_step_may_begin(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	return v->claim.lease == lease && dlend_gate_next_step(v) == DLEND_STEP_BME_ON;
+}
+
+/*
+ * The device is about to transfer: what it shall reach is mapped first, as the guest's memory is.
+ * Return: false if it is not to begin any more.
+ */
+static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	mutex_lock(&v->lock);
+	if (!dlend_step_may_begin(v, lease)) {
+		mutex_unlock(&v->lock);
+		return false;
+	}
+	v->dma = true;
+	dlend_gate_update(v);
+	mutex_unlock(&v->lock);
+	dlend_vdev_p2p_await(v);
+	guard(mutex)(&v->lock);
+	if (dlend_step_may_begin(v, lease))
+		return true;
+	/* The lender was not asked yet. */
+	if (v->claim.lease == lease)
+		dlend_gate_note_quiet(v);
+	return false;
+}
+
 static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
 {
 	int ret;
 
 	/* Off counts from the request, on from the reply: in between the gate stays shut. */
-	mutex_lock(&v->lock);
-	if (on && (v->claim.lease != lease || dlend_gate_next_step(v) != DLEND_STEP_BME_ON)) {
-		/* Since then a reset or Bus Master Enable off has taken the device for stopped. */
-		mutex_unlock(&v->lock);
+	if (on && !dlend_step_begin(v, lease))
 		return;
-	}
-	if (on)
-		v->dma = true;
-	else
+	mutex_lock(&v->lock);
+	if (!on)
 		v->have.bme = false;
 	dlend_gate_note(v);
 	mutex_unlock(&v->lock);

@@ -126,6 +126,7 @@ struct dlend_move_file;
  * Under vdev->lock:
  * @coming: the VM is still another host's
  * @refused: this host may not prepare for it, @why
+ * @held: the VM has come, and does not run yet
  * @given: handed over: whoever shows the token owns the device
  * @drained: nothing was under way when the device was stopped
  * @told: how the last change of the node that may take over went: 0, or -errno
@@ -138,7 +139,7 @@ struct dlend_vdev_move {
 	struct mutex lock;		/* @state, @file */
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
-	bool coming, refused, given, drained, arrived, has_token, ready;
+	bool coming, refused, held, given, drained, arrived, has_token, ready;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];

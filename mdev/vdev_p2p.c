@@ -10,6 +10,9 @@
 #include "vdev.h"
 #include "vdev_p2p.h"
 
+/* How long a device waits for what it shall reach.  A lender that does not answer costs no more. */
+#define DLEND_P2P_SETTLE_MS	1000u
+
 static void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 {
 	unsigned int i;
@@ -34,9 +37,14 @@ void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
-		dev.source = v->have.bme;
-		/* While a device is being reset, its lender lets nobody reach it. */
-		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset;
+		/* As long as it may transfer: what it reaches is there before, and goes after that. */
+		dev.source = v->dma;
+		/*
+		 * While a device is being reset, its lender lets nobody reach it; nor by a lease
+		 * that is not in force yet.
+		 */
+		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&
+			     !v->move.coming;
 	}
 	dlend_p2p_publish(&v->p2p, &dev, lease);
 }
@@ -98,6 +106,15 @@ static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_p
 				 "no way there and back has windows for all BARs");
 }
 
+void dlend_vdev_p2p_await(struct dlend_vdev *v)
+{
+	if (wait_event_timeout(v->idle_wq, READ_ONCE(v->p2p.settled) || !READ_ONCE(v->open) ||
+			       READ_ONCE(v->urgent), msecs_to_jiffies(DLEND_P2P_SETTLE_MS)))
+		return;
+	dev_warn_ratelimited(dlend_vdev_dev(v), "begins to transfer before it reaches the BARs of the VM's other devices: a lender has not answered within %u ms\n",
+			     DLEND_P2P_SETTLE_MS);
+}
+
 static void dlend_vdev_settle_clique(struct dlend_p2p_party *party)
 {
 	struct dlend_vdev *v = container_of(party->member[party->of], struct dlend_vdev, p2p);
@@ -119,6 +136,7 @@ void dlend_vdev_p2p_join(struct dlend_vdev *v)
 	m->owner = dlend_vdev_dev(v);
 	m->vm = v->vfio.kvm;
 	m->tgid = current->tgid;
+	m->wq = &v->idle_wq;
 	v->clique_shown = max(dlend_vdev_wanted_clique(v), DLEND_CFG_CLIQUE_NONE);
 	dlend_vdev_describe(v, &m->dev);
 	dlend_p2p_join(m, dlend_vdev_settle_clique);

@@ -25,6 +25,16 @@ static inline int dlend_vdev_offered_clique(u16 clique)
  */
 void dlend_vdev_p2p_join(struct dlend_vdev *v);
 
+/**
+ * dlend_vdev_p2p_await - wait until a device reaches the BARs of the VM's other devices
+ * @v: (in) vdev, published as one that transfers
+ *
+ * What cannot be reached is not waited for, nor is anything if the device is to stop at once.
+ *
+ * Context: the worker (steps.c), none of the vdev's locks; may sleep for a second.
+ */
+void dlend_vdev_p2p_await(struct dlend_vdev *v);
+
 /** dlend_vdev_publish - lease, Bus Master Enable or BARs may have changed. Context: vdev->lock. */
 void dlend_vdev_publish(struct dlend_vdev *v);
 

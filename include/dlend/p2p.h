@@ -11,6 +11,7 @@
 
 #include <linux/list.h>
 #include <linux/types.h>
+#include <linux/wait.h>
 #include <dlend/link.h>
 #include <dlend/p2p_plan.h>
 
@@ -26,14 +27,18 @@ struct dlend_lease;
  * @vm: the party: devices with the same one belong together; NULL: @tgid says it. Never
  *	dereferenced; set before dlend_p2p_join()
  * @tgid: the party without @vm; set before dlend_p2p_join()
+ * @wq: woken when @settled becomes true; set before dlend_p2p_join()
  * @dev: as published last; its address and BAR sizes are set before dlend_p2p_join()
+ * @settled: the device reaches all that it shall, as published last, or cannot. Read without a lock
  * @node, @joined, @ref, @bar_phys: private to the borrower
  */
 struct dlend_p2p_member {
 	struct device *owner;
 	const void *vm;
 	pid_t tgid;
+	wait_queue_head_t *wq;
 	struct dlend_p2p_dev dev;
+	bool settled;
 	struct list_head node;
 	bool joined;
 	struct dlend_session_ref ref;
@@ -73,6 +78,8 @@ void dlend_p2p_leave(struct dlend_p2p_member *m);
  * @m: (in) member
  * @dev: (in) how it is now; all of it, padding too, is compared with what was said last
  * @lease: (in) its lease, or NULL
+ *
+ * What it reaches follows later: @m->settled is false until then.
  *
  * Context: process, takes dlend_p2p_lock; waits for no peer.
  */

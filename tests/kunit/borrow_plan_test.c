@@ -105,6 +105,11 @@ static const struct plan_case cases[] = {
 	  { .build = 1 }, DLEND_STEP_TAKE_OVER },
 	{ "has come, before all", { COMING, .leased = true }, { .bme = true, .build = 1,
 	  .taken = true, MSIX }, {}, DLEND_STEP_TAKE_OVER },
+	{ "has come, the VM does not run yet", { HELD, .held = true }, { .bme = true, .build = 1, MSIX },
+	  { .build = 1 }, DLEND_STEP_IRQ },
+	{ "only the VM is waited for", { HELD, .held = true }, { .bme = true, .build = 1 },
+	  { .build = 1 }, DLEND_STEP_NONE },
+	{ "the VM runs", { HELD }, { .bme = true, .build = 1 }, { .build = 1 }, DLEND_STEP_BME_ON },
 	{ "pinned in advance, failed", { OPEN, .failed = true, .prepin = true }, {}, {} },
 };
 

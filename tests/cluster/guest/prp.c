@@ -5,6 +5,11 @@
  *
  *	prp write BDF ADDRESS LBA	disk <- address
  *	prp read BDF ADDRESS LBA	address <- disk
+ *	prp ferry BDF ADDRESS LBA TARGET BAR FILE
+ *
+ * "ferry" goes on until it is ended: ADDRESS is where that BAR of the device TARGET begins.  Time
+ * after time a sector goes from memory by the disk to the BAR, where this program looks at it, and
+ * another one back; FILE says how often all of that was right.
  *
  * Memory decoding and bus mastering are on, sectors have 512 bytes, no driver is bound.  The
  * controller is started for the one command, with queues in this program's memory, and stopped
@@ -17,6 +22,8 @@
 #include "nvme.h"
 
 #define ENTRIES		4
+#define SECTOR		512
+#define WORDS		(SECTOR / 8)
 
 static volatile uint32_t *regs;
 
@@ -83,12 +90,90 @@ static void start(struct nvme_queue *admin, const struct nvme_queue *io)
 	submit(admin, nvme_create_sq(io));
 }
 
+/* One sector between the disk and an address. */
+static struct nvme_command sector(uint8_t opcode, uint64_t at, uint32_t lba)
+{
+	return (struct nvme_command){ .opcode = opcode, .nsid = 1, .prp1 = at, .dw10 = lba };
+}
+
+static void fill(volatile uint64_t *to, uint64_t value)
+{
+	for (int i = 0; i < WORDS; i++)
+		to[i] = value + i;
+}
+
+/* Number of the first word that is wrong; WORDS: none. */
+static int wrong_word(const volatile uint64_t *sector_of, uint64_t value)
+{
+	int i;
+
+	for (i = 0; i < WORDS && sector_of[i] == value + i; i++)
+		;
+	return i;
+}
+
+/*
+ * A write to a device that is elsewhere takes another way than the word that it was made: it may
+ * arrive later.
+ */
+static void expect(const volatile uint64_t *sector_of, uint64_t value, const char *where)
+{
+	int word;
+
+	for (int i = 0; (word = wrong_word(sector_of, value)) != WORDS; i++) {
+		if (i < 500) {
+			tick();
+			continue;
+		}
+		printf("%s: word %d is %#llx, not %#llx\n", where, word,
+		       (unsigned long long)sector_of[word], (unsigned long long)value + word);
+		exit(1);
+	}
+}
+
+static void note(const char *file, uint64_t round)
+{
+	char part[256];
+	FILE *f;
+
+	snprintf(part, sizeof(part), "%s.part", file);
+	f = fopen(part, "w");
+	if (!f || fprintf(f, "%llu\n", (unsigned long long)round) < 0 || fclose(f) ||
+	    rename(part, file))
+		die(file);
+}
+
+static void ferry(struct nvme_queue *q, uint64_t address, uint32_t lba, volatile uint64_t *bar,
+		  const char *file)
+{
+	volatile uint64_t *page = own_page();
+	uint64_t there, back;
+
+	for (uint64_t round = 1;; round++) {
+		there = round << 32;
+		back = ~there;
+		fill(page, there);
+		submit(q, sector(NVME_WRITE, physical((void *)page), lba));
+		submit(q, sector(NVME_READ, address, lba));
+		expect(bar, there, "the BAR");
+		fill(bar, back);
+		/* All of it is there before the controller, which takes another way, reads it. */
+		expect(bar, back, "the BAR");
+		submit(q, sector(NVME_WRITE, address, lba));
+		submit(q, sector(NVME_READ, physical((void *)page), lba));
+		expect(page, back, "memory");
+		note(file, round);
+		tick();
+	}
+}
+
 int main(int argc, char **argv)
 {
-	struct nvme_command c = { .nsid = 1, .dw12 = PAGE_BYTES / 512 - 1 };
+	struct nvme_command c = { .nsid = 1, .dw12 = PAGE_BYTES / SECTOR - 1 };
 	struct nvme_queue admin, io;
+	int ferries = argc == 8 && !strcmp(argv[1], "ferry");
 
-	if (argc != 5 || (strcmp(argv[1], "read") && strcmp(argv[1], "write"))) {
+	if (!ferries && (argc != 5 || (strcmp(argv[1], "read") && strcmp(argv[1], "write")))) {
 		fprintf(stderr, "usage: see prp.c\n");
 		return 2;
 	}
@@ -99,6 +184,8 @@ int main(int argc, char **argv)
 	admin = new_queue(0);
 	io = new_queue(1);
 	start(&admin, &io);
+	if (ferries)
+		ferry(&io, c.prp1, c.dw10, (void *)map_bar(argv[5], argv[6], PAGE_BYTES), argv[7]);
 	submit(&io, c);
 	disable();
 	printf("ok\n");

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A guest of QEMU's that moves from host to host by QEMU's monitor and a file, and keeps its lent devices.
+
+    m = Moving(t, f, {address: "dlend-nvme"}, memory="128M", modules=("nvme",))
+    m.begin("a")
+    m.move("a", "c")
+
+The VM does not run while its memory is copied: all of it goes when it has stopped.
+"""
+from fabric import eventually
+
+# All memory that a device can write to is sent when the guest has stopped.
+KEPT = ",enable-migration=on,x-pre-copy-dirty-page-tracking=off"
+FILE = "/share/vm.migration"
+
+
+class Moving:
+    """The guest, on whichever host.  devices: type of each, by address; words: after "NODE all", for move_to; more: for
+    Host.guest()"""
+
+    def __init__(self, t, f, devices, words="", **more):
+        self.t, self.f = t, f
+        self.devices, self.words, self.more = devices, words, more
+        self.uuid = {}      # of the mediated devices, in the order of `devices`, by host
+        self.vm = None
+
+    def on(self, name, extra=()):
+        """Its QEMU on that host."""
+        self.uuid[name] = [self.f.mdev(name, address, kind) for address, kind in self.devices.items()]
+        devices = [self.f.device(uuid, f",id=lent{i},addr={0x10 + i:#x}{KEPT}") for i, uuid in enumerate(self.uuid[name])]
+        return self.f.host(name).guest("vm", extra=extra, devices=devices, **self.more)
+
+    def begin(self, name):
+        self.vm = self.on(name)
+        self.vm.start()
+        self.vm.wait_ready(240)
+
+    def migrated(self, vm, what):
+        state = eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, 120)
+        self.t.ok(state and vm.qmp("query-migrate")["status"] == "completed", what, str(vm.qmp("query-migrate")))
+
+    def allow(self, source, to):
+        """The lenders learn where the devices may go, and the other host, that it may have them."""
+        for uuid in self.uuid[source]:
+            self.f.host(source).run(f"echo {self.f.node[to]} all {self.words} >/sys/bus/mdev/devices/{uuid}/dlend/move_to")
+        for address in self.devices:
+            self.f.wait_available(to, address)
+
+    def move(self, source, to):
+        """It runs on host `to`, and nothing of it is left on host `source`."""
+        old, before = self.vm, self.states()
+        self.allow(source, to)
+        new = self.on(to, extra=("-incoming", "defer"))
+        new.start()
+        old.qmp("migrate", uri=f"file:{FILE}")
+        self.migrated(old, f"{source} to {to}: QEMU there has stopped the guest, and written its memory")
+        self.t.equal([state[:2] for state in self.states()], [("held", str(self.f.node[source]))] * len(self.devices),
+                     "  its devices are still where the guest was")
+        session = old.slot.agent.session
+        old.kill()
+        for uuid in self.uuid.pop(source):
+            self.f.mdev_stop(source, uuid)
+        new.qmp("migrate-incoming", uri=f"file:{FILE}")
+        self.migrated(new, "  QEMU here has read it")
+        new.slot.agent.session, new.slot.agent.boots = session, 1
+        self.vm = new
+        self.taken_over(to, before)
+
+    def taken_over(self, to, before):
+        after = self.states()
+        self.t.ok(all(state[:2] == ("held", str(self.f.node[to])) and state[2] > old[2] and state[3] == old[3]
+                      for state, old in zip(after, before)),
+                  "  its devices are here, by another lease, and were not reset", f"{before} {after}")
+
+    def states(self):
+        """(state, borrower, epoch, how many resets) of each."""
+        return [(*self.f.lender_state(address), self.f.resets(address)) for address in self.devices]

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""A lent disk writes into the memory of another lent device, and reads from it, while their guest moves: nothing is lost.
+
+    host a (node 1): the guest at first ---- ab ---- host b (node 2): near, the disk
+           \\------ ac ---- host c (node 3): far, with memory of its own, and the guest later ---- bc ---- host b
+
+On host c the one is that host's own.  The disk is driven by a program (guest/prp.c), which has the next transfer made as
+soon as the guest runs again.  It goes one way only: emulated hosts that read from each other through one NTB stop both
+(tests/ntbsim/README.md).  A transfer seldom meets the moment in which the way there is not open, so the lender's tracepoints
+tell, too, that there is none.
+"""
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from monitor import Moving  # noqa: E402  pylint: disable=wrong-import-position
+
+NEAR, FAR = "0000:00:10.0", "0000:00:11.0"
+MEMORY_BAR = 2
+ROUNDS = 20
+
+
+class Ferry:
+    """The program."""
+
+    def __init__(self, t, m):
+        self.t, self.m = t, m
+
+    def begin(self):
+        vm = self.m.vm
+        for disk in (NEAR, FAR):
+            vm.run(f"echo 1 >/sys/bus/pci/devices/{disk}/enable; p2p on {disk}")
+        self.reached()
+        lines = vm.run(f"cat /sys/bus/pci/devices/{FAR}/resource").out.splitlines()
+        vm.run("echo 0 >/tmp/rounds")
+        vm.spawn(f"prp ferry {NEAR} {lines[MEMORY_BAR].split()[0]} 0 {FAR} {MEMORY_BAR} /tmp/rounds >/tmp/wrong 2>&1")
+
+    def never_in_vain(self, what):
+        """As the disk's lender has seen it since the trace was cleared: whenever it may transfer, the way is open."""
+        disk = next(iter(self.m.devices))
+        steps = [line for event, _, line in self.m.f.trace("b", f"(dlend_bus_master|dlend_lend_p2p): {disk} ")]
+        transfers, opened, wrong = True, True, []
+        for step in steps:
+            if "dlend_bus_master" in step:
+                transfers = step.endswith(" on")
+            elif f" bar={MEMORY_BAR} " in step:
+                opened = bool(re.search(r" map .* status=0$", step))
+            if transfers and not opened:
+                wrong.append(step)
+        ons = [step for step in steps if re.search(r"dlend_bus_master: .* on$", step)]
+        self.t.ok(not wrong and transfers and len(ons) == 1, f"{what}: it reaches the other's memory whenever it may transfer",
+                  "\n".join(wrong + ["of"] + steps))
+
+    def reached(self):
+        """The disk reaches that memory, as its host says."""
+        (name, uuids), = self.m.uuid.items()
+        self.m.f.host(name).wait_for(f"grep -q ' bar{MEMORY_BAR} .* mapped$' /sys/bus/mdev/devices/{uuids[0]}/dlend/p2p", 60)
+
+    def go_on(self, what):
+        before = int(self.m.vm.run("cat /tmp/rounds").out)
+        self.m.vm.wait_for(f"[ -s /tmp/wrong ] || [ $(cat /tmp/rounds) -gt {before + ROUNDS} ]", 120)
+        self.t.equal(self.m.vm.run("cat /tmp/wrong").out, "", f"{what}: it goes on, and every sector is right")
+
+
+def main():
+    with Tap() as t, Cluster("three-hosts.toml", tap=t) as c:
+        f = Fabric(c)
+        f.up(timeout=150)
+        m = Moving(t, f, {f.lend(name, "nvme0"): "dlend-nvme" for name in "bc"}, memory="128M", modules=(), tools=("programs",))
+        ferry = Ferry(t, m)
+        with t.case("a guest"):
+            m.begin("a")
+            ferry.begin()
+            ferry.go_on("before it moves")
+        for source, to in (("a", "c"), ("c", "a")):
+            with t.case(f"{source} to {to}"):
+                f.trace_clear("b")
+                m.move(source, to)
+                ferry.go_on(f"on host {to}")
+                ferry.never_in_vain(f"{source} to {to}")
+                ferry.reached()
+        m.vm.kill()
+        for address in m.devices:
+            f.wait_state("a", address, "free", 60)
+        t.equal(c.complaints(), [], "no kernel has a complaint, and no IOMMU has blocked anything")
+
+
+main()
