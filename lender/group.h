@@ -61,7 +61,8 @@ struct lend_standby;
  * @link: to the holder; exists as long as @domain
  * @standby: what a node that prepares itself to take the lease over has got so far, or NULL
  * @standby_link: to that node, or NULL; read without the lock
- * @expire: work: nobody has taken over what the holder gave away
+ * @expire: work: nobody has taken over what the holder gave away; @parked_until: not before then, in
+ *	jiffies
  * @recover: work: lend_recover_work()
  * @wait: woken when something about the state has changed
  */
@@ -81,6 +82,7 @@ struct lend_group {
 	struct lend_standby *standby;
 	struct dlend_link *standby_link;
 	struct delayed_work expire;
+	unsigned long parked_until;
 	struct delayed_work recover;
 	wait_queue_head_t wait;
 };

@@ -48,22 +48,32 @@ static void lend_lease_log_parked(struct lend_group *group)
 				   lease->holder, lease->move.target, lend_lease_parked_s);
 }
 
+/* Group lock. */
+static void lend_lease_expire_later(struct lend_group *group, unsigned long delay)
+{
+	kref_get(&group->ref);
+	/* One that is pending since the device was parked before has a reference. */
+	if (mod_delayed_work(lend_wq, &group->expire, delay))
+		lend_group_put(group);
+}
+
 /*
  * What the lease said about a move.  A parked device waits, cut off from everybody, as its guest
  * has left it.  Group lock.
  */
 static void lend_lease_obey_move(struct lend_group *group, u32 todo)
 {
+	unsigned long delay;
+
 	if (todo & LEND_DO_DROP)
 		lend_standby_drop(group);
 	if (!(todo & LEND_DO_PARK))
 		return;
 	lend_fence_group(group);
 	lend_lease_log_parked(group);
-	kref_get(&group->ref);
-	if (!queue_delayed_work(lend_wq, &group->expire,
-				secs_to_jiffies(READ_ONCE(lend_lease_parked_s))))
-		lend_group_put(group);
+	delay = secs_to_jiffies(READ_ONCE(lend_lease_parked_s));
+	group->parked_until = jiffies + delay;
+	lend_lease_expire_later(group, delay);
 }
 
 void lend_lease_unbind(struct lend_fn *fn)
@@ -366,9 +376,14 @@ int lend_lease_revoke(struct lend_group *group, const char *why)
 void lend_lease_expire_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group, expire);
+	long left;
 
 	mutex_lock(&group->lock);
-	if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
+	left = group->parked_until - jiffies;
+	/* It has been taken over, and parked again, since this was queued. */
+	if (lend_lease_is_parked(&group->lease) && left > 0)
+		lend_lease_expire_later(group, left);
+	else if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
 		for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 			if (group->fn[i])
 				pci_warn(group->fn[i]->pdev, "nobody took it over: it is reset, and offered to all\n");

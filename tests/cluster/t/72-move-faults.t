@@ -5,6 +5,7 @@
     host a (node 1): the VM at first ---- ab ---- host b (node 2): nvme0
            \\------ ac ---- host c (node 3): the VM later ---- bc ---- host b
 """
+import re
 import sys
 from pathlib import Path
 
@@ -72,9 +73,23 @@ def continued(m):
     m.free("moved")
 
 
+def patience(m, seconds):
+    """For so long a disk waits as it is from now on, if its VMM goes before another one comes."""
+    m.host("b").run(f"echo {seconds} >/sys/module/dlend_lender/parameters/parked_s")
+
+
+def waited(m):
+    """For how long the disk has waited for nobody, the last time, by its lender's clock."""
+    log = m.host("b").run("dmesg").out
+    stamps = [[float(stamp) for stamp in re.findall(rf"^\[ *([\d.]+)\] .*{words}", log, re.M)]
+              for words in ("has let it go before", "nobody took it over")]
+    return stamps[1][-1] - stamps[0][-1]
+
+
 def old_one_dies(m):
     """Its VMM is killed when it has given the disk away, before the other one has begun."""
     t = m.t
+    patience(m, 20)
     with vm(m, "a") as there:
         here = m.expected("a", "c", late=True)
         m.leaves("a")
@@ -90,9 +105,9 @@ def old_one_dies(m):
 
 
 def nobody_comes(m):
-    """Both VMMs are killed: after a time the disk is reset, and everybody's."""
-    t, setting = m.t, "/sys/module/dlend_lender/parameters/parked_s"
-    m.host("b").run(f"echo 3 >{setting}")
+    """Both VMMs are killed: after a time the disk is reset, and everybody's. Not earlier, although it waited before."""
+    t = m.t
+    patience(m, 30)
     with vm(m, "a") as there:
         here = m.expected("a", "c")
         m.kill(here)
@@ -101,7 +116,9 @@ def nobody_comes(m):
         m.kill(there)
         m.free("nobody comes")
         t.equal(m.resets(), resets + 1, "it was reset")
-    m.host("b").run(f"echo 60 >{setting}")
+        seconds = waited(m)
+        t.ok(seconds >= 30, "it had waited for as long as was said", f"{seconds:.1f} s")
+    patience(m, 60)
 
 
 def new_one_dies(m):
