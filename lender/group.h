@@ -61,8 +61,8 @@ struct lend_standby;
  * @link: to the holder; exists as long as @domain
  * @standby: what a node that prepares itself to take the lease over has got so far, or NULL
  * @standby_link: to that node, or NULL; read without the lock
- * @expire: work: nobody has taken over what the holder gave away; @parked_until: not before then, in
- *	jiffies
+ * @expire: work: nobody has taken over what the holder gave away
+ * @parked_until: it does not end before then, in jiffies
  * @recover: work: lend_recover_work()
  * @wait: woken when something about the state has changed
  */

@@ -14,8 +14,8 @@
  *   write()			(new host) the last byte: is all prepared?  If not, the VM goes on
  *				where it was
  *   STOP -> RUNNING_P2P	(new host) take the device over
- *   RUNNING_P2P -> RUNNING	it transfers again.  All of the VM's devices are here by then, and it
- *				reaches those that it shall before it does
+ *   RUNNING_P2P -> RUNNING	it transfers again.  All of the VM's devices are here by then, and
+ *				it reaches those that it shall before it does
  *
  * All that is only done for a VM whose device was told where it may go (the attribute move_to).  A
  * pause stops no device; a VMM that saves its VM is refused.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A guest of QEMU's that moves from host to host by QEMU's monitor and a file, and keeps its lent devices.
 
-    m = Moving(t, f, {address: "dlend-nvme"}, memory="128M", modules=("nvme",))
-    m.begin("a")
-    m.move("a", "c")
+    with Moving(t, f, {address: "dlend-nvme"}, memory="128M", modules=("nvme",)) as m:
+        m.begin("a")
+        m.move("a", "c")
 
-The VM does not run while its memory is copied: all of it goes when it has stopped.
+What m.vm.spawn() began goes on in the guest when it has moved, and how it ends is not told. The VM does not run while its memory is copied: all of it goes when it has stopped.
 """
 from fabric import eventually
 
@@ -23,6 +23,13 @@ class Moving:
         self.devices, self.words, self.more = devices, words, more
         self.uuid = {}      # of the mediated devices, in the order of `devices`, by host
         self.vm = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.vm and self.vm.running:
+            self.vm.kill()
 
     def on(self, name, extra=()):
         """Its QEMU on that host."""

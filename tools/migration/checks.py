@@ -139,8 +139,8 @@ def why_not_to_stay(move, mdev, missing):
         return Failure(what, "it never becomes quiet, and its driver does not survive a loss",
                        "Add --detach, or move it without --live.", IN_USE)
     if kind == CUT and not move.args.cut:
-        return Failure(what, "it never becomes quiet", "Add --cut, if what is under way at that moment may be lost (its "
-                       "driver makes good for it); or add --detach", IN_USE)
+        return Failure(what, "it never becomes quiet", "Add --cut, if what is under way at that moment may be lost (a "
+                       "network driver makes good for it, a sound may end); or add --detach", IN_USE)
     if mdev.uuid in missing:
         return Failure(what, "the VM was started without what QEMU needs for that", f"dlend migrate --prepare "
                        f"{move.shell_name}, and start it anew; or add --detach", IN_USE)

@@ -19,6 +19,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from monitor import Moving  # noqa: E402  pylint: disable=wrong-import-position
 
 TRIPS = 20 if os.environ.get("DLEND_LONG") == "1" else 1
+BLOCK = 512
 # 8 MiB of the disk for each of the programs
 PLACES = [("nvme0n1", 16384 * writer) for writer in range(4)]
 SAME = "cat /proc/sys/kernel/random/boot_id; dmesg | grep -c nvme; readlink -f /sys/class/nvme/nvme0/device"
@@ -29,27 +30,46 @@ def works_on(t, m, writers):
     t.equal(writers.lost(m.vm), "", "all of them write on, and no block was refused")
 
 
+def on_the_disk(disk):
+    """How many blocks of each program are there, one after the other, as the disk itself has them."""
+    with open(disk, "rb") as file:
+        data = file.read()
+    counts = []
+    for _, first in PLACES:
+        count = 0
+        while data.startswith(b"%08d" % (count + 1), (first + count + 1) * BLOCK):
+            count += 1
+        counts.append(count)
+    return counts
+
+
+def moves(t, m, writers, disk):
+    with t.case("a guest with a disk"):
+        m.begin("a")
+        m.vm.wait_for("[ -b /dev/nvme0n1 ]", 60)
+        same = m.vm.run(SAME).out
+        writers.begin(m.vm)
+        works_on(t, m, writers)
+    for trip in range(TRIPS):
+        for source, to in (("a", "c"), ("c", "a")):
+            with t.case(f"trip {trip + 1}: {source} to {to}"):
+                m.move(source, to)
+                works_on(t, m, writers)
+                t.equal(m.vm.run(SAME).out, same, "the guest: same boot, same device, no message of its driver")
+    writers.check(t, m.vm)
+    last = writers.last(m.vm)
+    m.vm.shutdown()
+    t.equal([count >= known for count, known in zip(on_the_disk(disk), last)], [True] * len(last),
+            "its lender's disk has all of them when the guest is gone", f"{last}")
+
+
 def main():
     with Tap() as t, Cluster("three-hosts.toml", tap=t) as c:
         f = Fabric(c)
         f.up(timeout=150)
         disk = f.lend("b", "nvme0")
-        m = Moving(t, f, {disk: "dlend-nvme"}, memory="128M")
-        writers = Writers(PLACES, size=512)
-        with t.case("a guest with a disk"):
-            m.begin("a")
-            m.vm.wait_for("[ -b /dev/nvme0n1 ]", 60)
-            same = m.vm.run(SAME).out
-            writers.begin(m.vm)
-            works_on(t, m, writers)
-        for trip in range(TRIPS):
-            for source, to in (("a", "c"), ("c", "a")):
-                with t.case(f"trip {trip + 1}: {source} to {to}"):
-                    m.move(source, to)
-                    works_on(t, m, writers)
-                    t.equal(m.vm.run(SAME).out, same, "the guest: same boot, same device, no message of its driver")
-        writers.check(t, m.vm)
-        m.vm.shutdown()
+        with Moving(t, f, {disk: "dlend-nvme"}, memory="128M") as m:
+            moves(t, m, Writers(PLACES, size=BLOCK), c.host("b").disk_file("nvme0"))
         f.wait_state("a", disk, "free", 60)
         t.equal(c.complaints(), [], "no kernel has a complaint")
 

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests move with devices of several kinds: disks at work, of which one has 32 commands under way, a card, and sound.
+
+    host a (node 1): the guests at first ---- ab ---- host b (node 2): nvme, vdisk; igb ---- cable ---- lan: host c
+           \\------ ac ------ host c (node 3): the guests later ---- bc ---- host b; sound
+
+Other controllers of disks cannot be lent here (tests/cluster/README.md). Sound is silent as its guest moves: a virtio device
+whose DMA is cut while it works loses track of its queues.
+"""
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import kinds  # noqa: E402  pylint: disable=wrong-import-position
+from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from monitor import Moving  # noqa: E402  pylint: disable=wrong-import-position
+from nets import ping, up  # noqa: E402  pylint: disable=wrong-import-position
+
+VF_MAC = "52:54:00:d1:e1:00"
+TRIP = (("a", "c"), ("c", "a"))
+# Each vector is signalled once after a move, for what may have been lost: virtio_blk takes that of its configuration for
+# news of its size, and says the size that it has.
+SAID = "cat /proc/sys/kernel/random/boot_id; dmesg | grep -E '] (nvme|virtio_blk|block|blk|I/O|Buffer)' | grep -v ' new size: '"
+# The disk ends so many commands a second: all of them, before the guest may leave, in the second that a lender waits.
+COMMANDS, PER_S = 32, 45
+# Blocks are written, read back and compared: written before the guest moved and read after that, too.
+FIO = (f"fio --name=many --filename=/dev/nvme0n1 --size=8m --bs=4k --rw=randwrite --direct=1 --ioengine=libaio --iodepth={COMMANDS} "
+       "--verify=crc32c --verify_backlog=64 --verify_fatal=1 --time_based --runtime=36000 --minimal >/tmp/fio.out 2>&1; "
+       "echo ended >/tmp/fio.ended")
+DONE = "$(awk '{ print $1 + $5 }' /sys/block/nvme0n1/stat)"
+UNDER_WAY = "$(awk '{ print $1 + $2 }' /sys/block/nvme0n1/inflight)"
+
+
+def plug(b):
+    """Not as the host starts: its firmware would have driven it, and left it at work."""
+    b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vdisk", "bus": "port-vdisk", "drive": "virtio",
+                         "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
+    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vdisk').bdf}/*:00.0", 30)
+
+
+def disks(t, f, b, m):
+    writers = Writers([("vda", 0)], size=512)
+    m.begin("a")
+    m.vm.wait_for("[ -b /dev/vda ] && [ -b /dev/nvme0n1 ]", 60)
+    b.qmp("block_set_io_throttle", id="nvme", iops=PER_S, iops_rd=0, iops_wr=0, bps=0, bps_rd=0, bps_wr=0)
+    writers.begin(m.vm)
+    m.vm.spawn(FIO)
+    said = m.vm.run(SAID).out
+    for source, to in TRIP:
+        m.vm.wait_for(f"[ {UNDER_WAY} = {COMMANDS} ]", 120)
+        m.move(source, to)
+        before = m.vm.run(f"echo {DONE}").out.strip()
+        writers.go_on(m.vm)
+        t.equal(writers.lost(m.vm), "", f"on host {to}: a program writes on, and no block was refused")
+        m.vm.wait_for(f"[ -e /tmp/fio.ended ] || [ {DONE} -gt $(({before} + 4 * {COMMANDS})) ]", 120)
+        t.equal(m.vm.run("cat /tmp/fio.*").out, "", f"  and so does fio, with {COMMANDS} commands at a time")
+        t.equal(m.vm.run(SAID).out, said, "  the guest: same boot, and no driver has said anything")
+    m.vm.run("killall -INT fio")
+    m.vm.wait_for("[ -e /tmp/fio.ended ]", 120)
+    t.ok("verify:" not in m.vm.run("cat /tmp/fio.out").out, "fio has read nothing wrong", m.vm.run("cat /tmp/fio.out").out[-500:])
+    writers.check(t, m.vm)
+    m.vm.shutdown()
+    f.wait_state("a", next(iter(m.devices)), "free", 60)
+
+
+def lend_function(f, b):
+    """A virtual function; its card talks to host c, as the lender does by it."""
+    b.run("modprobe igb", timeout=60)
+    name = up(b, "52:54:00:d1:e0:02", "10.7.2.2")
+    device = f"/sys/bus/pci/devices/{b.bdf('igb')}"
+    b.run(f"echo 1 >{device}/sriov_numvfs; ip link set {name} vf 0 mac {VF_MAC}", timeout=60)
+    return f.lend_bdf("b", b.run(f"basename $(readlink {device}/virtfn0)").out.strip())
+
+
+def cards(t, c, m):
+    c.host("c").run("modprobe virtio_net", timeout=60)
+    up(c.host("c"), "52:54:00:d1:ec:02", "10.7.2.3")
+    m.begin("a")
+    up(m.vm, VF_MAC, "10.7.2.1")
+    t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", "igbvf: ping another host")
+    kinds.tone(t, m.vm, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+    for source, to in TRIP:
+        m.move(source, to)
+        t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", f"igbvf, on host {to}: ping another host")
+        played = m.vm.run("tone 660 4", timeout=180).out
+        t.ok("ran_out 0" in played, f"sound, on host {to}: it plays", played)
+    t.equal(m.vm.complaints(), [], "the guest's kernel has no complaint")
+    m.vm.shutdown()
+
+
+def main():
+    with Tap() as t, Cluster("move-hosts.toml", tap=t) as c:
+        f, b = Fabric(c), c.host("b")
+        f.up(timeout=150)
+        with t.case("disks"):
+            plug(b)
+            lent = {f.lend("b", "nvme"): "dlend-nvme", f.lend("b", "vdisk"): "dlend-storage"}
+            with Moving(t, f, lent, memory="384M", modules=("nvme", "virtio_blk"), tools=("fio", "disk")) as m:
+                disks(t, f, b, m)
+        with t.case("cards"):
+            lent = {lend_function(f, b): "dlend-nic", f.lend("b", "sound"): "dlend-audio"}
+            with Moving(t, f, lent, words="cut", memory="160M", modules=("igbvf",), tools=("audio", "programs")) as m:
+                cards(t, c, m)
+        t.equal(c.complaints(), [], "no kernel has a complaint")
+
+
+main()
