@@ -430,6 +430,17 @@ class Cluster:
         before = counts()
         self.loop.wait(f"{more} {what} on {link}", lambda: min(n - b for n, b in zip(counts(), before)) >= more, timeout)
 
+    def scan(self):
+        """Have all kernels look for leaks, if they can (klog.py)."""
+        jobs = []
+        for host in self.hosts.values():
+            with contextlib.suppress(Gone, TimedOut):
+                jobs.append((host, host.begin_scan()))
+        for host, job in jobs:
+            with contextlib.suppress(Gone, TimedOut):
+                if job:
+                    host.end_scan(job)
+
     def complaints(self):
         """What any host's kernel said against itself so far, as "host: line"."""
         return [f"{h.name}: {line}" for h in self.hosts.values() for line in h.complaints()]

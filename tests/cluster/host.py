@@ -344,15 +344,26 @@ class Host:
         if sleeps(self.found):
             self.cluster.say(f"bed fault: host {self.name}: a processor sleeps, and takes no interrupts (tests/cluster/README.md)")
 
-    def _scan(self):
-        """Ask kmemleak, unless it looked since anybody asked the host for anything."""
+    def begin_scan(self):
+        """Ask kmemleak, unless it looked since anybody asked the host for anything; a Job, or None."""
         if self.running and self.agent.boots and self.scanned != self.asked:
-            report = self.run(SCAN, timeout=600).out
-            if report:
-                with open(self.cluster.run_dir / f"{self.name}.kmemleak", "a", encoding="utf-8") as file:
-                    file.write(report)      # of others' leaks, too, which the kernel's log only counts
-            self.account.leaked += leaks(report)
-            self.scanned = self.asked
+            return self.spawn(SCAN)
+        return None
+
+    def end_scan(self, job):
+        report = job.wait(600, check=True).out
+        if report:
+            with open(self.cluster.run_dir / f"{self.name}.kmemleak", "a", encoding="utf-8") as file:
+                file.write(report)      # of others' leaks, too, which the kernel's log only counts
+        self.account.leaked += leaks(report)
+        self.scanned = self.asked
+
+    def _scan(self):
+        """All hosts at once: who asks one host soon asks the others, and a scan is mostly waiting."""
+        self.cluster.scan()
+        job = self.begin_scan()     # if that went wrong here
+        if job:
+            self.end_scan(job)
 
     def tidy(self):
         """As it was before anybody loaded a module of ours; raises if something does not go."""
