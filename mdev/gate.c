@@ -57,10 +57,16 @@ static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
 /* Update what others look at without the lock, after any change. [locked] */
 void dlend_gate_note(struct dlend_vdev *v)
 {
+	bool mute;
+
 	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_gate_situation(v), &v->want, &v->have));
 	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
+	mute = !v->claim.lease || v->failed;
+	WRITE_ONCE(v->move.settled, mute || v->have.quiet == v->want.quiet);
+	WRITE_ONCE(v->move.target_told, mute || (v->have.move_to == v->want.move_to &&
+						 v->have.cut == v->want.cut));
 	WRITE_ONCE(v->move.ready, v->claim.lease && !v->failed &&
 		   dlend_gate_next_step(v) == DLEND_STEP_NONE);
 	wake_up_all(&v->idle_wq);

@@ -84,15 +84,9 @@ static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
 	dlend_vdev_kick(v);
 }
 
-static bool dlend_move_settled(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	return !v->claim.lease || v->failed || v->have.quiet == v->want.quiet;
-}
-
 static void dlend_move_await(struct dlend_vdev *v)
 {
-	wait_event_timeout(v->idle_wq, dlend_move_settled(v),
+	wait_event_timeout(v->idle_wq, READ_ONCE(v->move.settled),
 			   msecs_to_jiffies(DLEND_MOVE_STOP_MS));
 }
 
@@ -604,12 +598,6 @@ static bool dlend_move_writes_are_seen(const struct dlend_vdev *v)
 	return !v->had_space;
 }
 
-static bool dlend_move_target_told(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	return !v->claim.lease || v->failed || v->have.move_to == v->want.move_to;
-}
-
 int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to)
 {
 	mutex_lock(&v->lock);
@@ -629,7 +617,7 @@ int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *
 	if (v->claim.lease)
 		dlend_vdev_kick(v);
 	mutex_unlock(&v->lock);
-	if (!wait_event_timeout(v->idle_wq, dlend_move_target_told(v),
+	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->move.target_told),
 				msecs_to_jiffies(DLEND_MOVE_TELL_MS)))
 		return -ETIMEDOUT;
 	return READ_ONCE(v->move.told);

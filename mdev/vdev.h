@@ -133,13 +133,18 @@ struct dlend_move_file;
  * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
  * @why: what went wrong
- * @ready: on a VM's way to here: nothing is left to do before it comes. Read without the lock
+ *
+ * Read without the lock, too (dlend_gate_note()):
+ * @ready: on a VM's way to here: nothing is left to do before it comes
+ * @settled: the lender has stopped the device, or knows that it may go on, as the VM does
+ * @target_told: the lender knows which node may take the device over
  */
 struct dlend_vdev_move {
 	struct mutex lock;		/* @state, @file */
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
-	bool coming, refused, held, given, drained, arrived, has_token, ready;
+	bool coming, refused, held, given, drained, arrived, has_token;
+	bool ready, settled, target_told;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];
