@@ -37,7 +37,7 @@ void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_vdev_describe(v, &dev);
 	if (lease) {
 		dev.epoch = lease->epoch;
-		/* As long as it may transfer: what it reaches is there before, and goes after that. */
+		/* As long as it may transfer: what it reaches comes before that, and goes later. */
 		dev.source = v->dma;
 		/*
 		 * While a device is being reset, its lender lets nobody reach it; nor by a lease

@@ -5,7 +5,8 @@
         m.begin("a")
         m.move("a", "c")
 
-What m.vm.spawn() began goes on in the guest when it has moved, and how it ends is not told. The VM does not run while its memory is copied: all of it goes when it has stopped.
+What m.vm.spawn() began goes on in the guest when it has moved, and how it ends is not told. The VM does not run while
+its memory is copied: all of it goes when it has stopped.
 """
 from fabric import eventually
 
