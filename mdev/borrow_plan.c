@@ -30,7 +30,7 @@ static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struc
 	return dlend_plan_windows_due(want, have) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
 }
 
-static bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
+bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
 {
 	return have->move_to == want->move_to && have->cut == want->cut;
 }

@@ -79,6 +79,9 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want,
 		       const struct dlend_wish *have);
 
+/** dlend_plan_move_told - does the lender know who may take the device over, and how? */
+bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have);
+
 /**
  * dlend_plan_readable - may the guest read registers?
  *

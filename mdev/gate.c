@@ -65,10 +65,8 @@ void dlend_gate_note(struct dlend_vdev *v)
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
 	mute = !v->claim.lease || v->failed;
 	WRITE_ONCE(v->move.settled, mute || v->have.quiet == v->want.quiet);
-	WRITE_ONCE(v->move.target_told, mute || (v->have.move_to == v->want.move_to &&
-						 v->have.cut == v->want.cut));
-	WRITE_ONCE(v->move.ready, v->claim.lease && !v->failed &&
-		   dlend_gate_next_step(v) == DLEND_STEP_NONE);
+	WRITE_ONCE(v->move.target_told, mute || dlend_plan_move_told(&v->want, &v->have));
+	WRITE_ONCE(v->move.ready, !mute && dlend_gate_next_step(v) == DLEND_STEP_NONE);
 	wake_up_all(&v->idle_wq);
 }
 

@@ -17,7 +17,8 @@ bool dlend_gate_settled(const struct dlend_vdev *v);
  * dlend_gate_note - something has changed that others look at without vdev->lock
  * @v: (in) vdev
  *
- * Updates vdev->urgent, vdev->quiet and vdev->irq_busy, and wakes whoever waits for them.
+ * Updates vdev->urgent, vdev->quiet, vdev->irq_busy and what vdev->move has for that, and wakes
+ * whoever waits for them.
  */
 void dlend_gate_note(struct dlend_vdev *v);
 

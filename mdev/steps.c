@@ -209,11 +209,12 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	/* Off counts from the request, on from the reply: in between the gate stays shut. */
 	if (on && !dlend_step_begin(v, lease))
 		return;
-	mutex_lock(&v->lock);
-	if (!on)
+	if (!on) {
+		mutex_lock(&v->lock);
 		v->have.bme = false;
-	dlend_gate_note(v);
-	mutex_unlock(&v->lock);
+		dlend_gate_note(v);
+		mutex_unlock(&v->lock);
+	}
 	ret = dlend_lease_bus_master(lease, on);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
 	guard(mutex)(&v->lock);

@@ -14,6 +14,7 @@ from fabric import eventually
 KEPT = ",enable-migration=on,x-pre-copy-dirty-page-tracking=off"
 FILE = "/share/vm.migration"
 STILL_MS = 1000000
+THERE_AND_BACK = (("a", "c"), ("c", "a"))
 
 
 class Moving:
@@ -29,9 +30,12 @@ class Moving:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failed, *_):
+        """All of its devices are free again."""
         if self.vm and self.vm.running:
             self.vm.kill()
+        for address in () if failed else self.devices:
+            self.f.wait_state("a", address, "free", 60)
 
     def on(self, name, extra=()):
         """Its QEMU on that host."""

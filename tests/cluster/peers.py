@@ -19,6 +19,18 @@ ACCESSES = PAGE // 8        # at most 8 bytes each, on the emulated NTB
 QUIET = ACCESSES // 2       # heartbeats and registers are fewer
 
 
+def enable(guest, *devices):
+    """BARs where the firmware put them, and DMA: what a driver does first.  devices: their addresses in the guest"""
+    guest.run("for d in " + " ".join(devices) + "; do echo 1 >/sys/bus/pci/devices/$d/enable; done")
+    for device in devices:
+        guest.run(f"p2p on {device}", timeout=120)
+
+
+def bar_address(guest, device, number):
+    lines = guest.run(f"cat /sys/bus/pci/devices/{device}/resource").out.splitlines()
+    return int(lines[number].split()[0], 16)
+
+
 class Peers:
     """{name: (lender, type, slot in the guest)}, lent, and made into mediated devices of a host."""
 
@@ -48,19 +60,14 @@ class Peers:
         return f"0000:00:{self.slot[name]:02x}.0"
 
     def enable(self):
-        """BARs where the firmware put them, and DMA: what a driver does first."""
-        self.g.run("for d in " + " ".join(map(self.bdf, self.uuid)) +
-                   "; do echo 1 >/sys/bus/pci/devices/$d/enable; done")
-        for name in self.uuid:
-            self.p2p("on", self.bdf(name))
+        enable(self.g, *map(self.bdf, self.uuid))
 
     def p2p(self, *words, check=True, tool="p2p"):
         return self.g.run(f"{tool} " + " ".join(str(w) if isinstance(w, str) else hex(w) for w in words),
                           timeout=120, check=check).out.strip()
 
     def bar(self, name, number=0):
-        lines = self.g.run(f"cat /sys/bus/pci/devices/{self.bdf(name)}/resource").out.splitlines()
-        return int(lines[number].split()[0], 16)
+        return bar_address(self.g, self.bdf(name), number)
 
     def reach(self, name):
         """{(target, bar): (address, way, state)} of dlend/p2p."""

@@ -17,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from monitor import Moving  # noqa: E402  pylint: disable=wrong-import-position
+from monitor import THERE_AND_BACK, Moving  # noqa: E402  pylint: disable=wrong-import-position
+from peers import bar_address, enable  # noqa: E402  pylint: disable=wrong-import-position
 
 NEAR, FAR = "0000:00:10.0", "0000:00:11.0"
 MEMORY_BAR = 2
@@ -32,12 +33,11 @@ class Ferry:
 
     def begin(self):
         vm = self.m.vm
-        for disk in (NEAR, FAR):
-            vm.run(f"echo 1 >/sys/bus/pci/devices/{disk}/enable; p2p on {disk}")
+        enable(vm, NEAR, FAR)
         self.reached()
-        lines = vm.run(f"cat /sys/bus/pci/devices/{FAR}/resource").out.splitlines()
         vm.run("echo 0 >/tmp/rounds")
-        vm.spawn(f"prp ferry {NEAR} {lines[MEMORY_BAR].split()[0]} 0 {FAR} {MEMORY_BAR} /tmp/rounds >/tmp/wrong 2>&1")
+        at = bar_address(vm, FAR, MEMORY_BAR)
+        vm.spawn(f"prp ferry {NEAR} {at:#x} 0 {FAR} {MEMORY_BAR} /tmp/rounds >/tmp/wrong 2>&1")
 
     def never_in_vain(self, what):
         """As the disk's lender has seen it since the trace was cleared: whenever it may transfer, the way is open."""
@@ -72,7 +72,7 @@ def moves(t, f, m):
         m.begin("a")
         ferry.begin()
         ferry.go_on("before it moves")
-    for source, to in (("a", "c"), ("c", "a")):
+    for source, to in THERE_AND_BACK:
         with t.case(f"{source} to {to}"):
             f.trace_clear("b")
             m.move(source, to)
@@ -88,8 +88,6 @@ def main():
         lent = {f.lend(name, "nvme0"): "dlend-nvme" for name in "bc"}
         with Moving(t, f, lent, memory="128M", modules=(), tools=("programs",)) as m:
             moves(t, f, m)
-        for address in lent:
-            f.wait_state("a", address, "free", 60)
         t.equal(c.complaints(), [], "no kernel has a complaint, and no IOMMU has blocked anything")
 
 
