@@ -242,6 +242,12 @@ class Host:
         root = self.port(port).bdf
         return self.run(f"cd /sys/bus/pci/devices/{root} && echo ????:??:00.{function}").out.strip()
 
+    def plug_virtio_disk(self, port, disk):
+        """Behind an empty port.  Not as the host starts: its firmware would have driven it, and left it at work."""
+        self.qmp("device_add", {"driver": "virtio-blk-pci", "id": port, "bus": f"port-{port}", "drive": disk,
+                                "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
+        self.wait_for(f"ls -d /sys/bus/pci/devices/{self.port(port).bdf}/*:00.0", 30)
+
     def disk_file(self, name):
         """The image of a disk of the topology; its host sees at once what is written into it here."""
         return self.cluster.run_dir / disk_path(self.spec, name)

@@ -26,6 +26,16 @@ def up(machine, mac, address):
     return name
 
 
+def virtual_functions(host, port, macs):
+    """One for each address, of a card that igb drives and goes on driving; ([their bus addresses], the card's own name)."""
+    device = f"/sys/bus/pci/devices/{host.bdf(port)}"
+    name = host.wait_for(f"ls {device}/net", 60).out.strip()
+    host.run(f"echo {len(macs)} >{device}/sriov_numvfs", timeout=60)
+    for number, mac in enumerate(macs):
+        host.run(f"ip link set {name} vf {number} mac {mac}")
+    return [host.run(f"basename $(readlink {device}/virtfn{number})").out.strip() for number in range(len(macs))], name
+
+
 def ping(machine, address, count=20):
     """What is lost of so many, as ping says it; the first one, which waits for ARP, does not count."""
     machine.run(f"busybox ping -c 1 -W 10 {address} >/dev/null", check=False, timeout=60)

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from attached import as_at_home, bound, give, pci, portrait, take, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
+from nets import interface, lost, ping, up, use, virtual_functions  # noqa: E402  pylint: disable=wrong-import-position
 
 NIC_MAC, IGB_MAC = "52:54:00:d1:e0:01", "52:54:00:d1:e0:02"
 VF_MAC = ("52:54:00:d1:e1:00", "52:54:00:d1:e1:01")
@@ -73,12 +73,8 @@ def counts(a, name):
 
 def functions(t, f, a, b, c):
     b.run("modprobe igb", timeout=60)
-    own = up(b, IGB_MAC, "10.7.2.2")
-    device = f"/sys/bus/pci/devices/{b.bdf('igb')}"
-    b.run(f"echo 2 >{device}/sriov_numvfs", timeout=60)
-    for number, mac in enumerate(VF_MAC):
-        b.run(f"ip link set {own} vf {number} mac {mac}")
-    names = [b.run(f"basename $(readlink {device}/virtfn{n})").out.strip() for n in range(2)]
+    up(b, IGB_MAC, "10.7.2.2")
+    names, own = virtual_functions(b, "igb", VF_MAC)
     up(c, "52:54:00:d1:ec:02", "10.7.2.3")
     b.run("modprobe igbvf", timeout=60)
     bound(b, names[0], "igbvf")

@@ -47,9 +47,7 @@ def at_home(b, port, driver, module):
 
 
 def virtio(t, f, a, b):
-    b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vboot", "bus": "port-vboot", "drive": "virtio",
-                         "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
-    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vboot').bdf}/*:00.0", 30)
+    b.plug_virtio_disk("vboot", "virtio")
     a.run("modprobe virtio_blk")
     home = at_home(b, "vboot", "virtio-pci", "virtio_blk")
     with Attached(f, "vboot") as address:

@@ -53,9 +53,7 @@ def seabios(t, f, b):
 def seabios_by_virtio(t, f, b):
     """64 KiB at once: a virtio device maps all of a request before it begins."""
     want = make_bootable(b, "virtio")
-    b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vboot", "bus": "port-vboot", "drive": "virtio",
-                         "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
-    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vboot').bdf}/*:00.0", 30)
+    b.plug_virtio_disk("vboot", "virtio")
     disk = f.lend("b", "vboot")
     uuid = f.mdev("a", disk, "dlend-storage")
     with f.guest("a", "vboot", wait=False, kernel=False, memory="64M", devices=[f.device(uuid, ",bootindex=1")]) as g:

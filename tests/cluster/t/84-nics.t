@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from nets import interface, lost, ping, up, use  # noqa: E402  pylint: disable=wrong-import-position
+from nets import interface, lost, ping, up, use, virtual_functions  # noqa: E402  pylint: disable=wrong-import-position
 
 # e1000e's IntMode, what /proc/interrupts calls it, and what dlend does.
 MODES = ((2, "PCI-MSIX-", "msix"), (1, "PCI-MSI-", "msi"), (0, "IO-APIC", "intx"))
@@ -97,12 +97,8 @@ def without_messages(t, f, b, c):
 def make_functions(t, b):
     """Two, with addresses; the lender's own driver keeps the card.  Their bus addresses, and the card's name."""
     b.run("modprobe igb", timeout=60)
-    name = up(b, "52:54:00:d1:e0:02", "10.7.2.2")
-    device = f"/sys/bus/pci/devices/{b.bdf('igb')}"
-    b.run(f"echo 2 >{device}/sriov_numvfs", timeout=60)
-    for number, mac in enumerate(VF_MAC):
-        b.run(f"ip link set {name} vf {number} mac {mac}")
-    functions = [b.run(f"basename $(readlink {device}/virtfn{n})").out.strip() for n in range(2)]
+    up(b, "52:54:00:d1:e0:02", "10.7.2.2")
+    functions, name = virtual_functions(b, "igb", VF_MAC)
     for function in functions:
         t.equal(b.run(f"setpci -s {function} VENDOR_ID DEVICE_ID").out.split(), ["ffff", "ffff"],
                 f"{function}: a VF that does not say in its registers what it is")
