@@ -11,12 +11,13 @@ import struct
 import time
 import zlib
 
-from wire import SLACK
+from wire import SLACK, TimedOut
 
 PAGE = 4096
 CONTROL = 9 * PAGE                      # all of the control area
 CREDIT = 64                             # msg_cons of struct dlend_ctrl
 HEARTBEAT, IRQ_INDEX = 128, 192
+NONCE = 248                             # the peer's, another one in each session; 8 bytes
 WINDOW_BYTES = 512                      # window of struct dlend_ctrl
 RING, SLOTS, SIZE = PAGE, 64, 256       # struct dlend_ctrl, struct dlend_msg
 HEAD = 32                               # of that, until its payload
@@ -61,14 +62,15 @@ def dma_map(ranges):
 class Forge:
     """Writes what arrives at @side ("a" or "b") of a link, in the place of the node on the other side.
 
-    As a context, for messages: neither does that node write the index of its own, which is behind what was forged, nor
-    is it told how many were taken, more than it has sent.  Both are written and looked at with every heartbeat, and end
-    the session: so it begins anew after the block, and what the two say to each other in it is lost.
+    As a context, for messages: neither does that node write the index of its own, which knows nothing of what was
+    forged, nor is it told how many were taken, more than it has sent.  The block's end ends the session, if it has
+    a forged message, and waits for the next one: what the two say to each other in it is lost.
     """
 
     def __init__(self, cluster, link, side):
         self.cluster, self.link, self.side = cluster, link, side
         self.other = "b" if side == "a" else "a"
+        self.forged = None      # the session that has a message of ours: its nonce
 
     def __enter__(self):
         self.cluster.ntbsim(f"mute {self.link} {self.other} {WINDOW} 0 4")
@@ -76,8 +78,20 @@ class Forge:
         return self
 
     def __exit__(self, *error):
+        if self.forged:
+            self.end_session()
         for side in (self.side, self.other):
             self.cluster.ntbsim(f"mute {self.link} {side} {WINDOW} 0 0")
+
+    def end_session(self):
+        """Else it lasts until somebody looks, or goes on, if that node has sent more meanwhile than was forged."""
+        end = time.monotonic() + 30 * SLACK
+        while self.peek(NONCE, 8) in (self.forged, bytes(8)):
+            if time.monotonic() > end:
+                raise TimedOut(f"link {self.link}: the session with a forged message goes on after {30 * SLACK} s")
+            if self.peek(NONCE, 8) == self.forged:
+                self.set_word(0, self.word(0) + 2 * SLOTS)      # no ring holds so many
+            time.sleep(0.1)
 
     def poke(self, offset, data):
         self.cluster.ntbsim(f"poke {self.link} {self.side} {WINDOW} {offset} {data.hex()}")
@@ -95,6 +109,7 @@ class Forge:
         """As the peer would, behind so many others: the message, then the index."""
         self.poke(RING + produced % SLOTS * SIZE, raw)
         self.set_word(0, produced + 1)
+        self.forged = self.peek(NONCE, 8)
 
     def send(self, kind, address=None, epoch=0, payload=b"", call=CALL_ID):
         produced = self.word(0)
