@@ -16,11 +16,10 @@ import kinds  # noqa: E402  pylint: disable=wrong-import-position
 from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
-from monitor import Moving  # noqa: E402  pylint: disable=wrong-import-position
-from nets import ping, up  # noqa: E402  pylint: disable=wrong-import-position
+from monitor import THERE_AND_BACK, Moving  # noqa: E402  pylint: disable=wrong-import-position
+from nets import ping, up, virtual_functions  # noqa: E402  pylint: disable=wrong-import-position
 
 VF_MAC = "52:54:00:d1:e1:00"
-TRIP = (("a", "c"), ("c", "a"))
 # Each vector is signalled once after a move, for what may have been lost: virtio_blk takes that of its configuration for
 # news of its size, and says the size that it has.
 SAID = "cat /proc/sys/kernel/random/boot_id; dmesg | grep -E '] (nvme|virtio_blk|block|blk|I/O|Buffer)' | grep -v ' new size: '"
@@ -34,14 +33,7 @@ DONE = "$(awk '{ print $1 + $5 }' /sys/block/nvme0n1/stat)"
 UNDER_WAY = "$(awk '{ print $1 + $2 }' /sys/block/nvme0n1/inflight)"
 
 
-def plug(b):
-    """Not as the host starts: its firmware would have driven it, and left it at work."""
-    b.qmp("device_add", {"driver": "virtio-blk-pci", "id": "vdisk", "bus": "port-vdisk", "drive": "virtio",
-                         "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
-    b.wait_for(f"ls -d /sys/bus/pci/devices/{b.port('vdisk').bdf}/*:00.0", 30)
-
-
-def disks(t, f, b, m):
+def disks(t, b, m):
     writers = Writers([("vda", 0)], size=512)
     m.begin("a")
     m.vm.wait_for("[ -b /dev/vda ] && [ -b /dev/nvme0n1 ]", 60)
@@ -49,7 +41,7 @@ def disks(t, f, b, m):
     writers.begin(m.vm)
     m.vm.spawn(FIO)
     said = m.vm.run(SAID).out
-    for source, to in TRIP:
+    for source, to in THERE_AND_BACK:
         m.vm.wait_for(f"[ {UNDER_WAY} = {COMMANDS} ]", 120)
         m.move(source, to)
         before = m.vm.run(f"echo {DONE}").out.strip()
@@ -63,16 +55,13 @@ def disks(t, f, b, m):
     t.ok("verify:" not in m.vm.run("cat /tmp/fio.out").out, "fio has read nothing wrong", m.vm.run("cat /tmp/fio.out").out[-500:])
     writers.check(t, m.vm)
     m.vm.shutdown()
-    f.wait_state("a", next(iter(m.devices)), "free", 60)
 
 
 def lend_function(f, b):
     """A virtual function; its card talks to host c, as the lender does by it."""
     b.run("modprobe igb", timeout=60)
-    name = up(b, "52:54:00:d1:e0:02", "10.7.2.2")
-    device = f"/sys/bus/pci/devices/{b.bdf('igb')}"
-    b.run(f"echo 1 >{device}/sriov_numvfs; ip link set {name} vf 0 mac {VF_MAC}", timeout=60)
-    return f.lend_bdf("b", b.run(f"basename $(readlink {device}/virtfn0)").out.strip())
+    up(b, "52:54:00:d1:e0:02", "10.7.2.2")
+    return f.lend_bdf("b", virtual_functions(b, "igb", [VF_MAC])[0][0])
 
 
 def cards(t, c, m):
@@ -82,7 +71,7 @@ def cards(t, c, m):
     up(m.vm, VF_MAC, "10.7.2.1")
     t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", "igbvf: ping another host")
     kinds.tone(t, m.vm, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
-    for source, to in TRIP:
+    for source, to in THERE_AND_BACK:
         m.move(source, to)
         t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", f"igbvf, on host {to}: ping another host")
         played = m.vm.run("tone 660 4", timeout=180).out
@@ -96,10 +85,10 @@ def main():
         f, b = Fabric(c), c.host("b")
         f.up(timeout=150)
         with t.case("disks"):
-            plug(b)
+            b.plug_virtio_disk("vdisk", "virtio")
             lent = {f.lend("b", "nvme"): "dlend-nvme", f.lend("b", "vdisk"): "dlend-storage"}
             with Moving(t, f, lent, memory="384M", modules=("nvme", "virtio_blk"), tools=("fio", "disk")) as m:
-                disks(t, f, b, m)
+                disks(t, b, m)
         with t.case("cards"):
             lent = {lend_function(f, b): "dlend-nic", f.lend("b", "sound"): "dlend-audio"}
             with Moving(t, f, lent, words="cut", memory="160M", modules=("igbvf",), tools=("audio", "programs")) as m:
