@@ -5,12 +5,19 @@
     host a (node 1): the VM at first ---- ab ---- host b (node 2): nvme0
            \\------ ac ---- host c (node 3): the VM later ---- bc ---- host b
 """
+import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from moves import Moves, moves  # noqa: E402  pylint: disable=wrong-import-position
+from moves import MORE, Moves, moves  # noqa: E402  pylint: disable=wrong-import-position
+
+
+def interrupts(c, what):
+    """Of lent devices, since the hosts are up: "fired" by their lenders, or "delivered" by their borrowers, over all links."""
+    return sum(int(count) for host in c.hosts.values()
+               for count in re.findall(rf"^irq_{what}: (\d+)", host.run("cat /sys/kernel/debug/dlend/links/*:*").out, re.M))
 
 
 def main():
@@ -23,6 +30,9 @@ def main():
             moves(m, "c", "b")
         with t.case("and back"):
             moves(m, "b", "a")
+        fired = interrupts(c, "fired")
+        t.ok(fired > 3 * MORE / 4, "the disk has interrupted all the time", str(fired))
+        t.equal(interrupts(c, "delivered"), fired, "and each interrupt was heard by the host that the VM was on")
         for host in c.hosts.values():
             t.equal(host.complaints(), [], f"host {host.name}'s kernel has no complaint")
 

@@ -9,6 +9,7 @@
 DLEND_LONG=1: 20 round trips.
 """
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -30,6 +31,21 @@ def works_on(t, m, writers):
     t.equal(writers.lost(m.vm), "", "all of them write on, and no block was refused")
 
 
+def asked(host):
+    """What a borrower has asked its lender to do to a device's DMA."""
+    return re.findall(r"^msg_(?:QUIESCE|RUN|BUS_MASTER): sent (\d+)", host.run("cat /sys/kernel/debug/dlend/links/*:*").out, re.M)
+
+
+def pauses(t, m, a, writers):
+    """Nobody has said that the guest moves."""
+    before = m.states(), asked(a)
+    for _ in range(3):
+        m.vm.qmp("stop")
+        m.vm.qmp("cont")
+    works_on(t, m, writers)
+    t.equal((m.states(), asked(a)), before, "a pause costs nothing: same lease, and no word of it to the lender")
+
+
 def on_the_disk(disk):
     """How many blocks of each program are there, one after the other, as the disk itself has them."""
     with open(disk, "rb") as file:
@@ -43,13 +59,14 @@ def on_the_disk(disk):
     return counts
 
 
-def moves(t, m, writers, disk):
+def moves(t, m, a, writers, disk):
     with t.case("a guest with a disk"):
         m.begin("a")
         m.vm.wait_for("[ -b /dev/nvme0n1 ]", 60)
         same = m.vm.run(SAME).out
         writers.begin(m.vm)
         works_on(t, m, writers)
+        pauses(t, m, a, writers)
     for trip in range(TRIPS):
         for source, to in THERE_AND_BACK:
             with t.case(f"trip {trip + 1}: {source} to {to}"):
@@ -69,7 +86,7 @@ def main():
         f.up(timeout=150)
         disk = f.lend("b", "nvme0")
         with Moving(t, f, {disk: "dlend-nvme"}, memory="128M") as m:
-            moves(t, m, Writers(PLACES, size=BLOCK), c.host("b").disk_file("nvme0"))
+            moves(t, m, c.host("a"), Writers(PLACES, size=BLOCK), c.host("b").disk_file("nvme0"))
         t.equal(c.complaints(), [], "no kernel has a complaint")
 
 
