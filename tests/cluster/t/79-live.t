@@ -80,10 +80,11 @@ class Live:
 
     def unnamed(self):
         """A migration of libvirt's that nobody has announced."""
-        for words in ("save vm1 /tmp/vm1.saved", "managedsave vm1"):
+        for words in ("save vm1 /tmp/vm1.saved", "managedsave vm1", "dump vm1 /tmp/vm1.core", "snapshot-create-as vm1 one",
+                      "snapshot-create-as vm1 one --memspec /tmp/vm1.memory,snapshot=external --no-metadata"):
             r = self.vm.virsh(words, check=False, timeout=300)
-            self.t.ok(r.status, f"virsh {words.split()[0]} is refused", r.out)
-        self.t.equal(self.vm.state(), "running", "the VM runs on")
+            self.t.ok(r.status, f"virsh {words} is refused", r.out)
+            self.t.equal(self.vm.state(), "running", "  and the VM runs on")
         self.writers.go_on(self.vm)
 
     def consoles(self):
@@ -91,14 +92,14 @@ class Live:
         for name, host in self.c.hosts.items():
             self.t.diag(f"vm1 on {name}: {host.run('tail -n 40 /var/log/libvirt/qemu/vm1.console', check=False).out}")
 
-    def moves(self, source, to):
+    def moves(self, source, to, words):
         t = self.t
         self.writers.go_on(self.vm)
         resets = self.resets()
         up = float(self.vm.run("cat /proc/uptime").out.split()[0])
-        result = self.migrate(source, f"--json --live --cut vm1 {to}")
+        result = self.migrate(source, f"--json --live --cut {words} vm1 {to}")
         t.diag(result.out)
-        t.equal(result.status, 0, f"dlend migrate --live --cut vm1 {to}, on host {source}", result.out)
+        t.equal(result.status, 0, f"dlend migrate --live --cut {words} vm1 {to}, on host {source}", result.out)
         self.vm.follow(self.host(to))
         t.equal(self.vm.run(SAME).out, self.same, "the guest: same boot, same memory, same devices, no message of their drivers")
         self.writers.go_on(self.vm)
@@ -123,10 +124,11 @@ def main():
         with t.case("what is refused"):
             m.refused()
             m.unnamed()
-        for name, source, to in (("to another borrower", "a", "b"), ("to the lender itself", "b", "c"), ("and back", "c", "a")):
+        for name, source, to, words in (("to another borrower", "a", "b", ""), ("to the lender itself", "b", "c", "--copy compare"),
+                                        ("and back", "c", "a", "--copy send")):
             failed = t.failed
             with t.case(name):
-                m.moves(source, to)
+                m.moves(source, to, words)
             if t.failed > failed:
                 m.consoles()
         m.writers.check(t, m.vm)
