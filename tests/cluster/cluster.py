@@ -65,6 +65,7 @@ class Link:
         self.name = spec.name
         self.a = spec.a
         self.b = spec.b
+        self.family = spec.family
 
     def command(self, text, timeout=10):
         """A command about this link, without its name: "down", "up", "silent b on", "peek a 2 0 16"; its answer."""
@@ -351,7 +352,7 @@ class Cluster:
             for bar in ("bar2", "bar4"):
                 if getattr(link, bar):
                     text += f",{bar}={getattr(link, bar)}"
-            command += ["--link", text]
+            command += ["--link", f"{text},family={link.family}"]
         process = self.spawn("ntbsim", command)
         end = time.monotonic() + 10 * SLACK
         while not all((self.run_dir / self.sockets / name).exists() for name in ["ntbsim", *ends]):

@@ -42,7 +42,7 @@ class Fabric:
         host = self.host(name)
         core = {"node_id": self.node[name], "heartbeat_timeout_ms": HEARTBEAT_TIMEOUT_MS, **core}
         parameters = " ".join(f"{key}={value}" for key, value in core.items() if value is not None)
-        host.load_modules(f"dlend_core {parameters}", "ntb_hw_amd", "dlend_ntb", "dlend_lender", "dlend_mdev")
+        host.load_modules(f"dlend_core {parameters}", *host.ntb_modules, "dlend_ntb", "dlend_lender", "dlend_mdev")
         host.run("ln -sf /share/bin/dlend /usr/local/sbin/dlend 2>/dev/null; command -v dlend >/dev/null || "
                  "cp /share/bin/dlend /usr/sbin/dlend; "
                  f"echo 1 >{EVENTS}/enable; echo 16384 >{TRACING}/buffer_size_kb; echo 1 >{TRACING}/tracing_on")

@@ -39,7 +39,7 @@ rm -rf /etc/mdevctl.d/* /etc/dlend*
 for d in /sys/bus/pci/drivers/dlend-lender/*:*; do
         [ ! -e "$d" ] || echo "${d##*/}" >/sys/bus/pci/drivers/dlend-lender/unbind
 done
-for m in dlend_native dlend_mdev dlend_borrower dlend_lender dlend_ntb ntb_pingpong ntb_perf ntb_tool ntb_hw_amd dlend_core ntb; do
+for m in dlend_native dlend_mdev dlend_borrower dlend_lender dlend_ntb ntb_pingpong ntb_perf ntb_tool ntb_hw_amd ntb_hw_intel ntb_hw_switchtec switchtec dlend_core ntb; do
         ! grep -q "^$m " /proc/modules || rmmod $m
 done
 ! grep -E '^(dlend|ntb)_' /proc/modules
@@ -103,6 +103,9 @@ class Host:
         self.asked = 0          # commands
         self.found = ""         # by its last autopsy
         self.scanned = None     # how many of them when kmemleak looked last
+        ntbs = cluster.topology.ntb_drivers(spec.name)
+        self.ntb_modules = [module for module, _ in ntbs]
+        self.ntb_driver = f"/sys/bus/pci/drivers/{ntbs[0][1]}"      # if its NTBs are all of one kind
 
     # Power
 

@@ -26,6 +26,7 @@
     b = "b"
     bar2 = "64M"             # window sizes; without: ntbsim's defaults
     bar4 = "64M"
+    family = "intel-icx"     # whose bridges these are; without: DLEND_NTB of the environment, or "amd"
 
 Knows nothing of processes and sockets but the names that it is given.
 """
@@ -44,8 +45,15 @@ LAST_PORT = 0x1e
 
 
 # What a host may have, as QEMU's device.  "dma-remap": addresses of vfio-user's devices, too, which NTBs are.
-INTEL = "intel-iommu,caching-mode=on"
-IOMMUS = {"intel": INTEL, "pt": INTEL, "amd": "amd-iommu,dma-remap=on"}
+INTEL_IOMMU = "intel-iommu,caching-mode=on"
+IOMMUS = {"intel": INTEL_IOMMU, "pt": INTEL_IOMMU, "amd": "amd-iommu,dma-remap=on"}
+
+
+# By family of ntbsim's: the module to load, and the driver of the function.
+AMD = ("ntb_hw_amd", "ntb_hw_amd")
+INTEL = ("ntb_hw_intel", "ntb_hw_intel")
+NTB_DRIVERS = {"amd": AMD, "intel-skx": INTEL, "intel-icx": INTEL, "intel-spr": INTEL,
+               "switchtec": ("ntb_hw_switchtec max_mw_size=0x1000000000", "switchtec")}
 
 
 class BadTopology(Exception):
@@ -112,6 +120,12 @@ class LinkSpec:
     b: str
     bar2: str = ""
     bar4: str = ""
+    family: str = field(default_factory=lambda: os.environ.get("DLEND_NTB") or "amd")
+
+    @property
+    def module(self):
+        """The kernel's, for its ends; with a parameter, as Host.load_modules() takes it."""
+        return NTB_DRIVERS[self.family][0]
 
 
 def _table(kind, where, values):
@@ -152,6 +166,8 @@ class Topology:
         for link in self.links.values():
             if not {link.a, link.b} <= self.hosts.keys() or link.a == link.b:
                 raise BadTopology(f"{self.path.name}: link {link.name} joins {link.a} and {link.b}")
+            if link.family not in NTB_DRIVERS:
+                raise BadTopology(f"{self.path.name}: link {link.name} is of family {link.family}; there are {', '.join(NTB_DRIVERS)}")
 
         self._join()
 
@@ -176,6 +192,10 @@ class Topology:
                 yield link, "a"
             elif link.b == host:
                 yield link, "b"
+
+    def ntb_drivers(self, host):
+        """[(module, driver)] of its NTBs; of a host without one, what another has."""
+        return sorted({NTB_DRIVERS[link.family] for link, _ in self.ends(host)}) or [AMD]
 
     def place(self, socket_of):
         """Give every host its link ports and every port its slot; socket_of(link, end) names the sockets."""

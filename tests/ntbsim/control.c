@@ -132,12 +132,13 @@ static void show_number(struct text *t, const char *name, uint64_t v)
 	text_add(t, ",\"%s\":%llu", name, (unsigned long long)v);
 }
 
-static void show_window(struct text *t, struct ntb_side *s, const char *name, uint32_t lmt,
-			uint32_t xlat)
+static void show_window(struct text *t, struct ntb_side *s, const char *name, enum ntb_window w)
 {
+	uint64_t addr, open;
+
+	s->link->family->window(s, w, 0, &addr, &open);
 	text_add(t, ",\"%s\":{\"xlat\":\"0x%llx\",\"limit\":%llu}", name,
-		 s->regs[xlat / 4] | (unsigned long long)s->regs[xlat / 4 + 1] << 32,
-		 s->regs[lmt / 4] | (unsigned long long)s->regs[lmt / 4 + 1] << 32);
+		 (unsigned long long)addr, (unsigned long long)open);
 }
 
 static void show_side(struct text *t, struct ntb_side *s)
@@ -147,7 +148,7 @@ static void show_side(struct text *t, struct ntb_side *s)
 
 	text_add(t, "{\"connected\":%s,\"ready\":%s,\"silent\":%s",
 		 s->vfu.fd >= 0 ? "true" : "false",
-		 s->regs[0x408 / 4] & 2 ? "true" : "false", s->silent ? "true" : "false");
+		 s->link->family->driven(s) ? "true" : "false", s->silent ? "true" : "false");
 	show_number(t, "reads", n->reads);
 	show_number(t, "writes", n->writes);
 	show_number(t, "read_bytes", n->read_bytes);
@@ -176,8 +177,8 @@ static void show_side(struct text *t, struct ntb_side *s)
 	show_number(t, "db_drop", s->db_drop);
 	show_number(t, "db_delay_ms", s->db_delay_ms);
 	show_number(t, "overridden", s->spad_lies);
-	show_window(t, s, "bar2", 0x418, 0x438);
-	show_window(t, s, "bar4", 0x420, 0x440);
+	show_window(t, s, "bar2", NTB_BAR2);
+	show_window(t, s, "bar4", NTB_BAR4);
 	text_add(t, "}");
 }
 
@@ -189,7 +190,7 @@ static const char *cmd_status(struct client *c, char **arg)
 	text_add(&c->out, "{\"links\":{");
 	for (l = links; l; l = l->next) {
 		text_add(&c->out, "%s\"%s\":{\"up\":%s,\"trained\":%s,\"cut\":%s",
-			 l == links ? "" : ",", l->name, ntb_ready(l) ? "true" : "false",
+			 l == links ? "" : ",", l->name, l->family->ready(l) ? "true" : "false",
 			 l->up ? "true" : "false", l->cut ? "true" : "false");
 		show_number(&c->out, "bar2_size", l->bar_size[NTB_BAR2]);
 		show_number(&c->out, "bar4_size", l->bar_size[NTB_BAR4]);
@@ -339,19 +340,21 @@ static const char *cmd_peek(struct client *c, char **arg)
 static const char *cmd_spad(struct client *c, char **arg)
 {
 	struct ntb_link *l = find_link(arg[1]);
+	uint32_t *spad;
 	uint64_t n, v;
 
 	if (!l)
 		return "no such link";
-	if (!number(arg[2], &n) || n >= NTB_SPADS)
+	spad = number(arg[2], &n) && n < 256 ? l->family->spad(l, n) : NULL;
+	if (!spad)
 		return "bad scratchpad";
 	if (!arg[3]) {
-		text_add(&c->out, "0x%08x\n", l->spad[n]);
+		text_add(&c->out, "0x%08x\n", *spad);
 		return NULL;
 	}
 	if (!number(arg[3], &v) || v > UINT32_MAX)
 		return "bad value";
-	l->spad[n] = v;
+	*spad = v;
 	return NULL;
 }
 

@@ -85,7 +85,7 @@ static uint64_t region_size(const struct ntb_side *s, uint32_t index)
 {
 	switch (index) {
 	case VU_BAR0:
-		return NTB_BAR0_SIZE;
+		return s->link->family->bar0_size;
 	case VU_BAR2:
 		return s->link->bar_size[NTB_BAR2];
 	case VU_BAR4:
@@ -127,7 +127,7 @@ static int do_irq_info(struct ntb_side *s, struct vfu_msg *m)
 		return EINVAL;
 	i.argsz = sizeof(i);
 	i.flags = VU_IRQ_EVENTFD | VU_IRQ_NORESIZE;
-	i.count = i.index == VU_IRQ_MSIX ? NTB_VECTORS : 0;
+	i.count = i.index == VU_IRQ_MSIX ? s->link->family->vectors : 0;
 	vfu_reply(&s->vfu, &m->hdr, &i, sizeof(i), NULL, 0);
 	return 0;
 }
@@ -143,7 +143,7 @@ static void irqs_off(struct ntb_side *s)
 {
 	unsigned int i;
 
-	for (i = 0; i < NTB_VECTORS; i++)
+	for (i = 0; i < NTB_VECTORS_MAX; i++)
 		irqfd_set(s, i, -1);
 	s->irq_pending = 0;
 	s->irq_masked = 0;
@@ -151,7 +151,7 @@ static void irqs_off(struct ntb_side *s)
 
 static void irq_retry(struct ntb_side *s, unsigned int vec)
 {
-	if (s->irq_pending & BIT(vec))
+	if (s->irq_pending >> vec & 1)
 		ntb_irq(s, vec);
 }
 
@@ -183,9 +183,9 @@ static void irqs_action(struct ntb_side *s, const struct vu_irq_set *q, const ui
 		if (flag && !flag[i])
 			continue;
 		if (q->flags & VU_IRQ_MASK) {
-			s->irq_masked |= BIT(vec);
+			s->irq_masked |= 1ull << vec;
 		} else if (q->flags & VU_IRQ_UNMASK) {
-			s->irq_masked &= ~BIT(vec);
+			s->irq_masked &= ~(1ull << vec);
 			irq_retry(s, vec);
 		} else if (q->flags & VU_IRQ_TRIGGER) {
 			ntb_irq(s, vec);
@@ -195,6 +195,7 @@ static void irqs_action(struct ntb_side *s, const struct vu_irq_set *q, const ui
 
 static int do_set_irqs(struct ntb_side *s, struct vfu_msg *m)
 {
+	unsigned int vectors = s->link->family->vectors;
 	struct vu_irq_set q;
 	int err = 0;
 
@@ -203,7 +204,7 @@ static int do_set_irqs(struct ntb_side *s, struct vfu_msg *m)
 	memcpy(&q, m->body, sizeof(q));
 	if (q.index != VU_IRQ_MSIX)
 		return q.count ? EINVAL : (vfu_reply(&s->vfu, &m->hdr, NULL, 0, NULL, 0), 0);
-	if (q.start > NTB_VECTORS || q.count > NTB_VECTORS - q.start)
+	if (q.start > vectors || q.count > vectors - q.start)
 		return EINVAL;
 	if (q.flags & VU_IRQ_DATA_EVENTFD)
 		err = irqs_eventfd(s, m, &q);

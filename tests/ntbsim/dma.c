@@ -33,7 +33,7 @@ struct dma {
 	dma_fn fn;		/* DMA_READ */
 	dma_call_fn call;	/* DMA_CALL */
 	void *arg;
-	uint32_t value;
+	uint64_t value;
 	struct dma *next;
 	uint8_t data[];		/* DMA_WRITE */
 };
@@ -346,7 +346,7 @@ void dma_write(struct dma_port *p, uint64_t addr, const void *data, size_t len)
 		hold(p, d);
 }
 
-void dma_after(struct dma_port *p, dma_call_fn fn, void *arg, uint32_t value)
+void dma_after(struct dma_port *p, dma_call_fn fn, void *arg, uint64_t value)
 {
 	struct dma *d;
 

@@ -24,7 +24,7 @@ extern unsigned int dma_write_timeout_ms;
 
 /* @err: 0, or an errno and @data is all ones.  Called exactly once unless cancelled. */
 typedef void (*dma_fn)(void *arg, int err, const void *data, size_t len);
-typedef void (*dma_call_fn)(void *arg, uint32_t value);
+typedef void (*dma_call_fn)(void *arg, uint64_t value);
 
 struct dma;
 
@@ -65,7 +65,7 @@ void dma_write(struct dma_port *p, uint64_t addr, const void *data, size_t len);
  * Call @fn when all that was written so far has arrived: before this returns if it has, and
  * never if the client goes or is reset first.  @arg must live until then.
  */
-void dma_after(struct dma_port *p, dma_call_fn fn, void *arg, uint32_t value);
+void dma_after(struct dma_port *p, dma_call_fn fn, void *arg, uint64_t value);
 
 /* Nobody waits for @arg's reads any more. */
 void dma_cancel(struct dma_port *p, const void *arg);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ntbsim: both ends of AMD Non-Transparent Bridges, as vfio-user devices for two QEMUs
+ * ntbsim: both ends of Non-Transparent Bridges, as vfio-user devices for two QEMUs
  * each.  Options, start and end; see README.md for what is modelled.
  */
 #include <ctype.h>
@@ -23,18 +23,19 @@ static struct ntb_link *links, **links_end = &links;
 static const char usage[] =
 "usage: ntbsim [--control SOCK] [--link-delay-ms MS] [--write-timeout-ms MS]\n"
 "              [--device-id HEX] [--verbose]\n"
-"              --link NAME=SOCK_A,SOCK_B[,bar2=SIZE][,bar4=SIZE]...\n"
+"              --link NAME=SOCK_A,SOCK_B[,bar2=SIZE][,bar4=SIZE][,family=FAMILY]...\n"
 "       ntbsim --control SOCK --command \"COMMAND\"...\n"
 "\n"
-"Both ends of AMD NTBs for QEMU's vfio-user-pci device.  Side a is the primary.\n"
+"Both ends of NTBs for QEMU's vfio-user-pci device.  Side a is the primary, or upstream.\n"
 "\n"
 "  --link SPEC      a link: its name, the sockets of both sides, the window sizes\n"
-"                   (powers of two, with K, M or G; default bar2=64M,bar4=1G)\n"
+"                   (powers of two, with K, M or G; default bar2=64M,bar4=1G), and whose\n"
+"                   bridges these are: amd (the default), intel-skx, intel-icx, intel-spr\n"
 "  --link-delay-ms MS   how long a driver must be done with its configuration before\n"
 "                   it is told that the link is up (0..60000, default 300)\n"
 "  --write-timeout-ms MS   how long a write that a QEMU has to do is waited for, and with it\n"
 "                   what may not overtake it (0..60000, default 20000)\n"
-"  --device-id HEX  PCI device id of what comes after it (default 17d7, the endpoint; 148b\n"
+"  --device-id HEX  PCI device id of AMD's that come after it (default 17d7, the endpoint; 148b\n"
 "                   is what Linux before 6.13 knows, too)\n"
 "  --control SOCK   where commands are taken (with --command: sent to)\n"
 "  --command CMD    be the client: send a command, show the answer\n"
@@ -96,8 +97,12 @@ static void parse_link_option(struct ntb_link *l, const char *word)
 		l->bar_size[NTB_BAR2] = parse_size(word + 5);
 	else if (!strncmp(word, "bar4=", 5))
 		l->bar_size[NTB_BAR4] = parse_size(word + 5);
+	else if (!strncmp(word, "family=", 7))
+		l->family = ntb_family_named(word + 7);
 	else
 		die("--link: what is '%s'?", word);
+	if (!l->family)
+		die("--link: no such family: '%s'", word);
 }
 
 static void check_name(const struct ntb_link *new)
@@ -121,10 +126,11 @@ static void parse_link(char *spec)
 	int i;
 
 	if (!eq)
-		die("--link NAME=SOCK_A,SOCK_B[,bar2=SIZE][,bar4=SIZE]");
+		die("--link NAME=SOCK_A,SOCK_B[,bar2=SIZE][,bar4=SIZE][,family=FAMILY]");
 	*eq = 0;
 	copy(l->name, sizeof(l->name), spec, "link name");
 	check_name(l);
+	l->family = &amd_family;
 	l->bar_size[NTB_BAR2] = 64ull << 20;
 	l->bar_size[NTB_BAR4] = 1ull << 30;
 	word = strtok_r(eq + 1, ",", &save);
@@ -242,8 +248,8 @@ int main(int argc, char **argv)
 			dma_write_timeout_ms = parse_ms("--write-timeout-ms", optarg);
 			break;
 		case 'i':
-			ntb_device_id = strtoul(optarg, NULL, 16);
-			if (!ntb_device_id || ntb_device_id >= 0xffff)
+			amd_device_id = strtoul(optarg, NULL, 16);
+			if (!amd_device_id || amd_device_id >= 0xffff)
 				die("--device-id: want 1 to fffe, in hexadecimal");
 			break;
 		case 'v':

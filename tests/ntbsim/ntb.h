@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The model of an AMD NTB: two sides, their registers, windows, doorbells and link state.  The
- * meaning of the registers is that of drivers/ntb/hw/amd/ntb_hw_amd.[ch] of Linux, the driver that
- * has to work with this model.
+ * The model of an NTB: two sides, their windows, doorbells and link state.  What its registers mean
+ * is the matter of its family: amd.c, intel.c.
  */
 #ifndef NTBSIM_NTB_H
 #define NTBSIM_NTB_H
@@ -14,21 +13,58 @@
 #include "loop.h"
 #include "vfu.h"
 
-#define NTB_VECTORS 24
-#define NTB_DOORBELLS 16	/* vectors 0..15; link events are on 16 + event bit */
+#define NTB_VECTORS_MAX 33
 #define NTB_SPADS 16
-#define NTB_BAR0_SIZE 0x4000u
-#define NTB_MSIX_TABLE 0x2000u
-#define NTB_MSIX_PBA 0x3000u
+#define NTB_BAR0_MAX 0x10000u
 #define NTB_CFG_SIZE 4096u
 
 enum ntb_window { NTB_BAR2, NTB_BAR4, NTB_WINDOWS };
 
-extern unsigned int ntb_device_id;	/* both sides, of links that are made later */
+extern unsigned int amd_device_id;	/* both sides, of links that are made later */
 /* How long a driver must have left its configuration alone to hear of a link that is up. */
 extern unsigned int ntb_link_delay_ms;
 
 struct ntb_link;
+struct ntb_side;
+
+/* What one kind of bridge has of its own.  Offsets are those of 32-bit words in BAR0. */
+struct ntb_family {
+	const char *name;		/* as --link takes it */
+	uint32_t bar0_size, msix_table, msix_pba;
+	uint32_t msix_stride;		/* the tables of side b are so far behind those of a */
+	unsigned int vectors;
+	unsigned int doorbell_shift[2];	/* of each side: doorbell 0 is this bit */
+
+	/* Both sides, once. */
+	void (*open)(struct ntb_link *l);
+
+	/* What is the family's own in configuration space; the rest is filled in. */
+	void (*config)(struct ntb_side *s);
+	/* Registers after a reset of this side. */
+	void (*reset)(struct ntb_side *s);
+	uint32_t (*load)(struct ntb_side *s, uint32_t off);
+	/* @mask: the bits of the word that the access covers; @v has no others. */
+	void (*store)(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t mask);
+	/* Where an access by @s leads, and how many bytes from there on do so; 0: nowhere. */
+	void (*window)(struct ntb_side *s, enum ntb_window w, uint64_t off, uint64_t *addr,
+		       uint64_t *open);
+	/* Doorbells of this side have been rung, one bit each. */
+	void (*rung)(struct ntb_side *s, uint64_t bits);
+	/* The scratchpad that commands call @n: 0 to NTB_SPADS - 1, or twice as many; or NULL. */
+	uint32_t *(*spad)(struct ntb_link *l, unsigned int n);
+	/* Does this side's driver let the link train? */
+	bool (*wants_link)(const struct ntb_side *s);
+	/* The link has come up or gone down. */
+	void (*link)(struct ntb_side *s, bool up);
+	/* Do both drivers know that the link is up? */
+	bool (*ready)(const struct ntb_link *l);
+	/* Is there a driver? */
+	bool (*driven)(const struct ntb_side *s);
+};
+
+extern const struct ntb_family amd_family, intel_families[], switchtec_family;
+/* NULL: no such family. */
+const struct ntb_family *ntb_family_named(const char *name);
 
 struct ntb_counters {
 	uint64_t reads, writes;			/* this side's accesses to its windows */
@@ -49,11 +85,13 @@ struct ntb_side {
 	struct vfu vfu;
 	struct dma_port dma;
 	uint8_t cfg[NTB_CFG_SIZE];
-	uint32_t regs[0x800 / 4];	/* 0x400..0x7ff are seen by the peer at +0x400 */
+	uint8_t bar[24];		/* what the host has written to its BARs */
+	uint32_t regs[NTB_BAR0_MAX / 4];
 
-	int irqfd[NTB_VECTORS];		/* -1: none */
-	uint32_t irq_masked, irq_pending;	/* one bit a vector */
+	int irqfd[NTB_VECTORS_MAX];		/* -1: none */
+	uint64_t irq_masked, irq_pending;	/* one bit a vector */
 
+	/* amd.c: */
 	uint64_t configured;		/* when its driver last wrote what a probe writes */
 	struct timer settle;		/* runs until it may be told that the link is up */
 	bool told;			/* it was, and the link has been up since */
@@ -78,8 +116,10 @@ struct ntb_side {
 
 struct ntb_link {
 	char name[32];
+	const struct ntb_family *family;
 	uint64_t bar_size[NTB_WINDOWS];
-	uint32_t spad[NTB_SPADS];
+	uint32_t spad[NTB_SPADS];	/* amd.c: of both sides */
+	void *own;			/* its family's */
 	struct ntb_side side[2];
 	struct timer train;		/* runs while the link comes up */
 	bool cut;			/* by "link NAME down" */
@@ -95,8 +135,6 @@ void ntb_close(struct ntb_link *l);
 /* Requests that waited for a read may go on.  Called from the idle hook. */
 void ntb_idle(struct ntb_link *l);
 
-/* The link is trained, both drivers said READY and both acknowledged that the link is up. */
-bool ntb_ready(const struct ntb_link *l);
 void ntb_cut(struct ntb_link *l, bool cut);
 
 /* BAR0, @len 1..8, not across its end. */
@@ -117,8 +155,31 @@ void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const
 void ntb_reset(struct ntb_side *s);
 /* @s rings doorbells 0 and 1 @rings times a millisecond from now on; 0: no more. */
 void ntb_flood(struct ntb_side *s, unsigned int rings);
+
+/*
+ * For families.
+ */
+
 /* MSI-X vector @vec of this side. */
 void ntb_irq(struct ntb_side *s, unsigned int vec);
+/* @s rings doorbells of its peer, one bit each. */
+void ntb_ring(struct ntb_side *s, uint64_t bits);
+/* What a driver wants of the link has changed. */
+void ntb_retrain(struct ntb_link *l);
+/* One side of the two does not hear the other. */
+bool ntb_dead(struct ntb_side *s);
+/* What @s reads in its scratchpad @n where @v is. */
+uint32_t ntb_spad_seen(const struct ntb_side *s, unsigned int n, uint32_t v);
+
+static inline uint32_t ntb_reg(const struct ntb_side *s, uint32_t off)
+{
+	return s->regs[off / 4];
+}
+
+static inline uint64_t ntb_reg64(const struct ntb_side *s, uint32_t off)
+{
+	return ntb_reg(s, off) | (uint64_t)ntb_reg(s, off + 4) << 32;
+}
 
 static inline struct ntb_side *ntb_peer(struct ntb_side *s)
 {
@@ -128,7 +189,18 @@ static inline struct ntb_side *ntb_peer(struct ntb_side *s)
 /* device.c: the PCI function as QEMU's vfio-user client sees it. */
 extern const struct vfu_ops device_ops;
 /* pci.c: configuration space. */
+enum {
+	PCI_REVISION = 0x08,
+	PCI_BAR0 = 0x10,
+	PCI_BAR_MEM64 = 0x4,
+	PCI_BAR_PREFETCH = 0x8,
+};
+
 void pci_init(struct ntb_side *s);
+/* Of the function and of the board, which are the same. */
+void pci_set_id(struct ntb_side *s, uint16_t vendor, uint16_t device);
+/* Where the host has put a 64-bit BAR; 0: nowhere. */
+uint64_t pci_bar(const struct ntb_side *s, unsigned int bar);
 void pci_write(struct ntb_side *s, uint32_t off, const uint8_t *buf, unsigned int len);
 bool pci_master(const struct ntb_side *s);
 

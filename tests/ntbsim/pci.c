@@ -7,29 +7,16 @@
 #include "util.h"
 
 enum {
-	VENDOR_AMD = 0x1022,
-
 	CFG_COMMAND = 0x04,
 	CMD_MASTER = BIT(2),
 	CMD_WRITABLE = 0x0546,		/* memory, master, parity, SERR, no INTx */
 	CFG_STATUS = 0x06,
-	CFG_CLASS = 0x08,
-	CFG_BAR0 = 0x10,
 	CFG_SUBVENDOR = 0x2c,
 	CFG_CAPS = 0x34,
 
 	CAP_PCIE = 0x40,
 	CAP_MSIX = 0x80,
-
-	BAR_MEM64 = 0x4,
-	BAR_PREFETCH = 0x8,
 };
-
-/*
- * The endpoint variant: on both sides the driver reads the link status from the function itself;
- * with the others, which older kernels know only, it looks in a switch above the secondary side.
- */
-unsigned int ntb_device_id = 0x17d7;
 
 static void pcie_cap(uint8_t *c)
 {
@@ -43,12 +30,23 @@ static void pcie_cap(uint8_t *c)
 	put16(c + 0x30, 0x0003);	/* target 8 GT/s */
 }
 
-static void msix_cap(uint8_t *c)
+static void msix_cap(uint8_t *c, const struct ntb_side *s)
 {
+	const struct ntb_family *f = s->link->family;
+	uint32_t at = s->idx * f->msix_stride;
+
 	c[0] = 0x11;
-	put16(c + 0x02, NTB_VECTORS - 1);
-	put32(c + 0x04, NTB_MSIX_TABLE);	/* low bits: in BAR0 */
-	put32(c + 0x08, NTB_MSIX_PBA);
+	put16(c + 0x02, f->vectors - 1);
+	put32(c + 0x04, f->msix_table + at);	/* low bits: in BAR0 */
+	put32(c + 0x08, f->msix_pba + at);
+}
+
+void pci_set_id(struct ntb_side *s, uint16_t vendor, uint16_t device)
+{
+	put16(s->cfg, vendor);
+	put16(s->cfg + 2, device);
+	put16(s->cfg + CFG_SUBVENDOR, vendor);
+	put16(s->cfg + CFG_SUBVENDOR + 2, device);
 }
 
 void pci_init(struct ntb_side *s)
@@ -56,18 +54,15 @@ void pci_init(struct ntb_side *s)
 	uint8_t *c = s->cfg;
 
 	memset(c, 0, NTB_CFG_SIZE);
-	put16(c, VENDOR_AMD);
-	put16(c + 0x02, ntb_device_id);
 	put16(c + CFG_STATUS, 0x0010);		/* has capabilities */
-	put32(c + CFG_CLASS, 0x06800000);	/* bridge, other */
-	put32(c + CFG_BAR0, 0);
-	put32(c + CFG_BAR0 + 8, BAR_MEM64 | BAR_PREFETCH);
-	put32(c + CFG_BAR0 + 16, BAR_MEM64 | BAR_PREFETCH);
-	put16(c + CFG_SUBVENDOR, VENDOR_AMD);
-	put16(c + CFG_SUBVENDOR + 2, ntb_device_id);
+	put32(c + PCI_REVISION, 0x06800000);	/* class: bridge, other */
+	put32(c + PCI_BAR0 + 8, PCI_BAR_MEM64 | PCI_BAR_PREFETCH);
+	put32(c + PCI_BAR0 + 16, PCI_BAR_MEM64 | PCI_BAR_PREFETCH);
 	c[CFG_CAPS] = CAP_PCIE;
 	pcie_cap(c + CAP_PCIE);
-	msix_cap(c + CAP_MSIX);
+	msix_cap(c + CAP_MSIX, s);
+	s->link->family->config(s);
+	memset(s->bar, 0, sizeof(s->bar));
 }
 
 /* Which bits of this byte the host may change. */
@@ -99,12 +94,25 @@ bool pci_master(const struct ntb_side *s)
 	return s->cfg[CFG_COMMAND] & CMD_MASTER;
 }
 
+/* QEMU answers reads of BARs itself, and passes all writes on, those that find the size, too. */
+static void bar_write(struct ntb_side *s, uint32_t off, uint8_t v)
+{
+	if (off >= PCI_BAR0 && off < PCI_BAR0 + sizeof(s->bar))
+		s->bar[off - PCI_BAR0] = v;
+}
+
+uint64_t pci_bar(const struct ntb_side *s, unsigned int bar)
+{
+	return get64(s->bar + 4 * bar) & ~0xfull;
+}
+
 void pci_write(struct ntb_side *s, uint32_t off, const uint8_t *buf, unsigned int len)
 {
 	for (; len; len--, off++, buf++) {
 		uint8_t w = writable(off);
 
 		s->cfg[off] = (s->cfg[off] & ~w) | (*buf & w);
+		bar_write(s, off, *buf);
 	}
 	s->dma.master = pci_master(s);
 }

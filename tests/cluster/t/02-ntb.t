@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Skip, Tap
 
 DEBUG = "/sys/kernel/debug"
+NO_PERF = {"intel-skx": "it reads the peer's scratchpads, and gets back what it has written there itself",
+           "intel-icx": "its buffers are aligned to their own size, and this bridge wants that of the window"}
 
 
 def both(a, b, module, parameters=""):
@@ -28,6 +30,9 @@ def tool(t, c, a, b):
     """Scratchpads, doorbells and the link state."""
     both(a, b, "ntb_tool")
     top = f"{DEBUG}/ntb_tool/*"
+    for host in (a, b):
+        # AMD's secondary side has no say in this, and no need.
+        host.run(f"echo Y >$(echo {top}/link)", check=False)
     for host in (a, b):
         host.wait_for(f"grep -q Y {top}/peer0/link")
     a.run(f"cd {top} && echo 0x600d >peer0/spad3 2>/dev/null || echo 0x600d >spad3")
@@ -59,6 +64,8 @@ def pingpong(t, c, a, b):
 
 def perf(t, c, a, b):
     """Data through a window, in one direction and then the other."""
+    if c.link("ab").family in NO_PERF:
+        t.skip(NO_PERF[c.link("ab").family])
     # Both windows cut to one size, which ntb_perf wants; and it would copy a gigabyte by default.
     both(a, b, "ntb_perf", "max_mw_size=0x10000 chunk_order=12 total_order=16")
     for host in (a, b):
@@ -73,14 +80,12 @@ def perf(t, c, a, b):
 with Tap() as t:
     if not (BUILD / "ntbsim" / "ntbsim").exists():
         raise Skip("no build/ntbsim/ntbsim: tests/cluster/root/inbuild make -C tests/ntbsim")
-    if not list((BUILD / "modules").glob("*/ntb_hw_amd.ko")):
-        raise Skip("no build/modules: tests/cluster/root/mkntb")
     with Cluster("two-hosts.toml", tap=t) as c:
         a, b = c.host("a"), c.host("b")
         for host in (a, b):
-            host.load_modules("ntb_hw_amd")
+            host.load_modules(*host.ntb_modules)
             t.equal(host.run("ls /sys/bus/ntb/devices").out.strip(), host.bdf("ntb-ab"),
-                    f"host {host.name}: ntb_hw_amd drives the NTB")
+                    f"host {host.name}: {host.ntb_modules[0]} drives the NTB")
         for part in (tool, pingpong, perf):
             with t.case(f"{part.__name__}: to the end"):
                 part(t, c, a, b)

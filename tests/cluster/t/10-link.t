@@ -26,7 +26,7 @@ def session(host):
 
 def without_node_id(t, a):
     """Loaded without a node id, a host says what it wants and keeps its links down."""
-    a.load_modules("dlend_core", "ntb_hw_amd", "dlend_ntb")
+    a.load_modules("dlend_core", *a.ntb_modules, "dlend_ntb")
     a.wait_for("dmesg | grep -q 'dlend_core.node_id'", 20)
     t.ok(attribute(a, "state") == "down", "without a node id the link stays down, and the log says what to set")
     a.run("rmmod dlend_ntb && rmmod dlend_core")
@@ -120,7 +120,7 @@ def another_peer(t, f, a):
     f.dlend("a", "lend --config /run/dlend.conf")
     a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 20)
     t.ok(attribute(a, "state") != "up", "a link that is for node 3 is not up with node 2, and says so")
-    a.run(f"echo {link} >/sys/bus/pci/drivers/ntb_hw_amd/unbind && echo {link} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
+    a.run(f"cd {a.ntb_driver} && echo {link} >unbind && echo {link} >bind", timeout=60)
     a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 60)
     t.ok(attribute(a, "state") != "up", "nor after its NTB's driver was away")
     a.run(f"echo 'link {link} peer=2' >/run/dlend.conf")

@@ -140,10 +140,10 @@ def kept_by_a_program(disk, f, ntb):
     """It does not give the device back when the NTB loses its driver, which waits for it, but not for ever."""
     a = disk.a
     job = program_has(disk)
-    a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/unbind", timeout=120)
+    a.run(f"echo {ntb} >{a.ntb_driver}/unbind", timeout=120)
     disk.t.ok(a.run(f"[ -e /sys/bus/pci/devices/{pci(disk.address)} ] && pgrep -x lostmap", check=False).status == 0,
               "a program keeps it: the NTB goes without it")
-    a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
+    a.run(f"echo {ntb} >{a.ntb_driver}/bind", timeout=60)
     f.wait_links("a", 120)
     program_goes_on(disk, job, "a program keeps it: what it maps then is mapped, and taken back")
     disk.works("kept by a program")
@@ -223,9 +223,9 @@ def main():
         with t.case("the NTB loses its driver"), a.provoke(IOMMU_FAULT, device, must=False), \
                 b.provoke(IOMMU_FAULT, driver, must=False):
             with disk.in_use("unbind"):
-                ntb = a.run("basename $(ls -d /sys/bus/pci/drivers/ntb_hw_amd/0*)").out.strip()
-                a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/unbind", timeout=120)
-            a.run(f"echo {ntb} >/sys/bus/pci/drivers/ntb_hw_amd/bind", timeout=60)
+                ntb = a.bdf("ntb-ab")
+                a.run(f"echo {ntb} >{a.ntb_driver}/unbind", timeout=120)
+            a.run(f"echo {ntb} >{a.ntb_driver}/bind", timeout=60)
             f.wait_links("a", 120)
             disk.works("unbind")
         nvme = "nvme reads a size from a device that is gone, and does not check it"

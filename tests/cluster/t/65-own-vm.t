@@ -211,7 +211,7 @@ def main():
         with t.case("two devices of one VM"):
             two(t, f, b, address, uuid)
         with t.case("the same definition on another host"):
-            b.load_modules("ntb_hw_amd", "dlend_ntb")
+            b.load_modules(*b.ntb_modules, "dlend_ntb")
             f.load("a")
             for name in ("a", "b"):
                 f.wait_links(name)
