@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The model of an NTB: two sides, their windows, doorbells and link state.  What its registers mean
- * is the matter of its family: amd.c, intel.c.
+ * is the matter of its family: amd.c, intel.c, switchtec.c.
  */
 #ifndef NTBSIM_NTB_H
 #define NTBSIM_NTB_H
