@@ -86,10 +86,10 @@ class Forge:
     def end_session(self):
         """Else it lasts until somebody looks, or goes on, if that node has sent more meanwhile than was forged."""
         end = time.monotonic() + 30 * SLACK
-        while self.peek(NONCE, 8) in (self.forged, bytes(8)):
+        while (now := self.peek(NONCE, 8)) in (self.forged, bytes(8)):
             if time.monotonic() > end:
                 raise TimedOut(f"link {self.link}: the session with a forged message goes on after {30 * SLACK} s")
-            if self.peek(NONCE, 8) == self.forged:
+            if now == self.forged:
                 self.set_word(0, self.word(0) + 2 * SLOTS)      # no ring holds so many
             time.sleep(0.1)
 

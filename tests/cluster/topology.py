@@ -49,7 +49,7 @@ INTEL_IOMMU = "intel-iommu,caching-mode=on"
 IOMMUS = {"intel": INTEL_IOMMU, "pt": INTEL_IOMMU, "amd": "amd-iommu,dma-remap=on"}
 
 
-# By family of ntbsim's: the module to load, and the driver of the function.
+# By family of ntbsim's: the module to load, as Host.load_modules() takes it, and the driver of the function.
 AMD = ("ntb_hw_amd", "ntb_hw_amd")
 INTEL = ("ntb_hw_intel", "ntb_hw_intel")
 NTB_DRIVERS = {"amd": AMD, "intel-skx": INTEL, "intel-icx": INTEL, "intel-spr": INTEL,
@@ -121,11 +121,6 @@ class LinkSpec:
     bar2: str = ""
     bar4: str = ""
     family: str = field(default_factory=lambda: os.environ.get("DLEND_NTB") or "amd")
-
-    @property
-    def module(self):
-        """The kernel's, for its ends; with a parameter, as Host.load_modules() takes it."""
-        return NTB_DRIVERS[self.family][0]
 
 
 def _table(kind, where, values):

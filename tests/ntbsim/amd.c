@@ -246,12 +246,6 @@ static uint32_t *amd_spad(struct ntb_link *l, unsigned int n)
 	return n < NTB_SPADS ? &l->spad[n] : NULL;
 }
 
-static bool amd_wants_link(const struct ntb_side *s)
-{
-	(void)s;
-	return true;
-}
-
 /* No event for a side that was never told of the link, or has no driver any more. */
 static void amd_link(struct ntb_side *s, bool up)
 {
@@ -304,7 +298,6 @@ const struct ntb_family amd_family = {
 	.window = amd_window,
 	.rung = amd_rung,
 	.spad = amd_spad,
-	.wants_link = amd_wants_link,
 	.link = amd_link,
 	.ready = amd_ready,
 	.driven = side_ready,

@@ -190,7 +190,7 @@ static const char *cmd_status(struct client *c, char **arg)
 	text_add(&c->out, "{\"links\":{");
 	for (l = links; l; l = l->next) {
 		text_add(&c->out, "%s\"%s\":{\"up\":%s,\"trained\":%s,\"cut\":%s",
-			 l == links ? "" : ",", l->name, l->family->ready(l) ? "true" : "false",
+			 l == links ? "" : ",", l->name, ntb_ready(l) ? "true" : "false",
 			 l->up ? "true" : "false", l->cut ? "true" : "false");
 		show_number(&c->out, "bar2_size", l->bar_size[NTB_BAR2]);
 		show_number(&c->out, "bar4_size", l->bar_size[NTB_BAR4]);
@@ -345,7 +345,7 @@ static const char *cmd_spad(struct client *c, char **arg)
 
 	if (!l)
 		return "no such link";
-	spad = number(arg[2], &n) && n < 256 ? l->family->spad(l, n) : NULL;
+	spad = l->family->spad && number(arg[2], &n) && n < 256 ? l->family->spad(l, n) : NULL;
 	if (!spad)
 		return "bad scratchpad";
 	if (!arg[3]) {
@@ -370,6 +370,8 @@ static const char *cmd_override(struct client *c, char **arg)
 		s->spad_lies = 0;
 		return NULL;
 	}
+	if (!s->link->family->spad)
+		return "this bridge has no scratchpads";
 	if (!arg[4] || !number(arg[3], &n) || n >= NTB_SPADS || !number(arg[4], &v) ||
 	    v > UINT32_MAX)
 		return "usage: override NAME a|b N VALUE, or override NAME a|b off";

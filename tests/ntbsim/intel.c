@@ -26,11 +26,9 @@ enum {
 	R_DOORBELL = 0x100,		/* a word for each */
 	R_DOORBELL_END = R_DOORBELL + 4 * 32,
 	R_B2B_SPAD3 = 0x180,
-	R_B2B_SPAD3_END = R_B2B_SPAD3 + 4 * NTB_SPADS,
 	R_EM_XLMT3 = 0x4018,		/* as R_XLMT, for the secondary side's BARs */
 	R_EM_BAR3 = 0x4518,		/* where these are; of BAR 4 at + 8 */
 	R_EM_SPAD4 = 0x8080,
-	R_EM_SPAD4_END = R_EM_SPAD4 + 4 * NTB_SPADS,
 	R_LNKCTL4 = 0xb050,		/* and link status, in the upper half */
 	R_SLOTSTS4 = 0xb058,		/* in the upper half */
 	R_PPD0_4 = 0xb0d4,
@@ -69,14 +67,10 @@ static uint64_t masked(const struct ntb_side *s)
 	return ntb_reg64(s, R_INT_DISABLE);
 }
 
-static void raise_irqs(struct ntb_side *s, uint64_t bits)
+/* Of each bit. */
+static uint8_t *vectors(struct ntb_side *s)
 {
-	const uint8_t *vector = (uint8_t *)s->regs + (kind(s) == SKX ? R_INTVEC3 : R_INTVEC4);
-	unsigned int i;
-
-	for (i = 0; i < INT_BITS; i++)
-		if (bits >> i & 1 && vector[i] < INT_BITS)
-			ntb_irq(s, vector[i]);
+	return (uint8_t *)s->regs + (kind(s) == SKX ? R_INTVEC3 : R_INTVEC4);
 }
 
 /* A bit that is set already does not interrupt again: who takes it has to clear it first. */
@@ -86,7 +80,7 @@ static void latch(struct ntb_side *s, uint64_t bits)
 
 	s->regs[R_INT_STATUS / 4] |= bits;
 	s->regs[R_INT_STATUS / 4 + 1] |= bits >> 32;
-	raise_irqs(s, bits & ~was & ~masked(s));
+	ntb_irqs(s, bits & ~was & ~masked(s), vectors(s));
 }
 
 static void intel_rung(struct ntb_side *s, uint64_t bits)
@@ -119,11 +113,6 @@ static void intel_link(struct ntb_side *s, bool up)
 	if (kind(s) != SKX)
 		s->regs[R_SLOTSTS4 / 4] |= SLOTSTS_CHANGED;
 	latch(s, 1ull << BIT_LINK);
-}
-
-static bool intel_ready(const struct ntb_link *l)
-{
-	return l->up;
 }
 
 /* ---- registers ---- */
@@ -171,7 +160,7 @@ static void store_masks(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t m
 	uint64_t was = masked(s);
 
 	s->regs[off / 4] = (ntb_reg(s, off) & ~mask) | v;
-	raise_irqs(s, ntb_reg64(s, R_INT_STATUS) & was & ~masked(s));
+	ntb_irqs(s, ntb_reg64(s, R_INT_STATUS) & was & ~masked(s), vectors(s));
 }
 
 static void store_peer_spad(struct ntb_side *s, unsigned int n, uint32_t v, uint32_t mask)
@@ -276,7 +265,7 @@ static void intel_window(struct ntb_side *s, enum ntb_window w, uint64_t off, ui
 
 static void intel_reset(struct ntb_side *s)
 {
-	uint8_t *vector = (uint8_t *)s->regs + (kind(s) == SKX ? R_INTVEC3 : R_INTVEC4);
+	uint8_t *vector = vectors(s);
 	unsigned int i;
 
 	for (i = 0; i < INT_BITS; i++)
@@ -317,7 +306,6 @@ static void intel_config(struct ntb_side *s)
 	.spad = intel_spad,			\
 	.wants_link = intel_wants_link,		\
 	.link = intel_link,			\
-	.ready = intel_ready,			\
 	.driven = intel_wants_link,		\
 }
 

@@ -58,6 +58,13 @@ void ntb_irq(struct ntb_side *s, unsigned int vec)
 		s->n.irqs++;
 }
 
+void ntb_irqs(struct ntb_side *s, uint64_t bits, const uint8_t *vector)
+{
+	for (; bits; bits >>= 1, vector++)
+		if (bits & 1 && *vector < s->link->family->vectors)
+			ntb_irq(s, *vector);
+}
+
 /* ---- doorbells ---- */
 
 struct late_doorbell {
@@ -218,14 +225,21 @@ void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const
 
 /* ---- link ---- */
 
+bool ntb_ready(const struct ntb_link *l)
+{
+	return l->up && (!l->family->ready || l->family->ready(l));
+}
+
+static bool side_can_train(const struct ntb_side *s)
+{
+	const struct ntb_family *f = s->link->family;
+
+	return s->vfu.fd >= 0 && (!f->wants_link || f->wants_link(s));
+}
+
 static bool can_train(const struct ntb_link *l)
 {
-	unsigned int i;
-
-	for (i = 0; i < 2; i++)
-		if (l->side[i].vfu.fd < 0 || !l->family->wants_link(&l->side[i]))
-			return false;
-	return !l->cut;
+	return !l->cut && side_can_train(&l->side[0]) && side_can_train(&l->side[1]);
 }
 
 static void link_set(struct ntb_link *l, bool up)

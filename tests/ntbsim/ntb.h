@@ -35,7 +35,7 @@ struct ntb_family {
 	unsigned int vectors;
 	unsigned int doorbell_shift[2];	/* of each side: doorbell 0 is this bit */
 
-	/* Both sides, once. */
+	/* Both sides, once; or NULL. */
 	void (*open)(struct ntb_link *l);
 
 	/* What is the family's own in configuration space; the rest is filled in. */
@@ -50,13 +50,16 @@ struct ntb_family {
 		       uint64_t *open);
 	/* Doorbells of this side have been rung, one bit each. */
 	void (*rung)(struct ntb_side *s, uint64_t bits);
-	/* The scratchpad that commands call @n: 0 to NTB_SPADS - 1, or twice as many; or NULL. */
+	/*
+	 * The scratchpad that commands call @n: 0 to NTB_SPADS - 1, or twice as many; or NULL.
+	 * NULL: there are none.
+	 */
 	uint32_t *(*spad)(struct ntb_link *l, unsigned int n);
-	/* Does this side's driver let the link train? */
+	/* Does this side's driver let the link train?  NULL: it has no say in that. */
 	bool (*wants_link)(const struct ntb_side *s);
 	/* The link has come up or gone down. */
 	void (*link)(struct ntb_side *s, bool up);
-	/* Do both drivers know that the link is up? */
+	/* Do both drivers know that the link is up?  NULL: as soon as it is. */
 	bool (*ready)(const struct ntb_link *l);
 	/* Is there a driver? */
 	bool (*driven)(const struct ntb_side *s);
@@ -136,6 +139,8 @@ void ntb_close(struct ntb_link *l);
 void ntb_idle(struct ntb_link *l);
 
 void ntb_cut(struct ntb_link *l, bool cut);
+/* The link is up, and both drivers know it. */
+bool ntb_ready(const struct ntb_link *l);
 
 /* BAR0, @len 1..8, not across its end. */
 void ntb_reg_read(struct ntb_side *s, uint32_t off, void *buf, unsigned int len);
@@ -162,6 +167,8 @@ void ntb_flood(struct ntb_side *s, unsigned int rings);
 
 /* MSI-X vector @vec of this side. */
 void ntb_irq(struct ntb_side *s, unsigned int vec);
+/* The vectors of some bits; @vector: that of each bit, as the driver has set it. */
+void ntb_irqs(struct ntb_side *s, uint64_t bits, const uint8_t *vector);
 /* @s rings doorbells of its peer, one bit each. */
 void ntb_ring(struct ntb_side *s, uint64_t bits);
 /* What a driver wants of the link has changed. */

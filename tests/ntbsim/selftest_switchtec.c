@@ -106,7 +106,8 @@ static void test_identity(struct peer *a, struct peer *b)
 	   rd(a, VU_BAR0, CTRL(0) + 0x40 + 32, 4) == 1 &&
 	   rd(a, VU_BAR0, CTRL(0) + 0x40 + 64, 4) == 1 && !rd(a, VU_BAR0, CTRL(0) + 0x40, 4),
 	   "windows in BAR2 and BAR4, and small ones");
-	ok(refused("spad t 0"), "no scratchpads");
+	ok(refused("spad t 0") && refused("override t a 0 1") && did("override t a off"),
+	   "no scratchpads");
 }
 
 static void test_locks(struct peer *a, struct peer *b)

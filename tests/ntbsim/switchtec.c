@@ -8,13 +8,10 @@
  * Both hosts see the same registers ("GAS"), of both partitions.  A partition's control block says
  * where accesses of its own host lead, and whose requests may pass; the other host writes the
  * former.  It is locked first, takes effect when it is configured, and both take their time and can
- * fail. There are no scratchpads: the driver has a page of RAM instead, which a window of the
+ * fail.  There are no scratchpads: the driver has a page of RAM instead, which a window of the
  * other side leads to.
  */
 #include "ntb.h"
-
-#include <stdlib.h>
-
 #include "util.h"
 
 #define LUT_BYTES 0x10000u
@@ -29,7 +26,6 @@ enum {
 	BARS = 6,
 	VECTORS = 4,
 	VECTOR_EVENT = 0,
-	IDB_BITS = 64,
 	FIRST_MESSAGE_BIT = 60,
 	MESSAGES = 4,
 
@@ -64,7 +60,6 @@ enum {
 	C_BAR_XLATE = 0x48,
 	C_BAR_EXT = 0xa0,		/* 0x10 for each */
 	C_IDS = 0x400,
-	C_IDS_END = 0xc00,
 	C_LUT = 0x1000,
 	G_DBMSG = 0x74000,		/* 0x4000 for each */
 	DBMSG_BYTES = 0x4000,
@@ -144,22 +139,11 @@ static uint8_t *pff_of(struct switchtec *sw, unsigned int partition)
 	return sw->gas + G_PFF + partition * 0x1000;
 }
 
-static void put64(uint8_t *at, uint64_t v)
-{
-	put32(at, v);
-	put32(at + 4, v >> 32);
-}
-
 /* ---- interrupts ---- */
 
 static void raise_bits(struct ntb_side *s, uint64_t bits)
 {
-	const uint8_t *vector = dbmsg_of(s) + D_VEC_MAP;
-	unsigned int i;
-
-	for (i = 0; i < IDB_BITS; i++)
-		if (bits >> i & 1 && vector[i] < VECTORS)
-			ntb_irq(s, vector[i]);
+	ntb_irqs(s, bits, dbmsg_of(s) + D_VEC_MAP);
 }
 
 /* A bit that is set already does not interrupt again. */
@@ -382,7 +366,7 @@ static void ctrl_store(struct ntb_side *s, uint32_t off, uint32_t v, uint32_t ma
 	if (status(s, partition) != ST_LOCKED || !ctrl_writable(at))
 		return;
 	/* A requester gets an id below the other side's bridge for its own. */
-	if (at >= C_IDS && at < C_IDS_END && v & 1)
+	if (at >= C_IDS && at < C_LUT && v & 1)
 		v = (v & 0xffff0001) | ((at - C_IDS) / 4 + 1) << 1;
 	put_masked(own(s)->gas + off, v, mask);
 }
@@ -400,7 +384,7 @@ static void imsg_store(struct ntb_side *s, uint32_t at, uint32_t v, uint32_t mas
 {
 	uint8_t *in = dbmsg_of(s) + at;
 
-	/* The message itself, whose second word this is not. */
+	/* The first word is the message itself, which only the other side writes. */
 	if (!(at & 4))
 		return;
 	if (v & mask & 0xff)
@@ -487,19 +471,6 @@ static void switchtec_window(struct ntb_side *s, enum ntb_window w, uint64_t off
 
 /* ---- link ---- */
 
-static uint32_t *switchtec_spad(struct ntb_link *l, unsigned int n)
-{
-	(void)l;
-	(void)n;
-	return NULL;
-}
-
-static bool switchtec_wants_link(const struct ntb_side *s)
-{
-	(void)s;
-	return true;
-}
-
 /* Each host sees the ports of both partitions. */
 static void switchtec_link(struct ntb_side *s, bool up)
 {
@@ -511,11 +482,6 @@ static void switchtec_link(struct ntb_side *s, bool up)
 		ntb_irq(s, VECTOR_EVENT);
 		ntb_irq(ntb_peer(s), VECTOR_EVENT);
 	}
-}
-
-static bool switchtec_ready(const struct ntb_link *l)
-{
-	return l->up;
 }
 
 /* Its vectors are set up when it is there. */
@@ -617,9 +583,6 @@ const struct ntb_family switchtec_family = {
 	.store = switchtec_store,
 	.window = switchtec_window,
 	.rung = switchtec_rung,
-	.spad = switchtec_spad,
-	.wants_link = switchtec_wants_link,
 	.link = switchtec_link,
-	.ready = switchtec_ready,
 	.driven = switchtec_driven,
 };

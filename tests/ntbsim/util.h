@@ -67,6 +67,12 @@ static inline uint64_t get64(const void *p)
 	return le64toh(v);
 }
 
+static inline void put64(void *p, uint64_t v)
+{
+	v = htole64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
 static inline void put16(void *p, uint16_t v)
 {
 	v = htole16(v);
