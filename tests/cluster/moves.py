@@ -95,6 +95,32 @@ class Moves:
         self.host(name).run("touch /tmp/go")
         self.wait_said(name, "left")
 
+    def comes(self, source, to):
+        """The VM has left, and a VMM on the other host has all of it, and waits for begins(): its job."""
+        job = self.expected(source, to, late=True)
+        self.leaves(source)
+        self.wait_said(to, "came")
+        return job
+
+    def goes(self, source, to):
+        """The VM has left, and runs on the other host: the job there."""
+        job = self.expected(source, to)
+        self.leaves(source)
+        self.wait_said(to, "goes on")
+        return job
+
+    @contextlib.contextmanager
+    def cut(self, link):
+        """A link of host b's is down, and up again after the block."""
+        other = link.replace("b", "")
+        self.c.link(link).command("down")
+        self.host(other).wait_for(f"grep -qx down /sys/bus/dlend/devices/{self.disk}/link", 60)
+        try:
+            yield
+        finally:
+            self.c.link(link).command("up")
+        self.f.wait_links(other)
+
     def ends(self, job, name, what):
         """The program is through, and all blocks are right."""
         job.wait(120, check=False)
@@ -130,9 +156,7 @@ def moves(m, source, to):
     t = m.t
     with vm(m, source) as old:
         epoch, resets = m.lender()[2], m.resets()
-        here = m.expected(source, to, late=True)
-        m.leaves(source)
-        m.wait_said(to, "came")
+        here = m.comes(source, to)
         t.equal(m.lender()[:2], ("held", str(m.f.node[source])), f"{source} to {to}: until the VM runs there, it is {source}'s")
         m.host(source).run("touch /tmp/end")
         old.wait(60)

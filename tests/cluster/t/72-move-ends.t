@@ -7,7 +7,6 @@
 
 What is refused in time is 72-move-faults'.
 """
-import contextlib
 import sys
 from pathlib import Path
 
@@ -30,17 +29,6 @@ def loses(m, job, name, what):
     m.kill(job)
 
 
-@contextlib.contextmanager
-def cut(m, link):
-    """A link of host b's is down, and up again after the block."""
-    other = link.replace("b", "")
-    m.c.link(link).command("down")
-    m.host(other).wait_for(f"grep -qx down /sys/bus/dlend/devices/{m.disk}/link", 60)
-    yield
-    m.c.link(link).command("up")
-    m.f.wait_links(other)
-
-
 def source_first(m):
     """The VMM is killed before the VM has left: as any VM's end.  Who waits has nothing to take over, and is in nobody's way."""
     t = m.t
@@ -59,9 +47,7 @@ def source_first(m):
 def target_in_standby(m):
     """The VMM is killed that has all it needs, and has not begun."""
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
+        here = m.comes("a", "c")
         resets = m.resets()
         m.kill(here)
         m.host("a").run("touch /tmp/back")
@@ -74,9 +60,7 @@ def target_later(m):
     """The VMM is killed when the VM runs there: that was the VM's end.  The old VMM does not bring it back."""
     t = m.t
     with vm(m, "a") as there:
-        here = m.expected("a", "c")
-        m.leaves("a")
-        m.wait_said("c", "goes on")
+        here = m.goes("a", "c")
         resets = m.resets()
         m.kill(here)
         m.free("killed after the VM began there")
@@ -91,7 +75,7 @@ def source_cut_off(m):
     with vm(m, "a") as there:
         m.expected("a", "c")
         resets = m.resets()
-        with cut(m, "ab"):
+        with m.cut("ab"):
             loses(m, there, "a", "the link is lost of a VM that was to move: it has lost its disk")
             m.f.wait_state("c", m.disk, "free", 60)
             t.equal(m.resets(), resets + 1, "  which was reset, and is free, though another host was to have it")
@@ -101,10 +85,8 @@ def source_cut_off(m):
 def target_cut_off(m):
     """The link is lost of the host that the VM is to go on on: before that, it goes on where it was, and not there."""
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
-        with cut(m, "bc"):
+        here = m.comes("a", "c")
+        with m.cut("bc"):
             stays_lost(m, here, "c", "the link is lost before the VM begins there: it cannot")
             m.host("a").run("touch /tmp/back")
             m.ends(there, "a", "  and goes on where it was")
@@ -115,11 +97,9 @@ def target_cut_off_later(m):
     """... and after that, the disk is lost, as for any VM."""
     t = m.t
     with vm(m, "a") as there:
-        here = m.expected("a", "c")
-        m.leaves("a")
-        m.wait_said("c", "goes on")
+        here = m.goes("a", "c")
         resets = m.resets()
-        with cut(m, "bc"):
+        with m.cut("bc"):
             loses(m, here, "c", "the link is lost after the VM began there: it has lost its disk")
             m.free("lost after the VM began there")
             t.equal(m.resets(), resets + 1, "  it was reset")
@@ -146,9 +126,7 @@ def lender_at_first(m):
 
 def lender_in_standby(m):
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
+        here = m.comes("a", "c")
         lender_again(m)
         stays_lost(m, here, "c", "the lender resets while the VM is nowhere: the new host cannot let it go on")
         stays_lost(m, there, "a", "  nor can the old one")
@@ -157,9 +135,7 @@ def lender_in_standby(m):
 
 def lender_later(m):
     with vm(m, "a") as there:
-        here = m.expected("a", "c")
-        m.leaves("a")
-        m.wait_said("c", "goes on")
+        here = m.goes("a", "c")
         lender_again(m, lambda: loses(m, here, "c", "the lender resets after the move: the VM has lost its disk"))
         stays_lost(m, there, "a", "  and does not go on where it was")
     m.free("the lender is back again")

@@ -45,9 +45,7 @@ def cancelled(m):
     """The VM stays: who prepared for it takes nothing over."""
     t = m.t
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
+        here = m.comes("a", "c")
         m.host("a").run("touch /tmp/back")
         m.wait_said("a", "goes on")
         t.equal(m.lender()[:2], ("held", "1"), "the VM goes on where it was, with its disk")
@@ -92,9 +90,7 @@ def old_one_dies(m):
     t = m.t
     patience(m, 20)
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
+        here = m.comes("a", "c")
         resets = m.resets()
         m.kill(there)
         m.host("b").wait_for("dmesg | grep -q 'node 1 has let it go before node 3'", 20)
@@ -140,26 +136,18 @@ def links(m):
     t = m.t
     with vm(m, "a") as there:
         here = m.expected("a", "c", late=True)
-        m.c.link("bc").command("down")
-        m.host("c").wait_for(f"grep -qx down /sys/bus/dlend/devices/{m.disk}/link", 60)
-        m.leaves("a")
-        here.wait(200, check=False)
-        t.ok("refused" in m.said("c"), "the new host's link is down: what comes is refused", m.said("c"))
-        m.c.link("bc").command("up")
+        with m.cut("bc"):
+            m.leaves("a")
+            here.wait(200, check=False)
+            t.ok("refused" in m.said("c"), "the new host's link is down: what comes is refused", m.said("c"))
         m.host("a").run("touch /tmp/back")
         m.ends(there, "a", "and the VM goes on where it was")
     m.free("its link was down")
-    m.f.wait_links("c")
     with vm(m, "a") as there:
-        here = m.expected("a", "c", late=True)
-        m.leaves("a")
-        m.wait_said("c", "came")
-        m.c.link("ab").command("down")
-        m.host("a").wait_for(f"grep -qx down /sys/bus/dlend/devices/{m.disk}/link", 60)
-        m.begins("c")
-        m.ends(here, "c", "the old host's link is lost after the VM has left: it goes on over there")
-        m.c.link("ab").command("up")
-    m.f.wait_links("a")
+        here = m.comes("a", "c")
+        with m.cut("ab"):
+            m.begins("c")
+            m.ends(here, "c", "the old host's link is lost after the VM has left: it goes on over there")
     m.free("its old link was down")
 
 
