@@ -280,6 +280,12 @@ class Host:
         yield
         expected.end = len(self._log())
 
+    def late_writes(self, link, why):
+        """From now on what the borrower's VM writes to a device that was taken from it is no complaint: the IOMMU
+        blocks it, and says so.  Only what comes over the link: what a lent device does by itself stays one."""
+        ntb = re.escape(self.bdf(f"ntb-{link}"))
+        return self.expect(rf"DMAR: (DRHD: handling fault|\[DMA .*Request device \[{ntb}\])", why, must=False)
+
     def begin_account(self):
         """Another scenario has the host from now on."""
         self.account = Account(len(self._log()), len(self._file(f"{self.name}.console")))

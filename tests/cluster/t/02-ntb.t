@@ -5,11 +5,13 @@
 #
 # The emulated NTB under the kernel's own driver and clients, which nobody here wrote: if they are
 # content, so may we be.  One client is bound at a time.
+import shlex
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Skip, Tap
+from host import until
 
 DEBUG = "/sys/kernel/debug"
 NO_PERF = {"intel-skx": "it reads the peer's scratchpads, and gets back what it has written there itself",
@@ -62,15 +64,28 @@ def pingpong(t, c, a, b):
     unload(a, b, "ntb_pingpong")
 
 
+def ntb_perf(a, b):
+    """Load it until each of the two has told the other of its window.
+
+    It says so once, when the link comes up, and drops what comes before its own host has heard of that."""
+    ready = until(f"cd {DEBUG}/ntb_perf/* && grep -q 'In buffer size' info && ! grep -q 'Out buffer xlat 0x0*\\[' info", 0.1)
+    for _ in range(8):
+        # Both windows cut to one size, which ntb_perf wants; and it would copy a gigabyte by default.
+        both(a, b, "ntb_perf", "max_mw_size=0x10000 chunk_order=12 total_order=16")
+        told = [host.run(f"timeout 10 sh -c {shlex.quote(ready)}", check=False).status == 0 for host in (a, b)]
+        if all(told):
+            return
+        unload(a, b, "ntb_perf")
+    raise RuntimeError(f"ntb_perf: in eight starts the hosts did not hear of each other's windows: {told}")
+
+
 def perf(t, c, a, b):
     """Data through a window, in one direction and then the other."""
     if c.link("ab").family in NO_PERF:
         t.skip(NO_PERF[c.link("ab").family])
-    # Both windows cut to one size, which ntb_perf wants; and it would copy a gigabyte by default.
-    both(a, b, "ntb_perf", "max_mw_size=0x10000 chunk_order=12 total_order=16")
+    ntb_perf(a, b)
     for host in (a, b):
         top = f"{DEBUG}/ntb_perf/*"
-        host.wait_for(f"grep -q 'In buffer size' {top}/info")
         host.run(f"cd {top} && echo 0 >run")
         text = host.run(f"cat {top}/run").out
         t.ok("copied 65536 bytes" in text, f"ntb_perf: {host.name} writes 64 KiB to the other", text)

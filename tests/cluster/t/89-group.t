@@ -98,6 +98,7 @@ def pulled_out(t, group):
     f, b = group.f, group.b
     stays, goes = group.twins
     bdf = f"0000{goes[5:]}"
+    b.late_writes("ab", "the VM's firmware writes to the disk until its host hears that it has gone")
     with f.guest("a", "pulled", wait=False, kernel=False, memory="64M", devices=[f.device(uuid) for uuid in group.uuids]):
         for uuid in group.uuids:
             f.wait_mdev("a", uuid, "running", 120)
