@@ -73,11 +73,20 @@ static struct dlend_slot_priv *dlend_slot_to_priv(struct dlend_slot *pub)
 	return container_of(pub, struct dlend_slot_priv, pub);
 }
 
-static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
+/* What a driver has mapped before it was kept below 4 GiB must not be there. */
+static int dlend_aperture_check_shared(struct dlend_aperture *ap)
+{
+	if (!ap->pg->shared || dlend_paging_empty(ap->pg, ap->base, ap->size))
+		return 0;
+	dev_err(ap->dev, "its driver has DMA memory above 4 GiB, where the aperture would be: boot without iommu.forcedac=1\n");
+	return -EADDRINUSE;
+}
+
+static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bool shared)
 {
 	int err;
 
-	ap->pg = dlend_paging_create(ap->dev);
+	ap->pg = shared ? dlend_paging_share(ap->dev) : dlend_paging_create(ap->dev);
 	if (IS_ERR(ap->pg)) {
 		err = PTR_ERR(ap->pg);
 		ap->pg = NULL;
@@ -86,6 +95,8 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align)
 	}
 	dlend_maps_init(&ap->maps, ap->pg);
 	err = dlend_aperture_pick_base(ap->dev, ap->pg, ap->size, align, &ap->base);
+	if (!err)
+		err = dlend_aperture_check_shared(ap);
 	if (err)
 		goto free_domain;
 	err = ap->pg->ops->attach(ap->pg);
@@ -123,7 +134,8 @@ static void dlend_aperture_drop_slots(struct dlend_aperture *ap)
 		kfree(e);
 }
 
-static int dlend_aperture_attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align)
+static int dlend_aperture_attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align,
+				 bool shared)
 {
 	struct iommu_group *group = iommu_group_get(dma_dev);
 	int err;
@@ -131,14 +143,15 @@ static int dlend_aperture_attach(struct dlend_aperture *ap, struct device *dma_d
 	ap->dev = get_device(dma_dev);
 	err = dlend_aperture_check_iommu(dma_dev, group);
 	if (!err)
-		err = dlend_aperture_attach_domain(ap, align);
+		err = dlend_aperture_attach_domain(ap, align, shared);
 	iommu_group_put(group);
 	if (err)
 		put_device(ap->dev);
 	return err;
 }
 
-struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align)
+struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align,
+					     bool shared)
 {
 	struct dlend_aperture *ap;
 	int err;
@@ -156,7 +169,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	if (err)
 		goto free_ap;
 	if (dma_dev)
-		err = dlend_aperture_attach(ap, dma_dev, align);
+		err = dlend_aperture_attach(ap, dma_dev, align, shared);
 	if (err)
 		goto free_slots;
 	ap->live = true;

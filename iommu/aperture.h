@@ -25,15 +25,19 @@ struct seq_file;
  *	nobody's accesses arrive, and what is mapped is reached by views only
  * @size: (in) bytes wanted, as the NTB window has; page multiple
  * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
+ * @shared: (in) the device's driver does DMA of its own
  *
- * The device's group gets a domain of its own. IO addresses are clear of reserved regions and of
+ * The device's group gets a domain of its own; or, if @shared, the aperture lies in the driver's, and
+ * a peer that makes the hardware's window lead elsewhere reaches the driver's memory. IO addresses are clear of reserved regions and of
  * the host bridge's windows (docs/architecture.md).
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
- * driver uses another device of the group, or has the group; -ENOSPC no free addresses; -EOPNOTSUPP
+ * driver uses another device of the group, or has the group; -ENOSPC no free addresses; -EADDRINUSE
+ * the driver that shares its domain has memory there; -EOPNOTSUPP
  * architecture; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
  */
-struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align);
+struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u64 align,
+					     bool shared);
 
 /**
  * dlend_aperture_destroy - unmap everything, detach, free

@@ -64,12 +64,13 @@ int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group)
 	return iommu_group_for_each_dev(group, dev, dlend_aperture_say_other_user);
 }
 
-/* As large an alignment as the size deserves, so that the IOMMU can use large pages. */
+/*
+ * As some bridges need it, which do not say so (Switchtec), and such that the IOMMU can use large
+ * pages.
+ */
 static u64 dlend_aperture_base_align(u64 size, u64 align)
 {
-	if (size >= SZ_1G)
-		return max_t(u64, align, SZ_1G);
-	return max_t(u64, align, size >= SZ_2M ? SZ_2M : PAGE_SIZE);
+	return max_t(u64, align, roundup_pow_of_two(size));
 }
 
 int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, u64 size, u64 align,
@@ -78,7 +79,7 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 	u64 first = max_t(u64, pg->first, SZ_1M);
 	struct dlend_span_want want = {
 		.in.first = max_t(u64, first, SZ_4G),
-		.in.last = min_t(u64, pg->last, dma_get_mask(dev)),
+		.in.last = pg->shared ? pg->last : min_t(u64, pg->last, dma_get_mask(dev)),
 		.size = size,
 		.align = dlend_aperture_base_align(size, align),
 	};
@@ -90,7 +91,7 @@ int dlend_aperture_pick_base(struct device *dev, const struct dlend_paging *pg, 
 		return n;
 	/* Try above 4 GiB first: below it is crowded. Try there only if the IOMMU is narrow. */
 	err = dlend_span_pick(busy, n, &want, base);
-	if (err) {
+	if (err && !pg->shared) {
 		want.in.first = first;
 		/* Slots are cut at the borders of large pages. */
 		want.align = max_t(u64, align, size >= SZ_2M ? SZ_2M : PAGE_SIZE);

@@ -7,8 +7,11 @@
 #include <linux/atomic.h>
 #include <linux/cc_platform.h>
 #include <linux/device.h>
+#include <linux/dma-mapping.h>
 #include <linux/iommu.h>
 #include <linux/pci.h>
+#include <linux/sched.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
@@ -21,6 +24,7 @@
  * struct dlend_iommu_paging - a domain of the kernel's
  * @dev: whose group it fits, for messages; referenced
  * @group: referenced
+ * @driver_mask: of a shared domain: the DMA mask that @dev's driver has set
  * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: where
  */
 struct dlend_iommu_paging {
@@ -28,6 +32,7 @@ struct dlend_iommu_paging {
 	struct iommu_domain *domain;
 	struct iommu_group *group;
 	struct device *dev;
+	u64 driver_mask;
 	atomic64_t faults;
 	u64 last_fault;
 };
@@ -143,6 +148,43 @@ static const struct dlend_paging_ops dlend_paging_kernel_ops = {
 	.free = dlend_paging_free,
 };
 
+/* The device translates by it all the time, with or without an aperture in it. */
+static int dlend_paging_shared_attach(struct dlend_paging *pg)
+{
+	pg->coherent = dlend_paging_enforce_coherency(dlend_iommu_paging(pg)->domain);
+	return 0;
+}
+
+static void dlend_paging_shared_detach(struct dlend_paging *pg)
+{
+}
+
+/* It is the driver's: what was mapped here is unmapped by now, and nothing of ours is attached. */
+static bool dlend_paging_shared_attached(struct dlend_paging *pg)
+{
+	return false;
+}
+
+static void dlend_paging_shared_free(struct dlend_paging *pg)
+{
+	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
+
+	dma_set_mask_and_coherent(p->dev, p->driver_mask);
+	iommu_group_put(p->group);
+	put_device(p->dev);
+	kfree(p);
+}
+
+static const struct dlend_paging_ops dlend_paging_shared_ops = {
+	.map = dlend_paging_map,
+	.unmap = dlend_paging_unmap,
+	.phys = dlend_paging_phys,
+	.attach = dlend_paging_shared_attach,
+	.detach = dlend_paging_shared_detach,
+	.attached = dlend_paging_shared_attached,
+	.free = dlend_paging_shared_free,
+};
+
 /* Returns an error, so that the IOMMU driver logs its own (rate-limited) message. */
 static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *dev,
 				    unsigned long iova, int flags, void *token)
@@ -200,6 +242,59 @@ put_group:
 free_paging:
 	kfree(p);
 	return ERR_PTR(err);
+}
+
+static int dlend_paging_lower_mask(struct dlend_iommu_paging *p)
+{
+	p->driver_mask = dma_get_mask(p->dev);
+	if (p->driver_mask <= DMA_BIT_MASK(32))
+		return -ENOSPC;
+	return dma_set_mask_and_coherent(p->dev, DMA_BIT_MASK(32));
+}
+
+struct dlend_paging *dlend_paging_share(struct device *dev)
+{
+	struct dlend_iommu_paging *p = kzalloc_obj(*p);
+	int err = -ENODEV;
+
+	if (!p)
+		return ERR_PTR(-ENOMEM);
+	p->group = iommu_group_get(dev);
+	p->domain = iommu_get_domain_for_dev(dev);
+	if (!p->group || !p->domain || !(p->domain->type & __IOMMU_DOMAIN_DMA_API))
+		goto put_group;
+	p->dev = get_device(dev);
+	err = dlend_paging_lower_mask(p);
+	if (err)
+		goto put_device;
+	p->pub.ops = &dlend_paging_shared_ops;
+	p->pub.tables_stay = DLEND_TABLES_STAY;
+	p->pub.shared = true;
+	refcount_set(&p->pub.users, 1);
+	p->pub.sizes = p->domain->pgsize_bitmap;
+	p->pub.first = SZ_4G;
+	p->pub.last = min_t(u64, p->domain->geometry.aperture_end, p->driver_mask);
+	return &p->pub;
+
+put_device:
+	put_device(p->dev);
+put_group:
+	iommu_group_put(p->group);
+	kfree(p);
+	return ERR_PTR(err);
+}
+
+bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size)
+{
+	u64 at;
+
+	for (at = first; at < first + size; at += PAGE_SIZE) {
+		if (pg->ops->phys(pg, at))
+			return false;
+		if (IS_ALIGNED(at, SZ_16M))
+			cond_resched();
+	}
+	return true;
 }
 
 static unsigned int dlend_paging_bridge_windows(struct device *dev, struct dlend_span *out)

@@ -52,12 +52,14 @@ struct dlend_paging_ops {
  * @first, @last: addresses that it can translate, inclusive
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
  * @tables_stay: unmapping frees no page table, as far as anybody can rely on that
+ * @shared: the device's own driver has mappings in it, too, below @first
  * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
 	u64 sizes;
 	u64 first, last;
+	bool shared;
 	bool coherent;
 	bool tables_stay;
 	refcount_t users;
@@ -71,6 +73,30 @@ struct dlend_paging {
  * Return: domain, not attached; ERR_PTR: -ENODEV no IOMMU; -ENOMEM; or the IOMMU's error.
  */
 struct dlend_paging *dlend_paging_create(struct device *dev);
+
+/**
+ * dlend_paging_share - use the domain in which a device's own driver maps its DMA
+ * @dev: device, bound to a driver that goes on doing DMA; a reference is kept
+ *
+ * From now on the driver gets IO addresses below 4 GiB only: the device's DMA mask is set so, until
+ * the domain is ended. What the driver has mapped above that stays; dlend_paging_empty() finds it.
+ * Nobody's faults are counted.
+ * Context: process, may sleep.
+ * Return: domain, in use by the device; ERR_PTR: -ENODEV no IOMMU translates by a domain of the
+ * DMA API; -ENOSPC the device has no addresses above 4 GiB; -ENOMEM.
+ */
+struct dlend_paging *dlend_paging_share(struct device *dev);
+
+/**
+ * dlend_paging_empty - is nothing mapped in a range?
+ * @pg: domain
+ * @first: (in) IO address, page aligned
+ * @size: (in) bytes
+ *
+ * Looks at each page: 1 GiB takes some 30 ms.
+ * Context: process, may sleep.
+ */
+bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size);
 
 /**
  * dlend_paging_faults - accesses that the IOMMU blocked, as far as its driver reports them

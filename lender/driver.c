@@ -17,6 +17,7 @@
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 
+#include "lender/admit.h"
 #include "lender/alias.h"
 #include "lender/check.h"
 #include "lender/claim.h"
@@ -123,6 +124,7 @@ static void lend_driver_remove(struct pci_dev *pdev)
 
 	/* First, so that a guest does not reach the function while the rest is undone. */
 	lend_lease_unbind(fn);
+	lend_admit_end(fn);
 	lend_debugfs_remove(fn);
 	lend_claim_release(fn);
 	lend_fn_put(fn);

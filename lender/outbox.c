@@ -17,6 +17,7 @@
 
 #include <dlend/compat.h>
 
+#include "lender/admit.h"
 #include "lender/bridges.h"
 #include "lender/offer.h"
 #include "lender/outbox.h"
@@ -434,17 +435,37 @@ static void lend_listener_read(struct lend_listener *l, struct lend_fn *fn, stru
 	lend_offer_read(fn, &to, news);
 }
 
+/*
+ * Before a peer hears of a function, the hardware lets its requests pass.  If it does not, the peer
+ * hears nothing of it.  Return: 0, or -EAGAIN.
+ */
+static int lend_listener_admit(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
+{
+	int err = news->offer ? lend_admit(fn, l->to.link) : 0;
+
+	if (err == -EAGAIN)
+		return err;
+	if (news->offer)
+		assign_bit(l->number, &fn->barred, err);
+	if (test_bit(l->number, &fn->barred)) {
+		news->offer = false;
+		news->state = false;
+	}
+	return 0;
+}
+
 static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 {
 	struct lend_news news;
-	int ret = 0;
+	int ret;
 
 	lend_listener_read(l, fn, &news);
+	ret = lend_listener_admit(l, fn, &news);
 	/*
 	 * lend_lease_error() marks the error before the end of the lease.  So the error is looked
 	 * for after the state was read, and posted before it.
 	 */
-	if (lend_mark_take(fn, LEND_TELL_ERROR, l)) {
+	if (!ret && lend_mark_take(fn, LEND_TELL_ERROR, l)) {
 		ret = lend_listener_post_error(l, fn);
 		if (ret)
 			lend_mark_set(fn, LEND_TELL_ERROR, l);
@@ -506,8 +527,8 @@ static void lend_listener_work(struct work_struct *work)
 	while (count--)
 		lend_fn_put(all[count]);
 	kfree(all);
-	/* No pause: the post has waited already.  Without a session there is nobody to tell. */
-	if (ret == -ETIMEDOUT)
+	/* No pause: the post, or the switch, has waited already.  Without a session there is nobody to tell. */
+	if (ret == -ETIMEDOUT || ret == -EAGAIN)
 		queue_work(lend_wq, &l->work);
 }
 

@@ -12,9 +12,16 @@
 #include <dlend/compat.h>
 #include <dlend/link_hw.h>
 #include <dlend/proto.h>
+#include "switchtec.h"
+
+static bool dlend_client_allow_unsafe;
+module_param_named(allow_unsafe, dlend_client_allow_unsafe, bool, 0444);
+MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells or scratchpads can lock up the host");
 
 /* A link has one peer. */
 #define DLEND_CLIENT_PEER	NTB_DEF_PEER_IDX
+/* No window is so large.  Where a driver reads the size from the peer, it may be all ones. */
+#define DLEND_CLIENT_WINDOW_MAX	(1ull << 44)
 
 /*
  * struct dlend_client - one NTB device
@@ -32,18 +39,18 @@ struct dlend_client {
 	u64 window_size;
 };
 
-static u32 dlend_client_spad_read_peer(void *hw, unsigned int index)
+static u32 dlend_client_spad_read(void *hw, unsigned int index)
 {
 	struct dlend_client *c = hw;
 
-	return ntb_peer_spad_read(c->ntb, DLEND_CLIENT_PEER, index);
+	return ntb_spad_read(c->ntb, index);
 }
 
-static void dlend_client_spad_write_own(void *hw, unsigned int index, u32 value)
+static void dlend_client_spad_write(void *hw, unsigned int index, u32 value)
 {
 	struct dlend_client *c = hw;
 
-	ntb_spad_write(c->ntb, index, value);
+	ntb_peer_spad_write(c->ntb, DLEND_CLIENT_PEER, index, value);
 }
 
 static void dlend_client_db_ring(void *hw, u64 bits)
@@ -88,9 +95,7 @@ static int dlend_client_inbound(void *hw, u64 *size, u64 *align)
 	for (i = 0; i < count; i++) {
 		err = ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &addr_align, &size_align,
 				       &size_max);
-		if (err)
-			return err;
-		if (size_max <= *size)
+		if (err || size_max <= *size || size_max > DLEND_CLIENT_WINDOW_MAX)
 			continue;
 		c->in = i;
 		*size = round_down(size_max, max_t(resource_size_t, size_align, 1));
@@ -135,6 +140,20 @@ static struct device *dlend_client_dma_dev(void *hw)
 	return dlend_ntb_dma_dev(c->ntb);
 }
 
+static bool dlend_client_shares_domain(void *hw)
+{
+	struct dlend_client *c = hw;
+
+	return dlend_switchtec_is(c->ntb->pdev);
+}
+
+static int dlend_client_admit(void *hw, u16 rid, bool on)
+{
+	struct dlend_client *c = hw;
+
+	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_admit(c->ntb->pdev, rid, on) : 0;
+}
+
 static bool dlend_client_link_is_up(void *hw)
 {
 	struct dlend_client *c = hw;
@@ -155,8 +174,8 @@ static void dlend_client_link_enable(void *hw, bool on)
 
 static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.type = "ntb",
-	.spad_read_peer = dlend_client_spad_read_peer,
-	.spad_write_own = dlend_client_spad_write_own,
+	.spad_read = dlend_client_spad_read,
+	.spad_write = dlend_client_spad_write,
 	.db_ring = dlend_client_db_ring,
 	.db_read = dlend_client_db_read,
 	.db_clear = dlend_client_db_clear,
@@ -166,6 +185,8 @@ static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.clear_trans = dlend_client_clear_trans,
 	.window = dlend_client_window,
 	.dma_dev = dlend_client_dma_dev,
+	.shares_domain = dlend_client_shares_domain,
+	.admit = dlend_client_admit,
 	.link_is_up = dlend_client_link_is_up,
 	.link_enable = dlend_client_link_enable,
 };
@@ -189,20 +210,30 @@ static const struct ntb_ctx_ops dlend_client_ctx_ops = {
 	.db_event = dlend_client_db_event,
 };
 
-/*
- * An aperture takes the place of the domain in which a driver has its own DMA memory.  Switchtec's
- * driver has its scratchpads and the answers to its commands there.  It would go on without them.
- */
-static bool dlend_client_does_dma(struct ntb_dev *ntb)
+/* Some bridges have errata that no driver can work around, and their drivers say so. */
+static int dlend_client_check_errata(struct ntb_dev *ntb)
 {
-	return ntb->pdev && !strcmp(dev_driver_string(&ntb->pdev->dev), "switchtec");
+	bool db = ntb_db_is_unsafe(ntb), spad = ntb_spad_is_unsafe(ntb);
+	const char *what = db && spad ? "doorbells and scratchpads" : db ? "doorbells" :
+			   "scratchpads";
+
+	if (!db && !spad)
+		return 0;
+	if (dlend_client_allow_unsafe) {
+		dev_warn(&ntb->dev, "its driver says that the use of its %s can lock up this host; it is used all the same, as dlend_ntb.allow_unsafe says\n",
+			 what);
+		return 0;
+	}
+	dev_err(&ntb->dev, "its driver says that the use of its %s can lock up this host (an erratum of Xeon E5 v2 to v4): not used; dlend_ntb.allow_unsafe=1 uses it all the same\n",
+		what);
+	return -EOPNOTSUPP;
 }
 
 /* Can this hardware carry a link? */
 static int dlend_client_check(struct ntb_dev *ntb)
 {
-	if (dlend_client_does_dma(ntb)) {
-		dev_err(&ntb->dev, "is a Switchtec NTB, whose driver does DMA of its own, which dlend's IOMMU domain would stop: not supported, see docs/hardware.md\n");
+	if (ntb->topo == NTB_TOPO_CROSSLINK) {
+		dev_err(&ntb->dev, "joins two switches by a crosslink, whose requesters are another switch's matter: not supported, use two partitions of one switch\n");
 		return -EOPNOTSUPP;
 	}
 	if (ntb_peer_port_count(ntb) != 1) {
@@ -210,9 +241,9 @@ static int dlend_client_check(struct ntb_dev *ntb)
 			ntb_peer_port_count(ntb));
 		return -EINVAL;
 	}
-	if (!ntb->ops->spad_count || !ntb->ops->peer_spad_read ||
+	if (!ntb->ops->spad_count || !ntb->ops->peer_spad_write ||
 	    ntb_spad_count(ntb) < DLEND_SPAD_COUNT) {
-		dev_err(&ntb->dev, "has fewer than %d scratchpads that the peer can read\n",
+		dev_err(&ntb->dev, "has fewer than %d scratchpads that the peer can write\n",
 			DLEND_SPAD_COUNT);
 		return -EINVAL;
 	}
@@ -223,6 +254,24 @@ static int dlend_client_check(struct ntb_dev *ntb)
 	}
 	if (!ntb->ops->mw_set_trans) {
 		dev_err(&ntb->dev, "cannot set where its own windows lead\n");
+		return -EINVAL;
+	}
+	return dlend_client_check_errata(ntb);
+}
+
+/* Switchtec's driver shows 2 MiB of a window, if nobody tells it otherwise: too little for a guest. */
+static int dlend_client_check_window(struct dlend_client *c)
+{
+	struct pci_dev *pdev = c->ntb->pdev;
+	unsigned int bar;
+
+	for (bar = 0; dlend_switchtec_is(pdev) && bar < PCI_STD_NUM_BARS; bar++) {
+		if (pci_resource_start(pdev, bar) != c->window ||
+		    pci_resource_len(pdev, bar) <= c->window_size)
+			continue;
+		dev_err(&c->ntb->dev, "its driver shows %llu MiB of a window of %llu MiB: put \"options ntb_hw_switchtec max_mw_size=%llu\" in a file in /etc/modprobe.d, and load it anew\n",
+			c->window_size >> 20, (u64)pci_resource_len(pdev, bar) >> 20,
+			(u64)pci_resource_len(pdev, bar));
 		return -EINVAL;
 	}
 	return 0;
@@ -241,7 +290,7 @@ static int dlend_client_find_window(struct dlend_client *c)
 		c->window_size = size;
 	}
 	if (c->window_size)
-		return 0;
+		return dlend_client_check_window(c);
 	dev_err(&c->ntb->dev, "has no memory window: give the NTB a BAR in the firmware\n");
 	return -ENODEV;
 }

@@ -39,14 +39,14 @@ struct dlend_loop {
 static struct dlend_loop dlend_the_loop;
 static DEFINE_MUTEX(dlend_loop_lock);		/* the link is made once */
 
-static u32 dlend_loop_spad_read_peer(void *hw, unsigned int index)
+static u32 dlend_loop_spad_read(void *hw, unsigned int index)
 {
 	struct dlend_loop *loop = hw;
 
 	return READ_ONCE(loop->spad[index]);
 }
 
-static void dlend_loop_spad_write_own(void *hw, unsigned int index, u32 value)
+static void dlend_loop_spad_write(void *hw, unsigned int index, u32 value)
 {
 	struct dlend_loop *loop = hw;
 
@@ -131,8 +131,8 @@ static void dlend_loop_link_enable(void *hw, bool on)
 
 static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 	.type = "loop",
-	.spad_read_peer = dlend_loop_spad_read_peer,
-	.spad_write_own = dlend_loop_spad_write_own,
+	.spad_read = dlend_loop_spad_read,
+	.spad_write = dlend_loop_spad_write,
 	.db_ring = dlend_loop_db_ring,
 	.db_read = dlend_loop_db_read,
 	.db_clear = dlend_loop_db_clear,

@@ -45,7 +45,7 @@ static const char dlend_session_wire_down[] =
 
 static void dlend_spad_write(struct dlend_link *link, enum dlend_spad index, u32 value)
 {
-	link->ops->spad_write_own(link->hw, index, value);
+	link->ops->spad_write(link->hw, index, value);
 }
 
 /* Tell the peer that scratchpads have changed. */
@@ -93,9 +93,9 @@ static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 	unsigned int i;
 
 	for (i = 0; i < DLEND_SPAD_COUNT; i++)
-		now[i] = link->ops->spad_read_peer(link->hw, i);
+		now[i] = link->ops->spad_read(link->hw, i);
 	for (i = 0; i < DLEND_SPAD_COUNT; i++)
-		same &= now[i] == link->ops->spad_read_peer(link->hw, i);
+		same &= now[i] == link->ops->spad_read(link->hw, i);
 	return same;
 }
 

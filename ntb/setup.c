@@ -29,6 +29,8 @@ static const char dlend_setup_group_busy[] =
 	"use another slot, or unbind that device's driver";
 static const char dlend_setup_no_room[] =
 	"no aperture: no free bus addresses; make the NTB window smaller in the firmware";
+static const char dlend_setup_in_use[] =
+	"no aperture: the NTB's driver has DMA memory above 4 GiB; boot without iommu.forcedac=1";
 static const char dlend_setup_small_window[] =
 	"NTB window is smaller than 1 MiB: make it larger in the firmware";
 static const char dlend_setup_no_trans[] =
@@ -45,6 +47,8 @@ static const char *dlend_setup_advice(int err)
 		return "no aperture: not supported on this architecture";
 	case -ENOSPC:
 		return dlend_setup_no_room;
+	case -EADDRINUSE:
+		return dlend_setup_in_use;
 	default:
 		return "no aperture: see the kernel's log";
 	}
@@ -95,7 +99,8 @@ static int dlend_setup_make_aperture(struct dlend_link *link)
 		dlend_link_set_error(link, dlend_setup_small_window);
 		return -ENOSPC;
 	}
-	ap = dlend_aperture_create(link->ops->dma_dev(link->hw), size, align);
+	ap = dlend_aperture_create(link->ops->dma_dev(link->hw), size, align,
+				   link->ops->shares_domain && link->ops->shares_domain(link->hw));
 	if (IS_ERR(ap)) {
 		err = PTR_ERR(ap);
 		dlend_setup_no_aperture(link, err);
@@ -166,6 +171,15 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 		dlend_link_set_error(link, dlend_setup_no_trans);
 	return err;
 }
+
+int dlend_link_admit(struct dlend_link *link, u16 rid, bool on)
+{
+	if (!link->ops->admit)
+		return 0;
+	guard(mutex)(&link->state_lock);
+	return link->gone ? -ENODEV : link->ops->admit(link->hw, rid, on);
+}
+DLEND_EXPORT(dlend_link_admit);
 
 int dlend_setup_prepare(struct dlend_link *link)
 {

@@ -158,6 +158,19 @@ bool dlend_session_live(const struct dlend_session_ref *ref);
  */
 int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
 
+/**
+ * dlend_link_admit - let requests of a PCI function of this node pass over a link, or no longer
+ * @link: link
+ * @rid: (in) PCI id, as pci_dev_id(); each under which its requests show
+ * @on: (in) let pass
+ *
+ * Most hardware lets all pass.  What does not may forget by a reset, after which a new session begins.
+ * Context: process, may sleep; takes the lock of the link's bring-up.
+ * Return: 0; -ENODEV the hardware is gone; -ENOSPC it has no room for another one; -EAGAIN try
+ * again; -EIO it refuses.
+ */
+int dlend_link_admit(struct dlend_link *link, u16 rid, bool on);
+
 /** dlend_link_is_up - is a session up? Context: any. */
 bool dlend_link_is_up(const struct dlend_link *link);
 

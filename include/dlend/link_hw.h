@@ -14,8 +14,9 @@ struct dlend_link;
 /**
  * struct dlend_link_hw_ops - hardware of a link
  * @type: one word for sysfs
- * @spad_read_peer: one scratchpad that the peer wrote. Process context
- * @spad_write_own: one scratchpad for the peer to read. Process context
+ * @spad_read: one of this node's scratchpads, which the peer writes. Not an access across the link.
+ *	Process context
+ * @spad_write: one of the peer's. Lost while the hardware's link is down. Process context
  * @db_ring: ring the peer's doorbell bits. Any context, after all writes through the window
  * @db_read: own doorbell bits that are set. Any context
  * @db_clear: clear own doorbell bits. Any context
@@ -27,6 +28,11 @@ struct dlend_link;
  * @window: window by which this node reaches the peer: physical address and size in bytes. NULL:
  *	the peer is this node, and there is one aperture for both
  * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
+ * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's. NULL:
+ *	no. Process context
+ * @admit: let requests of PCI id @rid (as pci_dev_id()) pass to the peer, or (@on false) no longer. What
+ *	the hardware has forgotten by a reset has to be said again. NULL: it lets all pass. -ENOSPC it
+ *	has no room for another one; -EIO it refuses; -EAGAIN try again. Process context
  * @link_is_up: does the hardware see its peer? Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
  *
@@ -34,8 +40,8 @@ struct dlend_link;
  */
 struct dlend_link_hw_ops {
 	const char *type;
-	u32 (*spad_read_peer)(void *hw, unsigned int index);
-	void (*spad_write_own)(void *hw, unsigned int index, u32 value);
+	u32 (*spad_read)(void *hw, unsigned int index);
+	void (*spad_write)(void *hw, unsigned int index, u32 value);
 	void (*db_ring)(void *hw, u64 bits);
 	u64 (*db_read)(void *hw);
 	void (*db_clear)(void *hw, u64 bits);
@@ -45,6 +51,8 @@ struct dlend_link_hw_ops {
 	void (*clear_trans)(void *hw);
 	int (*window)(void *hw, phys_addr_t *base, u64 *size);
 	struct device *(*dma_dev)(void *hw);
+	bool (*shares_domain)(void *hw);
+	int (*admit)(void *hw, u16 rid, bool on);
 	bool (*link_is_up)(void *hw);
 	void (*link_enable)(void *hw, bool on);
 };

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-# ntb_hw_amd: the primary side, a, has scratchpads 0 to 7, b the others.  The second is the version.
-VERSION_OF_B = 8 + 1
+# Of a's scratchpads, which b writes, the second
+VERSION_OF_B = 1
 NEWEST = 4
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
