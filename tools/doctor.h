@@ -18,9 +18,13 @@ void doctor_memory(void);
 void doctor_ntb(void);
 void doctor_links(const struct demands *demands);
 void doctor_device(const char *bdf);
+/** doctor_reach - whether devices (BDFs) reach the NTBs of this host */
+void doctor_reach(const struct names *devices);
 
 /** bar_bytes - all memory BARs of a device together */
 unsigned long long bar_bytes(const char *dir);
+/** largest_bar - the largest memory BAR of a device, bytes */
+unsigned long long largest_bar(const char *dir);
 /** memory_total - RAM of this host in bytes, 0 if unknown */
 unsigned long long memory_total(void);
 

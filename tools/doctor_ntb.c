@@ -43,11 +43,22 @@ static const char *ntb_module(const char *dir)
 /* Why dlend_ntb cannot use NTBs that @module drives, or NULL if it can. */
 static const char *refusal_reason(const char *module)
 {
-	if (module && !strcmp(module, "ntb_hw_switchtec"))
-		return "Switchtec's driver keeps memory of its own where dlend's aperture would be";
 	if (module && !strcmp(module, "ntb_hw_idt"))
 		return "IDT's has no scratchpads";
 	return NULL;
+}
+
+/*
+ * Xeon E5 v2 to v4: their driver says that the use of scratchpads and doorbells can lock up the
+ * host (NTB_HWERR_SB01BASE_LOCKUP in ntb_hw_gen1.c).
+ */
+static bool can_lock_up(const char *dir)
+{
+	char value[TEXT_MAX];
+	unsigned int device = strtoul(read_attr(value, dir, "device"), NULL, 16);
+
+	return strtoul(read_attr(value, dir, "vendor"), NULL, 16) == 0x8086 &&
+	       (device == 0x0e0d || device == 0x2f0d || device == 0x6f0d);
 }
 
 /* NTB functions without a driver, or of a kind that dlend has no use for. */
@@ -102,8 +113,68 @@ out:
 	free(link);
 }
 
+static void check_errata(const char *name, const char *dir)
+{
+	char value[TEXT_MAX];
+
+	if (!can_lock_up(dir))
+		return;
+	if (*read_attr(value, opt.sysfs, "module/dlend_ntb/parameters/allow_unsafe") == 'Y')
+		finding(LEVEL_WARN, "ntb-errata",
+			text("%s can lock up this host, and is allowed all the same", name),
+			"An erratum of Xeon E5 v2 to v4: use another host for what matters");
+	else
+		finding(LEVEL_FAIL, "ntb-errata",
+			text("%s can lock up this host, so dlend_ntb refuses it", name),
+			"An erratum of Xeon E5 v2 to v4: use another host, or dlend_ntb.allow_unsafe=1");
+}
+
+/* Of a window Switchtec's driver shows so much, 2 MiB if nobody has said otherwise. */
+static void check_switchtec(const char *name, const char *dir)
+{
+	char value[TEXT_MAX];
+	const char *module = ntb_module(dir);
+	unsigned long long shown, window;
+
+	if (!module || strcmp(module, "ntb_hw_switchtec"))
+		return;
+	read_attr(value, opt.sysfs, "module/ntb_hw_switchtec/parameters/max_mw_size");
+	shown = strtoull(value, NULL, 0);
+	window = largest_bar(dir);
+	if (shown && shown < window)
+		finding(LEVEL_FAIL, "ntb-window",
+			text("ntb_hw_switchtec shows %s only of the window of %s, %s",
+			     size_text(shown), name, size_text(window)),
+			text("In /etc/modprobe.d: options ntb_hw_switchtec max_mw_size=%llu",
+			     window));
+}
+
+/* Devices of the NTB's group that a driver uses would lose their DMA. */
+static void check_ntb_neighbours(const char *name, const char *group)
+{
+	char *devices = path("%s/devices", group);
+	struct names n = list_dir(devices);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", devices, n.name[i]), *link = path("%s/driver", dir);
+		char value[TEXT_MAX], *driver = link_name(link);
+
+		if (driver && strcmp(n.name[i], name) &&
+		    strncmp(read_attr(value, dir, "class"), "0x0604", 6))
+			finding(LEVEL_FAIL, "ntb-group",
+				text("%s shares its IOMMU group with %s, which %s uses", name,
+				     n.name[i], driver),
+				"Its link stays down: use another slot, or unbind that driver");
+		free(driver);
+		free(link);
+		free(dir);
+	}
+	names_free(&n);
+	free(devices);
+}
+
 /* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
-static void check_ntb_group(const char *name)
+static void check_ntb_function(const char *name)
 {
 	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 	char *group = path("%s/iommu_group", dir), type[TEXT_MAX];
@@ -121,6 +192,9 @@ static void check_ntb_group(const char *name)
 	else
 		finding(LEVEL_OK, "ntb-iommu",
 			text("what comes in through %s is translated", name), NULL);
+	check_ntb_neighbours(name, group);
+	check_errata(name, dir);
+	check_switchtec(name, dir);
 out:
 	free(group);
 	free(dir);
@@ -136,7 +210,7 @@ void doctor_ntb(void)
 		char *dir = path("%s/%s", bus, n.name[i]);
 
 		check_ntb_user(n.name[i], dir);
-		check_ntb_group(n.name[i]);
+		check_ntb_function(n.name[i]);
 		free(dir);
 	}
 	if (!n.count && !lone)
@@ -146,6 +220,7 @@ void doctor_ntb(void)
 	free(bus);
 }
 
+#define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
 #define LARGER	"Set a larger NTB BAR size, the same, in the firmware of both hosts"
 
@@ -196,6 +271,10 @@ static void check_aperture(const char *name, unsigned long long bytes,
 			text("%s, which cannot hold a guest of %s on this host", reach,
 			     size_text(guest)),
 			LARGER ", or give the guest less memory");
+	else if (!guest && bytes < SMALLEST_BYTES && host_borrows(demands))
+		finding(LEVEL_FAIL, "window",
+			text("%s, which no guest of today fits in", reach),
+			LARGER "; or say what you have: dlend doctor --guest SIZE");
 	else if (!guest && bytes < ram && host_borrows(demands))
 		finding(LEVEL_WARN, "window",
 			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,

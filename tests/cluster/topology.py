@@ -49,11 +49,11 @@ INTEL_IOMMU = "intel-iommu,caching-mode=on"
 IOMMUS = {"intel": INTEL_IOMMU, "pt": INTEL_IOMMU, "amd": "amd-iommu,dma-remap=on"}
 
 
-# By family of ntbsim's: the module to load, as Host.load_modules() takes it, and the driver of the function.
+# By family of ntbsim's: the module to load, and the driver of the function.
 AMD = ("ntb_hw_amd", "ntb_hw_amd")
 INTEL = ("ntb_hw_intel", "ntb_hw_intel")
 NTB_DRIVERS = {"amd": AMD, "intel-skx": INTEL, "intel-icx": INTEL, "intel-spr": INTEL,
-               "switchtec": ("ntb_hw_switchtec max_mw_size=0x1000000000", "switchtec")}
+               "switchtec": ("ntb_hw_switchtec", "switchtec")}
 
 
 class BadTopology(Exception):
