@@ -26,7 +26,7 @@
     b = "b"
     bar2 = "64M"             # window sizes; without: ntbsim's defaults
     bar4 = "64M"
-    family = "intel-icx"     # whose bridges these are; without: DLEND_NTB of the environment, or "amd"
+    family = "intel-icx"     # whose bridges these are; without: DLEND_NTB of the environment (also "mixed"), or "amd"
 
 Knows nothing of processes and sockets but the names that it is given.
 """
@@ -54,6 +54,8 @@ AMD = ("ntb_hw_amd", "ntb_hw_amd")
 INTEL = ("ntb_hw_intel", "ntb_hw_intel")
 NTB_DRIVERS = {"amd": AMD, "intel-skx": INTEL, "intel-icx": INTEL, "intel-spr": INTEL,
                "switchtec": ("ntb_hw_switchtec", "switchtec")}
+# What DLEND_NTB may say besides one family: a link each, in this order, and again
+MIXED = {"mixed": ("intel-icx", "switchtec", "amd")}
 
 
 class BadTopology(Exception):
@@ -120,7 +122,7 @@ class LinkSpec:
     b: str
     bar2: str = ""
     bar4: str = ""
-    family: str = field(default_factory=lambda: os.environ.get("DLEND_NTB") or "amd")
+    family: str = ""
 
 
 def _table(kind, where, values):
@@ -158,7 +160,10 @@ class Topology:
             self.hosts[name] = host
         self.links = {name: _table(LinkSpec, f"{self.path.name}: link {name}", {**values, "name": name})
                       for name, values in data.get("links", {}).items()}
+        wanted = os.environ.get("DLEND_NTB") or "amd"
+        families = itertools.cycle(MIXED.get(wanted, (wanted,)))
         for link in self.links.values():
+            link.family = link.family or next(families)
             if not {link.a, link.b} <= self.hosts.keys() or link.a == link.b:
                 raise BadTopology(f"{self.path.name}: link {link.name} joins {link.a} and {link.b}")
             if link.family not in NTB_DRIVERS:
