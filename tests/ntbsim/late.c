@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A device's writes take another way to the bridge than its host's processors' do, and nothing orders
- * the two: what a device has written may be under way when the peer hears, by a processor, that it is
- * there.  A read through the window pushes it.
+ * A device's writes take another way to the bridge than those of its host's processors, and nothing
+ * orders the two: what a device has written may be under way when the peer hears, by a processor,
+ * that it is there.  A read through the window pushes it.
  *
  * Nobody tells the bridge who writes, so what is late is what goes beyond an offset.
  */
