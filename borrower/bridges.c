@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The PCI bridges above things on other nodes, as those nodes have told: above offered devices
- * (kept in the offers) and above the NTBs at the ends of links (kept here).  For people only:
- * nothing depends on it.
+ * Where things on other nodes sit, as those nodes have told: offered devices (kept in the offers),
+ * and the NTBs at the ends of links (kept here).  The bridges above them are for people only:
+ * nothing depends on these.  Cliques depend on where they join their host's root complex.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/numa.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
@@ -19,13 +20,19 @@
  * @node: among all
  * @link: over which its node told of it
  * @addr: the NTB
- * @place: the node that it leads to, and the bridges above it
+ * @to: the node that it leads to
+ * @place: the bridges above it
+ * @root: where it joins the root complex of its host
+ * @rooted: @root was told
  */
 struct dlend_bridge_end {
 	struct list_head node;
 	struct dlend_link *link;
 	struct dlend_addr addr;
+	u16 to;
 	struct dlend_p_place place;
+	struct dlend_root root;
+	bool rooted;
 };
 
 static DEFINE_MUTEX(dlend_bridge_ends_lock);
@@ -70,8 +77,7 @@ ssize_t dlend_bridge_ends_emit(char *buf)
 		/* Whole lines only. */
 		if (at > PAGE_SIZE - DLEND_BRIDGE_LINE_MAX)
 			break;
-		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender,
-				    le16_to_cpu(end->place.node));
+		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender, end->to);
 		at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(end->place.domain), end->addr.bdf);
 		at += sysfs_emit_at(buf, at, " ");
 		at += dlend_bridges_emit(buf, at, &end->place);
@@ -80,8 +86,56 @@ ssize_t dlend_bridge_ends_emit(char *buf)
 	return at;
 }
 
-/* The entry of @node that came over @link, or a new one while there is room for it. */
-static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, __le16 node)
+ssize_t dlend_bridge_ends_emit_roots(char *buf)
+{
+	struct dlend_bridge_end *end;
+	int at = 0;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	list_for_each_entry(end, &dlend_bridge_ends, node) {
+		/* Whole lines only. */
+		if (at > PAGE_SIZE - DLEND_BRIDGE_LINE_MAX)
+			break;
+		if (!end->rooted)
+			continue;
+		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender, end->to);
+		at += dlend_root_emit(buf, at, &end->root);
+		at += sysfs_emit_at(buf, at, "\n");
+	}
+	return at;
+}
+
+unsigned int dlend_bridge_ends_islands(struct dlend_p2p_end *ends, unsigned int max)
+{
+	const struct dlend_bridge_end *end;
+	unsigned int n = 0;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	list_for_each_entry(end, &dlend_bridge_ends, node) {
+		if (!end->rooted || n == max)
+			continue;
+		ends[n++] = (struct dlend_p2p_end){
+			.at = end->addr.lender, .to = end->to, .island = end->root.island,
+		};
+	}
+	return n;
+}
+
+struct dlend_root dlend_bridge_root(const struct dlend_p_root *p)
+{
+	u16 numa = le16_to_cpu(p->numa);
+
+	return (struct dlend_root){
+		.domain = le32_to_cpu(p->domain),
+		.bus = p->bus,
+		.numa = numa == DLEND_ROOT_NO_NUMA ? NUMA_NO_NODE : numa,
+		.payload = le16_to_cpu(p->payload),
+		.island = le16_to_cpu(p->island),
+	};
+}
+
+/* The entry of the NTB to @to of which was told over @link, or a new one while there is room. */
+static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, u16 to)
 {
 	struct dlend_bridge_end *end;
 	unsigned int n = 0;
@@ -90,7 +144,7 @@ static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, __
 	list_for_each_entry(end, &dlend_bridge_ends, node) {
 		if (end->link != link)
 			continue;
-		if (end->place.node == node)
+		if (end->to == to)
 			return end;
 		n++;
 	}
@@ -100,6 +154,7 @@ static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, __
 	if (!end)
 		return NULL;
 	end->link = dlend_link_get(link);
+	end->to = to;
 	list_add_tail(&end->node, &dlend_bridge_ends);
 	return end;
 }
@@ -110,11 +165,25 @@ void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *add
 	struct dlend_bridge_end *end;
 
 	guard(mutex)(&dlend_bridge_ends_lock);
-	end = dlend_bridge_end_for(link, place->node);
+	end = dlend_bridge_end_for(link, le16_to_cpu(place->node));
 	if (!end)
 		return;
 	end->addr = *addr;
 	end->place = *place;
+}
+
+void dlend_bridge_end_note_root(struct dlend_link *link, const struct dlend_addr *addr, u16 to,
+				const struct dlend_root *root)
+{
+	struct dlend_bridge_end *end;
+
+	guard(mutex)(&dlend_bridge_ends_lock);
+	end = dlend_bridge_end_for(link, to);
+	if (!end)
+		return;
+	end->addr = *addr;
+	end->root = *root;
+	end->rooted = true;
 }
 
 void dlend_bridge_ends_forget(struct dlend_link *link)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The PCI bridges above offered devices and above the ends of links, for people. */
+/* Where offered devices and the ends of links sit on their hosts: bridges, and root complexes. */
 #ifndef DLEND_BORROWER_BRIDGES_H
 #define DLEND_BORROWER_BRIDGES_H
 
 #include <dlend/link.h>
+#include <dlend/p2p_plan.h>
+#include <dlend/root.h>
 
 /**
  * dlend_bridges_emit - bridges as words, from the root on
@@ -22,6 +24,33 @@ int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
  * Context: process; takes dlend_bridge_ends_lock. Return: bytes written.
  */
 ssize_t dlend_bridge_ends_emit(char *buf);
+
+/** dlend_bridge_ends_emit_roots - where these ends join root complexes; as there. */
+ssize_t dlend_bridge_ends_emit_roots(char *buf);
+
+/**
+ * dlend_bridge_ends_islands - on which islands the known ends are
+ * @ends: (out) room for @max of them
+ * @max: (in) no more than these
+ *
+ * Context: process; takes dlend_bridge_ends_lock. Return: how many are written.
+ */
+unsigned int dlend_bridge_ends_islands(struct dlend_p2p_end *ends, unsigned int max);
+
+/** dlend_bridge_root - what a checked ROOT message says. Context: any. */
+struct dlend_root dlend_bridge_root(const struct dlend_p_root *p);
+
+/**
+ * dlend_bridge_end_note_root - a node tells where one of its NTBs joins the root complex
+ * @link: (in) over which it tells
+ * @addr: (in) the NTB
+ * @to: (in) the node that the NTB leads to
+ * @root: (in) where it joins
+ *
+ * Context: process; takes dlend_bridge_ends_lock.
+ */
+void dlend_bridge_end_note_root(struct dlend_link *link, const struct dlend_addr *addr, u16 to,
+				const struct dlend_root *root);
 
 /**
  * dlend_bridge_end_note - a node tells where one of its NTBs sits (DLEND_MSG_PLACE)

@@ -25,9 +25,16 @@ static ssize_t ntb_places_show(const struct bus_type *bus, char *buf)
 }
 static BUS_ATTR_RO(ntb_places);
 
+static ssize_t ntb_roots_show(const struct bus_type *bus, char *buf)
+{
+	return dlend_bridge_ends_emit_roots(buf);
+}
+static BUS_ATTR_RO(ntb_roots);
+
 static struct attribute *dlend_bus_attrs[] = {
 	&bus_attr_neighbours.attr,
 	&bus_attr_ntb_places.attr,
+	&bus_attr_ntb_roots.attr,
 	NULL
 };
 ATTRIBUTE_GROUPS(dlend_bus);
@@ -118,6 +125,19 @@ static ssize_t place_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(place);
 
+static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+	int at;
+
+	guard(mutex)(&dlend_offers_lock);
+	if (!offer->rooted)
+		return -ENODATA;
+	at = dlend_root_emit(buf, 0, &offer->root);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+static DEVICE_ATTR_RO(root);
+
 static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	u16 clique;
@@ -143,6 +163,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_link.attr,
 	&dev_attr_place.attr,
+	&dev_attr_root.attr,
 	&dev_attr_clique.attr,
 	NULL
 };

@@ -7,6 +7,7 @@
 #include <dlend/cfg.h>
 #include <dlend/clique.h>
 #include <dlend/compat.h>
+#include <dlend/p2p_clique.h>
 #include "bus.h"
 #include "news.h"
 #include "offer_life.h"
@@ -14,11 +15,6 @@
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
-
-/* p2p_plan.c is pure: its own file knows nothing of modules. */
-DLEND_EXPORT(dlend_p2p_reaches);
-DLEND_EXPORT(dlend_p2p_clique);
-DLEND_EXPORT(dlend_p2p_claim);
 
 /* Pure code is compiled in user space, too, and exports nothing by itself. */
 DLEND_EXPORT(dlend_cfg_bar_addr);
@@ -40,6 +36,10 @@ DLEND_EXPORT(dlend_clique_is);
 DLEND_EXPORT(dlend_clique_known);
 DLEND_EXPORT(dlend_clique_place);
 DLEND_EXPORT(dlend_clique_write);
+DLEND_EXPORT(dlend_p2p_clique);
+DLEND_EXPORT(dlend_p2p_claim);
+DLEND_EXPORT(dlend_p2p_doubt);
+DLEND_EXPORT(dlend_p2p_doubt_text);
 
 static int __init dlend_borrower_init(void)
 {

@@ -2,8 +2,8 @@
 /*
  * News: what the lenders on all links say about their devices, and what this node does then.
  *
- * Offers come by OFFER, SNAPSHOT, STATE, PLACE and WITHDRAW, and go with their link.  News for the
- * user of an offer go to its claim.  This is the borrower's part of a link (struct
+ * Offers come by OFFER, SNAPSHOT, STATE, PLACE, ROOT and WITHDRAW, and go with their link.  News
+ * for the user of an offer go to its claim.  This is the borrower's part of a link (struct
  * dlend_link_user).  Must not know what claims are for.
  */
 #include <linux/bitmap.h>
@@ -267,6 +267,25 @@ static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *a
 	offer->placed = true;
 }
 
+static void dlend_news_root(struct dlend_link *link, const struct dlend_addr *addr,
+			    const struct dlend_p_root *p)
+{
+	struct dlend_root root = dlend_bridge_root(p);
+	u16 node = le16_to_cpu(p->node);
+	struct dlend_offer *offer;
+
+	if (node) {
+		dlend_bridge_end_note_root(link, addr, node, &root);
+		return;
+	}
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_offer_find(addr);
+	if (!offer || offer->link != link)
+		return;
+	offer->root = root;
+	offer->rooted = true;
+}
+
 /* RECLAIM or ERROR: about the lease that a claim has. */
 static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_msg *msg)
@@ -319,6 +338,9 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 	case DLEND_MSG_PLACE:
 		dlend_news_place(link, &addr, (const void *)msg->payload);
 		return 0;
+	case DLEND_MSG_ROOT:
+		dlend_news_root(link, &addr, (const void *)msg->payload);
+		return 0;
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_note_lost(link, &addr, le32_to_cpu(msg->epoch),
 				    (const void *)msg->payload);
@@ -354,6 +376,8 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		found = true;
 		dlend_offer_set_link(offer, NULL);
 		offer->collecting = false;
+		/* The lender may not say it again: it may be older when the link is up again. */
+		offer->rooted = false;
 		offer->state = DLEND_OFFER_GONE;
 		offer->comes = false;
 		offer->holder = DLEND_NODE_NONE;

@@ -126,6 +126,13 @@ void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link)
 	offer->link = link ? dlend_link_get(link) : NULL;
 }
 
+u16 dlend_offer_island(const struct dlend_addr *addr)
+{
+	const struct dlend_offer *offer = dlend_offer_find(addr);
+
+	return offer && offer->rooted ? offer->root.island : 0;
+}
+
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);

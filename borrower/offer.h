@@ -19,6 +19,7 @@
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
 #include <dlend/borrower.h>
+#include <dlend/root.h>
 
 #define DLEND_SNAPSHOT_PIECES	(DLEND_CFG_SIZE / DLEND_SNAPSHOT_PIECE)
 
@@ -35,6 +36,7 @@
  * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
  * @comes: the holder lets this node take the device over
  * @place: bridges above the device, once @placed
+ * @root: where it joins the root complex of its host, once @rooted; from the link that is up now
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
  * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
@@ -64,6 +66,8 @@ struct dlend_offer {
 	u32 epoch;
 	struct dlend_p_place place;
 	bool placed;
+	struct dlend_root root;
+	bool rooted;
 	bool collecting, complete, registered, announced, withdrawn, dying;
 	struct dlend_claim *claim;
 	struct work_struct work;
@@ -121,6 +125,9 @@ struct dlend_offer *dlend_offer_find_of(struct dlend_link *link, const struct dl
  * Context: dlend_offers_lock.
  */
 void dlend_offer_set_link(struct dlend_offer *offer, struct dlend_link *link);
+
+/** dlend_offer_island - island of a device, 0: not known, or none. Context: dlend_offers_lock. */
+u16 dlend_offer_island(const struct dlend_addr *addr);
 
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);

@@ -3,7 +3,9 @@
  * Peer-to-peer inside the borrower.
  *
  *   p2p_plan.c		what should be reached, and how: pure
- *   p2p_paths.c	which nodes have links to each other, and how much goes through them
+ *   p2p_clique.c	who may be told to reach each other: pure
+ *   p2p_paths.c	which nodes have links to each other, how much goes through them, and on
+ *			which islands they end
  *   p2p_members.c	the borrowed devices of each party, as their users publish them
  *   p2p_edges.c	what is mapped for whom, and the worker that makes it so
  *

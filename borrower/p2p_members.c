@@ -5,8 +5,12 @@
  * Must not know what is done with that: a worker looks at the members (p2p_edges.c).
  */
 #include <linux/slab.h>
+#include <linux/sysfs.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
+#include <dlend/kind.h>
+#include <dlend/p2p_clique.h>
+#include "offer.h"
 #include "p2p.h"
 
 LIST_HEAD(dlend_p2p_members);
@@ -52,28 +56,85 @@ struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *addr)
 	return NULL;
 }
 
+/* What cliques depend on, beside what users publish.  Both locks are held. */
+static void dlend_p2p_collect_islands(struct dlend_p2p_party *party)
+{
+	unsigned int i;
+
+	for (i = 0; i < party->n; i++)
+		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
+}
+
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party))
 {
 	struct dlend_p2p_party *party = kzalloc_obj(*party);
 	struct dlend_p2p_fabric fabric;
 	void *paths = dlend_p2p_paths_get(&fabric);
 
+	mutex_lock(&dlend_offers_lock);
 	mutex_lock(&dlend_p2p_lock);
 	list_add_tail(&m->node, &dlend_p2p_members);
 	m->joined = true;
 	if (party) {
 		party->fabric = fabric;
 		dlend_p2p_collect(m, party);
+		dlend_p2p_collect_islands(party);
 	}
 	if (party && party->of < party->n) {
 		choose(party);
 		m->dev.clique = party->dev[party->of].clique;
 	}
 	mutex_unlock(&dlend_p2p_lock);
+	mutex_unlock(&dlend_offers_lock);
 	kfree(paths);
 	kfree(party);
 }
 DLEND_EXPORT(dlend_p2p_join);
+
+static int dlend_p2p_emit_doubt(const struct dlend_p2p_party *party, unsigned int i, char *buf,
+				int at)
+{
+	const struct dlend_p2p_dev *mine = &party->dev[party->of], *other = &party->dev[i];
+	struct dlend_p2p_doubt doubt;
+	char name[DLEND_NAME_LEN], text[DLEND_P2P_DOUBT_LEN];
+
+	doubt = dlend_p2p_doubt(&party->fabric, party->dev, party->n, party->of, i);
+	dlend_p2p_doubt_text(&doubt, text);
+	if (!*text && mine->clique >= 0 && other->clique >= 0 && mine->clique != other->clique)
+		snprintf(text, sizeof(text), "%s", DLEND_P2P_NO_DOUBT);
+	if (!*text)
+		return 0;
+	return sysfs_emit_at(buf, at, "%s %s\n", dlend_addr_name(&other->addr, name), text);
+}
+
+ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
+{
+	struct dlend_p2p_party *party = kzalloc_obj(*party);
+	unsigned int i;
+	void *paths;
+	int at = 0;
+
+	if (!party)
+		return -ENOMEM;
+	paths = dlend_p2p_paths_get(&party->fabric);
+	mutex_lock(&dlend_offers_lock);
+	mutex_lock(&dlend_p2p_lock);
+	if (m->joined) {
+		dlend_p2p_collect(m, party);
+		dlend_p2p_collect_islands(party);
+	}
+	/* Whole lines only. */
+	for (i = 0; i < party->n && party->of < party->n &&
+	     at < PAGE_SIZE - DLEND_P2P_DOUBT_LEN - DLEND_NAME_LEN; i++)
+		if (i != party->of)
+			at += dlend_p2p_emit_doubt(party, i, buf, at);
+	mutex_unlock(&dlend_p2p_lock);
+	mutex_unlock(&dlend_offers_lock);
+	kfree(paths);
+	kfree(party);
+	return at;
+}
+DLEND_EXPORT(dlend_p2p_emit_doubts);
 
 static void dlend_p2p_member_unlink(struct dlend_p2p_member *m)
 {

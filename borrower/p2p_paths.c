@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which nodes have links to each other, as far as this node knows: its own links, and what its
- * peers say about theirs.
+ * Which nodes have links to each other, and on which islands these end, as far as this node knows:
+ * its own links, and what its peers say about theirs.
  */
 #include <linux/minmax.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
+#include <dlend/root.h>
+#include "bridges.h"
 #include "p2p.h"
 
 #define DLEND_P2P_PATHS_MAX	256	/* links of this node and of its peers */
@@ -28,8 +30,9 @@ struct dlend_p2p_peers {
 };
 
 struct dlend_p2p_paths {
-	unsigned int n;
+	unsigned int n, ends;
 	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
+	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
 DEFINE_MUTEX(dlend_p2p_lock);	/* all of peer-to-peer: see p2p.h */
@@ -40,6 +43,7 @@ static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 	struct dlend_p2p_paths *paths = arg;
 	struct dlend_aperture_stat st;
+	struct dlend_root root;
 
 	if (!ap || paths->n == DLEND_P2P_PATHS_MAX || dlend_link_peer(link) == dlend_node_id())
 		return 0;
@@ -49,6 +53,12 @@ static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
 		.to = dlend_node_id(),
 		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
 	};
+	if (dlend_root_of_link(link, &root))
+		paths->end[paths->ends++] = (struct dlend_p2p_end){
+			.at = dlend_node_id(),
+			.to = dlend_link_peer(link),
+			.island = root.island,
+		};
 	return 0;
 }
 
@@ -67,8 +77,12 @@ void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
 		for (i = 0; i < peers->n && paths->n < DLEND_P2P_PATHS_MAX; i++)
 			paths->path[paths->n++] = peers->path[i];
 	mutex_unlock(&dlend_p2p_lock);
+	paths->ends += dlend_bridge_ends_islands(paths->end + paths->ends,
+						 DLEND_P2P_PATHS_MAX - paths->ends);
 	fabric->path = paths->path;
 	fabric->n = paths->n;
+	fabric->end = paths->end;
+	fabric->ends = paths->ends;
 	return paths;
 }
 

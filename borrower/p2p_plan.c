@@ -125,62 +125,22 @@ static u64 dlend_p2p_load(const struct dlend_p2p_dev *dev, unsigned int n, u16 s
 	return sum;
 }
 
-bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		       unsigned int n, unsigned int s, unsigned int t)
+enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
+					  const struct dlend_p2p_dev *dev, unsigned int n,
+					  unsigned int s, unsigned int t)
 {
 	u16 from = dev[s].addr.lender, to = dev[t].addr.lender;
 	enum dlend_p2p_route route = dlend_p2p_route(f, from, to);
 
-	if (route == DLEND_P2P_LOCAL)
-		return true;
 	if (route == DLEND_P2P_LENDERS) {
 		if (dlend_p2p_load(dev, n, from, to) <= dlend_p2p_room(f, from, to))
-			return true;
+			return route;
 		route = dlend_p2p_detour(f, from, to, route);
 	}
-	return route == DLEND_P2P_BORROWER &&
-	       dlend_p2p_load(dev, n, from, 0) <= dlend_p2p_room(f, from, f->self);
-}
-
-static bool dlend_p2p_both_ways(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-				unsigned int n, unsigned int a, unsigned int b)
-{
-	return dlend_p2p_reaches(f, dev, n, a, b) && dlend_p2p_reaches(f, dev, n, b, a);
-}
-
-int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		     unsigned int n, unsigned int new, int max)
-{
-	int clique, empty = -ENOSPC;
-	unsigned int i, members;
-
-	for (clique = 0; clique <= max; clique++) {
-		members = 0;
-		for (i = 0; i < n; i++) {
-			if (i == new || dev[i].clique != clique)
-				continue;
-			members++;
-			if (!dlend_p2p_both_ways(f, dev, n, i, new))
-				break;
-		}
-		if (members && i == n)
-			return clique;
-		if (!members && empty < 0)
-			empty = clique;
-	}
-	return empty;
-}
-
-int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		    unsigned int n, unsigned int of, unsigned int after)
-{
-	unsigned int i;
-
-	for (i = after; i < n && dev[of].clique >= 0; i++)
-		if (i != of && dev[i].clique == dev[of].clique &&
-		    !dlend_p2p_both_ways(f, dev, n, i, of))
-			return i;
-	return -1;
+	if (route == DLEND_P2P_BORROWER &&
+	    dlend_p2p_load(dev, n, from, 0) > dlend_p2p_room(f, from, f->self))
+		return DLEND_P2P_NONE;
+	return route;
 }
 
 const char *dlend_p2p_route_name(enum dlend_p2p_route route)

@@ -7,6 +7,8 @@
  */
 #include <linux/pci.h>
 
+#include <dlend/root.h>
+
 #include "lender/bridges.h"
 
 /* With both, a switch sends requests between devices below it up to the root complex. */
@@ -77,22 +79,9 @@ void lend_bridges_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr
 	lend_bridges_fill(pdev, place);
 }
 
-/*
- * The PCI device of this end of a link, referenced; NULL: the link is the one of this node to
- * itself.  The link does not keep the device, so it is found by its name.
- */
-static struct pci_dev *lend_bridges_link_pdev(struct dlend_link *link)
-{
-	unsigned int domain, bus, slot, func;
-
-	if (sscanf(dlend_link_name(link), "%x:%x:%x.%x", &domain, &bus, &slot, &func) != 4)
-		return NULL;
-	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
-}
-
 bool lend_bridges_link_message(struct dlend_link *link, struct dlend_msg *msg)
 {
-	struct pci_dev *pdev = lend_bridges_link_pdev(link);
+	struct pci_dev *pdev = dlend_root_link_pdev(link);
 	struct dlend_p_place *place;
 	struct dlend_addr addr;
 

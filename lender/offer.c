@@ -9,6 +9,7 @@
 #include "lender/group.h"
 #include "lender/offer.h"
 #include "lender/registry.h"
+#include "lender/root.h"
 
 /* The offer lock: held while a function's state is read; nothing is read after lend_offer_end(). */
 static DEFINE_MUTEX(lend_offer_lock);
@@ -88,6 +89,7 @@ void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, str
 	if (news->offer) {
 		lend_offer_message(fn, to, &news->msg);
 		lend_bridges_fn_message(fn->pdev, &fn->addr, &news->place);
+		lend_root_fn_message(fn->pdev, &fn->addr, &news->root);
 	} else if (news->state) {
 		lend_offer_state_message(fn, to, &news->msg);
 	}

@@ -9,15 +9,16 @@
 
 /**
  * struct lend_news - what there is to say about one function
- * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place and the
- *	snapshot belong to it
+ * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @root
+ *	and the snapshot belong to it
  * @state: (before) a state is wanted; (after) @msg is one
  * @msg: OFFER or STATE
  * @place: where the function sits
+ * @root: where it joins the root complex
  */
 struct lend_news {
 	bool offer, state;
-	struct dlend_msg msg, place;
+	struct dlend_msg msg, place, root;
 };
 
 /**
@@ -35,7 +36,7 @@ struct lend_reader {
  * @to: (in) who is told
  * @news: (in) which messages are wanted; (out) the messages: none if the function is not offered
  *
- * Context: process; takes the offer lock and the group lock.
+ * Context: process; takes the offer lock and the group lock, and dlend_root_lock.
  */
 void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to,
 		     struct lend_news *news);

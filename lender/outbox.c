@@ -22,6 +22,7 @@
 #include "lender/offer.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
+#include "lender/root.h"
 
 /* Each listener has one bit in every word of lend_fn.unheard.  No node has so many NTBs. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
@@ -172,6 +173,18 @@ void lend_outbox_subscribe(struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 }
 
+void lend_outbox_tell_all(void)
+{
+	struct lend_listener *l;
+
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry(l, &lend_listeners, node) {
+		l->everything = true;
+		queue_work(lend_wq, &l->work);
+	}
+	spin_unlock(&lend_listeners_lock);
+}
+
 /* Notes */
 
 /* Listeners lock. */
@@ -279,8 +292,13 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 {
 	struct lend_listener *l = arg;
 	struct dlend_msg msg;
+	int ret = 0;
 
-	return lend_bridges_link_message(other, &msg) ? lend_listener_post(l, &msg) : 0;
+	if (lend_bridges_link_message(other, &msg))
+		ret = lend_listener_post(l, &msg);
+	if (!ret && lend_root_link_message(other, &msg))
+		ret = lend_listener_post(l, &msg);
+	return ret;
 }
 
 /* Tell to which nodes this node has links, and where the ends of these links here sit. */
@@ -396,6 +414,8 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 		ret = lend_listener_post(l, &news->msg);
 	if (!ret && news->offer)
 		ret = lend_listener_post(l, &news->place);
+	if (!ret && news->offer)
+		ret = lend_listener_post(l, &news->root);
 	if (!ret && news->offer)
 		ret = lend_listener_post_snapshot(l, fn);
 	return ret;

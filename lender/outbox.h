@@ -62,6 +62,13 @@ bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_
 void lend_outbox_subscribe(struct dlend_link *link);
 
 /**
+ * lend_outbox_tell_all - tell all peers everything again, soon
+ *
+ * Context: process, any lock; takes the listeners lock.
+ */
+void lend_outbox_tell_all(void);
+
+/**
  * lend_outbox_open - a link is up: its peer is told everything now, and all news from now on
  * @link: (in) link; may be open already
  *

@@ -399,5 +399,6 @@ struct dlend_link_user lend_link_user = {
 	.suspend = lend_lease_suspend,
 	.resume = lend_lease_resume,
 	.shutdown = lend_lease_shutdown,
+	.vouched = lend_outbox_tell_all,
 	.side = DLEND_TO_LENDER,
 };

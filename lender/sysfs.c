@@ -13,6 +13,7 @@
 
 #include <dlend/kind.h>
 #include <dlend/names.h>
+#include <dlend/root.h>
 
 #include "lender/lease.h"
 #include "lender/outbox.h"
@@ -216,6 +217,17 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RW(clique);
 
+static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_root root;
+	int at;
+
+	dlend_root_of(to_pci_dev(dev), &root);
+	at = dlend_root_emit(buf, 0, &root);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+static DEVICE_ATTR_RO(root);
+
 static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_borrower.attr,
@@ -225,6 +237,7 @@ static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_fabric_name.attr,
 	&dev_attr_reclaim.attr,
 	&dev_attr_clique.attr,
+	&dev_attr_root.attr,
 	NULL
 };
 

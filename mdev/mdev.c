@@ -296,6 +296,14 @@ static ssize_t p2p_show(struct device *dev, struct device_attribute *attr, char 
 }
 static DEVICE_ATTR_RO(p2p);
 
+static ssize_t p2p_doubts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	return dlend_p2p_emit_doubts(&v->p2p, buf);
+}
+static DEVICE_ATTR_RO(p2p_doubts);
+
 static ssize_t move_to_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
@@ -345,6 +353,7 @@ static struct attribute *dlend_mdev_attrs[] = {
 	&dev_attr_rescan.attr,
 	&dev_attr_shown_clique.attr,
 	&dev_attr_p2p.attr,
+	&dev_attr_p2p_doubts.attr,
 	&dev_attr_move_to.attr,
 	NULL
 };

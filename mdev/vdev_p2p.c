@@ -7,6 +7,7 @@
  */
 #include <linux/sched.h>
 #include <dlend/clique.h>
+#include <dlend/p2p_clique.h>
 #include "vdev.h"
 #include "vdev_p2p.h"
 
@@ -49,15 +50,26 @@ void dlend_vdev_publish(struct dlend_vdev *v)
 	dlend_p2p_publish(&v->p2p, &dev, lease);
 }
 
-/* Warn about devices of the same clique that this one does not reach, or is not reached by. */
+static const char *dlend_vdev_doubt(const struct dlend_p2p_party *party, unsigned int other,
+				    char text[DLEND_P2P_DOUBT_LEN])
+{
+	struct dlend_p2p_doubt doubt;
+
+	doubt = dlend_p2p_doubt(&party->fabric, party->dev, party->n, party->of, other);
+	return dlend_p2p_doubt_text(&doubt, text);
+}
+
+/* Warn about devices of the same clique that this one may not reach, or be reached by. */
 static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
+	char doubt[DLEND_P2P_DOUBT_LEN];
 	int other = -1;
 
 	while ((other = dlend_p2p_claim(&party->fabric, party->dev, party->n, party->of,
 					other + 1)) >= 0)
-		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but no way there and back has windows for it: the guest's driver will try it in vain; set another clique\n",
-			 party->dev[party->of].clique, dev_name(party->member[other]->owner));
+		dev_warn(dlend_vdev_dev(v), "clique %d claims peer-to-peer with %s, but %s: the guest's driver may try it in vain; set another clique\n",
+			 party->dev[party->of].clique, dev_name(party->member[other]->owner),
+			 dlend_vdev_doubt(party, other, doubt));
 }
 
 /* The setting of the mdev comes before that of the device's lender. */
@@ -67,7 +79,7 @@ static int dlend_vdev_wanted_clique(const struct dlend_vdev *v)
 						v->clique;
 }
 
-/* The clique that the guest shall see: the admin's number, or else one that fits the routes. */
+/* The clique that the guest shall see: the admin's number, or else one without a doubt. */
 static int dlend_vdev_choose_clique(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
 	int clique = dlend_vdev_wanted_clique(v);
@@ -79,31 +91,24 @@ static int dlend_vdev_choose_clique(struct dlend_vdev *v, const struct dlend_p2p
 	clique = dlend_p2p_clique(&party->fabric, party->dev, party->n, party->of,
 				  DLEND_CLIQUE_MAX);
 	if (clique < 0) {
-		dev_warn(dlend_vdev_dev(v), "no clique is left for it: the VM has too many devices that do not reach each other; its driver is told nothing\n");
+		dev_warn(dlend_vdev_dev(v), "no clique is left for it: the VM has too many devices that may not reach each other; its driver is told nothing\n");
 		return DLEND_CFG_CLIQUE_NONE;
 	}
 	return clique;
-}
-
-static bool dlend_vdev_both_ways(const struct dlend_p2p_party *party, unsigned int other)
-{
-	return dlend_p2p_reaches(&party->fabric, party->dev, party->n, other, party->of) &&
-	       dlend_p2p_reaches(&party->fabric, party->dev, party->n, party->of, other);
 }
 
 /* A computed clique leaves out a device of the VM: say which one, and why. */
 static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_party *party)
 {
 	int mine = party->dev[party->of].clique;
+	char doubt[DLEND_P2P_DOUBT_LEN];
 	unsigned int i;
 
 	for (i = 0; i < party->n; i++)
 		if (i != party->of && party->dev[i].clique >= 0 && party->dev[i].clique != mine)
 			dev_info(dlend_vdev_dev(v), "clique %d, not %d of %s: %s\n", mine,
 				 party->dev[i].clique, dev_name(party->member[i]->owner),
-				 dlend_vdev_both_ways(party, i) ?
-				 "others of that clique are out of reach" :
-				 "no way there and back has windows for all BARs");
+				 *dlend_vdev_doubt(party, i, doubt) ? doubt : DLEND_P2P_NO_DOUBT);
 }
 
 void dlend_vdev_p2p_await(struct dlend_vdev *v)

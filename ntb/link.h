@@ -6,6 +6,7 @@
  *
  *   link.c		the object: references, registry, what is known of session and peer
  *   users.c		the layers above: who registered, messages, suspend and shutdown
+ *   root.c		where functions of this host join its root complex, and their islands
  *   peer_window.c	how this node reaches the peer's aperture
  *   tx.c		sends messages
  *   calls.c		callers of this node that wait for a reply of the peer

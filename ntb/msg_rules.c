@@ -17,6 +17,10 @@
 #define DLEND_WIRE_MAX_MSI	32
 #define DLEND_WIRE_MAX_DOMAIN	0xfffffu	/* five digits: VMD's begin at 0x10000 */
 
+#define DLEND_WIRE_MAX_NUMA	1023	/* as many nodes as the kernel can have */
+#define DLEND_WIRE_MIN_PAYLOAD	128	/* Max_Payload_Size, PCIe 7.5.3.4 */
+#define DLEND_WIRE_MAX_PAYLOAD	4096
+
 #define DLEND_BAR_FLAGS		(DLEND_BAR_F_IO | DLEND_BAR_F_64 | DLEND_BAR_F_PREFETCH | \
 				 DLEND_BAR_F_MAPPABLE | DLEND_BAR_F_MSIX)
 #define DLEND_OFFER_FLAGS	(DLEND_OFFER_F_ISOLATED_MSI | DLEND_OFFER_F_VF)
@@ -290,6 +294,26 @@ static const char *dlend_msg_check_place(u16 type, const void *payload)
 	return NULL;
 }
 
+static bool dlend_msg_payload_ok(u16 payload)
+{
+	return !payload || (is_power_of_2(payload) && payload >= DLEND_WIRE_MIN_PAYLOAD &&
+			    payload <= DLEND_WIRE_MAX_PAYLOAD);
+}
+
+static const char *dlend_msg_check_root(u16 type, const void *payload)
+{
+	const struct dlend_p_root *p = payload;
+	u16 numa = le16_to_cpu(p->numa);
+
+	if (le32_to_cpu(p->domain) > DLEND_WIRE_MAX_DOMAIN)
+		return "root domain";
+	if (numa > DLEND_WIRE_MAX_NUMA && numa != DLEND_ROOT_NO_NUMA)
+		return "root numa";
+	if (!dlend_msg_payload_ok(le16_to_cpu(p->payload)))
+		return "root payload";
+	return p->reserved[0] || p->reserved[1] || p->reserved[2] ? "root reserved" : NULL;
+}
+
 static const char *dlend_msg_check_p2p(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p *p = payload;
@@ -518,6 +542,10 @@ static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_TAKE_OVER] = {
 		"TAKE_OVER", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
 		sizeof(struct dlend_p_take), 0, true, dlend_msg_check_take,
+	},
+	[DLEND_MSG_ROOT] = {
+		"ROOT", DLEND_PROTO_ROOT, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_root), DLEND_NO_REPLY, true, dlend_msg_check_root,
 	},
 };
 

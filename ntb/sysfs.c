@@ -4,6 +4,7 @@
  * /sys/class/dlend_link, see docs/ABI/sysfs-class-dlend_link.
  */
 #include <linux/sysfs.h>
+#include <dlend/root.h>
 #include "link.h"
 #include "sysfs.h"
 
@@ -162,6 +163,18 @@ static ssize_t last_error_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(last_error);
 
+static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_root root;
+	int at;
+
+	if (!dlend_root_of_link(dlend_sysfs_link(dev), &root))
+		return -ENODATA;
+	at = dlend_root_emit(buf, 0, &root);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+static DEVICE_ATTR_RO(root);
+
 static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_state.attr,
@@ -177,6 +190,7 @@ static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_heartbeat_age_ms.attr,
 	&dev_attr_self_test.attr,
 	&dev_attr_last_error.attr,
+	&dev_attr_root.attr,
 	NULL
 };
 

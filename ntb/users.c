@@ -105,6 +105,12 @@ static void dlend_user_shutdown(struct dlend_link_user *user, unsigned int numbe
 		user->shutdown();
 }
 
+static void dlend_user_vouched(struct dlend_link_user *user, unsigned int number, void *unused)
+{
+	if (user->vouched)
+		user->vouched();
+}
+
 int dlend_users_suspend(void)
 {
 	int err = 0;
@@ -123,4 +129,9 @@ void dlend_users_resume(bool slept)
 void dlend_users_shutdown(void)
 {
 	dlend_users_call(dlend_user_shutdown, NULL);
+}
+
+void dlend_users_vouched(void)
+{
+	dlend_users_call(dlend_user_vouched, NULL);
 }

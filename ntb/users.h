@@ -77,4 +77,7 @@ void dlend_users_resume(bool slept);
 /** dlend_users_shutdown - tell all users that the host goes down. Context: process, may sleep. */
 void dlend_users_shutdown(void);
 
+/** dlend_users_vouched - tell all users that islands have changed. Context: process, may sleep. */
+void dlend_users_vouched(void);
+
 #endif

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A clique is a set of devices of which guests are told that they can do peer-to-peer.  This checks
- * whether they have a way to each other, and whether that way is mapped.
+ * whether they have a way to each other, whether that way is mapped, and whether the kernel doubts
+ * it; and it says why devices of one guest are in different cliques.
  */
 #include "topology.h"
 
@@ -50,6 +51,40 @@ static void warn_of_errors(const struct fabric *f, int clique)
 		}
 }
 
+int clique_of(const struct fabric *f, const char *address)
+{
+	const struct lent *d = fabric_device(f, address);
+
+	return d ? d->clique : -1;
+}
+
+static void warn_of_doubts(const struct fabric *f, int clique)
+{
+	for (size_t i = 0; i < f->doubts; i++) {
+		const struct doubt *d = &f->doubt[i];
+
+		if (clique_of(f, d->a) == clique && clique_of(f, d->b) == clique)
+			printf("  WARNING: %s and %s: %s\n", d->a, d->b, d->why);
+	}
+}
+
+static void show_apart(const struct fabric *f)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < f->doubts; i++) {
+		const struct doubt *d = &f->doubt[i];
+		int a = clique_of(f, d->a), b = clique_of(f, d->b);
+
+		if (a < 0 || b < 0 || a == b)
+			continue;
+		if (first)
+			puts("\nin different cliques:");
+		first = false;
+		printf("  %s (%d) and %s (%d): %s\n", d->a, a, d->b, b, d->why);
+	}
+}
+
 void cliques_show(const struct fabric *f)
 {
 	bool first = true;
@@ -65,5 +100,7 @@ void cliques_show(const struct fabric *f)
 		putchar('\n');
 		clique_each_unreachable_pair(f, clique, warn_of_unreachable_pair, NULL);
 		warn_of_errors(f, clique);
+		warn_of_doubts(f, clique);
 	}
+	show_apart(f);
 }

@@ -110,6 +110,7 @@ static void examine_host(struct demands *demands)
 	for (size_t i = 0; i < devices->count; i++)
 		doctor_device(devices->name[i]);
 	doctor_reach(devices);
+	doctor_fabric();
 	if (opt.json)
 		print_json(findings_json());
 	else

@@ -20,6 +20,8 @@ void doctor_links(const struct demands *demands);
 void doctor_device(const char *bdf);
 /** doctor_reach - whether devices (BDFs) reach the NTBs of this host */
 void doctor_reach(const struct names *devices);
+/** doctor_fabric - whether devices of other nodes reach this host, as these nodes tell */
+void doctor_fabric(void);
 
 /** bar_bytes - all memory BARs of a device together */
 unsigned long long bar_bytes(const char *dir);

@@ -21,6 +21,7 @@ struct place {
 	long numa;		/* node, or less than 0 */
 	unsigned int payload;	/* largest that it sends or takes, bytes; 0: not known */
 	bool ats;		/* translates addresses by itself */
+	unsigned int island;	/* as the kernel says; 0: nobody vouches, or it does not say */
 };
 
 static void print_nothing(char *fmt, ...)
@@ -74,6 +75,30 @@ static char *host_bridge(const char *dir)
 	return strndup(at, strcspn(at, "/"));
 }
 
+/* "DDDD:BB NUMA PAYLOAD ISLAND": of a device that is lent, and of a link. */
+static unsigned int read_island(const char *dir)
+{
+	unsigned int island = 0;
+	char words[TEXT_MAX];
+
+	if (sscanf(read_attr(words, dir, "root"), "%*x:%*x %*d %*u %u", &island) != 1)
+		return 0;
+	return island;
+}
+
+static unsigned int find_island(const struct place *p)
+{
+	char *lent = path("%s/dlend", p->dir);
+	char *link = path("%s/class/dlend_link/%s", opt.sysfs, p->bdf);
+	unsigned int island = read_island(lent);
+
+	if (!island)
+		island = read_island(link);
+	free(link);
+	free(lent);
+	return island;
+}
+
 static struct place place_open(const char *bdf)
 {
 	char *link = path("%s/bus/pci/devices/%s", opt.sysfs, bdf), value[TEXT_MAX];
@@ -87,6 +112,7 @@ static struct place place_open(const char *bdf)
 	if (*read_attr(value, p.dir, "numa_node"))
 		p.numa = strtol(value, NULL, 10);
 	read_capabilities(&p);
+	p.island = find_island(&p);
 	return p;
 }
 
@@ -100,6 +126,12 @@ static void check_root(const struct place *dev, const struct place *ntb)
 {
 	if (!dev->bridge || !ntb->bridge)
 		return;
+	if (strcmp(dev->bridge, ntb->bridge) && dev->island && dev->island == ntb->island) {
+		finding(LEVEL_OK, "device-reach",
+			text("%s and the NTB %s are below two host bridges that are vouched for",
+			     dev->bdf, ntb->bdf), NULL);
+		return;
+	}
 	if (dev->numa >= 0 && ntb->numa >= 0 && dev->numa != ntb->numa)
 		finding(LEVEL_WARN, "device-reach",
 			text("%s is at NUMA node %ld, the NTB %s at node %ld", dev->bdf, dev->numa,

@@ -115,6 +115,14 @@ static void add_told_place(struct fabric *f, unsigned int from, unsigned int to,
 	}
 }
 
+/* The host bridge that the NTB is below. */
+static void add_told_root(struct fabric *f, unsigned int from, unsigned int to, char *rest)
+{
+	for (size_t i = 0; i < f->edges; i++)
+		if (f->edge[i].from == from && f->edge[i].to == to)
+			f->edge[i].root = root_parse(rest);
+}
+
 static void add_link(struct fabric *f, const char *class, const char *name)
 {
 	char *dir = path("%s/%s", class, name), *pci, type[TEXT_MAX];
@@ -132,6 +140,7 @@ static void add_link(struct fabric *f, const char *class, const char *name)
 	e->bytes = strtoull(read_attr(type, dir, "window_bytes"), NULL, 0);
 	pci = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 	e->place = place_local(pci);
+	e->root = root_attr(dir);
 	free(pci);
 	if (!e->up)
 		goto out;
@@ -178,6 +187,7 @@ static void add_offers(struct fabric *f)
 		add_node(f, d->lender);
 		if (!read_text(words, where))
 			d->place = place_parse(read_attr(words, dir, "place"));
+		d->root = root_attr(dir);
 		free(where);
 		free(dir);
 	}
@@ -205,6 +215,7 @@ static void add_own_devices(struct fabric *f)
 			}
 			snprintf(d->own, sizeof(d->own), "%s", bdf);
 			d->place = place_local(dir);
+			d->root = root_attr(lent);
 		}
 		free(lent);
 		free(dir);
@@ -250,6 +261,7 @@ struct fabric fabric_load(void)
 		add_link(&f, class, n.name[i]);
 	read_told_lines(&f, "neighbours", add_told_edge);
 	read_told_lines(&f, "ntb_places", add_told_place);
+	read_told_lines(&f, "ntb_roots", add_told_root);
 	add_offers(&f);
 	add_own_devices(&f);
 	add_mdevs(&f);
@@ -258,6 +270,37 @@ struct fabric fabric_load(void)
 	free(class);
 	free(core);
 	return f;
+}
+
+/* Insert it, unless it is there.  Those that are not known come last. */
+static size_t add_root(struct root *list, size_t n, const struct root *root)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (root_same(&list[i], root))
+			return n;
+	if (n == ROOTS_MAX)
+		return n;
+	while (at < n && list[at].known &&
+	       (!root->known || strcmp(list[at].bridge, root->bridge) < 0))
+		at++;
+	memmove(&list[at + 1], &list[at], (n - at) * sizeof(*list));
+	list[at] = *root;
+	return n + 1;
+}
+
+size_t fabric_roots(const struct fabric *f, unsigned int node, struct root *root)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->edges; i++)
+		if (f->edge[i].from == node)
+			n = add_root(root, n, &f->edge[i].root);
+	for (size_t i = 0; i < f->devices; i++)
+		if (f->device[i].lender == node)
+			n = add_root(root, n, &f->device[i].root);
+	return n;
 }
 
 const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsigned int to)

@@ -35,6 +35,30 @@ struct place {
 	struct bridge bridge[PLACE_MAX];
 };
 
+/**
+ * struct root - where something joins the root complex of its host: below which host bridge
+ * @bridge: domain and root bus, "0000:40"
+ * @numa: NUMA node, negative: not known
+ * @payload: largest packet in bytes, 0: not known
+ * @island: what is on the same one (not 0) in the same host reaches each other by peer-to-peer
+ */
+struct root {
+	bool known;
+	char bridge[16];
+	int numa;
+	unsigned int payload, island;
+};
+
+/* root.c */
+/** root_parse - from "DDDD:BB NUMA PAYLOAD ISLAND", docs/ABI; not known if malformed */
+struct root root_parse(const char *words);
+/** root_attr - attribute "root" of directory @dir of sysfs; not known if there is none */
+struct root root_attr(const char *dir);
+/** root_same - the same host bridge, or both not known */
+bool root_same(const struct root *a, const struct root *b);
+/** root_text - for people, without what is below it: "host bridge 0000:40, NUMA node 1, ..." */
+const char *root_text(const struct root *root);
+
 /* place.c */
 /** place_local - of the PCI device in directory @dir of sysfs (any name of it) */
 struct place place_local(const char *dir);
@@ -49,7 +73,7 @@ const char *place_switch(const struct place *place);
  * @name: address of @from's end of the NTB, "" if not known; a link of this node is named so
  * @bytes: 0 if not known
  * @up: a session is running
- * @place: of @from's end of the NTB
+ * @place, @root: of @from's end of the NTB
  */
 struct edge {
 	unsigned int from, to;
@@ -57,6 +81,7 @@ struct edge {
 	unsigned long long bytes;
 	bool up;
 	struct place place;
+	struct root root;
 };
 
 /**
@@ -71,6 +96,7 @@ struct lent {
 	unsigned int lender, borrower, vendor, device;
 	int clique;
 	struct place place;
+	struct root root;
 };
 
 /**
@@ -85,6 +111,11 @@ struct reach {
 	bool mapped;
 };
 
+/** struct doubt - @why says what speaks against peer-to-peer between @a and @b, of one guest */
+struct doubt {
+	char a[NAME_MAX_LEN], b[NAME_MAX_LEN], why[TEXT_MAX];
+};
+
 /**
  * struct fabric - all of it
  * @me: this node's id, 0 if it has none
@@ -92,15 +123,25 @@ struct reach {
  */
 struct fabric {
 	unsigned int me;
-	size_t nodes, edges, devices, reaches;
+	size_t nodes, edges, devices, reaches, doubts;
 	unsigned int *node;
 	struct edge *edge;
 	struct lent *device;
 	struct reach *reach;
+	struct doubt *doubt;
 };
 
 /* fabric.c; what it allocates is never freed */
 struct fabric fabric_load(void);
+#define ROOTS_MAX	64	/* host bridges of a node that are told apart */
+
+/**
+ * fabric_roots - the host bridges of a node that something known here is below
+ * @root: (out) room for ROOTS_MAX, ascending; one that is not known stands for all of these
+ *
+ * Return: how many; 0 if nothing is known of the node but its id.
+ */
+size_t fabric_roots(const struct fabric *f, unsigned int node, struct root *root);
 /** fabric_edge - a link that is up, from @from to @to, or NULL */
 const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsigned int to);
 /** fabric_device - by fabric-wide name, address on this host, or UUID of its mdev; NULL: none */
@@ -161,7 +202,7 @@ const char *way_name(enum way way);
 const char *step_name(enum step_kind kind);
 
 /* peers.c */
-/** peers_load - fills @f->reach, when devices and mdevs are there */
+/** peers_load - fills @f->reach and @f->doubt, when devices and mdevs are there */
 void peers_load(struct fabric *f);
 void peers_show(const struct fabric *f);
 json_t *peers_json(const struct fabric *f);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What borrowed devices of guests on this node really reach of each other.  The file dlend/p2p of
- * their mediated devices tells what the kernel has mapped; route.c tells what is possible.
+ * their mediated devices tells what the kernel has mapped, dlend/p2p_doubts what speaks against it;
+ * route.c tells what is possible.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,26 +44,59 @@ static void add_reach(struct fabric *f, const struct reach *r)
 	f->reach[f->reaches++] = *r;
 }
 
+/* "d0003:01:00.0 node 3 does not vouch for ...".  Both devices of a pair say it: one is kept. */
+static void add_doubt(struct fabric *f, const struct lent *d, char *line)
+{
+	char *why = strchr(line, ' ');
+	struct doubt *doubt;
+
+	if (!why || why == line || !why[1])
+		return;
+	*why++ = '\0';
+	for (size_t i = 0; i < f->doubts; i++)
+		if (!strcmp(f->doubt[i].a, line) && !strcmp(f->doubt[i].b, d->address))
+			return;
+	f->doubt = reallocarray(f->doubt, f->doubts + 1, sizeof(*doubt));
+	if (!f->doubt)
+		abort();
+	doubt = &f->doubt[f->doubts++];
+	snprintf(doubt->a, sizeof(doubt->a), "%s", d->address);
+	snprintf(doubt->b, sizeof(doubt->b), "%.*s", NAME_MAX_LEN - 1, line);
+	snprintf(doubt->why, sizeof(doubt->why), "%.*s", TEXT_MAX - 1, why);
+}
+
+static void add_reach_line(struct fabric *f, const struct lent *d, char *line)
+{
+	struct reach r = { 0 };
+
+	snprintf(r.from, sizeof(r.from), "%s", d->address);
+	if (parse_reach(&r, line))
+		add_reach(f, &r);
+}
+
+typedef void (*line_fn)(struct fabric *f, const struct lent *d, char *line);
+
+static void load_lines(struct fabric *f, const struct lent *d, const char *name, line_fn add)
+{
+	char *file = path("%s/bus/mdev/devices/%s/dlend/%s", opt.sysfs, d->uuid, name);
+	char *all = read_all(file), *save = NULL, *line;
+
+	for (line = all ? strtok_r(all, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save))
+		add(f, d, line);
+	free(all);
+	free(file);
+}
+
 void peers_load(struct fabric *f)
 {
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *d = &f->device[i];
-		char *file, *text_all, *save = NULL, *line;
 
 		if (!*d->uuid)
 			continue;
-		file = path("%s/bus/mdev/devices/%s/dlend/p2p", opt.sysfs, d->uuid);
-		text_all = read_all(file);
-		for (line = text_all ? strtok_r(text_all, "\n", &save) : NULL; line;
-		     line = strtok_r(NULL, "\n", &save)) {
-			struct reach r = { 0 };
-
-			snprintf(r.from, sizeof(r.from), "%s", d->address);
-			if (parse_reach(&r, line))
-				add_reach(f, &r);
-		}
-		free(text_all);
-		free(file);
+		load_lines(f, d, "p2p", add_reach_line);
+		load_lines(f, d, "p2p_doubts", add_doubt);
 	}
 }
 

@@ -43,18 +43,19 @@ static const char *state_text(const struct lent *d)
 }
 
 /* Prints bridges that the line before did not show, indented by their depth. */
-static void show_bridges(const struct place *place, const struct place *before)
+static void show_bridges(const struct place *place, const struct place *before, int indent)
 {
 	for (size_t i = 0; i < place->count; i++) {
 		const struct bridge *b = &place->bridge[i];
 
 		if (!same_path(place, before, i + 1))
-			printf("  %*s%s %s%s\n", 2 * (int)i, "", b->bdf, bridge_text[b->kind],
-			       b->acs ? ", ACS" : "");
+			printf("%*s%s %s%s\n", indent + 2 * (int)i, "", b->bdf,
+			       bridge_text[b->kind], b->acs ? ", ACS" : "");
 	}
 }
 
-static void show_devices(const struct fabric *f, unsigned int node)
+static void show_devices(const struct fabric *f, unsigned int node, const struct root *root,
+			 int indent)
 {
 	static const struct place none;
 	const struct place *before = &none;
@@ -62,27 +63,46 @@ static void show_devices(const struct fabric *f, unsigned int node)
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *d = &f->device[i];
 
-		if (d->lender != node)
+		if (d->lender != node || !root_same(&d->root, root))
 			continue;
-		show_bridges(&d->place, before);
+		show_bridges(&d->place, before, indent);
 		before = &d->place;
-		printf("  %*s%s %s, %s%s\n", 2 * (int)d->place.count, "", d->address, d->type,
-		       state_text(d), d->place.known ? "" : " (bridges above it are not known)");
+		printf("%*s%s %s, %s%s\n", indent + 2 * (int)d->place.count, "", d->address,
+		       d->type, state_text(d),
+		       d->place.known ? "" : " (bridges above it are not known)");
 	}
 }
 
-static void show_edges(const struct fabric *f, unsigned int node)
+static void show_edges(const struct fabric *f, unsigned int node, const struct root *root,
+		       int indent)
 {
 	for (size_t i = 0; i < f->edges; i++) {
 		const struct edge *e = &f->edge[i];
 
-		if (e->from != node)
+		if (e->from != node || !root_same(&e->root, root))
 			continue;
 		if (!e->up)
-			printf("  link %s: %s\n", e->name, *e->state ? e->state : "down");
+			printf("%*slink %s: %s\n", indent, "", e->name,
+			       *e->state ? e->state : "down");
 		else
-			printf("  link %s%sto node %u: reaches %s there\n", e->name,
+			printf("%*slink %s%sto node %u: reaches %s there\n", indent, "", e->name,
 			       *e->name ? " " : "", e->to, mebibytes(e->bytes));
+	}
+}
+
+/* What is below each host bridge.  A socket has one or several; the NUMA node tells them apart. */
+static void show_roots(const struct fabric *f, unsigned int node)
+{
+	struct root root[ROOTS_MAX];
+	size_t n = fabric_roots(f, node, root);
+
+	for (size_t i = 0; i < n; i++) {
+		bool bare = n == 1 && !root[i].known;
+
+		if (!bare)
+			printf("  %s\n", root_text(&root[i]));
+		show_edges(f, node, &root[i], bare ? 2 : 4);
+		show_devices(f, node, &root[i], bare ? 2 : 4);
 	}
 }
 
@@ -92,8 +112,7 @@ static void show_nodes(const struct fabric *f)
 		unsigned int node = f->node[i];
 
 		printf("node %u%s\n", node, node == f->me ? " (this one)" : "");
-		show_edges(f, node);
-		show_devices(f, node);
+		show_roots(f, node);
 	}
 	if (!f->nodes)
 		puts("no nodes: this host has no id, no links and no offers");

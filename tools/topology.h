@@ -14,7 +14,9 @@ typedef void (*pair_fn)(void *arg, const struct lent *a, const struct lent *b);
 bool clique_has(const struct fabric *f, int clique);
 /** clique_each_unreachable_pair - @fn(@arg) for each pair in @clique with no way to each other */
 void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg);
-/** cliques_show - print each clique, with warnings about what its devices do not reach */
+/** clique_of - the clique that the device with this address tells its guest, -1: none */
+int clique_of(const struct fabric *f, const char *address);
+/** cliques_show - print each clique, with warnings about ways and doubts */
 void cliques_show(const struct fabric *f);
 
 /* topology_json.c */

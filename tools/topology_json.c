@@ -16,6 +16,15 @@ static json_t *place_json(const struct place *place)
 	return bridges;
 }
 
+/* NULL if it is not known: then there is no such key. */
+static json_t *root_json(const struct root *root)
+{
+	if (!root->known)
+		return NULL;
+	return json_pack("{s:s, s:i, s:i, s:i}", "host_bridge", root->bridge, "numa", root->numa,
+			 "payload", (int)root->payload, "island", (int)root->island);
+}
+
 static json_t *nodes_json(const struct fabric *f)
 {
 	json_t *nodes = json_array();
@@ -32,10 +41,11 @@ static json_t *links_json(const struct fabric *f)
 	for (size_t i = 0; i < f->edges; i++) {
 		const struct edge *e = &f->edge[i];
 
-		link = json_pack("{s:i, s:i, s:o, s:b, s:I, s:b, s:o}",
+		link = json_pack("{s:i, s:i, s:o, s:b, s:I, s:b, s:o, s:o*}",
 				 "from", e->from, "to", e->to, "name", ascii_json(e->name),
 				 "up", e->up, "bytes", (json_int_t)e->bytes,
-				 "place_known", e->place.known, "bridges", place_json(&e->place));
+				 "place_known", e->place.known, "bridges", place_json(&e->place),
+				 "root", root_json(&e->root));
 		json_array_append_new(links, link);
 	}
 	return links;
@@ -48,14 +58,15 @@ static json_t *devices_json(const struct fabric *f)
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *d = &f->device[i];
 
-		device = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o*, s:b, s:o}",
+		device = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o*, s:b, s:o, s:o*}",
 				   "address", ascii_json(d->address), "type", d->type,
 				   "lender", d->lender, "state", d->state,
 				   "borrower", d->borrower, "own", d->own,
 				   "mdev", ascii_json(d->uuid),
 				   "clique", d->clique < 0 ? NULL : json_integer(d->clique),
 				   "place_known", d->place.known,
-				   "bridges", place_json(&d->place));
+				   "bridges", place_json(&d->place),
+				   "root", root_json(&d->root));
 		json_array_append_new(devices, device);
 	}
 	return devices;
@@ -127,10 +138,27 @@ static json_t *cliques_json(const struct fabric *f)
 	return cliques;
 }
 
+static json_t *doubts_json(const struct fabric *f)
+{
+	json_t *doubts = json_array();
+
+	for (size_t i = 0; i < f->doubts; i++) {
+		const struct doubt *d = &f->doubt[i];
+
+		json_array_append_new(doubts, json_pack("{s:[o, o], s:[i, i], s:o}", "devices",
+							ascii_json(d->a), ascii_json(d->b),
+							"cliques", clique_of(f, d->a),
+							clique_of(f, d->b),
+							"why", ascii_json(d->why)));
+	}
+	return doubts;
+}
+
 void topology_json(const struct fabric *f)
 {
-	print_json(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o}",
+	print_json(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 			     "node", f->me, "nodes", nodes_json(f), "links", links_json(f),
 			     "devices", devices_json(f), "routes", routes_json(f),
-			     "cliques", cliques_json(f), "p2p", peers_json(f)));
+			     "cliques", cliques_json(f), "doubts", doubts_json(f),
+			     "p2p", peers_json(f)));
 }

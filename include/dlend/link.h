@@ -62,6 +62,8 @@ struct dentry *dlend_debugfs(void);
  * @shutdown: the host goes down for good: end all accesses from a peer to it, and from it to a
  *	      peer, and let none begin again.  Links go down after it.  Process context; like
  *	      link_down it must not wait for user space or a peer.
+ * @vouched: islands of functions of this host have changed (dlend/root.h).  Process context; must
+ *	     not wait for user space or a peer.
  * @side: whose messages it gets: the lender's or the borrower's
  */
 struct dlend_link_user {
@@ -73,6 +75,7 @@ struct dlend_link_user {
 	int (*suspend)(void);
 	void (*resume)(bool slept);
 	void (*shutdown)(void);
+	void (*vouched)(void);
 	enum dlend_msg_side side;
 	struct list_head node;	/* private to the link core */
 };

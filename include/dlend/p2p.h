@@ -21,6 +21,9 @@ struct dlend_lease;
 /* Most devices of one party that can do peer-to-peer; any further one does none. */
 #define DLEND_P2P_DEVS	32
 
+/* Why two devices have different cliques, if nothing speaks against peer-to-peer between them. */
+#define DLEND_P2P_NO_DOUBT	"others of that clique are out of reach, or an administrator has set it so"
+
 /**
  * struct dlend_p2p_member - a borrowed device, as the others of its party see it
  * @owner: the user's device, for messages; set before dlend_p2p_join()
@@ -50,7 +53,7 @@ struct dlend_p2p_member {
  * @fabric: links
  * @n: devices
  * @of: index of the one that is being asked about
- * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h takes it
+ * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h and p2p_clique.h take it
  */
 struct dlend_p2p_party {
 	struct dlend_p2p_fabric fabric;
@@ -63,10 +66,11 @@ struct dlend_p2p_party {
  * dlend_p2p_join - a device belongs to its party from now on
  * @m: (in, out) member
  * @choose: (in) called with the party, @m included, before another device can join it: it sets the
- *	clique of the device @party->of, and may log something about it. dlend_p2p_lock is held
+ *	clique of the device @party->of, and may log something about it. dlend_offers_lock and
+ *	dlend_p2p_lock are held
  *
  * Without memory, or with too many devices in the party, choose() is not called and @m->dev.clique
- * stays as it is. Context: process; takes dlend_p2p_lock.
+ * stays as it is. Context: process; takes dlend_offers_lock and dlend_p2p_lock.
  */
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party));
 
@@ -94,6 +98,15 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
  * Context: process; takes dlend_p2p_lock. Return: bytes, or -ENOMEM.
  */
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf);
+
+/**
+ * dlend_p2p_emit_doubts - between which devices of its party and a device there is a doubt, and why
+ * @m: (in) member
+ * @buf: (out) a page: a line for every such device, and for those in another clique
+ *
+ * Context: process; takes dlend_offers_lock and dlend_p2p_lock. Return: bytes, or -ENOMEM.
+ */
+ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf);
 
 /**
  * dlend_p2p_fence - a lease ends, or its session has

@@ -2,7 +2,8 @@
 /*
  * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
  * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
- * borrower/p2p_edges.c does what this says.  Context of all functions: any.
+ * borrower/p2p_edges.c does what this says.  Which of them may be told that they reach each other,
+ * p2p_clique.h says.  Context of all functions: any.
  */
 #ifndef DLEND_P2P_PLAN_H
 #define DLEND_P2P_PLAN_H
@@ -38,6 +39,7 @@ struct dlend_p2p_bar {
  * @source: there is a lease, and it may do DMA
  * @target: there is a lease, and it decodes its BARs
  * @clique: that the guest sees, negative: none
+ * @island: in its lender, for p2p_clique.h: see struct dlend_root; the borrower fills it in
  * @bar: where the guest has put them
  */
 struct dlend_p2p_dev {
@@ -45,6 +47,7 @@ struct dlend_p2p_dev {
 	u32 epoch;
 	bool source, target;
 	int clique;
+	u16 island;
 	struct dlend_p2p_bar bar[DLEND_NUM_BARS];
 };
 
@@ -54,15 +57,24 @@ struct dlend_p2p_path {
 	u32 mib;
 };
 
+/* The NTB of node @at that leads to node @to is on @island of node @at: see struct dlend_root. */
+struct dlend_p2p_end {
+	u16 at, to;
+	u16 island;
+};
+
 /**
  * struct dlend_p2p_fabric - what is known of links
  * @self: this node
  * @path, @n: its own and its peers'
+ * @end, @ends: where these end, as far as nodes tell
  */
 struct dlend_p2p_fabric {
 	u16 self;
 	const struct dlend_p2p_path *path;
 	unsigned int n;
+	const struct dlend_p2p_end *end;
+	unsigned int ends;
 };
 
 /* A mapping: as wanted, or as it is. */
@@ -103,31 +115,14 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 				      enum dlend_p2p_route route);
 
 /**
- * dlend_p2p_reaches - is there a way from @s to @t, with windows for all BARs that take it?
+ * dlend_p2p_wide_route - the best way from @s to @t that has windows for all BARs that take it
  *
  * It needs only the BARs' sizes, so it can be asked before devices are borrowed or BARs are placed.
+ * Return: the way; DLEND_P2P_NONE if all are too narrow.
  */
-bool dlend_p2p_reaches(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		       unsigned int n, unsigned int s, unsigned int t);
-
-/**
- * dlend_p2p_clique - the clique for device @new
- * @max: (in) highest number of a clique
- *
- * The lowest one whose members all reach @new and are reached by it, else the lowest one without a
- * member.
- * Return: number, or -ENOSPC.
- */
-int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		     unsigned int n, unsigned int new, int max);
-
-/**
- * dlend_p2p_claim - find a device of @of's clique that it does not reach, or that does not reach it
- *
- * Return: its index from @after on, or -1.
- */
-int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
-		    unsigned int n, unsigned int of, unsigned int after);
+enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
+					  const struct dlend_p2p_dev *dev, unsigned int n,
+					  unsigned int s, unsigned int t);
 
 const char *dlend_p2p_route_name(enum dlend_p2p_route route);
 /** dlend_p2p_why_text - for people */

@@ -16,7 +16,8 @@
 #define DLEND_PROTO_P2P		2	/* first one with peer-to-peer */
 #define DLEND_PROTO_CLIQUE	3	/* first one whose offers carry a clique */
 #define DLEND_PROTO_MOVE	4	/* first one whose leases move */
-#define DLEND_PROTO_MAX		4	/* newest */
+#define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
+#define DLEND_PROTO_MAX		5	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -158,6 +159,8 @@ enum dlend_msg_type {
 	DLEND_MSG_RUN,		/* B>L call: the guest goes on here; ends what QUIESCE began */
 	DLEND_MSG_HAND_OVER,	/* B>L call: nothing -> struct dlend_p_token */
 	DLEND_MSG_TAKE_OVER,	/* B>L call: struct dlend_p_take; the standby's epoch */
+	/* From version 5 on. */
+	DLEND_MSG_ROOT,		/* L>B post: struct dlend_p_root; of a device or an NTB */
 	DLEND_MSG_TYPES
 };
 
@@ -323,6 +326,24 @@ struct dlend_p_place {
 	struct dlend_p_bridge bridge[DLEND_PLACE_MAX];	/* from the root on; 0 behind the last */
 } __packed;
 static_assert(sizeof(struct dlend_p_place) == 40);
+
+#define DLEND_ROOT_NO_NUMA	0xffff
+
+/*
+ * Where a function joins the root complex of the sender's host, and what it reaches through that.
+ * Cliques are decided by @island: two functions of one host whose islands are the same number, and
+ * not 0, reach each other by peer-to-peer; the host vouches for that.  0: it does not.
+ */
+struct dlend_p_root {
+	__le32 domain;		/* of the host bridge */
+	__le16 node;		/* as in struct dlend_p_place */
+	__le16 island;
+	__le16 numa;		/* node; DLEND_ROOT_NO_NUMA: the host does not know */
+	__le16 payload;		/* Max_Payload_Size in bytes; 0: it is no PCIe function */
+	__u8 bus;		/* of the host bridge: its root bus */
+	__u8 reserved[3];
+} __packed;
+static_assert(sizeof(struct dlend_p_root) == 16);
 
 #define DLEND_P2P_F_OFFSET	0x1	/* through the borrower: its own aperture, at @offset */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Suite of the peer-to-peer plan (borrower/p2p_plan.c): which BARs are to be reached, by which
- * route, what a change needs, and cliques.
+ * route, and what a change needs.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
@@ -144,64 +144,18 @@ static void windows_count(struct kunit *test)
 		device(4, 0, 8 * MIB),
 	};
 
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 2));
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 1));
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 1, 0));
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 0, 2), DLEND_P2P_LOCAL);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 0, 1), DLEND_P2P_LENDERS);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 1, 0), DLEND_P2P_LENDERS);
 	/* Through this node: all that node 4's devices reach must fit into 16 MiB. */
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 3));
-	KUNIT_EXPECT_FALSE(test, dlend_p2p_reaches(&fabric, dev, 4, 3, 0));
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 0, 3), DLEND_P2P_BORROWER);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 3, 0), DLEND_P2P_NONE);
 	/* Too large for the lenders' link: through this node, as long as its window is larger. */
 	dev[1].bar[0].size = 4 * MIB;
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 1));
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 0, 1), DLEND_P2P_BORROWER);
 	dev[1].bar[0].size = 256 * MIB;
-	KUNIT_EXPECT_FALSE(test, dlend_p2p_reaches(&fabric, dev, 4, 0, 1));
-	KUNIT_EXPECT_TRUE(test, dlend_p2p_reaches(&fabric, dev, 4, 1, 0));
-}
-
-static void cliques(struct kunit *test)
-{
-	struct dlend_p2p_dev dev[] = {
-		device(2, 0, 32 * MIB), device(3, 0, 16 * MIB), device(4, 0, 8 * MIB),
-		device(4, 0, 8 * MIB), device(2, 0, 16 * MIB),
-	};
-
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 1, 0, 15), 0);
-	dev[0].clique = 0;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 2, 1, 15), 0);
-	dev[1].clique = 0;
-	/* Only one direction has a route: not in this clique. */
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 3, 2, 15), 1);
-	dev[2].clique = 1;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 4, 3, 15), 1);
-	dev[3].clique = 1;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 5, 4, 15), 0);
-	/* An admin's numbers are left alone. */
-	dev[0].clique = 1;
-	dev[1].clique = 2;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 5, 4, 15), 2);
-	dev[1].clique = -1;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 5, 4, 15), 0);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 5, 4, 0), 0);
-	dev[2].clique = 0;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&fabric, dev, 5, 4, 0), -ENOSPC);
-}
-
-static void claims(struct kunit *test)
-{
-	struct dlend_p2p_dev dev[] = {
-		device(2, 0, 32 * MIB), device(3, 0, 16 * MIB), device(4, 0, 8 * MIB),
-	};
-
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), -1);
-	dev[0].clique = 5;
-	dev[1].clique = 5;
-	dev[2].clique = 6;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), -1);
-	dev[2].clique = 5;
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 0), 2);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 0, 3), -1);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 0), 0);
-	KUNIT_EXPECT_EQ(test, dlend_p2p_claim(&fabric, dev, 3, 2, 1), 1);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 0, 1), DLEND_P2P_NONE);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 1, 0), DLEND_P2P_LENDERS);
 }
 
 /* The words of the log and sysfs for an error; an error without words is tried again. */
@@ -225,8 +179,6 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(step_one, step_gen_params),
 	KUNIT_CASE(routes),
 	KUNIT_CASE(windows_count),
-	KUNIT_CASE(cliques),
-	KUNIT_CASE(claims),
 	KUNIT_CASE(errors),
 	{}
 };

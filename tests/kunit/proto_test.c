@@ -75,6 +75,16 @@ static void good_place(struct dlend_p_place *p)
 	p->bridge[2].flags = DLEND_BRIDGE_F_ACS;
 }
 
+/* The second socket of a host with VMD domains. */
+static void good_root(struct dlend_p_root *p)
+{
+	p->domain = cpu_to_le32(0x10001);
+	p->bus = 0x80;
+	p->island = cpu_to_le16(2);
+	p->numa = cpu_to_le16(1);
+	p->payload = cpu_to_le16(256);
+}
+
 /* Make a valid message of @type. */
 static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 {
@@ -112,6 +122,9 @@ static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 		break;
 	case DLEND_MSG_PLACE:
 		good_place(p);
+		break;
+	case DLEND_MSG_ROOT:
+		good_root(p);
 		break;
 	case DLEND_MSG_P2P_MAP:
 	case DLEND_MSG_P2P_UNMAP:
@@ -285,6 +298,13 @@ static const struct spoil spoils[] = {
 	  DLEND_BRIDGE_KINDS, -EINVAL },
 	{ "bridge flags", DLEND_MSG_PLACE, false, IN(dlend_p_place, bridge[0].flags), 1, 2,
 	  -EINVAL },
+	{ "root domain", DLEND_MSG_ROOT, false, IN(dlend_p_root, domain), 4, 0x100000, -EINVAL },
+	{ "root of NUMA node 1024", DLEND_MSG_ROOT, false, IN(dlend_p_root, numa), 2, 1024,
+	  -EINVAL },
+	{ "root payload 64", DLEND_MSG_ROOT, false, IN(dlend_p_root, payload), 2, 64, -EINVAL },
+	{ "root payload 192", DLEND_MSG_ROOT, false, IN(dlend_p_root, payload), 2, 192, -EINVAL },
+	{ "root payload 8192", DLEND_MSG_ROOT, false, IN(dlend_p_root, payload), 2, 8192, -EINVAL },
+	{ "root reserved", DLEND_MSG_ROOT, false, IN(dlend_p_root, reserved[2]), 1, 1, -EINVAL },
 	{ "p2p gpa", DLEND_MSG_P2P_MAP, false, IN(dlend_p_p2p, gpa), 8, 0xfe000100, -EINVAL },
 	{ "p2p size 0", DLEND_MSG_P2P_UNMAP, false, IN(dlend_p_p2p, size), 8, 0, -EINVAL },
 	{ "p2p wraps", DLEND_MSG_P2P_LOST, false, IN(dlend_p_p2p, gpa), 8, -4096ull, -EINVAL },
@@ -349,6 +369,21 @@ static void spoilt_is_refused(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, why);
 }
 
+/* What a host that knows little says of its root complex. */
+static void a_root_may_be_unknown(struct kunit *test)
+{
+	struct dlend_p_root *p;
+	struct dlend_msg msg;
+
+	make_good(&msg, DLEND_MSG_ROOT, false);
+	p = (void *)msg.payload;
+	p->island = 0;
+	p->numa = cpu_to_le16(DLEND_ROOT_NO_NUMA);
+	p->payload = 0;
+	dlend_msg_seal(&msg, 3);
+	KUNIT_EXPECT_EQ(test, dlend_msg_check(&msg, 3, NULL), 0);
+}
+
 struct pick {
 	const char *name;
 	u32 mine, peer;
@@ -404,6 +439,7 @@ static void old_peers_are_spared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROM_READ), 1);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_P2P_MAP), 2);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_TAKE_OVER), 4);
+	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROOT), 5);
 }
 
 #define CTRL_END	ALIGN((u64)sizeof(struct dlend_ctrl), 4096)
@@ -452,6 +488,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(every_type_passes),
 	KUNIT_CASE(every_bit_counts),
 	KUNIT_CASE_PARAM(spoilt_is_refused, spoil_gen_params),
+	KUNIT_CASE(a_root_may_be_unknown),
 	KUNIT_CASE_PARAM(version_is_picked, pick_gen_params),
 	KUNIT_CASE(old_peers_are_spared),
 	KUNIT_CASE_PARAM(offsets_stay_inside, place_gen_params),

@@ -261,6 +261,23 @@ def reach(t):
         expect(t, f, "WARN", "device-reach", "is at NUMA node 1, the NTB 0000:01:00.0 at node 0")
         f.files(f.device(NTB), numa_node="1")
         expect(t, f, "WARN", "device-reach", "below host bridge")
+        f.files(where / "dlend", root="0000:80 1 256 2")
+        f.files(f.sys / "class/dlend_link" / NTB, root="0000:00 1 256 3")
+        expect(t, f, "WARN", "device-reach", "below host bridge")
+        f.files(f.sys / "class/dlend_link" / NTB, root="0000:00 1 256 2")
+        t.equal(f.doctor("--strict")[0], 0, "  unless the kernel, or the administrator, vouches for the way between them")
+    with Host() as f:
+        f.link_up()
+        f.offer("d0002:3b:00.0", root="0000:00 0 256 1")
+        f.file("ntb_roots", "2 1 0000:00 0 256 1\n", f.sys / "bus/dlend")
+        t.equal(f.doctor("--strict")[0], 0, "a device of a peer, below the host bridge of its NTB")
+        f.file("ntb_roots", "2 1 0000:40 0 128 1\n", f.sys / "bus/dlend")
+        expect(t, f, "WARN", "device-payload", "d0002:3b:00.0 sends up to 256 bytes in a packet, and its node's NTB takes 128")
+        f.file("ntb_roots", "2 1 0000:40 0 256 0\n", f.sys / "bus/dlend")
+        expect(t, f, "WARN", "device-reach", "d0002:3b:00.0 is below host bridge 0000:00 of node 2, its NTB to here below 0000:40")
+        f.file("ntb_roots", "2 1 0000:40 0 256 1\n", f.sys / "bus/dlend")
+        f.files(f.sys / "class/dlend_link" / NTB, root="0000:00 0 128 1")
+        expect(t, f, "WARN", "link-payload", "node 2 sends up to 256 bytes in a packet over link 0000:01:00.0, and this end takes 128")
 
 
 def links(t):

@@ -69,6 +69,17 @@ class Fabric(Fake):
             self.files(dev / "vfio-dev" / cdev, dev="511:7")
         return dev
 
+    def sockets(self):
+        """Where all of populate() joins root complexes.  Node 2 has two sockets, its NTBs at the first."""
+        self.files(self.sys / "class/dlend_link/0000:05:00.0", root="0000:00 0 256 2")
+        self.files(self.sys / "class/dlend_link/0000:06:00.0", root="0000:80 -1 128 0")
+        self.file("ntb_roots", "2 1 0000:00 0 256 2\n2 3 0000:00 0 256 2\n3 1 0000:00 -1 256 1\n3 2 0000:00 -1 256 1\n",
+                  self.sys / "bus/dlend")
+        for address, root in (("d0002:04:00.0", "0000:00 0 256 2"), ("d0002:05:00.0", "0000:40 1 512 3"),
+                              ("d0003:01:00.0", "0000:00 -1 256 1")):
+            self.files(self.sys / "devices/dlend" / address, root=root)
+        self.files(self.device("0000:08:00.0") / "dlend", root="0000:00 0 256 2")
+
     def populate(self, told=True, linked=True):
         """told: peers say where things sit; linked: nodes 2 and 3 have a link to each other."""
         self.ntb(2, "0000:00:02.0")

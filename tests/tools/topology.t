@@ -116,6 +116,52 @@ def mapped(t):
                 "p2p without a state: kept")
 
 
+VOUCH = "node 2 does not vouch for transfers between the two devices, below different host bridges (dlend_core.p2p_vouched there)"
+
+
+def sockets(t):
+    """What is below which host bridge, and what keeps devices of one guest in different cliques."""
+    with Fabric() as f:
+        f.populate()
+        f.sockets()
+        devices = {address: f.mdev(address, clique=clique) for address, clique in ((A, "0"), (B, "1"), (C, "0"))}
+        f.file("p2p_doubts", f"{B} {VOUCH}\n", devices[A] / "dlend")
+        f.file("p2p_doubts", f"{A} {VOUCH}\n{C} {VOUCH}\n", devices[B] / "dlend")
+        data = json.loads(f.run("topology --json").out)
+        roots = {d["address"]: d["root"] for d in data["devices"]}
+        t.equal(roots[B], {"host_bridge": "0000:40", "numa": 1, "payload": 512, "island": 3}, "the host bridge of a device, from its offer")
+        t.equal((roots[OWN]["host_bridge"], roots[C]["numa"]), ("0000:00", -1), "  of an own one, and a NUMA node that is not known")
+        links = {(e["from"], e["to"]): e["root"] for e in data["links"]}
+        t.equal([links[pair]["island"] for pair in ((1, 2), (1, 3), (2, 3), (3, 1))], [2, 0, 2, 1], "  of the ends of links, own and others'")
+        t.equal(data["doubts"], [{"devices": [A, B], "cliques": [0, 1], "why": VOUCH}, {"devices": [B, C], "cliques": [1, 0], "why": VOUCH}],
+                "doubts: each pair once")
+        text = f.run("topology").out
+        t.ok("  host bridge 0000:40, NUMA node 1, peer-to-peer island 3\n    0000:01:00.0" not in text and
+             re.search(rf"\n  host bridge 0000:00, NUMA node 0, peer-to-peer island 2\n    link 0000:05:00.0 .*"
+                       rf"\n  host bridge 0000:40, NUMA node 1, peer-to-peer island 3\n    0000:00:01.0 .*\n *{B} ", text, re.S),
+             "as text: devices and links below their host bridges", text)
+        t.ok("\n  host bridge 0000:80, nobody vouches for peer-to-peer\n    link 0000:06:00.0 to node 3" in text,
+             "  a host bridge that nobody vouches for", text)
+        t.ok(f"in different cliques:\n  {A} (0) and {B} (1): {VOUCH}\n  {B} (1) and {C} (0): {VOUCH}\n" in text,
+             "  and why cliques differ", text)
+        drawn = f.run("topology --dot").out
+        t.equal(sorted(re.findall(r'subgraph "(cluster_\S+)"', drawn)),
+                ["cluster_1_0000:00", "cluster_1_0000:80", "cluster_2_0000:00", "cluster_2_0000:40", "cluster_3_0000:00"],
+                "dot: a box for every host bridge")
+        t.equal((drawn.count("{"), drawn.count("style=dotted, color=red")), (drawn.count("}"), 2), "  and a line for every doubt")
+        f.files(f.sys / "bus/mdev/devices" / UUIDS[B] / "dlend", clique="0")
+        t.ok(f"  WARNING: {A} and {B}: {VOUCH}\n" in f.run("topology").out, "a clique that is doubted is warned of")
+        for words in ("", "x", "0000:00", "0000:00 0 256", "0000:00 0 256 2 3", "100000:00 0 256 2", "0000:100 0 256 2",
+                      "0000:00 0 8192 2", "0000:00 0 256 65536", "0000:00 0 256 2x", "\x00\xff"):
+            f.file("root", words + "\n", f.sys / "devices/dlend" / A)
+            f.file("ntb_roots", f"2 1 {words}\n", f.sys / "bus/dlend")
+            f.file("p2p_doubts", words + "\n", devices[A] / "dlend")
+            r = f.run("topology --json")
+            found = {d["address"]: d for d in json.loads(r.out)["devices"]}[A]
+            t.equal((r.code, "root" in found, f.run("topology").code, f.run("topology --dot").code), (0, False, 0, 0),
+                    f"root {words!r}: left out")
+
+
 def ways(t):
     with Fabric() as f:
         f.populate()
@@ -194,6 +240,6 @@ def bad(t):
 
 
 with Tap() as tap:
-    for part in (picture, dot, mapped, ways, bad):
+    for part in (picture, dot, mapped, sockets, ways, bad):
         tap.diag(part.__name__)
         part(tap)

@@ -70,6 +70,13 @@ static void payload_holds(const struct dlend_msg *msg)
 			MUST(place->bridge[i].kind < DLEND_BRIDGE_KINDS);
 		break;
 	}
+	case DLEND_MSG_ROOT: {
+		const struct dlend_p_root *root = payload;
+
+		MUST(le32_to_cpu(root->domain) <= 0xfffff);
+		MUST(le16_to_cpu(root->payload) <= 4096);
+		break;
+	}
 	case DLEND_MSG_P2P_MAP:
 	case DLEND_MSG_P2P_UNMAP:
 	case DLEND_MSG_P2P_LOST: {

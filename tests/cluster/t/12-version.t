@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-# Of a's scratchpads, which b writes, the second
-VERSION_OF_B = 1
-NEWEST = 4
+# Of a side's scratchpads, which the other one writes, the second
+VERSION = 1
+NEWEST = 5
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
 
@@ -25,9 +25,9 @@ def attribute(host, name):
     return host.run(f"cat /sys/class/dlend_link/*:*/{name}").out.strip()
 
 
-def claim(c, oldest, newest):
-    """What a reads as b's version from now on."""
-    c.ntbsim(f"override ab a {VERSION_OF_B} {oldest << 16 | newest}")
+def claim(c, oldest, newest, side="a"):
+    """What a side reads as the other's version from now on."""
+    c.ntbsim(f"override ab {side} {VERSION} {oldest << 16 | newest}")
 
 
 def train_again(c, a, b):
@@ -101,6 +101,28 @@ def newer_peer(t, c, f, a, b):
     c.ntbsim("override ab a off")
 
 
+def older_peer(t, c, f, a, b, lent):
+    """Each takes the other for one that speaks 1 to 4: nothing is said of root complexes."""
+    offer = f"/sys/bus/dlend/devices/{lent}"
+    train_again(c, a, b)
+    a.wait_for(f"grep -q ' 1$' {offer}/root", 60)
+    t.passed("the newest version tells where a device joins its host's root complex, and that the host vouches for it")
+    for side in "ab":
+        claim(c, 1, NEWEST - 1, side)
+    train_again(c, a, b)
+    for name in ("a", "b"):
+        f.wait_links(name, 60)
+    t.equal([attribute(host, "version") for host in (a, b)], [str(NEWEST - 1)] * 2, "with older peers an older version is used")
+    f.wait_state("a", lent, "free")
+    a.wait_for(f"grep -q root {offer}/place", 20)
+    t.ok(a.run(f"cat {offer}/root", check=False).status, "nothing is known of the root complex, although it was before")
+    for side in "ab":
+        c.ntbsim(f"override ab {side} off")
+    train_again(c, a, b)
+    a.wait_for(f"grep -q ' 1$' {offer}/root", 60)
+    t.passed("with the newest version it is known again")
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -117,6 +139,8 @@ def main():
             comes_back(t, c, f, before, later)
         with t.case("a newer peer"):
             newer_peer(t, c, f, a, b)
+        with t.case("an older peer"):
+            older_peer(t, c, f, a, b, before)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 

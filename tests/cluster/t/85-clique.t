@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""The clique capability as a guest finds it, beside the one that QEMU makes for a device of its own host.
+"""The clique capability as a guest finds it, beside the one that QEMU makes for a device of its own host;
+and which devices get one number.
 
-    host a (node 1): display for vfio-pci; guest ---- ab ---- host b (node 2): display, lent
+    host a (node 1): display for vfio-pci; guest ---- ab ---- host b (node 2): display and second, lent
 """
+import json
 import sys
 from pathlib import Path
 
@@ -91,6 +93,59 @@ def other_numbers(t, f, b, address, uuid):
     lender_says(t, f, b, address, "none")
 
 
+def vouch(f, b, addresses, on):
+    """Host b's administrator says so, or takes it back; until host a knows."""
+    b.run(f"echo {int(on)} >/sys/module/dlend_core/parameters/p2p_vouched")
+    for address in addresses:
+        f.host("a").wait_for(f"{'' if on else '!'} grep -q ' 1$' /sys/bus/dlend/devices/{address}/root", 20)
+
+
+def shown(f, devices, label):
+    """The cliques that a guest of both devices would see, their doubts, and what dlend topology says meanwhile."""
+    a = f.host("a")
+    with f.guest("a", label, wait=False, kernel=False, devices=[f.device(uuid) for uuid in devices.values()], extra=["-S"]) as g:
+        g.qmp("query-status")
+        files = [f"/sys/bus/mdev/devices/{uuid}/dlend" for uuid in devices.values()]
+        cliques = [a.run(f"cat {name}/clique").out.strip() for name in files]
+        doubts = [a.run(f"cat {name}/p2p_doubts").out for name in files]
+        return cliques, doubts, f.dlend("a", "topology").out, json.loads(f.dlend("a", "topology --json").out)["doubts"]
+
+
+def vouched(t, f, b, devices):
+    """Two devices below one root complex: whether it passes on what one sends to the other, somebody has to say."""
+    a = f.host("a")
+    for uuid in devices.values():
+        t.equal(setting(f, uuid, "always"), 0, "a clique is computed, for any vendor's device")
+    vouch(f, b, devices, False)
+    islands = {a.run(f"cat /sys/bus/dlend/devices/{address}/root").out.split()[3] for address in devices}
+    if islands != {"0"}:
+        t.skip(f"host b's kernel vouches for its root complex by itself: islands {islands}")
+    a.run("dmesg -C")
+    first, second = devices
+    why = "node 2 does not vouch for transfers between the two devices (dlend_core.p2p_vouched there)"
+    cliques, doubts, text, data = shown(f, devices, "apart")
+    t.equal(cliques, ["0", "1"], "nobody vouches for the way between two devices of one lender: two cliques")
+    t.equal(doubts, [f"{second} {why}\n", f"{first} {why}\n"], "p2p_doubts of each says why")
+    log = a.run("dmesg | grep 'clique 1, not 0'").out
+    t.ok(why in log, "so does the log", log)
+    t.ok("in different cliques:\n" in text and why in text and "nobody vouches for peer-to-peer" in text, "and dlend topology", text)
+    t.equal([(sorted(d["devices"]), sorted(d["cliques"]), d["why"]) for d in data], [(sorted(devices), [0, 1], why)], "in JSON, too")
+    for uuid in devices.values():
+        setting(f, uuid, 7)
+    a.run("dmesg -C")
+    cliques, _, text, _ = shown(f, devices, "claimed")
+    t.equal(cliques, ["7", "7"], "a number of an administrator's beats that")
+    log = a.run("dmesg | grep 'clique 7 claims'").out
+    t.ok(why in log, "with a warning in the log", log)
+    t.ok(any("WARNING" in line and why in line for line in text.splitlines()), "and in dlend topology", text)
+    for uuid in devices.values():
+        setting(f, uuid, "always")
+    vouch(f, b, devices, True)
+    cliques, doubts, text, data = shown(f, devices, "joined")
+    t.equal((cliques, doubts, data), (["0", "0"], ["", ""], []), "the lender's administrator vouches for it: one clique")
+    t.ok("peer-to-peer island 1" in text and "nobody vouches" not in text, "as dlend topology shows", text)
+
+
 def refused(t, f, a):
     """QEMU makes it for NVIDIA's displays only: so the comparison above was with what is meant for those."""
     local = f"vfio-pci,host={a.bdf('display')},x-nv-gpudirect-clique=3"
@@ -115,6 +170,11 @@ def main():
             beside(t, f, a, uuid)
         with t.case("other numbers, and none"):
             other_numbers(t, f, b, address, uuid)
+        with t.case("who vouches for it"):
+            # Its lender's setting is from the case before
+            lender_says(t, f, b, address, "auto")
+            second = f.lend("b", "second")
+            vouched(t, f, b, {address: uuid, second: f.mdev("a", second, "dlend-gpu")})
         with t.case("QEMU and other vendors"):
             refused(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")

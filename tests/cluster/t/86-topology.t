@@ -38,6 +38,11 @@ def known(t, f, c, near, far):
         port = host[devices[address]["lender"]].port("nvme0")
         t.equal([(b["address"], b["kind"]) for b in devices[address]["bridges"]], [(port.bdf, "root")],
                 f"{address} sits where its host says")
+    roots = [thing["root"] for thing in (*links.values(), *devices.values())]
+    t.equal({(root["host_bridge"], root["island"]) for root in roots}, {("0000:00", 1)},
+            "all is below the one host bridge of its host, whose administrator vouches for it", str(roots))
+    text = f.dlend("a", "topology").out
+    t.equal(text.count("host bridge 0000:00"), 3, "each host's is shown once", text)
     t.ok(f.dlend("a", "topology --dot").out.startswith("graph"), "it can be drawn")
 
 
@@ -110,7 +115,8 @@ def main():
         for uuid in uuids:
             c.host("a").run(f"echo 1 >/sys/bus/mdev/devices/{uuid}/clique")
         c.host("a").wait_for("cd /sys/bus/dlend && grep -q '^2 3 ' neighbours && grep -q '^3 2 ' neighbours && "
-                             "grep -q '^2 3 ' ntb_places && grep -q '^3 2 ' ntb_places", 30)
+                             "grep -q '^2 3 ' ntb_places && grep -q '^3 2 ' ntb_places && "
+                             "grep -q '^2 3 ' ntb_roots && grep -q '^3 2 ' ntb_roots", 30)
         with t.case("what a knows"):
             known(t, f, c, near, far)
         with t.case("ways"):

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Where functions of this host join its root complex, and which of them reach each other through
+ * that.
+ *
+ * A switch may forward a packet by itself.  A root complex need not: the specification leaves it
+ * open whether it passes a request on from one of its ports to another.  What dlend sets up always
+ * leads through the root complex (docs/paths.md).  So it needs somebody who vouches for that: the
+ * kernel, which has a list of host bridges, or the administrator of the host.
+ *
+ * Functions that reach each other are on one *island*.
+ */
+#ifndef DLEND_ROOT_H
+#define DLEND_ROOT_H
+
+#include <linux/types.h>
+
+struct dlend_link;
+struct pci_dev;
+
+/**
+ * struct dlend_root - where a function joins the root complex of its host
+ * @domain, @bus: the host bridge: its PCI domain, and its root bus
+ * @numa: NUMA node; negative: not known
+ * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
+ * @island: functions of one host with the same number, not 0, reach each other by peer-to-peer; 0:
+ *	nobody vouches for that
+ */
+struct dlend_root {
+	u32 domain;
+	u8 bus;
+	s16 numa;
+	u16 payload;
+	u16 island;
+};
+
+/**
+ * dlend_root_of - where a function of this host joins the root complex
+ * @pdev: (in) function
+ * @root: (out) the answer, as it is now
+ *
+ * Context: process, may sleep; takes dlend_root_lock.
+ */
+void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root);
+
+/**
+ * dlend_root_link_pdev - the function at this end of a link
+ * @link: (in) link
+ *
+ * Context: process.
+ * Return: the function, referenced; NULL: the link leads from this node to itself, or the function
+ * has gone.
+ */
+struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link);
+
+/**
+ * dlend_root_of_link - where this end of a link joins the root complex
+ * @link: (in) link, which is up
+ * @root: (out) the answer. If several links lead to the same node, and their ends are not on one
+ *	island, the island is 0: nobody says over which one a transfer goes
+ *
+ * Context: process, may sleep; takes dlend_root_lock.
+ * Return: false if this end is no PCI function; there is no answer then.
+ */
+bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root);
+
+/**
+ * dlend_root_emit - for sysfs: "DDDD:BB NUMA PAYLOAD ISLAND"
+ * @buf: (out) a page
+ * @at: (in) offset in it
+ * @root: (in) what to say
+ *
+ * Context: any. Return: bytes written.
+ */
+int dlend_root_emit(char *buf, int at, const struct dlend_root *root);
+
+#endif

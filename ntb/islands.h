@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Islands: numbers for sets of host bridges that pass transfers on to each other.  Pure: no
+ * devices, no locks.
+ */
+#ifndef DLEND_NTB_ISLANDS_H
+#define DLEND_NTB_ISLANDS_H
+
+#include <linux/types.h>
+
+/* Host bridges that are remembered: those above NTBs and lent functions, not all of the host. */
+#define DLEND_ISLANDS_MAX	64
+
+#define DLEND_ISLAND_NONE	0	/* nobody vouches for it */
+#define DLEND_ISLAND_HOST	1	/* all of the host: its administrator vouches for that */
+#define DLEND_ISLAND_FIRST	2	/* the first that is given out by dlend_islands_number() */
+
+/**
+ * struct dlend_islands - numbers that were given out; all 0 at first
+ * @n: how many host bridges have one
+ * @next: how many numbers were given out
+ * @at: the bridges and their numbers
+ */
+struct dlend_islands {
+	unsigned int n, next;
+	struct {
+		u32 bridge;
+		u16 island;
+	} at[DLEND_ISLANDS_MAX];
+};
+
+/**
+ * dlend_islands_number - the island that a host bridge is on
+ * @islands: (in, out) numbers; a number that was given out stays
+ * @bridge: (in) what the caller calls the host bridge
+ * @joined: (in) does host bridge @a pass transfers on to what is below @b? With @a and @b the same:
+ *	does it turn them round?
+ *
+ * The bridges of an island are all joined with each other. A bridge without a number is asked about
+ * again each time: what is below it may have changed.
+ *
+ * Context: any that joined() runs in. Return: number; DLEND_ISLAND_NONE if the bridge is not joined
+ * with itself, or too many have a number.
+ */
+u16 dlend_islands_number(struct dlend_islands *islands, u32 bridge,
+			 bool (*joined)(u32 a, u32 b));
+
+#endif

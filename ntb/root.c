@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Where functions of this host join its root complex, and their islands: see dlend/root.h.
+ *
+ * The kernel's rule for peer-to-peer has two parts.  Two functions below one switch may use bus
+ * addresses, and the packet turns round in the switch.  dlend's never do: only the IOMMU knows what
+ * the address means.  So the other part counts, for packets through a host bridge: AMD's
+ * processors since Zen, and a list of Intel's host bridges.  pci_p2pdma_distance() applies that
+ * part to two functions without a bridge in common, so it is asked about functions on root buses.
+ * In a kernel without CONFIG_PCI_P2PDMA (Debian's 6.12) it says no to all.
+ *
+ * Knows nothing of what is lent.
+ */
+#include <linux/mutex.h>
+#include <linux/pci.h>
+#include <linux/pci-p2pdma.h>
+#include <linux/sysfs.h>
+#include <dlend/compat.h>
+#include <dlend/link.h>
+#include <dlend/root.h>
+#include "islands.h"
+#include "users.h"
+
+#define DLEND_ROOT_PAYLOAD_MAX	4096	/* largest Max_Payload_Size, PCIe 7.5.3.4 */
+
+static bool dlend_root_vouched;
+
+static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_islands */
+static struct dlend_islands dlend_root_islands;
+
+static int dlend_root_set_vouched(const char *val, const struct kernel_param *kp)
+{
+	bool before = dlend_root_vouched;
+	int err = param_set_bool(val, kp);
+
+	/* While the module is being loaded there are no users yet. */
+	if (!err && dlend_root_vouched != before)
+		dlend_users_vouched();
+	return err;
+}
+
+static const struct kernel_param_ops dlend_root_vouched_ops = {
+	.flags = KERNEL_PARAM_OPS_FL_NOARG,
+	.set = dlend_root_set_vouched,
+	.get = param_get_bool,
+};
+module_param_cb(p2p_vouched, &dlend_root_vouched_ops, &dlend_root_vouched, 0644);
+MODULE_PARM_DESC(p2p_vouched, "the administrator vouches that all below this host's root complex reaches all else there by peer-to-peer, whatever the kernel's list says");
+
+static struct pci_bus *dlend_root_bus(struct pci_dev *pdev)
+{
+	struct pci_bus *bus = pdev->bus;
+
+	while (!pci_is_root_bus(bus))
+		bus = bus->parent;
+	return bus;
+}
+
+/* What dlend_islands_number() calls a host bridge. */
+static u32 dlend_root_key(struct pci_bus *bus)
+{
+	return (u32)pci_domain_nr(bus) << 8 | bus->number;
+}
+
+/* A function on the root bus @key, but for the first @skip of them; referenced, or NULL. */
+static struct pci_dev *dlend_root_function(u32 key, unsigned int skip)
+{
+	struct pci_dev *pdev = NULL;
+
+	for_each_pci_dev(pdev)
+		if (pci_is_root_bus(pdev->bus) && dlend_root_key(pdev->bus) == key && !skip--)
+			return pdev;
+	return NULL;
+}
+
+/* The kernel's word.  A bus with one function only cannot be asked about itself: then it is no. */
+static bool dlend_root_joined(u32 a, u32 b)
+{
+	struct pci_dev *from = dlend_root_function(a, 0), *to = dlend_root_function(b, a == b);
+	bool joined = from && to && pci_p2pdma_distance(from, &to->dev, false) >= 0;
+
+	pci_dev_put(from);
+	pci_dev_put(to);
+	return joined;
+}
+
+static u16 dlend_root_island(struct pci_bus *bus)
+{
+	if (READ_ONCE(dlend_root_vouched))
+		return DLEND_ISLAND_HOST;
+	guard(mutex)(&dlend_root_lock);
+	return dlend_islands_number(&dlend_root_islands, dlend_root_key(bus), dlend_root_joined);
+}
+
+/* A virtual function's own field says nothing.  A function that does not answer reads as 16384. */
+static u16 dlend_root_payload(struct pci_dev *pdev)
+{
+	int bytes = pci_is_pcie(pdev) ? pcie_get_mps(pci_physfn(pdev)) : 0;
+
+	return bytes > DLEND_ROOT_PAYLOAD_MAX ? 0 : bytes;
+}
+
+void dlend_root_of(struct pci_dev *pdev, struct dlend_root *root)
+{
+	struct pci_bus *bus = dlend_root_bus(pdev);
+
+	root->domain = pci_domain_nr(bus);
+	root->bus = bus->number;
+	root->numa = dev_to_node(&pdev->dev);
+	root->payload = dlend_root_payload(pdev);
+	root->island = dlend_root_island(bus);
+}
+DLEND_EXPORT(dlend_root_of);
+
+/* The link does not keep the device, so it is found by its name. */
+struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link)
+{
+	unsigned int domain, bus, slot, func;
+
+	if (sscanf(dlend_link_name(link), "%x:%x:%x.%x", &domain, &bus, &slot, &func) != 4)
+		return NULL;
+	return pci_get_domain_bus_and_slot(domain, bus, PCI_DEVFN(slot, func));
+}
+DLEND_EXPORT(dlend_root_link_pdev);
+
+/* The ends of links to one node. */
+struct dlend_root_ends {
+	u16 node, island;
+};
+
+static int dlend_root_compare_end(struct dlend_link *link, void *arg)
+{
+	struct pci_dev *pdev = dlend_root_link_pdev(link);
+	struct dlend_root_ends *ends = arg;
+
+	if (pdev && dlend_link_peer(link) == ends->node &&
+	    dlend_root_island(dlend_root_bus(pdev)) != ends->island)
+		ends->island = DLEND_ISLAND_NONE;
+	pci_dev_put(pdev);
+	return 0;
+}
+
+bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root)
+{
+	struct pci_dev *pdev = dlend_root_link_pdev(link);
+	struct dlend_root_ends ends;
+
+	if (!pdev)
+		return false;
+	dlend_root_of(pdev, root);
+	pci_dev_put(pdev);
+	ends.node = dlend_link_peer(link);
+	ends.island = root->island;
+	dlend_link_for_each(dlend_root_compare_end, &ends);
+	root->island = ends.island;
+	return true;
+}
+DLEND_EXPORT(dlend_root_of_link);
+
+int dlend_root_emit(char *buf, int at, const struct dlend_root *root)
+{
+	return sysfs_emit_at(buf, at, "%04x:%02x %d %u %u", root->domain, root->bus, root->numa,
+			     root->payload, root->island);
+}
+DLEND_EXPORT(dlend_root_emit);
