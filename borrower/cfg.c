@@ -163,6 +163,14 @@ static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const 
 	       dlend_cfg_written_byte(af + PCI_AF_CTRL, offset, data, len) & PCI_AF_CTRL_FLR;
 }
 
+/* As in a device, the upper byte of the address, which has the flag, begins to move a word. */
+static bool dlend_cfg_asks_vpd(const struct dlend_cfg *cfg, u32 offset, u32 len)
+{
+	u32 at = cfg->vpd_pos + PCI_VPD_ADDR + 1;
+
+	return cfg->vpd_pos && at >= offset && at - offset < len;
+}
+
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 {
 	const u8 *data = buf;
@@ -190,11 +198,30 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
 		/* A reset function is in D0, whatever state the same write asked for. */
 		effects = DLEND_CFG_E_FLR | (old.state ? DLEND_CFG_E_D0 : 0);
+	} else if (dlend_cfg_asks_vpd(cfg, offset, len)) {
+		effects |= DLEND_CFG_E_VPD;
 	}
 	if (dlend_cfg_readrq(cfg) != old.readrq)
 		effects |= DLEND_CFG_E_READRQ;
 	effects |= dlend_cfg_command_effects(old.command, dlend_cfg_command(cfg));
 	return effects | dlend_cfg_bar_effects(cfg, &old);
+}
+
+u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data)
+{
+	*data = get_unaligned_le32(cfg->val + cfg->vpd_pos + PCI_VPD_DATA);
+	return get_unaligned_le16(cfg->val + cfg->vpd_pos + PCI_VPD_ADDR);
+}
+
+void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data)
+{
+	u8 *reg = cfg->val + cfg->vpd_pos + PCI_VPD_ADDR;
+
+	if (!cfg->vpd_pos || get_unaligned_le16(reg) != addr)
+		return;
+	if (!(addr & PCI_VPD_ADDR_F))
+		put_unaligned_le32(data, cfg->val + cfg->vpd_pos + PCI_VPD_DATA);
+	put_unaligned_le16(addr ^ PCI_VPD_ADDR_F, reg);
 }
 
 bool dlend_cfg_mse(const struct dlend_cfg *cfg)

@@ -2,8 +2,8 @@
 /*
  * Virtual configuration space: made once, from the lender's snapshot and the tables of cfg_caps.c.
  *
- * The snapshot is not trusted: every walk over it is bounded.  Bytes that belong to no visible
- * capability read as 0.  Must not know the device, the link, VFIO or locks.
+ * The snapshot is not trusted: every walk over it is bounded.  Bytes of hidden capabilities read as
+ * 0.  Must not know the device, the link, VFIO or locks.
  */
 
 #include <linux/bitops.h>
@@ -22,26 +22,9 @@
 
 #define NO_VENDOR	0xffff
 
-static bool dlend_cfg_starts_at(const struct dlend_cfg_build *b, u32 pos)
-{
-	return b->start[pos / 4 / 32] & BIT(pos / 4 % 32);
-}
-
 static void dlend_cfg_set_start(struct dlend_cfg_build *b, u32 pos)
 {
 	b->start[pos / 4 / 32] |= BIT(pos / 4 % 32);
-}
-
-/* Bytes from the capability at @pos to the next higher one, or to the end of its space. */
-static u32 dlend_cfg_room_at(const struct dlend_cfg_build *b, u32 pos)
-{
-	u32 end = pos < DLEND_CFG_STD_SIZE ? DLEND_CFG_STD_SIZE : DLEND_CFG_SIZE;
-	u32 at;
-
-	for (at = pos + 4; at < end; at += 4)
-		if (dlend_cfg_starts_at(b, at))
-			break;
-	return at - pos;
 }
 
 static u32 dlend_cfg_std_next(const struct dlend_cfg_build *b, u32 link)
@@ -74,12 +57,14 @@ static void dlend_cfg_scan_caps(struct dlend_cfg_build *b)
 		b->nr_std++;
 		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
 	}
+	b->std_broken = pos;
 	pos = DLEND_CFG_STD_SIZE;
-	while (pos && !dlend_cfg_starts_at(b, pos)) {
-		u32 head = get_unaligned_le32(b->snap + pos);
-
-		if (!head || head == ~0u)
+	/* A header of 0 is the end, too: so an empty list begins. */
+	while (pos && get_unaligned_le32(b->snap + pos)) {
+		if (dlend_cfg_starts_at(b, pos) || get_unaligned_le32(b->snap + pos) == ~0u) {
+			b->ext_broken = true;
 			break;
+		}
 		dlend_cfg_set_start(b, pos);
 		b->nr_ext++;
 		pos = dlend_cfg_ext_next(b, pos);
@@ -106,14 +91,6 @@ static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 	}
 }
 
-static u32 dlend_cfg_cap_length(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap,
-				u32 pos, u32 room)
-{
-	if (!cap || room < cap->len)
-		return 0;
-	return cap->length ? cap->length(b, pos, room) : cap->len;
-}
-
 /*
  * Show a capability, if the guest may see it.  The caller fills in the first @head bytes (id and
  * next pointer, or the extended header).  Return: is it shown?
@@ -122,7 +99,7 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg
 			       u32 head)
 {
 	u32 room = dlend_cfg_room_at(b, pos);
-	u32 len = dlend_cfg_cap_length(b, cap, pos, room);
+	u32 len = dlend_cfg_length_at(b, cap, pos);
 	u8 *slot = NULL;
 
 	if (!cap || cap->flags & DLEND_CFG_CAP_HIDDEN || len < cap->len)
@@ -149,13 +126,7 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg
 /* Mark a capability's bytes, also of a hidden one: the clique capability must keep clear of it. */
 static void dlend_cfg_mark_used(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
 {
-	u32 room = dlend_cfg_room_at(b, pos);
-	u32 len = dlend_cfg_cap_length(b, cap, pos, room);
-
-	/* The length is unknown: mark all up to the next capability. */
-	if (!cap || len < cap->len)
-		len = room;
-	memset(b->used + pos, 1, min(len, DLEND_CFG_STD_SIZE - pos));
+	memset(b->used + pos, 1, min(dlend_cfg_owned_at(b, cap, pos), DLEND_CFG_STD_SIZE - pos));
 }
 
 /* Second walk: make the guest's list.  Return: where its last next pointer is. */
@@ -167,7 +138,7 @@ static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 	unsigned int i;
 
 	for (i = 0; i < b->nr_std; i++) {
-		const struct dlend_cfg_cap *cap = dlend_cfg_find_std(b->snap[pos]);
+		const struct dlend_cfg_cap *cap = dlend_cfg_find_at(b, pos);
 
 		dlend_cfg_mark_used(b, cap, pos);
 		if (dlend_cfg_show_cap(b, cap, pos, 2)) {
@@ -189,11 +160,8 @@ static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 	/* Without the PCIe capability there is no extended space. */
 	for (i = 0; cfg->pcie_pos && i < b->nr_ext; i++) {
 		u32 head = get_unaligned_le32(b->snap + pos);
-		const struct dlend_cfg_cap *cap = NULL;
 
-		if (PCI_EXT_CAP_ID(head) <= 0xff)
-			cap = dlend_cfg_find_ext(PCI_EXT_CAP_ID(head));
-		if (dlend_cfg_show_cap(b, cap, pos, 4)) {
+		if (dlend_cfg_show_cap(b, dlend_cfg_find_at(b, pos), pos, 4)) {
 			u32 before = get_unaligned_le32(cfg->val + last);
 
 			/*
@@ -354,6 +322,7 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	if (desc->add_reset)
 		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);
+	dlend_cfg_find_live(&b);
 	if (cfg->val[PCI_CAPABILITY_LIST])
 		cfg->val[PCI_STATUS] |= PCI_STATUS_CAP_LIST;
 	memcpy(cfg->reset_val, cfg->val, sizeof(cfg->val));

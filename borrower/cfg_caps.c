@@ -68,6 +68,16 @@ static const struct dlend_cfg_rule pm_rules[] = {
 	{}
 };
 
+/*
+ * The guest's own registers: what they ask for goes to the lender, word by word, and its kernel
+ * asks the device (DLEND_CFG_E_VPD).
+ */
+static const struct dlend_cfg_rule vpd_rules[] = {
+	RW(PCI_VPD_ADDR, 2, ALL, 0xffff),
+	RW(PCI_VPD_DATA, 4, ALL, ALL),
+	{}
+};
+
 static const struct dlend_cfg_rule msi_rules[] = {
 	RW(PCI_MSI_FLAGS, 2, PCI_MSI_FLAGS_QMASK | PCI_MSI_FLAGS_64BIT | PCI_MSI_FLAGS_MASKBIT,
 	   PCI_MSI_FLAGS_ENABLE | PCI_MSI_FLAGS_QSIZE),
@@ -187,6 +197,12 @@ static u32 dlend_cfg_ea_length(const struct dlend_cfg_build *b, u32 pos, u32 roo
 	return len;
 }
 
+/* Its last registers are a port's, and those of prefixes: not every device has them. */
+static u32 dlend_cfg_aer_length(const struct dlend_cfg_build *b, u32 pos, u32 room)
+{
+	return clamp(room, (u32)PCI_ERR_ROOT_COMMAND, 0x48u);
+}
+
 static u32 dlend_cfg_vsec_length(const struct dlend_cfg_build *b, u32 pos, u32 room)
 {
 	return PCI_VNDR_HEADER_LEN(get_unaligned_le32(b->snap + pos + PCI_VNDR_HEADER));
@@ -301,24 +317,25 @@ static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
 }
 
 /*
- * Standard capabilities.  Hidden ones: VPD, SATA index/data, CompactPCI and the like need live
- * access; enhanced allocation and HyperTransport would show the lender's addresses; the rest is
- * for bridges.  Their lengths are here so that the clique capability stays clear of them.
+ * Standard capabilities.  Hidden ones: SATA index/data, CompactPCI and the like need live access;
+ * enhanced allocation and HyperTransport would show the lender's addresses; the rest is for
+ * bridges.  Their lengths are here so that the clique capability, and what is read from the device
+ * itself, stay clear of them.
  */
 static const struct dlend_cfg_cap std_caps[] = {
 	{ PCI_CAP_ID_PM, .len = PCI_PM_SIZEOF, SLOT(pm_pos), .rules = pm_rules },
+	{ PCI_CAP_ID_VPD, .len = PCI_CAP_VPD_SIZEOF, SLOT(vpd_pos), .rules = vpd_rules },
 	{ PCI_CAP_ID_MSI, .len = 10, .length = dlend_cfg_msi_length, SLOT(msi_pos),
 	  .rules = msi_rules,
 	  .admit = dlend_cfg_msi_admit, .done = dlend_cfg_msi_done },
-	{ PCI_CAP_ID_VNDR, DLEND_CFG_CAP_CLIP, .len = 3, .length = dlend_cfg_vndr_length,
-	  .admit = dlend_cfg_vndr_admit },
+	{ PCI_CAP_ID_VNDR, DLEND_CFG_CAP_CLIP | DLEND_CFG_CAP_LIVE, .len = 3,
+	  .length = dlend_cfg_vndr_length, .admit = dlend_cfg_vndr_admit },
 	{ PCI_CAP_ID_EXP, .len = 12, .length = dlend_cfg_exp_length, SLOT(pcie_pos),
 	  .rules = exp_rules },
 	{ PCI_CAP_ID_MSIX, .len = PCI_CAP_MSIX_SIZEOF, SLOT(msix_pos), .rules = msix_rules,
 	  .admit = dlend_cfg_msix_admit, .done = dlend_cfg_msix_done },
 	{ PCI_CAP_ID_AF, .len = PCI_CAP_AF_SIZEOF, SLOT(af_pos), .rules = af_rules },
 	{ PCI_CAP_ID_AGP, DLEND_CFG_CAP_HIDDEN, .len = PCI_AGP_SIZEOF },
-	{ PCI_CAP_ID_VPD, DLEND_CFG_CAP_HIDDEN, .len = PCI_CAP_VPD_SIZEOF },
 	{ PCI_CAP_ID_SLOTID, DLEND_CFG_CAP_HIDDEN, .len = 4 },
 	{ PCI_CAP_ID_CHSWP, DLEND_CFG_CAP_HIDDEN, .len = 4 },
 	{ PCI_CAP_ID_PCIX, DLEND_CFG_CAP_HIDDEN, .len = 4, .length = dlend_cfg_pcix_length },
@@ -335,20 +352,29 @@ static const struct dlend_cfg_cap std_caps[] = {
  * ATS, PRI, PASID - a translated request would pass by the lender's IOMMU; SR-IOV, VF resizable
  * BAR - the lender makes functions; resizable BAR - sizes are fixed by the window; ACS, DPC, PTM,
  * LTR, L1 substates, TPH, virtual channels, multicast - settings of the real fabric; ARI - routing
- * of the real bus; power budgeting, DPA, DOE, NPEM, lane margining - need live access.
+ * of the real bus; power budgeting, DPA, DOE, NPEM, lane margining - need live access.  Rows that
+ * only hide tell where a capability ends: what is behind it, up to the next one, is in none.
  */
 static const struct dlend_cfg_cap ext_caps[] = {
-	{ PCI_EXT_CAP_ID_ERR, .len = PCI_ERR_ROOT_COMMAND, .rules = aer_rules },
+	{ PCI_EXT_CAP_ID_ERR, .len = PCI_ERR_ROOT_COMMAND, .length = dlend_cfg_aer_length,
+	  .rules = aer_rules },
 	{ PCI_EXT_CAP_ID_DSN, .len = PCI_EXT_CAP_DSN_SIZEOF },
-	{ PCI_EXT_CAP_ID_VNDR, DLEND_CFG_CAP_CLIP, .len = 8, .length = dlend_cfg_vsec_length },
+	{ PCI_EXT_CAP_ID_VNDR, DLEND_CFG_CAP_CLIP | DLEND_CFG_CAP_LIVE, .len = 8,
+	  .length = dlend_cfg_vsec_length },
 	{ PCI_EXT_CAP_ID_SECPCI, DLEND_CFG_CAP_CLIP, .len = 12, .length = dlend_cfg_secpci_length,
 	  .rules = secpci_rules },
-	{ PCI_EXT_CAP_ID_DVSEC, DLEND_CFG_CAP_CLIP, .len = 10, .length = dlend_cfg_vsec_length,
-	  .admit = dlend_cfg_dvsec_admit },
+	{ PCI_EXT_CAP_ID_DVSEC, DLEND_CFG_CAP_CLIP | DLEND_CFG_CAP_LIVE, .len = 10,
+	  .length = dlend_cfg_vsec_length, .admit = dlend_cfg_dvsec_admit },
 	{ EXT_ID_DLF, .len = 12 },
 	{ EXT_ID_PL_16GT, DLEND_CFG_CAP_CLIP, .len = 0x20, .length = dlend_cfg_pl_length },
 	{ EXT_ID_PL_32GT, DLEND_CFG_CAP_CLIP, .len = 0x20, .length = dlend_cfg_pl_length },
 	{ EXT_ID_PL_64GT, DLEND_CFG_CAP_CLIP, .len = 0x20, .length = dlend_cfg_pl_length },
+	{ PCI_EXT_CAP_ID_ARI, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_ARI_SIZEOF },
+	{ PCI_EXT_CAP_ID_ATS, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_ATS_SIZEOF },
+	{ PCI_EXT_CAP_ID_SRIOV, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_SRIOV_SIZEOF },
+	{ PCI_EXT_CAP_ID_PRI, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_PRI_SIZEOF },
+	{ PCI_EXT_CAP_ID_LTR, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_LTR_SIZEOF },
+	{ PCI_EXT_CAP_ID_PASID, DLEND_CFG_CAP_HIDDEN, .len = PCI_EXT_CAP_PASID_SIZEOF },
 };
 
 static const struct dlend_cfg_cap *dlend_cfg_find_cap(const struct dlend_cfg_cap *table,
@@ -370,6 +396,48 @@ const struct dlend_cfg_cap *dlend_cfg_find_std(u32 id)
 const struct dlend_cfg_cap *dlend_cfg_find_ext(u32 id)
 {
 	return dlend_cfg_find_cap(ext_caps, ARRAY_SIZE(ext_caps), id);
+}
+
+const struct dlend_cfg_cap *dlend_cfg_find_at(const struct dlend_cfg_build *b, u32 pos)
+{
+	u32 id;
+
+	if (pos < DLEND_CFG_STD_SIZE)
+		return dlend_cfg_find_std(b->snap[pos]);
+	id = PCI_EXT_CAP_ID(get_unaligned_le32(b->snap + pos));
+	return id <= 0xff ? dlend_cfg_find_ext(id) : NULL;
+}
+
+bool dlend_cfg_starts_at(const struct dlend_cfg_build *b, u32 pos)
+{
+	return b->start[pos / 4 / 32] & BIT(pos / 4 % 32);
+}
+
+u32 dlend_cfg_room_at(const struct dlend_cfg_build *b, u32 pos)
+{
+	u32 end = pos < DLEND_CFG_STD_SIZE ? DLEND_CFG_STD_SIZE : DLEND_CFG_SIZE;
+	u32 at;
+
+	for (at = pos + 4; at < end; at += 4)
+		if (dlend_cfg_starts_at(b, at))
+			break;
+	return at - pos;
+}
+
+u32 dlend_cfg_length_at(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
+{
+	u32 room = dlend_cfg_room_at(b, pos);
+
+	if (!cap || room < cap->len)
+		return 0;
+	return cap->length ? cap->length(b, pos, room) : cap->len;
+}
+
+u32 dlend_cfg_owned_at(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
+{
+	u32 len = dlend_cfg_length_at(b, cap, pos);
+
+	return !cap || len < cap->len ? dlend_cfg_room_at(b, pos) : len;
 }
 
 u32 dlend_cfg_bar_reg(unsigned int index)

@@ -35,11 +35,13 @@ struct dlend_cfg_build {
 	u32 start[DLEND_CFG_SIZE / 4 / 32];	/* a bit per dword: a listed capability starts */
 	unsigned int nr_std, nr_ext;
 	bool looped;
+	bool std_broken, ext_broken;		/* a list ends where no end should be */
 	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has a structure there */
 };
 
 #define DLEND_CFG_CAP_HIDDEN	0x1	/* hidden: the row only says its length */
 #define DLEND_CFG_CAP_CLIP	0x2	/* all read-only: may end where the next one starts */
+#define DLEND_CFG_CAP_LIVE	0x4	/* behind the first @len bytes it is the device's own */
 
 /**
  * struct dlend_cfg_cap - one kind of capability
@@ -82,6 +84,29 @@ const struct dlend_cfg_cap *dlend_cfg_find_std(u32 id);
 
 /** dlend_cfg_find_ext - the same for an extended capability. Context: any. */
 const struct dlend_cfg_cap *dlend_cfg_find_ext(u32 id);
+
+/** dlend_cfg_find_at - the same for the one that the snapshot has at @pos. Context: any. */
+const struct dlend_cfg_cap *dlend_cfg_find_at(const struct dlend_cfg_build *b, u32 pos);
+
+/** dlend_cfg_starts_at - does a listed capability start there? Context: any. */
+bool dlend_cfg_starts_at(const struct dlend_cfg_build *b, u32 pos);
+
+/** dlend_cfg_room_at - bytes from @pos to the next capability, or to the end. Context: any. */
+u32 dlend_cfg_room_at(const struct dlend_cfg_build *b, u32 pos);
+
+/** dlend_cfg_length_at - bytes of the capability at @pos; 0: not known. Context: any. */
+u32 dlend_cfg_length_at(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos);
+
+/** dlend_cfg_owned_at - the same; if not known, all up to the next one. Context: any. */
+u32 dlend_cfg_owned_at(const struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos);
+
+/**
+ * dlend_cfg_find_live - find the registers that are the device's own
+ * @b: (in, out) build, complete but for this; b->cfg gets these registers' values
+ *
+ * Context: any.
+ */
+void dlend_cfg_find_live(struct dlend_cfg_build *b);
 
 /** dlend_cfg_msix_vectors - vectors of the MSI-X capability at @pos in @space. Context: any. */
 u32 dlend_cfg_msix_vectors(const u8 *space, u32 pos);

@@ -6,8 +6,6 @@
  * is over before the next lease is asked for.  Must not know when a lease is wanted, nor what it is
  * used for: the claim's owner knows.
  */
-#include <linux/bitops.h>
-#include <linux/pci_regs.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
@@ -21,9 +19,6 @@
 
 /* A bad lender may say of any epoch that this node holds it, and never take the lease back. */
 #define DLEND_LEASE_STRAYS_MAX	8
-
-/* Where Device Control has Max_Read_Request_Size. */
-#define DLEND_LEASE_READRQ_SHIFT	(ffs(PCI_EXP_DEVCTL_READRQ) - 1)
 
 /**
  * struct dlend_lease_record - a lease, and the borrower's own part of it
@@ -470,32 +465,3 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 	return dlend_link_post_in(&lease->ref, &msg);
 }
 DLEND_EXPORT(dlend_lease_irq_unmask);
-
-int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
-{
-	struct dlend_p_cfg *p;
-	struct dlend_msg req;
-
-	p = dlend_msg_init(&req, DLEND_MSG_CFG_WRITE, &lease->addr, lease->epoch, sizeof(*p));
-	p->offset = cpu_to_le16(at);
-	p->size = cpu_to_le16(2);
-	p->value = cpu_to_le32(readrq << DLEND_LEASE_READRQ_SHIFT);
-	return dlend_lease_call(lease, &req, NULL, 0);
-}
-DLEND_EXPORT(dlend_lease_set_readrq);
-
-int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
-{
-	struct dlend_msg req, reply = {};
-	struct dlend_p_cfg *p;
-	int ret;
-
-	p = dlend_msg_init(&req, DLEND_MSG_CFG_READ, &lease->addr, lease->epoch, sizeof(*p));
-	p->offset = cpu_to_le16(PCI_STATUS);
-	p->size = cpu_to_le16(2);
-	ret = dlend_lease_call(lease, &req, &reply, timeout_ms);
-	p = (void *)reply.payload;
-	*status = le32_to_cpu(p->value);
-	return ret;
-}
-DLEND_EXPORT(dlend_lease_read_status);

@@ -5,8 +5,12 @@
  *
  * The rule is that a borrower may write nothing.  COMMAND (memory decoding, bus mastering, INTx),
  * BARs, MSI, MSI-X, power management, link control and everything that decides where a device's
- * accesses go belong to the lender; a borrower asks for changes of these by other messages.  The
- * tables below name the exceptions: a new exception is a new row.
+ * accesses go belong to the lender; a borrower asks for changes of these by other messages.  Two
+ * exceptions: the bits that the table below names, and what is the device's own.  That is what
+ * vfio-pci passes on as it is: vendor-specific capabilities, and bytes that are in no capability.
+ * The lender is narrower than vfio-pci in this: headers stay, and so does the start of the extended
+ * list; CXL's registers and a clique capability of this host stay; and a hidden or unknown
+ * capability is not "no capability".
  *
  * Knows no device and no message.
  */
@@ -27,15 +31,45 @@
 #define LEND_STATUS_CAPS	0x0010
 
 #define LEND_CAP_PM		0x01
+#define LEND_CAP_AGP		0x02
+#define LEND_CAP_VPD		0x03
+#define LEND_CAP_SLOT		0x04
 #define LEND_CAP_MSI		0x05
+#define LEND_CAP_HOTSWAP	0x06
+#define LEND_CAP_PCIX		0x07
 #define LEND_CAP_VENDOR		0x09
+#define LEND_CAP_DEBUG		0x0a
+#define LEND_CAP_HOTPLUG	0x0c
+#define LEND_CAP_SUBSYSTEM	0x0d
+#define LEND_CAP_AGP3		0x0e
 #define LEND_CAP_PCIE		0x10
 #define LEND_CAP_MSIX		0x11
+#define LEND_CAP_AF		0x13
 #define LEND_CAP_EA		0x14
+#define LEND_CAP_NOTHING	0xff	/* nobody answers */
 
+#define LEND_VPD_ADDR		2
+#define LEND_VPD_DATA		4
+#define LEND_VPD_LEN		8
+
+#define LEND_EXT_AER		0x01
+#define LEND_EXT_SERIAL		0x03
+#define LEND_EXT_VENDOR		0x0b
+#define LEND_EXT_ARI		0x0e
+#define LEND_EXT_ATS		0x0f
 #define LEND_EXT_SRIOV		0x10
+#define LEND_EXT_PRI		0x13
+#define LEND_EXT_LTR		0x18
+#define LEND_EXT_PASID		0x1b
+#define LEND_EXT_DVSEC		0x23
+#define LEND_EXT_DLF		0x25
 #define LEND_SRIOV_BARS		0x24	/* BARs of its virtual functions, as in a header */
 #define LEND_BARS_BYTES		24
+
+#define LEND_VENDOR_HEAD	3	/* id, next pointer, length */
+#define LEND_EXT_VENDOR_HEAD	8	/* its header, and the vendor's */
+#define LEND_DVSEC_HEAD		10	/* and one more */
+#define LEND_CXL		0x1e98	/* owner of CXL's DVSECs */
 
 /*
  * struct lend_cfgfilter_rule - bits that a borrower may write
@@ -68,10 +102,13 @@ static u16 lend_cfgfilter_get16(const u8 *p)
 	return p[0] | p[1] << 8;
 }
 
+static u32 lend_cfgfilter_end_of(u32 pos)
+{
+	return pos < LEND_R_EXT_FIRST ? LEND_R_EXT_FIRST : DLEND_CFG_SIZE;
+}
+
 static void lend_cfgfilter_set16(u8 *mask, u32 at, u16 bits)
 {
-	if (at + 2 > DLEND_CFG_SIZE)
-		return;
 	mask[at] |= bits & 0xff;
 	mask[at + 1] |= bits >> 8;
 }
@@ -81,7 +118,7 @@ static void lend_cfgfilter_allow(struct lend_cfgfilter *filter, u8 cap, u32 pos)
 	for (size_t i = 0; i < ARRAY_SIZE(lend_cfgfilter_rules); i++) {
 		const struct lend_cfgfilter_rule *rule = &lend_cfgfilter_rules[i];
 
-		if (rule->cap != cap)
+		if (rule->cap != cap || pos + rule->at + 2 > lend_cfgfilter_end_of(pos))
 			continue;
 		lend_cfgfilter_set16(filter->write, pos + rule->at, rule->mask);
 		if (rule->w1c)
@@ -89,30 +126,128 @@ static void lend_cfgfilter_allow(struct lend_cfgfilter *filter, u8 cap, u32 pos)
 	}
 }
 
-/* Length of a capability in the first 256 bytes; 0: unknown, it may reach up to the next one. */
-static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
+/*
+ * struct lend_cfgfilter_scan - configuration space, and where the listed capabilities start
+ * @cfg: all of it
+ * @size: bytes that the function has
+ * @start: a bit for each word of 32 bits
+ * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one
+ * @pcie: the PCI Express capability is listed
+ */
+struct lend_cfgfilter_scan {
+	const u8 *cfg;
+	u32 size;
+	u32 start[DLEND_CFG_SIZE / 4 / 32];
+	bool std_broken, ext_broken, pcie;
+};
+
+static bool lend_cfgfilter_starts(const struct lend_cfgfilter_scan *scan, u32 pos)
 {
+	return scan->start[pos / 128] & 1u << (pos / 4 % 32);
+}
+
+static void lend_cfgfilter_set_start(struct lend_cfgfilter_scan *scan, u32 pos)
+{
+	scan->start[pos / 128] |= 1u << (pos / 4 % 32);
+}
+
+/* Where the next capability starts, or the space ends. */
+static u32 lend_cfgfilter_next(const struct lend_cfgfilter_scan *scan, u32 pos)
+{
+	u32 end = lend_cfgfilter_end_of(pos);
+
+	for (pos += 4; pos < end; pos += 4)
+		if (lend_cfgfilter_starts(scan, pos))
+			break;
+	return pos;
+}
+
+/* Length of a capability in the first 256 bytes; 0: unknown, it may reach up to the next one. */
+static u32 lend_cfgfilter_std_len(const u8 *cfg, u32 pos)
+{
+	static const u8 fixed[] = {
+		[LEND_CAP_PM] = 8, [LEND_CAP_AGP] = 12, [LEND_CAP_VPD] = LEND_VPD_LEN,
+		[LEND_CAP_SLOT] = 4, [LEND_CAP_HOTSWAP] = 4, [LEND_CAP_DEBUG] = 4,
+		[LEND_CAP_HOTPLUG] = 8, [LEND_CAP_SUBSYSTEM] = 8, [LEND_CAP_AGP3] = 12,
+		[LEND_CAP_MSIX] = 12, [LEND_CAP_AF] = 6,
+	};
 	u16 flags = lend_cfgfilter_get16(cfg + pos + 2);
 
 	switch (cfg[pos]) {
-	case LEND_CAP_PM:
-		return 8;
 	case LEND_CAP_VENDOR:
-		return cfg[pos + 2];
+		return cfg[pos + 2] < LEND_VENDOR_HEAD ? 0 : cfg[pos + 2];
 	case LEND_CAP_MSI:
 		/* 64-bit addresses: 4 more; per-vector masking: 10 more. */
 		return 10 + (flags & 0x80 ? 4 : 0) + (flags & 0x100 ? 10 : 0);
 	case LEND_CAP_PCIE:
-		/* The length depends on the version: these are the largest. */
-		return (flags & 0xf) > 1 ? 60 : 44;
-	case LEND_CAP_MSIX:
-		return 12;
+		/* Version 1 ends behind the link's registers, of an integrated endpoint before. */
+		if ((flags & 0xf) > 1)
+			return 60;
+		return (flags >> 4 & 0xf) == 9 ? 12 : 20;
+	case LEND_CAP_PCIX:
+		return flags & 0x3000 ? 24 : 8;
 	case LEND_CAP_EA:
-		/* Entries of at most five words after a header word. */
-		return 4 + (cfg[pos + 2] & 0x3f) * 20;
+		/* After a header word, entries of at most eight words, as far as they can tell. */
+		return 4 + (cfg[pos + 2] & 0x3f) * 32;
 	default:
-		return 0;
+		return cfg[pos] < ARRAY_SIZE(fixed) ? fixed[cfg[pos]] : 0;
 	}
+}
+
+/* The same for an extended one. */
+static u32 lend_cfgfilter_ext_len(const u8 *cfg, u32 pos)
+{
+	static const u8 fixed[] = {
+		[LEND_EXT_AER] = 0x48, [LEND_EXT_SERIAL] = 12, [LEND_EXT_ARI] = 8,
+		[LEND_EXT_ATS] = 8, [LEND_EXT_SRIOV] = 0x40, [LEND_EXT_PRI] = 16,
+		[LEND_EXT_LTR] = 8, [LEND_EXT_PASID] = 8, [LEND_EXT_DLF] = 12,
+	};
+	u16 id = lend_cfgfilter_get16(cfg + pos);
+	u32 head = id == LEND_EXT_DVSEC ? LEND_DVSEC_HEAD : LEND_EXT_VENDOR_HEAD, len;
+
+	if (id != LEND_EXT_VENDOR && id != LEND_EXT_DVSEC)
+		return id < ARRAY_SIZE(fixed) ? fixed[id] : 0;
+	/* It may stand in the last word. */
+	if (pos + head > DLEND_CFG_SIZE)
+		return 0;
+	len = lend_cfgfilter_get16(cfg + pos + 6) >> 4;
+	return len < head ? 0 : len;
+}
+
+static u32 lend_cfgfilter_cap_len(const u8 *cfg, u32 pos)
+{
+	return pos < LEND_R_EXT_FIRST ? lend_cfgfilter_std_len(cfg, pos) :
+					lend_cfgfilter_ext_len(cfg, pos);
+}
+
+/* A P2P clique capability: this host is a guest itself, and that was for its own devices. */
+static bool lend_cfgfilter_is_clique(const u8 *cfg, u32 pos)
+{
+	static const u8 sign[] = { 8, 'P', '2', 'P' };
+
+	return !memcmp(cfg + pos + 2, sign, sizeof(sign));
+}
+
+/*
+ * Bytes of the header of a vendor-specific capability, behind which it is the device's own; 0: it
+ * is not one that a borrower may write to.
+ */
+static u32 lend_cfgfilter_vendor_head(const u8 *cfg, u32 pos)
+{
+	if (!lend_cfgfilter_cap_len(cfg, pos))
+		return 0;
+	if (pos < LEND_R_EXT_FIRST) {
+		if (cfg[pos] != LEND_CAP_VENDOR || lend_cfgfilter_is_clique(cfg, pos))
+			return 0;
+		return LEND_VENDOR_HEAD;
+	}
+	switch (lend_cfgfilter_get16(cfg + pos)) {
+	case LEND_EXT_VENDOR:
+		return LEND_EXT_VENDOR_HEAD;
+	case LEND_EXT_DVSEC:
+		return lend_cfgfilter_get16(cfg + pos + 4) == LEND_CXL ? 0 : LEND_DVSEC_HEAD;
+	}
+	return 0;
 }
 
 static void lend_cfgfilter_fill(u8 *mask, u32 from, u32 to, u8 value)
@@ -149,104 +284,123 @@ static void lend_cfgfilter_header(struct lend_cfgfilter *filter, const u8 *cfg)
 }
 
 /*
- * A vendor's capability: behind id, next pointer and length are the device's own registers, up to
- * the end of the capability or to the start of another one.
+ * Bytes that belong to no capability: at first all behind the header.  Where a list is broken
+ * nobody knows which those are.  Where the extended list begins is no register, also if the list is
+ * empty: nobody forges one for this host's kernel.
  */
-static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start,
-				  u32 pos)
+static void lend_cfgfilter_gaps(struct lend_cfgfilter *filter,
+				const struct lend_cfgfilter_scan *scan)
 {
-	u32 at = pos + 3;
-	u32 end = min_t(u32, pos + lend_cfgfilter_cap_len(cfg, pos), LEND_R_EXT_FIRST);
-
-	for (; at < end && !start[at]; at++)
-		filter->write[at] = 0xff;
+	if (!scan->std_broken)
+		lend_cfgfilter_fill(filter->write, LEND_R_HEADER_END, LEND_R_EXT_FIRST, 0xff);
+	if (scan->size > LEND_R_EXT_FIRST && scan->pcie && !scan->ext_broken)
+		lend_cfgfilter_fill(filter->write, LEND_R_EXT_FIRST + 4, scan->size, 0xff);
 }
 
-/*
- * Bytes that belong to no capability.  A capability of unknown length may reach up to the next one,
- * so only what lies between the end of a capability of known length and the next start is a gap.
- */
-static void lend_cfgfilter_gaps(struct lend_cfgfilter *filter, const u8 *cfg, const u8 *start)
+/* A vendor's capability: up to its end, or to the start of another one. */
+static void lend_cfgfilter_vendor(struct lend_cfgfilter *filter,
+				  const struct lend_cfgfilter_scan *scan, u32 pos)
 {
-	bool gap = true;
-	u32 end = LEND_R_HEADER_END;
+	u32 head = lend_cfgfilter_vendor_head(scan->cfg, pos);
+	u32 end = min(pos + lend_cfgfilter_cap_len(scan->cfg, pos),
+		      lend_cfgfilter_next(scan, pos));
 
-	for (u32 at = LEND_R_HEADER_END; at < LEND_R_EXT_FIRST; at++) {
-		if (start[at]) {
-			u32 len = lend_cfgfilter_cap_len(cfg, at);
-
-			gap = len != 0;
-			end = max_t(u32, end, at + len);
-		}
-		if (gap && at >= end)
-			filter->write[at] = 0xff;
-	}
+	if (head)
+		lend_cfgfilter_fill(filter->write, pos + head, end, 0xff);
 }
 
 /*
  * Allow in a capability only what the tables allow.  This comes last, because the length of a
  * vendor's capability comes from the device, and may reach into another capability.
  */
-static void lend_cfgfilter_protect(struct lend_cfgfilter *filter, const u8 *cfg, u32 pos)
+static void lend_cfgfilter_protect(struct lend_cfgfilter *filter,
+				   const struct lend_cfgfilter_scan *scan, u32 pos)
 {
-	u32 len = cfg[pos] == LEND_CAP_VENDOR ? 3 : max_t(u32, lend_cfgfilter_cap_len(cfg, pos), 2);
-	u32 end = min_t(u32, pos + len, LEND_R_EXT_FIRST);
+	u32 next = lend_cfgfilter_next(scan, pos);
+	u32 len = lend_cfgfilter_vendor_head(scan->cfg, pos) ?:
+		  lend_cfgfilter_cap_len(scan->cfg, pos) ?: next - pos;
+	u32 end = min(pos + len, lend_cfgfilter_end_of(pos));
 
 	lend_cfgfilter_fill(filter->write, pos, end, 0);
-	lend_cfgfilter_allow(filter, cfg[pos], pos);
+	if (pos >= LEND_R_EXT_FIRST)
+		return;
+	lend_cfgfilter_allow(filter, scan->cfg[pos], pos);
 	for (size_t i = 0; i < ARRAY_SIZE(lend_cfgfilter_hidden_caps); i++)
-		if (cfg[pos] == lend_cfgfilter_hidden_caps[i])
+		if (scan->cfg[pos] == lend_cfgfilter_hidden_caps[i])
 			lend_cfgfilter_fill(filter->hide, pos + 4, end, 0xff);
+	if (scan->cfg[pos] == LEND_CAP_VPD && !filter->vpd && next - pos >= LEND_VPD_LEN)
+		filter->vpd = pos;
 }
 
 /* Mark where capabilities start.  Ends at a loop, and at a pointer into the header. */
-static void lend_cfgfilter_walk(const u8 *cfg, u32 size, u8 *start)
+static void lend_cfgfilter_walk(struct lend_cfgfilter_scan *scan)
 {
+	const u8 *cfg = scan->cfg;
 	u32 pos = 0;
 
-	if (size >= LEND_R_EXT_FIRST &&
-	    (lend_cfgfilter_get16(cfg + LEND_R_STATUS) & LEND_STATUS_CAPS))
+	if (lend_cfgfilter_get16(cfg + LEND_R_STATUS) & LEND_STATUS_CAPS)
 		pos = cfg[LEND_R_CAP_FIRST] & ~3u;
-	while (pos >= LEND_R_HEADER_END && !start[pos]) {
-		start[pos] = 1;
+	while (pos >= LEND_R_HEADER_END) {
+		if (lend_cfgfilter_starts(scan, pos) || cfg[pos] == LEND_CAP_NOTHING) {
+			scan->std_broken = true;
+			break;
+		}
+		lend_cfgfilter_set_start(scan, pos);
+		scan->pcie |= cfg[pos] == LEND_CAP_PCIE;
 		pos = cfg[pos + 1] & ~3u;
 	}
 }
 
-/*
- * Hide the addresses in the SR-IOV capability.  Extended capabilities start at multiples of 4, so
- * there are no more of them than the loop visits, even if their list is a circle.
- */
-static void lend_cfgfilter_extended(struct lend_cfgfilter *filter, const u8 *cfg, u32 size)
+/* The same for extended ones; of SR-IOV hide the addresses. */
+static void lend_cfgfilter_walk_extended(struct lend_cfgfilter *filter,
+					 struct lend_cfgfilter_scan *scan)
 {
+	const u8 *cfg = scan->cfg;
 	u32 pos = LEND_R_EXT_FIRST;
 
-	for (u32 n = 0; n < DLEND_CFG_SIZE / 4 && pos >= LEND_R_EXT_FIRST && pos + 4 <= size; n++) {
-		if (lend_cfgfilter_get16(cfg + pos) == LEND_EXT_SRIOV)
+	while (pos >= LEND_R_EXT_FIRST && pos + 4 <= scan->size) {
+		u16 id = lend_cfgfilter_get16(cfg + pos);
+		u16 rest = lend_cfgfilter_get16(cfg + pos + 2);
+
+		/* A header of 0 is the end, too: so an empty list begins. */
+		if (!id && !rest)
+			break;
+		if (lend_cfgfilter_starts(scan, pos) || (id == 0xffff && rest == 0xffff)) {
+			scan->ext_broken = true;
+			break;
+		}
+		lend_cfgfilter_set_start(scan, pos);
+		if (id == LEND_EXT_SRIOV)
 			lend_cfgfilter_hide_bars(filter, cfg, pos + LEND_SRIOV_BARS);
-		pos = lend_cfgfilter_get16(cfg + pos + 2) >> 4 & ~3u;
+		pos = rest >> 4 & ~3u;
 	}
 }
 
-/* All extended capabilities (AER, SR-IOV, ACS, resizable BAR and so on) belong to the lender. */
+/*
+ * Extended capabilities (AER, SR-IOV, ACS, resizable BAR and so on) belong to the lender, but for
+ * vendor-specific ones.
+ */
 void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
 			 bool device_specific)
 {
-	u8 start[LEND_R_EXT_FIRST] = { 0 };
+	struct lend_cfgfilter_scan scan = { .cfg = cfg, .size = size };
 	u32 pos;
 
 	memset(filter, 0, sizeof(*filter));
 	lend_cfgfilter_header(filter, cfg);
-	lend_cfgfilter_extended(filter, cfg, size);
-	lend_cfgfilter_walk(cfg, size, start);
-	for (pos = LEND_R_HEADER_END; pos < LEND_R_EXT_FIRST; pos++)
-		if (start[pos] && cfg[pos] == LEND_CAP_VENDOR)
-			lend_cfgfilter_vendor(filter, cfg, start, pos);
+	lend_cfgfilter_walk(&scan);
+	lend_cfgfilter_walk_extended(filter, &scan);
 	if (device_specific)
-		lend_cfgfilter_gaps(filter, cfg, start);
-	for (pos = LEND_R_HEADER_END; pos < LEND_R_EXT_FIRST; pos++)
-		if (start[pos])
-			lend_cfgfilter_protect(filter, cfg, pos);
+		lend_cfgfilter_gaps(filter, &scan);
+	for (pos = LEND_R_HEADER_END; pos < DLEND_CFG_SIZE; pos += 4)
+		if (lend_cfgfilter_starts(&scan, pos))
+			lend_cfgfilter_vendor(filter, &scan, pos);
+	for (pos = LEND_R_HEADER_END; pos < DLEND_CFG_SIZE; pos += 4)
+		if (lend_cfgfilter_starts(&scan, pos))
+			lend_cfgfilter_protect(filter, &scan, pos);
+	/* Of capabilities that overlap, one may have taken back what the other had allowed. */
+	for (pos = 0; pos < DLEND_CFG_SIZE; pos++)
+		filter->w1c[pos] &= filter->write[pos];
 }
 
 static bool lend_cfgfilter_good_access(u32 offset, u32 size)
@@ -269,6 +423,22 @@ u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32
 	if (!lend_cfgfilter_good_access(offset, size))
 		return 0;
 	return lend_cfgfilter_mask(filter->write, offset, size);
+}
+
+enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, u32 offset,
+					   u32 size)
+{
+	u32 write = lend_cfgfilter_writable(filter, offset, size);
+
+	if (filter->vpd && offset == filter->vpd + LEND_VPD_ADDR && size == 2)
+		return LEND_CFG_VPD_ADDR;
+	if (filter->vpd && offset == filter->vpd + LEND_VPD_DATA && size == 4)
+		return LEND_CFG_VPD_DATA;
+	if (!write)
+		return LEND_CFG_REFUSED;
+	if (write == ~0u >> (32 - 8 * size) && !lend_cfgfilter_mask(filter->w1c, offset, size))
+		return LEND_CFG_RAW;
+	return LEND_CFG_MERGED;
 }
 
 u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 old,

@@ -13,11 +13,22 @@
  * @write: bits that a borrower may write; all other bits keep their value
  * @w1c: bits of @write that writing 1 clears: a 1 that was only read must not be written back
  * @hide: bits that a borrower reads as 0: addresses of this host
+ * @vpd: where the capability for Vital Product Data is; 0: nowhere
  */
 struct lend_cfgfilter {
 	u8 write[DLEND_CFG_SIZE];
 	u8 w1c[DLEND_CFG_SIZE];
 	u8 hide[DLEND_CFG_SIZE];
+	u8 vpd;
+};
+
+/* How a write of a borrower is done. */
+enum lend_cfgfilter_way {
+	LEND_CFG_REFUSED,	/* not at all */
+	LEND_CFG_MERGED,	/* only some of its bits: lend_cfgfilter_merge() */
+	LEND_CFG_RAW,		/* as it comes: these registers are the device's own */
+	LEND_CFG_VPD_ADDR,	/* a word of VPD is moved, by the kernel */
+	LEND_CFG_VPD_DATA,	/* the word that is to be written next; not for the device */
 };
 
 /**
@@ -33,10 +44,21 @@ void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
 			 bool device_specific);
 
 /**
- * lend_cfgfilter_writable - which bits of an access may be written
+ * lend_cfgfilter_way - what becomes of a write
  * @filter: (in) masks
  * @offset: (in) of the access, in bytes; not trusted
  * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
+ *
+ * Context: any.
+ */
+enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, u32 offset,
+					   u32 size);
+
+/**
+ * lend_cfgfilter_writable - which bits of an access may be written
+ * @filter: (in) masks
+ * @offset: (in) as for lend_cfgfilter_way()
+ * @size: (in) as for lend_cfgfilter_way()
  *
  * Context: any.
  * Return: mask; 0 for a size or an alignment that does not exist.
@@ -46,8 +68,8 @@ u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32
 /**
  * lend_cfgfilter_merge - compute the value that is to be written to the function
  * @filter: (in) masks
- * @offset: (in) as for lend_cfgfilter_writable()
- * @size: (in) as for lend_cfgfilter_writable()
+ * @offset: (in) as for lend_cfgfilter_way()
+ * @size: (in) as for lend_cfgfilter_way()
  * @old: (in) value that was just read there
  * @value: (in) value that the borrower wants to write
  *
@@ -60,8 +82,8 @@ u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 si
 /**
  * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
  * @filter: (in) masks
- * @offset: (in) as for lend_cfgfilter_writable()
- * @size: (in) as for lend_cfgfilter_writable()
+ * @offset: (in) as for lend_cfgfilter_way()
+ * @size: (in) as for lend_cfgfilter_way()
  * @value: (in) value that was just read there
  *
  * Context: any.

@@ -20,10 +20,10 @@
 #include "lender/irq.h"
 #include "lender/reset.h"
 
-static bool lend_claim_device_config;
+static bool lend_claim_device_config = true;
 module_param_named(device_config, lend_claim_device_config, bool, 0644);
 MODULE_PARM_DESC(device_config,
-		 "Let borrowers write configuration space that belongs to no capability, as some GPU drivers need (read when a device is bound; default: off)");
+		 "Let borrowers write configuration space that belongs to no capability, as vfio-pci lets guests: some drivers need that (read when a device is bound; default: on)");
 
 /* Owner of the DMA of every group that is lent. */
 static const char lend_claim_owner[] = "dlend-lender";

@@ -83,6 +83,16 @@ struct lend_irqs {
 };
 
 /**
+ * struct lend_vpd - the word of Vital Product Data between a message that moves it and the next
+ * @epoch: of the lease whose word it is; no other lease sees it
+ * @data: its bytes, by rising addresses
+ */
+struct lend_vpd {
+	u32 epoch;
+	u8 data[4];
+};
+
+/**
  * struct lend_p2p - a function as a target and as a source of peer-to-peer (lend_p2p_lock)
  * @link: to the borrower while others may reach the function's BARs; else NULL
  * @epoch: of that borrower's lease
@@ -130,7 +140,9 @@ enum lend_tell {
  * @nr_msix: MSI-X vectors that it can have in this host
  * @has_intx: it has INTx in this host
  * @isolated_msi: interrupt remapping checks its interrupts
- * @filter: which bits of its configuration space a borrower may read and write
+ * @filter: which bits of its configuration space a borrower may read and write; does not change as
+ *	long as the function is offered
+ * @vpd: what its VPD registers hold for its borrower (group lock)
  * @snapshot: configuration space after the reset, without addresses of this host
  * @snapshot_crc: of @snapshot
  * @rom: image of its expansion ROM, @rom_size bytes
@@ -177,6 +189,7 @@ struct lend_fn {
 	u16 nr_msi, nr_msix;
 	bool has_intx, isolated_msi;
 	struct lend_cfgfilter filter;
+	struct lend_vpd vpd;
 	u8 snapshot[DLEND_CFG_SIZE];
 	u32 snapshot_crc;
 	u8 *rom;

@@ -10,8 +10,8 @@
  *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
  *				tries to get it, and gives up after a while.
  *   lend_offer_lock		(offer.c) the announcer reads a function's state.
- *   lend_group.reset_lock	(here) resets of a group, which take seconds.  A fence never takes
- *				it.
+ *   lend_group.reset_lock	(here) resets of a group, which take seconds, and words of VPD.  A
+ *				fence never takes it.
  *   lend_registry_lock		(registry.c) which groups and functions there are.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
@@ -52,7 +52,7 @@ struct lend_standby;
  * @number: smallest name (lend_fn.addr.bdf) of the functions that are ready.  No other group of
  *	this lender has it, not even in another PCI domain.  It does not change while somebody has
  *	the group
- * @reset_lock: one reset at a time in a group
+ * @reset_lock: one reset at a time in a group, and none while a word of VPD is moved
  * @lock: the group lock: guards everything below
  * @lease: state of the lease
  * @fn: functions that are bound, by lend_fn.index
@@ -72,7 +72,7 @@ struct lend_group {
 	int id;
 	unsigned int members;
 	u16 number;
-	struct mutex reset_lock;	/* one reset at a time in a group */
+	struct mutex reset_lock;	/* resets, and words of VPD */
 	struct mutex lock;		/* the group lock: all below */
 	struct lend_lease lease;
 	struct lend_fn *fn[LEND_GROUP_MAX];

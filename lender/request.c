@@ -10,9 +10,9 @@
  * Knows nothing of what a link is made of.
  */
 #include <linux/sched/mm.h>
-#include <linux/unaligned.h>
 
 #include "lender/bars.h"
+#include "lender/config.h"
 #include "lender/dma.h"
 #include "lender/fence.h"
 #include "lender/irq.h"
@@ -63,95 +63,10 @@ static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
 	return 0;
 }
 
-static u32 lend_request_cfg_get(struct pci_dev *pdev, u32 at, u32 size)
-{
-	u32 value = 0;
-
-	/* A snapshot always has 4 KiB: what the device does not have reads as 0 there, and here. */
-	if (at >= pdev->cfg_size)
-		return 0;
-	for (u32 i = 0; i < size; i += min(size, 2u)) {
-		u8 byte;
-		u16 word;
-
-		if (size == 1) {
-			pci_read_config_byte(pdev, at, &byte);
-			value = byte;
-		} else {
-			pci_read_config_word(pdev, at + i, &word);
-			value |= (u32)word << (8 * i);
-		}
-	}
-	return value;
-}
-
-static bool lend_request_cfg_valid(u32 at, u32 size)
-{
-	return (size == 1 || size == 2 || size == 4) && !(at % size) && at + size <= DLEND_CFG_SIZE;
-}
-
 static int lend_request_cfg_read(struct lend_fn *fn, struct dlend_link *link,
 				 const struct dlend_msg *msg, struct dlend_msg *reply)
 {
-	const struct dlend_p_cfg *want = (const void *)msg->payload;
-	struct dlend_p_cfg *got = (void *)reply->payload;
-	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size), value;
-
-	if (!lend_request_cfg_valid(at, size))
-		return -EINVAL;
-	value = lend_cfgfilter_show(&fn->filter, at, size,
-				    lend_request_cfg_get(fn->pdev, at, size));
-	*got = *want;
-	got->value = cpu_to_le32(value);
-	return 0;
-}
-
-/*
- * As vfio-pci does: the size is not below the payload size, where it would cost throughput and help
- * nobody, and not above what the host bridge can stand (the kernel's own limit).
- */
-static void lend_request_set_readrq(struct lend_fn *fn, u16 devctl)
-{
-	int readrq = 128 << ((devctl & PCI_EXP_DEVCTL_READRQ) >> 12);
-	int ret = pcie_set_readrq(fn->pdev, max(readrq, pcie_get_mps(fn->pdev)));
-
-	/* The guest may have asked for a reserved size: the device keeps the one that it has. */
-	if (ret)
-		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
-}
-
-/*
- * Write in pieces of at most 16 bits, and only those pieces that have a writable bit: STATUS
- * shares its dword with COMMAND, which interrupt handlers change.
- */
-static int lend_request_cfg_write(struct lend_fn *fn, struct dlend_link *link,
-				  const struct dlend_msg *msg, struct dlend_msg *reply)
-{
-	const struct dlend_p_cfg *want = (const void *)msg->payload;
-	u32 at = le16_to_cpu(want->offset), size = le16_to_cpu(want->size);
-	u32 value = le32_to_cpu(want->value), step = min(size, 2u), new;
-
-	if (!lend_request_cfg_valid(at, size))
-		return -EINVAL;
-	/* Device Control is never written as it comes, but the size of read requests is set. */
-	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
-		lend_request_set_readrq(fn, value);
-		return 0;
-	}
-	if (!lend_cfgfilter_writable(&fn->filter, at, size))
-		return -EPERM;
-	for (u32 i = 0; i < size; i += step) {
-		if (!lend_cfgfilter_writable(&fn->filter, at + i, step))
-			continue;
-		new = lend_cfgfilter_merge(&fn->filter, at + i, step,
-					   lend_request_cfg_get(fn->pdev, at + i, step),
-					   value >> (8 * i));
-		if (step == 1)
-			pci_write_config_byte(fn->pdev, at, new);
-		else
-			pci_write_config_word(fn->pdev, at + i, new);
-	}
-	return 0;
+	return lend_config_read(fn, (const void *)msg->payload, (void *)reply->payload);
 }
 
 static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
@@ -193,7 +108,6 @@ static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_DMA_MAP]	= lend_request_dma_map,
 	[DLEND_MSG_DMA_UNMAP]	= lend_request_dma_unmap,
 	[DLEND_MSG_BUS_MASTER]	= lend_request_bus_master,
-	[DLEND_MSG_CFG_WRITE]	= lend_request_cfg_write,
 	[DLEND_MSG_CFG_READ]	= lend_request_cfg_read,
 	[DLEND_MSG_IRQ_SETUP]	= lend_request_irq_setup,
 	[DLEND_MSG_IRQ_UNMASK]	= lend_request_irq_unmask,
@@ -274,6 +188,8 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 		return lend_lease_return(fn, link, epoch);
 	case DLEND_MSG_RESET:
 		return lend_request_reset(fn, link, epoch);
+	case DLEND_MSG_CFG_WRITE:
+		return lend_config_write(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_P2P_MAP:
 		return lend_request_p2p_map(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_ROM_READ:

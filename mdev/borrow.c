@@ -52,6 +52,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->irq_short = -1;
 	v->dma = false;
 	v->bme_at = 0;
+	v->live_after = 0;
 	v->memlock = rlimit(RLIMIT_MEMLOCK);	/* the VMM's: for messages */
 	v->claim.party = current->tgid;
 	clear_bit(0, &v->touched);

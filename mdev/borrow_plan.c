@@ -106,6 +106,21 @@ bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *wa
 	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
 }
 
+enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_wish *want,
+				const struct dlend_wish *have)
+{
+	if (dlend_plan_readable(now, want, have))
+		return want->quiet || have->quiet ? DLEND_LIVE_NO : DLEND_LIVE_NOW;
+	switch (dlend_plan_step(now, want, have)) {
+	case DLEND_STEP_BORROW:
+		return DLEND_LIVE_SOON;
+	case DLEND_STEP_RESET:
+		return DLEND_LIVE_RESET;
+	default:
+		return DLEND_LIVE_NO;
+	}
+}
+
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			const struct dlend_wish *have)
 {

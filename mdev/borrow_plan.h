@@ -90,6 +90,18 @@ bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish
 bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
 			 const struct dlend_wish *have);
 
+/* May an access to configuration space go to the device itself? */
+enum dlend_live {
+	DLEND_LIVE_NO,		/* nobody here has it, or asks for it; or the VM stands still */
+	DLEND_LIVE_SOON,	/* it is being borrowed */
+	DLEND_LIVE_RESET,	/* it is being reset */
+	DLEND_LIVE_NOW,
+};
+
+/** dlend_plan_live - may an access to configuration space go to the device itself? */
+enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_wish *want,
+				const struct dlend_wish *have);
+
 /**
  * dlend_plan_settled - may the guest's accesses go through?
  *

@@ -63,6 +63,7 @@ void dlend_gate_note(struct dlend_vdev *v)
 	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
+	WRITE_ONCE(v->live, dlend_plan_live(dlend_gate_situation(v), &v->want, &v->have));
 	mute = !v->claim.lease || v->failed;
 	WRITE_ONCE(v->move.settled, mute || v->have.quiet == v->want.quiet);
 	WRITE_ONCE(v->move.target_told, mute || dlend_plan_move_told(&v->want, &v->have));

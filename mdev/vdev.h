@@ -104,6 +104,7 @@ struct dlend_vdev_stat {
 	atomic64_t fault_1g[DLEND_NUM_REGIONS];
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
 	atomic64_t wait_longest_us;
+	atomic64_t live_reads, live_writes, live_missed;
 	u64 zaps, gate_shuts, gate_opens, gate_longest_us, gate_last_us;
 	u64 borrows, returns, resets, builds, build_retries, grows;
 	u64 bme_to_open_us, bme_to_open_first_us;
@@ -188,6 +189,8 @@ struct dlend_vdev_move {
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
  * @irq_busy: vectors are being set up, or will be
  * @irq_waiters: threads that wait for the outcome
+ * @live: may an access to configuration space go to the device itself?
+ * @live_after: not before then, as the lender did not answer the last one in time
  * @irq_short: how many vectors there are, if fewer than were asked for; else -1
  * @readrq: size of read requests after a reset, as encoded in Device Control
  * @unmapping: dma_unmap callbacks under way
@@ -245,7 +248,8 @@ struct dlend_vdev {
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
 	struct dlend_patience patience;
-	ktime_t bme_at;
+	enum dlend_live live;
+	ktime_t bme_at, live_after;
 	char reason[DLEND_REASON_LEN], lacking[DLEND_REASON_LEN];
 	struct work_struct work;
 	struct delayed_work slow_work, look_work;

@@ -34,6 +34,9 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	seq_printf(m, "trapped_reads %lld\n", (long long)atomic64_read(&st->trapped_reads));
 	seq_printf(m, "trapped_writes %lld\n", (long long)atomic64_read(&st->trapped_writes));
 	seq_printf(m, "trapped_timeouts %lld\n", (long long)atomic64_read(&st->trapped_timeouts));
+	seq_printf(m, "live_reads %lld\n", (long long)atomic64_read(&st->live_reads));
+	seq_printf(m, "live_writes %lld\n", (long long)atomic64_read(&st->live_writes));
+	seq_printf(m, "live_missed %lld\n", (long long)atomic64_read(&st->live_missed));
 }
 
 /* Numbers of the present lease, if there is one: its windows, and their costs. */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The VFIO PCI device that a VMM sees: a table of contents.  Regions and ioctls are decoded here;
- * the work is in cfg.c (configuration space), bar.c, irq.c, borrow.c and guest_ram.c.
+ * the work is in cfg.c and live.c (configuration space), bar.c, irq.c, borrow.c and guest_ram.c.
  *
  * Everything here runs under the VMM's big lock.  So a call waits for a peer only where a local
  * device would keep the VMM, too, and for a bounded time: a reset or Bus Master Enable off until
- * the device has stopped, a set-up of interrupts until they are set up, a read of INTx's status
- * until it is known.  A trapped BAR access waits until the device is there, as a page fault does.
+ * the device has stopped, a set-up of interrupts until they are set up, a read of INTx's status, or
+ * of what only the device knows of configuration space, until that is known.  A trapped BAR access
+ * waits until the device is there, as a page fault does.
  */
 #include <linux/pci_regs.h>
 #include <linux/sched/signal.h>
@@ -16,6 +17,7 @@
 #include "borrow.h"
 #include "guest_ram.h"
 #include "irq.h"
+#include "live.h"
 #include "move.h"
 #include "rom.h"
 #include "vdev.h"
@@ -162,6 +164,7 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 		mutex_lock(&v->lock);
 		dlend_cfg_read(&v->cfg, pos, bounce, count);
 		mutex_unlock(&v->lock);
+		dlend_live_read(v, pos, bounce, count);
 		if (intx)
 			bounce[PCI_STATUS - pos] |= intx;
 		return copy_to_user(buf, bounce, count) ? -EFAULT : count;
@@ -174,6 +177,9 @@ static ssize_t dlend_vfio_cfg_rw(struct dlend_vdev *v, u64 pos, char __user *buf
 		dlend_borrow_effects(v, effects);
 	mutex_unlock(&v->lock);
 	dlend_borrow_stopped(v, effects);
+	dlend_live_write(v, pos, bounce, count);
+	if (effects & DLEND_CFG_E_VPD)
+		dlend_live_vpd(v);
 	return count;
 }
 

@@ -6,7 +6,9 @@
  * from what the lender read when it had reset the device (dlend/cfg.h).  Bus Master Enable and
  * memory decoding are the lender's: they are on while the device is attached.  A function level
  * reset goes to the lender; until it is over, reads give ones: the PCI core polls for the end of
- * that.
+ * that.  It polls for Vital Product Data, too, so that these come from the device.  Other
+ * registers that only the device knows (dlend_cfg_live()) stay as they were after its reset, and a
+ * write there is lost: nobody polls for those.
  *
  * Must not know DMA and messages of interrupts.
  */
@@ -16,6 +18,9 @@
 #include "config.h"
 #include "fn.h"
 #include "intx.h"
+
+/* The lender's kernel gives a device 125 ms for a word of VPD; so does the one here. */
+#define DLEND_NATIVE_VPD_MS	250
 
 /* What a bus gives when nobody answers. */
 #define DLEND_NATIVE_NOBODY	0xffffffffu
@@ -65,9 +70,30 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
 	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ))
 		queue_work(fn->claim.wq, &fn->reset_work);
+	if (effects & DLEND_CFG_E_VPD)
+		queue_work(dlend_native_wq, &fn->vpd_work);
 	if (effects & DLEND_CFG_E_INTX && fn->intx)
 		dlend_native_intx_wanted(fn);
 	return PCIBIOS_SUCCESSFUL;
+}
+
+void dlend_native_config_vpd_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, vpd_work);
+	struct dlend_lease *lease = dlend_native_lease(fn);
+	u16 addr;
+	u32 data;
+
+	if (!lease)
+		return;
+	raw_spin_lock_irq(&fn->lock);
+	addr = dlend_cfg_vpd(&fn->cfg, &data);
+	raw_spin_unlock_irq(&fn->lock);
+	if (dlend_lease_vpd(lease, fn->cfg.vpd_pos, addr, &data, DLEND_NATIVE_VPD_MS))
+		return;
+	raw_spin_lock_irq(&fn->lock);
+	dlend_cfg_vpd_done(&fn->cfg, addr, data);
+	raw_spin_unlock_irq(&fn->lock);
 }
 
 struct pci_ops dlend_native_config_ops = {

@@ -25,4 +25,12 @@ int dlend_native_config_init(struct dlend_native_fn *fn);
  */
 void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at);
 
+/**
+ * dlend_native_config_vpd_work - what vpd_work does: have a word of VPD moved, for whoever polls
+ * @work: (in) &dlend_native_fn.vpd_work
+ *
+ * Context: process; waits for the lender, a quarter of a second at most.
+ */
+void dlend_native_config_vpd_work(struct work_struct *work);
+
 #endif

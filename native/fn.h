@@ -69,6 +69,7 @@ struct dlend_native_vector {
  * @dead: it is gone, as far as this host can tell: configuration space reads as ones
  * @resetting: a function level reset is under way: likewise
  * @reset_work: asks the lender for a reset
+ * @vpd_work: has a word of VPD moved
  * @lost_work: removes the device after it has died; attach.c's
  * @why: what went wrong last, for people
  * @domain_lock: @domain. Never held while the lender is asked
@@ -94,7 +95,7 @@ struct dlend_native_fn {
 	raw_spinlock_t lock;
 	struct dlend_cfg cfg;
 	bool dead, resetting;
-	struct work_struct reset_work, lost_work;
+	struct work_struct reset_work, vpd_work, lost_work;
 	char why[DLEND_REASON_LEN];
 	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain, *prepared;

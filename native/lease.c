@@ -241,6 +241,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 		return;
 	dlend_native_note_lease(fn, NULL);
 	cancel_work_sync(&fn->reset_work);
+	cancel_work_sync(&fn->vpd_work);
 	dlend_lease_return(lease);
 }
 
@@ -283,6 +284,7 @@ int dlend_native_claim(struct dlend_native_fn *fn)
 	int ret;
 
 	INIT_WORK(&fn->reset_work, dlend_native_reset_work);
+	INIT_WORK(&fn->vpd_work, dlend_native_config_vpd_work);
 	fn->claim.ops = &dlend_native_claim_ops;
 	fn->claim.party = DLEND_NATIVE_PARTY;
 	ret = dlend_offer_claim(fn->claim.offer, &fn->claim, why);

@@ -364,6 +364,48 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 /** dlend_lease_irq_unmask - INTx was served: it may fire again. Does not wait for the lender */
 int dlend_lease_irq_unmask(struct dlend_lease *lease);
 
+/* The device's own configuration space. */
+
+/**
+ * dlend_lease_cfg_read - read a register of the device
+ * @lease: (in) lease
+ * @at: (in) offset, a multiple of @size
+ * @size: (in) 1, 2 or 4 bytes
+ * @value: (out) what it holds, but for addresses of the lender's host; unchanged on error
+ * @timeout_ms: (in) milliseconds for the whole call
+ *
+ * Return: as all requests; -EAGAIN the lender is resetting the device.
+ */
+int dlend_lease_cfg_read(struct dlend_lease *lease, u32 at, u32 size, u32 *value,
+			 unsigned int timeout_ms);
+
+/**
+ * dlend_lease_cfg_write - write a register of the device
+ * @lease: (in) lease
+ * @at: (in) as of dlend_lease_cfg_read()
+ * @size: (in) as of dlend_lease_cfg_read()
+ * @value: (in) for it, in the lowest @size bytes
+ * @timeout_ms: (in) milliseconds for the whole call
+ *
+ * Return: as dlend_lease_cfg_read(); -EPERM the lender lets no borrower write there.
+ */
+int dlend_lease_cfg_write(struct dlend_lease *lease, u32 at, u32 size, u32 value,
+			  unsigned int timeout_ms);
+
+/**
+ * dlend_lease_vpd - have a word of Vital Product Data read or written
+ * @lease: (in) lease
+ * @pos: (in) offset of the VPD capability
+ * @addr: (in) address of the word, with PCI_VPD_ADDR_F if it is to be written
+ * @data: (in, out) the word; what was read, if it was
+ * @timeout_ms: (in) milliseconds for all of it: two or three messages, and what the device takes
+ *
+ * Return: as dlend_lease_cfg_read(); -EIO, -ENODEV, -EINVAL the device has no such word, or does
+ * not answer; -EPERM the lender's dlend does not know of VPD.
+ */
+int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
+		    unsigned int timeout_ms);
+
 /**
  * dlend_lease_set_readrq - set Max_Read_Request_Size
  * @lease: (in) lease

@@ -21,6 +21,7 @@
 #define DLEND_CFG_E_FLR		0x0100	/* function level reset, PCIe or AF */
 #define DLEND_CFG_E_ROM		0x0200	/* ROM enable bit changed */
 #define DLEND_CFG_E_READRQ	0x0400	/* Max_Read_Request_Size changed */
+#define DLEND_CFG_E_VPD		0x0800	/* a word of VPD is to be read or written */
 
 #define DLEND_CFG_CLIQUE_NONE	(-1)
 
@@ -60,6 +61,8 @@ struct dlend_cfg_desc {
  * @val: what the guest reads
  * @reset_val: values right after a reset
  * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
+ * @live: a bit per byte: registers of the device's own, for dlend_cfg_live(). Of them @val has only
+ *	what the lender found after a reset, and no write here changes that
  * @msix_entries: of the device's MSI-X table, however many of them the guest sees
  *
  * Members from @msi_pos on are offsets of virtual capabilities, 0 = absent.
@@ -69,10 +72,11 @@ struct dlend_cfg {
 	u8 reset_val[DLEND_CFG_SIZE];
 	u8 wmask[DLEND_CFG_SIZE];
 	u8 w1c[DLEND_CFG_SIZE];
+	u8 live[DLEND_CFG_SIZE / 8];
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
 	bool is_vf;
 	u16 msix_entries;
-	u8 pm_pos, pcie_pos, af_pos, msi_pos, msix_pos, clique_pos;
+	u8 pm_pos, vpd_pos, pcie_pos, af_pos, msi_pos, msix_pos, clique_pos;
 };
 
 /**
@@ -100,10 +104,45 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
  * applied to the virtual space when this returns, and comes with MSE_OFF and BME_OFF if those were
  * on; BARs stay. On the way from D3hot to D0 a device without No_Soft_Reset is reset as well
  * (DLEND_CFG_E_D0 comes with it), and all of the virtual space stays as it was: what was on is to
- * be turned on again.
+ * be turned on again. DLEND_CFG_E_VPD asks it to move a word of VPD, and then to call
+ * dlend_cfg_vpd_done(). Registers that dlend_cfg_live() names are for the device, and do not change
+ * here.
  * Return: DLEND_CFG_E_* bits
  */
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len);
+
+/**
+ * dlend_cfg_live - does an access begin with a register of the device's own?
+ * @cfg: (in) virtual space
+ * @offset: (in) of the access
+ * @len: (in) of the access, in bytes
+ *
+ * These are registers of vendor-specific capabilities, standard and extended, and those that are in
+ * no capability at all: only the device knows what they hold, and what a write to them does.
+ * Nothing that dlend shows otherwise than the device does, or that it adds, is among them.
+ * Return: bytes at @offset that are one access to the device (1, 2 or 4, aligned, within @len); 0:
+ * the byte there is answered from here.
+ */
+u32 dlend_cfg_live(const struct dlend_cfg *cfg, u32 offset, u32 len);
+
+/**
+ * dlend_cfg_vpd - the word of VPD that the guest wants to move, after DLEND_CFG_E_VPD
+ * @cfg: (in) virtual space
+ * @data: (out) what is to be written, its byte of the lowest address in the lowest bits
+ *
+ * Return: its address, with PCI_VPD_ADDR_F if it is to be written.
+ */
+u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data);
+
+/**
+ * dlend_cfg_vpd_done - a word of VPD was moved: the guest's poll ends
+ * @cfg: (in, out) virtual space; nothing changes if the guest has asked for another word meanwhile
+ * @addr: (in) as dlend_cfg_vpd() has said
+ * @data: (in) what was read, if it was
+ *
+ * Without this call the guest sees what a device does that does not answer: nothing.
+ */
+void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data);
 
 /**
  * dlend_cfg_save - all that the guest reads, for dlend_cfg_load() on another host

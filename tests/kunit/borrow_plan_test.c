@@ -299,12 +299,46 @@ static void plan_patience(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, dlend_plan_gate_overdue(200000, 199000, 1000, 60000));
 }
 
+/* May configuration space be asked of the device itself? */
+static void plan_live(struct kunit *test)
+{
+	static const struct {
+		struct dlend_situation now;
+		struct dlend_wish want, have;
+		enum dlend_live live;
+	} rows[] = {
+		{ { OPEN }, {}, {}, DLEND_LIVE_NO },
+		{ { .leased = true }, { .reset = 1 }, {}, DLEND_LIVE_NO },
+		{ { OPEN, .touched = true }, {}, {}, DLEND_LIVE_SOON },
+		{ { OPEN }, { .bme = true }, {}, DLEND_LIVE_SOON },
+		{ { OPEN, .failed = true }, { .bme = true }, {}, DLEND_LIVE_NO },
+		{ { HELD }, {}, {}, DLEND_LIVE_NOW },
+		{ { HELD, .unmapping = true }, { .bme = true, .build = 1, MSIX }, {},
+		  DLEND_LIVE_NOW },
+		{ { HELD }, { .reset = 1 }, {}, DLEND_LIVE_RESET },
+		{ { HELD, .failed = true }, {}, {}, DLEND_LIVE_NO },
+		{ { HELD, .failed = true }, { .reset = 1 }, {}, DLEND_LIVE_NO },
+		{ { HELD }, { .quiet = true }, {}, DLEND_LIVE_NO },
+		{ { HELD }, { .quiet = true }, { .quiet = true }, DLEND_LIVE_NO },
+		{ { HELD }, {}, { .quiet = true }, DLEND_LIVE_NO },
+		{ { COMING }, { .bme = true }, {}, DLEND_LIVE_NO },
+		{ { COMING, .leased = true }, {}, {}, DLEND_LIVE_NO },
+		{ { HELD, .held = true }, {}, {}, DLEND_LIVE_NOW },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_live(rows[i].now, &rows[i].want,
+							  &rows[i].have),
+				    rows[i].live, "row %zu", i);
+}
+
 static struct kunit_case plan_cases[] = {
 	KUNIT_CASE_PARAM(plan_one, plan_gen_params),
 	KUNIT_CASE(plan_ends),
 	KUNIT_CASE(plan_urgent),
 	KUNIT_CASE(plan_verdict),
 	KUNIT_CASE(plan_patience),
+	KUNIT_CASE(plan_live),
 	{}
 };
 

@@ -187,6 +187,7 @@ static const struct {
 	{ MSI + 12, 2, 0xffff }, { MSI + 16, 4, 0x000000ff },
 	{ EXP + 0x08, 2, 0x79ff }, { EXP + 0x10, 2, 0x03cb },
 	{ EXP + 0x28, 2, 0x135f }, { EXP + 0x30, 2, 0xffbf },
+	{ VPD + 2, 2, 0xffff }, { VPD + 4, 4, 0xffffffff },
 	{ MSIX + 2, 2, 0xc000 },
 	{ AER + 0x08, 4, 0x03fff031 }, { AER + 0x0c, 4, 0x03fff031 },
 	{ AER + 0x14, 4, 0x0000f1c1 }, { AER + 0x18, 4, 0x00000140 },
@@ -277,15 +278,14 @@ static void visible(struct kunit *test)
 		{ EXP + 0x10, 4, 0x30430142 }, { EXP + 0x14, 4, 0 }, { EXP + 0x18, 4, 0 },
 		{ EXP + 0x1c, 4, 0 }, { EXP + 0x20, 4, 0 }, { EXP + 0x24, 4, 0x7f13c79f },
 		{ EXP + 0x28, 4, 0 }, { EXP + 0x2c, 4, 0xe }, { EXP + 0x30, 4, 0x000f0003 },
-		{ VNDR, 2, 0x0009 | MSIX << 8 },
-		{ VPD, 4, 0 }, { VPD + 4, 4, 0 },
+		{ VNDR, 2, 0x0009 | VPD << 8 }, { VPD, 2, 0x0003 | MSIX << 8 },
 		{ MSIX, 4, 0x001f0011 | AF << 8 }, { MSIX + 4, 4, 0x2000 }, { MSIX + 8, 4, 0x3000 },
-		{ AF, 4, 0x03060013 }, { AF + 4, 4, 0 },
+		{ AF, 4, 0x03060013 }, { AF + 4, 2, 0 },
 		{ VC, 4, (u32)AER << 20 }, { VC + 4, 4, 0 },
 		{ AER, 4, 0x00010001 | (u32)DSN << 20 }, { AER + 4, 4, 0 }, { AER + 0x1c, 4, 0 },
 		{ ATS, 4, 0 }, { ATS + 4, 4, 0 },
 		{ DSN, 4, 0x00010003 | (u32)VSEC << 20 },
-		{ VSEC, 4, 0x0001000b }, { VSEC + 4, 4, 0x02010042 }, { VSEC + 0x20, 4, 0 },
+		{ VSEC, 4, 0x0001000b }, { VSEC + 4, 4, 0x02010042 },
 		{ SRIOV, 4, 0 }, { SRIOV + 8, 4, 0 }, { UNKNOWN, 4, 0 }, { UNKNOWN + 4, 4, 0 },
 		{ LTR, 4, 0 }, { LTR + 4, 4, 0 },
 	};
@@ -296,7 +296,9 @@ static void visible(struct kunit *test)
 				    golden[i].value, "at %#x", golden[i].at);
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VNDR + 2, f->snap + VNDR + 2, 0x0e);
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + DSN + 4, f->snap + DSN + 4, 8);
-	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VSEC + 4, f->snap + VSEC + 4, 0x1c);
+	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VPD + 2, f->snap + VPD + 2, 6);
+	/* Up to the next capability: what is in none is shown, too. */
+	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VSEC + 4, f->snap + VSEC + 4, SRIOV - VSEC - 4);
 }
 
 /* Bits that only a written 1 clears. */
@@ -409,7 +411,8 @@ static void outside(struct kunit *test)
 
 	memset(buf, 0, sizeof(buf));
 	dlend_cfg_read(&f->cfg, DLEND_CFG_SIZE - 4, buf, 8);
-	KUNIT_EXPECT_EQ(test, get_unaligned_le64(buf), 0xffffffff00000000ULL);
+	KUNIT_EXPECT_MEMEQ(test, buf, f->snap + DLEND_CFG_SIZE - 4, 4);
+	KUNIT_EXPECT_EQ(test, get_unaligned_le32(buf + 4), 0xffffffffu);
 	dlend_cfg_read(&f->cfg, 0xfffffffe, buf, 8);
 	KUNIT_EXPECT_EQ(test, get_unaligned_le64(buf), ~0ULL);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_write(&f->cfg, DLEND_CFG_SIZE - 4, buf, 8), 0);
@@ -649,7 +652,7 @@ static void added_reset(struct kunit *test)
 	f->snap[MSIX + 1] = 0;
 	put32(f->snap + PM + 4, 0);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x05\x10\x09\x11", 5);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x03\x11", 6);
 	/* But not one whose power states are nobody's business. */
 	f->desc.keeps_state = true;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
@@ -661,7 +664,7 @@ static void added_reset(struct kunit *test)
 	put32(f->snap + PM + 4, 0x00000008);
 	f->desc.clique = 3;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x05\x10\x09\x11\x13\x09", 7);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x03\x11\x13\x09", 8);
 	at = f->cfg.af_pos;
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, at + 2, 4), 0x0306);
 	wr(&f->cfg, 4, 2, 0x0006);
@@ -700,11 +703,11 @@ static void no_messages(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 8);
-	walk(test, &f->cfg, "\x01\x05\x10\x09\x13", 5);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x03\x13", 6);
 	f->desc.no_msi = true;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), 0);
-	walk(test, &f->cfg, "\x01\x10\x09\x13", 4);
+	walk(test, &f->cfg, "\x01\x10\x09\x03\x13", 5);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, 0x3d, 1), 1);
 }
 
@@ -735,9 +738,13 @@ static void msi_variants(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msi(&f->cfg), c->vectors);
 	for (i = 0; i < ARRAY_SIZE(c->mask); i++) {
-		wr(&f->cfg, MSI + 4 + 4 * i, 4, 0xffffffff);
-		KUNIT_EXPECT_EQ_MSG(test, rd(&f->cfg, MSI + 4 + 4 * i, 4), c->mask[i],
-				    "dword %u", i);
+		u32 at = MSI + 4 + 4 * i, zeroes;
+
+		/* Behind the capability is what the device has there. */
+		wr(&f->cfg, at, 4, 0);
+		zeroes = rd(&f->cfg, at, 4);
+		wr(&f->cfg, at, 4, 0xffffffff);
+		KUNIT_EXPECT_EQ_MSG(test, rd(&f->cfg, at, 4) ^ zeroes, c->mask[i], "dword %u", i);
 	}
 }
 
@@ -764,7 +771,7 @@ static void msix(struct kunit *test)
 	put32(f->snap + MSIX + 4, 0x00000007);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);
-	KUNIT_EXPECT_EQ(test, rd(&f->cfg, VNDR + 1, 1), AF);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, VPD + 1, 1), AF);
 }
 
 static void list_looped(struct kunit *test)
@@ -812,15 +819,15 @@ static void list_overlap(struct kunit *test)
 
 	f->snap[VNDR + 2] = 0xff;		/* sloppy length: clipped */
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x05\x10\x09\x11\x13", 6);
+	walk(test, &f->cfg, "\x01\x05\x10\x09\x03\x11\x13", 7);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSIX + 2, 2), 0x001f);
 	f->snap[MSI + 1] = MSI + 8;		/* AF inside MSI */
 	std_cap(f->snap, MSI + 8, 0x13, EXP);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x13\x10\x09\x11", 5);
+	walk(test, &f->cfg, "\x01\x13\x10\x09\x03\x11", 6);
 	std_cap(f->snap, MSI, 0x01, EXP);	/* a second PM */
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x10\x09\x11\x13", 5);
+	walk(test, &f->cfg, "\x01\x10\x09\x03\x11\x13", 6);
 	std_cap(f->snap, PM, 0x01, 0xfc);	/* MSI-X that runs out of the space */
 	std_cap(f->snap, 0xfc, 0x11, 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
@@ -843,7 +850,7 @@ static void hidden_by_content(struct kunit *test)
 	ext_cap(f->snap, DSN, 0x23, VSEC);		/* CXL */
 	put32(f->snap + DSN + 4, 0x03c01e98);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	walk(test, &f->cfg, "\x01\x05\x10\x11\x13", 5);
+	walk(test, &f->cfg, "\x01\x05\x10\x03\x11\x13", 6);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, AER, 4), 0x00010001 | (u32)VSEC << 20);
 	put32(f->snap + DSN + 4, 0x03c08086);		/* of somebody else */
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
@@ -860,13 +867,14 @@ static void pcie_version_1(struct kunit *test)
 	wr(&f->cfg, EXP + 0x10, 2, 0xffff);
 	wr(&f->cfg, EXP + 0x28, 4, 0xffffffff);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x10, 2), 0x03cb);
-	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x24, 4), 0);
-	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x28, 4), 0);
+	/* What is behind it is none of it. */
+	KUNIT_EXPECT_EQ(test, dlend_cfg_live(&f->cfg, EXP + 0x10, 4), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_live(&f->cfg, EXP + 0x14, 4), 4);
+	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x28, 4), 0x400);
 	put16(f->snap + EXP + 2, 0x0091);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
-	wr(&f->cfg, EXP + 0x10, 2, 0xffff);
-	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x0c, 4), 0);
-	KUNIT_EXPECT_EQ(test, rd(&f->cfg, EXP + 0x10, 4), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_live(&f->cfg, EXP + 0x08, 4), 0);
+	KUNIT_EXPECT_EQ(test, dlend_cfg_live(&f->cfg, EXP + 0x0c, 4), 4);
 }
 
 static void bad_input(struct kunit *test)

@@ -71,6 +71,9 @@ static u8 may_write(u32 at, bool device_specific)
 		return 0xff;			/* the vendor's own */
 	if (!device_specific)
 		return 0;
+	/* No extended capability: that space is in none, but for where their list begins. */
+	if (at >= 0x100)
+		return at < 0x104 ? 0 : 0xff;
 	/* Gaps: after PM (8 bytes), after MSI (24), after PCIe version 2 (60). */
 	if ((at >= 0x48 && at < 0x50) || (at >= 0x68 && at < 0x70) || (at >= 0xbc && at < 0x100))
 		return 0xff;
@@ -106,7 +109,6 @@ static void cfgfilter_never(struct kunit *test)
 		{ 0x44, 2, 0x7fff },		/* power state, PME_En */
 		{ 0x52, 2, 0xffff }, { 0x54, 4, ~0u },	/* MSI */
 		{ 0x88, 2, 0xffff }, { 0x90, 2, 0xffff }, { 0xa8, 2, 0xffff },	/* PCIe controls */
-		{ 0x100, 4, ~0u }, { 0xffc, 4, ~0u },
 	};
 	struct device *d = new_device(test, true);
 
@@ -144,6 +146,110 @@ static void cfgfilter_bad_access(struct kunit *test)
 				lend_cfgfilter_merge(&d->filter, bad[i].at, bad[i].size, 7, 9),
 				7u);
 	}
+}
+
+struct span {
+	u32 from, to;
+};
+
+static bool within(const struct span *spans, u32 at)
+{
+	for (; spans->to; spans++)
+		if (at >= spans->from && at < spans->to)
+			return true;
+	return false;
+}
+
+static void ext(u8 *cfg, u32 at, u32 id, u32 next)
+{
+	put32(cfg, at, id | 1 << 16 | next << 20);
+}
+
+/* Vendor-specific ones but CXL's, behind their headers; and what is in none, up to where one is. */
+static void extended(struct kunit *test, bool device_specific, u32 size)
+{
+	static const struct span vendors[] = { { 0x158, 0x170 }, { 0x1ca, 0x1d8 }, {} };
+	/* AER has 48h bytes at most; nobody knows how many ACS has. */
+	static const struct span gaps[] = {
+		{ 0x148, 0x150 }, { 0x170, 0x180 }, { 0x1b0, 0x1c0 }, { 0x1d8, 0x1e0 },
+		{ 0x1e8, 0x1000 }, {}
+	};
+	struct device *d = new_device(test, false);
+
+	ext(d->cfg, 0x100, 0x01, 0x150);
+	ext(d->cfg, 0x150, 0x0b, 0x180);
+	put32(d->cfg, 0x154, 0x02010042);
+	ext(d->cfg, 0x180, 0x0d, 0x190);
+	ext(d->cfg, 0x190, 0x23, 0x1c0);
+	put32(d->cfg, 0x194, 0x02001e98);
+	ext(d->cfg, 0x1c0, 0x23, 0x1e0);
+	put32(d->cfg, 0x1c4, 0x01808086);
+	ext(d->cfg, 0x1e0, 0x0f, 0);
+	lend_cfgfilter_init(&d->filter, d->cfg, size, device_specific);
+	for (u32 at = 0x100; at < DLEND_CFG_SIZE; at++) {
+		bool may = within(vendors, at) || (device_specific && within(gaps, at));
+
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_writable(&d->filter, at, 1),
+				    may && at < size ? 0xffu : 0u, "at %x", at);
+	}
+	/* Its last capability points back: nobody knows what is in none. */
+	ext(d->cfg, 0x1e0, 0x0f, 0x100);
+	lend_cfgfilter_init(&d->filter, d->cfg, size, device_specific);
+	for (u32 at = 0x100; at < DLEND_CFG_SIZE; at++)
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_writable(&d->filter, at, 1),
+				    within(vendors, at) && at < size ? 0xffu : 0u, "at %x", at);
+}
+
+static void cfgfilter_extended(struct kunit *test)
+{
+	extended(test, false, DLEND_CFG_SIZE);
+	extended(test, true, DLEND_CFG_SIZE);
+	extended(test, true, 256);
+}
+
+/* What a device does with a write may depend on its size: as it comes, merged, or not at all. */
+static void cfgfilter_ways(struct kunit *test)
+{
+	static const struct {
+		u32 at, size;
+		enum lend_cfgfilter_way way;
+	} cases[] = {
+		{ 0x74, 4, LEND_CFG_RAW }, { 0x73, 1, LEND_CFG_RAW }, { 0x7e, 2, LEND_CFG_RAW },
+		{ 0x70, 4, LEND_CFG_MERGED }, { 0x06, 2, LEND_CFG_MERGED },
+		{ 0x8a, 1, LEND_CFG_MERGED }, { 0x04, 4, LEND_CFG_MERGED },
+		{ 0x04, 2, LEND_CFG_REFUSED }, { 0x70, 2, LEND_CFG_REFUSED },
+		{ 0x10, 4, LEND_CFG_REFUSED }, { 0x54, 4, LEND_CFG_REFUSED },
+		{ 0xc2, 2, LEND_CFG_VPD_ADDR }, { 0xc4, 4, LEND_CFG_VPD_DATA },
+		{ 0xc0, 4, LEND_CFG_REFUSED }, { 0xc3, 1, LEND_CFG_REFUSED },
+		{ 0xc4, 2, LEND_CFG_REFUSED }, { 0xc8, 4, LEND_CFG_RAW },
+		{ 0x74, 3, LEND_CFG_REFUSED }, { 0x1000, 4, LEND_CFG_REFUSED },
+		{ 0x75, 2, LEND_CFG_REFUSED }, { ~0u, 1, LEND_CFG_REFUSED },
+	};
+	struct device *d = new_device(test, true);
+
+	cap(d->cfg, 0x80, 0x10, 0xc0);
+	cap(d->cfg, 0xc0, 0x03, 0);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, lend_cfgfilter_way(&d->filter, cases[i].at,
+							     cases[i].size),
+				    cases[i].way, "%u bytes at %x", cases[i].size, cases[i].at);
+	/* One that has no room for its registers is none. */
+	cap(d->cfg, 0xc0, 0x03, 0xc4);
+	cap(d->cfg, 0xc4, 0x13, 0);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_way(&d->filter, 0xc2, 2), LEND_CFG_REFUSED);
+}
+
+/* A clique of this host's own, which is a guest: no borrower's business. */
+static void cfgfilter_clique(struct kunit *test)
+{
+	struct device *d = new_device(test, false);
+
+	memcpy(d->cfg + 0x72, "\x08P2P", 4);
+	lend_cfgfilter_init(&d->filter, d->cfg, DLEND_CFG_SIZE, true);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x74, 4), 0u);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_writable(&d->filter, 0x78, 4), ~0u);
 }
 
 /* Addresses of the lender's host do not leave it. */
@@ -238,6 +344,9 @@ static struct kunit_case cfgfilter_cases[] = {
 	KUNIT_CASE(cfgfilter_sweep),
 	KUNIT_CASE(cfgfilter_never),
 	KUNIT_CASE(cfgfilter_write_one_to_clear),
+	KUNIT_CASE(cfgfilter_extended),
+	KUNIT_CASE(cfgfilter_ways),
+	KUNIT_CASE(cfgfilter_clique),
 	KUNIT_CASE(cfgfilter_bad_access),
 	KUNIT_CASE(cfgfilter_hides),
 	KUNIT_CASE(cfgfilter_hides_vf_bars),

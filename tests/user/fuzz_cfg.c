@@ -14,7 +14,8 @@
 /* Ids that a guest may see; written here again, apart from the tables under test. */
 static bool std_visible(u8 id)
 {
-	return id == 0x01 || id == 0x05 || id == 0x09 || id == 0x10 || id == 0x11 || id == 0x13;
+	return id == 0x01 || id == 0x03 || id == 0x05 || id == 0x09 || id == 0x10 || id == 0x11 ||
+	       id == 0x13;
 }
 
 static bool ext_visible(u16 id)
@@ -104,6 +105,38 @@ static void interrupts_hold(const struct dlend_cfg *cfg, const struct dlend_cfg_
 	}
 }
 
+/* What is the device's own shows what it had, and nothing here changes that. */
+static void live_holds(const struct dlend_cfg *cfg, const u8 *snap)
+{
+	for (u32 at = 0; at < DLEND_CFG_SIZE; at++) {
+		u32 piece = dlend_cfg_live(cfg, at, 8);
+
+		MUST(piece <= 4 && piece != 3 && (!piece || !(at % piece)));
+		MUST(!piece == !dlend_cfg_live(cfg, at, 1));
+		if (!piece)
+			continue;
+		MUST(at >= 0x40 && (at < 0x100 || cfg->pcie_pos));
+		MUST(!cfg->wmask[at] && !cfg->w1c[at] && cfg->val[at] == snap[at]);
+		MUST(!cfg->clique_pos || at < cfg->clique_pos || at >= cfg->clique_pos + 8u);
+	}
+	for (u32 at = rd(cfg, 0x34, 1); at; at = rd(cfg, at + 1, 1))
+		MUST(!dlend_cfg_live(cfg, at, 1) && !dlend_cfg_live(cfg, at + 1, 1));
+}
+
+/* A word of VPD is moved, or is not, as with a device that does not answer. */
+static void move_word(struct dlend_cfg *cfg, bool answers)
+{
+	u32 data, reg = cfg->vpd_pos + 2;
+	u16 addr = dlend_cfg_vpd(cfg, &data);
+
+	MUST(cfg->vpd_pos && addr == rd(cfg, reg, 2) && data == rd(cfg, reg + 2, 4));
+	if (!answers)
+		return;
+	dlend_cfg_vpd_done(cfg, addr, ~data);
+	MUST((rd(cfg, reg, 2) ^ addr) == 0x8000);
+	MUST(rd(cfg, reg + 2, 4) == (addr & 0x8000 ? data : ~data));
+}
+
 static void describe(struct input *in, struct dlend_cfg_desc *desc)
 {
 	unsigned int i;
@@ -165,6 +198,8 @@ static void one_access(struct input *in, struct dlend_cfg *cfg)
 	if (effects & DLEND_CFG_E_FLR)
 		MUST(is_reset(cfg) ||
 		     (effects & DLEND_CFG_E_D0 && same_outside(was, cfg->val, at, len)));
+	if (effects & DLEND_CFG_E_VPD)
+		move_word(cfg, len & 1);
 	dlend_cfg_read(cfg, at, buf, len);
 	free(buf);
 }
@@ -189,10 +224,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	}
 	desc.snapshot = snap;
 	ret = dlend_cfg_init(&cfg, &desc);
-	free(snap);
 	MUST(ret == 0 || ret == -EINVAL || ret == -ENOSPC || ret == -ELOOP);
-	if (ret == -EINVAL)
+	if (ret == -EINVAL) {
+		free(snap);
 		return 0;
+	}
 	MUST(!!cfg.clique_pos == (desc.clique >= 0 && !ret));
 	lists_hold(&cfg);
 	interrupts_hold(&cfg, &desc);
@@ -201,6 +237,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	lists_hold(&cfg);
 	bars_hold(&cfg, &desc);
 	interrupts_hold(&cfg, &desc);
+	live_holds(&cfg, snap);
+	free(snap);
 	return 0;
 }
 

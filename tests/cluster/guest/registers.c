@@ -5,8 +5,9 @@
  *
  * dump: its configuration space as found, which bits of it can be written, and what is left of it
  *	after a function level reset, D3hot and VFIO_DEVICE_RESET; lines "PHASE REGISTER VALUE",
- *	where a register is "header+OFFSET", "capID+OFFSET", "extID+OFFSET", or "gap+ADDRESS" if
- *	it is in no capability.  What is 0 is not said.
+ *	where a register is "header+OFFSET", "capID+OFFSET", "extID+OFFSET", "capID@ADDRESS+OFFSET"
+ *	if there may be several of that kind, or "gap+ADDRESS" if it is in no capability.  What is
+ *	0 is not said.
  * readrq N: sets Max_Read_Request_Size to 128 << N; says "ready", waits until /tmp/go is there
  * resets N: VFIO_DEVICE_RESET, N times; its BAR is used after each
  * vectors N: sets up N MSI-X vectors (MSI if it has no MSI-X); says what the kernel answers
@@ -16,12 +17,19 @@
  * stop reset|master: stops edu, which is about to write memory, while the kernel is at work on
  *	memory that was just added (WHAT ends with the UUID's sysfs directory); says what edu wrote
  * silent: edu; says "ready", waits until /tmp/go is there, resets it, and has it write memory
+ * window: a virtio device's registers, through the window onto them that is in its configuration
+ *	space, and in its BAR
+ * listed: reads each register that is in a capability of the specification's, ten times
+ * slow: says "ready", waits until /tmp/go is there, and says how long two reads take of a register
+ *	that only the device knows (virtio's window); reads it again when /tmp/go has gone
  *
  * What goes wrong ends the program, with a message.
  */
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/eventfd.h>
+
+#include <linux/virtio_pci.h>
 
 #include "edureg.h"
 #include "vmm.h"
@@ -34,8 +42,8 @@
 static struct space space;
 static int device;
 static uint8_t *memory;		/* what would be the guest's, at 0 */
-static char name_of[SPACE / 4][16];
-static unsigned int pm, express, msix;
+static char name_of[SPACE / 4][24];
+static unsigned int pm, express, msix, bar;
 
 /* Opening it */
 
@@ -99,17 +107,25 @@ static unsigned int std_length(unsigned int id, unsigned int at)
 	case PCI_CAP_ID_MSI:
 		return 10 + (flags & PCI_MSI_FLAGS_64BIT ? 4 : 0) +
 		       (flags & PCI_MSI_FLAGS_MASKBIT ? 10 : 0);
+	case PCI_CAP_ID_VPD:
+		return PCI_CAP_VPD_SIZEOF;
+	case PCI_CAP_ID_VNDR:
+		return get(at + PCI_CAP_FLAGS, 1);
 	case PCI_CAP_ID_EXP:
-		return 0x3c;
+		/* Of an endpoint; version 1 ends behind the link's registers. */
+		return (flags & PCI_EXP_FLAGS_VERS) > 1 ? 0x3c : 0x14;
 	case PCI_CAP_ID_MSIX:
 		return PCI_CAP_MSIX_SIZEOF;
 	}
 	return 0;
 }
 
-static unsigned int ext_length(unsigned int id)
+static unsigned int ext_length(unsigned int id, unsigned int at)
 {
 	switch (id) {
+	case PCI_EXT_CAP_ID_VNDR:
+	case PCI_EXT_CAP_ID_DVSEC:
+		return PCI_VNDR_HEADER_LEN(get(at + PCI_VNDR_HEADER, 4));
 	case PCI_EXT_CAP_ID_ERR:
 		return 0x48;
 	case PCI_EXT_CAP_ID_DSN:
@@ -120,11 +136,35 @@ static unsigned int ext_length(unsigned int id)
 
 static void name_capability(const char *kind, unsigned int id, unsigned int at, unsigned int len)
 {
+	bool std = kind[0] == 'c', several;
 	unsigned int end = len ? at + len : at + 4;
+	char where[8] = "";
 
+	several = std ? id == PCI_CAP_ID_VNDR :
+			id == PCI_EXT_CAP_ID_VNDR || id == PCI_EXT_CAP_ID_DVSEC;
+	if (several)
+		snprintf(where, sizeof(where), "@%x", at & (SPACE - 1));
 	for (unsigned int i = at; i < end && i < SPACE; i += 4)
-		snprintf(name_of[i / 4], sizeof(name_of[0]), "%s%0*x+%02x", kind,
-			 kind[0] == 'e' ? 4 : 2, id & 0xffff, (i - at) & 0xff);
+		snprintf(name_of[i / 4], sizeof(name_of[0]), "%s%0*x%s+%02x", kind, std ? 2 : 4,
+			 id & 0xffff, where, (i - at) & 0xfff);
+}
+
+static bool is_gap(unsigned int at)
+{
+	return !strncmp(name_of[at / 4], "gap", 3);
+}
+
+/* Of many registers in no capability, the first ones and the last one tell enough. */
+#define GAP_ENOUGH	8u
+
+static bool is_left_out(unsigned int at)
+{
+	if (at < STD || at + 4 >= SPACE)
+		return false;
+	for (unsigned int n = 0; n <= GAP_ENOUGH; n++)
+		if (!is_gap(at - 4 * n))
+			return false;
+	return true;
 }
 
 static void find_registers(void)
@@ -145,16 +185,18 @@ static void find_registers(void)
 		if (id == PCI_CAP_ID_MSIX)
 			msix = at;
 	}
-	if (space_size() <= STD || !get(STD, 4))
+	if (space_size() <= STD)
 		return;
-	for (at = STD, n = 0; at && n < 48; at = get(at, 4) >> 20, n++)
-		name_capability("ext", get(at, 2), at, ext_length(get(at, 2)));
+	/* Also if there are none: their list begins here. */
+	name_capability("ext", 0, STD, 4);
+	for (at = get(STD, 4) ? STD : 0, n = 0; at && n < 48; at = get(at, 4) >> 20, n++)
+		name_capability("ext", get(at, 2), at, ext_length(get(at, 2), at));
 }
 
 static void dump(const char *phase)
 {
 	for (unsigned int at = 0; at < space_size(); at += 4)
-		if (get(at, 4))
+		if (!is_left_out(at) && get(at, 4))
 			printf("%s %s %08x\n", phase, name_of[at / 4], get(at, 4));
 }
 
@@ -174,14 +216,17 @@ static void ones(void)
 	unsigned int gaps = 0;
 
 	for (unsigned int at = 0; at < space_size(); at += 4) {
-		uint32_t old = get(at, 4), bits;
+		uint32_t old, bits;
 
+		if (is_left_out(at))
+			continue;
+		old = get(at, 4);
 		put(at, 0, 4);
 		bits = get(at, 4);
 		put(at, ones_at(at), 4);
 		bits ^= get(at, 4);
 		put(at, old, 4);
-		if (!strncmp(name_of[at / 4], "gap", 3))
+		if (is_gap(at))
 			gaps += !!bits;
 		else if (bits)
 			printf("ones %s %08x\n", name_of[at / 4], bits);
@@ -204,15 +249,37 @@ static void set_up(void)
 	put(PCI_COMMAND, PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER, 2);
 }
 
+/* The one with the device's registers: the first, but of virtio's. */
+static void find_bar(void)
+{
+	struct vfio_region_info info = {
+		.argsz = sizeof(info), .index = VFIO_PCI_BAR0_REGION_INDEX,
+	};
+
+	must(ioctl(device, VFIO_DEVICE_GET_REGION_INFO, &info), "no BARs");
+	bar = info.size ? VFIO_PCI_BAR0_REGION_INDEX : VFIO_PCI_BAR4_REGION_INDEX;
+}
+
 static void read_bar(const char *phase)
 {
 	uint32_t value = 0;
-	ssize_t n = pread(device, &value, 4, region(device, VFIO_PCI_BAR0_REGION_INDEX));
+	ssize_t n = pread(device, &value, 4, region(device, bar));
 
 	if (n == 4)
-		printf("%s bar0 %08x\n", phase, value);
+		printf("%s bar%u %08x\n", phase, bar, value);
 	else
-		printf("%s bar0 %s\n", phase, strerror(errno));
+		printf("%s bar%u %s\n", phase, bar, strerror(errno));
+}
+
+/* A lent device is borrowed when this returns: who reads its BAR waits for that. */
+static void hold(void)
+{
+	uint32_t command = get(PCI_COMMAND, 2), value;
+
+	put(PCI_COMMAND, command | PCI_COMMAND_MEMORY, 2);
+	if (pread(device, &value, 4, region(device, bar)) != 4)
+		die("its BAR is not readable");
+	put(PCI_COMMAND, command, 2);
 }
 
 static void describe(void)
@@ -242,6 +309,7 @@ static void do_dump(void)
 {
 	describe();
 	dump("open");
+	hold();
 	ones();
 	must(ioctl(device, VFIO_DEVICE_RESET), "no reset");
 	set_up();
@@ -279,6 +347,12 @@ static void wait_for_go(void)
 	printf("ready\n");
 	fflush(stdout);
 	await_go(0);
+}
+
+static void await_go_away(void)
+{
+	while (!access("/tmp/go", F_OK))
+		doze(1000);
 }
 
 static void do_readrq(unsigned int n)
@@ -483,6 +557,97 @@ static void do_silent(void)
 	printf("wrote %u\n", changed());
 }
 
+/* What only the device knows */
+
+/* virtio's vendor-specific capability of that type. */
+static unsigned int virtio_cap(unsigned int type)
+{
+	unsigned int at = get(PCI_CAPABILITY_LIST, 1);
+
+	while (at && (get(at, 1) != PCI_CAP_ID_VNDR ||
+		      get(at + VIRTIO_PCI_CAP_CFG_TYPE, 1) != type))
+		at = get(at + PCI_CAP_LIST_NEXT, 1);
+	if (!at)
+		die("this is no virtio device");
+	return at;
+}
+
+/* Where the window's data are, behind the structure that all of these capabilities have. */
+#define WINDOW_DATA	16u
+
+/* Let the window show a register of the BAR that @common is about. */
+static void aim(unsigned int window, unsigned int common, uint32_t reg)
+{
+	put(window + VIRTIO_PCI_CAP_BAR, get(common + VIRTIO_PCI_CAP_BAR, 1), 1);
+	put(window + VIRTIO_PCI_CAP_OFFSET, get(common + VIRTIO_PCI_CAP_OFFSET, 4) + reg, 4);
+	put(window + VIRTIO_PCI_CAP_LENGTH, 4, 4);
+}
+
+static void do_window(void)
+{
+	unsigned int window = virtio_cap(VIRTIO_PCI_CAP_PCI_CFG);
+	unsigned int common = virtio_cap(VIRTIO_PCI_CAP_COMMON_CFG);
+	off_t regs = region(device, bar) + get(common + VIRTIO_PCI_CAP_OFFSET, 4);
+	uint32_t value = 0;
+
+	if (get(common + VIRTIO_PCI_CAP_BAR, 1) != bar)
+		die("its registers are elsewhere");
+	printf("window before %08x\n", get(window + WINDOW_DATA, 4));
+	set_up();
+	hold();
+	/* A write through the window arrives, */
+	aim(window, common, VIRTIO_PCI_COMMON_DFSELECT);
+	put(window + WINDOW_DATA, 1, 4);
+	must(pread(device, &value, 4, regs + VIRTIO_PCI_COMMON_DFSELECT),
+	     "its BAR is not readable");
+	printf("window wrote %u\n", value);
+	/* and a read shows what the device has there now, of which nobody has told. */
+	aim(window, common, VIRTIO_PCI_COMMON_DF);
+	printf("window features1 %08x\n", get(window + WINDOW_DATA, 4));
+	value = 0;
+	must(pwrite(device, &value, 4, regs + VIRTIO_PCI_COMMON_DFSELECT),
+	     "its BAR is not writable");
+	printf("window features0 %08x\n", get(window + WINDOW_DATA, 4));
+	must(pread(device, &value, 4, regs + VIRTIO_PCI_COMMON_DF), "its BAR is not readable");
+	printf("window bar %08x\n", value);
+}
+
+static void do_listed(void)
+{
+	unsigned int n = 0;
+
+	set_up();
+	hold();
+	for (int pass = 0; pass < 10; pass++)
+		for (unsigned int at = 0; at < space_size(); at += 4)
+			if (!is_gap(at) && !strchr(name_of[at / 4], '@'))
+				n += get(at, 4) != 0;
+	printf("listed %u\n", n);
+}
+
+static void do_slow(void)
+{
+	unsigned int reg = virtio_cap(VIRTIO_PCI_CAP_PCI_CFG) + VIRTIO_PCI_CAP_OFFSET;
+	uint64_t began;
+
+	set_up();
+	hold();
+	put(reg, 0x40, 4);
+	printf("slow before %x\n", get(reg, 4));
+	wait_for_go();
+	for (int i = 0; i < 2; i++) {
+		began = now_us();
+		printf("slow value %x\n", get(reg, 4));
+		printf("slow %s %.0f\n", i ? "again" : "took", (now_us() - began) / 1e3);
+		fflush(stdout);
+	}
+	await_go_away();
+	/* Nobody asks a lender that has just been silent. */
+	for (int i = 0; i < 300 && get(reg, 4) != 0x40; i++)
+		doze(100000);
+	printf("slow after %x\n", get(reg, 4));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 4) {
@@ -491,6 +656,7 @@ int main(int argc, char **argv)
 	}
 	open_it(argv[1], argv[2]);
 	find_registers();
+	find_bar();
 	if (!strcmp(argv[3], "dump"))
 		do_dump();
 	else if (!strcmp(argv[3], "readrq") && argc == 5)
@@ -505,6 +671,12 @@ int main(int argc, char **argv)
 		do_irqs();
 	else if (!strcmp(argv[3], "silent"))
 		do_silent();
+	else if (!strcmp(argv[3], "window"))
+		do_window();
+	else if (!strcmp(argv[3], "listed"))
+		do_listed();
+	else if (!strcmp(argv[3], "slow"))
+		do_slow();
 	else if (!strcmp(argv[3], "stop") && argc == 6)
 		do_stop(argv[4], argv[5]);
 	else

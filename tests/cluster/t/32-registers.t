@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A lent device and the same one passed by vfio-pci: register by register, and what a reset means.
 
-    host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): the same program; nvme0, nic, edu
+    host a (node 1): a program that is its own VMM ---- ab ---- host b (node 2): the same program; nvme0, nic, edu, vrng
 
 On host a it is a mediated device, or attached and passed on by vfio-pci.
 
@@ -19,14 +19,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from attached import pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DEBUG, Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from forge import Forge, WINDOW_BYTES  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 REASONS = Path(__file__).with_suffix(".reasons")
 PROGRAM = "/share/registers"
-# What each of them has: MSI-X and FLR; a power state that forgets; INTx, MSI, and no PCI Express at all.
-DEVICES = {"nvme0": "dlend-nvme", "nic": "dlend-nic", "edu": "dlend-pci"}
+# What each of them has: MSI-X and FLR; a power state that forgets; INTx, MSI, and no PCI Express at all; vendor-specific
+# capabilities, one of which is a window onto its registers.
+DEVICES = {"nvme0": "dlend-nvme", "nic": "dlend-nic", "edu": "dlend-pci", "vrng": "dlend-pci"}
 
 
 def reasons():
@@ -44,14 +45,15 @@ def dump(host, bus, name):
     return {tuple(line.split()[:2]): line.split(None, 2)[2] for line in out.splitlines()}
 
 
-def by_vfio_pci(b, bdf):
-    """What the program finds on the device's own host."""
+@contextlib.contextmanager
+def by_vfio_pci(b, port):
+    """Its own host's vfio-pci has the device."""
+    bdf = b.bdf(port)
     device = f"/sys/bus/pci/devices/{bdf}"
     b.run(f"modprobe vfio-pci; cd {device}; [ ! -e driver ] || echo {bdf} >driver/unbind; "
           f"echo vfio-pci >driver_override; echo {bdf} >/sys/bus/pci/drivers_probe")
-    found = dump(b, "pci", bdf)
+    yield bdf
     b.run(f"cd {device}; echo {bdf} >driver/unbind; echo >driver_override")
-    return found
 
 
 def attached(t, f, a, address):
@@ -89,7 +91,8 @@ def registers(t, f, a, b):
     rows, used = reasons(), set()
     local, mdevs = {}, {}
     for port in DEVICES:
-        local[port] = by_vfio_pci(b, b.bdf(port))
+        with by_vfio_pci(b, port) as bdf:
+            local[port] = dump(b, "pci", bdf)
         compare(t, f"attached {port}", local[port], attached(t, f, a, f.lend("b", port)), rows, used)
     for port, kind in DEVICES.items():
         address = f.address("b", port)
@@ -98,6 +101,57 @@ def registers(t, f, a, b):
         f.wait_state("a", address, "free")
     t.equal([" ".join(row) for row in rows if row not in used], [], "no reason is without a difference")
     return mdevs
+
+
+def window_at_home(b):
+    """What virtio's window shows on the device's own host."""
+    with by_vfio_pci(b, "vrng") as bdf:
+        return seen("window", b.run(f"{PROGRAM} pci {bdf} window", timeout=60).out)
+
+
+def seen(what, out):
+    return dict(re.findall(rf"^{what} (\w+) (\S+)$", out, re.M))
+
+
+def asked(a, kind):
+    """Messages of a kind that host a has sent."""
+    return sum(map(int, re.findall(rf"^msg_{kind}: sent (\d+)", a.run(f"cat {DEBUG}/links/*:*").out, re.M)))
+
+
+def window(t, f, a, home, address, uuid):
+    """A vendor-specific capability of virtio's leads to the device's registers: by now, not as they were once."""
+    t.equal((home["before"], home["wrote"], home["features0"]), ("00000000", "1", home["bar"]),
+            "vfio-pci: virtio's window in configuration space leads to the device's registers")
+    t.ok(home["features1"] != home["features0"], "  and shows what they hold now", str(home))
+    before = asked(a, "CFG_READ"), asked(a, "CFG_WRITE")
+    t.equal(seen("window", a.run(f"{PROGRAM} mdev {uuid} window", timeout=60).out), home, "lent: the same")
+    after = asked(a, "CFG_READ"), asked(a, "CFG_WRITE")
+    t.ok(after[0] > before[0] and after[1] > before[1], "  by messages", f"{before} {after}")
+    f.wait_state("a", address, "free")
+    before = asked(a, "CFG_READ")
+    out = a.run(f"{PROGRAM} mdev {uuid} listed", timeout=60).out
+    t.ok(int(out.split()[1]) > 100, "each register of the specification's, ten times", out)
+    t.equal(asked(a, "CFG_READ"), before, "  no message: this host answers")
+    f.wait_state("a", address, "free")
+
+
+def slow(t, f, a, b, address, uuid):
+    """The lender does not answer: a read of what only the device knows ends all the same."""
+    a.run("rm -f /tmp/go /tmp/slow")
+    job = a.spawn(f"{PROGRAM} mdev {uuid} slow >/tmp/slow")
+    a.wait_for("grep -q ready /tmp/slow", 30)
+    with b.stands_still():
+        a.run("touch /tmp/go")
+        a.wait_for("grep -q again /tmp/slow", 30)
+    a.run("rm /tmp/go")
+    job.wait(60)
+    found = seen("slow", a.run("cat /tmp/slow").out)
+    t.diag(str(found))
+    t.equal((found["before"], found["value"], found["after"]), ("40", "0", "40"),
+            "a register that only the device knows; while its lender is silent, as it was after the reset; and again")
+    t.ok(float(found["took"]) < 1000, "  within a bounded time, in ms", found["took"])
+    t.ok(float(found["again"]) < 50, "  and the next read does not wait, in ms", found["again"])
+    f.wait_state("a", address, "free")
 
 
 def reset_order(t, f):
@@ -280,15 +334,19 @@ def silent(t, f, a, b, uuid):
 
 
 def main():
-    with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+    with Tap() as t, Cluster("registers-hosts.toml", tap=t) as c:
         shutil.copy(BUILD / "guest/registers", c.run_dir / "share/registers")
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         # A lender that stands still for a while keeps its session.
         f.up(heartbeat_timeout_ms=30000)
         a.load_modules("dlend_native")
+        home = window_at_home(b)
         with t.case("register by register"):
             mdevs = registers(t, f, a, b)
+        with t.case("what only the device knows"):
+            window(t, f, a, home, *mdevs["vrng"])
+            slow(t, f, a, b, *mdevs["vrng"])
         with t.case("a reset, as the lender does it"):
             reset_order(t, f)
         with t.case("a reset through sysfs"):
