@@ -157,6 +157,7 @@ static void show_side(struct text *t, struct ntb_side *s)
 	show_number(t, "reg_writes", n->reg_writes);
 	show_number(t, "doorbells", n->doorbells);
 	show_number(t, "doorbells_lost", n->doorbells_lost);
+	show_number(t, "late", n->late);
 	show_number(t, "irqs", n->irqs);
 	show_number(t, "dropped", n->dropped);
 	show_number(t, "dma_reads", d->msg_reads);
@@ -272,6 +273,26 @@ static const char *cmd_doorbell(struct client *c, char **arg)
 		ntb_flood(s, n);
 	else
 		return "drop, delay, flood or normal?";
+	return NULL;
+}
+
+static const char *cmd_window(struct client *c, char **arg)
+{
+	struct ntb_side *s = find_side(arg[1], arg[2]);
+	uint64_t ms, from;
+
+	(void)c;
+	if (!s)
+		return "no such side";
+	if (!strcmp(arg[3], "normal") && !arg[4]) {
+		late_set(s, 0, 0);
+		return NULL;
+	}
+	if (strcmp(arg[3], "late") || !arg[4] || !arg[5])
+		return "late MS OFFSET, or normal?";
+	if (!number(arg[4], &ms) || !ms || ms > 10000 || !number(arg[5], &from))
+		return "bad number";
+	late_set(s, ms, from);
 	return NULL;
 }
 
@@ -410,6 +431,7 @@ static const struct command {
 	{ "silent",	4, 4, false, cmd_silent },
 	{ "mute",	6, 6, false, cmd_mute },
 	{ "doorbell",	4, 5, false, cmd_doorbell },
+	{ "window",	4, 6, false, cmd_window },
 	{ "poke",	6, 6, false, cmd_poke },
 	{ "peek",	6, 6, true, cmd_peek },
 	{ "spad",	3, 4, false, cmd_spad },

@@ -199,6 +199,8 @@ void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t
 	uint8_t ones[DMA_MAX_LEN];
 	uint64_t addr;
 
+	if (!force)
+		late_push(s);
 	if (!reachable(s, w, off, len, force, &addr)) {
 		memset(ones, 0xff, len);
 		fn(arg, ENOLINK, ones, len);
@@ -212,6 +214,15 @@ static bool muted(const struct ntb_side *s, enum ntb_window w, uint64_t off, siz
 	return w == s->mute_window && off < s->mute_off + s->mute_len && s->mute_off < off + len;
 }
 
+void ntb_window_push(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
+		     size_t len)
+{
+	uint64_t addr;
+
+	if (reachable(s, w, off, len, false, &addr))
+		dma_write(&ntb_peer(s)->dma, addr, data, len);
+}
+
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force)
 {
@@ -219,6 +230,8 @@ void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const
 
 	if (!force && muted(s, w, off, len))
 		s->n.dropped++;
+	else if (!force && late_takes(s, w, off, data, len))
+		return;
 	else if (reachable(s, w, off, len, force, &addr))
 		dma_write(&ntb_peer(s)->dma, addr, data, len);
 }
@@ -289,6 +302,7 @@ void ntb_reset(struct ntb_side *s)
 	pci_init(s);
 	s->dma.master = false;
 	dma_drop_held(&s->dma);
+	late_drop(s);
 	ntb_retrain(s->link);
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "dma.h"
+#include "late.h"
 #include "loop.h"
 #include "vfu.h"
 
@@ -77,6 +78,7 @@ struct ntb_counters {
 	uint64_t doorbells_lost;		/* of these, swallowed by a fault switch */
 	uint64_t irqs;				/* delivered to this side */
 	uint64_t dropped;			/* its accesses that led nowhere */
+	uint64_t late;				/* its writes that late.c delayed */
 };
 
 struct ntb_side {
@@ -109,6 +111,7 @@ struct ntb_side {
 	enum ntb_window mute_window;	/* what it writes there is lost, ... */
 	uint64_t mute_off, mute_len;	/* ... and 0 bytes is nowhere */
 	unsigned int db_drop, db_delay_ms;
+	struct late late;
 	struct timer flood;		/* rings its peer's doorbells 0 and 1 ... */
 	unsigned int flood_rings;	/* ... so often each millisecond */
 	uint32_t spad_lie[NTB_SPADS];	/* what this side reads where a bit is set in ... */
@@ -155,6 +158,10 @@ void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t
 		     bool force, dma_fn fn, void *arg);
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force);
+
+/* A write that was late is on its way. */
+void ntb_window_push(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
+		     size_t len);
 
 /* A conventional reset, a new client, or one that left. */
 void ntb_reset(struct ntb_side *s);

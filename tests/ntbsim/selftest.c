@@ -216,6 +216,43 @@ static void test_windows(struct peer *a, struct peer *b)
 	ok(stat_of('a', "write_bytes") == 9 && stat_of('a', "faults") == 0, "counted");
 }
 
+static bool byte_becomes(const volatile uint8_t *byte, uint8_t value, int ms)
+{
+	for (; *byte != value && ms > 0; ms -= 5)
+		usleep(5000);
+	return *byte == value;
+}
+
+/* What a device writes may arrive after what a processor wrote, and after its doorbell. */
+static void test_late(struct peer *a, struct peer *b)
+{
+	volatile uint8_t *below = &b->ram[0x100], *beyond = &b->ram[0x2100];
+
+	set_trans(b, 4, RAM_IOVA, 0x4000);
+	memset(b->ram, 0, 0x4000);
+	wr(b, VU_BAR0, 0x45c, 0x7ff7, 2);
+	drain_irqs(b);
+	ok(did("window t a late 10000 0x2000"), "writes beyond an offset are late");
+	wr(a, VU_BAR4, 0x2100, 0x11, 1);
+	wr(a, VU_BAR4, 0x2101, 0x22, 1);
+	wr(a, VU_BAR4, 0x100, 0x33, 1);
+	wr(a, VU_BAR0, 0x454, 0x8, 2);
+	ok(*below == 0x33 && !*beyond && fired(b, 3, 500) == 1,
+	   "what was written below after them is there, and so is the doorbell");
+	ok(rd(a, VU_BAR4, 0x100, 1) == 0x33 && *beyond == 0x11 && beyond[1] == 0x22,
+	   "a read pushes them");
+	wr(a, VU_BAR4, 0x2100, 0x44, 1);
+	ok(*beyond == 0x11 && did("window t a normal") && *beyond == 0x44, "and so does the end of that");
+	ok(did("window t a late 20 0x2000"), "for 20 ms at most");
+	wr(a, VU_BAR4, 0x2100, 0x55, 1);
+	ok(byte_becomes(beyond, 0x55, 1000) && stat_of('a', "late") == 4, "they come by themselves, too");
+	ok(did("window t a normal") && refused("window t a late 5") && refused("window t a late 0 0") &&
+	   refused("window t c normal"), "normal again; nonsense is refused");
+	wr(b, VU_BAR0, 0x45c, 0x7fe7, 2);
+	wr(b, VU_BAR0, 0x460, 0xffff, 2);
+	drain_irqs(b);
+}
+
 static void test_faults(struct peer *a, struct peer *b)
 {
 	long long before = stat_of('b', "faults");
@@ -306,13 +343,6 @@ static bool serve_one(struct peer *p)
 
 	return recv_msg(p, &h, body, sizeof(body), 1000) &&
 	       (h.flags & VU_TYPE_MASK) != VU_REPLY;
-}
-
-static bool byte_becomes(const volatile uint8_t *byte, uint8_t value, int ms)
-{
-	for (; *byte != value && ms > 0; ms -= 5)
-		usleep(5000);
-	return *byte == value;
 }
 
 /* The peer reaches @to's device by BAR4, its RAM by BAR2, and doorbell 3 is heard. */
@@ -736,6 +766,7 @@ int main(int argc, char **argv)
 	test_scratchpads(&a, &b);
 	test_doorbells(&a, &b);
 	test_windows(&a, &b);
+	test_late(&a, &b);
 	test_faults(&a, &b);
 	test_messages(&a, &b);
 	test_timeout(&a, &b);
