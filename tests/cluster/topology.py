@@ -26,7 +26,7 @@
     b = "b"
     bar2 = "64M"             # window sizes; without: ntbsim's defaults
     bar4 = "64M"
-    family = "intel-icx"     # whose bridges these are; without: DLEND_NTB of the environment, or "amd"
+    family = "intel-icx"     # whose bridges these are; without: DLEND_NTB of the environment (also "mixed"), or "amd"
 
 Knows nothing of processes and sockets but the names that it is given.
 """
@@ -49,11 +49,13 @@ INTEL_IOMMU = "intel-iommu,caching-mode=on"
 IOMMUS = {"intel": INTEL_IOMMU, "pt": INTEL_IOMMU, "amd": "amd-iommu,dma-remap=on"}
 
 
-# By family of ntbsim's: the module to load, as Host.load_modules() takes it, and the driver of the function.
+# By family of ntbsim's: the module to load, and the driver of the function.
 AMD = ("ntb_hw_amd", "ntb_hw_amd")
 INTEL = ("ntb_hw_intel", "ntb_hw_intel")
 NTB_DRIVERS = {"amd": AMD, "intel-skx": INTEL, "intel-icx": INTEL, "intel-spr": INTEL,
-               "switchtec": ("ntb_hw_switchtec max_mw_size=0x1000000000", "switchtec")}
+               "switchtec": ("ntb_hw_switchtec", "switchtec")}
+# What DLEND_NTB may say besides one family: a link each, in this order, and again
+MIXED = {"mixed": ("intel-icx", "switchtec", "amd")}
 
 
 class BadTopology(Exception):
@@ -120,7 +122,7 @@ class LinkSpec:
     b: str
     bar2: str = ""
     bar4: str = ""
-    family: str = field(default_factory=lambda: os.environ.get("DLEND_NTB") or "amd")
+    family: str = ""
 
 
 def _table(kind, where, values):
@@ -158,7 +160,10 @@ class Topology:
             self.hosts[name] = host
         self.links = {name: _table(LinkSpec, f"{self.path.name}: link {name}", {**values, "name": name})
                       for name, values in data.get("links", {}).items()}
+        wanted = os.environ.get("DLEND_NTB") or "amd"
+        families = itertools.cycle(MIXED.get(wanted, (wanted,)))
         for link in self.links.values():
+            link.family = link.family or next(families)
             if not {link.a, link.b} <= self.hosts.keys() or link.a == link.b:
                 raise BadTopology(f"{self.path.name}: link {link.name} joins {link.a} and {link.b}")
             if link.family not in NTB_DRIVERS:
@@ -259,7 +264,7 @@ def port_args(host, port):
         args += drive_args(host, f"disk-{port.name}", port.name)
     for number, device in enumerate(port.devices):
         if isinstance(device, dict):
-            args += ["-device", json.dumps({**device, "bus": bus})]
+            args += ["-device", json.dumps({**device, "id": port.name, "bus": bus})]
             continue
         device = tamed(device) + f",id={port.name}{'' if number == 0 else f'.{number}'},bus={bus},addr=0.{number}"
         if number == 0 and len(port.devices) > 1:
