@@ -109,6 +109,7 @@ static void examine_host(struct demands *demands)
 	doctor_links(demands);
 	for (size_t i = 0; i < devices->count; i++)
 		doctor_device(devices->name[i]);
+	doctor_reach(devices);
 	if (opt.json)
 		print_json(findings_json());
 	else

@@ -18,6 +18,8 @@ void doctor_memory(void);
 void doctor_ntb(void);
 void doctor_links(const struct demands *demands);
 void doctor_device(const char *bdf);
+/** doctor_reach - whether devices (BDFs) reach the NTBs of this host */
+void doctor_reach(const struct names *devices);
 
 /** bar_bytes - all memory BARs of a device together */
 unsigned long long bar_bytes(const char *dir);

@@ -111,6 +111,27 @@ static const char *group_others(const char *bdf, const struct names *group)
 	return others;
 }
 
+/* AMD's IOMMU keeps all from here to 1 TiB for interrupts and itself, on every host. */
+#define HT_FIRST	0xfd00000000ULL
+
+/*
+ * Addresses that the IOMMU or the firmware keeps for itself, and where a guest has memory.  Those
+ * for MSIs no guest uses.
+ */
+static void check_device_reserved(const char *bdf, char *regions)
+{
+	unsigned long long first, last;
+	char *save = NULL, kind[32];
+
+	for (char *line = strtok_r(regions, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		if (sscanf(line, "%llx %llx %31s", &first, &last, kind) == 3 &&
+		    !strcmp(kind, "reserved") && first < HT_FIRST)
+			finding(LEVEL_WARN, "device-reserved",
+				text("the IOMMU keeps 0x%llx-0x%llx of %s for itself", first, last,
+				     bdf),
+				"No guest with memory there can borrow it: look for a firmware option");
+}
+
 static void check_device_group(const struct device *dev)
 {
 	char *dir = path("%s/iommu_group", dev->dir), *file = path("%s/reserved_regions", dir);
@@ -138,6 +159,8 @@ static void check_device_group(const struct device *dev)
 		finding(LEVEL_FAIL, "device-rmrr",
 			text("firmware reserves memory for %s or its group (RMRR)", dev->bdf),
 			"Look for a firmware option that stops the firmware from using the device");
+	if (regions)
+		check_device_reserved(dev->bdf, regions);
 	names_free(&all);
 	free(regions);
 	free(file);

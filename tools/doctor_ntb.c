@@ -102,8 +102,32 @@ out:
 	free(link);
 }
 
+/* Devices of the NTB's group that a driver uses would lose their DMA. */
+static void check_ntb_neighbours(const char *name, const char *group)
+{
+	char *devices = path("%s/devices", group);
+	struct names n = list_dir(devices);
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", devices, n.name[i]), *link = path("%s/driver", dir);
+		char value[TEXT_MAX], *driver = link_name(link);
+
+		if (driver && strcmp(n.name[i], name) &&
+		    strncmp(read_attr(value, dir, "class"), "0x0604", 6))
+			finding(LEVEL_FAIL, "ntb-group",
+				text("%s shares its IOMMU group with %s, which %s uses", name,
+				     n.name[i], driver),
+				"Its link stays down: use another slot, or unbind that driver");
+		free(driver);
+		free(link);
+		free(dir);
+	}
+	names_free(&n);
+	free(devices);
+}
+
 /* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
-static void check_ntb_group(const char *name)
+static void check_ntb_function(const char *name)
 {
 	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 	char *group = path("%s/iommu_group", dir), type[TEXT_MAX];
@@ -121,6 +145,7 @@ static void check_ntb_group(const char *name)
 	else
 		finding(LEVEL_OK, "ntb-iommu",
 			text("what comes in through %s is translated", name), NULL);
+	check_ntb_neighbours(name, group);
 out:
 	free(group);
 	free(dir);
@@ -136,7 +161,7 @@ void doctor_ntb(void)
 		char *dir = path("%s/%s", bus, n.name[i]);
 
 		check_ntb_user(n.name[i], dir);
-		check_ntb_group(n.name[i]);
+		check_ntb_function(n.name[i]);
 		free(dir);
 	}
 	if (!n.count && !lone)
@@ -146,6 +171,7 @@ void doctor_ntb(void)
 	free(bus);
 }
 
+#define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
 #define LARGER	"Set a larger NTB BAR size, the same, in the firmware of both hosts"
 
@@ -196,6 +222,10 @@ static void check_aperture(const char *name, unsigned long long bytes,
 			text("%s, which cannot hold a guest of %s on this host", reach,
 			     size_text(guest)),
 			LARGER ", or give the guest less memory");
+	else if (!guest && bytes < SMALLEST_BYTES && host_borrows(demands))
+		finding(LEVEL_FAIL, "window",
+			text("%s, which no guest of today fits in", reach),
+			LARGER "; or say what you have: dlend doctor --guest SIZE");
 	else if (!guest && bytes < ram && host_borrows(demands))
 		finding(LEVEL_WARN, "window",
 			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,

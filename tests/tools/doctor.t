@@ -85,7 +85,8 @@ def well(t):
         names = {c["check"] for c in checks}
         t.ok({"kernel-mdev", "kernel-iommu", "kernel-vfio", "kernel-ntb", "modules", "node-id", "iommu", "memlock",
               "interrupt-remapping", "huge-pages", "ntb", "ntb-iommu", "link", "window", "device-iommu", "device-group",
-              "device-reset"} <= names, "every check says that it was made", f"{names}")
+              "device-reset",
+              "device-reach"} <= names, "every check says that it was made", f"{names}")
         r = f.run("doctor")
         t.ok(r.code == 0 and r.out.splitlines()[-1].endswith(" OK, 0 WARN, 0 FAIL"), "as text", r.out)
         t.ok(all(line.startswith("OK    ") for line in r.out.splitlines()[:-1]), "  a line each")
@@ -194,6 +195,54 @@ def ntb(t):
         expect(t, f, "FAIL", "ntb-iommu", "lets")
         os.unlink(f.device(NTB) / "iommu_group")
         expect(t, f, "FAIL", "ntb-iommu", "in no IOMMU group")
+    with Host() as f:
+        f.pci("0000:00:01.0", group="1", pclass="0x060400", driver="pcieport")
+        t.equal(f.doctor("--strict")[0], 0, "a port in the NTB's group is no obstacle")
+        f.pci("0000:01:00.1", group="1", driver="ahci")
+        expect(t, f, "FAIL", "ntb-group", "shares its IOMMU group with 0000:01:00.1, which ahci uses")
+
+
+def capabilities(payload, ats):
+    """Configuration space of a function that sends so many bytes at once, with ATS (True or False)."""
+    space = bytearray(4096)
+    space[0x06] = 0x10                                      # there is a list of capabilities
+    space[0x34] = 0x40
+    space[0x40:0x42] = 0x10, 0                              # PCI Express
+    space[0x48] = (payload // 128).bit_length() - 1 << 5    # Device Control
+    space[0x100:0x104] = (0x0f | 1 << 16).to_bytes(4, "little")
+    space[0x107] = 0x80 if ats else 0
+    return bytes(space)
+
+
+def reach(t):
+    """From a device to the NTB."""
+    def move(f, bdf, bridge):
+        """To below another host bridge."""
+        where = f.sys / "devices" / bridge / bdf
+        where.parent.mkdir(exist_ok=True)
+        shutil.move(f.device(bdf), where)
+        (f.sys / f"bus/pci/devices/{bdf}").unlink()
+        f.link(f"bus/pci/devices/{bdf}", where)
+        return where
+
+    with Host() as f:
+        (f.device(DISK) / "config").write_bytes(capabilities(256, False))
+        (f.device(NTB) / "config").write_bytes(capabilities(256, False))
+        t.equal(f.doctor("--strict")[0], 0, "packets of one size")
+        (f.device(DISK) / "config").write_bytes(capabilities(512, False))
+        expect(t, f, "WARN", "device-payload", "sends up to 512 bytes in a packet, and the NTB 0000:01:00.0 takes 256")
+        (f.device(DISK) / "config").write_bytes(capabilities(128, True))
+        expect(t, f, "WARN", "device-ats", "translates addresses by itself")
+        (f.device(DISK) / "config").write_bytes(capabilities(512, True)[:64])
+        t.equal(f.doctor("--strict")[0], 0, "not root: of what cannot be read nothing is said")
+    with Host() as f:
+        where = move(f, DISK, "pci0000:80")
+        expect(t, f, "WARN", "device-reach", "below host bridge 0000:80, the NTB 0000:01:00.0 below 0000:00")
+        f.files(where, numa_node="1")
+        f.files(f.device(NTB), numa_node="0")
+        expect(t, f, "WARN", "device-reach", "is at NUMA node 1, the NTB 0000:01:00.0 at node 0")
+        f.files(f.device(NTB), numa_node="1")
+        expect(t, f, "WARN", "device-reach", "below host bridge")
 
 
 def links(t):
@@ -215,6 +264,10 @@ def windows(t):
     with Host() as f:
         f.link_up(aperture_bytes=gib)
         expect(t, f, "WARN", "window", "1 GiB here through 0000:01:00.0 (aperture_bytes), this host's RAM is 2 GiB")
+        f.link_up(aperture_bytes=gib // 2)
+        expect(t, f, "FAIL", "window", "512 MiB here through 0000:01:00.0 (aperture_bytes), which no guest of today fits in")
+        t.equal(f.doctor("--strict --guest 256M")[0], 0, "a small guest does")
+        f.link_up(aperture_bytes=gib)
         t.equal(f.doctor("--strict --guest 512M")[0], 0, "a guest that fits both ways")
         expect(t, f, "FAIL", "window", f"{here} a guest of 1 GiB on this host", "--guest 1G")
         f.file("resource", large, f.device(DISK))
@@ -278,6 +331,10 @@ def devices(t):
         t.equal(f.doctor("--strict")[0], 0, "memory that firmware gives up is no obstacle")
         f.file("reserved_regions", "0x00000000000e0000 0x00000000000fffff direct\n", where)
         expect(t, f, "FAIL", "device-rmrr", "RMRR")
+        f.file("reserved_regions", "0x000000fd00000000 0x000000ffffffffff reserved\n", where)
+        t.equal(f.doctor("--strict")[0], 0, "what AMD's IOMMU keeps on every host is no obstacle")
+        f.file("reserved_regions", "0x0000000020000000 0x0000000020ffffff reserved\n", where)
+        expect(t, f, "WARN", "device-reserved", "0x20000000-0x20ffffff")
     with Host() as f:
         f.files(f.device(DISK), sriov_numvfs="2")
         expect(t, f, "FAIL", "device-sriov", "2 virtual functions")
@@ -316,6 +373,6 @@ def desert(t):
 
 
 with Tap() as tap:
-    for part in (well, kernel, modules, iommu, memory, ntb, links, windows, roles, devices, desert):
+    for part in (well, kernel, modules, iommu, memory, ntb, reach, links, windows, roles, devices, desert):
         tap.diag(part.__name__)
         part(tap)

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend doctor: whether a device that is to be lent reaches the NTBs of this host.  The self-test
+ * of a link cannot tell: the processor's writes take another way than the device's.
+ */
+#include <pci/pci.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "doctor.h"
+#include "finding.h"
+
+#define DEVCTL_MPS_SHIFT	5
+#define MPS_UNIT		128U
+
+/* A function, and what its way to another one depends on. */
+struct place {
+	char bdf[16];
+	char *dir;		/* in sysfs, canonical; NULL: it is not there */
+	char *bridge;		/* the host bridge that it is below, as pci0000:00 */
+	long numa;		/* node, or less than 0 */
+	unsigned int payload;	/* largest that it sends or takes, bytes; 0: not known */
+	bool ats;		/* translates addresses by itself */
+};
+
+static void print_nothing(char *fmt, ...)
+{
+	(void)fmt;
+}
+
+static struct pci_access *config_space(void)
+{
+	static struct pci_access *acc;
+
+	if (!acc) {
+		acc = pci_alloc();
+		acc->method = PCI_ACCESS_SYS_BUS_PCI;
+		acc->debug = print_nothing;
+		acc->warning = print_nothing;
+		pci_set_param(acc, "sysfs.path", path("%s/bus/pci", opt.sysfs));
+		pci_init(acc);
+	}
+	return acc;
+}
+
+/* Only root may read capabilities; without them nothing is known. */
+static void read_capabilities(struct place *p)
+{
+	unsigned int domain, bus, dev, fn;
+	struct pci_cap *cap;
+	struct pci_dev *d;
+
+	if (sscanf(p->bdf, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4)
+		return;
+	d = pci_get_dev(config_space(), (int)domain, (int)bus, (int)dev, (int)fn);
+	cap = pci_find_cap(d, PCI_CAP_ID_EXP, PCI_CAP_NORMAL);
+	if (cap)
+		p->payload = MPS_UNIT << ((pci_read_word(d, (int)cap->addr + PCI_EXP_DEVCTL) &
+					   PCI_EXP_DEVCTL_PAYLOAD) >> DEVCTL_MPS_SHIFT);
+	cap = pci_find_cap(d, PCI_EXT_CAP_ID_ATS, PCI_CAP_EXTENDED);
+	if (cap)
+		p->ats = pci_read_word(d, (int)cap->addr + PCI_ATS_CTRL) & PCI_ATS_CTRL_ENABLE;
+	pci_free_dev(d);
+}
+
+/* /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0 is below pci0000:00. */
+static char *host_bridge(const char *dir)
+{
+	const char *at = strstr(dir, "/devices/pci");
+
+	if (!at)
+		return NULL;
+	at += strlen("/devices/");
+	return strndup(at, strcspn(at, "/"));
+}
+
+static struct place place_open(const char *bdf)
+{
+	char *link = path("%s/bus/pci/devices/%s", opt.sysfs, bdf), value[TEXT_MAX];
+	struct place p = { .dir = real_path(link), .numa = -1 };
+
+	snprintf(p.bdf, sizeof(p.bdf), "%s", bdf);
+	free(link);
+	if (!p.dir)
+		return p;
+	p.bridge = host_bridge(p.dir);
+	if (*read_attr(value, p.dir, "numa_node"))
+		p.numa = strtol(value, NULL, 10);
+	read_capabilities(&p);
+	return p;
+}
+
+static void place_close(struct place *p)
+{
+	free(p->bridge);
+	free(p->dir);
+}
+
+static void check_root(const struct place *dev, const struct place *ntb)
+{
+	if (!dev->bridge || !ntb->bridge)
+		return;
+	if (dev->numa >= 0 && ntb->numa >= 0 && dev->numa != ntb->numa)
+		finding(LEVEL_WARN, "device-reach",
+			text("%s is at NUMA node %ld, the NTB %s at node %ld", dev->bdf, dev->numa,
+			     ntb->bdf, ntb->numa),
+			"Few hosts forward a device's DMA between sockets: use a slot of the NTB's socket");
+	else if (strcmp(dev->bridge, ntb->bridge))
+		finding(LEVEL_WARN, "device-reach",
+			text("%s is below host bridge %s, the NTB %s below %s", dev->bdf,
+			     dev->bridge + 3, ntb->bdf, ntb->bridge + 3),
+			"Not every host forwards a device's DMA between them: compare what it has moved");
+	else
+		finding(LEVEL_OK, "device-reach",
+			text("%s and the NTB %s are below one host bridge", dev->bdf, ntb->bdf),
+			NULL);
+}
+
+static void check_payload(const struct place *dev, const struct place *ntb)
+{
+	if (!dev->payload || !ntb->payload || dev->payload <= ntb->payload)
+		return;
+	finding(LEVEL_WARN, "device-payload",
+		text("%s sends up to %u bytes in a packet, and the NTB %s takes %u", dev->bdf,
+		     dev->payload, ntb->bdf, ntb->payload),
+		"Longer packets may be lost: boot with pci=pcie_bus_peer2peer");
+}
+
+static void check_ats(const struct place *dev)
+{
+	if (dev->ats)
+		finding(LEVEL_WARN, "device-ats",
+			text("%s translates addresses by itself (ATS)", dev->bdf),
+			"The IOMMU trusts it with that: boot with pci=noats");
+}
+
+void doctor_reach(const struct names *devices)
+{
+	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
+	struct names ntbs = list_dir(bus);
+
+	for (size_t i = 0; i < devices->count; i++) {
+		struct place dev = place_open(devices->name[i]);
+
+		for (size_t k = 0; k < ntbs.count; k++) {
+			struct place ntb = place_open(ntbs.name[k]);
+
+			check_root(&dev, &ntb);
+			check_payload(&dev, &ntb);
+			place_close(&ntb);
+		}
+		check_ats(&dev);
+		place_close(&dev);
+	}
+	names_free(&ntbs);
+	free(bus);
+}
