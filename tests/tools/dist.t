@@ -266,16 +266,18 @@ def build_ntb(t):
         r = Root()
         r.env["DLEND_NTB_ROOT"] = str(r.path)
         r.program("make", 'for w; do case $w in M=*) d=${w#M=} ;; esac; done\n[ -e "$ROOT/fail" ] && { echo broken; exit 2; }\n'
-                  'mkdir -p $d/hw/amd $d/test; touch $d/ntb.ko $d/hw/amd/ntb_hw_amd.ko $d/ntb_transport.ko $d/test/ntb_perf.ko '
-                  '$d/Module.symvers\n[ -e $d/Kconfig ] || exit 3')
+                  'for f in $(sed "s/obj-y += //" $d/Kbuild); do [ -e $d/$f/Kconfig ] || exit 3; case $f in\n'
+                  '*/ntb/) touch $d/$f/ntb.ko $d/$f/ntb_hw_amd.ko $d/$f/ntb_transport.ko $d/$f/ntb_perf.ko ;;\n'
+                  '*/switch/) touch $d/$f/switchtec.ko ;;\nesac; done; touch $d/Module.symvers')
         r.program("gcc")
         r.program("depmod")
         r.file(f"boot/config-{RELEASE}", "# CONFIG_NTB is not set\n")
         r.file(f"lib/modules/{RELEASE}/build/Makefile")
-        source = r.file("linux-source/drivers/ntb/Kconfig")
+        for folder in ("ntb", "pci/switch"):
+            r.file(f"linux-source/drivers/{folder}/Kconfig")
         (r.path / "usr/src").mkdir(parents=True)
         with tarfile.open(r.path / "usr/src/linux-source-6.12.tar.xz", "w:xz") as tar:
-            tar.add(source.parent.parent.parent, arcname="linux-source-6.12")
+            tar.add(r.path / "linux-source", arcname="linux-source-6.12")
         return r
 
     def build(r, *words):
@@ -283,18 +285,27 @@ def build_ntb(t):
 
     with root() as r:
         result = build(r)
-        made = sorted(p.name for p in (r.path / f"lib/modules/{RELEASE}/updates/dlend-ntb").iterdir())
-        t.equal((result.returncode, made), (0, ["Module.symvers", "ntb.ko", "ntb_hw_amd.ko"]),
-                "builds and installs the drivers, and none of their other users")
+        def made():
+            return sorted(p.name for p in (r.path / f"lib/modules/{RELEASE}/updates/dlend-ntb").iterdir())
+        drivers = ["Module.symvers", "ntb.ko", "ntb_hw_amd.ko"]
+        t.equal((result.returncode, made()), (0, [*drivers, "switchtec.ko"]),
+                "builds and installs the drivers, the switch's too, and none of their other users")
         calls = r.called()
         t.ok(any("CONFIG_NTB=m" in c and "CONFIG_NTB_AMD=m" in c and "CONFIG_NTB_INTEL=m" in c for c in calls) and
              any(c.startswith("depmod") and RELEASE in c for c in calls), "  and runs depmod", f"{calls} {result.stderr}")
         t.ok("KBUILD_EXTRA_SYMBOLS=" in result.stderr, "  and says how dlend_ntb is built", result.stderr)
-        t.ok("without ntb_hw_switchtec" in result.stderr and not any("SWITCHTEC" in c for c in calls),
-             "  without Switchtec's, if the kernel has not the rest of it")
+        t.ok(any("CONFIG_NTB_SWITCHTEC=m" in c and "CONFIG_PCI_SW_SWITCHTEC=m" in c for c in calls), "  and Switchtec's")
+    with root() as r:
         r.file(f"boot/config-{RELEASE}", "CONFIG_PCI_SW_SWITCHTEC=m\n")
-        build(r)
-        t.ok(any("CONFIG_NTB_SWITCHTEC=m" in c for c in r.called()), "  with it, if it has")
+        result = build(r)
+        t.equal((result.returncode, made()), (0, drivers), "the switch's driver is the kernel's own, if it has one")
+    with root() as r:
+        (r.path / "linux-source/drivers/pci/switch/Kconfig").unlink()
+        (r.path / "linux-source/drivers/pci/switch").rmdir()
+        with tarfile.open(r.path / "usr/src/linux-source-6.12.tar.xz", "w:xz") as tar:
+            tar.add(r.path / "linux-source", arcname="linux-source-6.12")
+        result = build(r)
+        t.ok(result.returncode == 1 and "has no drivers/pci/switch" in result.stderr, "a source without it", result.stderr)
     with root() as r:
         r.file(f"boot/config-{RELEASE}", "CONFIG_NTB=m\n")
         t.ok(build(r).returncode == 0 and not r.called(), "a kernel with NTB drivers: nothing to do")
@@ -308,7 +319,7 @@ def build_ntb(t):
     with root() as r:
         r.file("fail")
         result = build(r)
-        t.ok(result.returncode == 1 and "broken" in result.stderr and "does not build" in result.stderr, "a build that fails",
+        t.ok(result.returncode == 1 and "broken" in result.stderr and "do not build" in result.stderr, "a build that fails",
              result.stderr)
         t.ok(not (r.path / f"lib/modules/{RELEASE}/updates").exists(), "  installs nothing")
         for words in (("x",), ("--nonsense",), ("1.2", "3.4"), ("--source",)):
