@@ -202,6 +202,12 @@ const char *text(const char *fmt, ...) __printf(1, 2);
 /** progress - a line on stderr for a person who waits; nothing with --json */
 void progress(const char *fmt, ...) __printf(1, 2);
 
+/* output.c: a file instead of standard output, which is complete when it gets its name. */
+/** output_begin - all output goes to @file. Exits with a message, and with @todo, if it cannot */
+void output_begin(const char *file, const char *todo);
+/** output_end - @file is there, and standard output is what it was. Exits with a message if not */
+void output_end(void);
+
 /* table.c: columns as wide as what is in them. */
 #define COLUMNS_MAX	10
 struct table {
