@@ -27,6 +27,8 @@ static const struct {
 	{ "status", "", "show this node: links, offers, mediated devices", cmd_status },
 	{ "doctor", "[--strict] [--guest SIZE] [BDF...]", "check this host, and say how to mend it",
 	  cmd_doctor },
+	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
+	  cmd_metrics },
 	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
 	  "draw the fabric, or a way through it", cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--output FILE]", "list mdevs for container runtimes (CDI)",

@@ -20,6 +20,8 @@
 
 #define DLEND_TOOL_VERSION	"0.1"
 #define DLEND_DRIVER		"dlend-lender"
+#define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
+				"dlend_mdev", "dlend_native"
 #define ALLOW_UNSAFE_INTERRUPTS	"/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
 #define TEXT_MAX		256	/* longest attribute that is looked at */
 
@@ -233,6 +235,7 @@ int cmd_topology(int argc, char **argv);
 int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
 int cmd_migrate(int argc, char **argv);
+int cmd_metrics(int argc, char **argv);
 
 /*
  * Their parts that `status` shows too.  If @root is not NULL they go into it, under the key of the
