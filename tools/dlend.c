@@ -29,6 +29,8 @@ static const struct {
 	  cmd_doctor },
 	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
 	  cmd_metrics },
+	{ "watch", "[--initial] [--count N] [--timeout S]", "print what changes, until Ctrl-C",
+	  cmd_watch },
 	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
 	  "draw the fabric, or a way through it", cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--output FILE]", "list mdevs for container runtimes (CDI)",

@@ -40,10 +40,11 @@ enum {
  * struct options - what stood on the command line
  * @sysfs: where sysfs is; @procfs, @boot (kernel configurations), @etc, @run, @modules likewise
  * @fake: --root or --sysfs was given: nothing outside these trees is looked at or changed
+ * @lines: JSON is one object a line
  */
 struct options {
 	const char *sysfs, *procfs, *boot, *etc, *run, *modules;
-	bool fake, json;
+	bool fake, json, lines;
 };
 
 extern struct options opt;
@@ -236,6 +237,7 @@ int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
 int cmd_migrate(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 
 /*
  * Their parts that `status` shows too.  If @root is not NULL they go into it, under the key of the

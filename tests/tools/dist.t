@@ -257,6 +257,7 @@ def completion(t):
         t.ok({"--live", "--json"} <= set(complete("migrate", "-")), "options as ever")
         t.ok("--clique" in complete("lend", "--c") and "none" in complete("lend", "--clique", ""), "lend --clique")
         t.ok({"--output", "--no-debugfs"} <= set(complete("metrics", "")), "metrics")
+        t.ok("--initial" in complete("watch", "") and complete("watch", "--count", "") == [""], "watch")
         t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
 
 
