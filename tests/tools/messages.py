@@ -65,7 +65,7 @@ REASON_PLACE = re.compile(r"(?:^|[.>])(?:why|\w*reason)$")
 # A progress line of the command that is a warning
 WARNS = re.compile(r"\b(?:ignored|refused|cannot|could not|no device)\b")
 
-DIRECTIVE = re.compile(r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|t|j)?(p[eaRrMmI]?\d?|[diouxXcsn%])")
+DIRECTIVE = re.compile(r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh|h|ll|l|z|t|j)?(p[eaRrMmI]?\d?|[diouxXcsfgn%])")
 EXPRESSION = r'((?:"(?:\\.|[^"\\])*"|[^;"])*);'
 STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
 ESCAPES = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\", r"\0": ""}
