@@ -242,12 +242,15 @@ static void test_late(struct peer *a, struct peer *b)
 	ok(rd(a, VU_BAR4, 0x100, 1) == 0x33 && *beyond == 0x11 && beyond[1] == 0x22,
 	   "a read pushes them");
 	wr(a, VU_BAR4, 0x2100, 0x44, 1);
-	ok(*beyond == 0x11 && did("window t a normal") && *beyond == 0x44, "and so does the end of that");
+	ok(*beyond == 0x11 && did("window t a normal") && *beyond == 0x44,
+	   "and so does the end of that");
 	ok(did("window t a late 20 0x2000"), "for 20 ms at most");
 	wr(a, VU_BAR4, 0x2100, 0x55, 1);
-	ok(byte_becomes(beyond, 0x55, 1000) && stat_of('a', "late") == 4, "they come by themselves, too");
-	ok(did("window t a normal") && refused("window t a late 5") && refused("window t a late 0 0") &&
-	   refused("window t c normal"), "normal again; nonsense is refused");
+	ok(byte_becomes(beyond, 0x55, 1000) && stat_of('a', "late") == 4,
+	   "they come by themselves, too");
+	ok(did("window t a normal") && refused("window t a late 5") &&
+	   refused("window t a late 0 0") && refused("window t c normal"),
+	   "normal again; nonsense is refused");
 	wr(b, VU_BAR0, 0x45c, 0x7fe7, 2);
 	wr(b, VU_BAR0, 0x460, 0xffff, 2);
 	drain_irqs(b);
