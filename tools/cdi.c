@@ -4,11 +4,9 @@
  * Device Interface.  Annotations are those that Kata Containers wants: with "bdf" and "clique-id"
  * it can tell a guest what belongs together.
  */
-#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fabric.h"
 
@@ -122,27 +120,6 @@ static json_t *devices_json(const struct fabric *f)
 	return devices;
 }
 
-/* Runtimes watch the directory, so the file gets its name when it is complete. */
-static void open_output(const char *temporary)
-{
-	if (!freopen(temporary, "we", stdout))
-		fail(EXIT_FAIL, text("%s cannot be written", temporary), strerror(errno),
-		     "Make its directory (mkdir -p /etc/cdi), or give another file.");
-}
-
-static void close_output(const char *temporary, const char *file)
-{
-	bool bad = ferror(stdout);
-	int err;
-
-	if (!fclose(stdout) && !bad && !rename(temporary, file))
-		return;
-	err = errno;
-	unlink(temporary);
-	opt.json = false;	/* there is no stdout any more */
-	fail(EXIT_FAIL, text("%s cannot be written", file), strerror(err), NULL);
-}
-
 int cmd_cdi(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -152,7 +129,7 @@ int cmd_cdi(int argc, char **argv)
 		{ "output", required_argument, NULL, 'o' },
 		{ 0 }
 	};
-	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL, *temporary = NULL;
+	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL;
 	json_t *devices;
 	struct fabric f;
 	int c;
@@ -174,13 +151,12 @@ int cmd_cdi(int argc, char **argv)
 		fail(EXIT_NOT_FOUND, "no mediated device of dlend on this node",
 		     "a CDI file has to list at least one device",
 		     "Start one first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
-	if (output) {
-		temporary = text("%s.new", output);
-		open_output(temporary);
-	}
+	if (output)
+		output_begin(output,
+			     "Make its directory (mkdir -p /etc/cdi), or give another file.");
 	print_json(json_pack("{s:s, s:s, s:o}",
 			     "cdiVersion", version, "kind", kind, "devices", devices));
 	if (output)
-		close_output(temporary, output);
+		output_end();
 	return EXIT_OK;
 }

@@ -20,6 +20,8 @@
 
 #define DLEND_TOOL_VERSION	"0.1"
 #define DLEND_DRIVER		"dlend-lender"
+#define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
+				"dlend_mdev", "dlend_native"
 #define ALLOW_UNSAFE_INTERRUPTS	"/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
 #define TEXT_MAX		256	/* longest attribute that is looked at */
 
@@ -38,10 +40,11 @@ enum {
  * struct options - what stood on the command line
  * @sysfs: where sysfs is; @procfs, @boot (kernel configurations), @etc, @run, @modules likewise
  * @fake: --root or --sysfs was given: nothing outside these trees is looked at or changed
+ * @lines: JSON is one object a line
  */
 struct options {
 	const char *sysfs, *procfs, *boot, *etc, *run, *modules;
-	bool fake, json;
+	bool fake, json, lines;
 };
 
 extern struct options opt;
@@ -202,6 +205,12 @@ const char *text(const char *fmt, ...) __printf(1, 2);
 /** progress - a line on stderr for a person who waits; nothing with --json */
 void progress(const char *fmt, ...) __printf(1, 2);
 
+/* output.c: a file instead of standard output, which is complete when it gets its name. */
+/** output_begin - all output goes to @file. Exits with a message, and with @todo, if it cannot */
+void output_begin(const char *file, const char *todo);
+/** output_end - @file is there, and standard output is what it was. Exits with a message if not */
+void output_end(void);
+
 /* table.c: columns as wide as what is in them. */
 #define COLUMNS_MAX	10
 struct table {
@@ -227,6 +236,8 @@ int cmd_topology(int argc, char **argv);
 int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
 int cmd_migrate(int argc, char **argv);
+int cmd_metrics(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 
 /*
  * Their parts that `status` shows too.  If @root is not NULL they go into it, under the key of the

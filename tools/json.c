@@ -44,7 +44,7 @@ void print_json(json_t *root)
 {
 	if (!root)
 		abort();
-	json_dumpf(root, stdout, JSON_INDENT(2));
+	json_dumpf(root, stdout, opt.lines ? JSON_COMPACT : JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
 }

@@ -7,8 +7,7 @@
 
 #include "dlend.h"
 
-static const char *const modules[] = { "dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower",
-					 "dlend_mdev", "dlend_native" };
+static const char *const modules[] = { DLEND_MODULES };
 
 static void show_node(json_t *root)
 {

@@ -246,7 +246,10 @@ class Host:
         return self.run(f"cd /sys/bus/pci/devices/{root} && echo ????:??:00.{function}").out.strip()
 
     def plug_virtio_disk(self, port, disk):
-        """Behind an empty port.  Not as the host starts: its firmware would have driven it, and left it at work."""
+        """Behind an empty port.  Not as the host starts: its firmware would have driven it, and left it at work.
+        Another scenario of this bed may have done so already."""
+        if any(known["name"] == port for known in self.qmp("qom-list", path="/machine/peripheral")):
+            return
         self.qmp("device_add", {"driver": "virtio-blk-pci", "id": port, "bus": f"port-{port}", "drive": disk,
                                 "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
         self.wait_for(f"ls -d /sys/bus/pci/devices/{self.port(port).bdf}/*:00.0", 30)

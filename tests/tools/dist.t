@@ -4,6 +4,7 @@
 
     each under a fake root, with fake programs that write down how they were called
 """
+import json
 import os
 import re
 import shutil
@@ -255,6 +256,8 @@ def completion(t):
         t.ok(not file.exists(), "and runs nothing of what is in them")
         t.ok({"--live", "--json"} <= set(complete("migrate", "-")), "options as ever")
         t.ok("--clique" in complete("lend", "--c") and "none" in complete("lend", "--clique", ""), "lend --clique")
+        t.ok({"--output", "--no-debugfs"} <= set(complete("metrics", "")), "metrics")
+        t.ok("--initial" in complete("watch", "") and complete("watch", "--count", "") == [""], "watch")
         t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
 
 
@@ -327,22 +330,65 @@ def build_ntb(t):
         t.equal(build(r, "--source", "/nowhere.tar.xz", RELEASE).returncode, 1, "--source that is not there")
 
 
+UNITS = ("dlend-lend.service", "dlend-mdevs@.service", "dlend-attach@.service", "dlend-metrics.service", "dlend-metrics.timer")
+
+
 def units(t):
-    for name in ("dlend-lend.service", "dlend-mdevs@.service", "dlend-attach@.service"):
+    for name in UNITS:
         text = (DIST / name).read_text()
-        t.ok("Type=oneshot" in text and "ExecStart=" in text and "[Unit]" in text, name)
+        parts = ("[Unit]", "[Timer]") if name.endswith(".timer") else ("[Unit]", "Type=oneshot", "ExecStart=")
+        t.ok(all(part in text for part in parts), name)
+    t.ok("ExecStart=dlend metrics --output /" in (DIST / "dlend-metrics.service").read_text(), "the timer's unit calls the command")
+    t.ok("--no-enable --no-start --no-stop-on-upgrade dlend-metrics.timer" in (TOP / "debian/rules").read_text(),
+         "  and the package leaves it off")
     analyze = shutil.which("systemd-analyze")
     with t.case("systemd takes the units"):
         if not analyze:
             t.skip("no systemd-analyze")
         with Root() as r:
             r.program("dlend")
-            for name in ("dlend-lend.service", "dlend-mdevs@.service", "dlend-attach@.service"):
+            for name in UNITS:
                 shutil.copy(DIST / name, r.path)
-            result = r.run(analyze, "verify", "--man=no", "--recursive-errors=no", r.path / "dlend-lend.service",
-                           r.path / "dlend-mdevs@.service", r.path / "dlend-attach@.service")
+            result = r.run(analyze, "verify", "--man=no", "--recursive-errors=no", *(r.path / name for name in UNITS))
             wrong = [x for x in result.stderr.splitlines() if "dlend-" in x and "not executable" not in x and "not found" not in x]
             assert not wrong, wrong
+
+
+def dashboard(t):
+    """Grafana's JSON: what it refuses, or shows wrongly, without saying why."""
+    board = json.loads((DIST / "dlend-dashboard.json").read_text())
+    panels = board["panels"]
+    t.equal(len({p["id"] for p in panels}), len(panels), "each panel has an id of its own")
+    taken = [(x, y) for p in panels for x in range(p["gridPos"]["x"], p["gridPos"]["x"] + p["gridPos"]["w"])
+             for y in range(p["gridPos"]["y"], p["gridPos"]["y"] + p["gridPos"]["h"])]
+    t.ok(len(set(taken)) == len(taken) and max(x for x, _ in taken) < 24, "  and a place of its own")
+    shown = [p for p in panels if p["type"] != "row"]
+    t.ok(shown and all(p["targets"] and len({x["refId"] for x in p["targets"]}) == len(p["targets"]) for p in shown),
+         "  and queries")
+    queries = [x["expr"] for p in shown for x in p["targets"]]
+    t.ok(all('instance=~"$instance"' in q and q.count("(") == q.count(")") and q.count("{") == q.count("}") for q in queries),
+         "  of the hosts that were chosen", str(queries))
+    names = {v["name"] for v in board["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(panels))) - {"__rate_interval"}
+    t.equal(used, names, "  with the variables that there are")
+
+
+def alerts(t):
+    """No YAML reader is needed for so few forms of line; promtool judges the rest where there is one."""
+    text = (DIST / "dlend-alerts.yml").read_text()
+    rules = re.split(r"^      - alert: ", text, flags=re.M)[1:]
+    named = [rule.split("\n")[0] for rule in rules]
+    t.ok(len(set(named)) == len(named) and all(re.fullmatch(r"Dlend[A-Za-z]+", n) for n in named), "alerts have names of their own")
+    for name, rule in zip(named, rules):
+        keys = re.findall(r"^ +(\w+): ", rule, re.M)
+        t.ok([k for k in keys if k != "for"] == ["expr", "severity", "summary", "description"] and
+             re.search(r"severity: (warning|critical)$", rule, re.M), f"  {name}: what, how bad, and what to do", str(keys))
+    documented = re.findall(r"^\| `(Dlend\w+)`", (TOP / "docs/monitoring.md").read_text(), re.M)
+    t.equal(documented, named, "docs/monitoring.md lists them in this order")
+    promtool = shutil.which("promtool")     # the build tree has none
+    if promtool:
+        with t.case("promtool takes the rules"):
+            subprocess.run([promtool, "check", "rules", DIST / "dlend-alerts.yml"], check=True, capture_output=True)
 
 
 INSTALLED = {
@@ -351,7 +397,9 @@ INSTALLED = {
     "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
-    "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
+    "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
+    "usr/lib/systemd/system/dlend-metrics.service", "usr/lib/systemd/system/dlend-metrics.timer",
+    "usr/share/dlend/dlend-alerts.yml", "usr/share/dlend/dlend-dashboard.json", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
     "etc/modprobe.d/dlend.conf",
     *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 
@@ -420,6 +468,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units):
+    for part in (install, sources, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

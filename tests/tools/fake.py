@@ -190,9 +190,12 @@ class Fake:
 
     # The command
 
-    def run(self, words, timeout=30, trees=None):
+    def run(self, words, timeout=30, trees=None, before=None):
+        """before: what a shell does first, in the process that becomes the command"""
         words = words.split() if isinstance(words, str) else words
         command = [DLEND, *(trees or ["--root", self.root]), *words]
+        if before:
+            command = ["sh", "-c", before + '; exec "$@"', "sh", *command]
         result = Result(subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
                                        check=False))
         self.settle()

@@ -72,7 +72,9 @@ def by_intx(t, f, address):
         count = int(g.run("awk '/nvme/ { n += $2 } END { print n }' /proc/interrupts").out)
         g.run("dd if=/dev/nvme0n1 of=/dev/null bs=4k count=32 iflag=direct 2>/dev/null", timeout=120)
         count = int(g.run("awk '/nvme/ { n += $2 } END { print n }' /proc/interrupts").out) - count
-        t.ok(32 <= count <= 100, "an interrupt for each command, and hardly more", str(count))
+        # The mask is off again when the device may not have heard yet that its interrupt was served, so that it comes once
+        # more: now and then, on a slow host several times.  One that nobody masks comes thousands of times.
+        t.ok(32 <= count <= 32 * 12, "an interrupt for each command, and not without end", str(count))
         g.shutdown()
 
 

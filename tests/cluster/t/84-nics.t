@@ -90,6 +90,7 @@ def without_messages(t, f, b, c):
         t.equal(capabilities(g, name), {0x01, 0x10}, "and shows power management and PCIe, neither MSI nor MSI-X")
         t.equal(g.complaints(), [], "the guest's kernel has no complaint")
     f.wait_state("a", address, "free")
+    b.run(f"echo 1 >/sys/bus/pci/devices/{bdf}/msi_bus")
 
 
 # Virtual functions

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Metrics in the text format of Prometheus, version 0.0.4.  A family has a name, a help text and
+ * samples, one for each set of labels.  Nothing here knows what is measured.
+ */
+#ifndef DLEND_TOOL_METRIC_H
+#define DLEND_TOOL_METRIC_H
+
+#include "dlend.h"
+
+/**
+ * metric_label - @labels and one more; bytes that are no ASCII become '?'
+ * @labels: NULL: it is the first
+ *
+ * Return: text that is never freed
+ */
+const char *metric_label(const char *labels, const char *name, const char *value);
+/**
+ * metric_begin - the samples that follow are of this family
+ *
+ * The name says the unit, and with "_total" at its end that it is a counter; else it is a gauge.
+ * A family without samples is not printed.
+ */
+void metric_begin(const char *name, const char *help);
+/** metric_sample - @labels: from metric_label(), or NULL; @value: as it is printed */
+void metric_sample(const char *labels, const char *value);
+
+/* Files of debugfs that one object has, at most. */
+#define METRIC_FILES	3
+
+/**
+ * struct metric_object - what has samples of its own: a link, a device
+ * @labels: of all its samples; they stay the same as long as the object is there
+ * @dir: of its attributes in sysfs
+ * @file: what files of debugfs hold; NULL if they cannot be read
+ */
+struct metric_object {
+	const char *labels;
+	char *dir, *file[METRIC_FILES];
+};
+
+struct metric_objects {
+	size_t count;
+	struct metric_object *object;
+};
+
+/** metric_object_add - @dir is the object's from now on; @labels: as in the structure */
+struct metric_object *metric_object_add(struct metric_objects *all, const char *labels, char *dir);
+void metric_objects_free(struct metric_objects *all);
+
+enum metric_unit {
+	UNIT_ONE,
+	UNIT_MILLI,		/* the kernel has thousandths of what the name says */
+	UNIT_MICRO,
+};
+
+/**
+ * struct metric_row - a family that each object has one sample of
+ * @file: index of the file of debugfs, or FROM_SYSFS
+ * @key: name of the attribute; in a file, what its line begins with
+ *
+ * An object where this is no whole number, or is not there, has no sample.
+ */
+struct metric_row {
+	const char *name, *help, *key;
+	int file;
+	enum metric_unit unit;
+};
+
+#define FROM_SYSFS	(-1)
+
+/** metric_rows - all families of a table; its last row has no name */
+void metric_rows(const struct metric_objects *all, const struct metric_row *row);
+/** metric_number - what @key has in the text of a file: digits. Return: @number, or NULL */
+const char *metric_number(char number[TEXT_MAX], const char *file, const char *key);
+
+/**
+ * struct metric_state - a word for all values of an attribute that begin with @begins
+ *
+ * The last one of a table has no word.
+ */
+struct metric_state {
+	const char *begins, *word;
+};
+
+/** metric_state_word - the word of the first state that fits, or NULL */
+const char *metric_state_word(const struct metric_state *state, const char *value);
+/**
+ * metric_states - a family with the label "state"
+ *
+ * Each object has a sample for each word: 1 for the word of its attribute "state", else 0.
+ */
+void metric_states(const struct metric_objects *all, const struct metric_state *state);
+
+/** metric_leave_debugfs - read nothing of debugfs from now on */
+void metric_leave_debugfs(void);
+/** metric_has_debugfs - dlend's directory there can be read */
+bool metric_has_debugfs(void);
+/**
+ * metric_file - the text of a file of dlend's in debugfs
+ * @file: NULL: it is @folder/@name itself
+ *
+ * Return: NULL if it cannot be read; free it
+ */
+char *metric_file(const char *folder, const char *name, const char *file);
+
+#endif

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* dlend metrics: this host in numbers, for Prometheus (docs/monitoring.md). */
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "metrics.h"
+
+static const char usage[] = "usage: dlend metrics [--no-debugfs] [--output FILE]";
+
+static const char help[] =
+	"Print this host's numbers in the text format of Prometheus: its node, links, lent\n"
+	"devices, offers, mediated and attached devices. docs/monitoring.md lists them.\n\n"
+	"  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
+	"  --no-debugfs    only what sysfs has\n"
+	"  --json          errors as JSON";
+
+static const char *const modules[] = { DLEND_MODULES };
+
+static void show_node(void)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), node[TEXT_MAX];
+	const char *labels;
+
+	read_attr(node, core, "node_id");
+	labels = metric_label(NULL, "node", *node ? node : "0");
+	metric_begin("dlend_node_info", "Id of this node, 0: none; version of the dlend command.");
+	metric_sample(metric_label(labels, "version", DLEND_TOOL_VERSION), "1");
+	metric_begin("dlend_module_loaded", "1 if the module is loaded.");
+	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
+		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
+
+		metric_sample(metric_label(NULL, "module", modules[i]),
+			      path_exists(dir) ? "1" : "0");
+		free(dir);
+	}
+	metric_begin("dlend_debugfs_readable", "1 if the numbers of debugfs are among these.");
+	metric_sample(NULL, metric_has_debugfs() ? "1" : "0");
+	free(core);
+}
+
+static void show_metrics(void)
+{
+	show_node();
+	metrics_links();
+	metrics_lent();
+	metrics_offers();
+	metrics_mdevs();
+	metrics_attached();
+}
+
+int cmd_metrics(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "no-debugfs", no_argument, NULL, 'n' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 }
+	};
+	const char *output = NULL;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (c == '?')
+			return EXIT_USAGE;
+		if (c == 'h') {
+			printf("%s\n\n%s\n", usage, help);
+			return EXIT_OK;
+		}
+		if (c == 'n')
+			metric_leave_debugfs();
+		opt.json |= c == 'j';	/* for errors: metrics are text */
+		output = c == 'o' ? optarg : output;
+	}
+	if (optind != argc)
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	if (output)
+		output_begin(output, "Make its directory, or give another file.");
+	show_metrics();
+	if (output)
+		output_end();
+	else if (fflush(stdout) || ferror(stdout))
+		fail(EXIT_FAIL, "standard output cannot be written", NULL, NULL);
+	return EXIT_OK;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The kernel's events about devices: that there is something new to look at, not what. */
+#ifndef DLEND_TOOL_UEVENT_H
+#define DLEND_TOOL_UEVENT_H
+
+#include <stdbool.h>
+
+/** uevent_open - a socket to poll(2) for reading, or -1 if this process gets no events */
+int uevent_open(void);
+/** uevent_take - reads all that has come. Return: some of it is about what dlend shows */
+bool uevent_take(int fd);
+
+#endif

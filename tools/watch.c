@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend watch: what changes on this node, a line each.  An event of the kernel makes it look at
+ * once.  The modules send events when something comes or goes or is free again, and none for other
+ * states, so it also looks every second.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "snapshot.h"
+#include "uevent.h"
+
+#define INTERVAL_MS	1000
+#define SETTLE_MS	50	/* events come in bunches, and are looked at together */
+#define POLL_MS_MAX	60000
+#define SECONDS_MAX	(365 * 24 * 3600)
+#define COUNT_MAX	1000000000
+
+static const char usage[] =
+	"usage: dlend watch [--initial] [--count N] [--timeout S] [--interval S]";
+
+static const char help[] =
+	"Print what changes on this node, a line each, until Ctrl-C: links, lent devices, offers\n"
+	"of other nodes, mediated devices, attached devices.\n\n"
+	"  --initial       first print what is there\n"
+	"  --count N       end after N changes\n"
+	"  --timeout S     end after S seconds; that is a failure if --count was not reached\n"
+	"  --interval S    look every S seconds (1), also without an event of the kernel\n"
+	"  --json          one object a line";
+
+/**
+ * struct watch - what was asked for, and how far it is
+ * @count: of changes, 0: without end; @changes: so far
+ * @interval, @timeout: in ms; @timeout is 0: without end
+ * @initial: to begin with what is there
+ * @begins: that is being printed
+ */
+struct watch {
+	unsigned long count, changes;
+	int64_t interval, timeout;
+	bool initial, begins;
+};
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* The time of day as RFC 3339 has it: 2026-11-26T12:34:56.789+01:00 */
+static const char *time_of_day(char text[64])
+{
+	struct timespec now;
+	char date[32], zone[8];
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &tm);
+	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
+	strftime(zone, sizeof(zone), "%z", &tm);
+	snprintf(text, 64, "%s.%03ld%.3s:%s", date, now.tv_nsec / 1000000, zone, zone + 3);
+	return text;
+}
+
+/* One line of text */
+
+static void print_value(const char *value)
+{
+	if (!*value)
+		putchar('-');
+	else if (strchr(value, ' '))
+		printf("\"%s\"", value);
+	else
+		fputs(value, stdout);
+}
+
+static void print_all(const struct thing *t)
+{
+	const char *between = ": ";
+
+	for (size_t i = 0; t->key[i]; i++) {
+		if (!*t->value[i])
+			continue;
+		printf("%s%s ", between, t->key[i]);
+		print_value(t->value[i]);
+		between = ", ";
+	}
+}
+
+static void print_changed(const struct thing *before, const struct thing *after)
+{
+	const char *between = ": ";
+
+	for (size_t i = 0; after->key[i]; i++) {
+		if (!strcmp(before->value[i], after->value[i]))
+			continue;
+		printf("%s%s ", between, after->key[i]);
+		print_value(before->value[i]);
+		fputs(" -> ", stdout);
+		print_value(after->value[i]);
+		between = ", ";
+	}
+}
+
+static void print_text(const char *event, const struct thing *before, const struct thing *after)
+{
+	const struct thing *t = after ? after : before;
+	char now[64], name[TEXT_MAX];
+
+	/* As read_attr() has it: names are what peers say, too. */
+	snprintf(name, sizeof(name), "%s", t->name);
+	for (char *c = name; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	printf("%s %s %s %s", time_of_day(now), t->kind, name, event);
+	if (before && after)
+		print_changed(before, after);
+	else if (after)
+		print_all(after);
+	putchar('\n');
+}
+
+/* One line of JSON */
+
+static json_t *value_json(const char *key, const char *value)
+{
+	/* A session is a random number of 64 bits: always text. */
+	return strcmp(key, "session") ? attr_json(value) : ascii_json(value);
+}
+
+static void print_object(const char *event, const struct thing *before, const struct thing *after)
+{
+	const struct thing *t = after ? after : before;
+	json_t *values = json_object(), *old = json_object();
+	char now[64];
+
+	for (size_t i = 0; t->key[i]; i++) {
+		json_object_set_new(values, t->key[i], value_json(t->key[i], t->value[i]));
+		if (before && after && strcmp(before->value[i], after->value[i]))
+			json_object_set_new(old, t->key[i],
+					    value_json(t->key[i], before->value[i]));
+	}
+	print_json(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "time", time_of_day(now),
+			     "event", event, "kind", t->kind, "name", ascii_json(t->name),
+			     "values", values, "before", old));
+}
+
+static bool is_done(const struct watch *w)
+{
+	return w->count && w->changes >= w->count;
+}
+
+static void print_difference(void *arg, const struct thing *before, const struct thing *after)
+{
+	struct watch *w = arg;
+	const char *event = before && after ? "changed" : before ? "went" : "came";
+
+	if (w->begins)
+		event = "present";
+	if (is_done(w))
+		return;
+	if (opt.json)
+		print_object(event, before, after);
+	else
+		print_text(event, before, after);
+	w->changes += !w->begins;
+}
+
+/* Waiting */
+
+/* Until it is time, or until nobody reads any more.  An event makes it time soon. */
+static void wait_for(int events, int64_t until)
+{
+	struct pollfd fd[] = {
+		{ .fd = events, .events = POLLIN },
+		{ .fd = STDOUT_FILENO },
+	};
+
+	for (int64_t left = until - now_ms(); left > 0; left = until - now_ms()) {
+		int64_t soon = now_ms() + SETTLE_MS;
+
+		if (left > POLL_MS_MAX)
+			left = POLL_MS_MAX;
+		if (poll(fd, sizeof(fd) / sizeof(*fd), left) < 0 && errno != EINTR)
+			fail(EXIT_FAIL, "cannot wait", strerror(errno), NULL);
+		if (fd[1].revents & (POLLERR | POLLHUP | POLLNVAL))
+			exit(EXIT_OK);
+		if (fd[0].revents && uevent_take(events) && soon < until)
+			until = soon;
+	}
+}
+
+static void tell(struct watch *w, const struct snapshot *old, const struct snapshot *new)
+{
+	snapshot_compare(old, new, print_difference, w);
+	if (fflush(stdout) || ferror(stdout))
+		fail(EXIT_FAIL, "standard output cannot be written", NULL, NULL);
+}
+
+static void watch(struct watch *w)
+{
+	const int64_t end = w->timeout ? now_ms() + w->timeout : INT64_MAX;
+	/* Before the first look: what changes after it is an event. */
+	const int events = uevent_open();
+	struct snapshot seen = { 0 }, now = snapshot_take();
+
+	w->begins = true;
+	if (w->initial)
+		tell(w, &seen, &now);
+	w->begins = false;
+	if (events < 0)
+		progress("the kernel's events cannot be read: this looks every %g s only",
+			 w->interval / 1000.0);
+	progress("watching, until Ctrl-C");
+	while (!is_done(w) && now_ms() < end) {
+		const int64_t next = now_ms() + w->interval;
+
+		wait_for(events, next < end ? next : end);
+		snapshot_free(&seen);
+		seen = now;
+		now = snapshot_take();
+		tell(w, &seen, &now);
+	}
+	snapshot_free(&seen);
+	snapshot_free(&now);
+	if (events >= 0)
+		close(events);
+}
+
+/* Arguments */
+
+static int64_t parse_seconds(const char *option, const char *s)
+{
+	char *end;
+	double seconds = strtod(s, &end);
+
+	if (*s < '0' || *s > '9' || *end || !(seconds >= 0.001 && seconds <= SECONDS_MAX))
+		fail(EXIT_USAGE, text("--%s %s", option, s), "that is no number of seconds",
+		     text("Give one from 0.001 to %d.", SECONDS_MAX));
+	return seconds * 1000;
+}
+
+static unsigned long parse_count(const char *s)
+{
+	char *end;
+	unsigned long count = strtoul(s, &end, 10);
+
+	if (*s < '0' || *s > '9' || *end || !count || count > COUNT_MAX)
+		fail(EXIT_USAGE, text("--count %s", s), "that is no number of changes",
+		     text("Give one from 1 to %d.", COUNT_MAX));
+	return count;
+}
+
+static void parse_option(struct watch *w, int c)
+{
+	switch (c) {
+	case 'j':
+		opt.json = true;
+		break;
+	case 'i':
+		w->initial = true;
+		break;
+	case 'c':
+		w->count = parse_count(optarg);
+		break;
+	case 't':
+		w->timeout = parse_seconds("timeout", optarg);
+		break;
+	case 'n':
+		w->interval = parse_seconds("interval", optarg);
+		break;
+	case 'h':
+		printf("%s\n\n%s\n", usage, help);
+		exit(EXIT_OK);
+	default:
+		exit(EXIT_USAGE);
+	}
+}
+
+int cmd_watch(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "initial", no_argument, NULL, 'i' },
+		{ "count", required_argument, NULL, 'c' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "interval", required_argument, NULL, 'n' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 }
+	};
+	struct watch w = { .interval = INTERVAL_MS };
+	int c;
+
+	opt.lines = true;
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1)
+		parse_option(&w, c);
+	if (optind != argc)
+		fail(EXIT_USAGE, usage, NULL, NULL);
+	watch(&w);
+	if (w.changes < w.count)
+		fail(EXIT_FAIL, text("%lu of %lu changes came in %g s", w.changes, w.count,
+				     w.timeout / 1000.0), NULL, NULL);
+	return EXIT_OK;
+}
