@@ -27,9 +27,9 @@ struct seq_file;
  * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
  * @shared: (in) the device's driver does DMA of its own
  *
- * The device's group gets a domain of its own; or, if @shared, the aperture lies in the driver's, and
- * a peer that makes the hardware's window lead elsewhere reaches the driver's memory. IO addresses are clear of reserved regions and of
- * the host bridge's windows (docs/architecture.md).
+ * The device's group gets a domain of its own; or, if @shared, the aperture lies in the driver's,
+ * and a peer that makes the hardware's window lead elsewhere reaches the driver's memory. IO
+ * addresses are clear of reserved regions and of the host bridge's windows (docs/architecture.md).
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
  * driver uses another device of the group, or has the group; -ENOSPC no free addresses; -EADDRINUSE

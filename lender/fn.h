@@ -167,8 +167,8 @@ enum lend_tell {
  *	not (group lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
  * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (outbox.c)
- * @barred: a bit for each listener whose link does not let its requests pass, so that it is not lent
- *	over that link (outbox.c)
+ * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
+ *	lent over that link (outbox.c)
  * @gone_node: in the outbox's list, as long as a peer has not heard LEND_TELL_WITHDRAW
  * @win: BARs in the aperture while the function is lent, else NULL (bars.c, group lock)
  * @memory: owners of the guest memory that is mapped through this function (dma.c): one of the

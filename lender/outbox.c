@@ -547,7 +547,10 @@ static void lend_listener_work(struct work_struct *work)
 	while (count--)
 		lend_fn_put(all[count]);
 	kfree(all);
-	/* No pause: the post, or the switch, has waited already.  Without a session there is nobody to tell. */
+	/*
+	 * No pause: the post, or the switch, has waited already.  Without a session there is nobody
+	 * to tell.
+	 */
 	if (ret == -ETIMEDOUT || ret == -EAGAIN)
 		queue_work(lend_wq, &l->work);
 }

@@ -21,7 +21,7 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
 /* A link has one peer. */
 #define DLEND_CLIENT_PEER	NTB_DEF_PEER_IDX
 /* No window is so large.  Where a driver reads the size from the peer, it may be all ones. */
-#define DLEND_CLIENT_WINDOW_MAX	(1ull << 44)
+#define DLEND_CLIENT_WINDOW_MAX	BIT_ULL(44)
 
 /*
  * struct dlend_client - one NTB device
@@ -259,7 +259,7 @@ static int dlend_client_check(struct ntb_dev *ntb)
 	return dlend_client_check_errata(ntb);
 }
 
-/* Switchtec's driver shows 2 MiB of a window, if nobody tells it otherwise: too little for a guest. */
+/* Switchtec's driver shows 2 MiB of a window, if nobody says otherwise: too little for a guest. */
 static int dlend_client_check_window(struct dlend_client *c)
 {
 	struct pci_dev *pdev = c->ntb->pdev;

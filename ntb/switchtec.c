@@ -2,7 +2,8 @@
 /*
  * Requesters that a Switchtec switch lets pass.
  *
- * The only file that knows the registers of a switch, as linux/switchtec.h has them; nothing of links.
+ * The only file that knows the registers of a switch, as linux/switchtec.h has them.  Knows nothing
+ * of links.
  */
 #include <linux/delay.h>
 #include <linux/io.h>

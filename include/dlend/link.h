@@ -167,7 +167,8 @@ int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg
  * @rid: (in) PCI id, as pci_dev_id(); each under which its requests show
  * @on: (in) let pass
  *
- * Most hardware lets all pass.  What does not may forget by a reset, after which a new session begins.
+ * Most hardware lets all pass.  What does not may forget by a reset, after which a new session
+ * begins.
  * Context: process, may sleep; takes the lock of the link's bring-up.
  * Return: 0; -ENODEV the hardware is gone; -ENOSPC it has no room for another one; -EAGAIN try
  * again; -EIO it refuses.

@@ -28,11 +28,11 @@ struct dlend_link;
  * @window: window by which this node reaches the peer: physical address and size in bytes. NULL:
  *	the peer is this node, and there is one aperture for both
  * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
- * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's. NULL:
- *	no. Process context
- * @admit: let requests of PCI id @rid (as pci_dev_id()) pass to the peer, or (@on false) no longer. What
- *	the hardware has forgotten by a reset has to be said again. NULL: it lets all pass. -ENOSPC it
- *	has no room for another one; -EIO it refuses; -EAGAIN try again. Process context
+ * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's.
+ *	NULL: no. Process context
+ * @admit: let requests of PCI id @rid (as pci_dev_id()) pass to the peer, or (@on false) no longer.
+ *	What the hardware has forgotten by a reset has to be said again. NULL: it lets all pass.
+ *	-ENOSPC it has no room for another one; -EIO it refuses; -EAGAIN try again. Process context
  * @link_is_up: does the hardware see its peer? Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
  *
