@@ -23,6 +23,15 @@ bool read_attached(char *where, const char *dir)
 	return *read_attr(where, dir, "attached") && strcmp(where, "no");
 }
 
+char *attached_driver(const char *where)
+{
+	char *link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
+	char *driver = link_name(link);
+
+	free(link);
+	return driver;
+}
+
 char *offer_attached_as(const char *pci)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
@@ -327,21 +336,19 @@ void show_attached(json_t *root)
 	struct names n = list_dir(bus);
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX], *link, *driver;
+		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX], *driver;
 		bool there = read_attached(where, dir);
 
 		free(dir);
 		if (!there)
 			continue;
-		link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
-		driver = link_name(link);
+		driver = attached_driver(where);
 		if (list)
 			json_array_append_new(list, attached_entry(n.name[i], where, driver));
 		else
 			printf("%s is attached as %s, driver %s\n", n.name[i], where,
 			       driver ? driver : "none");
 		free(driver);
-		free(link);
 	}
 	if (root)
 		json_object_set_new(root, "attached", list);

@@ -157,7 +157,10 @@ bool config_is_address(const struct lend_line *line);
 /** clique_valid - "none", or 0 to 15 */
 bool clique_valid(const char *text);
 
-/* pciname.c: names of vendors and devices; never NULL, valid until the next call. */
+/* pciname.c: libpci.  Names are never NULL, and valid until the next call. */
+struct pci_access;
+/** pci_access_once - libpci's, on the sysfs of the command line */
+struct pci_access *pci_access_once(void);
 const char *pci_vendor_name(unsigned int vendor);
 const char *pci_device_name(unsigned int vendor, unsigned int device);
 
@@ -249,6 +252,8 @@ void show_attached(json_t *root);
 
 /** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
 bool read_attached(char *where, const char *dir);
+/** attached_driver - of the attached device at this PCI address here; NULL: none; free() it */
+char *attached_driver(const char *where);
 /** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
 char *offer_attached_as(const char *pci);
 /** refuse_arguments - exits with usage if @argc says there are some */

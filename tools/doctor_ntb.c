@@ -150,27 +150,26 @@ static void check_switchtec(const char *name, const char *dir)
 }
 
 /* Devices of the NTB's group that a driver uses would lose their DMA. */
-static void check_ntb_neighbours(const char *name, const char *group)
+static void check_ntb_neighbours(const char *name, char *dir)
 {
-	char *devices = path("%s/devices", group);
-	struct names n = list_dir(devices);
+	const struct device ntb = { .dir = dir };
+	struct names n = device_group(&ntb);
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", devices, n.name[i]), *link = path("%s/driver", dir);
-		char value[TEXT_MAX], *driver = link_name(link);
+		const struct device other = {
+			.dir = path("%s/bus/pci/devices/%s", opt.sysfs, n.name[i]),
+		};
+		char *driver = device_driver(&other);
 
-		if (driver && strcmp(n.name[i], name) &&
-		    strncmp(read_attr(value, dir, "class"), "0x0604", 6))
+		if (driver && strcmp(n.name[i], name))
 			finding(LEVEL_FAIL, "ntb-group",
 				text("%s shares its IOMMU group with %s, which %s uses", name,
 				     n.name[i], driver),
 				"Its link stays down: use another slot, or unbind that driver");
 		free(driver);
-		free(link);
-		free(dir);
+		free(other.dir);
 	}
 	names_free(&n);
-	free(devices);
 }
 
 /* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
@@ -192,7 +191,7 @@ static void check_ntb_function(const char *name)
 	else
 		finding(LEVEL_OK, "ntb-iommu",
 			text("what comes in through %s is translated", name), NULL);
-	check_ntb_neighbours(name, group);
+	check_ntb_neighbours(name, dir);
 	check_errata(name, dir);
 	check_switchtec(name, dir);
 out:

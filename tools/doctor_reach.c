@@ -24,26 +24,6 @@ struct place {
 	unsigned int island;	/* as the kernel says; 0: nobody vouches, or it does not say */
 };
 
-static void print_nothing(char *fmt, ...)
-{
-	(void)fmt;
-}
-
-static struct pci_access *config_space(void)
-{
-	static struct pci_access *acc;
-
-	if (!acc) {
-		acc = pci_alloc();
-		acc->method = PCI_ACCESS_SYS_BUS_PCI;
-		acc->debug = print_nothing;
-		acc->warning = print_nothing;
-		pci_set_param(acc, "sysfs.path", path("%s/bus/pci", opt.sysfs));
-		pci_init(acc);
-	}
-	return acc;
-}
-
 /* Only root may read capabilities; without them nothing is known. */
 static void read_capabilities(struct place *p)
 {
@@ -53,7 +33,7 @@ static void read_capabilities(struct place *p)
 
 	if (sscanf(p->bdf, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4)
 		return;
-	d = pci_get_dev(config_space(), (int)domain, (int)bus, (int)dev, (int)fn);
+	d = pci_get_dev(pci_access_once(), (int)domain, (int)bus, (int)dev, (int)fn);
 	cap = pci_find_cap(d, PCI_CAP_ID_EXP, PCI_CAP_NORMAL);
 	if (cap)
 		p->payload = MPS_UNIT << ((pci_read_word(d, (int)cap->addr + PCI_EXP_DEVCTL) &
@@ -166,24 +146,34 @@ static void check_ats(const struct place *dev)
 			"The IOMMU trusts it with that: boot with pci=noats");
 }
 
+static void check_place(const struct place *dev, const struct place *ntb, size_t ntbs)
+{
+	for (size_t i = 0; i < ntbs; i++) {
+		check_root(dev, &ntb[i]);
+		check_payload(dev, &ntb[i]);
+	}
+	check_ats(dev);
+}
+
 void doctor_reach(const struct names *devices)
 {
 	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
 	struct names ntbs = list_dir(bus);
+	struct place *ntb = calloc(ntbs.count + 1, sizeof(*ntb));
 
+	if (!ntb)
+		abort();
+	for (size_t i = 0; i < ntbs.count; i++)
+		ntb[i] = place_open(ntbs.name[i]);
 	for (size_t i = 0; i < devices->count; i++) {
 		struct place dev = place_open(devices->name[i]);
 
-		for (size_t k = 0; k < ntbs.count; k++) {
-			struct place ntb = place_open(ntbs.name[k]);
-
-			check_root(&dev, &ntb);
-			check_payload(&dev, &ntb);
-			place_close(&ntb);
-		}
-		check_ats(&dev);
+		check_place(&dev, ntb, ntbs.count);
 		place_close(&dev);
 	}
+	for (size_t i = 0; i < ntbs.count; i++)
+		place_close(&ntb[i]);
+	free(ntb);
 	names_free(&ntbs);
 	free(bus);
 }

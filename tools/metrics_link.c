@@ -62,28 +62,26 @@ static const struct metric_row rows[] = {
 
 static const char *const drops[] = { "bad", "late", "session", "no_user", "refused" };
 
-static struct metric_objects load_links(bool with_loop)
+/* @ntbs: those of @links that have a size; what they hold is that list's. */
+static void load_links(struct metric_objects *links, struct metric_objects *ntbs)
 {
 	char *class = path("%s/class/dlend_link", opt.sysfs), type[TEXT_MAX];
 	struct names n = list_dir(class);
-	struct metric_objects links = { 0 };
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 		bool loop = !strcmp(read_attr(type, dir, "type"), "loop");
 		const char *labels = metric_label(NULL, "link", n.name[i]);
+		struct metric_object *o;
 
-		if (loop && !with_loop) {
-			free(dir);
-			continue;
-		}
 		labels = metric_label(labels, "type", loop ? "loop" : "ntb");
-		metric_object_add(&links, labels, dir)->file[0] =
-			metric_file("links", n.name[i], NULL);
+		o = metric_object_add(links, labels, dir);
+		o->file[0] = metric_file("links", n.name[i], NULL);
+		if (!loop)
+			*metric_object_add(ntbs, NULL, NULL) = *o;
 	}
 	names_free(&n);
 	free(class);
-	return links;
 }
 
 static void print_info(const struct metric_objects *links)
@@ -172,8 +170,9 @@ static void print_drops(const struct metric_objects *links)
 
 void metrics_links(void)
 {
-	struct metric_objects links = load_links(true), ntbs = load_links(false);
+	struct metric_objects links = { 0 }, ntbs = { 0 };
 
+	load_links(&links, &ntbs);
 	metric_begin("dlend_link_up", "1 if a session with the peer runs.");
 	print_is(&links, "state", "up");
 	metric_begin("dlend_link_state", "1 for the state that the link is in.");
@@ -187,6 +186,6 @@ void metrics_links(void)
 	print_slots(&links);
 	print_messages(&links);
 	print_drops(&links);
-	metric_objects_free(&ntbs);
+	free(ntbs.object);
 	metric_objects_free(&links);
 }

@@ -31,41 +31,40 @@ static struct names list_offers(void)
 	return dirs;
 }
 
-static size_t count_offers(const struct names *offers, const char *kind, const char *word)
+static size_t count_equal(const struct names *all, const char *name)
 {
-	char value[TEXT_MAX];
 	size_t count = 0;
 
-	for (size_t i = 0; i < offers->count; i++) {
-		const char *is;
-
-		if (strcmp(metrics_kind(value, offers->name[i]), kind))
-			continue;
-		read_attr(value, offers->name[i], "state");
-		is = metric_state_word(offer_states, value);
-		count += is && !strcmp(is, word);
-	}
+	for (size_t i = 0; i < all->count; i++)
+		count += !strcmp(all->name[i], name);
 	return count;
 }
 
 void metrics_offers(void)
 {
-	struct names offers = list_offers(), kinds = { 0 };
-	char kind[TEXT_MAX];
+	struct names offers = list_offers(), kinds = { 0 }, seen = { 0 };
+	char kind[TEXT_MAX], state[TEXT_MAX];
 
-	for (size_t i = 0; i < offers.count; i++)
+	for (size_t i = 0; i < offers.count; i++) {
+		const char *is;
+
+		read_attr(state, offers.name[i], "state");
+		is = metric_state_word(offer_states, state);
 		if (!names_have(&kinds, metrics_kind(kind, offers.name[i])))
 			names_add(&kinds, kind);
+		names_add(&seen, text("%s %s", kind, is ? is : ""));
+	}
 	metric_begin("dlend_offers",
 		     "Offers of all nodes that this node knows, by kind and state.");
 	for (size_t i = 0; i < kinds.count; i++)
 		for (const struct metric_state *s = offer_states; s->word; s++) {
-			const char *labels;
+			const char *labels = metric_label(NULL, "kind", kinds.name[i]);
+			const char *wanted = text("%s %s", kinds.name[i], s->word);
 
-			labels = metric_label(NULL, "kind", kinds.name[i]);
 			metric_sample(metric_label(labels, "state", s->word),
-				      text("%zu", count_offers(&offers, kinds.name[i], s->word)));
+				      text("%zu", count_equal(&seen, wanted)));
 		}
+	names_free(&seen);
 	names_free(&kinds);
 	names_free(&offers);
 }
@@ -186,16 +185,14 @@ static void print_attached_info(const struct metric_objects *attached)
 		     "Address here of an attached device, and its driver.");
 	for (size_t i = 0; i < attached->count; i++) {
 		const struct metric_object *o = &attached->object[i];
-		char where[TEXT_MAX], *link, *driver;
+		char where[TEXT_MAX], *driver;
 		const char *labels;
 
 		read_attached(where, o->dir);
-		link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
-		driver = link_name(link);
+		driver = attached_driver(where);
 		labels = metric_label(o->labels, "device", where);
 		metric_sample(metric_label(labels, "driver", driver ? driver : ""), "1");
 		free(driver);
-		free(link);
 	}
 }
 

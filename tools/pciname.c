@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Names of vendors and devices, from the list that lspci uses. */
+/* libpci: names of vendors and devices, from the list that lspci uses, and configuration space. */
 #include <pci/pci.h>
 
 #include "dlend.h"
@@ -9,18 +9,18 @@ static void print_nothing(char *fmt, ...)
 	(void)fmt;
 }
 
-static struct pci_access *pci_access_once(void)
+struct pci_access *pci_access_once(void)
 {
 	static struct pci_access *acc;
 
 	if (!acc) {
 		acc = pci_alloc();
-		/*
-		 * Names only.  Without pci_init(), which looks for hardware and exits where it
-		 * finds none, but which would also have set these.
-		 */
+		/* So that pci_init() does not look for a method, and exit where there is none. */
+		acc->method = PCI_ACCESS_SYS_BUS_PCI;
+		pci_set_param(acc, "sysfs.path", path("%s/bus/pci", opt.sysfs));
 		acc->debug = print_nothing;
 		acc->warning = print_nothing;
+		pci_init(acc);
 	}
 	return acc;
 }

@@ -78,16 +78,14 @@ static bool look_mdev(struct thing *t, const char *dir)
 
 static bool look_attached(struct thing *t, const char *dir)
 {
-	char where[TEXT_MAX], *link, *driver;
+	char where[TEXT_MAX], *driver;
 
 	if (!read_attached(where, dir))
 		return false;
-	link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
-	driver = link_name(link);
+	driver = attached_driver(where);
 	set_value(t, "device", where);
 	set_value(t, "driver", driver ? driver : "");
 	free(driver);
-	free(link);
 	return true;
 }
 

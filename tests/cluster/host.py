@@ -254,18 +254,6 @@ class Host:
                                 "iommu_platform": True, "x-max-bounce-buffer-size": 16 << 20})
         self.wait_for(f"ls -d /sys/bus/pci/devices/{self.port(port).bdf}/*:00.0", 30)
 
-    def unplug_ntb(self, link):
-        """Pull its end of a link out of the slot."""
-        port = self.port(f"ntb-{link}")
-        bdf = self.bdf(port.name)
-        self.qmp("device_del", id=port.name)
-        self.wait_for(f"[ ! -e /sys/bus/pci/devices/{bdf} ]", 120)
-
-    def plug_ntb(self, link):
-        """And put it into it again."""
-        port = self.port(f"ntb-{link}")
-        self.qmp("device_add", {**port.devices[0], "id": port.name, "bus": f"port-{port.name}"})
-
     def disk_file(self, name):
         """The image of a disk of the topology; its host sees at once what is written into it here."""
         return self.cluster.run_dir / disk_path(self.spec, name)

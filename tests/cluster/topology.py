@@ -264,7 +264,7 @@ def port_args(host, port):
         args += drive_args(host, f"disk-{port.name}", port.name)
     for number, device in enumerate(port.devices):
         if isinstance(device, dict):
-            args += ["-device", json.dumps({**device, "id": port.name, "bus": bus})]
+            args += ["-device", json.dumps({**device, "bus": bus})]
             continue
         device = tamed(device) + f",id={port.name}{'' if number == 0 else f'.{number}'},bus={bus},addr=0.{number}"
         if number == 0 and len(port.devices) > 1:

@@ -66,7 +66,7 @@ static void late_end(struct ntb_side *s, bool arrive)
 	while ((d = l->head)) {
 		l->head = d->next;
 		if (arrive)
-			ntb_window_push(s, d->w, d->off, d->data, d->len);
+			ntb_window_push(s, d->w, d->off, d->data, d->len, false);
 		free(d);
 	}
 }

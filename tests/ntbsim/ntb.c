@@ -215,25 +215,21 @@ static bool muted(const struct ntb_side *s, enum ntb_window w, uint64_t off, siz
 }
 
 void ntb_window_push(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
-		     size_t len)
+		     size_t len, bool force)
 {
 	uint64_t addr;
 
-	if (reachable(s, w, off, len, false, &addr))
+	if (reachable(s, w, off, len, force, &addr))
 		dma_write(&ntb_peer(s)->dma, addr, data, len);
 }
 
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force)
 {
-	uint64_t addr;
-
 	if (!force && muted(s, w, off, len))
 		s->n.dropped++;
-	else if (!force && late_takes(s, w, off, data, len))
-		return;
-	else if (reachable(s, w, off, len, force, &addr))
-		dma_write(&ntb_peer(s)->dma, addr, data, len);
+	else if (force || !late_takes(s, w, off, data, len))
+		ntb_window_push(s, w, off, data, len, force);
 }
 
 /* ---- link ---- */

@@ -159,9 +159,9 @@ void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force);
 
-/* A write that was late is on its way. */
+/* The same write when no fault switch has it, or has it any more. */
 void ntb_window_push(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
-		     size_t len);
+		     size_t len, bool force);
 
 /* A conventional reset, a new client, or one that left. */
 void ntb_reset(struct ntb_side *s);
