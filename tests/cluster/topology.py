@@ -42,6 +42,9 @@ from pathlib import Path
 FIRST_CARD = 0x6
 FIRST_PORT = 0x10
 LAST_PORT = 0x1e
+# Bits of an address. With 40, SeaBIOS puts large BARs where QEMU has reserved what AMD's processors cannot use (1012 GiB to
+# 1 TiB), and Linux gives no device a place there that comes back.
+PHYS_BITS = 42
 
 
 # What a host may have, as QEMU's device.  "dma-remap": addresses of vfio-user's devices, too, which NTBs are.
@@ -292,8 +295,8 @@ def qemu_binary(tree):
 
 def accelerator():
     if os.environ.get("DLEND_ACCEL", "tcg") == "kvm":
-        return ["-accel", "kvm", "-cpu", "host"]
-    return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", "max"]
+        return ["-accel", "kvm", "-cpu", f"host,host-phys-bits=on,host-phys-bits-limit={PHYS_BITS}"]
+    return ["-accel", "tcg,thread=multi,tb-size=1024", "-cpu", f"max,phys-bits={PHYS_BITS}"]
 
 
 # What costs an emulated kernel much of its boot and shows nothing here
