@@ -15,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
-# Of a side's scratchpads, which the other one writes, the second
+# Of a side's scratchpads, which the other one writes, the second; ntb_hw_amd gives side b those from 8 on
 VERSION = 1
+AMD_B = 8
 NEWEST = 5
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
@@ -27,7 +28,8 @@ def attribute(host, name):
 
 def claim(c, oldest, newest, side="a"):
     """What a side reads as the other's version from now on."""
-    c.ntbsim(f"override ab {side} {VERSION} {oldest << 16 | newest}")
+    first = AMD_B if side == "b" and c.link("ab").family == "amd" else 0
+    c.ntbsim(f"override ab {side} {first + VERSION} {oldest << 16 | newest}")
 
 
 def train_again(c, a, b):
