@@ -14,6 +14,8 @@ from fabric import eventually
 KEPT = ",enable-migration=on,x-pre-copy-dirty-page-tracking=off"
 FILE = "/share/vm.migration"
 STILL_MS = 1000000
+# Memory goes through a file, which on a slow bed takes longer than a lender waits. What it does then is 72-move-faults'.
+PARKED_S = 600
 TRIES = 8
 THERE_AND_BACK = (("a", "c"), ("c", "a"))
 
@@ -52,7 +54,7 @@ class Moving:
     @staticmethod
     def over(vm):
         """What becomes of a migration."""
-        eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, 120)
+        eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, PARKED_S)
         return vm.qmp("query-migrate")
 
     def migrated(self, vm, what):
@@ -73,6 +75,7 @@ class Moving:
         for uuid in self.uuid[source]:
             self.f.host(source).run(f"echo {self.f.node[to]} all {self.words} >/sys/bus/mdev/devices/{uuid}/dlend/move_to")
         for address in self.devices:
+            self.f.lender_of(address)[0].run(f"echo {PARKED_S} >/sys/module/dlend_lender/parameters/parked_s")
             self.f.wait_available(to, address)
 
     def move(self, source, to):
