@@ -31,6 +31,8 @@ class Moving:
         self.vm = None
 
     def __enter__(self):
+        for address in self.devices:
+            self.f.patience(address, PARKED_S)
         return self
 
     def __exit__(self, failed, *_):
@@ -75,7 +77,6 @@ class Moving:
         for uuid in self.uuid[source]:
             self.f.host(source).run(f"echo {self.f.node[to]} all {self.words} >/sys/bus/mdev/devices/{uuid}/dlend/move_to")
         for address in self.devices:
-            self.f.lender_of(address)[0].run(f"echo {PARKED_S} >/sys/module/dlend_lender/parameters/parked_s")
             self.f.wait_available(to, address)
 
     def move(self, source, to):
