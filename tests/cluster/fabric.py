@@ -117,6 +117,10 @@ class Fabric:
         out = host.run(f"cd /sys/bus/pci/devices/{bdf}/dlend && cat state borrower epoch").out.split()
         return out[0], out[1], int(out[2])
 
+    def patience(self, address, seconds):
+        """For so long a device waits as it is from now on, if its VMM goes before another one comes."""
+        self.lender_of(address)[0].run(f"echo {seconds} >/sys/module/dlend_lender/parameters/parked_s")
+
     # Mediated devices
 
     def mdev(self, name, address, kind):

@@ -14,6 +14,8 @@ from fabric import eventually
 KEPT = ",enable-migration=on,x-pre-copy-dirty-page-tracking=off"
 FILE = "/share/vm.migration"
 STILL_MS = 1000000
+# Memory goes through a file, which on a slow bed takes longer than a lender waits. What it does then is 72-move-faults'.
+PARKED_S = 600
 TRIES = 8
 THERE_AND_BACK = (("a", "c"), ("c", "a"))
 
@@ -29,6 +31,8 @@ class Moving:
         self.vm = None
 
     def __enter__(self):
+        for address in self.devices:
+            self.f.patience(address, PARKED_S)
         return self
 
     def __exit__(self, failed, *_):
@@ -52,7 +56,7 @@ class Moving:
     @staticmethod
     def over(vm):
         """What becomes of a migration."""
-        eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, 120)
+        eventually(lambda: vm.qmp("query-migrate").get("status") in ("completed", "failed"), True, PARKED_S)
         return vm.qmp("query-migrate")
 
     def migrated(self, vm, what):

@@ -72,11 +72,6 @@ def continued(m):
     m.free("moved")
 
 
-def patience(m, seconds):
-    """For so long a disk waits as it is from now on, if its VMM goes before another one comes."""
-    m.host("b").run(f"echo {seconds} >/sys/module/dlend_lender/parameters/parked_s")
-
-
 def waited(m):
     """For how long the disk has waited for nobody, the last time, by its lender's clock."""
     log = m.host("b").run("dmesg").out
@@ -88,7 +83,7 @@ def waited(m):
 def old_one_dies(m):
     """Its VMM is killed when it has given the disk away, before the other one has begun."""
     t = m.t
-    patience(m, 20)
+    m.f.patience(m.disk, 20)
     with vm(m, "a") as there:
         here = m.comes("a", "c")
         resets = m.resets()
@@ -104,7 +99,7 @@ def old_one_dies(m):
 def nobody_comes(m):
     """Both VMMs are killed: after a time the disk is reset, and everybody's. Not earlier, although it waited before."""
     t = m.t
-    patience(m, 30)
+    m.f.patience(m.disk, 30)
     with vm(m, "a") as there:
         here = m.expected("a", "c")
         m.kill(here)
@@ -115,7 +110,7 @@ def nobody_comes(m):
         t.equal(m.resets(), resets + 1, "it was reset")
         seconds = waited(m)
         t.ok(seconds >= 30, "it had waited for as long as was said", f"{seconds:.1f} s")
-    patience(m, 60)
+    m.f.patience(m.disk, 60)
 
 
 def new_one_dies(m):
