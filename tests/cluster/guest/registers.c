@@ -610,6 +610,11 @@ static void do_window(void)
 	printf("window features0 %08x\n", get(window + WINDOW_DATA, 4));
 	must(pread(device, &value, 4, regs + VIRTIO_PCI_COMMON_DF), "its BAR is not readable");
 	printf("window bar %08x\n", value);
+	/* QEMU's keeps all this over a reset: the next one is to find it as it was here. */
+	put(window + VIRTIO_PCI_CAP_BAR, 0, 1);
+	put(window + VIRTIO_PCI_CAP_OFFSET, 0, 4);
+	put(window + VIRTIO_PCI_CAP_LENGTH, 0, 4);
+	put(window + WINDOW_DATA, 0, 4);
 }
 
 static void do_listed(void)

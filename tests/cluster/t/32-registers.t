@@ -215,9 +215,10 @@ def resets_meet(t, f, a, b, address, uuid):
 def kprobe(host, name, what):
     """What such an event has found: a function that returns its values."""
     tracing = "/sys/kernel/tracing"
-    host.run(f"cd {tracing} && echo '{what.replace('NAME', name)}' >>kprobe_events && echo 1 >events/kprobes/{name}/enable")
-    yield lambda: [int(n, 0) for n in re.findall(name + r": .* value=(\w+)", host.run(f"cat {tracing}/trace").out)]
-    host.run(f"cd {tracing} && echo 0 >events/kprobes/{name}/enable && echo '-:{name}' >>kprobe_events")
+    own = f"{tracing}/instances/{name}"     # the other buffer is written, and overrun, while somebody reads it
+    host.run(f"echo '{what.replace('NAME', name)}' >>{tracing}/kprobe_events && mkdir {own} && echo 1 >{own}/events/kprobes/{name}/enable")
+    yield lambda: [int(n, 0) for n in re.findall(name + r": .* value=(\w+)", host.run(f"cat {own}/trace").out)]
+    host.run(f"echo 0 >{own}/events/kprobes/{name}/enable && rmdir {own} && echo '-:{name}' >>{tracing}/kprobe_events")
 
 
 def read_request(t, f, a, b, address, uuid):
