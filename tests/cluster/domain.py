@@ -99,6 +99,14 @@ class Domain:
     def virsh(self, words, check=True, timeout=120):
         return self.host.run(f"virsh {words}", check=check, timeout=timeout)
 
+    @property
+    def label(self):
+        return f"{self.host.name}/{self.name}"
+
+    def hmp(self, line, timeout=30):
+        """As Guest.hmp."""
+        return self.virsh(f"qemu-monitor-command --hmp {self.name} '{line}'", timeout=timeout).out
+
     def state(self):
         return self.virsh(f"domstate {self.name}").out.strip()
 

@@ -17,7 +17,7 @@ import time
 
 from klog import SCAN, STOOD_STILL, Account, complaints, leaks
 from topology import GUEST_LEAN, channels, disk_path, disks, qemu_args, qemu_binary
-from wire import SLACK, Agent, Console, Gone, Qmp, QmpError, TimedOut
+from wire import SLACK, Agent, CommandFailed, Console, Gone, Qmp, QmpError, TimedOut
 
 
 def until(command, every=0.5):
@@ -341,9 +341,9 @@ class Host:
             for line in ("info registers -a", "info lapic 0", "info lapic 1") * 3:
                 parts += [f"== {line}", self.hmp(line)]
         for guest in (slot.guest for slot in self.slots if slot.guest and slot.guest.running):
-            with contextlib.suppress(QmpError, Gone, TimedOut):
+            with contextlib.suppress(QmpError, CommandFailed, Gone, TimedOut):
                 for line in ("info registers -a", "info lapic 0") * 3:
-                    text = guest.qmp("human-monitor-command", {"command-line": line}, timeout=10)
+                    text = guest.hmp(line, timeout=10)
                     # No line begins as one of the host's does
                     parts += [f"== guest {guest.label}: {line}", textwrap.indent(text, "| ")]
         try:
@@ -654,6 +654,10 @@ class Guest:
         if self.iommufd and command == "device_add" and arguments.get("driver") == "vfio-pci":
             arguments["iommufd"] = "iommufd0"
         return self.slot.qmp.execute(command, arguments, timeout)
+
+    def hmp(self, line, timeout=60):
+        """What people can type at that monitor; what it answers."""
+        return self.qmp("human-monitor-command", {"command-line": line}, timeout)
 
     def wait_event(self, event, timeout=60, match=lambda data: True):
         """The first such event of the guest's QEMU since its start, e.g. "DEVICE_DELETED"."""
