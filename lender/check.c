@@ -10,6 +10,7 @@
 #include <linux/pci.h>
 #include <linux/slab.h>
 
+#include "lender/bus_reset.h"
 #include "lender/check.h"
 
 static bool lend_check_unsafe_interrupts;
@@ -32,15 +33,34 @@ static int lend_check_iommu(struct pci_dev *pdev)
 	return 0;
 }
 
-int lend_check_device(struct pci_dev *pdev)
+/* It has no reset of its own. */
+static int lend_check_shared_reset(struct pci_dev *pdev)
 {
+	char other[32];
+	int ret = lend_bus_reset_can(pdev, other, sizeof(other));
+
+	if (ret == -EXDEV)
+		pci_err(pdev, "not lent: it has no reset of its own, so one borrower's data could reach the next; a reset of its slot or bus would reset %s, too, which is not in its IOMMU group\n",
+			other);
+	else if (ret)
+		pci_err(pdev, "not lent: it has no reset of its own, and its slot or bus has none, so one borrower's data could reach the next; see reset_method in its sysfs folder\n");
+	return ret ? -ENOTTY : 0;
+}
+
+int lend_check_device(struct pci_dev *pdev, bool *shared)
+{
+	int ret;
+
+	*shared = false;
 	if (pdev->hdr_type != PCI_HEADER_TYPE_NORMAL) {
 		pci_err(pdev, "not lent: it is a bridge, and what is behind it would be lent too; lend the devices behind it instead\n");
 		return -EINVAL;
 	}
 	if (!pdev->reset_methods[0]) {
-		pci_err(pdev, "not lent: it has no reset of its own, so one borrower's data could reach the next (a slot or bus reset counts only for a device alone on its bus); see reset_method in its sysfs folder\n");
-		return -ENOTTY;
+		ret = lend_check_shared_reset(pdev);
+		if (ret)
+			return ret;
+		*shared = true;
 	}
 	if (pci_num_vf(pdev)) {
 		pci_err(pdev, "not lent: %d of its virtual functions are enabled, and a reset would take them away; lend those, or write 0 to sriov_numvfs first\n",

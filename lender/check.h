@@ -8,13 +8,14 @@
 /**
  * lend_check_device - can a device be lent, and does an IOMMU translate its DMA?
  * @pdev: (in) device
+ * @shared: (out) it has no reset of its own, and is reset with others of its group
  *
- * Context: process, device lock.
- * Return: 0; -EINVAL it is a bridge; -ENOTTY it has no reset of its own; -EBUSY it has virtual
- * functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through.  A message
- * says why, and what to do.
+ * Context: process, device lock; takes the PCI core's lock of all buses.
+ * Return: 0; -EINVAL it is a bridge; -ENOTTY it cannot be reset without others; -EBUSY it has
+ * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through.  A
+ * message says why, and what to do.
  */
-int lend_check_device(struct pci_dev *pdev);
+int lend_check_device(struct pci_dev *pdev, bool *shared);
 
 /**
  * lend_check_group - can the IOMMU group of a device be lent?

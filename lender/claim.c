@@ -19,6 +19,7 @@
 #include "lender/claim.h"
 #include "lender/irq.h"
 #include "lender/reset.h"
+#include "lender/rom.h"
 
 static bool lend_claim_device_config = true;
 module_param_named(device_config, lend_claim_device_config, bool, 0644);
@@ -165,7 +166,7 @@ void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
 }
 
 /* The 4 KiB are read as they are after a reset; then the addresses of this host are removed. */
-void lend_claim_snapshot(struct lend_fn *fn)
+static void lend_claim_snapshot(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u32 value;
@@ -260,21 +261,28 @@ static void lend_claim_no_snoop_off(struct lend_fn *fn)
 
 int lend_claim_clean(struct lend_fn *fn)
 {
+	int ret = lend_reset_fn(fn, "bind", true);
+
+	if (ret)
+		pci_err(fn->pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
+			ret);
+	return ret;
+}
+
+int lend_claim_learn(struct lend_fn *fn)
+{
 	struct pci_dev *pdev = fn->pdev;
 	int ret;
 
-	pci_intx(pdev, 0);
-	ret = lend_reset_fn(fn, "bind", true);
-	if (ret) {
-		pci_err(pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
-			ret);
-		return ret;
-	}
 	pci_clear_master(pdev);
 	lend_claim_no_snoop_off(fn);
 	ret = pci_save_state(pdev);
 	if (ret)
 		return ret;
 	fn->saved = pci_store_saved_state(pdev);
-	return fn->saved ? 0 : -ENOMEM;
+	if (!fn->saved)
+		return -ENOMEM;
+	lend_rom_copy(fn);
+	lend_claim_snapshot(fn);
+	return 0;
 }

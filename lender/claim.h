@@ -34,20 +34,23 @@ void lend_claim_release(struct lend_fn *fn);
 void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
 
 /**
- * lend_claim_clean - reset a function, and save the PCI state that every later reset restores
+ * lend_claim_clean - reset a function that has a reset of its own
  * @fn: (in, out) function, which has joined its group
  *
  * Context: process, may take seconds; device lock.
- * Return: 0; -ENOMEM; or as lend_reset_fn() (a message says so), pci_save_state().
+ * Return: 0; or as lend_reset_fn() (a message says so).
  */
 int lend_claim_clean(struct lend_fn *fn);
 
 /**
- * lend_claim_snapshot - read configuration space, and make the filter of what a borrower may do
- * @fn: (in, out) function, clean
+ * lend_claim_learn - what a function is like after its reset: save the PCI state that every later
+ * reset restores, copy its ROM and its configuration space, make the filter of what a borrower may
+ * do there
+ * @fn: (in, out) function that was just reset for the first time
  *
  * Context: process, device lock.
+ * Return: 0; -ENOMEM; or as pci_save_state().
  */
-void lend_claim_snapshot(struct lend_fn *fn);
+int lend_claim_learn(struct lend_fn *fn);
 
 #endif

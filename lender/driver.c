@@ -30,7 +30,6 @@
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/request.h"
-#include "lender/rom.h"
 #include "lender/sysfs.h"
 
 static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
@@ -65,20 +64,28 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	if (ret)
 		return ret;
 	lend_claim_interrupts(fn, iommu);
+	pci_intx(pdev, 0);
+	/* What it holds is nobody's business until it was reset with all others. */
+	fn->dirty = fn->shared_reset;
 	ret = lend_registry_join(fn, iommu_group_id(iommu), members, &lend_driver_works);
 	if (ret) {
 		pci_err(pdev, "not lent (%d): its name %02x:%02x.%x is taken, or there is no memory; choose another with \"dlend lend --as BB:DD.F\"\n",
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	ret = lend_claim_clean(fn);
-	if (ret)
-		goto leave;
-	lend_rom_copy(fn);
-	lend_claim_snapshot(fn);
+	if (!fn->shared_reset) {
+		ret = lend_claim_clean(fn);
+		if (!ret)
+			ret = lend_claim_learn(fn);
+		if (ret)
+			goto leave;
+	}
 	pci_set_drvdata(pdev, fn);
 	lend_debugfs_add(fn);
-	lend_group_ready(fn);
+	if (fn->shared_reset)
+		lend_recover_soon(fn->group);
+	else
+		lend_group_ready(fn);
 	return 0;
 
 leave:
@@ -88,20 +95,33 @@ unclaim:
 	return ret;
 }
 
+static void lend_driver_tell(struct lend_fn *fn)
+{
+	char name[DLEND_NAME_LEN];
+
+	dlend_addr_name(&fn->addr, name);
+	if (fn->shared_reset)
+		pci_info(fn->pdev, "it has no reset of its own: offered as %s when all that is reset with it is bound here, too, and was reset\n",
+			 name);
+	else
+		pci_info(fn->pdev, "offered as %s\n", name);
+}
+
 static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 {
 	struct iommu_group *iommu;
 	struct lend_census census;
-	char name[DLEND_NAME_LEN];
 	struct lend_fn *fn;
+	bool shared;
 	int ret;
 
-	ret = lend_check_device(pdev);
+	ret = lend_check_device(pdev, &shared);
 	if (ret)
 		return ret;
 	fn = lend_driver_new_fn(pdev);
 	if (!fn)
 		return -ENOMEM;
+	fn->shared_reset = shared;
 	iommu = iommu_group_get(&pdev->dev);
 	ret = iommu ? lend_check_group(pdev, iommu, &census) : -ENODEV;
 	if (!ret)
@@ -113,8 +133,7 @@ static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *i
 		lend_fn_put(fn);
 		return ret;
 	}
-	dlend_addr_name(&fn->addr, name);
-	pci_info(pdev, "offered as %s\n", name);
+	lend_driver_tell(fn);
 	return 0;
 }
 

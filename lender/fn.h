@@ -158,6 +158,9 @@ enum lend_tell {
  * @hidden: LEND_HIDDEN_*, why no BAR is in reach; 0: all are, while the function is lent (group
  *	lock)
  * @no_snoop: No Snoop was enabled when the function was bound
+ * @shared_reset: it has no reset of its own, but its slot or its bus can be reset
+ * @reset_asked: when its holder asked for a reset, if it has not used it since; else 0 (jiffies,
+ *	group lock)
  * @fail_reset: debugfs: each reset fails
  * @slow_reset_ms: debugfs: each reset takes so many milliseconds longer
  * @max_vectors: debugfs: no more vectors than this; 0: as many as the host has
@@ -199,6 +202,8 @@ struct lend_fn {
 	bool ready, lent, dirty, broken, removing, gone;
 	unsigned int hidden;
 	bool no_snoop;
+	bool shared_reset;
+	unsigned long reset_asked;
 	bool fail_reset;
 	u32 slow_reset_ms;
 	u32 max_vectors;

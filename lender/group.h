@@ -57,6 +57,8 @@ struct lend_standby;
  * @lease: state of the lease
  * @fn: functions that are bound, by lend_fn.index
  * @ready: how many of them were reset and can be offered
+ * @resetting: functions that are being reset together, a bit per lend_fn.index (bus_reset.c); read
+ *	without the lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
  * @standby: what a node that prepares itself to take the lease over has got so far, or NULL
@@ -77,6 +79,7 @@ struct lend_group {
 	struct lend_lease lease;
 	struct lend_fn *fn[LEND_GROUP_MAX];
 	unsigned int ready;
+	u64 resetting;
 	struct dlend_domain *domain;
 	struct dlend_link *link;
 	struct lend_standby *standby;

@@ -137,6 +137,7 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 
 	fn->lent = true;
 	fn->dirty = true;
+	fn->reset_asked = 0;
 	lend_irq_open(fn, source);
 	if (todo & LEND_DO_GRANT)
 		ret = lend_lease_make_domain(fn, link);
@@ -169,12 +170,23 @@ static int lend_lease_give_back(struct lend_fn *fn, u16 node, u32 epoch)
 	return ret;
 }
 
+/*
+ * Its holder has returned it, and still has others that would be reset with it.  So it can have it
+ * again as it was left: all of a lease goes to one VM.
+ */
+static bool lend_lease_is_left(struct lend_fn *fn)
+{
+	return fn->shared_reset && READ_ONCE(fn->group->lease.state) == DLEND_OFFER_HELD &&
+	       !(READ_ONCE(fn->group->resetting) & BIT_ULL(fn->index));
+}
+
 /* Is the reset after the last lease of @fn over, whether it succeeded or failed? */
 static bool lend_lease_settled(struct lend_fn *fn)
 {
 	if (READ_ONCE(fn->group->lease.state) == DLEND_OFFER_RETURNING)
 		return false;
-	return !READ_ONCE(fn->dirty) || READ_ONCE(fn->lent) || READ_ONCE(fn->broken);
+	return !READ_ONCE(fn->dirty) || lend_lease_is_left(fn) || READ_ONCE(fn->lent) ||
+	       READ_ONCE(fn->broken);
 }
 
 /* All functions of a group share one domain: a new lease begins only when all of them are clean. */
@@ -201,7 +213,7 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -ENODEV;
 	if (fn->broken)
 		return -EIO;
-	if (fn->dirty && !fn->lent)
+	if (fn->dirty && !fn->lent && !lend_lease_is_left(fn))
 		return -EAGAIN;
 	if (lease->state == DLEND_OFFER_FREE && lend_lease_any_dirty(group))
 		return -EAGAIN;
@@ -462,11 +474,20 @@ void lend_lease_link_lost(struct dlend_link *link)
 	lend_bars_link_lost(link);
 }
 
+/* It is reset when all that is reset with it is here, which may be never.  Group lock. */
+static bool lend_lease_waits(const struct lend_fn *fn)
+{
+	const struct lend_group *group = fn->group;
+
+	return fn->shared_reset && group->lease.state == DLEND_OFFER_GONE && !group->resetting;
+}
+
 /* Is a function being reset, or about to be?  Group lock. */
 static bool lend_lease_in_reset(const struct lend_group *group)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->dirty && !group->fn[i]->broken)
+		if (group->fn[i] && group->fn[i]->dirty && !group->fn[i]->broken &&
+		    !lend_lease_waits(group->fn[i]))
 			return true;
 	return false;
 }

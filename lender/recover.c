@@ -9,6 +9,8 @@
 #include <linux/sched/mm.h>
 
 #include "lender/bars.h"
+#include "lender/bus_reset.h"
+#include "lender/claim.h"
 #include "lender/fence.h"
 #include "lender/members.h"
 #include "lender/recover.h"
@@ -23,6 +25,12 @@ void lend_recover_later(struct lend_group *group, unsigned int ms)
 	kref_get(&group->ref);
 	if (!queue_delayed_work(lend_wq, &group->recover, msecs_to_jiffies(ms)))
 		lend_group_put(group);
+}
+
+void lend_recover_soon(struct lend_group *group)
+{
+	guard(mutex)(&group->lock);
+	lend_recover_later(group, 0);
 }
 
 void lend_recover_fence(struct lend_group *group)
@@ -111,11 +119,79 @@ static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int 
 	return fn;
 }
 
+/* It was reset with others.  The first time that makes it ready. */
+static int lend_recover_learn(struct lend_fn *fn)
+{
+	int ret;
+
+	if (fn->ready)
+		return 0;
+	ret = lend_reset_lock_device(fn);
+	if (ret)
+		return ret;
+	if (!fn->saved)
+		ret = lend_claim_learn(fn);
+	pci_dev_unlock(fn->pdev);
+	return ret;
+}
+
+/* Whoever else is reset with it has a device lock that the PCI core may hold, too. */
+static bool lend_recover_all_must_wait(struct lend_group *group)
+{
+	guard(mutex)(&group->lock);
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->shared_reset &&
+		    lend_recover_must_wait(group->fn[i]))
+			return true;
+	return false;
+}
+
+/* One of those that were reset together, with the result @ret. */
+static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
+{
+	bool first = !fn->ready;
+
+	if (!ret)
+		ret = lend_recover_learn(fn);
+	mutex_lock(&fn->group->lock);
+	if (!fn->lent)
+		lend_recover_done(fn, ret);
+	mutex_unlock(&fn->group->lock);
+	if (!ret && first)
+		lend_group_ready(fn);
+	return ret;
+}
+
+/*
+ * Reset a function with all that is reset with it.  If that cannot be now, it stays dirty, and is
+ * not lent: when the others are returned, or bound, this is tried again.
+ */
+static int lend_recover_shared(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+	int ret, all = 0;
+	u64 fns;
+
+	if (lend_recover_all_must_wait(group))
+		return -EAGAIN;
+	ret = lend_bus_reset(fn, "return", &fns);
+	if (ret == -EBUSY)
+		return 0;
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (fns & BIT_ULL(i))
+			all = lend_recover_shared_fn(group->fn[i], ret) ?: all;
+	return all;
+}
+
 /* Reset one function.  Return: 0; -EAGAIN try it again later; any other error: it is broken. */
 static int lend_recover_fn(struct lend_fn *fn, bool locked)
 {
 	u32 errors = READ_ONCE(fn->errors);
-	int ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
+	int ret;
+
+	if (fn->shared_reset)
+		return lend_recover_shared(fn);
+	ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
 
 	guard(mutex)(&fn->group->lock);
 	/* An error came during or after our reset: the core may reset the function again. */
@@ -195,6 +271,8 @@ void lend_recover_unbind(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 	bool again = lend_recover_group(group, fn);
 
+	if (fn->shared_reset && fn->dirty && fn->saved)
+		pci_warn(fn->pdev, "leaves as its last borrower has left it, without DMA and interrupts: what it is reset with is not all bound here; reset its slot or bus before another driver uses it\n");
 	lend_recover_cancel(group);
 	/* What was cancelled may have been about another function: then it is queued again. */
 	if (!lend_registry_forget(fn, lend_recover_fn_left, again ? LEND_RECOVER_AGAIN_MS : 0))

@@ -24,6 +24,13 @@ void lend_recover_work(struct work_struct *work);
 void lend_recover_later(struct lend_group *group, unsigned int ms);
 
 /**
+ * lend_recover_soon - queue lend_recover_work() of @group (in, out) now
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_recover_soon(struct lend_group *group);
+
+/**
  * lend_recover_fence - take a group away from its holder now, and recover it soon
  * @group: (in, out) group, whose lease said LEND_DO_FENCE
  *

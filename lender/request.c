@@ -12,6 +12,7 @@
 #include <linux/sched/mm.h>
 
 #include "lender/bars.h"
+#include "lender/bus_reset.h"
 #include "lender/config.h"
 #include "lender/dma.h"
 #include "lender/fence.h"
@@ -58,8 +59,11 @@ static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
 				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_u32 *want = (const void *)msg->payload;
+	bool on = le32_to_cpu(want->value);
 
-	lend_fence_bus_master(fn, le32_to_cpu(want->value) != 0);
+	if (on)
+		fn->reset_asked = 0;
+	lend_fence_bus_master(fn, on);
 	return 0;
 }
 
@@ -74,6 +78,8 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 {
 	const struct dlend_p_irq *want = (const void *)msg->payload;
 
+	if (le32_to_cpu(want->mode) != DLEND_IRQ_NONE)
+		fn->reset_asked = 0;
 	return lend_irq_setup(fn, le32_to_cpu(want->mode), le32_to_cpu(want->count));
 }
 
@@ -155,9 +161,13 @@ static int lend_request_reset(struct lend_fn *fn, struct dlend_link *link, u32 e
 	lend_fence_bus_master(fn, false);
 	lend_irq_setup(fn, DLEND_IRQ_NONE, 0);
 	lend_fence_hide(fn, LEND_HIDDEN_REQUEST);
+	fn->reset_asked = jiffies ?: 1;
 	lend_lease_exit(fn);
 
-	ret = lend_reset_fn(fn, "request", false);
+	if (fn->shared_reset)
+		ret = lend_bus_reset_request(fn);
+	else
+		ret = lend_reset_fn(fn, "request", false);
 	if (ret) {
 		dev_err_ratelimited(&fn->pdev->dev, "reset for node %u failed (%d)\n",
 				    dlend_link_peer(link), ret);
@@ -189,6 +199,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 	case DLEND_MSG_RESET:
 		return lend_request_reset(fn, link, epoch);
 	case DLEND_MSG_CFG_WRITE:
+		lend_bus_reset_await(fn);
 		return lend_config_write(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_P2P_MAP:
 		return lend_request_p2p_map(fn, link, epoch, (const void *)msg->payload);
@@ -209,6 +220,7 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 	}
 	if (type >= DLEND_MSG_TYPES || !lend_requests[type])
 		return -EPROTO;
+	lend_bus_reset_await(fn);
 	ret = lend_lease_enter(fn, link, epoch);
 	if (ret == -ESTALE && (type == DLEND_MSG_DMA_MAP || type == DLEND_MSG_DMA_UNMAP))
 		return lend_move_memory(fn, link, msg);

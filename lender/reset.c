@@ -14,12 +14,6 @@
 #include "lender/reset.h"
 #include "lender/trace.h"
 
-/* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
-#define LEND_RESET_PATIENCE_MS	2000
-
-/* Milliseconds between two tries meanwhile. */
-#define LEND_RESET_POLL_MS	20
-
 /*
  * A function that is not there reads as all ones.  Ids are compared with what the function said
  * when it was bound: what the kernel has stored may come from a quirk, and the ids of a virtual
@@ -43,7 +37,7 @@ int lend_reset_answers(struct lend_fn *fn)
  * The thread that unbinds the driver holds the device lock and waits for the end of the reset.  So
  * never wait for that lock without a limit, and not at all once the unbinding has begun.
  */
-static int lend_reset_lock_device(struct lend_fn *fn)
+int lend_reset_lock_device(struct lend_fn *fn)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
 
@@ -55,6 +49,18 @@ static int lend_reset_lock_device(struct lend_fn *fn)
 		msleep(LEND_RESET_POLL_MS);
 	} while (time_before(jiffies, end));
 	return -EAGAIN;
+}
+
+static int lend_reset_load(struct lend_fn *fn)
+{
+	int ret;
+
+	if (!fn->saved)
+		return 0;
+	ret = pci_load_saved_state(fn->pdev, fn->saved);
+	pci_restore_state(fn->pdev);
+	trace_dlend_fence(&fn->addr, "restored", fn->group->lease.epoch);
+	return ret;
 }
 
 /*
@@ -70,12 +76,7 @@ static int lend_reset_locked(struct lend_fn *fn)
 		trace_dlend_fence(&fn->addr, "reset", fn->group->lease.epoch);
 		ret = lend_reset_answers(fn);
 	}
-	if (!ret && fn->saved) {
-		ret = pci_load_saved_state(fn->pdev, fn->saved);
-		pci_restore_state(fn->pdev);
-		trace_dlend_fence(&fn->addr, "restored", fn->group->lease.epoch);
-	}
-	return ret;
+	return ret ?: lend_reset_load(fn);
 }
 
 static int lend_reset_unlocked(struct lend_fn *fn)
@@ -100,5 +101,18 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 	else
 		ret = locked ? lend_reset_locked(fn) : lend_reset_unlocked(fn);
 	trace_dlend_reset(&fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
+	return ret;
+}
+
+int lend_reset_restore(struct lend_fn *fn)
+{
+	int ret = lend_reset_lock_device(fn);
+
+	if (ret)
+		return ret;
+	ret = lend_reset_answers(fn);
+	if (!ret)
+		ret = lend_reset_load(fn);
+	pci_dev_unlock(fn->pdev);
 	return ret;
 }

@@ -5,6 +5,12 @@
 
 #include "lender/fn.h"
 
+/* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
+#define LEND_RESET_PATIENCE_MS	2000
+
+/* Milliseconds between two tries meanwhile. */
+#define LEND_RESET_POLL_MS	20
+
 /**
  * lend_reset_answers - is a function there?
  * @fn: (in) function
@@ -26,5 +32,24 @@ int lend_reset_answers(struct lend_fn *fn);
  * device is in an unknown state.
  */
 int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked);
+
+/**
+ * lend_reset_lock_device - take the device lock, to be given back by pci_dev_unlock()
+ * @fn: (in) function
+ *
+ * Context: process, waits no longer than LEND_RESET_PATIENCE_MS; no lock but reset_lock.
+ * Return: 0; -EAGAIN somebody else has it, or the function is being unbound.
+ */
+int lend_reset_lock_device(struct lend_fn *fn);
+
+/**
+ * lend_reset_restore - give a function the PCI state that it had when it was first reset
+ * @fn: (in) function; one that has none yet is only looked at
+ *
+ * Context: as lend_reset_lock_device().
+ * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; -ENODEV it does not
+ * answer.
+ */
+int lend_reset_restore(struct lend_fn *fn);
 
 #endif

@@ -4,7 +4,7 @@
 # user space under ASan, UBSan and a fuzzer (tests/user).
 dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind ntb/names ntb/islands
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
-dlend-pure += lender/lease_sm lender/cfgfilter lender/drain
+dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
 dlend-pure += borrower/cfg borrower/cfg_build borrower/cfg_caps borrower/cfg_live borrower/clique mdev/borrow_plan mdev/bar_areas
 dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_clique

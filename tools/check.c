@@ -62,12 +62,20 @@ void check_kind(const struct device *dev)
 
 static void check_reset(const struct device *dev)
 {
+	const char *with, *outside;
 	char method[TEXT_MAX];
 
-	if (!*read_attr(method, dev->dir, "reset_method"))
+	if (*read_attr(method, dev->dir, "reset_method"))
+		return;
+	if (!reset_shared(dev, &with, &outside))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "there is no way to reset it, so one borrower's data would reach the next",
 		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");
+	if (outside)
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     text("its only reset is its bus's, which %s shares, of another IOMMU group",
+			  outside),
+		     "Put it into a slot of its own.");
 }
 
 static void check_iommu(const struct device *dev)

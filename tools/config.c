@@ -53,7 +53,7 @@ bool clique_valid(const char *s)
 	char *end;
 	long n;
 
-	if (!strcmp(s, "none"))
+	if (!strcmp(s, "none") || !strcmp(s, "auto"))
 		return true;
 	if (!isdigit((unsigned char)*s))
 		return false;
@@ -72,7 +72,7 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 	} else if (!strncmp(word, "clique=", 7)) {
 		line->clique = strdup(word + 7);
 		if (!clique_valid(line->clique))
-			refuse_line(file, line->number, "clique= takes 0 to 15, or none");
+			refuse_line(file, line->number, "clique= takes 0 to 15, none or auto");
 	} else if (!strncmp(word, "as=", 3)) {
 		line->as = strdup(word + 3);
 		if (!bdf_parse(full, line->as) || strlen(line->as) > 7)

@@ -15,7 +15,7 @@ static const struct {
 	const char *verb, *arguments, *help;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "lend", "[--as BB:DD.F] [--clique N|none] [--group] [--reset METHOD] BDF",
+	{ "lend", "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] BDF",
 	  "offer a device of this host to the others", cmd_lend },
 	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", cmd_lend },
 	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver", cmd_reclaim },

@@ -91,15 +91,36 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-static void check_device_reset(const char *bdf, const char *dir)
+/* It has no reset of its own. */
+static void check_shared_reset(const struct device *dev)
 {
+	const char *with, *outside;
+
+	if (!reset_shared(dev, &with, &outside))
+		finding(LEVEL_FAIL, "device-reset",
+			text("%s cannot be reset: one borrower's data would reach the next",
+			     dev->bdf),
+			"If it is alone on its bus, allow a reset of that: dlend lend --reset bus");
+	else if (outside)
+		finding(LEVEL_FAIL, "device-reset",
+			text("the only reset of %s is its bus's, as %s's, of another IOMMU group",
+			     dev->bdf, outside),
+			"Put it into a slot of its own");
+	else
+		finding(LEVEL_WARN, "device-reset",
+			text("%s has no reset of its own: it is reset with %s, by their bus",
+			     dev->bdf, with),
+			"Lend them together (--group), and test whether its driver works after that");
+}
+
+static void check_device_reset(const struct device *dev)
+{
+	const char *bdf = dev->bdf;
 	char method[TEXT_MAX];
 
-	read_attr(method, dir, "reset_method");
+	read_attr(method, dev->dir, "reset_method");
 	if (!*method)
-		finding(LEVEL_FAIL, "device-reset",
-			text("%s cannot be reset: one borrower's data would reach the next", bdf),
-			"If it is alone on its bus, allow a reset of that: dlend lend --reset bus");
+		check_shared_reset(dev);
 	else if (has_word(method, "flr") || has_word(method, "af_flr") ||
 		 has_word(method, "device_specific"))
 		finding(LEVEL_OK, "device-reset", text("%s: %s", bdf, method), NULL);
@@ -217,7 +238,7 @@ void doctor_device(const char *bdf)
 	}
 	check_device_kind(bdf, dev.dir);
 	check_device_group(&dev);
-	check_device_reset(bdf, dev.dir);
+	check_device_reset(&dev);
 	check_device_bars(bdf, dev.dir);
 	device_close(&dev);
 }

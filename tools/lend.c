@@ -269,7 +269,7 @@ static int lend_command(const struct lend_line *line)
 }
 
 static const char usage[] =
-	"usage: dlend lend [--as BB:DD.F] [--clique N|none] [--group]\n"
+	"usage: dlend lend [--as BB:DD.F] [--clique N|none|auto] [--group]\n"
 	"                  [--reset METHOD] BDF | --all | --config FILE";
 
 /* Return: the configuration file to read, or NULL if @line says what to lend. */
@@ -333,7 +333,7 @@ int cmd_lend(int argc, char **argv)
 		fail(EXIT_USAGE, text("--as %s", line.as), "this is no bus:device.function",
 		     "For example: --as 3b:00.0");
 	if (line.clique && !clique_valid(line.clique))
-		fail(EXIT_USAGE, text("--clique %s", line.clique), "a clique is 0 to 15, or none",
-		     NULL);
+		fail(EXIT_USAGE, text("--clique %s", line.clique),
+		     "a clique is 0 to 15, none or auto", NULL);
 	return lend_command(&line);
 }

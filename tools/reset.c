@@ -5,6 +5,7 @@
  * too, lasts until the next boot only.  Knows nothing of leases.
  */
 #include <errno.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -64,6 +65,27 @@ static bool same_words(const char *has, const char *want)
 		has += a;
 		want += b;
 	}
+}
+
+bool reset_shared(const struct device *dev, const char **with, const char **outside)
+{
+	char *copy = strdup(dev->dir), *bus = dirname(copy), bdf[16];
+	bool bridge = bdf_parse(bdf, strrchr(bus, '/') + 1);
+	struct names all = list_dir(bus), group = device_group(dev);
+
+	*with = "";
+	*outside = NULL;
+	for (size_t i = 0; bridge && i < all.count; i++) {
+		if (!bdf_parse(bdf, all.name[i]) || !strcmp(bdf, dev->bdf))
+			continue;
+		*with = text("%s%s%s", *with, **with ? ", " : "", bdf);
+		if (!names_have(&group, bdf))
+			*outside = text("%s", bdf);
+	}
+	names_free(&group);
+	names_free(&all);
+	free(copy);
+	return **with;
 }
 
 bool reset_choose(const struct device *dev, const char *methods)

@@ -343,6 +343,22 @@ def roles(t):
         t.equal(levels(f, "--guest 1G"), ["FAIL", "FAIL"], "nothing is known: both")
 
 
+def shared_reset(t):
+    """A function without a reset of its own, and what is on its bus."""
+    with Host() as f:
+        def says():
+            return [(c["level"], c["what"]) for c in f.doctor("05:00.0")[1] if c["check"] == "device-reset"]
+        f.behind = {"0000:05:00.0": "0000:00:10.0", "0000:05:00.1": "0000:00:10.0"}
+        f.pci("0000:05:00.0", group="9", reset="", driver=None)
+        t.ok(says()[0][0] == "FAIL" and "cannot be reset" in says()[0][1], "no reset, and alone on its bus", str(says()))
+        f.pci("0000:05:00.1", group="9", reset="", pclass="0x040300", driver=None)
+        t.equal(says(), [("WARN", "0000:05:00.0 has no reset of its own: it is reset with 0000:05:00.1, by their bus")],
+                "beside another of its group")
+        (f.sys / "kernel/iommu_groups/9/devices/0000:05:00.1").unlink()
+        t.ok(says()[0][0] == "FAIL" and "as 0000:05:00.1's, of another IOMMU group" in says()[0][1], "beside another one",
+             str(says()))
+
+
 def devices(t):
     with Host() as f:
         f.files(f.device(DISK), reset_method="")
@@ -408,6 +424,6 @@ def desert(t):
 
 
 with Tap() as tap:
-    for part in (well, kernel, modules, iommu, memory, ntb, families, reach, links, windows, roles, devices, desert):
+    for part in (well, kernel, modules, iommu, memory, ntb, families, reach, links, windows, roles, devices, shared_reset, desert):
         tap.diag(part.__name__)
         part(tap)

@@ -35,6 +35,7 @@ class Fake:
         self.refuse = set()         # (file name, BDF): the kernel does nothing on that write
         self.writes = []            # (file name, text) in order
         self.home = {}              # BDF: the driver that knows the device
+        self.behind = {}        # {BDF: BDF of the port above it}
         self.fifos = []
         self.put("bus/pci/devices")
         self.fifo(self.sys / "bus/pci/drivers_probe", self.probe)
@@ -116,7 +117,7 @@ class Fake:
         return path
 
     def device(self, bdf):
-        return self.sys / "devices/pci0000:00" / bdf
+        return self.sys / "devices/pci0000:00" / self.behind.get(bdf, "") / bdf
 
     def pci(self, bdf, driver="nvme", pclass="0x010802", group="7", kind="DMA", reset="flr", **more):
         """A function; its directory."""

@@ -41,7 +41,7 @@ def syntax(t):
         refused(t, f, "lend", 2, "usage:")
         refused(t, f, "lend 03:00.0 04:00.0", 2, "usage:")
         refused(t, f, "lend --as 3b 03:00.0", 2, "--as 3b", "no bus:device.function")
-        for bad in ("16", "-1", "x", "", "auto", "1x"):
+        for bad in ("16", "-1", "x", "", "1x"):
             refused(t, f, ["lend", "--clique", bad, "03:00.0"], 2, "--clique", "0 to 15")
         refused(t, f, "lend --nonsense 03:00.0", 2, "nonsense")
         refused(t, f, "frobnicate", 2, "no command")
@@ -73,6 +73,18 @@ def unfit(t):
     with Fake() as f:
         f.pci(DISK, reset="")
         refused(t, f, "lend 03:00.0", 5, "no way to reset")
+    with Fake() as f:
+        f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
+        f.pci(DISK, reset="")
+        f.pci("0000:03:00.1", group="8", driver=None)
+        refused(t, f, "lend 03:00.0", 5, "its only reset is its bus's", "0000:03:00.1 shares, of another IOMMU group")
+    with Fake() as f:
+        f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
+        f.pci(DISK, reset="")
+        f.pci("0000:03:00.1", reset="", driver=None)
+        r = f.run("lend --group 03:00.0")
+        t.equal((r.code, [line.split()[0] for line in r.out.splitlines()]), (0, [DISK, "0000:03:00.1"]),
+                "both of a group that are reset together are lent")
     with Fake() as f:
         f.pci(DISK, group=None)
         refused(t, f, "lend 03:00.0", 5, "intel_iommu=on", "no IOMMU")

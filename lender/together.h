@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Functions that are reset together: whether they can be, now. */
+#ifndef DLEND_LENDER_TOGETHER_H
+#define DLEND_LENDER_TOGETHER_H
+
+#include <linux/types.h>
+
+/**
+ * struct lend_together - all that one reset of a slot or a bus touches, a bit per function
+ * @bound: those of one group of the lender's, which are its own
+ * @strangers: number of others, which belong to anybody
+ * @lent: those that the holder of the group has, out of @bound
+ * @asked: those whose holder has asked for a reset and has not used them since, out of @lent
+ */
+struct lend_together {
+	u64 bound;
+	unsigned int strangers;
+	u64 lent;
+	u64 asked;
+};
+
+/**
+ * enum lend_together_verdict - can they be reset?
+ * @LEND_TOGETHER_RESET: yes: nobody uses any of them
+ * @LEND_TOGETHER_IN_USE: no: the holder uses one of them
+ * @LEND_TOGETHER_STRANGERS: no: it would reset what this lender does not own
+ */
+enum lend_together_verdict {
+	LEND_TOGETHER_RESET,
+	LEND_TOGETHER_IN_USE,
+	LEND_TOGETHER_STRANGERS,
+};
+
+/** lend_together_judge - can the functions of @set (in) be reset now?  Context: any. */
+enum lend_together_verdict lend_together_judge(const struct lend_together *set);
+
+#endif
