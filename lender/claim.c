@@ -16,6 +16,7 @@
 
 #include <dlend/compat.h>
 
+#include "lender/bus_reset.h"
 #include "lender/claim.h"
 #include "lender/irq.h"
 #include "lender/reset.h"
@@ -262,7 +263,17 @@ static void lend_claim_no_snoop_off(struct lend_fn *fn)
 int lend_claim_clean(struct lend_fn *fn)
 {
 	int ret = lend_reset_fn(fn, "bind", true);
+	char other[32];
 
+	/*
+	 * The kernel lists a reset of the bus for a function that was the first there when it was
+	 * found, and does not do it.
+	 */
+	if (ret == -ENOTTY && !lend_bus_reset_can(fn->pdev, other, sizeof(other))) {
+		fn->shared_reset = true;
+		fn->dirty = true;
+		return 0;
+	}
 	if (ret)
 		pci_err(fn->pdev, "not lent: its reset failed (%d), so what it still holds could reach a borrower; power-cycle it, or choose another reset_method in its sysfs folder\n",
 			ret);

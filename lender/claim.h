@@ -35,7 +35,8 @@ void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu);
 
 /**
  * lend_claim_clean - reset a function that has a reset of its own
- * @fn: (in, out) function, which has joined its group
+ * @fn: (in, out) function, which has joined its group; lend_fn.shared_reset is set if it turns out
+ *	that it has none
  *
  * Context: process, may take seconds; device lock.
  * Return: 0; or as lend_reset_fn() (a message says so).

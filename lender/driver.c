@@ -54,6 +54,16 @@ static const struct lend_works lend_driver_works = {
 	.expire = lend_lease_expire_work,
 };
 
+/* Who has no reset of its own is clean, and offered, when all that is reset with it is here. */
+static int lend_driver_clean(struct lend_fn *fn)
+{
+	int ret = fn->shared_reset ? 0 : lend_claim_clean(fn);
+
+	if (ret || fn->shared_reset)
+		return ret;
+	return lend_claim_learn(fn);
+}
+
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			     unsigned int members)
 {
@@ -73,13 +83,9 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			ret, fn->addr.bdf >> 8, PCI_SLOT(fn->addr.bdf), PCI_FUNC(fn->addr.bdf));
 		goto unclaim;
 	}
-	if (!fn->shared_reset) {
-		ret = lend_claim_clean(fn);
-		if (!ret)
-			ret = lend_claim_learn(fn);
-		if (ret)
-			goto leave;
-	}
+	ret = lend_driver_clean(fn);
+	if (ret)
+		goto leave;
 	pci_set_drvdata(pdev, fn);
 	lend_debugfs_add(fn);
 	if (fn->shared_reset)

@@ -78,9 +78,12 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 {
 	const struct dlend_p_irq *want = (const void *)msg->payload;
 
-	if (le32_to_cpu(want->mode) != DLEND_IRQ_NONE)
+	u32 mode = le32_to_cpu(want->mode);
+
+	/* VMMs turn INTx on after each reset, whether anybody uses it or not. */
+	if (mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX)
 		fn->reset_asked = 0;
-	return lend_irq_setup(fn, le32_to_cpu(want->mode), le32_to_cpu(want->count));
+	return lend_irq_setup(fn, mode, le32_to_cpu(want->count));
 }
 
 static int lend_request_irq_unmask(struct lend_fn *fn, struct dlend_link *link,

@@ -65,9 +65,7 @@ static void check_reset(const struct device *dev)
 	const char *with, *outside;
 	char method[TEXT_MAX];
 
-	if (*read_attr(method, dev->dir, "reset_method"))
-		return;
-	if (!reset_shared(dev, &with, &outside))
+	if (!reset_shared(dev, &with, &outside) && !*read_attr(method, dev->dir, "reset_method"))
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     "there is no way to reset it, so one borrower's data would reach the next",
 		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");

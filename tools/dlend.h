@@ -119,11 +119,11 @@ void device_await_driver(const struct device *dev);
  */
 bool reset_choose(const struct device *dev, const char *methods);
 /**
- * reset_shared - is a device, which has no reset of its own, reset with others, by their bus?
+ * reset_shared - can a device only be reset with others, by their bus?
  * @with: (out) these others, for a message; "" if there are none
  * @outside: (out) one of them that is not in its IOMMU group, so that it cannot be reset; or NULL
  *
- * Return: false: no, it is alone on its bus, or there is no bridge above that
+ * Return: false: it has a reset of its own, or is alone on its bus, or no bridge is above that
  */
 bool reset_shared(const struct device *dev, const char **with, const char **outside);
 /** reset_restore - what reset_choose() found, if it was ever called for @dev; never fails */

@@ -91,17 +91,9 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-/* It has no reset of its own. */
-static void check_shared_reset(const struct device *dev)
+static void check_shared_reset(const struct device *dev, const char *with, const char *outside)
 {
-	const char *with, *outside;
-
-	if (!reset_shared(dev, &with, &outside))
-		finding(LEVEL_FAIL, "device-reset",
-			text("%s cannot be reset: one borrower's data would reach the next",
-			     dev->bdf),
-			"If it is alone on its bus, allow a reset of that: dlend lend --reset bus");
-	else if (outside)
+	if (outside)
 		finding(LEVEL_FAIL, "device-reset",
 			text("the only reset of %s is its bus's, as %s's, of another IOMMU group",
 			     dev->bdf, outside),
@@ -115,12 +107,16 @@ static void check_shared_reset(const struct device *dev)
 
 static void check_device_reset(const struct device *dev)
 {
-	const char *bdf = dev->bdf;
+	const char *bdf = dev->bdf, *with, *outside;
 	char method[TEXT_MAX];
 
 	read_attr(method, dev->dir, "reset_method");
-	if (!*method)
-		check_shared_reset(dev);
+	if (reset_shared(dev, &with, &outside))
+		check_shared_reset(dev, with, outside);
+	else if (!*method)
+		finding(LEVEL_FAIL, "device-reset",
+			text("%s cannot be reset: one borrower's data would reach the next", bdf),
+			"If it is alone on its bus, allow a reset of that: dlend lend --reset bus");
 	else if (has_word(method, "flr") || has_word(method, "af_flr") ||
 		 has_word(method, "device_specific"))
 		finding(LEVEL_OK, "device-reset", text("%s: %s", bdf, method), NULL);

@@ -67,6 +67,21 @@ static bool same_words(const char *has, const char *want)
 	}
 }
 
+/*
+ * A method that resets this function only.  "bus" is one for a device alone on its bus; the kernel
+ * lists it for others, too, if they were alone when it found them.
+ */
+static bool has_own_reset(const struct device *dev)
+{
+	char method[TEXT_MAX], *word, *save = NULL;
+
+	read_attr(method, dev->dir, "reset_method");
+	word = strtok_r(method, " ", &save);
+	while (word && (!strcmp(word, "bus") || !strcmp(word, "cxl_bus")))
+		word = strtok_r(NULL, " ", &save);
+	return word;
+}
+
 bool reset_shared(const struct device *dev, const char **with, const char **outside)
 {
 	char *copy = strdup(dev->dir), *bus = dirname(copy), bdf[16];
@@ -85,7 +100,7 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
 	names_free(&group);
 	names_free(&all);
 	free(copy);
-	return **with;
+	return **with && !has_own_reset(dev);
 }
 
 bool reset_choose(const struct device *dev, const char *methods)

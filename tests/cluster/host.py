@@ -452,6 +452,7 @@ class Guest:
     smp       number of processors
     devices   values for -device, e.g. "vfio-pci,sysfsdev=/sys/bus/mdev/devices/UUID,id=lent"
     ports     how many empty PCIe root ports (hp0, hp1, ...) a q35 has for hot-plug
+    port_options    of theirs, e.g. ",x-speed=5", so that a guest can reset what is below
     modules   drivers to load at boot (mkimage: GUEST_MODULES)
     tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
               own: tests/cluster/guest), drivers: "audio", "disk", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
@@ -467,7 +468,7 @@ class Guest:
               container; without: as DLEND_IOMMUFD=1 says, if the host's kernel has it
     """
 
-    def __init__(self, host, name, memory="256M", machine="q35", smp=1, devices=(), ports=0, maxmem=None,
+    def __init__(self, host, name, memory="256M", machine="q35", smp=1, devices=(), ports=0, port_options="", maxmem=None,
                  modules=("nvme",), tools=(), cmdline="", extra=(), prefix="", wrap=(), kernel=True,
                  kvm=True, iommufd=None):
         self.host = host
@@ -477,6 +478,7 @@ class Guest:
         self.smp = smp
         self.devices = list(devices)
         self.ports = ports
+        self.port_options = port_options
         self.maxmem = maxmem
         self.modules = modules
         self.tools = tools
@@ -559,7 +561,7 @@ class Guest:
                      "-chardev", f"pipe,id=agent,path={ports}.agent",
                      "-device", "virtserialport,bus=agents.0,nr=1,chardev=agent,name=agent"]
         for number in range(self.ports):
-            args += ["-device", f"pcie-root-port,id=hp{number},chassis={number + 1}"]
+            args += ["-device", f"pcie-root-port,id=hp{number},chassis={number + 1}{self.port_options}"]
         if self.iommufd:
             args += ["-object", "iommufd,id=iommufd0"]
         for device in self.devices:

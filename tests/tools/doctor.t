@@ -354,6 +354,12 @@ def shared_reset(t):
         f.pci("0000:05:00.1", group="9", reset="", pclass="0x040300", driver=None)
         t.equal(says(), [("WARN", "0000:05:00.0 has no reset of its own: it is reset with 0000:05:00.1, by their bus")],
                 "beside another of its group")
+        f.files(f.device("0000:05:00.0"), reset_method="bus")
+        t.ok("it is reset with 0000:05:00.1" in says()[0][1], "  also if the kernel lists its bus: it was alone when it was found",
+             str(says()))
+        f.files(f.device("0000:05:00.0"), reset_method="pm bus")
+        t.ok("only: pm bus" in says()[0][1], "  not if it has another one", str(says()))
+        f.files(f.device("0000:05:00.0"), reset_method="")
         (f.sys / "kernel/iommu_groups/9/devices/0000:05:00.1").unlink()
         t.ok(says()[0][0] == "FAIL" and "as 0000:05:00.1's, of another IOMMU group" in says()[0][1], "beside another one",
              str(says()))
