@@ -17,7 +17,8 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 # Of a side's scratchpads, which the other one writes, the second; ntb_hw_amd gives side b those from 8 on
 VERSION = 1
-AMD_B = 8
+AMD_B = 8           # the first of side b's
+SWITCHTEC = 2064    # where ntb_hw_switchtec has them in its shared page (struct shared_mw)
 NEWEST = 5
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
@@ -28,8 +29,26 @@ def attribute(host, name):
 
 def claim(c, oldest, newest, side="a"):
     """What a side reads as the other's version from now on."""
-    first = AMD_B if side == "b" and c.link("ab").family == "amd" else 0
-    c.ntbsim(f"override ab {side} {first + VERSION} {oldest << 16 | newest}")
+    family, value = c.link("ab").family, oldest << 16 | newest
+    if family == "switchtec":
+        # RAM of its own, where the other one's driver writes
+        c.ntbsim(f"mute ab {other(side)} 2 {SWITCHTEC + 4 * VERSION} 4")
+        c.ntbsim(f"poke ab {side} 2 {SWITCHTEC + 4 * VERSION} {value.to_bytes(4, 'little').hex()}")
+        return
+    first = AMD_B if side == "b" and family == "amd" else 0
+    c.ntbsim(f"override ab {side} {first + VERSION} {value}")
+
+
+def tell_truth(c, sides="a"):
+    for side in sides:
+        if c.link("ab").family == "switchtec":
+            c.ntbsim(f"mute ab {other(side)} 2 0 0")
+        else:
+            c.ntbsim(f"override ab {side} off")
+
+
+def other(side):
+    return "b" if side == "a" else "a"
 
 
 def train_again(c, a, b):
@@ -84,7 +103,7 @@ def nothing_goes_over(t, c, f, a, b, before, later):
 
 
 def comes_back(t, c, f, before, later):
-    c.ntbsim("override ab a off")
+    tell_truth(c)
     for name in ("a", "b"):
         f.wait_links(name, 60)
     for address in (before, later):
@@ -100,7 +119,7 @@ def newer_peer(t, c, f, a, b):
         f.wait_links(name, 60)
     t.equal((attribute(a, "version"), attribute(a, "self_test")), (str(NEWEST), "passed"),
             "with a peer that speaks newer ones, too, the newest common version is used")
-    c.ntbsim("override ab a off")
+    tell_truth(c)
 
 
 def older_peer(t, c, f, a, b, lent):
@@ -118,8 +137,7 @@ def older_peer(t, c, f, a, b, lent):
     f.wait_state("a", lent, "free")
     a.wait_for(f"grep -q root {offer}/place", 20)
     t.ok(a.run(f"cat {offer}/root", check=False).status, "nothing is known of the root complex, although it was before")
-    for side in "ab":
-        c.ntbsim(f"override ab {side} off")
+    tell_truth(c, "ab")
     train_again(c, a, b)
     a.wait_for(f"grep -q ' 1$' {offer}/root", 60)
     t.passed("with the newest version it is known again")
