@@ -15,6 +15,7 @@ help:
 	@echo "  sudo make install      all of it: the command under PREFIX ($(PREFIX)), the rest where"
 	@echo "                         the system looks for it; DESTDIR in front"
 	@echo "  make deb               Debian packages, in build/deb (needs debhelper, dh-dkms)"
+	@echo "  make docs              the book, in build/docs (needs python3-sphinx, python3-myst-parser)"
 	@echo
 	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
@@ -102,6 +103,10 @@ deb:
 
 # To try and to test
 
+docs:
+	@command -v sphinx-build >/dev/null || { echo "install python3-sphinx and python3-myst-parser first" >&2; exit 1; }
+	@sphinx-build -q -W --keep-going -d build/doctrees -b html docs build/docs && echo build/docs/README.html
+
 setup:
 	@tests/setup
 
@@ -150,4 +155,4 @@ distclean: clean
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
 .PHONY: all help print-folders modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
-.PHONY: check-long demo demo-live bench clean distclean
+.PHONY: check-long docs demo demo-live bench clean distclean
