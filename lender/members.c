@@ -134,9 +134,12 @@ void lend_group_ready(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 
 	mutex_lock(&group->lock);
-	fn->ready = true;
-	group->ready++;
-	lend_group_try_offer(group);
+	/* Who was reset with others may be leaving: nobody would count it out. */
+	if (!READ_ONCE(fn->removing)) {
+		fn->ready = true;
+		group->ready++;
+		lend_group_try_offer(group);
+	}
 	mutex_unlock(&group->lock);
 	lend_outbox_tell(fn, LEND_TELL_OFFER);
 }

@@ -20,6 +20,11 @@ from topology import GUEST_LEAN, channels, disk_path, disks, qemu_args, qemu_bin
 from wire import SLACK, Agent, CommandFailed, Console, Gone, Qmp, QmpError, TimedOut
 
 
+# SeaBIOS puts a BAR of GiBs at the end of the addresses that the processor names, and what it puts behind it is past that end.
+# KVM takes nothing past the end of the host's.
+FEWER_ADDRESSES = ",host-phys-bits-limit=40"
+
+
 def until(command, every=0.5):
     """Shell text that ends when a command does so with status 0."""
     return f"until ( {command}\n); do sleep {every}; done"
@@ -453,6 +458,7 @@ class Guest:
     devices   values for -device, e.g. "vfio-pci,sysfsdev=/sys/bus/mdev/devices/UUID,id=lent"
     ports     how many empty PCIe root ports (hp0, hp1, ...) a q35 has for hot-plug
     port_options    of theirs, e.g. ",x-speed=5", so that a guest can reset what is below
+    cpu       more of its processor; FEWER_ADDRESSES for a device with a BAR of GiBs
     modules   drivers to load at boot (mkimage: GUEST_MODULES)
     tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
               own: tests/cluster/guest), drivers: "audio", "disk", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
@@ -470,7 +476,7 @@ class Guest:
 
     def __init__(self, host, name, memory="256M", machine="q35", smp=1, devices=(), ports=0, port_options="", maxmem=None,
                  modules=("nvme",), tools=(), cmdline="", extra=(), prefix="", wrap=(), kernel=True,
-                 kvm=True, iommufd=None):
+                 kvm=True, iommufd=None, cpu=""):
         self.host = host
         self.name = name
         self.memory = memory
@@ -479,6 +485,7 @@ class Guest:
         self.devices = list(devices)
         self.ports = ports
         self.port_options = port_options
+        self.cpu = cpu
         self.maxmem = maxmem
         self.modules = modules
         self.tools = tools
@@ -545,7 +552,7 @@ class Guest:
         ports = f"/dev/virtio-ports/g{self.slot.number}"
         memory = f"{self.memory},slots=4,maxmem={self.maxmem}" if self.maxmem else self.memory
         args = ["-name", self.name, "-nodefaults", "-no-user-config", "-display", "none",
-                "-machine", f"{self.machine},{BARE[self.machine]}", *(["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg"]),
+                "-machine", f"{self.machine},{BARE[self.machine]}", *(["-accel", "kvm", "-cpu", f"host{self.cpu}"] if self.kvm else ["-accel", "tcg"]),
                 "-m", memory, "-smp", str(self.smp),
                 "-pidfile", f"/run/dlend/guest/{self.name}.pid",
                 "-chardev", f"pipe,id=console,path={ports}.console", "-serial", "chardev:console",

@@ -160,6 +160,9 @@ class Topology:
                 raise BadTopology(f"{where}: init = {host.init!r}; there is \"systemd\" besides the bed's own")
             if host.disks.keys() & {port.name for port in host.ports}:
                 raise BadTopology(f"{where}: a disk and a port have the same name")
+            # The first host of each topology is the one that borrows, if one of them only does
+            if self.hosts and host.iommu == "intel" and host.intremap:
+                host.iommu = os.environ.get("DLEND_LENDER_IOMMU") or host.iommu
             self.hosts[name] = host
         self.links = {name: _table(LinkSpec, f"{self.path.name}: link {name}", {**values, "name": name})
                       for name, values in data.get("links", {}).items()}

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from host import FEWER_ADDRESSES  # noqa: E402  pylint: disable=wrong-import-position
 
 # Device number in the guest, and type, by port of the topology.
 SLOT = {"sound": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
@@ -107,7 +108,7 @@ def small_devices(t, f, c, lent, stick):
     with contextlib.ExitStack() as stack:
         # The borrower's IOMMU unmaps at once; the lender's too, if it takes the firmware long to put it back.
         with c.host("a").provoke(*FIRMWARE, must=False), c.host("b").provoke(*FIRMWARE, must=False):
-            g = stack.enter_context(f.guest("a", "kinds", modules=(), memory="160M", tools=("audio", "usb", "programs"),
+            g = stack.enter_context(f.guest("a", "kinds", modules=(), memory="160M", tools=("audio", "usb", "programs"), cpu=FEWER_ADDRESSES,
                                             devices=[device(f, lent, port) for port in ports]))
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
                            "edu": lambda: edu(t, f, lent, g), "small BAR": lambda: small(t, f, b, lent, g)}.items():
