@@ -64,16 +64,17 @@ static void check_reset(const struct device *dev)
 {
 	const char *with, *outside;
 	char method[TEXT_MAX];
+	bool shared = reset_shared(dev, &with, &outside);
 
-	if (!reset_shared(dev, &with, &outside) && !*read_attr(method, dev->dir, "reset_method"))
-		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
-		     "there is no way to reset it, so one borrower's data would reach the next",
-		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");
-	if (outside)
+	if (shared && outside)
 		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
 		     text("its only reset is its bus's, which %s shares, of another IOMMU group",
 			  outside),
 		     "Put it into a slot of its own.");
+	if (!shared && !*read_attr(method, dev->dir, "reset_method"))
+		fail(EXIT_UNFIT, text("%s cannot be lent", dev->bdf),
+		     "there is no way to reset it, so one borrower's data would reach the next",
+		     "If the slot can reset it, allow that: echo bus > /sys/bus/pci/devices/BDF/reset_method");
 }
 
 static void check_iommu(const struct device *dev)

@@ -80,6 +80,11 @@ def unfit(t):
         refused(t, f, "lend 03:00.0", 5, "its only reset is its bus's", "0000:03:00.1 shares, of another IOMMU group")
     with Fake() as f:
         f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
+        f.pci(DISK)
+        f.pci("0000:03:00.1", group="8", driver=None)
+        t.equal(f.run("lend 03:00.0").code, 0, "beside one of another group, but with a reset of its own")
+    with Fake() as f:
+        f.behind = {DISK: "0000:00:10.0", "0000:03:00.1": "0000:00:10.0"}
         f.pci(DISK, reset="")
         f.pci("0000:03:00.1", reset="", driver=None)
         r = f.run("lend --group 03:00.0")
