@@ -51,15 +51,19 @@ static int lend_scope_add(struct pci_dev *pdev, void *data)
 	return 0;
 }
 
+/* As pci_reset_bus() chooses.  NULL: the whole bus. */
+static struct pci_slot *lend_scope_slot(const struct pci_dev *pdev)
+{
+	return pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot;
+}
+
 /*
- * As pci_reset_bus() chooses.  Never under the group lock: the PCI core calls error handlers, which
+ * Never under the group lock: the PCI core calls error handlers, which
  * take that, under the lock that this takes.
  */
 static void lend_scope_find(struct lend_fn *fn, struct lend_scope *scope)
 {
-	struct pci_slot *slot = fn->pdev->slot;
-
-	*scope = (struct lend_scope){ .slot = pci_probe_reset_slot(slot) ? NULL : slot };
+	*scope = (struct lend_scope){ .slot = lend_scope_slot(fn->pdev) };
 	pci_walk_bus(fn->pdev->bus, lend_scope_add, scope);
 }
 
@@ -86,13 +90,11 @@ static int lend_outsider_look(struct pci_dev *pdev, void *data)
 
 int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len)
 {
-	struct lend_outsider look = { .slot = pdev->slot, .name = other, .len = len };
+	struct lend_outsider look = { .slot = lend_scope_slot(pdev), .name = other, .len = len };
 
-	if (pci_probe_reset_slot(pdev->slot)) {
-		look.slot = NULL;
-		if (pdev->is_virtfn || pci_is_root_bus(pdev->bus) || pci_probe_reset_bus(pdev->bus))
-			return -ENOTTY;
-	}
+	if (!look.slot && (pdev->is_virtfn || pci_is_root_bus(pdev->bus) ||
+			   pci_probe_reset_bus(pdev->bus)))
+		return -ENOTTY;
 	look.iommu = iommu_group_get(&pdev->dev);
 	*other = '\0';
 	pci_walk_bus(pdev->bus, lend_outsider_look, &look);
