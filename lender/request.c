@@ -77,7 +77,6 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 				  const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	const struct dlend_p_irq *want = (const void *)msg->payload;
-
 	u32 mode = le32_to_cpu(want->mode);
 
 	/* VMMs turn INTx on after each reset, whether anybody uses it or not. */
