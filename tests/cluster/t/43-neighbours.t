@@ -22,6 +22,7 @@ from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-positio
 RAM = "/run/canary"
 STATUS = 0x08       # a register of the cards that may be written, to no effect
 INTMS = 0x0c        # one of the twins' that masks pins only
+STORES_ON = "who has a device that is taken away stores on until it hears of that"
 OVER = "device recovery (failed|successful)"    # what Linux says at the end of it
 
 
@@ -151,7 +152,8 @@ def plug(t, f, a, b, twins):
         t.ok(r.status and "not lent: its reset failed" in b.run("dmesg").out, "its first reset fails, so that it is not lent",
              r.out)
         still(t, f, a, twins[0], uuid, epoch, "the first reset of one that comes fails")
-        early(t, f, b, twins, bind)
+        with b.provoke(IOMMU_FAULT, STORES_ON, must=False):
+            early(t, f, b, twins, bind)
     f.wait_links("a", 120)
     b.wait_for(f"grep -qx 'iommu_group .* functions 2 bound 2' {pci(twins[0])}/dlend/group", 60)
     for address in twins:
@@ -160,7 +162,10 @@ def plug(t, f, a, b, twins):
 
 
 def early(t, f, b, twins, bind):
-    """It can be named by whoever has the other: what its former driver left in it is not theirs."""
+    """It can be named by whoever has the other: what its former driver left in it is not theirs.
+
+    The message is sent in host a's name, so the link ends at the next one of its own, and with it the lease of the other.
+    """
     b.run(f"echo 20000 >{bind}/slow_reset_ms")
     job = b.spawn(f"dlend lend --group {b.bdf('twins', 1)}")
     b.wait_for(f"grep -qx 0000{twins[1][5:]} {pci(twins[0])}/dlend/group", 30, every=0.1)
@@ -270,14 +275,13 @@ def main():
         a, b = c.host("a"), c.host("b")
         f.up()
         b.expect("AER: |PCIe Bus Error", "QEMU makes devices tell of errors, and Linux does what it can")
-        stores_on = "who has a card that is taken away stores on until it hears of that"
-        with t.case("errors of one of three"), b.provoke(IOMMU_FAULT, stores_on, must=False):
+        with t.case("errors of one of three"), b.provoke(IOMMU_FAULT, STORES_ON, must=False):
             errors(t, f, a, b)
         with t.case("a group that changes"):
             group(t, f, a, b)
         with t.case("one that is being told of"):
             untold(t, f, a, b)
-        with t.case("both are unbound at once"), b.provoke(IOMMU_FAULT, stores_on, must=False):
+        with t.case("both are unbound at once"), b.provoke(IOMMU_FAULT, STORES_ON, must=False):
             unbound_at_once(t, f, a, b)
         said = re.findall(r"(\S+): reset failed .* quarantined", b.run("dmesg").out)
         t.equal(said, [b.bdf("cards", 1)], "none was quarantined but the one whose reset was made to fail")
