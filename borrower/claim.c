@@ -29,7 +29,7 @@ static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
 		snprintf(why, DLEND_REASON_LEN, "the link to node %u is down", offer->addr.lender);
 		return -ENODEV;
 	}
-	if (!offer->complete || (offer->state != DLEND_OFFER_FREE && !offer->comes)) {
+	if (!dlend_offer_lets(offer)) {
 		snprintf(why, DLEND_REASON_LEN,
 			 "the device is %s (held by node %u); wait until it is free",
 			 dlend_offer_state_name(offer->state), offer->holder);

@@ -220,11 +220,17 @@ static bool dlend_offer_current(const struct dlend_offer *offer)
 	return offer->link && offer->complete && !offer->withdrawn;
 }
 
+bool dlend_offer_lets(const struct dlend_offer *offer)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	return offer->complete && (offer->state == DLEND_OFFER_FREE ||
+				   offer->state == DLEND_OFFER_RETURNING || offer->comes);
+}
+
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_current(offer) && !offer->claim &&
-	       (offer->state == DLEND_OFFER_FREE || offer->comes);
+	return dlend_offer_current(offer) && !offer->claim && dlend_offer_lets(offer);
 }
 DLEND_EXPORT(dlend_offer_available);
 

@@ -156,4 +156,14 @@ void dlend_offer_put_claim(struct dlend_claim *claim);
  */
 int dlend_offer_check_group(const struct dlend_claim *claim);
 
+/**
+ * dlend_offer_lets - can this node claim it?
+ * @offer: (in) offer
+ *
+ * So it can while it is reset after a lease: who borrows it then waits for the lender (-EAGAIN).
+ *
+ * Context: dlend_offers_lock; does not sleep.
+ */
+bool dlend_offer_lets(const struct dlend_offer *offer);
+
 #endif

@@ -215,10 +215,10 @@ static void check_start(const struct request *req)
 		     text("node %s has it%s", borrower,
 			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
-	if (strcmp(state, "free") && strcmp(state, "held"))
+	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
+	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
 		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
-		     strcmp(state, "returning") ? "See `dlend status` there." :
-						  "It is being reset; try again soon.");
+		     "See `dlend status` there.");
 	if (!left && path_exists(instances))
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");

@@ -114,7 +114,7 @@ void dlend_offer_copy(struct dlend_offer *offer, struct dlend_offer_info *info, 
  * @offer: (in) offer
  *
  * Context: process; takes dlend_offers_lock. Return: true if its link is up, nobody has claimed it,
- * and the device is free.
+ * and the device is free, or will be once its lender has reset it.
  */
 bool dlend_offer_available(struct dlend_offer *offer);
 

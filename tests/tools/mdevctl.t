@@ -142,7 +142,6 @@ def not_to_be_had(t):
     for name, attributes, parts in (
             ("held elsewhere", {"state": "held", "borrower": "3", "instances": "0"}, ["node 3 has it", "reclaim"]),
             ("held by this node", {"state": "held", "borrower": "1", "instances": "0"}, ["node 1 has it (this one)"]),
-            ("being reset", {"state": "returning", "instances": "0"}, ["returning", "try again"]),
             ("quarantined", {"state": "quarantined", "instances": "0"}, ["quarantined on node 2"]),
             ("link down", {"state": "gone", "link": "down", "instances": "0"}, ["link to its lender, node 2, is down"]),
             ("attached here", {"attached": PARENT, "instances": "0"}, ["attached to this host itself", f"dlend detach {PARENT}"]),
@@ -158,6 +157,10 @@ def not_to_be_had(t):
         f.parent(state="held", borrower="3", instances="1")
         r = f.call("pre", "start")
         t.equal((r.returncode, r.stderr), (0, ""), "held by a node whose VM moves to here: not refused")
+    with Host() as f:
+        f.parent(state="returning")
+        r = f.call("pre", "start")
+        t.equal((r.returncode, r.stderr), (0, ""), "reset after its last lease: not refused, the VM waits")
 
 
 def attributes(t):

@@ -12,7 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from attached import node_of  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 READ = "dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c"
 SESSION = "cat /sys/class/dlend_link/*:*/session"
@@ -43,7 +43,6 @@ def refuses_attached(t, f, a, b, address):
         t.ok("does not suspend" in host.run("dmesg | tail -n 20").out, "and says why")
     out = a.run(f"dd if={node} bs=64k count=1 iflag=direct 2>/dev/null | wc -c", timeout=60).out
     t.equal(out.strip(), "65536", "the host uses the disk on")
-    f.dlend("a", f"detach {address}", timeout=120)
 
 
 def sleeps(t, f, a, b, address):
@@ -75,7 +74,13 @@ def main():
         a.load_modules("dlend_native")
         with t.case("refused while it is attached"):
             refuses_attached(t, f, a, b, address)
+        slow = f"{DEBUG}/lender/0000{address[5:]}/slow_reset_ms"
+        b.run(f"echo 3000 >{slow}")
+        f.dlend("a", f"detach {address}", timeout=120)
         uuid = f.mdev("a", address, "dlend-nvme")
+        t.equal(f.lender_state(address)[0], "returning", "detached, and a mediated device of it made at once, while its "
+                "lender resets it")
+        b.run(f"echo 0 >{slow}")
         with t.case("refused while in use"):
             refuses(t, f, a, b, uuid)
         with t.case("suspends otherwise"):
