@@ -151,6 +151,8 @@ static void show_side(struct text *t, struct ntb_side *s)
 		 s->link->family->driven(s) ? "true" : "false", s->silent ? "true" : "false");
 	show_number(t, "reads", n->reads);
 	show_number(t, "writes", n->writes);
+	show_number(t, "reads4", n->reads4);
+	show_number(t, "writes4", n->writes4);
 	show_number(t, "read_bytes", n->read_bytes);
 	show_number(t, "write_bytes", n->write_bytes);
 	show_number(t, "reg_reads", n->reg_reads);

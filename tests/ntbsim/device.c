@@ -234,6 +234,7 @@ static void window_read_done(void *arg, int err, const void *data, size_t len)
 static void window_read(struct ntb_side *s, struct vfu_msg *m, const struct vu_region_rw *rw)
 {
 	s->n.reads++;
+	s->n.reads4 += rw->region == VU_BAR4;
 	s->n.read_bytes += rw->count;
 	s->rd_hdr = m->hdr;
 	memcpy(s->rd_body, rw, sizeof(s->rd_body));
@@ -297,6 +298,7 @@ static void region_write(struct ntb_side *s, const struct vu_region_rw *rw,
 		break;
 	default:
 		s->n.writes++;
+		s->n.writes4 += rw->region == VU_BAR4;
 		s->n.write_bytes += rw->count;
 		ntb_window_write(s, rw->region == VU_BAR2 ? NTB_BAR2 : NTB_BAR4, rw->offset,
 				 data, rw->count, false);

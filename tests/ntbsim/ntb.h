@@ -72,6 +72,7 @@ const struct ntb_family *ntb_family_named(const char *name);
 
 struct ntb_counters {
 	uint64_t reads, writes;			/* this side's accesses to its windows */
+	uint64_t reads4, writes4;		/* of these, to window 4 */
 	uint64_t read_bytes, write_bytes;
 	uint64_t reg_reads, reg_writes;		/* its accesses to BAR0 */
 	uint64_t doorbells;			/* rung by this side */
