@@ -18,6 +18,11 @@ module_param_named(allow_unsafe_interrupts, lend_check_unsafe_interrupts, bool, 
 MODULE_PARM_DESC(allow_unsafe_interrupts,
 		 "Lend devices of a host without interrupt remapping, like VFIO's parameter of that name: each borrower can then make this host see any interrupt (read when a device is bound; default: off)");
 
+static bool lend_check_allow_ats;
+module_param_named(allow_ats, lend_check_allow_ats, bool, 0644);
+MODULE_PARM_DESC(allow_ats,
+		 "Lend devices that translate addresses by themselves (ATS): the IOMMU does not check what they have translated, and a fence waits for their answer (read when a device is bound; default: off)");
+
 static int lend_check_iommu(struct pci_dev *pdev)
 {
 	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
@@ -47,6 +52,22 @@ static int lend_check_shared_reset(struct pci_dev *pdev)
 	return ret ? -ENOTTY : 0;
 }
 
+/*
+ * A request with an address that the device has translated passes by the IOMMU, and it may go on
+ * with an old translation until it answers that it has dropped it: a device that hangs does not.
+ */
+static int lend_check_ats(struct pci_dev *pdev)
+{
+	if (!pdev->ats_enabled)
+		return 0;
+	if (!lend_check_allow_ats) {
+		pci_err(pdev, "not lent: it translates addresses by itself (ATS), which no fence can check; boot with pci=noats, or, if you trust the device to forget translations when it is told to, write Y to /sys/module/dlend_lender/parameters/allow_ats (at boot: options dlend_lender allow_ats=1)\n");
+		return -EACCES;
+	}
+	pci_warn(pdev, "it translates addresses by itself (ATS), and allow_ats is on: it is trusted to forget translations when it is told to\n");
+	return 0;
+}
+
 int lend_check_device(struct pci_dev *pdev, bool *shared)
 {
 	int ret;
@@ -67,7 +88,7 @@ int lend_check_device(struct pci_dev *pdev, bool *shared)
 			pci_num_vf(pdev));
 		return -EBUSY;
 	}
-	return lend_check_iommu(pdev);
+	return lend_check_iommu(pdev) ?: lend_check_ats(pdev);
 }
 
 /* A device's write to the MSI range is an interrupt.  Only remapping checks it: VFIO asks, too. */

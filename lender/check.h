@@ -12,8 +12,9 @@
  *
  * Context: process, device lock; takes the PCI core's lock of all buses.
  * Return: 0; -EINVAL it is a bridge; -ENOTTY it cannot be reset without others; -EBUSY it has
- * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through.  A
- * message says why, and what to do.
+ * virtual functions; -ENODEV it has no IOMMU; -EOPNOTSUPP its IOMMU passes everything through;
+ * -EACCES it has ATS enabled (PCIe 6.0, 10.1.2: the IOMMU trusts translated requests).  A message
+ * says why, and what to do.
  */
 int lend_check_device(struct pci_dev *pdev, bool *shared);
 

@@ -140,10 +140,24 @@ static void check_payload(const struct place *dev, const struct place *ntb)
 
 static void check_ats(const struct place *dev)
 {
-	if (dev->ats)
+	char *lender = path("%s/module/dlend_lender/parameters", opt.sysfs);
+	char allowed[TEXT_MAX];
+	bool trusted = *read_attr(allowed, lender, "allow_ats") == 'Y';
+
+	free(lender);
+	if (!dev->ats)
+		return;
+	if (trusted)
 		finding(LEVEL_WARN, "device-ats",
-			text("%s translates addresses by itself (ATS)", dev->bdf),
-			"The IOMMU trusts it with that: boot with pci=noats");
+			text("%s translates addresses by itself (ATS); allow_ats trusts it",
+			     dev->bdf),
+			"To have the IOMMU check all it does, boot with pci=noats");
+	else
+		finding(LEVEL_FAIL, "device-ats",
+			text("%s translates addresses by itself (ATS), and is not lent",
+			     dev->bdf),
+			"Boot with pci=noats; or, if you trust the device to forget translations when it is told to: echo Y > "
+			ALLOW_ATS);
 }
 
 static void check_place(const struct place *dev, const struct place *ntb, size_t ntbs)

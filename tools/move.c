@@ -50,6 +50,11 @@ static void undo_and_fail(struct move *move, size_t count, const char *what, int
 		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
 		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers with this host: echo Y > "
 		     ALLOW_UNSAFE_INTERRUPTS);
+	if (err == -EACCES && !*lost)
+		fail(EXIT_UNFIT, what,
+		     "it translates addresses by itself (ATS), which no fence can check",
+		     "Boot this host with pci=noats. If you trust the device to forget translations when it is told to: echo Y > "
+		     ALLOW_ATS);
 	fail(err == -EBUSY ? EXIT_IN_USE : EXIT_FAIL, what, strerror(-err),
 	     *lost ? text("These have no driver now: %s. The kernel's log says why: dmesg | tail",
 			  lost) :

@@ -6,6 +6,7 @@
     smp = 2
     iommu = "intel"          # "amd"; false: none; "pt": Intel's, and iommu=pt on the kernel command line
     intremap = true          # false: it does not remap interrupts
+    device_iotlb = false     # true: devices with ats=on translate by themselves
     guests = 3               # how many guests may run at once
     cmdline = ""             # more for the kernel command line
     kernel = ""              # a directory as for mkimage --kernel; DLEND_KERNEL beats it
@@ -87,6 +88,7 @@ class HostSpec:
     smp: int = 2
     iommu: object = "intel"
     intremap: bool = True
+    device_iotlb: bool = False
     guests: int = 3
     cmdline: str = ""
     kernel: str = ""
@@ -343,7 +345,8 @@ def qemu_args(host, boot, session, sockets):
             "-chardev", f"socket,id=qmp,path={sockets}/{host.name}.qmp,server=on,wait=off",
             "-object", "monitor-qmp,id=monitor,chardev=qmp"]
     if host.iommu:
-        args += ["-device", f"{IOMMUS[host.iommu]},intremap={'on' if host.intremap else 'off'}"]
+        iotlb = ",device-iotlb=on" if host.device_iotlb else ""
+        args += ["-device", f"{IOMMUS[host.iommu]},intremap={'on' if host.intremap else 'off'}{iotlb}"]
     args += ["-drive", f"if=none,id=root,format=raw,snapshot=on,file={boot / 'root.ext4'}",
              "-device", "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x2,multifunction=on",
              "-drive", f"if=none,id=guest,format=raw,readonly=on,file={boot / 'guest.ext4'}",

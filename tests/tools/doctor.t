@@ -250,7 +250,9 @@ def reach(t):
         (f.device(DISK) / "config").write_bytes(capabilities(512, False))
         expect(t, f, "WARN", "device-payload", "sends up to 512 bytes in a packet, and the NTB 0000:01:00.0 takes 256")
         (f.device(DISK) / "config").write_bytes(capabilities(128, True))
-        expect(t, f, "WARN", "device-ats", "translates addresses by itself")
+        expect(t, f, "FAIL", "device-ats", "translates addresses by itself (ATS), and is not lent")
+        f.file("allow_ats", "Y\n", f.sys / "module/dlend_lender/parameters")
+        expect(t, f, "WARN", "device-ats", "translates addresses by itself (ATS); allow_ats trusts it")
         (f.device(DISK) / "config").write_bytes(capabilities(512, True)[:64])
         t.equal(f.doctor("--strict")[0], 0, "not root: of what cannot be read nothing is said")
     with Host() as f:
