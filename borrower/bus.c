@@ -103,6 +103,17 @@ static ssize_t type_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(type);
 
+/* How those of the device reach its user on this node. */
+static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+
+	guard(mutex)(&dlend_offers_lock);
+	return offer->claim ? dlend_claim_show_interrupts(offer->claim, buf) :
+			      sysfs_emit(buf, "none\n");
+}
+static DEVICE_ATTR_RO(interrupts);
+
 static ssize_t link_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_offer *offer = to_dlend_offer(dev);
@@ -162,6 +173,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_class.attr,
 	&dev_attr_type.attr,
 	&dev_attr_link.attr,
+	&dev_attr_interrupts.attr,
 	&dev_attr_place.attr,
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,

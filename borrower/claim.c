@@ -74,6 +74,16 @@ bool dlend_claim_pending(const struct dlend_claim *claim)
 }
 DLEND_EXPORT(dlend_claim_pending);
 
+int dlend_claim_show_interrupts(const struct dlend_claim *claim, char *buf)
+{
+	const char *why = READ_ONCE(claim->irq_why);
+
+	if (!READ_ONCE(claim->lease))
+		return sysfs_emit(buf, "none\n");
+	return why ? sysfs_emit(buf, "doorbell: %s\n", why) : sysfs_emit(buf, "direct\n");
+}
+DLEND_EXPORT(dlend_claim_show_interrupts);
+
 void dlend_claim_return_stray(struct dlend_claim *claim)
 {
 	struct dlend_offer *offer = claim->offer;

@@ -27,6 +27,7 @@
  * @claim: of its user, with a reference; NULL: a stray, which is only returned
  * @offer: whose lease it is; set once it was granted
  * @sink: where its interrupts arrive; NULL for a stray
+ * @direct: vectors that need no processor of the lender; NULL: there are none
  * @grant: where the lender has put the BARs
  * @acked: the lender said that it has the device back
  * @return_work: gives it back
@@ -37,6 +38,7 @@ struct dlend_lease_record {
 	struct dlend_claim *claim;
 	struct dlend_offer *offer;
 	struct dlend_irq_sink *sink;
+	struct dlend_irq_direct *direct;
 	struct dlend_p_lease grant;
 	bool acked;
 	struct work_struct return_work;
@@ -58,6 +60,8 @@ static void dlend_lease_free(struct kref *ref)
 		r->claim->ops->released(r->claim, &r->lease, r->acked);
 	if (r->sink)
 		dlend_irq_sink_close(r->sink, r->acked);
+	if (r->direct)
+		dlend_irq_direct_close(r->direct, r->acked);
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
 		dlend_window_close(&r->lease.bar[i]);
 	dlend_session_drop(&r->lease.ref);
@@ -442,15 +446,71 @@ int dlend_lease_bus_master(struct dlend_lease *lease, bool on)
 }
 DLEND_EXPORT(dlend_lease_bus_master);
 
-int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
+/* By the lender's doorbell, or not at all: once it has answered, nothing comes directly. */
+static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
 {
+	struct dlend_lease_record *r = to_record(lease);
 	struct dlend_p_irq *p;
 	struct dlend_msg req;
+	int ret;
 
 	p = dlend_msg_init(&req, DLEND_MSG_IRQ_SETUP, &lease->addr, lease->epoch, sizeof(*p));
 	p->mode = cpu_to_le32(mode);
 	p->count = cpu_to_le32(count);
+	ret = dlend_lease_call(lease, &req, NULL, 0);
+	if (!ret && r->direct) {
+		dlend_irq_direct_close(r->direct, true);
+		r->direct = NULL;
+	}
+	return ret;
+}
+
+/* Return: 0; -EOPNOTSUPP and @why they cannot be had; or as dlend_lease_call() */
+static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
+				  const char **why)
+{
+	struct dlend_lease_record *r = to_record(lease);
+	struct dlend_p_direct want;
+	struct dlend_msg req;
+	int ret;
+
+	*why = "attached devices have the doorbell";
+	if (!r->claim->ops->direct)
+		return -EOPNOTSUPP;
+	if (!r->direct) {
+		struct dlend_irq_direct *set;
+
+		set = dlend_irq_direct_open(lease->ref.link, r->claim->party,
+					    dlend_lease_interrupt, r->claim, why);
+		if (IS_ERR(set))
+			return -EOPNOTSUPP;
+		r->direct = set;
+	}
+	*why = "this host has too few vectors";
+	ret = dlend_irq_direct_set(r->direct, mode, count, &want);
+	if (ret)
+		return -EOPNOTSUPP;
+	memcpy(dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch,
+			      sizeof(want)), &want, sizeof(want));
+	*why = "its lender cannot";
 	return dlend_lease_call(lease, &req, NULL, 0);
+}
+
+int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
+{
+	struct dlend_lease_record *r = to_record(lease);
+	bool msi = mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX;
+	const char *why = "it has no message interrupts now";
+	int ret = 0;
+
+	/* Another mode, or more vectors of MSI, which have to be in a row: from the beginning. */
+	if (msi && r->direct && !dlend_irq_direct_fits(r->direct, mode, count))
+		ret = dlend_lease_irq_doorbell(lease, DLEND_IRQ_NONE, 0);
+	if (ret)
+		return ret;
+	ret = msi ? dlend_lease_irq_direct(lease, mode, count, &why) : -EOPNOTSUPP;
+	WRITE_ONCE(r->claim->irq_why, ret ? why : NULL);
+	return ret == -EOPNOTSUPP ? dlend_lease_irq_doorbell(lease, mode, count) : ret;
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
 

@@ -59,6 +59,8 @@ struct lend_vector {
 	unsigned long fired;
 };
 
+struct lend_irq_way;
+
 /**
  * struct lend_irqs - interrupts of a function while it is lent
  * @source: leads into the borrower's memory; NULL while the function is not lent
@@ -70,6 +72,8 @@ struct lend_vector {
  *	shares the line
  * @masked: INTx is masked until the guest has served it
  * @total: interrupts of vectors that have been freed, for debugfs
+ * @way: how those of @mode reach the borrower; NULL: there are none
+ * @owner: of where they do in the group's IOMMU domain, if no handler takes them here
  */
 struct lend_irqs {
 	struct dlend_irq_source *source;
@@ -80,6 +84,8 @@ struct lend_irqs {
 	bool exclusive;
 	bool masked;
 	u64 total;
+	const struct lend_irq_way *way;
+	struct dlend_owner owner;
 };
 
 /**

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
- * borrower's doorbell is rung.
+ * borrower's doorbell is rung; or the device itself writes them to the borrower (irq_direct.c).
  *
  * On the way down the vectors are freed first, so that no handler runs any more, and then the
  * source is closed.
@@ -16,6 +16,7 @@
 #include <dlend/names.h>
 
 #include "lender/irq.h"
+#include "lender/irq_way.h"
 #include "lender/trace.h"
 
 static void lend_irq_fire(struct lend_fn *fn, u32 vector)
@@ -102,8 +103,8 @@ void lend_irq_go_on(struct lend_fn *fn)
 
 void lend_irq_finish(struct lend_fn *fn)
 {
-	for (u32 i = 0; i < fn->irq.count; i++)
-		synchronize_irq(fn->irq.vec[i].irq);
+	if (fn->irq.mode != DLEND_IRQ_NONE)
+		fn->irq.way->finish(fn);
 }
 
 u64 lend_irq_fired(const struct lend_fn *fn)
@@ -125,8 +126,7 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-/* pci_free_irq_vectors() turns INTx on, but nobody here handles that line; others may share it. */
-static void lend_irq_free_vectors(struct pci_dev *pdev)
+void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);
 	pci_intx(pdev, 0);
@@ -138,11 +138,7 @@ static void lend_irq_down(struct lend_fn *fn)
 
 	if (irqs->mode == DLEND_IRQ_NONE)
 		return;
-	if (irqs->mode == DLEND_IRQ_INTX)
-		pci_intx(fn->pdev, 0);
-	lend_irq_free(fn, irqs->count);
-	if (irqs->mode != DLEND_IRQ_INTX)
-		lend_irq_free_vectors(fn->pdev);
+	irqs->way->down(fn);
 	kvfree(irqs->vec);
 	irqs->vec = NULL;
 	irqs->count = 0;
@@ -174,7 +170,7 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
+int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
 	u32 most = READ_ONCE(fn->max_vectors);
@@ -183,7 +179,16 @@ static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 	if (most && count > most)
 		return -ENOSPC;
 	ret = pci_alloc_irq_vectors(fn->pdev, count, count, type);
-	if (ret < 0)
+	return ret < 0 ? ret : 0;
+}
+
+static int lend_irq_up_msi(struct lend_fn *fn, const struct lend_irq_want *want)
+{
+	u32 mode = want->mode, count = want->count;
+	int ret;
+
+	ret = lend_irq_alloc_vectors(fn, mode, count);
+	if (ret)
 		return ret;
 	ret = lend_irq_request(fn, mode, count);
 	if (ret)
@@ -191,7 +196,13 @@ static int lend_irq_up_msi(struct lend_fn *fn, u32 mode, u32 count)
 	return ret;
 }
 
-static int lend_irq_up_intx(struct lend_fn *fn)
+static void lend_irq_down_msi(struct lend_fn *fn)
+{
+	lend_irq_free(fn, fn->irq.count);
+	lend_irq_free_vectors(fn->pdev);
+}
+
+static int lend_irq_up_intx(struct lend_fn *fn, const struct lend_irq_want *want)
 {
 	int ret;
 
@@ -201,6 +212,40 @@ static int lend_irq_up_intx(struct lend_fn *fn)
 	if (!ret)
 		pci_intx(fn->pdev, 1);
 	return ret;
+}
+
+static void lend_irq_down_intx(struct lend_fn *fn)
+{
+	pci_intx(fn->pdev, 0);
+	lend_irq_free(fn, fn->irq.count);
+}
+
+static void lend_irq_await_handlers(struct lend_fn *fn)
+{
+	for (u32 i = 0; i < fn->irq.count; i++)
+		synchronize_irq(fn->irq.vec[i].irq);
+}
+
+static const struct lend_irq_way lend_irq_way_intx = {
+	.name = "doorbell",
+	.up = lend_irq_up_intx,
+	.down = lend_irq_down_intx,
+	.finish = lend_irq_await_handlers,
+};
+
+static const struct lend_irq_way lend_irq_way_msi = {
+	.name = "doorbell",
+	.up = lend_irq_up_msi,
+	.down = lend_irq_down_msi,
+	.finish = lend_irq_await_handlers,
+};
+
+/* The only place that knows which ways there are. */
+static const struct lend_irq_way *lend_irq_choose(const struct lend_irq_want *want)
+{
+	if (want->mode == DLEND_IRQ_INTX)
+		return &lend_irq_way_intx;
+	return want->direct ? &lend_irq_way_direct : &lend_irq_way_msi;
 }
 
 static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
@@ -217,8 +262,10 @@ static bool lend_irq_valid(const struct lend_fn *fn, u32 mode, u32 count)
 	}
 }
 
-static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count)
+static int lend_irq_up(struct lend_fn *fn, const struct lend_irq_want *want)
 {
+	const struct lend_irq_way *way = lend_irq_choose(want);
+	u32 mode = want->mode, count = want->count;
 	struct lend_irqs *irqs = &fn->irq;
 	int ret;
 
@@ -229,25 +276,28 @@ static int lend_irq_up(struct lend_fn *fn, u32 mode, u32 count)
 	irqs->vec = kvcalloc(count, sizeof(*irqs->vec), GFP_KERNEL);
 	if (!irqs->vec)
 		return -ENOMEM;
-	ret = mode == DLEND_IRQ_INTX ? lend_irq_up_intx(fn) : lend_irq_up_msi(fn, mode, count);
+	ret = way->up(fn, want);
 	if (ret) {
 		kvfree(irqs->vec);
 		irqs->vec = NULL;
 		return ret;
 	}
+	irqs->way = way;
 	irqs->mode = mode;
 	irqs->count = count;
 	return 0;
 }
 
-int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
+static int lend_irq_change(struct lend_fn *fn, const struct lend_irq_want *want)
 {
+	u32 mode = want->mode, count = want->count;
 	int ret = 0;
 
 	lend_irq_down(fn);
 	if (mode != DLEND_IRQ_NONE)
-		ret = lend_irq_up(fn, mode, count);
-	if (ret)
+		ret = lend_irq_up(fn, want);
+	/* Of the direct way the borrower only asks whether it can be had. */
+	if (ret && ret != -EOPNOTSUPP)
 		dev_err_ratelimited(&fn->pdev->dev,
 				    "interrupts of mode %u with %u vectors cannot be set up (%d): the device has INTx %d, MSI %u, MSI-X %u\n",
 				    mode, count, ret, fn->has_intx, fn->nr_msi, fn->nr_msix);
@@ -255,8 +305,27 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 	return ret;
 }
 
+int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
+{
+	const struct lend_irq_want want = { .mode = mode, .count = count };
+
+	return lend_irq_change(fn, &want);
+}
+
+int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p)
+{
+	const struct lend_irq_want want = {
+		.mode = le32_to_cpu(p->mode),
+		.count = le32_to_cpu(p->count),
+		.direct = p,
+	};
+
+	return lend_irq_change(fn, &want);
+}
+
 void lend_irq_init(struct lend_fn *fn)
 {
+	dlend_owner_init(&fn->irq.owner, DLEND_OWNER_BAR);
 	spin_lock_init(&fn->irq.lock);
 }
 
@@ -285,7 +354,8 @@ void lend_irq_show(struct lend_fn *fn, struct seq_file *m)
 {
 	struct lend_irqs *irqs = &fn->irq;
 
-	seq_printf(m, "mode %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode), irqs->count);
+	seq_printf(m, "mode %s\nway %s\nvectors %u\n", dlend_irq_mode_name(irqs->mode),
+		   irqs->mode == DLEND_IRQ_NONE ? "none" : irqs->way->name, irqs->count);
 	for (u32 i = 0; i < irqs->count; i++) {
 		unsigned long fired = READ_ONCE(irqs->vec[i].fired);
 

@@ -55,6 +55,17 @@ void lend_irq_close(struct lend_fn *fn);
 int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
 
 /**
+ * lend_irq_setup_direct - as lend_irq_setup(), and the device's own messages go to the borrower
+ * @fn: (in, out) function; on error it has no interrupts
+ * @p: (in) what the borrower wants; not trusted, its form was checked
+ *
+ * Context: process, group lock; reads the borrower's memory, one time-out at most.
+ * Return: as lend_irq_setup(); -EOPNOTSUPP the link has no second window, or the guest has memory
+ * where such messages would go: nothing is logged; -ERANGE @p leads to nowhere.
+ */
+int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p);
+
+/**
  * lend_irq_unmask - the guest has served INTx: it may fire again
  * @fn: (in, out) function
  *

@@ -85,6 +85,13 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 	return lend_irq_setup(fn, mode, le32_to_cpu(want->count));
 }
 
+static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link,
+				   const struct dlend_msg *msg, struct dlend_msg *reply)
+{
+	fn->reset_asked = 0;
+	return lend_irq_setup_direct(fn, (const void *)msg->payload);
+}
+
 static int lend_request_irq_unmask(struct lend_fn *fn, struct dlend_link *link,
 				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
@@ -118,6 +125,7 @@ static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_BUS_MASTER]	= lend_request_bus_master,
 	[DLEND_MSG_CFG_READ]	= lend_request_cfg_read,
 	[DLEND_MSG_IRQ_SETUP]	= lend_request_irq_setup,
+	[DLEND_MSG_IRQ_DIRECT]	= lend_request_irq_direct,
 	[DLEND_MSG_IRQ_UNMASK]	= lend_request_irq_unmask,
 	[DLEND_MSG_P2P_UNMAP]	= lend_request_p2p_unmap,
 	[DLEND_MSG_P2P_GRANT]	= lend_request_p2p_grant,

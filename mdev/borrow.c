@@ -376,6 +376,7 @@ const struct dlend_claim_ops dlend_borrow_claim_ops = {
 	.what = "mediated device",
 	.user = "a guest",
 	.end = "shut the guest down or unplug the device",
+	.direct = true,
 	.get = dlend_borrow_op_get,
 	.put = dlend_borrow_op_put,
 	.uses = dlend_borrow_op_uses,

@@ -234,6 +234,15 @@ static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, cha
 }
 static DEVICE_ATTR_RO(epoch);
 
+static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return dlend_claim_show_interrupts(&v->claim, buf);
+}
+static DEVICE_ATTR_RO(interrupts);
+
 static struct dlend_memory_stat dlend_mdev_memory(struct device *dev)
 {
 	struct dlend_lease *lease = dlend_vdev_lease(dev_get_drvdata(dev));
@@ -347,6 +356,7 @@ static DEVICE_ATTR_RW(move_to);
 
 static struct attribute *dlend_mdev_attrs[] = {
 	&dev_attr_state.attr,
+	&dev_attr_interrupts.attr,
 	&dev_attr_epoch.attr,
 	&dev_attr_memory.attr,
 	&dev_attr_memory_sharers.attr,

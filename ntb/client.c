@@ -30,6 +30,8 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
  * @in: index of the window by which the peer reaches this node, -1 while unknown
  * @window: window by which this node reaches its peer: physical address
  * @window_size: bytes of it
+ * @spare_in: as @in, of the largest other window, while it leads somewhere; else -1
+ * @spare, @spare_size: as @window, of the largest other one; size 0: there is none
  */
 struct dlend_client {
 	struct ntb_dev *ntb;
@@ -37,6 +39,9 @@ struct dlend_client {
 	int in;
 	phys_addr_t window;
 	u64 window_size;
+	int spare_in;
+	phys_addr_t spare;
+	u64 spare_size;
 };
 
 static u32 dlend_client_spad_read(void *hw, unsigned int index)
@@ -133,6 +138,69 @@ static int dlend_client_window(void *hw, phys_addr_t *base, u64 *size)
 	return 0;
 }
 
+/* The largest window but for the one of the link. Return: its index, or -1. */
+static int dlend_client_spare_in(struct dlend_client *c, u64 *size, u64 *addr_align,
+				 u64 *size_align)
+{
+	resource_size_t addr, step, most;
+	int i, best = -1, count = ntb_mw_count(c->ntb, DLEND_CLIENT_PEER);
+
+	*size = 0;
+	for (i = 0; i < count; i++) {
+		if (i == c->in ||
+		    ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &addr, &step, &most) ||
+		    most <= *size || most > DLEND_CLIENT_WINDOW_MAX)
+			continue;
+		best = i;
+		*size = most;
+		*addr_align = max_t(u64, addr, 1);
+		*size_align = max_t(u64, step, 1);
+	}
+	return best;
+}
+
+static int dlend_client_spare_set(void *hw, u64 base, u64 size, u64 *offset)
+{
+	struct dlend_client *c = hw;
+	u64 most, addr_align, size_align, from, bytes;
+	int err, i = dlend_client_spare_in(c, &most, &addr_align, &size_align);
+
+	if (i < 0)
+		return -ENODEV;
+	from = base - base % addr_align;
+	bytes = roundup(base + size - from, size_align);
+	if (bytes > most)
+		return -ENOSPC;
+	err = ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, i, from, bytes);
+	if (err)
+		return err;
+	c->spare_in = i;
+	*offset = base - from;
+	return 0;
+}
+
+static void dlend_client_spare_clear(void *hw)
+{
+	struct dlend_client *c = hw;
+
+	if (c->spare_in < 0)
+		return;
+	if (c->ntb->ops->mw_clear_trans)
+		ntb_mw_clear_trans(c->ntb, DLEND_CLIENT_PEER, c->spare_in);
+	else
+		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->spare_in, 0, 0);
+	c->spare_in = -1;
+}
+
+static int dlend_client_spare_window(void *hw, phys_addr_t *base, u64 *size)
+{
+	struct dlend_client *c = hw;
+
+	*base = c->spare;
+	*size = c->spare_size;
+	return c->spare_size ? 0 : -ENODEV;
+}
+
 static struct device *dlend_client_dma_dev(void *hw)
 {
 	struct dlend_client *c = hw;
@@ -184,6 +252,9 @@ static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.set_trans = dlend_client_set_trans,
 	.clear_trans = dlend_client_clear_trans,
 	.window = dlend_client_window,
+	.spare_set = dlend_client_spare_set,
+	.spare_clear = dlend_client_spare_clear,
+	.spare_window = dlend_client_spare_window,
 	.dma_dev = dlend_client_dma_dev,
 	.shares_domain = dlend_client_shares_domain,
 	.admit = dlend_client_admit,
@@ -284,10 +355,16 @@ static int dlend_client_find_window(struct dlend_client *c)
 	int i, count = ntb_peer_mw_count(c->ntb);
 
 	for (i = 0; i < count; i++) {
-		if (ntb_peer_mw_get_addr(c->ntb, i, &base, &size) || size <= c->window_size)
+		if (ntb_peer_mw_get_addr(c->ntb, i, &base, &size))
 			continue;
-		c->window = base;
-		c->window_size = size;
+		if (size > c->window_size) {
+			swap(c->window, base);
+			swap(c->window_size, size);
+		}
+		if (size > c->spare_size) {
+			c->spare = base;
+			c->spare_size = size;
+		}
 	}
 	if (c->window_size)
 		return dlend_client_check_window(c);
@@ -308,6 +385,7 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 		return -ENOMEM;
 	c->ntb = ntb;
 	c->in = -1;
+	c->spare_in = -1;
 	err = dlend_client_find_window(c);
 	if (err)
 		goto free_client;

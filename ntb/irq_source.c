@@ -129,6 +129,41 @@ static int dlend_irq_source_read_all(struct dlend_irq_source *src)
 	return 0;
 }
 
+int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count,
+			      struct dlend_p_message *message)
+{
+	struct dlend_link *link = src->in.link;
+	struct dlend_p_message __iomem *from;
+	struct dlend_window w = {};
+	int err;
+
+	err = dlend_window_open(link, &w, table, DLEND_DIRECT_TABLE(count), false);
+	if (err)
+		return err;
+	from = dlend_window_map(&w);
+	if (!from) {
+		dlend_window_close(&w);
+		return -ENOMEM;
+	}
+	for (u32 i = 0; i < count && !err; i++) {
+		u32 at = readl(&from[i].at);
+
+		message[i].at = cpu_to_le32(at);
+		message[i].data = cpu_to_le32(readl(&from[i].data));
+		if (!dlend_session_live(&src->in))
+			err = -ENOTCONN;
+		else if (at == ~0u)
+			err = -ENXIO;	/* do not wait for the time-out of each */
+		else if (at >= DLEND_DIRECT_SIZE || at % sizeof(u32))
+			err = -ERANGE;
+		cond_resched();
+	}
+	dlend_window_close(&w);
+	dlend_window_unmap(link, from);
+	return err;
+}
+DLEND_EXPORT(dlend_irq_source_messages);
+
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
 					       u32 vectors)
 {
@@ -252,6 +287,18 @@ static void dlend_irq_source_count(struct dlend_irq_source *src, u32 vector)
 	atomic64_inc(&link->stat.irq_fired);
 	trace_dlend_irq_fire(src->handle, vector, count);
 }
+
+void dlend_irq_source_push(struct dlend_irq_source *src)
+{
+	struct dlend_irq_sources *all = &src->in.link->sources;
+	unsigned long flags;
+
+	spin_lock_irqsave(&all->lock, flags);
+	if (all->on && src->counters && dlend_session_live(&src->in))
+		dlend_irq_window_gone(src->in.link);
+	spin_unlock_irqrestore(&all->lock, flags);
+}
+DLEND_EXPORT(dlend_irq_source_push);
 
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 {

@@ -51,6 +51,7 @@
  *   announced.lock	announce.c, mutex: callbacks of a link's users do not overlap.  Held while
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
+ *   directs.lock	irq_direct.c, mutex: direct interrupts.  Before the aperture's lock
  *   chan.lock		chan.c, mutex: the ring that this node reads
  *   tx.lock		tx.c, semaphore, as it is waited for with a deadline: the ring that this
  *			node writes.  tx.lock and chan.lock are never held together
@@ -85,6 +86,7 @@
 #include "calls.h"
 #include "chan.h"
 #include "doorbell.h"
+#include "irq_direct.h"
 #include "irq_sink.h"
 #include "irq_source.h"
 #include "jobs.h"
@@ -112,7 +114,7 @@ struct dlend_link_stat {
 	atomic_t received[DLEND_MSG_TYPES];
 	atomic_t dropped[DLEND_DROPS];
 	atomic_t timeouts, sessions, ring_full, polls;
-	atomic64_t irq_fired, irq_delivered, irq_scans, irq_overruns, irq_bad;
+	atomic64_t irq_fired, irq_delivered, irq_scans, irq_overruns, irq_bad, irq_direct;
 };
 
 /**
@@ -175,6 +177,7 @@ struct dlend_link {
 	struct dlend_announced announced;
 	struct dlend_calls calls;
 	struct dlend_chan chan;
+	struct dlend_directs directs;
 	struct dlend_doorbell doorbell;
 	struct dlend_irq_sinks sinks;
 	struct dlend_irq_sources sources;

@@ -34,6 +34,7 @@ static int dlend_link_make_parts(struct dlend_link *link, const char *name)
 	dlend_peer_window_init(link);
 	dlend_chan_init(link);
 	dlend_irq_sinks_init(link);
+	dlend_directs_init(link);
 	dlend_irq_sources_init(link);
 	dlend_doorbell_init(link);
 	dlend_session_init(link);

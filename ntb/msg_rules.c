@@ -314,6 +314,21 @@ static const char *dlend_msg_check_root(u16 type, const void *payload)
 	return p->reserved[0] || p->reserved[1] || p->reserved[2] ? "root reserved" : NULL;
 }
 
+static const char *dlend_msg_check_direct(u16 type, const void *payload)
+{
+	const struct dlend_p_direct *p = payload;
+	u32 mode = le32_to_cpu(p->mode), count = le32_to_cpu(p->count);
+
+	if (mode != DLEND_IRQ_MSI && mode != DLEND_IRQ_MSIX)
+		return "direct mode";
+	if (!count || count > DLEND_MAX_VECTORS ||
+	    (mode == DLEND_IRQ_MSI && (!is_power_of_2(count) || count > DLEND_WIRE_MAX_MSI)))
+		return "direct count";
+	if (!dlend_msg_pages_ok(le64_to_cpu(p->table), DLEND_DIRECT_TABLE(count)))
+		return "direct table";
+	return dlend_msg_pages_ok(le64_to_cpu(p->page), DLEND_DIRECT_SIZE) ? NULL : "direct page";
+}
+
 static const char *dlend_msg_check_p2p(u16 type, const void *payload)
 {
 	const struct dlend_p_p2p *p = payload;
@@ -546,6 +561,10 @@ static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_ROOT] = {
 		"ROOT", DLEND_PROTO_ROOT, DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_root), DLEND_NO_REPLY, true, dlend_msg_check_root,
+	},
+	[DLEND_MSG_IRQ_DIRECT] = {
+		"IRQ_DIRECT", DLEND_PROTO_DIRECT, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_direct), 0, true, dlend_msg_check_direct,
 	},
 };
 

@@ -109,6 +109,7 @@ static void dlend_session_clear_area(struct dlend_link *link)
 	memset(link->ctrl, 0, DLEND_CTRL_BYTES);
 	/* The peer has begun anew: it does not use offsets of an earlier session any more. */
 	dlend_aperture_release_all(link->aperture);
+	dlend_directs_begin(link);
 	wmb(); /* cleared before the peer is let in */
 	dlend_spad_write(link, DLEND_SPAD_READY, link->bringup.ack);
 	dlend_spads_ring(link);

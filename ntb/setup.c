@@ -181,6 +181,22 @@ int dlend_link_admit(struct dlend_link *link, u16 rid, bool on)
 }
 DLEND_EXPORT(dlend_link_admit);
 
+int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
+{
+	phys_addr_t base;
+	u64 size;
+
+	guard(mutex)(&link->state_lock);
+	if (link->gone || !link->ops->spare_window ||
+	    link->ops->spare_window(link->hw, &base, &size))
+		return -EOPNOTSUPP;
+	if (page > size || size - page < DLEND_DIRECT_SIZE)
+		return -ERANGE;
+	*phys = base + page;
+	return 0;
+}
+DLEND_EXPORT(dlend_link_interrupts);
+
 int dlend_setup_prepare(struct dlend_link *link)
 {
 	int err;
@@ -206,6 +222,7 @@ void dlend_setup_rest(struct dlend_link *link)
 	dlend_doorbell_enable(link, false);
 	if (link->aperture)
 		link->ops->clear_trans(link->hw);
+	dlend_directs_rest(link);
 }
 
 void dlend_setup_undo(struct dlend_link *link)
@@ -219,6 +236,7 @@ void dlend_setup_undo(struct dlend_link *link)
 
 void dlend_setup_free(struct dlend_link *link)
 {
+	dlend_directs_free(link);
 	if (link->setup.ctrl_slot)
 		dlend_slot_free(link->aperture, link->setup.ctrl_slot);
 	if (link->ctrl)

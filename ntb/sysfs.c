@@ -175,6 +175,24 @@ static ssize_t root_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(root);
 
+static ssize_t direct_interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", dlend_directs_allowed(dlend_sysfs_link(dev)) ? "on" : "off");
+}
+
+static ssize_t direct_interrupts_store(struct device *dev, struct device_attribute *attr,
+				       const char *buf, size_t len)
+{
+	bool on;
+	int err = kstrtobool(buf, &on);
+
+	if (err)
+		return err;
+	dlend_directs_allow(dlend_sysfs_link(dev), on);
+	return len;
+}
+static DEVICE_ATTR_RW(direct_interrupts);
+
 static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_state.attr,
@@ -191,6 +209,7 @@ static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_self_test.attr,
 	&dev_attr_last_error.attr,
 	&dev_attr_root.attr,
+	&dev_attr_direct_interrupts.attr,
 	NULL
 };
 

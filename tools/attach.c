@@ -338,7 +338,9 @@ void show_attached(json_t *root)
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX], *driver;
 		bool there = read_attached(where, dir);
+		char interrupts[TEXT_MAX];
 
+		read_attr(interrupts, dir, "interrupts");
 		free(dir);
 		if (!there)
 			continue;
@@ -346,8 +348,9 @@ void show_attached(json_t *root)
 		if (list)
 			json_array_append_new(list, attached_entry(n.name[i], where, driver));
 		else
-			printf("%s is attached as %s, driver %s\n", n.name[i], where,
-			       driver ? driver : "none");
+			printf("%s is attached as %s, driver %s%s%s\n", n.name[i], where,
+			       driver ? driver : "none", *interrupts ? ", interrupts " : "",
+			       interrupts);
 		free(driver);
 	}
 	if (root)

@@ -6,6 +6,7 @@
  *	10de:2204 clique=3		all of that vendor and device
  *	class=0108 group		all of that class (here: NVMe and the like)
  *	link 01:00.0 peer=3		that NTB leads to node 3, and to nobody else
+ *	link 01:00.0 direct=on		devices behind it may interrupt without their lender's help
  *	set libvirt-hook=on
  *
  * The whole file is read before anything is done, so that a mistake in it changes nothing.
@@ -108,21 +109,36 @@ static bool is_node_id(const char *s)
 	return !*end && n >= 1 && n <= 65535;
 }
 
+static void parse_link_attribute(struct link_line *line, const char *word, const char *file)
+{
+	if (!strncmp(word, "peer=", 5)) {
+		if (!is_node_id(word + 5))
+			refuse_line(file, line->number,
+				    "link takes peer=N, the node id of the other end, 1 to 65535");
+		if (line->peer)
+			refuse_line(file, line->number, "one link a line, with one peer");
+		line->peer = strdup(word + 5);
+	} else if (!strcmp(word, "direct=on") || !strcmp(word, "direct=off")) {
+		line->direct = strdup(word + 7);
+	} else {
+		refuse_line(file, line->number,
+			    text("\"%s\" is none of peer=N, direct=on, direct=off", word));
+	}
+}
+
 static void parse_link(struct config *c, char **save, const char *file, unsigned int number)
 {
-	const char *ntb = strtok_r(NULL, " \t\r", save), *peer = strtok_r(NULL, " \t\r", save);
+	const char *ntb = strtok_r(NULL, " \t\r", save), *word = strtok_r(NULL, " \t\r", save);
 	struct link_line line = { .number = number };
 
 	if (!ntb || !bdf_parse(line.ntb, ntb))
 		refuse_line(file, number, "link takes the PCI address of an NTB, like 01:00.0");
-	if (!peer || strncmp(peer, "peer=", 5) || !is_node_id(peer + 5))
-		refuse_line(file, number,
-			    "link takes peer=N, the node id of the other end, 1 to 65535");
-	if (strtok_r(NULL, " \t\r", save))
-		refuse_line(file, number, "one link a line, with one peer");
-	line.peer = strdup(peer + 5);
+	if (!word)
+		refuse_line(file, number, "link takes peer=N, direct=on or direct=off");
+	for (; word; word = strtok_r(NULL, " \t\r", save))
+		parse_link_attribute(&line, word, file);
 	c->link = reallocarray(c->link, c->links + 1, sizeof(line));
-	if (!c->link || !line.peer)
+	if (!c->link)
 		abort();
 	c->link[c->links++] = line;
 }

@@ -143,10 +143,15 @@ struct lend_line {
 	unsigned int number;
 };
 
-/** struct link_line - the link over the NTB @ntb (full BDF) is for node @peer only */
+/**
+ * struct link_line - what the configuration file says of the link over an NTB
+ * @ntb: full BDF
+ * @peer: the node that it is for, and no other; NULL: any
+ * @direct: "on" or "off", for direct interrupts; NULL: as it is
+ */
 struct link_line {
 	char ntb[16];
-	const char *peer;
+	const char *peer, *direct;
 	unsigned int number;
 };
 

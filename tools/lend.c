@@ -203,23 +203,34 @@ static json_t *failed_json(const struct round *r)
 	return list;
 }
 
+/* @what: for a message, as "cannot be limited to node 3" */
+static void set_link(const struct link_line *line, const char *file, const char *name,
+		     const char *value, const char *what)
+{
+	char *attribute = path("%s/class/dlend_link/%s/%s", opt.sysfs, line->ntb, name);
+	int err = write_text(attribute, value);
+
+	if (err)
+		fail(err == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAIL,
+		     text("%s, line %u", file, line->number),
+		     text("the link %s %s: %s", line->ntb, what,
+			  err == -ENOENT ? "there is no such link" : strerror(-err)),
+		     "dlend links shows what there is; nothing was lent.");
+	free(attribute);
+}
+
 /* Done before anything is lent.  After a mistake here nothing is lent. */
-static void require_peers(const struct config *c, const char *file)
+static void set_links(const struct config *c, const char *file)
 {
 	for (size_t i = 0; i < c->links; i++) {
 		const struct link_line *line = &c->link[i];
-		char *attribute = path("%s/class/dlend_link/%s/required_peer", opt.sysfs,
-				       line->ntb);
-		int err = write_text(attribute, line->peer);
 
-		if (err)
-			fail(err == -ENOENT ? EXIT_NOT_FOUND : EXIT_FAIL,
-			     text("%s, line %u", file, line->number),
-			     text("the link %s cannot be limited to node %s: %s", line->ntb,
-				  line->peer,
-				  err == -ENOENT ? "there is no such link" : strerror(-err)),
-			     "dlend links shows what there is; nothing was lent.");
-		free(attribute);
+		if (line->peer)
+			set_link(line, file, "required_peer", line->peer,
+				 text("cannot be limited to node %s", line->peer));
+		if (line->direct)
+			set_link(line, file, "direct_interrupts", line->direct,
+				 text("cannot have direct interrupts %s", line->direct));
 	}
 }
 
@@ -228,7 +239,7 @@ static int lend_config(const char *file)
 	struct config c = config_read(file);
 	struct round r = { .list = opt.json ? json_array() : NULL };
 
-	require_peers(&c, file);
+	set_links(&c, file);
 	for (size_t i = 0; i < c.count; i++) {
 		struct names found = config_matches(&c.line[i]);
 

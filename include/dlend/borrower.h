@@ -177,8 +177,10 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
- * @interrupt: @count (1 or more) new interrupts of @vector. A spinlock is held and interrupts are
- *	off
+ * @direct: direct interrupts may be asked for: dlend_lease_irq_setup() is called with no lock that
+ *	is held while interrupts are allocated
+ * @interrupt: @count (1 or more) new interrupts of @vector. Interrupts are off; a spinlock is held,
+ *	or it is a direct one, and two vectors' may come at once
  * @bar_revoked: nobody may use dlend_lease.bar[@bar] any more when this returns. An aperture's lock
  *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it, or pinned for it, when
@@ -192,6 +194,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  */
 struct dlend_claim_ops {
 	const char *what, *user, *end;
+	bool direct;
 	void (*get)(struct dlend_claim *claim);
 	void (*put)(struct dlend_claim *claim);
 	bool (*uses)(struct dlend_claim *claim, u32 epoch);
@@ -216,6 +219,8 @@ struct dlend_claim_ops {
  * @party: who uses the device. Functions of one IOMMU group are lent to one party at a time
  * @lease: in use, or NULL. The user writes it by WRITE_ONCE() under a lock of its own
  * @borrowing: the user asks for a lease, or is about to. Written as @lease
+ * @irq_why: why its interrupts need the lender's processor; NULL: they do not. A text that stays,
+ *	written by dlend_lease_irq_setup()
  * @messages: requests that were made under its leases
  * @calls: calls of its ops that are under way, but for those of leases; private to the borrower
  */
@@ -227,6 +232,7 @@ struct dlend_claim {
 	pid_t party;
 	struct dlend_lease *lease;
 	bool borrowing;
+	const char *irq_why;
 	atomic64_t messages;
 	atomic_t calls;
 };
@@ -260,6 +266,15 @@ void dlend_offer_release(struct dlend_claim *claim);
  * return is work in @claim->wq. Context: any.
  */
 bool dlend_claim_pending(const struct dlend_claim *claim);
+
+/**
+ * dlend_claim_show_interrupts - how the device's interrupts reach its user, for sysfs
+ * @claim: (in) claim
+ * @buf: (out) a line: "none" without a lease, "direct", or "doorbell: WHY"
+ *
+ * Context: any. Return: its length.
+ */
+int dlend_claim_show_interrupts(const struct dlend_claim *claim, char *buf);
 
 /**
  * dlend_claim_return_stray - give back a lease that was granted, but that the user never got

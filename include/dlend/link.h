@@ -382,7 +382,92 @@ u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink);
 /** dlend_irq_sink_handle - what names the sink in the ring of hints. Context: any. */
 u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink);
 
+/*
+ * Interrupts without the lender's processor: the device's own messages go through the peer's
+ * second window into this host's IOMMU.
+ */
+struct dlend_irq_direct;
+
+/**
+ * dlend_irq_direct_open - a device is to have direct interrupts; it has none yet
+ * @link: link to its lender; a reference is kept
+ * @party: (in) whose the device is: all direct interrupts of a link are one party's, because each
+ *	of its devices can be made to fire all of them
+ * @fire: called for @count (1) new interrupts of @vector, with interrupts off; no lock is held, and
+ *	two vectors may be called for at once
+ * @arg: (in) for @fire
+ * @why: (out) on error: the reason, a text that stays
+ *
+ * Context: process, may sleep; takes state_lock and the aperture's lock.
+ * Return: set or ERR_PTR: -EOPNOTSUPP they cannot be had; or as dlend_slot_alloc().
+ */
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t party,
+					       void (*fire)(void *arg, u32 vector, u32 count),
+					       void *arg, const char **why);
+
+/**
+ * dlend_irq_direct_set - have so many vectors, ready to fire
+ * @set: set
+ * @mode: (in) DLEND_IRQ_MSI or DLEND_IRQ_MSIX; the same in all calls
+ * @count: (in) how many; only the number of MSI-X vectors can grow, none is taken away
+ * @p: (out) for the lender
+ *
+ * Context: process, may sleep.
+ * Return: 0; -ENOTCONN the session is over; -EOPNOTSUPP the IOMMU's messages are not understood;
+ * -ENOSPC and others: this host has too few.
+ */
+int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count,
+			 struct dlend_p_direct *p);
+
+/**
+ * dlend_irq_direct_fits - can dlend_irq_direct_set() go on from what there is?
+ * @set: set
+ * @mode: (in) wanted
+ * @count: (in) wanted
+ *
+ * Context: process; the caller calls nothing else for @set meanwhile.
+ * Return: false: it has to be closed first.
+ */
+bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
+			   u32 count);
+
+/**
+ * dlend_irq_direct_close - no fire() runs any more when this returns
+ * @set: set; gone when this returns
+ * @acked: (in) true: the lender has confirmed that the device does not write there any more, so the
+ *	vectors may be used again at once; false: only in the next session; what comes is dropped
+ *
+ * Context: process, may sleep.
+ */
+void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked);
+
+/**
+ * dlend_link_interrupts - where the peer takes interrupts
+ * @link: link
+ * @page: (in) from struct dlend_p_direct (not trusted)
+ * @phys: (out) DLEND_DIRECT_SIZE bytes from there on are interrupts of the peer
+ *
+ * Context: process; takes state_lock.
+ * Return: 0; -EOPNOTSUPP there is no second window; -ERANGE @page is not in it.
+ */
+int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys);
+
 struct dlend_irq_source;
+
+/**
+ * dlend_irq_source_messages - read what the vectors of a device shall write
+ * @src: source
+ * @table: (in) from struct dlend_p_direct (not trusted)
+ * @count: (in) how many, up to DLEND_MAX_VECTORS
+ * @message: (out) that many; offsets and alignment are checked
+ *
+ * Reads through the window: some microseconds for each.
+ * Context: process, may sleep.
+ * Return: 0; -ERANGE @table, or a message is not within DLEND_DIRECT_SIZE; -ENOTCONN; -ENXIO
+ * nothing is there.
+ */
+int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count,
+			      struct dlend_p_message *message);
 
 /**
  * dlend_irq_source_open - the lender's side: where interrupts of a device go
@@ -407,6 +492,14 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
  * Context: process, may sleep.
  */
 void dlend_irq_source_close(struct dlend_irq_source *src);
+
+/**
+ * dlend_irq_source_push - what was written to the peer has arrived there when this returns
+ * @src: source
+ *
+ * One read through the window. Context: any. Nothing happens if the session is over.
+ */
+void dlend_irq_source_push(struct dlend_irq_source *src);
 
 /**
  * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell

@@ -27,6 +27,11 @@ struct dlend_link;
  * @clear_trans: the peer reaches nothing of this node any more when this returns
  * @window: window by which this node reaches the peer: physical address and size in bytes. NULL:
  *	the peer is this node, and there is one aperture for both
+ * @spare_set: let the peer reach @size bytes from @base on, addresses as @dma_dev's, by a second
+ *	window; @offset is where they begin in it. NULL or -ENODEV: there is none; -ENOSPC it is too
+ *	small for its alignment. Process context
+ * @spare_clear: undo that
+ * @spare_window: the second window by which this node reaches the peer; -ENODEV there is none
  * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
  * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's.
  *	NULL: no. Process context
@@ -50,6 +55,9 @@ struct dlend_link_hw_ops {
 	int (*set_trans)(void *hw, dma_addr_t base, u64 size);
 	void (*clear_trans)(void *hw);
 	int (*window)(void *hw, phys_addr_t *base, u64 *size);
+	int (*spare_set)(void *hw, u64 base, u64 size, u64 *offset);
+	void (*spare_clear)(void *hw);
+	int (*spare_window)(void *hw, phys_addr_t *base, u64 *size);
 	struct device *(*dma_dev)(void *hw);
 	bool (*shares_domain)(void *hw);
 	int (*admit)(void *hw, u16 rid, bool on);

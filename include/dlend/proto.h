@@ -17,7 +17,8 @@
 #define DLEND_PROTO_CLIQUE	3	/* first one whose offers carry a clique */
 #define DLEND_PROTO_MOVE	4	/* first one whose leases move */
 #define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
-#define DLEND_PROTO_MAX		5	/* newest */
+#define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
+#define DLEND_PROTO_MAX		6	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -161,6 +162,8 @@ enum dlend_msg_type {
 	DLEND_MSG_TAKE_OVER,	/* B>L call: struct dlend_p_take; the standby's epoch */
 	/* From version 5 on. */
 	DLEND_MSG_ROOT,		/* L>B post: struct dlend_p_root; of a device or an NTB */
+	/* From version 6 on. */
+	DLEND_MSG_IRQ_DIRECT,	/* B>L call: struct dlend_p_direct; instead of IRQ_SETUP */
 	DLEND_MSG_TYPES
 };
 
@@ -269,6 +272,30 @@ struct dlend_p_irq {
 	__le32 mode;		/* enum dlend_irq_mode */
 	__le32 count;		/* vectors 0..count-1; power of two for MSI */
 } __packed;
+
+/*
+ * Interrupts without the lender's processor: the device's own messages go through the borrower's
+ * second window, which leads to where the borrower's IOMMU takes interrupts.  @page is a multiple
+ * of 4096, and DLEND_DIRECT_SIZE bytes from there on are interrupts.
+ */
+#define DLEND_DIRECT_SIZE	0x100000
+
+struct dlend_p_direct {
+	__le32 mode;		/* DLEND_IRQ_MSI or DLEND_IRQ_MSIX */
+	__le32 count;		/* vectors 0..count-1; power of two for MSI */
+	__le64 table;		/* in the borrower's aperture: a struct dlend_p_message for each */
+	__le64 page;		/* in the borrower's second window */
+} __packed;
+
+/* What a vector writes.  The vectors of MSI have the first one's, with their number in @data. */
+struct dlend_p_message {
+	__le32 at;		/* offset from the page, below DLEND_DIRECT_SIZE, a multiple of 4 */
+	__le32 data;
+} __packed;
+
+/* Bytes of a table of @count messages, in whole pages. */
+#define DLEND_DIRECT_TABLE(count) \
+	(((u64)(count) * sizeof(struct dlend_p_message) + 4095) & ~4095ull)
 
 struct dlend_p_u32 {
 	__le32 value;

@@ -11,6 +11,7 @@ Knows what an administrator knows: the dlend command, mdevctl, sysfs and tracefs
 """
 import contextlib
 import json
+import os
 import re
 import shlex
 import time
@@ -24,6 +25,7 @@ DEBUG = "/sys/kernel/debug/dlend"
 # The modules' own, 2.25 s, is less than a device that reads its guest's memory keeps its host busy: README.md
 HEARTBEAT_TIMEOUT_MS = 10000
 LINKS_UP = "cd /sys/class/dlend_link && ls | grep -q : && ! cat */state | grep -qvx up"
+DIRECT = {"direct_interrupts": 1} if os.environ.get("DLEND_DIRECT") else {}    # tests/cluster/on direct
 LEVELS = ("OK", "WARN", "FAIL")     # of dlend doctor
 
 
@@ -41,7 +43,7 @@ class Fabric:
         """Load everything on one host; more parameters for dlend_core by keyword, None for the module's default."""
         host = self.host(name)
         # QEMU's host bridges pass all on, but are on no kernel's list
-        core = {"node_id": self.node[name], "heartbeat_timeout_ms": HEARTBEAT_TIMEOUT_MS, "p2p_vouched": 1, **core}
+        core = {"node_id": self.node[name], "heartbeat_timeout_ms": HEARTBEAT_TIMEOUT_MS, "p2p_vouched": 1, **DIRECT, **core}
         parameters = " ".join(f"{key}={value}" for key, value in core.items() if value is not None)
         host.load_modules(f"dlend_core {parameters}", *host.ntb_modules, "dlend_ntb", "dlend_lender", "dlend_mdev")
         host.run("ln -sf /share/bin/dlend /usr/local/sbin/dlend 2>/dev/null; command -v dlend >/dev/null || "

@@ -85,6 +85,14 @@ static void good_root(struct dlend_p_root *p)
 	p->payload = cpu_to_le16(256);
 }
 
+static void good_direct(struct dlend_p_direct *p)
+{
+	p->mode = cpu_to_le32(DLEND_IRQ_MSIX);
+	p->count = cpu_to_le32(2048);
+	p->table = cpu_to_le64(0x10000);
+	p->page = cpu_to_le64(0x2e00000);
+}
+
 /* Make a valid message of @type. */
 static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 {
@@ -149,6 +157,10 @@ static void make_good(struct dlend_msg *msg, u16 type, bool reply)
 	case DLEND_MSG_TAKE_OVER:
 		if (!reply)
 			take->token[DLEND_TOKEN_SIZE - 1] = 1;
+		break;
+	case DLEND_MSG_IRQ_DIRECT:
+		if (!reply)
+			good_direct(p);
 		break;
 	case DLEND_MSG_IRQ_SETUP:
 		if (!reply) {
@@ -282,6 +294,17 @@ static const struct spoil spoils[] = {
 	{ "irq count", DLEND_MSG_IRQ_SETUP, false, IN(dlend_p_irq, count), 4, 2049, -EINVAL },
 	{ "2048 MSIs", DLEND_MSG_IRQ_SETUP, false, IN(dlend_p_irq, mode), 4, DLEND_IRQ_MSI,
 	  -EINVAL },
+	{ "direct INTx", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, mode), 4, DLEND_IRQ_INTX,
+	  -EINVAL },
+	{ "2048 direct MSIs", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, mode), 4,
+	  DLEND_IRQ_MSI, -EINVAL },
+	{ "direct count 0", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, count), 4, 0, -EINVAL },
+	{ "direct table odd", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, table), 8, 8,
+	  -EINVAL },
+	{ "direct table wraps", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, table), 8, -4096ull,
+	  -EINVAL },
+	{ "direct page wraps", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, page), 8,
+	  -0x1000ull, -EINVAL },
 	{ "peer count", DLEND_MSG_PEERS, false, IN(dlend_p_peers, count), 4, 28, -EINVAL },
 	{ "peers reserved", DLEND_MSG_PEERS, false, IN(dlend_p_peers, reserved), 4, 1, -EINVAL },
 	{ "peer 0", DLEND_MSG_PEERS, false, IN(dlend_p_peers, peer[1].node), 2, 0, -EINVAL },

@@ -115,7 +115,8 @@ def clique(t):
 def links(t):
     """Which node is at the other end of an NTB."""
     for text, number, part in (("link\n", 1, "PCI address"), ("link ntb0 peer=2\n", 1, "PCI address"),
-                               ("link 01:00.0\n", 1, "peer=N"), ("link 01:00.0 peer=0\n", 1, "peer=N"),
+                               ("link 01:00.0\n", 1, "peer=N"), ("link 01:00.0 direct=1\n", 1, "direct=on"),
+                               ("link 01:00.0 peer=0\n", 1, "peer=N"),
                                ("link 01:00.0 peer=65536\n", 1, "peer=N"), ("link 01:00.0 node=2\n", 1, "peer=N"),
                                ("link 01:00.0 peer=2 peer=3\n", 1, "one link")):
         with Host("04:00.0\n" + text) as f:
@@ -129,6 +130,12 @@ def links(t):
         t.equal((f.run("lend --all").code, f.lent()), (0, [DISK]), "link 01:00.0 peer=7")
         required = (f.sys / "class/dlend_link/0000:01:00.0/required_peer").read_text().strip()
         t.equal(required, "7", "  is written to the link, before anything is lent")
+    with Host("link 01:00.0 direct=on\n") as f:
+        f.files(f.put("class/dlend_link/0000:01:00.0"), required_peer="0", direct_interrupts="no")
+        t.equal(f.run("lend --all").code, 0, "link 01:00.0 direct=on")
+        link = f.sys / "class/dlend_link/0000:01:00.0"
+        t.equal([(link / name).read_text().strip() for name in ("direct_interrupts", "required_peer")], ["on", "0"],
+                "  is written, and nothing else")
 
 
 with Tap() as tap:

@@ -21,13 +21,20 @@
 #define DEVICE_BUFFER	0x40000u	/* its own memory, one page, as DMA names it */
 #define EDU_BYTES	4096u
 
-/* A page from @from to @to, one of them in its own memory. */
-static inline void edu_begin(volatile uint32_t *regs, uint64_t from, uint64_t to, uint32_t command)
+/* @count bytes from @from to @to, one of them in its own memory. */
+static inline void edu_begin_some(volatile uint32_t *regs, uint64_t from, uint64_t to,
+				  uint32_t command, uint32_t count)
 {
 	regs[R_DMA_SRC / 4] = from;
 	regs[R_DMA_DST / 4] = to;
-	regs[R_DMA_COUNT / 4] = EDU_BYTES;
+	regs[R_DMA_COUNT / 4] = count;
 	regs[R_DMA_CMD / 4] = CMD_RUN | command;
+}
+
+/* A page from @from to @to, one of them in its own memory. */
+static inline void edu_begin(volatile uint32_t *regs, uint64_t from, uint64_t to, uint32_t command)
+{
+	edu_begin_some(regs, from, to, command, EDU_BYTES);
 }
 
 static inline int edu_is_busy(volatile uint32_t *regs)

@@ -7,6 +7,7 @@
  *	p2p load BDF SEED	edu's buffer <- own RAM, a pattern
  *	p2p out BDF ADDRESS	address <- edu's buffer
  *	p2p in BDF ADDRESS	edu's buffer <- address
+ *	p2p words BDF ADDRESS	64 words, each 32 bytes behind the last, <- edu's buffer
  *	p2p start BDF ADDRESS	the same, but do not wait for its end
  *	p2p wait BDF 0		wait for the end of what was started
  *	p2p store BDF SEED	own RAM <- edu's buffer, which must hold the pattern
@@ -83,6 +84,14 @@ static void dma(uint64_t from, uint64_t to, uint32_t command)
 {
 	edu_begin(regs, from, to, command);
 	wait_end();
+}
+
+static void words(uint64_t address)
+{
+	for (unsigned int i = 0; i < 64; i++) {
+		edu_begin_some(regs, DEVICE_BUFFER, address + 32 * i, CMD_TO_RAM, 4);
+		wait_end();
+	}
 }
 
 static volatile uint8_t *at(uint64_t address)
@@ -170,6 +179,8 @@ int main(int argc, char **argv)
 			dma(DEVICE_BUFFER, number, CMD_TO_RAM);
 		else if (!strcmp(what, "in"))
 			dma(number, DEVICE_BUFFER, 0);
+		else if (!strcmp(what, "words"))
+			words(number);
 		else if (!strcmp(what, "start"))
 			edu_begin(regs, number, DEVICE_BUFFER, 0);
 		else if (!strcmp(what, "wait"))

@@ -19,7 +19,8 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 VERSION = 1
 AMD_B = 8           # the first of side b's
 SWITCHTEC = 2064    # where ntb_hw_switchtec has them in its shared page (struct shared_mw)
-NEWEST = 5
+NEWEST = 6
+ROOT = 5            # the first that tells of root complexes
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
 
@@ -123,17 +124,17 @@ def newer_peer(t, c, f, a, b):
 
 
 def older_peer(t, c, f, a, b, lent):
-    """Each takes the other for one that speaks 1 to 4: nothing is said of root complexes."""
+    """Each takes the other for one that speaks an older version: nothing is said of root complexes."""
     offer = f"/sys/bus/dlend/devices/{lent}"
     train_again(c, a, b)
     a.wait_for(f"grep -q ' 1$' {offer}/root", 60)
     t.passed("the newest version tells where a device joins its host's root complex, and that the host vouches for it")
     for side in "ab":
-        claim(c, 1, NEWEST - 1, side)
+        claim(c, 1, ROOT - 1, side)
     train_again(c, a, b)
     for name in ("a", "b"):
         f.wait_links(name, 60)
-    t.equal([attribute(host, "version") for host in (a, b)], [str(NEWEST - 1)] * 2, "with older peers an older version is used")
+    t.equal([attribute(host, "version") for host in (a, b)], [str(ROOT - 1)] * 2, "with older peers an older version is used")
     f.wait_state("a", lent, "free")
     a.wait_for(f"grep -q root {offer}/place", 20)
     t.ok(a.run(f"cat {offer}/root", check=False).status, "nothing is known of the root complex, although it was before")

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Interrupts that need no processor of the lender, the borrower's side.
+ *
+ * The peer's second window leads to where this host's IOMMU takes interrupts.  A vector is an entry
+ * of the IOMMU's table for the NTB function, which needs no interrupt of the NTB's own.  What has
+ * to be written for it, its message, stays the same whatever processor it is bound to.
+ *
+ * Whoever can write to that window can fire each vector behind this NTB, whatever it was told: so
+ * all sets of vectors of a link belong to one party, a VM or this host itself.
+ *
+ * Knows vectors as numbers; devices and guests are the users'.
+ */
+#include <linux/interrupt.h>
+#include <linux/irq.h>
+#include <linux/irqdomain.h>
+#include <linux/moduleparam.h>
+#include <linux/msi.h>
+#include <linux/pci.h>
+#include <linux/slab.h>
+#include <asm/hw_irq.h>
+#include <dlend/compat.h>
+#include <ntb/trace.h>
+#include "link.h"
+
+static bool dlend_direct_allowed;
+module_param_named(direct_interrupts, dlend_direct_allowed, bool, 0644);
+MODULE_PARM_DESC(direct_interrupts,
+		 "Let lent devices interrupt this host without a processor of their lender: direct_interrupts of links that come from now on (default: off)");
+
+/* Of an x86 processor's interrupts. */
+#define DLEND_DIRECT_BASE	0xfee00000ull
+
+/* @set: of which; @index: number in it; @virq: Linux' number */
+struct dlend_direct_vector {
+	struct dlend_irq_direct *set;
+	u32 index;
+	unsigned int virq;
+};
+
+/*
+ * struct dlend_irq_direct - a set of vectors: one device's
+ * @old: in dlend_directs.old
+ * @fire: the user's, with @arg
+ * @mode, @count: what there is: DLEND_IRQ_NONE and 0: nothing
+ * @vector: room for DLEND_MAX_VECTORS
+ * @table: their messages, for the lender, in @slot
+ */
+struct dlend_irq_direct {
+	struct dlend_link *link;
+	struct list_head old;
+	void (*fire)(void *arg, u32 vector, u32 count);
+	void *arg;
+	enum dlend_irq_mode mode;
+	u32 count;
+	struct dlend_direct_vector *vector;
+	struct dlend_p_message *table;
+	struct dlend_slot *slot;
+};
+
+#define DLEND_DIRECT_TABLE_MAX	DLEND_DIRECT_TABLE(DLEND_MAX_VECTORS)
+
+/* The domain */
+
+static struct irq_chip dlend_direct_chip = {
+	.name = "dlend-direct",
+	.irq_ack = irq_chip_ack_parent,
+	.irq_set_affinity = irq_chip_set_affinity_parent,
+	.irq_set_vcpu_affinity = irq_chip_set_vcpu_affinity_parent,
+	.irq_retrigger = irq_chip_retrigger_hierarchy,
+	.flags = IRQCHIP_SKIP_SET_WAKE,
+};
+
+static int dlend_direct_domain_alloc(struct irq_domain *domain, unsigned int virq,
+				     unsigned int count, void *arg)
+{
+	unsigned int i;
+	int ret;
+
+	ret = irq_domain_alloc_irqs_parent(domain, virq, count, arg);
+	if (ret)
+		return ret;
+	for (i = 0; i < count; i++)
+		irq_domain_set_info(domain, virq + i, virq + i, &dlend_direct_chip, NULL,
+				    handle_edge_irq, NULL, "edge");
+	return 0;
+}
+
+static const struct irq_domain_ops dlend_direct_domain_ops = {
+	.alloc = dlend_direct_domain_alloc,
+	.free = irq_domain_free_irqs_common,
+};
+
+/* Under lock. Return: 0; -EOPNOTSUPP this host's interrupts are not isolated; -ENOMEM */
+static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
+{
+	struct dlend_directs *all = &link->directs;
+	struct irq_domain *parent = dev_get_msi_domain(dev);
+
+	if (all->domain)
+		return 0;
+	/* Only remapping tells who writes, and keeps it to what that one was given. */
+	if (!parent || !(parent->flags & IRQ_DOMAIN_FLAG_ISOLATED_MSI))
+		return -EOPNOTSUPP;
+	all->fwnode = irq_domain_alloc_named_fwnode(dev_name(&link->dev));
+	if (!all->fwnode)
+		return -ENOMEM;
+	all->domain = irq_domain_create_hierarchy(parent, 0, 0, all->fwnode,
+						  &dlend_direct_domain_ops, link);
+	if (all->domain) {
+		all->dev = get_device(dev);
+		return 0;
+	}
+	irq_domain_free_fwnode(all->fwnode);
+	all->fwnode = NULL;
+	return -ENOMEM;
+}
+
+/* Under lock: what is needed before the first vector. */
+static int dlend_direct_prepare(struct dlend_link *link)
+{
+	struct dlend_directs *all = &link->directs;
+	struct device *dev;
+	int err;
+
+	lockdep_assert_held(&link->state_lock);
+	if (link->gone || !dlend_link_session(link))
+		return -ENOTCONN;
+	dev = link->ops->dma_dev(link->hw);
+	if (!link->ops->spare_set || !dev || !dev_is_pci(dev))
+		return -EOPNOTSUPP;
+	err = dlend_direct_make_domain(link, dev);
+	if (err || all->ready)
+		return err;
+	err = link->ops->spare_set(link->hw, DLEND_DIRECT_BASE, DLEND_DIRECT_SIZE, &all->page);
+	all->ready = !err;
+	return err;
+}
+
+/* Vectors */
+
+static irqreturn_t dlend_direct_handler(int irq, void *arg)
+{
+	struct dlend_direct_vector *vec = arg;
+	struct dlend_irq_direct *set = vec->set;
+
+	atomic64_inc(&set->link->stat.irq_direct);
+	set->fire(set->arg, vec->index, 1);
+	return IRQ_HANDLED;
+}
+
+/*
+ * The level that composes messages is the IOMMU's.  Return: false: there is none, or interrupts are
+ * not where they are looked for.
+ */
+static bool dlend_direct_message(unsigned int virq, struct dlend_p_message *m)
+{
+	struct irq_data *data = irq_get_irq_data(virq);
+	struct msi_msg msg = {};
+	u64 at;
+
+	while (data && !(data->chip && data->chip->irq_compose_msi_msg))
+		data = data->parent_data;
+	if (!data)
+		return false;
+	data->chip->irq_compose_msi_msg(data, &msg);
+	at = ((u64)msg.address_hi << 32 | msg.address_lo) - DLEND_DIRECT_BASE;
+	m->at = cpu_to_le32(at);
+	m->data = cpu_to_le32(msg.data);
+	return at < DLEND_DIRECT_SIZE;
+}
+
+/* @count vectors in a row, as MSI needs them. Return: the first one's number, or -errno. */
+static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode, u32 count)
+{
+	struct device *dev = link->directs.dev;
+	/* Of this the IOMMUs' drivers take only whose interrupts they are. */
+	struct msi_desc desc = { .dev = dev };
+	struct irq_alloc_info info = {
+		.type = mode == DLEND_IRQ_MSI ? X86_IRQ_ALLOC_TYPE_PCI_MSI :
+						X86_IRQ_ALLOC_TYPE_PCI_MSIX,
+		.desc = &desc,
+	};
+
+	return irq_domain_alloc_irqs(link->directs.domain, count, dev_to_node(dev), &info);
+}
+
+/* Nobody fires it any more, and its place in the IOMMU's table is empty; it can be given out. */
+static void dlend_direct_free_vectors(struct dlend_irq_direct *set)
+{
+	while (set->count)
+		irq_dispose_mapping(set->vector[--set->count].virq);
+	set->mode = DLEND_IRQ_NONE;
+}
+
+/* No handler runs any more. Until they are freed, what is written for them is dropped. */
+static void dlend_direct_silence(struct dlend_irq_direct *set, u32 from)
+{
+	for (u32 i = from; i < set->count; i++)
+		free_irq(set->vector[i].virq, &set->vector[i]);
+}
+
+/* @n vectors from number set->count on, which have the numbers from @virq on. */
+static int dlend_direct_add(struct dlend_irq_direct *set, int virq, u32 n)
+{
+	u32 first = set->count;
+	int err;
+
+	for (u32 i = 0; i < n; i++) {
+		struct dlend_direct_vector *vec = &set->vector[first + i];
+
+		vec->set = set;
+		vec->index = first + i;
+		vec->virq = virq + i;
+		if (!dlend_direct_message(vec->virq, &set->table[first + i]))
+			err = -EOPNOTSUPP;
+		else
+			err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);
+		if (err)
+			goto undo;
+		set->count++;
+	}
+	return 0;
+
+undo:
+	dlend_direct_silence(set, first);
+	for (u32 i = 0; i < n; i++)
+		irq_dispose_mapping(virq + i);
+	set->count = first;
+	return err;
+}
+
+/* A device gets all vectors that it asks for, or none. */
+static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count)
+{
+	u32 n = mode == DLEND_IRQ_MSI ? count : 1;
+	int err = 0, virq;
+
+	while (!err && set->count < count) {
+		virq = dlend_direct_alloc(set->link, mode, n);
+		err = virq < 0 ? virq : dlend_direct_add(set, virq, n);
+	}
+	return err;
+}
+
+static int dlend_direct_map_table(struct dlend_irq_direct *set)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(set->link);
+	int err;
+
+	if (!ap)
+		return -ENOTCONN;
+	set->slot = dlend_slot_alloc(ap, DLEND_DIRECT_TABLE_MAX, 0, 0, DLEND_SLOT_IRQ);
+	if (IS_ERR(set->slot)) {
+		err = PTR_ERR(set->slot);
+		set->slot = NULL;
+		return err;
+	}
+	err = dlend_slot_map_phys(ap, set->slot, (struct dlend_piece) {
+		.size = DLEND_DIRECT_TABLE_MAX,
+		.phys = virt_to_phys(set->table),
+		.prot = DLEND_PROT_READ,
+	});
+	if (err) {
+		dlend_slot_free(ap, set->slot);
+		set->slot = NULL;
+	}
+	return err;
+}
+
+/* Under lock */
+static void dlend_direct_destroy(struct dlend_irq_direct *set)
+{
+	dlend_direct_free_vectors(set);
+	if (set->table)
+		free_pages_exact(set->table, DLEND_DIRECT_TABLE_MAX);
+	kvfree(set->vector);
+	kfree(set);
+}
+
+static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
+						    void (*fire)(void *arg, u32 vector, u32 count),
+						    void *arg)
+{
+	struct dlend_irq_direct *set = kzalloc_obj(*set);
+	int err = -ENOMEM;
+
+	if (!set)
+		return ERR_PTR(err);
+	set->link = dlend_link_get(link);
+	set->fire = fire;
+	set->arg = arg;
+	set->vector = kvcalloc(DLEND_MAX_VECTORS, sizeof(*set->vector), GFP_KERNEL);
+	set->table = alloc_pages_exact(DLEND_DIRECT_TABLE_MAX, GFP_KERNEL | __GFP_ZERO);
+	if (set->vector && set->table)
+		err = dlend_direct_map_table(set);
+	if (!err)
+		return set;
+	dlend_direct_destroy(set);
+	dlend_link_put(link);
+	return ERR_PTR(err);
+}
+
+/* Under lock. Return: why @party cannot have direct interrupts of this link, or NULL */
+static const char *dlend_direct_refuse(struct dlend_link *link, pid_t party)
+{
+	struct dlend_directs *all = &link->directs;
+	int err;
+
+	if (all->users && all->party != party)
+		return "another VM has direct interrupts of this link";
+	err = dlend_direct_prepare(link);
+	switch (err) {
+	case 0:
+		return NULL;
+	case -EOPNOTSUPP:
+		return "this host's IOMMU does not isolate interrupts";
+	case -ENODEV:
+		return "the bridge has no second window";
+	case -ENOSPC:
+		return "the bridge's second window is too small";
+	default:
+		return "the bridge's second window cannot be set up";
+	}
+}
+
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t party,
+					       void (*fire)(void *arg, u32 vector, u32 count),
+					       void *arg, const char **why)
+{
+	struct dlend_directs *all = &link->directs;
+	struct dlend_irq_direct *set;
+
+	*why = "the link does not allow direct interrupts";
+	if (!dlend_directs_allowed(link))
+		return ERR_PTR(-EOPNOTSUPP);
+	guard(mutex)(&link->state_lock);
+	guard(mutex)(&all->lock);
+	*why = dlend_direct_refuse(link, party);
+	if (*why)
+		return ERR_PTR(-EOPNOTSUPP);
+	set = dlend_direct_create(link, fire, arg);
+	if (IS_ERR(set)) {
+		*why = "no room for their table";
+		return set;
+	}
+	all->party = party;
+	all->users++;
+	return set;
+}
+DLEND_EXPORT(dlend_irq_direct_open);
+
+int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count,
+			 struct dlend_p_direct *p)
+{
+	struct dlend_directs *all = &set->link->directs;
+	int err;
+
+	guard(mutex)(&all->lock);
+	if (!READ_ONCE(all->ready))
+		return -ENOTCONN;
+	if (count > DLEND_MAX_VECTORS)
+		return -EINVAL;
+	err = dlend_direct_grow(set, mode, count);
+	if (err)
+		return err;
+	set->mode = mode;
+	*p = (struct dlend_p_direct) {
+		.mode = cpu_to_le32(mode),
+		.count = cpu_to_le32(count),
+		.table = cpu_to_le64(set->slot->offset),
+		.page = cpu_to_le64(all->page),
+	};
+	return 0;
+}
+DLEND_EXPORT(dlend_irq_direct_set);
+
+bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
+			   u32 count)
+{
+	if (!READ_ONCE(set->link->directs.allowed))
+		return false;
+	if (!set->count)
+		return true;
+	return set->mode == mode && (mode == DLEND_IRQ_MSIX || set->count == count);
+}
+DLEND_EXPORT(dlend_irq_direct_fits);
+
+void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
+{
+	struct dlend_directs *all = &set->link->directs;
+	struct dlend_aperture *ap = dlend_link_aperture(set->link);
+	struct dlend_link *link = set->link;
+
+	dlend_direct_silence(set, 0);
+	mutex_lock(&all->lock);
+	all->users--;
+	if (acked) {
+		dlend_slot_free(ap, set->slot);
+		dlend_direct_destroy(set);
+	} else {
+		dlend_slot_quarantine(ap, set->slot);
+		list_add(&set->old, &all->old);
+	}
+	mutex_unlock(&all->lock);
+	dlend_link_put(link);
+}
+DLEND_EXPORT(dlend_irq_direct_close);
+
+/* The link */
+
+void dlend_directs_begin(struct dlend_link *link)
+{
+	struct dlend_irq_direct *set, *next;
+
+	guard(mutex)(&link->directs.lock);
+	list_for_each_entry_safe(set, next, &link->directs.old, old) {
+		list_del(&set->old);
+		dlend_direct_destroy(set);
+	}
+}
+
+void dlend_directs_rest(struct dlend_link *link)
+{
+	lockdep_assert_held(&link->state_lock);
+	if (link->directs.ready)
+		link->ops->spare_clear(link->hw);
+	WRITE_ONCE(link->directs.ready, false);
+}
+
+void dlend_directs_free(struct dlend_link *link)
+{
+	struct dlend_directs *all = &link->directs;
+
+	/* Nobody else has the link any more. */
+	dlend_directs_begin(link);
+	if (!all->domain)
+		return;
+	irq_domain_remove(all->domain);
+	irq_domain_free_fwnode(all->fwnode);
+	put_device(all->dev);
+}
+
+void dlend_directs_allow(struct dlend_link *link, bool allowed)
+{
+	guard(mutex)(&link->directs.lock);
+	WRITE_ONCE(link->directs.allowed, allowed);
+}
+
+bool dlend_directs_allowed(struct dlend_link *link)
+{
+	return READ_ONCE(link->directs.allowed);
+}
+
+unsigned int dlend_directs_users(struct dlend_link *link)
+{
+	guard(mutex)(&link->directs.lock);
+	return link->directs.users;
+}
+
+void dlend_directs_init(struct dlend_link *link)
+{
+	mutex_init(&link->directs.lock);
+	INIT_LIST_HEAD(&link->directs.old);
+	link->directs.allowed = READ_ONCE(dlend_direct_allowed);
+}
