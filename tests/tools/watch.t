@@ -336,6 +336,8 @@ def usage(t):
              "  as one line of JSON", r.out)
 
 
+# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Tap() as tap:
     for part in (changes, stamps, as_json, ends, patience, empty, hostile, events, usage):
         tap.diag(part.__name__)
