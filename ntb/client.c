@@ -89,24 +89,47 @@ static void dlend_client_db_mask(void *hw, u64 bits, bool masked)
 		ntb_db_clear_mask(c->ntb, bits);
 }
 
-/* Use the largest window, or the first of several such: the peer chooses in the same way. */
+/* What a window's size and the address that it leads to are multiples of, and its largest size. */
+struct dlend_client_limits {
+	resource_size_t addr_align, size_align, size_max;
+};
+
+/*
+ * The largest window by which the peer reaches this node, or the first of several such, but for
+ * window @but: the peer chooses in the same way.  Return: its index, or -1.
+ */
+static int dlend_client_largest(struct dlend_client *c, int but, struct dlend_client_limits *l)
+{
+	int i, best = -1, count = ntb_mw_count(c->ntb, DLEND_CLIENT_PEER);
+	struct dlend_client_limits now;
+
+	*l = (struct dlend_client_limits){};
+	for (i = 0; i < count; i++) {
+		if (i == but || ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &now.addr_align,
+						 &now.size_align, &now.size_max))
+			continue;
+		now.size_align = max_t(resource_size_t, now.size_align, 1);
+		now.size_max = round_down(now.size_max, now.size_align);
+		if (now.size_max <= l->size_max || now.size_max > DLEND_CLIENT_WINDOW_MAX)
+			continue;
+		best = i;
+		*l = now;
+	}
+	return best;
+}
+
 static int dlend_client_inbound(void *hw, u64 *size, u64 *align)
 {
 	struct dlend_client *c = hw;
-	resource_size_t addr_align, size_align, size_max;
-	int i, err, count = ntb_mw_count(c->ntb, DLEND_CLIENT_PEER);
+	struct dlend_client_limits l;
+	int i = dlend_client_largest(c, -1, &l);
 
-	*size = 0;
-	for (i = 0; i < count; i++) {
-		err = ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &addr_align, &size_align,
-				       &size_max);
-		if (err || size_max <= *size || size_max > DLEND_CLIENT_WINDOW_MAX)
-			continue;
-		c->in = i;
-		*size = round_down(size_max, max_t(resource_size_t, size_align, 1));
-		*align = addr_align;
-	}
-	return *size ? 0 : -ENODEV;
+	if (i < 0)
+		return -ENODEV;
+	c->in = i;
+	*size = l.size_max;
+	*align = l.addr_align;
+	return 0;
 }
 
 static int dlend_client_set_trans(void *hw, dma_addr_t base, u64 size)
@@ -117,16 +140,21 @@ static int dlend_client_set_trans(void *hw, dma_addr_t base, u64 size)
 }
 
 /* Where a driver cannot clear, a window of size 0 onto address 0 reaches nothing of this node. */
+static void dlend_client_shut(struct dlend_client *c, int index)
+{
+	if (index < 0)
+		return;
+	if (c->ntb->ops->mw_clear_trans)
+		ntb_mw_clear_trans(c->ntb, DLEND_CLIENT_PEER, index);
+	else
+		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, index, 0, 0);
+}
+
 static void dlend_client_clear_trans(void *hw)
 {
 	struct dlend_client *c = hw;
 
-	if (c->in < 0)
-		return;
-	if (c->ntb->ops->mw_clear_trans)
-		ntb_mw_clear_trans(c->ntb, DLEND_CLIENT_PEER, c->in);
-	else
-		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, 0, 0);
+	dlend_client_shut(c, c->in);
 }
 
 static int dlend_client_window(void *hw, phys_addr_t *base, u64 *size)
@@ -138,38 +166,18 @@ static int dlend_client_window(void *hw, phys_addr_t *base, u64 *size)
 	return 0;
 }
 
-/* The largest window but for the one of the link. Return: its index, or -1. */
-static int dlend_client_spare_in(struct dlend_client *c, u64 *size, u64 *addr_align,
-				 u64 *size_align)
-{
-	resource_size_t addr, step, most;
-	int i, best = -1, count = ntb_mw_count(c->ntb, DLEND_CLIENT_PEER);
-
-	*size = 0;
-	for (i = 0; i < count; i++) {
-		if (i == c->in ||
-		    ntb_mw_get_align(c->ntb, DLEND_CLIENT_PEER, i, &addr, &step, &most) ||
-		    most <= *size || most > DLEND_CLIENT_WINDOW_MAX)
-			continue;
-		best = i;
-		*size = most;
-		*addr_align = max_t(u64, addr, 1);
-		*size_align = max_t(u64, step, 1);
-	}
-	return best;
-}
-
 static int dlend_client_spare_set(void *hw, u64 base, u64 size, u64 *offset)
 {
 	struct dlend_client *c = hw;
-	u64 most, addr_align, size_align, from, bytes;
-	int err, i = dlend_client_spare_in(c, &most, &addr_align, &size_align);
+	struct dlend_client_limits l;
+	int err, i = dlend_client_largest(c, c->in, &l);
+	u64 from, bytes;
 
 	if (i < 0)
 		return -ENODEV;
-	from = base - base % addr_align;
-	bytes = roundup(base + size - from, size_align);
-	if (bytes > most)
+	from = base - base % max_t(u64, l.addr_align, 1);
+	bytes = roundup(base + size - from, l.size_align);
+	if (bytes > l.size_max)
 		return -ENOSPC;
 	err = ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, i, from, bytes);
 	if (err)
@@ -183,12 +191,7 @@ static void dlend_client_spare_clear(void *hw)
 {
 	struct dlend_client *c = hw;
 
-	if (c->spare_in < 0)
-		return;
-	if (c->ntb->ops->mw_clear_trans)
-		ntb_mw_clear_trans(c->ntb, DLEND_CLIENT_PEER, c->spare_in);
-	else
-		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->spare_in, 0, 0);
+	dlend_client_shut(c, c->spare_in);
 	c->spare_in = -1;
 }
 
