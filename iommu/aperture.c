@@ -485,6 +485,25 @@ int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
 }
 DLEND_EXPORT(dlend_slot_map_phys);
 
+struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u64 size,
+					u32 prot, enum dlend_slot_kind kind)
+{
+	struct dlend_slot *slot = dlend_slot_alloc(ap, size, 0, 0, kind);
+	int err;
+
+	if (IS_ERR(slot))
+		return slot;
+	err = dlend_slot_map_phys(ap, slot, (struct dlend_piece) {
+		.size = size,
+		.phys = virt_to_phys(mem),
+		.prot = prot,
+	});
+	if (!err)
+		return slot;
+	dlend_slot_free(ap, slot);
+	return ERR_PTR(err);
+}
+
 void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at, u64 size)
 {
 	if (WARN_ON_ONCE(!dlend_slot_inside(slot, at, size)))

@@ -20,7 +20,6 @@
 #include <linux/slab.h>
 #include <asm/hw_irq.h>
 #include <dlend/compat.h>
-#include <ntb/trace.h>
 #include "link.h"
 
 static bool dlend_direct_allowed;
@@ -246,26 +245,12 @@ static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode m
 static int dlend_direct_map_table(struct dlend_irq_direct *set)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(set->link);
-	int err;
 
 	if (!ap)
 		return -ENOTCONN;
-	set->slot = dlend_slot_alloc(ap, DLEND_DIRECT_TABLE_MAX, 0, 0, DLEND_SLOT_IRQ);
-	if (IS_ERR(set->slot)) {
-		err = PTR_ERR(set->slot);
-		set->slot = NULL;
-		return err;
-	}
-	err = dlend_slot_map_phys(ap, set->slot, (struct dlend_piece) {
-		.size = DLEND_DIRECT_TABLE_MAX,
-		.phys = virt_to_phys(set->table),
-		.prot = DLEND_PROT_READ,
-	});
-	if (err) {
-		dlend_slot_free(ap, set->slot);
-		set->slot = NULL;
-	}
-	return err;
+	set->slot = dlend_slot_of_memory(ap, set->table, DLEND_DIRECT_TABLE_MAX, DLEND_PROT_READ,
+					 DLEND_SLOT_IRQ);
+	return PTR_ERR_OR_ZERO(set->slot);
 }
 
 /* Under lock */
@@ -378,7 +363,7 @@ DLEND_EXPORT(dlend_irq_direct_set);
 bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 			   u32 count)
 {
-	if (!READ_ONCE(set->link->directs.allowed))
+	if (!dlend_directs_allowed(set->link))
 		return false;
 	if (!set->count)
 		return true;
@@ -443,19 +428,12 @@ void dlend_directs_free(struct dlend_link *link)
 
 void dlend_directs_allow(struct dlend_link *link, bool allowed)
 {
-	guard(mutex)(&link->directs.lock);
 	WRITE_ONCE(link->directs.allowed, allowed);
 }
 
 bool dlend_directs_allowed(struct dlend_link *link)
 {
 	return READ_ONCE(link->directs.allowed);
-}
-
-unsigned int dlend_directs_users(struct dlend_link *link)
-{
-	guard(mutex)(&link->directs.lock);
-	return link->directs.users;
 }
 
 void dlend_directs_init(struct dlend_link *link)

@@ -15,7 +15,7 @@ struct irq_domain;
 /**
  * struct dlend_directs - direct interrupts of a link
  * @lock: guards the rest; the aperture's lock is taken inside it
- * @allowed: the administrator allows them
+ * @allowed: the administrator allows them; no lock
  * @domain, @fwnode: where vectors come from; NULL: not needed so far
  * @dev: as whose interrupts the peer's writes arrive; a reference
  * @ready: the peer's second window leads to this host's interrupts; under link->state_lock
@@ -54,14 +54,11 @@ void dlend_directs_free(struct dlend_link *link);
  * @link: link
  * @allowed: (in) no: those that are in use stay until their users set up interrupts again
  *
- * Context: process, may sleep.
+ * Context: any.
  */
 void dlend_directs_allow(struct dlend_link *link, bool allowed);
 
 /** dlend_directs_allowed - what dlend_directs_allow() has set. Context: any. */
 bool dlend_directs_allowed(struct dlend_link *link);
-
-/** dlend_directs_users - how many devices have them now. Context: process, may sleep. */
-unsigned int dlend_directs_users(struct dlend_link *link);
 
 #endif

@@ -137,20 +137,12 @@ void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 
 static int dlend_irq_sink_map(struct dlend_irq_sink *sink)
 {
-	int err;
-
-	sink->slot = dlend_slot_alloc(sink->ap, DLEND_IRQ_COUNTERS_SIZE, 0, 0, DLEND_SLOT_IRQ);
+	sink->slot = dlend_slot_of_memory(sink->ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
+					  DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_IRQ);
 	if (IS_ERR(sink->slot))
 		return PTR_ERR(sink->slot);
 	sink->offset = sink->slot->offset;
-	err = dlend_slot_map_phys(sink->ap, sink->slot, (struct dlend_piece) {
-		.size = DLEND_IRQ_COUNTERS_SIZE,
-		.phys = virt_to_phys(sink->counters),
-		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
-	});
-	if (err)
-		dlend_slot_free(sink->ap, sink->slot);
-	return err;
+	return 0;
 }
 
 static int dlend_irq_sink_add(struct dlend_irq_sink *sink)

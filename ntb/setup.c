@@ -123,20 +123,14 @@ static int dlend_setup_make_ctrl(struct dlend_link *link)
 	mem = alloc_pages_exact(DLEND_CTRL_BYTES, GFP_KERNEL | __GFP_ZERO);
 	if (!mem)
 		return -ENOMEM;
-	slot = dlend_slot_alloc(link->aperture, DLEND_CTRL_BYTES, 0, 0, DLEND_SLOT_CTRL);
+	slot = dlend_slot_of_memory(link->aperture, mem, DLEND_CTRL_BYTES,
+				    DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_CTRL);
 	if (IS_ERR(slot)) {
 		err = PTR_ERR(slot);
 		goto free_mem;
 	}
 	err = -ENOSPC;
 	if (WARN_ON(slot->offset))
-		goto free_slot;
-	err = dlend_slot_map_phys(link->aperture, slot, (struct dlend_piece) {
-		.size = DLEND_CTRL_BYTES,
-		.phys = virt_to_phys(mem),
-		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
-	});
-	if (err)
 		goto free_slot;
 	link->setup.ctrl_slot = slot;
 	spin_lock_irq(&link->irq_lock);

@@ -136,6 +136,20 @@ struct dlend_piece {
 };
 
 /**
+ * dlend_slot_of_memory - let a peer reach memory of the kernel's own, in a slot of its own
+ * @ap: aperture
+ * @mem: (in) whole pages, contiguous
+ * @size: (in) bytes of it
+ * @prot: (in) DLEND_PROT_*
+ * @kind: (in) what for
+ *
+ * Context: as dlend_slot_map_pages(). Return: slot, mapped; ERR_PTR: as dlend_slot_alloc() and
+ * dlend_slot_map_phys().
+ */
+struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u64 size,
+					u32 prot, enum dlend_slot_kind kind);
+
+/**
  * dlend_slot_map_phys - map a BAR or RAM into a slot by its physical address
  * @ap: aperture
  * @slot: slot of it
