@@ -470,7 +470,7 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 				  const char **why)
 {
 	struct dlend_lease_record *r = to_record(lease);
-	struct dlend_p_direct want;
+	struct dlend_p_direct *p;
 	struct dlend_msg req;
 	int ret;
 
@@ -487,11 +487,10 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 		r->direct = set;
 	}
 	*why = "this host has too few vectors";
-	ret = dlend_irq_direct_set(r->direct, mode, count, &want);
+	p = dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch, sizeof(*p));
+	ret = dlend_irq_direct_set(r->direct, mode, count, p);
 	if (ret)
 		return -EOPNOTSUPP;
-	memcpy(dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch,
-			      sizeof(want)), &want, sizeof(want));
 	*why = "its lender cannot";
 	return dlend_lease_call(lease, &req, NULL, 0);
 }

@@ -72,7 +72,7 @@ struct lend_irq_way;
  *	shares the line
  * @masked: INTx is masked until the guest has served it
  * @total: interrupts of vectors that have been freed, for debugfs
- * @way: how those of @mode reach the borrower; NULL: there are none
+ * @way: how those of @mode reach the borrower, unless that is DLEND_IRQ_NONE
  * @owner: of where they do in the group's IOMMU domain, if no handler takes them here
  */
 struct lend_irqs {

@@ -39,19 +39,16 @@ static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
 
 static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_p_message *m)
 {
-	struct lend_vector *vec = &fn->irq.vec[index];
+	unsigned int irq = pci_irq_vector(fn->pdev, index);
 	struct msi_msg msg = {
 		.address_lo = LEND_DIRECT_IOVA + le32_to_cpu(m->at),
 		.data = le32_to_cpu(m->data),
 	};
 
-	vec->fn = fn;
-	vec->index = index;
-	vec->irq = pci_irq_vector(fn->pdev, index);
 	/* Those of MSI differ in the number that the device adds. */
 	if (!index || fn->pdev->msix_enabled)
-		pci_write_msi_msg(vec->irq, &msg);
-	pci_msi_unmask_irq(irq_get_irq_data(vec->irq));
+		pci_write_msi_msg(irq, &msg);
+	pci_msi_unmask_irq(irq_get_irq_data(irq));
 }
 
 static int lend_direct_up(struct lend_fn *fn, const struct lend_irq_want *want)
