@@ -14,7 +14,7 @@ struct seq_file;
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
 /* Devices send interrupts by writing here: no memory can be at these IO addresses. */
 #define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
-#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
+#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_1M)
 
 /**
  * dlend_native_domain_alloc - a domain that has nothing mapped (iommu_ops.domain_alloc_paging)

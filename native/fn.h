@@ -42,7 +42,6 @@ struct dlend_native_root;
 /**
  * struct dlend_native_vector - one interrupt
  * @work, @call: run the driver's handler, on this processor or on another
- * @calling: @call is under way: bit 0
  * @fn: whose it is
  * @virq: 0: the driver does not have it
  * @pending: it came while @virq was 0; as the PBA of a vector that is masked
@@ -52,7 +51,6 @@ struct dlend_native_root;
 struct dlend_native_vector {
 	struct irq_work work;
 	call_single_data_t call;
-	unsigned long calling;
 	struct dlend_native_fn *fn;
 	unsigned int virq, cpu;
 	bool pending;

@@ -51,29 +51,21 @@ static void dlend_native_irq_run(struct irq_work *work)
 
 static void dlend_native_irq_run_there(void *info)
 {
-	struct dlend_native_vector *v = info;
-
-	/* First: one that comes from now on is not the one that is handled here. */
-	clear_bit(0, &v->calling);
-	smp_mb__after_atomic(); /* cleared before the vector is looked at */
-	dlend_native_irq_handle(v);
+	dlend_native_irq_handle(info);
 }
 
 /*
- * Not here and now: the caller may hold the lock that comes with the link's doorbell.  Only one at
- * a time is sent to another processor, as smp_call_function_single_async() wants.
+ * Not here and now: the caller holds the lock that comes with an interrupt of the link.  By that,
+ * no two of them send one to another processor at once, as smp_call_function_single_async() wants.
  */
 static void dlend_native_irq_send(struct dlend_native_vector *v)
 {
 	unsigned int cpu = READ_ONCE(v->cpu);
 
-	if (cpu != raw_smp_processor_id() && cpu_online(cpu)) {
-		/* One that is under way to a processor is handled after this one has come. */
-		if (test_and_set_bit(0, &v->calling) ||
-		    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
-			return;
-		clear_bit(0, &v->calling);
-	}
+	/* One that is under way to that processor is handled after this one has come. */
+	if (cpu != raw_smp_processor_id() && cpu_online(cpu) &&
+	    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
+		return;
 	irq_work_queue(&v->work);
 }
 
