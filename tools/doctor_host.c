@@ -185,11 +185,19 @@ static bool iommu_is_bypassed(const char *cmdline)
 	       !has_word(cmdline, "iommu=nopt");
 }
 
+bool lender_allows(const char *parameter)
+{
+	char *dir = path("%s/module/dlend_lender/parameters", opt.sysfs), value[TEXT_MAX];
+	bool on = *read_attr(value, dir, parameter) == 'Y';
+
+	free(dir);
+	return on;
+}
+
 /* If the IOMMU remaps interrupts, the names of interrupt chips begin with IR (Intel and AMD). */
 static void check_interrupt_remapping(void)
 {
 	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);
-	char *lender = path("%s/module/dlend_lender/parameters", opt.sysfs), allowed[TEXT_MAX];
 
 	if (!all)
 		finding(LEVEL_WARN, "interrupt-remapping",
@@ -197,7 +205,7 @@ static void check_interrupt_remapping(void)
 	else if (strstr(all, "IR-PCI") || strstr(all, "IR-IO-APIC") || strstr(all, "IR-MSI"))
 		finding(LEVEL_OK, "interrupt-remapping",
 			"interrupts of devices are checked by the IOMMU", NULL);
-	else if (*read_attr(allowed, lender, "allow_unsafe_interrupts") == 'Y')
+	else if (lender_allows("allow_unsafe_interrupts"))
 		finding(LEVEL_WARN, "interrupt-remapping",
 			"off, and lending is allowed all the same (allow_unsafe_interrupts): a borrower can make this host see interrupts that are not its device's",
 			"Turn on interrupt remapping or x2APIC in the firmware; until then lend only to those you trust with this host");
@@ -206,7 +214,6 @@ static void check_interrupt_remapping(void)
 			"off: no device of this host can be lent, as a borrower could make it see interrupts that are not the device's",
 			"Turn on interrupt remapping or x2APIC in the firmware; or, if you trust all borrowers with this host: echo Y > "
 			ALLOW_UNSAFE_INTERRUPTS);
-	free(lender);
 	free(all);
 	free(file);
 }

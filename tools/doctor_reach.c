@@ -140,14 +140,9 @@ static void check_payload(const struct place *dev, const struct place *ntb)
 
 static void check_ats(const struct place *dev)
 {
-	char *lender = path("%s/module/dlend_lender/parameters", opt.sysfs);
-	char allowed[TEXT_MAX];
-	bool trusted = *read_attr(allowed, lender, "allow_ats") == 'Y';
-
-	free(lender);
 	if (!dev->ats)
 		return;
-	if (trusted)
+	if (lender_allows("allow_ats"))
 		finding(LEVEL_WARN, "device-ats",
 			text("%s translates addresses by itself (ATS); allow_ats trusts it",
 			     dev->bdf),

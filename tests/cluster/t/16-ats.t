@@ -18,6 +18,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 ALLOW = "/sys/module/dlend_lender/parameters/allow_ats"
 BUSY = "(while dd if=/dev/hwrng of=/dev/null bs=64 count=1; do :; done) >/dev/null 2>&1 &"
 TRACE = "/sys/kernel/tracing"
+SOME = "dd if=/dev/hwrng bs=64 count=1 iflag=fullblock 2>/dev/null | wc -c"
 QI = f"{TRACE}/events/intel_iommu/qi_submit"
 
 
@@ -37,8 +38,7 @@ def refused(t, f, b):
 def forgets(t, f, b, g, address):
     """Its lender takes it back while it is at work."""
     g.wait_for("[ -c /dev/hwrng ]", 60)
-    t.ok(g.run("dd if=/dev/hwrng bs=64 count=1 iflag=fullblock 2>/dev/null | wc -c", timeout=60).out.strip() == "64",
-         "a guest uses it")
+    t.equal(g.run(SOME, timeout=60).out.strip(), "64", "a guest uses it")
     g.run(BUSY)
     b.run(f"[ -e {QI} ] && echo 1 >{QI}/enable")
     f.trace_clear("b")
@@ -68,8 +68,7 @@ def main():
                 forgets(t, f, b, g, address)
         with f.guest("a", "next", tools=("rng",), modules=("virtio-rng",), devices=[f.device(uuid)]) as g:
             g.wait_for("[ -c /dev/hwrng ]", 60)
-            t.equal(g.run("dd if=/dev/hwrng bs=64 count=1 iflag=fullblock 2>/dev/null | wc -c", timeout=60).out.strip(), "64",
-                    "the next guest has it")
+            t.equal(g.run(SOME, timeout=60).out.strip(), "64", "the next guest has it")
         f.wait_state("a", plain, "free")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 

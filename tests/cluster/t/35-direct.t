@@ -21,8 +21,6 @@ BLOCKS = 64
 ALLOW = "/sys/class/dlend_link/*:*/direct_interrupts"
 SUM = (f"dd if=/dev/urandom of=/tmp/d bs=4k count={BLOCKS} 2>/dev/null; dd if=/tmp/d of={{0}} bs=4k oflag=direct 2>/dev/null; "
        f"dd if={{0}} bs=4k count={BLOCKS} iflag=direct 2>/dev/null | cmp - /tmp/d && echo same")
-
-
 GUESTS = 2 << 20    # in the window, beyond the link's own memory, which processors write
 LATE_MS = 400
 TIMEOUT_MS = 1500   # of the guest's driver, which then looks by itself
@@ -47,6 +45,10 @@ def counts(a, b):
     return fired, link_stat(a, "irq_direct")
 
 
+def since(a, b, before):
+    return [now - then for now, then in zip(counts(a, b), before)]
+
+
 def polled(g):
     return int(g.run("dmesg | grep -c 'completion polled'", check=False).out)
 
@@ -54,7 +56,7 @@ def polled(g):
 def uses(t, a, b, g, disk, direct, what):
     before = counts(a, b)
     t.equal(g.run(SUM.format(f"/dev/{disk}"), timeout=240).out, "same\n", f"{what}: what was written is read back")
-    fired, came = (now - then for now, then in zip(counts(a, b), before))
+    fired, came = since(a, b, before)
     if direct:
         t.equal(fired, 0, f"{what}: no processor of the lender took an interrupt")
         t.ok(came >= 2 * BLOCKS, f"{what}: all came to the borrower directly", str(came))
@@ -74,7 +76,7 @@ def off(t, f, a, b, uuid, address):
 
 def on(t, f, a, b, uuids, addresses):
     a.run(f"echo on | tee {ALLOW}")
-    with f.guest("a", "first", smp=2, devices=[f.device(uuids[0])]) as g:
+    with f.guest("a", "first", devices=[f.device(uuids[0])]) as g:
         uses(t, a, b, g, "nvme0n1", True, "allowed")
         t.equal(way(f, addresses[0]), "direct", "it is shown")
         with f.guest("a", "second", devices=[f.device(uuids[1])]) as h:
@@ -126,7 +128,7 @@ def hostile(t, f, a, b, uuids):
                  devices=[f.device(uuids["edu"], f",addr={EDU[8:10]}")]) as g:
         before = counts(a, b)
         g.run(f"echo 1 >/sys/bus/pci/devices/{EDU}/enable; edu {EDU}", timeout=120)
-        fired, came = (now - then for now, then in zip(counts(a, b), before))
+        fired, came = since(a, b, before)
         t.ok(not fired and came >= 10, "a device with MSI, whose interrupts come directly", f"{fired} {came}")
         with f.guest("a", "victim", devices=[f.device(uuids["nvme1"])]) as h:
             attacks(t, a, b, g, h)
@@ -149,7 +151,7 @@ def attached(t, f, a, b, address):
     node = node_of(a, address)
     before = counts(a, b)
     t.equal(a.run(SUM.format(node), timeout=120).out, "same\n", "attached: what was written is read back")
-    fired, came = (now - then for now, then in zip(counts(a, b), before))
+    fired, came = since(a, b, before)
     t.ok(fired >= 2 * BLOCKS and not came, "attached: by the doorbell", f"{fired} {came}")
     t.equal(way(f, address), "doorbell: attached devices have the doorbell", "the reason is shown")
     f.dlend("a", f"detach {address}", timeout=120)
