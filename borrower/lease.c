@@ -231,7 +231,14 @@ static void dlend_lease_interrupt(void *arg, u32 vector, u32 count)
 {
 	struct dlend_claim *claim = arg;
 
-	claim->ops->interrupt(claim, vector, count);
+	claim->ops->interrupt(claim, vector, count, false);
+}
+
+static void dlend_lease_interrupt_direct(void *arg, u32 vector, u32 count)
+{
+	struct dlend_claim *claim = arg;
+
+	claim->ops->interrupt(claim, vector, count, true);
 }
 
 static void dlend_lease_bar_revoked(struct dlend_window *w)
@@ -474,14 +481,14 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 	struct dlend_msg req;
 	int ret;
 
-	*why = "attached devices have the doorbell";
-	if (!r->claim->ops->direct)
+	*why = r->claim->ops->no_direct ? r->claim->ops->no_direct(r->claim) : NULL;
+	if (*why)
 		return -EOPNOTSUPP;
 	if (!r->direct) {
 		struct dlend_irq_direct *set;
 
 		set = dlend_irq_direct_open(lease->ref.link, r->claim->party,
-					    dlend_lease_interrupt, r->claim, why);
+					    dlend_lease_interrupt_direct, r->claim, why);
 		if (IS_ERR(set))
 			return -EOPNOTSUPP;
 		r->direct = set;
@@ -512,6 +519,15 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	return ret == -EOPNOTSUPP ? dlend_lease_irq_doorbell(lease, mode, count) : ret;
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
+
+void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu)
+{
+	struct dlend_lease_record *r = to_record(lease);
+
+	if (r->direct)
+		dlend_irq_direct_bind(r->direct, vector, cpu);
+}
+DLEND_EXPORT(dlend_lease_irq_bind);
 
 int dlend_lease_irq_unmask(struct dlend_lease *lease)
 {

@@ -334,7 +334,7 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 	dlend_vdev_kick(v);	/* the worker turns Bus Master Enable off */
 }
 
-static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
+static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
 {
 	dlend_irqs_fired(dlend_borrow_vdev(claim), vector, count);
 }
@@ -376,7 +376,6 @@ const struct dlend_claim_ops dlend_borrow_claim_ops = {
 	.what = "mediated device",
 	.user = "a guest",
 	.end = "shut the guest down or unplug the device",
-	.direct = true,
 	.get = dlend_borrow_op_get,
 	.put = dlend_borrow_op_put,
 	.uses = dlend_borrow_op_uses,

@@ -598,6 +598,12 @@ struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 	return d ? &d->domain : NULL;
 }
 
+bool dlend_native_domain_of_vfio(struct dlend_native_fn *fn)
+{
+	guard(mutex)(&fn->domain_lock);
+	return fn->domain && dlend_native_on_demand(fn->domain);
+}
+
 void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 {
 	struct dlend_native_segment *seg;

@@ -14,7 +14,7 @@ struct seq_file;
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
 /* Devices send interrupts by writing here: no memory can be at these IO addresses. */
 #define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
-#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_1M)
+#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
 
 /**
  * dlend_native_domain_alloc - a domain that has nothing mapped (iommu_ops.domain_alloc_paging)
@@ -74,6 +74,14 @@ void dlend_native_domain_leave(struct dlend_native_fn *fn);
  * this one already. Context: process, may sleep; waits for no peer.
  */
 void dlend_native_domain_cut(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_domain_of_vfio - is a program, or a guest, what uses the device?
+ * @fn: (in) function
+ *
+ * Context: process; takes domain_lock.
+ */
+bool dlend_native_domain_of_vfio(struct dlend_native_fn *fn);
 
 /** dlend_native_domain_show - numbers, for debugfs. Context: process, may sleep. */
 void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m);

@@ -42,17 +42,20 @@ struct dlend_native_root;
 /**
  * struct dlend_native_vector - one interrupt
  * @work, @call: run the driver's handler, on this processor or on another
+ * @calling: @call is under way: bit 0
  * @fn: whose it is
  * @virq: 0: the driver does not have it
  * @pending: it came while @virq was 0; as the PBA of a vector that is masked
  * @cpu: where it is handled
+ * @bound: where it comes, if it is a direct one; nr_cpu_ids: not known; under irq_lock
  * @message: what the lender has written into the device; zeros: not known
  */
 struct dlend_native_vector {
 	struct irq_work work;
 	call_single_data_t call;
+	unsigned long calling;
 	struct dlend_native_fn *fn;
-	unsigned int virq, cpu;
+	unsigned int virq, cpu, bound;
 	bool pending;
 	struct msi_msg message;
 };
@@ -70,6 +73,7 @@ struct dlend_native_vector {
  * @resetting: a function level reset is under way: likewise
  * @reset_work: asks the lender for a reset
  * @vpd_work: has a word of VPD moved
+ * @bind_work: has direct interrupts come where they are handled
  * @lost_work: removes the device after it has died; attach.c's
  * @why: what went wrong last, for people
  * @domain_lock: @domain. Never held while the lender is asked
@@ -95,7 +99,7 @@ struct dlend_native_fn {
 	raw_spinlock_t lock;
 	struct dlend_cfg cfg;
 	bool dead, resetting;
-	struct work_struct reset_work, vpd_work, lost_work;
+	struct work_struct reset_work, vpd_work, bind_work, lost_work;
 	char why[DLEND_REASON_LEN];
 	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain, *prepared;

@@ -5,7 +5,8 @@
  * The lender programs the device's real registers and counts its interrupts in this node's memory;
  * the borrower tells of new ones (dlend_claim_ops.interrupt()).  Here they become interrupts of the
  * kernel.  A driver's handler runs in an irq_work on the processor that the interrupt is bound to:
- * not under the lock that interrupt() comes with.
+ * not under the lock that interrupt() comes with.  A direct one comes with none, and is handled at
+ * once where it should be: bind_work has them come there.
  *
  * The lender delivers one mode at a time, and all vectors of it or none.
  *
@@ -51,29 +52,67 @@ static void dlend_native_irq_run(struct irq_work *work)
 
 static void dlend_native_irq_run_there(void *info)
 {
-	dlend_native_irq_handle(info);
+	struct dlend_native_vector *v = info;
+
+	/* First: one that comes from now on is not the one that is handled here. */
+	clear_bit(0, &v->calling);
+	smp_mb__after_atomic(); /* cleared before the vector is looked at */
+	dlend_native_irq_handle(v);
 }
 
 /*
- * Not here and now: the caller holds the lock that comes with an interrupt of the link.  By that,
- * no two of them send one to another processor at once, as smp_call_function_single_async() wants.
+ * Not here and now: the caller may hold the lock that comes with the link's doorbell.  Only one at
+ * a time is sent to another processor, as smp_call_function_single_async() wants: one that came by
+ * the doorbell and a direct one may meet.
  */
 static void dlend_native_irq_send(struct dlend_native_vector *v)
 {
 	unsigned int cpu = READ_ONCE(v->cpu);
 
-	/* One that is under way to that processor is handled after this one has come. */
-	if (cpu != raw_smp_processor_id() && cpu_online(cpu) &&
-	    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
-		return;
+	if (cpu != raw_smp_processor_id() && cpu_online(cpu)) {
+		/* One that is under way to a processor is handled after this one has come. */
+		if (test_and_set_bit(0, &v->calling) ||
+		    smp_call_function_single_async(cpu, &v->call) != -ENXIO)
+			return;
+		clear_bit(0, &v->calling);
+	}
 	irq_work_queue(&v->work);
 }
 
-void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector)
+void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, bool direct)
 {
+	struct dlend_native_vector *v;
+
 	/* Pairs with the release in dlend_native_irq_setup(). */
-	if (vector < smp_load_acquire(&fn->irq_count))
-		dlend_native_irq_send(&fn->vector[vector]);
+	if (vector >= smp_load_acquire(&fn->irq_count))
+		return;
+	v = &fn->vector[vector];
+	if (direct && READ_ONCE(v->cpu) == raw_smp_processor_id())
+		dlend_native_irq_handle(v);
+	else
+		dlend_native_irq_send(v);
+}
+
+/* Under irq_lock: vectors as they are bound now. */
+static void dlend_native_irq_follow(struct dlend_native_fn *fn)
+{
+	struct dlend_native_vector *v;
+
+	for (unsigned int i = 0; i < fn->irq_count; i++) {
+		v = &fn->vector[i];
+		if (!READ_ONCE(v->virq) || v->bound == READ_ONCE(v->cpu))
+			continue;
+		v->bound = READ_ONCE(v->cpu);
+		dlend_lease_irq_bind(dlend_native_lease(fn), i, v->bound);
+	}
+}
+
+void dlend_native_irq_bind_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, bind_work);
+
+	guard(mutex)(&fn->irq_lock);
+	dlend_native_irq_follow(fn);
 }
 
 int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
@@ -83,8 +122,10 @@ int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 
 	if (cpu >= nr_cpu_ids)
 		return -EINVAL;
-	if (v)
+	if (v) {
 		WRITE_ONCE(v->cpu, cpu);
+		queue_work(dlend_native_wq, &v->fn->bind_work);
+	}
 	irq_data_update_effective_affinity(d, cpumask_of(cpu));
 	return IRQ_SET_MASK_OK;
 }
@@ -125,15 +166,21 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn)
 
 int dlend_native_irq_again(struct dlend_native_fn *fn)
 {
+	unsigned int i;
 	int ret;
 
 	guard(mutex)(&fn->irq_lock);
 	if (!fn->irq_count)
 		return 0;
 	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
-	if (!ret)
-		dlend_native_irq_learn(fn);
-	return ret;
+	if (ret)
+		return ret;
+	dlend_native_irq_learn(fn);
+	/* If they come directly, those may be others than before. */
+	for (i = 0; i < fn->irq_count; i++)
+		fn->vector[i].bound = nr_cpu_ids;
+	dlend_native_irq_follow(fn);
+	return 0;
 }
 
 static void dlend_native_irq_nothing(void *unused)
@@ -179,6 +226,7 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 		return -ENOMEM;
 	for (i = 0; i < count; i++) {
 		fn->vector[i].fn = fn;
+		fn->vector[i].bound = nr_cpu_ids;
 		fn->vector[i].work = IRQ_WORK_INIT_HARD(dlend_native_irq_run);
 		INIT_CSD(&fn->vector[i].call, dlend_native_irq_run_there, &fn->vector[i]);
 	}

@@ -6,6 +6,7 @@
 #include <dlend/proto.h>
 
 struct cpumask;
+struct work_struct;
 struct dlend_native_fn;
 struct dlend_native_vector;
 struct irq_data;
@@ -46,10 +47,15 @@ int dlend_native_irq_again(struct dlend_native_fn *fn);
 /**
  * dlend_native_irq_fired - the device has sent @vector
  * @fn: (in) function
+ * @vector: (in) number
+ * @direct: (in) by an interrupt that came here: the handler may run at once
  *
- * Context: any, also with interrupts off and locks held: the handler runs later.
+ * Context: any, with interrupts off, if @direct an interrupt's handler; else locks may be held.
  */
-void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector);
+void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, bool direct);
+
+/** dlend_native_irq_bind_work - dlend_native_fn.bind_work. Context: process; takes irq_lock. */
+void dlend_native_irq_bind_work(struct work_struct *work);
 
 /**
  * dlend_native_irq_bind - what irq_set_affinity() of a chip does

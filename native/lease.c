@@ -128,7 +128,17 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
 				  "its lender reports an error of it");
 }
 
-static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count)
+/*
+ * All attached devices are one party, this host, and each could fire the others' vectors.  So none
+ * that somebody else makes do DMA may have such.
+ */
+static const char *dlend_native_op_no_direct(struct dlend_claim *claim)
+{
+	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim)) ?
+		"VFIO has this attached device" : NULL;
+}
+
+static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
 {
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 	unsigned long flags;
@@ -136,7 +146,7 @@ static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32
 	raw_spin_lock_irqsave(&fn->lock, flags);
 	fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
-	dlend_native_irq_fired(fn, vector);
+	dlend_native_irq_fired(fn, vector, direct);
 }
 
 /* Windows of a link to another node are not revoked: that node's IOMMU closes them. */
@@ -164,6 +174,7 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.state = dlend_native_op_state,
 	.reclaim = dlend_native_op_reclaim,
 	.error = dlend_native_op_error,
+	.no_direct = dlend_native_op_no_direct,
 	.interrupt = dlend_native_op_interrupt,
 	.bar_revoked = dlend_native_op_bar_revoked,
 	.returning = dlend_native_op_lease,
@@ -242,6 +253,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 	dlend_native_note_lease(fn, NULL);
 	cancel_work_sync(&fn->reset_work);
 	cancel_work_sync(&fn->vpd_work);
+	cancel_work_sync(&fn->bind_work);
 	dlend_lease_return(lease);
 }
 
@@ -285,6 +297,7 @@ int dlend_native_claim(struct dlend_native_fn *fn)
 
 	INIT_WORK(&fn->reset_work, dlend_native_reset_work);
 	INIT_WORK(&fn->vpd_work, dlend_native_config_vpd_work);
+	INIT_WORK(&fn->bind_work, dlend_native_irq_bind_work);
 	fn->claim.ops = &dlend_native_claim_ops;
 	fn->claim.party = DLEND_NATIVE_PARTY;
 	ret = dlend_offer_claim(fn->claim.offer, &fn->claim, why);

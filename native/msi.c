@@ -194,10 +194,19 @@ static const struct msi_parent_ops dlend_native_msi_parent_ops = {
 	.init_dev_msi_info = dlend_native_msi_init_dev,
 };
 
+/* Under this domain's lock direct interrupts are taken from another one, of the NTB's. */
+static struct lock_class_key dlend_native_msi_lock;
+
 struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated)
 {
-	return dlend_compat_msi_parent(fwnode, &dlend_native_msi_ops, &dlend_native_msi_parent_ops,
-				       isolated ? IRQ_DOMAIN_FLAG_ISOLATED_MSI : 0);
+	struct irq_domain *domain;
+
+	domain = dlend_compat_msi_parent(fwnode, &dlend_native_msi_ops,
+					 &dlend_native_msi_parent_ops,
+					 isolated ? IRQ_DOMAIN_FLAG_ISOLATED_MSI : 0);
+	if (domain)
+		lockdep_set_class(&domain->mutex, &dlend_native_msi_lock);
+	return domain;
 }
 
 void dlend_native_msi_remove(struct irq_domain *domain)

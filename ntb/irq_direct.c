@@ -293,7 +293,7 @@ static const char *dlend_direct_refuse(struct dlend_link *link, pid_t party)
 	int err;
 
 	if (all->users && all->party != party)
-		return "another VM has direct interrupts of this link";
+		return "another VM, or this host, has direct interrupts of this link";
 	err = dlend_direct_prepare(link);
 	switch (err) {
 	case 0:
@@ -370,6 +370,14 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
 	return set->mode == mode && (mode == DLEND_IRQ_MSIX || set->count == count);
 }
 DLEND_EXPORT(dlend_irq_direct_fits);
+
+void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu)
+{
+	/* It fails for a processor that goes offline: the kernel has moved the interrupt, then. */
+	if (vector < set->count)
+		irq_set_affinity(set->vector[vector].virq, cpumask_of(cpu));
+}
+DLEND_EXPORT(dlend_irq_direct_bind);
 
 void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 {

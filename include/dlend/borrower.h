@@ -177,10 +177,11 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
- * @direct: direct interrupts may be asked for: dlend_lease_irq_setup() is called with no lock that
- *	is held while interrupts are allocated
- * @interrupt: @count (1 or more) new interrupts of @vector. Interrupts are off; a spinlock is held,
- *	or it is a direct one, and two vectors' may come at once
+ * @no_direct: why its interrupts have to come by the doorbell, a text that stays; NULL: they may
+ *	come directly, as always if it is NULL. Called by dlend_lease_irq_setup()
+ * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by an interrupt of this
+ *	vector's own, with no lock held, and two vectors' may come at once; else interrupts are
+ *	off, and a spinlock is held
  * @bar_revoked: nobody may use dlend_lease.bar[@bar] any more when this returns. An aperture's lock
  *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it, or pinned for it, when
@@ -194,7 +195,6 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  */
 struct dlend_claim_ops {
 	const char *what, *user, *end;
-	bool direct;
 	void (*get)(struct dlend_claim *claim);
 	void (*put)(struct dlend_claim *claim);
 	bool (*uses)(struct dlend_claim *claim, u32 epoch);
@@ -202,7 +202,8 @@ struct dlend_claim_ops {
 	bool (*state)(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch);
 	void (*reclaim)(struct dlend_claim *claim, u32 epoch);
 	void (*error)(struct dlend_claim *claim, u32 epoch);
-	void (*interrupt)(struct dlend_claim *claim, u32 vector, u32 count);
+	const char *(*no_direct)(struct dlend_claim *claim);
+	void (*interrupt)(struct dlend_claim *claim, u32 vector, u32 count, bool direct);
 	void (*bar_revoked)(struct dlend_claim *claim, unsigned int bar);
 	void (*returning)(struct dlend_claim *claim, struct dlend_lease *lease);
 	void (*returned)(struct dlend_claim *claim, struct dlend_lease *lease);
@@ -378,6 +379,16 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 
 /** dlend_lease_irq_unmask - INTx was served: it may fire again. Does not wait for the lender */
 int dlend_lease_irq_unmask(struct dlend_lease *lease);
+
+/**
+ * dlend_lease_irq_bind - have a processor of this host get a vector's interrupts
+ * @lease: (in) lease
+ * @vector: (in) one that was set up
+ * @cpu: (in) online; of no effect on those that come by the doorbell
+ *
+ * The lender has no part in it. Not beside dlend_lease_irq_setup().
+ */
+void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu);
 
 /* The device's own configuration space. */
 

@@ -432,6 +432,17 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
 			   u32 count);
 
 /**
+ * dlend_irq_direct_bind - have a processor handle a vector
+ * @set: set
+ * @vector: (in) that there is none of this number is fine
+ * @cpu: (in) processor; the vector stays where it is if that one is not online
+ *
+ * What is written for the vector stays the same. Context: process; the caller calls nothing else
+ * for @set meanwhile.
+ */
+void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu);
+
+/**
  * dlend_irq_direct_close - no fire() runs any more when this returns
  * @set: set; gone when this returns
  * @acked: (in) true: the lender has confirmed that the device does not write there any more, so the

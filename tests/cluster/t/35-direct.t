@@ -8,12 +8,13 @@ QEMU's IOMMU does not look at who asks for an interrupt, so a hostile device rea
 would on hardware.
 """
 import re
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from attached import node_of  # noqa: E402  pylint: disable=wrong-import-position
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from attached import attach, detach, node_of, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT, iommu_fault_at  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -82,7 +83,7 @@ def on(t, f, a, b, uuids, addresses):
         with f.guest("a", "second", devices=[f.device(uuids[1])]) as h:
             uses(t, a, b, h, "nvme0n1", False, "another VM")
             said = way(f, addresses[1])
-            t.equal(said, "doorbell: another VM has direct interrupts of this link", "the reason is shown")
+            t.equal(said, "doorbell: another VM, or this host, has direct interrupts of this link", "the reason is shown")
         uses(t, a, b, g, "nvme0n1", True, "the first one goes on")
         g.reboot()
         uses(t, a, b, g, "nvme0n1", True, "after a reboot")
@@ -146,16 +147,58 @@ def none_here(t, f, a, b, uuid, address):
     f.wait_state("a", address, "free")
 
 
-def attached(t, f, a, b, address):
-    f.dlend("a", f"attach {address}", timeout=120)
-    node = node_of(a, address)
-    before = counts(a, b)
+def reads(t, a, b, node, direct, what):
+    """This host itself uses a disk: it is read with each of its processors."""
+    for cpu in range(2):
+        before, on = counts(a, b), per_processor(a)
+        a.run(f"taskset -c {cpu} dd if={node} of=/dev/null bs=4k count={BLOCKS} iflag=direct 2>/dev/null", timeout=120)
+        fired, came = since(a, b, before)
+        if direct:
+            t.ok(not fired and came >= BLOCKS, f"{what}, processor {cpu}: directly", f"{fired} {came}")
+            here = [now - then for now, then in zip(per_processor(a), on)]
+            t.ok(here[cpu] >= BLOCKS > here[1 - cpu], "  and to that processor, where its driver wants them", str(here))
+        else:
+            t.ok(fired >= BLOCKS and not came, f"{what}, processor {cpu}: by the doorbell", f"{fired} {came}")
+
+
+def per_processor(a):
+    return [int(n) for n in a.run("awk '/dlend-direct/ {s += $2; t += $3} END {print s + 0, t + 0}' /proc/interrupts").out.split()]
+
+
+def attached(t, f, a, b, uuid, addresses):
+    """The kernel's own vectors of attached devices are one party's: this host's."""
+    attach(t, f, addresses[0], "nvme")
+    node = node_of(a, addresses[0])
     t.equal(a.run(SUM.format(node), timeout=120).out, "same\n", "attached: what was written is read back")
-    fired, came = since(a, b, before)
-    t.ok(fired >= 2 * BLOCKS and not came, "attached: by the doorbell", f"{fired} {came}")
-    t.equal(way(f, address), "doorbell: attached devices have the doorbell", "the reason is shown")
-    f.dlend("a", f"detach {address}", timeout=120)
-    f.wait_state("a", address, "free")
+    reads(t, a, b, node, True, "attached")
+    t.equal(way(f, addresses[0]), "direct", "it is shown")
+    with f.guest("a", "late", devices=[f.device(uuid)]) as g:
+        uses(t, a, b, g, "nvme0n1", False, "a VM beside it")
+        g.shutdown()
+    f.wait_state("a", addresses[1], "free")
+    f.mdev_stop("a", uuid)
+    attach(t, f, addresses[1], "nvme")
+    reads(t, a, b, node_of(a, addresses[1]), True, "a second one")
+    a.run(f"echo 1 | tee /sys/bus/pci/devices/{pci(addresses[1])}/nvme/*/reset_controller", timeout=120)
+    reads(t, a, b, node_of(a, addresses[1]), True, "its driver started it again")
+    reads(t, a, b, node, True, "the first one goes on")
+    detach(t, f, addresses[1])
+    of_vfio(t, f, a, b, addresses[1])
+    reads(t, a, b, node, True, "the first one goes on")
+    detach(t, f, addresses[0])
+    t.equal(a.run("grep -c dlend-direct /proc/interrupts || :").out.strip(), "0", "all vectors are given back")
+
+
+def of_vfio(t, f, a, b, address):
+    """What a program makes it do is not this host's own."""
+    attach(t, f, address, None)
+    vfio_pci(a, address)
+    before = counts(a, b)
+    out = a.run(f"/share/userdisk {pci(address)} 20 10", timeout=300).out
+    came = since(a, b, before)[1]
+    found = re.search(r"^ok 20 bytes \d+ interrupts (\d+)", out, re.M)
+    t.ok(found and int(found.group(1)) >= 20 and not came, "a program has it: by the doorbell", f"{came} {out}")
+    detach(t, f, address)
 
 
 def link_lost(t, f, c, a, b, uuid, address):
@@ -175,6 +218,7 @@ def link_lost(t, f, c, a, b, uuid, address):
 
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
+        shutil.copy(BUILD / "guest" / "userdisk", c.run_dir / "share" / "userdisk")
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         f.up()
@@ -193,12 +237,13 @@ def main():
             link_lost(t, f, c, a, b, uuids[0], addresses[0])
         with t.case("a hostile guest"):
             hostile(t, f, a, b, {"edu": f.mdev("a", f.lend("b", "edu"), "dlend-pci"), "nvme1": uuids[1]})
-        f.wait_state("a", addresses[1], "free")
-        f.mdev_stop("a", uuids[1])
+        for address in addresses:
+            f.wait_state("a", address, "free")
+        f.mdev_stop("a", uuids[0])
         a.run("modprobe nvme")
         a.load_modules("dlend_native")
         with t.case("attached"):
-            attached(t, f, a, b, addresses[1])
+            attached(t, f, a, b, uuids[1], addresses)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
