@@ -481,8 +481,7 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 	struct dlend_msg req;
 	int ret;
 
-	*why = r->claim->ops->no_direct ? r->claim->ops->no_direct(r->claim) : NULL;
-	if (*why)
+	if (r->claim->ops->no_direct && r->claim->ops->no_direct(r->claim, why))
 		return -EOPNOTSUPP;
 	if (!r->direct) {
 		struct dlend_irq_direct *set;
@@ -528,6 +527,14 @@ void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cp
 		dlend_irq_direct_bind(r->direct, vector, cpu);
 }
 DLEND_EXPORT(dlend_lease_irq_bind);
+
+unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector)
+{
+	const struct dlend_lease_record *r = to_record(lease);
+
+	return r->direct ? dlend_irq_direct_number(r->direct, vector) : 0;
+}
+DLEND_EXPORT(dlend_lease_irq_number);
 
 int dlend_lease_irq_unmask(struct dlend_lease *lease)
 {

@@ -16,6 +16,7 @@
 #include <linux/sched/signal.h>
 #include "bar.h"
 #include "borrow.h"
+#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "guest_ram.h"
@@ -108,6 +109,7 @@ void dlend_borrow_close(struct dlend_vdev *v)
 		before = v->ended;
 		v->ended = dlend_lease_get(lease);
 		WRITE_ONCE(v->claim.lease, NULL);
+		dlend_bypass_end(v);
 	}
 	memset(&v->want, 0, sizeof(v->want));
 	dlend_gate_update(v);

@@ -13,6 +13,7 @@
 #include <linux/log2.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
+#include "bypass.h"
 #include "gate.h"
 #include "irq.h"
 #include "trace.h"
@@ -308,6 +309,8 @@ static void dlend_irqs_disable(struct dlend_vdev *v)
 
 	if (irq->mode == DLEND_IRQ_INTX)
 		vfio_virqfd_disable(&irq->unmask);
+	for (i = 0; i < irq->nvec; i++)
+		dlend_bypass_drop(v, i);
 	spin_lock_irq(&irq->lock);
 	vec = irq->vec;
 	nvec = irq->nvec;
@@ -364,9 +367,10 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
-static int dlend_irqs_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd)
+static int dlend_irqs_set_fd(struct dlend_vdev *v, unsigned int vector, s32 fd)
 {
 	struct eventfd_ctx *ctx = NULL, *old;
+	struct dlend_irqs *irq = &v->irq;
 	struct dlend_irq_vec *vec;
 
 	if (fd >= 0) {
@@ -374,6 +378,7 @@ static int dlend_irqs_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd
 		if (IS_ERR(ctx))
 			return PTR_ERR(ctx);
 	}
+	dlend_bypass_drop(v, vector);
 	spin_lock_irq(&irq->lock);
 	vec = &irq->vec[vector];
 	old = vec->trigger;
@@ -385,6 +390,7 @@ static int dlend_irqs_set_fd(struct dlend_irqs *irq, unsigned int vector, s32 fd
 		dlend_irqs_signal_intx(irq);
 	}
 	spin_unlock_irq(&irq->lock);
+	dlend_bypass_offer(v, vector);
 	if (old)
 		eventfd_ctx_put(old);
 	return 0;
@@ -404,7 +410,7 @@ static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *h
 			return ret;
 	}
 	for (i = 0; i < hdr->count; i++) {
-		ret = dlend_irqs_set_fd(&v->irq, hdr->start + i, fds[i]);
+		ret = dlend_irqs_set_fd(v, hdr->start + i, fds[i]);
 		if (ret)
 			break;
 	}
@@ -413,7 +419,7 @@ static int dlend_irqs_set_fds(struct dlend_vdev *v, const struct vfio_irq_set *h
 		return 0;
 	}
 	while (i--)
-		dlend_irqs_set_fd(&v->irq, hdr->start + i, -1);
+		dlend_irqs_set_fd(v, hdr->start + i, -1);
 	return ret;
 }
 
@@ -578,7 +584,7 @@ static int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *h
 		return possible;
 	}
 	for (i = 0; i < hdr->count; i++)
-		dlend_irqs_set_fd(&v->irq, hdr->start + i, -1);
+		dlend_irqs_set_fd(v, hdr->start + i, -1);
 	v->irq_need = beside;
 	return -ENOSPC;
 }

@@ -6,6 +6,7 @@
  * may still be pinned under it then, and a VMM may unmap them at any moment.  So the vdev keeps it
  * as vdev->ended until nothing is pinned any more.
  */
+#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "irq.h"
@@ -79,6 +80,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 		return;
 	}
 	WRITE_ONCE(v->claim.lease, NULL);
+	dlend_bypass_end(v);
 	before = v->ended;
 	v->ended = dlend_lease_get(lease);
 	v->lost = true;

@@ -29,6 +29,7 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "move.h"
@@ -561,6 +562,7 @@ static struct dlend_lease *dlend_move_drop_prepared(struct dlend_vdev *v,
 	*before = v->ended;
 	v->ended = dlend_lease_get(lease);
 	WRITE_ONCE(v->claim.lease, NULL);
+	dlend_bypass_end(v);
 	return lease;
 }
 

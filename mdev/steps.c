@@ -28,6 +28,7 @@
 #include <linux/log2.h>
 #include <linux/moduleparam.h>
 #include <linux/pci_regs.h>
+#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "guest_ram.h"
@@ -311,6 +312,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	 * set-up meanwhile, the worker must set that up again: an edge in the gap would be lost.
 	 */
 	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
 	dlend_irqs_live(v, mode, false);
@@ -323,6 +325,8 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
 	v->have.irq_count = ret ? 0 : count;
+	if (!ret)
+		dlend_bypass_begin(v, lease);
 	/* The old vectors are gone: the next set-up makes up for what is lost until then. */
 	v->irq_gap = resized && ret;
 	if (ret && ret != -ENOSPC)

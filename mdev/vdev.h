@@ -26,6 +26,7 @@
 #ifndef DLEND_MDEV_VDEV_H
 #define DLEND_MDEV_VDEV_H
 
+#include <linux/irqbypass.h>
 #include <linux/mdev.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
@@ -64,11 +65,13 @@ enum dlend_gate {
  * struct dlend_irq_vec - an interrupt vector, as the VMM has set it up
  * @trigger: eventfd, or NULL
  * @latched: an interrupt came while there was no eventfd
+ * @producer, @producing: it is KVM's, if KVM wants it (bypass.c); under vdev->lock
  * @count, @signals: interrupts that came, and signals that were sent
  */
 struct dlend_irq_vec {
 	struct eventfd_ctx *trigger;
-	bool latched;
+	bool latched, producing;
+	struct irq_bypass_producer producer;
 	u64 count, signals;
 };
 
@@ -78,6 +81,7 @@ struct dlend_irq_vec {
  * @mode: what the VMM has set up
  * @live: what the lender delivers; interrupts reach the VMM only while it equals @mode
  * @vec, @nvec: vectors of @mode (INTx: one)
+ * @bypass: lease whose direct interrupts may be KVM's, or NULL (bypass.c); under vdev->lock
  * @masked: INTx: no signal before the next unmask
  * @disabled: INTx: by the guest's COMMAND register
  * @pending: INTx: one came while it was masked or disabled
@@ -91,6 +95,7 @@ struct dlend_irqs {
 	enum dlend_irq_mode mode, live;
 	struct dlend_irq_vec *vec;
 	unsigned int nvec;
+	struct dlend_lease *bypass;
 	bool masked, disabled, pending, owed;
 	struct virqfd *unmask;
 	struct eventfd_ctx *err, *req;

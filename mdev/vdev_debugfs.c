@@ -126,8 +126,12 @@ static int irqs_show(struct seq_file *m, void *unused)
 {
 	struct dlend_vdev *v = m->private;
 	struct dlend_irqs *irq = &v->irq;
-	unsigned int i;
+	unsigned int i, bypass = 0;
 
+	guard(mutex)(&v->lock);
+	for (i = 0; i < irq->nvec; i++)
+		bypass += irq->vec[i].producing;
+	seq_printf(m, "bypass %u\n", bypass);
 	spin_lock_irq(&irq->lock);
 	seq_printf(m, "mode %s\n", dlend_irq_mode_name(irq->mode));
 	seq_printf(m, "live %s\n", dlend_irq_mode_name(irq->live));

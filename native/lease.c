@@ -132,10 +132,10 @@ static void dlend_native_op_error(struct dlend_claim *claim, u32 epoch)
  * All attached devices are one party, this host, and each could fire the others' vectors.  So none
  * that somebody else makes do DMA may have such.
  */
-static const char *dlend_native_op_no_direct(struct dlend_claim *claim)
+static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **why)
 {
-	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim)) ?
-		"VFIO has this attached device" : NULL;
+	*why = "VFIO has this attached device";
+	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim));
 }
 
 static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)

@@ -379,6 +379,12 @@ void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned in
 }
 DLEND_EXPORT(dlend_irq_direct_bind);
 
+unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vector)
+{
+	return vector < set->count ? set->vector[vector].virq : 0;
+}
+DLEND_EXPORT(dlend_irq_direct_number);
+
 void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 {
 	struct dlend_directs *all = &set->link->directs;

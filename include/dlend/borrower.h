@@ -177,8 +177,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	holder, the borrower gives that lease back
  * @reclaim: the lender asks for the device of the lease @epoch
  * @error: the device of the lease @epoch had an error
- * @no_direct: why its interrupts have to come by the doorbell, a text that stays; NULL: they may
- *	come directly, as always if it is NULL. Called by dlend_lease_irq_setup()
+ * @no_direct: must its interrupts come by the doorbell, and why? A text that stays. NULL: they may
+ *	come directly. Called by dlend_lease_irq_setup()
  * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by an interrupt of this
  *	vector's own, with no lock held, and two vectors' may come at once; else interrupts are
  *	off, and a spinlock is held
@@ -202,7 +202,7 @@ struct dlend_claim_ops {
 	bool (*state)(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch);
 	void (*reclaim)(struct dlend_claim *claim, u32 epoch);
 	void (*error)(struct dlend_claim *claim, u32 epoch);
-	const char *(*no_direct)(struct dlend_claim *claim);
+	bool (*no_direct)(struct dlend_claim *claim, const char **why);
 	void (*interrupt)(struct dlend_claim *claim, u32 vector, u32 count, bool direct);
 	void (*bar_revoked)(struct dlend_claim *claim, unsigned int bar);
 	void (*returning)(struct dlend_claim *claim, struct dlend_lease *lease);
@@ -389,6 +389,16 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease);
  * The lender has no part in it. Not beside dlend_lease_irq_setup().
  */
 void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu);
+
+/**
+ * dlend_lease_irq_number - this kernel's own number of a vector's interrupt
+ * @lease: (in) lease
+ * @vector: (in) any
+ *
+ * It stays until the next dlend_lease_irq_setup(), or the end of the lease. Does not wait.
+ * Return: number; 0: the vector comes by the doorbell, or not at all.
+ */
+unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector);
 
 /* The device's own configuration space. */
 

@@ -119,6 +119,20 @@ static inline long dlend_compat_region_info(struct vfio_device *vfio, void __use
 }
 #endif
 
+/* The eventfd and the interrupt are parameters of the function since 6.17. */
+#include <linux/irqbypass.h>
+static inline int dlend_compat_register_producer(struct irq_bypass_producer *producer,
+						 struct eventfd_ctx *eventfd, int irq)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+	producer->token = eventfd;
+	producer->irq = irq;
+	return irq_bypass_register_producer(producer);
+#else
+	return irq_bypass_register_producer(producer, eventfd, irq);
+#endif
+}
+
 /*
  * An MSI parent domain that has no parent of its own.  Domains learned to be made from a
  * description in 6.16.

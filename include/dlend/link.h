@@ -443,6 +443,15 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu);
 
 /**
+ * dlend_irq_direct_number - Linux' number of a vector, 0: there is none
+ * @set: set
+ * @vector: (in) any
+ *
+ * Context: any; the caller calls nothing else for @set meanwhile.
+ */
+unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vector);
+
+/**
  * dlend_irq_direct_close - no fire() runs any more when this returns
  * @set: set; gone when this returns
  * @acked: (in) true: the lender has confirmed that the device does not write there any more, so the
