@@ -21,6 +21,7 @@
 #include <asm/hw_irq.h>
 #include <dlend/compat.h>
 #include "link.h"
+#include "required.h"
 
 static bool dlend_direct_allowed;
 module_param_named(direct_interrupts, dlend_direct_allowed, bool, 0644);
@@ -440,9 +441,19 @@ void dlend_directs_free(struct dlend_link *link)
 	put_device(all->dev);
 }
 
-void dlend_directs_allow(struct dlend_link *link, bool allowed)
+int dlend_directs_allow(struct dlend_link *link, bool allowed)
 {
-	WRITE_ONCE(link->directs.allowed, allowed);
+	int err = dlend_required_note_direct(dlend_link_name(link), allowed);
+
+	if (!err)
+		WRITE_ONCE(link->directs.allowed, allowed);
+	return err;
+}
+
+void dlend_directs_recall(struct dlend_link *link)
+{
+	WRITE_ONCE(link->directs.allowed,
+		   dlend_required_direct(dlend_link_name(link), READ_ONCE(dlend_direct_allowed)));
 }
 
 bool dlend_directs_allowed(struct dlend_link *link)
@@ -454,5 +465,4 @@ void dlend_directs_init(struct dlend_link *link)
 {
 	mutex_init(&link->directs.lock);
 	INIT_LIST_HEAD(&link->directs.old);
-	link->directs.allowed = READ_ONCE(dlend_direct_allowed);
 }

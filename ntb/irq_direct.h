@@ -40,6 +40,14 @@ struct dlend_directs {
 /** dlend_directs_init - none yet, and none allowed. Context: any. */
 void dlend_directs_init(struct dlend_link *link);
 
+/**
+ * dlend_directs_recall - allow them if the admin did so before, for a link of this name
+ * @link: link; it has its name
+ *
+ * If nothing was said of it, the module's parameter counts. Context: process.
+ */
+void dlend_directs_recall(struct dlend_link *link);
+
 /** dlend_directs_begin - a session begins: what the last one used is free. Context: process. */
 void dlend_directs_begin(struct dlend_link *link);
 
@@ -54,9 +62,9 @@ void dlend_directs_free(struct dlend_link *link);
  * @link: link
  * @allowed: (in) no: those that are in use stay until their users set up interrupts again
  *
- * Context: any.
+ * Remembered by the link's name. Context: process, may sleep. Return: 0; -ENOMEM.
  */
-void dlend_directs_allow(struct dlend_link *link, bool allowed);
+int dlend_directs_allow(struct dlend_link *link, bool allowed);
 
 /** dlend_directs_allowed - what dlend_directs_allow() has set. Context: any. */
 bool dlend_directs_allowed(struct dlend_link *link);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the admin has said of links' peers: see required.h.
+ * What the admin has said of links: see required.h.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -9,9 +9,11 @@
 #include <dlend/compat.h>
 #include "required.h"
 
+/* @peer: 0: any; @direct: as @direct_said */
 struct dlend_required {
 	struct list_head node;
 	u16 peer;
+	bool direct, direct_said;
 	char link[];
 };
 
@@ -29,26 +31,55 @@ static struct dlend_required *dlend_required_find(const char *link)
 	return NULL;
 }
 
-int dlend_required_note(const char *link, u16 node)
+static struct dlend_required *dlend_required_get(const char *link)
+{
+	struct dlend_required *r = dlend_required_find(link);
+
+	if (r)
+		return r;
+	r = kzalloc(struct_size(r, link, strlen(link) + 1), GFP_KERNEL);
+	if (!r)
+		return NULL;
+	memcpy(r->link, link, strlen(link));
+	list_add(&r->node, &dlend_required_list);
+	return r;
+}
+
+int dlend_required_note_peer(const char *link, u16 node)
+{
+	struct dlend_required *r;
+
+	guard(mutex)(&dlend_required_lock);
+	r = dlend_required_get(link);
+	if (!r)
+		return -ENOMEM;
+	r->peer = node;
+	return 0;
+}
+
+int dlend_required_note_direct(const char *link, bool on)
+{
+	struct dlend_required *r;
+
+	guard(mutex)(&dlend_required_lock);
+	r = dlend_required_get(link);
+	if (!r)
+		return -ENOMEM;
+	r->direct = on;
+	r->direct_said = true;
+	return 0;
+}
+
+bool dlend_required_direct(const char *link, bool unless)
 {
 	struct dlend_required *r;
 
 	guard(mutex)(&dlend_required_lock);
 	r = dlend_required_find(link);
-	if (!r && !node)
-		return 0;
-	if (!r) {
-		r = kzalloc(struct_size(r, link, strlen(link) + 1), GFP_KERNEL);
-		if (!r)
-			return -ENOMEM;
-		memcpy(r->link, link, strlen(link));
-		list_add(&r->node, &dlend_required_list);
-	}
-	r->peer = node;
-	return 0;
+	return r && r->direct_said ? r->direct : unless;
 }
 
-u16 dlend_required_of(const char *link)
+u16 dlend_required_peer(const char *link)
 {
 	struct dlend_required *r;
 

@@ -188,8 +188,8 @@ static ssize_t direct_interrupts_store(struct device *dev, struct device_attribu
 
 	if (err)
 		return err;
-	dlend_directs_allow(dlend_sysfs_link(dev), on);
-	return len;
+	err = dlend_directs_allow(dlend_sysfs_link(dev), on);
+	return err ?: len;
 }
 static DEVICE_ATTR_RW(direct_interrupts);
 

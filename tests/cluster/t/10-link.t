@@ -118,7 +118,8 @@ def peer_reboots(t, f, a, b):
 def another_peer(t, f, c, a):
     """The admin says which node is at the other end: who says that it is another one is not believed."""
     link = a.bdf("ntb-ab")
-    a.run(f"echo 'link {link} peer=3' >/run/dlend.conf")
+    direct = "off" if attribute(a, "direct_interrupts") == "on" else "on"
+    a.run(f"echo 'link {link} peer=3 direct={direct}' >/run/dlend.conf")
     f.dlend("a", "lend --config /run/dlend.conf")
     a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 20)
     t.ok(attribute(a, "state") != "up", "a link that is for node 3 is not up with node 2, and says so")
@@ -128,6 +129,7 @@ def another_peer(t, f, c, a):
         a.run(f"cd {a.ntb_driver} && echo {link} >unbind && echo {link} >bind", timeout=60)
     a.wait_for("grep -q 'is node 2, this link is for node 3 only' /sys/class/dlend_link/*:*/last_error", 60)
     t.ok(attribute(a, "state") != "up", "nor after its NTB's driver was away")
+    t.equal(attribute(a, "direct_interrupts"), direct, "and whether it allows direct interrupts is remembered")
     a.run(f"echo 'link {link} peer=2' >/run/dlend.conf")
     f.dlend("a", "lend --config /run/dlend.conf")
     for name in ("a", "b"):
