@@ -312,6 +312,35 @@ static void check_link_sizes(const char *name, const char *dir, const struct dem
 		check_window(name, bytes, demands);
 }
 
+#define DOORBELL "doorbell: "
+
+/* Devices that this host uses now, of links that are to have direct interrupts. */
+static void check_interrupts(const char *link)
+{
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
+	struct names n = list_dir(bus);
+	char value[TEXT_MAX];
+
+	for (size_t i = 0; i < n.count; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]);
+
+		if (strcmp(read_attr(value, dir, "link"), link))
+			;
+		else if (!strcmp(read_attr(value, dir, "interrupts"), "direct"))
+			finding(LEVEL_OK, "interrupts",
+				text("those of %s come directly", n.name[i]), NULL);
+		else if (!strncmp(value, DOORBELL, strlen(DOORBELL)))
+			finding(LEVEL_WARN, "interrupts",
+				text("those of %s come by its lender's doorbell: %s", n.name[i],
+				     value + strlen(DOORBELL)),
+				text("See docs/tuning.md, or turn direct interrupts of %s off",
+				     link));
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+}
+
 void doctor_links(const struct demands *demands)
 {
 	char *class = path("%s/class/dlend_link", opt.sysfs);
@@ -335,6 +364,8 @@ void doctor_links(const struct demands *demands)
 				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
 		if (!loop)
 			check_link_sizes(n.name[i], dir, demands);
+		if (!strcmp(read_attr(value, dir, "direct_interrupts"), "on"))
+			check_interrupts(n.name[i]);
 		free(dir);
 	}
 	names_free(&n);

@@ -183,6 +183,8 @@ static void add_offers(struct fabric *f)
 		char words[TEXT_MAX];
 
 		d->lender = number_attr(dir, "lender");
+		if (!strcmp(read_attr(d->interrupts, dir, "interrupts"), "none"))
+			*d->interrupts = 0;
 		read_ids(d, dir);
 		add_node(f, d->lender);
 		if (!read_text(words, where))

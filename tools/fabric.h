@@ -88,11 +88,12 @@ struct edge {
  * struct lent - a device of some node
  * @own: its address on this host, "" if another's
  * @uuid: the mediated device made from it here, "" if there is none
+ * @interrupts: how they reach its user on this host, "" if it has none here
  * @clique: that this one tells its guest, -1 if none
  */
 struct lent {
 	char address[NAME_MAX_LEN], type[NAME_MAX_LEN], state[NAME_MAX_LEN], own[NAME_MAX_LEN];
-	char uuid[TEXT_MAX];
+	char uuid[TEXT_MAX], interrupts[TEXT_MAX];
 	unsigned int lender, borrower, vendor, device;
 	int clique;
 	struct place place;

@@ -39,6 +39,9 @@ static const char *state_text(const struct lent *d)
 		s = text("%s by node %u", s, d->borrower);
 	if (*d->uuid)
 		s = text("%s, mdev %s", s, d->uuid);
+	if (*d->interrupts)
+		s = text("%s, interrupts %s", s,
+			 strcmp(d->interrupts, "direct") ? "by the doorbell" : "direct");
 	return d->clique >= 0 ? text("%s, clique %d", s, d->clique) : s;
 }
 

@@ -58,11 +58,12 @@ static json_t *devices_json(const struct fabric *f)
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *d = &f->device[i];
 
-		device = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o*, s:b, s:o, s:o*}",
+		device = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o, s:o*, s:b, s:o, s:o*}",
 				   "address", ascii_json(d->address), "type", d->type,
 				   "lender", d->lender, "state", d->state,
 				   "borrower", d->borrower, "own", d->own,
 				   "mdev", ascii_json(d->uuid),
+				   "interrupts", ascii_json(d->interrupts),
 				   "clique", d->clique < 0 ? NULL : json_integer(d->clique),
 				   "place_known", d->place.known,
 				   "bridges", place_json(&d->place),

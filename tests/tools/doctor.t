@@ -289,6 +289,19 @@ def links(t):
         f.link_up(state="down")
         expect(t, f, "WARN", "link", f"{NTB} is down: it has heard of no peer yet")
     with Host() as f:
+        f.link_up(direct_interrupts="off")
+        why = "this host has too few vectors"
+        f.offer("d0002:3b:00.0", interrupts=f"doorbell: {why}", link=NTB)
+        f.offer("d0002:3c:00.0", interrupts="none", link=NTB)
+        f.offer("d0003:3b:00.0", interrupts=f"doorbell: {why}", link="0000:02:00.0")
+        t.equal(f.doctor("--strict")[0], 0, "a device has the doorbell, and its link is to have no direct interrupts")
+        f.link_up(direct_interrupts="on")
+        expect(t, f, "WARN", "interrupts", f"those of d0002:3b:00.0 come by its lender's doorbell: {why}")
+        f.files(f.put("devices/dlend/d0002:3b:00.0"), interrupts="direct")
+        code, checks = f.doctor("--strict")
+        said = [c["what"] for c in checks if c["check"] == "interrupts"]
+        t.equal((code, said), (0, ["those of d0002:3b:00.0 come directly"]), "  unless they come directly")
+    with Host() as f:
         for size in ("x", "", "-1", "0", "5X", "1.5G"):
             t.equal(f.run(["doctor", "--guest", size]).code, 2, f"--guest {size!r}")
 

@@ -35,6 +35,8 @@ def picture(t):
         f.populate()
         f.mdev(A, clique="3")
         f.mdev(C, clique="3")
+        f.files(f.put(f"devices/dlend/{A}"), interrupts="direct")
+        f.files(f.put(f"devices/dlend/{C}"), interrupts="doorbell: why")
         data = json.loads(f.run("topology --json").out)
         t.equal((data["node"], data["nodes"]), (1, [1, 2, 3]), "nodes: this one, and those that its peers tell of")
         links = {(e["from"], e["to"]): e for e in data["links"]}
@@ -52,13 +54,16 @@ def picture(t):
                 "  above another's, from its offer")
         t.equal((devices[A]["mdev"], devices[A]["clique"], "clique" in devices[B]), (UUIDS[A], 3, False),
                 "  the mdev of it here, and its clique")
+        t.equal((devices[A]["interrupts"], devices[C]["interrupts"]), ("direct", "doorbell: why"), "  and how its interrupts come")
         t.equal(data["cliques"], [{"clique": 3, "devices": [A, C], "no_way": []}], "cliques")
         t.equal(sorted((r["from"], r["to"]) for r in data["routes"]),
                 sorted([(A, C), (C, A), *((d, "memory:1") for d in (OWN, A, B, C))]),
                 "routes: every device to this node's memory, borrowed ones to each other")
         text = f.run("topology").out
         t.equal(text.count("0000:01:00.0 switch"), 1, "as text: one switch is drawn once")
-        t.ok("\n      d0002:04:00.0" not in text and f"mdev {UUIDS[A]}, clique 3" in text, "  devices below their port")
+        t.ok(f"mdev {UUIDS[A]}, interrupts direct, clique 3" in text and f"mdev {UUIDS[C]}, interrupts by the doorbell, clique 3" in text,
+             "  how interrupts come")
+        t.ok("\n      d0002:04:00.0" not in text, "  devices below their port")
         t.ok("clique 3: d0002:04:00.0 d0003:01:00.0\n" in text and "WARNING" not in text, "  and the clique")
         t.ok(re.search(r"d0002:04:00.0 +d0003:01:00.0 +over the link of the two nodes +5 +2 +6 +1\n", text),
              "  and the routes", text)
