@@ -443,7 +443,7 @@ void dlend_directs_free(struct dlend_link *link)
 
 int dlend_directs_allow(struct dlend_link *link, bool allowed)
 {
-	int err = dlend_required_note_direct(dlend_link_name(link), allowed);
+	int err = dlend_required_note(dlend_link_name(link), DLEND_REQUIRED_DIRECT, allowed);
 
 	if (!err)
 		WRITE_ONCE(link->directs.allowed, allowed);
@@ -453,7 +453,8 @@ int dlend_directs_allow(struct dlend_link *link, bool allowed)
 void dlend_directs_recall(struct dlend_link *link)
 {
 	WRITE_ONCE(link->directs.allowed,
-		   dlend_required_direct(dlend_link_name(link), READ_ONCE(dlend_direct_allowed)));
+		   dlend_required_of(dlend_link_name(link), DLEND_REQUIRED_DIRECT,
+				     READ_ONCE(dlend_direct_allowed)));
 }
 
 bool dlend_directs_allowed(struct dlend_link *link)

@@ -9,11 +9,11 @@
 #include <dlend/compat.h>
 #include "required.h"
 
-/* @peer: 0: any; @direct: as @direct_said */
+/* @value: those that were @said */
 struct dlend_required {
 	struct list_head node;
-	u16 peer;
-	bool direct, direct_said;
+	u16 value[DLEND_REQUIRED_NUM];
+	bool said[DLEND_REQUIRED_NUM];
 	char link[];
 };
 
@@ -45,7 +45,7 @@ static struct dlend_required *dlend_required_get(const char *link)
 	return r;
 }
 
-int dlend_required_note_peer(const char *link, u16 node)
+int dlend_required_note(const char *link, enum dlend_required_what what, u16 value)
 {
 	struct dlend_required *r;
 
@@ -53,39 +53,18 @@ int dlend_required_note_peer(const char *link, u16 node)
 	r = dlend_required_get(link);
 	if (!r)
 		return -ENOMEM;
-	r->peer = node;
+	r->value[what] = value;
+	r->said[what] = true;
 	return 0;
 }
 
-int dlend_required_note_direct(const char *link, bool on)
-{
-	struct dlend_required *r;
-
-	guard(mutex)(&dlend_required_lock);
-	r = dlend_required_get(link);
-	if (!r)
-		return -ENOMEM;
-	r->direct = on;
-	r->direct_said = true;
-	return 0;
-}
-
-bool dlend_required_direct(const char *link, bool unless)
+u16 dlend_required_of(const char *link, enum dlend_required_what what, u16 unless)
 {
 	struct dlend_required *r;
 
 	guard(mutex)(&dlend_required_lock);
 	r = dlend_required_find(link);
-	return r && r->direct_said ? r->direct : unless;
-}
-
-u16 dlend_required_peer(const char *link)
-{
-	struct dlend_required *r;
-
-	guard(mutex)(&dlend_required_lock);
-	r = dlend_required_find(link);
-	return r ? r->peer : 0;
+	return r && r->said[what] ? r->value[what] : unless;
 }
 
 void dlend_required_forget(void)

@@ -9,34 +9,36 @@
 #include <linux/types.h>
 
 /**
- * dlend_required_note_peer - the admin has said which node is at the other end
+ * enum dlend_required_what - what can be said of a link
+ * @DLEND_REQUIRED_PEER: node id of the other end; 0: any
+ * @DLEND_REQUIRED_DIRECT: are direct interrupts allowed? 0 or 1
+ * @DLEND_REQUIRED_NUM: how many there are
+ */
+enum dlend_required_what {
+	DLEND_REQUIRED_PEER,
+	DLEND_REQUIRED_DIRECT,
+	DLEND_REQUIRED_NUM
+};
+
+/**
+ * dlend_required_note - the admin has said it
  * @link: (in) name of the link
- * @node: (in) node id; 0: any
+ * @what: (in) what of it
+ * @value: (in) as @what has it
  *
  * Context: process, may sleep. Return: 0; -ENOMEM.
  */
-int dlend_required_note_peer(const char *link, u16 node);
-
-/** dlend_required_peer - what was said last of the link of that name; 0: any. Context: process. */
-u16 dlend_required_peer(const char *link);
+int dlend_required_note(const char *link, enum dlend_required_what what, u16 value);
 
 /**
- * dlend_required_note_direct - the admin has allowed direct interrupts, or forbidden them
+ * dlend_required_of - what was said last of the link of that name
  * @link: (in) name of the link
- * @on: (in) allowed
- *
- * Context: process, may sleep. Return: 0; -ENOMEM.
- */
-int dlend_required_note_direct(const char *link, bool on);
-
-/**
- * dlend_required_direct - what was said last of direct interrupts
- * @link: (in) name of the link
+ * @what: (in) what of it
  * @unless: (in) returned if nothing was said
  *
  * Context: process.
  */
-bool dlend_required_direct(const char *link, bool unless);
+u16 dlend_required_of(const char *link, enum dlend_required_what what, u16 unless);
 
 /** dlend_required_forget - all of it. Context: process; there are no links any more. */
 void dlend_required_forget(void);

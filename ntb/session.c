@@ -349,7 +349,7 @@ int dlend_session_require(struct dlend_link *link, u16 node)
 	int err;
 
 	guard(mutex)(&link->state_lock);
-	err = dlend_required_note_peer(dlend_link_name(link), node);
+	err = dlend_required_note(dlend_link_name(link), DLEND_REQUIRED_PEER, node);
 	if (err)
 		return err;
 	b->required = node;
@@ -361,7 +361,8 @@ int dlend_session_require(struct dlend_link *link, u16 node)
 void dlend_session_open(struct dlend_link *link, bool asleep)
 {
 	mutex_lock(&link->state_lock);
-	link->bringup.required = dlend_required_peer(dlend_link_name(link));
+	link->bringup.required = dlend_required_of(dlend_link_name(link),
+						   DLEND_REQUIRED_PEER, 0);
 	dlend_directs_recall(link);
 	link->asleep |= asleep;
 	if (!link->asleep)
