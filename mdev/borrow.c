@@ -16,7 +16,6 @@
 #include <linux/sched/signal.h>
 #include "bar.h"
 #include "borrow.h"
-#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "guest_ram.h"
@@ -105,12 +104,8 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->open, false);
 	lease = v->claim.lease;
-	if (lease) {
-		before = v->ended;
-		v->ended = dlend_lease_get(lease);
-		WRITE_ONCE(v->claim.lease, NULL);
-		dlend_bypass_end(v);
-	}
+	if (lease)
+		before = dlend_ended_keep(v);
 	memset(&v->want, 0, sizeof(v->want));
 	dlend_gate_update(v);
 	mutex_unlock(&v->lock);

@@ -30,6 +30,17 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
 	return lease ? dlend_lease_get(lease) : NULL;
 }
 
+struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
+{
+	struct dlend_lease *before = v->ended;
+
+	lockdep_assert_held(&v->lock);
+	v->ended = dlend_lease_get(v->claim.lease);
+	WRITE_ONCE(v->claim.lease, NULL);
+	dlend_bypass_end(v);
+	return before;
+}
+
 /*
  * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
  * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
@@ -79,10 +90,7 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 		mutex_unlock(&v->lock);
 		return;
 	}
-	WRITE_ONCE(v->claim.lease, NULL);
-	dlend_bypass_end(v);
-	before = v->ended;
-	v->ended = dlend_lease_get(lease);
+	before = dlend_ended_keep(v);
 	v->lost = true;
 	memset(&v->have, 0, sizeof(v->have));
 	/* If an error ended the lease, keep the words about the error: people need them. */

@@ -16,6 +16,15 @@ struct dlend_vdev;
 struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 
 /**
+ * dlend_ended_keep - the lease in use is not in use any more; it is kept as vdev->ended
+ * @v: (in) vdev that has a lease
+ *
+ * Its interrupts come to this host's handlers when this returns. Context: process, under
+ * vdev->lock. Return: the one that was kept before, or NULL; to be put without the lock.
+ */
+struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v);
+
+/**
  * dlend_ended_drop - unpin all that is still pinned under a lease that has ended
  * @v: (in) vdev that is being closed
  *

@@ -29,9 +29,9 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
-#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
+#include "lease_end.h"
 #include "move.h"
 #include "move_steps.h"
 #include "vdev.h"
@@ -559,10 +559,7 @@ static struct dlend_lease *dlend_move_drop_prepared(struct dlend_vdev *v,
 	*before = NULL;
 	if (!lease)
 		return NULL;
-	*before = v->ended;
-	v->ended = dlend_lease_get(lease);
-	WRITE_ONCE(v->claim.lease, NULL);
-	dlend_bypass_end(v);
+	*before = dlend_ended_keep(v);
 	return lease;
 }
 
