@@ -143,9 +143,12 @@ static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 	unsigned long flags;
 
-	raw_spin_lock_irqsave(&fn->lock, flags);
-	fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
-	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	/* A direct one is not INTx: its processors need no lock that all vectors have. */
+	if (!direct) {
+		raw_spin_lock_irqsave(&fn->lock, flags);
+		fn->intx_up = fn->irq_mode == DLEND_IRQ_INTX;
+		raw_spin_unlock_irqrestore(&fn->lock, flags);
+	}
 	dlend_native_irq_fired(fn, vector, direct);
 }
 
