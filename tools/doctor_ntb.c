@@ -314,27 +314,32 @@ static void check_link_sizes(const char *name, const char *dir, const struct dem
 
 #define DOORBELL "doorbell: "
 
-/* Devices that this host uses now, of links that are to have direct interrupts. */
+static void check_interrupts_of(const char *name, const char *dir, const char *link)
+{
+	char value[TEXT_MAX];
+
+	if (strcmp(read_attr(value, dir, "link"), link))
+		return;
+	read_attr(value, dir, "interrupts");
+	if (!strcmp(value, "direct"))
+		finding(LEVEL_OK, "interrupts", text("those of %s come directly", name), NULL);
+	else if (!strncmp(value, DOORBELL, strlen(DOORBELL)))
+		finding(LEVEL_WARN, "interrupts",
+			text("those of %s come by its lender's doorbell: %s", name,
+			     value + strlen(DOORBELL)),
+			text("See docs/tuning.md, or turn direct interrupts of %s off", link));
+}
+
+/* Devices that this host uses now, of a link that is to have direct interrupts. */
 static void check_interrupts(const char *link)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
 	struct names n = list_dir(bus);
-	char value[TEXT_MAX];
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]);
 
-		if (strcmp(read_attr(value, dir, "link"), link))
-			;
-		else if (!strcmp(read_attr(value, dir, "interrupts"), "direct"))
-			finding(LEVEL_OK, "interrupts",
-				text("those of %s come directly", n.name[i]), NULL);
-		else if (!strncmp(value, DOORBELL, strlen(DOORBELL)))
-			finding(LEVEL_WARN, "interrupts",
-				text("those of %s come by its lender's doorbell: %s", n.name[i],
-				     value + strlen(DOORBELL)),
-				text("See docs/tuning.md, or turn direct interrupts of %s off",
-				     link));
+		check_interrupts_of(n.name[i], dir, link);
 		free(dir);
 	}
 	names_free(&n);
