@@ -166,6 +166,11 @@ class Topology:
             if self.hosts and host.iommu == "intel" and host.intremap:
                 host.iommu = os.environ.get("DLEND_LENDER_IOMMU") or host.iommu
             self.hosts[name] = host
+        # Where no guest runs: tests/cluster/README.md
+        if os.environ.get("DLEND_IOMMU"):
+            for host in self.hosts.values():
+                if host.iommu == "intel" and host.intremap:
+                    host.iommu = os.environ["DLEND_IOMMU"]
         self.links = {name: _table(LinkSpec, f"{self.path.name}: link {name}", {**values, "name": name})
                       for name, values in data.get("links", {}).items()}
         wanted = os.environ.get("DLEND_NTB") or "amd"

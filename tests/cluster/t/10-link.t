@@ -34,6 +34,14 @@ def without_node_id(t, a):
     a.run("rmmod dlend_ntb && rmmod dlend_core")
 
 
+def small_window(t, a):
+    """Switchtec's driver shows 2 MiB of a window, unless it is told."""
+    a.load_modules("ntb_hw_switchtec max_mw_size=0x200000", "dlend_core", "dlend_ntb")
+    a.wait_for("dmesg | grep -q 'shows 2 MiB of a window.*options ntb_hw_switchtec max_mw_size='", 20)
+    t.equal(a.run("ls /sys/class/dlend_link").out, "", "a window of which the driver shows little is not used, and the log says what to set")
+    a.run("rmmod dlend_ntb && rmmod dlend_core && rmmod ntb_hw_switchtec")
+
+
 def comes_up(t, a, b):
     for host, peer in ((a, "2"), (b, "1")):
         t.equal(attribute(host, "peer_node"), peer, f"{host.name} knows its peer's node id")
@@ -160,6 +168,10 @@ def main():
         a, b = c.host("a"), c.host("b")
         with t.case("no node id"):
             without_node_id(t, a)
+        if c.link("ab").family == "switchtec":
+            with t.case("a small window"):
+                a.run("rmmod ntb_hw_switchtec")
+                small_window(t, a)
         f.up()
         with t.case("bring-up"):
             comes_up(t, a, b)
