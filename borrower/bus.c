@@ -4,6 +4,7 @@
  *
  * This file only reads.  Must not know what offers are used for.
  */
+#include <linux/string_choices.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
@@ -114,6 +115,35 @@ static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(interrupts);
 
+static ssize_t direct_interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%s\n", str_on_off(!READ_ONCE(to_dlend_offer(dev)->doorbell)));
+}
+
+/* At once, if somebody has it; a link that allows no direct ones is not changed by that. */
+static ssize_t direct_interrupts_store(struct device *dev, struct device_attribute *attr,
+				       const char *buf, size_t len)
+{
+	struct dlend_offer *offer = to_dlend_offer(dev);
+	struct dlend_claim *claim;
+	bool direct;
+	int ret;
+
+	ret = kstrtobool(buf, &direct);
+	if (ret)
+		return ret;
+	WRITE_ONCE(offer->doorbell, !direct);
+	mutex_lock(&dlend_offers_lock);
+	claim = dlend_offer_get_claim(offer);
+	mutex_unlock(&dlend_offers_lock);
+	if (!claim)
+		return len;
+	claim->ops->irqs_again(claim);
+	dlend_offer_put_claim(claim);
+	return len;
+}
+static DEVICE_ATTR_RW(direct_interrupts);
+
 static ssize_t link_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_offer *offer = to_dlend_offer(dev);
@@ -174,6 +204,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_link.attr,
 	&dev_attr_interrupts.attr,
+	&dev_attr_direct_interrupts.attr,
 	&dev_attr_place.attr,
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,

@@ -472,6 +472,27 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	return ret;
 }
 
+/* Its vectors as they are wanted now; of those, all may fire whose user does not say which. */
+static int dlend_lease_irq_vectors(struct dlend_lease_record *r, enum dlend_irq_mode mode,
+				   u32 count, struct dlend_p_direct *p)
+{
+	int ret = dlend_irq_direct_set(r->direct, mode, count, p);
+
+	for (u32 i = 0; i < count && !ret && !r->claim->ops->irq_by_use; i++)
+		ret = dlend_irq_direct_use(r->direct, i);
+	return ret;
+}
+
+/* Must its interrupts come by the doorbell? @why: then, a text that stays */
+static bool dlend_lease_irq_by_doorbell(struct dlend_lease_record *r, const char **why)
+{
+	struct dlend_claim *claim = r->claim;
+
+	*why = "direct_interrupts of this device is off";
+	return READ_ONCE(r->offer->doorbell) ||
+	       (claim->ops->no_direct && claim->ops->no_direct(claim, why));
+}
+
 /* Return: 0; -EOPNOTSUPP and @why they cannot be had; or as dlend_lease_call() */
 static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
 				  const char **why)
@@ -481,7 +502,7 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 	struct dlend_msg req;
 	int ret;
 
-	if (r->claim->ops->no_direct && r->claim->ops->no_direct(r->claim, why))
+	if (dlend_lease_irq_by_doorbell(r, why))
 		return -EOPNOTSUPP;
 	if (!r->direct) {
 		struct dlend_irq_direct *set;
@@ -494,7 +515,7 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 	}
 	*why = "this host has too few vectors";
 	p = dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch, sizeof(*p));
-	ret = dlend_irq_direct_set(r->direct, mode, count, p);
+	ret = dlend_lease_irq_vectors(r, mode, count, p);
 	if (ret)
 		return -EOPNOTSUPP;
 	*why = "its lender cannot";
@@ -518,6 +539,14 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 	return ret == -EOPNOTSUPP ? dlend_lease_irq_doorbell(lease, mode, count) : ret;
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
+
+int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
+{
+	struct dlend_lease_record *r = to_record(lease);
+
+	return r->direct ? dlend_irq_direct_use(r->direct, vector) : 0;
+}
+DLEND_EXPORT(dlend_lease_irq_use);
 
 void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu)
 {

@@ -43,6 +43,7 @@
  *	to be told any more that it can be had
  * @withdrawn: the lender took the offer back: it is unregistered as soon as nobody claims it
  * @dying: and withdrawn: it is being unregistered, nobody can claim it any more
+ * @doorbell: the administrator wants its interrupts by the lender's doorbell; no lock
  * @claim: of its user, or NULL
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @wq: ordered: everything that is asked of the lender for this device
@@ -69,6 +70,7 @@ struct dlend_offer {
 	struct dlend_root root;
 	bool rooted;
 	bool collecting, complete, registered, announced, withdrawn, dying;
+	bool doorbell;
 	struct dlend_claim *claim;
 	struct work_struct work;
 	struct workqueue_struct *wq;

@@ -331,6 +331,19 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 	dlend_vdev_kick(v);	/* the worker turns Bus Master Enable off */
 }
 
+static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
+{
+	struct dlend_vdev *v = dlend_borrow_vdev(claim);
+
+	guard(mutex)(&v->lock);
+	/* Who has none, or not yet, gets them the new way anyhow. */
+	if (!claim->lease || v->failed || v->want.irq_mode == DLEND_IRQ_NONE)
+		return;
+	v->want.irq_turn++;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
 static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
 {
 	dlend_irqs_fired(dlend_borrow_vdev(claim), vector, count);
@@ -380,6 +393,7 @@ const struct dlend_claim_ops dlend_borrow_claim_ops = {
 	.state = dlend_borrow_op_state,
 	.reclaim = dlend_borrow_op_reclaim,
 	.error = dlend_borrow_op_error,
+	.irqs_again = dlend_borrow_op_irqs_again,
 	.interrupt = dlend_borrow_op_interrupt,
 	.bar_revoked = dlend_borrow_op_bar_revoked,
 	.returning = dlend_borrow_op_returning,

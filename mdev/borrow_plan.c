@@ -8,9 +8,10 @@
 #include <linux/minmax.h>
 #include "borrow_plan.h"
 
-static bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
 {
-	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count;
+	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count &&
+	       have->irq_turn == want->irq_turn;
 }
 
 static bool dlend_plan_windows_due(const struct dlend_wish *want, const struct dlend_wish *have)

@@ -35,7 +35,7 @@ enum dlend_step {
  * @reset, @build, @rescan, @grow: running numbers: what differs in the two wishes is to be done
  *	once more.  A build does all but the first.  @rescan: it may find nothing; @grow: the guest
  *	was given RAM, or is being given some
- * @irq_mode, @irq_count: interrupts
+ * @irq_mode, @irq_count: interrupts; @irq_turn: a running number: they are to be set up once more
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
  * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if it is never quiet
  * @quiet: the VM stands still, and may be about to move: the device does nothing
@@ -46,7 +46,7 @@ struct dlend_wish {
 	u16 move_to;
 	u32 reset, build, rescan, grow;
 	enum dlend_irq_mode irq_mode;
-	u32 irq_count;
+	u32 irq_count, irq_turn;
 	u32 readrq;
 };
 
@@ -65,6 +65,9 @@ struct dlend_wish {
 struct dlend_situation {
 	bool open, failed, leased, touched, unmapping, prepin, coming, refused, held;
 };
+
+/** dlend_plan_irq_settled - are interrupts set up as wanted? */
+bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have);
 
 /** dlend_plan_step - next step towards @want, in the order of a device's life */
 enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,

@@ -48,8 +48,7 @@ static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
 	/* As long as the VM is still another host's, or stands still, nothing is set up. */
 	if (v->move.coming || v->want.quiet)
 		return false;
-	if (v->failed || (v->have.irq_mode == v->want.irq_mode &&
-			  v->have.irq_count == v->want.irq_count))
+	if (v->failed || dlend_plan_irq_settled(&v->want, &v->have))
 		return false;
 	return v->claim.lease || v->claim.borrowing || dlend_gate_next_step(v) == DLEND_STEP_BORROW;
 }

@@ -147,6 +147,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->have.reset = reset;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
+	v->have.irq_turn = v->want.irq_turn;
 	v->have.readrq = v->readrq;
 	v->have.build = v->want.build - 1;
 	v->have.quiet = false;
@@ -260,6 +261,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	v->have.bme = ret && v->have.bme;
 	v->have.irq_mode = DLEND_IRQ_NONE;
 	v->have.irq_count = 0;
+	v->have.irq_turn = v->want.irq_turn;
 	v->have.readrq = v->readrq;
 	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
 	if (!ret)
@@ -299,13 +301,14 @@ static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease
 static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	enum dlend_irq_mode mode;
-	u32 count;
+	u32 count, turn;
 	bool resized;
 	int ret;
 
 	mutex_lock(&v->lock);
 	mode = v->want.irq_mode;
 	count = v->want.irq_count;
+	turn = v->want.irq_turn;
 	resized = v->have.irq_mode == mode || v->irq_gap;
 	/*
 	 * Until the reply nobody knows what the lender delivers. If the guest goes back to the old
@@ -325,6 +328,7 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 		return;
 	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
 	v->have.irq_count = ret ? 0 : count;
+	v->have.irq_turn = turn;
 	if (!ret)
 		dlend_bypass_begin(v, lease);
 	/* The old vectors are gone: the next set-up makes up for what is lost until then. */

@@ -45,6 +45,7 @@ struct dlend_native_root;
  * @calling: @call is under way: bit 0
  * @fn: whose it is
  * @virq: 0: the driver does not have it
+ * @taken: the driver has it, or is about to; under irq_lock
  * @pending: it came while @virq was 0; as the PBA of a vector that is masked
  * @cpu: where it is handled
  * @bound: where it comes, if it is a direct one; nr_cpu_ids: not known; under irq_lock
@@ -56,7 +57,7 @@ struct dlend_native_vector {
 	unsigned long calling;
 	struct dlend_native_fn *fn;
 	unsigned int virq, cpu, bound;
-	bool pending;
+	bool taken, pending;
 	struct msi_msg message;
 };
 
@@ -74,6 +75,7 @@ struct dlend_native_vector {
  * @reset_work: asks the lender for a reset
  * @vpd_work: has a word of VPD moved
  * @bind_work: has direct interrupts come where they are handled
+ * @again_work: sets its interrupts up once more
  * @lost_work: removes the device after it has died; attach.c's
  * @why: what went wrong last, for people
  * @domain_lock: @domain. Never held while the lender is asked
@@ -99,7 +101,7 @@ struct dlend_native_fn {
 	raw_spinlock_t lock;
 	struct dlend_cfg cfg;
 	bool dead, resetting;
-	struct work_struct reset_work, vpd_work, bind_work, lost_work;
+	struct work_struct reset_work, vpd_work, bind_work, again_work, lost_work;
 	char why[DLEND_REASON_LEN];
 	struct mutex domain_lock;	/* see above */
 	struct dlend_native_domain *domain, *prepared;

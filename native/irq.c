@@ -164,6 +164,21 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn)
 	iounmap(table);
 }
 
+int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
+{
+	int ret;
+
+	if (first + nr > fn->irq_count)
+		return -ENOSPC;
+	for (unsigned int i = first; i < first + nr; i++) {
+		ret = dlend_lease_irq_use(dlend_native_lease(fn), i);
+		if (ret)
+			return ret;
+		fn->vector[i].taken = true;
+	}
+	return 0;
+}
+
 int dlend_native_irq_again(struct dlend_native_fn *fn)
 {
 	unsigned int i;
@@ -177,10 +192,21 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 		return ret;
 	dlend_native_irq_learn(fn);
 	/* If they come directly, those may be others than before. */
-	for (i = 0; i < fn->irq_count; i++)
+	for (i = 0; i < fn->irq_count && !ret; i++) {
 		fn->vector[i].bound = nr_cpu_ids;
+		if (fn->vector[i].taken)
+			ret = dlend_lease_irq_use(dlend_native_lease(fn), i);
+	}
 	dlend_native_irq_follow(fn);
-	return 0;
+	return ret;
+}
+
+void dlend_native_irq_make_up(struct dlend_native_fn *fn)
+{
+	guard(mutex)(&fn->irq_lock);
+	for (unsigned int i = 0; i < fn->irq_count && fn->irq_mode != DLEND_IRQ_INTX; i++)
+		if (fn->vector[i].taken)
+			irq_work_queue(&fn->vector[i].work);
 }
 
 static void dlend_native_irq_nothing(void *unused)

@@ -25,6 +25,16 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 			   unsigned int count);
 
 /**
+ * dlend_native_irq_take - a driver is about to have vectors
+ * @fn: (in) function, after dlend_native_irq_setup()
+ * @first: (in) number of the first one
+ * @nr: (in) how many; that there are not so many is an error
+ *
+ * Context: process, under irq_lock. Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
+ */
+int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
+
+/**
  * dlend_native_irq_give - the driver has a vector from now on
  * @v: vector
  * @virq: (in) the kernel's interrupt, which can be handled
@@ -43,6 +53,14 @@ void dlend_native_irq_teardown(struct dlend_native_fn *fn);
  * Context: process, waits for the lender; takes irq_lock. Return: as dlend_lease_irq_setup().
  */
 int dlend_native_irq_again(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_irq_make_up - handle each of the driver's message interrupts once
+ * @fn: (in) function that may have sent some while they were set up
+ *
+ * Context: process; takes irq_lock.
+ */
+void dlend_native_irq_make_up(struct dlend_native_fn *fn);
 
 /**
  * dlend_native_irq_fired - the device has sent @vector

@@ -59,6 +59,18 @@ static void dlend_native_reset_work(struct work_struct *work)
 	raw_spin_unlock_irq(&fn->lock);
 }
 
+static void dlend_native_again_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, again_work);
+
+	if (!dlend_native_lease(fn))
+		return;
+	if (dlend_native_irq_again(fn))
+		dlend_native_lost(fn, "its interrupts could not be set up anew");
+	else
+		dlend_native_irq_make_up(fn);
+}
+
 /* What the borrower calls (struct dlend_claim_ops) */
 
 static void dlend_native_op_get(struct dlend_claim *claim)
@@ -138,6 +150,15 @@ static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **wh
 	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim));
 }
 
+static void dlend_native_op_irqs_again(struct dlend_claim *claim)
+{
+	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
+
+	/* Once there is none, it is cancelled. */
+	if (dlend_native_lease(fn))
+		queue_work(claim->wq, &fn->again_work);
+}
+
 static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)
 {
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
@@ -178,6 +199,8 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.reclaim = dlend_native_op_reclaim,
 	.error = dlend_native_op_error,
 	.no_direct = dlend_native_op_no_direct,
+	.irq_by_use = true,
+	.irqs_again = dlend_native_op_irqs_again,
 	.interrupt = dlend_native_op_interrupt,
 	.bar_revoked = dlend_native_op_bar_revoked,
 	.returning = dlend_native_op_lease,
@@ -257,6 +280,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 	cancel_work_sync(&fn->reset_work);
 	cancel_work_sync(&fn->vpd_work);
 	cancel_work_sync(&fn->bind_work);
+	cancel_work_sync(&fn->again_work);
 	dlend_lease_return(lease);
 }
 
@@ -301,6 +325,7 @@ int dlend_native_claim(struct dlend_native_fn *fn)
 	INIT_WORK(&fn->reset_work, dlend_native_reset_work);
 	INIT_WORK(&fn->vpd_work, dlend_native_config_vpd_work);
 	INIT_WORK(&fn->bind_work, dlend_native_irq_bind_work);
+	INIT_WORK(&fn->again_work, dlend_native_again_work);
 	fn->claim.ops = &dlend_native_claim_ops;
 	fn->claim.party = DLEND_NATIVE_PARTY;
 	ret = dlend_offer_claim(fn->claim.offer, &fn->claim, why);

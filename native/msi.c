@@ -108,10 +108,11 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 	ret = dlend_native_msi_begin(fn, desc, nr);
 	if (ret)
 		return ret;
-	if (first + nr > fn->irq_count) {
+	ret = dlend_native_irq_take(fn, first, nr);
+	if (ret) {
 		if (!fn->irq_used)
 			dlend_native_irq_teardown(fn);
-		return -ENOSPC;
+		return ret;
 	}
 	for (i = 0; i < nr; i++) {
 		v = &fn->vector[first + i];
@@ -136,6 +137,7 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 		data = irq_domain_get_irq_data(d, virq + i);
 		v = irq_data_get_irq_chip_data(data);
 		WRITE_ONCE(v->virq, 0);
+		v->taken = false;
 		irq_work_sync(&v->work);
 		irq_domain_reset_irq_data(data);
 		fn->irq_used--;

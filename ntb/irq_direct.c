@@ -31,11 +31,12 @@ MODULE_PARM_DESC(direct_interrupts,
 /* Of an x86 processor's interrupts. */
 #define DLEND_DIRECT_BASE	0xfee00000ull
 
-/* @set: of which; @index: number in it; @virq: Linux' number */
+/* @set: of which; @index: number in it; @virq: Linux' number; @used: it has a handler */
 struct dlend_direct_vector {
 	struct dlend_irq_direct *set;
 	u32 index;
 	unsigned int virq;
+	bool used;
 };
 
 /*
@@ -194,40 +195,36 @@ static void dlend_direct_free_vectors(struct dlend_irq_direct *set)
 }
 
 /* No handler runs any more. Until they are freed, what is written for them is dropped. */
-static void dlend_direct_silence(struct dlend_irq_direct *set, u32 from)
+static void dlend_direct_silence(struct dlend_irq_direct *set)
 {
-	for (u32 i = from; i < set->count; i++)
-		free_irq(set->vector[i].virq, &set->vector[i]);
+	for (u32 i = 0; i < set->count; i++) {
+		if (set->vector[i].used)
+			free_irq(set->vector[i].virq, &set->vector[i]);
+		set->vector[i].used = false;
+	}
 }
 
 /* @n vectors from number set->count on, which have the numbers from @virq on. */
 static int dlend_direct_add(struct dlend_irq_direct *set, int virq, u32 n)
 {
-	u32 first = set->count;
-	int err;
-
 	for (u32 i = 0; i < n; i++) {
-		struct dlend_direct_vector *vec = &set->vector[first + i];
+		u32 index = set->count + i;
 
-		vec->set = set;
-		vec->index = first + i;
-		vec->virq = virq + i;
-		if (!dlend_direct_message(vec->virq, &set->table[first + i]))
-			err = -EOPNOTSUPP;
-		else
-			err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);
-		if (err)
-			goto undo;
-		set->count++;
+		set->vector[index] = (struct dlend_direct_vector) {
+			.set = set,
+			.index = index,
+			.virq = virq + i,
+		};
+		if (!dlend_direct_message(virq + i, &set->table[index]))
+			goto unknown;
 	}
+	set->count += n;
 	return 0;
 
-undo:
-	dlend_direct_silence(set, first);
+unknown:
 	for (u32 i = 0; i < n; i++)
 		irq_dispose_mapping(virq + i);
-	set->count = first;
-	return err;
+	return -EOPNOTSUPP;
 }
 
 /* A device gets all vectors that it asks for, or none. */
@@ -361,6 +358,21 @@ int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 }
 DLEND_EXPORT(dlend_irq_direct_set);
 
+int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector)
+{
+	struct dlend_direct_vector *vec = &set->vector[vector];
+	int err;
+
+	if (vector >= set->count)
+		return -EINVAL;
+	if (vec->used)
+		return 0;
+	err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);
+	vec->used = !err;
+	return err;
+}
+DLEND_EXPORT(dlend_irq_direct_use);
+
 bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 			   u32 count)
 {
@@ -375,7 +387,7 @@ DLEND_EXPORT(dlend_irq_direct_fits);
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu)
 {
 	/* It fails for a processor that goes offline: the kernel has moved the interrupt, then. */
-	if (vector < set->count)
+	if (vector < set->count && set->vector[vector].used)
 		irq_set_affinity(set->vector[vector].virq, cpumask_of(cpu));
 }
 DLEND_EXPORT(dlend_irq_direct_bind);
@@ -392,7 +404,7 @@ void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 	struct dlend_aperture *ap = dlend_link_aperture(set->link);
 	struct dlend_link *link = set->link;
 
-	dlend_direct_silence(set, 0);
+	dlend_direct_silence(set);
 	mutex_lock(&all->lock);
 	all->users--;
 	if (acked) {

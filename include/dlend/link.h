@@ -406,7 +406,7 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t pa
 					       void *arg, const char **why);
 
 /**
- * dlend_irq_direct_set - have so many vectors, ready to fire
+ * dlend_irq_direct_set - have so many vectors; none of the new ones is in use
  * @set: set
  * @mode: (in) DLEND_IRQ_MSI or DLEND_IRQ_MSIX; the same in all calls
  * @count: (in) how many; only the number of MSI-X vectors can grow, none is taken away
@@ -418,6 +418,17 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t pa
  */
 int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode, u32 count,
 			 struct dlend_p_direct *p);
+
+/**
+ * dlend_irq_direct_use - a vector of dlend_irq_direct_set() may fire from now on
+ * @set: set
+ * @vector: (in) number; one that is in use stays so
+ *
+ * Until then it takes nothing of a processor, and the IOMMU blocks and reports what is written for
+ * it. Context: process, may sleep; the caller calls nothing else for @set meanwhile.
+ * Return: 0; -EINVAL there is none of this number; -ENOSPC no processor has room for it; -ENOMEM.
+ */
+int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector);
 
 /**
  * dlend_irq_direct_fits - can dlend_irq_direct_set() go on from what there is?
@@ -434,7 +445,7 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
 /**
  * dlend_irq_direct_bind - have a processor handle a vector
  * @set: set
- * @vector: (in) that there is none of this number is fine
+ * @vector: (in) that none of this number is in use is fine
  * @cpu: (in) processor; the vector stays where it is if that one is not online
  *
  * What is written for the vector stays the same. Context: process; the caller calls nothing else

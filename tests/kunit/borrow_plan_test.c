@@ -42,6 +42,8 @@ static const struct plan_case cases[] = {
 	  DLEND_STEP_IRQ },
 	{ "more vectors", { HELD }, { MSIX }, { .irq_mode = DLEND_IRQ_MSIX, .irq_count = 8 },
 	  DLEND_STEP_IRQ },
+	{ "the same vectors once more", { HELD }, { MSIX, .irq_turn = 1 }, { MSIX },
+	  DLEND_STEP_IRQ },
 	/* Wanted, not wanted and wanted again, while the lender still does the second. */
 	{ "interrupt set-up under way", { HELD }, { MSIX },
 	  { .irq_mode = DLEND_IRQ_UNKNOWN, .irq_count = 64 }, DLEND_STEP_IRQ },
@@ -129,7 +131,8 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 	switch (step) {
 	case DLEND_STEP_RESET:
 		*have = (struct dlend_wish){ .reset = want->reset, .build = have->build,
-					     .rescan = have->rescan };
+					     .rescan = have->rescan,
+					     .irq_turn = want->irq_turn };
 		break;
 	case DLEND_STEP_BME_OFF:
 		have->bme = false;
@@ -137,6 +140,7 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 	case DLEND_STEP_IRQ:
 		have->irq_mode = want->irq_mode;
 		have->irq_count = want->irq_count;
+		have->irq_turn = want->irq_turn;
 		break;
 	case DLEND_STEP_READRQ:
 		have->readrq = want->readrq;
@@ -175,6 +179,7 @@ static struct dlend_wish wish(unsigned int bits)
 		.grow = bits >> 3 & 1,
 		.irq_mode = bits >> 4 & 1 ? DLEND_IRQ_MSIX : DLEND_IRQ_NONE,
 		.irq_count = bits >> 4 & 1,
+		.irq_turn = bits >> 3 & 1,
 		.readrq = bits >> 5 & 1,
 	};
 }

@@ -11,6 +11,7 @@
  * readrq N: sets Max_Read_Request_Size to 128 << N; says "ready", waits until /tmp/go is there
  * resets N: VFIO_DEVICE_RESET, N times; its BAR is used after each
  * vectors N: sets up N MSI-X vectors (MSI if it has no MSI-X); says what the kernel answers
+ * heard N: sets up as many; says "ready", waits until /tmp/go is there, and says how often each fired
  * status: edu's INTx, and what PCI_STATUS says of it
  * irqs: edu's MSI, once; says "ready", waits until /tmp/go is there, raises a second one, and says
  *	"error" when the device is lost by that
@@ -37,7 +38,7 @@
 #define MEMORY		(4ull << 20)
 #define SPACE		4096u
 #define STD		256u
-#define VECTORS_MAX	64u
+#define VECTORS_MAX	512u
 
 static struct space space;
 static int device;
@@ -388,15 +389,42 @@ static int set_irqs(unsigned int index, unsigned int count, int *fds)
 	return ioctl(device, VFIO_DEVICE_SET_IRQS, set);
 }
 
+static unsigned int message_index(void)
+{
+	return msix ? VFIO_PCI_MSIX_IRQ_INDEX : VFIO_PCI_MSI_IRQ_INDEX;
+}
+
+static void make_eventfds(int fds[VECTORS_MAX])
+{
+	for (unsigned int i = 0; i < VECTORS_MAX; i++)
+		fds[i] = eventfd(0, EFD_NONBLOCK);
+}
+
+static void do_heard(unsigned int n)
+{
+	int fds[VECTORS_MAX];
+	eventfd_t count;
+
+	if (n > VECTORS_MAX)
+		die("so many are not possible");
+	set_up();
+	hold();
+	make_eventfds(fds);
+	if (set_irqs(message_index(), n, fds))
+		die("not so many interrupts");
+	wait_for_go();
+	for (unsigned int i = 0; i < n; i++)
+		printf("heard %u: %d\n", i, eventfd_read(fds[i], &count) ? 0 : (int)count);
+}
+
 static void do_vectors(unsigned int n)
 {
-	unsigned int index = msix ? VFIO_PCI_MSIX_IRQ_INDEX : VFIO_PCI_MSI_IRQ_INDEX;
+	unsigned int index = message_index();
 	int fds[VECTORS_MAX], ret;
 
 	set_up();
 	read_bar("vectors");
-	for (unsigned int i = 0; i < VECTORS_MAX; i++)
-		fds[i] = eventfd(0, EFD_NONBLOCK);
+	make_eventfds(fds);
 	ret = set_irqs(index, n, fds);
 	printf("vectors %u: %d\n", n, ret < 0 ? -errno : ret);
 	if (ret > 0)
@@ -670,6 +698,8 @@ int main(int argc, char **argv)
 		do_resets(strtoul(argv[4], NULL, 0));
 	else if (!strcmp(argv[3], "vectors") && argc == 5)
 		do_vectors(strtoul(argv[4], NULL, 0));
+	else if (!strcmp(argv[3], "heard") && argc == 5)
+		do_heard(strtoul(argv[4], NULL, 0));
 	else if (!strcmp(argv[3], "status"))
 		do_status();
 	else if (!strcmp(argv[3], "irqs"))
