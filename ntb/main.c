@@ -6,6 +6,7 @@
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/names.h>
+#include <dlend/version.h>
 #include "debugfs.h"
 #include "link.h"
 #include "link_life.h"
@@ -63,4 +64,5 @@ static void __exit dlend_core_exit(void)
 module_init(dlend_core_init);
 module_exit(dlend_core_exit);
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 MODULE_DESCRIPTION("dlend: links between hosts and their apertures");

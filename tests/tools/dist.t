@@ -400,7 +400,9 @@ INSTALLED = {
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
     "usr/lib/systemd/system/dlend-metrics.service", "usr/lib/systemd/system/dlend-metrics.timer",
     "usr/share/dlend/dlend-alerts.yml", "usr/share/dlend/dlend-dashboard.json", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
-    "etc/modprobe.d/dlend.conf",
+    "etc/modprobe.d/dlend.conf", "usr/lib/modprobe.d/dlend-ntb.conf", "usr/share/doc/dlend/README.md",
+    "usr/share/doc/dlend/docs/guest-picture.svg",
+    *(f"usr/share/doc/dlend/docs/{p.name}" for p in (TOP / "docs").glob("*.md")),
     *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 
 
@@ -433,6 +435,26 @@ def sources(t):
              "the package of sources has all that Kbuild builds", f"{result.stderr}{sorted(missing)}")
 
 
+def packages(t):
+    """What the packages say of themselves, and what building them takes."""
+    control, changelog = ((TOP / "debian" / name).read_text() for name in ("control", "changelog"))
+    version = re.match(r"dlend \((\S+)\)", changelog).group(1)
+    header = re.search(r'#define DLEND_VERSION\s+"(.*)"', (TOP / "include/dlend/version.h").read_text()).group(1)
+    t.equal(header, version, "modules and command have the version of the packages")
+    modules = set(re.findall(r"^obj-m \+= (\w+)\.o", (TOP / "Kbuild").read_text(), re.M))
+    folders = subprocess.run([TOP / "tests/module-folders"], capture_output=True, text=True, check=True).stdout.split()
+    texts = [p.read_text() for folder in folders for p in (TOP / folder).glob("*.c")]
+    t.equal([sum(f"\n{line}" in text for text in texts) for line in ("MODULE_LICENSE(", "MODULE_VERSION(DLEND_VERSION);")],
+            [len(modules)] * 2, "  each module says it")
+    maintainer = re.search(r"^Maintainer: (.*)$", control, re.M).group(1)
+    t.ok("localhost" not in maintainer and f" -- {maintainer}  " in changelog, "the maintainer is one, the same everywhere", maintainer)
+    needed = {word for word in re.search(r"^Build-Depends: (.*)$", control, re.M).group(1).split(", ") if " " not in word}
+    for page in ("README.md", "docs/getting-started.md"):
+        listed = set(re.search(r"apt install (.*debhelper.*)", (TOP / page).read_text()).group(1).split())
+        t.equal((needed | {"build-essential"}) - listed, set(), f"{page} lists the packages that make deb needs")
+    t.ok('/inbuild" make deb >' in (TOP / "tests/cluster/root/mkdeb").read_text(), "  and 77-packages builds by that very command")
+
+
 def install(t):
     with Root() as r, tempfile.TemporaryDirectory() as dest:
         def make():
@@ -451,6 +473,10 @@ def install(t):
         there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
         t.equal(there, INSTALLED, "  and leaves no file that no package would know")
         t.equal(interpreters(Path(dest)) - depends(), set(), "  interpreters of scripts: the package depends on them")
+        own = [line for line in (Path(dest) / "etc/modprobe.d/dlend.conf").read_text().splitlines() if line]
+        t.ok(own and all(line.startswith("#") for line in own), "  the file for the node id holds nothing else that counts", str(own))
+        system = (Path(dest) / "usr/lib/modprobe.d/dlend-ntb.conf").read_text()
+        t.ok("\nblacklist ntb_transport\n" in system and "max_mw_size" in system, "  what all hosts need is in a file of the package's own")
         (Path(dest) / "etc/dlend.conf").write_text("3b:00.0\n")
         make()
         t.equal((Path(dest) / "etc/dlend.conf").read_text(), "3b:00.0\n", "  an admin's own file stays")
@@ -468,6 +494,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)
