@@ -455,6 +455,50 @@ def packages(t):
     t.ok('/inbuild" make deb >' in (TOP / "tests/cluster/root/mkdeb").read_text(), "  and 77-packages builds by that very command")
 
 
+class Removed(Root):
+    """dlend's scripts for dpkg on a host where @lent and @attached devices, and @mdevs, are in use."""
+
+    def __init__(self, lent=(), mdevs=(), attached=()):
+        super().__init__()
+        for driver, devices in (("bus/pci/drivers/dlend-lender", lent), ("bus/mdev/drivers/dlend_mdev", mdevs)):
+            (self.path / "sys" / driver).mkdir(parents=True)
+            for name in ("bind", *devices):
+                self.file(f"sys/{driver}/{name}")
+        for name in attached:
+            self.file(f"sys/bus/dlend/devices/{name}/attached", "d002:3b:00.0\n")
+        self.file("sys/bus/dlend/devices/d0003:01:00.0/attached", "no\n")
+        if lent or mdevs or attached:
+            (self.path / "sys/module/dlend_core").mkdir(parents=True)
+        self.env["DPKG_ROOT"] = str(self.path)
+
+    def says(self, package, *words):
+        text = (TOP / f"debian/{package}").read_text().replace("#DEBHELPER#", "")
+        r = subprocess.run(["sh", "-s", *words], input=text, capture_output=True, text=True, env=self.env, check=False)
+        return r.returncode, r.stderr
+
+
+def removal(t):
+    """What dpkg says when packages are replaced or removed on a host that lends or borrows."""
+    with Removed() as r:
+        for package in ("dlend.prerm", "dlend-dkms.prerm"):
+            t.equal([r.says(package, words) for words in ("remove", "upgrade", "deconfigure")], [(0, "")] * 3,
+                    f"{package}: nothing is lent or borrowed: nothing to say")
+    with Removed(["0000:3b:00.0", "0000:3c:00.0"], [U1], ["d0002:3b:00.0"]) as r:
+        code, said = r.says("dlend.prerm", "remove")
+        t.ok(code == 0 and all(text in said for text in ("lent: 0000:3b:00.0 0000:3c:00.0\n", f"for VMs here: {U1}\n", "attached here: d0002:3b:00.0\n")),
+             "dlend is removed: what is in use is named", said)
+        t.ok("stays so until this host reboots" in said and "dlend reclaim" in said, "  and what becomes of it", said)
+        code, said = r.says("dlend.prerm", "upgrade", "0.2")
+        t.ok(code == 0 and "lent: 0000:3b:00.0" in said and "goes on as it is" in said, "dlend is replaced: all goes on", said)
+        code, said = r.says("dlend-dkms.prerm", "remove")
+        t.ok(code == 0 and "stay loaded until this host reboots" in said, "dlend-dkms is removed: loaded modules go on", said)
+        code, said = r.says("dlend-dkms.prerm", "upgrade", "0.2")
+        t.ok(code == 0 and "modules that are loaded are used until this host reboots" in said, "dlend-dkms is replaced: they do, too", said)
+    with Removed(mdevs=[U1]) as r:
+        said = r.says("dlend.prerm", "remove")[1]
+        t.ok(U1 in said and "attached here" not in said, "what is not in use is not named", said)
+
+
 def install(t):
     with Root() as r, tempfile.TemporaryDirectory() as dest:
         def make():
@@ -494,6 +538,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

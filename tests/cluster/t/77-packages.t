@@ -125,8 +125,11 @@ def starts_itself(t, f, a, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
-def removed(t, a):
-    a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120)
+def removed(t, a, uuid):
+    said = a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120).out
+    t.ok("what is in use stays so until this host reboots" in said and f"for VMs here: {uuid}" in said,
+         "removing says what becomes of a device that is in use", said)
+    t.ok(a.run(f"[ -e /sys/bus/mdev/devices/{uuid} ]", check=False).status == 0, "and that is so")
     result = a.run("echo '<domain/>' | /etc/libvirt/hooks/qemu.d/dlend vm prepare begin -", check=False)
     t.ok(not result.status and "libvirt-mdevs is not there" in result.out,
          "removed: the hook stays, and agrees to any domain", result.out)
@@ -162,7 +165,7 @@ def main():
             with t.case("a device that is lent, and a guest"):
                 starts_itself(t, f, a, b, address, uuid)
             with t.case("removal"):
-                removed(t, a)
+                removed(t, a, uuid)
             t.equal(c.complaints(), [], "no kernel has a complaint")
 
 
