@@ -20,6 +20,7 @@
 /* The pure parts are exported here: their own files know nothing of modules. */
 DLEND_EXPORT(dlend_addr_name);
 DLEND_EXPORT(dlend_kind);
+DLEND_EXPORT(dlend_kind_title);
 DLEND_EXPORT(dlend_offer_state_name);
 DLEND_EXPORT(dlend_irq_mode_name);
 DLEND_EXPORT(dlend_msg_check);
