@@ -76,11 +76,15 @@ install-files:
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
+	install -D -m 644 dist/modprobe-ntb.conf $(lib)/modprobe.d/dlend-ntb.conf
 	install -d $(lib)/systemd/system
 	install -m 644 dist/dlend-lend.service dist/dlend-mdevs@.service dist/dlend-attach@.service \
 		dist/dlend-metrics.service dist/dlend-metrics.timer $(lib)/systemd/system
 	install -D -m 644 dist/dlend-alerts.yml $(share)/dlend/dlend-alerts.yml
 	install -D -m 644 dist/dlend-dashboard.json $(share)/dlend/dlend-dashboard.json
+	install -d $(share)/doc/dlend/docs
+	install -m 644 README.md $(share)/doc/dlend
+	install -m 644 docs/*.md docs/guest-picture.svg $(share)/doc/dlend/docs
 	install -D -m 755 dist/libvirt-hook $(DESTDIR)/etc/libvirt/hooks/qemu.d/dlend
 	$(call config,dist/dlend.conf,dlend.conf)
 	$(call config,dist/modprobe.conf,modprobe.d/dlend.conf)

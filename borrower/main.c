@@ -8,6 +8,7 @@
 #include <dlend/clique.h>
 #include <dlend/compat.h>
 #include <dlend/p2p_clique.h>
+#include <dlend/version.h>
 #include "bus.h"
 #include "news.h"
 #include "offer_life.h"
@@ -83,4 +84,5 @@ module_init(dlend_borrower_init);
 module_exit(dlend_borrower_exit);
 MODULE_DESCRIPTION("dlend: PCIe devices that other hosts lend");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 DLEND_IMPORT();

@@ -16,6 +16,7 @@
 
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include <dlend/version.h>
 
 #include "lender/admit.h"
 #include "lender/alias.h"
@@ -245,4 +246,5 @@ module_exit(lend_driver_exit);
 
 MODULE_DESCRIPTION("Lends PCI devices to other hosts over NTB");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 DLEND_IMPORT();

@@ -4,6 +4,7 @@
  */
 #include <linux/module.h>
 #include <dlend/compat.h>
+#include <dlend/version.h>
 #include "mdev.h"
 #include "memory.h"
 #include "vdev_debugfs.h"
@@ -40,4 +41,5 @@ module_init(dlend_mdev_init);
 module_exit(dlend_mdev_exit);
 MODULE_DESCRIPTION("dlend: borrowed PCIe devices as mediated devices");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 DLEND_IMPORT();

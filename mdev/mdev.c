@@ -39,7 +39,6 @@
  * @parent: mdev's
  * @type: its one type
  * @types: mdev's list of types
- * @pretty: the type's description
  * @vdev: made from it, or NULL
  */
 struct dlend_mdev_parent {
@@ -48,7 +47,6 @@ struct dlend_mdev_parent {
 	struct mdev_parent parent;
 	struct mdev_type type;
 	struct mdev_type *types[1];
-	char pretty[64];
 	struct dlend_vdev *vdev;
 };
 
@@ -495,9 +493,7 @@ static int dlend_mdev_appeared(struct dlend_offer *offer)
 	dlend_offer_copy(offer, &info, NULL);
 	p->offer = offer;
 	p->type.sysfs_name = dlend_kind(info.class);
-	snprintf(p->pretty, sizeof(p->pretty), "dlend %s %04x:%04x on node %u",
-		 p->type.sysfs_name, info.vendor, info.device, dlend_offer_addr(offer)->lender);
-	p->type.pretty_name = p->pretty;
+	p->type.pretty_name = dlend_kind_title(info.class);
 	p->types[0] = &p->type;
 	ret = mdev_register_parent(&p->parent, dev, &dlend_mdev_driver, p->types,
 				   ARRAY_SIZE(p->types));

@@ -4,6 +4,7 @@
  */
 #include <linux/module.h>
 #include <dlend/compat.h>
+#include <dlend/version.h>
 #include "attach.h"
 #include "iommu.h"
 #include "window.h"
@@ -40,4 +41,5 @@ module_init(dlend_native_init);
 module_exit(dlend_native_exit);
 MODULE_DESCRIPTION("dlend: borrowed PCIe devices for this host's own drivers");
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 DLEND_IMPORT();

@@ -12,6 +12,7 @@
 #include <dlend/compat.h>
 #include <dlend/link_hw.h>
 #include <dlend/proto.h>
+#include <dlend/version.h>
 #include "switchtec.h"
 
 static bool dlend_client_allow_unsafe;
@@ -430,5 +431,6 @@ static struct ntb_client dlend_client_driver = {
 module_ntb_client(dlend_client_driver);
 
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 MODULE_DESCRIPTION("dlend: links over the kernel's NTB API");
 DLEND_IMPORT();

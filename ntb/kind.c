@@ -7,29 +7,41 @@
 #include <linux/kernel.h>
 #include <dlend/kind.h>
 
-/* First match wins. @mask: which bits of the class code must be as in @class. */
-static const struct {
+/* First match wins; any class matches the last. @mask: bits of the class code that count. */
+static const struct dlend_kind_row {
 	u32 mask, class;
-	const char *name;
+	const char *name, *title;
 } kinds[] = {
-	{ 0xffffff, 0x010802, "nvme" },
-	{ 0xff0000, 0x010000, "storage" },
-	{ 0xff0000, 0x020000, "nic" },
-	{ 0xff0000, 0x030000, "gpu" },
+	{ 0xffffff, 0x010802, "nvme", "dlend NVMe disk" },
+	{ 0xff0000, 0x010000, "storage", "dlend storage controller" },
+	{ 0xff0000, 0x020000, "nic", "dlend network card" },
+	{ 0xff0000, 0x030000, "gpu", "dlend GPU" },
 	/* Not all of multimedia: 0400 is video, 0402 telephony. */
-	{ 0xffff00, 0x040100, "audio" },
-	{ 0xffff00, 0x040300, "audio" },
-	{ 0xffff00, 0x0b4000, "accel" },
-	{ 0xffff00, 0x0c0300, "usb" },
-	{ 0xff0000, 0x120000, "accel" },
+	{ 0xffff00, 0x040100, "audio", "dlend sound card" },
+	{ 0xffff00, 0x040300, "audio", "dlend sound card" },
+	{ 0xffff00, 0x0b4000, "accel", "dlend accelerator" },
+	{ 0xffff00, 0x0c0300, "usb", "dlend USB controller" },
+	{ 0xff0000, 0x120000, "accel", "dlend accelerator" },
+	{ 0, 0, "pci", "dlend PCI device" },
 };
+
+static const struct dlend_kind_row *dlend_kind_find(u32 class)
+{
+	const struct dlend_kind_row *row = kinds;
+
+	while ((class & row->mask) != row->class)
+		row++;
+	return row;
+}
 
 const char *dlend_kind(u32 class)
 {
-	for (unsigned int i = 0; i < ARRAY_SIZE(kinds); i++)
-		if ((class & kinds[i].mask) == kinds[i].class)
-			return kinds[i].name;
-	return "pci";
+	return dlend_kind_find(class)->name;
+}
+
+const char *dlend_kind_title(u32 class)
+{
+	return dlend_kind_find(class)->title;
 }
 
 const char *dlend_addr_name(const struct dlend_addr *addr, char name[DLEND_NAME_LEN])

@@ -6,6 +6,7 @@
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/names.h>
+#include <dlend/version.h>
 #include "debugfs.h"
 #include "link.h"
 #include "link_life.h"
@@ -19,6 +20,7 @@
 /* The pure parts are exported here: their own files know nothing of modules. */
 DLEND_EXPORT(dlend_addr_name);
 DLEND_EXPORT(dlend_kind);
+DLEND_EXPORT(dlend_kind_title);
 DLEND_EXPORT(dlend_offer_state_name);
 DLEND_EXPORT(dlend_irq_mode_name);
 DLEND_EXPORT(dlend_msg_check);
@@ -63,4 +65,5 @@ static void __exit dlend_core_exit(void)
 module_init(dlend_core_init);
 module_exit(dlend_core_exit);
 MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
 MODULE_DESCRIPTION("dlend: links between hosts and their apertures");

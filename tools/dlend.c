@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../include/dlend/version.h"
 #include "dlend.h"
 
 struct options opt = {
@@ -134,7 +135,7 @@ static void parse_options(int argc, char **argv)
 			print_synopsis(stdout);
 			exit(EXIT_OK);
 		case 'V':
-			puts("dlend " DLEND_TOOL_VERSION);
+			puts("dlend " DLEND_VERSION);
 			exit(EXIT_OK);
 		default:
 			exit(EXIT_USAGE);

@@ -18,7 +18,6 @@
 #define __noreturn		__attribute__((__noreturn__))
 #endif
 
-#define DLEND_TOOL_VERSION	"0.1"
 #define DLEND_DRIVER		"dlend-lender"
 #define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
 				"dlend_mdev", "dlend_native"

@@ -92,11 +92,44 @@ static void check_kernel_options(const char *config)
 	free(ntb);
 }
 
+/* Those that dlend is built for and tested with, the oldest first. */
+static const struct {
+	int major, minor;
+} supported[] = {
+	{ 6, 12 }, { 7, 2 }
+};
+
+static void check_kernel_version(void)
+{
+	const char *release = kernel_release();
+	char *end;
+	long major = strtol(release, &end, 10), minor = *end ? strtol(end + 1, NULL, 10) : 0;
+
+	for (size_t i = 0; i < sizeof(supported) / sizeof(*supported); i++) {
+		if (major == supported[i].major && minor == supported[i].minor) {
+			finding(LEVEL_OK, "kernel-version",
+				text("the kernel %s is supported", release), NULL);
+			return;
+		}
+	}
+	if (major < supported[0].major ||
+	    (major == supported[0].major && minor < supported[0].minor))
+		finding(LEVEL_FAIL, "kernel-version",
+			text("kernel not supported: %s is older than 6.12", release),
+			"Use Debian 13's kernel, or that of Debian 12's backports");
+	else
+		finding(LEVEL_WARN, "kernel-version",
+			text("the kernel %s is not one that dlend is tested with (6.12, 7.2)",
+			     release),
+			"DKMS builds no modules for it: use one of these kernels, or build by hand (make) and try");
+}
+
 void doctor_kernel(void)
 {
 	char *file = path("%s/config-%s", opt.boot, kernel_release());
 	char *config = read_all(file);
 
+	check_kernel_version();
 	if (config)
 		check_kernel_options(config);
 	else
@@ -135,10 +168,51 @@ static bool signatures_asked_for(void)
 	return asked;
 }
 
+/* The end of a file that is signed, as the kernel looks for it. */
+static bool is_signed(const char *file)
+{
+	static const char mark[] = "~Module signature appended~\n";
+	char end[sizeof(mark)] = "";
+	FILE *f = fopen(file, "rb");
+	bool found = f && !fseek(f, 1 - (long)sizeof(mark), SEEK_END) &&
+		     fread(end, 1, sizeof(mark) - 1, f) == sizeof(mark) - 1 && !strcmp(end, mark);
+
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* What dlend-build-ntb made, and DKMS does not sign.  No question if such a driver is loaded. */
+static void check_ntb_signatures(void)
+{
+	char *dir = path("%s/%s/updates/dlend-ntb", opt.modules, kernel_release());
+	char *ntb = path("%s/module/ntb", opt.sysfs), list[TEXT_MAX] = "";
+	struct names n = list_dir(dir);
+
+	for (size_t i = 0; i < n.count && !path_exists(ntb); i++) {
+		char *file = path("%s/%s", dir, n.name[i]);
+		size_t used = strlen(list), len = strlen(n.name[i]);
+
+		if (len > 3 && !strcmp(n.name[i] + len - 3, ".ko") && !is_signed(file))
+			snprintf(list + used, sizeof(list) - used, " %s", n.name[i]);
+		free(file);
+	}
+	if (*list)
+		finding(LEVEL_WARN, "secure-boot",
+			text("on, and these drivers of dlend-build-ntb are not signed: %s",
+			     list + 1),
+			"The kernel does not load them. Sign each, in /lib/modules/$(uname -r)/updates/dlend-ntb: ../../build/scripts/sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub FILE");
+	names_free(&n);
+	free(ntb);
+	free(dir);
+}
+
 static void check_secure_boot(void)
 {
 	char *core = path("%s/module/dlend_core", opt.sysfs);
 
+	if (signatures_asked_for())
+		check_ntb_signatures();
 	if (signatures_asked_for() && path_exists(core))
 		finding(LEVEL_OK, "secure-boot", "on, and dlend's modules are signed for it", NULL);
 	else if (signatures_asked_for())

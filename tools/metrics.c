@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../include/dlend/version.h"
 #include "metrics.h"
 
 static const char usage[] = "usage: dlend metrics [--no-debugfs] [--output FILE]";
@@ -25,7 +26,7 @@ static void show_node(void)
 	read_attr(node, core, "node_id");
 	labels = metric_label(NULL, "node", *node ? node : "0");
 	metric_begin("dlend_node_info", "Id of this node, 0: none; version of the dlend command.");
-	metric_sample(metric_label(labels, "version", DLEND_TOOL_VERSION), "1");
+	metric_sample(metric_label(labels, "version", DLEND_VERSION), "1");
 	metric_begin("dlend_module_loaded", "1 if the module is loaded.");
 	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
 		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the supported kernels (6.12 LTS to 7.2), and the only place that asks for
- * the kernel's version.  Each bridge is small and stands alone; code is written for the newest
- * kernel.
+ * What differs between the supported kernels (6.12 LTS to 7.2), and the only source that asks for
+ * the kernel's version; Kbuild refuses older ones.  Each bridge is small and stands alone; code is
+ * written for the newest kernel.
  */
 #ifndef DLEND_COMPAT_H
 #define DLEND_COMPAT_H

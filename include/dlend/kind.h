@@ -15,6 +15,16 @@
 const char *dlend_kind(u32 class);
 
 /**
+ * dlend_kind_title - the same in words for people: the mdev type's "name"
+ * @class: 24-bit class code
+ *
+ * It is the same for all devices of a kind, on all nodes: KubeVirt selects devices by it.
+ * Context: any.
+ * Return: a few words, never NULL.
+ */
+const char *dlend_kind_title(u32 class);
+
+/**
  * dlend_addr_name - what a device is called, in logs, traces and sysfs: "d0002:3b:00.0"
  * @addr: (in) device
  * @name: (out) DLEND_NAME_LEN bytes

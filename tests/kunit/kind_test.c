@@ -7,29 +7,34 @@ static void kind_by_class(struct kunit *test)
 {
 	static const struct {
 		u32 class;
-		const char *kind;
+		const char *kind, *title;
 	} cases[] = {
-		{ 0x010802, "nvme" },		/* NVM Express */
-		{ 0x010801, "storage" },	/* NVMHCI, which nvme cannot drive */
-		{ 0x010601, "storage" },	/* AHCI */
-		{ 0x020000, "nic" },
-		{ 0x028000, "nic" },
-		{ 0x030000, "gpu" },		/* VGA */
-		{ 0x030200, "gpu" },		/* 3D, without a display */
-		{ 0x040000, "pci" },		/* video capture */
-		{ 0x040100, "audio" },
-		{ 0x040300, "audio" },		/* HD Audio */
-		{ 0x0b4000, "accel" },		/* co-processor */
-		{ 0x0c0330, "usb" },		/* xHCI */
-		{ 0x0c0500, "pci" },		/* SMBus */
-		{ 0x120000, "accel" },
-		{ 0x000000, "pci" },
-		{ 0xffffff, "pci" },
+		{ 0x010802, "nvme", "dlend NVMe disk" },
+		/* NVMHCI, which nvme cannot drive */
+		{ 0x010801, "storage", "dlend storage controller" },
+		{ 0x010601, "storage", "dlend storage controller" },	/* AHCI */
+		{ 0x020000, "nic", "dlend network card" },
+		{ 0x028000, "nic", "dlend network card" },
+		{ 0x030000, "gpu", "dlend GPU" },			/* VGA */
+		{ 0x030200, "gpu", "dlend GPU" },			/* 3D, without a display */
+		{ 0x040000, "pci", "dlend PCI device" },		/* video capture */
+		{ 0x040100, "audio", "dlend sound card" },
+		{ 0x040300, "audio", "dlend sound card" },		/* HD Audio */
+		{ 0x0b4000, "accel", "dlend accelerator" },		/* co-processor */
+		{ 0x0c0330, "usb", "dlend USB controller" },		/* xHCI */
+		{ 0x0c0500, "pci", "dlend PCI device" },		/* SMBus */
+		{ 0x120000, "accel", "dlend accelerator" },
+		{ 0x000000, "pci", "dlend PCI device" },
+		{ 0xffffff, "pci", "dlend PCI device" },
 	};
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
-		KUNIT_EXPECT_STREQ_MSG(test, dlend_kind(cases[i].class), cases[i].kind,
-				       "class %06x", cases[i].class);
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
+		u32 class = cases[i].class;
+
+		KUNIT_EXPECT_STREQ_MSG(test, dlend_kind(class), cases[i].kind, "class %06x", class);
+		KUNIT_EXPECT_STREQ_MSG(test, dlend_kind_title(class), cases[i].title,
+				       "class %06x", class);
+	}
 }
 
 static void name_of_address(struct kunit *test)

@@ -400,7 +400,9 @@ INSTALLED = {
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
     "usr/lib/systemd/system/dlend-metrics.service", "usr/lib/systemd/system/dlend-metrics.timer",
     "usr/share/dlend/dlend-alerts.yml", "usr/share/dlend/dlend-dashboard.json", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
-    "etc/modprobe.d/dlend.conf",
+    "etc/modprobe.d/dlend.conf", "usr/lib/modprobe.d/dlend-ntb.conf", "usr/share/doc/dlend/README.md",
+    "usr/share/doc/dlend/docs/guest-picture.svg",
+    *(f"usr/share/doc/dlend/docs/{p.name}" for p in (TOP / "docs").glob("*.md")),
     *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 
 
@@ -433,6 +435,97 @@ def sources(t):
              "the package of sources has all that Kbuild builds", f"{result.stderr}{sorted(missing)}")
 
 
+def packages(t):
+    """What the packages say of themselves, and what building them takes."""
+    control, changelog = ((TOP / "debian" / name).read_text() for name in ("control", "changelog"))
+    version = re.match(r"dlend \((\S+)\)", changelog).group(1)
+    header = re.search(r'#define DLEND_VERSION\s+"(.*)"', (TOP / "include/dlend/version.h").read_text()).group(1)
+    t.equal(header, version, "modules and command have the version of the packages")
+    modules = set(re.findall(r"^obj-m \+= (\w+)\.o", (TOP / "Kbuild").read_text(), re.M))
+    folders = subprocess.run([TOP / "tests/module-folders"], capture_output=True, text=True, check=True).stdout.split()
+    texts = [p.read_text() for folder in folders for p in (TOP / folder).glob("*.c")]
+    t.equal([sum(f"\n{line}" in text for text in texts) for line in ("MODULE_LICENSE(", "MODULE_VERSION(DLEND_VERSION);")],
+            [len(modules)] * 2, "  each module says it")
+    maintainer = re.search(r"^Maintainer: (.*)$", control, re.M).group(1)
+    t.ok("localhost" not in maintainer and f" -- {maintainer}  " in changelog, "the maintainer is one, the same everywhere", maintainer)
+    needed = {word for word in re.search(r"^Build-Depends: (.*)$", control, re.M).group(1).split(", ") if " " not in word}
+    for page in ("README.md", "docs/getting-started.md"):
+        listed = set(re.search(r"apt install (.*debhelper.*)", (TOP / page).read_text()).group(1).split())
+        t.equal((needed | {"build-essential"}) - listed, set(), f"{page} lists the packages that make deb needs")
+    t.ok('/inbuild" make deb >' in (TOP / "tests/cluster/root/mkdeb").read_text(), "  and 77-packages builds by that very command")
+
+
+def kernels(t):
+    """Kernels that are not supported: the build, DKMS and doctor say so, and mean the same ones."""
+    def make(version):
+        return subprocess.run(["make", "-f", "-", f"KERNELVERSION={version}", "src=x"], input="include Kbuild\nall: ; @echo $(obj-m)\n",
+                              cwd=TOP, capture_output=True, text=True, check=False)
+
+    for version in ("6.1.158", "6.11.11", "5.10"):
+        r = make(version)
+        t.ok(r.returncode and f"dlend needs Linux 6.12 or later, and this is {version}" in r.stderr, f"make on {version} says why it does not build",
+             r.stdout + r.stderr)
+    for version in ("6.12.117", "6.12", "7.2.12", "10.0"):
+        r = make(version)
+        t.ok(not r.returncode and "dlend_core.o" in r.stdout, f"  and builds on {version}", r.stderr)
+    dkms = TOP / "debian/dlend-dkms.dkms"
+
+    def said(release):
+        return subprocess.run(["bash", "-c", f". {dkms}"], capture_output=True, text=True, check=False,
+                              env={**os.environ, "kernelver": release, "kernel_source_dir": "/none"}).stderr
+
+    t.equal([said(release) for release in ("6.12.57+deb13-amd64", "7.2.12-amd64", "")], [""] * 3, "DKMS builds for 6.12 and 7.2, without a word")
+    for release in ("6.1.0-49-amd64", "6.17.3+deb13-amd64", "6.120.1"):
+        t.equal(said(release), f"dlend: no modules for {release}: they are built for Linux 6.12 and 7.2\n", f"  it says why not for {release}")
+    exclusive = re.search(r'BUILD_EXCLUSIVE_KERNEL="\^\((.*)\)', dkms.read_text()).group(1).replace("[.]", ".").split("|")
+    doctor = (TOP / "tools/doctor_host.c").read_text()
+    t.equal(re.findall(r"\{ (\d+), (\d+) \}", doctor), [tuple(v.split(".")) for v in exclusive], "  doctor knows the same kernels")
+
+
+class Removed(Root):
+    """dlend's scripts for dpkg on a host where @lent and @attached devices, and @mdevs, are in use."""
+
+    def __init__(self, lent=(), mdevs=(), attached=()):
+        super().__init__()
+        for driver, devices in (("bus/pci/drivers/dlend-lender", lent), ("bus/mdev/drivers/dlend_mdev", mdevs)):
+            (self.path / "sys" / driver).mkdir(parents=True)
+            for name in ("bind", *devices):
+                self.file(f"sys/{driver}/{name}")
+        for name in attached:
+            self.file(f"sys/bus/dlend/devices/{name}/attached", "d002:3b:00.0\n")
+        self.file("sys/bus/dlend/devices/d0003:01:00.0/attached", "no\n")
+        if lent or mdevs or attached:
+            (self.path / "sys/module/dlend_core").mkdir(parents=True)
+        self.env["DPKG_ROOT"] = str(self.path)
+
+    def says(self, package, *words):
+        text = (TOP / f"debian/{package}").read_text().replace("#DEBHELPER#", "")
+        r = subprocess.run(["sh", "-s", *words], input=text, capture_output=True, text=True, env=self.env, check=False)
+        return r.returncode, r.stderr
+
+
+def removal(t):
+    """What dpkg says when packages are replaced or removed on a host that lends or borrows."""
+    with Removed() as r:
+        for package in ("dlend.prerm", "dlend-dkms.prerm"):
+            t.equal([r.says(package, words) for words in ("remove", "upgrade", "deconfigure")], [(0, "")] * 3,
+                    f"{package}: nothing is lent or borrowed: nothing to say")
+    with Removed(["0000:3b:00.0", "0000:3c:00.0"], [U1], ["d0002:3b:00.0"]) as r:
+        code, said = r.says("dlend.prerm", "remove")
+        t.ok(code == 0 and all(text in said for text in ("lent: 0000:3b:00.0 0000:3c:00.0\n", f"for VMs here: {U1}\n", "attached here: d0002:3b:00.0\n")),
+             "dlend is removed: what is in use is named", said)
+        t.ok("stays so until this host reboots" in said and "dlend reclaim" in said, "  and what becomes of it", said)
+        code, said = r.says("dlend.prerm", "upgrade", "0.2")
+        t.ok(code == 0 and "lent: 0000:3b:00.0" in said and "goes on as it is" in said, "dlend is replaced: all goes on", said)
+        code, said = r.says("dlend-dkms.prerm", "remove")
+        t.ok(code == 0 and "stay loaded until this host reboots" in said, "dlend-dkms is removed: loaded modules go on", said)
+        code, said = r.says("dlend-dkms.prerm", "upgrade", "0.2")
+        t.ok(code == 0 and "modules that are loaded are used until this host reboots" in said, "dlend-dkms is replaced: they do, too", said)
+    with Removed(mdevs=[U1]) as r:
+        said = r.says("dlend.prerm", "remove")[1]
+        t.ok(U1 in said and "attached here" not in said, "what is not in use is not named", said)
+
+
 def install(t):
     with Root() as r, tempfile.TemporaryDirectory() as dest:
         def make():
@@ -451,6 +544,10 @@ def install(t):
         there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
         t.equal(there, INSTALLED, "  and leaves no file that no package would know")
         t.equal(interpreters(Path(dest)) - depends(), set(), "  interpreters of scripts: the package depends on them")
+        own = [line for line in (Path(dest) / "etc/modprobe.d/dlend.conf").read_text().splitlines() if line]
+        t.ok(own and all(line.startswith("#") for line in own), "  the file for the node id holds nothing else that counts", str(own))
+        system = (Path(dest) / "usr/lib/modprobe.d/dlend-ntb.conf").read_text()
+        t.ok("\nblacklist ntb_transport\n" in system and "max_mw_size" in system, "  what all hosts need is in a file of the package's own")
         (Path(dest) / "etc/dlend.conf").write_text("3b:00.0\n")
         make()
         t.equal((Path(dest) / "etc/dlend.conf").read_text(), "3b:00.0\n", "  an admin's own file stays")
@@ -468,6 +565,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

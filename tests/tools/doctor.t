@@ -109,6 +109,20 @@ def kernel(t):
     with Host() as f:
         os.unlink(f.root / f"boot/config-{RELEASE}")
         expect(t, f, "WARN", "kernel", RELEASE)
+    for release, level, part in (("6.1.0-49-amd64", "FAIL", "kernel not supported: 6.1.0-49-amd64 is older than 6.12"),
+                                 ("5.10.0-1-amd64", "FAIL", "kernel not supported: 5.10.0-1-amd64 is older than 6.12"),
+                                 ("6.17.3+deb13-amd64", "WARN", "6.17.3+deb13-amd64 is not one that dlend is tested with (6.12, 7.2)"),
+                                 ("6.120.1", "WARN", "6.120.1 is not one that dlend is tested with"),
+                                 ("8.0.1-amd64", "WARN", "8.0.1-amd64 is not one that dlend is tested with")):
+        with Host() as f:
+            f.file("osrelease", release + "\n", f.proc / "sys/kernel")
+            f.file(f"config-{release}", CONFIG, f.root / "boot")
+            expect(t, f, level, "kernel-version", part)
+    for release in ("6.12.57+deb13-amd64", "7.2-rc1"):
+        with Host() as f:
+            f.file("osrelease", release + "\n", f.proc / "sys/kernel")
+            f.file(f"config-{release}", CONFIG, f.root / "boot")
+            t.equal(f.doctor("--strict")[0], 0, f"{release} is supported")
 
 
 def modules(t):
@@ -125,6 +139,21 @@ def modules(t):
         t.ok(not [c for c in f.doctor()[1] if c["check"] == "secure-boot"], "Secure Boot is off: nor then")
         variable.write_bytes(bytes([6, 0, 0, 0, 1]))
         t.equal([c["level"] for c in f.doctor()[1] if c["check"] == "secure-boot"], ["OK"], "on, and the modules are loaded")
+        built = f.root / f"lib/modules/{RELEASE}/updates/dlend-ntb"
+        f.file("ntb.ko", "ELF ~Module signature appended~\n", built)
+        f.file("ntb_hw_amd.ko", "ELF, which is not signed", built)
+        f.file("Module.symvers", "", built)
+        t.equal(f.doctor("--strict")[0], 0, "  the NTB drivers, too: nobody asks for signatures that were not needed")
+        (f.sys / "module/ntb").rmdir()
+        expect(t, f, "WARN", "secure-boot", "on, and these drivers of dlend-build-ntb are not signed: ntb_hw_amd.ko")
+        t.ok(any("sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub" in c["fix"] for c in f.doctor()[1]), "  and how to sign them")
+        f.file("ntb_hw_amd.ko", "ELF ~Module signature appended~\n", built)
+        t.equal(f.doctor("--strict")[0], 0, "  signed")
+        f.file("ntb_hw_amd.ko", "short", built)
+        variable.write_bytes(bytes([6, 0, 0, 0, 0]))
+        t.equal(f.doctor("--strict")[0], 0, "  not signed, and Secure Boot is off")
+        variable.write_bytes(bytes([6, 0, 0, 0, 1]))
+        f.put("module/ntb")
         shutil.rmtree(f.sys / "module/dlend_core")
         found = [c for c in f.doctor()[1] if c["check"] == "secure-boot"]
         t.ok(len(found) == 1 and found[0]["level"] == "WARN" and "mokutil --import" in found[0]["fix"], "on, and they are not", str(found))

@@ -12,6 +12,7 @@ reason     what stands behind the colon of such a message, in the file last_erro
 command    standard error of dlend: what and why; what to do follows on the next line
 doctor     dlend doctor: name of the check and what was found
 migrate    standard error of dlend migrate
+packages   standard error of dpkg, apt and DKMS; lines that begin with blanks go on with the one before
 
 Not a compiler: it knows how this project writes C.  Where it cannot follow a value, it takes it for "...".
 """
@@ -385,9 +386,18 @@ def migrate_messages(top):
                     yield Message(name, row.lineno, "migrate", f"... cannot stay while ... moves: {row.elts[1].value}")
 
 
+def packages_messages(top):
+    for path in sorted((top / "debian").glob("dlend*")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = re.search(r'\becho "dlend: (\S.*)" >&2|\bsay "(\S.*)"', line)
+            text = tidy(re.sub(r"\$\(.*\)|\$[\w*]+", GAP, found[1] or found[2])) if found else ""
+            if says_something(text):
+                yield Message(str(path.relative_to(top)), number, "packages", f"dlend: {text}")
+
+
 def messages(top=TOP):
     """All of them, each text of a place once."""
-    return sorted({*kernel_messages(top), *command_messages(top), *migrate_messages(top)})
+    return sorted({*kernel_messages(top), *command_messages(top), *migrate_messages(top), *packages_messages(top)})
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def silent(top):
 
 def copied(top):
     """The sources, to be broken."""
-    for folder in (*messages.KERNEL, "tools"):
+    for folder in (*messages.KERNEL, "tools", "debian"):
         shutil.copytree(TOP / folder, top / folder, ignore=shutil.ignore_patterns("*.o", "*.ko", "__pycache__"))
     return top
 
@@ -122,6 +122,7 @@ BROKEN = (
      "..., line ...: no colours, please"),
     ("a failure of a move", "tools/migration/probe.py", '\n\ndef x(vm):\n    what = f"{vm} is asleep"\n    raise Failure(what, '
      '"it is " + vm if vm else "it is night")\n', "... is asleep: it is night"),
+    ("what a package says", "debian/dlend.prerm", '\nsay "not in $(uname -r | cut -d. -f1), nor in $there"\n', "dlend: not in ..., nor in ..."),
 )
 NOT_SAID = (
     ("a comment", "lender/check.c", '\nstatic void lend_x(void)\n{\n\t/* pr_err("dlend: in a comment\\n"); */\n}\n'),
@@ -153,7 +154,7 @@ def main():
         t.equal([n for n, line in enumerate(text.splitlines(), 1) if len(line) > COLUMNS], [], f"no line has more than {COLUMNS} columns")
         t.equal(silent(TOP), HAND_ON, "each place where a module prints is followed, but those that hand on what they are given")
         kinds = {m.where for m in found}
-        t.equal(kinds, {"log", "reason", "command", "doctor", "migrate"}, "there are messages of each kind")
+        t.equal(kinds, {"log", "reason", "command", "doctor", "migrate", "packages"}, "there are messages of each kind")
         t.ok(len({m.text for m in found}) > 400, "hundreds of messages were found")
 
         with tempfile.TemporaryDirectory() as folder:

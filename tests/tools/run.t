@@ -225,7 +225,7 @@ def resume(t):
 
 def within(t):
     """What may be left out comes last, in the order of its list, and is, when the time is over."""
-    names = [runner.FIRST[-1], *runner.OPTIONAL["more"][len(runner.FIRST):][:2], "82-disks"]
+    names = [runner.FIRST[-1], *runner.OPTIONAL["more"][len(runner.FIRST):][:2], "95-cycles"]
     rows = [(f"cluster/{name}", "more", ["sh", "-c", "echo ok 1; echo 1..1"], True) for name in reversed(names)]
     rows += [(f"{runner.OF_LATE}b", "more", ["on", "sh"], True), ("cluster/a", "cluster", ["sh", "-c", "echo ok 1; echo 1..1"], True)]
     top, runner.topology_of = runner.topology_of, lambda row: "" if row[0].endswith("/a") else row[0]
@@ -245,6 +245,23 @@ def within(t):
             "which is said, of each", said.getvalue())
 
 
+def turns(t):
+    """CI has the time for one of the scenarios that take long: another one for each commit."""
+    commits, seen = runner.commits, []
+    for number in range(len(runner.TURNS)):
+        runner.commits = lambda number=number: number
+        groups = {row[0].removeprefix("cluster/"): row[1] for row in runner.steps()}
+        now = [name for name in runner.TURNS if groups[name] == "more"]
+        seen += now
+        rest = {groups[name] for name in runner.TURNS if name not in now}
+        order = [row[0] for row in runner.in_order([row for row in runner.steps() if row[1] == "more"])
+                 if runner.part(row) == runner.IN_TIME and len(row[2]) == 1]
+        t.equal((len(now), rest <= {"rest", "long"}, order[0]), (1, True, f"cluster/{now[0]}"),
+                f"{now[0]}: CI runs it before what may be left out, and make check-long the others")
+    runner.commits = commits
+    t.equal(seen, list(runner.TURNS), "each has its turn")
+
+
 def slowest(t):
     rows = [(f"cluster/{n}", "cluster", [], True) for n in range(7)] + [("lint", "lint", [], True)]
     counts = [runner.Count() for _ in rows]
@@ -258,6 +275,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, reason, again, together, late, several, resume, within, slowest):
+    for part in (streams, reason, again, together, late, several, resume, within, turns, slowest):
         with test.case(part.__name__):
             part(test)

@@ -51,7 +51,10 @@ def lend_and_list(t, f, a, b):
     t.ok("dlend-nvme" in a.run("mdevctl types").out, "mdevctl types shows the type")
     parent = f"/sys/class/mdev_bus/{address}/mdev_supported_types/dlend-nvme"
     t.equal(a.run(f"cat {parent}/available_instances").out.strip(), "1", "one is available")
-    t.ok("node 2" in a.run(f"cat {parent}/description {parent}/name").out, "the description names the lender")
+    t.equal(a.run(f"cat {parent}/name").out, "dlend NVMe disk\n", "the type's name is that of any NVMe disk of any node")
+    ids = ":".join(a.run(f"cat /sys/bus/dlend/devices/{address}/{name}").out.strip()[2:] for name in ("vendor", "device"))
+    said = a.run(f"cat {parent}/description").out
+    t.ok(f"device {ids} of node 2" in said, "its description has ids and lender", said)
     t.ok(address in f.dlend("b", f"lend {b.bdf('nvme0')}").out, "lending it again changes nothing")
     r = a.run(f"mdevctl start -u 00000000-1111-2222-3333-444444444444 -p {address} --type dlend-gpu", check=False)
     t.ok(r.status != 0, "a type that is not there", r.out)

@@ -54,7 +54,7 @@ def refused(t, result, name, *parts):
 
 def types(t, m, parent):
     shown = m("types").out
-    t.ok(all(text in shown for text in (parent, KIND, "Available instances: 1", "Device API: vfio-pci")),
+    t.ok(all(text in shown for text in (parent, KIND, "Available instances: 1", "Device API: vfio-pci", "Name: dlend NVMe disk\n")),
          "mdevctl types shows the offer", shown)
     t.equal(m.instances(parent), (KIND, 1), "and so does types --dumpjson")
 

@@ -64,6 +64,8 @@ def files(t, a, said):
     t.ok("--live" in a.run(PATH + "dlend migrate --help").out, "dlend migrate finds its modules")
     for page in ("man8/dlend.8", "man5/dlend.conf.5", "man8/dlend-build-ntb.8"):
         t.ok(a.run(f"zcat /usr/share/man/{page}.gz | head -40").out.count(".Nm"), f"manual page {page}")
+    pages = a.run("cd /usr/share/doc/dlend && ls README.md docs/README.md docs/trouble.md", check=False)
+    t.equal(pages.status, 0, "the pages that messages name", pages.out)
     done = a.run("bash -c 'source /usr/share/bash-completion/completions/dlend; COMP_WORDS=(dlend l) COMP_CWORD=1; "
                  "_dlend; echo ${COMPREPLY[@]}'").out.split()
     t.ok({"lend", "list", "links"} <= set(done), "completion of the command", str(done))
@@ -79,6 +81,7 @@ def booted(t, f, a, b):
     f.wait_links("a")
     t.equal([h.run("cat /sys/module/dlend_core/parameters/node_id").out.strip() for h in (a, b)], ["1", "2"],
             "modules load at boot, with the ids of /etc/modprobe.d/dlend.conf")
+    t.equal(a.run("modinfo -F version dlend_core").out.strip(), a.run(PATH + "dlend --version").out.split()[1], "of the command's version")
     t.equal(a.run("modinfo -F filename dlend_ntb ntb_hw_amd | cut -d/ -f5-").out.split(),
             ["updates/dkms/dlend_ntb.ko", "updates/dlend-ntb/ntb_hw_amd.ko"], "those of DKMS and dlend-build-ntb")
     state = b.run("systemctl show -p Result -p ActiveState --value dlend-lend.service").out.split()
@@ -122,14 +125,17 @@ def starts_itself(t, f, a, b, address, uuid):
     f.wait_state("a", address, "free")
 
 
-def removed(t, a):
-    a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120)
+def removed(t, a, uuid):
+    said = a.run("echo 'set libvirt-hook=on' >>/etc/dlend.conf; " + PATH + "dpkg -r dlend", timeout=120).out
+    t.ok("what is in use stays so until this host reboots" in said and f"for VMs here: {uuid}" in said,
+         "removing says what becomes of a device that is in use", said)
+    t.ok(a.run(f"[ -e /sys/bus/mdev/devices/{uuid} ]", check=False).status == 0, "and that is so")
     result = a.run("echo '<domain/>' | /etc/libvirt/hooks/qemu.d/dlend vm prepare begin -", check=False)
     t.ok(not result.status and "libvirt-mdevs is not there" in result.out,
          "removed: the hook stays, and agrees to any domain", result.out)
     a.run(PATH + "dpkg -P dlend", timeout=120)
-    left = a.run("ls -d /usr/sbin/dlend* /usr/lib/dlend /etc/dlend.conf /etc/modprobe.d/dlend.conf "
-                 "/etc/libvirt/hooks/qemu.d/dlend /usr/lib/mdevctl/scripts.d/callouts/dlend "
+    left = a.run("ls -d /usr/sbin/dlend* /usr/lib/dlend /etc/dlend.conf /etc/modprobe.d/dlend.conf /usr/share/doc/dlend "
+                 "/usr/lib/modprobe.d/dlend* /etc/libvirt/hooks/qemu.d/dlend /usr/lib/mdevctl/scripts.d/callouts/dlend "
                  "/usr/lib/systemd/system/dlend* /etc/systemd/system/*/dlend-lend* 2>/dev/null", check=False).out
     t.equal(left, "", "purged: nothing is left")
 
@@ -159,7 +165,7 @@ def main():
             with t.case("a device that is lent, and a guest"):
                 starts_itself(t, f, a, b, address, uuid)
             with t.case("removal"):
-                removed(t, a)
+                removed(t, a, uuid)
             t.equal(c.complaints(), [], "no kernel has a complaint")
 
 
