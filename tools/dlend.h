@@ -112,11 +112,19 @@ int device_probe(const struct device *dev);	/* its own driver, if there is one *
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
 
+/* run.c: how a device was set before it was lent, in /run/dlend; with --sysfs nothing is stored. */
+/** keep_value - store @value of @setting. Return: 0 or -errno; what was stored before stays then */
+int keep_value(const struct device *dev, const char *setting, const char *value);
+/** kept_value - @value = what is stored. Return: false if there is none */
+bool kept_value(char *value, const struct device *dev, const char *setting);
+void forget_value(const struct device *dev, const char *setting);
+
 /* reset.c: which way a lent device is reset. */
 /**
  * reset_choose - @methods (as in sysfs, or with commas) from now on; what it was is kept
  *
- * Exits with a message if the device cannot be reset so. Return: true if something was changed.
+ * Exits with a message if the device cannot be reset so, or what it was cannot be kept.
+ * Return: true if something was changed.
  */
 bool reset_choose(const struct device *dev, const char *methods);
 /**

@@ -371,6 +371,27 @@ def reset(t):
         t.equal((r.code, method(dev)), (0, "bus"), "with --sysfs alone")
 
 
+def full_disk(t):
+    """Where the reset method is kept there is no room: when it is written, or not before the file is closed."""
+    for name, before in (("is written", 'trap "" XFSZ; ulimit -f 0'), ("is closed", None)):
+        with Fake() as f:
+            dev = f.pci(DISK, reset="flr bus")
+            kept = f.root / f"run/dlend/reset-{DISK}"
+            part = Path(f"{kept}.new")
+            kept.parent.mkdir(parents=True)
+            if not before:
+                part.symlink_to("/dev/full")
+            r = f.run("--json lend --reset bus 03:00.0", before=before)
+            t.equal((r.code, json.loads(r.out).get("error", {}).get("code"), "cannot be kept for reclaim" in r.err), (1, 1, True),
+                    f"a full disk, seen when the file {name}: an error")
+            t.equal((f.driver_of(DISK), (dev / "reset_method").read_text(), f.writes, kept.exists()), ("nvme", "flr bus\n", [], False),
+                    "  and nothing was changed")
+            t.equal(f.run("lend --reset bus 03:00.0").code, 0, "  now there is room")
+            part.symlink_to("/dev/full")
+            r = f.run("lend --reset pm 03:00.0")
+            t.equal((r.code, kept.read_text()), (0, "flr bus\n"), "  what is kept already takes no more room, and stays")
+
+
 def reclaim(t):
     with Fake() as f:
         dev = f.pci(DISK)
@@ -399,7 +420,7 @@ def errors_in_json(t):
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, functions, lend_fails, group, reset, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, functions, lend_fails, group, reset, full_disk, reclaim,
                  errors_in_json):
         tap.diag(part.__name__)
         part(tap)
