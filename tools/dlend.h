@@ -118,6 +118,7 @@ int keep_value(const struct device *dev, const char *setting, const char *value)
 /** kept_value - @value = what is stored. Return: false if there is none */
 bool kept_value(char *value, const struct device *dev, const char *setting);
 void forget_value(const struct device *dev, const char *setting);
+#define OVERRIDE_SETTING	"driver"	/* driver_override; absent: there was none */
 
 /* reset.c: which way a lent device is reset. */
 /**

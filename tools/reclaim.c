@@ -37,13 +37,15 @@ static void end_lease(const struct device *dev, bool force)
 
 static void return_to_own_driver(const struct device *dev)
 {
+	char before[TEXT_MAX];
 	int err = device_unbind(dev);
 
 	if (!err)
-		err = device_override(dev, "");
+		err = device_override(dev, kept_value(before, dev, OVERRIDE_SETTING) ? before : "");
 	if (err)
 		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf), strerror(-err),
 		     "The kernel's log says more: dmesg | tail");
+	forget_value(dev, OVERRIDE_SETTING);
 	reset_restore(dev);
 }
 

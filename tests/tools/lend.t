@@ -251,6 +251,7 @@ def lend(t):
                 "lending it again changes nothing, and says the same in JSON")
         r = f.run("reclaim d0001:03:00.0")
         t.equal((r.code, f.driver_of(DISK), f.override(DISK)), (0, "nvme", ""), "reclaim by the fabric's name")
+        t.equal(kept_files(f), [], "  and nothing is kept of it")
         t.ok("is back, driver nvme" in r.out, "  and says who has it", r.out)
     with Fake() as f:
         f.pci(DISK, driver=None)
@@ -280,6 +281,67 @@ def lend(t):
         r = f.run("lend 03:00.0")
         names = (f.sys / f"bus/pci/drivers/{LENDER}/lend_as").read_text().splitlines()
         t.equal((r.code, names[0]), (0, f"{DISK} 03:00.0"), "a name from an earlier --as does not stay")
+
+
+def kept_files(f):
+    return sorted(p.name for p in f.root.glob("run/dlend/*-0*"))
+
+
+def override(t):
+    """The driver that the administrator had chosen for a device is chosen again after reclaim."""
+    other = "0000:03:00.1"
+    kept = f"driver-{DISK}"
+
+    def set_override(f, bdf, driver):
+        f.file("driver_override", f"{driver}\n", f.device(bdf))
+
+    with Fake() as f:
+        f.pci(DISK, driver="vfio-pci")
+        f.pci(other, driver="snd", pclass="0x040300")
+        set_override(f, DISK, "vfio-pci")
+        f.home[DISK] = "nvme"
+        f.driver("nvme")
+        t.equal((f.run("lend --group 03:00.0").code, f.override(DISK), kept_files(f)), (0, LENDER, [kept]), "lent: it is kept")
+        t.equal((f.run("lend --group 03:00.0").code, kept_files(f)), (0, [kept]), "  lending it again does not lose it")
+        r = f.run("reclaim 03:00.0")
+        t.equal((r.code, f.override(DISK), f.driver_of(DISK), f.override(other), f.driver_of(other)),
+                (0, "vfio-pci", "vfio-pci", "", "snd"), "reclaimed: each as it was before")
+        t.equal(kept_files(f), [], "  and nothing is kept any more")
+        f.refuse.add(("bind", other))
+        r = f.run("lend --group 03:00.0")
+        f.refuse.clear()
+        t.equal((r.code, f.override(DISK), f.driver_of(DISK), kept_files(f)), (1, "vfio-pci", "vfio-pci", []),
+                "lending fails: as it was, and nothing is kept")
+    with Fake() as f:
+        # unbound by hand, as docs/sysfs.md has it: the override is what it says then, or still ours
+        f.pci(DISK)
+        f.file(kept, "vfio-pci\n", f.root / "run/dlend")
+        f.run("lend 03:00.0")
+        f.run("reclaim 03:00.0")
+        t.equal((f.override(DISK), f.driver_of(DISK)), ("", "nvme"), "what was kept of an earlier lending does not come back")
+        f.file(kept, "vfio-pci\n", f.root / "run/dlend")
+        f.driver("vfio-pci")
+        set_override(f, DISK, LENDER)
+        f.run("lend 03:00.0")
+        f.run("reclaim 03:00.0")
+        t.equal((f.override(DISK), f.driver_of(DISK)), ("vfio-pci", "vfio-pci"), "  but does if the override is still ours")
+    with Fake() as f:
+        f.pci(DISK)
+        f.pci(other, driver="snd", pclass="0x040300")
+        set_override(f, DISK, "nvme")
+        set_override(f, other, "snd")
+        (f.root / "run/dlend").mkdir(parents=True)
+        (f.root / f"run/dlend/driver-{other}.new").symlink_to("/dev/full")
+        r = f.run("lend --group 03:00.0")
+        t.ok(r.code == 1 and f"{other}: its driver_override cannot be kept for reclaim" in r.err, "a full disk is an error", r.err)
+        t.equal((f.override(DISK), f.driver_of(DISK), f.override(other), f.writes, kept_files(f)), ("nvme", "nvme", "snd", [], []),
+                "  and nothing was changed")
+    with Fake() as f:
+        f.pci(DISK)
+        set_override(f, DISK, "nvme")
+        trees = ["--sysfs", f.sys, "--procfs", f.proc]
+        f.run("lend 03:00.0", trees=trees)
+        t.equal((f.run("reclaim 03:00.0", trees=trees).code, f.override(DISK)), (0, ""), "with --sysfs alone nothing is kept")
 
 
 def functions(t):
@@ -420,7 +482,7 @@ def errors_in_json(t):
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, functions, lend_fails, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, functions, lend_fails, group, reset, full_disk, reclaim,
                  errors_in_json):
         tap.diag(part.__name__)
         part(tap)
