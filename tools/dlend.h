@@ -224,7 +224,9 @@ __noreturn void fail(int code, const char *what, const char *why, const char *to
 int attempt(void (*act)(void *arg), void *arg);
 /** fail_again - as the fail() that ended the last attempt(), but for good and said once */
 __noreturn void fail_again(int code);
-/** attempt_failure - what the last attempt() failed with, as one line */
+/** attempt_json - what the last attempt() failed with, as --json has it */
+json_t *attempt_json(int code);
+/** attempt_failure - the same as one line */
 const char *attempt_failure(void);
 /** text - printf into fresh memory, for fail(); never freed */
 const char *text(const char *fmt, ...) __printf(1, 2);

@@ -57,24 +57,28 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* The device is lent already, so an error here is only reported. */
+/* The device is lent already, and stays so. */
 static void set_clique(const struct device *dev, const char *clique)
 {
 	char *p = path("%s/dlend/clique", dev->dir);
+	const char *what = text("%s cannot have the clique %s", dev->bdf, clique);
 	int err;
 
-	if (!path_exists(p)) {
-		progress("%s: clique=%s is ignored, as dlend_lender is too old for it",
-			 dev->bdf, clique);
-	} else {
-		err = write_text(p, clique);
-		if (err)
-			progress("%s: clique=%s was refused: %s", dev->bdf, clique, strerror(-err));
-	}
+	if (!path_exists(p))
+		fail(EXIT_NOT_READY, what, "dlend_lender is too old for it",
+		     "It is lent all the same. Load the modules of this version, and lend it again.");
+	err = write_text(p, clique);
+	if (err)
+		fail(EXIT_FAIL, what, strerror(-err),
+		     text("It is lent all the same. To try again: dlend lend --clique %s %s",
+			  clique, dev->bdf));
 	free(p);
 }
 
-/* What lend_device() works on, and what it did so far. */
+/*
+ * What lend_device() works on, and what it did so far.
+ * @done: all of @group is lent; it may have failed after that
+ */
 struct lending {
 	const struct lend_line *line;
 	const char *bdf;
@@ -137,10 +141,10 @@ static void lend_device(void *arg)
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
+	l->done = true;
 	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);
-	l->done = true;
 }
 
 /* On standard output, or into @list if it is not NULL. */
@@ -253,30 +257,28 @@ static int lend_config(const char *file)
 	if (r.list)
 		print_json(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
 	if (r.failed.count)
-		progress("%zu lent, %zu not lent", r.lent, r.failed.count);
+		progress("%zu lent, %zu failed", r.lent, r.failed.count);
 	return r.failed.count ? EXIT_FAIL : EXIT_OK;
 }
 
 static int lend_command(const struct lend_line *line)
 {
 	struct lending l = { .line = line, .bdf = line->which };
-	json_t *list = opt.json ? json_array() : NULL;
+	json_t *list = opt.json ? json_array() : NULL, *out;
+	int code = attempt(lend_device, &l);
 
-	/* Only if a reset method was chosen there is something to restore after a failure. */
-	if (line->reset) {
-		int code = attempt(lend_device, &l);
-
-		if (code) {
-			restore_resets(&l);
-			fail_again(code);
-		}
-	} else {
-		lend_device(&l);
-	}
+	if (code)
+		restore_resets(&l);
+	if (!l.done)
+		fail_again(code);
 	report_lent(l.move, l.group.count, list);
-	if (list)
-		print_json(json_pack("{s:o}", "lent", list));
-	return EXIT_OK;
+	if (list) {
+		out = json_pack("{s:o}", "lent", list);
+		if (code)
+			json_object_set_new(out, "error", attempt_json(code));
+		print_json(out);
+	}
+	return code;
 }
 
 static const char usage[] =

@@ -29,11 +29,11 @@ static struct {
 	const char *what, *why, *todo;
 } caught;
 
-static void fail_json(int code, const char *what, const char *why, const char *todo)
+static json_t *error_json(int code, const char *what, const char *why, const char *todo)
 {
-	print_json(json_pack("{s:{s:i, s:o, s:o, s:o}}", "error", "code", code,
-			     "what", ascii_json(what), "why", ascii_json(why ? why : ""),
-			     "todo", ascii_json(todo ? todo : "")));
+	return json_pack("{s:i, s:o, s:o, s:o}", "code", code,
+			 "what", ascii_json(what), "why", ascii_json(why ? why : ""),
+			 "todo", ascii_json(todo ? todo : ""));
 }
 
 void fail(int code, const char *what, const char *why, const char *todo)
@@ -48,7 +48,7 @@ void fail(int code, const char *what, const char *why, const char *todo)
 		longjmp(catcher->here, code);
 	}
 	if (opt.json)
-		fail_json(code, what, why, todo);
+		print_json(json_pack("{s:o}", "error", error_json(code, what, why, todo)));
 	exit(code);
 }
 
@@ -83,9 +83,14 @@ const char *attempt_failure(void)
 	return text("%s%s%s", caught.what, caught.why ? ": " : "", caught.why ? caught.why : "");
 }
 
+json_t *attempt_json(int code)
+{
+	return error_json(code, caught.what, caught.why, caught.todo);
+}
+
 void fail_again(int code)
 {
 	if (opt.json)
-		fail_json(code, caught.what, caught.why, caught.todo);
+		print_json(json_pack("{s:o}", "error", attempt_json(code)));
 	exit(code);
 }

@@ -344,6 +344,29 @@ def override(t):
         t.equal((f.run("reclaim 03:00.0", trees=trees).code, f.override(DISK)), (0, ""), "with --sysfs alone nothing is kept")
 
 
+def clique_refused(t):
+    """The device is lent then, but not as it was asked for: that is an error."""
+    want = {"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}
+    for what, no_clique, code, part in (("has no such file", True, 6, "dlend_lender is too old for it"),
+                                        ("says no", False, 1, "No space left on device")):
+        with Fake() as f:
+            f.pci(DISK)
+            f.clique = None if no_clique else "/dev/full"
+            r = f.run("lend --clique 5 03:00.0")
+            t.ok(r.code == code and part in r.err and "It is lent all the same" in r.err and "is lent as d0001:03:00.0" in r.out,
+                 f"--clique, and the kernel {what}", f"{r.code} {r.err} {r.out}")
+            r = f.run("--json lend --clique 5 03:00.0")
+            out = json.loads(r.out)
+            t.equal((r.code, out["lent"], out.get("error", {}).get("code")), (code, [want], code), "  in JSON, too")
+            t.ok(part in out.get("error", {}).get("why", ""), "  with the reason", r.out)
+            f.run("reclaim 03:00.0")
+            f.file("dlend.conf", "03:00.0 clique=5\n", f.root / "etc")
+            r = f.run("--json lend --all")
+            out = json.loads(r.out)
+            t.equal((r.code, out["lent"], [e["device"] for e in out["failed"]]), (1, [want], [DISK]), "  from the file: lent, and failed")
+            t.ok(out["failed"] and part in out["failed"][0]["why"], "  with the reason", r.out)
+
+
 def functions(t):
     """A physical function's driver ends its virtual ones, whoever has them."""
     with Fake() as f:
@@ -482,7 +505,7 @@ def errors_in_json(t):
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, functions, lend_fails, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
                  errors_in_json):
         tap.diag(part.__name__)
         part(tap)
