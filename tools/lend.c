@@ -281,10 +281,6 @@ static int lend_command(const struct lend_line *line)
 	return code;
 }
 
-static const char usage[] =
-	"usage: dlend lend [--as BB:DD.F] [--clique N|none|auto] [--group]\n"
-	"                  [--reset METHOD] BDF | --all | --config FILE";
-
 /* Return: the configuration file to read, or NULL if @line says what to lend. */
 static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
 {
@@ -295,13 +291,12 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		{ "reset", required_argument, NULL, 'r' },
 		{ "all", no_argument, NULL, 'A' },
 		{ "config", required_argument, NULL, 'c' },
-		{ "json", no_argument, NULL, 'j' },
 		{ 0 }
 	};
 	const char *file = NULL;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+	while ((c = verb_option(argc, argv, options)) != -1)
 		switch (c) {
 		case 'a':
 			line->as = optarg;
@@ -319,17 +314,13 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 			file = path("%s/dlend.conf", opt.etc);
 			break;
 		case 'c':
+			check_file_name("config", optarg);
 			file = optarg;
 			break;
-		case 'j':
-			opt.json = true;
-			break;
-		default:
-			exit(EXIT_USAGE);
 		}
 	if (argc - optind != (file ? 0 : 1) ||
 	    (file && (line->as || line->clique || line->group || line->reset)))
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage(argv[0]);
 	line->which = argv[optind];
 	return file;
 }
@@ -340,13 +331,17 @@ int cmd_lend(int argc, char **argv)
 	const char *file = parse_arguments(argc, argv, &line);
 	char full[16];
 
-	if (file)
-		return lend_config(file);
 	if (line.as && (!bdf_parse(full, line.as) || strlen(line.as) > 7))
 		fail(EXIT_USAGE, text("--as %s", line.as), "this is no bus:device.function",
 		     "For example: --as 3b:00.0");
 	if (line.clique && !clique_valid(line.clique))
 		fail(EXIT_USAGE, text("--clique %s", line.clique),
 		     "a clique is 0 to 15, none or auto", NULL);
-	return lend_command(&line);
+	if (line.reset && !reset_valid(line.reset))
+		fail(EXIT_USAGE, text("--reset %s", line.reset), "that is no way to reset a device",
+		     "For example: --reset flr, or --reset pm,bus");
+	if (!file && !bdf_parse(full, line.which))
+		refuse_bdf(line.which);
+	need_root(argv[0]);
+	return file ? lend_config(file) : lend_command(&line);
 }

@@ -7,6 +7,8 @@
 
 #include "dlend.h"
 
+#define LONGEST	1000	/* characters of a part of a message */
+
 const char *text(const char *fmt, ...)
 {
 	va_list args;
@@ -17,6 +19,25 @@ const char *text(const char *fmt, ...)
 		abort();
 	va_end(args);
 	return s;
+}
+
+/*
+ * As a terminal can show it: what is no ASCII becomes '?', and of a text that is longer than people
+ * read the middle is left out.  Arguments are in messages, and names that others chose.
+ */
+static const char *readable(const char *s)
+{
+	size_t len = s ? strlen(s) : 0;
+	char *copy;
+
+	if (!s)
+		return NULL;
+	copy = len > LONGEST ? path("%.*s...%s", LONGEST / 2, s, s + len - LONGEST / 2) :
+			       path("%s", s);
+	for (char *c = copy; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return copy;
 }
 
 /* Where attempt() continues after a fail(). */
@@ -38,6 +59,9 @@ static json_t *error_json(int code, const char *what, const char *why, const cha
 
 void fail(int code, const char *what, const char *why, const char *todo)
 {
+	what = readable(what);
+	why = readable(why);
+	todo = readable(todo);
 	fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
 	if (todo)
 		fprintf(stderr, "  %s\n", todo);
@@ -55,13 +79,16 @@ void fail(int code, const char *what, const char *why, const char *todo)
 void progress(const char *fmt, ...)
 {
 	va_list args;
+	char *line;
 
 	if (opt.json)
 		return;
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	if (vasprintf(&line, fmt, args) < 0)
+		abort();
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "%s\n", readable(line));
+	free(line);
 }
 
 int attempt(void (*act)(void *arg), void *arg)

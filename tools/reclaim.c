@@ -76,24 +76,17 @@ static const char *parse_arguments(int argc, char **argv, bool *force)
 {
 	static const struct option options[] = {
 		{ "force", no_argument, NULL, 'f' },
-		{ "json", no_argument, NULL, 'j' },
 		{ 0 }
 	};
-	int c;
+	char full[16];
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		switch (c) {
-		case 'f':
-			*force = true;
-			break;
-		case 'j':
-			opt.json = true;
-			break;
-		default:
-			exit(EXIT_USAGE);
-		}
+	while (verb_option(argc, argv, options) != -1)
+		*force = true;
 	if (argc - optind != 1)
-		fail(EXIT_USAGE, "usage: dlend reclaim [--force] BDF", NULL, NULL);
+		refuse_usage(argv[0]);
+	if (!bdf_parse(full, argv[optind]))
+		refuse_bdf(argv[optind]);
+	need_root(argv[0]);
 	return argv[optind];
 }
 

@@ -22,6 +22,13 @@ static char *commas_to_blanks(const char *methods)
 	return s;
 }
 
+bool reset_valid(const char *methods)
+{
+	size_t len = strspn(methods, "abcdefghijklmnopqrstuvwxyz_, ");
+
+	return len && !methods[len] && len < TEXT_MAX;
+}
+
 /* Does @has hold every word of @want, in that order and nothing else? */
 static bool same_words(const char *has, const char *want)
 {
