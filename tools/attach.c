@@ -280,6 +280,7 @@ int cmd_attach(int argc, char **argv)
 	json_t *list = opt.json ? json_array() : NULL;
 
 	for (; optind < argc; optind++, t++) {
+		lock_name(t->address, t->address);
 		if (persistent)
 			attach_later(t);
 		if (!persistent || path_exists(t->dir))
@@ -298,6 +299,7 @@ int cmd_detach(int argc, char **argv)
 	char where[TEXT_MAX];
 
 	for (; optind < argc; optind++, t++) {
+		lock_name(t->address, t->address);
 		if (persistent)
 			record_remove(t);
 		if (!persistent || read_attached(where, t->dir))

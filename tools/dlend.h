@@ -114,7 +114,15 @@ int device_probe(const struct device *dev);	/* its own driver, if there is one *
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
 
-/* run.c: how a device was set before it was lent, in /run/dlend; with --sysfs nothing is stored. */
+/* run.c: /run/dlend; with --sysfs nothing is stored there, and nothing is locked. */
+/**
+ * lock_name - from now on, until the next call or the end, no other dlend command has this lock
+ * @what: for a line of progress, if this has to wait
+ */
+void lock_name(const char *name, const char *what);
+/** lock_device - the same for @dev and all that are lent with it: look at its state after this */
+void lock_device(const struct device *dev);
+/* How a device was set before it was lent. */
 /** keep_value - store @value of @setting. Return: 0 or -errno; what was stored before stays then */
 int keep_value(const struct device *dev, const char *setting, const char *value);
 /** kept_value - @value = what is stored. Return: false if there is none */

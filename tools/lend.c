@@ -121,6 +121,7 @@ static void lend_device(void *arg)
 	const struct lend_line *line = l->line;
 	struct device dev = device_open(l->bdf);
 
+	lock_device(&dev);
 	check_node();
 	check_kind(&dev);
 	l->group = device_group(&dev);

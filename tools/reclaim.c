@@ -115,6 +115,7 @@ int cmd_reclaim(int argc, char **argv)
 	struct names group;
 
 	dev = device_open(parse_arguments(argc, argv, &force));
+	lock_device(&dev);
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");
