@@ -67,13 +67,6 @@ static struct target target_open(const char *s)
 	return t;
 }
 
-static void target_close(struct target *t)
-{
-	free(t->dir);
-	free(t->attribute);
-	free(t->record);
-}
-
 /* Records: a file for each offer that is attached whenever it is there (60-dlend.rules). */
 
 static void record_make(const struct target *t)
@@ -86,7 +79,7 @@ static void record_make(const struct target *t)
 	fd = open(t->record, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	if (fd < 0)
 		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(errno),
-		     "Nothing was changed. Are you root?");
+		     "Nothing was changed.");
 	close(fd);
 	free(attach);
 	free(dir);
@@ -256,50 +249,42 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 
 /* Arguments */
 
-static const char attach_usage[] = "usage: dlend attach [--persistent] ADDRESS...";
-static const char detach_usage[] = "usage: dlend detach [--persistent] [--force] ADDRESS...";
-
-/* @force is NULL where there is no such option. Return: index of the first address */
-static int parse_arguments(int argc, char **argv, bool *persistent, bool *force)
+/* @force is NULL where there is no such option.  Return: the offers, as many as are left in @argv */
+static struct target *parse_arguments(int argc, char **argv, bool *persistent, bool *force)
 {
 	static const struct option options[] = {
-		{ "persistent", no_argument, NULL, 'p' },
-		{ "json", no_argument, NULL, 'j' },
 		{ "force", no_argument, NULL, 'f' },
+		{ "persistent", no_argument, NULL, 'p' },
 		{ 0 }
 	};
-	const char *usage = force ? detach_usage : attach_usage;
+	struct target *t;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == 'p')
-			*persistent = true;
-		else if (c == 'j')
-			opt.json = true;
-		else if (c == 'f' && force)
-			*force = true;
-		else
-			fail(EXIT_USAGE, usage, NULL, NULL);
-	}
+	while ((c = verb_option(argc, argv, force ? options : options + 1)) != -1)
+		*(c == 'f' ? force : persistent) = true;
 	if (optind == argc)
-		fail(EXIT_USAGE, usage, NULL, NULL);
-	return optind;
+		refuse_usage(argv[0]);
+	t = calloc(argc - optind, sizeof(*t));
+	if (!t)
+		abort();
+	for (int i = optind; i < argc; i++)
+		t[i - optind] = target_open(argv[i]);
+	need_root(argv[0]);
+	return t;
 }
 
 int cmd_attach(int argc, char **argv)
 {
 	bool persistent = false;
-	int first = parse_arguments(argc, argv, &persistent, NULL);
+	struct target *t = parse_arguments(argc, argv, &persistent, NULL);
 	json_t *list = opt.json ? json_array() : NULL;
 
-	for (int i = first; i < argc; i++) {
-		struct target t = target_open(argv[i]);
-
+	for (; optind < argc; optind++, t++) {
+		lock_name(t->address, t->address);
 		if (persistent)
-			attach_later(&t);
-		if (!persistent || path_exists(t.dir))
-			attach_one(&t, list);
-		target_close(&t);
+			attach_later(t);
+		if (!persistent || path_exists(t->dir))
+			attach_one(t, list);
 	}
 	if (list)
 		print_json(json_pack("{s:o}", "attached", list));
@@ -309,18 +294,16 @@ int cmd_attach(int argc, char **argv)
 int cmd_detach(int argc, char **argv)
 {
 	bool persistent = false, force = false;
-	int first = parse_arguments(argc, argv, &persistent, &force);
+	struct target *t = parse_arguments(argc, argv, &persistent, &force);
 	json_t *list = opt.json ? json_array() : NULL;
+	char where[TEXT_MAX];
 
-	for (int i = first; i < argc; i++) {
-		struct target t = target_open(argv[i]);
-		char where[TEXT_MAX];
-
+	for (; optind < argc; optind++, t++) {
+		lock_name(t->address, t->address);
 		if (persistent)
-			record_remove(&t);
-		if (!persistent || read_attached(where, t.dir))
-			detach_one(&t, force, list);
-		target_close(&t);
+			record_remove(t);
+		if (!persistent || read_attached(where, t->dir))
+			detach_one(t, force, list);
 	}
 	if (list)
 		print_json(json_pack("{s:o}", "detached", list));

@@ -18,9 +18,6 @@
 /* Versions with annotations; 0.6.0 was the first.  A runtime refuses those newer than its own. */
 static const char *const versions[] = { "1.1.0", "1.0.0", "0.8.0", "0.7.0", "0.6.0" };
 
-static const char usage[] =
-	"usage: dlend cdi [--kind DOMAIN/NAME] [--cdi-version VERSION] [--output FILE]";
-
 static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 static const char alphanumeric[] =
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
@@ -123,7 +120,6 @@ static json_t *devices_json(const struct fabric *f)
 int cmd_cdi(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
 		{ "kind", required_argument, NULL, 'k' },
 		{ "cdi-version", required_argument, NULL, 'v' },
 		{ "output", required_argument, NULL, 'o' },
@@ -134,16 +130,15 @@ int cmd_cdi(int argc, char **argv)
 	struct fabric f;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == '?')
-			return EXIT_USAGE;
-		opt.json |= c == 'j';	/* it is JSON anyway; errors, too, then */
+	while ((c = verb_option(argc, argv, options)) != -1) {
 		kind = c == 'k' ? optarg : kind;
 		version = c == 'v' ? check_version(optarg) : version;
 		output = c == 'o' ? optarg : output;
 	}
 	if (optind != argc)
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage(argv[0]);
+	if (output)
+		check_file_name("output", output);
 	check_kind_name(kind);
 	f = fabric_load();
 	devices = devices_json(&f);

@@ -187,6 +187,8 @@ struct config config_read(const char *file)
 		     "dlend.conf(5) says what belongs into it.");
 	while (getline(&line, &room, f) > 0)
 		parse_line(&c, line, file, ++number);
+	if (ferror(f))
+		fail(EXIT_FAIL, text("%s cannot be read", file), strerror(errno), NULL);
 	free(line);
 	fclose(f);
 	return c;

@@ -53,14 +53,19 @@ static bool own_offer_to_bdf(char bdf[16])
 	return found;
 }
 
+void refuse_bdf(const char *s)
+{
+	fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
+	     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+}
+
 struct device device_open(const char *s)
 {
 	struct device dev;
 	char *p;
 
 	if (!bdf_parse(dev.bdf, s))
-		fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
-		     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+		refuse_bdf(s);
 	p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
 	if (!path_exists(p) && own_offer_to_bdf(dev.bdf)) {
 		free(p);

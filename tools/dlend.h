@@ -96,6 +96,8 @@ struct device {
 
 /** bdf_parse - accept [DDDD:]BB:DD.F, write the full form. Return: false if it is none */
 bool bdf_parse(char bdf[16], const char *text);
+/** refuse_bdf - exits with usage, as bdf_parse() did not accept @text */
+__noreturn void refuse_bdf(const char *text);
 /** device_open - exits with a message if @text is no device of this host */
 struct device device_open(const char *text);
 void device_close(struct device *dev);
@@ -111,11 +113,30 @@ int device_probe(const struct device *dev);	/* its own driver, if there is one *
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
 
+/* run.c: /run/dlend; with --sysfs nothing is stored there, and nothing is locked. */
+/**
+ * lock_name - from now on, until the next call or the end, no other dlend command has this lock
+ * @what: for a line of progress, if this has to wait
+ */
+void lock_name(const char *name, const char *what);
+/** lock_device - the same for @dev and all that are lent with it: look at its state after this */
+void lock_device(const struct device *dev);
+/* How a device was set before it was lent. */
+/** keep_value - store @value of @setting. Return: 0 or -errno; what was stored before stays then */
+int keep_value(const struct device *dev, const char *setting, const char *value);
+/** kept_value - @value = what is stored. Return: false if there is none */
+bool kept_value(char *value, const struct device *dev, const char *setting);
+void forget_value(const struct device *dev, const char *setting);
+#define OVERRIDE_SETTING	"driver"	/* driver_override; absent: there was none */
+
 /* reset.c: which way a lent device is reset. */
+/** reset_valid - may @methods be words of the kernel's? */
+bool reset_valid(const char *methods);
 /**
  * reset_choose - @methods (as in sysfs, or with commas) from now on; what it was is kept
  *
- * Exits with a message if the device cannot be reset so. Return: true if something was changed.
+ * Exits with a message if the device cannot be reset so, or what it was cannot be kept.
+ * Return: true if something was changed.
  */
 bool reset_choose(const struct device *dev, const char *methods);
 /**
@@ -214,7 +235,9 @@ __noreturn void fail(int code, const char *what, const char *why, const char *to
 int attempt(void (*act)(void *arg), void *arg);
 /** fail_again - as the fail() that ended the last attempt(), but for good and said once */
 __noreturn void fail_again(int code);
-/** attempt_failure - what the last attempt() failed with, as one line */
+/** attempt_json - what the last attempt() failed with, as --json has it */
+json_t *attempt_json(int code);
+/** attempt_failure - the same as one line */
 const char *attempt_failure(void);
 /** text - printf into fresh memory, for fail(); never freed */
 const char *text(const char *fmt, ...) __printf(1, 2);
@@ -237,6 +260,35 @@ struct table {
 
 void table_row(struct table *t, int columns, const char *const *cell);
 void table_print(struct table *t);		/* and empty it */
+
+/* verb.c: what all verbs do alike. */
+struct option;
+/** print_verbs - a line for each */
+void print_verbs(FILE *f);
+/** run_verb - that of @argv[0]. Return: the exit status */
+int run_verb(int argc, char **argv);
+/**
+ * verb_option - the next option of a verb, as getopt_long()
+ * @own: beside --help and --json, which are dealt with here; NULL: there are none
+ *
+ * Exits with usage after a mistake. Return: an option of @own, or -1
+ */
+int verb_option(int argc, char **argv, const struct option *own);
+/** refuse_option - exits with usage as getopt_long() said @c, which is '?' or ':' */
+__noreturn void refuse_option(int c, char **argv, const struct option *all, const char *todo);
+/** refuse_usage - exits with usage, as there are too many or too few arguments */
+__noreturn void refuse_usage(const char *verb);
+/** check_file_name - exits with usage if --@option @file cannot be one */
+void check_file_name(const char *option, const char *file);
+/** need_root - exits with a message if who calls is not root, and the real /sys would be changed */
+void need_root(const char *verb);
+/**
+ * run_show - a command that takes no arguments and shows something
+ * @show: adds it to @root; @root is NULL: prints it as text
+ *
+ * Return: the exit status.
+ */
+int run_show(int argc, char **argv, void (*show)(json_t *root));
 
 /* The commands: get their own arguments, argv[0] being the verb. */
 int cmd_lend(int argc, char **argv);
@@ -269,15 +321,4 @@ bool read_attached(char *where, const char *dir);
 char *attached_driver(const char *where);
 /** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
 char *offer_attached_as(const char *pci);
-/** refuse_arguments - exits with usage if @argc says there are some */
-void refuse_arguments(int argc, char **argv);
-
-/**
- * run_show - a command that takes no arguments and shows something
- * @show: adds it to @root; @root is NULL: prints it as text
- *
- * Return: the exit status.
- */
-int run_show(int argc, char **argv, void (*show)(json_t *root));
-
 #endif

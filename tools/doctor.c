@@ -62,13 +62,12 @@ static void parse_arguments(int argc, char **argv, struct demands *demands, bool
 	static const struct option options[] = {
 		{ "strict", no_argument, NULL, 's' },
 		{ "guest", required_argument, NULL, 'g' },
-		{ "json", no_argument, NULL, 'j' },
 		{ 0 }
 	};
 	char full[16];
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+	while ((c = verb_option(argc, argv, options)) != -1)
 		switch (c) {
 		case 's':
 			*strict = true;
@@ -79,16 +78,10 @@ static void parse_arguments(int argc, char **argv, struct demands *demands, bool
 				fail(EXIT_USAGE, text("--guest %s", optarg), "this is no size",
 				     "For example: --guest 16G");
 			break;
-		case 'j':
-			opt.json = true;
-			break;
-		default:
-			exit(EXIT_USAGE);
 		}
 	for (; optind < argc; optind++) {
 		if (!bdf_parse(full, argv[optind]))
-			fail(EXIT_USAGE, text("\"%s\" is no PCI address", argv[optind]), NULL,
-			     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+			refuse_bdf(argv[optind]);
 		names_add(&demands->devices, full);
 	}
 }

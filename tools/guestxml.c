@@ -34,9 +34,6 @@ struct plan {
 	unsigned int controllers, ports, roots;
 };
 
-static const char usage[] =
-	"usage: dlend libvirt-xml [--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...";
-
 /* Planning */
 
 static bool belong_together(const struct lent *a, const struct lent *b)
@@ -182,13 +179,15 @@ static void print_plan(const struct plan *p, unsigned int index)
 	puts("<!-- they stay while the VM moves, if it is prepared: dlend(8), migrate -->");
 }
 
-static bool is_uuid(const char *s)
+/* As libvirt has it. */
+static bool is_domain_name(const char *s)
 {
-	for (int i = 0; i < 36; i++)
-		if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-' :
-							     !isxdigit((unsigned char)s[i]))
+	size_t len = strlen(s);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)s[i] < ' ' || s[i] == '/' || s[i] == 0x7f)
 			return false;
-	return !s[36];
+	return len && len < TEXT_MAX;
 }
 
 static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain)
@@ -196,10 +195,13 @@ static struct guest read_guest(const struct fabric *f, int argc, char **argv, co
 	struct guest g = { .slots = SLOTS_USED, .all = SLOTS_USED };
 	char *xml;
 
-	if (!domain && argc == 1 && !is_uuid(argv[0]) && strcmp(argv[0], "-"))
+	if (!domain && argc == 1 && !uuid_valid(argv[0]) && strcmp(argv[0], "-"))
 		domain = argv[--argc];
 	if (domain ? argc : !argc)
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage("libvirt-xml");
+	if (domain && !is_domain_name(domain))
+		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
+		     "virsh list --all shows the domains of this host.");
 	if (domain || !strcmp(argv[0], "-")) {
 		xml = domain ? guest_ask_virsh(domain) : read_all("/dev/stdin");
 		if (!xml)
@@ -208,15 +210,18 @@ static struct guest read_guest(const struct fabric *f, int argc, char **argv, co
 		free(xml);
 		return g;
 	}
-	for (int i = 0; i < argc; i++)
+	for (int i = 0; i < argc; i++) {
+		if (!uuid_valid(argv[i]))
+			fail(EXIT_USAGE, text("\"%s\" is no UUID", argv[i]), NULL,
+			     "dlend status lists those of the mediated devices.");
 		names_add(&g.uuid, argv[i]);
+	}
 	return g;
 }
 
 int cmd_libvirt_xml(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
 		{ "mode", required_argument, NULL, 'm' },
 		{ "domain", required_argument, NULL, 'd' },
 		{ "io", no_argument, NULL, 'i' },
@@ -229,10 +234,7 @@ int cmd_libvirt_xml(int argc, char **argv)
 	struct guest g;
 	struct plan p;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == '?')
-			return EXIT_USAGE;
-		opt.json |= c == 'j';	/* for errors: what is printed is XML */
+	while ((c = verb_option(argc, argv, options)) != -1) {
 		mode = c == 'm' ? optarg : mode;
 		domain = c == 'd' ? optarg : domain;
 		io = c == 'i' ? 1 : c == 'n' ? -1 : io;

@@ -57,24 +57,28 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* The device is lent already, so an error here is only reported. */
+/* The device is lent already, and stays so. */
 static void set_clique(const struct device *dev, const char *clique)
 {
 	char *p = path("%s/dlend/clique", dev->dir);
+	const char *what = text("%s cannot have the clique %s", dev->bdf, clique);
 	int err;
 
-	if (!path_exists(p)) {
-		progress("%s: clique=%s is ignored, as dlend_lender is too old for it",
-			 dev->bdf, clique);
-	} else {
-		err = write_text(p, clique);
-		if (err)
-			progress("%s: clique=%s was refused: %s", dev->bdf, clique, strerror(-err));
-	}
+	if (!path_exists(p))
+		fail(EXIT_NOT_READY, what, "dlend_lender is too old for it",
+		     "It is lent all the same. Load the modules of this version, and lend it again.");
+	err = write_text(p, clique);
+	if (err)
+		fail(EXIT_FAIL, what, strerror(-err),
+		     text("It is lent all the same. To try again: dlend lend --clique %s %s",
+			  clique, dev->bdf));
 	free(p);
 }
 
-/* What lend_device() works on, and what it did so far. */
+/*
+ * What lend_device() works on, and what it did so far.
+ * @done: all of @group is lent; it may have failed after that
+ */
 struct lending {
 	const struct lend_line *line;
 	const char *bdf;
@@ -117,6 +121,7 @@ static void lend_device(void *arg)
 	const struct lend_line *line = l->line;
 	struct device dev = device_open(l->bdf);
 
+	lock_device(&dev);
 	check_node();
 	check_kind(&dev);
 	l->group = device_group(&dev);
@@ -137,10 +142,10 @@ static void lend_device(void *arg)
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
+	l->done = true;
 	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);
-	l->done = true;
 }
 
 /* On standard output, or into @list if it is not NULL. */
@@ -253,35 +258,29 @@ static int lend_config(const char *file)
 	if (r.list)
 		print_json(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
 	if (r.failed.count)
-		progress("%zu lent, %zu not lent", r.lent, r.failed.count);
+		progress("%zu lent, %zu failed", r.lent, r.failed.count);
 	return r.failed.count ? EXIT_FAIL : EXIT_OK;
 }
 
 static int lend_command(const struct lend_line *line)
 {
 	struct lending l = { .line = line, .bdf = line->which };
-	json_t *list = opt.json ? json_array() : NULL;
+	json_t *list = opt.json ? json_array() : NULL, *out;
+	int code = attempt(lend_device, &l);
 
-	/* Only if a reset method was chosen there is something to restore after a failure. */
-	if (line->reset) {
-		int code = attempt(lend_device, &l);
-
-		if (code) {
-			restore_resets(&l);
-			fail_again(code);
-		}
-	} else {
-		lend_device(&l);
-	}
+	if (code)
+		restore_resets(&l);
+	if (!l.done)
+		fail_again(code);
 	report_lent(l.move, l.group.count, list);
-	if (list)
-		print_json(json_pack("{s:o}", "lent", list));
-	return EXIT_OK;
+	if (list) {
+		out = json_pack("{s:o}", "lent", list);
+		if (code)
+			json_object_set_new(out, "error", attempt_json(code));
+		print_json(out);
+	}
+	return code;
 }
-
-static const char usage[] =
-	"usage: dlend lend [--as BB:DD.F] [--clique N|none|auto] [--group]\n"
-	"                  [--reset METHOD] BDF | --all | --config FILE";
 
 /* Return: the configuration file to read, or NULL if @line says what to lend. */
 static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
@@ -293,13 +292,12 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		{ "reset", required_argument, NULL, 'r' },
 		{ "all", no_argument, NULL, 'A' },
 		{ "config", required_argument, NULL, 'c' },
-		{ "json", no_argument, NULL, 'j' },
 		{ 0 }
 	};
 	const char *file = NULL;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+	while ((c = verb_option(argc, argv, options)) != -1)
 		switch (c) {
 		case 'a':
 			line->as = optarg;
@@ -317,17 +315,13 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 			file = path("%s/dlend.conf", opt.etc);
 			break;
 		case 'c':
+			check_file_name("config", optarg);
 			file = optarg;
 			break;
-		case 'j':
-			opt.json = true;
-			break;
-		default:
-			exit(EXIT_USAGE);
 		}
 	if (argc - optind != (file ? 0 : 1) ||
 	    (file && (line->as || line->clique || line->group || line->reset)))
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage(argv[0]);
 	line->which = argv[optind];
 	return file;
 }
@@ -338,13 +332,17 @@ int cmd_lend(int argc, char **argv)
 	const char *file = parse_arguments(argc, argv, &line);
 	char full[16];
 
-	if (file)
-		return lend_config(file);
 	if (line.as && (!bdf_parse(full, line.as) || strlen(line.as) > 7))
 		fail(EXIT_USAGE, text("--as %s", line.as), "this is no bus:device.function",
 		     "For example: --as 3b:00.0");
 	if (line.clique && !clique_valid(line.clique))
 		fail(EXIT_USAGE, text("--clique %s", line.clique),
 		     "a clique is 0 to 15, none or auto", NULL);
-	return lend_command(&line);
+	if (line.reset && !reset_valid(line.reset))
+		fail(EXIT_USAGE, text("--reset %s", line.reset), "that is no way to reset a device",
+		     "For example: --reset flr, or --reset pm,bus");
+	if (!file && !bdf_parse(full, line.which))
+		refuse_bdf(line.which);
+	need_root(argv[0]);
+	return file ? lend_config(file) : lend_command(&line);
 }

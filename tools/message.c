@@ -7,6 +7,8 @@
 
 #include "dlend.h"
 
+#define LONGEST	1000	/* characters of a part of a message */
+
 const char *text(const char *fmt, ...)
 {
 	va_list args;
@@ -19,6 +21,25 @@ const char *text(const char *fmt, ...)
 	return s;
 }
 
+/*
+ * As a terminal can show it: what is no ASCII becomes '?', and of a text that is longer than people
+ * read the middle is left out.  Arguments are in messages, and names that others chose.
+ */
+static const char *readable(const char *s)
+{
+	size_t len = s ? strlen(s) : 0;
+	char *copy;
+
+	if (!s)
+		return NULL;
+	copy = len > LONGEST ? path("%.*s...%s", LONGEST / 2, s, s + len - LONGEST / 2) :
+			       path("%s", s);
+	for (char *c = copy; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return copy;
+}
+
 /* Where attempt() continues after a fail(). */
 struct catcher {
 	jmp_buf here;
@@ -29,15 +50,18 @@ static struct {
 	const char *what, *why, *todo;
 } caught;
 
-static void fail_json(int code, const char *what, const char *why, const char *todo)
+static json_t *error_json(int code, const char *what, const char *why, const char *todo)
 {
-	print_json(json_pack("{s:{s:i, s:o, s:o, s:o}}", "error", "code", code,
-			     "what", ascii_json(what), "why", ascii_json(why ? why : ""),
-			     "todo", ascii_json(todo ? todo : "")));
+	return json_pack("{s:i, s:o, s:o, s:o}", "code", code,
+			 "what", ascii_json(what), "why", ascii_json(why ? why : ""),
+			 "todo", ascii_json(todo ? todo : ""));
 }
 
 void fail(int code, const char *what, const char *why, const char *todo)
 {
+	what = readable(what);
+	why = readable(why);
+	todo = readable(todo);
 	fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
 	if (todo)
 		fprintf(stderr, "  %s\n", todo);
@@ -48,20 +72,23 @@ void fail(int code, const char *what, const char *why, const char *todo)
 		longjmp(catcher->here, code);
 	}
 	if (opt.json)
-		fail_json(code, what, why, todo);
+		print_json(json_pack("{s:o}", "error", error_json(code, what, why, todo)));
 	exit(code);
 }
 
 void progress(const char *fmt, ...)
 {
 	va_list args;
+	char *line;
 
 	if (opt.json)
 		return;
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	if (vasprintf(&line, fmt, args) < 0)
+		abort();
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "%s\n", readable(line));
+	free(line);
 }
 
 int attempt(void (*act)(void *arg), void *arg)
@@ -83,9 +110,14 @@ const char *attempt_failure(void)
 	return text("%s%s%s", caught.what, caught.why ? ": " : "", caught.why ? caught.why : "");
 }
 
+json_t *attempt_json(int code)
+{
+	return error_json(code, caught.what, caught.why, caught.todo);
+}
+
 void fail_again(int code)
 {
 	if (opt.json)
-		fail_json(code, caught.what, caught.why, caught.todo);
+		print_json(json_pack("{s:o}", "error", attempt_json(code)));
 	exit(code);
 }

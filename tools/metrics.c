@@ -7,15 +7,6 @@
 #include "../include/dlend/version.h"
 #include "metrics.h"
 
-static const char usage[] = "usage: dlend metrics [--no-debugfs] [--output FILE]";
-
-static const char help[] =
-	"Print this host's numbers in the text format of Prometheus: its node, links, lent\n"
-	"devices, offers, mediated and attached devices. docs/monitoring.md lists them.\n\n"
-	"  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
-	"  --no-debugfs    only what sysfs has\n"
-	"  --json          errors as JSON";
-
 static const char *const modules[] = { DLEND_MODULES };
 
 static void show_node(void)
@@ -53,29 +44,22 @@ static void show_metrics(void)
 int cmd_metrics(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
 		{ "no-debugfs", no_argument, NULL, 'n' },
 		{ "output", required_argument, NULL, 'o' },
-		{ "help", no_argument, NULL, 'h' },
 		{ 0 }
 	};
 	const char *output = NULL;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-		if (c == '?')
-			return EXIT_USAGE;
-		if (c == 'h') {
-			printf("%s\n\n%s\n", usage, help);
-			return EXIT_OK;
-		}
+	while ((c = verb_option(argc, argv, options)) != -1) {
 		if (c == 'n')
 			metric_leave_debugfs();
-		opt.json |= c == 'j';	/* for errors: metrics are text */
 		output = c == 'o' ? optarg : output;
 	}
 	if (optind != argc)
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage(argv[0]);
+	if (output)
+		check_file_name("output", output);
 	if (output)
 		output_begin(output, "Make its directory, or give another file.");
 	show_metrics();

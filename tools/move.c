@@ -9,6 +9,45 @@
 
 #include "move.h"
 
+/* Not ours: what was kept when that was set counts. */
+static bool override_is_own(const struct move *m)
+{
+	return strcmp(m->override, DLEND_DRIVER);
+}
+
+static bool override_is_set(const struct move *m)
+{
+	return *m->override && strcmp(m->override, "(null)");
+}
+
+static void forget_overrides(const struct move *move, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!device_lent(&move[i].dev) && override_is_own(&move[i]))
+			forget_value(&move[i].dev, OVERRIDE_SETTING);
+}
+
+/* Done before anything is changed: what cannot be kept would be lost. */
+static void keep_overrides(const struct move *move, size_t count)
+{
+	int err = 0;
+
+	forget_overrides(move, count);
+	for (size_t i = 0; i < count; i++) {
+		const struct move *m = &move[i];
+
+		if (!device_lent(&m->dev) && override_is_own(m) && override_is_set(m))
+			err = keep_value(&m->dev, OVERRIDE_SETTING, m->override);
+		if (!err)
+			continue;
+		forget_overrides(move, count);
+		fail(EXIT_FAIL,
+		     text("%s: its driver_override cannot be kept for reclaim", m->dev.bdf),
+		     strerror(-err),
+		     text("Nothing has changed. Is %s full, or not writable?", opt.run));
+	}
+}
+
 /*
  * All functions leave our driver before the first goes back to its own, as in move_take().
  * Return: the functions that have no driver now.
@@ -24,8 +63,9 @@ static const char *move_undo(struct move *move, size_t count)
 			continue;
 		if (device_lent(&m->dev))
 			device_unbind(&m->dev);
-		device_override(&m->dev, strcmp(m->override, "(null)") ? m->override : "");
+		device_override(&m->dev, override_is_set(m) ? m->override : "");
 	}
+	forget_overrides(move, count);
 	for (size_t i = 0; i < count; i++) {
 		struct move *m = &move[i];
 		char *now;
@@ -83,6 +123,7 @@ void move_take(struct move *move, size_t count)
 {
 	int err;
 
+	keep_overrides(move, count);
 	for (size_t i = 0; i < count; i++) {
 		if (device_lent(&move[i].dev))
 			continue;

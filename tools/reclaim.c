@@ -37,13 +37,15 @@ static void end_lease(const struct device *dev, bool force)
 
 static void return_to_own_driver(const struct device *dev)
 {
+	char before[TEXT_MAX];
 	int err = device_unbind(dev);
 
 	if (!err)
-		err = device_override(dev, "");
+		err = device_override(dev, kept_value(before, dev, OVERRIDE_SETTING) ? before : "");
 	if (err)
 		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf), strerror(-err),
 		     "The kernel's log says more: dmesg | tail");
+	forget_value(dev, OVERRIDE_SETTING);
 	reset_restore(dev);
 }
 
@@ -74,24 +76,17 @@ static const char *parse_arguments(int argc, char **argv, bool *force)
 {
 	static const struct option options[] = {
 		{ "force", no_argument, NULL, 'f' },
-		{ "json", no_argument, NULL, 'j' },
 		{ 0 }
 	};
-	int c;
+	char full[16];
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
-		switch (c) {
-		case 'f':
-			*force = true;
-			break;
-		case 'j':
-			opt.json = true;
-			break;
-		default:
-			exit(EXIT_USAGE);
-		}
+	while (verb_option(argc, argv, options) != -1)
+		*force = true;
 	if (argc - optind != 1)
-		fail(EXIT_USAGE, "usage: dlend reclaim [--force] BDF", NULL, NULL);
+		refuse_usage(argv[0]);
+	if (!bdf_parse(full, argv[optind]))
+		refuse_bdf(argv[optind]);
+	need_root(argv[0]);
 	return argv[optind];
 }
 
@@ -120,6 +115,7 @@ int cmd_reclaim(int argc, char **argv)
 	struct names group;
 
 	dev = device_open(parse_arguments(argc, argv, &force));
+	lock_device(&dev);
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");

@@ -1,42 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * How a lent device is reset: the kernel's reset_method.  It is chosen when the device is lent and
- * restored when it is reclaimed.  The old one is stored in /run/dlend, because the kernel's choice,
- * too, lasts until the next boot only.  Knows nothing of leases.
+ * restored when it is reclaimed.  Knows nothing of leases.
  */
 #include <errno.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "dlend.h"
 
-/* Where the old reset method is stored.  NULL: nowhere (--sysfs). */
-static char *kept_file(const struct device *dev)
-{
-	return opt.run ? path("%s/reset-%s", opt.run, dev->bdf) : NULL;
-}
-
-static void keep_reset_method(const struct device *dev, const char *before)
-{
-	char *file = kept_file(dev);
-	FILE *f;
-
-	/* Only the first is stored: when we choose again, the old method is ours. */
-	if (!file || path_exists(file))
-		goto out;
-	mkdir(opt.run, 0755);
-	f = fopen(file, "we");
-	if (!f || fprintf(f, "%s\n", before) < 0)
-		progress("%s: %s cannot be written, so its reset method will not be put back",
-			 dev->bdf, file);
-	if (f)
-		fclose(f);
-out:
-	free(file);
-}
+#define SETTING	"reset"		/* its name for keep_value() */
 
 static char *commas_to_blanks(const char *methods)
 {
@@ -46,6 +20,13 @@ static char *commas_to_blanks(const char *methods)
 		if (*c == ',')
 			*c = ' ';
 	return s;
+}
+
+bool reset_valid(const char *methods)
+{
+	size_t len = strspn(methods, "abcdefghijklmnopqrstuvwxyz_, ");
+
+	return len && !methods[len] && len < TEXT_MAX;
 }
 
 /* Does @has hold every word of @want, in that order and nothing else? */
@@ -103,10 +84,30 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
 	return **with && !has_own_reset(dev);
 }
 
+/*
+ * Done before anything is changed: what cannot be kept would be lost.  Only the first is stored:
+ * when we choose again, the old method is ours.  Return: it is stored now, and was not before
+ */
+static bool keep_method(const struct device *dev, const char *before)
+{
+	char earlier[TEXT_MAX];
+	int err;
+
+	if (kept_value(earlier, dev, SETTING))
+		return false;
+	err = keep_value(dev, SETTING, before);
+	if (err)
+		fail(EXIT_FAIL, text("%s: its reset method cannot be kept for reclaim", dev->bdf),
+		     strerror(-err),
+		     text("Nothing has changed. Is %s full, or not writable?", opt.run));
+	return true;
+}
+
 bool reset_choose(const struct device *dev, const char *methods)
 {
 	char *file = path("%s/reset_method", dev->dir), *want = commas_to_blanks(methods);
 	char before[TEXT_MAX], after[TEXT_MAX], all[TEXT_MAX];
+	bool first;
 	int err;
 
 	if (!path_exists(file))
@@ -118,6 +119,7 @@ bool reset_choose(const struct device *dev, const char *methods)
 		free(file);
 		return false;
 	}
+	first = keep_method(dev, before);
 	err = write_text(file, text("%s\n", want));
 	read_attr(after, dev->dir, "reset_method");
 	if (err || !same_words(after, want)) {
@@ -125,13 +127,14 @@ bool reset_choose(const struct device *dev, const char *methods)
 		write_text(file, "default\n");
 		read_attr(all, dev->dir, "reset_method");
 		write_text(file, text("%s\n", before));
+		if (first)
+			forget_value(dev, SETTING);
 		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
 		     text("%s cannot be reset by %s", dev->bdf, methods),
 		     err && err != -EINVAL ? strerror(-err) : "neither the device nor its slot can",
 		     text("It has: %s. (bus needs a device that is alone on its bus.)",
 			  *all ? all : "none"));
 	}
-	keep_reset_method(dev, before);
 	free(want);
 	free(file);
 	return true;
@@ -139,17 +142,16 @@ bool reset_choose(const struct device *dev, const char *methods)
 
 void reset_restore(const struct device *dev)
 {
-	char *kept = kept_file(dev), *file = path("%s/reset_method", dev->dir);
+	char *file = path("%s/reset_method", dev->dir);
 	char before[TEXT_MAX];
 
-	if (!kept || read_text(before, kept) < 0)
+	if (!kept_value(before, dev, SETTING))
 		goto out;
 	if (write_text(file, text("%s\n", before)) < 0)
 		progress("%s: its reset method could not be set back to \"%s\"; write that to %s",
 			 dev->bdf, before, file);
 	else
-		unlink(kept);
+		forget_value(dev, SETTING);
 out:
 	free(file);
-	free(kept);
 }

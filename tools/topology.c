@@ -148,16 +148,9 @@ static void show_routes(const struct fabric *f)
 	table_print(&t);
 }
 
-static void fail_usage(void)
-{
-	fail(EXIT_USAGE, "usage: dlend topology [--dot | --path DEVICE DEVICE|memory[:NODE]]",
-	     NULL, NULL);
-}
-
 int cmd_topology(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
 		{ "dot", no_argument, NULL, 'd' },
 		{ "path", no_argument, NULL, 'p' },
 		{ 0 }
@@ -166,15 +159,12 @@ int cmd_topology(int argc, char **argv)
 	struct fabric f;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c == '?')
-			return EXIT_USAGE;
-		opt.json |= c == 'j';
+	while ((c = verb_option(argc, argv, options)) != -1) {
 		dot |= c == 'd';
 		way |= c == 'p';
 	}
 	if ((dot && (way || opt.json)) || argc - optind != (way ? 2 : 0))
-		fail_usage();
+		refuse_usage(argv[0]);
 	f = fabric_load();
 	if (way) {
 		path_show(&f, argv[optind], argv[optind + 1]);

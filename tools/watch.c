@@ -22,18 +22,6 @@
 #define SECONDS_MAX	(365 * 24 * 3600)
 #define COUNT_MAX	1000000000
 
-static const char usage[] =
-	"usage: dlend watch [--initial] [--count N] [--timeout S] [--interval S]";
-
-static const char help[] =
-	"Print what changes on this node, a line each, until Ctrl-C: links, lent devices, offers\n"
-	"of other nodes, mediated devices, attached devices.\n\n"
-	"  --initial       first print what is there\n"
-	"  --count N       end after N changes\n"
-	"  --timeout S     end after S seconds; that is a failure if --count was not reached\n"
-	"  --interval S    look every S seconds (1), also without an event of the kernel\n"
-	"  --json          one object a line";
-
 /**
  * struct watch - what was asked for, and how far it is
  * @count: of changes, 0: without end; @changes: so far
@@ -262,9 +250,6 @@ static unsigned long parse_count(const char *s)
 static void parse_option(struct watch *w, int c)
 {
 	switch (c) {
-	case 'j':
-		opt.json = true;
-		break;
 	case 'i':
 		w->initial = true;
 		break;
@@ -277,33 +262,26 @@ static void parse_option(struct watch *w, int c)
 	case 'n':
 		w->interval = parse_seconds("interval", optarg);
 		break;
-	case 'h':
-		printf("%s\n\n%s\n", usage, help);
-		exit(EXIT_OK);
-	default:
-		exit(EXIT_USAGE);
 	}
 }
 
 int cmd_watch(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
 		{ "initial", no_argument, NULL, 'i' },
 		{ "count", required_argument, NULL, 'c' },
 		{ "timeout", required_argument, NULL, 't' },
 		{ "interval", required_argument, NULL, 'n' },
-		{ "help", no_argument, NULL, 'h' },
 		{ 0 }
 	};
 	struct watch w = { .interval = INTERVAL_MS };
 	int c;
 
 	opt.lines = true;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1)
+	while ((c = verb_option(argc, argv, options)) != -1)
 		parse_option(&w, c);
 	if (optind != argc)
-		fail(EXIT_USAGE, usage, NULL, NULL);
+		refuse_usage(argv[0]);
 	watch(&w);
 	if (w.changes < w.count)
 		fail(EXIT_FAIL, text("%lu of %lu changes came in %g s", w.changes, w.count,

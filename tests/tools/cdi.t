@@ -147,7 +147,7 @@ def output(t):
         t.equal(sorted(p.name for p in f.root.glob("dlend*")), ["dlend.json"], "  and nothing else")
         os.mkdir(f.root / "folder")
         r = f.run(["--json", "cdi", "--output", str(f.root / "folder")])
-        t.ok(r.code == 2 and json.loads(r.out)["error"]["why"] == "it is not a regular file", "a folder is no file", r.out)
+        t.ok(r.code == 2 and json.loads(r.out)["error"]["why"] == "that is no name of a file", "a folder is no file", r.out)
         r = f.run(["cdi", "--output", "/dev/full/x"])
         t.ok(r.code == 1 and "cannot be written" in r.err, "no directory", r.err)
 

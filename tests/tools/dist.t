@@ -258,6 +258,8 @@ def completion(t):
         t.ok("--clique" in complete("lend", "--c") and "none" in complete("lend", "--clique", ""), "lend --clique")
         t.ok({"--output", "--no-debugfs"} <= set(complete("metrics", "")), "metrics")
         t.ok("--initial" in complete("watch", "") and complete("watch", "--count", "") == [""], "watch")
+        verbs = re.findall(r"^\t\t([-a-z|]+)\) verb=", (DIST / "dlend.bash-completion").read_text(), re.M)[0].split("|")
+        t.equal([v for v in verbs if not {"--help", "--json"} <= set(complete(v, "-"))], [], "--help and --json with all")
         t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
 
 

@@ -36,6 +36,7 @@ class Fake:
         self.writes = []            # (file name, text) in order
         self.home = {}              # BDF: the driver that knows the device
         self.behind = {}        # {BDF: BDF of the port above it}
+        self.clique = "taken"       # or the file that a lent device's is, or None
         self.fifos = []
         self.put("bus/pci/devices")
         self.fifo(self.sys / "bus/pci/drivers_probe", self.probe)
@@ -178,7 +179,10 @@ class Fake:
         own = self.device(bdf) / "dlend"
         self.files(own, state="free", borrower="0", epoch="0", type="dlend-nvme", group=bdf,
                    fabric_name=f"d0001:{bdf[5:]}")
-        self.fifo(own / "clique", lambda text: None)
+        if self.clique == "taken":
+            self.fifo(own / "clique", lambda text: None)
+        elif self.clique:
+            (own / "clique").symlink_to(self.clique)
         self.fifo(own / "reclaim", lambda text: self.files(own, state="free", borrower="0"))
 
     def offer(self, address, **attributes):

@@ -251,6 +251,7 @@ def lend(t):
                 "lending it again changes nothing, and says the same in JSON")
         r = f.run("reclaim d0001:03:00.0")
         t.equal((r.code, f.driver_of(DISK), f.override(DISK)), (0, "nvme", ""), "reclaim by the fabric's name")
+        t.equal(kept_files(f), [], "  and nothing is kept of it")
         t.ok("is back, driver nvme" in r.out, "  and says who has it", r.out)
     with Fake() as f:
         f.pci(DISK, driver=None)
@@ -280,6 +281,90 @@ def lend(t):
         r = f.run("lend 03:00.0")
         names = (f.sys / f"bus/pci/drivers/{LENDER}/lend_as").read_text().splitlines()
         t.equal((r.code, names[0]), (0, f"{DISK} 03:00.0"), "a name from an earlier --as does not stay")
+
+
+def kept_files(f):
+    return sorted(p.name for p in f.root.glob("run/dlend/*-0*"))
+
+
+def override(t):
+    """The driver that the administrator had chosen for a device is chosen again after reclaim."""
+    other = "0000:03:00.1"
+    kept = f"driver-{DISK}"
+
+    def set_override(f, bdf, driver):
+        f.file("driver_override", f"{driver}\n", f.device(bdf))
+
+    with Fake() as f:
+        f.pci(DISK, driver="vfio-pci")
+        f.pci(other, driver="snd", pclass="0x040300")
+        set_override(f, DISK, "vfio-pci")
+        f.home[DISK] = "nvme"
+        f.driver("nvme")
+        t.equal((f.run("lend --group 03:00.0").code, f.override(DISK), kept_files(f)), (0, LENDER, [kept]), "lent: it is kept")
+        t.equal((f.run("lend --group 03:00.0").code, kept_files(f)), (0, [kept]), "  lending it again does not lose it")
+        r = f.run("reclaim 03:00.0")
+        t.equal((r.code, f.override(DISK), f.driver_of(DISK), f.override(other), f.driver_of(other)),
+                (0, "vfio-pci", "vfio-pci", "", "snd"), "reclaimed: each as it was before")
+        t.equal(kept_files(f), [], "  and nothing is kept any more")
+        f.refuse.add(("bind", other))
+        r = f.run("lend --group 03:00.0")
+        f.refuse.clear()
+        t.equal((r.code, f.override(DISK), f.driver_of(DISK), kept_files(f)), (1, "vfio-pci", "vfio-pci", []),
+                "lending fails: as it was, and nothing is kept")
+    with Fake() as f:
+        # unbound by hand, as docs/sysfs.md has it: the override is what it says then, or still ours
+        f.pci(DISK)
+        f.file(kept, "vfio-pci\n", f.root / "run/dlend")
+        f.run("lend 03:00.0")
+        f.run("reclaim 03:00.0")
+        t.equal((f.override(DISK), f.driver_of(DISK)), ("", "nvme"), "what was kept of an earlier lending does not come back")
+        f.file(kept, "vfio-pci\n", f.root / "run/dlend")
+        f.driver("vfio-pci")
+        set_override(f, DISK, LENDER)
+        f.run("lend 03:00.0")
+        f.run("reclaim 03:00.0")
+        t.equal((f.override(DISK), f.driver_of(DISK)), ("vfio-pci", "vfio-pci"), "  but does if the override is still ours")
+    with Fake() as f:
+        f.pci(DISK)
+        f.pci(other, driver="snd", pclass="0x040300")
+        set_override(f, DISK, "nvme")
+        set_override(f, other, "snd")
+        (f.root / "run/dlend").mkdir(parents=True)
+        (f.root / f"run/dlend/driver-{other}.new").symlink_to("/dev/full")
+        r = f.run("lend --group 03:00.0")
+        t.ok(r.code == 1 and f"{other}: its driver_override cannot be kept for reclaim" in r.err, "a full disk is an error", r.err)
+        t.equal((f.override(DISK), f.driver_of(DISK), f.override(other), f.writes, kept_files(f)), ("nvme", "nvme", "snd", [], []),
+                "  and nothing was changed")
+    with Fake() as f:
+        f.pci(DISK)
+        set_override(f, DISK, "nvme")
+        trees = ["--sysfs", f.sys, "--procfs", f.proc]
+        f.run("lend 03:00.0", trees=trees)
+        t.equal((f.run("reclaim 03:00.0", trees=trees).code, f.override(DISK)), (0, ""), "with --sysfs alone nothing is kept")
+
+
+def clique_refused(t):
+    """The device is lent then, but not as it was asked for: that is an error."""
+    want = {"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}
+    for what, no_clique, code, part in (("has no such file", True, 6, "dlend_lender is too old for it"),
+                                        ("says no", False, 1, "No space left on device")):
+        with Fake() as f:
+            f.pci(DISK)
+            f.clique = None if no_clique else "/dev/full"
+            r = f.run("lend --clique 5 03:00.0")
+            t.ok(r.code == code and part in r.err and "It is lent all the same" in r.err and "is lent as d0001:03:00.0" in r.out,
+                 f"--clique, and the kernel {what}", f"{r.code} {r.err} {r.out}")
+            r = f.run("--json lend --clique 5 03:00.0")
+            out = json.loads(r.out)
+            t.equal((r.code, out["lent"], out.get("error", {}).get("code")), (code, [want], code), "  in JSON, too")
+            t.ok(part in out.get("error", {}).get("why", ""), "  with the reason", r.out)
+            f.run("reclaim 03:00.0")
+            f.file("dlend.conf", "03:00.0 clique=5\n", f.root / "etc")
+            r = f.run("--json lend --all")
+            out = json.loads(r.out)
+            t.equal((r.code, out["lent"], [e["device"] for e in out["failed"]]), (1, [want], [DISK]), "  from the file: lent, and failed")
+            t.ok(out["failed"] and part in out["failed"][0]["why"], "  with the reason", r.out)
 
 
 def functions(t):
@@ -371,6 +456,27 @@ def reset(t):
         t.equal((r.code, method(dev)), (0, "bus"), "with --sysfs alone")
 
 
+def full_disk(t):
+    """Where the reset method is kept there is no room: when it is written, or not before the file is closed."""
+    for name, before in (("is written", 'trap "" XFSZ; ulimit -f 0'), ("is closed", None)):
+        with Fake() as f:
+            dev = f.pci(DISK, reset="flr bus")
+            kept = f.root / f"run/dlend/reset-{DISK}"
+            part = Path(f"{kept}.new")
+            kept.parent.mkdir(parents=True)
+            if not before:
+                part.symlink_to("/dev/full")
+            r = f.run("--json lend --reset bus 03:00.0", before=before)
+            t.equal((r.code, json.loads(r.out).get("error", {}).get("code"), "cannot be kept for reclaim" in r.err), (1, 1, True),
+                    f"a full disk, seen when the file {name}: an error")
+            t.equal((f.driver_of(DISK), (dev / "reset_method").read_text(), f.writes, kept.exists()), ("nvme", "flr bus\n", [], False),
+                    "  and nothing was changed")
+            t.equal(f.run("lend --reset bus 03:00.0").code, 0, "  now there is room")
+            part.symlink_to("/dev/full")
+            r = f.run("lend --reset pm 03:00.0")
+            t.equal((r.code, kept.read_text()), (0, "flr bus\n"), "  what is kept already takes no more room, and stays")
+
+
 def reclaim(t):
     with Fake() as f:
         dev = f.pci(DISK)
@@ -399,7 +505,7 @@ def errors_in_json(t):
 
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, functions, lend_fails, group, reset, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
                  errors_in_json):
         tap.diag(part.__name__)
         part(tap)

@@ -183,7 +183,8 @@ def bad(t):
         f.mdev(A)
         for words, code, why in (([], 2, "usage"), (["--mode", "x", UUIDS[A]], 2, "no mode"),
                                  ([UUIDS[A], UUIDS[A]], 2, "twice"), ([UUIDS[B]], 3, "no such mediated device"),
-                                 ([UUIDS[A], A], 3, "no such mediated device"),
+                                 ([UUIDS[A], A], 2, "is no UUID"),
+                                 ([UUIDS[A], "b" + UUIDS[A][1:]], 3, "no such mediated device"),
                                  (["--domain", "x", UUIDS[A]], 2, "usage"), (["--what"], 2, "what")):
             r = f.run(["libvirt-xml", *words])
             t.ok(r.code == code and why in r.err and not r.out, f"{words}"[:60], f"{r.code} {r.err}")

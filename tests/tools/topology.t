@@ -212,7 +212,7 @@ def bad(t):
     with Fabric() as f:
         f.populate()
         for words, code, why in (("topology extra", 2, "usage"), ("topology --path d0002:04:00.0", 2, "usage"),
-                                 ("topology --dot --json", 2, "usage"), ("topology --path x y", 3, "no such device"),
+                                 ("topology --dot --json", 2, "usage"), ("topology --path x y", 2, "no address and no UUID"), ("topology --path d0002:04:00.0 d0009:04:00.0", 3, "no such device"),
                                  ("topology --path d0002:04:00.0 memory:0", 2, "1 to 65535"),
                                  ("topology --path d0002:04:00.0 memory:x", 2, "1 to 65535"),
                                  ("topology --nonsense", 2, "nonsense")):

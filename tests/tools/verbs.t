@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is the same for all verbs of dlend: --help, wrong arguments, and who may call them.
+
+    one host, node 1, with a disk 0000:03:00.0, that sees an offer of node 2, d0002:03:00.0
+"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import DLEND, TOP, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DISK, OFFER = "0000:03:00.0", "d0002:03:00.0"
+UUID = "11111111-0000-4000-8000-000000000001"
+NOBODY = 65534
+# No address, name, number or word of any verb
+HOSTILE = ["", "../..", "a" * 5000, "\x1b[31mred\r\n", "\x7f"]
+# A file may have any name, but not these
+NO_FILE = ["", "../..", "a" * 5000]
+# Verb: (arguments that are right, those that are wrong, with "@" for each of HOSTILE and "@file" for each of NO_FILE)
+VERBS = {
+    "lend": ([DISK], ["", f"{DISK} 04:00.0", "--all --group", "--as", "--clique", "--reset", "--config", "@", f"--as @ {DISK}",
+                      f"--clique @ {DISK}", f"--reset @ {DISK}", "--config @file"]),
+    "reclaim": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
+    "attach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @", f"--force {OFFER}"]),
+    "detach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @"]),
+    "list": ([], ["@", "more"]),
+    "links": ([], ["@", "more"]),
+    "status": ([], ["@", "more"]),
+    "doctor": ([], ["--guest", "@", f"{DISK} @", "--guest @"]),
+    "metrics": ([], ["--output", "@", "--output @file"]),
+    "watch": (["--count=1"], ["--count", "--timeout", "--interval", "@", "--count @", "--timeout @", "--interval @"]),
+    "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
+    "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file"]),
+    "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @"]),
+    "migrate": (["vm1", "b"], ["", "vm1", "vm1 b c", "--live --no-start vm1 b", "--prepare vm1 b", "--timeout", "@ b", "vm1 @",
+                               "--timeout @ vm1 b", "--copy @ vm1 b", "--prepare @", "--finish @"]),
+}
+# Options that may mean several
+AMBIGUOUS = {"lend": ["--c", "1", DISK], "migrate": ["--de", "vm1", "b"]}
+NEED_ROOT = {"lend", "reclaim", "attach", "detach", "migrate"}
+
+
+def host():
+    f = Fake()
+    f.pci(DISK)
+    f.offer(OFFER, attached="no", attach_error="")
+    os.environ["DLEND_MIGRATE"] = str(TOP / "tools/migrate")
+    return f
+
+
+def cases(wrong):
+    """[(words)] of a row of VERBS"""
+    for line in wrong:
+        words = line.split()
+        mark = next((w for w in words if w.startswith("@")), None)
+        for value in {"@": HOSTILE, "@file": NO_FILE}.get(mark, [None]):
+            yield [value if w == mark else w for w in words]
+
+
+def shown(words):
+    return " ".join(repr(w) if not w or not w.isprintable() else w[:20] for w in words)
+
+
+def all_there(t):
+    with host() as f:
+        listed = set(re.findall(r"^  ([a-z][-a-z]+) ", f.run("--help").out, re.M))
+        t.equal(listed, set(VERBS), "the table has each verb")
+
+
+def helps(t):
+    with host() as f:
+        for verb, (right, _) in VERBS.items():
+            for words in ([verb, "--help"], [verb, "-h"], [verb, *right, "--help"], ["--json", verb, "--help"]):
+                r = f.run(words)
+                t.ok(r.code == 0 and r.out.startswith(f"usage: dlend {verb} ") and not r.err, shown(words), f"{r.code} {r.err}")
+            t.ok("--json" in r.out and "--help" in r.out, f"  {verb}: it has the options", r.out)
+        t.equal(f.writes, [], "and does nothing else")
+
+
+def refused(t, f, words):
+    """In words, which are one or two lines without control characters, and as JSON; and nothing is done."""
+    r = f.run(["--json", *words])
+    try:
+        code = json.loads(r.out)["error"]["code"]
+    except (ValueError, KeyError):
+        code = None
+    said = [line for line in r.err.split("\n") if line]
+    clean = all(line.isascii() and line.isprintable() and len(line) < 2500 for line in said)
+    t.ok(r.code == code == 2 and said and clean and len(said) <= 2 and said[0].startswith("dlend: ") and not f.writes, shown(words),
+         f"{r.code}, in JSON {code}, {f.writes}\n{r.err[:1000]!r}")
+    return r
+
+
+def wrong_arguments(t):
+    with host() as f:
+        for verb, (right, wrong) in VERBS.items():
+            for words in cases(wrong):
+                refused(t, f, [verb, *words])
+            for option in ("--nonsense", "--nonsense=\x1b[31m", "-x", "--json=1"):
+                r = refused(t, f, [verb, option, *right])
+                t.ok(option[:6] in r.err and f"usage: dlend {verb} " in r.err, "  it says what there is", r.err)
+            if verb in AMBIGUOUS:
+                refused(t, f, [verb, *AMBIGUOUS[verb]])
+        for words in ([], [""], ["../.."], ["a" * 5000], ["\x1b[31m"], ["--nonsense"], ["-x"], ["--root"]):
+            r = f.run(words, trees=["--json"])
+            t.ok(r.code == 2 and r.err and "\x1b" not in r.err, f"no verb: {shown(words)}", f"{r.code} {r.err}")
+        t.ok(not (f.root / "etc/dlend").exists(), "and nothing is noted")
+
+
+def unprivileged(command):
+    """Its result when nobody calls it, on this machine's own /sys"""
+    user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **user)
+
+
+def root_only(t):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        dlend = shutil.copy(DLEND, f"{folder}/dlend")
+        shutil.copy(TOP / "tools/migrate", folder)
+        shutil.copytree(TOP / "tools/migration", f"{folder}/migration", ignore=shutil.ignore_patterns("__pycache__"))
+        os.environ["DLEND_MIGRATE"] = f"{folder}/migrate"
+        for verb in sorted(NEED_ROOT):
+            right = VERBS[verb][0]
+            r = unprivileged([dlend, verb, *right])
+            t.equal((r.returncode, r.stderr), (1, f"dlend: {verb} needs root: run it with sudo\n"), f"{verb} needs root")
+            r = unprivileged([dlend, "--json", verb, *right])
+            t.ok(r.returncode == 1 and json.loads(r.stdout or "{}").get("error", {}).get("code") == 1, "  in JSON, too", r.stdout)
+            r = unprivileged([dlend, verb, "--help"])
+            t.equal((r.returncode, r.stderr), (0, ""), "  but its help does not")
+            t.equal(unprivileged([dlend, verb, "--nonsense"]).returncode, 2, "  nor a mistake")
+        for verb in ("list", "links", "status", "doctor", "metrics", "topology"):
+            t.ok("needs root" not in unprivileged([dlend, verb]).stderr, f"{verb} does not")
+
+
+with Tap() as tap:
+    for part in (all_there, helps, wrong_arguments, root_only):
+        tap.diag(part.__name__)
+        part(tap)

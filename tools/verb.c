@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The verbs: who does what, and what --help says of each.  What all of them do alike with their
+ * arguments: --help, --json, mistakes, and that some need root.
+ */
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+#define OPTIONS_MAX	10	/* of a verb, beside those that all have */
+
+/* @options: those of all rows of a verb, in its first; NULL: it has none of its own. */
+static const struct {
+	const char *verb, *arguments, *help, *options;
+	int (*run)(int argc, char **argv);
+} verbs[] = {
+	{ "lend", "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] BDF",
+	  "offer a device of this host to the others",
+	  "  --as BB:DD.F    the address by which other nodes know it\n"
+	  "  --clique N      its peer-to-peer clique: 0 to 15, none, auto\n"
+	  "  --group         with all that the IOMMU cannot tell from it\n"
+	  "  --reset METHOD  how it is reset: flr, bus and the like; several with commas\n"
+	  "  --all           what /etc/dlend.conf lists\n"
+	  "  --config FILE   what this file lists\n", cmd_lend },
+	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", NULL,
+	  cmd_lend },
+	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver",
+	  "  --force         do not ask its borrower: cut it off\n", cmd_reclaim },
+	{ "attach", "[--persistent] ADDRESS...",
+	  "use an offered device here, by this host's own driver",
+	  "  --persistent    at each boot, too\n", cmd_attach },
+	{ "detach", "[--persistent] [--force] ADDRESS...", "return it to its lender",
+	  "  --persistent    not at the next boot, either\n"
+	  "  --force         do not look whether it is in use\n", cmd_detach },
+	{ "list", "", "show every offer of every node", NULL, cmd_list },
+	{ "links", "", "show the NTB links of this node", NULL, cmd_links },
+	{ "status", "", "show this node: links, offers, mediated devices", NULL, cmd_status },
+	{ "doctor", "[--strict] [--guest SIZE] [BDF...]", "check this host, and say how to mend it",
+	  "  --strict        a warning is a failure\n"
+	  "  --guest SIZE    does a guest with so much memory (16G) fit?\n", cmd_doctor },
+	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
+	  "  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
+	  "  --no-debugfs    only what sysfs has\n", cmd_metrics },
+	{ "watch", "[--initial] [--count N] [--timeout S] [--interval S]",
+	  "print what changes, until Ctrl-C",
+	  "  --initial       first print what is there\n"
+	  "  --count N       end after N changes\n"
+	  "  --timeout S     end after S seconds; that is a failure if --count was not reached\n"
+	  "  --interval S    look every S seconds (1), also without an event of the kernel\n",
+	  cmd_watch },
+	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
+	  "draw the fabric, or a way through it",
+	  "  --path          only the way from the first to the second\n"
+	  "  --dot           for graphviz\n", cmd_topology },
+	{ "cdi", "[--kind DOMAIN/NAME] [--cdi-version VERSION] [--output FILE]",
+	  "list mdevs for container runtimes (CDI)",
+	  "  --kind DOMAIN/NAME      instead of dlend.local/device\n"
+	  "  --cdi-version VERSION   for an older container runtime\n"
+	  "  --output FILE           write this file in one go\n", cmd_cdi },
+	{ "libvirt-xml", "[--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...",
+	  "print a libvirt domain's part with lent devices",
+	  "  --mode MODE     a switch for each clique, or a root port for each device\n"
+	  "  --io, --no-io   the guest has, or has not, other devices with I/O BARs\n"
+	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
+	/* It prints its own help. */
+	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
+	  "move a VM with its lent devices to another host", NULL, cmd_migrate },
+	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
+	  NULL, cmd_migrate },
+	{ "migrate", "--finish VM", "on HOST: start what a dead host was moving there", NULL,
+	  cmd_migrate },
+	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
+};
+
+#define VERBS	(sizeof(verbs) / sizeof(*verbs))
+
+void print_verbs(FILE *f)
+{
+	for (size_t i = 0; i < VERBS; i++)
+		if (verbs[i].help)
+			fprintf(f, "  %-11s %-43s  %s\n", verbs[i].verb, verbs[i].arguments,
+				verbs[i].help);
+}
+
+int run_verb(int argc, char **argv)
+{
+	for (size_t i = 0; i < VERBS; i++)
+		if (!strcmp(argv[0], verbs[i].verb))
+			return verbs[i].run(argc, argv);
+	fail(EXIT_USAGE, text("there is no command \"%s\"", argv[0]), NULL, "See dlend --help.");
+}
+
+static const char *verb_usage(const char *verb)
+{
+	const char *usage = "";
+
+	for (size_t i = 0; i < VERBS; i++)
+		if (!strcmp(verb, verbs[i].verb))
+			usage = text("%s%sdlend %s %s", usage, *usage ? ", or: " : "", verb,
+				     verbs[i].arguments);
+	return text("usage: %s", usage);
+}
+
+__noreturn static void print_help(const char *verb)
+{
+	const char *options = NULL;
+
+	for (size_t i = 0; i < VERBS; i++) {
+		if (strcmp(verb, verbs[i].verb))
+			continue;
+		printf("%s dlend %s %s\n         %s\n", options ? "      " : "usage:", verb,
+		       verbs[i].arguments, verbs[i].help);
+		if (!options)
+			options = verbs[i].options ? verbs[i].options : "";
+	}
+	printf("\n%s"
+	       "  --json          machine-readable output, and errors\n"
+	       "  --help\n\n"
+	       "See dlend(8).\n", options);
+	exit(EXIT_OK);
+}
+
+/* @c: what getopt_long() said of it. */
+static const char *wrong_option(int c, char **argv, const struct option *all)
+{
+	const char *word = argv[optind - 1];
+	int like = 0;
+
+	if (c == ':')
+		return text("%s needs a value", word);
+	if (strncmp(word, "--", 2))
+		return text("there is no option -%c", optopt);
+	if (optopt)
+		return text("%s: this option takes no value", word);
+	for (; all->name; all++)
+		like += !strncmp(all->name, word + 2, strcspn(word + 2, "="));
+	return like > 1 ? text("%s may be one of several options", word) :
+			  text("there is no option %s", word);
+}
+
+__noreturn void refuse_option(int c, char **argv, const struct option *all, const char *todo)
+{
+	fail(EXIT_USAGE, wrong_option(c, argv, all), NULL, todo);
+}
+
+int verb_option(int argc, char **argv, const struct option *own)
+{
+	struct option all[OPTIONS_MAX + 3] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+	};
+	int c;
+
+	for (size_t i = 0; own && own[i].name; i++) {
+		if (i == OPTIONS_MAX)
+			abort();
+		all[i + 2] = own[i];
+	}
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":h", all, NULL)) == 'j')
+		opt.json = true;
+	if (c == 'h')
+		print_help(argv[0]);
+	if (c == '?' || c == ':')
+		refuse_option(c, argv, all, verb_usage(argv[0]));
+	return c;
+}
+
+void refuse_usage(const char *verb)
+{
+	fail(EXIT_USAGE, verb_usage(verb), NULL, NULL);
+}
+
+void check_file_name(const char *option, const char *file)
+{
+	struct stat there;
+
+	if (!*file || strlen(file) >= PATH_MAX || (!stat(file, &there) && S_ISDIR(there.st_mode)))
+		fail(EXIT_USAGE, text("--%s %s", option, file), "that is no name of a file", NULL);
+}
+
+void need_root(const char *verb)
+{
+	if (!opt.fake && geteuid())
+		fail(EXIT_FAIL, text("%s needs root", verb), "run it with sudo", NULL);
+}
+
+int run_show(int argc, char **argv, void (*show)(json_t *root))
+{
+	json_t *root;
+
+	while (verb_option(argc, argv, NULL) != -1)
+		;
+	if (optind != argc)
+		fail(EXIT_USAGE, text("%s takes no argument", argv[0]), argv[optind],
+		     verb_usage(argv[0]));
+	root = opt.json ? json_object() : NULL;
+	show(root);
+	if (root)
+		print_json(root);
+	return EXIT_OK;
+}
