@@ -511,7 +511,7 @@ def interrupted(t):
                 while what not in said:
                     said = process.stderr.readline()
                 w.wait_call("shutdown" if not options else "migrate")
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGINT)
                 rest = process.communicate(timeout=60)[1]
             word = "aborted" if options else "interrupted"
             t.ok(process.returncode == 1 and word in rest and "as before" in rest,
@@ -519,6 +519,21 @@ def interrupted(t):
             t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was",
                     rest)
             t.equal("may still do so" in rest, not options, "  but for a request that stands")
+
+
+def whole_group(t):
+    """Ctrl-C of a terminal goes to all processes of the group.  The command that runs comes to its end all the same."""
+    for options, verb in (((), "define"), ((), "shutdown"), ((), "stop"), ((), "start"), (DETACH, "detach-device")):
+        with World() as w:
+            (w.path / f"hold-{verb}").touch()
+            with w.begin(*options) as process:
+                w.wait_for((w.path / f"held-{verb}").exists)
+                os.killpg(process.pid, signal.SIGINT)
+                (w.path / f"hold-{verb}").unlink()
+                rest = process.communicate(timeout=60)[1]
+            t.ok((w.path / f"ended-{verb}").exists(), f"Ctrl-C to all processes, in {verb}: it comes to its end", rest)
+            t.equal((process.returncode, "was interrupted" in rest, w.runs(), w.tree("a"), w.tree("b")),
+                    (1, True, [("a", [U1, U2])], WHOLE, NOTHING), "  and is undone", rest)
 
 
 def nobody_listens(t):
@@ -639,7 +654,7 @@ def layers(t):
 
 with Tap() as tap:
     for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again,
-                 every_step, two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted,
+                 every_step, two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted, whole_group,
                  nobody_listens, nohup, at_any_time, not_thought_of, command):
         tap.diag(part.__name__)
         part(tap)

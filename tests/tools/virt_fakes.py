@@ -17,7 +17,8 @@ that changes something go wrong:
     die          host a is gone: the program that called, all VMs of a
     two          "two N M": calls N and M are refused
 
-With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
+With a file "hold-VERB" in WORLD, that command makes "held-VERB", and waits until the first one is gone; then it makes
+"ended-VERB" and does its work.  With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
 that the test gave it.
 """
 import contextlib
@@ -356,6 +357,15 @@ def copy_memory(words):
         sys.exit(ABORTED)
 
 
+def hold(words):
+    path = top() / f"hold-{words[0]}"
+    if path.exists():
+        (top() / f"held-{words[0]}").touch()
+        while path.exists():
+            time.sleep(0.02)
+        (top() / f"ended-{words[0]}").touch()
+
+
 @contextlib.contextmanager
 def locked():
     with open(top() / "lock", "w", encoding="utf-8") as lock:
@@ -376,6 +386,7 @@ def act(program, words, host, stdin):
         number = count(program, words, host)
     if program == "virsh" and words[0] == "migrate":
         copy_memory(words)
+    hold(words)
     with locked():
         kind = fault(number)
         world = World()
