@@ -120,12 +120,12 @@ def named_as_a_number(t):
         t.equal((r.returncode, moved(w)), (1, [["other", "3"], ["other"]]), "  and back", r.stderr)
     with world() as w:
         r = w.run(VM_UUID, "b", fault=f"refuse {last}")
-        t.ok(f"virsh undefine --keep-nvram --keep-tpm {VM_UUID}" in r.stderr, "  by hand it has its UUID", r.stderr)
+        t.ok(f"virsh undefine --keep-nvram {VM_UUID}" in r.stderr, "  by hand it has its UUID", r.stderr)
     with world() as w:
         w.run(VM_UUID, "b", fault=f"die {start}")
         r = w.run("--finish", "3", side="b")
         t.equal((r.returncode, moved(w)), (0, [[], ["other", "3"]]), "--finish 3, as the note has it", r.stderr)
-        t.ok(f"--keep-tpm {VM_UUID};" in r.stdout, "  and then by its UUID", r.stdout)
+        t.ok(f"--keep-nvram {VM_UUID};" in r.stdout, "  and then by its UUID", r.stdout)
     for options in ((), DETACH):
         with world() as w:
             s = w.state()
@@ -416,6 +416,28 @@ def tpm(t):
         t.ok("virsh undefine --keep-nvram --keep-tpm vm1" in r.stderr, "  by hand, too", r.stderr)
 
 
+def old_libvirt(t):
+    """Its virsh undefine may not know --keep-tpm, which matters to a VM that has a TPM."""
+    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+    for host in "ab":
+        for options in ((), DETACH, KEEP):
+            with World() as w:
+                (w.path / f"old-libvirt-{host}").touch()
+                r = w.run(*options, "vm1", "b")
+                t.equal((r.returncode, w.tree("a"), w.tree("b")), (0, NOTHING, WHOLE),
+                        f"old libvirt on {host}, {options}: nothing is left here", r.stderr)
+        with World() as w:
+            (w.path / f"old-libvirt-{host}").touch()
+            r = w.run("vm1", "b", fault=f"refuse {start}")
+            t.equal((r.returncode, w.tree("a"), w.tree("b")), (1, WHOLE, NOTHING), "  nor there, when it comes back",
+                    r.stderr)
+        for options in (("--shared-tpm",), DETACH):
+            with World(more=TPM) as w:
+                (w.path / f"old-libvirt-{host}").touch()
+                is_refused(t, w, f"old libvirt on {host}, {options}: a VM with a TPM", "would remove the state of its TPM",
+                           "Update libvirt", words=(*options, "vm1", "b"), code=6)
+
+
 def patience(t):
     with World() as w:
         (w.path / "deaf").touch()
@@ -653,7 +675,7 @@ def layers(t):
 
 
 with Tap() as tap:
-    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again,
+    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why, again,
                  every_step, two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted, whole_group,
                  nobody_listens, nohup, at_any_time, not_thought_of, command):
         tap.diag(part.__name__)

@@ -17,8 +17,8 @@ that changes something go wrong:
     die          host a is gone: the program that called, all VMs of a
     two          "two N M": calls N and M are refused
 
-With a file "hold-VERB" in WORLD, that command makes "held-VERB", and waits until the first one is gone; then it makes
-"ended-VERB" and does its work.  With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
+With a file "old-libvirt-HOST" in WORLD, its virsh undefine knows no --keep-tpm.  With a file "hold-VERB", that command
+makes "held-VERB", and waits until the first one is gone; then it makes "ended-VERB" and does its work.  With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
 that the test gave it.
 """
 import contextlib
@@ -145,6 +145,8 @@ class World:
             host = "b" if "qemu+ssh" in words[1] else "a"
             words = words[2:]
         rest = words[words.index("--") if "--" in words else 1:]
+        if words[0] == "help":
+            return "--keep-nvram" if (top() / f"old-libvirt-{host}").exists() else "--keep-nvram --keep-tpm"
         names = [w for w in rest if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
         name = self.name(host, names[0]) if names else ""
         return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, name, words, stdin)
@@ -185,6 +187,8 @@ class World:
 
     def virsh_undefine(self, host, name, words, stdin):
         d = self.domain(host, name)
+        if "--keep-tpm" in words and (top() / f"old-libvirt-{host}").exists():
+            raise Refused("error: command 'undefine' doesn't support option --keep-tpm")
         if "--keep-tpm" not in words:
             shutil.rmtree(top() / host / "var/lib/libvirt/swtpm" / uuid_of(d), ignore_errors=True)
         d["persistent"] = False
@@ -357,13 +361,13 @@ def copy_memory(words):
         sys.exit(ABORTED)
 
 
-def hold(words):
-    path = top() / f"hold-{words[0]}"
+def hold(verb):
+    path = top() / f"hold-{verb}"
     if path.exists():
-        (top() / f"held-{words[0]}").touch()
+        (top() / f"held-{verb}").touch()
         while path.exists():
             time.sleep(0.02)
-        (top() / f"ended-{words[0]}").touch()
+        (top() / f"ended-{verb}").touch()
 
 
 @contextlib.contextmanager
@@ -386,7 +390,7 @@ def act(program, words, host, stdin):
         number = count(program, words, host)
     if program == "virsh" and words[0] == "migrate":
         copy_memory(words)
-    hold(words)
+    hold(words[0] if words else program)
     with locked():
         kind = fault(number)
         world = World()

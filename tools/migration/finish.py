@@ -7,7 +7,7 @@ let go of the VM.  Without a note only a device can tell, which the other host h
 import sys
 
 from . import mdevs, messages
-from .domain import UNDEFINE, UUID, host_devices, name_for_shell
+from .domain import UUID, host_devices, name_for_shell, undefine_by_hand
 from .hosts import Host
 from .messages import IN_USE, NOT_FOUND, Failure
 from .probe import probe_host, probe_mdev
@@ -50,7 +50,7 @@ def finish_move(settings, args):
         step.perform_timed()
     if note:
         note.unlink(missing_ok=True)
-    rest = "; ".join([f"{UNDEFINE} {shell_name}", *(f"mdevctl undefine -u {uuid}" for uuid in uuids)])
+    rest = "; ".join([undefine_by_hand(domain), *(f"mdevctl undefine -u {uuid}" for uuid in uuids)])
     todo = f"When {origin} is back, there: {rest}"
     if args.json:
         messages.print_json(steps_for_json(steps, vm=domain["name"], owner="here", todo=todo))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The state of a move."""
 from .blackout import CUT, kind_of
+from .domain import undefine_by_hand
 from .hosts import SSH, Host
 
 
@@ -27,6 +28,11 @@ class Move:
         self.owner = "here"         # who has the VM: "here", "there" or "unknown"
         self.to_do_by_hand = []     # for what could not be undone or tidied up
         self.may_happen_yet = ""    # what the guest was asked for and may still do
+
+    @property
+    def undefine(self):
+        """What people type to undefine the VM, on either host."""
+        return undefine_by_hand(self.here.known["domain"])
 
     @property
     def staying(self):

@@ -3,7 +3,7 @@
 import socket
 
 from . import signals
-from .domain import UNDEFINE, undefine_domain
+from .domain import undefine_domain
 from .hosts import reason_of
 from .jobs import ask_to_end, migrate_words, seconds_still
 from .messages import Failure
@@ -17,7 +17,7 @@ DEFINE = ["virsh", "define", "/dev/stdin"]
 def step_define_domain(move):
     there = move.there
     return Step(f"on {there}: define {move.vm}", lambda: there.run_checked(DEFINE, move.here.known["domain"]["xml"]),
-                lambda: restore_definition(move), f"on {there}: {UNDEFINE} {move.shell_name}")
+                lambda: restore_definition(move), f"on {there}: {move.undefine}")
 
 
 def restore_definition(move):
@@ -26,7 +26,7 @@ def restore_definition(move):
     if before:
         move.there.run_checked(DEFINE, before["xml"])
     else:
-        undefine_domain(move.there, move.uuid, move.vm)
+        undefine_domain(move.there, move.here.known["domain"])
 
 
 def step_write_note(move):
@@ -112,7 +112,7 @@ def step_migrate_live(move):
             raise Failure(f"{move.vm} could not be migrated back from {move.there}", reason_of(result))
         restore_definition(move)
     step = Step(f"migrate {move.vm} to {move.there}", migrate, migrate_back,
-                f"on {move.there}: {UNDEFINE} {move.shell_name}")
+                f"on {move.there}: {move.undefine}")
     step.moves_running_vm = True
     return step
 
@@ -125,5 +125,5 @@ def step_start_at_boot(move):
 
 
 def step_undefine_domain(move):
-    return Step(f"undefine {move.vm} here", lambda: undefine_domain(move.here, move.uuid, move.vm), None,
-                f"{UNDEFINE} {move.shell_name}")
+    return Step(f"undefine {move.vm} here", lambda: undefine_domain(move.here, move.here.known["domain"]),
+                None, move.undefine)
