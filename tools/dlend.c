@@ -41,7 +41,7 @@ static const struct {
 	  "move a VM with its lent devices to another host", cmd_migrate },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
 	  cmd_migrate },
-	{ "migrate", "--finish VM", "on HOST: start what a dead host was moving there",
+	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
 	  cmd_migrate },
 	{ "callout", NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };

@@ -209,6 +209,10 @@ class World:
         while not is_so() and time.monotonic() < end:
             time.sleep(0.02)
 
+    def back(self):
+        """Host a, which died."""
+        (self.path / "dead").unlink(missing_ok=True)
+
     # What there is
 
     def named(self, host, uuid):

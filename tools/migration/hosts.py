@@ -67,6 +67,12 @@ class Host:
         return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
 
 
+def host_by_ssh(settings, name):
+    """Another host."""
+    control_path = f"ControlPath={settings.make_run_directory()}/ssh-%C"
+    return Host(settings, name, [*SSH, "-o", control_path, "--", name])
+
+
 def run_to_its_end(command, stdin, timeout):
     try:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout,

@@ -2,7 +2,7 @@
 """The state of a move."""
 from .blackout import CUT, kind_of
 from .domain import undefine_by_hand
-from .hosts import SSH, Host
+from .hosts import Host, host_by_ssh
 
 
 class Move:
@@ -15,8 +15,7 @@ class Move:
         self.uuid = ""              # for virsh
         self.shell_name = args.vm   # for commands that people are told to type
         self.here = Host(settings, "this host")
-        control_path = f"ControlPath={settings.make_run_directory()}/ssh-%C"
-        self.there = Host(settings, args.host, [*SSH, "-o", control_path, "--", args.host])
+        self.there = host_by_ssh(settings, args.host)
         self.uri = args.uri or f"qemu+ssh://{args.host}/system"
         self.mdevs = []
         self.was_running = False    # the VM, as the move began

@@ -7,6 +7,8 @@ from .domain import undefine_domain
 from .hosts import reason_of
 from .jobs import ask_to_end, migrate_words, seconds_still
 from .messages import Failure
+from .note import note_text
+from .release import take_definition
 from .steps import Step
 from .waits import wait_until
 from .whereabouts import find_running_host, owner_unknown
@@ -30,15 +32,12 @@ def restore_definition(move):
 
 
 def step_write_note(move):
-    """This host has let go of the VM.  If it dies now, --finish on the target finds the note.
-
-    The note is removed before the VM starts here again.
-    """
+    """If this host or program ends now, --finish on the target knows from whom it can have the VM."""
     there = move.there
-    text = f"{move.vm}\n{socket.gethostname()}\n"        # `dlend status` reads it, too
+    text = note_text(move.vm, socket.gethostname(), move.here.known["machine"])
     path = str(move.settings.note_path(move.uuid))
     script = 'mkdir -p "${1%/*}" && cat >"$1.new" && mv "$1.new" "$1"'
-    return Step(f"on {there}: note that {move.vm} is to start there",
+    return Step(f"on {there}: note that {move.vm} comes from here",
                 lambda: there.run_checked(["sh", "-c", script, "sh", path], text),
                 lambda: there.run_checked(["rm", "-f", path]), f"on {there}: rm -f {path}")
 
@@ -80,7 +79,7 @@ def step_start_domain(move):
 
 
 def check_if_started(move, result):
-    """virsh failed, or the way to it did.  Was the VM started all the same?  If not, raise a Failure."""
+    """virsh failed, or the way to it did.  Was the VM started all the same?  If not, it cannot be any more: a Failure."""
     states = []
 
     def is_told():
@@ -88,8 +87,14 @@ def check_if_started(move, result):
         return states[-1] in ("running", "shut off", "none")
     wait_until(move.settings, f"{move.there} to say whether it runs", move.args.wait, is_told,
                lambda: owner_unknown(move, reason_of(result)))
-    if states[-1] != "running":
-        raise Failure(f"{move.vm} does not start on {move.there}", reason_of(result))
+    if states[-1] == "running":
+        return
+    if states[-1] == "shut off":
+        try:
+            take_definition(move.there, {**move.here.known["domain"], "state": "shut off"})
+        except Failure as error:
+            raise owner_unknown(move, error.in_one_line()) from None
+    raise Failure(f"{move.vm} does not start on {move.there}", reason_of(result))
 
 
 def step_migrate_live(move):
