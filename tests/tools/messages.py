@@ -63,6 +63,8 @@ COMMAND = {
 # Where a reason is written, for somebody else to print
 REASON = {"snprintf": 2, "scnprintf": 2, "strscpy": 1}
 REASON_PLACE = re.compile(r"(?:^|[.>])(?:why|\w*reason)$")
+# The exceptions of dlend migrate that carry a message
+FAILURES = ("Failure", "Unknown", "Unproven")
 # A progress line of the command that is a warning
 WARNS = re.compile(r"\b(?:ignored|refused|cannot|could not|no device)\b")
 
@@ -375,7 +377,7 @@ def migrate_messages(top):
             if isinstance(function, ast.FunctionDef):
                 inside.update({node: function for node in ast.walk(function)})
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Failure", "Unknown"):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FAILURES:
                 texts = [python_values(argument, inside.get(node)) for argument in node.args[:2]]
                 for what, why in product(texts[0], texts[1] if len(texts) > 1 else [""]):
                     text = tidy(f"{what}: {why}" if why else what)

@@ -95,6 +95,7 @@ def named(t):
     for word in ("vm1", VM_UUID):
         with World() as w:
             w.run("5", "b", fault=f"die {start}")
+            w.back()
             r = w.run("--finish", word, side="b")
             t.equal((r.returncode, w.runs(), w.tree("b")["notes"]), (0, [("b", [U1, U2])], []), f"--finish {word}",
                     r.stderr)
@@ -120,12 +121,12 @@ def named_as_a_number(t):
         t.equal((r.returncode, moved(w)), (1, [["other", "3"], ["other"]]), "  and back", r.stderr)
     with world() as w:
         r = w.run(VM_UUID, "b", fault=f"refuse {last}")
-        t.ok(f"virsh undefine --keep-nvram --keep-tpm {VM_UUID}" in r.stderr, "  by hand it has its UUID", r.stderr)
+        t.ok(f"virsh undefine --keep-nvram {VM_UUID}" in r.stderr, "  by hand it has its UUID", r.stderr)
     with world() as w:
         w.run(VM_UUID, "b", fault=f"die {start}")
-        r = w.run("--finish", "3", side="b")
+        r = w.run("--finish", "--force", "3", side="b")
         t.equal((r.returncode, moved(w)), (0, [[], ["other", "3"]]), "--finish 3, as the note has it", r.stderr)
-        t.ok(f"--keep-tpm {VM_UUID};" in r.stdout, "  and then by its UUID", r.stdout)
+        t.ok(f"--keep-nvram {VM_UUID};" in r.stdout, "  and then by its UUID", r.stdout)
     for options in ((), DETACH):
         with world() as w:
             s = w.state()
@@ -213,6 +214,18 @@ def two_faults(t):
         t.passed(f"two faults {' '.join(options)}: never twice, and told")
 
 
+def late_start(t):
+    """ssh breaks as virsh starts the VM there, which goes on meanwhile."""
+    for uuids in ((), (U1, U2)):
+        with World(uuids=uuids) as w:
+            w.run("vm1", "b")
+            start = next(n for n, call in enumerate(w.calls(), 1) if call.startswith("b virsh start"))
+        with World(uuids=uuids) as w:
+            r = w.run("vm1", "b", fault=f"late {start}")
+            t.equal((r.returncode, w.runs()), (1, [("a", list(uuids))]),
+                    f"it starts there late, with {len(uuids)} devices: not before it is taken away there", r.stderr)
+
+
 def target_gone(t):
     """The other host stops answering at each step."""
     for options in ((), DETACH, KEEP):
@@ -230,47 +243,170 @@ def target_gone(t):
 
 
 def source_dies(t):
+    """As the host is gone, people have to say that it does not run the VM.  When it is back, it says so itself."""
     calls = steps(())
-    finished = 0
-    for number, call in enumerate(calls, 1):
-        with World() as w:
-            w.run("vm1", "b", fault=f"die {number}")
-            before = w.runs()
-            r = w.run("--finish", "vm1", side="b")
-            runs = w.runs()
-            if r.returncode:
-                t.ok(runs == before and r.returncode == 3 and "has not come so far" in r.stderr and
-                     "Start it there" in r.stderr,
-                     f"a dies at {number}: {call[:40]}: told that a has it still", f"{runs} {r.stderr}")
-                t.ok("vm1" in w.state()["a"], "  which it has")
-            else:
-                finished += 1
-                t.equal((runs, w.tree("b")["notes"]), ([("b", [U1, U2])], []),
-                        f"a dies at {number}: {call[:40]}: finished on b")
-                t.ok("virsh undefine" in r.stdout, "  and told what to do when it is back", r.stdout)
-    t.ok(finished >= 8, "all can be finished that b knows of", str(finished))
+    for force in ((), ("--force",)):
+        finished = 0
+        for number, call in enumerate(calls, 1):
+            with World() as w:
+                w.run("vm1", "b", fault=f"die {number}")
+                before = w.runs()
+                if not force:
+                    r = w.run("--finish", "vm1", side="b")
+                    t.ok(w.runs() == before and (r.returncode or before), f"a dies at {number}: {call[:40]}: not started", r.stderr)
+                    w.back()
+                r = w.run("--finish", *force, "vm1", side="b")
+                if r.returncode:
+                    t.ok(w.runs() == before and r.returncode == 3 and "has not come so far" in r.stderr and
+                         "Start it there" in r.stderr, f"{force}: told that a has it still", f"{w.runs()} {r.stderr}")
+                    t.ok("vm1" in w.state()["a"], "  which it has")
+                else:
+                    finished += 1
+                    t.equal((w.runs(), w.tree("b")["notes"]), ([("b", [U1, U2])], []),
+                            f"{force}: finished on b, when a has died at {number}", r.stderr)
+                    t.ok("mdevctl undefine" in r.stdout, "  and told what to do there", r.stdout)
+        t.ok(finished >= 8, "all can be finished that b knows of", str(finished))
+
+
+def source_killed(t):
+    """Only the program is, on a host that lives: it may run the VM, or have it shut off."""
+    for number, call in enumerate(steps(()), 1):
+        for force in ((), ("--force",)):
+            with World() as w:
+                w.run("vm1", "b", fault=f"killed {number}")
+                before = w.runs()
+                r = w.run("--finish", *force, "vm1", side="b")
+                name = f"the program is killed at {number}: {call[:40]}; --finish {' '.join(force)}"
+                if before:
+                    t.ok(w.runs() == before and (r.returncode in (3, 4) or before[0][0] == "b"), f"{name}: runs where it ran",
+                         f"{w.runs()} {r.stderr}")
+                else:
+                    t.equal((r.returncode, w.runs(), w.state()["a"]), (0, [("b", [U1, U2])], {}),
+                            f"{name}: finished, and a has no definition of it", r.stderr)
 
 
 def finish_json(t):
     start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
     with World() as w:
         w.run("vm1", "b", fault=f"die {start}")
+        w.back()
         r = w.run("--json", "--finish", "vm1", side="b")
         says = json.loads(r.stdout) if r.stdout.startswith("{") else {}
         t.equal((r.returncode, says.get("vm"), says.get("owner")), (0, "vm1", "here"), "--json --finish",
                 r.stdout)
-        t.equal([step["step"] for step in says.get("steps", [])], [f"start {U1}", f"start {U2}", "start vm1"],
-                "  with its steps")
-        t.ok(f"mdevctl undefine -u {U2}" in says.get("todo", ""), "  and what to do when a is back")
+        t.equal([step["step"] for step in says.get("steps", [])],
+                [f"ask {socket.gethostname()} to let vm1 go", f"start {U1}", f"start {U2}", "start vm1"], "  with its steps")
+        t.ok(f"mdevctl undefine -u {U2}" in says.get("todo", "") and "virsh" not in says["todo"],
+             "  and what to do on a, which has no definition of the VM any more", r.stdout)
         r = w.run("--json", "--finish", "vm1", side="b")
         t.equal((r.returncode, json.loads(r.stdout or "{}").get("steps")), (0, []), "  once more: nothing to do")
 
 
-def finish_refused(t):
-    """The lender's word counts, and without lent devices the note."""
-    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
-    with World() as w:
+@contextlib.contextmanager
+def half_moved(uuids=(U1, U2), back=True):
+    """A world whose host a has died as b was to start the VM.  back: it answers again"""
+    with World(uuids=uuids) as w:
+        w.run("vm1", "b")
+        start = next(n for n, call in enumerate(w.calls(), 1) if call.startswith("b virsh start"))
+    with World(uuids=uuids) as w:
         w.run("vm1", "b", fault=f"die {start}")
+        if back:
+            w.back()
+        yield w
+
+
+def not_finished(t, w, name, code, *parts, words=("--finish",), runs=()):
+    before = w.state()
+    r = w.run(*words, "vm1", side="b")
+    t.ok(r.returncode == code and all(part in r.stderr for part in parts) and "Traceback" not in r.stderr, name,
+         f"{r.returncode} {r.stderr}")
+    t.equal((w.runs(), w.state()), (list(runs), before), "  nothing is started, and nothing has changed")
+
+
+def finish_asks(t):
+    """Two hosts must never run it: the other one is asked, and lets it go first."""
+    forced = ("--finish", "--force")
+    with half_moved(back=False) as w:
+        not_finished(t, w, "--finish, and a cannot be asked", 6, "cannot be asked whether it runs vm1", "no route",
+                     "dlend migrate --finish --force vm1", "without power")
+        r = w.run(*forced, "vm1", side="b")
+        t.equal((r.returncode, w.runs(), w.tree("b")["notes"]), (0, [("b", [U1, U2])], []), "  --force goes on", r.stderr)
+        t.ok("virsh undefine --keep-nvram vm1" in r.stdout, "  and says what to do when a is back", r.stdout)
+    with half_moved() as w:
+        r = w.run("--finish", "vm1", side="b")
+        t.equal((r.returncode, w.runs(), w.state()["a"]), (0, [("b", [U1, U2])], {}),
+                "a is back: it is asked, and its definition goes", r.stderr)
+    for state in ("running", "paused"):
+        with half_moved(uuids=()) as w:
+            s = w.state()
+            s["a"]["vm1"].update(state=state, live=s["a"]["vm1"]["xml"])
+            w.state(s)
+            runs = [("a", [])] if state == "running" else []
+            for words in (("--finish",), forced):
+                not_finished(t, w, f"a is back, and has it {state}: {words}", 4, "does not let vm1 go", f"it is {state}",
+                             words=words, runs=runs)
+    with half_moved() as w, open(w.path / f"a/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for words in (("--finish",), forced):
+            not_finished(t, w, f"a still moves it: {words}", 4, "being moved already", words=words)
+    with half_moved() as w, open(w.path / f"b/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        not_finished(t, w, "two administrators", 4, "being moved already", words=forced)
+    with half_moved() as w:
+        s = w.state()
+        del s["a"]["vm1"]
+        w.state(s)
+        not_finished(t, w, "a does not have it any more: it may have gone to a third host", 3, "another host may run vm1",
+                     "--force")
+        t.equal((w.run(*forced, "vm1", side="b").returncode, w.runs()), (0, [("b", [U1, U2])]), "  --force goes on")
+    with half_moved() as w:
+        w.put("a", "etc/machine-id", f"{'c' * 32}\n")
+        not_finished(t, w, "another host answers to the name", 3, "this is another host", "--force")
+    with half_moved(uuids=()) as w:
+        (w.path / "starts").touch()
+        r = w.run("--finish", "vm1", side="b")
+        t.equal((r.returncode, w.runs(), w.state()["a"]["vm1"]["persistent"]), (4, [("a", [])], True),
+                "it starts on a just as its definition goes: it keeps that, and runs there", r.stderr)
+    for uuids in ((U1, U2), ()):
+        with half_moved(uuids) as w:
+            (w.path / f"b/run/dlend/moving-{VM_UUID}").unlink()
+            not_finished(t, w, "no note", 3, "no move of vm1 to this host is known", "--force")
+            t.equal((w.run(*forced, "vm1", side="b").returncode, w.runs()), (0, [("b", list(uuids))]), "  --force goes on")
+
+
+def finish_again(t):
+    """A --finish that fails half way, or is interrupted, can be called once more."""
+    for kind in ("refuse", "after"):
+        for number in range(1, 5):
+            with half_moved() as w:
+                shutil.rmtree(w.path / "b/sys/bus/mdev/devices")
+                (w.path / "b/sys/bus/mdev/devices").mkdir()
+                for uuid in (U1, U2):
+                    shutil.rmtree(next((w.path / "b/sys/devices/dlend").glob(f"*/{uuid}")))
+                first = w.run("--finish", "vm1", side="b", fault=f"{kind} {len(w.calls()) + number}")
+                runs = w.runs()
+                r = w.run("--finish", "vm1", side="b")
+                t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), f"{kind} {number} in --finish, and then once more",
+                        f"{runs} {first.stderr} {r.stderr}")
+                t.ok("Traceback" not in first.stderr + r.stderr, "  without a surprise", first.stderr + r.stderr)
+
+    def interrupted_there(_old, *_):
+        signal.raise_signal(signal.SIGINT)
+    with half_moved() as w:
+        with replaced(migration.mdevs, "read_offer", interrupted_there):
+            not_finished(t, w, "Ctrl-C while it waits for a device", 1, "was interrupted", "nothing was changed")
+        t.equal(w.run("--finish", "vm1", side="b").returncode, 0, "  and then once more")
+    with World() as w:
+        w.run("vm1", "b")
+        w.put("b", f"run/dlend/moving-{VM_UUID}", "vm1\na\nreleased\n")
+        r = w.run("vm1", "a", side="b")
+        t.equal((r.returncode, w.runs(), w.tree("b")["notes"]), (0, [("a", [U1, U2])], []),
+                "an old note does not outlive that the VM leaves", r.stderr)
+
+
+def finish_refused(t):
+    """The lender's word counts."""
+    with half_moved() as w:
         r = subprocess.run([DLEND, "--root", w.path / "b", "status"], capture_output=True, text=True, check=False)
         t.ok(f"vm1 was to move here from {socket.gethostname()};" in r.stdout and
              "dlend migrate --finish vm1" in r.stdout,
@@ -279,23 +415,14 @@ def finish_refused(t):
                            check=False)
         t.equal(json.loads(r.stdout)["moves"][0]["vm"], "vm1", "  as JSON, too")
         w.offer("b", P2, state="held", borrower="5", fixed=1)
-        r = w.run("--finish", "vm1", side="b")
-        t.ok(r.returncode == 4 and "node 5 has it" in r.stderr and "reclaim" in r.stderr and w.runs() == [],
-             "--finish does not take what somebody has", r.stderr)
+        for words in (("--finish",), ("--finish", "--force")):
+            not_finished(t, w, f"{words} does not take what somebody has", 4, "node 5 has it", "reclaim", words=words)
         w.offer("b", P2, state="gone", link="down", fixed=1)
-        r = w.run("--finish", "vm1", side="b")
-        t.ok(r.returncode == 4 and "link to its lender is down" in r.stderr and w.runs() == [],
-             "  nor what it cannot reach", r.stderr)
+        not_finished(t, w, "  nor what it cannot reach", 4, "link to its lender is down")
     with World() as w:
-        r = w.run("--finish", "vm1", side="b")
-        t.ok(r.returncode == 3 and "not defined here" in r.stderr, "--finish without a move", r.stderr)
-    with World(uuids=()) as w:
-        s = w.state()
-        s["b"]["vm1"] = {**s["a"]["vm1"], "state": "shut off", "live": ""}
-        w.state(s)
-        r = w.run("--finish", "vm1", side="b")
-        t.ok(r.returncode == 3 and "no note" in r.stderr and w.runs() == [("a", [])],
-             "a VM without lent devices needs the note: it may run on a", r.stderr)
+        not_finished(t, w, "--finish without a move", 3, "not defined here", runs=[("a", [U1, U2])])
+        r = w.run("--force", "vm1", "b")
+        t.equal((r.returncode, w.calls()), (2, []), "--force goes with --finish only", r.stderr)
 
 
 def pooled(t):
@@ -416,6 +543,28 @@ def tpm(t):
         t.ok("virsh undefine --keep-nvram --keep-tpm vm1" in r.stderr, "  by hand, too", r.stderr)
 
 
+def old_libvirt(t):
+    """Its virsh undefine may not know --keep-tpm, which matters to a VM that has a TPM."""
+    start = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+    for host in "ab":
+        for options in ((), DETACH, KEEP):
+            with World() as w:
+                (w.path / f"old-libvirt-{host}").touch()
+                r = w.run(*options, "vm1", "b")
+                t.equal((r.returncode, w.tree("a"), w.tree("b")), (0, NOTHING, WHOLE),
+                        f"old libvirt on {host}, {options}: nothing is left here", r.stderr)
+        with World() as w:
+            (w.path / f"old-libvirt-{host}").touch()
+            r = w.run("vm1", "b", fault=f"refuse {start}")
+            t.equal((r.returncode, w.tree("a"), w.tree("b")), (1, WHOLE, NOTHING), "  nor there, when it comes back",
+                    r.stderr)
+        for options in (("--shared-tpm",), DETACH):
+            with World(more=TPM) as w:
+                (w.path / f"old-libvirt-{host}").touch()
+                is_refused(t, w, f"old libvirt on {host}, {options}: a VM with a TPM", "would remove the state of its TPM",
+                           "Update libvirt", words=(*options, "vm1", "b"), code=6)
+
+
 def patience(t):
     with World() as w:
         (w.path / "deaf").touch()
@@ -511,7 +660,7 @@ def interrupted(t):
                 while what not in said:
                     said = process.stderr.readline()
                 w.wait_call("shutdown" if not options else "migrate")
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGINT)
                 rest = process.communicate(timeout=60)[1]
             word = "aborted" if options else "interrupted"
             t.ok(process.returncode == 1 and word in rest and "as before" in rest,
@@ -519,6 +668,21 @@ def interrupted(t):
             t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was",
                     rest)
             t.equal("may still do so" in rest, not options, "  but for a request that stands")
+
+
+def whole_group(t):
+    """Ctrl-C of a terminal goes to all processes of the group.  The command that runs comes to its end all the same."""
+    for options, verb in (((), "define"), ((), "shutdown"), ((), "stop"), ((), "start"), (DETACH, "detach-device")):
+        with World() as w:
+            (w.path / f"hold-{verb}").touch()
+            with w.begin(*options) as process:
+                w.wait_for((w.path / f"held-{verb}").exists)
+                os.killpg(process.pid, signal.SIGINT)
+                (w.path / f"hold-{verb}").unlink()
+                rest = process.communicate(timeout=60)[1]
+            t.ok((w.path / f"ended-{verb}").exists(), f"Ctrl-C to all processes, in {verb}: it comes to its end", rest)
+            t.equal((process.returncode, "was interrupted" in rest, w.runs(), w.tree("a"), w.tree("b")),
+                    (1, True, [("a", [U1, U2])], WHOLE, NOTHING), "  and is undone", rest)
 
 
 def nobody_listens(t):
@@ -638,8 +802,9 @@ def layers(t):
 
 
 with Tap() as tap:
-    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, patience, told_why, again,
-                 every_step, two_faults, target_gone, source_dies, finish_json, finish_refused, interrupted,
-                 nobody_listens, nohup, at_any_time, not_thought_of, command):
+    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
+                 again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
+                 finish_again, finish_refused, interrupted, whole_group, nobody_listens, nohup, at_any_time,
+                 not_thought_of, command):
         tap.diag(part.__name__)
         part(tap)

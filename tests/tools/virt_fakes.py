@@ -13,11 +13,14 @@ that changes something go wrong:
     after        it does its work and fails
     lost         as refuse, and ssh says that the connection broke; here: refuse
     lost-after   as after, likewise
+    late         as lost, and a virsh start does its work later, when host a starts the VM
     gone         from there on, ssh reaches nobody
-    die          host a is gone: the program that called, all VMs of a
+    die          host a is gone: the program that called, all VMs of a; ssh reaches it when there is no file "dead" any more
+    killed       only the program that called is gone
     two          "two N M": calls N and M are refused
 
-With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
+With a file "starts", a VM of a starts as soon as somebody undefines it.  With a file "old-libvirt-HOST" in WORLD, its virsh undefine knows no --keep-tpm.  With a file "hold-VERB", that command
+makes "held-VERB", and waits until the first one is gone; then it makes "ended-VERB" and does its work.  With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
 that the test gave it.
 """
 import contextlib
@@ -144,6 +147,8 @@ class World:
             host = "b" if "qemu+ssh" in words[1] else "a"
             words = words[2:]
         rest = words[words.index("--") if "--" in words else 1:]
+        if words[0] == "help":
+            return "--keep-nvram" if (top() / f"old-libvirt-{host}").exists() else "--keep-nvram --keep-tpm"
         names = [w for w in rest if not w.startswith("-") and "://" not in w and w != "/dev/stdin"]
         name = self.name(host, names[0]) if names else ""
         return getattr(self, "virsh_" + words[0].replace("-", "_"))(host, name, words, stdin)
@@ -184,9 +189,13 @@ class World:
 
     def virsh_undefine(self, host, name, words, stdin):
         d = self.domain(host, name)
+        if "--keep-tpm" in words and (top() / f"old-libvirt-{host}").exists():
+            raise Refused("error: command 'undefine' doesn't support option --keep-tpm")
         if "--keep-tpm" not in words:
             shutil.rmtree(top() / host / "var/lib/libvirt/swtpm" / uuid_of(d), ignore_errors=True)
         d["persistent"] = False
+        if host == "a" and (top() / "starts").exists():
+            d.update(state="running", live=d["xml"])
         if d["state"] != "running":
             del self.domains(host)[name]
 
@@ -194,6 +203,8 @@ class World:
         d = self.domain(host, name)
         if d["state"] == "running":
             raise Refused("error: Domain is already active")
+        if (top() / "late").exists() and name in self.domains("b"):
+            self.domain("b", name).update(state="running", live=d["xml"])
         for uuid in uuids(d["xml"]):
             self.take(host, uuid)
         d.update(state="running", live=d["xml"], id=self.new_id(host))
@@ -356,6 +367,15 @@ def copy_memory(words):
         sys.exit(ABORTED)
 
 
+def hold(verb):
+    path = top() / f"hold-{verb}"
+    if path.exists():
+        (top() / f"held-{verb}").touch()
+        while path.exists():
+            time.sleep(0.02)
+        (top() / f"ended-{verb}").touch()
+
+
 @contextlib.contextmanager
 def locked():
     with open(top() / "lock", "w", encoding="utf-8") as lock:
@@ -367,6 +387,7 @@ def die(world):
     for d in world.state["a"].values():
         d.update(state="shut off", live="")
     world.save()
+    (top() / "dead").touch()
     raise Died
 
 
@@ -376,16 +397,21 @@ def act(program, words, host, stdin):
         number = count(program, words, host)
     if program == "virsh" and words[0] == "migrate":
         copy_memory(words)
+    hold(words[0] if words else program)
     with locked():
         kind = fault(number)
         world = World()
         lost = EXIT_LOST if host == "b" and kind.startswith("lost") else 1
         if kind == "die":
             die(world)
+        if kind == "killed":
+            raise Died
         if kind == "gone":
             (top() / "gone").touch()
             sys.exit(EXIT_LOST)
-        if kind in ("refuse", "lost"):
+        if kind == "late":
+            (top() / "late").touch()
+        if kind in ("refuse", "lost", "late"):
             sys.exit(f"error: {words[0]} refused by the test" if lost == 1 else lost)
         try:
             out = getattr(world, program)(host, words, stdin)
@@ -398,14 +424,24 @@ def act(program, words, host, stdin):
         sys.exit(lost if kind else 0)
 
 
+def is_reached(host):
+    return not (top() / ("gone" if host == "b" else "dead")).exists()
+
+
+def over_there(words, side):
+    """(the other host, the command): everything of this host's that a path names is that host's over there."""
+    name, command = words[words.index("--") + 1:]
+    host = "b" if name == "b" else "a"      # which a note calls as the machine is called that this runs on
+    return host, command.replace(f"{top()}/{side}", f"{top()}/{host}")
+
+
 def ssh(words):
-    """Everything of host a's that a path names is b's over there."""
-    if (top() / "gone").exists():
+    host, command = over_there(words, os.environ.get("SIDE", "a"))
+    if not is_reached(host):
         sys.exit(EXIT_LOST)
-    command = words[words.index("--") + 2].replace(f"{top()}/a", f"{top()}/b")
     result = subprocess.run(["sh", "-c", command], check=False,
-                            env={**os.environ, "SIDE": "b", "CALLER": str(os.getppid())})
-    sys.exit(EXIT_LOST if (top() / "gone").exists() else result.returncode)
+                            env={**os.environ, "SIDE": host, "CALLER": str(os.getppid())})
+    sys.exit(result.returncode if is_reached(host) else EXIT_LOST)
 
 
 def dlend(words):
@@ -464,14 +500,15 @@ class Local:
     def run(self, words, input="", **_):    # pylint: disable=redefined-builtin
         if words[0] != "ssh":
             return self._command(words, input)
-        if (top() / "gone").exists():
+        host, command = over_there(words, self.side)
+        if not is_reached(host):
             return self.CompletedProcess(words, EXIT_LOST, "", "no route")
-        before, self.side = self.side, "b"
+        before, self.side = self.side, host
         try:
-            result = self._command(shlex.split(words[words.index("--") + 2].replace(f"{top()}/a", f"{top()}/b")), input)
+            result = self._command(shlex.split(command), input)
         finally:
             self.side = before
-        if (top() / "gone").exists():
+        if not is_reached(host):
             result.returncode = EXIT_LOST
         return result
 

@@ -172,13 +172,16 @@ class World:
                               timeout=60, env={**self.env, "SIDE": "a"}, check=False)
 
     def begin(self, *options, fault="", ignore=(), stdout=None, stderr=subprocess.PIPE):
-        """The program, moving vm1 to b.  ignore: signals; whatever this test was started with does not count."""
+        """The program, moving vm1 to b, in a process group of its own.
+
+        ignore: signals; whatever this test was started with does not count
+        """
         def signals():
             for number in migration.signals.SIGNALS:
                 signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
         # pylint: disable-next=subprocess-popen-preexec-fn
         return subprocess.Popen([MIGRATE, "--root", self.path / "a", *options, "--timeout=20", "--wait=20", "vm1", "b"],
-                                stdout=stdout, stderr=stderr, text=True, preexec_fn=signals,
+                                stdout=stdout, stderr=stderr, text=True, preexec_fn=signals, start_new_session=True,
                                 env={**self.env, "SIDE": "a", "FAULT": fault})
 
     def keep_held(self, parent):
@@ -198,9 +201,17 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
     def wait_call(self, verb):
-        end = time.monotonic() + 20
-        while not any(f" {verb} " in call for call in self.calls()) and time.monotonic() < end:
+        self.wait_for(lambda: any(f" {verb} " in call for call in self.calls()))
+
+    @staticmethod
+    def wait_for(is_so):
+        end = time.monotonic() + 60
+        while not is_so() and time.monotonic() < end:
             time.sleep(0.02)
+
+    def back(self):
+        """Host a, which died."""
+        (self.path / "dead").unlink(missing_ok=True)
 
     # What there is
 

@@ -7,12 +7,15 @@ In this order; each module imports only modules that stand before it:
     settings        what holds for the whole run, and where the program keeps its files
     signals         signals that ask the program to end
     waits           waiting for a condition
+    locks           a lock on a VM
     hosts           a host, and the commands that run on it
     jobs            a migration of libvirt's: its command, its end, what libvirt tells of it
     domain          the XML of a libvirt domain
+    note            the note on the target that a VM comes
     keeping         what that needs so that devices stay while the VM moves
     mdevs           mediated devices of one host: start, stop, undefine
     probe           what a host knows of a VM and its devices
+    release         a host lets go of a VM, so that another one can start it
     blackout        how long a VM stands still, and how its memory is copied
     steps           one step of a move
     move            the state of a move: the VM, both hosts, the steps

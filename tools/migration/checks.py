@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
 from .blackout import CUT, NEVER, choose_copy, kind_of
-from .domain import host_devices, memory_bytes, name_for_shell, parse_domain, pooled_macs
+from .domain import host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
 from .messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
@@ -23,6 +23,8 @@ def examine_both_hosts(move, vm):
     move.here.known["mdevs"] = {uuid: probe_mdev(move.here, uuid) for uuid in uuids}
     probe_host(move.there, move.uuid, uuids)
     check_target(move)
+    if "emulator" in tpm_kinds(domain["xml"]):
+        check_tpm_is_kept(move)
     move.mdevs = [make_mdev(move, uuid) for uuid in uuids]
     for mdev in move.mdevs:
         mdev.element = attached.get(mdev.uuid)
@@ -62,7 +64,7 @@ def check_vm(move, domain):
 def check_tpm(move, domain):
     """The TPM may hold the key to the guest's disk.  Without its state the guest may never start again."""
     what = f"{move.vm} cannot be moved"
-    kinds = {backend.get("type") for backend in parse_domain(domain["xml"]).findall("./devices/tpm/backend")}
+    kinds = tpm_kinds(domain["xml"])
     if "passthrough" in kinds:
         raise Failure(what, "its TPM is this host's own (passthrough)", "Give it an emulated one, after whatever the "
                       f"guest has sealed with it: virsh edit {move.shell_name}", IN_USE)
@@ -73,6 +75,14 @@ def check_tpm(move, domain):
         raise Failure(what, "it has an emulated TPM, whose state only --live brings along",
                       f"If {move.there} has {TPM_STATE}/{domain['uuid']} from shared storage: --shared-tpm. "
                       "Else shut the VM down, copy that directory there, and then --shared-tpm.", IN_USE)
+
+
+def check_tpm_is_kept(move):
+    """Each host may have to undefine the VM: after the move, or if that fails."""
+    for host in (move.here, move.there):
+        if not host.known.get("keeps_tpm"):
+            raise Failure(f"{move.vm} cannot be moved", f"libvirt of {host} would remove the state of its TPM as it undefines "
+                          "it", "Update libvirt there, to 8.9 at least (virsh undefine --keep-tpm).", NOT_READY)
 
 
 def check_target(move):

@@ -2,7 +2,6 @@
 """The command line of dlend migrate."""
 import argparse
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -15,11 +14,13 @@ from .checks import examine_both_hosts
 from .domain import UUID
 from .finish import finish_move
 from .hosts import Host
-from .messages import IN_USE, OK, USAGE, Failure, print_json, print_line, print_progress
+from .locks import lock_vm
+from .messages import OK, USAGE, Failure, print_json, print_line, print_progress
 from .move import Move
 from .plan import plan_move
 from .prepare import prepare_vm
 from .probe import find_domain_uuid, probe_names, probe_this_host
+from .release import release_vm
 from .runner import run_move
 from .settings import Settings
 from .steps import steps_for_json
@@ -68,7 +69,11 @@ def parse_arguments(argv):
     p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="for virsh migrate; may be repeated")
     p.add_argument("--shared-tpm", action="store_true", help="HOST has the state of the VM's TPM already")
     p.add_argument("--prepare", action="store_true", help="change the definition of VM so that its devices can stay")
-    p.add_argument("--finish", action="store_true", help="on HOST: start what a host that has died was moving there")
+    p.add_argument("--finish", action="store_true", help="on HOST: start what another host was moving there "
+                   "and cannot move any more")
+    p.add_argument("--force", action="store_true", help="with --finish: if the other host cannot be asked, and you know that "
+                   "no host runs VM")
+    p.add_argument("--release", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--root", default="/", help=argparse.SUPPRESS)
     p.add_argument("--json", action="store_true", help="machine-readable output")
@@ -79,6 +84,8 @@ def parse_arguments(argv):
     args.host = args.more[0] if args.more else ""
     if not args.probe and len(args.more) != wanted:
         p.error("VM and HOST are needed" if wanted else "--finish and --prepare take a VM only")
+    if args.force and not args.finish:
+        p.error("--force goes with --finish")
     if args.live and not args.start:
         p.error("--live and --no-start exclude each other")
     if (args.detach or args.detach_all or args.cut or args.copy) and not args.live:
@@ -86,17 +93,6 @@ def parse_arguments(argv):
     if args.detach_all and (args.cut or args.copy):
         p.error("--detach-all goes with neither --cut nor --copy: no device stays")
     return args
-
-
-def lock_vm(settings, uuid):
-    """A lock on the VM.  Two programs that move the same VM would undo each other's steps."""
-    # pylint: disable-next=consider-using-with
-    handle = open(settings.make_run_directory() / f"migrate-{uuid}.lock", "w", encoding="utf-8")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise Failure("it is being moved already", "another dlend migrate runs", "Wait for it.", IN_USE) from None
-    return handle
 
 
 def migrate_vm(settings, args):
@@ -109,6 +105,8 @@ def migrate_vm(settings, args):
         if args.dry_run:
             print_plan(move)
         else:
+            # It belongs to this host: no older move to here is to be finished any more.
+            settings.note_path(move.uuid).unlink(missing_ok=True)
             carry_out(move)
 
 
@@ -181,6 +179,8 @@ def main(argv):
             print_probe(settings, args)
         elif args.prepare:
             prepare_vm(settings, args)
+        elif args.release:
+            release_vm(settings, args)
         elif args.finish:
             finish_move(settings, args)
         else:

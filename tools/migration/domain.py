@@ -8,8 +8,6 @@ from .hosts import reason_of
 from .messages import Failure
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# The files that a definition names stay: they may be on shared storage, or of use later.
-UNDEFINE = "virsh undefine --keep-nvram --keep-tpm"
 XML_BYTES = 16 << 20    # no domain of libvirt's is longer
 
 
@@ -71,6 +69,22 @@ def name_for_shell(name, uuid):
     return uuid if re.match(r"-|\s*\+?\d+$", name) else shlex.quote(name)
 
 
+def tpm_kinds(xml):
+    """Of the TPMs that the VM has: "emulator" and the like."""
+    return {backend.get("type") for backend in parse_domain(xml).findall("./devices/tpm/backend")}
+
+
+def undefine_words(xml):
+    """The files that a definition names stay: they may be on shared storage, or of use later."""
+    # An older libvirt does not know --keep-tpm.  It matters only to a VM that has such a TPM (checks.py).
+    return ["virsh", "undefine", "--keep-nvram", *(["--keep-tpm"] if "emulator" in tpm_kinds(xml) else [])]
+
+
+def undefine_by_hand(domain):
+    """What people type.  domain: as probe_domain() has it"""
+    return f"{' '.join(undefine_words(domain['xml']))} {name_for_shell(domain['name'], domain['uuid'])}"
+
+
 def is_mdev_attached(host, vm_uuid, uuid):
     """Whether the VM has the mediated device now; None if that cannot be told."""
     result = host.run(["virsh", "dumpxml", "--", vm_uuid])
@@ -80,7 +94,8 @@ def is_mdev_attached(host, vm_uuid, uuid):
         return None
 
 
-def undefine_domain(host, vm_uuid, name):
-    result = host.run([*UNDEFINE.split(), "--", vm_uuid])
-    if result.returncode and host.domain_state(vm_uuid) != "none":
-        raise Failure(f"{name} cannot be undefined on {host}", reason_of(result))
+def undefine_domain(host, domain):
+    """domain: as probe_domain() has it, of this host or another one"""
+    result = host.run([*undefine_words(domain["xml"]), "--", domain["uuid"]])
+    if result.returncode and host.domain_state(domain["uuid"]) != "none":
+        raise Failure(f"{domain['name']} cannot be undefined on {host}", reason_of(result))

@@ -1,90 +1,121 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""dlend migrate --finish: on the target, start what a host that has died was moving there.
+"""dlend migrate --finish: on the target, start what another host was moving there and cannot move any more.
 
-Nothing is started that somebody else may have: what the lender says counts.  A note says that the other host has
-let go of the VM.  Without a note only a device can tell, which the other host had to give back.
+Nothing is started that somebody else may have.  Of devices, the lender says who has them.  Of the VM, the host in the
+note says whether it runs there, and lets go of it (release.py).  A host that cannot be asked may run it: then only
+people can tell, and --force says that they have looked.
 """
 import sys
 
-from . import mdevs, messages
-from .domain import UNDEFINE, UUID, host_devices, name_for_shell
-from .hosts import Host
+from . import mdevs, messages, signals
+from .domain import host_devices, name_for_shell, undefine_by_hand
+from .hosts import Host, host_by_ssh
+from .locks import lock_vm
 from .messages import IN_USE, NOT_FOUND, Failure
-from .probe import probe_host, probe_mdev
+from .note import find_note
+from .probe import find_domain_uuid, probe_host, probe_mdev, probe_names
+from .release import Unproven, ask_to_release
 from .steps import Step, steps_for_json
 from .waits import wait_until
 
 
-def find_note(settings, vm):
-    """The note that this VM is to start here: (path, host, UUID); (None, "the other host", "") if there is none.
+class Finish:
+    """One VM, whose move to this host is finished here."""
 
-    vm: its name, as `dlend status` tells it, or its UUID
-    """
-    for path in sorted((settings.root / "run/dlend").glob("moving-*")):
-        uuid = path.name.removeprefix("moving-")
-        name, host = [*path.read_text(encoding="utf-8", errors="replace").splitlines(), "", "?"][:2]
-        if UUID.fullmatch(uuid) and vm in (name, uuid):
-            return path, host, uuid
-    return None, "the other host", ""
+    def __init__(self, args, here, note):
+        self.args, self.here, self.note = args, here, note
+        self.domain = here.known["domain"]
+        self.vm, self.shell_name = self.domain["name"], name_for_shell(self.domain["name"], self.domain["uuid"])
+        self.origin = note.origin if note else "the other host"
+        self.uuids = list(dict(host_devices(self.domain["xml"])[0]))
+        self.steps = []
+
+    def run(self):
+        here = self.here
+        here.known["mdevs"] = {uuid: probe_mdev(here, uuid) for uuid in self.uuids}
+        if self.domain["state"] != "running":
+            self.plan([self.make_free_mdev(uuid) for uuid in self.uuids])
+        # Once the other host has let go of the VM, there is no way back.
+        signals.ignore_signals()
+        for step in self.steps:
+            messages.print_progress(here.settings, step.title)
+            step.perform_timed()
+        if self.note:
+            self.note.path.unlink(missing_ok=True)
+
+    def plan(self, devices):
+        """devices: the Mdevs of the VM"""
+        here = self.here
+        self.steps.append(Step(f"ask {self.origin} to let {self.vm} go", self.take_over))
+        self.steps += [Step(f"start {mdev.uuid}", lambda mdev=mdev: mdevs.start_mdev(here, mdev, self.vm))
+                       for mdev in devices]
+        self.steps.append(Step(f"start {self.vm}", lambda: here.run_checked(["virsh", "start", "--", self.domain["uuid"]])))
+
+    def take_over(self):
+        """From here on no other host can start the VM, as far as one can know."""
+        try:
+            if not self.note:
+                raise Unproven(f"no move of {self.vm} to this host is known", "there is no note of it, which a reboot of this "
+                               "host removes", "Look for it: virsh list --all", NOT_FOUND)
+            ask_to_release(host_by_ssh(self.here.settings, self.note.origin), self.note, self.vm)
+            self.note.release()
+        except Unproven as failure:
+            if self.is_released():
+                return
+            if not self.args.force:
+                failure.todo += (f" If {self.vm} runs on no other host (one that is gone must be without power), and none "
+                                 f"will start it: dlend migrate --finish --force {self.shell_name}")
+                raise
+            messages.print_progress(self.here.settings, f"{failure.in_one_line()}; --force: it is started all the same")
+
+    def make_free_mdev(self, uuid):
+        """The Mdev of this UUID, as soon as its lent device is free for this host."""
+        parents = [parent for parent in self.here.known["mdevs"][uuid]["definitions"] if mdevs.ADDRESS.fullmatch(parent)]
+        if len(parents) != 1:
+            raise Failure(f"{uuid} is not defined here", f"{self.origin} has not come so far", f"Start {self.vm} there.",
+                          NOT_FOUND)
+        offer = {"state": "", "borrower": "0"}
+
+        def is_free():
+            offer.update(mdevs.read_offer(self.here, parents[0]) or {"state": ""})
+            return offer["state"] == "free"
+
+        def not_free():
+            why = {"held": f"node {offer['borrower']} has it", "": "nobody offers it here",
+                   "gone": "the link to its lender is down"}.get(offer["state"], f"it is {offer['state']}")
+            return Failure(f"{self.vm} cannot be started here: it needs {parents[0]}", why, f"If {self.origin} still runs "
+                           "it, leave it there; else on the lender: dlend status, dlend reclaim", IN_USE)
+        # It takes a lender a while to notice that a borrower has died.
+        wait_until(self.here.settings, f"{parents[0]} to be free", self.args.wait, is_free, not_free)
+        return mdevs.Mdev(uuid, parents[0], None, True)
+
+    def is_released(self):
+        """Whether the other host has let go of the VM, now or as an earlier --finish asked it."""
+        return self.note is not None and self.note.is_released
+
+    def left_there(self):
+        """What people have to do on the other host, or ""."""
+        words = [] if self.is_released() else [undefine_by_hand(self.domain)]
+        words += [f"mdevctl undefine -u {uuid}" for uuid in self.uuids]
+        return f"On {self.origin}, when it answers: {'; '.join(words)}" if words else ""
 
 
 def finish_move(settings, args):
-    _, origin, noted = find_note(settings, args.vm)
-    here = Host(settings, "this host")
-    domain = probe_host(here, noted or args.vm)["domain"]
-    if not domain:
-        raise Failure(f"{args.vm} is not defined here", f"{origin} has not come so far", "Start it there.", NOT_FOUND)
-    note, origin, _ = find_note(settings, domain["uuid"])
-    shell_name = name_for_shell(domain["name"], domain["uuid"])
-    uuids = list(dict(host_devices(domain["xml"])[0]))
-    here.known["mdevs"] = {uuid: probe_mdev(here, uuid) for uuid in uuids}
-    steps = []
-    if domain["state"] != "running":
-        if not note and not uuids:
-            raise Failure(f"no move of {domain['name']} to this host is known",
-                          "there is no note of it, and it has no lent device",
-                          f"If it runs nowhere else: virsh start {shell_name}", NOT_FOUND)
-        steps = plan_finish(here, domain, [make_free_mdev(args, here, uuid, origin) for uuid in uuids])
-    for step in steps:
-        messages.print_progress(settings, step.title)
-        step.perform_timed()
-    if note:
-        note.unlink(missing_ok=True)
-    rest = "; ".join([f"{UNDEFINE} {shell_name}", *(f"mdevctl undefine -u {uuid}" for uuid in uuids)])
-    todo = f"When {origin} is back, there: {rest}"
+    here, note = Host(settings, "this host"), find_note(settings, args.vm)
+    uuid = find_domain_uuid(here, note.uuid if note else args.vm, probe_names(here))
+    if not uuid:
+        raise Failure(f"{args.vm} is not defined here", f"{note.origin if note else 'the other host'} has not come so far",
+                      "Start it there.", NOT_FOUND)
+    with lock_vm(settings, uuid):
+        probe_host(here, uuid)
+        finish = Finish(args, here, find_note(settings, uuid))
+        try:
+            signals.heed_signals()
+            finish.run()
+        except signals.Interrupted:
+            raise Failure(f"finishing the move of {finish.vm} was interrupted", "a signal came; nothing was changed") from None
+    todo = finish.left_there()
     if args.json:
-        messages.print_json(steps_for_json(steps, vm=domain["name"], owner="here", todo=todo))
+        messages.print_json(steps_for_json(finish.steps, vm=finish.vm, owner="here", todo=todo))
     else:
-        messages.print_line(f"{domain['name']} runs here. {todo}", sys.stdout)
-
-
-def plan_finish(here, domain, devices):
-    """The steps.  devices: the Mdevs of the VM"""
-    steps = [Step(f"start {mdev.uuid}", lambda mdev=mdev: mdevs.start_mdev(here, mdev, domain["name"]))
-             for mdev in devices]
-    steps.append(Step(f"start {domain['name']}", lambda: here.run_checked(["virsh", "start", "--", domain["uuid"]])))
-    return steps
-
-
-def make_free_mdev(args, here, uuid, origin):
-    """The Mdev of this UUID, as soon as its lent device is free for this host.  origin: for people, the other host"""
-    vm = here.known["domain"]["name"]
-    parents = [parent for parent in here.known["mdevs"][uuid]["definitions"] if mdevs.ADDRESS.fullmatch(parent)]
-    if len(parents) != 1:
-        raise Failure(f"{uuid} is not defined here", f"{origin} has not come so far", f"Start {vm} there.",
-                      NOT_FOUND)
-    offer = {"state": "", "borrower": "0"}
-
-    def is_free():
-        offer.update(mdevs.read_offer(here, parents[0]) or {"state": ""})
-        return offer["state"] == "free"
-
-    def not_free():
-        why = {"held": f"node {offer['borrower']} has it", "": "nobody offers it here",
-               "gone": "the link to its lender is down"}.get(offer["state"], f"it is {offer['state']}")
-        return Failure(f"{vm} cannot be started here: it needs {parents[0]}", why,
-                       f"If {origin} still runs it, leave it there; else on the lender: dlend status, dlend reclaim",
-                       IN_USE)
-    # It takes a lender a while to notice that a borrower has died.
-    wait_until(here.settings, f"{parents[0]} to be free", args.wait, is_free, not_free)
-    return mdevs.Mdev(uuid, parents[0], None, True)
+        messages.print_line(f"{finish.vm} runs here. {todo}".rstrip(), sys.stdout)

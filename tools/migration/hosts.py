@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 
+from . import signals
 from .messages import NOT_READY, Failure
 
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=10", "-o",
@@ -33,19 +34,15 @@ class Host:
     def run(self, words, stdin="", timeout=PATIENCE_S):
         """Run a command.  Return its CompletedProcess; the status is LOST also if the host does not answer."""
         command = [*self.ssh, shlex.join(["env", "LC_ALL=C", *words])] if self.ssh else ["env", "LC_ALL=C", *words]
-        try:
-            return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace",
-                                  timeout=timeout, check=False)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(command, LOST, "", f"no end after {timeout} s")
-        except OSError as error:
-            return subprocess.CompletedProcess(command, LOST, "", str(error))
+        # A command that is given up here may go on over there, while what it does is undone.
+        with signals.interrupted_afterwards():
+            return run_to_its_end(command, stdin, timeout)
 
     def start(self, words):
         """Start a command on this host that takes long.  Return its Popen, with its output in pipes."""
         # pylint: disable-next=consider-using-with
         return subprocess.Popen(["env", "LC_ALL=C", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, errors="replace")
+                                stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
 
     def run_checked(self, words, stdin=""):
         """Run a command and return its output.  If it fails, raise a Failure."""
@@ -70,10 +67,27 @@ class Host:
         return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
 
 
+def host_by_ssh(settings, name):
+    """Another host."""
+    control_path = f"ControlPath={settings.make_run_directory()}/ssh-%C"
+    return Host(settings, name, [*SSH, "-o", control_path, "--", name])
+
+
+def run_to_its_end(command, stdin, timeout):
+    try:
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout,
+                              check=False, start_new_session=True)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, LOST, "", f"no end after {timeout} s")
+    except OSError as error:
+        return subprocess.CompletedProcess(command, LOST, "", str(error))
+
+
 def start_command_here(words):
     """Start a command on this host, and do not wait for its end."""
     # pylint: disable-next=consider-using-with
-    subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                     start_new_session=True)
 
 
 def reason_of(result):

@@ -6,7 +6,6 @@ mediated device there; all else is between the VMMs, the modules, and the lender
 """
 from . import mdevs
 from .blackout import CUT, kind_of
-from .domain import UNDEFINE
 from .hosts import reason_of
 from .messages import IN_USE, NOT_READY, Failure
 from .precopy import Precopy
@@ -59,7 +58,7 @@ def step_migrate_keeping(move):
     """If the step fails, the VM runs on here, with its devices."""
     precopy = Precopy(move)
     return Step(f"migrate {move.vm} to {move.there}, with its devices as they are", precopy.run, precopy.restore,
-                f"on {move.there}: {UNDEFINE} {move.shell_name}")
+                f"on {move.there}: {move.undefine}")
 
 
 def step_stop_mdev_left(move, mdev):

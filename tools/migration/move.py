@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The state of a move."""
 from .blackout import CUT, kind_of
-from .hosts import SSH, Host
+from .domain import undefine_by_hand
+from .hosts import Host, host_by_ssh
 
 
 class Move:
@@ -14,8 +15,7 @@ class Move:
         self.uuid = ""              # for virsh
         self.shell_name = args.vm   # for commands that people are told to type
         self.here = Host(settings, "this host")
-        control_path = f"ControlPath={settings.make_run_directory()}/ssh-%C"
-        self.there = Host(settings, args.host, [*SSH, "-o", control_path, "--", args.host])
+        self.there = host_by_ssh(settings, args.host)
         self.uri = args.uri or f"qemu+ssh://{args.host}/system"
         self.mdevs = []
         self.was_running = False    # the VM, as the move began
@@ -27,6 +27,11 @@ class Move:
         self.owner = "here"         # who has the VM: "here", "there" or "unknown"
         self.to_do_by_hand = []     # for what could not be undone or tidied up
         self.may_happen_yet = ""    # what the guest was asked for and may still do
+
+    @property
+    def undefine(self):
+        """What people type to undefine the VM, on either host."""
+        return undefine_by_hand(self.here.known["domain"])
 
     @property
     def staying(self):

@@ -14,12 +14,10 @@ def plan_move(move):
 
 def plan_cold(move):
     """The VM is shut down here and started there."""
-    steps = [vm_steps.step_define_domain(move)]
+    steps = [vm_steps.step_write_note(move), vm_steps.step_define_domain(move)]
     if move.was_running:
         steps.append(vm_steps.step_shut_down(move))
     steps += [device_steps.step_stop_mdev(move, mdev) for mdev in move.mdevs]
-    if move.args.start:
-        steps.append(vm_steps.step_write_note(move))
     steps += [device_steps.step_wait_until_free(move, mdev) for mdev in move.mdevs]
     if move.args.start:
         steps += [device_steps.step_start_mdev(move, mdev) for mdev in move.mdevs]
@@ -61,6 +59,6 @@ def plan_tidying(move):
     steps.append(vm_steps.step_undefine_domain(move))
     steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.staying]
     steps += [device_steps.step_undefine_mdev(move, mdev) for mdev in move.mdevs if mdev.is_defined]
-    if move.args.start and not move.args.live:
+    if not move.args.live:
         steps.append(vm_steps.step_remove_note(move))
     return steps

@@ -115,6 +115,7 @@ def probe_this_host(here, vm, uuids):
     names = probe_names(here)
     return {"node": read_file(here.settings, "sys/module/dlend_core/parameters/node_id"),
             "hook": is_hook_on(here.settings), "machine": read_file(here.settings, "etc/machine-id"),
+            "keeps_tpm": "--keep-tpm" in here.run(["virsh", "help", "undefine"]).stdout,
             "free": probe_free_memory(here.settings),
             "domain": probe_domain(here, find_domain_uuid(here, vm, names)), "names": names,
             "offers": probe_offers(here.settings), "mdevs": {uuid: probe_mdev(here, uuid) for uuid in uuids}}

@@ -6,7 +6,6 @@ After them the VM belongs to the other host.  From there the program only goes f
 people at the end.
 """
 from . import messages, signals
-from .domain import UNDEFINE
 from .messages import Failure, Unknown
 from .signals import Interrupted
 from .steps import failure_of
@@ -87,7 +86,7 @@ def give_devices_there(move, migration):
             messages.print_progress(move.settings, failure_of(step, error).in_one_line())
     state = "with its devices" if not move.to_do_by_hand else "without all of its devices"
     raise Failure(f"{move.vm} runs on {move.there}, {state}", "it could not be brought back",
-                  "; ".join([*move.to_do_by_hand, f"then here: {UNDEFINE} {move.shell_name}"]))
+                  "; ".join([*move.to_do_by_hand, f"then here: {move.undefine}"]))
 
 
 def describe_end(move, error):

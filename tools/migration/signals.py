@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Signals that ask the program to end.
 
-While steps are done, such a signal raises Interrupted.  While steps are undone, and when there is no way back
-any more, signals are ignored.
+While steps are done, such a signal raises Interrupted, but never in the middle of a command: that comes to its end
+before.  While steps are undone, and when there is no way back any more, signals are ignored.
+
+Commands run in sessions of their own (hosts.py).  So a terminal, whose Ctrl-C goes to all processes of its foreground,
+and which ends them when it hangs up, reaches this program only.
 """
 import contextlib
 import signal
@@ -34,10 +37,31 @@ def heed_signals():
     let_signals_call(raise_interrupted)
 
 
+class Deferral:
+    """Whether a signal has to wait, and whether one does."""
+    wanted = came = False
+
+
 def raise_interrupted(_number, _frame):
     # Only once.  A second signal would come while steps are undone.
     ignore_signals()
-    raise Interrupted
+    if Deferral.wanted:
+        Deferral.came = True
+    else:
+        raise Interrupted
+
+
+@contextlib.contextmanager
+def interrupted_afterwards():
+    """In this context, a signal that would raise Interrupted does so at the end."""
+    Deferral.wanted = True
+    try:
+        yield
+    finally:
+        Deferral.wanted = False
+    if Deferral.came:
+        Deferral.came = False
+        raise Interrupted
 
 
 @contextlib.contextmanager

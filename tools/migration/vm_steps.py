@@ -3,10 +3,12 @@
 import socket
 
 from . import signals
-from .domain import UNDEFINE, undefine_domain
+from .domain import undefine_domain
 from .hosts import reason_of
 from .jobs import ask_to_end, migrate_words, seconds_still
 from .messages import Failure
+from .note import note_text
+from .release import take_definition
 from .steps import Step
 from .waits import wait_until
 from .whereabouts import find_running_host, owner_unknown
@@ -17,7 +19,7 @@ DEFINE = ["virsh", "define", "/dev/stdin"]
 def step_define_domain(move):
     there = move.there
     return Step(f"on {there}: define {move.vm}", lambda: there.run_checked(DEFINE, move.here.known["domain"]["xml"]),
-                lambda: restore_definition(move), f"on {there}: {UNDEFINE} {move.shell_name}")
+                lambda: restore_definition(move), f"on {there}: {move.undefine}")
 
 
 def restore_definition(move):
@@ -26,19 +28,16 @@ def restore_definition(move):
     if before:
         move.there.run_checked(DEFINE, before["xml"])
     else:
-        undefine_domain(move.there, move.uuid, move.vm)
+        undefine_domain(move.there, move.here.known["domain"])
 
 
 def step_write_note(move):
-    """This host has let go of the VM.  If it dies now, --finish on the target finds the note.
-
-    The note is removed before the VM starts here again.
-    """
+    """If this host or program ends now, --finish on the target knows from whom it can have the VM."""
     there = move.there
-    text = f"{move.vm}\n{socket.gethostname()}\n"        # `dlend status` reads it, too
+    text = note_text(move.vm, socket.gethostname(), move.here.known["machine"])
     path = str(move.settings.note_path(move.uuid))
     script = 'mkdir -p "${1%/*}" && cat >"$1.new" && mv "$1.new" "$1"'
-    return Step(f"on {there}: note that {move.vm} is to start there",
+    return Step(f"on {there}: note that {move.vm} comes from here",
                 lambda: there.run_checked(["sh", "-c", script, "sh", path], text),
                 lambda: there.run_checked(["rm", "-f", path]), f"on {there}: rm -f {path}")
 
@@ -80,7 +79,7 @@ def step_start_domain(move):
 
 
 def check_if_started(move, result):
-    """virsh failed, or the way to it did.  Was the VM started all the same?  If not, raise a Failure."""
+    """virsh failed, or the way to it did.  Was the VM started all the same?  If not, it cannot be any more: a Failure."""
     states = []
 
     def is_told():
@@ -88,8 +87,14 @@ def check_if_started(move, result):
         return states[-1] in ("running", "shut off", "none")
     wait_until(move.settings, f"{move.there} to say whether it runs", move.args.wait, is_told,
                lambda: owner_unknown(move, reason_of(result)))
-    if states[-1] != "running":
-        raise Failure(f"{move.vm} does not start on {move.there}", reason_of(result))
+    if states[-1] == "running":
+        return
+    if states[-1] == "shut off":
+        try:
+            take_definition(move.there, {**move.here.known["domain"], "state": "shut off"})
+        except Failure as error:
+            raise owner_unknown(move, error.in_one_line()) from None
+    raise Failure(f"{move.vm} does not start on {move.there}", reason_of(result))
 
 
 def step_migrate_live(move):
@@ -112,7 +117,7 @@ def step_migrate_live(move):
             raise Failure(f"{move.vm} could not be migrated back from {move.there}", reason_of(result))
         restore_definition(move)
     step = Step(f"migrate {move.vm} to {move.there}", migrate, migrate_back,
-                f"on {move.there}: {UNDEFINE} {move.shell_name}")
+                f"on {move.there}: {move.undefine}")
     step.moves_running_vm = True
     return step
 
@@ -125,5 +130,5 @@ def step_start_at_boot(move):
 
 
 def step_undefine_domain(move):
-    return Step(f"undefine {move.vm} here", lambda: undefine_domain(move.here, move.uuid, move.vm), None,
-                f"{UNDEFINE} {move.shell_name}")
+    return Step(f"undefine {move.vm} here", lambda: undefine_domain(move.here, move.here.known["domain"]),
+                None, move.undefine)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which host runs the VM."""
-from .domain import UNDEFINE
 from .hosts import reason_of
 from .messages import Unknown
 from .waits import wait_until
@@ -11,7 +10,7 @@ def owner_unknown(move, why):
     starts = [f"mdevctl start -u {mdev.uuid} -p {mdev.parent}" for mdev in move.mdevs]
     name = move.shell_name
     return Unknown(f"it is not known whether {move.vm} runs on {move.there}", why,
-                   f"There: virsh domstate {name}. If it runs, here: {UNDEFINE} {name}. "
+                   f"There: virsh domstate {name}. If it runs, here: {move.undefine}. "
                    f"If it is shut off, there: dlend migrate --finish {name}. If that host is gone for good, "
                    f"here: {'; '.join([*starts, f'virsh start {name}'])}")
 
