@@ -129,7 +129,7 @@ check: setup
 	@tests/run $(if $(ALSO),--also $(ALSO)) $(if $(WITHIN),--within $(WITHIN))
 
 check-long: build-all
-	@DLEND_LONG=1 tests/run rest long cluster/82-disks cluster/84-nics cluster/95-cycles
+	@DLEND_LONG=1 tests/run rest long families cluster/82-disks cluster/84-nics cluster/95-cycles
 
 check-debug: build-all build-debug
 	@tests/cluster/on debug tests/run $(if $(FRESH),,--resume) cluster more rest debug

@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -210,6 +211,10 @@ def resume(t):
         os.environ["DLEND_KERNEL"] = "/anywhere/debug-1"
         t.ok(key() != was, "the kernel: other code")
         del os.environ["DLEND_KERNEL"]
+        for name in ("DLEND_NTB", "DLEND_LENDER_IOMMU", "DLEND_DIRECT"):
+            os.environ[name] = "x"
+            t.ok(key() != was, f"the hosts, by {name}: not what was shown")
+            del os.environ[name]
         os.environ["DLEND_CACHE"] = directory
         runner_top, results.TOP = results.TOP, top
         results.note(key(), 7, 1)
@@ -262,6 +267,19 @@ def turns(t):
     t.equal(seen, list(runner.TURNS), "each has its turn")
 
 
+def families(t):
+    """What make check-long runs on each kind of NTB, whichever has its turn in CI."""
+    makefile = (TESTS.parent / "Makefile").read_text(encoding="utf-8")
+    words = re.search(r"^check-long:.*\n.* tests/run (.*)$", makefile, re.M).group(1).split()
+    commits = runner.commits
+    for turn, family in enumerate(runner.FAMILIES):
+        runner.commits = lambda turn=turn: turn
+        ran = {row[0] for row in runner.chosen(words, [])}
+        missing = [f"{each}/{name}" for each in runner.FAMILIES for name in ("02-ntb", *runner.ON_EACH) if f"{each}/{name}" not in ran]
+        t.equal(missing, [], f"{family} has its turn in CI: make check-long runs everything on all of them")
+    runner.commits = commits
+
+
 def slowest(t):
     rows = [(f"cluster/{n}", "cluster", [], True) for n in range(7)] + [("lint", "lint", [], True)]
     counts = [runner.Count() for _ in rows]
@@ -275,6 +293,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, reason, again, together, late, several, resume, within, turns, slowest):
+    for part in (streams, reason, again, together, late, several, resume, within, turns, families, slowest):
         with test.case(part.__name__):
             part(test)

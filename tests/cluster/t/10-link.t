@@ -16,6 +16,7 @@ from forge import Forge  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 NO_SUCH_TYPE = 999
+BEATS = 40      # of the heart, and what else is written meanwhile
 
 
 def attribute(host, name):
@@ -49,6 +50,20 @@ def comes_up(t, a, b):
     t.ok(int(attribute(a, "aperture_bytes")) >= 1 << 26, "the aperture is as large as the window")
     links = a.run("dlend links --json").out
     t.ok('"state": "up"' in links or '"state":"up"' in links, "dlend links says the same")
+
+
+def reads(c):
+    """Of both sides through their windows, from the start."""
+    link = json.loads(c.ntbsim("status"))["links"]["ab"]
+    return [link[side]["reads"] for side in "ab"]
+
+
+def reads_nothing(t, c):
+    """A read of what the peer has is a round trip."""
+    before = reads(c)
+    t.ok(min(before) > 0, "each side's self-test has read through the window", str(before))
+    c.wait_traffic("ab", "writes", BEATS)
+    t.equal(reads(c), before, "after that a link that nobody uses carries writes, and no read")
 
 
 def changes_session(t, f, what, before, a):
@@ -175,6 +190,8 @@ def main():
         f.up()
         with t.case("bring-up"):
             comes_up(t, a, b)
+        with t.case("no reads"):
+            reads_nothing(t, c)
         with t.case("down and up"):
             goes_down_and_up(t, f, c, a)
         with t.case("silent peer"):
