@@ -461,7 +461,7 @@ class Guest:
     cpu       more of its processor; FEWER_ADDRESSES for a device with a BAR of GiBs
     modules   drivers to load at boot (mkimage: GUEST_MODULES)
     tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
-              own: tests/cluster/guest), drivers: "audio", "disk", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
+              own: tests/cluster/guest), drivers: "audio", "disk", "fat", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
     cmdline   more for its kernel command line
     extra     more QEMU arguments, as they are
     prefix    shell text before QEMU, e.g. "ulimit -l 65536;"
