@@ -20,6 +20,7 @@ help:
 	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
 	@echo "packages and the cache (DLEND_CACHE, ~/.cache/dlend); needs root once (sudo):"
 	@echo "  make demo              a guest on one host uses a disk of another, narrated"
+	@echo "  make picture           the same, recorded: docs/demo.svg, the animated picture of the front page"
 	@echo "  make demo-live         a running VM moves to another host, and its disk stays, narrated"
 	@echo "  make check             the tests: whatever needs no hosts, and the main path on hosts;"
 	@echo "                         the last line is \"N passed, N failed\""
@@ -141,6 +142,10 @@ check-6.12: build-all
 demo: build-all
 	@tests/demo/run
 
+picture: build-all
+	@tests/demo/run | tee build/demo.log
+	@tests/demo/picture build/demo.log docs/demo.svg
+
 demo-live: build-all
 	@tests/demo/live
 
@@ -159,4 +164,4 @@ distclean: clean
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
 .PHONY: all help print-folders modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
-.PHONY: check-long docs demo demo-live bench clean distclean
+.PHONY: check-long docs demo picture demo-live bench clean distclean

@@ -388,20 +388,32 @@ class Cluster:
     def host(self, name):
         return self.hosts[name]
 
-    def linux_disk(self, disk, line):
-        """Make a file a disk from which firmware boots the guests' kernel and their initramfs, with this
-        command line.  What is behind the first LINUX_DISK bytes of it stays.  Returns how much there is to load."""
+    def linux_disk(self, disk, line, parts=("base",)):
+        """Make a file a disk from which firmware boots the guests' kernel and their initramfs, of these parts, with
+        this command line.  What is behind the first LINUX_DISK bytes of it stays.  Returns how much there is to load."""
         with open(disk, "r+b") as file:
             file.write(guest_image("loader.img"))
+        loads = [self.boot("").resolve() / f"guest/{name}" for name in ("vmlinuz", *map("{}.cpio".format, parts))]
+        self._mcopy(disk, *loads, "::")
+        self.linux_line(disk, line, parts)
+        return sum(path.stat().st_size for path in loads)
+
+    def linux_line(self, disk, line, parts=("base",)):
+        """Another command line for a linux_disk(), whose other files stay."""
+        # SERIAL: without a display nobody sees what it says
+        config = (f"SERIAL 0 115200\nDEFAULT linux\nLABEL linux\nKERNEL vmlinuz\n"
+                  f"INITRD {','.join(map('{}.cpio'.format, parts))}\nAPPEND {line}\n")
+        self._mcopy(disk, "-", "::syslinux.cfg", input=config.encode())
+
+    def linux_file(self, disk, name):
+        """What a file of a linux_disk() holds."""
+        return self._mcopy(disk, f"::{name}", "-", stdout=subprocess.PIPE).stdout
+
+    @staticmethod
+    def _mcopy(disk, *words, **options):
         tree = Path(subprocess.run([HERE / "root/mktree", "build"], check=True, text=True,
                                    stdout=subprocess.PIPE).stdout.strip())
-        copy = [*tree_program(tree, "usr/bin/mcopy"), "-i", disk]
-        loads = [self.boot("").resolve() / f"guest/{name}" for name in ("vmlinuz", "base.cpio")]
-        subprocess.run([*copy, *loads, "::"], check=True)
-        # SERIAL: without a display nobody sees what it says
-        config = f"SERIAL 0 115200\nDEFAULT linux\nLABEL linux\nKERNEL vmlinuz\nINITRD base.cpio\nAPPEND {line}\n"
-        subprocess.run([*copy, "-", "::syslinux.cfg"], check=True, input=config.encode())
-        return sum(path.stat().st_size for path in loads)
+        return subprocess.run([*tree_program(tree, "usr/bin/mcopy"), "-o", "-i", disk, *words], check=True, **options)
 
     def link(self, name):
         return self.links[name]

@@ -131,6 +131,22 @@ class Fabric:
         self.host(name).run(f"mdevctl start -u {uuid} -p {address} --type {kind}")
         return uuid
 
+    def define(self, name, address, kind):
+        """mdevctl define: the UUID, and the definition as mdevctl has written it, which another host may get, too."""
+        uuid = str(uuids.uuid4())
+        host = self.host(name)
+        host.run(f"mdevctl define -u {uuid} -p {address} --type {kind}")
+        return uuid, host.run(f"cat /etc/mdevctl.d/{address}/{uuid}").out
+
+    def take_definition(self, name, address, uuid, definition):
+        """The very definition of another host."""
+        self.host(name).run(f"mkdir -p /etc/mdevctl.d/{address} && cat >/etc/mdevctl.d/{address}/{uuid}",
+                            input=definition.encode())
+
+    def mdev_start(self, name, uuid):
+        """What is defined."""
+        self.host(name).run(f"mdevctl start -u {uuid}")
+
     def mdev_stop(self, name, uuid, timeout=60):
         self.host(name).run(f"mdevctl stop -u {uuid}", timeout=timeout)
 

@@ -291,8 +291,12 @@ class Host:
     def late_writes(self, link, why):
         """From now on what the borrower's VM writes to a device that was taken from it is no complaint: the IOMMU
         blocks it, and says so.  Only what comes over the link: what a lent device does by itself stays one."""
-        ntb = re.escape(self.bdf(f"ntb-{link}"))
-        return self.expect(rf"DMAR: (DRHD: handling fault|\[DMA .*Request device \[{ntb}\])", why, must=False)
+        return self.blocked(f"ntb-{link}", why, must=False)
+
+    def blocked(self, port, why, must=True):
+        """The same of the DMA of what sits in a port, and of nothing else."""
+        device = re.escape(self.bdf(port))
+        return self.expect(rf"DMAR: (DRHD: handling fault|\[DMA .*Request device \[{device}\])", why, must)
 
     def begin_account(self):
         """Another scenario has the host from now on."""
@@ -461,7 +465,7 @@ class Guest:
     cpu       more of its processor; FEWER_ADDRESSES for a device with a BAR of GiBs
     modules   drivers to load at boot (mkimage: GUEST_MODULES)
     tools     what to add to the initramfs: "tools" (sfdisk, mkfs.ext4, lspci), "fio", "programs" (our
-              own: tests/cluster/guest), drivers: "audio", "disk", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
+              own: tests/cluster/guest), drivers: "audio", "disk", "fat", "gpu", "memory", "rng", "usb" (mkimage: GUEST_PARTS)
     cmdline   more for its kernel command line
     extra     more QEMU arguments, as they are
     prefix    shell text before QEMU, e.g. "ulimit -l 65536;"

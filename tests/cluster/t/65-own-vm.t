@@ -7,7 +7,6 @@
 """
 import re
 import sys
-import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -52,12 +51,11 @@ def offered(t, f, b):
     return address
 
 
-def define(t, b, address):
-    """A definition, as mdevctl writes it: what another host gets, too."""
-    uuid = str(uuids.uuid4())
-    b.run(f"mdevctl define -u {uuid} -p {address} --type dlend-nvme && mdevctl start -u {uuid}")
+def define(t, f, b, address):
+    uuid, definition = f.define("b", address, "dlend-nvme")
+    f.mdev_start("b", uuid)
     t.ok(address in b.run("mdevctl list").out, "mdevctl starts it on the lender")
-    return uuid, b.run(f"cat /etc/mdevctl.d/{address}/{uuid}").out
+    return uuid, definition
 
 
 def count(f, name, event):
@@ -162,11 +160,11 @@ def two(t, f, b, address, uuid):
     f.dlend("b", f"reclaim {b.bdf('nvme1')}", timeout=120)
 
 
-def moves(t, f, a, b, address, uuid, definition, sums):
+def moves(t, f, b, address, uuid, definition, sums):
     """Over the NTB, with the very same definition: the other host's guest finds what ours wrote."""
-    a.run(f"mkdir -p /etc/mdevctl.d/{address} && cat >/etc/mdevctl.d/{address}/{uuid}", input=definition.encode())
+    f.take_definition("a", address, uuid, definition)
     f.wait_state("a", address, "free")
-    a.run(f"mdevctl start -u {uuid}")
+    f.mdev_start("a", uuid)
     with f.guest("a", "moved", devices=[f.device(uuid)]) as g:
         t.equal(f.lender_state(address)[:2], ("held", "1"), "host a has it by the same definition")
         t.equal(g.run(BACK, timeout=240).out, sums, "its guest reads what the lender's guest has written")
@@ -202,7 +200,7 @@ def main():
             loop(t, f, b)
         b.own_disks()
         address = offered(t, f, b)
-        uuid, definition = define(t, b, address)
+        uuid, definition = define(t, f, b, address)
         sums = use(t, f, b, address, uuid)      # of what all later cases look for on the disk
         with t.case("the VMM is killed"):
             killed(t, f, address, uuid)
@@ -215,7 +213,7 @@ def main():
             f.load("a")
             for name in ("a", "b"):
                 f.wait_links(name)
-            moves(t, f, a, b, address, uuid, definition, sums)
+            moves(t, f, b, address, uuid, definition, sums)
         with t.case("and back"):
             comes_home(t, f, b, address, uuid, sums)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")

@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import LINUX_DISK, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from osdisk import booted_from_disk  # noqa: E402  pylint: disable=wrong-import-position
 
 MIB = 1 << 20
 MARK, ROOM = LINUX_DISK + 4 * MIB, LINUX_DISK + 8 * MIB     # on the disk: what the guest reads, where it writes
-SYSLINUX = 3    # Documentation/arch/x86/boot.rst, type_of_loader; QEMU's own would be 0xb
 
 READ = "dd if=/dev/nvme0n1 bs=1M skip={} count=1 iflag=direct 2>/dev/null | sha256sum"
 WRITE = ("dd if=/dev/urandom of=/tmp/data bs=1M count=1 2>/dev/null; "
@@ -41,9 +41,7 @@ def firmware(t, f, address, g):
 
 
 def linux(t, f, b, address, g, lease, mark):
-    t.equal(int(g.run("cat /proc/sys/kernel/bootloader_type").out) >> 4, SYSLINUX, "the kernel knows who loaded it")
-    t.ok("BOOT_IMAGE=vmlinuz" in g.run("cat /proc/cmdline").out.split(), "which was told to by a file on that disk")
-    t.equal(g.run("ls /sys/block | grep -v ^ram").out.split(), ["nvme0n1"], "and the guest has no other disk")
+    booted_from_disk(t, g)
     t.equal(g.run(READ.format(MARK // MIB), timeout=240).out.split()[0], hashlib.sha256(mark).hexdigest(),
             "the kernel's own driver reads the mark on it")
     wrote = g.run(WRITE, timeout=240).out.split()[0]
