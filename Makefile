@@ -75,7 +75,7 @@ install-files:
 	install -d $(lib)/dlend/migration
 	install -m 644 tools/migration/*.py $(lib)/dlend/migration
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
-	install -D -m 644 dist/60-dlend.rules $(lib)/udev/rules.d/60-dlend.rules
+	install -D -m 644 dist/61-dlend.rules $(lib)/udev/rules.d/61-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
 	install -D -m 644 dist/modprobe-ntb.conf $(lib)/modprobe.d/dlend-ntb.conf
 	install -d $(lib)/systemd/system

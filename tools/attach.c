@@ -67,7 +67,7 @@ static struct target target_open(const char *s)
 	return t;
 }
 
-/* Records: a file for each offer that is attached whenever it is there (60-dlend.rules). */
+/* Records: a file for each offer that is attached whenever it is there (61-dlend.rules). */
 
 static void record_make(const struct target *t)
 {

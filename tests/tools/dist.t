@@ -196,8 +196,63 @@ def start_mdevs(t):
         t.equal(r.called(), ["mdevctl start-parent-mdevs d0002:3b:00.0"], "without it")
         for bad in ("", "../x", "a b", "$(x)"):
             t.ok(r.run(file, bad).returncode != 0 and not r.called(), f"refused: {bad!r}")
-        rule = (DIST / "60-dlend.rules").read_text()
-        t.ok('RUN+="/usr/lib/dlend/start-mdevs $kernel"' in rule and 'SUBSYSTEM!="dlend"' in rule, "the rule calls it")
+
+
+RULES = DIST / "61-dlend.rules"
+# What mdevctl installs (1.4), shortened
+MDEVCTLS = """ACTION=="change", ENV{MDEV_STATE}=="registered", TEST=="/etc/mdevctl.d/$kernel", RUN+="/usr/sbin/mdevctl start-parent-mdevs %k"
+ACTION=="add", TEST=="/etc/mdevctl.d/$kernel", RUN+="/usr/sbin/mdevctl start-parent-mdevs %k"
+"""
+
+
+def run_by_udev(rules, root, kernel, subsystem="dlend", **event):
+    """What udev would run, in order: as much of its language as these rules use.  root: files, and sys, the device's own."""
+    values, runs, skip = {"SUBSYSTEM": subsystem, **event}, [], None
+    for line in rules.replace("\\\n", " ").splitlines():
+        parts = re.findall(r'([A-Z]+)(?:\{(\w+)\})?(==|!=|\+=|=)"([^"]*)"', "" if line.startswith("#") else line)
+        new = []
+        for key, name, operator, value in parts:
+            value = value.replace("$kernel", kernel).replace("%k", kernel)
+            if key == "LABEL":
+                skip = None if skip == value else skip
+            elif skip:
+                break
+            elif key == "GOTO":
+                skip = value
+            elif key == "RUN":
+                new.append(value)
+            elif key == "TEST":
+                found = (root / value[1:] if value.startswith("/") else root / "sys" / value).exists()
+                if not found:
+                    break
+            elif (values.get(name or key, "") in value.split("|")) != (operator == "=="):
+                break
+        else:
+            runs += new
+    return runs
+
+
+def rules(t):
+    """Which programs udev runs for an offer, with a mdevctl of each place."""
+    offer, ours = "d0002:3b:00.0", "/usr/lib/dlend/start-mdevs d0002:3b:00.0"
+    text = RULES.read_text()
+    t.ok(RULES.name > "60-mdevctl.rules", "mdevctl's own rule comes first")
+    for place in ("usr/bin/mdevctl", "usr/sbin/mdevctl"):
+        with Root() as r:
+            r.file(place)
+            t.equal(run_by_udev(text, r.path, offer, ACTION="change", MDEV_STATE="registered"), [], f"{place}: nothing is defined")
+            r.file(f"etc/mdevctl.d/{offer}/{U1}")
+            t.equal(run_by_udev(text, r.path, offer, ACTION="add"), [], "  an offer that is no parent yet")
+            (r.path / "sys/mdev_supported_types").mkdir(parents=True)
+            for event in ({"ACTION": "change", "MDEV_STATE": "registered"}, {"ACTION": "add"}):
+                t.equal(run_by_udev(text, r.path, offer, **event), [ours], f"  {event}: ours is run")
+                t.equal(run_by_udev(MDEVCTLS + text, r.path, offer, **event)[-1:], [ours], "  after mdevctl's own")
+            for event in ({"ACTION": "change", "MDEV_STATE": "unregistered"}, {"ACTION": "remove"}, {"ACTION": "change"},
+                          {"ACTION": "add", "subsystem": "pci"}):
+                t.equal(run_by_udev(text, r.path, offer, **event), [], f"  {event}: nothing")
+            r.file(f"etc/dlend/attach/{offer}")
+            attach = f"/usr/lib/dlend/attach-now {offer}"
+            t.equal(run_by_udev(text, r.path, offer, ACTION="change", DLEND_ATTACH="ready"), [attach], "  to be attached")
 
 
 def start_domains(t):
@@ -397,7 +452,7 @@ INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
     "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
-    "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/60-dlend.rules",
+    "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/61-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
     "usr/lib/systemd/system/dlend-metrics.service", "usr/lib/systemd/system/dlend-metrics.timer",
@@ -567,6 +622,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, rules, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)
