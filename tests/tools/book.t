@@ -67,7 +67,7 @@ def claims(t, texts):
     t.equal(gone(texts, r"\bdlend_(?:core|ntb|lender|borrower|mdev|native)\.(?!ko\b)\w+", parameters()), [],
             "and each parameter of a module")
     targets = set(re.findall(r"^([a-z][\w.-]*):", read("Makefile"), re.M))
-    verbs = set(re.findall(r'^\t\{ "([a-z-]+)", ', read("tools/dlend.c"), re.M))
+    verbs = set(re.findall(r'^\t\{ "([a-z-]+)", ', read("tools/verb.c"), re.M))
     t.equal(gone(texts, r"(?:`|    (?:# )?)dlend ([a-z][\w-]*)", verbs), [], "and each verb of dlend")
     t.equal(gone(texts, r"(?:`|^    (?:sudo )?)make ([a-z][\w.-]*)", targets), [], "and each target of make")
     table = {f"{vendor}:{device}" for vendor, device in
