@@ -12,7 +12,7 @@
 
 static void load_module(const char *module)
 {
-	pid_t pid = fork();
+	pid_t pid = fork_apart();
 	int status;
 
 	if (pid == 0) {

@@ -65,6 +65,12 @@ int write_text(const char *p, const char *text);
  * Return: 0 or -errno
  */
 int write_and_wait(const char *p, const char *word, const char *waiting);
+/**
+ * fork_apart - as fork(2); the child is in a process group of its own
+ *
+ * So Ctrl-C, which a terminal sends to all processes of its foreground, does not reach the child.
+ */
+pid_t fork_apart(void);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
 char *read_all(const char *p);
 /** strip_text - @text without blanks at either end, in place */

@@ -145,7 +145,7 @@ char *guest_ask_virsh(const char *domain)
 
 	if (pipe(ends))
 		fail(EXIT_FAIL, "no pipe", strerror(errno), NULL);
-	child = fork();
+	child = fork_apart();
 	if (!child) {
 		dup2(ends[1], STDOUT_FILENO);
 		close(ends[0]);

@@ -7,6 +7,7 @@
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -494,6 +495,28 @@ def reclaim(t):
         t.equal(f.driver_of(DISK), LENDER, "  and it stays lent")
 
 
+def reclaim_interrupted(t):
+    """While it waits for node 2.  A terminal's signal goes to all processes of the group, another one to dlend alone."""
+    for send, number in ((os.killpg, signal.SIGINT), (os.kill, signal.SIGTERM)):
+        with Fake() as f:
+            dev = f.pci(DISK)
+            f.run("lend 03:00.0")
+            f.files(dev / "dlend", state="held", borrower="2")
+            os.unlink(dev / "dlend/reclaim")
+            os.mkfifo(dev / "dlend/reclaim")        # nobody reads it, so its writer waits
+            with subprocess.Popen([DLEND, "--root", f.root, "reclaim", "03:00.0"], stderr=subprocess.PIPE, text=True,
+                                  start_new_session=True) as process:
+                told = process.stderr.readline()    # it tells for whom it waits, so the writer is there
+                writer = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+                group = os.getpgid(writer)
+                send(process.pid, number)
+                rest = process.communicate(timeout=30)[1]
+            t.ok("waiting for node 2" in told and group == writer, f"{number.name}: the child has a group of its own", told)
+            t.ok(process.returncode == 1 and "cannot be reclaimed: Interrupted" in rest, "  and how it ended is told", rest)
+            t.equal(Path(f"/proc/{writer}").exists(), False, "  nobody writes any more")
+            t.equal(f.driver_of(DISK), LENDER, "  it stays lent")
+
+
 def errors_in_json(t):
     with Fake() as f:
         r = f.run("--json lend 04:00.0")
@@ -506,6 +529,6 @@ def errors_in_json(t):
 
 with Tap() as tap:
     for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
-                 errors_in_json):
+                 reclaim_interrupted, errors_in_json):
         tap.diag(part.__name__)
         part(tap)

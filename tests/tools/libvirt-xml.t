@@ -69,7 +69,7 @@ def from_text(f, text, *options):
     file = f.root / "domain.xml"
     file.write_text(text)
     virsh = f.root / "bin/virsh"
-    f.file("virsh", f'#!/bin/sh\n[ "$*" = "dumpxml --domain vm one" ] && exec cat {file}\n'
+    f.file("virsh", f'#!/bin/sh\ncut -d" " -f1,5 /proc/$$/stat >{f.root}/virsh.group\n[ "$*" = "dumpxml --domain vm one" ] && exec cat {file}\n'
            "echo no such domain >&2\nexit 1\n", virsh.parent)
     virsh.chmod(0o755)
     old = os.environ["PATH"]
@@ -120,6 +120,8 @@ def domains(t):
         t.equal(min(controllers), 8, "  indexes go on after its PCI controllers'")
         r = from_text(f, domain([UUIDS[A], "f0000000-0000-4000-8000-00000000000f"]))
         t.equal(sorted(tree(r.out)[0]), [UUIDS[A]], "  mdevs of others are left alone")
+        process, group = (f.root / "virsh.group").read_text().split()
+        t.equal(process, group, "  Ctrl-C of a terminal does not reach virsh: it is in a process group of its own")
         r = from_text(f, domain([]))
         t.ok(r.code == 3 and "no mediated device of dlend" in r.err, "a domain without any", r.err)
         for text in ("", "<", "<!--", "<domain", "<network></network>", "x" * 5000, "<a b='", "<domain <domain>"):
