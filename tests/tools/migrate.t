@@ -343,7 +343,7 @@ def finish_asks(t):
             w.state(s)
             runs = [("a", [])] if state == "running" else []
             for words in (("--finish",), forced):
-                not_finished(t, w, f"a is back, and has it {state}: {words}", 4, "does not let vm1 go", f"it is {state}",
+                not_finished(t, w, f"a is back, and has it {state}: {words}", 4, "does not give vm1 away", f"it is {state}",
                              words=words, runs=runs)
     with half_moved() as w, open(w.path / f"a/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -62,4 +62,4 @@ def ask_to_release(host, note, name):
                        f"`ssh {host} dlend status` has to work without a password.", NOT_READY) from None
     if error["code"] == NOT_FOUND:
         raise Unproven(f"another host may run {name}", f"{host} says: {reason}", "Look for it: virsh list --all", NOT_FOUND)
-    raise Failure(f"{host} does not let {name} go", reason, f"There: {error['todo']}" if error["todo"] else "", IN_USE)
+    raise Failure(f"{host} does not give {name} away", reason, f"There: {error['todo']}" if error["todo"] else "", IN_USE)

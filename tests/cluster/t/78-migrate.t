@@ -197,23 +197,36 @@ def dies(m, source, to):
     m.f.wait_state(to, m.disk, "free")
     says = there.run("dlend status").out
     m.t.ok("dlend migrate --finish vm1" in says, "dlend status on the target tells what to do", says)
-    says = there.run("dlend migrate --finish vm1", timeout=300).out
-    m.t.ok("vm1 runs here" in says and "virsh undefine" in says, "which starts it, and tells what to do later", says)
+    says = asks(m, source, there)
     m.vm.meet(there)
-    comes_back(m, source, to, re.search("virsh undefine.*", says).group(0))
+    comes_back(m, source, to, re.search("mdevctl undefine.*", says).group(0))
     m.is_at(to, "finished")
 
 
+def asks(m, source, there):
+    """The source is back; but at first no ssh reaches it.  Return what --finish says in the end."""
+    s = m.host(source)
+    s.wait_for("virsh -q list --all --name | grep -qx vm1", 240)
+    s.run("systemctl stop ssh.socket ssh.service 2>/dev/null; true")
+    r = there.run("dlend migrate --finish vm1", check=False, timeout=300)
+    m.t.ok(r.status == 6 and "cannot be asked" in r.out and "--force" in r.out, "the source cannot be asked: refused", r.out)
+    m.t.equal(m.running(), [], "the VM still runs nowhere")
+    s.run("systemctl start ssh.service")
+    there.wait_for(f"ssh -o BatchMode=yes {source} true", 120)
+    says = there.run("dlend migrate --finish vm1", timeout=300).out
+    m.t.ok("vm1 runs here" in says and "mdevctl undefine" in says, "it answers: the VM starts, and what is left is told", says)
+    m.t.ok("vm1" not in s.run("virsh -q list --all --name").out.split(), "the source has let it go")
+    return says
+
+
 def comes_back(m, source, to, undefine):
-    """Its own definition of the VM does not start while another host has the devices."""
+    """Its mediated devices do not start while another host has the devices."""
     s = m.host(source)
     m.f.load(source)
     m.f.wait_links(source)
-    m.t.ok("vm1" in s.run("virsh -q list --all --name", timeout=120).out, "the source is back, and knows the VM")
     for uuid in m.uuids:
         r = s.run(f"mdevctl start -u {uuid}", check=False)
-        m.t.ok(r.status and f"node {m.f.node[to]} has it" in r.out, "but cannot have its devices", r.out)
-    m.t.ok(s.run("virsh start vm1", check=False, timeout=60).status, "nor start it")
+        m.t.ok(r.status and f"node {m.f.node[to]} has it" in r.out, "the source cannot have its devices", r.out)
     s.run(undefine)
     m.nothing_left(source)
 
