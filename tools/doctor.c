@@ -98,7 +98,7 @@ static void examine_host(struct demands *demands)
 	doctor_modules();
 	doctor_iommu();
 	doctor_memory();
-	doctor_ntb();
+	doctor_ntb(demands);
 	doctor_links(demands);
 	for (size_t i = 0; i < devices->count; i++)
 		doctor_device(devices->name[i]);

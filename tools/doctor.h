@@ -15,7 +15,7 @@ void doctor_kernel(void);
 void doctor_modules(void);
 void doctor_iommu(void);
 void doctor_memory(void);
-void doctor_ntb(void);
+void doctor_ntb(const struct demands *demands);
 void doctor_links(const struct demands *demands);
 void doctor_device(const char *bdf);
 /** doctor_reach - whether devices (BDFs) reach the NTBs of this host */

@@ -292,6 +292,26 @@ static void check_interrupt_remapping(void)
 	free(file);
 }
 
+/* AMD's IOMMU can always enforce it; Intel's says so by a bit, which firmware may turn off. */
+#define ECAP_SNOOP_CONTROL	0x80ULL
+
+static void check_snoop_control(const char *class, const struct names *units)
+{
+	char ecap[TEXT_MAX];
+
+	for (size_t i = 0; i < units->count; i++) {
+		char *dir = path("%s/%s/intel-iommu", class, units->name[i]);
+
+		if (*read_attr(ecap, dir, "ecap") &&
+		    !(strtoull(ecap, NULL, 16) & ECAP_SNOOP_CONTROL))
+			finding(LEVEL_WARN, "no-snoop",
+				text("the IOMMU %s has no snoop control: requests with No Snoop that it lets pass bypass this host's caches",
+				     units->name[i]),
+				"Turn snoop control on in the firmware, if it can be turned on; dlend turns No Snoop off in the devices that are lent");
+		free(dir);
+	}
+}
+
 void doctor_iommu(void)
 {
 	char *class = path("%s/class/iommu", opt.sysfs);
@@ -314,6 +334,7 @@ void doctor_iommu(void)
 			"memory encryption (SME) is on, which Linux 6.12 also applies to windows",
 			"Boot without mem_encrypt=on, or with Linux 7.2");
 	check_interrupt_remapping();
+	check_snoop_control(class, &units);
 	names_free(&n);
 	names_free(&units);
 	free(cmdline);

@@ -40,6 +40,53 @@ static const char *ntb_module(const char *dir)
 	return NULL;
 }
 
+/* What docs/hardware.md has of each family, by its driver. */
+static const struct family {
+	const char *driver;
+	const char *window;	/* what makes its window larger */
+	const char *peer;	/* what joins it to its peer */
+	const char *refused;	/* what dlend_ntb does not take of it, after "Its log says why" */
+} families[] = {
+	{ "ntb_hw_intel",
+	  "Set larger sizes of IMBAR and EMBAR, all the same, in the firmware of both hosts",
+	  "In the firmware: its port as \"NTB to NTB\" on both hosts; Crosslink Control Override upstream on one of them, downstream on the other",
+	  "" },
+	{ "ntb_hw_amd",
+	  "Set larger NTB BARs, the same, in the firmware of both hosts",
+	  "In the firmware: its port as primary on one host, as secondary on the other; power the primary on first",
+	  "" },
+	{ "ntb_hw_switchtec",
+	  "Configure the switch with larger direct windows, the same in both partitions",
+	  "The switch needs an NTB endpoint in each of two partitions, a host at each",
+	  ". Not supported is a crosslink of two switches: use two partitions of one switch" },
+	{ NULL,
+	  "Set a larger NTB BAR size, the same, in the firmware of both hosts",
+	  "Both ends of the cable have to be NTBs",
+	  "" },
+};
+
+#define NO_NTB	"Turn it on in the firmware. Intel: the port as \"NTB to NTB\"; AMD: the socket's port as NTB; Switchtec: an NTB endpoint in this host's partition. See docs/hardware.md"
+
+static const struct family *family_of(const char *dir)
+{
+	const char *module = ntb_module(dir);
+	const struct family *f = families;
+
+	while (f->driver && (!module || strcmp(f->driver, module)))
+		f++;
+	return f;
+}
+
+/* The same for the NTB of a link. */
+static const struct family *link_family(const char *link)
+{
+	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, link);
+	const struct family *f = family_of(dir);
+
+	free(dir);
+	return f;
+}
+
 /* Why dlend_ntb cannot use NTBs that @module drives, or NULL if it can. */
 static const char *refusal_reason(const char *module)
 {
@@ -61,8 +108,64 @@ static bool can_lock_up(const char *dir)
 	       (device == 0x0e0d || device == 0x2f0d || device == 0x6f0d);
 }
 
+#define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
+#define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
+#define OR_SAY		"; or say what you have: dlend doctor --guest SIZE"
+
+static unsigned long long lent_bytes(const struct demands *demands)
+{
+	unsigned long long sum = 0;
+
+	for (size_t i = 0; i < demands->devices.count; i++) {
+		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, demands->devices.name[i]);
+
+		sum += bar_bytes(dir);
+		free(dir);
+	}
+	return sum;
+}
+
+/* A link that has been up once knows its sizes. */
+static bool link_has_sizes(const char *name)
+{
+	char *dir = path("%s/class/dlend_link/%s", opt.sysfs, name), value[TEXT_MAX];
+	bool has = strtoull(read_attr(value, dir, "aperture_bytes"), NULL, 10) ||
+		   strtoull(read_attr(value, dir, "window_bytes"), NULL, 10);
+
+	free(dir);
+	return has;
+}
+
+/* Before the first link: a window is no larger than its BAR, and the peer's should be as large. */
+static void check_bar(const char *name, const char *dir, const struct demands *demands)
+{
+	unsigned long long bytes = largest_bar(dir), bars = lent_bytes(demands);
+	unsigned long long guest = demands->guest_bytes;
+	const char *larger = family_of(dir)->window;
+	const char *reach = text("the largest BAR of %s is %s, and its window no larger", name,
+				 size_text(bytes));
+
+	if (!bytes || link_has_sizes(name))
+		return;
+	if (bars + CONTROL_BYTES > bytes)
+		finding(LEVEL_FAIL, "window",
+			text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
+			     size_text(bars)),
+			text("%s, or lend fewer devices over this link", larger));
+	else if (guest && guest + CONTROL_BYTES > bytes)
+		finding(LEVEL_FAIL, "window",
+			text("%s, which cannot hold a guest of %s", reach, size_text(guest)),
+			text("%s, or give the guest less memory", larger));
+	else if (!guest && bytes < SMALLEST_BYTES)
+		finding(LEVEL_FAIL, "window",
+			text("%s, which no guest of today fits in", reach),
+			text("%s" OR_SAY, larger));
+	else
+		finding(LEVEL_OK, "window", reach, NULL);
+}
+
 /* NTB functions without a driver, or of a kind that dlend has no use for. */
-static size_t report_unusable_ntbs(void)
+static size_t report_functions(const struct demands *demands)
 {
 	char *bus = path("%s/bus/pci/devices", opt.sysfs);
 	struct names n = list_dir(bus);
@@ -84,6 +187,8 @@ static size_t report_unusable_ntbs(void)
 				text("modprobe %s; if there is none: dlend-build-ntb", module));
 			count++;
 		}
+		if (module && !refusal_reason(module))
+			check_bar(n.name[i], dir, demands);
 		free(driver);
 		free(dir);
 	}
@@ -92,21 +197,43 @@ static size_t report_unusable_ntbs(void)
 	return count;
 }
 
+static bool is_loaded(const char *module)
+{
+	char *dir = path("%s/module/%s", opt.sysfs, module);
+	bool is = path_exists(dir);
+
+	free(dir);
+	return is;
+}
+
+/* Nothing in sysfs tells why dlend_ntb does not take one, nor whether two switches are joined. */
+static void report_unused(const char *name)
+{
+	if (is_loaded("dlend_ntb"))
+		finding(LEVEL_FAIL, "ntb",
+			text("%s has a driver, but no user: dlend_ntb is loaded, and does not take it",
+			     name),
+			text("Its log says why: dmesg | grep %s%s", name,
+			     link_family(name)->refused));
+	else
+		finding(LEVEL_FAIL, "ntb", text("%s has a driver, but no user", name),
+			"modprobe dlend_ntb");
+}
+
 static void check_ntb_user(const char *name, const char *dir)
 {
 	char *link = path("%s/driver", dir), *driver = link_name(link);
 	char *function = path("%s/bus/pci/devices/%s", opt.sysfs, name);
 
 	if (refusal_reason(ntb_module(function)))
-		goto out;	/* report_unusable_ntbs() has said it */
+		goto out;	/* report_functions() has said it */
 	if (driver && !strcmp(driver, "dlend_ntb"))
 		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
 	else if (driver)
 		finding(LEVEL_FAIL, "ntb", text("%s is used by %s", name, driver),
 			text("modprobe -r %s, keep it away, and load dlend_ntb again", driver));
 	else
-		finding(LEVEL_FAIL, "ntb",
-			text("%s has a driver, but no user", name), "modprobe dlend_ntb");
+		report_unused(name);
 out:
 	free(function);
 	free(driver);
@@ -199,11 +326,11 @@ out:
 	free(dir);
 }
 
-void doctor_ntb(void)
+void doctor_ntb(const struct demands *demands)
 {
 	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
 	struct names n = list_dir(bus);
-	size_t lone = report_unusable_ntbs();
+	size_t lone = report_functions(demands);
 
 	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", bus, n.name[i]);
@@ -214,22 +341,9 @@ void doctor_ntb(void)
 	}
 	if (!n.count && !lone)
 		finding(LEVEL_FAIL, "ntb", "this host has no NTB that Linux knows",
-			"Turn it on in the firmware (a port as NTB), and see docs/hardware.md");
+			NO_NTB);
 	names_free(&n);
 	free(bus);
-}
-
-#define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
-#define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
-#define LARGER	"Set a larger NTB BAR size, the same, in the firmware of both hosts"
-
-static bool is_loaded(const char *module)
-{
-	char *dir = path("%s/module/%s", opt.sysfs, module);
-	bool is = path_exists(dir);
-
-	free(dir);
-	return is;
 }
 
 /*
@@ -252,28 +366,24 @@ static void check_aperture(const char *name, unsigned long long bytes,
 {
 	const char *reach = text("the peer reaches %s here through %s (aperture_bytes)",
 				 size_text(bytes), name);
-	unsigned long long bars = 0, ram = memory_total(), guest = demands->guest_bytes;
+	unsigned long long bars = lent_bytes(demands), ram = memory_total();
+	unsigned long long guest = demands->guest_bytes;
+	const char *larger = link_family(name)->window;
 
-	for (size_t i = 0; i < demands->devices.count; i++) {
-		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, demands->devices.name[i]);
-
-		bars += bar_bytes(dir);
-		free(dir);
-	}
 	if (bars + CONTROL_BYTES > bytes)
 		finding(LEVEL_FAIL, "window",
 			text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
 			     size_text(bars)),
-			LARGER ", or lend fewer devices over this link");
+			text("%s, or lend fewer devices over this link", larger));
 	else if (guest && guest + CONTROL_BYTES > bytes)
 		finding(host_borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
 			text("%s, which cannot hold a guest of %s on this host", reach,
 			     size_text(guest)),
-			LARGER ", or give the guest less memory");
+			text("%s, or give the guest less memory", larger));
 	else if (!guest && bytes < SMALLEST_BYTES && host_borrows(demands))
 		finding(LEVEL_FAIL, "window",
 			text("%s, which no guest of today fits in", reach),
-			LARGER "; or say what you have: dlend doctor --guest SIZE");
+			text("%s" OR_SAY, larger));
 	else if (!guest && bytes < ram && host_borrows(demands))
 		finding(LEVEL_WARN, "window",
 			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,
@@ -289,11 +399,16 @@ static void check_window(const char *name, unsigned long long bytes, const struc
 	const char *reach = text("this host reaches %s of the peer through %s (window_bytes)",
 				 size_text(bytes), name);
 	unsigned long long guest = demands->guest_bytes;
+	const char *larger = link_family(name)->window;
 
 	if (guest && guest + CONTROL_BYTES > bytes)
 		finding(host_lends(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
 			text("%s, which cannot hold a guest of %s there", reach, size_text(guest)),
-			LARGER ", or give the guest less memory");
+			text("%s, or give the guest less memory", larger));
+	else if (!guest && bytes < SMALLEST_BYTES && host_lends(demands))
+		finding(LEVEL_FAIL, "window",
+			text("%s, which no guest of today fits in", reach),
+			text("%s" OR_SAY, larger));
 	else
 		finding(LEVEL_OK, "window", reach, NULL);
 }
@@ -366,7 +481,8 @@ void doctor_links(const struct demands *demands)
 				text("%s is %s (%s)", n.name[i], state, value) :
 				text("%s is %s: it has heard of no peer yet", n.name[i], state),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
-				"Is the other host up, with dlend_ntb loaded and a node id of its own?");
+				text("Is the other host up, with dlend_ntb loaded and a node id of its own? %s",
+				     link_family(n.name[i])->peer));
 		if (!loop)
 			check_link_sizes(n.name[i], dir, demands);
 		if (!strcmp(read_attr(value, dir, "direct_interrupts"), "on"))

@@ -21,6 +21,7 @@ struct place {
 	long numa;		/* node, or less than 0 */
 	unsigned int payload;	/* largest that it sends or takes, bytes; 0: not known */
 	bool ats;		/* translates addresses by itself */
+	bool no_snoop;		/* it, or its virtual functions, may bypass caches */
 	unsigned int island;	/* as the kernel says; 0: nobody vouches, or it does not say */
 };
 
@@ -35,9 +36,12 @@ static void read_capabilities(struct place *p)
 		return;
 	d = pci_get_dev(pci_access_once(), (int)domain, (int)bus, (int)dev, (int)fn);
 	cap = pci_find_cap(d, PCI_CAP_ID_EXP, PCI_CAP_NORMAL);
-	if (cap)
-		p->payload = MPS_UNIT << ((pci_read_word(d, (int)cap->addr + PCI_EXP_DEVCTL) &
-					   PCI_EXP_DEVCTL_PAYLOAD) >> DEVCTL_MPS_SHIFT);
+	if (cap) {
+		u16 control = pci_read_word(d, (int)cap->addr + PCI_EXP_DEVCTL);
+
+		p->payload = MPS_UNIT << ((control & PCI_EXP_DEVCTL_PAYLOAD) >> DEVCTL_MPS_SHIFT);
+		p->no_snoop = control & PCI_EXP_DEVCTL_NOSNOOP;
+	}
 	cap = pci_find_cap(d, PCI_EXT_CAP_ID_ATS, PCI_CAP_EXTENDED);
 	if (cap)
 		p->ats = pci_read_word(d, (int)cap->addr + PCI_ATS_CTRL) & PCI_ATS_CTRL_ENABLE;
@@ -155,6 +159,26 @@ static void check_ats(const struct place *dev)
 			ALLOW_ATS);
 }
 
+/* In a device that is lent dlend turns it off; a virtual function has no such bit of its own. */
+static void check_no_snoop(const struct place *dev)
+{
+	char *link = path("%s/bus/pci/devices/%s/physfn", opt.sysfs, dev->bdf);
+	char *pf = link_name(link);
+	struct place physical = { 0 };
+
+	if (pf)
+		physical = place_open(pf);
+	if (physical.no_snoop)
+		finding(LEVEL_WARN, "no-snoop",
+			text("%s may bypass caches (No Snoop), as its physical function %s allows it",
+			     dev->bdf, pf),
+			text("A borrower whose IOMMU has no snoop control may see old data. After the driver of %s was bound: setpci -s %s CAP_EXP+8.w=0:800",
+			     pf, pf));
+	place_close(&physical);
+	free(pf);
+	free(link);
+}
+
 static void check_place(const struct place *dev, const struct place *ntb, size_t ntbs)
 {
 	for (size_t i = 0; i < ntbs; i++) {
@@ -162,6 +186,7 @@ static void check_place(const struct place *dev, const struct place *ntb, size_t
 		check_payload(dev, &ntb[i]);
 	}
 	check_ats(dev);
+	check_no_snoop(dev);
 }
 
 void doctor_reach(const struct names *devices)

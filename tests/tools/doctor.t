@@ -249,13 +249,97 @@ def families(t):
         t.equal(f.doctor("--strict")[0], 0, "Switchtec's, all of the window")
 
 
-def capabilities(payload, ats):
-    """Configuration space of a function that sends so many bytes at once, with ATS (True or False)."""
+def fixes(f, check, words=""):
+    """What to do about each finding of a check."""
+    return [c["fix"] for c in f.doctor(words)[1] if c["check"] == check and c["level"] != "OK"]
+
+
+# Family: ids of its NTB, what to set if its window is too small, what to look at if no peer answers
+SETTINGS = {"Intel": (("0x8086", "0x347e"), "IMBAR and EMBAR", "Crosslink Control Override"),
+            "AMD": (("0x1022", "0x148b"), "NTB BARs", "primary"),
+            "Switchtec": (("0x11f8", "0x8561"), "direct windows", "each of two partitions")}
+
+
+def first_link(t):
+    """What can be seen before a link was up for the first time."""
+    half, whole = "0x4000000000 0x401fffffff 0x14220c\n", "0x4000000000 0x403fffffff 0x14220c\n"
+    with Host() as f:
+        f.file("resource", BAR + NONE + half + 3 * NONE, f.device(NTB))
+        t.equal(f.doctor("--strict")[0], 0, "a link that was up says itself how large its window is")
+        f.link_up(window_bytes="0", aperture_bytes="0")
+        expect(t, f, "FAIL", "window", f"the largest BAR of {NTB} is 512 MiB, and its window no larger, which no guest of today fits in")
+        t.equal(f.doctor("--strict --guest 256M")[0], 0, "  but one that is small enough")
+        expect(t, f, "FAIL", "window", "which cannot hold a guest of 1 GiB", "--guest 1G")
+        shutil.rmtree(f.sys / "class/dlend_link")
+        expect(t, f, "FAIL", "window", "no guest of today fits in")
+        f.file("resource", whole + 5 * NONE, f.device(DISK))
+        expect(t, f, "FAIL", "window", "which cannot hold the BARs of the devices to lend (1 GiB)", "--guest 256M")
+        f.file("resource", BAR + 5 * NONE, f.device(DISK))
+        f.file("resource", BAR + NONE + whole + 3 * NONE, f.device(NTB))
+        t.equal(f.doctor("--strict")[0], 0, "1 GiB is enough to begin with")
+        f.ntb(NTB, None)
+        os.unlink(f.device(NTB) / "driver")
+        shutil.rmtree(f.sys / "bus/ntb")
+        f.file("resource", BAR + NONE + half + 3 * NONE, f.device(NTB))
+        what = [c["what"] for c in f.doctor()[1] if c["check"] == "window"]
+        t.ok(len(what) == 1 and "512 MiB" in what[0], "an NTB without a driver has a BAR, too", str(what))
+    for family, ((vendor, device), window, peer) in SETTINGS.items():
+        with Host() as f:
+            f.files(f.device(NTB), vendor=vendor, device=device)
+            f.file("resource", BAR + NONE + half + 3 * NONE, f.device(NTB))
+            f.link_up(state="hello", window_bytes="0", aperture_bytes="0")
+            t.ok(any(window in fix for fix in fixes(f, "window")), f"{family}: which setting makes the window larger", str(fixes(f, "window")))
+            t.ok(any(peer in fix for fix in fixes(f, "link")), "  and what to look at if there is no peer", str(fixes(f, "link")))
+            f.link_up(aperture_bytes=1 << 29)
+            t.ok(any(window in fix for fix in fixes(f, "window")), "  the same once the link is up", str(fixes(f, "window")))
+            shutil.rmtree(f.sys / "bus/ntb")
+            os.unlink(f.sys / "bus/pci/devices" / NTB)
+            t.ok(any(family in fix for fix in fixes(f, "ntb")), "  and what to turn on if there is no NTB", str(fixes(f, "ntb")))
+
+
+def refused(t):
+    """An NTB that dlend_ntb, which is loaded, does not take."""
+    with Host() as f:
+        f.ntb(NTB, None)
+        expect(t, f, "FAIL", "ntb", "no user")
+        t.ok("dmesg" in fixes(f, "ntb")[0] and "modprobe" not in fixes(f, "ntb")[0], "its log says why", str(fixes(f, "ntb")))
+        t.ok("crosslink" not in fixes(f, "ntb")[0], "  AMD's has no crosslinks")
+        f.files(f.device(NTB), vendor="0x11f8", device="0x8561")
+        expect(t, f, "FAIL", "ntb", "no user")
+        t.ok("a crosslink of two switches" in fixes(f, "ntb")[0], "  Switchtec's has, and they are named", str(fixes(f, "ntb")))
+        (f.sys / "module/dlend_ntb").rmdir()
+        t.equal(fixes(f, "ntb"), ["modprobe dlend_ntb"], "if dlend_ntb is not loaded, that is what to do")
+
+
+def no_snoop(t):
+    """Requests that bypass caches."""
+    with Host() as f:
+        f.files(f.sys / "class/iommu/dmar0/intel-iommu", ecap="f020df")
+        f.files(f.put("class/iommu/ivhd0/amd-iommu"), cap="0")
+        t.equal(f.doctor("--strict")[0], 0, "an IOMMU with snoop control")
+        f.files(f.put("class/iommu/dmar1/intel-iommu"), ecap="f0205f")
+        expect(t, f, "WARN", "no-snoop", "dmar1 has no snoop control")
+    with Host() as f:
+        pf = f.pci("0000:03:00.1", group="5")
+        (f.device(DISK) / "config").write_bytes(capabilities(256, False, True))
+        t.equal(f.doctor("--strict")[0], 0, "a device that asks for it: dlend turns that off")
+        (f.device(DISK) / "config").write_bytes(capabilities(256, False))
+        (f.device(DISK) / "physfn").symlink_to(os.path.relpath(pf, f.device(DISK)))
+        (pf / "config").write_bytes(capabilities(256, False))
+        t.equal(f.doctor("--strict")[0], 0, "a virtual function whose physical one does not ask")
+        (pf / "config").write_bytes(capabilities(256, False, True))
+        expect(t, f, "WARN", "no-snoop", f"{DISK} may bypass caches (No Snoop), as its physical function 0000:03:00.1 allows it")
+        t.ok("setpci -s 0000:03:00.1 CAP_EXP+8.w=0:800" in fixes(f, "no-snoop")[0], "  with the command", str(fixes(f, "no-snoop")))
+
+
+def capabilities(payload, ats, no_snoop=False):
+    """Configuration space of a function that sends so many bytes at once, with ATS, with No Snoop allowed (True or False)."""
     space = bytearray(4096)
     space[0x06] = 0x10                                      # there is a list of capabilities
     space[0x34] = 0x40
     space[0x40:0x42] = 0x10, 0                              # PCI Express
     space[0x48] = (payload // 128).bit_length() - 1 << 5    # Device Control
+    space[0x49] = 0x08 if no_snoop else 0
     space[0x100:0x104] = (0x0f | 1 << 16).to_bytes(4, "little")
     space[0x107] = 0x80 if ats else 0
     return bytes(space)
@@ -356,6 +440,10 @@ def windows(t):
         f.file("resource", large, f.device(DISK))
         t.equal(f.doctor("--strict")[0], 0, "a small window_bytes says nothing of BARs, nor of guests here")
         expect(t, f, "FAIL", "window", f"{there} a guest of 1 GiB there", "--guest 1G")
+        f.link_up(window_bytes=gib // 2)
+        f.file("resource", BAR + 5 * NONE, f.device(DISK))
+        expect(t, f, "FAIL", "window", "512 MiB of the peer through 0000:01:00.0 (window_bytes), which no guest of today fits in")
+        t.equal(f.doctor("--strict --guest 256M")[0], 0, "a small guest does")
         f.link_up(window_bytes=gib, aperture_bytes=gib)
         f.file("resource", BAR + 5 * NONE, f.device(DISK))
         bad = [c["what"] for c in f.doctor("--guest 1G")[1] if c["level"] == "FAIL"]
@@ -367,19 +455,25 @@ def roles(t):
     def levels(f, words):
         return [c["level"] for c in f.doctor(words)[1] if c["check"] == "window"]
 
-    small = str(1 << 30)
+    small, tiny = str(1 << 30), str(1 << 29)
     with Host() as f:
         (f.sys / "module/dlend_mdev").rmdir()
         f.link_up(aperture_bytes=small)
         t.equal((levels(f, ""), levels(f, "--guest 1G")), (["OK", "OK"], ["WARN", "OK"]), "it lends: a guest here")
         f.link_up(window_bytes=small)
         t.equal(levels(f, "--guest 1G"), ["OK", "FAIL"], "  a guest there")
+        f.link_up(window_bytes=tiny)
+        t.equal(levels(f, ""), ["OK", "FAIL"], "  any guest there")
+        f.link_up(aperture_bytes=tiny)
+        t.equal(levels(f, ""), ["OK", "OK"], "  a guest here is none of its business")
     with Host() as f:
         (f.sys / "module/dlend_lender").rmdir()
         f.link_up(window_bytes=small)
         t.equal(levels(f, "--guest 1G"), ["OK", "FAIL"], "what stands in dlend.conf will be lent")
         f.file("dlend.conf", "", f.root / "etc")
         t.equal(levels(f, "--guest 1G"), ["OK", "WARN"], "it borrows: a guest there")
+        f.link_up(window_bytes=tiny)
+        t.equal(levels(f, ""), ["OK", "OK"], "  by a small window a guest here reaches BARs")
         f.link_up(aperture_bytes=small)
         t.equal(levels(f, "--guest 1G"), ["FAIL", "OK"], "  a guest here")
         (f.sys / "module/dlend_mdev").rmdir()
@@ -474,6 +568,6 @@ def desert(t):
 
 
 with Tap() as tap:
-    for part in (well, kernel, modules, iommu, memory, ntb, families, reach, links, windows, roles, devices, shared_reset, desert):
+    for part in (well, kernel, modules, iommu, memory, ntb, families, first_link, refused, no_snoop, reach, links, windows, roles, devices, shared_reset, desert):
         tap.diag(part.__name__)
         part(tap)
