@@ -138,13 +138,63 @@ def forgotten(t, f, b, table):
     table.wait_without(bdf)
 
 
+def back_without_link(t, f, b, table):
+    bdf = lend_and_hear(f, b, "nvme0")
+    with link_down(f, b, table):
+        t.ok(rid(bdf) in table.lent(), "the link goes down: the table stays as it is")
+        reclaim(f, bdf)
+        table.wait_without(bdf)
+        t.passed("  taken back: its id is gone, before the link comes back")
+
+
+def back_while_locked(t, f, b, table):
+    bdf = lend_and_hear(f, b, "nvme1")
+    with table.locked_by_peer():
+        reclaim(f, bdf)
+        table.wait_attempts(2)
+        t.ok(rid(bdf) in table.lent(), "taken back while the peer has the table locked: it is tried again")
+    table.wait_without(bdf)
+    t.passed("  unlocked: its id is gone")
+
+
+def unloaded(t, f, b, table):
+    bdf = lend_and_hear(f, b, "edu")
+    b.run("rmmod dlend_ntb", timeout=90)
+    t.ok(rid(bdf) not in table.lent(), "dlend_ntb unloaded: the id of a device that is lent is not left in the table")
+    b.load_modules("dlend_ntb")
+    f.wait_links("b")
+    f.wait_state("a", f.address("b", "edu"), "free")
+    t.ok(rid(bdf) in table.lent(), "  loaded again: it is there")
+    reclaim(f, bdf)
+    table.wait_without(bdf)
+
+
+def full(t, f, b, table):
+    table.command(f"places {len(HOST) + 2}")
+    disks = [lend_and_hear(f, b, name) for name in ("nvme0", "nvme1")]
+    bdf = b.bdf("edu")
+    address = lend(f, b, bdf)
+    b.wait_for(f"dmesg | grep -q '{bdf}: not lent over link .*: it needs 1 of the 4 places in its switch.s table of requesters, and 0 are free'")
+    t.ok(address not in f.offers("a"), "full: not lent over this link, and the log has the numbers")
+    t.equal(table.lent(), {rid(disk) for disk in disks}, "  the others stay")
+    reclaim(f, disks[0])
+    f.wait_state("a", address, "free")
+    t.equal(table.lent(), {rid(disks[1]), rid(bdf)}, "another one is taken back: then it is lent, by itself")
+    reclaim(f, disks[1], bdf)
+    table.wait_without(bdf)
+    t.equal(table.lent(), set(), "all are taken back: the table has the host's own only")
+
+
 def main():
     with Tap() as t, Cluster("switchtec.toml", tap=t) as c:
         f = Fabric(c)
         b, table = c.host("b"), Table(c)
         f.up()
         for name, case in {"in the table before it is heard of": before_it_is_heard, "behind a PCI bridge": behind_a_bridge,
-                           "a switch that refuses": refused, "a partition that was reset": forgotten}.items():
+                           "a switch that refuses": refused, "a partition that was reset": forgotten,
+                           "taken back while the link is down": back_without_link,
+                           "taken back while the table is locked": back_while_locked, "dlend_ntb unloaded": unloaded,
+                           "a table that is full": full}.items():
             with t.case(name):
                 case(t, f, b, table)
         t.equal(table.read("locked"), "", "nobody has the table locked")
