@@ -13,18 +13,21 @@ struct lend_fn;
  * @fn: (in) function
  * @link: (in) link that is up
  *
- * What is let through already is fine.
+ * What is let through already is fine, and a function that is not bound any more, too.
  * Context: process, may sleep.
  * Return: 0; -EAGAIN try again; or it cannot use this link, and the log says why.
  */
 int lend_admit(const struct lend_fn *fn, struct dlend_link *link);
 
 /**
- * lend_admit_end - no link lets its requests pass any more, as far as links are up
- * @fn: (in) function that does no DMA any more
+ * lend_admit_end - a function is not bound any more: no link lets its requests pass
  *
- * Context: process, may sleep.
+ * Links are told soon; those that cannot be told now, again later.
+ * Context: any.
  */
-void lend_admit_end(const struct lend_fn *fn);
+void lend_admit_end(void);
+
+/** lend_admit_exit - try it for the last time. Context: process; no function is bound. */
+void lend_admit_exit(void);
 
 #endif

@@ -65,6 +65,14 @@ static int lend_driver_clean(struct lend_fn *fn)
 	return lend_claim_learn(fn);
 }
 
+/* What it takes of links is for others, from now on. */
+static void lend_driver_leave(struct lend_fn *fn)
+{
+	lend_lease_unbind(fn);
+	lend_admit_end();
+	lend_outbox_tell_barred();
+}
+
 static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 			     unsigned int members)
 {
@@ -96,7 +104,7 @@ static int lend_driver_offer(struct lend_fn *fn, struct iommu_group *iommu,
 	return 0;
 
 leave:
-	lend_lease_unbind(fn);
+	lend_driver_leave(fn);
 unclaim:
 	lend_claim_release(fn);
 	return ret;
@@ -149,8 +157,7 @@ static void lend_driver_remove(struct pci_dev *pdev)
 	struct lend_fn *fn = pci_get_drvdata(pdev);
 
 	/* First, so that a guest does not reach the function while the rest is undone. */
-	lend_lease_unbind(fn);
-	lend_admit_end(fn);
+	lend_driver_leave(fn);
 	lend_debugfs_remove(fn);
 	lend_claim_release(fn);
 	lend_fn_put(fn);
@@ -223,6 +230,7 @@ notifier:
 user:
 	dlend_link_user_unregister(&lend_link_user);
 	lend_outbox_exit();
+	lend_admit_exit();
 debugfs:
 	lend_debugfs_exit();
 	destroy_workqueue(lend_wq);
@@ -236,6 +244,7 @@ static void __exit lend_driver_exit(void)
 	lend_groups_exit();
 	dlend_link_user_unregister(&lend_link_user);
 	lend_outbox_exit();
+	lend_admit_exit();
 	lend_debugfs_exit();
 	destroy_workqueue(lend_wq);
 	lend_alias_exit();

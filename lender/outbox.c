@@ -185,6 +185,25 @@ void lend_outbox_tell_all(void)
 	spin_unlock(&lend_listeners_lock);
 }
 
+void lend_outbox_tell_barred(void)
+{
+	unsigned int count;
+	struct lend_fn **all = lend_fn_all(&count);
+	struct lend_listener *l;
+
+	spin_lock(&lend_listeners_lock);
+	list_for_each_entry(l, &lend_listeners, node) {
+		for (unsigned int i = 0; i < count; i++)
+			if (test_bit(l->number, &all[i]->barred))
+				lend_mark_set(all[i], LEND_TELL_OFFER, l);
+		queue_work(lend_wq, &l->work);
+	}
+	spin_unlock(&lend_listeners_lock);
+	while (count--)
+		lend_fn_put(all[count]);
+	kfree(all);
+}
+
 /* Notes */
 
 /* Listeners lock. */

@@ -69,6 +69,13 @@ void lend_outbox_subscribe(struct dlend_link *link);
 void lend_outbox_tell_all(void);
 
 /**
+ * lend_outbox_tell_barred - try again to offer what links have had no room for, soon
+ *
+ * Context: process; takes the registry lock and the listeners lock.
+ */
+void lend_outbox_tell_barred(void);
+
+/**
  * lend_outbox_open - a link is up: its peer is told everything now, and all news from now on
  * @link: (in) link; may be open already
  *

@@ -12,6 +12,7 @@
 #include <dlend/compat.h>
 #include <dlend/link_hw.h>
 #include <dlend/proto.h>
+#include <dlend/requesters.h>
 #include <dlend/version.h>
 #include "switchtec.h"
 
@@ -219,11 +220,23 @@ static bool dlend_client_shares_domain(void *hw)
 	return dlend_switchtec_is(c->ntb->pdev);
 }
 
-static int dlend_client_admit(void *hw, u16 rid, bool on)
+static int dlend_client_admit(void *hw, struct dlend_requesters *these)
 {
 	struct dlend_client *c = hw;
 
-	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_admit(c->ntb->pdev, rid, on) : 0;
+	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_admit(c->ntb->pdev, these) : 0;
+}
+
+/* What was let through for the sake of the link. */
+static void dlend_client_dismiss_all(struct dlend_client *c)
+{
+	struct dlend_requesters *none = kvzalloc_obj(*none);
+	int err = none ? dlend_client_admit(c, none) : -ENOMEM;
+
+	if (err && err != -ENODEV)
+		dev_warn(&c->ntb->dev, "its switch goes on to let requests of lent devices pass (%d), until a device is lent over it again\n",
+			 err);
+	kvfree(none);
 }
 
 static bool dlend_client_link_is_up(void *hw)
@@ -419,6 +432,7 @@ static void dlend_client_remove(struct ntb_client *self, struct ntb_dev *ntb)
 
 	ntb_clear_ctx(ntb);
 	dlend_link_remove(c->link);
+	dlend_client_dismiss_all(c);
 	kfree(c);
 }
 

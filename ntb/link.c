@@ -47,6 +47,7 @@ int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
 {
 	return dlend_links_walk(false, fn, arg);
 }
+DLEND_EXPORT(dlend_links_each);
 
 int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
 {

@@ -268,16 +268,6 @@ void dlend_link_register(struct dlend_link *link);
 void dlend_link_unregister(struct dlend_link *link);
 
 /**
- * dlend_links_each - call a function for every link, up or not
- * @fn: called with a reference on the link and without locks of ntb/; non-zero ends the walk
- * @arg: (in) for @fn
- *
- * Context: process, may sleep; takes dlend_links_lock, not while @fn runs.
- * Return: 0, or what @fn returned.
- */
-int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
-
-/**
  * dlend_link_queues_create - make the workqueues that all links share
  *
  * Context: process. Return: 0, -ENOMEM.

@@ -166,12 +166,12 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 	return err;
 }
 
-int dlend_link_admit(struct dlend_link *link, u16 rid, bool on)
+int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
 {
 	if (!link->ops->admit)
 		return 0;
 	guard(mutex)(&link->state_lock);
-	return link->gone ? -ENODEV : link->ops->admit(link->hw, rid, on);
+	return link->gone ? -ENODEV : link->ops->admit(link->hw, these);
 }
 DLEND_EXPORT(dlend_link_admit);
 

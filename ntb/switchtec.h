@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 
+struct dlend_requesters;
 struct pci_dev;
 
 /**
@@ -16,16 +17,16 @@ struct pci_dev;
 bool dlend_switchtec_is(struct pci_dev *pdev);
 
 /**
- * dlend_switchtec_admit - let requests of a PCI function pass to the other side, or no longer
+ * dlend_switchtec_admit - say which PCI functions may send requests to the other side
  * @pdev: (in) NTB function of a switch
- * @rid: (in) PCI id of the requester, as pci_dev_id()
- * @on: (in) let pass
+ * @these: (in, out) their ids
  *
- * The switch passes requests of those only that are in its table, and the kernel's driver has put
- * the host's own there.  What is there already, or is not, is fine.
- * Context: process, may sleep: up to half a second if the other side is at work on the table.
- * Return: 0; -ENOSPC the table is full; -EAGAIN the other side has it; -EIO the switch refuses.
+ * The switch passes requests of those only that are in its table.  The kernel's driver has put the
+ * host's own there, which stay; all else in the table is of this function.
+ * Context: process, may sleep: up to a second if the other side is at work on the table.
+ * Return: 0; or the table is as before: -ENOSPC it is full; -EAGAIN the other side has it; -EIO the
+ * switch refuses; -ENODEV it does not answer.
  */
-int dlend_switchtec_admit(struct pci_dev *pdev, u16 rid, bool on);
+int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these);
 
 #endif

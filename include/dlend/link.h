@@ -18,6 +18,7 @@
 
 struct dentry;
 struct dlend_link;
+struct dlend_requesters;
 
 /*
  * Time-out of a call that resets a device. PCIe gives a device that is not ready a minute (CRS;
@@ -162,18 +163,26 @@ bool dlend_session_live(const struct dlend_session_ref *ref);
 int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
 
 /**
- * dlend_link_admit - let requests of a PCI function of this node pass over a link, or no longer
- * @link: link
- * @rid: (in) PCI id, as pci_dev_id(); each under which its requests show
- * @on: (in) let pass
+ * dlend_links_each - call a function for every link, up or not
+ * @fn: called with a reference on the link, without locks; non-zero ends the walk
+ * @arg: (in) for @fn
+ *
+ * Context: process, may sleep. Return: 0, or what @fn returned.
+ */
+int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
+
+/**
+ * dlend_link_admit - say which PCI functions of this node may send requests over a link
+ * @link: link, up or not
+ * @these: (in, out) each id under which their requests show
  *
  * Most hardware lets all pass.  What does not may forget by a reset, after which a new session
- * begins.
+ * begins; it is told that nothing passes any more when it goes.
  * Context: process, may sleep; takes the lock of the link's bring-up.
- * Return: 0; -ENODEV the hardware is gone; -ENOSPC it has no room for another one; -EAGAIN try
- * again; -EIO it refuses.
+ * Return: 0; -ENODEV the hardware is gone; or all is as before: -ENOSPC it has no room; -EAGAIN
+ * try again; -EIO it refuses.
  */
-int dlend_link_admit(struct dlend_link *link, u16 rid, bool on);
+int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these);
 
 /** dlend_link_is_up - is a session up? Context: any. */
 bool dlend_link_is_up(const struct dlend_link *link);

@@ -10,6 +10,7 @@
 
 struct device;
 struct dlend_link;
+struct dlend_requesters;
 
 /**
  * struct dlend_link_hw_ops - hardware of a link
@@ -35,9 +36,10 @@ struct dlend_link;
  * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
  * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's.
  *	NULL: no. Process context
- * @admit: let requests of PCI id @rid (as pci_dev_id()) pass to the peer, or (@on false) no longer.
- *	What the hardware has forgotten by a reset has to be said again. NULL: it lets all pass.
- *	-ENOSPC it has no room for another one; -EIO it refuses; -EAGAIN try again. Process context
+ * @admit: let these requesters pass to the peer, and this host's own, but no others. What the
+ *	hardware has forgotten by a reset has to be said again. NULL: it lets all pass. On an error
+ *	all is as before: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again; -ENODEV it
+ *	does not answer. Process context
  * @link_is_up: does the hardware see its peer? Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
  *
@@ -60,7 +62,7 @@ struct dlend_link_hw_ops {
 	int (*spare_window)(void *hw, phys_addr_t *base, u64 *size);
 	struct device *(*dma_dev)(void *hw);
 	bool (*shares_domain)(void *hw);
-	int (*admit)(void *hw, u16 rid, bool on);
+	int (*admit)(void *hw, struct dlend_requesters *these);
 	bool (*link_is_up)(void *hw);
 	void (*link_enable)(void *hw, bool on);
 };

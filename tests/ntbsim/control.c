@@ -403,6 +403,17 @@ static const char *cmd_override(struct client *c, char **arg)
 	return NULL;
 }
 
+static const char *cmd_requesters(struct client *c, char **arg)
+{
+	struct ntb_side *s = find_side(arg[1], arg[2]);
+
+	if (!s)
+		return "no such side";
+	if (!s->link->family->requesters)
+		return "this bridge lets all requesters pass";
+	return s->link->family->requesters(s, arg + 3, &c->out);
+}
+
 static const char *cmd_patience(struct client *c, char **arg)
 {
 	uint64_t ms;
@@ -438,6 +449,7 @@ static const struct command {
 	{ "peek",	6, 6, true, cmd_peek },
 	{ "spad",	3, 4, false, cmd_spad },
 	{ "override",	4, 5, false, cmd_override },
+	{ "requesters",	3, 5, false, cmd_requesters },
 	{ "patience",	2, 2, false, cmd_patience },
 	{ "quit",	1, 1, false, cmd_quit },
 };

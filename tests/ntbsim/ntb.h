@@ -27,6 +27,7 @@ extern unsigned int ntb_link_delay_ms;
 
 struct ntb_link;
 struct ntb_side;
+struct text;
 
 /* What one kind of bridge has of its own.  Offsets are those of 32-bit words in BAR0. */
 struct ntb_family {
@@ -64,6 +65,11 @@ struct ntb_family {
 	bool (*ready)(const struct ntb_link *l);
 	/* Is there a driver? */
 	bool (*driven)(const struct ntb_side *s);
+	/*
+	 * The command "requesters" of a side, from its third word on: what to do, or NULL to show
+	 * them.  Return: NULL, or why not.  NULL: all requesters pass.
+	 */
+	const char *(*requesters)(struct ntb_side *s, char **arg, struct text *out);
 };
 
 extern const struct ntb_family amd_family, intel_families[], switchtec_family;

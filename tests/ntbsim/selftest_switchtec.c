@@ -140,6 +140,46 @@ static void test_locks(struct peer *a, struct peer *b)
 	ok(take_effect(b, 1), "b is through");
 }
 
+/* Of a's partition, as JSON. */
+static bool requesters_are(const char *locked, unsigned int attempts, const char *ids)
+{
+	char want[128];
+
+	snprintf(want, sizeof(want),
+		 "{\"places\":8,\"locked\":\"%s\",\"attempts\":%u,\"ids\":[%s]}\nok\n", locked,
+		 attempts, ids);
+	return !strcmp(control("requesters t a", NULL), want);
+}
+
+/* What commands show, and what they make of the table. */
+static void test_requesters(struct peer *a)
+{
+	ok(requesters_are("", 2, "8,256"),
+	   "the requesters of a's partition are shown");
+	ok(lock(a, 0), "a locks it");
+	wr(a, VU_BAR0, CTRL(0) + 0x408, 0x02000001, 4);
+	ok(requesters_are("a", 3, "8,256"),
+	   "what has not taken effect is not among them");
+	ok(did("requesters t a refuse on") && operate(a, 0, CFG) == LOCKED &&
+	   rd(a, VU_BAR0, CTRL(0) + 0x20, 4) == 3 && did("requesters t a refuse off") &&
+	   take_effect(a, 0), "a change can be refused");
+	ok(did("requesters t a lock on") && refused("requesters t a forget"), "b's lock is held");
+	wr(a, VU_BAR0, CTRL(0) + OP, LOCK, 4);
+	wr(a, VU_BAR0, CTRL(0) + OP, 3, 4);
+	ok(rd(a, VU_BAR0, CTRL(0), 4) == NORMAL && did("requesters t a lock off"),
+	   "who waits for a lock can give up");
+	usleep(100000);
+	ok(rd(a, VU_BAR0, CTRL(0), 4) == NORMAL, "and does not get it later");
+	ok(did("requesters t a places 3") && rd(a, VU_BAR0, CTRL(0) + 0x1c, 2) == 3 &&
+	   refused("requesters t a places 1") && did("requesters t a places 8"),
+	   "a table can have fewer places");
+	ok(did("requesters t a forget") && !rd(a, VU_BAR0, CTRL(0) + 0x400, 4) &&
+	   requesters_are("", 4, ""),
+	   "it can be forgotten");
+	ok(refused("requesters t a lock off") && refused("requesters t a lock") &&
+	   refused("requesters t c"), "what makes no sense is refused");
+}
+
 static void test_doorbells(struct peer *a, struct peer *b)
 {
 	probe(a, 0);
@@ -224,6 +264,7 @@ int main(int argc, char **argv)
 	ok(link_is("\"trained\":true", 2000), "link trains once both clients are there");
 	test_identity(&a, &b);
 	test_locks(&a, &b);
+	test_requesters(&a);
 	test_doorbells(&a, &b);
 	test_windows(&a, &b);
 	test_loss(&a, &b);

@@ -22,7 +22,7 @@ enum {
 	GAS_BYTES = 0x400000,
 	PARTITIONS = 2,
 	LUTS = 16,		/* of the first window, its first part */
-	IDS = 8,		/* requesters whose accesses may pass, of a partition */
+	IDS = 8,		/* requesters whose accesses may pass, of a partition, at most */
 	BARS = 6,
 	VECTORS = 4,
 	VECTOR_EVENT = 0,
@@ -111,6 +111,8 @@ struct control {
 	unsigned int partition;
 	uint8_t active[CTRL_BYTES];
 	int owner;			/* side that has locked it; -1: nobody */
+	bool refuses;			/* each change of its requesters is an error */
+	unsigned int attempts;		/* of its own side to lock it */
 	struct operation by[2];
 };
 
@@ -232,13 +234,15 @@ static uint32_t bad_lut(const uint8_t *c, unsigned int partition)
 }
 
 /* No requester twice. */
-static uint32_t bad_id(const uint8_t *c)
+static uint32_t bad_id(const struct control *b, const uint8_t *c)
 {
 	unsigned int i, j;
 	uint32_t id, other;
 
 	for (i = 0; i < IDS; i++) {
 		id = get32(c + C_IDS + 4 * i);
+		if (b->refuses && id != get32(b->active + C_IDS + 4 * i))
+			return i + 1;
 		for (j = 0; id & 1 && j < i; j++) {
 			other = get32(c + C_IDS + 4 * j);
 			if (other & 1 && other >> 16 == id >> 16)
@@ -254,7 +258,7 @@ static void configure(struct control *b)
 
 	put32(c + C_BAR_ERROR, bad_bar(b->link, c, b->partition));
 	put32(c + C_LUT_ERROR, bad_lut(c, b->partition));
-	put32(c + C_ID_ERROR, bad_id(c));
+	put32(c + C_ID_ERROR, bad_id(b, c));
 	/* What is wrong stays locked, for another try. */
 	if (get32(c + C_BAR_ERROR) || get32(c + C_LUT_ERROR) || get32(c + C_ID_ERROR))
 		return;
@@ -285,6 +289,12 @@ static void op_done(struct timer *t)
 	o->op = 0;
 }
 
+static void op_ends(struct operation *o)
+{
+	timer_del(&o->timer);
+	o->op = 0;
+}
+
 static void op_begins(struct ntb_side *s, unsigned int partition, uint32_t op)
 {
 	struct control *b = &own(s)->control[partition];
@@ -292,17 +302,14 @@ static void op_begins(struct ntb_side *s, unsigned int partition, uint32_t op)
 
 	if (op == OP_RESET && b->owner == s->idx)
 		forget(b);
+	if (op == OP_RESET && o->op == OP_LOCK)
+		op_ends(o);
 	if (o->op || (op != OP_LOCK && op != OP_CFG))
 		return;
 	o->op = op;
 	o->tries = 0;
+	b->attempts += op == OP_LOCK && partition == (unsigned int)s->idx;
 	timer_set(&o->timer, OP_MS);
-}
-
-static void op_ends(struct operation *o)
-{
-	timer_del(&o->timer);
-	o->op = 0;
 }
 
 /* As this side sees it: what the other one has locked is not locked for it. */
@@ -314,6 +321,83 @@ static uint32_t status(const struct ntb_side *s, unsigned int partition)
 	if (op)
 		return op == OP_LOCK ? ST_LOCKING : ST_CONFIGURING;
 	return b->owner == s->idx ? ST_LOCKED : ST_NORMAL;
+}
+
+/* ---- requesters ---- */
+
+static void show_requesters(const struct control *b, struct text *out)
+{
+	const char *comma = "";
+	unsigned int i;
+	uint32_t id;
+
+	text_add(out, "{\"places\":%u,\"locked\":\"%s\",\"attempts\":%u,\"ids\":[",
+		 get32(b->active + C_ID_ENTRIES), b->owner < 0 ? "" : b->owner ? "b" : "a",
+		 b->attempts);
+	for (i = 0; i < IDS; i++) {
+		id = get32(b->active + C_IDS + 4 * i);
+		if (!(id & 1))
+			continue;
+		text_add(out, "%s%u", comma, id >> 16);
+		comma = ",";
+	}
+	text_add(out, "]}\n");
+}
+
+static const char *set_places(struct control *b, const char *number)
+{
+	unsigned int places = number[0] - '0';
+
+	if (number[1] || places < 2 || places > IDS)
+		return "2 to 8 places";
+	put32(ctrl_of(b->link->own, b->partition) + C_ID_ENTRIES, places);
+	put32(b->active + C_ID_ENTRIES, places);
+	return NULL;
+}
+
+static const char *forget_requesters(struct control *b)
+{
+	if (b->owner >= 0)
+		return "it is locked";
+	memset(b->active + C_IDS, 0, 4 * IDS);
+	forget(b);
+	return NULL;
+}
+
+/* The other side's lock, for as long as the command says. */
+static const char *hold_lock(struct control *b, int side, bool on)
+{
+	if (on ? b->owner >= 0 : b->owner != side)
+		return on ? "it is locked" : "it is not locked by that side";
+	if (on)
+		b->owner = side;
+	else
+		forget(b);
+	return NULL;
+}
+
+static const char requesters_usage[] = "places N, forget, or refuse or lock on or off?";
+
+static const char *switchtec_requesters(struct ntb_side *s, char **arg, struct text *out)
+{
+	struct control *b = &own(s)->control[s->idx];
+	bool on = arg[0] && arg[1] && !strcmp(arg[1], "on");
+
+	if (!arg[0])
+		show_requesters(b, out);
+	else if (!strcmp(arg[0], "forget") && !arg[1])
+		return forget_requesters(b);
+	else if (!strcmp(arg[0], "places") && arg[1])
+		return set_places(b, arg[1]);
+	else if (!arg[1] || (!on && strcmp(arg[1], "off")))
+		return requesters_usage;
+	else if (!strcmp(arg[0], "lock"))
+		return hold_lock(b, !s->idx, on);
+	else if (!strcmp(arg[0], "refuse"))
+		b->refuses = on;
+	else
+		return requesters_usage;
+	return NULL;
 }
 
 /* ---- registers ---- */
@@ -585,4 +669,5 @@ const struct ntb_family switchtec_family = {
 	.rung = switchtec_rung,
 	.link = switchtec_link,
 	.driven = switchtec_driven,
+	.requesters = switchtec_requesters,
 };

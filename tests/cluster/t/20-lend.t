@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What may be lent, what may not, and what the administrator is told.
 
-    host a (node 1) ------ ab ------ host b (node 2): nvme0, nvme1, a pair in one group, bridges
+    host a (node 1) ------ ab ------ host b (node 2): nvme0, nvme1, a pair in one group, a bridge with an edu
 """
 import sys
 from pathlib import Path
@@ -10,6 +10,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+
+
+EDU = "0000:00:10.0"      # in the guest
 
 
 def refused(t, host, words, *wanted, name):
@@ -67,6 +70,24 @@ def lend_and_list(t, f, a, b):
     t.passed("and the offer is gone from a")
 
 
+def behind_a_bridge(t, f, a, b):
+    """A conventional device: its requests have the id of the bridge, whose group it shares."""
+    bdf = b.run(f"cd /sys/bus/pci/devices/{b.bdf('bridge')} && echo ????:??:??.?").out.strip()
+    address = f.lend_bdf("b", bdf)
+    uuid = f.mdev("a", address, "dlend-pci")
+    with f.guest("a", "g1", modules=(), memory="128M", tools=("programs",), devices=[f.device(uuid, f",addr={EDU[8:10]}")]) as g:
+        out = g.run(f"echo 1 >/sys/bus/pci/devices/{EDU}/enable; edu {EDU}", timeout=120).out
+        said = dict(line.split(None, 1) for line in out.splitlines())
+        t.equal((said.get("ident"), said.get("dma")), ("010000ed", "ok"), "a guest has its registers, and DMA goes both ways")
+        t.equal((said.get("msi"), said.get("dma_msi")), ("10", "2"), "each interrupt arrives, and once")
+        g.shutdown()
+    f.wait_state("a", address, "free")
+    f.mdev_stop("a", uuid)
+    f.dlend("b", f"reclaim {bdf}", timeout=90)
+    a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{address} ]", 20)
+    t.passed("returned, reset, and taken back")
+
+
 def user_comes_and_goes(t, f, a):
     """Offers are dlend_borrower's: who makes mediated devices of them may go, and come again."""
     address = f.lend("b", "nvme0")
@@ -105,6 +126,8 @@ def main():
             raw_bind(t, b)
         with t.case("lend and list"):
             lend_and_list(t, f, a, b)
+        with t.case("behind a bridge to conventional PCI"):
+            behind_a_bridge(t, f, a, b)
         with t.case("dlend_mdev unloaded and loaded again"):
             user_comes_and_goes(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")

@@ -105,8 +105,9 @@ def read_masked(t, f, g, uuid, what, mask):
     before = f.irqs("a", uuid)
     mask(m, True)
     job = g.spawn("dd if=/dev/nvme0n1 of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null")
-    t.ok(eventually(lambda: m.pending(1), True), f"{what}: an interrupt is pending", str(f.irqs("a", uuid)))
-    t.ok(f.irqs("a", uuid)["fired"] > before["fired"], "  the device has sent it")
+    # Not asked for more often than need be: see KVM's internal error, README.md
+    t.ok(eventually(lambda: f.irqs("a", uuid)["fired"] > before["fired"], True), f"{what}: the device sends an interrupt")
+    t.ok(eventually(lambda: m.pending(1), True), "  which is pending", str(f.irqs("a", uuid)))
     t.ok(not job.over, "  and the guest's driver waits for it")
     mask(m, False)
     t.equal(job.wait(60).status, 0, "  unmasked, it comes")
