@@ -39,7 +39,7 @@ static void pass_on(int number)
 	kill(writer, number);
 }
 
-/* Signals that end this process call @handler from now on; those that are ignored (nohup) stay so. */
+/* Signals that end this process call @handler from now on.  An ignored one (nohup) stays so. */
 static void handle_signals(void (*handler)(int))
 {
 	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
