@@ -3,6 +3,7 @@
  * Peer-to-peer inside the borrower.
  *
  *   p2p_plan.c		what should be reached, and how: pure
+ *   p2p_bookings.c	how much of the windows each VM has, or was promised: pure
  *   p2p_clique.c	who may be told to reach each other: pure
  *   p2p_paths.c	which nodes have links to each other, how much goes through them, and on
  *			which islands they end
@@ -17,6 +18,7 @@
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
 #include <dlend/p2p.h>
+#include "p2p_bookings.h"
 
 extern struct mutex dlend_p2p_lock;
 
@@ -43,6 +45,15 @@ void dlend_p2p_forget_peers(struct dlend_link *link);
  */
 void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric);
 
+/**
+ * dlend_p2p_paths_note_taken - what parties other than @party have booked is taken; once only
+ * @paths: (in, out) as dlend_p2p_paths_get() returned it, also NULL
+ * @party: (in) dlend_p2p_party_of()
+ *
+ * Context: dlend_p2p_lock.
+ */
+void dlend_p2p_paths_note_taken(void *paths, const void *party);
+
 /** dlend_p2p_paths_emit - the same for sysfs. Context: as there. Return: bytes, -ENOMEM. */
 ssize_t dlend_p2p_paths_emit(char *buf);
 
@@ -52,11 +63,26 @@ void dlend_p2p_paths_exit(void);
 /* p2p_members.c */
 
 extern struct list_head dlend_p2p_members;
+extern struct list_head dlend_p2p_bookings;
 extern struct delayed_work dlend_p2p_dwork;		/* p2p_edges.c has its function */
 extern struct workqueue_struct *dlend_p2p_wq;
 
 /** dlend_p2p_kick - something has changed: have the worker look at it. Context: any process. */
 void dlend_p2p_kick(void);
+
+/** dlend_p2p_party_of - what the members of a party have in common. Context: any. */
+const void *dlend_p2p_party_of(const struct dlend_p2p_member *m);
+
+/**
+ * dlend_p2p_book - book a way, or, if it is booked, let that be a promise from now on
+ * @want: (in) booking, in no list
+ *
+ * Context: dlend_p2p_lock. Return: false without memory.
+ */
+bool dlend_p2p_book(const struct dlend_p2p_booking *want);
+
+/** dlend_p2p_unbook - the end of @b, which is booked. Context: dlend_p2p_lock. */
+void dlend_p2p_unbook(struct dlend_p2p_booking *b);
 
 /**
  * dlend_p2p_member_of - the member that is a certain device

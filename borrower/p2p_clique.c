@@ -82,6 +82,21 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_detour(const struct dlend_p2p_f
 	return doubt;
 }
 
+/* There is no way from @s to @t: would there be one without other VMs? */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_room(const struct dlend_p2p_fabric *f,
+						      const struct dlend_p2p_dev *dev,
+						      unsigned int n, unsigned int s,
+						      unsigned int t)
+{
+	struct dlend_p2p_fabric alone = *f;
+
+	alone.alone = true;
+	return (struct dlend_p2p_doubt){
+		.kind = dlend_p2p_wide_route(&alone, dev, n, s, t) == DLEND_P2P_NONE ?
+			DLEND_P2P_NARROW : DLEND_P2P_TAKEN,
+	};
+}
+
 static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fabric *f,
 						      const struct dlend_p2p_dev *dev,
 						      unsigned int n, unsigned int s,
@@ -96,7 +111,7 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fab
 	case DLEND_P2P_BORROWER:
 		return dlend_p2p_doubt_of_detour(f, &dev[s], &dev[t]);
 	default:
-		return (struct dlend_p2p_doubt){ .kind = DLEND_P2P_NARROW };
+		return dlend_p2p_doubt_of_room(f, dev, n, s, t);
 	}
 }
 
@@ -125,17 +140,25 @@ const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text
 {
 	char where[48];
 
-	text[0] = '\0';
-	if (doubt->kind == DLEND_P2P_NARROW)
+	switch (doubt->kind) {
+	case DLEND_P2P_SURE:
+		text[0] = '\0';
+		break;
+	case DLEND_P2P_NARROW:
 		snprintf(text, DLEND_P2P_DOUBT_LEN,
 			 "no way there and back has windows for all BARs");
-	if (doubt->kind == DLEND_P2P_SURE || doubt->kind == DLEND_P2P_NARROW)
-		return text;
-	dlend_p2p_doubt_where(doubt, where, sizeof(where));
-	snprintf(text, DLEND_P2P_DOUBT_LEN,
-		 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
-		 doubt->node, where,
-		 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
+		break;
+	case DLEND_P2P_TAKEN:
+		snprintf(text, DLEND_P2P_DOUBT_LEN,
+			 "what is left of the windows is too small for all BARs, as other VMs use them, too");
+		break;
+	default:
+		dlend_p2p_doubt_where(doubt, where, sizeof(where));
+		snprintf(text, DLEND_P2P_DOUBT_LEN,
+			 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
+			 doubt->node, where,
+			 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
+	}
 	return text;
 }
 

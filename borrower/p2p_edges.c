@@ -232,6 +232,51 @@ static void dlend_edge_give_back(struct dlend_edge *e)
 	e->granted = false;
 }
 
+/* Room in windows */
+
+/* The room that the way of an edge takes. Return: false if it takes none. */
+static bool dlend_edge_room(const struct dlend_edge *e, struct dlend_p2p_booking *b)
+{
+	*b = (struct dlend_p2p_booking){
+		.s = e->s.addr, .t = e->t.addr, .bar = e->bar, .bytes = e->want.size,
+	};
+	return dlend_p2p_booking_place(b, dlend_node_id(), e->route);
+}
+
+/* What was promised is booked already.  All else must not take what others were promised. */
+static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
+{
+	struct dlend_p2p_member *source;
+	struct dlend_p2p_booking want;
+
+	if (!dlend_edge_room(e, &want))
+		return 0;
+	guard(mutex)(&dlend_p2p_lock);
+	source = dlend_edge_end_member(&e->s);
+	/* A device that has left its VM takes its bookings along. */
+	if (!source || !dlend_edge_end_member(&e->t))
+		return -ENOTCONN;
+	want.party = dlend_p2p_party_of(source);
+	if (dlend_p2p_booking_find(&dlend_p2p_bookings, &want))
+		return 0;
+	if (!dlend_p2p_booking_fits(&dlend_p2p_bookings, fabric, &want))
+		return -ENOBUFS;
+	return dlend_p2p_book(&want) ? 0 : -ENOMEM;
+}
+
+/* Nothing is mapped by this way any more: unless it was promised, others may have the room. */
+static void dlend_edge_unbook(const struct dlend_edge *e)
+{
+	struct dlend_p2p_booking like, *b;
+
+	if (!dlend_edge_room(e, &like))
+		return;
+	guard(mutex)(&dlend_p2p_lock);
+	b = dlend_p2p_booking_find(&dlend_p2p_bookings, &like);
+	if (b && !b->promised)
+		dlend_p2p_unbook(b);
+}
+
 static void dlend_edge_put_off(struct dlend_edge *e, unsigned int ms)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
@@ -261,6 +306,7 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	dlend_edge_release_slot(e, !ret);
 	mutex_unlock(&dlend_p2p_lock);
 	dlend_edge_give_back(e);
+	dlend_edge_unbook(e);
 	trace_dlend_p2p(&e->s.addr, &e->t.addr, e->lost ? "lost" : "unmap", e->bar, e->route,
 			e->have.gpa, e->have.size, ret);
 	mutex_lock(&dlend_p2p_lock);
@@ -274,10 +320,12 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 	dlend_session_drop(&e->t.ref);
 }
 
-static int dlend_edge_try(struct dlend_edge *e)
+static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
-	int ret = 0;
+	int ret = dlend_edge_book(e, fabric);
 
+	if (ret)
+		return ret;
 	if (e->route == DLEND_P2P_LENDERS) {
 		ret = dlend_edge_ask_target(e, DLEND_MSG_P2P_GRANT);
 		e->granted = !ret || ret == -ETIMEDOUT;
@@ -295,14 +343,15 @@ static int dlend_edge_try(struct dlend_edge *e)
 	dlend_edge_release_slot(e, ret != -ETIMEDOUT);
 	mutex_unlock(&dlend_p2p_lock);
 	dlend_edge_give_back(e);
+	dlend_edge_unbook(e);
 	return ret;
 }
 
 /* Is another route worth a try after @err? Not if the address itself is the problem. */
 static bool dlend_edge_worth_detour(int err)
 {
-	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOTCONN ||
-	       err == -EAGAIN || err == -ERANGE;
+	return err == -EHOSTUNREACH || err == -ENOSPC || err == -EDQUOT || err == -ENOBUFS ||
+	       err == -ENOTCONN || err == -EAGAIN || err == -ERANGE;
 }
 
 static void dlend_edge_explain(const struct dlend_edge *e)
@@ -350,19 +399,24 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 	struct dlend_p2p_wish want = e->want;
 	enum dlend_p2p_route route = dlend_p2p_route(fabric, e->s.addr.lender, e->t.addr.lender);
 	int ret = dlend_edge_take_ends(e);
+	bool booked = false;
 
 	while (!ret) {
 		e->route = route;
-		ret = dlend_edge_try(e);
+		ret = dlend_edge_try(e, fabric);
 		trace_dlend_p2p(&e->s.addr, &e->t.addr, "map", e->bar, e->route, want.gpa,
 				want.size, ret);
 		if (!ret || !dlend_edge_worth_detour(ret))
 			break;
+		booked = booked || ret == -ENOBUFS;
 		route = dlend_p2p_detour(fabric, e->s.addr.lender, e->t.addr.lender, e->route);
 		if (route == DLEND_P2P_NONE)
 			break;
 		ret = 0;
 	}
+	/* When another VM ends there is room, whatever the other ways lack. */
+	if (ret && booked)
+		ret = -ENOBUFS;
 	mutex_lock(&dlend_p2p_lock);
 	e->err = ret;
 	e->have = want;

@@ -14,6 +14,7 @@
 #include "p2p.h"
 
 LIST_HEAD(dlend_p2p_members);
+LIST_HEAD(dlend_p2p_bookings);
 struct delayed_work dlend_p2p_dwork;
 struct workqueue_struct *dlend_p2p_wq;
 
@@ -22,9 +23,10 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-static bool dlend_p2p_same_party(const struct dlend_p2p_member *a, const struct dlend_p2p_member *b)
+const void *dlend_p2p_party_of(const struct dlend_p2p_member *m)
 {
-	return a->vm ? a->vm == b->vm : !b->vm && a->tgid == b->tgid;
+	/* No VM is where a process id points to. */
+	return m->vm ?: (const void *)(unsigned long)m->tgid;
 }
 
 void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
@@ -35,7 +37,7 @@ void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party
 	party->n = 0;
 	party->of = DLEND_P2P_DEVS;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
-		if (!dlend_p2p_same_party(m, of) || party->n == DLEND_P2P_DEVS)
+		if (dlend_p2p_party_of(m) != dlend_p2p_party_of(of) || party->n == DLEND_P2P_DEVS)
 			continue;
 		if (m == of)
 			party->of = party->n;
@@ -65,6 +67,65 @@ static void dlend_p2p_collect_islands(struct dlend_p2p_party *party)
 		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
 }
 
+bool dlend_p2p_book(const struct dlend_p2p_booking *want)
+{
+	struct dlend_p2p_booking *b;
+
+	lockdep_assert_held(&dlend_p2p_lock);
+	b = dlend_p2p_booking_find(&dlend_p2p_bookings, want);
+	if (b) {
+		b->promised = b->promised || want->promised;
+		return true;
+	}
+	b = kmemdup(want, sizeof(*want), GFP_KERNEL);
+	if (b)
+		dlend_p2p_booking_add(&dlend_p2p_bookings, b);
+	return b;
+}
+
+void dlend_p2p_unbook(struct dlend_p2p_booking *b)
+{
+	lockdep_assert_held(&dlend_p2p_lock);
+	dlend_p2p_booking_del(&dlend_p2p_bookings, b);
+	kfree(b);
+}
+
+/* The guest may be told of that way: book room for all BARs that it leads to. */
+static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int s, unsigned int t)
+{
+	const struct dlend_p2p_dev *target = &party->dev[t];
+	enum dlend_p2p_route route;
+	unsigned int bar;
+
+	route = dlend_p2p_wide_route(&party->fabric, party->dev, party->n, s, t);
+	for (bar = 0; bar < DLEND_NUM_BARS; bar++) {
+		struct dlend_p2p_booking want = {
+			.party = dlend_p2p_party_of(party->member[s]),
+			.s = party->dev[s].addr,
+			.t = target->addr,
+			.bar = bar,
+			.bytes = target->bar[bar].size,
+			.promised = true,
+		};
+
+		if (want.bytes && dlend_p2p_booking_place(&want, party->fabric.self, route))
+			dlend_p2p_book(&want);
+	}
+}
+
+static void dlend_p2p_promise_all(const struct dlend_p2p_party *party)
+{
+	int clique = party->dev[party->of].clique;
+	unsigned int i;
+
+	for (i = 0; i < party->n; i++) {
+		if (i == party->of || clique < 0 || party->dev[i].clique != clique)
+			continue;
+		dlend_p2p_promise(party, party->of, i);
+		dlend_p2p_promise(party, i, party->of);
+	}
+}
+
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party))
 {
 	struct dlend_p2p_party *party = kzalloc_obj(*party);
@@ -81,8 +142,10 @@ void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_
 		dlend_p2p_collect_islands(party);
 	}
 	if (party && party->of < party->n) {
+		dlend_p2p_paths_note_taken(paths, dlend_p2p_party_of(m));
 		choose(party);
 		m->dev.clique = party->dev[party->of].clique;
+		dlend_p2p_promise_all(party);
 	}
 	mutex_unlock(&dlend_p2p_lock);
 	mutex_unlock(&dlend_offers_lock);
@@ -120,6 +183,7 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 	mutex_lock(&dlend_offers_lock);
 	mutex_lock(&dlend_p2p_lock);
 	if (m->joined) {
+		dlend_p2p_paths_note_taken(paths, dlend_p2p_party_of(m));
 		dlend_p2p_collect(m, party);
 		dlend_p2p_collect_islands(party);
 	}
@@ -144,9 +208,13 @@ static void dlend_p2p_member_unlink(struct dlend_p2p_member *m)
 
 void dlend_p2p_leave(struct dlend_p2p_member *m)
 {
+	struct dlend_p2p_booking *b;
+
 	guard(mutex)(&dlend_p2p_lock);
 	if (!m->joined)
 		return;
+	while ((b = dlend_p2p_booking_of(&dlend_p2p_bookings, &m->dev.addr)))
+		dlend_p2p_unbook(b);
 	list_del(&m->node);
 	m->joined = false;
 	dlend_p2p_member_unlink(m);

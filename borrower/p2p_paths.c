@@ -44,14 +44,17 @@ static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
 	struct dlend_p2p_paths *paths = arg;
 	struct dlend_aperture_stat st;
 	struct dlend_root root;
+	u64 left;
 
 	if (!ap || paths->n == DLEND_P2P_PATHS_MAX || dlend_link_peer(link) == dlend_node_id())
 		return 0;
 	dlend_aperture_stat(ap, &st);
+	left = min(st.p2p_limit, st.p2p + st.free);
 	paths->path[paths->n++] = (struct dlend_p2p_path){
 		.from = dlend_link_peer(link),
 		.to = dlend_node_id(),
 		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
+		.taken = st.p2p_limit - left,	/* by guests' RAM */
 	};
 	if (dlend_root_of_link(link, &root))
 		paths->end[paths->ends++] = (struct dlend_p2p_end){
@@ -84,6 +87,18 @@ void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
 	fabric->end = paths->end;
 	fabric->ends = paths->ends;
 	return paths;
+}
+
+void dlend_p2p_paths_note_taken(void *memory, const void *party)
+{
+	struct dlend_p2p_paths *paths = memory;
+	struct dlend_p2p_path *path;
+
+	lockdep_assert_held(&dlend_p2p_lock);
+	if (!paths)
+		return;
+	for (path = paths->path; path < paths->path + paths->n; path++)
+		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to, party);
 }
 
 ssize_t dlend_p2p_paths_emit(char *buf)

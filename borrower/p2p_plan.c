@@ -6,6 +6,7 @@
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/minmax.h>
 #include <linux/string.h>
 #include <dlend/p2p_plan.h>
 
@@ -74,15 +75,31 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 	return want->on ? DLEND_P2P_MAP : DLEND_P2P_KEEP;
 }
 
-/* Bytes of the aperture that @to has for @from; 0: there is no link. */
-static u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+static u64 dlend_p2p_least(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
 {
+	u64 least = U64_MAX, bytes;
 	unsigned int i;
 
-	for (i = 0; i < f->n; i++)
-		if (f->path[i].from == from && f->path[i].to == to)
-			return (u64)f->path[i].mib << 20;
-	return 0;
+	for (i = 0; i < f->n; i++) {
+		if (f->path[i].from != from || f->path[i].to != to)
+			continue;
+		bytes = (u64)f->path[i].mib << 20;
+		if (left)
+			bytes -= min(bytes, f->path[i].taken);
+		least = min(least, bytes);
+	}
+	return least == U64_MAX ? 0 : least;
+}
+
+u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+{
+	return dlend_p2p_least(f, from, to, false);
+}
+
+/* What one VM may use of it. */
+static u64 dlend_p2p_left(const struct dlend_p2p_fabric *f, u16 from, u16 to)
+{
+	return dlend_p2p_least(f, from, to, !f->alone);
 }
 
 enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t)
@@ -113,16 +130,47 @@ static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 	return sum;
 }
 
-/* All that devices of node @s reach on node @t, or with @t 0, on every node but their own. */
-static u64 dlend_p2p_load(const struct dlend_p2p_dev *dev, unsigned int n, u16 s, u16 t)
+/* Do all BARs of node @to fit into its window for node @from?  A slot serves all devices there. */
+static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
+				   const struct dlend_p2p_dev *dev, unsigned int n, u16 from,
+				   u16 to)
 {
 	unsigned int i;
 	u64 sum = 0;
 
 	for (i = 0; i < n; i++)
-		if (dev[i].addr.lender != s && (!t || dev[i].addr.lender == t))
+		if (dev[i].addr.lender == to)
 			sum += dlend_p2p_bytes(&dev[i]);
-	return sum;
+	return sum <= dlend_p2p_left(f, from, to);
+}
+
+/* The way from node @s to node @t, if this node's own windows are wide enough. */
+static enum dlend_p2p_route dlend_p2p_choose_route(const struct dlend_p2p_fabric *f,
+						   const struct dlend_p2p_dev *dev, unsigned int n,
+						   u16 s, u16 t)
+{
+	enum dlend_p2p_route route = dlend_p2p_route(f, s, t);
+
+	if (route == DLEND_P2P_LENDERS && !dlend_p2p_link_is_wide(f, dev, n, s, t))
+		route = dlend_p2p_detour(f, s, t, route);
+	return route;
+}
+
+/* Does all fit that node @from's devices reach through this node?  Each has slots of its own. */
+static bool dlend_p2p_detour_is_wide(const struct dlend_p2p_fabric *f,
+				     const struct dlend_p2p_dev *dev, unsigned int n, u16 from)
+{
+	unsigned int i, sources = 0;
+	u64 sum = 0;
+
+	for (i = 0; i < n; i++) {
+		if (dev[i].addr.lender == from)
+			sources++;
+		else if (dlend_p2p_choose_route(f, dev, n, from, dev[i].addr.lender) ==
+			 DLEND_P2P_BORROWER)
+			sum += dlend_p2p_bytes(&dev[i]);
+	}
+	return sum * sources <= dlend_p2p_left(f, from, f->self);
 }
 
 enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
@@ -130,15 +178,9 @@ enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
 					  unsigned int s, unsigned int t)
 {
 	u16 from = dev[s].addr.lender, to = dev[t].addr.lender;
-	enum dlend_p2p_route route = dlend_p2p_route(f, from, to);
+	enum dlend_p2p_route route = dlend_p2p_choose_route(f, dev, n, from, to);
 
-	if (route == DLEND_P2P_LENDERS) {
-		if (dlend_p2p_load(dev, n, from, to) <= dlend_p2p_room(f, from, to))
-			return route;
-		route = dlend_p2p_detour(f, from, to, route);
-	}
-	if (route == DLEND_P2P_BORROWER &&
-	    dlend_p2p_load(dev, n, from, 0) > dlend_p2p_room(f, from, f->self))
+	if (route == DLEND_P2P_BORROWER && !dlend_p2p_detour_is_wide(f, dev, n, from))
 		return DLEND_P2P_NONE;
 	return route;
 }
@@ -184,6 +226,8 @@ const char *dlend_p2p_err_text(int err, const char **todo)
 		{ -ENOSPC, "a window is full",
 		  "give the NTBs larger ones, or the VM fewer devices" },
 		{ -EDQUOT, "its share of a window is used", "see dlend_core.p2p_window_percent" },
+		{ -ENOBUFS, "the room in a window is booked for another VM",
+		  "it is tried again, and succeeds when that VM ends" },
 		{ -EOPNOTSUPP, "a node on the way is too old for peer-to-peer",
 		  "update dlend there" },
 		{ 0, "not now", "it is tried again" },

@@ -10,6 +10,7 @@
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
+#include <linux/sysfs.h>
 #include "gate.h"
 #include "guest_ram.h"
 #include "lease_end.h"
@@ -33,6 +34,10 @@ MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into ho
  */
 #define DLEND_GUEST_RESCAN_MIN_MS	100
 #define DLEND_GUEST_RESCAN_FACTOR	4
+
+/* Why a BAR that is not borrowed is not reached, and bytes of a line in sysfs, at most. */
+#define DLEND_GUEST_PASSED		"passed through by this host, not borrowed"
+#define DLEND_GUEST_PASSED_LINE		128
 
 /* [locked] */
 static void dlend_guest_rescan_later(struct dlend_vdev *v, unsigned int ms)
@@ -84,6 +89,41 @@ static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
 	dlend_lease_put(lease);
 }
 
+/* Devices that this host itself passes through to the VM: neither side reaches the other's BARs. */
+
+ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
+{
+	struct dlend_ranges bars = {};
+	int err = 0;
+	u32 i;
+
+	guard(mutex)(&v->follow_lock);
+	if (v->follower)
+		err = dlend_memslots_passed(v->vfio.kvm, &bars);
+	/* Whole lines only. */
+	for (i = 0; i < bars.count && at < PAGE_SIZE - DLEND_GUEST_PASSED_LINE; i++)
+		at += sysfs_emit_at(buf, at, "host - %#llx %#llx none " DLEND_GUEST_PASSED "\n",
+				    bars.range[i].start, bars.range[i].end - bars.range[i].start);
+	dlend_ranges_clear(&bars);
+	return err ?: at;
+}
+
+/* Say it once for each VMM: its guest may try such transfers, and loses them. */
+static void dlend_guest_slots_changed(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+	struct dlend_ranges bars = {};
+
+	if (v->passed_told)
+		return;
+	dlend_memslots_passed(v->vfio.kvm, &bars);
+	v->passed_told = bars.count;
+	if (bars.count)
+		dev_notice(dlend_vdev_dev(v), "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
+			   bars.range[0].start);
+	dlend_ranges_clear(&bars);
+}
+
 /* Begin before the first build, so that no later slot is missed. */
 void dlend_guest_follow(struct dlend_vdev *v)
 {
@@ -92,7 +132,9 @@ void dlend_guest_follow(struct dlend_vdev *v)
 	guard(mutex)(&v->follow_lock);
 	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
 		return;
-	f = dlend_follower_start(v->vfio.kvm, dlend_guest_ram_added, v);
+	v->passed_told = false;
+	dlend_guest_slots_changed(v);
+	f = dlend_follower_start(v->vfio.kvm, dlend_guest_ram_added, dlend_guest_slots_changed, v);
 	if (!IS_ERR(f))
 		v->follower = f;
 	else

@@ -34,6 +34,16 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 void dlend_guest_follow(struct dlend_vdev *v);
 
 /**
+ * dlend_guest_passed_emit - BARs of devices that this host itself passes through to the VM
+ * @v: (in) vdev
+ * @buf: (in, out) a page for sysfs: a line for each range of them
+ * @at: (in) bytes in @buf
+ *
+ * Context: process, may sleep; takes vdev->follow_lock. Return: bytes in @buf, or -ENOMEM.
+ */
+ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at);
+
+/**
  * dlend_guest_rescan_soon - a build may have missed memory that was away for just that moment
  * @v: (in) vdev
  *

@@ -299,7 +299,9 @@ static ssize_t p2p_show(struct device *dev, struct device_attribute *attr, char 
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 
-	return dlend_p2p_emit(&v->p2p, buf);
+	ssize_t at = dlend_p2p_emit(&v->p2p, buf);
+
+	return at < 0 ? at : dlend_guest_passed_emit(v, buf, at);
 }
 static DEVICE_ATTR_RO(p2p);
 

@@ -36,8 +36,8 @@ MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a VM's memo
 /**
  * struct dlend_follower - follows one VM's slots, for one device
  * @kvm: VM
- * @added: whom to tell
- * @ctx: for @added
+ * @added, @changed: whom to tell
+ * @ctx: for both
  * @seen: slots, as they were when looked at last
  * @generation: of @seen
  * @task: the thread
@@ -45,6 +45,7 @@ MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a VM's memo
 struct dlend_follower {
 	struct kvm *kvm;
 	dlend_slots_fn added;
+	void (*changed)(void *ctx);
 	void *ctx;
 	struct dlend_ranges seen;
 	u64 generation;
@@ -59,6 +60,14 @@ static bool dlend_memslots_hva_is_bar(struct mm_struct *mm, unsigned long hva)
 	return vma && vma->vm_flags & (VM_IO | VM_PFNMAP);
 }
 
+/* Is it one of a device that the host itself passes through?  A borrowed device's has no PFNMAP. */
+static bool dlend_memslots_hva_is_passed(struct mm_struct *mm, unsigned long hva)
+{
+	struct vm_area_struct *vma = vma_lookup(mm, hva);
+
+	return vma && vma->vm_flags & VM_PFNMAP;
+}
+
 static u64 dlend_memslots_start(const struct kvm_memory_slot *slot)
 {
 	return (u64)slot->base_gfn << PAGE_SHIFT;
@@ -69,16 +78,23 @@ static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
 	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
 }
 
+typedef bool (*dlend_memslots_pick)(struct mm_struct *mm, unsigned long hva);
+
+static bool dlend_memslots_hva_is_ram(struct mm_struct *mm, unsigned long hva)
+{
+	return !dlend_memslots_hva_is_bar(mm, hva);
+}
+
 /* KVM's SRCU and mmap_lock are held. */
-static int dlend_memslots_collect(struct kvm *kvm, struct dlend_ranges *out)
+static int dlend_memslots_collect(struct kvm *kvm, dlend_memslots_pick pick,
+				  struct dlend_ranges *out)
 {
 	struct kvm_memslots *slots = kvm_memslots(kvm);
 	struct kvm_memory_slot *slot;
 	int bkt, err;
 
 	kvm_for_each_memslot(slot, bkt, slots) {
-		if (slot->flags & KVM_MEMSLOT_INVALID ||
-		    dlend_memslots_hva_is_bar(kvm->mm, slot->userspace_addr))
+		if (slot->flags & KVM_MEMSLOT_INVALID || !pick(kvm->mm, slot->userspace_addr))
 			continue;
 		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
 		if (err)
@@ -87,7 +103,8 @@ static int dlend_memslots_collect(struct kvm *kvm, struct dlend_ranges *out)
 	return 0;
 }
 
-int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
+static int dlend_memslots_pick_all(struct kvm *kvm, dlend_memslots_pick pick,
+				   struct dlend_ranges *out, u64 *generation)
 {
 	int idx, err = 0;
 
@@ -96,7 +113,7 @@ int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *genera
 	/* A VMM that has exited has no memory. */
 	if (mmget_not_zero(kvm->mm)) {
 		mmap_read_lock(kvm->mm);
-		err = dlend_memslots_collect(kvm, slots);
+		err = dlend_memslots_collect(kvm, pick, out);
 		mmap_read_unlock(kvm->mm);
 		/*
 		 * If this is the last reference, all of the VMM's memory is taken apart: later,
@@ -106,6 +123,18 @@ int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *genera
 	}
 	srcu_read_unlock(&kvm->srcu, idx);
 	return err;
+}
+
+int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
+{
+	return dlend_memslots_pick_all(kvm, dlend_memslots_hva_is_ram, slots, generation);
+}
+
+int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
+{
+	u64 generation;
+
+	return dlend_memslots_pick_all(kvm, dlend_memslots_hva_is_passed, bars, &generation);
 }
 
 u64 dlend_memslots_generation(struct kvm *kvm)
@@ -157,6 +186,7 @@ static void dlend_follower_tell(struct dlend_follower *f)
 	struct dlend_ranges now = {}, added = {};
 	int err;
 
+	f->changed(f->ctx);
 	err = dlend_memslots_read(f->kvm, &now, &f->generation);
 	if (!err)
 		err = dlend_ranges_add_without(&added, &now, &f->seen);
@@ -201,7 +231,8 @@ static int dlend_follower_run(void *arg)
 	return 0;
 }
 
-struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added, void *ctx)
+struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
+					    void (*changed)(void *ctx), void *ctx)
 {
 	struct dlend_follower *f = kzalloc_obj(*f);
 	int err = -ENOMEM;
@@ -210,6 +241,7 @@ struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn adde
 		return ERR_PTR(err);
 	f->kvm = kvm;
 	f->added = added;
+	f->changed = changed;
 	f->ctx = ctx;
 	err = dlend_memslots_read(kvm, &f->seen, &f->generation);
 	if (err)

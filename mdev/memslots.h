@@ -32,6 +32,15 @@ typedef void (*dlend_slots_fn)(void *ctx, const struct dlend_ranges *added);
  */
 int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation);
 
+/**
+ * dlend_memslots_passed - where BARs of devices are that the host itself passes through to a VM
+ * @kvm: (in) VM; the caller makes sure that it stays
+ * @bars: (in, out) receives them, as the VMM has mapped them
+ *
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
+ */
+int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars);
+
 /** dlend_memslots_generation - a number that changes with every slot. Context: may sleep. */
 u64 dlend_memslots_generation(struct kvm *kvm);
 
@@ -51,14 +60,16 @@ bool dlend_memslots_confidential(const struct kvm *kvm);
  * dlend_follower_start - tell of slots that are added from now on
  * @kvm: (in) VM; stays until dlend_follower_stop()
  * @added: (in) whom to tell
- * @ctx: (in) for @added
+ * @changed: (in) called when slots have changed in whatever way; context as that of @added
+ * @ctx: (in) for both
  *
  * @added is called within slots_check_us.  The VMM's call to add a slot does not return before
  * @added was called for that slot and has returned.
  *
  * Context: may sleep. Return: follower; ERR_PTR(-ENOMEM), or the error of making a thread.
  */
-struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added, void *ctx);
+struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
+					    void (*changed)(void *ctx), void *ctx);
 
 /**
  * dlend_follower_stop - tell no more: dlend_slots_fn does not run any more when this returns
@@ -69,6 +80,11 @@ struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn adde
 void dlend_follower_stop(struct dlend_follower *f);
 #else
 static inline int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
+{
+	return 0;
+}
+
+static inline int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 {
 	return 0;
 }
@@ -89,7 +105,7 @@ static inline bool dlend_memslots_confidential(const struct kvm *kvm)
 }
 
 static inline struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
-							  void *ctx)
+							  void (*changed)(void *ctx), void *ctx)
 {
 	return NULL;
 }

@@ -210,6 +210,7 @@ struct dlend_vdev_move {
  * @idle_wq: something of the above has changed
  *
  * @follow_lock, @follower: follows the VM's memory slots, from the first build on
+ * @passed_told: the log has that the host passes a device of its own through to the VM (@follower)
  *
  * Under @bar_lock:
  * @gate: what a BAR access meets; @gate_wq: it has changed
@@ -260,6 +261,7 @@ struct dlend_vdev {
 	struct delayed_work slow_work, look_work;
 	struct mutex follow_lock;	/* @follower: it begins and ends */
 	struct dlend_follower *follower;
+	bool passed_told;
 	wait_queue_head_t idle_wq;
 
 	struct rw_semaphore bar_lock;

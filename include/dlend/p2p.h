@@ -22,7 +22,8 @@ struct dlend_lease;
 #define DLEND_P2P_DEVS	32
 
 /* Why two devices have different cliques, if nothing speaks against peer-to-peer between them. */
-#define DLEND_P2P_NO_DOUBT	"others of that clique are out of reach, or an administrator has set it so"
+#define DLEND_P2P_NO_DOUBT \
+	"others of that clique are or were out of reach, or an administrator has set it so"
 
 /**
  * struct dlend_p2p_member - a borrowed device, as the others of its party see it

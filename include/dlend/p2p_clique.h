@@ -4,8 +4,9 @@
  * above p2p_plan.h.  What is mapped does not depend on it.
  *
  * Two devices are in one clique only if there is no doubt: all their BARs fit into the windows on
- * the way, there and back, and each host on the way vouches that its root complex passes the
- * transfers on (struct dlend_root).  Context of all functions: any.
+ * the way, there and back, beside what others have there (borrower/p2p_bookings.h), and each host
+ * on the way vouches that its root complex passes the transfers on (struct dlend_root).  Context of
+ * all functions: any.
  */
 #ifndef DLEND_P2P_CLIQUE_H
 #define DLEND_P2P_CLIQUE_H
@@ -16,6 +17,7 @@
 enum dlend_p2p_doubt_kind {
 	DLEND_P2P_SURE,		/* nothing */
 	DLEND_P2P_NARROW,	/* no way has windows for all BARs */
+	DLEND_P2P_TAKEN,	/* one has, but not beside what others have there */
 	DLEND_P2P_UNVOUCHED,	/* a node vouches for no way between the two sides, or is silent */
 	DLEND_P2P_APART,	/* the same, as these sides are on two islands of it */
 };
@@ -23,7 +25,7 @@ enum dlend_p2p_doubt_kind {
 /**
  * struct dlend_p2p_doubt - why two devices may not reach each other
  * @kind: SURE: there is no doubt
- * @node: whose root complex is in doubt, unless @kind is NARROW
+ * @node: whose root complex is in doubt, unless @kind is NARROW or TAKEN
  * @to: where transfers leave it: the nodes that these NTBs of @node lead to; 0: a device there
  */
 struct dlend_p2p_doubt {

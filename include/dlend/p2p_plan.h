@@ -51,10 +51,15 @@ struct dlend_p2p_dev {
 	struct dlend_p2p_bar bar[DLEND_NUM_BARS];
 };
 
-/* Peer-to-peer may use @mib MiB of the aperture that node @to has on its link to node @from. */
+/*
+ * Peer-to-peer may use @mib MiB of the aperture that node @to has on its link to node @from.  Of
+ * these others have @taken bytes: guests' RAM, and what is booked for peer-to-peer of other VMs
+ * (borrower/p2p_bookings.h).
+ */
 struct dlend_p2p_path {
 	u16 from, to;
 	u32 mib;
+	u64 taken;
 };
 
 /* The NTB of node @at that leads to node @to is on @island of node @at: see struct dlend_root. */
@@ -66,11 +71,13 @@ struct dlend_p2p_end {
 /**
  * struct dlend_p2p_fabric - what is known of links
  * @self: this node
- * @path, @n: its own and its peers'
+ * @alone: as if nothing were taken
+ * @path, @n: its own and its peers'; if several are for one aperture, the least counts
  * @end, @ends: where these end, as far as nodes tell
  */
 struct dlend_p2p_fabric {
 	u16 self;
+	bool alone;
 	const struct dlend_p2p_path *path;
 	unsigned int n;
 	const struct dlend_p2p_end *end;
@@ -107,6 +114,9 @@ bool dlend_p2p_wish_same(const struct dlend_p2p_wish *a, const struct dlend_p2p_
 enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 				   const struct dlend_p2p_wish *have);
 
+/** dlend_p2p_room - bytes that peer-to-peer may use of the aperture of @to for @from; 0: no link */
+u64 dlend_p2p_room(const struct dlend_p2p_fabric *f, u16 from, u16 to);
+
 /** dlend_p2p_route - the best way from a device of node @s to one of node @t */
 enum dlend_p2p_route dlend_p2p_route(const struct dlend_p2p_fabric *f, u16 s, u16 t);
 
@@ -117,6 +127,7 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 /**
  * dlend_p2p_wide_route - the best way from @s to @t that has windows for all BARs that take it
  *
+ * They must fit beside what is taken there, unless @f->alone is set.
  * It needs only the BARs' sizes, so it can be asked before devices are borrowed or BARs are placed.
  * Return: the way; DLEND_P2P_NONE if all are too narrow.
  */

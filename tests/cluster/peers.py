@@ -39,7 +39,7 @@ class Peers:
         self.host = c.host(host)
         self.where = {name: lender for name, (lender, _, _) in devices.items()}
         self.slot = {name: slot for name, (_, _, slot) in devices.items()}
-        self.address = {name: f.lend(lender, name) for name, (lender, _, _) in devices.items()}
+        self.address = {name: f.lend(lender, name, wait=(host,)) for name, (lender, _, _) in devices.items()}
         self.uuid = {name: f.mdev(host, self.address[name], kind) for name, (_, kind, _) in devices.items()}
         self.g = None
 

@@ -153,6 +153,33 @@ static void a_detour_is_another_way(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_NARROW);
 }
 
+/* Two VMs that compete: what the first has booked is no room for the second. */
+static void two_that_compete(struct kunit *test)
+{
+	struct dlend_p2p_dev dev[] = { device(2, 1, 48 * MIB), device(3, 1, 48 * MIB) };
+	struct dlend_p2p_path left[ARRAY_SIZE(paths)];
+	struct dlend_p2p_fabric f = fabric;
+	unsigned int i;
+
+	memcpy(left, paths, sizeof(left));
+	f.path = left;
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_SURE);
+	dev[0].clique = 0;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&f, dev, 2, 1, 15), 0);
+	for (i = 0; i < ARRAY_SIZE(left); i++)
+		left[i].taken = max((u64)left[i].mib * MIB, 40 * MIB) - 40 * MIB;
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_TAKEN);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_clique(&f, dev, 2, 1, 15), 1);
+	/* Nor would it fit if nobody else were there. */
+	dev[1].bar[2].size = 512 * MIB;
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_NARROW);
+	/* There is room, and not back. */
+	dev[1].bar[2].size = MIB;
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_TAKEN);
+	dev[0].bar[2].size = MIB;
+	KUNIT_EXPECT_EQ(test, kind(&f, dev), DLEND_P2P_SURE);
+}
+
 struct text_case {
 	const char *name;
 	struct dlend_p2p_doubt doubt;
@@ -167,6 +194,8 @@ struct text_case {
 static const struct text_case texts[] = {
 	{ "none", { DLEND_P2P_SURE }, "" },
 	{ "narrow", { DLEND_P2P_NARROW }, "no way there and back has windows for all BARs" },
+	{ "taken", { DLEND_P2P_TAKEN },
+	  "what is left of the windows is too small for all BARs, as other VMs use them, too" },
 	{ "one lender", { DLEND_P2P_UNVOUCHED, 2 }, NODE_2 "the two devices" SET },
 	{ "two sockets", { DLEND_P2P_APART, 2 }, NODE_2 "the two devices" BRIDGES SET },
 	{ "out", { DLEND_P2P_UNVOUCHED, 2, { 0, 3 } },
@@ -269,6 +298,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(every_hop_counts, hop_gen_params),
 	KUNIT_CASE(silence_is_no_promise),
 	KUNIT_CASE(a_detour_is_another_way),
+	KUNIT_CASE(two_that_compete),
 	KUNIT_CASE_PARAM(doubts_have_words, text_gen_params),
 	KUNIT_CASE(cliques),
 	KUNIT_CASE(four_and_four),

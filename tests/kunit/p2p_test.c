@@ -158,6 +158,48 @@ static void windows_count(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 4, 1, 0), DLEND_P2P_LENDERS);
 }
 
+/* One slot serves all devices of a lender, but through this node each has slots of its own. */
+static void slots_count(struct kunit *test)
+{
+	struct dlend_p2p_dev dev[] = {
+		device(4, 0, MIB), device(4, 0, MIB), device(2, 0, 8 * MIB), device(3, 0, 64 * MIB),
+		device(2, 0, MIB),
+	};
+
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 3, 0, 2), DLEND_P2P_BORROWER);
+	dev[2].bar[0].size = MIB;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 3, 0, 2), DLEND_P2P_NONE);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&fabric, dev, 5, 4, 3), DLEND_P2P_LENDERS);
+}
+
+/* What others have is not there for this VM.  If two speak of a window, the least counts. */
+static void others_count(struct kunit *test)
+{
+	struct dlend_p2p_dev dev[] = { device(2, 0, 32 * MIB), device(3, 0, 32 * MIB) };
+	struct dlend_p2p_path some[] = {
+		{ 2, 3, 64 }, { 3, 2, 64 }, { 2, 1, 32 }, { 3, 1, 32 }, { 2, 3, 64 },
+	};
+	struct dlend_p2p_fabric f = { .self = 1, .path = some, .n = ARRAY_SIZE(some) };
+
+	some[0].taken = 32 * MIB;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_LENDERS);
+	some[0].taken++;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_BORROWER);
+	some[2].taken = 1;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_NONE);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 1, 0), DLEND_P2P_LENDERS);
+	f.alone = true;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_LENDERS);
+	some[4].mib = 31;
+	some[2].mib = 31;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_room(&f, 2, 3), 31 * MIB);
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_NONE);
+	/* More may be taken than there is by now. */
+	f.alone = false;
+	some[0].taken = 128 * MIB;
+	KUNIT_EXPECT_EQ(test, dlend_p2p_wide_route(&f, dev, 2, 0, 1), DLEND_P2P_NONE);
+}
+
 /* The words of the log and sysfs for an error; an error without words is tried again. */
 static void errors(struct kunit *test)
 {
@@ -168,6 +210,9 @@ static void errors(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-EOPNOTSUPP, &todo),
 			   "a node on the way is too old for peer-to-peer");
 	KUNIT_EXPECT_STREQ(test, todo, "update dlend there");
+	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-ENOBUFS, &todo),
+			   "the room in a window is booked for another VM");
+	KUNIT_EXPECT_STREQ(test, todo, "it is tried again, and succeeds when that VM ends");
 	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-EIO, &todo), "not now");
 	KUNIT_EXPECT_STREQ(test, todo, "it is tried again");
 	KUNIT_EXPECT_STREQ(test, dlend_p2p_err_text(-ECONNRESET, NULL), "not now");
@@ -179,6 +224,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(step_one, step_gen_params),
 	KUNIT_CASE(routes),
 	KUNIT_CASE(windows_count),
+	KUNIT_CASE(slots_count),
+	KUNIT_CASE(others_count),
 	KUNIT_CASE(errors),
 	{}
 };

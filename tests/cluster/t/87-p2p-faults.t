@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Peer-to-peer where there is no room for all of it, and a lender that dies while it is written into.
 
-    host a (node 1): guest ---- ab, 256 MiB ---- host b (node 2): edu, near
-           \\------------ ac ---- host c (node 3): far, of 256 MiB ---- bc, 64 MiB ---- host b
+    host a (node 1): guest ---- ab, 256 MiB ---- host b (node 2): edu, near, one-b, two-b
+           \\------------ ac ---- host c (node 3): far, of 256 MiB, one-c, two-c ---- bc, 64 MiB ---- host b
 """
 import re
 import sys
@@ -18,6 +18,13 @@ from peers import ACCESSES, Peers  # noqa: E402  pylint: disable=wrong-import-po
 DEVICES = {"edu": ("b", "dlend-pci", 0x10), "near": ("b", "dlend-gpu", 0x11), "far": ("c", "dlend-gpu", 0x12)}
 REGISTERS = 2       # far's small BAR
 FULL = "error -28, a window is full"
+NO_DOUBT = "others of that clique are or were out of reach, or an administrator has set it so"
+BOOKED = "error -105, the room in a window is booked for another VM"
+SHARE = "/sys/module/dlend_core/parameters/p2p_window_percent"
+ONE = {"one-b": ("b", "dlend-gpu", 0x10), "one-c": ("c", "dlend-gpu", 0x11)}
+TWO = {"two-b": ("b", "dlend-gpu", 0x10), "two-c": ("c", "dlend-gpu", 0x11)}
+NARROW = "no way there and back has windows for all BARs"
+TAKEN = "what is left of the windows is too small for all BARs, as other VMs use them, too"
 
 
 def clique(b, name):
@@ -40,11 +47,67 @@ def claimed(t, b):
     b.host.run("dmesg -C")
 
 
+def opened(pair, label):
+    """A guest that does not run: its VMM has opened the devices, so what its guest will see stands."""
+    return pair.f.guest(pair.name, label, wait=False, kernel=False, memory="160M", devices=pair.devices(), extra=["-S"])
+
+
+def told(pair, g):
+    """The cliques that a guest sees, and the doubts between its two devices."""
+    g.qmp("query-status")
+    files = [f"/sys/bus/mdev/devices/{uuid}/dlend" for uuid in pair.uuid.values()]
+    return [clique(pair, name) for name in pair.uuid], [pair.host.run(f"cat {name}/p2p_doubts").out for name in files]
+
+
+def doubts(pair, why):
+    return [f"{address} {why}\n" for address in reversed(pair.address.values())]
+
+
+def reserved(t, one, two):
+    """A VM that has opened its devices has its room, before anything is mapped; what another one maps does not take it."""
+    with opened(one, "first") as first:
+        t.equal(told(one, first), (["0", "0"], ["", ""]), "the first VM: one clique")
+        with two.f.guest(two.name, "second", modules=(), memory="160M", devices=two.devices(), tools=("programs",)) as two.g:
+            t.equal(told(two, two.g), (["0", "1"], doubts(two, TAKEN)), "the second: two, and p2p_doubts says why")
+            log = two.host.run("dmesg | grep 'clique 1, not 0'").out
+            t.ok(two.uuid["two-c"] in log and TAKEN in log, "so does the log", log)
+            text = two.f.dlend("a", "topology").out
+            t.ok(TAKEN in text and "in different cliques:" in text, "and dlend topology", text)
+            two.enable()
+            for source, target in (("two-b", "two-c"), ("two-c", "two-b")):
+                two.wait_way(source, target, f"none {BOOKED}", two.bar(target))
+            t.passed("what it was not promised is not mapped, though nothing else is yet")
+            log = two.host.run("dmesg | grep 'does not reach BAR 0'").out
+            t.ok("it is tried again, and succeeds when that VM ends" in log, "and the log says until when", log)
+            first.kill()
+            two.wait_mapped()
+            t.passed("the first ends: it is")
+            t.equal(told(two, two.g), (["0", "1"], doubts(two, NO_DOUBT)), "its guest has been told already: the cliques stay")
+            with opened(one, "third") as third:
+                t.equal(told(one, third), (["0", "1"], doubts(one, TAKEN)), "a VM that comes now: what is mapped is taken, too")
+            two.g.shutdown()
+    for pair in (one, two):
+        for address in pair.address.values():
+            pair.f.wait_state("a", address, "free")
+    with opened(two, "next") as g:
+        t.equal(told(two, g), (["0", "0"], ["", ""]), "all have ended: the next VM has one clique")
+
+
+def compete(t, b):
+    """Two VMs, and a window that has room for one.  Through the borrower there is none."""
+    share = b.host.run(f"cat {SHARE}; echo 0 >{SHARE}").out.strip()
+    pairs = [Peers(t, b.c, b.f, "a", devices) for devices in (ONE, TWO)]
+    for pair in pairs:
+        pair.clique("always")
+    reserved(t, *pairs)
+    b.host.run(f"echo {share} >{SHARE}; dmesg -C")
+
+
 def too_small(t, b):
     """Mappings that fit stand, and the clique is that of devices that reach each other."""
     t.equal([clique(b, name) for name in DEVICES], ["0", "0", "1"], "far is left out of the clique: the mdev's setting beats the lender's")
     log = b.host.run("dmesg | grep 'clique 1, not 0'").out
-    t.ok(b.uuid["far"] in log and "no way there and back has windows for all BARs" in log, "and the log says why", log)
+    t.ok(b.uuid["far"] in log and NARROW in log, "and the log says why", log)
     b.wait_mapped("far", timeout=60)
     for name in ("edu", "near"):
         b.wait_way(name, "far", f"none {FULL}", b.bar("far"), timeout=60)
@@ -113,6 +176,8 @@ def main():
         free = {name: f.free(name) for name in "ab"}
         with t.case("a clique that is claimed"):
             claimed(t, b)
+        with t.case("two VMs that compete"):
+            compete(t, b)
         b.clique("always")
         with f.guest("a", "small", modules=(), memory="160M", devices=b.devices(), tools=("programs",)) as b.g:
             b.enable()

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Bookings: how much of each window peer-to-peer of this node's VMs has, or was promised.  Pure
+ * logic; the caller serialises, and has the memory.
+ *
+ * When a VM opens a device, the room is booked for all ways that its guest may be told of: to and
+ * from the devices of the same clique.  Such a promise stays until one of the two devices leaves,
+ * whether anything is mapped or not.  What is mapped without a promise is booked as long as it
+ * is mapped, and only where that leaves the promises of other VMs alone.
+ *
+ * Context of all functions: any.
+ */
+#ifndef DLEND_BORROWER_P2P_BOOKINGS_H
+#define DLEND_BORROWER_P2P_BOOKINGS_H
+
+#include <linux/list.h>
+#include <dlend/p2p_plan.h>
+
+/**
+ * struct dlend_p2p_booking - room in an aperture for a device's way to a BAR of another one
+ * @node: in the list of bookings
+ * @from, @to: the aperture that node @to has on its link to node @from
+ * @party: whose devices the two are; compared only
+ * @s: the device that reaches
+ * @t: the device whose BAR it is
+ * @bar: which BAR
+ * @bytes: how much room
+ * @promised: it stays until one of the two devices leaves
+ * @counts: all devices of one lender reach a BAR of another lender through one slot: of their
+ *	bookings one counts
+ */
+struct dlend_p2p_booking {
+	struct list_head node;
+	u16 from, to;
+	const void *party;
+	struct dlend_addr s, t;
+	unsigned int bar;
+	u64 bytes;
+	bool promised, counts;
+};
+
+/**
+ * dlend_p2p_booking_place - where the room of a way is
+ * @b: (in, out) booking, in no list; @b->s and @b->t are set. (out): @b->from, @b->to
+ * @self: (in) this node
+ * @route: (in) the way
+ *
+ * Return: false if the way needs no window.
+ */
+bool dlend_p2p_booking_place(struct dlend_p2p_booking *b, u16 self, enum dlend_p2p_route route);
+
+/** dlend_p2p_booking_find - the booking in @list for the same way as @like, or NULL */
+struct dlend_p2p_booking *dlend_p2p_booking_find(const struct list_head *list,
+						 const struct dlend_p2p_booking *like);
+
+/**
+ * dlend_p2p_booking_fits - does @b, which is in no list, leave others what they were promised?
+ *
+ * If they were promised nothing in that aperture, it fits: then whoever maps finds out.
+ */
+bool dlend_p2p_booking_fits(const struct list_head *list, const struct dlend_p2p_fabric *f,
+			    const struct dlend_p2p_booking *b);
+
+/** dlend_p2p_booking_add - @b is in @list from now on, and counts there if need be */
+void dlend_p2p_booking_add(struct list_head *list, struct dlend_p2p_booking *b);
+
+/** dlend_p2p_booking_del - the end of dlend_p2p_booking_add(); the memory is the caller's */
+void dlend_p2p_booking_del(struct list_head *list, struct dlend_p2p_booking *b);
+
+/** dlend_p2p_booking_of - a booking in @list that the device @addr is a part of, or NULL */
+struct dlend_p2p_booking *dlend_p2p_booking_of(const struct list_head *list,
+					       const struct dlend_addr *addr);
+
+/** dlend_p2p_booked - bytes in the aperture of @to for @from that parties other than @party have */
+u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *party);
+
+#endif
