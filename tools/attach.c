@@ -249,7 +249,7 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 
 /* Arguments */
 
-/* @force is NULL where there is no such option.  Return: the offers, as many as are left in @argv */
+/* @force is NULL where there is no such option.  Return: the offers, one for each argument left */
 static struct target *parse_arguments(int argc, char **argv, bool *persistent, bool *force)
 {
 	static const struct option options[] = {

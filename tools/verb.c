@@ -118,10 +118,10 @@ __noreturn static void print_help(const char *verb)
 		if (!options)
 			options = verbs[i].options ? verbs[i].options : "";
 	}
-	printf("\n%s"
-	       "  --json          machine-readable output, and errors\n"
-	       "  --help\n\n"
-	       "See dlend(8).\n", options);
+	printf("\n%s", options);
+	puts("  --json          machine-readable output, and errors\n"
+	     "  --help\n\n"
+	     "See dlend(8).");
 	exit(EXIT_OK);
 }
 

@@ -232,7 +232,7 @@ def run_by_udev(rules, root, kernel, subsystem="dlend", **event):
     return runs
 
 
-def rules(t):
+def udev_rules(t):
     """Which programs udev runs for an offer, with a mdevctl of each place."""
     offer, ours = "d0002:3b:00.0", "/usr/lib/dlend/start-mdevs d0002:3b:00.0"
     text = RULES.read_text()
@@ -622,6 +622,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, rules, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, udev_rules, start_domains, completion, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)
