@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
- * goes, the two places that QEMU takes, too, and how it looks.  Must not know who decides on cliques, nor the rest of configuration
- * space: borrower/cfg_build.c says which bytes are taken and links the result into the list.
+ * goes, which is where QEMU puts it, too, and how it looks.  Must not know who decides on cliques,
+ * nor the rest of configuration space: borrower/cfg_build.c says which bytes are taken and links
+ * the result into the list.
  */
 
 #include <linux/errno.h>

@@ -103,7 +103,7 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
 	mutex_lock(&v->lock);
 	dlend_vfio_describe(v, snapshot, &desc);
-	/* Any clique: is there a place for one?  The VM's other devices are told with its number. */
+	/* Is there a place for any clique?  The VM's other devices are told with its number. */
 	ret = dlend_cfg_init(&v->cfg, &desc);
 	v->clique_place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
 	mutex_unlock(&v->lock);
