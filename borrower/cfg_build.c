@@ -49,10 +49,8 @@ static void dlend_cfg_scan_caps(struct dlend_cfg_build *b)
 	if (get_unaligned_le16(b->snap + PCI_STATUS) & PCI_STATUS_CAP_LIST)
 		pos = dlend_cfg_std_next(b, PCI_CAPABILITY_LIST);
 	while (pos && b->snap[pos] != 0xff) {
-		if (dlend_cfg_starts_at(b, pos)) {
-			b->looped = true;
+		if (dlend_cfg_starts_at(b, pos))
 			break;
-		}
 		dlend_cfg_set_start(b, pos);
 		b->nr_std++;
 		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
@@ -123,10 +121,22 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg
 	return true;
 }
 
-/* Mark a capability's bytes, also of a hidden one: the clique capability must keep clear of it. */
+/* Mark a capability's bytes, also of a hidden one: what dlend adds must keep clear of it. */
 static void dlend_cfg_mark_used(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
 {
 	memset(b->used + pos, 1, min(dlend_cfg_owned_at(b, cap, pos), DLEND_CFG_STD_SIZE - pos));
+}
+
+/*
+ * What is in no capability and not 0 is a register of the device's own.  What dlend adds goes
+ * elsewhere: drivers do not expect it where such a register is.
+ */
+static void dlend_cfg_mark_registers(struct dlend_cfg_build *b)
+{
+	u32 at;
+
+	for (at = PCI_STD_HEADER_SIZEOF; at < DLEND_CFG_STD_SIZE; at++)
+		b->used[at] |= b->snap[at];
 }
 
 /* Second walk: make the guest's list.  Return: where its last next pointer is. */
@@ -286,7 +296,7 @@ static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 
 	if (clique == DLEND_CFG_CLIQUE_NONE)
 		return 0;
-	if (b->looped)
+	if (b->std_broken)
 		return -ELOOP;
 	at = dlend_clique_place(b->used, get_unaligned_le16(cfg->val + PCI_VENDOR_ID),
 				get_unaligned_le16(cfg->val + PCI_DEVICE_ID));
@@ -319,6 +329,7 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	dlend_cfg_build_ext(&b);
 	if (desc->keeps_state && cfg->pm_pos)
 		cfg->val[cfg->pm_pos + PCI_PM_CTRL] |= PCI_PM_CTRL_NO_SOFT_RESET;
+	dlend_cfg_mark_registers(&b);
 	if (desc->add_reset)
 		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);

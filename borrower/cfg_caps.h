@@ -34,9 +34,8 @@ struct dlend_cfg_build {
 	const u8 *snap;
 	u32 start[DLEND_CFG_SIZE / 4 / 32];	/* a bit per dword: a listed capability starts */
 	unsigned int nr_std, nr_ext;
-	bool looped;
 	bool std_broken, ext_broken;		/* a list ends where no end should be */
-	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has a structure there */
+	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has something there */
 };
 
 #define DLEND_CFG_CAP_HIDDEN	0x1	/* hidden: the row only says its length */

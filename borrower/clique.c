@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it
- * goes and how it looks.  Must not know who decides on cliques, nor the rest of configuration
- * space: borrower/cfg_build.c says which bytes are taken and links the result into the list.
+ * goes, which is where QEMU puts it, too, and how it looks.  Must not know who decides on cliques,
+ * nor the rest of configuration space: borrower/cfg_build.c says which bytes are taken and links
+ * the result into the list.
  */
 
 #include <linux/errno.h>
@@ -27,13 +28,6 @@ bool dlend_clique_known(u16 vendor)
 	return vendor == NVIDIA;
 }
 
-static unsigned int dlend_clique_preferred(u16 vendor, u16 device)
-{
-	if (vendor == NVIDIA && device >= NVIDIA_KEPLER && device < NVIDIA_TURING)
-		return PLACE_KEPLER;
-	return PLACE_TURING;
-}
-
 static bool dlend_clique_is_free(const u8 *used, unsigned int at)
 {
 	unsigned int i;
@@ -44,21 +38,15 @@ static bool dlend_clique_is_free(const u8 *used, unsigned int at)
 	return true;
 }
 
-static int dlend_clique_first_free(const u8 *used, unsigned int from)
-{
-	unsigned int at;
-
-	for (at = from; at + DLEND_CLIQUE_LEN <= PCI_CFG_SPACE_SIZE; at += 4)
-		if (dlend_clique_is_free(used, at))
-			return at;
-	return -ENOSPC;
-}
-
 int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 {
-	int at = dlend_clique_first_free(used, dlend_clique_preferred(vendor, device));
+	bool old = vendor == NVIDIA && device >= NVIDIA_KEPLER && device < NVIDIA_TURING;
+	unsigned int first = old ? PLACE_KEPLER : PLACE_TURING;
+	unsigned int second = old ? PLACE_TURING : PLACE_KEPLER;
 
-	return at >= 0 ? at : dlend_clique_first_free(used, PCI_STD_HEADER_SIZEOF);
+	if (dlend_clique_is_free(used, first))
+		return first;
+	return dlend_clique_is_free(used, second) ? second : -ENOSPC;
 }
 
 void dlend_clique_write(u8 *cap, int clique)

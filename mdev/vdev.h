@@ -173,6 +173,7 @@ struct dlend_vdev_move {
  * @cfg: virtual configuration space
  * @clique: as set: DLEND_CFG_CLIQUE_NONE, 0..15, DLEND_CLIQUE_*
  * @clique_shown: what the guest sees
+ * @clique_place: 0, or why its configuration space has no place for a clique
  * @p2p: what the VM's other devices must know
  * @prepin: as set; @prepinned: as it was when the device was opened
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
@@ -237,7 +238,7 @@ struct dlend_vdev {
 
 	struct mutex lock;		/* down to @idle_wq */
 	struct dlend_cfg cfg;
-	int clique, clique_shown;
+	int clique, clique_shown, clique_place;
 	struct dlend_p2p_member p2p;
 	enum dlend_prepin prepin;
 	bool prepinned;

@@ -72,11 +72,36 @@ static void dlend_vdev_warn_claims(struct dlend_vdev *v, const struct dlend_p2p_
 			 dlend_vdev_doubt(party, other, doubt));
 }
 
-/* The setting of the mdev comes before that of the device's lender. */
+/*
+ * The setting of the mdev comes before that of the device's lender.
+ * Return: a number, DLEND_CLIQUE_ALWAYS, or DLEND_CFG_CLIQUE_NONE.
+ */
+static int dlend_vdev_set_clique(const struct dlend_vdev *v)
+{
+	int clique = v->clique == DLEND_CLIQUE_AUTO ? dlend_vdev_offered_clique(v->info.clique) :
+						      v->clique;
+
+	if (clique == DLEND_CLIQUE_AUTO)
+		return dlend_clique_known(v->info.vendor) ? DLEND_CLIQUE_ALWAYS :
+							    DLEND_CFG_CLIQUE_NONE;
+	return clique;
+}
+
+/* The same, but for a device that has no place for it. */
 static int dlend_vdev_wanted_clique(const struct dlend_vdev *v)
 {
-	return v->clique == DLEND_CLIQUE_AUTO ? dlend_vdev_offered_clique(v->info.clique) :
-						v->clique;
+	return v->clique_place ? DLEND_CFG_CLIQUE_NONE : dlend_vdev_set_clique(v);
+}
+
+/* Say why the guest sees no clique, if it should see one. */
+static void dlend_vdev_warn_no_place(struct dlend_vdev *v)
+{
+	if (!v->clique_place || dlend_vdev_set_clique(v) == DLEND_CFG_CLIQUE_NONE)
+		return;
+	dev_warn(dlend_vdev_dev(v), "no clique has a place in its configuration space: %s; its driver is told nothing\n",
+		 v->clique_place == -ELOOP ?
+		 "its list of capabilities has no end" :
+		 "at C8h and at D4h, where drivers expect it, the device has something of its own");
 }
 
 /* The clique that the guest shall see: the admin's number, or else one without a doubt. */
@@ -86,8 +111,6 @@ static int dlend_vdev_choose_clique(struct dlend_vdev *v, const struct dlend_p2p
 
 	if (clique >= DLEND_CFG_CLIQUE_NONE)
 		return clique;
-	if (clique == DLEND_CLIQUE_AUTO && !dlend_clique_known(v->info.vendor))
-		return DLEND_CFG_CLIQUE_NONE;
 	clique = dlend_p2p_clique(&party->fabric, party->dev, party->n, party->of,
 				  DLEND_CLIQUE_MAX);
 	if (clique < 0) {
@@ -142,6 +165,7 @@ void dlend_vdev_p2p_join(struct dlend_vdev *v)
 	m->vm = v->vfio.kvm;
 	m->tgid = current->tgid;
 	m->wq = &v->idle_wq;
+	dlend_vdev_warn_no_place(v);
 	v->clique_shown = max(dlend_vdev_wanted_clique(v), DLEND_CFG_CLIQUE_NONE);
 	dlend_vdev_describe(v, &m->dev);
 	dlend_p2p_join(m, dlend_vdev_settle_clique);

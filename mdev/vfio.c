@@ -74,7 +74,7 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 	desc->no_msix = !v->info.nr_msix;
 	desc->max_msi = v->info.nr_msi;
 	desc->max_msix = v->info.nr_msix;
-	desc->clique = v->clique_shown;
+	desc->clique = 0;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
 		u32 flags = v->info.bar[i].flags;
 
@@ -101,17 +101,25 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	if (!snapshot)
 		return -ENOMEM;
 	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
-	dlend_vdev_p2p_join(v);
 	mutex_lock(&v->lock);
 	dlend_vfio_describe(v, snapshot, &desc);
+	/* Is there a place for any clique?  The VM's other devices are told with its number. */
+	ret = dlend_cfg_init(&v->cfg, &desc);
+	v->clique_place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
+	mutex_unlock(&v->lock);
+	if (ret != v->clique_place)
+		goto out;
+	dlend_vdev_p2p_join(v);
+	mutex_lock(&v->lock);
+	desc.clique = v->clique_shown;
 	ret = dlend_cfg_init(&v->cfg, &desc);
 	mutex_unlock(&v->lock);
+out:
 	kfree(snapshot);
 	if (ret)
 		dev_err(dlend_vdev_dev(v),
-			"configuration space of node %u's device cannot be shown to a guest: %pe%s\n",
-			dlend_vdev_lender(v), ERR_PTR(ret),
-			v->clique_shown == DLEND_CFG_CLIQUE_NONE ? "" : "; try without a clique");
+			"configuration space of node %u's device cannot be shown to a guest: %pe\n",
+			dlend_vdev_lender(v), ERR_PTR(ret));
 	return ret;
 }
 

@@ -305,7 +305,7 @@ static void check_snoop_control(const char *class, const struct names *units)
 		if (*read_attr(ecap, dir, "ecap") &&
 		    !(strtoull(ecap, NULL, 16) & ECAP_SNOOP_CONTROL))
 			finding(LEVEL_WARN, "no-snoop",
-				text("the IOMMU %s has no snoop control: requests with No Snoop that it lets pass bypass this host's caches",
+				text("%s has no snoop control: No Snoop bypasses caches",
 				     units->name[i]),
 				"Turn snoop control on in the firmware, if it can be turned on; dlend turns No Snoop off in the devices that are lent");
 		free(dir);

@@ -211,8 +211,7 @@ static void report_unused(const char *name)
 {
 	if (is_loaded("dlend_ntb"))
 		finding(LEVEL_FAIL, "ntb",
-			text("%s has a driver, but no user: dlend_ntb is loaded, and does not take it",
-			     name),
+			text("%s has a driver, but no user: dlend_ntb does not take it", name),
 			text("Its log says why: dmesg | grep %s%s", name,
 			     link_family(name)->refused));
 	else
@@ -427,6 +426,7 @@ static void check_link_sizes(const char *name, const char *dir, const struct dem
 		check_window(name, bytes, demands);
 }
 
+#define IS_IT_UP "Is the other host up, with dlend_ntb loaded and a node id of its own?"
 #define DOORBELL "doorbell: "
 
 static void check_interrupts_of(const char *name, const char *dir, const char *link)
@@ -481,7 +481,7 @@ void doctor_links(const struct demands *demands)
 				text("%s is %s (%s)", n.name[i], state, value) :
 				text("%s is %s: it has heard of no peer yet", n.name[i], state),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
-				text("Is the other host up, with dlend_ntb loaded and a node id of its own? %s",
+				text(IS_IT_UP " %s",
 				     link_family(n.name[i])->peer));
 		if (!loop)
 			check_link_sizes(n.name[i], dir, demands);

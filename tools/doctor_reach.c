@@ -170,9 +170,9 @@ static void check_no_snoop(const struct place *dev)
 		physical = place_open(pf);
 	if (physical.no_snoop)
 		finding(LEVEL_WARN, "no-snoop",
-			text("%s may bypass caches (No Snoop), as its physical function %s allows it",
+			text("%s may bypass caches (No Snoop), as its physical function %s may",
 			     dev->bdf, pf),
-			text("A borrower whose IOMMU has no snoop control may see old data. After the driver of %s was bound: setpci -s %s CAP_EXP+8.w=0:800",
+			text("After the driver of %s was bound: setpci -s %s CAP_EXP+8.w=0:800",
 			     pf, pf));
 	place_close(&physical);
 	free(pf);

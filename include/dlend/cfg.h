@@ -86,7 +86,8 @@ struct dlend_cfg {
  *
  * Return: 0; -EINVAL snapshot is not a type 0 header, a BAR size is impossible or a clique is out
  * of range; -ENOSPC no free place for the clique capability; -ELOOP the capability list is looped
- * (the list is cut there and the clique capability refused, without a clique that is no error).
+ * or leads nowhere (it is cut there and the clique capability refused, without a clique that is no
+ * error).
  * After -ENOSPC and -ELOOP the space is complete and usable, without the clique capability.
  */
 int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc);

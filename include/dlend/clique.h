@@ -14,11 +14,11 @@
 /**
  * dlend_clique_place - find room for the capability
  * @used: (in) one byte for each of the 256 of standard configuration space, not 0 where the device
- *	has a structure (the hidden ones too)
+ *	has a structure (the hidden ones too) or a register in none
  * @vendor, @device: (in) ids as the guest sees them
  *
- * NVIDIA reserves a place that depends on the generation.  If that is taken, and for every other
- * vendor, this takes the first free dword-aligned place from there upwards, then from 40h.
+ * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, this takes the other
+ * one, as QEMU does; for every other vendor, D4h comes first.
  * Return: offset, or -ENOSPC.
  */
 int dlend_clique_place(const u8 *used, u16 vendor, u16 device);

@@ -183,12 +183,13 @@ static void live_pieces(struct kunit *test)
 				    cases[i].piece, "%u bytes at %#x", cases[i].len, cases[i].at);
 }
 
-/* What dlend adds is dlend's: the clique capability, and a reset. */
+/* What dlend adds is dlend's: the clique capability, and a reset, where the device has nothing. */
 static void live_added(struct kunit *test)
 {
 	struct live *l = test->priv;
 
 	l->desc.clique = 3;
+	memset(l->snap + 0xd4, 0, 8);
 	build(test);
 	expect(l, sample_live);
 	KUNIT_ASSERT_EQ(test, (u32)l->cfg.clique_pos, 0xd4u);
@@ -200,6 +201,9 @@ static void live_added(struct kunit *test)
 	l->snap[MSIX + 1] = 0;
 	l->desc.add_reset = true;
 	l->desc.clique = DLEND_CFG_CLIQUE_NONE;
+	build(test);
+	KUNIT_ASSERT_EQ(test, (u32)l->cfg.af_pos, 0xd4u);
+	memset(l->snap + 0x48, 0, 8);
 	build(test);
 	KUNIT_ASSERT_EQ(test, (u32)l->cfg.af_pos, 0x48u);
 	expect(l, sample_live);

@@ -651,6 +651,8 @@ static void added_reset(struct kunit *test)
 	put32(f->snap + EXP + 4, 0x00008000);
 	f->snap[MSIX + 1] = 0;
 	put32(f->snap + PM + 4, 0);
+	memset(f->snap + 0x48, 0, 8);
+	memset(f->snap + AF, 0, 8);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	walk(test, &f->cfg, "\x01\x05\x10\x09\x03\x11", 6);
 	/* But not one whose power states are nobody's business. */
@@ -784,6 +786,11 @@ static void list_looped(struct kunit *test)
 	f->desc.clique = 1;
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), -ELOOP);
 	walk(test, &f->cfg, "\x01\x05\x10", 3);
+	f->snap[EXP + 1] = 0xe0;
+	f->snap[0xe0] = 0xff;
+	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), -ELOOP);
+	walk(test, &f->cfg, "\x01\x05\x10", 3);
+	f->snap[EXP + 1] = PM;
 	f->snap[PM + 1] = PM;
 	f->desc.clique = DLEND_CFG_CLIQUE_NONE;
 	KUNIT_EXPECT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);

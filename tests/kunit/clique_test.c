@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * P2P clique capability: golden bytes, and where it goes beside capabilities that end at D3h, D5h
- * and DBh, in no list, in a full space, next to hidden structures.
+ * P2P clique capability: golden bytes, and that it goes to C8h or D4h only, and there only where
+ * the device has nothing: no capability, listed or hidden, and no register outside of them.
  */
 
 #include <kunit/test.h>
@@ -20,36 +20,47 @@ struct clique_case {
 	struct {
 		u8 at, id, len;	/* if it is vendor-specific */
 	} caps[4];
+	u8 reg;			/* where a register is that is in no capability */
 	int ret;
 	u8 at;			/* where it must be */
 	u8 link;		/* whose next pointer leads there */
 };
 
 static const struct clique_case cases[] = {
-	{ "Turing, no list", NVIDIA, 0x1e07, 0, { }, 0, 0xd4, 0x34 },
-	{ "Kepler, no list", NVIDIA, 0x102d, 1, { }, 0, 0xc8, 0x34 },
-	{ "Volta", NVIDIA, 0x1db1, 15, { { 0x60, 0x01 } }, 0, 0xc8, 0x61 },
-	{ "Hopper", NVIDIA, 0x2330, 7, { { 0x60, 0x01 } }, 0, 0xd4, 0x61 },
-	{ "another vendor", 0x1002, 0x74a1, 3, { { 0x60, 0x01 } }, 0, 0xd4, 0x61 },
+	{ "Turing, no list", NVIDIA, 0x1e07, 0, { }, 0, 0, 0xd4, 0x34 },
+	{ "Kepler, no list", NVIDIA, 0x102d, 1, { }, 0, 0, 0xc8, 0x34 },
+	{ "Volta", NVIDIA, 0x1db1, 15, { { 0x60, 0x01 } }, 0, 0, 0xc8, 0x61 },
+	{ "Hopper", NVIDIA, 0x2330, 7, { { 0x60, 0x01 } }, 0, 0, 0xd4, 0x61 },
+	{ "another vendor", 0x1002, 0x74a1, 3, { { 0x60, 0x01 } }, 0, 0, 0xd4, 0x61 },
 	{ "ends at D3h", NVIDIA, 0x2204, 2, { { 0x60, 0x01 }, { 0xc4, 0x09, 0x10 } },
-	  0, 0xd4, 0xc5 },
+	  0, 0, 0xd4, 0xc5 },
 	{ "ends at D5h", NVIDIA, 0x2204, 2, { { 0x60, 0x01 }, { 0xc4, 0x09, 0x12 } },
-	  0, 0xd8, 0xc5 },
-	{ "ends at DBh", NVIDIA, 0x2204, 2, { { 0x60, 0x01 }, { 0xc4, 0x09, 0x18 } },
-	  0, 0xdc, 0xc5 },
-	{ "starts at D8h", NVIDIA, 0x2204, 2, { { 0xd8, 0x01 } }, 0, 0xe0, 0xd9 },
-	{ "Kepler, C8h taken", NVIDIA, 0x102d, 2, { { 0xc8, 0x09, 0x20 } }, 0, 0xe8, 0xc9 },
-	{ "taken up to the end", NVIDIA, 0x2204, 2, { { 0xd4, 0x09, 0x2c } }, 0, 0x40, 0xd5 },
-	{ "the tail too short", NVIDIA, 0x2204, 2, { { 0xc0, 0x09, 0x3c } }, 0, 0x40, 0xc1 },
+	  0, -ENOSPC, 0, 0 },
+	{ "begins at D0h", NVIDIA, 0x2204, 2, { { 0x60, 0x01 }, { 0xd0, 0x09, 0x0c } },
+	  0, 0, 0xc8, 0xd1 },
+	{ "begins at D8h", NVIDIA, 0x2204, 2, { { 0xd8, 0x01 } }, 0, 0, 0xc8, 0xd9 },
+	{ "Kepler, C8h taken", NVIDIA, 0x102d, 2, { { 0xc0, 0x09, 0x10 } }, 0, 0, 0xd4, 0xc1 },
+	{ "Kepler, both taken", NVIDIA, 0x102d, 2, { { 0xc8, 0x09, 0x20 } }, 0, -ENOSPC, 0, 0 },
+	{ "taken up to the end", NVIDIA, 0x2204, 2, { { 0xc0, 0x09, 0x3c } }, 0, -ENOSPC, 0, 0 },
 	{ "MSI-X and PCIe as on a real board", NVIDIA, 0x2684, 2,
 	  { { 0x60, 0x01 }, { 0x68, 0x05 }, { 0x78, 0x10 }, { 0xb4, 0x09, 0x14 } },
-	  0, 0xd4, 0xb5 },
-	{ "VPD", NVIDIA, 0x2204, 2, { { 0xd0, 0x03 } }, 0, 0xd8, 0xd1 },
-	{ "hidden but there", NVIDIA, 0x2204, 2, { { 0xd0, 0x0d } }, 0, 0xd8, 0x34 },
-	{ "unknown length", NVIDIA, 0x2204, 2, { { 0xcc, 0x77 } }, 0, 0x40, 0x34 },
+	  0, 0, 0xd4, 0xb5 },
+	{ "VPD", NVIDIA, 0x2204, 2, { { 0xd0, 0x03 } }, 0, 0, 0xc8, 0xd1 },
+	{ "hidden but there", NVIDIA, 0x2204, 2, { { 0xd0, 0x0d } }, 0, 0, 0xc8, 0x34 },
+	{ "unknown length", NVIDIA, 0x2204, 2, { { 0xcc, 0x77 } }, 0, -ENOSPC, 0, 0 },
 	{ "unknown length, known end", NVIDIA, 0x2204, 2, { { 0xd0, 0x77 }, { 0xdc, 0x01 } },
-	  0, 0xe4, 0xdd },
-	{ "no room", NVIDIA, 0x2204, 2, { { 0x40, 0x09, 0xc0 } }, -ENOSPC, 0, 0 },
+	  0, 0, 0xc8, 0xdd },
+	{ "a register at D4h", NVIDIA, 0x2204, 2, { { 0x60, 0x01 } }, 0xd4, 0, 0xc8, 0x61 },
+	{ "a register that ends at DBh", NVIDIA, 0x2204, 2, { { 0x60, 0x01 } },
+	  0xdb, 0, 0xc8, 0x61 },
+	{ "a register behind D4h's place", NVIDIA, 0x2204, 2, { { 0x60, 0x01 } },
+	  0xdc, 0, 0xd4, 0x61 },
+	{ "Kepler, a register at CFh", NVIDIA, 0x102d, 2, { { 0x60, 0x01 } },
+	  0xcf, 0, 0xd4, 0x61 },
+	{ "a register and a capability", NVIDIA, 0x2204, 2, { { 0xc0, 0x09, 0x10 } },
+	  0xd8, -ENOSPC, 0, 0 },
+	{ "a register in vendor-specific ones", NVIDIA, 0x2204, 2, { { 0xc8, 0x09, 0x14 } },
+	  0xd4, -ENOSPC, 0, 0 },
 };
 
 KUNIT_ARRAY_PARAM_DESC(clique, cases, name);
@@ -70,6 +81,8 @@ static void build(u8 *snap, const struct clique_case *c)
 		snap[at] = c->caps[i].id;
 		snap[at + 2] = c->caps[i].id == 0x10 ? 2 : c->caps[i].len;
 	}
+	if (c->reg)
+		snap[c->reg] = 0x80;
 }
 
 static void golden(struct kunit *test)

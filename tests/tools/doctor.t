@@ -328,7 +328,7 @@ def no_snoop(t):
         (pf / "config").write_bytes(capabilities(256, False))
         t.equal(f.doctor("--strict")[0], 0, "a virtual function whose physical one does not ask")
         (pf / "config").write_bytes(capabilities(256, False, True))
-        expect(t, f, "WARN", "no-snoop", f"{DISK} may bypass caches (No Snoop), as its physical function 0000:03:00.1 allows it")
+        expect(t, f, "WARN", "no-snoop", f"{DISK} may bypass caches (No Snoop), as its physical function 0000:03:00.1 may")
         t.ok("setpci -s 0000:03:00.1 CAP_EXP+8.w=0:800" in fixes(f, "no-snoop")[0], "  with the command", str(fixes(f, "no-snoop")))
 
 

@@ -3,7 +3,7 @@
 """The clique capability as a guest finds it, beside the one that QEMU makes for a device of its own host;
 and which devices get one number.
 
-    host a (node 1): display for vfio-pci; guest ---- ab ---- host b (node 2): display and second, lent
+    host a (node 1): display for vfio-pci; guest ---- ab ---- host b (node 2): display, second and nic, lent
 """
 import json
 import sys
@@ -146,6 +146,22 @@ def vouched(t, f, b, devices):
     t.ok("peer-to-peer island 1" in text and "nobody vouches" not in text, "as dlend topology shows", text)
 
 
+def no_place(t, f, a):
+    """A device with something of its own at C8h and at D4h works without a clique, and the log says why."""
+    address = f.lend("b", "nic")
+    uuid = f.mdev("a", address, "dlend-nic")
+    a.run("dmesg -C")
+    cliques = shown(f, {address: uuid}, "unasked")[0]
+    log = a.run("dmesg | grep 'no clique'", check=False).out
+    t.equal((cliques, log), (["none"], ""), "nobody asks for a clique of the network card: there is none, and no word of it")
+    t.equal(setting(f, uuid, 3), 0, "clique 3 is taken")
+    cliques, _, text, _ = shown(f, {address: uuid}, "placeless")
+    t.equal(cliques, ["none"], "a VM has it, without a clique")
+    log = a.run("dmesg | grep 'no clique'", check=False).out
+    t.ok("at C8h and at D4h" in log, "  as the log says, with the reason", log)
+    t.ok("clique 3" not in text, "  and dlend topology has none", text)
+
+
 def refused(t, f, a):
     """QEMU makes it for NVIDIA's displays only: so the comparison above was with what is meant for those."""
     local = f"vfio-pci,host={a.bdf('display')},x-nv-gpudirect-clique=3"
@@ -175,6 +191,8 @@ def main():
             lender_says(t, f, b, address, "auto")
             second = f.lend("b", "second")
             vouched(t, f, b, {address: uuid, second: f.mdev("a", second, "dlend-gpu")})
+        with t.case("no place for it"):
+            no_place(t, f, a)
         with t.case("QEMU and other vendors"):
             refused(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
