@@ -30,7 +30,8 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
  * @first: (in) number of the first one
  * @nr: (in) how many; that there are not so many is an error
  *
- * Context: process, under irq_lock. Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
+ * Context: process, under irq_lock.
+ * Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
  */
 int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
 

@@ -72,8 +72,8 @@ static const struct {
 	  "move a VM with its lent devices to another host", NULL, cmd_migrate },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
 	  NULL, cmd_migrate },
-	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there", NULL,
-	  cmd_migrate },
+	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
+	  NULL, cmd_migrate },
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 

@@ -181,8 +181,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	come directly. Called by dlend_lease_irq_setup()
  * @irq_by_use: vectors may fire only after dlend_lease_irq_use(), so that those that nobody uses
  *	take nothing of this host's processors
- * @irqs_again: have the interrupts that there are set up once more, soon: the way by which they come
- *	may be another one now. None is lost; one may come that the device has not sent
+ * @irqs_again: have the interrupts that there are set up once more, soon: the way by which they
+ *	come may be another one now. None is lost; one may come that the device has not sent
  * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by an interrupt of this
  *	vector's own, with no lock held, and two vectors' may come at once; else interrupts are
  *	off, and a spinlock is held

@@ -11,7 +11,8 @@
  * readrq N: sets Max_Read_Request_Size to 128 << N; says "ready", waits until /tmp/go is there
  * resets N: VFIO_DEVICE_RESET, N times; its BAR is used after each
  * vectors N: sets up N MSI-X vectors (MSI if it has no MSI-X); says what the kernel answers
- * heard N: sets up as many; says "ready", waits until /tmp/go is there, and says how often each fired
+ * heard N: sets up as many; says "ready", waits until /tmp/go is there, and says how often each
+ *	fired
  * status: edu's INTx, and what PCI_STATUS says of it
  * irqs: edu's MSI, once; says "ready", waits until /tmp/go is there, raises a second one, and says
  *	"error" when the device is lost by that
