@@ -36,7 +36,8 @@ MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a VM's memo
 /**
  * struct dlend_follower - follows one VM's slots, for one device
  * @kvm: VM
- * @added, @changed: whom to tell
+ * @added: whom to tell of a slot
+ * @changed: whom to tell of all, when there were others
  * @ctx: for both
  * @seen: slots, as they were when looked at last
  * @generation: of @seen
