@@ -527,6 +527,9 @@ def errors_in_json(t):
         t.ok(r.code == json.loads(r.out)["error"]["code"] == 2, "a mistake in the file, too", r.out)
 
 
+# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 with Tap() as tap:
     for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
                  reclaim_interrupted, errors_in_json):
