@@ -8,6 +8,7 @@
 The files that a write makes something happen in (bind, unbind, drivers_probe, reclaim) are FIFOs with a thread behind them, which does what the kernel would.
 """
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,14 @@ TOP = Path(__file__).resolve().parent.parent.parent
 DLEND = os.environ.get("DLEND_TOOL") or TOP / "build/bin/dlend"
 LENDER = "dlend-lender"
 SYNC, STOP = b"\x16", b"\x04"
+
+
+def one_by_one(text):
+    """What was written: two writers at once may have written before it is read."""
+    found = re.findall(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", text)
+    if len(found) > 1 and "".join(found) == text:
+        return found
+    return [text] if text else []
 
 
 class Result:
@@ -99,8 +108,7 @@ class Fake:
     def _serve(self, fd, name, act, idle):
         while True:
             data = os.read(fd, 4096)
-            text = data.strip(SYNC + STOP).decode()
-            if text:
+            for text in one_by_one(data.strip(SYNC + STOP).decode()):
                 self.writes.append((name, text))
                 if (name, text.strip()) not in self.refuse:
                     act(text.strip())
