@@ -801,6 +801,8 @@ def layers(t):
     t.equal(wrong, [], "  each imports only those before it")
 
 
+# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with Tap() as tap:
     for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
                  again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
