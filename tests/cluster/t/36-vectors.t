@@ -20,8 +20,8 @@ LINKS = "/sys/class/dlend_link/*:*/direct_interrupts"
 PAGE = 0xfef00000   # where a device of a lender writes direct interrupts to
 MSI, MSIX = 5, 17   # capabilities
 MASKALL = 0x4000
-TABLE = 512         # of "many"
-VECTORS = 256       # of one device, in use at once: a processor has room for 200
+TABLE = 128         # of "many"
+VECTORS = 128       # of one device, in use at once
 ROUNDS = 8
 
 
