@@ -208,7 +208,7 @@ def attached(t, f, a, address, began):
     a.run("touch /tmp/over")
     t.equal(job.wait(120).status, 0, "  its disk was read all the time")
     t.equal(polled(a), 0, "  and no interrupt was missed")
-    a.run(f"echo 1 >/sys/bus/pci/devices/{pci(address)}/nvme/*/reset_controller", timeout=120)
+    a.run(f"echo 1 | tee /sys/bus/pci/devices/{pci(address)}/nvme/*/reset_controller", timeout=120)
     a.run(f"dd if={disk} of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null")
     detach(t, f, address)
     t.equal(vectors_of(a), began, "  all are given back")
