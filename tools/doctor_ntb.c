@@ -136,6 +136,21 @@ static bool link_has_sizes(const char *name)
 	return has;
 }
 
+/* @reach: how much reaches what; @larger: how to have more */
+static void fail_for_bars(const char *reach, unsigned long long bars, const char *larger)
+{
+	finding(LEVEL_FAIL, "window",
+		text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
+		     size_text(bars)),
+		text("%s, or lend fewer devices over this link", larger));
+}
+
+static void fail_for_any_guest(const char *reach, const char *larger)
+{
+	finding(LEVEL_FAIL, "window", text("%s, which no guest of today fits in", reach),
+		text("%s" OR_SAY, larger));
+}
+
 /* Before the first link: a window is no larger than its BAR, and the peer's should be as large. */
 static void check_bar(const char *name, const char *dir, const struct demands *demands)
 {
@@ -148,18 +163,13 @@ static void check_bar(const char *name, const char *dir, const struct demands *d
 	if (!bytes || link_has_sizes(name))
 		return;
 	if (bars + CONTROL_BYTES > bytes)
-		finding(LEVEL_FAIL, "window",
-			text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
-			     size_text(bars)),
-			text("%s, or lend fewer devices over this link", larger));
+		fail_for_bars(reach, bars, larger);
 	else if (guest && guest + CONTROL_BYTES > bytes)
 		finding(LEVEL_FAIL, "window",
 			text("%s, which cannot hold a guest of %s", reach, size_text(guest)),
 			text("%s, or give the guest less memory", larger));
 	else if (!guest && bytes < SMALLEST_BYTES)
-		finding(LEVEL_FAIL, "window",
-			text("%s, which no guest of today fits in", reach),
-			text("%s" OR_SAY, larger));
+		fail_for_any_guest(reach, larger);
 	else
 		finding(LEVEL_OK, "window", reach, NULL);
 }
@@ -370,19 +380,14 @@ static void check_aperture(const char *name, unsigned long long bytes,
 	const char *larger = link_family(name)->window;
 
 	if (bars + CONTROL_BYTES > bytes)
-		finding(LEVEL_FAIL, "window",
-			text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
-			     size_text(bars)),
-			text("%s, or lend fewer devices over this link", larger));
+		fail_for_bars(reach, bars, larger);
 	else if (guest && guest + CONTROL_BYTES > bytes)
 		finding(host_borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
 			text("%s, which cannot hold a guest of %s on this host", reach,
 			     size_text(guest)),
 			text("%s, or give the guest less memory", larger));
 	else if (!guest && bytes < SMALLEST_BYTES && host_borrows(demands))
-		finding(LEVEL_FAIL, "window",
-			text("%s, which no guest of today fits in", reach),
-			text("%s" OR_SAY, larger));
+		fail_for_any_guest(reach, larger);
 	else if (!guest && bytes < ram && host_borrows(demands))
 		finding(LEVEL_WARN, "window",
 			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,
@@ -405,9 +410,7 @@ static void check_window(const char *name, unsigned long long bytes, const struc
 			text("%s, which cannot hold a guest of %s there", reach, size_text(guest)),
 			text("%s, or give the guest less memory", larger));
 	else if (!guest && bytes < SMALLEST_BYTES && host_lends(demands))
-		finding(LEVEL_FAIL, "window",
-			text("%s, which no guest of today fits in", reach),
-			text("%s" OR_SAY, larger));
+		fail_for_any_guest(reach, larger);
 	else
 		finding(LEVEL_OK, "window", reach, NULL);
 }
