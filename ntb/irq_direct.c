@@ -360,11 +360,12 @@ DLEND_EXPORT(dlend_irq_direct_set);
 
 int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector)
 {
-	struct dlend_direct_vector *vec = &set->vector[vector];
+	struct dlend_direct_vector *vec;
 	int err;
 
 	if (vector >= set->count)
 		return -EINVAL;
+	vec = &set->vector[vector];
 	if (vec->used)
 		return 0;
 	err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);

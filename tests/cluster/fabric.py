@@ -150,6 +150,10 @@ class Fabric:
     def mdev_stop(self, name, uuid, timeout=60):
         self.host(name).run(f"mdevctl stop -u {uuid}", timeout=timeout)
 
+    def interrupts(self, name, address):
+        """How those of a device come that this host has borrowed: "direct", "doorbell: WHY", "none"."""
+        return self.host(name).run(f"cat /sys/bus/dlend/devices/{address}/interrupts").out.strip()
+
     def mdev_state(self, name, uuid):
         return self.host(name).run(f"cat /sys/bus/mdev/devices/{uuid}/dlend/state").out.strip()
 
@@ -245,6 +249,11 @@ def eventually(read, want, timeout=20):
     while (have := read()) != want and time.monotonic() < end:
         time.sleep(0.5)
     return have
+
+
+def polled(guest):
+    """Completions that a guest's NVMe driver found without an interrupt."""
+    return int(guest.run("dmesg | grep -c 'completion polled'", check=False).out)
 
 
 def numbers(text):

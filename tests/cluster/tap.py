@@ -12,8 +12,14 @@ The plan comes last.  An exception outside a case is a bail-out.  Exit status 1 
 Knows nothing of clusters, except that logs named with keep() are worth a line on failure.
 """
 import contextlib
+import signal
 import sys
 import traceback
+
+
+def heed_ctrl_c():
+    """Who is started in the background of a shell ignores Ctrl-C, and so would the programs that a test starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Skip(Exception):

@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
-from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 
 DISK = "0000:03:00.0"
 
@@ -527,8 +527,7 @@ def errors_in_json(t):
         t.ok(r.code == json.loads(r.out)["error"]["code"] == 2, "a mistake in the file, too", r.out)
 
 
-# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
-signal.signal(signal.SIGINT, signal.default_int_handler)
+heed_ctrl_c()
 
 with Tap() as tap:
     for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,

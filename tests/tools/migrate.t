@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
-from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, VM_UUID, WHOLE, World, domain, is_refused,  # noqa: E402
                    migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
 
@@ -801,8 +801,7 @@ def layers(t):
     t.equal(wrong, [], "  each imports only those before it")
 
 
-# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
-signal.signal(signal.SIGINT, signal.default_int_handler)
+heed_ctrl_c()
 with Tap() as tap:
     for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
                  again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,

@@ -18,7 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
-from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 
 UUID = "11111111-0000-4000-8000-000000000001"
 NTB, OWN, USED = "0000:05:00.0", "0000:03:00.0", "d0002:3b:00.0"
@@ -336,8 +336,7 @@ def usage(t):
              "  as one line of JSON", r.out)
 
 
-# Who is started in the background of a shell ignores Ctrl-C, and so would dlend
-signal.signal(signal.SIGINT, signal.default_int_handler)
+heed_ctrl_c()
 with Tap() as tap:
     for part in (changes, stamps, as_json, ends, patience, empty, hostile, events, usage):
         tap.diag(part.__name__)

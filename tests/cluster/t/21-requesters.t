@@ -74,6 +74,11 @@ def reclaim(f, *bdfs):
         f.dlend("b", f"reclaim {bdf}", timeout=120)
 
 
+def taken_back(f, table, bdf):
+    reclaim(f, bdf)
+    table.wait_without(bdf)
+
+
 @contextlib.contextmanager
 def link_down(f, b, table):
     table.link.command("down")
@@ -95,8 +100,7 @@ def before_it_is_heard(t, f, b, table):
         t.equal(table.lent(), set(), "  as its id is not there")
     f.wait_state("a", address, "free")
     t.equal(table.lent(), {rid(bdf)}, "unlocked: host a hears of the device, whose id is there")
-    reclaim(f, bdf)
-    table.wait_without(bdf)
+    taken_back(f, table, bdf)
     t.passed("taken back: its id is gone")
 
 
@@ -105,8 +109,7 @@ def behind_a_bridge(t, f, b, table):
     bdf = b.run(f"cd /sys/bus/pci/devices/{bridge} && echo ????:??:??.?").out.strip()
     f.wait_state("a", lend(f, b, bdf), "free")
     t.equal(table.lent(), {rid(bdf), rid(f"{bdf[:8]}00.0")}, "behind a PCI bridge: its id is there, and the one that the bridge gives its requests")
-    reclaim(f, bdf)
-    table.wait_without(bdf)
+    taken_back(f, table, bdf)
     t.equal(table.lent(), set(), "taken back: both are gone")
 
 
@@ -122,8 +125,7 @@ def refused(t, f, b, table):
     reclaim(f, bdf)
     lend_and_hear(f, b, "nvme0")
     t.equal(table.lent(), {rid(bdf)}, "lent again, when the switch takes it")
-    reclaim(f, bdf)
-    table.wait_without(bdf)
+    taken_back(f, table, bdf)
 
 
 def forgotten(t, f, b, table):
@@ -134,16 +136,14 @@ def forgotten(t, f, b, table):
         t.equal(table.lent(), set(), "the switch has forgotten what it was told")
     f.wait_state("a", f.address("b", "nvme0"), "free")
     t.equal(table.lent(), {rid(bdf)}, "  the next session tells it again")
-    reclaim(f, bdf)
-    table.wait_without(bdf)
+    taken_back(f, table, bdf)
 
 
 def back_without_link(t, f, b, table):
     bdf = lend_and_hear(f, b, "nvme0")
     with link_down(f, b, table):
         t.ok(rid(bdf) in table.lent(), "the link goes down: the table stays as it is")
-        reclaim(f, bdf)
-        table.wait_without(bdf)
+        taken_back(f, table, bdf)
         t.passed("  taken back: its id is gone, before the link comes back")
 
 
@@ -165,8 +165,7 @@ def unloaded(t, f, b, table):
     f.wait_links("b")
     f.wait_state("a", f.address("b", "edu"), "free")
     t.ok(rid(bdf) in table.lent(), "  loaded again: it is there")
-    reclaim(f, bdf)
-    table.wait_without(bdf)
+    taken_back(f, table, bdf)
 
 
 def full(t, f, b, table):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, polled  # noqa: E402  pylint: disable=wrong-import-position
 
 GUESTS = 2 << 20        # beyond the link's own memory, which processors write
 LATE_MS = 400
@@ -23,11 +23,6 @@ READBACK = "/sys/module/dlend_core/parameters/irq_readback"
 
 def late(c):
     return json.loads(c.ntbsim("status"))["links"]["ab"]["b"]["late"]
-
-
-def polled(g):
-    """Completions that the guest's driver found without an interrupt."""
-    return int(g.run("dmesg | grep -c 'completion polled'", check=False).out)
 
 
 def transfers(g, count):

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from attached import attach, detach, node_of, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DEBUG, Fabric, polled  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT, iommu_fault_at  # noqa: E402  pylint: disable=wrong-import-position
 
 BLOCKS = 64
@@ -31,10 +31,6 @@ HANDLE = 0x10       # what makes an address one of a remapped interrupt, whose n
 EDU = "0000:00:10.0"
 
 
-def way(f, address):
-    return f.host("a").run(f"cat /sys/bus/dlend/devices/{address}/interrupts").out.strip()
-
-
 def link_stat(host, name):
     return sum(map(int, re.findall(rf"^{name}: (\d+)$", host.run(f"cat {DEBUG}/links/*:*").out, re.M)))
 
@@ -48,10 +44,6 @@ def counts(a, b):
 
 def since(a, b, before):
     return [now - then for now, then in zip(counts(a, b), before)]
-
-
-def polled(g):
-    return int(g.run("dmesg | grep -c 'completion polled'", check=False).out)
 
 
 def uses(t, a, b, g, disk, direct, what):
@@ -102,7 +94,7 @@ def withdrawn(t, a):
 def off(t, f, a, b, uuid, address):
     with f.guest("a", "off", devices=[f.device(uuid)]) as g:
         uses(t, a, b, g, "nvme0n1", False, "not allowed")
-        said = way(f, address)
+        said = f.interrupts("a", address)
         t.equal(said, "doorbell: the link does not allow direct interrupts", "the reason is shown")
         g.shutdown()
     f.wait_state("a", address, "free")
@@ -114,10 +106,10 @@ def on(t, f, a, b, uuids, addresses):
     with f.guest("a", "first", devices=[f.device(uuids[0])]) as g:
         uses(t, a, b, g, "nvme0n1", True, "allowed")
         offered(t, a, b, g, uuids[0])
-        t.equal(way(f, addresses[0]), "direct", "it is shown")
+        t.equal(f.interrupts("a", addresses[0]), "direct", "it is shown")
         with f.guest("a", "second", devices=[f.device(uuids[1])]) as h:
             uses(t, a, b, h, "nvme0n1", False, "another VM")
-            said = way(f, addresses[1])
+            said = f.interrupts("a", addresses[1])
             t.equal(said, "doorbell: another VM, or this host, has direct interrupts of this link", "the reason is shown")
         uses(t, a, b, g, "nvme0n1", True, "the first one goes on")
         g.reboot()
@@ -177,7 +169,7 @@ def none_here(t, f, a, b, uuid, address):
     a.run(f"echo on | tee {ALLOW}")
     with f.guest("a", "none", devices=[f.device(uuid)]) as g:
         uses(t, a, b, g, "nvme0n1", False, "allowed, and not possible")
-        said = way(f, address)
+        said = f.interrupts("a", address)
         t.ok("second window" in said, "the reason is shown", said)
         g.shutdown()
     f.wait_state("a", address, "free")
@@ -204,7 +196,7 @@ def attached(t, f, a, b, uuid, addresses):
     node = node_of(a, addresses[0])
     t.equal(a.run(SUM.format(node), timeout=120).out, "same\n", "attached: what was written is read back")
     reads(t, a, b, node, "attached")
-    t.equal(way(f, addresses[0]), "direct", "it is shown")
+    t.equal(f.interrupts("a", addresses[0]), "direct", "it is shown")
     with f.guest("a", "late", devices=[f.device(uuid)]) as g:
         uses(t, a, b, g, "nvme0n1", False, "a VM beside it")
         g.shutdown()

@@ -14,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from attached import attach, detach, node_of, pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually, polled  # noqa: E402  pylint: disable=wrong-import-position
 
 LINKS = "/sys/class/dlend_link/*:*/direct_interrupts"
 PAGE = 0xfef00000   # where a device of a lender writes direct interrupts to
@@ -79,16 +79,8 @@ def vectors_of(a):
     return [int(n) for n in a.run("grep -c dlend-direct /proc/interrupts; ls /sys/kernel/irq | wc -l", check=False).out.split()]
 
 
-def way(f, address):
-    return f.host("a").run(f"cat /sys/bus/dlend/devices/{address}/interrupts").out.strip()
-
-
 def switch(f, address, to):
     f.host("a").run(f"echo {to} >/sys/bus/dlend/devices/{address}/direct_interrupts")
-
-
-def polled(g):
-    return int(g.run("dmesg | grep -c 'completion polled'", check=False).out)
 
 
 # A guest masks
@@ -116,7 +108,7 @@ def moved(t, f, g, address):
     for n in range(10):
         for to, want in (("off", "doorbell: direct_interrupts of this device is off"), ("on", "direct")):
             switch(f, address, to)
-            said = eventually(lambda w=want: way(f, address), want)
+            said = eventually(lambda w=want: f.interrupts("a", address), want)
             if said != want:
                 t.equal(said, want, f"{to}, time {n}")
     t.passed("ten times to the doorbell, and back to the direct way, under load")
@@ -128,7 +120,7 @@ def moved(t, f, g, address):
 def in_guest(t, f, a, uuid, address):
     with f.guest("a", "masks", devices=[f.device(uuid)]) as g:
         g.run("dd if=/dev/nvme0n1 of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null")
-        t.equal(way(f, address), "direct", "its interrupts come directly")
+        t.equal(f.interrupts("a", address), "direct", "its interrupts come directly")
         masks(t, f, g, uuid, "direct")
         moved(t, f, g, address)
         g.kill(9)
@@ -136,7 +128,7 @@ def in_guest(t, f, a, uuid, address):
     switch(f, address, "off")
     with f.guest("a", "bell", devices=[f.device(uuid)]) as g:
         g.run("dd if=/dev/nvme0n1 of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null")
-        t.equal(way(f, address)[:8], "doorbell", "its interrupts come by the doorbell")
+        t.equal(f.interrupts("a", address)[:8], "doorbell", "its interrupts come by the doorbell")
         t.equal(vectors_of(a)[0], 0, "  and no direct vector is left")
         masks(t, f, g, uuid, "doorbell")
         g.kill(9)
@@ -174,7 +166,7 @@ def window(b):
 def written(t, f, a, b, uuid, address, count, what):
     """Each of the device's messages, and nothing else, is heard as that vector's interrupt."""
     with window(b) as page, hears(a, uuid, count) as end:
-        t.equal(way(f, address), "direct", f"{what}: {count} interrupts come directly")
+        t.equal(f.interrupts("a", address), "direct", f"{what}: {count} interrupts come directly")
         t.equal(vectors_of(a)[0], count, "  each has a vector of this host's")
         messages = Messages(b, "0000" + address[5:]).written(count)
         t.ok(all(PAGE <= at < PAGE + 0x100000 for at, _ in messages) and len(set(messages)) == count,
@@ -189,7 +181,7 @@ def often(t, f, a, uuid, address, began):
     for n in range(ROUNDS):
         with hears(a, uuid, VECTORS):
             if vectors_of(a)[0] != VECTORS:
-                t.equal(a.run("cat /tmp/heard").out, "ready\n", f"time {n}: {VECTORS} vectors, {way(f, address)}")
+                t.equal(a.run("cat /tmp/heard").out, "ready\n", f"time {n}: {VECTORS} vectors, {f.interrupts('a', address)}")
         f.wait_state("a", address, "free")
     t.equal(vectors_of(a), began, f"{ROUNDS} times {VECTORS} vectors: all are given back")
 
@@ -200,11 +192,11 @@ def attached(t, f, a, address, began):
     a.run(f"dd if={disk} of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null")
     used, known = vectors_of(a)
     t.ok(1 <= used <= 8 and known - began[1] >= TABLE, "attached: only what its driver uses takes a vector of a processor", f"{used} {known} {began}")
-    t.equal(way(f, address), "direct", "  its interrupts come directly")
+    t.equal(f.interrupts("a", address), "direct", "  its interrupts come directly")
     job = a.spawn(f"while [ ! -e /tmp/over ]; do dd if={disk} of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null || exit; done")
     for want in ("doorbell: direct_interrupts of this device is off", "direct") * 3:
         switch(f, address, "on" if want == "direct" else "off")
-        t.equal(eventually(lambda w=want: way(f, address), want), want, "  moved under load")
+        t.equal(eventually(lambda w=want: f.interrupts("a", address), want), want, "  moved under load")
     a.run("touch /tmp/over")
     t.equal(job.wait(120).status, 0, "  its disk was read all the time")
     t.equal(polled(a), 0, "  and no interrupt was missed")
