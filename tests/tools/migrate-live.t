@@ -297,7 +297,7 @@ def network(t):
 
 def kinds(t):
     """All that ntb/kind.c knows, and as lender/drain.c has it."""
-    table = re.findall(r'\{ 0x\w+, 0x(\w{2})\w+, "(\w+)" \}', (TOP / "ntb/kind.c").read_text())
+    table = re.findall(r'\{ 0x\w+, 0x(\w{2})\w+, "(\w+)", "[^"]+" \}', (TOP / "ntb/kind.c").read_text())
     drain = (TOP / "lender/drain.c").read_text()
     classes = {int(number, 16): name for name, number in re.findall(r"#define (LEND_CLASS_\w+)\s+0x(\w{2})\n", drain)}
     t.ok(len(table) > 5 and len(classes) == 3, "both files are understood", f"{table} {classes}")
