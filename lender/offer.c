@@ -5,7 +5,12 @@
  *
  * Knows nothing of who has heard what, and posts nothing.
  */
+#include <linux/math.h>
+#include <linux/minmax.h>
+#include <linux/sizes.h>
+
 #include "lender/bridges.h"
+#include "lender/granted.h"
 #include "lender/group.h"
 #include "lender/offer.h"
 #include "lender/registry.h"
@@ -127,10 +132,22 @@ static int lend_offer_add_peer(struct dlend_link *link, void *arg)
 	return n + 1 == DLEND_PEERS_PER_MSG;
 }
 
-void lend_offer_peers(struct dlend_msg *msg)
+/* What other borrowers have of that room, @reader cannot have. */
+static void lend_offer_take_granted(struct dlend_p_peer *peer, u16 reader)
+{
+	u64 granted = lend_granted_others(le16_to_cpu(peer->node), reader);
+	u32 mib = le32_to_cpu(peer->mib);
+
+	peer->mib = cpu_to_le32(mib - min_t(u64, mib, DIV_ROUND_UP_ULL(granted, SZ_1M)));
+}
+
+void lend_offer_peers(u16 reader, struct dlend_msg *msg)
 {
 	struct dlend_p_peers *peers;
+	unsigned int i;
 
 	peers = dlend_msg_init(msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*peers));
 	dlend_link_for_each(lend_offer_add_peer, peers);
+	for (i = 0; i < le32_to_cpu(peers->count); i++)
+		lend_offer_take_granted(&peers->peer[i], reader);
 }

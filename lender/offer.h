@@ -62,10 +62,11 @@ void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg
 
 /**
  * lend_offer_peers - make the message that names the nodes to which this node has links
+ * @reader: (in) node that gets it
  * @msg: (out) PEERS message
  *
  * Context: process.
  */
-void lend_offer_peers(struct dlend_msg *msg);
+void lend_offer_peers(u16 reader, struct dlend_msg *msg);
 
 #endif

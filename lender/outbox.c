@@ -326,7 +326,7 @@ static int lend_listener_post_peers(struct lend_listener *l)
 	struct dlend_msg msg;
 	int ret;
 
-	lend_offer_peers(&msg);
+	lend_offer_peers(dlend_link_peer(l->to.link), &msg);
 	ret = lend_listener_post(l, &msg);
 	if (!ret && dlend_link_peer(l->to.link) != dlend_node_id())
 		ret = dlend_link_for_each(lend_listener_post_end, l);

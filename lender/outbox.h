@@ -26,7 +26,7 @@ void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what);
 void lend_outbox_tell_group(struct lend_group *group);
 
 /**
- * lend_outbox_tell_peers - tell all peers, soon, to which nodes this node has links
+ * lend_outbox_tell_peers - tell all peers, soon, which links this node has
  *
  * Context: process, any lock; takes the listeners lock.
  */

@@ -16,6 +16,7 @@
 #include <dlend/compat.h>
 
 #include "lender/bars.h"
+#include "lender/granted.h"
 #include "lender/outbox.h"
 #include "lender/p2p_grants.h"
 #include "lender/trace.h"
@@ -36,6 +37,7 @@
  * @borrower: node that has the lease
  * @slot: where the BAR is mapped; NULL: the grant is over
  * @cookie: of the slot's quarantine, once the grant is over
+ * @granted: counts while there is a slot
  */
 struct lend_grant {
 	struct list_head node, of_fn;
@@ -47,6 +49,7 @@ struct lend_grant {
 	u16 borrower;
 	struct dlend_slot *slot;
 	u64 cookie;
+	struct lend_granted granted;
 };
 
 /* What lend_grant_link_to() looks for, and finds. */
@@ -100,6 +103,8 @@ static void lend_grant_close(struct lend_grant *grant)
 	grant->cookie = dlend_slot_quarantine(grant->ap, grant->slot);
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
+	lend_granted_del(&grant->granted);
+	lend_outbox_tell_peers();
 	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
 }
 
@@ -206,6 +211,11 @@ static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
 	}
 	grant->id = ++lend_grant_last_id;
 	lend_grant_note_window(grant);
+	grant->granted.to = dlend_link_peer(link);
+	grant->granted.borrower = grant->borrower;
+	grant->granted.bytes = grant->slot->size;
+	lend_granted_add(&grant->granted);
+	lend_outbox_tell_peers();
 	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, grant->slot->offset,
 			  grant->slot->size);
 	return 0;
@@ -263,8 +273,10 @@ void lend_grants_link_lost(struct lend_peer *peer)
 
 	/* The aperture ends its quarantine by itself, with the next session. */
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
-		if (grant->slot)
+		if (grant->slot) {
 			dlend_slot_quarantine(grant->ap, grant->slot);
+			lend_granted_del(&grant->granted);
+		}
 		lend_grant_free(grant);
 	}
 }

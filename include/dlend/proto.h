@@ -316,7 +316,8 @@ static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
 struct dlend_p_peer {
 	__le16 node;
 	__le16 reserved;
-	__le32 mib;		/* of the sender's aperture for @node: what peer-to-peer may use */
+	/* Of the sender's aperture for @node: what peer-to-peer of the reader's VMs may use. */
+	__le32 mib;
 } __packed;
 
 struct dlend_p_peers {

@@ -3,13 +3,16 @@
 """A guest with a device of its own host beside a borrowed one: lent by that host to itself, and passed through.
 
     host a (node 1): guest; edu, lent over the link to itself; passed, another edu, by vfio-pci ---- ab ---- host b (node 2): far
+           \\------------ ac ---- host c (node 3) ---- bc ---- host b
+
+c might borrow from both.  So it hears how much of their link is left for it.
 """
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from peers import ACCESSES, Peers, bar_address, enable  # noqa: E402  pylint: disable=wrong-import-position
 
 DEVICES = {"edu": ("a", "dlend-pci", 0x10), "far": ("b", "dlend-gpu", 0x11)}
@@ -37,6 +40,12 @@ def own_and_remote(t, b):
     b.p2p("fill", at, SEED + 2)
     b.p2p("in", b.bdf("edu"), at)
     t.equal(b.p2p("store", b.bdf("edu"), SEED + 2, check=False), "ok", "edu reads what is there")
+
+
+def left(f):
+    """MiB of their link that a and b say are left for peer-to-peer of c's VMs: there, and back."""
+    lines = [line.split() for line in f.host("c").run("cat /sys/bus/dlend/neighbours").out.splitlines()]
+    return [int(size) >> 20 for way in (["1", "2"], ["2", "1"]) for *ends, size in lines if ends == way]
 
 
 def passed(b):
@@ -73,14 +82,19 @@ def main():
         a.run(f"modprobe vfio-pci; cd /sys/bus/pci/devices/{own} && echo vfio-pci >driver_override && "
               f"{{ [ ! -e driver ] || echo {own} >driver/unbind; }} && echo {own} >/sys/bus/pci/drivers_probe")
         free = {name: f.free(name) for name in "ab"}
+        whole = left(f)
         with f.guest("a", "own", modules=(), memory="160M", devices=b.devices(), tools=("programs",)) as b.g:
             b.enable()
             with t.case("own and remote"):
                 own_and_remote(t, b)
             t.equal(passed(b), [[], []], "nothing is passed through")
+            there, back = whole
+            want = [there - 5, back - 1]
+            t.equal(eventually(lambda: left(f), want), want, "c hears that a's VM has far's 4 MiB and 4 KiB, and edu's 1 MiB")
             b.g.shutdown()
         for address in b.address.values():
             f.wait_state("a", address, "free")
+        t.equal(eventually(lambda: left(f), whole), whole, "and that all is there again")
         devices = [*b.devices(), f"vfio-pci,host={own},addr={PASSED[8:10]}"]
         with f.guest("a", "passed", modules=(), memory="160M", devices=devices, tools=("programs",)) as b.g:
             b.enable()
