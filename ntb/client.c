@@ -227,6 +227,13 @@ static int dlend_client_admit(void *hw, struct dlend_requesters *these)
 	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_admit(c->ntb->pdev, these) : 0;
 }
 
+static int dlend_client_requesters_free(void *hw)
+{
+	struct dlend_client *c = hw;
+
+	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_free(c->ntb->pdev) : -ENODATA;
+}
+
 /* What was let through for the sake of the link. */
 static void dlend_client_dismiss_all(struct dlend_client *c)
 {
@@ -275,6 +282,7 @@ static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.dma_dev = dlend_client_dma_dev,
 	.shares_domain = dlend_client_shares_domain,
 	.admit = dlend_client_admit,
+	.requesters_free = dlend_client_requesters_free,
 	.link_is_up = dlend_client_link_is_up,
 	.link_enable = dlend_client_link_enable,
 };

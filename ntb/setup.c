@@ -175,6 +175,14 @@ int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
 }
 DLEND_EXPORT(dlend_link_admit);
 
+int dlend_setup_requesters_free(struct dlend_link *link)
+{
+	if (!link->ops->requesters_free)
+		return -ENODATA;
+	guard(mutex)(&link->state_lock);
+	return link->gone ? -ENODEV : link->ops->requesters_free(link->hw);
+}
+
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {
 	phys_addr_t base;

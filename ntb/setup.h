@@ -55,6 +55,16 @@ void dlend_setup_rest(struct dlend_link *link);
 void dlend_setup_undo(struct dlend_link *link);
 
 /**
+ * dlend_setup_requesters_free - for how many PCI functions more this node's hardware has room, if
+ *	only requests of some pass
+ * @link: link, up or not
+ *
+ * Context: process, may sleep; takes state_lock.
+ * Return: their number; -ENODATA requests of all pass; -ENODEV the hardware does not answer.
+ */
+int dlend_setup_requesters_free(struct dlend_link *link);
+
+/**
  * dlend_setup_free - free control area and aperture
  * @link: link without references, so that no user has a slot
  *

@@ -59,6 +59,11 @@ static void dlend_switchtec_give_up(struct ntb_ctrl_regs __iomem *ctl)
 	iowrite32(NTB_CTRL_PART_OP_RESET, &ctl->partition_op);
 }
 
+static bool dlend_switchtec_answers(struct ntb_ctrl_regs __iomem *ctl)
+{
+	return ioread16(&ctl->req_id_table_size) != U16_MAX;
+}
+
 static unsigned int dlend_switchtec_places(struct ntb_ctrl_regs __iomem *ctl)
 {
 	return min_t(unsigned int, ioread16(&ctl->req_id_table_size),
@@ -167,7 +172,7 @@ int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these)
 	int err;
 
 	guard(mutex)(&dlend_switchtec_lock);
-	if (ioread16(&ctl->req_id_table_size) == U16_MAX)
+	if (!dlend_switchtec_answers(ctl))
 		return -ENODEV;
 	if (!dlend_switchtec_compare(ctl, these))
 		return 0;
@@ -178,4 +183,19 @@ int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these)
 		return err;
 	dlend_switchtec_write(ctl, these);
 	return dlend_switchtec_configure(pdev, ctl, these);
+}
+
+int dlend_switchtec_free(struct pci_dev *pdev)
+{
+	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(pdev);
+	unsigned int i, places;
+	int count = 0;
+
+	guard(mutex)(&dlend_switchtec_lock);
+	if (!dlend_switchtec_answers(ctl))
+		return -ENODEV;
+	places = dlend_switchtec_places(ctl);
+	for (i = DLEND_SWITCHTEC_OWN; i < places; i++)
+		count += dlend_switchtec_entry(ctl, i) < 0;
+	return count;
 }

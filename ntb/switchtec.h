@@ -29,4 +29,13 @@ bool dlend_switchtec_is(struct pci_dev *pdev);
  */
 int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these);
 
+/**
+ * dlend_switchtec_free - for how many PCI functions more there is room in the table
+ * @pdev: (in) NTB function of a switch
+ *
+ * Context: process, may sleep as dlend_switchtec_admit().
+ * Return: their number; -ENODEV the switch does not answer.
+ */
+int dlend_switchtec_free(struct pci_dev *pdev);
+
 #endif

@@ -6,6 +6,7 @@
 #include <linux/sysfs.h>
 #include <dlend/root.h>
 #include "link.h"
+#include "setup.h"
 #include "sysfs.h"
 
 static struct dlend_link *dlend_sysfs_link(struct device *dev)
@@ -175,6 +176,15 @@ static ssize_t root_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(root);
 
+static ssize_t requester_ids_free_show(struct device *dev, struct device_attribute *attr,
+				       char *buf)
+{
+	int count = dlend_setup_requesters_free(dlend_sysfs_link(dev));
+
+	return count < 0 ? count : sysfs_emit(buf, "%d\n", count);
+}
+static DEVICE_ATTR_RO(requester_ids_free);
+
 static ssize_t direct_interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%s\n", dlend_directs_allowed(dlend_sysfs_link(dev)) ? "on" : "off");
@@ -209,6 +219,7 @@ static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_self_test.attr,
 	&dev_attr_last_error.attr,
 	&dev_attr_root.attr,
+	&dev_attr_requester_ids_free.attr,
 	&dev_attr_direct_interrupts.attr,
 	NULL
 };

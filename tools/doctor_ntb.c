@@ -429,6 +429,40 @@ static void check_link_sizes(const char *name, const char *dir, const struct dem
 		check_window(name, bytes, demands);
 }
 
+static size_t not_yet_lent(const struct names *devices)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < devices->count; i++) {
+		char *lent = path("%s/bus/pci/devices/%s/dlend", opt.sysfs, devices->name[i]);
+
+		count += !path_exists(lent);
+		free(lent);
+	}
+	return count;
+}
+
+/* Such a table has one place at least for each lent device; only a Switchtec's link tells. */
+static void check_requesters(const char *name, const char *dir, const struct demands *demands)
+{
+	size_t more = not_yet_lent(&demands->devices);
+	char value[TEXT_MAX];
+	unsigned long room;
+
+	if (!*read_attr(value, dir, "requester_ids_free"))
+		return;
+	room = strtoul(value, NULL, 10);
+	if (room < more)
+		finding(LEVEL_FAIL, "requesters",
+			text("the switch of %s has room for %lu more requester ids, and %zu devices here are to be lent",
+			     name, room, more),
+			"Lend fewer devices over this link, or take some back: dlend reclaim");
+	else
+		finding(room ? LEVEL_OK : LEVEL_WARN, "requesters",
+			text("the switch of %s has room for %lu more requester ids", name, room),
+			"No further device can be lent over this link, until one is taken back");
+}
+
 #define IS_IT_UP "Is the other host up, with dlend_ntb loaded and a node id of its own?"
 #define DOORBELL "doorbell: "
 
@@ -488,6 +522,7 @@ void doctor_links(const struct demands *demands)
 				     link_family(n.name[i])->peer));
 		if (!loop)
 			check_link_sizes(n.name[i], dir, demands);
+		check_requesters(n.name[i], dir, demands);
 		if (!strcmp(read_attr(value, dir, "direct_interrupts"), "on"))
 			check_interrupts(n.name[i]);
 		free(dir);

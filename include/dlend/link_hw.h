@@ -40,6 +40,8 @@ struct dlend_requesters;
  *	hardware has forgotten by a reset has to be said again. NULL: it lets all pass. On an error
  *	all is as before: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again; -ENODEV it
  *	does not answer. Process context
+ * @requesters_free: for how many requesters more it has room; -ENODATA it lets all pass; -ENODEV it
+ *	does not answer. NULL: it lets all pass. Process context
  * @link_is_up: does the hardware see its peer? Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
  *
@@ -63,6 +65,7 @@ struct dlend_link_hw_ops {
 	struct device *(*dma_dev)(void *hw);
 	bool (*shares_domain)(void *hw);
 	int (*admit)(void *hw, struct dlend_requesters *these);
+	int (*requesters_free)(void *hw);
 	bool (*link_is_up)(void *hw);
 	void (*link_enable)(void *hw, bool on);
 };

@@ -247,6 +247,14 @@ def families(t):
         t.ok(any("max_mw_size=2147483648" in c["fix"] for c in f.doctor()[1]), "  and what to write where")
         f.file("max_mw_size", f"{2 << 30}\n", f.sys / "module/ntb_hw_switchtec/parameters")
         t.equal(f.doctor("--strict")[0], 0, "Switchtec's, all of the window")
+        link = f.sys / f"class/dlend_link/{NTB}"
+        f.files(link, requester_ids_free="3")
+        told = [c["what"] for c in f.doctor("--strict")[1] if c["check"] == "requesters"]
+        t.ok(len(told) == 1 and "room for 3 more requester ids" in told[0], "its table of requesters has room", str(told))
+        f.files(link, requester_ids_free="0")
+        expect(t, f, "FAIL", "requesters", "room for 0 more requester ids, and 1 devices here are to be lent")
+        f.put(f"bus/pci/devices/{DISK}/dlend")
+        expect(t, f, "WARN", "requesters", "has room for 0 more requester ids")
 
 
 def fixes(f, check, words=""):

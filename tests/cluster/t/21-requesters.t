@@ -35,6 +35,10 @@ class Table:
     def read(self, key):
         return json.loads(self.command())[key]
 
+    def told(self):
+        """For how many ids more the host says that there is room."""
+        return int(self.c.host("b").run("cat /sys/class/dlend_link/*:*/requester_ids_free").out)
+
     def lent(self):
         return set(self.read("ids")) - HOST
 
@@ -170,7 +174,9 @@ def unloaded(t, f, b, table):
 
 def full(t, f, b, table):
     table.command(f"places {len(HOST) + 2}")
+    t.equal(table.told(), 2, "a table with two places more than the host's own has room for two ids")
     disks = [lend_and_hear(f, b, name) for name in ("nvme0", "nvme1")]
+    t.equal(table.told(), 0, "two devices are lent: for none")
     bdf = b.bdf("edu")
     address = lend(f, b, bdf)
     b.wait_for(f"dmesg | grep -q '{bdf}: not lent over link .*: it needs 1 of the 4 places in its switch.s table of requesters, and 0 are free'")
