@@ -11,9 +11,9 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/link_hw.h>
-#include <dlend/proto.h>
 #include <dlend/requesters.h>
 #include <dlend/version.h>
+#include "fit.h"
 #include "switchtec.h"
 
 static bool dlend_client_allow_unsafe;
@@ -28,6 +28,7 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
 /*
  * struct dlend_client - one NTB device
  * @ntb: device
+ * @stdev: its switch, or NULL: it is of another family
  * @link: link that it carries
  * @in: index of the window by which the peer reaches this node, -1 while unknown
  * @window: window by which this node reaches its peer: physical address
@@ -37,6 +38,7 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
  */
 struct dlend_client {
 	struct ntb_dev *ntb;
+	struct switchtec_dev *stdev;
 	struct dlend_link *link;
 	int in;
 	phys_addr_t window;
@@ -217,21 +219,21 @@ static bool dlend_client_shares_domain(void *hw)
 {
 	struct dlend_client *c = hw;
 
-	return dlend_switchtec_is(c->ntb->pdev);
+	return c->stdev;
 }
 
 static int dlend_client_admit(void *hw, struct dlend_requesters *these)
 {
 	struct dlend_client *c = hw;
 
-	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_admit(c->ntb->pdev, these) : 0;
+	return c->stdev ? dlend_switchtec_admit(c->stdev, these) : 0;
 }
 
 static int dlend_client_requesters_free(void *hw)
 {
 	struct dlend_client *c = hw;
 
-	return dlend_switchtec_is(c->ntb->pdev) ? dlend_switchtec_free(c->ntb->pdev) : -ENODATA;
+	return c->stdev ? dlend_switchtec_free(c->stdev) : -ENODATA;
 }
 
 /* What was let through for the sake of the link. */
@@ -306,53 +308,27 @@ static const struct ntb_ctx_ops dlend_client_ctx_ops = {
 	.db_event = dlend_client_db_event,
 };
 
-/* Some bridges have errata that no driver can work around, and their drivers say so. */
-static int dlend_client_check_errata(struct ntb_dev *ntb)
-{
-	bool db = ntb_db_is_unsafe(ntb), spad = ntb_spad_is_unsafe(ntb);
-	const char *what = db && spad ? "doorbells and scratchpads" : db ? "doorbells" :
-			   "scratchpads";
-
-	if (!db && !spad)
-		return 0;
-	if (dlend_client_allow_unsafe) {
-		dev_warn(&ntb->dev, "its driver says that the use of its %s can lock up this host; it is used all the same, as dlend_ntb.allow_unsafe says\n",
-			 what);
-		return 0;
-	}
-	dev_err(&ntb->dev, "its driver says that the use of its %s can lock up this host (an erratum of Xeon E5 v2 to v4): not used; dlend_ntb.allow_unsafe=1 uses it all the same\n",
-		what);
-	return -EOPNOTSUPP;
-}
-
-/* Can this hardware carry a link? */
 static int dlend_client_check(struct ntb_dev *ntb)
 {
-	if (ntb->topo == NTB_TOPO_CROSSLINK) {
-		dev_err(&ntb->dev, "joins two switches by a crosslink, whose requesters are another switch's matter: not supported, use two partitions of one switch\n");
-		return -EOPNOTSUPP;
-	}
-	if (ntb_peer_port_count(ntb) != 1) {
-		dev_err(&ntb->dev, "has %d peers, dlend wants exactly one: partition the switch into pairs\n",
-			ntb_peer_port_count(ntb));
-		return -EINVAL;
-	}
-	if (!ntb->ops->spad_count || !ntb->ops->peer_spad_write ||
-	    ntb_spad_count(ntb) < DLEND_SPAD_COUNT) {
-		dev_err(&ntb->dev, "has fewer than %d scratchpads that the peer can write\n",
-			DLEND_SPAD_COUNT);
-		return -EINVAL;
-	}
-	if (~ntb_db_valid_mask(ntb) & dlend_link_doorbells()) {
-		dev_err(&ntb->dev, "has no doorbells 0 and 1 (valid: %llx)\n",
-			ntb_db_valid_mask(ntb));
-		return -EINVAL;
-	}
-	if (!ntb->ops->mw_set_trans) {
-		dev_err(&ntb->dev, "cannot set where its own windows lead\n");
-		return -EINVAL;
-	}
-	return dlend_client_check_errata(ntb);
+	const struct dlend_fit fit = {
+		.crosslink = ntb->topo == NTB_TOPO_CROSSLINK,
+		.peers = ntb_peer_port_count(ntb),
+		.spads = ntb->ops->spad_count && ntb->ops->peer_spad_write ?
+			 ntb_spad_count(ntb) : 0,
+		.doorbells = ntb_db_valid_mask(ntb),
+		.translates = ntb->ops->mw_set_trans,
+		.db_unsafe = ntb_db_is_unsafe(ntb),
+		.spad_unsafe = ntb_spad_is_unsafe(ntb),
+		.allow_unsafe = dlend_client_allow_unsafe,
+	};
+	char why[DLEND_FIT_WHY];
+	int err = dlend_fit_check(&fit, dlend_link_doorbells(), why);
+
+	if (err)
+		dev_err(&ntb->dev, "%s\n", why);
+	else if (*why)
+		dev_warn(&ntb->dev, "%s\n", why);
+	return err;
 }
 
 /* Switchtec's driver shows 2 MiB of a window, if nobody says otherwise: too little for a guest. */
@@ -361,7 +337,7 @@ static int dlend_client_check_window(struct dlend_client *c)
 	struct pci_dev *pdev = c->ntb->pdev;
 	unsigned int bar;
 
-	for (bar = 0; dlend_switchtec_is(pdev) && bar < PCI_STD_NUM_BARS; bar++) {
+	for (bar = 0; c->stdev && bar < PCI_STD_NUM_BARS; bar++) {
 		if (pci_resource_start(pdev, bar) != c->window ||
 		    pci_resource_len(pdev, bar) <= c->window_size)
 			continue;
@@ -409,6 +385,7 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 	if (!c)
 		return -ENOMEM;
 	c->ntb = ntb;
+	c->stdev = dlend_switchtec_of(ntb->pdev);
 	c->in = -1;
 	c->spare_in = -1;
 	err = dlend_client_find_window(c);

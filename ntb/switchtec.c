@@ -24,15 +24,15 @@
 /* One change at a time: a second lock by this host would succeed, too. */
 static DEFINE_MUTEX(dlend_switchtec_lock);
 
-bool dlend_switchtec_is(struct pci_dev *pdev)
+struct switchtec_dev *dlend_switchtec_of(struct pci_dev *pdev)
 {
-	return pdev && !strcmp(dev_driver_string(&pdev->dev), "switchtec");
+	return pdev && !strcmp(dev_driver_string(&pdev->dev), "switchtec") ?
+	       pci_get_drvdata(pdev) : NULL;
 }
 
 /* This host's own partition: what its requests may do. */
-static struct ntb_ctrl_regs __iomem *dlend_switchtec_control(struct pci_dev *pdev)
+static struct ntb_ctrl_regs __iomem *dlend_switchtec_control(struct switchtec_dev *stdev)
 {
-	struct switchtec_dev *stdev = pci_get_drvdata(pdev);
 	struct ntb_ctrl_regs __iomem *all = (void __iomem *)stdev->mmio_ntb +
 					    SWITCHTEC_NTB_REG_CTRL_OFFSET;
 
@@ -151,7 +151,8 @@ static int dlend_switchtec_begin(struct ntb_ctrl_regs __iomem *ctl)
 }
 
 /* The partition is locked.  What the switch has made of it is read back. */
-static int dlend_switchtec_configure(struct pci_dev *pdev, struct ntb_ctrl_regs __iomem *ctl,
+static int dlend_switchtec_configure(struct switchtec_dev *stdev,
+				     struct ntb_ctrl_regs __iomem *ctl,
 				     struct dlend_requesters *these)
 {
 	u32 status = dlend_switchtec_operate(ctl, NTB_CTRL_PART_OP_CFG,
@@ -159,16 +160,16 @@ static int dlend_switchtec_configure(struct pci_dev *pdev, struct ntb_ctrl_regs 
 
 	if (status == NTB_CTRL_PART_STATUS_NORMAL && !dlend_switchtec_compare(ctl, these))
 		return 0;
-	pci_err(pdev, "the switch refuses a change of its table of requesters: error %08x\n",
+	pci_err(stdev->pdev, "the switch refuses a change of its table of requesters: error %08x\n",
 		ioread32(&ctl->req_id_error));
 	if (status != NTB_CTRL_PART_STATUS_NORMAL)
 		dlend_switchtec_give_up(ctl);
 	return -EIO;
 }
 
-int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these)
+int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_requesters *these)
 {
-	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(pdev);
+	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(stdev);
 	int err;
 
 	guard(mutex)(&dlend_switchtec_lock);
@@ -182,12 +183,12 @@ int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these)
 	if (err)
 		return err;
 	dlend_switchtec_write(ctl, these);
-	return dlend_switchtec_configure(pdev, ctl, these);
+	return dlend_switchtec_configure(stdev, ctl, these);
 }
 
-int dlend_switchtec_free(struct pci_dev *pdev)
+int dlend_switchtec_free(struct switchtec_dev *stdev)
 {
-	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(pdev);
+	struct ntb_ctrl_regs __iomem *ctl = dlend_switchtec_control(stdev);
 	unsigned int i, places;
 	int count = 0;
 

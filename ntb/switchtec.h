@@ -7,18 +7,20 @@
 
 struct dlend_requesters;
 struct pci_dev;
+struct switchtec_dev;
 
 /**
- * dlend_switchtec_is - is it such a switch, driven by the kernel's driver?
+ * dlend_switchtec_of - what the kernel's driver has of such a switch
  * @pdev: (in) function of an NTB, or NULL
  *
- * Context: any; the driver stays bound.
+ * Context: any, but not while that driver is being unbound: it forgets this first.
+ * Return: as below, valid until the NTB's client has been removed; NULL: it is no such switch.
  */
-bool dlend_switchtec_is(struct pci_dev *pdev);
+struct switchtec_dev *dlend_switchtec_of(struct pci_dev *pdev);
 
 /**
  * dlend_switchtec_admit - say which PCI functions may send requests to the other side
- * @pdev: (in) NTB function of a switch
+ * @stdev: (in) the switch
  * @these: (in, out) their ids
  *
  * The switch passes requests of those only that are in its table.  The kernel's driver has put the
@@ -27,15 +29,15 @@ bool dlend_switchtec_is(struct pci_dev *pdev);
  * Return: 0; or the table is as before: -ENOSPC it is full; -EAGAIN the other side has it; -EIO the
  * switch refuses; -ENODEV it does not answer.
  */
-int dlend_switchtec_admit(struct pci_dev *pdev, struct dlend_requesters *these);
+int dlend_switchtec_admit(struct switchtec_dev *stdev, struct dlend_requesters *these);
 
 /**
  * dlend_switchtec_free - for how many PCI functions more there is room in the table
- * @pdev: (in) NTB function of a switch
+ * @stdev: (in) the switch
  *
  * Context: process, may sleep as dlend_switchtec_admit().
  * Return: their number; -ENODEV the switch does not answer.
  */
-int dlend_switchtec_free(struct pci_dev *pdev);
+int dlend_switchtec_free(struct switchtec_dev *stdev);
 
 #endif

@@ -454,7 +454,7 @@ static void check_requesters(const char *name, const char *dir, const struct dem
 	room = strtoul(value, NULL, 10);
 	if (room < more)
 		finding(LEVEL_FAIL, "requesters",
-			text("the switch of %s has room for %lu more requester ids, and %zu devices here are to be lent",
+			text("the switch of %s has room for %lu more requester ids, and %zu here are to be lent",
 			     name, room, more),
 			"Lend fewer devices over this link, or take some back: dlend reclaim");
 	else

@@ -22,7 +22,7 @@ LEAST_LETTERS = 8       # of a pattern, beside its gaps: with fewer it says noth
 MOST_COVERED = 8        # messages by one pattern: with more, a new one would not be missed
 COLUMNS = 120
 # What hands a message on; whoever calls it is looked at instead
-HAND_ON = {"dlend_link_set_error", "dlend_condition_fail", "dlend_report_err", "dlend_native_fn_fails", "dlend_native_lost"}
+HAND_ON = {"dlend_link_set_error", "dlend_condition_fail", "dlend_report_err", "dlend_native_fn_fails", "dlend_native_lost", "dlend_client_check"}
 
 
 class Entry:

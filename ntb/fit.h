@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Can this NTB carry a link? */
+#ifndef DLEND_NTB_FIT_H
+#define DLEND_NTB_FIT_H
+
+#include <linux/types.h>
+
+#define DLEND_FIT_WHY	192
+
+/**
+ * struct dlend_fit - what the driver of an NTB says of it
+ * @crosslink: it joins two switches
+ * @peers: how many there are
+ * @spads: scratchpads that the peer can write; 0 if it cannot
+ * @doorbells: a bit for each
+ * @translates: it can set where its own windows lead
+ * @db_unsafe: use of its doorbells can lock up the host
+ * @spad_unsafe: use of its scratchpads can
+ * @allow_unsafe: the administrator wants it all the same
+ */
+struct dlend_fit {
+	bool crosslink;
+	int peers;
+	unsigned int spads;
+	u64 doorbells;
+	bool translates;
+	bool db_unsafe, spad_unsafe, allow_unsafe;
+};
+
+/**
+ * dlend_fit_check - can this NTB carry a link?
+ * @fit: (in) what it has
+ * @doorbells: (in) bits of those that a link needs
+ * @why: (out) what is wrong with it, for the log; "" if nothing is
+ *
+ * Context: any.
+ * Return: 0, with a warning in @why if it is used all the same; else -EOPNOTSUPP or -EINVAL.
+ */
+int dlend_fit_check(const struct dlend_fit *fit, u64 doorbells, char why[DLEND_FIT_WHY]);
+
+#endif
