@@ -4,6 +4,8 @@
 
     host a (node 1): guest ------ ab ------ host b (node 2): rng with ATS, one without
 
+Also: an IOMMU that can enforce cache coherency is asked to, for what the peer does and for what a lent device does.
+
 QEMU's device asks for each address anew, so that one that keeps old ones cannot be shown: what is shown is that the
 lender's IOMMU tells it to forget them before it is reset.
 """
@@ -37,7 +39,6 @@ def refused(t, f, b):
 
 def forgets(t, f, b, g, address):
     """Its lender takes it back while it is at work."""
-    g.wait_for("[ -c /dev/hwrng ]", 60)
     t.equal(g.run(SOME, timeout=60).out.strip(), "64", "a guest uses it")
     g.run(BUSY)
     b.run(f"[ -e {QI} ] && echo 1 >{QI}/enable")
@@ -49,6 +50,21 @@ def forgets(t, f, b, g, address):
     order = [fence or tlb or "reset" for fence, tlb, _ in steps]
     t.ok("dev_tlb" in order[:order.index("dma_blocked")] and "reset" in order[order.index("dma_blocked"):],
          "it is told to forget its translations before the lender says that its DMA is blocked, and then reset", str(order))
+
+
+def coherent(host, file):
+    """Whether No Snoop requests that come in by a link, or from a lent device, cannot pass by this host's caches."""
+    return host.run(f"sed -n 's/^coherent: //p' /sys/kernel/debug/dlend/{file}").out.strip()
+
+
+def no_snoop(t, f, lent):
+    """Host b's IOMMU can forbid it, host a's cannot."""
+    cannot = "its IOMMU cannot enforce cache coherency"
+    for name, word in (("a", "0"), ("b", "1")):
+        host = f.host(name)
+        t.equal((coherent(host, "links/*:*"), cannot in host.run("dmesg").out), (word, word == "0"),
+                f"host {name}: coherency of what the peer does is {'enforced' if word == '1' else 'not enforced, and the log says so'}")
+    t.equal(coherent(f.host("b"), f"lender/0000{lent[5:]}/dma"), "1", "  and of what a lent device does")
 
 
 def main():
@@ -65,6 +81,8 @@ def main():
         uuid = f.mdev("a", address, "dlend-pci")
         with t.case("taken back"):
             with f.guest("a", "g", tools=("rng",), modules=("virtio-rng",), devices=[f.device(uuid)]) as g:
+                g.wait_for("[ -c /dev/hwrng ]", 60)
+                no_snoop(t, f, address)
                 forgets(t, f, b, g, address)
         with f.guest("a", "next", tools=("rng",), modules=("virtio-rng",), devices=[f.device(uuid)]) as g:
             g.wait_for("[ -c /dev/hwrng ]", 60)
