@@ -153,6 +153,9 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	unsigned long flags = 0;
 	int ret;
 
+	ret = dlend_irq_source_begin(irqs->source, count);
+	if (ret)
+		return ret;
 	if (mode == DLEND_IRQ_INTX && !irqs->exclusive)
 		flags = IRQF_SHARED;
 	for (u32 i = 0; i < count; i++) {
@@ -333,8 +336,7 @@ struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_
 					 const struct dlend_p_borrow *want)
 {
 	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),
-				     le32_to_cpu(want->irq_handle),
-				     max3(fn->nr_msix, fn->nr_msi, (u16)1));
+				     le32_to_cpu(want->irq_handle));
 }
 
 void lend_irq_open(struct lend_fn *fn, struct dlend_irq_source *source)

@@ -24,6 +24,12 @@ void dlend_bypass_drop(struct dlend_vdev *v, unsigned int vector)
 	vec->producing = false;
 }
 
+void dlend_bypass_drop_all(struct dlend_vdev *v)
+{
+	for (unsigned int i = 0; i < v->irq.nvec; i++)
+		dlend_bypass_drop(v, i);
+}
+
 void dlend_bypass_offer(struct dlend_vdev *v, unsigned int vector)
 {
 	struct dlend_irq_vec *vec = &v->irq.vec[vector];
@@ -50,7 +56,6 @@ void dlend_bypass_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 void dlend_bypass_end(struct dlend_vdev *v)
 {
 	lockdep_assert_held(&v->lock);
-	for (unsigned int i = 0; i < v->irq.nvec; i++)
-		dlend_bypass_drop(v, i);
+	dlend_bypass_drop_all(v);
 	v->irq.bypass = NULL;
 }

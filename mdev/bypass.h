@@ -32,6 +32,9 @@ void dlend_bypass_end(struct dlend_vdev *v);
  */
 void dlend_bypass_drop(struct dlend_vdev *v, unsigned int vector);
 
+/** dlend_bypass_drop_all - the same for all that the VMM has set up. Context: the same. */
+void dlend_bypass_drop_all(struct dlend_vdev *v);
+
 /**
  * dlend_bypass_offer - a vector has an eventfd, maybe
  * @v: (in) vdev

@@ -309,8 +309,7 @@ static void dlend_irqs_disable(struct dlend_vdev *v)
 
 	if (irq->mode == DLEND_IRQ_INTX)
 		vfio_virqfd_disable(&irq->unmask);
-	for (i = 0; i < irq->nvec; i++)
-		dlend_bypass_drop(v, i);
+	dlend_bypass_drop_all(v);
 	spin_lock_irq(&irq->lock);
 	vec = irq->vec;
 	nvec = irq->nvec;

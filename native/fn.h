@@ -89,7 +89,7 @@ struct dlend_native_vector {
  * @unmask_work: tells the lender that it was handled
  * @irq_lock: the rest
  * @irq_mode, @irq_count: what the lender delivers
- * @irq_used: that the driver has
+ * @irq_taken: of these, how many are taken
  * @vector: @irq_count of them
  */
 struct dlend_native_fn {
@@ -112,7 +112,7 @@ struct dlend_native_fn {
 	struct work_struct unmask_work;
 	struct mutex irq_lock;		/* see above */
 	enum dlend_irq_mode irq_mode;
-	unsigned int irq_count, irq_used;
+	unsigned int irq_count, irq_taken;
 	struct dlend_native_vector *vector;
 };
 

@@ -138,8 +138,11 @@ static void dlend_native_irq_cache(struct dlend_native_vector *v)
 		desc->msg = v->message;
 }
 
-/* Under irq_lock. The lender's interrupts are remapped: an entry stays as it is until next time. */
-static void dlend_native_irq_learn(struct dlend_native_fn *fn)
+/*
+ * Under irq_lock: of vectors that are taken.  The lender's interrupts are remapped: an entry stays as
+ * it is until next time.
+ */
+static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
 	unsigned int i, bar;
 	void __iomem *table, *entry;
@@ -154,7 +157,9 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn)
 	if (!table)
 		return;
 	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
-	for (i = 0; i < fn->irq_count && readl(table) != ~0u; i++) {
+	for (i = first; i < first + nr && readl(table) != ~0u; i++) {
+		if (!fn->vector[i].taken)
+			continue;
 		entry = table + i * PCI_MSIX_ENTRY_SIZE;
 		fn->vector[i].message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
 		fn->vector[i].message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
@@ -166,17 +171,30 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn)
 
 int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
-	int ret;
+	int ret = first + nr > fn->irq_count ? -ENOSPC : 0;
+	unsigned int taken = 0;
 
-	if (first + nr > fn->irq_count)
-		return -ENOSPC;
-	for (unsigned int i = first; i < first + nr; i++) {
-		ret = dlend_lease_irq_use(dlend_native_lease(fn), i);
+	for (; taken < nr && !ret; taken++) {
+		ret = dlend_lease_irq_use(dlend_native_lease(fn), first + taken);
 		if (ret)
-			return ret;
-		fn->vector[i].taken = true;
+			break;
+		fn->vector[first + taken].taken = true;
+		fn->irq_taken++;
 	}
-	return 0;
+	if (ret)
+		dlend_native_irq_release(fn, first, taken);
+	else
+		dlend_native_irq_learn(fn, first, nr);
+	return ret;
+}
+
+void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
+{
+	for (unsigned int i = first; i < first + nr; i++)
+		fn->vector[i].taken = false;
+	fn->irq_taken -= nr;
+	if (!fn->irq_taken)
+		dlend_native_irq_teardown(fn);
 }
 
 int dlend_native_irq_again(struct dlend_native_fn *fn)
@@ -190,7 +208,7 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
 	if (ret)
 		return ret;
-	dlend_native_irq_learn(fn);
+	dlend_native_irq_learn(fn, 0, fn->irq_count);
 	/* If they come directly, those may be others than before. */
 	for (i = 0; i < fn->irq_count && !ret; i++) {
 		fn->vector[i].bound = nr_cpu_ids;
@@ -260,10 +278,7 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 	/* Pairs with the acquire in dlend_native_irq_fired(). */
 	smp_store_release(&fn->irq_count, count);
 	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
-	if (!ret) {
-		dlend_native_irq_learn(fn);
-		return 0;
-	}
-	dlend_native_irq_end(fn);
+	if (ret)
+		dlend_native_irq_end(fn);
 	return ret;
 }

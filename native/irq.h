@@ -36,6 +36,16 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
 
 /**
+ * dlend_native_irq_release - undo dlend_native_irq_take()
+ * @fn: (in, out) function; if no vector is left, the lender delivers nothing of it any more
+ * @first: (in) number of the first one
+ * @nr: (in) how many
+ *
+ * Context: as dlend_native_irq_setup().
+ */
+void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
+
+/**
  * dlend_native_irq_give - the driver has a vector from now on
  * @v: vector
  * @virq: (in) the kernel's interrupt, which can be handled
@@ -44,7 +54,7 @@ int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsign
  */
 void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq);
 
-/** dlend_native_irq_teardown - undo that. Context: as dlend_native_irq_setup(). */
+/** dlend_native_irq_teardown - undo dlend_native_irq_setup(). Context: as dlend_native_irq_setup(). */
 void dlend_native_irq_teardown(struct dlend_native_fn *fn);
 
 /**

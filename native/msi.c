@@ -109,18 +109,14 @@ static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsig
 	if (ret)
 		return ret;
 	ret = dlend_native_irq_take(fn, first, nr);
-	if (ret) {
-		if (!fn->irq_used)
-			dlend_native_irq_teardown(fn);
+	if (ret)
 		return ret;
-	}
 	for (i = 0; i < nr; i++) {
 		v = &fn->vector[first + i];
 		v->cpu = cpumask_first(cpu_online_mask);
 		irq_domain_set_info(d, virq + i, first + i, &dlend_native_msi_chip, v,
 				    handle_edge_irq, NULL, "edge");
 		irqd_set_single_target(irq_get_irq_data(virq + i));
-		fn->irq_used++;
 	}
 	return 0;
 }
@@ -130,20 +126,17 @@ static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsig
 	struct irq_data *data = irq_domain_get_irq_data(d, virq);
 	struct dlend_native_vector *v = irq_data_get_irq_chip_data(data);
 	struct dlend_native_fn *fn = v->fn;
-	unsigned int i;
+	unsigned int i, first = v - fn->vector;
 
 	guard(mutex)(&fn->irq_lock);
 	for (i = 0; i < nr; i++) {
 		data = irq_domain_get_irq_data(d, virq + i);
 		v = irq_data_get_irq_chip_data(data);
 		WRITE_ONCE(v->virq, 0);
-		v->taken = false;
 		irq_work_sync(&v->work);
 		irq_domain_reset_irq_data(data);
-		fn->irq_used--;
 	}
-	if (!fn->irq_used)
-		dlend_native_irq_teardown(fn);
+	dlend_native_irq_release(fn, first, nr);
 }
 
 /* Complete: the PCI core's own domain has set up its part. */

@@ -17,7 +17,7 @@
 #include "link.h"
 
 /*
- * Milliseconds to read all counters once, while a lease is made.  A read takes some microseconds.
+ * Milliseconds to read counters, while interrupts are set up.  A read takes some microseconds.
  * Other requests about this device wait meanwhile.
  */
 #define DLEND_COUNTS_MS		1000
@@ -34,9 +34,9 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
  * @mapped: @window in the kernel's address space
  * @counters: @mapped; NULL once the borrower has taken them away: the loop tells that by
  *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
- * @vectors: how many counters are used
- * @count: what is in @counters. Read once: a source that follows another one on the same sink goes
- *	on counting where that one ended. Otherwise a change of the counter could look like none
+ * @vectors: how many counters have been read: from the first one on
+ * @count: what is in these. Each is read once: a source that follows another one on the same sink
+ *	goes on counting where that one ended. Otherwise a change of the counter could look like none
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;
@@ -111,23 +111,27 @@ static int dlend_irq_source_read(struct dlend_irq_source *src, u32 vector)
  * read that returns all ones is the last.  A count that really is all ones is treated the same: it
  * takes four billion interrupts to get there.
  */
-static int dlend_irq_source_read_all(struct dlend_irq_source *src)
+int dlend_irq_source_begin(struct dlend_irq_source *src, u32 vectors)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(DLEND_COUNTS_MS);
 	int err;
 
-	for (u32 vector = 0; vector < src->vectors; vector++) {
-		err = dlend_irq_source_read(src, vector);
+	if (vectors > DLEND_MAX_VECTORS)
+		return -ERANGE;
+	while (src->vectors < vectors) {
+		err = dlend_irq_source_read(src, src->vectors);
 		if (err)
 			return err;
-		if (dlend_irqscan_gone(src->count[vector], 0))
+		if (dlend_irqscan_gone(src->count[src->vectors], 0))
 			return -ENXIO;
 		if (time_after(jiffies, deadline))
 			return -ETIME;
+		src->vectors++;
 		cond_resched();
 	}
 	return 0;
 }
+DLEND_EXPORT(dlend_irq_source_begin);
 
 int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count,
 			      struct dlend_p_message *message)
@@ -164,8 +168,7 @@ int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count
 }
 DLEND_EXPORT(dlend_irq_source_messages);
 
-struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
-					       u32 vectors)
+struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle)
 {
 	struct dlend_irq_source *src;
 	int err;
@@ -177,11 +180,10 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 		return ERR_PTR(-ENOMEM);
 	src->in = dlend_session_hold(link);
 	src->handle = handle;
-	src->vectors = min(vectors, DLEND_MAX_VECTORS);
 	err = dlend_irq_source_map(src, offset);
 	if (err)
 		goto free_source;
-	err = dlend_irq_source_read_all(src);
+	err = dlend_irq_source_begin(src, 1);
 	if (err)
 		goto close_source;
 	return src;

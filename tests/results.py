@@ -23,7 +23,7 @@ FOLDERS = subprocess.run((TOP / "tests/module-folders",), stdout=subprocess.PIPE
 ALONE = {"native": "dlend_native"}  # what only some scenarios load, who name its module
 BED = ("tests/ntbsim", "tests/cluster")
 LEFT_OUT = (".md", "/mkdeb", ".o", ".ko", ".mod", ".mod.c", ".cmd", ".pyc")
-SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG", "DLEND_NTB", "DLEND_LENDER_IOMMU", "DLEND_DIRECT")
+SETTINGS = ("DLEND_KERNEL", "DLEND_IOMMUFD", "DLEND_LONG", "DLEND_NTB", "DLEND_IOMMU", "DLEND_LENDER_IOMMU", "DLEND_DIRECT")
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\w+|[^\s\w]', re.S)
 
 

@@ -514,16 +514,25 @@ int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count
  * @link: link to the borrower; a reference is kept
  * @offset: (in) counters in the borrower's aperture, from struct dlend_p_borrow (not trusted)
  * @handle: (in) what names the sink in the ring of hints (not trusted)
- * @vectors: (in) number of vectors that the device can have, up to DLEND_MAX_VECTORS
  *
- * Reads each vector's counter through the window, once: some microseconds each, and a second for
- * all of them at most.
  * Context: process, may sleep.
- * Return: source or ERR_PTR: -ERANGE @offset or @handle; -ENOTCONN the session is over; -ENXIO
- * nothing is there; -ETIME it takes too long; -ENOMEM.
+ * Return: source for one vector, or ERR_PTR: -ERANGE @offset or @handle; -ENOMEM; or as
+ * dlend_irq_source_begin().
  */
-struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle,
-					       u32 vectors);
+struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle);
+
+/**
+ * dlend_irq_source_begin - count interrupts of so many vectors from now on
+ * @src: source
+ * @vectors: (in) how many, from the first one on
+ *
+ * Reads the counter of each vector through the window, when it is first asked for: some microseconds
+ * each, and a second for all of them at most.
+ * Context: process, may sleep; one caller at a time. dlend_irq_fire() may run for those of before.
+ * Return: 0; -ERANGE more than DLEND_MAX_VECTORS; -ENOTCONN the session is over; -ENXIO nothing is
+ * there; -ETIME it takes too long.
+ */
+int dlend_irq_source_begin(struct dlend_irq_source *src, u32 vectors);
 
 /**
  * dlend_irq_source_close - undo dlend_irq_source_open()
@@ -544,7 +553,7 @@ void dlend_irq_source_push(struct dlend_irq_source *src);
 /**
  * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell
  * @src: source
- * @vector: (in) vector; one that the source does not have is ignored
+ * @vector: (in) vector; one without dlend_irq_source_begin() is ignored
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
  * seen behind the data that it is about. If nobody answers the read, the session ends. If only the
