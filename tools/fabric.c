@@ -90,13 +90,14 @@ static void read_told_lines(struct fabric *f, const char *name, told_fn add_told
 
 static void add_told_edge(struct fabric *f, unsigned int from, unsigned int to, char *rest)
 {
+	long long bytes = strtoll(rest, NULL, 10);	/* JSON has no more */
 	struct edge *e;
 
 	if (to == f->me)	/* a link of this node's: known better */
 		return;
 	e = add_edge(f, from, to);
 	e->up = true;
-	e->bytes = strtoull(rest, NULL, 10);
+	e->bytes = bytes > 0 ? bytes : 0;
 }
 
 /* The address of the NTB, and the bridges above it. */
