@@ -83,6 +83,8 @@ install-files:
 		dist/dlend-metrics.service dist/dlend-metrics.timer $(lib)/systemd/system
 	install -D -m 644 dist/dlend-alerts.yml $(share)/dlend/dlend-alerts.yml
 	install -D -m 644 dist/dlend-dashboard.json $(share)/dlend/dlend-dashboard.json
+	install -d $(share)/dlend/schema
+	install -m 644 dist/schema/*.json $(share)/dlend/schema
 	install -d $(share)/doc/dlend/docs
 	install -m 644 README.md $(share)/doc/dlend
 	install -m 644 docs/*.md docs/guest-picture.svg $(share)/doc/dlend/docs

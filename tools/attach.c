@@ -287,7 +287,7 @@ int cmd_attach(int argc, char **argv)
 			attach_one(t, list);
 	}
 	if (list)
-		print_json(json_pack("{s:o}", "attached", list));
+		print_document(json_pack("{s:o}", "attached", list));
 	return EXIT_OK;
 }
 
@@ -306,7 +306,7 @@ int cmd_detach(int argc, char **argv)
 			detach_one(t, force, list);
 	}
 	if (list)
-		print_json(json_pack("{s:o}", "detached", list));
+		print_document(json_pack("{s:o}", "detached", list));
 	return EXIT_OK;
 }
 

@@ -8,7 +8,7 @@
 
 struct options opt = {
 	.sysfs = "/sys", .procfs = "/proc", .boot = "/boot", .etc = "/etc", .run = "/run/dlend",
-	.modules = "/lib/modules",
+	.modules = "/lib/modules", .verb = "",
 };
 
 static void print_synopsis(FILE *f)

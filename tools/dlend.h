@@ -41,10 +41,12 @@ enum {
  * @sysfs: where sysfs is; @procfs, @boot (kernel configurations), @etc, @run, @modules likewise
  * @fake: --root or --sysfs was given: nothing outside these trees is looked at or changed
  * @lines: JSON is one object a line
+ * @verb: "" if there is none of this name
  */
 struct options {
 	const char *sysfs, *procfs, *boot, *etc, *run, *modules;
 	bool fake, json, lines;
+	const char *verb;
 };
 
 extern struct options opt;
@@ -222,10 +224,12 @@ void check_use(const struct device *dev);
  * makes nothing at all of text that is not UTF-8.
  */
 json_t *ascii_json(const char *s);
-/** attr_json - as a number if @value is a plain decimal one, else as text */
-json_t *attr_json(const char *value);
-/** print_json - on standard output; @root is gone then */
+/** attr_json - @value of attribute @name: a number, null if that cannot be read; or text */
+json_t *attr_json(const char *name, const char *value);
+/** print_json - on standard output, in a form that others define; @root is gone then */
 void print_json(json_t *root);
+/** print_document - the same for what --json prints, with the verb and its version (dist/schema) */
+void print_document(json_t *root);
 
 /* message.c */
 /**

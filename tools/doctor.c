@@ -105,7 +105,7 @@ static void examine_host(struct demands *demands)
 	doctor_reach(devices);
 	doctor_fabric();
 	if (opt.json)
-		print_json(findings_json());
+		print_document(findings_json());
 	else
 		printf("%u OK, %u WARN, %u FAIL\n", findings_count(LEVEL_OK),
 		       findings_count(LEVEL_WARN), findings_count(LEVEL_FAIL));

@@ -9,6 +9,9 @@
 
 #include "dlend.h"
 
+/* Of the documents of each verb. If one verb's is raised, it gets a column in verb.c. */
+#define JSON_VERSION	1
+
 json_t *ascii_json(const char *s)
 {
 	char *copy = strdup(s);
@@ -35,9 +38,20 @@ static bool is_number(const char *s)
 	return len && !s[len] && len <= 15 && (len == 1 || s[0] != '0');
 }
 
-json_t *attr_json(const char *value)
+/* All other attributes are text, whatever they look like: a session may have no letters. */
+static const char *const numbers[] = {
+	"aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes", "borrower", "epoch",
+	"heartbeat_age_ms", "lender", "memory", "memory_sharers", "node_id", "peer_node",
+	"required_peer", "version", "window_bytes"
+};
+
+json_t *attr_json(const char *name, const char *value)
 {
-	return is_number(value) ? json_integer(strtoll(value, NULL, 10)) : ascii_json(value);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!strcmp(name, numbers[i]))
+			return is_number(value) ? json_integer(strtoll(value, NULL, 10)) :
+						  json_null();
+	return ascii_json(value);
 }
 
 void print_json(json_t *root)
@@ -47,4 +61,14 @@ void print_json(json_t *root)
 	json_dumpf(root, stdout, opt.lines ? JSON_COMPACT : JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
+}
+
+void print_document(json_t *root)
+{
+	json_t *document = json_pack("{s:s, s:i}", "verb", opt.verb, "version", JSON_VERSION);
+
+	if (json_object_update(document, root))
+		abort();
+	json_decref(root);
+	print_json(document);
 }

@@ -256,7 +256,7 @@ static int lend_config(const char *file)
 		names_free(&found);
 	}
 	if (r.list)
-		print_json(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
+		print_document(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
 	if (r.failed.count)
 		progress("%zu lent, %zu failed", r.lent, r.failed.count);
 	return r.failed.count ? EXIT_FAIL : EXIT_OK;
@@ -277,7 +277,7 @@ static int lend_command(const struct lend_line *line)
 		out = json_pack("{s:o}", "lent", list);
 		if (code)
 			json_object_set_new(out, "error", attempt_json(code));
-		print_json(out);
+		print_document(out);
 	}
 	return code;
 }

@@ -20,10 +20,7 @@ static json_t *link_json(const char *name, const char *dir)
 
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(*attributes); i++) {
 		read_attr(value, dir, attributes[i]);
-		/* A session is a random number of 64 bits: always text. */
-		json_object_set_new(link, attributes[i],
-				    strcmp(attributes[i], "session") ? attr_json(value) :
-								       ascii_json(value));
+		json_object_set_new(link, attributes[i], attr_json(attributes[i], value));
 	}
 	return link;
 }

@@ -27,9 +27,9 @@ static json_t *offer_json(const struct offer *o, const char *vendor_name, const 
 			 "vendor", o->vendor, "device", o->device,
 			 "vendor_name", ascii_json(vendor_name),
 			 "device_name", ascii_json(device_name), "class", o->class,
-			 "lender", attr_json(o->lender), "state", o->state,
-			 "borrower", attr_json(*o->borrower ? o->borrower : "0"),
-			 "epoch", attr_json(*o->epoch ? o->epoch : "0"), "link", o->link,
+			 "lender", attr_json("lender", o->lender), "state", o->state,
+			 "borrower", attr_json("borrower", *o->borrower ? o->borrower : "0"),
+			 "epoch", attr_json("epoch", *o->epoch ? o->epoch : "0"), "link", o->link,
 			 "own", ascii_json(o->own));
 }
 

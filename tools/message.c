@@ -72,7 +72,7 @@ void fail(int code, const char *what, const char *why, const char *todo)
 		longjmp(catcher->here, code);
 	}
 	if (opt.json)
-		print_json(json_pack("{s:o}", "error", error_json(code, what, why, todo)));
+		print_document(json_pack("{s:o}", "error", error_json(code, what, why, todo)));
 	exit(code);
 }
 
@@ -118,6 +118,6 @@ json_t *attempt_json(int code)
 void fail_again(int code)
 {
 	if (opt.json)
-		print_json(json_pack("{s:o}", "error", attempt_json(code)));
+		print_document(json_pack("{s:o}", "error", attempt_json(code)));
 	exit(code);
 }

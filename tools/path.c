@@ -91,7 +91,7 @@ void path_show(const struct fabric *f, const char *from, const char *to)
 		     "no link that is up joins their nodes, and this node does not have a link to both",
 		     look_at_links);
 	if (opt.json)
-		print_json(route_json(&r, true));
+		print_document(route_json(&r, true));
 	else
 		show_path(&r);
 }

@@ -69,7 +69,7 @@ static void report_reclaimed(const struct names *bdf)
 		device_close(&dev);
 	}
 	if (list)
-		print_json(json_pack("{s:o}", "reclaimed", list));
+		print_document(json_pack("{s:o}", "reclaimed", list));
 }
 
 static const char *parse_arguments(int argc, char **argv, bool *force)

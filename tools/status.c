@@ -28,7 +28,7 @@ static void show_node(json_t *root)
 		free(dir);
 	}
 	if (root) {
-		json_object_set_new(root, "node", attr_json(*node ? node : "0"));
+		json_object_set_new(root, "node", attr_json("node_id", *node ? node : "0"));
 		json_object_set_new(root, "modules", list);
 	} else {
 		printf("node %s, modules:%s\n", *node && strcmp(node, "0") ? node : "(id not set)",
@@ -65,7 +65,7 @@ static void show_mdev_attributes(const char *own, json_t *mdev)
 			continue;
 		whole = strip_text(all);
 		if (mdev)
-			json_object_set_new(mdev, n.name[i], attr_json(whole));
+			json_object_set_new(mdev, n.name[i], attr_json(n.name[i], whole));
 		else if (*whole && strcmp(n.name[i], "state"))
 			show_lines(n.name[i], whole);
 		free(all);

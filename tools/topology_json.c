@@ -157,9 +157,9 @@ static json_t *doubts_json(const struct fabric *f)
 
 void topology_json(const struct fabric *f)
 {
-	print_json(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-			     "node", f->me, "nodes", nodes_json(f), "links", links_json(f),
-			     "devices", devices_json(f), "routes", routes_json(f),
-			     "cliques", cliques_json(f), "doubts", doubts_json(f),
-			     "p2p", peers_json(f)));
+	print_document(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+				 "node", f->me, "nodes", nodes_json(f), "links", links_json(f),
+				 "devices", devices_json(f), "routes", routes_json(f),
+				 "cliques", cliques_json(f), "doubts", doubts_json(f),
+				 "p2p", peers_json(f)));
 }

@@ -90,8 +90,10 @@ void print_verbs(FILE *f)
 int run_verb(int argc, char **argv)
 {
 	for (size_t i = 0; i < VERBS; i++)
-		if (!strcmp(argv[0], verbs[i].verb))
+		if (!strcmp(argv[0], verbs[i].verb)) {
+			opt.verb = verbs[i].verb;
 			return verbs[i].run(argc, argv);
+		}
 	fail(EXIT_USAGE, text("there is no command \"%s\"", argv[0]), NULL, "See dlend --help.");
 }
 
@@ -202,6 +204,6 @@ int run_show(int argc, char **argv, void (*show)(json_t *root))
 	root = opt.json ? json_object() : NULL;
 	show(root);
 	if (root)
-		print_json(root);
+		print_document(root);
 	return EXIT_OK;
 }

@@ -118,12 +118,6 @@ static void print_text(const char *event, const struct thing *before, const stru
 
 /* One line of JSON */
 
-static json_t *value_json(const char *key, const char *value)
-{
-	/* A session is a random number of 64 bits: always text. */
-	return strcmp(key, "session") ? attr_json(value) : ascii_json(value);
-}
-
 static void print_object(const char *event, const struct thing *before, const struct thing *after)
 {
 	const struct thing *t = after ? after : before;
@@ -131,14 +125,14 @@ static void print_object(const char *event, const struct thing *before, const st
 	char now[64];
 
 	for (size_t i = 0; t->key[i]; i++) {
-		json_object_set_new(values, t->key[i], value_json(t->key[i], t->value[i]));
+		json_object_set_new(values, t->key[i], attr_json(t->key[i], t->value[i]));
 		if (before && after && strcmp(before->value[i], after->value[i]))
 			json_object_set_new(old, t->key[i],
-					    value_json(t->key[i], before->value[i]));
+					    attr_json(t->key[i], before->value[i]));
 	}
-	print_json(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "time", time_of_day(now),
-			     "event", event, "kind", t->kind, "name", ascii_json(t->name),
-			     "values", values, "before", old));
+	print_document(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "time", time_of_day(now),
+				 "event", event, "kind", t->kind, "name", ascii_json(t->name),
+				 "values", values, "before", old));
 }
 
 static bool is_done(const struct watch *w)

@@ -15,6 +15,7 @@ import shlex
 import textwrap
 import time
 
+from documents import check_output
 from klog import SCAN, STOOD_STILL, Account, complaints, leaks
 from topology import GUEST_LEAN, channels, disk_path, disks, qemu_args, qemu_binary
 from wire import SLACK, Agent, CommandFailed, Console, Gone, Qmp, QmpError, TimedOut
@@ -197,7 +198,9 @@ class Host:
     def run(self, command, timeout=60, check=True, input=None):
         """sh -c command; a Result with out, data, status.  check: another status than 0 raises CommandFailed."""
         self.asked += 1
-        return self.agent.run(command, timeout, check, input)
+        result = self.agent.run(command, timeout, check, input)
+        check_output(command, result.out)
+        return result
 
     def spawn(self, command, input=None):
         """The same in the background: a Job with wait(timeout, check), kill(signal), over."""

@@ -459,6 +459,7 @@ INSTALLED = {
     "usr/share/dlend/dlend-alerts.yml", "usr/share/dlend/dlend-dashboard.json", "etc/libvirt/hooks/qemu.d/dlend", "etc/dlend.conf",
     "etc/modprobe.d/dlend.conf", "usr/lib/modprobe.d/dlend-ntb.conf", "usr/share/doc/dlend/README.md",
     "usr/share/doc/dlend/docs/guest-picture.svg",
+    *(f"usr/share/dlend/schema/{p.name}" for p in (TOP / "dist/schema").iterdir()),
     *(f"usr/share/doc/dlend/docs/{p.name}" for p in (TOP / "docs").glob("*.md")),
     *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
 

@@ -15,6 +15,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from documents import check_output
+
 TOP = Path(__file__).resolve().parent.parent.parent
 DLEND = os.environ.get("DLEND_TOOL") or TOP / "build/bin/dlend"
 LENDER = "dlend-lender"
@@ -212,6 +214,7 @@ class Fake:
         result = Result(subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout,
                                        check=False))
         self.settle()
+        check_output(command, result.out)
         return result
 
     def driver_of(self, bdf):

@@ -352,7 +352,8 @@ def prepares(t):
         r = w.run("--prepare", "vm1")
         t.ok("1 device of vm1 is prepared" in r.stdout, "  and again for one that was added later", r.stdout)
         r = w.run("--prepare", "--json", "vm1")
-        t.equal(json.loads(r.stdout), {"vm": "vm1", "prepared": [], "restart": True, "dry_run": False}, "  as JSON; once")
+        t.equal(json.loads(r.stdout), {"verb": "migrate", "version": 1, "vm": "vm1", "prepared": [], "restart": True, "dry_run": False},
+                "  as JSON; once")
         r = w.run(*KEEP, "vm1", "b")
         t.ok(r.returncode == 4 and "--prepare" in r.stderr, "  until then, it does not move", r.stderr)
     with World(uuids=()) as w:

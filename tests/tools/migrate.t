@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from documents import check_output  # noqa: E402  pylint: disable=wrong-import-position
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, VM_UUID, WHOLE, World, domain, is_refused,  # noqa: E402
@@ -413,6 +414,7 @@ def finish_refused(t):
              "dlend status on b tells of the move, and what to do", r.stdout)
         r = subprocess.run([DLEND, "--root", w.path / "b", "--json", "status"], capture_output=True, text=True,
                            check=False)
+        check_output(r.args, r.stdout)
         t.equal(json.loads(r.stdout)["moves"][0]["vm"], "vm1", "  as JSON, too")
         w.offer("b", P2, state="held", borrower="5", fixed=1)
         for words in (("--finish",), ("--finish", "--force")):

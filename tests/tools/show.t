@@ -72,7 +72,7 @@ def full(t):
         row = next(line for line in f.run("links").out.splitlines() if line.startswith("ntb1"))
         t.ok("0M" not in row, "  without an aperture there is nothing to say", row)
         status = json.loads(f.run("status --json").out)
-        t.equal(sorted(status), ["attached", "links", "mdevs", "modules", "moves", "node", "offers"], "status holds everything")
+        t.equal(sorted(status), ["attached", "links", "mdevs", "modules", "moves", "node", "offers", "verb", "version"], "status holds everything")
         t.equal(status["node"], 1, "  the node's id")
         t.equal([(m["uuid"][0], m["parent"], m["state"], m["reason"]) for m in status["mdevs"]],
                 [("1", "d0002:3b:00.0", "failed", "memlock limit too low")], "  mediated devices of dlend only")

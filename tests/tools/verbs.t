@@ -15,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from documents import check_output  # noqa: E402  pylint: disable=wrong-import-position
 from fake import DLEND, TOP, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -119,7 +120,9 @@ def wrong_arguments(t):
 def unprivileged(command):
     """Its result when nobody calls it, on this machine's own /sys"""
     user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **user)
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **user)
+    check_output(command, result.stdout)
+    return result
 
 
 def root_only(t):

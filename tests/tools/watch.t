@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from documents import check_output  # noqa: E402  pylint: disable=wrong-import-position
 from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -75,6 +76,7 @@ class Watch:
                 return None
             self.rest += got
         line, _, self.rest = self.rest.partition(b"\n")
+        check_output(self.process.args, line.decode())
         return line.decode()
 
     def said(self, within=PATIENCE_S):
@@ -85,6 +87,7 @@ class Watch:
     def end(self):
         """What is left to be printed, and the exit status."""
         out, err = self.process.communicate(timeout=PATIENCE_S)
+        check_output(self.process.args, out.decode())
         return (self.rest + out).decode(), err.decode(), self.process.returncode
 
 
@@ -189,14 +192,15 @@ def as_json(t):
             got = json.loads(w.line())
             got.pop("time")
             values = {**there["offer", USED]["values"], "state": 'q"\\'}
-            t.equal(got, {"event": "changed", "kind": "offer", "name": USED, "values": values, "before": {"state": "free"}},
+            t.equal(got, {"verb": "watch", "version": 1, "event": "changed", "kind": "offer", "name": USED, "values": values,
+                          "before": {"state": "free"}},
                     "a change: all values, and what has changed of them")
             (f.sys / f"bus/dlend/devices/{USED}").unlink()
             got = json.loads(w.line())
             t.equal((got["event"], got["values"], got["before"]), ("went", values, {}), "one that goes, as it was last")
             f.offer("d0003:01:00.0", lender="3", epoch="12345678901234567890")
             got = json.loads(w.line())
-            t.equal((got["event"], got["before"], got["values"]["epoch"]), ("came", {}, "12345678901234567890"), "one that comes")
+            t.equal((got["event"], got["before"], got["values"]["epoch"]), ("came", {}, None), "one that comes, with a number that is none")
 
 
 def ends(t):

@@ -26,6 +26,7 @@ import migration.precopy  # noqa: E402  pylint: disable=wrong-import-position
 import migration.signals  # noqa: E402  pylint: disable=wrong-import-position
 import migration.steps  # noqa: E402  pylint: disable=wrong-import-position
 import migration.waits  # noqa: E402  pylint: disable=wrong-import-position
+from documents import check_output  # noqa: E402  pylint: disable=wrong-import-position
 from fake import TOP  # noqa: E402  pylint: disable=wrong-import-position
 from migration.keeping import QEMU  # noqa: E402  pylint: disable=wrong-import-position
 from virt_fakes import Died, Local, make_active  # noqa: E402  pylint: disable=wrong-import-position
@@ -163,13 +164,16 @@ class World:
         finally:
             for number, handler in handlers:
                 signal.signal(number, handler)
+        check_output(["migrate", *words], out.getvalue(), err.getvalue())
         return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
     def run_program(self, *words, program=()):
         """The same with processes."""
         command = program or [MIGRATE, "--root", self.path / "a"]
-        return subprocess.run([str(w) for w in [*command, *self.patience(words)]], capture_output=True, text=True,
-                              timeout=60, env={**self.env, "SIDE": "a"}, check=False)
+        result = subprocess.run([str(w) for w in [*command, *self.patience(words)]], capture_output=True, text=True,
+                                timeout=60, env={**self.env, "SIDE": "a"}, check=False)
+        check_output(result.args, result.stdout, result.stderr)
+        return result
 
     def begin(self, *options, fault="", ignore=(), stdout=None, stderr=subprocess.PIPE):
         """The program, moving vm1 to b, in a process group of its own.

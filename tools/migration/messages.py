@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+VERSION = 1         # of what --json prints, as its schema has it (dist/schema/migrate.json)
 OK, FAILED, USAGE, NOT_FOUND, IN_USE, NOT_READY = 0, 1, 2, 3, 4, 6      # as in tools/dlend.h
 
 
@@ -37,10 +38,15 @@ def print_line(text, stream):
         os.close(null)
 
 
+def document(value):
+    """value, with what each document of `dlend --json` begins with"""
+    return {"verb": "migrate", "version": VERSION, **value}
+
+
 def print_json(value):
-    print_line(json.dumps(value, indent=2), sys.stdout)
+    print_line(json.dumps(document(value), indent=2), sys.stdout)
 
 
 def print_progress(settings, text, **measures):
     """Tell what happens now, on standard error.  measures: numbers, which programs get besides (--json)"""
-    print_line(json.dumps({"progress": text.strip(), **measures}) if settings.json else f"dlend: {text}", sys.stderr)
+    print_line(json.dumps(document({"progress": text.strip(), **measures})) if settings.json else f"dlend: {text}", sys.stderr)
