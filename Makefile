@@ -58,6 +58,7 @@ install: modules_install install-files
 config = [ -e $(DESTDIR)/etc/$(2) ] || install -D -m 644 $(1) $(DESTDIR)/etc/$(2)
 share := $(DESTDIR)$(PREFIX)/share
 lib := $(DESTDIR)/usr/lib
+zsh := $(if $(filter /usr,$(PREFIX)),vendor-completions,site-functions)
 
 install-files:
 	@test -x build/bin/dlend || { echo "build/bin/dlend is not there: run make tools first"; exit 1; }
@@ -66,7 +67,10 @@ install-files:
 	install -d $(share)/man/man8 $(share)/man/man5
 	install -m 644 tools/*.8 $(share)/man/man8
 	install -m 644 tools/*.5 $(share)/man/man5
+	install -D -m 755 dist/complete $(lib)/dlend/complete
 	install -D -m 644 dist/dlend.bash-completion $(share)/bash-completion/completions/dlend
+	install -D -m 644 dist/dlend.zsh-completion $(share)/zsh/$(zsh)/_dlend
+	install -D -m 644 dist/dlend.fish $(share)/fish/vendor_completions.d/dlend.fish
 	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now

@@ -21,7 +21,8 @@ static void print_synopsis(FILE *f)
 	      "  --root DIR      look below DIR for /sys, /proc and the rest, touch nothing else\n"
 	      "  --sysfs DIR     look here instead of /sys, and touch nothing else\n"
 	      "  --procfs DIR    look here instead of /proc\n"
-	      "  --help, --version; dlend COMMAND --help\n\n"
+	      "  --version\n"
+	      "  --help          this; dlend COMMAND --help: what COMMAND takes\n\n"
 	      "BDF is bus:device.function as lspci prints it; ADDRESS is as dlend list shows it. Exit status: 0 done, 1 failed,\n"
 	      "2 wrong usage, 3 not found, 4 in use, 5 the device cannot be lent, 6 this node is\n"
 	      "not set up. See dlend(8).\n", f);

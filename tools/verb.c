@@ -65,7 +65,8 @@ static const struct {
 	{ "libvirt-xml", "[--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",
 	  "  --mode MODE     a switch for each clique, or a root port for each device\n"
-	  "  --io, --no-io   the guest has, or has not, other devices with I/O BARs\n"
+	  "  --io            the guest has other devices with I/O BARs\n"
+	  "  --no-io         it has none\n"
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
 	/* It prints its own help. */
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",

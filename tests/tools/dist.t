@@ -286,38 +286,6 @@ def start_domains(t):
     t.ok("start-domains %i" in (DIST / "dlend-mdevs@.service").read_text(), "the unit calls it")
 
 
-def completion(t):
-    script = (f'source {DIST}/dlend.bash-completion; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _dlend; '
-              'printf "%s\\n" "${COMPREPLY[@]}"')
-    with Root() as r:
-        file = r.path / "made"
-        evil = f"x$(touch {file})y"
-        r.file("names", "\n".join(["a b", "bob's", "vm1", "*", evil, "", ""]))
-        r.program("virsh", 'cat "$ROOT/names"')
-
-        def complete(*words):
-            result = r.run("bash", "--norc", "-c", script, "bash", "dlend", *words)
-            assert not result.stderr, result.stderr
-            return result.stdout.split("\n")[:-1]
-
-        quoted = ["a\\ b", "bob\\'s", "vm1", "\\*", f"x\\$\\(touch\\ {file}\\)y"]
-        t.equal(complete("libvirt-xml", "--domain", ""), quoted, "completion quotes names of domains")
-        t.equal([w for w in complete("migrate", "") if not w.startswith("-")], quoted, "  in dlend migrate, too")
-        for typed, want in (("a", quoted[:1]), ("a\\ ", quoted[:1]), ("bob", quoted[1:2]), ("x", quoted[4:]),
-                            ("x$(", quoted[4:]), ("*", quoted[3:4]), ("none", [""])):
-            t.equal(complete("migrate", typed), want, f"  {typed!r}")
-        r.file("names", f"{evil}\n\n")
-        t.equal(complete("libvirt-xml", "--domain", "x"), quoted[4:], "  one alone")
-        t.ok(not file.exists(), "and runs nothing of what is in them")
-        t.ok({"--live", "--json"} <= set(complete("migrate", "-")), "options as ever")
-        t.ok("--clique" in complete("lend", "--c") and "none" in complete("lend", "--clique", ""), "lend --clique")
-        t.ok({"--output", "--no-debugfs"} <= set(complete("metrics", "")), "metrics")
-        t.ok("--initial" in complete("watch", "") and complete("watch", "--count", "") == [""], "watch")
-        verbs = re.findall(r"^\t\t([-a-z|]+)\) verb=", (DIST / "dlend.bash-completion").read_text(), re.M)[0].split("|")
-        t.equal([v for v in verbs if not {"--help", "--json"} <= set(complete(v, "-"))], [], "--help and --json with all")
-        t.equal(complete("li"), ["list", "links", "libvirt-xml"], "and commands")
-
-
 RELEASE = "6.12.107+deb13-amd64"
 
 
@@ -451,6 +419,7 @@ def alerts(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
+    "usr/share/zsh/vendor-completions/_dlend", "usr/share/fish/vendor_completions.d/dlend.fish", "usr/lib/dlend/complete",
     "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/61-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
@@ -623,6 +592,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, udev_rules, start_domains, completion, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

@@ -66,7 +66,7 @@ def files(t, a, said):
         t.ok(a.run(f"zcat /usr/share/man/{page}.gz | head -40").out.count(".Nm"), f"manual page {page}")
     pages = a.run("cd /usr/share/doc/dlend && ls README.md docs/README.md docs/trouble.md", check=False)
     t.equal(pages.status, 0, "the pages that messages name", pages.out)
-    done = a.run("bash -c 'source /usr/share/bash-completion/completions/dlend; COMP_WORDS=(dlend l) COMP_CWORD=1; "
+    done = a.run(PATH + "bash -c 'source /usr/share/bash-completion/completions/dlend; COMP_WORDS=(dlend l) COMP_CWORD=1; "
                  "_dlend; echo ${COMPREPLY[@]}'").out.split()
     t.ok({"lend", "list", "links"} <= set(done), "completion of the command", str(done))
     t.equal(a.run("stat -c %a /etc/libvirt/hooks/qemu.d/dlend /usr/lib/mdevctl/scripts.d/callouts/dlend").out.split(),
