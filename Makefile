@@ -11,7 +11,7 @@ all: modules
 help:
 	@echo "For this machine:"
 	@echo "  make, make modules     the modules, for the kernel in KDIR ($(KDIR))"
-	@echo "  make tools             the dlend command (needs pkgconf, libpci-dev, libjansson-dev, libxml2-dev)"
+	@echo "  make tools             the dlend command (needs pkgconf, libpci-dev, libjansson-dev, libsmartcols-dev, libxml2-dev)"
 	@echo "  sudo make install      all of it: the command under PREFIX ($(PREFIX)), the rest where"
 	@echo "                         the system looks for it; DESTDIR in front"
 	@echo "  make deb               Debian packages, in build/deb (needs debhelper, dh-dkms)"

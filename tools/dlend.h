@@ -261,15 +261,10 @@ void output_begin(const char *file, const char *todo);
 void output_end(void);
 
 /* table.c: columns as wide as what is in them. */
-#define COLUMNS_MAX	10
-struct table {
-	int columns;
-	size_t rows;
-	char **cell;
-};
-
-void table_row(struct table *t, int columns, const char *const *cell);
-void table_print(struct table *t);		/* and empty it */
+struct libscols_table;
+/** table_row - the first one, which makes @t, is the heads of the columns */
+void table_row(struct libscols_table **t, int columns, const char *const *cell);
+void table_print(struct libscols_table **t);	/* and free it */
 
 /* verb.c: what all verbs do alike. */
 struct option;

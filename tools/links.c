@@ -50,7 +50,7 @@ static const char *used_slots(char *slots)
 	return used;
 }
 
-static void add_link_row(const char *name, const char *dir, struct table *table)
+static void add_link_row(const char *name, const char *dir, struct libscols_table **table)
 {
 	char state[TEXT_MAX], peer[TEXT_MAX], window[TEXT_MAX], size[TEXT_MAX];
 	char free_bytes[TEXT_MAX], largest[TEXT_MAX], slots[TEXT_MAX];
@@ -77,7 +77,7 @@ void show_links(json_t *root)
 	json_t *links = root ? json_array() : NULL;
 	char *class = path("%s/class/dlend_link", opt.sysfs);
 	struct names n = list_dir(class);
-	struct table table = { 0 };
+	struct libscols_table *table = NULL;
 	static const char *const head[] = {
 		"LINK", "STATE", "PEER", "WINDOW", "APERTURE", "FREE", "LARGEST", "SLOTS",
 		"SELF-TEST", "HEARTBEAT", "LAST ERROR"

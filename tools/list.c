@@ -15,7 +15,7 @@ struct offer {
 /* What show_offers() collects. */
 struct listing {
 	json_t *offers;		/* NULL: as a table */
-	struct table table;
+	struct libscols_table *table;
 	struct names seen;	/* addresses of those that stand on the bus */
 	size_t count;
 };

@@ -105,7 +105,7 @@ void peers_show(const struct fabric *f)
 	static const char *const head[] = {
 		"DEVICE", "REACHES", "BAR", "AT", "SIZE", "WAY", "STATE"
 	};
-	struct table t = { 0 };
+	struct libscols_table *t = NULL;
 
 	if (!f->reaches)
 		return;

@@ -1,50 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Columns as wide as what is in them; an empty cell shows as a dash. */
+/* Columns as wide as what is in them, on a terminal, too; an empty cell shows as a dash. */
+#include <libsmartcols.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "dlend.h"
 
-void table_row(struct table *t, int columns, const char *const *cell)
+static struct libscols_table *make_table(int columns, const char *const *head)
 {
-	t->columns = columns;
-	t->cell = reallocarray(t->cell, (t->rows + 1) * columns, sizeof(*t->cell));
-	if (!t->cell)
+	struct libscols_table *t = scols_new_table();
+	bool made = t && !scols_table_set_column_separator(t, "  ") &&
+		    !scols_table_enable_noencoding(t, 1);
+
+	for (int i = 0; i < columns && made; i++)
+		made = scols_table_new_column(t, head[i], 0, 0);
+	if (!made)
 		abort();
-	for (int i = 0; i < columns; i++)
-		t->cell[t->rows * columns + i] = strdup(cell[i] && *cell[i] ? cell[i] : "-");
-	t->rows++;
+	return t;
 }
 
-static size_t column_width(const struct table *t, int column)
+void table_row(struct libscols_table **t, int columns, const char *const *cell)
 {
-	size_t most = 0;
+	struct libscols_line *line;
 
-	for (size_t row = 0; row < t->rows; row++) {
-		size_t len = strlen(t->cell[row * t->columns + column]);
-
-		if (len > most)
-			most = len;
+	if (!*t) {
+		*t = make_table(columns, cell);
+		return;
 	}
-	return most;
+	line = scols_table_new_line(*t, NULL);
+	for (int i = 0; i < columns; i++)
+		if (scols_line_set_data(line, i, cell[i] && *cell[i] ? cell[i] : "-"))
+			abort();
 }
 
-void table_print(struct table *t)
+void table_print(struct libscols_table **t)
 {
-	size_t wide[COLUMNS_MAX];
-
-	for (int i = 0; i < t->columns; i++)
-		wide[i] = column_width(t, i);
-	for (size_t row = 0; row < t->rows; row++)
-		for (int i = 0; i < t->columns; i++) {
-			char *cell = t->cell[row * t->columns + i];
-
-			if (i + 1 < t->columns)
-				printf("%-*s  ", (int)wide[i], cell);
-			else
-				printf("%s\n", cell);
-			free(cell);
-		}
-	free(t->cell);
-	memset(t, 0, sizeof(*t));
+	if (scols_print_table(*t))
+		abort();
+	scols_unref_table(*t);
+	*t = NULL;
 }

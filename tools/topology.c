@@ -138,7 +138,7 @@ static void show_routes(const struct fabric *f)
 	static const char *const head[] = {
 		"FROM", "TO", "WAY", "HOPS", "ROOTS", "BRIDGES", "NTBS"
 	};
-	struct table t = { 0 };
+	struct libscols_table *t = NULL;
 
 	if (!f->devices)
 		return;

@@ -4,14 +4,17 @@
 
     node 1, with two links (one up, one down), offers of nodes 1, 2 and 3, two mediated devices
 """
+import contextlib
 import json
 import os
+import pty
 import sys
+import termios
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
-from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 OFFERS = {"address", "type", "vendor", "device", "vendor_name", "device_name", "class", "lender", "state",
@@ -139,7 +142,28 @@ def hostile(t):
             assert json.loads(f.run("list --json").out)["offers"][0]["state"] == ""
 
 
+def terminal(t):
+    """A message is not cut, however narrow the window is, so that people can look for it."""
+    with Fake() as f:
+        populate(f)
+        for words in ("list", "links"):
+            pid, fd = pty.fork()
+            if not pid:
+                termios.tcsetwinsize(0, (24, 40))
+                os.execv(DLEND, ["dlend", "--root", str(f.root), words])
+            with open(fd, encoding="utf-8", newline="", closefd=True) as stream:
+                text = "".join(lines(stream))
+            os.waitpid(pid, 0)
+            t.equal(text.replace("\r", ""), f.run(words).out, f"{words}: on a narrow terminal as in a file")
+
+
+def lines(stream):
+    """Until the other end is closed, which Linux calls an error."""
+    with contextlib.suppress(OSError):
+        yield from stream
+
+
 with Tap() as tap:
-    for part in (full, moves, own_offer, empty, hostile):
+    for part in (full, moves, own_offer, empty, hostile, terminal):
         tap.diag(part.__name__)
         part(tap)
