@@ -75,7 +75,7 @@ void metrics_offers(void)
 static const struct metric_state mdev_states[] = {
 	{ "idle", "idle" }, { "borrowing", "borrowing" }, { "building", "building" },
 	{ "running,", "degraded" }, { "running", "running" }, { "failed", "failed" },
-	{ "stopped", "stopped" }, { "prepared", "prepared" },
+	{ "stopped", "stopped" }, { "prepared", "prepared" }, { "taken", "taken" },
 	{ 0 }
 };
 

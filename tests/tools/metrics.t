@@ -232,7 +232,7 @@ def used(t):
         for text, state in (("idle", "idle"), ("borrowing", "borrowing"), ("building", "building"),
                             ("running, without memory added since: the window is full", "degraded"),
                             ("failed: no memory", "failed"), ("stopped, as its VM is: may move", "stopped"),
-                            ("prepared for a VM that comes, in vain: x", "prepared")):
+                            ("prepared for a VM that comes, in vain: x", "prepared"), ("taken: node 3 has it", "taken")):
             f.files(own, state=text)
             t.equal(word(metrics(f)["dlend_mdev_state"], U1), state, f"  {text[:20]}")
         here, not_here = labels(address=ATTACHED, kind="gpu"), labels(address=REFUSED, kind="nic")
