@@ -13,12 +13,15 @@
 /* Does another node keep this one from borrowing it now, and for who knows how long? */
 static bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
 {
+	char node[DLEND_NODE_LABEL_LEN];
+
 	if (offer->state == DLEND_OFFER_QUARANTINED)
-		snprintf(why, DLEND_REASON_LEN, "node %u keeps it in quarantine: its reset failed",
-			 offer->addr.lender);
+		snprintf(why, DLEND_REASON_LEN, "node %s keeps it in quarantine: its reset failed",
+			 dlend_node_label(offer->addr.lender, node));
 	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
 		 !offer->comes)
-		snprintf(why, DLEND_REASON_LEN, "node %u has it", offer->holder);
+		snprintf(why, DLEND_REASON_LEN, "node %s has it",
+			 dlend_node_label(offer->holder, node));
 	else
 		return false;
 	return true;

@@ -278,9 +278,11 @@ int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 static void dlend_lease_explain(const struct dlend_lease *lease, const struct dlend_p_lease *grant,
 				int err, char *why)
 {
+	char node[DLEND_NODE_LABEL_LEN];
+
 	if (err == -EBUSY)
-		snprintf(why, DLEND_REASON_LEN, "the device is held by node %u",
-			 le16_to_cpu(grant->holder));
+		snprintf(why, DLEND_REASON_LEN, "the device is held by node %s",
+			 dlend_node_label(le16_to_cpu(grant->holder), node));
 	else if (err == -EPERM)
 		snprintf(why, DLEND_REASON_LEN,
 			 "the node that has it does not let this node take it over: name this node in the move_to attribute of its mediated device there");

@@ -134,12 +134,13 @@ static void lend_sysfs_ask_back(struct lend_group *group, struct dlend_link *lin
 /* Say what was waited for: a reset may take longer than the borrower. */
 static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
+	char node[DLEND_NODE_LABEL_LEN];
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
 	if (lease.state == DLEND_OFFER_HELD)
-		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
-			 lease.holder, lend_sysfs_reclaim_timeout_ms);
+		pci_warn(fn->pdev, "node %s has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
+			 dlend_node_label(lease.holder, node), lend_sysfs_reclaim_timeout_ms);
 	else
 		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
 			 lend_sysfs_reclaim_timeout_ms);

@@ -212,7 +212,7 @@ static void check_start(const struct request *req)
 	/* The VM of a device that another node has may be about to come (move_to). */
 	if (!strcmp(state, "held") && !left)
 		fail(EXIT_IN_USE, what,
-		     text("node %s has it%s", borrower,
+		     text("node %s has it%s", node_text(borrower),
 			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */

@@ -94,6 +94,18 @@ void names_add(struct names *n, const char *name);
 bool names_have(const struct names *n, const char *name);
 void names_free(struct names *n);
 
+/* node.c */
+/**
+ * node_name - what a node calls itself
+ * @name: (out) TEXT_MAX bytes; "" if no link of this host has led to it
+ * @node: its id, as sysfs has it
+ *
+ * Return: @name
+ */
+const char *node_name(char *name, const char *node);
+/** node_text - a node for people, as text(): "2 (alpha)", or only its id */
+const char *node_text(const char *node);
+
 /* device.c: a PCI function of this host. */
 struct device {
 	char bdf[16];		/* 0000:3b:00.0 */

@@ -96,6 +96,8 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  *	    not say, so all of them
  * @check: written with @window: a checksum of it and of what the peer says in its scratchpads
  *	   (dlend_bringup_check()); 0: it does not say
+ * @name: the peer's name, written with @test, 0 behind it; for people only, see names.h; empty: it
+ *	  does not say
  * @ring: messages
  * @irq: entries: sink handle << 16 | vector
  */
@@ -112,7 +114,8 @@ struct dlend_ctrl {
 	__u8 test[DLEND_TEST_SIZE];
 	__le64 window;
 	__le64 check;
-	__u8 pad4[3568];
+	__u8 name[DLEND_NODE_NAME_LEN];
+	__u8 pad4[3504];
 	struct dlend_msg ring[DLEND_RING_SLOTS];
 	__le32 irq[DLEND_IRQ_RING_SLOTS];
 } __aligned(8);

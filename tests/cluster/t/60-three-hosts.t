@@ -18,8 +18,8 @@ def refused(t, f, c, uuid):
     qemu = c.run(f"timeout 120 qemu-system-x86_64 -machine q35 -nodefaults -display none -S -device {f.device(uuid)} 2>&1",
                  check=False, timeout=150)
     t.ok(qemu.status == 1 and "busy" in qemu.out, "QEMU does not start", f"{qemu.status} {qemu.out}")
-    t.ok("no VM can have the device now: node 1 has it" in c.run("dmesg").out, "  the kernel says who has it")
-    t.equal(f.mdev_state("c", uuid), "taken: node 1 has it", "  and so does the mediated device")
+    t.ok("no VM can have the device now: node 1 (a) has it" in c.run("dmesg").out, "  the kernel says who has it")
+    t.equal(f.mdev_state("c", uuid), "taken: node 1 (a) has it", "  and so does the mediated device")
 
 
 def second_borrower(t, f, a, c, address):
@@ -42,7 +42,7 @@ def second_borrower(t, f, a, c, address):
     with f.guest("c", "second", devices=[f.device(second)]) as g:
         g.run("[ -b /dev/nvme0n1 ]")
         f.wait_state("a", address, "held", 20)
-        t.equal(f.mdev_state("a", first), "taken: node 3 has it", "and now node 1 hears that node 3 has it")
+        t.equal(f.mdev_state("a", first), "taken: node 3 (c) has it", "and now node 1 hears that node 3 has it")
     f.wait_state("a", address, "free")
     f.mdev_stop("a", first)
     f.mdev_stop("c", second)
