@@ -18,6 +18,9 @@ static bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
 	if (offer->state == DLEND_OFFER_QUARANTINED)
 		snprintf(why, DLEND_REASON_LEN, "node %s keeps it in quarantine: its reset failed",
 			 dlend_node_label(offer->addr.lender, node));
+	else if (offer->state == DLEND_OFFER_RESERVED)
+		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
+			 dlend_node_label(offer->holder, node));
 	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
 		 !offer->comes)
 		snprintf(why, DLEND_REASON_LEN, "node %s has it",

@@ -122,7 +122,7 @@ void dlend_node_name(char *name)
 
 static int dlend_node_name_set(const char *val, const struct kernel_param *kp)
 {
-	return strscpy(dlend_named, val) < 0 ? -ENAMETOOLONG : 0;
+	return strscpy(dlend_named, val, sizeof(dlend_named)) < 0 ? -ENAMETOOLONG : 0;
 }
 
 static int dlend_node_name_get(char *buf, const struct kernel_param *kp)

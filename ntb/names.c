@@ -14,6 +14,7 @@ static const char * const dlend_offer_state_names[DLEND_OFFER_STATES] = {
 	[DLEND_OFFER_RETURNING] = "returning",
 	[DLEND_OFFER_QUARANTINED] = "quarantined",
 	[DLEND_OFFER_GONE] = "gone",
+	[DLEND_OFFER_RESERVED] = "reserved",
 };
 
 static const char * const dlend_irq_mode_names[DLEND_IRQ_MODES] = {

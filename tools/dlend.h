@@ -168,6 +168,10 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
 /** reset_restore - what reset_choose() found, if it was ever called for @dev; never fails */
 void reset_restore(const struct device *dev);
 
+/* reserve.c */
+/** reserve_again - @dev has been lent anew: as its record says, if it has one. Exits if it cannot */
+void reserve_again(const struct device *dev);
+
 /* config.c: /etc/dlend.conf. */
 /**
  * struct lend_line - what one line, or one command line, asks for
@@ -311,6 +315,8 @@ int run_show(int argc, char **argv, void (*show)(json_t *root));
 /* The commands: get their own arguments, argv[0] being the verb. */
 int cmd_lend(int argc, char **argv);
 int cmd_reclaim(int argc, char **argv);
+int cmd_reserve(int argc, char **argv);
+int cmd_unreserve(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
 int cmd_list(int argc, char **argv);

@@ -10,7 +10,7 @@
 
 static const struct metric_state offer_states[] = {
 	{ "free", "free" }, { "held", "held" }, { "returning", "returning" },
-	{ "quarantined", "quarantined" }, { "gone", "gone" },
+	{ "quarantined", "quarantined" }, { "gone", "gone" }, { "reserved", "reserved" },
 	{ 0 }
 };
 

@@ -18,7 +18,8 @@
 #define DLEND_PROTO_MOVE	4	/* first one whose leases move */
 #define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
 #define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
-#define DLEND_PROTO_MAX		6	/* newest */
+#define DLEND_PROTO_RESERVE	7	/* first one with DLEND_OFFER_RESERVED */
+#define DLEND_PROTO_MAX		7	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -231,7 +232,7 @@ static inline u16 dlend_state_of(__le16 state)
 
 struct dlend_p_state {
 	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
-	__le16 holder;		/* node id or 0 */
+	__le16 holder;		/* node id or 0; of a reserved device, whom it is reserved for */
 	__le32 epoch;
 } __packed;
 

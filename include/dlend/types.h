@@ -56,6 +56,7 @@ enum dlend_offer_state {
 	DLEND_OFFER_RETURNING,		/* being fenced and reset */
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
+	DLEND_OFFER_RESERVED,		/* nobody has it, and only another node may borrow it */
 	DLEND_OFFER_STATES
 };
 

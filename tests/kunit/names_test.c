@@ -11,6 +11,7 @@ static void names_of_states(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_RETURNING), "returning");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_QUARANTINED), "quarantined");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_GONE), "gone");
+	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_RESERVED), "reserved");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_STATES), "unknown");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(U16_MAX), "unknown");
 }
