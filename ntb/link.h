@@ -66,8 +66,8 @@
  *			around it
  *   sinks' xarray	irq_sink.c: its own lock
  *
- * dlend_links_lock (link.c, mutex) guards the registry, and only link->lock is taken inside it.  SRCU of
- * users.c is held while a user's callback or message handler runs.
+ * dlend_links_lock (link.c, mutex) guards the registry; only link->lock is taken inside it.  SRCU
+ * of users.c is held while a user's callback or message handler runs.
  */
 #ifndef DLEND_NTB_LINK_H
 #define DLEND_NTB_LINK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What both sides call the states of an offer, the interrupt modes of a device, and nodes, in sysfs,
- * debugfs and logs.
+ * What both sides call the states of an offer, the interrupt modes of a device, and nodes, in
+ * sysfs, debugfs and logs.
  */
 #ifndef DLEND_NAMES_H
 #define DLEND_NAMES_H
