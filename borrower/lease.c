@@ -275,12 +275,17 @@ int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 	return ret;
 }
 
-static void dlend_lease_explain(const struct dlend_lease *lease, const struct dlend_p_lease *grant,
-				int err, char *why)
+static void dlend_lease_explain(const struct dlend_claim *claim, const struct dlend_lease *lease,
+				const struct dlend_p_lease *grant, int err, char *why)
 {
+	char node[DLEND_NODE_LABEL_LEN];
+
+	/* The lender has told all nodes who has the device, or is to have it. */
+	if (err == -EBUSY && dlend_claim_taken(claim, why))
+		return;
 	if (err == -EBUSY)
-		snprintf(why, DLEND_REASON_LEN, "the device is held by node %u",
-			 le16_to_cpu(grant->holder));
+		snprintf(why, DLEND_REASON_LEN, "the device is held by node %s",
+			 dlend_node_label(le16_to_cpu(grant->holder), node));
 	else if (err == -EPERM)
 		snprintf(why, DLEND_REASON_LEN,
 			 "the node that has it does not let this node take it over: name this node in the move_to attribute of its mediated device there");
@@ -307,7 +312,7 @@ static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
 	memcpy(&r->grant, reply.payload, sizeof(r->grant));
 	if (ret)
-		dlend_lease_explain(lease, &r->grant, ret, why);
+		dlend_lease_explain(r->claim, lease, &r->grant, ret, why);
 	else
 		dlend_lease_granted(r, r->claim->offer, le32_to_cpu(reply.epoch));
 	return ret;

@@ -10,6 +10,7 @@
  *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
  *   dlend_bridge_ends_lock (mutex, bridges.c)  where the ends of links sit
  *   an aperture's lock (iommu/)
+ *   dlend_links_lock (ntb/link.h)	  for the name of a node
  */
 #ifndef DLEND_BORROWER_OFFER_H
 #define DLEND_BORROWER_OFFER_H

@@ -31,6 +31,7 @@
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/request.h"
+#include "lender/reserve.h"
 #include "lender/sysfs.h"
 
 static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
@@ -53,6 +54,7 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 static const struct lend_works lend_driver_works = {
 	.recover = lend_recover_work,
 	.expire = lend_lease_expire_work,
+	.unreserve = lend_reserve_work,
 };
 
 /* Who has no reset of its own is clean, and offered, when all that is reset with it is here. */

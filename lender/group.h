@@ -65,6 +65,8 @@ struct lend_standby;
  * @standby_link: to that node, or NULL; read without the lock
  * @expire: work: nobody has taken over what the holder gave away
  * @parked_until: it does not end before then, in jiffies
+ * @unreserve: work: the reservation is over
+ * @reserved_until: in jiffies of 64 bits; 0: without end
  * @recover: work: lend_recover_work()
  * @wait: woken when something about the state has changed
  */
@@ -86,6 +88,8 @@ struct lend_group {
 	struct dlend_link *standby_link;
 	struct delayed_work expire;
 	unsigned long parked_until;
+	struct delayed_work unreserve;
+	u64 reserved_until;
 	struct delayed_work recover;
 	wait_queue_head_t wait;
 };

@@ -17,6 +17,7 @@
 #include "lender/p2p.h"
 #include "lender/recover.h"
 #include "lender/registry.h"
+#include "lender/reserve.h"
 #include "lender/standby.h"
 #include "lender/trace.h"
 
@@ -102,6 +103,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	/* No work of the group may run once its last function has gone (lend_recover_unbind()). */
 	if (cancel_delayed_work_sync(&group->expire))
 		lend_group_put(group);
+	lend_reserve_forget(group);
 	/* Its reset may take a minute: until then a guest would read 0xff and not know why. */
 	if (offered)
 		lend_outbox_withdraw(fn);
@@ -241,6 +243,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 	struct lend_event ev = { .type = LEND_EV_BORROW, .node = dlend_link_peer(link),
 			       .fn = fn->index };
 	int ret = fn->removing ? -ENODEV : lend_lease_may_borrow(fn, link);
+	u16 holder;
 
 	if (ret)
 		return ret;
@@ -249,7 +252,8 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		ret = -EBUSY;
 	else
 		ret = lend_group_step(group, &ev, todo);
-	grant->holder = cpu_to_le16(group->lease.holder);
+	lend_lease_told(&group->lease, ev.node, &holder);
+	grant->holder = cpu_to_le16(holder);
 	return ret;
 }
 

@@ -22,6 +22,8 @@
  * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
  * HAND_OVER, the device is parked: only the target can have it, or after EXPIRED nobody.
  *
+ * A group that is FREE may be reserved for one node: BORROW by others is refused, nothing else.
+ *
  * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
  * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
  *
@@ -49,6 +51,28 @@ static bool lend_lease_is_user(const struct lend_lease *lease, unsigned int fn)
 void lend_lease_init(struct lend_lease *lease, u32 epoch)
 {
 	*lease = (struct lend_lease){ .state = DLEND_OFFER_GONE, .epoch = epoch, .last = epoch };
+}
+
+bool lend_lease_reserve(struct lend_lease *lease, u16 node)
+{
+	bool changes = lease->reserved != node;
+
+	lease->reserved = node;
+	return changes;
+}
+
+static bool lend_lease_is_kept_from(const struct lend_lease *lease, u16 node)
+{
+	return lease->state == DLEND_OFFER_FREE && lease->reserved != DLEND_NODE_NONE &&
+	       lease->reserved != node;
+}
+
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 *holder)
+{
+	bool kept = lend_lease_is_kept_from(lease, node);
+
+	*holder = kept ? lease->reserved : lease->holder;
+	return kept ? DLEND_OFFER_RESERVED : lease->state;
 }
 
 int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn)
@@ -131,6 +155,8 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 {
 	if (ev->fn >= LEND_GROUP_MAX || ev->node == DLEND_NODE_NONE)
 		return -EINVAL;
+	if (lend_lease_is_kept_from(lease, ev->node))
+		return -EBUSY;
 
 	switch (lease->state) {
 	case DLEND_OFFER_FREE:

@@ -98,6 +98,7 @@ struct lend_move {
  * @users: a bit for each function that @holder has; none while HELD: the device is parked
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
+ * @reserved: the node that alone may borrow the group when it is FREE; 0: any
  * @move: all 0 unless @state is HELD
  */
 struct lend_lease {
@@ -107,6 +108,7 @@ struct lend_lease {
 	u64 users;
 	bool fencing;
 	bool failed;
+	u16 reserved;
 	struct lend_move move;
 };
 
@@ -120,19 +122,40 @@ struct lend_lease {
 void lend_lease_init(struct lend_lease *lease, u32 epoch);
 
 /**
- * lend_lease_step - give a lease an event: the only way to change a lease
+ * lend_lease_step - give a lease an event: the only way to change a lease, but for who may borrow
  * @lease: (in, out) lease
  * @ev: (in) event; node, fn and epoch are not trusted
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
  * Context: any; the caller serialises the events of a lease.
- * Return: 0; -EBUSY somebody (@lease->holder) has the group; -EAGAIN it is being reset, ask again;
+ * Return: 0; -EBUSY somebody has the group, or it is reserved for somebody (see
+ * lend_lease_told()); -EAGAIN it is being reset, ask again;
  * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
  * -EPERM the holder has not allowed that to @node, or the token is wrong; -EINPROGRESS it has not
  * been stopped, or not given away; -EALREADY there is nothing to do, and the caller may treat that
  * as success; -EINVAL.
  */
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
+
+/**
+ * lend_lease_reserve - when the group is free, only one node may borrow it
+ * @lease: (in, out) lease; who has it now keeps it
+ * @node: (in) that node; 0: any
+ *
+ * Context: any; serialised with the events.
+ * Return: true: what nodes are to be told has changed.
+ */
+bool lend_lease_reserve(struct lend_lease *lease, u16 node);
+
+/**
+ * lend_lease_told - what a node is told of a lease
+ * @lease: (in) lease of the group
+ * @node: (in) that node; 0: this host's administrator
+ * @holder: (out) who has the group, or whom it is reserved for
+ *
+ * Context: any.
+ */
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 *holder);
 
 /**
  * lend_lease_check - may a node speak for a function?

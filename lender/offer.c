@@ -20,10 +20,16 @@
 static DEFINE_MUTEX(lend_offer_lock);
 
 /* The state, as the node that it is told to needs it. */
-static __le16 lend_offer_state(const struct lend_lease *lease, const struct lend_reader *to)
+static __le16 lend_offer_state(const struct lend_lease *lease, const struct lend_reader *to,
+			       u16 *holder)
 {
-	u16 state = lease->state;
+	u16 state = lend_lease_told(lease, to->node, holder);
 
+	/* An older peer would drop the message, and hears of it when it asks. */
+	if (state == DLEND_OFFER_RESERVED && to->version < DLEND_PROTO_RESERVE) {
+		state = lease->state;
+		*holder = lease->holder;
+	}
 	if (to->version >= DLEND_PROTO_MOVE && to->node == lease->move.target)
 		state |= DLEND_STATE_F_COMES;
 	return cpu_to_le16(state);
@@ -34,11 +40,12 @@ static void lend_offer_state_message(const struct lend_fn *fn, const struct lend
 {
 	struct dlend_p_state *state;
 	struct lend_lease lease;
+	u16 holder;
 
 	lend_group_lease(fn->group, &lease);
 	state = dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch, sizeof(*state));
-	state->state = lend_offer_state(&lease, to);
-	state->holder = cpu_to_le16(lease.holder);
+	state->state = lend_offer_state(&lease, to, &holder);
+	state->holder = cpu_to_le16(holder);
 	state->epoch = cpu_to_le32(lease.epoch);
 }
 
@@ -46,6 +53,7 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 			    const struct lend_reader *to, struct dlend_p_offer *offer)
 {
 	u32 flags = 0;
+	u16 holder;
 
 	if (fn->isolated_msi)
 		flags |= DLEND_OFFER_F_ISOLATED_MSI;
@@ -60,8 +68,8 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	offer->nr_msi = cpu_to_le16(fn->nr_msi);
 	offer->nr_msix = cpu_to_le16(fn->nr_msix);
 	offer->has_intx = cpu_to_le16(fn->has_intx);
-	offer->state = lend_offer_state(lease, to);
-	offer->holder = cpu_to_le16(lease->holder);
+	offer->state = lend_offer_state(lease, to, &holder);
+	offer->holder = cpu_to_le16(holder);
 	offer->epoch = cpu_to_le32(lease->epoch);
 	offer->snapshot_crc = cpu_to_le32(fn->snapshot_crc);
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {

@@ -17,9 +17,10 @@ extern struct workqueue_struct *lend_wq;
  * struct lend_works - what works of a group do
  * @recover: of lend_group.recover
  * @expire: of lend_group.expire
+ * @unreserve: of lend_group.unreserve
  */
 struct lend_works {
-	work_func_t recover, expire;
+	work_func_t recover, expire, unreserve;
 };
 
 /**

@@ -18,6 +18,7 @@
 #include "lender/lease.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
+#include "lender/reserve.h"
 #include "lender/sysfs.h"
 #include "lender/trace.h"
 
@@ -26,26 +27,34 @@ module_param_named(reclaim_timeout_ms, lend_sysfs_reclaim_timeout_ms, uint, 0644
 MODULE_PARM_DESC(reclaim_timeout_ms,
 		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
 
-static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+static enum dlend_offer_state lend_sysfs_told(struct device *dev, u16 *holder)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
+	return lend_lease_told(&lease, DLEND_NODE_NONE, holder);
+}
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	enum dlend_offer_state state;
+	u16 holder;
+
+	state = lend_sysfs_told(dev, &holder);
 	/* Bound, but it cannot be borrowed: a function of its group is missing. */
-	if (lease.state == DLEND_OFFER_GONE)
+	if (state == DLEND_OFFER_GONE)
 		return sysfs_emit(buf, "incomplete\n");
-	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(lease.state));
+	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(state));
 }
 static DEVICE_ATTR_RO(state);
 
 static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct lend_fn *fn = dev_get_drvdata(dev);
-	struct lend_lease lease;
+	u16 holder;
 
-	lend_group_lease(fn->group, &lease);
-	return sysfs_emit(buf, "%u\n", lease.holder);
+	lend_sysfs_told(dev, &holder);
+	return sysfs_emit(buf, "%u\n", holder);
 }
 static DEVICE_ATTR_RO(borrower);
 
@@ -134,12 +143,13 @@ static void lend_sysfs_ask_back(struct lend_group *group, struct dlend_link *lin
 /* Say what was waited for: a reset may take longer than the borrower. */
 static void lend_sysfs_log_timeout(struct lend_fn *fn)
 {
+	char node[DLEND_NODE_LABEL_LEN];
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
 	if (lease.state == DLEND_OFFER_HELD)
-		pci_warn(fn->pdev, "node %u has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
-			 lease.holder, lend_sysfs_reclaim_timeout_ms);
+		pci_warn(fn->pdev, "node %s has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
+			 dlend_node_label(lease.holder, node), lend_sysfs_reclaim_timeout_ms);
 	else
 		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
 			 lend_sysfs_reclaim_timeout_ms);
@@ -217,6 +227,54 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RW(clique);
 
+static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	u32 seconds;
+	u16 node = lend_reserve_left(fn->group, &seconds);
+
+	if (!node)
+		return sysfs_emit(buf, "none\n");
+	return seconds ? sysfs_emit(buf, "%u %u\n", node, seconds) : sysfs_emit(buf, "%u\n", node);
+}
+
+/* "none", or a node, and for how many seconds. */
+static int lend_sysfs_parse_reserved(const char *buf, u16 *node, u32 *seconds)
+{
+	char words[24], *rest = words, *word;
+	int ret;
+
+	*node = DLEND_NODE_NONE;
+	*seconds = 0;
+	if (sysfs_streq(buf, "none"))
+		return 0;
+	if (strscpy(words, buf, sizeof(words)) < 0)
+		return -EINVAL;
+	word = strsep(&rest, " ");
+	ret = kstrtou16(word, 0, node);
+	if (!ret && rest)
+		ret = kstrtou32(rest, 0, seconds);
+	if (ret)
+		return ret;
+	return !*node || (rest && !*seconds) ? -EINVAL : 0;
+}
+
+static ssize_t reserved_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	u32 seconds;
+	u16 node;
+	int ret;
+
+	ret = lend_sysfs_parse_reserved(buf, &node, &seconds);
+	if (ret)
+		return ret;
+	lend_reserve(fn->group, node, seconds);
+	return len;
+}
+static DEVICE_ATTR_RW(reserved);
+
 static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_root root;
@@ -237,6 +295,7 @@ static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_fabric_name.attr,
 	&dev_attr_reclaim.attr,
 	&dev_attr_clique.attr,
+	&dev_attr_reserved.attr,
 	&dev_attr_root.attr,
 	NULL
 };

@@ -49,6 +49,8 @@ void dlend_condition_clear(struct dlend_vdev *v)
 
 void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 {
+	char who[DLEND_REASON_LEN];
+
 	if (v->move.coming)
 		snprintf(buf, size, "prepared for a VM that comes%s%s",
 			 v->move.refused ? ", in vain: " : "", v->move.refused ? v->move.why : "");
@@ -57,8 +59,12 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 	else if (v->want.quiet)
 		snprintf(buf, size, "stopped, as its VM is: %s",
 			 v->move.given ? "handed over" : v->have.quiet ? "may move" : "not yet");
+	else if (v->claim.borrowing && !v->claim.lease)
+		snprintf(buf, size, "borrowing");
+	else if (!v->claim.lease && dlend_claim_taken(&v->claim, who))
+		snprintf(buf, size, "taken: %s", who);
 	else if (!v->claim.lease)
-		snprintf(buf, size, "%s", v->claim.borrowing ? "borrowing" : "idle");
+		snprintf(buf, size, "idle");
 	else if (!dlend_gate_settled(v))
 		snprintf(buf, size, "building");
 	else if (v->lacking[0])

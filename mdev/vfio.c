@@ -123,16 +123,24 @@ out:
 	return ret;
 }
 
-/* The guest has not touched the device yet: only with prepin=open does this start to borrow it. */
+/*
+ * The guest has not touched the device yet: only with prepin=open does this start to borrow it.
+ * But a VM that would find out in its guest that another node has the device does not start.
+ */
 static int dlend_vfio_open(struct vfio_device *vfio)
 {
 	struct dlend_vdev *v = to_dlend_vdev(vfio);
+	char why[DLEND_REASON_LEN];
 	int ret;
 
 	/* First of all: in such a VM's memory a device would read and write what is no data. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
 		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
+	}
+	if (dlend_claim_taken(&v->claim, why)) {
+		dev_err(dlend_vdev_dev(v), "no VM can have the device now: %s\n", why);
+		return -EBUSY;
 	}
 	ret = dlend_vfio_build_cfg(v);
 	if (!ret)

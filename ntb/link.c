@@ -9,13 +9,16 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
+#include <linux/utsname.h>
 #include <dlend/compat.h>
+#include <dlend/names.h>
 #include "link.h"
 
 /* Shortest time from a step of the bring-up to one that a doorbell asks for. */
 #define DLEND_NUDGE_MS	5
 
 static unsigned int dlend_node;
+static char dlend_named[DLEND_NODE_NAME_LEN];	/* by the admin; empty: as the host */
 
 static DEFINE_MUTEX(dlend_links_lock);
 static LIST_HEAD(dlend_links);
@@ -111,6 +114,46 @@ u16 dlend_node_id(void)
 	return READ_ONCE(dlend_node);
 }
 DLEND_EXPORT(dlend_node_id);
+
+void dlend_node_name(char *name)
+{
+	dlend_node_name_read(name, dlend_named[0] ? dlend_named : init_utsname()->nodename);
+}
+
+static int dlend_node_name_set(const char *val, const struct kernel_param *kp)
+{
+	return strscpy(dlend_named, val, sizeof(dlend_named)) < 0 ? -ENAMETOOLONG : 0;
+}
+
+static int dlend_node_name_get(char *buf, const struct kernel_param *kp)
+{
+	char name[DLEND_NODE_NAME_LEN];
+
+	dlend_node_name(name);
+	return sysfs_emit(buf, "%s\n", name);
+}
+
+static const struct kernel_param_ops dlend_node_name_ops = {
+	.set = dlend_node_name_set,
+	.get = dlend_node_name_get,
+};
+module_param_cb(node_name, &dlend_node_name_ops, NULL, 0444);
+MODULE_PARM_DESC(node_name, "name of this node, for people on all nodes (default: the host's name)");
+
+const char *dlend_node_label(u16 node, char *label)
+{
+	struct dlend_link *link;
+
+	snprintf(label, DLEND_NODE_LABEL_LEN, "%u", node);
+	guard(mutex)(&dlend_links_lock);
+	list_for_each_entry(link, &dlend_links, node) {
+		guard(spinlock)(&link->lock);
+		if (link->peer == node && link->peer_name[0])
+			snprintf(label, DLEND_NODE_LABEL_LEN, "%u (%s)", node, link->peer_name);
+	}
+	return label;
+}
+DLEND_EXPORT(dlend_node_label);
 
 /* References, and what is known of a link */
 

@@ -57,7 +57,8 @@
  *			node writes.  tx.lock and chan.lock are never held together
  *   aperture's lock	iommu/aperture.h, mutex: see there.  Under state_lock, never under
  *			chan.lock or tx.lock
- *   link->lock		link.h, spinlock: session, waiting calls, requests.  Innermost
+ *   link->lock		link.h, spinlock: session, the peer's name, waiting calls, requests.
+ *			Innermost
  *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources.  The aperture's
  *			lock is held around it when a source loses its counters
  *   irq_lock		link.h, spinlock, interrupts off: sinks, scan, budget.  On the loop a
@@ -65,8 +66,8 @@
  *			around it
  *   sinks' xarray	irq_sink.c: its own lock
  *
- * dlend_links_lock (link.c, mutex) guards the registry, and nothing is taken inside it.  SRCU of
- * users.c is held while a user's callback or message handler runs.
+ * dlend_links_lock (link.c, mutex) guards the registry; only link->lock is taken inside it.  SRCU
+ * of users.c is held while a user's callback or message handler runs.
  */
 #ifndef DLEND_NTB_LINK_H
 #define DLEND_NTB_LINK_H
@@ -125,9 +126,10 @@ struct dlend_link_stat {
  * @hw: argument of @ops
  * @gone: the hardware went away. Set under @state_lock
  * @asleep: the host is suspended, or about to be. Under @state_lock
- * @lock: guards @session, @calls, requests of @jobs
+ * @lock: guards @session, @peer_name, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
  * @peer: node id of the peer, 0 while unknown
+ * @peer_name: its name, as of dlend_node_name_read()
  * @stat: counters
  *
  * @state_lock: guards the bring-up (what follows, up to @error_said) and set-up of the hardware
@@ -154,9 +156,10 @@ struct dlend_link {
 	void *hw;
 	bool gone;
 	bool asleep;
-	spinlock_t lock;		/* session, calls, requests */
+	spinlock_t lock;		/* session, name, calls, requests */
 	u64 session;
 	u16 peer;
+	char peer_name[DLEND_NODE_NAME_LEN];
 	struct dlend_link_stat stat;
 
 	struct mutex state_lock;	/* bring-up, set-up of the hardware */

@@ -10,6 +10,7 @@
 #include <linux/ratelimit.h>
 #include <linux/sizes.h>
 #include <dlend/compat.h>
+#include <dlend/names.h>
 #include <iommu/aperture.h>
 #include <ntb/trace.h>
 #include "link.h"
@@ -123,12 +124,15 @@ static bool dlend_session_self_test(struct dlend_link *link)
 	__le64 window = cpu_to_le64(link->window.size);
 	__le64 check = cpu_to_le64(dlend_bringup_check(&link->bringup, link->window.size));
 	u8 pattern[DLEND_TEST_SIZE], back[DLEND_TEST_SIZE];
+	char name[DLEND_NODE_NAME_LEN];
 
+	dlend_node_name(name);
 	dlend_bringup_pattern(link->bringup.peer_nonce, pattern);
 	memcpy_toio(&peer->test, pattern, sizeof(pattern));
 	memcpy_toio(&peer->nonce, &nonce, sizeof(nonce));
 	memcpy_toio(&peer->window, &window, sizeof(window));
 	memcpy_toio(&peer->check, &check, sizeof(check));
+	memcpy_toio(&peer->name, name, sizeof(name));
 	wmb(); /* all of it before the first read */
 	memcpy_fromio(back, &peer->test, sizeof(back));
 	return !memcmp(back, pattern, sizeof(back));
@@ -158,12 +162,15 @@ static void dlend_session_fit_windows(struct dlend_link *link)
 static void dlend_session_begin(struct dlend_link *link)
 {
 	struct dlend_bringup *b = &link->bringup;
+	char name[DLEND_NODE_NAME_LEN];
 
 	dlend_session_fit_windows(link);
+	memcpy(name, link->ctrl->name, sizeof(name));
 	WRITE_ONCE(link->peer, b->peer_node);
 	link->restart = NULL;
 	link->error_said = false;
 	spin_lock(&link->lock);
+	dlend_node_name_read(link->peer_name, name);
 	/* A thread that sees the session must see its peer and window, too. */
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);

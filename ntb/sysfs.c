@@ -33,6 +33,15 @@ static ssize_t peer_node_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(peer_node);
 
+static ssize_t peer_name_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_link *link = dlend_sysfs_link(dev);
+
+	guard(spinlock)(&link->lock);
+	return sysfs_emit(buf, "%s\n", link->peer_name);
+}
+static DEVICE_ATTR_RO(peer_name);
+
 static ssize_t required_peer_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "%u\n", READ_ONCE(dlend_sysfs_link(dev)->bringup.required));
@@ -207,6 +216,7 @@ static struct attribute *dlend_link_attrs[] = {
 	&dev_attr_type.attr,
 	&dev_attr_state.attr,
 	&dev_attr_peer_node.attr,
+	&dev_attr_peer_name.attr,
 	&dev_attr_required_peer.attr,
 	&dev_attr_version.attr,
 	&dev_attr_session.attr,

@@ -148,8 +148,11 @@ static void check_free(const struct target *t)
 	read_attr(state, t->dir, "state");
 	read_attr(borrower, t->dir, "borrower");
 	if (!strcmp(state, "held") && strcmp(borrower, read_attr(node, core, "node_id")))
-		fail(EXIT_IN_USE, what, text("node %s has it", borrower),
+		fail(EXIT_IN_USE, what, text("node %s has it", node_text(borrower)),
 		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
+	if (!strcmp(state, "reserved"))
+		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
+		     "dlend unreserve on its lender ends that.");
 	free(core);
 }
 

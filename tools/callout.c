@@ -212,9 +212,12 @@ static void check_start(const struct request *req)
 	/* The VM of a device that another node has may be about to come (move_to). */
 	if (!strcmp(state, "held") && !left)
 		fail(EXIT_IN_USE, what,
-		     text("node %s has it%s", borrower,
+		     text("node %s has it%s", node_text(borrower),
 			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
 		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
+	if (!strcmp(state, "reserved"))
+		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
+		     "dlend unreserve on its lender ends that.");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
 	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
 		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),

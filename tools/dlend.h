@@ -96,6 +96,18 @@ void names_add(struct names *n, const char *name);
 bool names_have(const struct names *n, const char *name);
 void names_free(struct names *n);
 
+/* node.c */
+/**
+ * node_name - what a node calls itself
+ * @name: (out) TEXT_MAX bytes; "" if no link of this host has led to it
+ * @node: its id, as sysfs has it
+ *
+ * Return: @name
+ */
+const char *node_name(char *name, const char *node);
+/** node_text - a node for people, as text(): "2 (alpha)", or only its id */
+const char *node_text(const char *node);
+
 /* device.c: a PCI function of this host. */
 struct device {
 	char bdf[16];		/* 0000:3b:00.0 */
@@ -157,6 +169,10 @@ bool reset_choose(const struct device *dev, const char *methods);
 bool reset_shared(const struct device *dev, const char **with, const char **outside);
 /** reset_restore - what reset_choose() found, if it was ever called for @dev; never fails */
 void reset_restore(const struct device *dev);
+
+/* reserve.c */
+/** reserve_again - @dev has been lent anew: as its record says, if it has one. Exits if it cannot */
+void reserve_again(const struct device *dev);
 
 /* config.c: /etc/dlend.conf. */
 /**
@@ -298,6 +314,8 @@ int run_show(int argc, char **argv, void (*show)(json_t *root));
 /* The commands: get their own arguments, argv[0] being the verb. */
 int cmd_lend(int argc, char **argv);
 int cmd_reclaim(int argc, char **argv);
+int cmd_reserve(int argc, char **argv);
+int cmd_unreserve(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
 int cmd_list(int argc, char **argv);

@@ -119,8 +119,10 @@ static void draw_node(const struct fabric *f, unsigned int node)
 	struct root root[ROOTS_MAX] = { 0 };
 	size_t n = fabric_roots(f, node, root);
 
-	printf("  subgraph cluster_%u {\n    label=\"node %u%s\";\n", node, node,
-	       node == f->me ? " (this one)" : "");
+	printf("  subgraph cluster_%u {\n    label=", node);
+	print_quoted(text("node %s%s", node_text(text("%u", node)),
+			  node == f->me ? " (this one)" : ""));
+	puts(";");
 	draw_root(f, node, &root[0]);
 	for (size_t i = 1; i < n; i++)
 		draw_root(f, node, &root[i]);

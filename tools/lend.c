@@ -143,6 +143,8 @@ static void lend_device(void *arg)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
 	l->done = true;
+	for (size_t i = 0; i < l->group.count; i++)
+		reserve_again(&l->move[i].dev);
 	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
 		set_clique(&l->move[i].dev, line->clique);

@@ -6,7 +6,7 @@
 #include "dlend.h"
 
 static const char *const attributes[] = {
-	"type", "state", "peer_node", "required_peer", "version", "session", "window_bytes",
+	"type", "state", "peer_node", "peer_name", "required_peer", "version", "session", "window_bytes",
 	"aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes", "slots",
 	"self_test", "heartbeat_age_ms", "last_error"
 };
@@ -64,7 +64,7 @@ static void add_link_row(const char *name, const char *dir, struct libscols_tabl
 	read_attr(age, dir, "heartbeat_age_ms");
 	read_attr(slots, dir, "slots");
 	table_row(table, COLUMNS, (const char *[]){
-		name, read_attr(state, dir, "state"), read_attr(peer, dir, "peer_node"),
+		name, read_attr(state, dir, "state"), node_text(read_attr(peer, dir, "peer_node")),
 		reaches ? mebibytes(window) : "", reached ? mebibytes(size) : "",
 		reached ? mebibytes(read_attr(free_bytes, dir, "aperture_free_bytes")) : "",
 		reached ? mebibytes(read_attr(largest, dir, "aperture_largest_free_bytes")) : "",

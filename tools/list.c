@@ -22,13 +22,17 @@ struct listing {
 
 static json_t *offer_json(const struct offer *o, const char *vendor_name, const char *device_name)
 {
-	return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:o, s:o, s:s, s:o}",
+	char lender[TEXT_MAX], borrower[TEXT_MAX];
+
+	return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:s, s:o, s:s, s:o, s:s, s:o}",
 			 "address", ascii_json(o->address), "type", o->type,
 			 "vendor", o->vendor, "device", o->device,
 			 "vendor_name", ascii_json(vendor_name),
 			 "device_name", ascii_json(device_name), "class", o->class,
-			 "lender", attr_json("lender", o->lender), "state", o->state,
+			 "lender", attr_json("lender", o->lender),
+			 "lender_name", node_name(lender, o->lender), "state", o->state,
 			 "borrower", attr_json("borrower", *o->borrower ? o->borrower : "0"),
+			 "borrower_name", node_name(borrower, o->borrower),
 			 "epoch", attr_json("epoch", *o->epoch ? o->epoch : "0"), "link", o->link,
 			 "own", ascii_json(o->own));
 }
@@ -39,8 +43,8 @@ static void add_offer(struct listing *l, const struct offer *o)
 	const char *vendor_name = pci_vendor_name(vendor);
 	const char *device_name = pci_device_name(vendor, device);
 	const char *const cell[] = {
-		o->address, o->type, o->lender, o->state,
-		strcmp(o->borrower, "0") ? o->borrower : "", o->epoch,
+		o->address, o->type, node_text(o->lender), o->state,
+		strcmp(o->borrower, "0") ? node_text(o->borrower) : "", o->epoch,
 		text("%s %s", vendor_name, device_name)
 	};
 

@@ -8,6 +8,7 @@
 static const struct metric_state states[] = {
 	{ "incomplete", "incomplete" }, { "free", "free" }, { "held", "held" },
 	{ "returning", "returning" }, { "quarantined", "quarantined" },
+	{ "reserved", "reserved" },
 	{ 0 }
 };
 
@@ -15,7 +16,7 @@ static const struct metric_state states[] = {
 enum { LEASE, IRQS, DMA };
 
 static const struct metric_row rows[] = {
-	{ "dlend_lent_device_borrower_node", "Node that has the device, 0: none.", "borrower",
+	{ "dlend_lent_device_borrower_node", "Node that has the device, or that it is reserved for; 0: none.", "borrower",
 	  FROM_SYSFS, UNIT_ONE },
 	{ "dlend_lent_device_lease_epoch",
 	  "Number of the current or the last lease; it grows with each lease.", "epoch",

@@ -10,7 +10,7 @@
 
 static const struct metric_state offer_states[] = {
 	{ "free", "free" }, { "held", "held" }, { "returning", "returning" },
-	{ "quarantined", "quarantined" }, { "gone", "gone" },
+	{ "quarantined", "quarantined" }, { "gone", "gone" }, { "reserved", "reserved" },
 	{ 0 }
 };
 
@@ -75,7 +75,7 @@ void metrics_offers(void)
 static const struct metric_state mdev_states[] = {
 	{ "idle", "idle" }, { "borrowing", "borrowing" }, { "building", "building" },
 	{ "running,", "degraded" }, { "running", "running" }, { "failed", "failed" },
-	{ "stopped", "stopped" }, { "prepared", "prepared" },
+	{ "stopped", "stopped" }, { "prepared", "prepared" }, { "taken", "taken" },
 	{ 0 }
 };
 

@@ -12,17 +12,17 @@ static void end_lease(const struct device *dev, bool force)
 	char *dir = path("%s/dlend", dev->dir);
 	char *file = path("%s/reclaim", dir);
 	char state[TEXT_MAX], borrower[TEXT_MAX];
+	const char *node;
 	int err = 0;
 
 	read_attr(state, dir, "state");
-	read_attr(borrower, dir, "borrower");
+	node = node_text(read_attr(borrower, dir, "borrower"));
 	if (!strcmp(state, "held") || !strcmp(state, "returning"))
 		err = write_and_wait(file, force ? "force\n" : "1\n",
-				     text("%s: waiting for node %s to return it", dev->bdf,
-					  borrower));
+				     text("%s: waiting for node %s to return it", dev->bdf, node));
 	if (err == -EBUSY || err == -ETIMEDOUT)
 		fail(EXIT_IN_USE, text("%s is not back", dev->bdf),
-		     text("node %s still uses it", borrower),
+		     text("node %s still uses it", node),
 		     text("Shut the guest down there, or: dlend reclaim --force %s",
 			  dev->bdf));
 	if (err == -EIO)

@@ -91,7 +91,7 @@ static bool look_attached(struct thing *t, const char *dir)
 
 static const struct kind kinds[] = {
 	{ "link", "class/dlend_link", "",
-	  { "type", "state", "peer_node", "session", "last_error" }, look_link },
+	  { "type", "state", "peer_node", "peer_name", "session", "last_error" }, look_link },
 	{ "lent", "bus/pci/drivers/" DLEND_DRIVER, "/dlend",
 	  { "address", "type", "state", "borrower", "epoch" }, look_lent },
 	{ "offer", "bus/dlend/devices", "",

@@ -13,8 +13,8 @@ static void show_node(json_t *root)
 {
 	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	json_t *list = root ? json_object() : NULL;
+	char node[TEXT_MAX], name[TEXT_MAX];
 	const char *loaded = "";
-	char node[TEXT_MAX];
 
 	read_attr(node, core, "node_id");
 	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
@@ -29,9 +29,11 @@ static void show_node(json_t *root)
 	}
 	if (root) {
 		json_object_set_new(root, "node", attr_json("node_id", *node ? node : "0"));
+		json_object_set_new(root, "node_name", ascii_json(node_name(name, node)));
 		json_object_set_new(root, "modules", list);
 	} else {
-		printf("node %s, modules:%s\n", *node && strcmp(node, "0") ? node : "(id not set)",
+		printf("node %s, modules:%s\n",
+		       *node && strcmp(node, "0") ? node_text(node) : "(id not set)",
 		       *loaded ? loaded : " none loaded");
 	}
 	free(core);

@@ -36,7 +36,7 @@ static const char *state_text(const struct lent *d)
 	const char *s = d->state;
 
 	if (d->borrower)
-		s = text("%s by node %u", s, d->borrower);
+		s = text("%s by node %s", s, node_text(text("%u", d->borrower)));
 	if (*d->uuid)
 		s = text("%s, mdev %s", s, d->uuid);
 	if (*d->interrupts)
@@ -114,7 +114,8 @@ static void show_nodes(const struct fabric *f)
 	for (size_t i = 0; i < f->nodes; i++) {
 		unsigned int node = f->node[i];
 
-		printf("node %u%s\n", node, node == f->me ? " (this one)" : "");
+		printf("node %s%s\n", node_text(text("%u", node)),
+		       node == f->me ? " (this one)" : "");
 		show_roots(f, node);
 	}
 	if (!f->nodes)

@@ -34,6 +34,20 @@ static json_t *nodes_json(const struct fabric *f)
 	return nodes;
 }
 
+static json_t *names_json(const struct fabric *f)
+{
+	json_t *names = json_object();
+	char name[TEXT_MAX];
+
+	for (size_t i = 0; i < f->nodes; i++) {
+		const char *node = text("%u", f->node[i]);
+
+		if (*node_name(name, node))
+			json_object_set_new(names, node, ascii_json(name));
+	}
+	return names;
+}
+
 static json_t *links_json(const struct fabric *f)
 {
 	json_t *links = json_array(), *link;
@@ -157,9 +171,9 @@ static json_t *doubts_json(const struct fabric *f)
 
 void topology_json(const struct fabric *f)
 {
-	print_document(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-				 "node", f->me, "nodes", nodes_json(f), "links", links_json(f),
-				 "devices", devices_json(f), "routes", routes_json(f),
-				 "cliques", cliques_json(f), "doubts", doubts_json(f),
-				 "p2p", peers_json(f)));
+	print_document(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+				 "node", f->me, "nodes", nodes_json(f), "names", names_json(f),
+				 "links", links_json(f), "devices", devices_json(f),
+				 "routes", routes_json(f), "cliques", cliques_json(f),
+				 "doubts", doubts_json(f), "p2p", peers_json(f)));
 }

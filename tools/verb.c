@@ -31,6 +31,11 @@ static const struct {
 	  cmd_lend },
 	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver",
 	  "  --force         do not ask its borrower: cut it off\n", cmd_reclaim },
+	{ "reserve", "[--for NODE] [--until TIME] BDF",
+	  "let only one node borrow a lent device, when it is free",
+	  "  --for NODE      that node's number, instead of this one's\n"
+	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
+	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
 	{ "attach", "[--persistent] ADDRESS...",
 	  "use an offered device here, by this host's own driver",
 	  "  --persistent    at each boot, too\n", cmd_attach },

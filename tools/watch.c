@@ -60,14 +60,19 @@ static const char *time_of_day(char text[64])
 
 /* One line of text */
 
-static void print_value(const char *value)
+static void print_value(const char *key, const char *value)
 {
+	bool node = !strcmp(key, "lender") || !strcmp(key, "borrower") || !strcmp(key, "move_to");
+	char name[TEXT_MAX];
+
 	if (!*value)
 		putchar('-');
 	else if (strchr(value, ' '))
 		printf("\"%s\"", value);
 	else
 		fputs(value, stdout);
+	if (node && *node_name(name, value))
+		printf(" (%s)", name);
 }
 
 static void print_all(const struct thing *t)
@@ -78,7 +83,7 @@ static void print_all(const struct thing *t)
 		if (!*t->value[i])
 			continue;
 		printf("%s%s ", between, t->key[i]);
-		print_value(t->value[i]);
+		print_value(t->key[i], t->value[i]);
 		between = ", ";
 	}
 }
@@ -91,9 +96,9 @@ static void print_changed(const struct thing *before, const struct thing *after)
 		if (!strcmp(before->value[i], after->value[i]))
 			continue;
 		printf("%s%s ", between, after->key[i]);
-		print_value(before->value[i]);
+		print_value(before->key[i], before->value[i]);
 		fputs(" -> ", stdout);
-		print_value(after->value[i]);
+		print_value(after->key[i], after->value[i]);
 		between = ", ";
 	}
 }

@@ -266,6 +266,16 @@ int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char
 void dlend_offer_release(struct dlend_claim *claim);
 
 /**
+ * dlend_claim_taken - would a borrow be refused now, because of another node?
+ * @claim: (in) claim whose user has no lease
+ * @why: (out) DLEND_REASON_LEN bytes: who has the device, if so
+ *
+ * A device that is being reset, or whose link is down, is not taken: whoever wants it waits for it.
+ * Nor is one that may be taken over. Context: process; takes dlend_offers_lock.
+ */
+bool dlend_claim_taken(const struct dlend_claim *claim, char *why);
+
+/**
  * dlend_claim_pending - are leases of the offer still to be returned?
  * @claim: (in) claim
  *

@@ -35,6 +35,23 @@ struct dlend_requesters;
  */
 u16 dlend_node_id(void);
 
+/**
+ * dlend_node_name - this host's name in the fabric (dlend_core.node_name), or its host name
+ * @name: (out) DLEND_NODE_NAME_LEN bytes, 0 behind the name
+ *
+ * Context: any.
+ */
+void dlend_node_name(char *name);
+
+/**
+ * dlend_node_label - a node, for a message to people: "2 (alpha)"
+ * @node: (in) node
+ * @label: (out) DLEND_NODE_LABEL_LEN bytes; without a name if no link of this host has led to it
+ *
+ * Context: process; takes dlend_links_lock. Return: @label.
+ */
+const char *dlend_node_label(u16 node, char *label);
+
 /** dlend_debugfs - directory /sys/kernel/debug/dlend. Context: any. */
 struct dentry *dlend_debugfs(void);
 

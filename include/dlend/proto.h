@@ -18,7 +18,8 @@
 #define DLEND_PROTO_MOVE	4	/* first one whose leases move */
 #define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
 #define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
-#define DLEND_PROTO_MAX		6	/* newest */
+#define DLEND_PROTO_RESERVE	7	/* first one with DLEND_OFFER_RESERVED */
+#define DLEND_PROTO_MAX		7	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -96,6 +97,8 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  *	    not say, so all of them
  * @check: written with @window: a checksum of it and of what the peer says in its scratchpads
  *	   (dlend_bringup_check()); 0: it does not say
+ * @name: the peer's name, written with @test, 0 behind it; for people only, see names.h; empty: it
+ *	  does not say
  * @ring: messages
  * @irq: entries: sink handle << 16 | vector
  */
@@ -112,7 +115,8 @@ struct dlend_ctrl {
 	__u8 test[DLEND_TEST_SIZE];
 	__le64 window;
 	__le64 check;
-	__u8 pad4[3568];
+	__u8 name[DLEND_NODE_NAME_LEN];
+	__u8 pad4[3504];
 	struct dlend_msg ring[DLEND_RING_SLOTS];
 	__le32 irq[DLEND_IRQ_RING_SLOTS];
 } __aligned(8);
@@ -228,7 +232,7 @@ static inline u16 dlend_state_of(__le16 state)
 
 struct dlend_p_state {
 	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
-	__le16 holder;		/* node id or 0 */
+	__le16 holder;		/* node id or 0; of a reserved device, whom it is reserved for */
 	__le32 epoch;
 } __packed;
 

@@ -13,6 +13,10 @@
 /* A node id is 1..65535; 0 means "no node". */
 #define DLEND_NODE_NONE		0
 
+/* A node's name, for people only: at most 63 of the characters that names of hosts have. */
+#define DLEND_NODE_NAME_LEN	64
+#define DLEND_NODE_LABEL_LEN	(DLEND_NODE_NAME_LEN + 8)	/* "65535 (name)" */
+
 /* Fabric-wide PCI-style name of an offer: domain = 0xd0000 + node, e.g. "d0002:3b:00.0". */
 #define DLEND_DOMAIN_BASE	0xd0000
 #define DLEND_NAME_LEN		20
@@ -52,6 +56,7 @@ enum dlend_offer_state {
 	DLEND_OFFER_RETURNING,		/* being fenced and reset */
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
+	DLEND_OFFER_RESERVED,		/* nobody has it, and only another node may borrow it */
 	DLEND_OFFER_STATES
 };
 

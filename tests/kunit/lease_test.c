@@ -395,6 +395,37 @@ static void lease_unbind_while_held(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
+/* Who has the group keeps it, and what was told of it is true for who hears it. */
+static void lease_reserved(struct kunit *test)
+{
+	struct world w;
+	u16 who;
+
+	world_init(&w, BASE_EPOCH);
+	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 2));
+	KUNIT_EXPECT_FALSE(test, lend_lease_reserve(&w.lease, 2));
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_GONE);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, who, 2);
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 0, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 2, &who), (int)DLEND_OFFER_FREE);
+	KUNIT_EXPECT_EQ(test, who, 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
+	/* For somebody else from now on: it is taken from nobody. */
+	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 1));
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, who, 2);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 1, 0), 0);
+	play(test, &w, LEND_EV_LINK_LOST, 2, 0, 0);
+	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 2, &who), (int)DLEND_OFFER_RETURNING);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EBUSY);
+	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 0));
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
+}
+
 /* A function is plugged in: no borrower loses what it has, and nobody gets the group afterwards. */
 static void lease_incomplete(struct kunit *test)
 {
@@ -547,6 +578,7 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_return_each),
 	KUNIT_CASE(lease_failed_reset),
 	KUNIT_CASE(lease_unbind_while_held),
+	KUNIT_CASE(lease_reserved),
 	KUNIT_CASE(lease_incomplete),
 	KUNIT_CASE(lease_broken),
 	KUNIT_CASE(lease_moves),

@@ -145,6 +145,19 @@ def hook(t):
         t.equal((h.called(), h.active()), ([], [U1]), "what ran before is left running")
 
 
+def hook_taken(t):
+    """Devices that were started before: may this domain have them?"""
+    with Host() as h:
+        for state, refused in (("idle", False), ("running", False), ("prepared for a VM that comes", False),
+                               ("failed: it was taken: away", False), ("taken: node 3 has it", True)):
+            h.file(f"sys/bus/mdev/devices/{U2}/dlend/state", state + "\n")
+            r = h.hook("prepare", "begin", U1, U2)
+            t.equal((r.returncode, U1 in h.active()), (1, False) if refused else (0, True), f"{state}: refused: {refused}")
+            t.equal(r.stderr, f"dlend hook: vm1: {U2} cannot be used: node 3 has it\n" if refused else "", "  and why")
+        h.file(f"sys/bus/mdev/devices/{U3}/dlend/state", "taken: node 4 has it\n")
+        t.ok("node 4 has it" in h.hook("prepare", "begin", U3).stderr, "also one of which nothing is defined here")
+
+
 def hook_fails(t):
     with Host() as h:
         h.file(f"fail-start-{U2}")
@@ -592,6 +605,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

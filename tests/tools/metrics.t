@@ -232,7 +232,7 @@ def used(t):
         for text, state in (("idle", "idle"), ("borrowing", "borrowing"), ("building", "building"),
                             ("running, without memory added since: the window is full", "degraded"),
                             ("failed: no memory", "failed"), ("stopped, as its VM is: may move", "stopped"),
-                            ("prepared for a VM that comes, in vain: x", "prepared")):
+                            ("prepared for a VM that comes, in vain: x", "prepared"), ("taken: node 3 has it", "taken")):
             f.files(own, state=text)
             t.equal(word(metrics(f)["dlend_mdev_state"], U1), state, f"  {text[:20]}")
         here, not_here = labels(address=ATTACHED, kind="gpu"), labels(address=REFUSED, kind="nic")
@@ -315,7 +315,7 @@ def escaping(t):
             with t.case(f"an attribute that is {value[:12]!r}"):
                 m = metrics(f)
                 assert "dlend_x" not in m and "dlend_link_window_bytes" not in m
-                assert len(m.get("dlend_offers", {})) == 5
+                assert len(m.get("dlend_offers", {})) == 6
         os.mkdir(os.fsencode(f.sys / "class/dlend_link") + b"/n\xff\x7f")
         t.ok(labels(link="n??", type="ntb") in metrics(f)["dlend_link_up"], "a name that is no text")
 

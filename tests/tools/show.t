@@ -17,8 +17,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
-OFFERS = {"address", "type", "vendor", "device", "vendor_name", "device_name", "class", "lender", "state",
-          "borrower", "epoch", "link", "own"}
+OFFERS = {"address", "type", "vendor", "device", "vendor_name", "device_name", "class", "lender", "lender_name", "state",
+          "borrower", "borrower_name", "epoch", "link", "own"}
 
 
 def populate(f):
@@ -75,7 +75,7 @@ def full(t):
         row = next(line for line in f.run("links").out.splitlines() if line.startswith("ntb1"))
         t.ok("0M" not in row, "  without an aperture there is nothing to say", row)
         status = json.loads(f.run("status --json").out)
-        t.equal(sorted(status), ["attached", "links", "mdevs", "modules", "moves", "node", "offers", "verb", "version"], "status holds everything")
+        t.equal(sorted(status), ["attached", "links", "mdevs", "modules", "moves", "node", "node_name", "offers", "verb", "version"], "status holds everything")
         t.equal(status["node"], 1, "  the node's id")
         t.equal([(m["uuid"][0], m["parent"], m["state"], m["reason"]) for m in status["mdevs"]],
                 [("1", "d0002:3b:00.0", "failed", "memlock limit too low")], "  mediated devices of dlend only")
@@ -83,6 +83,26 @@ def full(t):
         text = f.run("status").out
         t.ok("  p2p:\n    one\n    two\n" in text, "  as text, too", text)
         t.ok("reason: memlock limit too low" in text and "node 1" in text, "status as text", text)
+
+
+def names(t):
+    """Of nodes that links have heard; another node has only its number."""
+    with Fake() as f:
+        populate(f)
+        f.files(f.put("module/dlend_core/parameters"), node_name="alpha")
+        f.files(f.put("class/dlend_link/ntb0"), peer_name="007")
+        offers = {o["address"]: o for o in json.loads(f.run("list --json").out)["offers"]}
+        t.equal([(o["lender_name"], o["borrower_name"]) for _, o in sorted(offers.items())],
+                [("alpha", ""), ("007", "alpha"), ("", "")], "list: names beside numbers")
+        text = f.run("list").out
+        t.ok("dlend-nvme  2 (007)    held         1 (alpha)" in text and "  3          quarantined  -" in text,
+             "  in the table, too", text)
+        status = json.loads(f.run("status --json").out)
+        t.equal((status["node_name"], [x["peer_name"] for x in status["links"]]), ("alpha", ["007", "", ""]), "status and links")
+        text = f.run("status").out
+        t.ok(text.startswith("node 1 (alpha), modules:") and "ntb0   up     2 (007)" in text, "  as text", text)
+        f.files(f.put("class/dlend_link/ntb0"), peer_name="\x1b[2J\"")
+        t.ok("2 (?[2J\")" in f.run("links").out, "no control sequence comes out, whatever the file holds")
 
 
 def moves(t):
@@ -164,6 +184,6 @@ def lines(stream):
 
 
 with Tap() as tap:
-    for part in (full, moves, own_offer, empty, hostile, terminal):
+    for part in (full, names, moves, own_offer, empty, hostile, terminal):
         tap.diag(part.__name__)
         part(tap)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
-from fabric import SWITCH, UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import NTBS, SWITCH, UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 A, B, C, OWN = "d0002:04:00.0", "d0002:05:00.0", "d0003:01:00.0", "d0001:08:00.0"
@@ -38,7 +38,11 @@ def picture(t):
         f.files(f.put(f"devices/dlend/{A}"), interrupts="direct")
         f.files(f.put(f"devices/dlend/{C}"), interrupts="doorbell: why")
         data = json.loads(f.run("topology --json").out)
-        t.equal((data["node"], data["nodes"]), (1, [1, 2, 3]), "nodes: this one, and those that its peers tell of")
+        t.equal((data["node"], data["nodes"], data["names"]), (1, [1, 2, 3], {}), "nodes: this one, and those that its peers tell of")
+        f.files(f.put(f"class/dlend_link/{NTBS[2]}"), peer_name="beta")
+        t.equal(json.loads(f.run("topology --json").out)["names"], {"2": "beta"}, "  their names, if they have told")
+        t.ok("\nnode 2 (beta)\n" in f.run("topology").out and 'label="node 2 (beta)";' in f.run("topology --dot").out,
+             "  as text and in the picture")
         links = {(e["from"], e["to"]): e for e in data["links"]}
         t.equal(sorted(links), [(1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)],
                 "links: own, and that of the peers; the loop is none")

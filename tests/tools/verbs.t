@@ -31,6 +31,11 @@ VERBS = {
     "lend": ([DISK], ["", f"{DISK} 04:00.0", "--all --group", "--as", "--clique", "--reset", "--config", "@", f"--as @ {DISK}",
                       f"--clique @ {DISK}", f"--reset @ {DISK}", "--config @file"]),
     "reclaim": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
+    "reserve": ([DISK], ["", f"{DISK} 04:00.0", "--for", "--until", "@", f"--for @ {DISK}", f"--until @ {DISK}", f"--for 0 {DISK}",
+                         f"--for 65536 {DISK}", f"--for 2x {DISK}", f"--until +0h {DISK}", f"--until +2 {DISK}", f"--until -2h {DISK}",
+                         f"--until +9999999d {DISK}", f"--until 2001-01-01T00:00 {DISK}", f"--until 2090-02-30T00:00 {DISK}",
+                         f"--until 2090-01-01T00:00x {DISK}", f"--until 9990-01-01T00:00 {DISK}"]),
+    "unreserve": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
     "attach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @", f"--force {OFFER}"]),
     "detach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @"]),
     "list": ([], ["@", "more"]),
@@ -47,7 +52,7 @@ VERBS = {
 }
 # Options that may mean several
 AMBIGUOUS = {"lend": ["--c", "1", DISK], "migrate": ["--de", "vm1", "b"]}
-NEED_ROOT = {"lend", "reclaim", "attach", "detach", "migrate"}
+NEED_ROOT = {"lend", "reclaim", "reserve", "unreserve", "attach", "detach", "migrate"}
 
 
 def host():

@@ -132,6 +132,10 @@ def changes(t):
             t.equal(w.said(), f"lent {OWN} changed: state free -> held", "a lent device, once: its offer here is the same")
             change(f, lent, borrower="2")
             t.equal(w.said(), f"lent {OWN} changed: borrower 0 -> 2", "  who has it")
+            change(f, link, peer_name="gamma")
+            t.equal(w.said(), f"link {NTB} changed: peer_name - -> gamma", "the name of a peer")
+            change(f, lent, borrower="3")
+            t.equal(w.said(), f"lent {OWN} changed: borrower 2 -> 3 (gamma)", "  which stands beside its number from then on")
             offer = f.sys / f"bus/dlend/devices/{USED}"
             change(f, offer, state="quarantined")
             t.equal(w.said(), f"offer {USED} changed: state free -> quarantined", "an offer of another node")
@@ -151,7 +155,7 @@ def changes(t):
             t.equal(w.said(), f"lent {OWN} went", "a device that is lent no more")
             f.offer("d0003:01:00.0", lender="3", type="dlend-gpu")
             line = w.said()
-            t.ok(line.startswith("offer d0003:01:00.0 came: type dlend-gpu, lender 3, state free, borrower 0, epoch 3, link ntb0"),
+            t.ok(line.startswith("offer d0003:01:00.0 came: type dlend-gpu, lender 3 (gamma), state free, borrower 0, epoch 3, link ntb0"),
                  "an offer that comes", line)
             (f.sys / "bus/dlend/devices/d0003:01:00.0").unlink()
             t.equal(w.said(), "offer d0003:01:00.0 went", "  and goes")
@@ -184,7 +188,8 @@ def as_json(t):
             there = {(x["kind"], x["name"]): x for x in (json.loads(w.line()) for _ in range(4))}
             t.equal(sorted(there), [("lent", OWN), ("link", NTB), ("mdev", UUID), ("offer", USED)], "--initial: what is there")
             t.equal({x["event"] for x in there.values()}, {"present"}, "  as such")
-            t.equal(there["link", NTB]["values"], {"type": "ntb", "state": "up", "peer_node": 2, "session": "5a5a", "last_error": ""},
+            t.equal(there["link", NTB]["values"], {"type": "ntb", "state": "up", "peer_node": 2, "peer_name": "", "session": "5a5a",
+                                                    "last_error": ""},
                     "  with its values")
             t.equal(there["mdev", UUID]["values"]["address"], USED, "  a mediated device's is made of")
             t.equal(there["lent", OWN]["values"]["address"], "d0001:03:00.0", "  what a lent device is called elsewhere")

@@ -6,12 +6,13 @@
 
 #include <errno.h>
 #include <linux/kernel.h>
+#include <dlend/names.h>
 #include <dlend/proto.h>
 
 #include "ntb/ring.h"
 #include "fuzz.h"
 
-enum { OP_RAW, OP_SEALED, OP_TX, OP_RX, OP_VERSION, OPS };
+enum { OP_RAW, OP_SEALED, OP_TX, OP_RX, OP_VERSION, OP_NAME, OPS };
 
 static bool error_ok(int ret)
 {
@@ -172,6 +173,19 @@ static void one_rx(struct dlend_ring_rx *rx, u32 index)
 	MUST(rx->prod - rx->cons <= DLEND_RING_SLOTS);
 }
 
+static void one_name(struct input *in)
+{
+	char *wire = malloc(DLEND_NODE_NAME_LEN), *name = malloc(DLEND_NODE_NAME_LEN);
+
+	take(in, wire, DLEND_NODE_NAME_LEN);
+	dlend_node_name_read(name, wire);
+	MUST(memchr(name, 0, DLEND_NODE_NAME_LEN));
+	for (const char *c = name; *c; c++)
+		MUST(*c > ' ' && *c <= '~' && !strchr("\"'\\<&", *c));
+	free(name);
+	free(wire);
+}
+
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
 	struct input in = { data, size };
@@ -201,6 +215,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 			     (version >= DLEND_PROTO_MIN && version <= DLEND_PROTO_MAX));
 			break;
 		}
+		case OP_NAME:
+			one_name(&in);
+			break;
 		}
 	}
 	return 0;

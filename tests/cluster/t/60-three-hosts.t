@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Three hosts: two that want the same device, and one that is never lent again.
+"""Three hosts: two that want the same device, one that is reserved, and one that is never lent again.
 
     host a (node 1) ---- ab ---- host b (node 2)
            \\----- ac ---- host c (node 3) ---- bc ---- host b
@@ -13,8 +13,17 @@ from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-pos
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 
+def refused(t, f, host, uuid, who):
+    """No VM begins with it, and people hear why."""
+    qemu = host.run(f"timeout 120 qemu-system-x86_64 -machine q35 -nodefaults -display none -S -device {f.device(uuid)} 2>&1",
+                    check=False, timeout=150)
+    t.ok(qemu.status == 1 and "busy" in qemu.out, f"QEMU does not start: {who}", f"{qemu.status} {qemu.out}")
+    t.ok(f"no VM can have the device now: {who}" in host.run("dmesg").out, "  the kernel says so")
+    t.equal(f.mdev_state(host.name, uuid), f"taken: {who}", "  and so does the mediated device")
+
+
 def second_borrower(t, f, a, c, address):
-    """Both have an mdev of the same device; the first guest gets it, the second is told who has it."""
+    """Both have an mdev of the same device; the first guest gets it, the second VM does not start while that has it."""
     first, second = f.mdev("a", address, "dlend-nvme"), f.mdev("c", address, "dlend-nvme")
     with f.guest("a", "first", devices=[f.device(first)]) as g:
         g.run("[ -b /dev/nvme0n1 ]")
@@ -24,16 +33,50 @@ def second_borrower(t, f, a, c, address):
         t.equal(c.run(f"cat {parent}/available_instances").out.strip(), "0", "node 3 sees 0 available")
         entry = f.offers("c")[address]
         t.equal((entry["state"], entry["borrower"]), ("held", 1), "dlend list on node 3 says who has it")
-        with f.guest("c", "late", wait=False, modules=(), devices=[f.device(second)]):
-            f.wait_mdev("c", second, "failed", 150)
-            state = f.mdev_state("c", second)
-            t.ok("node 1" in state, "the second borrower is told who has it", state)
-            t.equal(f.lender_state(address)[:2], ("held", "1"), "and node 1 still has it")
-            out = g.run("dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c", timeout=120).out
-            t.equal(out.strip(), "65536", "whose guest has noticed nothing")
+        refused(t, f, c, second, "node 1 (a) has it")
+        t.equal(f.lender_state(address)[:2], ("held", "1"), "and node 1 still has it")
+        out = g.run("dd if=/dev/nvme0n1 bs=64k count=1 iflag=direct 2>/dev/null | wc -c", timeout=120).out
+        t.equal(out.strip(), "65536", "whose guest has noticed nothing")
+    f.wait_state("c", address, "free")
+    t.equal(f.mdev_state("c", second), "idle", "when node 1 has returned it, a VM can have it")
+    with f.guest("c", "second", devices=[f.device(second)]) as g:
+        g.run("[ -b /dev/nvme0n1 ]")
+        f.wait_state("a", address, "held", 20)
+        t.equal(f.mdev_state("a", first), "taken: node 3 (c) has it", "and now node 1 hears that node 3 has it")
     f.wait_state("a", address, "free")
     f.mdev_stop("a", first)
     f.mdev_stop("c", second)
+
+
+def reserved(t, f, address):
+    """For node 3: node 1 hears so before it asks, who has the device keeps it, and the lender remembers."""
+    bdf = "0000" + address[5:]
+    uuid = f.mdev("a", address, "dlend-nvme")
+    f.dlend("b", f"reserve --for 3 {bdf}")
+    f.wait_state("a", address, "reserved", 20)
+    seen = f.offers("a")[address]
+    t.equal((seen["state"], seen["borrower"], seen["borrower_name"]), ("reserved", 3, "c"), "node 1 sees for whom")
+    t.equal(f.lender_state(address)[:2], ("reserved", "3"), "and so does the lender")
+    refused(t, f, f.host("a"), uuid, "it is reserved for node 3 (c)")
+    t.equal(f.offers("c")[address]["state"], "free", "to node 3 it is free")
+    other = f.mdev("c", address, "dlend-nvme")
+    with f.guest("c", "third", devices=[f.device(other)]) as g:
+        g.run("[ -b /dev/nvme0n1 ]")
+        f.dlend("b", f"reserve --for 1 {bdf}")
+        t.equal(f.lender_state(address)[:2], ("held", "3"), "reserved for node 1 meanwhile: node 3 keeps it")
+    f.wait_state("c", address, "reserved", 60)
+    f.wait_state("a", address, "free", 60)
+    t.passed("when node 3 has returned it, node 1 may have it")
+    f.mdev_stop("a", uuid)
+    f.mdev_stop("c", other)
+    f.dlend("b", f"reclaim {bdf}", timeout=120)
+    f.dlend("b", f"lend {bdf}", timeout=120)
+    f.wait_state("c", address, "reserved")
+    t.passed("lent anew, it is reserved as before")
+    f.host("b").run(f"echo '1 1' >/sys/bus/pci/devices/{bdf}/dlend/reserved")
+    f.wait_state("c", address, "free", 30)
+    t.passed("and a reservation for a second ends by itself")
+    f.dlend("b", f"unreserve {bdf}")
 
 
 def quarantine(t, f, a, b, address):
@@ -58,6 +101,8 @@ def main():
         address = f.lend("b", "nvme0")
         with t.case("two want it"):
             second_borrower(t, f, a, c, address)
+        with t.case("reserved"):
+            reserved(t, f, address)
         with t.case("quarantine"):
             quarantine(t, f, a, b, address)
         for host in (a, b, c):

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend reserve and unreserve on a fake host: what the kernel is told, and what is kept for the next boot.
+
+    node 1 with a disk 0000:03:00.0, alone or in one IOMMU group with a sound function
+"""
+import json
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
+from fake import Fake  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
+
+DISK, SOUND = "0000:03:00.0", "0000:03:00.1"
+HOUR = 3600
+
+
+def lent(f, words="lend 03:00.0"):
+    f.pci(DISK)
+    (f.root / "etc").mkdir(exist_ok=True)
+    assert f.run(words).code == 0
+
+
+def attribute(f, bdf=DISK):
+    """What the kernel was told: the first line, as nothing truncates the file."""
+    return (f.device(bdf) / "dlend/reserved").read_text().splitlines()[0]
+
+
+def records(f):
+    return {p.name: p.read_text().split() for p in f.root.glob("etc/dlend/reserved/*")}
+
+
+def again(f):
+    """The kernel forgets it with the lease of the device: as after a reboot."""
+    assert f.run("reclaim 03:00.0").code == 0
+    return f.run("lend 03:00.0")
+
+
+def reserve(t):
+    with Fake() as f:
+        lent(f)
+        f.files(f.put("class/dlend_link/ntb0"), state="up", peer_node="3", peer_name="gamma")
+        r = f.run("reserve --for 3 03:00.0")
+        t.equal((r.code, r.out), (0, f"{DISK} is reserved for node 3 (gamma)\n"), "reserve says for whom")
+        t.equal((attribute(f), records(f)), ("3", {DISK: ["3"]}), "  the kernel knows it, and a record stays")
+        t.equal(again(f).code, 0, "the device is lent anew")
+        t.equal(attribute(f), "3", "  for the same node")
+        r = f.run("--json reserve d0001:03:00.0")
+        t.equal(json.loads(r.out), {"device": DISK, "node": 1, "until": ""}, "for this node itself, in JSON, by the fabric's name")
+        t.equal((attribute(f), records(f)), ("1", {DISK: ["1"]}), "  instead of what was before")
+        r = f.run("unreserve 03:00.0")
+        t.equal((r.code, attribute(f), records(f)), (0, "none", {}), "unreserve: any node, and no record", )
+        t.equal(f.run("unreserve 03:00.0").code, 3, "  once")
+        again(f)
+        t.equal(attribute(f), "none", "  also when it is lent anew")
+    with Fake() as f:
+        f.pci(DISK)
+        r = f.run("reserve 03:00.0")
+        t.ok(r.code == 3 and "is not lent" in r.err and not records(f), "only what is lent can be reserved", r.err)
+
+
+def until(t):
+    with Fake() as f:
+        lent(f)
+        now = time.time()
+        f.run("reserve --for 2 --until +2h 03:00.0")
+        node, left = attribute(f).split()
+        end = int(records(f)[DISK][1])
+        t.ok(node == "2" and 2 * HOUR - 60 < int(left) <= 2 * HOUR, "--until +2h: so many seconds for the kernel", attribute(f))
+        t.ok(now + 2 * HOUR - 1 <= end <= now + 2 * HOUR + 60, "  and a moment in the record", str(end))
+        f.file(DISK, f"2 {int(now) + HOUR}\n", f.root / "etc/dlend/reserved")
+        again(f)
+        t.ok(HOUR - 120 < int(attribute(f).split()[1]) <= HOUR, "lent anew: what is left of it", attribute(f))
+        f.file(DISK, f"2 {int(now) - 5}\n", f.root / "etc/dlend/reserved")
+        t.equal((again(f).code, attribute(f), records(f)), (0, "none", {}), "  nothing is left: any node, and no record")
+        r = f.run("reserve --until 2090-12-24T18:00 03:00.0")
+        t.ok(r.out.endswith(" until 2090-12-24T18:00\n"), "--until a moment", r.out + r.err)
+
+
+def group(t):
+    """One reservation for all that is lent together, whichever of them is named."""
+    with Fake() as f:
+        f.pci(SOUND, driver="snd", pclass="0x040300")
+        lent(f, "lend --group 03:00.0")
+        f.run("reserve --for 2 03:00.0")
+        f.run("reserve --for 3 03:00.1")
+        t.equal(records(f), {SOUND: ["3"]}, "the last one counts")
+        t.equal((f.run("unreserve 03:00.0").code, records(f)), (0, {}), "  and any of them ends it")
+
+
+def mistakes(t):
+    with Fake() as f:
+        lent(f)
+        for text in ("", "x", "-1", "2 -5"):
+            f.file(DISK, f"{text}\n", f.root / "etc/dlend/reserved")
+            r = again(f)
+            t.ok(r.code == 1 and "is not understood" in r.err and f.driver_of(DISK) == "dlend-lender",
+                 f"a record {text!r}: it is lent, and told", r.err)
+        (f.device(DISK) / "dlend/reserved").unlink()
+        r = f.run("reserve 03:00.0")
+        t.ok(r.code == 1 and "too old" in r.err and not records(f), "modules that do not know of it", r.err)
+    with Fake() as f:
+        lent(f)
+        f.file("dlend", "", f.root / "etc")
+        r = f.run("reserve 03:00.0")
+        t.ok(r.code == 1 and "cannot be written" in r.err and "only for as long as it stays lent" in r.err,
+             "a record that cannot be kept", r.err)
+
+
+with Tap() as tap:
+    for part in (reserve, until, group, mistakes):
+        tap.diag(part.__name__)
+        part(tap)

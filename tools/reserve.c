@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend reserve and unreserve: a lent device that, when it is free, only one node may borrow.
+ *
+ * The kernel knows that for as long as the device is lent.  A record, /etc/dlend/reserved/BDF,
+ * keeps it for the next time, also over a reboot: the node, and when that ends, in seconds since
+ * 1970, if it does.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dlend.h"
+
+/* @node: "" if no option says it; @until: 0: without end */
+struct reservation {
+	char node[8];
+	time_t until;
+};
+
+/* Records */
+
+static char *record_file(const char *bdf)
+{
+	return path("%s/dlend/reserved/%s", opt.etc, bdf);
+}
+
+static const char *record_text(const struct reservation *r)
+{
+	return r->until ? text("%s %lld\n", r->node, (long long)r->until) : text("%s\n", r->node);
+}
+
+static int record_write(const char *file, const struct reservation *r)
+{
+	FILE *f = fopen(file, "we");
+	int err = 0;
+
+	if (!f)
+		return -errno;
+	if (fputs(record_text(r), f) < 0)
+		err = -errno;
+	if (fclose(f) && !err)
+		err = -errno;
+	return err;
+}
+
+static void record_make(const struct device *dev, const struct reservation *r)
+{
+	char *dir = path("%s/dlend", opt.etc), *reserved = path("%s/reserved", dir);
+	char *file = record_file(dev->bdf);
+	int err;
+
+	mkdir(dir, 0755);
+	mkdir(reserved, 0755);
+	err = record_write(file, r);
+	if (err) {
+		unlink(file);
+		fail(EXIT_FAIL, text("%s cannot be written", file), strerror(-err),
+		     text("%s is reserved, but only for as long as it stays lent.", dev->bdf));
+	}
+	free(file);
+	free(reserved);
+	free(dir);
+}
+
+/* Those of all devices that are lent with @dev.  Return: there was one */
+static bool records_remove(const struct device *dev)
+{
+	struct names group = device_group(dev);
+	bool found = false;
+
+	for (size_t i = 0; i < group.count; i++) {
+		char *file = record_file(group.name[i]);
+
+		found |= path_exists(file);
+		if (path_exists(file) && unlink(file))
+			fail(EXIT_FAIL, text("%s cannot be removed", file), strerror(errno),
+			     text("The reservation of %s stays as it was.", dev->bdf));
+		free(file);
+	}
+	names_free(&group);
+	return found;
+}
+
+static bool record_read(const char *file, struct reservation *r)
+{
+	char line[TEXT_MAX];
+	long long until = 0;
+
+	if (read_text(line, file))
+		return false;
+	if (sscanf(line, "%5[0-9] %lld", r->node, &until) < 1 || until < 0)
+		fail(EXIT_FAIL, text("%s is not understood", file), line,
+		     "It is what dlend reserve has written; remove it, and reserve the device again.");
+	r->until = until;
+	return true;
+}
+
+/* The kernel */
+
+static const char *attribute_text(const struct reservation *r)
+{
+	return r->until ? text("%s %lld\n", r->node, (long long)(r->until - time(NULL))) :
+			  text("%s\n", r->node);
+}
+
+static void set_attribute(const struct device *dev, const char *value)
+{
+	char *file = path("%s/dlend/reserved", dev->dir);
+	int err = write_text(file, value);
+
+	if (err)
+		fail(EXIT_FAIL, text("%s: its reservation cannot be changed", dev->bdf),
+		     err == -ENOENT ? "dlend_lender is too old for it" : strerror(-err),
+		     "It is lent as before.");
+	free(file);
+}
+
+void reserve_again(const struct device *dev)
+{
+	char *file = record_file(dev->bdf);
+	struct reservation r;
+
+	if (record_read(file, &r)) {
+		if (!r.until || r.until > time(NULL))
+			set_attribute(dev, attribute_text(&r));
+		else
+			unlink(file);
+	}
+	free(file);
+}
+
+/* Arguments */
+
+__noreturn static void refuse_until(const char *s, const char *why)
+{
+	fail(EXIT_USAGE, text("--until %s", s), why,
+	     "Give a time of this host, as 2026-12-24T18:00, or +30m, +8h, +7d.");
+}
+
+/* "+8h".  Return: seconds, 0: it is none */
+static time_t parse_span(const char *s)
+{
+	static const struct { char unit; unsigned int seconds; } units[] = {
+		{ 'm', 60 }, { 'h', 3600 }, { 'd', 86400 },
+	};
+	unsigned long number;
+	char *end;
+
+	if (*s != '+' || s[1] < '0' || s[1] > '9')
+		return 0;
+	number = strtoul(s + 1, &end, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (*end == units[i].unit && !end[1] && number <= UINT32_MAX / units[i].seconds)
+			return number * units[i].seconds;
+	return 0;
+}
+
+/* Return: seconds since 1970, 0: it is no time */
+static time_t parse_moment(const char *s)
+{
+	struct tm tm = { .tm_isdst = -1 };
+	const char *end = strptime(s, "%Y-%m-%dT%H:%M", &tm);
+	int day = tm.tm_mday;
+	time_t moment;
+
+	if (!end || *end)
+		return 0;
+	moment = mktime(&tm);
+	return tm.tm_mday == day ? moment : 0;
+}
+
+static time_t parse_until(const char *s)
+{
+	time_t now = time(NULL), span = parse_span(s), until = span ? now + span : parse_moment(s);
+
+	if (until <= 0)
+		refuse_until(s, "that is no time");
+	if (until <= now)
+		refuse_until(s, "that is over");
+	if (until - now > UINT32_MAX)
+		refuse_until(s, "that is too far away");
+	return until;
+}
+
+static void parse_node(struct reservation *r, const char *s)
+{
+	char *end;
+	unsigned long node = strtoul(s, &end, 10);
+
+	if (*s < '0' || *s > '9' || *end || !node || node > 65535)
+		fail(EXIT_USAGE, text("--for %s", s), "that is no node id",
+		     "Give its number, 1 to 65535: dlend links shows it.");
+	snprintf(r->node, sizeof(r->node), "%lu", node);
+}
+
+/* Return: the device, which nobody else works on now */
+static struct device open_device(int argc, char **argv)
+{
+	struct device dev;
+	char full[16];
+
+	if (argc - optind != 1)
+		refuse_usage(argv[0]);
+	if (!bdf_parse(full, argv[optind]))
+		refuse_bdf(argv[optind]);
+	need_root(argv[0]);
+	dev = device_open(argv[optind]);
+	lock_device(&dev);
+	return dev;
+}
+
+/* The commands */
+
+static void report_reserved(const struct device *dev, const struct reservation *r)
+{
+	char until[64] = "";
+
+	if (r->until)
+		strftime(until, sizeof(until), "%Y-%m-%dT%H:%M", localtime(&r->until));
+	if (opt.json)
+		print_document(json_pack("{s:s, s:o, s:s}", "device", dev->bdf,
+					 "node", attr_json("node_id", r->node), "until", until));
+	else
+		printf("%s is reserved for node %s%s%s\n", dev->bdf, node_text(r->node),
+		       *until ? " until " : "", until);
+}
+
+int cmd_reserve(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "for", required_argument, NULL, 'n' },
+		{ "until", required_argument, NULL, 'u' },
+		{ 0 }
+	};
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), own[TEXT_MAX];
+	struct reservation r = { 0 };
+	struct device dev;
+	int c;
+
+	while ((c = verb_option(argc, argv, options)) != -1)
+		if (c == 'n')
+			parse_node(&r, optarg);
+		else
+			r.until = parse_until(optarg);
+	dev = open_device(argc, argv);
+	if (!device_lent(&dev))
+		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
+		     text("dlend lend %s", dev.bdf));
+	if (!*r.node)
+		parse_node(&r, read_attr(own, core, "node_id"));
+	records_remove(&dev);
+	set_attribute(&dev, attribute_text(&r));
+	record_make(&dev, &r);
+	report_reserved(&dev, &r);
+	free(core);
+	return EXIT_OK;
+}
+
+int cmd_unreserve(int argc, char **argv)
+{
+	struct device dev;
+	char value[TEXT_MAX] = "", *own;
+	bool found;
+
+	while (verb_option(argc, argv, NULL) != -1)
+		;
+	dev = open_device(argc, argv);
+	own = path("%s/dlend", dev.dir);
+	found = records_remove(&dev);
+	if (device_lent(&dev) && *read_attr(value, own, "reserved") && strcmp(value, "none")) {
+		set_attribute(&dev, "none\n");
+		found = true;
+	}
+	if (!found)
+		fail(EXIT_NOT_FOUND, text("%s is not reserved", dev.bdf), NULL, NULL);
+	if (opt.json)
+		print_document(json_pack("{s:s}", "device", dev.bdf));
+	else
+		printf("%s is reserved for nobody any more\n", dev.bdf);
+	free(own);
+	return EXIT_OK;
+}
