@@ -77,13 +77,15 @@ static const struct {
 	  "  --io            the guest has other devices with I/O BARs\n"
 	  "  --no-io         it has none\n"
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
-	/* It prints its own help. */
+	/* These print their own help. */
+	{ "bench", "[--runs N] [--write SERIAL] [--plot FILE] --device BDF [BORROWER] LENDER",
+	  "measure a disk, on its own host and attached", NULL, cmd_program },
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
-	  "move a VM with its lent devices to another host", NULL, cmd_migrate },
+	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
-	  NULL, cmd_migrate },
+	  NULL, cmd_program },
 	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
-	  NULL, cmd_migrate },
+	  NULL, cmd_program },
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 

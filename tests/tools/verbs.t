@@ -47,19 +47,22 @@ VERBS = {
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
     "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file", "--iommufd @"]),
     "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
+    "bench": (["--device", "3:00.0", "b"], ["", "b", "--device 03:00.0", "--device 03:00.0 a b c", "--device @ b", "--device 03:00.0 @",
+                                            "--device 03:00.0 --runs @ b", "--device 03:00.0 --ios @ b", "--device 03:00.0 --plot @file b",
+                                            "--device 03:00.0 --runs 1 b", "--device"]),
     "migrate": (["vm1", "b"], ["", "vm1", "vm1 b c", "--live --no-start vm1 b", "--prepare vm1 b", "--timeout", "@ b", "vm1 @",
                                "--timeout @ vm1 b", "--copy @ vm1 b", "--prepare @", "--finish @"]),
 }
 # Options that may mean several
 AMBIGUOUS = {"lend": ["--c", "1", DISK], "migrate": ["--de", "vm1", "b"]}
-NEED_ROOT = {"lend", "reclaim", "reserve", "unreserve", "attach", "detach", "migrate"}
+NEED_ROOT = {"lend", "reclaim", "reserve", "unreserve", "attach", "detach", "bench", "migrate"}
 
 
 def host():
     f = Fake()
     f.pci(DISK)
     f.offer(OFFER, attached="no", attach_error="")
-    os.environ["DLEND_MIGRATE"] = str(TOP / "tools/migrate")
+    os.environ["DLEND_PROGRAMS"] = str(TOP / "tools")
     return f
 
 
@@ -134,9 +137,8 @@ def root_only(t):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         dlend = shutil.copy(DLEND, f"{folder}/dlend")
-        shutil.copy(TOP / "tools/migrate", folder)
-        shutil.copytree(TOP / "tools/migration", f"{folder}/migration", ignore=shutil.ignore_patterns("__pycache__"))
-        os.environ["DLEND_MIGRATE"] = f"{folder}/migrate"
+        shutil.copytree(TOP / "tools", f"{folder}/programs", ignore=shutil.ignore_patterns("__pycache__"))
+        os.environ["DLEND_PROGRAMS"] = f"{folder}/programs"
         for verb in sorted(NEED_ROOT):
             right = VERBS[verb][0]
             r = unprivileged([dlend, verb, *right])

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 
-VERSION = 1         # of what --json prints, as its schema has it (dist/schema/migrate.json)
+HEAD = {"verb": "", "version": 1}       # what each document of --json begins with (dist/schema); run_program() knows the verb
 OK, FAILED, USAGE, NOT_FOUND, IN_USE, NOT_READY = 0, 1, 2, 3, 4, 6      # as in tools/dlend.h
 
 
@@ -23,12 +23,8 @@ class Failure(Exception):
         return f"{self.what}{': ' if self.why else ''}{self.why}"
 
 
-class Unknown(Failure):
-    """Nobody can tell here whether the VM runs on the other host.  So nothing may be started."""
-
-
 def print_line(text, stream):
-    """Print a line.  If nobody reads it any more, the program goes on: a VM must not be left on neither host."""
+    """Print a line.  If nobody reads it any more, the program goes on: what it has begun must be ended or undone."""
     try:
         print(text, file=stream, flush=True)
     except OSError:
@@ -40,7 +36,7 @@ def print_line(text, stream):
 
 def document(value):
     """value, with what each document of `dlend --json` begins with"""
-    return {"verb": "migrate", "version": VERSION, **value}
+    return {**HEAD, **value}
 
 
 def print_json(value):
