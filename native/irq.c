@@ -139,8 +139,8 @@ static void dlend_native_irq_cache(struct dlend_native_vector *v)
 }
 
 /*
- * Under irq_lock: of vectors that are taken.  The lender's interrupts are remapped: an entry stays as
- * it is until next time.
+ * Under irq_lock: of vectors that are taken.  The lender's interrupts are remapped: an entry stays
+ * as it is until next time.
  */
 static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {

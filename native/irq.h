@@ -54,7 +54,7 @@ void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first, un
  */
 void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq);
 
-/** dlend_native_irq_teardown - undo dlend_native_irq_setup(). Context: as dlend_native_irq_setup(). */
+/** dlend_native_irq_teardown - undo dlend_native_irq_setup(). Context: the same. */
 void dlend_native_irq_teardown(struct dlend_native_fn *fn);
 
 /**

@@ -36,7 +36,8 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
  *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
  * @vectors: how many counters have been read: from the first one on
  * @count: what is in these. Each is read once: a source that follows another one on the same sink
- *	goes on counting where that one ended. Otherwise a change of the counter could look like none
+ *	goes on counting where that one ended. Otherwise a change of the counter could look like
+ *	none
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;

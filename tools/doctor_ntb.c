@@ -454,8 +454,8 @@ static void check_requesters(const char *name, const char *dir, const struct dem
 	room = strtoul(value, NULL, 10);
 	if (room < more)
 		finding(LEVEL_FAIL, "requesters",
-			text("the switch of %s has room for %lu more requester ids, and %zu here are to be lent",
-			     name, room, more),
+			text("%zu devices are to be lent, and the switch of %s has room for %lu ids",
+			     more, name, room),
 			"Lend fewer devices over this link, or take some back: dlend reclaim");
 	else
 		finding(room ? LEVEL_OK : LEVEL_WARN, "requesters",

@@ -543,8 +543,8 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
  * @src: source
  * @vectors: (in) how many, from the first one on
  *
- * Reads the counter of each vector through the window, when it is first asked for: some microseconds
- * each, and a second for all of them at most.
+ * Reads the counter of each vector through the window, when it is first asked for: some
+ * microseconds each, and a second for all of them at most.
  * Context: process, may sleep; one caller at a time. dlend_irq_fire() may run for those of before.
  * Return: 0; -ERANGE more than DLEND_MAX_VECTORS; -ENOTCONN the session is over; -ENXIO nothing is
  * there; -ETIME it takes too long.
