@@ -171,7 +171,7 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
 void reset_restore(const struct device *dev);
 
 /* reserve.c */
-/** reserve_again - @dev has been lent anew: as its record says, if it has one. Exits if it cannot */
+/** reserve_again - @dev was lent anew: as its record says, if it has one. Exits if it cannot */
 void reserve_again(const struct device *dev);
 
 /* config.c: /etc/dlend.conf. */

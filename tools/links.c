@@ -6,9 +6,9 @@
 #include "dlend.h"
 
 static const char *const attributes[] = {
-	"type", "state", "peer_node", "peer_name", "required_peer", "version", "session", "window_bytes",
-	"aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes", "slots",
-	"self_test", "heartbeat_age_ms", "last_error"
+	"type", "state", "peer_node", "peer_name", "required_peer", "version", "session",
+	"window_bytes", "aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes",
+	"slots", "self_test", "heartbeat_age_ms", "last_error"
 };
 
 #define COLUMNS		11

@@ -16,7 +16,8 @@ static const struct metric_state states[] = {
 enum { LEASE, IRQS, DMA };
 
 static const struct metric_row rows[] = {
-	{ "dlend_lent_device_borrower_node", "Node that has the device, or that it is reserved for; 0: none.", "borrower",
+	{ "dlend_lent_device_borrower_node",
+	  "Node that has the device, or that it is reserved for; 0: none.", "borrower",
 	  FROM_SYSFS, UNIT_ONE },
 	{ "dlend_lent_device_lease_epoch",
 	  "Number of the current or the last lease; it grows with each lease.", "epoch",

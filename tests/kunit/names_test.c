@@ -41,7 +41,7 @@ static void names_of_nodes(struct kunit *test)
 	dlend_node_name_read(name, wire);
 	KUNIT_EXPECT_STREQ(test, name, "host-2.example_X");
 	/* No control sequence, no quote, no letter that looks like another, no second line. */
-	memcpy(wire, "a\x1b[2J\"\xc3\xa4 \n\0hidden", 18);
+	memcpy(wire, "a\x1b[2J\"\xc3\xa4\t\n\0hidden", 18);
 	memset(name, 'x', sizeof(name));
 	dlend_node_name_read(name, wire);
 	KUNIT_EXPECT_STREQ(test, name, "a??2J?????");
