@@ -193,6 +193,23 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 }
 static DEVICE_ATTR_RO(clique);
 
+static ssize_t bars_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct dlend_offer_info *info = &to_dlend_offer(dev)->info;
+	int at = 0;
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(info->bar); i++) {
+		u32 flags = info->bar[i].flags;
+
+		if (info->bar[i].size && !(flags & DLEND_BAR_F_IO))
+			at += sysfs_emit_at(buf, at, "%u %llu%s%s\n", i, info->bar[i].size,
+					    flags & DLEND_BAR_F_64 ? " 64" : "",
+					    flags & DLEND_BAR_F_PREFETCH ? " prefetch" : "");
+	}
+	return at;
+}
+static DEVICE_ATTR_RO(bars);
+
 static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_lender.attr,
 	&dev_attr_state.attr,
@@ -208,6 +225,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_place.attr,
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,
+	&dev_attr_bars.attr,
 	NULL
 };
 

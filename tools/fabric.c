@@ -173,6 +173,26 @@ static void read_ids(struct lent *d, const char *dir)
 	d->device = number_attr(dir, "device");
 }
 
+/* "INDEX BYTES[ 64][ prefetch]" each, as in docs/ABI/sysfs-bus-dlend. */
+static void read_bars(struct lent *d, const char *dir)
+{
+	char *file = path("%s/bars", dir), *all = read_all(file), *rest = NULL;
+	char *line = all ? strtok_r(all, "\n", &rest) : NULL;
+
+	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+		unsigned long long bytes;
+
+		if (sscanf(line, "%*u %llu", &bytes) != 1)
+			continue;
+		if (strstr(line, " 64 prefetch"))
+			d->high += bytes;
+		else
+			d->low += bytes;
+	}
+	free(all);
+	free(file);
+}
+
 static void add_offers(struct fabric *f)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
@@ -187,6 +207,7 @@ static void add_offers(struct fabric *f)
 		if (!strcmp(read_attr(d->interrupts, dir, "interrupts"), "none"))
 			*d->interrupts = 0;
 		read_ids(d, dir);
+		read_bars(d, dir);
 		add_node(f, d->lender);
 		if (!read_text(words, where))
 			d->place = place_parse(read_attr(words, dir, "place"));

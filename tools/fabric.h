@@ -90,11 +90,14 @@ struct edge {
  * @uuid: the mediated device made from it here, "" if there is none
  * @interrupts: how they reach its user on this host, "" if it has none here
  * @clique: that this one tells its guest, -1 if none
+ * @high, @low: bytes of its BARs that a bridge passes on above 4 GiB (64 bits, prefetchable), and
+ *	of all others; 0 if not known
  */
 struct lent {
 	char address[NAME_MAX_LEN], type[NAME_MAX_LEN], state[NAME_MAX_LEN], own[NAME_MAX_LEN];
 	char uuid[TEXT_MAX], interrupts[TEXT_MAX];
 	unsigned int lender, borrower, vendor, device;
+	unsigned long long high, low;
 	int clique;
 	struct place place;
 	struct root root;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Reads the XML of a libvirt domain, as virsh dumpxml writes it: which mediated devices it has, and
- * what its guest's PCI tree holds already.  Plans nothing (guestxml.c).
+ * what its guest's PCI tree holds already.  Plans nothing (guestplan.c).
  */
 #include <errno.h>
 #include <libxml/parser.h>
@@ -119,16 +119,55 @@ static xmlDoc *parse_domain(const char *xml)
 	return doc;
 }
 
+/* "0-1,3,^1": later words count more. */
+static void read_memnode(struct guest *g, const xmlNode *memnode)
+{
+	unsigned int cell = element_number(memnode, "cellid");
+	char value[TEXT_MAX], *rest = NULL, *word;
+
+	element_attr(value, memnode, "nodeset");
+	for (word = strtok_r(value, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+		bool out = *word == '^';
+		unsigned int first, last;
+		int found = sscanf(word + out, "%u-%u", &first, &last);
+
+		if (found == 1)
+			last = first;
+		for (; found > 0 && first <= last && first < HOST_NODES; first++)
+			g->cell[first] = out ? -1 : (int)cell;
+	}
+}
+
+static void read_numa(struct guest *g, xmlNode *domain)
+{
+	xmlNode *numatune = find_child(domain, "numatune");
+	xmlNode *child = numatune ? xmlFirstElementChild(numatune) : NULL;
+
+	for (; child; child = xmlNextElementSibling(child))
+		if (element_is(child, "memnode"))
+			read_memnode(g, child);
+}
+
+struct guest guest_new(unsigned int slots)
+{
+	struct guest g = { .slots = slots, .all = slots };
+
+	for (size_t i = 0; i < HOST_NODES; i++)
+		g.cell[i] = -1;
+	return g;
+}
+
 struct guest guest_read(const char *xml, const struct fabric *f)
 {
 	/* The host bridge, and at 1f ISA, SATA, SMBus. */
-	struct guest g = { .slots = 2, .all = 2 };
+	struct guest g = guest_new(2);
 	xmlDoc *doc = parse_domain(xml);
 	xmlNode *devices = find_child(xmlDocGetRootElement(doc), "devices");
 	xmlNode *device = devices ? xmlFirstElementChild(devices) : NULL;
 
 	for (; device; device = xmlNextElementSibling(device))
 		read_device(&g, device, f);
+	read_numa(&g, xmlDocGetRootElement(doc));
 	xmlFreeDoc(doc);
 	if (!g.uuid.count)
 		fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",

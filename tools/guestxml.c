@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * dlend libvirt-xml: prints the part of a libvirt domain that gives a guest its lent devices in a
- * tree like the fabric's.  Each is at a root port, or those of a clique are below one switch.
- *
- * Knows the limits of a q35 machine and refuses what is beyond them.  Only prints the elements, and
- * changes no domain.
+ * tree like the fabric's, as guestplan.c has planned it.  Changes no domain.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -14,107 +11,8 @@
 
 #include "guest.h"
 
-#define SLOTS_ROOT	32	/* on the root bus */
+#define WINDOW_MIN	0x100000	/* of a bridge: it comes in pieces of this size */
 #define SLOTS_USED	8	/* of a guest that nothing is known of: chipset, virtio, a bridge */
-#define SLOTS_ALL	256	/* in the whole tree */
-#define BUS_LAST	255
-#define SWITCH_PORTS	32	/* below one upstream port */
-#define IO_PORTS	16	/* each takes 4 KiB of the 64 KiB of I/O space */
-
-/* The devices of one root port or one switch. */
-struct branch {
-	size_t count;
-	const struct lent **device;
-};
-
-struct plan {
-	bool switches;
-	size_t count;
-	struct branch *branch;
-	unsigned int controllers, ports, roots;
-};
-
-/* Planning */
-
-static bool belong_together(const struct lent *a, const struct lent *b)
-{
-	const char *sa = place_switch(&a->place), *sb = place_switch(&b->place);
-
-	if (a->clique >= 0 || b->clique >= 0)
-		return a->clique == b->clique;
-	return a->lender == b->lender && sa && sb && !strcmp(sa, sb);
-}
-
-static void plan_device(struct plan *p, const struct lent *d)
-{
-	struct branch *b = NULL;
-
-	for (size_t i = 0; p->switches && i < p->count && !b; i++)
-		if (belong_together(p->branch[i].device[0], d))
-			b = &p->branch[i];
-	if (!b) {
-		p->branch = reallocarray(p->branch, p->count + 1, sizeof(*p->branch));
-		if (!p->branch)
-			abort();
-		b = &p->branch[p->count++];
-		memset(b, 0, sizeof(*b));
-	}
-	b->device = reallocarray(b->device, b->count + 1, sizeof(*b->device));
-	if (!b->device)
-		abort();
-	b->device[b->count++] = d;
-}
-
-static struct plan make_plan(const struct fabric *f, const struct names *uuid, bool switches)
-{
-	struct plan p = { .switches = switches };
-
-	for (size_t i = 0; i < uuid->count; i++) {
-		const struct lent *d = fabric_device(f, uuid->name[i]);
-
-		if (!d || strcmp(d->uuid, uuid->name[i]))
-			fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid->name[i]),
-			     "dlend has none of that UUID on this node",
-			     "dlend status lists them; mdevctl start makes one.");
-		for (size_t k = 0; k < i; k++)
-			if (!strcmp(uuid->name[i], uuid->name[k]))
-				fail(EXIT_USAGE, text("%s is there twice", uuid->name[i]),
-				     NULL, NULL);
-		plan_device(&p, d);
-	}
-	for (size_t i = 0; i < p.count; i++) {
-		size_t n = p.branch[i].count;
-
-		p.roots++;
-		p.ports += n;
-		p.controllers += n > 1 ? 2 + n : 1;
-	}
-	return p;
-}
-
-static void check_limit(const char *what, unsigned int have, unsigned int add, unsigned int most,
-			const char *todo)
-{
-	if (have + add > most)
-		fail(EXIT_UNFIT, text("the guest has not enough %s", what),
-		     text("%u are taken and %u more are needed, of %u", have, add, most), todo);
-}
-
-static void check_limits(const struct guest *g, const struct plan *p)
-{
-	for (size_t i = 0; i < p->count; i++)
-		check_limit("ports at one switch", 0, p->branch[i].count, SWITCH_PORTS,
-			    "Split the clique, or use --mode root-port.");
-	check_limit("slots on its root bus", g->slots, p->roots, SLOTS_ROOT,
-		    "Use --mode switch-port, which takes one for each clique, or take devices away.");
-	check_limit("buses", g->last, p->controllers, BUS_LAST, "Take devices away.");
-	check_limit("slots", g->all, p->controllers + p->ports, SLOTS_ALL, "Take devices away.");
-	if (g->io)
-		check_limit("I/O space, in ports of 4 KiB", g->ports, p->ports, IO_PORTS,
-			    "Lent devices have no I/O BARs in a guest: where no other device has any, say --no-io.");
-}
-
-/* Writing */
 
 static void print_address(unsigned int bus, unsigned int slot)
 {
@@ -122,30 +20,35 @@ static void print_address(unsigned int bus, unsigned int slot)
 	       bus, slot);
 }
 
-static void print_controller(unsigned int index, const char *model, unsigned int bus, int slot)
+/* @slot: negative on the root bus, where libvirt finds one */
+static void print_controller(unsigned int index, const char *model, const char *more,
+			     unsigned int bus, int slot)
 {
 	printf("<controller type='pci' index='%u' model='%s'", index, model);
-	if (slot < 0) {
-		puts("/>");	/* on the root bus, where libvirt finds a slot */
+	if (slot < 0 && !*more) {
+		puts("/>");
 		return;
 	}
-	fputs(">\n  ", stdout);
-	print_address(bus, slot);
+	printf(">\n%s", more);
+	if (slot >= 0) {
+		fputs("  ", stdout);
+		print_address(bus, slot);
+	}
 	puts("</controller>");
 }
 
-static void print_hostdev(const struct lent *d, unsigned int bus)
+static void print_hostdev(const struct lent *d, unsigned int bus, unsigned int slot)
 {
 	puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
 	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n", d->uuid);
 	printf("  <alias name='ua-%s'/>\n  ", d->uuid);
-	print_address(bus, 0);
+	print_address(bus, slot);
 	puts("</hostdev>");
 }
 
-static void print_comment(const struct branch *b)
+static void print_comment(const struct branch *b, const char *what)
 {
-	printf("<!-- %s", b->count > 1 ? "switch:" : "port:");
+	printf("<!-- %s:", what);
 	for (size_t i = 0; i < b->count; i++) {
 		putchar(' ');
 		for (const char *c = b->device[i]->address; *c; c++)
@@ -156,27 +59,130 @@ static void print_comment(const struct branch *b)
 	puts(" -->");
 }
 
-static void print_plan(const struct plan *p, unsigned int index)
+/* A window of a bridge: what BARs of @bytes in all need, each at a multiple of its size. */
+static unsigned long long window_size(unsigned long long bytes)
 {
+	unsigned long long size = WINDOW_MIN;
+
+	while (size < bytes)
+		size <<= 1;
+	return size;
+}
+
+static void sum_bars(const struct branch *b, unsigned long long *high, unsigned long long *low)
+{
+	*high = 0;
+	*low = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		*high += b->device[i]->high;
+		*low += b->device[i]->low;
+	}
+}
+
+static void print_root_port(const struct branch *b, unsigned int index, bool reserve,
+			    unsigned int bus, int slot)
+{
+	unsigned long long high, low;
+
+	sum_bars(b, &high, &low);
+	print_controller(index, "pcie-root-port", !reserve || !low ? "" :
+			 text("  <target memReserve='%llu'/>\n", window_size(low) >> 10),
+			 bus, slot);
+}
+
+static unsigned int print_switch(const struct branch *b, unsigned int index)
+{
+	unsigned int root = index, up = ++index;
+
+	print_controller(up, "pcie-switch-upstream-port", "", root, 0);
+	for (size_t k = 0; k < b->count; k++)
+		print_controller(++index, "pcie-switch-downstream-port", "", up, k);
+	for (size_t k = 0; k < b->count; k++)
+		print_hostdev(b->device[k], index - b->count + 1 + k, 0);
+	return index;
+}
+
+static unsigned int print_bridge(const struct branch *b, unsigned int index)
+{
+	unsigned int root = index++;
+
+	print_controller(index, "pcie-to-pci-bridge", "", root, 0);
+	for (size_t k = 0; k < b->count; k++)
+		print_hostdev(b->device[k], index, 1 + k);
+	return index;
+}
+
+/* What is below root port @index.  Return: the last index that was used. */
+static unsigned int print_below(const struct plan *p, const struct branch *b, unsigned int index)
+{
+	if (p->mode == PLAN_BRIDGE)
+		return print_bridge(b, index);
+	if (b->count > 1)
+		return print_switch(b, index);
+	print_hostdev(b->device[0], index, 0);
+	return index;
+}
+
+/* libvirt has no word for this window.  It calls the controller of an index "pci.INDEX". */
+static void print_override(const struct plan *p, const unsigned int *root)
+{
+	unsigned long long high, low;
+	bool begun = false;
+
+	for (size_t i = 0; i < p->count; i++) {
+		sum_bars(&p->branch[i], &high, &low);
+		if (!high)
+			continue;
+		if (!begun)
+			puts("<!-- the rest belongs into <domain>, beside <devices> -->\n"
+			     "<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>");
+		begun = true;
+		printf("  <qemu:device alias='pci.%u'>\n    <qemu:frontend>\n"
+		       "      <qemu:property name='pref64-reserve' type='unsigned' value='%llu'/>\n"
+		       "    </qemu:frontend>\n  </qemu:device>\n", root[i], window_size(high));
+	}
+	if (begun)
+		puts("</qemu:override>");
+}
+
+static const char *branch_name(const struct plan *p, const struct branch *b)
+{
+	return p->mode == PLAN_BRIDGE ? "bridge" : b->count > 1 ? "switch" : "port";
+}
+
+static void print_expander(unsigned int index, int cell)
+{
+	print_controller(index, "pcie-expander-bus",
+			 text("  <target>\n    <node>%d</node>\n  </target>\n", cell), 0, -1);
+}
+
+static void print_plan(const struct plan *p, unsigned int index, bool reserve)
+{
+	unsigned int expander = index + 1, *root = calloc(p->count, sizeof(*root));
+	unsigned int *slot = calloc(p->cells + 1, sizeof(*slot));
+
+	if (!root || !slot)
+		abort();
+	for (size_t i = 0; i < p->cells; i++)
+		print_expander(++index, p->cell[i]);
 	for (size_t i = 0; i < p->count; i++) {
 		const struct branch *b = &p->branch[i];
-		unsigned int root = ++index, up;
+		size_t at = 0;
 
-		print_comment(b);
-		print_controller(root, "pcie-root-port", 0, -1);
-		if (b->count == 1) {
-			print_hostdev(b->device[0], root);
-			continue;
-		}
-		up = ++index;
-		print_controller(up, "pcie-switch-upstream-port", root, 0);
-		for (size_t k = 0; k < b->count; k++)
-			print_controller(++index, "pcie-switch-downstream-port", up, k);
-		for (size_t k = 0; k < b->count; k++)
-			print_hostdev(b->device[k], index - b->count + 1 + k);
+		while (at < p->cells && p->cell[at] != b->cell)
+			at++;
+		root[i] = ++index;
+		print_comment(b, branch_name(p, b));
+		print_root_port(b, index, reserve, expander + at,
+				at < p->cells ? (int)slot[at]++ : -1);
+		index = print_below(p, b, index);
 	}
 	/* No comment of XML's may hold the option's two dashes. */
 	puts("<!-- they stay while the VM moves, if it is prepared: dlend(8), migrate -->");
+	if (reserve)
+		print_override(p, root);
+	free(slot);
+	free(root);
 }
 
 /* As libvirt has it. */
@@ -192,7 +198,7 @@ static bool is_domain_name(const char *s)
 
 static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain)
 {
-	struct guest g = { .slots = SLOTS_USED, .all = SLOTS_USED };
+	struct guest g = guest_new(SLOTS_USED);
 	char *xml;
 
 	if (!domain && argc == 1 && !uuid_valid(argv[0]) && strcmp(argv[0], "-"))
@@ -219,6 +225,21 @@ static struct guest read_guest(const struct fabric *f, int argc, char **argv, co
 	return g;
 }
 
+static enum plan_mode parse_mode(const char *word)
+{
+	static const char *const modes[] = {
+		[PLAN_SWITCH_PORT] = "switch-port",
+		[PLAN_ROOT_PORT] = "root-port",
+		[PLAN_BRIDGE] = "bridge",
+	};
+
+	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+		if (!strcmp(word, modes[i]))
+			return i;
+	fail(EXIT_USAGE, text("there is no mode \"%s\"", word), NULL,
+	     "Modes are root-port, switch-port and bridge.");
+}
+
 int cmd_libvirt_xml(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -226,27 +247,30 @@ int cmd_libvirt_xml(int argc, char **argv)
 		{ "domain", required_argument, NULL, 'd' },
 		{ "io", no_argument, NULL, 'i' },
 		{ "no-io", no_argument, NULL, 'n' },
+		{ "reserve", no_argument, NULL, 'r' },
+		{ "numa", no_argument, NULL, 'u' },
 		{ 0 }
 	};
-	const char *domain = NULL, *mode = "switch-port";
+	enum plan_mode mode = PLAN_SWITCH_PORT;
+	bool reserve = false, numa = false;
+	const char *domain = NULL;
 	int c, io = 0;
 	struct fabric f;
 	struct guest g;
 	struct plan p;
 
 	while ((c = verb_option(argc, argv, options)) != -1) {
-		mode = c == 'm' ? optarg : mode;
+		mode = c == 'm' ? parse_mode(optarg) : mode;
 		domain = c == 'd' ? optarg : domain;
 		io = c == 'i' ? 1 : c == 'n' ? -1 : io;
+		reserve |= c == 'r';
+		numa |= c == 'u';
 	}
-	if (strcmp(mode, "switch-port") && strcmp(mode, "root-port"))
-		fail(EXIT_USAGE, text("there is no mode \"%s\"", mode), NULL,
-		     "Modes are root-port and switch-port.");
 	f = fabric_load();
 	g = read_guest(&f, argc - optind, argv + optind, domain);
 	g.io = io ? io > 0 : g.io;
-	p = make_plan(&f, &g.uuid, !strcmp(mode, "switch-port"));
-	check_limits(&g, &p);
-	print_plan(&p, g.last);
+	p = plan_make(&f, &g, mode, numa);
+	plan_check(&g, &p);
+	print_plan(&p, g.last, reserve);
 	return EXIT_OK;
 }

@@ -62,9 +62,11 @@ static const struct {
 	  "  --kind DOMAIN/NAME      instead of dlend.local/device\n"
 	  "  --cdi-version VERSION   for an older container runtime\n"
 	  "  --output FILE           write this file in one go\n", cmd_cdi },
-	{ "libvirt-xml", "[--mode root-port|switch-port] [--io|--no-io] DOMAIN|-|UUID...",
+	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",
-	  "  --mode MODE     a switch for each clique, or a root port for each device\n"
+	  "  --mode MODE     switch-port: one for each clique; root-port: for each device; bridge\n"
+	  "  --reserve       windows for devices that are attached later\n"
+	  "  --numa          on an expander bus of the guest's nearest NUMA cell\n"
 	  "  --io, --no-io   the guest has, or has not, other devices with I/O BARs\n"
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
 	/* It prints its own help. */

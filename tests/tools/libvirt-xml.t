@@ -1,8 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""dlend libvirt-xml on a fake host: the tree that comes out, and every limit with its numbers."""
+"""dlend libvirt-xml on a fake host: the tree that comes out, and every limit with its numbers.
+
+What it prints in each of its modes is given to libvirt's schema, to libvirt's own rules for the PCI tree of a q35 machine
+(qemu:///embed), and to QEMU, by the arguments that libvirt makes of it; QEMU then has all of it but the lent devices.
+"""
+import json
 import os
+import shlex
+import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -12,12 +20,22 @@ from fabric import UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-pos
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 A, B, C, OWN = "d0002:04:00.0", "d0002:05:00.0", "d0003:01:00.0", "d0001:08:00.0"
-MODELS = {"pcie-root-port": "root", "pcie-switch-upstream-port": "up", "pcie-switch-downstream-port": "down"}
+MODELS = {"pcie-root-port": "root", "pcie-switch-upstream-port": "up", "pcie-switch-downstream-port": "down",
+          "pcie-to-pci-bridge": "bridge", "pcie-expander-bus": "expander"}
+BELOW_DOMAIN = "<!-- the rest belongs into <domain>, beside <devices> -->"
+DOMAIN = """<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
+  <name>vm</name><memory unit='MiB'>256</memory><vcpu>2</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <cpu><numa><cell id='0' cpus='0' memory='131072'/><cell id='1' cpus='1' memory='131072'/></numa></cpu>
+  <devices>{}</devices>{}
+</domain>
+"""
+PLAIN = ("-machine", "-accel", "-cpu", "-m", "-smp", "-numa")   # arguments of QEMU's that are taken as they are
 
 
 def tree(text):
     """{UUID: controllers above it, from the root on} and {index: (model, bus or None, slot)}."""
-    top = ET.fromstring(f"<devices>{text}</devices>")
+    top = ET.fromstring(f"<devices>{text.split(BELOW_DOMAIN)[0]}</devices>")
     controllers = {}
     for c in top.findall("controller"):
         address = c.find("address")
@@ -25,7 +43,7 @@ def tree(text):
         index = int(c.get("index"))
         assert index not in controllers and c.get("type") == "pci"
         controllers[index] = (MODELS[c.get("model")], *place)
-    above = {}
+    above, taken = {}, [(bus, slot) for _, bus, slot in controllers.values() if bus is not None]
     for h in top.findall("hostdev"):
         assert (h.get("mode"), h.get("type"), h.get("model")) == ("subsystem", "mdev", "vfio-pci")
         bus, chain = int(h.find("address").get("bus"), 0), []
@@ -33,8 +51,7 @@ def tree(text):
             chain.insert(0, (bus, controllers[bus][0]))
             bus = controllers[bus][1]
         above[h.find("source/address").get("uuid")] = chain
-    taken = [(bus, slot) for _, bus, slot in controllers.values() if bus is not None]
-    taken += [(chain[-1][0], 0) for chain in above.values()]
+        taken.append((chain[-1][0], int(h.find("address").get("slot"), 0)))
     assert len(set(taken)) == len(taken), "two things in one slot"
     return above, controllers
 
@@ -98,6 +115,7 @@ def shapes(t):
         t.equal(sorted(controllers), list(range(1, 7)), "indexes from 1 on")
         above, controllers = tree(f.run(["libvirt-xml", "--mode", "root-port", *all_of_them]).out)
         t.equal([kinds(chain) for chain in above.values()], [["root"]] * 4, "root-port mode: each at a root port")
+        clique = f.run(["libvirt-xml", *all_of_them]).out
     with Fabric() as f:
         f.populate()
         for device in (A, B, C):
@@ -105,6 +123,130 @@ def shapes(t):
         above, _ = tree(f.run(["libvirt-xml", *(UUIDS[d] for d in (A, B, C))]).out)
         t.equal(above[UUIDS[A]][:2], above[UUIDS[B]][:2], "no cliques: devices of one real switch are at one here")
         t.equal(kinds(above[UUIDS[C]]), ["root"], "  and no other is")
+    return clique
+
+
+def reserves(text):
+    """{index of a root port: (bytes below 4 GiB, bytes above it)}, as printed."""
+    devices, _, override = text.partition(BELOW_DOMAIN)
+    low = {int(c.get("index")): int(c.find("target").get("memReserve")) << 10
+           for c in ET.fromstring(f"<devices>{devices}</devices>").findall("controller")
+           if c.find("target") is not None and c.find("target").get("memReserve")}
+    ns = "{http://libvirt.org/schemas/domain/qemu/1.0}"
+    high = {int(d.get("alias").removeprefix("pci.")): int(d.find(f".//{ns}property[@name='pref64-reserve']").get("value"))
+            for d in ET.fromstring(override or "<none/>").iter(f"{ns}device")}
+    return {index: (low.get(index, 0), high.get(index, 0)) for index in sorted({*low, *high})}
+
+
+def windows(t):
+    """--reserve: a window for what is attached later."""
+    with Fabric() as f:
+        f.populate()
+        for device, bars in ((A, f"0 {64 << 20} 64\n2 {1 << 30} 64 prefetch\n4 {32 << 20} 64 prefetch\n6 {1 << 19}"), (B, "0 16384 64"),
+                             (C, f"1 {1 << 20} 64 prefetch")):
+            f.files(f.sys / "devices/dlend" / device, bars=bars)
+            f.mdev(device, clique="3" if device != B else "none")
+        alone = f.run(["libvirt-xml", "--mode", "root-port", "--reserve", *(UUIDS[d] for d in (A, B, C))]).out
+        t.equal(reserves(alone), {1: (128 << 20, 2 << 30), 2: (1 << 20, 0), 3: (0, 1 << 20)},
+                "--reserve: room for all BARs of each, the next power of two, 64-bit prefetchable ones above 4 GiB")
+        t.equal(reserves(f.run(["libvirt-xml", "--reserve", *(UUIDS[d] for d in (A, B, C))]).out)[1], (128 << 20, 2 << 30),
+                "  at the root port of a switch: for all that is below")
+        t.equal(reserves(f.run(["libvirt-xml", UUIDS[A]]).out), {}, "  not unless it was asked for")
+        t.ok("qemu:" not in f.run(["libvirt-xml", "--reserve", UUIDS[B]]).out, "  nothing for QEMU where libvirt's own words do")
+        return alone
+
+
+def near(t):
+    """--numa: expander buses of the guest's cells."""
+    with Fabric() as f:
+        f.populate()
+        f.sockets()
+        f.files(f.sys / "class/dlend_link/0000:06:00.0", root="0000:80 1 128 0")
+        for device, clique in ((A, "3"), (B, "3"), (C, "3"), (OWN, "none")):
+            f.offer(device, lender="1") if device == OWN else None
+            f.mdev(device, clique=clique)
+        devices = [UUIDS[d] for d in (A, B, C, OWN)]
+
+        def cells(*nodesets):
+            memnodes = "".join(f"<memnode cellid='{n}' mode='strict' nodeset='{s}'/>" for n, s in enumerate(nodesets))
+            return domain(devices).replace("<devices>", f"<numatune>{memnodes}</numatune><devices>")
+
+        r = from_text(f, cells("0-1,^1", "1,3"), "--numa")
+        above, controllers = tree(r.out)
+        t.equal({d: kinds(above[UUIDS[d]]) for d in (A, B, C, OWN)},
+                {A: ["expander", "root", "up", "down"], B: ["expander", "root", "up", "down"], C: ["expander", "root"],
+                 OWN: ["expander", "root"]}, "--numa: an expander bus for each cell, below it the ports and switches")
+        t.ok(above[UUIDS[A]][0] == above[UUIDS[OWN]][0] != above[UUIDS[C]][0],
+             "  by the NUMA node of this host where the device, or its link, is; a clique is cut where they differ", r.out)
+        node = {int(c.get("index")): c.find("target/node").text for c in ET.fromstring(f"<d>{r.out}</d>").findall("controller")
+                if c.get("model") == "pcie-expander-bus"}
+        t.equal((node[above[UUIDS[A]][0][0]], node[above[UUIDS[C]][0][0]]), ("0", "1"), "  with the number of the cell")
+        some = from_text(f, cells("5", "1"), "--numa")
+        t.equal((kinds(tree(some.out)[0][UUIDS[A]]), kinds(tree(some.out)[0][UUIDS[C]])),
+                (["root", "up", "down"], ["expander", "root"]), "  what is near no cell stays on the root bus")
+        r = from_text(f, domain(devices), "--numa")
+        t.ok(r.code == 5 and "near a NUMA cell" in r.err and "--numa" in r.err and not r.out, "  a domain without such cells: refused", r.err)
+        t.ok(f.run(["libvirt-xml", "--numa", UUIDS[A]]).code == 5, "  UUIDs alone have none either")
+        return some.out
+
+
+def bridges(t):
+    with Fabric() as f:
+        uuids = many(f, 40)
+        r = f.run(["libvirt-xml", "--mode", "bridge", "--io", *uuids])
+        above, controllers = tree(r.out)
+        t.equal({tuple(kinds(chain)) for chain in above.values()}, {("root", "bridge")}, "bridge mode: on buses of conventional PCI")
+        t.equal(sorted(model for model, *_ in controllers.values()), ["bridge", "bridge", "root", "root"],
+                "  31 at each bridge; so 40 devices take I/O space of two ports only")
+        return r.out
+
+
+class Machine:
+    """libvirt's QEMU driver and QEMU, without a daemon and without lent devices."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="dlend-embed-")
+        self.file = f"{self.folder.name}/vm.xml"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.folder.cleanup()
+
+    @staticmethod
+    def run(*words, **options):
+        r = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, **options)
+        return r, f"{r.returncode}: {r.stdout[-2000:]}{r.stderr[-2000:]}"
+
+    def takes(self, t, name, printed):
+        """Returns QEMU's arguments."""
+        devices, _, override = printed.partition(BELOW_DOMAIN)
+        Path(self.file).write_text(DOMAIN.format(devices, override))
+        r, said = self.run("virt-xml-validate", self.file, "domain")
+        t.ok(not r.returncode, f"{name}: libvirt's schema takes it", said)
+        r, said = self.run("virsh", "-c", f"qemu:///embed?root={self.folder.name}/root", f"define {self.file}; domxml-to-native qemu-argv --xml {self.file}")
+        t.ok(not r.returncode and "-device" in r.stdout, "  so do its rules for the tree", said)
+        words = shlex.split(r.stdout)
+        pairs = [(a, b) for a, b in zip(words, words[1:]) if a in PLAIN or a == "-device" and '"vfio-pci"' not in b or
+                 a == "-object" and "memory-backend" in b]
+        r, said = self.run("qemu-system-x86_64", *(word for pair in pairs for word in pair), "-nodefaults", "-S", "-display", "none",
+                           "-monitor", "stdio", input="quit\n")
+        t.ok(pairs and not r.returncode, "  and QEMU makes it", said)
+        return [json.loads(b) for a, b in pairs if a == "-device" and b.startswith("{")]
+
+
+def real(t, printed):
+    with Machine() as m:
+        for name, text in printed.items():
+            devices = m.takes(t, name, text)
+            ports = {d["id"]: d for d in devices if d["driver"] == "pcie-root-port"}
+            for index, (low, high) in reserves(text).items():
+                port = ports.get(f"pci.{index}", {})
+                t.equal((port.get("mem-reserve", 0), port.get("pref64-reserve", 0)), (low, high), f"  QEMU hears of the windows of port {index}")
+            if name == "--numa":
+                t.ok(any(d["driver"] == "pxb-pcie" and d.get("numa_node") == 1 for d in devices), "  and of the cell of the expander bus",
+                     str(devices))
 
 
 def domains(t):
@@ -193,6 +335,10 @@ def bad(t):
 
 
 with Tap() as tap:
-    for part in (shapes, domains, limits, bad):
+    out = {}
+    for part, mode in ((shapes, "switch-port"), (bridges, "bridge"), (windows, "--reserve"), (near, "--numa"), (domains, None), (limits, None),
+                       (bad, None)):
         tap.diag(part.__name__)
-        part(tap)
+        out[mode] = part(tap)
+    tap.diag(real.__name__)
+    real(tap, {mode: text for mode, text in out.items() if mode})
