@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend cdi: the mediated devices of this node for container runtimes, as a file of the Container
- * Device Interface.  Annotations are those that Kata Containers wants: with "bdf" and "clique-id"
- * it can tell a guest what belongs together.
+ * dlend cdi: what this node has of lent devices for container runtimes, as a file of the Container
+ * Device Interface: mediated devices, pairs of them, and attached devices that vfio-pci has.
+ * Annotations are those of NVIDIA's architecture for Kata Containers: "clique-id" says what belongs
+ * together, "bdf" is the PCI address on this host, "attach-pci" wants a bus of conventional PCI.
  */
 #include <getopt.h>
 #include <stdlib.h>
@@ -61,16 +62,26 @@ static json_t *node_json(const char *file)
 	return json_pack("{s:o, s:s}", "path", ascii_json(file), "permissions", "rw");
 }
 
-/* The file of the group, and the device's own if the kernel makes one (VFIO_DEVICE_CDEV). */
-static json_t *nodes_json(const char *dir)
+/* @own: the file that the kernel makes of each device (VFIO_DEVICE_CDEV), not the group's. */
+struct cdi_want {
+	bool own, attach_pci;
+};
+
+static void add_group_file(json_t *nodes, const char *dir)
 {
 	char *link = path("%s/iommu_group", dir), *group = link_name(link);
-	char *own = path("%s/vfio-dev", dir);
-	struct names n = list_dir(own);
-	json_t *nodes = json_array();
 
 	if (group)
 		json_array_append_new(nodes, node_json(text("/dev/vfio/%s", group)));
+	free(group);
+	free(link);
+}
+
+static void add_own_file(json_t *nodes, const char *dir)
+{
+	char *own = path("%s/vfio-dev", dir);
+	struct names n = list_dir(own);
+
 	for (size_t i = 0; i < n.count; i++) {
 		char *dev = path("%s/%s/dev", own, n.name[i]);
 		const char *file = text("/dev/vfio/devices/%s", n.name[i]);
@@ -81,39 +92,135 @@ static json_t *nodes_json(const char *dir)
 	}
 	names_free(&n);
 	free(own);
-	free(group);
-	free(link);
+}
+
+/* One file: a runtime makes a device of each that it is given. */
+static json_t *nodes_json(const struct cdi_want *want, const char *bus, const char *name)
+{
+	char *dir = path("%s/bus/%s/devices/%s", opt.sysfs, bus, name);
+	json_t *nodes = json_array();
+
+	if (want->own)
+		add_own_file(nodes, dir);
+	else
+		add_group_file(nodes, dir);
+	free(dir);
 	return nodes;
 }
 
-/* Adds a mediated device if it has a file that a container can get. */
-static void add_mdev(json_t *devices, const struct lent *d)
+/* Adds a device if it has a file that a container can get. */
+static void add_device(json_t *devices, json_t *name, json_t *nodes, json_t *annotations)
 {
-	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, d->uuid);
-	json_t *nodes = nodes_json(dir), *annotations;
+	json_t *device = json_pack("{s:o, s:{s:O}}", "name", name,
+				   "containerEdits", "deviceNodes", nodes);
 
-	if (json_array_size(nodes)) {
-		annotations = json_pack("{s:o}", "bdf", ascii_json(d->address));
-		if (d->clique >= 0)
-			json_object_set_new(annotations, "clique-id",
-					    json_sprintf("%d", d->clique));
-		json_array_append_new(devices,
-				      json_pack("{s:o, s:o, s:{s:O}}",
-						"name", ascii_json(d->uuid),
-						"annotations", annotations,
-						"containerEdits", "deviceNodes", nodes));
-	}
+	if (json_object_size(annotations))
+		json_object_set(device, "annotations", annotations);
+	if (json_array_size(nodes))
+		json_array_append(devices, device);
+	json_decref(device);
+	json_decref(annotations);
 	json_decref(nodes);
+}
+
+static json_t *annotations_json(const struct cdi_want *want, const struct lent *d)
+{
+	json_t *annotations = json_object();
+
+	if (d->clique >= 0)
+		json_object_set_new(annotations, "clique-id", json_sprintf("%d", d->clique));
+	if (want->attach_pci)
+		json_object_set_new(annotations, "attach-pci", json_string("true"));
+	return annotations;
+}
+
+/* Its parent's name looks like a PCI address and is none: no "bdf". */
+static void add_mdev(json_t *devices, const struct cdi_want *want, const struct lent *d)
+{
+	add_device(devices, ascii_json(d->uuid), nodes_json(want, "mdev", d->uuid),
+		   annotations_json(want, d));
+}
+
+/* A PCI device of this host as any other, if it is vfio-pci's. */
+static void add_attached(json_t *devices, const struct cdi_want *want, const struct lent *d)
+{
+	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, d->address), *driver = NULL;
+	char where[TEXT_MAX];
+
+	if (read_attached(where, dir))
+		driver = attached_driver(where);
+	if (driver && !strcmp(driver, "vfio-pci"))
+		add_device(devices, ascii_json(where), nodes_json(want, "pci", where),
+			   json_pack("{s:o}", "bdf", ascii_json(where)));
+	free(driver);
 	free(dir);
 }
 
-static json_t *devices_json(const struct fabric *f)
+/* A network card of the clique of @gpu that no pair has yet: one of the same lender if there is. */
+static size_t find_nic(const struct fabric *f, const bool *paired, const struct lent *gpu)
+{
+	size_t found = f->devices;
+
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *d = &f->device[i];
+
+		if (paired[i] || !*d->uuid || strcmp(d->type, "dlend-nic") ||
+		    d->clique != gpu->clique)
+			continue;
+		if (d->lender == gpu->lender)
+			return i;
+		if (found == f->devices)
+			found = i;
+	}
+	return found;
+}
+
+static void add_pair(json_t *devices, const struct cdi_want *want, const struct lent *gpu,
+		     const struct lent *nic)
+{
+	json_t *nodes = nodes_json(want, "mdev", gpu->uuid);
+	json_t *other = nodes_json(want, "mdev", nic->uuid);
+
+	json_array_extend(nodes, other);
+	if (json_array_size(nodes) == 2)
+		add_device(devices, json_sprintf("pair-%s", gpu->uuid), json_incref(nodes),
+			   annotations_json(want, gpu));
+	json_decref(other);
+	json_decref(nodes);
+}
+
+/* A GPU and a network card of one clique, as one device: a container that asks for it has both. */
+static void add_pairs(json_t *devices, const struct cdi_want *want, const struct fabric *f)
+{
+	bool *paired = calloc(f->devices + 1, sizeof(*paired));
+
+	if (!paired)
+		abort();
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *gpu = &f->device[i];
+		size_t nic;
+
+		if (!*gpu->uuid || strcmp(gpu->type, "dlend-gpu") || gpu->clique < 0)
+			continue;
+		nic = find_nic(f, paired, gpu);
+		if (nic == f->devices)
+			continue;
+		paired[nic] = true;
+		add_pair(devices, want, gpu, &f->device[nic]);
+	}
+	free(paired);
+}
+
+static json_t *devices_json(const struct cdi_want *want, const struct fabric *f)
 {
 	json_t *devices = json_array();
 
-	for (size_t i = 0; i < f->devices; i++)
+	for (size_t i = 0; i < f->devices; i++) {
 		if (*f->device[i].uuid)
-			add_mdev(devices, &f->device[i]);
+			add_mdev(devices, want, &f->device[i]);
+		add_attached(devices, want, &f->device[i]);
+	}
+	add_pairs(devices, want, f);
 	return devices;
 }
 
@@ -123,9 +230,12 @@ int cmd_cdi(int argc, char **argv)
 		{ "kind", required_argument, NULL, 'k' },
 		{ "cdi-version", required_argument, NULL, 'v' },
 		{ "output", required_argument, NULL, 'o' },
+		{ "iommufd", no_argument, NULL, 'i' },
+		{ "attach-pci", no_argument, NULL, 'a' },
 		{ 0 }
 	};
 	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL;
+	struct cdi_want want = { 0 };
 	json_t *devices;
 	struct fabric f;
 	int c;
@@ -134,6 +244,8 @@ int cmd_cdi(int argc, char **argv)
 		kind = c == 'k' ? optarg : kind;
 		version = c == 'v' ? check_version(optarg) : version;
 		output = c == 'o' ? optarg : output;
+		want.own |= c == 'i';
+		want.attach_pci |= c == 'a';
 	}
 	if (optind != argc)
 		refuse_usage(argv[0]);
@@ -141,11 +253,11 @@ int cmd_cdi(int argc, char **argv)
 		check_file_name("output", output);
 	check_kind_name(kind);
 	f = fabric_load();
-	devices = devices_json(&f);
+	devices = devices_json(&want, &f);
 	if (!json_array_size(devices))
-		fail(EXIT_NOT_FOUND, "no mediated device of dlend on this node",
+		fail(EXIT_NOT_FOUND, "nothing that a container could have on this node",
 		     "a CDI file has to list at least one device",
-		     "Start one first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
+		     "Start a mediated device first: mdevctl start -u $(uuidgen) -p ADDRESS --type TYPE.");
 	if (output)
 		output_begin(output,
 			     "Make its directory (mkdir -p /etc/cdi), or give another file.");

@@ -57,10 +57,12 @@ static const struct {
 	  "draw the fabric, or a way through it",
 	  "  --path          only the way from the first to the second\n"
 	  "  --dot           for graphviz\n", cmd_topology },
-	{ "cdi", "[--kind DOMAIN/NAME] [--cdi-version VERSION] [--output FILE]",
-	  "list mdevs for container runtimes (CDI)",
+	{ "cdi", "[--kind DOMAIN/NAME] [--cdi-version VERSION] [--iommufd] [--output FILE]",
+	  "list lent devices for container runtimes (CDI)",
 	  "  --kind DOMAIN/NAME      instead of dlend.local/device\n"
 	  "  --cdi-version VERSION   for an older container runtime\n"
+	  "  --iommufd               files of devices, not of their groups\n"
+	  "  --attach-pci            mdevs are to be behind a bridge of conventional PCI\n"
 	  "  --output FILE           write this file in one go\n", cmd_cdi },
 	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",

@@ -92,17 +92,62 @@ def contents(t):
         devices = {d["name"]: d for d in spec["devices"]}
         t.equal(sorted(devices), sorted([UUIDS[A], UUIDS[B]]), "mediated devices of dlend, by UUID, and no others")
         one, two = devices[UUIDS[A]], devices[UUIDS[B]]
-        t.equal(one["annotations"], {"bdf": A, "clique-id": "3"}, "address and clique, as Kata wants them: strings")
-        t.equal(two["annotations"], {"bdf": B}, "  no clique, no annotation")
-        t.equal([n["path"] for n in one["containerEdits"]["deviceNodes"]],
-                ["/dev/vfio/41", "/dev/vfio/devices/vfio7"], "files: the group's, and the device's own")
-        t.equal([n["path"] for n in two["containerEdits"]["deviceNodes"]], ["/dev/vfio/42"],
-                "  where the kernel has none: the group's only")
+        t.equal(one["annotations"], {"clique-id": "3"}, "the clique, as Kata wants it: a string; no address that would be read as PCI's")
+        t.ok("annotations" not in two, "  no clique, no annotation")
+        t.equal([paths(one), paths(two)], [["/dev/vfio/41"], ["/dev/vfio/42"]], "one file: the group's")
+        r = f.run("cdi --iommufd --attach-pci")
+        devices = by_name(r)
+        t.equal({name: paths(d) for name, d in devices.items()}, {UUIDS[A]: ["/dev/vfio/devices/vfio7"]},
+                "--iommufd: the device's own, where the kernel has one")
+        t.equal(devices[UUIDS[A]]["annotations"], {"clique-id": "3", "attach-pci": "true"}, "--attach-pci: it wants a bus of PCI")
         r = f.run("cdi --kind example.org/gpu-x --cdi-version 0.6.0")
         spec = json.loads(r.out)
         with t.case("another kind, for an older runtime"):
             check(spec)
             assert (spec["cdiVersion"], spec["kind"]) == ("0.6.0", "example.org/gpu-x")
+
+
+def by_name(r):
+    spec = json.loads(r.out)
+    check(spec)
+    return {d["name"]: d for d in spec["devices"]}
+
+
+def paths(device):
+    return [n["path"] for n in device["containerEdits"]["deviceNodes"]]
+
+
+def attached(t):
+    with Fabric() as f:
+        f.populate()
+        f.files(f.sys / "devices/dlend" / A, attached="d002:04:00.0")
+        f.files(f.sys / "devices/dlend" / B, attached="d003:01:00.0")
+        f.pci("d002:04:00.0", driver="vfio-pci", group="44")
+        f.pci("d003:01:00.0", driver="nvme", group="45")
+        f.files(f.device("d002:04:00.0") / "vfio-dev/vfio9", dev="511:9")
+        devices = by_name(f.run("cdi"))
+        t.equal({name: paths(d) for name, d in devices.items()}, {"d002:04:00.0": ["/dev/vfio/44"]},
+                "attached devices: those that vfio-pci has, by their address here")
+        t.equal(devices["d002:04:00.0"]["annotations"], {"bdf": "d002:04:00.0"}, "  which is one of PCI")
+        t.equal(paths(by_name(f.run("cdi --iommufd"))["d002:04:00.0"]), ["/dev/vfio/devices/vfio9"], "  --iommufd")
+
+
+def pairs(t):
+    with Fabric() as f:
+        f.populate()
+        uuids = {}
+        for n, (lender, kind, clique) in enumerate(((2, "gpu", 3), (2, "gpu", 3), (3, "nic", 3), (2, "nic", 3), (2, "gpu", 4), (2, "nic", "none"),
+                                                    (3, "gpu", "none"), (2, "nvme", 4))):
+            address = f"d000{lender}:{0x20 + n:02x}:00.0"
+            uuids[n] = f"c0000000-0000-4000-8000-{n:012x}"
+            f.offer(address, lender=str(lender), type=f"dlend-{kind}")
+            f.mdev(address, clique=str(clique), uuid=uuids[n], group=str(50 + n))
+        devices = by_name(f.run("cdi"))
+        t.equal({name: paths(d) for name, d in devices.items() if name.startswith("pair-")},
+                {f"pair-{uuids[0]}": ["/dev/vfio/50", "/dev/vfio/53"], f"pair-{uuids[1]}": ["/dev/vfio/51", "/dev/vfio/52"]},
+                "a GPU and a network card of one clique are a device, of the same lender if there is one")
+        t.equal(devices[f"pair-{uuids[0]}"]["annotations"], {"clique-id": "3"}, "  with their clique")
+        t.equal(len(devices), 10, "  and each by itself, too")
 
 
 def the_check(t):
@@ -171,6 +216,6 @@ def bad(t):
 
 
 with Tap() as tap:
-    for part in (contents, the_check, output, bad):
+    for part in (contents, attached, pairs, the_check, output, bad):
         tap.diag(part.__name__)
         part(tap)

@@ -6,9 +6,10 @@
     and on node 1 itself: d0001:08:00.0, behind a switch
 """
 import os
+import re
 import struct
 
-from fake import LENDER, Fake
+from fake import LENDER, TOP, Fake
 
 UUIDS = {"d0002:04:00.0": "a0000000-0000-4000-8000-000000000001",
          "d0002:05:00.0": "a0000000-0000-4000-8000-000000000002",
@@ -59,15 +60,22 @@ class Fabric(Fake):
         uuid = uuid or UUIDS[address]
         dev = self.put(f"devices/dlend/{address}/{uuid}")
         self.files(dev / "dlend", state="idle", clique=clique)
+        self.file("name", self.title(address) + "\n", dev / "mdev_type")
         self.link(f"bus/mdev/devices/{uuid}", dev)
         if group:
             where = self.put(f"kernel/iommu_groups/{group}")
+            self.link(f"kernel/iommu_groups/{group}/devices/{uuid}", dev)
             (dev / "iommu_group").symlink_to(os.path.relpath(where, dev))
         # Every mdev has an entry here; "dev" is in it where the kernel makes a file of its own.
         (dev / "vfio-dev" / (cdev or "vfio0")).mkdir(parents=True)
         if cdev:
             self.files(dev / "vfio-dev" / cdev, dev="511:7")
         return dev
+
+    def title(self, address):
+        """The name of its mdev type, by the kernel's own table."""
+        kind = (self.sys / "devices/dlend" / address / "type").read_text().strip().removeprefix("dlend-")
+        return re.search(rf'"{kind}", "(.*)"', (TOP / "ntb/kind.c").read_text()).group(1)
 
     def sockets(self):
         """Where all of populate() joins root complexes.  Node 2 has two sockets, its NTBs at the first."""

@@ -39,7 +39,7 @@ VERBS = {
     "metrics": ([], ["--output", "@", "--output @file"]),
     "watch": (["--count=1"], ["--count", "--timeout", "--interval", "@", "--count @", "--timeout @", "--interval @"]),
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
-    "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file"]),
+    "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file", "--iommufd @"]),
     "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
     "migrate": (["vm1", "b"], ["", "vm1", "vm1 b c", "--live --no-start vm1 b", "--prepare vm1 b", "--timeout", "@ b", "vm1 @",
                                "--timeout @ vm1 b", "--copy @ vm1 b", "--prepare @", "--finish @"]),
