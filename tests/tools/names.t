@@ -40,7 +40,7 @@ def said(result):
 def nodedev(kind, address=A, uuid=UUIDS[A]):
     """(name, XML) of a node device."""
     name = re.sub(r"[^a-z0-9]", "_", f"{uuid}_{address}")
-    xml = (HERE / "nodedev.xml").read_text().format(name=name, path=f"/sys/devices/dlend/{address}/{uuid}", type=kind,
+    xml = (HERE / "nodedev.xml").read_text().format(name=name, path=f"/sys/devices/{address}/{uuid}", type=kind,
                                                     uuid=uuid, address=address, group=41)
     return f"mdev_{name}", xml
 

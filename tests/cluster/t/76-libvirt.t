@@ -7,9 +7,12 @@
 import re
 import sys
 import uuid as uuids
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+HERE = Path(__file__).resolve().parent
+NODEDEV = HERE.parents[1] / "tools/nodedev.xml"     # what tests/tools/names.t takes for libvirt's words
+sys.path.insert(0, str(HERE.parent))
 from attached import pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from domain import Domain, hostdev  # noqa: E402  pylint: disable=wrong-import-position
@@ -72,7 +75,7 @@ def confined(t, a, vm):
     t.equal(denials(a), [], "and AppArmor had nothing to refuse")
 
 
-def shown(t, a, vm, uuid):
+def shown(t, f, a, vm, uuid):
     xml = vm.virsh(f"dumpxml {vm.name}").out
     t.ok(uuid in xml and "type='mdev'" in xml, "dumpxml shows the device")
     stats = vm.virsh(f"domstats {vm.name}").out
@@ -81,11 +84,34 @@ def shown(t, a, vm, uuid):
     t.ok(uuid.replace("-", "_") in listed, "nodedev-list --cap mdev has the device", listed)
     info = vm.virsh(f"nodedev-dumpxml {listed.split()[0]}").out
     t.ok(f"<uuid>{uuid}</uuid>" in info and KIND in info, "nodedev-dumpxml has its type", info)
-    t.ok("<parent>computer</parent>" in info and "<parent_addr>d0002:" in info, "and its parent by address only", info)
+    address = f.address("b", "nvme0")
+    group = a.run(f"basename $(readlink /sys/bus/mdev/devices/{uuid}/iommu_group)").out.strip()
+    path = a.run(f"realpath /sys/bus/mdev/devices/{uuid}").out.strip()
+    want = NODEDEV.read_text().format(name=re.sub(r"[^a-z0-9]", "_", f"{uuid}_{address}"), path=path, type=KIND, uuid=uuid,
+                                      address=address, group=group)
+    t.equal(*(ET.canonicalize(text, strip_text=True) for text in (info, want)), "and its parent by address only, as names.t has it")
+    a.run("cat >/tmp/nodedev.xml", input="<device><parent>computer</parent><capability type='mdev'>"
+          f"<type id='{KIND}'/><uuid>{uuids.uuid4()}</uuid></capability></device>")
+    for verb in ("nodedev-define", "nodedev-create"):
+        result = vm.virsh(f"{verb} /tmp/nodedev.xml", check=False)
+        t.ok(result.status, f"{verb} cannot make one (docs/libvirt.md)", result.out)
     t.equal(len(vm.virsh("nodedev-list --cap mdev --inactive").out.split()), 1, "a definition is an inactive device")
     t.equal(vm.virsh("nodedev-list --cap mdev_types").out.split(), [], "offers are no node devices (docs/libvirt.md)")
     result = vm.virsh(f"save {vm.name} /var/lib/libvirt/images/saved", check=False)
     t.ok(result.status and vm.state() == "running", "what cannot be, saving it, is refused, and it runs on", result.out)
+
+
+def bars(t, a, b, vm, disk):
+    """The lender's kernel tells them as ranges; 0x200: memory, 0x2000: prefetchable, 0x100000: 64 bits."""
+    want = []
+    for index, line in enumerate(b.run(f"head -6 /sys/bus/pci/devices/{b.bdf('nvme0')}/resource").out.splitlines()):
+        first, last, flags = (int(word, 16) for word in line.split())
+        if flags & 0x200:
+            want.append(f"{index} {last - first + 1}{' 64' if flags & 0x100000 else ''}{' prefetch' if flags & 0x2000 else ''}")
+    found = [line for line in a.run(f"cat /sys/bus/dlend/devices/{disk}/bars").out.splitlines() if not line.startswith("6 ")]
+    t.ok(want and found == want, "an offer has the sizes of its BARs", f"{found}, not {want}")
+    printed = a.run(f"dlend libvirt-xml --mode root-port --reserve {vm.name}").out
+    t.ok("<target memReserve='1024'/>" in printed, "so libvirt-xml reserves a window for them", printed)
 
 
 def told(vm):
@@ -190,7 +216,8 @@ def main():
         with t.case("confinement"):
             confined(t, a, vm)
         with t.case("what virsh shows"):
-            shown(t, a, vm, own)
+            shown(t, f, a, vm, own)
+            bars(t, a, b, vm, disks[0])
         before = told(vm)
         with t.case("attach-device"):
             attach(t, f, a, vm, disks[1], other)
