@@ -71,9 +71,9 @@ install-files:
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
-	install -D -m 755 tools/migrate $(lib)/dlend/migrate
-	install -d $(lib)/dlend/migration
-	install -m 644 tools/migration/*.py $(lib)/dlend/migration
+	install -m 755 tools/migrate $(lib)/dlend
+	for dir in migration remote; do install -d $(lib)/dlend/$$dir && \
+		install -m 644 tools/$$dir/*.py $(lib)/dlend/$$dir || exit 1; done
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/61-dlend.rules $(lib)/udev/rules.d/61-dlend.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf

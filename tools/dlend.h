@@ -309,7 +309,7 @@ int cmd_callout(int argc, char **argv);
 int cmd_topology(int argc, char **argv);
 int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
-int cmd_migrate(int argc, char **argv);
+int cmd_program(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 

@@ -69,11 +69,11 @@ static const struct {
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
 	/* It prints its own help. */
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
-	  "move a VM with its lent devices to another host", NULL, cmd_migrate },
+	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",
-	  NULL, cmd_migrate },
+	  NULL, cmd_program },
 	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
-	  NULL, cmd_migrate },
+	  NULL, cmd_program },
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 

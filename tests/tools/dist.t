@@ -451,7 +451,7 @@ def alerts(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", 
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/61-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
@@ -460,7 +460,7 @@ INSTALLED = {
     "etc/modprobe.d/dlend.conf", "usr/lib/modprobe.d/dlend-ntb.conf", "usr/share/doc/dlend/README.md",
     "usr/share/doc/dlend/docs/guest-picture.svg",
     *(f"usr/share/doc/dlend/docs/{p.name}" for p in (TOP / "docs").glob("*.md")),
-    *(f"usr/lib/dlend/migration/{p.name}" for p in (TOP / "tools/migration").glob("*.py"))}
+    *(f"usr/lib/dlend/{p.relative_to(TOP / 'tools')}" for p in (TOP / "tools").glob("*/*.py"))}
 
 
 def interpreters(dest):
@@ -595,9 +595,9 @@ def install(t):
                    and not p.endswith(".py")]
         t.ok(all(os.access(Path(dest) / p, os.X_OK) for p in scripts), "  what is run can be run")
         env = {name: value for name, value in r.env.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        result = subprocess.run([Path(dest) / "usr/lib/dlend/migrate", "--help"], capture_output=True, text=True, env=env,
-                                check=False)
-        t.ok(result.returncode == 0 and "--live" in result.stdout, "  dlend migrate finds its modules", result.stderr)
+        for program, option in (("migrate", "--live"),):
+            result = subprocess.run([Path(dest) / "usr/lib/dlend" / program, "--help"], capture_output=True, text=True, env=env, check=False)
+            t.ok(result.returncode == 0 and option in result.stdout, f"  dlend {program} finds its modules", result.stderr)
         there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}
         t.equal(there, INSTALLED, "  and leaves no file that no package would know")
         t.equal(interpreters(Path(dest)) - depends(), set(), "  interpreters of scripts: the package depends on them")

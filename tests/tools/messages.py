@@ -11,7 +11,7 @@ log        the kernel's log
 reason     what stands behind the colon of such a message, in the file last_error of a link, in a device's state
 command    standard error of dlend: what and why; what to do follows on the next line
 doctor     dlend doctor: name of the check and what was found
-migrate    standard error of dlend migrate
+programs   standard error of dlend migrate
 packages   standard error of dpkg, apt and DKMS; lines that begin with blanks go on with the one before
 
 Not a compiler: it knows how this project writes C.  Where it cannot follow a value, it takes it for "...".
@@ -63,7 +63,7 @@ COMMAND = {
 # Where a reason is written, for somebody else to print
 REASON = {"snprintf": 2, "scnprintf": 2, "strscpy": 1}
 REASON_PLACE = re.compile(r"(?:^|[.>])(?:why|\w*reason)$")
-# The exceptions of dlend migrate that carry a message
+# The exceptions of programs in Python that carry a message
 FAILURES = ("Failure", "Unknown", "Unproven")
 # A progress line of the command that is a warning
 WARNS = re.compile(r"\b(?:ignored|refused|cannot|could not|no device)\b")
@@ -342,7 +342,7 @@ def command_texts(name, arguments, reader, source, function):
                 yield "command", text
 
 
-# dlend migrate
+# Programs in Python
 
 def python_values(node, function):
     """All texts that an expression of Python can have; function: the definition around it"""
@@ -368,8 +368,8 @@ def assigned(statement):
     return [(target.id, statement.value)] if isinstance(target, ast.Name) else []
 
 
-def migrate_messages(top):
-    for path in sorted((top / "tools/migration").glob("*.py")):
+def program_messages(top):
+    for path in sorted((top / "tools").glob("*/*.py")):
         name = str(path.relative_to(top))
         tree = ast.parse(path.read_text(encoding="utf-8"))
         inside = {}     # node: the innermost function around it
@@ -382,10 +382,10 @@ def migrate_messages(top):
                 for what, why in product(texts[0], texts[1] if len(texts) > 1 else [""]):
                     text = tidy(f"{what}: {why}" if why else what)
                     if says_something(text):
-                        yield Message(name, node.lineno, "migrate", text)
+                        yield Message(name, node.lineno, "programs", text)
             elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "REFUSED":
                 for row in node.value.elts:
-                    yield Message(name, row.lineno, "migrate", f"... cannot stay while ... moves: {row.elts[1].value}")
+                    yield Message(name, row.lineno, "programs", f"... cannot stay while ... moves: {row.elts[1].value}")
 
 
 def packages_messages(top):
@@ -399,7 +399,7 @@ def packages_messages(top):
 
 def messages(top=TOP):
     """All of them, each text of a place once."""
-    return sorted({*kernel_messages(top), *command_messages(top), *migrate_messages(top), *packages_messages(top)})
+    return sorted({*kernel_messages(top), *command_messages(top), *program_messages(top), *packages_messages(top)})
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def main():
         t.equal([n for n, line in enumerate(text.splitlines(), 1) if len(line) > COLUMNS], [], f"no line has more than {COLUMNS} columns")
         t.equal(silent(TOP), HAND_ON, "each place where a module prints is followed, but those that hand on what they are given")
         kinds = {m.where for m in found}
-        t.equal(kinds, {"log", "reason", "command", "doctor", "migrate", "packages"}, "there are messages of each kind")
+        t.equal(kinds, {"log", "reason", "command", "doctor", "programs", "packages"}, "there are messages of each kind")
         t.ok(len({m.text for m in found}) > 400, "hundreds of messages were found")
 
         with tempfile.TemporaryDirectory() as folder:

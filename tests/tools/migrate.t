@@ -20,7 +20,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, VM_UUID, WHOLE, World, domain, is_refused,  # noqa: E402
-                   migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
+                   migration, read_until, remote, replaced, xml)  # pylint: disable=wrong-import-position
 
 TPM = '<tpm model="tpm-crb"><backend type="emulator" version="2.0"/></tpm>'
 OTHER = '<hostdev mode="subsystem" type="pci"><source><address domain="0x0" bus="0x1"/></source></hostdev>'
@@ -604,7 +604,7 @@ def told_why(t):
         t.ok(r.returncode and "cannot be used here: not defined; vm1 is running here, as before" in r.stderr and
              "unknown" not in r.stderr, "mdevctl's reason is told, without its backtrace", r.stderr)
     lost = subprocess.CompletedProcess([], 255, "Domain started", "")
-    t.equal(migration.hosts.reason_of(lost), "the connection broke", "a connection that broke is told as such")
+    t.equal(remote.hosts.reason_of(lost), "the connection broke", "a connection that broke is told as such")
 
 
 def again(t):
@@ -645,7 +645,7 @@ def command(t):
         dlend = [DLEND, "--json", "--root", w.path / "a", "migrate"]
         r = w.run_program("--dry-run", *DETACH, "vm1", "b", program=dlend)
         t.ok(r.returncode == 0 and json.loads(r.stdout)["dry_run"], "dlend --json migrate", r.stderr)
-        w.env["DLEND_MIGRATE"] = "/nowhere/migrate"
+        w.env["DLEND_PROGRAMS"] = "/nowhere"
         r = w.run_program("vm1", "b", program=[DLEND, "--root", w.path / "a", "migrate"])
         t.ok(r.returncode == 1 and "/nowhere/migrate cannot be run" in r.stderr, "  which is not installed", r.stderr)
 
@@ -747,7 +747,7 @@ def at_any_time(t):
         return hold
 
     def unscathed(w, name, *options, fault=""):
-        with contextlib.suppress(migration.signals.Interrupted):
+        with contextlib.suppress(remote.signals.Interrupted):
             sound(t, w, w.run(*options, "vm1", "b", fault=fault), name)
             return
         t.ok(False, name, "it ended with the exception of the signal")
@@ -755,16 +755,16 @@ def at_any_time(t):
         with World() as w:
             count = len(w.run("--dry-run", *options, "vm1", "b").stdout.splitlines())
         for number in range(1, count + 1):
-            with World() as w, replaced(migration.messages, "print_progress", at_step(number)):
+            with World() as w, replaced(remote.messages, "print_progress", at_step(number)):
                 unscathed(w, f"{' '.join(options)} a signal between {number - 1} and {number}", *options)
         for fault in ("", "refuse 3", "refuse 5"):
             for number in range(1, 3):
-                with World() as w, replaced(migration.signals, "ignore_signals", at_hold([number])):
+                with World() as w, replaced(remote.signals, "ignore_signals", at_hold([number])):
                     unscathed(w, f"{' '.join(options)} a signal as they are to be held, {number}, {fault}", *options,
                               fault=fault)
-    with World(running=False) as w, replaced(migration.signals, "ignore_signals", at_hold([1])):
+    with World(running=False) as w, replaced(remote.signals, "ignore_signals", at_hold([1])):
         status = None
-        with contextlib.suppress(migration.signals.Interrupted):
+        with contextlib.suppress(remote.signals.Interrupted):
             status = w.run("--no-start", "vm1", "b").returncode
         t.equal((status, w.tree("b")), (1, NOTHING), "--no-start: one that comes last of all undoes it")
 
@@ -788,10 +788,14 @@ def not_thought_of(t):
 
 def layers(t):
     """No ring of modules: each imports only modules that stand before it in the list of __init__.py."""
-    folder = TOP / "tools/migration"
+    for name in ("remote", "migration"):
+        layers_of(t, TOP / "tools" / name)
+
+
+def layers_of(t, folder):
     order = [line.split()[0] for line in (folder / "__init__.py").read_text().splitlines() if line.startswith("    ")]
     there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    t.equal(sorted(order), sorted(there), "every module is listed")
+    t.equal(sorted(order), sorted(there), f"{folder.name}: every module is listed")
     wrong = []
     for module in order:
         for node in ast.walk(ast.parse((folder / f"{module}.py").read_text())):

@@ -53,7 +53,7 @@ def host():
     f = Fake()
     f.pci(DISK)
     f.offer(OFFER, attached="no", attach_error="")
-    os.environ["DLEND_MIGRATE"] = str(TOP / "tools/migrate")
+    os.environ["DLEND_PROGRAMS"] = str(TOP / "tools")
     return f
 
 
@@ -126,9 +126,8 @@ def root_only(t):
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         dlend = shutil.copy(DLEND, f"{folder}/dlend")
-        shutil.copy(TOP / "tools/migrate", folder)
-        shutil.copytree(TOP / "tools/migration", f"{folder}/migration", ignore=shutil.ignore_patterns("__pycache__"))
-        os.environ["DLEND_MIGRATE"] = f"{folder}/migrate"
+        shutil.copytree(TOP / "tools", f"{folder}/programs", ignore=shutil.ignore_patterns("__pycache__"))
+        os.environ["DLEND_PROGRAMS"] = f"{folder}/programs"
         for verb in sorted(NEED_ROOT):
             right = VERBS[verb][0]
             r = unprivileged([dlend, verb, *right])

@@ -485,7 +485,7 @@ class Job:
 
 
 class Local:
-    """subprocess, as tools/migration/hosts.py uses it, without processes for what is fake.
+    """subprocess, as tools/remote/hosts.py uses it, without processes for what is fake.
 
     run_migrate: main() of that program, from tools/migration/command.py; WORLD and FAULT are in the environment.
     """

@@ -20,12 +20,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent / "tools"))
 sys.dont_write_bytecode = True
 import migration.command  # noqa: E402  pylint: disable=wrong-import-position
-import migration.hosts  # noqa: E402  pylint: disable=wrong-import-position
 import migration.mdevs  # noqa: E402  pylint: disable=wrong-import-position
 import migration.precopy  # noqa: E402  pylint: disable=wrong-import-position
-import migration.signals  # noqa: E402  pylint: disable=wrong-import-position
 import migration.steps  # noqa: E402  pylint: disable=wrong-import-position
-import migration.waits  # noqa: E402  pylint: disable=wrong-import-position
+import remote.hosts  # noqa: E402  pylint: disable=wrong-import-position
+import remote.signals  # noqa: E402  pylint: disable=wrong-import-position
+import remote.waits  # noqa: E402  pylint: disable=wrong-import-position
 from fake import TOP  # noqa: E402  pylint: disable=wrong-import-position
 from migration.keeping import QEMU  # noqa: E402  pylint: disable=wrong-import-position
 from virt_fakes import Died, Local, make_active  # noqa: E402  pylint: disable=wrong-import-position
@@ -36,7 +36,7 @@ migration.mdevs.STOP_S = 1
 
 
 class Fast:
-    """time, as tools/migration uses it: a second takes a tenth of one."""
+    """time, as tools/migration and tools/remote use it: a second takes a tenth of one."""
 
     @staticmethod
     def monotonic():
@@ -47,7 +47,7 @@ class Fast:
         time.sleep(seconds / 10)
 
 
-for user in (migration.command, migration.precopy, migration.steps, migration.waits):
+for user in (migration.command, migration.precopy, migration.steps, remote.waits):
     user.time = Fast
 migration.precopy.LOOK_S = 0.1
 
@@ -96,7 +96,7 @@ class World:
                 self.active("a", uuid, parent)
         self.leases("held" if running and uuids else "free", "1" if running and uuids else "0")
         self.env = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "WORLD": str(self.path),
-                    "MIGRATE": str(MIGRATE), "DLEND_MIGRATE": str(MIGRATE), "PYTHONDONTWRITEBYTECODE": "1"}
+                    "MIGRATE": str(MIGRATE), "DLEND_PROGRAMS": str(MIGRATE.parent), "PYTHONDONTWRITEBYTECODE": "1"}
 
     def __enter__(self):
         return self
@@ -150,8 +150,8 @@ class World:
         out, err, status = io.StringIO(), io.StringIO(), 0
         local = Local(migration.command.main)
         local.side = side
-        migration.hosts.subprocess = local
-        handlers = [(number, signal.getsignal(number)) for number in migration.signals.SIGNALS]
+        remote.hosts.subprocess = local
+        handlers = [(number, signal.getsignal(number)) for number in remote.signals.SIGNALS]
         os.environ.update(WORLD=str(self.path), FAULT=fault)
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -177,7 +177,7 @@ class World:
         ignore: signals; whatever this test was started with does not count
         """
         def signals():
-            for number in migration.signals.SIGNALS:
+            for number in remote.signals.SIGNALS:
                 signal.signal(number, signal.SIG_IGN if number in ignore else signal.SIG_DFL)
         # pylint: disable-next=subprocess-popen-preexec-fn
         return subprocess.Popen([MIGRATE, "--root", self.path / "a", *options, "--timeout=20", "--wait=20", "vm1", "b"],

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The parts of tools/migrate.
+"""The parts of tools/migrate; what it has in common with other programs is in tools/remote.
 
 In this order; each module imports only modules that stand before it:
 
-    messages        what is printed, and the exceptions that carry a message
-    settings        what holds for the whole run, and where the program keeps its files
-    signals         signals that ask the program to end
-    waits           waiting for a condition
+    settings        what holds for the whole move, and where it leaves its files
     locks           a lock on a VM
-    hosts           a host, and the commands that run on it
     jobs            a migration of libvirt's: its command, its end, what libvirt tells of it
     domain          the XML of a libvirt domain
     note            the note on the target that a VM comes

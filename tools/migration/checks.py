@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
+from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
+
 from .blackout import CUT, NEVER, choose_copy, kind_of
 from .domain import host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
-from .messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 from .network import bits_per_s
 from .probe import no_such_vm, probe_host, probe_mdev
 

@@ -3,19 +3,19 @@
 import argparse
 import contextlib
 import json
-import os
-import re
 import sys
 import time
 from pathlib import Path
+
+from remote.command_line import Parser, host_name, run_program
+from remote.hosts import Host
+from remote.messages import Failure, print_json, print_line, print_progress
 
 from .blackout import blackout_seconds, describe_blackout
 from .checks import examine_both_hosts
 from .domain import UUID
 from .finish import finish_move
-from .hosts import Host
 from .locks import lock_vm
-from .messages import OK, USAGE, Failure, print_json, print_line, print_progress
 from .move import Move
 from .plan import plan_move
 from .prepare import prepare_vm
@@ -26,20 +26,6 @@ from .settings import Settings
 from .steps import steps_for_json
 
 
-LONGEST = 1000      # characters of what a message repeats of the command line
-HOST = re.compile(r"(?!-)[\w.:@%\[\]-]{1,255}", re.ASCII)      # with a user, or an address of IPv6
-
-
-class Parser(argparse.ArgumentParser):
-    """A wrong command line is a failure like others.  The message has what was typed, however long that is."""
-
-    def error(self, message):
-        message = " ".join(message.split())
-        if len(message) > LONGEST:
-            message = f"{message[:LONGEST // 2]}...{message[-LONGEST // 2:]}"
-        raise Failure(message, "", " ".join(self.format_usage().split()), USAGE)
-
-
 def vm_name(text):
     """As libvirt has it; a UUID or an id here, too."""
     if not 0 < len(text) < 256 or "/" in text or not text.isprintable():
@@ -47,14 +33,8 @@ def vm_name(text):
     return text
 
 
-def host_name(text):
-    if not HOST.fullmatch(text):
-        raise argparse.ArgumentTypeError("that is no name of a host")
-    return text
-
-
 def parse_arguments(argv):
-    p = Parser(prog="dlend migrate", description="Move a VM and its lent devices to another host.")
+    p = Parser("migrate", "Move a VM and its lent devices to another host.")
     p.add_argument("--live", action="store_true", help="while it runs; its devices stay as they are")
     p.add_argument("--detach", action="store_true", help="with --live: detach devices that cannot stay, attach them there")
     p.add_argument("--detach-all", action="store_true", help="with --live: the same with all devices")
@@ -75,8 +55,6 @@ def parse_arguments(argv):
                    "no host runs VM")
     p.add_argument("--release", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
-    p.add_argument("--root", default="/", help=argparse.SUPPRESS)
-    p.add_argument("--json", action="store_true", help="machine-readable output")
     p.add_argument("vm", metavar="VM", type=vm_name)
     p.add_argument("more", nargs="*", metavar="HOST", type=host_name)
     args = p.parse_args(argv)
@@ -153,39 +131,20 @@ def print_probe(settings, args):
     print_line(json.dumps(probe_this_host(Host(settings, "this host"), args.vm, uuids)), sys.stdout)
 
 
-def readable(text):
-    """As a terminal can show it: what is no ASCII becomes "?", as in tools/message.c."""
-    return re.sub(r"[^\n -~]", "?", text)
-
-
-def print_failure(failure, as_json):
-    print_line(f"dlend: {readable(failure.in_one_line())}", sys.stderr)
-    if failure.todo:
-        print_line(f"  {readable(failure.todo)}", sys.stderr)
-    if as_json:
-        error = {"code": failure.code, "what": failure.what, "why": failure.why, "todo": failure.todo}
-        print_json({"error": error, **failure.details})
+def perform(args):
+    settings = Settings(Path(args.root), args.json)
+    if args.probe:
+        print_probe(settings, args)
+    elif args.prepare:
+        prepare_vm(settings, args)
+    elif args.release:
+        release_vm(settings, args)
+    elif args.finish:
+        finish_move(settings, args)
+    else:
+        migrate_vm(settings, args)
 
 
 def main(argv):
     """Do what the command line says.  Return the exit status."""
-    as_json = "--json" in argv
-    try:
-        args = parse_arguments(argv)
-        settings = Settings(Path(args.root), args.json)
-        if args.root == "/" and os.geteuid():
-            raise Failure("migrate needs root", "run it with sudo")
-        if args.probe:
-            print_probe(settings, args)
-        elif args.prepare:
-            prepare_vm(settings, args)
-        elif args.release:
-            release_vm(settings, args)
-        elif args.finish:
-            finish_move(settings, args)
-        else:
-            migrate_vm(settings, args)
-    except Failure as failure:
-        print_failure(failure, as_json)
-        return failure.code
-    return OK
+    return run_program(argv, parse_arguments, perform)

@@ -3,12 +3,13 @@
 import json
 import xml.etree.ElementTree as ElementTree
 
+from remote.hosts import reason_of
+from remote.messages import Failure
+from remote.waits import wait_until
+
 from . import mdevs
 from .domain import is_mdev_attached
-from .hosts import reason_of
-from .messages import Failure
 from .steps import Step
-from .waits import wait_until
 
 
 def step_define_mdev(move, mdev):

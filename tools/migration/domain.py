@@ -4,8 +4,8 @@ import re
 import shlex
 import xml.etree.ElementTree as ElementTree
 
-from .hosts import reason_of
-from .messages import Failure
+from remote.hosts import reason_of
+from remote.messages import Failure
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 XML_BYTES = 16 << 20    # no domain of libvirt's is longer
@@ -94,8 +94,17 @@ def is_mdev_attached(host, vm_uuid, uuid):
         return None
 
 
+def domain_state(host, uuid):
+    """The state of a VM: "running", "shut off", ...; "none" if the host has no such VM; None if it cannot tell."""
+    result = host.run(["virsh", "domstate", "--", uuid])
+    if not result.returncode:
+        return result.stdout.strip()
+    listed = host.run(["virsh", "list", "--all", "--uuid"])
+    return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
+
+
 def undefine_domain(host, domain):
     """domain: as probe_domain() has it, of this host or another one"""
     result = host.run([*undefine_words(domain["xml"]), "--", domain["uuid"]])
-    if result.returncode and host.domain_state(domain["uuid"]) != "none":
+    if result.returncode and domain_state(host, domain["uuid"]) != "none":
         raise Failure(f"{domain['name']} cannot be undefined on {host}", reason_of(result))

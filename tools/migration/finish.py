@@ -7,16 +7,18 @@ people can tell, and --force says that they have looked.
 """
 import sys
 
-from . import mdevs, messages, signals
+from remote import messages, signals
+from remote.hosts import Host, host_by_ssh
+from remote.messages import IN_USE, NOT_FOUND, Failure
+from remote.waits import wait_until
+
+from . import mdevs
 from .domain import host_devices, name_for_shell, undefine_by_hand
-from .hosts import Host, host_by_ssh
 from .locks import lock_vm
-from .messages import IN_USE, NOT_FOUND, Failure
 from .note import find_note
 from .probe import find_domain_uuid, probe_host, probe_mdev, probe_names
 from .release import Unproven, ask_to_release
 from .steps import Step, steps_for_json
-from .waits import wait_until
 
 
 class Finish:

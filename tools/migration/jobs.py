@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A migration of libvirt's: its command, its end, and what libvirt tells of it."""
-from .hosts import start_command_here
-from .messages import print_progress
+from remote.hosts import start_command_here
+from remote.messages import print_progress
 
 
 def migrate_words(move, *options):

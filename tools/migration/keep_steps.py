@@ -4,13 +4,14 @@
 Who has a device is decided by its lender (docs/migration.md).  These steps say to which node it may go, and ready a
 mediated device there; all else is between the VMMs, the modules, and the lender.
 """
+from remote.hosts import reason_of
+from remote.messages import IN_USE, NOT_READY, Failure
+from remote.waits import wait_until
+
 from . import mdevs
 from .blackout import CUT, kind_of
-from .hosts import reason_of
-from .messages import IN_USE, NOT_READY, Failure
 from .precopy import Precopy
 from .steps import Step
-from .waits import wait_until
 
 # What the module answers, as the shell tells it (docs/ABI/sysfs-bus-mdev-dlend)
 REFUSED = (("not supported", "it never becomes quiet, or the VM uses iommufd",

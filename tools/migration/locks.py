@@ -2,7 +2,7 @@
 """A lock on a VM, on one host."""
 import fcntl
 
-from .messages import IN_USE, Failure
+from remote.messages import IN_USE, Failure
 
 
 def lock_vm(settings, uuid):

@@ -3,9 +3,9 @@
 import json
 import re
 
-from .hosts import reason_of
-from .messages import IN_USE, NOT_READY, Failure
-from .waits import wait_until
+from remote.hosts import reason_of
+from remote.messages import IN_USE, NOT_READY, Failure
+from remote.waits import wait_until
 
 ADDRESS = re.compile(r"d[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")    # of a lent device
 STOP_S = 10             # for a mediated device that QEMU is about to close

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The state of a move."""
+from remote.hosts import Host, host_by_ssh
+
 from .blackout import CUT, kind_of
 from .domain import undefine_by_hand
-from .hosts import Host, host_by_ssh
 
 
 class Move:

@@ -9,13 +9,14 @@ import math
 import subprocess
 import time
 
-from . import messages, signals
+from remote import messages, signals
+from remote.hosts import reason_of
+from remote.messages import Failure
+from remote.waits import TELL_S
+
 from .blackout import COMPARE_BYTES_PER_S, MIB, cache_bytes, in_words
-from .hosts import reason_of
 from .jobs import abort_job, ask_to_end, job_info, migrate_words, seconds_still
 from .mdevs import kernel_lines
-from .messages import Failure
-from .waits import TELL_S
 from .whereabouts import find_running_host
 
 LOOK_S = 1

@@ -2,11 +2,12 @@
 """dlend migrate --prepare: changes the definition of a VM so that its lent devices can stay while it moves."""
 import sys
 
-from . import messages
+from remote import messages
+from remote.hosts import Host
+from remote.messages import NOT_FOUND, Failure
+
 from .domain import host_devices, name_for_shell
-from .hosts import Host
 from .keeping import devices_not_kept, keep_devices
-from .messages import NOT_FOUND, Failure
 from .probe import no_such_vm, probe_host
 
 

@@ -5,12 +5,12 @@ On the other host, `dlend migrate --probe` prints that as JSON.
 """
 import json
 import re
-from pathlib import Path
+
+from remote.hosts import cannot_be_asked, dlend_words, reason_of
+from remote.messages import NOT_FOUND, NOT_READY, Failure
 
 from .domain import parse_domain
-from .hosts import reason_of
 from .mdevs import target_path
-from .messages import NOT_FOUND, NOT_READY, Failure
 
 
 def read_file(settings, name):
@@ -126,14 +126,11 @@ def probe_host(host, vm, uuids=()):
     if not host.ssh:
         host.known = probe_this_host(host, vm, uuids)
         return host.known
-    root = ["--root", str(host.settings.root)] if host.settings.root != Path("/") else []
-    result = host.run(["dlend", *root, "migrate", "--probe", vm, *uuids])
+    result = host.run(dlend_words(host, "migrate", "--probe", vm, *uuids))
     try:
         host.known = json.loads(result.stdout)
     except ValueError:
         host.known = {}
     if result.returncode or not isinstance(host.known, dict) or not {"offers", "names"} <= {*host.known}:
-        raise Failure(f"{host} cannot be asked", reason_of(result),
-                      f"`ssh {host} dlend status` has to work without a password, and the same dlend must be "
-                      "installed there.", NOT_READY)
+        raise cannot_be_asked(host, result)
     return host.known

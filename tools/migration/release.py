@@ -7,12 +7,12 @@ A host that has no definition of a VM neither runs it nor starts it.  So the def
 the VM is shut off and nobody moves it.
 """
 import json
-from pathlib import Path
 
-from .domain import undefine_domain
-from .hosts import Host, reason_of
+from remote.hosts import Host, dlend_words, reason_of
+from remote.messages import IN_USE, NOT_FOUND, NOT_READY, Failure, print_json
+
+from .domain import domain_state, undefine_domain
 from .locks import lock_vm
-from .messages import IN_USE, NOT_FOUND, NOT_READY, Failure, print_json
 from .probe import no_such_vm, probe_host, read_file
 
 
@@ -41,7 +41,7 @@ def take_definition(host, domain):
         raise still_there(domain["state"])
     undefine_domain(host, domain)
     # Somebody may have started it just before; then it has lost its definition, and runs.
-    state = host.domain_state(domain["uuid"])
+    state = domain_state(host, domain["uuid"])
     if state != "none":
         host.run_checked(["virsh", "define", "/dev/stdin"], domain["xml"])
         raise still_there(state or "perhaps running")
@@ -49,8 +49,7 @@ def take_definition(host, domain):
 
 def ask_to_release(host, note, name):
     """Have the other host let go of the VM.  Unless it says that it has done so, raise a Failure.  name: of the VM, for people"""
-    root = ["--root", str(host.settings.root)] if host.settings.root != Path("/") else []
-    result = host.run(["dlend", *root, "migrate", "--json", "--release", note.uuid, note.machine])
+    result = host.run(dlend_words(host, "migrate", "--json", "--release", note.uuid, note.machine))
     try:
         said = json.loads(result.stdout)
         error = said.get("error", {})

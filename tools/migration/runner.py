@@ -5,11 +5,13 @@ The steps that can be undone come first.  If one of them fails, it and all befor
 After them the VM belongs to the other host.  From there the program only goes forward: what fails then is told to
 people at the end.
 """
-from . import messages, signals
-from .messages import Failure, Unknown
-from .signals import Interrupted
+from remote import messages, signals
+from remote.messages import Failure
+from remote.signals import Interrupted
+
+from .domain import domain_state
 from .steps import failure_of
-from .whereabouts import find_running_host
+from .whereabouts import Unknown, find_running_host
 
 
 def run_move(move):
@@ -91,7 +93,7 @@ def give_devices_there(move, migration):
 
 def describe_end(move, error):
     """The Failure for people, after the undoing: the error, the state of the VM, and what is left to do by hand."""
-    state = move.here.domain_state(move.uuid)
+    state = domain_state(move.here, move.uuid)
     where = f"{move.vm} is {state} here{', as before' if (state == 'running') == move.was_running else ''}"
     todo = [error.todo] if error.todo else []
     if move.may_happen_yet:

@@ -2,7 +2,7 @@
 """One step of a move."""
 import time
 
-from .messages import Failure
+from remote.messages import Failure
 
 
 class Step:

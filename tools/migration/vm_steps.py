@@ -2,15 +2,16 @@
 """The steps that deal with the VM as a whole.  Each function makes a Step, and does nothing else."""
 import socket
 
-from . import signals
-from .domain import undefine_domain
-from .hosts import reason_of
+from remote import signals
+from remote.hosts import reason_of
+from remote.messages import Failure
+from remote.waits import wait_until
+
+from .domain import domain_state, undefine_domain
 from .jobs import ask_to_end, migrate_words, seconds_still
-from .messages import Failure
 from .note import note_text
 from .release import take_definition
 from .steps import Step
-from .waits import wait_until
 from .whereabouts import find_running_host, owner_unknown
 
 DEFINE = ["virsh", "define", "/dev/stdin"]
@@ -55,13 +56,13 @@ def step_shut_down(move):
         move.may_happen_yet = f"{move.vm} was asked to shut down, and may still do so"
         here.run_checked(["virsh", "shutdown", "--", move.uuid])
         wait_until(move.settings, f"{move.vm} to shut down", move.args.timeout,
-                   lambda: here.domain_state(move.uuid) == "shut off",
+                   lambda: domain_state(here, move.uuid) == "shut off",
                    lambda: Failure(f"{move.vm} did not shut down in {move.args.timeout} s",
                                    "the guest does not listen to the power button, or is slow",
                                    f"Shut it down from inside, or: virsh destroy {move.shell_name}; then move it."))
 
     def start_again():
-        if here.domain_state(move.uuid) == "shut off":
+        if domain_state(here, move.uuid) == "shut off":
             here.run_checked(["virsh", "start", "--", move.uuid])
             move.may_happen_yet = ""
     return Step(f"shut {move.vm} down", shut_down, start_again, f"virsh start {move.shell_name}")
@@ -83,7 +84,7 @@ def check_if_started(move, result):
     states = []
 
     def is_told():
-        states.append(move.there.domain_state(move.uuid))
+        states.append(domain_state(move.there, move.uuid))
         return states[-1] in ("running", "shut off", "none")
     wait_until(move.settings, f"{move.there} to say whether it runs", move.args.wait, is_told,
                lambda: owner_unknown(move, reason_of(result)))

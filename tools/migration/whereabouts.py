@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which host runs the VM."""
-from .hosts import reason_of
-from .messages import Unknown
-from .waits import wait_until
+from remote.hosts import reason_of
+from remote.messages import Failure
+from remote.waits import wait_until
+
+from .domain import domain_state
+
+
+class Unknown(Failure):
+    """Nobody can tell here whether the VM runs on the other host.  So nothing may be started."""
 
 
 def owner_unknown(move, why):
@@ -23,10 +29,10 @@ def find_running_host(move, result=None):
     found = []
 
     def is_clear():
-        state = move.here.domain_state(move.uuid)
+        state = domain_state(move.here, move.uuid)
         if state == "running":
             found.append(move.here)
-        elif state != "paused" and move.there.domain_state(move.uuid) == "running":
+        elif state != "paused" and domain_state(move.there, move.uuid) == "running":
             found.append(move.there)
         return found
     wait_until(move.settings, f"{move.vm} to run on either side", move.args.wait, is_clear,

@@ -22,12 +22,8 @@ class Failure(Exception):
         return f"{self.what}{': ' if self.why else ''}{self.why}"
 
 
-class Unknown(Failure):
-    """Nobody can tell here whether the VM runs on the other host.  So nothing may be started."""
-
-
 def print_line(text, stream):
-    """Print a line.  If nobody reads it any more, the program goes on: a VM must not be left on neither host."""
+    """Print a line.  If nobody reads it any more, the program goes on: what it has begun must be ended or undone."""
     try:
         print(text, file=stream, flush=True)
     except OSError:

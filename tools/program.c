@@ -7,14 +7,14 @@
 
 #include "dlend.h"
 
-#define PROGRAM	"/usr/lib/dlend/migrate"
+#define PROGRAMS	"/usr/lib/dlend"
 
-static const char *program(void)
+static char *program(const char *verb)
 {
-	/* For tests, and to try one that is not installed */
-	const char *other = getenv("DLEND_MIGRATE");
+	/* For tests, and to try programs that are not installed */
+	const char *other = getenv("DLEND_PROGRAMS");
 
-	return other && *other ? other : PROGRAM;
+	return path("%s/%s", other && *other ? other : PROGRAMS, verb);
 }
 
 /* What --root was; each of the directories is below it. */
@@ -26,16 +26,18 @@ static const char *root(void)
 	return *etc ? etc : "/";
 }
 
-int cmd_migrate(int argc, char **argv)
+int cmd_program(int argc, char **argv)
 {
 	const char **words = calloc(argc + 4, sizeof(*words));
+	char *file = program(argv[0]);
 	size_t count = 0;
 
 	if (!words)
 		abort();
 	if (opt.fake && !opt.run)
-		fail(EXIT_USAGE, "migrate needs more than sysfs", NULL, "Use --root DIR.");
-	words[count++] = "dlend migrate";
+		fail(EXIT_USAGE, text("%s needs more than sysfs", argv[0]), NULL,
+		     "Use --root DIR.");
+	words[count++] = text("dlend %s", argv[0]);
 	if (opt.json)
 		words[count++] = "--json";
 	if (opt.fake) {
@@ -44,7 +46,7 @@ int cmd_migrate(int argc, char **argv)
 	}
 	for (int i = 1; i < argc; i++)
 		words[count++] = argv[i];
-	execv(program(), (char *const *)words);
-	fail(EXIT_FAIL, text("%s cannot be run", program()), strerror(errno),
+	execv(file, (char *const *)words);
+	fail(EXIT_FAIL, text("%s cannot be run", file), strerror(errno),
 	     errno == ENOENT ? "Is python3 installed, and dlend completely (make install)?" : NULL);
 }

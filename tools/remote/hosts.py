@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A host, and the commands that run on it."""
+import json
 import shlex
 import subprocess
+from pathlib import Path
 
 from . import signals
 from .messages import NOT_READY, Failure
@@ -58,14 +60,6 @@ class Host:
             raise Failure(f"{self} does not answer", reason_of(result), "", NOT_READY)
         return not result.returncode
 
-    def domain_state(self, uuid):
-        """The state of a VM: "running", "shut off", ...; "none" if the host has no such VM; None if it cannot tell."""
-        result = self.run(["virsh", "domstate", "--", uuid])
-        if not result.returncode:
-            return result.stdout.strip()
-        listed = self.run(["virsh", "list", "--all", "--uuid"])
-        return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
-
 
 def host_by_ssh(settings, name):
     """Another host."""
@@ -98,3 +92,30 @@ def reason_of(result):
         text = "the connection broke" if result.returncode == LOST else result.stdout
     lines = [line for line in text.splitlines() if line.strip()]
     return "; ".join(line.removeprefix("error: ").strip() for line in lines[-3:]) or f"status {result.returncode}"
+
+
+def cannot_be_asked(host, result):
+    """The Failure if a command of dlend's own gave no answer there."""
+    return Failure(f"{host} cannot be asked", reason_of(result),
+                   f"`ssh {host} dlend status` has to work without a password, and the same dlend must be installed there.",
+                   NOT_READY)
+
+
+def dlend_words(host, *words):
+    """dlend as that host has it."""
+    root = ["--root", str(host.settings.root)] if host.settings.root != Path("/") else []
+    return ["dlend", *root, *words]
+
+
+def ask_dlend(host, *words):
+    """What `dlend WORDS` answers.  If it fails, raise a Failure with dlend's own words, and where that was."""
+    result = host.run(dlend_words(host, "--json", *words))
+    try:
+        answer = json.loads(result.stdout)
+        error = answer.get("error")
+    except (ValueError, AttributeError):
+        raise cannot_be_asked(host, result) from None
+    if error:
+        raise Failure(f"{host}: {error['what']}" if host.ssh else error["what"], error["why"],
+                      error["todo"] and host.prefix() + error["todo"], error["code"])
+    return answer
