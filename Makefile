@@ -71,8 +71,8 @@ install-files:
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
-	install -m 755 tools/migrate $(lib)/dlend
-	for dir in migration remote; do install -d $(lib)/dlend/$$dir && \
+	install -m 755 tools/bench tools/migrate $(lib)/dlend
+	for dir in measurement migration remote; do install -d $(lib)/dlend/$$dir && \
 		install -m 644 tools/$$dir/*.py $(lib)/dlend/$$dir || exit 1; done
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/61-dlend.rules $(lib)/udev/rules.d/61-dlend.rules

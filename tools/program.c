@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* dlend migrate: hands over to the program that drives libvirt and mdevctl on two hosts. */
+/* dlend bench, dlend migrate: hands over to the program that does it, on several hosts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

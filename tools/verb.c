@@ -67,7 +67,9 @@ static const struct {
 	  "  --mode MODE     a switch for each clique, or a root port for each device\n"
 	  "  --io, --no-io   the guest has, or has not, other devices with I/O BARs\n"
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
-	/* It prints its own help. */
+	/* These print their own help. */
+	{ "bench", "[--runs N] [--write SERIAL] [--plot FILE] --device BDF [BORROWER] LENDER",
+	  "measure a disk, on its own host and attached", NULL, cmd_program },
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",

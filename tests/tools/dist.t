@@ -451,7 +451,7 @@ def alerts(t):
 INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", 
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", "usr/lib/dlend/bench",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/udev/rules.d/61-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
@@ -595,7 +595,7 @@ def install(t):
                    and not p.endswith(".py")]
         t.ok(all(os.access(Path(dest) / p, os.X_OK) for p in scripts), "  what is run can be run")
         env = {name: value for name, value in r.env.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        for program, option in (("migrate", "--live"),):
+        for program, option in (("migrate", "--live"), ("bench", "--runs")):
             result = subprocess.run([Path(dest) / "usr/lib/dlend" / program, "--help"], capture_output=True, text=True, env=env, check=False)
             t.ok(result.returncode == 0 and option in result.stdout, f"  dlend {program} finds its modules", result.stderr)
         there = {str(p.relative_to(dest)) for p in Path(dest).rglob("*") if p.is_file()}

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
 """dlend migrate, with every step failing in turn (world.py).  What it has of its own for devices that stay: migrate-live.t."""
-import ast
 import contextlib
 import fcntl
 import json
@@ -786,28 +785,9 @@ def not_thought_of(t):
             t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  all is as it was")
 
 
-def layers(t):
-    """No ring of modules: each imports only modules that stand before it in the list of __init__.py."""
-    for name in ("remote", "migration"):
-        layers_of(t, TOP / "tools" / name)
-
-
-def layers_of(t, folder):
-    order = [line.split()[0] for line in (folder / "__init__.py").read_text().splitlines() if line.startswith("    ")]
-    there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    t.equal(sorted(order), sorted(there), f"{folder.name}: every module is listed")
-    wrong = []
-    for module in order:
-        for node in ast.walk(ast.parse((folder / f"{module}.py").read_text())):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                names = [node.module] if node.module else [alias.name for alias in node.names]
-                wrong += [f"{module} imports {name}" for name in names if name not in order[:order.index(module)]]
-    t.equal(wrong, [], "  each imports only those before it")
-
-
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (layers, cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
+    for part in (cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
                  again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
                  finish_again, finish_refused, interrupted, whole_group, nobody_listens, nohup, at_any_time,
                  not_thought_of, command):

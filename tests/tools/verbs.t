@@ -41,12 +41,15 @@ VERBS = {
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
     "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file"]),
     "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @"]),
+    "bench": (["--device", "3:00.0", "b"], ["", "b", "--device 03:00.0", "--device 03:00.0 a b c", "--device @ b", "--device 03:00.0 @",
+                                            "--device 03:00.0 --runs @ b", "--device 03:00.0 --ios @ b", "--device 03:00.0 --plot @file b",
+                                            "--device 03:00.0 --runs 1 b", "--device"]),
     "migrate": (["vm1", "b"], ["", "vm1", "vm1 b c", "--live --no-start vm1 b", "--prepare vm1 b", "--timeout", "@ b", "vm1 @",
                                "--timeout @ vm1 b", "--copy @ vm1 b", "--prepare @", "--finish @"]),
 }
 # Options that may mean several
 AMBIGUOUS = {"lend": ["--c", "1", DISK], "migrate": ["--de", "vm1", "b"]}
-NEED_ROOT = {"lend", "reclaim", "attach", "detach", "migrate"}
+NEED_ROOT = {"lend", "reclaim", "attach", "detach", "bench", "migrate"}
 
 
 def host():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What programs have in common that work on several hosts.
+"""What programs have in common that work on several hosts: tools/migrate and tools/bench.
 
 In this order; each module imports only modules that stand before it:
 

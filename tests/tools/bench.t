@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""dlend bench, on two hosts that are directories (bench_fakes.py), and its arithmetic.
+
+    node 1, a, this host: the borrower ------ link ------ node 2, b: the lender, with an NVMe disk 0000:03:00.0
+"""
+import ast
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "cluster"), str(HERE.parent.parent / "tools")]
+sys.dont_write_bytecode = True
+os.environ.update(WORLD="", SIDE="a")
+import bench_fakes  # noqa: E402  pylint: disable=wrong-import-position
+import measurement.command  # noqa: E402  pylint: disable=wrong-import-position
+import remote.hosts  # noqa: E402  pylint: disable=wrong-import-position
+import remote.signals  # noqa: E402  pylint: disable=wrong-import-position
+from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.counts import interrupts_taken, messages_sent  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.fio import READS, WRITES, fio_words, parse_fio  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.intervals import mean_of, ratio_of, student_t  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.plot import draw  # noqa: E402  pylint: disable=wrong-import-position
+from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
+
+remote.hosts.subprocess = bench_fakes.Local
+BDF, SERIAL = bench_fakes.BDF, bench_fakes.SERIAL
+SSH = r"""#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+[ ! -e "$WORLD/gone" ] || { echo "no route" >&2; exit 255; }
+SIDE=$2 exec sh -c "$(printf %s "$3" | sed "s|$WORLD/[ab]\>|$WORLD/$2|g")"
+"""
+INTERRUPTS = "CPU0 CPU1\n 24: 5 7 PCI-MSIX-{} 0-edge {}\n 25: 100 0 IR-PCI ndev_vec_isr\n 26: 3 0 IR-PCI dlend-lender:03:00.0\nNMI: 0 0"
+
+
+class World:
+    """Two hosts, and the disk with its own driver on b."""
+
+    def __init__(self):
+        self.path = Path(tempfile.mkdtemp(prefix="dlend-bench-"))
+        bench_fakes.WORLD = str(self.path)
+        (self.path / "bin").mkdir()
+        for program in ("dlend", "fio"):
+            (self.path / "bin" / program).symlink_to(HERE / "bench_fakes.py")
+        self.program("ssh", SSH)
+        self.program("wipefs", '#!/bin/sh\ncat "$WORLD/signatures" 2>/dev/null || :\n')
+        for node, host in enumerate("ab", 1):
+            for name, text in (("sys/module/dlend_core/parameters/node_id", node), ("sys/class/dlend_link/l/peer_node", 3 - node),
+                               ("sys/class/dlend_link/l/state", "up"), ("proc/cpuinfo", "flags : fpu vme"),
+                               ("sys/kernel/debug/dlend/links/0000:05:00.0", "msg_hello: sent 4 got 5"),
+                               ("proc/interrupts", INTERRUPTS.format(BDF, "nvme5q1" if host == "a" else "nvme0q1"))):
+                bench_fakes.put(host, name, text)
+        bench_fakes.with_driver("b", BDF, "nvme", "nvme0")
+        os.environ.update(WORLD=str(self.path))     # for programs that are not within this process
+        self.env = {**os.environ, "PATH": f"{self.path}/bin:{os.environ['PATH']}", "SIDE": "a",
+                    "DLEND_PROGRAMS": str(TOP / "tools"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        shutil.rmtree(self.path)
+
+    def program(self, name, text):
+        path = self.path / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def command(self, words):
+        return [TOP / "tools/bench", "--root", self.path / "a", *words]
+
+    def run(self, *words):
+        """Within this process, but for the commands that are not fake."""
+        out, err, before = io.StringIO(), io.StringIO(), os.environ["PATH"]
+        handlers = [(number, signal.getsignal(number)) for number in remote.signals.SIGNALS]
+        os.environ["PATH"] = self.env["PATH"]
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = measurement.command.main(["--root", str(self.path / "a"), *words])
+        finally:
+            os.environ["PATH"] = before
+            for number, handler in handlers:
+                signal.signal(number, handler)
+        return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+    def run_program(self, command):
+        """The same with processes."""
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.env, check=False)
+
+    def begin(self, *words):
+        """In a process group of its own."""
+        # pylint: disable-next=consider-using-with,subprocess-popen-preexec-fn
+        return subprocess.Popen(self.command(words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env,
+                                start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))
+
+    def touch(self, name, text=""):
+        (self.path / name).write_text(text)
+
+    def calls(self):
+        path = self.path / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def home(self):
+        """The disk is where it was, and nothing is attached."""
+        return (bench_fakes.driver(), sorted(p.name for p in (self.path / "a/sys/bus/pci/devices").glob("*"))) == ("nvme", [])
+
+
+DISK = ("--runs", "2", "--ios", "50", "--device", "3:00.0", "b")
+
+
+def arithmetic(t):
+    # From any printed table
+    known = {(95, 1): 12.706, (95, 4): 2.776, (95, 9): 2.262, (95, 30): 2.042, (99, 1): 63.657, (99, 4): 4.604, (99, 9): 3.250,
+             (99, 30): 2.750, (95, 999): 1.962, (99, 999): 2.581}
+    t.equal({key: round(student_t(*key), 3) for key in known}, known, "Student's t is that of the tables")
+    row = mean_of([1, 2, 3, 4, 5])
+    t.equal([round(x, 4) for x in (row["mean"], *row["95"], *row["99"])], [3, 1.0368, 4.9632, -0.2556, 6.2556],
+            "mean and intervals of 1 to 5")
+    row = ratio_of([2, 4, 16], [1, 2, 2])
+    t.equal([round(x, 3) for x in (row["mean"], *row["95"])], [3.175, 0.435, 23.185], "a ratio, by the logarithms of each round's")
+    row = ratio_of([30, 60], [10, 20])
+    t.equal([round(x, 9) for x in (row["mean"], *row["99"])], [3, 3, 3], "one that is always the same has no width")
+
+
+def fio_says(t):
+    latency = {"mean": 80.5, "percentile": {"50.000000": 70, "90.000000": 90, "99.000000": 95, "99.900000": 99, "99.990000": 100},
+               "bins": {"70": 3, "100": 1}}
+    job = {"error": 0, "read": {"total_ios": 4, "bw_bytes": 5000, "clat_ns": latency}, "write": {"total_ios": 0}}
+    says = parse_fio("fio: this file is large\n" + json.dumps({"jobs": [job]}), "read")
+    t.equal((says["ios"], says["bytes_per_s"], says["latency_ns"], says["latency_50_ns"], says["latency_99.9_ns"], says["bins"]),
+            (4, 5000, 80.5, 70, 99, {70: 3, 100: 1}), "what fio says is read")
+    wrong = {"nothing": "", "no JSON": "fio: no such file", "half of it": json.dumps({"jobs": [job]})[:60], "no job": '{"jobs": []}',
+             "nothing done": json.dumps({"jobs": [{**job, "read": {"total_ios": 0}}]}), "an error": json.dumps({"jobs": [{**job, "error": 5}]}),
+             "no latency": json.dumps({"jobs": [{**job, "read": {"total_ios": 4, "bw_bytes": 1}}]}), "a list": '{"jobs": [[]]}',
+             "no percentile": json.dumps({"jobs": [{**job, "read": {**job["read"], "clat_ns": {**latency, "percentile": {}}}}]})}
+    for name, text in wrong.items():
+        try:
+            parse_fio(text, "read")
+            t.ok(False, f"{name}: refused")
+        except ValueError:
+            t.passed(f"{name}: refused")
+    t.ok(all(("--readonly" in fio_words(job, "/dev/x", 5, 1)) == (job in READS) for job in READS + WRITES), "fio itself is told not to write")
+
+
+def counted(t):
+    text = "CPU0 CPU1\n 24: 5 7 IR-PCI-MSIX-0000:03:00.0 0-edge nvme0q1\n 25: 1 2 x nvme10q0\n125: 7 0 y dlend-direct\nNMI: 1 1 nvme0q0 nobody"
+    t.equal([interrupts_taken(text, names) for names in (("nvme0q",), ("dlend-direct", "ndev_vec_isr"), ("none",))], [14, 7, 0],
+            "interrupts by their names")
+    t.equal(messages_sent("state: up\nmsg_lease: sent 3 got 9\nmsg_map: sent 4 got 0\nheartbeats: sent 9\n"), 7, "messages, without heartbeats")
+
+
+def good(t):
+    with World() as w:
+        r = w.run("--json", *DISK)
+        says = json.loads(r.stdout or "{}")
+        t.ok(r.returncode == 0 and w.home(), "measured, and the disk is back", r.stderr)
+        cycle = [f"b lend {BDF}", "a list", "a attach d0002:03:00.0", "a fio read /dev/nvme5n1 readonly",
+                 "a fio randread /dev/nvme5n1 readonly", "a detach d0002:03:00.0", f"b reclaim {BDF}",
+                 "b fio read /dev/nvme0n1 readonly", "b fio randread /dev/nvme0n1 readonly"]
+        t.equal(w.calls(), 2 * cycle, "in turn on both hosts, and nothing is written")
+        t.equal((says["version"], says["device"], says["model"], says["interrupts"], says["times_mean_nothing"], says["runs"]),
+                (1, BDF, "A Disk", "doorbell: off", False, 2), "JSON has a version, and says what was measured")
+        job = says["jobs"][1]
+        row = job["summary"]["latency_ns"]
+        t.equal((job["job"], row["local"]["mean"], row["attached"]["mean"], round(row["ratio"]["mean"], 4)), ("random read", 101500, 111500, 1.0985),
+                "means and their ratio")
+        t.ok(row["ratio"]["99"][0] < row["ratio"]["95"][0] < row["ratio"]["mean"] < row["ratio"]["95"][1] < row["ratio"]["99"][1], "with intervals")
+        t.equal((job["attached"]["per_io"], job["local"]["per_io"]),
+                ({"interrupts": 1, "link_interrupts": 2, "lender_interrupts": 1, "messages": 0},
+                 {"interrupts": 1, "link_interrupts": None, "lender_interrupts": None, "messages": None}), "interrupts and messages for each I/O")
+        t.equal(job["attached"]["distribution_ns"], {"111000": 49, "112000": 49, "999000": 1, "1008000": 1}, "the distribution, of all runs")
+        t.ok(all("progress" in json.loads(line) for line in r.stderr.splitlines()), "progress is JSON, too", r.stderr)
+    with World() as w:
+        shutil.rmtree(w.path / "a/sys/kernel")
+        r = w.run(*DISK)
+        t.ok(r.returncode == 0 and "A Disk 0000:03:00.0 of b, attached to this host; 2 runs, interrupts: doorbell: off" in r.stdout and
+             "latency, median, us" in r.stdout and "111.5" in r.stdout, "as a table", r.stdout + r.stderr)
+        t.ok("random read, 4 KiB at a time, 50 a run" in r.stdout and "run 2 of 2, local: random read" in r.stderr, "  and what it does", r.stderr)
+        t.ok([line for line in r.stdout.splitlines() if "messages" in line and line.split()[-2:] == ["-", "-"]], "  without debugfs: no messages",
+             r.stdout)
+    with World() as w:
+        r = w.run(*DISK[:-1], "a", "b")
+        t.ok(r.returncode == 0 and "of b, attached to a;" in r.stdout, "two hosts, both by ssh", r.stdout + r.stderr)
+    with World() as w:
+        r = w.run_program([DLEND, "--root", w.path / "a", "--json", "bench", *DISK])
+        t.ok(r.returncode == 0 and json.loads(r.stdout)["version"] == 1, "dlend bench", r.stderr)
+
+
+def virtual(t):
+    with World() as w:
+        bench_fakes.put("b", "proc/cpuinfo", "flags : fpu hypervisor vme")
+        r = w.run(*DISK)
+        t.ok(r.returncode == 0 and "times mean nothing" in r.stdout and "111.5" not in r.stdout and "1.099" in r.stdout,
+             "a host that is a virtual machine: ratios and counts only", r.stdout)
+        t.equal(json.loads(w.run("--json", *DISK).stdout)["times_mean_nothing"], True, "  as JSON, too")
+
+
+def writes(t):
+    with World() as w:
+        r = w.run("--write", SERIAL, *DISK)
+        t.equal((r.returncode, [call for call in w.calls() if "write" in call][:2], w.home()),
+                (0, ["a fio write /dev/nvme5n1", "a fio randwrite /dev/nvme5n1"], True), "--write with the disk's serial number: it writes")
+        t.ok("random write" in r.stdout, "  and tells that", r.stdout)
+
+
+def error(code, what, todo=""):
+    return json.dumps({"error": {"code": code, "what": what, "why": "of the test", "todo": todo}})
+
+
+def refused(t):
+    def link(w):
+        bench_fakes.put("a", "sys/class/dlend_link/l/state", "down")
+
+    def named(host, name, text):
+        return lambda w: bench_fakes.put(host, name, text)
+
+    def driver(name, *more):
+        return lambda w: bench_fakes.with_driver("b", BDF, name, *more)
+
+    def namespaces(w):
+        (w.path / f"b/sys/bus/pci/devices/{BDF}/nvme/nvme0/nvme0n2").mkdir()
+
+    def no_fio(w):
+        w.env["PATH"] = str(w.path / "less")        # this machine may have one
+        (w.path / "less").mkdir()
+        (w.path / "less/sh").symlink_to(shutil.which("sh"))
+
+    cases = (
+        ("the lender cannot be reached", lambda w: w.touch("gone"), (), 6, ("b cannot be asked: no route", "without a password")),
+        ("no fio there", no_fio, (), 6, ("there is no fio on this host", "apt install fio")),
+        ("dlend is not loaded there", lambda w: shutil.rmtree(w.path / "b/sys/module"), (), 6, ("dlend's modules are not loaded on b", "on b: dlend doctor")),
+        ("one host twice", named("b", "sys/module/dlend_core/parameters/node_id", 1), (), 6, ("are one host", "both are node 1")),
+        ("no link", link, (), 6, ("no link from this host to b, node 2, is up", "dlend links")),
+        ("no such device", lambda w: None, ("--device", "04:0.0"), 3, ("b has no device 0000:04:00.0", "on b: lspci")),
+        ("no NVMe disk", named("b", f"sys/bus/pci/devices/{BDF}/class", "0x020000"), (), 2, ("is no NVMe disk", "0x020000")),
+        ("lent already", driver("dlend-lender"), (), 4, ("is lent already", f"on b: dlend reclaim {BDF}")),
+        ("with vfio-pci", driver("vfio-pci"), (), 6, ("not with the driver nvme", "its driver is vfio-pci")),
+        ("with no driver", driver(""), (), 6, ("its driver is none",)),
+        ("two namespaces", namespaces, (), 6, ("has 2 namespaces",)),
+        ("another serial number", lambda w: None, ("--write", "SER-2"), 2, ("another serial number", f"it is {SERIAL}", "Nothing was written")),
+        ("not empty", lambda w: w.touch("signatures", "ext4\n"), ("--write", SERIAL), 4, ("is not empty", "there is ext4 on it", "wipefs --all")),
+    )
+    for name, begin, words, code, parts in cases:
+        with World() as w:
+            begin(w)
+            r = w.run(*DISK, *words)
+            t.ok(r.returncode == code and all(part in r.stderr for part in parts) and "Traceback" not in r.stderr, f"refused: {name}",
+                 f"{r.returncode} {r.stderr}")
+            t.equal(w.calls(), [], "  nothing was done")
+
+
+def fails(t):
+    """In the middle; the disk is back, or what to do is said."""
+    for verb, code, parts, text in (("lend", 4, ("b: it is mounted: of the test", "on b: umount /x"), error(4, "it is mounted", "umount /x")),
+                                    ("attach", 6, ("it does not fit: of the test",), error(6, "it does not fit")),
+                                    ("attach", 6, ("this host cannot be asked",), "what?"),
+                                    ("fio", 1, ("fio failed on this host", "no such luck"), "no such luck")):
+        with World() as w:
+            w.touch(f"fail-{verb}", text)
+            r = w.run(*DISK)
+            t.ok(r.returncode == code and all(part in r.stderr for part in parts), f"{verb} fails: told", f"{r.returncode} {r.stderr}")
+            t.ok(w.home(), "  and the disk is back", str(w.calls()))
+    for host in "ab":
+        with World() as w:
+            w.touch(f"other-{host}")
+            r = w.run("--write", SERIAL, *DISK)
+            t.ok(r.returncode == 1 and "has become another disk: its serial number is OTHER" in r.stderr and w.home(), "another disk: told", r.stderr)
+            t.ok(not any("fio" in call for call in w.calls() if call.startswith(host)), "  and not touched", str(w.calls()))
+    for what in ("nonsense", "{}", '{"jobs": [{"error": 5, "read": {"total_ios": 1}}]}'):
+        with World() as w:
+            w.touch("odd-fio", what)
+            r = w.run(*DISK)
+            t.ok(r.returncode == 1 and "cannot be read" in r.stderr and w.home(), f"fio says {what}: told, and the disk is back", r.stderr)
+    for verb, by_hand in (("detach", "dlend detach d0002:03:00.0; on b: dlend reclaim 0000:03:00.0"), ("reclaim", "on b: dlend reclaim 0000:03:00.0")):
+        with World() as w:
+            w.touch(f"fail-{verb}", error(4, "somebody uses it"))
+            r = w.run("--json", *DISK)
+            says = json.loads(r.stdout)["error"]
+            t.ok(r.returncode == 4 and says["what"] == f"{BDF} is not given back" and "somebody uses it" in says["why"] and
+                 says["todo"] == f"By hand: {by_hand}", f"{verb} fails: what to do by hand is told", r.stdout)
+    with World() as w:
+        w.touch("hold-fio")
+        with w.begin(*DISK) as process:
+            wait_for(w.path / "held-fio")
+            w.touch("gone")
+            (w.path / "hold-fio").unlink()
+            rest = process.communicate(timeout=60)[0]
+        t.ok(process.returncode == 6 and "b cannot be asked: no route" in rest and "By hand: on b: dlend reclaim" in rest,
+             "the lender is gone: what to do by hand is told", rest)
+
+
+def wait_for(path):
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def interrupted(t):
+    with World() as w:
+        w.program("wipefs", '#!/bin/sh\n: >"$WORLD/held"; until [ -e "$WORLD/go-on" ]; do sleep 0.01; done\n')
+        with w.begin("--write", SERIAL, *DISK) as process:
+            wait_for(w.path / "held")
+            os.killpg(process.pid, signal.SIGINT)
+            w.touch("go-on")
+            rest = process.communicate(timeout=60)[0]
+        t.ok(process.returncode == 1 and "was interrupted" in rest and not w.calls(), "Ctrl-C while all is checked: nothing was done", rest)
+    for verb in ("lend", "attach", "fio", "detach", "reclaim"):
+        with World() as w:
+            w.touch(f"hold-{verb}")
+            with w.begin(*DISK) as process:
+                wait_for(w.path / f"held-{verb}")
+                os.killpg(process.pid, signal.SIGINT)
+                (w.path / f"hold-{verb}").unlink()
+                rest = process.communicate(timeout=60)[0]
+            t.ok(process.returncode == 1 and "was interrupted: a signal came" in rest and "Traceback" not in rest, f"Ctrl-C in {verb}: told", rest)
+            t.ok(w.home(), "  and the disk is back", str(w.calls()))
+
+
+def plotted(t):
+    picture = draw({"read & more": {"local": {100: 3, 2000: 1}, "attached": {150: 4}}}, True)
+    root = ElementTree.fromstring(picture)
+    says = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    t.ok({"read & more", "local", "attached", "0.1", "1", "10", "100%", "latency, us"} <= set(says), "a panel with its axes", str(says))
+    t.equal(len([e for e in root.iter("{http://www.w3.org/2000/svg}path") if e.get("fill") == "none"]), 2, "  and a line for each host")
+    t.ok("0.1" not in draw({"read": {"local": {100: 3}, "attached": {100: 3}}}, False).split("<text"), "no times where these mean nothing")
+    with World() as w:
+        file = w.path / "plot.svg"
+        r = w.run("--plot", str(file), *DISK)
+        t.ok(r.returncode == 0 and len(ElementTree.parse(file).getroot()) > 20, "--plot writes it", r.stderr)
+        r = w.run("--json", "--plot", "/dev/full", *DISK)
+        says = json.loads(r.stdout)
+        t.ok(r.returncode == 1 and says["error"]["what"] == "/dev/full cannot be written" and says["version"] == 1, "no space: the numbers are told",
+             r.stderr)
+        t.ok("latency" in w.run("--plot", "/dev/full", *DISK).stdout, "  in words, too")
+
+
+def layers(t):
+    """No ring of modules: each imports only modules that stand before it in the list of its __init__.py."""
+    for name in ("remote", "migration", "measurement"):
+        folder = TOP / "tools" / name
+        order = [line.split()[0] for line in (folder / "__init__.py").read_text().splitlines() if line.startswith("    ")]
+        there = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        t.equal(sorted(order), sorted(there), f"{name}: every module is listed")
+        wrong = []
+        for module in order:
+            for node in ast.walk(ast.parse((folder / f"{module}.py").read_text())):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    names = [node.module] if node.module else [alias.name for alias in node.names]
+                    wrong += [f"{module} imports {name}" for name in names if name not in order[:order.index(module)]]
+        t.equal(wrong, [], "  each imports only those before it")
+
+
+heed_ctrl_c()
+with Tap() as tap:
+    for part in (layers, arithmetic, fio_says, counted, good, virtual, writes, refused, fails, interrupted, plotted):
+        tap.diag(part.__name__)
+        part(tap)

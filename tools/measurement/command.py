@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line of dlend bench."""
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from remote.command_line import Parser, host_name, run_program
+from remote.hosts import Host, host_by_ssh
+from remote.messages import Failure, print_json, print_line
+from remote.settings import Settings
+
+from .fio import READS, WRITES
+from .plot import draw
+from .report import as_json, as_lines, distribution
+from .rounds import Bench, is_virtual, run_bench
+
+BDF = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.I)
+RUNS, IOS = (2, 1000), (1, 10_000_000)      # the least and the most
+
+
+def pci_address(text):
+    found = BDF.fullmatch(text)
+    if not found:
+        raise argparse.ArgumentTypeError("that is no PCI address")
+    return f"{found[1] or '0000'}:{found[2]:0>2}:{found[3]:0>2}.{found[4]}".lower()
+
+
+def between(least, most):
+    def number(text):
+        if not text.isascii() or not text.isdecimal() or not least <= int(text[:10]) <= most:
+            raise argparse.ArgumentTypeError(f"it is a number from {least} to {most}")
+        return int(text)
+    return number
+
+
+def word(text):
+    if not 0 < len(text) < 256 or not text.isprintable():
+        raise argparse.ArgumentTypeError("that is nothing that could be meant")
+    return text
+
+
+def parse_arguments(argv):
+    p = Parser("bench", "Measure an NVMe disk of LENDER: there, and attached to BORROWER, or to this host.")
+    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the disk, by its address on LENDER")
+    p.add_argument("--runs", metavar="N", type=between(*RUNS), default=10, help="how often all is done, on each host (10)")
+    p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="reads of each job of a run, instead of 1000 large and "
+                   "10000 small ones")
+    p.add_argument("--write", metavar="SERIAL", type=word, help="write, too, to the disk with this serial number, which must be empty")
+    p.add_argument("--plot", metavar="FILE", type=word, help="draw the distribution of latencies (SVG)")
+    p.add_argument("hosts", metavar="HOST", nargs="+", type=host_name, help="[BORROWER] LENDER, as ssh knows them")
+    args = p.parse_args(argv)
+    if len(args.hosts) > 2:
+        p.error("BORROWER and LENDER are two hosts")
+    if args.plot and (Path(args.plot).is_dir() or not Path(args.plot).absolute().parent.is_dir()):
+        p.error(f"--plot {args.plot}: that is no name of a file")
+    return args
+
+
+def measure(args):
+    settings = Settings(Path(args.root), args.json)
+    hosts = [host_by_ssh(settings, name) for name in args.hosts]
+    borrower = hosts[0] if len(hosts) == 2 else Host(settings, "this host")
+    bench = Bench(hosts[-1], borrower, args.device, READS + (WRITES if args.write else ()), args.runs, args.ios)
+    run_bench(bench, args.write)
+    virtual = is_virtual(bench.lender) or is_virtual(bench.borrower)
+    if not args.json:
+        print_line("\n".join(as_lines(bench, virtual)), sys.stdout)
+    if args.plot:
+        write_plot(args.plot, bench, virtual)
+    if args.json:
+        print_json(as_json(bench, virtual))
+
+
+def write_plot(name, bench, virtual):
+    """If that fails, the numbers are told all the same."""
+    jobs = {job: {place: distribution(runs) for place, runs in places.items()} for job, places in bench.results.items()}
+    try:
+        Path(name).write_text(draw(jobs, not virtual), encoding="utf-8")
+    except OSError as error:
+        failure = Failure(f"{name} cannot be written", error.strerror)
+        failure.details = as_json(bench, virtual)
+        raise failure from None
+
+
+def main(argv):
+    """Do what the command line says.  Return the exit status."""
+    return run_program(argv, parse_arguments, measure)

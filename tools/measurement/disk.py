@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An NVMe disk on one host: what sysfs shows of it."""
+import re
+from dataclasses import dataclass
+
+from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
+from remote.waits import wait_until
+
+NVME = "0x0108"     # how the class begins
+WAIT_S = 60         # for the driver
+# The names that a disk's driver gives are in a directory of the controller's name.
+LOOK = """cd "$1" 2>/dev/null || exit 0
+echo class $(cat class); echo driver $(basename "$(readlink driver)")
+cd nvme/nvme* 2>/dev/null || exit 0
+echo controller ${PWD##*/}; echo serial $(cat serial); echo model $(cat model); echo disks $(ls -d nvme*n*)"""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A PCI device of one host; names are "" while no driver has it."""
+    pci_class: str
+    driver: str
+    controller: str     # nvme0, the word by which its interrupts begin
+    serial: str
+    model: str
+    names: tuple        # of its disks below /dev
+
+
+def look_at(host, bdf):
+    """The Disk; None if the host has no such device."""
+    says = host.run_checked(["sh", "-c", LOOK, "sh", str(host.settings.root / "sys/bus/pci/devices" / bdf)])
+    if not says:
+        return None
+    has = dict(line.partition(" ")[::2] for line in says.splitlines())
+    # With several ways to a disk, what people use has a name without that of the way
+    names = tuple(sorted({re.sub(r"^(nvme\d+)c\d+(n\d+)$", r"\1\2", name) for name in has.get("disks", "").split()}))
+    return Disk(has["class"], has["driver"], *(has.get(name, "").strip() for name in ("controller", "serial", "model")), names)
+
+
+def is_ready(disk):
+    return disk is not None and disk.driver == "nvme" and bool(disk.names)
+
+
+def await_disk(host, bdf):
+    """The Disk as soon as the driver has it ready."""
+    found = []
+
+    def look():
+        found[:] = [look_at(host, bdf)]
+        return is_ready(found[0])
+
+    wait_until(host.settings, f"the disk {bdf} on {host}", WAIT_S, look,
+               lambda: Failure(f"{bdf} on {host} is no disk after {WAIT_S} s", "the driver nvme has found none",
+                               f"{host.prefix()}dmesg | tail"))
+    return found[0]
+
+
+def check_disk(host, bdf):
+    """The Disk, before it is lent.  Raises a Failure if it is none, or is not the host's own."""
+    disk = look_at(host, bdf)
+    if disk is None:
+        raise Failure(f"{host} has no device {bdf}", "", f"{host.prefix()}lspci -D", NOT_FOUND)
+    if not disk.pci_class.startswith(NVME):
+        raise Failure(f"{bdf} on {host} is no NVMe disk", f"its class is {disk.pci_class}", f"{host.prefix()}lspci -D", USAGE)
+    if disk.driver == "dlend-lender":
+        raise Failure(f"{bdf} on {host} is lent already", "", f"{host.prefix()}dlend reclaim {bdf}", IN_USE)
+    if disk.driver != "nvme":
+        raise Failure(f"{bdf} on {host} is not with the driver nvme", f"its driver is {disk.driver or 'none'}",
+                      "It is measured with that driver on both hosts.", NOT_READY)
+    if len(disk.names) != 1:
+        raise Failure(f"{bdf} on {host} has {len(disk.names)} namespaces", "", "One is needed: nvme list", NOT_READY)
+    return disk
+
+
+def check_consent(host, bdf, disk, serial):
+    """What is on a disk is lost when it is written to: people name its serial number, and it has to be empty."""
+    if disk.serial != serial:
+        raise Failure(f"{bdf} on {host} has another serial number", f"it is {disk.serial}",
+                      "Nothing was written.  Look whether that is the disk you mean.", USAGE)
+    there = host.run_checked(["wipefs", "--no-act", "--noheadings", "--output", "TYPE", f"/dev/{disk.names[0]}"]).split()
+    if there:
+        raise Failure(f"{bdf} on {host} is not empty", f"there is {', '.join(there)} on it",
+                      f"Nothing was written.  If nobody needs that: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The numbers, for people and for programs."""
+from .intervals import mean_of, ratio_of
+from .rounds import PLACES
+
+VERSION = 1         # of what --json prints; it grows when something that was there means something else, or is gone
+# Name of fio's number: (for people, by how much it is divided, decimals)
+MEASURES = {"latency_ns": ("latency, mean, us", 1000, 1), "latency_50_ns": ("latency, median, us", 1000, 1),
+            "latency_99_ns": ("latency, 99 %, us", 1000, 1), "latency_99.9_ns": ("latency, 99.9 %, us", 1000, 1),
+            "bytes_per_s": ("bandwidth, MB/s", 1e6, 1)}
+# Of each I/O
+COUNTS = {"interrupts": "interrupts of the disk", "link_interrupts": "  by which they came through the link",
+          "lender_interrupts": "  by which the lender passed them on", "messages": "messages between the hosts"}
+MEANINGLESS = "a host is a virtual machine: times mean nothing there, so that only ratios and counts are told"
+
+
+def per_io(runs, count):
+    """Of all runs together; None where that is not counted."""
+    counted = [run.get(count) for run in runs]
+    return None if None in counted else round(sum(counted) / sum(run["ios"] for run in runs), 3)
+
+
+def distribution(runs):
+    """{latency in ns: how many I/Os had it} of all runs together."""
+    together = {}
+    for run in runs:
+        for ns, count in run["bins"].items():
+            together[ns] = together.get(ns, 0) + count
+    return dict(sorted(together.items()))
+
+
+def summary(places):
+    """{measure: {place: mean and intervals, "ratio": of attached to local, and intervals}} of one job"""
+    values = {place: {measure: [run[measure] for run in runs] for measure in MEASURES} for place, runs in places.items()}
+    return {measure: {**{place: mean_of(values[place][measure]) for place in PLACES},
+                      "ratio": ratio_of(values["attached"][measure], values["local"][measure])} for measure in MEASURES}
+
+
+def as_json(bench, virtual):
+    """All of it.  virtual: whether a host is a virtual machine"""
+    jobs = [{"job": job.name, "block_bytes": job.block, "summary": summary(bench.results[job.name]),
+             **{place: {"runs": [{name: value for name, value in run.items() if name != "bins"} for run in runs],
+                        "per_io": {count: per_io(runs, count) for count in COUNTS},
+                        "distribution_ns": distribution(runs)} for place, runs in bench.results[job.name].items()}}
+            for job in bench.jobs]
+    return {"version": VERSION, "lender": str(bench.lender), "borrower": str(bench.borrower), "device": bench.bdf,
+            "model": bench.disk.model, "interrupts": bench.interrupts, "times_mean_nothing": virtual, "runs": bench.runs,
+            "jobs": jobs}
+
+
+def number(value, digits=3):
+    return f"{value:.{digits}f}"
+
+
+def interval(row, level):
+    return f"{number(row[level][0])} to {number(row[level][1])}"
+
+
+def as_lines(bench, virtual):
+    """For people."""
+    lines = [f"{bench.disk.model} {bench.bdf} of {bench.lender}, attached to {bench.borrower}; {bench.runs} runs, interrupts: "
+             f"{bench.interrupts}"]
+    if virtual:
+        lines.append(MEANINGLESS)
+    for job in bench.jobs:
+        places = bench.results[job.name]
+        lines += ["", f"{job.name}, {job.block >> 10} KiB at a time, {places['local'][0]['ios']} a run",
+                  f"  {'':37} {'local':>10} {'attached':>10} {'ratio':>7}  {'95 %':16}  99 %"]
+        for measure, row in summary(places).items():
+            name, by, digits = MEASURES[measure]
+            times = ["-", "-"] if virtual else [number(row[place]["mean"] / by, digits) for place in PLACES]
+            ratio = row["ratio"]
+            lines.append(f"  {name:37} {times[0]:>10} {times[1]:>10} {number(ratio['mean']):>7}  {interval(ratio, '95'):16}  "
+                         f"{interval(ratio, '99')}")
+        for count, name in COUNTS.items():
+            both = [per_io(places[place], count) for place in PLACES]
+            lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else number(value):>10}" for value in both))
+    return lines

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs the jobs on both hosts, in turn.
+
+In each round the disk is lent, the borrower does all jobs, the disk is given back, and the lender does all jobs.  So
+what changes with time meets both alike, and no round depends on how the disk was lent for another one.
+"""
+from dataclasses import dataclass, field
+
+from remote import signals
+from remote.hosts import LOST, cannot_be_asked, reason_of
+from remote.messages import NOT_READY, Failure, print_progress
+
+from .counts import ARRIVING, LENDER, read_interrupts, read_messages
+from .disk import check_consent, check_disk
+from .fio import fio_words, parse_fio
+from .loan import Loan
+
+PLACES = ("local", "attached")
+
+
+@dataclass
+class Bench:
+    """What is measured, and what came out."""
+    lender: object              # hosts
+    borrower: object
+    bdf: str                    # of the disk, on its lender
+    jobs: tuple
+    runs: int
+    ios: int = 0                # of each job; 0: as many as the job says
+    disk: object = None         # on the lender
+    interrupts: str = ""        # how they come to the borrower
+    results: dict = field(default_factory=dict)     # {job: {place: [numbers of each run]}}
+
+
+def is_virtual(host):
+    """Whether the host is a virtual machine: then its times are those of an emulation, maybe."""
+    return not host.run(["grep", "-q", "^flags.* hypervisor", str(host.settings.root / "proc/cpuinfo")]).returncode
+
+
+def check_programs(host, programs):
+    for program in programs:
+        result = host.run(["sh", "-c", 'command -v "$1"', "sh", program])
+        if result.returncode == LOST:
+            raise cannot_be_asked(host, result)
+        if result.returncode:
+            raise Failure(f"there is no {program} on {host}", "", f"{host.prefix()}apt install {program}", NOT_READY)
+
+
+def node_of(host):
+    result = host.run(["cat", str(host.settings.root / "sys/module/dlend_core/parameters/node_id")])
+    if result.returncode:
+        raise Failure(f"dlend's modules are not loaded on {host}", "", f"{host.prefix()}dlend doctor", NOT_READY)
+    return result.stdout.strip()
+
+
+def check_link(lender, borrower):
+    """There has to be a link that is up.  All of it is read from sysfs."""
+    node = node_of(lender)
+    if node_of(borrower) == node:
+        raise Failure(f"{lender} and {borrower} are one host", f"both are node {node}", "Name two.", NOT_READY)
+    links = str(borrower.settings.root / "sys/class/dlend_link")
+    script = 'cd "$1" && for l in *; do [ "$(cat $l/peer_node) $(cat $l/state)" != "$2 up" ] || exit 0; done; exit 1'
+    if borrower.run(["sh", "-c", script, "sh", links, node]).returncode:
+        raise Failure(f"no link from {borrower} to {lender}, node {node}, is up", "", f"{borrower.prefix()}dlend links", NOT_READY)
+
+
+def check_all(bench, serial):
+    """Nothing is changed before all of this is so.  serial: consent to write, or None"""
+    for host in (bench.borrower, bench.lender):
+        check_programs(host, ["fio"])
+    check_link(bench.lender, bench.borrower)
+    bench.disk = check_disk(bench.lender, bench.bdf)
+    if serial is not None:
+        check_consent(bench.lender, bench.bdf, bench.disk, serial)
+
+
+def count_all(bench, place, disk):
+    """What was counted so far: {name: number, or None}."""
+    own = {"interrupts": (f"{disk.controller}q",)}
+    if place == "local":
+        return read_interrupts(bench.lender, own)
+    return {**read_interrupts(bench.borrower, {**own, "link_interrupts": ARRIVING}),
+            **read_interrupts(bench.lender, {"lender_interrupts": LENDER}), "messages": read_messages(bench.borrower)}
+
+
+def run_job(bench, place, job, disk, seed):
+    """One job on one host: numbers of fio's, and what was counted meanwhile."""
+    host = bench.borrower if place == "attached" else bench.lender
+    before = count_all(bench, place, disk)
+    result = host.run(fio_words(job, f"/dev/{disk.names[0]}", bench.ios or job.ios, seed))
+    after = count_all(bench, place, disk)
+    try:
+        numbers = parse_fio(result.stdout, job.direction)
+    except ValueError as error:
+        why = reason_of(result) if result.returncode else f"what it says cannot be read: {error}"
+        raise Failure(f"fio failed on {host}", why) from None
+    return {**numbers, **{name: None if None in (now, before[name]) else now - before[name] for name, now in after.items()}}
+
+
+def run_jobs(bench, place, disk, seed):
+    if disk.serial != bench.disk.serial:
+        raise Failure(f"{bench.bdf} has become another disk", f"its serial number is {disk.serial}")
+    for job in bench.jobs:
+        print_progress(bench.lender.settings, f"run {seed} of {bench.runs}, {place}: {job.name}")
+        bench.results.setdefault(job.name, {name: [] for name in PLACES})[place].append(run_job(bench, place, job, disk, seed))
+
+
+def run_bench(bench, serial=None):
+    """All of it.  However it ends, the disk is back with its own driver, or the Failure says what is left to do.
+
+    serial: see check_all()
+    """
+    loan = Loan(bench.lender, bench.borrower, bench.bdf)
+    try:
+        signals.heed_signals()
+        check_all(bench, serial)
+        for number in range(1, bench.runs + 1):
+            disk, bench.interrupts = loan.begin()
+            run_jobs(bench, "attached", disk, number)
+            run_jobs(bench, "local", loan.end(), number)
+        signals.ignore_signals()
+    except Exception as error:      # pylint: disable=broad-exception-caught
+        signals.ignore_signals()
+        failure = failure_of(error)
+        if loan.begun:
+            print_progress(bench.lender.settings, failure.in_one_line())
+            give_back(loan)
+        raise failure from None
+
+
+def failure_of(error):
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, signals.Interrupted):
+        return Failure("the measurement was interrupted", "a signal came")
+    return Failure("the measurement failed", f"{type(error).__name__}: {error}", "Please report that.")
+
+
+def give_back(loan):
+    print_progress(loan.lender.settings, f"{loan.bdf} is given back")
+    try:
+        loan.end()
+    except Failure as error:
+        by_hand = loan.by_hand()
+        raise Failure(f"{loan.bdf} is not given back", error.in_one_line(), f"By hand: {by_hand}" if by_hand else error.todo,
+                      error.code) from None
