@@ -2,6 +2,12 @@
 """Devices that host a uses itself: dlend attach."""
 import json
 import re
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "tools"))
+from measurement.counts import messages_sent  # noqa: E402  pylint: disable=wrong-import-position
+
 
 def pci(address):
     """The PCI address on its borrower of an attached offer of a node with a number below 4096."""
@@ -69,8 +75,7 @@ def vfio_pci(host, address):
 
 def messages(host):
     """Messages that a host has sent over its links; heartbeats are none."""
-    text = host.run("cat /sys/kernel/debug/dlend/links/*:*").out
-    return sum(int(n) for n in re.findall(r"^msg_\w+: sent (\d+)", text, re.M))
+    return messages_sent(host.run("cat /sys/kernel/debug/dlend/links/*:*").out)
 
 
 # What an attached device shows otherwise than at home, and why

@@ -48,12 +48,8 @@ def as_json(bench, virtual):
             "jobs": jobs}
 
 
-def number(value, digits=3):
-    return f"{value:.{digits}f}"
-
-
 def interval(row, level):
-    return f"{number(row[level][0])} to {number(row[level][1])}"
+    return " to ".join(f"{end:.4g}" for end in row[level])
 
 
 def as_lines(bench, virtual):
@@ -65,14 +61,14 @@ def as_lines(bench, virtual):
     for job in bench.jobs:
         places = bench.results[job.name]
         lines += ["", f"{job.name}, {job.block >> 10} KiB at a time, {places['local'][0]['ios']} a run",
-                  f"  {'':37} {'local':>10} {'attached':>10} {'ratio':>7}  {'95 %':16}  99 %"]
+                  f"  {'':37} {'local':>10} {'attached':>10} {'ratio':>7}  {'95 %':18}  99 %"]
         for measure, row in summary(places).items():
             name, by, digits = MEASURES[measure]
-            times = ["-", "-"] if virtual else [number(row[place]["mean"] / by, digits) for place in PLACES]
+            times = ["-", "-"] if virtual else [f"{row[place]['mean'] / by:.{digits}f}" for place in PLACES]
             ratio = row["ratio"]
-            lines.append(f"  {name:37} {times[0]:>10} {times[1]:>10} {number(ratio['mean']):>7}  {interval(ratio, '95'):16}  "
+            lines.append(f"  {name:37} {times[0]:>10} {times[1]:>10} {ratio['mean']:>7.4g}  {interval(ratio, '95'):18}  "
                          f"{interval(ratio, '99')}")
         for count, name in COUNTS.items():
             both = [per_io(places[place], count) for place in PLACES]
-            lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else number(value):>10}" for value in both))
+            lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else format(value, '.3f'):>10}" for value in both))
     return lines
