@@ -7,7 +7,6 @@
     iommu = "intel"          # "amd"; false: none; "pt": Intel's, and iommu=pt on the kernel command line
     intremap = true          # false: it does not remap interrupts
     device_iotlb = false     # true: devices with ats=on translate by themselves
-    snoop_control = false    # true: Intel's IOMMU can keep No Snoop requests from passing by caches
     guests = 3               # how many guests may run at once
     cmdline = ""             # more for the kernel command line
     kernel = ""              # a directory as for mkimage --kernel; DLEND_KERNEL beats it
@@ -90,7 +89,6 @@ class HostSpec:
     iommu: object = "intel"
     intremap: bool = True
     device_iotlb: bool = False
-    snoop_control: bool = False
     guests: int = 3
     cmdline: str = ""
     kernel: str = ""
@@ -352,8 +350,8 @@ def qemu_args(host, boot, session, sockets):
             "-chardev", f"socket,id=qmp,path={sockets}/{host.name}.qmp,server=on,wait=off",
             "-object", "monitor-qmp,id=monitor,chardev=qmp"]
     if host.iommu:
-        more = ",device-iotlb=on" * host.device_iotlb + ",snoop-control=on" * host.snoop_control
-        args += ["-device", f"{IOMMUS[host.iommu]},intremap={'on' if host.intremap else 'off'}{more}"]
+        iotlb = ",device-iotlb=on" if host.device_iotlb else ""
+        args += ["-device", f"{IOMMUS[host.iommu]},intremap={'on' if host.intremap else 'off'}{iotlb}"]
     args += ["-drive", f"if=none,id=root,format=raw,snapshot=on,file={boot / 'root.ext4'}",
              "-device", "virtio-blk-pci,drive=root,bus=pcie.0,addr=0x2,multifunction=on",
              "-drive", f"if=none,id=guest,format=raw,readonly=on,file={boot / 'guest.ext4'}",

@@ -4,7 +4,8 @@
 
     host a (node 1): guest ------ ab ------ host b (node 2): rng with ATS, one without
 
-Also: an IOMMU that can enforce cache coherency is asked to, for what the peer does and for what a lent device does.
+Also: that an IOMMU cannot keep No Snoop requests from passing by caches is said.  One that can is not to be had here
+(tests/cluster/README.md).
 
 QEMU's device asks for each address anew, so that one that keeps old ones cannot be shown: what is shown is that the
 lender's IOMMU tells it to forget them before it is reset.
@@ -58,13 +59,12 @@ def coherent(host, file):
 
 
 def no_snoop(t, f, lent):
-    """Host b's IOMMU can forbid it, host a's cannot."""
-    cannot = "its IOMMU cannot enforce cache coherency"
-    for name, word in (("a", "0"), ("b", "1")):
+    """No host's IOMMU can forbid it."""
+    for name in ("a", "b"):
         host = f.host(name)
-        t.equal((coherent(host, "links/*:*"), cannot in host.run("dmesg").out), (word, word == "0"),
-                f"host {name}: coherency of what the peer does is {'enforced' if word == '1' else 'not enforced, and the log says so'}")
-    t.equal(coherent(f.host("b"), f"lender/0000{lent[5:]}/dma"), "1", "  and of what a lent device does")
+        t.equal((coherent(host, "links/*:*"), "its IOMMU cannot enforce cache coherency" in host.run("dmesg").out), ("0", True),
+                f"host {name}: coherency of what the peer does is not enforced, and the log says so")
+    t.equal(coherent(f.host("b"), f"lender/0000{lent[5:]}/dma"), "0", "  nor of what a lent device does")
 
 
 def main():
