@@ -454,7 +454,7 @@ static void check_requesters(const char *name, const char *dir, const struct dem
 	room = strtoul(value, NULL, 10);
 	if (room < more)
 		finding(LEVEL_FAIL, "requesters",
-			text("%zu devices are to be lent, and the switch of %s has room for %lu ids",
+			text("%zu devices are to be lent, and the switch of %s has room for %lu",
 			     more, name, room),
 			"Lend fewer devices over this link, or take some back: dlend reclaim");
 	else

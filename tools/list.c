@@ -24,8 +24,7 @@ static json_t *offer_json(const struct offer *o, const char *vendor_name, const 
 {
 	char lender[TEXT_MAX], borrower[TEXT_MAX];
 
-	return json_pack("{s:o, s:s, s:s, s:s, s:o, s:o, s:s, s:o,"
-			 " s:s, s:s, s:o, s:s, s:o, s:s, s:o}",
+	return json_pack("{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:o}",
 			 "address", ascii_json(o->address), "type", o->type,
 			 "vendor", o->vendor, "device", o->device,
 			 "vendor_name", ascii_json(vendor_name),

@@ -252,7 +252,7 @@ def families(t):
         told = [c["what"] for c in f.doctor("--strict")[1] if c["check"] == "requesters"]
         t.ok(len(told) == 1 and "room for 3 more requester ids" in told[0], "its table of requesters has room", str(told))
         f.files(link, requester_ids_free="0")
-        expect(t, f, "FAIL", "requesters", "1 devices are to be lent, and the switch of 0000:01:00.0 has room for 0 ids")
+        expect(t, f, "FAIL", "requesters", "1 devices are to be lent, and the switch of 0000:01:00.0 has room for 0")
         f.put(f"bus/pci/devices/{DISK}/dlend")
         expect(t, f, "WARN", "requesters", "has room for 0 more requester ids")
 
