@@ -10,26 +10,6 @@
 #include "lease.h"
 #include "offer_life.h"
 
-/* Does another node keep this one from borrowing it now, and for who knows how long? */
-static bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
-{
-	char node[DLEND_NODE_LABEL_LEN];
-
-	if (offer->state == DLEND_OFFER_QUARANTINED)
-		snprintf(why, DLEND_REASON_LEN, "node %s keeps it in quarantine: its reset failed",
-			 dlend_node_label(offer->addr.lender, node));
-	else if (offer->state == DLEND_OFFER_RESERVED)
-		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
-			 dlend_node_label(offer->holder, node));
-	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
-		 !offer->comes)
-		snprintf(why, DLEND_REASON_LEN, "node %s has it",
-			 dlend_node_label(offer->holder, node));
-	else
-		return false;
-	return true;
-}
-
 /* Return: 0, or -errno and @why. */
 static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
 {
@@ -88,13 +68,6 @@ void dlend_offer_release(struct dlend_claim *claim)
 	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
 }
 DLEND_EXPORT(dlend_offer_release);
-
-bool dlend_claim_taken(const struct dlend_claim *claim, char *why)
-{
-	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_taken(claim->offer, why);
-}
-DLEND_EXPORT(dlend_claim_taken);
 
 bool dlend_claim_pending(const struct dlend_claim *claim)
 {

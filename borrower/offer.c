@@ -227,6 +227,32 @@ bool dlend_offer_lets(const struct dlend_offer *offer)
 				   offer->state == DLEND_OFFER_RETURNING || offer->comes);
 }
 
+bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
+{
+	char node[DLEND_NODE_LABEL_LEN];
+
+	if (offer->state == DLEND_OFFER_QUARANTINED)
+		snprintf(why, DLEND_REASON_LEN, "node %s keeps it in quarantine: its reset failed",
+			 dlend_node_label(offer->addr.lender, node));
+	else if (offer->state == DLEND_OFFER_RESERVED)
+		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
+			 dlend_node_label(offer->holder, node));
+	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
+		 !offer->comes)
+		snprintf(why, DLEND_REASON_LEN, "node %s has it",
+			 dlend_node_label(offer->holder, node));
+	else
+		return false;
+	return true;
+}
+
+bool dlend_claim_taken(const struct dlend_claim *claim, char *why)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return dlend_offer_taken(claim->offer, why);
+}
+DLEND_EXPORT(dlend_claim_taken);
+
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);

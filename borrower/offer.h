@@ -169,4 +169,13 @@ int dlend_offer_check_group(const struct dlend_claim *claim);
  */
 bool dlend_offer_lets(const struct dlend_offer *offer);
 
+/**
+ * dlend_offer_taken - does another node keep this one from borrowing it, for who knows how long?
+ * @offer: (in) offer
+ * @why: (out) DLEND_REASON_LEN bytes: who has it, if so
+ *
+ * Context: under dlend_offers_lock.
+ */
+bool dlend_offer_taken(const struct dlend_offer *offer, char *why);
+
 #endif

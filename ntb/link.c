@@ -145,12 +145,14 @@ const char *dlend_node_label(u16 node, char *label)
 	struct dlend_link *link;
 
 	snprintf(label, DLEND_NODE_LABEL_LEN, "%u", node);
-	guard(mutex)(&dlend_links_lock);
+	mutex_lock(&dlend_links_lock);
 	list_for_each_entry(link, &dlend_links, node) {
-		guard(spinlock)(&link->lock);
+		spin_lock(&link->lock);
 		if (link->peer == node && link->peer_name[0])
 			snprintf(label, DLEND_NODE_LABEL_LEN, "%u (%s)", node, link->peer_name);
+		spin_unlock(&link->lock);
 	}
+	mutex_unlock(&dlend_links_lock);
 	return label;
 }
 DLEND_EXPORT(dlend_node_label);

@@ -36,9 +36,12 @@ static DEVICE_ATTR_RO(peer_node);
 static ssize_t peer_name_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_link *link = dlend_sysfs_link(dev);
+	ssize_t len;
 
-	guard(spinlock)(&link->lock);
-	return sysfs_emit(buf, "%s\n", link->peer_name);
+	spin_lock(&link->lock);
+	len = sysfs_emit(buf, "%s\n", link->peer_name);
+	spin_unlock(&link->lock);
+	return len;
 }
 static DEVICE_ATTR_RO(peer_name);
 

@@ -55,7 +55,7 @@ class Host:
         self.program = self.installed("complete", "complete")
         self.program.chmod(0o755)
         self.env = {**os.environ, "PATH": f"{self.path}/bin:{os.environ['PATH']}", "HOME": str(self.path), "TERM": "dumb",
-                    "ZDOTDIR": str(self.path), "DLEND_MIGRATE": str(TOP / "tools/migrate")}
+                    "ZDOTDIR": str(self.path), "DLEND_PROGRAMS": str(TOP / "tools")}
 
     def __enter__(self):
         return self
