@@ -157,6 +157,11 @@ class Fabric:
     def mdev_state(self, name, uuid):
         return self.host(name).run(f"cat /sys/bus/mdev/devices/{uuid}/dlend/state").out.strip()
 
+    def start_vm(self, name, uuid):
+        """A VM with nothing but a device, which does not begin to run: only if QEMU refuses is its end near."""
+        qemu = f"qemu-system-x86_64 -machine q35 -nodefaults -display none -S -device {self.device(uuid)}"
+        return self.host(name).run(f"timeout 120 {qemu} 2>&1", check=False, timeout=150)
+
     def wait_mdev(self, name, uuid, state, timeout=60):
         self.host(name).wait_for(f"grep -q '^{state}' /sys/bus/mdev/devices/{uuid}/dlend/state", timeout)
 

@@ -139,7 +139,7 @@ def words(t):
         t.equal(dict(h.offered("migrate"))["--copy"], "{compare,send}", "an option and its values, if its help says no more")
         for typed, want in (("lend", [DISK]), ("doctor", [DISK]), ("reclaim", [DISK]), ("attach", [OFFER, USED]), ("detach", [USED]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
-                            ("list", []), ("lend --mode", ["root-port", "switch-port"]), ("migrate --copy", ["compare", "send"]),
+                            ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
                             ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms),
                             ("watch --count", []), ("--json --root / detach --force", [USED]), ("nonsense", verbs)):
             t.equal(h.names(*typed.split()), want, f"dlend {typed}")

@@ -22,12 +22,13 @@ NOT_THERE = "d0009:09:00.0"
 # Of each verb: a command that succeeds, where a fake host is enough for that, and one that fails; (words, members)
 DONE = [(f"lend {DISK}", {"lent"}), (f"reclaim {DISK}", {"reclaimed"}), ("lend --config {empty}", {"lent", "failed"}),
         (f"attach --persistent {NOT_THERE}", {"attached"}), (f"detach --persistent {NOT_THERE}", {"detached"}),
-        ("list", {"offers"}), ("links", {"links"}), ("status", {"node", "modules", "links", "offers", "mdevs", "attached", "moves"}),
+        ("list", {"offers"}), ("links", {"links"}), ("status", {"node", "node_name", "modules", "links", "offers", "mdevs", "attached", "moves"}),
         ("doctor", {"checks", "ok", "warn", "fail"}),
-        ("topology", {"node", "nodes", "links", "devices", "routes", "cliques", "doubts", "p2p"}),
+        ("topology", {"node", "nodes", "names", "links", "devices", "routes", "cliques", "doubts", "p2p"}),
         (f"topology --path {OFFER} memory", {"from", "to", "way", "hops", "roots", "switches", "bridges", "ntbs", "exact", "steps"})]
 FAILED = ["lend 09:00.0", "reclaim 09:00.0", f"attach {NOT_THERE}", f"detach {NOT_THERE}", "list more", "links more", "status more",
-          "doctor x", "metrics more", "watch more", "topology more", "cdi more", "libvirt-xml", "migrate vm1"]
+          "doctor x", "metrics more", "watch more", "topology more", "cdi more", "libvirt-xml", "migrate vm1", "bench b",
+          "reserve 09:00.0", "unreserve 09:00.0"]
 VERBS = sorted({words.split()[0] for words in FAILED})
 
 
@@ -100,7 +101,8 @@ def is_refused(words, text):
 def refused(t):
     """What the other tests would not pass."""
     offer = {"address": OFFER, "type": "dlend-nvme", "vendor": "0x1b36", "device": "0x0010", "vendor_name": "", "device_name": "",
-             "class": "0x010802", "lender": 2, "state": "free", "borrower": 0, "epoch": 3, "link": "ntb0", "own": ""}
+             "class": "0x010802", "lender": 2, "lender_name": "beta", "state": "free", "borrower": 0, "borrower_name": "",
+             "epoch": 3, "link": "ntb0", "own": ""}
     good = {"verb": "list", "version": 1, "offers": [offer]}
     with t.case("a document as it should be"):
         check_document(good)

@@ -49,7 +49,7 @@ def reserve(t):
         t.equal(again(f).code, 0, "the device is lent anew")
         t.equal(attribute(f), "3", "  for the same node")
         r = f.run("--json reserve d0001:03:00.0")
-        t.equal(json.loads(r.out), {"device": DISK, "node": 1, "until": ""}, "for this node itself, in JSON, by the fabric's name")
+        t.equal(json.loads(r.out), {"verb": "reserve", "version": 1, "device": DISK, "node": 1, "until": ""}, "for this node itself, in JSON, by the fabric's name")
         t.equal((attribute(f), records(f)), ("1", {DISK: ["1"]}), "  instead of what was before")
         r = f.run("unreserve 03:00.0")
         t.equal((r.code, attribute(f), records(f)), (0, "none", {}), "unreserve: any node, and no record", )

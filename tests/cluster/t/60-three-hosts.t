@@ -15,8 +15,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 def refused(t, f, host, uuid, who):
     """No VM begins with it, and people hear why."""
-    qemu = host.run(f"timeout 120 qemu-system-x86_64 -machine q35 -nodefaults -display none -S -device {f.device(uuid)} 2>&1",
-                    check=False, timeout=150)
+    qemu = f.start_vm(host.name, uuid)
     t.ok(qemu.status == 1 and "busy" in qemu.out, f"QEMU does not start: {who}", f"{qemu.status} {qemu.out}")
     t.ok(f"no VM can have the device now: {who}" in host.run("dmesg").out, "  the kernel says so")
     t.equal(f.mdev_state(host.name, uuid), f"taken: {who}", "  and so does the mediated device")

@@ -130,7 +130,7 @@ def held(t, f, m, parent):
         f.wait_state("a", parent, "held")
         t.equal(m.instances(parent), (KIND, 0), "held elsewhere: no instance")
         refused(t, m(f"start -u {uuids.uuid4()} -p {parent} --type {KIND}", check=False), "and start says who has it",
-                "node 2 has it")
+                "node 2 (b) has it")
     f.mdev_stop("b", own)
     f.wait_state("a", parent, "free")
     t.equal(m.instances(parent), (KIND, 1), "free again: one instance")

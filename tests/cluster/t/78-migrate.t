@@ -226,7 +226,7 @@ def comes_back(m, source, to, undefine):
     m.f.wait_links(source)
     for uuid in m.uuids:
         r = s.run(f"mdevctl start -u {uuid}", check=False)
-        m.t.ok(r.status and f"node {m.f.node[to]} has it" in r.out, "the source cannot have its devices", r.out)
+        m.t.ok(r.status and f"node {m.f.node[to]} ({to}) has it" in r.out, "the source cannot have its devices", r.out)
     s.run(undefine)
     m.nothing_left(source)
 
