@@ -332,7 +332,7 @@ void lend_irq_init(struct lend_fn *fn)
 	spin_lock_init(&fn->irq.lock);
 }
 
-struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_link *link,
+struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
 					 const struct dlend_p_borrow *want)
 {
 	return dlend_irq_source_open(link, le64_to_cpu(want->irq_offset),

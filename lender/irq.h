@@ -14,7 +14,6 @@ void lend_irq_init(struct lend_fn *fn);
 
 /**
  * lend_irq_source - find a borrower's interrupt counters
- * @fn: (in) function
  * @link: (in) to the borrower
  * @want: (in) where the borrower says that they are; not trusted
  *
@@ -22,7 +21,7 @@ void lend_irq_init(struct lend_fn *fn);
  * Return: source, for lend_irq_open() or dlend_irq_source_close(); or ERR_PTR() as
  * dlend_irq_source_open().
  */
-struct dlend_irq_source *lend_irq_source(const struct lend_fn *fn, struct dlend_link *link,
+struct dlend_irq_source *lend_irq_source(struct dlend_link *link,
 					 const struct dlend_p_borrow *want);
 
 /**

@@ -293,7 +293,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	ret = lend_lease_borrow_check(fn, link);
 	if (ret)
 		return ret;
-	source = lend_irq_source(fn, link, want);
+	source = lend_irq_source(link, want);
 	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, dlend_link_peer(link), PTR_ERR(source));

@@ -132,7 +132,7 @@ int lend_move_standby(struct lend_fn *fn, struct dlend_link *link,
 	mutex_unlock(&group->lock);
 	if (ret)
 		return ret;
-	source = lend_irq_source(fn, link, want);
+	source = lend_irq_source(link, want);
 	if (IS_ERR(source))
 		return PTR_ERR(source);
 	mutex_lock(&group->lock);

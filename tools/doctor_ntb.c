@@ -434,10 +434,12 @@ static size_t not_yet_lent(const struct names *devices)
 	size_t count = 0;
 
 	for (size_t i = 0; i < devices->count; i++) {
-		char *lent = path("%s/bus/pci/devices/%s/dlend", opt.sysfs, devices->name[i]);
+		const struct device dev = {
+			.dir = path("%s/bus/pci/devices/%s", opt.sysfs, devices->name[i]),
+		};
 
-		count += !path_exists(lent);
-		free(lent);
+		count += !device_lent(&dev);
+		free(dev.dir);
 	}
 	return count;
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
-from fake import Fake  # noqa: E402  pylint: disable=wrong-import-position
+from fake import LENDER, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 DISK, NTB = "0000:03:00.0", "0000:01:00.0"
@@ -253,7 +253,9 @@ def families(t):
         t.ok(len(told) == 1 and "room for 3 more requester ids" in told[0], "its table of requesters has room", str(told))
         f.files(link, requester_ids_free="0")
         expect(t, f, "FAIL", "requesters", "1 devices are to be lent, and the switch of 0000:01:00.0 has room for 0")
-        f.put(f"bus/pci/devices/{DISK}/dlend")
+        f.unbind(DISK, "nvme")
+        f.driver(LENDER)
+        f.bind(DISK, LENDER)
         expect(t, f, "WARN", "requesters", "has room for 0 more requester ids")
 
 
