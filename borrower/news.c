@@ -132,8 +132,7 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 {
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
-	offer->state = now->state;
-	offer->holder = now->holder;
+	dlend_offer_set_state(offer, now->state, now->holder);
 	offer->comes = now->comes;
 	offer->epoch = now->epoch;
 	if (!claim && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
@@ -215,8 +214,7 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 	offer = dlend_offer_find_of(link, addr);
 	if (!IS_ERR_OR_NULL(offer)) {
 		WRITE_ONCE(offer->withdrawn, true);
-		offer->state = DLEND_OFFER_GONE;
-		offer->holder = DLEND_NODE_NONE;
+		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);
 		offer->comes = false;
 		claim = dlend_offer_get_claim(offer);
 		if (!claim)
@@ -378,9 +376,8 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		offer->collecting = false;
 		/* The lender may not say it again: it may be older when the link is up again. */
 		offer->rooted = false;
-		offer->state = DLEND_OFFER_GONE;
+		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);
 		offer->comes = false;
-		offer->holder = DLEND_NODE_NONE;
 		claim = dlend_offer_get_claim(offer);
 		break;
 	}

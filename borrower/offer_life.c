@@ -10,8 +10,13 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include <dlend/names.h>
+#include <dlend/uevent.h>
 #include "bus.h"
 #include "offer_life.h"
+
+/* News of one device reach user space this late, and no more often. */
+#define DLEND_OFFER_SAY_MS	20
 
 static struct workqueue_struct *dlend_offers_wq;	/* ordered */
 static LIST_HEAD(dlend_offer_users);		/* only on that workqueue */
@@ -74,6 +79,8 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	}
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
+	if (offer->unsaid)
+		queue_delayed_work(dlend_offers_wq, &offer->say, 0);
 	/* What somebody has taken meanwhile could not be started. */
 	if (free && offer->state == DLEND_OFFER_FREE)
 		offer->announced = true;
@@ -113,6 +120,7 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	/* If it began just before the offer was killed, it is queued once more; and never again. */
 	cancel_work(&offer->work);
+	cancel_delayed_work(&offer->say);
 	if (offer->registered) {
 		dlend_offer_vanish(offer, NULL);
 		device_del(&offer->dev);
@@ -137,6 +145,8 @@ static void dlend_offer_work(struct work_struct *work)
 	dying = offer->dying;
 	due = offer->complete && !offer->registered;
 	free = offer->state == DLEND_OFFER_FREE;
+	if (due)
+		offer->unsaid = false;	/* Who hears that it is there reads its state. */
 	mutex_unlock(&dlend_offers_lock);
 	if (dying) {
 		dlend_offer_unregister(offer);
@@ -145,6 +155,38 @@ static void dlend_offer_work(struct work_struct *work)
 	if (due)
 		dlend_offer_register(offer, free);
 	dlend_offer_announce(offer);
+}
+
+static void dlend_offer_say_work(struct work_struct *work)
+{
+	struct dlend_offer *offer = container_of(to_delayed_work(work), struct dlend_offer, say);
+	u16 state;
+	bool due;
+
+	mutex_lock(&dlend_offers_lock);
+	state = offer->state;
+	due = offer->unsaid;
+	offer->unsaid = false;
+	mutex_unlock(&dlend_offers_lock);
+	if (due)
+		dlend_uevent_state(&offer->dev, dlend_offer_state_name(state));
+}
+
+/*
+ * A lender that changes its mind all the time must not fill the queue of user space, where events
+ * of other devices are, too.
+ */
+void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	if (offer->state == state && offer->holder == holder)
+		return;
+	offer->state = state;
+	offer->holder = holder;
+	offer->unsaid = true;
+	if (offer->registered && !offer->dying)
+		queue_delayed_work(dlend_offers_wq, &offer->say,
+				   msecs_to_jiffies(DLEND_OFFER_SAY_MS));
 }
 
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
@@ -164,6 +206,7 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->addr = *addr;
 	offer->state = DLEND_OFFER_GONE;
 	INIT_WORK(&offer->work, dlend_offer_work);
+	INIT_DELAYED_WORK(&offer->say, dlend_offer_say_work);
 	device_initialize(&offer->dev);
 	offer->dev.bus = &dlend_bus_type;
 	offer->dev.groups = dlend_bus_offer_groups;

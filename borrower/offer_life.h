@@ -22,6 +22,16 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
 void dlend_offer_update(struct dlend_offer *offer);
 
 /**
+ * dlend_offer_set_state - note what the lender says, or GONE, and have a worker tell user space
+ * @offer: (in) offer
+ * @state: enum dlend_offer_state
+ * @holder: node, or DLEND_NODE_NONE
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder);
+
+/**
  * dlend_offer_ask - have the lenders at the other end send all their offers
  * @link: link
  *

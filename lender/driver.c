@@ -55,6 +55,7 @@ static const struct lend_works lend_driver_works = {
 	.recover = lend_recover_work,
 	.expire = lend_lease_expire_work,
 	.unreserve = lend_reserve_work,
+	.say = lend_group_say_work,
 };
 
 /* Who has no reset of its own is clean, and offered, when all that is reset with it is here. */

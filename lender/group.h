@@ -68,6 +68,7 @@ struct lend_standby;
  * @unreserve: work: the reservation is over
  * @reserved_until: in jiffies of 64 bits; 0: without end
  * @recover: work: lend_recover_work()
+ * @say: work: tells user space of a new state
  * @wait: woken when something about the state has changed
  */
 struct lend_group {
@@ -91,6 +92,7 @@ struct lend_group {
 	struct delayed_work unreserve;
 	u64 reserved_until;
 	struct delayed_work recover;
+	struct work_struct say;
 	wait_queue_head_t wait;
 };
 

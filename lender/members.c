@@ -1,22 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A group and its members: whether all functions of an IOMMU group are here, so that the group can
- * be offered; and what peers are told when that, or the lease, changes.
+ * be offered; and what peers and user space are told when that, or the lease, changes.
  *
  * Knows nothing of borrowers, fences and resets.
  */
 #include <linux/iommu.h>
 
+#include <dlend/names.h>
+#include <dlend/uevent.h>
+
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
+
+const char *lend_state_name(enum dlend_offer_state state)
+{
+	/* Bound, but it cannot be borrowed: a function of its group is missing. */
+	return state == DLEND_OFFER_GONE ? "incomplete" : dlend_offer_state_name(state);
+}
+
+/* The function at @index, for lend_fn_put(), or NULL; and its state. */
+static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int index,
+				       enum dlend_offer_state *state)
+{
+	struct lend_fn *fn;
+	u16 holder;
+
+	guard(mutex)(&group->lock);
+	*state = lend_lease_told(&group->lease, DLEND_NODE_NONE, &holder);
+	fn = group->fn[index];
+	if (fn)
+		kref_get(&fn->ref);
+	return fn;
+}
+
+void lend_group_say_work(struct work_struct *work)
+{
+	struct lend_group *group = container_of(work, struct lend_group, say);
+	enum dlend_offer_state state;
+	struct lend_fn *fn;
+
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
+		fn = lend_group_told(group, i, &state);
+		if (!fn)
+			continue;
+		dlend_uevent_state(&fn->pdev->dev, lend_state_name(state));
+		lend_fn_put(fn);
+	}
+	lend_group_put(group);
+}
+
+void lend_group_tell(struct lend_group *group)
+{
+	lend_outbox_tell_group(group);
+	kref_get(&group->ref);
+	if (!queue_work(lend_wq, &group->say))
+		lend_group_put(group);
+}
 
 int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo)
 {
 	int ret = lend_lease_step(&group->lease, ev, todo);
 
 	if (*todo & LEND_DO_TELL)
-		lend_outbox_tell_group(group);
+		lend_group_tell(group);
 	wake_up_all(&group->wait);
 	return ret;
 }

@@ -27,6 +27,25 @@ struct lend_census {
 void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
 
 /**
+ * lend_state_name - what the state of a function is called on its own host
+ * @state: (in) state, as lend_lease_told() says
+ *
+ * Context: any. Return: a word of a-z, never NULL.
+ */
+const char *lend_state_name(enum dlend_offer_state state);
+
+/**
+ * lend_group_tell - the state of a group has changed: tell all peers and user space, soon
+ * @group: (in) group
+ *
+ * Context: any, group lock.
+ */
+void lend_group_tell(struct lend_group *group);
+
+/** lend_group_say_work - lend_group.say. Context: lend_wq; takes the group lock. */
+void lend_group_say_work(struct work_struct *work);
+
+/**
  * lend_group_step - give the lease of a group an event
  * @group: (in, out) group
  * @ev: (in) event

@@ -119,6 +119,7 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	INIT_DELAYED_WORK(&group->recover, works->recover);
 	INIT_DELAYED_WORK(&group->expire, works->expire);
 	INIT_DELAYED_WORK(&group->unreserve, works->unreserve);
+	INIT_WORK(&group->say, works->say);
 	init_waitqueue_head(&group->wait);
 	lend_lease_init(&group->lease, lend_group_first_epoch());
 	list_add_tail(&group->node, &lend_registry_groups);

@@ -18,9 +18,10 @@ extern struct workqueue_struct *lend_wq;
  * @recover: of lend_group.recover
  * @expire: of lend_group.expire
  * @unreserve: of lend_group.unreserve
+ * @say: of lend_group.say
  */
 struct lend_works {
-	work_func_t recover, expire, unreserve;
+	work_func_t recover, expire, unreserve, say;
 };
 
 /**

@@ -8,7 +8,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 
-#include "lender/outbox.h"
+#include "lender/members.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
 
@@ -25,7 +25,7 @@ static void lend_reserve_set(struct lend_group *group, u16 node, u64 until)
 {
 	group->reserved_until = until;
 	if (lend_lease_reserve(&group->lease, node))
-		lend_outbox_tell_group(group);
+		lend_group_tell(group);
 }
 
 void lend_reserve(struct lend_group *group, u16 node, u32 seconds)

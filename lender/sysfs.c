@@ -16,6 +16,7 @@
 #include <dlend/root.h>
 
 #include "lender/lease.h"
+#include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
@@ -38,14 +39,9 @@ static enum dlend_offer_state lend_sysfs_told(struct device *dev, u16 *holder)
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	enum dlend_offer_state state;
 	u16 holder;
 
-	state = lend_sysfs_told(dev, &holder);
-	/* Bound, but it cannot be borrowed: a function of its group is missing. */
-	if (state == DLEND_OFFER_GONE)
-		return sysfs_emit(buf, "incomplete\n");
-	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(state));
+	return sysfs_emit(buf, "%s\n", lend_state_name(lend_sysfs_told(dev, &holder)));
 }
 static DEVICE_ATTR_RO(state);
 

@@ -38,6 +38,7 @@
 void dlend_borrow_init(struct dlend_vdev *v)
 {
 	dlend_step_init(v);
+	dlend_condition_init(v);
 	dlend_guest_init(v);
 }
 
@@ -298,6 +299,7 @@ static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 hold
 		over = state == DLEND_OFFER_GONE || dlend_epoch_after(epoch, lease->epoch) ||
 		       (epoch == lease->epoch && state != DLEND_OFFER_HELD);
 	mutex_unlock(&v->lock);
+	dlend_condition_say(v);
 	if (over)
 		dlend_ended_lose(v, lease, "the lender took the device back");
 	if (lease)

@@ -5,10 +5,14 @@
  * A device that has failed reads 0xff until the guest or its VMM resets it.
  */
 #include <linux/moduleparam.h>
+#include <dlend/uevent.h>
 #include "condition.h"
 #include "gate.h"
 #include "irq.h"
 #include "vdev.h"
+
+/* News reach user space this late, and no more often. */
+#define DLEND_CONDITION_SAY_MS	20
 
 /*
  * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
@@ -34,6 +38,7 @@ void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
 			    v->reason);
 	if (tell)
 		dlend_irqs_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
+	dlend_condition_say(v);
 }
 
 /* A failed device gets another chance. [locked] */
@@ -81,4 +86,49 @@ void dlend_condition_lacking(struct dlend_vdev *v, const char *why)
 	strscpy(v->lacking, why, sizeof(v->lacking));
 	dev_warn(dlend_vdev_dev(v), "memory that was added to the guest later is out of the device's reach, the device works on with what it had: %s\n",
 		 why);
+}
+
+/* Note the first word of the condition. Return: user space does not know it. */
+static bool dlend_condition_news(struct dlend_vdev *v, char word[DLEND_CONDITION_WORD])
+{
+	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
+
+	guard(mutex)(&v->lock);
+	dlend_condition_text(v, text, sizeof(text));
+	text[strcspn(text, " ,:")] = 0;
+	if (!strcmp(v->said, text))
+		return false;
+	strscpy(v->said, text);
+	memcpy(word, v->said, DLEND_CONDITION_WORD);
+	return true;
+}
+
+static void dlend_condition_say_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
+	char word[DLEND_CONDITION_WORD];
+
+	if (dlend_condition_news(v, word))
+		dlend_uevent_state(dlend_vdev_dev(v), word);
+}
+
+/*
+ * Late, as a lender or a guest may change it all the time, and the queue of user space has events
+ * of other devices, too.  Not by vdev's worker: that may be in the way to a disk to which memory is
+ * written out, and events need memory.
+ */
+void dlend_condition_say(struct dlend_vdev *v)
+{
+	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_CONDITION_SAY_MS));
+}
+
+void dlend_condition_init(struct dlend_vdev *v)
+{
+	strscpy(v->said, "idle");
+	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
+}
+
+void dlend_condition_exit(struct dlend_vdev *v)
+{
+	cancel_delayed_work_sync(&v->say);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The condition of a borrowed device.  Context of all functions: process, vdev->lock is held. */
+/*
+ * The condition of a borrowed device.  Context of all functions, unless they say another:
+ * process, vdev->lock is held.
+ */
 #ifndef DLEND_MDEV_CONDITION_H
 #define DLEND_MDEV_CONDITION_H
 
@@ -9,6 +12,9 @@ struct dlend_vdev;
 
 /* Bytes of the words that dlend_condition_text() says beside a reason. */
 #define DLEND_CONDITION_WORDS	64
+
+/* Bytes for the first of these words. */
+#define DLEND_CONDITION_WORD	16
 
 /* Module parameter: is the VMM told when a link is lost or a lease ends? */
 extern bool dlend_stop_on_loss;
@@ -30,6 +36,20 @@ void dlend_condition_clear(struct dlend_vdev *v);
  * @why: (in) for the log, once, and for sysfs
  */
 void dlend_condition_lacking(struct dlend_vdev *v, const char *why);
+
+/** dlend_condition_init - of a new vdev. Context: no lock. */
+void dlend_condition_init(struct dlend_vdev *v);
+
+/** dlend_condition_exit - user space hears nothing more. Context: process; no lock; waits. */
+void dlend_condition_exit(struct dlend_vdev *v);
+
+/**
+ * dlend_condition_say - tell user space of the condition, if it is another one, soon
+ * @v: (in) vdev
+ *
+ * Context: any.
+ */
+void dlend_condition_say(struct dlend_vdev *v);
 
 /**
  * dlend_condition_text - "idle", "borrowing", "building", "running", "failed", "stopped" or

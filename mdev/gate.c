@@ -84,6 +84,8 @@ void dlend_gate_update(struct dlend_vdev *v)
 		dlend_bar_set_gate(v, DLEND_GATE_READ, v->claim.lease->bar);
 	else
 		dlend_bar_set_gate(v, DLEND_GATE_SHUT, NULL);
+	if (v->gate != was)
+		v->said[0] = 0;
 	if (v->gate == DLEND_GATE_OPEN && was != DLEND_GATE_OPEN && v->have.bme && v->bme_at) {
 		v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
 		if (!v->stat.bme_to_open_first_us)

@@ -421,6 +421,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 release_offer:
 	dlend_vdev_debugfs_remove(v);
 	dlend_offer_release(&v->claim);
+	dlend_condition_exit(v);
 put_vfio:
 	vfio_put_device(&v->vfio);
 	return ret;
@@ -436,6 +437,7 @@ static void dlend_mdev_remove(struct mdev_device *mdev)
 	dlend_vdev_debugfs_remove(v);
 	dlend_offer_release(&v->claim);
 	cancel_work_sync(&v->work);
+	dlend_condition_exit(v);
 	vfio_put_device(&v->vfio);
 }
 

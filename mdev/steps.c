@@ -508,7 +508,7 @@ static void dlend_step_work(struct work_struct *work)
 		}
 		mutex_unlock(&v->lock);
 		if (step == DLEND_STEP_NONE)
-			return;
+			break;
 		if (asks) {
 			dlend_step_borrow(v);
 			lease = dlend_vdev_lease(v);
@@ -522,10 +522,11 @@ static void dlend_step_work(struct work_struct *work)
 		}
 		lease = dlend_vdev_lease(v);
 		if (!lease)
-			return;
+			break;
 		dlend_step_do(v, step, lease);
 		dlend_lease_put(lease);
 	}
+	dlend_condition_say(v);
 }
 
 void dlend_step_init(struct dlend_vdev *v)

@@ -37,6 +37,7 @@
 #include <dlend/p2p.h>
 #include "bar_areas.h"
 #include "borrow_plan.h"
+#include "condition.h"
 #include "memory.h"
 #include "memslots.h"
 #include "move_stream.h"
@@ -207,6 +208,8 @@ struct dlend_vdev_move {
  * @rescan_ms: until the next look at all of the guest's memory
  * @bme_at: when the guest turned Bus Master Enable on, until the gate opens
  * @work: the worker (steps.c)
+ * @say: tells user space of a new state (condition.c)
+ * @said: what user space knows: its first word; "": it may have read another one since
  * @slow_work, @look_work: look for memory that has come (guest_ram.c)
  * @idle_wq: something of the above has changed
  *
@@ -259,6 +262,8 @@ struct dlend_vdev {
 	ktime_t bme_at, live_after;
 	char reason[DLEND_REASON_LEN], lacking[DLEND_REASON_LEN];
 	struct work_struct work;
+	struct delayed_work say;
+	char said[DLEND_CONDITION_WORD];
 	struct delayed_work slow_work, look_work;
 	struct mutex follow_lock;	/* @follower: it begins and ends */
 	struct dlend_follower *follower;

@@ -5,6 +5,7 @@
  * Knows neither messages nor the bring-up; sees of a session only that link->session changes.
  */
 #include <dlend/compat.h>
+#include <dlend/uevent.h>
 #include "link.h"
 #include "users.h"
 
@@ -56,6 +57,7 @@ static void dlend_announce_work(struct work_struct *work)
 {
 	struct dlend_link *link = container_of(work, struct dlend_link, announced.work);
 	struct dlend_announced *a = &link->announced;
+	const char *news = NULL;
 	u64 session;
 
 	mutex_lock(&a->lock);
@@ -67,13 +69,17 @@ static void dlend_announce_work(struct work_struct *work)
 	if (session && !a->session) {
 		a->session = session;
 		dlend_users_call(dlend_announce_up, link);
+		news = "up";
 	} else if (!session && !READ_ONCE(a->quiet)) {
 		/* Also if the session was over before anybody was told of it. */
 		dlend_announce_end(link);
 		WRITE_ONCE(a->quiet, true);
+		news = "down";
 	}
 	mutex_unlock(&a->lock);
 	dlend_link_kick(link);
+	if (news)
+		dlend_uevent_state(&link->dev, news);
 }
 
 /* struct dlend_announce_one - one user, to be told of each link */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * dlend watch: what changes on this node, a line each.  An event of the kernel makes it look at
- * once.  The modules send events when something comes or goes or is free again, and none for other
- * states, so it also looks every second.
+ * once.  The modules send events when something comes or goes or has another state, and none for
+ * other attributes, so it also looks every second.
  */
 #include <errno.h>
 #include <getopt.h>

@@ -4,11 +4,13 @@
 
     host a (node 1) ------ ab ------ host b (node 2): nvme0, nvme1, a pair in one group, a bridge with an edu
 """
+import re
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
 
@@ -88,6 +90,50 @@ def behind_a_bridge(t, f, a, b):
     t.passed("returned, reset, and taken back")
 
 
+def watched(host):
+    """What `dlend watch` has said by the kernel's events alone: it looks by itself once in an hour."""
+    return host.run("cat /tmp/watched").out
+
+
+def states(host, kind, name):
+    """The states that something was in, as far as that was told."""
+    return re.findall(rf" {kind} {re.escape(name)} changed: .*?state (?:\S+|\".*?\") -> (\S+|\".*?\")(?:,|$)", watched(host), re.M)
+
+
+def events(t, c, f, a, b):
+    """Who watches hears of each state from the kernel, and need not look."""
+    address = f.lend("b", "nvme0")
+    bdf, uuid = b.bdf("nvme0"), f.mdev("a", address, "dlend-nvme")
+    link = a.run("ls /sys/class/dlend_link | grep :").out.strip()
+    shutil.copy(BUILD / "guest/userdisk", c.run_dir / "share/userdisk")
+    jobs = [host.spawn("exec dlend watch --interval 3600 >/tmp/watched 2>/tmp/watching") for host in (a, b)]
+    for host in (a, b):
+        host.wait_for("grep -q until /tmp/watching")
+    a.run(f"/share/userdisk {uuid} 4", timeout=120)
+    a.wait_for(f"grep -q 'mdev {uuid} .*-> idle' /tmp/watched")
+    b.wait_for(f"grep -q 'lent {bdf} .*-> free' /tmp/watched")
+    a.wait_for(f"grep -q 'offer {address} .*-> free' /tmp/watched")
+    for host, kind, name in ((b, "lent", bdf), (a, "offer", address)):
+        seen = states(host, kind, name)
+        t.ok(seen and seen[0] == "held" and seen[-1] == "free", f"host {host.name} hears that the device is taken, and free again",
+             watched(host))
+    seen = states(a, "mdev", uuid)
+    t.ok("running" in seen and seen[-1] == "idle", "and that the mediated device runs, and no longer", watched(a))
+    c.link("ab").command("down")
+    for host in (a, b):
+        host.wait_for("grep -q 'link .* -> down' /tmp/watched")
+    a.wait_for(f"grep -q 'offer {address} .*-> gone' /tmp/watched")
+    c.link("ab").command("up")
+    a.wait_for(f"grep -q 'link {link} .* -> up' /tmp/watched && grep -q 'offer {address} .*gone -> free' /tmp/watched", 60)
+    t.passed("and that the link is down, and up again, and what that means for the device")
+    for job in jobs:
+        job.kill()
+        job.wait(check=False)
+    f.mdev_stop("a", uuid)
+    f.dlend("b", f"reclaim {address}", timeout=90)
+    a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{address} ]", 20)
+
+
 def user_comes_and_goes(t, f, a):
     """Offers are dlend_borrower's: who makes mediated devices of them may go, and come again."""
     address = f.lend("b", "nvme0")
@@ -128,6 +174,8 @@ def main():
             lend_and_list(t, f, a, b)
         with t.case("behind a bridge to conventional PCI"):
             behind_a_bridge(t, f, a, b)
+        with t.case("events"):
+            events(t, c, f, a, b)
         with t.case("dlend_mdev unloaded and loaded again"):
             user_comes_and_goes(t, f, a)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
