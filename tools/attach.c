@@ -18,37 +18,6 @@ struct target {
 	char *dir, *attribute, *record;
 };
 
-bool read_attached(char *where, const char *dir)
-{
-	return *read_attr(where, dir, "attached") && strcmp(where, "no");
-}
-
-char *attached_driver(const char *where)
-{
-	char *link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
-	char *driver = link_name(link);
-
-	free(link);
-	return driver;
-}
-
-char *offer_attached_as(const char *pci)
-{
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
-	struct names n = list_dir(bus);
-
-	for (size_t i = 0; i < n.count && !found; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX];
-
-		if (!strcmp(read_attr(where, dir, "attached"), pci))
-			found = path("%s", n.name[i]);
-		free(dir);
-	}
-	names_free(&n);
-	free(bus);
-	return found;
-}
-
 static struct target target_open(const char *s)
 {
 	char *offer = offer_attached_as(s);
@@ -56,9 +25,9 @@ static struct target target_open(const char *s)
 	bool known;
 
 	/* By its PCI address, too, which people see in lspci. */
-	known = bdf_parse(t.address, offer ? offer : s);
+	known = offer_parse(t.address, offer ? offer : s);
 	free(offer);
-	if (!known || strncmp(t.address, "d", 1))
+	if (!known)
 		fail(EXIT_USAGE, text("\"%s\" is no address of an offer", s), NULL,
 		     "Give it as dlend list shows it, for example d0002:3b:00.0.");
 	t.dir = path("%s/bus/dlend/devices/%s", opt.sysfs, t.address);

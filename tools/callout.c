@@ -182,54 +182,16 @@ static struct attributes check_definition(void)
 /* mdevctl itself says "No available instances" or an errno.  This says who has the device. */
 static void check_start(const struct request *req)
 {
-	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, req->parent);
-	char *types = path("%s/mdev_supported_types", dir), *type = path("%s/%s", types, req->type);
-	char state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX], link[TEXT_MAX];
-	char *instances = path("%s/available_instances", type), free_now[TEXT_MAX];
-	char attached[TEXT_MAX];
-	const char *what = text("%s cannot be used here", req->parent), *mine;
-	struct names there;
-	bool left;
+	char *types = path("%s/bus/dlend/devices/%s/mdev_supported_types", opt.sysfs, req->parent);
+	struct names there = list_dir(types);
 
-	if (!path_exists(dir))
-		fail(EXIT_NOT_FOUND, what, "no node offers it",
-		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
-	read_attr(lender, dir, "lender");
-	there = list_dir(types);
-	if (!path_exists(type) && there.count)
-		fail(EXIT_FAIL, what, text("its type is %s, not %s", there.name[0], req->type),
+	if (there.count && !names_have(&there, req->type))
+		fail(EXIT_FAIL, text("%s cannot be used here", req->parent),
+		     text("its type is %s, not %s", there.name[0], req->type),
 		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
-	read_attr(state, dir, "state");
-	read_attr(borrower, dir, "borrower");
-	if (!strcmp(read_attr(link, dir, "link"), "down"))
-		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
-		     "`dlend links` says why.");
-	if (read_attached(attached, dir))
-		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
-		     text("dlend detach %s", req->parent));
-	mine = text("%s/module/dlend_core/parameters", opt.sysfs);
-	left = !read_text(free_now, instances) && strcmp(free_now, "0");
-	/* The VM of a device that another node has may be about to come (move_to). */
-	if (!strcmp(state, "held") && !left)
-		fail(EXIT_IN_USE, what,
-		     text("node %s has it%s", node_text(borrower),
-			  strcmp(read_attr(link, mine, "node_id"), borrower) ? "" : " (this one)"),
-		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
-	if (!strcmp(state, "reserved"))
-		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
-		     "dlend unreserve on its lender ends that.");
-	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
-	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
-		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, lender),
-		     "See `dlend status` there.");
-	if (!left && path_exists(instances))
-		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
-		     "`mdevctl list` shows it.");
 	names_free(&there);
-	free(instances);
-	free(type);
 	free(types);
-	free(dir);
+	offer_check(req->parent);
 }
 
 /* The settings of a device that exists, without those that still have their initial value. */

@@ -5,22 +5,14 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "dlend.h"
 
 static void load_module(const char *module)
 {
-	pid_t pid = fork_apart();
-	int status;
+	const char *const words[] = { "modprobe", "-q", module, NULL };
 
-	if (pid == 0) {
-		execlp("modprobe", "modprobe", "-q", module, (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0)
-		waitpid(pid, &status, 0);
+	child_run(words);
 }
 
 void check_node(void)

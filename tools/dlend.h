@@ -67,12 +67,6 @@ int write_text(const char *p, const char *text);
  * Return: 0 or -errno
  */
 int write_and_wait(const char *p, const char *word, const char *waiting);
-/**
- * fork_apart - as fork(2); the child is in a process group of its own
- *
- * So Ctrl-C, which a terminal sends to all processes of its foreground, does not reach the child.
- */
-pid_t fork_apart(void);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
 char *read_all(const char *p);
 /** strip_text - @text without blanks at either end, in place */
@@ -95,6 +89,22 @@ void names_add(struct names *n, const char *name);
 /** names_have - is @name one of @n? */
 bool names_have(const struct names *n, const char *name);
 void names_free(struct names *n);
+
+/* child.c */
+#define CHILD_MISSING	127
+/**
+ * fork_apart - as fork(2); the child is in a process group of its own
+ *
+ * So Ctrl-C, which a terminal sends to all processes of its foreground, does not reach the child.
+ */
+pid_t fork_apart(void);
+/**
+ * child_run - run a program, and wait until it has ended
+ * @words: its arguments, NULL after the last
+ *
+ * Return: its exit status; CHILD_MISSING: it is not there; -1: a signal has ended it
+ */
+int child_run(const char *const *words);
 
 /* node.c */
 /**
@@ -174,6 +184,18 @@ void reset_restore(const struct device *dev);
 /** reserve_again - @dev was lent anew: as its record says, if it has one. Exits if it cannot */
 void reserve_again(const struct device *dev);
 
+/* offer.c */
+/** offer_parse - is @s the address of an offer? Writes its full form. */
+bool offer_parse(char address[16], const char *s);
+/** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
+bool read_attached(char *where, const char *dir);
+/** attached_driver - of the attached device at this PCI address here; NULL: none; free() it */
+char *attached_driver(const char *where);
+/** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
+char *offer_attached_as(const char *pci);
+/** offer_check - exits with a message if no mediated device of it can be made here now */
+void offer_check(const char *address);
+
 /* config.c: /etc/dlend.conf. */
 /**
  * struct lend_line - what one line, or one command line, asks for
@@ -231,6 +253,8 @@ void check_kind(const struct device *dev);
 void check_device(const struct device *dev);
 /** check_use - is @dev in use by this host? Exits with a message if so */
 void check_use(const struct device *dev);
+/** find_user - a process that has one of @files open, and which, as text(); NULL: none */
+const char *find_user(const struct names *files);
 
 /* json.c */
 /**
@@ -301,6 +325,8 @@ __noreturn void refuse_option(int c, char **argv, const struct option *all, cons
 __noreturn void refuse_usage(const char *verb);
 /** check_file_name - exits with usage if --@option @file cannot be one */
 void check_file_name(const char *option, const char *file);
+/** root_directory - of --root, or "/". Exits with usage if there is only --sysfs */
+const char *root_directory(void);
 /** need_root - exits with a message if who calls is not root, and the real /sys would be changed */
 void need_root(const char *verb);
 /**
@@ -337,11 +363,4 @@ int cmd_watch(int argc, char **argv);
 void show_offers(json_t *root);
 void show_links(json_t *root);
 void show_attached(json_t *root);
-
-/** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
-bool read_attached(char *where, const char *dir);
-/** attached_driver - of the attached device at this PCI address here; NULL: none; free() it */
-char *attached_driver(const char *where);
-/** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
-char *offer_attached_as(const char *pci);
 #endif

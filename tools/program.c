@@ -17,11 +17,14 @@ static char *program(const char *verb)
 	return path("%s/%s", other && *other ? other : PROGRAMS, verb);
 }
 
-/* What --root was; each of the directories is below it. */
-static const char *root(void)
+/* Each of the directories is below it. */
+const char *root_directory(void)
 {
 	char *etc = path("%s", opt.etc);
 
+	if (opt.fake && !opt.run)
+		fail(EXIT_USAGE, text("%s needs more than sysfs", opt.verb), NULL,
+		     "Use --root DIR.");
 	etc[strlen(etc) - strlen("/etc")] = '\0';
 	return *etc ? etc : "/";
 }
@@ -34,15 +37,12 @@ int cmd_program(int argc, char **argv)
 
 	if (!words)
 		abort();
-	if (opt.fake && !opt.run)
-		fail(EXIT_USAGE, text("%s needs more than sysfs", argv[0]), NULL,
-		     "Use --root DIR.");
 	words[count++] = text("dlend %s", argv[0]);
 	if (opt.json)
 		words[count++] = "--json";
 	if (opt.fake) {
 		words[count++] = "--root";
-		words[count++] = root();
+		words[count++] = root_directory();
 	}
 	for (int i = 1; i < argc; i++)
 		words[count++] = argv[i];

@@ -326,27 +326,37 @@ static const char *find_open_file(const char *pid, const struct names *files)
 	return found;
 }
 
+static const char *process_text(const char *pid, const char *file)
+{
+	char *dir = path("%s/%s", opt.procfs, pid), comm[TEXT_MAX];
+
+	read_attr(comm, dir, "comm");
+	free(dir);
+	return text("process %s (%s) has %s open", pid, comm, file);
+}
+
+const char *find_user(const struct names *files)
+{
+	struct names pids = list_dir(opt.procfs);
+
+	for (size_t i = 0; files->count && i < pids.count; i++) {
+		const char *pid = pids.name[i];
+		const char *file = isdigit((unsigned char)*pid) ? find_open_file(pid, files) : NULL;
+
+		if (file)
+			return process_text(pid, file);
+	}
+	names_free(&pids);
+	return NULL;
+}
+
 static void check_processes(const struct device *dev)
 {
 	struct names files = device_files(dev);
-	struct names pids = list_dir(opt.procfs);
+	const char *user = find_user(&files);
 
-	for (size_t i = 0; files.count && i < pids.count; i++) {
-		char comm[TEXT_MAX], *dir;
-		const char *file;
-
-		if (!isdigit((unsigned char)pids.name[i][0]))
-			continue;
-		file = find_open_file(pids.name[i], &files);
-		if (!file)
-			continue;
-		dir = path("%s/%s", opt.procfs, pids.name[i]);
-		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
-		     text("process %s (%s) has %s open", pids.name[i],
-			  read_attr(comm, dir, "comm"), file),
-		     "Stop that program first.");
-	}
-	names_free(&pids);
+	if (user)
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf), user, "Stop that program first.");
 	names_free(&files);
 }
 

@@ -23,15 +23,6 @@ static bool has_ended(pid_t pid, int *status)
 	return false;
 }
 
-pid_t fork_apart(void)
-{
-	pid_t pid = fork();
-
-	if (pid == 0)
-		setpgid(0, 0);
-	return pid;
-}
-
 static volatile sig_atomic_t writer;
 
 static void pass_on(int number)

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * An offer, as this host sees it: is it attached here?  Can a mediated device be made of it now,
+ * and if not, why?
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+bool offer_parse(char address[16], const char *s)
+{
+	return bdf_parse(address, s) && address[0] == 'd';
+}
+
+bool read_attached(char *where, const char *dir)
+{
+	return *read_attr(where, dir, "attached") && strcmp(where, "no");
+}
+
+char *attached_driver(const char *where)
+{
+	char *link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
+	char *driver = link_name(link);
+
+	free(link);
+	return driver;
+}
+
+char *offer_attached_as(const char *pci)
+{
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
+	struct names n = list_dir(bus);
+
+	for (size_t i = 0; i < n.count && !found; i++) {
+		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX];
+
+		if (!strcmp(read_attr(where, dir, "attached"), pci))
+			found = path("%s", n.name[i]);
+		free(dir);
+	}
+	names_free(&n);
+	free(bus);
+	return found;
+}
+
+static void check_reached(const char *dir, const char *what)
+{
+	char link[TEXT_MAX], lender[TEXT_MAX];
+
+	if (!path_exists(dir))
+		fail(EXIT_NOT_FOUND, what, "no node offers it",
+		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
+	read_attr(lender, dir, "lender");
+	if (!strcmp(read_attr(link, dir, "link"), "down"))
+		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
+		     "`dlend links` says why.");
+}
+
+/* How many mediated devices can be made of it now, 1 or 0; -1: that cannot be told. */
+static int instances_left(const char *dir)
+{
+	char type[TEXT_MAX], left[TEXT_MAX], *where;
+
+	where = path("%s/mdev_supported_types/%s", dir, read_attr(type, dir, "type"));
+	read_attr(left, where, "available_instances");
+	free(where);
+	return *left ? strcmp(left, "0") != 0 : -1;
+}
+
+static void check_state(const char *dir, const char *what, int left)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), mine[TEXT_MAX];
+	char state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX];
+
+	read_attr(mine, core, "node_id");
+	read_attr(state, dir, "state");
+	read_attr(borrower, dir, "borrower");
+	/* The VM of a device that another node has may be about to come (move_to). */
+	if (!strcmp(state, "held") && left <= 0)
+		fail(EXIT_IN_USE, what,
+		     text("node %s has it%s", node_text(borrower),
+			  strcmp(mine, borrower) ? "" : " (this one)"),
+		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
+	if (!strcmp(state, "reserved"))
+		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
+		     "dlend unreserve on its lender ends that.");
+	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
+	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
+		fail(EXIT_IN_USE, what,
+		     text("it is %s on node %s", state, read_attr(lender, dir, "lender")),
+		     "See `dlend status` there.");
+	free(core);
+}
+
+void offer_check(const char *address)
+{
+	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), attached[TEXT_MAX];
+	const char *what = text("%s cannot be used here", address);
+	int left = instances_left(dir);
+
+	check_reached(dir, what);
+	if (read_attached(attached, dir))
+		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
+		     text("dlend detach %s", address));
+	check_state(dir, what, left);
+	if (!left)
+		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
+		     "`mdevctl list` shows it.");
+	free(dir);
+}
