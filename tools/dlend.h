@@ -106,6 +106,12 @@ pid_t fork_apart(void);
  */
 int child_run(const char *const *words);
 
+/* uuid.c */
+/** uuid_valid - is @s written as a UUID? */
+bool uuid_valid(const char *s);
+/** uuid_new - a random one, as text() */
+const char *uuid_new(void);
+
 /* node.c */
 /**
  * node_name - what a node calls itself
@@ -187,6 +193,8 @@ void reserve_again(const struct device *dev);
 /* offer.c */
 /** offer_parse - is @s the address of an offer? Writes its full form. */
 bool offer_parse(char address[16], const char *s);
+/** type_valid - is @s written as a type of mediated devices of dlend? */
+bool type_valid(const char *s);
 /** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
 bool read_attached(char *where, const char *dir);
 /** attached_driver - of the attached device at this PCI address here; NULL: none; free() it */
@@ -283,6 +291,8 @@ __noreturn void fail(int code, const char *what, const char *why, const char *to
  * The message stands on stderr then, nothing as JSON. Return: 0, or the code of fail().
  */
 int attempt(void (*act)(void *arg), void *arg);
+/** attempt_quietly - as attempt(), without a message. Return: NULL, or why it failed */
+const char *attempt_quietly(void (*act)(void *arg), void *arg);
 /** fail_again - as the fail() that ended the last attempt(), but for good and said once */
 __noreturn void fail_again(int code);
 /** attempt_json - what the last attempt() failed with, as --json has it */
@@ -342,6 +352,8 @@ int cmd_lend(int argc, char **argv);
 int cmd_reclaim(int argc, char **argv);
 int cmd_reserve(int argc, char **argv);
 int cmd_unreserve(int argc, char **argv);
+int cmd_borrow(int argc, char **argv);
+int cmd_return(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
 int cmd_list(int argc, char **argv);

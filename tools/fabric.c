@@ -3,7 +3,6 @@
  * Reads the fabric: this node's links, what its peers say of theirs, all offers, the mediated
  * devices made here.  Draws nothing, and decides nothing about routes (route.c).
  */
-#include <ctype.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,15 +333,6 @@ const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsign
 		if (f->edge[i].up && f->edge[i].from == from && f->edge[i].to == to)
 			return &f->edge[i];
 	return NULL;
-}
-
-bool uuid_valid(const char *s)
-{
-	for (int i = 0; i < 36; i++)
-		if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-' :
-							     !isxdigit((unsigned char)s[i]))
-			return false;
-	return !s[36];
 }
 
 const struct lent *fabric_device(const struct fabric *f, const char *name)

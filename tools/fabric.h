@@ -148,8 +148,6 @@ struct fabric fabric_load(void);
 size_t fabric_roots(const struct fabric *f, unsigned int node, struct root *root);
 /** fabric_edge - a link that is up, from @from to @to, or NULL */
 const struct edge *fabric_edge(const struct fabric *f, unsigned int from, unsigned int to);
-/** uuid_valid - is @s written as a UUID? */
-bool uuid_valid(const char *s);
 /** fabric_device - by fabric-wide name, address on this host, or UUID of its mdev; NULL: none */
 const struct lent *fabric_device(const struct fabric *f, const char *name);
 

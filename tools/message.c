@@ -43,6 +43,7 @@ static const char *readable(const char *s)
 /* Where attempt() continues after a fail(). */
 struct catcher {
 	jmp_buf here;
+	bool quiet;
 };
 
 static struct catcher *catcher;
@@ -62,9 +63,11 @@ void fail(int code, const char *what, const char *why, const char *todo)
 	what = readable(what);
 	why = readable(why);
 	todo = readable(todo);
-	fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
-	if (todo)
-		fprintf(stderr, "  %s\n", todo);
+	if (!catcher || !catcher->quiet) {
+		fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
+		if (todo)
+			fprintf(stderr, "  %s\n", todo);
+	}
 	if (catcher) {
 		caught.what = what;
 		caught.why = why;
@@ -91,9 +94,9 @@ void progress(const char *fmt, ...)
 	free(line);
 }
 
-int attempt(void (*act)(void *arg), void *arg)
+static int catch_failure(void (*act)(void *arg), void *arg, bool quiet)
 {
-	struct catcher mine, *outer = catcher;
+	struct catcher mine = { .quiet = quiet }, *outer = catcher;
 	int code;
 
 	code = setjmp(mine.here);
@@ -103,6 +106,18 @@ int attempt(void (*act)(void *arg), void *arg)
 	}
 	catcher = outer;
 	return code;
+}
+
+int attempt(void (*act)(void *arg), void *arg)
+{
+	return catch_failure(act, arg, false);
+}
+
+const char *attempt_quietly(void (*act)(void *arg), void *arg)
+{
+	if (!catch_failure(act, arg, true))
+		return NULL;
+	return caught.why ? caught.why : caught.what;
 }
 
 const char *attempt_failure(void)

@@ -13,6 +13,15 @@ bool offer_parse(char address[16], const char *s)
 	return bdf_parse(address, s) && address[0] == 'd';
 }
 
+bool type_valid(const char *s)
+{
+	static const char before[] = "dlend-";
+	const char *kind = s + strlen(before);
+
+	return !strncmp(s, before, strlen(before)) && *kind &&
+	       !kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz")];
+}
+
 bool read_attached(char *where, const char *dir)
 {
 	return *read_attr(where, dir, "attached") && strcmp(where, "no");

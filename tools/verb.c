@@ -36,6 +36,10 @@ static const struct {
 	  "  --for NODE      that node's number, instead of this one's\n"
 	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
 	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
+	{ "borrow", "[--uuid UUID] ADDRESS|TYPE",
+	  "make a mediated device of an offered device, or of any of a type",
+	  "  --uuid UUID     its UUID, instead of a new one\n", cmd_borrow },
+	{ "return", "UUID", "end that, when no VM has it", NULL, cmd_return },
 	{ "attach", "[--persistent] ADDRESS...",
 	  "use an offered device here, by this host's own driver",
 	  "  --persistent    at each boot, too\n", cmd_attach },

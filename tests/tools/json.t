@@ -28,7 +28,7 @@ DONE = [(f"lend {DISK}", {"lent"}), (f"reclaim {DISK}", {"reclaimed"}), ("lend -
         (f"topology --path {OFFER} memory", {"from", "to", "way", "hops", "roots", "switches", "bridges", "ntbs", "exact", "steps"})]
 FAILED = ["lend 09:00.0", "reclaim 09:00.0", f"attach {NOT_THERE}", f"detach {NOT_THERE}", "list more", "links more", "status more",
           "doctor x", "metrics more", "watch more", "topology more", "cdi more", "libvirt-xml", "migrate vm1", "bench b",
-          "reserve 09:00.0", "unreserve 09:00.0"]
+          "reserve 09:00.0", "unreserve 09:00.0", f"borrow {NOT_THERE}", f"return {UUID[:-1]}9"]
 VERBS = sorted({words.split()[0] for words in FAILED})
 
 

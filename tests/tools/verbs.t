@@ -36,6 +36,9 @@ VERBS = {
                          f"--until +9999999d {DISK}", f"--until 2001-01-01T00:00 {DISK}", f"--until 2090-02-30T00:00 {DISK}",
                          f"--until 2090-01-01T00:00x {DISK}", f"--until 9990-01-01T00:00 {DISK}"]),
     "unreserve": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
+    "borrow": ([OFFER], ["", f"{OFFER} {OFFER}", "--uuid", "@", f"--uuid @ {OFFER}", f"--uuid 2x {OFFER}", f"--uuid {UUID}0 {OFFER}", "dlend-",
+                         "dlend-x/y", "nvme", "03:00.0"]),
+    "return": ([UUID], ["", f"{UUID} {UUID}", "@", OFFER]),
     "attach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @", f"--force {OFFER}"]),
     "detach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @"]),
     "list": ([], ["@", "more"]),
@@ -55,7 +58,7 @@ VERBS = {
 }
 # Options that may mean several
 AMBIGUOUS = {"lend": ["--c", "1", DISK], "migrate": ["--de", "vm1", "b"]}
-NEED_ROOT = {"lend", "reclaim", "reserve", "unreserve", "attach", "detach", "bench", "migrate"}
+NEED_ROOT = {"lend", "reclaim", "reserve", "unreserve", "borrow", "return", "attach", "detach", "bench", "migrate"}
 
 
 def host():

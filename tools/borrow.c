@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * dlend borrow and return: a mediated device for a VM, by hand or from libvirt's hook
+ * (dist/libvirt-mdevs).  It is of the device that is named, or of any of a type: the first that
+ * this host can have.
+ *
+ * Its lender gives the device to one host only, and as soon as the VMM opens it (prepin): so from
+ * then on all hosts see that it is not free.
+ */
+#include <ctype.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dlend.h"
+
+/* Return: its exit status */
+static int run_mdevctl(const char *const *words)
+{
+	int status;
+
+	if (opt.fake)
+		setenv("MDEVCTL_ENV_ROOT", root_directory(), 1);
+	status = child_run(words);
+	if (status == CHILD_MISSING)
+		fail(EXIT_NOT_READY, "mdevctl cannot be run", "it is not there", "Install it.");
+	return status;
+}
+
+static char *mdev_directory(const char *uuid)
+{
+	return path("%s/bus/mdev/devices/%s", opt.sysfs, uuid);
+}
+
+/* The address of what it was made of, as text() */
+static const char *mdev_parent(const char *uuid)
+{
+	char *dir = mdev_directory(uuid), *where = real_path(dir);
+	const char *parent = where ? text("%s", basename(dirname(where))) : "";
+
+	free(where);
+	free(dir);
+	return parent;
+}
+
+static void stop_mdev(const char *uuid)
+{
+	const char *const words[] = { "mdevctl", "stop", "-u", uuid, NULL };
+
+	run_mdevctl(words);
+}
+
+static void check_offer(void *address)
+{
+	offer_check(address);
+}
+
+/* What a mediated device that was just made is not good for.  Return: NULL, or why */
+static const char *prepare_mdev(const char *uuid)
+{
+	char *dir = mdev_directory(uuid), *prepin = path("%s/prepin", dir), state[TEXT_MAX];
+	int err = write_text(prepin, "open\n");
+	const char *why = NULL;
+
+	read_attr(state, dir, "dlend/state");
+	if (err)
+		why = text("prepin cannot be set: %s", strerror(-err));
+	else if (!strncmp(state, "taken: ", strlen("taken: ")))
+		why = text("%s", state + strlen("taken: "));
+	free(prepin);
+	free(dir);
+	return why;
+}
+
+/* Return: NULL, or why there is none: another command or another host may have been faster */
+static const char *make_mdev(char *address, const char *uuid)
+{
+	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), type[TEXT_MAX];
+	const char *const words[] = {
+		"mdevctl", "start", "-u", uuid, "-p", address, "--type",
+		read_attr(type, dir, "type"), NULL
+	};
+	const char *why;
+
+	free(dir);
+	if (run_mdevctl(words)) {
+		why = attempt_quietly(check_offer, address);
+		return why ? why : "mdevctl does not start it";
+	}
+	why = prepare_mdev(uuid);
+	if (why)
+		stop_mdev(uuid);
+	return why;
+}
+
+/* Of a device that was named */
+static void borrow_one(char *address, const char *uuid)
+{
+	const char *why;
+
+	offer_check(address);
+	why = make_mdev(address, uuid);
+	if (why)
+		fail(EXIT_FAIL, text("%s cannot be borrowed", address), why,
+		     "`dlend list` shows who has it.");
+}
+
+static bool is_free(const char *bus, const char *address)
+{
+	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
+	bool is = !strcmp(read_attr(state, dir, "state"), "free");
+
+	free(dir);
+	return is;
+}
+
+/*
+ * Offers of a type, in the order in which they are tried: those that are free come first.  Hosts
+ * begin at different ones, so that two that choose at the same moment do not choose the same.
+ */
+static struct names offers_of(const char *bus, const char *type)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), value[TEXT_MAX];
+	struct names all = list_dir(bus), alike = { 0 }, found = { 0 };
+	unsigned long first = strtoul(read_attr(value, core, "node_id"), NULL, 10);
+
+	for (size_t i = 0; i < all.count; i++) {
+		char *dir = path("%s/%s", bus, all.name[i]);
+
+		if (!strcmp(read_attr(value, dir, "type"), type))
+			names_add(&alike, all.name[i]);
+		free(dir);
+	}
+	for (int wanted = 1; wanted >= 0; wanted--)
+		for (size_t i = 0; i < alike.count; i++) {
+			const char *address = alike.name[(first + i) % alike.count];
+
+			if (is_free(bus, address) == wanted)
+				names_add(&found, address);
+		}
+	names_free(&alike);
+	names_free(&all);
+	free(core);
+	return found;
+}
+
+/* Return: NULL, or why it cannot be chosen */
+static const char *refusal(const char *bus, char *address)
+{
+	const char *why = attempt_quietly(check_offer, address);
+	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
+
+	if (!why && !strcmp(read_attr(state, dir, "state"), "held"))
+		why = "it is another VM's, which moves to this host";
+	free(dir);
+	return why;
+}
+
+/* Return: the address of the one that was chosen */
+static char *borrow_any(const char *type, const char *uuid)
+{
+	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
+	struct names found = offers_of(bus, type);
+	const char *all = "", *why;
+
+	for (size_t i = 0; i < found.count; i++) {
+		why = refusal(bus, found.name[i]);
+		if (!why)
+			why = make_mdev(found.name[i], uuid);
+		if (!why)
+			return found.name[i];
+		all = text("%s%s%s: %s", all, *all ? "; " : "", found.name[i], why);
+	}
+	if (!found.count)
+		fail(EXIT_NOT_FOUND, text("there is no %s", type), "no node offers one",
+		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+	fail(EXIT_IN_USE, text("no %s can be borrowed", type), all,
+	     "Shut down a VM that has one, or have another one lent.");
+}
+
+static const char *parse_uuid(const char *s)
+{
+	char *uuid = path("%s", s);
+
+	if (!uuid_valid(s))
+		fail(EXIT_USAGE, text("\"%s\" is no UUID", s), NULL,
+		     "dlend status lists those of the mediated devices.");
+	for (char *c = uuid; *c; c++)
+		*c = tolower((unsigned char)*c);	/* as the kernel has them */
+	return uuid;
+}
+
+static void check_new(const char *uuid)
+{
+	char *dir = mdev_directory(uuid);
+
+	if (path_exists(dir))
+		fail(EXIT_IN_USE, text("%s is there already", uuid),
+		     text("it is a mediated device of %s", mdev_parent(uuid)),
+		     text("To give it back: dlend return %s", uuid));
+	free(dir);
+}
+
+static void report_borrowed(const char *address, const char *uuid)
+{
+	const char *device = text("vfio-pci,sysfsdev=/sys/bus/mdev/devices/%s", uuid);
+
+	if (opt.json)
+		print_document(json_pack("{s:o, s:s, s:s}", "address", ascii_json(address),
+					 "uuid", uuid, "device", device));
+	else
+		printf("%s is borrowed as %s. For QEMU:\n  -device %s\n", address, uuid, device);
+}
+
+int cmd_borrow(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "uuid", required_argument, NULL, 'u' },
+		{ 0 }
+	};
+	const char *uuid = NULL;
+	char address[16], *made = address;
+	int c;
+
+	while ((c = verb_option(argc, argv, options)) != -1)
+		uuid = parse_uuid(optarg);
+	if (argc - optind != 1)
+		refuse_usage(argv[0]);
+	if (!type_valid(argv[optind]) && !offer_parse(address, argv[optind]))
+		fail(EXIT_USAGE, text("\"%s\" is no address of an offer, and no type",
+				      argv[optind]), NULL,
+		     "Give one as dlend list shows it, for example d0002:3b:00.0 or dlend-gpu.");
+	need_root(argv[0]);
+	if (!uuid)
+		uuid = uuid_new();
+	check_new(uuid);
+	if (type_valid(argv[optind]))
+		made = borrow_any(argv[optind], uuid);
+	else
+		borrow_one(address, uuid);
+	report_borrowed(made, uuid);
+	return EXIT_OK;
+}
+
+/* Returning */
+
+/* What a VMM has open: the file of its group, or of its own. */
+static struct names mdev_files(const char *dir)
+{
+	char *link = path("%s/iommu_group", dir), *group = link_name(link);
+	char *own = path("%s/vfio-dev", dir);
+	struct names all = list_dir(own), files = { 0 };
+
+	if (group)
+		names_add(&files, text("/dev/vfio/%s", group));
+	for (size_t i = 0; i < all.count; i++)
+		names_add(&files, text("/dev/vfio/devices/%s", all.name[i]));
+	names_free(&all);
+	free(own);
+	free(group);
+	free(link);
+	return files;
+}
+
+/* mdevctl would have the guest let go of it, and wait for that. */
+static void check_closed(const char *dir, const char *uuid)
+{
+	struct names files = mdev_files(dir);
+	const char *user = find_user(&files);
+
+	if (user)
+		fail(EXIT_IN_USE, text("%s is in use", uuid), user, "Shut that VM down first.");
+	names_free(&files);
+}
+
+int cmd_return(int argc, char **argv)
+{
+	const char *uuid, *address;
+	char *dir, *own;
+
+	while (verb_option(argc, argv, NULL) != -1)
+		;
+	if (argc - optind != 1)
+		refuse_usage(argv[0]);
+	uuid = parse_uuid(argv[optind]);
+	need_root(argv[0]);
+	dir = mdev_directory(uuid);
+	own = path("%s/dlend", dir);
+	if (!path_exists(own))
+		fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid),
+		     "dlend has none of that UUID on this node", "dlend status lists them.");
+	address = mdev_parent(uuid);
+	check_closed(dir, uuid);
+	stop_mdev(uuid);
+	if (path_exists(dir))
+		fail(EXIT_FAIL, text("%s cannot be returned", uuid), "mdevctl does not stop it",
+		     "The kernel's log says more: dmesg | tail");
+	if (opt.json)
+		print_document(json_pack("{s:o, s:s}", "address", ascii_json(address),
+					 "uuid", uuid));
+	else
+		printf("%s is returned, and %s is gone\n", address, uuid);
+	free(own);
+	free(dir);
+	return EXIT_OK;
+}
