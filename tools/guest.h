@@ -10,6 +10,7 @@
 /**
  * struct guest - what there is already
  * @uuid: of its mediated devices
+ * @any: types of which it gets any device that is free when it starts
  * @last: highest index of a PCI controller, which is its bus
  * @slots: taken on the root bus; @all: in the whole tree
  * @ports: PCIe ports that something can be plugged into
@@ -17,7 +18,7 @@
  * @cell: by NUMA node of the host, which cell of the guest has its memory there; -1: none
  */
 struct guest {
-	struct names uuid;
+	struct names uuid, any;
 	unsigned int last, slots, all, ports;
 	bool io;
 	int cell[HOST_NODES];
@@ -28,7 +29,7 @@ struct guest guest_new(unsigned int slots);
 /**
  * guest_read - what the domain @xml holds, but for its lent devices' places
  *
- * Exits with a message if @xml is no domain, has a DOCTYPE, or names no mediated device of @f.
+ * Exits with a message if @xml is no domain, or has a DOCTYPE.
  */
 struct guest guest_read(const char *xml, const struct fabric *f);
 /** guest_ask_virsh - XML of @domain, to be freed; exits with a message if virsh fails */
@@ -67,6 +68,9 @@ struct plan {
 /* guestplan.c */
 /**
  * plan_make - for all mediated devices of @g; exits with a message if one is not there
+ *
+ * Of those that are chosen when it starts nothing is known: they have no address, and a new UUID.
+ *
  * @numa: put a device on the expander bus of the cell whose memory is where it comes in
  */
 struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_mode mode,

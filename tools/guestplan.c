@@ -95,6 +95,17 @@ static const struct lent *find_device(const struct fabric *f, const struct names
 	return d;
 }
 
+/* Whichever is chosen when the guest starts */
+static const struct lent *any_device(const char *type)
+{
+	struct lent *d = grow(NULL, 0, sizeof(*d));
+
+	*d = (struct lent) { .clique = -1 };
+	snprintf(d->type, sizeof(d->type), "%s", type);
+	snprintf(d->uuid, sizeof(d->uuid), "%s", uuid_new());
+	return d;
+}
+
 static void count_branch(struct plan *p, const struct branch *b)
 {
 	p->devices += b->count;
@@ -118,6 +129,8 @@ struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_m
 
 		plan_device(&p, d, numa ? plan_cell(&p, f, g, d) : -1);
 	}
+	for (size_t i = 0; i < g->any.count; i++)
+		plan_device(&p, any_device(g->any.name[i]), -1);
 	if (numa && !p.cells)
 		fail(EXIT_UNFIT, "no device comes in near a NUMA cell of the guest",
 		     "no <memnode> of its <numatune> has the NUMA node of a device's link",

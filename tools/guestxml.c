@@ -46,11 +46,18 @@ static void print_hostdev(const struct lent *d, unsigned int bus, unsigned int s
 	puts("</hostdev>");
 }
 
+static bool is_any(const struct lent *d)
+{
+	return !*d->address;
+}
+
 static void print_comment(const struct branch *b, const char *what)
 {
 	printf("<!-- %s:", what);
 	for (size_t i = 0; i < b->count; i++) {
 		putchar(' ');
+		if (is_any(b->device[i]))
+			printf("any %s", b->device[i]->type);
 		for (const char *c = b->device[i]->address; *c; c++)
 			putchar(isalnum((unsigned char)*c) || *c == ':' || *c == '.' ? *c : '?');
 	}
@@ -123,25 +130,54 @@ static unsigned int print_below(const struct plan *p, const struct branch *b, un
 	return index;
 }
 
+static void begin_domain(bool *begun)
+{
+	if (!*begun)
+		puts("<!-- the rest belongs into <domain>, beside <devices> -->");
+	*begun = true;
+}
+
+/* For libvirt's hook (dist/libvirt-mdevs).  libvirt keeps one element of each name space. */
+static void print_metadata(const struct plan *p, bool *begun)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < p->count; i++)
+		for (size_t k = 0; k < p->branch[i].count; k++) {
+			const struct lent *d = p->branch[i].device[k];
+
+			if (!is_any(d))
+				continue;
+			begin_domain(begun);
+			if (!found)
+				puts("<metadata>\n"
+				     "  <dlend:devices xmlns:dlend='urn:dlend:devices'>");
+			found = true;
+			printf("    <dlend:device uuid='%s' type='%s'/>\n", d->uuid, d->type);
+		}
+	if (found)
+		puts("  </dlend:devices>\n</metadata>");
+}
+
 /* libvirt has no word for this window.  It calls the controller of an index "pci.INDEX". */
-static void print_override(const struct plan *p, const unsigned int *root)
+static void print_override(const struct plan *p, const unsigned int *root, bool *begun)
 {
 	unsigned long long high, low;
-	bool begun = false;
+	bool found = false;
 
 	for (size_t i = 0; i < p->count; i++) {
 		sum_bars(&p->branch[i], &high, &low);
 		if (!high)
 			continue;
-		if (!begun)
-			puts("<!-- the rest belongs into <domain>, beside <devices> -->\n"
-			     "<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>");
-		begun = true;
+		begin_domain(begun);
+		if (!found)
+			puts("<qemu:override xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>");
+		found = true;
 		printf("  <qemu:device alias='pci.%u'>\n    <qemu:frontend>\n"
 		       "      <qemu:property name='pref64-reserve' type='unsigned' value='%llu'/>\n"
 		       "    </qemu:frontend>\n  </qemu:device>\n", root[i], window_size(high));
 	}
-	if (begun)
+	if (found)
 		puts("</qemu:override>");
 }
 
@@ -160,6 +196,7 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 {
 	unsigned int expander = index + 1, *root = calloc(p->count, sizeof(*root));
 	unsigned int *slot = calloc(p->cells + 1, sizeof(*slot));
+	bool begun = false;
 
 	if (!root || !slot)
 		abort();
@@ -179,8 +216,9 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 	}
 	/* No comment of XML's may hold the option's two dashes. */
 	puts("<!-- they stay while the VM moves, if it is prepared: dlend(8), migrate -->");
+	print_metadata(p, &begun);
 	if (reserve)
-		print_override(p, root);
+		print_override(p, root, &begun);
 	free(slot);
 	free(root);
 }
@@ -196,24 +234,30 @@ static bool is_domain_name(const char *s)
 	return len && len < TEXT_MAX;
 }
 
-static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain)
+/* @any: types of devices that it is to get besides */
+static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain,
+			       const struct names *any)
 {
 	struct guest g = guest_new(SLOTS_USED);
 	char *xml;
 
 	if (!domain && argc == 1 && !uuid_valid(argv[0]) && strcmp(argv[0], "-"))
 		domain = argv[--argc];
-	if (domain ? argc : !argc)
+	if (domain ? argc : !argc && !any->count)
 		refuse_usage("libvirt-xml");
 	if (domain && !is_domain_name(domain))
 		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
 		     "virsh list --all shows the domains of this host.");
-	if (domain || !strcmp(argv[0], "-")) {
+	if (domain || (argc && !strcmp(argv[0], "-"))) {
 		xml = domain ? guest_ask_virsh(domain) : read_all("/dev/stdin");
 		if (!xml)
 			fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
 		g = guest_read(xml, f);
 		free(xml);
+		if (!g.uuid.count && !any->count)
+			fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",
+			     "no <hostdev type='mdev'> in it names one of this node",
+			     "Give their UUIDs: dlend libvirt-xml UUID...; dlend status lists them.");
 		return g;
 	}
 	for (int i = 0; i < argc; i++) {
@@ -223,6 +267,14 @@ static struct guest read_guest(const struct fabric *f, int argc, char **argv, co
 		names_add(&g.uuid, argv[i]);
 	}
 	return g;
+}
+
+static void add_type(struct names *any, const char *word)
+{
+	if (!type_valid(word))
+		fail(EXIT_USAGE, text("\"%s\" is no type", word), NULL,
+		     "Give one as dlend list shows it, for example dlend-gpu.");
+	names_add(any, word);
 }
 
 static enum plan_mode parse_mode(const char *word)
@@ -245,6 +297,7 @@ int cmd_libvirt_xml(int argc, char **argv)
 	static const struct option options[] = {
 		{ "mode", required_argument, NULL, 'm' },
 		{ "domain", required_argument, NULL, 'd' },
+		{ "any", required_argument, NULL, 'a' },
 		{ "io", no_argument, NULL, 'i' },
 		{ "no-io", no_argument, NULL, 'n' },
 		{ "reserve", no_argument, NULL, 'r' },
@@ -254,6 +307,7 @@ int cmd_libvirt_xml(int argc, char **argv)
 	enum plan_mode mode = PLAN_SWITCH_PORT;
 	bool reserve = false, numa = false;
 	const char *domain = NULL;
+	struct names any = { 0 };
 	int c, io = 0;
 	struct fabric f;
 	struct guest g;
@@ -262,12 +316,15 @@ int cmd_libvirt_xml(int argc, char **argv)
 	while ((c = verb_option(argc, argv, options)) != -1) {
 		mode = c == 'm' ? parse_mode(optarg) : mode;
 		domain = c == 'd' ? optarg : domain;
+		if (c == 'a')
+			add_type(&any, optarg);
 		io = c == 'i' ? 1 : c == 'n' ? -1 : io;
 		reserve |= c == 'r';
 		numa |= c == 'u';
 	}
 	f = fabric_load();
-	g = read_guest(&f, argc - optind, argv + optind, domain);
+	g = read_guest(&f, argc - optind, argv + optind, domain, &any);
+	g.any = any;
 	g.io = io ? io > 0 : g.io;
 	p = plan_make(&f, &g, mode, numa);
 	plan_check(&g, &p);

@@ -73,9 +73,10 @@ static const struct {
 	  "  --iommufd               files of devices, not of their groups\n"
 	  "  --attach-pci            mdevs are to be behind a bridge of conventional PCI\n"
 	  "  --output FILE           write this file in one go\n", cmd_cdi },
-	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] DOMAIN|-|UUID...",
+	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] [--any TYPE] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",
 	  "  --mode MODE     switch-port: one for each clique; root-port: for each device; bridge\n"
+	  "  --any TYPE      and any device of a type that is free when the domain starts; may be repeated\n"
 	  "  --reserve       windows for devices that are attached later\n"
 	  "  --numa          on an expander bus of the guest's nearest NUMA cell\n"
 	  "  --io            the guest has other devices with I/O BARs\n"

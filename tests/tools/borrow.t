@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""dlend borrow and return on a fake host: which device is chosen, and who is refused, and why.
+"""dlend borrow and return on a fake host: which device is chosen, and who is refused, and why; and libvirt's hook, which
+has devices chosen for domains that name a type.
 
     node 1 sees GPUs of nodes 2 and 3, and a disk; mdevctl is a fake that makes one mediated device of each, as the kernel does
 """
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
-from fake import DLEND, Fake  # noqa: E402  pylint: disable=wrong-import-position
+from fake import DLEND, TOP, Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 G1, G2, G3, DISK = "d0002:01:00.0", "d0002:02:00.0", "d0003:01:00.0", "d0003:3b:00.0"
@@ -21,11 +23,12 @@ GPUS = (G1, G2, G3)
 UUID = "11111111-0000-4000-8000-00000000000a"
 OTHER = "22222222-0000-4000-8000-000000000002"
 MDEVCTL = """#!/bin/sh
-root=$MDEVCTL_ENV_ROOT
+root=${MDEVCTL_ENV_ROOT:-$DLEND_HOOK_ROOT}
 echo "$*" >>$root/calls
 mdev=$root/sys/bus/mdev/devices/$3
 case $1 in
 start)
+	[ "$5" ] || set -- $1 $2 $3 -p $(basename $(dirname $root/etc/mdevctl.d/*/$3)) --type dlend-gpu
 	parent=$root/sys/devices/dlend/$5
 	[ ! -e $root/faster-$5 ] || mkdir -p $parent/one
 	mkdir $parent/one && mkdir -p $parent/$3/dlend || left=none
@@ -49,6 +52,7 @@ class Host(Fake):
         self.put("bus/mdev/devices")
         self.file("mdevctl", MDEVCTL, self.root / "bin")
         (self.root / "bin/mdevctl").chmod(0o755)
+        (self.root / "bin/dlend").symlink_to(Path(DLEND).resolve())
         self.path = os.environ["PATH"]
         os.environ["PATH"] = f"{self.root}/bin:{self.path}"
         for address in GPUS:
@@ -75,7 +79,19 @@ class Host(Fake):
         return {p.name: p.resolve().parent.name for p in (self.sys / "bus/mdev/devices").iterdir()}
 
     def mark(self, name, text=""):
-        self.file(name, text, self.root)
+        path = self.root / name
+        self.file(path.name, text, path.parent)
+
+    def hook(self, operation, step, xml, domain="vm1"):
+        """libvirt's hook, turned on"""
+        self.mark("etc/dlend.conf", "set libvirt-hook=on\n")
+        for name, target in (("lib/dlend/libvirt-mdevs", TOP / "dist/libvirt-mdevs"), ("bin/python3", sys.executable)):
+            path = self.root / "usr" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.symlink_to(target)
+        return subprocess.run([TOP / "dist/libvirt-hook", domain, operation, step, "-"], input=xml, capture_output=True, text=True,
+                              env={**os.environ, "DLEND_HOOK_ROOT": str(self.root)}, check=False, timeout=60)
 
     def calls(self):
         path = self.root / "calls"
@@ -216,6 +232,68 @@ def in_use(t):
         t.ok(r.code == 3 and f.mdevs() == {OTHER: "other"}, "a mediated device of somebody else is left alone", r.err)
 
 
+def domain(**types):
+    """The XML of a domain: a device for each UUID, and of which type it may be any ("": that is not said)."""
+    devices = "".join(f"<hostdev type='mdev'><source><address uuid='{uuid}'/></source></hostdev>" for uuid in types)
+    chosen = "".join(f"<d:device uuid='{uuid}' type='{kind}'/>" for uuid, kind in types.items() if kind)
+    return f"<domain><metadata><x xmlns='urn:x'/><d:devices xmlns:d='urn:dlend:devices'>{chosen}</d:devices></metadata>" \
+           f"<devices>{devices}</devices></domain>"
+
+
+def hook(t):
+    with Host() as f:
+        f.change(G1, "0", state="held", borrower="3")
+        f.change(G2, "0", state="reserved", borrower="4")
+        vm = domain(**{UUID: "dlend-gpu", OTHER: "dlend-nvme"})
+        r = f.hook("prepare", "begin", vm)
+        t.equal((r.returncode, r.stderr, f.mdevs()), (0, "", {UUID: G3, OTHER: DISK}), "the hook: devices are chosen when the domain starts")
+        t.equal(sorted(p.name for p in f.root.glob("run/dlend/hook-*")), [f"hook-{UUID}", f"hook-{OTHER}"], "  it will stop them")
+        t.equal(f.hook("prepare", "begin", vm).returncode, 0, "  a second time nothing has to be done")
+        second = "33333333-0000-4000-8000-000000000003"
+        r = f.hook("prepare", "begin", domain(**{second: "dlend-gpu"}), "vm2")
+        t.ok(r.returncode == 1 and f"dlend hook: vm2: {second} cannot be started: no dlend-gpu can be borrowed: " in r.stderr, "none is left: the domain does not start", r.stderr)
+        t.ok(all(text in r.stderr for text in (f"{G1}: node 3 has it", f"{G2}: it is reserved for node 4", f"{G3}: this node has made")),
+             "  and libvirt prints who has each", r.stderr)
+        f.hook("release", "end", vm)
+        t.equal((f.mdevs(), list(f.root.glob("run/dlend/hook-*"))), ({}, []), "the end of the domain: all are given back")
+        t.equal(f.hook("prepare", "begin", domain(**{second: "dlend-gpu"}), "vm2").returncode, 0, "  the other domain gets one now")
+        t.equal(f.mdevs(), {second: G3}, "  the same")
+    with Host() as f:
+        for address in (G2, G3):
+            f.change(address, "0", state="held", borrower="3")
+        r = f.hook("prepare", "begin", domain(**{UUID: "dlend-gpu", OTHER: "dlend-gpu"}))
+        t.equal((r.returncode, f.mdevs()), (1, {}), "two, and only one is free: the domain does not keep it", r.stderr)
+    with Host() as f:
+        f.mark(f"faster-{G2}")
+        f.mark(f"state-{G3}", "taken: node 2 has it\n")
+        r = f.hook("prepare", "begin", domain(**{UUID: "dlend-gpu"}))
+        t.equal((r.returncode, r.stderr, f.mdevs()), (0, "", {UUID: G1}), "two others were faster: the next one")
+    with Host() as f:
+        f.mark(f"etc/mdevctl.d/{G2}/{UUID}", "{}")
+        f.hook("prepare", "begin", domain(**{UUID: "dlend-gpu"}))
+        t.equal((f.calls(), f.mdevs()), ([f"start -u {UUID}"], {UUID: G2}), "a definition on this host names a device: that one")
+    with Host() as f:
+        f.run(f"borrow --uuid {UUID} {G2}")
+        before = f.calls()
+        f.hook("prepare", "begin", domain(**{UUID: "dlend-gpu"}))
+        f.hook("release", "end", domain(**{UUID: "dlend-gpu"}))
+        t.equal((f.calls(), f.mdevs()), (before, {UUID: G2}), "what is there already, as when a VM moves here, is left as it is")
+    with Host() as f:
+        for what, xml in (("no metadata", domain(**{UUID: ""})), ("of another device", domain(**{UUID: ""}).replace(
+                "</d:devices>", f"<d:device uuid='{OTHER}' type='dlend-gpu'/></d:devices>")), ("of another name space", domain(
+                    **{UUID: "dlend-gpu"}).replace("urn:dlend:devices", "urn:dlend"))):
+            r = f.hook("prepare", "begin", xml)
+            t.equal((r.returncode, r.stderr, f.mdevs()), (0, "", {}), f"{what}: nothing is chosen")
+        for kind in ("--help", "x", G1, "dlend-", "dlend-GPU"):
+            r = f.hook("prepare", "begin", domain(**{UUID: kind}))
+            t.ok(r.returncode == 1 and f"names no type of dlend's for it: {kind}" in r.stderr and f.mdevs() == {}, f"no type: {kind}", r.stderr)
+        r = f.hook("prepare", "begin", domain(**{UUID: "dlend-nic"}))
+        t.ok(r.returncode == 1 and "there is no dlend-nic: no node offers one" in r.stderr, "a type that nobody offers", r.stderr)
+        (f.root / "bin/dlend").unlink()
+        shutil.copy("/bin/false", f.root / "bin/dlend")
+        t.equal(f.hook("prepare", "begin", domain(**{UUID: "dlend-gpu"})).returncode, 1, "dlend fails without a word: refused")
+
+
 def mistakes(t):
     with Host() as f:
         r = f.run(f"borrow {G1}", trees=["--sysfs", f.sys])
@@ -228,6 +306,6 @@ def mistakes(t):
 
 
 with Tap() as tap:
-    for part in (named, any_of_a_type, at_once, in_use, mistakes):
+    for part in (named, any_of_a_type, at_once, in_use, hook, mistakes):
         tap.diag(part.__name__)
         part(tap)

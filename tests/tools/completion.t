@@ -141,7 +141,7 @@ def words(t):
                             ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
                             ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
-                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms),
+                            ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),
                             ("watch --count", []), ("--json --root / detach --force", [USED]), ("nonsense", verbs)):
             t.equal(h.names(*typed.split()), want, f"dlend {typed}")
         t.ok({"none", "auto", "15"} <= set(h.names("lend", "--clique")), "dlend lend --clique")

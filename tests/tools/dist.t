@@ -165,6 +165,10 @@ def hook_fails(t):
         t.ok(r.returncode == 1 and "held by node 3" in r.stderr and "vm1" in r.stderr, "the second cannot be started", r.stderr)
         t.equal((h.active(), list((h.path / "run/dlend").iterdir())), ([], []), "  the first is stopped again")
     with Host() as h:
+        h.program("mdevctl", "exit 1")
+        r = h.hook("prepare", "begin", U1)
+        t.ok(r.returncode == 1 and "mdevctl does not say why" in r.stderr, "mdevctl fails without a word", r.stderr)
+    with Host() as h:
         h.hook("prepare", "begin", U1)
         h.file(f"fail-stop-{U1}")
         r = h.hook("release", "end", U1)

@@ -134,7 +134,7 @@ def reserves(text):
            if c.find("target") is not None and c.find("target").get("memReserve")}
     ns = "{http://libvirt.org/schemas/domain/qemu/1.0}"
     high = {int(d.get("alias").removeprefix("pci.")): int(d.find(f".//{ns}property[@name='pref64-reserve']").get("value"))
-            for d in ET.fromstring(override or "<none/>").iter(f"{ns}device")}
+            for d in ET.fromstring(f"<domain>{override}</domain>").iter(f"{ns}device")}
     return {index: (low.get(index, 0), high.get(index, 0)) for index in sorted({*low, *high})}
 
 
@@ -188,6 +188,41 @@ def near(t):
         t.ok(r.code == 5 and "near a NUMA cell" in r.err and "--numa" in r.err and not r.out, "  a domain without such cells: refused", r.err)
         t.ok(f.run(["libvirt-xml", "--numa", UUIDS[A]]).code == 5, "  UUIDs alone have none either")
         return some.out
+
+
+def named(text):
+    """{UUID: type} of the devices that are chosen at start, as printed for <metadata>."""
+    below = text.partition(BELOW_DOMAIN)[2]
+    space = "{urn:dlend:devices}"
+    return {d.get("uuid"): d.get("type") for d in ET.fromstring(f"<domain>{below}</domain>").findall(f"metadata/{space}devices/{space}device")}
+
+
+def any_of(t):
+    """--any: devices that are chosen when the domain starts."""
+    with Fabric() as f:
+        f.populate()
+        f.mdev(A)
+        f.files(f.sys / "devices/dlend" / A, bars=f"0 {64 << 20} 64 prefetch\n")
+        r = f.run("libvirt-xml --any dlend-gpu --any dlend-nvme")
+        above, controllers = tree(r.out)
+        t.equal([kinds(chain) for chain in above.values()], [["root"], ["root"]], "--any: each at a root port")
+        t.equal([(uuid in above, kind) for uuid, kind in named(r.out).items()], [(True, "dlend-gpu"), (True, "dlend-nvme")],
+                "  and its UUID and type for <metadata>", r.out)
+        t.ok("<!-- port: any dlend-gpu -->" in r.out, "  a comment says what it is", r.out)
+        t.ok(set(named(f.run("libvirt-xml --any dlend-gpu").out)).isdisjoint(above), "  another time, other UUIDs")
+        r = f.run(f"libvirt-xml --any dlend-gpu --reserve --mode bridge {UUIDS[A]}")
+        above, controllers = tree(r.out)
+        t.equal([kinds(chain) for chain in above.values()], [["root", "bridge"]] * 2, "beside a device that is named, in another mode")
+        t.equal((len(named(r.out)), list(reserves(r.out))), (1, [1]), "  the window is that of the device that is known")
+        t.equal(r.out.count(BELOW_DOMAIN), 1, "  what belongs beside <devices> stands together")
+        more = "<controller type='pci' index='7' model='pcie-root-port'/>"
+        found = from_text(f, domain([], more), "--any", "dlend-gpu")
+        t.equal((found.code, min(tree(found.out)[1])), (0, 8), "beside what a domain without lent devices has", found.err)
+        t.equal(named(f.run(["libvirt-xml", UUIDS[A]]).out), {}, "without it, no metadata")
+        for kind in ("gpu", "dlend-", "dlend-GPU", "dlend-gpu'/>", ""):
+            bad = f.run(["libvirt-xml", "--any", kind])
+            t.ok(bad.code == 2 and "is no type" in bad.err and not bad.out, f"no type: {kind!r}", bad.err)
+        return r.out
 
 
 def bridges(t):
@@ -336,7 +371,7 @@ def bad(t):
 
 with Tap() as tap:
     out = {}
-    for part, mode in ((shapes, "switch-port"), (bridges, "bridge"), (windows, "--reserve"), (near, "--numa"), (domains, None), (limits, None),
+    for part, mode in ((shapes, "switch-port"), (bridges, "bridge"), (windows, "--reserve"), (near, "--numa"), (any_of, "--any"), (domains, None), (limits, None),
                        (bad, None)):
         tap.diag(part.__name__)
         out[mode] = part(tap)

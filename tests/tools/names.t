@@ -10,6 +10,7 @@ NOT run, but RE-ENACTED here, in our own words, after their published source: ho
 (pkg/virt-handler/device-manager: mediated_device.go, common.go), and how Kata Containers finds out what a file below
 /dev/vfio is (src/runtime/pkg/device/drivers: vfio.go, utils.go).  Neither is in Debian.
 """
+import importlib.machinery
 import json
 import os
 import re
@@ -23,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cluster")]
 from fabric import UUIDS, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
+HOOK = importlib.machinery.SourceFileLoader("libvirt_mdevs", str(HERE.parents[1] / "dist/libvirt-mdevs")).load_module()
 A, B = "d0002:04:00.0", "d0003:01:00.0"
 KINDS = re.findall(r'^\t\{ .*"(.*)", "(.*)" \},$', (HERE.parents[1] / "ntb/kind.c").read_text(), re.M)
 COMPUTER = ("<device><name>computer</name><capability type='system'><hardware><uuid>11111111-2222-4333-8444-555555555555"
@@ -91,6 +93,25 @@ def virtinst(t, folder, uri, name):
         read = tool(sys.executable, "-c", program, uri, input=xml)
         t.equal(read.stdout.split(), [name, "mdev", f"dlend-{kind}", UUIDS[A], "computer"],
                 f"virt-manager's parser: name, type and UUID of dlend-{kind}")
+
+
+def chosen(t, folder, uri):
+    """A domain whose devices are chosen when it starts: libvirt keeps what the hook reads."""
+    with Fabric() as f:
+        printed = f.run("libvirt-xml --any dlend-gpu --any dlend-nvme").out
+    devices, beside = printed.split("<!-- the rest belongs into <domain>, beside <devices> -->")
+    file = folder / "any.xml"
+    file.write_text("<domain type='test'><name>any</name><memory>65536</memory><os><type arch='x86_64' machine='q35'>hvm</type></os>"
+                    f"<devices>{devices}</devices>{beside}</domain>")
+    valid = tool("virt-xml-validate", file, "domain")
+    t.ok(not valid.returncode, "devices by their type: what dlend libvirt-xml --any prints is what libvirt's schema asks for", said(valid))
+    dumped = tool("virsh", "-c", uri, f"define {file}; dumpxml any")
+    kept = HOOK.named(dumped.stdout[dumped.stdout.index("<domain"):].strip())
+    t.equal(list(kept.values()), ["dlend-gpu", "dlend-nvme"], "  libvirt keeps UUIDs and types, and the hook finds them", said(dumped))
+    words = "<devices>" + "".join(f"<device uuid='{uuid}' type='dlend-usb'/>" for uuid in kept) + "</devices>"
+    changed = tool("virsh", "-c", uri, f"define {file}; metadata any urn:dlend:devices --config --key dlend --set \"{words}\"; dumpxml any")
+    kept = HOOK.named(changed.stdout[changed.stdout.index("<domain"):].strip())
+    t.equal(list(kept.values()), ["dlend-usb", "dlend-usb"], "  virsh metadata changes the types", said(changed))
 
 
 # KubeVirt, re-enacted
@@ -194,7 +215,9 @@ def kata_finds(t):
 
 with Tap() as tap, tempfile.TemporaryDirectory(prefix="dlend-names-") as tmp:
     tap.diag("libvirt")
-    virtinst(tap, Path(tmp), *libvirt(tap, Path(tmp)))
+    address, device = libvirt(tap, Path(tmp))
+    virtinst(tap, Path(tmp), address, device)
+    chosen(tap, Path(tmp), address)
     for part in (kubevirt_matches, kata_finds):
         tap.diag(part.__name__)
         part(tap)

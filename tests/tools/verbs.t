@@ -49,7 +49,7 @@ VERBS = {
     "watch": (["--count=1"], ["--count", "--timeout", "--interval", "@", "--count @", "--timeout @", "--interval @"]),
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
     "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file", "--iommufd @"]),
-    "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
+    "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--any", f"--any @ {UUID}", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
     "bench": (["--device", "3:00.0", "b"], ["", "b", "--device 03:00.0", "--device 03:00.0 a b c", "--device @ b", "--device 03:00.0 @",
                                             "--device 03:00.0 --runs @ b", "--device 03:00.0 --ios @ b", "--device 03:00.0 --plot @file b",
                                             "--device 03:00.0 --runs 1 b", "--device"]),
