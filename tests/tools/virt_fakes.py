@@ -19,7 +19,7 @@ that changes something go wrong:
     killed       only the program that called is gone
     two          "two N M": calls N and M are refused
 
-With a file "starts", a VM of a starts as soon as somebody undefines it.  With a file "old-libvirt-HOST" in WORLD, its virsh undefine knows no --keep-tpm.  With a file "hold-VERB", that command
+Where libvirt's hook is on, a start chooses the last free device for one that the metadata names by its type.  With a file "starts", a VM of a starts as soon as somebody undefines it.  With a file "old-libvirt-HOST" in WORLD, its virsh undefine knows no --keep-tpm.  With a file "hold-VERB", that command
 makes "held-VERB", and waits until the first one is gone; then it makes "ended-VERB" and does its work.  With a file "stuck" in WORLD node 5 takes what is free.  An offer with a file "fixed" stays in the state
 that the test gave it.
 """
@@ -72,12 +72,25 @@ def make_active(host, uuid, parent):
             (types / "available_instances").symlink_to(device / "dlend/move_to")
 
 
+def write_settings(device, text):
+    """Of a definition, to the device's files, as mdevctl does."""
+    (device / "prepin").write_text("bme\n")
+    for setting in json.loads(text or "{}").get("attrs", []):
+        for name, value in setting.items():
+            (device / name).write_text(f"{value}\n")
+
+
 def uuid_of(domain):
     return ElementTree.fromstring(domain["xml"]).findtext("uuid")
 
 
 def uuids(xml):
     return [e.get("uuid") for e in ElementTree.fromstring(xml).findall(".//hostdev[@type='mdev']/source/address")]
+
+
+def chosen(xml):
+    """Those that have a type in the metadata."""
+    return [e.get("uuid") for e in ElementTree.fromstring(xml).iter("{urn:dlend:devices}device")]
 
 
 class World:
@@ -139,6 +152,16 @@ class World:
             raise Refused(f"error: device not found: mediated device '{uuid}' not found")
         if self.holders().get(parent, host) != host:
             raise Refused(f"error: {parent} is held by another node")
+
+    def choose(self, host, uuid):
+        """As libvirt's hook does."""
+        if self.parent_of(host, uuid) or not (top() / host / "etc/libvirt/hooks/qemu.d/dlend").exists():
+            return
+        offers = top() / host / "sys/bus/dlend/devices"
+        free = [offer.name for offer in sorted(offers.iterdir()) if (offer / "state").read_text() == "free\n"]
+        if not free:
+            raise Refused(f"error: Hook script execution failed: no dlend-nvme can be borrowed for {uuid}")
+        make_active(top() / host, uuid, free[-1])
 
     # virsh
 
@@ -205,6 +228,8 @@ class World:
             raise Refused("error: Domain is already active")
         if (top() / "late").exists() and name in self.domains("b"):
             self.domain("b", name).update(state="running", live=d["xml"])
+        for uuid in chosen(d["xml"]):
+            self.choose(host, uuid)
         for uuid in uuids(d["xml"]):
             self.take(host, uuid)
         d.update(state="running", live=d["xml"], id=self.new_id(host))
@@ -305,11 +330,12 @@ class World:
                 raise Refused("Error: No match found")
             (conf / parent / uuid).unlink()
         elif words[0] == "start":
-            self.mdev_start(host, uuid, parent, (conf / parent / uuid).exists() or stdin)
+            path = conf / parent / uuid
+            self.mdev_start(host, uuid, parent, path.read_text() if path.exists() else stdin)
         elif words[0] == "stop":
             self.mdev_stop(host, uuid)
         elif words[0] == "list":
-            return json.dumps({"mdev_type": "dlend-nvme", "start": "manual", "attrs": []})
+            return json.dumps({"mdev_type": "dlend-nvme", "start": "manual", "attrs": [{"prepin": "open"}]})
         return None
 
     def mdev_start(self, host, uuid, parent, defined):
@@ -318,6 +344,7 @@ class World:
         if not defined or state != "free" and not held_for_us:
             raise Refused(f"Error: {parent} cannot be used here: {state if defined else 'not defined'}")
         make_active(top() / host, uuid, parent)
+        write_settings(top() / host / "sys/bus/mdev/devices" / uuid, defined)
 
     def mdev_stop(self, host, uuid):
         if any(uuid in uuids(d["live"]) for d in self.domains(host).values() if d["state"] == "running"):

@@ -3,7 +3,7 @@
 from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 
 from .blackout import CUT, NEVER, choose_copy, kind_of
-from .domain import host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
+from .domain import chosen_types, host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
 from .network import bits_per_s
@@ -20,14 +20,19 @@ def examine_both_hosts(move, vm):
         move.shell_name = name_for_shell(move.vm, move.uuid)
     check_vm(move, domain)
     attached = find_lent_devices(move, domain["live"], pooled_macs(domain["xml"])) if move.was_running else {}
-    uuids = list({**find_lent_devices(move, domain["xml"]), **attached})
-    move.here.known["mdevs"] = {uuid: probe_mdev(move.here, uuid) for uuid in uuids}
+    known = {uuid: probe_mdev(move.here, uuid) for uuid in {**find_lent_devices(move, domain["xml"]), **attached}}
+    types = {uuid: kind for uuid, kind in chosen_types(domain["xml"]).items() if not known[uuid]["definitions"]}
+    move.here.known["mdevs"] = known
+    # For a VM that does not run, the target chooses.
+    uuids = [uuid for uuid in known if uuid not in types or known[uuid]["active"]]
     probe_host(move.there, move.uuid, uuids)
     check_target(move)
+    check_hook(move, types)
     if "emulator" in tpm_kinds(domain["xml"]):
         check_tpm_is_kept(move)
     move.mdevs = [make_mdev(move, uuid) for uuid in uuids]
     for mdev in move.mdevs:
+        mdev.is_chosen = mdev.uuid in types
         mdev.element = attached.get(mdev.uuid)
         check_offer(move, mdev)
     if move.args.live and not move.args.detach_all:
@@ -98,6 +103,13 @@ def check_target(move):
     others = [uuid for uuid, name in there["names"].items() if name == move.vm and uuid != move.uuid]
     if others:
         raise Failure(what, "it is another one", f"Look at it there: virsh dominfo {others[0]}", IN_USE)
+
+
+def check_hook(move, types):
+    """types: {UUID: type} of the devices that libvirt's hook chooses"""
+    if types and not move.there.known["hook"]:
+        raise Failure(f"{move.vm} cannot be moved", f"it asks for any {min(types.values())}, and on {move.there} nobody would "
+                      "choose one: libvirt's hook is off", "There: set libvirt-hook=on in /etc/dlend.conf", NOT_READY)
 
 
 def make_mdev(move, uuid):

@@ -9,6 +9,7 @@ from remote.messages import Failure
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 XML_BYTES = 16 << 20    # no domain of libvirt's is longer
+CHOSEN = "./metadata/{urn:dlend:devices}devices/{urn:dlend:devices}device"      # as libvirt's hook reads it
 
 
 def parse_domain(xml):
@@ -41,6 +42,13 @@ def devices_of(domain, pooled=()):
                if mac_of(element) not in pooled]
     others += ["disk that is a PCI device"] * len(domain.findall("./devices/disk//source[@type='pci']"))
     return mediated, others
+
+
+def chosen_types(xml):
+    """{UUID: type} of the devices that libvirt's hook chooses when the VM starts, where they are not defined."""
+    domain = parse_domain(xml)
+    types = {(element.get("uuid") or "").lower(): element.get("type") for element in domain.findall(CHOSEN)}
+    return {uuid: types[uuid] for uuid, _ in devices_of(domain)[0] if uuid in types}
 
 
 def memory_bytes(xml):

@@ -13,7 +13,7 @@ from remote.messages import IN_USE, NOT_FOUND, Failure
 from remote.waits import wait_until
 
 from . import mdevs
-from .domain import host_devices, name_for_shell, undefine_by_hand
+from .domain import chosen_types, host_devices, name_for_shell, undefine_by_hand
 from .locks import lock_vm
 from .note import find_note
 from .probe import find_domain_uuid, probe_host, probe_mdev, probe_names
@@ -30,13 +30,14 @@ class Finish:
         self.vm, self.shell_name = self.domain["name"], name_for_shell(self.domain["name"], self.domain["uuid"])
         self.origin = note.origin if note else "the other host"
         self.uuids = list(dict(host_devices(self.domain["xml"])[0]))
+        self.types = chosen_types(self.domain["xml"])
         self.steps = []
 
     def run(self):
         here = self.here
         here.known["mdevs"] = {uuid: probe_mdev(here, uuid) for uuid in self.uuids}
         if self.domain["state"] != "running":
-            self.plan([self.make_free_mdev(uuid) for uuid in self.uuids])
+            self.plan([self.make_free_mdev(uuid) for uuid in self.uuids if not self.is_to_be_chosen(uuid)])
         # Once the other host has let go of the VM, there is no way back.
         signals.ignore_signals()
         for step in self.steps:
@@ -70,9 +71,16 @@ class Finish:
                 raise
             messages.print_progress(self.here.settings, f"{failure.in_one_line()}; --force: it is started all the same")
 
+    def is_to_be_chosen(self, uuid):
+        """Whether libvirt's hook chooses the device as the VM starts."""
+        known = self.here.known["mdevs"][uuid]
+        return uuid in self.types and not known["definitions"] and not known["active"]
+
     def make_free_mdev(self, uuid):
         """The Mdev of this UUID, as soon as its lent device is free for this host."""
-        parents = [parent for parent in self.here.known["mdevs"][uuid]["definitions"] if mdevs.ADDRESS.fullmatch(parent)]
+        known = self.here.known["mdevs"][uuid]
+        parents = [known["parent"]] if known["active"] else known["definitions"]
+        parents = [parent for parent in parents if mdevs.ADDRESS.fullmatch(parent)]
         if len(parents) != 1:
             raise Failure(f"{uuid} is not defined here", f"{self.origin} has not come so far", f"Start {self.vm} there.",
                           NOT_FOUND)
@@ -98,7 +106,7 @@ class Finish:
     def left_there(self):
         """What people have to do on the other host, or ""."""
         words = [] if self.is_released() else [undefine_by_hand(self.domain)]
-        words += [f"mdevctl undefine -u {uuid}" for uuid in self.uuids]
+        words += [f"mdevctl undefine -u {uuid}" for uuid in self.uuids if uuid not in self.types]
         return f"On {self.origin}, when it answers: {'; '.join(words)}" if words else ""
 
 

@@ -14,12 +14,14 @@ STOP_S = 10             # for a mediated device that QEMU is about to close
 class Mdev:
     """One mediated device of the VM.
 
-    parent: address of the lent device; definition: as mdevctl has it; is_defined: whether it is defined here
+    parent: address of the lent device; definition: as mdevctl has it; is_defined: whether it is defined here;
+    is_chosen: libvirt's hook has chosen the device as the VM started, so no host defines it
     """
 
     def __init__(self, uuid, parent, definition, is_defined):
         self.uuid, self.parent, self.definition, self.is_defined = uuid, parent, definition, is_defined
         self.element = None     # of the running VM's XML; None if the running VM does not have the device
+        self.is_chosen = False
         self.was_active = False
         self.stays = False      # as it is, while the VM moves
         self.type_name = (definition or {}).get("mdev_type", "")
@@ -63,11 +65,24 @@ def kernel_lines(host, known):
 
 def start_mdev(host, mdev, vm):
     """Start it, unless it is active.  vm: the VM's name, for libvirt's hook"""
-    if is_mdev_active(host, mdev.uuid):
-        return
+    if not is_mdev_active(host, mdev.uuid):
+        make_mdev(host, mdev, vm)
+    if mdev.stays:
+        let_it_come(host, mdev)
+
+
+def let_it_come(host, mdev):
+    """The VM brings the device along.  Until then another host has it: it cannot be borrowed when QEMU opens it."""
+    script = '[ ! -e "$1" ] || echo bme >"$1"'
+    path = host.settings.root / f"sys/bus/mdev/devices/{mdev.uuid}/prepin"
+    host.run_checked(["sh", "-c", script, "sh", str(path)])
+
+
+def make_mdev(host, mdev, vm):
     words = ["mdevctl", "start", "-u", mdev.uuid, "-p", mdev.parent]
-    # One that was never defined here is started from what it was when it ran.
-    stdin = "" if mdev.is_defined or host.ssh else json.dumps(mdev.definition)
+    # One that is not defined there is started from what it was when it ran.
+    is_defined = not mdev.is_chosen if host.ssh else mdev.is_defined
+    stdin = "" if is_defined else json.dumps(mdev.definition)
     host.run_checked([*words, *(["--jsonfile", "/dev/stdin"] if stdin else [])], stdin)
     if host.known.get("hook"):
         script = 'mkdir -p "${1%/*}" && printf "%s\\n" "$2" >"$1"'

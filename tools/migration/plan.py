@@ -6,7 +6,7 @@ from . import device_steps, keep_steps, vm_steps
 def plan_move(move):
     """Fill in move.steps."""
     move.steps = [device_steps.step_define_mdev(move, mdev) for mdev in move.mdevs
-                  if mdev.parent not in move.there.known["mdevs"][mdev.uuid]["definitions"]]
+                  if not mdev.is_chosen and mdev.parent not in move.there.known["mdevs"][mdev.uuid]["definitions"]]
     move.steps += plan_live(move) if move.args.live else plan_cold(move)
     move.undoable = len(move.steps)
     move.steps += plan_tidying(move)
@@ -18,7 +18,8 @@ def plan_cold(move):
     if move.was_running:
         steps.append(vm_steps.step_shut_down(move))
     steps += [device_steps.step_stop_mdev(move, mdev) for mdev in move.mdevs]
-    steps += [device_steps.step_wait_until_free(move, mdev) for mdev in move.mdevs]
+    steps += [device_steps.step_wait_until_free(move, mdev) for mdev in move.mdevs
+              if move.args.start or not mdev.is_chosen]
     if move.args.start:
         steps += [device_steps.step_start_mdev(move, mdev) for mdev in move.mdevs]
         steps.append(vm_steps.step_start_domain(move))
