@@ -121,6 +121,8 @@ const char *uuid_new(void);
  * Return: @name
  */
 const char *node_name(char *name, const char *node);
+/** nodes_named - ids of the nodes that call themselves so; more than one if they share a name */
+struct names nodes_named(const char *name);
 /** node_text - a node for people, as text(): "2 (alpha)", or only its id */
 const char *node_text(const char *node);
 

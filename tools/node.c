@@ -5,26 +5,67 @@
 
 #include "dlend.h"
 
-const char *node_name(char *name, const char *node)
+/* Each is there as often as something names it. */
+struct known {
+	struct names id, name;
+};
+
+static void add_known(struct known *k, const char *dir, const char *id, const char *name)
+{
+	char value[TEXT_MAX];
+
+	names_add(&k->id, read_attr(value, dir, id));
+	names_add(&k->name, read_attr(value, dir, name));
+}
+
+static struct known known_nodes(void)
 {
 	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
-	char *class = path("%s/class/dlend_link", opt.sysfs), id[TEXT_MAX];
+	char *class = path("%s/class/dlend_link", opt.sysfs);
 	struct names n = list_dir(class);
+	struct known k = { 0 };
 
-	*name = '\0';
-	if (!strcmp(read_attr(id, core, "node_id"), node))
-		read_attr(name, core, "node_name");
-	for (size_t i = 0; i < n.count && !*name; i++) {
+	add_known(&k, core, "node_id", "node_name");
+	for (size_t i = 0; i < n.count; i++) {
 		char *dir = path("%s/%s", class, n.name[i]);
 
-		if (!strcmp(read_attr(id, dir, "peer_node"), node))
-			read_attr(name, dir, "peer_name");
+		add_known(&k, dir, "peer_node", "peer_name");
 		free(dir);
 	}
 	names_free(&n);
 	free(class);
 	free(core);
+	return k;
+}
+
+static void forget_known(struct known *k)
+{
+	names_free(&k->id);
+	names_free(&k->name);
+}
+
+const char *node_name(char *name, const char *node)
+{
+	struct known k = known_nodes();
+
+	*name = '\0';
+	for (size_t i = 0; i < k.id.count && !*name; i++)
+		if (!strcmp(k.id.name[i], node))
+			snprintf(name, TEXT_MAX, "%s", k.name.name[i]);
+	forget_known(&k);
 	return name;
+}
+
+struct names nodes_named(const char *name)
+{
+	struct known k = known_nodes();
+	struct names found = { 0 };
+
+	for (size_t i = 0; i < k.id.count; i++)
+		if (!strcmp(k.name.name[i], name) && !names_have(&found, k.id.name[i]))
+			names_add(&found, k.id.name[i]);
+	forget_known(&k);
+	return found;
 }
 
 const char *node_text(const char *node)

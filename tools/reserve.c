@@ -17,6 +17,8 @@
 
 #include "dlend.h"
 
+#define NODE_NAME_MAX	63
+
 /* @node: "" if no option says it; @until: 0: without end */
 struct reservation {
 	char node[8];
@@ -188,14 +190,48 @@ static time_t parse_until(const char *s)
 	return until;
 }
 
+static bool is_number(const char *s)
+{
+	return *s && !s[strspn(s, "0123456789")];
+}
+
+/* As the kernel has them. */
+static bool is_node_name(const char *s)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(s);
+
+	return len && len <= NODE_NAME_MAX && strspn(s, letters) == len;
+}
+
+/* Return: the id of the one node that has that name */
+static const char *find_node(const char *name)
+{
+	struct names found = nodes_named(name);
+
+	if (!found.count)
+		fail(EXIT_NOT_FOUND, text("--for %s", name),
+		     "no node that this one has a link to has that name",
+		     "dlend links shows their names; others have numbers only.");
+	if (found.count > 1)
+		fail(EXIT_USAGE, text("--for %s", name),
+		     text("nodes %s and %s have that name", found.name[0], found.name[1]),
+		     "Give its number.");
+	return found.name[0];
+}
+
 static void parse_node(struct reservation *r, const char *s)
 {
-	char *end;
-	unsigned long node = strtoul(s, &end, 10);
+	const char *id = is_number(s) || !is_node_name(s) ? s : find_node(s);
+	unsigned long node = strtoul(id, NULL, 10);
 
-	if (*s < '0' || *s > '9' || *end || !node || node > 65535)
-		fail(EXIT_USAGE, text("--for %s", s), "that is no node id",
-		     "Give its number, 1 to 65535: dlend links shows it.");
+	if (!is_number(id))
+		fail(EXIT_USAGE, text("--for %s", s), "that is neither a number nor a name",
+		     "Give one of both, as dlend links shows them.");
+	if (!node || node > 65535)
+		fail(EXIT_USAGE, text("--for %s", s), "the number of a node is 1 to 65535",
+		     "dlend links shows it.");
 	snprintf(r->node, sizeof(r->node), "%lu", node);
 }
 

@@ -33,7 +33,7 @@ static const struct {
 	  "  --force         do not ask its borrower: cut it off\n", cmd_reclaim },
 	{ "reserve", "[--for NODE] [--until TIME] BDF",
 	  "let only one node borrow a lent device, when it is free",
-	  "  --for NODE      that node's number, instead of this one's\n"
+	  "  --for NODE      that node, by number or name, instead of this one\n"
 	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
 	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
 	{ "borrow", "[--uuid UUID] ADDRESS|TYPE",

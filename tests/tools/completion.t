@@ -45,7 +45,8 @@ class Host:
         self.vms = ["a b", "bob's", "vm1", "*", f"x$(touch {self.made})y"]
         for name, text in (("pci/devices/0000:00:01.0/class", "0x060400"), (f"pci/devices/{DISK}/class", "0x010802"),
                            ("pci/drivers/dlend-lender/bind", ""), (f"pci/drivers/dlend-lender/{DISK}/x", ""),
-                           (f"dlend/devices/{OFFER}/attached", "no"), (f"dlend/devices/{OFFER}/type", "dlend-nvme"), (f"dlend/devices/{USED}/attached", USED.replace("d0", "d")),
+                           (f"dlend/devices/{OFFER}/attached", "no"), (f"dlend/devices/{OFFER}/type", "dlend-nvme"), ("../class/dlend_link/a/peer_name", "beta"),
+                           ("../class/dlend_link/b/peer_name", ""), ("../class/dlend_link/c/peer_name", "beta"), (f"dlend/devices/{USED}/attached", USED.replace("d0", "d")),
                            (f"mdev/devices/{UUID}/dlend/state", "idle"), ("mdev/devices/22222222/name", "another's")):
             self.file(f"sys/bus/{name}", f"{text}\n")
         self.file(".ssh/known_hosts", "far ssh-ed25519 AAAA\n")
@@ -138,7 +139,7 @@ def words(t):
                     "  nothing else follows one that takes a value")
         t.equal(dict(h.offered("migrate"))["--copy"], "{compare,send}", "an option and its values, if its help says no more")
         for typed, want in (("lend", [DISK]), ("doctor", [DISK]), ("reclaim", [DISK]), ("attach", [OFFER, USED]), ("detach", [USED]),
-                            ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]),
+                            ("reserve --for", ["beta"]), ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
                             ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
                             ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),

@@ -62,6 +62,25 @@ def reserve(t):
         t.ok(r.code == 3 and "is not lent" in r.err and not records(f), "only what is lent can be reserved", r.err)
 
 
+def by_name(t):
+    with Fake() as f:
+        lent(f)
+        f.files(f.sys / "module/dlend_core/parameters", node_name="alpha")
+        for link, node, name in (("ntb0", "3", "gamma"), ("ntb1", "3", "gamma"), ("ntb2", "4", "delta"), ("ntb3", "5", "delta"), ("ntb4", "0", ""),
+                                 ("ntb5", "6", "7"), ("ntb6", "8", "b.c-d_e")):
+            f.files(f.put(f"class/dlend_link/{link}"), state="up", peer_node=node, peer_name=name)
+        for word, node in (("gamma", "3"), ("alpha", "1"), ("b.c-d_e", "8"), ("7", "7")):
+            r = f.run(f"reserve --for {word} 03:00.0")
+            t.equal((r.code, attribute(f), records(f)), (0, node, {DISK: [node]}), f"--for {word}: node {node}", r.err)
+        t.equal(f.run("reserve --for gamma 03:00.0").out, f"{DISK} is reserved for node 3 (gamma)\n", "  and it says both")
+        f.writes.clear()
+        for word, code, why in (("beta", 3, "no node that this one has a link to has that name"), ("Gamma", 3, "no node"), ("2x", 3, "no node"),
+                                ("delta", 2, "nodes 4 and 5 have that name"), ("a/b", 2, "neither a number nor a name"), ("+3", 2, "neither")):
+            r = f.run(f"reserve --for {word} 03:00.0")
+            t.ok(r.code == code and f"--for {word}: " in r.err and why in r.err, f"--for {word}: refused", f"{r.code} {r.err}")
+            t.equal((attribute(f), records(f)), ("3", {DISK: ["3"]}), "  nothing has changed")
+
+
 def until(t):
     with Fake() as f:
         lent(f)
@@ -111,6 +130,6 @@ def mistakes(t):
 
 
 with Tap() as tap:
-    for part in (reserve, until, group, mistakes):
+    for part in (reserve, by_name, until, group, mistakes):
         tap.diag(part.__name__)
         part(tap)

@@ -32,7 +32,7 @@ VERBS = {
                       f"--clique @ {DISK}", f"--reset @ {DISK}", "--config @file"]),
     "reclaim": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
     "reserve": ([DISK], ["", f"{DISK} 04:00.0", "--for", "--until", "@", f"--for @ {DISK}", f"--until @ {DISK}", f"--for 0 {DISK}",
-                         f"--for 65536 {DISK}", f"--for 2x {DISK}", f"--until +0h {DISK}", f"--until +2 {DISK}", f"--until -2h {DISK}",
+                         f"--for 65536 {DISK}", f"--for 2/x {DISK}", f"--until +0h {DISK}", f"--until +2 {DISK}", f"--until -2h {DISK}",
                          f"--until +9999999d {DISK}", f"--until 2001-01-01T00:00 {DISK}", f"--until 2090-02-30T00:00 {DISK}",
                          f"--until 2090-01-01T00:00x {DISK}", f"--until 9990-01-01T00:00 {DISK}"]),
     "unreserve": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
