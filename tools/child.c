@@ -20,6 +20,7 @@ int child_run(const char *const *words)
 	int status;
 
 	if (pid == 0) {
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 		execvp(words[0], (char *const *)words);
 		_exit(CHILD_MISSING);
 	}

@@ -102,6 +102,8 @@ pid_t fork_apart(void);
  * child_run - run a program, and wait until it has ended
  * @words: its arguments, NULL after the last
  *
+ * What it prints goes to standard error: it is no part of what this command prints.
+ *
  * Return: its exit status; CHILD_MISSING: it is not there; -1: a signal has ended it
  */
 int child_run(const char *const *words);

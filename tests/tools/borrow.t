@@ -25,6 +25,7 @@ OTHER = "22222222-0000-4000-8000-000000000002"
 MDEVCTL = """#!/bin/sh
 root=${MDEVCTL_ENV_ROOT:-$DLEND_HOOK_ROOT}
 echo "$*" >>$root/calls
+echo "mdevctl $1: done"
 mdev=$root/sys/bus/mdev/devices/$3
 case $1 in
 start)
@@ -128,7 +129,7 @@ def named(t):
 def refused_all(t, f, reasons, words="borrow dlend-gpu"):
     before = f.mdevs()
     r = f.run(words)
-    t.ok(r.code == 4 and r.err.startswith("dlend: no dlend-gpu can be borrowed: "), "none is left", f"{r.code} {r.err}")
+    t.ok(r.code == 4 and "dlend: no dlend-gpu can be borrowed: " in r.err, "none is left", f"{r.code} {r.err}")
     for address, why in reasons.items():
         t.ok(f"{address}: {why}" in r.err, f"  why not {address}", r.err)
     t.equal(f.mdevs(), before, "  nothing was made")
@@ -178,7 +179,7 @@ def at_once(t):
         f.mark(f"faster-{first}")
         r = f.run(f"borrow --uuid {UUID} dlend-gpu")
         t.ok(r.code == 0 and f.mdevs()[UUID] not in (first, None), "another command of this host was faster: the next one", r.err)
-        t.equal(r.err, "", "  which nobody needs to know")
+        t.ok("dlend" not in r.err, "  which nobody needs to know", r.err)
         t.equal(len(f.calls()), 2, "  two attempts")
     with Host() as f:
         f.mark(f"state-{first}", "taken: node 3 has it\n")
