@@ -92,10 +92,10 @@ static void check_kernel_options(const char *config)
 	free(ntb);
 }
 
-/* Those that dlend is built for and tested with, the oldest first. */
+/* Those on which dlend was run, the oldest first.  The modules are built for newer ones, too. */
 static const struct {
 	int major, minor;
-} supported[] = {
+} run_on[] = {
 	{ 6, 12 }, { 7, 2 }
 };
 
@@ -105,15 +105,15 @@ static void check_kernel_version(void)
 	char *end;
 	long major = strtol(release, &end, 10), minor = *end ? strtol(end + 1, NULL, 10) : 0;
 
-	for (size_t i = 0; i < sizeof(supported) / sizeof(*supported); i++) {
-		if (major == supported[i].major && minor == supported[i].minor) {
+	for (size_t i = 0; i < sizeof(run_on) / sizeof(*run_on); i++) {
+		if (major == run_on[i].major && minor == run_on[i].minor) {
 			finding(LEVEL_OK, "kernel-version",
 				text("the kernel %s is supported", release), NULL);
 			return;
 		}
 	}
-	if (major < supported[0].major ||
-	    (major == supported[0].major && minor < supported[0].minor))
+	if (major < run_on[0].major ||
+	    (major == run_on[0].major && minor < run_on[0].minor))
 		finding(LEVEL_FAIL, "kernel-version",
 			text("kernel not supported: %s is older than 6.12", release),
 			"Use Debian 13's kernel, or that of Debian 12's backports");
@@ -121,7 +121,7 @@ static void check_kernel_version(void)
 		finding(LEVEL_WARN, "kernel-version",
 			text("the kernel %s is not one that dlend is tested with (6.12, 7.2)",
 			     release),
-			"DKMS builds no modules for it: use one of these kernels, or build by hand (make) and try");
+			"Try it: DKMS builds the modules for it. If they do not build or do not work, use one of these kernels");
 }
 
 void doctor_kernel(void)

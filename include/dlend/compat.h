@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What differs between the supported kernels (6.12 LTS to 7.2), and the only source that asks for
- * the kernel's version; Kbuild refuses older ones.  Each bridge is small and stands alone; code is
- * written for the newest kernel.
+ * What differs between the supported kernels (6.12 and newer; Kbuild refuses older ones).  Each
+ * bridge is small and stands alone; code is written for the newest kernel.  DLEND_HAVE_* comes from
+ * include/dlend/probe, which looks into the kernel's headers.
  */
 #ifndef DLEND_COMPAT_H
 #define DLEND_COMPAT_H
@@ -14,22 +14,25 @@
 #include <dlend/alloc.h>
 
 /* Symbol namespaces became strings in 6.13. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
-#define DLEND_EXPORT(sym)	EXPORT_SYMBOL_NS_GPL(sym, DLEND)
-#define DLEND_IMPORT()		MODULE_IMPORT_NS(DLEND)
-#else
+#ifdef DLEND_HAVE_NS_STRINGS
 #define DLEND_EXPORT(sym)	EXPORT_SYMBOL_NS_GPL(sym, "DLEND")
 #define DLEND_IMPORT()		MODULE_IMPORT_NS("DLEND")
+#else
+#define DLEND_EXPORT(sym)	EXPORT_SYMBOL_NS_GPL(sym, DLEND)
+#define DLEND_IMPORT()		MODULE_IMPORT_NS(DLEND)
 #endif
 
 /* The device as whose DMA a peer's accesses come.  Macros: only the NTB client needs ntb.h. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 2, 0)
-#define dlend_ntb_dma_dev(ntb)	(&(ntb)->pdev->dev)
-#else
+#ifdef DLEND_HAVE_NTB_DMA_DEV
 #define dlend_ntb_dma_dev(ntb)	ntb_get_dma_dev(ntb)
+#else
+#define dlend_ntb_dma_dev(ntb)	(&(ntb)->pdev->dev)
 #endif
 
-/* Before the generic page tables, AMD's page tables set the memory-encryption bit on MMIO, too. */
+/*
+ * Before 7.0, AMD's page tables set the memory-encryption bit on MMIO, too.  The only version that
+ * is compared, as no header shows it.  At worst, a kernel that was mended earlier is refused.
+ */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
 #define DLEND_SME_BREAKS_MMIO	1
 #else
@@ -38,7 +41,7 @@
 
 /* Huge PFN mappings lost pfn_t in 6.17. */
 #include <linux/mm.h>
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#ifdef DLEND_HAVE_PFN_T
 #include <linux/pfn_t.h>
 #define dlend_compat_pfn(pfn)	__pfn_to_pfn_t(pfn, PFN_DEV)
 #else
@@ -70,7 +73,15 @@ static inline vm_fault_t dlend_compat_insert_pud(struct vm_fault *vmf, unsigned 
 #include <linux/vfio.h>
 typedef int (*dlend_compat_region_fn)(struct vfio_device *vfio, struct vfio_region_info *info,
 				      struct vfio_info_cap *caps);
-#if LINUX_VERSION_CODE < KERNEL_VERSION(7, 0, 0)
+#ifdef DLEND_HAVE_REGION_INFO_CAPS
+#define DLEND_REGION_INFO_OP(fn)	.get_region_info_caps = fn,
+
+static inline long dlend_compat_region_info(struct vfio_device *vfio, void __user *arg,
+					    dlend_compat_region_fn fn)
+{
+	return -ENOTTY;		/* vfio asks the operation */
+}
+#else
 #define DLEND_REGION_INFO_OP(fn)
 
 static inline long dlend_compat_region_caps(void __user *arg, struct vfio_region_info *info,
@@ -109,14 +120,6 @@ static inline long dlend_compat_region_info(struct vfio_device *vfio, void __use
 	kfree(caps.buf);
 	return ret;
 }
-#else
-#define DLEND_REGION_INFO_OP(fn)	.get_region_info_caps = fn,
-
-static inline long dlend_compat_region_info(struct vfio_device *vfio, void __user *arg,
-					    dlend_compat_region_fn fn)
-{
-	return -ENOTTY;		/* vfio asks the operation */
-}
 #endif
 
 /* The eventfd and the interrupt are parameters of the function since 6.17. */
@@ -124,12 +127,12 @@ static inline long dlend_compat_region_info(struct vfio_device *vfio, void __use
 static inline int dlend_compat_register_producer(struct irq_bypass_producer *producer,
 						 struct eventfd_ctx *eventfd, int irq)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 17, 0)
+#ifdef DLEND_HAVE_PRODUCER_EVENTFD
+	return irq_bypass_register_producer(producer, eventfd, irq);
+#else
 	producer->token = eventfd;
 	producer->irq = irq;
 	return irq_bypass_register_producer(producer);
-#else
-	return irq_bypass_register_producer(producer, eventfd, irq);
 #endif
 }
 
@@ -144,7 +147,15 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 							 const struct msi_parent_ops *parent_ops,
 							 unsigned int flags)
 {
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 16, 0)
+#ifdef DLEND_HAVE_MSI_PARENT_DOMAIN
+	struct irq_domain_info info = {
+		.fwnode = fwnode,
+		.ops = ops,
+		.domain_flags = flags,
+	};
+
+	return msi_create_parent_irq_domain(&info, parent_ops);
+#else
 	struct irq_domain *domain;
 
 	domain = irq_domain_create_hierarchy(NULL, IRQ_DOMAIN_FLAG_MSI_PARENT | flags, 0, fwnode,
@@ -154,29 +165,32 @@ static inline struct irq_domain *dlend_compat_msi_parent(struct fwnode_handle *f
 	irq_domain_update_bus_token(domain, parent_ops->bus_select_token);
 	domain->msi_parent_ops = parent_ops;
 	return domain;
-#else
-	struct irq_domain_info info = {
-		.fwnode = fwnode,
-		.ops = ops,
-		.domain_flags = flags,
-	};
-
-	return msi_create_parent_irq_domain(&info, parent_ops);
 #endif
 }
 
-/* All generic page tables are freed when they are unmapped as a whole; before, AMD's were not. */
-#define DLEND_TABLES_STAY	(LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0))
+/*
+ * Generic page tables are all freed when they are unmapped as a whole; before, AMD's were not.
+ * Intel's and AMD's drivers took them up when their header came, in 6.19.
+ */
+#ifdef DLEND_HAVE_GENERIC_PT
+#define DLEND_TABLES_STAY	false
+#else
+#define DLEND_TABLES_STAY	true
+#endif
 
-/* attach_dev() is told of the domain before since 6.19; page sizes are each domain's by then. */
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 19, 0)
+/* attach_dev() is told of the domain before since 6.19. */
+#ifdef DLEND_HAVE_ATTACH_DEV_OLD
+#define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev, \
+				struct iommu_domain *old
+#else
 #define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev
+#endif
+
+/* Page sizes are each domain's since 6.19, and no longer the driver's. */
+#ifdef DLEND_HAVE_OPS_PGSIZES
 #define DLEND_IOMMU_OPS_PGSIZE(sizes)	.pgsize_bitmap = (sizes),
 #else
 #define DLEND_IOMMU_OPS_PGSIZE(sizes)
-
-#define DLEND_ATTACH_DEV_ARGS	struct iommu_domain *domain, struct device *dev, \
-				struct iommu_domain *old
 #endif
 
 #endif

@@ -499,33 +499,6 @@ def packages(t):
     t.ok('/inbuild" make deb >' in (TOP / "tests/cluster/root/mkdeb").read_text(), "  and 77-packages builds by that very command")
 
 
-def kernels(t):
-    """Kernels that are not supported: the build, DKMS and doctor say so, and mean the same ones."""
-    def make(version):
-        return subprocess.run(["make", "-f", "-", f"KERNELVERSION={version}", "src=x"], input="include Kbuild\nall: ; @echo $(obj-m)\n",
-                              cwd=TOP, capture_output=True, text=True, check=False)
-
-    for version in ("6.1.158", "6.11.11", "5.10"):
-        r = make(version)
-        t.ok(r.returncode and f"dlend needs Linux 6.12 or later, and this is {version}" in r.stderr, f"make on {version} says why it does not build",
-             r.stdout + r.stderr)
-    for version in ("6.12.117", "6.12", "7.2.12", "10.0"):
-        r = make(version)
-        t.ok(not r.returncode and "dlend_core.o" in r.stdout, f"  and builds on {version}", r.stderr)
-    dkms = TOP / "debian/dlend-dkms.dkms"
-
-    def said(release):
-        return subprocess.run(["bash", "-c", f". {dkms}"], capture_output=True, text=True, check=False,
-                              env={**os.environ, "kernelver": release, "kernel_source_dir": "/none"}).stderr
-
-    t.equal([said(release) for release in ("6.12.57+deb13-amd64", "7.2.12-amd64", "")], [""] * 3, "DKMS builds for 6.12 and 7.2, without a word")
-    for release in ("6.1.0-49-amd64", "6.17.3+deb13-amd64", "6.120.1"):
-        t.equal(said(release), f"dlend: no modules for {release}: they are built for Linux 6.12 and 7.2\n", f"  it says why not for {release}")
-    exclusive = re.search(r'BUILD_EXCLUSIVE_KERNEL="\^\((.*)\)', dkms.read_text()).group(1).replace("[.]", ".").split("|")
-    doctor = (TOP / "tools/doctor_host.c").read_text()
-    t.equal(re.findall(r"\{ (\d+), (\d+) \}", doctor), [tuple(v.split(".")) for v in exclusive], "  doctor knows the same kernels")
-
-
 class Removed(Root):
     """dlend's scripts for dpkg on a host where @lent and @attached devices, and @mdevs, are in use."""
 
@@ -609,6 +582,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, kernels, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, units, dashboard, alerts):
+    for part in (install, sources, packages, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)
