@@ -39,8 +39,10 @@ help:
 
 # For this machine
 
-# What dlend-build-ntb left for a kernel without NTB drivers of its own
-ntb := $(wildcard $(dir $(KDIR))updates/dlend-ntb/Module.symvers)
+# What dlend-ntb-dkms or dlend-build-ntb left for a kernel without NTB drivers of its own
+release := $(notdir $(patsubst %/,%,$(dir $(KDIR))))
+ntb := $(firstword $(wildcard $(dir $(KDIR))updates/dlend-ntb/Module.symvers \
+		/var/lib/dkms/dlend-ntb/kernel-$(release)-*/module/Module.symvers))
 
 modules:
 	$(MAKE) -C $(KDIR) M=$(CURDIR) $(if $(ntb),CONFIG_NTB=m KBUILD_EXTRA_SYMBOLS=$(ntb)) modules
@@ -64,6 +66,8 @@ install-files:
 	@test -x build/bin/dlend || { echo "build/bin/dlend is not there: run make tools first"; exit 1; }
 	install -D -m 755 build/bin/dlend $(DESTDIR)$(PREFIX)/sbin/dlend
 	install -D -m 755 dist/dlend-build-ntb $(DESTDIR)$(PREFIX)/sbin/dlend-build-ntb
+	install -D -m 755 dist/ntb/ntb-drivers $(lib)/dlend/ntb/ntb-drivers
+	install -m 644 dist/ntb/Kbuild $(lib)/dlend/ntb
 	install -d $(share)/man/man8 $(share)/man/man5
 	install -m 644 tools/*.8 $(share)/man/man8
 	install -m 644 tools/*.5 $(share)/man/man5
@@ -102,13 +106,19 @@ folders = $(shell $(CURDIR)/tests/module-folders)
 print-folders:
 	@echo $(folders)
 
+# What DKMS builds the modules from
+install-sources:
+	install -d $(DESTDIR)/usr/src/dlend-$(VERSION)
+	cp -r Kbuild $(folders) $(DESTDIR)/usr/src/dlend-$(VERSION)
+
+not_sources := --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' --exclude='*.mod' \
+	--exclude='*.mod.c' --exclude=Module.symvers --exclude=modules.order --exclude=__pycache__
+
 # The build writes beside its sources and puts packages into the directory above.
 deb:
 	rm -rf build/deb
 	mkdir -p build/deb/dlend
-	tar -c --exclude=./build --exclude=./.git --exclude='*.o' --exclude='*.ko' --exclude='.*.cmd' \
-		--exclude='*.mod' --exclude='*.mod.c' --exclude=Module.symvers --exclude=modules.order \
-		--exclude=__pycache__ . | tar -x -C build/deb/dlend
+	tar -c $(not_sources) . | tar -x -C build/deb/dlend
 	cd build/deb/dlend && dpkg-buildpackage -b -us -uc $(DEBFLAGS)
 	@ls build/deb/*.deb
 
@@ -169,5 +179,5 @@ distclean: clean
 	@echo "this forgets the Debian trees and kernels too; the next check is a cold one"
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
-.PHONY: all help print-folders modules modules_install tools install install-files deb setup build-all build-debug lint check check-debug check-6.12
+.PHONY: all help print-folders modules modules_install tools install install-files install-sources deb setup build-all build-debug lint check check-debug check-6.12
 .PHONY: check-long docs demo picture demo-live bench clean distclean

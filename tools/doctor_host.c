@@ -34,7 +34,7 @@ static bool has_option(const char *config, const char *option)
 	return false;
 }
 
-/* Where DKMS, dlend-build-ntb and the kernel itself put modules. */
+/* Where DKMS (dlend-ntb-dkms), dlend-build-ntb and the kernel itself put modules. */
 static bool has_ntb_module(void)
 {
 	static const char *const places[] = {
@@ -88,7 +88,7 @@ static void check_kernel_options(const char *config)
 			NULL);
 	else
 		finding(LEVEL_FAIL, "kernel-ntb", "the kernel leaves NTBs out (CONFIG_NTB)",
-			"Build drivers/ntb for it: dlend-build-ntb");
+			"Install dlend-ntb-dkms, which builds drivers/ntb for each kernel, or build it for this one: dlend-build-ntb");
 	free(ntb);
 }
 

@@ -389,7 +389,7 @@ def program_messages(top):
 
 
 def packages_messages(top):
-    for path in sorted((top / "debian").glob("dlend*")):
+    for path in sorted([*top.glob("debian/dlend*"), *top.glob("dist/ntb/ntb-drivers")]):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             found = re.search(r'\becho "dlend: (\S.*)" >&2|\bsay "(\S.*)"', line)
             text = tidy(re.sub(r"\$\(.*\)|\$[\w*]+", GAP, found[1] or found[2])) if found else ""

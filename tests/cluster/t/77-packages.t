@@ -4,7 +4,7 @@
 
     host a (node 1, systemd): a guest ---- ab ---- host b (node 2, systemd): nvme0, nic
 
-No module of the test bed's is on these hosts.  root/mkdeb had DKMS and dlend-build-ntb build those from the packages,
+No module of the test bed's is on these hosts.  root/mkdeb had DKMS build those from the packages,
 not on the hosts, as compiling takes half an hour there; for the same reason dlend-dkms itself is not installed here.
 """
 import json
@@ -35,7 +35,7 @@ def series():
 
 
 def install(c, name):
-    """In the background: dpkg, and what DKMS and dlend-build-ntb made; then the two files that an admin edits."""
+    """In the background: dpkg, and what DKMS made; then the two files that an admin edits."""
     node = list(c.hosts).index(name) + 1
     devices = "class=0108\n" if name == "b" else ""
     return c.host(name).spawn(PATH + f"""set -e
@@ -52,11 +52,14 @@ def built(t):
     t.equal(sorted(re.findall(r"^dlend/\S+, (\d+\.\d+)\S+, x86_64: installed$", log, re.M)), ["6.12", "7.2"],
             "installing dlend-dkms builds the modules for both kernels")
     t.equal(sorted(re.findall(r"^Installing /lib/modules/(\d+\.\d+)\S*/dlend_ntb\.ko", log, re.M)), ["6.12", "7.2"],
-            "with dlend_ntb, as dlend-build-ntb had made NTB drivers for both")
+            "with dlend_ntb, as dlend-ntb-dkms had made NTB drivers for both")
+    modules = re.findall(r"^filename: .*/(\w+)\.ko.*\n(signer:.*)?", log, re.M)
+    t.ok({"ntb", "ntb_hw_amd", "dlend_ntb", "dlend_core"} <= {name for name, _ in modules} and all(signer for _, signer in modules),
+         "and DKMS has signed each, for Secure Boot", str(modules))
 
 
 def files(t, a, said):
-    t.ok("no drivers for non-transparent bridges" in said and "dlend-build-ntb" in said,
+    t.ok("no drivers for non-transparent bridges" in said and "dlend-ntb-dkms" in said,
          "installing says that this kernel has no NTB drivers, and what makes them", said)
     t.ok("dlend doctor" in said, "and where to go on", said)
     t.equal(a.run(PATH + "command -v dlend").out, "/usr/sbin/dlend\n", "the command is in the path")
@@ -82,8 +85,8 @@ def booted(t, f, a, b):
     t.equal([h.run("cat /sys/module/dlend_core/parameters/node_id").out.strip() for h in (a, b)], ["1", "2"],
             "modules load at boot, with the ids of /etc/modprobe.d/dlend.conf")
     t.equal(a.run("modinfo -F version dlend_core").out.strip(), a.run(PATH + "dlend --version").out.split()[1], "of the command's version")
-    t.equal(a.run("modinfo -F filename dlend_ntb ntb_hw_amd | cut -d/ -f5-").out.split(),
-            ["updates/dkms/dlend_ntb.ko", "updates/dlend-ntb/ntb_hw_amd.ko"], "those of DKMS and dlend-build-ntb")
+    t.equal(a.run("modinfo -F filename dlend_ntb ntb_hw_amd | cut -d/ -f5- | sed s/.xz$//").out.split(),
+            ["updates/dkms/dlend_ntb.ko", "updates/dkms/ntb_hw_amd.ko"], "those of DKMS")
     state = b.run("systemctl show -p Result -p ActiveState --value dlend-lend.service").out.split()
     t.equal(sorted(state), ["active", "success"], "dlend-lend.service has run",
             b.run("journalctl -b -u dlend-lend.service --no-pager").out)
