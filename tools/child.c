@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Other programs, as child processes. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,4 +30,32 @@ int child_run(const char *const *words)
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		return -1;
 	return WEXITSTATUS(status);
+}
+
+char *child_read(const char *const *words)
+{
+	int ends[2], status;
+	char *file, *said;
+	pid_t pid;
+
+	if (pipe(ends))
+		fail(EXIT_FAIL, "no pipe", strerror(errno), NULL);
+	pid = fork_apart();
+	if (pid == 0) {
+		dup2(ends[1], STDOUT_FILENO);
+		close(ends[0]);
+		close(ends[1]);
+		execvp(words[0], (char *const *)words);
+		_exit(CHILD_MISSING);
+	}
+	close(ends[1]);
+	file = path("/dev/fd/%d", ends[0]);
+	said = pid > 0 ? read_all(file) : NULL;
+	free(file);
+	close(ends[0]);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status) {
+		free(said);
+		return NULL;
+	}
+	return said;
 }

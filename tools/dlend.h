@@ -107,6 +107,8 @@ pid_t fork_apart(void);
  * Return: its exit status; CHILD_MISSING: it is not there; -1: a signal has ended it
  */
 int child_run(const char *const *words);
+/** child_read - what a program prints, as child_run(); NULL if it fails or is not there; free it */
+char *child_read(const char *const *words);
 
 /* uuid.c */
 /** uuid_valid - is @s written as a UUID? */

@@ -168,50 +168,66 @@ static bool signatures_asked_for(void)
 	return asked;
 }
 
-/* The end of a file that is signed, as the kernel looks for it. */
+/* By modinfo, as modules may be compressed.  If it cannot be asked, nothing is claimed. */
 static bool is_signed(const char *file)
 {
-	static const char mark[] = "~Module signature appended~\n";
-	char end[sizeof(mark)] = "";
-	FILE *f = fopen(file, "rb");
-	bool found = f && !fseek(f, 1 - (long)sizeof(mark), SEEK_END) &&
-		     fread(end, 1, sizeof(mark) - 1, f) == sizeof(mark) - 1 && !strcmp(end, mark);
+	const char *const words[] = { "modinfo", "-F", "signer", file, NULL };
+	char *signer = child_read(words);
+	bool found = !signer || *signer;
 
-	if (f)
-		fclose(f);
+	free(signer);
 	return found;
 }
 
-/* What dlend-build-ntb made, and DKMS does not sign.  No question if such a driver is loaded. */
-static void check_ntb_signatures(void)
+static bool is_ntb_driver(const char *name)
 {
-	char *dir = path("%s/%s/updates/dlend-ntb", opt.modules, kernel_release());
-	char *ntb = path("%s/module/ntb", opt.sysfs), list[TEXT_MAX] = "";
+	return !strncmp(name, "ntb.ko", 6) || !strncmp(name, "ntb_hw_", 7) ||
+	       !strncmp(name, "switchtec.ko", 12) || !strncmp(name, "dlend_ntb.ko", 12);
+}
+
+/* The drivers below @place that are not signed, each with a blank before it. */
+static char *unsigned_ntb_drivers(const char *place, char list[TEXT_MAX])
+{
+	char *dir = path("%s/%s/%s", opt.modules, kernel_release(), place);
 	struct names n = list_dir(dir);
 
-	for (size_t i = 0; i < n.count && !path_exists(ntb); i++) {
+	*list = '\0';
+	for (size_t i = 0; i < n.count; i++) {
 		char *file = path("%s/%s", dir, n.name[i]);
-		size_t used = strlen(list), len = strlen(n.name[i]);
+		size_t used = strlen(list);
 
-		if (len > 3 && !strcmp(n.name[i] + len - 3, ".ko") && !is_signed(file))
-			snprintf(list + used, sizeof(list) - used, " %s", n.name[i]);
+		if (is_ntb_driver(n.name[i]) && !is_signed(file))
+			snprintf(list + used, TEXT_MAX - used, " %s", n.name[i]);
 		free(file);
 	}
-	if (*list)
+	names_free(&n);
+	free(dir);
+	return list;
+}
+
+/* DKMS signs if it has a key, dlend-build-ntb never. */
+static void check_ntb_signatures(void)
+{
+	char list[TEXT_MAX];
+
+	if (*unsigned_ntb_drivers("updates/dkms", list))
+		finding(LEVEL_WARN, "secure-boot",
+			text("on, and DKMS has not signed these drivers: %s", list + 1),
+			"The kernel does not load them. Install openssl, with which DKMS makes a key, and have them built anew: dkms remove, then dkms install");
+	if (*unsigned_ntb_drivers("updates/dlend-ntb", list))
 		finding(LEVEL_WARN, "secure-boot",
 			text("on, and these drivers of dlend-build-ntb are not signed: %s",
 			     list + 1),
-			"The kernel does not load them. Sign each, in /lib/modules/$(uname -r)/updates/dlend-ntb: ../../build/scripts/sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub FILE");
-	names_free(&n);
-	free(ntb);
-	free(dir);
+			"The kernel does not load them. Install dlend-ntb-dkms, which signs. Or sign each, in /lib/modules/$(uname -r)/updates/dlend-ntb: ../../build/scripts/sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub FILE");
 }
 
 static void check_secure_boot(void)
 {
 	char *core = path("%s/module/dlend_core", opt.sysfs);
+	char *links = path("%s/module/dlend_ntb", opt.sysfs);
 
-	if (signatures_asked_for())
+	/* No question if they are loaded */
+	if (signatures_asked_for() && !path_exists(links))
 		check_ntb_signatures();
 	if (signatures_asked_for() && path_exists(core))
 		finding(LEVEL_OK, "secure-boot", "on, and dlend's modules are signed for it", NULL);
@@ -219,6 +235,7 @@ static void check_secure_boot(void)
 		finding(LEVEL_WARN, "secure-boot",
 			"on: the kernel loads only modules that are signed by a key that the firmware or you have told it",
 			"DKMS signs what it builds: mokutil --import /var/lib/dkms/mok.pub, then restart and confirm the key at the console");
+	free(links);
 	free(core);
 }
 

@@ -3,12 +3,9 @@
  * Reads the XML of a libvirt domain, as virsh dumpxml writes it: which mediated devices it has, and
  * what its guest's PCI tree holds already.  Plans nothing (guestplan.c).
  */
-#include <errno.h>
 #include <libxml/parser.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "guest.h"
 
@@ -174,26 +171,10 @@ struct guest guest_read(const char *xml, const struct fabric *f)
 
 char *guest_ask_virsh(const char *domain)
 {
-	int ends[2], status;
-	char *file, *xml;
-	pid_t child;
+	const char *const words[] = { "virsh", "dumpxml", "--domain", domain, NULL };
+	char *xml = child_read(words);
 
-	if (pipe(ends))
-		fail(EXIT_FAIL, "no pipe", strerror(errno), NULL);
-	child = fork_apart();
-	if (!child) {
-		dup2(ends[1], STDOUT_FILENO);
-		close(ends[0]);
-		close(ends[1]);
-		execlp("virsh", "virsh", "dumpxml", "--domain", domain, (char *)NULL);
-		_exit(127);
-	}
-	close(ends[1]);
-	file = path("/dev/fd/%d", ends[0]);
-	xml = child > 0 ? read_all(file) : NULL;
-	free(file);
-	close(ends[0]);
-	if (child < 0 || waitpid(child, &status, 0) != child || !xml || status)
+	if (!xml)
 		fail(EXIT_NOT_FOUND, text("domain %s cannot be read", domain),
 		     "virsh dumpxml failed", "virsh list --all shows the domains of this host.");
 	return xml;

@@ -139,21 +139,6 @@ def modules(t):
         t.ok(not [c for c in f.doctor()[1] if c["check"] == "secure-boot"], "Secure Boot is off: nor then")
         variable.write_bytes(bytes([6, 0, 0, 0, 1]))
         t.equal([c["level"] for c in f.doctor()[1] if c["check"] == "secure-boot"], ["OK"], "on, and the modules are loaded")
-        built = f.root / f"lib/modules/{RELEASE}/updates/dlend-ntb"
-        f.file("ntb.ko", "ELF ~Module signature appended~\n", built)
-        f.file("ntb_hw_amd.ko", "ELF, which is not signed", built)
-        f.file("Module.symvers", "", built)
-        t.equal(f.doctor("--strict")[0], 0, "  the NTB drivers, too: nobody asks for signatures that were not needed")
-        (f.sys / "module/ntb").rmdir()
-        expect(t, f, "WARN", "secure-boot", "on, and these drivers of dlend-build-ntb are not signed: ntb_hw_amd.ko")
-        t.ok(any("sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub" in c["fix"] for c in f.doctor()[1]), "  and how to sign them")
-        f.file("ntb_hw_amd.ko", "ELF ~Module signature appended~\n", built)
-        t.equal(f.doctor("--strict")[0], 0, "  signed")
-        f.file("ntb_hw_amd.ko", "short", built)
-        variable.write_bytes(bytes([6, 0, 0, 0, 0]))
-        t.equal(f.doctor("--strict")[0], 0, "  not signed, and Secure Boot is off")
-        variable.write_bytes(bytes([6, 0, 0, 0, 1]))
-        f.put("module/ntb")
         shutil.rmtree(f.sys / "module/dlend_core")
         found = [c for c in f.doctor()[1] if c["check"] == "secure-boot"]
         t.ok(len(found) == 1 and found[0]["level"] == "WARN" and "mokutil --import" in found[0]["fix"], "on, and they are not", str(found))
@@ -163,6 +148,42 @@ def modules(t):
         shutil.rmtree(f.sys / "module/dlend_core")
         bad = {(c["level"], c["check"]) for c in f.doctor()[1] if c["level"] != "OK"}
         t.equal(bad, {("FAIL", "modules"), ("FAIL", "node-id")}, "no dlend_core")
+
+
+def signatures(t):
+    """Secure Boot is on: are the drivers of links signed, whoever built them?"""
+    with Host() as f:
+        (f.put("firmware/efi/efivars") / "SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(bytes([6, 0, 0, 0, 1]))
+        f.file("modinfo", '#!/bin/sh\nif grep -q broken "$3"; then exit 1; fi\n[ "$1 $2" = "-F signer" ] && sed -n "s/signed by //p" "$3"\n', f.root / "fakebin")
+        (f.root / "fakebin/modinfo").chmod(0o755)
+        updates = f.root / f"lib/modules/{RELEASE}/updates"
+
+        def found():
+            path = os.environ["PATH"]
+            os.environ["PATH"] = f"{f.root / 'fakebin'}:{path}"
+            checks = f.doctor()[1]
+            os.environ["PATH"] = path
+            return [(c["what"], c["fix"]) for c in checks if c["check"] == "secure-boot" and c["level"] == "WARN"]
+
+        for name, text in (("ntb.ko.xz", "signed by DKMS"), ("ntb_hw_amd.ko.xz", ""), ("dlend_ntb.ko.xz", ""), ("switchtec.ko", ""), ("zfs.ko", "")):
+            f.file(name, text + "\n", updates / "dkms")
+        t.equal(found(), [], "they are loaded: nobody asks for signatures that were not needed")
+        (f.sys / "module/dlend_ntb").rmdir()
+        t.equal([what for what, _ in found()], ["on, and DKMS has not signed these drivers: dlend_ntb.ko.xz ntb_hw_amd.ko.xz switchtec.ko"],
+                "not loaded: those that DKMS has not signed")
+        t.ok("openssl" in found()[0][1], "  and what is missing for it")
+        for name in ("ntb_hw_amd.ko.xz", "dlend_ntb.ko.xz", "switchtec.ko"):
+            f.file(name, "signed by DKMS\n", updates / "dkms")
+        t.equal(found(), [], "  signed")
+        f.file("switchtec.ko", "broken\n", updates / "dkms")
+        t.equal(found(), [], "  one that modinfo cannot read: nothing is claimed")
+        for name, text in (("ntb.ko", "signed by me"), ("ntb_hw_amd.ko", ""), ("Module.symvers", "")):
+            f.file(name, text + "\n", updates / "dlend-ntb")
+        (what, fix), = found()
+        t.ok(what == "on, and these drivers of dlend-build-ntb are not signed: ntb_hw_amd.ko" and "dlend-ntb-dkms" in fix and
+             "sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub" in fix, "those of dlend-build-ntb, too, and how to sign them", f"{what}: {fix}")
+        (f.sys / "firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c").write_bytes(bytes([6, 0, 0, 0, 0]))
+        t.equal(found(), [], "  not signed, and Secure Boot is off")
 
 
 def iommu(t):
@@ -578,6 +599,6 @@ def desert(t):
 
 
 with Tap() as tap:
-    for part in (well, kernel, modules, iommu, memory, ntb, families, first_link, refused, no_snoop, reach, links, windows, roles, devices, shared_reset, desert):
+    for part in (well, kernel, modules, signatures, iommu, memory, ntb, families, first_link, refused, no_snoop, reach, links, windows, roles, devices, shared_reset, desert):
         tap.diag(part.__name__)
         part(tap)
