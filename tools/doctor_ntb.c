@@ -194,7 +194,8 @@ static size_t report_functions(const struct demands *demands)
 		} else if (module && !path_exists(driver)) {
 			finding(LEVEL_FAIL, "ntb",
 				text("%s is an NTB, and no driver has it", n.name[i]),
-				text("modprobe %s; if there is none: install dlend-ntb-dkms", module));
+				text("modprobe %s; if there is none: install dlend-ntb-dkms",
+				     module));
 			count++;
 		}
 		if (module && !refusal_reason(module))
