@@ -602,6 +602,18 @@ def packages(t):
     t.ok('/inbuild" make deb >' in (TOP / "tests/cluster/root/mkdeb").read_text(), "  and 77-packages builds by that very command")
 
 
+def autopkgtest(t):
+    """Debian's own tests of the packages: what they call is there, and so is what that needs."""
+    control = (TOP / "debian/tests/control").read_text()
+    names = re.findall(r"^Tests: (\S+)$", control, re.M)
+    t.equal([name for name in names if not os.access(TOP / "debian/tests" / name, os.X_OK)], [], f"the tests {names} are programs")
+    scenario = re.search(r"tests/run cluster/(\S+)", (TOP / "debian/tests/borrow").read_text()).group(1)
+    t.ok((TOP / f"tests/cluster/t/{scenario}.t").exists(), f"  the scenario {scenario} is there")
+    needed = re.findall(r"^need (\S+)|missing (python3-\S+)\"$", (TOP / "tests/setup").read_text(), re.M)
+    listed = set(re.search(r"^Tests: borrow\nDepends: (.*?)\n\S", control, re.M | re.S).group(1).replace(",", " ").split())
+    t.equal({a or b for a, b in needed} - listed, set(), "  it depends on what tests/setup would install")
+
+
 class Removed(Root):
     """dlend's scripts for dpkg on a host where @lent and @attached devices, and @mdevs, are in use."""
 
@@ -685,6 +697,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, drivers, ntb_dkms, units, dashboard, alerts):
+    for part in (install, sources, packages, autopkgtest, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, drivers, ntb_dkms, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)
