@@ -15,6 +15,7 @@ help:
 	@echo "  sudo make install      all of it: the command under PREFIX ($(PREFIX)), the rest where"
 	@echo "                         the system looks for it; DESTDIR in front"
 	@echo "  make deb               Debian packages, in build/deb (needs debhelper, dh-dkms)"
+	@echo "  make rpm               packages for other distributions, in build/rpm (needs rpm-build)"
 	@echo "  make docs              the book, in build/docs (needs python3-sphinx, python3-myst-parser)"
 	@echo
 	@echo "To try and to test; hosts are emulated, nothing of this machine is changed but"
@@ -122,6 +123,14 @@ deb:
 	cd build/deb/dlend && dpkg-buildpackage -b -us -uc $(DEBFLAGS)
 	@ls build/deb/*.deb
 
+rpm:
+	rm -rf build/rpm
+	mkdir -p build/rpm
+	version=$$(sed -n 's/^Version: *//p' dist/dlend.spec) && \
+		tar -czf build/rpm/dlend-$$version.tar.gz $(not_sources) --transform="s,^\.,dlend-$$version," .
+	rpmbuild -bb --define '_topdir $(CURDIR)/build/rpm' --define '_sourcedir %{_topdir}' $(RPMFLAGS) dist/dlend.spec
+	@ls build/rpm/RPMS/*/*.rpm
+
 # To try and to test
 
 docs:
@@ -179,5 +188,5 @@ distclean: clean
 	@echo "this forgets the Debian trees and kernels too; the next check is a cold one"
 	$(if $(filter-out 0,$(shell id -u)),sudo) rm -rf "$${DLEND_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/dlend}"
 
-.PHONY: all help print-folders modules modules_install tools install install-files install-sources deb setup build-all build-debug lint check check-debug check-6.12
+.PHONY: all help print-folders modules modules_install tools install install-files install-sources deb rpm setup build-all build-debug lint check check-debug check-6.12
 .PHONY: check-long docs demo picture demo-live bench clean distclean

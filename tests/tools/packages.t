@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian's packages, built as docs say; lintian judges them.
+"""The packages, built as docs say: Debian's, which lintian judges, and those for distributions that use RPM.
 
-    a copy of the sources -- make deb -- what is in the packages
+    a copy of the sources -- make deb, make rpm -- what is in the packages
 """
 import os
 import re
@@ -37,6 +37,7 @@ def lintian(t, name, *packages):
 
 
 def debian(t, copy):
+    """Returns the names of the files in each package."""
     r = run("dpkg-source", "-b", copy, cwd=copy.parent)
     t.equal(r.returncode, 0, "the source package", r.stderr)
     lintian(t, "it", *copy.parent.glob("*.dsc"))
@@ -52,16 +53,34 @@ def debian(t, copy):
             {f"/usr/src/dlend-ntb-{VERSION}/{f}" for f in ("dkms.conf", "ntb-drivers", "Kbuild")}, "  dlend-ntb-dkms has what DKMS needs")
     control = run("dpkg-deb", "-I", packages["dlend-ntb-dkms"], cwd=made).stdout
     t.ok(re.search(r"^ Depends:.*\bdkms\b", control, re.M) and "Recommends: linux-source" in control, "  and brings DKMS and the kernel's source", control)
+    return files
+
+
+def rpm(t, copy, debs):
+    spec = (copy / "dist/dlend.spec").read_text()
+    t.equal(re.search(r"^Version: *(.*)", spec, re.M).group(1), VERSION, "the spec has the version of the packages")
+    # Debian's packages have other names than those that the spec asks for
+    r = run("make", "rpm", "RPMFLAGS=--nodeps", cwd=copy)
+    t.equal(r.returncode, 0, "make rpm", (r.stdout + r.stderr)[-3000:])
+    packages = {p.name.rsplit("-", 2)[0]: p for p in copy.glob("build/rpm/RPMS/*/*.rpm")}
+    t.equal(set(packages), {"dlend", "dlend-dkms"}, "  makes two packages")
+    for name, path in packages.items():
+        files = {f.removesuffix(".gz") for f in run("rpm", "-qlp", path, cwd=copy).stdout.splitlines()}
+        theirs = {f for f in debs[name] if f"/usr/share/doc/{name}/c" not in f and "/etc/systemd/system/" not in f}
+        t.equal(theirs - files, set(), f"  {name} has all files that Debian's has")
+        r = run("rpm", "-qcp", path, cwd=copy)
+        t.equal(set(r.stdout.split()), {f for f in theirs if f.startswith("/etc/")}, "  and the same are configuration")
 
 
 def main():
     with Tap() as t, tempfile.TemporaryDirectory(prefix="dlend-packages-") as folder:
-        if not shutil.which("lintian"):
-            Tap.skip("no lintian: the build tree has it")
+        if not shutil.which("rpmbuild") or not shutil.which("lintian"):
+            Tap.skip("no rpmbuild, no lintian: the build tree has them")
         copy = Path(folder) / "dlend"
         copy.mkdir()
         subprocess.run(f"tar -c --exclude=./build --exclude=./.git . | tar -x -C {copy}", shell=True, cwd=TOP, check=True)
-        debian(t, copy)
+        debs = debian(t, copy)
+        rpm(t, copy, debs)
 
 
 main()
