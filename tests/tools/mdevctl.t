@@ -262,7 +262,39 @@ def real(t):
         t.equal((r.returncode, (f.conf / PARENT / UUID).exists()), (0, False), "mdevctl undefine")
 
 
+# The real one, and what the kernel does meanwhile
+KERNEL = """#!/bin/sh
+{tool} "$@" || exit
+mdev={root}/sys/devices/dlend/{parent}/{uuid}
+case $1 in
+start) mkdir -p $mdev/dlend && echo bme >$mdev/prepin && : >$mdev/remove && ln -s ../mdev_supported_types/{kind} $mdev/mdev_type &&
+	ln -s $mdev {root}/sys/bus/mdev/devices/{uuid} ;;
+stop) cp $mdev/remove {root}/removed && rm -r $mdev {root}/sys/bus/mdev/devices/{uuid} ;;
+esac
+"""
+
+
+def borrowed(t):
+    """dlend borrow and return call it."""
+    tool = find_mdevctl()
+    if not tool:
+        with t.case("dlend borrow, with the real mdevctl"):
+            t.skip("there is none that runs here")
+        return
+    with Host() as f:
+        parent = f.parent()
+        f.file("mdevctl", KERNEL.format(tool=tool, root=f.root, parent=PARENT, uuid=UUID, kind=TYPE), f.root / "bin")
+        (f.root / "bin/mdevctl").chmod(0o755)
+        os.environ.update(PATH=f"{f.root}/bin:{os.environ['PATH']}", DLEND_TOOL=str(DLEND))
+        r = f.run(f"--json borrow --uuid {UUID} {TYPE}")
+        t.equal((r.code, json.loads(r.out).get("address")), (0, PARENT), "dlend borrow of a type, with the real mdevctl", r.err)
+        t.equal((parent / f"mdev_supported_types/{TYPE}/create").read_text(), UUID, "  the kernel was told to make it")
+        t.equal((first(parent / UUID / "prepin"), list(f.conf.iterdir())), ("open", []), "  for when QEMU opens it, and nothing is defined")
+        r = f.run(f"return {UUID}")
+        t.equal((r.code, (f.root / "removed").read_text()), (0, "1"), "dlend return: the kernel was told to remove it", r.err)
+
+
 with Tap() as tap:
-    for part in (foreign, capabilities, checks, nonsense, not_to_be_had, attributes, live, real):
+    for part in (foreign, capabilities, checks, nonsense, not_to_be_had, attributes, live, real, borrowed):
         tap.diag(part.__name__)
         part(tap)
