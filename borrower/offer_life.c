@@ -63,6 +63,14 @@ static int dlend_offer_appear(struct dlend_offer *offer)
 	return 0;
 }
 
+/* Nothing runs for an offer that is dying but its end. */
+static void dlend_offer_say_soon(struct dlend_offer *offer)
+{
+	if (!offer->dying)
+		queue_delayed_work(dlend_offers_wq, &offer->say,
+				   msecs_to_jiffies(DLEND_OFFER_SAY_MS));
+}
+
 static void dlend_offer_register(struct dlend_offer *offer, bool free)
 {
 	int ret = device_add(&offer->dev);
@@ -80,7 +88,7 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
 	if (offer->unsaid)
-		queue_delayed_work(dlend_offers_wq, &offer->say, 0);
+		dlend_offer_say_soon(offer);
 	/* What somebody has taken meanwhile could not be started. */
 	if (free && offer->state == DLEND_OFFER_FREE)
 		offer->announced = true;
@@ -120,7 +128,6 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	/* If it began just before the offer was killed, it is queued once more; and never again. */
 	cancel_work(&offer->work);
-	cancel_delayed_work(&offer->say);
 	if (offer->registered) {
 		dlend_offer_vanish(offer, NULL);
 		device_del(&offer->dev);
@@ -184,9 +191,8 @@ void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
 	offer->state = state;
 	offer->holder = holder;
 	offer->unsaid = true;
-	if (offer->registered && !offer->dying)
-		queue_delayed_work(dlend_offers_wq, &offer->say,
-				   msecs_to_jiffies(DLEND_OFFER_SAY_MS));
+	if (offer->registered)
+		dlend_offer_say_soon(offer);
 }
 
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
@@ -240,6 +246,8 @@ void dlend_offer_kill(struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
 	offer->dying = true;
+	/* Its timer must not fire for a workqueue that is being destroyed. */
+	cancel_delayed_work(&offer->say);
 	/* Strays of it are not told any more: whoever removes it waits for that. */
 	WRITE_ONCE(offer->withdrawn, true);
 	offer->state = DLEND_OFFER_GONE;
