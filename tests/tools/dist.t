@@ -455,6 +455,24 @@ def ntb_dkms(t):
                  for p in ("dlend-dkms", "dlend-ntb-dkms")]
     t.equal(exclusive[0], exclusive[1], "  which are those of dlend-dkms")
     with Bridge() as r:
+        tree = r.file("var/lib/dkms/dlend-ntb/0.1/x").parent
+        text = (f'kernelver={RELEASE}; dkms_tree={tree.parent.parent}; . {TOP}/debian/dlend-dkms.dkms; echo "${{BUILD_DEPENDS[*]}}"\n'
+                'echo "${BUILT_MODULE_NAME[5]}"; echo "${MAKE[0]}"')
+
+        def dlend():
+            return subprocess.run(["bash", "-c", text], capture_output=True, text=True, env=r.env, check=True).stdout.split("\n")[:3]
+
+        t.equal(dlend()[:2], ["", ""], "dlend-dkms without dlend-ntb-dkms: no links, and no waiting")
+        shutil.copytree(NTB, tree / "source")
+        depends, ntb, make = dlend()
+        t.ok((depends, ntb) == ("dlend-ntb", "dlend_ntb") and
+             f"CONFIG_NTB=m KBUILD_EXTRA_SYMBOLS={tree.parent}/kernel-{RELEASE}-x86_64/module/Module.symvers" in make,
+             "  with it, for a new kernel: DKMS is to build that first, and then dlend_ntb", make)
+        (r.path / "usr/src/linux-source-6.12.tar.xz").unlink()
+        t.equal(dlend()[:2], ["", ""], "  where the source is not there: as without it")
+        r.file(f"var/lib/dkms/dlend-ntb/kernel-{RELEASE}-x86_64/module/Module.symvers")
+        t.equal(dlend()[:2], ["", "dlend_ntb"], "  but once it is built, the source may go")
+    with Bridge() as r:
         source = r.path / "var/lib/dkms/dlend-ntb-0.1"
         shutil.copytree(NTB, source)
         for release in ("6.12.1-new", "6.17.1-amd64"):
