@@ -5,10 +5,15 @@
  * a UUID (mdev).  It writes blocks of random bytes to the disk, reads them into other memory and
  * compares; each command ends with an MSI-X interrupt, which the program waits for.  Before that,
  * it takes its interrupts and gives them back AGAIN times.
- *
  * Says "ok TIMES bytes BYTES interrupts COUNT us US"; or what is wrong, and exits with 1.
+ *
+ * userdisk --late DEVICE TIMES: how much later than the data is the interrupt?  It looks at memory
+ * until the disk has written there that a command has ended, and then waits for the interrupt.
+ * Says "late TIMES p50 NS p95 NS p99 NS max NS".
  */
 #include <poll.h>
+#include <stdbool.h>
+#include <time.h>
 #include <sys/eventfd.h>
 
 #include "vmmnvme.h"
@@ -125,19 +130,78 @@ static void compare(struct nvme_queue *q, int vector, unsigned int times)
 	}
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* In ns; one that came while the memory was read is not late. */
+static uint64_t lateness(struct nvme_queue *q, int vector)
+{
+	struct nvme_command c = {
+		.opcode = NVME_READ,
+		.nsid = 1,
+		.prp1 = IN,
+	};
+	uint64_t written;
+
+	nvme_begin(regs, q, c);
+	while (!nvme_ended(q))
+		;
+	written = now_ns();
+	await_interrupt(vector);
+	written = now_ns() - written;
+	disk_end(q);
+	return written;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(struct nvme_queue *q, int vector, unsigned int times)
+{
+	uint64_t *late = calloc(times + 1, sizeof(*late));
+
+	if (!late)
+		die("no memory");
+	lateness(q, vector);		/* the first one finds nothing in any cache */
+	for (turn = 1; turn <= times; turn++)
+		late[turn - 1] = lateness(q, vector);
+	qsort(late, times, sizeof(*late), ascending);
+	printf("late %u p50 %llu p95 %llu p99 %llu max %llu\n", times,
+	       (unsigned long long)late[times * 50ull / 100],
+	       (unsigned long long)late[times * 95ull / 100],
+	       (unsigned long long)late[times * 99ull / 100],
+	       (unsigned long long)late[times - 1]);
+	free(late);
+}
+
 int main(int argc, char **argv)
 {
 	struct nvme_queue admin, io;
 	struct space s = { .bytes = MEMORY_BYTES };
+	bool late = argc > 1 && !strcmp(argv[1], "--late");
 	unsigned int times, again;
 	uint64_t begin;
 	int fd, vector;
 
-	if (argc != 3 && argc != 4) {
-		fprintf(stderr, "usage: userdisk DEVICE TIMES [AGAIN]\n");
+	if (late) {
+		argc--;
+		argv++;
+	}
+	times = argc > 2 ? strtoul(argv[2], NULL, 0) : 0;
+	if (!times || argc > 4 - late) {
+		fprintf(stderr, "usage: userdisk DEVICE TIMES [AGAIN]\n"
+				"       userdisk --late DEVICE TIMES\n");
 		return 2;
 	}
-	times = strtoul(argv[2], NULL, 0);
 	again = argc == 4 ? strtoul(argv[3], NULL, 0) : 0;
 	memory = new_memory(MEMORY_BYTES);
 	s.memory = memory;
@@ -156,6 +220,10 @@ int main(int argc, char **argv)
 	set_vectors(fd, vector);
 	disk_execute(&admin, nvme_create_cq(&io, 1 << 16 | 2), TIMEOUT_MS);
 	disk_execute(&admin, nvme_create_sq(&io), TIMEOUT_MS);
+	if (late) {
+		measure(&io, vector, times);
+		return 0;
+	}
 	begin = now_us();
 	compare(&io, vector, times);
 	printf("ok %u bytes %llu interrupts %llu us %llu\n", times, 2ull * times * BLOCK,
