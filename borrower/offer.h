@@ -48,7 +48,6 @@
  * @claim: of its user, or NULL
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @say: tells user space of a new state
- * @unsaid: there is one, though it may have been the same before
  * @wq: ordered: everything that is asked of the lender for this device
  * @leases: granted by the lender and not returned yet
  * @strays: of these, that nobody has used: the lender tells of a lease for each function of a group
@@ -77,7 +76,6 @@ struct dlend_offer {
 	struct dlend_claim *claim;
 	struct work_struct work;
 	struct delayed_work say;
-	bool unsaid;
 	struct workqueue_struct *wq;
 	atomic_t leases, strays;
 	struct list_head memory;

@@ -15,9 +15,6 @@
 #include "bus.h"
 #include "offer_life.h"
 
-/* News of one device reach user space this late, and no more often. */
-#define DLEND_OFFER_SAY_MS	20
-
 static struct workqueue_struct *dlend_offers_wq;	/* ordered */
 static LIST_HEAD(dlend_offer_users);		/* only on that workqueue */
 
@@ -63,14 +60,6 @@ static int dlend_offer_appear(struct dlend_offer *offer)
 	return 0;
 }
 
-/* Nothing runs for an offer that is dying but its end. */
-static void dlend_offer_say_soon(struct dlend_offer *offer)
-{
-	if (!offer->dying)
-		queue_delayed_work(dlend_offers_wq, &offer->say,
-				   msecs_to_jiffies(DLEND_OFFER_SAY_MS));
-}
-
 static void dlend_offer_register(struct dlend_offer *offer, bool free)
 {
 	int ret = device_add(&offer->dev);
@@ -87,8 +76,6 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	}
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
-	if (offer->unsaid)
-		dlend_offer_say_soon(offer);
 	/* What somebody has taken meanwhile could not be started. */
 	if (free && offer->state == DLEND_OFFER_FREE)
 		offer->announced = true;
@@ -152,8 +139,6 @@ static void dlend_offer_work(struct work_struct *work)
 	dying = offer->dying;
 	due = offer->complete && !offer->registered;
 	free = offer->state == DLEND_OFFER_FREE;
-	if (due)
-		offer->unsaid = false;	/* Who hears that it is there reads its state. */
 	mutex_unlock(&dlend_offers_lock);
 	if (dying) {
 		dlend_offer_unregister(offer);
@@ -167,22 +152,18 @@ static void dlend_offer_work(struct work_struct *work)
 static void dlend_offer_say_work(struct work_struct *work)
 {
 	struct dlend_offer *offer = container_of(to_delayed_work(work), struct dlend_offer, say);
+	bool registered;
 	u16 state;
-	bool due;
 
 	mutex_lock(&dlend_offers_lock);
+	registered = offer->registered;
 	state = offer->state;
-	due = offer->unsaid;
-	offer->unsaid = false;
 	mutex_unlock(&dlend_offers_lock);
-	if (due)
+	/* Before that nobody knows of it, and then who hears of it reads its state. */
+	if (registered)
 		dlend_uevent_state(&offer->dev, dlend_offer_state_name(state));
 }
 
-/*
- * A lender that changes its mind all the time must not fill the queue of user space, where events
- * of other devices are, too.
- */
 void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
 {
 	lockdep_assert_held(&dlend_offers_lock);
@@ -190,9 +171,10 @@ void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
 		return;
 	offer->state = state;
 	offer->holder = holder;
-	offer->unsaid = true;
-	if (offer->registered)
-		dlend_offer_say_soon(offer);
+	/* The workqueue is ordered: what comes while it is being registered is told after that. */
+	if (!offer->dying)
+		queue_delayed_work(dlend_offers_wq, &offer->say,
+				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)

@@ -12,7 +12,6 @@
 #include <linux/sysfs.h>
 
 #include <dlend/kind.h>
-#include <dlend/names.h>
 #include <dlend/root.h>
 
 #include "lender/lease.h"

@@ -11,9 +11,6 @@
 #include "irq.h"
 #include "vdev.h"
 
-/* News reach user space this late, and no more often. */
-#define DLEND_CONDITION_SAY_MS	20
-
 /*
  * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
  * device, as after a surprise removal: so it reads 0xff instead.
@@ -113,13 +110,12 @@ static void dlend_condition_say_work(struct work_struct *work)
 }
 
 /*
- * Late, as a lender or a guest may change it all the time, and the queue of user space has events
- * of other devices, too.  Not by vdev's worker: that may be in the way to a disk to which memory is
- * written out, and events need memory.
+ * Not by vdev's worker: that may be in the way to a disk to which memory is written out, and events
+ * need memory.
  */
 void dlend_condition_say(struct dlend_vdev *v)
 {
-	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_CONDITION_SAY_MS));
+	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
 void dlend_condition_init(struct dlend_vdev *v)

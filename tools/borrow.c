@@ -121,9 +121,9 @@ static bool is_free(const char *bus, const char *address)
  */
 static struct names offers_of(const char *bus, const char *type)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), value[TEXT_MAX];
+	char value[TEXT_MAX];
 	struct names all = list_dir(bus), alike = { 0 }, found = { 0 };
-	unsigned long first = strtoul(read_attr(value, core, "node_id"), NULL, 10);
+	unsigned long first = strtoul(own_node(value), NULL, 10);
 
 	for (size_t i = 0; i < all.count; i++) {
 		char *dir = path("%s/%s", bus, all.name[i]);
@@ -141,7 +141,6 @@ static struct names offers_of(const char *bus, const char *type)
 		}
 	names_free(&alike);
 	names_free(&all);
-	free(core);
 	return found;
 }
 

@@ -18,7 +18,6 @@ static void load_module(const char *module)
 void check_node(void)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	char node[TEXT_MAX];
 
 	if (!path_exists(driver) && !opt.fake)
@@ -27,11 +26,10 @@ void check_node(void)
 		fail(EXIT_NOT_READY, "this host cannot lend",
 		     "the module dlend_lender is not loaded",
 		     "Load it: modprobe dlend_lender. If it does not exist, see README.md on how to build and install it.");
-	read_attr(node, core, "node_id");
+	own_node(node);
 	if (!*node || !strcmp(node, "0"))
 		fail(EXIT_NOT_READY, "this host cannot lend", "it has no node id",
 		     "Give every host one of its own, 1 to 65535: put \"options dlend_core node_id=N\" into /etc/modprobe.d/dlend.conf and load the modules again.");
-	free(core);
 	free(driver);
 }
 

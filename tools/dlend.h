@@ -118,6 +118,13 @@ const char *uuid_new(void);
 
 /* node.c */
 /**
+ * own_node - the id of this node, as sysfs has it
+ * @id: (out) TEXT_MAX bytes; "" without dlend_core
+ *
+ * Return: @id
+ */
+char *own_node(char *id);
+/**
  * node_name - what a node calls itself
  * @name: (out) TEXT_MAX bytes; "" if no link of this host has led to it
  * @node: its id, as sysfs has it

@@ -241,7 +241,6 @@ static void check_secure_boot(void)
 
 void doctor_modules(void)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	char node[TEXT_MAX];
 
 	check_module("dlend_core", LEVEL_FAIL, "nothing works");
@@ -251,13 +250,12 @@ void doctor_modules(void)
 	check_module("dlend_native", LEVEL_OK,
 		     "this host's own drivers use no device of others (dlend attach)");
 	check_secure_boot();
-	read_attr(node, core, "node_id");
+	own_node(node);
 	if (*node && strcmp(node, "0"))
 		finding(LEVEL_OK, "node-id", text("this is node %s", node), NULL);
 	else
 		finding(LEVEL_FAIL, "node-id", "this host has no node id",
 			"Give every host one of its own, 1 to 65535: \"options dlend_core node_id=N\" in /etc/modprobe.d/dlend.conf, and load the modules again");
-	free(core);
 }
 
 static bool has_word(const char *line, const char *word)

@@ -112,7 +112,6 @@ static void add_bus_offers(struct listing *l)
 static void add_unlisted_offers(struct listing *l)
 {
 	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	struct names n = list_dir(driver);
 
 	for (size_t i = 0; i < n.count; i++) {
@@ -122,7 +121,7 @@ static void add_unlisted_offers(struct listing *l)
 		read_attr(o.address, lent, "fabric_name");
 		if (*o.address && !names_have(&l->seen, o.address)) {
 			read_state(&o, lent);
-			read_attr(o.lender, core, "node_id");
+			own_node(o.lender);
 			read_attr(o.class, dir, "class");
 			read_attr(o.vendor, dir, "vendor");
 			read_attr(o.device, dir, "device");
@@ -132,7 +131,6 @@ static void add_unlisted_offers(struct listing *l)
 		free(dir);
 	}
 	names_free(&n);
-	free(core);
 	free(driver);
 }
 

@@ -11,10 +11,10 @@ static const char *const modules[] = { DLEND_MODULES };
 
 static void show_node(void)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), node[TEXT_MAX];
+	char node[TEXT_MAX];
 	const char *labels;
 
-	read_attr(node, core, "node_id");
+	own_node(node);
 	labels = metric_label(NULL, "node", *node ? node : "0");
 	metric_begin("dlend_node_info", "Id of this node, 0: none; version of the dlend command.");
 	metric_sample(metric_label(labels, "version", DLEND_VERSION), "1");
@@ -28,7 +28,6 @@ static void show_node(void)
 	}
 	metric_begin("dlend_debugfs_readable", "1 if the numbers of debugfs are among these.");
 	metric_sample(NULL, metric_has_debugfs() ? "1" : "0");
-	free(core);
 }
 
 static void show_metrics(void)

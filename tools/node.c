@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Names of nodes, for people: this host's own, and those that its links have heard. */
+/* This node's id; and names of nodes, for people: its own, and those that its links have heard. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
+
+char *own_node(char *id)
+{
+	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+
+	read_attr(id, core, "node_id");
+	free(core);
+	return id;
+}
 
 /* Each is there as often as something names it. */
 struct known {

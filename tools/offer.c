@@ -79,10 +79,9 @@ static int instances_left(const char *dir)
 
 static void check_state(const char *dir, const char *what, int left)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), mine[TEXT_MAX];
-	char state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX];
+	char mine[TEXT_MAX], state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX];
 
-	read_attr(mine, core, "node_id");
+	own_node(mine);
 	read_attr(state, dir, "state");
 	read_attr(borrower, dir, "borrower");
 	/* The VM of a device that another node has may be about to come (move_to). */
@@ -99,7 +98,6 @@ static void check_state(const char *dir, const char *what, int left)
 		fail(EXIT_IN_USE, what,
 		     text("it is %s on node %s", state, read_attr(lender, dir, "lender")),
 		     "See `dlend status` there.");
-	free(core);
 }
 
 void offer_check(const char *address)

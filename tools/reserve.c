@@ -274,7 +274,7 @@ int cmd_reserve(int argc, char **argv)
 		{ "until", required_argument, NULL, 'u' },
 		{ 0 }
 	};
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs), own[TEXT_MAX];
+	char own[TEXT_MAX];
 	struct reservation r = { 0 };
 	struct device dev;
 	int c;
@@ -289,12 +289,11 @@ int cmd_reserve(int argc, char **argv)
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     text("dlend lend %s", dev.bdf));
 	if (!*r.node)
-		parse_node(&r, read_attr(own, core, "node_id"));
+		parse_node(&r, own_node(own));
 	records_remove(&dev);
 	set_attribute(&dev, attribute_text(&r));
 	record_make(&dev, &r);
 	report_reserved(&dev, &r);
-	free(core);
 	return EXIT_OK;
 }
 

@@ -54,13 +54,11 @@ static bool look_lent(struct thing *t, const char *dir)
 /* A device of this host is a lent one, which is the same with more. */
 static bool look_offer(struct thing *t, const char *dir)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	char node[TEXT_MAX], lender[TEXT_MAX];
 
 	(void)t;
-	read_attr(node, core, "node_id");
+	own_node(node);
 	read_attr(lender, dir, "lender");
-	free(core);
 	return strcmp(node, lender) && is_there(dir);
 }
 

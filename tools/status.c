@@ -11,12 +11,11 @@ static const char *const modules[] = { DLEND_MODULES };
 
 static void show_node(json_t *root)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
 	json_t *list = root ? json_object() : NULL;
 	char node[TEXT_MAX], name[TEXT_MAX];
 	const char *loaded = "";
 
-	read_attr(node, core, "node_id");
+	own_node(node);
 	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
 		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
 		bool there = path_exists(dir);
@@ -36,7 +35,6 @@ static void show_node(json_t *root)
 		       *node && strcmp(node, "0") ? node_text(node) : "(id not set)",
 		       *loaded ? loaded : " none loaded");
 	}
-	free(core);
 }
 
 /* Prints an attribute.  Some have several lines: p2p has one for every BAR. */

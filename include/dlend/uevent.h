@@ -5,6 +5,12 @@
 
 struct device;
 
+/*
+ * What a peer or a guest can change is told this late, and no more often, as they may change it all
+ * the time, and the queue of user space has events of other devices, too.
+ */
+#define DLEND_UEVENT_DELAY_MS	20
+
 /**
  * dlend_uevent_state - tell user space of a new state: an event "change" with DLEND_STATE
  * @dev: (in) the device whose attribute "state" has changed
