@@ -274,7 +274,7 @@ def fails(t):
         with World() as w:
             w.touch(f"other-{host}")
             r = w.run("--write", SERIAL, *DISK)
-            t.ok(r.returncode == 1 and "has become another disk: its serial number is OTHER" in r.stderr and w.home(), "another disk: told", r.stderr)
+            t.ok(r.returncode == 1 and "has become another device: it is the disk OTHER" in r.stderr and w.home(), "another disk: told", r.stderr)
             t.ok(not any("fio" in call for call in w.calls() if call.startswith(host)), "  and not touched", str(w.calls()))
     for what in ("nonsense", "{}", '{"jobs": [{"error": 5, "read": {"total_ios": 1}}]}'):
         with World() as w:

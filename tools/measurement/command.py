@@ -10,7 +10,7 @@ from remote.hosts import Host, host_by_ssh
 from remote.messages import Failure, print_json, print_line
 from remote.settings import Settings
 
-from .fio import READS, WRITES
+from .disk import DiskBench
 from .plot import draw
 from .report import as_json, as_lines, distribution
 from .rounds import Bench, is_virtual, run_bench
@@ -61,8 +61,8 @@ def measure(args):
     settings = Settings(Path(args.root), args.json)
     hosts = [host_by_ssh(settings, name) for name in args.hosts]
     borrower = hosts[0] if len(hosts) == 2 else Host(settings, "this host")
-    bench = Bench(hosts[-1], borrower, args.device, READS + (WRITES if args.write else ()), args.runs, args.ios)
-    run_bench(bench, args.write)
+    bench = Bench(hosts[-1], borrower, args.device, DiskBench(args.write), args.runs, args.ios)
+    run_bench(bench)
     virtual = is_virtual(bench.lender) or is_virtual(bench.borrower)
     if not args.json:
         print_line("\n".join(as_lines(bench, virtual)), sys.stdout)
@@ -74,7 +74,7 @@ def measure(args):
 
 def write_plot(name, bench, virtual):
     """If that fails, the numbers are told all the same."""
-    jobs = {job: {place: distribution(runs) for place, runs in places.items()} for job, places in bench.results.items()}
+    jobs = {job.title(): {place: distribution(runs) for place, runs in places.items()} for job, places in bench.results.items()}
     try:
         Path(name).write_text(draw(jobs, not virtual), encoding="utf-8")
     except OSError as error:

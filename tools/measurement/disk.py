@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 from remote.waits import wait_until
 
+from .fio import READS, WRITES, fio_words, parse_fio
+
 NVME = "0x0108"     # how the class begins
 WAIT_S = 60         # for the driver
 # The names that a disk's driver gives are in a directory of the controller's name.
@@ -24,6 +26,14 @@ class Disk:
     serial: str
     model: str
     names: tuple        # of its disks below /dev
+
+    @property
+    def identity(self):
+        return f"the disk {self.serial}"
+
+    @property
+    def interrupts(self):
+        return (f"{self.controller}q",)
 
 
 def look_at(host, bdf):
@@ -81,3 +91,32 @@ def check_consent(host, bdf, disk, serial):
     if there:
         raise Failure(f"{bdf} on {host} is not empty", f"there is {', '.join(there)} on it",
                       f"Nothing was written.  If nobody needs that: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)
+
+
+class DiskBench:
+    """What rounds.py measures, by fio."""
+    program, package = "fio", "fio"
+
+    def __init__(self, consent):
+        """consent: to write, see check_consent(); or None"""
+        self.consent = consent
+        self.jobs = READS + (() if consent is None else WRITES)
+
+    def check(self, host, bdf):
+        """The Disk, before it is lent."""
+        disk = check_disk(host, bdf)
+        if self.consent is not None:
+            check_consent(host, bdf, disk, self.consent)
+        return disk
+
+    def await_attached(self, host, bdf):
+        return await_disk(host, bdf)
+
+    def await_home(self, host, bdf):
+        return await_disk(host, bdf)
+
+    def words(self, disk, job, ios, seed):
+        return fio_words(job, f"/dev/{disk.names[0]}", ios, seed)
+
+    def parse(self, text, job):
+        return parse_fio(text, job.direction)

@@ -7,24 +7,20 @@ them, anywhere, for latency.
 import json
 from dataclasses import dataclass
 
-PERCENTILES = ("50", "90", "99", "99.9", "99.99")
-RUNTIME_S = 60      # after which a job ends, whatever it has done
+from .times import PERCENTILES, RUNTIME_S, Job
 
 
 @dataclass(frozen=True)
-class Job:
-    name: str
+class FioJob(Job):
     rw: str             # as fio calls it
-    block: int          # bytes of each I/O
-    ios: int            # one after the other
 
     @property
     def direction(self):
         return self.rw.removeprefix("rand")
 
 
-READS = (Job("sequential read", "read", 512 << 10, 1000), Job("random read", "randread", 4 << 10, 10000))
-WRITES = (Job("sequential write", "write", 512 << 10, 1000), Job("random write", "randwrite", 4 << 10, 10000))
+READS = (FioJob("sequential read", 512 << 10, 1000, "read"), FioJob("random read", 4 << 10, 10000, "randread"))
+WRITES = (FioJob("sequential write", 512 << 10, 1000, "write"), FioJob("random write", 4 << 10, 10000, "randwrite"))
 
 
 def fio_words(job, disk, ios, seed):

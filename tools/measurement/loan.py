@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A disk is lent by one host and attached to another, and given back."""
+"""A device is lent by one host and attached to another, and given back."""
 from remote.hosts import ask_dlend
 from remote.messages import NOT_FOUND, Failure
 from remote.waits import wait_until
-
-from .disk import await_disk
 
 WAIT_S = 60     # for the offer to come, or to be free
 
@@ -12,13 +10,13 @@ WAIT_S = 60     # for the offer to come, or to be free
 class Loan:
     """begun: (host, dlend's words) that undo what was begun, the last one first"""
 
-    def __init__(self, lender, borrower, bdf):
-        self.lender, self.borrower, self.bdf = lender, borrower, bdf
+    def __init__(self, bench):
+        self.lender, self.borrower, self.bdf, self.subject = bench.lender, bench.borrower, bench.bdf, bench.subject
         self.begun = []
         self.address = ""
 
     def begin(self):
-        """Return the disk on the borrower, and how its interrupts come."""
+        """Return the device on the borrower, and how its interrupts come."""
         self.begun.append((self.lender, ["reclaim", self.bdf]))
         self.address = ask_dlend(self.lender, "lend", self.bdf)["lent"][0]["address"]
         wait_until(self.lender.settings, f"{self.address} on {self.borrower}", WAIT_S, self.is_free,
@@ -26,16 +24,16 @@ class Loan:
                                    f"{self.borrower.prefix()}dlend links"))
         self.begun.append((self.borrower, ["detach", self.address]))
         device = ask_dlend(self.borrower, "attach", self.address)["attached"][0]["device"]
-        disk = await_disk(self.borrower, device)
+        found = self.subject.await_attached(self.borrower, device)
         path = self.borrower.settings.root / "sys/bus/dlend/devices" / self.address / "interrupts"
-        return disk, self.borrower.run_checked(["cat", str(path)]).strip()
+        return found, self.borrower.run_checked(["cat", str(path)]).strip()
 
     def is_free(self):
         offers = ask_dlend(self.borrower, "list")["offers"]
         return any(offer["address"] == self.address and offer["state"] == "free" for offer in offers)
 
     def end(self):
-        """Give it back, as far as it has come.  Return the disk on the lender."""
+        """Give it back, as far as it has come.  Return the device on the lender."""
         while self.begun:
             host, words = self.begun[-1]
             try:
@@ -44,7 +42,7 @@ class Loan:
                 if failure.code != NOT_FOUND:       # it was not done, or is undone
                     raise
             self.begun.pop()
-        return await_disk(self.lender, self.bdf)
+        return self.subject.await_home(self.lender, self.bdf)
 
     def by_hand(self):
         """What people type if end() has failed."""

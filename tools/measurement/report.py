@@ -3,7 +3,7 @@
 from .intervals import mean_of, ratio_of
 from .rounds import PLACES
 
-# Name of fio's number: (for people, by how much it is divided, decimals)
+# Name of a run's number: (for people, by how much it is divided, decimals)
 MEASURES = {"latency_ns": ("latency, mean, us", 1000, 1), "latency_50_ns": ("latency, median, us", 1000, 1),
             "latency_99_ns": ("latency, 99 %, us", 1000, 1), "latency_99.9_ns": ("latency, 99.9 %, us", 1000, 1),
             "bytes_per_s": ("bandwidth, MB/s", 1e6, 1)}
@@ -30,20 +30,21 @@ def distribution(runs):
 
 def summary(places):
     """{measure: {place: mean and intervals, "ratio": of attached to local, and intervals}} of one job"""
-    values = {place: {measure: [run[measure] for run in runs] for measure in MEASURES} for place, runs in places.items()}
+    told = [measure for measure in MEASURES if measure in places["local"][0]]
+    values = {place: {measure: [run[measure] for run in runs] for measure in told} for place, runs in places.items()}
     return {measure: {**{place: mean_of(values[place][measure]) for place in PLACES},
-                      "ratio": ratio_of(values["attached"][measure], values["local"][measure])} for measure in MEASURES}
+                      "ratio": ratio_of(values["attached"][measure], values["local"][measure])} for measure in told}
 
 
 def as_json(bench, virtual):
     """All of it.  virtual: whether a host is a virtual machine"""
-    jobs = [{"job": job.name, "block_bytes": job.block, "summary": summary(bench.results[job.name]),
+    jobs = [{"job": job.name, "block_bytes": job.block, "summary": summary(places),
              **{place: {"runs": [{name: value for name, value in run.items() if name != "bins"} for run in runs],
                         "per_io": {count: per_io(runs, count) for count in COUNTS},
-                        "distribution_ns": distribution(runs)} for place, runs in bench.results[job.name].items()}}
-            for job in bench.jobs]
+                        "distribution_ns": distribution(runs)} for place, runs in places.items()}}
+            for job, places in bench.results.items()]
     return {"lender": str(bench.lender), "borrower": str(bench.borrower), "device": bench.bdf,
-            "model": bench.disk.model, "interrupts": bench.interrupts, "times_mean_nothing": virtual, "runs": bench.runs,
+            "model": bench.device.model, "interrupts": bench.interrupts, "times_mean_nothing": virtual, "runs": bench.runs,
             "jobs": jobs}
 
 
@@ -53,13 +54,12 @@ def interval(row, level):
 
 def as_lines(bench, virtual):
     """For people."""
-    lines = [f"{bench.disk.model} {bench.bdf} of {bench.lender}, attached to {bench.borrower}; {bench.runs} runs, interrupts: "
+    lines = [f"{bench.device.model} {bench.bdf} of {bench.lender}, attached to {bench.borrower}; {bench.runs} runs, interrupts: "
              f"{bench.interrupts}"]
     if virtual:
         lines.append(MEANINGLESS)
-    for job in bench.jobs:
-        places = bench.results[job.name]
-        lines += ["", f"{job.name}, {job.block >> 10} KiB at a time, {places['local'][0]['ios']} a run",
+    for job, places in bench.results.items():
+        lines += ["", f"{job.title()}, {places['local'][0]['ios']} a run",
                   f"  {'':37} {'local':>10} {'attached':>10} {'ratio':>7}  {'95 %':18}  99 %"]
         for measure, row in summary(places).items():
             name, by, digits = MEASURES[measure]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs the jobs on both hosts, in turn.
 
-In each round the disk is lent, the borrower does all jobs, the disk is given back, and the lender does all jobs.  So
-what changes with time meets both alike, and no round depends on how the disk was lent for another one.
+In each round the device is lent, the borrower does all jobs, the device is given back, and the lender does all jobs.  So
+what changes with time meets both alike, and no round depends on how the device was lent for another one.
+
+The subject says which jobs these are, which command does one, and what has to be there for it: DiskBench and the like.
 """
 from dataclasses import dataclass, field
 
@@ -11,8 +13,6 @@ from remote.hosts import LOST, cannot_be_asked, reason_of
 from remote.messages import NOT_READY, Failure, print_progress
 
 from .counts import ARRIVING, LENDER, read_interrupts, read_messages
-from .disk import check_consent, check_disk
-from .fio import fio_words, parse_fio
 from .loan import Loan
 
 PLACES = ("local", "attached")
@@ -23,13 +23,13 @@ class Bench:
     """What is measured, and what came out."""
     lender: object              # hosts
     borrower: object
-    bdf: str                    # of the disk, on its lender
-    jobs: tuple
+    bdf: str                    # of the device, on its lender
+    subject: object
     runs: int
     ios: int = 0                # of each job; 0: as many as the job says
-    disk: object = None         # on the lender
+    device: object = None       # on the lender
     interrupts: str = ""        # how they come to the borrower
-    results: dict = field(default_factory=dict)     # {job: {place: [numbers of each run]}}
+    results: dict = field(default_factory=dict)     # {Job: {place: [numbers of each run]}}
 
 
 def is_virtual(host):
@@ -37,13 +37,12 @@ def is_virtual(host):
     return not host.run(["grep", "-q", "^flags.* hypervisor", str(host.settings.root / "proc/cpuinfo")]).returncode
 
 
-def check_programs(host, programs):
-    for program in programs:
-        result = host.run(["sh", "-c", 'command -v "$1"', "sh", program])
-        if result.returncode == LOST:
-            raise cannot_be_asked(host, result)
-        if result.returncode:
-            raise Failure(f"there is no {program} on {host}", "", f"{host.prefix()}apt install {program}", NOT_READY)
+def check_program(host, program, package):
+    result = host.run(["sh", "-c", 'command -v "$1"', "sh", program])
+    if result.returncode == LOST:
+        raise cannot_be_asked(host, result)
+    if result.returncode:
+        raise Failure(f"there is no {program} on {host}", "", f"{host.prefix()}apt install {package}", NOT_READY)
 
 
 def node_of(host):
@@ -64,59 +63,54 @@ def check_link(lender, borrower):
         raise Failure(f"no link from {borrower} to {lender}, node {node}, is up", "", f"{borrower.prefix()}dlend links", NOT_READY)
 
 
-def check_all(bench, serial):
-    """Nothing is changed before all of this is so.  serial: consent to write, or None"""
+def check_all(bench):
+    """Nothing is changed before all of this is so."""
     for host in (bench.borrower, bench.lender):
-        check_programs(host, ["fio"])
+        check_program(host, bench.subject.program, bench.subject.package)
     check_link(bench.lender, bench.borrower)
-    bench.disk = check_disk(bench.lender, bench.bdf)
-    if serial is not None:
-        check_consent(bench.lender, bench.bdf, bench.disk, serial)
+    bench.device = bench.subject.check(bench.lender, bench.bdf)
 
 
-def count_all(bench, place, disk):
+def count_all(bench, place, device):
     """What was counted so far: {name: number, or None}."""
-    own = {"interrupts": (f"{disk.controller}q",)}
+    own = {"interrupts": device.interrupts}
     if place == "local":
         return read_interrupts(bench.lender, own)
     return {**read_interrupts(bench.borrower, {**own, "link_interrupts": ARRIVING}),
             **read_interrupts(bench.lender, {"lender_interrupts": LENDER}), "messages": read_messages(bench.borrower)}
 
 
-def run_job(bench, place, job, disk, seed):
-    """One job on one host: numbers of fio's, and what was counted meanwhile."""
+def run_job(bench, place, job, device, seed):
+    """One job on one host: its numbers, and what was counted meanwhile."""
     host = bench.borrower if place == "attached" else bench.lender
-    before = count_all(bench, place, disk)
-    result = host.run(fio_words(job, f"/dev/{disk.names[0]}", bench.ios or job.ios, seed))
-    after = count_all(bench, place, disk)
+    before = count_all(bench, place, device)
+    result = host.run(bench.subject.words(device, job, bench.ios or job.ios, seed))
+    after = count_all(bench, place, device)
     try:
-        numbers = parse_fio(result.stdout, job.direction)
+        numbers = bench.subject.parse(result.stdout, job)
     except ValueError as error:
         why = reason_of(result) if result.returncode else f"what it says cannot be read: {error}"
-        raise Failure(f"fio failed on {host}", why) from None
+        raise Failure(f"{bench.subject.program} failed on {host}", why) from None
     return {**numbers, **{name: None if None in (now, before[name]) else now - before[name] for name, now in after.items()}}
 
 
-def run_jobs(bench, place, disk, seed):
-    if disk.serial != bench.disk.serial:
-        raise Failure(f"{bench.bdf} has become another disk", f"its serial number is {disk.serial}")
-    for job in bench.jobs:
-        print_progress(bench.lender.settings, f"run {seed} of {bench.runs}, {place}: {job.name}")
-        bench.results.setdefault(job.name, {name: [] for name in PLACES})[place].append(run_job(bench, place, job, disk, seed))
+def run_jobs(bench, place, device, seed):
+    if device.identity != bench.device.identity:
+        raise Failure(f"{bench.bdf} has become another device", f"it is {device.identity}")
+    for job in bench.subject.jobs:
+        print_progress(bench.lender.settings, f"run {seed} of {bench.runs}, {place}: {job.title()}")
+        bench.results.setdefault(job, {name: [] for name in PLACES})[place].append(run_job(bench, place, job, device, seed))
 
 
-def run_bench(bench, serial=None):
-    """All of it.  However it ends, the disk is back with its own driver, or the Failure says what is left to do.
-
-    serial: see check_all()
-    """
-    loan = Loan(bench.lender, bench.borrower, bench.bdf)
+def run_bench(bench):
+    """All of it.  However it ends, the device is back as it was, or the Failure says what is left to do."""
+    loan = Loan(bench)
     try:
         signals.heed_signals()
-        check_all(bench, serial)
+        check_all(bench)
         for number in range(1, bench.runs + 1):
-            disk, bench.interrupts = loan.begin()
-            run_jobs(bench, "attached", disk, number)
+            device, bench.interrupts = loan.begin()
+            run_jobs(bench, "attached", device, number)
             run_jobs(bench, "local", loan.end(), number)
         signals.ignore_signals()
     except Exception as error:      # pylint: disable=broad-exception-caught
