@@ -80,7 +80,7 @@ install-files:
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
-	install -m 755 tools/bench tools/migrate $(lib)/dlend
+	install -m 755 tools/bench tools/migrate build/bin/bartimes $(lib)/dlend
 	for dir in measurement migration remote; do install -d $(lib)/dlend/$$dir && \
 		install -m 644 tools/$$dir/*.py $(lib)/dlend/$$dir || exit 1; done
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs

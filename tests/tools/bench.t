@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "cluster"), str(HERE.parent.parent 
 sys.dont_write_bytecode = True
 os.environ.update(WORLD="", SIDE="a")
 import bench_fakes  # noqa: E402  pylint: disable=wrong-import-position
+import measurement.bar  # noqa: E402  pylint: disable=wrong-import-position
 import measurement.command  # noqa: E402  pylint: disable=wrong-import-position
 import remote.hosts  # noqa: E402  pylint: disable=wrong-import-position
 import remote.signals  # noqa: E402  pylint: disable=wrong-import-position
@@ -31,9 +32,11 @@ from measurement.counts import interrupts_taken, messages_sent  # noqa: E402  py
 from measurement.fio import READS, WRITES, fio_words, parse_fio  # noqa: E402  pylint: disable=wrong-import-position
 from measurement.intervals import mean_of, ratio_of, student_t  # noqa: E402  pylint: disable=wrong-import-position
 from measurement.plot import draw  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.times import in_units, numbers_of  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 
 remote.hosts.subprocess = bench_fakes.Local
+measurement.bar.PROGRAM = measurement.bar.BarBench.program = str(DLEND.with_name("bartimes"))
 BDF, SERIAL = bench_fakes.BDF, bench_fakes.SERIAL
 SSH = r"""#!/bin/sh
 while [ "$1" != -- ]; do shift; done
@@ -111,11 +114,25 @@ class World:
         return path.read_text().splitlines() if path.exists() else []
 
     def home(self):
-        """The disk is where it was, and nothing is attached."""
-        return (bench_fakes.driver(), sorted(p.name for p in (self.path / "a/sys/bus/pci/devices").glob("*"))) == ("nvme", [])
+        """The device is where it was, and nothing is attached."""
+        own = "" if bench_fakes.there("board") else "nvme"
+        return (bench_fakes.driver(), sorted(p.name for p in (self.path / "a/sys/bus/pci/devices").glob("*"))) == (own, [])
+
+
+class BoardWorld(World):
+    """Instead of a disk, a device with memory in BAR 2."""
+
+    def __init__(self, driver_on_a=""):
+        super().__init__()
+        self.touch("board", driver_on_a)
+        bench_fakes.with_own("b", BDF)
+
+    def device_file(self, name):
+        return self.path / f"b/sys/bus/pci/devices/{BDF}" / name
 
 
 DISK = ("--runs", "2", "--ios", "50", "--device", "3:00.0", "b")
+BAR = ("--runs", "2", "--ios", "5", "--bar", "2", "--device", "3:00.0", "b")
 
 
 def arithmetic(t):
@@ -130,6 +147,90 @@ def arithmetic(t):
     t.equal([round(x, 3) for x in (row["mean"], *row["95"])], [3.175, 0.435, 23.185], "a ratio, by the logarithms of each round's")
     row = ratio_of([30, 60], [10, 20])
     t.equal([round(x, 9) for x in (row["mean"], *row["99"])], [3, 3, 3], "one that is always the same has no width")
+
+
+def times_of_runs(t):
+    numbers = numbers_of({1000: 98, 2004: 1, 3456: 1})
+    t.equal([numbers[name] for name in ("ios", "latency_ns", "latency_50_ns", "latency_99_ns", "latency_99.9_ns", "bins")],
+            [100, 1034.6, 1000, 2004, 3456, {1000: 98, 2000: 1, 3460: 1}], "mean, percentiles and bins of times")
+    for name, times in (("none", {}), ("one that is 0", {0: 3})):
+        try:
+            numbers_of(times)
+            t.ok(False, f"times: {name}: refused")
+        except ValueError:
+            t.passed(f"times: {name}: refused")
+    t.equal([in_units(size) for size in (4, 1023, 1024, 16 << 10, 1 << 20)], ["4 B", "1023 B", "1 KiB", "16 KiB", "1 MiB"], "sizes for people")
+
+
+def bartimes(t):
+    """The program itself, on a file."""
+    with tempfile.NamedTemporaryFile() as file:
+        data = os.urandom(4096)
+        file.write(data)
+        file.flush()
+
+        def run(*words):
+            return subprocess.run([measurement.bar.PROGRAM, *words], capture_output=True, text=True, check=False)
+
+        for way in ("read", "write"):
+            for size in ("4", "4096"):
+                r = run(way, file.name, size, "7", "60")
+                t.ok(r.returncode == 0 and len(r.stdout.split()) == 7 and r.stdout.replace("\n", "").isdecimal(), f"bartimes {way} {size}: as many times", str(r))
+        t.equal(Path(file.name).read_bytes(), data, "  what was there is there")
+        t.equal(run("read", file.name, "4", "7", "0").stdout, "", "bartimes: no time, nothing read")
+        for name, words, says in (("too large", ("read", file.name, "8192", "1", "1"), "it is smaller"),
+                                  ("no file", ("read", f"{file.name}-", "4", "1", "1"), "No such file"),
+                                  ("a word too few", ("read", file.name, "4", "1"), "usage:"), ("another word", ("erase", file.name, "4", "1", "1"), "usage:")):
+            r = run(*words)
+            t.ok(r.returncode in (1, 2) and says in r.stderr and not r.stdout, f"bartimes: {name}: told", str(r))
+
+
+def bar_read(t):
+    with BoardWorld("bochs") as w:
+        r = w.run("--json", *BAR)
+        says = json.loads(r.stdout or "{}")
+        t.ok(r.returncode == 0 and w.home(), "a BAR is measured, and the device is back", r.stderr)
+        t.equal(w.calls(), 2 * [f"b lend {BDF}", "a list", "a attach d0002:03:00.0", "a detach d0002:03:00.0", f"b reclaim {BDF}"], "  in turn on both hosts")
+        t.equal([(job["job"], job["block_bytes"]) for job in says["jobs"]], [("read", 4 << 2 * n) for n in range(4)], "  by size, as large as it is")
+        t.equal((says["model"], sorted(says["jobs"][0]["summary"]), sum(says["jobs"][0]["attached"]["distribution_ns"].values())),
+                ("BAR 2 (256 B) of 1af4:1110", ["bytes_per_s", "latency_50_ns", "latency_99.9_ns", "latency_99_ns", "latency_ns"], 10),
+                "  with the same numbers as a disk")
+        t.equal(says["jobs"][0]["attached"]["per_io"], {"interrupts": 0, "link_interrupts": 0, "lender_interrupts": 0, "messages": 0}, "  and counts")
+        t.equal((w.path / "a/sys/bus/pci/drivers/bochs/unbind").read_text(), bench_fakes.ATTACHED + "\n", "  on the borrower its driver has let go")
+        t.equal(w.device_file("enable").read_text(), "0\n", "  and the device is disabled again")
+    with BoardWorld() as w:
+        r = w.run("--plot", str(w.path / "plot.svg"), "--write", "1af4:1110", *BAR)
+        t.ok(r.returncode == 0 and "read, 4 B at a time, 5 a run" in r.stdout and "write, 256 B at a time, 5 a run" in r.stdout,
+             "--write with the device's numbers: it writes", r.stdout + r.stderr)
+        t.ok("BAR 2 (256 B) of 1af4:1110 0000:03:00.0 of b, attached to this host" in r.stdout, "  and says what", r.stdout)
+        t.equal(len({e.text for e in ElementTree.parse(w.path / "plot.svg").iter() if e.get("font-weight")}), 8, "  a panel for each size")
+
+
+def bar_refused(t):
+    cases = (("no such BAR", lambda w: None, ("--bar", "0"), 2, ("has no BAR 0 in memory", f"on b: lspci -vs {BDF}")),
+             ("one of I/O ports", lambda w: None, ("--bar", "1"), 2, ("has no BAR 1 in memory",)),
+             ("no such device", lambda w: None, ("--device", "04:0.0"), 3, ("b has no device 0000:04:00.0",)),
+             ("lent already", lambda w: bench_fakes.with_driver("b", BDF, "dlend-lender"), (), 4, ("is lent already",)),
+             ("with a driver", lambda w: w.device_file("driver").symlink_to("/nowhere/bochs"), (), 6,
+              ("has a driver: it is bochs", "echo none >driver_override && echo 0000:03:00.0 >driver/unbind")),
+             ("writing to another one", lambda w: None, ("--write", "1234:1111"), 2, ("is another device: it is 1af4:1110", "Nothing was written")))
+    for name, begin, words, code, parts in cases:
+        with BoardWorld() as w:
+            begin(w)
+            r = w.run(*BAR, *words)
+            t.ok(r.returncode == code and all(part in r.stderr for part in parts), f"a BAR, refused: {name}", f"{r.returncode} {r.stderr}")
+            t.equal(w.calls(), [], "  nothing was done")
+    with BoardWorld() as w:
+        def attach():
+            said = bench_fakes.attach()
+            (w.path / f"a/sys/bus/pci/devices/{bench_fakes.ATTACHED}/resource2").unlink()
+            return said
+
+        bench_fakes.VERBS["attach"] = (attach, "a")
+        r = w.run(*BAR)
+        bench_fakes.VERBS["attach"] = (bench_fakes.attach, "a")
+        t.ok(r.returncode == 1 and "bartimes failed on this host: resource2: No such file" in r.stderr and w.home(),
+             "it fails: told, and the device is back", r.stderr)
 
 
 def fio_says(t):
@@ -362,6 +463,6 @@ def layers(t):
 
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (layers, arithmetic, fio_says, counted, good, virtual, writes, refused, fails, interrupted, plotted):
+    for part in (layers, arithmetic, times_of_runs, fio_says, counted, good, virtual, writes, bartimes, bar_read, bar_refused, refused, fails, interrupted, plotted):
         tap.diag(part.__name__)
         part(tap)

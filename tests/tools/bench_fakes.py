@@ -3,7 +3,8 @@
 """dlend and fio as programs, for two hosts a and b that are directories in WORLD: what `dlend bench` drives.  Local does the
 same within the process that measures, for tests of which there are many.
 
-    a node 1, "this host"; b node 2, by ssh, with a disk 0000:03:00.0
+    a node 1, "this host"; b node 2, by ssh, with a disk 0000:03:00.0; with a file "board" in WORLD, that is a device without
+      a driver, and on a with the driver that the file names
 
 With a file "fail-VERB" (or fail-fio) in WORLD, that command does nothing and fails with what is in the file; with
 "hold-VERB", it makes "held-VERB" and waits until the first one is gone; with "odd-fio", fio prints what is in there.
@@ -22,6 +23,8 @@ import time
 WORLD, SIDE = os.environ["WORLD"], os.environ["SIDE"]
 BDF, ADDRESS, ATTACHED = "0000:03:00.0", "d0002:03:00.0", "d002:03:00.0"
 SERIAL = "SER-1"
+# Of a board: BAR 1 is one of I/O ports, and BAR 2 has 256 bytes of memory
+RESOURCE = "\n".join(["0x0 0x0 0x0", "0xc000 0xc03f 0x40101", "0xf0000000 0xf00000ff 0x14220c", *["0x0 0x0 0x0"] * 10])
 
 
 def path(host, name):
@@ -49,15 +52,31 @@ def with_driver(host, bdf, driver, controller=""):
     shutil.rmtree(path(host, device), ignore_errors=True)
     put(host, f"{device}/class", "0x010802")
     if driver:
-        os.symlink(f"/nowhere/drivers/{driver}", path(host, f"{device}/driver"))
+        drivers = f"sys/bus/pci/drivers/{driver}"
+        put(host, f"{drivers}/unbind", "")
+        os.symlink(path(host, drivers), path(host, f"{device}/driver"))
     if controller:
         put(host, f"{device}/nvme/{controller}/serial", "OTHER" if there(f"other-{host}") else SERIAL + "   ")
         put(host, f"{device}/nvme/{controller}/model", "A Disk")
         os.makedirs(path(host, f"{device}/nvme/{controller}/{controller}c0n1"))
+    if there("board"):
+        for file, text in (("vendor", "0x1af4"), ("device", "0x1110"), ("enable", "0"), ("resource", RESOURCE), ("resource2", "memory" * 50)):
+            put(host, f"{device}/{file}", text)
+
+
+def with_own(host, bdf):
+    """The device as it is where nobody else has it."""
+    if not there("board"):
+        with_driver(host, bdf, "nvme", "nvme0" if host == "b" else "nvme5")
+        return "nvme"
+    name = get("board") if host == "a" else ""
+    with_driver(host, bdf, name)
+    return name
 
 
 def driver():
-    return os.path.basename(os.readlink(path("b", f"sys/bus/pci/devices/{BDF}/driver")))
+    device = path("b", f"sys/bus/pci/devices/{BDF}/driver")
+    return os.path.basename(os.readlink(device)) if os.path.islink(device) else ""
 
 
 def fails(verb):
@@ -85,9 +104,9 @@ def listed():
 
 
 def attach():
-    with_driver("a", ATTACHED, "nvme", "nvme5")
+    name = with_own("a", ATTACHED)
     put("a", f"sys/bus/dlend/devices/{ADDRESS}/interrupts", "doorbell: off")
-    return json.dumps({"attached": [{"address": ADDRESS, "device": ATTACHED, "driver": "nvme"}]})
+    return json.dumps({"attached": [{"address": ADDRESS, "device": ATTACHED, "driver": name}]})
 
 
 def detach():
@@ -100,8 +119,7 @@ def detach():
 def reclaim():
     if driver() != "dlend-lender":
         return refuse(3, f"{BDF} is not lent")
-    with_driver("b", BDF, "nvme", "nvme0")
-    return json.dumps({"reclaimed": [{"device": BDF, "driver": "nvme"}]})
+    return json.dumps({"reclaimed": [{"device": BDF, "driver": with_own("b", BDF)}]})
 
 
 VERBS = {"lend": (lend, "b"), "list": (listed, "a"), "attach": (attach, "a"), "detach": (detach, "a"), "reclaim": (reclaim, "b")}

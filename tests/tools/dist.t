@@ -561,7 +561,7 @@ INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
     "usr/share/zsh/vendor-completions/_dlend", "usr/share/fish/vendor_completions.d/dlend.fish", "usr/lib/dlend/complete",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", "usr/lib/dlend/bench",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", "usr/lib/dlend/bench", "usr/lib/dlend/bartimes",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/dlend/ntb/Kbuild", "usr/lib/dlend/ntb/ntb-drivers",
     "usr/lib/udev/rules.d/61-dlend.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",

@@ -10,6 +10,7 @@ from remote.hosts import Host, host_by_ssh
 from remote.messages import Failure, print_json, print_line
 from remote.settings import Settings
 
+from .bar import BarBench
 from .disk import DiskBench
 from .plot import draw
 from .report import as_json, as_lines, distribution
@@ -41,12 +42,14 @@ def word(text):
 
 
 def parse_arguments(argv):
-    p = Parser("bench", "Measure an NVMe disk of LENDER: there, and attached to BORROWER, or to this host.")
-    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the disk, by its address on LENDER")
+    p = Parser("bench", "Measure a device of LENDER: there, and attached to BORROWER, or to this host.")
+    p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the NVMe disk, or other device, by its address on LENDER")
+    p.add_argument("--bar", metavar="N", type=between(0, 5), help="read this BAR, instead of a disk's data; it has to be one that may be read")
     p.add_argument("--runs", metavar="N", type=between(*RUNS), default=10, help="how often all is done, on each host (10)")
-    p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="reads of each job of a run, instead of 1000 large and "
-                   "10000 small ones")
-    p.add_argument("--write", metavar="SERIAL", type=word, help="write, too, to the disk with this serial number, which must be empty")
+    p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="transfers of each job of a run (of a disk: 1000 large "
+                   "and 10000 small ones)")
+    p.add_argument("--write", metavar="ID", type=word, help="write, too: to the disk with this serial number, which must be "
+                   "empty, or to the BAR of the device with this VENDOR:DEVICE, which gets what was in it")
     p.add_argument("--plot", metavar="FILE", type=word, help="draw the distribution of latencies (SVG)")
     p.add_argument("hosts", metavar="HOST", nargs="+", type=host_name, help="[BORROWER] LENDER, as ssh knows them")
     args = p.parse_args(argv)
@@ -61,7 +64,8 @@ def measure(args):
     settings = Settings(Path(args.root), args.json)
     hosts = [host_by_ssh(settings, name) for name in args.hosts]
     borrower = hosts[0] if len(hosts) == 2 else Host(settings, "this host")
-    bench = Bench(hosts[-1], borrower, args.device, DiskBench(args.write), args.runs, args.ios)
+    subject = DiskBench(args.write) if args.bar is None else BarBench(args.bar, args.write)
+    bench = Bench(hosts[-1], borrower, args.device, subject, args.runs, args.ios)
     run_bench(bench)
     virtual = is_virtual(bench.lender) or is_virtual(bench.borrower)
     if not args.json:

@@ -3,9 +3,10 @@
 import re
 from dataclasses import dataclass
 
-from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
+from remote.messages import IN_USE, NOT_READY, USAGE, Failure
 from remote.waits import wait_until
 
+from .device import check_own, directory_of
 from .fio import READS, WRITES, fio_words, parse_fio
 
 NVME = "0x0108"     # how the class begins
@@ -38,7 +39,7 @@ class Disk:
 
 def look_at(host, bdf):
     """The Disk; None if the host has no such device."""
-    says = host.run_checked(["sh", "-c", LOOK, "sh", str(host.settings.root / "sys/bus/pci/devices" / bdf)])
+    says = host.run_checked(["sh", "-c", LOOK, "sh", directory_of(host, bdf)])
     if not says:
         return None
     has = dict(line.partition(" ")[::2] for line in says.splitlines())
@@ -68,12 +69,9 @@ def await_disk(host, bdf):
 def check_disk(host, bdf):
     """The Disk, before it is lent.  Raises a Failure if it is none, or is not the host's own."""
     disk = look_at(host, bdf)
-    if disk is None:
-        raise Failure(f"{host} has no device {bdf}", "", f"{host.prefix()}lspci -D", NOT_FOUND)
+    check_own(host, bdf, disk)
     if not disk.pci_class.startswith(NVME):
         raise Failure(f"{bdf} on {host} is no NVMe disk", f"its class is {disk.pci_class}", f"{host.prefix()}lspci -D", USAGE)
-    if disk.driver == "dlend-lender":
-        raise Failure(f"{bdf} on {host} is lent already", "", f"{host.prefix()}dlend reclaim {bdf}", IN_USE)
     if disk.driver != "nvme":
         raise Failure(f"{bdf} on {host} is not with the driver nvme", f"its driver is {disk.driver or 'none'}",
                       "It is measured with that driver on both hosts.", NOT_READY)

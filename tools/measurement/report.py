@@ -8,7 +8,7 @@ MEASURES = {"latency_ns": ("latency, mean, us", 1000, 1), "latency_50_ns": ("lat
             "latency_99_ns": ("latency, 99 %, us", 1000, 1), "latency_99.9_ns": ("latency, 99.9 %, us", 1000, 1),
             "bytes_per_s": ("bandwidth, MB/s", 1e6, 1)}
 # Of each I/O
-COUNTS = {"interrupts": "interrupts of the disk", "link_interrupts": "  by which they came through the link",
+COUNTS = {"interrupts": "interrupts of the device", "link_interrupts": "  by which they came through the link",
           "lender_interrupts": "  by which the lender passed them on", "messages": "messages between the hosts"}
 MEANINGLESS = "a host is a virtual machine: times mean nothing there, so that only ratios and counts are told"
 

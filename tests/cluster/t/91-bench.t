@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""dlend bench measures a disk on its own host and attached to another one, by ssh, with fio as Debian has it.
+"""dlend bench measures a device on its own host and attached to another one, by ssh: a disk with fio as Debian has it, and a BAR.
 
-    host a (node 1): dlend bench, the borrower ------ ab ------ host b (node 2): nvme0
+    host a (node 1): dlend bench, the borrower ------ ab ------ host b (node 2): nvme0; board, which has memory in BAR 2
 
 Counts are checked, and no time.
 """
@@ -25,6 +25,23 @@ def bench(host, words, check=True):
 def refused(t, host, words, code, *parts):
     r = bench(host, words, check=False)
     t.ok(r.status == code and all(part in r.out for part in parts), f"refused: {parts[-1]}", f"{r.status}: {r.out}")
+
+
+def bar(t, f, a, b):
+    """Through the window, beside its own host."""
+    bdf = b.bdf("board")
+    says = json.loads(bench(a, f"--json --runs 2 --ios 5 --bar 2 --write 1af4:1110 --plot /tmp/bar.svg --device {bdf} b").out)
+    t.equal([(job["job"], job["block_bytes"]) for job in says["jobs"]], [(way, 4 << 2 * n) for way in ("read", "write") for n in range(8)],
+            "dlend bench --bar 2: reads and writes by size")
+    for job in says["jobs"]:
+        t.equal([sum(job[place]["distribution_ns"].values()) for place in ("local", "attached")], [10, 10],
+                f"{job['job']}, {job['block_bytes']} bytes: all of both hosts")
+        t.equal(job["attached"]["per_io"], {"interrupts": 0, "link_interrupts": 0, "lender_interrupts": 0, "messages": 0},
+                "  and none took an interrupt or a message")
+    t.ok(len(ElementTree.fromstring(a.run("cat /tmp/bar.svg").out)) > 20, "  drawn")
+    t.equal([offer for offer in f.offers("a").values() if offer["state"] != "gone"], [], "and nothing is lent or attached")
+    t.equal(b.run(f"cat /sys/bus/pci/devices/{bdf}/enable; ls -d /sys/bus/pci/devices/{bdf}/driver 2>/dev/null", check=False).out.split(), ["0"],
+            "  and it is disabled, without a driver")
 
 
 def at_home(t, f, a, b, bdf):
@@ -96,6 +113,8 @@ def main():
         with t.case("with writing"):
             written(t, b, bdf)
             at_home(t, f, a, b, bdf)
+        with t.case("a BAR"):
+            bar(t, f, a, b)
         with t.case("interrupted"):
             interrupted(t, a, bdf)
             at_home(t, f, a, b, bdf)

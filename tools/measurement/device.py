@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A PCI device of one host, in sysfs, whatever it is."""
+from remote.messages import IN_USE, NOT_FOUND, Failure
+
+
+def directory_of(host, bdf):
+    return str(host.settings.root / "sys/bus/pci/devices" / bdf)
+
+
+def check_own(host, bdf, device):
+    """device: as it was found there, with the name of its driver; None if the host has no such one.  Raises a Failure if it
+    is not the host's own."""
+    if device is None:
+        raise Failure(f"{host} has no device {bdf}", "", f"{host.prefix()}lspci -D", NOT_FOUND)
+    if device.driver == "dlend-lender":
+        raise Failure(f"{bdf} on {host} is lent already", "", f"{host.prefix()}dlend reclaim {bdf}", IN_USE)
