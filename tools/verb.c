@@ -84,7 +84,7 @@ static const struct {
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
 	/* These print their own help. */
 	{ "bench", "[--bar N] [--runs N] [--write ID] [--plot FILE] --device BDF [BORROWER] LENDER",
-	  "measure a disk or a BAR, on its own host and attached", NULL, cmd_program },
+	  "measure a device, on its own host and attached", NULL, cmd_program },
 	{ "migrate", "[--live [--cut|--detach]] [--dry-run] VM HOST",
 	  "move a VM with its lent devices to another host", NULL, cmd_program },
 	{ "migrate", "--prepare VM", "change its definition so that it can move while it runs",

@@ -43,6 +43,13 @@ while [ "$1" != -- ]; do shift; done
 [ ! -e "$WORLD/gone" ] || { echo "no route" >&2; exit 255; }
 SIDE=$2 exec sh -c "$(printf %s "$3" | sed "s|$WORLD/[ab]\>|$WORLD/$2|g")"
 """
+# Times in ms, as ping from iputils has them
+PING = """#!/bin/sh
+[ ! -e "$WORLD/silent" ] || exit 1
+[ ! -e "$WORLD/odd-ping" ] || { cat "$WORLD/odd-ping"; exit; }
+echo "PING 192.0.2.1 (192.0.2.1) 56(84) bytes of data."
+for time in 0.045 0.102 1.25 12.5; do echo "64 bytes from 192.0.2.1: icmp_seq=1 ttl=64 time=$time ms"; done
+"""
 INTERRUPTS = "CPU0 CPU1\n 24: 5 7 PCI-MSIX-{} 0-edge {}\n 25: 100 0 IR-PCI ndev_vec_isr\n 26: 3 0 IR-PCI dlend-lender:03:00.0\nNMI: 0 0"
 
 
@@ -115,7 +122,7 @@ class World:
 
     def home(self):
         """The device is where it was, and nothing is attached."""
-        own = "" if bench_fakes.there("board") else "nvme"
+        own = "" if bench_fakes.there("board") else "igb" if bench_fakes.there("card") else "nvme"
         return (bench_fakes.driver(), sorted(p.name for p in (self.path / "a/sys/bus/pci/devices").glob("*"))) == (own, [])
 
 
@@ -129,6 +136,21 @@ class BoardWorld(World):
 
     def device_file(self, name):
         return self.path / f"b/sys/bus/pci/devices/{BDF}" / name
+
+
+class CardWorld(World):
+    """Instead of a disk, a network card; what ip does, "ip" has."""
+
+    def __init__(self):
+        super().__init__()
+        self.touch("card")
+        bench_fakes.with_own("b", BDF)
+        self.program("udevadm", "#!/bin/sh\n")
+        self.program("ip", '#!/bin/sh\necho "$*" >>"$WORLD/ip"\n[ "$1 $2" != "netns exec" ] || { shift 3; exec "$@"; }\n')
+        self.program("ping", PING)
+
+    def ip(self):
+        return (self.path / "ip").read_text().splitlines()
 
 
 DISK = ("--runs", "2", "--ios", "50", "--device", "3:00.0", "b")
@@ -231,6 +253,46 @@ def bar_refused(t):
         bench_fakes.VERBS["attach"] = (bench_fakes.attach, "a")
         t.ok(r.returncode == 1 and "bartimes failed on this host: resource2: No such file" in r.stderr and w.home(),
              "it fails: told, and the device is back", r.stderr)
+
+
+PINGS = ("--runs", "2", "--ios", "4", "--ping", "192.0.2.1", "--address", "192.0.2.2/24", "--device", "3:00.0", "b")
+
+
+def card(t):
+    with CardWorld() as w:
+        r = w.run("--json", *PINGS)
+        says = json.loads(r.stdout or "{}")
+        t.ok(r.returncode == 0 and w.home(), "a network card is measured, and is back", r.stderr)
+        job = says["jobs"][0]
+        t.equal((says["model"], job["job"], sorted(job["summary"]), job["attached"]["distribution_ns"]),
+                ("igb 52:54:00:00:00:01", "round trip", ["latency_50_ns", "latency_99.9_ns", "latency_99_ns", "latency_ns"],
+                 {"45000": 2, "102000": 2, "1250000": 2, "12500000": 2}), "  its round trips, and no bandwidth")
+        once = ["netns add dlend-bench", "link set {0} netns dlend-bench", "-n dlend-bench addr add 192.0.2.2/24 dev {0}",
+                "-n dlend-bench link set {0} up", "netns exec dlend-bench ping -c 1 -w 30 192.0.2.1",
+                "netns exec dlend-bench ping -A -c 4 -w 60 192.0.2.1", "-n dlend-bench link set {0} netns 1", "netns del dlend-bench"]
+        t.equal(w.ip(), [line.format(name) for name in ("eth-a", "eth-b") * 2 for line in once], "  in a network namespace, which is gone in the end")
+    with CardWorld() as w:
+        r = w.run(*PINGS)
+        t.ok(r.returncode == 0 and "round trip, 56 B at a time, 4 a run" in r.stdout and "3474.2" in r.stdout and "interrupts of" not in r.stdout,
+             "  as a table, without counts", r.stdout + r.stderr)
+    for name, words, code, parts in (("no card", ("--device", "04:0.0"), 3, ("b has no device",)),
+                                     ("an address elsewhere", ("--ping", "192.0.3.1"), 2, ("is not in the network of --address 192.0.2.2/24",)),
+                                     ("writing", ("--write", "x"), 2, ("belong together",)), ("a BAR, too", ("--bar", "1"), 2, ("belong together",)),
+                                     ("a name", ("--ping", "b"), 2, ("--ping",)), ("a wrong address", ("--address", "192.0.2.2/33"), 2, ("--address",))):
+        with CardWorld() as w:
+            r = w.run(*PINGS, *words)
+            t.ok(r.returncode == code and all(part in r.stderr for part in parts) and not w.calls(), f"refused: {name}", f"{r.returncode} {r.stderr}")
+    with CardWorld() as w:
+        bench_fakes.with_driver("b", BDF, "vfio-pci")
+        r = w.run(*PINGS)
+        t.ok(r.returncode == 2 and "is no network card with an interface: its class is 0x020000, its driver is vfio-pci" in r.stderr, "refused: no interface",
+             r.stderr)
+    for name, text, says in (("silent", "", "ping failed on this host: 192.0.2.1 does not answer"), ("odd-ping", "time=soon ms\n", "what it says cannot be read")):
+        with CardWorld() as w:
+            w.touch(name, text)
+            r = w.run(*PINGS)
+            t.ok(r.returncode == 1 and says in r.stderr and w.home(), f"{name}: told, and the card is back", r.stderr)
+            t.equal(w.ip()[-2:], ["-n dlend-bench link set eth-a netns 1", "netns del dlend-bench"], "  and the namespace is gone")
 
 
 def fio_says(t):
@@ -463,6 +525,6 @@ def layers(t):
 
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (layers, arithmetic, times_of_runs, fio_says, counted, good, virtual, writes, bartimes, bar_read, bar_refused, refused, fails, interrupted, plotted):
+    for part in (layers, arithmetic, times_of_runs, fio_says, counted, good, virtual, writes, bartimes, bar_read, bar_refused, card, refused, fails, interrupted, plotted):
         tap.diag(part.__name__)
         part(tap)

@@ -4,7 +4,8 @@
 same within the process that measures, for tests of which there are many.
 
     a node 1, "this host"; b node 2, by ssh, with a disk 0000:03:00.0; with a file "board" in WORLD, that is a device without
-      a driver, and on a with the driver that the file names
+      a driver, and on a with the driver that the file names;
+      with "card", it is a network card
 
 With a file "fail-VERB" (or fail-fio) in WORLD, that command does nothing and fails with what is in the file; with
 "hold-VERB", it makes "held-VERB" and waits until the first one is gone; with "odd-fio", fio prints what is in there.
@@ -59,6 +60,10 @@ def with_driver(host, bdf, driver, controller=""):
         put(host, f"{device}/nvme/{controller}/serial", "OTHER" if there(f"other-{host}") else SERIAL + "   ")
         put(host, f"{device}/nvme/{controller}/model", "A Disk")
         os.makedirs(path(host, f"{device}/nvme/{controller}/{controller}c0n1"))
+    if there("card"):
+        put(host, f"{device}/class", "0x020000")
+        if driver == "igb":
+            put(host, f"{device}/net/eth-{host}/address", "52:54:00:00:00:01")
     if there("board"):
         for file, text in (("vendor", "0x1af4"), ("device", "0x1110"), ("enable", "0"), ("resource", RESOURCE), ("resource2", "memory" * 50)):
             put(host, f"{device}/{file}", text)
@@ -66,6 +71,9 @@ def with_driver(host, bdf, driver, controller=""):
 
 def with_own(host, bdf):
     """The device as it is where nobody else has it."""
+    if there("card"):
+        with_driver(host, bdf, "igb")
+        return "igb"
     if not there("board"):
         with_driver(host, bdf, "nvme", "nvme0" if host == "b" else "nvme5")
         return "nvme"

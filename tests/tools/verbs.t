@@ -52,7 +52,8 @@ VERBS = {
     "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--any", f"--any @ {UUID}", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
     "bench": (["--device", "3:00.0", "b"], ["", "b", "--device 03:00.0", "--device 03:00.0 a b c", "--device @ b", "--device 03:00.0 @",
                                             "--device 03:00.0 --runs @ b", "--device 03:00.0 --ios @ b", "--device 03:00.0 --plot @file b",
-                                            "--device 03:00.0 --runs 1 b", "--device", "--device 03:00.0 --bar 6 b", "--device 03:00.0 --bar @ b"]),
+                                            "--device 03:00.0 --runs 1 b", "--device", "--device 03:00.0 --bar 6 b", "--device 03:00.0 --bar @ b",
+                                            "--device 03:00.0 --ping @ --address 192.0.2.2/24 b", "--device 03:00.0 --ping 192.0.2.1 --address @ b"]),
     "migrate": (["vm1", "b"], ["", "vm1", "vm1 b c", "--live --no-start vm1 b", "--prepare vm1 b", "--timeout", "@ b", "vm1 @",
                                "--timeout @ vm1 b", "--copy @ vm1 b", "--prepare @", "--finish @"]),
 }

@@ -10,6 +10,7 @@ In this order; each module imports only modules that stand before it:
     device          a PCI device on one host
     disk            an NVMe disk, and what is measured of it
     bar             the same of a BAR
+    card            the same of a network card
     loan            a device is lent and attached, and given back
     rounds          runs the jobs on both hosts, in turn
     report          the numbers, for people and for programs

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The command line of dlend bench."""
 import argparse
+import ipaddress
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from remote.messages import Failure, print_json, print_line
 from remote.settings import Settings
 
 from .bar import BarBench
+from .card import CardBench
 from .disk import DiskBench
 from .plot import draw
 from .report import as_json, as_lines, distribution
@@ -45,6 +47,8 @@ def parse_arguments(argv):
     p = Parser("bench", "Measure a device of LENDER: there, and attached to BORROWER, or to this host.")
     p.add_argument("--device", metavar="BDF", type=pci_address, required=True, help="the NVMe disk, or other device, by its address on LENDER")
     p.add_argument("--bar", metavar="N", type=between(0, 5), help="read this BAR, instead of a disk's data; it has to be one that may be read")
+    p.add_argument("--ping", metavar="ADDRESS", type=ipaddress.IPv4Address, help="send to this address, by a network card, instead")
+    p.add_argument("--address", metavar="ADDRESS/BITS", type=ipaddress.IPv4Interface, help="with --ping: the card's own address meanwhile")
     p.add_argument("--runs", metavar="N", type=between(*RUNS), default=10, help="how often all is done, on each host (10)")
     p.add_argument("--ios", metavar="N", type=between(*IOS), default=0, help="transfers of each job of a run (of a disk: 1000 large "
                    "and 10000 small ones)")
@@ -55,17 +59,26 @@ def parse_arguments(argv):
     args = p.parse_args(argv)
     if len(args.hosts) > 2:
         p.error("BORROWER and LENDER are two hosts")
+    if bool(args.ping) != bool(args.address) or (args.ping and (args.write or args.bar is not None)):
+        p.error("--ping and --address belong together, without --bar and --write")
+    if args.ping and args.ping not in args.address.network:
+        p.error(f"--ping {args.ping} is not in the network of --address {args.address}")
     if args.plot and (Path(args.plot).is_dir() or not Path(args.plot).absolute().parent.is_dir()):
         p.error(f"--plot {args.plot}: that is no name of a file")
     return args
+
+
+def subject_of(args):
+    if args.ping:
+        return CardBench(str(args.address), str(args.ping))
+    return DiskBench(args.write) if args.bar is None else BarBench(args.bar, args.write)
 
 
 def measure(args):
     settings = Settings(Path(args.root), args.json)
     hosts = [host_by_ssh(settings, name) for name in args.hosts]
     borrower = hosts[0] if len(hosts) == 2 else Host(settings, "this host")
-    subject = DiskBench(args.write) if args.bar is None else BarBench(args.bar, args.write)
-    bench = Bench(hosts[-1], borrower, args.device, subject, args.runs, args.ios)
+    bench = Bench(hosts[-1], borrower, args.device, subject_of(args), args.runs, args.ios)
     run_bench(bench)
     virtual = is_virtual(bench.lender) or is_virtual(bench.borrower)
     if not args.json:

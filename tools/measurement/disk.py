@@ -4,13 +4,11 @@ import re
 from dataclasses import dataclass
 
 from remote.messages import IN_USE, NOT_READY, USAGE, Failure
-from remote.waits import wait_until
 
-from .device import check_own, directory_of
+from .device import await_ready, check_own, directory_of
 from .fio import READS, WRITES, fio_words, parse_fio
 
 NVME = "0x0108"     # how the class begins
-WAIT_S = 60         # for the driver
 # The names that a disk's driver gives are in a directory of the controller's name.
 LOOK = """cd "$1" 2>/dev/null || exit 0
 echo class $(cat class); echo driver $(basename "$(readlink driver)")
@@ -27,6 +25,10 @@ class Disk:
     serial: str
     model: str
     names: tuple        # of its disks below /dev
+
+    @property
+    def ready(self):
+        return self.driver == "nvme" and bool(self.names)
 
     @property
     def identity(self):
@@ -46,24 +48,6 @@ def look_at(host, bdf):
     # With several ways to a disk, what people use has a name without that of the way
     names = tuple(sorted({re.sub(r"^(nvme\d+)c\d+(n\d+)$", r"\1\2", name) for name in has.get("disks", "").split()}))
     return Disk(has["class"], has["driver"], *(has.get(name, "").strip() for name in ("controller", "serial", "model")), names)
-
-
-def is_ready(disk):
-    return disk is not None and disk.driver == "nvme" and bool(disk.names)
-
-
-def await_disk(host, bdf):
-    """The Disk as soon as the driver has it ready."""
-    found = []
-
-    def look():
-        found[:] = [look_at(host, bdf)]
-        return is_ready(found[0])
-
-    wait_until(host.settings, f"the disk {bdf} on {host}", WAIT_S, look,
-               lambda: Failure(f"{bdf} on {host} is no disk after {WAIT_S} s", "the driver nvme has found none",
-                               f"{host.prefix()}dmesg | tail"))
-    return found[0]
 
 
 def check_disk(host, bdf):
@@ -108,10 +92,10 @@ class DiskBench:
         return disk
 
     def await_attached(self, host, bdf):
-        return await_disk(host, bdf)
+        return await_ready(host, bdf, look_at)
 
     def await_home(self, host, bdf):
-        return await_disk(host, bdf)
+        return await_ready(host, bdf, look_at)
 
     def words(self, disk, job, ios, seed):
         return fio_words(job, f"/dev/{disk.names[0]}", ios, seed)

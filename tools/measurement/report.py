@@ -67,7 +67,7 @@ def as_lines(bench, virtual):
             ratio = row["ratio"]
             lines.append(f"  {name:37} {times[0]:>10} {times[1]:>10} {ratio['mean']:>7.4g}  {interval(ratio, '95'):18}  "
                          f"{interval(ratio, '99')}")
-        for count, name in COUNTS.items():
+        for count, name in COUNTS.items() if bench.device.interrupts is not None else ():
             both = [per_io(places[place], count) for place in PLACES]
             lines.append(f"  {name:37} " + " ".join(f"{'-' if value is None else format(value, '.3f'):>10}" for value in both))
     return lines
