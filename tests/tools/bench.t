@@ -225,7 +225,7 @@ def bar_read(t):
         t.ok(r.returncode == 0 and "read, 4 B at a time, 5 a run" in r.stdout and "write, 256 B at a time, 5 a run" in r.stdout,
              "--write with the device's numbers: it writes", r.stdout + r.stderr)
         t.ok("BAR 2 (256 B) of 1af4:1110 0000:03:00.0 of b, attached to this host" in r.stdout, "  and says what", r.stdout)
-        t.equal(len({e.text for e in ElementTree.parse(w.path / "plot.svg").iter() if e.get("font-weight")}), 8, "  a panel for each size")
+        t.equal(len({e.text for e in ElementTree.parse(w.path / "plot.svg").iter() if e.get("font-weight")}), 10, "  a panel for each size, and one for all of them")
 
 
 def bar_refused(t):
@@ -490,12 +490,18 @@ def interrupted(t):
 
 
 def plotted(t):
-    picture = draw({"read & more": {"local": {100: 3, 2000: 1}, "attached": {150: 4}}}, True)
+    picture = draw({"read & more": {"local": {100: 3, 2000: 1}, "attached": {150: 4}}}, {}, True)
     root = ElementTree.fromstring(picture)
     says = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
     t.ok({"read & more", "local", "attached", "0.1", "1", "10", "100%", "latency, us"} <= set(says), "a panel with its axes", str(says))
     t.equal(len([e for e in root.iter("{http://www.w3.org/2000/svg}path") if e.get("fill") == "none"]), 2, "  and a line for each host")
-    t.ok("0.1" not in draw({"read": {"local": {100: 3}, "attached": {100: 3}}}, False).split("<text"), "no times where these mean nothing")
+    rates = {"read": {"local": {4: 5e6, 1024: 7e7}, "attached": {4: 2e6, 1024: 3e7}}}
+    root = ElementTree.fromstring(draw({}, rates, True))
+    says = ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    t.ok({"read, MB/s by size", "bytes at a time", "1", "10", "100", "10000"} <= set(says), "bandwidth by size", str(says))
+    t.equal([e.get("d").count("L") for e in root.iter("{http://www.w3.org/2000/svg}path") if e.get("fill") == "none"], [1, 1], "  a line for each host")
+    t.ok("MB/s" not in draw({}, rates, False), "  no numbers where these mean nothing")
+    t.ok("0.1" not in draw({"read": {"local": {100: 3}, "attached": {100: 3}}}, {}, False).split("<text"), "no times where these mean nothing")
     with World() as w:
         file = w.path / "plot.svg"
         r = w.run("--plot", str(file), *DISK)

@@ -15,7 +15,7 @@ from .bar import BarBench
 from .card import CardBench
 from .disk import DiskBench
 from .plot import draw
-from .report import as_json, as_lines, distribution
+from .report import as_json, as_lines, distribution, rates_by_size
 from .rounds import Bench, is_virtual, run_bench
 
 BDF = re.compile(r"(?:([0-9a-f]{4}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.I)
@@ -93,7 +93,7 @@ def write_plot(name, bench, virtual):
     """If that fails, the numbers are told all the same."""
     jobs = {job.title(): {place: distribution(runs) for place, runs in places.items()} for job, places in bench.results.items()}
     try:
-        Path(name).write_text(draw(jobs, not virtual), encoding="utf-8")
+        Path(name).write_text(draw(jobs, rates_by_size(bench.results), not virtual), encoding="utf-8")
     except OSError as error:
         failure = Failure(f"{name} cannot be written", error.strerror)
         failure.details = as_json(bench, virtual)

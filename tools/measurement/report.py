@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The numbers, for people and for programs."""
+import statistics
+
 from .intervals import mean_of, ratio_of
 from .rounds import PLACES
 
@@ -34,6 +36,16 @@ def summary(places):
     values = {place: {measure: [run[measure] for run in runs] for measure in told} for place, runs in places.items()}
     return {measure: {**{place: mean_of(values[place][measure]) for place in PLACES},
                       "ratio": ratio_of(values["attached"][measure], values["local"][measure])} for measure in told}
+
+
+def rates_by_size(results):
+    """{name of a job: {place: {bytes of a transfer: bytes a second}}} of those that were done in several sizes"""
+    rates = {}
+    for job, places in results.items():
+        for place, runs in places.items():
+            if "bytes_per_s" in runs[0]:
+                rates.setdefault(job.name, {}).setdefault(place, {})[job.block] = statistics.fmean(run["bytes_per_s"] for run in runs)
+    return {name: places for name, places in rates.items() if len(places["local"]) > 1}
 
 
 def as_json(bench, virtual):
