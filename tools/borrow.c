@@ -7,9 +7,7 @@
  * Its lender gives the device to one host only, and as soon as the VMM opens it (prepin): so from
  * then on all hosts see that it is not free.
  */
-#include <ctype.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,22 +24,6 @@ static int run_mdevctl(const char *const *words)
 	if (status == CHILD_MISSING)
 		fail(EXIT_NOT_READY, "mdevctl cannot be run", "it is not there", "Install it.");
 	return status;
-}
-
-static char *mdev_directory(const char *uuid)
-{
-	return path("%s/bus/mdev/devices/%s", opt.sysfs, uuid);
-}
-
-/* The address of what it was made of, as text() */
-static const char *mdev_parent(const char *uuid)
-{
-	char *dir = mdev_directory(uuid), *where = real_path(dir);
-	const char *parent = where ? text("%s", basename(dirname(where))) : "";
-
-	free(where);
-	free(dir);
-	return parent;
 }
 
 static void stop_mdev(const char *uuid)
@@ -178,18 +160,6 @@ static char *borrow_any(const char *type, const char *uuid)
 	     "Shut down a VM that has one, or have another one lent.");
 }
 
-static const char *parse_uuid(const char *s)
-{
-	char *uuid = path("%s", s);
-
-	if (!uuid_valid(s))
-		fail(EXIT_USAGE, text("\"%s\" is no UUID", s), NULL,
-		     "dlend status lists those of the mediated devices.");
-	for (char *c = uuid; *c; c++)
-		*c = tolower((unsigned char)*c);	/* as the kernel has them */
-	return uuid;
-}
-
 static void check_new(const char *uuid)
 {
 	char *dir = mdev_directory(uuid);
@@ -223,7 +193,7 @@ int cmd_borrow(int argc, char **argv)
 	int c;
 
 	while ((c = verb_option(argc, argv, options)) != -1)
-		uuid = parse_uuid(optarg);
+		uuid = uuid_parse(optarg);
 	if (argc - optind != 1)
 		refuse_usage(argv[0]);
 	if (!type_valid(argv[optind]) && !offer_parse(address, argv[optind]))
@@ -244,33 +214,13 @@ int cmd_borrow(int argc, char **argv)
 
 /* Returning */
 
-/* What a VMM has open: the file of its group, or of its own. */
-static struct names mdev_files(const char *dir)
-{
-	char *link = path("%s/iommu_group", dir), *group = link_name(link);
-	char *own = path("%s/vfio-dev", dir);
-	struct names all = list_dir(own), files = { 0 };
-
-	if (group)
-		names_add(&files, text("/dev/vfio/%s", group));
-	for (size_t i = 0; i < all.count; i++)
-		names_add(&files, text("/dev/vfio/devices/%s", all.name[i]));
-	names_free(&all);
-	free(own);
-	free(group);
-	free(link);
-	return files;
-}
-
 /* mdevctl would have the guest let go of it, and wait for that. */
 static void check_closed(const char *dir, const char *uuid)
 {
-	struct names files = mdev_files(dir);
-	const char *user = find_user(&files);
+	const char *user = mdev_user(dir, NULL);
 
 	if (user)
 		fail(EXIT_IN_USE, text("%s is in use", uuid), user, "Shut that VM down first.");
-	names_free(&files);
 }
 
 int cmd_return(int argc, char **argv)
@@ -282,7 +232,7 @@ int cmd_return(int argc, char **argv)
 		;
 	if (argc - optind != 1)
 		refuse_usage(argv[0]);
-	uuid = parse_uuid(argv[optind]);
+	uuid = uuid_parse(argv[optind]);
 	need_root(argv[0]);
 	dir = mdev_directory(uuid);
 	own = path("%s/dlend", dir);

@@ -113,8 +113,18 @@ char *child_read(const char *const *words);
 /* uuid.c */
 /** uuid_valid - is @s written as a UUID? */
 bool uuid_valid(const char *s);
+/** uuid_parse - @s with small letters; exits with usage if it is none */
+const char *uuid_parse(const char *s);
 /** uuid_new - a random one, as text() */
 const char *uuid_new(void);
+
+/* mdev.c: mediated devices of this host. */
+/** mdev_directory - where it is in sysfs, or would be; free it */
+char *mdev_directory(const char *uuid);
+/** mdev_parent - the address of what it was made of, as text(); "" if it is not there */
+const char *mdev_parent(const char *uuid);
+/** mdev_user - as find_user(), of the one in @dir; others' processes are only seen by root */
+const char *mdev_user(const char *dir, const char **vm);
 
 /* node.c */
 /**
@@ -202,6 +212,8 @@ void reset_restore(const struct device *dev);
 /* reserve.c */
 /** reserve_again - @dev was lent anew: as its record says, if it has one. Exits if it cannot */
 void reserve_again(const struct device *dev);
+/** reserved_json - for whom the lent device of @dir in sysfs is reserved; null: for nobody */
+json_t *reserved_json(const char *dir);
 
 /* offer.c */
 /** offer_parse - is @s the address of an offer? Writes its full form. */
@@ -274,8 +286,13 @@ void check_kind(const struct device *dev);
 void check_device(const struct device *dev);
 /** check_use - is @dev in use by this host? Exits with a message if so */
 void check_use(const struct device *dev);
-/** find_user - a process that has one of @files open, and which, as text(); NULL: none */
-const char *find_user(const struct names *files);
+/**
+ * find_user - a process that has one of @files open
+ * @vm: (out) name of the VM that it runs, "" if it tells none; may be NULL
+ *
+ * Return: the process, and which file, as text(); NULL: there is none
+ */
+const char *find_user(const struct names *files, const char **vm);
 
 /* json.c */
 /**
@@ -306,6 +323,8 @@ __noreturn void fail(int code, const char *what, const char *why, const char *to
 int attempt(void (*act)(void *arg), void *arg);
 /** attempt_quietly - as attempt(), without a message. Return: NULL, or why it failed */
 const char *attempt_quietly(void (*act)(void *arg), void *arg);
+/** attempt_todo - what the message says to do about it; NULL: nothing */
+const char *attempt_todo(void);
 /** fail_again - as the fail() that ended the last attempt(), but for good and said once */
 __noreturn void fail_again(int code);
 /** attempt_json - what the last attempt() failed with, as --json has it */
@@ -371,6 +390,7 @@ int cmd_attach(int argc, char **argv);
 int cmd_detach(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_links(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_callout(int argc, char **argv);
@@ -387,5 +407,6 @@ int cmd_watch(int argc, char **argv);
  */
 void show_offers(json_t *root);
 void show_links(json_t *root);
+void show_mdevs(json_t *root);
 void show_attached(json_t *root);
 #endif

@@ -125,6 +125,11 @@ const char *attempt_failure(void)
 	return text("%s%s%s", caught.what, caught.why ? ": " : "", caught.why ? caught.why : "");
 }
 
+const char *attempt_todo(void)
+{
+	return caught.todo;
+}
+
 json_t *attempt_json(int code)
 {
 	return error_json(code, caught.what, caught.why, caught.todo);

@@ -137,6 +137,27 @@ void reserve_again(const struct device *dev)
 	free(file);
 }
 
+static const char *until_text(time_t until)
+{
+	char moment[64] = "";
+
+	if (until)
+		strftime(moment, sizeof(moment), "%Y-%m-%dT%H:%M", localtime(&until));
+	return text("%s", moment);
+}
+
+json_t *reserved_json(const char *dir)
+{
+	char value[TEXT_MAX], name[TEXT_MAX], node[8];
+	unsigned int left = 0;
+
+	if (sscanf(read_attr(value, dir, "reserved"), "%5[0-9] %u", node, &left) < 1)
+		return json_null();
+	return json_pack("{s:o, s:s, s:s}", "node", attr_json("node_id", node),
+			 "node_name", node_name(name, node),
+			 "until", until_text(left ? time(NULL) + left : 0));
+}
+
 /* Arguments */
 
 __noreturn static void refuse_until(const char *s, const char *why)
@@ -255,10 +276,8 @@ static struct device open_device(int argc, char **argv)
 
 static void report_reserved(const struct device *dev, const struct reservation *r)
 {
-	char until[64] = "";
+	const char *until = until_text(r->until);
 
-	if (r->until)
-		strftime(until, sizeof(until), "%Y-%m-%dT%H:%M", localtime(&r->until));
 	if (opt.json)
 		print_document(json_pack("{s:s, s:o, s:s}", "device", dev->bdf,
 					 "node", attr_json("node_id", r->node), "until", until));

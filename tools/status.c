@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend status: this node at a glance. */
 #include <ctype.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,24 +74,23 @@ static void show_mdev_attributes(const char *own, json_t *mdev)
 
 static void show_mdev(const char *uuid, const char *dir, json_t *mdevs)
 {
-	char *own = path("%s/dlend", dir), *where = real_path(dir), state[TEXT_MAX];
-	const char *parent = where ? basename(dirname(where)) : NULL;
+	char *own = path("%s/dlend", dir), state[TEXT_MAX];
+	const char *parent = mdev_parent(uuid);
 	json_t *mdev = NULL;
 
 	if (mdevs) {
 		mdev = json_pack("{s:o, s:o}", "uuid", ascii_json(uuid),
-				 "parent", ascii_json(parent ? parent : ""));
+				 "parent", ascii_json(parent));
 		json_array_append_new(mdevs, mdev);
 	} else {
-		printf("%s on %s: %s\n", uuid, parent ? parent : "?",
+		printf("%s on %s: %s\n", uuid, *parent ? parent : "?",
 		       read_attr(state, own, "state"));
 	}
 	show_mdev_attributes(own, mdev);
-	free(where);
 	free(own);
 }
 
-static void show_mdevs(json_t *root)
+void show_mdevs(json_t *root)
 {
 	json_t *mdevs = root ? json_array() : NULL;
 	char *bus = path("%s/bus/mdev/devices", opt.sysfs);

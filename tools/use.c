@@ -326,16 +326,71 @@ static const char *find_open_file(const char *pid, const struct names *files)
 	return found;
 }
 
-static const char *process_text(const char *pid, const char *file)
+/* Ends the first part of a list of QEMU's, in which two commas are one.  Return: the rest */
+static char *cut_part(char *list)
+{
+	char *to = list;
+
+	for (; *list; list++) {
+		if (*list == ',' && *++list != ',') {
+			*to = '\0';
+			return list;
+		}
+		*to++ = *list < ' ' || *list > '~' ? '?' : *list;
+	}
+	*to = '\0';
+	return NULL;
+}
+
+/* What QEMU got as -name: "vm1", or "debug-threads=on,guest=vm1".  Return: "" if there is none */
+static const char *guest_name(char *list)
+{
+	char *rest = cut_part(list);
+
+	if (!strchr(list, '='))
+		return list;
+	while (rest && strncmp(list, "guest=", 6)) {
+		list = rest;
+		rest = cut_part(list);
+	}
+	return strncmp(list, "guest=", 6) ? "" : list + 6;
+}
+
+/* Of the VM that process @dir runs, as text() */
+static const char *vm_name(const char *dir)
+{
+	char *file = path("%s/cmdline", dir), *word = NULL;
+	const char *name = "";
+	FILE *f = fopen(file, "re");
+	bool is_name = false;
+	size_t room = 0;
+
+	while (f && !*name && getdelim(&word, &room, '\0', f) > 0) {
+		if (is_name)
+			name = text("%s", guest_name(word));
+		is_name = !strcmp(word, "-name");
+	}
+	if (f)
+		fclose(f);
+	free(word);
+	free(file);
+	return name;
+}
+
+static const char *process_text(const char *pid, const char *file, const char **vm)
 {
 	char *dir = path("%s/%s", opt.procfs, pid), comm[TEXT_MAX];
+	const char *name = vm_name(dir);
 
 	read_attr(comm, dir, "comm");
 	free(dir);
-	return text("process %s (%s) has %s open", pid, comm, file);
+	if (vm)
+		*vm = name;
+	return text("process %s (%s%s%s) has %s open", pid, comm, *name ? ", VM " : "", name,
+		    file);
 }
 
-const char *find_user(const struct names *files)
+const char *find_user(const struct names *files, const char **vm)
 {
 	struct names pids = list_dir(opt.procfs);
 
@@ -344,7 +399,7 @@ const char *find_user(const struct names *files)
 		const char *file = isdigit((unsigned char)*pid) ? find_open_file(pid, files) : NULL;
 
 		if (file)
-			return process_text(pid, file);
+			return process_text(pid, file, vm);
 	}
 	names_free(&pids);
 	return NULL;
@@ -353,7 +408,7 @@ const char *find_user(const struct names *files)
 static void check_processes(const struct device *dev)
 {
 	struct names files = device_files(dev);
-	const char *user = find_user(&files);
+	const char *user = find_user(&files, NULL);
 
 	if (user)
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf), user, "Stop that program first.");

@@ -15,6 +15,18 @@ bool uuid_valid(const char *s)
 	return !s[36];
 }
 
+const char *uuid_parse(const char *s)
+{
+	char *uuid = path("%s", s);
+
+	if (!uuid_valid(s))
+		fail(EXIT_USAGE, text("\"%s\" is no UUID", s), NULL,
+		     "dlend status lists those of the mediated devices.");
+	for (char *c = uuid; *c; c++)
+		*c = tolower((unsigned char)*c);	/* as the kernel has them */
+	return uuid;
+}
+
 const char *uuid_new(void)
 {
 	unsigned char b[16];

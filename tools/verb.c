@@ -48,6 +48,8 @@ static const struct {
 	  "  --force         do not look whether it is in use\n", cmd_detach },
 	{ "list", "", "show every offer of every node", NULL, cmd_list },
 	{ "links", "", "show the NTB links of this node", NULL, cmd_links },
+	{ "show", "DEVICE", "show all that is known of one device, and what may be done with it",
+	  NULL, cmd_show },
 	{ "status", "", "show this node: links, offers, mediated devices", NULL, cmd_status },
 	{ "doctor", "[--strict] [--guest SIZE] [BDF...]", "check this host, and say how to mend it",
 	  "  --strict        a warning is a failure\n"

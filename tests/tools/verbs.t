@@ -43,6 +43,7 @@ VERBS = {
     "detach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @"]),
     "list": ([], ["@", "more"]),
     "links": ([], ["@", "more"]),
+    "show": ([OFFER], ["", f"{OFFER} {OFFER}", "@", "3b:00", f"{UUID}0"]),
     "status": ([], ["@", "more"]),
     "doctor": ([], ["--guest", "@", f"{DISK} @", "--guest @"]),
     "metrics": ([], ["--output", "@", "--output @file"]),
@@ -152,8 +153,8 @@ def root_only(t):
             r = unprivileged([dlend, verb, "--help"])
             t.equal((r.returncode, r.stderr), (0, ""), "  but its help does not")
             t.equal(unprivileged([dlend, verb, "--nonsense"]).returncode, 2, "  nor a mistake")
-        for verb in ("list", "links", "status", "doctor", "metrics", "topology"):
-            t.ok("needs root" not in unprivileged([dlend, verb]).stderr, f"{verb} does not")
+        for verb in ("list", "links", "show", "status", "doctor", "metrics", "topology"):
+            t.ok("needs root" not in unprivileged([dlend, verb, *VERBS[verb][0]]).stderr, f"{verb} does not")
 
 
 with Tap() as tap:
