@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #ifndef __printf
@@ -109,6 +110,12 @@ pid_t fork_apart(void);
 int child_run(const char *const *words);
 /** child_read - what a program prints, as child_run(); NULL if it fails or is not there; free it */
 char *child_read(const char *const *words);
+
+/* number.c: arguments; what is none ends with usage. */
+/** parse_seconds - the value @s of --@option. Return: milliseconds */
+int64_t parse_seconds(const char *option, const char *s);
+/** parse_count - the value @s of --count; @of: what is counted, for a message */
+unsigned long parse_count(const char *s, const char *of);
 
 /* uuid.c */
 /** uuid_valid - is @s written as a UUID? */
@@ -331,8 +338,10 @@ __noreturn void fail_again(int code);
 json_t *attempt_json(int code);
 /** attempt_failure - the same as one line */
 const char *attempt_failure(void);
-/** text - printf into fresh memory, for fail(); never freed */
+/** text - printf into fresh memory, for fail(); it stays until text_drop_all() */
 const char *text(const char *fmt, ...) __printf(1, 2);
+/** text_drop_all - for commands that run on: frees what text() has returned so far */
+void text_drop_all(void);
 /** progress - a line on stderr for a person who waits; nothing with --json */
 void progress(const char *fmt, ...) __printf(1, 2);
 
@@ -399,6 +408,7 @@ int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);
 int cmd_program(int argc, char **argv);
 int cmd_metrics(int argc, char **argv);
+int cmd_stats(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 
 /*

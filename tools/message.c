@@ -9,6 +9,11 @@
 
 #define LONGEST	1000	/* characters of a part of a message */
 
+static struct {
+	char **text;
+	size_t count;
+} texts;
+
 const char *text(const char *fmt, ...)
 {
 	va_list args;
@@ -18,7 +23,18 @@ const char *text(const char *fmt, ...)
 	if (vasprintf(&s, fmt, args) < 0)
 		abort();
 	va_end(args);
+	texts.text = reallocarray(texts.text, texts.count + 1, sizeof(s));
+	if (!texts.text)
+		abort();
+	texts.text[texts.count++] = s;
 	return s;
+}
+
+void text_drop_all(void)
+{
+	for (size_t i = 0; i < texts.count; i++)
+		free(texts.text[i]);
+	texts.count = 0;
 }
 
 /*

@@ -11,6 +11,7 @@ static struct {
 	bool printed;
 } family;
 
+static metric_fn collector;	/* instead of standard output */
 static bool no_debugfs;
 
 const char *metric_label(const char *labels, const char *name, const char *value)
@@ -32,6 +33,24 @@ const char *metric_label(const char *labels, const char *name, const char *value
 	all = text("%s%s%s=\"%s\"", labels ? labels : "", labels ? "," : "", name, escaped);
 	free(escaped);
 	return all;
+}
+
+const char *metric_label_value(char value[TEXT_MAX], const char *labels, const char *name)
+{
+	const size_t len = strlen(name);
+	const char *at = labels;
+
+	*value = '\0';
+	while (at && (strncmp(at, name, len) || at[len] != '='))
+		at = (at = strchr(at, ',')) ? at + 1 : NULL;
+	if (at)
+		sscanf(at + len + 1, "\"%255[^\"]", value);
+	return value;
+}
+
+void metric_collect(metric_fn fn)
+{
+	collector = fn;
 }
 
 void metric_begin(const char *name, const char *help)
@@ -63,6 +82,10 @@ static void print_head(void)
 
 void metric_sample(const char *labels, const char *value)
 {
+	if (collector) {
+		collector(family.name, labels, value);
+		return;
+	}
 	if (!family.printed)
 		print_head();
 	if (labels)

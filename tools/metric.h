@@ -15,6 +15,12 @@
  * Return: text that is never freed
  */
 const char *metric_label(const char *labels, const char *name, const char *value);
+/** metric_label_value - what metric_label() got with @name. Return: @value, "" if there is none */
+const char *metric_label_value(char value[TEXT_MAX], const char *labels, const char *name);
+/** metric_fn - a sample of family @name, as metric_sample() has it */
+typedef void (*metric_fn)(const char *name, const char *labels, const char *value);
+/** metric_collect - samples go to @fn from now on, and nothing is printed */
+void metric_collect(metric_fn fn);
 /**
  * metric_begin - the samples that follow are of this family
  *

@@ -2,14 +2,20 @@
 /* The kernel's events about devices, from where udev has them. */
 #include <errno.h>
 #include <linux/netlink.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "dlend.h"
 #include "uevent.h"
 
 #define FROM_KERNEL	1	/* multicast group; what udev passes on is group 2 */
 #define EVENT_MAX	8192
+#define SETTLE_MS	50	/* events come in bunches, and are looked at together */
+#define POLL_MS_MAX	60000
 
 static const char *const subsystems[] = {
 	"SUBSYSTEM=dlend", "SUBSYSTEM=dlend_link", "SUBSYSTEM=mdev", "SUBSYSTEM=pci"
@@ -58,5 +64,34 @@ bool uevent_take(int fd)
 		/* Anybody may write to the group; only the kernel has no port. */
 		if (got && !from.nl_pid)
 			ours |= is_ours(event, got);
+	}
+}
+
+int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+void uevent_wait(int events, int64_t until)
+{
+	struct pollfd fd[] = {
+		{ .fd = events, .events = POLLIN },
+		{ .fd = STDOUT_FILENO },
+	};
+
+	for (int64_t left = until - now_ms(); left > 0; left = until - now_ms()) {
+		int64_t soon = now_ms() + SETTLE_MS;
+
+		if (left > POLL_MS_MAX)
+			left = POLL_MS_MAX;
+		if (poll(fd, sizeof(fd) / sizeof(*fd), left) < 0 && errno != EINTR)
+			fail(EXIT_FAIL, "cannot wait", strerror(errno), NULL);
+		if (fd[1].revents & (POLLERR | POLLHUP | POLLNVAL))
+			exit(EXIT_OK);
+		if (fd[0].revents && uevent_take(events) && soon < until)
+			until = soon;
 	}
 }

@@ -57,6 +57,10 @@ static const struct {
 	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
 	  "  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
 	  "  --no-debugfs    only what sysfs has\n", cmd_metrics },
+	{ "stats", "[--interval S [--count N]] [DEVICE...]",
+	  "show numbers of links and devices, and how they change",
+	  "  --interval S    again every S seconds; then what grows, since the last time\n"
+	  "  --count N       end after N times\n", cmd_stats },
 	{ "watch", "[--initial] [--count N] [--timeout S] [--interval S]",
 	  "print what changes, until Ctrl-C",
 	  "  --initial       first print what is there\n"

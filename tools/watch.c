@@ -4,9 +4,7 @@
  * once.  The modules send events when something comes or goes or has another state, and none for
  * other attributes, so it also looks every second.
  */
-#include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +15,6 @@
 #include "uevent.h"
 
 #define INTERVAL_MS	1000
-#define SETTLE_MS	50	/* events come in bunches, and are looked at together */
-#define POLL_MS_MAX	60000
-#define SECONDS_MAX	(365 * 24 * 3600)
-#define COUNT_MAX	1000000000
 
 /**
  * struct watch - what was asked for, and how far it is
@@ -34,14 +28,6 @@ struct watch {
 	int64_t interval, timeout;
 	bool initial, begins;
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
 
 /* The time of day as RFC 3339 has it: 2026-11-26T12:34:56.789+01:00 */
 static const char *time_of_day(char text[64])
@@ -161,30 +147,6 @@ static void print_difference(void *arg, const struct thing *before, const struct
 	w->changes += !w->begins;
 }
 
-/* Waiting */
-
-/* Until it is time, or until nobody reads any more.  An event makes it time soon. */
-static void wait_for(int events, int64_t until)
-{
-	struct pollfd fd[] = {
-		{ .fd = events, .events = POLLIN },
-		{ .fd = STDOUT_FILENO },
-	};
-
-	for (int64_t left = until - now_ms(); left > 0; left = until - now_ms()) {
-		int64_t soon = now_ms() + SETTLE_MS;
-
-		if (left > POLL_MS_MAX)
-			left = POLL_MS_MAX;
-		if (poll(fd, sizeof(fd) / sizeof(*fd), left) < 0 && errno != EINTR)
-			fail(EXIT_FAIL, "cannot wait", strerror(errno), NULL);
-		if (fd[1].revents & (POLLERR | POLLHUP | POLLNVAL))
-			exit(EXIT_OK);
-		if (fd[0].revents && uevent_take(events) && soon < until)
-			until = soon;
-	}
-}
-
 static void tell(struct watch *w, const struct snapshot *old, const struct snapshot *new)
 {
 	snapshot_compare(old, new, print_difference, w);
@@ -210,7 +172,7 @@ static void watch(struct watch *w)
 	while (!is_done(w) && now_ms() < end) {
 		const int64_t next = now_ms() + w->interval;
 
-		wait_for(events, next < end ? next : end);
+		uevent_wait(events, next < end ? next : end);
 		snapshot_free(&seen);
 		seen = now;
 		now = snapshot_take();
@@ -224,28 +186,6 @@ static void watch(struct watch *w)
 
 /* Arguments */
 
-static int64_t parse_seconds(const char *option, const char *s)
-{
-	char *end;
-	double seconds = strtod(s, &end);
-
-	if (*s < '0' || *s > '9' || *end || !(seconds >= 0.001 && seconds <= SECONDS_MAX))
-		fail(EXIT_USAGE, text("--%s %s", option, s), "that is no number of seconds",
-		     text("Give one from 0.001 to %d.", SECONDS_MAX));
-	return seconds * 1000;
-}
-
-static unsigned long parse_count(const char *s)
-{
-	char *end;
-	unsigned long count = strtoul(s, &end, 10);
-
-	if (*s < '0' || *s > '9' || *end || !count || count > COUNT_MAX)
-		fail(EXIT_USAGE, text("--count %s", s), "that is no number of changes",
-		     text("Give one from 1 to %d.", COUNT_MAX));
-	return count;
-}
-
 static void parse_option(struct watch *w, int c)
 {
 	switch (c) {
@@ -253,7 +193,7 @@ static void parse_option(struct watch *w, int c)
 		w->initial = true;
 		break;
 	case 'c':
-		w->count = parse_count(optarg);
+		w->count = parse_count(optarg, "changes");
 		break;
 	case 't':
 		w->timeout = parse_seconds("timeout", optarg);

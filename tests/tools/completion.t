@@ -139,7 +139,7 @@ def words(t):
                     "  nothing else follows one that takes a value")
         t.equal(dict(h.offered("migrate"))["--copy"], "{compare,send}", "an option and its values, if its help says no more")
         for typed, want in (("lend", [DISK]), ("doctor", [DISK]), ("reclaim", [DISK]), ("attach", [OFFER, USED]), ("detach", [USED]),
-                            ("reserve --for", ["beta"]), ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]), ("show", [OFFER, USED, DISK, UUID]),
+                            ("reserve --for", ["beta"]), ("borrow", [OFFER, USED, "dlend-nvme"]), ("return", [UUID]), ("show", [OFFER, USED, DISK, UUID]), ("stats", ["a", "b", "c", OFFER, USED, UUID]),
                             ("topology", ["memory", OFFER, USED]), ("libvirt-xml", ["-", UUID]), ("migrate", [*h.vms, "@hosts"]),
                             ("list", []), ("lend --mode", ["root-port", "switch-port", "bridge"]), ("migrate --copy", ["compare", "send"]),
                             ("cdi --output", ["@files"]), ("--root", ["@directories"]), ("libvirt-xml --domain", h.vms), ("libvirt-xml --any", ["dlend-nvme"]),

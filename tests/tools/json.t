@@ -24,11 +24,12 @@ DONE = [(f"lend {DISK}", {"lent"}), (f"reclaim {DISK}", {"reclaimed"}), ("lend -
         (f"attach --persistent {NOT_THERE}", {"attached"}), (f"detach --persistent {NOT_THERE}", {"detached"}),
         ("list", {"offers"}), ("links", {"links"}), ("status", {"node", "node_name", "modules", "links", "offers", "mdevs", "attached", "moves"}),
         (f"show {OFFER}", {"offer", "reserved", "link", "mdevs", "attached", "clique", "interrupts", "bars", "attach_error", "obstacle", "next"}),
+        ("stats", {"seconds", "links", "lent", "mdevs", "attached"}),
         ("doctor", {"checks", "ok", "warn", "fail"}),
         ("topology", {"node", "nodes", "names", "links", "devices", "routes", "cliques", "doubts", "p2p"}),
         (f"topology --path {OFFER} memory", {"from", "to", "way", "hops", "roots", "switches", "bridges", "ntbs", "exact", "steps"})]
 FAILED = ["lend 09:00.0", "reclaim 09:00.0", f"attach {NOT_THERE}", f"detach {NOT_THERE}", "list more", "links more", f"show {NOT_THERE}", "status more",
-          "doctor x", "metrics more", "watch more", "topology more", "cdi more", "libvirt-xml", "migrate vm1", "bench b",
+          "doctor x", "metrics more", "stats more", "watch more", "topology more", "cdi more", "libvirt-xml", "migrate vm1", "bench b",
           "reserve 09:00.0", "unreserve 09:00.0", f"borrow {NOT_THERE}", f"return {UUID[:-1]}9"]
 VERBS = sorted({words.split()[0] for words in FAILED})
 

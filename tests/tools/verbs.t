@@ -47,6 +47,7 @@ VERBS = {
     "status": ([], ["@", "more"]),
     "doctor": ([], ["--guest", "@", f"{DISK} @", "--guest @"]),
     "metrics": ([], ["--output", "@", "--output @file"]),
+    "stats": ([], ["--interval", "--count", "--count 2", "@", "--interval @", "--interval 0", "--interval 1 --count @", f"{OFFER} @"]),
     "watch": (["--count=1"], ["--count", "--timeout", "--interval", "@", "--count @", "--timeout @", "--interval @"]),
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
     "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file", "--iommufd @"]),
@@ -153,7 +154,7 @@ def root_only(t):
             r = unprivileged([dlend, verb, "--help"])
             t.equal((r.returncode, r.stderr), (0, ""), "  but its help does not")
             t.equal(unprivileged([dlend, verb, "--nonsense"]).returncode, 2, "  nor a mistake")
-        for verb in ("list", "links", "show", "status", "doctor", "metrics", "topology"):
+        for verb in ("list", "links", "show", "status", "doctor", "metrics", "stats", "topology"):
             t.ok("needs root" not in unprivileged([dlend, verb, *VERBS[verb][0]]).stderr, f"{verb} does not")
 
 
