@@ -253,6 +253,13 @@ bool dlend_claim_taken(const struct dlend_claim *claim, char *why)
 }
 DLEND_EXPORT(dlend_claim_taken);
 
+bool dlend_claim_comes(const struct dlend_claim *claim)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return claim->offer->comes;
+}
+DLEND_EXPORT(dlend_claim_comes);
+
 bool dlend_offer_available(struct dlend_offer *offer)
 {
 	guard(mutex)(&dlend_offers_lock);

@@ -44,6 +44,8 @@ void dlend_borrow_init(struct dlend_vdev *v)
 
 void dlend_borrow_open(struct dlend_vdev *v)
 {
+	bool comes = dlend_claim_comes(&v->claim);
+
 	mutex_lock(&v->lock);
 	memset(&v->want, 0, sizeof(v->want));
 	memset(&v->have, 0, sizeof(v->have));
@@ -62,7 +64,8 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->had_space = false;
 	v->opens++;
 	dlend_move_open(v);
-	v->prepinned = v->prepin == DLEND_PREPIN_OPEN;
+	/* A VM that moves brings the lease along, and pins by itself. */
+	v->prepinned = v->prepin == DLEND_PREPIN_OPEN && !comes;
 	dlend_gate_update(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 	if (v->prepinned)

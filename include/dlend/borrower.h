@@ -276,6 +276,15 @@ void dlend_offer_release(struct dlend_claim *claim);
 bool dlend_claim_taken(const struct dlend_claim *claim, char *why);
 
 /**
+ * dlend_claim_comes - does the device come here with a VM that moves?
+ * @claim: (in) claim whose user has no lease
+ *
+ * If so, another node has it, whose VM is to bring it along: it may be taken over, and not be
+ * borrowed. Context: process; takes dlend_offers_lock.
+ */
+bool dlend_claim_comes(const struct dlend_claim *claim);
+
+/**
  * dlend_claim_pending - are leases of the offer still to be returned?
  * @claim: (in) claim
  *

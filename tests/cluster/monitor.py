@@ -84,6 +84,8 @@ class Moving:
         old, before = self.vm, self.states()
         self.allow(source, to)
         new = self.on(to, extra=("-incoming", "defer"))
+        for uuid in self.uuid[to]:      # says nothing about a device that its VM brings along
+            self.f.host(to).run(f"echo open >/sys/bus/mdev/devices/{uuid}/prepin")
         new.start()
         # On a slow bed the guest writes faster than its memory is copied: it may stand still for that.
         old.qmp("migrate-set-parameters", **{"downtime-limit": STILL_MS})

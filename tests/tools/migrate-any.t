@@ -52,13 +52,7 @@ def moves(t):
             t.equal((w.tree("a"), w.tree("b")), (NOTHING, WHOLE), "  and b has no definition of it: another time, another device")
             t.equal((w.path / "b/run/dlend" / f"hook-{U1}").read_text(), "vm1\n", "  which its hook gives back in the end")
             t.ok("urn:dlend:devices" in w.state()["b"]["vm1"]["xml"], "  the type stays in the definition")
-            t.equal(prepin(w), "bme\n" if options == KEEP else "open\n",
-                    "  QEMU must not borrow what its VM brings along" if options == KEEP else "  it is borrowed when QEMU opens it, as before")
-    with World() as w:
-        w.definition("a", U1, P1, attrs=[{"prepin": "open"}])
-        w.run(*KEEP, "vm1", "b")
-        t.equal((w.runs()[0][0], prepin(w)), ("b", "bme\n"), "nor a device that is defined so")
-        t.ok('"prepin": "open"' in (w.path / "b/etc/mdevctl.d" / P1 / U1).read_text(), "  but its definition is what it was")
+            t.equal(prepin(w), "open\n", "  it is borrowed when QEMU opens it, unless the VM brings it along, which its module knows")
     with world() as w:
         w.definition("a", U1, P1)
         w.run("vm1", "b")

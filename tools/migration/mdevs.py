@@ -67,15 +67,6 @@ def start_mdev(host, mdev, vm):
     """Start it, unless it is active.  vm: the VM's name, for libvirt's hook"""
     if not is_mdev_active(host, mdev.uuid):
         make_mdev(host, mdev, vm)
-    if mdev.stays:
-        let_it_come(host, mdev)
-
-
-def let_it_come(host, mdev):
-    """The VM brings the device along.  Until then another host has it: it cannot be borrowed when QEMU opens it."""
-    script = '[ ! -e "$1" ] || echo bme >"$1"'
-    path = host.settings.root / f"sys/bus/mdev/devices/{mdev.uuid}/prepin"
-    host.run_checked(["sh", "-c", script, "sh", str(path)])
 
 
 def make_mdev(host, mdev, vm):
