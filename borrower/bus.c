@@ -193,6 +193,15 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 }
 static DEVICE_ATTR_RO(clique);
 
+static ssize_t set_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct dlend_offer *offer = to_dlend_offer(dev);
+
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%s\n", offer->set[0] ? offer->set : "none");
+}
+static DEVICE_ATTR_RO(set);
+
 static ssize_t bars_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct dlend_offer_info *info = &to_dlend_offer(dev)->info;
@@ -225,6 +234,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_place.attr,
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,
+	&dev_attr_set.attr,
 	&dev_attr_bars.attr,
 	NULL
 };

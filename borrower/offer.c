@@ -237,6 +237,9 @@ bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
 	else if (offer->state == DLEND_OFFER_RESERVED)
 		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
 			 dlend_node_label(offer->holder, node));
+	else if (offer->state == DLEND_OFFER_KEPT)
+		snprintf(why, DLEND_REASON_LEN, "node %s has another device of set %s",
+			 dlend_node_label(offer->holder, node), offer->set);
 	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
 		 !offer->comes)
 		snprintf(why, DLEND_REASON_LEN, "node %s has it",

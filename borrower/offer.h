@@ -38,6 +38,7 @@
  * @comes: the holder lets this node take the device over
  * @place: bridges above the device, once @placed
  * @root: where it joins the root complex of its host, once @rooted; from the link that is up now
+ * @set: name of the set that it belongs to; empty: none; from the link that is up now
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
  * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
@@ -71,6 +72,7 @@ struct dlend_offer {
 	bool placed;
 	struct dlend_root root;
 	bool rooted;
+	char set[DLEND_NODE_NAME_LEN];
 	bool collecting, complete, registered, announced, withdrawn, dying;
 	bool doorbell;
 	struct dlend_claim *claim;

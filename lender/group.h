@@ -15,6 +15,8 @@
  *   lend_registry_lock		(registry.c) which groups and functions there are.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
+ *   lend_set_lock		(set.c) which groups belong together, and who has them.  Because of
+ *				it nobody needs the locks of two groups to know that.
  *   lend_bars_closed_lock	(bars.c) offsets in quarantine.
  *   lend_p2p_lock		(p2p_peers.c) who reaches whose BARs.  Because of it nobody needs
  *				the locks of two groups for peer-to-peer.
@@ -43,6 +45,20 @@
 struct lend_standby;
 
 /**
+ * struct lend_member - a group as a member of a set (set.c, lend_set_lock)
+ * @node: in the list of all members
+ * @name: of the set; empty: it is in none
+ * @hold: who has the group
+ * @stale: another member's @hold has changed, and nobody was told what that means for this one
+ */
+struct lend_member {
+	struct list_head node;
+	char name[DLEND_NODE_NAME_LEN];
+	struct lend_hold hold;
+	bool stale;
+};
+
+/**
  * struct lend_group - what is leased: the functions of one IOMMU group
  * @node: in the registry's list
  * @ref: references; lend_group_put()
@@ -67,6 +83,7 @@ struct lend_standby;
  * @parked_until: it does not end before then, in jiffies
  * @unreserve: work: the reservation is over
  * @reserved_until: in jiffies of 64 bits; 0: without end
+ * @set: its set, and what the others of that need to know of it
  * @recover: work: lend_recover_work()
  * @say: work: tells user space of a new state
  * @wait: woken when something about the state has changed
@@ -91,6 +108,7 @@ struct lend_group {
 	unsigned long parked_until;
 	struct delayed_work unreserve;
 	u64 reserved_until;
+	struct lend_member set;
 	struct delayed_work recover;
 	struct work_struct say;
 	wait_queue_head_t wait;

@@ -18,6 +18,7 @@
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
+#include "lender/set.h"
 #include "lender/standby.h"
 #include "lender/trace.h"
 
@@ -104,6 +105,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	if (cancel_delayed_work_sync(&group->expire))
 		lend_group_put(group);
 	lend_reserve_forget(group);
+	lend_group_join_set(group, "");
 	/* Its reset may take a minute: until then a guest would read 0xff and not know why. */
 	if (offered)
 		lend_outbox_withdraw(fn);
@@ -252,7 +254,7 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 		ret = -EBUSY;
 	else
 		ret = lend_group_step(group, &ev, todo);
-	lend_lease_told(&group->lease, ev.node, &holder);
+	lend_set_told(group, &group->lease, ev.node, &holder);
 	grant->holder = cpu_to_le16(holder);
 	return ret;
 }

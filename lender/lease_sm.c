@@ -22,7 +22,8 @@
  * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
  * HAND_OVER, the device is parked: only the target can have it, or after EXPIRED nobody.
  *
- * A group that is FREE may be reserved for one node: BORROW by others is refused, nothing else.
+ * A group that is FREE may be reserved for one node, or other members of its set keep it for the
+ * node that has them: BORROW by others is refused, nothing else.
  *
  * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
  * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
@@ -61,18 +62,39 @@ bool lend_lease_reserve(struct lend_lease *lease, u16 node)
 	return changes;
 }
 
-static bool lend_lease_is_kept_from(const struct lend_lease *lease, u16 node)
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 keeper,
+				       u16 *holder)
 {
-	return lease->state == DLEND_OFFER_FREE && lease->reserved != DLEND_NODE_NONE &&
-	       lease->reserved != node;
+	*holder = lease->holder;
+	if (lease->state != DLEND_OFFER_FREE)
+		return lease->state;
+	if (lease->reserved != DLEND_NODE_NONE && lease->reserved != node) {
+		*holder = lease->reserved;
+		return DLEND_OFFER_RESERVED;
+	}
+	if (keeper != DLEND_NODE_NONE) {
+		*holder = keeper;
+		return DLEND_OFFER_KEPT;
+	}
+	return DLEND_OFFER_FREE;
 }
 
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 *holder)
+void lend_lease_hold(const struct lend_lease *lease, struct lend_hold *hold)
 {
-	bool kept = lend_lease_is_kept_from(lease, node);
+	const struct lend_move *move = &lease->move;
 
-	*holder = kept ? lease->reserved : lease->holder;
-	return kept ? DLEND_OFFER_RESERVED : lease->state;
+	*hold = (struct lend_hold){ };
+	if (lease->state != DLEND_OFFER_HELD)
+		return;
+	hold->node = lend_lease_is_parked(lease) ? move->target : lease->holder;
+	hold->target = move->target;
+}
+
+u16 lend_hold_keeper(const struct lend_hold *hold, u16 node)
+{
+	if (node != DLEND_NODE_NONE && (node == hold->node || node == hold->target))
+		return DLEND_NODE_NONE;
+	return hold->node;
 }
 
 int lend_lease_check(const struct lend_lease *lease, u16 node, u32 epoch, unsigned int fn)
@@ -153,12 +175,12 @@ static int lend_lease_on_broken(struct lend_lease *lease, u32 *todo)
 
 static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
+	u16 who;
+
 	if (ev->fn >= LEND_GROUP_MAX || ev->node == DLEND_NODE_NONE)
 		return -EINVAL;
-	if (lend_lease_is_kept_from(lease, ev->node))
-		return -EBUSY;
 
-	switch (lease->state) {
+	switch (lend_lease_told(lease, ev->node, ev->keeper, &who)) {
 	case DLEND_OFFER_FREE:
 		lease->epoch = lend_lease_next_epoch(lease);
 		lease->state = DLEND_OFFER_HELD;
@@ -178,6 +200,9 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 		lease->users |= BIT_ULL(ev->fn);
 		*todo = LEND_DO_JOIN;
 		return 0;
+	case DLEND_OFFER_RESERVED:
+	case DLEND_OFFER_KEPT:
+		return -EBUSY;
 	case DLEND_OFFER_RETURNING:
 		return -EAGAIN;
 	case DLEND_OFFER_QUARANTINED:

@@ -49,6 +49,7 @@ enum lend_event_type {
  * @fn: index of the function in the group that it is about, if it is about one
  * @epoch: of the lease that it is about, if it is about one
  * @target: node that may prepare itself
+ * @keeper: node that the other members of the set keep the group for; 0: @node may have it
  * @token: of a lease that is given away
  */
 struct lend_event {
@@ -56,7 +57,7 @@ struct lend_event {
 	u16 node;
 	unsigned int fn;
 	u32 epoch;
-	u16 target;
+	u16 target, keeper;
 	struct lend_token token;
 };
 
@@ -128,12 +129,11 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch);
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error
  *
  * Context: any; the caller serialises the events of a lease.
- * Return: 0; -EBUSY somebody has the group, or it is reserved for somebody (see
- * lend_lease_told()); -EAGAIN it is being reset, ask again;
- * -EIO it is quarantined; -ENODEV it is not offered; -ESTALE the event is about another lease;
- * -EPERM the holder has not allowed that to @node, or the token is wrong; -EINPROGRESS it has not
- * been stopped, or not given away; -EALREADY there is nothing to do, and the caller may treat that
- * as success; -EINVAL.
+ * Return: 0; -EBUSY somebody has the group, or may have it alone (see lend_lease_told());
+ * -EAGAIN it is being reset, ask again; -EIO it is quarantined; -ENODEV it is not offered; -ESTALE
+ * the event is about another lease; -EPERM the holder has not allowed that to @node, or the token
+ * is wrong; -EINPROGRESS it has not been stopped, or not given away; -EALREADY there is nothing to
+ * do, and the caller may treat that as success; -EINVAL.
  */
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
@@ -148,14 +148,40 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 bool lend_lease_reserve(struct lend_lease *lease, u16 node);
 
 /**
- * lend_lease_told - what a node is told of a lease
+ * lend_lease_told - what a node is told of a lease: also, why it cannot borrow the group
  * @lease: (in) lease of the group
  * @node: (in) that node; 0: this host's administrator
- * @holder: (out) who has the group, or whom it is reserved for
+ * @keeper: (in) node that the other members of the set keep the group for; 0: @node may have it
+ * @holder: (out) who has the group, or may have it alone
  *
  * Context: any.
  */
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 *holder);
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 keeper,
+				       u16 *holder);
+
+/**
+ * struct lend_hold - who has a group, as far as the other members of its set need to know
+ * @node: that node, or if it has left the group to another one, that one; 0: nobody
+ * @target: the node that the lease may move to; 0: none
+ */
+struct lend_hold {
+	u16 node, target;
+};
+
+/** lend_lease_hold - @hold = who has the group of @lease. Context: any. */
+void lend_lease_hold(const struct lend_lease *lease, struct lend_hold *hold);
+
+/**
+ * lend_hold_keeper - may a node borrow other members of a set, as far as one member says?
+ * @hold: (in) of that member
+ * @node: (in) that node; 0: this host's administrator
+ *
+ * While a VM moves with several members, they go one after the other, and both nodes may borrow.
+ *
+ * Context: any.
+ * Return: 0: it may; or the node that they are kept for.
+ */
+u16 lend_hold_keeper(const struct lend_hold *hold, u16 node);
 
 /**
  * lend_lease_check - may a node speak for a function?

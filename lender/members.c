@@ -13,6 +13,7 @@
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
+#include "lender/set.h"
 
 const char *lend_state_name(enum dlend_offer_state state)
 {
@@ -28,7 +29,7 @@ static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int in
 	u16 holder;
 
 	guard(mutex)(&group->lock);
-	*state = lend_lease_told(&group->lease, DLEND_NODE_NONE, &holder);
+	*state = lend_set_told(group, &group->lease, DLEND_NODE_NONE, &holder);
 	fn = group->fn[index];
 	if (fn)
 		kref_get(&fn->ref);
@@ -61,8 +62,11 @@ void lend_group_tell(struct lend_group *group)
 
 int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *todo)
 {
-	int ret = lend_lease_step(&group->lease, ev, todo);
+	bool others;
+	int ret = lend_set_step(group, ev, todo, &others);
 
+	if (others)
+		lend_groups_changed();
 	if (*todo & LEND_DO_TELL)
 		lend_group_tell(group);
 	wake_up_all(&group->wait);
@@ -158,6 +162,8 @@ static void lend_group_look_again(struct lend_group *group, void *unused)
 {
 	guard(mutex)(&group->lock);
 	lend_group_try_offer(group);
+	if (lend_set_heard(group))
+		lend_group_tell(group);
 }
 
 static void lend_groups_look_again(struct work_struct *work)
@@ -175,6 +181,18 @@ void lend_groups_changed(void)
 void lend_groups_exit(void)
 {
 	cancel_work_sync(&lend_groups_work);
+}
+
+void lend_group_join_set(struct lend_group *group, const char *name)
+{
+	guard(mutex)(&group->lock);
+	if (!lend_set_put(group, name))
+		return;
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i])
+			lend_outbox_tell(group->fn[i], LEND_TELL_OFFER);
+	lend_group_tell(group);
+	lend_groups_changed();
 }
 
 void lend_group_ready(struct lend_fn *fn)

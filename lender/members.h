@@ -28,7 +28,7 @@ void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
 
 /**
  * lend_state_name - what the state of a function is called on its own host
- * @state: (in) state, as lend_lease_told() says
+ * @state: (in) state, as lend_set_told() says
  *
  * Context: any. Return: a word of a-z, never NULL.
  */
@@ -85,7 +85,17 @@ void lend_group_ready(struct lend_fn *fn);
 void lend_group_drop_domain(struct lend_group *group);
 
 /**
- * lend_groups_changed - functions came to IOMMU groups, or left them: look at all groups, soon
+ * lend_group_join_set - put a group into a set, and tell all nodes
+ * @group: (in, out) group; who has it now keeps it
+ * @name: (in) name of the set, as of dlend_name_read(); "": none
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_group_join_set(struct lend_group *group, const char *name);
+
+/**
+ * lend_groups_changed - functions came to IOMMU groups or left them, or another group of a set has
+ * another borrower: look at all groups, soon
  *
  * Context: any.
  */

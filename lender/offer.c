@@ -15,16 +15,19 @@
 #include "lender/offer.h"
 #include "lender/registry.h"
 #include "lender/root.h"
+#include "lender/set.h"
 
 /* The offer lock: held while a function's state is read; nothing is read after lend_offer_end(). */
 static DEFINE_MUTEX(lend_offer_lock);
 
 /* The state, as the node that it is told to needs it. */
-static __le16 lend_offer_state(const struct lend_lease *lease, const struct lend_reader *to,
-			       u16 *holder)
+static __le16 lend_offer_state(const struct lend_fn *fn, const struct lend_lease *lease,
+			       const struct lend_reader *to, u16 *holder)
 {
-	u16 state = lend_lease_told(lease, to->node, holder);
+	u16 state = lend_set_told(fn->group, lease, to->node, holder);
 
+	if (state == DLEND_OFFER_KEPT && to->version < DLEND_PROTO_SET)
+		state = DLEND_OFFER_RESERVED;
 	/* An older peer would drop the message, and hears of it when it asks. */
 	if (state == DLEND_OFFER_RESERVED && to->version < DLEND_PROTO_RESERVE) {
 		state = lease->state;
@@ -44,7 +47,7 @@ static void lend_offer_state_message(const struct lend_fn *fn, const struct lend
 
 	lend_group_lease(fn->group, &lease);
 	state = dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch, sizeof(*state));
-	state->state = lend_offer_state(&lease, to, &holder);
+	state->state = lend_offer_state(fn, &lease, to, &holder);
 	state->holder = cpu_to_le16(holder);
 	state->epoch = cpu_to_le32(lease.epoch);
 }
@@ -68,7 +71,7 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	offer->nr_msi = cpu_to_le16(fn->nr_msi);
 	offer->nr_msix = cpu_to_le16(fn->nr_msix);
 	offer->has_intx = cpu_to_le16(fn->has_intx);
-	offer->state = lend_offer_state(lease, to, &holder);
+	offer->state = lend_offer_state(fn, lease, to, &holder);
 	offer->holder = cpu_to_le16(holder);
 	offer->epoch = cpu_to_le32(lease->epoch);
 	offer->snapshot_crc = cpu_to_le32(fn->snapshot_crc);
@@ -103,6 +106,7 @@ void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, str
 		lend_offer_message(fn, to, &news->msg);
 		lend_bridges_fn_message(fn->pdev, &fn->addr, &news->place);
 		lend_root_fn_message(fn->pdev, &fn->addr, &news->root);
+		lend_set_message(fn, &news->set);
 	} else if (news->state) {
 		lend_offer_state_message(fn, to, &news->msg);
 	}

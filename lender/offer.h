@@ -9,16 +9,17 @@
 
 /**
  * struct lend_news - what there is to say about one function
- * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @root
- *	and the snapshot belong to it
+ * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @root,
+ *	@set and the snapshot belong to it
  * @state: (before) a state is wanted; (after) @msg is one
  * @msg: OFFER or STATE
  * @place: where the function sits
  * @root: where it joins the root complex
+ * @set: what it belongs to
  */
 struct lend_news {
 	bool offer, state;
-	struct dlend_msg msg, place, root;
+	struct dlend_msg msg, place, root, set;
 };
 
 /**

@@ -436,6 +436,8 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 	if (!ret && news->offer)
 		ret = lend_listener_post(l, &news->root);
 	if (!ret && news->offer)
+		ret = lend_listener_post(l, &news->set);
+	if (!ret && news->offer)
 		ret = lend_listener_post_snapshot(l, fn);
 	return ret;
 }

@@ -12,6 +12,7 @@
 #include <linux/sysfs.h>
 
 #include <dlend/kind.h>
+#include <dlend/names.h>
 #include <dlend/root.h>
 
 #include "lender/lease.h"
@@ -19,6 +20,7 @@
 #include "lender/outbox.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
+#include "lender/set.h"
 #include "lender/sysfs.h"
 #include "lender/trace.h"
 
@@ -33,7 +35,7 @@ static enum dlend_offer_state lend_sysfs_told(struct device *dev, u16 *holder)
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
-	return lend_lease_told(&lease, DLEND_NODE_NONE, holder);
+	return lend_set_told(fn->group, &lease, DLEND_NODE_NONE, holder);
 }
 
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
@@ -270,6 +272,33 @@ static ssize_t reserved_store(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RW(reserved);
 
+static ssize_t set_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+
+	lend_set_name(fn->group, name);
+	return sysfs_emit(buf, "%s\n", name[0] ? name : "none");
+}
+
+static ssize_t set_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			 size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+
+	if (strcspn(buf, "\n") >= sizeof(name))
+		return -EINVAL;
+	strscpy(name, buf, strcspn(buf, "\n") + 1);
+	/* What no name may have is a "?" from here on. */
+	dlend_name_read(name, name);
+	if (!name[0] || strchr(name, '?'))
+		return -EINVAL;
+	lend_group_join_set(fn->group, strcmp(name, "none") ? name : "");
+	return len;
+}
+static DEVICE_ATTR_RW(set);
+
 static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_root root;
@@ -291,6 +320,7 @@ static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_reclaim.attr,
 	&dev_attr_clique.attr,
 	&dev_attr_reserved.attr,
+	&dev_attr_set.attr,
 	&dev_attr_root.attr,
 	NULL
 };

@@ -117,7 +117,7 @@ DLEND_EXPORT(dlend_node_id);
 
 void dlend_node_name(char *name)
 {
-	dlend_node_name_read(name, dlend_named[0] ? dlend_named : init_utsname()->nodename);
+	dlend_name_read(name, dlend_named[0] ? dlend_named : init_utsname()->nodename);
 }
 
 static int dlend_node_name_set(const char *val, const struct kernel_param *kp)

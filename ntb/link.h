@@ -129,7 +129,7 @@ struct dlend_link_stat {
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
  * @session: nonce of the session that is up, 0 if none. Written under @lock, read without
  * @peer: node id of the peer, 0 while unknown
- * @peer_name: its name, as of dlend_node_name_read()
+ * @peer_name: its name, as of dlend_name_read()
  * @stat: counters
  *
  * @state_lock: guards the bring-up (what follows, up to @error_said) and set-up of the hardware

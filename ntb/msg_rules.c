@@ -566,6 +566,10 @@ static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 		"IRQ_DIRECT", DLEND_PROTO_DIRECT, DLEND_TO_LENDER,
 		sizeof(struct dlend_p_direct), 0, true, dlend_msg_check_direct,
 	},
+	[DLEND_MSG_SET] = {
+		"SET", DLEND_PROTO_SET, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_set), DLEND_NO_REPLY, true,
+	},
 };
 
 const struct dlend_msg_rule *dlend_msg_rule_of(u16 type)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What both sides call the states of an offer, the interrupt modes of a device, and nodes.
+ * What both sides call the states of an offer, the interrupt modes of a device, nodes, and sets.
  *
  * Pure: tables and characters.  Knows no device and no message.
  */
@@ -15,6 +15,7 @@ static const char * const dlend_offer_state_names[DLEND_OFFER_STATES] = {
 	[DLEND_OFFER_QUARANTINED] = "quarantined",
 	[DLEND_OFFER_GONE] = "gone",
 	[DLEND_OFFER_RESERVED] = "reserved",
+	[DLEND_OFFER_KEPT] = "kept",
 };
 
 static const char * const dlend_irq_mode_names[DLEND_IRQ_MODES] = {
@@ -34,17 +35,17 @@ const char *dlend_irq_mode_name(u32 mode)
 	return mode < DLEND_IRQ_MODES ? dlend_irq_mode_names[mode] : "unknown";
 }
 
-static bool dlend_node_name_may_have(char c)
+static bool dlend_name_may_have(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       c == '.' || c == '_' || c == '-';
 }
 
-void dlend_node_name_read(char *name, const char *from)
+void dlend_name_read(char *name, const char *from)
 {
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NODE_NAME_LEN - 1 && from[i]; i++)
-		name[i] = dlend_node_name_may_have(from[i]) ? from[i] : '?';
+		name[i] = dlend_name_may_have(from[i]) ? from[i] : '?';
 	memset(name + i, 0, DLEND_NODE_NAME_LEN - i);
 }

@@ -170,7 +170,7 @@ static void dlend_session_begin(struct dlend_link *link)
 	link->restart = NULL;
 	link->error_said = false;
 	spin_lock(&link->lock);
-	dlend_node_name_read(link->peer_name, name);
+	dlend_name_read(link->peer_name, name);
 	/* A thread that sees the session must see its peer and window, too. */
 	smp_store_release(&link->session, b->nonce);
 	spin_unlock(&link->lock);

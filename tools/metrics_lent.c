@@ -8,7 +8,7 @@
 static const struct metric_state states[] = {
 	{ "incomplete", "incomplete" }, { "free", "free" }, { "held", "held" },
 	{ "returning", "returning" }, { "quarantined", "quarantined" },
-	{ "reserved", "reserved" },
+	{ "reserved", "reserved" }, { "kept", "kept" },
 	{ 0 }
 };
 
@@ -17,7 +17,7 @@ enum { LEASE, IRQS, DMA };
 
 static const struct metric_row rows[] = {
 	{ "dlend_lent_device_borrower_node",
-	  "Node that has the device, or that it is reserved for; 0: none.", "borrower",
+	  "Node that has the device, or that it is reserved or kept for; 0: none.", "borrower",
 	  FROM_SYSFS, UNIT_ONE },
 	{ "dlend_lent_device_lease_epoch",
 	  "Number of the current or the last lease; it grows with each lease.", "epoch",

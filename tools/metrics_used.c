@@ -11,6 +11,7 @@
 static const struct metric_state offer_states[] = {
 	{ "free", "free" }, { "held", "held" }, { "returning", "returning" },
 	{ "quarantined", "quarantined" }, { "gone", "gone" }, { "reserved", "reserved" },
+	{ "kept", "kept" },
 	{ 0 }
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What both sides call the states of an offer, the interrupt modes of a device, and nodes, in
- * sysfs, debugfs and logs.
+ * What both sides call the states of an offer, the interrupt modes of a device, nodes, and sets of
+ * devices, in sysfs, debugfs and logs.
  */
 #ifndef DLEND_NAMES_H
 #define DLEND_NAMES_H
@@ -27,12 +27,12 @@ const char *dlend_offer_state_name(u16 state);
 const char *dlend_irq_mode_name(u32 mode);
 
 /**
- * dlend_node_name_read - a node's name, as far as it can be shown to people
+ * dlend_name_read - the name of a node or of a set, as far as it can be shown to people
  * @name: (out) DLEND_NODE_NAME_LEN bytes: letters, digits, ".", "_" and "-", and "?" for all else
  * @from: (in) as many bytes, not trusted; the name ends with the first 0
  *
  * Context: any.
  */
-void dlend_node_name_read(char *name, const char *from);
+void dlend_name_read(char *name, const char *from);
 
 #endif

@@ -19,7 +19,8 @@
 #define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
 #define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
 #define DLEND_PROTO_RESERVE	7	/* first one with DLEND_OFFER_RESERVED */
-#define DLEND_PROTO_MAX		7	/* newest */
+#define DLEND_PROTO_SET		8	/* first one with DLEND_OFFER_KEPT and DLEND_MSG_SET */
+#define DLEND_PROTO_MAX		8	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -168,6 +169,8 @@ enum dlend_msg_type {
 	DLEND_MSG_ROOT,		/* L>B post: struct dlend_p_root; of a device or an NTB */
 	/* From version 6 on. */
 	DLEND_MSG_IRQ_DIRECT,	/* B>L call: struct dlend_p_direct; instead of IRQ_SETUP */
+	/* From version 8 on. */
+	DLEND_MSG_SET,		/* L>B post: struct dlend_p_set; of a device */
 	DLEND_MSG_TYPES
 };
 
@@ -232,8 +235,13 @@ static inline u16 dlend_state_of(__le16 state)
 
 struct dlend_p_state {
 	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
-	__le16 holder;		/* node id or 0; of a reserved device, whom it is reserved for */
+	__le16 holder;		/* node id or 0; of a reserved or kept device, for whom it is */
 	__le32 epoch;
+} __packed;
+
+/* Which devices of the lender belong together: those of one set go to one node. */
+struct dlend_p_set {
+	__u8 name[DLEND_NODE_NAME_LEN];	/* 0 behind it; for people only, see names.h; empty: none */
 } __packed;
 
 /* The borrower says where the lender shall count interrupts. */

@@ -57,6 +57,7 @@ enum dlend_offer_state {
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
 	DLEND_OFFER_RESERVED,		/* nobody has it, and only another node may borrow it */
+	DLEND_OFFER_KEPT,		/* the same, as that node has another device of its set */
 	DLEND_OFFER_STATES
 };
 

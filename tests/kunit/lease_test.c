@@ -395,6 +395,11 @@ static void lease_unbind_while_held(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 }
 
+static int told(const struct world *w, u16 node, u16 keeper, u16 *who)
+{
+	return lend_lease_told(&w->lease, node, keeper, who);
+}
+
 /* Who has the group keeps it, and what was told of it is true for who hears it. */
 static void lease_reserved(struct kunit *test)
 {
@@ -404,26 +409,82 @@ static void lease_reserved(struct kunit *test)
 	world_init(&w, BASE_EPOCH);
 	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 2));
 	KUNIT_EXPECT_FALSE(test, lend_lease_reserve(&w.lease, 2));
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_GONE);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_GONE);
 	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_RESERVED);
 	KUNIT_EXPECT_EQ(test, who, 2);
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 0, &who), (int)DLEND_OFFER_RESERVED);
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 2, &who), (int)DLEND_OFFER_FREE);
+	KUNIT_EXPECT_EQ(test, told(&w, 0, 0, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, told(&w, 2, 0, &who), (int)DLEND_OFFER_FREE);
 	KUNIT_EXPECT_EQ(test, who, 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 	/* For somebody else from now on: it is taken from nobody. */
 	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 1));
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 1, &who), (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_HELD);
 	KUNIT_EXPECT_EQ(test, who, 2);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 1, 0), 0);
 	play(test, &w, LEND_EV_LINK_LOST, 2, 0, 0);
-	KUNIT_EXPECT_EQ(test, (int)lend_lease_told(&w.lease, 2, &who), (int)DLEND_OFFER_RETURNING);
+	KUNIT_EXPECT_EQ(test, told(&w, 2, 0, &who), (int)DLEND_OFFER_RETURNING);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EBUSY);
 	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 0));
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
+}
+
+/* Another member of the set keeps a free group for its own borrower. */
+static void lease_kept(struct kunit *test)
+{
+	struct lend_event ev = { .type = LEND_EV_BORROW, .node = 1, .keeper = 2 };
+	struct world w;
+	u16 who;
+
+	world_init(&w, BASE_EPOCH);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_GONE);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_KEPT);
+	KUNIT_EXPECT_EQ(test, who, 2);
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -EBUSY);
+	/* The administrator's word comes first. */
+	lend_lease_reserve(&w.lease, 3);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, who, 3);
+	lend_lease_reserve(&w.lease, 1);
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_KEPT);
+	KUNIT_EXPECT_EQ(test, who, 2);
+	ev.keeper = 0;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	/* Who has it keeps it, also if another member went to another node. */
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, who, 1);
+	ev.fn = 1;
+	ev.keeper = 2;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+}
+
+/* Whom does the group of @w keep the others of its set for, as @node asks? */
+static u16 keeps_for(const struct world *w, u16 node)
+{
+	struct lend_hold hold;
+
+	lend_lease_hold(&w->lease, &hold);
+	return lend_hold_keeper(&hold, node);
+}
+
+static void lease_keeps(struct kunit *test)
+{
+	struct world w;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 1);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 1);
+	/* It is fenced first: then the others may go to anybody. */
+	play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 0);
 }
 
 /* A function is plugged in: no borrower loses what it has, and nobody gets the group afterwards. */
@@ -557,6 +618,44 @@ static void lease_move_expires(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w.lease.epoch, epoch + 2);
 }
 
+/*
+ * A VM moves from node 1 to node 2 with several members of a set.  For a while each node has some:
+ * the one that is still to come keeps the rest for both, the one that has come for node 2 alone.
+ */
+static void lease_keeps_moving(struct kunit *test)
+{
+	struct lend_event ev;
+	struct world w;
+	u32 epoch;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
+	epoch = w.lease.epoch;
+	ev = (struct lend_event){ LEND_EV_MOVE_TO, .node = 1, .epoch = epoch, .target = 2 };
+	step(test, &w, &ev);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 3), 1);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 1);
+	play(test, &w, LEND_EV_STANDBY, 2, 0, 0);
+	play(test, &w, LEND_EV_QUIET, 1, 0, epoch);
+	ev.type = LEND_EV_HAND_OVER;
+	ev.token.half[0] = 7;
+	step(test, &w, &ev);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 0);
+	/* The old node has gone: what it left waits for the other one. */
+	play(test, &w, LEND_EV_RETURN, 1, 0, epoch);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 2);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 0);
+	ev.type = LEND_EV_TAKE_OVER;
+	ev.node = 2;
+	ev.epoch = epoch + 1;
+	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 1), 2);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 0);
+}
+
 /* Epochs begin at the time of the clock, in any year, and above those of groups that are gone. */
 static void lease_first_epoch(struct kunit *test)
 {
@@ -579,10 +678,13 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_failed_reset),
 	KUNIT_CASE(lease_unbind_while_held),
 	KUNIT_CASE(lease_reserved),
+	KUNIT_CASE(lease_kept),
+	KUNIT_CASE(lease_keeps),
 	KUNIT_CASE(lease_incomplete),
 	KUNIT_CASE(lease_broken),
 	KUNIT_CASE(lease_moves),
 	KUNIT_CASE(lease_move_expires),
+	KUNIT_CASE(lease_keeps_moving),
 	KUNIT_CASE(lease_first_epoch),
 	{}
 };

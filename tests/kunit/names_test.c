@@ -12,6 +12,7 @@ static void names_of_states(struct kunit *test)
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_QUARANTINED), "quarantined");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_GONE), "gone");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_RESERVED), "reserved");
+	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_KEPT), "kept");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(DLEND_OFFER_STATES), "unknown");
 	KUNIT_EXPECT_STREQ(test, dlend_offer_state_name(U16_MAX), "unknown");
 }
@@ -38,17 +39,17 @@ static void names_of_nodes(struct kunit *test)
 {
 	char wire[DLEND_NODE_NAME_LEN] = "host-2.example_X", name[DLEND_NODE_NAME_LEN];
 
-	dlend_node_name_read(name, wire);
+	dlend_name_read(name, wire);
 	KUNIT_EXPECT_STREQ(test, name, "host-2.example_X");
 	/* No control sequence, no quote, no letter that looks like another, no second line. */
 	memcpy(wire, "a\x1b[2J\"\xc3\xa4\t\n\0hidden", 18);
 	memset(name, 'x', sizeof(name));
-	dlend_node_name_read(name, wire);
+	dlend_name_read(name, wire);
 	KUNIT_EXPECT_STREQ(test, name, "a??2J?????");
 	KUNIT_EXPECT_NULL(test, memchr_inv(name + 10, 0, sizeof(name) - 10));
 	/* It need not end. */
 	memset(wire, 'n', sizeof(wire));
-	dlend_node_name_read(name, wire);
+	dlend_name_read(name, wire);
 	KUNIT_EXPECT_EQ(test, strlen(name), DLEND_NODE_NAME_LEN - 1);
 }
 

@@ -464,6 +464,7 @@ static void old_peers_are_spared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_P2P_MAP), 2);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_TAKE_OVER), 4);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROOT), 5);
+	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_SET), 8);
 }
 
 #define CTRL_END	ALIGN((u64)sizeof(struct dlend_ctrl), 4096)

@@ -315,7 +315,7 @@ def escaping(t):
             with t.case(f"an attribute that is {value[:12]!r}"):
                 m = metrics(f)
                 assert "dlend_x" not in m and "dlend_link_window_bytes" not in m
-                assert len(m.get("dlend_offers", {})) == 6
+                assert len(m.get("dlend_offers", {})) == 7
         os.mkdir(os.fsencode(f.sys / "class/dlend_link") + b"/n\xff\x7f")
         t.ok(labels(link="n??", type="ntb") in metrics(f)["dlend_link_up"], "a name that is no text")
 

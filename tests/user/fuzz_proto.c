@@ -178,7 +178,7 @@ static void one_name(struct input *in)
 	char *wire = malloc(DLEND_NODE_NAME_LEN), *name = malloc(DLEND_NODE_NAME_LEN);
 
 	take(in, wire, DLEND_NODE_NAME_LEN);
-	dlend_node_name_read(name, wire);
+	dlend_name_read(name, wire);
 	MUST(memchr(name, 0, DLEND_NODE_NAME_LEN));
 	for (const char *c = name; *c; c++)
 		MUST(*c > ' ' && *c <= '~' && !strchr("\"'\\<&", *c));
