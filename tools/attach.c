@@ -106,21 +106,15 @@ static const char *find_mdev(const struct target *t)
 
 static void check_free(const struct target *t)
 {
-	char state[TEXT_MAX], borrower[TEXT_MAX], node[TEXT_MAX];
+	char borrower[TEXT_MAX], node[TEXT_MAX];
 	const char *mdev = find_mdev(t), *what = text("%s is in use", t->address);
 
 	if (mdev)
 		fail(EXIT_IN_USE, what,
 		     text("this host has it for a VM, as mediated device %s", mdev),
 		     text("Shut the VM down, and: mdevctl stop -u %.36s", mdev));
-	read_attr(state, t->dir, "state");
 	read_attr(borrower, t->dir, "borrower");
-	if (!strcmp(state, "held") && strcmp(borrower, own_node(node)))
-		fail(EXIT_IN_USE, what, text("node %s has it", node_text(borrower)),
-		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
-	if (!strcmp(state, "reserved"))
-		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
-		     "dlend unreserve on its lender ends that.");
+	offer_check_taken(t->dir, what, strcmp(borrower, own_node(node)));
 }
 
 static void fail_attach(const struct target *t, int err)

@@ -76,16 +76,21 @@ static const char *make_mdev(char *address, const char *uuid)
 	return why;
 }
 
-/* Of a device that was named */
-static void borrow_one(char *address, const char *uuid)
+/* Of a device that was named.  Return: its address */
+static char *borrow_named(const char *what, const char *uuid)
 {
+	char full[16], *address;
 	const char *why;
+
+	offer_parse(full, what);
+	address = path("%s", full);
 
 	offer_check(address);
 	why = make_mdev(address, uuid);
 	if (why)
 		fail(EXIT_FAIL, text("%s cannot be borrowed", address), why,
 		     "`dlend list` shows who has it.");
+	return address;
 }
 
 static bool is_free(const char *bus, const char *address)
@@ -171,15 +176,80 @@ static void check_new(const char *uuid)
 	free(dir);
 }
 
-static void report_borrowed(const char *address, const char *uuid)
-{
-	const char *device = text("vfio-pci,sysfsdev=/sys/bus/mdev/devices/%s", uuid);
+/*
+ * One mediated device that is to be made.
+ * @what: address of an offer, or a type
+ * @address: of the offer that it was made of
+ */
+struct wish {
+	const char *what, *uuid;
+	char *address;
+};
 
+static void borrow_one(void *arg)
+{
+	struct wish *w = arg;
+
+	w->address = type_valid(w->what) ? borrow_any(w->what, w->uuid) :
+					   borrow_named(w->what, w->uuid);
+}
+
+/* All or none: one that cannot be had must not keep the others from other hosts. */
+static void borrow_all(struct wish *wish, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		int code = attempt(borrow_one, &wish[i]);
+
+		if (!code)
+			continue;
+		while (i--)
+			stop_mdev(wish[i].uuid);
+		fail_again(code);
+	}
+}
+
+static json_t *wish_json(const struct wish *w, const char *device)
+{
+	return json_pack("{s:o, s:s, s:s}", "address", ascii_json(w->address), "uuid", w->uuid,
+			 "device", device);
+}
+
+static void report_borrowed(const struct wish *wish, size_t count)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		const struct wish *w = &wish[i];
+		const char *device = text("vfio-pci,sysfsdev=/sys/bus/mdev/devices/%s", w->uuid);
+
+		if (opt.json)
+			json_array_append_new(list, wish_json(w, device));
+		else
+			printf("%s is borrowed as %s. For QEMU:\n  -device %s\n", w->address,
+			       w->uuid, device);
+	}
 	if (opt.json)
-		print_document(json_pack("{s:o, s:s, s:s}", "address", ascii_json(address),
-					 "uuid", uuid, "device", device));
-	else
-		printf("%s is borrowed as %s. For QEMU:\n  -device %s\n", address, uuid, device);
+		print_document(count > 1 ? json_pack("{s:o}", "borrowed", list) :
+					   json_incref(json_array_get(list, 0)));
+}
+
+/* @uuid: of the only one, or NULL */
+static struct wish *parse_wishes(char **what, size_t count, const char *uuid)
+{
+	struct wish *wish = calloc(count, sizeof(*wish));
+	char address[16];
+
+	if (!wish)
+		abort();
+	for (size_t i = 0; i < count; i++) {
+		if (!type_valid(what[i]) && !offer_parse(address, what[i]))
+			fail(EXIT_USAGE, text("\"%s\" is no address of an offer, and no type",
+					      what[i]), NULL,
+			     "Give one as dlend list shows it, for example d0002:3b:00.0 or dlend-gpu.");
+		wish[i].what = what[i];
+		wish[i].uuid = uuid ? uuid : uuid_new();
+	}
+	return wish;
 }
 
 int cmd_borrow(int argc, char **argv)
@@ -189,26 +259,24 @@ int cmd_borrow(int argc, char **argv)
 		{ 0 }
 	};
 	const char *uuid = NULL;
-	char address[16], *made = address;
+	struct wish *wish;
+	size_t count;
 	int c;
 
 	while ((c = verb_option(argc, argv, options)) != -1)
 		uuid = uuid_parse(optarg);
-	if (argc - optind != 1)
+	if (optind == argc)
 		refuse_usage(argv[0]);
-	if (!type_valid(argv[optind]) && !offer_parse(address, argv[optind]))
-		fail(EXIT_USAGE, text("\"%s\" is no address of an offer, and no type",
-				      argv[optind]), NULL,
-		     "Give one as dlend list shows it, for example d0002:3b:00.0 or dlend-gpu.");
+	count = argc - optind;
+	if (uuid && count > 1)
+		fail(EXIT_USAGE, "--uuid names one device", "several were given", NULL);
+	wish = parse_wishes(argv + optind, count, uuid);
 	need_root(argv[0]);
-	if (!uuid)
-		uuid = uuid_new();
-	check_new(uuid);
-	if (type_valid(argv[optind]))
-		made = borrow_any(argv[optind], uuid);
-	else
-		borrow_one(address, uuid);
-	report_borrowed(made, uuid);
+	if (uuid)
+		check_new(uuid);
+	borrow_all(wish, count);
+	report_borrowed(wish, count);
+	free(wish);
 	return EXIT_OK;
 }
 

@@ -5,6 +5,7 @@
  *	3b:00.0 reset=flr		a function by its address
  *	10de:2204 clique=3		all of that vendor and device
  *	class=0108 group		all of that class (here: NVMe and the like)
+ *	3c:00.0 set=render		it and all others of that set go to one node at a time
  *	link 01:00.0 peer=3		that NTB leads to node 3, and to nobody else
  *	link 01:00.0 direct=on		devices behind it may interrupt without their lender's help
  *	set libvirt-hook=on
@@ -22,6 +23,13 @@ static __noreturn void refuse_line(const char *file, unsigned int line, const ch
 {
 	fail(EXIT_USAGE, text("%s, line %u", file, line), what,
 	     "dlend.conf(5) says what a line can be.");
+}
+
+static __noreturn void refuse_attribute(const char *file, unsigned int line, const char *word)
+{
+	refuse_line(file, line,
+		    text("\"%s\" is none of group, reset=METHOD, clique=N, set=NAME, as=BB:DD.F",
+			 word));
 }
 
 static bool is_hex(const char *s, size_t len)
@@ -74,6 +82,11 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 		line->clique = strdup(word + 7);
 		if (!clique_valid(line->clique))
 			refuse_line(file, line->number, "clique= takes 0 to 15, none or auto");
+	} else if (!strncmp(word, "set=", 4)) {
+		line->set = strdup(word + 4);
+		if (!name_valid(line->set))
+			refuse_line(file, line->number,
+				    "set= takes a name of letters, digits, \".\", \"_\" and \"-\"");
 	} else if (!strncmp(word, "as=", 3)) {
 		line->as = strdup(word + 3);
 		if (!bdf_parse(full, line->as) || strlen(line->as) > 7)
@@ -83,9 +96,7 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 			refuse_line(file, line->number,
 				    "as= names one device: give that by its address");
 	} else {
-		refuse_line(file, line->number,
-			    text("\"%s\" is none of group, reset=METHOD, clique=N, as=BB:DD.F",
-				 word));
+		refuse_attribute(file, line->number, word);
 	}
 }
 

@@ -134,6 +134,9 @@ const char *mdev_parent(const char *uuid);
 const char *mdev_user(const char *dir, const char **vm);
 
 /* node.c */
+#define NAME_LEN_MAX	63
+/** name_valid - is @s a name as the kernel has them, of a node or of a set? */
+bool name_valid(const char *s);
 /**
  * own_node - the id of this node, as sysfs has it
  * @id: (out) TEXT_MAX bytes; "" without dlend_core
@@ -233,6 +236,13 @@ bool read_attached(char *where, const char *dir);
 char *attached_driver(const char *where);
 /** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
 char *offer_attached_as(const char *pci);
+/**
+ * offer_check_taken - exits with a message if this host cannot have it because another one can
+ * @dir: the offer in sysfs
+ * @what: of the message
+ * @held: if it is held, that is in the way
+ */
+void offer_check_taken(const char *dir, const char *what, bool held);
 /** offer_check - exits with a message if no mediated device of it can be made here now */
 void offer_check(const char *address);
 
@@ -240,11 +250,11 @@ void offer_check(const char *address);
 /**
  * struct lend_line - what one line, or one command line, asks for
  * @which: BDF, or vendor:device, or class=CCSSPP (also CC, CCSS)
- * @as, @reset, @clique: NULL if not said
+ * @as, @reset, @clique, @set: NULL if not said
  * @number: of the line, for messages
  */
 struct lend_line {
-	const char *which, *as, *reset, *clique;
+	const char *which, *as, *reset, *clique, *set;
 	bool group;
 	unsigned int number;
 };

@@ -57,21 +57,21 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* The device is lent already, and stays so. */
-static void set_clique(const struct device *dev, const char *clique)
+/* The device is lent already, and stays so.  @name: "clique" or "set" */
+static void set_attribute(const struct device *dev, const char *name, const char *value)
 {
-	char *p = path("%s/dlend/clique", dev->dir);
-	const char *what = text("%s cannot have the clique %s", dev->bdf, clique);
+	char *p = path("%s/dlend/%s", dev->dir, name);
+	const char *what = text("%s cannot have the %s %s", dev->bdf, name, value);
 	int err;
 
 	if (!path_exists(p))
 		fail(EXIT_NOT_READY, what, "dlend_lender is too old for it",
 		     "It is lent all the same. Load the modules of this version, and lend it again.");
-	err = write_text(p, clique);
+	err = write_text(p, value);
 	if (err)
 		fail(EXIT_FAIL, what, strerror(-err),
-		     text("It is lent all the same. To try again: dlend lend --clique %s %s",
-			  clique, dev->bdf));
+		     text("It is lent all the same. To try again: dlend lend --%s %s %s",
+			  name, value, dev->bdf));
 	free(p);
 }
 
@@ -145,9 +145,11 @@ static void lend_device(void *arg)
 	l->done = true;
 	for (size_t i = 0; i < l->group.count; i++)
 		reserve_again(&l->move[i].dev);
+	for (size_t i = 0; line->set && i < l->group.count; i++)
+		set_attribute(&l->move[i].dev, "set", line->set);
 	/* All devices of a group go to one VM, so all get the same clique. */
 	for (size_t i = 0; line->clique && i < l->group.count; i++)
-		set_clique(&l->move[i].dev, line->clique);
+		set_attribute(&l->move[i].dev, "clique", line->clique);
 }
 
 /* On standard output, or into @list if it is not NULL. */
@@ -210,6 +212,15 @@ static json_t *failed_json(const struct round *r)
 	return list;
 }
 
+static int round_end(const struct round *r)
+{
+	if (r->list)
+		print_document(json_pack("{s:o, s:o}", "lent", r->list, "failed", failed_json(r)));
+	if (r->failed.count)
+		progress("%zu lent, %zu failed", r->lent, r->failed.count);
+	return r->failed.count ? EXIT_FAIL : EXIT_OK;
+}
+
 /* @what: for a message, as "cannot be limited to node 3" */
 static void set_link(const struct link_line *line, const char *file, const char *name,
 		     const char *value, const char *what)
@@ -257,11 +268,20 @@ static int lend_config(const char *file)
 			lend_and_report(&r, &c.line[i], found.name[k]);
 		names_free(&found);
 	}
-	if (r.list)
-		print_document(json_pack("{s:o, s:o}", "lent", r.list, "failed", failed_json(&r)));
-	if (r.failed.count)
-		progress("%zu lent, %zu failed", r.lent, r.failed.count);
-	return r.failed.count ? EXIT_FAIL : EXIT_OK;
+	return round_end(&r);
+}
+
+/* @which: NULL after the last */
+static int lend_each(const struct lend_line *line, char **which)
+{
+	struct round r = { .list = opt.json ? json_array() : NULL };
+	char full[16];
+
+	for (; *which; which++) {
+		bdf_parse(full, *which);
+		lend_and_report(&r, line, full);
+	}
+	return round_end(&r);
 }
 
 static int lend_command(const struct lend_line *line)
@@ -284,7 +304,7 @@ static int lend_command(const struct lend_line *line)
 	return code;
 }
 
-/* Return: the configuration file to read, or NULL if @line says what to lend. */
+/* Return: the configuration file to read, or NULL if @argv from optind on says what to lend. */
 static const char *parse_arguments(int argc, char **argv, struct lend_line *line)
 {
 	static const struct option options[] = {
@@ -292,11 +312,13 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		{ "clique", required_argument, NULL, 'q' },
 		{ "group", no_argument, NULL, 'g' },
 		{ "reset", required_argument, NULL, 'r' },
+		{ "set", required_argument, NULL, 's' },
 		{ "all", no_argument, NULL, 'A' },
 		{ "config", required_argument, NULL, 'c' },
 		{ 0 }
 	};
 	const char *file = NULL;
+	bool named;
 	int c;
 
 	while ((c = verb_option(argc, argv, options)) != -1)
@@ -313,6 +335,9 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		case 'r':
 			line->reset = optarg;
 			break;
+		case 's':
+			line->set = optarg;
+			break;
 		case 'A':
 			file = path("%s/dlend.conf", opt.etc);
 			break;
@@ -321,10 +346,10 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 			file = optarg;
 			break;
 		}
-	if (argc - optind != (file ? 0 : 1) ||
-	    (file && (line->as || line->clique || line->group || line->reset)))
+	named = optind < argc;
+	if (named == !!file ||
+	    (file && (line->as || line->clique || line->group || line->reset || line->set)))
 		refuse_usage(argv[0]);
-	line->which = argv[optind];
 	return file;
 }
 
@@ -343,8 +368,17 @@ int cmd_lend(int argc, char **argv)
 	if (line.reset && !reset_valid(line.reset))
 		fail(EXIT_USAGE, text("--reset %s", line.reset), "that is no way to reset a device",
 		     "For example: --reset flr, or --reset pm,bus");
-	if (!file && !bdf_parse(full, line.which))
-		refuse_bdf(line.which);
+	if (line.set && !name_valid(line.set))
+		fail(EXIT_USAGE, text("--set %s", line.set),
+		     "a name has letters, digits, \".\", \"_\" and \"-\", 63 at most", NULL);
+	if (line.as && argc - optind > 1)
+		fail(EXIT_USAGE, "--as names one device", "several were given", NULL);
+	for (int i = optind; i < argc; i++)
+		if (!bdf_parse(full, argv[i]))
+			refuse_bdf(argv[i]);
 	need_root(argv[0]);
-	return file ? lend_config(file) : lend_command(&line);
+	if (file)
+		return lend_config(file);
+	line.which = argv[optind];
+	return argc - optind > 1 ? lend_each(&line, argv + optind) : lend_command(&line);
 }

@@ -8,7 +8,7 @@
 struct offer {
 	char address[TEXT_MAX], type[TEXT_MAX], lender[TEXT_MAX], state[TEXT_MAX];
 	char borrower[TEXT_MAX], epoch[TEXT_MAX], link[TEXT_MAX], class[TEXT_MAX];
-	char vendor[TEXT_MAX], device[TEXT_MAX];
+	char vendor[TEXT_MAX], device[TEXT_MAX], set[TEXT_MAX];
 	const char *own;	/* its address on this host, "" if another's */
 };
 
@@ -24,7 +24,7 @@ static json_t *offer_json(const struct offer *o, const char *vendor_name, const 
 {
 	char lender[TEXT_MAX], borrower[TEXT_MAX];
 
-	return json_pack("{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:o}",
+	return json_pack("{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:s,s:o}",
 			 "address", ascii_json(o->address), "type", o->type,
 			 "vendor", o->vendor, "device", o->device,
 			 "vendor_name", ascii_json(vendor_name),
@@ -34,7 +34,7 @@ static json_t *offer_json(const struct offer *o, const char *vendor_name, const 
 			 "borrower", attr_json("borrower", *o->borrower ? o->borrower : "0"),
 			 "borrower_name", node_name(borrower, o->borrower),
 			 "epoch", attr_json("epoch", *o->epoch ? o->epoch : "0"), "link", o->link,
-			 "own", ascii_json(o->own));
+			 "set", o->set, "own", ascii_json(o->own));
 }
 
 static void add_offer(struct listing *l, const struct offer *o)
@@ -45,7 +45,7 @@ static void add_offer(struct listing *l, const struct offer *o)
 	const char *const cell[] = {
 		o->address, o->type, node_text(o->lender), o->state,
 		strcmp(o->borrower, "0") ? node_text(o->borrower) : "", o->epoch,
-		text("%s %s", vendor_name, device_name)
+		text("%s %s%s%s", vendor_name, device_name, *o->set ? ", set " : "", o->set)
 	};
 
 	if (l->offers)
@@ -61,6 +61,8 @@ static void read_state(struct offer *o, const char *dir)
 	read_attr(o->state, dir, "state");
 	read_attr(o->borrower, dir, "borrower");
 	read_attr(o->epoch, dir, "epoch");
+	if (!strcmp(read_attr(o->set, dir, "set"), "none"))
+		*o->set = '\0';
 }
 
 /* If the offer is this node's own, its state is read from the device, where it is newer. */

@@ -83,3 +83,12 @@ const char *node_text(const char *node)
 
 	return *node_name(name, node) ? text("%s (%s)", node, name) : text("%s", node);
 }
+
+bool name_valid(const char *s)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+	size_t len = strlen(s);
+
+	return len && len <= NAME_LEN_MAX && strspn(s, letters) == len;
+}

@@ -77,22 +77,35 @@ static int instances_left(const char *dir)
 	return *left ? strcmp(left, "0") != 0 : -1;
 }
 
-static void check_state(const char *dir, const char *what, int left)
+void offer_check_taken(const char *dir, const char *what, bool held)
 {
-	char mine[TEXT_MAX], state[TEXT_MAX], borrower[TEXT_MAX], lender[TEXT_MAX];
+	char mine[TEXT_MAX], state[TEXT_MAX], borrower[TEXT_MAX], set[TEXT_MAX];
 
 	own_node(mine);
 	read_attr(state, dir, "state");
 	read_attr(borrower, dir, "borrower");
-	/* The VM of a device that another node has may be about to come (move_to). */
-	if (!strcmp(state, "held") && left <= 0)
+	if (!strcmp(state, "held") && held)
 		fail(EXIT_IN_USE, what,
 		     text("node %s has it%s", node_text(borrower),
 			  strcmp(mine, borrower) ? "" : " (this one)"),
-		     "Shut the VM down there, or take it back on its lender: dlend reclaim");
+		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
 	if (!strcmp(state, "reserved"))
 		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
 		     "dlend unreserve on its lender ends that.");
+	if (!strcmp(state, "kept"))
+		fail(EXIT_IN_USE, what,
+		     text("node %s has another device of set %s", node_text(borrower),
+			  read_attr(set, dir, "set")),
+		     "It is free again when that node has none of that set.");
+}
+
+static void check_state(const char *dir, const char *what, int left)
+{
+	char state[TEXT_MAX], lender[TEXT_MAX];
+
+	/* The VM of a device that another node has may be about to come (move_to). */
+	offer_check_taken(dir, what, left <= 0);
+	read_attr(state, dir, "state");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
 	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
 		fail(EXIT_IN_USE, what,

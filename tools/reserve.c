@@ -17,8 +17,6 @@
 
 #include "dlend.h"
 
-#define NODE_NAME_MAX	63
-
 /* @node: "" if no option says it; @until: 0: without end */
 struct reservation {
 	char node[8];
@@ -216,16 +214,6 @@ static bool is_number(const char *s)
 	return *s && !s[strspn(s, "0123456789")];
 }
 
-/* As the kernel has them. */
-static bool is_node_name(const char *s)
-{
-	static const char letters[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-	size_t len = strlen(s);
-
-	return len && len <= NODE_NAME_MAX && strspn(s, letters) == len;
-}
-
 /* Return: the id of the one node that has that name */
 static const char *find_node(const char *name)
 {
@@ -244,7 +232,7 @@ static const char *find_node(const char *name)
 
 static void parse_node(struct reservation *r, const char *s)
 {
-	const char *id = is_number(s) || !is_node_name(s) ? s : find_node(s);
+	const char *id = is_number(s) || !name_valid(s) ? s : find_node(s);
 	unsigned long node = strtoul(id, NULL, 10);
 
 	if (!is_number(id))

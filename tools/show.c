@@ -264,7 +264,8 @@ static const char *node_member(const json_t *of, const char *key)
 static void print_offer(const json_t *offer)
 {
 	const char *state = member(offer, "state"), *own = member(offer, "own");
-	const char *whose = !strcmp(state, "reserved") ? " for" : " by";
+	const char *set = member(offer, "set");
+	bool waits = !strcmp(state, "reserved") || !strcmp(state, "kept");
 
 	printf("%s: %s %s\n  type: %s\n  ids: %s:%s, class %s\n  lender: %s\n",
 	       member(offer, "address"), member(offer, "vendor_name"),
@@ -274,8 +275,10 @@ static void print_offer(const json_t *offer)
 		printf("  here: %s\n", own);
 	printf("  state: %s", state);
 	if (json_integer_value(json_object_get(offer, "borrower")))
-		printf("%s node %s", whose, node_member(offer, "borrower"));
+		printf(" %s node %s", waits ? "for" : "by", node_member(offer, "borrower"));
 	printf(", lease %lld\n", json_integer_value(json_object_get(offer, "epoch")));
+	if (*set)
+		printf("  set: %s\n", set);
 }
 
 static void print_reserved(const json_t *reserved)

@@ -19,12 +19,14 @@ static const struct {
 	const char *verb, *arguments, *help, *options;
 	int (*run)(int argc, char **argv);
 } verbs[] = {
-	{ "lend", "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] BDF",
+	{ "lend",
+	  "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] [--set NAME] BDF...",
 	  "offer a device of this host to the others",
 	  "  --as BB:DD.F    the address by which other nodes know it\n"
 	  "  --clique N      its peer-to-peer clique: 0 to 15, none, auto\n"
 	  "  --group         with all that the IOMMU cannot tell from it\n"
 	  "  --reset METHOD  how it is reset: flr, bus and the like; several with commas\n"
+	  "  --set NAME      all devices of that set go to one node at a time; none: of no set\n"
 	  "  --all           what /etc/dlend.conf lists\n"
 	  "  --config FILE   what this file lists\n", cmd_lend },
 	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", NULL,
@@ -36,9 +38,9 @@ static const struct {
 	  "  --for NODE      that node, by number or name, instead of this one\n"
 	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
 	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
-	{ "borrow", "[--uuid UUID] ADDRESS|TYPE",
+	{ "borrow", "[--uuid UUID] ADDRESS|TYPE...",
 	  "make a mediated device of an offered device, or of any of a type",
-	  "  --uuid UUID     its UUID, instead of a new one\n", cmd_borrow },
+	  "  --uuid UUID     its UUID, instead of a new one; of one device\n", cmd_borrow },
 	{ "return", "UUID", "end that, when no VM has it", NULL, cmd_return },
 	{ "attach", "[--persistent] ADDRESS...",
 	  "use an offered device here, by this host's own driver",

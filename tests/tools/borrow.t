@@ -126,6 +126,26 @@ def named(t):
             t.ok(r.code == code and why in r.err, f"refused: {why}", r.err)
 
 
+def several(t):
+    """All or none."""
+    with Host() as f:
+        r = f.run(f"--json borrow {G1} dlend-nvme {G3}")
+        found = json.loads(r.out)["borrowed"]
+        t.equal([e["address"] for e in found], [G1, DISK, G3], "several, some of them by their type", r.err)
+        t.equal(f.mdevs(), {e["uuid"]: e["address"] for e in found}, "  all are there")
+        for entry in found:
+            f.run(f"return {entry['uuid']}")
+        f.change(G3, "0", state="kept", borrower="4", set="island")
+        for words in (f"borrow {G1} {G2} {G3}", f"borrow {G1} {G1}"):
+            r = f.run(words)
+            t.equal((r.code, f.mdevs(), r.out), (4, {}, ""), f"{words}: none", r.err)
+        r = f.run(f"borrow {G3}")
+        t.ok(r.code == 4 and f"{G3} cannot be used here: node 4 has another device of set island" in r.err, "  it says which set is whose", r.err)
+        f.change(G1, "0", state="held", borrower="3")
+        f.change(G2, "0", state="kept", borrower="4", set="island")
+        refused_all(t, f, {G1: "node 3 has it", G2: "node 4 has another device of set island", G3: "node 4 has another device of set island"})
+
+
 def refused_all(t, f, reasons, words="borrow dlend-gpu"):
     before = f.mdevs()
     r = f.run(words)
@@ -307,6 +327,6 @@ def mistakes(t):
 
 
 with Tap() as tap:
-    for part in (named, any_of_a_type, at_once, in_use, hook, mistakes):
+    for part in (named, several, any_of_a_type, at_once, in_use, hook, mistakes):
         tap.diag(part.__name__)
         part(tap)

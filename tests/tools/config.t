@@ -50,6 +50,7 @@ def mistakes(t):
     for text, number, part in (("03:00.0\nxx\n", 2, "no PCI address"), ("03:00.0 colour=red\n", 1, "colour=red"),
                                ("\n\n03:00.0 clique=16\n", 3, "0 to 15"), ("03:00.0 clique=\n", 1, "0 to 15"),
                                ("03:00.0 clique=1x\n", 1, "0 to 15"), ("03:00.0 as=3b\n", 1, "bus:device.function"),
+                               ("03:00.0 set=\n", 1, "set= takes a name"), ("03:00.0 set=a/b\n", 1, "set= takes a name"),
                                ("class=01 as=3b:00.0\n", 1, "by its address"), ("03:00.0 reset=\n", 1, "reset="),
                                ("class=1\n", 1, "class="), ("class=0108022\n", 1, "class="), ("class=xy\n", 1, "class="),
                                ("1b36:001\n", 1, "vendor:device"), ("set\n", 1, "no such switch"),
@@ -112,6 +113,13 @@ def clique(t):
              "  where the kernel does not know of it: lent, and an error", r.err)
 
 
+def sets(t):
+    with Host("03:00.0 set=pair\n05:00.0 set=pair\n04:00.0\n") as f:
+        r = f.run("lend --all")
+        found = [(f.device(bdf) / "dlend/set").read_text().split()[0] for bdf in (DISK, NIC, OTHER)]
+        t.equal((r.code, found), (0, ["pair", "pair", "none"]), "set= is set on the lent device", r.err)
+
+
 def links(t):
     """Which node is at the other end of an NTB."""
     for text, number, part in (("link\n", 1, "PCI address"), ("link ntb0 peer=2\n", 1, "PCI address"),
@@ -139,6 +147,6 @@ def links(t):
 
 
 with Tap() as tap:
-    for part in (lines, mistakes, rounds, groups, clique, links):
+    for part in (lines, mistakes, rounds, groups, clique, sets, links):
         tap.diag(part.__name__)
         part(tap)

@@ -188,7 +188,7 @@ class Fake:
     def lent(self, bdf):
         own = self.device(bdf) / "dlend"
         self.files(own, state="free", borrower="0", epoch="0", type="dlend-nvme", group=bdf,
-                   fabric_name=f"d0001:{bdf[5:]}", reserved="none")
+                   fabric_name=f"d0001:{bdf[5:]}", reserved="none", set="none")
         if self.clique == "taken":
             self.fifo(own / "clique", lambda text: None)
         elif self.clique:

@@ -104,7 +104,7 @@ def refused(t):
     """What the other tests would not pass."""
     offer = {"address": OFFER, "type": "dlend-nvme", "vendor": "0x1b36", "device": "0x0010", "vendor_name": "", "device_name": "",
              "class": "0x010802", "lender": 2, "lender_name": "beta", "state": "free", "borrower": 0, "borrower_name": "",
-             "epoch": 3, "link": "ntb0", "own": ""}
+             "epoch": 3, "link": "ntb0", "set": "", "own": ""}
     good = {"verb": "list", "version": 1, "offers": [offer]}
     with t.case("a document as it should be"):
         check_document(good)

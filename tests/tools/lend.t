@@ -6,6 +6,7 @@
 """
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -40,10 +41,12 @@ def syntax(t):
             r = f.run(["lend", bad])
             t.ok(r.code == 2 and "is no PCI address" in r.err, f"lend {bad!r} is refused", r.err)
         refused(t, f, "lend", 2, "usage:")
-        refused(t, f, "lend 03:00.0 04:00.0", 2, "usage:")
         refused(t, f, "lend --as 3b 03:00.0", 2, "--as 3b", "no bus:device.function")
         for bad in ("16", "-1", "x", "", "1x"):
             refused(t, f, ["lend", "--clique", bad, "03:00.0"], 2, "--clique", "0 to 15")
+        for bad in ("", "a b", "x" * 64, "a/b"):
+            refused(t, f, ["lend", "--set", bad, "03:00.0"], 2, "--set", "a name has letters")
+        refused(t, f, "lend --as 3b:00.0 03:00.0 04:00.0", 2, "--as names one device: several were given")
         refused(t, f, "lend --nonsense 03:00.0", 2, "nonsense")
         refused(t, f, "frobnicate", 2, "no command")
         refused(t, f, "lend 04:00.0", 3, "0000:04:00.0", "no such device")
@@ -270,6 +273,25 @@ def lend(t):
         t.equal((r.code, f.writes[-2:]), (0, [("clique", "5")] * 2), "lend --clique: for all that go together")
         r = f.run("lend --group --clique none 03:00.0")
         t.equal((r.code, f.writes[-2:]), (0, [("clique", "none")] * 2), "  changed for what is lent already")
+    with Fake() as f:
+        for n, bdf in enumerate((DISK, "0000:03:00.1", "0000:04:00.0")):
+            f.pci(bdf, group=str(7 + n // 2))
+        f.pci("0000:05:00.0", group="9", reset="")
+        sets = lambda: [(f.device(bdf) / "dlend/set").read_text().split("\n")[0] for bdf in (DISK, "0000:03:00.1", "0000:04:00.0")]
+        r = f.run("lend --group --set pair 03:00.0 03:00.1 04:00.0")
+        t.equal((r.code, r.out.count("is lent as"), sets()), (0, 3, ["pair"] * 3), "lend --set: several devices of several groups", r.err)
+        r = f.run("lend --set none 04:00.0")
+        t.equal((r.code, sets()), (0, ["pair", "pair", "none"]), "  changed for one that is lent already")
+        r = f.run("--json lend --set pair 05:00.0 04:00.0")
+        out = json.loads(r.out)
+        t.equal((r.code, [e["device"] for e in out["lent"]], [e["device"] for e in out["failed"]], sets()[2]),
+                (1, ["0000:04:00.0"], ["0000:05:00.0"], "pair"), "  one of several fails: the others are lent")
+        f.offer("d0001:04:00.0", set="none")
+        f.offer("d0002:04:00.0", set="far", state="kept", borrower="3")
+        r = f.run("--json list")
+        t.equal([(e["address"], e["set"], e["state"]) for e in json.loads(r.out)["offers"]][:2],
+                [("d0001:04:00.0", "pair", "free"), ("d0002:04:00.0", "far", "kept")], "  list has the set: of one's own from the device")
+        t.ok(re.search(r"d0002:04:00.0 .* kept +3 .*, set far$", f.run("list").out, re.M), "  for people, too", f.run("list").out)
     with Fake() as f:
         f.pci(DISK)
         refused(t, f, "lend --as 3b:00.0 03:00.0", 1, "cannot be lent as 3b:00.0")

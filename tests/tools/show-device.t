@@ -99,12 +99,14 @@ def free(t):
         t.ok(text.endswith(f"next: borrow it for a VM: dlend borrow {FREE}\n  use it on this host itself: dlend attach {FREE}\n"), "what comes next", text)
         f.files(f.sys / f"bus/dlend/devices/{FREE}", state="held", borrower="2")
         found = show(f, FREE)
-        t.equal((found["obstacle"], found["next"]), ("node 2 (beta) has it", ["Shut the VM down there, or take it back on its lender: dlend reclaim"]),
+        t.equal((found["obstacle"], found["next"]), ("node 2 (beta) has it", ["Shut the VM down or detach it there, or take it back on its lender: dlend reclaim"]),
                 "another node has it")
         f.files(f.sys / f"bus/dlend/devices/{FREE}", state="reserved")
         found = show(f, FREE)
         t.equal(found["reserved"], {"node": 2, "node_name": "beta", "until": ""}, "it is reserved; until when only its lender knows")
         t.ok("  state: reserved for node 2 (beta), lease 3\n" in f.run(f"show {FREE}").out, "  in words")
+        f.files(f.sys / "bus/dlend/devices" / FREE, state="kept", borrower="2", set="pair")
+        t.ok("  state: kept for node 2 (beta), lease 3\n  set: pair\n" in f.run(f"show {FREE}").out, "kept for a node that has another one of its set")
         f.files(f.sys / f"bus/dlend/devices/{FREE}", state="gone", link="down")
         found = show(f, FREE)
         t.equal((found["link"], found["obstacle"]), (None, "the link to its lender, node 3, is down"), "its link is down")

@@ -18,7 +18,7 @@ from fake import DLEND, LENDER, Fake  # noqa: E402  pylint: disable=wrong-import
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 OFFERS = {"address", "type", "vendor", "device", "vendor_name", "device_name", "class", "lender", "lender_name", "state",
-          "borrower", "borrower_name", "epoch", "link", "own"}
+          "borrower", "borrower_name", "epoch", "link", "set", "own"}
 
 
 def populate(f):

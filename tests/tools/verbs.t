@@ -28,15 +28,15 @@ HOSTILE = ["", "../..", "a" * 5000, "\x1b[31mred\r\n", "\x7f"]
 NO_FILE = ["", "../..", "a" * 5000]
 # Verb: (arguments that are right, those that are wrong, with "@" for each of HOSTILE and "@file" for each of NO_FILE)
 VERBS = {
-    "lend": ([DISK], ["", f"{DISK} 04:00.0", "--all --group", "--as", "--clique", "--reset", "--config", "@", f"--as @ {DISK}",
-                      f"--clique @ {DISK}", f"--reset @ {DISK}", "--config @file"]),
+    "lend": ([DISK], ["", f"{DISK} @", "--all --group", "--as", "--clique", "--reset", "--set", "--config", "@", f"--as @ {DISK}",
+                      f"--clique @ {DISK}", f"--reset @ {DISK}", f"--set @ {DISK}", "--config @file"]),
     "reclaim": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
     "reserve": ([DISK], ["", f"{DISK} 04:00.0", "--for", "--until", "@", f"--for @ {DISK}", f"--until @ {DISK}", f"--for 0 {DISK}",
                          f"--for 65536 {DISK}", f"--for 2/x {DISK}", f"--until +0h {DISK}", f"--until +2 {DISK}", f"--until -2h {DISK}",
                          f"--until +9999999d {DISK}", f"--until 2001-01-01T00:00 {DISK}", f"--until 2090-02-30T00:00 {DISK}",
                          f"--until 2090-01-01T00:00x {DISK}", f"--until 9990-01-01T00:00 {DISK}"]),
     "unreserve": ([DISK], ["", f"{DISK} 04:00.0", "@"]),
-    "borrow": ([OFFER], ["", f"{OFFER} {OFFER}", "--uuid", "@", f"--uuid @ {OFFER}", f"--uuid 2x {OFFER}", f"--uuid {UUID}0 {OFFER}", "dlend-",
+    "borrow": ([OFFER], ["", f"{OFFER} @", f"--uuid {UUID} {OFFER} {OFFER}", "--uuid", "@", f"--uuid @ {OFFER}", f"--uuid 2x {OFFER}", f"--uuid {UUID}0 {OFFER}", "dlend-",
                          "dlend-x/y", "nvme", "03:00.0"]),
     "return": ([UUID], ["", f"{UUID} {UUID}", "@", OFFER]),
     "attach": ([OFFER], ["", "@", f"{OFFER} @", f"--persistent {OFFER} @", f"--force {OFFER}"]),
