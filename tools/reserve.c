@@ -103,9 +103,9 @@ static bool record_read(const char *file, struct reservation *r)
 
 /* The kernel */
 
-static const char *attribute_text(const struct reservation *r)
+static const char *attribute_text(const struct reservation *r, time_t now)
 {
-	return r->until ? text("%s %lld\n", r->node, (long long)(r->until - time(NULL))) :
+	return r->until ? text("%s %lld\n", r->node, (long long)(r->until - now)) :
 			  text("%s\n", r->node);
 }
 
@@ -124,11 +124,12 @@ static void set_attribute(const struct device *dev, const char *value)
 void reserve_again(const struct device *dev)
 {
 	char *file = record_file(dev->bdf);
+	time_t now = time(NULL);
 	struct reservation r;
 
 	if (record_read(file, &r)) {
-		if (!r.until || r.until > time(NULL))
-			set_attribute(dev, attribute_text(&r));
+		if (!r.until || r.until > now)
+			set_attribute(dev, attribute_text(&r, now));
 		else
 			unlink(file);
 	}
@@ -298,7 +299,7 @@ int cmd_reserve(int argc, char **argv)
 	if (!*r.node)
 		parse_node(&r, own_node(own));
 	records_remove(&dev);
-	set_attribute(&dev, attribute_text(&r));
+	set_attribute(&dev, attribute_text(&r, time(NULL)));
 	record_make(&dev, &r);
 	report_reserved(&dev, &r);
 	return EXIT_OK;
