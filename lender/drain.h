@@ -9,7 +9,8 @@
 enum lend_drain {
 	LEND_DRAINS,	/* it ends what it was asked to do, and then does nothing: disks */
 	LEND_CUT,	/* it never ends, and what is lost is made good: networks, sound */
-	LEND_NEVER,	/* it never ends, and no driver survives a loss: GPUs, USB, the rest */
+	LEND_TRIED,	/* it never ends; whether it survives a loss has to be tried: USB */
+	LEND_NEVER,	/* it never ends, and no driver survives a loss: GPUs, the rest */
 };
 
 /**
@@ -19,6 +20,26 @@ enum lend_drain {
  * Context: any. Return: what a device of that class does.
  */
 enum lend_drain lend_drain_kind(u32 class);
+
+/**
+ * lend_drain_moves - may a device move to another node with its VM?
+ * @kind: (in) what it does
+ * @cut: (in) whoever moves the VM puts up with what is lost
+ * @tried: (in) an administrator has tried this model
+ *
+ * Context: any. Return: it may.
+ */
+bool lend_drain_moves(enum lend_drain kind, bool cut, bool tried);
+
+/**
+ * lend_models_find - look for a model in a list
+ * @list: (in) "VVVV:DDDD,...": vendor and device in hexadecimal; up to a line's end
+ * @vendor: (in) PCI vendor
+ * @device: (in) PCI device
+ *
+ * Context: any. Return: 1: it is there; 0: it is not; -EINVAL: this is no such list.
+ */
+int lend_models_find(const char *list, u16 vendor, u16 device);
 
 /**
  * struct lend_silence - how long a device has been silent; all zero at first

@@ -16,6 +16,7 @@
  * The holder keeps its domain until the other node takes over: a late write meets its own memory.
  */
 #include <linux/ktime.h>
+#include <linux/moduleparam.h>
 #include <linux/random.h>
 
 #include "lender/dma.h"
@@ -34,6 +35,24 @@
 
 /* A VMM waits for that with its big lock held, and all its guest's devices with it. */
 #define LEND_DRAIN_US		(1000 * USEC_PER_MSEC)
+
+static char *lend_move_cut_models = "";
+
+static int lend_move_set_models(const char *list, const struct kernel_param *kp)
+{
+	int ret = lend_models_find(list, 0, 0);
+
+	return ret < 0 ? ret : param_set_charp(list, kp);
+}
+
+static const struct kernel_param_ops lend_move_models_ops = {
+	.set = lend_move_set_models,
+	.get = param_get_charp,
+	.free = param_free_charp,
+};
+
+module_param_cb(cut_models, &lend_move_models_ops, &lend_move_cut_models, 0644);
+MODULE_PARM_DESC(cut_models, "USB controllers that may move with their VMs, by who has tried that: VVVV:DDDD, vendor and device as lspci -n has them, several with commas (default: none)");
 
 static struct lend_event lend_move_event(const struct lend_fn *fn, struct dlend_link *link,
 					 enum lend_event_type type, u32 epoch)
@@ -56,17 +75,26 @@ static enum lend_drain lend_move_drains(const struct lend_fn *fn)
 	return lend_drain_kind(fn->pdev->class);
 }
 
+static bool lend_move_tried(const struct lend_fn *fn)
+{
+	bool tried;
+
+	kernel_param_lock(THIS_MODULE);
+	tried = lend_models_find(lend_move_cut_models, fn->pdev->vendor, fn->pdev->device) > 0;
+	kernel_param_unlock(THIS_MODULE);
+	return tried;
+}
+
 /* Can the device move at all?  Group lock. */
 static int lend_move_check(const struct lend_fn *fn, const struct dlend_p_move_to *want)
 {
-	enum lend_drain kind = lend_move_drains(fn);
+	bool cut = le16_to_cpu(want->flags) & DLEND_MOVE_F_CUT;
 
 	if (want->node == cpu_to_le16(DLEND_NODE_NONE))
 		return 0;
 	if (fn->group->members > 1)
 		return -EMLINK;
-	if (kind == LEND_NEVER ||
-	    (kind == LEND_CUT && !(le16_to_cpu(want->flags) & DLEND_MOVE_F_CUT)))
+	if (!lend_drain_moves(lend_move_drains(fn), cut, lend_move_tried(fn)))
 		return -EOPNOTSUPP;
 	return 0;
 }

@@ -19,7 +19,9 @@ static void kinds(struct kunit *test)
 		{ 0x020700, LEND_NEVER },	/* InfiniBand */
 		{ 0x030000, LEND_NEVER },	/* VGA */
 		{ 0x030200, LEND_NEVER },	/* 3D */
-		{ 0x0c0330, LEND_NEVER },	/* xHCI */
+		{ 0x0c0330, LEND_TRIED },	/* xHCI */
+		{ 0x0c0320, LEND_TRIED },	/* EHCI */
+		{ 0x0c0500, LEND_NEVER },	/* SMBus */
 		{ 0x120000, LEND_NEVER },	/* accelerator */
 		{ 0x000000, LEND_NEVER },
 		{ 0xffffff, LEND_NEVER },
@@ -28,6 +30,53 @@ static void kinds(struct kunit *test)
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
 		KUNIT_EXPECT_EQ_MSG(test, (int)lend_drain_kind(cases[i].class), (int)cases[i].kind,
 				    "class %06x", cases[i].class);
+}
+
+static void moves(struct kunit *test)
+{
+	static const struct {
+		enum lend_drain kind;
+		bool cut, tried, moves;
+	} cases[] = {
+		{ LEND_DRAINS, false, false, true },
+		{ LEND_CUT, false, true, false },
+		{ LEND_CUT, true, false, true },
+		{ LEND_TRIED, true, false, false },
+		{ LEND_TRIED, false, true, false },
+		{ LEND_TRIED, true, true, true },
+		{ LEND_NEVER, true, true, false },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, cases[i].moves,
+				    lend_drain_moves(cases[i].kind, cases[i].cut, cases[i].tried),
+				    "case %u", i);
+}
+
+static void models(struct kunit *test)
+{
+	static const struct {
+		const char *list;
+		int found;	/* 8086:24cd */
+	} cases[] = {
+		{ "", 0 },
+		{ "\n", 0 },
+		{ "8086:24cd", 1 },
+		{ "8086:24CD\n", 1 },
+		{ "1033:0194,8086:24cd", 1 },
+		{ "8086:24cd,1033:0194", 1 },
+		{ "24cd:8086", 0 },
+		{ "8086:24c", 0 },
+		{ "8086:24cd0", -EINVAL },
+		{ "8086:24cd;", -EINVAL },
+		{ "8086:24cd,x", -EINVAL },
+		{ "8086", -EINVAL },
+		{ "usb", -EINVAL },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, lend_models_find(cases[i].list, 0x8086, 0x24cd),
+				    cases[i].found, "\"%s\"", cases[i].list);
 }
 
 static void silence(struct kunit *test)
@@ -47,6 +96,8 @@ static void silence(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(kinds),
+	KUNIT_CASE(moves),
+	KUNIT_CASE(models),
 	KUNIT_CASE(silence),
 	{}
 };

@@ -25,8 +25,8 @@ SWITCH_S = 0.1
 SPARE_BYTES = 256 * MIB
 
 # By what the type is called after "dlend-".  The lender decides (lender/drain.c); this says it before it is asked.
-KEPT, CUT, NEVER = "kept", "cut", "never"
-KINDS = {"nvme": KEPT, "storage": KEPT, "nic": CUT, "audio": CUT, "gpu": NEVER, "accel": NEVER, "usb": NEVER}
+KEPT, CUT, TRIED, NEVER = "kept", "cut", "tried", "never"
+KINDS = {"nvme": KEPT, "storage": KEPT, "nic": CUT, "audio": CUT, "usb": TRIED, "gpu": NEVER, "accel": NEVER}
 
 
 @dataclass(frozen=True)

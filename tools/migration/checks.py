@@ -2,7 +2,7 @@
 """What is checked before anything is changed.  Each check raises a Failure if the VM cannot be moved."""
 from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 
-from .blackout import CUT, NEVER, choose_copy, kind_of
+from .blackout import CUT, NEVER, TRIED, choose_copy, kind_of
 from .domain import chosen_types, host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
@@ -164,6 +164,9 @@ def why_not_to_stay(move, mdev, missing):
     if kind == CUT and not move.args.cut:
         return Failure(what, "it never becomes quiet", "Add --cut, if what is under way at that moment may be lost (a "
                        "network driver makes good for it, a sound may end); or add --detach", IN_USE)
+    if kind == TRIED and not move.args.cut:
+        return Failure(what, "it never becomes quiet", "Add --detach; or add --cut, if who has tried that has allowed it for "
+                       "this model (dlend_lender.cut_models on the lender, docs/migration.md)", IN_USE)
     if mdev.uuid in missing:
         return Failure(what, "the VM was started without what QEMU needs for that", f"dlend migrate --prepare "
                        f"{move.shell_name}, and start it anew; or add --detach", IN_USE)

@@ -39,7 +39,7 @@ def parse_arguments(argv):
     p.add_argument("--detach", action="store_true", help="with --live: detach devices that cannot stay, attach them there")
     p.add_argument("--detach-all", action="store_true", help="with --live: the same with all devices")
     p.add_argument("--cut", action="store_true", help="with --live: also network and sound devices, which lose what is "
-                   "under way")
+                   "under way, and USB controllers that their lender allows")
     p.add_argument("--copy", choices=("compare", "send"), help="with --live: how memory that devices write to is copied")
     p.add_argument("--dry-run", action="store_true", help="check everything, say what would be done, change nothing")
     p.add_argument("--no-start", dest="start", action="store_false", help="move it shut off, and leave it so")
