@@ -165,6 +165,14 @@ class Host:
         if wait:
             self.wait_up(timeout, boots + 1)
 
+    def reboot(self, command):
+        """What an administrator types for it: it goes down in order."""
+        boots = self.agent.boots
+        self.resets += 1
+        self.spawn(command)
+        self._forget(f"host {self.name}: reboots")
+        self.wait_up(boots=boots + 1)
+
     def fell(self):
         """Did it reset itself, without a word?"""
         return (self.process is not None and self.agent.boots > 1 + self.resets and

@@ -38,7 +38,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 #define MODULES		0xffffffffa0000000ULL	/* x86-64: up to the end, with KASLR or without */
 #define SHIFT		4
 #define COUNTERS	((0ULL - MODULES) >> SHIFT)
-#define INSNS_BITS	16			/* of a callback's data; the counter is above them */
+#define INSNS_BITS	16	/* of a callback's data; the counter is above them */
 
 int qemu_plugin_version = 7;
 

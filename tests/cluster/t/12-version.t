@@ -19,7 +19,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 VERSION = 1
 AMD_B = 8           # the first of side b's
 SWITCHTEC = 2064    # where ntb_hw_switchtec has them in its shared page (struct shared_mw)
-NEWEST = 7
+NEWEST = 8
 ROOT = 5            # the first that tells of root complexes
 ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
 
