@@ -85,7 +85,8 @@ MODELS = "/sys/module/dlend_lender/parameters/cut_models"
 
 def usb(t, a, b, m):
     """A controller that nothing is plugged into.  Its model is allowed after it was refused."""
-    m.begin("a")
+    with a.provoke(*kinds.FIRMWARE, must=False), b.provoke(*kinds.FIRMWARE, must=False):
+        m.begin("a")
     m.vm.run("modprobe ehci_pci", timeout=60)
     kinds.wait(m.vm, "grep -qx suspended /sys/bus/usb/devices/usb1/power/runtime_status")
     names = f"echo {m.f.node['c']} cut >/sys/bus/mdev/devices/{m.uuid['a'][0]}/dlend/move_to"

@@ -21,10 +21,6 @@ from host import FEWER_ADDRESSES  # noqa: E402  pylint: disable=wrong-import-pos
 SLOT = {"sound": 0x10, "usb": 0x11, "edu": 0x12, "small": 0x13, "huge": 0x14, "bochs": 0x15, "vgpu": 0x16}
 TYPE = {"sound": "dlend-audio", "usb": "dlend-usb", "edu": "dlend-pci", "small": "dlend-pci", "huge": "dlend-pci",
         "bochs": "dlend-gpu", "vgpu": "dlend-gpu"}
-# What is expected of it, and why.
-FIRMWARE = ("DMAR: .*DMA Read.*fault addr .*PTE Read access is not set|DMAR: .*handling fault status",
-            "SeaBIOS has the EHCI read its schedule while it changes what low RAM is, which unmaps all of it for a moment; a "
-            "local vfio-pci's has the same")
 
 
 def lend_all(t, f):
@@ -107,7 +103,7 @@ def small_devices(t, f, c, lent, stick):
     ports = ("sound", "usb", "edu", "small", "huge")
     with contextlib.ExitStack() as stack:
         # The borrower's IOMMU unmaps at once; the lender's too, if it takes the firmware long to put it back.
-        with c.host("a").provoke(*FIRMWARE, must=False), c.host("b").provoke(*FIRMWARE, must=False):
+        with c.host("a").provoke(*kinds.FIRMWARE, must=False), c.host("b").provoke(*kinds.FIRMWARE, must=False):
             g = stack.enter_context(f.guest("a", "kinds", modules=(), memory="160M", tools=("audio", "usb", "programs"), cpu=FEWER_ADDRESSES,
                                             devices=[device(f, lent, port) for port in ports]))
         for name, part in {"sound": lambda: sound(t, f, c, lent, g), "USB": lambda: usb(t, f, b, lent, g, stick),
