@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from remote.messages import USAGE, Failure
 
-from .device import await_ready, check_own, directory_of
+from .device import ReadyByDriver, check_own, directory_of
 from .times import RUNTIME_S, Job, numbers_of
 
 NETWORK = "0x0200"      # how the class begins
@@ -58,9 +58,10 @@ def look_at(host, bdf):
     return Card(has["class"], has["driver"], has.get("name", ""), has["mac"]) if says else None
 
 
-class CardBench:
+class CardBench(ReadyByDriver):
     """What rounds.py measures, by ping."""
     program, package = "ping", "iputils-ping"
+    look_at = look_at
     jobs = (Job("round trip", 56, 1000),)
 
     def __init__(self, own, peer):
@@ -75,12 +76,6 @@ class CardBench:
             raise Failure(f"{bdf} on {host} is no network card with an interface",
                           f"its class is {card.pci_class}, its driver is {card.driver or 'none'}", f"{host.prefix()}lspci -D", USAGE)
         return card
-
-    def await_attached(self, host, bdf):
-        return await_ready(host, bdf, look_at)
-
-    def await_home(self, host, bdf):
-        return await_ready(host, bdf, look_at)
 
     def words(self, card, _job, ios, _seed):
         return ["sh", "-c", RUN, "sh", card.name, self.own, self.peer, str(ios), str(RUNTIME_S), str(ANSWER_S)]

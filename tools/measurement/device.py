@@ -31,3 +31,13 @@ def await_ready(host, bdf, look_at):
                lambda: Failure(f"{bdf} on {host} is not ready after {WAIT_S} s", "no driver made a disk or an interface of it",
                                f"{host.prefix()}dmesg | tail"))
     return found[0]
+
+
+class ReadyByDriver:
+    """Part of a subject that waits for the driver on both hosts alike.  look_at(host, bdf): what is there, or None"""
+    look_at = None
+
+    def await_attached(self, host, bdf):
+        return await_ready(host, bdf, type(self).look_at)
+
+    await_home = await_attached

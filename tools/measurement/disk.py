@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from remote.messages import IN_USE, NOT_READY, USAGE, Failure
 
-from .device import await_ready, check_own, directory_of
+from .device import ReadyByDriver, check_own, directory_of
 from .fio import READS, WRITES, fio_words, parse_fio
 
 NVME = "0x0108"     # how the class begins
@@ -75,9 +75,10 @@ def check_consent(host, bdf, disk, serial):
                       f"Nothing was written.  If nobody needs that: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)
 
 
-class DiskBench:
+class DiskBench(ReadyByDriver):
     """What rounds.py measures, by fio."""
     program, package = "fio", "fio"
+    look_at = look_at
 
     def __init__(self, consent):
         """consent: to write, see check_consent(); or None"""
@@ -90,12 +91,6 @@ class DiskBench:
         if self.consent is not None:
             check_consent(host, bdf, disk, self.consent)
         return disk
-
-    def await_attached(self, host, bdf):
-        return await_ready(host, bdf, look_at)
-
-    def await_home(self, host, bdf):
-        return await_ready(host, bdf, look_at)
 
     def words(self, disk, job, ios, seed):
         return fio_words(job, f"/dev/{disk.names[0]}", ios, seed)
