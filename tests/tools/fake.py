@@ -7,6 +7,7 @@
 
 The files that a write makes something happen in (bind, unbind, drivers_probe, reclaim) are FIFOs with a thread behind them, which does what the kernel would.
 """
+import json
 import os
 import re
 import shutil
@@ -216,6 +217,12 @@ class Fake:
         self.settle()
         check_output(command, result.out)
         return result
+
+    def json(self, words):
+        """What a command that succeeds prints with --json."""
+        r = self.run(f"--json {words}")
+        assert r.code == 0, r.err
+        return json.loads(r.out)
 
     def driver_of(self, bdf):
         try:

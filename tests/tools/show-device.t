@@ -4,7 +4,6 @@
 
     node 1 (alpha), which lends a disk 0000:03:00.0; links to nodes 2 (beta), which offers a disk that a VM here has, and 3
 """
-import json
 import sys
 import time
 from pathlib import Path
@@ -49,9 +48,7 @@ def process(f, number, command, file):
 
 
 def show(f, device):
-    r = f.run(f"--json show {device}")
-    assert r.code == 0, r.err
-    return json.loads(r.out)
+    return f.json(f"show {device}")
 
 
 def borrowed(t):

@@ -54,9 +54,7 @@ def populate(f):
 
 
 def stats(f, words=""):
-    r = f.run(f"--json stats {words}")
-    assert r.code == 0, r.err
-    return json.loads(r.out)
+    return f.json(f"stats {words}")
 
 
 def same(t):
