@@ -249,6 +249,14 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 	spin_unlock_irq(&irq->lock);
 }
 
+bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
+{
+	struct dlend_irqs *irq = &v->irq;
+
+	lockdep_assert_held(&v->lock);
+	return irq->mode == DLEND_IRQ_INTX && irq->unmask && !irq->disabled;
+}
+
 bool dlend_irqs_intx_up(struct dlend_vdev *v)
 {
 	bool up;

@@ -54,6 +54,17 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 /** dlend_irqs_disable_intx - the guest's COMMAND turns INTx off, or on. Context: process. */
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
 
+/**
+ * dlend_irqs_intx_is_kvms - does the guest have INTx, by way of KVM?
+ * @v: (in) vdev
+ *
+ * That is so if the VMM has given an eventfd for the unmask, which KVM signals at the guest's end of
+ * interrupt; a VMM that passes INTx on by itself unmasks it by calls.
+ *
+ * Context: vdev->lock held.
+ */
+bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v);
+
 /** dlend_irqs_intx_up - does the lender wait for the guest to serve INTx? Context: process. */
 bool dlend_irqs_intx_up(struct dlend_vdev *v);
 

@@ -31,6 +31,7 @@
 #include <dlend/kind.h>
 #include "condition.h"
 #include "gate.h"
+#include "irq.h"
 #include "lease_end.h"
 #include "move.h"
 #include "move_steps.h"
@@ -111,6 +112,19 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
 	return 0;
 }
 
+/*
+ * Would the guest get no INTx any more?  QEMU (11.1) tells KVM where INTx goes when the guest sets its
+ * chipset up, and not when it loads that chipset's state: on the other host KVM raises a wrong line.
+ * [locked]
+ */
+static int dlend_move_intx_may_go(struct dlend_vdev *v)
+{
+	if (!v->claim.lease || !dlend_irqs_intx_is_kvms(v))
+		return 0;
+	return dlend_move_err(v, -EOPNOTSUPP,
+			      "its guest has it interrupt by INTx, which QEMU does not pass on after a move; start the VM with x-no-kvm-intx=on at this device, as \"dlend migrate --prepare\" writes it");
+}
+
 /* May the VM go?  Say why not. [locked] */
 static int dlend_move_may_go(struct dlend_vdev *v)
 {
@@ -125,7 +139,8 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 		return dlend_move_err(v, -EBUSY, "its device cannot be left alone: %s",
 					 v->move.why[0] ? v->move.why :
 					 "its lender has not stopped it in time");
-	return 0;
+	/* Its driver may have come after it was said where the VM goes. */
+	return dlend_move_intx_may_go(v);
 }
 
 /* Return: the lease to hand over, referenced; NULL: the device is not borrowed; or ERR_PTR. */
@@ -597,17 +612,28 @@ static bool dlend_move_writes_are_seen(const struct dlend_vdev *v)
 	return !v->had_space;
 }
 
-int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to)
+/* Is it one of those that no VM takes along?  [locked] */
+static int dlend_move_check_target(struct dlend_vdev *v, const struct dlend_move_target *to)
 {
-	mutex_lock(&v->lock);
-	if (!v->open) {
-		mutex_unlock(&v->lock);
+	if (!v->open)
 		return -ENODEV;
-	}
-	if (to->node != DLEND_NODE_NONE && !to->all && !dlend_move_writes_are_seen(v)) {
-		mutex_unlock(&v->lock);
+	if (to->node == DLEND_NODE_NONE)
+		return 0;
+	if (!to->all && !dlend_move_writes_are_seen(v))
 		return dlend_move_err(v, -EOPNOTSUPP,
 				      "its VMM uses iommufd, which does not tell it what the device writes; leave iommufd out of the VM's definition, or write \"NODE all\" if the VMM sends all memory after the VM has stopped");
+	return dlend_move_intx_may_go(v);
+}
+
+int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to)
+{
+	int ret;
+
+	mutex_lock(&v->lock);
+	ret = dlend_move_check_target(v, to);
+	if (ret) {
+		mutex_unlock(&v->lock);
+		return ret;
 	}
 	v->move.told = 0;
 	v->want.move_to = to->node;

@@ -11,7 +11,7 @@ its memory is copied: all of it goes when it has stopped.
 from fabric import eventually
 
 # All memory that a device can write to is sent when the guest has stopped.
-KEPT = ",enable-migration=on,x-pre-copy-dirty-page-tracking=off"
+KEPT = ",enable-migration=on,x-no-kvm-intx=on,x-pre-copy-dirty-page-tracking=off"
 FILE = "/share/vm.migration"
 STILL_MS = 1000000
 # Memory goes through a file, which on a slow bed takes longer than a lender waits. What it does then is 72-move-faults'.
@@ -29,6 +29,7 @@ class Moving:
         self.devices, self.words, self.more = devices, words, more
         self.uuid = {}      # of the mediated devices, in the order of `devices`, by host
         self.vm = None
+        self.kept = KEPT
 
     def __enter__(self):
         for address in self.devices:
@@ -45,7 +46,7 @@ class Moving:
     def on(self, name, extra=()):
         """Its QEMU on that host."""
         self.uuid[name] = [self.f.mdev(name, address, kind) for address, kind in self.devices.items()]
-        devices = [self.f.device(uuid, f",id=lent{i},addr={0x10 + i:#x}{KEPT}") for i, uuid in enumerate(self.uuid[name])]
+        devices = [self.f.device(uuid, f",id=lent{i},addr={0x10 + i:#x}{self.kept}") for i, uuid in enumerate(self.uuid[name])]
         return self.f.host(name).guest("vm", extra=extra, devices=devices, **self.more)
 
     def begin(self, name):

@@ -334,6 +334,9 @@ def definitions(t):
     off = once.replace('value="on"', 'value="off"')
     t.equal(keeping.devices_not_kept(off, [U1]), [U1], "one that is turned off is seen")
     t.equal(keeping.keep_devices(off, [U1]).count('value="on"'), 1, "  and turned on")
+    older = re.sub(r'<qemu:property name="x-no-kvm-intx"[^>]*>', "", once)
+    t.equal([keeping.devices_not_kept(older, [U1]), keeping.devices_not_kept(older, [U1], keeping.NEEDED), keeping.keep_devices(older, [U1, U2])],
+            [[], [U1], once], "one of an older dlend may move, and --prepare adds what only devices with INTx need")
     other = plain.replace("</domain>", "<qemu:override><qemu:device alias='video0'><qemu:frontend><qemu:property name='a' "
                           "type='bool' value='true'/></qemu:frontend></qemu:device></qemu:override></domain>")
     both = keeping.keep_devices(other, [U1])

@@ -59,7 +59,8 @@ HOSTDEV = """<hostdev mode="subsystem" type="mdev" model="vfio-pci"><source><add
 <alias name="ua-{0}"/><address type="pci" domain="0x0000" bus="0x{1:02x}" slot="0x00" function="0x0"/></hostdev>"""
 # So that QEMU moves a VM that has it
 KEPT = """<qemu:device alias="ua-{}"><qemu:frontend>
-<qemu:property name="enable-migration" type="string" value="on"/></qemu:frontend></qemu:device>"""
+<qemu:property name="enable-migration" type="string" value="on"/>
+<qemu:property name="x-no-kvm-intx" type="bool" value="true"/></qemu:frontend></qemu:device>"""
 
 
 def xml(*uuids, more="", uuid=VM_UUID, name="vm1"):

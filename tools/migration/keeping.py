@@ -2,8 +2,9 @@
 """What a definition needs so that lent devices stay with a VM that moves while it runs.
 
 QEMU moves a VM with such a device only if that was said as the VM was started (enable-migration=on): by itself it
-does so only for devices that tell which memory they have written.  libvirt has no word of its own for it, so it stands
-in <qemu:override>, where a device is named by its alias.
+does so only for devices that tell which memory they have written.  It also has to pass INTx on by itself, not by KVM
+(x-no-kvm-intx), which it tells a wrong line after a move.  libvirt has no words of its own for these, so they stand in
+<qemu:override>, where a device is named by its alias.
 """
 import re
 import xml.etree.ElementTree as ElementTree
@@ -12,7 +13,9 @@ from .domain import devices_of, parse_domain
 
 QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 OVERRIDE, DEVICE, FRONTEND, PROPERTY = (f"{{{QEMU}}}{name}" for name in ("override", "device", "frontend", "property"))
-NAME, VALUE = "enable-migration", "on"
+# Each with its type and value.  Without the first, no VM moves; without the second, one with a device that uses INTx.
+NEEDED = {"enable-migration": ("string", "on"), "x-no-kvm-intx": ("bool", "true")}
+LEAST = ("enable-migration",)
 
 
 def alias_of(element):
@@ -20,18 +23,18 @@ def alias_of(element):
     return alias.get("name") if alias is not None else None
 
 
-def is_kept(domain, element):
-    """Whether QEMU was told, or will be, that the VM may move with this <hostdev>."""
+def told(domain, element):
+    """What QEMU was told, or will be, of this <hostdev>: the needed properties that have the needed values."""
     alias = alias_of(element)
-    return alias is not None and any(
-        device.get("alias") == alias and prop.get("name") == NAME and prop.get("value") == VALUE
-        for device in domain.findall(f"./{OVERRIDE}/{DEVICE}") for prop in device.findall(f"./{FRONTEND}/{PROPERTY}"))
+    props = [prop for device in domain.findall(f"./{OVERRIDE}/{DEVICE}") if alias is not None and device.get("alias") == alias
+             for prop in device.findall(f"./{FRONTEND}/{PROPERTY}")]
+    return {prop.get("name") for prop in props if NEEDED.get(prop.get("name"), ("", ""))[1] == prop.get("value")}
 
 
-def devices_not_kept(xml, uuids):
-    """Those of these mediated devices with which the VM of this XML may not move."""
+def devices_not_kept(xml, uuids, needed=LEAST):
+    """Those of these mediated devices of which QEMU is not told what is needed."""
     domain = parse_domain(xml)
-    return [uuid for uuid, element in devices_of(domain)[0] if uuid in uuids and not is_kept(domain, element)]
+    return [uuid for uuid, element in devices_of(domain)[0] if uuid in uuids and not told(domain, element).issuperset(needed)]
 
 
 def keep_devices(xml, uuids):
@@ -42,8 +45,11 @@ def keep_devices(xml, uuids):
     ElementTree.register_namespace("qemu", QEMU)
     domain = parse_domain(xml)
     for uuid, element in devices_of(domain)[0]:
-        if uuid in uuids and not is_kept(domain, element):
-            tell_qemu(domain, alias_for(element, uuid))
+        missing = NEEDED.keys() - told(domain, element)
+        if uuid in uuids and missing:
+            alias = alias_for(element, uuid)
+            for name in sorted(missing):
+                tell_qemu(domain, alias, name)
     return ElementTree.tostring(domain, encoding="unicode")
 
 
@@ -56,7 +62,7 @@ def alias_for(element, uuid):
     return alias_of(element)
 
 
-def tell_qemu(domain, alias):
+def tell_qemu(domain, alias, name):
     override = domain.find(f"./{OVERRIDE}")
     if override is None:
         override = ElementTree.SubElement(domain, OVERRIDE)
@@ -66,6 +72,7 @@ def tell_qemu(domain, alias):
     frontend = device.find(f"./{FRONTEND}")
     if frontend is None:
         frontend = ElementTree.SubElement(device, FRONTEND)
-    for old in [p for p in frontend.findall(f"./{PROPERTY}") if p.get("name") == NAME]:
+    for old in [p for p in frontend.findall(f"./{PROPERTY}") if p.get("name") == name]:
         frontend.remove(old)
-    ElementTree.SubElement(frontend, PROPERTY, name=NAME, type="string", value=VALUE)
+    kind, value = NEEDED[name]
+    ElementTree.SubElement(frontend, PROPERTY, name=name, type=kind, value=value)

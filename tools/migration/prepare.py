@@ -7,7 +7,7 @@ from remote.hosts import Host
 from remote.messages import NOT_FOUND, Failure
 
 from .domain import host_devices, name_for_shell
-from .keeping import devices_not_kept, keep_devices
+from .keeping import NEEDED, devices_not_kept, keep_devices
 from .probe import no_such_vm, probe_host
 
 
@@ -21,10 +21,10 @@ def prepare_vm(settings, args):
     if not uuids:
         raise Failure(f"{domain['name']} has no lent device", "its definition names no mediated device",
                       "dlend libvirt-xml prints what a definition needs.", NOT_FOUND)
-    missing = devices_not_kept(domain["xml"], uuids)
+    missing = devices_not_kept(domain["xml"], uuids, NEEDED)
     if missing and not args.dry_run:
         here.run_checked(["virsh", "define", "/dev/stdin"], keep_devices(domain["xml"], missing))
-    restart = domain["state"] != "shut off" and bool(devices_not_kept(domain["live"] or domain["xml"], uuids))
+    restart = domain["state"] != "shut off" and bool(devices_not_kept(domain["live"] or domain["xml"], uuids, NEEDED))
     if args.json:
         messages.print_json({"vm": domain["name"], "prepared": missing, "restart": restart, "dry_run": args.dry_run})
         return
