@@ -70,6 +70,22 @@ def rpm(t, copy, debs):
         t.equal(theirs - files, set(), f"  {name} has all files that Debian's has")
         r = run("rpm", "-qcp", path, cwd=copy)
         t.equal(set(r.stdout.split()), {f for f in theirs if f.startswith("/etc/")}, "  and the same are configuration")
+    install_rpm(t, copy, packages.values())
+
+
+def install_rpm(t, copy, packages):
+    """Into an empty folder.  What they run as they are installed is left out: DKMS is not there."""
+    root = copy.parent / "installed"
+    root.mkdir()
+    words = ("rpm", "--root", root, "--noscripts", "--nodeps")
+    r = run(*words, "-i", *packages, cwd=copy)
+    t.equal(r.returncode, 0, "rpm installs them", r.stderr)
+    t.equal(run("rpm", "--root", root, "-Va", "--nodeps", "--noscripts", cwd=copy).stdout, "", "  each file is as it was built")
+    t.equal(run(root / "usr/sbin/dlend", "--version", cwd=copy).stdout.split()[1], VERSION, "  dlend runs")
+    (root / "etc/dlend.conf").write_text("# mine\n")
+    r = run(*words, "-e", "dlend", "dlend-dkms", cwd=copy)
+    left = {str(f.relative_to(root)) for f in root.rglob("*dlend*") if not f.is_dir()}
+    t.equal((r.returncode, left), (0, {"etc/dlend.conf.rpmsave"}), "rpm removes them, and keeps what was changed", r.stderr)
 
 
 def main():
