@@ -121,7 +121,7 @@ static int dlend_move_intx_may_go(struct dlend_vdev *v)
 {
 	if (!v->claim.lease || !dlend_irqs_intx_is_kvms(v))
 		return 0;
-	return dlend_move_err(v, -EOPNOTSUPP,
+	return dlend_move_err(v, -EPERM,
 			      "its guest has it interrupt by INTx, which QEMU does not pass on after a move; start the VM with x-no-kvm-intx=on at this device, as \"dlend migrate --prepare\" writes it");
 }
 

@@ -171,6 +171,13 @@ def on_the_way(t):
         target.unlink()
         target.mkdir()
         check(w, "the module refuses", P2, "cannot stay while vm1 moves", code=4)
+    for said, part in (("Operation not supported", "never becomes quiet"), ("Operation not permitted", "migrate --prepare VM"),
+                       ("Too many links", "IOMMU group has more"), ("No such device", "does not have it open")):
+        def write(old, host, uuid, words, said=said):
+            refuses = uuid == U2 and words != "0"
+            return subprocess.CompletedProcess([], 2, "", f"sh: 1: {said}\n") if refuses else old(host, uuid, words)
+        with World() as w, replaced(migration.mdevs, "write_target", write):
+            check(w, f"it refuses: {said}", P2, part, code=4)
     with World() as w:
         (w.path / "b/sys/class/mdev_bus" / P2 / "mdev_supported_types/dlend-nvme/available_instances").unlink()
         check(w, "the lender does not offer it there", f"b may not have {P2}", "dlend links", code=6)

@@ -44,6 +44,11 @@ def kind_of(type_name):
     return KINDS.get(type_name.removeprefix("dlend-"))
 
 
+def is_cut(type_name):
+    """Whether such a device never becomes quiet, and moves only if what is under way may be lost."""
+    return kind_of(type_name) in (CUT, TRIED)
+
+
 def in_words(size):
     return f"{size / GIB:.1f} GiB" if size >= GIB else f"{size / MIB:.0f} MiB"
 

@@ -9,7 +9,7 @@ from remote.messages import IN_USE, NOT_READY, Failure
 from remote.waits import wait_until
 
 from . import mdevs
-from .blackout import CUT, TRIED, kind_of
+from .blackout import is_cut
 from .precopy import Precopy
 from .steps import Step
 
@@ -17,13 +17,15 @@ from .steps import Step
 REFUSED = (("not supported", "it never becomes quiet, or the VM uses iommufd",
             "--cut moves a network or sound device, and loses what is under way; a USB controller only if the lender's "
             "dlend_lender.cut_models has its model; else: --detach"),
+           ("not permitted", "its guest has INTx, which QEMU does not pass on after a move",
+            "dlend migrate --prepare VM, and start the VM anew; or: --detach"),
            ("Too many links", "its IOMMU group has more functions, which is not possible yet", "--detach"),
            ("No such device", "the VM does not have it open", "virsh dumpxml shows which devices the VM has."))
 
 
 def step_name_target(move, mdev):
     node = move.there.known["node"]
-    words = f"{node} cut" if move.args.cut and kind_of(mdev.type_name) in (CUT, TRIED) else node
+    words = f"{node} cut" if move.args.cut and is_cut(mdev.type_name) else node
     return Step(f"let {mdev.parent} go to {move.there} (node {words})", lambda: name_target(move, mdev, words),
                 lambda: forget_target(move, mdev), f"echo 0 >/{mdevs.target_path(mdev.uuid)}")
 

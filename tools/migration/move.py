@@ -2,7 +2,7 @@
 """The state of a move."""
 from remote.hosts import Host, host_by_ssh
 
-from .blackout import CUT, TRIED, kind_of
+from .blackout import is_cut
 from .domain import undefine_by_hand
 
 
@@ -42,7 +42,7 @@ class Move:
     @property
     def drains(self):
         """How many of those have commands to end."""
-        return sum(kind_of(mdev.type_name) not in (CUT, TRIED) for mdev in self.staying)
+        return sum(not is_cut(mdev.type_name) for mdev in self.staying)
 
     @property
     def going(self):
