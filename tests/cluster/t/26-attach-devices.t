@@ -91,7 +91,7 @@ def main():
         # virtsnd_remove() leaves the buffers of its queue of events mapped, on the device's own host, too.  Only the kernel
         # of check-debug tells (CONFIG_DMA_API_DEBUG); it does not name the driver in that line.
         with t.case("sound"), released_mapped(a), released_mapped(b), Attached(f, "sound") as address:
-            kinds.tone(t, a, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+            kinds.tone(t, a, [kinds.VIRTIO_SOUND], c.run_dir / "b-sound.wav", "sound")
             as_at_home(t, "virtio-sound", home["sound"], portrait(a, address))
         with t.case("a disk of virtio's"):
             virtio(t, f, a, b)

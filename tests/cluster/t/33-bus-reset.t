@@ -178,7 +178,7 @@ def card(t, f, c, b):
         with f.guest("a", turn, **options) as g:
             wrong = kinds.paint(t, c, g, "card", function(SLOTS[0]), "bochs", "bochs-drm", "160 120")
             t.ok(wrong is None, f"{turn} VM: the guest's picture, pixel by pixel", f"x, y, is, should be: {wrong}")
-            kinds.tone(t, g, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+            kinds.tone(t, g, [kinds.VIRTIO_SOUND], c.run_dir / "b-sound.wav", "sound")
             t.equal(g.complaints(), [], "the guest's kernel has no complaint")
             g.shutdown()
         for address in addresses:

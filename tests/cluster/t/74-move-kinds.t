@@ -71,7 +71,7 @@ def cards(t, c, m):
     m.begin("a")
     up(m.vm, VF_MAC, "10.7.2.1")
     t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", "igbvf: ping another host")
-    kinds.tone(t, m.vm, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+    kinds.tone(t, m.vm, [kinds.VIRTIO_SOUND], c.run_dir / "b-sound.wav", "sound")
     for source, to in THERE_AND_BACK:
         m.move(source, to)
         t.equal(ping(m.vm, "10.7.2.3"), "0% packet loss", f"igbvf, on host {to}: ping another host")
@@ -102,6 +102,7 @@ def intx(t, a, b, m):
         t.equal(a.run(names, check=False).status, 1, "INTx by KVM: refused")
     b.run(f"echo >{MODELS}")
     m.vm.shutdown()
+    m.f.mdev_stop("a", m.uuid["a"][0])
 
 
 def usb(t, a, b, m):

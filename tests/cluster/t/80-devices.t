@@ -49,7 +49,7 @@ def held(t, f, lent, port, mode=None):
 
 
 def sound(t, f, c, lent, g):
-    kinds.tone(t, g, ["virtio_snd"], c.run_dir / "b-sound.wav", "sound")
+    kinds.tone(t, g, [kinds.VIRTIO_SOUND], c.run_dir / "b-sound.wav", "sound")
     held(t, f, lent, "sound", "msix")
 
 
