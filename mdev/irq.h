@@ -58,8 +58,8 @@ void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
  * dlend_irqs_intx_is_kvms - does the guest have INTx, by way of KVM?
  * @v: (in) vdev
  *
- * That is so if the VMM has given an eventfd for the unmask, which KVM signals at the guest's end of
- * interrupt; a VMM that passes INTx on by itself unmasks it by calls.
+ * That is so if the VMM has given an eventfd for the unmask, which KVM signals at the guest's end
+ * of interrupt; a VMM that passes INTx on by itself unmasks it by calls.
  *
  * Context: vdev->lock held.
  */

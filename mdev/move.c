@@ -113,9 +113,9 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
 }
 
 /*
- * Would the guest get no INTx any more?  QEMU (11.1) tells KVM where INTx goes when the guest sets its
- * chipset up, and not when it loads that chipset's state: on the other host KVM raises a wrong line.
- * [locked]
+ * Would the guest get no INTx any more?  QEMU (11.1) tells KVM where INTx goes when the guest sets
+ * its chipset up, and not when it loads that chipset's state: on the other host KVM raises a wrong
+ * line.  [locked]
  */
 static int dlend_move_intx_may_go(struct dlend_vdev *v)
 {

@@ -46,8 +46,8 @@ struct dlend_move_target {
  *
  * Context: process, none of the vdev's locks; waits for the lender, if the device is borrowed.
  * Return: 0; -ENODEV no VM has it open; -EOPNOTSUPP, -EMLINK, -EINVAL as dlend_lease_move_to();
- * -EOPNOTSUPP also where the VMM would not carry along what the device writes; -EPERM where it would
- * not pass on the guest's INTx; -ETIMEDOUT.
+ * -EOPNOTSUPP also where the VMM would not carry along what the device writes; -EPERM where it
+ * would not pass on the guest's INTx; -ETIMEDOUT.
  */
 int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to);
 
