@@ -252,7 +252,7 @@ def drive_args(host, identity, name):
 
 
 # What maps the memory that it reads and writes, which is not RAM to this host when it is another's
-MAPS = re.compile(r"(virtio-[\w-]+|usb-ehci|e1000e|igb)(,(?!.*x-max-bounce-buffer-size=)|$)")
+MAPS = re.compile(r"(nvme|virtio-[\w-]+|usb-ehci|e1000e|igb)(,(?!.*x-max-bounce-buffer-size=)|$)")
 BOUNCE = "16M"
 
 
@@ -260,10 +260,11 @@ def tamed(device):
     """QEMU's devices with what hardware has, too (README.md).
 
     An NVMe without shadow doorbells: it takes for a tail what it reads there over a link that was lost, all ones,
-    and a queue with that tail never ends.  Room for copies of what a device maps, of which QEMU makes 4 KiB.
+    and a queue with that tail never ends.  Room for copies of what a device maps, of which QEMU makes 4 KiB: other
+    devices fail then, and an NVMe waits, but a reset of its host waits for that command for ever.
     """
     if re.match(r"nvme(,(?!.*\bdbcs=)|$)", device):
-        return device + ",dbcs=off"
+        device += ",dbcs=off"
     return device + f",x-max-bounce-buffer-size={BOUNCE}" if MAPS.match(device) else device
 
 
