@@ -90,9 +90,7 @@ static DRIVER_ATTR_RW(lend_as);
 
 static struct attribute *lend_alias_attrs[] = { &driver_attr_lend_as.attr, NULL };
 
-static const struct attribute_group lend_alias_group = { .attrs = lend_alias_attrs };
-
-const struct attribute_group *lend_alias_groups[] = { &lend_alias_group, NULL };
+const struct attribute_group lend_alias_group = { .attrs = lend_alias_attrs };
 
 int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {

@@ -9,7 +9,7 @@ struct attribute_group;
 struct pci_dev;
 
 /* Attributes of the driver: lend_as. */
-extern const struct attribute_group *lend_alias_groups[];
+extern const struct attribute_group lend_alias_group;
 
 /**
  * lend_alias_address - find the name of a device in the fabric

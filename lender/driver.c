@@ -28,6 +28,7 @@
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
+#include "lender/prepare.h"
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/request.h"
@@ -42,6 +43,7 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 		return NULL;
 	kref_init(&fn->ref);
 	fn->pdev = pci_dev_get(pdev);
+	fn->preparing = lend_prepare_asked(pdev);
 	INIT_LIST_HEAD(&fn->node);
 	dlend_owner_init(&fn->memory[0], DLEND_OWNER_RAM);
 	dlend_owner_init(&fn->memory[1], DLEND_OWNER_RAM);
@@ -122,7 +124,8 @@ static void lend_driver_tell(struct lend_fn *fn)
 		pci_info(fn->pdev, "it has no reset of its own: offered as %s when all that is reset with it is bound here, too, and was reset\n",
 			 name);
 	else
-		pci_info(fn->pdev, "offered as %s\n", name);
+		pci_info(fn->pdev, "offered as %s%s\n", name,
+			 fn->preparing ? " when it is prepared" : "");
 }
 
 static int lend_driver_probe(struct pci_dev *pdev, const struct pci_device_id *id)
@@ -166,13 +169,17 @@ static void lend_driver_remove(struct pci_dev *pdev)
 	lend_fn_put(fn);
 }
 
+static const struct attribute_group *lend_driver_groups[] = {
+	&lend_alias_group, &lend_prepare_group, NULL
+};
+
 static struct pci_driver lend_driver = {
 	.name = "dlend-lender",
 	.id_table = NULL,	/* bound by driver_override only */
 	.probe = lend_driver_probe,
 	.remove = lend_driver_remove,
 	.err_handler = &lend_error_handlers,
-	.groups = lend_alias_groups,
+	.groups = lend_driver_groups,
 	.dev_groups = lend_sysfs_groups,
 	.driver_managed_dma = true,
 };

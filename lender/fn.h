@@ -155,7 +155,8 @@ enum lend_tell {
  * @rom_size: 0: there is no image
  * @saved: PCI state that every reset restores
  * @claimed: bit per BAR whose addresses are claimed
- * @ready: was reset and is offered (group lock)
+ * @ready: was reset and is offered, unless it is @preparing (group lock)
+ * @preparing: bound, and not offered before lend_prepare_done() (group lock)
  * @lent: the holder of the group's lease has this function (group lock)
  * @dirty: was lent, or had an error, or this host slept, since its last good reset (group lock)
  * @broken: its last reset failed (group lock)
@@ -205,7 +206,7 @@ struct lend_fn {
 	u32 rom_size;
 	struct pci_saved_state *saved;
 	int claimed;
-	bool ready, lent, dirty, broken, removing, gone;
+	bool ready, preparing, lent, dirty, broken, removing, gone;
 	unsigned int hidden;
 	bool no_snoop;
 	bool shared_reset;
@@ -227,5 +228,11 @@ struct lend_fn {
 	struct lend_irqs irq;
 	struct dentry *debugfs;
 };
+
+/* Can others have it at all?  Context: any. */
+static inline bool lend_fn_is_offered(const struct lend_fn *fn)
+{
+	return fn->ready && !fn->preparing;
+}
 
 #endif

@@ -6,6 +6,7 @@
  *
  * Locks, in the order in which they are taken:
  *
+ *   lend_prepare_lock		(prepare.c) a device is being bound, to be offered later.
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
  *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
  *				tries to get it, and gives up after a while.

@@ -88,8 +88,8 @@ void lend_lease_unbind(struct lend_fn *fn)
 	WRITE_ONCE(fn->removing, true);
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
-	/* If this function never became ready, the holder of the others keeps its lease. */
-	offered = fn->ready;
+	/* If this function was never offered, the holder of the others keeps its lease. */
+	offered = lend_fn_is_offered(fn);
 	if (offered)
 		lend_group_step(group, &ev, &todo);
 	fn->ready = false;
@@ -212,8 +212,8 @@ static int lend_lease_may_borrow(struct lend_fn *fn, struct dlend_link *link)
 		return -ENOTCONN;
 	if (READ_ONCE(lend_lease_asleep))
 		return -EAGAIN;
-	/* Not reset yet: it may still hold the state of its former driver. */
-	if (!fn->ready)
+	/* Not reset yet: it may still hold the state of its former driver.  Or not prepared. */
+	if (!lend_fn_is_offered(fn))
 		return -ENODEV;
 	if (fn->broken)
 		return -EIO;

@@ -15,21 +15,35 @@
 #include "lender/registry.h"
 #include "lender/set.h"
 
-const char *lend_state_name(enum dlend_offer_state state)
+/* Group lock. */
+static bool lend_group_any_preparing(const struct lend_group *group)
 {
-	/* Bound, but it cannot be borrowed: a function of its group is missing. */
-	return state == DLEND_OFFER_GONE ? "incomplete" : dlend_offer_state_name(state);
+	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
+		if (group->fn[i] && group->fn[i]->preparing)
+			return true;
+	return false;
 }
 
-/* The function at @index, for lend_fn_put(), or NULL; and its state. */
-static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int index,
-				       enum dlend_offer_state *state)
+const char *lend_group_state_name(const struct lend_group *group)
 {
-	struct lend_fn *fn;
+	enum dlend_offer_state state;
 	u16 holder;
 
+	state = lend_set_told(group, &group->lease, DLEND_NODE_NONE, &holder);
+	if (state != DLEND_OFFER_GONE)
+		return dlend_offer_state_name(state);
+	/* Bound, and cannot be borrowed: not prepared, or a function of its group is missing. */
+	return lend_group_any_preparing(group) ? "preparing" : "incomplete";
+}
+
+/* The function at @index, for lend_fn_put(), or NULL; and what its state is called. */
+static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int index,
+				       const char **state)
+{
+	struct lend_fn *fn;
+
 	guard(mutex)(&group->lock);
-	*state = lend_set_told(group, &group->lease, DLEND_NODE_NONE, &holder);
+	*state = lend_group_state_name(group);
 	fn = group->fn[index];
 	if (fn)
 		kref_get(&fn->ref);
@@ -39,14 +53,14 @@ static struct lend_fn *lend_group_told(struct lend_group *group, unsigned int in
 void lend_group_say_work(struct work_struct *work)
 {
 	struct lend_group *group = container_of(work, struct lend_group, say);
-	enum dlend_offer_state state;
+	const char *state;
 	struct lend_fn *fn;
 
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
 		fn = lend_group_told(group, i, &state);
 		if (!fn)
 			continue;
-		dlend_uevent_state(&fn->pdev->dev, lend_state_name(state));
+		dlend_uevent_state(&fn->pdev->dev, state);
 		lend_fn_put(fn);
 	}
 	lend_group_put(group);
@@ -144,17 +158,26 @@ static bool lend_group_any_broken(const struct lend_group *group)
 	return false;
 }
 
+/* What is to become of a group that nobody has.  Group lock. */
+static enum lend_event_type lend_group_judge(const struct lend_group *group)
+{
+	if (!group->ready || group->ready != group->members)
+		return LEND_EV_INCOMPLETE;
+	if (lend_group_any_broken(group))
+		return LEND_EV_BROKEN;
+	return lend_group_any_preparing(group) ? LEND_EV_INCOMPLETE : LEND_EV_OFFER;
+}
+
 void lend_group_try_offer(struct lend_group *group)
 {
-	struct lend_event ev = { .type = LEND_EV_INCOMPLETE };
+	struct lend_event ev = { };
 	u32 todo;
 
 	/* During a lease the group is not counted again: the end of the lease does that. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
 	lend_group_recount(group);
-	if (group->ready && group->ready == group->members)
-		ev.type = lend_group_any_broken(group) ? LEND_EV_BROKEN : LEND_EV_OFFER;
+	ev.type = lend_group_judge(group);
 	lend_group_step(group, &ev, &todo);
 }
 

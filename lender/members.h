@@ -27,12 +27,12 @@ struct lend_census {
 void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
 
 /**
- * lend_state_name - what the state of a function is called on its own host
- * @state: (in) state, as lend_set_told() says
+ * lend_group_state_name - what the state of a group is called on its own host
+ * @group: (in) group
  *
- * Context: any. Return: a word of a-z, never NULL.
+ * Context: process, group lock. Return: a word of a-z, never NULL.
  */
-const char *lend_state_name(enum dlend_offer_state state);
+const char *lend_group_state_name(const struct lend_group *group);
 
 /**
  * lend_group_tell - the state of a group has changed: tell all peers and user space, soon
@@ -61,8 +61,8 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
  * lend_group_try_offer - offer a group if it can be lent now, and do not offer it otherwise
  * @group: (in, out) group
  *
- * A group can be lent if all its functions are bound here and were reset.  Does nothing while
- * somebody has the group, or while it is being reset.
+ * A group can be lent if all its functions are bound here, were reset and are prepared.  Does
+ * nothing while somebody has the group, or while it is being reset.
  *
  * Context: process, group lock.
  */

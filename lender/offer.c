@@ -98,7 +98,7 @@ static void lend_offer_message(const struct lend_fn *fn, const struct lend_reade
 void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, struct lend_news *news)
 {
 	guard(mutex)(&lend_offer_lock);
-	if (!fn->ready || fn->gone) {
+	if (!lend_fn_is_offered(fn) || fn->gone) {
 		news->offer = false;
 		news->state = false;
 	}

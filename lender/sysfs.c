@@ -18,6 +18,7 @@
 #include "lender/lease.h"
 #include "lender/members.h"
 #include "lender/outbox.h"
+#include "lender/prepare.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
 #include "lender/set.h"
@@ -29,28 +30,23 @@ module_param_named(reclaim_timeout_ms, lend_sysfs_reclaim_timeout_ms, uint, 0644
 MODULE_PARM_DESC(reclaim_timeout_ms,
 		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
 
-static enum dlend_offer_state lend_sysfs_told(struct device *dev, u16 *holder)
-{
-	struct lend_fn *fn = dev_get_drvdata(dev);
-	struct lend_lease lease;
-
-	lend_group_lease(fn->group, &lease);
-	return lend_set_told(fn->group, &lease, DLEND_NODE_NONE, holder);
-}
-
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	u16 holder;
+	struct lend_fn *fn = dev_get_drvdata(dev);
 
-	return sysfs_emit(buf, "%s\n", lend_state_name(lend_sysfs_told(dev, &holder)));
+	guard(mutex)(&fn->group->lock);
+	return sysfs_emit(buf, "%s\n", lend_group_state_name(fn->group));
 }
 static DEVICE_ATTR_RO(state);
 
 static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
 	u16 holder;
 
-	lend_sysfs_told(dev, &holder);
+	lend_group_lease(fn->group, &lease);
+	lend_set_told(fn->group, &lease, DLEND_NODE_NONE, &holder);
 	return sysfs_emit(buf, "%u\n", holder);
 }
 static DEVICE_ATTR_RO(borrower);
@@ -310,6 +306,16 @@ static ssize_t root_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(root);
 
+static ssize_t prepared_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	if (!sysfs_streq(buf, "1"))
+		return -EINVAL;
+	lend_prepare_done(dev_get_drvdata(dev));
+	return len;
+}
+static DEVICE_ATTR_WO(prepared);
+
 static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_state.attr,
 	&dev_attr_borrower.attr,
@@ -322,6 +328,7 @@ static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_reserved.attr,
 	&dev_attr_set.attr,
 	&dev_attr_root.attr,
+	&dev_attr_prepared.attr,
 	NULL
 };
 

@@ -104,6 +104,15 @@ bool device_lent(const struct device *dev)
 	return lent;
 }
 
+bool device_preparing(const struct device *dev)
+{
+	char *dir = path("%s/dlend", dev->dir), state[TEXT_MAX];
+	bool preparing = !strcmp(read_attr(state, dir, "state"), "preparing");
+
+	free(dir);
+	return preparing;
+}
+
 struct names device_group(const struct device *dev)
 {
 	char *dir = path("%s/iommu_group/devices", dev->dir);
@@ -145,13 +154,16 @@ static int wait_for_driver(const struct device *dev, const char *driver, int mos
 	return -ETIMEDOUT;
 }
 
-int device_bind(const struct device *dev, const char *driver)
+int device_bind_lender(const struct device *dev)
 {
-	char *p = path("%s/bus/pci/drivers/%s/bind", opt.sysfs, driver);
-	int err = write_text(p, dev->bdf);
+	char *bind = path("%s/bus/pci/drivers/" DLEND_DRIVER "/bind", opt.sysfs);
+	char *prepare = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_prepare", opt.sysfs);
+	/* An older dlend_lender can do no other than offer it at once. */
+	int err = write_text(path_exists(prepare) ? prepare : bind, dev->bdf);
 
-	free(p);
-	return err ? err : wait_for_driver(dev, driver, SETTLE_MS);
+	free(prepare);
+	free(bind);
+	return err ? err : wait_for_driver(dev, DLEND_DRIVER, SETTLE_MS);
 }
 
 int device_unbind(const struct device *dev)

@@ -172,10 +172,15 @@ struct device device_open(const char *text);
 void device_close(struct device *dev);
 char *device_driver(const struct device *dev);	/* NULL = none; free it */
 bool device_lent(const struct device *dev);
+/** device_preparing - it, or one of its group, is bound to dlend-lender and not offered yet */
+bool device_preparing(const struct device *dev);
 /** device_group - all functions in the IOMMU group of @dev, bridges left out */
 struct names device_group(const struct device *dev);
-/** device_bind - bind to @driver; _unbind - from whatever it has. Return: 0 or -errno */
-int device_bind(const struct device *dev, const char *driver);
+/**
+ * device_bind_lender - bind to dlend-lender, which does not offer it yet if it knows how to wait;
+ * device_unbind - from whatever it has. Return: 0 or -errno
+ */
+int device_bind_lender(const struct device *dev);
 int device_unbind(const struct device *dev);
 int device_override(const struct device *dev, const char *driver);	/* "" clears */
 int device_probe(const struct device *dev);	/* its own driver, if there is one */

@@ -57,7 +57,13 @@ static void check_group(const struct device *dev, const struct names *group)
 			  dev->bdf));
 }
 
-/* The device is lent already, and stays so.  @name: "clique" or "set" */
+/* What becomes of a device when what belongs to it could not be written. */
+static const char *as_it_is(const struct device *dev)
+{
+	return device_preparing(dev) ? "It is not offered yet." : "It is lent all the same.";
+}
+
+/* The device is bound already, and stays so.  @name: "clique" or "set" */
 static void set_attribute(const struct device *dev, const char *name, const char *value)
 {
 	char *p = path("%s/dlend/%s", dev->dir, name);
@@ -66,12 +72,26 @@ static void set_attribute(const struct device *dev, const char *name, const char
 
 	if (!path_exists(p))
 		fail(EXIT_NOT_READY, what, "dlend_lender is too old for it",
-		     "It is lent all the same. Load the modules of this version, and lend it again.");
+		     text("%s Load the modules of this version, and lend it again.",
+			  as_it_is(dev)));
 	err = write_text(p, value);
 	if (err)
 		fail(EXIT_FAIL, what, strerror(-err),
-		     text("It is lent all the same. To try again: dlend lend --%s %s %s",
-			  name, value, dev->bdf));
+		     text("%s To try again: dlend lend --%s %s %s", as_it_is(dev), name, value,
+			  dev->bdf));
+	free(p);
+}
+
+/* All that others have to know of it is written.  An older dlend_lender has offered it already. */
+static void offer(const struct device *dev)
+{
+	char *p = path("%s/dlend/prepared", dev->dir);
+	int err = write_text(p, "1");
+
+	if (err && err != -ENOENT)
+		fail(EXIT_FAIL, text("%s cannot be offered", dev->bdf), strerror(-err),
+		     text("It is bound, and nobody can borrow it. To try again: dlend lend %s",
+			  dev->bdf));
 	free(p);
 }
 
@@ -115,6 +135,19 @@ static void restore_resets(const struct lending *l)
 	}
 }
 
+static void write_attributes(const struct lending *l)
+{
+	const struct lend_line *line = l->line;
+
+	for (size_t i = 0; i < l->group.count; i++)
+		reserve_again(&l->move[i].dev);
+	for (size_t i = 0; line->set && i < l->group.count; i++)
+		set_attribute(&l->move[i].dev, "set", line->set);
+	/* All devices of a group go to one VM, so all get the same clique. */
+	for (size_t i = 0; line->clique && i < l->group.count; i++)
+		set_attribute(&l->move[i].dev, "clique", line->clique);
+}
+
 static void lend_device(void *arg)
 {
 	struct lending *l = arg;
@@ -142,14 +175,11 @@ static void lend_device(void *arg)
 	for (size_t i = 0; !line->as && i < l->group.count; i++)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
-	l->done = true;
+	l->done = !device_preparing(&dev);
+	write_attributes(l);
 	for (size_t i = 0; i < l->group.count; i++)
-		reserve_again(&l->move[i].dev);
-	for (size_t i = 0; line->set && i < l->group.count; i++)
-		set_attribute(&l->move[i].dev, "set", line->set);
-	/* All devices of a group go to one VM, so all get the same clique. */
-	for (size_t i = 0; line->clique && i < l->group.count; i++)
-		set_attribute(&l->move[i].dev, "clique", line->clique);
+		offer(&l->move[i].dev);
+	l->done = true;
 }
 
 /* On standard output, or into @list if it is not NULL. */

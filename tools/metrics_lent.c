@@ -6,8 +6,8 @@
 #include "metrics.h"
 
 static const struct metric_state states[] = {
-	{ "incomplete", "incomplete" }, { "free", "free" }, { "held", "held" },
-	{ "returning", "returning" }, { "quarantined", "quarantined" },
+	{ "preparing", "preparing" }, { "incomplete", "incomplete" }, { "free", "free" },
+	{ "held", "held" }, { "returning", "returning" }, { "quarantined", "quarantined" },
 	{ "reserved", "reserved" }, { "kept", "kept" },
 	{ 0 }
 };

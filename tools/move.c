@@ -142,7 +142,7 @@ void move_take(struct move *move, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		if (device_lent(&move[i].dev))
 			continue;
-		err = device_bind(&move[i].dev, DLEND_DRIVER);
+		err = device_bind_lender(&move[i].dev);
 		if (err)
 			undo_and_fail(move, count,
 				      text("%s: dlend-lender refused it", move[i].dev.bdf), err);

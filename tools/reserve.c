@@ -96,7 +96,7 @@ static bool record_read(const char *file, struct reservation *r)
 		return false;
 	if (sscanf(line, "%5[0-9] %lld", r->node, &until) < 1 || until < 0)
 		fail(EXIT_FAIL, text("%s is not understood", file), line,
-		     "It is what dlend reserve has written; remove it, and reserve the device again.");
+		     "It is what dlend reserve has written; remove it, reserve the device again, and lend it again.");
 	r->until = until;
 	return true;
 }
@@ -117,7 +117,7 @@ static void set_attribute(const struct device *dev, const char *value)
 	if (err)
 		fail(EXIT_FAIL, text("%s: its reservation cannot be changed", dev->bdf),
 		     err == -ENOENT ? "dlend_lender is too old for it" : strerror(-err),
-		     "It is lent as before.");
+		     device_preparing(dev) ? "It is not offered yet." : "It is lent as before.");
 	free(file);
 }
 

@@ -165,11 +165,15 @@ static void next_of_mdev(json_t *next, const json_t *mdev)
 /* Of one that nobody has here. */
 static void next_of_free(json_t *page, json_t *next, const char *dir)
 {
-	char *address = path("%s", member(json_object_get(page, "offer"), "address"));
+	const json_t *offer = json_object_get(page, "offer");
+	char *address = path("%s", member(offer, "address"));
 	char *attach = path("%s/attached", dir);
 	const char *why = "the module dlend_borrower is not loaded here", *todo = NULL;
 
-	if (path_exists(dir)) {
+	if (!strcmp(member(offer, "state"), "preparing")) {
+		why = "it is lent, and not offered yet";
+		todo = text("offer it: dlend lend %s", member(offer, "own"));
+	} else if (path_exists(dir)) {
 		why = attempt_quietly(check_offer, address);
 		todo = why ? attempt_todo() : NULL;
 	}
@@ -178,7 +182,7 @@ static void next_of_free(json_t *page, json_t *next, const char *dir)
 		add_next(next, todo);
 	if (!why)
 		add_next(next, text("borrow it for a VM: dlend borrow %s", address));
-	if (!why && path_exists(attach) && !*member(json_object_get(page, "offer"), "own"))
+	if (!why && path_exists(attach) && !*member(offer, "own"))
 		add_next(next, text("use it on this host itself: dlend attach %s", address));
 	free(attach);
 	free(address);

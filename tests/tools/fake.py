@@ -5,7 +5,7 @@
         f.pci("0000:03:00.0", driver="nvme")
         f.run("lend 3:00.0")
 
-The files that a write makes something happen in (bind, unbind, drivers_probe, reclaim) are FIFOs with a thread behind them, which does what the kernel would.
+The files that a write makes something happen in (bind, lend_prepare, unbind, drivers_probe, reclaim, prepared) are FIFOs with a thread behind them, which does what the kernel would.
 """
 import json
 import os
@@ -40,7 +40,7 @@ class Result:
 
 
 class Fake:
-    def __init__(self, node="1", lender=True):
+    def __init__(self, node="1", lender=True, prepares=True):
         self.root = Path(tempfile.mkdtemp(prefix="dlend-fake-"))
         self.sys = self.root / "sys"
         self.proc = self.root / "proc"
@@ -49,6 +49,8 @@ class Fake:
         self.home = {}              # BDF: the driver that knows the device
         self.behind = {}        # {BDF: BDF of the port above it}
         self.clique = "taken"       # or the file that a lent device's is, or None
+        self.full = set()           # attributes of a lent device that take nothing
+        self.prepares = prepares    # dlend_lender knows of devices that are bound and not offered yet
         self.fifos = []
         self.put("bus/pci/devices")
         self.fifo(self.sys / "bus/pci/drivers_probe", self.probe)
@@ -126,6 +128,8 @@ class Fake:
             path.mkdir(parents=True)
             self.fifo(path / "bind", lambda bdf: self.bind(bdf, name))
             self.fifo(path / "unbind", lambda bdf: self.unbind(bdf, name))
+            if name == LENDER and self.prepares:
+                self.fifo(path / "lend_prepare", lambda bdf: self.bind(bdf, name, "preparing"))
         return path
 
     def device(self, bdf):
@@ -157,14 +161,14 @@ class Fake:
 
     # What the kernel does
 
-    def bind(self, bdf, driver):
+    def bind(self, bdf, driver, state="free"):
         dev = self.device(bdf)
         if (dev / "driver").is_symlink() or (driver != LENDER and self.group_lent(dev)):
             return
         where = self.sys / "bus/pci/drivers" / driver
         (where / bdf).symlink_to(os.path.relpath(dev, where))
         if driver == LENDER:
-            self.lent(bdf)
+            self.lent(bdf, state)
         (dev / "driver").symlink_to(os.path.relpath(where, dev))
 
     @staticmethod
@@ -186,15 +190,20 @@ class Fake:
         if driver:
             self.bind(bdf, driver)
 
-    def lent(self, bdf):
+    def lent(self, bdf, state):
         own = self.device(bdf) / "dlend"
-        self.files(own, state="free", borrower="0", epoch="0", type="dlend-nvme", group=bdf,
+        self.files(own, state=state, borrower="0", epoch="0", type="dlend-nvme", group=bdf,
                    fabric_name=f"d0001:{bdf[5:]}", reserved="none", set="none")
         if self.clique == "taken":
             self.fifo(own / "clique", lambda text: None)
         elif self.clique:
             (own / "clique").symlink_to(self.clique)
         self.fifo(own / "reclaim", lambda text: self.files(own, state="free", borrower="0"))
+        if self.prepares and "prepared" not in self.full:
+            self.fifo(own / "prepared", lambda text: self.files(own, state="free"))
+        for name in self.full:
+            (own / name).unlink(missing_ok=True)
+            (own / name).symlink_to("/dev/full")
 
     def offer(self, address, **attributes):
         dev = self.put(f"devices/dlend/{address}")

@@ -250,8 +250,8 @@ def lend(t):
         t.ok("is lent as d0001:03:00.0, type dlend-nvme" in r.out, "  and says as what", r.out)
         before = list(f.writes)
         r = f.run("--json lend 03:00.0")
-        t.equal((json.loads(r.out)["lent"], f.writes), ([{"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}], before),
-                "lending it again changes nothing, and says the same in JSON")
+        t.equal((json.loads(r.out)["lent"], f.writes), ([{"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}], [*before, ("prepared", "1")]),
+                "lending it again only says once more that it may be offered, and prints the same in JSON")
         r = f.run("reclaim d0001:03:00.0")
         t.equal((r.code, f.driver_of(DISK), f.override(DISK)), (0, "nvme", ""), "reclaim by the fabric's name")
         t.equal(kept_files(f), [], "  and nothing is kept of it")
@@ -269,10 +269,11 @@ def lend(t):
     with Fake() as f:
         f.pci(DISK)
         f.pci("0000:03:00.1", driver="snd", pclass="0x040300")
+        cliques = lambda: [text for name, text in f.writes if name == "clique"]
         r = f.run("lend --group --clique 5 03:00.0")
-        t.equal((r.code, f.writes[-2:]), (0, [("clique", "5")] * 2), "lend --clique: for all that go together")
+        t.equal((r.code, cliques()), (0, ["5"] * 2), "lend --clique: for all that go together")
         r = f.run("lend --group --clique none 03:00.0")
-        t.equal((r.code, f.writes[-2:]), (0, [("clique", "none")] * 2), "  changed for what is lent already")
+        t.equal((r.code, cliques()), (0, ["5"] * 2 + ["none"] * 2), "  changed for what is lent already")
     with Fake() as f:
         for n, bdf in enumerate((DISK, "0000:03:00.1", "0000:04:00.0")):
             f.pci(bdf, group=str(7 + n // 2))
@@ -329,7 +330,7 @@ def override(t):
         t.equal((r.code, f.override(DISK), f.driver_of(DISK), f.override(other), f.driver_of(other)),
                 (0, "vfio-pci", "vfio-pci", "", "snd"), "reclaimed: each as it was before")
         t.equal(kept_files(f), [], "  and nothing is kept any more")
-        f.refuse.add(("bind", other))
+        f.refuse.add(("lend_prepare", other))
         r = f.run("lend --group 03:00.0")
         f.refuse.clear()
         t.equal((r.code, f.override(DISK), f.driver_of(DISK), kept_files(f)), (1, "vfio-pci", "vfio-pci", []),
@@ -367,11 +368,11 @@ def override(t):
 
 
 def clique_refused(t):
-    """The device is lent then, but not as it was asked for: that is an error."""
+    """An older kernel module has offered the device by then, but not as it was asked for: that is an error."""
     want = {"device": DISK, "address": "d0001:03:00.0", "type": "dlend-nvme"}
     for what, no_clique, code, part in (("has no such file", True, 6, "dlend_lender is too old for it"),
                                         ("says no", False, 1, "No space left on device")):
-        with Fake() as f:
+        with Fake(prepares=False) as f:
             f.pci(DISK)
             f.clique = None if no_clique else "/dev/full"
             r = f.run("lend --clique 5 03:00.0")
@@ -389,6 +390,61 @@ def clique_refused(t):
             t.ok(out["failed"] and part in out["failed"][0]["why"], "  with the reason", r.out)
 
 
+def state(f, bdf=DISK):
+    return (f.device(bdf) / "dlend/state").read_text().strip()
+
+
+def unfinished(t, f):
+    """The device is bound, and not offered: that is seen, and lending it again offers it."""
+    entry = f.json("list")["offers"][0]
+    t.equal((state(f), entry["own"], entry["state"]), ("preparing", DISK, "preparing"), "  it is not offered, and list shows it")
+    page = f.json("show 03:00.0")
+    t.ok("not offered yet" in page["obstacle"] and f"offer it: dlend lend {DISK}" in page["next"], "  show says what to do", str(page))
+
+
+def prepare(t):
+    """It is offered when all that others have to know of it is written, and not before."""
+    other = "0000:03:00.1"
+    with Fake() as f:
+        f.pci(DISK)
+        t.equal((f.run("lend 03:00.0").code, state(f)), (0, "free"), "bound, and offered then")
+        t.equal([name for name, _ in f.writes], ["unbind", "lend_prepare", "prepared"], "  in this order")
+    for what, words, part in (("reserved", "", "its reservation cannot be changed"), ("set", "--set pair", "cannot have the set pair"),
+                              ("prepared", "", "cannot be offered")):
+        with Fake() as f:
+            f.pci(DISK)
+            f.file(DISK, "3\n", f.root / "etc/dlend/reserved")
+            f.full.add(what)
+            r = f.run(f"--json lend {words} 03:00.0")
+            t.ok(r.code == 1 and part in r.err and ("It is not offered yet" in r.err or what == "prepared"), f"{what} cannot be written", r.err)
+            t.ok("lent" not in json.loads(r.out), "  it is not reported as lent", r.out)
+            unfinished(t, f)
+    with Fake() as f:
+        f.pci(DISK)
+        f.file(DISK, "nonsense\n", f.root / "etc/dlend/reserved")
+        r = f.run("lend 03:00.0")
+        t.ok(r.code == 1 and "is not understood" in r.err and state(f) == "preparing", "nor if it is not clear for whom it is reserved", r.err)
+        f.run("reserve --for 3 03:00.0")
+        t.equal(state(f), "preparing", "  reserved anew: as before")
+        t.equal((f.run("lend 03:00.0").code, state(f)), (0, "free"), "  lent again: offered")
+    with Fake() as f:
+        # the command was killed after the bind
+        f.pci(DISK, driver=None)
+        f.bind(DISK, LENDER, "preparing")
+        unfinished(t, f)
+        t.equal((f.run("lend 03:00.0").code, state(f)), (0, "free"), "  lent again: offered")
+        f.unbind(DISK, LENDER)
+        f.bind(DISK, LENDER, "preparing")
+        t.equal((f.run("reclaim 03:00.0").code, f.driver_of(DISK)), (0, None), "reclaim takes what is not offered yet")
+    with Fake() as f:
+        f.pci(DISK)
+        f.pci(other, driver="snd", pclass="0x040300")
+        t.equal((f.run("lend --group 03:00.0").code, state(f), state(f, other)), (0, "free", "free"), "all of a group are offered")
+    with Fake(prepares=False) as f:
+        f.pci(DISK)
+        t.equal((f.run("lend 03:00.0").code, [name for name, _ in f.writes]), (0, ["unbind", "bind"]), "an older dlend_lender: bound as always")
+
+
 def functions(t):
     """A physical function's driver ends its virtual ones, whoever has them."""
     with Fake() as f:
@@ -402,7 +458,7 @@ def functions(t):
 
 
 def lend_fails(t):
-    for what, message in (("bind", "dlend-lender refused it"), ("unbind", "does not let go")):
+    for what, message in (("lend_prepare", "dlend-lender refused it"), ("unbind", "does not let go")):
         with Fake() as f:
             f.pci(DISK)
             f.refuse.add((what, DISK))
@@ -419,7 +475,7 @@ def group(t):
         f.pci(other, driver="snd", pclass="0x040300")
         refused(t, f, "lend 03:00.0", 5, "--group", other)
         refused(t, f, "lend --group --as 3b:00.0 03:00.0", 2, "several")
-        f.refuse.add(("bind", other))
+        f.refuse.add(("lend_prepare", other))
         r = f.run("lend --group 03:00.0")
         f.refuse.clear()
         t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (1, "nvme", "snd"),
@@ -427,8 +483,8 @@ def group(t):
         f.writes.clear()
         r = f.run("lend --group 03:00.0")
         t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (0, LENDER, LENDER), "lend --group")
-        order = [name for name, _ in f.writes if name in ("bind", "unbind")]
-        t.equal(order, ["unbind", "unbind", "bind", "bind"], "  all leave their drivers before the first is bound")
+        order = [name for name, _ in f.writes if name in ("lend_prepare", "unbind")]
+        t.equal(order, ["unbind", "unbind", "lend_prepare", "lend_prepare"], "  all leave their drivers before the first is bound")
         r = f.run("reclaim 03:00.1")
         t.equal((r.code, f.driver_of(DISK), f.driver_of(other)), (0, "nvme", "snd"), "reclaim takes the whole group")
 
@@ -450,7 +506,7 @@ def reset(t):
         f.run("lend --reset flr,bus 03:00.0")
         t.ok(not kept.exists(), "a choice that is none keeps nothing")
         t.equal((f.run("reclaim 03:00.0").code, method(dev)), (0, "flr bus"), "  and restores nothing")
-        f.refuse.add(("bind", DISK))
+        f.refuse.add(("lend_prepare", DISK))
         r = f.run("--json lend --reset pm 03:00.0")
         f.refuse.clear()
         t.equal((r.code, method(dev), kept.exists(), f.driver_of(DISK)), (1, "flr bus", False, "nvme"),
@@ -551,7 +607,7 @@ def errors_in_json(t):
 heed_ctrl_c()
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
                  reclaim_interrupted, errors_in_json):
         tap.diag(part.__name__)
         part(tap)

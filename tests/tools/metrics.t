@@ -205,7 +205,7 @@ def lent(t):
                             ("interrupts_total", {one: 1007}), ("vectors", {one: 9}), ("mapped_bytes", {one: 1 << 20}),
                             ("dma_faults_total", {one: 2})):
             t.equal(m[f"dlend_lent_device_{name}"], value, name)
-        for state in ("incomplete", "free", "returning"):
+        for state in ("preparing", "incomplete", "free", "returning"):
             f.files(f.device(OWN) / "dlend", state=state)
             t.equal(word(metrics(f)["dlend_lent_device_state"], OWN), state, f"  {state}")
 

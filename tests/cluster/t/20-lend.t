@@ -72,6 +72,30 @@ def lend_and_list(t, f, a, b):
     t.passed("and the offer is gone from a")
 
 
+def prepared(t, f, a, b):
+    """What is reserved is never free to others, not even while it is being lent."""
+    bdf = b.bdf("nvme1")
+    address = f.lend("b", "nvme1")
+    f.dlend("b", f"reserve --for 2 {bdf}")
+    f.dlend("b", f"reclaim {bdf}", timeout=90)
+    a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{address} ]", 20)
+    # As far as dlend lend comes if it is killed
+    b.run(f"cd /sys/bus/pci/devices/{bdf} && echo dlend-lender >driver_override && echo {bdf} >driver/unbind && "
+          f"echo {bdf} >/sys/bus/pci/drivers/dlend-lender/lend_prepare", timeout=60)
+    t.equal(f.offers("b")[address]["state"], "preparing", "bound by lend_prepare: its host sees that it is being prepared")
+    other = f.lend("b", "nvme0")
+    t.equal(sorted(f.offers("a")), [other], "the other host hears of one that is bound later, and not of this one")
+    f.dlend("b", f"lend {bdf}", timeout=90)
+    f.wait_state("a", address, "reserved")
+    t.equal((f.offers("a")[address]["borrower"], f.offers("b")[address]["state"]), (2, "reserved"),
+            "dlend lend ends what was begun: the other host sees for whom it is reserved")
+    f.dlend("b", f"unreserve {bdf}")
+    f.wait_state("a", address, "free")
+    for one in (address, other):
+        f.dlend("b", f"reclaim {one}", timeout=90)
+        a.wait_for(f"[ ! -e /sys/bus/dlend/devices/{one} ]", 20)
+
+
 def behind_a_bridge(t, f, a, b):
     """A conventional device: its requests have the id of the bridge, whose group it shares."""
     bdf = b.run(f"cd /sys/bus/pci/devices/{b.bdf('bridge')} && echo ????:??:??.?").out.strip()
@@ -172,6 +196,8 @@ def main():
             raw_bind(t, b)
         with t.case("lend and list"):
             lend_and_list(t, f, a, b)
+        with t.case("reserved before it is offered"):
+            prepared(t, f, a, b)
         with t.case("behind a bridge to conventional PCI"):
             behind_a_bridge(t, f, a, b)
         with t.case("events"):
