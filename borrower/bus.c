@@ -58,7 +58,7 @@ static DEVICE_ATTR_RO(lender);
 static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return sysfs_emit(buf, "%s\n", dlend_offer_state_name(to_dlend_offer(dev)->state));
+	return sysfs_emit(buf, "%s\n", dlend_offer_state_told(to_dlend_offer(dev)));
 }
 static DEVICE_ATTR_RO(state);
 
@@ -202,6 +202,16 @@ static ssize_t set_show(struct device *dev, struct device_attribute *attr, char 
 }
 static DEVICE_ATTR_RO(set);
 
+static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	const struct dlend_offer *offer = to_dlend_offer(dev);
+
+	guard(mutex)(&dlend_offers_lock);
+	return dlend_offer_vm(offer) ? sysfs_emit(buf, "%pUl\n", offer->vm) :
+				       sysfs_emit(buf, "none\n");
+}
+static DEVICE_ATTR_RO(reserved);
+
 static ssize_t bars_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct dlend_offer_info *info = &to_dlend_offer(dev)->info;
@@ -235,6 +245,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,
 	&dev_attr_set.attr,
+	&dev_attr_reserved.attr,
 	&dev_attr_bars.attr,
 	NULL
 };

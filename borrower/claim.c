@@ -11,7 +11,8 @@
 #include "offer_life.h"
 
 /* Return: 0, or -errno and @why. */
-static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
+static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct dlend_claim *claim,
+				   char *why)
 {
 	const struct dlend_claim *other = offer->claim;
 
@@ -29,7 +30,7 @@ static int dlend_offer_check_claim(const struct dlend_offer *offer, char *why)
 		snprintf(why, DLEND_REASON_LEN, "the link to node %u is down", offer->addr.lender);
 		return -ENODEV;
 	}
-	if (dlend_offer_taken(offer, why))
+	if (dlend_offer_taken(offer, claim, why))
 		return -EBUSY;
 	if (!dlend_offer_lets(offer)) {
 		snprintf(why, DLEND_REASON_LEN, "the device is %s; wait until it is free",
@@ -44,7 +45,7 @@ int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char
 	int ret;
 
 	guard(mutex)(&dlend_offers_lock);
-	ret = dlend_offer_check_claim(offer, why);
+	ret = dlend_offer_check_claim(offer, claim, why);
 	if (ret)
 		return ret;
 	claim->offer = offer;

@@ -2,7 +2,8 @@
 /*
  * News: what the lenders on all links say about their devices, and what this node does then.
  *
- * Offers come by OFFER, SNAPSHOT, STATE, PLACE, ROOT, SET and WITHDRAW, and go with their link.
+ * Offers come by OFFER, SNAPSHOT, STATE, PLACE, ROOT, SET, RESERVED and WITHDRAW, and go with their
+ * link.
  * News for the user of an offer go to its claim.  This is the borrower's part of a link (struct
  * dlend_link_user).  Must not know what claims are for.
  */
@@ -296,6 +297,17 @@ static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *add
 		dlend_name_read(offer->set, p->name);
 }
 
+static void dlend_news_reserved(struct dlend_link *link, const struct dlend_addr *addr,
+				const struct dlend_p_reserved *p)
+{
+	struct dlend_offer *offer;
+
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_offer_find(addr);
+	if (offer && offer->link == link)
+		dlend_offer_set_vm(offer, p->vm);
+}
+
 /* RECLAIM or ERROR: about the lease that a claim has. */
 static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_msg *msg)
@@ -354,6 +366,9 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 	case DLEND_MSG_SET:
 		dlend_news_set(link, &addr, (const void *)msg->payload);
 		return 0;
+	case DLEND_MSG_RESERVED:
+		dlend_news_reserved(link, &addr, (const void *)msg->payload);
+		return 0;
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_note_lost(link, &addr, le32_to_cpu(msg->epoch),
 				    (const void *)msg->payload);
@@ -392,6 +407,7 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		/* The lender may not say it again: it may be older when the link is up again. */
 		offer->rooted = false;
 		offer->set[0] = '\0';
+		memset(offer->vm, 0, sizeof(offer->vm));
 		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);
 		offer->comes = false;
 		claim = dlend_offer_get_claim(offer);

@@ -7,8 +7,10 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/wait_bit.h>
 #include <dlend/compat.h>
+#include <dlend/names.h>
 #include "group.h"
 #include "offer.h"
 
@@ -227,7 +229,21 @@ bool dlend_offer_lets(const struct dlend_offer *offer)
 				   offer->state == DLEND_OFFER_RETURNING || offer->comes);
 }
 
-bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
+bool dlend_offer_vm(const struct dlend_offer *offer)
+{
+	return memchr_inv(offer->vm, 0, sizeof(offer->vm));
+}
+
+const char *dlend_offer_state_told(const struct dlend_offer *offer)
+{
+	u16 state = offer->state;
+
+	if (state == DLEND_OFFER_FREE && dlend_offer_vm(offer))
+		state = DLEND_OFFER_RESERVED;
+	return dlend_offer_state_name(state);
+}
+
+bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim *claim, char *why)
 {
 	char node[DLEND_NODE_LABEL_LEN];
 
@@ -237,6 +253,10 @@ bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
 	else if (offer->state == DLEND_OFFER_RESERVED)
 		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
 			 dlend_node_label(offer->holder, node));
+	else if (offer->state == DLEND_OFFER_FREE && dlend_offer_vm(offer) &&
+		 memcmp(offer->vm, claim->vm, sizeof(claim->vm)))
+		snprintf(why, DLEND_REASON_LEN,
+			 "it is reserved for the VM that has the mediated device %pUl", offer->vm);
 	else if (offer->state == DLEND_OFFER_KEPT)
 		snprintf(why, DLEND_REASON_LEN, "node %s has another device of set %s",
 			 dlend_node_label(offer->holder, node), offer->set);
@@ -252,7 +272,7 @@ bool dlend_offer_taken(const struct dlend_offer *offer, char *why)
 bool dlend_claim_taken(const struct dlend_claim *claim, char *why)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_taken(claim->offer, why);
+	return dlend_offer_taken(claim->offer, claim, why);
 }
 DLEND_EXPORT(dlend_claim_taken);
 

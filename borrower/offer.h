@@ -39,6 +39,8 @@
  * @place: bridges above the device, once @placed
  * @root: where it joins the root complex of its host, once @rooted; from the link that is up now
  * @set: name of the set that it belongs to; empty: none; from the link that is up now
+ * @vm: UUID of the mediated device that alone may borrow it when it is free; all 0: any; from the
+ *	link that is up now
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
  * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
@@ -73,6 +75,7 @@ struct dlend_offer {
 	struct dlend_root root;
 	bool rooted;
 	char set[DLEND_NODE_NAME_LEN];
+	u8 vm[DLEND_VM_SIZE];
 	bool collecting, complete, registered, announced, withdrawn, dying;
 	bool doorbell;
 	struct dlend_claim *claim;
@@ -174,12 +177,29 @@ int dlend_offer_check_group(const struct dlend_claim *claim);
 bool dlend_offer_lets(const struct dlend_offer *offer);
 
 /**
- * dlend_offer_taken - does another node keep this one from borrowing it, for who knows how long?
+ * dlend_offer_vm - is it reserved for one VM?
  * @offer: (in) offer
+ *
+ * Context: under dlend_offers_lock.
+ */
+bool dlend_offer_vm(const struct dlend_offer *offer);
+
+/**
+ * dlend_offer_state_told - what its state is called here
+ * @offer: (in) offer
+ *
+ * Context: under dlend_offers_lock.  Return: as dlend_offer_state_name().
+ */
+const char *dlend_offer_state_told(const struct dlend_offer *offer);
+
+/**
+ * dlend_offer_taken - does somebody else keep a claim from borrowing it, for who knows how long?
+ * @offer: (in) offer
+ * @claim: (in) claim, which may not have it yet
  * @why: (out) DLEND_REASON_LEN bytes: who has it, if so
  *
  * Context: under dlend_offers_lock.
  */
-bool dlend_offer_taken(const struct dlend_offer *offer, char *why);
+bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim *claim, char *why);
 
 #endif

@@ -152,16 +152,24 @@ static void dlend_offer_work(struct work_struct *work)
 static void dlend_offer_say_work(struct work_struct *work)
 {
 	struct dlend_offer *offer = container_of(to_delayed_work(work), struct dlend_offer, say);
+	const char *state;
 	bool registered;
-	u16 state;
 
 	mutex_lock(&dlend_offers_lock);
 	registered = offer->registered;
-	state = offer->state;
+	state = dlend_offer_state_told(offer);
 	mutex_unlock(&dlend_offers_lock);
 	/* Before that nobody knows of it, and then who hears of it reads its state. */
 	if (registered)
-		dlend_uevent_state(&offer->dev, dlend_offer_state_name(state));
+		dlend_uevent_state(&offer->dev, state);
+}
+
+/* The workqueue is ordered: what comes while it is being registered is told after that. */
+static void dlend_offer_say(struct dlend_offer *offer)
+{
+	if (!offer->dying)
+		queue_delayed_work(dlend_offers_wq, &offer->say,
+				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
 void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
@@ -171,10 +179,16 @@ void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
 		return;
 	offer->state = state;
 	offer->holder = holder;
-	/* The workqueue is ordered: what comes while it is being registered is told after that. */
-	if (!offer->dying)
-		queue_delayed_work(dlend_offers_wq, &offer->say,
-				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
+	dlend_offer_say(offer);
+}
+
+void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm)
+{
+	lockdep_assert_held(&dlend_offers_lock);
+	if (!memcmp(offer->vm, vm, sizeof(offer->vm)))
+		return;
+	memcpy(offer->vm, vm, sizeof(offer->vm));
+	dlend_offer_say(offer);
 }
 
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)

@@ -31,6 +31,9 @@ void dlend_offer_update(struct dlend_offer *offer);
  */
 void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder);
 
+/** dlend_offer_set_vm - the same for the VM that it is reserved for. Context: dlend_offers_lock. */
+void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm);
+
 /**
  * dlend_offer_ask - have the lenders at the other end send all their offers
  * @link: link

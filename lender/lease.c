@@ -239,22 +239,26 @@ static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 
 /* Group lock.  Return: 0: the peer has the lease, lend_lease_borrow_grant() has to follow. */
 static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
+				  const struct dlend_p_borrow_vm *want,
 				  struct dlend_p_lease *grant, u32 *todo)
 {
 	struct lend_group *group = fn->group;
-	struct lend_event ev = { .type = LEND_EV_BORROW, .node = dlend_link_peer(link),
+	struct lend_for whom = { .node = dlend_link_peer(link) };
+	struct lend_event ev = { .type = LEND_EV_BORROW, .node = whom.node,
 			       .fn = fn->index };
 	int ret = fn->removing ? -ENODEV : lend_lease_may_borrow(fn, link);
 	u16 holder;
 
 	if (ret)
 		return ret;
+	memcpy(whom.vm, want->vm, sizeof(whom.vm));
+	memcpy(ev.vm, want->vm, sizeof(ev.vm));
 	/* A lease lives on one link only, also where a node has two links to here. */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;
 	else
 		ret = lend_group_step(group, &ev, todo);
-	lend_set_told(group, &group->lease, ev.node, &holder);
+	lend_set_told(group, &group->lease, &whom, &holder);
 	grant->holder = cpu_to_le16(holder);
 	return ret;
 }
@@ -284,7 +288,7 @@ static int lend_lease_borrow_check(struct lend_fn *fn, struct dlend_link *link)
 }
 
 static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
-				 const struct dlend_p_borrow *want, struct dlend_msg *reply,
+				 const struct dlend_p_borrow_vm *want, struct dlend_msg *reply,
 				 u32 *epoch)
 {
 	struct dlend_irq_source *source;
@@ -295,14 +299,14 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	ret = lend_lease_borrow_check(fn, link);
 	if (ret)
 		return ret;
-	source = lend_irq_source(link, want);
+	source = lend_irq_source(link, &want->borrow);
 	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, dlend_link_peer(link), PTR_ERR(source));
 		return PTR_ERR(source);
 	}
 	mutex_lock(&group->lock);
-	ret = lend_lease_borrow_step(fn, link, (void *)reply->payload, &todo);
+	ret = lend_lease_borrow_step(fn, link, want, (void *)reply->payload, &todo);
 	if (!ret) {
 		ret = lend_lease_borrow_grant(fn, link, todo, source, reply);
 		source = NULL;
@@ -315,7 +319,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 }
 
 int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
-		      const struct dlend_p_borrow *want, struct dlend_msg *reply)
+		      const struct dlend_p_borrow_vm *want, struct dlend_msg *reply)
 {
 	struct lend_group *group = fn->group;
 	u32 epoch = 0;

@@ -12,7 +12,7 @@
  * lend_lease_borrow - a node asks for a function
  * @fn: (in, out) function
  * @link: (in) to the node
- * @want: (in) where its interrupt counters are; not trusted
+ * @want: (in) where its interrupt counters are, and for which VM it asks; not trusted
  * @reply: (out) the lease's epoch, and struct dlend_p_lease: the offsets of the BARs, and the
  *	holder if somebody has the function
  *
@@ -26,7 +26,7 @@
  * dlend_domain_attach().
  */
 int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
-		      const struct dlend_p_borrow *want, struct dlend_msg *reply);
+		      const struct dlend_p_borrow_vm *want, struct dlend_msg *reply);
 
 /**
  * lend_lease_return - a node gives a function back, or says that it has forgotten it

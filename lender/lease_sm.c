@@ -22,8 +22,8 @@
  * holder's guest has gone on, or the target has taken over, never both.  If the holder leaves after
  * HAND_OVER, the device is parked: only the target can have it, or after EXPIRED nobody.
  *
- * A group that is FREE may be reserved for one node, or other members of its set keep it for the
- * node that has them: BORROW by others is refused, nothing else.
+ * A group that is FREE may be reserved for one node or one VM, or other members of its set keep it
+ * for the node that has them: BORROW by others is refused, nothing else.
  *
  * UNBIND leads to GONE at once, also out of HELD, because nobody may borrow while a function is
  * missing.  The end of the fence that UNBIND asks for must be reported before an OFFER is taken.
@@ -54,22 +54,32 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch)
 	*lease = (struct lend_lease){ .state = DLEND_OFFER_GONE, .epoch = epoch, .last = epoch };
 }
 
-bool lend_lease_reserve(struct lend_lease *lease, u16 node)
+bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom)
 {
-	bool changes = lease->reserved != node;
+	bool changes = memcmp(&lease->reserved, whom, sizeof(*whom));
 
-	lease->reserved = node;
+	lease->reserved = *whom;
 	return changes;
 }
 
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 keeper,
-				       u16 *holder)
+static bool lend_lease_is_reserved(const struct lend_lease *lease, const struct lend_for *whom)
+{
+	static const u8 none[DLEND_VM_SIZE];
+	const struct lend_for *only = &lease->reserved;
+
+	if (memcmp(only->vm, none, sizeof(none)))
+		return memcmp(only->vm, whom->vm, sizeof(none));
+	return only->node != DLEND_NODE_NONE && only->node != whom->node;
+}
+
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const struct lend_for *whom,
+				       u16 keeper, u16 *holder)
 {
 	*holder = lease->holder;
 	if (lease->state != DLEND_OFFER_FREE)
 		return lease->state;
-	if (lease->reserved != DLEND_NODE_NONE && lease->reserved != node) {
-		*holder = lease->reserved;
+	if (lend_lease_is_reserved(lease, whom)) {
+		*holder = lease->reserved.node;
 		return DLEND_OFFER_RESERVED;
 	}
 	if (keeper != DLEND_NODE_NONE) {
@@ -175,12 +185,14 @@ static int lend_lease_on_broken(struct lend_lease *lease, u32 *todo)
 
 static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
+	struct lend_for whom = { .node = ev->node };
 	u16 who;
 
 	if (ev->fn >= LEND_GROUP_MAX || ev->node == DLEND_NODE_NONE)
 		return -EINVAL;
 
-	switch (lend_lease_told(lease, ev->node, ev->keeper, &who)) {
+	memcpy(whom.vm, ev->vm, sizeof(whom.vm));
+	switch (lend_lease_told(lease, &whom, ev->keeper, &who)) {
 	case DLEND_OFFER_FREE:
 		lease->epoch = lend_lease_next_epoch(lease);
 		lease->state = DLEND_OFFER_HELD;

@@ -50,6 +50,7 @@ enum lend_event_type {
  * @epoch: of the lease that it is about, if it is about one
  * @target: node that may prepare itself
  * @keeper: node that the other members of the set keep the group for; 0: @node may have it
+ * @vm: UUID of the mediated device that @node borrows for; all 0: it is for none
  * @token: of a lease that is given away
  */
 struct lend_event {
@@ -58,6 +59,7 @@ struct lend_event {
 	unsigned int fn;
 	u32 epoch;
 	u16 target, keeper;
+	u8 vm[DLEND_VM_SIZE];
 	struct lend_token token;
 };
 
@@ -91,6 +93,16 @@ struct lend_move {
 };
 
 /**
+ * struct lend_for - whom a group is reserved for: a node or a VM; all 0: nobody
+ * @node: that node, or 0
+ * @vm: UUID of the VM's mediated device, wherever the VM is; or all 0
+ */
+struct lend_for {
+	u16 node;
+	u8 vm[DLEND_VM_SIZE];
+};
+
+/**
  * struct lend_lease - state of one group
  * @state: what the group is doing
  * @holder: node that has the lease, or whose lease has ended and is being reset; 0: nobody
@@ -99,7 +111,7 @@ struct lend_move {
  * @users: a bit for each function that @holder has; none while HELD: the device is parked
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
- * @reserved: the node that alone may borrow the group when it is FREE; 0: any
+ * @reserved: who alone may borrow the group when it is FREE
  * @move: all 0 unless @state is HELD
  */
 struct lend_lease {
@@ -109,7 +121,7 @@ struct lend_lease {
 	u64 users;
 	bool fencing;
 	bool failed;
-	u16 reserved;
+	struct lend_for reserved;
 	struct lend_move move;
 };
 
@@ -138,26 +150,26 @@ void lend_lease_init(struct lend_lease *lease, u32 epoch);
 int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *todo);
 
 /**
- * lend_lease_reserve - when the group is free, only one node may borrow it
+ * lend_lease_reserve - when the group is free, only one node, or one VM, may borrow it
  * @lease: (in, out) lease; who has it now keeps it
- * @node: (in) that node; 0: any
+ * @whom: (in) that node or VM
  *
  * Context: any; serialised with the events.
  * Return: true: what nodes are to be told has changed.
  */
-bool lend_lease_reserve(struct lend_lease *lease, u16 node);
+bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom);
 
 /**
  * lend_lease_told - what a node is told of a lease: also, why it cannot borrow the group
  * @lease: (in) lease of the group
- * @node: (in) that node; 0: this host's administrator
- * @keeper: (in) node that the other members of the set keep the group for; 0: @node may have it
- * @holder: (out) who has the group, or may have it alone
+ * @whom: (in) that node, and the VM that it asks for; all 0: this host's administrator
+ * @keeper: (in) node that the other members of the set keep the group for; 0: the node may have it
+ * @holder: (out) who has the group, or may have it alone; 0: nobody, or only a VM may
  *
  * Context: any.
  */
-enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, u16 node, u16 keeper,
-				       u16 *holder);
+enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const struct lend_for *whom,
+				       u16 keeper, u16 *holder);
 
 /**
  * struct lend_hold - who has a group, as far as the other members of its set need to know

@@ -29,7 +29,7 @@ const char *lend_group_state_name(const struct lend_group *group)
 	enum dlend_offer_state state;
 	u16 holder;
 
-	state = lend_set_told(group, &group->lease, DLEND_NODE_NONE, &holder);
+	state = lend_set_told(group, &group->lease, NULL, &holder);
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
 	/* Bound, and cannot be borrowed: not prepared, or a function of its group is missing. */

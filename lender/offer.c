@@ -8,6 +8,7 @@
 #include <linux/math.h>
 #include <linux/minmax.h>
 #include <linux/sizes.h>
+#include <linux/string.h>
 
 #include "lender/bridges.h"
 #include "lender/granted.h"
@@ -24,8 +25,13 @@ static DEFINE_MUTEX(lend_offer_lock);
 static __le16 lend_offer_state(const struct lend_fn *fn, const struct lend_lease *lease,
 			       const struct lend_reader *to, u16 *holder)
 {
-	u16 state = lend_set_told(fn->group, lease, to->node, holder);
+	struct lend_for whom = { .node = to->node };
+	u16 state;
 
+	/* It hears of the VM by RESERVED, and knows which VMs it has. */
+	if (to->version >= DLEND_PROTO_VM)
+		memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
+	state = lend_set_told(fn->group, lease, &whom, holder);
 	if (state == DLEND_OFFER_KEPT && to->version < DLEND_PROTO_SET)
 		state = DLEND_OFFER_RESERVED;
 	/* An older peer would drop the message, and hears of it when it asks. */
@@ -50,6 +56,16 @@ static void lend_offer_state_message(const struct lend_fn *fn, const struct lend
 	state->state = lend_offer_state(fn, &lease, to, &holder);
 	state->holder = cpu_to_le16(holder);
 	state->epoch = cpu_to_le32(lease.epoch);
+}
+
+static void lend_offer_reserved_message(const struct lend_fn *fn, struct dlend_msg *msg)
+{
+	struct dlend_p_reserved *reserved;
+	struct lend_lease lease;
+
+	lend_group_lease(fn->group, &lease);
+	reserved = dlend_msg_init(msg, DLEND_MSG_RESERVED, &fn->addr, 0, sizeof(*reserved));
+	memcpy(reserved->vm, lease.reserved.vm, sizeof(reserved->vm));
 }
 
 static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *lease,
@@ -110,6 +126,8 @@ void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, str
 	} else if (news->state) {
 		lend_offer_state_message(fn, to, &news->msg);
 	}
+	if (news->offer || news->state)
+		lend_offer_reserved_message(fn, &news->reserved);
 }
 
 void lend_offer_end(struct lend_fn *fn)

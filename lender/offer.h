@@ -16,10 +16,11 @@
  * @place: where the function sits
  * @root: where it joins the root complex
  * @set: what it belongs to
+ * @reserved: for which VM it is reserved; belongs to an offer and to a state
  */
 struct lend_news {
 	bool offer, state;
-	struct dlend_msg msg, place, root, set;
+	struct dlend_msg msg, place, root, set, reserved;
 };
 
 /**

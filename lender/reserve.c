@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Reservations: a group that only one node may borrow when it is free, for a time or without end.
+ * Reservations: a group that only one node, or one VM, may borrow when it is free, for a time or
+ * without end.
  *
  * Takes nothing from who has the group, and no fence looks here.
  */
@@ -12,6 +13,8 @@
 #include "lender/registry.h"
 #include "lender/reserve.h"
 
+static const struct lend_for lend_reserve_nobody;
+
 /* Group lock.  Work that is pending has a reference already. */
 static void lend_reserve_look_later(struct lend_group *group, u64 delay)
 {
@@ -21,19 +24,19 @@ static void lend_reserve_look_later(struct lend_group *group, u64 delay)
 }
 
 /* Group lock. */
-static void lend_reserve_set(struct lend_group *group, u16 node, u64 until)
+static void lend_reserve_set(struct lend_group *group, const struct lend_for *whom, u64 until)
 {
 	group->reserved_until = until;
-	if (lend_lease_reserve(&group->lease, node))
+	if (lend_lease_reserve(&group->lease, whom))
 		lend_group_tell(group);
 }
 
-void lend_reserve(struct lend_group *group, u16 node, u32 seconds)
+void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds)
 {
 	u64 delay = (u64)seconds * HZ;
 
 	guard(mutex)(&group->lock);
-	lend_reserve_set(group, node, seconds ? get_jiffies_64() + delay : 0);
+	lend_reserve_set(group, whom, seconds ? get_jiffies_64() + delay : 0);
 	if (seconds)
 		lend_reserve_look_later(group, delay);
 }
@@ -44,18 +47,18 @@ static s64 lend_reserve_rest(const struct lend_group *group)
 	return group->reserved_until - get_jiffies_64();
 }
 
-u16 lend_reserve_left(struct lend_group *group, u32 *seconds)
+void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds)
 {
 	guard(mutex)(&group->lock);
 	*seconds = 0;
 	if (group->reserved_until)
 		*seconds = div_u64(max_t(s64, lend_reserve_rest(group), 1) + HZ - 1, HZ);
-	return group->lease.reserved;
+	*whom = group->lease.reserved;
 }
 
 void lend_reserve_forget(struct lend_group *group)
 {
-	lend_reserve(group, DLEND_NODE_NONE, 0);
+	lend_reserve(group, &lend_reserve_nobody, 0);
 	if (cancel_delayed_work_sync(&group->unreserve))
 		lend_group_put(group);
 }
@@ -70,7 +73,7 @@ void lend_reserve_work(struct work_struct *work)
 	if (group->reserved_until && lend_reserve_rest(group) > 0)
 		lend_reserve_look_later(group, lend_reserve_rest(group));
 	else if (group->reserved_until)
-		lend_reserve_set(group, DLEND_NODE_NONE, 0);
+		lend_reserve_set(group, &lend_reserve_nobody, 0);
 	mutex_unlock(&group->lock);
 	lend_group_put(group);
 }

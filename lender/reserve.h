@@ -8,23 +8,24 @@
 #include "lender/group.h"
 
 /**
- * lend_reserve - when a group is free, only one node may borrow it
+ * lend_reserve - when a group is free, only one node, or one VM, may borrow it
  * @group: (in, out) group; who has it now keeps it
- * @node: (in) that node; 0: any
+ * @whom: (in) that node or VM
  * @seconds: (in) for how long, without the time that this host sleeps; 0: until it is changed
  *
  * All nodes are told.  Context: process; takes the group lock.
  */
-void lend_reserve(struct lend_group *group, u16 node, u32 seconds);
+void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds);
 
 /**
  * lend_reserve_left - whom is a group reserved for, and for how long?
  * @group: (in) group
+ * @whom: (out) that node or VM
  * @seconds: (out) what is left; 0: without end
  *
- * Context: process; takes the group lock.  Return: the node; 0: nobody.
+ * Context: process; takes the group lock.
  */
-u16 lend_reserve_left(struct lend_group *group, u32 *seconds);
+void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds);
 
 /**
  * lend_reserve_forget - a function of the group goes: the reservation ends

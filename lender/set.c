@@ -90,10 +90,14 @@ int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *to
 }
 
 enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
-				     u16 node, u16 *holder)
+				     const struct lend_for *whom, u16 *holder)
 {
+	static const struct lend_for admin;
+
+	if (!whom)
+		whom = &admin;
 	guard(mutex)(&lend_set_lock);
-	return lend_lease_told(lease, node, lend_set_keeper(group, node), holder);
+	return lend_lease_told(lease, whom, lend_set_keeper(group, whom->node), holder);
 }
 
 bool lend_set_heard(struct lend_group *group)

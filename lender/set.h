@@ -47,13 +47,13 @@ int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *to
  * lend_set_told - what a node is told of a group, with regard to its set
  * @group: (in) group
  * @lease: (in) its lease, or a copy of it
- * @node: (in) that node; 0: this host's administrator
- * @holder: (out) who has the group, or may have it alone
+ * @whom: (in) that node, and the VM that it asks for; NULL: this host's administrator
+ * @holder: (out) who has the group, or may have it alone; 0: nobody, or only a VM may
  *
  * Context: process; takes lend_set_lock.
  */
 enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
-				     u16 node, u16 *holder);
+				     const struct lend_for *whom, u16 *holder);
 
 /**
  * lend_set_heard - is there news of other members, so that nodes have to be told of this one?

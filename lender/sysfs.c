@@ -9,7 +9,9 @@
 #include <linux/kstrtox.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/string.h>
 #include <linux/sysfs.h>
+#include <linux/uuid.h>
 
 #include <dlend/kind.h>
 #include <dlend/names.h>
@@ -46,7 +48,7 @@ static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, 
 	u16 holder;
 
 	lend_group_lease(fn->group, &lease);
-	lend_set_told(fn->group, &lease, DLEND_NODE_NONE, &holder);
+	lend_set_told(fn->group, &lease, NULL, &holder);
 	return sysfs_emit(buf, "%u\n", holder);
 }
 static DEVICE_ATTR_RO(borrower);
@@ -223,47 +225,73 @@ static DEVICE_ATTR_RW(clique);
 static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_for whom;
 	u32 seconds;
-	u16 node = lend_reserve_left(fn->group, &seconds);
+	ssize_t len;
 
-	if (!node)
+	lend_reserve_left(fn->group, &whom, &seconds);
+	if (whom.node)
+		len = sysfs_emit(buf, "%u", whom.node);
+	else if (memchr_inv(whom.vm, 0, sizeof(whom.vm)))
+		len = sysfs_emit(buf, "%pUl", whom.vm);
+	else
 		return sysfs_emit(buf, "none\n");
-	return seconds ? sysfs_emit(buf, "%u %u\n", node, seconds) : sysfs_emit(buf, "%u\n", node);
+	if (seconds)
+		len += sysfs_emit_at(buf, len, " %u", seconds);
+	return len + sysfs_emit_at(buf, len, "\n");
 }
 
-/* "none", or a node, and for how many seconds. */
-static int lend_sysfs_parse_reserved(const char *buf, u16 *node, u32 *seconds)
+/* A node, or the UUID of a VM's mediated device; not all 0. */
+static int lend_sysfs_parse_whom(const char *word, struct lend_for *whom)
 {
-	char words[24], *rest = words, *word;
+	guid_t vm;
 	int ret;
 
-	*node = DLEND_NODE_NONE;
+	if (strlen(word) != UUID_STRING_LEN) {
+		ret = kstrtou16(word, 0, &whom->node);
+		return ret ?: whom->node ? 0 : -EINVAL;
+	}
+	ret = guid_parse(word, &vm);
+	if (ret)
+		return ret;
+	export_guid(whom->vm, &vm);
+	return guid_is_null(&vm) ? -EINVAL : 0;
+}
+
+/* "none", or for whom, and for how many seconds. */
+static int lend_sysfs_parse_reserved(const char *buf, struct lend_for *whom, u32 *seconds)
+{
+	char words[64], *rest, *word;
+	int ret;
+
+	*whom = (struct lend_for){ };
 	*seconds = 0;
 	if (sysfs_streq(buf, "none"))
 		return 0;
 	if (strscpy(words, buf, sizeof(words)) < 0)
 		return -EINVAL;
+	rest = strim(words);
 	word = strsep(&rest, " ");
-	ret = kstrtou16(word, 0, node);
+	ret = lend_sysfs_parse_whom(word, whom);
 	if (!ret && rest)
 		ret = kstrtou32(rest, 0, seconds);
 	if (ret)
 		return ret;
-	return !*node || (rest && !*seconds) ? -EINVAL : 0;
+	return rest && !*seconds ? -EINVAL : 0;
 }
 
 static ssize_t reserved_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_for whom;
 	u32 seconds;
-	u16 node;
 	int ret;
 
-	ret = lend_sysfs_parse_reserved(buf, &node, &seconds);
+	ret = lend_sysfs_parse_reserved(buf, &whom, &seconds);
 	if (ret)
 		return ret;
-	lend_reserve(fn->group, node, seconds);
+	lend_reserve(fn->group, &whom, seconds);
 	return len;
 }
 static DEVICE_ATTR_RW(reserved);

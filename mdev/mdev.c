@@ -400,6 +400,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	v->mdev = mdev;
 	v->claim.ops = &dlend_borrow_claim_ops;
 	v->claim.dev = &mdev->dev;
+	export_guid(v->claim.vm, &mdev->uuid);
 	v->claim.offer = p->offer;
 	/* Until the vdev is released: a lease may be returned after the mdev was removed. */
 	get_device(&mdev->dev);

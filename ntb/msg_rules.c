@@ -570,6 +570,15 @@ static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 		"SET", DLEND_PROTO_SET, DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_set), DLEND_NO_REPLY, true,
 	},
+	[DLEND_MSG_BORROW_VM] = {
+		"BORROW_VM", DLEND_PROTO_VM, DLEND_TO_LENDER,
+		sizeof(struct dlend_p_borrow_vm), sizeof(struct dlend_p_lease), true,
+		dlend_msg_check_borrow, dlend_msg_check_lease,
+	},
+	[DLEND_MSG_RESERVED] = {
+		"RESERVED", DLEND_PROTO_VM, DLEND_TO_BORROWER,
+		sizeof(struct dlend_p_reserved), DLEND_NO_REPLY, true,
+	},
 };
 
 const struct dlend_msg_rule *dlend_msg_rule_of(u16 type)

@@ -114,7 +114,7 @@ static void check_free(const struct target *t)
 		     text("this host has it for a VM, as mediated device %s", mdev),
 		     text("Shut the VM down, and: mdevctl stop -u %.36s", mdev));
 	read_attr(borrower, t->dir, "borrower");
-	offer_check_taken(t->dir, what, strcmp(borrower, own_node(node)));
+	offer_check_taken(t->dir, what, strcmp(borrower, own_node(node)), NULL);
 }
 
 static void fail_attach(const struct target *t, int err)

@@ -33,9 +33,16 @@ static void stop_mdev(const char *uuid)
 	run_mdevctl(words);
 }
 
-static void check_offer(void *address)
+/* A mediated device, and the offer that it is to be made of. */
+struct pair {
+	const char *address, *uuid;
+};
+
+static void check_pair(void *arg)
 {
-	offer_check(address);
+	const struct pair *pair = arg;
+
+	offer_check(pair->address, pair->uuid);
 }
 
 /* What a mediated device that was just made is not good for.  Return: NULL, or why */
@@ -59,6 +66,7 @@ static const char *prepare_mdev(const char *uuid)
 static const char *make_mdev(char *address, const char *uuid)
 {
 	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), type[TEXT_MAX];
+	struct pair pair = { address, uuid };
 	const char *const words[] = {
 		"mdevctl", "start", "-u", uuid, "-p", address, "--type",
 		read_attr(type, dir, "type"), NULL
@@ -67,7 +75,7 @@ static const char *make_mdev(char *address, const char *uuid)
 
 	free(dir);
 	if (run_mdevctl(words)) {
-		why = attempt_quietly(check_offer, address);
+		why = attempt_quietly(check_pair, &pair);
 		return why ? why : "mdevctl does not start it";
 	}
 	why = prepare_mdev(uuid);
@@ -85,7 +93,7 @@ static char *borrow_named(const char *what, const char *uuid)
 	offer_parse(full, what);
 	address = path("%s", full);
 
-	offer_check(address);
+	offer_check(address, uuid);
 	why = make_mdev(address, uuid);
 	if (why)
 		fail(EXIT_FAIL, text("%s cannot be borrowed", address), why,
@@ -132,9 +140,10 @@ static struct names offers_of(const char *bus, const char *type)
 }
 
 /* Return: NULL, or why it cannot be chosen */
-static const char *refusal(const char *bus, char *address)
+static const char *refusal(const char *bus, const char *address, const char *uuid)
 {
-	const char *why = attempt_quietly(check_offer, address);
+	struct pair pair = { address, uuid };
+	const char *why = attempt_quietly(check_pair, &pair);
 	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
 
 	if (!why && !strcmp(read_attr(state, dir, "state"), "held"))
@@ -151,7 +160,7 @@ static char *borrow_any(const char *type, const char *uuid)
 	const char *all = "", *why;
 
 	for (size_t i = 0; i < found.count; i++) {
-		why = refusal(bus, found.name[i]);
+		why = refusal(bus, found.name[i], uuid);
 		if (!why)
 			why = make_mdev(found.name[i], uuid);
 		if (!why)

@@ -191,7 +191,7 @@ static void check_start(const struct request *req)
 		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
 	names_free(&there);
 	free(types);
-	offer_check(req->parent);
+	offer_check(req->parent, req->uuid);
 }
 
 /* The settings of a device that exists, without those that still have their initial value. */

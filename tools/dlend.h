@@ -246,10 +246,11 @@ char *offer_attached_as(const char *pci);
  * @dir: the offer in sysfs
  * @what: of the message
  * @held: if it is held, that is in the way
+ * @uuid: of the mediated device that it is for, or NULL
  */
-void offer_check_taken(const char *dir, const char *what, bool held);
-/** offer_check - exits with a message if no mediated device of it can be made here now */
-void offer_check(const char *address);
+void offer_check_taken(const char *dir, const char *what, bool held, const char *uuid);
+/** offer_check - exits with a message if the mediated device @uuid of it cannot be made here now */
+void offer_check(const char *address, const char *uuid);
 
 /* config.c: /etc/dlend.conf. */
 /**

@@ -77,7 +77,22 @@ static int instances_left(const char *dir)
 	return *left ? strcmp(left, "0") != 0 : -1;
 }
 
-void offer_check_taken(const char *dir, const char *what, bool held)
+/* Its state is reserved: for a node, or for a VM. */
+static void check_reserved(const char *dir, const char *what, const char *uuid)
+{
+	static const char todo[] = "dlend unreserve on its lender ends that.";
+	char vm[TEXT_MAX], borrower[TEXT_MAX];
+
+	if (!uuid_valid(read_attr(vm, dir, "reserved")))
+		fail(EXIT_IN_USE, what,
+		     text("it is reserved for node %s",
+			  node_text(read_attr(borrower, dir, "borrower"))), todo);
+	if (!uuid || strcasecmp(uuid, vm))
+		fail(EXIT_IN_USE, what,
+		     text("it is reserved for the VM that has the mediated device %s", vm), todo);
+}
+
+void offer_check_taken(const char *dir, const char *what, bool held, const char *uuid)
 {
 	char mine[TEXT_MAX], state[TEXT_MAX], borrower[TEXT_MAX], set[TEXT_MAX];
 
@@ -90,8 +105,7 @@ void offer_check_taken(const char *dir, const char *what, bool held)
 			  strcmp(mine, borrower) ? "" : " (this one)"),
 		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
 	if (!strcmp(state, "reserved"))
-		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(borrower)),
-		     "dlend unreserve on its lender ends that.");
+		check_reserved(dir, what, uuid);
 	if (!strcmp(state, "kept"))
 		fail(EXIT_IN_USE, what,
 		     text("node %s has another device of set %s", node_text(borrower),
@@ -99,21 +113,22 @@ void offer_check_taken(const char *dir, const char *what, bool held)
 		     "It is free again when that node has none of that set.");
 }
 
-static void check_state(const char *dir, const char *what, int left)
+static void check_state(const char *dir, const char *what, int left, const char *uuid)
 {
 	char state[TEXT_MAX], lender[TEXT_MAX];
 
 	/* The VM of a device that another node has may be about to come (move_to). */
-	offer_check_taken(dir, what, left <= 0);
+	offer_check_taken(dir, what, left <= 0, uuid);
 	read_attr(state, dir, "state");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
-	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning"))
+	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning") &&
+	    strcmp(state, "reserved"))
 		fail(EXIT_IN_USE, what,
 		     text("it is %s on node %s", state, read_attr(lender, dir, "lender")),
 		     "See `dlend status` there.");
 }
 
-void offer_check(const char *address)
+void offer_check(const char *address, const char *uuid)
 {
 	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), attached[TEXT_MAX];
 	const char *what = text("%s cannot be used here", address);
@@ -123,7 +138,7 @@ void offer_check(const char *address)
 	if (read_attached(attached, dir))
 		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
 		     text("dlend detach %s", address));
-	check_state(dir, what, left);
+	check_state(dir, what, left, uuid);
 	if (!left)
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend reserve and unreserve: a lent device that, when it is free, only one node may borrow.
+ * dlend reserve and unreserve: a lent device that, when it is free, only one node or VM may borrow.
+ * A VM is named by the UUID of its mediated device, which is the same on every host.
  *
  * The kernel knows that for as long as the device is lent.  A record, /etc/dlend/reserved/BDF,
- * keeps it for the next time, also over a reboot: the node, and when that ends, in seconds since
+ * keeps it for the next time, also over a reboot: for whom, and when that ends, in seconds since
  * 1970, if it does.
  */
 #include <errno.h>
@@ -17,9 +18,9 @@
 
 #include "dlend.h"
 
-/* @node: "" if no option says it; @until: 0: without end */
+/* @whom: a node's number or a UUID, "" if no option says it; @until: 0: without end */
 struct reservation {
-	char node[8];
+	char whom[40];
 	time_t until;
 };
 
@@ -32,7 +33,7 @@ static char *record_file(const char *bdf)
 
 static const char *record_text(const struct reservation *r)
 {
-	return r->until ? text("%s %lld\n", r->node, (long long)r->until) : text("%s\n", r->node);
+	return r->until ? text("%s %lld\n", r->whom, (long long)r->until) : text("%s\n", r->whom);
 }
 
 static int record_write(const char *file, const struct reservation *r)
@@ -87,6 +88,11 @@ static bool records_remove(const struct device *dev)
 	return found;
 }
 
+static bool is_number(const char *s)
+{
+	return *s && !s[strspn(s, "0123456789")];
+}
+
 static bool record_read(const char *file, struct reservation *r)
 {
 	char line[TEXT_MAX];
@@ -94,7 +100,8 @@ static bool record_read(const char *file, struct reservation *r)
 
 	if (read_text(line, file))
 		return false;
-	if (sscanf(line, "%5[0-9] %lld", r->node, &until) < 1 || until < 0)
+	if (sscanf(line, "%39s %lld", r->whom, &until) < 1 || until < 0 ||
+	    (!is_number(r->whom) && !uuid_valid(r->whom)))
 		fail(EXIT_FAIL, text("%s is not understood", file), line,
 		     "It is what dlend reserve has written; remove it, reserve the device again, and lend it again.");
 	r->until = until;
@@ -105,8 +112,8 @@ static bool record_read(const char *file, struct reservation *r)
 
 static const char *attribute_text(const struct reservation *r, time_t now)
 {
-	return r->until ? text("%s %lld\n", r->node, (long long)(r->until - now)) :
-			  text("%s\n", r->node);
+	return r->until ? text("%s %lld\n", r->whom, (long long)(r->until - now)) :
+			  text("%s\n", r->whom);
 }
 
 static void set_attribute(const struct device *dev, const char *value)
@@ -147,13 +154,17 @@ static const char *until_text(time_t until)
 
 json_t *reserved_json(const char *dir)
 {
-	char value[TEXT_MAX], name[TEXT_MAX], node[8];
+	char value[TEXT_MAX], name[TEXT_MAX], whom[40];
 	unsigned int left = 0;
+	const char *node;
 
-	if (sscanf(read_attr(value, dir, "reserved"), "%5[0-9] %u", node, &left) < 1)
+	if (sscanf(read_attr(value, dir, "reserved"), "%39s %u", whom, &left) < 1 ||
+	    !strcmp(whom, "none"))
 		return json_null();
-	return json_pack("{s:o, s:s, s:s}", "node", attr_json("node_id", node),
+	node = uuid_valid(whom) ? "0" : whom;
+	return json_pack("{s:o, s:s, s:s, s:s}", "node", attr_json("node_id", node),
 			 "node_name", node_name(name, node),
+			 "mdev", uuid_valid(whom) ? whom : "",
 			 "until", until_text(left ? time(NULL) + left : 0));
 }
 
@@ -210,11 +221,6 @@ static time_t parse_until(const char *s)
 	return until;
 }
 
-static bool is_number(const char *s)
-{
-	return *s && !s[strspn(s, "0123456789")];
-}
-
 /* Return: the id of the one node that has that name */
 static const char *find_node(const char *name)
 {
@@ -237,12 +243,33 @@ static void parse_node(struct reservation *r, const char *s)
 	unsigned long node = strtoul(id, NULL, 10);
 
 	if (!is_number(id))
-		fail(EXIT_USAGE, text("--for %s", s), "that is neither a number nor a name",
-		     "Give one of both, as dlend links shows them.");
+		fail(EXIT_USAGE, text("--for %s", s),
+		     "that is neither a node's number or name nor a UUID",
+		     "dlend links shows nodes, dlend status the UUIDs of mediated devices.");
 	if (!node || node > 65535)
 		fail(EXIT_USAGE, text("--for %s", s), "the number of a node is 1 to 65535",
 		     "dlend links shows it.");
-	snprintf(r->node, sizeof(r->node), "%lu", node);
+	snprintf(r->whom, sizeof(r->whom), "%lu", node);
+}
+
+static void parse_whom(struct reservation *r, const char *s)
+{
+	if (uuid_valid(s))
+		snprintf(r->whom, sizeof(r->whom), "%s", uuid_parse(s));
+	else
+		parse_node(r, s);
+}
+
+/* Each device of a group would need the UUID of a mediated device of its own. */
+static void check_alone(const struct device *dev)
+{
+	struct names group = device_group(dev);
+
+	if (group.count > 1)
+		fail(EXIT_UNFIT, text("%s cannot be reserved for a VM", dev->bdf),
+		     "others of its IOMMU group are lent with it, and the VM has a mediated device of each",
+		     "Reserve it for a node: --for NODE.");
+	names_free(&group);
 }
 
 /* Return: the device, which nobody else works on now */
@@ -265,14 +292,16 @@ static struct device open_device(int argc, char **argv)
 
 static void report_reserved(const struct device *dev, const struct reservation *r)
 {
-	const char *until = until_text(r->until);
+	const char *until = until_text(r->until), *mdev = uuid_valid(r->whom) ? r->whom : "";
 
 	if (opt.json)
-		print_document(json_pack("{s:s, s:o, s:s}", "device", dev->bdf,
-					 "node", attr_json("node_id", r->node), "until", until));
+		print_document(json_pack("{s:s, s:o, s:s, s:s}", "device", dev->bdf,
+					 "node", attr_json("node_id", *mdev ? "0" : r->whom),
+					 "mdev", mdev, "until", until));
 	else
-		printf("%s is reserved for node %s%s%s\n", dev->bdf, node_text(r->node),
-		       *until ? " until " : "", until);
+		printf("%s is reserved for %s %s%s%s\n", dev->bdf,
+		       *mdev ? "the VM that has the mediated device" : "node",
+		       *mdev ? mdev : node_text(r->whom), *until ? " until " : "", until);
 }
 
 int cmd_reserve(int argc, char **argv)
@@ -289,15 +318,17 @@ int cmd_reserve(int argc, char **argv)
 
 	while ((c = verb_option(argc, argv, options)) != -1)
 		if (c == 'n')
-			parse_node(&r, optarg);
+			parse_whom(&r, optarg);
 		else
 			r.until = parse_until(optarg);
 	dev = open_device(argc, argv);
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     text("dlend lend %s", dev.bdf));
-	if (!*r.node)
+	if (!*r.whom)
 		parse_node(&r, own_node(own));
+	if (uuid_valid(r.whom))
+		check_alone(&dev);
 	records_remove(&dev);
 	set_attribute(&dev, attribute_text(&r, time(NULL)));
 	record_make(&dev, &r);

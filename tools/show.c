@@ -99,21 +99,23 @@ static json_t *mdevs_of(const json_t *status, const char *address)
 }
 
 /* Only the lender knows how long it is reserved, or that it is while somebody has it. */
-static json_t *reserved_of(const json_t *offer)
+static json_t *reserved_of(const json_t *offer, const char *dir)
 {
-	char *dir = path("%s/bus/pci/devices/%s/dlend", opt.sysfs, member(offer, "own"));
+	char *own = path("%s/bus/pci/devices/%s/dlend", opt.sysfs, member(offer, "own"));
+	char vm[TEXT_MAX];
 	json_t *reserved;
 
 	if (*member(offer, "own"))
-		reserved = reserved_json(dir);
+		reserved = reserved_json(own);
 	else if (!strcmp(member(offer, "state"), "reserved"))
-		reserved = json_pack("{s:O, s:O, s:s}",
+		reserved = json_pack("{s:O, s:O, s:s, s:s}",
 				     "node", json_object_get(offer, "borrower"),
 				     "node_name", json_object_get(offer, "borrower_name"),
+				     "mdev", uuid_valid(read_attr(vm, dir, "reserved")) ? vm : "",
 				     "until", "");
 	else
 		reserved = json_null();
-	free(dir);
+	free(own);
 	return reserved;
 }
 
@@ -139,7 +141,7 @@ static json_t *or_null(json_t *entry)
 
 static void check_offer(void *address)
 {
-	offer_check(address);
+	offer_check(address, NULL);
 }
 
 static void add_next(json_t *next, const char *todo)
@@ -226,7 +228,7 @@ static json_t *make_page(const char *name)
 	address = member(offer, "address");
 	dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address);
 	page = json_pack("{s:O, s:o, s:o, s:o, s:o}", "offer", offer,
-			 "reserved", reserved_of(offer),
+			 "reserved", reserved_of(offer, dir),
 			 "link", or_null(find_entry(status, "links", "name",
 						    member(offer, "link"))),
 			 "mdevs", mdevs_of(status, address),
@@ -287,11 +289,12 @@ static void print_offer(const json_t *offer)
 
 static void print_reserved(const json_t *reserved)
 {
-	const char *until = member(reserved, "until");
+	const char *until = member(reserved, "until"), *mdev = member(reserved, "mdev");
 
 	if (json_is_object(reserved))
-		printf("  reserved: for node %s%s%s\n", node_member(reserved, "node"),
-		       *until ? ", until " : "", until);
+		printf("  reserved: for %s %s%s%s\n", *mdev ? "the VM that has" : "node",
+		       *mdev ? mdev : node_member(reserved, "node"), *until ? ", until " : "",
+		       until);
 }
 
 static void print_link(const json_t *link)

@@ -33,9 +33,10 @@ static const struct {
 	  cmd_lend },
 	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver",
 	  "  --force         do not ask its borrower: cut it off\n", cmd_reclaim },
-	{ "reserve", "[--for NODE] [--until TIME] BDF",
-	  "let only one node borrow a lent device, when it is free",
+	{ "reserve", "[--for NODE|UUID] [--until TIME] BDF",
+	  "let only one node or VM borrow a lent device, when it is free",
 	  "  --for NODE      that node, by number or name, instead of this one\n"
+	  "  --for UUID      the VM that has that mediated device, on any node\n"
 	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
 	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
 	{ "borrow", "[--uuid UUID] ADDRESS|TYPE...",

@@ -223,6 +223,7 @@ struct dlend_claim_ops {
  * @offer: the offer, from dlend_offer_claim() on
  * @wq: the offer's ordered workqueue, from dlend_offer_claim() on; the user's work about this
  *	device belongs there, too
+ * @vm: UUID of the mediated device, set before dlend_offer_claim(); all 0: it is none
  * @party: who uses the device. Functions of one IOMMU group are lent to one party at a time
  * @lease: in use, or NULL. The user writes it by WRITE_ONCE() under a lock of its own
  * @borrowing: the user asks for a lease, or is about to. Written as @lease
@@ -236,6 +237,7 @@ struct dlend_claim {
 	struct device *dev;
 	struct dlend_offer *offer;
 	struct workqueue_struct *wq;
+	u8 vm[DLEND_VM_SIZE];
 	pid_t party;
 	struct dlend_lease *lease;
 	bool borrowing;

@@ -20,7 +20,8 @@
 #define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
 #define DLEND_PROTO_RESERVE	7	/* first one with DLEND_OFFER_RESERVED */
 #define DLEND_PROTO_SET		8	/* first one with DLEND_OFFER_KEPT and DLEND_MSG_SET */
-#define DLEND_PROTO_MAX		8	/* newest */
+#define DLEND_PROTO_VM		9	/* first one with DLEND_MSG_BORROW_VM and _RESERVED */
+#define DLEND_PROTO_MAX		9	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -171,6 +172,9 @@ enum dlend_msg_type {
 	DLEND_MSG_IRQ_DIRECT,	/* B>L call: struct dlend_p_direct; instead of IRQ_SETUP */
 	/* From version 8 on. */
 	DLEND_MSG_SET,		/* L>B post: struct dlend_p_set; of a device */
+	/* From version 9 on. */
+	DLEND_MSG_BORROW_VM,	/* B>L call: struct dlend_p_borrow_vm -> struct dlend_p_lease */
+	DLEND_MSG_RESERVED,	/* L>B post: struct dlend_p_reserved; of a device */
 	DLEND_MSG_TYPES
 };
 
@@ -244,11 +248,22 @@ struct dlend_p_set {
 	__u8 name[DLEND_NODE_NAME_LEN];	/* 0 behind it; for people only, see names.h; empty: none */
 } __packed;
 
+/* Which VM alone may borrow the device when it is free. */
+struct dlend_p_reserved {
+	__u8 vm[DLEND_VM_SIZE];	/* UUID of its mediated device; all 0: any, or another node may */
+} __packed;
+
 /* The borrower says where the lender shall count interrupts. */
 struct dlend_p_borrow {
 	__le64 irq_offset;	/* DLEND_MAX_VECTORS __le32 counters in the borrower's aperture */
 	__le32 irq_handle;	/* goes into interrupt ring entries; 0..65535 */
 	__le32 reserved;
+} __packed;
+
+/* The same, for a VM.  A BORROW reads as one that is for none. */
+struct dlend_p_borrow_vm {
+	struct dlend_p_borrow borrow;
+	__u8 vm[DLEND_VM_SIZE];	/* UUID of the mediated device */
 } __packed;
 
 /* The grant; the message's epoch is the lease's.  -EBUSY: @holder says who has it. */

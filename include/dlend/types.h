@@ -61,6 +61,9 @@ enum dlend_offer_state {
 	DLEND_OFFER_STATES
 };
 
+/* Of the UUID of a mediated device, as guid_t has it. */
+#define DLEND_VM_SIZE		16
+
 /* Which interrupt mode of the device is in use. */
 enum dlend_irq_mode {
 	DLEND_IRQ_NONE,

@@ -397,7 +397,16 @@ static void lease_unbind_while_held(struct kunit *test)
 
 static int told(const struct world *w, u16 node, u16 keeper, u16 *who)
 {
-	return lend_lease_told(&w->lease, node, keeper, who);
+	const struct lend_for whom = { .node = node };
+
+	return lend_lease_told(&w->lease, &whom, keeper, who);
+}
+
+static bool reserve(struct world *w, u16 node)
+{
+	const struct lend_for whom = { .node = node };
+
+	return lend_lease_reserve(&w->lease, &whom);
 }
 
 /* Who has the group keeps it, and what was told of it is true for who hears it. */
@@ -407,8 +416,8 @@ static void lease_reserved(struct kunit *test)
 	u16 who;
 
 	world_init(&w, BASE_EPOCH);
-	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 2));
-	KUNIT_EXPECT_FALSE(test, lend_lease_reserve(&w.lease, 2));
+	KUNIT_EXPECT_TRUE(test, reserve(&w, 2));
+	KUNIT_EXPECT_FALSE(test, reserve(&w, 2));
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_GONE);
 	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_RESERVED);
@@ -419,7 +428,7 @@ static void lease_reserved(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EBUSY);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 	/* For somebody else from now on: it is taken from nobody. */
-	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 1));
+	KUNIT_EXPECT_TRUE(test, reserve(&w, 1));
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_HELD);
 	KUNIT_EXPECT_EQ(test, who, 2);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 1, 0), 0);
@@ -427,8 +436,49 @@ static void lease_reserved(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, told(&w, 2, 0, &who), (int)DLEND_OFFER_RETURNING);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EBUSY);
-	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, 0));
+	KUNIT_EXPECT_TRUE(test, reserve(&w, 0));
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
+}
+
+static int borrow_for(struct kunit *test, struct world *w, u16 node, u8 vm)
+{
+	struct lend_event ev = { .type = LEND_EV_BORROW, .node = node, .vm = { vm } };
+
+	return step(test, w, &ev);
+}
+
+static void give_back(struct kunit *test, struct world *w, u16 node)
+{
+	KUNIT_EXPECT_EQ(test, play(test, w, LEND_EV_RETURN, node, 0, w->lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, play(test, w, LEND_EV_FENCED, 0, 0, w->lease.epoch), 0);
+}
+
+/* It goes with the VM: any node may borrow for that one, and no node for another, or for none. */
+static void lease_reserved_for_vm(struct kunit *test)
+{
+	const struct lend_for whom = { .vm = { 7 } }, asks = { .node = 1, .vm = { 7 } };
+	struct world w;
+	u16 who;
+
+	world_init(&w, BASE_EPOCH);
+	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
+	KUNIT_EXPECT_TRUE(test, lend_lease_reserve(&w.lease, &whom));
+	KUNIT_EXPECT_FALSE(test, lend_lease_reserve(&w.lease, &whom));
+	KUNIT_EXPECT_EQ(test, told(&w, 1, 0, &who), (int)DLEND_OFFER_RESERVED);
+	KUNIT_EXPECT_EQ(test, who, 0);
+	KUNIT_EXPECT_EQ(test, lend_lease_told(&w.lease, &asks, 0, &who), (int)DLEND_OFFER_FREE);
+	KUNIT_EXPECT_EQ(test, lend_lease_told(&w.lease, &asks, 2, &who), (int)DLEND_OFFER_KEPT);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 8), -EBUSY);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 0), -EBUSY);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 7), 0);
+	give_back(test, &w, 1);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 2, 8), -EBUSY);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 2, 7), 0);
+	give_back(test, &w, 2);
+	/* For a node instead: whatever VM it borrows for. */
+	KUNIT_EXPECT_TRUE(test, reserve(&w, 1));
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 2, 7), -EBUSY);
+	KUNIT_EXPECT_EQ(test, borrow_for(test, &w, 1, 8), 0);
 }
 
 /* Another member of the set keeps a free group for its own borrower. */
@@ -445,10 +495,10 @@ static void lease_kept(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, who, 2);
 	KUNIT_EXPECT_EQ(test, step(test, &w, &ev), -EBUSY);
 	/* The administrator's word comes first. */
-	lend_lease_reserve(&w.lease, 3);
+	reserve(&w, 3);
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_RESERVED);
 	KUNIT_EXPECT_EQ(test, who, 3);
-	lend_lease_reserve(&w.lease, 1);
+	reserve(&w, 1);
 	KUNIT_EXPECT_EQ(test, told(&w, 1, 2, &who), (int)DLEND_OFFER_KEPT);
 	KUNIT_EXPECT_EQ(test, who, 2);
 	ev.keeper = 0;
@@ -678,6 +728,7 @@ static struct kunit_case lease_cases[] = {
 	KUNIT_CASE(lease_failed_reset),
 	KUNIT_CASE(lease_unbind_while_held),
 	KUNIT_CASE(lease_reserved),
+	KUNIT_CASE(lease_reserved_for_vm),
 	KUNIT_CASE(lease_kept),
 	KUNIT_CASE(lease_keeps),
 	KUNIT_CASE(lease_incomplete),

@@ -267,6 +267,8 @@ static const struct spoil spoils[] = {
 	  -4096ull, -EINVAL },
 	{ "irq handle", DLEND_MSG_BORROW, false, IN(dlend_p_borrow, irq_handle), 4, 65536,
 	  -EINVAL },
+	{ "VM's irq handle", DLEND_MSG_BORROW_VM, false, IN(dlend_p_borrow, irq_handle), 4, 65536,
+	  -EINVAL },
 	{ "bar offset", DLEND_MSG_BORROW, true, IN(dlend_p_lease, bar_offset[2]), 8, 1, -EINVAL },
 	{ "dma count 0", DLEND_MSG_DMA_MAP, false, IN(dlend_p_dma, count), 4, 0, -EINVAL },
 	{ "dma count 7", DLEND_MSG_DMA_MAP, false, IN(dlend_p_dma, count), 4, 7, -EINVAL },
@@ -465,6 +467,7 @@ static void old_peers_are_spared(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_TAKE_OVER), 4);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_ROOT), 5);
 	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_SET), 8);
+	KUNIT_EXPECT_EQ(test, dlend_msg_since(DLEND_MSG_BORROW_VM), 9);
 }
 
 #define CTRL_END	ALIGN((u64)sizeof(struct dlend_ctrl), 4096)

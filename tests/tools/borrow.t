@@ -164,6 +164,10 @@ def any_of_a_type(t):
         t.ok(G3 in r.out and f"-device vfio-pci,sysfsdev=/sys/bus/mdev/devices/{UUID}" in r.out, "  it says which", r.out)
         f.files(f.put("class/dlend_link/ntb1"), state="up", peer_node="3", peer_name="gamma")
         refused_all(t, f, {G1: "node 3 (gamma) has it", G2: "it is reserved for node 4", G3: "this node has made a mediated device of it already"})
+        f.change(G2, "1", state="reserved", borrower="0", reserved=OTHER)
+        refused_all(t, f, {G2: f"it is reserved for the VM that has the mediated device {OTHER}"}, words=f"borrow --uuid {UUID[:-1]}b dlend-gpu")
+        r = f.run(f"borrow --uuid {OTHER} dlend-gpu")
+        t.equal((r.code, f.mdevs()), (0, {UUID: G3, OTHER: G2}), "the one that is reserved for this mediated device", r.err)
         r = f.run("borrow dlend-nic")
         t.ok(r.code == 3 and "there is no dlend-nic: no node offers one" in r.err, "a type that nobody offers", r.err)
     for what, attributes, why in (("quarantined", {"state": "quarantined"}, "it is quarantined on node 2"),

@@ -19,6 +19,7 @@ from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 CALLOUT = TOP / "mdevctl.d/dlend"
 UUID = "11111111-0000-4000-8000-000000000001"
+OTHER = "33333333-0000-4000-8000-000000000003"
 PARENT = "d0002:3b:00.0"
 TYPE = "dlend-nvme"
 
@@ -145,6 +146,8 @@ def not_to_be_had(t):
             ("quarantined", {"state": "quarantined", "instances": "0"}, ["quarantined on node 2"]),
             ("link down", {"state": "gone", "link": "down", "instances": "0"}, ["link to its lender, node 2, is down"]),
             ("attached here", {"attached": PARENT, "instances": "0"}, ["attached to this host itself", f"dlend detach {PARENT}"]),
+            ("reserved for another VM", {"state": "reserved", "reserved": OTHER}, [f"reserved for the VM that has the mediated device {OTHER}", "unreserve"]),
+            ("reserved for a node", {"state": "reserved", "borrower": "3", "reserved": "none"}, ["reserved for node 3"]),
             ("an mdev of it here", {"instances": "0"}, ["made a mediated device of it already"])):
         with Host() as f:
             f.parent(**attributes)
@@ -157,6 +160,10 @@ def not_to_be_had(t):
         f.parent(state="held", borrower="3", instances="1")
         r = f.call("pre", "start")
         t.equal((r.returncode, r.stderr), (0, ""), "held by a node whose VM moves to here: not refused")
+    with Host() as f:
+        f.parent(state="reserved", reserved=UUID)
+        r = f.call("pre", "start")
+        t.equal((r.returncode, r.stderr), (0, ""), "reserved for the VM whose it is")
     with Host() as f:
         f.parent(state="returning")
         r = f.call("pre", "start")

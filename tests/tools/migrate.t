@@ -63,6 +63,22 @@ def cold(t):
         t.equal(marks, [f"hook-{U1}", f"hook-{U2}"], "where libvirt's hook is on, it will stop what was started there")
 
 
+def reserved(t):
+    """A device that is reserved for the VM goes with it."""
+    with World() as w:
+        for parent, uuid in ((P1, U1), (P2, U2)):
+            w.offer("b", parent, state="held", borrower="1", reserved=uuid)
+        r = w.run("vm1", "b")
+        t.equal((r.returncode, w.runs(), w.tree("a"), w.tree("b")), (0, [("b", [U1, U2])], NOTHING, WHOLE), "cold, its devices are reserved for it", r.stderr)
+    with World() as w:
+        w.run("vm1", "b", fault=f"die {next(n for n, call in enumerate(steps(()), 1) if call.startswith('b virsh start'))}")
+        w.back()
+        for parent, uuid in ((P1, U1), (P2, U2)):
+            w.offer("b", parent, state="reserved", reserved=uuid)
+        r = w.run("--finish", "vm1", side="b")
+        t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "  and to the end by --finish", r.stderr)
+
+
 def live(t):
     with World() as w:
         r = w.run(*DETACH, "vm1", "b", "--json")
@@ -789,7 +805,7 @@ def not_thought_of(t):
 
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (cold, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
+    for part in (cold, reserved, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
                  again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
                  finish_again, finish_refused, interrupted, whole_group, nobody_listens, nohup, at_any_time,
                  not_thought_of, command):

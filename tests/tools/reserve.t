@@ -15,6 +15,7 @@ from fake import Fake  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 DISK, SOUND = "0000:03:00.0", "0000:03:00.1"
+UUID = "8ea3d6b2-55b4-4d0f-9e0c-0d6f7a1c2b3e"
 HOUR = 3600
 
 
@@ -49,7 +50,7 @@ def reserve(t):
         t.equal(again(f).code, 0, "the device is lent anew")
         t.equal(attribute(f), "3", "  for the same node")
         r = f.run("--json reserve d0001:03:00.0")
-        t.equal(json.loads(r.out), {"verb": "reserve", "version": 1, "device": DISK, "node": 1, "until": ""}, "for this node itself, in JSON, by the fabric's name")
+        t.equal(json.loads(r.out), {"verb": "reserve", "version": 1, "device": DISK, "node": 1, "mdev": "", "until": ""}, "for this node itself, in JSON, by the fabric's name")
         t.equal((attribute(f), records(f)), ("1", {DISK: ["1"]}), "  instead of what was before")
         r = f.run("unreserve 03:00.0")
         t.equal((r.code, attribute(f), records(f)), (0, "none", {}), "unreserve: any node, and no record", )
@@ -75,10 +76,31 @@ def by_name(t):
         t.equal(f.run("reserve --for gamma 03:00.0").out, f"{DISK} is reserved for node 3 (gamma)\n", "  and it says both")
         f.writes.clear()
         for word, code, why in (("beta", 3, "no node that this one has a link to has that name"), ("Gamma", 3, "no node"), ("2x", 3, "no node"),
-                                ("delta", 2, "nodes 4 and 5 have that name"), ("a/b", 2, "neither a number nor a name"), ("+3", 2, "neither")):
+                                ("delta", 2, "nodes 4 and 5 have that name"), ("a/b", 2, "neither a node's number or name nor a UUID"), ("+3", 2, "neither")):
             r = f.run(f"reserve --for {word} 03:00.0")
             t.ok(r.code == code and f"--for {word}: " in r.err and why in r.err, f"--for {word}: refused", f"{r.code} {r.err}")
             t.equal((attribute(f), records(f)), ("3", {DISK: ["3"]}), "  nothing has changed")
+
+
+def for_a_vm(t):
+    with Fake() as f:
+        lent(f)
+        r = f.run(f"reserve --for {UUID.upper()} 03:00.0")
+        t.equal((r.code, r.out), (0, f"{DISK} is reserved for the VM that has the mediated device {UUID}\n"), "for a VM, by the UUID of its mediated device")
+        t.equal((attribute(f), records(f)), (UUID, {DISK: [UUID]}), "  the kernel knows it, and a record stays")
+        t.equal((again(f).code, attribute(f)), (0, UUID), "  also when it is lent anew")
+        found = f.json(f"reserve --for {UUID} --until +2h 03:00.0")
+        t.equal((found["node"], found["mdev"], bool(found["until"])), (0, UUID, True), "in JSON, for a time")
+        who, left = attribute(f).split()
+        t.ok(who == UUID and 2 * HOUR - 60 < int(left) <= 2 * HOUR, "  so many seconds for the kernel", attribute(f))
+        found = f.json("show 03:00.0")["reserved"]
+        t.equal((found["node"], found["mdev"]), (0, UUID), "  show tells for which")
+        t.equal((f.run("reserve --for 2 03:00.0").code, attribute(f), f.json("show 03:00.0")["reserved"]["mdev"]), (0, "2", ""), "for a node instead")
+    with Fake() as f:
+        f.pci(SOUND, driver="snd", pclass="0x040300")
+        lent(f, "lend --group 03:00.0")
+        r = f.run(f"reserve --for {UUID} 03:00.0")
+        t.ok(r.code == 5 and "others of its IOMMU group are lent with it" in r.err and not records(f), "not what is lent with others", r.err)
 
 
 def until(t):
@@ -130,6 +152,6 @@ def mistakes(t):
 
 
 with Tap() as tap:
-    for part in (reserve, by_name, until, group, mistakes):
+    for part in (reserve, by_name, for_a_vm, until, group, mistakes):
         tap.diag(part.__name__)
         part(tap)

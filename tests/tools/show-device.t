@@ -100,8 +100,15 @@ def free(t):
                 "another node has it")
         f.files(f.sys / f"bus/dlend/devices/{FREE}", state="reserved")
         found = show(f, FREE)
-        t.equal(found["reserved"], {"node": 2, "node_name": "beta", "until": ""}, "it is reserved; until when only its lender knows")
+        t.equal(found["reserved"], {"node": 2, "node_name": "beta", "mdev": "", "until": ""}, "it is reserved; until when only its lender knows")
         t.ok("  state: reserved for node 2 (beta), lease 3\n" in f.run(f"show {FREE}").out, "  in words")
+        f.files(f.sys / f"bus/dlend/devices/{FREE}", borrower="0", reserved=UUID)
+        found = show(f, FREE)
+        t.equal((found["reserved"], found["obstacle"]), ({"node": 0, "node_name": "", "mdev": UUID, "until": ""}, f"it is reserved for the VM that has the mediated device {UUID}"),
+                "reserved for a VM")
+        text = f.run(f"show {FREE}").out
+        t.ok("  state: reserved, lease 3\n" in text and f"  reserved: for the VM that has {UUID}\n" in text, "  in words", text)
+        f.files(f.sys / f"bus/dlend/devices/{FREE}", reserved="none")
         f.files(f.sys / "bus/dlend/devices" / FREE, state="kept", borrower="2", set="pair")
         t.ok("  state: kept for node 2 (beta), lease 3\n  set: pair\n" in f.run(f"show {FREE}").out, "kept for a node that has another one of its set")
         f.files(f.sys / f"bus/dlend/devices/{FREE}", state="gone", link="down")

@@ -143,7 +143,8 @@ class World:
                     continue
                 stuck = "5" if (top() / "stuck").exists() and not holders else ""
                 borrower = NODES.get(holders.get(offer.name), stuck)
-                (offer / "state").write_text("held\n" if borrower else "free\n")
+                free = "reserved\n" if (offer / "reserved").exists() else "free\n"
+                (offer / "state").write_text("held\n" if borrower else free)
                 (offer / "borrower").write_text(f"{borrower or 0}\n")
 
     def take(self, host, uuid):
@@ -339,7 +340,10 @@ class World:
         return None
 
     def mdev_start(self, host, uuid, parent, defined):
-        state = (top() / host / "sys/bus/dlend/devices" / parent / "state").read_text().strip()
+        offer = top() / host / "sys/bus/dlend/devices" / parent
+        state = (offer / "state").read_text().strip()
+        if state == "reserved" and (offer / "reserved").read_text().strip() == uuid:
+            state = "free"
         held_for_us = any(self.named(parent, other) == NODES[host] for other in NODES if other != host)
         if not defined or state != "free" and not held_for_us:
             raise Refused(f"Error: {parent} cannot be used here: {state if defined else 'not defined'}")

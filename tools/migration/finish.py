@@ -88,7 +88,7 @@ class Finish:
 
         def is_free():
             offer.update(mdevs.read_offer(self.here, parents[0]) or {"state": ""})
-            return offer["state"] == "free"
+            return mdevs.is_free_for(offer, uuid)
 
         def not_free():
             why = {"held": f"node {offer['borrower']} has it", "": "nobody offers it here",

@@ -34,11 +34,17 @@ def is_mdev_active(host, uuid):
 def read_offer(host, address):
     """The offer of a lent device as a host sees it; {} if there is none.  If the host does not answer, a Failure."""
     where = host.settings.root / f"sys/bus/dlend/devices/{address}"
-    result = host.run(["cat", str(where / "state"), str(where / "borrower")])
+    result = host.run(["cat", str(where / "state"), str(where / "borrower"), str(where / "reserved")])
     if result.returncode not in (0, 1):
         raise Failure(f"{host} does not answer", reason_of(result), "", NOT_READY)
     words = result.stdout.split()
-    return {"state": words[0], "borrower": words[1]} if len(words) == 2 else {}
+    # "reserved", for which VM, is not there if the modules are older.
+    return dict(zip(("state", "borrower", "reserved"), words)) if len(words) >= 2 else {}
+
+
+def is_free_for(offer, uuid):
+    """Whether this mediated device can have what read_offer() has found: it may be reserved for its VM."""
+    return offer.get("state") == "free" or (offer.get("state"), offer.get("reserved")) == ("reserved", uuid)
 
 
 def instances_left(host, mdev):
@@ -108,7 +114,7 @@ def wait_until_free(host, mdev, seconds):
     def is_free():
         offer.clear()
         offer.update(read_offer(host, mdev.parent))
-        return offer.get("state") == "free"
+        return is_free_for(offer, mdev.uuid)
 
     def not_free():
         what = f"{mdev.parent} did not become free for {host}"

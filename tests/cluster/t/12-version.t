@@ -19,9 +19,10 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 VERSION = 1
 AMD_B = 8           # the first of side b's
 SWITCHTEC = 2064    # where ntb_hw_switchtec has them in its shared page (struct shared_mw)
-NEWEST = 8
+NEWEST = 9
 ROOT = 5            # the first that tells of root complexes
-ERROR = f"node 2 speaks protocol 9 to 9, this node 1 to {NEWEST}"
+NEWER = NEWEST + 1
+ERROR = f"node 2 speaks protocol {NEWER} to {NEWER}, this node 1 to {NEWEST}"
 
 
 def attribute(host, name):
@@ -67,7 +68,7 @@ def window_accesses(c):
 
 def running_session(t, c, a):
     session = attribute(a, "session")
-    claim(c, 9, 9)
+    claim(c, NEWER, NEWER)
     c.wait_traffic("ab", "writes", 20)      # heartbeats
     t.equal((attribute(a, "state"), attribute(a, "session")), ("up", session),
             "a session that was agreed on goes on, whatever the version says later")
@@ -114,7 +115,7 @@ def comes_back(t, c, f, before, later):
 
 def newer_peer(t, c, f, a, b):
     """It speaks ours, too: nothing is wrong."""
-    claim(c, 1, 9)
+    claim(c, 1, NEWER)
     train_again(c, a, b)
     for name in ("a", "b"):
         f.wait_links(name, 60)

@@ -6,6 +6,7 @@
            \\----- ac ---- host c (node 3) ---- bc ---- host b
 """
 import sys
+import uuid as uuids
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -78,6 +79,32 @@ def reserved(t, f, address):
     f.dlend("b", f"unreserve {bdf}")
 
 
+def reserved_for_a_vm(t, f, address):
+    """By the UUID of its mediated device: wherever that is."""
+    bdf, vm = "0000" + address[5:], str(uuids.uuid4())
+    start = f"mdevctl start -u {vm} -p {address} --type dlend-nvme"
+    another = f.mdev("a", address, "dlend-nvme")
+    f.dlend("b", f"reserve --for {vm} {bdf}")
+    f.wait_state("a", address, "reserved", 20)
+    refused(t, f, f.host("a"), another, f"it is reserved for the VM that has the mediated device {vm}")
+    f.mdev_stop("a", another)
+    for name in "ac":
+        f.wait_state(name, address, "reserved", 60)
+        f.host(name).run(start)
+        with f.guest(name, f"its-{name}", devices=[f.device(vm)]) as g:
+            g.run("[ -b /dev/nvme0n1 ]")
+            t.equal(f.lender_state(address)[:2], ("held", str(f.node[name])), f"host {name}: its VM has it")
+        f.wait_state(name, address, "reserved", 60)
+        f.mdev_stop(name, vm)
+    f.host("c").load_modules("dlend_native")
+    r = f.host("c").run(f"dlend attach {address} 2>&1", check=False)
+    t.ok(r.status and f"reserved for the VM that has the mediated device {vm}" in r.out, "no host has it for itself", r.out)
+    r = f.host("c").run(f"mdevctl start -u {uuids.uuid4()} -p {address} --type dlend-nvme", check=False)
+    t.ok(r.status, "nor for another VM", r.out)
+    f.dlend("b", f"unreserve {bdf}")
+    f.wait_state("a", address, "free", 20)
+
+
 def quarantine(t, f, a, b, address):
     """A device whose reset fails is never lent again."""
     uuid = f.mdev("a", address, "dlend-nvme")
@@ -102,6 +129,8 @@ def main():
             second_borrower(t, f, a, c, address)
         with t.case("reserved"):
             reserved(t, f, address)
+        with t.case("reserved for a VM"):
+            reserved_for_a_vm(t, f, address)
         with t.case("quarantine"):
             quarantine(t, f, a, b, address)
         for host in (a, b, c):
