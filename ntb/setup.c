@@ -208,7 +208,11 @@ int dlend_setup_prepare(struct dlend_link *link)
 		err = dlend_setup_make_ctrl(link);
 	if (!err)
 		err = dlend_setup_map_peer(link);
-	/* Set it each time: if the registers are in the peer's device, its reboot clears them. */
+	/*
+	 * Both windows are set each time: if the registers are in the peer's device, its reboot
+	 * clears them.  The second one is when somebody needs it.
+	 */
+	dlend_directs_rest(link);
 	if (!err)
 		err = dlend_setup_set_trans(link);
 	if (err) {
