@@ -113,7 +113,7 @@ def usb(t, a, b, m):
     b.run(f"echo 1033:0194,8086:24cd >{MODELS}")
     for source, to in THERE_AND_BACK:
         m.move(source, to)
-        b.qmp("device_add", driver="usb-tablet", id="tablet", bus="usb.0")
+        b.qmp("device_add", driver="usb-tablet", id="tablet", bus="usb.0", port="1")
         kinds.wait(m.vm, "[ -e /sys/bus/usb/devices/1-1/idProduct ]")
         t.passed(f"USB, on host {to}: it interrupts, by INTx, as something is plugged in")
         b.qmp("device_del", id="tablet")
