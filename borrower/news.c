@@ -178,6 +178,14 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 		dlend_news_tell_state(claim, &now);
 }
 
+/* The offer, if it came by this link.  Under dlend_offers_lock. */
+static struct dlend_offer *dlend_news_find(struct dlend_link *link, const struct dlend_addr *addr)
+{
+	struct dlend_offer *offer = dlend_offer_find(addr);
+
+	return offer && offer->link == link ? offer : NULL;
+}
+
 static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr *addr,
 				const struct dlend_p_snapshot *p)
 {
@@ -187,8 +195,8 @@ static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr
 	if (at % DLEND_SNAPSHOT_PIECE || at >= DLEND_CFG_SIZE)
 		return;
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (!offer || !offer->collecting || offer->link != link)
+	offer = dlend_news_find(link, addr);
+	if (!offer || !offer->collecting)
 		return;
 	memcpy(offer->next_snapshot + at, p->data, DLEND_SNAPSHOT_PIECE);
 	__set_bit(at / DLEND_SNAPSHOT_PIECE, offer->pieces);
@@ -239,8 +247,8 @@ static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *a
 	if (now.state >= DLEND_OFFER_STATES)
 		return;
 	mutex_lock(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (offer && offer->link == link && !offer->withdrawn) {
+	offer = dlend_news_find(link, addr);
+	if (offer && !offer->withdrawn) {
 		claim = dlend_news_note_state(offer, &now);
 		if (now.state == DLEND_OFFER_FREE && offer->registered && !offer->announced)
 			dlend_offer_update(offer);
@@ -260,8 +268,8 @@ static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *a
 		return;
 	}
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (!offer || offer->link != link)
+	offer = dlend_news_find(link, addr);
+	if (!offer)
 		return;
 	offer->place = *p;
 	offer->placed = true;
@@ -279,8 +287,8 @@ static void dlend_news_root(struct dlend_link *link, const struct dlend_addr *ad
 		return;
 	}
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (!offer || offer->link != link)
+	offer = dlend_news_find(link, addr);
+	if (!offer)
 		return;
 	offer->root = root;
 	offer->rooted = true;
@@ -292,8 +300,8 @@ static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *add
 	struct dlend_offer *offer;
 
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (offer && offer->link == link)
+	offer = dlend_news_find(link, addr);
+	if (offer)
 		dlend_name_read(offer->set, p->name);
 }
 
@@ -303,8 +311,8 @@ static void dlend_news_reserved(struct dlend_link *link, const struct dlend_addr
 	struct dlend_offer *offer;
 
 	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_offer_find(addr);
-	if (offer && offer->link == link)
+	offer = dlend_news_find(link, addr);
+	if (offer)
 		dlend_offer_set_vm(offer, p->vm);
 }
 

@@ -243,16 +243,16 @@ static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
 				  struct dlend_p_lease *grant, u32 *todo)
 {
 	struct lend_group *group = fn->group;
-	struct lend_for whom = { .node = dlend_link_peer(link) };
-	struct lend_event ev = { .type = LEND_EV_BORROW, .node = whom.node,
+	struct lend_event ev = { .type = LEND_EV_BORROW, .node = dlend_link_peer(link),
 			       .fn = fn->index };
+	struct lend_for whom;
 	int ret = fn->removing ? -ENODEV : lend_lease_may_borrow(fn, link);
 	u16 holder;
 
 	if (ret)
 		return ret;
-	memcpy(whom.vm, want->vm, sizeof(whom.vm));
 	memcpy(ev.vm, want->vm, sizeof(ev.vm));
+	whom = lend_event_whom(&ev);
 	/* A lease lives on one link only, also where a node has two links to here. */
 	if (group->link && group->link != link && group->lease.state == DLEND_OFFER_HELD)
 		ret = -EBUSY;

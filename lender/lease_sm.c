@@ -62,13 +62,27 @@ bool lend_lease_reserve(struct lend_lease *lease, const struct lend_for *whom)
 	return changes;
 }
 
-static bool lend_lease_is_reserved(const struct lend_lease *lease, const struct lend_for *whom)
+bool lend_for_vm(const struct lend_for *whom)
 {
 	static const u8 none[DLEND_VM_SIZE];
+
+	return memcmp(whom->vm, none, sizeof(none));
+}
+
+struct lend_for lend_event_whom(const struct lend_event *ev)
+{
+	struct lend_for whom = { .node = ev->node };
+
+	memcpy(whom.vm, ev->vm, sizeof(whom.vm));
+	return whom;
+}
+
+static bool lend_lease_is_reserved(const struct lend_lease *lease, const struct lend_for *whom)
+{
 	const struct lend_for *only = &lease->reserved;
 
-	if (memcmp(only->vm, none, sizeof(none)))
-		return memcmp(only->vm, whom->vm, sizeof(none));
+	if (lend_for_vm(only))
+		return memcmp(only->vm, whom->vm, sizeof(only->vm));
 	return only->node != DLEND_NODE_NONE && only->node != whom->node;
 }
 
@@ -185,13 +199,12 @@ static int lend_lease_on_broken(struct lend_lease *lease, u32 *todo)
 
 static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
 {
-	struct lend_for whom = { .node = ev->node };
+	struct lend_for whom = lend_event_whom(ev);
 	u16 who;
 
 	if (ev->fn >= LEND_GROUP_MAX || ev->node == DLEND_NODE_NONE)
 		return -EINVAL;
 
-	memcpy(whom.vm, ev->vm, sizeof(whom.vm));
 	switch (lend_lease_told(lease, &whom, ev->keeper, &who)) {
 	case DLEND_OFFER_FREE:
 		lease->epoch = lend_lease_next_epoch(lease);

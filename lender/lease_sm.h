@@ -102,6 +102,12 @@ struct lend_for {
 	u8 vm[DLEND_VM_SIZE];
 };
 
+/** lend_for_vm - is it for a VM? Context: any. */
+bool lend_for_vm(const struct lend_for *whom);
+
+/** lend_event_whom - who asks for a group by LEND_EV_BORROW. Context: any. */
+struct lend_for lend_event_whom(const struct lend_event *ev);
+
 /**
  * struct lend_lease - state of one group
  * @state: what the group is doing

@@ -429,10 +429,11 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 {
 	int ret = 0;
 
-	if (news->offer || news->state)
+	if (news->offer || news->state) {
 		ret = lend_listener_post(l, &news->msg);
-	if (!ret && (news->offer || news->state))
-		ret = lend_listener_post(l, &news->reserved);
+		if (!ret)
+			ret = lend_listener_post(l, &news->reserved);
+	}
 	if (!ret && news->offer)
 		ret = lend_listener_post(l, &news->place);
 	if (!ret && news->offer)

@@ -232,7 +232,7 @@ static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, 
 	lend_reserve_left(fn->group, &whom, &seconds);
 	if (whom.node)
 		len = sysfs_emit(buf, "%u", whom.node);
-	else if (memchr_inv(whom.vm, 0, sizeof(whom.vm)))
+	else if (lend_for_vm(&whom))
 		len = sysfs_emit(buf, "%pUl", whom.vm);
 	else
 		return sysfs_emit(buf, "none\n");
