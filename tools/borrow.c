@@ -33,18 +33,6 @@ static void stop_mdev(const char *uuid)
 	run_mdevctl(words);
 }
 
-/* A mediated device, and the offer that it is to be made of. */
-struct pair {
-	const char *address, *uuid;
-};
-
-static void check_pair(void *arg)
-{
-	const struct pair *pair = arg;
-
-	offer_check(pair->address, pair->uuid);
-}
-
 /* What a mediated device that was just made is not good for.  Return: NULL, or why */
 static const char *prepare_mdev(const char *uuid)
 {
@@ -66,7 +54,6 @@ static const char *prepare_mdev(const char *uuid)
 static const char *make_mdev(char *address, const char *uuid)
 {
 	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), type[TEXT_MAX];
-	struct pair pair = { address, uuid };
 	const char *const words[] = {
 		"mdevctl", "start", "-u", uuid, "-p", address, "--type",
 		read_attr(type, dir, "type"), NULL
@@ -75,7 +62,7 @@ static const char *make_mdev(char *address, const char *uuid)
 
 	free(dir);
 	if (run_mdevctl(words)) {
-		why = attempt_quietly(check_pair, &pair);
+		why = offer_obstacle(address, uuid);
 		return why ? why : "mdevctl does not start it";
 	}
 	why = prepare_mdev(uuid);
@@ -142,8 +129,7 @@ static struct names offers_of(const char *bus, const char *type)
 /* Return: NULL, or why it cannot be chosen */
 static const char *refusal(const char *bus, const char *address, const char *uuid)
 {
-	struct pair pair = { address, uuid };
-	const char *why = attempt_quietly(check_pair, &pair);
+	const char *why = offer_obstacle(address, uuid);
 	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
 
 	if (!why && !strcmp(read_attr(state, dir, "state"), "held"))

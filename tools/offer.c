@@ -78,15 +78,13 @@ static int instances_left(const char *dir)
 }
 
 /* Its state is reserved: for a node, or for a VM. */
-static void check_reserved(const char *dir, const char *what, const char *uuid)
+static void check_reserved(const char *dir, const char *what, const char *node, const char *uuid)
 {
 	static const char todo[] = "dlend unreserve on its lender ends that.";
-	char vm[TEXT_MAX], borrower[TEXT_MAX];
+	char vm[TEXT_MAX];
 
 	if (!uuid_valid(read_attr(vm, dir, "reserved")))
-		fail(EXIT_IN_USE, what,
-		     text("it is reserved for node %s",
-			  node_text(read_attr(borrower, dir, "borrower"))), todo);
+		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(node)), todo);
 	if (!uuid || strcasecmp(uuid, vm))
 		fail(EXIT_IN_USE, what,
 		     text("it is reserved for the VM that has the mediated device %s", vm), todo);
@@ -105,7 +103,7 @@ void offer_check_taken(const char *dir, const char *what, bool held, const char 
 			  strcmp(mine, borrower) ? "" : " (this one)"),
 		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
 	if (!strcmp(state, "reserved"))
-		check_reserved(dir, what, uuid);
+		check_reserved(dir, what, borrower, uuid);
 	if (!strcmp(state, "kept"))
 		fail(EXIT_IN_USE, what,
 		     text("node %s has another device of set %s", node_text(borrower),
@@ -143,4 +141,22 @@ void offer_check(const char *address, const char *uuid)
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");
 	free(dir);
+}
+
+struct mdev_to_be {
+	const char *address, *uuid;
+};
+
+static void check_to_be(void *arg)
+{
+	const struct mdev_to_be *mdev = arg;
+
+	offer_check(mdev->address, mdev->uuid);
+}
+
+const char *offer_obstacle(const char *address, const char *uuid)
+{
+	struct mdev_to_be mdev = { address, uuid };
+
+	return attempt_quietly(check_to_be, &mdev);
 }

@@ -31,9 +31,17 @@ static char *record_file(const char *bdf)
 	return path("%s/dlend/reserved/%s", opt.etc, bdf);
 }
 
-static const char *record_text(const struct reservation *r)
+/* @since: 0: as records have it; now: as the kernel takes it, which is told how long it is */
+static const char *reservation_text(const struct reservation *r, time_t since)
 {
-	return r->until ? text("%s %lld\n", r->whom, (long long)r->until) : text("%s\n", r->whom);
+	return r->until ? text("%s %lld\n", r->whom, (long long)(r->until - since)) :
+			  text("%s\n", r->whom);
+}
+
+/* Return: the UUID, or "" if it is for a node */
+static const char *mdev_of(const char *whom)
+{
+	return uuid_valid(whom) ? whom : "";
 }
 
 static int record_write(const char *file, const struct reservation *r)
@@ -43,7 +51,7 @@ static int record_write(const char *file, const struct reservation *r)
 
 	if (!f)
 		return -errno;
-	if (fputs(record_text(r), f) < 0)
+	if (fputs(reservation_text(r, 0), f) < 0)
 		err = -errno;
 	if (fclose(f) && !err)
 		err = -errno;
@@ -110,12 +118,6 @@ static bool record_read(const char *file, struct reservation *r)
 
 /* The kernel */
 
-static const char *attribute_text(const struct reservation *r, time_t now)
-{
-	return r->until ? text("%s %lld\n", r->whom, (long long)(r->until - now)) :
-			  text("%s\n", r->whom);
-}
-
 static void set_attribute(const struct device *dev, const char *value)
 {
 	char *file = path("%s/dlend/reserved", dev->dir);
@@ -136,7 +138,7 @@ void reserve_again(const struct device *dev)
 
 	if (record_read(file, &r)) {
 		if (!r.until || r.until > now)
-			set_attribute(dev, attribute_text(&r, now));
+			set_attribute(dev, reservation_text(&r, now));
 		else
 			unlink(file);
 	}
@@ -156,15 +158,16 @@ json_t *reserved_json(const char *dir)
 {
 	char value[TEXT_MAX], name[TEXT_MAX], whom[40];
 	unsigned int left = 0;
-	const char *node;
+	const char *node, *mdev;
 
 	if (sscanf(read_attr(value, dir, "reserved"), "%39s %u", whom, &left) < 1 ||
 	    !strcmp(whom, "none"))
 		return json_null();
-	node = uuid_valid(whom) ? "0" : whom;
+	mdev = mdev_of(whom);
+	node = *mdev ? "0" : whom;
 	return json_pack("{s:o, s:s, s:s, s:s}", "node", attr_json("node_id", node),
 			 "node_name", node_name(name, node),
-			 "mdev", uuid_valid(whom) ? whom : "",
+			 "mdev", mdev,
 			 "until", until_text(left ? time(NULL) + left : 0));
 }
 
@@ -292,7 +295,7 @@ static struct device open_device(int argc, char **argv)
 
 static void report_reserved(const struct device *dev, const struct reservation *r)
 {
-	const char *until = until_text(r->until), *mdev = uuid_valid(r->whom) ? r->whom : "";
+	const char *until = until_text(r->until), *mdev = mdev_of(r->whom);
 
 	if (opt.json)
 		print_document(json_pack("{s:s, s:o, s:s, s:s}", "device", dev->bdf,
@@ -330,7 +333,7 @@ int cmd_reserve(int argc, char **argv)
 	if (uuid_valid(r.whom))
 		check_alone(&dev);
 	records_remove(&dev);
-	set_attribute(&dev, attribute_text(&r, time(NULL)));
+	set_attribute(&dev, reservation_text(&r, time(NULL)));
 	record_make(&dev, &r);
 	report_reserved(&dev, &r);
 	return EXIT_OK;

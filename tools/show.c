@@ -139,11 +139,6 @@ static json_t *or_null(json_t *entry)
 
 /* What may be done next */
 
-static void check_offer(void *address)
-{
-	offer_check(address, NULL);
-}
-
 static void add_next(json_t *next, const char *todo)
 {
 	json_array_append_new(next, ascii_json(todo));
@@ -176,7 +171,7 @@ static void next_of_free(json_t *page, json_t *next, const char *dir)
 		why = "it is lent, and not offered yet";
 		todo = text("offer it: dlend lend %s", member(offer, "own"));
 	} else if (path_exists(dir)) {
-		why = attempt_quietly(check_offer, address);
+		why = offer_obstacle(address, NULL);
 		todo = why ? attempt_todo() : NULL;
 	}
 	json_object_set_new(page, "obstacle", ascii_json(why ? why : ""));
