@@ -80,7 +80,7 @@ def install_rpm(t, copy, packages):
     words = ("rpm", "--root", root, "--noscripts", "--nodeps")
     r = run(*words, "-i", *packages, cwd=copy)
     t.equal(r.returncode, 0, "rpm installs them", r.stderr)
-    t.equal(run("rpm", "--root", root, "-Va", "--nodeps", "--noscripts", cwd=copy).stdout, "", "  each file is as it was built")
+    t.equal(run(*words, "-Va", cwd=copy).stdout, "", "  each file is as it was built")
     t.equal(run(root / "usr/sbin/dlend", "--version", cwd=copy).stdout.split()[1], VERSION, "  dlend runs")
     (root / "etc/dlend.conf").write_text("# mine\n")
     r = run(*words, "-e", "dlend", "dlend-dkms", cwd=copy)
