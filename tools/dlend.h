@@ -251,7 +251,7 @@ char *offer_attached_as(const char *pci);
 void offer_check_taken(const char *dir, const char *what, bool held, const char *uuid);
 /** offer_check - exits with a message if the mediated device @uuid of it cannot be made here now */
 void offer_check(const char *address, const char *uuid);
-/** offer_obstacle - the same without a message. Return: NULL, or why not; attempt_todo() has a cure */
+/** offer_obstacle - the same without a message. Return: NULL, or why; attempt_todo(): the cure */
 const char *offer_obstacle(const char *address, const char *uuid);
 
 /* config.c: /etc/dlend.conf. */
