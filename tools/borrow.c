@@ -2,7 +2,7 @@
 /*
  * dlend borrow and return: a mediated device for a VM, by hand or from libvirt's hook
  * (dist/libvirt-mdevs).  It is of the device that is named, or of any of a type: the first that
- * this host can have.
+ * this host can have, and one that is reserved for this mediated device before others.
  *
  * Its lender gives the device to one host only, and as soon as the VMM opens it (prepin): so from
  * then on all hosts see that it is not free.
@@ -88,24 +88,28 @@ static char *borrow_named(const char *what, const char *uuid)
 	return address;
 }
 
-static bool is_free(const char *bus, const char *address)
-{
-	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
-	bool is = !strcmp(read_attr(state, dir, "state"), "free");
+/* In which turn a device of a type is tried */
+enum turn { RESERVED_FOR_IT, FREE, ANY_OTHER, TURNS };
 
+static enum turn turn_of(const char *bus, const char *address, const char *uuid)
+{
+	char *dir = path("%s/%s", bus, address), state[TEXT_MAX], vm[TEXT_MAX];
+	enum turn turn = ANY_OTHER;
+
+	read_attr(state, dir, "state");
+	if (!strcmp(state, "free"))
+		turn = FREE;
+	else if (!strcmp(state, "reserved") && !strcasecmp(read_attr(vm, dir, "reserved"), uuid))
+		turn = RESERVED_FOR_IT;
 	free(dir);
-	return is;
+	return turn;
 }
 
-/*
- * Offers of a type, in the order in which they are tried: those that are free come first.  Hosts
- * begin at different ones, so that two that choose at the same moment do not choose the same.
- */
-static struct names offers_of(const char *bus, const char *type)
+/* Return: the offers of a type */
+static struct names offers_alike(const char *bus, const char *type)
 {
 	char value[TEXT_MAX];
-	struct names all = list_dir(bus), alike = { 0 }, found = { 0 };
-	unsigned long first = strtoul(own_node(value), NULL, 10);
+	struct names all = list_dir(bus), alike = { 0 };
 
 	for (size_t i = 0; i < all.count; i++) {
 		char *dir = path("%s/%s", bus, all.name[i]);
@@ -114,15 +118,28 @@ static struct names offers_of(const char *bus, const char *type)
 			names_add(&alike, all.name[i]);
 		free(dir);
 	}
-	for (int wanted = 1; wanted >= 0; wanted--)
+	names_free(&all);
+	return alike;
+}
+
+/*
+ * Offers of a type, in the order in which they are tried.  Hosts begin at different ones, so that
+ * two that choose at the same moment do not choose the same.
+ */
+static struct names offers_of(const char *bus, const char *type, const char *uuid)
+{
+	char value[TEXT_MAX];
+	struct names alike = offers_alike(bus, type), found = { 0 };
+	unsigned long first = strtoul(own_node(value), NULL, 10);
+
+	for (enum turn turn = 0; turn < TURNS; turn++)
 		for (size_t i = 0; i < alike.count; i++) {
 			const char *address = alike.name[(first + i) % alike.count];
 
-			if (is_free(bus, address) == wanted)
+			if (turn_of(bus, address, uuid) == turn)
 				names_add(&found, address);
 		}
 	names_free(&alike);
-	names_free(&all);
 	return found;
 }
 
@@ -142,7 +159,7 @@ static const char *refusal(const char *bus, const char *address, const char *uui
 static char *borrow_any(const char *type, const char *uuid)
 {
 	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
-	struct names found = offers_of(bus, type);
+	struct names found = offers_of(bus, type, uuid);
 	const char *all = "", *why;
 
 	for (size_t i = 0; i < found.count; i++) {

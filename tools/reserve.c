@@ -248,7 +248,7 @@ static void parse_node(struct reservation *r, const char *s)
 	if (!is_number(id))
 		fail(EXIT_USAGE, text("--for %s", s),
 		     "that is neither a node's number or name nor a UUID",
-		     "dlend links shows nodes, dlend status the UUIDs of mediated devices.");
+		     "dlend links shows nodes. A VM is named by the UUID of its mediated device: `virsh dumpxml VM` shows it where the VM is defined.");
 	if (!node || node > 65535)
 		fail(EXIT_USAGE, text("--for %s", s), "the number of a node is 1 to 65535",
 		     "dlend links shows it.");

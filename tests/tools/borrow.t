@@ -168,6 +168,11 @@ def any_of_a_type(t):
         refused_all(t, f, {G2: f"it is reserved for the VM that has the mediated device {OTHER}"}, words=f"borrow --uuid {UUID[:-1]}b dlend-gpu")
         r = f.run(f"borrow --uuid {OTHER} dlend-gpu")
         t.equal((r.code, f.mdevs()), (0, {UUID: G3, OTHER: G2}), "the one that is reserved for this mediated device", r.err)
+        f.run(f"return {UUID}")
+        f.run(f"return {OTHER}")
+        f.change(G1, state="free", borrower="0")
+        r = f.run(f"borrow --uuid {OTHER} dlend-gpu")
+        t.equal((r.code, f.mdevs()), (0, {OTHER: G2}), "  before those that anybody may have", r.err)
         r = f.run("borrow dlend-nic")
         t.ok(r.code == 3 and "there is no dlend-nic: no node offers one" in r.err, "a type that nobody offers", r.err)
     for what, attributes, why in (("quarantined", {"state": "quarantined"}, "it is quarantined on node 2"),
