@@ -43,7 +43,7 @@ dlend.modules={modules}</cmdline>
     {devices}
   </devices>
   <qemu:commandline>
-    <qemu:arg value='-global'/><qemu:arg value='virtio-serial-pci.disable-modern=on'/>
+    <qemu:arg value='-global'/><qemu:arg value='virtio-serial-pci.disable-modern=on'/>{words}
   </qemu:commandline>
 </domain>
 """
@@ -64,9 +64,10 @@ class Domain:
     mdevs     UUIDs, or (UUID, more XML inside <hostdev>)
     ports     how many empty PCIe root ports it has for attach-device
     modules, tools, memory, smp     as for Guest
+    words     more of QEMU's command line
     """
 
-    def __init__(self, name, mdevs=(), ports=0, memory=256, smp=1, modules=("nvme",), tools=()):
+    def __init__(self, name, mdevs=(), ports=0, memory=256, smp=1, modules=("nvme",), tools=(), words=()):
         self.name = name
         self.mdevs = [(mdev, "") if isinstance(mdev, str) else mdev for mdev in mdevs]
         self.ports = ports
@@ -74,6 +75,7 @@ class Domain:
         self.smp = smp
         self.modules = modules
         self.tools = tools
+        self.words = words
         self.host = None
         self.slot = None
         self.relay = None
@@ -83,7 +85,8 @@ class Domain:
         # libvirt numbers and places them; those that nothing of the definition is in stay free.
         devices += ["<controller type='pci' model='pcie-root-port'/>"] * (self.ports + len(self.mdevs))
         return XML.format(name=self.name, memory=self.memory, smp=self.smp, top=TOP, modules=",".join(self.modules),
-                          lean=GUEST_LEAN, devices="\n    ".join(devices))
+                          lean=GUEST_LEAN, devices="\n    ".join(devices),
+                          words="".join(f"<qemu:arg value='{word}'/>" for word in self.words))
 
     def put(self, host):
         """What it boots from: any host that is to run it needs that."""

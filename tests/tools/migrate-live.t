@@ -61,6 +61,7 @@ def keeps(t):
         r = w.run(*KEEP, "--json", "--copy=send", "vm1", "b")
         says = json.loads(r.stdout)
         t.equal((says["owner"], says["downtime_seconds"]), ("there", 0.14), "as JSON")
+        t.ok(0 < says["last_pass_bytes"] < 100 << 20, "  and what was sent since the VM might stop", str(says))
         told = [json.loads(line) for line in r.stderr.splitlines()]
         passes = [line for line in told if "pass" in line]
         t.ok(len(passes) > 2 and passes[1]["bytes_sent"] > 0 and passes[1]["bytes_per_second"] > 0,

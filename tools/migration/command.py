@@ -117,7 +117,7 @@ def carry_out(move):
         raise
     seconds = time.monotonic() - begin
     if args.json:
-        stood = {"downtime_seconds": move.stood_still} if args.live else {}
+        stood = {"downtime_seconds": move.stood_still, "last_pass_bytes": move.last_bytes} if args.live else {}
         print_json(steps_for_json(move.steps, vm=move.vm, owner="there", host=args.host, seconds=round(seconds, 3),
                                   **stood))
     else:

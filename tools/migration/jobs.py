@@ -32,3 +32,9 @@ def seconds_still(host, uuid):
     """How long the VM stood still in the last one, as its QEMU has measured it; None if that is not known."""
     milliseconds = job_info(host, uuid, "--completed").get("downtime")
     return milliseconds / 1000 if milliseconds is not None else None
+
+
+def bytes_since(host, uuid, sent):
+    """What the last one has sent after it had sent so many bytes; None if that is not known."""
+    total = job_info(host, uuid, "--completed").get("memory_processed")
+    return total - sent if None not in (total, sent) else None

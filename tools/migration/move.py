@@ -22,6 +22,7 @@ class Move:
         self.was_running = False    # the VM, as the move began
         self.copy = None            # how memory is copied, a Copy; None if no device stays
         self.stood_still = None     # seconds, as libvirt has measured it
+        self.last_bytes = None      # sent since the VM was allowed to stop
         self.steps = []
         self.undoable = 0           # so many of the first steps are undone if one of them fails
         self.begun = 0              # so many steps have begun

@@ -15,7 +15,7 @@ from remote.messages import Failure
 from remote.waits import TELL_S
 
 from .blackout import COMPARE_BYTES_PER_S, MIB, cache_bytes, in_words
-from .jobs import abort_job, ask_to_end, job_info, migrate_words, seconds_still
+from .jobs import abort_job, ask_to_end, bytes_since, job_info, migrate_words, seconds_still
 from .mdevs import kernel_lines
 from .whereabouts import find_running_host
 
@@ -93,6 +93,7 @@ class Precopy:
         self.move = move
         self.passes, self.raised, self.told, self.ending = Passes(), 0, 0.0, False
         self.usual = ""         # allowed time without the VM, before
+        self.sent_before = None     # bytes, when it was allowed to stop
 
     def set_downtime(self, milliseconds):
         """Return whether libvirt has done it."""
@@ -124,6 +125,7 @@ class Precopy:
             said = "".join(f"; {line}" for line in self.kernels_say() if line not in before)
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result) + said)
         move.stood_still = seconds_still(move.here, move.uuid)
+        move.last_bytes = bytes_since(move.here, move.uuid, self.sent_before)
 
     def kernels_say(self):
         """What both hosts' kernels have said of the devices, a line each."""
@@ -170,4 +172,5 @@ class Precopy:
         messages.print_progress(self.move.settings, "  the last pass took QEMU too long: once more" if self.raised else
                                 "  nothing new comes: now the VM stops, for the last pass",
                                 allowed_milliseconds=milliseconds)
+        self.sent_before = info.get("memory_processed")
         self.raised += self.set_downtime(milliseconds)
