@@ -7,6 +7,7 @@ import importlib.util
 import io
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,16 @@ def together(t):
         runner.Scenario.over()
         shutil.rmtree(runner.TOP)
         runner.TOP = top
+
+
+def stopped(t):
+    """A step that has begun others, which do not hear of it by themselves."""
+    output = runner.Command(["sh", "-c", "sh -c 'echo $$; exec tail -f /dev/null' & wait; wait"])
+    pid = int(next(iter(output.process.stdout)))
+    t.equal(runner.descendants(output.process.pid), [pid], "what a step has begun is known")
+    output.terminate()
+    ended, _, _ = select.select([output.process.stdout], [], [], 10)
+    t.ok(ended and output.process.stdout.read() == "", "  and ends with it: nobody has its output any more")
 
 
 ENDED = """\
@@ -293,6 +304,6 @@ def slowest(t):
 
 
 with Tap() as test:
-    for part in (streams, reason, again, together, late, several, resume, within, turns, families, slowest):
+    for part in (streams, reason, again, together, stopped, late, several, resume, within, turns, families, slowest):
         with test.case(part.__name__):
             part(test)
