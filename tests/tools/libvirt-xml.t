@@ -30,6 +30,16 @@ DOMAIN = """<domain type='qemu' xmlns:qemu='http://libvirt.org/schemas/domain/qe
   <devices>{}</devices>{}
 </domain>
 """
+# Runs a command, and looks after the orphans below it: libvirt waits for each QEMU that it has asked to be gone, which is the
+# child of pid 1, and not each machine's pid 1 looks after those at once.
+SUBREAPER = """import ctypes, os, subprocess, sys
+assert not ctypes.CDLL(None).prctl(36, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER"
+child = subprocess.Popen(sys.argv[1:])
+pid = status = None
+while pid != child.pid:
+    pid, status = os.wait()
+os._exit(os.waitstatus_to_exitcode(status) & 255)
+"""
 PLAIN = ("-machine", "-accel", "-cpu", "-m", "-smp", "-numa")   # arguments of QEMU's that are taken as they are
 
 
@@ -260,7 +270,8 @@ class Machine:
         Path(self.file).write_text(DOMAIN.format(devices, override))
         r, said = self.run("virt-xml-validate", self.file, "domain")
         t.ok(not r.returncode, f"{name}: libvirt's schema takes it", said)
-        r, said = self.run("virsh", "-c", f"qemu:///embed?root={self.folder.name}/root", f"define {self.file}; domxml-to-native qemu-argv --xml {self.file}")
+        r, said = self.run(sys.executable, "-c", SUBREAPER, "virsh", "-c", f"qemu:///embed?root={self.folder.name}/root",
+                           f"define {self.file}; domxml-to-native qemu-argv --xml {self.file}")
         t.ok(not r.returncode and "-device" in r.stdout, "  so do its rules for the tree", said)
         words = shlex.split(r.stdout)
         pairs = [(a, b) for a, b in zip(words, words[1:]) if a in PLAIN or a == "-device" and '"vfio-pci"' not in b or
