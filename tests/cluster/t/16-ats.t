@@ -44,6 +44,7 @@ def forgets(t, f, b, g, address):
     g.run(BUSY)
     b.run(f"[ -e {QI} ] && echo 1 >{QI}/enable")
     f.trace_clear("b")
+    b.late_writes("ab", "the guest, which is at work, writes to the device until its host hears that it has gone")
     b.run(f"echo force >/sys/bus/pci/devices/0000{address[5:]}/dlend/reclaim", timeout=60)
     f.wait_state("a", address, "free")
     b.run(f"echo 0 >{QI}/enable")
