@@ -302,6 +302,10 @@ class World:
     def virsh_domjobinfo(self, host, name, words, stdin):
         """The second pass and all after it bring the same."""
         if "--completed" in words:
+            told = top() / "told"
+            if told.exists():       # without --keep-completed, once
+                return ""
+            told.touch()
             return "downtime: 140\nmemory_processed: 209715200"
         number = int((top() / "pass").read_text()) if (top() / "pass").exists() else 0
         (top() / "pass").write_text(str(number + 1))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A migration of libvirt's: its command, its end, and what libvirt tells of it."""
+from dataclasses import dataclass
+
 from remote.hosts import start_command_here
 from remote.messages import print_progress
 
@@ -28,13 +30,15 @@ def job_info(host, uuid, *more):
     return info
 
 
-def seconds_still(host, uuid):
-    """How long the VM stood still in the last one, as its QEMU has measured it; None if that is not known."""
-    milliseconds = job_info(host, uuid, "--completed").get("downtime")
-    return milliseconds / 1000 if milliseconds is not None else None
+@dataclass(frozen=True)
+class Ended:
+    """seconds_still: how long the VM stood still, as its QEMU has measured it; sent: bytes of its memory; None if not known"""
+    seconds_still: float
+    sent: int
 
 
-def bytes_since(host, uuid, sent):
-    """What the last one has sent after it had sent so many bytes; None if that is not known."""
-    total = job_info(host, uuid, "--completed").get("memory_processed")
-    return total - sent if None not in (total, sent) else None
+def ended_job(host, uuid):
+    """What libvirt tells of the last one, which it does once."""
+    info = job_info(host, uuid, "--completed")
+    milliseconds = info.get("downtime")
+    return Ended(milliseconds / 1000 if milliseconds is not None else None, info.get("memory_processed"))

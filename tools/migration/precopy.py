@@ -15,7 +15,7 @@ from remote.messages import Failure
 from remote.waits import TELL_S
 
 from .blackout import COMPARE_BYTES_PER_S, MIB, cache_bytes, in_words
-from .jobs import abort_job, ask_to_end, bytes_since, job_info, migrate_words, seconds_still
+from .jobs import abort_job, ask_to_end, ended_job, job_info, migrate_words
 from .mdevs import kernel_lines
 from .whereabouts import find_running_host
 
@@ -124,8 +124,10 @@ class Precopy:
         if find_running_host(move, result) is move.here:
             said = "".join(f"; {line}" for line in self.kernels_say() if line not in before)
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result) + said)
-        move.stood_still = seconds_still(move.here, move.uuid)
-        move.last_bytes = bytes_since(move.here, move.uuid, self.sent_before)
+        ended = ended_job(move.here, move.uuid)
+        move.stood_still = ended.seconds_still
+        if None not in (ended.sent, self.sent_before):
+            move.last_bytes = ended.sent - self.sent_before
 
     def kernels_say(self):
         """What both hosts' kernels have said of the devices, a line each."""

@@ -8,7 +8,7 @@ from remote.messages import Failure
 from remote.waits import wait_until
 
 from .domain import domain_state, undefine_domain
-from .jobs import ask_to_end, migrate_words, seconds_still
+from .jobs import ask_to_end, ended_job, migrate_words
 from .note import note_text
 from .release import take_definition
 from .steps import Step
@@ -108,7 +108,7 @@ def step_migrate_live(move):
         # virsh may fail after the VM has gone.
         if find_running_host(move, result) is move.here:
             raise Failure(f"{move.vm} could not be migrated to {move.there}", reason_of(result))
-        move.stood_still = seconds_still(move.here, move.uuid)
+        move.stood_still = ended_job(move.here, move.uuid).seconds_still
 
     def migrate_back():
         if find_running_host(move) is move.here:
