@@ -490,14 +490,21 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	return ret;
 }
 
-/* Its vectors as they are wanted now; of those, all may fire whose user does not say which. */
+/* Return: may @vector fire as soon as the lender has its message? */
+static bool dlend_lease_irq_in_use(struct dlend_claim *claim, u32 vector)
+{
+	return !claim->ops->irq_in_use || claim->ops->irq_in_use(claim, vector);
+}
+
+/* Its vectors as they are wanted now.  The device may fire before its lender has answered. */
 static int dlend_lease_irq_vectors(struct dlend_lease_record *r, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
 {
 	int ret = dlend_irq_direct_set(r->direct, mode, count, p);
 
-	for (u32 i = 0; i < count && !ret && !r->claim->ops->irq_by_use; i++)
-		ret = dlend_irq_direct_use(r->direct, i);
+	for (u32 i = 0; i < count && !ret; i++)
+		if (dlend_lease_irq_in_use(r->claim, i))
+			ret = dlend_irq_direct_use(r->direct, i);
 	return ret;
 }
 

@@ -99,7 +99,7 @@ void lend_irq_go_on(struct lend_fn *fn);
  * lend_irq_finish - wait until what has come was delivered to the borrower
  * @fn: (in) function that sends no more interrupts
  *
- * Context: process, group lock; waits for handlers only.
+ * Context: process, group lock; waits for handlers, or for one read through the link.
  */
 void lend_irq_finish(struct lend_fn *fn);
 

@@ -17,7 +17,8 @@ struct lend_irq_want {
  * @up: set up the vectors. In fn->irq.vec is room for as many as are wanted, for a way that has
  *	handlers; it is zero. On error there are none. Return: as lend_irq_setup_direct()
  * @down: end them
- * @finish: wait until those that the device has sent are at the borrower; it sends no more
+ * @finish: wait until those that the device has sent are at the borrower; it sends no more. Also
+ *	after @down
  *
  * All: process context, group lock.
  */

@@ -169,6 +169,11 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	iounmap(table);
 }
 
+bool dlend_native_irq_in_use(const struct dlend_native_fn *fn, u32 vector)
+{
+	return fn->vector[vector].taken;
+}
+
 int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
 	int ret = first + nr > fn->irq_count ? -ENOSPC : 0;
@@ -210,13 +215,10 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 		return ret;
 	dlend_native_irq_learn(fn, 0, fn->irq_count);
 	/* If they come directly, those may be others than before. */
-	for (i = 0; i < fn->irq_count && !ret; i++) {
+	for (i = 0; i < fn->irq_count; i++)
 		fn->vector[i].bound = nr_cpu_ids;
-		if (fn->vector[i].taken)
-			ret = dlend_lease_irq_use(dlend_native_lease(fn), i);
-	}
 	dlend_native_irq_follow(fn);
-	return ret;
+	return 0;
 }
 
 void dlend_native_irq_make_up(struct dlend_native_fn *fn)

@@ -36,6 +36,15 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
 
 /**
+ * dlend_native_irq_in_use - does a driver have a vector?
+ * @fn: (in) function whose interrupts are being set up
+ * @vector: (in) less than the count that they are set up with
+ *
+ * Context: under irq_lock.
+ */
+bool dlend_native_irq_in_use(const struct dlend_native_fn *fn, u32 vector);
+
+/**
  * dlend_native_irq_release - undo dlend_native_irq_take()
  * @fn: (in, out) function; if no vector is left, the lender delivers nothing of it any more
  * @first: (in) number of the first one

@@ -150,6 +150,11 @@ static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **wh
 	return dlend_native_domain_of_vfio(dlend_native_claim_fn(claim));
 }
 
+static bool dlend_native_op_irq_in_use(struct dlend_claim *claim, u32 vector)
+{
+	return dlend_native_irq_in_use(dlend_native_claim_fn(claim), vector);
+}
+
 static void dlend_native_op_irqs_again(struct dlend_claim *claim)
 {
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
@@ -199,7 +204,7 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.reclaim = dlend_native_op_reclaim,
 	.error = dlend_native_op_error,
 	.no_direct = dlend_native_op_no_direct,
-	.irq_by_use = true,
+	.irq_in_use = dlend_native_op_irq_in_use,
 	.irqs_again = dlend_native_op_irqs_again,
 	.interrupt = dlend_native_op_interrupt,
 	.bar_revoked = dlend_native_op_bar_revoked,

@@ -179,8 +179,9 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @error: the device of the lease @epoch had an error
  * @no_direct: must its interrupts come by the doorbell, and why? A text that stays. NULL: they may
  *	come directly. Called by dlend_lease_irq_setup()
- * @irq_by_use: vectors may fire only after dlend_lease_irq_use(), so that those that nobody uses
- *	take nothing of this host's processors
+ * @irq_in_use: may a vector fire when it is set up? Else only after dlend_lease_irq_use(), so that
+ *	those that nobody uses take nothing of this host's processors. NULL: all may. Called by
+ *	dlend_lease_irq_setup(), before the device has a message for it
  * @irqs_again: have the interrupts that there are set up once more, soon: the way by which they
  *	come may be another one now. None is lost; one may come that the device has not sent
  * @interrupt: @count (1 or more) new interrupts of @vector. @direct: called by an interrupt of this
@@ -207,7 +208,7 @@ struct dlend_claim_ops {
 	void (*reclaim)(struct dlend_claim *claim, u32 epoch);
 	void (*error)(struct dlend_claim *claim, u32 epoch);
 	bool (*no_direct)(struct dlend_claim *claim, const char **why);
-	bool irq_by_use;
+	bool (*irq_in_use)(struct dlend_claim *claim, u32 vector);
 	void (*irqs_again)(struct dlend_claim *claim);
 	void (*interrupt)(struct dlend_claim *claim, u32 vector, u32 count, bool direct);
 	void (*bar_revoked)(struct dlend_claim *claim, unsigned int bar);
@@ -409,11 +410,11 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease);
 
 /**
  * dlend_lease_irq_use - a vector may fire from now on
- * @lease: (in) lease of a user whose ops have irq_by_use
+ * @lease: (in) lease of a user whose ops have irq_in_use
  * @vector: (in) one that dlend_lease_irq_setup() has set up
  *
- * The lender has no part in it. Not beside dlend_lease_irq_setup(), and again after each that does
- * not follow another one of the same lease, mode and way. Context: process.
+ * The lender has no part in it. Not beside dlend_lease_irq_setup(). From then on irq_in_use() has
+ * to say so. Context: process.
  * Return: 0; -ENOSPC no processor of this host has room for it; -ENOMEM.
  */
 int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector);

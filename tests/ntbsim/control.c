@@ -281,20 +281,22 @@ static const char *cmd_doorbell(struct client *c, char **arg)
 static const char *cmd_window(struct client *c, char **arg)
 {
 	struct ntb_side *s = find_side(arg[1], arg[2]);
-	uint64_t ms, from;
+	uint64_t ms, from = 0;
+	bool interrupts;
 
 	(void)c;
 	if (!s)
 		return "no such side";
 	if (!strcmp(arg[3], "normal") && !arg[4]) {
-		late_set(s, 0, 0);
+		late_set(s, 0, 0, false);
 		return NULL;
 	}
 	if (strcmp(arg[3], "late") || !arg[4] || !arg[5])
-		return "late MS OFFSET, or normal?";
-	if (!number(arg[4], &ms) || !ms || ms > 10000 || !number(arg[5], &from))
+		return "late MS OFFSET, late MS interrupts, or normal?";
+	interrupts = !strcmp(arg[5], "interrupts");
+	if (!number(arg[4], &ms) || !ms || ms > 10000 || !(interrupts || number(arg[5], &from)))
 		return "bad number";
-	late_set(s, ms, from);
+	late_set(s, ms, from, interrupts);
 	return NULL;
 }
 

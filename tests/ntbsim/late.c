@@ -4,7 +4,8 @@
  * orders the two: what a device has written may be under way when the peer hears, by a processor,
  * that it is there.  A read through the window pushes it.
  *
- * Nobody tells the bridge who writes, so what is late is what goes beyond an offset.
+ * Nobody tells the bridge who writes, so what is late is what goes beyond an offset, or to where
+ * the peer's processors take interrupts.
  */
 #include "late.h"
 
@@ -26,11 +27,19 @@ static void late_over(struct timer *t)
 	late_push(container_of(t, struct ntb_side, late.timer));
 }
 
-void late_set(struct ntb_side *s, unsigned int ms, uint64_t from)
+void late_set(struct ntb_side *s, unsigned int ms, uint64_t from, bool interrupts)
 {
 	late_push(s);
 	s->late.ms = ms;
 	s->late.from = from;
+	s->late.interrupts = interrupts;
+}
+
+static bool late_concerns(struct ntb_side *s, unsigned int w, uint64_t off)
+{
+	if (s->late.interrupts)
+		return ntb_window_to(s, w, off) >> 20 == 0xfee;
+	return off >= s->late.from;
 }
 
 bool late_takes(struct ntb_side *s, unsigned int w, uint64_t off, const void *data, size_t len)
@@ -38,7 +47,7 @@ bool late_takes(struct ntb_side *s, unsigned int w, uint64_t off, const void *da
 	struct late *l = &s->late;
 	struct late_write *d;
 
-	if (!l->ms || off < l->from)
+	if (!l->ms || !late_concerns(s, w, off))
 		return false;
 	d = xalloc(sizeof(*d) + len);
 	d->w = w;

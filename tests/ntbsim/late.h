@@ -15,12 +15,13 @@ struct late_write;
 struct late {
 	unsigned int ms;	/* longest delay; 0: none */
 	uint64_t from;		/* what goes to offsets below is not late */
+	bool interrupts;	/* only what leads to an x86 processor's interrupts is */
 	struct late_write *head, **end;
 	struct timer timer;
 };
 
 /* From now on. @ms 0: no more. */
-void late_set(struct ntb_side *s, unsigned int ms, uint64_t from);
+void late_set(struct ntb_side *s, unsigned int ms, uint64_t from, bool interrupts);
 /* Return: whether it is kept for later. */
 bool late_takes(struct ntb_side *s, unsigned int w, uint64_t off, const void *data, size_t len);
 /* All of them arrive: somebody reads. */

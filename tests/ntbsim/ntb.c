@@ -193,6 +193,14 @@ static bool reachable(struct ntb_side *s, enum ntb_window w, uint64_t off, size_
 	return false;
 }
 
+uint64_t ntb_window_to(struct ntb_side *s, enum ntb_window w, uint64_t off)
+{
+	uint64_t addr = 0, open = 0;
+
+	s->link->family->window(s, w, off, &addr, &open);
+	return open ? addr : 0;
+}
+
 void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t len,
 		     bool force, dma_fn fn, void *arg)
 {

@@ -166,6 +166,9 @@ void ntb_window_read(struct ntb_side *s, enum ntb_window w, uint64_t off, size_t
 void ntb_window_write(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		      size_t len, bool force);
 
+/* The address there on the peer; 0: it leads nowhere. */
+uint64_t ntb_window_to(struct ntb_side *s, enum ntb_window w, uint64_t off);
+
 /* The same write when no fault switch has it, or has it any more. */
 void ntb_window_push(struct ntb_side *s, enum ntb_window w, uint64_t off, const void *data,
 		     size_t len, bool force);

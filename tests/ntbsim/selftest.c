@@ -256,6 +256,27 @@ static void test_late(struct peer *a, struct peer *b)
 	drain_irqs(b);
 }
 
+/* So may its interrupts, which come through the other window. */
+static void test_late_interrupts(struct peer *a, struct peer *b)
+{
+	long long faults = stat_of('b', "faults"), late = stat_of('a', "late");
+	volatile uint8_t *data = &b->ram[0x2100];
+
+	set_trans(b, 4, RAM_IOVA, 0x4000);
+	*data = 0;
+	ok(did("window t a late 10000 interrupts"), "interrupts are late");
+	wr(a, VU_BAR4, 0x2100, 0x66, 1);
+	ok(*data == 0x66, "data are not");
+	set_trans(b, 4, 0xfee00000, 0x1000);
+	wr(a, VU_BAR4, 8, 1, 4);
+	serve(b, 100);
+	ok(stat_of('b', "faults") == faults && stat_of('a', "late") == late + 1,
+	   "what leads to where processors take them has not arrived");
+	ok(did("window t a normal"), "the end of that pushes it");
+	serve(b, 100);
+	ok(stat_of('b', "faults") == faults + 1, "to a host that takes no interrupt there");
+}
+
 static void test_faults(struct peer *a, struct peer *b)
 {
 	long long before = stat_of('b', "faults");
@@ -770,6 +791,7 @@ int main(int argc, char **argv)
 	test_doorbells(&a, &b);
 	test_windows(&a, &b);
 	test_late(&a, &b);
+	test_late_interrupts(&a, &b);
 	test_faults(&a, &b);
 	test_messages(&a, &b);
 	test_timeout(&a, &b);

@@ -5,6 +5,7 @@
     host a (node 1): guests, a program, and itself ------ ab ------ host b (node 2): nvme0, many, row
 """
 import contextlib
+import json
 import re
 import shutil
 import struct
@@ -23,6 +24,8 @@ MASKALL = 0x4000
 TABLE = 128         # of "many"
 VECTORS = 128       # of one device, in use at once
 ROUNDS = 8
+READERS = 8         # which come to their disk at any moment
+LATE_MS = 400
 
 
 # What a device's registers say
@@ -102,16 +105,32 @@ def masks(t, f, g, uuid, what):
 
 # The administrator changes his mind
 
+@contextlib.contextmanager
+def late(c):
+    """What a device writes takes another way than what its lender's processors do: an interrupt may still be on it
+    when the borrower is told that no more will come, unless the lender has made sure."""
+    c.ntbsim(f"window ab b late {LATE_MS} interrupts")
+    yield
+    c.ntbsim("window ab b normal")
+
+
+def late_ones(c):
+    return json.loads(c.ntbsim("status"))["links"]["ab"]["b"]["late"]
+
+
 def moved(t, f, g, address):
     """While its disk is read all the time."""
+    before = late_ones(f.cluster)
     job = g.spawn("while [ ! -e /tmp/over ]; do dd if=/dev/nvme0n1 of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null || exit; done")
-    for n in range(10):
-        for to, want in (("off", "doorbell: direct_interrupts of this device is off"), ("on", "direct")):
-            switch(f, address, to)
-            said = eventually(lambda w=want: f.interrupts("a", address), want)
-            if said != want:
-                t.equal(said, want, f"{to}, time {n}")
+    with late(f.cluster):
+        for n in range(10):
+            for to, want in (("off", "doorbell: direct_interrupts of this device is off"), ("on", "direct")):
+                switch(f, address, to)
+                said = eventually(lambda w=want: f.interrupts("a", address), want)
+                if said != want:
+                    t.equal(said, want, f"{to}, time {n}")
     t.passed("ten times to the doorbell, and back to the direct way, under load")
+    t.ok(late_ones(f.cluster) > before, "  with interrupts on their way")
     g.run("touch /tmp/over")
     t.equal(job.wait(120).status, 0, "  its disk was read all the time")
     t.equal(polled(g), 0, "  and no interrupt was missed")
@@ -193,10 +212,13 @@ def attached(t, f, a, address, began):
     used, known = vectors_of(a)
     t.ok(1 <= used <= 8 and known - began[1] >= TABLE, "attached: only what its driver uses takes a vector of a processor", f"{used} {known} {began}")
     t.equal(f.interrupts("a", address), "direct", "  its interrupts come directly")
-    job = a.spawn(f"while [ ! -e /tmp/over ]; do dd if={disk} of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null || exit; done")
-    for want in ("doorbell: direct_interrupts of this device is off", "direct") * 3:
-        switch(f, address, "on" if want == "direct" else "off")
-        t.equal(eventually(lambda w=want: f.interrupts("a", address), want), want, "  moved under load")
+    job = a.spawn(f"for i in $(seq {READERS}); do "
+                  f"while [ ! -e /tmp/over ]; do dd if={disk} of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null || touch /tmp/failed; done & "
+                  "done; wait; [ ! -e /tmp/failed ]")
+    with late(f.cluster):
+        for want in ("doorbell: direct_interrupts of this device is off", "direct") * 3:
+            switch(f, address, "on" if want == "direct" else "off")
+            t.equal(eventually(lambda w=want: f.interrupts("a", address), want), want, "  moved under load")
     a.run("touch /tmp/over")
     t.equal(job.wait(120).status, 0, "  its disk was read all the time")
     t.equal(polled(a), 0, "  and no interrupt was missed")
