@@ -109,6 +109,9 @@ class Moving:
         self.t.ok(all(state[:2] == ("held", str(self.f.node[to])) and state[2] > old[2] and state[3] == old[3]
                       for state, old in zip(after, before)),
                   "  its devices are here, by another lease, and were not reset", f"{before} {after}")
+        said = self.f.host(to).run("dmesg | grep ': borrowed device unusable' || :").out.splitlines()
+        self.t.equal([line for line in said if any(uuid in line for uuid in self.uuid[to])], [],
+                     "  and nobody has asked for them before they came, though prepin is open")
 
     def states(self):
         """(state, borrower, epoch, how many resets) of each."""
