@@ -73,7 +73,7 @@ static void lend_lease_obey_move(struct lend_group *group, u32 todo)
 		return;
 	lend_fence_group(group);
 	lend_lease_log_parked(group);
-	delay = secs_to_jiffies(READ_ONCE(lend_lease_parked_s));
+	delay = (unsigned long)READ_ONCE(lend_lease_parked_s) * HZ;
 	group->parked_until = jiffies + delay;
 	lend_lease_expire_later(group, delay);
 }

@@ -52,6 +52,8 @@ FEATURES = {
     "GENERIC_PT": ("generic_pt/iommu.h", "DLEND_TABLES_STAY", "true", "false"),
 }
 GONE = {"PFN_T", "OPS_PGSIZES"}      # what newer kernels no longer have
+# What a later 6.12 has, 6.12.95 of Debian 12's backports has not, and no probe looks for
+LATER = {"secs_to_jiffies"}
 
 
 class Kernel:
@@ -132,6 +134,13 @@ def features(t):
         t.ok("msi.h" in kernel.kbuild("$(ccflags-y)").stderr, "a header that is nowhere is told")
 
 
+def later(t):
+    folders = subprocess.run([TOP / "tests/module-folders"], capture_output=True, text=True, check=True).stdout.split()
+    files = [file for folder in (*folders, "include/dlend") for file in (TOP / folder).glob("*.[ch]")]
+    found = [f"{file.relative_to(TOP)}: {word}" for file in files for word in LATER if re.search(rf"\b{word}\b", file.read_text())]
+    t.equal(found, [], f"none of {len(files)} files uses what the first 6.12 had not")
+
+
 def versions(t):
     """Kernels that are too old: the build, DKMS and doctor say so, and mean the same ones."""
     for version in ("6.1.158", "6.11.11", "5.10"):
@@ -160,6 +169,6 @@ def dkms(t):
 
 
 with Tap() as tap:
-    for part in (features, versions, dkms):
+    for part in (features, later, versions, dkms):
         tap.diag(part.__name__)
         part(tap)
