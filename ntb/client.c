@@ -5,6 +5,7 @@
  * The only file that includes linux/ntb.h.  Knows scratchpads, doorbells and memory windows as
  * the API gives them; nothing of sessions and messages.
  */
+#include <linux/log2.h>
 #include <linux/module.h>
 #include <linux/ntb.h>
 #include <linux/pci.h>
@@ -180,7 +181,8 @@ static int dlend_client_spare_set(void *hw, u64 base, u64 size, u64 *offset)
 	if (i < 0)
 		return -ENODEV;
 	from = base - base % max_t(u64, l.addr_align, 1);
-	bytes = roundup(base + size - from, l.size_align);
+	/* Ice Lake's windows are powers of two: its driver would round down. */
+	bytes = roundup(roundup_pow_of_two(base + size - from), l.size_align);
 	if (bytes > l.size_max)
 		return -ENOSPC;
 	err = ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, i, from, bytes);
