@@ -37,9 +37,9 @@ void late_set(struct ntb_side *s, unsigned int ms, uint64_t from, bool interrupt
 
 static bool late_concerns(struct ntb_side *s, unsigned int w, uint64_t off)
 {
-	if (s->late.interrupts)
-		return ntb_window_to(s, w, off) >> 20 == 0xfee;
-	return off >= s->late.from;
+	bool interrupt = ntb_window_to(s, w, off) >> 20 == 0xfee;
+
+	return s->late.interrupts ? interrupt : !interrupt && off >= s->late.from;
 }
 
 bool late_takes(struct ntb_side *s, unsigned int w, uint64_t off, const void *data, size_t len)
