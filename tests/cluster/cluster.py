@@ -60,6 +60,9 @@ class NotBuilt(Exception):
 class Link:
     """An NTB link, as its emulator sees it."""
 
+    DATA = 2 << 20      # in a window, beyond the link's own memory, which processors write
+    LATE_MS = 400
+
     def __init__(self, cluster, spec):
         self.cluster = cluster
         self.name = spec.name
@@ -72,6 +75,18 @@ class Link:
         verb, _, rest = text.partition(" ")
         words = ["link", self.name, verb] if verb in ("up", "down") else [verb, self.name, rest]
         return self.cluster.ntbsim(" ".join(words).strip(), timeout)
+
+    @contextlib.contextmanager
+    def late(self, side, what):
+        """In the block, what a side's devices write comes late: "data", or "interrupts" that come directly.  They take
+        another way than what its processors write, which does not wait for them; a read through the link pushes them."""
+        self.command(f"window {side} late {self.LATE_MS} {hex(self.DATA) if what == 'data' else what}")
+        yield
+        self.command(f"window {side} normal")
+
+    def came_late(self, side):
+        """How many writes of a side have, until now."""
+        return json.loads(self.cluster.ntbsim("status"))["links"][self.name][side]["late"]
 
 
 class Cluster:

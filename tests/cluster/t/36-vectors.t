@@ -5,7 +5,6 @@
     host a (node 1): guests, a program, and itself ------ ab ------ host b (node 2): nvme0, many, row
 """
 import contextlib
-import json
 import re
 import shutil
 import struct
@@ -25,7 +24,6 @@ TABLE = 128         # of "many"
 VECTORS = 128       # of one device, in use at once
 ROUNDS = 8
 READERS = 8         # which come to their disk at any moment
-LATE_MS = 400
 
 
 # What a device's registers say
@@ -105,24 +103,13 @@ def masks(t, f, g, uuid, what):
 
 # The administrator changes his mind
 
-@contextlib.contextmanager
-def late(c):
-    """What a device writes takes another way than what its lender's processors do: an interrupt may still be on it
-    when the borrower is told that no more will come, unless the lender has made sure."""
-    c.ntbsim(f"window ab b late {LATE_MS} interrupts")
-    yield
-    c.ntbsim("window ab b normal")
-
-
-def late_ones(c):
-    return json.loads(c.ntbsim("status"))["links"]["ab"]["b"]["late"]
-
-
 def moved(t, f, g, address):
-    """While its disk is read all the time."""
-    before = late_ones(f.cluster)
+    """While its disk is read all the time.  An interrupt may still be on its way when the borrower is told that no more
+    will come, unless the lender has made sure."""
+    link = f.cluster.link("ab")
+    before = link.came_late("b")
     job = g.spawn("while [ ! -e /tmp/over ]; do dd if=/dev/nvme0n1 of=/dev/null bs=4k count=16 iflag=direct 2>/dev/null || exit; done")
-    with late(f.cluster):
+    with link.late("b", "interrupts"):
         for n in range(10):
             for to, want in (("off", "doorbell: direct_interrupts of this device is off"), ("on", "direct")):
                 switch(f, address, to)
@@ -130,7 +117,7 @@ def moved(t, f, g, address):
                 if said != want:
                     t.equal(said, want, f"{to}, time {n}")
     t.passed("ten times to the doorbell, and back to the direct way, under load")
-    t.ok(late_ones(f.cluster) > before, "  with interrupts on their way")
+    t.ok(link.came_late("b") > before, "  with interrupts on their way")
     g.run("touch /tmp/over")
     t.equal(job.wait(120).status, 0, "  its disk was read all the time")
     t.equal(polled(g), 0, "  and no interrupt was missed")
@@ -215,7 +202,7 @@ def attached(t, f, a, address, began):
     job = a.spawn(f"for i in $(seq {READERS}); do "
                   f"while [ ! -e /tmp/over ]; do dd if={disk} of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null || touch /tmp/failed; done & "
                   "done; wait; [ ! -e /tmp/failed ]")
-    with late(f.cluster):
+    with f.cluster.link("ab").late("b", "interrupts"):
         for want in ("doorbell: direct_interrupts of this device is off", "direct") * 3:
             switch(f, address, "on" if want == "direct" else "off")
             t.equal(eventually(lambda w=want: f.interrupts("a", address), want), want, "  moved under load")
