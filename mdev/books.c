@@ -463,7 +463,7 @@ static bool dlend_extent_overlaps(const struct dlend_extent *extent,
 static bool dlend_extent_fits(const struct dlend_extent *extent, const struct dlend_chunk *chunk)
 {
 	return chunk->gpa >= extent->gpa && dlend_chunk_end(chunk) <= dlend_extent_end(extent) &&
-	       !(chunk->prot & ~extent->prot);
+	       chunk->prot == extent->prot;
 }
 
 /* Is there a loose chunk in @extent's place that cannot join it? */

@@ -83,7 +83,7 @@ static inline u64 dlend_chunk_end(const struct dlend_chunk *chunk)
  * @node: in its block, by address; or in a list of dead ones (which have left the books)
  * @gpa: guest-physical address
  * @size: bytes
- * @prot: DLEND_PROT_*; its chunks have these, or fewer
+ * @prot: DLEND_PROT_*, as all its chunks have
  * @told: who was told of it; while somebody was, @slot must not be used for anything else
  * @build: number of the build that made it
  * @pinned: bytes of chunks in it; less than @size where memory has gone
@@ -270,9 +270,9 @@ bool dlend_books_torn(struct dlend_books *x);
  * @x: (in, out) books
  * @dead: (in, out) list that the others are moved to
  *
- * A loose chunk that lies within an extent which allows the chunk's @prot joins the extent.  An
- * extent is dead if a loose chunk overlaps it otherwise, or if it has no chunk left.  Its other
- * chunks become loose and count as not mapped: the caller takes away the slot before anything else.
+ * A loose chunk that lies within an extent of the same @prot joins the extent.  An extent is dead
+ * if a loose chunk overlaps it otherwise, or if it has no chunk left.  Its other chunks become
+ * loose and count as not mapped: the caller takes away the slot before anything else.
  *
  * Context: any.
  */

@@ -251,11 +251,6 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 }
 
-static int dlend_build_stand(struct dlend_memory *mem)
-{
-	return dlend_build_form(mem) ?: dlend_build_map(mem);
-}
-
 /* Another device's build, or its look, takes as long as this one, and does not give way. */
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
@@ -269,27 +264,18 @@ static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 	return 0;
 }
 
-/* With no look meanwhile: what it pins for a moment would be taken for RAM that was found. */
-static int dlend_build_alone(struct dlend_memory *mem, int (*stage)(struct dlend_memory *mem))
+static int dlend_build_run(struct dlend_memory *mem)
 {
 	int err = dlend_build_lock(mem, &mem->ram->search_lock);
 
-	if (err)
-		return err;
-	err = stage(mem);
-	mutex_unlock(&mem->ram->search_lock);
-	return err;
-}
-
-static int dlend_build_run(struct dlend_memory *mem)
-{
-	int err;
-
-	err = dlend_build_alone(mem, dlend_build_probe);
+	if (!err) {
+		err = dlend_build_probe(mem);
+		mutex_unlock(&mem->ram->search_lock);
+	}
 	if (!err)
 		err = dlend_build_part(mem);
 	if (!err)
-		err = dlend_build_alone(mem, dlend_build_stand);
+		err = dlend_build_form(mem) ?: dlend_build_map(mem);
 	if (!err)
 		err = dlend_build_tell(mem);
 	if (!err)

@@ -93,7 +93,6 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 	struct dlend_ram *ram = mem->ram;
 
 	mutex_lock(&ram->lock);
-	/* What a probe pins as a test, and unpins, is no progress. */
 	if (grown && ram->books.pinned_bytes > mem->pinned_most) {
 		mem->pinned_most = ram->books.pinned_bytes;
 		dlend_members_progress(ram);
@@ -240,6 +239,28 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 	return chunk->pages ? 0 : -ENOMEM;
 }
 
+/*
+ * What is pinned for reading only: is none of it writable?  It was not pinned when the prober tried
+ * to write there, so it may have been mapped anew since then, and nobody was told.  From now on
+ * dma_unmap tells.  Return: 0; -EINTR look again.
+ */
+static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chunk *chunk)
+{
+	u32 i, prot = DLEND_PROT_READ | DLEND_PROT_WRITE;
+	struct page *page;
+	int err = -EPERM;
+
+	if (chunk->prot & DLEND_PROT_WRITE)
+		return 0;
+	for (i = 0; i < chunk->npages && err == -EPERM; i++)
+		err = dlend_pin_batch(mem, dlend_gpa_end(chunk->gpa, i), 1, prot, &page);
+	if (err == -EPERM)
+		return 0;
+	if (!err)
+		dlend_pin_release(mem, dlend_gpa_end(chunk->gpa, i - 1), 1);
+	return -EINTR;
+}
+
 /* Pin and enter in the books.  The pin is under way. */
 static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk)
 {
@@ -249,7 +270,7 @@ static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 	mem->pin_err = err;
 	if (err)
 		return err;
-	err = dlend_pin_note_pages(mem, chunk);
+	err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_note_pages(mem, chunk);
 	if (!err) {
 		mutex_lock(&mem->ram->lock);
 		err = dlend_books_add(&mem->ram->books, chunk);
@@ -294,6 +315,39 @@ static u64 dlend_pin_piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
 	return dlend_books_edge(&mem->ram->books, gpa, end);
 }
 
+/*
+ * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa
+ * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
+ * first.
+ */
+static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_chunk *chunk;
+
+	guard(mutex)(&ram->lock);
+	chunk = dlend_books_find(&ram->books, *gpa);
+	if (!chunk || dlend_chunk_end(chunk) > end)
+		return false;
+	*gpa = dlend_chunk_end(chunk);
+	if (chunk->build == mem->build && !chunk->extent)
+		dlend_books_take(&ram->books, chunk, out);
+	return true;
+}
+
+/* Undo what was pinned of it, as far as dma_unmap has not done so already. */
+static void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages)
+{
+	u64 end = dlend_gpa_end(gpa, npages);
+	LIST_HEAD(out);
+
+	mutex_lock(&mem->ram->unpin_lock);
+	while (dlend_pin_take_own(mem, &gpa, end, &out))
+		;
+	dlend_pin_release_chunks(&out);
+	mutex_unlock(&mem->ram->unpin_lock);
+}
+
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
 	u64 at = gpa, end = dlend_gpa_end(gpa, npages), to;
@@ -315,34 +369,18 @@ int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 	return err;
 }
 
-/*
- * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa
- * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
- * first.
- */
-static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
+int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_chunk *chunk;
+	struct dlend_chunk chunk = { .gpa = gpa, .npages = npages, .prot = prot };
+	int err = dlend_pin_begin_patiently(mem, gpa, npages);
 
-	guard(mutex)(&ram->lock);
-	chunk = dlend_books_find(&ram->books, *gpa);
-	if (!chunk || dlend_chunk_end(chunk) > end)
-		return false;
-	*gpa = dlend_chunk_end(chunk);
-	if (chunk->build == mem->build && !chunk->extent)
-		dlend_books_take(&ram->books, chunk, out);
-	return true;
-}
-
-void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages)
-{
-	u64 end = dlend_gpa_end(gpa, npages);
-	LIST_HEAD(out);
-
-	mutex_lock(&mem->ram->unpin_lock);
-	while (dlend_pin_take_own(mem, &gpa, end, &out))
-		;
-	dlend_pin_release_chunks(&out);
-	mutex_unlock(&mem->ram->unpin_lock);
+	if (err)
+		return err;
+	err = dlend_pin_chunk(mem, &chunk, mem->pages, true);
+	mem->pin_err = err;
+	if (!err)
+		dlend_pin_release(mem, gpa, npages);
+	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
+	dlend_pin_end(mem, false);
+	return err;
 }

@@ -114,14 +114,17 @@ void dlend_pin_release_chunks(struct list_head *out);
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
 
 /**
- * dlend_pin_undo - undo one dlend_pin_ram(), as far as dma_unmap has not done so already
- * @mem: (in, out) as for dlend_pin_ram()
- * @gpa: (in) as for dlend_pin_ram()
- * @npages: (in) as for dlend_pin_ram()
+ * dlend_pin_try - could pages be pinned?
+ * @mem: (in, out) member that builds or looks
+ * @gpa: (in) first address
+ * @npages: (in) how many, within one chunk
+ * @prot: (in) DLEND_PROT_*
  *
- * Context: may sleep; takes unpin_lock and ram->lock.
+ * They are pinned for a moment, and never in the books.
+ *
+ * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.try.
  */
-void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages);
+int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
 
 /**
  * dlend_pin_unmap_begins - VFIO has called dma_unmap of one device of a VM

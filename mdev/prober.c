@@ -19,8 +19,6 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
-#include <linux/slab.h>
-#include <dlend/alloc.h>
 
 #include "prober.h"
 
@@ -44,36 +42,18 @@
 
 #define DLEND_PROT_RW	(DLEND_PROT_READ | DLEND_PROT_WRITE)
 
-/* One successful pin call. */
-struct dlend_journal_entry {
-	u64 gpa;
-	u32 npages;
-};
-
-/* So many entries fill a page of kernel memory. */
-#define DLEND_JOURNAL_ENTRIES	254
-
-/* What this walk has pinned, to be undone if it fails: a list of blocks, the newest first. */
-struct dlend_journal {
-	struct dlend_journal *prev;
-	u32 count;
-	struct dlend_journal_entry entry[DLEND_JOURNAL_ENTRIES];
-};
-
 /**
  * struct dlend_prober - one walk
  * @ops: the guest
  * @ctx: for @ops
  * @max: end of guest-physical addresses
  * @near: without ranges: below this address holes are tried in steps of DLEND_STEP
- * @journal: newest block, NULL if nothing is pinned
  * @flaps: how many edges read differently the second time
  */
 struct dlend_prober {
 	const struct dlend_prober_ops *ops;
 	void *ctx;
 	u64 max, near;
-	struct dlend_journal *journal;
 	unsigned int flaps;
 };
 
@@ -131,71 +111,25 @@ static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)
 	return DLEND_UNPINNABLE;
 }
 
-/* Make room for one more entry, before the pin that the entry will describe. */
-static int dlend_journal_reserve(struct dlend_prober *p)
+/* Pin, and keep it pinned; or with @try learn whether that could be done. */
+static int dlend_prober_call(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot, bool try)
 {
-	struct dlend_journal *block = p->journal;
+	int err;
 
-	if (block && block->count < ARRAY_SIZE(block->entry))
-		return 0;
-	block = kmalloc_obj(*block);
-	if (!block)
-		return -ENOMEM;
-	block->prev = p->journal;
-	block->count = 0;
-	p->journal = block;
-	return 0;
+	if (p->ops->stop(p->ctx))
+		return -EINTR;
+	err = try ? p->ops->try(p->ctx, gpa, npages, prot) : p->ops->pin(p->ctx, gpa, npages, prot);
+	return err && npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
 }
 
-/* Forget the journal; with @undo, first unpin all of its entries, the newest first. */
-static void dlend_journal_end(struct dlend_prober *p, bool undo)
-{
-	while (p->journal) {
-		struct dlend_journal *block = p->journal;
-
-		while (undo && block->count) {
-			const struct dlend_journal_entry *e = &block->entry[--block->count];
-
-			p->ops->unpin(p->ctx, e->gpa, e->npages);
-		}
-		p->journal = block->prev;
-		kfree(block);
-	}
-}
-
-/* Pin, and keep it pinned. */
 static int dlend_prober_pin(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_journal_entry *e;
-	int err;
-
-	if (p->ops->stop(p->ctx))
-		return -EINTR;
-	err = dlend_journal_reserve(p);
-	if (err)
-		return err;
-	err = p->ops->pin(p->ctx, gpa, npages, prot);
-	if (err)
-		return npages == 1 ? dlend_prober_judge_page(p, gpa, err) : err;
-	e = &p->journal->entry[p->journal->count++];
-	e->gpa = gpa;
-	e->npages = npages;
-	return 0;
+	return dlend_prober_call(p, gpa, npages, prot, false);
 }
 
-/* Could it be pinned?  Nothing stays pinned.  Return: 0, or the error of the pin. */
-static int dlend_prober_test(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
+static int dlend_prober_try(struct dlend_prober *p, u64 gpa, u32 npages, u32 prot)
 {
-	int err;
-
-	if (p->ops->stop(p->ctx))
-		return -EINTR;
-	err = p->ops->pin(p->ctx, gpa, npages, prot);
-	if (!err)
-		p->ops->unpin(p->ctx, gpa, npages);
-	else if (npages == 1)
-		err = dlend_prober_judge_page(p, gpa, err);
-	return err;
+	return dlend_prober_call(p, gpa, npages, prot, true);
 }
 
 /*
@@ -229,7 +163,7 @@ static int dlend_prober_pin_prefix(struct dlend_prober *p, u64 gpa, u32 npages, 
 
 /*
  * Move @at, where memory is (or the hole before a known run ends), down to where that memory
- * begins, but not below @floor.  Only tests: the walk pins the memory on its way up.
+ * begins, but not below @floor.  Only tries: the walk pins the memory on its way up.
  */
 static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 {
@@ -239,11 +173,11 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 		int err;
 
 		/* Try one page first: it nearly always fails, and then at once. */
-		err = dlend_prober_test(p, *at - DLEND_GUEST_PAGE, 1, DLEND_PROT_READ);
+		err = dlend_prober_try(p, *at - DLEND_GUEST_PAGE, 1, DLEND_PROT_READ);
 		if (err)
 			return dlend_prober_is_edge(err) ? 0 : err;
 		hi--;
-		err = hi ? dlend_prober_test(p, base, hi, DLEND_PROT_READ) : 0;
+		err = hi ? dlend_prober_try(p, base, hi, DLEND_PROT_READ) : 0;
 		if (!err) {
 			*at = base;
 			continue;
@@ -252,8 +186,8 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 		while (dlend_prober_is_edge(err) && hi - lo > 1) {
 			u32 half = (hi - lo) / 2;
 
-			err = dlend_prober_test(p, dlend_gpa_end(base, hi - half), half,
-						DLEND_PROT_READ);
+			err = dlend_prober_try(p, dlend_gpa_end(base, hi - half), half,
+					       DLEND_PROT_READ);
 			if (!err)
 				hi -= half;
 			else
@@ -269,7 +203,7 @@ static int dlend_prober_look_back(struct dlend_prober *p, u64 floor, u64 *at)
 
 /*
  * The page at @gpa cannot be pinned for writing.  Pin for reading all pages from there on that are
- * read-only, up to @end.  Writable pages could be pinned for reading, too; so each page is tested
+ * read-only, up to @end.  Writable pages could be pinned for reading, too; so each page is tried
  * for writing first.
  * @done (out): pages pinned.  @hole (out), if @done is 0: @gpa is in a hole.
  */
@@ -281,7 +215,7 @@ static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, u
 
 	*done = 0;
 	while (count < npages) {
-		err = dlend_prober_test(p, dlend_gpa_end(gpa, count), 1, DLEND_PROT_RW);
+		err = dlend_prober_try(p, dlend_gpa_end(gpa, count), 1, DLEND_PROT_RW);
 		if (err != -EPERM)
 			break;
 		count++;
@@ -350,7 +284,7 @@ static int dlend_prober_walk_hole(struct dlend_prober *p, u64 *pos, u64 limit, b
 			if (!known || !dlend_prober_step_back(p, begin, &floor, pos))
 				break;
 		}
-		err = dlend_prober_test(p, *pos, 1, DLEND_PROT_READ);
+		err = dlend_prober_try(p, *pos, 1, DLEND_PROT_READ);
 		if (err && !dlend_prober_is_edge(err))
 			return err;
 		if (err) {
@@ -420,7 +354,6 @@ int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa)
 	};
 	int err = dlend_prober_walk(&p);
 
-	dlend_journal_end(&p, err && !(err == -EINTR && ops->keep_on_stop));
 	return err == DLEND_UNPINNABLE ? -EFAULT : err;
 }
 
@@ -467,7 +400,7 @@ static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, 
 		}
 		*found = hole.start;
 		pos = inside ? dlend_prober_next_step(p, hole.start) : hole.end;
-		err = dlend_prober_test(p, *found, 1, DLEND_PROT_READ);
+		err = dlend_prober_try(p, *found, 1, DLEND_PROT_READ);
 		/* The build that found this page first has said so. */
 		if (err == DLEND_UNPINNABLE)
 			err = -EINVAL;

@@ -18,7 +18,7 @@
  *	Return: 0; -EINVAL or -ENOENT: there is a hole in it; -EFAULT: something in it is mapped but
  *	cannot be pinned, see @is_ram; -EPERM (only if @prot has DLEND_PROT_WRITE): something in it
  *	is read-only; any other error ends the probe.
- * @unpin: undo exactly one successful @pin, with the same @gpa and @npages
+ * @try: as @pin, but nothing is pinned when it returns
  * @known: is @gpa pinned already, by an earlier probe?  Then return the end (exclusive) of the
  *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
  *	U64_MAX if there is none.
@@ -27,19 +27,14 @@
  * @is_ram: a pin at @gpa failed with -EFAULT: is RAM there (true) or another device's BAR (false)?
  *	NULL: only address 0 is RAM.
  * @stop: true: the probe is to end with -EINTR, because the layout has changed or the VM is dying
- * @keep_on_stop: after such an end, what the probe has pinned stays pinned, and @known says so in
- *	the next probe.  So a change in one place does not cost the pins of all others.
- *
- * The prober also calls @pin and @unpin in pairs, to test whether something could be pinned.
  */
 struct dlend_prober_ops {
 	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot);
-	void (*unpin)(void *ctx, u64 gpa, u32 npages);
+	int (*try)(void *ctx, u64 gpa, u32 npages, u32 prot);
 	u64 (*known)(void *ctx, u64 gpa, u64 *next);
 	bool (*range)(void *ctx, u64 gpa, struct dlend_range *range);
 	bool (*is_ram)(void *ctx, u64 gpa);
 	bool (*stop)(void *ctx);
-	bool keep_on_stop;
 };
 
 /**
@@ -64,8 +59,8 @@ static inline bool dlend_prober_excluded(u64 lowmem, u64 gpa, u32 npages)
  * @max_gpa: (in) end (exclusive) of the guest's physical address space
  *
  * Writable memory is pinned with DLEND_PROT_READ | DLEND_PROT_WRITE, read-only memory with
- * DLEND_PROT_READ.  After an error everything that this call has pinned is unpinned again, but see
- * @keep_on_stop.
+ * DLEND_PROT_READ.  After an error what this call has pinned stays pinned: another probe goes on
+ * from there, or the caller unpins it.
  *
  * The prober finds memory that begins where a range begins, or right behind other memory, or that
  * holds an address that is a multiple of 1 MiB.  Where no ranges are known (@range is NULL), memory

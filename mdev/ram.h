@@ -31,8 +31,8 @@
  *		pins, not across a peer call.
  *   build_lock	one build, or one round of messages by tell_work or down_work, at a time.  Held
  *		across pins and peer calls: seconds.
- *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes,
- *		and again while it forms and maps; not while it tells lenders.  Held across pins.
+ *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes.
+ *		Held across pins.
  *   unpin_lock	one unpinner at a time.  Held across vfio_unpin_pages() and members' ops, never
  *		across a pin or a peer call.  Whoever gets it knows: what was taken out of the books
  *		before is unpinned by now.  dma_unmap must be sure of that.  Since dma_unmap waits
@@ -179,7 +179,7 @@ struct dlend_ram {
  * @due: of @ram, as the current build took it
  * @due_all: of @ram, as the current build took it
  * @how: DLEND_BUILD_* of the current build
- * @announced: in the current build or look, others need not hear (any more) that RAM comes
+ * @announced: in the current build, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
  * @slots: the VM's memory slots, as of @slots_generation; empty: not known
  * @slots_generation: which state of the slots that is

@@ -41,11 +41,10 @@
  */
 static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
 {
-	int err = dlend_pin_ram(mem, gpa, 1, prot);
+	int err = dlend_pin_try(mem, gpa, 1, prot);
 
 	if (err)
 		return err;
-	dlend_pin_undo(mem, gpa, 1);
 	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
 	mem->announced = true;
 	return 0;
@@ -63,9 +62,13 @@ static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	return err ?: dlend_pin_ram(mem, gpa, npages, prot);
 }
 
-static void dlend_search_unpin(void *ctx, u64 gpa, u32 npages)
+static int dlend_search_try(void *ctx, u64 gpa, u32 npages, u32 prot)
 {
-	dlend_pin_undo(ctx, gpa, npages);
+	struct dlend_memory *mem = ctx;
+
+	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
+		return -EINVAL;
+	return dlend_pin_try(mem, gpa, npages, prot);
 }
 
 static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
@@ -114,8 +117,8 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 }
 
 #define DLEND_SEARCH_OPS \
-	.pin = dlend_search_pin, .unpin = dlend_search_unpin, .known = dlend_search_known, \
-	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop, .keep_on_stop = true
+	.pin = dlend_search_pin, .try = dlend_search_try, .known = dlend_search_known, \
+	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop
 
 /* RAM may be anywhere; only where this build has to look; only in the memory slots. */
 static const struct dlend_prober_ops dlend_search_anywhere = { DLEND_SEARCH_OPS };
@@ -263,7 +266,6 @@ void dlend_memory_look(struct dlend_memory *mem)
 	if (!mutex_trylock(&ram->search_lock))
 		return;
 	mem->stat.looks++;
-	mem->announced = true;	/* it only tries pages */
 	/*
 	 * A loss before this moment need not stop the look: the books know of it, and if memory is
 	 * to come back, a build is due already.

@@ -23,9 +23,8 @@ void dlend_search_begin(struct dlend_memory *mem, u32 how);
  * @mem: (in, out) member; the first build of all looks everywhere
  *
  * Context: build_lock held; may sleep, for long.
- * Return: 0; -EINTR give way, and what was pinned stays so; -ENOMEM, -EFAULT RAM is there that
- * cannot be pinned, or another error of a pin: nothing that this call has pinned is pinned any
- * more.
+ * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
+ * of a pin. What was pinned before an error stays so.
  */
 int dlend_search_run(struct dlend_memory *mem);
 
