@@ -135,13 +135,20 @@ bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *wan
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
 				      int err, bool overdue)
 {
+	bool stood = err != -ENOTCONN && have->build == want->build;
+
 	if (!err)
 		return DLEND_VERDICT_STANDS;
 	if (err == -EAGAIN && !overdue)
 		return DLEND_VERDICT_AGAIN;
-	if (err != -ENOTCONN && have->build == want->build)
+	if (stood && have->grow == want->grow)
 		return DLEND_VERDICT_KEEP;
-	return DLEND_VERDICT_FAIL;
+	return stood && !overdue ? DLEND_VERDICT_AGAIN : DLEND_VERDICT_FAIL;
+}
+
+bool dlend_plan_behind(const struct dlend_wish *want, const struct dlend_wish *have, bool dma)
+{
+	return dma && have->grow != want->grow && have->build == want->build;
 }
 
 bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms)

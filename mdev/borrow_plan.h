@@ -121,8 +121,8 @@ bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *wan
 enum dlend_verdict {
 	DLEND_VERDICT_STANDS,	/* the windows stand */
 	DLEND_VERDICT_AGAIN,	/* not yet: build again, a little later */
-	DLEND_VERDICT_KEEP,	/* a rescan failed: the windows that stood before still do */
-	DLEND_VERDICT_FAIL,	/* no windows: the device is of no use */
+	DLEND_VERDICT_KEEP,	/* a rescan failed, and found nothing: what stood still does */
+	DLEND_VERDICT_FAIL,	/* the guest has RAM out of the device's reach: it is of no use */
 };
 
 /**
@@ -131,11 +131,23 @@ enum dlend_verdict {
  * @err: (in) of dlend_memory_build()
  * @overdue: (in) of dlend_plan_overdue()
  *
- * A device whose windows stand does not fail because memory could not be added to them, as long as
- * its link is up.
+ * A device whose windows stand fails if RAM is known (@grow) that cannot be added to them: what it
+ * writes there would be lost, and nobody would know.  That RAM is tried again first, until
+ * @overdue, with the gate shut: there may be room in a moment.
  */
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
 				      int err, bool overdue);
+
+/**
+ * dlend_plan_behind - is there RAM that the device does not reach, and may be made to use?
+ * @want, @have: (in) as ever
+ * @dma: (in) the device may transfer
+ *
+ * As long as that is so, the guest must not have that RAM, because the gate does not hold back a
+ * device that takes its work from memory.  Not where a loss is being repaired: firmware remaps RAM
+ * then, in several steps, and the VMM must get on with them.
+ */
+bool dlend_plan_behind(const struct dlend_wish *want, const struct dlend_wish *have, bool dma);
 
 /**
  * struct dlend_patience - for a step that is tried again and again; all zero at first

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The condition of a borrowed device: it works, works without some memory, or has failed and why.
+ * The condition of a borrowed device: it works, or has failed and why.
  *
  * A device that has failed reads 0xff until the guest or its VMM resets it.
  */
@@ -45,7 +45,6 @@ void dlend_condition_clear(struct dlend_vdev *v)
 	v->errored = false;
 	v->lost = false;
 	v->reason[0] = 0;
-	v->lacking[0] = 0;
 	v->backoff_ms = 0;
 }
 
@@ -69,20 +68,8 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
 		snprintf(buf, size, "idle");
 	else if (!dlend_gate_settled(v))
 		snprintf(buf, size, "building");
-	else if (v->lacking[0])
-		snprintf(buf, size, "running, without memory added since: %s", v->lacking);
 	else
 		snprintf(buf, size, "running");
-}
-
-/* The device does not reach new memory, and works on with the memory that it had. [locked] */
-void dlend_condition_lacking(struct dlend_vdev *v, const char *why)
-{
-	if (!strcmp(v->lacking, why))
-		return;
-	strscpy(v->lacking, why, sizeof(v->lacking));
-	dev_warn(dlend_vdev_dev(v), "memory that was added to the guest later is out of the device's reach, the device works on with what it had: %s\n",
-		 why);
 }
 
 /* Note the first word of the condition. Return: user space does not know it. */

@@ -30,13 +30,6 @@ __printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const 
 /** dlend_condition_clear - a device that has failed gets another chance */
 void dlend_condition_clear(struct dlend_vdev *v);
 
-/**
- * dlend_condition_lacking - the device does not reach some new memory, and works on without it
- * @v: (in) vdev
- * @why: (in) for the log, once, and for sysfs
- */
-void dlend_condition_lacking(struct dlend_vdev *v, const char *why);
-
 /** dlend_condition_init - of a new vdev. Context: no lock. */
 void dlend_condition_init(struct dlend_vdev *v);
 

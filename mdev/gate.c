@@ -61,6 +61,7 @@ void dlend_gate_note(struct dlend_vdev *v)
 	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_gate_situation(v), &v->want, &v->have));
 	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
+	WRITE_ONCE(v->behind, dlend_plan_behind(&v->want, &v->have, v->dma));
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
 	WRITE_ONCE(v->live, dlend_plan_live(dlend_gate_situation(v), &v->want, &v->have));
 	mute = !v->claim.lease || v->failed;

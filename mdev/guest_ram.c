@@ -8,9 +8,11 @@
  * then it looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
  * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
  */
+#include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/sysfs.h>
+#include "condition.h"
 #include "gate.h"
 #include "guest_ram.h"
 #include "lease_end.h"
@@ -34,6 +36,10 @@ MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into ho
  */
 #define DLEND_GUEST_RESCAN_MIN_MS	100
 #define DLEND_GUEST_RESCAN_FACTOR	4
+
+/* The longest time without progress that a VMM waits until RAM that it plugs in is reached. */
+#define DLEND_GUEST_PLUG_S	10u
+#define DLEND_GUEST_PLUG_MS	(DLEND_GUEST_PLUG_S * MSEC_PER_SEC)
 
 /* Why a BAR that is not borrowed is not reached, and bytes of a line in sysfs, at most. */
 #define DLEND_GUEST_PASSED		"passed through by this host, not borrowed"
@@ -74,6 +80,42 @@ static void dlend_guest_grow(struct dlend_vdev *v)
 	dlend_vdev_kick(v);
 }
 
+/* The RAM does not come into reach: the device is not to go on, and the guest is to know. */
+static void dlend_guest_give_up(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	if (!v->failed)
+		dlend_condition_fail(v, true, "no way to RAM that was plugged in, within %u s",
+				     DLEND_GUEST_PLUG_S);
+	dlend_vdev_kick(v);
+}
+
+/*
+ * Wait until the device reaches the RAM that comes, or has stopped.  Meanwhile the VMM's call that
+ * adds the slot does not return, just as VFIO_MAP_DMA does not for a device of this host's own.  So
+ * the guest cannot give that RAM to the device, not even to one that takes its work from memory,
+ * which the gate does not hold back.
+ */
+static void dlend_guest_await_reach(struct dlend_vdev *v)
+{
+	ktime_t since = ktime_get();
+	bool again = true;
+
+	while (READ_ONCE(v->behind) && !kthread_should_stop()) {
+		wait_event_idle_timeout(v->idle_wq, !READ_ONCE(v->behind) || kthread_should_stop(),
+					msecs_to_jiffies(DLEND_GUEST_PLUG_MS / 10));
+		if (!dlend_plan_gate_overdue(ktime_to_ms(ktime_get()), ktime_to_ms(since),
+					     ktime_to_ms(READ_ONCE(v->progressed)),
+					     DLEND_GUEST_PLUG_MS))
+			continue;
+		if (!again)
+			break;
+		again = false;
+		since = ktime_get();
+		dlend_guest_give_up(v);
+	}
+}
+
 /* A memory slot was added.  The follower calls this before the guest can know of it. */
 static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
 {
@@ -87,6 +129,7 @@ static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
 	dlend_guest_grow(v);
 	mutex_unlock(&v->lock);
 	dlend_lease_put(lease);
+	dlend_guest_await_reach(v);
 }
 
 /* Devices that this host itself passes through to the VM: neither side reaches the other's BARs. */
@@ -177,10 +220,10 @@ static void dlend_guest_rescan_work(struct work_struct *work)
 				    DLEND_GUEST_RESCAN_FACTOR);
 }
 
-/* Look into holes?  Not for memory that could not be added: it would be found again. [locked] */
+/* Look into holes? [locked] */
 static bool dlend_guest_looks(const struct dlend_vdev *v)
 {
-	return v->want.bme && v->have.bme && !v->failed && !v->lacking[0];
+	return v->want.bme && v->have.bme && !v->failed;
 }
 
 /* A look finds nothing where a build is at work: it tells by itself. */

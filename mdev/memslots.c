@@ -7,7 +7,7 @@
  * KVM's SRCU are through that were reading when the slot appeared.  So a thread here is such a
  * reader all the time: each of its reading sections begins before the section before it ends, and
  * between the two it looks whether the slots have changed.  There it does all that must be done
- * before a guest can hear of its new RAM.
+ * before a guest can hear of its new RAM, and waits until that is done.
  *
  * The price: the thread wakes up each slots_check_us while a device is in use, and the VMM's calls
  * that change slots (some dozens when a VM starts) wait as long, once or twice.

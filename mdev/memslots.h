@@ -17,7 +17,8 @@ struct kvm;
  * @ctx: as given to dlend_follower_start()
  * @added: what is in slots now and was not before; NULL: nobody knows, it may be anything
  *
- * Context: a thread, inside of KVM's SRCU: may sleep, but the VMM's call that adds the slot waits.
+ * Context: a kernel thread, inside of KVM's SRCU: may sleep, while the VMM's call that adds the
+ * slot waits; returns soon if kthread_should_stop().
  */
 typedef void (*dlend_slots_fn)(void *ctx, const struct dlend_ranges *added);
 

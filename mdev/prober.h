@@ -93,7 +93,7 @@ struct dlend_prober_turn {
  * @ctx: (in) for @ops
  * @max_gpa: (in) end (exclusive) of the guest's physical address space
  * @turn: (in, out) kept from one look to the next
- * @found: (out) address of a page that is memory now
+ * @found: (out) address of a page that is memory now, whether or not it can be pinned
  *
  * Tries one page at the beginning of some holes, which is where memory grows, and one page at some
  * of the steps within the holes.  Later looks try the others, in turn.  Pins nothing that stays.

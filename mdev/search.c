@@ -33,21 +33,25 @@
 
 /* The guest, as the prober sees it */
 
+/* Gates are shut until the RAM that comes is in reach, also that of the device of this build. */
+static void dlend_search_tell(struct dlend_memory *mem)
+{
+	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
+	mem->announced = true;
+}
+
 /*
  * No device of the VM can reach the RAM that comes now, and once it is in the books, no look finds
- * anything: shut the gates before, also the one of the device that this build is for.  Not while a
- * pin is under way: whoever unpins waits for pins, and has the lock that telling takes.  So the
- * first page is only tried.
+ * anything: tell before.  Not while a pin is under way: whoever unpins waits for pins, and has the
+ * lock that telling takes.  So the first page is only tried.
  */
 static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
 {
 	int err = dlend_pin_try(mem, gpa, 1, prot);
 
-	if (err)
-		return err;
-	dlend_members_grow(mem->ram, mem->how & DLEND_BUILD_OPEN ? NULL : mem);
-	mem->announced = true;
-	return 0;
+	if (!err)
+		dlend_search_tell(mem);
+	return err;
 }
 
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
@@ -229,12 +233,10 @@ void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *add
 	mutex_unlock(&ram->lock);
 }
 
-int dlend_search_run(struct dlend_memory *mem)
+static int dlend_search_probe(struct dlend_memory *mem)
 {
-	int err = dlend_search_read_slots(mem);
+	int err;
 
-	if (err)
-		return err;
 	if (!mem->slots.count)
 		return dlend_prober_run(&dlend_search_anywhere, mem, mem->due_all ?
 					dlend_search_max() : dlend_search_near_max(mem));
@@ -243,6 +245,16 @@ int dlend_search_run(struct dlend_memory *mem)
 				    mem->due_all || mem->how & DLEND_BUILD_ANEW ? &mem->slots :
 										  &mem->due);
 	return err ?: dlend_prober_run(&dlend_search_walk, mem, dlend_search_max());
+}
+
+int dlend_search_run(struct dlend_memory *mem)
+{
+	int err = dlend_search_read_slots(mem) ?: dlend_search_probe(mem);
+
+	/* There is RAM of which not one page can be pinned.  It is out of reach, too. */
+	if (err && err != -EINTR && !mem->announced)
+		dlend_search_tell(mem);
+	return err;
 }
 
 static int dlend_search_look(struct dlend_memory *mem, u64 *found)

@@ -44,18 +44,25 @@ static unsigned int settle_s = 60;
 module_param(settle_s, uint, 0644);
 MODULE_PARM_DESC(settle_s, "seconds without progress, for a guest's memory layout to stop changing, before giving up");
 
+/* How long RAM that has come is tried to be added where it cannot be: there may soon be room. */
+#define DLEND_STEP_REACH_MS	2000
+
 /* Pause between tries of the same step; twice as long each time. */
 #define DLEND_STEP_PAUSE_MIN_MS	5u
 #define DLEND_STEP_PAUSE_MAX_MS	500u
 
-/* Try again, a little later. Return: true if it came no further for settle_s. [locked] */
-static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress)
+static s64 dlend_step_settle_ms(void)
+{
+	return settle_s * (s64)MSEC_PER_SEC;
+}
+
+/* Try again, a little later. Return: true if it came no further for @limit_ms. [locked] */
+static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 {
 	if (!v->backoff_ms)
 		v->patience = (struct dlend_patience){};
 	v->backoff_ms = clamp(v->backoff_ms * 2, DLEND_STEP_PAUSE_MIN_MS, DLEND_STEP_PAUSE_MAX_MS);
-	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()),
-				  settle_s * (s64)MSEC_PER_SEC);
+	return dlend_plan_overdue(&v->patience, progress, ktime_to_ms(ktime_get()), limit_ms);
 }
 
 /* Wait a little, unless the VM goes away. */
@@ -69,7 +76,7 @@ static void dlend_step_pause(struct dlend_vdev *v)
 static void dlend_step_await_lender(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
-	if (dlend_step_overdue(v, 0) && v->open)
+	if (dlend_step_overdue(v, 0, dlend_step_settle_ms()) && v->open)
 		dlend_condition_fail(v, true,
 				     "the lender did not make the device ready within %u s",
 				     settle_s);
@@ -363,6 +370,9 @@ static void dlend_step_build_failed(struct dlend_vdev *v, struct dlend_lease *le
 		dlend_step_failed(v, lease, "DMA mapping", ret);
 	else if (ret == -EAGAIN)
 		dlend_condition_fail(v, true, "%s within %u s", why, settle_s);
+	else if (v->have.build == v->want.build)
+		dlend_condition_fail(v, true, "no way to RAM that was plugged in (%pe): %s",
+				     ERR_PTR(ret), why);
 	else
 		dlend_condition_fail(v, true, "no DMA windows (%pe): %s", ERR_PTR(ret), why);
 }
@@ -372,7 +382,8 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 				  const struct dlend_wish *wish, int ret, const char *why)
 {
 	u64 pinned = dlend_memory_pinned(dlend_vdev_memory(lease));
-	bool overdue = ret == -EAGAIN && dlend_step_overdue(v, pinned);
+	bool overdue = ret && dlend_step_overdue(v, pinned, ret == -EAGAIN ?
+						 dlend_step_settle_ms() : DLEND_STEP_REACH_MS);
 
 	switch (dlend_plan_verdict(&v->want, &v->have, ret, overdue)) {
 	case DLEND_VERDICT_STANDS:
@@ -381,15 +392,12 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 		v->have.build = wish->build;
 		v->have.rescan = wish->rescan;
 		v->have.grow = wish->grow;
-		v->lacking[0] = 0;
 		dlend_guest_look_later(v);
 		break;
 	case DLEND_VERDICT_AGAIN:
 		return true;
 	case DLEND_VERDICT_KEEP:
 		v->have.rescan = wish->rescan;
-		v->have.grow = wish->grow;
-		dlend_condition_lacking(v, why);
 		break;
 	case DLEND_VERDICT_FAIL:
 		dlend_step_build_failed(v, lease, ret, why);
@@ -420,8 +428,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	/* The guest may have been given memory while the device was stopped. */
 	if (!v->have.bme)
 		how |= DLEND_BUILD_ANEW;
-	/* Not for memory that could not be added: it would be found again. */
-	if (dlend_step_is_open(v) && !v->lacking[0])
+	if (dlend_step_is_open(v))
 		how |= DLEND_BUILD_OPEN;
 	/* If the VMM closes the device a moment later, the build pins nothing any more. */
 	ret = v->open && v->claim.lease == lease ? 0 : -EINTR;

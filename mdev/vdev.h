@@ -186,11 +186,10 @@ struct dlend_vdev_move {
  * @failed: the device is of no use until it is reset; @reason says why
  * @errored: it has failed because the lender says that it had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
- * @lacking: why some of the guest's memory is out of the device's reach, which works all the same;
- *	"" if none is
  * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
  *	be off or the device reaches no memory of this node
  * @urgent: the next step is more urgent than a build that is under way
+ * @behind: it may transfer, and there is RAM that it does not reach: dlend_plan_behind()
  * @quiet: the device transfers nothing, or has stopped and was started again as the guest wants
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
@@ -253,14 +252,14 @@ struct dlend_vdev {
 	u32 irq_need, readrq;
 	unsigned int irq_waiters;
 	int irq_short;
-	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, quiet;
+	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, quiet;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
 	struct dlend_patience patience;
 	enum dlend_live live;
 	ktime_t bme_at, live_after;
-	char reason[DLEND_REASON_LEN], lacking[DLEND_REASON_LEN];
+	char reason[DLEND_REASON_LEN];
 	struct work_struct work;
 	struct delayed_work say;
 	char said[DLEND_CONDITION_WORD];

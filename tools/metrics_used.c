@@ -72,10 +72,10 @@ void metrics_offers(void)
 
 /* Mediated devices */
 
-/* The first that fits counts; "degraded": without memory that was added. */
+/* The first that fits counts. */
 static const struct metric_state mdev_states[] = {
 	{ "idle", "idle" }, { "borrowing", "borrowing" }, { "building", "building" },
-	{ "running,", "degraded" }, { "running", "running" }, { "failed", "failed" },
+	{ "running", "running" }, { "failed", "failed" },
 	{ "stopped", "stopped" }, { "prepared", "prepared" }, { "taken", "taken" },
 	{ 0 }
 };

@@ -244,41 +244,68 @@ static void plan_urgent(struct kunit *test)
 	}
 }
 
-/* Windows that stand are lost with their link only, not for memory that could not be added. */
+/* A rescan that fails and finds nothing changes nothing; RAM that is known is to be reached. */
 static void plan_verdict(struct kunit *test)
 {
 	const struct dlend_wish had = { .bme = true, .build = 3 };
 	static const struct {
-		u32 build;		/* wanted at the end */
+		u32 build, grow;	/* wanted at the end */
 		int err;
 		bool overdue;
 		enum dlend_verdict verdict;
 	} cases[] = {
-		{ 3, 0, false, DLEND_VERDICT_STANDS },
-		{ 4, 0, false, DLEND_VERDICT_STANDS },
-		{ 3, -ENOMEM, false, DLEND_VERDICT_KEEP },
-		{ 3, -ENOSPC, false, DLEND_VERDICT_KEEP },
-		{ 3, -EFAULT, false, DLEND_VERDICT_KEEP },
-		{ 3, -ETIMEDOUT, false, DLEND_VERDICT_KEEP },
-		{ 3, -EOPNOTSUPP, false, DLEND_VERDICT_KEEP },
-		{ 3, -EAGAIN, false, DLEND_VERDICT_AGAIN },
-		{ 3, -EAGAIN, true, DLEND_VERDICT_KEEP },
-		{ 3, -ENOTCONN, false, DLEND_VERDICT_FAIL },
+		{ 3, 0, 0, false, DLEND_VERDICT_STANDS },
+		{ 4, 1, 0, false, DLEND_VERDICT_STANDS },
+		{ 3, 0, -ENOMEM, false, DLEND_VERDICT_KEEP },
+		{ 3, 0, -ETIMEDOUT, true, DLEND_VERDICT_KEEP },
+		{ 3, 0, -EOPNOTSUPP, false, DLEND_VERDICT_KEEP },
+		{ 3, 0, -EAGAIN, false, DLEND_VERDICT_AGAIN },
+		{ 3, 0, -EAGAIN, true, DLEND_VERDICT_KEEP },
+		{ 3, 0, -ENOTCONN, false, DLEND_VERDICT_FAIL },
+		/* RAM has come that is out of reach. */
+		{ 3, 1, -ENOMEM, false, DLEND_VERDICT_AGAIN },
+		{ 3, 1, -ENOSPC, false, DLEND_VERDICT_AGAIN },
+		{ 3, 1, -ENOMEM, true, DLEND_VERDICT_FAIL },
+		{ 3, 1, -ENOSPC, true, DLEND_VERDICT_FAIL },
+		{ 3, 1, -EFAULT, true, DLEND_VERDICT_FAIL },
+		{ 3, 1, -ETIMEDOUT, true, DLEND_VERDICT_FAIL },
+		{ 3, 1, -EAGAIN, true, DLEND_VERDICT_FAIL },
+		{ 3, 1, -ENOTCONN, false, DLEND_VERDICT_FAIL },
 		/* Memory was taken away: the windows do not stand. */
-		{ 4, -ENOMEM, false, DLEND_VERDICT_FAIL },
-		{ 4, -EAGAIN, false, DLEND_VERDICT_AGAIN },
-		{ 4, -EAGAIN, true, DLEND_VERDICT_FAIL },
+		{ 4, 0, -ENOMEM, false, DLEND_VERDICT_FAIL },
+		{ 4, 1, -ENOSPC, false, DLEND_VERDICT_FAIL },
+		{ 4, 0, -EAGAIN, false, DLEND_VERDICT_AGAIN },
+		{ 4, 0, -EAGAIN, true, DLEND_VERDICT_FAIL },
 	};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dlend_wish want = had;
 
 		want.build = cases[i].build;
+		want.grow = cases[i].grow;
 		want.rescan++;
 		KUNIT_EXPECT_EQ_MSG(test,
 				    dlend_plan_verdict(&want, &had, cases[i].err, cases[i].overdue),
 				    cases[i].verdict, "case %u", i);
 	}
+}
+
+/* A plug waits for a device that may transfer, until all is reached or a loss is to be repaired. */
+static void plan_behind(struct kunit *test)
+{
+	const struct dlend_wish have = { .bme = true, .build = 3, .grow = 1 };
+	struct dlend_wish want = have;
+
+	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
+	want.rescan++;
+	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
+	want.grow++;
+	KUNIT_EXPECT_TRUE(test, dlend_plan_behind(&want, &have, true));
+	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, false));
+	want.bme = false;
+	KUNIT_EXPECT_TRUE(test, dlend_plan_behind(&want, &have, true));
+	want.build++;
+	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
 }
 
 static void plan_patience(struct kunit *test)
@@ -342,6 +369,7 @@ static struct kunit_case plan_cases[] = {
 	KUNIT_CASE(plan_ends),
 	KUNIT_CASE(plan_urgent),
 	KUNIT_CASE(plan_verdict),
+	KUNIT_CASE(plan_behind),
 	KUNIT_CASE(plan_patience),
 	KUNIT_CASE(plan_live),
 	{}

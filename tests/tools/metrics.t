@@ -230,8 +230,7 @@ def used(t):
             t.equal(m[f"dlend_mdev_{name}"], {one: value}, name)
         own = f.sys / f"bus/mdev/devices/{U1}/dlend"
         for text, state in (("idle", "idle"), ("borrowing", "borrowing"), ("building", "building"),
-                            ("running, without memory added since: the window is full", "degraded"),
-                            ("failed: no memory", "failed"), ("stopped, as its VM is: may move", "stopped"),
+                            ("running", "running"), ("failed: no memory", "failed"), ("stopped, as its VM is: may move", "stopped"),
                             ("prepared for a VM that comes, in vain: x", "prepared"), ("taken: node 3 has it", "taken")):
             f.files(own, state=text)
             t.equal(word(metrics(f)["dlend_mdev_state"], U1), state, f"  {text[:20]}")

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -394,6 +395,25 @@ static inline unsigned int capability_at(int fd, unsigned int id)
 static inline void set_bits(int fd, unsigned int at, uint16_t clear, uint16_t set)
 {
 	set_config(fd, at, (config(fd, at) & ~clear) | set);
+}
+
+/* By which the VMM learns that the device is of no use any more. */
+static inline int error_eventfd(int fd)
+{
+	int event = must(eventfd(0, EFD_NONBLOCK), "no eventfd");
+	union {
+		struct vfio_irq_set set;
+		char bytes[sizeof(struct vfio_irq_set) + sizeof(event)];
+	} irq = { .set = {
+		.argsz = sizeof(irq.bytes),
+		.flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER,
+		.index = VFIO_PCI_ERR_IRQ_INDEX,
+		.count = 1,
+	} };
+
+	memcpy(irq.set.data, &event, sizeof(event));
+	must(ioctl(fd, VFIO_DEVICE_SET_IRQS, &irq), "no eventfd for errors");
+	return event;
 }
 
 #endif
