@@ -16,6 +16,7 @@ from fake import TOP  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, WHOLE, World, is_refused,  # noqa: E402
                    migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
+import remote.messages  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 import migration.network  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 from migration import blackout, keeping, precopy  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 
@@ -324,6 +325,14 @@ def kinds(t):
     t.equal(blackout.kind_of("dlend-pci"), None, "what has no name of its own: its lender is asked")
 
 
+# What oVirt, KubeVirt, unRAID and virt-manager write: prefixes of any kind, and none
+FOREIGN = ('<ns0:qos xmlns:ns0="http://ovirt.org/vm/tune/1.0"/>',
+           '<ovirt-vm:vm xmlns:ovirt-vm="http://ovirt.org/vm/1.0"><ovirt-vm:clusterVersion>4.7</ovirt-vm:clusterVersion></ovirt-vm:vm>',
+           '<kubevirt xmlns="http://kubevirt.io"><uid>x</uid></kubevirt>',
+           '<vmtemplate xmlns="unraid" name="Debian" os="debian"/>',
+           '<q:os xmlns:q="http://libvirt.org/schemas/domain/qemu/1.0"/>')
+
+
 def definitions(t):
     """What --prepare writes."""
     plain = PLAIN.sub("", xml(U1, U2, more='<hostdev mode="subsystem" type="usb"><source/></hostdev>'))
@@ -349,6 +358,19 @@ def definitions(t):
                           "type='bool' value='true'/></qemu:frontend></qemu:device></qemu:override></domain>")
     both = keeping.keep_devices(other, [U1])
     t.ok(both.count("<qemu:override>") == 1 and "video0" in both, "what was overridden before stays", both)
+    for others in FOREIGN:
+        named = plain.replace("<metadata>", f"<metadata>{others}")
+        done = keeping.keep_devices(named, [U1, U2])
+        t.ok(others in done and not keeping.devices_not_kept(done, [U1, U2]), f"what others have in it stays as it was: {others[:24]}", done)
+        t.equal(keeping.keep_devices(done, [U1, U2]), done, "  also when it is read once more")
+    text = "<metadata><n:note xmlns:n='urn:n'><![CDATA[<!DOCTYPE html>]]></n:note></metadata>"
+    t.ok(keeping.devices_not_kept(plain.replace("<devices>", f"{text}<devices>"), [U1]) == [U1], "a text that names a DOCTYPE is a text")
+    for bad in ("", "<domain>", "no XML", "<!DOCTYPE d [<!ENTITY a 'b'>]><domain>&a;</domain>"):
+        try:
+            why = keeping.devices_not_kept(bad, [U1])
+        except remote.messages.Failure as failure:
+            why = failure.in_one_line()
+        t.ok("the definition of the VM is not understood" in why, f"{bad[:12]!r} is no definition", why)
     for text, size in (("<memory>1048576</memory>", GIB), ("<memory unit='MiB'>256</memory>", 256 << 20), ("", 0)):
         t.equal(migration.domain.memory_bytes(f"<domain>{text}</domain>"), size, f"memory: {text}")
     t.ok(ElementTree.fromstring(once) is not None, "it is XML")

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The steps that deal with one device of the VM.  Each function makes a Step, and does nothing else."""
+import copy
 import json
-import xml.etree.ElementTree as ElementTree
+
+from lxml import etree
 
 from remote.hosts import reason_of
 from remote.messages import Failure
@@ -74,7 +76,9 @@ def step_attach_device(move, mdev):
 
 
 def element_text(mdev):
-    return ElementTree.tostring(mdev.element, encoding="unicode")
+    element = copy.deepcopy(mdev.element)
+    etree.cleanup_namespaces(element)
+    return etree.tostring(element, encoding="unicode", with_tail=False)
 
 
 def attach_by_hand(move, xml):

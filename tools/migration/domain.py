@@ -2,20 +2,30 @@
 """The XML of a libvirt domain, and what it says about the devices of the VM."""
 import re
 import shlex
-import xml.etree.ElementTree as ElementTree
+
+from lxml import etree
 
 from remote.hosts import reason_of
 from remote.messages import Failure
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 XML_BYTES = 16 << 20    # no domain of libvirt's is longer
+QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 CHOSEN = "./metadata/{urn:dlend:devices}devices/{urn:dlend:devices}device"      # as libvirt's hook reads it
 
 
 def parse_domain(xml):
-    if len(xml) > XML_BYTES or "<!DOCTYPE" in xml or "<!ENTITY" in xml:
-        raise Failure("the definition of the VM is not understood", "this is no domain of libvirt's")
-    return ElementTree.fromstring(xml)
+    """The <domain>.  Name spaces keep their prefixes, whatever other programs have chosen."""
+    why = "this is no domain of libvirt's"
+    if len(xml) <= XML_BYTES:
+        try:
+            domain = etree.fromstring(xml.encode(), etree.XMLParser(resolve_entities=False, no_network=True))
+        except etree.XMLSyntaxError as error:
+            why = str(error)
+        else:
+            if not domain.getroottree().docinfo.doctype:
+                return domain
+    raise Failure("the definition of the VM is not understood", why)
 
 
 def host_devices(xml, pooled=()):
@@ -40,6 +50,9 @@ def devices_of(domain, pooled=()):
     # libvirt can give a host's device to a VM by other elements, too.  Another host has another device there.
     others += ["network interface of type hostdev" for element in domain.findall("./devices/interface[@type='hostdev']")
                if mac_of(element) not in pooled]
+    others += ["vdpa device"] * len(domain.xpath("./devices/interface[@type='vdpa'] | ./devices/disk[@type='vhostvdpa']"))
+    others += ["vfio-pci device of <qemu:commandline>" for value in domain.xpath("./q:commandline/q:arg/@value", namespaces={"q": QEMU})
+               if re.search(r"vfio-pci.*\b(host|sysfsdev)\b", value)]
     others += ["disk that is a PCI device"] * len(domain.findall("./devices/disk//source[@type='pci']"))
     return mediated, others
 
@@ -82,6 +95,11 @@ def tpm_kinds(xml):
     return {backend.get("type") for backend in parse_domain(xml).findall("./devices/tpm/backend")}
 
 
+def has_iommu(xml):
+    """Whether the VM has a virtual IOMMU."""
+    return parse_domain(xml).find("./devices/iommu") is not None
+
+
 def undefine_words(xml):
     """The files that a definition names stay: they may be on shared storage, or of use later."""
     # An older libvirt does not know --keep-tpm.  It matters only to a VM that has such a TPM (checks.py).
@@ -98,7 +116,7 @@ def is_mdev_attached(host, vm_uuid, uuid):
     result = host.run(["virsh", "dumpxml", "--", vm_uuid])
     try:
         return uuid in dict(host_devices(result.stdout)[0])
-    except (ElementTree.ParseError, Failure):
+    except Failure:
         return None
 
 

@@ -6,12 +6,10 @@ does so only for devices that tell which memory they have written.  It also has 
 (x-no-kvm-intx), which it tells a wrong line after a move.  libvirt has no words of its own for these, so they stand in
 <qemu:override>, where a device is named by its alias.
 """
-import re
-import xml.etree.ElementTree as ElementTree
+from lxml import etree
 
-from .domain import devices_of, parse_domain
+from .domain import QEMU, devices_of, parse_domain
 
-QEMU = "http://libvirt.org/schemas/domain/qemu/1.0"
 OVERRIDE, DEVICE, FRONTEND, PROPERTY = (f"{{{QEMU}}}{name}" for name in ("override", "device", "frontend", "property"))
 # Each with its type and value.  Without the first, no VM moves; without the second, one with a device that uses INTx.
 NEEDED = {"enable-migration": ("string", "on"), "x-no-kvm-intx": ("bool", "true")}
@@ -39,10 +37,6 @@ def devices_not_kept(xml, uuids, needed=LEAST):
 
 def keep_devices(xml, uuids):
     """The definition with all that is needed for these mediated devices."""
-    # Names as they were: ElementTree would call them ns0, ns1...
-    for prefix, uri in re.findall(r"""xmlns:([A-Za-z][\w.-]*)=["']([^"']+)["']""", xml):
-        ElementTree.register_namespace(prefix, uri)
-    ElementTree.register_namespace("qemu", QEMU)
     domain = parse_domain(xml)
     for uuid, element in devices_of(domain)[0]:
         missing = NEEDED.keys() - told(domain, element)
@@ -50,7 +44,7 @@ def keep_devices(xml, uuids):
             alias = alias_for(element, uuid)
             for name in sorted(missing):
                 tell_qemu(domain, alias, name)
-    return ElementTree.tostring(domain, encoding="unicode")
+    return etree.tostring(domain, encoding="unicode")
 
 
 def alias_for(element, uuid):
@@ -58,21 +52,21 @@ def alias_for(element, uuid):
     if not (alias_of(element) or "").startswith("ua-"):
         for old in element.findall("./alias"):
             element.remove(old)
-        ElementTree.SubElement(element, "alias", name=f"ua-{uuid}")
+        etree.SubElement(element, "alias", name=f"ua-{uuid}")
     return alias_of(element)
 
 
 def tell_qemu(domain, alias, name):
     override = domain.find(f"./{OVERRIDE}")
     if override is None:
-        override = ElementTree.SubElement(domain, OVERRIDE)
+        override = etree.SubElement(domain, OVERRIDE, nsmap={"qemu": QEMU})
     device = next((d for d in override.findall(f"./{DEVICE}") if d.get("alias") == alias), None)
     if device is None:
-        device = ElementTree.SubElement(override, DEVICE, alias=alias)
+        device = etree.SubElement(override, DEVICE, alias=alias)
     frontend = device.find(f"./{FRONTEND}")
     if frontend is None:
-        frontend = ElementTree.SubElement(device, FRONTEND)
+        frontend = etree.SubElement(device, FRONTEND)
     for old in [p for p in frontend.findall(f"./{PROPERTY}") if p.get("name") == name]:
         frontend.remove(old)
     kind, value = NEEDED[name]
-    ElementTree.SubElement(frontend, PROPERTY, name=name, type=kind, value=value)
+    etree.SubElement(frontend, PROPERTY, name=name, type=kind, value=value)

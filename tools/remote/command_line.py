@@ -6,6 +6,7 @@ import re
 import sys
 
 from .messages import HEAD, OK, USAGE, Failure, print_json, print_line
+from .signals import Interrupted
 
 LONGEST = 1000      # characters of what a message repeats of the command line
 HOST = re.compile(r"(?!-)[\w.:@%\[\]-]{1,255}", re.ASCII)      # with a user, or an address of IPv6
@@ -57,7 +58,11 @@ def run_program(verb, argv, parse_arguments, perform):
         if args.root == "/" and os.geteuid():
             raise Failure(f"{verb} needs root", "run it with sudo")
         perform(args)
-    except Failure as failure:
-        print_failure(failure, "--json" in argv)
-        return failure.code
-    return OK
+    except Failure as error:
+        failure = error
+    except (KeyboardInterrupt, Interrupted):    # while it only looks; who changes something heeds signals by itself
+        failure = Failure(f"{verb} was interrupted", "a signal came")
+    else:
+        return OK
+    print_failure(failure, "--json" in argv)
+    return failure.code
