@@ -181,11 +181,25 @@ def hook_fails(t):
         h.env["PATH"] = f"{h.bin}:/nowhere"
         r = h.hook("prepare", "begin", U1)
         t.ok(r.returncode == 1 and "Traceback" not in r.stderr and "mdevctl" in r.stderr, "no mdevctl", r.stderr)
-    for xml in ("", "<domain>", "x", "<!DOCTYPE d [<!ENTITY a 'b'>]><domain/>"):
+    for xml in ("", "<domain>", "x", "<!DOCTYPE d [<!ENTITY a 'b'>]><domain/>", "<domain>&a;</domain>"):
         with Host() as h:
             r = h.hook("prepare", "begin", xml=xml)
-            t.ok(r.returncode == 1 and "Traceback" not in r.stderr and r.stderr, f"no domain: {xml[:20]!r}", r.stderr)
-            t.equal(h.hook("release", "end", xml=xml).returncode, 0, "  never fails at the end")
+            t.ok(r.returncode == 0 and "Traceback" not in r.stderr and "not understood" in r.stderr, f"no domain: {xml[:20]!r}: not ours to refuse", r.stderr)
+            for ours in (MDEV.format(U1.upper()), "<d xmlns='urn:dlend:devices'>"):
+                r = h.hook("prepare", "begin", xml=(xml or "x") + ours)
+                t.ok(r.returncode == 1 and "Traceback" not in r.stderr and r.stderr, "  it may have a device of ours: refused", r.stderr)
+                t.equal(h.hook("release", "end", xml=(xml or "x") + ours).returncode, 0, "  never fails at the end")
+    with Host() as h:
+        for text in ("<![CDATA[<!DOCTYPE html><!ENTITY a 'b'>]]>", "&lt;!DOCTYPE html&gt;"):
+            r = h.hook("prepare", "begin", xml=f"<domain><metadata><n xmlns='x:y'>{text}</n></metadata><devices>{MDEV.format(U1)}</devices></domain>")
+            t.equal((r.returncode, r.stderr, h.called()), (0, "", [f"mdevctl start -u {U1}"]), f"a text of somebody's: {text[:24]}")
+            h.hook("release", "end", U1)
+            h.called()
+    with Host() as h:
+        h.file(f"sys/bus/mdev/devices/{U2}/dlend/state", "idle\n")
+        for uuid, refused in ((U1, True), (U2, True), (U3, False)):
+            r = h.hook("prepare", "begin", xml=f"<domain><devices>{MDEV.format(uuid)}<iommu model='intel'/></devices></domain>")
+            t.equal((r.returncode, uuid in r.stderr, h.called()), (int(refused), refused, []), f"a virtual IOMMU: refused: {refused}")
     with Host() as h:
         for xml in ("<domain/>", f"<domain><devices>{MDEV.format('../../x')}</devices></domain>",
                     "<domain><devices><hostdev type='mdev'/><hostdev type='mdev'><source/></hostdev></devices></domain>",
@@ -278,7 +292,7 @@ def start_domains(t):
     with Root() as r:
         r.env["DLEND_ROOT"] = str(r.path)
         r.program("virsh", 'case $* in *list*) cat "$ROOT/inactive" ;; *dumpxml*) cat "$ROOT/xml" ;; esac')
-        r.file("inactive", f"{vm}\n\n")
+        r.file("inactive", f"{vm} vm of mine\n\n")
         r.file("xml", f"<domain>\n{MDEV.format(U1)}\n{MDEV.format(U2)}\n</domain>\n")
         text = (DIST / "start-domains").read_text()
         file = r.file("start-domains", text.replace("PATH=/usr/sbin:", f"PATH={r.bin}:/usr/sbin:"))
@@ -294,6 +308,14 @@ def start_domains(t):
         r.file(f"sys/bus/mdev/devices/{U2}/x")
         t.equal(started(), [f"virsh -q start {vm}"], "now both are: libvirt starts it")
         t.equal(started(), [], "once: what somebody shuts down stays so")
+        shutil.rmtree(r.path / "run/dlend")
+        r.env["DLEND_HOOK_ROOT"] = str(r.path)
+        for operation in ("started", "reconnect"):
+            t.equal(r.run(DIST / "libvirt-hook", "vm of mine", operation, "begin", "-").returncode, 0, f"{operation}: the hook notes it, though it is off")
+            t.equal(started(), [], "  what libvirt or people have started, and somebody shut down, stays off")
+            shutil.rmtree(r.path / "run/dlend")
+        r.run(DIST / "libvirt-hook", "vm of mine", "prepare", "begin", "-")
+        t.equal(started(), [f"virsh -q start {vm}"], "  one that could not start does not count")
         shutil.rmtree(r.path / "run/dlend")
         shutil.rmtree(r.path / f"sys/bus/dlend/devices/{parent}/{U1}")
         t.equal(started(), [], "nor one that has no device of this offer")
@@ -710,7 +732,7 @@ def install(t):
         (Path(dest) / "usr/bin").mkdir()
         (Path(dest) / "usr/bin/python3").symlink_to(os.path.realpath(sys.executable))
         result = r.run(installed, "vm1", "prepare", "begin", "-", stdin="x")
-        t.ok(result.returncode == 1 and "vm1: syntax error" in result.stderr, "  turned on, it finds what it calls",
+        t.ok(result.returncode == 0 and "vm1: its definition is not understood: syntax error" in result.stderr, "  turned on, it finds what it calls",
              result.stderr)
 
 

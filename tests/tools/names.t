@@ -106,11 +106,11 @@ def chosen(t, folder, uri):
     valid = tool("virt-xml-validate", file, "domain")
     t.ok(not valid.returncode, "devices by their type: what dlend libvirt-xml --any prints is what libvirt's schema asks for", said(valid))
     dumped = tool("virsh", "-c", uri, f"define {file}; dumpxml any")
-    kept = HOOK.named(dumped.stdout[dumped.stdout.index("<domain"):].strip())
+    kept = HOOK.named(HOOK.parse(dumped.stdout[dumped.stdout.index("<domain"):].strip()))
     t.equal(list(kept.values()), ["dlend-gpu", "dlend-nvme"], "  libvirt keeps UUIDs and types, and the hook finds them", said(dumped))
     words = "<devices>" + "".join(f"<device uuid='{uuid}' type='dlend-usb'/>" for uuid in kept) + "</devices>"
     changed = tool("virsh", "-c", uri, f"define {file}; metadata any urn:dlend:devices --config --key dlend --set \"{words}\"; dumpxml any")
-    kept = HOOK.named(changed.stdout[changed.stdout.index("<domain"):].strip())
+    kept = HOOK.named(HOOK.parse(changed.stdout[changed.stdout.index("<domain"):].strip()))
     t.equal(list(kept.values()), ["dlend-usb", "dlend-usb"], "  virsh metadata changes the types", said(changed))
 
 
