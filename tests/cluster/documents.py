@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What `dlend --json` prints, against the schemas in dist/schema.
 
-    check_output(words, out, err)       each document that a command has printed, if --json is among its words
+    check_output(words, out, err)       each document that a command has printed, if --json is among its words, or always (CDI)
     check_document(document)            one
 
 A schema allows members that it does not name, so that one may be added without a new version.  Here they are refused: a
@@ -69,7 +69,7 @@ def check_document(document):
 def check_output(words, *texts):
     """words: of the command, or all of it as a shell gets it; texts: what it has printed"""
     words = words.split() if isinstance(words, str) else [os.path.basename(word) for word in words]
-    for document in (found for text in texts if "--json" in words for found in documents(text)):
+    for document in (found for text in texts if "--json" in words or "cdi" in words for found in documents(text)):
         check_document(document)
         if document.get("verb") and document["verb"] not in words:
             raise Wrong(f"{words}: a document of {document['verb']}")
