@@ -9,7 +9,7 @@
 
 /**
  * struct guest - what there is already
- * @uuid: of its mediated devices
+ * @uuid: of its mediated devices; @hostdev: for each the element that it has now, without its place and end tag
  * @any: types of which it gets any device that is free when it starts
  * @last: highest index of a PCI controller, which is its bus
  * @slots: taken on the root bus; @all: in the whole tree
@@ -18,7 +18,7 @@
  * @cell: by NUMA node of the host, which cell of the guest has its memory there; -1: none
  */
 struct guest {
-	struct names uuid, any;
+	struct names uuid, hostdev, any;
 	unsigned int last, slots, all, ports;
 	bool io;
 	int cell[HOST_NODES];
@@ -29,7 +29,7 @@ struct guest guest_new(unsigned int slots);
 /**
  * guest_read - what the domain @xml holds, but for its lent devices' places
  *
- * Exits with a message if @xml is no domain, or has a DOCTYPE.
+ * Exits with a message if @xml is no domain, or has a DOCTYPE, or a machine that lent devices do not fit into.
  */
 struct guest guest_read(const char *xml, const struct fabric *f);
 /** guest_ask_virsh - XML of @domain, to be freed; exits with a message if virsh fails */
@@ -53,11 +53,13 @@ struct branch {
 
 /**
  * struct plan - where lent devices go
+ * @guest: whose devices they are
  * @controllers: to be added; @ports: of these, those that something can be plugged into
  * @devices: in all branches
  * @slots: on the root bus
  */
 struct plan {
+	const struct guest *guest;
 	enum plan_mode mode;
 	size_t count, cells;
 	struct branch *branch;

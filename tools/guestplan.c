@@ -122,7 +122,7 @@ static void count_branch(struct plan *p, const struct branch *b)
 struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_mode mode,
 		      bool numa)
 {
-	struct plan p = { .mode = mode };
+	struct plan p = { .guest = g, .mode = mode };
 
 	for (size_t i = 0; i < g->uuid.count; i++) {
 		const struct lent *d = find_device(f, &g->uuid, i);

@@ -3,6 +3,7 @@
  * Reads the XML of a libvirt domain, as virsh dumpxml writes it: which mediated devices it has, and
  * what its guest's PCI tree holds already.  Plans nothing (guestplan.c).
  */
+#include <ctype.h>
 #include <libxml/parser.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,43 @@ static void count_slot(struct guest *g, xmlNode *device)
 	g->slots += !element_number(address, "bus");
 }
 
+/* libvirt keeps a name that begins so, and gives all others anew each time the VM starts. */
+static void give_alias(xmlNode *device, const char *uuid)
+{
+	xmlNode *alias = find_child(device, "alias");
+	char value[TEXT_MAX] = "";
+
+	if (alias)
+		element_attr(value, alias, "name");
+	if (!strncmp(value, "ua-", 3))
+		return;
+	if (!alias)
+		alias = xmlNewChild(device, NULL, BAD_CAST "alias", NULL);
+	xmlSetProp(alias, BAD_CAST "name", BAD_CAST text("ua-%s", uuid));
+}
+
+/* All of the element that its owner has written, but for its place, which is to stand at the end. */
+static void keep_hostdev(struct guest *g, xmlNode *device, const char *uuid)
+{
+	xmlNode *address = find_child(device, "address");
+	xmlBuffer *buffer = xmlBufferCreate();
+	char *element;
+
+	if (address) {
+		xmlUnlinkNode(address);
+		xmlFreeNode(address);
+	}
+	give_alias(device, uuid);
+	if (!buffer || xmlNodeDump(buffer, device->doc, device, 0, 0) < 0)
+		abort();
+	element = path("%s", (const char *)xmlBufferContent(buffer));
+	*strrchr(element, '<') = '\0';
+	names_add(&g->uuid, uuid);
+	names_add(&g->hostdev, element);
+	free(element);
+	xmlBufferFree(buffer);
+}
+
 /* The slot of a lent device does not count, because it gets a new one. */
 static void read_device(struct guest *g, xmlNode *device, const struct fabric *f)
 {
@@ -81,8 +119,10 @@ static void read_device(struct guest *g, xmlNode *device, const struct fabric *f
 		source = find_child(find_child(device, "source"), "address");
 		if (source)
 			element_attr(uuid, source, "uuid");
+		for (char *c = uuid; *c; c++)
+			*c = tolower((unsigned char)*c);	/* as the kernel has them */
 		if (*uuid && fabric_device(f, uuid)) {
-			names_add(&g->uuid, uuid);
+			keep_hostdev(g, device, uuid);
 			return;
 		}
 		/* A device of the host that is not ours may have I/O BARs. */
@@ -145,6 +185,24 @@ static void read_numa(struct guest *g, xmlNode *domain)
 			read_memnode(g, child);
 }
 
+/* What dlend's devices do not fit into, whatever their place. */
+static void check_machine(xmlNode *domain, xmlNode *devices)
+{
+	const xmlNode *type = find_child(find_child(domain, "os"), "type");
+	char machine[TEXT_MAX] = "";
+
+	if (type)
+		element_attr(machine, type, "machine");
+	if (!strcmp(machine, "pc") || strstr(machine, "i440fx"))
+		fail(EXIT_UNFIT, "the domain's machine has no PCI Express",
+		     text("its machine is %s, whose only bus is of conventional PCI", machine),
+		     "Make it a q35 machine (<type machine='q35'>), or leave the place to libvirt: <hostdev> without <address type='pci'>.");
+	if (find_child(devices, "iommu"))
+		fail(EXIT_UNFIT, "the domain has a virtual IOMMU",
+		     "mediated devices cannot be used behind one: it changes all the time what they reach",
+		     "Take <iommu> out of the domain.");
+}
+
 struct guest guest_new(unsigned int slots)
 {
 	struct guest g = { .slots = slots, .all = slots };
@@ -162,6 +220,7 @@ struct guest guest_read(const char *xml, const struct fabric *f)
 	xmlNode *devices = find_child(xmlDocGetRootElement(doc), "devices");
 	xmlNode *device = devices ? xmlFirstElementChild(devices) : NULL;
 
+	check_machine(xmlDocGetRootElement(doc), devices);
 	for (; device; device = xmlNextElementSibling(device))
 		read_device(&g, device, f);
 	read_numa(&g, xmlDocGetRootElement(doc));

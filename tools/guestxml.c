@@ -37,11 +37,22 @@ static void print_controller(unsigned int index, const char *model, const char *
 	puts("</controller>");
 }
 
-static void print_hostdev(const struct lent *d, unsigned int bus, unsigned int slot)
+/* As the domain has it, but for its place. */
+static void print_hostdev(const struct plan *p, const struct lent *d, unsigned int bus,
+			  unsigned int slot)
 {
-	puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
-	printf("  <source>\n    <address uuid='%s'/>\n  </source>\n", d->uuid);
-	printf("  <alias name='ua-%s'/>\n  ", d->uuid);
+	const struct guest *g = p->guest;
+	size_t i = 0;
+
+	while (i < g->hostdev.count && strcmp(g->uuid.name[i], d->uuid))
+		i++;
+	if (i < g->hostdev.count) {
+		fputs(g->hostdev.name[i], stdout);
+	} else {
+		puts("<hostdev mode='subsystem' type='mdev' managed='no' model='vfio-pci'>");
+		printf("  <source>\n    <address uuid='%s'/>\n  </source>\n", d->uuid);
+		printf("  <alias name='ua-%s'/>\n  ", d->uuid);
+	}
 	print_address(bus, slot);
 	puts("</hostdev>");
 }
@@ -97,7 +108,7 @@ static void print_root_port(const struct branch *b, unsigned int index, bool res
 			 bus, slot);
 }
 
-static unsigned int print_switch(const struct branch *b, unsigned int index)
+static unsigned int print_switch(const struct plan *p, const struct branch *b, unsigned int index)
 {
 	unsigned int root = index, up = ++index;
 
@@ -105,17 +116,17 @@ static unsigned int print_switch(const struct branch *b, unsigned int index)
 	for (size_t k = 0; k < b->count; k++)
 		print_controller(++index, "pcie-switch-downstream-port", "", up, k);
 	for (size_t k = 0; k < b->count; k++)
-		print_hostdev(b->device[k], index - b->count + 1 + k, 0);
+		print_hostdev(p, b->device[k], index - b->count + 1 + k, 0);
 	return index;
 }
 
-static unsigned int print_bridge(const struct branch *b, unsigned int index)
+static unsigned int print_bridge(const struct plan *p, const struct branch *b, unsigned int index)
 {
 	unsigned int root = index++;
 
 	print_controller(index, "pcie-to-pci-bridge", "", root, 0);
 	for (size_t k = 0; k < b->count; k++)
-		print_hostdev(b->device[k], index, 1 + k);
+		print_hostdev(p, b->device[k], index, 1 + k);
 	return index;
 }
 
@@ -123,10 +134,10 @@ static unsigned int print_bridge(const struct branch *b, unsigned int index)
 static unsigned int print_below(const struct plan *p, const struct branch *b, unsigned int index)
 {
 	if (p->mode == PLAN_BRIDGE)
-		return print_bridge(b, index);
+		return print_bridge(p, b, index);
 	if (b->count > 1)
-		return print_switch(b, index);
-	print_hostdev(b->device[0], index, 0);
+		return print_switch(p, b, index);
+	print_hostdev(p, b->device[0], index, 0);
 	return index;
 }
 
@@ -260,12 +271,8 @@ static struct guest read_guest(const struct fabric *f, int argc, char **argv, co
 			     "Give their UUIDs: dlend libvirt-xml UUID...; dlend status lists them.");
 		return g;
 	}
-	for (int i = 0; i < argc; i++) {
-		if (!uuid_valid(argv[i]))
-			fail(EXIT_USAGE, text("\"%s\" is no UUID", argv[i]), NULL,
-			     "dlend status lists those of the mediated devices.");
-		names_add(&g.uuid, argv[i]);
-	}
+	for (int i = 0; i < argc; i++)
+		names_add(&g.uuid, uuid_parse(argv[i]));
 	return g;
 }
 

@@ -333,6 +333,37 @@ def domains(t):
         t.ok(r.code == 3 and "virsh" in r.err, "a domain that virsh does not know, or no virsh", r.err)
 
 
+def kept(t):
+    """What the domain says of its devices stays: only their places are new."""
+    with Fabric() as f:
+        f.populate()
+        f.mdev(A, clique="0")
+        f.mdev(C, clique="0")
+        text = domain([UUIDS[A].upper(), UUIDS[C]])
+        more = ("<alias name='hostdev0'/><boot order='2'/><rom bar='off'/><driver iommufd='yes'/>", "<alias name='ua-mine'/><teaming type='transient' persistent='ua-x'/>")
+        for words in more:
+            text = text.replace("</source>\n", f"</source>{words}\n", 1).replace("</source><", "</source ><", 1)
+        text = text.replace("managed='no'", "managed='no' display='on' ramfb='on'", 1)
+        r = from_text(f, text)
+        top = ET.fromstring(f"<devices>{r.out.split(BELOW_DOMAIN)[0]}</devices>")
+        one, two = (h for h in top.findall("hostdev"))
+        t.equal((one.get("display"), one.get("ramfb"), two.get("display")), ("on", "on", None), "attributes of a device stay")
+        t.equal([(e.tag, dict(e.attrib)) for e in one if e.tag not in ("source", "address")],
+                [("alias", {"name": f"ua-{UUIDS[A]}"}), ("boot", {"order": "2"}), ("rom", {"bar": "off"}), ("driver", {"iommufd": "yes"})],
+                "  and elements; an alias that libvirt gives anew each time becomes one that stays")
+        t.equal([(e.tag, e.get("name")) for e in two if e.tag in ("alias", "teaming")], [("alias", "ua-mine"), ("teaming", None)], "  one that somebody gave stays")
+        t.equal([len(h.findall("address")) for h in (one, two)], [1, 1], "  each has one place")
+        t.equal(sorted(uuid.lower() for uuid in tree(r.out)[0]), sorted([UUIDS[A], UUIDS[C]]), "a UUID in capitals is the same UUID")
+        r = f.run(["libvirt-xml", UUIDS[A].upper()])
+        t.equal((r.code, list(tree(r.out)[0])), (0, [UUIDS[A]]), "  on the command line, too", r.err)
+        for machine in ("pc", "pc-i440fx-9.2", "pc-q35-9.2", "q35", "virt"):
+            r = from_text(f, domain([UUIDS[A]]).replace("<name>", f"<os><type machine='{machine}'>hvm</type></os><name>", 1))
+            refused = machine in ("pc", "pc-i440fx-9.2")
+            t.ok((r.code == 5 and f"its machine is {machine}," in r.err and not r.out) if refused else r.code == 0, f"a machine {machine}: refused: {refused}", r.err)
+        r = from_text(f, domain([UUIDS[A]], "<iommu model='intel'/>"))
+        t.ok(r.code == 5 and "<iommu>" in r.err and not r.out, "a virtual IOMMU is refused", r.err)
+
+
 def limits(t):
     """(have, add, most) of each."""
     def refused(r, what, have, add, most):
@@ -382,7 +413,7 @@ def bad(t):
 
 with Tap() as tap:
     out = {}
-    for part, mode in ((shapes, "switch-port"), (bridges, "bridge"), (windows, "--reserve"), (near, "--numa"), (any_of, "--any"), (domains, None), (limits, None),
+    for part, mode in ((shapes, "switch-port"), (bridges, "bridge"), (windows, "--reserve"), (near, "--numa"), (any_of, "--any"), (domains, None), (kept, None), (limits, None),
                        (bad, None)):
         tap.diag(part.__name__)
         out[mode] = part(tap)
