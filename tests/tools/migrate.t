@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -32,7 +33,10 @@ OTHERS = (
     ("<disk type='nvme' device='disk'><source type='pci' managed='yes' namespace='1'><address domain='0x0' bus='0x1' "
      "slot='0x0' function='0x0'/></source></disk>", "disk that is a PCI device"),
     ("<disk type='file'><source file='/x'/><backingStore type='nvme'><source type='pci'/></backingStore></disk>",
-     "disk that is a PCI device"))
+     "disk that is a PCI device"),
+    ("<interface type='vdpa'><source dev='/dev/vhost-vdpa-0'/></interface>", "vdpa device"),
+    ("<disk type='vhostvdpa'><source dev='/dev/vhost-vdpa-0'/></disk>", "vdpa device"))
+COMMAND_LINE = "<qemu:commandline><qemu:arg value='-device'/><qemu:arg value='{}'/></qemu:commandline>"
 
 
 def cold(t):
@@ -474,6 +478,20 @@ def refused(t):
     for other, what in OTHERS:
         with World(more=other) as w:
             check(w, "a device that is no lent one", what, "part of this host", code=4)
+    with World(more="<iommu model='intel'/>") as w:
+        check(w, "a virtual IOMMU", "virtual IOMMU", "<iommu>", code=4)
+    with World(more="<iommu model='intel'/>", uuids=()) as w:
+        t.equal(w.run("--dry-run", "vm1", "b").returncode, 0, "  of a VM without lent devices is none of our business")
+    for argument, is_device in (("vfio-pci,host=0000:01:00.0", True), ('{"driver":"vfio-pci","host":"01:00.0"}', True),
+                                ("vfio-pci,id=x,sysfsdev=/sys/bus/pci/devices/0000:01:00.0", True), ("virtio-rng-pci", False)):
+        with World() as w:
+            state = w.state()
+            state["a"]["vm1"]["xml"] = xml(U1, U2).replace("<qemu:override>", COMMAND_LINE.format(argument.replace('"', "&quot;")) + "<qemu:override>")
+            w.state(state)
+            if is_device:
+                check(w, f"a device of this host by QEMU's own words: {argument}", "<qemu:commandline>", "part of this host", code=4)
+            else:
+                t.equal(w.run("--dry-run", "vm1", "b").returncode, 0, "  another device of QEMU's is none of this host")
     with World() as w, open(w.path / f"a/run/dlend/migrate-{VM_UUID}.lock", "w", encoding="utf-8") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         shutil.rmtree(w.path / "b/sys/bus/dlend/devices" / P2)
@@ -538,6 +556,81 @@ def refused(t):
         check(w, "--live with one that is off", "Leave out --live", words=(*DETACH, "vm1", "b"))
     with World() as w:
         check(w, "a host that is an option", words=("vm1", "-oProxyCommand=x"), code=2)
+
+
+class Storage(World):
+    """Host b has some of host a's files: the same ones, as on storage that is shared, if the file system is of that kind."""
+
+    def __init__(self, more, kind="nfs4", **options):
+        super().__init__(more=more, **options)
+        device = os.stat(self.path).st_dev
+        for host in "ab":
+            self.put(host, "proc/self/mountinfo", f"29 1 {os.major(device)}:{os.minor(device)} / / rw shared:1 - {kind} server:/x rw\n")
+
+    def share(self, name):
+        self.put("a", name, "of a")
+        (self.path / "b" / name).parent.mkdir(parents=True, exist_ok=True)
+        os.link(self.path / "a" / name, self.path / "b" / name)
+
+
+def files(t):
+    """What the definition names by its path has to be the same on the target."""
+    disk, cdrom = "<disk type='file' device='disk'><source file='/vm/disk'/></disk>", "<disk device='cdrom'><source file='/vm/cd'/><readonly/></disk>"
+    backed = "<disk type='file'><source file='/vm/top'/><backingStore type='file'><source file='/vm/disk'/></backingStore></disk>"
+    folder, memory = "<filesystem type='mount'><source dir='/vm'/></filesystem>", "<memory model='nvdimm'><source><path>/vm/disk</path></source></memory>"
+    for more, kind, why in ((disk, "ext4", "nothing shows that it is the same one there"), (disk, "nfs4", ""), (disk, "xfs", "nothing shows"),
+                            (backed, "ext4", "nothing shows"), (backed, "ceph", ""), (folder, "tmpfs", "nothing shows"), (folder, "virtiofs", "it is another one there"),
+                            (memory, "ext4", "nothing shows"), (cdrom, "ext4", ""), (disk + cdrom, "gfs2", "")):
+        with Storage(more, kind) as w:
+            for name in ("disk", "top", "cd"):
+                w.share(f"vm/{name}")
+            r = w.run("--dry-run", "vm1", "b")
+            t.ok((r.returncode == 4 and why in r.stderr and "--shared-disks" in r.stderr) if why else r.returncode == 0, f"{kind}: {more[:40]}: {why or 'the same'}", r.stderr)
+            if why:
+                r = w.run("--dry-run", "--shared-disks", "vm1", "b")
+                t.equal(r.returncode, 0, "  with --shared-disks it moves", r.stderr)
+    for name, there, why in (("disk", None, "it is not there"), ("disk", "of b", "it is another one there"), ("cd", "as a", ""), ("cd", "another", "it has another size there")):
+        with Storage(disk + cdrom) as w:
+            w.share("vm/disk" if name == "cd" else "vm/cd")
+            w.put("a", f"vm/{name}", "of a")
+            if there:
+                w.put("b", f"vm/{name}", there)
+            for options in ((), DETACH, KEEP):
+                r = w.run("--dry-run", *options, "vm1", "b")
+                t.ok((r.returncode == 4 and f"/vm/{name}: {why}" in r.stderr) if why else r.returncode == 0, f"{' '.join(options)} {name}, {there} there: {why}", r.stderr)
+            r = w.run("--dry-run", "--shared-disks", "vm1", "b")
+            t.equal(r.returncode, 0 if there else 4, "  --shared-disks does not help where there is nothing", r.stderr)
+            r = w.run("--dry-run", *KEEP, "--extra=--copy-storage-all", "vm1", "b")
+            t.equal(r.returncode, 4 if name == "cd" and why else 0, "  libvirt may copy a disk", r.stderr)
+    for more in ("<disk type='volume'><source pool='default' volume='x'/></disk>",):
+        with Storage(more) as w:
+            r = w.run("--dry-run", "vm1", "b")
+            t.ok(r.returncode == 4 and "disk default/x: nothing shows" in r.stderr, "a volume of a pool, which each host has by itself", r.stderr)
+    with Storage("") as w:
+        state = w.state()
+        for nvram in ("<nvram template='/fw/x'>/vm/vars</nvram>", "<nvram type='file'><source file='/vm/vars'/></nvram>"):
+            state["a"]["vm1"]["xml"] = xml(U1, U2).replace("<memory", f"<os><loader>/fw/code</loader>{nvram}</os><memory")
+            w.state(state)
+            for host in "ab":
+                w.put(host, "fw/code", "the same")
+                w.put(host, "vm/vars", f"of {host}")
+            r = w.run("--dry-run", "vm1", "b")
+            t.ok(r.returncode == 4 and "UEFI variables /vm/vars: it is another one" in r.stderr, "UEFI variables", r.stderr)
+            r = w.run("--dry-run", *KEEP, "vm1", "b")
+            t.equal(r.returncode, 0, "  QEMU brings those of a VM that runs on", r.stderr)
+    names = migration.files.name_of_disk
+    with Storage("") as w:
+        for number, files_there, name in (("8:0", {"device/wwid": "naa.5000"}, "naa.5000"), ("259:0", {"wwid": "eui.1"}, "eui.1"), ("253:0", {"dm/uuid": "LVM-abc"}, "LVM-abc"), ("7:0", {}, "")):
+            for file, text in {**files_there, "size": "8"}.items():
+                w.put("a", f"sys/dev/block/{number}/{file}", f"{text}\n")
+            settings, (major, minor) = types.SimpleNamespace(root=w.path / "a"), map(int, number.split(":"))
+            t.equal(names(settings, os.makedev(major, minor)), name, f"what disk {number} calls itself: {name!r}")
+        w.put("a", "sys/dev/block/8:0/sda2/partition", "2\n")
+        (w.path / "a/sys/dev/block/8:2").symlink_to("8:0/sda2")
+        t.equal(names(settings, os.makedev(8, 2)), "naa.5000 part 2", "  and a partition")
+    same = {"same": "naa.1", "size": None}
+    for here, there, why in ((same, same, ""), (same, {"same": "naa.2", "size": None}, "another one"), ({"same": "", "size": None}, {"same": "", "size": None}, "nothing shows"), (same, None, "not there")):
+        t.ok(why in migration.files.why_not_same(here, there, "disk") and bool(why) == bool(migration.files.why_not_same(here, there, "disk")), f"disks {here} and {there}: {why}")
 
 
 def tpm(t):
@@ -648,6 +741,17 @@ def again(t):
                 (True, [("a", [U1, U2])], old), "--live that comes back: the other host's definition is as it was")
 
 
+def started_by_udev(t):
+    """A definition with --auto: udev starts the device as it is offered there, and mdevctl finds it made already."""
+    for options in ((), KEEP, DETACH):
+        starts = [number for number, call in enumerate(steps(options), 1) if call.startswith("b mdevctl start")]
+        t.ok(starts, "mdevctl is called")
+        for number in starts:
+            with World() as w:
+                r = w.run(*options, "vm1", "b", fault=f"after {number}")
+                t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), f"{' '.join(options)} {number}: the move goes on", r.stderr)
+
+
 def command(t):
     """With processes: the program, and the dlend command."""
     for options in ((), DETACH, KEEP):
@@ -700,6 +804,21 @@ def whole_group(t):
             t.ok((w.path / f"ended-{verb}").exists(), f"Ctrl-C to all processes, in {verb}: it comes to its end", rest)
             t.equal((process.returncode, "was interrupted" in rest, w.runs(), w.tree("a"), w.tree("b")),
                     (1, True, [("a", [U1, U2])], WHOLE, NOTHING), "  and is undone", rest)
+
+
+def while_it_looks(t):
+    """Ctrl-C before anything is changed."""
+    for words in ((), KEEP, ("--dry-run",)):
+        with World() as w:
+            (w.path / "hold-dominfo").touch()
+            with w.begin(*words) as process:
+                w.wait_for((w.path / "held-dominfo").exists)
+                os.killpg(process.pid, signal.SIGINT)
+                (w.path / "hold-dominfo").unlink()
+                rest = process.communicate(timeout=60)[1]
+            t.ok(process.returncode == 1 and rest.startswith("dlend: migrate was interrupted") and "Traceback" not in rest,
+                 f"Ctrl-C during the checks {' '.join(words)}: one line", rest)
+            t.equal((w.runs(), w.tree("a"), w.tree("b")), ([("a", [U1, U2])], WHOLE, NOTHING), "  nothing is changed")
 
 
 def nobody_listens(t):
@@ -805,9 +924,9 @@ def not_thought_of(t):
 
 heed_ctrl_c()
 with Tap() as tap:
-    for part in (cold, reserved, live, named, named_as_a_number, dry, pooled, refused, tpm, old_libvirt, patience, told_why,
-                 again, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
-                 finish_again, finish_refused, interrupted, whole_group, nobody_listens, nohup, at_any_time,
+    for part in (cold, reserved, live, named, named_as_a_number, dry, pooled, refused, files, tpm, old_libvirt, patience, told_why,
+                 again, started_by_udev, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
+                 finish_again, finish_refused, interrupted, whole_group, while_it_looks, nobody_listens, nohup, at_any_time,
                  not_thought_of, command):
         tap.diag(part.__name__)
         part(tap)

@@ -7,6 +7,7 @@ In this order; each module imports only modules that stand before it:
     locks           a lock on a VM
     jobs            a migration of libvirt's: its command, its end, what libvirt tells of it
     domain          the XML of a libvirt domain
+    files           files and disks of its host that a VM uses
     note            the note on the target that a VM comes
     keeping         what that needs so that devices stay while the VM moves
     mdevs           mediated devices of one host: start, stop, undefine

@@ -3,7 +3,8 @@
 from remote.messages import IN_USE, NOT_FOUND, NOT_READY, USAGE, Failure
 
 from .blackout import CUT, NEVER, TRIED, choose_copy, kind_of
-from .domain import chosen_types, host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
+from .domain import chosen_types, has_iommu, host_devices, memory_bytes, name_for_shell, pooled_macs, tpm_kinds
+from .files import MISSING, NOT_SHOWN, files_of, look_at, volumes_of, why_not_same
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
 from .network import bits_per_s
@@ -21,12 +22,17 @@ def examine_both_hosts(move, vm):
     check_vm(move, domain)
     attached = find_lent_devices(move, domain["live"], pooled_macs(domain["xml"])) if move.was_running else {}
     known = {uuid: probe_mdev(move.here, uuid) for uuid in {**find_lent_devices(move, domain["xml"]), **attached}}
+    if known and has_iommu(domain["xml"]):
+        raise Failure(f"{move.vm} cannot be moved", "it has a virtual IOMMU, and lent devices cannot be used behind one",
+                      f"Take <iommu> out of its definition: virsh edit {move.shell_name}", IN_USE)
     types = {uuid: kind for uuid, kind in chosen_types(domain["xml"]).items() if not known[uuid]["definitions"]}
     move.here.known["mdevs"] = known
     # For a VM that does not run, the target chooses.
     uuids = [uuid for uuid in known if uuid not in types or known[uuid]["active"]]
-    probe_host(move.there, move.uuid, uuids)
+    files = files_of(domain["xml"], move.args.live)
+    probe_host(move.there, move.uuid, uuids, files)
     check_target(move)
+    check_files(move, files, volumes_of(domain["xml"]))
     check_hook(move, types)
     if "emulator" in tpm_kinds(domain["xml"]):
         check_tpm_is_kept(move)
@@ -103,6 +109,19 @@ def check_target(move):
     others = [uuid for uuid, name in there["names"].items() if name == move.vm and uuid != move.uuid]
     if others:
         raise Failure(what, "it is another one", f"Look at it there: virsh dominfo {others[0]}", IN_USE)
+
+
+def check_files(move, files, volumes):
+    """A VM that starts on what only has the same name would write to it.  files, volumes: see files_of(), volumes_of()"""
+    found = [(kind, path, why_not_same(look_at(move.settings, path), move.there.known["files"][path], kind)) for path, kind in files.items()]
+    found += [("disk", volume, NOT_SHOWN) for volume in volumes]
+    copied = any(option.startswith("--copy-storage") for option in move.args.extra)
+    for kind, path, why in found:
+        if not why or kind == "disk" and copied or move.args.shared_disks and why != MISSING:
+            continue
+        raise Failure(f"{move.vm} cannot be moved", f"{move.there} may not have its {kind} {path}: {why}",
+                      "Have it on storage that both hosts share. If HOST has the same at the same path, or you have copied it "
+                      "there while the VM was shut off: --shared-disks", IN_USE)
 
 
 def check_hook(move, types):

@@ -48,6 +48,7 @@ def parse_arguments(argv):
     p.add_argument("--uri", help="libvirt on HOST, if not qemu+ssh://HOST/system")
     p.add_argument("--extra", action="append", default=[], metavar="OPTION", help="for virsh migrate; may be repeated")
     p.add_argument("--shared-tpm", action="store_true", help="HOST has the state of the VM's TPM already")
+    p.add_argument("--shared-disks", action="store_true", help="HOST has the same disks and files at the same paths")
     p.add_argument("--prepare", action="store_true", help="change the definition of VM so that its devices can stay")
     p.add_argument("--finish", action="store_true", help="on HOST: start what another host was moving there "
                    "and cannot move any more")
@@ -55,6 +56,7 @@ def parse_arguments(argv):
                    "no host runs VM")
     p.add_argument("--release", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
+    p.add_argument("--file", action="append", default=[], help=argparse.SUPPRESS)
     p.add_argument("vm", metavar="VM", type=vm_name)
     p.add_argument("more", nargs="*", metavar="HOST", type=host_name)
     args = p.parse_args(argv)
@@ -128,7 +130,7 @@ def carry_out(move):
 
 def print_probe(settings, args):
     uuids = [word for word in args.more if UUID.fullmatch(word)]
-    print_line(json.dumps(probe_this_host(Host(settings, "this host"), args.vm, uuids)), sys.stdout)
+    print_line(json.dumps(probe_this_host(Host(settings, "this host"), args.vm, uuids, args.file)), sys.stdout)
 
 
 def perform(args):

@@ -2,6 +2,7 @@
 """The mediated devices by which VMs use lent devices, on one host."""
 import json
 import re
+import shlex
 
 from remote.hosts import reason_of
 from remote.messages import IN_USE, NOT_READY, Failure
@@ -80,7 +81,11 @@ def make_mdev(host, mdev, vm):
     # One that is not defined there is started from what it was when it ran.
     is_defined = not mdev.is_chosen if host.ssh else mdev.is_defined
     stdin = "" if is_defined else json.dumps(mdev.definition)
-    host.run_checked([*words, *(["--jsonfile", "/dev/stdin"] if stdin else [])], stdin)
+    words += ["--jsonfile", "/dev/stdin"] if stdin else []
+    result = host.run(words, stdin)
+    # One that is defined with --auto is started by udev, too, as soon as its device is offered there.
+    if result.returncode and not is_mdev_active(host, mdev.uuid):
+        raise Failure(f"{shlex.join(words)} failed on {host}", reason_of(result))
     if host.known.get("hook"):
         script = 'mkdir -p "${1%/*}" && printf "%s\\n" "$2" >"$1"'
         host.run(["sh", "-c", script, "sh", str(host.settings.mark_path(mdev.uuid)), vm])

@@ -10,6 +10,7 @@ from remote.hosts import cannot_be_asked, dlend_words, reason_of
 from remote.messages import NOT_FOUND, NOT_READY, Failure
 
 from .domain import parse_domain
+from .files import look_at
 from .mdevs import target_path
 
 
@@ -110,23 +111,24 @@ def probe_domain(here, uuid):
             "uuid": uuid, "name": parse_domain(xml).findtext("name"), "xml": xml, "live": live}
 
 
-def probe_this_host(here, vm, uuids):
-    """All of it.  vm: as virsh takes it; uuids: of mediated devices"""
+def probe_this_host(here, vm, uuids, files=()):
+    """All of it.  vm: as virsh takes it; uuids: of mediated devices; files: paths"""
     names = probe_names(here)
     return {"node": read_file(here.settings, "sys/module/dlend_core/parameters/node_id"),
             "hook": is_hook_on(here.settings), "machine": read_file(here.settings, "etc/machine-id"),
             "keeps_tpm": "--keep-tpm" in here.run(["virsh", "help", "undefine"]).stdout,
             "free": probe_free_memory(here.settings),
             "domain": probe_domain(here, find_domain_uuid(here, vm, names)), "names": names,
-            "offers": probe_offers(here.settings), "mdevs": {uuid: probe_mdev(here, uuid) for uuid in uuids}}
+            "offers": probe_offers(here.settings), "mdevs": {uuid: probe_mdev(here, uuid) for uuid in uuids},
+            "files": {path: look_at(here.settings, path) for path in files}}
 
 
-def probe_host(host, vm, uuids=()):
+def probe_host(host, vm, uuids=(), files=()):
     """Probe this host or the other one.  The answer is kept in host.known, and returned."""
     if not host.ssh:
-        host.known = probe_this_host(host, vm, uuids)
+        host.known = probe_this_host(host, vm, uuids, files)
         return host.known
-    result = host.run(dlend_words(host, "migrate", "--probe", vm, *uuids))
+    result = host.run(dlend_words(host, "migrate", "--probe", *(f"--file={path}" for path in files), vm, *uuids))
     try:
         host.known = json.loads(result.stdout)
     except ValueError:
