@@ -6,9 +6,10 @@ Run for real, as Debian has them: libvirt (its test driver, its schemas), virt-i
 virt-manager.  The node device is what libvirt's own nodedev driver says of one of ours: nodedev.xml, which 76-libvirt
 compares with libvirt's words on a host.
 
-NOT run, but RE-ENACTED here, in our own words, after their published source: how KubeVirt finds mediated devices
-(pkg/virt-handler/device-manager: mediated_device.go, common.go), and how Kata Containers finds out what a file below
-/dev/vfio is (src/runtime/pkg/device/drivers: vfio.go, utils.go).  Neither is in Debian.
+NOT run, but RE-ENACTED here, in our own words, after their published source: how KubeVirt finds mediated devices, and
+which it removes (pkg/virt-handler/device-manager: mediated_device.go, mediated_devices_types.go, common.go), and how Kata
+Containers finds out what a file below /dev/vfio is (src/runtime/pkg/device/drivers: vfio.go, utils.go).  Neither is in
+Debian.
 """
 import importlib.machinery
 import json
@@ -150,6 +151,32 @@ def kubevirt_matches(t):
         t.ok(re.fullmatch(r"dlend [A-Za-z ]+", title), f"the name of dlend-{word} has no id, no node, no model: {title}")
 
 
+def kubevirt_removes(f, types, external):
+    """UUIDs that its agent removes from a node: of neither the types that it is to make, nor of an external provider's."""
+    keep = {name.replace(" ", "_").strip() for name in types | external}
+    return [entry.name for entry in sorted((f.sys / "bus/mdev/devices").iterdir())
+            if (entry / "mdev_type/name").read_text().replace(" ", "_").strip() not in keep]
+
+
+def documented_selectors():
+    """{selector: is it an external provider's?} of the example in docs/containers.md."""
+    page = (HERE.parents[1] / "docs/containers.md").read_text(encoding="utf-8")
+    items = re.findall(r'^ +- mdevNameSelector: "(.*)"\n((?: +\w+: .*\n)*)', page, re.M)
+    return {name: "externalResourceProvider: true" in rest for name, rest in items}
+
+
+def kubevirt_keeps(t):
+    selectors = documented_selectors()
+    t.ok("dlend GPU" in selectors, "containers.md has an example for GPUs", str(selectors))
+    with Fabric() as f:
+        f.populate()
+        f.mdev(B, group="43")
+        f.mdev(A, group="41")
+        external = {name for name, provider in selectors.items() if provider}
+        t.ok(UUIDS[B] not in kubevirt_removes(f, {"NVIDIA A10-24Q"}, external), "KubeVirt (re-enacted): a device of the example stays")
+        t.equal(kubevirt_removes(f, {"NVIDIA A10-24Q"}, set()), sorted((UUIDS[A], UUIDS[B])), "  and one that is not marked is removed")
+
+
 # Kata, re-enacted
 
 def kata(f, file):
@@ -218,6 +245,6 @@ with Tap() as tap, tempfile.TemporaryDirectory(prefix="dlend-names-") as tmp:
     address, device = libvirt(tap, Path(tmp))
     virtinst(tap, Path(tmp), address, device)
     chosen(tap, Path(tmp), address)
-    for part in (kubevirt_matches, kata_finds):
+    for part in (kubevirt_matches, kubevirt_keeps, kata_finds):
         tap.diag(part.__name__)
         part(tap)
