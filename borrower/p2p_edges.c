@@ -101,7 +101,7 @@ static void dlend_edge_close_slot(struct dlend_edge *e)
 {
 	lockdep_assert_held(&dlend_p2p_lock);
 	if (e->slot)
-		e->cookie = dlend_slot_quarantine(e->ap, e->slot);
+		e->cookie = dlend_slot_quarantine(e->slot);
 	e->slot = NULL;
 }
 
@@ -150,7 +150,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 		e->slot = NULL;
 		return ret;
 	}
-	ret = dlend_slot_map_phys(e->ap, e->slot, (struct dlend_piece) {
+	ret = dlend_slot_map_phys(e->slot, (struct dlend_piece) {
 		.size = e->want.size,
 		.phys = phys,
 		.prot = DLEND_PROT_READ | DLEND_PROT_WRITE,
@@ -159,7 +159,7 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 	if (!ret)
 		return 0;
 	/* No lender knows the slot: it can be used again at once. */
-	dlend_slot_free(e->ap, e->slot);
+	dlend_slot_free(e->slot);
 	e->slot = NULL;
 	return ret;
 }

@@ -62,9 +62,14 @@ MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take
  */
 #define DLEND_VIEW_SHARE	SZ_32M
 
-/* struct dlend_slot_priv - a slot, with the run of offsets that it has */
+/*
+ * struct dlend_slot_priv - a slot
+ * @ap: where it is, which outlives it: whoever has the slot needs to ask nobody for that
+ * @run: the offsets that it has
+ */
 struct dlend_slot_priv {
 	struct dlend_slot pub;
+	struct dlend_aperture *ap;
 	struct dlend_slot_run *run;
 };
 
@@ -307,6 +312,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 	if (!s)
 		return ERR_PTR(-ENOMEM);
 	s->pub.kind = kind;
+	s->ap = ap;
 	mutex_lock(&ap->lock);
 	err = dlend_slot_take(ap, s, want);
 	mutex_unlock(&ap->lock);
@@ -330,9 +336,10 @@ static void dlend_aperture_unmap(struct dlend_aperture *ap, u64 offset, u64 size
 	trace_dlend_window_unmap(offset, size, done);
 }
 
-void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot)
+void dlend_slot_free(struct dlend_slot *slot)
 {
 	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
+	struct dlend_aperture *ap = s->ap;
 
 	mutex_lock(&ap->lock);
 	dlend_aperture_unmap(ap, slot->offset, slot->size);
@@ -344,9 +351,10 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot)
 }
 DLEND_EXPORT(dlend_slot_free);
 
-u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot)
+u64 dlend_slot_quarantine(struct dlend_slot *slot)
 {
 	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
+	struct dlend_aperture *ap = s->ap;
 	u64 cookie;
 
 	mutex_lock(&ap->lock);
@@ -439,9 +447,9 @@ static unsigned long dlend_aperture_run_length(const struct dlend_pages *ram, un
 	return n;
 }
 
-int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			 const struct dlend_pages *ram)
+int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram)
 {
+	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
 	u64 offset = slot->offset + at;
 	unsigned long i, n;
 	int err = 0;
@@ -469,9 +477,9 @@ int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64
 }
 DLEND_EXPORT(dlend_slot_map_pages);
 
-int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
-			struct dlend_piece piece)
+int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece)
 {
+	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
 	int err;
 
 	if (!dlend_slot_inside(slot, piece.offset, piece.size))
@@ -493,19 +501,21 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
 
 	if (IS_ERR(slot))
 		return slot;
-	err = dlend_slot_map_phys(ap, slot, (struct dlend_piece) {
+	err = dlend_slot_map_phys(slot, (struct dlend_piece) {
 		.size = size,
 		.phys = virt_to_phys(mem),
 		.prot = prot,
 	});
 	if (!err)
 		return slot;
-	dlend_slot_free(ap, slot);
+	dlend_slot_free(slot);
 	return ERR_PTR(err);
 }
 
-void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at, u64 size)
+void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size)
 {
+	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
+
 	if (WARN_ON_ONCE(!dlend_slot_inside(slot, at, size)))
 		return;
 	mutex_lock(&ap->lock);

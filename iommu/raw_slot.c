@@ -55,8 +55,8 @@ enum dlend_raw_phase {
  * @led: from DLEND_RAW_NOTED on: where its pages lead
  */
 struct dlend_raw_slot {
-	struct dlend_aperture *ap;	/* NULL: it never led anywhere, and has no offsets */
-	struct dlend_slot *slot;
+	struct dlend_aperture *ap;
+	struct dlend_slot *slot;	/* NULL: it never led anywhere, and has no offsets */
 	struct dlend_view view;
 	u64 base;
 	struct dlend_paging *pg;
@@ -242,7 +242,7 @@ struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size)
 	return raw;
 
 free_slot:
-	dlend_slot_free(ap, raw->slot);
+	dlend_slot_free(raw->slot);
 free_raw:
 	kfree(raw);
 	return ERR_PTR(err);
@@ -251,9 +251,9 @@ DLEND_EXPORT(dlend_raw_slot_open);
 
 void dlend_raw_slot_cut(struct dlend_raw_slot *raw)
 {
-	if (!raw->ap)
+	if (!raw->slot)
 		return;
-	dlend_slot_unmap(raw->ap, raw->slot, 0, raw->slot->size);
+	dlend_slot_unmap(raw->slot, 0, raw->slot->size);
 }
 DLEND_EXPORT(dlend_raw_slot_cut);
 
@@ -262,15 +262,15 @@ static void dlend_raw_slot_leave(struct dlend_raw_slot *raw, bool acked)
 	dlend_raw_slot_cut(raw);
 	dlend_aperture_unview(raw->ap, &raw->view);
 	if (acked)
-		dlend_slot_free(raw->ap, raw->slot);
+		dlend_slot_free(raw->slot);
 	else
-		dlend_slot_quarantine(raw->ap, raw->slot);
+		dlend_slot_quarantine(raw->slot);
 	dlend_paging_put(raw->pg);
 }
 
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked)
 {
-	if (raw->ap)
+	if (raw->slot)
 		dlend_raw_slot_leave(raw, acked);
 	dlend_led_destroy(&raw->led);
 	kfree(raw);

@@ -76,12 +76,11 @@ static void lend_bar_no_space(struct lend_fn *fn, unsigned int i, struct dlend_l
 			    st.free >> 10, st.largest_free >> 10);
 }
 
-static int lend_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
-			 const struct lend_bar *bar, u64 from, u64 to)
+static int lend_bar_part(struct dlend_slot *slot, const struct lend_bar *bar, u64 from, u64 to)
 {
 	if (from >= to)
 		return 0;
-	return dlend_slot_map_phys(ap, slot, (struct dlend_piece) {
+	return dlend_slot_map_phys(slot, (struct dlend_piece) {
 		.offset = from,
 		.size = to - from,
 		.phys = bar->phys + from,
@@ -90,14 +89,14 @@ static int lend_bar_part(struct dlend_aperture *ap, struct dlend_slot *slot,
 	});
 }
 
-int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar)
+int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar)
 {
 	int ret;
 
 	if (bar->hole_end <= bar->hole)
-		return lend_bar_part(ap, slot, bar, 0, bar->span);
-	ret = lend_bar_part(ap, slot, bar, 0, bar->hole);
-	return ret ?: lend_bar_part(ap, slot, bar, bar->hole_end, bar->span);
+		return lend_bar_part(slot, bar, 0, bar->span);
+	ret = lend_bar_part(slot, bar, 0, bar->hole);
+	return ret ?: lend_bar_part(slot, bar, bar->hole_end, bar->span);
 }
 
 static int lend_bar_reserve(struct lend_fn *fn, unsigned int i, struct lend_windows *win)
@@ -118,7 +117,7 @@ static void lend_bars_undo(struct lend_windows *win)
 {
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (win->slot[i])
-			dlend_slot_free(win->ap, win->slot[i]);
+			dlend_slot_free(win->slot[i]);
 	lend_windows_free(win);
 }
 
@@ -163,7 +162,7 @@ static int lend_bars_fill(struct lend_fn *fn, struct lend_windows *win)
 
 		if (!slot)
 			continue;
-		ret = lend_bar_fill(win->ap, slot, &fn->bar[i]);
+		ret = lend_bar_fill(slot, &fn->bar[i]);
 		trace_dlend_lend_window(&fn->addr, "bar", true, i, slot->offset, slot->size, ret);
 		if (ret)
 			dev_err_ratelimited(&fn->pdev->dev,
@@ -214,7 +213,7 @@ void lend_bars_hide(struct lend_fn *fn)
 		slot = win->slot[i];
 		if (!slot)
 			continue;
-		dlend_slot_unmap(win->ap, slot, 0, slot->size);
+		dlend_slot_unmap(slot, 0, slot->size);
 		trace_dlend_lend_window(&fn->addr, "bar", false, i, slot->offset, slot->size, 0);
 	}
 }
@@ -239,7 +238,7 @@ static void lend_windows_close(struct lend_windows *win)
 			continue;
 		trace_dlend_lend_window(&win->addr, "bar", false, i, win->slot[i]->offset,
 					win->slot[i]->size, 0);
-		win->cookie[i] = dlend_slot_quarantine(win->ap, win->slot[i]);
+		win->cookie[i] = dlend_slot_quarantine(win->slot[i]);
 		win->slot[i] = NULL;
 	}
 	guard(mutex)(&lend_bars_closed_lock);

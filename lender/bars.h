@@ -118,14 +118,13 @@ struct dlend_slot *lend_bar_slot(struct dlend_aperture *ap, u64 span, enum dlend
 
 /**
  * lend_bar_fill - map a BAR, without its hole, in a slot
- * @ap: (in) aperture
  * @slot: (in) from lend_bar_slot() for @bar->span bytes
  * @bar: (in) BAR
  *
  * Context: process.
  * Return: 0; or as dlend_slot_map_phys(): then a part may be mapped.
  */
-int lend_bar_fill(struct dlend_aperture *ap, struct dlend_slot *slot, const struct lend_bar *bar);
+int lend_bar_fill(struct dlend_slot *slot, const struct lend_bar *bar);
 
 /** lend_bar_whole - can @bar (in) be reached by itself, not as a part of a page? Context: any. */
 static inline bool lend_bar_whole(const struct lend_bar *bar)

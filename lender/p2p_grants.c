@@ -100,7 +100,7 @@ static void lend_grant_close(struct lend_grant *grant)
 
 	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(link), grant->bar,
 			  grant->slot->offset, grant->slot->size);
-	grant->cookie = dlend_slot_quarantine(grant->ap, grant->slot);
+	grant->cookie = dlend_slot_quarantine(grant->slot);
 	grant->slot = NULL;
 	list_del_init(&grant->of_fn);
 	lend_granted_del(&grant->granted);
@@ -169,9 +169,9 @@ static int lend_grant_slot(struct lend_grant *grant, struct lend_fn *fn)
 		grant->slot = NULL;
 		return ret;
 	}
-	ret = lend_bar_fill(grant->ap, grant->slot, bar);
+	ret = lend_bar_fill(grant->slot, bar);
 	if (ret) {
-		dlend_slot_free(grant->ap, grant->slot);
+		dlend_slot_free(grant->slot);
 		grant->slot = NULL;
 	}
 	return ret;
@@ -274,7 +274,7 @@ void lend_grants_link_lost(struct lend_peer *peer)
 	/* The aperture ends its quarantine by itself, with the next session. */
 	list_for_each_entry_safe(grant, next, &peer->grants, node) {
 		if (grant->slot) {
-			dlend_slot_quarantine(grant->ap, grant->slot);
+			dlend_slot_quarantine(grant->slot);
 			lend_granted_del(&grant->granted);
 		}
 		lend_grant_free(grant);

@@ -50,7 +50,7 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 	int err;
 
 	if (chunk->pages) {
-		err = dlend_slot_map_pages(ram->ap, extent->slot, at, &(struct dlend_pages) {
+		err = dlend_slot_map_pages(extent->slot, at, &(struct dlend_pages) {
 			.pages = chunk->pages,
 			.npages = chunk->npages,
 			.prot = chunk->prot,
@@ -62,7 +62,7 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 			size += dlend_chunk_bytes(next);
 			last = next;
 		}
-		err = dlend_slot_map_phys(ram->ap, extent->slot, (struct dlend_piece) {
+		err = dlend_slot_map_phys(extent->slot, (struct dlend_piece) {
 			.offset = at,
 			.size = size,
 			.phys = PFN_PHYS(chunk->pfn),
@@ -113,13 +113,13 @@ void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
 			continue;
 		}
 		if (extent && extent->slot)
-			dlend_slot_unmap(ram->ap, extent->slot, from - extent->gpa, to - from);
+			dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
 		extent = chunk->extent;
 		from = chunk->gpa;
 		to = dlend_chunk_end(chunk);
 	}
 	if (extent && extent->slot)
-		dlend_slot_unmap(ram->ap, extent->slot, from - extent->gpa, to - from);
+		dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
 }
 
 void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
@@ -129,9 +129,9 @@ void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 	lockdep_assert_held(&ram->lock);
 	list_for_each_entry_safe(extent, tmp, gone, node) {
 		if (extent->slot && !dlend_told_anybody(&extent->told))
-			dlend_slot_free(ram->ap, extent->slot);
+			dlend_slot_free(extent->slot);
 		else if (extent->slot)
-			extent->cookie = dlend_slot_quarantine(ram->ap, extent->slot);
+			extent->cookie = dlend_slot_quarantine(extent->slot);
 		extent->slot = NULL;
 		extent->told.asked = false;
 		list_del(&extent->node);
@@ -184,7 +184,7 @@ void dlend_ram_map_fence(struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 		if (extent->slot)
-			dlend_slot_unmap(ram->ap, extent->slot, 0, extent->size);
+			dlend_slot_unmap(extent->slot, 0, extent->size);
 		gpa = dlend_extent_end(extent);
 	}
 	dlend_ram_map_forget(ram);
@@ -198,7 +198,7 @@ void dlend_ram_map_abandon(struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
 		if (extent->slot)
-			extent->cookie = dlend_slot_quarantine(ram->ap, extent->slot);
+			extent->cookie = dlend_slot_quarantine(extent->slot);
 		extent->slot = NULL;
 		gpa = dlend_extent_end(extent);
 	}

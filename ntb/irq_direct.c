@@ -401,18 +401,17 @@ DLEND_EXPORT(dlend_irq_direct_number);
 
 void dlend_irq_direct_close(struct dlend_irq_direct *set, bool acked)
 {
-	struct dlend_directs *all = &set->link->directs;
-	struct dlend_aperture *ap = dlend_link_aperture(set->link);
 	struct dlend_link *link = set->link;
+	struct dlend_directs *all = &link->directs;
 
 	dlend_direct_silence(set);
 	mutex_lock(&all->lock);
 	all->users--;
 	if (acked) {
-		dlend_slot_free(ap, set->slot);
+		dlend_slot_free(set->slot);
 		dlend_direct_destroy(set);
 	} else {
-		dlend_slot_quarantine(ap, set->slot);
+		dlend_slot_quarantine(set->slot);
 		list_add(&set->old, &all->old);
 	}
 	mutex_unlock(&all->lock);

@@ -14,8 +14,7 @@
 
 /*
  * struct dlend_irq_sink - where one device's interrupts arrive
- * @ap: aperture that @slot is in
- * @slot: @counters there
+ * @slot: @counters in the link's aperture
  * @offset: of @slot
  * @handle: names the sink in the ring of hints
  * @counters: one for each vector; the lender writes them
@@ -24,7 +23,6 @@
  */
 struct dlend_irq_sink {
 	struct dlend_link *link;
-	struct dlend_aperture *ap;
 	struct dlend_slot *slot;
 	u64 offset;
 	u32 handle;
@@ -135,9 +133,9 @@ void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 	} while (more);
 }
 
-static int dlend_irq_sink_map(struct dlend_irq_sink *sink)
+static int dlend_irq_sink_map(struct dlend_irq_sink *sink, struct dlend_aperture *ap)
 {
-	sink->slot = dlend_slot_of_memory(sink->ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
+	sink->slot = dlend_slot_of_memory(ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
 					  DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_IRQ);
 	if (IS_ERR(sink->slot))
 		return PTR_ERR(sink->slot);
@@ -175,14 +173,13 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	if (!sink)
 		return ERR_PTR(-ENOMEM);
 	sink->link = dlend_link_get(link);
-	sink->ap = ap;
 	sink->fire = fire;
 	sink->arg = arg;
 	sink->seen = kcalloc(DLEND_MAX_VECTORS, sizeof(*sink->seen), GFP_KERNEL);
 	sink->counters = alloc_pages_exact(DLEND_IRQ_COUNTERS_SIZE, GFP_KERNEL | __GFP_ZERO);
 	if (!sink->seen || !sink->counters)
 		goto free_memory;
-	err = dlend_irq_sink_map(sink);
+	err = dlend_irq_sink_map(sink, ap);
 	if (err)
 		goto free_memory;
 	err = dlend_irq_sink_add(sink);
@@ -191,7 +188,7 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	return sink;
 
 free_slot:
-	dlend_slot_free(sink->ap, sink->slot);
+	dlend_slot_free(sink->slot);
 free_memory:
 	if (sink->counters)
 		free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
@@ -212,9 +209,9 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 	spin_unlock_irq(&link->irq_lock);
 	/* Either call unmaps the counters before their memory goes. */
 	if (acked)
-		dlend_slot_free(sink->ap, sink->slot);
+		dlend_slot_free(sink->slot);
 	else
-		dlend_slot_quarantine(sink->ap, sink->slot);
+		dlend_slot_quarantine(sink->slot);
 	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
 	kfree(sink->seen);
 	kfree(sink);

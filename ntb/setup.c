@@ -139,7 +139,7 @@ static int dlend_setup_make_ctrl(struct dlend_link *link)
 	return 0;
 
 free_slot:
-	dlend_slot_free(link->aperture, slot);
+	dlend_slot_free(slot);
 free_mem:
 	free_pages_exact(mem, DLEND_CTRL_BYTES);
 	return err;
@@ -244,7 +244,7 @@ void dlend_setup_free(struct dlend_link *link)
 {
 	dlend_directs_free(link);
 	if (link->setup.ctrl_slot)
-		dlend_slot_free(link->aperture, link->setup.ctrl_slot);
+		dlend_slot_free(link->setup.ctrl_slot);
 	if (link->ctrl)
 		free_pages_exact(link->ctrl, DLEND_CTRL_BYTES);
 	if (link->aperture)

@@ -25,8 +25,8 @@ enum dlend_slot_kind { DLEND_SLOT_CTRL, DLEND_SLOT_RAM, DLEND_SLOT_BAR, DLEND_SL
  * @size: bytes, page multiple
  * @kind: what it is used for
  *
- * Owned by the aperture; valid from dlend_slot_alloc() to dlend_slot_free() or
- * dlend_slot_quarantine().
+ * Valid from dlend_slot_alloc() to dlend_slot_free() or dlend_slot_quarantine().  It knows its
+ * aperture, which has to outlive it: who has a slot of a link's has a reference on that link.
  */
 struct dlend_slot {
 	u64 offset;
@@ -63,17 +63,15 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 
 /**
  * dlend_slot_free - unmap what is left, and free the offsets at once
- * @ap: aperture, also a detached one
- * @slot: slot of it; gone when this returns
+ * @slot: slot, also of a detached aperture; gone when this returns
  *
  * Context: process, may sleep; takes the aperture's lock.
  */
-void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot);
+void dlend_slot_free(struct dlend_slot *slot);
 
 /**
  * dlend_slot_quarantine - unmap now, use the offsets again later
- * @ap: aperture, also a detached one
- * @slot: slot of it; gone when this returns
+ * @slot: slot, also of a detached aperture; gone when this returns
  *
  * For a slot whose offsets the peer may still have.  It is unmapped (and the IOTLB flushed) when
  * this returns, but not allocated again before dlend_slot_release() or a new session.  If a session
@@ -82,7 +80,7 @@ void dlend_slot_free(struct dlend_aperture *ap, struct dlend_slot *slot);
  * Context: process, may sleep, does not wait for a peer; takes the aperture's lock.
  * Return: cookie for dlend_slot_release(), never 0.
  */
-u64 dlend_slot_quarantine(struct dlend_aperture *ap, struct dlend_slot *slot);
+u64 dlend_slot_quarantine(struct dlend_slot *slot);
 
 /**
  * dlend_slot_release - end a quarantine
@@ -107,8 +105,7 @@ struct dlend_pages {
 
 /**
  * dlend_slot_map_pages - map pages of RAM into a slot
- * @ap: aperture
- * @slot: slot of it
+ * @slot: slot
  * @at: (in) where, bytes from the slot's beginning, page multiple
  * @ram: (in) pages, and their protection
  *
@@ -117,8 +114,7 @@ struct dlend_pages {
  * the aperture is detached; -ENOMEM; or the error of the IOMMU or of a view. Then nothing of this
  * call is mapped.
  */
-int dlend_slot_map_pages(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at,
-			 const struct dlend_pages *ram);
+int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram);
 
 /**
  * struct dlend_piece - what is mapped contiguously in an aperture or a slot
@@ -151,20 +147,17 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
 
 /**
  * dlend_slot_map_phys - map a BAR or RAM into a slot by its physical address
- * @ap: aperture
- * @slot: slot of it
+ * @slot: slot
  * @piece: (in) what, and where in the slot; all page multiples
  *
  * Context: as dlend_slot_map_pages(). Return: as dlend_slot_map_pages(); -EOPNOTSUPP this IOMMU
  * driver cannot map BARs.
  */
-int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
-			struct dlend_piece piece);
+int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece);
 
 /**
  * dlend_slot_unmap - unmap a part of a slot, and flush the IOTLB
- * @ap: aperture
- * @slot: slot of it
+ * @slot: slot
  * @at: (in) where, bytes from the slot's beginning, page multiple
  * @size: (in) bytes, page multiple; holes are fine
  *
@@ -174,7 +167,7 @@ int dlend_slot_map_phys(struct dlend_aperture *ap, struct dlend_slot *slot,
  *
  * Context: process, may sleep, waits for nobody; takes the aperture's lock.
  */
-void dlend_slot_unmap(struct dlend_aperture *ap, struct dlend_slot *slot, u64 at, u64 size);
+void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size);
 
 /**
  * dlend_aperture_stat - how much of an aperture is used

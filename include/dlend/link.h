@@ -299,7 +299,7 @@ void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
  * Context: any.
  * Return: aperture; NULL before the hardware's link was up for the first time and after the NTB
  * device went away. It stays valid as long as the caller has a reference on the link, also when the
- * device went away: then slots can still be freed, and mapping fails with -ENODEV.
+ * device went away. Only who wants a slot needs it: a slot knows its aperture (dlend_slot_free()).
  */
 struct dlend_aperture *dlend_link_aperture(struct dlend_link *link);
 
