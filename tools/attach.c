@@ -157,7 +157,8 @@ static void attach_one(const struct target *t, json_t *list)
 	check_there(t);
 	if (!read_attached(where, t->dir)) {
 		check_free(t);
-		err = write_and_wait(t->attribute, "1\n", text("%s: attaching", t->address));
+		err = write_and_wait(t->attribute, "1\n", text("%s: attaching", t->address),
+				     0);
 	}
 	if (err && err != -EEXIST)
 		fail_attach(t, err);
@@ -199,7 +200,11 @@ static void detach_one(const struct target *t, bool force, json_t *list)
 		     "dlend status shows what is.");
 	if (!force)
 		check_unused(where);
-	err = write_and_wait(t->attribute, "0\n", text("%s: detaching", t->address));
+	err = write_and_wait(t->attribute, "0\n", text("%s: detaching", t->address),
+			     driver_patience());
+	if (err == -EINPROGRESS)
+		fail(EXIT_IN_USE, text("%s is not detached yet", t->address), patience_over(),
+		     "Look who uses it (lsof, nvidia-smi), and end that: then it is detached by itself. dlend status shows it.");
 	if (err)
 		fail(EXIT_FAIL, text("%s cannot be detached", t->address), strerror(-err), in_log);
 	if (list)

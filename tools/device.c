@@ -10,6 +10,7 @@
 
 #define SETTLE_MS	2000	/* bind and unbind are synchronous; this is for odd drivers */
 #define PROBE_MS	500	/* for a driver that probes asynchronously to show up */
+#define PATIENCE_S	60
 
 bool bdf_parse(char bdf[16], const char *s)
 {
@@ -113,6 +114,16 @@ bool device_preparing(const struct device *dev)
 	return preparing;
 }
 
+bool device_left(const struct device *dev)
+{
+	char *driver = device_driver(dev), override[TEXT_MAX];
+	bool left = !driver && !strcmp(read_attr(override, dev->dir, "driver_override"),
+				       DLEND_DRIVER);
+
+	free(driver);
+	return left;
+}
+
 struct names device_group(const struct device *dev)
 {
 	char *dir = path("%s/iommu_group/devices", dev->dir);
@@ -154,12 +165,40 @@ static int wait_for_driver(const struct device *dev, const char *driver, int mos
 	return -ETIMEDOUT;
 }
 
+int driver_patience(void)
+{
+	const char *chosen = getenv("DLEND_PATIENCE");
+	int seconds = chosen ? atoi(chosen) : 0;
+
+	return seconds > 0 ? seconds : PATIENCE_S;
+}
+
+const char *patience_over(void)
+{
+	return text("that is not over after %d s; maybe it waits for who uses the device",
+		    driver_patience());
+}
+
+/*
+ * A driver that is to let go of a device may wait without end.  Until it has, all that changes who
+ * drives the device waits, too.
+ */
+static int change_driver(const struct device *dev, const char *file, const char *word)
+{
+	char *driver = device_driver(dev);
+	const char *name = driver ? text("its driver %s", driver) : "the kernel";
+
+	free(driver);
+	return write_and_wait(file, word, text("%s: waiting for %s", dev->bdf, name),
+			      driver_patience());
+}
+
 int device_bind_lender(const struct device *dev)
 {
 	char *bind = path("%s/bus/pci/drivers/" DLEND_DRIVER "/bind", opt.sysfs);
 	char *prepare = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_prepare", opt.sysfs);
 	/* An older dlend_lender can do no other than offer it at once. */
-	int err = write_text(path_exists(prepare) ? prepare : bind, dev->bdf);
+	int err = change_driver(dev, path_exists(prepare) ? prepare : bind, dev->bdf);
 
 	free(prepare);
 	free(bind);
@@ -175,7 +214,7 @@ int device_unbind(const struct device *dev)
 	if (!driver)
 		return 0;
 	p = path("%s/bus/pci/drivers/%s/unbind", opt.sysfs, driver);
-	err = write_text(p, dev->bdf);
+	err = change_driver(dev, p, dev->bdf);
 	free(p);
 	free(driver);
 	return err ? err : wait_for_driver(dev, NULL, SETTLE_MS);
@@ -185,7 +224,7 @@ int device_override(const struct device *dev, const char *driver)
 {
 	char *p = path("%s/driver_override", dev->dir);
 	const char *line = text("%s\n", driver);
-	int err = write_text(p, line);
+	int err = change_driver(dev, p, line);
 
 	free(p);
 	return err;
@@ -199,7 +238,7 @@ void device_await_driver(const struct device *dev)
 int device_probe(const struct device *dev)
 {
 	char *p = path("%s/bus/pci/drivers_probe", opt.sysfs);
-	int err = write_text(p, dev->bdf);
+	int err = change_driver(dev, p, dev->bdf);
 
 	free(p);
 	if (!err)

@@ -64,10 +64,11 @@ int write_text(const char *p, const char *text);
 /**
  * write_and_wait - as write_text(), where that takes as long as others want
  * @waiting: for progress(), every few seconds
+ * @most_s: so many seconds are waited for at most; 0: no end
  *
- * Return: 0 or -errno
+ * Return: 0 or -errno; -EINPROGRESS: it goes on without this process, which has waited long enough
  */
-int write_and_wait(const char *p, const char *word, const char *waiting);
+int write_and_wait(const char *p, const char *word, const char *waiting, int most_s);
 /** read_all - a whole file, however long; NULL if it cannot be read; free it */
 char *read_all(const char *p);
 /** strip_text - @text without blanks at either end, in place */
@@ -176,9 +177,22 @@ bool device_lent(const struct device *dev);
 bool device_preparing(const struct device *dev);
 /** device_group - all functions in the IOMMU group of @dev, bridges left out */
 struct names device_group(const struct device *dev);
+/** device_left - it has no driver, and waits for dlend-lender: a command was not finished */
+bool device_left(const struct device *dev);
+/**
+ * driver_patience - for how many seconds to wait until a driver lets go of a device
+ *
+ * Some drivers wait for whoever uses the device, without end and without a word.
+ */
+int driver_patience(void);
+/** patience_over - why something is given up that returned -EINPROGRESS after that time */
+const char *patience_over(void);
 /**
  * device_bind_lender - bind to dlend-lender, which does not offer it yet if it knows how to wait;
  * device_unbind - from whatever it has. Return: 0 or -errno
+ *
+ * As the next two they return -EINPROGRESS if it takes longer than driver_patience(). The lock of
+ * lock_device() is held then until it is over: nothing more may be done with the device.
  */
 int device_bind_lender(const struct device *dev);
 int device_unbind(const struct device *dev);

@@ -23,7 +23,7 @@ static bool override_is_set(const struct move *m)
 static void forget_overrides(const struct move *move, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!device_lent(&move[i].dev) && override_is_own(&move[i]))
+		if (!device_lent(&move[i].dev) && override_is_own(&move[i]) && !move[i].stuck)
 			forget_value(&move[i].dev, OVERRIDE_SETTING);
 }
 
@@ -59,7 +59,7 @@ static const char *move_undo(struct move *move, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct move *m = &move[i];
 
-		if (!m->overridden)
+		if (!m->overridden || m->stuck)
 			continue;
 		if (device_lent(&m->dev))
 			device_unbind(&m->dev);
@@ -70,7 +70,7 @@ static const char *move_undo(struct move *move, size_t count)
 		struct move *m = &move[i];
 		char *now;
 
-		if (!m->overridden || !m->driver)
+		if (!m->overridden || !m->driver || m->stuck)
 			continue;
 		device_probe(&m->dev);		/* does nothing to one that has its driver */
 		now = device_driver(&m->dev);
@@ -81,10 +81,25 @@ static const char *move_undo(struct move *move, size_t count)
 	return lost;
 }
 
-static void undo_and_fail(struct move *move, size_t count, const char *what, int err)
+/* The others go back.  The kernel's write goes on in a process of its own, which has the lock. */
+__noreturn static void fail_stuck(struct move *move, size_t count, struct move *m, const char *what)
 {
-	const char *lost = move_undo(move, count);
+	m->stuck = true;
+	move_undo(move, count);
+	fail(EXIT_IN_USE, what, patience_over(),
+	     text("Look who uses it (lsof, nvidia-smi), and end that. Then: dlend lend %s. "
+		  "Or give it back: dlend reclaim %s", m->dev.bdf, m->dev.bdf));
+}
 
+/* @m: which of @move it was */
+static void undo_and_fail(struct move *move, size_t count, struct move *m, const char *what,
+			  int err)
+{
+	const char *lost;
+
+	if (err == -EINPROGRESS)
+		fail_stuck(move, count, m, what);
+	lost = move_undo(move, count);
 	if (err == -EPERM && !*lost)
 		fail(EXIT_UNFIT, what,
 		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
@@ -125,26 +140,30 @@ void move_take(struct move *move, size_t count)
 
 	keep_overrides(move, count);
 	for (size_t i = 0; i < count; i++) {
-		if (device_lent(&move[i].dev))
+		struct move *m = &move[i];
+
+		if (device_lent(&m->dev))
 			continue;
-		err = device_override(&move[i].dev, DLEND_DRIVER);
+		err = device_override(&m->dev, DLEND_DRIVER);
 		if (err)
-			undo_and_fail(move, count,
-				      text("%s: cannot set its driver", move[i].dev.bdf), err);
-		move[i].overridden = true;
-		if (move[i].driver)
-			progress("%s: taking it from %s", move[i].dev.bdf, move[i].driver);
-		err = device_unbind(&move[i].dev);
+			undo_and_fail(move, count, m,
+				      text("%s: cannot set its driver", m->dev.bdf), err);
+		m->overridden = true;
+		if (m->driver)
+			progress("%s: taking it from %s", m->dev.bdf, m->driver);
+		err = device_unbind(&m->dev);
 		if (err)
-			undo_and_fail(move, count, text("%s: its driver %s does not let go",
-							move[i].dev.bdf, move[i].driver), err);
+			undo_and_fail(move, count, m, text("%s: its driver %s does not let go",
+							   m->dev.bdf, m->driver), err);
 	}
 	for (size_t i = 0; i < count; i++) {
-		if (device_lent(&move[i].dev))
+		struct move *m = &move[i];
+
+		if (device_lent(&m->dev))
 			continue;
-		err = device_bind_lender(&move[i].dev);
+		err = device_bind_lender(&m->dev);
 		if (err)
-			undo_and_fail(move, count,
-				      text("%s: dlend-lender refused it", move[i].dev.bdf), err);
+			undo_and_fail(move, count, m,
+				      text("%s: dlend-lender refused it", m->dev.bdf), err);
 	}
 }

@@ -11,6 +11,7 @@ struct move {
 	char *driver;		/* that it had, NULL = none */
 	char override[TEXT_MAX];
 	bool overridden;
+	bool stuck;		/* a driver holds it, and may go on to do so: touch nothing */
 };
 
 /**

@@ -19,7 +19,8 @@ static void end_lease(const struct device *dev, bool force)
 	node = node_text(read_attr(borrower, dir, "borrower"));
 	if (!strcmp(state, "held") || !strcmp(state, "returning"))
 		err = write_and_wait(file, force ? "force\n" : "1\n",
-				     text("%s: waiting for node %s to return it", dev->bdf, node));
+				     text("%s: waiting for node %s to return it", dev->bdf, node),
+				     0);
 	if (err == -EBUSY || err == -ETIMEDOUT)
 		fail(EXIT_IN_USE, text("%s is not back", dev->bdf),
 		     text("node %s still uses it", node),
@@ -43,7 +44,8 @@ static void return_to_own_driver(const struct device *dev)
 	if (!err)
 		err = device_override(dev, kept_value(before, dev, OVERRIDE_SETTING) ? before : "");
 	if (err)
-		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf), strerror(-err),
+		fail(EXIT_FAIL, text("%s cannot be reclaimed", dev->bdf),
+		     err == -EINPROGRESS ? patience_over() : strerror(-err),
 		     "The kernel's log says more: dmesg | tail");
 	forget_value(dev, OVERRIDE_SETTING);
 	reset_restore(dev);
@@ -90,6 +92,12 @@ static const char *parse_arguments(int argc, char **argv, bool *force)
 	return argv[optind];
 }
 
+/* What can be given back.  A command that was not finished may have left it between two drivers. */
+static bool is_taken(const struct device *dev)
+{
+	return device_lent(dev) || device_left(dev);
+}
+
 /* All lent functions of the group: no other driver can have one while we have another. */
 static struct names lent_group(const struct device *dev)
 {
@@ -98,7 +106,7 @@ static struct names lent_group(const struct device *dev)
 	for (size_t i = 0; i < all.count; i++) {
 		struct device member = device_open(all.name[i]);
 
-		if (device_lent(&member))
+		if (is_taken(&member))
 			names_add(&lent, member.bdf);
 		device_close(&member);
 	}
@@ -116,7 +124,7 @@ int cmd_reclaim(int argc, char **argv)
 
 	dev = device_open(parse_arguments(argc, argv, &force));
 	lock_device(&dev);
-	if (!device_lent(&dev))
+	if (!is_taken(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");
 	group = lent_group(&dev);

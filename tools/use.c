@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dlend.h"
@@ -261,13 +262,27 @@ static void check_networks(const struct device *dev)
 	free(class);
 }
 
-/* Device files below @dev: character and block. */
+/* NVIDIA's driver tells sysfs nothing of the file of a GPU, but has a page for each GPU. */
+static void add_nvidia_file(struct names *files, const struct device *dev)
+{
+	char *page = path("%s/driver/nvidia/gpus/%s/information", opt.procfs, dev->bdf);
+	char *all = read_all(page), *line = all ? strstr(all, "\nDevice Minor:") : NULL;
+	unsigned int minor;
+
+	if (line && sscanf(line, " Device Minor: %u", &minor) == 1)
+		names_add(files, text("/dev/nvidia%u", minor));
+	free(all);
+	free(page);
+}
+
+/* Device files of @dev: character and block. */
 static struct names device_files(const struct device *dev)
 {
 	static const char *const kinds[] = { "char", "block" };
 	struct names files = { 0 };
 	char *group, *name;
 
+	add_nvidia_file(&files, dev);
 	for (size_t k = 0; k < 2; k++) {
 		char *dir = path("%s/dev/%s", opt.sysfs, kinds[k]);
 		struct names n = list_dir(dir);
@@ -301,6 +316,22 @@ static struct names device_files(const struct device *dev)
 	return files;
 }
 
+/*
+ * A container may have the node by another name.  Only what is in a /dev is looked at: a file of a
+ * server that does not answer would have us wait.
+ */
+static bool is_same_node(const char *entry, const char *target, const char *file)
+{
+	struct stat open_file, node;
+
+	if (!strcmp(target, file))
+		return true;
+	return !strncmp(target, "/dev/", 5) && !stat(entry, &open_file) && !stat(file, &node) &&
+	       (open_file.st_mode & S_IFMT) == (node.st_mode & S_IFMT) &&
+	       (S_ISCHR(node.st_mode) || S_ISBLK(node.st_mode)) &&
+	       open_file.st_rdev == node.st_rdev;
+}
+
 /* Which of @files has process @pid open? */
 static const char *find_open_file(const char *pid, const struct names *files)
 {
@@ -313,13 +344,11 @@ static const char *find_open_file(const char *pid, const struct names *files)
 		char *entry = path("%s/%s", dir, fds.name[i]);
 		ssize_t got = readlink(entry, target, sizeof(target) - 1);
 
-		free(entry);
-		if (got < 0)
-			continue;
-		target[got] = '\0';
+		target[got < 0 ? 0 : got] = '\0';
 		for (size_t k = 0; k < files->count && !found; k++)
-			if (!strcmp(target, files->name[k]))
+			if (is_same_node(entry, target, files->name[k]))
 				found = files->name[k];
+		free(entry);
 	}
 	names_free(&fds);
 	free(dir);

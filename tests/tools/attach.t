@@ -103,6 +103,26 @@ def in_use(t):
         t.equal((r.code, r.out), (0, f"{OFFER} is detached: its lender has it back\n"), "by its PCI address")
 
 
+def hangs(t):
+    """The kernel unbinds the device's driver here, which may wait for whoever uses it."""
+    with Fake() as f:
+        attached(f)
+        path = f.sys / f"bus/dlend/devices/{OFFER}/attached"
+        path.unlink()
+        os.mkfifo(path)
+        # It is full, so a writer waits; whoever reads gets 255 bytes of the first page, which stays then
+        fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+        os.write(fd, (f"{PCI}\n".encode().ljust(255) * 17)[:4096])
+        try:
+            while True:
+                os.write(fd, b" " * 4096)
+        except BlockingIOError:
+            pass
+        r = f.run(f"detach --force {OFFER}", before="DLEND_PATIENCE=1; export DLEND_PATIENCE")
+        t.ok(r.code == 4 and "is not detached yet" in r.err and "not over after 1 s" in r.err, "detach ends, and says so", f"{r.code} {r.err}")
+        os.close(fd)
+
+
 def persistent(t):
     with Fake() as f:
         refused(t, f, f"attach --persistent {OFFER}", 1, "cannot be written", "Nothing was changed")
@@ -144,6 +164,6 @@ def by_udev(t):
 
 
 with Tap() as tap:
-    for part in (syntax, not_now, kernel_says_no, there_already, in_use, persistent, by_udev):
+    for part in (syntax, not_now, kernel_says_no, there_already, in_use, hangs, persistent, by_udev):
         tap.diag(part.__name__)
         part(tap)

@@ -132,6 +132,22 @@ class Fake:
                 self.fifo(path / "lend_prepare", lambda bdf: self.bind(bdf, name, "preparing"))
         return path
 
+    def hang(self, name):
+        """From now on whoever writes what takes a device from that driver waits; a function that ends this.
+
+        Nothing that a test can make sleeps as a kernel thread does, which no signal ends.
+        """
+        path = self.sys / "bus/pci/drivers" / name / "unbind"
+        away = path.rename(path.with_name("unbind.away"))
+        os.mkfifo(path)
+
+        def end(bdf):
+            self.unbind(bdf, name)
+            path.read_text()
+            path.unlink()
+            away.rename(path)
+        return end
+
     def device(self, bdf):
         return self.sys / "devices/pci0000:00" / self.behind.get(bdf, "") / bdf
 

@@ -238,6 +238,30 @@ def in_use_otherwise(t):
         (f.proc / "99/fd").mkdir()
         (f.proc / "99/fd/20").symlink_to("/dev/vfio/7")
         refused(t, f, "lend 03:00.0", 4, "process 99", "/dev/vfio/7 open", had="vfio-pci")
+    with Fake() as f:
+        char = f.below(f.pci(DISK), "mem/zero", "dev/char/1:5")
+        f.file("uevent", "MAJOR=1\nMINOR=5\nDEVNAME=zero\n", char)
+        f.file("comm", "box\n", f.proc / "12")
+        (f.proc / "12/fd").mkdir()
+        (f.proc / "12/fd/3").symlink_to("/dev/null")
+        t.equal((f.run("lend 03:00.0").code, f.run("reclaim 03:00.0").code), (0, 0), "another file is no obstacle")
+        (f.proc / "12/fd/4").symlink_to("/dev/./zero")
+        f.writes.clear()
+        refused(t, f, "lend 03:00.0", 4, "process 12 (box)", "has /dev/zero open")
+    with Fake() as f:
+        # NVIDIA's driver makes the file of a GPU without telling sysfs
+        f.pci(DISK, driver="nvidia", pclass="0x030000")
+        for bdf, minor in (("0000:04:00.0", 0), (DISK, 1)):
+            f.file("information", f"Model: \t\t NVIDIA T4\nBus Location: \t {bdf}\nDevice Minor: \t {minor}\nGPU Excluded:\t No\n",
+                   f.proc / "driver/nvidia/gpus" / bdf)
+        f.file("comm", "python3\n", f.proc / "4712")
+        (f.proc / "4712/fd").mkdir()
+        for number, name in enumerate(("nvidiactl", "nvidia0")):
+            (f.proc / f"4712/fd/{number}").symlink_to(f"/dev/{name}")
+        t.equal((f.run("lend 03:00.0").code, f.run("reclaim 03:00.0").code), (0, 0), "another GPU's user is no obstacle")
+        (f.proc / "4712/fd/7").symlink_to("/dev/nvidia1")
+        f.writes.clear()
+        refused(t, f, "lend 03:00.0", 4, "process 4712 (python3)", "has /dev/nvidia1 open", had="nvidia")
 
 
 def lend(t):
@@ -468,6 +492,39 @@ def lend_fails(t):
             t.equal((f.driver_of(DISK), f.override(DISK)), ("nvme", ""), "  and all is as before")
 
 
+PATIENCE = "DLEND_PATIENCE=1; export DLEND_PATIENCE"
+
+
+def hangs(t):
+    """A driver that waits for whoever uses the device, and nothing shows who that is."""
+    other = "0000:03:00.1"
+    with Fake() as f:
+        f.pci(DISK, driver="nvidia")
+        f.pci(other, driver="snd", pclass="0x040300")
+        f.file("driver_override", "nvidia\n", f.device(DISK))
+        end = f.hang("nvidia")
+        r = f.run("--json lend --group 03:00.1", before=PATIENCE)
+        e = json.loads(r.out)["error"]
+        t.ok(r.code == 4 and "its driver nvidia does not let go" in e["what"] and "not over after 1 s" in e["why"] and "dlend reclaim" in e["todo"],
+             "a driver that does not let go: the command ends, and says so", f"{r.code} {r.out}")
+        t.equal((f.driver_of(other), f.override(other).replace("(null)", "")), ("snd", ""), "  the other one of the group is as before")
+        before = len(f.writes)
+        with subprocess.Popen([DLEND, "--root", f.root, "reclaim", "03:00.0"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as waits:
+            told = waits.stderr.readline()
+            t.ok("another dlend command works on it" in told, "  nobody touches the device meanwhile", told)
+            t.equal(len(f.writes), before, "  nor anything else of its group")
+            end(DISK)
+            out, err = waits.communicate(timeout=30)
+        f.settle()
+        t.ok(waits.returncode == 0 and f"{DISK} is back, driver nvidia" in out, "  when that is over, reclaim gives it back", out + err)
+        t.equal((f.override(DISK), kept_files(f)), ("nvidia", []), "  as it was before")
+        f.hang("nvidia")
+        with subprocess.Popen([DLEND, "--root", f.root, "lend", "--group", "03:00.0"], stderr=subprocess.PIPE, text=True) as process:
+            told = process.stderr.readline() + process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            t.ok("waiting for its driver nvidia" in told and process.wait(30) and f.driver_of(other) == "snd", "Ctrl-C ends the wait", told)
+
+
 def group(t):
     other = "0000:03:00.1"
     with Fake() as f:
@@ -607,7 +664,7 @@ def errors_in_json(t):
 heed_ctrl_c()
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, hangs, group, reset, full_disk, reclaim,
                  reclaim_interrupted, errors_in_json):
         tap.diag(part.__name__)
         part(tap)

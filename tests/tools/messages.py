@@ -58,7 +58,7 @@ COMMAND = {
     "check_limit": ("the guest has not enough {}: ... are taken and ... more are needed, of ...", 0),
     "refuse_line": ("..., line ...: {}", 2),
     "refuse_xml": ("what was read is no libvirt domain: {}", 0),
-    "undo_and_fail": ("{}: ...", 2),
+    "undo_and_fail": ("{}: ...", 3),
 }
 # Where a reason is written, for somebody else to print
 REASON = {"snprintf": 2, "scnprintf": 2, "strscpy": 1}
