@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -262,6 +263,32 @@ static void check_networks(const struct device *dev)
 	free(class);
 }
 
+static int find_empty_net(const char *dir, const struct stat *status, int type, struct FTW *at)
+{
+	struct names n;
+	bool empty;
+
+	(void)status;
+	if (type != FTW_D || strcmp(dir + at->base, "net"))
+		return 0;
+	n = list_dir(dir);
+	empty = !n.count;
+	names_free(&n);
+	return empty;
+}
+
+/*
+ * sysfs shows only interfaces of the reader's network namespace.  The directory of those of a
+ * device is there as long as it has any, in whichever namespace.
+ */
+static void check_other_namespaces(const struct device *dev)
+{
+	if (nftw(dev->dir, find_empty_net, 16, FTW_PHYS) == 1)
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
+		     "its network interface is in another network namespace",
+		     "End the container that has it, or take it back: ip -n NAMESPACE link set INTERFACE netns 1 (ip netns, or lsns -t net, lists them).");
+}
+
 /* NVIDIA's driver tells sysfs nothing of the file of a GPU, but has a page for each GPU. */
 static void add_nvidia_file(struct names *files, const struct device *dev)
 {
@@ -448,6 +475,7 @@ void check_use(const struct device *dev)
 {
 	check_each_disk(dev, check_disk);
 	check_networks(dev);
+	check_other_namespaces(dev);
 	check_processes(dev);
 	/* Last, because it cannot say who uses the disk.  Nodes in /dev belong to the real /sys. */
 	if (!opt.fake)

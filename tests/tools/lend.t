@@ -224,6 +224,14 @@ def in_use_otherwise(t):
         refused(t, f, "lend 03:00.0", 4, "belongs to br0", had="e1000e")
         (net / "master").unlink()
         t.equal(f.run("lend 03:00.0").code, 0, "an interface that is down is no obstacle")
+    for where in ("net", "virtio3/net", "usb1/1-2/1-2:1.0/net"):
+        with Fake() as f:
+            # what sysfs shows if the interface is in a container's network namespace
+            dev = f.pci(DISK, driver="e1000e", pclass="0x020000")
+            (dev / where).mkdir(parents=True)
+            refused(t, f, "lend 03:00.0", 4, "netns 1", "in another network namespace", had="e1000e")
+            (dev / where / "eth1").mkdir()
+            t.equal(f.run("lend 03:00.0").code, 0, f"  {where}: one that is here, and down, is no obstacle")
     with Fake() as f:
         dev = f.pci(DISK)
         char = f.below(dev, "nvme/nvme0", "dev/char/242:0")

@@ -29,14 +29,25 @@ def diagnosed(host, name):
     return {**found, "in all": re.findall(r"The test result is (\w+)", out)}
 
 
+def elsewhere(t, f, host, mac, words):
+    """Its interface is where a container has it: in a network namespace of its own, which nobody else's sysfs shows."""
+    name = interface(host, mac)
+    host.run(f"ip netns add box; ip link set {name} netns box; ip -n box link set {name} up")
+    r = f.dlend(host.name, f"{words} 2>&1", check=False, timeout=120)
+    t.ok(r.status == 4 and "another network namespace" in r.out, f"a card that a container has is in use: {words.split()[0]}", f"{r.status} {r.out}")
+    host.run(f"ip -n box link set {name} netns 1; ip netns del box; ip link set {name} down")
+
+
 def card(t, f, a, b, c):
     b.run("modprobe e1000e", timeout=60)
     home = portrait(b, b.bdf("nic"))
+    elsewhere(t, f, b, NIC_MAC, f"lend {b.bdf('nic')}")
     tested = diagnosed(b, interface(b, NIC_MAC))
     address = f.lend("b", "nic")
     up(c, "52:54:00:d1:ec:01", "10.7.1.3")
     a.run("modprobe e1000e", timeout=60)
     take(f, address)
+    elsewhere(t, f, a, NIC_MAC, f"detach {address}")
     name = up(a, NIC_MAC, "10.7.1.1")
     as_at_home(t, "e1000e", home, portrait(a, pci(address)))
     t.ok("PCI-MSIX" in a.run(f"grep {name} /proc/interrupts").out, "e1000e: the driver uses MSI-X")
