@@ -74,6 +74,7 @@ struct lend_member {
  * @lease: state of the lease
  * @fn: functions that are bound, by lend_fn.index
  * @ready: how many of them were reset and can be offered
+ * @withdrawn: its lender wants it back: who has it may keep it, and nobody gets it after that
  * @resetting: functions that are being reset together, a bit per lend_fn.index (bus_reset.c); read
  *	without the lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
@@ -100,6 +101,7 @@ struct lend_group {
 	struct lend_lease lease;
 	struct lend_fn *fn[LEND_GROUP_MAX];
 	unsigned int ready;
+	bool withdrawn;
 	u64 resetting;
 	struct dlend_domain *domain;
 	struct dlend_link *link;

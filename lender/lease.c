@@ -88,6 +88,7 @@ void lend_lease_unbind(struct lend_fn *fn)
 	WRITE_ONCE(fn->removing, true);
 	mutex_lock(&group->lock);
 	group->ready -= fn->ready;
+	group->withdrawn = false;
 	/* If this function was never offered, the holder of the others keeps its lease. */
 	offered = lend_fn_is_offered(fn);
 	if (offered)

@@ -16,8 +16,10 @@
 #include "lender/set.h"
 
 /* Group lock. */
-static bool lend_group_any_preparing(const struct lend_group *group)
+static bool lend_group_is_kept_back(const struct lend_group *group)
 {
+	if (group->withdrawn)
+		return true;
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
 		if (group->fn[i] && group->fn[i]->preparing)
 			return true;
@@ -33,7 +35,7 @@ const char *lend_group_state_name(const struct lend_group *group)
 	if (state != DLEND_OFFER_GONE)
 		return dlend_offer_state_name(state);
 	/* Bound, and cannot be borrowed: not prepared, or a function of its group is missing. */
-	return lend_group_any_preparing(group) ? "preparing" : "incomplete";
+	return lend_group_is_kept_back(group) ? "preparing" : "incomplete";
 }
 
 /* The function at @index, for lend_fn_put(), or NULL; and what its state is called. */
@@ -165,7 +167,7 @@ static enum lend_event_type lend_group_judge(const struct lend_group *group)
 		return LEND_EV_INCOMPLETE;
 	if (lend_group_any_broken(group))
 		return LEND_EV_BROKEN;
-	return lend_group_any_preparing(group) ? LEND_EV_INCOMPLETE : LEND_EV_OFFER;
+	return lend_group_is_kept_back(group) ? LEND_EV_INCOMPLETE : LEND_EV_OFFER;
 }
 
 void lend_group_try_offer(struct lend_group *group)

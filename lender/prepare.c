@@ -4,6 +4,9 @@
  * into attributes that are there only when the function is bound.  A function that was bound by
  * lend_prepare is not offered before that is done, so nobody can borrow what is another's.
  *
+ * And functions that are to be unbound soon: their group is withdrawn before its holder is asked to
+ * return it, so nobody can borrow what would be taken away at once.
+ *
  * Knows nothing of what is written.
  */
 #include <linux/device.h>
@@ -50,11 +53,21 @@ void lend_prepare_done(struct lend_fn *fn)
 	struct lend_group *group = fn->group;
 
 	guard(mutex)(&group->lock);
-	if (!fn->preparing)
+	if (!fn->preparing && !group->withdrawn)
 		return;
+	group->withdrawn = false;
 	fn->preparing = false;
 	lend_group_try_offer(group);
 	lend_outbox_tell(fn, LEND_TELL_OFFER);
 	/* Also if another function of the group is missing. */
 	lend_group_tell(group);
+}
+
+void lend_prepare_withdraw(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+
+	guard(mutex)(&group->lock);
+	group->withdrawn = true;
+	lend_group_try_offer(group);
 }

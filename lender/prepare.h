@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Functions that are bound, and offered later. */
+/* Functions that are bound, and offered later, or not any more. */
 #ifndef DLEND_LENDER_PREPARE_H
 #define DLEND_LENDER_PREPARE_H
 
@@ -22,10 +22,19 @@ bool lend_prepare_asked(const struct pci_dev *pdev);
 
 /**
  * lend_prepare_done - all that others have to know of a function has been written: offer it
- * @fn: (in, out) function; if it is offered already, nothing happens
+ * @fn: (in, out) function; if it is offered already, nothing happens. If its group was withdrawn,
+ *	that ends
  *
  * Context: process; takes the group lock.
  */
 void lend_prepare_done(struct lend_fn *fn);
+
+/**
+ * lend_prepare_withdraw - nobody gets a function's group any more, until lend_prepare_done()
+ * @fn: (in, out) function; who has its group keeps it
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_prepare_withdraw(struct lend_fn *fn);
 
 #endif

@@ -337,9 +337,14 @@ static DEVICE_ATTR_RO(root);
 static ssize_t prepared_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			      size_t len)
 {
-	if (!sysfs_streq(buf, "1"))
+	bool offer;
+
+	if (kstrtobool(buf, &offer))
 		return -EINVAL;
-	lend_prepare_done(dev_get_drvdata(dev));
+	if (offer)
+		lend_prepare_done(dev_get_drvdata(dev));
+	else
+		lend_prepare_withdraw(dev_get_drvdata(dev));
 	return len;
 }
 static DEVICE_ATTR_WO(prepared);

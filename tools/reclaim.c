@@ -36,6 +36,49 @@ static void end_lease(const struct device *dev, bool force)
 	free(dir);
 }
 
+/* The functions that go back. */
+struct ending {
+	struct device *member;
+	size_t count;
+	bool force;
+};
+
+/*
+ * Before it is asked for: who got it between its return and its unbinding would be cut off.  An
+ * older dlend_lender cannot do that.  @word: "0": nobody gets it any more; "1": as before
+ */
+static void write_offered(const struct ending *e, const char *word)
+{
+	for (size_t i = 0; i < e->count; i++) {
+		char *file = path("%s/dlend/prepared", e->member[i].dir);
+
+		write_text(file, word);
+		free(file);
+	}
+}
+
+static void end_leases(void *arg)
+{
+	const struct ending *e = arg;
+
+	for (size_t i = 0; i < e->count; i++)
+		end_lease(&e->member[i], e->force);
+}
+
+/* All of them, or it exits with a message, and others can have them as before. */
+static void end_all(struct ending *e)
+{
+	bool offered = !device_preparing(&e->member[0]);
+	int code;
+
+	write_offered(e, "0");
+	code = attempt(end_leases, e);
+	if (code && offered)
+		write_offered(e, "1");
+	if (code)
+		fail_again(code);
+}
+
 static void return_to_own_driver(const struct device *dev)
 {
 	char before[TEXT_MAX];
@@ -118,25 +161,27 @@ static struct names lent_group(const struct device *dev)
 
 int cmd_reclaim(int argc, char **argv)
 {
-	struct device dev, *member;
-	bool force = false;
+	struct ending e = { 0 };
 	struct names group;
+	struct device dev;
 
-	dev = device_open(parse_arguments(argc, argv, &force));
+	dev = device_open(parse_arguments(argc, argv, &e.force));
 	lock_device(&dev);
 	if (!is_taken(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     "`dlend list` shows what is.");
 	group = lent_group(&dev);
-	member = calloc(group.count, sizeof(*member));
-	for (size_t i = 0; i < group.count; i++)
-		member[i] = device_open(group.name[i]);
-	for (size_t i = 0; i < group.count; i++)
-		end_lease(&member[i], force);
-	for (size_t i = 0; i < group.count; i++)
-		return_to_own_driver(&member[i]);
-	for (size_t i = 0; i < group.count; i++)
-		device_probe(&member[i]);
+	e.count = group.count;
+	e.member = calloc(e.count, sizeof(*e.member));
+	if (!e.member)
+		abort();
+	for (size_t i = 0; i < e.count; i++)
+		e.member[i] = device_open(group.name[i]);
+	end_all(&e);
+	for (size_t i = 0; i < e.count; i++)
+		return_to_own_driver(&e.member[i]);
+	for (size_t i = 0; i < e.count; i++)
+		device_probe(&e.member[i]);
 	report_reclaimed(&group);
 	return EXIT_OK;
 }

@@ -7,6 +7,7 @@
 
 The files that a write makes something happen in (bind, lend_prepare, unbind, drivers_probe, reclaim, prepared) are FIFOs with a thread behind them, which does what the kernel would.
 """
+import contextlib
 import json
 import os
 import re
@@ -214,9 +215,14 @@ class Fake:
             self.fifo(own / "clique", lambda text: None)
         elif self.clique:
             (own / "clique").symlink_to(self.clique)
+        def prepared(text):
+            """Nobody waits until this is done, so the device may be unbound by then."""
+            with contextlib.suppress(FileNotFoundError):
+                if (own / "state").read_text().strip() in ("free", "preparing"):
+                    (own / "state").write_text("preparing\n" if text == "0" else "free\n")
         self.fifo(own / "reclaim", lambda text: self.files(own, state="free", borrower="0"))
         if self.prepares and "prepared" not in self.full:
-            self.fifo(own / "prepared", lambda text: self.files(own, state="free"))
+            self.fifo(own / "prepared", prepared)
         for name in self.full:
             (own / name).unlink(missing_ok=True)
             (own / name).symlink_to("/dev/full")

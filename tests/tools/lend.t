@@ -630,11 +630,21 @@ def reclaim(t):
             f.writes.clear()
             r = f.run(words)
             t.ok(r.code == 0 and ("reclaim", wrote) in f.writes, f"{words}, while node 2 has it", r.err)
+            t.ok(("prepared", "0") in f.writes and ("prepared", "1") not in f.writes, "  nobody gets it between its return and its unbinding",
+                 str(f.writes))
         f.run("lend 03:00.0")
         f.files(dev / "dlend", state="held", borrower="2")
         os.unlink(dev / "dlend/reclaim")
         refused(t, f, "reclaim 03:00.0", 1, "cannot be reclaimed", untouched=None)
         t.equal(f.driver_of(DISK), LENDER, "  and it stays lent")
+        t.equal([w for w in f.writes if w[0] == "prepared"][-2:], [("prepared", "0"), ("prepared", "1")], "  and is offered as before")
+    with Fake() as f:
+        f.pci(DISK, driver=None)
+        f.bind(DISK, LENDER, "preparing")
+        f.files(f.device(DISK) / "dlend", state="preparing")
+        f.refuse.add(("unbind", DISK))
+        f.run("reclaim 03:00.0")
+        t.ok(("prepared", "1") not in f.writes and state(f) == "preparing", "what was not offered before is not offered by a reclaim that fails", str(f.writes))
 
 
 def reclaim_interrupted(t):

@@ -105,6 +105,36 @@ def reserved_for_a_vm(t, f, address):
     f.wait_state("a", address, "free", 20)
 
 
+def withdrawn(t, f, a, b, c, address):
+    """A lender that asks for its device: nobody else gets it meanwhile, and if it is not returned, all is as before."""
+    bdf, attached = "0000" + address[5:], f"/sys/bus/dlend/devices/{address}/attached"
+    for host in (a, c):
+        host.run("modprobe nvme", timeout=60)
+        host.load_modules("dlend_native")
+    f.dlend("a", f"attach {address}", timeout=120)
+    f.wait_state("c", address, "held", 30)
+    r = f.dlend("b", f"reclaim {bdf}", check=False, timeout=60)
+    t.equal((r.status, f.lender_state(address)[:2]), (4, ("held", "1")), "node 1 does not return it when it is asked, and keeps it", r.out)
+    f.dlend("a", f"detach --force {address}", timeout=120)
+    f.wait_state("c", address, "free", 60)
+    t.passed("when it has returned it, others can have it as before")
+    f.dlend("a", f"attach {address}", timeout=120)
+    f.wait_state("c", address, "held", 30)
+    for host in (a, c):
+        host.run("dmesg -C")
+    wanted = c.spawn(f"until [ -e /tmp/stop ]; do echo 1 >{attached}; done 2>/dev/null")
+    reclaim = b.spawn(f"dlend reclaim {bdf} 2>&1")
+    a.wait_for("dmesg | grep -q 'asks for its device back'", 30)
+    f.dlend("a", f"detach --force {address}", timeout=120)
+    r = reclaim.wait(120, check=False)
+    c.run("touch /tmp/stop")
+    wanted.wait(120, check=False)
+    t.ok(not r.status and f"{bdf} is back" in r.out, "asked again, and returned", r.out)
+    t.ok("attached" not in c.run("dmesg").out, "node 3, which wanted it all the time, has not had it in between", c.run("dmesg | tail").out)
+    f.lend("b", "nvme0")
+    f.wait_state("a", address, "free", 60)
+
+
 def quarantine(t, f, a, b, address):
     """A device whose reset fails is never lent again."""
     uuid = f.mdev("a", address, "dlend-nvme")
@@ -131,6 +161,8 @@ def main():
             reserved(t, f, address)
         with t.case("reserved for a VM"):
             reserved_for_a_vm(t, f, address)
+        with t.case("withdrawn"):
+            withdrawn(t, f, a, b, c, address)
         with t.case("quarantine"):
             quarantine(t, f, a, b, address)
         for host in (a, b, c):
