@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend attach and detach: a device of another node in this host's own PCI tree. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dlend.h"
@@ -40,18 +38,11 @@ static struct target target_open(const char *s)
 
 static void record_make(const struct target *t)
 {
-	char *dir = path("%s/dlend", opt.etc), *attach = path("%s/attach", dir);
-	int fd;
+	int err = state_write(t->record, "");
 
-	mkdir(dir, 0755);
-	mkdir(attach, 0755);
-	fd = open(t->record, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(errno),
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(-err),
 		     "Nothing was changed.");
-	close(fd);
-	free(attach);
-	free(dir);
 }
 
 static void record_remove(const struct target *t)

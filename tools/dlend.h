@@ -201,6 +201,18 @@ int device_probe(const struct device *dev);	/* its own driver, if there is one *
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
 
+/* state.c: files that last.  Who writes one has a lock on what it is about. */
+/** state_directory - @dir and the directory above it are there, if they can be */
+void state_directory(const char *dir);
+/** state_prepare - write all of it, beside @file. Return: 0 or -errno: then nothing is left */
+int state_prepare(const char *file, const char *text);
+/** state_commit - it becomes @file. Return: 0 or -errno: then @file is as before */
+int state_commit(const char *file);
+/** state_drop - it does not */
+void state_drop(const char *file);
+/** state_write - prepare and commit */
+int state_write(const char *file, const char *text);
+
 /* run.c: /run/dlend; with --sysfs nothing is stored there, and nothing is locked. */
 /**
  * lock_name - from now on, until the next call or the end, no other dlend command has this lock
@@ -380,6 +392,10 @@ void progress(const char *fmt, ...) __printf(1, 2);
 /* output.c: a file instead of standard output, which is complete when it gets its name. */
 /** output_begin - all output goes to @file. Exits with a message, and with @todo, if it cannot */
 void output_begin(const char *file, const char *todo);
+/** output_flush - what was printed so far has arrived. Exits with a message if not */
+void output_flush(void);
+/** output_check_at_exit - a command whose output did not arrive has failed */
+void output_check_at_exit(void);
 /** output_end - @file is there, and standard output is what it was. Exits with a message if not */
 void output_end(void);
 

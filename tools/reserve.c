@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,52 +43,24 @@ static const char *mdev_of(const char *whom)
 	return uuid_valid(whom) ? whom : "";
 }
 
-static int record_write(const char *file, const struct reservation *r)
-{
-	FILE *f = fopen(file, "we");
-	int err = 0;
-
-	if (!f)
-		return -errno;
-	if (fputs(reservation_text(r, 0), f) < 0)
-		err = -errno;
-	if (fclose(f) && !err)
-		err = -errno;
-	return err;
-}
-
-static void record_make(const struct device *dev, const struct reservation *r)
-{
-	char *dir = path("%s/dlend", opt.etc), *reserved = path("%s/reserved", dir);
-	char *file = record_file(dev->bdf);
-	int err;
-
-	mkdir(dir, 0755);
-	mkdir(reserved, 0755);
-	err = record_write(file, r);
-	if (err) {
-		unlink(file);
-		fail(EXIT_FAIL, text("%s cannot be written", file), strerror(-err),
-		     text("%s is reserved, but only for as long as it stays lent.", dev->bdf));
-	}
-	free(file);
-	free(reserved);
-	free(dir);
-}
-
-/* Those of all devices that are lent with @dev.  Return: there was one */
-static bool records_remove(const struct device *dev)
+/*
+ * Those of all devices that are lent with @dev, but @kept, which may be NULL.
+ * Return: there was one; -errno: one is left
+ */
+static int records_remove(const struct device *dev, const char *kept)
 {
 	struct names group = device_group(dev);
-	bool found = false;
+	int found = 0;
 
-	for (size_t i = 0; i < group.count; i++) {
+	for (size_t i = 0; i < group.count && found >= 0; i++) {
 		char *file = record_file(group.name[i]);
 
-		found |= path_exists(file);
-		if (path_exists(file) && unlink(file))
-			fail(EXIT_FAIL, text("%s cannot be removed", file), strerror(errno),
-			     text("The reservation of %s stays as it was.", dev->bdf));
+		if (kept && !strcmp(file, kept))
+			;
+		else if (!unlink(file))
+			found = 1;
+		else if (errno != ENOENT)
+			found = -errno;
 		free(file);
 	}
 	names_free(&group);
@@ -118,16 +89,22 @@ static bool record_read(const char *file, struct reservation *r)
 
 /* The kernel */
 
-static void set_attribute(const struct device *dev, const char *value)
+/* Return: 0 or -errno */
+static int write_reserved(const struct device *dev, const char *value)
 {
 	char *file = path("%s/dlend/reserved", dev->dir);
 	int err = write_text(file, value);
 
+	free(file);
+	return err;
+}
+
+static void check_written(const struct device *dev, int err)
+{
 	if (err)
 		fail(EXIT_FAIL, text("%s: its reservation cannot be changed", dev->bdf),
 		     err == -ENOENT ? "dlend_lender is too old for it" : strerror(-err),
 		     device_preparing(dev) ? "It is not offered yet." : "It is lent as before.");
-	free(file);
 }
 
 void reserve_again(const struct device *dev)
@@ -138,7 +115,7 @@ void reserve_again(const struct device *dev)
 
 	if (record_read(file, &r)) {
 		if (!r.until || r.until > now)
-			set_attribute(dev, reservation_text(&r, now));
+			check_written(dev, write_reserved(dev, reservation_text(&r, now)));
 		else
 			unlink(file);
 	}
@@ -293,6 +270,28 @@ static struct device open_device(int argc, char **argv)
 
 /* The commands */
 
+/* All of it or nothing: the record is written before the kernel is told, and counts after that. */
+static void reserve(const struct device *dev, const struct reservation *r)
+{
+	char *file = record_file(dev->bdf);
+	int err = state_prepare(file, reservation_text(r, 0));
+
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be written", file), strerror(-err),
+		     "Nothing has changed.");
+	err = write_reserved(dev, reservation_text(r, time(NULL)));
+	if (err)
+		state_drop(file);
+	check_written(dev, err);
+	err = state_commit(file);
+	if (!err)
+		err = records_remove(dev, file);
+	if (err < 0)
+		fail(EXIT_FAIL, text("%s cannot be written", file), strerror(-err),
+		     text("%s is reserved, but only for as long as it stays lent.", dev->bdf));
+	free(file);
+}
+
 static void report_reserved(const struct device *dev, const struct reservation *r)
 {
 	const char *until = until_text(r->until), *mdev = mdev_of(r->whom);
@@ -332,9 +331,7 @@ int cmd_reserve(int argc, char **argv)
 		parse_node(&r, own_node(own));
 	if (uuid_valid(r.whom))
 		check_alone(&dev);
-	records_remove(&dev);
-	set_attribute(&dev, reservation_text(&r, time(NULL)));
-	record_make(&dev, &r);
+	reserve(&dev, &r);
 	report_reserved(&dev, &r);
 	return EXIT_OK;
 }
@@ -343,18 +340,23 @@ int cmd_unreserve(int argc, char **argv)
 {
 	struct device dev;
 	char value[TEXT_MAX] = "", *own;
-	bool found;
+	bool found = false;
+	int records;
 
 	while (verb_option(argc, argv, NULL) != -1)
 		;
 	dev = open_device(argc, argv);
 	own = path("%s/dlend", dev.dir);
-	found = records_remove(&dev);
 	if (device_lent(&dev) && *read_attr(value, own, "reserved") && strcmp(value, "none")) {
-		set_attribute(&dev, "none\n");
+		check_written(&dev, write_reserved(&dev, "none\n"));
 		found = true;
 	}
-	if (!found)
+	records = records_remove(&dev, NULL);
+	if (records < 0)
+		fail(EXIT_FAIL, text("%s: its record in %s/dlend/reserved cannot be removed",
+				     dev.bdf, opt.etc), strerror(-records),
+		     "It will be reserved again when it is lent again.");
+	if (!found && !records)
 		fail(EXIT_NOT_FOUND, text("%s is not reserved", dev.bdf), NULL, NULL);
 	if (opt.json)
 		print_document(json_pack("{s:s}", "device", dev.bdf));

@@ -6,24 +6,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "dlend.h"
-
-/* In a tree that --root names, /run may be missing, too. */
-static void make_run_directory(void)
-{
-	char *copy = strdup(opt.run);
-
-	mkdir(dirname(copy), 0755);
-	mkdir(opt.run, 0755);
-	free(copy);
-}
 
 /*
  * A child process that writes for this one has the lock, too: if this one is killed, others wait
@@ -39,7 +27,7 @@ void lock_name(const char *name, const char *what)
 	lock = -1;
 	if (!opt.run)
 		return;
-	make_run_directory();
+	state_directory(opt.run);
 	file = path("%s/lock-%s", opt.run, name);
 	lock = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (lock < 0)
@@ -69,37 +57,11 @@ static char *kept_file(const struct device *dev, const char *setting)
 	return opt.run ? path("%s/%s-%s", opt.run, setting, dev->bdf) : NULL;
 }
 
-/* That the disk is full may show only when the file is closed. */
-static int write_file(const char *file, const char *value)
-{
-	FILE *f = fopen(file, "we");
-	int err = 0;
-
-	if (!f)
-		return -errno;
-	if (fprintf(f, "%s\n", value) < 0)
-		err = -errno;
-	if (fclose(f) && !err)
-		err = -errno;
-	return err;
-}
-
-/* The file is complete when it gets its name. */
 int keep_value(const struct device *dev, const char *setting, const char *value)
 {
-	char *file = kept_file(dev, setting), *part;
-	int err;
+	char *file = kept_file(dev, setting);
+	int err = file ? state_write(file, text("%s\n", value)) : 0;
 
-	if (!file)
-		return 0;
-	make_run_directory();
-	part = path("%s.new", file);
-	err = write_file(part, value);
-	if (!err && rename(part, file))
-		err = -errno;
-	if (err)
-		unlink(part);
-	free(part);
 	free(file);
 	return err;
 }

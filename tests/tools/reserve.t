@@ -142,13 +142,39 @@ def mistakes(t):
                  f"a record {text!r}: it is lent, and told", r.err)
         (f.device(DISK) / "dlend/reserved").unlink()
         r = f.run("reserve 03:00.0")
-        t.ok(r.code == 1 and "too old" in r.err and not records(f), "modules that do not know of it", r.err)
+        t.ok(r.code == 1 and "too old" in r.err and records(f) == {DISK: ["2", "-5"]}, "modules that do not know of it: the record is as before", r.err)
     with Fake() as f:
         lent(f)
         f.file("dlend", "", f.root / "etc")
         r = f.run("reserve 03:00.0")
-        t.ok(r.code == 1 and "cannot be written" in r.err and "only for as long as it stays lent" in r.err,
-             "a record that cannot be kept", r.err)
+        t.ok(r.code == 1 and "cannot be written" in r.err and "Nothing has changed" in r.err and attribute(f) == "none",
+             "a record that cannot be kept: the kernel is not told", r.err)
+    with Fake() as f:
+        # the first one is lent beside another one
+        f.pci(SOUND, driver="snd", pclass="0x040300")
+        lent(f, "lend --group 03:00.0")
+        f.run("reserve --for 3 03:00.0")
+        for bdf in (DISK, SOUND):
+            path = f.device(bdf) / "dlend/reserved"
+            path.unlink()
+            path.symlink_to("/dev/full")
+        for words in ("reserve --for 4 03:00.0", "reserve --for 4 03:00.1", "unreserve 03:00.0"):
+            if words.startswith("un"):
+                # It can be read, and not written
+                path = f.device(DISK) / "dlend/reserved"
+                path.unlink()
+                path.symlink_to("/proc/version")
+            r = f.run(words)
+            t.ok(r.code == 1 and "cannot be changed" in r.err and "lent as before" in r.err, f"{words}: the kernel refuses", r.err)
+            t.equal(records(f), {DISK: ["3"]}, "  and the record is as before")
+    with Fake() as f:
+        lent(f)
+        f.run("reserve --for 3 03:00.0")
+        full = f.root / f"etc/dlend/reserved/{DISK}.new"
+        full.symlink_to("/dev/full")
+        r = f.run("reserve --for 4 03:00.0")
+        t.ok(r.code == 1 and "cannot be written" in r.err, "a full disk", r.err)
+        t.equal((attribute(f), records(f)), ("3", {DISK: ["3"]}), "  all is as before")
 
 
 with Tap() as tap:
