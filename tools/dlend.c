@@ -86,6 +86,7 @@ int main(int argc, char **argv)
 {
 	int first;
 
+	output_check_at_exit();
 	parse_options(argc, argv);
 	first = optind;
 	if (first == argc) {

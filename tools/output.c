@@ -35,6 +35,32 @@ static void check_file(const char *file)
 		     "Without --output, the command writes to standard output.");
 }
 
+void output_flush(void)
+{
+	if (fflush(stdout) || ferror(stdout))
+		fail(EXIT_FAIL, "standard output cannot be written", NULL, NULL);
+}
+
+/* A command that has failed has said so. */
+static void check_output(int code, void *unused)
+{
+	bool failed = ferror(stdout), pending = __fpending(stdout);
+
+	(void)unused;
+	/* Closed, with nothing to print: no loss. */
+	if (fclose(stdout) && (pending || errno != EBADF))
+		failed = true;
+	if (code || !failed)
+		return;
+	fputs("dlend: standard output cannot be written\n", stderr);
+	_exit(EXIT_FAIL);
+}
+
+void output_check_at_exit(void)
+{
+	on_exit(check_output, NULL);
+}
+
 void output_begin(const char *file, const char *todo)
 {
 	const mode_t mask = umask(0);

@@ -281,8 +281,7 @@ static void report(const json_t *all, int64_t ms)
 			putchar('\n');
 		print_numbers(all);
 	}
-	if (fflush(stdout) || ferror(stdout))
-		fail(EXIT_FAIL, "standard output cannot be written", NULL, NULL);
+	output_flush();
 }
 
 static void report_since(const json_t *before, const json_t *now, int64_t ms)

@@ -150,8 +150,7 @@ static void print_difference(void *arg, const struct thing *before, const struct
 static void tell(struct watch *w, const struct snapshot *old, const struct snapshot *new)
 {
 	snapshot_compare(old, new, print_difference, w);
-	if (fflush(stdout) || ferror(stdout))
-		fail(EXIT_FAIL, "standard output cannot be written", NULL, NULL);
+	output_flush();
 }
 
 static void watch(struct watch *w)

@@ -158,7 +158,25 @@ def root_only(t):
             t.ok("needs root" not in unprivileged([dlend, verb, *VERBS[verb][0]]).stderr, f"{verb} does not")
 
 
+def full(t):
+    """What a command has to print does not arrive: then it has failed, whichever it is."""
+    elsewhere = {"bench", "migrate"}        # programs of their own
+    with host() as f:
+        for words in [["--help"], ["--version"], *([verb, "--help"] for verb in VERBS if verb not in elsewhere)]:
+            r = f.run(words, before="exec >/dev/full")
+            t.ok(r.code == 1 and "standard output cannot be written" in r.err, f"{shown(words)}: to a full disk", f"{r.code} {r.err}")
+        shows = [[verb, *VERBS[verb][0]] for verb in ("list", "links", "show", "status", "doctor", "metrics", "stats", "topology", "cdi")]
+        for words in [*shows, ["watch", "--initial", "--timeout=0.1"], ["lend", DISK], ["reclaim", DISK],
+                      ["lend", "--config", "/dev/null"], ["attach", "--persistent", "d0009:09:00.0"]]:
+            for first in ([], ["--json"]):
+                r = f.run(words)
+                if not r.code and r.out:
+                    f.run(["lend", DISK] if words[0] == "reclaim" else ["links"])
+                    r = f.run([*first, *words], before="exec >/dev/full")
+                    t.ok(r.code == 1 and "standard output cannot be written" in r.err, f"{shown([*first, *words])}: to a full disk", f"{r.code} {r.err}")
+
+
 with Tap() as tap:
-    for part in (all_there, helps, wrong_arguments, root_only):
+    for part in (all_there, helps, full, wrong_arguments, root_only):
         tap.diag(part.__name__)
         part(tap)
