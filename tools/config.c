@@ -28,8 +28,8 @@ static __noreturn void refuse_line(const char *file, unsigned int line, const ch
 static __noreturn void refuse_attribute(const char *file, unsigned int line, const char *word)
 {
 	refuse_line(file, line,
-		    text("\"%s\" is none of group, reset=METHOD, clique=N, set=NAME, as=BB:DD.F",
-			 word));
+		    text("\"%s\" is none of group, anyway, reset=METHOD, clique=N, set=NAME, "
+			 "as=BB:DD.F", word));
 }
 
 static bool is_hex(const char *s, size_t len)
@@ -76,6 +76,8 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 
 	if (!strcmp(word, "group")) {
 		line->group = true;
+	} else if (!strcmp(word, "anyway")) {
+		line->anyway = true;
 	} else if (!strncmp(word, "reset=", 6) && word[6]) {
 		line->reset = strdup(word + 6);
 	} else if (!strncmp(word, "clique=", 7)) {

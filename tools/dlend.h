@@ -285,11 +285,12 @@ const char *offer_obstacle(const char *address, const char *uuid);
  * struct lend_line - what one line, or one command line, asks for
  * @which: BDF, or vendor:device, or class=CCSSPP (also CC, CCSS)
  * @as, @reset, @clique, @set: NULL if not said
+ * @anyway: also if it does harm (device_hazard())
  * @number: of the line, for messages
  */
 struct lend_line {
 	const char *which, *as, *reset, *clique, *set;
-	bool group;
+	bool group, anyway;
 	unsigned int number;
 };
 
@@ -335,6 +336,16 @@ void check_node(void);
 void check_kind(const struct device *dev);
 /** check_device - may @dev be lent? Exits with a message if not */
 void check_device(const struct device *dev);
+/* hazard.c */
+/** devices_behind - addresses of the devices that are there by the driver of @dev; no bridges */
+struct names devices_behind(const struct device *dev);
+/** device_above - the address, as text(), of the device by whose driver @dev is there, or NULL */
+const char *device_above(const struct device *dev);
+/** device_hazard - what harm it does to lend it, as text(); NULL: none that is known */
+const char *device_hazard(const struct device *dev);
+/** check_hazard, check_above - the same for lending: exits with a message */
+void check_hazard(const struct device *dev);
+void check_above(const struct device *dev);
 /** check_use - is @dev in use by this host? Exits with a message if so */
 void check_use(const struct device *dev);
 /**

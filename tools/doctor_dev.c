@@ -63,6 +63,21 @@ unsigned long long bar_bytes(const char *dir)
 	return sum;
 }
 
+static void check_device_harm(const char *bdf)
+{
+	struct device dev = device_open(bdf);
+	const char *above = device_above(&dev), *harm = device_hazard(&dev);
+
+	if (above)
+		finding(LEVEL_FAIL, "device-above",
+			text("%s is behind %s, by whose requester id it does DMA", bdf, above),
+			"Turn that off in the firmware (Intel VMD)");
+	else if (harm)
+		finding(LEVEL_WARN, "device-harm", text("%s: %s", bdf, harm),
+			"If you want that: dlend lend --anyway");
+	device_close(&dev);
+}
+
 static void check_device_kind(const char *bdf, const char *dir)
 {
 	char value[TEXT_MAX];
@@ -76,6 +91,7 @@ static void check_device_kind(const char *bdf, const char *dir)
 			text("%s has %s virtual functions, which a reset would take away", bdf,
 			     value),
 			"Lend those, or turn them off: echo 0 >sriov_numvfs in its sysfs folder");
+	check_device_harm(bdf);
 	if (strncmp(bdf, "0000:", 5))
 		finding(LEVEL_WARN, "device-domain", text("%s is outside PCI domain 0", bdf),
 			"Give it a name: dlend lend --as BB:DD.F, or as= in dlend.conf");

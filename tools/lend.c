@@ -20,27 +20,55 @@ static void set_name(const struct device *dev, const char *as)
 	free(p);
 }
 
-/* The kernel remembers a name from an earlier --as, even if lending failed: sets the real one. */
-static void forget_name(const struct device *dev)
+/* The name that the kernel has for it, as text(); "" if there is none. */
+static const char *read_name(const struct device *dev)
 {
 	char *p = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_as", opt.sysfs);
-	const char *name = dev->bdf + strlen("0000:");
 	char line[TEXT_MAX], as[16] = "";
-	FILE *f;
+	FILE *f = fopen(p, "re");
 
-	if (strncmp(dev->bdf, "0000:", 5) || device_lent(dev)) {
-		free(p);
-		return;
-	}
-	f = fopen(p, "re");
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, dev->bdf, strlen(dev->bdf)))
 			sscanf(line + strlen(dev->bdf), "%15s", as);
 	if (f)
 		fclose(f);
 	free(p);
+	return text("%s", as);
+}
+
+static bool is_in_domain_0(const char *bdf)
+{
+	return !strncmp(bdf, "0000:", 5);
+}
+
+/* The kernel remembers a name from an earlier --as, even if lending failed: sets the real one. */
+static void forget_name(const struct device *dev)
+{
+	const char *name = dev->bdf + strlen("0000:"), *as;
+
+	if (!is_in_domain_0(dev->bdf) || device_lent(dev))
+		return;
+	as = read_name(dev);
 	if (*as && strcmp(as, name))
 		set_name(dev, name);
+}
+
+/* Other nodes know a device by bus:device.function only. */
+static void check_names(const struct names *group)
+{
+	for (size_t i = 0; i < group->count; i++) {
+		struct device dev = device_open(group->name[i]);
+
+		if (!is_in_domain_0(dev.bdf) && !*read_name(&dev))
+			fail(EXIT_USAGE, text("%s is outside this host's PCI domain 0", dev.bdf),
+			     "other nodes know a device by bus:device.function only",
+			     group->count == 1 ?
+			     text("Give it one: dlend lend --as BB:DD.F %s", dev.bdf) :
+			     text("Give each of its group one: echo %s BB:DD.F > "
+				  "/sys/bus/pci/drivers/" DLEND_DRIVER "/lend_as; "
+				  "then lend them with --group.", dev.bdf));
+		device_close(&dev);
+	}
 }
 
 static void check_group(const struct device *dev, const struct names *group)
@@ -148,6 +176,31 @@ static void write_attributes(const struct lending *l)
 		set_attribute(&l->move[i].dev, "clique", line->clique);
 }
 
+/* What goes with it: of its IOMMU group, without what is gone when its own driver has left it. */
+static struct names lent_together(const struct device *dev)
+{
+	struct names all = device_group(dev), behind = devices_behind(dev), group = { 0 };
+
+	for (size_t i = 0; i < all.count; i++)
+		if (!names_have(&behind, all.name[i]))
+			names_add(&group, all.name[i]);
+	names_free(&behind);
+	names_free(&all);
+	return group;
+}
+
+static void check_hazards(const struct lending *l)
+{
+	for (size_t i = 0; i < l->group.count; i++) {
+		struct device dev = device_open(l->group.name[i]);
+
+		check_above(&dev);
+		if (!l->line->anyway)
+			check_hazard(&dev);
+		device_close(&dev);
+	}
+}
+
 static void lend_device(void *arg)
 {
 	struct lending *l = arg;
@@ -157,18 +210,18 @@ static void lend_device(void *arg)
 	lock_device(&dev);
 	check_node();
 	check_kind(&dev);
-	l->group = device_group(&dev);
+	check_above(&dev);
+	l->group = lent_together(&dev);
 	if (line->reset)
 		choose_resets(l);
 	check_device(&dev);
 	if (!line->group)
 		check_group(&dev, &l->group);
+	check_hazards(l);
 	if (line->as && l->group.count > 1)
 		fail(EXIT_USAGE, "--as names one device", "this group has several", NULL);
-	if (!line->as && strncmp(dev.bdf, "0000:", 5))
-		fail(EXIT_USAGE, text("%s is outside this host's PCI domain 0", dev.bdf),
-		     "other nodes know a device by bus:device.function only",
-		     text("Give it one: dlend lend --as BB:DD.F %s", dev.bdf));
+	if (!line->as)
+		check_names(&l->group);
 	l->move = move_plan(&l->group);
 	if (line->as)
 		set_name(&dev, line->as);
@@ -341,6 +394,7 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		{ "as", required_argument, NULL, 'a' },
 		{ "clique", required_argument, NULL, 'q' },
 		{ "group", no_argument, NULL, 'g' },
+		{ "anyway", no_argument, NULL, 'w' },
 		{ "reset", required_argument, NULL, 'r' },
 		{ "set", required_argument, NULL, 's' },
 		{ "all", no_argument, NULL, 'A' },
@@ -362,6 +416,9 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		case 'g':
 			line->group = true;
 			break;
+		case 'w':
+			line->anyway = true;
+			break;
 		case 'r':
 			line->reset = optarg;
 			break;
@@ -378,7 +435,8 @@ static const char *parse_arguments(int argc, char **argv, struct lend_line *line
 		}
 	named = optind < argc;
 	if (named == !!file ||
-	    (file && (line->as || line->clique || line->group || line->reset || line->set)))
+	    (file && (line->as || line->clique || line->group || line->anyway || line->reset ||
+		      line->set)))
 		refuse_usage(argv[0]);
 	return file;
 }

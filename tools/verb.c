@@ -20,12 +20,13 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } verbs[] = {
 	{ "lend",
-	  "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] [--set NAME] BDF...",
+	  "[--as BB:DD.F] [--clique N|none|auto] [--group] [--reset METHOD] [--set NAME] [--anyway] BDF...",
 	  "offer a device of this host to the others",
 	  "  --as BB:DD.F    the address by which other nodes know it\n"
 	  "  --clique N      its peer-to-peer clique: 0 to 15, none, auto\n"
 	  "  --group         with all that the IOMMU cannot tell from it\n"
 	  "  --reset METHOD  how it is reset: flr, bus and the like; several with commas\n"
+	  "  --anyway        also if that is known to do harm\n"
 	  "  --set NAME      all devices of that set go to one node at a time; none: of no set\n"
 	  "  --all           what /etc/dlend.conf lists\n"
 	  "  --config FILE   what this file lists\n", cmd_lend },

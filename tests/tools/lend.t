@@ -105,6 +105,65 @@ def unfit(t):
         refused(t, f, "lend 0001:03:00.0", 2, "--as", "outside", untouched="0001:03:00.0")
 
 
+def harmful(t):
+    """What does harm is only lent if somebody says so."""
+    for vendor, device in (("8086", "0b25"), ("8086", "0cfe"), ("8086", "19e2"), ("8086", "19e3"), ("8086", "37c8"), ("8086", "37c9"),
+                           ("8086", "0435"), ("8086", "0443")):
+        with Fake() as f:
+            f.pci(DISK, pclass="0x088000", vendor=f"0x{vendor}", device=f"0x{device}")
+            refused(t, f, "lend 03:00.0", 5, "--anyway", "Linux gives no device of this model")
+            t.ok("device-harm" in f.run("doctor 03:00.0").out, "  doctor tells it before")
+            f.file("dlend.conf", f"{vendor}:{device}\n", f.root / "etc")
+            t.equal((f.run("lend --all").code, f.driver_of(DISK)), (1, "nvme"), "  nor by the file")
+            f.file("dlend.conf", f"{vendor}:{device} anyway\n", f.root / "etc")
+            t.equal((f.run("lend --all").code, f.driver_of(DISK)), (0, LENDER), "  but if that says so")
+            f.run("reclaim 03:00.0")
+            t.equal((f.run("lend --anyway 03:00.0").code, f.driver_of(DISK)), (0, LENDER), "  or the command line")
+    with Fake() as f:
+        f.pci(DISK, vendor="0x8087", device="0x0b25")
+        t.equal(f.run("lend 03:00.0").code, 0, "the same number of another vendor is no harm")
+
+
+VMD, FIRST, SECOND = "0000:00:0e.0", "10000:01:00.0", "10000:02:00.0"
+
+
+def behind(t):
+    """Intel's VMD: its driver makes a PCI domain, whose devices do DMA by the controller's requester id."""
+    with Fake() as f:
+        f.behind = {FIRST: VMD, SECOND: VMD}
+        f.file("lend_as", "", f.sys / "bus/pci/drivers" / LENDER)
+        f.pci(VMD, driver="vmd", pclass="0x010400", vendor="0x8086", device="0x9a0b")
+        for bdf in (FIRST, SECOND):
+            f.pci(bdf)
+        for words in (f"lend {FIRST}", f"lend --as 81:00.0 {FIRST}", f"lend --group {FIRST}", f"lend --group --anyway {FIRST}"):
+            refused(t, f, words, 5, "in the firmware", f"dlend lend --anyway {VMD}", f"it is behind {VMD}", untouched=FIRST)
+        for words in (f"lend {VMD}", f"lend --group {VMD}"):
+            refused(t, f, words, 5, "--anyway", f"this host would lose what is behind it: {FIRST}, {SECOND}", untouched=VMD, had="vmd")
+        said = f.run(f"doctor {VMD} {FIRST}").out
+        t.ok(f"device-harm: {VMD}: this host would lose" in said and f"device-above: {FIRST} is behind {VMD}" in said, "doctor tells it before", said)
+        f.below(f.device(FIRST), "nvme/nvme0/nvme0n1", "class/block/nvme0n1")
+        f.files(f.sys / "class/block/nvme0n1", dev="259:0")
+        f.file("mountinfo", "20 1 259:0 / /data rw shared:1 - ext4 /dev/nvme0n1 rw\n", f.proc / "self")
+        refused(t, f, f"lend --anyway {VMD}", 4, "umount /data", "nvme0n1 is mounted", untouched=VMD, had="vmd")
+        f.file("mountinfo", "", f.proc / "self")
+        r = f.run(f"lend --anyway {VMD}")
+        t.equal((r.code, f.driver_of(VMD), f.driver_of(FIRST)), (0, LENDER, "nvme"), "lent if that is wanted: the controller, and nothing else", )
+    with Fake() as f:
+        # a group in a domain of its own: the advice leads somewhere
+        names = f.sys / "bus/pci/drivers" / LENDER / "lend_as"
+        pair = ("0001:03:00.0", "0001:03:00.1")
+        for bdf in pair:
+            f.pci(bdf)
+        f.file("lend_as", "", names.parent)
+        refused(t, f, f"lend {pair[0]}", 5, "--group", pair[1], untouched=pair[0])
+        refused(t, f, f"lend --group {pair[0]}", 2, f"echo {pair[0]} BB:DD.F >", "lend_as", untouched=pair[0])
+        names.write_text(f"{pair[0]} 3b:00.0\n")
+        refused(t, f, f"lend --group {pair[0]}", 2, f"echo {pair[1]} BB:DD.F >", untouched=pair[0])
+        names.write_text(f"{pair[0]} 3b:00.0\n{pair[1]} 3b:00.1\n")
+        r = f.run(f"lend --group {pair[0]}")
+        t.equal((r.code, [f.driver_of(bdf) for bdf in pair]), (0, [LENDER, LENDER]), "each has a name: lent", r.err)
+
+
 def disk(f, name="nvme0n1", number="259:0"):
     dev = f.pci(DISK)
     block = f.below(dev, f"nvme/nvme0/{name}", f"class/block/{name}")
@@ -682,7 +741,7 @@ def errors_in_json(t):
 heed_ctrl_c()
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, hangs, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, harmful, behind, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, hangs, group, reset, full_disk, reclaim,
                  reclaim_interrupted, errors_in_json):
         tap.diag(part.__name__)
         part(tap)
