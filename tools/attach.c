@@ -233,41 +233,73 @@ static struct target *parse_arguments(int argc, char **argv, bool *persistent, b
 	return t;
 }
 
+/*
+ * What one command does with one offer after the other.
+ * @list: of what is done, with --json
+ */
+struct round {
+	const struct target *t;
+	bool persistent, force;
+	json_t *list;
+};
+
+static void attach_next(void *arg)
+{
+	const struct round *r = arg;
+
+	lock_name(r->t->address, r->t->address);
+	if (r->persistent)
+		attach_later(r->t);
+	if (!r->persistent || path_exists(r->t->dir))
+		attach_one(r->t, r->list);
+}
+
+static void detach_next(void *arg)
+{
+	const struct round *r = arg;
+	char where[TEXT_MAX];
+
+	lock_name(r->t->address, r->t->address);
+	if (r->persistent)
+		record_remove(r->t);
+	if (!r->persistent || read_attached(where, r->t->dir))
+		detach_one(r->t, r->force, r->list);
+}
+
+/* The first that fails is the last.  What was done before is told all the same, as @key. */
+static int run_round(struct round *r, size_t count, void (*next)(void *arg), const char *key)
+{
+	json_t *out;
+	int code = 0;
+
+	r->list = opt.json ? json_array() : NULL;
+	for (; count && !code; count--, r->t++)
+		code = attempt(next, r);
+	if (code && !json_array_size(r->list))
+		fail_again(code);
+	if (r->list) {
+		out = json_pack("{s:o}", key, r->list);
+		if (code)
+			json_object_set_new(out, "error", attempt_json(code));
+		print_document(out);
+	}
+	return code;
+}
+
 int cmd_attach(int argc, char **argv)
 {
-	bool persistent = false;
-	struct target *t = parse_arguments(argc, argv, &persistent, NULL);
-	json_t *list = opt.json ? json_array() : NULL;
+	struct round r = { 0 };
 
-	for (; optind < argc; optind++, t++) {
-		lock_name(t->address, t->address);
-		if (persistent)
-			attach_later(t);
-		if (!persistent || path_exists(t->dir))
-			attach_one(t, list);
-	}
-	if (list)
-		print_document(json_pack("{s:o}", "attached", list));
-	return EXIT_OK;
+	r.t = parse_arguments(argc, argv, &r.persistent, NULL);
+	return run_round(&r, argc - optind, attach_next, "attached");
 }
 
 int cmd_detach(int argc, char **argv)
 {
-	bool persistent = false, force = false;
-	struct target *t = parse_arguments(argc, argv, &persistent, &force);
-	json_t *list = opt.json ? json_array() : NULL;
-	char where[TEXT_MAX];
+	struct round r = { 0 };
 
-	for (; optind < argc; optind++, t++) {
-		lock_name(t->address, t->address);
-		if (persistent)
-			record_remove(t);
-		if (!persistent || read_attached(where, t->dir))
-			detach_one(t, force, list);
-	}
-	if (list)
-		print_document(json_pack("{s:o}", "detached", list));
-	return EXIT_OK;
+	r.t = parse_arguments(argc, argv, &r.persistent, &r.force);
+	return run_round(&r, argc - optind, detach_next, "detached");
 }
 
 /* What is attached now (dlend status) */

@@ -207,12 +207,22 @@ struct config config_read(const char *file)
 	return c;
 }
 
+/* Another node's, which is only attached here: that node lends it. */
+static bool is_attached(const char *dir)
+{
+	char *offer = offer_attached_as(strrchr(dir, '/') + 1);
+	bool is = offer;
+
+	free(offer);
+	return is;
+}
+
 static bool line_matches(const struct lend_line *line, const char *dir)
 {
 	char vendor[TEXT_MAX], device[TEXT_MAX], class[TEXT_MAX];
 
 	read_attr(class, dir, "class");
-	if (!strncmp(class, "0x06", 4))
+	if (!strncmp(class, "0x06", 4) || is_attached(dir))
 		return false;
 	if (is_class(line->which))
 		return strlen(class) > 2 &&

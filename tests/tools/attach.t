@@ -86,6 +86,11 @@ def there_already(t):
         t.equal(out["attached"], [{"address": OFFER, "device": PCI, "driver": "nvme"}], "status has it")
         t.ok(f"{OFFER} is attached as {PCI}, driver nvme" in f.run("status").out, "  in words, too")
         refused(t, f, f"lend --as 05:00.0 {PCI}", 5, "is another node's", f"dlend detach {OFFER}")
+        f.pci("0000:07:00.0", group="8")
+        f.file("dlend.conf", "class=0108\n1b36:0010\n", f.root / "etc")
+        r = f.run("--json lend --all")
+        out = json.loads(r.out)
+        t.equal((r.code, [e["device"] for e in out["lent"]], out["failed"]), (0, ["0000:07:00.0"], []), "a line that means a kind of devices does not mean this one")
 
 
 def in_use(t):
@@ -101,6 +106,24 @@ def in_use(t):
         (f.sys / f"bus/dlend/devices/{OFFER}/attached").write_text(f"{PCI}\n")
         r = f.run(f"detach --force {PCI}")
         t.equal((r.code, r.out), (0, f"{OFFER} is detached: its lender has it back\n"), "by its PCI address")
+
+
+def several(t):
+    """The second of two fails: what became of the first is told all the same."""
+    other = "d0002:04:00.0"
+    with Fake() as f:
+        attached(f)
+        r = f.run(f"attach {OFFER} {other}")
+        t.ok(r.code == 3 and f"{OFFER} is attached as {PCI}" in r.out and f"{other} is not there" in r.err, "attach: the second is not there", r.err)
+        r = f.run(f"--json attach {OFFER} {other}")
+        out = json.loads(r.out)
+        t.equal((r.code, [e["address"] for e in out.get("attached", [])], out["error"]["code"]), (3, [OFFER], 3), "  in JSON, too")
+        r = f.run(f"--json attach {other} {OFFER}")
+        out = json.loads(r.out)
+        t.equal((r.code, "attached" in out, out["error"]["code"]), (3, False, 3), "  the first one fails: nothing else is done")
+        r = f.run(f"--json detach --force {OFFER} {other}")
+        out = json.loads(r.out)
+        t.equal((r.code, out.get("detached"), out["error"]["code"]), (3, [OFFER], 3), "detach, too")
 
 
 def hangs(t):
@@ -164,6 +187,6 @@ def by_udev(t):
 
 
 with Tap() as tap:
-    for part in (syntax, not_now, kernel_says_no, there_already, in_use, hangs, persistent, by_udev):
+    for part in (syntax, not_now, kernel_says_no, there_already, in_use, several, hangs, persistent, by_udev):
         tap.diag(part.__name__)
         part(tap)

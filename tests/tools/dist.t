@@ -476,6 +476,9 @@ def ntb_dkms(t):
     exclusive = [re.search(r"^BUILD_EXCLUSIVE_KERNEL=.*", (TOP / f"debian/{p}.dkms").read_text(), re.M).group()
                  for p in ("dlend-dkms", "dlend-ntb-dkms")]
     t.equal(exclusive[0], exclusive[1], "  which are those of dlend-dkms")
+    arch = [re.search(r'^BUILD_EXCLUSIVE_ARCH="(.*)"', (TOP / f"debian/{p}.dkms").read_text(), re.M).group(1) for p in ("dlend-dkms", "dlend-ntb-dkms")]
+    t.equal([[name for name in ("x86_64", "aarch64", "i686", "x86_64_v3") if re.search(each, name)] for each in arch], [["x86_64"]] * 2,
+            "  and on the machines that dlend is for")
     with Bridge() as r:
         tree = r.file("var/lib/dkms/dlend-ntb/0.1/x").parent
         text = (f'kernelver={RELEASE}; dkms_tree={tree.parent.parent}; . {TOP}/debian/dlend-dkms.dkms; echo "${{BUILD_DEPENDS[*]}}"\n'
