@@ -9,7 +9,8 @@
 
 /**
  * struct guest - what there is already
- * @uuid: of its mediated devices; @hostdev: for each the element that it has now, without its place and end tag
+ * @uuid: of its mediated devices
+ * @hostdev: of each the element that it has now, without its place and its end
  * @any: types of which it gets any device that is free when it starts
  * @last: highest index of a PCI controller, which is its bus
  * @slots: taken on the root bus; @all: in the whole tree
@@ -29,7 +30,8 @@ struct guest guest_new(unsigned int slots);
 /**
  * guest_read - what the domain @xml holds, but for its lent devices' places
  *
- * Exits with a message if @xml is no domain, or has a DOCTYPE, or a machine that lent devices do not fit into.
+ * Exits with a message if @xml is no domain, or has a DOCTYPE, or a machine into which lent
+ * devices do not fit.
  */
 struct guest guest_read(const char *xml, const struct fabric *f);
 /** guest_ask_virsh - XML of @domain, to be freed; exits with a message if virsh fails */

@@ -85,7 +85,7 @@ static void give_alias(xmlNode *device, const char *uuid)
 	xmlSetProp(alias, BAD_CAST "name", BAD_CAST text("ua-%s", uuid));
 }
 
-/* All of the element that its owner has written, but for its place, which is to stand at the end. */
+/* All that its owner has written into the element, but for its place, which is to stand last. */
 static void keep_hostdev(struct guest *g, xmlNode *device, const char *uuid)
 {
 	xmlNode *address = find_child(device, "address");

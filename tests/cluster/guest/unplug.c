@@ -155,7 +155,8 @@ static void tell(const char *uuid, const char *attribute, char *text, size_t siz
 static void too_much(const char *uuid, struct space *s)
 {
 	uint8_t *more = new_memory(2 * MEMORY);
-	int fd = open_device(uuid, s), event = error_eventfd(fd);
+	int fd = open_device(uuid, s);
+	struct pollfd error = { .fd = error_eventfd(fd), .events = POLLIN };
 	volatile uint32_t *regs = start(fd, EDU_IDENT);
 	char state[300] = "", one[] = "1\n";
 	uint64_t told = 0;
@@ -169,8 +170,7 @@ static void too_much(const char *uuid, struct space *s)
 		doze(10000);
 	}
 	/* It is told a moment after the guest reads 0xff. */
-	if (poll(&(struct pollfd){ .fd = event, .events = POLLIN }, 1, 10000) == 1 &&
-	    read(event, &told, sizeof(told)) < 0)
+	if (poll(&error, 1, 10000) == 1 && read(error.fd, &told, sizeof(told)) < 0)
 		die("the eventfd cannot be read");
 	tell(uuid, "state", state, sizeof(state));
 	printf("ok told %llu %s", (unsigned long long)told, state);
