@@ -200,12 +200,6 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 }
 DLEND_EXPORT(dlend_p2p_emit_doubts);
 
-static void dlend_p2p_member_unlink(struct dlend_p2p_member *m)
-{
-	dlend_session_drop(&m->ref);
-	memset(m->bar_phys, 0, sizeof(m->bar_phys));
-}
-
 void dlend_p2p_leave(struct dlend_p2p_member *m)
 {
 	struct dlend_p2p_booking *b;
@@ -217,28 +211,39 @@ void dlend_p2p_leave(struct dlend_p2p_member *m)
 		dlend_p2p_unbook(b);
 	list_del(&m->node);
 	m->joined = false;
-	dlend_p2p_member_unlink(m);
+	dlend_session_drop(&m->ref);
+	memset(m->bar_phys, 0, sizeof(m->bar_phys));
 	dlend_p2p_kick();
 }
 DLEND_EXPORT(dlend_p2p_leave);
 
-void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *dev,
-		       const struct dlend_lease *lease)
+/* Where this node's windows lead to the BARs.  Those of a lease to come open at its take-over. */
+static void dlend_p2p_windows(const struct dlend_lease *lease, phys_addr_t phys[DLEND_NUM_BARS])
 {
 	unsigned int i;
 
+	for (i = 0; i < DLEND_NUM_BARS; i++)
+		phys[i] = lease ? READ_ONCE(lease->bar[i].phys) : 0;
+}
+
+void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *dev,
+		       const struct dlend_lease *lease)
+{
+	phys_addr_t phys[DLEND_NUM_BARS];
+
+	dlend_p2p_windows(lease, phys);
 	guard(mutex)(&dlend_p2p_lock);
-	if (!m->joined || !memcmp(&m->dev, dev, sizeof(*dev)))
+	if (!m->joined || (!memcmp(&m->dev, dev, sizeof(*dev)) &&
+			   !memcmp(m->bar_phys, phys, sizeof(phys))))
 		return;
 	if (m->dev.epoch != dev->epoch) {
-		dlend_p2p_member_unlink(m);
+		dlend_session_drop(&m->ref);
 		if (lease) {
 			m->ref = lease->ref;
 			dlend_link_get(m->ref.link);
-			for (i = 0; i < DLEND_NUM_BARS; i++)
-				m->bar_phys[i] = READ_ONCE(lease->bar[i].phys);
 		}
 	}
+	memcpy(m->bar_phys, phys, sizeof(phys));
 	m->dev = *dev;
 	WRITE_ONCE(m->settled, false);
 	dlend_p2p_kick();

@@ -82,7 +82,7 @@ void dlend_p2p_leave(struct dlend_p2p_member *m);
  * dlend_p2p_publish - a device's lease, set-up or BARs may have changed
  * @m: (in) member
  * @dev: (in) how it is now; all of it, padding too, is compared with what was said last
- * @lease: (in) its lease, or NULL
+ * @lease: (in) its lease, or NULL; where its windows lead is compared, too: they may open later
  *
  * What it reaches follows later: @m->settled is false until then.
  *

@@ -7,15 +7,16 @@
  *	prp read BDF ADDRESS LBA	address <- disk
  *	prp ferry BDF ADDRESS LBA TARGET BAR FILE
  *
- * "ferry" goes on until it is ended: ADDRESS is where that BAR of the device TARGET begins.  Time
- * after time a sector goes from memory by the disk to the BAR, where this program looks at it, and
- * another one back; FILE says how often all of that was right.
+ * "ferry" goes on until it is ended, by SIGTERM between two rounds: ADDRESS is where that BAR of the
+ * device TARGET begins.  Time after time a sector goes from memory by the disk to the BAR, where
+ * this program looks at it, and another one back; FILE says how often all of that was right.
  *
  * Memory decoding and bus mastering are on, sectors have 512 bytes, no driver is bound.  The
  * controller is started for the one command, with queues in this program's memory, and stopped
  * after it.  Registers are polled while it starts, then only memory.  Says "ok", or what is wrong
  * and exits with 1.
  */
+#include <signal.h>
 #include <time.h>
 
 #include "device.h"
@@ -26,6 +27,12 @@
 #define WORDS		(SECTOR / 8)
 
 static volatile uint32_t *regs;
+static volatile sig_atomic_t over;
+
+static void end(int number)
+{
+	over = number;
+}
 
 static void tick(void)
 {
@@ -149,7 +156,8 @@ static void ferry(struct nvme_queue *q, uint64_t address, uint32_t lba, volatile
 	volatile uint64_t *page = own_page();
 	uint64_t there, back;
 
-	for (uint64_t round = 1;; round++) {
+	signal(SIGTERM, end);
+	for (uint64_t round = 1; !over; round++) {
 		there = round << 32;
 		back = ~there;
 		fill(page, there);
@@ -186,7 +194,8 @@ int main(int argc, char **argv)
 	start(&admin, &io);
 	if (ferries)
 		ferry(&io, c.prp1, c.dw10, (void *)map_bar(argv[5], argv[6], PAGE_BYTES), argv[7]);
-	submit(&io, c);
+	else
+		submit(&io, c);
 	disable();
 	printf("ok\n");
 	return 0;

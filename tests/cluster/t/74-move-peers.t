@@ -9,6 +9,9 @@ On host c the one is that host's own.  The disk is driven by a program (guest/pr
 soon as the guest runs again.  It goes one way only: emulated hosts that read from each other through one NTB stop both
 (tests/ntbsim/README.md).  A transfer seldom meets the moment in which the way there is not open, so the lender's tracepoints
 tell, too, that there is none.
+
+In the end the link between the two lenders goes down: the way then leads through host a, to where its windows onto far's BARs
+are.  They opened when the guest came back.
 """
 import re
 import sys
@@ -55,10 +58,16 @@ class Ferry:
         self.t.ok(not wrong and transfers and len(begun) == 1, f"{what}: it reaches the other's memory whenever it may transfer",
                   "\n".join(wrong + ["of"] + steps))
 
-    def reached(self):
-        """The disk reaches that memory, as its host says."""
+    def end(self):
+        """In the midst of no transfer."""
+        self.m.vm.run("killall prp")
+        self.m.vm.wait_for("! killall -0 prp 2>/dev/null")
+
+    def reached(self, way="", timeout=60):
+        """The disk reaches that memory, by that way, as its host says."""
         (name, uuids), = self.m.uuid.items()
-        self.m.f.host(name).wait_for(f"grep -q ' bar{MEMORY_BAR} .* mapped$' /sys/bus/mdev/devices/{uuids[0]}/dlend/p2p", 60)
+        self.m.f.host(name).wait_for(f"grep -q ' bar{MEMORY_BAR} .*{way} mapped$' /sys/bus/mdev/devices/{uuids[0]}/dlend/p2p",
+                                     timeout)
 
     def go_on(self, what):
         before = int(self.m.vm.run("cat /tmp/rounds").out)
@@ -79,6 +88,15 @@ def moves(t, f, m):
             ferry.go_on(f"on host {to}")
             ferry.never_in_vain(f"{source} to {to}")
             ferry.reached()
+    with t.case("through its host"):
+        ferry.reached("lender-link")
+        ferry.end()
+        f.c.link("bc").command("down")
+        try:
+            ferry.reached("via-borrower", 90)
+            t.passed("without a link between the lenders, it reaches the other's memory through host a")
+        finally:
+            f.c.link("bc").command("up")
 
 
 def main():
