@@ -42,12 +42,18 @@ void dlend_borrow_init(struct dlend_vdev *v)
 	dlend_guest_init(v);
 }
 
+/* Nothing is wanted, and what was asked for is nobody's any more. [locked] */
+static void dlend_borrow_forget(struct dlend_vdev *v)
+{
+	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
+}
+
 void dlend_borrow_open(struct dlend_vdev *v)
 {
 	bool comes = dlend_claim_comes(&v->claim);
 
 	mutex_lock(&v->lock);
-	memset(&v->want, 0, sizeof(v->want));
+	dlend_borrow_forget(v);
 	memset(&v->have, 0, sizeof(v->have));
 	v->readrq = dlend_cfg_readrq(&v->cfg);
 	v->want.readrq = v->readrq;
@@ -62,7 +68,6 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	dlend_condition_clear(v);
 	v->open = true;
 	v->had_space = false;
-	v->opens++;
 	dlend_move_open(v);
 	/* A VM that moves brings the lease along, and pins by itself. */
 	v->prepinned = v->prepin == DLEND_PREPIN_OPEN && !comes;
@@ -110,7 +115,7 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	lease = v->claim.lease;
 	if (lease)
 		before = dlend_ended_keep(v);
-	memset(&v->want, 0, sizeof(v->want));
+	dlend_borrow_forget(v);
 	dlend_gate_update(v);
 	mutex_unlock(&v->lock);
 	wake_up_all(&v->idle_wq);
@@ -151,9 +156,14 @@ static void dlend_borrow_function_reset(struct dlend_vdev *v)
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 {
 	lockdep_assert_held(&v->lock);
-	/* The VM is still another host's: what it has set has effects when it goes on here. */
-	if (v->move.coming)
+	/*
+	 * The VM is still another host's, or runs before its device is here: what it has set has
+	 * effects when it goes on here.
+	 */
+	if (v->move.coming) {
+		v->want.reset += !!(effects & DLEND_CFG_E_FLR);
 		return;
+	}
 	if (effects & DLEND_CFG_E_FLR)
 		dlend_borrow_function_reset(v);
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |

@@ -33,14 +33,25 @@ static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struc
 
 bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
 {
-	return have->move_to == want->move_to && have->cut == want->cut;
+	return have->move_to == want->move_to && have->cut == want->cut &&
+	       (have->named == want->named || want->move_to == DLEND_NODE_NONE);
+}
+
+bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+{
+	return have->quiet == want->quiet && (!want->quiet || have->turn == want->turn);
+}
+
+bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have)
+{
+	return want->quiet && !have->loud && dlend_plan_move_settled(want, have);
 }
 
 /* The VM stands still, or goes on. DLEND_STEP_NONE: that is settled. */
 static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
 					 const struct dlend_wish *have)
 {
-	if (have->quiet != want->quiet)
+	if (!dlend_plan_move_settled(want, have))
 		return want->quiet ? DLEND_STEP_QUIESCE : DLEND_STEP_RUN;
 	return dlend_plan_move_told(want, have) ? DLEND_STEP_NONE : DLEND_STEP_MOVE_TO;
 }

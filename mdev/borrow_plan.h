@@ -32,18 +32,25 @@ enum dlend_step {
 /**
  * struct dlend_wish - a device's set-up: as wanted, or as it is
  * @bme: Bus Master Enable
+ * @vm: a running number: the VM that the device is for. A VMM opens it; another VM is to come, or
+ *	does not come after all
  * @reset, @build, @rescan, @grow: running numbers: what differs in the two wishes is to be done
  *	once more.  A build does all but the first.  @rescan: it may find nothing; @grow: the guest
  *	was given RAM, or is being given some
  * @irq_mode, @irq_count: interrupts; @irq_turn: a running number: they are to be set up once more
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
- * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if it is never quiet
- * @quiet: the VM stands still, and may be about to move: the device does nothing
+ * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if it is never
+ *	quiet; @named: a running number of these two
+ * @quiet: the VM stands still, and may be about to move: the device does nothing; @turn: a running
+ *	number: it stands still, or goes on
+ * @loud: as it is, only: the device was stopped in the midst of something, and has not transferred
+ *	since
  * @taken: the VM has come, and goes on here
  */
 struct dlend_wish {
-	bool bme, cut, quiet, taken;
+	bool bme, cut, quiet, loud, taken;
 	u16 move_to;
+	u32 vm, turn, named;
 	u32 reset, build, rescan, grow;
 	enum dlend_irq_mode irq_mode;
 	u32 irq_count, irq_turn;
@@ -60,7 +67,7 @@ struct dlend_wish {
  * @prepin: borrow and build as soon as it is open, not only for Bus Master Enable
  * @coming: the VM is on its way to here, and still another host's
  * @refused: nobody lets this host prepare for that
- * @held: the VM has come, and does not run yet: another of its devices may still have to come
+ * @held: the VM does not run: it may have come, and another of its devices may still have to come
  */
 struct dlend_situation {
 	bool open, failed, leased, touched, unmapping, prepin, coming, refused, held;
@@ -84,6 +91,12 @@ bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want
 
 /** dlend_plan_move_told - does the lender know who may take the device over, and how? */
 bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have);
+
+/** dlend_plan_move_settled - does the lender know whether the VM stands still? */
+bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have);
+
+/** dlend_plan_may_leave - the VM stands still, and nothing is under way: may the device move? */
+bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have);
 
 /**
  * dlend_plan_readable - may the guest read registers?

@@ -26,7 +26,7 @@ static struct dlend_situation dlend_gate_situation(const struct dlend_vdev *v)
 		.prepin = v->prepinned,
 		.coming = v->move.coming,
 		.refused = v->move.refused,
-		.held = v->move.held,
+		.held = v->move.state != VFIO_DEVICE_STATE_RUNNING,
 	};
 }
 
@@ -65,7 +65,7 @@ void dlend_gate_note(struct dlend_vdev *v)
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
 	WRITE_ONCE(v->live, dlend_plan_live(dlend_gate_situation(v), &v->want, &v->have));
 	mute = !v->claim.lease || v->failed;
-	WRITE_ONCE(v->move.settled, mute || v->have.quiet == v->want.quiet);
+	WRITE_ONCE(v->move.settled, mute || dlend_plan_move_settled(&v->want, &v->have));
 	WRITE_ONCE(v->move.target_told, mute || dlend_plan_move_told(&v->want, &v->have));
 	WRITE_ONCE(v->move.ready, !mute && dlend_gate_next_step(v) == DLEND_STEP_NONE);
 	wake_up_all(&v->idle_wq);

@@ -29,6 +29,7 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
+#include "bar.h"
 #include "condition.h"
 #include "gate.h"
 #include "irq.h"
@@ -71,12 +72,11 @@ static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
 	guard(mutex)(&v->lock);
 	if (still && v->want.move_to == DLEND_NODE_NONE)
 		return;
-	if (v->want.quiet == still && !v->move.held)
+	if (v->want.quiet == still)
 		return;
 	v->want.quiet = still;
-	v->move.held = v->move.held && still;
+	v->want.turn++;
 	if (still) {
-		v->move.drained = false;
 		v->move.why[0] = 0;
 	} else if (v->move.given && !v->claim.lease) {
 		v->move.given = false;
@@ -135,7 +135,7 @@ static int dlend_move_may_go(struct dlend_vdev *v)
 		return dlend_move_err(v, -EIO, "its device has failed: %s", v->reason);
 	if (!v->claim.lease)
 		return 0;
-	if (!v->have.quiet || !v->move.drained)
+	if (!dlend_plan_may_leave(&v->want, &v->have))
 		return dlend_move_err(v, -EBUSY, "its device cannot be left alone: %s",
 					 v->move.why[0] ? v->move.why :
 					 "its lender has not stopped it in time");
@@ -174,7 +174,7 @@ static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 		ret = dlend_lease_hand_over(lease, image->token);
 		image->leased = true;
 		mutex_lock(&v->lock);
-		v->move.given = !ret;
+		v->move.given = !ret && v->claim.lease == lease;
 		mutex_unlock(&v->lock);
 		dlend_lease_put(lease);
 	}
@@ -289,21 +289,46 @@ free_image:
 	return ret;
 }
 
+/* Another VM is to have the device, and its lease is none that is here or was asked for. [locked] */
+static struct dlend_lease *dlend_move_drop_lease(struct dlend_vdev *v, struct dlend_lease **before)
+{
+	struct dlend_lease *lease = v->claim.lease;
+
+	v->want.vm++;
+	*before = lease ? dlend_ended_keep(v) : NULL;
+	return lease;
+}
+
+/* @before: it had ended earlier. */
+static void dlend_move_give_back(struct dlend_lease *lease, struct dlend_lease *before)
+{
+	if (before)
+		dlend_lease_put(before);
+	if (lease)
+		dlend_lease_return(lease);
+}
+
 /* The VM goes on here. */
 static void dlend_move_take(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease = NULL, *before = NULL;
+
 	mutex_lock(&v->lock);
 	if (v->move.has_token && v->claim.lease) {
 		v->want.taken = true;
+		/* It may run before its device is here: what it does to that waits at the gate. */
+		dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 		dlend_gate_update(v);
 		dlend_vdev_kick(v);
 	} else {
-		/* It was prepared, and was lost since. */
+		/* It was prepared, and was lost since; or it has come without its device. */
 		if (v->move.has_token)
 			dlend_move_lost(v, ": the link to its lender was lost");
+		lease = dlend_move_drop_lease(v, &before);
 		dlend_move_start(v);
 	}
 	mutex_unlock(&v->lock);
+	dlend_move_give_back(lease, before);
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
 			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
 }
@@ -428,7 +453,10 @@ static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 
 static void dlend_move_expect(struct dlend_vdev *v)
 {
-	guard(mutex)(&v->lock);
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->lock);
+	lease = dlend_move_drop_lease(v, &before);
 	v->move.coming = true;
 	v->move.refused = false;
 	v->move.has_token = false;
@@ -437,6 +465,8 @@ static void dlend_move_expect(struct dlend_vdev *v)
 	v->want.build++;
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);
+	mutex_unlock(&v->lock);
+	dlend_move_give_back(lease, before);
 }
 
 /* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */
@@ -484,6 +514,16 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 	return ERR_PTR(-EINVAL);
 }
 
+/* Until the VM runs, its device begins nothing. */
+static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_state state)
+{
+	lockdep_assert_held(&v->move.lock);
+	guard(mutex)(&v->lock);
+	v->move.state = state;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
 static struct file *dlend_move_set_state(struct vfio_device *vfio,
 					 enum vfio_device_mig_state new_state)
 {
@@ -500,7 +540,7 @@ static struct file *dlend_move_set_state(struct vfio_device *vfio,
 		file = dlend_move_arc(v, v->move.state, next);
 		if (IS_ERR(file))
 			return file;
-		v->move.state = next;
+		dlend_move_note_state(v, next);
 		/* A file is of the state that was asked for. */
 		if (WARN_ON(file && new_state != next)) {
 			fput(file);
@@ -549,7 +589,6 @@ static void dlend_move_forget(struct dlend_vdev *v)
 {
 	v->move.coming = false;
 	v->move.refused = false;
-	v->move.held = false;
 	v->move.given = false;
 	v->move.has_token = false;
 	v->move.why[0] = 0;
@@ -563,45 +602,28 @@ void dlend_move_open(struct dlend_vdev *v)
 	v->move.told = 0;
 }
 
-/*
- * The lease of a VM that does not come.  @before: what has to be put, as it ended earlier. [locked]
- */
-static struct dlend_lease *dlend_move_drop_prepared(struct dlend_vdev *v,
-						    struct dlend_lease **before)
-{
-	struct dlend_lease *lease = v->move.coming ? v->claim.lease : NULL;
-
-	*before = NULL;
-	if (!lease)
-		return NULL;
-	*before = dlend_ended_keep(v);
-	return lease;
-}
-
 void dlend_move_reset(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease, *before;
+	struct dlend_lease *lease = NULL, *before = NULL;
 
 	mutex_lock(&v->move.lock);
 	dlend_move_kill_file(v);
-	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+	dlend_move_note_state(v, VFIO_DEVICE_STATE_RUNNING);
 	mutex_unlock(&v->move.lock);
 	mutex_lock(&v->lock);
-	lease = dlend_move_drop_prepared(v, &before);
+	if (v->move.coming)
+		lease = dlend_move_drop_lease(v, &before);
 	dlend_move_forget(v);
 	dlend_gate_update(v);
 	mutex_unlock(&v->lock);
-	if (before)
-		dlend_lease_put(before);
-	if (lease)
-		dlend_lease_return(lease);
+	dlend_move_give_back(lease, before);
 }
 
 void dlend_move_close(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->move.lock);
 	dlend_move_kill_file(v);
-	v->move.state = VFIO_DEVICE_STATE_RUNNING;
+	dlend_move_note_state(v, VFIO_DEVICE_STATE_RUNNING);
 }
 
 /* Which node may take the device over */
@@ -636,6 +658,7 @@ int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *
 		return ret;
 	}
 	v->move.told = 0;
+	v->want.named++;
 	v->want.move_to = to->node;
 	v->want.cut = to->cut;
 	dlend_gate_update(v);

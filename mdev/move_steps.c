@@ -12,11 +12,9 @@
 #include "gate.h"
 #include "irq.h"
 #include "move_steps.h"
+#include "replies.h"
 #include "trace.h"
 #include "vdev.h"
-
-/* No wish for Max_Read_Request_Size equals it: the lender is told once more. */
-#define DLEND_MOVE_READRQ_UNKNOWN	U32_MAX
 
 static const char *dlend_move_told_words(int err)
 {
@@ -34,39 +32,34 @@ static const char *dlend_move_told_words(int err)
 	}
 }
 
+static struct dlend_wish dlend_move_wish(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->want;
+}
+
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish want;
-	int ret;
+	struct dlend_wish asked = dlend_move_wish(v);
+	int ret = dlend_lease_move_to(lease, asked.move_to, asked.cut);
 
-	mutex_lock(&v->lock);
-	want = v->want;
-	mutex_unlock(&v->lock);
-	ret = dlend_lease_move_to(lease, want.move_to, want.cut);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	v->move.told = ret;
-	v->have.move_to = want.move_to;
-	v->have.cut = want.cut;
-	if (ret) {
+	if (dlend_reply_named(&v->want, &asked, &v->have, &v->move.told, ret))
 		dev_warn_ratelimited(dlend_vdev_dev(v), "node %u cannot take the device over (%pe): %s\n",
-				     want.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
-		/* So that it is not told again. */
-		v->want.move_to = DLEND_NODE_NONE;
-		v->have.move_to = DLEND_NODE_NONE;
-		v->want.cut = false;
-		v->have.cut = false;
-	}
+				     asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
 	dlend_gate_update(v);
 }
 
 void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	struct dlend_quiet quiet;
+	struct dlend_wish asked;
 	int ret;
 
 	mutex_lock(&v->lock);
+	asked = v->want;
 	v->have.bme = false;
 	dlend_gate_note(v);
 	mutex_unlock(&v->lock);
@@ -75,14 +68,13 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	v->move.drained = !ret && (quiet.drained || v->have.cut);
-	v->have.quiet = true;
+	dlend_reply_quiesced(&asked, &v->have, quiet.drained || v->have.cut, ret);
 	if (!ret)
 		dlend_gate_note_quiet(v);
 	if (ret)
 		snprintf(v->move.why, sizeof(v->move.why), "node %u could not stop it (%pe)",
 			 lease->addr.lender, ERR_PTR(ret));
-	else if (!v->move.drained)
+	else if (v->have.loud)
 		snprintf(v->move.why, sizeof(v->move.why),
 			 "it was still at work %u ms after its guest had stopped: try again when there is less to do",
 			 quiet.waited_us / 1000);
@@ -91,17 +83,17 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 
 void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 {
+	struct dlend_wish asked = dlend_move_wish(v);
 	int ret = dlend_lease_run(lease);
 
-	/* What came while the device was stopped may be lost: one too many does no harm. */
-	dlend_irqs_live(v, READ_ONCE(v->have.irq_mode), true);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	v->have.quiet = false;
+	/* What came while the device was stopped may be lost: one too many does no harm. */
+	dlend_irqs_live(v, v->have.irq_mode, true);
 	v->move.given = false;
 	v->move.why[0] = 0;
-	if (ret)
+	if (dlend_reply_ran(&v->want, &asked, &v->have, ret))
 		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
 				ret == -ESTALE ? ": another host has taken it over" : "");
 	dlend_gate_update(v);
@@ -111,7 +103,6 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 static void dlend_move_begin(struct dlend_vdev *v)
 {
 	v->move.coming = false;
-	v->move.held = true;
 	v->move.has_token = false;
 	v->want.taken = false;
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
@@ -138,13 +129,10 @@ void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
 	int ret = dlend_lease_take_over(lease, v->move.token, why);
 
 	guard(mutex)(&v->lock);
+	/* Whatever ends the wait for the VM ends its lease, too. */
 	if (v->claim.lease != lease)
 		return;
-	v->have.bme = false;
-	v->have.reset = v->want.reset;
-	v->have.irq_mode = DLEND_IRQ_NONE;
-	v->have.irq_count = 0;
-	v->have.readrq = DLEND_MOVE_READRQ_UNKNOWN;
+	dlend_reply_taken(&v->have);
 	/* Every vector once, for what was lost on the way. */
 	v->irq_gap = true;
 	dlend_move_begin(v);

@@ -21,8 +21,9 @@
  * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
  * memory that did not change, which many take for a fatal error.
  *
- * Each step is called without locks.  It notes what it did under vdev->lock, and only if the vdev
- * still has the lease that the step worked on: the lease may have ended meanwhile.
+ * Each step is called without locks.  It takes a copy of the wishes before it asks the lender, and
+ * notes what it did under vdev->lock: only if the vdev still has the lease that the step worked on,
+ * which may have ended meanwhile, and against the state that asked (replies.h).
  */
 #include <linux/ktime.h>
 #include <linux/log2.h>
@@ -35,6 +36,7 @@
 #include "irq.h"
 #include "lease_end.h"
 #include "move_steps.h"
+#include "replies.h"
 #include "steps.h"
 #include "trace.h"
 #include "vdev.h"
@@ -85,10 +87,10 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 }
 
 /* Ask for a lease, and prepare to pin the guest's memory for it. */
-static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, char *why)
+static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool coming, char *why)
 {
-	struct dlend_lease *lease = v->move.coming ? dlend_lease_standby(&v->claim, why) :
-						     dlend_lease_borrow(&v->claim, why);
+	struct dlend_lease *lease = coming ? dlend_lease_standby(&v->claim, why) :
+					     dlend_lease_borrow(&v->claim, why);
 	struct dlend_memory *mem;
 
 	if (IS_ERR(lease))
@@ -125,41 +127,37 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 {
 	char why[DLEND_REASON_LEN] = "";
 	struct dlend_lease *lease;
-	u32 reset, opens;
+	struct dlend_wish asked;
+	bool coming, wanted;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, true);
-	reset = v->want.reset;
-	opens = v->opens;
+	asked = v->want;
+	coming = v->move.coming;
 	mutex_unlock(&v->lock);
-	lease = dlend_step_ask_lease(v, why);
+	lease = dlend_step_ask_lease(v, coming, why);
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->claim.borrowing, false);
+	wanted = v->open && dlend_reply_wanted(&v->want, &asked);
 	trace_dlend_borrow(dlend_vdev_dev(v), IS_ERR(lease) ? 0 : lease->epoch,
 			   PTR_ERR_OR_ZERO(lease));
 	if (IS_ERR(lease)) {
-		if (v->open && v->opens == opens)
+		if (wanted)
 			dlend_step_refused(v, PTR_ERR(lease), why);
 		goto unlock;
 	}
 	v->stat.borrows++;
 	v->backoff_ms = 0;
-	/* The VMM has closed it meanwhile.  Whoever opened it again has not touched it yet. */
-	if (!v->open || v->opens != opens) {
+	/*
+	 * The VMM has closed it meanwhile, and whoever opened it again has not touched it yet; or
+	 * the VM that was to come does not, or another one does.
+	 */
+	if (!wanted) {
 		dlend_lease_return(lease);
 		goto unlock;
 	}
 	WRITE_ONCE(v->claim.lease, lease);
-	v->have.bme = false;
-	v->have.reset = reset;
-	v->have.irq_mode = DLEND_IRQ_NONE;
-	v->have.irq_count = 0;
-	v->have.irq_turn = v->want.irq_turn;
-	v->have.readrq = v->readrq;
-	v->have.build = v->want.build - 1;
-	v->have.quiet = false;
-	v->have.move_to = DLEND_NODE_NONE;
-	v->have.cut = false;
+	dlend_reply_granted(&asked, &v->have, v->readrq);
 	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
 unlock:
 	mutex_unlock(&v->lock);
@@ -167,7 +165,7 @@ unlock:
 	if (lease == ERR_PTR(-ETIMEDOUT))
 		dlend_claim_return_stray(&v->claim);
 	/* Its last user has returned the device, and the lender is still resetting it. */
-	if (lease == ERR_PTR(-EAGAIN))
+	if (wanted && lease == ERR_PTR(-EAGAIN))
 		dlend_step_await_lender(v);
 }
 
@@ -213,17 +211,20 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 
 static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *lease, bool on)
 {
+	struct dlend_wish asked;
+	bool fails;
 	int ret;
 
 	/* Off counts from the request, on from the reply: in between the gate stays shut. */
 	if (on && !dlend_step_begin(v, lease))
 		return;
+	mutex_lock(&v->lock);
+	asked = v->want;
 	if (!on) {
-		mutex_lock(&v->lock);
 		v->have.bme = false;
 		dlend_gate_note(v);
-		mutex_unlock(&v->lock);
 	}
+	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
 	guard(mutex)(&v->lock);
@@ -231,23 +232,22 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		return;
 	if (!on && !ret)
 		dlend_gate_note_quiet(v);
-	/* If the request fails, the lender fences the device; never ask in a loop. */
-	v->have.bme = on && !ret;
+	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
 	dlend_gate_note(v);
 	if (v->have.bme)
 		dlend_guest_look_later(v);
-	if (ret)
+	if (fails)
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
 }
 
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	bool dma;
-	u32 reset;
+	struct dlend_wish asked;
+	bool dma, fails;
 	int ret;
 
 	mutex_lock(&v->lock);
-	reset = v->want.reset;
+	asked = v->want;
 	dma = v->dma;
 	mutex_unlock(&v->lock);
 	/* Stop transfers first, which is quick: who waits for that need not wait for a reset. */
@@ -255,25 +255,17 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
 	trace_dlend_vdev_reset(dlend_vdev_dev(v), lease->epoch, ret);
-	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
+	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
 	v->stat.resets++;
-	v->have.reset = reset;
-	/* A guest that resets its device goes on here: the lender takes it so, too. */
-	v->have.quiet = v->have.quiet && ret;
+	fails = dlend_reply_reset(&v->want, &asked, &v->have, v->readrq, ret);
 	v->move.given = v->move.given && ret;
-	/* If the reset failed, nobody knows about the bit: the failure below turns it off. */
-	v->have.bme = ret && v->have.bme;
-	v->have.irq_mode = DLEND_IRQ_NONE;
-	v->have.irq_count = 0;
-	v->have.irq_turn = v->want.irq_turn;
-	v->have.readrq = v->readrq;
 	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
 	if (!ret)
 		dlend_gate_note_quiet(v);
-	if (ret)
+	if (fails)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
@@ -307,16 +299,13 @@ static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease
 
 static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	enum dlend_irq_mode mode;
-	u32 count, turn;
-	bool resized;
+	struct dlend_wish asked;
+	bool resized, fails;
 	int ret;
 
 	mutex_lock(&v->lock);
-	mode = v->want.irq_mode;
-	count = v->want.irq_count;
-	turn = v->want.irq_turn;
-	resized = v->have.irq_mode == mode || v->irq_gap;
+	asked = v->want;
+	resized = v->have.irq_mode == asked.irq_mode || v->irq_gap;
 	/*
 	 * Until the reply nobody knows what the lender delivers. If the guest goes back to the old
 	 * set-up meanwhile, the worker must set that up again: an edge in the gap would be lost.
@@ -325,25 +314,24 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	dlend_bypass_end(v);
 	mutex_unlock(&v->lock);
 	/* Before the lender starts: the first interrupt may be faster than the reply. */
-	dlend_irqs_live(v, mode, false);
-	ret = dlend_lease_irq_setup(lease, mode, count);
-	trace_dlend_vdev_irq_setup(dlend_vdev_dev(v), lease->epoch, mode, count, ret);
-	if (resized)
-		dlend_irqs_live(v, mode, true);
+	dlend_irqs_live(v, asked.irq_mode, false);
+	ret = dlend_lease_irq_setup(lease, asked.irq_mode, asked.irq_count);
+	trace_dlend_vdev_irq_setup(dlend_vdev_dev(v), lease->epoch, asked.irq_mode,
+				   asked.irq_count, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
-	v->have.irq_mode = ret ? DLEND_IRQ_NONE : mode;
-	v->have.irq_count = ret ? 0 : count;
-	v->have.irq_turn = turn;
+	if (resized)
+		dlend_irqs_live(v, asked.irq_mode, true);
+	fails = dlend_reply_irq(&v->want, &asked, &v->have, ret);
 	if (!ret)
 		dlend_bypass_begin(v, lease);
 	/* The old vectors are gone: the next set-up makes up for what is lost until then. */
 	v->irq_gap = resized && ret;
-	if (ret && ret != -ENOSPC)
+	if (fails)
 		dlend_step_failed(v, lease, "interrupt set-up", ret);
-	else if (v->want.irq_mode == mode && v->want.irq_count == count)
-		dlend_step_irq_fewer(v, lease, ret ? 0 : count);
+	else if ((!ret || ret == -ENOSPC) && dlend_reply_irq_same(&v->want, &asked))
+		dlend_step_irq_fewer(v, lease, ret ? 0 : asked.irq_count);
 }
 
 /* Only the device's speed depends on that: if the lender does not do it, the device still works. */

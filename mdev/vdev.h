@@ -127,15 +127,13 @@ struct dlend_move_file;
 /**
  * struct dlend_vdev_move - a VM that moves from one host to another, and keeps its device (move.c)
  * @lock: a change of @state, and @file; outermost
- * @state: of VFIO's migration
+ * @state: of VFIO's migration; it changes under vdev->lock, too
  * @file: that the VMM reads or writes, or NULL
  *
  * Under vdev->lock:
  * @coming: the VM is still another host's
  * @refused: this host may not prepare for it, @why
- * @held: the VM has come, and does not run yet
  * @given: handed over: whoever shows the token owns the device
- * @drained: nothing was under way when the device was stopped
  * @told: how the last change of the node that may take over went: 0, or -errno
  * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
@@ -150,7 +148,7 @@ struct dlend_vdev_move {
 	struct mutex lock;		/* @state, @file */
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
-	bool coming, refused, held, given, drained, arrived, has_token;
+	bool coming, refused, given, arrived, has_token;
 	bool ready, settled, target_told;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
@@ -178,7 +176,7 @@ struct dlend_vdev_move {
  * @p2p: what the VM's other devices must know
  * @prepin: as set; @prepinned: as it was when the device was opened
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
- * @open: a VMM has it open; @opens: how often one has opened it
+ * @open: a VMM has it open
  * @had_space: it got an address space since it was opened (iommufd)
  * @want: what guest and VMM asked for; @have: what the lender was told. The worker makes the second
  *	equal to the first; the gate is open only while they are equal
@@ -246,7 +244,6 @@ struct dlend_vdev {
 	bool prepinned;
 	u64 lowmem;
 	bool open, had_space;
-	u32 opens;
 	struct dlend_wish want, have;
 	struct dlend_lease *ended;
 	u32 irq_need, readrq;

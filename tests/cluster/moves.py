@@ -29,8 +29,8 @@ class Moves:
     def vdev(self, name):
         return f"/sys/bus/mdev/devices/{self.uuid[name]}"
 
-    def begin(self):
-        self.f.up(timeout=150)
+    def begin(self, **core):
+        self.f.up(timeout=150, **core)
         self.disk = self.f.lend("b", "nvme0")
         self.prepare("a")
 

@@ -146,11 +146,30 @@ def links(m):
     m.free("its old link was down")
 
 
+PATIENCE = "/sys/module/dlend_core/parameters/call_timeout_ms"
+
+
+def late(m):
+    """Its lender is late when the VM goes on: longer than VFIO's call waits, so that the VM runs before it has its disk."""
+    t, there = m.t, m.host("c")
+    was = there.run(f"cat {PATIENCE}; echo 60000 >{PATIENCE}").out.strip()
+    with vm(m, "a"):
+        here = m.comes("a", "c")
+        with m.host("b").stands_still():
+            m.begins("c")
+            m.wait_said("c", "goes on", 60)
+            t.ok(m.f.mdev_state("c", m.uuid["c"]).startswith("prepared"), "the VM runs, and does not have its disk yet")
+        m.ends(here, "c", "it has it as soon as the lender answers, and finds every block as it was written")
+    there.run(f"echo {was} >{PATIENCE}")
+    m.free("its lender was late")
+
+
 def main():
     with Tap() as t, Cluster("three-hosts.toml", tap=t) as c:
         m = Moves(t, c)
-        m.begin()
-        for case in (words, unarmed, cancelled, continued, old_one_dies, nobody_comes, new_one_dies, links):
+        # A lender that stands still for a while keeps its sessions.
+        m.begin(heartbeat_timeout_ms=60000)
+        for case in (words, unarmed, cancelled, continued, old_one_dies, nobody_comes, new_one_dies, links, late):
             with t.case(case.__name__.replace("_", " ")):
                 case(m)
                 m.unprepare("c")
