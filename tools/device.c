@@ -10,7 +10,7 @@
 
 #define SETTLE_MS	2000	/* bind and unbind are synchronous; this is for odd drivers */
 #define PROBE_MS	500	/* for a driver that probes asynchronously to show up */
-#define PATIENCE_S	60
+#define PATIENCE_S	120	/* a reset, or a dead disk, may take a minute */
 
 bool bdf_parse(char bdf[16], const char *s)
 {

@@ -92,8 +92,8 @@ const char *device_hazard(const struct device *dev)
 	if (behind.count)
 		why = text("this host would lose what is behind it: %s", names_text(&behind));
 	else if (model)
-		why = text("Linux gives no device of this model (%s) to a guest, "
-			   "which could harm the host by it", model);
+		why = text("Linux gives no guest a device of this model (%s): it harms hosts",
+			   model);
 	names_free(&behind);
 	return why;
 }
@@ -114,7 +114,7 @@ void check_above(const struct device *dev)
 	if (above)
 		fail(EXIT_UNFIT, text("%s cannot be lent by itself", dev->bdf),
 		     text("it is behind %s, by whose requester id it does DMA", above),
-		     text("Turn that off in the firmware (Intel VMD): then it is a device as all "
-			  "others. Or lend the controller, with all that is behind it: "
-			  "dlend lend --anyway %s", above));
+		     text("%s dlend lend --anyway %s",
+			  "Turn that off in the firmware (Intel VMD): then it is a device as all others. Or lend the controller, with all that is behind it:",
+			  above));
 }

@@ -64,9 +64,8 @@ static void check_names(const struct names *group)
 			     "other nodes know a device by bus:device.function only",
 			     group->count == 1 ?
 			     text("Give it one: dlend lend --as BB:DD.F %s", dev.bdf) :
-			     text("Give each of its group one: echo %s BB:DD.F > "
-				  "/sys/bus/pci/drivers/" DLEND_DRIVER "/lend_as; "
-				  "then lend them with --group.", dev.bdf));
+			     text("Give all its group one: echo %s BB:DD.F > %s/lend_as", dev.bdf,
+				  "/sys/bus/pci/drivers/" DLEND_DRIVER));
 		device_close(&dev);
 	}
 }

@@ -87,8 +87,8 @@ __noreturn static void fail_stuck(struct move *move, size_t count, struct move *
 	m->stuck = true;
 	move_undo(move, count);
 	fail(EXIT_IN_USE, what, patience_over(),
-	     text("Look who uses it (lsof, nvidia-smi), and end that. Then: dlend lend %s. "
-		  "Or give it back: dlend reclaim %s", m->dev.bdf, m->dev.bdf));
+	     text("Look who uses it (lsof, nvidia-smi), end that, and: dlend lend or reclaim %s",
+		  m->dev.bdf));
 }
 
 /* @m: which of @move it was */

@@ -111,7 +111,7 @@ def harmful(t):
                            ("8086", "0435"), ("8086", "0443")):
         with Fake() as f:
             f.pci(DISK, pclass="0x088000", vendor=f"0x{vendor}", device=f"0x{device}")
-            refused(t, f, "lend 03:00.0", 5, "--anyway", "Linux gives no device of this model")
+            refused(t, f, "lend 03:00.0", 5, "--anyway", "Linux gives no guest a device of this model")
             t.ok("device-harm" in f.run("doctor 03:00.0").out, "  doctor tells it before")
             f.file("dlend.conf", f"{vendor}:{device}\n", f.root / "etc")
             t.equal((f.run("lend --all").code, f.driver_of(DISK)), (1, "nvme"), "  nor by the file")
@@ -572,7 +572,7 @@ def hangs(t):
         end = f.hang("nvidia")
         r = f.run("--json lend --group 03:00.1", before=PATIENCE)
         e = json.loads(r.out)["error"]
-        t.ok(r.code == 4 and "its driver nvidia does not let go" in e["what"] and "not over after 1 s" in e["why"] and "dlend reclaim" in e["todo"],
+        t.ok(r.code == 4 and "its driver nvidia does not let go" in e["what"] and "not over after 1 s" in e["why"] and "reclaim 0000:03:00.0" in e["todo"],
              "a driver that does not let go: the command ends, and says so", f"{r.code} {r.out}")
         t.equal((f.driver_of(other), f.override(other).replace("(null)", "")), ("snd", ""), "  the other one of the group is as before")
         before = len(f.writes)
