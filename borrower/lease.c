@@ -565,6 +565,11 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
 
+int dlend_lease_irq_pass(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
+{
+	return to_record(lease)->direct ? dlend_lease_irq_doorbell(lease, mode, count) : -EALREADY;
+}
+
 int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
 {
 	struct dlend_lease_record *r = to_record(lease);

@@ -36,6 +36,17 @@ int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dl
 int dlend_lease_open_bars(struct dlend_lease *lease, char *why);
 
 /**
+ * dlend_lease_irq_pass - have interrupts pass the lender, which counts them then
+ * @lease: (in) lease
+ * @mode: (in) DLEND_IRQ_*, as they are set up
+ * @count: (in) vectors, as they are set up
+ *
+ * Context: process, may sleep; waits for the lender. Return: 0 they came directly before; -EALREADY
+ * they pass it; or as dlend_lease_irq_setup().
+ */
+int dlend_lease_irq_pass(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
+
+/**
  * dlend_lease_sleep - this host goes to sleep, or is awake again
  * @on: (in) true: no lease is asked for until this is called with false
  *

@@ -23,15 +23,19 @@ int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut)
 }
 DLEND_EXPORT(dlend_lease_move_to);
 
-int dlend_lease_quiesce(struct dlend_lease *lease, struct dlend_quiet *quiet)
+int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
+			struct dlend_quiet *quiet)
 {
 	struct dlend_msg req, reply = {};
 	const struct dlend_p_quiet *p = (void *)reply.payload;
-	int ret;
+	int pass = dlend_lease_irq_pass(lease, mode, count), ret;
 
+	/* Whatever became of that, the device is stopped. */
+	quiet->irqs_changed = pass != -EALREADY;
 	dlend_msg_init(&req, DLEND_MSG_QUIESCE, &lease->addr, lease->epoch, 0);
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_QUIESCE_MS);
-	quiet->drained = !ret && (le32_to_cpu(p->flags) & DLEND_QUIET_F_DRAINED);
+	quiet->drained = !ret && (!pass || pass == -EALREADY) &&
+			 (le32_to_cpu(p->flags) & DLEND_QUIET_F_DRAINED);
 	quiet->waited_us = le32_to_cpu(p->waited_us);
 	quiet->fired = le64_to_cpu(p->fired);
 	return ret;

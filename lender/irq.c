@@ -116,6 +116,11 @@ u64 lend_irq_fired(const struct lend_fn *fn)
 	return fired;
 }
 
+bool lend_irq_counted(const struct lend_fn *fn)
+{
+	return fn->irq.mode == DLEND_IRQ_NONE || fn->irq.way->counts;
+}
+
 static void lend_irq_free(struct lend_fn *fn, u32 count)
 {
 	struct lend_irqs *irqs = &fn->irq;
@@ -231,6 +236,7 @@ static void lend_irq_await_handlers(struct lend_fn *fn)
 
 static const struct lend_irq_way lend_irq_way_intx = {
 	.name = "doorbell",
+	.counts = true,
 	.up = lend_irq_up_intx,
 	.down = lend_irq_down_intx,
 	.finish = lend_irq_await_handlers,
@@ -238,6 +244,7 @@ static const struct lend_irq_way lend_irq_way_intx = {
 
 static const struct lend_irq_way lend_irq_way_msi = {
 	.name = "doorbell",
+	.counts = true,
 	.up = lend_irq_up_msi,
 	.down = lend_irq_down_msi,
 	.finish = lend_irq_await_handlers,

@@ -106,4 +106,7 @@ void lend_irq_finish(struct lend_fn *fn);
 /** lend_irq_fired - interrupts that @fn (in) has had in all. Context: process, group lock. */
 u64 lend_irq_fired(const struct lend_fn *fn);
 
+/** lend_irq_counted - does this host count those of @fn (in)? Context: process, group lock. */
+bool lend_irq_counted(const struct lend_fn *fn);
+
 #endif

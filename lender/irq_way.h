@@ -14,6 +14,7 @@ struct lend_irq_want {
 /**
  * struct lend_irq_way - one way
  * @name: for debugfs
+ * @counts: they pass this host, which counts them
  * @up: set up the vectors. In fn->irq.vec is room for as many as are wanted, for a way that has
  *	handlers; it is zero. On error there are none. Return: as lend_irq_setup_direct()
  * @down: end them
@@ -24,6 +25,7 @@ struct lend_irq_want {
  */
 struct lend_irq_way {
 	const char *name;
+	bool counts;
 	int (*up)(struct lend_fn *fn, const struct lend_irq_want *want);
 	void (*down)(struct lend_fn *fn);
 	void (*finish)(struct lend_fn *fn);

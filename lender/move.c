@@ -7,7 +7,8 @@
  * The device is stopped before that (lend_move_quiesce()), because replacing a domain blocks its
  * DMA for a moment.  The order:
  *
- *   1. wait until it is silent: its guest stands still and asks for nothing more
+ *   1. wait until it is silent: its guest stands still and asks for nothing more. Its interrupts
+ *	pass this host meanwhile: the holder has given the direct way up before
  *   2. hold its interrupts back, turn Bus Master Enable off
  *   3. wait until no request of its own waits for an answer, and read from it: the answer pushes
  *	the last writes ahead of itself
@@ -203,7 +204,7 @@ int lend_move_memory(struct lend_fn *fn, struct dlend_link *link, const struct d
 	return ret;
 }
 
-/* Interrupts of the function so far. Return: -ESTALE, as of lend_lease_enter(); or 0. */
+/* Interrupts of the function so far. Return: 0; 1: nobody here sees them; -ESTALE. */
 static int lend_move_count(struct lend_fn *fn, struct dlend_link *link, u32 epoch, u64 *fired)
 {
 	int ret = lend_lease_enter(fn, link, epoch);
@@ -211,8 +212,9 @@ static int lend_move_count(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	if (ret)
 		return ret;
 	*fired = lend_irq_fired(fn);
+	ret = !lend_irq_counted(fn);
 	lend_lease_exit(fn);
-	return 0;
+	return ret;
 }
 
 static u64 lend_move_now_us(void)

@@ -8,6 +8,7 @@
  */
 #include <linux/pci_regs.h>
 #include "bar.h"
+#include "bypass.h"
 #include "condition.h"
 #include "gate.h"
 #include "irq.h"
@@ -54,21 +55,28 @@ void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 
 void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 {
+	struct dlend_wish asked, had;
 	struct dlend_quiet quiet;
-	struct dlend_wish asked;
 	int ret;
 
 	mutex_lock(&v->lock);
 	asked = v->want;
 	v->have.bme = false;
+	had = v->have;
+	/* Direct interrupts end, so that they are counted. */
+	dlend_bypass_end(v);
 	dlend_gate_note(v);
 	mutex_unlock(&v->lock);
-	ret = dlend_lease_quiesce(lease, &quiet);
+	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, false, ret);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease != lease)
 		return;
 	dlend_reply_quiesced(&asked, &v->have, quiet.drained || v->have.cut, ret);
+	if (quiet.irqs_changed) {
+		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+		v->irq_gap = true;
+	}
 	if (!ret)
 		dlend_gate_note_quiet(v);
 	if (ret)

@@ -515,9 +515,10 @@ int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut);
  * @drained: nothing was under way
  * @waited_us: until it was quiet
  * @fired: interrupts that it has had in all
+ * @irqs_changed: they came directly, and do not any more: they have to be set up again
  */
 struct dlend_quiet {
-	bool drained;
+	bool drained, irqs_changed;
 	u32 waited_us;
 	u64 fired;
 };
@@ -525,12 +526,16 @@ struct dlend_quiet {
 /**
  * dlend_lease_quiesce - the guest stands still: stop the device, once it does nothing
  * @lease: (in) lease
+ * @mode: (in) DLEND_IRQ_*, as its interrupts are set up
+ * @count: (in) vectors, as they are set up
  * @quiet: (out) how it went
  *
- * Bus Master Enable is off afterwards, drained or not. All interrupts were delivered: what has not
- * reached the user yet is in its counters. Waits a second for the device, at most.
+ * Its lender sees by its interrupts whether it still works, so direct ones pass the lender from
+ * here on. Bus Master Enable is off afterwards, drained or not. All interrupts were delivered: what
+ * has not reached the user yet is in its counters. Waits a second for the device, at most.
  */
-int dlend_lease_quiesce(struct dlend_lease *lease, struct dlend_quiet *quiet);
+int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
+			struct dlend_quiet *quiet);
 
 /**
  * dlend_lease_run - the guest goes on here: nobody can take the device over

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
 from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DIRECT, Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
 from monitor import THERE_AND_BACK, Moving  # noqa: E402  pylint: disable=wrong-import-position
 from nets import ping, up, virtual_functions  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -34,6 +34,12 @@ DONE = "$(awk '{ print $1 + $5 }' /sys/block/nvme0n1/stat)"
 UNDER_WAY = "$(awk '{ print $1 + $2 }' /sys/block/nvme0n1/inflight)"
 
 
+def came(t, m, name, what):
+    """Where links have direct interrupts ("on direct"), those of the NVMe disk are such."""
+    if DIRECT:
+        t.ok(eventually(lambda: m.f.interrupts(name, next(iter(m.devices))), "direct", 30) == "direct", f"{what}: its interrupts come directly")
+
+
 def disks(t, b, m):
     writers = Writers([("vda", 0)], size=512)
     m.begin("a")
@@ -42,6 +48,7 @@ def disks(t, b, m):
     writers.begin(m.vm)
     m.vm.spawn(FIO)
     said = m.vm.run(SAID).out
+    came(t, m, "a", "before it moves")
     for source, to in THERE_AND_BACK:
         m.vm.wait_for(f"[ {UNDER_WAY} = {COMMANDS} ]", 120)
         m.move(source, to)
@@ -51,6 +58,7 @@ def disks(t, b, m):
         m.vm.wait_for(f"[ -e /tmp/fio.ended ] || [ {DONE} -gt $(({before} + 4 * {COMMANDS})) ]", 120)
         t.equal(m.vm.run("cat /tmp/fio.*").out, "", f"  and so does fio, with {COMMANDS} commands at a time")
         t.equal(m.vm.run(SAID).out, said, "  the guest: same boot, and no driver has said anything")
+        came(t, m, to, f"on host {to}")
     m.vm.run("killall -INT fio")
     m.vm.wait_for("[ -e /tmp/fio.ended ]", 120)
     t.ok("verify:" not in m.vm.run("cat /tmp/fio.out").out, "fio has read nothing wrong", m.vm.run("cat /tmp/fio.out").out[-500:])
