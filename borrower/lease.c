@@ -289,6 +289,10 @@ static void dlend_lease_explain(const struct dlend_claim *claim, const struct dl
 	else if (err == -EPERM)
 		snprintf(why, DLEND_REASON_LEN,
 			 "the node that has it does not let this node take it over: name this node in the move_to attribute of its mediated device there");
+	else if (err == -EACCES)
+		snprintf(why, DLEND_REASON_LEN,
+			 "node %u does not lend it, because it translates addresses by itself (ATS): that host's log says what to do",
+			 lease->addr.lender);
 	else if (err == -ENOSPC)
 		snprintf(why, DLEND_REASON_LEN,
 			 "its BARs do not fit into the window of node %u, whose log has the sizes",

@@ -21,7 +21,7 @@ MODULE_PARM_DESC(allow_unsafe_interrupts,
 static bool lend_check_allow_ats;
 module_param_named(allow_ats, lend_check_allow_ats, bool, 0644);
 MODULE_PARM_DESC(allow_ats,
-		 "Lend devices that translate addresses by themselves (ATS): the IOMMU does not check what they have translated, and a fence waits for their answer (read when a device is bound; default: off)");
+		 "Lend devices that translate addresses by themselves (ATS): the IOMMU does not check what they have translated, and a fence waits for their answer (read when a device is bound, and when it is borrowed; default: off)");
 
 static int lend_check_iommu(struct pci_dev *pdev)
 {
@@ -55,16 +55,18 @@ static int lend_check_shared_reset(struct pci_dev *pdev)
 /*
  * A request with an address that the device has translated passes by the IOMMU, and it may go on
  * with an old translation until it answers that it has dropped it: a device that hangs does not.
+ * The IOMMU's driver turns ATS on and off, some with each domain that is attached: so what counts
+ * is what it is then, and the look at bind time only tells people early.
  */
-static int lend_check_ats(struct pci_dev *pdev)
+static int lend_check_ats(struct device *dev, void *unused)
 {
-	if (!pdev->ats_enabled)
+	if (!dev_is_pci(dev) || !to_pci_dev(dev)->ats_enabled)
 		return 0;
-	if (!lend_check_allow_ats) {
-		pci_err(pdev, "not lent: it translates addresses by itself (ATS), which no fence can check; boot with pci=noats, or, if you trust the device to forget translations when it is told to, write Y to /sys/module/dlend_lender/parameters/allow_ats (at boot: options dlend_lender allow_ats=1)\n");
+	if (!READ_ONCE(lend_check_allow_ats)) {
+		dev_err_ratelimited(dev, "not lent: it translates addresses by itself (ATS), which no fence can check; boot with pci=noats, or, if you trust the device to forget translations when it is told to, write Y to /sys/module/dlend_lender/parameters/allow_ats (at boot: options dlend_lender allow_ats=1)\n");
 		return -EACCES;
 	}
-	pci_warn(pdev, "it translates addresses by itself (ATS), and allow_ats is on: it is trusted to forget translations when it is told to\n");
+	dev_warn_ratelimited(dev, "it translates addresses by itself (ATS), and allow_ats is on: it is trusted to forget translations when it is told to\n");
 	return 0;
 }
 
@@ -88,7 +90,7 @@ int lend_check_device(struct pci_dev *pdev, bool *shared)
 			pci_num_vf(pdev));
 		return -EBUSY;
 	}
-	return lend_check_iommu(pdev) ?: lend_check_ats(pdev);
+	return lend_check_iommu(pdev) ?: lend_check_ats(&pdev->dev, NULL);
 }
 
 /* A device's write to the MSI range is an interrupt.  Only remapping checks it: VFIO asks, too. */
@@ -148,5 +150,18 @@ int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct len
 		ret = lend_check_interrupts(pdev, iommu);
 	if (!ret)
 		ret = lend_check_members(pdev, iommu, census);
+	return ret;
+}
+
+int lend_check_attach(struct dlend_domain *domain, struct lend_fn *fn)
+{
+	struct iommu_group *iommu = iommu_group_get(&fn->pdev->dev);
+	int ret = iommu ? dlend_domain_attach(domain) : -ENODEV;
+
+	if (!ret)
+		ret = iommu_group_for_each_dev(iommu, NULL, lend_check_ats);
+	if (ret)
+		dlend_domain_block(domain);
+	iommu_group_put(iommu);
 	return ret;
 }

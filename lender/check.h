@@ -30,4 +30,15 @@ int lend_check_device(struct pci_dev *pdev, bool *shared);
  */
 int lend_check_group(struct pci_dev *pdev, struct iommu_group *iommu, struct lend_census *census);
 
+/**
+ * lend_check_attach - attach a group's domain, unless a device of the group then has ATS
+ * @domain: (in, out) domain of the group; if this fails it is blocked, for good
+ * @fn: (in) a function of the group
+ *
+ * Context: process, group lock; takes the IOMMU core's lock of the group.
+ * Return: 0; -EACCES a device has ATS enabled, and a message says which, why, and what to do;
+ * -ENODEV @fn has no IOMMU group any more; or as dlend_domain_attach().
+ */
+int lend_check_attach(struct dlend_domain *domain, struct lend_fn *fn);
+
 #endif

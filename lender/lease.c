@@ -9,6 +9,7 @@
 #include <linux/jiffies.h>
 
 #include "lender/bars.h"
+#include "lender/check.h"
 #include "lender/fence.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
@@ -126,7 +127,7 @@ static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 		return ret;
 	}
 	WRITE_ONCE(group->link, dlend_link_get(link));
-	ret = dlend_domain_attach(group->domain);
+	ret = lend_check_attach(group->domain, fn);
 	/* -EBUSY: Linux is resetting a device of the group, and lets nobody change the domain. */
 	return ret == -EBUSY ? -EAGAIN : ret;
 }

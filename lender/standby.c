@@ -12,6 +12,7 @@
 #include <dlend/compat.h>
 
 #include "lender/bars.h"
+#include "lender/check.h"
 #include "lender/fence.h"
 #include "lender/irq.h"
 #include "lender/members.h"
@@ -110,7 +111,7 @@ int lend_standby_swap(struct lend_fn *fn)
 	fn->which = !fn->which;
 	fn->lent = true;
 	lend_irq_open(fn, s->source);
-	ret = dlend_domain_attach(group->domain);
+	ret = lend_check_attach(group->domain, fn);
 	if (!ret)
 		ret = lend_bars_take(fn, s->win);
 	else

@@ -306,8 +306,8 @@ class Host:
 
     def blocked(self, port, why, must=True):
         """The same of the DMA of what sits in a port, and of nothing else."""
-        device = re.escape(self.bdf(port))
-        return self.expect(rf"DMAR: (DRHD: handling fault|\[DMA .*Request device \[{device}\])", why, must)
+        domain, device = self.bdf(port).split(":", 1)     # kernels below 6.13 leave the domain out
+        return self.expect(rf"DMAR: (DRHD: handling fault|\[DMA .*Request device \[({domain}:)?{re.escape(device)}\])", why, must)
 
     def begin_account(self):
         """Another scenario has the host from now on."""
