@@ -79,12 +79,14 @@ install-files:
 	install -D -m 755 mdevctl.d/dlend $(lib)/mdevctl/scripts.d/callouts/dlend
 	install -D -m 755 dist/start-mdevs $(lib)/dlend/start-mdevs
 	install -D -m 755 dist/attach-now $(lib)/dlend/attach-now
+	install -D -m 755 dist/claim-device $(lib)/dlend/claim-device
 	install -D -m 755 dist/start-domains $(lib)/dlend/start-domains
 	install -m 755 tools/bench tools/migrate build/bin/bartimes $(lib)/dlend
 	for dir in measurement migration remote; do install -d $(lib)/dlend/$$dir && \
 		install -m 644 tools/$$dir/*.py $(lib)/dlend/$$dir || exit 1; done
 	install -D -m 755 dist/libvirt-mdevs $(lib)/dlend/libvirt-mdevs
 	install -D -m 644 dist/61-dlend.rules $(lib)/udev/rules.d/61-dlend.rules
+	install -D -m 644 dist/61-dlend-claim.rules $(lib)/udev/rules.d/61-dlend-claim.rules
 	install -D -m 644 dist/modules-load.conf $(lib)/modules-load.d/dlend.conf
 	install -D -m 644 dist/modprobe-ntb.conf $(lib)/modprobe.d/dlend-ntb.conf
 	install -d $(lib)/systemd/system

@@ -114,11 +114,15 @@ bool device_preparing(const struct device *dev)
 	return preparing;
 }
 
+bool override_own(const char *override)
+{
+	return !strcmp(override, DLEND_DRIVER) || !strcmp(override, CLAIM_OVERRIDE);
+}
+
 bool device_left(const struct device *dev)
 {
 	char *driver = device_driver(dev), override[TEXT_MAX];
-	bool left = !driver && !strcmp(read_attr(override, dev->dir, "driver_override"),
-				       DLEND_DRIVER);
+	bool left = !driver && override_own(read_attr(override, dev->dir, "driver_override"));
 
 	free(driver);
 	return left;

@@ -20,6 +20,7 @@
 #endif
 
 #define DLEND_DRIVER		"dlend-lender"
+#define CLAIM_OVERRIDE		"dlend-claimed"	/* a driver that nobody has */
 #define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
 				"dlend_mdev", "dlend_native"
 #define ALLOW_ATS	"/sys/module/dlend_lender/parameters/allow_ats"
@@ -177,7 +178,9 @@ bool device_lent(const struct device *dev);
 bool device_preparing(const struct device *dev);
 /** device_group - all functions in the IOMMU group of @dev, bridges left out */
 struct names device_group(const struct device *dev);
-/** device_left - it has no driver, and waits for dlend-lender: a command was not finished */
+/** override_own - is this driver_override one that we have written? */
+bool override_own(const char *override);
+/** device_left - it has no driver, as we have kept it from all: claimed, or not lent to the end */
 bool device_left(const struct device *dev);
 /**
  * driver_patience - for how many seconds to wait until a driver lets go of a device
@@ -462,6 +465,7 @@ int cmd_show(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_callout(int argc, char **argv);
+int cmd_claim(int argc, char **argv);
 int cmd_topology(int argc, char **argv);
 int cmd_cdi(int argc, char **argv);
 int cmd_libvirt_xml(int argc, char **argv);

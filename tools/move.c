@@ -12,7 +12,7 @@
 /* Not ours: what was kept when that was set counts. */
 static bool override_is_own(const struct move *m)
 {
-	return strcmp(m->override, DLEND_DRIVER);
+	return !override_own(m->override);
 }
 
 static bool override_is_set(const struct move *m)

@@ -101,6 +101,7 @@ static const struct {
 	  NULL, cmd_program },
 	{ "migrate", "--finish [--force] VM", "on HOST: start what a dead host was moving there",
 	  NULL, cmd_program },
+	{ "claim", NULL, NULL, NULL, cmd_claim },	/* for 61-dlend-claim.rules */
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 

@@ -236,8 +236,17 @@ ACTION=="add", TEST=="/etc/mdevctl.d/$kernel", RUN+="/usr/sbin/mdevctl start-par
 """
 
 
-def run_by_udev(rules, root, kernel, subsystem="dlend", **event):
-    """What udev would run, in order: as much of its language as these rules use.  root: files, and sys, the device's own."""
+def run_by_udev(*words, **event):
+    """What udev would run, in order."""
+    return by_udev(*words, **event)[0]
+
+
+def by_udev(rules, root, kernel, subsystem="dlend", above=(), **event):
+    """(what udev would run, properties): as much of its language as these rules use.
+
+    root: files, and sys, the device's own; above: attributes of devices that this one is below
+    """
+    above = dict(above)
     values, runs, skip = {"SUBSYSTEM": subsystem, **event}, [], None
     for line in rules.replace("\\\n", " ").splitlines():
         parts = re.findall(r'([A-Z]+)(?:\{(\w+)\})?(==|!=|\+=|=)"([^"]*)"', "" if line.startswith("#") else line)
@@ -250,17 +259,47 @@ def run_by_udev(rules, root, kernel, subsystem="dlend", **event):
                 break
             elif key == "GOTO":
                 skip = value
-            elif key == "RUN":
+            elif key in ("RUN", "PROGRAM"):
                 new.append(value)
+            elif operator == "=":
+                values[name] = value
+            elif key == "ATTRS":
+                if above.get(name) != value:
+                    break
             elif key == "TEST":
                 found = (root / value[1:] if value.startswith("/") else root / "sys" / value).exists()
-                if not found:
+                if found != (operator == "=="):
                     break
             elif (values.get(name or key, "") in value.split("|")) != (operator == "=="):
                 break
         else:
             runs += new
-    return runs
+    return runs, values
+
+
+def udev_claim(t):
+    """What this host is to lend, its own parts do not begin to use at boot."""
+    text = (DIST / "61-dlend-claim.rules").read_text()
+    bdf, program = "0000:03:00.0", "/usr/lib/dlend/claim-device"
+    claimed, other = {"driver_override": "dlend-claimed"}, {"driver_override": "(null)"}
+    t.ok("60-persistent-storage.rules" < "61-dlend-claim.rules" < "64-md-raid-assembly.rules", "in its place among the rules of others")
+    with Root() as r:
+        t.equal(run_by_udev(text, r.path, bdf, "pci", ACTION="add"), [], "a host that lends nothing: nothing is asked")
+        r.file("etc/dlend.conf")
+        t.equal(run_by_udev(text, r.path, bdf, "pci", ACTION="add"), [f"{program} {bdf}"], "one that does: each PCI device is looked at")
+        for subsystem, action in (("pci", "change"), ("pci", "remove"), ("usb", "add")):
+            t.equal(run_by_udev(text, r.path, bdf, subsystem, ACTION=action), [], f"  {subsystem}, {action}: nothing")
+        for action in ("add", "change"):
+            raid = by_udev(text, r.path, "nvme0n1", "block", claimed, ACTION=action, ID_FS_TYPE="linux_raid_member", ID_FS_USAGE="raid")[1]
+            t.equal((raid["ID_FS_TYPE"], raid["ID_FS_USAGE"]), ("", ""), f"{action} of a disk below one that is claimed: no array, no volume")
+            card = by_udev(text, r.path, "eth1", "net", claimed, ACTION=action)[1]
+            t.equal((card["NM_UNMANAGED"], card["ID_NET_MANAGED_BY"]), ("1", "dlend"), "  nor does a network manager take a card")
+            raid = by_udev(text, r.path, "nvme1n1", "block", other, ACTION=action, ID_FS_TYPE="LVM2_member")[1]
+            t.equal(raid["ID_FS_TYPE"], "LVM2_member", "  others are as they were")
+        r.program("dlend", 'echo "$*" >>"$ROOT/asked"; exit 3')
+        file = r.file("claim-device", (DIST / "claim-device").read_text().replace("PATH=/usr/local/sbin:", f"PATH={r.bin}:/usr/local/sbin:"))
+        file.chmod(0o755)
+        t.equal((r.run(file, bdf).returncode, (r.path / "asked").read_text()), (3, f"claim {bdf}\n"), "the program asks dlend")
 
 
 def udev_rules(t):
@@ -586,9 +625,9 @@ INSTALLED = {
     "usr/sbin/dlend", "usr/sbin/dlend-build-ntb", "usr/share/man/man8/dlend.8", "usr/share/man/man5/dlend.conf.5",
     "usr/share/man/man8/dlend-build-ntb.8", "usr/share/bash-completion/completions/dlend",
     "usr/share/zsh/vendor-completions/_dlend", "usr/share/fish/vendor_completions.d/dlend.fish", "usr/lib/dlend/complete",
-    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", "usr/lib/dlend/bench", "usr/lib/dlend/bartimes",
+    "usr/lib/mdevctl/scripts.d/callouts/dlend", "usr/lib/dlend/start-mdevs", "usr/lib/dlend/attach-now", "usr/lib/dlend/claim-device", "usr/lib/dlend/start-domains", "usr/lib/dlend/migrate", "usr/lib/dlend/bench", "usr/lib/dlend/bartimes",
     "usr/lib/dlend/libvirt-mdevs", "usr/lib/dlend/ntb/Kbuild", "usr/lib/dlend/ntb/ntb-drivers",
-    "usr/lib/udev/rules.d/61-dlend.rules",
+    "usr/lib/udev/rules.d/61-dlend.rules", "usr/lib/udev/rules.d/61-dlend-claim.rules",
     "usr/lib/modules-load.d/dlend.conf", "usr/lib/systemd/system/dlend-lend.service",
     "usr/lib/systemd/system/dlend-mdevs@.service", "usr/lib/systemd/system/dlend-attach@.service",
     "usr/lib/systemd/system/dlend-metrics.service", "usr/lib/systemd/system/dlend-metrics.timer",
@@ -740,6 +779,6 @@ def install(t):
 
 
 with Tap() as tap:
-    for part in (install, sources, packages, autopkgtest, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_rules, start_domains, build_ntb, drivers, ntb_dkms, units, dashboard, alerts):
+    for part in (install, sources, packages, autopkgtest, removal, hook_off, hook_alone, hook, hook_taken, hook_fails, start_mdevs, udev_claim, udev_rules, start_domains, build_ntb, drivers, ntb_dkms, units, dashboard, alerts):
         tap.diag(part.__name__)
         part(tap)

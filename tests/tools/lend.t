@@ -548,6 +548,44 @@ def functions(t):
         t.equal(f.run("lend 03:00.0").code, 0, "  but one that has none now")
 
 
+def claim(t):
+    """At boot udev asks it of each device: what is to be lent is kept from all that would begin to use it."""
+    sound, card = "0000:03:00.1", "0000:05:00.0"
+    with Fake() as f:
+        dev, _ = disk(f)
+        for bdf, group in ((sound, "7"), (card, "9")):
+            f.pci(bdf, driver=None, pclass="0x020000", group=group, device="0x0020")
+        (f.root / "etc").mkdir()
+
+        def claimed(conf, bdf=DISK):
+            (f.root / "etc/dlend.conf").write_text(conf)
+            r = f.run(["claim", bdf])
+            was = f.override(bdf)
+            f.file("driver_override", "(null)\n", f.device(bdf))
+            return r.code, was
+
+        t.equal(claimed("03:00.0\n"), (0, "dlend-claimed"), "claim: by its address")
+        t.equal((claimed("1b36:0010\n"), claimed("class=0108\n")), ((0, "dlend-claimed"),) * 2, "  by its ids and its class")
+        t.equal(claimed("03:00.0 group\n", sound), (0, "dlend-claimed"), "  with its group")
+        t.equal((claimed("03:00.0\n", sound), claimed("03:00.0 group\n", card)), ((3, "(null)"),) * 2, "  not what is not listed")
+        t.equal(claimed("nonsense\n"), (2, "(null)"), "  nor anything if the file has a mistake")
+        f.file("driver_override", "vfio-pci\n", dev)
+        t.equal(claimed("03:00.0\n"), (0, "vfio-pci"), "  nor what an administrator has given to another driver")
+        f.file("mountinfo", "20 1 259:0 / /data rw shared:1 - ext4 /dev/nvme0n1 rw\n", f.proc / "self")
+        t.equal(claimed("03:00.0\n"), (4, "(null)"), "  nor what is in use")
+        f.file("mountinfo", "", f.proc / "self")
+        t.ok(not f.writes and f.driver_of(DISK) == "nvme", "  and it takes nothing from a driver")
+        f.run(["claim", DISK])
+        r = f.run("lend --group 03:00.0")
+        t.equal((r.code, f.driver_of(DISK), kept_files(f)), (0, LENDER, []), "lent then, and nothing is kept of the claim", r.err)
+        t.equal((f.run("reclaim 03:00.0").code, f.driver_of(DISK), f.override(DISK)), (0, "nvme", ""), "  reclaimed: its own driver has it")
+    with Fake() as f:
+        f.pci(card, driver="e1000e", pclass="0x020000")
+        f.unbind(card, "e1000e")
+        f.file("driver_override", "dlend-claimed\n", f.device(card))
+        t.equal((f.run("reclaim 05:00.0").code, f.driver_of(card), f.override(card)), (0, "e1000e", ""), "one that was claimed and not lent is given back")
+
+
 def lend_fails(t):
     for what, message in (("lend_prepare", "dlend-lender refused it"), ("unbind", "does not let go")):
         with Fake() as f:
@@ -741,7 +779,7 @@ def errors_in_json(t):
 heed_ctrl_c()
 
 with Tap() as tap:
-    for part in (syntax, node, unfit, harmful, behind, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, lend_fails, hangs, group, reset, full_disk, reclaim,
+    for part in (syntax, node, unfit, harmful, behind, in_use, claimed, in_use_otherwise, lend, prepare, override, clique_refused, functions, claim, lend_fails, hangs, group, reset, full_disk, reclaim,
                  reclaim_interrupted, errors_in_json):
         tap.diag(part.__name__)
         part(tap)
