@@ -17,7 +17,7 @@
 #include <dlend/compat.h>
 #include <dlend/types.h>
 #include "paging.h"
-#include "slots.h"
+#include "reserved.h"
 #include "iommu/trace.h"
 
 /*
@@ -318,38 +318,30 @@ static unsigned int dlend_paging_bridge_windows(struct device *dev, struct dlend
 	return n;
 }
 
-static unsigned int dlend_paging_resv_regions(struct list_head *list, struct dlend_span *out)
-{
-	struct iommu_resv_region *r;
-	unsigned int n = 0;
-
-	list_for_each_entry(r, list, list) {
-		if (out) {
-			out[n].first = r->start;
-			out[n].last = r->start + (r->length - 1);
-		}
-		n++;
-	}
-	return n;
-}
-
 int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **out)
 {
-	struct dlend_span *r;
+	struct iommu_group *group = iommu_group_get(dev);
+	struct iommu_resv_region *region, *next;
+	struct dlend_span *r = NULL;
 	LIST_HEAD(list);
 	unsigned int n;
+	int err;
 
-	iommu_get_resv_regions(dev, &list);
-	n = dlend_paging_resv_regions(&list, NULL);
+	/* All devices of the group translate by one domain. */
+	err = group ? iommu_get_group_resv_regions(group, &list) : -ENODEV;
+	iommu_group_put(group);
+	n = dlend_reserved_spans(&list, NULL);
 	if (windows)
 		n += dlend_paging_bridge_windows(dev, NULL);
-	r = kcalloc(n + 1, sizeof(*r), GFP_KERNEL);
+	if (!err)
+		r = kcalloc(n + 1, sizeof(*r), GFP_KERNEL);
 	if (r) {
-		n = dlend_paging_resv_regions(&list, r);
+		n = dlend_reserved_spans(&list, r);
 		if (windows)
 			n += dlend_paging_bridge_windows(dev, r + n);
 	}
-	iommu_put_resv_regions(dev, &list);
+	list_for_each_entry_safe(region, next, &list, list)
+		kfree(region);
 	*out = r;
-	return r ? n : -ENOMEM;
+	return r ? n : err ?: -ENOMEM;
 }

@@ -161,12 +161,13 @@ static inline bool dlend_paging_end(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_reserved - find the IO addresses that must not be used for a device
+ * dlend_paging_reserved - find the IO addresses that must not be used for a device and its group
  * @dev: device
  * @windows: (in) also the windows of its host bridge: accesses there would count as peer-to-peer
  * @out: (out) array, to be freed by kfree()
  *
- * Context: process, may sleep. Return: number of spans; -ENOMEM.
+ * Context: process, may sleep; takes the IOMMU core's lock of the group.
+ * Return: number of spans; -ENODEV @dev is in no group; -ENOMEM.
  */
 int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **out);
 

@@ -5,6 +5,7 @@
 #include <linux/bits.h>
 #include <linux/slab.h>
 #include <linux/sizes.h>
+#include <iommu/reserved.h>
 #include <iommu/slots.h>
 
 #define MIB		BIT_ULL(20)
@@ -346,7 +347,37 @@ static void share(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_slots_share(&w->s, 99), 0ull);
 }
 
+/* USB and graphics with memory of the firmware's are lent, and a guest may have RAM there. */
+static void relaxable(struct kunit *test)
+{
+	struct iommu_resv_region regions[] = {
+		{ .start = 0x7b800000, .length = 0x800000, .type = IOMMU_RESV_DIRECT_RELAXABLE },
+		{ .start = 0xfee00000, .length = 0x100000, .type = IOMMU_RESV_MSI },
+		{ .start = 0x3a2dd000, .length = 0x1000, .type = IOMMU_RESV_DIRECT },
+		{ .start = 0xfd00000000, .length = 0x300000000, .type = IOMMU_RESV_RESERVED },
+		{ .start = 0x3a2f0000, .length = 0x20000, .type = IOMMU_RESV_DIRECT_RELAXABLE },
+	};
+	static const struct dlend_span want[] = {
+		{ 0xfee00000, 0xfeefffff },
+		{ 0x3a2dd000, 0x3a2ddfff },
+		{ 0xfd00000000, 0xffffffffff },
+	};
+	struct dlend_span out[ARRAY_SIZE(regions)];
+	LIST_HEAD(list);
+
+	KUNIT_EXPECT_EQ(test, dlend_reserved_spans(&list, NULL), 0u);
+	for (unsigned int i = 0; i < ARRAY_SIZE(regions); i++)
+		list_add_tail(&regions[i].list, &list);
+	KUNIT_EXPECT_EQ(test, dlend_reserved_spans(&list, NULL), ARRAY_SIZE(want));
+	KUNIT_ASSERT_EQ(test, dlend_reserved_spans(&list, out), ARRAY_SIZE(want));
+	for (unsigned int i = 0; i < ARRAY_SIZE(want); i++) {
+		KUNIT_EXPECT_EQ(test, out[i].first, want[i].first);
+		KUNIT_EXPECT_EQ(test, out[i].last, want[i].last);
+	}
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(relaxable),
 	KUNIT_CASE(share),
 	KUNIT_CASE(against_a_model),
 	KUNIT_CASE(best_fit),
