@@ -12,7 +12,7 @@
 #include <dlend/compat.h>
 #include "bridges.h"
 
-#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_PER_MSG	/* of a peer: it must not fill memory */
+#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_MAX		/* of a peer: it must not fill memory */
 #define DLEND_BRIDGE_LINE_MAX	256			/* bytes of a line in sysfs */
 
 /**

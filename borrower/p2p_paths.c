@@ -21,12 +21,15 @@
  * @link: to that peer
  * @n: how many links it has
  * @path: these links
+ * @coming: how many of a list that is not complete yet
+ * @next: these
  */
 struct dlend_p2p_peers {
 	struct list_head node;
 	struct dlend_link *link;
-	unsigned int n;
-	struct dlend_p2p_path path[DLEND_PEERS_PER_MSG];
+	unsigned int n, coming;
+	struct dlend_p2p_path path[DLEND_PEERS_MAX];
+	struct dlend_p2p_path next[DLEND_PEERS_MAX];
 };
 
 struct dlend_p2p_paths {
@@ -125,42 +128,71 @@ static void dlend_p2p_peers_free(struct dlend_p2p_peers *peers)
 	kfree(peers);
 }
 
-static void dlend_p2p_peers_forget(struct dlend_link *link)
+static struct dlend_p2p_peers *dlend_p2p_peers_find(const struct dlend_link *link)
 {
-	struct dlend_p2p_peers *peers, *next;
+	struct dlend_p2p_peers *peers;
 
 	lockdep_assert_held(&dlend_p2p_lock);
-	list_for_each_entry_safe(peers, next, &dlend_p2p_peers, node)
+	list_for_each_entry(peers, &dlend_p2p_peers, node)
 		if (peers->link == link)
-			dlend_p2p_peers_free(peers);
+			return peers;
+	return NULL;
+}
+
+static struct dlend_p2p_peers *dlend_p2p_peers_get(struct dlend_link *link)
+{
+	struct dlend_p2p_peers *peers = dlend_p2p_peers_find(link);
+
+	if (peers)
+		return peers;
+	peers = kzalloc_obj(*peers);
+	if (!peers)
+		return NULL;
+	peers->link = dlend_link_get(link);
+	list_add_tail(&peers->node, &dlend_p2p_peers);
+	return peers;
+}
+
+/* What was told before counts until the new list is complete. */
+static void dlend_p2p_peers_note(struct dlend_p2p_peers *peers, const struct dlend_p_peers *p)
+{
+	unsigned int i, n = le32_to_cpu(p->count);
+
+	if (!p->first)
+		peers->coming = 0;
+	/* A message is missing: the peer tells its list again when it has room. */
+	if (le16_to_cpu(p->first) != peers->coming || peers->coming + n > DLEND_PEERS_MAX)
+		return;
+	for (i = 0; i < n; i++)
+		peers->next[peers->coming++] = (struct dlend_p2p_path){
+			.from = le16_to_cpu(p->peer[i].node),
+			.to = dlend_link_peer(peers->link),
+			.mib = le32_to_cpu(p->peer[i].mib),
+		};
+	if (p->more)
+		return;
+	memcpy(peers->path, peers->next, sizeof(peers->path));
+	peers->n = peers->coming;
 }
 
 void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
 {
-	struct dlend_p2p_peers *peers = kzalloc_obj(*peers);
-	unsigned int i;
+	struct dlend_p2p_peers *peers;
 
-	if (!peers)
-		return;
-	peers->link = dlend_link_get(link);
-	peers->n = min_t(u32, le32_to_cpu(p->count), DLEND_PEERS_PER_MSG);
-	for (i = 0; i < peers->n; i++)
-		peers->path[i] = (struct dlend_p2p_path){
-			.from = le16_to_cpu(p->peer[i].node),
-			.to = dlend_link_peer(link),
-			.mib = le32_to_cpu(p->peer[i].mib),
-		};
-	mutex_lock(&dlend_p2p_lock);
-	dlend_p2p_peers_forget(link);
-	list_add_tail(&peers->node, &dlend_p2p_peers);
-	mutex_unlock(&dlend_p2p_lock);
+	guard(mutex)(&dlend_p2p_lock);
+	peers = dlend_p2p_peers_get(link);
+	if (peers)
+		dlend_p2p_peers_note(peers, p);
 }
 
 void dlend_p2p_forget_peers(struct dlend_link *link)
 {
-	mutex_lock(&dlend_p2p_lock);
-	dlend_p2p_peers_forget(link);
-	mutex_unlock(&dlend_p2p_lock);
+	struct dlend_p2p_peers *peers;
+
+	guard(mutex)(&dlend_p2p_lock);
+	peers = dlend_p2p_peers_find(link);
+	if (peers)
+		dlend_p2p_peers_free(peers);
 }
 
 void dlend_p2p_paths_exit(void)

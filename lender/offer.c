@@ -145,21 +145,36 @@ void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg
 	memcpy(piece->data, fn->snapshot + at, DLEND_SNAPSHOT_PIECE);
 }
 
+/* A PEERS message that is being made; @skip: links to pass over; @more: not all have room. */
+struct lend_offer_list {
+	struct dlend_p_peers *peers;
+	unsigned int skip;
+	bool more;
+};
+
 static int lend_offer_add_peer(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct dlend_p_peers *peers = arg;
+	struct lend_offer_list *list = arg;
+	struct dlend_p_peers *peers = list->peers;
 	u32 n = le32_to_cpu(peers->count);
 	struct dlend_aperture_stat st;
 
 	/* A guest of this node reaches devices of this node without a window. */
 	if (!ap || dlend_link_peer(link) == dlend_node_id())
 		return 0;
+	if (list->skip) {
+		list->skip--;
+		return 0;
+	}
+	list->more = n == DLEND_PEERS_PER_MSG;
+	if (list->more)
+		return 1;
 	dlend_aperture_stat(ap, &st);
 	peers->peer[n].node = cpu_to_le16(dlend_link_peer(link));
 	peers->peer[n].mib = cpu_to_le32(min_t(u64, st.p2p_limit >> 20, U32_MAX));
 	peers->count = cpu_to_le32(n + 1);
-	return n + 1 == DLEND_PEERS_PER_MSG;
+	return 0;
 }
 
 /* What other borrowers have of that room, @reader cannot have. */
@@ -171,13 +186,21 @@ static void lend_offer_take_granted(struct dlend_p_peer *peer, u16 reader)
 	peer->mib = cpu_to_le32(mib - min_t(u64, mib, DIV_ROUND_UP_ULL(granted, SZ_1M)));
 }
 
-void lend_offer_peers(u16 reader, struct dlend_msg *msg)
+bool lend_offer_peers(u16 reader, unsigned int first, struct dlend_msg *msg)
 {
+	struct lend_offer_list list = { .skip = first };
 	struct dlend_p_peers *peers;
 	unsigned int i;
 
 	peers = dlend_msg_init(msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*peers));
-	dlend_link_for_each(lend_offer_add_peer, peers);
+	list.peers = peers;
+	dlend_link_for_each(lend_offer_add_peer, &list);
 	for (i = 0; i < le32_to_cpu(peers->count); i++)
 		lend_offer_take_granted(&peers->peer[i], reader);
+	/* No node has so many links: see LEND_LISTENERS_MAX. */
+	if (first + DLEND_PEERS_PER_MSG >= DLEND_PEERS_MAX)
+		list.more = false;
+	peers->first = cpu_to_le16(first);
+	peers->more = cpu_to_le16(list.more);
+	return list.more;
 }

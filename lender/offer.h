@@ -63,12 +63,14 @@ void lend_offer_end(struct lend_fn *fn);
 void lend_offer_snapshot(const struct lend_fn *fn, u32 at, struct dlend_msg *msg);
 
 /**
- * lend_offer_peers - make the message that names the nodes to which this node has links
+ * lend_offer_peers - make a message that names nodes to which this node has links
  * @reader: (in) node that gets it
+ * @first: (in) how many were in the messages before
  * @msg: (out) PEERS message
  *
  * Context: process.
+ * Return: true: another message has to follow.
  */
-void lend_offer_peers(u16 reader, struct dlend_msg *msg);
+bool lend_offer_peers(u16 reader, unsigned int first, struct dlend_msg *msg);
 
 #endif

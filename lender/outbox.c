@@ -24,10 +24,14 @@
 #include "lender/registry.h"
 #include "lender/root.h"
 
-/* Each listener has one bit in every word of lend_fn.unheard.  No node has so many NTBs. */
+/* Each has a bit in every word of lend_fn.unheard.  No node has so many NTBs beside the loop. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
+static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
 
-/* Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended. */
+/*
+ * Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended.
+ * Lost maps do not count: many may end at once, and the peer has taken the answer of each.
+ */
 #define LEND_NOTES_MAX		2048
 
 /* What a peer has to hear before the module goes. */
@@ -45,7 +49,7 @@
  * @peers: the peer has to hear to which nodes this node has links
  * @over: lend_outbox_close() waits: post nothing more
  * @notes: messages that have to arrive, in this order (listeners lock)
- * @nr_notes: how many
+ * @nr_notes: how many; @nr_lost of them are about maps that were lost
  * @work: posts
  */
 struct lend_listener {
@@ -55,7 +59,7 @@ struct lend_listener {
 	const struct lend_fn *saying;
 	bool everything, peers, over;
 	struct list_head notes;
-	unsigned int nr_notes;
+	unsigned int nr_notes, nr_lost;
 	struct work_struct work;
 };
 
@@ -63,11 +67,13 @@ struct lend_listener {
  * struct lend_note - a message that has to arrive
  * @node: in the listener's list
  * @session: of the listener's link, in which it has to arrive; when that is over it is dropped
+ * @lost: it says that a map was lost
  * @msg: message
  */
 struct lend_note {
 	struct list_head node;
 	u64 session;
+	bool lost;
 	struct dlend_msg msg;
 };
 
@@ -213,10 +219,11 @@ static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 
 	if (!l)
 		return -ENOENT;
-	if (l->nr_notes == LEND_NOTES_MAX)
+	if (!note->lost && l->nr_notes - l->nr_lost == LEND_NOTES_MAX)
 		return -ENOBUFS;
 	list_add_tail(&note->node, &l->notes);
 	l->nr_notes++;
+	l->nr_lost += note->lost;
 	queue_work(lend_wq, &l->work);
 	return 0;
 }
@@ -240,6 +247,7 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 
 	note->session = now.session;
 	note->msg = *msg;
+	note->lost = le16_to_cpu(msg->type) == DLEND_MSG_P2P_LOST;
 	ret = lend_note_try(link, note);
 	if (ret == -ENOENT && now.session && dlend_session_live(&now)) {
 		/* A peer may ask for something before link_up() was called here. */
@@ -272,6 +280,7 @@ static void lend_note_drop(struct lend_listener *l)
 	note = list_first_entry(&l->notes, struct lend_note, node);
 	list_del(&note->node);
 	l->nr_notes--;
+	l->nr_lost -= note->lost;
 	spin_unlock(&lend_listeners_lock);
 	kfree(note);
 }
@@ -323,11 +332,15 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 /* Tell to which nodes this node has links, and where the ends of these links here sit. */
 static int lend_listener_post_peers(struct lend_listener *l)
 {
+	unsigned int first = 0;
 	struct dlend_msg msg;
-	int ret;
+	bool more = true;
+	int ret = 0;
 
-	lend_offer_peers(dlend_link_peer(l->to.link), &msg);
-	ret = lend_listener_post(l, &msg);
+	for (; more && !ret; first += DLEND_PEERS_PER_MSG) {
+		more = lend_offer_peers(dlend_link_peer(l->to.link), first, &msg);
+		ret = lend_listener_post(l, &msg);
+	}
 	if (!ret && dlend_link_peer(l->to.link) != dlend_node_id())
 		ret = dlend_link_for_each(lend_listener_post_end, l);
 	return ret;
@@ -601,7 +614,7 @@ void lend_outbox_open(struct dlend_link *link)
 	spin_unlock(&lend_listeners_lock);
 	if (!there)
 		dev_err(dlend_link_dev(link), "its peer is told of no offers: this node has more than %d links\n",
-			LEND_LISTENERS_MAX);
+			LEND_LISTENERS_MAX - 1);
 	dlend_link_put(link);
 	kfree(l);
 }

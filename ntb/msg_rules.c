@@ -253,13 +253,12 @@ static const char *dlend_msg_check_irq(u16 type, const void *payload)
 static const char *dlend_msg_check_peers(u16 type, const void *payload)
 {
 	const struct dlend_p_peers *p = payload;
-	u32 count = le32_to_cpu(p->count), i;
+	u32 count = le32_to_cpu(p->count), more = le16_to_cpu(p->more), i;
 	bool used;
 
-	if (count > DLEND_PEERS_PER_MSG)
+	if (count > DLEND_PEERS_PER_MSG || more > 1 || (more && count != DLEND_PEERS_PER_MSG) ||
+	    le16_to_cpu(p->first) + count > DLEND_PEERS_MAX)
 		return "peer count";
-	if (p->reserved)
-		return "peers reserved";
 	for (i = 0; i < DLEND_PEERS_PER_MSG; i++) {
 		if (p->peer[i].reserved)
 			return "peer reserved";

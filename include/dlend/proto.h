@@ -340,6 +340,7 @@ struct dlend_p_rom {
 static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_PEERS_PER_MSG	27
+#define DLEND_PEERS_MAX		(3 * DLEND_PEERS_PER_MSG)	/* in messages that follow each other */
 struct dlend_p_peer {
 	__le16 node;
 	__le16 reserved;
@@ -349,7 +350,8 @@ struct dlend_p_peer {
 
 struct dlend_p_peers {
 	__le32 count;
-	__le32 reserved;
+	__le16 first;		/* place of peer[0] in the list; 0 begins a new list */
+	__le16 more;		/* 1: the list goes on in the next PEERS; 0: it is complete */
 	struct dlend_p_peer peer[DLEND_PEERS_PER_MSG];	/* 0 behind the last one */
 } __packed;
 static_assert(sizeof(struct dlend_p_peers) <= DLEND_MSG_PAYLOAD);

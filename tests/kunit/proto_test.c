@@ -41,8 +41,10 @@ static void good_dma(struct dlend_p_dma *p)
 	}
 }
 
+/* The end of a list that takes two messages. */
 static void good_peers(struct dlend_p_peers *p)
 {
+	p->first = cpu_to_le16(DLEND_PEERS_PER_MSG);
 	p->count = cpu_to_le32(2);
 	p->peer[0].node = cpu_to_le16(3);
 	p->peer[0].mib = cpu_to_le32(256);
@@ -309,7 +311,9 @@ static const struct spoil spoils[] = {
 	{ "direct page wraps", DLEND_MSG_IRQ_DIRECT, false, IN(dlend_p_direct, page), 8,
 	  -0x1000ull, -EINVAL },
 	{ "peer count", DLEND_MSG_PEERS, false, IN(dlend_p_peers, count), 4, 28, -EINVAL },
-	{ "peers reserved", DLEND_MSG_PEERS, false, IN(dlend_p_peers, reserved), 4, 1, -EINVAL },
+	{ "peers: too many", DLEND_MSG_PEERS, false, IN(dlend_p_peers, first), 2, 80, -EINVAL },
+	{ "peers: more, not full", DLEND_MSG_PEERS, false, IN(dlend_p_peers, more), 2, 1, -EINVAL },
+	{ "peers: more is 2", DLEND_MSG_PEERS, false, IN(dlend_p_peers, more), 2, 2, -EINVAL },
 	{ "peer 0", DLEND_MSG_PEERS, false, IN(dlend_p_peers, peer[1].node), 2, 0, -EINVAL },
 	{ "peer behind the last", DLEND_MSG_PEERS, false, IN(dlend_p_peers, peer[2].node), 2, 7,
 	  -EINVAL },

@@ -61,6 +61,7 @@ static void payload_holds(const struct dlend_msg *msg)
 		const struct dlend_p_peers *peers = payload;
 
 		MUST(le32_to_cpu(peers->count) <= DLEND_PEERS_PER_MSG);
+		MUST(le16_to_cpu(peers->first) + le32_to_cpu(peers->count) <= DLEND_PEERS_MAX);
 		break;
 	}
 	case DLEND_MSG_PLACE: {
