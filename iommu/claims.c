@@ -4,12 +4,14 @@
  *
  * Pure: no device, no lock, no kernel's domain.
  */
+#include <linux/align.h>
 #include <linux/err.h>
 #include <linux/errno.h>
 #include <linux/interval_tree_generic.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/minmax.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <dlend/alloc.h>
 #include "claims.h"
@@ -243,6 +245,16 @@ static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 	return NULL;
 }
 
+/*
+ * Whoever ends a lease waits for maps and unmaps of its group, and with peer-to-peer for those of
+ * other groups: so one range is no work without end.  1 GiB by 4 KiB pages takes some 10 ms.  What
+ * is larger has to fit 2 MiB pages, as a BAR does, which is aligned to its size.
+ */
+static bool dlend_claims_takes_long(const struct dlend_dma_range *r)
+{
+	return r->size > SZ_1G && !IS_ALIGNED(r->iova ^ (r->ap ? r->offset : r->phys), SZ_2M);
+}
+
 /* May @owner have @r, and is there a live claim behind which it has to wait? */
 static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *owner,
 			      const struct dlend_dma_range *r, struct dlend_dma_claim **live)
@@ -250,6 +262,8 @@ static int dlend_claims_admit(struct dlend_claims *c, const struct dlend_owner *
 	u64 last = r->iova + (r->size - 1);
 	int err;
 
+	if (dlend_claims_takes_long(r))
+		return -EINVAL;
 	err = dlend_maps_check(&c->maps, r->iova, r->phys, r->size, r->prot);
 	if (err)
 		return err;

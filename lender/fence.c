@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Taking a device away from its borrower: bus mastering off, interrupts down, DMA of the group
- * blocked, BARs out of the aperture, in this order.  A fence is local and quick, and needs no
- * answer from anybody.  The reset comes afterwards (reset.c) and may take seconds; only then may
- * anything that was lent be used again.
+ * Taking a device away from its borrower: bus mastering off, DMA of the group blocked, interrupts
+ * down, BARs out of the aperture, in this order: first what is quick, and cuts it off.  A fence is
+ * local and quick, and needs no answer from anybody.  The reset comes afterwards (reset.c) and may
+ * take seconds; only then may anything that was lent be used again.
  *
  * Knows nothing of who decides that, and of what becomes of the lease.
  */
@@ -25,16 +25,14 @@ void lend_fence_bus_master(struct lend_fn *fn, bool on)
 
 static void lend_fence_quiet(struct lend_fn *fn)
 {
-	u32 epoch = fn->group->lease.epoch;
-
 	lend_fence_bus_master(fn, false);
-	trace_dlend_fence(&fn->addr, "bus_master_off", epoch);
-	lend_irq_close(fn);
-	trace_dlend_fence(&fn->addr, "irq_down", epoch);
+	trace_dlend_fence(&fn->addr, "bus_master_off", fn->group->lease.epoch);
 }
 
 static void lend_fence_unreach(struct lend_fn *fn)
 {
+	lend_irq_close(fn);
+	trace_dlend_fence(&fn->addr, "irq_down", fn->group->lease.epoch);
 	lend_p2p_close(fn);
 	lend_bars_close(fn);
 	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);

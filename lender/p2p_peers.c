@@ -4,8 +4,9 @@
  *
  * The p2p lock is taken under a group lock, so that a source's group and its target's group need no
  * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
- * of one function or of one peer, and these lists have a limit.  Nobody sends a message under it:
- * notes go to the outbox.
+ * of one function or of one peer, and these lists have a limit; and a map or unmap under it is no
+ * work without end (dlend_domain_map(): what is large fits large pages).  Nobody sends a message
+ * under it: notes go to the outbox.
  *
  * Knows nothing of what peers grant or are granted.
  */

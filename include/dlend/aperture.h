@@ -321,7 +321,8 @@ struct dlend_dma_range {
  * are unmapped there are unmapped here at once. The aperture must outlive the mirror.
  *
  * Context: process, may sleep; takes the domain's lock, and for a mirror the aperture's.
- * Return: 0; -EEXIST it overlaps another range, or one of the same owner; -EINVAL bad alignment;
+ * Return: 0; -EEXIST it overlaps another range, or one of the same owner; -EINVAL bad alignment:
+ * what is larger than 1 GiB leads to where pages of 2 MiB fit, so that no range takes long;
  * -ERANGE outside the domain's geometry or the aperture, or on a reserved region; -ENOSPC more
  * ranges than any guest needs; -ESHUTDOWN the domain was blocked; -ENOMEM; or the IOMMU's error.
  */

@@ -504,7 +504,37 @@ static void blocked_but_attached(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, w->fake->freed);
 }
 
+/* What is large fits large pages.  The fake domain has no room for it. */
+static void large(struct kunit *test)
+{
+	static const struct {
+		u64 size, off;
+		int err;
+	} all[] = {
+		{ SZ_1G, SZ_4K, -ERANGE },
+		{ SZ_1G + SZ_4K, 0, -ERANGE },
+		{ SZ_1G + SZ_4K, SZ_4K, -EINVAL },
+		{ SZ_1G + SZ_4K, SZ_1M, -EINVAL },
+		{ 64ull * SZ_1G, SZ_2M, -ERANGE },
+		{ 64ull * SZ_1G, SZ_2M + SZ_4K, -EINVAL },
+	};
+	struct world *w = new_world(test);
+
+	for (unsigned int target = 0; target < 4; target += 2) {
+		for (unsigned int i = 0; i < ARRAY_SIZE(all); i++) {
+			struct dlend_dma_range r = range_of(1, 1, target);
+
+			r.size = all[i].size;
+			*(r.ap ? &r.offset : &r.phys) = PHYS(1) + r.iova + all[i].off;
+			KUNIT_EXPECT_EQ_MSG(test, dlend_claims_add(&w->c, &w->owner[0], &r),
+					    all[i].err, "target %u, %u", target, i);
+		}
+	}
+	dlend_claims_end(&w->c);
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(large),
 	KUNIT_CASE(against_a_model),
 	KUNIT_CASE(no_map_outlives_its_unmap),
 	KUNIT_CASE(lost_and_next),

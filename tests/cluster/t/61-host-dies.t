@@ -30,7 +30,7 @@ FILE = "dd if=/dev/nvme0n1 bs=64k count=2 iflag=direct 2>/dev/null | sha256sum"
 FLUSHED = ("dd if=/dev/urandom of=/tmp/data bs=64k count=2 2>/dev/null; "
            "dd if=/tmp/data of=/dev/nvme0n1 bs=64k oflag=direct conv=fsync 2>/dev/null; sha256sum </tmp/data")
 FIRST, SIZE = 256, 4096     # of the blocks that are written behind it
-STEPS = ("bus_master_off", "irq_down", "dma_blocked", "bars_unmapped", "reset")
+STEPS = ("bus_master_off", "dma_blocked", "irq_down", "bars_unmapped", "reset")
 
 
 class Devices:
