@@ -36,6 +36,7 @@
 #include "lease_end.h"
 #include "move.h"
 #include "move_steps.h"
+#include "nvme.h"
 #include "vdev.h"
 
 /* How long a VMM waits, with its big lock held: for the lender, and for the VM's memory. */
@@ -66,19 +67,45 @@ struct dlend_move_file {
 	(err);										\
 })
 
-/* The VM stands still, or goes on. A pause of a VM that goes nowhere stops no device. */
-static void dlend_move_stand_still(struct dlend_vdev *v, bool still)
+/* Is it certain that the device would be stopped in the midst of something? Waits for its end. */
+static bool dlend_move_is_busy(struct dlend_vdev *v)
+{
+	if (READ_ONCE(v->want.move_to) == DLEND_NODE_NONE || READ_ONCE(v->want.cut) ||
+	    READ_ONCE(v->want.quiet))
+		return false;
+	return !dlend_nvme_await_idle(v);
+}
+
+/* The VM stands still. A pause of a VM that goes nowhere stops no device. */
+static void dlend_move_stand_still(struct dlend_vdev *v)
+{
+	bool busy = dlend_move_is_busy(v);
+
+	guard(mutex)(&v->lock);
+	if (v->want.move_to == DLEND_NODE_NONE || v->want.quiet)
+		return;
+	v->move.why[0] = 0;
+	if (busy) {
+		/* What is not stopped loses nothing: the VM stays, and the device works on. */
+		snprintf(v->move.why, sizeof(v->move.why),
+			 "it still has commands to end, a second after its guest had stopped: try again when it has less to do");
+		return;
+	}
+	v->want.quiet = true;
+	v->want.turn++;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
+/* The VM goes on. */
+static void dlend_move_go_on(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
-	if (still && v->want.move_to == DLEND_NODE_NONE)
+	if (!v->want.quiet)
 		return;
-	if (v->want.quiet == still)
-		return;
-	v->want.quiet = still;
+	v->want.quiet = false;
 	v->want.turn++;
-	if (still) {
-		v->move.why[0] = 0;
-	} else if (v->move.given && !v->claim.lease) {
+	if (v->move.given && !v->claim.lease) {
 		v->move.given = false;
 		dlend_move_lost(v, ": another host has taken it over");
 	}
@@ -289,7 +316,7 @@ free_image:
 	return ret;
 }
 
-/* Another VM is to have the device, and its lease is none that is here or was asked for. [locked] */
+/* Another VM is to have the device, by a lease that is neither here nor asked for. [locked] */
 static struct dlend_lease *dlend_move_drop_lease(struct dlend_vdev *v, struct dlend_lease **before)
 {
 	struct dlend_lease *lease = v->claim.lease;
@@ -437,7 +464,7 @@ static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 	mutex_init(&f->lock);
 	if (flags == O_RDONLY) {
 		/* It may have stood still before it was said where it goes. */
-		dlend_move_stand_still(v, true);
+		dlend_move_stand_still(v);
 		dlend_move_await(v);
 		ret = dlend_move_copy(v, f);
 	}
@@ -487,7 +514,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 {
 	switch (DLEND_MOVE_ARC(from, to)) {
 	case DLEND_MOVE_IS(RUNNING, RUNNING_P2P):
-		dlend_move_stand_still(v, true);
+		dlend_move_stand_still(v);
 		return NULL;
 	case DLEND_MOVE_IS(RUNNING_P2P, STOP):
 		dlend_move_await(v);
@@ -497,7 +524,7 @@ static struct file *dlend_move_arc(struct dlend_vdev *v, u32 from, u32 to)
 			dlend_move_take(v);
 		return NULL;
 	case DLEND_MOVE_IS(RUNNING_P2P, RUNNING):
-		dlend_move_stand_still(v, false);
+		dlend_move_go_on(v);
 		dlend_move_await(v);
 		return NULL;
 	case DLEND_MOVE_IS(STOP, STOP_COPY):

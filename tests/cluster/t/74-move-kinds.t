@@ -17,7 +17,7 @@ import kinds  # noqa: E402  pylint: disable=wrong-import-position
 from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import DIRECT, Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
-from monitor import THERE_AND_BACK, Moving  # noqa: E402  pylint: disable=wrong-import-position
+from monitor import FILE, STILL_MS, THERE_AND_BACK, Moving  # noqa: E402  pylint: disable=wrong-import-position
 from nets import ping, up, virtual_functions  # noqa: E402  pylint: disable=wrong-import-position
 
 VF_MAC = "52:54:00:d1:e1:00"
@@ -34,6 +34,32 @@ DONE = "$(awk '{ print $1 + $5 }' /sys/block/nvme0n1/stat)"
 UNDER_WAY = "$(awk '{ print $1 + $2 }' /sys/block/nvme0n1/inflight)"
 
 
+def throttle(b, **limits):
+    b.qmp("block_set_io_throttle", id="nvme", **{"iops": 0, "iops_rd": 0, "iops_wr": 0, "bps": 0, "bps_rd": 0, "bps_wr": 0, **limits})
+
+
+def silent(t, b, m):
+    """A disk in the midst of a command says nothing for as long as that takes: it is not taken for one that is done."""
+    m.vm.run("echo 600000 >/sys/block/nvme0n1/queue/io_timeout")
+    said = m.vm.run(SAID).out
+    throttle(b, bps_wr=1)       # the first write passes, the second waits for it for hours
+    before = m.vm.run(f"echo {DONE}").out.strip()
+    m.vm.spawn("dd if=/dev/urandom of=/dev/nvme0n1 bs=64k seek=100 count=2 oflag=direct 2>/dev/null; echo $? >/tmp/dd.ended")
+    m.vm.wait_for(f"[ {UNDER_WAY} = 1 ] && [ {DONE} -gt {before} ]", 120)
+    m.allow("a", "c")
+    m.vm.qmp("migrate-set-parameters", **{"downtime-limit": STILL_MS})
+    m.vm.qmp("migrate", uri=f"file:{FILE}")
+    state = m.over(m.vm)
+    t.ok("resource busy" in state.get("error-desc", ""), "a write that takes long: its disk cannot be left alone", str(state))
+    log = m.f.host("a").run("dmesg | tail -n 20").out
+    t.ok("still has commands to end" in log, "  the log says why", log)
+    eventually(lambda: m.vm.qmp("query-status")["status"], "running", 30)
+    throttle(b)
+    m.vm.wait_for("[ -e /tmp/dd.ended ]", 60)
+    t.equal(m.vm.run("cat /tmp/dd.ended").out, "0\n", "  the VM goes on, and so does the write")
+    t.equal(m.vm.run(SAID).out, said, "  the guest's driver has not said anything")
+
+
 def came(t, m, name, what):
     """Where links have direct interrupts ("on direct"), those of the NVMe disk are such."""
     if DIRECT:
@@ -44,7 +70,8 @@ def disks(t, b, m):
     writers = Writers([("vda", 0)], size=512)
     m.begin("a")
     m.vm.wait_for("[ -b /dev/vda ] && [ -b /dev/nvme0n1 ]", 60)
-    b.qmp("block_set_io_throttle", id="nvme", iops=PER_S, iops_rd=0, iops_wr=0, bps=0, bps_rd=0, bps_wr=0)
+    silent(t, b, m)
+    throttle(b, iops=PER_S)
     writers.begin(m.vm)
     m.vm.spawn(FIO)
     said = m.vm.run(SAID).out
