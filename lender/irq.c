@@ -210,11 +210,22 @@ static void lend_irq_down_msi(struct lend_fn *fn)
 	lend_irq_free_vectors(fn->pdev);
 }
 
+/*
+ * Devices whose INTx is not masked by the bit that pci_intx_mask_supported() finds, and that the
+ * kernel's own quirks do not name: people use them by vfio-pci with nointxmask.
+ */
+static const struct pci_device_id lend_irq_no_mask[] = {
+	{ PCI_DEVICE(PCI_VENDOR_ID_XILINX, PCI_DEVICE_ID_XILINX_HAMMERFALL_DSP_MADI) },
+	{ PCI_DEVICE(PCI_VENDOR_ID_CREATIVE, PCI_DEVICE_ID_CREATIVE_20K1) },
+	{ }
+};
+
 static int lend_irq_up_intx(struct lend_fn *fn, const struct lend_irq_want *want)
 {
 	int ret;
 
-	fn->irq.exclusive = !pci_intx_mask_supported(fn->pdev);
+	fn->irq.exclusive = !pci_intx_mask_supported(fn->pdev) ||
+			    pci_match_id(lend_irq_no_mask, fn->pdev);
 	fn->irq.masked = false;
 	ret = lend_irq_request(fn, DLEND_IRQ_INTX, 1);
 	if (!ret)
