@@ -32,8 +32,9 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 		smp_mb();
 		virq = READ_ONCE(v->virq);
 	}
+	/* A realtime kernel takes direct interrupts in a thread, with interrupts on. */
 	if (virq)
-		generic_handle_irq(virq);
+		generic_handle_irq_safe(virq);
 }
 
 void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
@@ -83,6 +84,7 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, boo
 {
 	struct dlend_native_vector *v;
 
+	guard(rcu)();
 	/* Pairs with the release in dlend_native_irq_setup(). */
 	if (vector >= smp_load_acquire(&fn->irq_count))
 		return;
@@ -239,7 +241,7 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 	unsigned int i, count = fn->irq_count;
 
 	WRITE_ONCE(fn->irq_count, 0);
-	/* dlend_native_irq_fired() is called with interrupts off, which is an RCU section. */
+	/* Nobody is in dlend_native_irq_fired(). */
 	synchronize_rcu();
 	/*
 	 * What it has sent to other processors is handled with this, or before.  Of those that a

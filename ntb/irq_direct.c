@@ -368,6 +368,7 @@ int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector)
 	vec = &set->vector[vector];
 	if (vec->used)
 		return 0;
+	/* A realtime kernel makes a thread of it, which fire() needs: its locks sleep there. */
 	err = request_irq(vec->virq, dlend_direct_handler, 0, "dlend-direct", vec);
 	vec->used = !err;
 	return err;
