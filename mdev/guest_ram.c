@@ -309,6 +309,11 @@ static void dlend_guest_op_progress(void *ctx)
 	WRITE_ONCE(v->progressed, ktime_get());
 }
 
+static void dlend_guest_op_stuck(void *ctx)
+{
+	dlend_ended_lose(ctx, NULL, "threads of the VMM wait for each other in VFIO");
+}
+
 static bool dlend_guest_op_stop(void *ctx)
 {
 	struct dlend_vdev *v = ctx;
@@ -322,6 +327,7 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.unmapped = dlend_guest_op_unmapped,
 	.grown = dlend_guest_op_grown,
 	.progress = dlend_guest_op_progress,
+	.stuck = dlend_guest_op_stuck,
 	.stop = dlend_guest_op_stop,
 };
 

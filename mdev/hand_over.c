@@ -19,6 +19,7 @@
 #include "pin.h"
 #include "ram_map.h"
 #include "trace.h"
+#include "unpin.h"
 
 /*
  * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on dma_unmap of
@@ -96,7 +97,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 		err = dlend_pin_chunk(to, &copy, mem->pages, false);
 		if (!err) {
 			err = dlend_hand_over_note(mem, to, &copy);
-			dlend_pin_release(err ? to : mem, copy.gpa, copy.npages);
+			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
 			/* The chunk has gone meanwhile: then there is nothing to hand over. */
 			if (err == -ENOENT)
 				err = 0;
@@ -139,14 +140,13 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 
 	/* Now nobody begins to pin through it: not the member itself, nor another for it. */
-	dlend_pin_stop(ram, mem, 0, U64_MAX);
+	dlend_pin_await(mem);
 	if (last || dlend_hand_over_all(mem))
 		dlend_loss_take(ram, mem, 0, U64_MAX);
 	if (last)
 		dlend_hand_over_end_use(ram);
-	/* Wait for a thread that is just unpinning chunks of this member. */
-	mutex_lock(&ram->unpin_lock);
-	mutex_unlock(&ram->unpin_lock);
+	/* Also for others that are just unpinning chunks of this member. */
+	dlend_unpin_all(ram->vm);
 	WRITE_ONCE(mem->emptied, true);
 }
 

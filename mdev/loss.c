@@ -13,6 +13,7 @@
 #include "pin.h"
 #include "ram_map.h"
 #include "trace.h"
+#include "unpin.h"
 
 /* Where nobody waits, take and unpin this much at once: dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
@@ -53,25 +54,30 @@ static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 	return dlend_books_returns(&ram->books, gpa, last);
 }
 
-/* Move chunks out of books and aperture, onto @out.  Return: were there any? */
-static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns,
-				   struct list_head *out)
+/* Take chunks out of books and aperture; they are being unpinned then.  Return: were there any? */
+static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, bool returns)
 {
 	struct dlend_chunk *chunk;
 	LIST_HEAD(gone);
+	LIST_HEAD(out);
 	bool hit;
 
 	mutex_lock(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
-	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), out);
+	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), &out);
+	/* Pages that are being pinned are in the books in a moment, or given up. */
+	spin_lock(&ram->vm->lock);
+	hit |= dlend_unpin_pins(ram->vm, NULL, gpa, last);
+	spin_unlock(&ram->vm->lock);
 	/*
 	 * A chunk that reaches beyond the range has gone whole, but the guest still has the rest.
 	 */
-	list_for_each_entry(chunk, out, node)
+	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
 	if (hit && returns)
 		dlend_ram_disturb(ram);
-	dlend_ram_map_remove(ram, out);
+	dlend_ram_map_remove(ram, &out);
+	dlend_unpin_add(ram->vm, &out);
 	if (hit && !returns) {
 		dlend_books_prune(&ram->books, gpa, last, &gone);
 		dlend_ram_map_retire(ram, &gone);
@@ -84,23 +90,20 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 
 enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last)
 {
-	LIST_HEAD(out);
 	bool hit, returns;
 	u32 shut;
 
-	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
 	/* Before the loss: no guest may start a DMA into windows that are going. */
 	shut = returns ? dlend_members_shut(ram, by) : 0;
-	/* Pages that are being pinned are in the books in a moment, or given up. */
-	hit = dlend_pin_stop(ram, NULL, gpa, last);
-	hit |= dlend_loss_take_chunks(ram, gpa, last, returns, &out);
+	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
 	if (hit)
 		trace_dlend_window(by->vdev->dev, returns ? "lost" : "unplugged",
 				   READ_ONCE(ram->books.pinned_bytes), 0);
-	dlend_pin_release_chunks(&out);
+	dlend_unpin_start(ram->vm);
 	dlend_members_reopen(ram, shut, hit);
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&ram->loss_lock);
 	if (!hit)
 		return DLEND_LOSS_NONE;
 	return returns ? DLEND_LOSS_RETURNS : DLEND_LOSS_GONE;
@@ -125,15 +128,17 @@ bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size)
 bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
 	u64 last = dlend_loss_last(gpa, size);
+	enum dlend_loss loss = DLEND_LOSS_NONE;
 	ktime_t since = ktime_get();
-	enum dlend_loss loss;
 
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
 		return false;
 	dlend_pin_unmap_begins(mem->ram->vm, gpa, last);
 	dlend_loss_begin(mem->ram);
-	loss = dlend_loss_take(mem->ram, mem, gpa, last);
+	do {
+		loss = max(loss, dlend_loss_take(mem->ram, mem, gpa, last));
+	} while (!dlend_unpin_await(mem, gpa, last));
 	dlend_loss_end(mem, gpa, last, loss, since);
 	dlend_pin_unmap_ends(mem->ram->vm, gpa, last);
 	return loss == DLEND_LOSS_RETURNS;
@@ -148,7 +153,7 @@ void dlend_loss_settle(struct dlend_ram *ram)
 	u32 shut;
 
 	lockdep_assert_held(&ram->build_lock);
-	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	torn = dlend_books_torn(&ram->books);
 	mutex_unlock(&ram->lock);
@@ -159,7 +164,7 @@ void dlend_loss_settle(struct dlend_ram *ram)
 	dlend_ram_map_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, shut, true);
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&ram->loss_lock);
 }
 
 static bool dlend_loss_of_build(const struct dlend_extent *extent, u32 build)
@@ -173,15 +178,16 @@ void dlend_loss_undo(struct dlend_memory *mem)
 	LIST_HEAD(gone);
 	LIST_HEAD(out);
 
-	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	dlend_books_kill_all(&ram->books, dlend_loss_of_build, mem->build, &gone);
 	dlend_ram_map_retire(ram, &gone);
 	dlend_books_take_build(&ram->books, mem->build, &out);
 	dlend_ram_map_remove(ram, &out);
+	dlend_unpin_add(ram->vm, &out);
 	mutex_unlock(&ram->lock);
-	dlend_pin_release_chunks(&out);
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&ram->loss_lock);
+	dlend_unpin_all(ram->vm);
 	if (!list_empty(&ram->dead))
 		dlend_ram_queue(ram, &ram->tell_work);
 }
@@ -226,15 +232,14 @@ static bool dlend_loss_drop_some(struct dlend_ram *ram)
 	struct dlend_chunk *chunk;
 	LIST_HEAD(out);
 
-	mutex_lock(&ram->unpin_lock);
 	mutex_lock(&ram->lock);
 	chunk = dlend_books_find(&ram->books, 0);
 	if (chunk)
 		dlend_books_take_range(&ram->books, chunk->gpa, chunk->gpa + DLEND_DROP_BYTES - 1,
 				       &out);
+	dlend_unpin_add(ram->vm, &out);
 	mutex_unlock(&ram->lock);
-	dlend_pin_release_chunks(&out);
-	mutex_unlock(&ram->unpin_lock);
+	dlend_unpin_all(ram->vm);
 	return chunk;
 }
 

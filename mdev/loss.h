@@ -34,8 +34,9 @@ void dlend_loss_init(struct dlend_ram *ram);
  * build is disturbed; DMA that a device still does there is blocked by the IOMMU; extents that have
  * become empty leave the books, and lenders hear of it later.
  *
- * Context: may sleep; takes unpin_lock and ram->lock; waits for pins that are under way there.
- * Return: what it was; out of the aperture, and unpinned.
+ * Context: may sleep; takes loss_lock and ram->lock.  The caller waits until all is unpinned, and
+ * until pins that are under way there have ended.
+ * Return: what it was; out of the aperture.
  */
 enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last);
 
@@ -46,7 +47,7 @@ enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, 
  * If that takes standing chunks out of the windows, all gates are shut before, and all members
  * build again.
  *
- * Context: build_lock held; may sleep; takes unpin_lock and ram->lock.
+ * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
  */
 void dlend_loss_settle(struct dlend_ram *ram);
 
@@ -56,7 +57,7 @@ void dlend_loss_settle(struct dlend_ram *ram);
  *
  * Lenders that were told hear of it later.
  *
- * Context: build_lock held; may sleep; takes unpin_lock and ram->lock.
+ * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
  */
 void dlend_loss_undo(struct dlend_memory *mem);
 

@@ -52,13 +52,13 @@ void dlend_members_progress(struct dlend_ram *ram)
 			ram->member[i]->ops->progress(ram->member[i]->ctx);
 }
 
-/* Member @id, if it uses the windows and is not @except.  It stays while unpin_lock is held. */
+/* Member @id, if it uses the windows and is not @except.  It stays while loss_lock is held. */
 static struct dlend_memory *dlend_members_other_user(struct dlend_ram *ram, u32 id,
 						     const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
 
-	lockdep_assert_held(&ram->unpin_lock);
+	lockdep_assert_held(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	mem = ram->member[id];
 	if (mem && (mem == except || !mem->user))
@@ -86,10 +86,23 @@ void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
 {
 	u32 i;
 
-	lockdep_assert_held(&ram->unpin_lock);
+	lockdep_assert_held(&ram->loss_lock);
 	for (i = 0; i < DLEND_TOLD_MAX; i++)
 		if (mask & BIT(i))
 			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
+}
+
+void dlend_members_stuck(struct dlend_ram *ram)
+{
+	struct dlend_memory *mem;
+	u32 i;
+
+	guard(mutex)(&ram->loss_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = dlend_members_other_user(ram, i, NULL);
+		if (mem)
+			mem->ops->stuck(mem->ctx);
+	}
 }
 
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
@@ -97,11 +110,11 @@ void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 	struct dlend_memory *mem;
 	u32 i;
 
-	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->loss_lock);
 	for (i = 0; i < DLEND_TOLD_MAX; i++) {
 		mem = dlend_members_other_user(ram, i, by);
 		if (mem)
 			mem->ops->grown(mem->ctx);
 	}
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&ram->loss_lock);
 }

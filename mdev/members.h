@@ -35,7 +35,7 @@ void dlend_members_progress(struct dlend_ram *ram);
  * @ram: (in) RAM
  * @except: (in) member that knows already, or NULL
  *
- * Context: unpin_lock held; takes ram->lock and, in the ops, locks of the devices.
+ * Context: loss_lock held; takes ram->lock and, in the ops, locks of the devices.
  * Return: who was told, a bit for each; for dlend_members_reopen().
  */
 u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except);
@@ -46,16 +46,19 @@ u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
  * @mask: (in) from dlend_members_shut()
  * @lost: (in) something was lost: they build anew
  *
- * Context: unpin_lock held, since before dlend_members_shut().
+ * Context: loss_lock held, since before dlend_members_shut().
  */
 void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
+
+/** dlend_members_stuck - the RAM stays pinned: all leases end. Context: takes loss_lock. */
+void dlend_members_stuck(struct dlend_ram *ram);
 
 /**
  * dlend_members_grow - RAM has come: the gates of users are shut when it returns, and they build
  * @ram: (in) RAM
  * @by: (in) member that knows already; NULL: none does
  *
- * Context: may sleep; takes unpin_lock, so no pin of the caller's may be under way.
+ * Context: may sleep; takes loss_lock, so no pin of the caller's may be under way.
  */
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by);
 

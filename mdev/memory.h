@@ -64,6 +64,7 @@ struct dlend_memory_stat {
  * @grown: there is more RAM, or will be: the guest has no new access until a build has told the
  *	lender of it
  * @progress: a build has come a step further, this device's or one that it waits for
+ * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
  *
  * All are called with locks of the memory held; so they wait for nobody, and call no function of
@@ -75,6 +76,7 @@ struct dlend_memory_ops {
 	void (*unmapped)(void *ctx, bool lost);
 	void (*grown)(void *ctx);
 	void (*progress)(void *ctx);
+	void (*stuck)(void *ctx);
 	bool (*stop)(void *ctx);
 };
 
@@ -197,14 +199,16 @@ void dlend_memory_look(struct dlend_memory *mem);
  * @gpa: (in) first address
  * @size: (in) bytes; ~0 with @gpa 0 is everything (iommufd)
  *
- * When it returns, the range is unmapped and flushed in the aperture, and its pages are unpinned.
+ * When it returns, the range is unmapped and flushed in the aperture.  Its pages are unpinned by
+ * then, or before VFIO has unmapped them.
  * Offsets stay reserved until the lender has acknowledged that it unmapped them, or the same memory
  * comes back.  The next build tells the lender.
  *
  * Context: VFIO's locks and the VMM's big lock are held.  Never waits for a peer, nor for a build
  * (which is told to give way); but for one pin call of 64 pages that may be under way in the range,
  * and for the unpinning of 32 MiB that may be under way elsewhere.  Most of its time is VFIO's own:
- * type1 unpins page by page, 0.2 s for 768 MiB on an emulated host.
+ * type1 unpins page by page, 0.2 s for 768 MiB on an emulated host.  If other threads of the VMM
+ * are in VFIO, it may return earlier, and VFIO calls again: see unpin.c.
  *
  * Return: true if memory was pinned there that may come back: the windows do not stand any more.
  * After an unplug they do.

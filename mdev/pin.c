@@ -15,15 +15,7 @@
 #include "members.h"
 #include "pin.h"
 #include "trace.h"
-
-/*
- * Pages of one call to VFIO.  type1 holds a lock for a whole call of vfio_pin_pages(), page faults
- * included.  VFIO's map and unmap ioctls need the same lock, and wait for it while they hold the
- * VMM's big lock.  A mutex that its owner takes again at once goes to a waiter only at the second
- * turn: so others wait for two calls.  A worker of low priority would make it worse: the scheduler
- * would put it aside while it has that lock.
- */
-#define DLEND_PIN_BATCH	64u
+#include "unpin.h"
 
 static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
 /* A page of the guest is a page of the host here. */
@@ -33,44 +25,40 @@ static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(mutex)(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
 }
 
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(mutex)(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
 }
 
-static bool dlend_pin_unmapping(struct dlend_vm *vm, u64 gpa, u64 last)
+/* @vm->lock is held. */
+static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struct dlend_memory *via,
+			    u64 gpa, u32 npages)
 {
-	guard(mutex)(&vm->lock);
-	return dlend_unmap_calls_busy(&vm->unmaps, gpa, last, dlend_ram_now_ms());
-}
-
-static void dlend_pin_enter(struct dlend_memory *mem, struct dlend_memory *via, u64 gpa, u32 npages)
-{
-	lockdep_assert_held(&mem->ram->lock);
 	mem->via = via;
 	mem->pin_gpa = gpa;
 	mem->pin_last = dlend_gpa_last(gpa, npages);
+	list_add_tail(&mem->pinning, &vm->pins);
 }
 
 int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
-	int err = 0;
+	struct dlend_vm *vm = ram->vm;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	if (dlend_memory_disturbed(mem))
-		err = -EINTR;
-	else if (dlend_pin_unmapping(ram->vm, gpa, dlend_gpa_last(gpa, npages)))
-		err = -EBUSY;
-	else
-		dlend_pin_enter(mem, mem, gpa, npages);
-	mutex_unlock(&ram->lock);
-	return err;
+		return -EINTR;
+	guard(spinlock)(&vm->lock);
+	if (dlend_unmap_calls_busy(&vm->unmaps, gpa, dlend_gpa_last(gpa, npages),
+				   dlend_ram_now_ms()))
+		return -EBUSY;
+	dlend_pin_enter(vm, mem, mem, gpa, npages);
+	return 0;
 }
 
 int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages)
@@ -85,60 +73,41 @@ int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages)
 void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 			 const struct dlend_chunk *chunk)
 {
-	dlend_pin_enter(mem, via, chunk->gpa, chunk->npages);
+	struct dlend_vm *vm = mem->ram->vm;
+
+	lockdep_assert_held(&mem->ram->lock);
+	guard(spinlock)(&vm->lock);
+	dlend_pin_enter(vm, mem, via, chunk->gpa, chunk->npages);
 }
 
 void dlend_pin_end(struct dlend_memory *mem, bool grown)
 {
 	struct dlend_ram *ram = mem->ram;
+	struct dlend_vm *vm = ram->vm;
 
 	mutex_lock(&ram->lock);
 	if (grown && ram->books.pinned_bytes > mem->pinned_most) {
 		mem->pinned_most = ram->books.pinned_bytes;
 		dlend_members_progress(ram);
 	}
-	mem->via = NULL;
-	mem->pin_gpa = U64_MAX;
-	mem->pin_last = 0;
-	WRITE_ONCE(ram->pins, ram->pins + 1);
+	spin_lock(&vm->lock);
+	list_del(&mem->pinning);
+	vm->steps++;
+	spin_unlock(&vm->lock);
 	mutex_unlock(&ram->lock);
-	wake_up_all(&ram->pin_done);
+	wake_up_all(&vm->step_done);
 }
 
-/* Is a pin under way in @gpa..@last?  If @via is not NULL: through @via? */
-static bool dlend_pin_under_way(const struct dlend_ram *ram, const struct dlend_memory *via,
-				u64 gpa, u64 last)
+/* Is a pin under way through @via? */
+static bool dlend_pin_goes_through(const struct dlend_memory *via)
 {
-	const struct dlend_memory *mem;
-	unsigned int i;
-
-	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = ram->member[i];
-		if (mem && mem->via && (!via || mem->via == via) && mem->pin_gpa <= last &&
-		    mem->pin_last >= gpa)
-			return true;
-	}
-	return false;
+	guard(spinlock)(&via->ram->vm->lock);
+	return dlend_unpin_pins(via->ram->vm, via, 0, U64_MAX);
 }
 
-bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 gpa, u64 last)
+void dlend_pin_await(const struct dlend_memory *via)
 {
-	bool busy, any = false;
-	u32 pins;
-
-	for (;;) {
-		mutex_lock(&ram->lock);
-		pins = ram->pins;
-		busy = dlend_pin_under_way(ram, via, gpa, last);
-		if (busy && !via)
-			dlend_ram_disturb(ram);
-		mutex_unlock(&ram->lock);
-		if (!busy)
-			return any;
-		any = true;
-		wait_event(ram->pin_done, READ_ONCE(ram->pins) != pins);
-	}
+	wait_event(via->ram->vm->step_done, !dlend_pin_goes_through(via));
 }
 
 /* Calls to VFIO */
@@ -172,16 +141,17 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 	u32 done = 0, count;
 	ktime_t since;
 	int err = 0;
+	u64 gpa;
 
 	while (!err && done < chunk->npages) {
 		if (build && done && dlend_memory_disturbed(via)) {
 			err = -EINTR;
 			break;
 		}
-		count = min(chunk->npages - done, DLEND_PIN_BATCH);
+		gpa = dlend_gpa_end(chunk->gpa, done);
+		count = dlend_pin_batch_len(gpa, chunk->npages - done);
 		since = ktime_get();
-		err = dlend_pin_batch(via, dlend_gpa_end(chunk->gpa, done), count, chunk->prot,
-				      pages + done);
+		err = dlend_pin_batch(via, gpa, count, chunk->prot, pages + done);
 		if (build)
 			dlend_pin_count(via, since);
 		if (!err)
@@ -189,37 +159,8 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 		cond_resched();
 	}
 	if (err)
-		dlend_pin_release(via, chunk->gpa, done);
+		dlend_unpin_pages(via, chunk->gpa, done);
 	return err;
-}
-
-void dlend_pin_release(const struct dlend_memory *via, u64 gpa, u32 npages)
-{
-	u32 count;
-
-	/* In the same batches: iommufd unpins exactly what one call has pinned. */
-	for (; npages; npages -= count) {
-		count = min(npages, DLEND_PIN_BATCH);
-		vfio_unpin_pages(via->vdev, gpa, count);
-		gpa = dlend_gpa_end(gpa, count);
-		cond_resched();
-	}
-}
-
-void dlend_pin_release_chunks(struct list_head *out)
-{
-	struct dlend_chunk *chunk, *tmp;
-	const struct dlend_memory *via;
-
-	list_for_each_entry_safe(chunk, tmp, out, node) {
-		via = chunk->owner;
-		lockdep_assert_held(&via->ram->unpin_lock);
-		dlend_pin_release(via, chunk->gpa, chunk->npages);
-		trace_dlend_unpin(via->vdev->dev, chunk->gpa, chunk->npages);
-		list_del(&chunk->node);
-		kfree(chunk->pages);
-		kfree(chunk);
-	}
 }
 
 /* A chunk's way into the books, and back */
@@ -257,7 +198,7 @@ static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chu
 	if (err == -EPERM)
 		return 0;
 	if (!err)
-		dlend_pin_release(mem, dlend_gpa_end(chunk->gpa, i - 1), 1);
+		dlend_unpin_pages(mem, dlend_gpa_end(chunk->gpa, i - 1), 1);
 	return -EINTR;
 }
 
@@ -277,7 +218,7 @@ static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 		mutex_unlock(&mem->ram->lock);
 	}
 	if (err)
-		dlend_pin_release(mem, chunk->gpa, chunk->npages);
+		dlend_unpin_pages(mem, chunk->gpa, chunk->npages);
 	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
 	return err == -EINVAL ? -EIO : err;
 }
@@ -316,22 +257,25 @@ static u64 dlend_pin_piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
 }
 
 /*
- * Move the next chunk in *@gpa..@end onto @out, if this build pinned it and it is loose; *@gpa
+ * Have the next chunk in *@gpa..@end unpinned, if this build pinned it and it is loose; *@gpa
  * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
  * first.
  */
-static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, struct list_head *out)
+static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_chunk *chunk;
+	LIST_HEAD(out);
 
 	guard(mutex)(&ram->lock);
 	chunk = dlend_books_find(&ram->books, *gpa);
 	if (!chunk || dlend_chunk_end(chunk) > end)
 		return false;
 	*gpa = dlend_chunk_end(chunk);
-	if (chunk->build == mem->build && !chunk->extent)
-		dlend_books_take(&ram->books, chunk, out);
+	if (chunk->build == mem->build && !chunk->extent) {
+		dlend_books_take(&ram->books, chunk, &out);
+		dlend_unpin_add(ram->vm, &out);
+	}
 	return true;
 }
 
@@ -339,13 +283,10 @@ static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end, stru
 static void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	u64 end = dlend_gpa_end(gpa, npages);
-	LIST_HEAD(out);
 
-	mutex_lock(&mem->ram->unpin_lock);
-	while (dlend_pin_take_own(mem, &gpa, end, &out))
+	while (dlend_pin_take_own(mem, &gpa, end))
 		;
-	dlend_pin_release_chunks(&out);
-	mutex_unlock(&mem->ram->unpin_lock);
+	dlend_unpin_all(mem->ram->vm);
 }
 
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
@@ -379,7 +320,7 @@ int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 	err = dlend_pin_chunk(mem, &chunk, mem->pages, true);
 	mem->pin_err = err;
 	if (!err)
-		dlend_pin_release(mem, gpa, npages);
+		dlend_unpin_pages(mem, gpa, npages);
 	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
 	dlend_pin_end(mem, false);
 	return err;

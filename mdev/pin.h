@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Pins of guest memory: the only place that calls vfio_pin_pages() and vfio_unpin_pages().
+ * Pins of guest memory: the only place that calls vfio_pin_pages().
  *
  * A chunk is pinned through one member, its owner.  It must be unpinned through the same member,
  * while that member's VFIO device is open.
  *
  * Before pages are pinned, and until they are in the books (or given up), the pin is *under way*
  * (dlend_pin_begin() to dlend_pin_end()).  A dma_unmap of these pages waits for its end, since it
- * must find every pin there is.  And no pin begins where a dma_unmap of any device of the VM is
+ * must find every pin there is (dlend_unpin_await()).  And no pin begins where a dma_unmap of any device of the VM is
  * under way, or was a moment ago: see unmap_calls.h for what would happen.
  */
 #ifndef DLEND_MDEV_PIN_H
@@ -58,16 +58,8 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown);
  */
 #define DLEND_PIN_NOWHERE	(U64_MAX - DLEND_GUEST_PAGE + 1)
 
-/**
- * dlend_pin_stop - wait until no pin is under way in a range
- * @ram: (in, out) RAM
- * @via: (in) only pins through this member count; NULL: all, and builds are told to give way
- * @gpa: (in) first address
- * @last: (in) last address
- *
- * Context: may sleep; takes ram->lock; unpin_lock may be held. Return: true if there was one.
- */
-bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 gpa, u64 last);
+/** dlend_pin_await - wait until no pin is under way through @via. Context: as dlend_unpin_all(). */
+void dlend_pin_await(const struct dlend_memory *via);
 
 /**
  * dlend_pin_chunk - pin all pages of a chunk, in batches
@@ -82,24 +74,6 @@ bool dlend_pin_stop(struct dlend_ram *ram, const struct dlend_memory *via, u64 g
  */
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
 		    bool build);
-
-/**
- * dlend_pin_release - unpin pages, batch by batch, as dlend_pin_chunk() pinned them
- * @via: (in) member through which they were pinned
- * @gpa: (in) first address
- * @npages: (in) how many
- *
- * Context: may sleep; ram->lock not held.
- */
-void dlend_pin_release(const struct dlend_memory *via, u64 gpa, u32 npages);
-
-/**
- * dlend_pin_release_chunks - unpin and free chunks that left the books and the aperture
- * @out: (in, out) chunks; empty afterwards
- *
- * Context: unpin_lock held, since before they left the books; ram->lock not held.
- */
-void dlend_pin_release_chunks(struct list_head *out);
 
 /**
  * dlend_pin_ram - pin pages and enter them in the books

@@ -7,7 +7,7 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 
-#include "ram.h"
+#include "unpin.h"
 
 DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms */
 LIST_HEAD(dlend_rams);
@@ -25,13 +25,16 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 		kref_get(&vm->ref);
 		return vm;
 	}
-	vm = kzalloc_obj(*vm);
+	vm = kvzalloc_obj(*vm, GFP_KERNEL_ACCOUNT);
 	if (!vm)
 		return NULL;
+	if (dlend_unpin_init(vm)) {
+		kvfree(vm);
+		return NULL;
+	}
 	kref_init(&vm->ref);
 	vm->kvm = mem->kvm;
 	vm->vmm = mem->vmm;
-	mutex_init(&vm->lock);
 	list_add_tail(&vm->node, &dlend_vms);
 	return vm;
 }
@@ -42,8 +45,8 @@ static void dlend_vm_free(struct kref *ref)
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_del(&vm->node);
-	mutex_destroy(&vm->lock);
-	kfree(vm);
+	dlend_unpin_destroy(vm);
+	kvfree(vm);
 }
 
 static void dlend_ram_free(struct kref *ref)
@@ -58,7 +61,7 @@ static void dlend_ram_free(struct kref *ref)
 	dlend_ranges_clear(&ram->due);
 	dlend_session_drop(&ram->session);
 	mutex_destroy(&ram->lock);
-	mutex_destroy(&ram->unpin_lock);
+	mutex_destroy(&ram->loss_lock);
 	mutex_destroy(&ram->search_lock);
 	mutex_destroy(&ram->build_lock);
 	kfree(ram);

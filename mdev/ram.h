@@ -14,10 +14,11 @@
  * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
  *
  * Files, each calls only those above it:
- *   ram.c	all RAM there is, references, works
  *   members.c	who shares, and what members are told
+ *   unpin.c	what has left the books is unpinned; what dma_unmap waits for
+ *   ram.c	all RAM there is, references, works
  *   ram_map.c	RAM in the aperture
- *   pin.c	pins, by VFIO; pins under way
+ *   pin.c	pins, by VFIO
  *   tell.c	messages to lenders
  *   report.c	numbers and words for people
  *   loss.c	what takes RAM away
@@ -33,18 +34,18 @@
  *		across pins and peer calls: seconds.
  *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes.
  *		Held across pins.
- *   unpin_lock	one unpinner at a time.  Held across vfio_unpin_pages() and members' ops, never
- *		across a pin or a peer call.  Whoever gets it knows: what was taken out of the books
- *		before is unpinned by now.  dma_unmap must be sure of that.  Since dma_unmap waits
- *		for this lock under the VMM's big lock, whoever is in no hurry takes and unpins only
- *		32 MiB (DLEND_DROP_BYTES) at a time.  A member does not leave while it is held.
+ *   loss_lock	one who takes RAM away at a time.  Held across members' ops, never across a pin, an
+ *		unpin or a peer call.  A member does not leave while it is held.
  *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
  *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
- *   vm->lock	the dma_unmap calls under way.  Held for a moment.
+ *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned just now, in all of the VM.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
- * So no lock that dma_unmap takes here is held while something is pinned.
+ * So no lock that dma_unmap takes here is held while something is pinned or unpinned, and dma_unmap
+ * does neither by itself (unpin.c).  Since dma_unmap is called under the VMM's big lock, and waits
+ * for all that is being unpinned, whoever is in no hurry takes only 32 MiB (DLEND_DROP_BYTES) at a
+ * time.
  *
  * The link may go down while user space holds up a pin (the guest's memory may be anything, also a
  * file that user space serves).  So dlend_memory_link_down() takes only the innermost "lock".
@@ -58,8 +59,10 @@
 #include <linux/list.h>
 #include <linux/lockdep.h>
 #include <linux/mutex.h>
+#include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 
 #include "books.h"
 #include "memory.h"
@@ -74,22 +77,45 @@ struct page;
 /* How long to sleep between two tries while something is being waited for. */
 #define DLEND_TURN_MS	(DLEND_SETTLE_MS / 4)
 
+/* How many chunks can be unpinned at the same moment. */
+#define DLEND_UNPINNERS	256u
+
+/** struct dlend_unpinner - a worker that unpins; @vm: whose */
+struct dlend_unpinner {
+	struct work_struct work;
+	struct dlend_vm *vm;
+};
+
 /**
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
  * @node: among all
  * @ref: references of its RAM
  * @kvm: never dereferenced
  * @vmm: process that opened the first device; tells VMs without KVM apart
- * @lock: guards @unmaps
+ * @lock: guards all that follows, to @steps
  * @unmaps: dma_unmap calls under way, whichever device was called
+ * @pins: members for which a pin is under way
+ * @unpin: chunks that have left the books and are still pinned
+ * @unpinning: how many these are, with those that somebody is unpinning just now
+ * @steps: grows with every pin that ends, well or not, and every chunk that is unpinned
+ * @step_done: for those who wait for that
+ * @turns: by pid, threads of the VMM whose dma_unmap has given way (struct dlend_unpin_turn)
+ * @wq: for @unpinner
+ * @unpinner: workers that unpin
  */
 struct dlend_vm {
 	struct list_head node;
 	struct kref ref;
 	const struct kvm *kvm;
 	pid_t vmm;
-	struct mutex lock;		/* @unmaps */
+	spinlock_t lock;		/* from here to @steps */
 	struct dlend_unmap_calls unmaps;
+	struct list_head pins, unpin;
+	u64 unpinning, steps;
+	wait_queue_head_t step_done;
+	struct xarray turns;
+	struct workqueue_struct *wq;
+	struct dlend_unpinner unpinner[DLEND_UNPINNERS];
 };
 
 /**
@@ -103,7 +129,7 @@ struct dlend_vm {
  * @session: towards the lenders
  * @build_lock: see above
  * @search_lock: see above
- * @unpin_lock: see above
+ * @loss_lock: see above
  * @lock: see above; guards all that follows
  * @books: what is pinned and mapped
  * @ap: this node's aperture, NULL once the link is down
@@ -113,8 +139,6 @@ struct dlend_vm {
  * @lost: grows with everything that a running build must notice
  * @last_loss: in jiffies, the end of the last dma_unmap that took memory which may come back
  * @unmapping: dma_unmap calls under way
- * @pins: grows with every pin that ends, well or not
- * @pin_done: for those who wait until one ends
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
  * @due_all: RAM may have come anywhere
@@ -133,7 +157,7 @@ struct dlend_ram {
 
 	struct mutex build_lock;	/* one build at a time: see the list of locks */
 	struct mutex search_lock;	/* one search at a time: see the list of locks */
-	struct mutex unpin_lock;	/* one unpinner at a time: see the list of locks */
+	struct mutex loss_lock;		/* one loss at a time: see the list of locks */
 	struct mutex lock;		/* all that follows: see the list of locks */
 	struct dlend_books books;
 	struct dlend_aperture *ap;
@@ -143,8 +167,6 @@ struct dlend_ram {
 	u64 lost;
 	unsigned long last_loss;
 	unsigned int unmapping;
-	u32 pins;
-	wait_queue_head_t pin_done;
 	u32 build;
 	struct dlend_ranges due;
 	bool due_all;
@@ -168,9 +190,10 @@ struct dlend_ram {
  * @user: it has built, or builds, and wants the windows (ram->lock)
  * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
  * @emptied: closed, and what was pinned through @vdev is gone, too
- * @via: a pin is under way on its behalf, through this member; NULL: none (ram->lock)
- * @pin_gpa: first address of that pin (ram->lock)
- * @pin_last: last address of that pin; below @pin_gpa if there is none (ram->lock)
+ * @pinning: in vm->pins, while a pin is under way on its behalf (vm->lock)
+ * @via: through this member (vm->lock)
+ * @pin_gpa: first address of that pin (vm->lock)
+ * @pin_last: last address of that pin (vm->lock)
  * @build: number of its current or last build
  * @build_lost: ram->lost when that build began
  * @pinned_most: most bytes that were in the books since that build began
@@ -204,6 +227,7 @@ struct dlend_memory {
 
 	struct mutex close_lock;	/* it is closed once: see the list of locks */
 	bool user, closed, emptied;
+	struct list_head pinning;
 	struct dlend_memory *via;
 	u64 pin_gpa, pin_last;
 

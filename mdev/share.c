@@ -14,6 +14,7 @@
 #include "members.h"
 #include "ram_map.h"
 #include "tell.h"
+#include "unpin.h"
 
 static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 					  const struct dlend_memory_desc *desc)
@@ -39,12 +40,11 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 	kref_init(&ram->ref);
 	mutex_init(&ram->build_lock);
 	mutex_init(&ram->search_lock);
-	mutex_init(&ram->unpin_lock);
+	mutex_init(&ram->loss_lock);
 	mutex_init(&ram->lock);
 	dlend_books_init(&ram->books);
 	ram->due_all = true;
 	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
-	init_waitqueue_head(&ram->pin_done);
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_tell_init(ram);
 	dlend_loss_init(ram);
@@ -142,13 +142,13 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 	bool hit;
 	u32 shut;
 
-	mutex_lock(&ram->unpin_lock);
+	mutex_lock(&ram->loss_lock);
 	shut = fenced ? 0 : dlend_members_shut(ram, mem);
 	mutex_lock(&ram->lock);
 	hit = dlend_ram_forget(mem, fenced);
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, shut, hit);
-	mutex_unlock(&ram->unpin_lock);
+	mutex_unlock(&ram->loss_lock);
 	dlend_ram_put(ram);
 }
 
@@ -170,7 +170,6 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 	mem->vmm = desc->vmm;
 	mem->memlock = desc->memlock;
 	mem->repairs_since = jiffies;
-	mem->pin_gpa = U64_MAX;
 	mutex_init(&mem->close_lock);
 	err = dlend_ram_join(mem, desc);
 	if (err) {
@@ -183,6 +182,7 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
 {
 	dlend_memory_close(mem);
+	dlend_unpin_leave(mem);
 	dlend_ram_leave(mem, acked);
 	dlend_ranges_clear(&mem->slots);
 	mutex_destroy(&mem->close_lock);
