@@ -15,6 +15,7 @@
 #include <linux/kernel.h>
 #include <linux/minmax.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <dlend/alloc.h>
 
 #include "books.h"
@@ -307,20 +308,48 @@ static bool dlend_block_returns(const struct dlend_block *block)
 	return block->base < DLEND_REMAP_END && !block->leaves;
 }
 
-/* Does a chunk lie across @gpa? */
-static bool dlend_books_cut_at(struct dlend_books *x, u64 gpa)
+/* The chunk that lies across @gpa, or NULL. */
+static struct dlend_chunk *dlend_books_across(struct dlend_books *x, u64 gpa)
 {
 	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
 
-	return chunk && chunk->gpa < gpa;
+	return chunk && chunk->gpa < gpa ? chunk : NULL;
+}
+
+void dlend_books_split(struct dlend_books *x, u64 gpa)
+{
+	struct dlend_chunk *chunk = dlend_books_across(x, gpa), *rest;
+	u32 npages;
+
+	if (!chunk)
+		return;
+	npages = (gpa - chunk->gpa) / DLEND_GUEST_PAGE;
+	rest = kmalloc_obj(*rest);
+	if (!rest)
+		return;
+	*rest = *chunk;
+	rest->gpa = gpa;
+	rest->npages -= npages;
+	rest->pfn += npages;
+	if (chunk->pages) {
+		rest->pages = kmemdup((void **)chunk->pages + npages,
+				      rest->npages * sizeof(void *), GFP_KERNEL);
+		if (!rest->pages) {
+			kfree(rest);
+			return;
+		}
+	}
+	chunk->npages = npages;
+	list_add(&rest->node, &chunk->node);
+	x->chunks++;
 }
 
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last)
 {
 	struct dlend_block *block;
 
-	/* A chunk goes as a whole, and so its part outside of the range has to come back. */
-	if (dlend_books_cut_at(x, gpa) || (last != U64_MAX && dlend_books_cut_at(x, last + 1)))
+	/* Such a chunk goes as a whole, and so its part outside of the range has to come back. */
+	if (dlend_books_across(x, gpa) || (last != U64_MAX && dlend_books_across(x, last + 1)))
 		return true;
 	for (block = dlend_block_from(x, gpa); block && block->base <= last;
 	     block = dlend_block_next(x, block))

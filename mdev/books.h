@@ -3,7 +3,8 @@
  * Books of pinned guest memory: which chunks are pinned, which extents they make up, and how much
  * memory was taken away and may come back.
  *
- * A chunk is what was pinned together and must be unpinned together.  An extent is a run of
+ * A chunk is what was pinned together.  It is unpinned together, too; or in parts, if VFIO takes a
+ * mapping away that ends within it (dlend_books_split()).  An extent is a run of
  * guest-physical addresses that has one slot in the aperture and one mapping at each lender.  It
  * never crosses a multiple of 1 GiB: so a DIMM has extents of its own, and IOMMU pages of 1 GiB are
  * possible.  A chunk that is in no extent (yet) is loose.
@@ -41,13 +42,13 @@
 #define DLEND_RETURN_LIMIT_MS	2000u
 
 /**
- * struct dlend_chunk - pages that were pinned together
+ * struct dlend_chunk - pages that were pinned together, or a part of them
  * @node: in its block, by address; or in a list of chunks that left the books
  * @extent: extent that it is in, NULL: loose
  * @gpa: guest-physical address
  * @npages: 1 to DLEND_CHUNK_PAGES
  * @prot: DLEND_PROT_*
- * @pfn: of the first page
+ * @pfn: of the first page, if @pages is NULL
  * @pages: list of all pages (struct page **); NULL: they are contiguous, from @pfn on
  * @owner: the member through which it was pinned, and must be unpinned
  * @build: number of the build that pinned it
@@ -203,14 +204,25 @@ u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list
 u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out);
 
 /**
+ * dlend_books_split - let no chunk lie across an address
+ * @x: (in, out) books
+ * @gpa: (in) address, of a page; VFIO can unpin up to there, and from there on
+ *
+ * Both parts are pinned, mapped and in an extent as the whole was.  Without memory nothing is done.
+ *
+ * Context: may sleep.
+ */
+void dlend_books_split(struct dlend_books *x, u64 gpa);
+
+/**
  * dlend_books_returns - if a range is taken away, may some of it come back at once?
  * @x: (in) books
  * @gpa: (in) first address
  * @last: (in) last address
  *
  * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or
- * if a chunk lies across an edge of the range, because chunks go as a whole.  False: it was
- * unplugged, so nobody has to wait for anything, and all other memory stands as before.
+ * if a chunk lies across an edge of the range still, because then it goes as a whole.  False: it
+ * was unplugged, so nobody has to wait for anything, and all other memory stands as before.
  */
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
 

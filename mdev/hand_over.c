@@ -98,13 +98,13 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 		if (!err) {
 			err = dlend_hand_over_note(mem, to, &copy);
 			dlend_unpin_pages(err ? to : mem, copy.gpa, copy.npages);
-			/* The chunk has gone meanwhile: then there is nothing to hand over. */
-			if (err == -ENOENT)
-				err = 0;
 		}
 		/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
 		dlend_pin_end(mem, false);
-		gpa = dlend_chunk_end(&copy);
+		/* The chunk has gone meanwhile, or a part of it: look there again. */
+		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
+		if (err == -ENOENT)
+			err = 0;
 		bytes += dlend_chunk_bytes(&copy);
 		cond_resched();
 	}

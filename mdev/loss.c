@@ -44,13 +44,17 @@ void dlend_loss_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss
 	mutex_unlock(&ram->lock);
 }
 
-/* May some of @gpa..@last come back if it is taken away? */
+/* May some of @gpa..@last come back if it is taken away?  Chunks end at its edges then. */
 static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 {
 	/* All there is: an address space goes, or a device with all that it has pinned. */
 	if (!gpa && last == U64_MAX)
 		return true;
 	guard(mutex)(&ram->lock);
+	/* VFIO's mappings end there: what is beside stays. */
+	dlend_books_split(&ram->books, gpa);
+	if (last != U64_MAX)
+		dlend_books_split(&ram->books, last + 1);
 	return dlend_books_returns(&ram->books, gpa, last);
 }
 
@@ -69,9 +73,7 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	spin_lock(&ram->vm->lock);
 	hit |= dlend_unpin_pins(ram->vm, NULL, gpa, last);
 	spin_unlock(&ram->vm->lock);
-	/*
-	 * A chunk that reaches beyond the range has gone whole, but the guest still has the rest.
-	 */
+	/* If there was no memory to split a chunk, it has gone whole; the guest has the rest. */
 	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);
 	if (hit && returns)

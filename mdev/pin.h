@@ -7,8 +7,8 @@
  *
  * Before pages are pinned, and until they are in the books (or given up), the pin is *under way*
  * (dlend_pin_begin() to dlend_pin_end()).  A dma_unmap of these pages waits for its end, since it
- * must find every pin there is (dlend_unpin_await()).  And no pin begins where a dma_unmap of any device of the VM is
- * under way, or was a moment ago: see unmap_calls.h for what would happen.
+ * must find every pin there is (dlend_unpin_await()).  And no pin begins where a dma_unmap of any
+ * device of the VM is under way, or was a moment ago: see unmap_calls.h for what would happen.
  */
 #ifndef DLEND_MDEV_PIN_H
 #define DLEND_MDEV_PIN_H

@@ -10,10 +10,11 @@
  *	3  takes L, and begins again at 1.  If it finds pins there for the 12th time, it stops the
  *	   kernel by BUG().
  *
- * To unpin, a device needs L.  If a thread Y has got to 2 meanwhile, it has L and waits for D, which
- * X has until its device is through.  (A thread that opens or closes a device of the container
- * takes L and D in this order, too.)  So the call must return then, with pins left, and let Y go
- * on.  Nobody can see Y; but as long as there is one, no pin and no unpinning of the VM ends.  So:
+ * To unpin, a device needs L.  If a thread Y has got to 2 meanwhile, it has L and waits for D,
+ * which X has until its device is through.  (A thread that opens or closes a device of the
+ * container takes L and D in this order, too.)  So the call must return then, with pins left, and
+ * let Y go on.  Nobody can see Y; but as long as there is one, no pin and no unpinning of the VM
+ * ends.  So:
  *
  * - Workers unpin, and dma_unmap waits for them.  It gives way only if for twice DLEND_UNPIN_MS
  *   nothing has come a step further.  In the first half the worker that was there had the time to
@@ -55,7 +56,7 @@
 /* For so long nothing is unpinned: half of the time after which a call of dma_unmap gives way. */
 #define DLEND_UNPIN_MS		50u
 
-/* How often VFIO finds pins in the same range until it stops the kernel: 12; other drivers' share. */
+/* VFIO stops the kernel when it finds pins in the same range for the 12th time. */
 #define DLEND_UNPIN_TURNS	8u
 
 /* If a thread of the VMM gave way, nothing is pinned there for so long: it has yet to look. */

@@ -778,7 +778,68 @@ static void books_owners(struct kunit *test)
 	done(test, &x);
 }
 
+/* A chunk is split where a mapping of the VMM's ends: the parts are as the whole was. */
+static void books_split(struct kunit *test)
+{
+	struct dlend_chunk *part[3];
+	struct dlend_extent *extent;
+	struct dlend_books x;
+	void *pages[512];
+	LIST_HEAD(out);
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(pages); i++)
+		pages[i] = &pages[i];
+	dlend_books_init(&x);
+	pin_range(test, &x, GB(4), GB(4) + MB(4), RW, 1);
+	build(test, &x, 1);
+	part[0] = dlend_books_find(&x, GB(4));
+	part[0]->mapped = true;
+	part[0]->pages = NULL;
+	part[0]->pfn = 1000;
+	dlend_books_split(&x, GB(4));
+	dlend_books_split(&x, GB(4) + MB(2));
+	KUNIT_EXPECT_EQ(test, x.chunks, 2);
+	dlend_books_split(&x, GB(4) + KB(512));
+	dlend_books_split(&x, GB(4) + KB(1536));
+	KUNIT_EXPECT_EQ(test, x.chunks, 4);
+	part[1] = dlend_books_next(&x, part[0]);
+	part[2] = dlend_books_next(&x, part[1]);
+	extent = part[0]->extent;
+	KUNIT_ASSERT_NOT_NULL(test, extent);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_PTR_EQ(test, part[i]->extent, extent);
+		KUNIT_EXPECT_TRUE(test, part[i]->mapped);
+	}
+	KUNIT_EXPECT_EQ(test, part[0]->npages, 128);
+	KUNIT_EXPECT_EQ(test, part[1]->gpa, GB(4) + KB(512));
+	KUNIT_EXPECT_EQ(test, part[1]->npages, 256);
+	KUNIT_EXPECT_EQ(test, part[1]->pfn, 1128);
+	KUNIT_EXPECT_EQ(test, part[2]->pfn, 1384);
+	/* The middle goes, and nothing else; nothing has to come back. */
+	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4) + KB(512), GB(4) + KB(1536) - 1));
+	KUNIT_EXPECT_EQ(test, dlend_books_lose(&x, GB(4) + KB(512), GB(4) + KB(1536) - 1, NOW, &out), 1);
+	free_chunks(&out);
+	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(3));
+	KUNIT_EXPECT_EQ(test, extent->pinned, MB(3));
+	/* Pages that are not contiguous. */
+	part[0] = dlend_books_find(&x, GB(4) + MB(2));
+	KUNIT_ASSERT_EQ(test, part[0]->npages, 512);
+	if (!part[0]->pages)
+		x.scattered_bytes += MB(2);
+	part[0]->pages = pages;
+	dlend_books_split(&x, GB(4) + MB(3));
+	part[1] = dlend_books_next(&x, part[0]);
+	KUNIT_ASSERT_NOT_NULL(test, part[1]);
+	KUNIT_ASSERT_NOT_NULL(test, part[1]->pages);
+	KUNIT_EXPECT_PTR_EQ(test, ((void **)part[1]->pages)[0], (void *)&pages[256]);
+	KUNIT_EXPECT_PTR_EQ(test, ((void **)part[1]->pages)[255], (void *)&pages[511]);
+	kfree(part[1]->pages);
+	done(test, &x);
+}
+
 static struct kunit_case books_cases[] = {
+	KUNIT_CASE(books_split),
 	KUNIT_CASE(books_add_refuses),
 	KUNIT_CASE(books_model),
 	KUNIT_CASE(books_known),
