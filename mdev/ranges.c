@@ -15,7 +15,7 @@
 
 void dlend_ranges_clear(struct dlend_ranges *x)
 {
-	kfree(x->range);
+	kvfree(x->range);
 	memset(x, 0, sizeof(*x));
 }
 
@@ -35,7 +35,7 @@ static u32 dlend_ranges_below(const struct dlend_ranges *x, u64 gpa)
 	return lo;
 }
 
-/* Ranges that the first memory of a set is for; it doubles from there. */
+/* Ranges that the first memory of a set is for; it doubles from there, to DLEND_RANGES_MAX. */
 #define DLEND_RANGES_ROOM	8u
 
 /* Make room for one more range. */
@@ -46,12 +46,14 @@ static int dlend_ranges_reserve(struct dlend_ranges *x)
 
 	if (x->count < x->room)
 		return 0;
-	range = kmalloc_array(room, sizeof(*range), GFP_KERNEL);
+	if (x->room == DLEND_RANGES_MAX)
+		return -ENOMEM;
+	range = kvmalloc_array(room, sizeof(*range), GFP_KERNEL_ACCOUNT);
 	if (!range)
 		return -ENOMEM;
 	if (x->count)
 		memcpy(range, x->range, x->count * sizeof(*range));
-	kfree(x->range);
+	kvfree(x->range);
 	x->range = range;
 	x->room = room;
 	return 0;

@@ -9,6 +9,9 @@
 
 #include "gpa.h"
 
+/* Most ranges of a set: as many as KVM has memory slots.  A VMM can make any number of holes. */
+#define DLEND_RANGES_MAX	32768u
+
 /**
  * struct dlend_ranges - a set; all zero is the empty set
  * @range: @count ranges, by address; no two of them overlap or touch
@@ -29,7 +32,8 @@ void dlend_ranges_clear(struct dlend_ranges *x);
  * @start: (in) first address
  * @end: (in) first address behind the range; not above @start: nothing is added
  *
- * Context: may sleep. Return: 0; -ENOMEM, and the set is as it was.
+ * Context: may sleep. Return: 0; -ENOMEM no memory, or DLEND_RANGES_MAX ranges already, and the set
+ * is as it was.
  */
 int dlend_ranges_add(struct dlend_ranges *x, u64 start, u64 end);
 

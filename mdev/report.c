@@ -54,7 +54,12 @@ void dlend_report_probe(struct dlend_memory *mem, int err)
 	u64 limit = READ_ONCE(mem->memlock);
 	char text[DLEND_LIMIT_LEN] = "";
 
-	if (err == -ENOMEM && mem->pin_err == -ENOMEM) {
+	if (err == -ENOMEM && mem->pin_err == -ENOMEM &&
+	    limit >= (kib << DLEND_KIB_SHIFT) + DLEND_CHUNK_BYTES) {
+		/* If the VMM has locked nothing else, it may lock more. */
+		dlend_report_err(mem, "no memory for more than %llu KiB of guest RAM, which is below the memlock limit: the VMM's memory cgroup is full (systemd MemoryMax=, a container's limit), or this host is",
+				 kib);
+	} else if (err == -ENOMEM && mem->pin_err == -ENOMEM) {
 		if (limit)
 			scnprintf(text, sizeof(text), " (%llu KiB)", limit >> DLEND_KIB_SHIFT);
 		dlend_report_err(mem, "memlock limit%s too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
@@ -65,7 +70,7 @@ void dlend_report_probe(struct dlend_memory *mem, int err)
 	} else if (err == -EACCES) {
 		dlend_report_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
 	} else if (err == -EFAULT) {
-		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory; give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
+		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory, or its VMM serves it page by page (userfaultfd, as for postcopy); give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
 				 mem->unpinnable);
 	} else {
 		dlend_report_err(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",

@@ -4,6 +4,7 @@
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
+#include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include "mdev/ranges.h"
@@ -96,7 +97,24 @@ static void ranges_ends(struct kunit *test)
 	dlend_ranges_clear(&x);
 }
 
+/* A VMM can unmap every second page of a large memory. */
+static void ranges_most(struct kunit *test)
+{
+	struct dlend_ranges x = {};
+	u64 i;
+
+	for (i = 0; i < DLEND_RANGES_MAX; i++)
+		KUNIT_ASSERT_EQ(test, dlend_ranges_add(&x, 2 * i * 4096, (2 * i + 1) * 4096), 0);
+	KUNIT_EXPECT_EQ(test, dlend_ranges_add(&x, 2 * i * 4096, (2 * i + 1) * 4096), -ENOMEM);
+	KUNIT_EXPECT_EQ(test, x.count, DLEND_RANGES_MAX);
+	/* What joins others needs no room. */
+	KUNIT_EXPECT_EQ(test, dlend_ranges_add(&x, 4096, 8192), 0);
+	KUNIT_EXPECT_EQ(test, x.count, DLEND_RANGES_MAX - 1);
+	dlend_ranges_clear(&x);
+}
+
 static struct kunit_case ranges_cases[] = {
+	KUNIT_CASE(ranges_most),
 	KUNIT_CASE(ranges_random),
 	KUNIT_CASE(ranges_ends),
 	{}

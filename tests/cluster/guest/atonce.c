@@ -5,6 +5,9 @@
  * turn the threads unmap what is their own; else each of them unmaps all there is.  Between turns
  * everything is mapped again, and the devices have pinned it.
  *
+ * With TURNS 0 it unmaps nothing: the device that was opened last has pinned all of the memory, it
+ * says "ready", and waits until it is killed.
+ *
  * Says "ok", or what is wrong, and exits with 1.
  */
 #include <pthread.h>
@@ -55,15 +58,20 @@ static void *thread(void *arg)
 	return NULL;
 }
 
-static void await_pinned(const char *uuid, uint64_t bytes)
+static void await_number(const char *uuid, const char *key, uint64_t value)
 {
 	uint64_t since = now_us();
 
-	while (mdev_number(uuid, "pinned_bytes") != bytes) {
+	while (mdev_number(uuid, key) != value) {
 		if (now_us() - since > PINNED_S * 1000000ull)
 			die("the memory is not pinned, or stays so");
 		doze(5000);
 	}
+}
+
+static void await_pinned(const char *uuid, uint64_t bytes)
+{
+	await_number(uuid, "pinned_bytes", bytes);
 }
 
 int main(int argc, char **argv)
@@ -88,11 +96,22 @@ int main(int argc, char **argv)
 	slot(1, GPA, block, threads * part);
 	open_legacy("mdev", argv[4], &s);
 	fd[0] = open_in_vm(argv[4], &s);
-	enable_device(fd[0]);
 	if (argc == 6) {
 		other = space_of(argv[5], &s);
 		fd[1] = open_in_vm(argv[5], &other);
 		enable_device(fd[1]);
+	}
+	if (!turns) {
+		for (i = 0; i < threads; i++)
+			space_map(&s, GPA + i * part, block + i * part, part);
+		await_number(argv[argc - 1], "own_bytes", BASE + threads * part);
+	}
+	enable_device(fd[0]);
+	if (!turns) {
+		await_number(argv[4], "sharers", argc - 4);
+		puts("ready");
+		fflush(stdout);
+		pause();
 	}
 	pthread_barrier_init(&begin, NULL, threads + 1);
 	pthread_barrier_init(&end, NULL, threads + 1);

@@ -1,45 +1,113 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""A VMM does what it likes: nothing hangs, nothing stays pinned, and the next VMM has the device.
+"""A VMM does what it likes, and dies: nothing hangs, nothing stays pinned, and the next VMM has the device.
 
-    host a (node 1): VMMs of its own ------ ab ------ host b (node 2): nvme0, nvme1
+    host a (node 1): VMMs of its own ------ ab ------ host b (node 2): nvme0, nvme1, edu, an e1000e
+
+For an hour with DLEND_LONG=1; DLEND_SEED=N begins with that seed.
 """
+import os
+import random
+import re
 import shutil
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
+from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
-# Threads, MiB of each, turns, devices.  More threads than type1 makes rounds; more memory than one round unpins.
-AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 4, 1))
+PROGRAMS = ("atonce", "hostile")
+# Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
+AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
+PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
+LONG = bool(os.environ.get("DLEND_LONG"))
+SECONDS = 4             # of one hostile VMM
+HOUR = 3600
 
 
-def at_once(t, f, uuid):
-    """Threads unmap at the same moment, by the legacy container."""
-    a = f.host("a")
-    for threads, size, turns, devices in AT_ONCE:
-        what = f"{threads} threads unmap {size} MiB each at once, {devices} devices"
-        ran = a.run(f"/share/atonce {threads} {size} {turns} {' '.join(uuid[:devices])} 2>&1", timeout=300, check=False)
-        t.equal(ran.out.strip(), "ok", what)
+def pins(host):
+    """Pages of the host's that somebody has pinned, for DMA."""
+    seen = dict(line.split() for line in host.run("grep nr_foll_pin /proc/vmstat").out.splitlines())
+    return int(seen["nr_foll_pin_acquired"]) - int(seen["nr_foll_pin_released"])
+
+
+class Bed:
+    """Devices, and how host a was before anybody had them."""
+
+    def __init__(self, t, f):
+        self.t, self.f, self.a = t, f, f.host("a")
+        self.address = {port: f.lend("b", port) for port in PORTS}
+        self.uuid = {port: f.mdev("a", self.address[port], kind) for port, kind in PORTS.items()}
+        self.free, self.pins = f.free("a"), pins(self.a)
+        # The kernel of make check-debug has both.
+        self.hows = ("legacy",) if self.a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status else ("legacy", "iommufd")
+        self.seed = int(os.environ.get("DLEND_SEED") or random.randrange(1 << 32))
+
+    def is_whole(self, what):
+        """All that a VMM had is free again."""
+        for port in PORTS:
+            self.f.wait_state("a", self.address[port], "free")
+        self.t.equal(self.f.wait_free("a", self.free), self.free, f"{what}: the window is whole")
+        self.t.equal(pins(self.a), self.pins, f"{what}: nothing is pinned")
+
+    def at_once(self, threads, size, turns, ports):
+        what = f"{threads} threads unmap {size} MiB each at once, {len(ports)} devices"
+        ran = self.a.run(f"/share/atonce {threads} {size} {turns} {' '.join(self.uuid[p] for p in ports)} 2>&1", timeout=300,
+                         check=False)
+        self.t.equal(ran.out.strip(), "ok", what)
+
+    def hostile(self, how, ports):
+        self.seed += 1
+        what = f"{how} {' '.join(ports)}, seed {self.seed}"
+        devices = [self.uuid[port] for port in ports]
+        ran = self.a.run(f"/share/hostile {how} {self.seed} {SECONDS} {' '.join(devices)} 2>&1", timeout=SECONDS + 120, check=False)
+        self.t.equal(ran.out.strip(), "dead", f"hostile: {what}: it is dead when it is killed")
+
+
+def hostile_round(bed):
+    for how in bed.hows:
+        for ports in (["nvme0"], ["edu"], ["nic"], ["nvme0", "edu", "nvme1"]):
+            bed.hostile(how, ports)
+            bed.is_whole(f"{how} {' '.join(ports)}")
+    for port in ("nvme0", "edu", "nic"):
+        bed.at_once(1, 1, 1, [port])
+    bed.is_whole("after honest VMMs")
 
 
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
-        shutil.copy(BUILD / "guest/atonce", c.run_dir / "share/atonce")
+        for name in PROGRAMS:
+            shutil.copy(BUILD / "guest" / name, c.run_dir / "share" / name)
         f.up()
-        c.host("a").wait_for("[ -c /dev/kvm ]")
-        c.host("b").own_disks()
-        address = [f.lend("b", "nvme0"), f.lend("b", "nvme1")]
-        uuid = [f.mdev("a", at, "dlend-nvme") for at in address]
-        free = f.free("a")
+        a, b = c.host("a"), c.host("b")
+        a.wait_for("[ -c /dev/kvm ]")
+        b.own_disks()
+        bed = Bed(t, f)
         with t.case("at once"):
-            at_once(t, f, uuid)
-            for at in address:
-                f.wait_state("a", at, "free")
-            t.equal(f.wait_free("a", free), free, "the window is free")
+            for threads, size, turns, devices in AT_ONCE:
+                bed.at_once(threads, size, turns, list(PORTS)[:devices])
+            bed.is_whole("at once")
+        for host in (a, b):
+            host.expect(IOMMU_FAULT, "a device of a hostile VMM may do DMA where there is nothing", must=False)
+        with t.case("hostile"):
+            end = time.monotonic() + HOUR
+            hostile_round(bed)
+            while LONG and time.monotonic() < end:
+                hostile_round(bed)
+        if len(bed.hows) == 1:
+            t.diag("this kernel has no iommufd; the one of make check-debug has")
+        with t.case("honest"), f.guest("a", "g", tools=("fio",), devices=[f.device(bed.uuid["nvme0"])]) as g:
+            g.wait_for("[ -b /dev/nvme0n1 ]")
+            g.run(verified("/dev/nvme0n1", "256k"), timeout=300)
+            g.shutdown()
+        bed.is_whole("at the end")
+        said = re.findall("threads of the VMM unmap memory at the same time.*", a.run("dmesg").out)
+        t.diag(f"threads gave way: {len(said)} messages")
         for name in "ab":
             t.equal(c.host(name).complaints(), [], f"host {name}'s kernel has no complaint")
 
