@@ -44,7 +44,8 @@ class Bed:
         self.uuid = {port: f.mdev("a", self.address[port], kind) for port, kind in PORTS.items()}
         self.free, self.pins = f.free("a"), pins(self.a)
         # The kernel of make check-debug has both.
-        self.hows = ("legacy",) if self.a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status else ("legacy", "iommufd")
+        legacy = self.a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status
+        self.hows = ["legacy"] if legacy else ["legacy", "iommufd"]
         self.seed = int(os.environ.get("DLEND_SEED") or random.randrange(1 << 32))
 
     def is_whole(self, what):
@@ -64,7 +65,8 @@ class Bed:
         self.seed += 1
         what = f"{how} {' '.join(ports)}, seed {self.seed}"
         devices = [self.uuid[port] for port in ports]
-        ran = self.a.run(f"/share/hostile {how} {self.seed} {SECONDS} {' '.join(devices)} 2>&1", timeout=SECONDS + 120, check=False)
+        ran = self.a.run(f"/share/hostile {how} {self.seed} {SECONDS} {' '.join(devices)} 2>&1", timeout=SECONDS + 120,
+                         check=False)
         self.t.equal(ran.out.strip(), "dead", f"hostile: {what}: it is dead when it is killed")
 
 
