@@ -668,7 +668,8 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 	if (m->joined)
 		dlend_p2p_collect(m, party);
 	for (t = 0; t < party->n && party->of < party->n; t++) {
-		for (bar = 0; bar < DLEND_NUM_BARS; bar++) {
+		/* That a device reaches itself is no news. */
+		for (bar = 0; bar < DLEND_NUM_BARS && t != party->of; bar++) {
 			len = dlend_edge_emit(party, t, bar, buf, at);
 			/* Whole lines only. */
 			if (len < PAGE_SIZE - 1)

@@ -43,7 +43,7 @@ enum dlend_p2p_why dlend_p2p_want(const struct dlend_p2p_dev *dev, unsigned int 
 	const struct dlend_p2p_bar *b = &t->bar[way.bar];
 
 	memset(wish, 0, sizeof(*wish));
-	if (s == t || !b->size)
+	if (!b->size)
 		return DLEND_P2P_NO_BAR;
 	if (!s->source || !t->target)
 		return DLEND_P2P_OFF;

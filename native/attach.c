@@ -25,6 +25,7 @@
 #include "domain.h"
 #include "fn.h"
 #include "lease.h"
+#include "reach.h"
 #include "root.h"
 
 /* A lender tells of the functions of a group one after the other. */
@@ -258,6 +259,14 @@ static int dlend_native_prepare_group(struct list_head *group)
 	return ret;
 }
 
+static void dlend_native_reach_group(struct list_head *group)
+{
+	struct dlend_native_place *place;
+
+	list_for_each_entry(place, group, with)
+		dlend_native_reach_begin(place->fn);
+}
+
 static void dlend_native_forget_group(struct list_head *group)
 {
 	struct dlend_native_place *place;
@@ -285,6 +294,8 @@ static int dlend_native_plug(struct list_head *group)
 			goto remove;
 	}
 	ret = dlend_native_prepare_group(group);
+	if (!ret)
+		dlend_native_reach_group(group);
 	if (!ret)
 		ret = dlend_native_root_scan(root);
 	if (!ret)

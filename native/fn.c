@@ -21,6 +21,7 @@ struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer)
 	mutex_init(&fn->irq_lock);
 	INIT_LIST_HEAD(&fn->in_domain);
 	INIT_LIST_HEAD(&fn->in_prepared);
+	init_waitqueue_head(&fn->reach_wq);
 	fn->claim.dev = get_device(dlend_offer_dev(offer));
 	fn->claim.offer = offer;
 	return fn;

@@ -13,6 +13,7 @@
  *   config.c	configuration space: answered here, from what the lender read after a reset
  *   window.c	resources: the NTB's BAR, and windows of root buses in it
  *   root.c	the root bus
+ *   reach.c	a device reaches its own BARs
  *   lease.c	taking a device from its lender, losing it, giving it back
  *   attach.c	from an offer to a device in the PCI tree, and back; the attributes for that
  *   main.c	the module
@@ -35,6 +36,7 @@
 #include <linux/workqueue.h>
 #include <dlend/borrower.h>
 #include <dlend/cfg.h>
+#include <dlend/p2p.h>
 
 struct dlend_native_domain;
 struct dlend_native_root;
@@ -84,6 +86,8 @@ struct dlend_native_vector {
  * @in_prepared: among those that it was prepared for
  * @in_domain: among the domain's members
  * @domain_alive: and it counts for whether others need what is mapped; under the domain's lock
+ * @p2p: a party of its own: the device reaches itself, and no other
+ * @reach_wq: woken when it does
  * @intx: number of the interrupt for INTx; 0: it has none
  * @intx_up: INTx was told of, and not handled yet; under @lock
  * @unmask_work: tells the lender that it was handled
@@ -107,6 +111,8 @@ struct dlend_native_fn {
 	struct dlend_native_domain *domain, *prepared;
 	struct list_head in_domain, in_prepared;
 	bool domain_alive;
+	struct dlend_p2p_member p2p;
+	wait_queue_head_t reach_wq;
 	unsigned int intx;
 	bool intx_up;
 	struct work_struct unmask_work;

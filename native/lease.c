@@ -19,6 +19,7 @@
 #include "lease.h"
 #include "intx.h"
 #include "irq.h"
+#include "reach.h"
 
 /* Who has a claim of ours: no process has this number. */
 #define DLEND_NATIVE_PARTY	((pid_t)-1)
@@ -29,6 +30,19 @@
 static struct dlend_native_fn *dlend_native_claim_fn(struct dlend_claim *claim)
 {
 	return container_of(claim, struct dlend_native_fn, claim);
+}
+
+/* Its lender lets nobody reach its BARs meanwhile, itself neither. */
+static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *lease)
+{
+	int ret;
+
+	dlend_native_reach(fn, lease, false);
+	ret = dlend_lease_reset(lease);
+	if (ret)
+		return ret;
+	dlend_native_reach(fn, lease, true);
+	return dlend_lease_bus_master(lease, true) ?: dlend_native_irq_again(fn);
 }
 
 static void dlend_native_reset_work(struct work_struct *work)
@@ -42,8 +56,7 @@ static void dlend_native_reset_work(struct work_struct *work)
 	if (!lease)
 		return;
 	if (reset)
-		ret = dlend_lease_reset(lease) ?: dlend_lease_bus_master(lease, true) ?:
-						  dlend_native_irq_again(fn);
+		ret = dlend_native_reset(fn, lease);
 	if (!ret && fn->cfg.pcie_pos)
 		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
 					     dlend_cfg_readrq(&fn->cfg));
@@ -286,6 +299,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 	cancel_work_sync(&fn->vpd_work);
 	cancel_work_sync(&fn->bind_work);
 	cancel_work_sync(&fn->again_work);
+	dlend_native_reach_end(fn);
 	dlend_lease_return(lease);
 }
 

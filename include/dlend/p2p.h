@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Peer-to-peer between the devices that one party (a VM, or this host) has borrowed: each shall
- * reach the BARs of the others, at the addresses where that party has put them.
+ * reach the BARs of the others, and its own, at the addresses where that party has put them.
  *
  * The user of borrowed devices says here how each of them is set up.  Then the borrower has the
  * lenders change their mappings accordingly.

@@ -14,6 +14,7 @@
  *	p2p fill ADDRESS SEED	address <- the pattern, by this processor
  *	p2p check ADDRESS SEED	it must hold the pattern, seen by this processor
  *	p2p move BDF ADDRESS	put its BAR 0 there
+ *	p2p own BDF 0		edu's register R_LIVE <- edu's R_IDENT, by DMA, at its own bus address
  *	p2p peek ADDRESS 0	say what 4 bytes there are, instead of "ok"
  *
  * Says "ok", or what is wrong and exits with 1.
@@ -91,6 +92,23 @@ static void words(uint64_t address)
 	for (unsigned int i = 0; i < 64; i++) {
 		edu_begin_some(regs, DEVICE_BUFFER, address + 32 * i, CMD_TO_RAM, 4);
 		wait_end();
+	}
+}
+
+static void own(const char *bdf)
+{
+	uint32_t bar;
+
+	if (pread(open_file(bdf, "config"), &bar, 4, PCI_BASE_ADDRESS_0) != 4)
+		die("configuration space is not readable");
+	bar &= PCI_BASE_ADDRESS_MEM_MASK;
+	edu_begin_some(regs, bar + R_IDENT, DEVICE_BUFFER, 0, 4);
+	wait_end();
+	edu_begin_some(regs, DEVICE_BUFFER, bar + R_LIVE, CMD_TO_RAM, 4);
+	wait_end();
+	if (regs[R_LIVE / 4] != ~EDU_IDENT) {
+		printf("%08x, not %08x\n", regs[R_LIVE / 4], ~EDU_IDENT);
+		exit(1);
 	}
 }
 
@@ -175,6 +193,8 @@ int main(int argc, char **argv)
 			load(number);
 		else if (!strcmp(what, "store"))
 			store(number);
+		else if (!strcmp(what, "own"))
+			own(argv[2]);
 		else if (!strcmp(what, "out"))
 			dma(DEVICE_BUFFER, number, CMD_TO_RAM);
 		else if (!strcmp(what, "in"))
