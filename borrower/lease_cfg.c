@@ -86,6 +86,12 @@ int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
 }
 DLEND_EXPORT(dlend_lease_set_readrq);
 
+int dlend_lease_enable(struct dlend_lease *lease)
+{
+	return dlend_lease_cfg_write(lease, PCI_COMMAND, 2, PCI_COMMAND_MEMORY, 0);
+}
+DLEND_EXPORT(dlend_lease_enable);
+
 int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
 {
 	u32 value = 0;

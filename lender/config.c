@@ -15,6 +15,7 @@
 #include "lender/config.h"
 #include "lender/group.h"
 #include "lender/lease.h"
+#include "lender/reset.h"
 
 static bool lend_config_valid(u32 at, u32 size)
 {
@@ -130,6 +131,11 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 	}
 	if (ret)
 		return ret;
+	/* Nor is COMMAND, but a device that is turned on has its BARs then, as under vfio-pci. */
+	if (at == PCI_COMMAND && size == 2) {
+		lend_reset_heal(fn);
+		return 0;
+	}
 	switch (lend_cfgfilter_way(&fn->filter, at, size)) {
 	case LEND_CFG_RAW:
 		/* In one piece: what a write does may depend on its size. */

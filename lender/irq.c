@@ -239,6 +239,17 @@ static void lend_irq_down_intx(struct lend_fn *fn)
 	lend_irq_free(fn, fn->irq.count);
 }
 
+void lend_irq_restore_intx(struct lend_fn *fn)
+{
+	struct lend_irqs *irqs = &fn->irq;
+
+	if (irqs->mode != DLEND_IRQ_INTX)
+		return;
+	guard(spinlock_irq)(&irqs->lock);
+	/* Masked in the device, until its guest has served what came before the reset. */
+	pci_intx(fn->pdev, irqs->exclusive || !irqs->masked);
+}
+
 static void lend_irq_await_handlers(struct lend_fn *fn)
 {
 	for (u32 i = 0; i < fn->irq.count; i++)

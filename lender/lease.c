@@ -19,6 +19,7 @@
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
+#include "lender/reset.h"
 #include "lender/set.h"
 #include "lender/standby.h"
 #include "lender/trace.h"
@@ -141,6 +142,8 @@ static int lend_lease_give(struct lend_fn *fn, struct dlend_link *link, u32 todo
 {
 	int ret = 0;
 
+	/* While nobody had it. */
+	lend_reset_heal(fn);
 	fn->lent = true;
 	fn->dirty = true;
 	fn->reset_asked = 0;

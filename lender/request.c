@@ -63,6 +63,7 @@ static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
 
 	if (on)
 		fn->reset_asked = 0;
+	lend_reset_heal(fn);
 	lend_fence_bus_master(fn, on);
 	return 0;
 }
@@ -82,6 +83,7 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 	/* VMMs turn INTx on after each reset, whether anybody uses it or not. */
 	if (mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX)
 		fn->reset_asked = 0;
+	lend_reset_heal(fn);
 	return lend_irq_setup(fn, mode, le32_to_cpu(want->count));
 }
 
@@ -89,6 +91,7 @@ static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link,
 				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
 	fn->reset_asked = 0;
+	lend_reset_heal(fn);
 	return lend_irq_setup_direct(fn, (const void *)msg->payload);
 }
 

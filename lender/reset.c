@@ -11,6 +11,7 @@
 #include <linux/unaligned.h>
 
 #include "lender/group.h"
+#include "lender/irq.h"
 #include "lender/reset.h"
 #include "lender/trace.h"
 
@@ -115,4 +116,39 @@ int lend_reset_restore(struct lend_fn *fn)
 		ret = lend_reset_load(fn);
 	pci_dev_unlock(fn->pdev);
 	return ret;
+}
+
+/* Does the function have all that this host has turned on in it? */
+static bool lend_reset_has_state(struct pci_dev *pdev, bool memory)
+{
+	u16 command, flags = PCI_MSIX_FLAGS_ENABLE | PCI_MSI_FLAGS_ENABLE;
+
+	pci_read_config_word(pdev, PCI_COMMAND, &command);
+	/* A virtual function decodes memory as long as its physical function lets it. */
+	if (memory && !pdev->is_virtfn && !(command & PCI_COMMAND_MEMORY))
+		return false;
+	if (pdev->is_busmaster && !(command & PCI_COMMAND_MASTER))
+		return false;
+	if (pdev->msix_enabled)
+		pci_read_config_word(pdev, pdev->msix_cap + PCI_MSIX_FLAGS, &flags);
+	else if (pdev->msi_enabled)
+		pci_read_config_word(pdev, pdev->msi_cap + PCI_MSI_FLAGS, &flags);
+	return flags & (pdev->msix_enabled ? PCI_MSIX_FLAGS_ENABLE : PCI_MSI_FLAGS_ENABLE);
+}
+
+void lend_reset_heal(struct lend_fn *fn)
+{
+	struct pci_dev *pdev = fn->pdev;
+
+	/* The end of a reset that this host knows of restores it. */
+	if (fn->hidden || !fn->saved || lend_reset_has_state(pdev, fn->claimed) ||
+	    lend_reset_answers(fn))
+		return;
+	/* With the messages of its interrupts, as the kernel has written them. */
+	lend_reset_load(fn);
+	if (pdev->is_busmaster)
+		pci_set_master(pdev);
+	lend_irq_restore_intx(fn);
+	dev_warn_ratelimited(&pdev->dev,
+			     "was reset, and this host was not told (by its own firmware, or somebody at its port or its physical function): its BARs, bus mastering and interrupts are as before; its user's driver has to set it up anew, bind it again if it does not\n");
 }

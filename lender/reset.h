@@ -52,4 +52,16 @@ int lend_reset_lock_device(struct lend_fn *fn);
  */
 int lend_reset_restore(struct lend_fn *fn);
 
+/**
+ * lend_reset_heal - put back what a reset has taken that this host was not told of
+ * @fn: (in, out) function
+ *
+ * To be called where its borrower turns something on or off: some reads of configuration space, if
+ * nothing has happened.  A device that resets itself has lost its BARs, Bus Master Enable and its
+ * interrupts.  It gets them back as this host has set them, and says so in the log; no lease ends.
+ *
+ * Context: process, group lock.
+ */
+void lend_reset_heal(struct lend_fn *fn);
+
 #endif

@@ -176,6 +176,8 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 		dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 	if (effects & DLEND_CFG_E_READRQ)
 		v->want.readrq = dlend_cfg_readrq(&v->cfg);
+	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
+		v->want.enable++;
 	if ((effects & DLEND_CFG_E_BME_ON) && dlend_cfg_mastering(&v->cfg)) {
 		if (v->failed && !v->lost)
 			dlend_condition_clear(v);
@@ -192,8 +194,9 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	/* Meanwhile it was told of no memory. */
 	if ((effects & DLEND_CFG_E_D0) && v->want.bme)
 		v->want.build++;
-	if (!(effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_FLR |
-			 DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0 | DLEND_CFG_E_READRQ)))
+	if (!(effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF |
+			 DLEND_CFG_E_FLR | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0 |
+			 DLEND_CFG_E_READRQ)))
 		return;
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);

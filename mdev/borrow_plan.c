@@ -83,6 +83,8 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 		return DLEND_STEP_NONE;
 	if (!want->bme && have->bme)
 		return DLEND_STEP_BME_OFF;
+	if (have->enable != want->enable)
+		return DLEND_STEP_ENABLE;
 	if (!dlend_plan_irq_settled(want, have))
 		return DLEND_STEP_IRQ;
 	if (have->readrq != want->readrq)
@@ -101,6 +103,7 @@ bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want
 	switch (dlend_plan_step(now, want, have)) {
 	case DLEND_STEP_RESET:
 	case DLEND_STEP_BME_OFF:
+	case DLEND_STEP_ENABLE:
 	case DLEND_STEP_IRQ:
 	case DLEND_STEP_QUIESCE:
 	case DLEND_STEP_RUN:
@@ -112,16 +115,23 @@ bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want
 	}
 }
 
+/* Configuration space answers, whether the device is turned on or not. */
+static bool dlend_plan_answers(struct dlend_situation now, const struct dlend_wish *want,
+			       const struct dlend_wish *have)
+{
+	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
+}
+
 bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
 			 const struct dlend_wish *have)
 {
-	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
+	return dlend_plan_answers(now, want, have) && have->enable == want->enable;
 }
 
 enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_wish *want,
 				const struct dlend_wish *have)
 {
-	if (dlend_plan_readable(now, want, have))
+	if (dlend_plan_answers(now, want, have))
 		return want->quiet || have->quiet ? DLEND_LIVE_NO : DLEND_LIVE_NOW;
 	switch (dlend_plan_step(now, want, have)) {
 	case DLEND_STEP_BORROW:
@@ -136,8 +146,8 @@ enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_w
 bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			const struct dlend_wish *have)
 {
-	return now.leased && !now.failed && !now.coming && !want->quiet && !have->quiet &&
-	       have->reset == want->reset && have->bme == want->bme &&
+	return dlend_plan_readable(now, want, have) && !want->quiet && !have->quiet &&
+	       have->bme == want->bme &&
 	       dlend_plan_irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
 			       !now.unmapping));

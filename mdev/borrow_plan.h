@@ -14,6 +14,7 @@ enum dlend_step {
 	DLEND_STEP_BORROW,
 	DLEND_STEP_RESET,
 	DLEND_STEP_BME_OFF,
+	DLEND_STEP_ENABLE,	/* the guest turns it on: the lender looks whether it is set up */
 	DLEND_STEP_IRQ,
 	DLEND_STEP_READRQ,
 	DLEND_STEP_BUILD,
@@ -34,9 +35,9 @@ enum dlend_step {
  * @bme: Bus Master Enable
  * @vm: a running number: the VM that the device is for. A VMM opens it; another VM is to come, or
  *	does not come after all
- * @reset, @build, @rescan, @grow: running numbers: what differs in the two wishes is to be done
- *	once more.  A build does all but the first.  @rescan: it may find nothing; @grow: the guest
- *	was given RAM, or is being given some
+ * @reset, @enable, @build, @rescan, @grow: running numbers: what differs in the two wishes is to be
+ *	done once more.  A build does the last three.  @enable: memory or bus mastering was turned
+ *	on; @rescan: it may find nothing; @grow: the guest was given RAM, or is being given some
  * @irq_mode, @irq_count: interrupts; @irq_turn: a running number: they are to be set up once more
  * @readrq: Max_Read_Request_Size, as dlend_cfg_readrq() has it
  * @move_to: node that may take the device over, or DLEND_NODE_NONE; @cut: also if it is never
@@ -51,7 +52,7 @@ struct dlend_wish {
 	bool bme, cut, quiet, loud, taken;
 	u16 move_to;
 	u32 vm, turn, named;
-	u32 reset, build, rescan, grow;
+	u32 reset, enable, build, rescan, grow;
 	enum dlend_irq_mode irq_mode;
 	u32 irq_count, irq_turn;
 	u32 readrq;
@@ -101,7 +102,8 @@ bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish
 /**
  * dlend_plan_readable - may the guest read registers?
  *
- * A read starts no transfer: it needs the device, reset as the guest wants it, but no windows.
+ * A read starts no transfer: it needs the device, reset and turned on as the guest wants it, but no
+ * windows.
  */
 bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
 			 const struct dlend_wish *have);

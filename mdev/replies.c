@@ -18,6 +18,7 @@ void dlend_reply_granted(const struct dlend_wish *asked, struct dlend_wish *have
 		.vm = asked->vm,
 		.turn = asked->turn,
 		.reset = asked->reset,
+		.enable = asked->enable,
 		.build = asked->build - 1,
 		.rescan = asked->rescan,
 		.grow = asked->grow,

@@ -269,6 +269,20 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
+/* A lender that cannot look leaves the device as it is: if it has lost itself, its guest sees that. */
+static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	u32 enable;
+
+	mutex_lock(&v->lock);
+	enable = v->want.enable;
+	mutex_unlock(&v->lock);
+	dlend_lease_enable(lease);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease == lease)
+		v->have.enable = enable;
+}
+
 /*
  * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
  * gives up the spare vectors first, and half of the rest each time after that.  The caller learns
@@ -453,6 +467,9 @@ static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dle
 		break;
 	case DLEND_STEP_BME_OFF:
 		dlend_step_bus_master(v, lease, false);
+		break;
+	case DLEND_STEP_ENABLE:
+		dlend_step_enable(v, lease);
 		break;
 	case DLEND_STEP_IRQ:
 		dlend_step_irq(v, lease);

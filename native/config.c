@@ -68,7 +68,8 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 		fn->resetting = effects & DLEND_CFG_E_FLR;
 	}
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
-	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ))
+	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ | DLEND_CFG_E_MSE_ON |
+		       DLEND_CFG_E_BME_ON))
 		queue_work(fn->claim.wq, &fn->reset_work);
 	if (effects & DLEND_CFG_E_VPD)
 		queue_work(dlend_native_wq, &fn->vpd_work);

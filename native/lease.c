@@ -57,6 +57,8 @@ static void dlend_native_reset_work(struct work_struct *work)
 		return;
 	if (reset)
 		ret = dlend_native_reset(fn, lease);
+	else
+		dlend_lease_enable(lease);
 	if (!ret && fn->cfg.pcie_pos)
 		ret = dlend_lease_set_readrq(lease, fn->cfg.pcie_pos + PCI_EXP_DEVCTL,
 					     dlend_cfg_readrq(&fn->cfg));

@@ -490,6 +490,16 @@ int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
 int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
 
 /**
+ * dlend_lease_enable - the device's user has turned it on
+ * @lease: (in) lease
+ *
+ * If it was reset, and nobody told its lender, the lender puts back its BARs, bus mastering and
+ * interrupts.
+ * Return: as dlend_lease_cfg_write().
+ */
+int dlend_lease_enable(struct dlend_lease *lease);
+
+/**
  * dlend_lease_read_status - read the device's own PCI_STATUS
  * @lease: (in) lease
  * @status: (out) value

@@ -38,6 +38,13 @@ static const struct plan_case cases[] = {
 	  { .bme = true, .reset = 1 }, DLEND_STEP_RESET },
 	{ "bus master off before interrupts", { HELD }, { MSIX }, { .bme = true },
 	  DLEND_STEP_BME_OFF },
+	/* What it does not have may be gone from the device. */
+	{ "turned on before interrupts", { HELD }, { .bme = true, .enable = 1, .build = 1, MSIX },
+	  {}, DLEND_STEP_ENABLE },
+	{ "memory turned on", { HELD }, { .enable = 2 }, { .enable = 1 }, DLEND_STEP_ENABLE },
+	{ "bus master off, and on again", { HELD }, { .bme = true, .enable = 1, .build = 1 },
+	  { .bme = true, .build = 1 }, DLEND_STEP_ENABLE },
+	{ "turned on, after a reset", { HELD }, { .reset = 1, .enable = 1 }, {}, DLEND_STEP_RESET },
 	{ "interrupts before windows", { HELD }, { .bme = true, .build = 1, MSIX }, {},
 	  DLEND_STEP_IRQ },
 	{ "more vectors", { HELD }, { MSIX }, { .irq_mode = DLEND_IRQ_MSIX, .irq_count = 8 },
@@ -130,12 +137,16 @@ static void do_step(enum dlend_step step, const struct dlend_wish *want, struct 
 {
 	switch (step) {
 	case DLEND_STEP_RESET:
-		*have = (struct dlend_wish){ .reset = want->reset, .build = have->build,
+		*have = (struct dlend_wish){ .reset = want->reset, .enable = have->enable,
+					     .build = have->build,
 					     .rescan = have->rescan,
 					     .irq_turn = want->irq_turn };
 		break;
 	case DLEND_STEP_BME_OFF:
 		have->bme = false;
+		break;
+	case DLEND_STEP_ENABLE:
+		have->enable = want->enable;
 		break;
 	case DLEND_STEP_IRQ:
 		have->irq_mode = want->irq_mode;
@@ -181,6 +192,7 @@ static struct dlend_wish wish(unsigned int bits)
 		.irq_count = bits >> 4 & 1,
 		.irq_turn = bits >> 3 & 1,
 		.readrq = bits >> 5 & 1,
+		.enable = bits >> 5 & 1,
 	};
 }
 
@@ -194,7 +206,7 @@ static void plan_ends(struct kunit *test)
 		struct dlend_wish want = wish(i & 63), have = wish(i >> 6);
 		enum dlend_step step;
 
-		for (steps = 0; steps < 8; steps++) {
+		for (steps = 0; steps < 9; steps++) {
 			step = dlend_plan_step(now, &want, &have);
 			if (step == DLEND_STEP_NONE)
 				break;
@@ -207,7 +219,7 @@ static void plan_ends(struct kunit *test)
 				KUNIT_EXPECT_EQ(test, have.build, want.build);
 			do_step(step, &want, &have);
 		}
-		KUNIT_EXPECT_LE_MSG(test, steps, 6, "case %u", i);
+		KUNIT_EXPECT_LE_MSG(test, steps, 7, "case %u", i);
 		KUNIT_EXPECT_TRUE_MSG(test, dlend_plan_settled(now, &want, &have), "case %u", i);
 		KUNIT_EXPECT_EQ(test, have.bme, want.bme);
 	}
@@ -228,6 +240,8 @@ static void plan_urgent(struct kunit *test)
 		{ { .build = 2, .reset = 1 }, {}, true, false },
 		{ { .build = 2 }, { .bme = true }, true, true },
 		{ { .bme = true, .build = 2, MSIX }, { .bme = true }, true, true },
+		/* It may read ones until the lender has looked. */
+		{ { .bme = true, .build = 2, .enable = 1 }, { .bme = true }, true, false },
 	};
 	struct dlend_situation now = { HELD }, failed = { HELD, .failed = true }, idle = { OPEN };
 
@@ -347,6 +361,7 @@ static void plan_live(struct kunit *test)
 		{ { HELD }, {}, {}, DLEND_LIVE_NOW },
 		{ { HELD, .unmapping = true }, { .bme = true, .build = 1, MSIX }, {},
 		  DLEND_LIVE_NOW },
+		{ { HELD }, { .enable = 1 }, {}, DLEND_LIVE_NOW },
 		{ { HELD }, { .reset = 1 }, {}, DLEND_LIVE_RESET },
 		{ { HELD, .failed = true }, {}, {}, DLEND_LIVE_NO },
 		{ { HELD, .failed = true }, { .reset = 1 }, {}, DLEND_LIVE_NO },
