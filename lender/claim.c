@@ -5,6 +5,7 @@
  *
  * Knows nothing of leases.
  */
+#include <linux/aperture.h>
 #include <linux/crc32.h>
 #include <linux/iommu.h>
 #include <linux/ioport.h>
@@ -229,7 +230,10 @@ int lend_claim_take(struct lend_fn *fn)
 	}
 	pci_clear_master(pdev);
 	fn->claimed = lend_claim_select(pdev);
-	ret = pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
+	/* The display that the host has booted on, as vfio-pci does. */
+	if (pdev->class >> 16 == PCI_BASE_CLASS_DISPLAY)
+		ret = aperture_remove_conflicting_pci_devices(pdev, "dlend-lender");
+	ret = ret ?: pci_request_selected_regions(pdev, fn->claimed, "dlend-lender");
 	if (ret) {
 		pci_err(pdev, "not lent: something else uses its BARs (%d); see /proc/iomem\n",
 			ret);
