@@ -202,6 +202,13 @@ static ssize_t set_show(struct device *dev, struct device_attribute *attr, char 
 }
 static DEVICE_ATTR_RO(set);
 
+static ssize_t identity_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return sysfs_emit(buf, "%s\n", to_dlend_offer(dev)->info.identity);
+}
+static DEVICE_ATTR_RO(identity);
+
 static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct dlend_offer *offer = to_dlend_offer(dev);
@@ -245,6 +252,7 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	&dev_attr_root.attr,
 	&dev_attr_clique.attr,
 	&dev_attr_set.attr,
+	&dev_attr_identity.attr,
 	&dev_attr_reserved.attr,
 	&dev_attr_bars.attr,
 	NULL

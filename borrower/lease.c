@@ -401,6 +401,12 @@ static struct dlend_lease *dlend_lease_obtain(struct dlend_claim *claim, u16 typ
 		snprintf(why, DLEND_REASON_LEN, "this host is being suspended");
 		return ERR_PTR(-EAGAIN);
 	}
+	/* A lender grants what has that address, which may be another device by now. */
+	if (READ_ONCE(claim->offer->withdrawn)) {
+		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it any more",
+			 claim->offer->addr.lender);
+		return ERR_PTR(-ENODEV);
+	}
 	r = dlend_lease_prepare(claim, why);
 	if (IS_ERR(r))
 		return ERR_CAST(r);

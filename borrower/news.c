@@ -35,6 +35,7 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	info->nr_msix = min_t(u16, le16_to_cpu(p->nr_msix), DLEND_MAX_VECTORS);
 	info->has_intx = le16_to_cpu(p->has_intx);
 	info->clique = le16_to_cpu(p->clique);
+	dlend_name_read(info->identity, p->identity);
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
 		u64 size = le64_to_cpu(p->bar[i].size);
 
@@ -43,6 +44,12 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 		info->bar[i].size = size;
 		info->bar[i].flags = le32_to_cpu(p->bar[i].flags);
 	}
+}
+
+/* A lender may not know it, this time: its own driver has not read it. */
+static bool dlend_news_same_identity(const char *a, const char *b)
+{
+	return !*a || !*b || !strcmp(a, b);
 }
 
 static bool dlend_news_same_device(const struct dlend_offer_info *a,
@@ -54,14 +61,13 @@ static bool dlend_news_same_device(const struct dlend_offer_info *a,
 		if (a->bar[i].size != b->bar[i].size || a->bar[i].flags != b->bar[i].flags)
 			return false;
 	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&
-	       a->flags == b->flags;
+	       a->flags == b->flags && dlend_news_same_identity(a->identity, b->identity);
 }
 
-/* The lender says it only once.  What it offered before the link went is not there any more. */
+/* The lender says it only once.  What it offered before is not there any more. */
 static void dlend_news_ask_later(struct dlend_offer *offer, struct dlend_link *link)
 {
-	if (!offer->link)
-		WRITE_ONCE(offer->withdrawn, true);
+	WRITE_ONCE(offer->withdrawn, true);
 	if (!offer->ask)
 		offer->ask = dlend_link_get(link);
 }
@@ -81,9 +87,10 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 		if (offer->claim) {
 			dlend_news_ask_later(offer, link);
 			dev_warn_ratelimited(&offer->dev,
-					     "node %u now offers another device under this address (%04x:%04x, was %04x:%04x); ignored until the mdev is removed\n",
+					     "node %u now offers another device under this address (%04x:%04x %s, was %04x:%04x %s); ignored until the mdev is removed\n",
 					     addr->lender, info->vendor, info->device,
-					     offer->info.vendor, offer->info.device);
+					     info->identity, offer->info.vendor,
+					     offer->info.device, offer->info.identity);
 			return ERR_PTR(-EBUSY);
 		}
 		dlend_offer_kill(offer);
@@ -209,6 +216,8 @@ static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr
 				     addr->lender);
 		return;
 	}
+	if (!offer->next.identity[0])
+		memcpy(offer->next.identity, offer->info.identity, sizeof(offer->next.identity));
 	offer->info = offer->next;
 	swap(offer->snapshot, offer->next_snapshot);
 	offer->complete = true;

@@ -284,6 +284,15 @@ int lend_claim_clean(struct lend_fn *fn)
 	return ret;
 }
 
+/* What the device says by itself; an administrator may know better (sysfs.c). */
+static void lend_claim_identity(struct lend_fn *fn)
+{
+	u64 serial = pci_get_dsn(fn->pdev);
+
+	if (serial && !fn->identity[0])
+		snprintf(fn->identity, sizeof(fn->identity), "%016llx", serial);
+}
+
 int lend_claim_learn(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
@@ -298,6 +307,7 @@ int lend_claim_learn(struct lend_fn *fn)
 	if (!fn->saved)
 		return -ENOMEM;
 	lend_rom_copy(fn);
+	lend_claim_identity(fn);
 	lend_claim_snapshot(fn);
 	return 0;
 }

@@ -176,6 +176,7 @@ enum lend_tell {
  * @error_until: the PCI core recovers the function from an error until then (jiffies); 0: it does
  *	not (group lock)
  * @clique: DLEND_OFFER_CLIQUE*, as the admin has set it
+ * @identity: its serial number, or ""; does not change once the function is offered
  * @unheard: by LEND_TELL_*, a bit for each listener whose peer has not heard it (outbox.c)
  * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
  *	lent over that link (outbox.c)
@@ -218,6 +219,7 @@ struct lend_fn {
 	u32 errors;
 	unsigned long error_until;
 	u16 clique;
+	char identity[DLEND_NODE_NAME_LEN];
 	unsigned long unheard[LEND_TELLS];
 	unsigned long barred;
 	struct list_head gone_node;

@@ -74,7 +74,7 @@ int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p);
  */
 void lend_irq_unmask(struct lend_fn *fn);
 
-/** lend_irq_restore_intx - a reset has turned off the INTx of @fn (in). Context: as lend_irq_setup() */
+/** lend_irq_restore_intx - INTx of @fn (in) is on again after a reset. Context: group lock */
 void lend_irq_restore_intx(struct lend_fn *fn);
 
 /**

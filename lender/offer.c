@@ -91,6 +91,7 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	offer->holder = cpu_to_le16(holder);
 	offer->epoch = cpu_to_le32(lease->epoch);
 	offer->snapshot_crc = cpu_to_le32(fn->snapshot_crc);
+	memcpy(offer->identity, fn->identity, sizeof(offer->identity));
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		offer->bar[i].size = cpu_to_le64(fn->bar[i].size);
 		offer->bar[i].flags = cpu_to_le32(fn->bar[i].flags);

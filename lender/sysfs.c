@@ -305,23 +305,56 @@ static ssize_t set_show(struct device *dev, struct device_attribute *attr, char 
 	return sysfs_emit(buf, "%s\n", name[0] ? name : "none");
 }
 
+/* Return: 0, or -EINVAL: it has characters that no name may have, or is too long. */
+static int lend_sysfs_read_name(char *name, const char *buf)
+{
+	if (strcspn(buf, "\n") >= DLEND_NODE_NAME_LEN)
+		return -EINVAL;
+	strscpy(name, buf, strcspn(buf, "\n") + 1);
+	/* What no name may have is a "?" from here on. */
+	dlend_name_read(name, name);
+	return !name[0] || strchr(name, '?') ? -EINVAL : 0;
+}
+
 static ssize_t set_store(struct device *dev, struct device_attribute *attr, const char *buf,
 			 size_t len)
 {
 	struct lend_fn *fn = dev_get_drvdata(dev);
 	char name[DLEND_NODE_NAME_LEN];
+	int ret = lend_sysfs_read_name(name, buf);
 
-	if (strcspn(buf, "\n") >= sizeof(name))
-		return -EINVAL;
-	strscpy(name, buf, strcspn(buf, "\n") + 1);
-	/* What no name may have is a "?" from here on. */
-	dlend_name_read(name, name);
-	if (!name[0] || strchr(name, '?'))
-		return -EINVAL;
+	if (ret)
+		return ret;
 	lend_group_join_set(fn->group, strcmp(name, "none") ? name : "");
 	return len;
 }
 static DEVICE_ATTR_RW(set);
+
+static ssize_t identity_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+
+	guard(mutex)(&fn->group->lock);
+	return sysfs_emit(buf, "%s\n", fn->identity);
+}
+
+/* Before it is offered: its borrowers take it for another device if that changes. */
+static ssize_t identity_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+	int ret = lend_sysfs_read_name(name, buf);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&fn->group->lock);
+	if (!fn->preparing)
+		return -EBUSY;
+	memcpy(fn->identity, name, sizeof(name));
+	return len;
+}
+static DEVICE_ATTR_RW(identity);
 
 static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -360,6 +393,7 @@ static struct attribute *lend_sysfs_attrs[] = {
 	&dev_attr_clique.attr,
 	&dev_attr_reserved.attr,
 	&dev_attr_set.attr,
+	&dev_attr_identity.attr,
 	&dev_attr_root.attr,
 	&dev_attr_prepared.attr,
 	NULL

@@ -131,6 +131,34 @@ static ssize_t clique_store(struct device *dev, struct device_attribute *attr, c
 }
 static DEVICE_ATTR_RW(clique);
 
+static ssize_t identity_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+
+	guard(mutex)(&v->lock);
+	return sysfs_emit(buf, "%s\n", v->identity[0] ? v->identity : "any");
+}
+
+static ssize_t identity_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t count)
+{
+	struct dlend_vdev *v = dev_get_drvdata(dev);
+	size_t len = strcspn(buf, "\n");
+	int ret;
+
+	if (!len || len >= sizeof(v->identity))
+		return -EINVAL;
+	guard(mutex)(&v->lock);
+	ret = dlend_setting_busy(v, "identity");
+	if (ret)
+		return ret;
+	strscpy(v->identity, buf, len + 1);
+	if (!strcmp(v->identity, "any"))
+		v->identity[0] = '\0';
+	return count;
+}
+static DEVICE_ATTR_RW(identity);
+
 static ssize_t prepin_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_vdev *v = dev_get_drvdata(dev);
@@ -200,6 +228,7 @@ static DEVICE_ATTR_RW(lowmem);
 
 static struct attribute *dlend_setting_attrs[] = {
 	&dev_attr_clique.attr,
+	&dev_attr_identity.attr,
 	&dev_attr_prepin.attr,
 	&dev_attr_lowmem.attr,
 	NULL

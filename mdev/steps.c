@@ -86,13 +86,27 @@ static void dlend_step_await_lender(struct dlend_vdev *v)
 	dlend_step_pause(v);
 }
 
+/* An administrator means a certain device, and its lender has another in its place. */
+static bool dlend_step_is_other(struct dlend_vdev *v, char *why)
+{
+	guard(mutex)(&v->lock);
+	if (!v->identity[0] || !strcmp(v->identity, v->info.identity))
+		return false;
+	snprintf(why, DLEND_REASON_LEN,
+		 "it is another device: its identity is \"%s\", not \"%s\" as set",
+		 v->info.identity, v->identity);
+	return true;
+}
+
 /* Ask for a lease, and prepare to pin the guest's memory for it. */
 static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool coming, char *why)
 {
-	struct dlend_lease *lease = coming ? dlend_lease_standby(&v->claim, why) :
-					     dlend_lease_borrow(&v->claim, why);
+	struct dlend_lease *lease;
 	struct dlend_memory *mem;
 
+	if (dlend_step_is_other(v, why))
+		return ERR_PTR(-ENODEV);
+	lease = coming ? dlend_lease_standby(&v->claim, why) : dlend_lease_borrow(&v->claim, why);
 	if (IS_ERR(lease))
 		return lease;
 	mem = dlend_guest_memory_create(v, lease);
@@ -269,7 +283,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_failed(v, lease, "reset", ret);
 }
 
-/* A lender that cannot look leaves the device as it is: if it has lost itself, its guest sees that. */
+/* A lender that cannot look leaves the device as it is: its guest sees if that has lost itself. */
 static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	u32 enable;

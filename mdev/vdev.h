@@ -196,6 +196,7 @@ struct dlend_vdev_move {
  * @live: may an access to configuration space go to the device itself?
  * @live_after: not before then, as the lender did not answer the last one in time
  * @irq_short: how many vectors there are, if fewer than were asked for; else -1
+ * @identity: of the device that is meant; "": any
  * @readrq: size of read requests after a reset, as encoded in Device Control
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted (set without @lock)
@@ -247,6 +248,7 @@ struct dlend_vdev {
 	struct dlend_wish want, have;
 	struct dlend_lease *ended;
 	u32 irq_need, readrq;
+	char identity[DLEND_NODE_NAME_LEN];
 	unsigned int irq_waiters;
 	int irq_short;
 	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, quiet;

@@ -26,7 +26,7 @@ void dlend_native_reach_begin(struct dlend_native_fn *fn);
  */
 void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_lease *lease, bool on);
 
-/** dlend_native_reach_end - the end of dlend_native_reach_begin(); fine without one. Context: process */
+/** dlend_native_reach_end - end of dlend_native_reach_begin(); fine without. Context: process */
 void dlend_native_reach_end(struct dlend_native_fn *fn);
 
 #endif

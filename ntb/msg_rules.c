@@ -85,6 +85,8 @@ static const char *dlend_msg_check_offer(u16 type, const void *payload)
 		return "offer state";
 	if (le16_to_cpu(p->clique) > DLEND_OFFER_CLIQUE_NONE)
 		return "offer clique";
+	if (p->identity[DLEND_NODE_NAME_LEN - 1])
+		return "offer identity";
 	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
 		why = dlend_msg_check_bar(&p->bar[i], i);
 		if (why)

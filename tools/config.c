@@ -5,6 +5,7 @@
  *	3b:00.0 reset=flr		a function by its address
  *	10de:2204 clique=3		all of that vendor and device
  *	class=0108 group		all of that class (here: NVMe and the like)
+ *	3d:00.0 serial=S4EWNX0N12	that disk, and no other that is there now
  *	3c:00.0 set=render		it and all others of that set go to one node at a time
  *	link 01:00.0 peer=3		that NTB leads to node 3, and to nobody else
  *	link 01:00.0 direct=on		devices behind it may interrupt without their lender's help
@@ -29,7 +30,7 @@ static __noreturn void refuse_attribute(const char *file, unsigned int line, con
 {
 	refuse_line(file, line,
 		    text("\"%s\" is none of %s", word,
-			 "group, anyway, reset=METHOD, clique=N, set=NAME, as=BB:DD.F"));
+			 "group, anyway, reset=METHOD, clique=N, set=NAME, as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER"));
 }
 
 static bool is_hex(const char *s, size_t len)
@@ -97,6 +98,15 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 		if (!config_is_address(line))
 			refuse_line(file, line->number,
 				    "as= names one device: give that by its address");
+	} else if (!strncmp(word, "ids=", 4)) {
+		line->ids = strdup(word + 4);
+		if (!is_vendor_and_device(line->ids))
+			refuse_line(file, line->number, "ids= takes vendor:device, like 10de:2204");
+	} else if (!strncmp(word, "serial=", 7)) {
+		line->serial = strdup(word + 7);
+		if (!name_valid(line->serial))
+			refuse_line(file, line->number,
+				    "serial= takes letters, digits, \".\", \"_\" and \"-\"");
 	} else {
 		refuse_attribute(file, line->number, word);
 	}

@@ -288,11 +288,12 @@ const char *offer_obstacle(const char *address, const char *uuid);
  * struct lend_line - what one line, or one command line, asks for
  * @which: BDF, or vendor:device, or class=CCSSPP (also CC, CCSS)
  * @as, @reset, @clique, @set: NULL if not said
+ * @ids, @serial: of the device that is meant, vendor:device and as identity_of(); NULL: any
  * @anyway: also if it does harm (device_hazard())
  * @number: of the line, for messages
  */
 struct lend_line {
-	const char *which, *as, *reset, *clique, *set;
+	const char *which, *as, *reset, *clique, *set, *ids, *serial;
 	bool group, anyway;
 	unsigned int number;
 };
@@ -358,6 +359,17 @@ void check_use(const struct device *dev);
  * Return: the process, and which file, as text(); NULL: there is none
  */
 const char *find_user(const struct names *files, const char **vm);
+
+/* identity.c */
+/**
+ * identity_of - the serial number of @dev: what it is lent with, or else an NVMe controller's as
+ * this host's driver has read it, or else PCIe's; of letters, digits, ".", "_" and "-"
+ *
+ * Return: "": not known; valid until the process ends
+ */
+const char *identity_of(const struct device *dev);
+/** identity_check - is @dev what @line means? Exits with a message if not */
+void identity_check(const struct lend_line *line, const struct device *dev);
 
 /* json.c */
 /**

@@ -124,12 +124,13 @@ static void offer(const struct device *dev)
 
 /*
  * What lend_device() works on, and what it did so far.
+ * @identity: of each of @group, as it was before
  * @done: all of @group is lent; it may have failed after that
  */
 struct lending {
 	const struct lend_line *line;
 	const char *bdf;
-	struct names group;
+	struct names group, identity;
 	struct move *move;
 	bool done;
 };
@@ -175,6 +176,35 @@ static void write_attributes(const struct lending *l)
 		set_attribute(&l->move[i].dev, "clique", line->clique);
 }
 
+/* An older dlend_lender has no such attribute; and nothing changes for one that is offered. */
+static void write_identities(const struct lending *l)
+{
+	for (size_t i = 0; i < l->group.count; i++) {
+		const struct device *dev = &l->move[i].dev;
+		char *p = path("%s/dlend/identity", dev->dir);
+		int err = 0;
+
+		if (*l->identity.name[i] && device_preparing(dev))
+			err = write_text(p, l->identity.name[i]);
+		if (err && err != -ENOENT)
+			fail(EXIT_FAIL, text("%s cannot have the identity %s", dev->bdf,
+					     l->identity.name[i]), strerror(-err),
+			     text("%s To try again: dlend lend %s", as_it_is(dev), dev->bdf));
+		free(p);
+	}
+}
+
+/* While their drivers have them. */
+static void read_identities(struct lending *l)
+{
+	for (size_t i = 0; i < l->group.count; i++) {
+		struct device dev = device_open(l->group.name[i]);
+
+		names_add(&l->identity, identity_of(&dev));
+		device_close(&dev);
+	}
+}
+
 /* What goes with it: of its IOMMU group, without what is gone when its own driver has left it. */
 static struct names lent_together(const struct device *dev)
 {
@@ -208,6 +238,7 @@ static void lend_device(void *arg)
 
 	lock_device(&dev);
 	check_node();
+	identity_check(line, &dev);
 	check_kind(&dev);
 	check_above(&dev);
 	l->group = lent_together(&dev);
@@ -221,6 +252,7 @@ static void lend_device(void *arg)
 		fail(EXIT_USAGE, "--as names one device", "this group has several", NULL);
 	if (!line->as)
 		check_names(&l->group);
+	read_identities(l);
 	l->move = move_plan(&l->group);
 	if (line->as)
 		set_name(&dev, line->as);
@@ -228,6 +260,7 @@ static void lend_device(void *arg)
 		forget_name(&l->move[i].dev);
 	move_take(l->move, l->group.count);
 	l->done = !device_preparing(&dev);
+	write_identities(l);
 	write_attributes(l);
 	for (size_t i = 0; i < l->group.count; i++)
 		offer(&l->move[i].dev);

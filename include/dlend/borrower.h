@@ -45,6 +45,7 @@ struct workqueue_struct;
  * @nr_msi, @nr_msix: vectors that the lender can deliver
  * @has_intx: the lender can deliver INTx
  * @clique: the lender's setting: DLEND_OFFER_CLIQUE*
+ * @identity: serial number, as the lender knows it; "": it does not
  * @bar: bytes (a power of two, 0: none) and DLEND_BAR_F_* of the BARs and of the ROM
  */
 struct dlend_offer_info {
@@ -54,6 +55,7 @@ struct dlend_offer_info {
 	u16 nr_msi, nr_msix;
 	bool has_intx;
 	u16 clique;
+	char identity[DLEND_NODE_NAME_LEN];
 	struct { u64 size; u32 flags; } bar[DLEND_NUM_REGIONS];
 };
 

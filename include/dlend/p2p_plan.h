@@ -93,7 +93,10 @@ struct dlend_p2p_wish {
 
 enum dlend_p2p_step { DLEND_P2P_KEEP, DLEND_P2P_MAP, DLEND_P2P_UNMAP };
 
-/* One device's way to one BAR of another, or of its own; @s and @t are indices into the devices of one VM. */
+/*
+ * One device's way to one BAR of another, or of its own; @s and @t are indices into the devices of
+ * one VM.
+ */
 struct dlend_p2p_way {
 	unsigned int s, t, bar;
 };

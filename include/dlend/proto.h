@@ -216,8 +216,10 @@ struct dlend_p_offer {
 	__le32 epoch;
 	__le32 snapshot_crc;
 	struct dlend_p_bar bar[DLEND_NUM_REGIONS];
+	__u8 identity[DLEND_NODE_NAME_LEN];	/* serial number; 0 behind it; empty: not known */
 } __packed;
-static_assert(sizeof(struct dlend_p_offer) == 36 + 16 * DLEND_NUM_REGIONS);
+static_assert(sizeof(struct dlend_p_offer) ==
+	      36 + 16 * DLEND_NUM_REGIONS + DLEND_NODE_NAME_LEN);
 static_assert(sizeof(struct dlend_p_offer) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_SNAPSHOT_PIECE	128

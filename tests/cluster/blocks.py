@@ -9,9 +9,11 @@
 Knows neither hosts nor lending; the guest has busybox.
 """
 
+# Without the disk's file, dd would make an ordinary one, and that would have the block.
 # Block n of a writer begins with the number n; /tmp/last.NAME is the last one that the disk has said it has.
-WRITE = """n=0; while :; do n=$((n+1)); printf '%08d' $n | dd of=/dev/{disk} bs={size} seek=$(({first} + n)) conv=sync \
-oflag=direct 2>/dev/null && echo $n >/tmp/new.{name} && mv /tmp/new.{name} /tmp/last.{name} || echo $n >>/tmp/lost; done"""
+WRITE = """n=0; while :; do n=$((n+1)); [ -b /dev/{disk} ] && printf '%08d' $n | dd of=/dev/{disk} bs={size} seek=$(({first} + n)) conv=sync \
+oflag=direct 2>/dev/null && [ -b /dev/{disk} ] && echo $n >/tmp/new.{name} && mv /tmp/new.{name} /tmp/last.{name} ||
+{{ echo $n >>/tmp/lost; sleep 0.2; }}; done"""
 # How many there are, and how many of them are not as they were written
 READ = """dd if=/dev/{disk} bs={size} skip=$(({first} + 1)) count=$(cat /tmp/last.{name}) iflag=direct 2>/dev/null |
 tr -d '\\0' | fold -w 8 | awk '$0 + 0 != NR || length != 8 {{ n++ }} END {{ print NR, n + 0 }}'"""

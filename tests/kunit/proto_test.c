@@ -250,6 +250,8 @@ static const struct spoil spoils[] = {
 	  DLEND_OFFER_STATES, -EINVAL },
 	{ "offer clique", DLEND_MSG_OFFER, false, IN(dlend_p_offer, clique), 2,
 	  DLEND_OFFER_CLIQUE_NONE + 1, -EINVAL },
+	{ "identity without end", DLEND_MSG_OFFER, false,
+	  IN(dlend_p_offer, identity[DLEND_NODE_NAME_LEN - 1]), 1, 'x', -EINVAL },
 	{ "bar not a power of two", DLEND_MSG_OFFER, false, IN(dlend_p_offer, bar[0].size), 8,
 	  12288, -EINVAL },
 	{ "bar flags", DLEND_MSG_OFFER, false, IN(dlend_p_offer, bar[0].flags), 4, 32, -EINVAL },

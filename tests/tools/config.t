@@ -50,6 +50,7 @@ def mistakes(t):
     for text, number, part in (("03:00.0\nxx\n", 2, "no PCI address"), ("03:00.0 colour=red\n", 1, "colour=red"),
                                ("\n\n03:00.0 clique=16\n", 3, "0 to 15"), ("03:00.0 clique=\n", 1, "0 to 15"),
                                ("03:00.0 clique=1x\n", 1, "0 to 15"), ("03:00.0 as=3b\n", 1, "bus:device.function"),
+                               ("03:00.0 ids=1b36\n", 1, "ids= takes"), ("03:00.0 serial=\n", 1, "serial= takes"),
                                ("03:00.0 set=\n", 1, "set= takes a name"), ("03:00.0 set=a/b\n", 1, "set= takes a name"),
                                ("class=01 as=3b:00.0\n", 1, "by its address"), ("03:00.0 reset=\n", 1, "reset="),
                                ("class=1\n", 1, "class="), ("class=0108022\n", 1, "class="), ("class=xy\n", 1, "class="),
@@ -60,6 +61,29 @@ def mistakes(t):
             r = f.run("lend --all")
             t.ok(r.code == 2 and f"dlend.conf, line {number + 1}" in r.err and part in r.err, f"{text!r}: {part}", r.err)
             t.equal(f.lent(), [], "  and nothing was lent, not even what stands before it")
+
+
+def pcie_serial(f, bdf):
+    """In the list of its extended capabilities, behind another one."""
+    config = bytearray(4096)
+    config[0x100:0x104] = (0x14010001).to_bytes(4, "little")
+    config[0x140:0x14c] = (0x00010003).to_bytes(4, "little") + (0x3344556600aabb11).to_bytes(8, "little")
+    (f.device(bdf) / "config").write_bytes(config)
+
+
+def identity(t):
+    """What is at an address now is what the line means, or it is left alone, whatever it is."""
+    lines_of = {"03:00.0 ids=1b36:0010": [DISK], "03:00.0 ids=1B36:0010 serial=S4EW-1": [DISK], "03:00.0 ids=1b36:0011": [],
+                "03:00.0 serial=S4EW-2": [], "03:00.0 serial=S4EW-1 reset=bus": [DISK], "1b36:0010 serial=S4EW-1": [DISK],
+                "04:00.0 serial=S4EW-1": [], "05:00.0 serial=3344556600aabb11": [NIC], "05:00.0 serial=3344556600aabb12": [],
+                "05:00.0 ids=8086:10d3 serial=3344556600aabb11": [NIC], "05:00.0 ids=8086:10d4": []}
+    for line, want in lines_of.items():
+        with Host(line + "\n") as f:
+            f.files(f.device(DISK) / "nvme/nvme0", serial="S4EW-1              ")
+            pcie_serial(f, NIC)
+            r = f.run("lend --all")
+            t.equal((r.code, f.lent()), (0 if want and "1b36:0010 s" not in line else 1, want), f"{line!r}")
+            t.ok("is not the device that line 1 means" in r.err or r.code == 0, "  the message says so", r.err)
 
 
 def rounds(t):
@@ -147,6 +171,6 @@ def links(t):
 
 
 with Tap() as tap:
-    for part in (lines, mistakes, rounds, groups, clique, sets, links):
+    for part in (lines, mistakes, identity, rounds, groups, clique, sets, links):
         tap.diag(part.__name__)
         part(tap)

@@ -14,7 +14,7 @@
  *	p2p fill ADDRESS SEED	address <- the pattern, by this processor
  *	p2p check ADDRESS SEED	it must hold the pattern, seen by this processor
  *	p2p move BDF ADDRESS	put its BAR 0 there
- *	p2p own BDF 0		edu's register R_LIVE <- edu's R_IDENT, by DMA, at its own bus address
+ *	p2p own BDF 0		by DMA at its own bus address, R_LIVE of edu <- its R_IDENT
  *	p2p peek ADDRESS 0	say what 4 bytes there are, instead of "ok"
  *
  * Says "ok", or what is wrong and exits with 1.

@@ -23,7 +23,7 @@ SAID = "was reset, and this host was not told"
 def lose_itself(t, b):
     """Through the port above, past the lender's kernel."""
     root, bdf = b.port("nvme0").bdf, b.bdf("nvme0")
-    b.run(f"setpci -s {root} BRIDGE_CONTROL.w=40:40; sleep 0.2; setpci -s {root} BRIDGE_CONTROL.w=0:40")
+    b.run(f"setpci -s {root} BRIDGE_CONTROL.w=40:40; sleep 0.2; setpci -s {root} BRIDGE_CONTROL.w=0:40")     # pace
     b.wait_for(f"[ $(setpci -s {bdf} CLASS_DEVICE.w) = 0108 ]", 20)
     t.equal(b.run(f"setpci -s {bdf} COMMAND.w").out.strip(), "0000", "the device has lost itself")
 
