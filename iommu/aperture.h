@@ -32,7 +32,8 @@ struct seq_file;
  * addresses are clear of reserved regions and of the host bridge's windows (docs/architecture.md).
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
- * driver uses another device of the group, or has the group; -ENOSPC no free addresses; -EADDRINUSE
+ * driver uses another device of the group, or has the group; -EPERM interrupt remapping is off, and
+ * nobody has allowed that; -ENOSPC no free addresses; -EADDRINUSE
  * the driver that shares its domain has memory there; -EOPNOTSUPP
  * architecture; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
  */
@@ -65,13 +66,14 @@ void dlend_aperture_release_all(struct dlend_aperture *ap);
 void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m);
 
 /**
- * dlend_aperture_group_busy - does a driver use another device of the IOMMU group?
- * @dma_dev: device whose group it is
+ * dlend_aperture_hindered - is something in the way that an admin can remove while the host runs?
+ * @dma_dev: device that is to have an aperture
  *
- * If so, dlend_aperture_create() fails with -EBUSY; an admin can unbind that driver. Logs nothing.
+ * If so, dlend_aperture_create() fails with -EBUSY (a driver uses another device of the group) or
+ * with -EPERM (interrupts are not remapped, and that is not allowed). Logs nothing.
  * Context: process, may sleep.
  */
-bool dlend_aperture_group_busy(struct device *dma_dev);
+bool dlend_aperture_hindered(struct device *dma_dev);
 
 /**
  * dlend_aperture_detach - the device goes away: unmap everything, give its domain back

@@ -7,13 +7,26 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/iommu.h>
+#include <linux/moduleparam.h>
 #include <linux/pci.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <dlend/compat.h>
 #include "aperture.h"
 #include "aperture_place.h"
 #include "paging.h"
 #include "slots.h"
+
+static bool dlend_unsafe_interrupts;
+module_param_named(allow_unsafe_interrupts, dlend_unsafe_interrupts, bool, 0644);
+MODULE_PARM_DESC(allow_unsafe_interrupts,
+		 "Have links, and lend devices, without interrupt remapping, like VFIO's parameter of that name: each peer, and each borrower, can then make this host see any interrupt (read when a link comes up, and when a device is bound; default: off)");
+
+bool dlend_unsafe_interrupts_allowed(void)
+{
+	return READ_ONCE(dlend_unsafe_interrupts);
+}
+DLEND_EXPORT(dlend_unsafe_interrupts_allowed);
 
 /* Another device of the group that a driver uses would lose its DMA mappings. */
 static int dlend_aperture_other_user(struct device *dev, void *ours)
@@ -25,13 +38,20 @@ static int dlend_aperture_other_user(struct device *dev, void *ours)
 	return -EBUSY;
 }
 
-bool dlend_aperture_group_busy(struct device *dma_dev)
+static bool dlend_aperture_interrupts_safe(struct iommu_group *group)
+{
+	return iommu_group_has_isolated_msi(group) || dlend_unsafe_interrupts_allowed();
+}
+
+bool dlend_aperture_hindered(struct device *dma_dev)
 {
 	struct iommu_group *group = iommu_group_get(dma_dev);
-	int err = group ? iommu_group_for_each_dev(group, dma_dev, dlend_aperture_other_user) : 0;
+	bool hindered = group && (!dlend_aperture_interrupts_safe(group) ||
+				  iommu_group_for_each_dev(group, dma_dev,
+							   dlend_aperture_other_user));
 
 	iommu_group_put(group);
-	return err;
+	return hindered;
 }
 
 static int dlend_aperture_say_other_user(struct device *dev, void *ours)
@@ -43,6 +63,22 @@ static int dlend_aperture_say_other_user(struct device *dev, void *ours)
 	dev_err(ours, "shares its IOMMU group with %s, which a driver uses: move the NTB to another slot, or unbind that driver\n",
 		dev_name(dev));
 	return err;
+}
+
+/*
+ * A write to 0xfee00000 is an interrupt, and no domain has a say in that.  On most bridges a peer
+ * can make its window lead there: the translation is in registers that it reaches.  So without
+ * remapping it can raise any interrupt of this host: NMI, SMI and INIT among them.
+ */
+static int dlend_aperture_check_interrupts(struct device *dev, struct iommu_group *group)
+{
+	if (!dlend_aperture_interrupts_safe(group)) {
+		dev_err(dev, "no link: interrupt remapping is off, so its peer could make this host see any interrupt; turn it on in the firmware (interrupt remapping, x2APIC), or, if you trust all peers with this host, write Y to /sys/module/dlend_core/parameters/allow_unsafe_interrupts (at boot: options dlend_core allow_unsafe_interrupts=1)\n");
+		return -EPERM;
+	}
+	if (!iommu_group_has_isolated_msi(group))
+		dev_warn(dev, "interrupt remapping is off, and allow_unsafe_interrupts is on: its peer can make this host see any interrupt\n");
+	return 0;
 }
 
 int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group)
@@ -61,7 +97,8 @@ int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group)
 		dev_err(dev, "its IOMMU group is in pass-through mode: boot with intel_iommu=on iommu.passthrough=0, without iommu=pt\n");
 		return -ENODEV;
 	}
-	return iommu_group_for_each_dev(group, dev, dlend_aperture_say_other_user);
+	return iommu_group_for_each_dev(group, dev, dlend_aperture_say_other_user) ?:
+	       dlend_aperture_check_interrupts(dev, group);
 }
 
 /*

@@ -17,7 +17,7 @@ struct iommu_group;
  * Logs what is in the way, and what to do.
  * Context: process, may sleep.
  * Return: 0; -EOPNOTSUPP architecture; -ENODEV no IOMMU translates; -EBUSY a driver uses another
- * device of the group.
+ * device of the group; -EPERM its interrupts are not remapped, and nobody has allowed that.
  */
 int dlend_aperture_check_iommu(struct device *dev, struct iommu_group *group);
 

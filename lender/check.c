@@ -13,11 +13,6 @@
 #include "lender/bus_reset.h"
 #include "lender/check.h"
 
-static bool lend_check_unsafe_interrupts;
-module_param_named(allow_unsafe_interrupts, lend_check_unsafe_interrupts, bool, 0644);
-MODULE_PARM_DESC(allow_unsafe_interrupts,
-		 "Lend devices of a host without interrupt remapping, like VFIO's parameter of that name: each borrower can then make this host see any interrupt (read when a device is bound; default: off)");
-
 static bool lend_check_allow_ats;
 module_param_named(allow_ats, lend_check_allow_ats, bool, 0644);
 MODULE_PARM_DESC(allow_ats,
@@ -98,8 +93,8 @@ static int lend_check_interrupts(struct pci_dev *pdev, struct iommu_group *iommu
 {
 	if (iommu_group_has_isolated_msi(iommu))
 		return 0;
-	if (!lend_check_unsafe_interrupts) {
-		pci_err(pdev, "not lent: interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's; turn it on in the firmware (interrupt remapping, x2APIC), or, if you trust all borrowers with this host, write Y to /sys/module/dlend_lender/parameters/allow_unsafe_interrupts (at boot: options dlend_lender allow_unsafe_interrupts=1)\n");
+	if (!dlend_unsafe_interrupts_allowed()) {
+		pci_err(pdev, "not lent: interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's; turn it on in the firmware (interrupt remapping, x2APIC), or, if you trust all borrowers with this host, write Y to /sys/module/dlend_core/parameters/allow_unsafe_interrupts (at boot: options dlend_core allow_unsafe_interrupts=1)\n");
 		return -EPERM;
 	}
 	pci_warn(pdev, "interrupt remapping is off, and allow_unsafe_interrupts is on: a borrower can make this host see interrupts that are not the device's\n");

@@ -12,8 +12,8 @@
 #include "link.h"
 
 /*
- * Milliseconds between looks whether the IOMMU group is still in use: an admin who unbinds the
- * other driver does not wait long.
+ * Milliseconds between looks whether what is in the way is still there: an admin who unbinds the
+ * other driver of the IOMMU group does not wait long.
  */
 #define DLEND_APERTURE_MS	10000
 /*
@@ -27,6 +27,9 @@ static const char dlend_setup_no_iommu[] =
 static const char dlend_setup_group_busy[] =
 	"no aperture: the NTB shares its IOMMU group with a device in use; "
 	"use another slot, or unbind that device's driver";
+static const char dlend_setup_unsafe[] =
+	"no aperture: interrupt remapping is off, so the peer could raise any interrupt here; "
+	"turn it on in the firmware, or allow it (allow_unsafe_interrupts)";
 static const char dlend_setup_no_room[] =
 	"no aperture: no free bus addresses; make the NTB window smaller in the firmware";
 static const char dlend_setup_in_use[] =
@@ -43,6 +46,8 @@ static const char *dlend_setup_advice(int err)
 		return dlend_setup_no_iommu;
 	case -EBUSY:
 		return dlend_setup_group_busy;
+	case -EPERM:
+		return dlend_setup_unsafe;
 	case -EOPNOTSUPP:
 		return "no aperture: not supported on this architecture";
 	case -ENOSPC:
@@ -55,9 +60,9 @@ static const char *dlend_setup_advice(int err)
 }
 
 /*
- * If only a reboot can help, there is one try and one message.  -EBUSY is different: the admin can
- * unbind the other driver of the NTB's group.  So the group is looked at now and then, without a
- * message, and the aperture is tried again once the group is free.
+ * If only a reboot can help, there is one try and one message.  -EBUSY and -EPERM are
+ * different: the admin can unbind the other driver of the NTB's group, or allow what is not safe.
+ * So that is looked at now and then, without a message, and the aperture is tried again then.
  */
 static bool dlend_setup_hopeless(struct dlend_link *link)
 {
@@ -65,10 +70,11 @@ static bool dlend_setup_hopeless(struct dlend_link *link)
 
 	if (!s->aperture_err)
 		return false;
-	if (s->aperture_err != -EBUSY || dlend_now_ms() - s->aperture_at < s->aperture_wait)
+	if ((s->aperture_err != -EBUSY && s->aperture_err != -EPERM) ||
+	    dlend_now_ms() - s->aperture_at < s->aperture_wait)
 		return true;
 	s->aperture_at = dlend_now_ms();
-	return dlend_aperture_group_busy(link->ops->dma_dev(link->hw));
+	return dlend_aperture_hindered(link->ops->dma_dev(link->hw));
 }
 
 static void dlend_setup_no_aperture(struct dlend_link *link, int err)

@@ -24,7 +24,7 @@
 #define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
 				"dlend_mdev", "dlend_native"
 #define ALLOW_ATS	"/sys/module/dlend_lender/parameters/allow_ats"
-#define ALLOW_UNSAFE_INTERRUPTS	"/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
+#define ALLOW_UNSAFE_INTERRUPTS	"/sys/module/dlend_core/parameters/allow_unsafe_interrupts"
 #define TEXT_MAX		256	/* longest attribute that is looked at */
 
 /* Exit codes; dlend.8 says when. */

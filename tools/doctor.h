@@ -23,8 +23,8 @@ void doctor_reach(const struct names *devices);
 /** doctor_fabric - whether devices of other nodes reach this host, as these nodes tell */
 void doctor_fabric(void);
 
-/** lender_allows - is that switch of dlend_lender's on? */
-bool lender_allows(const char *parameter);
+/** module_allows - is that switch of a module's on? */
+bool module_allows(const char *module, const char *parameter);
 /** bar_bytes - all memory BARs of a device together */
 unsigned long long bar_bytes(const char *dir);
 /** largest_bar - the largest memory BAR of a device, bytes */

@@ -274,9 +274,9 @@ static bool iommu_is_bypassed(const char *cmdline)
 	       !has_word(cmdline, "iommu=nopt");
 }
 
-bool lender_allows(const char *parameter)
+bool module_allows(const char *module, const char *parameter)
 {
-	char *dir = path("%s/module/dlend_lender/parameters", opt.sysfs), value[TEXT_MAX];
+	char *dir = path("%s/module/%s/parameters", opt.sysfs, module), value[TEXT_MAX];
 	bool on = *read_attr(value, dir, parameter) == 'Y';
 
 	free(dir);
@@ -294,14 +294,14 @@ static void check_interrupt_remapping(void)
 	else if (strstr(all, "IR-PCI") || strstr(all, "IR-IO-APIC") || strstr(all, "IR-MSI"))
 		finding(LEVEL_OK, "interrupt-remapping",
 			"interrupts of devices are checked by the IOMMU", NULL);
-	else if (lender_allows("allow_unsafe_interrupts"))
+	else if (module_allows("dlend_core", "allow_unsafe_interrupts"))
 		finding(LEVEL_WARN, "interrupt-remapping",
-			"off, and lending is allowed all the same (allow_unsafe_interrupts): a borrower can make this host see interrupts that are not its device's",
-			"Turn on interrupt remapping or x2APIC in the firmware; until then lend only to those you trust with this host");
+			"off, and allowed all the same (allow_unsafe_interrupts): each peer and each borrower can make this host see any interrupt",
+			"Turn on interrupt remapping or x2APIC in the firmware; until then have links only to hosts that you trust with this one");
 	else
-		finding(LEVEL_WARN, "interrupt-remapping",
-			"off: no device of this host can be lent, as a borrower could make it see interrupts that are not the device's",
-			"Turn on interrupt remapping or x2APIC in the firmware; or, if you trust all borrowers with this host: echo Y > "
+		finding(LEVEL_FAIL, "interrupt-remapping",
+			"off: links stay down, and no device of this host can be lent, as a peer could make this host see any interrupt",
+			"Turn on interrupt remapping or x2APIC in the firmware, and do not load the NTB's driver before that; or, if you trust all peers with this host: echo Y > "
 			ALLOW_UNSAFE_INTERRUPTS);
 	free(all);
 	free(file);

@@ -146,7 +146,7 @@ static void check_ats(const struct place *dev)
 {
 	if (!dev->ats)
 		return;
-	if (lender_allows("allow_ats"))
+	if (module_allows("dlend_lender", "allow_ats"))
 		finding(LEVEL_WARN, "device-ats",
 			text("%s translates addresses by itself (ATS); allow_ats trusts it",
 			     dev->bdf),

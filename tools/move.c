@@ -103,7 +103,7 @@ static void undo_and_fail(struct move *move, size_t count, struct move *m, const
 	if (err == -EPERM && !*lost)
 		fail(EXIT_UNFIT, what,
 		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",
-		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers with this host: echo Y > "
+		     "Turn it on in the firmware (interrupt remapping, x2APIC). If you trust all borrowers and peers with this host: echo Y > "
 		     ALLOW_UNSAFE_INTERRUPTS);
 	if (err == -EACCES && !*lost)
 		fail(EXIT_UNFIT, what,

@@ -43,6 +43,14 @@ struct dlend_aperture_stat {
 };
 
 /**
+ * dlend_unsafe_interrupts_allowed - has the administrator allowed to go without interrupt remapping?
+ *
+ * Who can write to the MSI range then makes this host see any interrupt: ask before anybody can.
+ * Context: any.
+ */
+bool dlend_unsafe_interrupts_allowed(void);
+
+/**
  * dlend_slot_alloc - reserve offsets
  * @ap: aperture
  * @size: (in) bytes, rounded up to pages

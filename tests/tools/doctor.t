@@ -199,9 +199,9 @@ def iommu(t):
         expect(t, f, "WARN", "iommu-sme", "SME")
     with Host() as f:
         f.file("interrupts", " 24:  0 0 PCI-MSI-0000:03:00.0 0-edge nvme0q0\n", f.proc)
-        expect(t, f, "WARN", "interrupt-remapping", "off: no device of this host can be lent")
-        f.file("allow_unsafe_interrupts", "Y\n", f.sys / "module/dlend_lender/parameters")
-        expect(t, f, "WARN", "interrupt-remapping", "off, and lending is allowed all the same")
+        expect(t, f, "FAIL", "interrupt-remapping", "off: links stay down, and no device of this host can be lent")
+        f.file("allow_unsafe_interrupts", "Y\n", f.sys / "module/dlend_core/parameters")
+        expect(t, f, "WARN", "interrupt-remapping", "off, and allowed all the same")
         os.unlink(f.proc / "interrupts")
         expect(t, f, "WARN", "interrupt-remapping", "cannot be read")
 

@@ -5,7 +5,8 @@
     host a (node 1): guest ---- ab ---- host b (node 2): nvme0, no interrupt remapping
                       \\------ ac ---- host c (node 3): nvme0, AMD's IOMMU
 
-One guest has a disk of each.
+One guest has a disk of each.  The host without remapping has to be allowed a link first, and a's processor, which writes
+to a's own bridge's registers, shows why.
 """
 import shutil
 import sys
@@ -17,14 +18,35 @@ from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-imp
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
-ALLOW = "/sys/module/dlend_lender/parameters/allow_unsafe_interrupts"
+ALLOW = "/sys/module/dlend_core/parameters/allow_unsafe_interrupts"
+XLAT4 = 0x440           # of AMD's bridge: where the window leads to in the other host
+MSI, NMI = 0xfee00000, 0x400    # to the processor with APIC id 0; delivery mode
 NOWHERE = 768 << 20     # in a window of 1 GiB: where nothing is
+
+
+def has_no_link(t, f, b):
+    b.wait_for("grep -q 'interrupt remapping is off' /sys/class/dlend_link/*:*/last_error", 60)
+    t.passed("without interrupt remapping there is no link, and it says why")
+    t.equal(b.run("cat /sys/class/dlend_link/*:*/state").out.split(), ["down"], "  it is down")
+    t.ok(ALLOW in b.run("dmesg").out, "  the kernel says what to do")
+    said = f.doctor("b")[1]["interrupt-remapping"]
+    t.ok(said[1] == "FAIL" and "links stay down" in said[0], "doctor says that links stay down", str(said))
+
+
+def a_peer_raises(t, a, b, link):
+    """An NMI, which no domain of an IOMMU keeps away."""
+    if link.family != "amd":
+        t.skip("another family's bridge")
+    regs, window = (a.run(f"sed -n '{line}s/ .*//p' /sys/bus/pci/devices/{a.bdf('ntb-ab')}/resource").out.strip() for line in (1, 5))
+    xlat = " ".join(f"$(({regs} + {XLAT4 + n}))" for n in (0, 4))
+    a.run(f"set -- {xlat}; low=$(busybox devmem $1) high=$(busybox devmem $2); busybox devmem $2 32 0; busybox devmem $1 32 {MSI:#x}; "
+          f"busybox devmem {window} 32 {NMI:#x}; busybox devmem $1 32 $low; busybox devmem $2 32 $high")
+    b.wait_for("dmesg | grep -q 'NMI received'", 20)
+    t.passed("its peer raises a non-maskable interrupt there")
 
 
 def has_to_be_allowed(t, f, b):
     bdf = b.bdf("nvme0")
-    said = f.doctor("b")[1]["interrupt-remapping"]
-    t.ok(said[1] == "WARN" and "no device of this host can be lent" in said[0], "doctor says that nothing can be lent", str(said))
     r = f.dlend("b", f"lend {bdf} 2>&1", check=False, timeout=60)
     t.ok(r.status and "interrupt remapping is off" in r.out and ALLOW in r.out,
          "without interrupt remapping lending is refused, with what to do about it", f"{r.status}: {r.out}")
@@ -32,7 +54,10 @@ def has_to_be_allowed(t, f, b):
     t.ok(b.run(f"[ -e /sys/bus/pci/drivers/dlend-lender/{bdf} ]", check=False).status, "it is where it was")
     b.run(f"echo Y >{ALLOW}")
     said = f.doctor("b")[1]["interrupt-remapping"]
-    t.ok(said[1] == "WARN" and "all the same" in said[0], "doctor says that it is allowed", str(said))
+    t.ok(said[1] == "WARN" and "allowed all the same" in said[0], "doctor says that it is allowed", str(said))
+    f.wait_links("a", 150)
+    f.wait_links("b", 60)
+    t.passed("the link comes up")
 
 
 def disks(g):
@@ -107,8 +132,9 @@ def main():
     with Tap() as t, Cluster("other-lenders.toml", tap=t) as c:
         shutil.copy(BUILD / "guest/userdisk", c.run_dir / "share/userdisk")
         f = Fabric(c)
-        f.up(timeout=150)
+        f.up(wait=False)
         with t.case("no interrupt remapping"):
+            has_no_link(t, f, c.host("b"))
             has_to_be_allowed(t, f, c.host("b"))
         t.ok("AMD-Vi" in c.host("c").run("dmesg").out, "c's IOMMU is AMD's")
         lent = {name: f.lend(name, "nvme0", wait="a") for name in "bc"}
@@ -125,6 +151,8 @@ def main():
         c.link("ac").command(f"poke b 4 {NOWHERE} 0badf00d")
         c.host("c").wait_for("dmesg | grep -q IO_PAGE_FAULT", 30)
         t.passed("AMD: what goes nowhere is a complaint, as with Intel's")
+        with t.case("what was allowed"):
+            a_peer_raises(t, c.host("a"), c.host("b"), c.link("ab"))
 
 
 main()
