@@ -98,7 +98,7 @@ int lend_admit(const struct lend_fn *fn, struct dlend_link *link)
 		pci_err(fn->pdev, "not lent over link %s: it needs %u of the %u places in its switch's table of requesters, and %u are free; take other devices back, then it is lent by itself\n",
 			dlend_link_name(link), lend_admit_these.needed, lend_admit_these.places,
 			lend_admit_these.free);
-	else if (err && err != -EAGAIN)
+	else if (err && err != -EAGAIN && err != -ENODEV)
 		pci_err(fn->pdev, "not lent over link %s: its switch does not take it as a requester (%d)\n",
 			dlend_link_name(link), err);
 	return err;

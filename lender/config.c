@@ -124,13 +124,13 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 {
 	int ret = lend_config_busy(fn);
 
+	if (ret)
+		return ret;
 	/* Device Control is never written as it comes, but the size of read requests is set. */
 	if (fn->pdev->pcie_cap && at == fn->pdev->pcie_cap + PCI_EXP_DEVCTL && size == 2) {
 		lend_config_set_readrq(fn, value);
 		return 0;
 	}
-	if (ret)
-		return ret;
 	/* Nor is COMMAND, but a device that is turned on has its BARs then, as under vfio-pci. */
 	if (at == PCI_COMMAND && size == 2) {
 		lend_reset_heal(fn);

@@ -174,19 +174,20 @@ static int dlend_setup_set_trans(struct dlend_link *link)
 
 int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
 {
-	if (!link->ops->admit)
-		return 0;
 	guard(mutex)(&link->state_lock);
-	return link->gone ? -ENODEV : link->ops->admit(link->hw, these);
+	/* First: the module that has the ops may be gone, too. */
+	if (link->gone)
+		return -ENODEV;
+	return link->ops->admit ? link->ops->admit(link->hw, these) : 0;
 }
 DLEND_EXPORT(dlend_link_admit);
 
 int dlend_setup_requesters_free(struct dlend_link *link)
 {
-	if (!link->ops->requesters_free)
-		return -ENODATA;
 	guard(mutex)(&link->state_lock);
-	return link->gone ? -ENODEV : link->ops->requesters_free(link->hw);
+	if (link->gone)
+		return -ENODEV;
+	return link->ops->requesters_free ? link->ops->requesters_free(link->hw) : -ENODATA;
 }
 
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""No interrupt is told before the data that the device wrote ahead of it, however late those are.
+"""No interrupt is told before the data that the device wrote ahead of it, however late those are; nor is the end of a lease.
 
     host a (node 1): guest ---- ab ---- host b (node 2): nvme0
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric, polled  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import Fabric, eventually, polled  # noqa: E402  pylint: disable=wrong-import-position
 
+READERS = 8
 TIMEOUT_MS = 1500       # of the guest's driver, which then looks by itself
 READBACK = "/sys/module/dlend_core/parameters/irq_readback"
 
@@ -25,6 +26,22 @@ def transfers(g, count):
                  dd if=/tmp/block of=/dev/nvme0n1 bs=4k seek=$i oflag=direct 2>/dev/null
                  dd if=/dev/nvme0n1 bs=4k skip=$i count=1 iflag=direct 2>/dev/null | cmp - /tmp/block || exit
          done""", timeout=240)
+
+
+def taken_back(t, f, a, link, uuid, address):
+    """Its VMM dies at work.  The memory goes when the lender has said that the device does not reach it any more: what
+    comes after that is blocked by the borrower's IOMMU, which complains."""
+    with f.guest("a", "dies", devices=[f.device(uuid)]) as g:
+        g.wait_for("[ -b /dev/nvme0n1 ]")
+        with link.late("b", "data"):
+            before = link.came_late("b")
+            g.run(f"for n in $(seq {READERS}); do "
+                  "(while dd if=/dev/nvme0n1 of=/dev/null bs=256k count=64 iflag=direct; do :; done) >/dev/null 2>&1 & done")
+            eventually(lambda: link.came_late("b") - before > 2000, True, 60)
+            g.kill(9)
+            f.wait_state("a", address, "free")
+            t.ok(link.came_late("b") - before > 2000, "a disk is taken back while its writes are late")
+    t.equal(a.complaints(), [], "nothing comes after that")
 
 
 def main():
@@ -49,6 +66,8 @@ def main():
                 b.run(f"echo 1 >{READBACK}")
             g.shutdown()
         f.wait_state("a", address, "free")
+        with t.case("taken back"):
+            taken_back(t, f, a, link, uuid, address)
         for name in "ab":
             t.equal(c.host(name).complaints(), [], f"host {name}'s kernel has no complaint")
 
