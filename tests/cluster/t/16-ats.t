@@ -4,9 +4,8 @@
 
     host a (node 1): guest ------ ab ------ host b (node 2): rng with ATS, one without, and two of one group, one with it
 
-The first of a group that is bound has the group's DMA blocked.  Intel's driver of 6.12 and AMD's of both kernels turn ATS
-off then, and on again with the next domain: so the second looks harmless, until somebody borrows one of them.  (On 7.2
-Intel's leaves it on: `tests/cluster/on 6.12` shows the rest.)
+The first of a group that is bound has the group's DMA blocked.  Kernels turn ATS off then, and on again with the next
+domain (Intel's driver here, on 6.12 and 7.2): so the second looks harmless, until somebody borrows one of them.
 
 Also: that an IOMMU cannot keep No Snoop requests from passing by caches is said.  One that can is not to be had here
 (tests/cluster/README.md).
