@@ -25,14 +25,16 @@ static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
 }
 
 /* @vm->lock is held. */
@@ -49,16 +51,19 @@ int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_vm *vm = ram->vm;
+	int err = 0;
 
 	guard(mutex)(&ram->lock);
 	if (dlend_memory_disturbed(mem))
 		return -EINTR;
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	if (dlend_unmap_calls_busy(&vm->unmaps, gpa, dlend_gpa_last(gpa, npages),
 				   dlend_ram_now_ms()))
-		return -EBUSY;
-	dlend_pin_enter(vm, mem, mem, gpa, npages);
-	return 0;
+		err = -EBUSY;
+	else
+		dlend_pin_enter(vm, mem, mem, gpa, npages);
+	spin_unlock(&vm->lock);
+	return err;
 }
 
 int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages)
@@ -76,8 +81,9 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 	struct dlend_vm *vm = mem->ram->vm;
 
 	lockdep_assert_held(&mem->ram->lock);
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_pin_enter(vm, mem, via, chunk->gpa, chunk->npages);
+	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_end(struct dlend_memory *mem, bool grown)
@@ -101,8 +107,13 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 /* Is a pin under way through @via? */
 static bool dlend_pin_goes_through(const struct dlend_memory *via)
 {
-	guard(spinlock)(&via->ram->vm->lock);
-	return dlend_unpin_pins(via->ram->vm, via, 0, U64_MAX);
+	struct dlend_vm *vm = via->ram->vm;
+	bool through;
+
+	spin_lock(&vm->lock);
+	through = dlend_unpin_pins(vm, via, 0, U64_MAX);
+	spin_unlock(&vm->lock);
+	return through;
 }
 
 void dlend_pin_await(const struct dlend_memory *via)

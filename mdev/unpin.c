@@ -126,9 +126,10 @@ static void dlend_unpin_work(struct work_struct *work)
 
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	vm->unpinning += list_count_nodes(out);
 	list_splice_tail_init(out, &vm->unpin);
+	spin_unlock(&vm->lock);
 }
 
 void dlend_unpin_start(struct dlend_vm *vm)
@@ -165,10 +166,15 @@ enum dlend_unpin_state {
 
 static enum dlend_unpin_state dlend_unpin_state(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	enum dlend_unpin_state state = DLEND_UNPIN_DONE;
+
+	spin_lock(&vm->lock);
 	if (dlend_unpin_pins(vm, NULL, gpa, last))
-		return DLEND_UNPIN_PINS;
-	return vm->unpinning ? DLEND_UNPIN_BUSY : DLEND_UNPIN_DONE;
+		state = DLEND_UNPIN_PINS;
+	else if (vm->unpinning)
+		state = DLEND_UNPIN_BUSY;
+	spin_unlock(&vm->lock);
+	return state;
 }
 
 /* Wait for a step.  Return: none has been made for DLEND_UNPIN_MS. */

@@ -274,9 +274,9 @@ static void do_reset(void)
 	ioctl(any_device(), VFIO_DEVICE_RESET);
 }
 
-#define WHATS	21u
+#define CALLS	21u
 
-static void (*const what[WHATS])(void) = {
+static void (*const what[CALLS])(void) = {
 	do_map, do_map, do_map, do_unmap, do_unmap, do_unmap, do_ioctl, do_ioctl, do_irqs,
 	do_feature, do_region, do_command, do_command, do_bar, do_bar, do_memory, do_memory,
 	do_fork, do_slot, do_attach, do_reset,
@@ -286,7 +286,7 @@ static void *thread(void *arg)
 {
 	dice = (seed + 1) * 0x9e3779b97f4a7c15ull ^ ((uintptr_t)arg + 1) << 32;
 	for (;;)
-		what[roll(WHATS)]();
+		what[roll(CALLS)]();
 	return NULL;
 }
 
