@@ -13,7 +13,7 @@
 #include "lender/debugfs.h"
 #include "lender/irq.h"
 #include "lender/p2p.h"
-#include "lender/registry.h"
+#include "lender/set.h"
 
 static struct dentry *lend_debugfs_root;
 

@@ -13,11 +13,13 @@
  *   lend_offer_lock		(offer.c) the announcer reads a function's state.
  *   lend_group.reset_lock	(here) resets of a group, which take seconds, and words of VPD.  A
  *				fence never takes it.
- *   lend_registry_lock		(registry.c) which groups and functions there are.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
- *   lend_set_lock		(set.c) which groups belong together, and who has them.  Because of
- *				it nobody needs the locks of two groups to know that.
+ *   lend_registry_lock		(registry.c) which groups and functions there are.  Nobody waits
+ *				with it: whoever walks over groups has references instead.
+ *   lend_set_lock		(set.c) which groups belong together, and who has them: each lease
+ *				changes under it, too.  Because of it nobody needs the locks of two
+ *				groups to know that, and who only reads a lease needs no group lock.
  *   lend_bars_closed_lock	(bars.c) offsets in quarantine.
  *   lend_p2p_lock		(p2p_peers.c) who reaches whose BARs.  Because of it nobody needs
  *				the locks of two groups for peer-to-peer.
@@ -28,8 +30,8 @@
  * waits for a peer's answer.
  *
  * Message handlers run in a link's workqueue, those of one device one at a time, and take
- * reset_lock or the group lock.  link_down() takes the registry lock, the lock of each group that
- * was lent over that link, and the locks below.  It never takes reset_lock: no reset delays it.
+ * reset_lock or the group lock.  link_down() takes the lock of each group that was lent over that
+ * link, and the locks below.  It never takes reset_lock: no reset delays it.
  */
 #ifndef DLEND_LENDER_GROUP_H
 #define DLEND_LENDER_GROUP_H

@@ -158,9 +158,6 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	unsigned long flags = 0;
 	int ret;
 
-	ret = dlend_irq_source_begin(irqs->source, count);
-	if (ret)
-		return ret;
 	if (mode == DLEND_IRQ_INTX && !irqs->exclusive)
 		flags = IRQF_SHARED;
 	for (u32 i = 0; i < count; i++) {
@@ -355,12 +352,14 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count)
 	return lend_irq_change(fn, &want);
 }
 
-int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p)
+int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p,
+			  const struct dlend_p_message *message)
 {
 	const struct lend_irq_want want = {
 		.mode = le32_to_cpu(p->mode),
 		.count = le32_to_cpu(p->count),
 		.direct = p,
+		.message = message,
 	};
 
 	return lend_irq_change(fn, &want);

@@ -57,12 +57,14 @@ int lend_irq_setup(struct lend_fn *fn, u32 mode, u32 count);
  * lend_irq_setup_direct - as lend_irq_setup(), and the device's own messages go to the borrower
  * @fn: (in, out) function; on error it has no interrupts
  * @p: (in) what the borrower wants; not trusted, its form was checked
+ * @message: (in) of each vector, from dlend_link_messages()
  *
- * Context: process, group lock; reads the borrower's memory, one time-out at most.
+ * Context: process, group lock.
  * Return: as lend_irq_setup(); -EOPNOTSUPP the link has no second window, or the guest has memory
  * where such messages would go: nothing is logged; -ERANGE @p leads to nowhere.
  */
-int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p);
+int lend_irq_setup_direct(struct lend_fn *fn, const struct dlend_p_direct *p,
+			  const struct dlend_p_message *message);
 
 /**
  * lend_irq_unmask - the guest has served INTx: it may fire again
@@ -99,10 +101,10 @@ void lend_irq_hold(struct lend_fn *fn);
 void lend_irq_go_on(struct lend_fn *fn);
 
 /**
- * lend_irq_finish - wait until what has come was delivered to the borrower
+ * lend_irq_finish - wait until what has come has left this host; dlend_link_push() does the rest
  * @fn: (in) function that sends no more interrupts
  *
- * Context: process, group lock; waits for handlers, or for one read through the link.
+ * Context: process, group lock; waits for handlers.
  */
 void lend_irq_finish(struct lend_fn *fn);
 

@@ -11,7 +11,6 @@
 #include <linux/irq.h>
 #include <linux/msi.h>
 #include <linux/pci.h>
-#include <linux/slab.h>
 
 #include "lender/group.h"
 #include "lender/irq_way.h"
@@ -53,30 +52,18 @@ static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_
 
 static int lend_direct_up(struct lend_fn *fn, const struct lend_irq_want *want)
 {
-	const struct dlend_p_direct *p = want->direct;
-	struct dlend_p_message *message;
-	int ret;
+	int ret = lend_direct_map(fn, want->direct);
 
-	message = kvcalloc(want->count, sizeof(*message), GFP_KERNEL);
-	if (!message)
-		return -ENOMEM;
-	ret = dlend_irq_source_messages(fn->irq.source, le64_to_cpu(p->table), want->count,
-					message);
 	if (ret)
-		goto free_message;
-	ret = lend_direct_map(fn, p);
-	if (ret)
-		goto free_message;
+		return ret;
 	ret = lend_irq_alloc_vectors(fn, want->mode, want->count);
 	if (ret) {
 		dlend_domain_drop(fn->group->domain, &fn->irq.owner);
-		goto free_message;
+		return ret;
 	}
 	for (u32 i = 0; i < want->count; i++)
-		lend_direct_write(fn, i, &message[i]);
-free_message:
-	kvfree(message);
-	return ret;
+		lend_direct_write(fn, i, &want->message[i]);
+	return 0;
 }
 
 /* Nothing is handled here, so there is nothing to wait for. */
@@ -86,13 +73,15 @@ static void lend_direct_down(struct lend_fn *fn)
 	dlend_domain_drop(fn->group->domain, &fn->irq.owner);
 }
 
-/* The answers to reads cannot pass what the device has written, first to here, then to there. */
+/*
+ * The answer to a read cannot pass what the device has written.  From here to the borrower it is
+ * pushed before the borrower has its answer (lend_request_message()).
+ */
 static void lend_direct_finish(struct lend_fn *fn)
 {
 	u32 id;
 
 	pci_read_config_dword(fn->pdev, PCI_VENDOR_ID, &id);
-	dlend_irq_source_push(fn->irq.source);
 }
 
 const struct lend_irq_way lend_irq_way_direct = {

@@ -5,10 +5,11 @@
 
 #include "lender/fn.h"
 
-/* What a borrower wants. @direct: by the device's own messages; NULL: by its doorbell */
+/* What a borrower wants. @direct: by the device's own messages, @message; NULL: by its doorbell */
 struct lend_irq_want {
 	u32 mode, count;
 	const struct dlend_p_direct *direct;
+	const struct dlend_p_message *message;
 };
 
 /**
@@ -18,7 +19,7 @@ struct lend_irq_want {
  * @up: set up the vectors. In fn->irq.vec is room for as many as are wanted, for a way that has
  *	handlers; it is zero. On error there are none. Return: as lend_irq_setup_direct()
  * @down: end them
- * @finish: wait until those that the device has sent are at the borrower; it sends no more. Also
+ * @finish: wait until those that the device has sent have left this host; it sends no more. Also
  *	after @down
  *
  * All: process context, group lock.

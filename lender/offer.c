@@ -14,7 +14,6 @@
 #include "lender/granted.h"
 #include "lender/group.h"
 #include "lender/offer.h"
-#include "lender/registry.h"
 #include "lender/root.h"
 #include "lender/set.h"
 

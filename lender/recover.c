@@ -16,6 +16,7 @@
 #include "lender/recover.h"
 #include "lender/registry.h"
 #include "lender/reset.h"
+#include "lender/set.h"
 
 /* Pause before the next try if a device lock was taken, or the core was recovering a function. */
 #define LEND_RECOVER_AGAIN_MS	500
@@ -246,7 +247,7 @@ void lend_recover_work(struct work_struct *work)
 	lend_group_put(group);
 }
 
-/* Registry lock, group lock. */
+/* Group lock. */
 static void lend_recover_fn_left(struct lend_group *group, bool last, unsigned int ms)
 {
 	if (last) {

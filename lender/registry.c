@@ -19,7 +19,7 @@
 
 struct workqueue_struct *lend_wq;
 
-/* The registry lock: guards what follows. */
+/* The registry lock: guards what follows.  Whoever has it waits for nobody. */
 static DEFINE_MUTEX(lend_registry_lock);
 static LIST_HEAD(lend_registry_groups);
 static LIST_HEAD(lend_registry_fns);
@@ -126,7 +126,18 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	return group;
 }
 
-/* Registry lock, group lock. */
+/* Group lock, registry lock.  Is another function known by its name? */
+static bool lend_fn_is_known(const struct lend_fn *fn)
+{
+	struct lend_fn *other;
+
+	list_for_each_entry(other, &lend_registry_fns, node)
+		if (other->addr.bdf == fn->addr.bdf)
+			return true;
+	return false;
+}
+
+/* Group lock, registry lock. */
 static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 {
 	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
@@ -141,30 +152,61 @@ static int lend_group_add(struct lend_group *group, struct lend_fn *fn)
 	return -ENOSPC;
 }
 
+/* The group, referenced; it may be forgotten before its lock is taken. */
+static struct lend_group *lend_group_get(int id, unsigned int members,
+					 const struct lend_works *works)
+{
+	struct lend_group *group;
+
+	guard(mutex)(&lend_registry_lock);
+	group = lend_group_find(id) ?: lend_group_new(id, members, works);
+	if (group)
+		kref_get(&group->ref);
+	return group;
+}
+
+/* Return: it has no function any more, and nobody finds it: its reference is the caller's. */
+static bool lend_group_unlist(struct lend_group *group)
+{
+	if (memchr_inv(group->fn, 0, sizeof(group->fn)))
+		return false;
+	if (dlend_epoch_after(group->lease.last, lend_registry_epoch_floor) ||
+	    !lend_registry_epoch_floor)
+		lend_registry_epoch_floor = group->lease.last;
+	list_del_init(&group->node);
+	return true;
+}
+
+/* Return: as lend_registry_join(); -EAGAIN the last function of @group has just left. */
+static int lend_group_enter(struct lend_group *group, struct lend_fn *fn)
+{
+	int ret;
+
+	guard(mutex)(&group->lock);
+	guard(mutex)(&lend_registry_lock);
+	if (list_empty(&group->node))
+		return -EAGAIN;
+	ret = lend_fn_is_known(fn) ? -EEXIST : lend_group_add(group, fn);
+	if (!ret)
+		list_add_tail(&fn->node, &lend_registry_fns);
+	else if (lend_group_unlist(group))
+		lend_group_put(group);
+	return ret;
+}
+
 int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 		       const struct lend_works *works)
 {
 	struct lend_group *group;
-	struct lend_fn *other;
-	int ret = 0;
+	int ret;
 
-	mutex_lock(&lend_registry_lock);
-	list_for_each_entry(other, &lend_registry_fns, node)
-		if (other->addr.bdf == fn->addr.bdf)
-			ret = -EEXIST;
-	group = lend_group_find(id);
-	if (!ret && !group)
-		group = lend_group_new(id, members, works);
-	if (!ret && !group)
-		ret = -ENOMEM;
-	if (!ret) {
-		mutex_lock(&group->lock);
-		ret = lend_group_add(group, fn);
-		mutex_unlock(&group->lock);
-	}
-	if (!ret)
-		list_add_tail(&fn->node, &lend_registry_fns);
-	mutex_unlock(&lend_registry_lock);
+	do {
+		group = lend_group_get(id, members, works);
+		if (!group)
+			return -ENOMEM;
+		ret = lend_group_enter(group, fn);
+		lend_group_put(group);
+	} while (ret == -EAGAIN);
 	return ret;
 }
 
@@ -175,34 +217,33 @@ bool lend_registry_forget(struct lend_fn *fn,
 	struct lend_group *group = fn->group;
 	bool last;
 
+	guard(mutex)(&group->lock);
 	mutex_lock(&lend_registry_lock);
-	mutex_lock(&group->lock);
 	group->fn[fn->index] = NULL;
 	list_del(&fn->node);
-	last = !memchr_inv(group->fn, 0, sizeof(group->fn));
-	if (last) {
-		if (dlend_epoch_after(group->lease.last, lend_registry_epoch_floor) ||
-		    !lend_registry_epoch_floor)
-			lend_registry_epoch_floor = group->lease.last;
-		list_del(&group->node);
-	}
-	left(group, last, ms);
-	mutex_unlock(&group->lock);
+	last = lend_group_unlist(group);
 	mutex_unlock(&lend_registry_lock);
+	left(group, last, ms);
 	return last;
 }
 
 void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg), void *arg)
 {
-	struct lend_group *group;
+	struct lend_group *group, **all;
+	unsigned int i, n = 0;
 
-	guard(mutex)(&lend_registry_lock);
-	list_for_each_entry(group, &lend_registry_groups, node)
-		visit(group, arg);
-}
-
-void lend_group_lease(struct lend_group *group, struct lend_lease *lease)
-{
-	guard(mutex)(&group->lock);
-	*lease = group->lease;
+	/* References keep them: a visit may wait for long, and nobody may wait for this walk. */
+	mutex_lock(&lend_registry_lock);
+	all = kcalloc(list_count_nodes(&lend_registry_groups) + 1, sizeof(*all),
+		      GFP_KERNEL | __GFP_NOFAIL);
+	list_for_each_entry(group, &lend_registry_groups, node) {
+		kref_get(&group->ref);
+		all[n++] = group;
+	}
+	mutex_unlock(&lend_registry_lock);
+	for (i = 0; i < n; i++) {
+		visit(all[i], arg);
+		lend_group_put(all[i]);
+	}
+	kfree(all);
 }

@@ -32,7 +32,7 @@ struct lend_works {
  *	again when a function is ready
  * @works: (in) what a group's works do
  *
- * Context: process; takes the registry lock and the group lock.
+ * Context: process; takes the group lock and the registry lock.
  * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
  * functions already; -ENOMEM.
  */
@@ -42,11 +42,11 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 /**
  * lend_registry_forget - a function is being unbound: nobody finds it any more
  * @fn: (in, out) function, from lend_registry_join(); keeps its reference to the group
- * @left: (in) called for the group without @fn, with the registry lock and the group lock held.
- *	Its argument last says whether the group has no function any more
+ * @left: (in) called for the group without @fn, with the group lock held.  Its argument last says
+ *	whether the group has no function any more
  * @ms: (in) passed on to @left
  *
- * Context: process; takes the registry lock and the group lock.
+ * Context: process; takes the group lock and the registry lock.
  * Return: true if @fn was the last function of its group; then the caller has to lend_group_put()
  * the group, after the works of lend_registry_join() have run for the last time.
  */
@@ -56,7 +56,8 @@ bool lend_registry_forget(struct lend_fn *fn,
 
 /**
  * lend_registry_each_group - call a function for every group
- * @visit: (in) called with the registry lock held; may take the group lock
+ * @visit: (in) called with no lock held; may take the group lock.  The group's last function may
+ *	have left meanwhile
  * @arg: (in) passed on to @visit
  *
  * Context: process; takes the registry lock.
@@ -96,14 +97,5 @@ void lend_fn_put(struct lend_fn *fn);
  * Context: any.
  */
 void lend_group_put(struct lend_group *group);
-
-/**
- * lend_group_lease - copy the lease of a group
- * @group: (in) group
- * @lease: (out) its lease as it is now
- *
- * Context: process; takes the group lock.
- */
-void lend_group_lease(struct lend_group *group, struct lend_lease *lease);
 
 #endif

@@ -10,6 +10,7 @@
  * Knows nothing of what a link is made of.
  */
 #include <linux/sched/mm.h>
+#include <linux/slab.h>
 
 #include "lender/bars.h"
 #include "lender/bus_reset.h"
@@ -87,14 +88,6 @@ static int lend_request_irq_setup(struct lend_fn *fn, struct dlend_link *link,
 	return lend_irq_setup(fn, mode, le32_to_cpu(want->count));
 }
 
-static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link,
-				   const struct dlend_msg *msg, struct dlend_msg *reply)
-{
-	fn->reset_asked = 0;
-	lend_reset_heal(fn);
-	return lend_irq_setup_direct(fn, (const void *)msg->payload);
-}
-
 static int lend_request_irq_unmask(struct lend_fn *fn, struct dlend_link *link,
 				   const struct dlend_msg *msg, struct dlend_msg *reply)
 {
@@ -128,12 +121,49 @@ static const lend_request_fn lend_requests[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_BUS_MASTER]	= lend_request_bus_master,
 	[DLEND_MSG_CFG_READ]	= lend_request_cfg_read,
 	[DLEND_MSG_IRQ_SETUP]	= lend_request_irq_setup,
-	[DLEND_MSG_IRQ_DIRECT]	= lend_request_irq_direct,
 	[DLEND_MSG_IRQ_UNMASK]	= lend_request_irq_unmask,
 	[DLEND_MSG_P2P_UNMAP]	= lend_request_p2p_unmap,
 	[DLEND_MSG_P2P_GRANT]	= lend_request_p2p_grant,
 	[DLEND_MSG_P2P_UNGRANT]	= lend_request_p2p_ungrant,
 };
+
+/* May the peer act for the function now?  Asked before the peer's memory is read for that. */
+static int lend_request_check(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
+{
+	int ret = lend_lease_enter(fn, link, epoch);
+
+	if (!ret)
+		lend_lease_exit(fn);
+	return ret;
+}
+
+/* The borrower's memory is read before the group lock is taken. */
+static int lend_request_irq_direct(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
+				   const struct dlend_p_direct *p)
+{
+	u32 count = le32_to_cpu(p->count);
+	struct dlend_p_message *message;
+	int ret = lend_request_check(fn, link, epoch);
+
+	if (ret)
+		return ret;
+	if (!count || count > DLEND_MAX_VECTORS)
+		return -EINVAL;
+	message = kvcalloc(count, sizeof(*message), GFP_KERNEL);
+	if (!message)
+		return -ENOMEM;
+	ret = dlend_link_messages(link, le64_to_cpu(p->table), count, message);
+	if (!ret)
+		ret = lend_lease_enter(fn, link, epoch);
+	if (!ret) {
+		fn->reset_asked = 0;
+		lend_reset_heal(fn);
+		ret = lend_irq_setup_direct(fn, p, message);
+		lend_lease_exit(fn);
+	}
+	kvfree(message);
+	return ret;
+}
 
 /* The target is looked for, and its grant is waited for, before the group lock is taken. */
 static int lend_request_p2p_map(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
@@ -217,6 +247,9 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 		return lend_config_write(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_P2P_MAP:
 		return lend_request_p2p_map(fn, link, epoch, (const void *)msg->payload);
+	case DLEND_MSG_IRQ_DIRECT:
+		lend_bus_reset_await(fn);
+		return lend_request_irq_direct(fn, link, epoch, (const void *)msg->payload);
 	case DLEND_MSG_ROM_READ:
 		return lend_rom_read(fn, (const void *)msg->payload, (void *)reply->payload);
 	case DLEND_MSG_MOVE_TO:
@@ -319,6 +352,9 @@ static int lend_request_message(struct dlend_link *link, const struct dlend_msg 
 	int ret = lend_request_handle(link, msg, reply);
 
 	memalloc_noio_restore(noio);
+	/* What the device did before that is at the borrower when the answer is. */
+	if (reply)
+		dlend_link_push(link);
 	return ret;
 }
 

@@ -12,6 +12,7 @@
 #include "lender/members.h"
 #include "lender/registry.h"
 #include "lender/reserve.h"
+#include "lender/set.h"
 
 static const struct lend_for lend_reserve_nobody;
 
@@ -27,7 +28,7 @@ static void lend_reserve_look_later(struct lend_group *group, u64 delay)
 static void lend_reserve_set(struct lend_group *group, const struct lend_for *whom, u64 until)
 {
 	group->reserved_until = until;
-	if (lend_lease_reserve(&group->lease, whom))
+	if (lend_set_reserve(group, whom))
 		lend_group_tell(group);
 }
 

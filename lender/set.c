@@ -10,7 +10,10 @@
 
 #include "lender/set.h"
 
-/* The set lock: guards lend_group.set of all groups. */
+/*
+ * The set lock: guards lend_group.set of all groups.  Their leases change under the group lock and
+ * under this one, so either is enough to read one.
+ */
 static DEFINE_MUTEX(lend_set_lock);
 static LIST_HEAD(lend_set_members);
 
@@ -87,6 +90,18 @@ int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *to
 	*others = memcmp(&hold, &group->set.hold, sizeof(hold)) && lend_set_tell_others(group);
 	group->set.hold = hold;
 	return ret;
+}
+
+bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom)
+{
+	guard(mutex)(&lend_set_lock);
+	return lend_lease_reserve(&group->lease, whom);
+}
+
+void lend_group_lease(const struct lend_group *group, struct lend_lease *lease)
+{
+	guard(mutex)(&lend_set_lock);
+	*lease = group->lease;
 }
 
 enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,

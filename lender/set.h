@@ -44,6 +44,24 @@ void lend_set_name(const struct lend_group *group, char *name);
 int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *todo, bool *others);
 
 /**
+ * lend_set_reserve - lend_lease_reserve() for a group
+ * @group: (in, out) group
+ * @whom: (in) as there
+ *
+ * Context: process, group lock; takes lend_set_lock. Return: as there.
+ */
+bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom);
+
+/**
+ * lend_group_lease - copy the lease of a group
+ * @group: (in) group
+ * @lease: (out) its lease as it is now
+ *
+ * Context: process; takes lend_set_lock, and waits for nobody who has the group lock.
+ */
+void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
+
+/**
  * lend_set_told - what a node is told of a group, with regard to its set
  * @group: (in) group
  * @lease: (in) its lease, or a copy of it

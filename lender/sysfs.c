@@ -21,7 +21,6 @@
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/prepare.h"
-#include "lender/registry.h"
 #include "lender/reserve.h"
 #include "lender/set.h"
 #include "lender/sysfs.h"

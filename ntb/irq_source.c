@@ -17,10 +17,10 @@
 #include "link.h"
 
 /*
- * Milliseconds to read counters, while interrupts are set up.  A read takes some microseconds.
- * Other requests about this device wait meanwhile.
+ * Milliseconds to read all messages of a device.  A read takes some microseconds.  Other requests
+ * about this device wait meanwhile.
  */
-#define DLEND_COUNTS_MS		1000
+#define DLEND_MESSAGES_MS	1000
 
 static bool dlend_irq_readback = true;
 module_param_named(irq_readback, dlend_irq_readback, bool, 0644);
@@ -34,10 +34,7 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
  * @mapped: @window in the kernel's address space
  * @counters: @mapped; NULL once the borrower has taken them away: the loop tells that by
  *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
- * @vectors: how many counters have been read: from the first one on
- * @count: what is in these. Each is read once: a source that follows another one on the same sink
- *	goes on counting where that one ended. Otherwise a change of the counter could look like
- *	none
+ * @count: what is in these: 0 when the lease begins, and only this node writes there
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;
@@ -45,7 +42,6 @@ struct dlend_irq_source {
 	struct dlend_window window;
 	__le32 __iomem *mapped;
 	__le32 __iomem *counters;
-	u32 vectors;
 	u32 count[DLEND_MAX_VECTORS];
 };
 
@@ -81,93 +77,61 @@ static int dlend_irq_source_map(struct dlend_irq_source *src, u64 offset)
 	return 0;
 }
 
-/* On the loop these are the sink's own pages, which go once dlend_irq_source_revoke() returned. */
-static int dlend_irq_source_read_loop(struct dlend_irq_source *src, u32 vector)
-{
-	struct dlend_link *link = src->in.link;
-	int err = -ENOTCONN;
-
-	spin_lock_irq(&link->sources.lock);
-	if (src->counters) {
-		src->count[vector] = readl(&src->counters[vector]);
-		err = 0;
-	}
-	spin_unlock_irq(&link->sources.lock);
-	return err;
-}
-
-/* A window is read without a lock: if the peer is gone, only this thread waits for the time-out. */
-static int dlend_irq_source_read(struct dlend_irq_source *src, u32 vector)
+/* Is anything there?  On the loop these are the sink's own pages, and may go at any moment. */
+static int dlend_irq_source_look(struct dlend_irq_source *src)
 {
 	if (!dlend_session_live(&src->in))
 		return -ENOTCONN;
 	if (dlend_link_is_loop(src->in.link))
-		return dlend_irq_source_read_loop(src, vector);
-	src->count[vector] = readl(&src->mapped[vector]);
-	return 0;
+		return 0;
+	return dlend_irqscan_gone(readl(src->mapped), 0) ? -ENXIO : 0;
 }
 
-/*
- * If nothing is behind the window any more, each read can take a completion time-out.  So the first
- * read that returns all ones is the last.  A count that really is all ones is treated the same: it
- * takes four billion interrupts to get there.
- */
-int dlend_irq_source_begin(struct dlend_irq_source *src, u32 vectors)
+/* Each read may take a completion time-out, if nothing answers: so the first bad one is the last. */
+static int dlend_link_read_messages(const struct dlend_session_ref *in,
+				    struct dlend_p_message __iomem *from, u32 count,
+				    struct dlend_p_message *message)
 {
-	unsigned long deadline = jiffies + msecs_to_jiffies(DLEND_COUNTS_MS);
-	int err;
+	unsigned long deadline = jiffies + msecs_to_jiffies(DLEND_MESSAGES_MS);
 
-	if (vectors > DLEND_MAX_VECTORS)
-		return -ERANGE;
-	while (src->vectors < vectors) {
-		err = dlend_irq_source_read(src, src->vectors);
-		if (err)
-			return err;
-		if (dlend_irqscan_gone(src->count[src->vectors], 0))
+	for (u32 i = 0; i < count; i++) {
+		u32 at = readl(&from[i].at);
+
+		if (!dlend_session_live(in))
+			return -ENOTCONN;
+		if (at == ~0u)
 			return -ENXIO;
+		if (at >= DLEND_DIRECT_SIZE || at % sizeof(u32))
+			return -ERANGE;
 		if (time_after(jiffies, deadline))
 			return -ETIME;
-		src->vectors++;
+		message[i].at = cpu_to_le32(at);
+		message[i].data = cpu_to_le32(readl(&from[i].data));
 		cond_resched();
 	}
 	return 0;
 }
-DLEND_EXPORT(dlend_irq_source_begin);
 
-int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count,
-			      struct dlend_p_message *message)
+int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
+			struct dlend_p_message *message)
 {
-	struct dlend_link *link = src->in.link;
+	struct dlend_session_ref in = dlend_session_hold(link);
 	struct dlend_p_message __iomem *from;
 	struct dlend_window w = {};
 	int err;
 
 	err = dlend_window_open(link, &w, table, DLEND_DIRECT_TABLE(count), false);
 	if (err)
-		return err;
+		goto drop_session;
 	from = dlend_window_map(&w);
-	if (!from) {
-		dlend_window_close(&w);
-		return -ENOMEM;
-	}
-	for (u32 i = 0; i < count && !err; i++) {
-		u32 at = readl(&from[i].at);
-
-		message[i].at = cpu_to_le32(at);
-		message[i].data = cpu_to_le32(readl(&from[i].data));
-		if (!dlend_session_live(&src->in))
-			err = -ENOTCONN;
-		else if (at == ~0u)
-			err = -ENXIO;	/* do not wait for the time-out of each */
-		else if (at >= DLEND_DIRECT_SIZE || at % sizeof(u32))
-			err = -ERANGE;
-		cond_resched();
-	}
+	err = from ? dlend_link_read_messages(&in, from, count, message) : -ENOMEM;
 	dlend_window_close(&w);
 	dlend_window_unmap(link, from);
+drop_session:
+	dlend_session_drop(&in);
 	return err;
 }
-DLEND_EXPORT(dlend_irq_source_messages);
+DLEND_EXPORT(dlend_link_messages);
 
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle)
 {
@@ -184,7 +148,7 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 	err = dlend_irq_source_map(src, offset);
 	if (err)
 		goto free_source;
-	err = dlend_irq_source_begin(src, 1);
+	err = dlend_irq_source_look(src);
 	if (err)
 		goto close_source;
 	return src;
@@ -291,25 +255,13 @@ static void dlend_irq_source_count(struct dlend_irq_source *src, u32 vector)
 	trace_dlend_irq_fire(src->handle, vector, count);
 }
 
-void dlend_irq_source_push(struct dlend_irq_source *src)
-{
-	struct dlend_irq_sources *all = &src->in.link->sources;
-	unsigned long flags;
-
-	spin_lock_irqsave(&all->lock, flags);
-	if (all->on && src->counters && dlend_session_live(&src->in))
-		dlend_irq_window_gone(src->in.link);
-	spin_unlock_irqrestore(&all->lock, flags);
-}
-DLEND_EXPORT(dlend_irq_source_push);
-
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
 	unsigned long flags;
 	const char *why;
 
-	if (vector >= src->vectors)
+	if (vector >= DLEND_MAX_VECTORS)
 		return;
 	spin_lock_irqsave(&all->lock, flags);
 	if (!all->on || !src->counters || !dlend_session_live(&src->in))

@@ -512,19 +512,19 @@ int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys);
 struct dlend_irq_source;
 
 /**
- * dlend_irq_source_messages - read what the vectors of a device shall write
- * @src: source
+ * dlend_link_messages - read what the vectors of a device shall write
+ * @link: link to the borrower
  * @table: (in) from struct dlend_p_direct (not trusted)
  * @count: (in) how many, up to DLEND_MAX_VECTORS
  * @message: (out) that many; offsets and alignment are checked
  *
- * Reads through the window: some microseconds for each.
- * Context: process, may sleep.
+ * Reads through the window: some microseconds for each, a second for all of them at most.
+ * Context: process, may sleep; no lock that anybody else waits for.
  * Return: 0; -ERANGE @table, or a message is not within DLEND_DIRECT_SIZE; -ENOTCONN; -ENXIO
- * nothing is there.
+ * nothing is there; -ETIME it takes too long; -ENOMEM.
  */
-int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count,
-			      struct dlend_p_message *message);
+int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
+			struct dlend_p_message *message);
 
 /**
  * dlend_irq_source_open - the lender's side: where interrupts of a device go
@@ -532,24 +532,12 @@ int dlend_irq_source_messages(struct dlend_irq_source *src, u64 table, u32 count
  * @offset: (in) counters in the borrower's aperture, from struct dlend_p_borrow (not trusted)
  * @handle: (in) what names the sink in the ring of hints (not trusted)
  *
- * Context: process, may sleep.
- * Return: source for one vector, or ERR_PTR: -ERANGE @offset or @handle; -ENOMEM; or as
- * dlend_irq_source_begin().
+ * The counters are all 0 now. One is read through the window.
+ * Context: process, may sleep; no lock that anybody else waits for.
+ * Return: source, or ERR_PTR: -ERANGE @offset or @handle; -ENOMEM; -ENOTCONN the session is over;
+ * -ENXIO nothing is there.
  */
 struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offset, u32 handle);
-
-/**
- * dlend_irq_source_begin - count interrupts of so many vectors from now on
- * @src: source
- * @vectors: (in) how many, from the first one on
- *
- * Reads the counter of each vector through the window, when it is first asked for: some
- * microseconds each, and a second for all of them at most.
- * Context: process, may sleep; one caller at a time. dlend_irq_fire() may run for those of before.
- * Return: 0; -ERANGE more than DLEND_MAX_VECTORS; -ENOTCONN the session is over; -ENXIO nothing is
- * there; -ETIME it takes too long.
- */
-int dlend_irq_source_begin(struct dlend_irq_source *src, u32 vectors);
 
 /**
  * dlend_irq_source_close - undo dlend_irq_source_open()
@@ -560,17 +548,20 @@ int dlend_irq_source_begin(struct dlend_irq_source *src, u32 vectors);
 void dlend_irq_source_close(struct dlend_irq_source *src);
 
 /**
- * dlend_irq_source_push - what was written to the peer has arrived there when this returns
- * @src: source
+ * dlend_link_push - all that devices here have written to the peer has arrived there
+ * @link: link
  *
- * One read through the window. Context: any. Nothing happens if the session is over.
+ * A device's writes and those of a processor take different ways, but the answer to a read cannot
+ * pass either. One read through the window; nothing happens if the session is over.
+ * Context: a message handler of @link's users (struct dlend_link_user), no lock that anybody else
+ * waits for.
  */
-void dlend_irq_source_push(struct dlend_irq_source *src);
+void dlend_link_push(struct dlend_link *link);
 
 /**
  * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell
  * @src: source
- * @vector: (in) vector; one without dlend_irq_source_begin() is ignored
+ * @vector: (in) vector, below DLEND_MAX_VECTORS; others are ignored
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
  * seen behind the data that it is about. If nobody answers the read, the session ends. If only the
