@@ -75,8 +75,11 @@ void lend_irq_unmask(struct lend_fn *fn)
 		irqs->masked = again;
 	}
 	spin_unlock_irq(&irqs->lock);
-	if (again)
-		lend_irq_fire(fn, 0);
+	if (!again)
+		return;
+	trace_dlend_irq(&fn->addr, 0);
+	/* The group lock is held: this is no place to read the peer. */
+	dlend_irq_fire_late(irqs->source, 0);
 }
 
 /* MSI-X has one bit for all vectors: what comes while it is set is pending in the device. */

@@ -35,8 +35,9 @@ static void dlend_debugfs_show_messages(struct seq_file *m, struct dlend_link_st
 static void dlend_debugfs_show_irqs(struct seq_file *m, struct dlend_link_stat *st)
 {
 	seq_printf(m, "irq_direct: %lld\n", atomic64_read(&st->irq_direct));
-	seq_printf(m, "irq_fired: %lld\nirq_delivered: %lld\n", atomic64_read(&st->irq_fired),
-		   atomic64_read(&st->irq_delivered));
+	seq_printf(m, "irq_fired: %lld\nirq_delivered: %lld\nirq_late: %lld\n",
+		   atomic64_read(&st->irq_fired), atomic64_read(&st->irq_delivered),
+		   atomic64_read(&st->irq_late));
 	seq_printf(m, "doorbell_polls: %u\n", atomic_read(&st->polls));
 	seq_printf(m, "irq_scans: %lld\nirq_overruns: %lld\nirq_bad: %lld\n",
 		   atomic64_read(&st->irq_scans), atomic64_read(&st->irq_overruns),

@@ -5,6 +5,8 @@
  *
  * Knows vectors as numbers; the device's own interrupts are the user's.
  */
+#include <linux/bitmap.h>
+#include <linux/delay.h>
 #include <linux/io.h>
 #include <linux/jiffies.h>
 #include <linux/moduleparam.h>
@@ -20,7 +22,7 @@
  * Milliseconds to read all messages of a device.  A read takes some microseconds.  Other requests
  * about this device wait meanwhile.
  */
-#define DLEND_MESSAGES_MS	1000
+#define DLEND_MESSAGES_MS	2000
 
 static bool dlend_irq_readback = true;
 module_param_named(irq_readback, dlend_irq_readback, bool, 0644);
@@ -35,6 +37,8 @@ MODULE_PARM_DESC(irq_readback, "read through the window before counting an inter
  * @counters: @mapped; NULL once the borrower has taken them away: the loop tells that by
  *	dlend_window.revoked(), a window shows it by all ones. Under sources.lock
  * @count: what is in these: 0 when the lease begins, and only this node writes there
+ * @node: in sources.late, or in the list of those that are being told
+ * @late: vectors that are to be told; @now: that are being told. Under sources.lock
  */
 struct dlend_irq_source {
 	struct dlend_session_ref in;
@@ -43,7 +47,57 @@ struct dlend_irq_source {
 	__le32 __iomem *mapped;
 	__le32 __iomem *counters;
 	u32 count[DLEND_MAX_VECTORS];
+	struct list_head node;
+	DECLARE_BITMAP(late, DLEND_MAX_VECTORS);
+	DECLARE_BITMAP(now, DLEND_MAX_VECTORS);
 };
+
+/* Bits of @now that are told with interrupts off. */
+#define DLEND_TELL_AT_ONCE	64
+/* Microseconds that the thread waits before it reads. */
+#define DLEND_LATE_US		50
+
+/* Reading the peer: how long that takes is up to the peer, so nobody has a lock of sources. */
+
+/* By an interrupt. */
+static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
+{
+	u64 begin = local_clock();
+	u32 value = readl(at);
+	u64 ns = local_clock() - begin;
+	unsigned long flags;
+
+	spin_lock_irqsave(&link->sources.lock, flags);
+	dlend_readtime_spend(&link->sources.reads, ns);
+	spin_unlock_irqrestore(&link->sources.lock, flags);
+	return value;
+}
+
+/*
+ * By a thread, one at a time.  What is quick is the scheduler's business.  But a processor that
+ * waits for an answer does nothing else: so after a slow read nobody reads for a while.
+ */
+static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
+{
+	struct dlend_irq_sources *all = &link->sources;
+	u64 begin, ns;
+	long wait;
+	u32 value;
+
+	guard(mutex)(&all->reading);
+	wait = all->quiet_until - jiffies;
+	if (wait > 0)
+		schedule_timeout_uninterruptible(wait);
+	begin = local_clock();
+	value = readl(at);
+	ns = min(local_clock() - begin, (u64)DLEND_READ_DEBT_NS);
+	all->quiet_until = jiffies;
+	if (ns > NSEC_PER_MSEC)
+		all->quiet_until += nsecs_to_jiffies(ns * (DLEND_READ_SHARE - 1)) + 1;
+	return value;
+}
+
+/* Sources */
 
 /* The borrower's memory goes: nothing is written there any more when this returns. */
 static void dlend_irq_source_revoke(struct dlend_window *w)
@@ -84,10 +138,10 @@ static int dlend_irq_source_look(struct dlend_irq_source *src)
 		return -ENOTCONN;
 	if (dlend_link_is_loop(src->in.link))
 		return 0;
-	return dlend_irqscan_gone(readl(src->mapped), 0) ? -ENXIO : 0;
+	return dlend_irqscan_gone(dlend_peer_read(src->in.link, src->mapped), 0) ? -ENXIO : 0;
 }
 
-/* Each read may take a completion time-out, if nothing answers: so the first bad one is the last. */
+/* If nothing answers, each read takes a completion time-out: the first bad one is the last. */
 static int dlend_link_read_messages(const struct dlend_session_ref *in,
 				    struct dlend_p_message __iomem *from, u32 count,
 				    struct dlend_p_message *message)
@@ -95,7 +149,7 @@ static int dlend_link_read_messages(const struct dlend_session_ref *in,
 	unsigned long deadline = jiffies + msecs_to_jiffies(DLEND_MESSAGES_MS);
 
 	for (u32 i = 0; i < count; i++) {
-		u32 at = readl(&from[i].at);
+		u32 at = dlend_peer_read(in->link, &from[i].at);
 
 		if (!dlend_session_live(in))
 			return -ENOTCONN;
@@ -106,7 +160,7 @@ static int dlend_link_read_messages(const struct dlend_session_ref *in,
 		if (time_after(jiffies, deadline))
 			return -ETIME;
 		message[i].at = cpu_to_le32(at);
-		message[i].data = cpu_to_le32(readl(&from[i].data));
+		message[i].data = cpu_to_le32(dlend_peer_read(in->link, &from[i].data));
 		cond_resched();
 	}
 	return 0;
@@ -145,6 +199,7 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 		return ERR_PTR(-ENOMEM);
 	src->in = dlend_session_hold(link);
 	src->handle = handle;
+	INIT_LIST_HEAD(&src->node);
 	err = dlend_irq_source_map(src, offset);
 	if (err)
 		goto free_source;
@@ -165,8 +220,13 @@ DLEND_EXPORT(dlend_irq_source_open);
 
 void dlend_irq_source_close(struct dlend_irq_source *src)
 {
+	struct dlend_link *link = src->in.link;
+
+	spin_lock_irq(&link->sources.lock);
+	list_del(&src->node);
+	spin_unlock_irq(&link->sources.lock);
 	dlend_window_close(&src->window);
-	dlend_window_unmap(src->in.link, src->mapped);
+	dlend_window_unmap(link, src->mapped);
 	dlend_session_drop(&src->in);
 	kvfree(src);
 }
@@ -174,54 +234,44 @@ DLEND_EXPORT(dlend_irq_source_close);
 
 static const char dlend_irq_no_answer[] = "reads through the window come back as all ones";
 static const char dlend_irq_no_counters[] = "the counters come back as all ones";
-static const char dlend_irq_slow_window[] = "reads through the window take too long";
 
 /*
- * Under sources.lock.  The device wrote its data before it interrupted, but the processor's write
- * of the counter takes another way, and could overtake the data.  The answer to a read through the
- * window cannot overtake it.  The word that is read is one that only this node writes.
- * Return: why the data may not be there, or NULL
+ * The device wrote its data before it interrupted, but the processor's write of the counter takes
+ * another way, and could overtake the data.  The answer to a read through the window cannot
+ * overtake it.  The word that is read is one that only this node writes.
+ * Return: nobody answers
  */
-static const char *dlend_irq_source_read_back(struct dlend_irq_source *src, u32 vector)
+static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 {
-	u64 begin = local_clock();
-	u32 value = readl(&src->counters[vector]);
-	u64 end = local_clock();
-
-	if (dlend_irqscan_slow(&src->in.link->sources.reads, end, end - begin))
-		return dlend_irq_slow_window;
-	return dlend_irqscan_gone(value, src->count[vector]) ? dlend_irq_no_answer : NULL;
+	return dlend_irqscan_gone(dlend_peer_read_now(src->in.link, &src->mapped[vector]),
+				  READ_ONCE(src->count[vector]));
 }
 
 /*
- * Under sources.lock.  Is nothing behind the window?  This word was written at the self-test of
- * this session and the peer does not change it: a number of bytes, which is never all ones.
+ * Is nothing behind the window?  This word was written at the self-test of this session and the
+ * peer does not change it: a number of bytes, which is never all ones.
  */
 static bool dlend_irq_window_gone(struct dlend_link *link)
 {
-	return readl(&link->peer_ctrl->window) == ~0u;
+	return dlend_peer_read_now(link, &link->peer_ctrl->window) == ~0u;
 }
 
 /*
- * Under sources.lock.  A borrower may have taken away its counters before its device was stopped;
- * that must not end the session, which other guests use, too.  If the window answers, the counters
- * are read once more: if they answer now, the data has come before that answer.
+ * A borrower may have taken away its counters before its device was stopped; that must not end the
+ * session, which other guests use, too.  If the window answers, the counters are read once more: if
+ * they answer now, the data has come before that answer.
  * Return: why the data may not be there, or NULL
  */
 static const char *dlend_irq_source_check_data(struct dlend_irq_source *src, u32 vector)
 {
-	const char *why = dlend_irq_source_read_back(src, vector);
-
-	if (why != dlend_irq_no_answer || dlend_irq_window_gone(src->in.link))
-		return why;
-	why = dlend_irq_source_read_back(src, vector);
-	return why == dlend_irq_no_answer ? dlend_irq_no_counters : why;
+	if (!dlend_irq_source_silent(src, vector))
+		return NULL;
+	if (dlend_irq_window_gone(src->in.link))
+		return dlend_irq_no_answer;
+	return dlend_irq_source_silent(src, vector) ? dlend_irq_no_counters : NULL;
 }
 
-/*
- * Under sources.lock.  Stop firing: each read would be a completion time-out with interrupts off,
- * once for each interrupt.
- */
+/* Under sources.lock.  Stop firing: each read would be a completion time-out. */
 static void dlend_irq_source_fail(struct dlend_irq_source *src, const char *why)
 {
 	struct dlend_link *link = src->in.link;
@@ -255,26 +305,184 @@ static void dlend_irq_source_count(struct dlend_irq_source *src, u32 vector)
 	trace_dlend_irq_fire(src->handle, vector, count);
 }
 
+/* Under sources.lock. */
+static bool dlend_irq_source_usable(const struct dlend_irq_source *src)
+{
+	return src->in.link->sources.on && src->counters && dlend_session_live(&src->in);
+}
+
+/* Told late */
+
+/* Under sources.lock. */
+static void dlend_irq_source_late(struct dlend_irq_source *src, u32 vector)
+{
+	struct dlend_irq_sources *all = &src->in.link->sources;
+
+	__set_bit(vector, src->late);
+	if (list_empty(&src->node))
+		list_add_tail(&src->node, &all->late);
+	atomic64_inc(&src->in.link->stat.irq_late);
+	queue_work(dlend_poll_wq, &all->work);
+}
+
+/* Those that a read which begins now is good for. */
+static void dlend_irq_sources_take(struct dlend_irq_sources *all, struct list_head *now)
+{
+	struct dlend_irq_source *src;
+
+	spin_lock_irq(&all->lock);
+	list_for_each_entry(src, &all->late, node) {
+		bitmap_copy(src->now, src->late, DLEND_MAX_VECTORS);
+		bitmap_zero(src->late, DLEND_MAX_VECTORS);
+	}
+	list_splice_init(&all->late, now);
+	spin_unlock_irq(&all->lock);
+}
+
+/* Under sources.lock. */
+static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
+{
+	struct dlend_irq_sources *all = &src->in.link->sources;
+	u32 vector, n;
+
+	for (n = 0; n < DLEND_TELL_AT_ONCE; n++) {
+		vector = find_first_bit(src->now, DLEND_MAX_VECTORS);
+		if (vector == DLEND_MAX_VECTORS)
+			break;
+		__clear_bit(vector, src->now);
+		if (dlend_irq_source_usable(src))
+			dlend_irq_source_count(src, vector);
+	}
+	if (n == DLEND_TELL_AT_ONCE)
+		return;
+	list_del_init(&src->node);
+	/* What has come meanwhile needs another read. */
+	if (!bitmap_empty(src->late, DLEND_MAX_VECTORS))
+		list_add_tail(&src->node, &all->late);
+}
+
+/* Return: there was one */
+static bool dlend_irq_sources_tell_next(struct dlend_irq_sources *all, struct list_head *now)
+{
+	struct dlend_irq_source *src;
+
+	spin_lock_irq(&all->lock);
+	src = list_first_entry_or_null(now, struct dlend_irq_source, node);
+	if (src)
+		dlend_irq_source_tell_some(src);
+	spin_unlock_irq(&all->lock);
+	return src;
+}
+
+/* Nobody answered the read. */
+static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
+{
+	struct dlend_irq_sources *all = &in->link->sources;
+
+	spin_lock_irq(&all->lock);
+	all->on &= !dlend_session_live(in);
+	dlend_link_restart(in, dlend_irq_no_answer);
+	spin_unlock_irq(&all->lock);
+}
+
+/* All that is late, with one read.  That also pushes what devices have written before. */
+static void dlend_irq_sources_tell(struct dlend_link *link)
+{
+	struct dlend_session_ref in = { .link = link, .session = dlend_link_session(link) };
+	struct dlend_irq_sources *all = &link->sources;
+	LIST_HEAD(now);
+
+	guard(mutex)(&all->telling);
+	dlend_irq_sources_take(all, &now);
+	if (READ_ONCE(all->on) && dlend_peer_read(link, &link->peer_ctrl->window) == ~0u)
+		dlend_irq_sources_fail(&in);
+	while (dlend_irq_sources_tell_next(all, &now))
+		cond_resched();
+}
+
+static void dlend_irq_sources_work(struct work_struct *work)
+{
+	struct dlend_irq_sources *all = container_of(work, struct dlend_irq_sources, work);
+
+	/* More may come, which the same read is good for. */
+	usleep_range(DLEND_LATE_US, 2 * DLEND_LATE_US);
+	dlend_irq_sources_tell(container_of(all, struct dlend_link, sources));
+	if (!list_empty_careful(&all->late))
+		queue_work(dlend_poll_wq, &all->work);
+}
+
+void dlend_link_push(struct dlend_link *link)
+{
+	/* The control area is unmapped when the last message handler has ended. */
+	if (!dlend_link_is_loop(link) && dlend_link_is_up(link))
+		dlend_irq_sources_tell(link);
+}
+DLEND_EXPORT(dlend_link_push);
+
+/*
+ * On the loop the device's data and the counters are in one memory, and an interrupt has pushed
+ * what its device wrote before.
+ */
+static bool dlend_irq_source_reads_back(const struct dlend_irq_source *src)
+{
+	return READ_ONCE(dlend_irq_readback) && !dlend_link_is_loop(src->in.link);
+}
+
+/*
+ * Under sources.lock.  @may_read: the caller can read through the window, if there is time for that
+ * and nobody is late; else that is left to the thread.
+ * Return: the caller has to read, and to tell it
+ */
+static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, bool may_read)
+{
+	struct dlend_irq_sources *all = &src->in.link->sources;
+
+	if (!dlend_irq_source_usable(src))
+		return false;
+	if (!dlend_irq_source_reads_back(src)) {
+		dlend_irq_source_count(src, vector);
+		return false;
+	}
+	if (may_read && list_empty(&all->late) && !dlend_readtime_wait(&all->reads, local_clock()))
+		return true;
+	dlend_irq_source_late(src, vector);
+	return false;
+}
+
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
 	unsigned long flags;
 	const char *why;
+	bool read;
 
 	if (vector >= DLEND_MAX_VECTORS)
 		return;
 	spin_lock_irqsave(&all->lock, flags);
-	if (!all->on || !src->counters || !dlend_session_live(&src->in))
-		goto unlock;
-	why = READ_ONCE(dlend_irq_readback) ? dlend_irq_source_check_data(src, vector) : NULL;
-	if (!why)
+	read = dlend_irq_source_begin(src, vector, true);
+	spin_unlock_irqrestore(&all->lock, flags);
+	if (!read)
+		return;
+	why = dlend_irq_source_check_data(src, vector);
+	spin_lock_irqsave(&all->lock, flags);
+	if (dlend_irq_source_usable(src) && !why)
 		dlend_irq_source_count(src, vector);
-	else
+	else if (dlend_irq_source_usable(src))
 		dlend_irq_source_fail(src, why);
-unlock:
 	spin_unlock_irqrestore(&all->lock, flags);
 }
 DLEND_EXPORT(dlend_irq_fire);
+
+void dlend_irq_fire_late(struct dlend_irq_source *src, u32 vector)
+{
+	struct dlend_irq_sources *all = &src->in.link->sources;
+	unsigned long flags;
+
+	spin_lock_irqsave(&all->lock, flags);
+	dlend_irq_source_begin(src, vector, false);
+	spin_unlock_irqrestore(&all->lock, flags);
+}
+DLEND_EXPORT(dlend_irq_fire_late);
 
 void dlend_irq_sources_begin(struct dlend_link *link)
 {
@@ -291,7 +499,17 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on)
 	spin_unlock_irq(&link->sources.lock);
 }
 
+void dlend_irq_sources_stop(struct dlend_link *link)
+{
+	cancel_work_sync(&link->sources.work);
+}
+
 void dlend_irq_sources_init(struct dlend_link *link)
 {
 	spin_lock_init(&link->sources.lock);
+	mutex_init(&link->sources.telling);
+	mutex_init(&link->sources.reading);
+	link->sources.quiet_until = jiffies;
+	INIT_LIST_HEAD(&link->sources.late);
+	INIT_WORK(&link->sources.work, dlend_irq_sources_work);
 }

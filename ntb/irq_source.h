@@ -7,8 +7,11 @@
 #ifndef DLEND_NTB_IRQ_SOURCE_H
 #define DLEND_NTB_IRQ_SOURCE_H
 
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 
 #include "irqscan.h"
 
@@ -16,16 +19,26 @@ struct dlend_link;
 
 /**
  * struct dlend_irq_sources - all sources of a link
- * @lock: guards all of this, and the counters of each source
+ * @lock: guards what follows, and the counters of each source; the peer is not read under it
  * @prod: hints written in this session
- * @reads: how long reads through the window take
+ * @reads: how long interrupts may read through the window
  * @on: a session is up: sources may fire
+ * @telling: around a read for those, and telling them
+ * @reading: inside @telling, around a read by a thread
+ * @quiet_until: no thread reads before then, in jiffies; under @reading
+ * @late: sources with interrupts that were not told at once
+ * @work: tells these
  */
 struct dlend_irq_sources {
-	spinlock_t lock;		/* all of this, counters of sources */
+	spinlock_t lock;		/* what follows, counters of sources */
 	u32 prod;
 	struct dlend_readtime reads;
 	bool on;
+	struct mutex telling;		/* a read for what is late, and telling it */
+	struct mutex reading;		/* a read by a thread */
+	unsigned long quiet_until;
+	struct list_head late;
+	struct work_struct work;
 };
 
 /** dlend_irq_sources_init - no source may fire yet. Context: any. */
@@ -47,5 +60,13 @@ void dlend_irq_sources_begin(struct dlend_link *link);
  * Context: process; takes sources.lock.
  */
 void dlend_irq_sources_enable(struct dlend_link *link, bool on);
+
+/**
+ * dlend_irq_sources_stop - the link goes: nothing is read through the window any more
+ * @link: link, after dlend_irq_sources_enable(link, false)
+ *
+ * Context: process, may sleep, no lock; waits for one read.
+ */
+void dlend_irq_sources_stop(struct dlend_link *link);
 
 #endif

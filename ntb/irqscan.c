@@ -9,9 +9,6 @@
 #include <dlend/proto.h>
 #include "irqscan.h"
 
-/* 1.07 s, as no clock is divided in an interrupt. */
-#define DLEND_READ_SECOND_SHIFT	30
-
 static_assert((DLEND_IRQ_RING_SLOTS & (DLEND_IRQ_RING_SLOTS - 1)) == 0);
 
 u32 dlend_irqscan_new(u32 *seen, u32 counter)
@@ -22,26 +19,22 @@ u32 dlend_irqscan_new(u32 *seen, u32 counter)
 	return fresh;
 }
 
-static void dlend_readtime_turn(struct dlend_readtime *t, u64 second)
+u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now)
 {
-	bool slow = t->ns > DLEND_READ_SHARE_NS && t->ns > t->reads * DLEND_READ_MEAN_NS;
+	u64 more = (now - t->at) / DLEND_READ_SHARE;
 
-	t->seconds = slow && second == t->second + 1 ? t->seconds + 1 : 0;
-	t->second = second;
-	t->ns = 0;
-	t->reads = 0;
+	/* Two processors' clocks may differ a little. */
+	if ((s64)(now - t->at) > 0) {
+		t->at = now;
+		t->left = min_t(s64, t->left + min_t(u64, more, S64_MAX / 2), DLEND_READ_BURST_NS);
+	}
+	return t->left > 0 ? 0 : (1 - t->left) * DLEND_READ_SHARE;
 }
 
-bool dlend_irqscan_slow(struct dlend_readtime *t, u64 now, u64 ns)
+void dlend_readtime_spend(struct dlend_readtime *t, u64 ns)
 {
-	u64 second = now >> DLEND_READ_SECOND_SHIFT;
-
-	if (second != t->second)
-		dlend_readtime_turn(t, second);
-	t->ns += min(ns, DLEND_READ_MOST_NS);
-	t->reads++;
-	t->row = ns > DLEND_READ_SLOW_NS ? t->row + 1 : 0;
-	return t->row >= DLEND_READS_SLOW || t->seconds >= DLEND_READ_SECONDS;
+	t->left = max_t(s64, t->left - (s64)min_t(u64, ns, DLEND_READ_DEBT_NS),
+			-DLEND_READ_DEBT_NS);
 }
 
 bool dlend_irqscan_gone(u32 value, u32 count)

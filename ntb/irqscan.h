@@ -108,40 +108,44 @@ struct dlend_irqlook {
 u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *first);
 
 /*
- * Before the lender tells an interrupt, it reads through the window, with interrupts off.  One slow
- * read may be slow because a hypervisor did not run this processor for a while.  If several in a
- * row are slow, the window is.  So it is if reads take long on the average, and much of the time,
- * in several seconds in a row: each of them counts as a little only, for the same reason.
+ * Before the lender tells an interrupt, it reads through the window.  A processor that does can do
+ * nothing else meanwhile, and how long that takes is up to the peer, and to what others write
+ * there.  So interrupts of a link may read for a part of the time, all processors together; what
+ * comes beyond that is told by a thread.  A time that is put by serves bursts.  A read that took
+ * longer than what was left is paid for before the next one, but no longer than a read can take: a
+ * hypervisor may not have run this processor for a while.
  */
-#define DLEND_READ_SLOW_NS	100000000ull
-#define DLEND_READS_SLOW	8u
-#define DLEND_READ_MEAN_NS	5000000ull	/* longer on the average, and */
-#define DLEND_READ_SHARE_NS	250000000ull	/* so much of a second in all, */
-#define DLEND_READ_MOST_NS	50000000ull	/* to which one read adds no more than that, */
-#define DLEND_READ_SECONDS	3u		/* in so many seconds */
+#define DLEND_READ_SHARE	4u		/* one part in so many */
+#define DLEND_READ_BURST_NS	2000000ll
+#define DLEND_READ_DEBT_NS	250000000ll
 
 /**
- * struct dlend_readtime - how long reads through a window take; all 0 at first
- * @row: slow reads in a row so far
- * @second: number of the present second
- * @ns, @reads: time, and how many, in it
- * @seconds: seconds before it, in a row, in which they took too long
+ * struct dlend_readtime - how long reads through a window may take; all 0 at first
+ * @at: when it was last looked at
+ * @left: nanoseconds
  */
 struct dlend_readtime {
-	u32 row;
-	u64 second, ns;
-	u32 reads, seconds;
+	u64 at;
+	s64 left;
 };
 
 /**
- * dlend_irqscan_slow - is a window too slow to be waited for?
- * @t: what reads have taken so far; moved on
+ * dlend_readtime_wait - may a window be read now?
+ * @t: moved on
  * @now: (in) any clock, nanoseconds
- * @ns: (in) duration of the last read, nanoseconds
+ *
+ * Context: any; the caller serialises. Return: nanoseconds to wait before; 0: none.
+ */
+u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now);
+
+/**
+ * dlend_readtime_spend - it was read
+ * @t: moved on
+ * @ns: (in) how long that took, nanoseconds
  *
  * Context: any; the caller serialises.
  */
-bool dlend_irqscan_slow(struct dlend_readtime *t, u64 now, u64 ns);
+void dlend_readtime_spend(struct dlend_readtime *t, u64 ns);
 
 /**
  * dlend_irqscan_gone - is what was read all ones because nothing is there?

@@ -250,11 +250,3 @@ int dlend_link_dma_map(struct dlend_link *link, struct dlend_domain *dom,
 	return dlend_domain_map(dom, owner, &there);
 }
 DLEND_EXPORT(dlend_link_dma_map);
-
-void dlend_link_push(struct dlend_link *link)
-{
-	/* It is unmapped when the last handler has ended. */
-	if (!dlend_link_is_loop(link) && dlend_link_is_up(link))
-		readl(&link->peer_ctrl->window);
-}
-DLEND_EXPORT(dlend_link_push);

@@ -406,6 +406,7 @@ void dlend_session_remove(struct dlend_link *link)
 	mutex_unlock(&link->state_lock);
 	dlend_announce_stop(link);
 	dlend_jobs_drain(link);
+	dlend_irq_sources_stop(link);
 	dlend_chan_stop(link);
 	mutex_lock(&link->state_lock);
 	dlend_setup_undo(link);

@@ -518,7 +518,7 @@ struct dlend_irq_source;
  * @count: (in) how many, up to DLEND_MAX_VECTORS
  * @message: (out) that many; offsets and alignment are checked
  *
- * Reads through the window: some microseconds for each, a second for all of them at most.
+ * Reads through the window: some microseconds for each, two seconds for all of them at most.
  * Context: process, may sleep; no lock that anybody else waits for.
  * Return: 0; -ERANGE @table, or a message is not within DLEND_DIRECT_SIZE; -ENOTCONN; -ENXIO
  * nothing is there; -ETIME it takes too long; -ENOMEM.
@@ -552,7 +552,8 @@ void dlend_irq_source_close(struct dlend_irq_source *src);
  * @link: link
  *
  * A device's writes and those of a processor take different ways, but the answer to a read cannot
- * pass either. One read through the window; nothing happens if the session is over.
+ * pass either. One read through the window; interrupts that are late have been told, too. Nothing
+ * happens if the session is over.
  * Context: a message handler of @link's users (struct dlend_link_user), no lock that anybody else
  * waits for.
  */
@@ -566,9 +567,20 @@ void dlend_link_push(struct dlend_link *link);
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
  * seen behind the data that it is about. If nobody answers the read, the session ends. If only the
  * counters do not answer, only this source ends: the borrower has closed the sink.
+ * A link has a share of time for such reads (DLEND_READ_SHARE); beyond it a thread reads, and
+ * tells all that has come until then.
  * Does nothing if the session is over.
- * Context: any, hard interrupt too.
+ * Context: any, hard interrupt too; no lock that anybody else waits for.
  */
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);
+
+/**
+ * dlend_irq_fire_late - as dlend_irq_fire(), but the read is always left to the thread
+ * @src: source
+ * @vector: (in) vector, below DLEND_MAX_VECTORS
+ *
+ * Context: any, any lock of the caller's.
+ */
+void dlend_irq_fire_late(struct dlend_irq_source *src, u32 vector);
 
 #endif

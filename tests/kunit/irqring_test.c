@@ -326,59 +326,73 @@ static void budget_of_time(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_budget_over(&b, 1));
 }
 
-/* A processor that was put aside is not a window that is slow. */
-static void slow_reads(struct kunit *test)
-{
-	struct dlend_readtime t = {};
-	u32 i;
+#define SECOND_NS	1000000000ull
 
-	for (i = 0; i < 100; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 3000));
-	for (i = 0; i < 100; i++) {
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 10 * DLEND_READ_SLOW_NS));
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 3000));
+/*
+ * For an hour, interrupts come without a break to some processors, which read if they may; each
+ * read takes @ns.  Return: how much of the time of one processor that was, per mille.
+ */
+static u64 time_in_reads(u32 cpus, u64 ns)
+{
+	const u64 begin = 1ull << 40, end = begin + 3600 * SECOND_NS;
+	struct dlend_readtime t = { .at = begin };
+	u64 now = begin, busy = 0, wait;
+	u32 i, n;
+
+	while (now < end) {
+		wait = dlend_readtime_wait(&t, now);
+		if (wait) {
+			now += wait;
+			continue;
+		}
+		/* All of them have asked before the first one is through. */
+		for (n = 1; n < cpus && !dlend_readtime_wait(&t, now); n++)
+			;
+		now += ns;
+		for (i = 0; i < n; i++)
+			dlend_readtime_spend(&t, ns);
+		busy += n * ns;
 	}
-	for (i = 1; i < DLEND_READS_SLOW; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
-	KUNIT_EXPECT_TRUE(test, dlend_irqscan_slow(&t, 0, 2 * DLEND_READ_SLOW_NS));
+	return busy / ((now - begin) / 1000);
 }
 
-/* So many reads of @ns in each of 10 s, and one of @other: in which second is that too slow? */
-static u32 until_slow(u32 reads, u64 ns, u64 other)
+/* However long a read takes, a peer has a quarter of one processor, or less. */
+static void share_of_time(struct kunit *test)
 {
-	struct dlend_readtime t = {};
-	u32 second, i;
-
-	for (second = 0; second < 10; second++) {
-		u64 now = (u64)second << 30;
-
-		if (dlend_irqscan_slow(&t, now, other))
-			return second;
-		for (i = 0; i < reads; i++)
-			if (dlend_irqscan_slow(&t, now, ns))
-				return second;
-	}
-	return second;
-}
-
-/* A window that takes much of the time, read by read: less than what counts as slow alone. */
-static void reads_that_add_up(struct kunit *test)
-{
-	struct dlend_readtime t = {};
+	static const u64 times[] = { 3000, 100000, 1000000, 4900000, 5100000, 20000000, 50000000 };
 	u32 i;
 
-	KUNIT_EXPECT_EQ(test, until_slow(30, 20000000, 20000000), DLEND_READ_SECONDS);
-	KUNIT_EXPECT_EQ(test, until_slow(90, 6000000, 6000000), DLEND_READ_SECONDS);
-	KUNIT_EXPECT_EQ(test, until_slow(12, 90000000, 3000), DLEND_READ_SECONDS);
-	/* A bridge that is emulated: much of the time, but each is quick. */
-	KUNIT_EXPECT_EQ(test, until_slow(2000, 400000, 400000), 10u);
-	/* A processor that is put aside in each second, and one that is slow now and then. */
-	KUNIT_EXPECT_EQ(test, until_slow(100, 3000, 10 * DLEND_READ_SLOW_NS), 10u);
-	KUNIT_EXPECT_EQ(test, until_slow(4, 40000000, 3000), 10u);
-	/* Not in a row. */
-	for (i = 0; i < 1000; i++)
-		KUNIT_EXPECT_FALSE(test, dlend_irqscan_slow(&t, (u64)(i / 50 * 2) << 30, 20000000));
+	for (i = 0; i < ARRAY_SIZE(times); i++) {
+		u64 one = time_in_reads(1, times[i]), four = time_in_reads(4, times[i]);
+
+		KUNIT_EXPECT_LE(test, one, 251u);
+		KUNIT_EXPECT_LE(test, four, 251u);
+		/* And not much less: what is not slow is not delayed. */
+		KUNIT_EXPECT_GE(test, one, 190u);
+	}
+}
+
+/* A window that is quick, and a processor that was put aside while it read. */
+static void burst_and_debt(struct kunit *test)
+{
+	struct dlend_readtime t = {};
+	u64 now = 1ull << 40;
+	u32 i;
+
+	KUNIT_EXPECT_EQ(test, dlend_readtime_wait(&t, now), 0u);
+	for (i = 0; i < DLEND_READ_BURST_NS / 2000 - 1; i++)
+		dlend_readtime_spend(&t, 2000);
+	KUNIT_EXPECT_EQ(test, dlend_readtime_wait(&t, now), 0u);
+	dlend_readtime_spend(&t, 2000);
+	KUNIT_EXPECT_GT(test, dlend_readtime_wait(&t, now), 0u);
+	/* Ten minutes are not paid for in full. */
+	dlend_readtime_spend(&t, 600 * SECOND_NS);
+	KUNIT_EXPECT_LE(test, dlend_readtime_wait(&t, now),
+			(u64)DLEND_READ_SHARE * (DLEND_READ_DEBT_NS + 1));
+	now += DLEND_READ_SHARE * (DLEND_READ_DEBT_NS + 1);
+	/* Another processor's clock is behind. */
+	KUNIT_EXPECT_EQ(test, dlend_readtime_wait(&t, now), 0u);
+	KUNIT_EXPECT_EQ(test, dlend_readtime_wait(&t, now - 1000), 0u);
 }
 
 /* All ones mean that nobody answers, unless all ones were written there. */
@@ -404,8 +418,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(turn_of_an_interrupt),
 	KUNIT_CASE(look_in_pieces),
 	KUNIT_CASE(budget_of_time),
-	KUNIT_CASE(slow_reads),
-	KUNIT_CASE(reads_that_add_up),
+	KUNIT_CASE(share_of_time),
+	KUNIT_CASE(burst_and_debt),
 	KUNIT_CASE(nothing_there),
 	{}
 };
