@@ -17,7 +17,7 @@
 
 #include <dlend/cfg.h>
 
-#include "borrower/cfg_caps.h"
+#include "borrower/cfg_parts.h"
 
 void dlend_cfg_reset(struct dlend_cfg *cfg)
 {
@@ -97,7 +97,7 @@ static u32 dlend_cfg_command_effects(u16 old, u16 new)
 
 static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const struct dlend_cfg_before *old)
 {
-	u32 rom_before = get_unaligned_le32(old->bars + PCI_ROM_ADDRESS - PCI_BASE_ADDRESS_0);
+	u32 rom_before = get_unaligned_le32(old->bars + (PCI_ROM_ADDRESS - PCI_BASE_ADDRESS_0));
 	u32 rom_changes = get_unaligned_le32(cfg->val + PCI_ROM_ADDRESS) ^ rom_before;
 	u32 effects = 0;
 
@@ -244,12 +244,34 @@ bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
 	return dlend_cfg_command(cfg) & PCI_COMMAND_INTX_DISABLE;
 }
 
+u32 dlend_cfg_live(const struct dlend_cfg *cfg, u32 offset, u32 len)
+{
+	u32 most, n;
+
+	if (offset >= DLEND_CFG_SIZE)
+		return 0;
+	most = min3(len, 4u, DLEND_CFG_SIZE - offset);
+	for (n = 0; n < most; n++)
+		if (!dlend_caps_own(&cfg->caps, offset + n))
+			break;
+	if (n == 4 && !(offset & 3))
+		return 4;
+	if (n >= 2 && !(offset & 1))
+		return 2;
+	return min(n, 1u);
+}
+
 u32 dlend_cfg_readrq(const struct dlend_cfg *cfg)
 {
 	u32 pcie = cfg->pcie_pos;
 
 	return pcie ? (get_unaligned_le16(cfg->val + pcie + PCI_EXP_DEVCTL) &
 		       PCI_EXP_DEVCTL_READRQ) >> 12 : 0;
+}
+
+u32 dlend_cfg_bar_reg(unsigned int index)
+{
+	return index == DLEND_ROM_INDEX ? PCI_ROM_ADDRESS : PCI_BASE_ADDRESS_0 + 4 * index;
 }
 
 u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index)
@@ -273,9 +295,24 @@ unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg)
 	return cfg->msi_pos ? 1u << ((flags & PCI_MSI_FLAGS_QMASK) >> 1) : 0;
 }
 
+u32 dlend_cfg_msix_vectors(const u8 *space, u32 pos)
+{
+	return (get_unaligned_le16(space + pos + PCI_MSIX_FLAGS) & PCI_MSIX_FLAGS_QSIZE) + 1;
+}
+
 unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg)
 {
 	return cfg->msix_pos ? dlend_cfg_msix_vectors(cfg->val, cfg->msix_pos) : 0;
+}
+
+bool dlend_cfg_msix_part(const struct dlend_cfg *cfg, u32 reg, u32 vectors, bool pba,
+			 struct dlend_cfg_part *part)
+{
+	part->bar = reg & PCI_MSIX_TABLE_BIR;
+	part->offset = reg & PCI_MSIX_TABLE_OFFSET;
+	part->size = pba ? DIV_ROUND_UP(vectors, 64) * 8 : vectors * PCI_MSIX_ENTRY_SIZE;
+	return part->bar < DLEND_NUM_BARS &&
+	       (u64)part->offset + part->size <= cfg->bar[part->bar].size;
 }
 
 bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, unsigned int *bar, u32 *offset,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Virtual configuration space: made once, from the lender's snapshot and the tables of cfg_caps.c.
+ * Virtual configuration space: made once, from the lender's snapshot and the table of
+ * capabilities (dlend/caps.h).
  *
  * The snapshot is not trusted: every walk over it is bounded.  Bytes of hidden capabilities read as
  * 0.  Must not know the device, the link, VFIO or locks.
@@ -17,61 +18,20 @@
 
 #include <dlend/cfg.h>
 
-#include "borrower/cfg_caps.h"
+#include "borrower/cfg_parts.h"
 #include <dlend/clique.h>
 
-#define NO_VENDOR	0xffff
-
-static void dlend_cfg_set_start(struct dlend_cfg_build *b, u32 pos)
-{
-	b->start[pos / 4 / 32] |= BIT(pos / 4 % 32);
-}
-
-static u32 dlend_cfg_std_next(const struct dlend_cfg_build *b, u32 link)
-{
-	u32 next = b->snap[link] & 0xfc;
-
-	return next >= PCI_STD_HEADER_SIZEOF ? next : 0;
-}
-
-static u32 dlend_cfg_ext_next(const struct dlend_cfg_build *b, u32 pos)
-{
-	u32 next = PCI_EXT_CAP_NEXT(get_unaligned_le32(b->snap + pos));
-
-	return next >= DLEND_CFG_STD_SIZE ? next : 0;
-}
-
-/* First walk over both lists: where do capabilities start?  Ends at a loop. */
-static void dlend_cfg_scan_caps(struct dlend_cfg_build *b)
-{
-	u32 pos = 0;
-
-	if (get_unaligned_le16(b->snap + PCI_STATUS) & PCI_STATUS_CAP_LIST)
-		pos = dlend_cfg_std_next(b, PCI_CAPABILITY_LIST);
-	while (pos && b->snap[pos] != 0xff) {
-		if (dlend_cfg_starts_at(b, pos))
-			break;
-		dlend_cfg_set_start(b, pos);
-		b->nr_std++;
-		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
-	}
-	b->std_broken = pos;
-	pos = DLEND_CFG_STD_SIZE;
-	/* A header of 0 is the end, too: so an empty list begins. */
-	while (pos && get_unaligned_le32(b->snap + pos)) {
-		if (dlend_cfg_starts_at(b, pos) || get_unaligned_le32(b->snap + pos) == ~0u) {
-			b->ext_broken = true;
-			break;
-		}
-		dlend_cfg_set_start(b, pos);
-		b->nr_ext++;
-		pos = dlend_cfg_ext_next(b, pos);
-	}
-}
+/* What a build works on. */
+struct dlend_cfg_build {
+	struct dlend_cfg *cfg;
+	const struct dlend_cfg_desc *desc;
+	const u8 *snap;
+	u8 used[DLEND_CFG_STD_SIZE];		/* not 0: the device has something there */
+};
 
 /* Apply the rules of one structure.  @len: where it ends; registers beyond do not exist. */
 static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
-				  const struct dlend_cfg_rule *rule)
+				  const struct dlend_cap_rule *rule)
 {
 	struct dlend_cfg *cfg = b->cfg;
 	unsigned int k;
@@ -89,42 +49,126 @@ static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 	}
 }
 
+static void dlend_cfg_put_wmask(struct dlend_cfg *cfg, u32 pos, u32 width, u32 mask)
+{
+	while (width--) {
+		cfg->wmask[pos++] = mask;
+		mask >>= 8;
+	}
+}
+
+static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
+{
+	u32 table = get_unaligned_le32(b->snap + pos + PCI_MSIX_TABLE);
+	u32 pba = get_unaligned_le32(b->snap + pos + PCI_MSIX_PBA);
+	u32 vectors = dlend_cfg_msix_vectors(b->snap, pos);
+	struct dlend_cfg_part part;
+
+	return !b->desc->no_msix && dlend_cfg_msix_part(b->cfg, table, vectors, false, &part) &&
+	       dlend_cfg_msix_part(b->cfg, pba, vectors, true, &part);
+}
+
+/* Where data, mask and the upper address half lie depends on the variant. */
+static void dlend_cfg_msi_done(struct dlend_cfg_build *b, u32 pos)
+{
+	struct dlend_cfg *cfg = b->cfg;
+	u16 flags = get_unaligned_le16(cfg->val + pos + PCI_MSI_FLAGS);
+	bool is64 = flags & PCI_MSI_FLAGS_64BIT;
+	u32 order = (flags & PCI_MSI_FLAGS_QMASK) >> 1;
+
+	/* Orders 6 and 7 are reserved. */
+	order = min(order, 5u);
+	while (b->desc->max_msi && 1u << order > b->desc->max_msi)
+		order--;
+	put_unaligned_le16((flags & ~PCI_MSI_FLAGS_QMASK) | order << 1,
+			   cfg->val + pos + PCI_MSI_FLAGS);
+	if (is64)
+		dlend_cfg_put_wmask(cfg, pos + PCI_MSI_ADDRESS_HI, 4, ~0u);
+	dlend_cfg_put_wmask(cfg, pos + (is64 ? PCI_MSI_DATA_64 : PCI_MSI_DATA_32), 2, 0xffff);
+	if (flags & PCI_MSI_FLAGS_MASKBIT)
+		dlend_cfg_put_wmask(cfg, pos + (is64 ? PCI_MSI_MASK_64 : PCI_MSI_MASK_32), 4,
+				    ~0u >> (32 - (1u << order)));
+}
+
+/* The table keeps its place and its size; the guest may see only its first vectors. */
+static void dlend_cfg_msix_done(struct dlend_cfg_build *b, u32 pos)
+{
+	u16 flags = get_unaligned_le16(b->cfg->val + pos + PCI_MSIX_FLAGS);
+
+	b->cfg->msix_entries = dlend_cfg_msix_vectors(b->snap, pos);
+	if (b->desc->max_msix && b->desc->max_msix < b->cfg->msix_entries)
+		put_unaligned_le16((flags & ~PCI_MSIX_FLAGS_QSIZE) | (b->desc->max_msix - 1),
+				   b->cfg->val + pos + PCI_MSIX_FLAGS);
+}
+
+/* Where the guest finds it, of a kind that there can be one of only.  NULL: of any other. */
+static u8 *dlend_cfg_slot(struct dlend_cfg *cfg, u32 pos, u16 id)
+{
+	if (pos >= DLEND_CFG_STD_SIZE)
+		return NULL;
+	switch (id) {
+	case PCI_CAP_ID_PM:
+		return &cfg->pm_pos;
+	case PCI_CAP_ID_VPD:
+		return &cfg->vpd_pos;
+	case PCI_CAP_ID_MSI:
+		return &cfg->msi_pos;
+	case PCI_CAP_ID_EXP:
+		return &cfg->pcie_pos;
+	case PCI_CAP_ID_MSIX:
+		return &cfg->msix_pos;
+	case PCI_CAP_ID_AF:
+		return &cfg->af_pos;
+	}
+	return NULL;
+}
+
+/* May the guest see the capability at @pos, whose @len bytes make sense? */
+static bool dlend_cfg_admit(const struct dlend_cfg_build *b, const struct dlend_cap *cap, u32 pos,
+			    u32 len)
+{
+	const u8 *slot = dlend_cfg_slot(b->cfg, pos, cap->id);
+
+	if (!(cap->flags & DLEND_CAP_SHOWN) || !len || (slot && *slot))
+		return false;
+	if (len > dlend_caps_room(&b->cfg->caps, pos) && !(cap->flags & DLEND_CAP_CLIP))
+		return false;
+	if (slot == &b->cfg->msi_pos)
+		return !b->desc->no_msi;
+	return slot != &b->cfg->msix_pos || dlend_cfg_msix_admit(b, pos);
+}
+
 /*
  * Show a capability, if the guest may see it.  The caller fills in the first @head bytes (id and
  * next pointer, or the extended header).  Return: is it shown?
  */
-static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos,
-			       u32 head)
+static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, u32 pos, u32 head)
 {
-	u32 room = dlend_cfg_room_at(b, pos);
-	u32 len = dlend_cfg_length_at(b, cap, pos);
-	u8 *slot = NULL;
+	const struct dlend_cap *cap = dlend_cap_at(b->snap, pos);
+	u32 len = dlend_cap_bytes(&b->cfg->caps, b->snap, pos);
+	u8 *slot = dlend_cfg_slot(b->cfg, pos, cap->id);
 
-	if (!cap || cap->flags & DLEND_CFG_CAP_HIDDEN || len < cap->len)
+	if (!dlend_cfg_admit(b, cap, pos, len))
 		return false;
-	if (len > room && !(cap->flags & DLEND_CFG_CAP_CLIP))
-		return false;
-	if (cap->slot)
-		slot = (u8 *)b->cfg + cap->slot;
-	if ((slot && *slot) || (cap->admit && !cap->admit(b, pos)))
-		return false;
-
-	len = min(len, room);
+	len = min(len, dlend_caps_room(&b->cfg->caps, pos));
 	/* Rules describe a whole capability, unless it may be clipped: then it also holds data. */
-	if (!cap->rules || cap->flags & DLEND_CFG_CAP_CLIP)
+	if (!cap->rules || cap->flags & DLEND_CAP_CLIP)
 		memcpy(b->cfg->val + pos + head, b->snap + pos + head, len - head);
 	dlend_cfg_apply_rules(b, pos, len, cap->rules);
 	if (slot)
 		*slot = pos;
-	if (cap->done)
-		cap->done(b, pos);
+	if (slot == &b->cfg->msi_pos)
+		dlend_cfg_msi_done(b, pos);
+	if (slot == &b->cfg->msix_pos)
+		dlend_cfg_msix_done(b, pos);
 	return true;
 }
 
 /* Mark a capability's bytes, also of a hidden one: what dlend adds must keep clear of it. */
-static void dlend_cfg_mark_used(struct dlend_cfg_build *b, const struct dlend_cfg_cap *cap, u32 pos)
+static void dlend_cfg_mark_used(struct dlend_cfg_build *b, u32 pos)
 {
-	memset(b->used + pos, 1, min(dlend_cfg_owned_at(b, cap, pos), DLEND_CFG_STD_SIZE - pos));
+	memset(b->used + pos, 1, min(dlend_cap_owned(&b->cfg->caps, b->snap, pos),
+				     DLEND_CFG_STD_SIZE - pos));
 }
 
 /*
@@ -139,52 +183,53 @@ static void dlend_cfg_mark_registers(struct dlend_cfg_build *b)
 		b->used[at] |= b->snap[at];
 }
 
-/* Second walk: make the guest's list.  Return: where its last next pointer is. */
+/* Make the guest's list, in the device's order.  Return: where its last next pointer is. */
 static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 {
-	struct dlend_cfg *cfg = b->cfg;
-	u32 pos = dlend_cfg_std_next(b, PCI_CAPABILITY_LIST);
-	u32 link = PCI_CAPABILITY_LIST;
-	unsigned int i;
+	u32 link = PCI_CAPABILITY_LIST, nr = b->cfg->caps.nr_std, pos;
 
-	for (i = 0; i < b->nr_std; i++) {
-		const struct dlend_cfg_cap *cap = dlend_cfg_find_at(b, pos);
-
-		dlend_cfg_mark_used(b, cap, pos);
-		if (dlend_cfg_show_cap(b, cap, pos, 2)) {
-			cfg->val[pos] = b->snap[pos];
-			cfg->val[link] = pos;
-			link = pos + PCI_CAP_LIST_NEXT;
-		}
-		pos = dlend_cfg_std_next(b, pos + PCI_CAP_LIST_NEXT);
+	for (pos = b->snap[link] & 0xfc; nr; nr--, pos = b->snap[pos + PCI_CAP_LIST_NEXT] & 0xfc) {
+		dlend_cfg_mark_used(b, pos);
+		if (!dlend_cfg_show_cap(b, pos, 2))
+			continue;
+		b->cfg->val[pos] = b->snap[pos];
+		b->cfg->val[link] = pos;
+		link = pos + PCI_CAP_LIST_NEXT;
 	}
 	return link;
 }
 
 static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 {
+	u32 pos = DLEND_CFG_STD_SIZE, last = DLEND_CFG_STD_SIZE, head, before;
 	struct dlend_cfg *cfg = b->cfg;
-	u32 pos = DLEND_CFG_STD_SIZE, last = DLEND_CFG_STD_SIZE;
-	unsigned int i;
+	u32 nr = cfg->caps.nr_ext;
 
-	/* Without the PCIe capability there is no extended space. */
-	for (i = 0; cfg->pcie_pos && i < b->nr_ext; i++) {
-		u32 head = get_unaligned_le32(b->snap + pos);
-
-		if (dlend_cfg_show_cap(b, dlend_cfg_find_at(b, pos), pos, 4)) {
-			u32 before = get_unaligned_le32(cfg->val + last);
-
-			/*
-			 * The list always starts at 100h.  If the first capability is hidden, a
-			 * header with id 0 stands there and points to the next one.
-			 */
-			put_unaligned_le32(head & 0xfffff, cfg->val + pos);
-			if (pos != last)
-				put_unaligned_le32(before | pos << 20, cfg->val + last);
-			last = pos;
-		}
-		pos = dlend_cfg_ext_next(b, pos);
+	/* If the guest does not see the PCIe capability, it has no extended space. */
+	for (; cfg->pcie_pos && nr; nr--, pos = PCI_EXT_CAP_NEXT(head)) {
+		head = get_unaligned_le32(b->snap + pos);
+		if (!dlend_cfg_show_cap(b, pos, 4))
+			continue;
+		before = get_unaligned_le32(cfg->val + last);
+		/*
+		 * The list always starts at 100h.  If the first capability is hidden, a header with
+		 * id 0 stands there and points to the next one.
+		 */
+		put_unaligned_le32(head & 0xfffff, cfg->val + pos);
+		if (pos != last)
+			put_unaligned_le32(before | pos << 20, cfg->val + last);
+		last = pos;
 	}
+}
+
+/* Of the device's own the guest first sees what the lender has found. */
+static void dlend_cfg_show_own(struct dlend_cfg_build *b)
+{
+	u32 at;
+
+	for (at = 0; at < DLEND_CFG_SIZE; at++)
+		if (dlend_caps_own(&b->cfg->caps, at))
+			b->cfg->val[at] = b->snap[at];
 }
 
 static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index)
@@ -238,7 +283,7 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend
 {
 	struct dlend_cfg *cfg = b->cfg;
 
-	dlend_cfg_apply_rules(b, 0, PCI_STD_HEADER_SIZEOF, dlend_cfg_header_rules);
+	dlend_cfg_apply_rules(b, 0, PCI_STD_HEADER_SIZEOF, dlend_cap_header_rules);
 	memset(b->used, 1, PCI_STD_HEADER_SIZEOF);
 	cfg->is_vf = desc->is_vf;
 	if (desc->is_vf) {
@@ -263,6 +308,13 @@ static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 	return pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET);
 }
 
+/* Where the device has nothing, dlend has something. */
+static void dlend_cfg_take_over(struct dlend_cfg *cfg, u32 at, u32 len)
+{
+	dlend_caps_disown(&cfg->caps, at, len);
+	memset(cfg->val + at, 0, len);
+}
+
 /* Bytes of a capability that start at a multiple of 4. */
 #define DLEND_CFG_AF_ROOM	ALIGN(PCI_CAP_AF_SIZEOF, 4)
 
@@ -280,6 +332,7 @@ static u32 dlend_cfg_add_reset(struct dlend_cfg_build *b, u32 link)
 			return link;
 	}
 	memset(b->used + at, 1, DLEND_CFG_AF_ROOM);
+	dlend_cfg_take_over(cfg, at, DLEND_CFG_AF_ROOM);
 	cfg->val[at] = PCI_CAP_ID_AF;
 	cfg->val[at + PCI_AF_LENGTH] = PCI_CAP_AF_SIZEOF;
 	cfg->val[at + PCI_AF_CAP] = PCI_AF_CAP_TP | PCI_AF_CAP_FLR;
@@ -296,12 +349,13 @@ static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 
 	if (clique == DLEND_CFG_CLIQUE_NONE)
 		return 0;
-	if (b->std_broken)
+	if (cfg->caps.std_broken)
 		return -ELOOP;
 	at = dlend_clique_place(b->used, get_unaligned_le16(cfg->val + PCI_VENDOR_ID),
 				get_unaligned_le16(cfg->val + PCI_DEVICE_ID));
 	if (at < 0)
 		return at;
+	dlend_cfg_take_over(cfg, at, DLEND_CLIQUE_LEN);
 	dlend_clique_write(cfg->val + at, clique);
 	cfg->val[link] = at;
 	cfg->clique_pos = at;
@@ -324,16 +378,16 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	ret = dlend_cfg_build_bars(&b, desc);
 	if (ret)
 		return ret;
-	dlend_cfg_scan_caps(&b);
+	dlend_caps_find(&cfg->caps, b.snap, true);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
+	dlend_cfg_show_own(&b);
 	if (desc->keeps_state && cfg->pm_pos)
 		cfg->val[cfg->pm_pos + PCI_PM_CTRL] |= PCI_PM_CTRL_NO_SOFT_RESET;
 	dlend_cfg_mark_registers(&b);
 	if (desc->add_reset)
 		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);
-	dlend_cfg_find_live(&b);
 	if (cfg->val[PCI_CAPABILITY_LIST])
 		cfg->val[PCI_STATUS] |= PCI_STATUS_CAP_LIST;
 	memcpy(cfg->reset_val, cfg->val, sizeof(cfg->val));

@@ -20,7 +20,7 @@
 #define PLACE_TURING		0xd4	/* NVIDIA's table: Turing and later */
 #define PLACE_KEPLER		0xc8	/* Kepler, Maxwell, Pascal, Volta */
 
-/* The bytes that tell this capability from other vendor-specific ones. */
+/* dlend_clique_is() tells it by the last four from other vendor-specific ones. */
 static const u8 signature[] = { PCI_CAP_ID_VNDR, 0, DLEND_CLIQUE_LEN, 'P', '2', 'P' };
 
 bool dlend_clique_known(u16 vendor)
@@ -54,10 +54,4 @@ void dlend_clique_write(u8 *cap, int clique)
 	memcpy(cap, signature, sizeof(signature));
 	cap[6] = clique << 3;	/* version 0 in the low three bits */
 	cap[7] = 0;
-}
-
-bool dlend_clique_is(const u8 *cap)
-{
-	/* Compare all but the next pointer. */
-	return cap[0] == signature[0] && !memcmp(cap + 2, signature + 2, sizeof(signature) - 2);
 }

@@ -36,7 +36,6 @@ DLEND_EXPORT(dlend_cfg_vpd_done);
 DLEND_EXPORT(dlend_cfg_write);
 DLEND_EXPORT(dlend_cfg_save);
 DLEND_EXPORT(dlend_cfg_load);
-DLEND_EXPORT(dlend_clique_is);
 DLEND_EXPORT(dlend_clique_known);
 DLEND_EXPORT(dlend_clique_place);
 DLEND_EXPORT(dlend_clique_write);

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which bits of a lent function's real configuration space a borrower may write and read: pure
- * logic, made from the 4 KiB as they are after a reset.  Knows no device and no message.
+ * What of a lent function's real configuration space a borrower may write and read: pure logic,
+ * made from the 4 KiB as they are after a reset.  Knows no device and no message.
  */
 #ifndef DLEND_LENDER_CFGFILTER_H
 #define DLEND_LENDER_CFGFILTER_H
 
-#include <dlend/types.h>
+#include <dlend/caps.h>
 
 /**
- * struct lend_cfgfilter - masks of one function
- * @write: bits that a borrower may write; all other bits keep their value
- * @w1c: bits of @write that writing 1 clears: a 1 that was only read must not be written back
+ * struct lend_cfgfilter - what of one function is whose
+ * @caps: registers of the device's own, which a borrower may write
  * @hide: bits that a borrower reads as 0: addresses of this host
  * @vpd: where the capability for Vital Product Data is; 0: nowhere
  */
 struct lend_cfgfilter {
-	u8 write[DLEND_CFG_SIZE];
-	u8 w1c[DLEND_CFG_SIZE];
+	struct dlend_caps caps;
 	u8 hide[DLEND_CFG_SIZE];
 	u8 vpd;
 };
@@ -25,27 +23,25 @@ struct lend_cfgfilter {
 /* How a write of a borrower is done. */
 enum lend_cfgfilter_way {
 	LEND_CFG_REFUSED,	/* not at all */
-	LEND_CFG_MERGED,	/* only some of its bits: lend_cfgfilter_merge() */
 	LEND_CFG_RAW,		/* as it comes: these registers are the device's own */
 	LEND_CFG_VPD_ADDR,	/* a word of VPD is moved, by the kernel */
 	LEND_CFG_VPD_DATA,	/* the word that is to be written next; not for the device */
 };
 
 /**
- * lend_cfgfilter_init - walk the capabilities of a function and fill in the masks
- * @filter: (out) masks
- * @cfg: (in) DLEND_CFG_SIZE bytes of configuration space, as they are after a reset; not trusted
- * @size: (in) how many of these bytes the function has, 256 or 4096
+ * lend_cfgfilter_init - walk the capabilities of a function
+ * @filter: (out) what is whose
+ * @cfg: (in) DLEND_CFG_SIZE bytes of configuration space, as they are after a reset; not trusted;
+ *	all ones where the function has nothing
  * @device_specific: (in) also allow writes above the header to bytes that belong to no capability
  *
  * Context: any.
  */
-void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, u32 size,
-			 bool device_specific);
+void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool device_specific);
 
 /**
  * lend_cfgfilter_way - what becomes of a write
- * @filter: (in) masks
+ * @filter: (in) what is whose
  * @offset: (in) of the access, in bytes; not trusted
  * @size: (in) of the access: 1, 2 or 4 bytes; not trusted
  *
@@ -55,33 +51,8 @@ enum lend_cfgfilter_way lend_cfgfilter_way(const struct lend_cfgfilter *filter, 
 					   u32 size);
 
 /**
- * lend_cfgfilter_writable - which bits of an access may be written
- * @filter: (in) masks
- * @offset: (in) as for lend_cfgfilter_way()
- * @size: (in) as for lend_cfgfilter_way()
- *
- * Context: any.
- * Return: mask; 0 for a size or an alignment that does not exist.
- */
-u32 lend_cfgfilter_writable(const struct lend_cfgfilter *filter, u32 offset, u32 size);
-
-/**
- * lend_cfgfilter_merge - compute the value that is to be written to the function
- * @filter: (in) masks
- * @offset: (in) as for lend_cfgfilter_way()
- * @size: (in) as for lend_cfgfilter_way()
- * @old: (in) value that was just read there
- * @value: (in) value that the borrower wants to write
- *
- * Context: any.
- * Return: @old with the bits that the borrower may write.
- */
-u32 lend_cfgfilter_merge(const struct lend_cfgfilter *filter, u32 offset, u32 size, u32 old,
-			 u32 value);
-
-/**
  * lend_cfgfilter_show - remove from a value the bits that a borrower must not see
- * @filter: (in) masks
+ * @filter: (in) what is whose
  * @offset: (in) as for lend_cfgfilter_way()
  * @size: (in) as for lend_cfgfilter_way()
  * @value: (in) value that was just read there

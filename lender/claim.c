@@ -167,19 +167,22 @@ void lend_claim_interrupts(struct lend_fn *fn, struct iommu_group *iommu)
 	lend_claim_msix(fn);
 }
 
-/* The 4 KiB are read as they are after a reset; then the addresses of this host are removed. */
+/*
+ * The 4 KiB are read as they are after a reset; then the addresses of this host are removed.  What
+ * the device does not have is all ones, as on a bus.
+ */
 static void lend_claim_snapshot(struct lend_fn *fn)
 {
 	struct pci_dev *pdev = fn->pdev;
 	u32 value;
 	int at;
 
+	memset(fn->snapshot, 0xff, sizeof(fn->snapshot));
 	for (at = 0; at < pdev->cfg_size; at += 4) {
 		pci_read_config_dword(pdev, at, &value);
 		put_unaligned_le32(value, fn->snapshot + at);
 	}
-	lend_cfgfilter_init(&fn->filter, fn->snapshot, pdev->cfg_size,
-			    lend_claim_device_config);
+	lend_cfgfilter_init(&fn->filter, fn->snapshot, lend_claim_device_config);
 	for (at = 0; at < DLEND_CFG_SIZE; at++)
 		fn->snapshot[at] &= ~fn->filter.hide[at];
 	fn->snapshot_crc = crc32_le(~0, fn->snapshot, DLEND_CFG_SIZE);

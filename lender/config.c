@@ -34,9 +34,9 @@ static u32 lend_config_get(struct pci_dev *pdev, u32 at, u32 size)
 	u16 word;
 	u8 byte;
 
-	/* A snapshot always has 4 KiB: what the device does not have reads as 0 there, and here. */
+	/* A snapshot has 4 KiB: what the device does not have is all ones there, and here. */
 	if (at >= pdev->cfg_size)
-		return 0;
+		return ~0u >> (32 - 8 * size);
 	switch (size) {
 	case 1:
 		pci_read_config_byte(pdev, at, &byte);
@@ -101,24 +101,6 @@ static void lend_config_set_readrq(struct lend_fn *fn, u16 devctl)
 		pci_dbg(fn->pdev, "read requests of %d bytes refused (%d)\n", readrq, ret);
 }
 
-/*
- * Write in pieces of at most 16 bits, and only those pieces that have a writable bit: STATUS
- * shares its dword with COMMAND, which interrupt handlers change.
- */
-static void lend_config_merge(struct lend_fn *fn, u32 at, u32 size, u32 value)
-{
-	u32 step = min(size, 2u), new;
-
-	for (u32 i = 0; i < size; i += step) {
-		if (!lend_cfgfilter_writable(&fn->filter, at + i, step))
-			continue;
-		new = lend_cfgfilter_merge(&fn->filter, at + i, step,
-					   lend_config_get(fn->pdev, at + i, step),
-					   value >> (8 * i));
-		lend_config_put(fn->pdev, at + i, step, new);
-	}
-}
-
 /* Group lock. */
 static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value)
 {
@@ -140,9 +122,6 @@ static int lend_config_write_now(struct lend_fn *fn, u32 at, u32 size, u32 value
 	case LEND_CFG_RAW:
 		/* In one piece: what a write does may depend on its size. */
 		lend_config_put(fn->pdev, at, size, value);
-		return 0;
-	case LEND_CFG_MERGED:
-		lend_config_merge(fn, at, size, value);
 		return 0;
 	case LEND_CFG_VPD_DATA:
 		put_unaligned_le32(value, lend_config_vpd_word(fn));

@@ -5,7 +5,7 @@
  * An access costs a message, and its answer.  So it is made only for these registers, and only for
  * an access as a processor makes it.
  *
- * Must not know which registers these are: borrower/cfg_live.c does.
+ * Must not know which registers these are: dlend_cfg_live() does.
  */
 #include <linux/ktime.h>
 #include <dlend/compat.h>
@@ -21,6 +21,12 @@
 
 /* A lender that did not answer is not asked again before that: a guest may read all registers. */
 #define DLEND_LIVE_PAUSE_MS	1000
+
+/*
+ * A write is sent even so, and waits no longer than this: the lender does it when it comes to it.
+ * A driver may have to write such a register to get its next interrupt (NVIDIA's, at 704h).
+ */
+#define DLEND_LIVE_SENT_MS	1
 
 /* Bytes of one access of a processor. */
 #define DLEND_LIVE_BYTES	8
@@ -59,25 +65,27 @@ static void dlend_live_want(struct dlend_vdev *v)
 	dlend_gate_note(v);
 }
 
-/* Return: is the lender to be asked at all? */
-static bool dlend_live_begin(struct dlend_vdev *v, bool write)
+/* @end: (in, out) until when the access may wait.  Return: is the lender to be asked at all? */
+static bool dlend_live_begin(struct dlend_vdev *v, bool write, ktime_t *end)
 {
 	guard(mutex)(&v->lock);
-	if (ktime_before(ktime_get(), v->live_after))
-		return false;
+	if (ktime_before(ktime_get(), v->live_after)) {
+		*end = ktime_add_ms(ktime_get(), DLEND_LIVE_SENT_MS);
+		return write;
+	}
 	if (write)
 		dlend_live_want(v);
 	return true;
 }
 
 /* Return: the lease by which the device can be asked now, referenced; or NULL. */
-static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, ktime_t end)
+static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, ktime_t *end)
 {
-	if (!dlend_live_begin(v, write))
+	if (!dlend_live_begin(v, write, end))
 		return NULL;
 	if (!dlend_live_decided(v, write))
 		wait_event_timeout(v->idle_wq, dlend_live_decided(v, write),
-				   msecs_to_jiffies(dlend_live_left(end)));
+				   msecs_to_jiffies(dlend_live_left(*end)));
 	guard(mutex)(&v->lock);
 	return v->live == DLEND_LIVE_NOW && v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
 }
@@ -90,7 +98,9 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 	if (ret != -ETIMEDOUT)
 		return;
 	guard(mutex)(&v->lock);
-	v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
+	/* A write that did not wait tells nothing. */
+	if (ktime_after(ktime_get(), v->live_after))
+		v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
 }
 
 static void dlend_live_put(u8 *to, u32 value, u32 size)
@@ -117,7 +127,7 @@ void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 
 	if (!dlend_live_concerns(v, pos, len))
 		return;
-	lease = dlend_live_lease(v, false, end);
+	lease = dlend_live_lease(v, false, &end);
 	if (!lease) {
 		atomic64_inc(&v->stat.live_missed);
 		return;
@@ -137,13 +147,15 @@ void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 
 static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 {
-	const char *why = "its lender does not answer, or is resetting it";
+	const char *why = "lost: the link is down, or its lender is resetting it";
 
 	if (ret == -EPERM)
-		why = "its lender lets nobody write there";
+		why = "lost: its lender lets nobody write there";
 	else if (ret == -ENODEV)
-		why = "it is not borrowed";
-	dev_warn_ratelimited(dlend_vdev_dev(v), "a write to the device's own configuration space at 0x%x is lost: %s (%pe)\n",
+		why = "lost: it is not borrowed";
+	else if (ret == -ETIMEDOUT)
+		why = "late: its lender has not answered yet";
+	dev_warn_ratelimited(dlend_vdev_dev(v), "a write to the device's own configuration space at 0x%x is %s (%pe)\n",
 			     pos, why, ERR_PTR(ret));
 }
 
@@ -152,20 +164,20 @@ void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 len)
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
 	struct dlend_lease *lease;
 	u32 at, size;
-	int ret = 0;
+	int ret, one;
 
 	if (!dlend_live_concerns(v, pos, len))
 		return;
-	lease = dlend_live_lease(v, true, end);
-	if (!lease)
-		ret = -ENODEV;
-	/* If the lender refuses some bytes, the others do not suffer from that. */
-	for (at = 0; at < len && (!ret || ret == -EPERM); at += size ?: 1) {
+	lease = dlend_live_lease(v, true, &end);
+	ret = lease ? 0 : -ENODEV;
+	/* If the lender refuses some bytes, or is slow, the others do not suffer from that. */
+	for (at = 0; lease && at < len; at += size ?: 1) {
 		size = dlend_cfg_live(&v->cfg, pos + at, len - at);
 		if (!size)
 			continue;
-		ret = dlend_lease_cfg_write(lease, pos + at, size, dlend_live_get(buf + at, size),
+		one = dlend_lease_cfg_write(lease, pos + at, size, dlend_live_get(buf + at, size),
 					    dlend_live_left(end));
+		ret = ret ?: one;
 		atomic64_inc(&v->stat.live_writes);
 	}
 	dlend_live_note(v, ret);
@@ -178,7 +190,7 @@ void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 len)
 void dlend_live_vpd(struct dlend_vdev *v)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_VPD_MS);
-	struct dlend_lease *lease = dlend_live_lease(v, true, end);
+	struct dlend_lease *lease = dlend_live_lease(v, true, &end);
 	u16 addr;
 	u32 data;
 	int ret;

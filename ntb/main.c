@@ -3,6 +3,7 @@
  * dlend_core: the module.  Its parameters are in the files that use them.
  */
 #include <linux/module.h>
+#include <dlend/caps.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/names.h>
@@ -19,6 +20,15 @@
 
 /* The pure parts are exported here: their own files know nothing of modules. */
 DLEND_EXPORT(dlend_addr_name);
+DLEND_EXPORT(dlend_cap_at);
+DLEND_EXPORT(dlend_cap_bytes);
+DLEND_EXPORT(dlend_cap_header_rules);
+DLEND_EXPORT(dlend_cap_owned);
+DLEND_EXPORT(dlend_caps_disown);
+DLEND_EXPORT(dlend_caps_find);
+DLEND_EXPORT(dlend_caps_next);
+DLEND_EXPORT(dlend_caps_own);
+DLEND_EXPORT(dlend_caps_room);
 DLEND_EXPORT(dlend_kind);
 DLEND_EXPORT(dlend_kind_title);
 DLEND_EXPORT(dlend_offer_state_name);

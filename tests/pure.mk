@@ -2,11 +2,11 @@
 # Sources without hardware: no device pointer, no locks of the kernel's, time as an argument.
 # They are compiled three times: into the modules, into the KUnit kernel (tests/kunit) and in
 # user space under ASan, UBSan and a fuzzer (tests/user).
-dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind ntb/names ntb/islands ntb/fit
+dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind ntb/caps ntb/names ntb/islands ntb/fit
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
-dlend-pure += borrower/cfg borrower/cfg_build borrower/cfg_caps borrower/cfg_live borrower/clique mdev/borrow_plan mdev/replies mdev/nvme_queues mdev/bar_areas
+dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/borrow_plan mdev/replies mdev/nvme_queues mdev/bar_areas
 dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_bookings borrower/p2p_clique
 
 # Pure, but notes in the kernel's own trees (maple tree): KUnit only.

@@ -7,6 +7,7 @@
 #ifndef DLEND_CFG_H
 #define DLEND_CFG_H
 
+#include <dlend/caps.h>
 #include <dlend/types.h>
 
 /* What a guest write asked for; several bits at once are possible. */
@@ -61,8 +62,8 @@ struct dlend_cfg_desc {
  * @val: what the guest reads
  * @reset_val: values right after a reset
  * @wmask: bits the guest can change; @w1c: bits that a written 1 clears
- * @live: a bit per byte: registers of the device's own, for dlend_cfg_live(). Of them @val has only
- *	what the lender found after a reset, and no write here changes that
+ * @caps: which registers are the device's own, for dlend_cfg_live(). Of them @val has only what the
+ *	lender found after a reset, and no write here changes that
  * @msix_entries: of the device's MSI-X table, however many of them the guest sees
  *
  * Members from @msi_pos on are offsets of virtual capabilities, 0 = absent.
@@ -72,7 +73,7 @@ struct dlend_cfg {
 	u8 reset_val[DLEND_CFG_SIZE];
 	u8 wmask[DLEND_CFG_SIZE];
 	u8 w1c[DLEND_CFG_SIZE];
-	u8 live[DLEND_CFG_SIZE / 8];
+	struct dlend_caps caps;
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
 	bool is_vf;
 	u16 msix_entries;
@@ -119,8 +120,9 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
  * @len: (in) of the access, in bytes
  *
  * These are registers of vendor-specific capabilities, standard and extended, and those that are in
- * no capability at all: only the device knows what they hold, and what a write to them does.
- * Nothing that dlend shows otherwise than the device does, or that it adds, is among them.
+ * no capability that anybody knows (dlend/caps.h): only the device knows what they hold, and what a
+ * write to them does. Nothing that dlend shows otherwise than the device does, or that it adds, is
+ * among them.
  * Return: bytes at @offset that are one access to the device (1, 2 or 4, aligned, within @len); 0:
  * the byte there is answered from here.
  */

@@ -33,7 +33,10 @@ void dlend_clique_write(u8 *cap, int clique);
 /** dlend_clique_known - do drivers of this vendor's devices look for the capability? */
 bool dlend_clique_known(u16 vendor);
 
-/** dlend_clique_is - is this vendor-specific capability (8 readable bytes) a clique capability? */
-bool dlend_clique_is(const u8 *cap);
+/** dlend_clique_is - is this vendor-specific capability (6 readable bytes) a clique capability? */
+static inline bool dlend_clique_is(const u8 *cap)
+{
+	return cap[2] == DLEND_CLIQUE_LEN && cap[3] == 'P' && cap[4] == '2' && cap[5] == 'P';
+}
 
 #endif

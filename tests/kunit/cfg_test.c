@@ -286,7 +286,7 @@ static void visible(struct kunit *test)
 		{ ATS, 4, 0 }, { ATS + 4, 4, 0 },
 		{ DSN, 4, 0x00010003 | (u32)VSEC << 20 },
 		{ VSEC, 4, 0x0001000b }, { VSEC + 4, 4, 0x02010042 },
-		{ SRIOV, 4, 0 }, { SRIOV + 8, 4, 0 }, { UNKNOWN, 4, 0 }, { UNKNOWN + 4, 4, 0 },
+		{ SRIOV, 4, 0 }, { SRIOV + 8, 4, 0 }, { UNKNOWN, 4, 0 },
 		{ LTR, 4, 0 }, { LTR + 4, 4, 0 },
 	};
 	unsigned int i;
@@ -297,7 +297,9 @@ static void visible(struct kunit *test)
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VNDR + 2, f->snap + VNDR + 2, 0x0e);
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + DSN + 4, f->snap + DSN + 4, 8);
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VPD + 2, f->snap + VPD + 2, 6);
-	/* Up to the next capability: what is in none is shown, too. */
+	/* Up to the next capability: what is in none is shown, too, and what nobody knows. */
+	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + UNKNOWN + 4, f->snap + UNKNOWN + 4,
+			   LTR - UNKNOWN - 4);
 	KUNIT_EXPECT_MEMEQ(test, f->cfg.val + VSEC + 4, f->snap + VSEC + 4, SRIOV - VSEC - 4);
 }
 

@@ -23,7 +23,8 @@
  *	space, and in its BAR
  * listed: reads each register that is in a capability of the specification's, ten times
  * slow: says "ready", waits until /tmp/go is there, and says how long two reads take of a register
- *	that only the device knows (virtio's window); reads it again when /tmp/go has gone
+ *	that only the device knows (virtio's window), and a write to it; reads it again when /tmp/go
+ *	has gone
  *
  * What goes wrong ends the program, with a message.
  */
@@ -129,7 +130,7 @@ static unsigned int ext_length(unsigned int id, unsigned int at)
 	case PCI_EXT_CAP_ID_DVSEC:
 		return PCI_VNDR_HEADER_LEN(get(at + PCI_VNDR_HEADER, 4));
 	case PCI_EXT_CAP_ID_ERR:
-		return 0x48;
+		return PCI_ERR_ROOT_COMMAND;
 	case PCI_EXT_CAP_ID_DSN:
 		return PCI_EXT_CAP_DSN_SIZEOF;
 	}
@@ -675,9 +676,13 @@ static void do_slow(void)
 		printf("slow %s %.0f\n", i ? "again" : "took", (now_us() - began) / 1e3);
 		fflush(stdout);
 	}
+	began = now_us();
+	put(reg, 0x44, 4);
+	printf("slow wrote %.0f\n", (now_us() - began) / 1e3);
+	fflush(stdout);
 	await_go_away();
 	/* Nobody asks a lender that has just been silent. */
-	for (int i = 0; i < 300 && get(reg, 4) != 0x40; i++)
+	for (int i = 0; i < 300 && get(reg, 4) != 0x44; i++)
 		doze(100000);
 	printf("slow after %x\n", get(reg, 4));
 }

@@ -11,6 +11,18 @@ static inline void bitmap_zero(unsigned long *map, unsigned int n)
 	memset(map, 0, BITS_TO_LONGS(n) * sizeof(long));
 }
 
+static inline void bitmap_set(unsigned long *map, unsigned int from, unsigned int n)
+{
+	while (n--)
+		__set_bit(from++, map);
+}
+
+static inline void bitmap_clear(unsigned long *map, unsigned int from, unsigned int n)
+{
+	while (n--)
+		__clear_bit(from++, map);
+}
+
 static inline unsigned int find_next_bit(const unsigned long *map, unsigned int n,
 					 unsigned int from)
 {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Capabilities of configuration space: one table for the lender, who decides what a borrower may
+ * write, and for the borrower, who decides what a guest sees.  Pure: bytes in, bits out.  Context
+ * of all functions: any.
+ */
+#ifndef DLEND_CAPS_H
+#define DLEND_CAPS_H
+
+#include <linux/bitops.h>
+#include <linux/pci_regs.h>
+#include <dlend/types.h>
+
+#define DLEND_CFG_STD_SIZE	PCI_CFG_SPACE_SIZE
+
+#define DLEND_CAP_SHOWN		0x1	/* in the list that a guest walks */
+#define DLEND_CAP_OWN		0x2	/* behind its header it is the device's own */
+#define DLEND_CAP_CLIP		0x4	/* may end where the next one starts */
+#define DLEND_CAP_SECRET	0x8	/* behind its head are addresses of the lender's host */
+#define DLEND_CAP_UNKNOWN	0x10	/* nobody knows where it ends */
+
+/**
+ * struct dlend_cap_rule - one register, as a guest has it
+ * @at: offset in its structure
+ * @width: bytes, 1, 2 or 4
+ * @show: bits that come from the device; the others start as 0
+ * @write: bits that the guest can change; nothing but the virtual value changes
+ * @w1c: bits that a written 1 clears
+ */
+struct dlend_cap_rule {
+	u8 at;
+	u8 width;
+	u32 show;
+	u32 write;
+	u32 w1c;
+};
+
+struct dlend_caps;
+
+/**
+ * struct dlend_cap - one kind of capability
+ * @id: capability id or extended capability id
+ * @flags: DLEND_CAP_*
+ * @min: fewest bytes, if not @len; of DLEND_CAP_OWN, those of its header
+ * @len: bytes, with @each of them more for each that a register counts
+ * @each: 0: none
+ * @at: offset of that register, 16 bits
+ * @bits: which of its bits count
+ * @length: bytes by the capability's own contents, where @len cannot say it; @room: up to the next
+ *	one
+ * @is: is it this kind, of several with this id? NULL: yes
+ * @rules: registers, ended by one without width; NULL: all of it is read-only
+ */
+struct dlend_cap {
+	u16 id;
+	u8 flags;
+	u8 len, min;
+	u8 each, at;
+	u16 bits;
+	u32 (*length)(const struct dlend_caps *caps, const u8 *cap, u32 room);
+	bool (*is)(const u8 *cap);
+	const struct dlend_cap_rule *rules;
+};
+
+/**
+ * struct dlend_caps - what is where in one configuration space
+ * @start: a bit for each word of 32 bits: a listed capability starts there
+ * @own: a bit for each byte: a register of the device's own
+ * @nr_std: capabilities in the list, @nr_ext: in the extended one
+ * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one
+ * @pcie: where the PCI Express capability is; without one there is no extended space
+ * @lanes: of the link
+ */
+struct dlend_caps {
+	DECLARE_BITMAP(start, DLEND_CFG_SIZE / 4);
+	DECLARE_BITMAP(own, DLEND_CFG_SIZE);
+	u16 nr_std, nr_ext;
+	bool std_broken, ext_broken;
+	u8 pcie, lanes;
+};
+
+/** dlend_cap_header_rules - header, type 0; BARs and the ROM have functions of their own */
+extern const struct dlend_cap_rule dlend_cap_header_rules[];
+
+/**
+ * dlend_caps_find - walk both lists, and find the registers that are the device's own
+ * @caps: (out) what is where
+ * @space: (in) DLEND_CFG_SIZE bytes, as they are after a reset; not trusted. All ones where the
+ *	device has nothing
+ * @gaps: (in) whatever is in no known capability is the device's own, too
+ *
+ * The device's own are vendor-specific capabilities behind their headers, and gaps.  Headers, and
+ * the place where the extended list begins, never are.  Where a list is broken, nobody knows what
+ * is in no capability.
+ */
+void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps);
+
+/** dlend_caps_next - where the first capability above @pos starts; DLEND_CFG_SIZE: none */
+u32 dlend_caps_next(const struct dlend_caps *caps, u32 pos);
+
+/** dlend_caps_room - bytes from the capability at @pos to the next one, or to the end */
+u32 dlend_caps_room(const struct dlend_caps *caps, u32 pos);
+
+/** dlend_caps_own - is the byte at @at, below DLEND_CFG_SIZE, the device's own? */
+bool dlend_caps_own(const struct dlend_caps *caps, u32 at);
+
+/** dlend_caps_disown - the @len bytes at @at are the device's own no more */
+void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len);
+
+/** dlend_cap_at - kind of the capability that starts at @pos. Return: never NULL */
+const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);
+
+/**
+ * dlend_cap_bytes - how long the capability at @pos is
+ *
+ * Return: bytes, which may be more than its room; 0 if that makes no sense. Of one that nobody
+ * knows, those of its header.
+ */
+u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos);
+
+/** dlend_cap_owned - the same; if it makes no sense, or nobody knows, up to the next one */
+u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos);
+
+#endif
