@@ -70,7 +70,7 @@ void dlend_report_probe(struct dlend_memory *mem, int err)
 	} else if (err == -EACCES) {
 		dlend_report_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");
 	} else if (err == -EFAULT) {
-		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: it is in a file on a disk, in DAX or secret memory, or its VMM serves it page by page (userfaultfd, as for postcopy); give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
+		dlend_report_err(mem, "guest RAM at %#llx cannot be pinned for long: there are too few free huge pages for it (HugePages_Free in /proc/meminfo), or it is in a file on a disk, in DAX or secret memory, or its VMM serves it page by page (userfaultfd, as for postcopy); give the guest anonymous memory, memfd, or a file in tmpfs or hugetlbfs",
 				 mem->unpinnable);
 	} else {
 		dlend_report_err(mem, "guest RAM cannot be pinned, error %d after %llu KiB: is its backing pinnable (no device memory, no file system DAX)?",
