@@ -245,9 +245,10 @@ void lend_irq_restore_intx(struct lend_fn *fn)
 
 	if (irqs->mode != DLEND_IRQ_INTX)
 		return;
-	guard(spinlock_irq)(&irqs->lock);
+	spin_lock_irq(&irqs->lock);
 	/* Masked in the device, until its guest has served what came before the reset. */
 	pci_intx(fn->pdev, irqs->exclusive || !irqs->masked);
+	spin_unlock_irq(&irqs->lock);
 }
 
 static void lend_irq_await_handlers(struct lend_fn *fn)

@@ -93,10 +93,10 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 
 /*
  * Under tx.lock.  What devices of this host write to the peer takes another way than what its
- * processors write, and nothing orders the two.  Replies say that a device writes no more (memory is
- * unmapped, a lease has ended, a device has stopped), and so does the end of a grant.  The answer to
- * a read through the window comes behind what was written before: docs/hardware.md, "Data before a
- * message".
+ * processors write, and nothing orders the two.  Replies say that a device writes no more (memory
+ * is unmapped, a lease has ended, a device has stopped), and so does the end of a grant.  The
+ * answer to a read through the window comes behind what was written before: docs/hardware.md,
+ * "Data before a message".
  */
 static void dlend_tx_push(struct dlend_link *link, const struct dlend_msg *msg)
 {

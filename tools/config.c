@@ -30,7 +30,8 @@ static __noreturn void refuse_attribute(const char *file, unsigned int line, con
 {
 	refuse_line(file, line,
 		    text("\"%s\" is none of %s", word,
-			 "group, anyway, reset=METHOD, clique=N, set=NAME, as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER"));
+			 "group, anyway, reset=METHOD, clique=N, set=NAME, as=BB:DD.F, "
+			 "ids=VVVV:DDDD, serial=NUMBER"));
 }
 
 static bool is_hex(const char *s, size_t len)

@@ -43,7 +43,7 @@ struct dlend_aperture_stat {
 };
 
 /**
- * dlend_unsafe_interrupts_allowed - has the administrator allowed to go without interrupt remapping?
+ * dlend_unsafe_interrupts_allowed - may a link go without interrupt remapping?
  *
  * Who can write to the MSI range then makes this host see any interrupt: ask before anybody can.
  * Context: any.

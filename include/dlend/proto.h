@@ -342,7 +342,8 @@ struct dlend_p_rom {
 static_assert(sizeof(struct dlend_p_rom) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_PEERS_PER_MSG	27
-#define DLEND_PEERS_MAX		(3 * DLEND_PEERS_PER_MSG)	/* in messages that follow each other */
+/* In messages that follow each other. */
+#define DLEND_PEERS_MAX		(3 * DLEND_PEERS_PER_MSG)
 struct dlend_p_peer {
 	__le16 node;
 	__le16 reserved;

@@ -818,7 +818,8 @@ static void books_split(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, part[2]->pfn, 1384);
 	/* The middle goes, and nothing else; nothing has to come back. */
 	KUNIT_EXPECT_FALSE(test, dlend_books_returns(&x, GB(4) + KB(512), GB(4) + KB(1536) - 1));
-	KUNIT_EXPECT_EQ(test, dlend_books_lose(&x, GB(4) + KB(512), GB(4) + KB(1536) - 1, NOW, &out), 1);
+	KUNIT_EXPECT_EQ(test, dlend_books_lose(&x, GB(4) + KB(512), GB(4) + KB(1536) - 1, NOW,
+					       &out), 1);
 	free_chunks(&out);
 	KUNIT_EXPECT_EQ(test, x.pinned_bytes, MB(3));
 	KUNIT_EXPECT_EQ(test, extent->pinned, MB(3));

@@ -14,6 +14,7 @@
 #include <linux/minmax.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <dlend/alloc.h>
 
 #include "mdev/books.h"
 #include "mdev/borrow_plan.h"
@@ -38,7 +39,7 @@ struct vm {
 	struct kunit *test;
 	struct dlend_books books;
 	struct device dev[DEVICES];
-	/* VFIO has mapped it; KVM has a slot; the guest may use it; a build has to look, or looks */
+	/* VFIO has mapped it; KVM has a slot; the guest may use it; a build has to look, or does */
 	bool mapped[BLOCKS], slot[BLOCKS], usable[BLOCKS], due[BLOCKS], looks[BLOCKS];
 	u32 seed, build;
 	s64 now_ms;
@@ -99,7 +100,7 @@ static int vm_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	if (!vm->announced)
 		grow(vm);
 	vm->announced = true;
-	chunk = kzalloc(sizeof(*chunk), GFP_KERNEL);
+	chunk = kzalloc_obj(*chunk);
 	KUNIT_ASSERT_NOT_NULL(vm->test, chunk);
 	chunk->gpa = gpa;
 	chunk->npages = npages;

@@ -7,9 +7,9 @@
  *	prp read BDF ADDRESS LBA	address <- disk
  *	prp ferry BDF ADDRESS LBA TARGET BAR FILE
  *
- * "ferry" goes on until it is ended, by SIGTERM between two rounds: ADDRESS is where that BAR of the
- * device TARGET begins.  Time after time a sector goes from memory by the disk to the BAR, where
- * this program looks at it, and another one back; FILE says how often all of that was right.
+ * "ferry" goes on until it is ended, by SIGTERM between two rounds: ADDRESS is where that BAR of
+ * the device TARGET begins.  Time after time a sector goes from memory by the disk to the BAR,
+ * where this program looks at it, and another one back; FILE says how often all of that was right.
  *
  * Memory decoding and bus mastering are on, sectors have 512 bytes, no driver is bound.  The
  * controller is started for the one command, with queues in this program's memory, and stopped
