@@ -83,12 +83,6 @@ static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
 	return READ_ONCE(v->quiet);
 }
 
-/* Nobody is left who could say that the device has stopped. */
-static bool dlend_borrow_is_mute(const struct dlend_vdev *v)
-{
-	return !READ_ONCE(v->claim.lease) || READ_ONCE(v->failed);
-}
-
 /*
  * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
  * close it reaches no memory, whatever the lender says.  But a device that still transfers then
@@ -101,7 +95,10 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);
 	mutex_unlock(&v->lock);
-	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_borrow_is_mute(v),
+	/* All of the VM's at the same time. */
+	if (current->flags & PF_EXITING && current->tgid == v->claim.party)
+		dlend_guest_vmm_exits(v);
+	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_guest_is_mute(v),
 			   msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
@@ -123,11 +120,15 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	dlend_guest_stop(v);
 	if (before)
 		dlend_lease_put(before);
-	dlend_ended_drop(v);
+	/*
+	 * First the lease: what is pinned may be memory that user space serves, and a pin of it
+	 * does not end before user space likes.
+	 */
 	if (lease) {
 		v->stat.returns++;
 		dlend_lease_return(lease);
 	}
+	dlend_ended_drop(v);
 	mutex_lock(&v->lock);
 	dlend_condition_clear(v);
 	dlend_gate_note_quiet(v);
@@ -372,19 +373,21 @@ static void dlend_borrow_op_bar_revoked(struct dlend_claim *claim, unsigned int 
 	dlend_bar_revoked(dlend_borrow_vdev(claim), bar);
 }
 
-/* Unpin now: a lease that ended in a callback of the link could not wait there for its pins. */
 static void dlend_borrow_op_returning(struct dlend_claim *claim, struct dlend_lease *lease)
 {
 	if (lease->priv)
-		dlend_memory_close(lease->priv);
+		dlend_memory_cut(lease->priv);
 }
 
 /*
- * Drop the reference of vdev->ended: with the last reference the lease's slots become free, and the
+ * Unpin now: a lease that ended in a callback of the link could not wait there for its pins.  Then
+ * drop the reference of vdev->ended: with the last reference the lease's slots become free, and the
  * guest's next lease may need them.
  */
 static void dlend_borrow_op_returned(struct dlend_claim *claim, struct dlend_lease *lease)
 {
+	if (lease->priv)
+		dlend_memory_close(lease->priv);
 	dlend_ended_forget(dlend_borrow_vdev(claim), lease);
 }
 

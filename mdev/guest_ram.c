@@ -264,6 +264,21 @@ static void dlend_guest_look_work(struct work_struct *work)
 
 /* What the VM's other devices, and a build, do to the windows */
 
+bool dlend_guest_is_mute(const struct dlend_vdev *v)
+{
+	return !READ_ONCE(v->claim.lease) || READ_ONCE(v->failed);
+}
+
+void dlend_guest_vmm_exits(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease = dlend_vdev_lease(v);
+
+	if (!lease)
+		return;
+	dlend_memory_vmm_exits(dlend_vdev_memory(lease));
+	dlend_lease_put(lease);
+}
+
 /* Shut the gate before memory goes: no access of the guest may start a DMA into it. */
 static void dlend_guest_unmapping(struct dlend_vdev *v)
 {
@@ -309,6 +324,23 @@ static void dlend_guest_op_progress(void *ctx)
 	WRITE_ONCE(v->progressed, ktime_get());
 }
 
+static void dlend_guest_op_exit(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	guard(mutex)(&v->lock);
+	v->want.bme = false;
+	dlend_gate_update(v);
+	dlend_vdev_kick(v);
+}
+
+static bool dlend_guest_op_quiet(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+
+	return READ_ONCE(v->quiet) || dlend_guest_is_mute(v);
+}
+
 static void dlend_guest_op_stuck(void *ctx)
 {
 	dlend_ended_lose(ctx, NULL, "threads of the VMM wait for each other in VFIO");
@@ -327,6 +359,8 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.unmapped = dlend_guest_op_unmapped,
 	.grown = dlend_guest_op_grown,
 	.progress = dlend_guest_op_progress,
+	.exit = dlend_guest_op_exit,
+	.quiet = dlend_guest_op_quiet,
 	.stuck = dlend_guest_op_stuck,
 	.stop = dlend_guest_op_stop,
 };

@@ -90,6 +90,17 @@ void dlend_guest_attached(struct dlend_vdev *v);
  */
 void dlend_guest_detach(struct dlend_vdev *v);
 
+/** dlend_guest_is_mute - can nobody say that the device has stopped? Context: any. */
+bool dlend_guest_is_mute(const struct dlend_vdev *v);
+
+/**
+ * dlend_guest_vmm_exits - the VMM dies and closes the device: all others of its VM begin to stop
+ * @v: (in) vdev
+ *
+ * Context: process; takes vdev->lock of each; waits for nobody.
+ */
+void dlend_guest_vmm_exits(struct dlend_vdev *v);
+
 /**
  * dlend_guest_dma_unmap - the VMM takes memory away
  * @v: (in) vdev

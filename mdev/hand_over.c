@@ -8,7 +8,11 @@
  * iommufd only count one more user of the page) and then unpinned through the old one.  No device's
  * DMA notices that.  If that fails for any chunk, all memory is taken away, and the others build
  * again.
+ *
+ * A VMM that dies closes one device after the other, and nobody needs anything any more: then all
+ * devices stop, and the first that is closed takes everything away, whoever pinned it.
  */
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/mm.h>
 #include <linux/sched.h>
@@ -20,6 +24,9 @@
 #include "ram_map.h"
 #include "trace.h"
 #include "unpin.h"
+
+/* How long the other devices of a VM have to stop. */
+#define DLEND_QUIET_MS	1000u
 
 /*
  * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on dma_unmap of
@@ -112,13 +119,18 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 	return err;
 }
 
-/*
- * The last user was closed.  Nobody needs the extents any more, but its device may still do DMA; so
- * the aperture goes at once, and the slots when the lender has been told.
- */
-static void dlend_hand_over_end_use(struct dlend_ram *ram)
+void dlend_memory_cut(struct dlend_memory *mem)
 {
+	struct dlend_ram *ram = mem->ram;
+
 	mutex_lock(&ram->lock);
+	WRITE_ONCE(mem->closed, true);
+	dlend_members_use(mem, false);
+	ram->over = !dlend_members_any_open(ram);
+	/*
+	 * Nobody needs the extents any more, but its device may still do DMA; so the aperture goes
+	 * at once, and the slots when the lender has been told.
+	 */
 	if (!ram->users) {
 		dlend_ram_map_kill_all(ram);
 		dlend_books_accept(&ram->books, dlend_ram_now_ms());
@@ -127,24 +139,36 @@ static void dlend_hand_over_end_use(struct dlend_ram *ram)
 	dlend_ram_queue(ram, &ram->tell_work);
 }
 
+void dlend_memory_vmm_exits(struct dlend_memory *mem)
+{
+	WRITE_ONCE(mem->ram->vmm_exits, true);
+	dlend_members_exit(mem->ram, mem);
+}
+
+/* Nobody needs what is left, but other devices may do DMA there: wait until they have stopped. */
+static void dlend_hand_over_await_quiet(struct dlend_ram *ram)
+{
+	unsigned int turns = DLEND_QUIET_MS / DLEND_TURN_MS;
+
+	while (turns-- && !dlend_members_quiet(ram))
+		msleep(DLEND_TURN_MS);
+}
+
 static void dlend_hand_over_close(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	bool last;
 
-	mutex_lock(&ram->lock);
-	WRITE_ONCE(mem->closed, true);
-	dlend_members_use(mem, false);
-	last = !ram->users;
-	ram->over = !dlend_members_any_open(ram);
-	mutex_unlock(&ram->lock);
-
+	dlend_memory_cut(mem);
 	/* Now nobody begins to pin through it: not the member itself, nor another for it. */
 	dlend_pin_await(mem);
-	if (last || dlend_hand_over_all(mem))
+	mutex_lock(&ram->lock);
+	last = !ram->users;
+	mutex_unlock(&ram->lock);
+	if (READ_ONCE(ram->vmm_exits))
+		dlend_hand_over_await_quiet(ram);
+	if (last || READ_ONCE(ram->vmm_exits) || dlend_hand_over_all(mem))
 		dlend_loss_take(ram, mem, 0, U64_MAX);
-	if (last)
-		dlend_hand_over_end_use(ram);
 	/* Also for others that are just unpinning chunks of this member. */
 	dlend_unpin_all(ram->vm);
 	WRITE_ONCE(mem->emptied, true);
@@ -160,7 +184,7 @@ void dlend_memory_close(struct dlend_memory *mem)
 	 * must wait until the pins are gone.
 	 */
 	mutex_lock(&mem->close_lock);
-	if (!mem->closed)
+	if (!mem->emptied)
 		dlend_hand_over_close(mem);
 	mutex_unlock(&mem->close_lock);
 	dlend_loss_end(mem, 0, U64_MAX, DLEND_LOSS_NONE, since);

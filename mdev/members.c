@@ -92,6 +92,33 @@ void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
 			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
 }
 
+void dlend_members_exit(struct dlend_ram *ram, const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
+	u32 i;
+
+	guard(mutex)(&ram->loss_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = dlend_members_other_user(ram, i, except);
+		if (mem)
+			mem->ops->exit(mem->ctx);
+	}
+}
+
+bool dlend_members_quiet(struct dlend_ram *ram)
+{
+	struct dlend_memory *mem;
+	u32 i;
+
+	guard(mutex)(&ram->loss_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = dlend_members_other_user(ram, i, NULL);
+		if (mem && !mem->ops->quiet(mem->ctx))
+			return false;
+	}
+	return true;
+}
+
 void dlend_members_stuck(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;

@@ -50,6 +50,18 @@ u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
  */
 void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
 
+/**
+ * dlend_members_exit - the VMM dies: all users of the windows begin to stop
+ * @ram: (in) RAM
+ * @except: (in) member that knows already
+ *
+ * Context: may sleep; takes loss_lock.
+ */
+void dlend_members_exit(struct dlend_ram *ram, const struct dlend_memory *except);
+
+/** dlend_members_quiet - have all of them stopped? Context: may sleep; takes loss_lock. */
+bool dlend_members_quiet(struct dlend_ram *ram);
+
 /** dlend_members_stuck - the RAM stays pinned: all leases end. Context: takes loss_lock. */
 void dlend_members_stuck(struct dlend_ram *ram);
 

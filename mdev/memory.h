@@ -64,11 +64,13 @@ struct dlend_memory_stat {
  * @grown: there is more RAM, or will be: the guest has no new access until a build has told the
  *	lender of it
  * @progress: a build has come a step further, this device's or one that it waits for
+ * @exit: the VMM dies: the device has to stop
+ * @quiet: true: it has stopped, or nobody can say that it has not
  * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
  *
  * All are called with locks of the memory held; so they wait for nobody, and call no function of
- * this header.  @progress and @stop take no lock at all.  They may be called until
+ * this header.  @progress, @quiet and @stop take no lock at all.  They may be called until
  * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
@@ -76,6 +78,8 @@ struct dlend_memory_ops {
 	void (*unmapped)(void *ctx, bool lost);
 	void (*grown)(void *ctx);
 	void (*progress)(void *ctx);
+	void (*exit)(void *ctx);
+	bool (*quiet)(void *ctx);
 	void (*stuck)(void *ctx);
 	bool (*stop)(void *ctx);
 };
@@ -227,12 +231,35 @@ bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 bool dlend_memory_fence(struct dlend_memory *mem);
 
 /**
+ * dlend_memory_cut - its lease is about to end
+ * @mem: (in, out) memory
+ *
+ * Nothing new is pinned through it, nor told to its lender.  If nobody else uses the same RAM,
+ * nothing that the device sends arrives here when this returns.  What is pinned stays so until
+ * dlend_memory_close(): user space may hold that up for as long as it likes, and the lease is over
+ * before.
+ *
+ * Context: may sleep; waits for nobody.
+ */
+void dlend_memory_cut(struct dlend_memory *mem);
+
+/**
+ * dlend_memory_vmm_exits - the VMM dies, and will close all of its devices now
+ * @mem: (in, out) memory of the first of them
+ *
+ * The others begin to stop (@exit), and when one of them is closed it takes all away, instead of
+ * pinning it once more through the next.
+ *
+ * Context: may sleep; waits for nobody.
+ */
+void dlend_memory_vmm_exits(struct dlend_memory *mem);
+
+/**
  * dlend_memory_close - the VMM closes the device, or its lease is over
  * @mem: (in, out) memory
  *
- * Nothing is pinned through it when this returns, nor will be.  Before, another user of the same
- * RAM takes over its pins, which takes about as long as pinning.  If there is no other user, all is
- * unmapped in the aperture, and the slots wait for dlend_memory_destroy().
+ * dlend_memory_cut(); and nothing is pinned through it when this returns, nor will be.  Before,
+ * another user of the same RAM takes over its pins, which takes about as long as pinning.
  *
  * Context: may sleep; before VFIO's close_device() returns, because later nothing can be unpinned.
  * The VMM's big lock may be held (a device is unplugged): waits as dlend_memory_unmap() does, and

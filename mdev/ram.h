@@ -135,6 +135,7 @@ struct dlend_vm {
  * @ap: this node's aperture, NULL once the link is down
  * @member: by number, NULL: none
  * @users: how many members want the windows
+ * @vmm_exits: nobody needs it any more, and members are closed one after the other
  * @over: all members were closed: nobody may join, because @kvm may be another VM by now
  * @lost: grows with everything that a running build must notice
  * @last_loss: in jiffies, the end of the last dma_unmap that took memory which may come back
@@ -163,7 +164,7 @@ struct dlend_ram {
 	struct dlend_aperture *ap;
 	struct dlend_memory *member[DLEND_TOLD_MAX];
 	unsigned int users;
-	bool over;
+	bool over, vmm_exits;
 	u64 lost;
 	unsigned long last_loss;
 	unsigned int unmapping;
