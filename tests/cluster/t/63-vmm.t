@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from attached import attach, detach, pci, vfio_pci  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = ("atonce", "hostile")
+PROGRAMS = ("atonce", "hostile", "served")
 # Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
 AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
 PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
@@ -43,16 +44,17 @@ class Bed:
         self.address = {port: f.lend("b", port) for port in PORTS}
         self.uuid = {port: f.mdev("a", self.address[port], kind) for port, kind in PORTS.items()}
         self.free, self.pins = f.free("a"), pins(self.a)
-        # The kernel of make check-debug has both.
+        # The kernel of make check-debug has both
         legacy = self.a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status
         self.hows = ["legacy"] if legacy else ["legacy", "iommufd"]
         self.seed = int(os.environ.get("DLEND_SEED") or random.randrange(1 << 32))
 
-    def is_whole(self, what):
+    def is_whole(self, what, ports=PORTS):
         """All that a VMM had is free again."""
-        for port in PORTS:
+        for port in ports:
             self.f.wait_state("a", self.address[port], "free")
         self.t.equal(self.f.wait_free("a", self.free), self.free, f"{what}: the window is whole")
+        self.a.wait_for("true")
         self.t.equal(pins(self.a), self.pins, f"{what}: nothing is pinned")
 
     def at_once(self, threads, size, turns, ports):
@@ -61,13 +63,48 @@ class Bed:
                          check=False)
         self.t.equal(ran.out.strip(), "ok", what)
 
-    def hostile(self, how, ports):
+    def killed(self):
+        """The device that is closed first has pinned everything, and another one uses it."""
+        self.f.trace_clear("a")
+        job = self.a.spawn(f"exec /share/atonce 1 128 0 {self.uuid['nvme0']} {self.uuid['nvme1']} >/run/killed 2>&1")
+        self.a.wait_for("grep -q ^ready /run/killed", 120)
+        job.kill(9)
+        job.wait(60, check=False)
+        self.is_whole("a VMM with two devices is killed")
+        handed = [int(fields["bytes"]) for _, fields, _ in self.f.trace("a", "dlend_window: .* handed-over ")]
+        self.t.equal(sum(handed), 0, "nothing was pinned again for it")
+
+    def served(self):
+        """A VMM dies while its memory waits for a program that does not serve it."""
+        job = self.a.spawn(f"exec /share/served {self.uuid['nvme0']} >/run/served 2>&1")
+        self.a.wait_for("grep -q ^fault /run/served", 120)
+        server = self.a.run("cat /run/served").out.split()[1]
+        job.kill(9)
+        self.f.wait_state("a", self.address["nvme0"], "free")
+        self.t.passed("a VMM that waits for its memory is killed: its device is free")
+        self.a.run(f"kill {server}")
+        job.wait(60, check=False)
+        self.is_whole("when nobody is to serve it any more")
+
+    def hostile(self, how, ports, devices=None):
         self.seed += 1
         what = f"{how} {' '.join(ports)}, seed {self.seed}"
-        devices = [self.uuid[port] for port in ports]
+        devices = devices or [self.uuid[port] for port in ports]
         ran = self.a.run(f"/share/hostile {how} {self.seed} {SECONDS} {' '.join(devices)} 2>&1", timeout=SECONDS + 120,
                          check=False)
         self.t.equal(ran.out.strip(), "dead", f"hostile: {what}: it is dead when it is killed")
+
+    def attached(self, port, driver):
+        """By the host's own vfio-pci."""
+        address = self.address[port]
+        self.a.run(f"mdevctl stop -u {self.uuid[port]}")
+        attach(self.t, self.f, address, driver)
+        vfio_pci(self.a, address)
+        for how in self.hows:
+            self.hostile(how, [port], [pci(address)])
+        detach(self.t, self.f, address)
+        self.uuid[port] = self.f.mdev("a", address, PORTS[port])
+        self.is_whole(f"{port}, attached")
 
 
 def hostile_round(bed):
@@ -94,6 +131,9 @@ def main():
             for threads, size, turns, devices in AT_ONCE:
                 bed.at_once(threads, size, turns, list(PORTS)[:devices])
             bed.is_whole("at once")
+        with t.case("killed"):
+            bed.killed()
+            bed.served()
         for host in (a, b):
             host.expect(IOMMU_FAULT, "a device of a hostile VMM may do DMA where there is nothing", must=False)
         with t.case("hostile"):
@@ -103,6 +143,10 @@ def main():
                 hostile_round(bed)
         if len(bed.hows) == 1:
             t.diag("this kernel has no iommufd; the one of make check-debug has")
+        a.load_modules("dlend_native")
+        with t.case("hostile, attached"):
+            bed.attached("edu", None)
+            bed.attached("nvme0", "nvme")
         with t.case("honest"), f.guest("a", "g", tools=("fio",), devices=[f.device(bed.uuid["nvme0"])]) as g:
             g.wait_for("[ -b /dev/nvme0n1 ]")
             g.run(verified("/dev/nvme0n1", "256k"), timeout=300)
