@@ -50,6 +50,8 @@ static int __init dlend_borrower_init(void)
 
 	if (ret)
 		return ret;
+	dlend_waits_for_no_peer(&dlend_offers_lock);
+	dlend_waits_for_no_peer(&dlend_p2p_lock);
 	ret = bus_register(&dlend_bus_type);
 	if (ret)
 		goto exit_p2p;

@@ -132,6 +132,7 @@ void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, str
 
 void lend_offer_end(struct lend_fn *fn)
 {
+	dlend_waits_for_no_peer(&lend_offer_lock);
 	guard(mutex)(&lend_offer_lock);
 	fn->gone = true;
 }

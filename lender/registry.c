@@ -116,6 +116,7 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	group->members = members;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
+	dlend_waits_for_no_peer(&group->lock);
 	INIT_DELAYED_WORK(&group->recover, works->recover);
 	INIT_DELAYED_WORK(&group->expire, works->expire);
 	INIT_DELAYED_WORK(&group->unreserve, works->unreserve);
@@ -200,6 +201,7 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 	struct lend_group *group;
 	int ret;
 
+	dlend_waits_for_no_peer(&lend_registry_lock);
 	do {
 		group = lend_group_get(id, members, works);
 		if (!group)

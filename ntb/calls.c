@@ -62,10 +62,12 @@ static void dlend_call_wait(struct dlend_call *call, unsigned long deadline)
 {
 	long left;
 
+	lock_map_acquire(&dlend_peer_map);
 	do {
 		left = dlend_deadline_left(deadline);
 	} while (!wait_for_completion_timeout(&call->done, clamp(left, 1L, DLEND_WAIT_TURN)) &&
 		 left > DLEND_WAIT_TURN);
+	lock_map_release(&dlend_peer_map);
 }
 
 int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,

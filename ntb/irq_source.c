@@ -88,8 +88,10 @@ static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
 	wait = all->quiet_until - jiffies;
 	if (wait > 0)
 		schedule_timeout_uninterruptible(wait);
+	lock_map_acquire(&dlend_peer_map);
 	begin = local_clock();
 	value = readl(at);
+	lock_map_release(&dlend_peer_map);
 	ns = min(local_clock() - begin, (u64)DLEND_READ_DEBT_NS);
 	all->quiet_until = jiffies;
 	if (ns > NSEC_PER_MSEC)

@@ -25,6 +25,9 @@ static LIST_HEAD(dlend_links);
 
 struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
+struct lockdep_map dlend_peer_map;
+DLEND_EXPORT(dlend_peer_map);
+
 /* Walk all links; references keep them, so that @fn runs without the registry's lock. */
 static int dlend_links_walk(bool only_up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
 {
@@ -60,6 +63,7 @@ DLEND_EXPORT(dlend_link_for_each);
 
 void dlend_link_register(struct dlend_link *link)
 {
+	dlend_waits_for_no_peer(&dlend_links_lock);
 	mutex_lock(&dlend_links_lock);
 	list_add_tail(&link->node, &dlend_links);
 	mutex_unlock(&dlend_links_lock);
@@ -311,7 +315,9 @@ void dlend_link_queues_destroy(void)
 int dlend_link_queues_create(void)
 {
 	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
+	static struct lock_class_key key;
 
+	lockdep_init_map(&dlend_peer_map, "dlend_peer", &key, 0);
 	dlend_wq = alloc_workqueue("dlend", flags | WQ_HIGHPRI, 0);
 	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
 	if (dlend_wq && dlend_poll_wq)

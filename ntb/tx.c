@@ -138,6 +138,7 @@ int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 	version = dlend_link_version(link);
 	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
 		return -EOPNOTSUPP;
+	lock_map_acquire(&dlend_peer_map);
 	err = dlend_tx_lock(&link->tx, deadline);
 	if (!err) {
 		err = dlend_tx_wait_room(ref, deadline);
@@ -145,6 +146,7 @@ int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 			dlend_tx_write(link, msg);
 		up(&link->tx.lock);
 	}
+	lock_map_release(&dlend_peer_map);
 	trace_dlend_msg_send(dlend_link_name(link), msg, err);
 	return err;
 }

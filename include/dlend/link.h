@@ -12,6 +12,7 @@
 #define DLEND_LINK_H
 
 #include <linux/list.h>
+#include <linux/lockdep.h>
 #include <linux/types.h>
 #include <dlend/aperture.h>
 #include <dlend/proto.h>
@@ -291,6 +292,26 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
  * A new session begins by itself. Context: any.
  */
 void dlend_link_restart(const struct dlend_session_ref *ref, const char *why);
+
+/*
+ * For lockdep: "is waiting for a peer": for its answer, for room in its ring, or for what a read
+ * through its window returns.
+ */
+extern struct lockdep_map dlend_peer_map;
+
+/**
+ * dlend_waits_for_no_peer - a lock is one that others need, whatever a peer does
+ * @lock: (in) mutex; what is said of it holds for all of its class
+ *
+ * A kernel with lockdep reports, from then on, who waits for a peer while such a lock is held, or
+ * while a lock is held under which one is taken. Elsewhere this is nothing.
+ * Context: process; the lock may be taken here.
+ */
+#define dlend_waits_for_no_peer(lock) do {		\
+	lock_map_acquire(&dlend_peer_map);		\
+	might_lock(lock);				\
+	lock_map_release(&dlend_peer_map);		\
+} while (0)
 
 /**
  * dlend_link_aperture - this node's aperture on the link
