@@ -212,13 +212,13 @@ static int dlend_build_tell(struct dlend_memory *mem)
 /* Do the windows stand, and do others have to build for what is new? */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
+	bool grown = false, translated = dlend_search_translated(mem);
 	struct dlend_ram *ram = mem->ram;
-	bool grown = false;
 	int err = 0;
 
 	mutex_lock(&ram->lock);
 	/* No RAM at all: the VMM has not mapped it yet (iommufd), or is about to map it again. */
-	if (dlend_memory_disturbed(mem) || !ram->books.chunks)
+	if (dlend_memory_disturbed(mem) || translated || !ram->books.chunks)
 		err = -EAGAIN;
 	else
 		mem->reason[0] = '\0';

@@ -147,7 +147,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
  * unmapped meanwhile.
  * -EAGAIN: the layout has changed meanwhile; or something was taken away a moment ago and may come
- * back; or there is no RAM at all; or dlend_memory_ops.stop said so.  Call again: memory that was
+ * back; or there is no RAM at all, or none at address 0, as
+ * with a virtual IOMMU; or dlend_memory_ops.stop said so.  Call again: memory that was
  * pinned and is still there stays pinned until then.
  * Any other error: all that this call has pinned, mapped or told is undone, and what stood before
  * still stands.  It may be incomplete: keep the gate closed if dlend_memory_unmap() said so.
@@ -307,6 +308,16 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
  * Context: may sleep.
  */
 void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len);
+
+/**
+ * dlend_memory_unsettled - dlend_memory_build() returns -EAGAIN again and again: is it known why?
+ * @mem: (in) memory
+ * @why: (in, out) words; unchanged if it is not known
+ * @len: (in) size of @why in bytes
+ *
+ * Context: may sleep; takes the VMM's mmap_lock.
+ */
+void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len);
 
 /** dlend_memory_pinned - bytes that are pinned, through whatever device. Context: any. */
 u64 dlend_memory_pinned(const struct dlend_memory *mem);

@@ -120,6 +120,28 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 	return ram;
 }
 
+/* Every PC has RAM there, and VFIO has it wherever a device's addresses are the guest's. */
+bool dlend_search_translated(struct dlend_memory *mem)
+{
+	bool translated;
+	u64 next;
+
+	if (dlend_search_known(mem, 0, &next) ||
+	    dlend_pin_begin_patiently(mem, DLEND_PIN_NOWHERE, 1))
+		return false;
+	translated = mem->vdev->kvm && dlend_memslots_is_ram(mem->vdev->kvm, 0);
+	dlend_pin_end(mem, false);
+	return translated;
+}
+
+void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len)
+{
+	if (dlend_search_translated(mem))
+		strscpy(why,
+			"the VM has a virtual IOMMU, which a borrowed device cannot have: attach the device, and pass it through; RAM at address 0 was not mapped for it",
+			len);
+}
+
 #define DLEND_SEARCH_OPS \
 	.pin = dlend_search_pin, .try = dlend_search_try, .known = dlend_search_known, \
 	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop

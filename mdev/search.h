@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
- * looked for, and the prober that pins what is there.  (dlend_memory_added() and
- * dlend_memory_look() of memory.h are here, too.)
+ * looked for, and the prober that pins what is there.  (dlend_memory_added(),
+ * dlend_memory_look() and dlend_memory_unsettled() of memory.h are here, too.)
  */
 #ifndef DLEND_MDEV_SEARCH_H
 #define DLEND_MDEV_SEARCH_H
@@ -27,6 +27,16 @@ void dlend_search_begin(struct dlend_memory *mem, u32 how);
  * of a pin. What was pinned before an error stays so.
  */
 int dlend_search_run(struct dlend_memory *mem);
+
+/**
+ * dlend_search_translated - are the device's addresses others than the guest's (a virtual IOMMU)?
+ * @mem: (in) member
+ *
+ * KVM has RAM at address 0, and nothing is pinned there.  For a moment that is so, too, while a VMM
+ * maps its memory or maps it anew.  Without KVM nobody can tell.
+ * Context: may sleep; takes ram->lock, and the VMM's mmap_lock.
+ */
+bool dlend_search_translated(struct dlend_memory *mem);
 
 /**
  * dlend_search_end - the build that began with dlend_search_begin() is over

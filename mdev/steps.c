@@ -459,6 +459,8 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	}
 	if (ret && ret != -EAGAIN)
 		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
+	if (ret == -EAGAIN)
+		dlend_memory_unsettled(dlend_vdev_memory(lease), why, sizeof(why));
 	if (!ret)
 		dlend_guest_look(v, lease);
 	mutex_lock(&v->lock);

@@ -90,6 +90,23 @@ def with_iommu(t, f, address):
         g.shutdown()
 
 
+def translated(t, f, address):
+    """The same with a mediated device, which cannot have that: the VM is told so, by name, at the device."""
+    uuid = f.mdev("a", address, "dlend-nvme")
+    with f.guest("a", "mdev", memory="256M", cmdline="intel_iommu=on", wait=False,
+                 devices=["intel-iommu,caching-mode=on,intremap=off", f.device(uuid)]):
+        f.wait_mdev("a", uuid, "failed", 240)
+        state = f.mdev_state("a", uuid)
+        t.ok("virtual IOMMU" in state, "a mediated device of a guest with an IOMMU says what is wrong", state)
+        t.ok("virtual IOMMU" in f.host("a").run("dmesg").out, "  so does the log")
+    f.wait_state("a", address, "free")
+    with f.guest("a", "passes", memory="256M", cmdline="intel_iommu=on iommu=pt",
+                 devices=["intel-iommu,caching-mode=on,intremap=off", f.device(uuid)]) as g:
+        works(t, g, "mediated, with an IOMMU that translates for others only")
+        g.shutdown()
+    f.mdev_stop("a", uuid)
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
@@ -112,6 +129,8 @@ def main():
             with_iommu(t, f, address)
         t.equal(f.wait_pinned("a", pinned), pinned, "nor of that one")
         detach(t, f, address)
+        with t.case("mediated, and a VM with an IOMMU"):
+            translated(t, f, address)
         t.equal(a.complaints(), [], "host a's kernel has no complaint")
         t.equal(b.complaints(), [], "host b's kernel has no complaint")
 
