@@ -53,6 +53,18 @@ static bool dlend_gate_irq_busy(const struct dlend_vdev *v)
 	return v->claim.lease || v->claim.borrowing || dlend_gate_next_step(v) == DLEND_STEP_BORROW;
 }
 
+/* [locked] */
+static void dlend_gate_note_memory(struct dlend_vdev *v)
+{
+	bool behind = dlend_plan_behind(&v->want, &v->have, v->dma);
+
+	if (behind && !v->behind)
+		v->behind_at = ktime_get();
+	WRITE_ONCE(v->behind, behind);
+	/* While the gate is shut nobody looks: the step that has it open looks when it is over. */
+	WRITE_ONCE(v->looks, v->open && v->have.bme && dlend_gate_settled(v));
+}
+
 /* Update what others look at without the lock, after any change. [locked] */
 void dlend_gate_note(struct dlend_vdev *v)
 {
@@ -61,7 +73,7 @@ void dlend_gate_note(struct dlend_vdev *v)
 	WRITE_ONCE(v->urgent, dlend_plan_urgent(dlend_gate_situation(v), &v->want, &v->have));
 	/* Quiet, too: it has stopped meanwhile, and was started again. */
 	WRITE_ONCE(v->quiet, !v->dma || (v->have.bme && !v->urgent));
-	WRITE_ONCE(v->behind, dlend_plan_behind(&v->want, &v->have, v->dma));
+	dlend_gate_note_memory(v);
 	WRITE_ONCE(v->irq_busy, dlend_gate_irq_busy(v));
 	WRITE_ONCE(v->live, dlend_plan_live(dlend_gate_situation(v), &v->want, &v->have));
 	mute = !v->claim.lease || v->failed;

@@ -3,12 +3,10 @@
  * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
  * does then.
  *
- * Memory that comes: the vdev follows KVM's memory slots (memslots.c).  Every few milliseconds it
- * looks into holes of these slots, into which virtio-mem plugs memory and tells nobody.  Now and
- * then it looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
- * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
+ * Memory that comes: the VM is watched (watch.c), for all of its devices.  Now and then each device
+ * looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of the VM
+ * tell what they do to the windows that they share with this one (struct dlend_memory_ops).
  */
-#include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/sysfs.h>
@@ -21,14 +19,6 @@
 static unsigned int rescan_s = 30;
 module_param(rescan_s, uint, 0644);
 MODULE_PARM_DESC(rescan_s, "seconds between looks for memory anywhere in a running guest; 0: never");
-
-/*
- * The follower finds memory that comes with a new memory slot.  Nobody tells of memory that
- * virtio-mem plugs into a slot that exists.
- */
-static unsigned int look_ms = 4;
-module_param(look_ms, uint, 0644);
-MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
 
 /*
  * A build may miss memory that was away for just that moment.  This is the time to the first look
@@ -61,14 +51,6 @@ void dlend_guest_rescan_soon(struct dlend_vdev *v)
 	dlend_guest_rescan_later(v, DLEND_GUEST_RESCAN_MIN_MS);
 }
 
-void dlend_guest_look_later(struct dlend_vdev *v)
-{
-	unsigned int ms = READ_ONCE(look_ms);
-
-	if (v->open && ms)
-		queue_delayed_work(v->claim.wq, &v->look_work, msecs_to_jiffies(ms));
-}
-
 /* RAM has come, or is coming: shut the gate until the device can reach it. [locked] */
 static void dlend_guest_grow(struct dlend_vdev *v)
 {
@@ -80,58 +62,6 @@ static void dlend_guest_grow(struct dlend_vdev *v)
 	dlend_vdev_kick(v);
 }
 
-/* The RAM does not come into reach: the device is not to go on, and the guest is to know. */
-static void dlend_guest_give_up(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	if (!v->failed)
-		dlend_condition_fail(v, true, "no way to RAM that was plugged in, within %u s",
-				     DLEND_GUEST_PLUG_S);
-	dlend_vdev_kick(v);
-}
-
-/*
- * Wait until the device reaches the RAM that comes, or has stopped.  Meanwhile the VMM's call that
- * adds the slot does not return, just as VFIO_MAP_DMA does not for a device of this host's own.  So
- * the guest cannot give that RAM to the device, not even to one that takes its work from memory,
- * which the gate does not hold back.
- */
-static void dlend_guest_await_reach(struct dlend_vdev *v)
-{
-	ktime_t since = ktime_get();
-	bool again = true;
-
-	while (READ_ONCE(v->behind) && !kthread_should_stop()) {
-		wait_event_idle_timeout(v->idle_wq, !READ_ONCE(v->behind) || kthread_should_stop(),
-					msecs_to_jiffies(DLEND_GUEST_PLUG_MS / 10));
-		if (!dlend_plan_gate_overdue(ktime_to_ms(ktime_get()), ktime_to_ms(since),
-					     ktime_to_ms(READ_ONCE(v->progressed)),
-					     DLEND_GUEST_PLUG_MS))
-			continue;
-		if (!again)
-			break;
-		again = false;
-		since = ktime_get();
-		dlend_guest_give_up(v);
-	}
-}
-
-/* A memory slot was added.  The follower calls this before the guest can know of it. */
-static void dlend_guest_ram_added(void *ctx, const struct dlend_ranges *added)
-{
-	struct dlend_vdev *v = ctx;
-	struct dlend_lease *lease = dlend_vdev_lease(v);
-
-	if (!lease)
-		return;
-	dlend_memory_added(dlend_vdev_memory(lease), added);
-	mutex_lock(&v->lock);
-	dlend_guest_grow(v);
-	mutex_unlock(&v->lock);
-	dlend_lease_put(lease);
-	dlend_guest_await_reach(v);
-}
-
 /* Devices that this host itself passes through to the VM: neither side reaches the other's BARs. */
 
 ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
@@ -140,8 +70,8 @@ ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 	int err = 0;
 	u32 i;
 
-	guard(mutex)(&v->follow_lock);
-	if (v->follower)
+	guard(mutex)(&v->watch_lock);
+	if (v->watch)
 		err = dlend_memslots_passed(v->vfio.kvm, &bars);
 	/* Whole lines only. */
 	for (i = 0; i < bars.count && at < PAGE_SIZE - DLEND_GUEST_PASSED_LINE; i++)
@@ -151,46 +81,29 @@ ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 	return err ?: at;
 }
 
-/* Say it once for each VMM: its guest may try such transfers, and loses them. */
-static void dlend_guest_slots_changed(void *ctx)
-{
-	struct dlend_vdev *v = ctx;
-	struct dlend_ranges bars = {};
-
-	if (v->passed_told)
-		return;
-	dlend_memslots_passed(v->vfio.kvm, &bars);
-	v->passed_told = bars.count;
-	if (bars.count)
-		dev_notice(dlend_vdev_dev(v), "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
-			   bars.range[0].start);
-	dlend_ranges_clear(&bars);
-}
-
 /* Begin before the first build, so that no later slot is missed. */
-void dlend_guest_follow(struct dlend_vdev *v)
+void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_follower *f;
+	struct dlend_vm *vm;
 
-	guard(mutex)(&v->follow_lock);
-	if (!READ_ONCE(v->open) || v->follower || !v->vfio.kvm)
+	guard(mutex)(&v->watch_lock);
+	if (!READ_ONCE(v->open) || v->watch)
 		return;
-	v->passed_told = false;
-	dlend_guest_slots_changed(v);
-	f = dlend_follower_start(v->vfio.kvm, dlend_guest_ram_added, dlend_guest_slots_changed, v);
-	if (!IS_ERR(f))
-		v->follower = f;
+	vm = dlend_vm_watch(dlend_vdev_memory(lease));
+	if (!IS_ERR(vm))
+		v->watch = vm;
 	else
 		dev_warn(dlend_vdev_dev(v), "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, within %u s\n",
-			 f, rescan_s);
+			 vm, rescan_s);
 }
 
-/* KVM's VM exists only until the device is closed: nobody may follow it any longer. */
-static void dlend_guest_unfollow(struct dlend_vdev *v)
+/* KVM's VM exists only until the device is closed: nobody may look at it any longer. */
+static void dlend_guest_unwatch(struct dlend_vdev *v)
 {
-	guard(mutex)(&v->follow_lock);
-	dlend_follower_stop(v->follower);
-	v->follower = NULL;
+	guard(mutex)(&v->watch_lock);
+	if (v->watch)
+		dlend_vm_unwatch(v->watch);
+	v->watch = NULL;
 }
 
 void dlend_guest_rescan(struct dlend_vdev *v)
@@ -199,7 +112,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 
 	/* Say what is due before asking for the build: the build must find it. */
 	if (lease) {
-		dlend_memory_added(dlend_vdev_memory(lease), NULL);
+		dlend_memory_rescan(dlend_vdev_memory(lease));
 		dlend_lease_put(lease);
 	}
 	guard(mutex)(&v->lock);
@@ -220,45 +133,27 @@ static void dlend_guest_rescan_work(struct work_struct *work)
 				    DLEND_GUEST_RESCAN_FACTOR);
 }
 
-/* Look into holes? [locked] */
-static bool dlend_guest_looks(const struct dlend_vdev *v)
-{
-	return v->want.bme && v->have.bme && !v->failed;
-}
-
 /* A look finds nothing where a build is at work: it tells by itself. */
 void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 {
 	bool looks;
 
 	mutex_lock(&v->lock);
-	looks = dlend_guest_looks(v) && READ_ONCE(look_ms);
+	looks = v->want.bme && v->have.bme && !v->failed;
 	mutex_unlock(&v->lock);
 	if (looks)
 		dlend_memory_look(dlend_vdev_memory(lease));
 }
 
-/* Look now?  Not while the gate is shut: the step that has it open looks, when it is over. */
-static bool dlend_guest_may_look(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	return dlend_guest_looks(v) && dlend_gate_settled(v);
-}
-
 static void dlend_guest_look_work(struct work_struct *work)
 {
-	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, look_work);
+	struct dlend_vdev *v = container_of(work, struct dlend_vdev, look_work);
 	struct dlend_lease *lease = dlend_vdev_lease(v);
 
 	if (!lease)
 		return;
-	if (dlend_guest_may_look(v))
+	if (READ_ONCE(v->looks))
 		dlend_memory_look(dlend_vdev_memory(lease));
-	mutex_lock(&v->lock);
-	/* Go on even if it did not look this time, e.g. because interrupts were being set up. */
-	if (v->claim.lease == lease && dlend_guest_looks(v))
-		dlend_guest_look_later(v);
-	mutex_unlock(&v->lock);
 	dlend_lease_put(lease);
 }
 
@@ -354,6 +249,42 @@ static bool dlend_guest_op_stop(void *ctx)
 	return READ_ONCE(v->urgent) || !READ_ONCE(v->claim.lease);
 }
 
+/*
+ * The VMM's call that has added RAM waits for that.  If the device comes no further, it is not to
+ * go on, and the guest is to know; then there is some time left to stop it.
+ */
+static bool dlend_guest_op_behind(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+	s64 ms = DLEND_GUEST_PLUG_MS;
+
+	if (!READ_ONCE(v->behind))
+		return false;
+	guard(mutex)(&v->lock);
+	if (v->failed)
+		ms *= 2;
+	if (!v->behind || !dlend_plan_gate_overdue(ktime_to_ms(ktime_get()),
+						   ktime_to_ms(v->behind_at),
+						   ktime_to_ms(READ_ONCE(v->progressed)), ms))
+		return v->behind;
+	if (v->failed)
+		return false;
+	dlend_condition_fail(v, true, "no way to RAM that was plugged in, within %u s",
+			     DLEND_GUEST_PLUG_S);
+	dlend_vdev_kick(v);
+	return true;
+}
+
+static bool dlend_guest_op_look(void *ctx)
+{
+	struct dlend_vdev *v = ctx;
+	bool looks = READ_ONCE(v->looks);
+
+	if (looks)
+		queue_work(v->claim.wq, &v->look_work);
+	return looks;
+}
+
 static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.unmapping = dlend_guest_op_unmapping,
 	.unmapped = dlend_guest_op_unmapped,
@@ -363,6 +294,8 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.quiet = dlend_guest_op_quiet,
 	.stuck = dlend_guest_op_stuck,
 	.stop = dlend_guest_op_stop,
+	.behind = dlend_guest_op_behind,
+	.look = dlend_guest_op_look,
 };
 
 struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
@@ -441,13 +374,12 @@ void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 void dlend_guest_init(struct dlend_vdev *v)
 {
 	INIT_DELAYED_WORK(&v->slow_work, dlend_guest_rescan_work);
-	INIT_DELAYED_WORK(&v->look_work, dlend_guest_look_work);
+	INIT_WORK(&v->look_work, dlend_guest_look_work);
 }
 
 void dlend_guest_stop(struct dlend_vdev *v)
 {
 	cancel_delayed_work_sync(&v->slow_work);
-	cancel_delayed_work_sync(&v->look_work);
-	/* KVM's VM exists only until the device is closed. */
-	dlend_guest_unfollow(v);
+	dlend_guest_unwatch(v);
+	cancel_work_sync(&v->look_work);
 }

@@ -26,12 +26,13 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 					       const struct dlend_lease *lease);
 
 /**
- * dlend_guest_follow - follow the VM's memory slots from now on
+ * dlend_guest_watch - have the VM's memory watched from now on
  * @v: (in) vdev that is about to build for the first time: what comes later is told
+ * @lease: (in) its lease
  *
- * Context: process, may sleep; takes vdev->follow_lock.
+ * Context: process, may sleep; takes vdev->watch_lock.
  */
-void dlend_guest_follow(struct dlend_vdev *v);
+void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease);
 
 /**
  * dlend_guest_passed_emit - BARs of devices that this host itself passes through to the VM
@@ -39,7 +40,7 @@ void dlend_guest_follow(struct dlend_vdev *v);
  * @buf: (in, out) a page for sysfs: a line for each range of them
  * @at: (in) bytes in @buf
  *
- * Context: process, may sleep; takes vdev->follow_lock. Return: bytes in @buf, or -ENOMEM.
+ * Context: process, may sleep; takes vdev->watch_lock. Return: bytes in @buf, or -ENOMEM.
  */
 ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at);
 
@@ -61,9 +62,6 @@ void dlend_guest_rescan_soon(struct dlend_vdev *v);
  * If there is some, the gate stays shut until the next build has it. Context: the worker.
  */
 void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease);
-
-/** dlend_guest_look_later - look into holes of the memory slots soon. Context: vdev->lock. */
-void dlend_guest_look_later(struct dlend_vdev *v);
 
 /** dlend_guest_rescan - look at all of the guest's memory. Context: process; takes vdev->lock. */
 void dlend_guest_rescan(struct dlend_vdev *v);

@@ -16,7 +16,7 @@
 struct seq_file;
 struct vfio_device;
 struct dlend_memory;
-struct dlend_ranges;
+struct dlend_vm;
 
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
@@ -39,6 +39,7 @@ struct dlend_ranges;
  * @last_build_us: duration of the last build
  * @last_build_calls: of @pin_calls, in the last build
  * @looks: dlend_memory_look(), which are in no build
+ * @wakeups: of the thread that watches the VM's memory, for all of its devices
  * @messages: requests to the lender
  * @own_bytes: of @pinned_bytes, through this device's own VFIO device
  * @taken_bytes: taken over from devices that were closed
@@ -52,7 +53,7 @@ struct dlend_ranges;
 struct dlend_memory_stat {
 	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
 	u64 waits, pin_longest_us, unmaps, unmap_us, unmap_longest_us;
-	u64 pin_calls, pin_us, map_us, last_build_us, last_build_calls, looks, messages;
+	u64 pin_calls, pin_us, map_us, last_build_us, last_build_calls, looks, wakeups, messages;
 	u64 own_bytes, taken_bytes, sharers, book_bytes;
 	u64 pages_4k, pages_2m, pages_1g;
 };
@@ -68,9 +69,11 @@ struct dlend_memory_stat {
  * @quiet: true: it has stopped, or nobody can say that it has not
  * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
+ * @behind: true: it may transfer, and does not reach all of the RAM that has come; not for ever
+ * @look: true: the device is going to look for RAM that has come; false: it cannot now
  *
  * All are called with locks of the memory held; so they wait for nobody, and call no function of
- * this header.  @progress, @quiet and @stop take no lock at all.  They may be called until
+ * this header.  @progress, @quiet, @stop and @look take no lock at all.  They may be called until
  * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
@@ -82,6 +85,8 @@ struct dlend_memory_ops {
 	bool (*quiet)(void *ctx);
 	void (*stuck)(void *ctx);
 	bool (*stop)(void *ctx);
+	bool (*behind)(void *ctx);
+	bool (*look)(void *ctx);
 };
 
 /**
@@ -173,17 +178,30 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how);
  */
 bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size);
 
+/** dlend_memory_rescan - RAM may have come: the next build looks everywhere. Context: may sleep. */
+void dlend_memory_rescan(struct dlend_memory *mem);
+
 /**
- * dlend_memory_added - RAM may have come: the next build looks there
- * @mem: (in, out) memory
- * @added: (in) where; NULL: anywhere
+ * dlend_vm_watch - have RAM noticed that comes
+ * @mem: (in) memory of a device that is about to build for the first time
  *
- * Builds, but for the first, look only where this function, dlend_memory_look() or a dma_unmap
- * said.
+ * One thread watches for all devices of the VM.  RAM that comes with a memory slot of KVM's: all of
+ * them are told (@grown), and the VMM's call that adds the slot returns when none of them is
+ * @behind any more.  RAM that comes otherwise: one of them, on each link, has to @look.
  *
- * Context: may sleep; also from a dlend_slots_fn: waits for no pin.
+ * Context: may sleep; takes the VMM's mmap_lock.
+ * Return: what is watched; the device's VM stays until dlend_vm_unwatch(). ERR_PTR(-ENOMEM), or the
+ * error of making a thread.
  */
-void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added);
+struct dlend_vm *dlend_vm_watch(struct dlend_memory *mem);
+
+/**
+ * dlend_vm_unwatch - this device needs it no more
+ * @vm: (in) from dlend_vm_watch()
+ *
+ * Context: may sleep. KVM's VM is not touched any more if this was the last device.
+ */
+void dlend_vm_unwatch(struct dlend_vm *vm);
 
 /**
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?

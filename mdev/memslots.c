@@ -2,56 +2,13 @@
 /*
  * A VM's memory slots: see memslots.h.
  *
- * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
- * tells nobody of a new slot.  But KVM's call that adds it does not return before all readers of
- * KVM's SRCU are through that were reading when the slot appeared.  So a thread here is such a
- * reader all the time: each of its reading sections begins before the section before it ends, and
- * between the two it looks whether the slots have changed.  There it does all that must be done
- * before a guest can hear of its new RAM, and waits until that is done.
- *
- * The price: the thread wakes up each slots_check_us while a device is in use, and the VMM's calls
- * that change slots (some dozens when a VM starts) wait as long, once or twice.
- *
  * Uses only inline functions of KVM and exported functions of SRCU: no symbol of KVM's modules.
  */
-#include <linux/delay.h>
-#include <linux/err.h>
-#include <linux/kthread.h>
 #include <linux/kvm_host.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
 #include <linux/sched/mm.h>
 #include <linux/srcu.h>
-#include <dlend/compat.h>
 #include "memslots.h"
-
-/* Less would keep a CPU busy; more would make VMMs wait too long. */
-#define DLEND_CHECK_MIN_US	50u
-#define DLEND_CHECK_MAX_US	100000u
-
-static unsigned int slots_check_us = 2000;
-module_param(slots_check_us, uint, 0644);
-MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a VM's memory slots have changed, which the VMM waits for when it changes them");
-
-/**
- * struct dlend_follower - follows one VM's slots, for one device
- * @kvm: VM
- * @added: whom to tell of a slot
- * @changed: whom to tell of all, when there were others
- * @ctx: for both
- * @seen: slots, as they were when looked at last
- * @generation: of @seen
- * @task: the thread
- */
-struct dlend_follower {
-	struct kvm *kvm;
-	dlend_slots_fn added;
-	void (*changed)(void *ctx);
-	void *ctx;
-	struct dlend_ranges seen;
-	u64 generation;
-	struct task_struct *task;
-};
 
 /* Is a BAR mapped there?  QEMU makes slots of mapped BARs, too.  mmap_lock is held. */
 static bool dlend_memslots_hva_is_bar(struct mm_struct *mm, unsigned long hva)
@@ -95,7 +52,9 @@ static int dlend_memslots_collect(struct kvm *kvm, dlend_memslots_pick pick,
 	int bkt, err;
 
 	kvm_for_each_memslot(slot, bkt, slots) {
-		if (slot->flags & KVM_MEMSLOT_INVALID || !pick(kvm->mm, slot->userspace_addr))
+		/* Those of KVM's own are no RAM of the guest's. */
+		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS ||
+		    !pick(kvm->mm, slot->userspace_addr))
 			continue;
 		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
 		if (err)
@@ -109,6 +68,9 @@ static int dlend_memslots_pick_all(struct kvm *kvm, dlend_memslots_pick pick,
 {
 	int idx, err = 0;
 
+	*generation = 0;
+	if (!kvm)
+		return 0;
 	idx = srcu_read_lock(&kvm->srcu);
 	*generation = kvm_memslots(kvm)->generation;
 	/* A VMM that has exited has no memory. */
@@ -143,6 +105,8 @@ u64 dlend_memslots_generation(struct kvm *kvm)
 	u64 generation;
 	int idx;
 
+	if (!kvm)
+		return 0;
 	idx = srcu_read_lock(&kvm->srcu);
 	generation = kvm_memslots(kvm)->generation;
 	srcu_read_unlock(&kvm->srcu, idx);
@@ -181,90 +145,42 @@ bool dlend_memslots_confidential(const struct kvm *kvm)
 #endif
 }
 
-/* Tell what was added.  Inside of a reading section of KVM's SRCU. */
-static void dlend_follower_tell(struct dlend_follower *f)
+int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen, struct dlend_ranges *added)
 {
-	struct dlend_ranges now = {}, added = {};
+	struct dlend_ranges now = {};
 	int err;
 
-	f->changed(f->ctx);
-	err = dlend_memslots_read(f->kvm, &now, &f->generation);
+	err = dlend_memslots_read(kvm, &now, &seen->generation);
 	if (!err)
-		err = dlend_ranges_add_without(&added, &now, &f->seen);
-	if (err)
-		f->added(f->ctx, NULL);
-	else if (added.count)
-		f->added(f->ctx, &added);
-	dlend_ranges_clear(&added);
-	dlend_ranges_clear(&f->seen);
-	f->seen = now;
+		err = dlend_ranges_add_without(added, &now, &seen->ranges);
+	dlend_ranges_clear(&seen->ranges);
+	seen->ranges = now;
 	/* It is incomplete: next time everything counts as new. */
 	if (err)
-		dlend_ranges_clear(&f->seen);
+		dlend_ranges_clear(&seen->ranges);
+	return err;
 }
 
-static void dlend_follower_check(struct dlend_follower *f)
+int dlend_memslots_enter(struct kvm *kvm)
 {
-	if (kvm_memslots(f->kvm)->generation != f->generation)
-		dlend_follower_tell(f);
+	return kvm ? srcu_read_lock(&kvm->srcu) : 0;
 }
 
-static int dlend_follower_run(void *arg)
+void dlend_memslots_leave(struct kvm *kvm, int section)
 {
-	struct dlend_follower *f = arg;
-	int idx = srcu_read_lock(&f->kvm->srcu), next;
-	unsigned int us;
-
-	dlend_follower_check(f);
-	while (!kthread_should_stop()) {
-		us = clamp(READ_ONCE(slots_check_us), DLEND_CHECK_MIN_US, DLEND_CHECK_MAX_US);
-		usleep_range_state(us, us + us / 4, TASK_IDLE);
-		/*
-		 * The next section begins before the check, and this one ends after it: slots that
-		 * come before the check wait for this one, those that come later for the next.
-		 */
-		next = srcu_read_lock(&f->kvm->srcu);
-		dlend_follower_check(f);
-		srcu_read_unlock(&f->kvm->srcu, idx);
-		idx = next;
-	}
-	srcu_read_unlock(&f->kvm->srcu, idx);
-	return 0;
+	if (kvm)
+		srcu_read_unlock(&kvm->srcu, section);
 }
 
-struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
-					    void (*changed)(void *ctx), void *ctx)
+bool dlend_memslots_runs(struct kvm *kvm)
 {
-	struct dlend_follower *f = kzalloc_obj(*f);
-	int err = -ENOMEM;
+	struct kvm_vcpu *vcpu;
+	unsigned long i;
 
-	if (!f)
-		return ERR_PTR(err);
-	f->kvm = kvm;
-	f->added = added;
-	f->changed = changed;
-	f->ctx = ctx;
-	err = dlend_memslots_read(kvm, &f->seen, &f->generation);
-	if (err)
-		goto err_free;
-	f->task = kthread_run(dlend_follower_run, f, "dlend-memslots");
-	if (IS_ERR(f->task)) {
-		err = PTR_ERR(f->task);
-		goto err_free;
-	}
-	return f;
-
-err_free:
-	dlend_ranges_clear(&f->seen);
-	kfree(f);
-	return ERR_PTR(err);
-}
-
-void dlend_follower_stop(struct dlend_follower *f)
-{
-	if (!f)
-		return;
-	kthread_stop(f->task);
-	dlend_ranges_clear(&f->seen);
-	kfree(f);
+	if (!kvm)
+		return false;
+	kvm_for_each_vcpu(i, vcpu, kvm)
+		if (READ_ONCE(vcpu->mode) != OUTSIDE_GUEST_MODE)
+			return true;
+	return false;
 }

@@ -9,18 +9,17 @@
 #include <linux/kconfig.h>
 #include "ranges.h"
 
-struct dlend_follower;
 struct kvm;
 
 /**
- * typedef dlend_slots_fn - memory slots were added
- * @ctx: as given to dlend_follower_start()
- * @added: what is in slots now and was not before; NULL: nobody knows, it may be anything
- *
- * Context: a kernel thread, inside of KVM's SRCU: may sleep, while the VMM's call that adds the
- * slot waits; returns soon if kthread_should_stop().
+ * struct dlend_memslots - what is known of a VM's slots; all zero: nothing
+ * @ranges: they cover
+ * @generation: which state of the slots that is
  */
-typedef void (*dlend_slots_fn)(void *ctx, const struct dlend_ranges *added);
+struct dlend_memslots {
+	struct dlend_ranges ranges;
+	u64 generation;
+};
 
 #if IS_ENABLED(CONFIG_KVM)
 /**
@@ -58,27 +57,28 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa);
 bool dlend_memslots_confidential(const struct kvm *kvm);
 
 /**
- * dlend_follower_start - tell of slots that are added from now on
- * @kvm: (in) VM; stays until dlend_follower_stop()
- * @added: (in) whom to tell
- * @changed: (in) called when slots have changed in whatever way; context as that of @added
- * @ctx: (in) for both
+ * dlend_memslots_added - what is in slots now, and was not before?
+ * @kvm: (in) VM, stays; NULL: there are no slots
+ * @seen: (in, out) slots as they were; as they are
+ * @added: (in, out) receives it
  *
- * @added is called within slots_check_us.  The VMM's call to add a slot does not return before
- * @added was called for that slot and has returned.
- *
- * Context: may sleep. Return: follower; ERR_PTR(-ENOMEM), or the error of making a thread.
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: it may be anything.
  */
-struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
-					    void (*changed)(void *ctx), void *ctx);
+int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen, struct dlend_ranges *added);
 
 /**
- * dlend_follower_stop - tell no more: dlend_slots_fn does not run any more when this returns
- * @f: (in) follower; NULL: there is none
+ * dlend_memslots_enter - from now on no call that changes slots returns
+ * @kvm: (in) VM, stays; or NULL
  *
- * Context: may sleep; waits for slots_check_us.
+ * Context: may sleep. Return: for dlend_memslots_leave().
  */
-void dlend_follower_stop(struct dlend_follower *f);
+int dlend_memslots_enter(struct kvm *kvm);
+
+/** dlend_memslots_leave - they do, but for those after a later enter(). Context: may sleep. */
+void dlend_memslots_leave(struct kvm *kvm, int section);
+
+/** dlend_memslots_runs - is one of the VM's processors in the guest? @kvm stays. Context: any. */
+bool dlend_memslots_runs(struct kvm *kvm);
 #else
 static inline int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
 {
@@ -105,14 +105,24 @@ static inline bool dlend_memslots_confidential(const struct kvm *kvm)
 	return false;
 }
 
-static inline struct dlend_follower *dlend_follower_start(struct kvm *kvm, dlend_slots_fn added,
-							  void (*changed)(void *ctx), void *ctx)
+static inline int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen,
+				       struct dlend_ranges *added)
 {
-	return NULL;
+	return 0;
 }
 
-static inline void dlend_follower_stop(struct dlend_follower *f)
+static inline int dlend_memslots_enter(struct kvm *kvm)
 {
+	return 0;
+}
+
+static inline void dlend_memslots_leave(struct kvm *kvm, int section)
+{
+}
+
+static inline bool dlend_memslots_runs(struct kvm *kvm)
+{
+	return false;
 }
 #endif
 

@@ -382,7 +382,8 @@ static bool dlend_prober_next_hole(struct dlend_prober *p, u64 pos, struct dlend
  * Try half of a look's pages in holes, from *@at on: one page at the beginning of each hole, or
  * with @inside one page at each step within the holes.  After the last hole go on with the first.
  */
-static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, u64 *found)
+static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, u64 *found,
+				  u32 *tried)
 {
 	u32 calls = DLEND_PROBER_LOOK_CALLS / 2;
 	u64 pos = *at, first = *at;
@@ -404,6 +405,7 @@ static int dlend_prober_try_holes(struct dlend_prober *p, u64 *at, bool inside, 
 		if (err == DLEND_UNPINNABLE)
 			err = 0;
 		calls--;
+		(*tried)++;
 	}
 	*at = pos;
 	if (!err)
@@ -419,9 +421,11 @@ int dlend_prober_look(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa
 		.ctx = ctx,
 		.max = ALIGN_DOWN(max_gpa, DLEND_GUEST_PAGE),
 	};
-	int ret = dlend_prober_try_holes(&p, &turn->edge, false, found);
+	int ret;
 
+	turn->tried = 0;
+	ret = dlend_prober_try_holes(&p, &turn->edge, false, found, &turn->tried);
 	if (!ret)
-		ret = dlend_prober_try_holes(&p, &turn->inside, true, found);
+		ret = dlend_prober_try_holes(&p, &turn->inside, true, found, &turn->tried);
 	return ret;
 }

@@ -82,9 +82,11 @@ int dlend_prober_run(const struct dlend_prober_ops *ops, void *ctx, u64 max_gpa)
  * struct dlend_prober_turn - where the next look goes on; all zero at first
  * @edge: among the beginnings of holes
  * @inside: within the holes
+ * @tried: how many pages the last look has tried; 0: there are no holes
  */
 struct dlend_prober_turn {
 	u64 edge, inside;
+	u32 tried;
 };
 
 /**

@@ -35,6 +35,7 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 	kref_init(&vm->ref);
 	vm->kvm = mem->kvm;
 	vm->vmm = mem->vmm;
+	mutex_init(&vm->watch_lock);
 	list_add_tail(&vm->node, &dlend_vms);
 	return vm;
 }
@@ -45,8 +46,15 @@ static void dlend_vm_free(struct kref *ref)
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_del(&vm->node);
+	mutex_destroy(&vm->watch_lock);
 	dlend_unpin_destroy(vm);
 	kvfree(vm);
+}
+
+void dlend_vm_put(struct dlend_vm *vm)
+{
+	guard(mutex)(&dlend_rams_lock);
+	kref_put(&vm->ref, dlend_vm_free);
 }
 
 static void dlend_ram_free(struct kref *ref)

@@ -26,6 +26,7 @@
  *   share.c	which leases share RAM: life of RAM and of its members
  *   search.c	where RAM is: memory slots, the prober, looks
  *   build.c	a build, stage by stage
+ *   watch.c	RAM that comes: one thread for each VM
  *
  * Locks, outer first:
  *   close_lock	of a member.  A member is closed once, and whoever comes second waits.  Held across
@@ -39,6 +40,7 @@
  *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
  *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
  *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned just now, in all of the VM.
+ *   vm->watch_lock  outside of all these: the watch begins and ends.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
@@ -66,6 +68,7 @@
 
 #include "books.h"
 #include "memory.h"
+#include "memslots.h"
 #include "prober.h"
 #include "ranges.h"
 #include "unmap_calls.h"
@@ -73,6 +76,7 @@
 struct dlend_aperture;
 struct kvm;
 struct page;
+struct task_struct;
 
 /* How long to sleep between two tries while something is being waited for. */
 #define DLEND_TURN_MS	(DLEND_SETTLE_MS / 4)
@@ -89,8 +93,8 @@ struct dlend_unpinner {
 /**
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
  * @node: among all
- * @ref: references of its RAM
- * @kvm: never dereferenced
+ * @ref: references of its RAM, and of devices that have it watched
+ * @kvm: exists as long as there is a watcher; or NULL
  * @vmm: process that opened the first device; tells VMs without KVM apart
  * @lock: guards all that follows, to @steps
  * @unmaps: dma_unmap calls under way, whichever device was called
@@ -102,11 +106,18 @@ struct dlend_unpinner {
  * @turns: by pid, threads of the VMM whose dma_unmap has given way (struct dlend_unpin_turn)
  * @wq: for @unpinner
  * @unpinner: workers that unpin
+ * @watch_lock: guards @watchers and @task
+ * @watchers: open devices that use its RAM, or have used it
+ * @task: watches while there are any; what follows is its own
+ * @slots: memory slots, as of its last check
+ * @still: checks in a row in which nothing moved
+ * @looked_ms: when it had devices look last
+ * @wakeups: how often it has woken up
  */
 struct dlend_vm {
 	struct list_head node;
 	struct kref ref;
-	const struct kvm *kvm;
+	struct kvm *kvm;
 	pid_t vmm;
 	spinlock_t lock;		/* from here to @steps */
 	struct dlend_unmap_calls unmaps;
@@ -116,6 +127,12 @@ struct dlend_vm {
 	struct xarray turns;
 	struct workqueue_struct *wq;
 	struct dlend_unpinner unpinner[DLEND_UNPINNERS];
+	struct mutex watch_lock;	/* @watchers, @task */
+	unsigned int watchers;
+	struct task_struct *task;
+	struct dlend_memslots slots;
+	u32 still;
+	u64 looked_ms, wakeups;
 };
 
 /**
@@ -143,6 +160,7 @@ struct dlend_vm {
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
  * @due_all: RAM may have come anywhere
+ * @holes: RAM may come without a word, as the memory slots have holes
  * @dead: extents that have left the books, while members' lenders may still map them
  * @tell_work: tells these lenders
  * @down_work: unpins everything after the link went down
@@ -170,7 +188,7 @@ struct dlend_ram {
 	unsigned int unmapping;
 	u32 build;
 	struct dlend_ranges due;
-	bool due_all;
+	bool due_all, holes;
 	struct list_head dead;
 	struct work_struct tell_work;
 	struct work_struct down_work;
@@ -211,6 +229,7 @@ struct dlend_ram {
  * @turn: where the next look goes on
  * @repairs: builds that had to repair something
  * @repairs_since: in jiffies, when their counting began
+ * @passed_told: the log has that this host passes a device of its own through to the VM
  * @memlock: the VMM's limit of locked memory in bytes, 0: unknown
  * @reason: why the last build failed (ram->lock)
  * @stat: numbers
@@ -219,7 +238,7 @@ struct dlend_memory {
 	struct dlend_ram *ram;
 	u32 id;
 	struct vfio_device *vdev;
-	const struct kvm *kvm;
+	struct kvm *kvm;
 	const struct dlend_memory_ops *ops;
 	void *ctx;
 	struct dlend_addr addr;
@@ -238,7 +257,7 @@ struct dlend_memory {
 	int pin_err;
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk, slots;
-	bool due_all, announced;
+	bool due_all, announced, passed_told;
 	u32 how;
 	u64 slots_generation, unpinnable;
 	struct dlend_prober_turn turn;
@@ -261,6 +280,9 @@ extern struct list_head dlend_rams;
  * Return: with a reference, which its RAM takes over; NULL: out of memory.
  */
 struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem);
+
+/** dlend_vm_put - give a reference back. Context: process, takes dlend_rams_lock. */
+void dlend_vm_put(struct dlend_vm *vm);
 
 /**
  * dlend_ram_put - give a reference back
@@ -299,6 +321,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 	lockdep_assert_held(&ram->lock);
 	if (last == U64_MAX || dlend_ranges_add(&ram->due, gpa, last + 1))
 		ram->due_all = true;
+	WRITE_ONCE(ram->holes, true);
 }
 
 /**

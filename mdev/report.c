@@ -109,6 +109,7 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->own_bytes = dlend_books_owned(&ram->books, mem);
 	st->book_bytes = dlend_books_bytes(&ram->books);
 	st->sharers = ram->users;
+	st->wakeups = READ_ONCE(ram->vm->wakeups);
 	st->pages_4k = ap.mapped_4k;
 	st->pages_2m = ap.mapped_2m;
 	st->pages_1g = ap.mapped_1g;

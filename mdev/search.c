@@ -4,6 +4,7 @@
  *
  * Must not know extents, apertures or messages.
  */
+#include <linux/moduleparam.h>
 #include <linux/sizes.h>
 #include <linux/vfio.h>
 #include <asm/processor.h>
@@ -30,6 +31,10 @@
 
 /* When a look has found a page, this much from there on is due: RAM comes in larger pieces. */
 #define DLEND_FOUND_BYTES	SZ_1G
+
+unsigned int dlend_search_look_ms = 4;
+module_param_named(look_ms, dlend_search_look_ms, uint, 0644);
+MODULE_PARM_DESC(look_ms, "milliseconds between looks for memory plugged into holes of a running guest's memory slots (virtio-mem); 0: never");
 
 /* The guest, as the prober sees it */
 
@@ -241,18 +246,22 @@ void dlend_search_end(struct dlend_memory *mem, int err)
 	}
 	dlend_ranges_clear(&mem->due);
 	dlend_ranges_clear(&mem->walk);
+	WRITE_ONCE(ram->holes, true);
 }
 
-void dlend_memory_added(struct dlend_memory *mem, const struct dlend_ranges *added)
+void dlend_search_added(struct dlend_ram *ram, const struct dlend_ranges *added)
 {
-	struct dlend_ram *ram = mem->ram;
-
 	mutex_lock(&ram->lock);
 	if (added)
 		dlend_search_add_due(ram, added);
 	else
 		ram->due_all = true;
 	mutex_unlock(&ram->lock);
+}
+
+void dlend_memory_rescan(struct dlend_memory *mem)
+{
+	dlend_search_added(mem->ram, NULL);
 }
 
 static int dlend_search_probe(struct dlend_memory *mem)
@@ -295,9 +304,10 @@ void dlend_memory_look(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	u64 found;
+	int ret;
 
 	/* A build searches: it tells all that RAM comes. */
-	if (!mutex_trylock(&ram->search_lock))
+	if (!READ_ONCE(dlend_search_look_ms) || !mutex_trylock(&ram->search_lock))
 		return;
 	mem->stat.looks++;
 	/*
@@ -306,8 +316,12 @@ void dlend_memory_look(struct dlend_memory *mem)
 	 */
 	mutex_lock(&ram->lock);
 	mem->build_lost = ram->lost;
+	WRITE_ONCE(ram->holes, false);
 	mutex_unlock(&ram->lock);
-	if (dlend_search_look(mem, &found) == 1) {
+	ret = dlend_search_look(mem, &found);
+	if (ret || mem->turn.tried)
+		WRITE_ONCE(ram->holes, true);
+	if (ret == 1) {
 		mutex_lock(&ram->lock);
 		dlend_ram_add_due(ram, found, found + DLEND_FOUND_BYTES - 1);
 		mutex_unlock(&ram->lock);

@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
- * looked for, and the prober that pins what is there.  (dlend_memory_added(),
+ * looked for, and the prober that pins what is there.  (dlend_memory_rescan(),
  * dlend_memory_look() and dlend_memory_unsettled() of memory.h are here, too.)
  */
 #ifndef DLEND_MDEV_SEARCH_H
 #define DLEND_MDEV_SEARCH_H
 
 #include "ram.h"
+
+/**
+ * dlend_search_added - RAM may have come: the next build looks there
+ * @ram: (in, out) RAM
+ * @added: (in) where; NULL: anywhere
+ *
+ * Builds, but for the first, look only where this function, dlend_memory_look() or a dma_unmap
+ * said.
+ *
+ * Context: may sleep; takes ram->lock.
+ */
+void dlend_search_added(struct dlend_ram *ram, const struct dlend_ranges *added);
 
 /**
  * dlend_search_begin - a build takes over all that is due, to look there
@@ -27,6 +39,9 @@ void dlend_search_begin(struct dlend_memory *mem, u32 how);
  * of a pin. What was pinned before an error stays so.
  */
 int dlend_search_run(struct dlend_memory *mem);
+
+/* Module parameter: the shortest time between looks in ms; 0: no device looks. */
+extern unsigned int dlend_search_look_ms;
 
 /**
  * dlend_search_translated - are the device's addresses others than the guest's (a virtual IOMMU)?

@@ -44,6 +44,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 	mutex_init(&ram->lock);
 	dlend_books_init(&ram->books);
 	ram->due_all = true;
+	ram->holes = true;
 	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_tell_init(ram);

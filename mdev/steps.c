@@ -248,8 +248,6 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		dlend_gate_note_quiet(v);
 	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
 	dlend_gate_note(v);
-	if (v->have.bme)
-		dlend_guest_look_later(v);
 	if (fails)
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
 }
@@ -408,7 +406,6 @@ static bool dlend_step_build_note(struct dlend_vdev *v, struct dlend_lease *leas
 		v->have.build = wish->build;
 		v->have.rescan = wish->rescan;
 		v->have.grow = wish->grow;
-		dlend_guest_look_later(v);
 		break;
 	case DLEND_VERDICT_AGAIN:
 		return true;
@@ -438,7 +435,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	u32 how = 0;
 	int ret;
 
-	dlend_guest_follow(v);
+	dlend_guest_watch(v, lease);
 	mutex_lock(&v->lock);
 	wish = v->want;
 	/* The guest may have been given memory while the device was stopped. */

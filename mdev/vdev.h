@@ -9,7 +9,7 @@
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   dlend_mdev_lock (mutex, mdev.c)	parents of mediated devices, and the vdev of each
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
- *   vdev->follow_lock (mutex, guest_ram.c)  vdev->follower; vdev->lock and the VMM's mmap_lock are
+ *   vdev->watch_lock (mutex, guest_ram.c)  vdev->watch; vdev->lock and the VMM's mmap_lock are
  *					taken under it
  *   vdev->lock (mutex)			configuration space, what is wanted, what is so, the lease
  *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
@@ -187,7 +187,9 @@ struct dlend_vdev_move {
  * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
  *	be off or the device reaches no memory of this node
  * @urgent: the next step is more urgent than a build that is under way
- * @behind: it may transfer, and there is RAM that it does not reach: dlend_plan_behind()
+ * @behind: it may transfer, and there is RAM that it does not reach: dlend_plan_behind(); since
+ *	@behind_at
+ * @looks: it may look into holes of the VM's memory slots
  * @quiet: the device transfers nothing, or has stopped and was started again as the guest wants
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
@@ -211,8 +213,7 @@ struct dlend_vdev_move {
  * @slow_work, @look_work: look for memory that has come (guest_ram.c)
  * @idle_wq: something of the above has changed
  *
- * @follow_lock, @follower: follows the VM's memory slots, from the first build on
- * @passed_told: the log has that the host passes a device of its own through to the VM (@follower)
+ * @watch_lock, @watch: the VM's memory is watched for it, from the first build on
  *
  * Under @bar_lock:
  * @gate: what a BAR access meets; @gate_wq: it has changed
@@ -251,21 +252,21 @@ struct dlend_vdev {
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned int irq_waiters;
 	int irq_short;
-	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, quiet;
+	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, looks, quiet;
 	unsigned int unmapping;
 	unsigned long touched, memlock;
 	unsigned int backoff_ms, rescan_ms;
 	struct dlend_patience patience;
 	enum dlend_live live;
-	ktime_t bme_at, live_after;
+	ktime_t bme_at, live_after, behind_at;
 	char reason[DLEND_REASON_LEN];
 	struct work_struct work;
 	struct delayed_work say;
 	char said[DLEND_CONDITION_WORD];
-	struct delayed_work slow_work, look_work;
-	struct mutex follow_lock;	/* @follower: it begins and ends */
-	struct dlend_follower *follower;
-	bool passed_told;
+	struct delayed_work slow_work;
+	struct work_struct look_work;
+	struct mutex watch_lock;	/* @watch: it begins and ends */
+	struct dlend_vm *watch;
 	wait_queue_head_t idle_wq;
 
 	struct rw_semaphore bar_lock;

@@ -63,6 +63,7 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "pin_calls %llu\n", st.pin_calls);
 	seq_printf(m, "last_build_calls %llu\n", st.last_build_calls);
 	seq_printf(m, "looks %llu\n", st.looks);
+	seq_printf(m, "vm_wakeups %llu\n", st.wakeups);
 	seq_printf(m, "grows %llu\n", v->stat.grows);
 	seq_printf(m, "pin_us %llu\n", st.pin_us);
 	seq_printf(m, "pin_longest_us %llu\n", st.pin_longest_us);

@@ -32,7 +32,7 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	v->clique_shown = DLEND_CFG_CLIQUE_NONE;
 	mutex_init(&v->lock);
 	mutex_init(&v->io_lock);
-	mutex_init(&v->follow_lock);
+	mutex_init(&v->watch_lock);
 	init_rwsem(&v->bar_lock);
 	init_waitqueue_head(&v->gate_wq);
 	init_waitqueue_head(&v->idle_wq);
@@ -49,7 +49,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 
 	dlend_rom_free(v);
 	dlend_move_destroy(v);
-	mutex_destroy(&v->follow_lock);
+	mutex_destroy(&v->watch_lock);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
 	if (!offer)

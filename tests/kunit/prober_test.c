@@ -592,6 +592,7 @@ static void prober_look(struct kunit *test)
 		g->calls = 0;
 		KUNIT_ASSERT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
 		KUNIT_ASSERT_LE(test, g->calls, DLEND_PROBER_LOOK_CALLS);
+		KUNIT_ASSERT_EQ(test, look.tried, g->calls);
 	}
 	add(g, GB(4) + MB(40), GB(4) + MB(44), RW);
 	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 1);
@@ -611,6 +612,7 @@ static void prober_look(struct kunit *test)
 	g->calls = 0;
 	KUNIT_EXPECT_EQ(test, dlend_prober_look(&slot_ops, g, GB(100), &look, &found), 0);
 	KUNIT_EXPECT_EQ(test, g->calls, 0);
+	KUNIT_EXPECT_EQ(test, look.tried, 0);
 	/* Without ranges: landmarks, in turn. */
 	add(g, GB(32), GB(33), RW);
 	for (turns = 0; !dlend_prober_look(&guest_ops, g, GB(128), &look, &found); turns++)

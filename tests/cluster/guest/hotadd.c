@@ -21,6 +21,10 @@
  * first; the disk is to write there as soon as it can be reached.  Says "ready", and waits for
  * /tmp/go, which is there when the lender is silent; then "mapped", when it may answer again.
  *
+ * hotadd UUID SECONDS rest [OTHER...]: a VM with all these devices does nothing for so long, with a
+ * slot into which blocks could come.  Says "ok SECONDS wakeups N looks N ms MS", and how long that
+ * really took: of the thread that watches the VM's memory, and of all its devices.
+ *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
  * reads 0xff from the device.
@@ -127,7 +131,7 @@ static int add_slot(const struct space *s)
 	return !arrived;
 }
 
-enum how { SLOTS, BLOCKS, OFF, ASLEEP, LATE, SECRET, V1, NONE };
+enum how { SLOTS, BLOCKS, OFF, ASLEEP, LATE, REST, SECRET, V1, NONE };
 
 static uint64_t pinned(const char *uuid)
 {
@@ -228,15 +232,40 @@ static void run(const struct space *s, const char *uuid, unsigned int times, uin
 	       (unsigned long long)longest_slot);
 }
 
+static unsigned long long looks(char **uuid, int count)
+{
+	unsigned long long sum = 0;
+
+	for (int i = 0; i < count; i++)
+		sum += mdev_number(uuid[i], "looks");
+	return sum;
+}
+
+static void rest(char **uuid, int count, unsigned int seconds)
+{
+	unsigned long long wakeups, looked;
+	uint64_t begin;
+
+	doze(3000000);
+	begin = now_us();
+	wakeups = mdev_number(uuid[0], "vm_wakeups");
+	looked = looks(uuid, count);
+	while (now_us() - begin < seconds * 1000000ull)
+		doze(100000);
+	printf("ok %u wakeups %llu looks %llu ms %llu\n", seconds,
+	       mdev_number(uuid[0], "vm_wakeups") - wakeups, looks(uuid, count) - looked,
+	       (unsigned long long)(now_us() - begin) / 1000);
+}
+
 static enum how meant(int argc, char **argv)
 {
 	static const char * const word[] = {
-		"slots", "blocks", "off", "asleep", "late", "secret", "v1"
+		"slots", "blocks", "off", "asleep", "late", "rest", "secret", "v1"
 	};
 	enum how how = SLOTS;
 
-	while (how < NONE && (argc < 4 || argc > 4 + (how >= BLOCKS && how <= ASLEEP) ||
-			      strcmp(argv[3], word[how])))
+	while (how < NONE && (argc < 4 || strcmp(argv[3], word[how]) ||
+			      (how != REST && argc > 4 + (how >= BLOCKS && how <= ASLEEP))))
 		how++;
 	return how;
 }
@@ -249,7 +278,7 @@ int main(int argc, char **argv)
 
 	if (how == NONE) {
 		fprintf(stderr,
-			"usage: hotadd UUID TIMES slots|{blocks|off|asleep} [SECOND]|late|secret|v1\n");
+			"usage: hotadd UUID TIMES slots|{blocks|off|asleep} [SECOND]|late|rest [OTHER...]|secret|v1\n");
 		return 2;
 	}
 	setlinebuf(stdout);
@@ -266,12 +295,15 @@ int main(int argc, char **argv)
 		space_map(&s, SLOT_GPA, region_memory, BLOCK);
 	file = open_in_vm(argv[1], &s);
 	use_disk(file);
-	if (argc > 4) {
-		second = space_of(argv[4], &s);
-		file = open_in_vm(argv[4], &second);
+	for (int i = 4; i < argc; i++) {
+		second = space_of(argv[i], &s);
+		file = open_in_vm(argv[i], &second);
 		use_disk(file);
 	}
-	if (how < SECRET)
+	argv[3] = argv[1];
+	if (how == REST)
+		rest(argv + 3, argc - 3, strtoul(argv[2], NULL, 0));
+	else if (how < SECRET)
 		run(&s, argv[1], strtoul(argv[2], NULL, 0), region_memory, how, argc > 4);
 	else
 		puts(rd(NVME_CSTS) == ~0u ? "dead" : "alive");

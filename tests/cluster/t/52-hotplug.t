@@ -62,6 +62,18 @@ def comes_late(t, f, a, address, uuid):
     f.wait_state("a", address, "free", 30)
 
 
+def at_rest(t, f, a, uuids):
+    """One thread and one look for a VM, not for each device of it; and few."""
+    for some in (uuids[:1], uuids):
+        out = a.run(f"/share/hotadd {some[0]} 10 rest {' '.join(some[1:])}", timeout=120, check=False).out
+        said = re.match(r"ok 10 wakeups (\d+) looks (\d+) ms (\d+)\n$", out)
+        per_second = (int(said.group(1)) + int(said.group(2))) * 1000 / int(said.group(3)) if said else None
+        t.ok(said and 0 < per_second <= 20, f"a VM at rest with {len(some)} devices: 20 wake-ups a second at most",
+             f"{out}{per_second} a second")
+        for uuid in some:
+            f.wait_mdev("a", uuid, "idle")
+
+
 def refused(t, f, a, address, uuid):
     """What cannot be lent to is told in words of its own, and is no hole in silence."""
     for how, words in (("secret", "guest RAM at 0x100000000 cannot be pinned for long"),
@@ -100,7 +112,9 @@ def main():
             for how in ("blocks", "off", "asleep"):
                 added(t, f, a, address, uuid, how, second)
                 f.wait_state("a", other, "free", 30)
-            f.mdev_stop("a", second)
+        with t.case("at rest"):
+            at_rest(t, f, a, [uuid, second])
+        f.mdev_stop("a", second)
         with t.case("refused"):
             refused(t, f, a, address, uuid)
         f.mdev_stop("a", uuid)
