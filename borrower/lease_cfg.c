@@ -3,7 +3,8 @@
  * The device's own configuration space, as the borrower reaches it under a lease: CFG_READ and
  * CFG_WRITE.
  *
- * Must not know which registers are the device's own (dlend_cfg_live()), nor who wants to read them.
+ * Must not know which registers are the device's own (dlend_cfg_live()), nor who wants to read
+ * them.
  */
 #include <linux/bitops.h>
 #include <linux/jiffies.h>

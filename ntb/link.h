@@ -32,8 +32,9 @@
  *			waits for one
  *   doorbell.work	doorbell.c: polls doorbells and counters while the doorbells are masked.  In
  *			dlend_poll_wq, as a peer can keep it busy
- *   sources.work	irq_source.c: reads through the window, and tells interrupts that had no
- *			time for that.  In dlend_poll_wq, for the same reason
+ *   sources.work	irq_source.c: reads through the window, and tells interrupts that could
+ *			not be told within the share of time that interrupts have for reading.
+ *			In dlend_poll_wq, for the same reason
  *   rx_work		chan.c: takes messages off the ring, wakes callers, queues requests.  In
  *			dlend_poll_wq, for the same reason
  *   jobs		jobs.c: run users' message handlers.  Those about one device run one at a
@@ -63,9 +64,9 @@
  *			Innermost
  *   sources.telling	irq_source.c, mutex: interrupts that are told late; and inside it
  *   sources.reading	irq_source.c, mutex: a read of the peer by a thread
- *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources.  The peer is
- *			not read under it.  The aperture's
- *			lock is held around it when a source loses its counters
+ *   sources.lock	irq_source.c, spinlock, interrupts off: counters of sources; never held
+ *			while the peer is read.  The aperture's lock is held around it when a
+ *			source loses its counters
  *   irq_lock		link.h, spinlock, interrupts off: sinks, scan, budget.  On the loop a
  *			doorbell is a call, so state_lock, tx.lock or sources.lock may be held
  *			around it

@@ -5,8 +5,8 @@
  *
  * Replies are late (the VMM goes on meanwhile), lost (the lender has done it, and the host does
  * not know), or those of a request that the lender has done twice.  A host asks one thing at a
- * time, and what it asks is done in that order, as over a link.  The steps are those of borrow_plan.c; what
- * steps.c, move_steps.c and move.c do around them is played here.
+ * time, and what it asks is done in that order, as over a link.  The steps are those of
+ * borrow_plan.c; what steps.c, move_steps.c and move.c do around them is played here.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
