@@ -407,7 +407,10 @@ void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len)
 	bitmap_clear(caps->own, at, len);
 }
 
-/* Ends at a loop, and at a pointer into the header. */
+/*
+ * Ends at a loop, and at a pointer into the header.  A place where it breaks off counts as a start,
+ * too, so that nothing that is hidden (DLEND_CAP_SECRET) covers it: both sides see the break.
+ */
 static void dlend_caps_walk_std(struct dlend_caps *caps, const u8 *space)
 {
 	u32 pos = 0;
@@ -415,11 +418,10 @@ static void dlend_caps_walk_std(struct dlend_caps *caps, const u8 *space)
 	if (get_unaligned_le16(space + PCI_STATUS) & PCI_STATUS_CAP_LIST)
 		pos = space[PCI_CAPABILITY_LIST] & 0xfc;
 	while (pos >= PCI_STD_HEADER_SIZEOF) {
-		if (test_bit(pos / 4, caps->start) || space[pos] == 0xff) {
+		if (__test_and_set_bit(pos / 4, caps->start) || space[pos] == 0xff) {
 			caps->std_broken = true;
 			return;
 		}
-		__set_bit(pos / 4, caps->start);
 		caps->nr_std++;
 		pos = space[pos + PCI_CAP_LIST_NEXT] & 0xfc;
 	}
@@ -451,11 +453,10 @@ static void dlend_caps_walk_ext(struct dlend_caps *caps, const u8 *space)
 		head = get_unaligned_le32(space + pos);
 		if (!head)
 			return;
-		if (test_bit(pos / 4, caps->start) || head == ~0u) {
+		if (__test_and_set_bit(pos / 4, caps->start) || head == ~0u) {
 			caps->ext_broken = true;
 			return;
 		}
-		__set_bit(pos / 4, caps->start);
 		caps->nr_ext++;
 		pos = PCI_EXT_CAP_NEXT(head);
 	}

@@ -64,7 +64,7 @@ struct dlend_cap {
 
 /**
  * struct dlend_caps - what is where in one configuration space
- * @start: a bit for each word of 32 bits: a listed capability starts there
+ * @start: a bit for each word of 32 bits: a listed capability starts there, or the list breaks off
  * @own: a bit for each byte: a register of the device's own
  * @nr_std: capabilities in the list, @nr_ext: in the extended one
  * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one

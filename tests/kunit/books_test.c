@@ -783,8 +783,8 @@ static void books_split(struct kunit *test)
 {
 	struct dlend_chunk *part[3];
 	struct dlend_extent *extent;
+	static void *pages[512];
 	struct dlend_books x;
-	void *pages[512];
 	LIST_HEAD(out);
 	unsigned int i;
 
