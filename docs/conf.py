@@ -22,7 +22,7 @@ exclude_patterns = ["ABI", "_build"]
 def contents(app, name, source):
     text = re.sub(r"\[([^\]]*)\]\(\.\./([^)]*)\)", r"\1 (`\2`)", source[0])
     if name == root_doc:
-        pages = re.findall(r"^- \[[^\]]*\]\(([a-z-]+)\.md\)", text, re.M)
+        pages = re.findall(r"^- \[[^\]]*\]\(([\w/-]+)\.md\)", text, re.M)
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
     source[0] = text
 
