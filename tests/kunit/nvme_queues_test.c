@@ -65,7 +65,7 @@ static struct dlend_nvme controller(struct world *w)
 	};
 }
 
-static void complete(u8 *cq, u32 entries, u32 ended, u32 head, u32 queue, u16 id)
+static void answer(u8 *cq, u32 entries, u32 ended, u32 head, u32 queue, u16 id)
 {
 	u8 *end = cq + ended % entries * 16;
 
@@ -85,7 +85,7 @@ static void administer(struct world *w, u8 opcode, u64 at, u32 dw10, u32 dw11)
 	put_unaligned_le64(at, command + 24);
 	put_unaligned_le32(dw10, command + 40);
 	put_unaligned_le32(dw11, command + 44);
-	complete(w->memory + ACQ, ADMIN, w->admin, (w->admin + 1) % ADMIN, 0, 0);
+	answer(w->memory + ACQ, ADMIN, w->admin, (w->admin + 1) % ADMIN, 0, 0);
 	w->admin++;
 }
 
@@ -143,7 +143,7 @@ static void end_one(struct world *w, u32 i)
 	if (!p->under_way[tag])
 		return;
 	p->under_way[tag] = false;
-	complete(w->memory + CQ(i), ENTRIES, p->ended++, p->fetched % ENTRIES, i + 1, p->id[tag]);
+	answer(w->memory + CQ(i), ENTRIES, p->ended++, p->fetched % ENTRIES, i + 1, p->id[tag]);
 	p->busy--;
 }
 
