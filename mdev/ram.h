@@ -112,6 +112,7 @@ struct dlend_unpinner {
  * @slots: memory slots, as of its last check
  * @still: checks in a row in which nothing moved
  * @looked_ms: when it had devices look last
+ * @holes: slots had holes then
  * @wakeups: how often it has woken up
  */
 struct dlend_vm {
@@ -133,6 +134,7 @@ struct dlend_vm {
 	struct dlend_memslots slots;
 	u32 still;
 	u64 looked_ms, wakeups;
+	bool holes;
 };
 
 /**

@@ -15,7 +15,7 @@
  *
  * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
  * once or twice.  So it wakes up each slots_check_us; but only DLEND_WATCH_REST_US apart while the
- * VM rests: none of its processors is in the guest, its slots stay as they are.
+ * VM rests: none of its processors is in the guest, its slots stay as they are and have no holes.
  *
  * Must not know how RAM is pinned, mapped or told.
  */
@@ -32,9 +32,8 @@
 
 /* Less would keep a CPU busy; more would make VMMs wait too long. */
 #define DLEND_WATCH_MIN_US	50u
-/* At rest: 16 wake-ups a second, and 4 looks. */
-#define DLEND_WATCH_REST_US	64000u
-#define DLEND_WATCH_REST_LOOK_MS	256u
+/* At rest: 10 wake-ups a second.  No look: where there are holes, RAM may come at any moment. */
+#define DLEND_WATCH_REST_US	100000u
 /* A VM rests when nothing has moved for so many wake-ups in a row. */
 #define DLEND_WATCH_STILL	64u
 
@@ -139,7 +138,7 @@ static bool dlend_watch_slots(struct dlend_vm *vm)
 
 static bool dlend_watch_rests(const struct dlend_vm *vm)
 {
-	return vm->still >= DLEND_WATCH_STILL;
+	return vm->still >= DLEND_WATCH_STILL && !vm->holes;
 }
 
 /* One device of each link looks; no device does where there are no holes. */
@@ -147,20 +146,21 @@ static void dlend_watch_look(struct dlend_vm *vm)
 {
 	unsigned int ms = READ_ONCE(dlend_search_look_ms);
 	struct dlend_ram *ram = NULL;
-	bool looks;
+	bool looks, holes = false;
 	u32 i;
 
-	if (!ms || dlend_ram_now_ms() < vm->looked_ms +
-	    (dlend_watch_rests(vm) ? max(ms, DLEND_WATCH_REST_LOOK_MS) : ms))
+	if (!ms || dlend_ram_now_ms() < vm->looked_ms + ms)
 		return;
 	vm->looked_ms = dlend_ram_now_ms();
 	while ((ram = dlend_watch_next(vm, ram))) {
 		mutex_lock(&ram->lock);
 		looks = !ram->holes;
+		holes |= ram->holes;
 		for (i = 0; i < DLEND_TOLD_MAX && !looks; i++)
 			looks = ram->member[i] && ram->member[i]->ops->look(ram->member[i]->ctx);
 		mutex_unlock(&ram->lock);
 	}
+	vm->holes = holes;
 }
 
 static void dlend_watch_sleep(struct dlend_vm *vm)

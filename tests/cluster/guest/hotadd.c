@@ -21,8 +21,7 @@
  * first; the disk is to write there as soon as it can be reached.  Says "ready", and waits for
  * /tmp/go, which is there when the lender is silent; then "mapped", when it may answer again.
  *
- * hotadd UUID SECONDS rest [OTHER...]: a VM with all these devices does nothing for so long, with a
- * slot into which blocks could come.  Says "ok SECONDS wakeups N looks N ms MS", and how long that
+ * hotadd UUID SECONDS rest [OTHER...]: a VM with all these devices does nothing for so long.  Says "ok SECONDS wakeups N looks N ms MS", and how long that
  * really took: of the thread that watches the VM's memory, and of all its devices.
  *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
@@ -286,7 +285,7 @@ int main(int argc, char **argv)
 	s.memory = memory;
 	s.bytes = BASE_BYTES;
 	slot(0, 0, memory, BASE_BYTES);
-	if (how >= BLOCKS && how <= SECRET) {
+	if (how >= BLOCKS && how <= SECRET && how != REST) {
 		region_memory = how == SECRET ? new_secret_memory(BLOCK) : new_memory(SLOT_BYTES);
 		slot(1, SLOT_GPA, region_memory, how == SECRET ? BLOCK : SLOT_BYTES);
 	}
