@@ -261,7 +261,7 @@ class Machine:
 
     @staticmethod
     def run(*words, **options):
-        r = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, **options)
+        r = subprocess.run(words, capture_output=True, text=True, check=False, timeout=900, **options)
         return r, f"{r.returncode}: {r.stdout[-2000:]}{r.stderr[-2000:]}"
 
     def takes(self, t, name, printed):
