@@ -161,15 +161,24 @@ int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen, struct dl
 	return err;
 }
 
+/* Sparse follows a lock within one function only. */
 int dlend_memslots_enter(struct kvm *kvm)
 {
-	return kvm ? srcu_read_lock(&kvm->srcu) : 0;
+	int section = 0;
+
+	if (kvm) {
+		section = srcu_read_lock(&kvm->srcu);
+		__release(&kvm->srcu);
+	}
+	return section;
 }
 
 void dlend_memslots_leave(struct kvm *kvm, int section)
 {
-	if (kvm)
+	if (kvm) {
+		__acquire(&kvm->srcu);
 		srcu_read_unlock(&kvm->srcu, section);
+	}
 }
 
 bool dlend_memslots_runs(struct kvm *kvm)

@@ -28,10 +28,9 @@ static __noreturn void refuse_line(const char *file, unsigned int line, const ch
 
 static __noreturn void refuse_attribute(const char *file, unsigned int line, const char *word)
 {
-	static const char known[] =
-		"group, anyway, reset=METHOD, clique=N, set=NAME, as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER";
-
-	refuse_line(file, line, text("\"%s\" is none of %s", word, known));
+	refuse_line(file, line, text("\"%s\" is none of %s, %s", word,
+				     "group, anyway, reset=METHOD, clique=N, set=NAME",
+				     "as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER"));
 }
 
 static bool is_hex(const char *s, size_t len)

@@ -21,8 +21,9 @@
  * first; the disk is to write there as soon as it can be reached.  Says "ready", and waits for
  * /tmp/go, which is there when the lender is silent; then "mapped", when it may answer again.
  *
- * hotadd UUID SECONDS rest [OTHER...]: a VM with all these devices does nothing for so long.  Says "ok SECONDS wakeups N looks N ms MS", and how long that
- * really took: of the thread that watches the VM's memory, and of all its devices.
+ * hotadd UUID SECONDS rest [OTHER...]: a VM with all these devices does nothing for so long.  Says
+ * "ok SECONDS wakeups N looks N ms MS", and how long that really took: of the thread that watches
+ * the VM's memory, and of all its devices.
  *
  * hotadd UUID 1 secret|v1: a VM that cannot have the device: a part of its memory, 4 GiB up, is of
  * a kind that cannot be pinned; or VFIO's container is of version 1.  Says "dead" if the guest
