@@ -7,7 +7,6 @@
  * used for: the claim's owner knows.
  */
 #include <linux/slab.h>
-#include <linux/wait_bit.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/p2p.h>
@@ -31,7 +30,6 @@
  * @direct: vectors that need no processor of the lender; NULL: there are none
  * @grant: where the lender has put the BARs
  * @acked: the lender said that it has the device back
- * @apart: @return_work is not on the offer's workqueue
  * @return_work: gives it back
  */
 struct dlend_lease_record {
@@ -42,7 +40,7 @@ struct dlend_lease_record {
 	struct dlend_irq_sink *sink;
 	struct dlend_irq_direct *direct;
 	struct dlend_p_lease grant;
-	bool acked, apart;
+	bool acked;
 	struct work_struct return_work;
 };
 
@@ -168,7 +166,7 @@ static void dlend_lease_return_work(struct work_struct *work)
 {
 	struct dlend_lease_record *r = container_of(work, struct dlend_lease_record, return_work);
 	struct dlend_offer *offer = r->offer;
-	bool stray = !r->claim, apart = r->apart;
+	bool stray = !r->claim;
 
 	if (r->claim || dlend_lease_is_stray(r))
 		dlend_lease_give_back(r);
@@ -178,8 +176,6 @@ static void dlend_lease_return_work(struct work_struct *work)
 	if (stray)
 		atomic_dec(&offer->strays);
 	atomic_dec(&offer->leases);
-	if (apart && atomic_dec_and_test(&offer->apart))
-		wake_up_var(&offer->apart);
 }
 
 void dlend_lease_return(struct dlend_lease *lease)
@@ -189,16 +185,6 @@ void dlend_lease_return(struct dlend_lease *lease)
 	queue_work(r->offer->wq, &r->return_work);
 }
 DLEND_EXPORT(dlend_lease_return);
-
-void dlend_lease_return_apart(struct dlend_lease *lease)
-{
-	struct dlend_lease_record *r = to_record(lease);
-
-	r->apart = true;
-	atomic_inc(&r->offer->apart);
-	queue_work(system_long_wq, &r->return_work);
-}
-DLEND_EXPORT(dlend_lease_return_apart);
 
 /* From now on the lease has to be returned. */
 static void dlend_lease_granted(struct dlend_lease_record *r, struct dlend_offer *offer, u32 epoch)

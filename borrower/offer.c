@@ -204,7 +204,6 @@ DLEND_EXPORT(dlend_offer_addr);
 void dlend_offer_flush(struct dlend_offer *offer)
 {
 	flush_workqueue(offer->wq);
-	wait_var_event(&offer->apart, !atomic_read(&offer->apart));
 }
 DLEND_EXPORT(dlend_offer_flush);
 

@@ -53,7 +53,6 @@
  * @say: tells user space of a new state
  * @wq: ordered: everything that is asked of the lender for this device
  * @leases: granted by the lender and not returned yet
- * @apart: of these, such as are being returned, but not by @wq
  * @strays: of these, that nobody has used: the lender tells of a lease for each function of a group
  * @memory: of dlend_offer_zalloc(), freed with the offer
  */
@@ -83,7 +82,7 @@ struct dlend_offer {
 	struct work_struct work;
 	struct delayed_work say;
 	struct workqueue_struct *wq;
-	atomic_t leases, strays, apart;
+	atomic_t leases, strays;
 	struct list_head memory;
 };
 

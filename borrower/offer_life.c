@@ -8,7 +8,6 @@
  * how offers arrive.
  */
 #include <linux/slab.h>
-#include <linux/wait_bit.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/names.h>
@@ -122,7 +121,6 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 	}
 	/* This waits for returns of leases that are under way. */
 	destroy_workqueue(offer->wq);
-	wait_var_event(&offer->apart, !atomic_read(&offer->apart));
 	mutex_lock(&dlend_offers_lock);
 	dlend_offer_del(offer);
 	mutex_unlock(&dlend_offers_lock);

@@ -34,8 +34,6 @@
 #define DLEND_BORROW_STOP_MS	100
 #define DLEND_BORROW_RESET_MS	1000
 #define DLEND_BORROW_STATUS_MS	100
-/* How long a pin takes that user space does not hold up. */
-#define DLEND_BORROW_PINS_MS	5000
 
 void dlend_borrow_init(struct dlend_vdev *v)
 {
@@ -104,24 +102,6 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 			   msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
-/*
- * A pin of memory that user space serves (a file of FUSE's, userfaultfd) does not end before user
- * space likes.  If the worker is in one, the lease goes back without it.
- */
-static void dlend_borrow_return(struct dlend_vdev *v, struct dlend_lease *lease)
-{
-	struct dlend_memory *mem = dlend_vdev_memory(lease);
-
-	v->stat.returns++;
-	dlend_memory_cut(mem);
-	if (dlend_memory_await_pins(mem, DLEND_BORROW_PINS_MS)) {
-		dlend_lease_return(lease);
-		return;
-	}
-	dev_warn(dlend_vdev_dev(v), "the VMM's memory is served by user space (FUSE, userfaultfd), which does not serve it: the device goes back to its lender, and the VMM does not end before it is served\n");
-	dlend_lease_return_apart(lease);
-}
-
 void dlend_borrow_close(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease, *before = NULL;
@@ -137,12 +117,17 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	mutex_unlock(&v->lock);
 	wake_up_all(&v->idle_wq);
 	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
+	dlend_guest_stop(v);
 	if (before)
 		dlend_lease_put(before);
-	/* First the lease: what follows waits for pins. */
-	if (lease)
-		dlend_borrow_return(v, lease);
-	dlend_guest_stop(v);
+	/*
+	 * First the lease: what is pinned may be memory that user space serves, and a pin of it
+	 * does not end before user space likes.
+	 */
+	if (lease) {
+		v->stat.returns++;
+		dlend_lease_return(lease);
+	}
 	dlend_ended_drop(v);
 	mutex_lock(&v->lock);
 	dlend_condition_clear(v);

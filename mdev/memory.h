@@ -263,15 +263,6 @@ bool dlend_memory_fence(struct dlend_memory *mem);
 void dlend_memory_cut(struct dlend_memory *mem);
 
 /**
- * dlend_memory_await_pins - wait until no pin is under way through it
- * @mem: (in) memory, after dlend_memory_cut()
- * @ms: (in) for so long at most
- *
- * Context: may sleep. Return: false: one is under way still.
- */
-bool dlend_memory_await_pins(const struct dlend_memory *mem, unsigned int ms);
-
-/**
  * dlend_memory_vmm_exits - the VMM dies, and will close all of its devices now
  * @mem: (in, out) memory of the first of them
  *

@@ -121,12 +121,6 @@ void dlend_pin_await(const struct dlend_memory *via)
 	wait_event(via->ram->vm->step_done, !dlend_pin_goes_through(via));
 }
 
-bool dlend_memory_await_pins(const struct dlend_memory *mem, unsigned int ms)
-{
-	return wait_event_timeout(mem->ram->vm->step_done, !dlend_pin_goes_through(mem),
-				  msecs_to_jiffies(ms));
-}
-
 /* Calls to VFIO */
 
 static int dlend_pin_batch(struct dlend_memory *via, u64 gpa, u32 npages, u32 prot,

@@ -193,7 +193,7 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it when this returns. Not
  *	called for a lease that another function of its group keeps
- * @returned: the lender has answered (or has not, and will not); nothing is pinned for it when this
+ * @returned: the lender has answered (or has not, and will not): nothing is pinned for it, when this
  *	returns
  * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that the
  *	offsets and handles that it was told can be used again at once
@@ -377,16 +377,6 @@ void dlend_lease_put(struct dlend_lease *lease);
  * process context, waits for nobody.
  */
 void dlend_lease_return(struct dlend_lease *lease);
-
-/**
- * dlend_lease_return_apart - dlend_lease_return(), not by the offer's workqueue
- * @lease: (in) lease; no other lease is asked for before dlend_claim_pending() says so
- *
- * For a user whose own work on that workqueue cannot end before the user does.
- *
- * Context: any process context, waits for nobody.
- */
-void dlend_lease_return_apart(struct dlend_lease *lease);
 
 /**
  * dlend_lease_over - has the lease ended, as far as this node knows?

@@ -21,7 +21,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = ("atonce", "hostile", "served")
+PROGRAMS = ("atonce", "hostile")
 # Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
 AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
 PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
@@ -74,18 +74,6 @@ class Bed:
         handed = [int(fields["bytes"]) for _, fields, _ in self.f.trace("a", "dlend_window: .* handed-over ")]
         self.t.equal(sum(handed), 0, "nothing was pinned again for it")
 
-    def served(self):
-        """A VMM dies while its memory waits for a program that does not serve it."""
-        job = self.a.spawn(f"exec /share/served {self.uuid['nvme0']} >/run/served 2>&1")
-        self.a.wait_for("grep -q ^fault /run/served", 120)
-        server = self.a.run("cat /run/served").out.split()[1]
-        job.kill(9)
-        self.f.wait_state("a", self.address["nvme0"], "free")
-        self.t.passed("a VMM that waits for its memory is killed: its device is free")
-        self.a.run(f"kill {server}")
-        job.wait(60, check=False)
-        self.is_whole("when nobody is to serve it any more")
-
     def hostile(self, how, ports, devices=None):
         self.seed += 1
         what = f"{how} {' '.join(ports)}, seed {self.seed}"
@@ -133,7 +121,6 @@ def main():
             bed.is_whole("at once")
         with t.case("killed"):
             bed.killed()
-            bed.served()
         for host in (a, b):
             host.expect(IOMMU_FAULT, "a device of a hostile VMM may do DMA where there is nothing", must=False)
         with t.case("hostile"):
