@@ -193,8 +193,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  *	is held: it must not wait
  * @returning: @lease is about to be given back: nothing is in use under it when this returns. Not
  *	called for a lease that another function of its group keeps
- * @returned: the lender has answered (or has not, and will not): nothing is pinned for it, when this
- *	returns
+ * @returned: the lender has answered (or has not, and will not): when this returns, nothing is
+ *	pinned for it
  * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that the
  *	offsets and handles that it was told can be used again at once
  *
