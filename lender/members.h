@@ -50,7 +50,8 @@ void lend_group_say_work(struct work_struct *work);
  * @group: (in, out) group
  * @ev: (in) event
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is not for the
- *	caller: this function sees to it that the peers are told
+ *	caller: this function sees to it that the peers are told, or lend_recover_fence() after the
+ *	fence
  *
  * Context: process, group lock.
  * Return: as lend_lease_step().

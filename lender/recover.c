@@ -37,6 +37,7 @@ void lend_recover_soon(struct lend_group *group)
 void lend_recover_fence(struct lend_group *group)
 {
 	lend_fence_group(group);
+	lend_group_tell(group);
 	lend_recover_later(group, 0);
 }
 

@@ -31,7 +31,7 @@ void lend_recover_later(struct lend_group *group, unsigned int ms);
 void lend_recover_soon(struct lend_group *group);
 
 /**
- * lend_recover_fence - take a group away from its holder now, and recover it soon
+ * lend_recover_fence - take a group away from its holder now, tell all, and recover it soon
  * @group: (in, out) group, whose lease said LEND_DO_FENCE
  *
  * Context: process, group lock; waits for nobody.
