@@ -23,16 +23,6 @@ static uint64_t part;
 static unsigned int threads;
 static pthread_barrier_t begin, end;
 
-static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
-{
-	struct kvm_userspace_memory_region region = {
-		.slot = number, .guest_phys_addr = gpa, .memory_size = bytes,
-		.userspace_addr = (uintptr_t)at,
-	};
-
-	must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION, &region), "no memory slot");
-}
-
 static void unmap(uint64_t gpa, uint64_t bytes)
 {
 	struct vfio_iommu_type1_dma_unmap legacy = {
@@ -92,8 +82,8 @@ int main(int argc, char **argv)
 	s.bytes = BASE;
 	s.memory = new_memory(BASE);
 	block = new_memory(threads * part);
-	slot(0, 0, s.memory, BASE);
-	slot(1, GPA, block, threads * part);
+	vm_slot(0, 0, s.memory, BASE);
+	vm_slot(1, GPA, block, threads * part);
 	open_legacy("mdev", argv[4], &s);
 	fd[0] = open_in_vm(argv[4], &s);
 	if (argc == 6) {

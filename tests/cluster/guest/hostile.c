@@ -301,10 +301,7 @@ static void run(int legacy)
 	s.memory = new_memory(MEMORY);
 	event = eventfd(0, EFD_NONBLOCK);
 	for (i = 0; i < 2; i++)
-		must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION,
-			   &(struct kvm_userspace_memory_region){ .slot = i,
-			   .guest_phys_addr = i ? HIGH : 0, .memory_size = MEMORY,
-			   .userspace_addr = (uintptr_t)s.memory }), "no memory slot");
+		vm_slot(i, i ? HIGH : 0, s.memory, MEMORY);
 	if (legacy)
 		open_legacy(bus_of(name[0]), name[0], &s);
 	else if (iommufd_device(name[0], &s))

@@ -65,15 +65,9 @@ static uint32_t rd(unsigned int at)
 
 static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
 {
-	struct kvm_userspace_memory_region region = {
-		.slot = number,
-		.guest_phys_addr = gpa,
-		.memory_size = bytes,
-		.userspace_addr = (uintptr_t)at,
-	};
 	uint64_t begin = now_us();
 
-	must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION, &region), "no memory slot");
+	vm_slot(number, gpa, at, bytes);
 	note(&longest_slot, begin);
 }
 

@@ -65,18 +65,6 @@ static volatile uint32_t *word(uint32_t gpa)
 	return (volatile uint32_t *)(memory + gpa);
 }
 
-static void slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
-{
-	struct kvm_userspace_memory_region region = {
-		.slot = number,
-		.guest_phys_addr = gpa,
-		.memory_size = bytes,
-		.userspace_addr = (uintptr_t)at,
-	};
-
-	must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION, &region), "no memory slot");
-}
-
 /* The port that has a device: reset, and enabled. */
 static void start_port(void)
 {
@@ -165,9 +153,9 @@ static enum end with_dimm(const struct space *s)
 
 	memset(at, 0xa5, BLOCK);
 	space_map(s, gpa, at, dimm);
-	slot(1, gpa, at, dimm);
+	vm_slot(1, gpa, at, dimm);
 	end = transfer(gpa + page, at + page);
-	slot(1, gpa, at, 0);
+	vm_slot(1, gpa, at, 0);
 	space_unmap(s, gpa, dimm);
 	munmap(at, dimm);
 	/* Waits until what was taken away counts as gone. */
@@ -186,7 +174,7 @@ int main(int argc, char **argv)
 		dimm = strtoull(argv[3], NULL, 0) << 20;
 	memory = new_memory(BASE);
 	s.memory = memory;
-	slot(0, 0, memory, BASE);
+	vm_slot(0, 0, memory, BASE);
 	open_space(argv[1], &s);
 	int fd = open_in_vm(argv[1], &s);
 

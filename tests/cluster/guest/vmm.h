@@ -251,6 +251,19 @@ static inline int vm_file(void)
 	return vm;
 }
 
+/* A memory slot of the VM: guest RAM at @gpa, which is @at here. */
+static inline void vm_slot(unsigned int number, uint64_t gpa, void *at, uint64_t bytes)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = number,
+		.guest_phys_addr = gpa,
+		.memory_size = bytes,
+		.userspace_addr = (uintptr_t)at,
+	};
+
+	must(ioctl(vm_file(), KVM_SET_USER_MEMORY_REGION, &region), "no memory slot");
+}
+
 /* A device joins it, or leaves it, which holds it open until then. */
 static inline void tell_vm(int fd, uint64_t what)
 {
