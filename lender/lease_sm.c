@@ -10,6 +10,9 @@
  *        |              +--------------------------- FENCED ------------+
  *        +---- UNBIND, from every state; INCOMPLETE, from FREE
  *
+ * Who hears that a device is gone takes its DMA for ended.  So HELD is what nodes are told until
+ * CUT_OFF says that the fence is over (lend_lease_told()); the reset may take long after that.
+ *
  * OFFER leads out of QUARANTINED only if nobody had the function whose reset failed, and its next
  * reset succeeded.  If the reset after a lease failed, the device may still hold what the borrower
  * left in it, so the group stays quarantined.
@@ -90,6 +93,8 @@ enum dlend_offer_state lend_lease_told(const struct lend_lease *lease, const str
 				       u16 keeper, u16 *holder)
 {
 	*holder = lease->holder;
+	if (lease->reached)
+		return DLEND_OFFER_HELD;
 	if (lease->state != DLEND_OFFER_FREE)
 		return lease->state;
 	if (lend_lease_is_reserved(lease, whom)) {
@@ -108,7 +113,7 @@ void lend_lease_hold(const struct lend_lease *lease, struct lend_hold *hold)
 	const struct lend_move *move = &lease->move;
 
 	*hold = (struct lend_hold){ };
-	if (lease->state != DLEND_OFFER_HELD)
+	if (lease->state != DLEND_OFFER_HELD && !lease->reached)
 		return;
 	hold->node = lend_lease_is_parked(lease) ? move->target : lease->holder;
 	hold->target = move->target;
@@ -204,6 +209,8 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 
 	if (ev->fn >= LEND_GROUP_MAX || ev->node == DLEND_NODE_NONE)
 		return -EINVAL;
+	if (lease->reached)
+		return -EAGAIN;
 
 	switch (lend_lease_told(lease, &whom, ev->keeper, &who)) {
 	case DLEND_OFFER_FREE:
@@ -237,6 +244,14 @@ static int lend_lease_on_borrow(struct lend_lease *lease, const struct lend_even
 	}
 }
 
+/* Nodes are told when that is done.  Return: LEND_DO_*. */
+static u32 lend_lease_fence(struct lend_lease *lease)
+{
+	lease->reached = true;
+	lease->fencing = true;
+	return LEND_DO_FENCE | lend_lease_end_move(lease);
+}
+
 /* The holder leaves.  Return: LEND_DO_*. */
 static u32 lend_lease_release(struct lend_lease *lease)
 {
@@ -244,8 +259,7 @@ static u32 lend_lease_release(struct lend_lease *lease)
 	if (lease->move.given)
 		return LEND_DO_PARK;
 	lease->state = DLEND_OFFER_RETURNING;
-	lease->fencing = true;
-	return LEND_DO_FENCE | LEND_DO_TELL | lend_lease_end_move(lease);
+	return lend_lease_fence(lease);
 }
 
 static int lend_lease_on_standby_lost(struct lend_lease *lease, const struct lend_event *ev,
@@ -295,10 +309,19 @@ static int lend_lease_on_link_lost(struct lend_lease *lease, const struct lend_e
 	return 0;
 }
 
+static int lend_lease_on_cut_off(struct lend_lease *lease, const struct lend_event *ev, u32 *todo)
+{
+	if (!lease->reached || lease->epoch != ev->epoch)
+		return -ESTALE;
+	lease->reached = false;
+	*todo = LEND_DO_TELL;
+	return 0;
+}
+
 static int lend_lease_on_fenced(struct lend_lease *lease, const struct lend_event *ev, bool ok,
 				u32 *todo)
 {
-	if (!lease->fencing || lease->epoch != ev->epoch)
+	if (!lease->fencing || lease->reached || lease->epoch != ev->epoch)
 		return -ESTALE;
 	lease->fencing = false;
 	lease->holder = DLEND_NODE_NONE;
@@ -321,13 +344,10 @@ static int lend_lease_on_incomplete(struct lend_lease *lease, u32 *todo)
 
 static int lend_lease_on_unbind(struct lend_lease *lease, u32 *todo)
 {
-	*todo = LEND_DO_TELL;
-	if (lease->state == DLEND_OFFER_GONE)
-		*todo = 0;
-	if (lease->state == DLEND_OFFER_HELD) {
-		lease->fencing = true;
-		*todo |= LEND_DO_FENCE | lend_lease_end_move(lease);
-	}
+	if (lease->state == DLEND_OFFER_HELD)
+		*todo = lend_lease_fence(lease);
+	else if (lease->state != DLEND_OFFER_GONE)
+		*todo = LEND_DO_TELL;
 	lease->state = DLEND_OFFER_GONE;
 	lease->users = 0;
 	return 0;
@@ -466,6 +486,8 @@ int lend_lease_step(struct lend_lease *lease, const struct lend_event *ev, u32 *
 		return lend_lease_on_revoke(lease, todo);
 	case LEND_EV_LINK_LOST:
 		return lend_lease_on_link_lost(lease, ev, todo);
+	case LEND_EV_CUT_OFF:
+		return lend_lease_on_cut_off(lease, ev, todo);
 	case LEND_EV_FENCED:
 		return lend_lease_on_fenced(lease, ev, true, todo);
 	case LEND_EV_FENCE_FAILED:

@@ -26,7 +26,8 @@ enum lend_event_type {
 	LEND_EV_RETURN,		/* @node gives function @fn of lease @epoch back */
 	LEND_EV_REVOKE,		/* the lender takes everything back */
 	LEND_EV_LINK_LOST,	/* the link to @node went down */
-	LEND_EV_FENCED,		/* fence and reset of lease @epoch are complete */
+	LEND_EV_CUT_OFF,	/* the fence of lease @epoch is over: nobody reaches the group */
+	LEND_EV_FENCED,		/* and so is the reset */
 	LEND_EV_FENCE_FAILED,	/* the reset after lease @epoch failed */
 	LEND_EV_UNBIND,		/* a function of the group goes away */
 	LEND_EV_INCOMPLETE,	/* a function that is not bound has come to the group */
@@ -67,7 +68,7 @@ struct lend_event {
 #define LEND_DO_GRANT	0x01	/* first function of a new lease: make and attach the domain */
 #define LEND_DO_JOIN	0x02	/* one more function of the same lease: map it too */
 #define LEND_DO_LEAVE	0x04	/* fence and reset function @fn alone, the lease goes on */
-#define LEND_DO_FENCE	0x08	/* fence and reset all; then LEND_EV_FENCED or _FENCE_FAILED */
+#define LEND_DO_FENCE	0x08	/* fence all: LEND_EV_CUT_OFF; reset: _FENCED or _FENCE_FAILED */
 #define LEND_DO_TELL	0x10	/* the state changed: tell every node */
 #define LEND_DO_PREPARE	0x20	/* make what the standby needs; nothing of it is in force yet */
 #define LEND_DO_DROP	0x40	/* undo an earlier one, first: that standby takes nothing over */
@@ -115,6 +116,8 @@ struct lend_for lend_event_whom(const struct lend_event *ev);
  * @epoch: of the current lease, or of the last one
  * @last: the largest epoch that was ever given; a standby may have one above @epoch
  * @users: a bit for each function that @holder has; none while HELD: the device is parked
+ * @reached: LEND_DO_FENCE was said, and LEND_EV_CUT_OFF has not come yet: @holder's guest may reach
+ *	the group, so all are told that @holder has it
  * @fencing: LEND_DO_FENCE was said, and LEND_EV_FENCED or LEND_EV_FENCE_FAILED has not come yet
  * @failed: the reset after a lease has failed; only lend_lease_init() forgets that
  * @reserved: who alone may borrow the group when it is FREE
@@ -125,6 +128,7 @@ struct lend_lease {
 	u16 holder;
 	u32 epoch, last;
 	u64 users;
+	bool reached;
 	bool fencing;
 	bool failed;
 	struct lend_for reserved;

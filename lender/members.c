@@ -83,8 +83,7 @@ int lend_group_step(struct lend_group *group, const struct lend_event *ev, u32 *
 
 	if (others)
 		lend_groups_changed();
-	/* Not before a fence: who hears that a device is gone takes its DMA for ended. */
-	if (*todo & LEND_DO_TELL && !(*todo & LEND_DO_FENCE))
+	if (*todo & LEND_DO_TELL)
 		lend_group_tell(group);
 	wake_up_all(&group->wait);
 	return ret;

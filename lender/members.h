@@ -50,8 +50,7 @@ void lend_group_say_work(struct work_struct *work);
  * @group: (in, out) group
  * @ev: (in) event
  * @todo: (out) LEND_DO_*, what the caller has to do; 0 on error.  LEND_DO_TELL is not for the
- *	caller: this function sees to it that the peers are told, or lend_recover_fence() after the
- *	fence
+ *	caller: this function sees to it that the peers are told
  *
  * Context: process, group lock.
  * Return: as lend_lease_step().

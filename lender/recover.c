@@ -36,8 +36,11 @@ void lend_recover_soon(struct lend_group *group)
 
 void lend_recover_fence(struct lend_group *group)
 {
+	struct lend_event ev = { .type = LEND_EV_CUT_OFF, .epoch = group->lease.epoch };
+	u32 todo;
+
 	lend_fence_group(group);
-	lend_group_tell(group);
+	lend_group_step(group, &ev, &todo);
 	lend_recover_later(group, 0);
 }
 

@@ -51,6 +51,13 @@ static bool somebody_reaches(const struct world *w)
 	return w->access[1] || w->access[2];
 }
 
+static int told(const struct world *w, u16 node, u16 keeper, u16 *who)
+{
+	const struct lend_for whom = { .node = node };
+
+	return lend_lease_told(&w->lease, &whom, keeper, who);
+}
+
 /* A grant promises: nobody else has the device, and nothing of the last lease is left. */
 static void check_grant(struct kunit *test, const struct world *w, const struct lend_event *ev,
 			u32 before)
@@ -85,7 +92,25 @@ static void check_swap(struct kunit *test, const struct world *w, const struct l
 	KUNIT_EXPECT_TRUE(test, before->move.given);
 }
 
-/* A node may make requests exactly for the functions that it has access to. */
+/* Whoever reaches the device has it, as far as anybody is told. */
+static void check_told(struct kunit *test, const struct world *w)
+{
+	for (u16 node = 1; node < NODES; node++) {
+		u16 who;
+
+		if (!w->access[node])
+			continue;
+		for (u16 hears = 0; hears < NODES; hears++) {
+			KUNIT_EXPECT_EQ(test, told(w, hears, 0, &who), (int)DLEND_OFFER_HELD);
+			KUNIT_EXPECT_EQ(test, who, node);
+		}
+	}
+}
+
+/*
+ * A node may make requests exactly for the functions that it has access to, and for none that is
+ * just being fenced.
+ */
 static void check_rights(struct kunit *test, const struct world *w)
 {
 	const struct lend_lease *l = &w->lease;
@@ -93,7 +118,7 @@ static void check_rights(struct kunit *test, const struct world *w)
 	KUNIT_EXPECT_FALSE(test, w->access[1] && w->access[2]);
 	for (u16 node = 1; node < NODES; node++) {
 		for (unsigned int fn = 0; fn < FUNCTIONS; fn++) {
-			int want = w->access[node] & BIT(fn) ? 0 : -ESTALE;
+			int want = w->access[node] & BIT(fn) && !l->reached ? 0 : -ESTALE;
 
 			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch, fn), want);
 			KUNIT_EXPECT_EQ(test, lend_lease_check(l, node, l->epoch - 1, fn), -ESTALE);
@@ -109,7 +134,7 @@ static void check_rights(struct kunit *test, const struct world *w)
 		KUNIT_EXPECT_FALSE(test, w->runs[node] && l->move.given);
 	}
 	if (l->state != DLEND_OFFER_HELD) {
-		KUNIT_EXPECT_FALSE(test, somebody_reaches(w));
+		KUNIT_EXPECT_FALSE(test, somebody_reaches(w) && !l->reached);
 		KUNIT_EXPECT_FALSE(test, w->prepared[1] || w->prepared[2]);
 		KUNIT_EXPECT_NULL(test, memchr_inv(&l->move, 0, sizeof(l->move)));
 	}
@@ -128,10 +153,11 @@ static void obey(struct world *w, const struct lend_event *ev, u32 todo)
 		w->runs[ev->node] = true;
 	if (todo & LEND_DO_LEAVE)
 		w->access[ev->node] &= ~BIT(ev->fn);
-	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP)) {
+	/* After LEND_DO_FENCE there is an event of its own. */
+	if (todo & (LEND_DO_PARK | LEND_DO_SWAP))
 		memset(w->access, 0, sizeof(w->access));
+	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP))
 		memset(w->runs, 0, sizeof(w->runs));
-	}
 	if (todo & (LEND_DO_DROP | LEND_DO_SWAP))
 		memset(w->prepared, 0, sizeof(w->prepared));
 	if (todo & LEND_DO_PREPARE)
@@ -154,8 +180,9 @@ static void note_guest(struct world *w, const struct lend_event *ev)
 static int step(struct kunit *test, struct world *w, const struct lend_event *ev)
 {
 	struct lend_lease before = w->lease;
+	u16 who, was_who;
+	int was = told(w, 0, 0, &was_who), ret;
 	u32 todo = ~0u;
-	int ret;
 
 	ret = lend_lease_step(&w->lease, ev, &todo);
 	if (ret) {
@@ -172,6 +199,8 @@ static int step(struct kunit *test, struct world *w, const struct lend_event *ev
 		check_grant(test, w, ev, before.epoch);
 	if (todo & LEND_DO_JOIN)
 		check_join(test, w, ev);
+	if (!ret && ev->type == LEND_EV_CUT_OFF)
+		memset(w->access, 0, sizeof(w->access));
 	if (!ret && ev->type == LEND_EV_FENCED)
 		w->dirty = false;
 	if (!ret && ev->type == LEND_EV_FENCE_FAILED)
@@ -182,10 +211,11 @@ static int step(struct kunit *test, struct world *w, const struct lend_event *ev
 		w->broken = false;
 	if (!ret)
 		note_guest(w, ev);
-	if (before.state != w->lease.state || before.holder != w->lease.holder)
+	if (told(w, 0, 0, &who) != was || who != was_who)
 		KUNIT_EXPECT_TRUE(test, todo & LEND_DO_TELL);
 	obey(w, ev, todo);
 	check_rights(test, w);
+	check_told(test, w);
 	return ret;
 }
 
@@ -249,10 +279,12 @@ static void lease_every_state(struct kunit *test)
 	}
 	/*
 	 * GONE new, GONE failed, each also with a broken function, GONE while the lease of node 1
-	 * or 2 is being fenced; FREE; RETURNING from one of two nodes; QUARANTINED because a
-	 * function is broken, because the reset after a lease failed, or both.
+	 * or 2 is being reset; FREE; RETURNING from one of two nodes; QUARANTINED because a
+	 * function is broken, because the reset after a lease failed, or both; GONE or RETURNING
+	 * while one of two nodes may still reach one function, the other, or both, or is told to
+	 * have what was parked.
 	 */
-	KUNIT_EXPECT_EQ(test, count - held, 6u + 1 + 2 + 3);
+	KUNIT_EXPECT_EQ(test, count - held, 6u + 1 + 2 + 3 + 2 * 2 * (3 + 1));
 	/*
 	 * HELD by one of two nodes: with both functions, or with one of two that goes nowhere,
 	 * while its guest runs or not; with one of two that may go to the other node, which has
@@ -301,6 +333,9 @@ static void lease_random(struct kunit *test)
 				ev.type = LEND_EV_FENCED;
 			if (next_random(&seed) % 2)
 				move_on(&w, &ev);
+			/* The fence follows at once. */
+			if (w.lease.reached)
+				ev = (struct lend_event){ LEND_EV_CUT_OFF, .epoch = last };
 			step(test, &w, &ev);
 			grants += w.lease.epoch != last;
 			moves += w.lease.epoch != last && ev.type == LEND_EV_TAKE_OVER;
@@ -316,6 +351,14 @@ static int play(struct kunit *test, struct world *w, enum lend_event_type type, 
 	struct lend_event ev = { .type = type, .node = node, .fn = fn, .epoch = epoch };
 
 	return step(test, w, &ev);
+}
+
+/* The device was fenced, and then reset. */
+static int fenced(struct kunit *test, struct world *w, enum lend_event_type type)
+{
+	KUNIT_EXPECT_EQ(test, play(test, w, type, 0, 0, w->lease.epoch), -ESTALE);
+	KUNIT_EXPECT_EQ(test, play(test, w, LEND_EV_CUT_OFF, 0, 0, w->lease.epoch), 0);
+	return play(test, w, type, 0, 0, w->lease.epoch);
 }
 
 static void lease_second_borrower(struct kunit *test)
@@ -355,7 +398,7 @@ static void lease_return_each(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_RETURNING);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EAGAIN);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch - 1), -ESTALE);
-	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, fenced(test, &w, LEND_EV_FENCED), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 	/* A late message of the first borrower changes nothing. */
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_RETURN, 1, 0, epoch), -EALREADY);
@@ -371,7 +414,7 @@ static void lease_failed_reset(struct kunit *test)
 	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 2, 0, 0), -EALREADY);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCE_FAILED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, fenced(test, &w, LEND_EV_FENCE_FAILED), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_QUARANTINED);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EIO);
 	/* Not even when one function of the group is bound again. */
@@ -388,18 +431,10 @@ static void lease_unbind_while_held(struct kunit *test)
 	play(test, &w, LEND_EV_OFFER, 0, 0, 0);
 	play(test, &w, LEND_EV_BORROW, 1, 0, 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_UNBIND, 0, 0, 0), 0);
-	KUNIT_EXPECT_EQ(test, w.access[1], 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), -EAGAIN);
-	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, fenced(test, &w, LEND_EV_FENCED), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
-}
-
-static int told(const struct world *w, u16 node, u16 keeper, u16 *who)
-{
-	const struct lend_for whom = { .node = node };
-
-	return lend_lease_told(&w->lease, &whom, keeper, who);
 }
 
 static bool reserve(struct world *w, u16 node)
@@ -433,7 +468,14 @@ static void lease_reserved(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, who, 2);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 1, 0), 0);
 	play(test, &w, LEND_EV_LINK_LOST, 2, 0, 0);
+	/* Its guest takes the device's DMA for ended when it hears this: not before the fence. */
+	KUNIT_EXPECT_EQ(test, told(&w, 2, 0, &who), (int)DLEND_OFFER_HELD);
+	KUNIT_EXPECT_EQ(test, who, 2);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EAGAIN);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EAGAIN);
+	play(test, &w, LEND_EV_CUT_OFF, 0, 0, w.lease.epoch);
 	KUNIT_EXPECT_EQ(test, told(&w, 2, 0, &who), (int)DLEND_OFFER_RETURNING);
+	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_CUT_OFF, 0, 0, w.lease.epoch), -ESTALE);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -EBUSY);
 	KUNIT_EXPECT_TRUE(test, reserve(&w, 0));
@@ -450,7 +492,7 @@ static int borrow_for(struct kunit *test, struct world *w, u16 node, u8 vm)
 static void give_back(struct kunit *test, struct world *w, u16 node)
 {
 	KUNIT_EXPECT_EQ(test, play(test, w, LEND_EV_RETURN, node, 0, w->lease.epoch), 0);
-	KUNIT_EXPECT_EQ(test, play(test, w, LEND_EV_FENCED, 0, 0, w->lease.epoch), 0);
+	KUNIT_EXPECT_EQ(test, fenced(test, w, LEND_EV_FENCED), 0);
 }
 
 /* It goes with the VM: any node may borrow for that one, and no node for another, or for none. */
@@ -533,6 +575,8 @@ static void lease_keeps(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 1);
 	/* It is fenced first: then the others may go to anybody. */
 	play(test, &w, LEND_EV_LINK_LOST, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 1);
+	play(test, &w, LEND_EV_CUT_OFF, 0, 0, w.lease.epoch);
 	KUNIT_EXPECT_EQ(test, keeps_for(&w, 2), 0);
 	KUNIT_EXPECT_EQ(test, keeps_for(&w, 0), 0);
 }
@@ -550,7 +594,7 @@ static void lease_incomplete(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, w.access[1], 1);
 	play(test, &w, LEND_EV_RETURN, 1, 0, w.lease.epoch);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), -EALREADY);
-	play(test, &w, LEND_EV_FENCED, 0, 0, w.lease.epoch);
+	fenced(test, &w, LEND_EV_FENCED);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_INCOMPLETE, 0, 0, 0), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), -ENODEV);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), 0);
@@ -573,7 +617,7 @@ static void lease_broken(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
 	play(test, &w, LEND_EV_REVOKE, 0, 0, 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BROKEN, 0, 0, 0), -EALREADY);
-	play(test, &w, LEND_EV_FENCE_FAILED, 0, 0, w.lease.epoch);
+	fenced(test, &w, LEND_EV_FENCE_FAILED);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_OFFER, 0, 0, 0), -EALREADY);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 1, 0, 0), -EIO);
 }
@@ -662,7 +706,7 @@ static void lease_move_expires(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_HELD);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_EXPIRED, 0, 0, epoch), 0);
 	KUNIT_EXPECT_EQ(test, (int)w.lease.state, (int)DLEND_OFFER_RETURNING);
-	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_FENCED, 0, 0, epoch), 0);
+	KUNIT_EXPECT_EQ(test, fenced(test, &w, LEND_EV_FENCED), 0);
 	KUNIT_EXPECT_EQ(test, play(test, &w, LEND_EV_BORROW, 2, 0, 0), 0);
 	/* The epoch of who never took over is nobody else's. */
 	KUNIT_EXPECT_EQ(test, w.lease.epoch, epoch + 2);

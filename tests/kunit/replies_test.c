@@ -92,16 +92,29 @@ static struct request *enqueue(struct host *h, enum dlend_step step)
 
 /* The lender */
 
+/* A fence is over when the lender goes on. */
+static int lender_step(struct world *w, const struct lend_event *ev)
+{
+	u32 todo, none;
+	int ret = lend_lease_step(&w->lease, ev, &todo);
+
+	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP))
+		w->bme = false;
+	if (todo & LEND_DO_FENCE) {
+		struct lend_event cut = { .type = LEND_EV_CUT_OFF, .epoch = w->lease.epoch };
+
+		lend_lease_step(&w->lease, &cut, &none);
+	}
+	return ret;
+}
+
 static int lender_event(struct world *w, struct host *h, const struct request *r,
 			enum lend_event_type type)
 {
 	struct lend_event ev = { .type = type, .node = h->node, .epoch = r->epoch,
 				 .target = r->asked.move_to, .token = r->token };
-	u32 todo;
-	int ret = lend_lease_step(&w->lease, &ev, &todo);
+	int ret = lender_step(w, &ev);
 
-	if (todo & (LEND_DO_FENCE | LEND_DO_PARK | LEND_DO_SWAP))
-		w->bme = false;
 	return ret == -EALREADY ? 0 : ret;
 }
 
@@ -683,9 +696,8 @@ static bool walk_settle(struct world *w)
 {
 	struct lend_event ev = { .type = LEND_EV_EXPIRED, .epoch = w->lease.epoch };
 	bool any = false;
-	u32 todo;
 
-	lend_lease_step(&w->lease, &ev, &todo);
+	lender_step(w, &ev);
 	lender_fenced(w);
 	for (unsigned int i = 0; i < HOSTS; i++) {
 		struct host *h = &w->host[i];
