@@ -33,8 +33,7 @@ u64 dlend_readtime_wait(struct dlend_readtime *t, u64 now)
 
 void dlend_readtime_spend(struct dlend_readtime *t, u64 ns)
 {
-	t->left = max_t(s64, t->left - (s64)min_t(u64, ns, DLEND_READ_DEBT_NS),
-			-DLEND_READ_DEBT_NS);
+	t->left -= min_t(u64, ns, DLEND_READ_DEBT_NS);
 }
 
 bool dlend_irqscan_gone(u32 value, u32 count)

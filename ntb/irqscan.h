@@ -112,8 +112,9 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
  * nothing else meanwhile, and how long that takes is up to the peer, and to what others write
  * there.  So interrupts of a link may read for a part of the time, all processors together; what
  * comes beyond that is told by a thread.  A time that is put by serves bursts.  A read that took
- * longer than what was left is paid for before the next one, but no longer than a read can take: a
- * hypervisor may not have run this processor for a while.
+ * longer than what was left is paid for before the next one, and so are all that have begun before
+ * it ended.  But none counts for more than a read can take: a hypervisor may not have run this
+ * processor for a while.
  */
 #define DLEND_READ_SHARE	4u		/* one part in so many */
 #define DLEND_READ_BURST_NS	2000000ll

@@ -363,10 +363,11 @@ static void share_of_time(struct kunit *test)
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(times); i++) {
-		u64 one = time_in_reads(1, times[i]), four = time_in_reads(4, times[i]);
+		u64 one = time_in_reads(1, times[i]), many = time_in_reads(256, times[i]);
 
 		KUNIT_EXPECT_LE(test, one, 251u);
-		KUNIT_EXPECT_LE(test, four, 251u);
+		/* An hour may end in the midst of their reads. */
+		KUNIT_EXPECT_LE(test, many, 255u);
 		/* And not much less: what is not slow is not delayed. */
 		KUNIT_EXPECT_GE(test, one, 190u);
 	}
