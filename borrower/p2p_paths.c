@@ -41,6 +41,15 @@ struct dlend_p2p_paths {
 DEFINE_MUTEX(dlend_p2p_lock);	/* all of peer-to-peer: see p2p.h */
 static LIST_HEAD(dlend_p2p_peers);
 
+static void dlend_p2p_paths_add(struct dlend_p2p_paths *paths, const struct dlend_p2p_path *path)
+{
+	if (paths->n < DLEND_P2P_PATHS_MAX)
+		paths->path[paths->n++] = *path;
+	else
+		pr_warn_once("dlend: this node and its peers have more than %u links: the others are left out, and devices that reach each other over one of these are taken for out of reach; take links down that no device needs\n",
+			     DLEND_P2P_PATHS_MAX);
+}
+
 static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
@@ -49,17 +58,17 @@ static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
 	struct dlend_root root;
 	u64 left;
 
-	if (!ap || paths->n == DLEND_P2P_PATHS_MAX || dlend_link_peer(link) == dlend_node_id())
+	if (!ap || dlend_link_peer(link) == dlend_node_id())
 		return 0;
 	dlend_aperture_stat(ap, &st);
 	left = min(st.p2p_limit, st.p2p + st.free);
-	paths->path[paths->n++] = (struct dlend_p2p_path){
+	dlend_p2p_paths_add(paths, &(struct dlend_p2p_path){
 		.from = dlend_link_peer(link),
 		.to = dlend_node_id(),
 		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
 		.taken = st.p2p_limit - left,	/* by guests' RAM */
-	};
-	if (dlend_root_of_link(link, &root))
+	});
+	if (paths->ends < DLEND_P2P_PATHS_MAX && dlend_root_of_link(link, &root))
 		paths->end[paths->ends++] = (struct dlend_p2p_end){
 			.at = dlend_node_id(),
 			.to = dlend_link_peer(link),
@@ -80,8 +89,8 @@ void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
 	dlend_link_for_each(dlend_p2p_paths_add_own, paths);
 	mutex_lock(&dlend_p2p_lock);
 	list_for_each_entry(peers, &dlend_p2p_peers, node)
-		for (i = 0; i < peers->n && paths->n < DLEND_P2P_PATHS_MAX; i++)
-			paths->path[paths->n++] = peers->path[i];
+		for (i = 0; i < peers->n; i++)
+			dlend_p2p_paths_add(paths, &peers->path[i]);
 	mutex_unlock(&dlend_p2p_lock);
 	paths->ends += dlend_bridge_ends_islands(paths->end + paths->ends,
 						 DLEND_P2P_PATHS_MAX - paths->ends);
