@@ -101,7 +101,7 @@ void lend_irq_hold(struct lend_fn *fn);
 void lend_irq_go_on(struct lend_fn *fn);
 
 /**
- * lend_irq_finish - wait until what has come has left this host; dlend_link_push() does the rest
+ * lend_irq_finish - wait until what has come has left this host; the reply does the rest
  * @fn: (in) function that sends no more interrupts
  *
  * Context: process, group lock; waits for handlers.

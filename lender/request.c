@@ -352,9 +352,6 @@ static int lend_request_message(struct dlend_link *link, const struct dlend_msg 
 	int ret = lend_request_handle(link, msg, reply);
 
 	memalloc_noio_restore(noio);
-	/* What the device did before that is at the borrower when the answer is. */
-	if (reply)
-		dlend_link_push(link);
 	return ret;
 }
 

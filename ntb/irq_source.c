@@ -413,13 +413,12 @@ static void dlend_irq_sources_work(struct work_struct *work)
 		queue_work(dlend_poll_wq, &all->work);
 }
 
-void dlend_link_push(struct dlend_link *link)
+void dlend_irq_sources_push(struct dlend_link *link)
 {
-	/* The control area is unmapped when the last message handler has ended. */
+	/* The control area is unmapped when the last handler and the last callback have ended. */
 	if (!dlend_link_is_loop(link) && dlend_link_is_up(link))
 		dlend_irq_sources_tell(link);
 }
-DLEND_EXPORT(dlend_link_push);
 
 /*
  * On the loop the device's data and the counters are in one memory, and an interrupt has pushed

@@ -62,6 +62,19 @@ void dlend_irq_sources_begin(struct dlend_link *link);
 void dlend_irq_sources_enable(struct dlend_link *link, bool on);
 
 /**
+ * dlend_irq_sources_push - all that devices here have written to the peer has arrived there
+ * @link: link
+ *
+ * What devices of this host write to the peer takes another way than what its processors write, and
+ * nothing orders the two.  But the answer to a read through the window comes behind both. One read;
+ * interrupts that are late have been told, too. Nothing happens on the loop, or if the session is
+ * over.
+ * Context: process, may sleep, no lock that anybody else waits for: a handler of a message, or work
+ * that link_down() of its user waits for.
+ */
+void dlend_irq_sources_push(struct dlend_link *link);
+
+/**
  * dlend_irq_sources_stop - the link goes: nothing is read through the window any more
  * @link: link, after dlend_irq_sources_enable(link, false)
  *

@@ -8,13 +8,13 @@
  *   users.c		the layers above: who registered, messages, suspend and shutdown
  *   root.c		where functions of this host join its root complex, and their islands
  *   peer_window.c	how this node reaches the peer's aperture
+ *   irq_source.c	interrupts: the lender's side; what devices here have written comes first
  *   tx.c		sends messages
  *   calls.c		callers of this node that wait for a reply of the peer
  *   jobs.c		requests of the peer, handled by users
  *   announce.c		tells users that a session begins and ends
  *   chan.c		receives messages; begins and ends the channel with a session
  *   irq_sink.c		interrupts: the borrower's side
- *   irq_source.c	interrupts: the lender's side
  *   doorbell.c		what is done in the doorbell's interrupt, and how often
  *   setup.c		sets up the hardware: aperture, control area, the way to the peer
  *   session.c		bring-up, self-test, heartbeat

@@ -92,17 +92,14 @@ static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long
 }
 
 /*
- * Under tx.lock.  What devices of this host write to the peer takes another way than what its
- * processors write, and nothing orders the two.  Replies say that a device writes no more (memory
- * is unmapped, a lease has ended, a device has stopped), and so does the end of a grant.  The
- * answer to a read through the window comes behind what was written before: docs/hardware.md,
+ * Replies say that a device writes no more (memory is unmapped, a lease has ended, a device has
+ * stopped), and so does the end of a grant.  What it has written comes first: docs/hardware.md,
  * "Data before a message".
  */
-static void dlend_tx_push(struct dlend_link *link, const struct dlend_msg *msg)
+static bool dlend_tx_says_done(const struct dlend_msg *msg)
 {
-	if (le16_to_cpu(msg->flags) & DLEND_MSG_F_REPLY ||
-	    le16_to_cpu(msg->type) == DLEND_MSG_P2P_CLOSED)
-		readl(&link->peer_ctrl->window);
+	return le16_to_cpu(msg->flags) & DLEND_MSG_F_REPLY ||
+	       le16_to_cpu(msg->type) == DLEND_MSG_P2P_CLOSED;
 }
 
 /* Under tx.lock. The message first, the index after it, the doorbell last. */
@@ -111,7 +108,6 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
 	u32 index = dlend_ring_index(link->tx.ring.prod);
 
-	dlend_tx_push(link, msg);
 	dlend_msg_seal(msg, link->tx.ring.prod);
 	memcpy_toio(&peer->ring[index], msg, sizeof(*msg));
 	wmb(); /* posted writes in order: the ring entry before the index */
@@ -138,6 +134,9 @@ int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 	version = dlend_link_version(link);
 	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
 		return -EOPNOTSUPP;
+	/* Before the lock: how long the read takes is up to the peer. */
+	if (dlend_tx_says_done(msg))
+		dlend_irq_sources_push(link);
 	lock_map_acquire(&dlend_peer_map);
 	err = dlend_tx_lock(&link->tx, deadline);
 	if (!err) {

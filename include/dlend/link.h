@@ -569,18 +569,6 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 void dlend_irq_source_close(struct dlend_irq_source *src);
 
 /**
- * dlend_link_push - all that devices here have written to the peer has arrived there
- * @link: link
- *
- * A device's writes and those of a processor take different ways, but the answer to a read cannot
- * pass either. One read through the window; interrupts that are late have been told, too. Nothing
- * happens if the session is over.
- * Context: a message handler of @link's users (struct dlend_link_user), no lock that anybody else
- * waits for.
- */
-void dlend_link_push(struct dlend_link *link);
-
-/**
  * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell
  * @src: source
  * @vector: (in) vector, below DLEND_MAX_VECTORS; others are ignored
