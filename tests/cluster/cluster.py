@@ -86,7 +86,21 @@ class Link:
 
     def came_late(self, side):
         """How many writes of a side have, until now."""
-        return json.loads(self.cluster.ntbsim("status"))["links"][self.name][side]["late"]
+        return self._count(side, "late")
+
+    @contextlib.contextmanager
+    def slow(self, side, ms):
+        """In the block, a side's processors wait so long for what they read through the window."""
+        self.command(f"window {side} slow {ms}")
+        yield
+        self.command(f"window {side} normal")
+
+    def came_slowly(self, side):
+        """How many of these reads there were, until now."""
+        return self._count(side, "slow")
+
+    def _count(self, side, what):
+        return json.loads(self.cluster.ntbsim("status"))["links"][self.name][side][what]
 
 
 class Cluster:

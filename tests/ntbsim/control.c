@@ -160,6 +160,7 @@ static void show_side(struct text *t, struct ntb_side *s)
 	show_number(t, "doorbells", n->doorbells);
 	show_number(t, "doorbells_lost", n->doorbells_lost);
 	show_number(t, "late", n->late);
+	show_number(t, "slow", n->slow);
 	show_number(t, "irqs", n->irqs);
 	show_number(t, "dropped", n->dropped);
 	show_number(t, "dma_reads", d->msg_reads);
@@ -289,10 +290,17 @@ static const char *cmd_window(struct client *c, char **arg)
 		return "no such side";
 	if (!strcmp(arg[3], "normal") && !arg[4]) {
 		late_set(s, 0, 0, false);
+		s->slow_ms = 0;
+		return NULL;
+	}
+	if (!strcmp(arg[3], "slow") && arg[4] && !arg[5]) {
+		if (!number(arg[4], &ms) || !ms || ms > DMA_READ_TIMEOUT_MS)
+			return "bad number";
+		s->slow_ms = ms;
 		return NULL;
 	}
 	if (strcmp(arg[3], "late") || !arg[4] || !arg[5])
-		return "late MS OFFSET, late MS interrupts, or normal?";
+		return "late MS OFFSET, late MS interrupts, slow MS, or normal?";
 	interrupts = !strcmp(arg[5], "interrupts");
 	if (!number(arg[4], &ms) || !ms || ms > 10000 || !(interrupts || number(arg[5], &from)))
 		return "bad number";

@@ -230,7 +230,24 @@ static void window_read_done(void *arg, int err, const void *data, size_t len)
 	vfu_reply(&s->vfu, &s->rd_hdr, s->rd_body, sizeof(s->rd_body), data, len);
 }
 
-/* The answer may come later; until then this QEMU's other requests wait. */
+static void window_read_now(struct ntb_side *s)
+{
+	struct vu_region_rw rw;
+
+	memcpy(&rw, s->rd_body, sizeof(rw));
+	ntb_window_read(s, rw.region == VU_BAR2 ? NTB_BAR2 : NTB_BAR4, rw.offset, rw.count, false,
+			window_read_done, s);
+}
+
+static void window_read_slow(struct timer *t)
+{
+	window_read_now(container_of(t, struct ntb_side, slow));
+}
+
+/*
+ * The answer may come later; until then this QEMU's other requests wait.  Slow are a processor's
+ * reads, of four bytes: devices make wider ones.
+ */
 static void window_read(struct ntb_side *s, struct vfu_msg *m, const struct vu_region_rw *rw)
 {
 	s->n.reads++;
@@ -239,8 +256,13 @@ static void window_read(struct ntb_side *s, struct vfu_msg *m, const struct vu_r
 	s->rd_hdr = m->hdr;
 	memcpy(s->rd_body, rw, sizeof(s->rd_body));
 	vfu_hold(&s->vfu, true);
-	ntb_window_read(s, rw->region == VU_BAR2 ? NTB_BAR2 : NTB_BAR4, rw->offset,
-			rw->count, false, window_read_done, s);
+	if (!s->slow_ms || rw->count != 4) {
+		window_read_now(s);
+		return;
+	}
+	s->n.slow++;
+	s->slow.fn = window_read_slow;
+	timer_set(&s->slow, s->slow_ms);
 }
 
 /* What every access must satisfy. */
@@ -415,6 +437,7 @@ static void on_down(struct vfu *v)
 
 	say("%s: disconnected", s->name);
 	/* Cancel its own reads: nobody waits for their answers.  The peer's reads from it fail. */
+	timer_del(&s->slow);
 	dma_cancel(&ntb_peer(s)->dma, s);
 	dma_reset(&s->dma);
 	irqs_off(s);

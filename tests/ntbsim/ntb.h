@@ -86,6 +86,7 @@ struct ntb_counters {
 	uint64_t irqs;				/* delivered to this side */
 	uint64_t dropped;			/* its accesses that led nowhere */
 	uint64_t late;				/* its writes that late.c delayed */
+	uint64_t slow;				/* its reads that were answered late */
 };
 
 struct ntb_side {
@@ -112,6 +113,7 @@ struct ntb_side {
 	/* The window read that this side's QEMU is waiting for. */
 	struct vu_hdr rd_hdr;
 	uint8_t rd_body[16];
+	struct timer slow;		/* runs until that is made */
 
 	/* Fault switches, see README.md. */
 	bool silent;
@@ -119,6 +121,7 @@ struct ntb_side {
 	uint64_t mute_off, mute_len;	/* ... and 0 bytes is nowhere */
 	unsigned int db_drop, db_delay_ms;
 	struct late late;
+	unsigned int slow_ms;		/* what its processors read is answered so much later */
 	struct timer flood;		/* rings its peer's doorbells 0 and 1 ... */
 	unsigned int flood_rings;	/* ... so often each millisecond */
 	uint32_t spad_lie[NTB_SPADS];	/* what this side reads where a bit is set in ... */

@@ -256,6 +256,25 @@ static void test_late(struct peer *a, struct peer *b)
 	drain_irqs(b);
 }
 
+/* A processor waits for what it reads; a device's reads are wider. */
+static void test_slow(struct peer *a, struct peer *b)
+{
+	long long begin, slow = stat_of('a', "slow");
+
+	set_trans(b, 4, RAM_IOVA, 0x4000);
+	memset(b->ram, 0x77, 16);
+	ok(did("window t a slow 100"), "a processor's reads are slow");
+	begin = now_ms();
+	ok(rd(a, VU_BAR4, 0, 8) == 0x7777777777777777 && stat_of('a', "slow") == slow,
+	   "a device's are not");
+	ok(rd(a, VU_BAR4, 4, 4) == 0x77777777 && now_ms() - begin >= 100 &&
+	   stat_of('a', "slow") == slow + 1, "its answer comes later");
+	ok(did("window t a normal") && rd(a, VU_BAR4, 4, 4) == 0x77777777 &&
+	   stat_of('a', "slow") == slow + 1 && refused("window t a slow 0") &&
+	   refused("window t a slow 5 6") && refused("window t a slow 9999"),
+	   "normal again; nonsense is refused");
+}
+
 /* So may its interrupts, which come through the other window. */
 static void test_late_interrupts(struct peer *a, struct peer *b)
 {
@@ -792,6 +811,7 @@ int main(int argc, char **argv)
 	test_windows(&a, &b);
 	test_late(&a, &b);
 	test_late_interrupts(&a, &b);
+	test_slow(&a, &b);
 	test_faults(&a, &b);
 	test_messages(&a, &b);
 	test_timeout(&a, &b);

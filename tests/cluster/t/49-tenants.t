@@ -11,10 +11,14 @@ heartbeats, maps up to its caps and beyond, peer-to-peer with targets that nobod
 that nobody raised; and it takes b's messages one at a time, as slowly as it can without losing its session at once.
 Beside it leases begin and end, devices do DMA, and a device is taken back and lent again.  How long all that takes,
 quiet and beside it, is printed, and decides nothing.
+
+Before that its VM only uses its disk, and what b's processors read in host a takes long, as a peer can have it: b reads there
+before it tells of each interrupt.  How many of these reads b makes decides, beside the time that has passed on b.
 """
 import contextlib
 import itertools
 import random
+import re
 import shutil
 import struct
 import sys
@@ -24,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
-from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
+from fabric import DEBUG, Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from forge import (CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, HEARTBEAT, IRQ_INDEX,  # noqa: E402  pylint: disable=wrong-import-position
                    P2P_MAP, PAGE, READ_WRITE, SLOTS, Forge, dma_map, message)
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
@@ -35,6 +39,10 @@ UNBINDS = 1
 BEAT_S = 0.2
 DRIP_S = 0.25       # what a lender still bears: 64 messages in 20 s
 ASK_S = 1.0
+SLOW_MS = (5, 50)   # a processor waits no longer than a bridge does: 50 ms, as a rule
+READERS = 8
+SHARE = 4           # of one processor's time, interrupts have a part for that, and threads have as much
+BEGUN = 4           # reads that a share does not count yet: the first one of each processor, of both kinds
 
 
 class Hostile(threading.Thread):
@@ -134,6 +142,60 @@ def hostile(t, f, c, a, address, uuid, drips):
     t.passed("when it is over its link is up again, and its device free")
 
 
+class Reads:
+    """What b reads in host a, and how much of that in hard interrupts."""
+
+    def __init__(self, f, link, address):
+        self.b, self.directory = f.lender_of(address)
+        self.link = link
+
+    def clock(self):
+        return float(self.b.run("cut -d' ' -f1 /proc/uptime").out)
+
+    def now(self):
+        """(reads by interrupts, all reads)"""
+        text = self.b.run(f"cat {self.directory}/irqs; grep -h ^irq_late: {DEBUG}/links/*").out
+        late = sum(map(int, re.findall(r"^irq_late: (\d+)$", text, re.M)))
+        return int(re.search(r"^total (\d+)$", text, re.M).group(1)) - late, self.link.came_slowly("b")
+
+
+def sessions(f):
+    return re.findall(r"^sessions: \d+$", f.host("b").run(f"cat {DEBUG}/links/*").out, re.M)
+
+
+def print_times(t, name, took, quiet):
+    for what, ms in took.items():
+        t.diag(f"{name}: {what}: {ms} ms, quiet {quiet[what]} ms")
+
+
+def slow_window(t, f, c, honest, address, uuid, quiet):
+    link, before = c.link("ab"), sessions(f)
+    with f.guest("a", "busy", devices=[f.device(uuid)]) as g:
+        g.wait_for("[ -b /dev/nvme0n1 ]")
+        g.run(f"for n in $(seq {READERS}); do "
+              "(while dd if=/dev/nvme0n1 of=/dev/null bs=4k iflag=direct; do :; done) >/dev/null 2>&1 & done")
+        quick = "beside a disk at work, with a window as ever"
+        print_times(t, quick, honest.work(quick), quiet)
+        for ms in SLOW_MS:
+            name = f"beside a window whose reads take {ms} ms"
+            reads = Reads(f, link, address)
+            with link.slow("b", ms):
+                begin = reads.clock()
+                interrupts, every = reads.now()
+                took = honest.work(name)
+                more, every_more = reads.now()
+                end = reads.clock()
+            print_times(t, name, took, quiet)
+            t.diag(f"{more - interrupts} reads by interrupts, {every_more - every} in all, in {end - begin:.1f} s")
+            most = round((end - begin) * 1000 / ms / SHARE) + BEGUN
+            t.ok(0 < more - interrupts <= most, f"{name}: interrupts waited for some, for a part of the time",
+                 f"{more - interrupts} reads in {end - begin:.1f} s, {most} at most")
+            t.ok(every_more - every <= 2 * most, f"{name}: and threads waited no longer", f"{every_more - every} in all")
+        t.equal(sessions(f), before, "no session has ended, neither an honest one nor its own")
+        g.kill()
+    f.wait_state("a", address, "free", 60)
+
+
 class Honest:
     """Two tenants, and the lender's administrator."""
 
@@ -183,8 +245,7 @@ def beside(t, f, c, honest, address, uuid, quiet, drips):
         t.passed("what the hostile one asks for is done")
         took = honest.work(name)
         went_on = not attack.began_anew
-    for what, ms in took.items():
-        t.diag(f"{name}: {what}: {ms} ms, quiet {quiet[what]} ms")
+    print_times(t, name, took, quiet)
     t.diag(f"it sent {attack.sent}" + ("" if went_on else f", until its session was over {attack.error or ''}"))
     least = 3 if drips else 100
     t.ok(attack.sent["maps"] > least and attack.sent["targets"] > least / 3, "all of it was sent meanwhile", str(attack.sent))
@@ -202,6 +263,8 @@ def main():
         honest = Honest(t, f)
         with t.case("quiet"):
             quiet = honest.work("quiet")
+        with t.case("slow"):
+            slow_window(t, f, c, honest, address, uuid, quiet)
         for drips in (False, True):
             with t.case("dripping" if drips else "busy"):
                 beside(t, f, c, honest, address, uuid, quiet, drips)
