@@ -254,7 +254,7 @@ static int dlend_aperture_refill(struct dlend_aperture *ap)
 	struct dlend_slot_run *e;
 
 	while (ap->slots.nr_spare < DLEND_SLOTS_SPARE) {
-		e = kzalloc_obj(*e, GFP_NOIO);
+		e = kzalloc_obj(*e, DLEND_PAGING_GFP | __GFP_RETRY_MAYFAIL);
 		if (!e)
 			return -ENOMEM;
 		dlend_slots_give(&ap->slots, e);
@@ -308,7 +308,7 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 
 	if (kind >= DLEND_SLOT_KINDS)
 		return ERR_PTR(-EINVAL);
-	s = kzalloc_obj(*s);
+	s = kzalloc_obj(*s, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL);
 	if (!s)
 		return ERR_PTR(-ENOMEM);
 	s->pub.kind = kind;

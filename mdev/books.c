@@ -96,7 +96,7 @@ static struct dlend_block *dlend_block_get(struct dlend_books *x, u64 gpa)
 
 	if (before && gpa - before->base < DLEND_EXTENT_MAX)
 		return before;
-	block = kmalloc_obj(*block);
+	block = kmalloc_obj(*block, DLEND_BOOKS_GFP);
 	if (!block)
 		return NULL;
 	*block = (struct dlend_block){ .base = ALIGN_DOWN(gpa, DLEND_EXTENT_MAX) };
@@ -109,7 +109,7 @@ static struct dlend_block *dlend_block_get(struct dlend_books *x, u64 gpa)
 
 void dlend_books_init(struct dlend_books *x)
 {
-	*x = (struct dlend_books){};
+	*x = (struct dlend_books){ .most = U64_MAX };
 	INIT_LIST_HEAD(&x->blocks);
 }
 
@@ -159,6 +159,8 @@ int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
 	if (!chunk->npages || chunk->npages > DLEND_CHUNK_PAGES ||
 	    dlend_chunk_bytes(chunk) > DLEND_CHUNK_BYTES - (chunk->gpa & (DLEND_CHUNK_BYTES - 1)))
 		return -EINVAL;
+	if (x->pinned_bytes + dlend_chunk_bytes(chunk) > x->most)
+		return -EDQUOT;
 	block = dlend_block_get(x, chunk->gpa);
 	if (!block)
 		return -ENOMEM;
@@ -324,7 +326,7 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 	if (!chunk)
 		return;
 	npages = (gpa - chunk->gpa) / DLEND_GUEST_PAGE;
-	rest = kmalloc_obj(*rest);
+	rest = kmalloc_obj(*rest, DLEND_BOOKS_GFP);
 	if (!rest)
 		return;
 	*rest = *chunk;
@@ -333,7 +335,7 @@ void dlend_books_split(struct dlend_books *x, u64 gpa)
 	rest->pfn += npages;
 	if (chunk->pages) {
 		rest->pages = kmemdup((void **)chunk->pages + npages,
-				      rest->npages * sizeof(void *), GFP_KERNEL);
+				      rest->npages * sizeof(void *), DLEND_BOOKS_GFP);
 		if (!rest->pages) {
 			kfree(rest);
 			return;
@@ -577,7 +579,7 @@ static struct dlend_extent *dlend_extent_create(struct dlend_books *x, struct dl
 	struct dlend_extent *extent, *before;
 	struct list_head *at = &block->extents;
 
-	extent = kmalloc_obj(*extent);
+	extent = kmalloc_obj(*extent, DLEND_BOOKS_GFP);
 	if (!extent)
 		return NULL;
 	*extent = (struct dlend_extent){
@@ -614,6 +616,9 @@ static int dlend_block_form(struct dlend_books *x, struct dlend_block *block, u3
 		chunk->extent = extent;
 		extent->size += dlend_chunk_bytes(chunk);
 		extent->pinned = extent->size;
+		x->window_bytes += dlend_chunk_bytes(chunk);
+		if (x->window_bytes > x->most)
+			return -EDQUOT;
 	}
 	return 0;
 }
@@ -629,6 +634,13 @@ int dlend_books_form(struct dlend_books *x, u32 build)
 			break;
 	}
 	return err;
+}
+
+void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent)
+{
+	x->window_bytes -= extent->size;
+	list_del(&extent->node);
+	kfree(extent);
 }
 
 void dlend_books_leave(struct dlend_books *x, u32 id)

@@ -113,12 +113,20 @@ static inline u64 dlend_extent_end(const struct dlend_extent *extent)
 
 struct dlend_block;
 
+/*
+ * For what the VMM is charged.  Never wait for the OOM killer to make room in its control group:
+ * it ends the VMM, whose pinned memory does not go before whoever waits has let go of it.
+ */
+#define DLEND_BOOKS_GFP	(GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL)
+
 /**
  * struct dlend_books - of one guest
  * @blocks: by address, one for each GiB
  * @cursor: block used last: walks go upwards
  * @chunks: how many
  * @extents: how many, without dead ones
+ * @most: how much may be pinned, and how much of the window extents may have; U64_MAX at first
+ * @window_bytes: of all extents, with dead ones until they are buried
  * @pinned_bytes: in chunks
  * @readonly_bytes: of these, not writable
  * @scattered_bytes: of these, in chunks whose pages are not contiguous
@@ -126,7 +134,7 @@ struct dlend_block;
 struct dlend_books {
 	struct list_head blocks;
 	struct dlend_block *cursor;
-	u64 chunks, extents;
+	u64 chunks, extents, most, window_bytes;
 	u64 pinned_bytes, readonly_bytes, scattered_bytes;
 };
 
@@ -142,7 +150,7 @@ void dlend_books_destroy(struct dlend_books *x);
  * @chunk: (in, out) its gpa, npages, prot, pfn, pages, owner and build are filled in; becomes loose
  *
  * Context: may sleep. Return: 0; -EEXIST it overlaps another chunk; -EINVAL it is empty, or crosses
- * a multiple of DLEND_CHUNK_BYTES; -ENOMEM.
+ * a multiple of DLEND_CHUNK_BYTES; -EDQUOT more than @x->most would be pinned; -ENOMEM.
  */
 int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk);
 
@@ -295,7 +303,8 @@ void dlend_books_settle(struct dlend_books *x, struct list_head *dead);
  * @x: (in, out) books
  * @build: (in) number of this build
  *
- * Context: may sleep. Return: 0; -ENOMEM: some chunks are still loose.
+ * Context: may sleep. Return: 0; -EDQUOT extents have more than @x->most; -ENOMEM. After an error
+ * some chunks are still loose.
  */
 int dlend_books_form(struct dlend_books *x, u32 build);
 
@@ -322,6 +331,9 @@ void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_hea
 void dlend_books_kill_all(struct dlend_books *x,
 			  bool (*match)(const struct dlend_extent *extent, u32 arg), u32 arg,
 			  struct list_head *dead);
+
+/** dlend_books_bury - free a dead extent, whose part of the window is free. Context: any. */
+void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent);
 
 /** dlend_books_leave - dlend_told_leave() of all extents, for member @id, fenced. Context: any. */
 void dlend_books_leave(struct dlend_books *x, u32 id);

@@ -62,7 +62,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->dma = false;
 	v->bme_at = 0;
 	v->live_after = 0;
-	v->memlock = rlimit(RLIMIT_MEMLOCK);	/* the VMM's: for messages */
+	dlend_vmm_note(&v->vmm);
 	v->claim.party = current->tgid;
 	clear_bit(0, &v->touched);
 	dlend_condition_clear(v);

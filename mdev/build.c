@@ -21,6 +21,8 @@
 #include <linux/delay.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/math.h>
+#include <linux/moduleparam.h>
 #include <linux/sched.h>
 #include <linux/vfio.h>
 
@@ -41,6 +43,10 @@
 /* More repairs than this in that time are not the work of firmware. */
 #define DLEND_REPAIRS_MAX	128
 #define DLEND_REPAIRS_SECS	10
+
+static unsigned int vm_window_percent = 100;
+module_param(vm_window_percent, uint, 0644);
+MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may take");
 
 /* Settle */
 
@@ -80,6 +86,19 @@ static int dlend_build_count_repair(struct dlend_memory *mem)
 	return ++mem->repairs > DLEND_REPAIRS_MAX ? -EOPNOTSUPP : 0;
 }
 
+/*
+ * The most that may be pinned.  VFIO sees to what a VMM may lock, but iommufd counts a page once,
+ * wherever and how often a guest has it; and a part of the window is in use for holes, too.
+ */
+static u64 dlend_build_most(const struct dlend_memory *mem)
+{
+	struct dlend_aperture_stat st;
+
+	dlend_aperture_stat(mem->ram->ap, &st);
+	return min(mult_frac(st.size, min(READ_ONCE(vm_window_percent), 100u), 100),
+		   dlend_vmm_lockable(&mem->vmm));
+}
+
 static int dlend_build_begin(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -90,6 +109,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 		err = mem->closed ? -EAGAIN : dlend_build_count_repair(mem);
 		mem->build = ++ram->build;
 		mem->build_lost = ram->lost;
+		ram->books.most = dlend_build_most(mem);
 		mem->pinned_most = ram->books.pinned_bytes;
 		mem->stat.probes++;
 		if (!err)
@@ -167,9 +187,17 @@ static int dlend_build_part(struct dlend_memory *mem)
 
 static int dlend_build_form(struct dlend_memory *mem)
 {
-	guard(mutex)(&mem->ram->lock);
-	return dlend_memory_disturbed(mem) ? -EAGAIN :
-					     dlend_books_form(&mem->ram->books, mem->build);
+	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
+	int err;
+
+	mutex_lock(&mem->ram->lock);
+	err = dlend_memory_disturbed(mem) ? -EAGAIN :
+					    dlend_books_form(&mem->ram->books, mem->build);
+	mutex_unlock(&mem->ram->lock);
+	dlend_vmm_charged(before);
+	if (err && err != -EAGAIN)
+		dlend_report_probe(mem, err);
+	return err;
 }
 
 /* Map */
@@ -184,7 +212,8 @@ static int dlend_build_map(struct dlend_memory *mem)
 
 	do {
 		mutex_lock(&ram->lock);
-		ret = dlend_memory_disturbed(mem) ? -EAGAIN : dlend_ram_map_next(ram, &gpa);
+		ret = dlend_memory_disturbed(mem) ? -EAGAIN :
+						    dlend_ram_map_next(ram, &mem->vmm, &gpa);
 		if (ret > 0)
 			dlend_members_progress(ram);
 		mutex_unlock(&ram->lock);

@@ -301,19 +301,26 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 					       const struct dlend_lease *lease)
 {
+	struct dlend_vmm vmm;
 	struct dlend_memory_desc desc = {
 		.vdev = &v->vfio,
 		.session = &lease->ref,
 		.addr = &lease->addr,
 		.epoch = lease->epoch,
-		.vmm = v->claim.party,
-		.memlock = v->memlock,
+		.vmm = &vmm,
 		.lowmem = v->lowmem,
 		.ops = &dlend_guest_memory_ops,
 		.ctx = v,
 	};
+	struct dlend_memory *mem;
 
-	return dlend_memory_create(&desc);
+	/* The device may be closed, and opened by another VMM, meanwhile. */
+	mutex_lock(&v->lock);
+	dlend_vmm_copy(&vmm, &v->vmm);
+	mutex_unlock(&v->lock);
+	mem = dlend_memory_create(&desc);
+	dlend_vmm_drop(&vmm);
+	return mem;
 }
 
 /* What the VMM does to the guest's address space */

@@ -17,6 +17,7 @@ struct seq_file;
 struct vfio_device;
 struct dlend_memory;
 struct dlend_vm;
+struct dlend_vmm;
 
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
@@ -95,8 +96,7 @@ struct dlend_memory_ops {
  * @session: towards the lender, in which the lease was granted; all messages are in this session
  * @addr: device
  * @epoch: of the lease
- * @vmm: process that opened the device
- * @memlock: the VMM's RLIMIT_MEMLOCK in bytes, only for words; 0: unknown
+ * @vmm: who opened the device
  * @lowmem: where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not said
  * @ops: whom to tell what others do
  * @ctx: for @ops
@@ -106,8 +106,8 @@ struct dlend_memory_desc {
 	const struct dlend_session_ref *session;
 	const struct dlend_addr *addr;
 	u32 epoch;
-	pid_t vmm;
-	u64 memlock, lowmem;
+	const struct dlend_vmm *vmm;
+	u64 lowmem;
 	const struct dlend_memory_ops *ops;
 	void *ctx;
 };

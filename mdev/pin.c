@@ -187,7 +187,8 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 			break;
 	if (i == chunk->npages)
 		return 0;
-	chunk->pages = kmemdup(mem->pages, chunk->npages * sizeof(mem->pages[0]), GFP_KERNEL);
+	chunk->pages = kmemdup(mem->pages, chunk->npages * sizeof(mem->pages[0]),
+			       DLEND_BOOKS_GFP);
 	return chunk->pages ? 0 : -ENOMEM;
 }
 
@@ -213,8 +214,28 @@ static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chu
 	return -EINTR;
 }
 
+/* Enter what is pinned in the books, which are the VMM's to pay for. */
+static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pinned)
+{
+	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
+	struct dlend_chunk *chunk = kmemdup(pinned, sizeof(*pinned), DLEND_BOOKS_GFP);
+	int err = chunk ? dlend_pin_note_pages(mem, chunk) : -ENOMEM;
+
+	if (!err) {
+		mutex_lock(&mem->ram->lock);
+		err = dlend_books_add(&mem->ram->books, chunk);
+		mutex_unlock(&mem->ram->lock);
+	}
+	dlend_vmm_charged(before);
+	if (err && chunk) {
+		kfree(chunk->pages);
+		kfree(chunk);
+	}
+	return err;
+}
+
 /* Pin and enter in the books.  The pin is under way. */
-static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk)
+static int dlend_pin_and_add(struct dlend_memory *mem, const struct dlend_chunk *chunk)
 {
 	int err = dlend_pin_chunk(mem, chunk, mem->pages, true);
 
@@ -222,12 +243,7 @@ static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 	mem->pin_err = err;
 	if (err)
 		return err;
-	err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_note_pages(mem, chunk);
-	if (!err) {
-		mutex_lock(&mem->ram->lock);
-		err = dlend_books_add(&mem->ram->books, chunk);
-		mutex_unlock(&mem->ram->lock);
-	}
+	err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_add(mem, chunk);
 	if (err)
 		dlend_unpin_pages(mem, chunk->gpa, chunk->npages);
 	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
@@ -237,25 +253,14 @@ static int dlend_pin_and_add(struct dlend_memory *mem, struct dlend_chunk *chunk
 /* Pin @npages from @gpa on as one chunk. */
 static int dlend_pin_piece(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_chunk *chunk;
-	int err;
+	struct dlend_chunk chunk = {
+		.gpa = gpa, .npages = npages, .prot = prot, .owner = mem, .build = mem->build,
+	};
+	int err = dlend_pin_begin_patiently(mem, gpa, npages);
 
-	chunk = kzalloc_obj(*chunk);
-	if (!chunk)
-		return -ENOMEM;
-	chunk->gpa = gpa;
-	chunk->npages = npages;
-	chunk->prot = prot;
-	chunk->owner = mem;
-	chunk->build = mem->build;
-	err = dlend_pin_begin_patiently(mem, gpa, npages);
 	if (!err) {
-		err = dlend_pin_and_add(mem, chunk);
+		err = dlend_pin_and_add(mem, &chunk);
 		dlend_pin_end(mem, !err);
-	}
-	if (err) {
-		kfree(chunk->pages);
-		kfree(chunk);
 	}
 	cond_resched();
 	return err;

@@ -20,12 +20,12 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->kvm || (!vm->kvm && vm->vmm != mem->vmm))
+		if (vm->kvm != mem->kvm || (!vm->kvm && vm->vmm != mem->vmm.task->tgid))
 			continue;
 		kref_get(&vm->ref);
 		return vm;
 	}
-	vm = kvzalloc_obj(*vm, GFP_KERNEL_ACCOUNT);
+	vm = kvzalloc_obj(*vm, DLEND_BOOKS_GFP);
 	if (!vm)
 		return NULL;
 	if (dlend_unpin_init(vm)) {
@@ -34,7 +34,7 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 	}
 	kref_init(&vm->ref);
 	vm->kvm = mem->kvm;
-	vm->vmm = mem->vmm;
+	vm->vmm = mem->vmm.task->tgid;
 	mutex_init(&vm->watch_lock);
 	list_add_tail(&vm->node, &dlend_vms);
 	return vm;

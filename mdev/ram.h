@@ -14,6 +14,7 @@
  * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
  *
  * Files, each calls only those above it:
+ *   vmm.c	whose VM it is: what it may lock, who is charged
  *   members.c	who shares, and what members are told
  *   unpin.c	what has left the books is unpinned; what dma_unmap waits for
  *   ram.c	all RAM there is, references, works
@@ -72,6 +73,7 @@
 #include "prober.h"
 #include "ranges.h"
 #include "unmap_calls.h"
+#include "vmm.h"
 
 struct dlend_aperture;
 struct kvm;
@@ -206,7 +208,7 @@ struct dlend_ram {
  * @ctx: for @ops
  * @addr: device
  * @epoch: of the lease
- * @vmm: process that opened the device
+ * @vmm: who opened the device
  * @close_lock: see the list of locks
  * @user: it has built, or builds, and wants the windows (ram->lock)
  * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
@@ -232,7 +234,6 @@ struct dlend_ram {
  * @repairs: builds that had to repair something
  * @repairs_since: in jiffies, when their counting began
  * @passed_told: the log has that this host passes a device of its own through to the VM
- * @memlock: the VMM's limit of locked memory in bytes, 0: unknown
  * @reason: why the last build failed (ram->lock)
  * @stat: numbers
  */
@@ -245,7 +246,7 @@ struct dlend_memory {
 	void *ctx;
 	struct dlend_addr addr;
 	u32 epoch;
-	pid_t vmm;
+	struct dlend_vmm vmm;
 
 	struct mutex close_lock;	/* it is closed once: see the list of locks */
 	bool user, closed, emptied;
@@ -265,7 +266,6 @@ struct dlend_memory {
 	struct dlend_prober_turn turn;
 	unsigned int repairs;
 	unsigned long repairs_since;
-	u64 memlock;
 	char reason[DLEND_REASON_LEN];
 	struct dlend_memory_stat stat;
 };

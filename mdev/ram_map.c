@@ -7,7 +7,6 @@
 #include <linux/mm.h>
 #include <linux/pfn.h>
 #include <linux/sizes.h>
-#include <linux/slab.h>
 
 #include "ram_map.h"
 
@@ -79,8 +78,9 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 	}
 }
 
-int dlend_ram_map_next(struct dlend_ram *ram, u64 *gpa)
+int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
 {
+	struct mem_cgroup *before;
 	struct dlend_chunk *chunk;
 	int err = 0;
 
@@ -90,8 +90,11 @@ int dlend_ram_map_next(struct dlend_ram *ram, u64 *gpa)
 		chunk = dlend_books_next(&ram->books, chunk);
 	if (!chunk)
 		return 0;
-	if (!chunk->extent->slot)
+	if (!chunk->extent->slot) {
+		before = dlend_vmm_charge(vmm);
 		err = dlend_ram_map_alloc(ram, chunk->extent);
+		dlend_vmm_charged(before);
+	}
 	if (!err)
 		err = dlend_ram_map_run(ram, chunk, gpa);
 	return err ?: 1;
@@ -134,11 +137,10 @@ void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
 			extent->cookie = dlend_slot_quarantine(extent->slot);
 		extent->slot = NULL;
 		extent->told.asked = false;
-		list_del(&extent->node);
 		if (dlend_told_anybody(&extent->told))
-			list_add_tail(&extent->node, &ram->dead);
+			list_move_tail(&extent->node, &ram->dead);
 		else
-			kfree(extent);
+			dlend_books_bury(&ram->books, extent);
 	}
 }
 
@@ -152,8 +154,7 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent)
 	if (extent->cookie && !dlend_told_lost(&extent->told) && ram->ap &&
 	    dlend_session_live(&ram->session))
 		dlend_slot_release(ram->ap, extent->cookie);
-	list_del(&extent->node);
-	kfree(extent);
+	dlend_books_bury(&ram->books, extent);
 }
 
 void dlend_ram_map_kill_all(struct dlend_ram *ram)

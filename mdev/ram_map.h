@@ -22,6 +22,7 @@
 /**
  * dlend_ram_map_next - map the next chunks that are not mapped
  * @ram: (in, out) RAM; every chunk is in an extent
+ * @vmm: (in) who is charged for slots
  * @gpa: (in, out) where to begin; where to go on
  *
  * Maps one chunk, with those that follow it contiguously in both address spaces.
@@ -29,7 +30,7 @@
  * Context: ram->lock held, ram->ap is there. Return: 1 go on; 0 all is mapped; -ENOSPC the aperture
  * is full; -ENOMEM; or an error of the IOMMU.
  */
-int dlend_ram_map_next(struct dlend_ram *ram, u64 *gpa);
+int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa);
 
 /**
  * dlend_ram_map_remove - chunks that left the books leave the aperture

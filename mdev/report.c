@@ -12,8 +12,6 @@
 
 #define DLEND_KIB_SHIFT	10
 #define DLEND_MIB_SHIFT	20
-/* Room for " (%llu KiB)". */
-#define DLEND_LIMIT_LEN	32
 
 void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
 {
@@ -34,38 +32,38 @@ void dlend_report_window(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_aperture_stat st = {};
-	u64 bytes;
+	u64 bytes, most;
 
 	mutex_lock(&ram->lock);
 	bytes = ram->books.pinned_bytes;
+	most = ram->books.most;
 	if (ram->ap)
 		dlend_aperture_stat(ram->ap, &st);
 	mutex_unlock(&ram->lock);
-	dlend_report_err(mem, "window full: guest RAM is %llu MiB, of the window's %llu MiB %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
+	dlend_report_err(mem, "window full: guest RAM is at least %llu MiB, of the window's %llu MiB this VM may have %llu and %llu are free (largest piece %llu), %llu in quarantine: give the guest less RAM, or the NTB a larger window",
 			 bytes >> DLEND_MIB_SHIFT, st.size >> DLEND_MIB_SHIFT,
-			 st.free >> DLEND_MIB_SHIFT, st.largest_free >> DLEND_MIB_SHIFT,
-			 st.quarantined >> DLEND_MIB_SHIFT);
+			 most >> DLEND_MIB_SHIFT, st.free >> DLEND_MIB_SHIFT,
+			 st.largest_free >> DLEND_MIB_SHIFT, st.quarantined >> DLEND_MIB_SHIFT);
 }
 
 void dlend_report_probe(struct dlend_memory *mem, int err)
 {
 	struct dlend_ram *ram = mem->ram;
-	u64 kib = READ_ONCE(ram->books.pinned_bytes) >> DLEND_KIB_SHIFT;
-	u64 limit = READ_ONCE(mem->memlock);
-	char text[DLEND_LIMIT_LEN] = "";
+	u64 most = READ_ONCE(ram->books.most), limit = dlend_vmm_lockable(&mem->vmm);
+	u64 kib = (err == -EDQUOT ? most : READ_ONCE(ram->books.pinned_bytes)) >> DLEND_KIB_SHIFT;
 
-	if (err == -ENOMEM && mem->pin_err == -ENOMEM &&
-	    limit >= (kib << DLEND_KIB_SHIFT) + DLEND_CHUNK_BYTES) {
+	if (err == -EDQUOT && limit > most) {
+		dlend_report_window(mem);
+	} else if (err == -ENOMEM && mem->pin_err == -ENOMEM &&
+		   limit >= (kib << DLEND_KIB_SHIFT) + DLEND_CHUNK_BYTES) {
 		/* If the VMM has locked nothing else, it may lock more. */
 		dlend_report_err(mem, "no memory for more than %llu KiB of guest RAM, which is below the memlock limit: the VMM's memory cgroup is full (systemd MemoryMax=, a container's limit), or this host is",
 				 kib);
-	} else if (err == -ENOMEM && mem->pin_err == -ENOMEM) {
-		if (limit)
-			scnprintf(text, sizeof(text), " (%llu KiB)", limit >> DLEND_KIB_SHIFT);
-		dlend_report_err(mem, "memlock limit%s too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
-				 text, kib);
+	} else if (err == -EDQUOT || (err == -ENOMEM && mem->pin_err == -ENOMEM)) {
+		dlend_report_err(mem, "memlock limit (%llu KiB) too low for more than %llu KiB of guest RAM: raise RLIMIT_MEMLOCK of the VMM (ulimit -l, systemd LimitMEMLOCK=, libvirt memtune hard_limit)",
+				 limit >> DLEND_KIB_SHIFT, kib);
 	} else if (err == -ENOMEM) {
-		dlend_report_err(mem, "host is out of memory after %llu KiB of guest RAM",
+		dlend_report_err(mem, "host is out of memory after %llu KiB of guest RAM, or the VMM's memory cgroup is full",
 				 kib);
 	} else if (err == -EACCES) {
 		dlend_report_err(mem, "the VMM maps its memory by a VFIO container of version 1, in which none can be pinned: it must use VFIO_TYPE1v2_IOMMU or /dev/iommu (QEMU and others do)");

@@ -19,7 +19,7 @@
 static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 					  const struct dlend_memory_desc *desc)
 {
-	struct dlend_ram *ram = kzalloc_obj(*ram);
+	struct dlend_ram *ram = kzalloc_obj(*ram, DLEND_BOOKS_GFP);
 	int err;
 
 	if (!ram)
@@ -153,12 +153,12 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 	dlend_ram_put(ram);
 }
 
-struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
+static struct dlend_memory *dlend_memory_make(const struct dlend_memory_desc *desc)
 {
 	struct dlend_memory *mem;
 	int err;
 
-	mem = kvzalloc_obj(*mem);
+	mem = kvzalloc_obj(*mem, DLEND_BOOKS_GFP);
 	if (!mem)
 		return ERR_PTR(-ENOMEM);
 	mem->vdev = desc->vdev;
@@ -168,15 +168,24 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 	mem->ctx = desc->ctx;
 	mem->addr = *desc->addr;
 	mem->epoch = desc->epoch;
-	mem->vmm = desc->vmm;
-	mem->memlock = desc->memlock;
+	dlend_vmm_copy(&mem->vmm, desc->vmm);
 	mem->repairs_since = jiffies;
 	mutex_init(&mem->close_lock);
 	err = dlend_ram_join(mem, desc);
 	if (err) {
+		dlend_vmm_drop(&mem->vmm);
 		kvfree(mem);
 		return ERR_PTR(err);
 	}
+	return mem;
+}
+
+struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
+{
+	struct mem_cgroup *before = dlend_vmm_charge(desc->vmm);
+	struct dlend_memory *mem = dlend_memory_make(desc);
+
+	dlend_vmm_charged(before);
 	return mem;
 }
 
@@ -187,5 +196,6 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
 	dlend_ram_leave(mem, acked);
 	dlend_ranges_clear(&mem->slots);
 	mutex_destroy(&mem->close_lock);
+	dlend_vmm_drop(&mem->vmm);
 	kvfree(mem);
 }

@@ -41,6 +41,7 @@
 #include "memory.h"
 #include "memslots.h"
 #include "move_stream.h"
+#include "vmm.h"
 
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 
@@ -202,7 +203,7 @@ struct dlend_vdev_move {
  * @readrq: size of read requests after a reset, as encoded in Device Control
  * @unmapping: dma_unmap callbacks under way
  * @touched: bit 0: a BAR was accessed, the lease is wanted (set without @lock)
- * @memlock: the VMM's RLIMIT_MEMLOCK in bytes
+ * @vmm: who opened the device last
  * @patience: with the step that the worker tries again; @backoff_ms: how long it waited before the
  *	last try
  * @rescan_ms: until the next look at all of the guest's memory
@@ -254,7 +255,8 @@ struct dlend_vdev {
 	int irq_short;
 	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, looks, quiet;
 	unsigned int unmapping;
-	unsigned long touched, memlock;
+	unsigned long touched;
+	struct dlend_vmm vmm;
 	unsigned int backoff_ms, rescan_ms;
 	struct dlend_patience patience;
 	enum dlend_live live;

@@ -49,6 +49,7 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 
 	dlend_rom_free(v);
 	dlend_move_destroy(v);
+	dlend_vmm_drop(&v->vmm);
 	mutex_destroy(&v->watch_lock);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);

@@ -708,6 +708,48 @@ static void books_undo(struct kunit *test)
 	done(test, &x);
 }
 
+/*
+ * No more is pinned than may be, at whatever addresses; and extents have no more of the window,
+ * with holes in them, and as long as a lender may know of them.
+ */
+static void books_limit(struct kunit *test)
+{
+	struct dlend_extent *extent;
+	struct dlend_chunk *more;
+	struct dlend_books x;
+	LIST_HEAD(dead);
+	LIST_HEAD(out);
+
+	dlend_books_init(&x);
+	x.most = MB(16);
+	pin_range(test, &x, GB(4), GB(4) + MB(16), RW, 1);
+	more = new_chunk(test, GB(8), 1, RW);
+	KUNIT_EXPECT_EQ(test, dlend_books_add(&x, more), -EDQUOT);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 1), 0);
+	KUNIT_EXPECT_EQ(test, x.window_bytes, MB(16));
+	/* All but a page goes: there is something to pin, but no place in the window. */
+	dlend_books_split(&x, GB(4) + PAGE);
+	lose_range(&x, GB(4) + PAGE, GB(4) + MB(16));
+	KUNIT_EXPECT_EQ(test, dlend_books_add(&x, more), 0);
+	KUNIT_EXPECT_EQ(test, dlend_books_form(&x, 2), -EDQUOT);
+	/* That build is undone; what comes back to its place in the window needs no other. */
+	dlend_books_kill_all(&x, of_build, 2, &dead);
+	dlend_books_bury(&x, list_first_entry(&dead, struct dlend_extent, node));
+	dlend_books_take(&x, more, &out);
+	pin_range(test, &x, GB(4) + MB(2), GB(4) + MB(4), RW, 3);
+	KUNIT_EXPECT_EQ(test, build(test, &x, 3), 0);
+	KUNIT_EXPECT_EQ(test, x.window_bytes, MB(16));
+	/* It is free when the extent is buried, and not before. */
+	dlend_books_kill_all(&x, NULL, 0, &dead);
+	extent = list_first_entry(&dead, struct dlend_extent, node);
+	KUNIT_EXPECT_EQ(test, dlend_books_form(&x, 4), -EDQUOT);
+	dlend_books_bury(&x, extent);
+	KUNIT_EXPECT_EQ(test, dlend_books_form(&x, 5), 0);
+	KUNIT_EXPECT_EQ(test, x.window_bytes, PAGE + MB(2));
+	free_chunks(&out);
+	done(test, &x);
+}
+
 /* Memory comes and goes at random; after every build the books are sound and complete. */
 static void books_churn(struct kunit *test)
 {
@@ -856,6 +898,7 @@ static struct kunit_case books_cases[] = {
 	KUNIT_CASE(books_torn_at_its_head),
 	KUNIT_CASE(books_never_torn),
 	KUNIT_CASE(books_undo),
+	KUNIT_CASE(books_limit),
 	KUNIT_CASE(books_churn),
 	KUNIT_CASE(books_owners),
 	{}

@@ -13,5 +13,6 @@
 #define __GFP_ACCOUNT		0u
 #define __GFP_NOWARN		0u
 #define __GFP_NOFAIL		0u
+#define __GFP_RETRY_MAYFAIL	0u
 
 #endif
