@@ -132,8 +132,6 @@ static void dlend_books_count(struct dlend_books *x, const struct dlend_chunk *c
 	x->chunks += sign;
 	x->pinned_bytes += bytes;
 	dlend_block_before(x, chunk->gpa)->pinned += bytes;
-	if (!(chunk->prot & DLEND_PROT_WRITE))
-		x->readonly_bytes += bytes;
 	if (chunk->pages)
 		x->scattered_bytes += bytes;
 	if (chunk->extent)

@@ -128,14 +128,13 @@ struct dlend_block;
  * @most: how much may be pinned, and how much of the window extents may have; U64_MAX at first
  * @window_bytes: of all extents, with dead ones until they are buried
  * @pinned_bytes: in chunks
- * @readonly_bytes: of these, not writable
  * @scattered_bytes: of these, in chunks whose pages are not contiguous
  */
 struct dlend_books {
 	struct list_head blocks;
 	struct dlend_block *cursor;
 	u64 chunks, extents, most, window_bytes;
-	u64 pinned_bytes, readonly_bytes, scattered_bytes;
+	u64 pinned_bytes, scattered_bytes;
 };
 
 /** dlend_books_init - make @x empty books. Context: any. */

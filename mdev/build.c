@@ -111,7 +111,6 @@ static int dlend_build_begin(struct dlend_memory *mem)
 		mem->build_lost = ram->lost;
 		ram->books.most = dlend_build_most(mem);
 		mem->pinned_most = ram->books.pinned_bytes;
-		mem->stat.probes++;
 		if (!err)
 			dlend_members_use(mem, true);
 	}

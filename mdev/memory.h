@@ -22,12 +22,8 @@ struct dlend_vmm;
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
  * @pinned_bytes: pinned, through whatever device
- * @readonly_bytes: of these, not writable
  * @scattered_bytes: of these, in chunks (2 MiB at most) whose pages are not contiguous: both IOMMUs
  *	need 4 KiB pages for them
- * @extents: how many
- * @chunks: how many
- * @probes: builds that have begun
  * @rebuilds: builds that repaired a loss
  * @waits: builds that found memory missing that might come back
  * @pin_longest_us: longest call to VFIO, which holds a lock for so long
@@ -52,8 +48,8 @@ struct dlend_vmm;
  * @pages_1g: see @pages_4k
  */
 struct dlend_memory_stat {
-	u64 pinned_bytes, readonly_bytes, scattered_bytes, extents, chunks, probes, rebuilds;
-	u64 waits, pin_longest_us, unmaps, unmap_us, unmap_longest_us;
+	u64 pinned_bytes, scattered_bytes, rebuilds, waits;
+	u64 pin_longest_us, unmaps, unmap_us, unmap_longest_us;
 	u64 pin_calls, pin_us, map_us, last_build_us, last_build_calls, looks, wakeups, messages;
 	u64 own_bytes, taken_bytes, sharers, book_bytes;
 	u64 pages_4k, pages_2m, pages_1g;

@@ -100,10 +100,7 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 		dlend_aperture_stat(ram->ap, &ap);
 	*st = mem->stat;
 	st->pinned_bytes = ram->books.pinned_bytes;
-	st->readonly_bytes = ram->books.readonly_bytes;
 	st->scattered_bytes = ram->books.scattered_bytes;
-	st->extents = ram->books.extents;
-	st->chunks = ram->books.chunks;
 	st->own_bytes = dlend_books_owned(&ram->books, mem);
 	st->book_bytes = dlend_books_bytes(&ram->books);
 	st->sharers = ram->users;
@@ -141,14 +138,7 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 	u64 gpa = 0;
 
 	mutex_lock(&ram->lock);
-	seq_printf(m, "# gpa size prot offset; pinned %llu bytes, read-only %llu, scattered %llu, %llu chunks\n",
-		   ram->books.pinned_bytes, ram->books.readonly_bytes,
-		   ram->books.scattered_bytes, ram->books.chunks);
-	seq_printf(m, "# probes %llu rebuilds %llu pin calls %llu in %llu us, map %llu us, last build %llu us\n",
-		   mem->stat.probes, mem->stat.rebuilds, mem->stat.pin_calls, mem->stat.pin_us,
-		   mem->stat.map_us, mem->stat.last_build_us);
-	seq_printf(m, "# used by %u devices, pinned through this one %llu bytes\n", ram->users,
-		   dlend_books_owned(&ram->books, mem));
+	seq_puts(m, "# gpa size prot offset\n");
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
 	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {

@@ -132,7 +132,6 @@ static void done(struct kunit *test, struct dlend_books *x)
 	KUNIT_EXPECT_EQ(test, x->chunks, 0);
 	KUNIT_EXPECT_EQ(test, x->extents, 0);
 	KUNIT_EXPECT_EQ(test, x->pinned_bytes, 0);
-	KUNIT_EXPECT_EQ(test, x->readonly_bytes, 0);
 	KUNIT_EXPECT_EQ(test, x->scattered_bytes, 0);
 	KUNIT_EXPECT_EQ(test, dlend_books_bytes(x), 0);
 	dlend_books_destroy(x);
@@ -281,7 +280,6 @@ static void books_forms(struct kunit *test)
 	expect_extent(test, &x, GB(1), GB(1), RW);
 	expect_extent(test, &x, GB(2), MB(3), RW);
 	expect_extent(test, &x, GB(4), GB(1), RW);
-	KUNIT_EXPECT_EQ(test, x.readonly_bytes, KB(32));
 	done(test, &x);
 }
 
