@@ -31,12 +31,12 @@
 #include <dlend/kind.h>
 #include "bar.h"
 #include "condition.h"
+#include "ending.h"
 #include "gate.h"
 #include "irq.h"
 #include "lease_end.h"
 #include "move.h"
 #include "move_steps.h"
-#include "nvme.h"
 #include "vdev.h"
 
 /* How long a VMM waits, with its big lock held: for the lender, and for the VM's memory. */
@@ -73,7 +73,7 @@ static bool dlend_move_is_busy(struct dlend_vdev *v)
 	if (READ_ONCE(v->want.move_to) == DLEND_NODE_NONE || READ_ONCE(v->want.cut) ||
 	    READ_ONCE(v->want.quiet))
 		return false;
-	return !dlend_nvme_await_idle(v);
+	return !dlend_ending_await(v);
 }
 
 /* The VM stands still. A pause of a VM that goes nowhere stops no device. */
