@@ -19,6 +19,7 @@
 
 #include "lender/admit.h"
 #include "lender/bridges.h"
+#include "lender/notes.h"
 #include "lender/offer.h"
 #include "lender/outbox.h"
 #include "lender/registry.h"
@@ -27,12 +28,6 @@
 /* Each has a bit in every word of lend_fn.unheard.  No node has so many NTBs beside the loop. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
 static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
-
-/*
- * Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended.
- * Lost maps do not count: many may end at once, and the peer has taken the answer of each.
- */
-#define LEND_NOTES_MAX		2048
 
 /* What a peer has to hear before the module goes. */
 #define LEND_LISTENER_LAST_MS	1000
@@ -49,7 +44,7 @@ static_assert(LEND_LISTENERS_MAX - 1 <= DLEND_PEERS_MAX);
  * @peers: the peer has to hear to which nodes this node has links
  * @over: lend_outbox_close() waits: post nothing more
  * @notes: messages that have to arrive, in this order (listeners lock)
- * @nr_notes: how many; @nr_lost of them are about maps that were lost
+ * @waiting: how many
  * @work: posts
  */
 struct lend_listener {
@@ -59,7 +54,7 @@ struct lend_listener {
 	const struct lend_fn *saying;
 	bool everything, peers, over;
 	struct list_head notes;
-	unsigned int nr_notes, nr_lost;
+	struct lend_notes waiting;
 	struct work_struct work;
 };
 
@@ -219,11 +214,9 @@ static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 
 	if (!l)
 		return -ENOENT;
-	if (!note->lost && l->nr_notes - l->nr_lost == LEND_NOTES_MAX)
+	if (!lend_notes_add(&l->waiting, note->lost))
 		return -ENOBUFS;
 	list_add_tail(&note->node, &l->notes);
-	l->nr_notes++;
-	l->nr_lost += note->lost;
 	queue_work(lend_wq, &l->work);
 	return 0;
 }
@@ -279,8 +272,7 @@ static void lend_note_drop(struct lend_listener *l)
 	spin_lock(&lend_listeners_lock);
 	note = list_first_entry(&l->notes, struct lend_note, node);
 	list_del(&note->node);
-	l->nr_notes--;
-	l->nr_lost -= note->lost;
+	lend_notes_del(&l->waiting, note->lost);
 	spin_unlock(&lend_listeners_lock);
 	kfree(note);
 }
@@ -624,7 +616,7 @@ static bool lend_listener_owes(const struct lend_listener *l)
 {
 	const struct lend_fn *fn;
 
-	if (l->nr_notes)
+	if (l->waiting.all)
 		return true;
 	list_for_each_entry(fn, &lend_outbox_gone, gone_node)
 		if (test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
@@ -665,8 +657,8 @@ void lend_outbox_close(struct dlend_link *link)
 	/* The session may go on, so say that a post which was begun is the last one. */
 	WRITE_ONCE(l->over, true);
 	cancel_work_sync(&l->work);
-	untold = l->nr_notes;
-	while (l->nr_notes)
+	untold = l->waiting.all;
+	while (l->waiting.all)
 		lend_note_drop(l);
 	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(fn, &lend_outbox_gone, gone_node)

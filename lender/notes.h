@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* How many messages that must arrive may wait for one peer. Pure logic. */
+#ifndef DLEND_LENDER_NOTES_H
+#define DLEND_LENDER_NOTES_H
+
+#include <linux/types.h>
+
+/*
+ * Twice as many as a peer can have grants.  The session of a peer that lets more wait is ended.
+ * Lost maps do not count: many may end at once, and the peer has taken the answer of each.
+ */
+#define LEND_NOTES_MAX		2048
+
+/**
+ * struct lend_notes - messages that wait for one peer; all 0 at first
+ * @all: how many
+ * @lost: how many of these say that a map was lost
+ */
+struct lend_notes {
+	unsigned int all, lost;
+};
+
+/**
+ * lend_notes_add - one more is to wait
+ * @n: (in, out) notes
+ * @lost: (in) it says that a map was lost
+ *
+ * Context: any; the caller serialises. Return: it may; else nothing has changed.
+ */
+bool lend_notes_add(struct lend_notes *n, bool lost);
+
+/** lend_notes_del - one of @n (in, out) waits no more; @lost as when it came. Context: as above. */
+void lend_notes_del(struct lend_notes *n, bool lost);
+
+#endif
