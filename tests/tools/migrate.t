@@ -246,6 +246,27 @@ def late_start(t):
                     f"it starts there late, with {len(uuids)} devices: not before it is taken away there", r.stderr)
 
 
+def long_start(t):
+    """A VM of hundreds of GiB: its start takes longer than any other command may."""
+    def impatient(old, command, stdin, timeout):
+        if timeout and "virsh start" in " ".join(command):
+            return subprocess.CompletedProcess(command, 255, "", f"no end after {timeout} s")
+        return old(command, stdin, timeout)
+    with replaced(remote.hosts, "run_to_its_end", impatient):
+        with World() as w:
+            r = w.run("vm1", "b")
+            t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "the target is given the time that the start of a large VM takes", r.stderr)
+        with World() as w:
+            first = next(n for n, call in enumerate(steps(()), 1) if call.startswith("b virsh start"))
+            r = w.run("vm1", "b", fault=f"refuse {first}")
+            t.equal((r.returncode, w.runs()), (1, [("a", [U1, U2])]), "  and so is this host, if it has to start it again", r.stderr)
+        with World() as w:
+            w.run("vm1", "b", fault=f"die {first}")
+            w.back()
+            r = w.run("--finish", "vm1", side="b")
+            t.equal((r.returncode, w.runs()), (0, [("b", [U1, U2])]), "  and --finish gives it, too", r.stderr)
+
+
 def target_gone(t):
     """The other host stops answering at each step."""
     for options in ((), DETACH, KEEP):
@@ -925,7 +946,7 @@ def not_thought_of(t):
 heed_ctrl_c()
 with Tap() as tap:
     for part in (cold, reserved, live, named, named_as_a_number, dry, pooled, refused, files, tpm, old_libvirt, patience, told_why,
-                 again, started_by_udev, every_step, two_faults, late_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
+                 again, started_by_udev, every_step, two_faults, late_start, long_start, target_gone, source_dies, source_killed, finish_json, finish_asks,
                  finish_again, finish_refused, interrupted, whole_group, while_it_looks, nobody_listens, nohup, at_any_time,
                  not_thought_of, command):
         tap.diag(part.__name__)

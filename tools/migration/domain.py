@@ -129,6 +129,11 @@ def domain_state(host, uuid):
     return "none" if not listed.returncode and uuid not in listed.stdout.split() else None
 
 
+def start_words(uuid):
+    """The command that starts a VM.  It may take minutes, while memory is cleared and pinned: it needs timeout=None."""
+    return ["virsh", "start", "--", uuid]
+
+
 def undefine_domain(host, domain):
     """domain: as probe_domain() has it, of this host or another one"""
     result = host.run([*undefine_words(domain["xml"]), "--", domain["uuid"]])

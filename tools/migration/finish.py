@@ -13,7 +13,7 @@ from remote.messages import IN_USE, NOT_FOUND, Failure
 from remote.waits import wait_until
 
 from . import mdevs
-from .domain import chosen_types, host_devices, name_for_shell, undefine_by_hand
+from .domain import chosen_types, host_devices, name_for_shell, start_words, undefine_by_hand
 from .locks import lock_vm
 from .note import find_note
 from .probe import find_domain_uuid, probe_host, probe_mdev, probe_names
@@ -52,7 +52,7 @@ class Finish:
         self.steps.append(Step(f"ask {self.origin} to let {self.vm} go", self.take_over))
         self.steps += [Step(f"start {mdev.uuid}", lambda mdev=mdev: mdevs.start_mdev(here, mdev, self.vm))
                        for mdev in devices]
-        self.steps.append(Step(f"start {self.vm}", lambda: here.run_checked(["virsh", "start", "--", self.domain["uuid"]])))
+        self.steps.append(Step(f"start {self.vm}", lambda: here.run_checked(start_words(self.domain["uuid"]), timeout=None)))
 
     def take_over(self):
         """From here on no other host can start the VM, as far as one can know."""

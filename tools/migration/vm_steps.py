@@ -7,7 +7,7 @@ from remote.hosts import reason_of
 from remote.messages import Failure
 from remote.waits import wait_until
 
-from .domain import domain_state, undefine_domain
+from .domain import domain_state, start_words, undefine_domain
 from .jobs import ask_to_end, ended_job, migrate_words
 from .note import note_text
 from .release import take_definition
@@ -63,7 +63,7 @@ def step_shut_down(move):
 
     def start_again():
         if domain_state(here, move.uuid) == "shut off":
-            here.run_checked(["virsh", "start", "--", move.uuid])
+            here.run_checked(start_words(move.uuid), timeout=None)
             move.may_happen_yet = ""
     return Step(f"shut {move.vm} down", shut_down, start_again, f"virsh start {move.shell_name}")
 
@@ -73,7 +73,7 @@ def step_start_domain(move):
     def start_there():
         # A signal now would leave open whether the VM runs.
         signals.ignore_signals()
-        result = move.there.run(["virsh", "start", "--", move.uuid])
+        result = move.there.run(start_words(move.uuid), timeout=None)
         if result.returncode:
             check_if_started(move, result)
     return Step(f"on {move.there}: start {move.vm}", start_there)

@@ -10,7 +10,7 @@ from .messages import NOT_READY, Failure
 
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=10", "-o",
        "ServerAliveCountMax=3", "-o", "ControlMaster=auto", "-o", "ControlPersist=30"]
-PATIENCE_S = 600        # for each command, except the migration itself
+PATIENCE_S = 600        # for each command, but those that take as long as a VM is large: its start and its migration
 LOST = 255              # exit status of ssh if the host does not answer
 
 
@@ -46,9 +46,9 @@ class Host:
         return subprocess.Popen(["env", "LC_ALL=C", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
 
-    def run_checked(self, words, stdin=""):
+    def run_checked(self, words, stdin="", timeout=PATIENCE_S):
         """Run a command and return its output.  If it fails, raise a Failure."""
-        result = self.run(words, stdin)
+        result = self.run(words, stdin, timeout)
         if result.returncode:
             raise Failure(f"{shlex.join(words)} failed on {self}", reason_of(result))
         return result.stdout
