@@ -19,6 +19,11 @@ READ = """dd if=/dev/{disk} bs={size} skip=$(({first} + 1)) count=$(cat /tmp/las
 tr -d '\\0' | fold -w 8 | awk '$0 + 0 != NR || length != 8 {{ n++ }} END {{ print NR, n + 0 }}'"""
 
 
+def disk_of(machine, serial):
+    """The disk's name in /dev.  Which one gets which is the kernel's choice, at every boot."""
+    return machine.run(f"cd /sys/block && grep -l {serial} nvme*/device/serial").out.split("/")[0]
+
+
 class Writers:
     """places: (disk, the block before the first one) of each; size: of a block, for dd"""
 

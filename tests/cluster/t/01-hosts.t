@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from blocks import disk_of  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, CommandFailed, Gone, Tap, TimedOut
 from host import until  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -39,11 +40,6 @@ def group(host, bdf):
     return host.run(f"ls /sys/bus/pci/devices/{bdf}/iommu_group/devices").out.split()
 
 
-def disk(host, serial):
-    """Which disk got which name is the kernel's choice, at every boot."""
-    return "/dev/" + host.run(f"cd /sys/block && grep -l {serial} nvme*/device/serial").out.split("/")[0]
-
-
 def devices(t, b):
     for name in ("nvme0", "nvme1", "edu", "nic"):
         t.equal(group(b, b.bdf(name)), [b.bdf(name)], f"{name} has an IOMMU group of its own")
@@ -54,7 +50,7 @@ def devices(t, b):
     b.wait_for("[ -b /dev/nvme0n1 ] && [ -b /dev/nvme1n1 ]")
     t.equal(sorted(b.run("cat /sys/class/nvme/*/serial").out.split()), ["DLEND-NVME-0", "DLEND-NVME-1"],
             "two disks with serial numbers")
-    b.run(f"echo kept | dd of={disk(b, 'DLEND-NVME-0')} conv=sync,fsync bs=512 2>/dev/null")
+    b.run(f"echo kept | dd of=/dev/{disk_of(b, 'DLEND-NVME-0')} conv=sync,fsync bs=512 2>/dev/null")
     b.run("modprobe -r nvme")
 
 
@@ -106,7 +102,7 @@ def power(t, b):
     b.wait_up()
     b.run("modprobe nvme")
     b.wait_for("[ -b /dev/nvme0n1 ] && [ -b /dev/nvme1n1 ]")
-    t.equal(b.run(f"head -c 4 {disk(b, 'DLEND-NVME-0')}").out, "kept", "a host comes back from power loss with its disks")
+    t.equal(b.run(f"head -c 4 /dev/{disk_of(b, 'DLEND-NVME-0')}").out, "kept", "a host comes back from power loss with its disks")
 
 
 with Tap() as t:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from blocks import Writers  # noqa: E402  pylint: disable=wrong-import-position
+from blocks import Writers, disk_of  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -32,7 +32,7 @@ def missing(path, last):
 
 
 def pulled(t, f, a, b, addresses, uuids, g):
-    writers = Writers([(f"nvme{n}n1", FIRST) for n in range(2)], size=SIZE)
+    writers = Writers([(disk_of(g, f"DLEND-NVME-{n}"), FIRST) for n in range(2)], size=SIZE)
     writers.begin(g)
     writers.go_on(g)
     for port in PORTS:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import kinds  # noqa: E402  pylint: disable=wrong-import-position
+from blocks import disk_of  # noqa: E402  pylint: disable=wrong-import-position
 from cluster import Cluster, Tap, rom_image  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from host import FEWER_ADDRESSES  # noqa: E402  pylint: disable=wrong-import-position
@@ -160,10 +161,6 @@ def half_lent(t, f, a, b):
         f.wait_state("a", address, "free")
     t.passed("twins: lent together, both are free")
     return first, second
-
-
-def disk_of(g, serial):
-    return g.run(f"cd /sys/block && grep -l {serial} nvme*/device/serial").out.split("/")[0]
 
 
 def both_used(t, f, twins, uuids):
