@@ -10,6 +10,9 @@
 #include "lease.h"
 #include "offer_life.h"
 
+/* Not longer: strays are returned on the caller's workqueue. */
+#define DLEND_CLAIM_PENDING_MS	100
+
 /* Return: 0, or -errno and @why. */
 static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct dlend_claim *claim,
 				   char *why)
@@ -72,7 +75,13 @@ DLEND_EXPORT(dlend_offer_release);
 
 bool dlend_claim_pending(const struct dlend_claim *claim)
 {
-	return atomic_read(&claim->offer->leases);
+	atomic_t *leases = &claim->offer->leases;
+
+	if (!atomic_read(leases))
+		return false;
+	wait_var_event_timeout(leases, !atomic_read(leases),
+			       msecs_to_jiffies(DLEND_CLAIM_PENDING_MS));
+	return true;
 }
 DLEND_EXPORT(dlend_claim_pending);
 

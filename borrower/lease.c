@@ -2,11 +2,12 @@
 /*
  * Leases, as their borrower has them: asking for one, and giving it back.
  *
- * Asking and returning wait for the lender.  Both run on the offer's ordered workqueue, so a return
- * is over before the next lease is asked for.  Must not know when a lease is wanted, nor what it is
+ * Asking and returning wait for the lender, each on an ordered workqueue of the offer.  Who asks
+ * waits for returns (dlend_claim_pending()).  Must not know when a lease is wanted, nor what it is
  * used for: the claim's owner knows.
  */
 #include <linux/slab.h>
+#include <linux/wait_bit.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/p2p.h>
@@ -99,7 +100,8 @@ int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dl
 
 /*
  * Is a stray in use after all?  Since the lender said that this node holds it, a user may have
- * joined that very lease: all functions of a group have one.  Grants are noted on this queue, too.
+ * joined that very lease: all functions of a group have one.  Grants are noted on the queue that
+ * strays are returned on.
  */
 static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
 {
@@ -175,14 +177,15 @@ static void dlend_lease_return_work(struct work_struct *work)
 	/* One is among the other: never too few that are no strays. */
 	if (stray)
 		atomic_dec(&offer->strays);
-	atomic_dec(&offer->leases);
+	if (atomic_dec_and_test(&offer->leases))
+		wake_up_var(&offer->leases);
 }
 
 void dlend_lease_return(struct dlend_lease *lease)
 {
 	struct dlend_lease_record *r = to_record(lease);
 
-	queue_work(r->offer->wq, &r->return_work);
+	queue_work(r->claim ? r->offer->returns : r->offer->wq, &r->return_work);
 }
 DLEND_EXPORT(dlend_lease_return);
 

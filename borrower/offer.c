@@ -204,6 +204,7 @@ DLEND_EXPORT(dlend_offer_addr);
 void dlend_offer_flush(struct dlend_offer *offer)
 {
 	flush_workqueue(offer->wq);
+	flush_workqueue(offer->returns);
 }
 DLEND_EXPORT(dlend_offer_flush);
 

@@ -51,7 +51,9 @@
  * @claim: of its user, or NULL
  * @work: registers, announces and unregisters it (all of that sleeps)
  * @say: tells user space of a new state
- * @wq: ordered: everything that is asked of the lender for this device
+ * @wq: ordered: everything that is asked of the lender for this device, but for:
+ * @returns: ordered: leases that its user gives back.  What that user does on @wq may wait for user
+ *	space, which a lender does not wait for
  * @leases: granted by the lender and not returned yet
  * @strays: of these, that nobody has used: the lender tells of a lease for each function of a group
  * @memory: of dlend_offer_zalloc(), freed with the offer
@@ -81,7 +83,7 @@ struct dlend_offer {
 	struct dlend_claim *claim;
 	struct work_struct work;
 	struct delayed_work say;
-	struct workqueue_struct *wq;
+	struct workqueue_struct *wq, *returns;
 	atomic_t leases, strays;
 	struct list_head memory;
 };

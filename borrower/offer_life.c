@@ -111,6 +111,14 @@ int dlend_offer_ask(struct dlend_link *link)
 	return dlend_link_post(link, &msg);
 }
 
+static void dlend_offer_destroy_queues(struct dlend_offer *offer)
+{
+	if (offer->wq)
+		destroy_workqueue(offer->wq);
+	if (offer->returns)
+		destroy_workqueue(offer->returns);
+}
+
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
 	/* If it began just before the offer was killed, it is queued once more; and never again. */
@@ -120,7 +128,7 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 		device_del(&offer->dev);
 	}
 	/* This waits for returns of leases that are under way. */
-	destroy_workqueue(offer->wq);
+	dlend_offer_destroy_queues(offer);
 	mutex_lock(&dlend_offers_lock);
 	dlend_offer_del(offer);
 	mutex_unlock(&dlend_offers_lock);
@@ -219,14 +227,15 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 	offer->next_snapshot = kzalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	/* This work may repair the path to a disk to which this host writes its memory out. */
 	offer->wq = alloc_ordered_workqueue("dlend-%s", WQ_MEM_RECLAIM, dev_name(&offer->dev));
-	if (!offer->snapshot || !offer->next_snapshot || !offer->wq)
-		goto free_wq;
+	offer->returns = alloc_ordered_workqueue("dlend-%s-returns", WQ_MEM_RECLAIM,
+						 dev_name(&offer->dev));
+	if (!offer->snapshot || !offer->next_snapshot || !offer->wq || !offer->returns)
+		goto free_queues;
 	dlend_offer_add(offer);
 	return offer;
 
-free_wq:
-	if (offer->wq)
-		destroy_workqueue(offer->wq);
+free_queues:
+	dlend_offer_destroy_queues(offer);
 put_dev:
 	put_device(&offer->dev);
 	return ERR_PTR(-ENOMEM);

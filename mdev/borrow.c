@@ -42,18 +42,12 @@ void dlend_borrow_init(struct dlend_vdev *v)
 	dlend_guest_init(v);
 }
 
-/* Nothing is wanted, and what was asked for is nobody's any more. [locked] */
-static void dlend_borrow_forget(struct dlend_vdev *v)
-{
-	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
-}
-
 void dlend_borrow_open(struct dlend_vdev *v)
 {
 	bool comes = dlend_claim_comes(&v->claim);
 
 	mutex_lock(&v->lock);
-	dlend_borrow_forget(v);
+	dlend_vdev_forget(v);
 	memset(&v->have, 0, sizeof(v->have));
 	v->readrq = dlend_cfg_readrq(&v->cfg);
 	v->want.readrq = v->readrq;
@@ -95,7 +89,7 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);
 	mutex_unlock(&v->lock);
-	/* All of the VM's at the same time. */
+	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
 	if (current->flags & PF_EXITING && current->tgid == v->claim.party)
 		dlend_guest_vmm_exits(v);
 	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_guest_is_mute(v),
@@ -104,30 +98,13 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 
 void dlend_borrow_close(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease, *before = NULL;
-
 	dlend_borrow_hush(v);
-	mutex_lock(&v->lock);
-	WRITE_ONCE(v->open, false);
-	lease = v->claim.lease;
-	if (lease)
-		before = dlend_ended_keep(v);
-	dlend_borrow_forget(v);
-	dlend_gate_update(v);
-	mutex_unlock(&v->lock);
-	wake_up_all(&v->idle_wq);
-	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
-	dlend_guest_stop(v);
-	if (before)
-		dlend_lease_put(before);
 	/*
 	 * First the lease: what is pinned may be memory that user space serves, and a pin of it
 	 * does not end before user space likes.
 	 */
-	if (lease) {
-		v->stat.returns++;
-		dlend_lease_return(lease);
-	}
+	dlend_ended_leave(v);
+	dlend_guest_stop(v);
 	dlend_ended_drop(v);
 	mutex_lock(&v->lock);
 	dlend_condition_clear(v);

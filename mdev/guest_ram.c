@@ -166,7 +166,7 @@ bool dlend_guest_is_mute(const struct dlend_vdev *v)
 
 void dlend_guest_vmm_exits(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = dlend_vdev_lease(v);
+	struct dlend_lease *lease = dlend_ended_with_pins(v);
 
 	if (!lease)
 		return;
@@ -227,6 +227,11 @@ static void dlend_guest_op_exit(void *ctx)
 	v->want.bme = false;
 	dlend_gate_update(v);
 	dlend_vdev_kick(v);
+}
+
+static void dlend_guest_op_leave(void *ctx)
+{
+	dlend_ended_leave(ctx);
 }
 
 static bool dlend_guest_op_quiet(void *ctx)
@@ -291,6 +296,7 @@ static const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.grown = dlend_guest_op_grown,
 	.progress = dlend_guest_op_progress,
 	.exit = dlend_guest_op_exit,
+	.leave = dlend_guest_op_leave,
 	.quiet = dlend_guest_op_quiet,
 	.stuck = dlend_guest_op_stuck,
 	.stop = dlend_guest_op_stop,

@@ -92,7 +92,7 @@ void dlend_guest_detach(struct dlend_vdev *v);
 bool dlend_guest_is_mute(const struct dlend_vdev *v);
 
 /**
- * dlend_guest_vmm_exits - the VMM dies and closes the device: all others of its VM begin to stop
+ * dlend_guest_vmm_exits - the VMM dies and closes the device: all others of its VM end
  * @v: (in) vdev
  *
  * Context: process; takes vdev->lock of each; waits for nobody.

@@ -10,7 +10,8 @@
  * again.
  *
  * A VMM that dies closes one device after the other, and nobody needs anything any more: then all
- * devices stop, and the first that is closed takes everything away, whoever pinned it.
+ * devices stop, their leases end, and the first that is closed takes everything away, whoever
+ * pinned it.
  */
 #include <linux/delay.h>
 #include <linux/err.h>
@@ -139,35 +140,45 @@ void dlend_memory_cut(struct dlend_memory *mem)
 	dlend_ram_queue(ram, &ram->tell_work);
 }
 
-void dlend_memory_vmm_exits(struct dlend_memory *mem)
+static bool dlend_hand_over_all_quiet(struct dlend_vm *vm)
 {
-	WRITE_ONCE(mem->ram->vmm_exits, true);
-	dlend_members_exit(mem->ram, mem);
+	struct dlend_ram *ram = NULL;
+	bool quiet = true;
+
+	while ((ram = dlend_ram_next(vm, ram)))
+		quiet &= dlend_members_quiet(ram);
+	return quiet;
 }
 
-/* Nobody needs what is left, but other devices may do DMA there: wait until they have stopped. */
-static void dlend_hand_over_await_quiet(struct dlend_ram *ram)
+/* Nobody needs the RAM, but the devices may do DMA there: they stop first. */
+void dlend_memory_vmm_exits(struct dlend_memory *mem)
 {
 	unsigned int turns = DLEND_QUIET_MS / DLEND_TURN_MS;
+	struct dlend_vm *vm = mem->ram->vm;
+	struct dlend_ram *ram = NULL;
 
-	while (turns-- && !dlend_members_quiet(ram))
+	while ((ram = dlend_ram_next(vm, ram))) {
+		WRITE_ONCE(ram->vmm_exits, true);
+		dlend_members_exit(ram, mem);
+	}
+	while (turns-- && !dlend_hand_over_all_quiet(vm))
 		msleep(DLEND_TURN_MS);
+	while ((ram = dlend_ram_next(vm, ram)))
+		dlend_members_leave(ram, mem);
 }
 
 static void dlend_hand_over_close(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	bool last;
+	bool all;
 
 	dlend_memory_cut(mem);
 	/* Now nobody begins to pin through it: not the member itself, nor another for it. */
 	dlend_pin_await(mem);
 	mutex_lock(&ram->lock);
-	last = !ram->users;
+	all = !ram->users || READ_ONCE(ram->vmm_exits);
 	mutex_unlock(&ram->lock);
-	if (READ_ONCE(ram->vmm_exits))
-		dlend_hand_over_await_quiet(ram);
-	if (last || READ_ONCE(ram->vmm_exits) || dlend_hand_over_all(mem))
+	if (all || dlend_hand_over_all(mem))
 		dlend_loss_take(ram, mem, 0, U64_MAX);
 	/* Also for others that are just unpinning chunks of this member. */
 	dlend_unpin_all(ram->vm);

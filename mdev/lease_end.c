@@ -70,6 +70,28 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_lease_put(lease);
 }
 
+void dlend_ended_leave(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease, *before = NULL;
+
+	mutex_lock(&v->lock);
+	WRITE_ONCE(v->open, false);
+	lease = v->claim.lease;
+	if (lease)
+		before = dlend_ended_keep(v);
+	dlend_vdev_forget(v);
+	dlend_gate_update(v);
+	mutex_unlock(&v->lock);
+	wake_up_all(&v->idle_wq);
+	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
+	if (before)
+		dlend_lease_put(before);
+	if (!lease)
+		return;
+	v->stat.returns++;
+	dlend_lease_return(lease);
+}
+
 /* If the link is gone, the lender cannot say that it has fenced the device.  Waits for nobody. */
 static void dlend_ended_cut(struct dlend_lease *lease)
 {

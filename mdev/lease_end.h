@@ -25,6 +25,14 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v);
 
 /**
+ * dlend_ended_leave - nobody needs the device any more: its lease goes back
+ * @v: (in) vdev that is being closed, or whose VMM dies
+ *
+ * Context: process, may sleep; takes vdev->lock; waits for nobody.
+ */
+void dlend_ended_leave(struct dlend_vdev *v);
+
+/**
  * dlend_ended_drop - unpin all that is still pinned under a lease that has ended
  * @v: (in) vdev that is being closed
  *

@@ -52,32 +52,33 @@ void dlend_members_progress(struct dlend_ram *ram)
 			ram->member[i]->ops->progress(ram->member[i]->ctx);
 }
 
-/* Member @id, if it uses the windows and is not @except.  It stays while loss_lock is held. */
-static struct dlend_memory *dlend_members_other_user(struct dlend_ram *ram, u32 id,
-						     const struct dlend_memory *except)
+/*
+ * The next member, from number *@id on, that uses the windows and is not @except; or NULL.  It
+ * stays while loss_lock is held.
+ */
+static struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
+						    const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
 
 	lockdep_assert_held(&ram->loss_lock);
-	mutex_lock(&ram->lock);
-	mem = ram->member[id];
-	if (mem && (mem == except || !mem->user))
-		mem = NULL;
-	mutex_unlock(&ram->lock);
-	return mem;
+	guard(mutex)(&ram->lock);
+	while (*id < DLEND_TOLD_MAX) {
+		mem = ram->member[(*id)++];
+		if (mem && mem != except && mem->user)
+			return mem;
+	}
+	return NULL;
 }
 
 u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
-	u32 mask = 0, i;
+	u32 mask = 0, id = 0;
 
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = dlend_members_other_user(ram, i, except);
-		if (!mem)
-			continue;
+	while ((mem = dlend_members_next_user(ram, &id, except))) {
 		mem->ops->unmapping(mem->ctx);
-		mask |= BIT(i);
+		mask |= BIT(mem->id);
 	}
 	return mask;
 }
@@ -95,53 +96,55 @@ void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
 void dlend_members_exit(struct dlend_ram *ram, const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 id = 0;
 
 	guard(mutex)(&ram->loss_lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = dlend_members_other_user(ram, i, except);
-		if (mem)
-			mem->ops->exit(mem->ctx);
-	}
+	while ((mem = dlend_members_next_user(ram, &id, except)))
+		mem->ops->exit(mem->ctx);
 }
 
 bool dlend_members_quiet(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
+	u32 id = 0;
+
+	guard(mutex)(&ram->loss_lock);
+	while ((mem = dlend_members_next_user(ram, &id, NULL)))
+		if (!mem->ops->quiet(mem->ctx))
+			return false;
+	return true;
+}
+
+void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
 	u32 i;
 
 	guard(mutex)(&ram->loss_lock);
 	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = dlend_members_other_user(ram, i, NULL);
-		if (mem && !mem->ops->quiet(mem->ctx))
-			return false;
+		mem = READ_ONCE(ram->member[i]);
+		/* The device of one that was closed may have another VMM by now. */
+		if (mem && mem != except && !READ_ONCE(mem->closed))
+			mem->ops->leave(mem->ctx);
 	}
-	return true;
 }
 
 void dlend_members_stuck(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 id = 0;
 
 	guard(mutex)(&ram->loss_lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = dlend_members_other_user(ram, i, NULL);
-		if (mem)
-			mem->ops->stuck(mem->ctx);
-	}
+	while ((mem = dlend_members_next_user(ram, &id, NULL)))
+		mem->ops->stuck(mem->ctx);
 }
 
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 id = 0;
 
-	mutex_lock(&ram->loss_lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = dlend_members_other_user(ram, i, by);
-		if (mem)
-			mem->ops->grown(mem->ctx);
-	}
-	mutex_unlock(&ram->loss_lock);
+	guard(mutex)(&ram->loss_lock);
+	while ((mem = dlend_members_next_user(ram, &id, by)))
+		mem->ops->grown(mem->ctx);
 }

@@ -59,7 +59,16 @@ void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
  */
 void dlend_members_exit(struct dlend_ram *ram, const struct dlend_memory *except);
 
-/** dlend_members_quiet - have all of them stopped? Context: may sleep; takes loss_lock. */
+/**
+ * dlend_members_leave - the VMM dies: all leases end, also of members that use no windows
+ * @ram: (in) RAM
+ * @except: (in) member whose lease is being returned already
+ *
+ * Context: may sleep; takes loss_lock.
+ */
+void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory *except);
+
+/** dlend_members_quiet - have all users stopped? Context: may sleep; takes loss_lock. */
 bool dlend_members_quiet(struct dlend_ram *ram);
 
 /** dlend_members_stuck - the RAM stays pinned: all leases end. Context: takes loss_lock. */

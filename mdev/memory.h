@@ -63,6 +63,7 @@ struct dlend_memory_stat {
  *	lender of it
  * @progress: a build has come a step further, this device's or one that it waits for
  * @exit: the VMM dies: the device has to stop
+ * @leave: and its lease to end
  * @quiet: true: it has stopped, or nobody can say that it has not
  * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
@@ -79,6 +80,7 @@ struct dlend_memory_ops {
 	void (*grown)(void *ctx);
 	void (*progress)(void *ctx);
 	void (*exit)(void *ctx);
+	void (*leave)(void *ctx);
 	bool (*quiet)(void *ctx);
 	void (*stuck)(void *ctx);
 	bool (*stop)(void *ctx);
@@ -262,10 +264,11 @@ void dlend_memory_cut(struct dlend_memory *mem);
  * dlend_memory_vmm_exits - the VMM dies, and will close all of its devices now
  * @mem: (in, out) memory of the first of them
  *
- * The others begin to stop (@exit), and when one of them is closed it takes all away, instead of
- * pinning it once more through the next.
+ * The others stop (@exit), and their leases end (@leave): it may be long before the VMM comes to
+ * them.  When one of them is closed it takes all away, instead of pinning it once more through the
+ * next.
  *
- * Context: may sleep; waits for nobody.
+ * Context: may sleep; waits for all to stop, a second at most.
  */
 void dlend_memory_vmm_exits(struct dlend_memory *mem);
 

@@ -21,6 +21,9 @@ static_assert(DLEND_CHUNK_PAGES <= VFIO_PIN_PAGES_MAX_ENTRIES);
 /* A page of the guest is a page of the host here. */
 static_assert(PAGE_SIZE == DLEND_GUEST_PAGE);
 
+/* So long a pin takes only if somebody has to bring the contents of the memory. */
+#define DLEND_PIN_LONG_MS	10000u
+
 /* Pins under way */
 
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
@@ -118,7 +121,12 @@ static bool dlend_pin_goes_through(const struct dlend_memory *via)
 
 void dlend_pin_await(const struct dlend_memory *via)
 {
-	wait_event(via->ram->vm->step_done, !dlend_pin_goes_through(via));
+	struct dlend_vm *vm = via->ram->vm;
+
+	if (!wait_event_timeout(vm->step_done, !dlend_pin_goes_through(via),
+				msecs_to_jiffies(DLEND_PIN_LONG_MS)))
+		dev_warn(via->vdev->dev, "memory of the VMM is still being pinned, because the program that serves it (FUSE, userfaultfd) does not answer: the device goes back to its lender, but the VMM does not end before it does\n");
+	wait_event(vm->step_done, !dlend_pin_goes_through(via));
 }
 
 /* Calls to VFIO */

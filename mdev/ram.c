@@ -80,6 +80,24 @@ void dlend_ram_put(struct dlend_ram *ram)
 	kref_put_mutex(&ram->ref, dlend_ram_free, &dlend_rams_lock);
 }
 
+struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram)
+{
+	struct dlend_ram *next;
+	bool found = false;
+
+	mutex_lock(&dlend_rams_lock);
+	next = list_prepare_entry(ram, &dlend_rams, node);
+	list_for_each_entry_continue(next, &dlend_rams, node) {
+		found = next->vm == vm && kref_get_unless_zero(&next->ref);
+		if (found)
+			break;
+	}
+	mutex_unlock(&dlend_rams_lock);
+	if (ram)
+		dlend_ram_put(ram);
+	return found ? next : NULL;
+}
+
 void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 {
 	kref_get(&ram->ref);

@@ -50,8 +50,10 @@
  * for all that is being unpinned, whoever is in no hurry takes only 32 MiB (DLEND_DROP_BYTES) at a
  * time.
  *
- * The link may go down while user space holds up a pin (the guest's memory may be anything, also a
- * file that user space serves).  So dlend_memory_link_down() takes only the innermost "lock".
+ * User space may hold up a pin for as long as it likes (the guest's memory may be anything, also a
+ * file that user space serves), and then whoever unpins waits, too: VFIO has a lock for both.  So
+ * dlend_memory_link_down() takes only the innermost "lock"; and neither cut() nor vmm_exits(), which
+ * come before leases are returned, takes one that is held across pins.
  */
 #ifndef DLEND_MDEV_RAM_H
 #define DLEND_MDEV_RAM_H
@@ -293,6 +295,15 @@ void dlend_vm_put(struct dlend_vm *vm);
  * Context: process, takes dlend_rams_lock if it is the last; waits for nobody.
  */
 void dlend_ram_put(struct dlend_ram *ram);
+
+/**
+ * dlend_ram_next - go through all RAM of a VM
+ * @vm: (in) VM
+ * @ram: (in) RAM from the last call, whose reference goes; NULL: begin
+ *
+ * Context: process, takes dlend_rams_lock. Return: the next, with a reference; NULL: that was all.
+ */
+struct dlend_ram *dlend_ram_next(struct dlend_vm *vm, struct dlend_ram *ram);
 
 /**
  * dlend_ram_queue - have a work of its done soon

@@ -527,13 +527,13 @@ static void dlend_step_work(struct work_struct *work)
 		dlend_gate_update(v);
 		step = dlend_gate_next_step(v);
 		asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
-		if (asks && dlend_claim_pending(&v->claim)) {
-			dlend_vdev_kick(v);
-			step = DLEND_STEP_NONE;
-		}
 		mutex_unlock(&v->lock);
 		if (step == DLEND_STEP_NONE)
 			break;
+		if (asks && dlend_claim_pending(&v->claim)) {
+			dlend_vdev_kick(v);
+			break;
+		}
 		if (asks) {
 			dlend_step_borrow(v);
 			lease = dlend_vdev_lease(v);

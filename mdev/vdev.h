@@ -335,6 +335,17 @@ static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *l
 	return lease->priv;
 }
 
+/**
+ * dlend_vdev_forget - nothing is wanted, and what was asked for is nobody's any more
+ * @v: (in, out) vdev
+ *
+ * Context: vdev->lock.
+ */
+static inline void dlend_vdev_forget(struct dlend_vdev *v)
+{
+	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
+}
+
 /** dlend_vdev_kick - have the worker look at what is wanted. Context: any. */
 static inline void dlend_vdev_kick(struct dlend_vdev *v)
 {

@@ -41,25 +41,6 @@ static unsigned int slots_check_us = 2000;
 module_param(slots_check_us, uint, 0644);
 MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a running VM's memory slots have changed, which the VMM waits for when it changes them");
 
-/* The next RAM of @vm behind @ram, with a reference in place of @ram's; NULL: from the first on. */
-static struct dlend_ram *dlend_watch_next(struct dlend_vm *vm, struct dlend_ram *ram)
-{
-	struct dlend_ram *next;
-	bool found = false;
-
-	mutex_lock(&dlend_rams_lock);
-	next = list_prepare_entry(ram, &dlend_rams, node);
-	list_for_each_entry_continue(next, &dlend_rams, node) {
-		found = next->vm == vm && kref_get_unless_zero(&next->ref);
-		if (found)
-			break;
-	}
-	mutex_unlock(&dlend_rams_lock);
-	if (ram)
-		dlend_ram_put(ram);
-	return found ? next : NULL;
-}
-
 /* Ask the members of the VM's RAM, one by one and under ram->lock, until one says yes. */
 static bool dlend_watch_ask(struct dlend_vm *vm, bool (*ask)(struct dlend_memory *mem, u64 arg),
 			    u64 arg)
@@ -68,7 +49,7 @@ static bool dlend_watch_ask(struct dlend_vm *vm, bool (*ask)(struct dlend_memory
 	bool yes = false;
 	u32 i;
 
-	while ((ram = dlend_watch_next(vm, ram))) {
+	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
 		for (i = 0; i < DLEND_TOLD_MAX && !yes; i++)
 			yes = ram->member[i] && ask(ram->member[i], arg);
@@ -92,7 +73,7 @@ static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *ad
 {
 	struct dlend_ram *ram = NULL;
 
-	while ((ram = dlend_watch_next(vm, ram))) {
+	while ((ram = dlend_ram_next(vm, ram))) {
 		dlend_search_added(ram, added);
 		dlend_members_grow(ram, NULL);
 	}
@@ -152,7 +133,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 	if (!ms || dlend_ram_now_ms() < vm->looked_ms + ms)
 		return;
 	vm->looked_ms = dlend_ram_now_ms();
-	while ((ram = dlend_watch_next(vm, ram))) {
+	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
 		looks = !ram->holes;
 		holes |= ram->holes;

@@ -9,7 +9,8 @@
  * ops tables and never by name: it knows no VFIO, no guest and no device driver.
  *
  * Everything that is asked of a lender for one offer runs on that offer's ordered workqueue
- * (struct dlend_claim.wq): a return is over before the next lease is asked for.
+ * (struct dlend_claim.wq), but for returns: nothing that the user waits for keeps a lease from its
+ * lender.  A return is over before the next lease is asked for (dlend_claim_pending()).
  */
 #ifndef DLEND_BORROWER_H
 #define DLEND_BORROWER_H
@@ -294,8 +295,9 @@ bool dlend_claim_comes(const struct dlend_claim *claim);
  * dlend_claim_pending - are leases of the offer still to be returned?
  * @claim: (in) claim
  *
- * The lender takes this node for the holder until then, so no new lease is asked for meanwhile. The
- * return is work in @claim->wq. Context: any.
+ * The lender takes this node for the holder until then, so no new lease is asked for meanwhile.
+ * If so, it waits for them, 100 ms at most, and the caller asks again later: work in @claim->wq as
+ * other work, as some are returned on that workqueue. Context: process.
  */
 bool dlend_claim_pending(const struct dlend_claim *claim);
 
@@ -373,8 +375,9 @@ void dlend_lease_put(struct dlend_lease *lease);
  * dlend_lease_return - give the lease back
  * @lease: (in) lease; the caller's reference is taken over
  *
- * The lender is told by the offer's workqueue, after dlend_claim_ops.returning(). Context: any
- * process context, waits for nobody.
+ * The lender is told by a worker, after dlend_claim_ops.returning(), whatever work of the user is
+ * under way; requests that come to the lender after that are refused. Context: any process context,
+ * waits for nobody.
  */
 void dlend_lease_return(struct dlend_lease *lease);
 

@@ -302,12 +302,7 @@ static void run(int legacy)
 	event = eventfd(0, EFD_NONBLOCK);
 	for (i = 0; i < 2; i++)
 		vm_slot(i, i ? HIGH : 0, s.memory, MEMORY);
-	if (legacy)
-		open_legacy(bus_of(name[0]), name[0], &s);
-	else if (iommufd_device(name[0], &s))
-		open_iommufd(&s, 1);
-	else
-		die("no iommufd");
+	open_how(legacy, name[0], &s);
 	for (i = 0; i < devices; i++) {
 		each[i] = i ? space_of(name[i], &s) : s;
 		device[i] = open_in_vm(name[i], &each[i]);

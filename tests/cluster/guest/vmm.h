@@ -186,6 +186,17 @@ static inline void open_legacy(const char *bus, const char *device, struct space
 	space_map(s, 0, s->memory, s->bytes);
 }
 
+/* As the caller says. */
+static inline void open_how(int legacy, const char *device, struct space *s)
+{
+	if (legacy)
+		open_legacy(bus_of(device), device, s);
+	else if (iommufd_device(device, s))
+		open_iommufd(s, 1);
+	else
+		die("no iommufd");
+}
+
 /* By iommufd, if the device can be had so. */
 static inline void open_space(const char *device, struct space *s)
 {

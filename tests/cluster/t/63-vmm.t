@@ -21,7 +21,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = ("atonce", "hostile")
+PROGRAMS = ("atonce", "hostile", "served")
 # Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
 AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
 PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
@@ -74,6 +74,25 @@ class Bed:
         handed = [int(fields["bytes"]) for _, fields, _ in self.f.trace("a", "dlend_window: .* handed-over ")]
         self.t.equal(sum(handed), 0, "nothing was pinned again for it")
 
+    def served(self, how, ports):
+        """A VMM dies while its memory waits for a program that does not serve it."""
+        what = f"served, {how}, {len(ports)} devices"
+        job = self.a.spawn(f"exec /share/served {how} {' '.join(self.uuid[port] for port in ports)} >/run/served 2>&1")
+        self.a.wait_for("grep -q ^read /run/served", 120)
+        for port in ports:
+            self.f.wait_state("a", self.address[port], "held")
+        job.kill(9)
+        for port in ports:
+            self.f.wait_state("a", self.address[port], "free")
+        uuid = self.f.mdev("b", self.address[ports[0]], PORTS[ports[0]])
+        ran = self.f.host("b").run(f"/share/atonce 1 1 1 {uuid} 2>&1", check=False)
+        self.t.equal(ran.out.strip(), "ok", f"{what}: another VMM has the device")
+        self.f.mdev_stop("b", uuid)
+        self.t.ok(not job.over, f"{what}: while the dead one still waits for its memory")
+        self.a.run("kill $(sed -n 's/^read //p;q' /run/served)")
+        job.wait(60, check=False)
+        self.is_whole(f"{what}: when nobody is to serve it any more")
+
     def hostile(self, how, ports, devices=None):
         self.seed += 1
         what = f"{how} {' '.join(ports)}, seed {self.seed}"
@@ -121,6 +140,10 @@ def main():
             bed.is_whole("at once")
         with t.case("killed"):
             bed.killed()
+        with t.case("served"):
+            for how in bed.hows:
+                bed.served(how, ["nvme0"])
+                bed.served(how, ["nvme0", "edu"])
         for host in (a, b):
             host.expect(IOMMU_FAULT, "a device of a hostile VMM may do DMA where there is nothing", must=False)
         with t.case("hostile"):
