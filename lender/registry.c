@@ -116,7 +116,6 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	group->members = members;
 	mutex_init(&group->reset_lock);
 	mutex_init(&group->lock);
-	dlend_waits_for_no_peer(&group->lock);
 	INIT_DELAYED_WORK(&group->recover, works->recover);
 	INIT_DELAYED_WORK(&group->expire, works->expire);
 	INIT_DELAYED_WORK(&group->unreserve, works->unreserve);
@@ -206,6 +205,8 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 		group = lend_group_get(id, members, works);
 		if (!group)
 			return -ENOMEM;
+		/* Said here, and not under the registry's lock, of which the same is said. */
+		dlend_waits_for_no_peer(&group->lock);
 		ret = lend_group_enter(group, fn);
 		lend_group_put(group);
 	} while (ret == -EAGAIN);
