@@ -166,7 +166,7 @@ static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other
 	/* A stray was never used: no DMA of its is under way, and it reaches nobody's memory. */
 	seen.leases = max(leases - atomic_read(&other->strays), 0);
 	if (user) {
-		seen.same_party = user->party == claim->party;
+		seen.same_party = dlend_party_same(user->party, claim->party);
 		seen.leased = READ_ONCE(user->lease);
 		seen.borrowing = READ_ONCE(user->borrowing);
 	}

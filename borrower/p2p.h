@@ -48,7 +48,7 @@ void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric);
 /**
  * dlend_p2p_paths_note_taken - what parties other than @party have booked is taken; once only
  * @paths: (in, out) as dlend_p2p_paths_get() returned it, also NULL
- * @party: (in) dlend_p2p_party_of()
+ * @party: (in) of &struct dlend_p2p_member
  *
  * Context: dlend_p2p_lock.
  */
@@ -69,9 +69,6 @@ extern struct workqueue_struct *dlend_p2p_wq;
 
 /** dlend_p2p_kick - something has changed: have the worker look at it. Context: any process. */
 void dlend_p2p_kick(void);
-
-/** dlend_p2p_party_of - what the members of a party have in common. Context: any. */
-const void *dlend_p2p_party_of(const struct dlend_p2p_member *m);
 
 /**
  * dlend_p2p_book - book a way, or, if it is booked, let that be a promise from now on

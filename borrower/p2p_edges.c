@@ -256,7 +256,7 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 	/* A device that has left its VM takes its bookings along. */
 	if (!source || !dlend_edge_end_member(&e->t))
 		return -ENOTCONN;
-	want.party = dlend_p2p_party_of(source);
+	want.party = source->party;
 	if (dlend_p2p_booking_find(&dlend_p2p_bookings, &want))
 		return 0;
 	if (!dlend_p2p_booking_fits(&dlend_p2p_bookings, fabric, &want))

@@ -23,12 +23,6 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-const void *dlend_p2p_party_of(const struct dlend_p2p_member *m)
-{
-	/* No VM is where a process id points to. */
-	return m->vm ?: (const void *)(unsigned long)m->tgid;
-}
-
 void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
 {
 	struct dlend_p2p_member *m;
@@ -37,7 +31,7 @@ void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party
 	party->n = 0;
 	party->of = DLEND_P2P_DEVS;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
-		if (dlend_p2p_party_of(m) != dlend_p2p_party_of(of) || party->n == DLEND_P2P_DEVS)
+		if (m->party != of->party || party->n == DLEND_P2P_DEVS)
 			continue;
 		if (m == of)
 			party->of = party->n;
@@ -100,7 +94,7 @@ static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int 
 	route = dlend_p2p_wide_route(&party->fabric, party->dev, party->n, s, t);
 	for (bar = 0; bar < DLEND_NUM_BARS; bar++) {
 		struct dlend_p2p_booking want = {
-			.party = dlend_p2p_party_of(party->member[s]),
+			.party = party->member[s]->party,
 			.s = party->dev[s].addr,
 			.t = target->addr,
 			.bar = bar,
@@ -142,7 +136,7 @@ void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_
 		dlend_p2p_collect_islands(party);
 	}
 	if (party && party->of < party->n) {
-		dlend_p2p_paths_note_taken(paths, dlend_p2p_party_of(m));
+		dlend_p2p_paths_note_taken(paths, m->party);
 		choose(party);
 		m->dev.clique = party->dev[party->of].clique;
 		dlend_p2p_promise_all(party);
@@ -183,7 +177,7 @@ ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 	mutex_lock(&dlend_offers_lock);
 	mutex_lock(&dlend_p2p_lock);
 	if (m->joined) {
-		dlend_p2p_paths_note_taken(paths, dlend_p2p_party_of(m));
+		dlend_p2p_paths_note_taken(paths, m->party);
 		dlend_p2p_collect(m, party);
 		dlend_p2p_collect_islands(party);
 	}

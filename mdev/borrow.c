@@ -57,7 +57,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->bme_at = 0;
 	v->live_after = 0;
 	dlend_vmm_note(&v->vmm);
-	v->claim.party = current->tgid;
+	v->claim.party = dlend_vdev_caller();
 	clear_bit(0, &v->touched);
 	dlend_condition_clear(v);
 	v->open = true;
@@ -90,7 +90,7 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 	dlend_vdev_kick(v);
 	mutex_unlock(&v->lock);
 	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
-	if (current->flags & PF_EXITING && current->tgid == v->claim.party)
+	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
 		dlend_guest_vmm_exits(v);
 	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_guest_is_mute(v),
 			   msecs_to_jiffies(DLEND_BORROW_RESET_MS));

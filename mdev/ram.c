@@ -4,6 +4,7 @@
  *
  * Must not know what RAM is used for.
  */
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 
@@ -16,11 +17,13 @@ static struct workqueue_struct *dlend_rams_wq;
 
 struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 {
+	const struct task_struct *task = mem->vmm.task;
+	struct dlend_party vmm = { .pid = task->tgid, .since = task->start_boottime };
 	struct dlend_vm *vm;
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->kvm || (!vm->kvm && vm->vmm != mem->vmm.task->tgid))
+		if (vm->kvm != mem->kvm || (!vm->kvm && !dlend_party_same(vm->vmm, vmm)))
 			continue;
 		kref_get(&vm->ref);
 		return vm;
@@ -34,7 +37,7 @@ struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 	}
 	kref_init(&vm->ref);
 	vm->kvm = mem->kvm;
-	vm->vmm = mem->vmm.task->tgid;
+	vm->vmm = vmm;
 	mutex_init(&vm->watch_lock);
 	list_add_tail(&vm->node, &dlend_vms);
 	return vm;

@@ -52,8 +52,8 @@
  *
  * User space may hold up a pin for as long as it likes (the guest's memory may be anything, also a
  * file that user space serves), and then whoever unpins waits, too: VFIO has a lock for both.  So
- * dlend_memory_link_down() takes only the innermost "lock"; and neither cut() nor vmm_exits(), which
- * come before leases are returned, takes one that is held across pins.
+ * dlend_memory_link_down() takes only the innermost "lock"; and what comes before leases are
+ * returned (dlend_memory_cut(), dlend_memory_vmm_exits()) takes none that is held across pins.
  */
 #ifndef DLEND_MDEV_RAM_H
 #define DLEND_MDEV_RAM_H
@@ -123,7 +123,7 @@ struct dlend_vm {
 	struct list_head node;
 	struct kref ref;
 	struct kvm *kvm;
-	pid_t vmm;
+	struct dlend_party vmm;
 	spinlock_t lock;		/* from here to @steps */
 	struct dlend_unmap_calls unmaps;
 	struct list_head pins, unpin;

@@ -346,6 +346,15 @@ static inline void dlend_vdev_forget(struct dlend_vdev *v)
 	v->want = (struct dlend_wish){ .vm = v->want.vm + 1 };
 }
 
+/** dlend_vdev_caller - the process that calls. Context: process. */
+static inline struct dlend_party dlend_vdev_caller(void)
+{
+	return (struct dlend_party){
+		.pid = current->tgid,
+		.since = current->group_leader->start_boottime,
+	};
+}
+
 /** dlend_vdev_kick - have the worker look at what is wanted. Context: any. */
 static inline void dlend_vdev_kick(struct dlend_vdev *v)
 {

@@ -162,8 +162,8 @@ void dlend_vdev_p2p_join(struct dlend_vdev *v)
 	struct dlend_p2p_member *m = &v->p2p;
 
 	m->owner = dlend_vdev_dev(v);
-	m->vm = v->vfio.kvm;
-	m->tgid = current->tgid;
+	/* No VM is where a time since this host booted points to. */
+	m->party = v->vfio.kvm ?: (const void *)(uintptr_t)dlend_vdev_caller().since;
 	m->wq = &v->idle_wq;
 	dlend_vdev_warn_no_place(v);
 	v->clique_shown = max(dlend_vdev_wanted_clique(v), DLEND_CFG_CLIQUE_NONE);

@@ -22,7 +22,7 @@
 #include "reach.h"
 
 /* Who has a claim of ours: no process has this number. */
-#define DLEND_NATIVE_PARTY	((pid_t)-1)
+#define DLEND_NATIVE_PARTY	((struct dlend_party){ .pid = -1 })
 /* Somebody's last lease may not be over yet: a reset takes some time. */
 #define DLEND_NATIVE_WAIT_MS	60000
 #define DLEND_NATIVE_PAUSE_MS	50

@@ -24,7 +24,7 @@ void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	unsigned int i;
 
 	m->owner = fn->claim.dev;
-	m->vm = fn;
+	m->party = fn;
 	m->wq = &fn->reach_wq;
 	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
 	m->dev.clique = DLEND_CFG_CLIQUE_NONE;

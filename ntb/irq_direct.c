@@ -285,12 +285,12 @@ static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
 }
 
 /* Under lock. Return: why @party cannot have direct interrupts of this link, or NULL */
-static const char *dlend_direct_refuse(struct dlend_link *link, pid_t party)
+static const char *dlend_direct_refuse(struct dlend_link *link, struct dlend_party party)
 {
 	struct dlend_directs *all = &link->directs;
 	int err;
 
-	if (all->users && all->party != party)
+	if (all->users && !dlend_party_same(all->party, party))
 		return "another VM, or this host, has direct interrupts of this link";
 	err = dlend_direct_prepare(link);
 	switch (err) {
@@ -307,7 +307,7 @@ static const char *dlend_direct_refuse(struct dlend_link *link, pid_t party)
 	}
 }
 
-struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t party,
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_party party,
 					       void (*fire)(void *arg, u32 vector, u32 count),
 					       void *arg, const char **why)
 {

@@ -32,7 +32,7 @@ struct dlend_directs {
 	struct device *dev;
 	bool ready;
 	u64 page;
-	pid_t party;
+	struct dlend_party party;
 	unsigned int users;
 	struct list_head old;
 };

@@ -243,7 +243,7 @@ struct dlend_claim {
 	struct dlend_offer *offer;
 	struct workqueue_struct *wq;
 	u8 vm[DLEND_VM_SIZE];
-	pid_t party;
+	struct dlend_party party;
 	struct dlend_lease *lease;
 	bool borrowing;
 	const char *irq_why;

@@ -436,6 +436,22 @@ u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink);
 struct dlend_irq_direct;
 
 /**
+ * struct dlend_party - who uses a device
+ * @pid: number of a process
+ * @since: when it began, in ns since this host booted: a later one may have the same number
+ */
+struct dlend_party {
+	pid_t pid;
+	u64 since;
+};
+
+/** dlend_party_same - are they one? Context: any. */
+static inline bool dlend_party_same(struct dlend_party a, struct dlend_party b)
+{
+	return a.pid == b.pid && a.since == b.since;
+}
+
+/**
  * dlend_irq_direct_open - a device is to have direct interrupts; it has none yet
  * @link: link to its lender; a reference is kept
  * @party: (in) whose the device is: all direct interrupts of a link are one party's, because each
@@ -448,7 +464,7 @@ struct dlend_irq_direct;
  * Context: process, may sleep; takes state_lock and the aperture's lock.
  * Return: set or ERR_PTR: -EOPNOTSUPP they cannot be had; or as dlend_slot_alloc().
  */
-struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, pid_t party,
+struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct dlend_party party,
 					       void (*fire)(void *arg, u32 vector, u32 count),
 					       void *arg, const char **why);
 

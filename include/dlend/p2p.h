@@ -28,9 +28,8 @@ struct dlend_lease;
 /**
  * struct dlend_p2p_member - a borrowed device, as the others of its party see it
  * @owner: the user's device, for messages; set before dlend_p2p_join()
- * @vm: the party: devices with the same one belong together; NULL: @tgid says it. Never
- *	dereferenced; set before dlend_p2p_join()
- * @tgid: the party without @vm; set before dlend_p2p_join()
+ * @party: devices with the same one belong together. Never dereferenced; set before
+ *	dlend_p2p_join()
  * @wq: woken when @settled becomes true; set before dlend_p2p_join()
  * @dev: as published last; its address and BAR sizes are set before dlend_p2p_join()
  * @settled: the device reaches all that it shall, as published last, or cannot. Read without a lock
@@ -38,8 +37,7 @@ struct dlend_lease;
  */
 struct dlend_p2p_member {
 	struct device *owner;
-	const void *vm;
-	pid_t tgid;
+	const void *party;
 	wait_queue_head_t *wq;
 	struct dlend_p2p_dev dev;
 	bool settled;

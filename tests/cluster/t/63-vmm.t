@@ -21,7 +21,7 @@ from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 from verify import verified  # noqa: E402  pylint: disable=wrong-import-position
 
-PROGRAMS = ("atonce", "hostile", "served")
+PROGRAMS = ("atonce", "heir", "hostile", "served")
 # Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
 AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
 PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
@@ -114,6 +114,28 @@ class Bed:
         self.is_whole(f"{port}, attached")
 
 
+def same_number(t, f):
+    """A VMM has the number of another, which has ended, and whose device a child of its has on."""
+    a, b = f.host("a"), f.host("b")
+    f.dlend("b", f"lend --group {b.bdf('pair')}", timeout=120)
+    pair = [f.address("b", "pair", n) for n in range(2)]
+    for address in pair:
+        f.wait_state("a", address, "free")
+    uuids = [f.mdev("a", address, "dlend-nic") for address in pair]
+    a.spawn(f"exec /share/heir {uuids[0]} >/run/heir 2>&1").wait(60)
+    heir, number = re.match(r"heir (\d+) of (\d+)", a.wait_for("grep ^heir /run/heir").out).groups()
+    f.wait_mdev("a", uuids[0], "running")
+    # Another process may begin in between, and get the number
+    a.run(f"""while echo {int(number) - 1} >/proc/sys/kernel/ns_last_pid
+              /share/atonce 1 1 1 {uuids[1]} >/dev/null 2>&1 & [ $! != {number} ]; do kill -9 $!; done""")
+    f.wait_mdev("a", uuids[1], "failed")
+    t.ok("is used by another VM here" in f.mdev_state("a", uuids[1]), "a VM whose VMM has another one's number is not that VM")
+    a.run(f"kill -9 {heir} {number}")
+    for uuid in uuids:
+        f.wait_mdev("a", uuid, "idle")
+        f.mdev_stop("a", uuid)
+
+
 def hostile_round(bed):
     for how in bed.hows:
         for ports in (["nvme0"], ["edu"], ["nic"], ["nvme0", "edu", "nvme1"]):
@@ -140,6 +162,9 @@ def main():
             bed.is_whole("at once")
         with t.case("killed"):
             bed.killed()
+        with t.case("same number"):
+            same_number(t, f)
+        bed.is_whole("two VMMs of one number")
         with t.case("served"):
             for how in bed.hows:
                 bed.served(how, ["nvme0"])
