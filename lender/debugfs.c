@@ -82,6 +82,7 @@ void lend_debugfs_add(struct lend_fn *fn)
 	debugfs_create_file("dma", 0400, fn->debugfs, fn, &dma_fops);
 	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
 	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
+	debugfs_create_bool("hold_stop", 0600, fn->debugfs, &fn->hold_stop);
 	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
 	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
 }

@@ -169,6 +169,7 @@ enum lend_tell {
  * @reset_asked: when its holder asked for a reset, if it has not used it since; else 0 (jiffies,
  *	group lock)
  * @fail_reset: debugfs: each reset fails
+ * @hold_stop: debugfs: Bus Master Enable does not go off before this does
  * @slow_reset_ms: debugfs: each reset takes so many milliseconds longer
  * @max_vectors: debugfs: no more vectors than this; 0: as many as the host has
  * @error_epoch: of the lease that the last PCI error ended
@@ -212,7 +213,7 @@ struct lend_fn {
 	bool no_snoop;
 	bool shared_reset;
 	unsigned long reset_asked;
-	bool fail_reset;
+	bool fail_reset, hold_stop;
 	u32 slow_reset_ms;
 	u32 max_vectors;
 	u32 error_epoch;

@@ -9,6 +9,7 @@
  *
  * Knows nothing of what a link is made of.
  */
+#include <linux/delay.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -28,6 +29,9 @@
 #include "lender/request.h"
 #include "lender/reset.h"
 #include "lender/rom.h"
+
+/* Between looks whether an administrator still keeps a device from being stopped. */
+#define LEND_HOLD_POLL_MS	10
 
 /* Serves a request about a function.  Context: process, group lock; the lease was checked. */
 typedef int (*lend_request_fn)(struct lend_fn *fn, struct dlend_link *link,
@@ -64,6 +68,8 @@ static int lend_request_bus_master(struct lend_fn *fn, struct dlend_link *link,
 
 	if (on)
 		fn->reset_asked = 0;
+	while (!on && READ_ONCE(fn->hold_stop))
+		msleep(LEND_HOLD_POLL_MS);
 	lend_reset_heal(fn);
 	lend_fence_bus_master(fn, on);
 	return 0;

@@ -111,6 +111,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 		mem->build_lost = ram->lost;
 		ram->books.most = dlend_build_most(mem);
 		mem->pinned_most = ram->books.pinned_bytes;
+		mem->fenced = false;
 		if (!err)
 			dlend_members_use(mem, true);
 	}
@@ -211,8 +212,8 @@ static int dlend_build_map(struct dlend_memory *mem)
 
 	do {
 		mutex_lock(&ram->lock);
-		ret = dlend_memory_disturbed(mem) ? -EAGAIN :
-						    dlend_ram_map_next(ram, &mem->vmm, &gpa);
+		ret = dlend_memory_disturbed(mem) || dlend_members_fenced(ram) ?
+		      -EAGAIN : dlend_ram_map_next(ram, &mem->vmm, &gpa);
 		if (ret > 0)
 			dlend_members_progress(ram);
 		mutex_unlock(&ram->lock);

@@ -238,7 +238,7 @@ static bool dlend_guest_op_quiet(void *ctx)
 {
 	struct dlend_vdev *v = ctx;
 
-	return READ_ONCE(v->quiet) || dlend_guest_is_mute(v);
+	return READ_ONCE(v->quiet) || !READ_ONCE(v->claim.lease);
 }
 
 static void dlend_guest_op_stuck(void *ctx)

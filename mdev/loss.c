@@ -204,6 +204,7 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 	mutex_lock(&ram->lock);
 	alone = ram->users == mem->user;
 	if (alone && ram->ap) {
+		mem->fenced = true;
 		dlend_ram_disturb(ram);
 		dlend_ram_map_fence(ram);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",

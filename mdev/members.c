@@ -42,6 +42,21 @@ bool dlend_members_any_open(const struct dlend_ram *ram)
 	return false;
 }
 
+bool dlend_members_fenced(const struct dlend_ram *ram)
+{
+	const struct dlend_memory *mem;
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = ram->member[i];
+		/* It has stopped, or its lender has it back, and it is no member any more. */
+		if (mem && mem->fenced && (mem->closed || !mem->ops->quiet(mem->ctx)))
+			return true;
+	}
+	return false;
+}
+
 void dlend_members_progress(struct dlend_ram *ram)
 {
 	unsigned int i;

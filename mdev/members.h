@@ -27,6 +27,14 @@ struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram);
  */
 bool dlend_members_any_open(const struct dlend_ram *ram);
 
+/**
+ * dlend_members_fenced - may one of their devices still transfer, which is to reach nothing?
+ * @ram: (in) RAM
+ *
+ * Context: ram->lock held.
+ */
+bool dlend_members_fenced(const struct dlend_ram *ram);
+
 /** dlend_members_progress - tell all that a build has come further. Context: ram->lock held. */
 void dlend_members_progress(struct dlend_ram *ram);
 

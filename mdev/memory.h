@@ -64,7 +64,7 @@ struct dlend_memory_stat {
  * @progress: a build has come a step further, this device's or one that it waits for
  * @exit: the VMM dies: the device has to stop
  * @leave: and its lease to end
- * @quiet: true: it has stopped, or nobody can say that it has not
+ * @quiet: true: it has stopped, or its lease is over
  * @stuck: memory stays pinned, as VFIO does not get on: the lease has to end
  * @stop: true: a build of this device's has to give way at once, and begin again later
  * @behind: true: it may transfer, and does not reach all of the RAM that has come; not for ever
@@ -237,11 +237,12 @@ void dlend_memory_look(struct dlend_memory *mem);
 bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
- * dlend_memory_fence - nothing that the device sends arrives here until the next build
+ * dlend_memory_fence - nothing that the device sends arrives here until its next build
  * @mem: (in, out) memory
  *
- * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Nothing
- * is done if another device of the VM uses the same windows: this node cannot tell the two apart.
+ * All is unmapped in the aperture when it returns; it stays pinned, and in the same slots.  Builds
+ * of other devices map nothing before this one has stopped (dlend_memory_ops.quiet).  Nothing is
+ * done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
  * Context: may sleep; waits for nobody. Return: true if it was done, or the aperture is gone.
  */

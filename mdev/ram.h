@@ -214,6 +214,7 @@ struct dlend_ram {
  * @close_lock: see the list of locks
  * @user: it has built, or builds, and wants the windows (ram->lock)
  * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
+ * @fenced: its device was not stopped: nothing is mapped for anybody before it has (ram->lock)
  * @emptied: closed, and what was pinned through @vdev is gone, too
  * @pinning: in vm->pins, while a pin is under way on its behalf (vm->lock)
  * @via: through this member (vm->lock)
@@ -251,7 +252,7 @@ struct dlend_memory {
 	struct dlend_vmm vmm;
 
 	struct mutex close_lock;	/* it is closed once: see the list of locks */
-	bool user, closed, emptied;
+	bool user, closed, fenced, emptied;
 	struct list_head pinning;
 	struct dlend_memory *via;
 	u64 pin_gpa, pin_last;

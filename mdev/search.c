@@ -145,6 +145,11 @@ void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len)
 		strscpy(why,
 			"the VM has a virtual IOMMU, which a borrowed device cannot have: attach the device, and pass it through; RAM at address 0 was not mapped for it",
 			len);
+	guard(mutex)(&mem->ram->lock);
+	if (dlend_members_fenced(mem->ram))
+		strscpy(why,
+			"another device of the VM was to stop, and its lender has not stopped it; memory is mapped after that",
+			len);
 }
 
 #define DLEND_SEARCH_OPS \

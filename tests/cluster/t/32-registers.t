@@ -336,9 +336,26 @@ def silent(t, f, a, b, uuid):
     t.ok("wrote 4096" in out, "the lender is back: the device is reset, and has the memory again", out)
 
 
+def fenced(t, f, a, b, stopped, other):
+    """It does not stop the device, and another one of the VM is turned on, which uses the same way to the memory."""
+    hold = f"{f.lender_of(stopped[0])[1]}/hold_stop"
+    b.run(f"echo 1 >{hold}")
+    a.run("rm -f /tmp/go")
+    job = a.spawn(f"/share/fenced {stopped[1]} {other[1]} >/tmp/fenced 2>&1")
+    a.wait_for("grep -q ready /tmp/fenced", 30)
+    a.run("touch /tmp/go")
+    a.wait_for("grep -q mapped /tmp/fenced", 30)
+    b.run(f"echo 0 >{hold}")
+    a.run("rm /tmp/go")
+    job.wait(60)
+    t.equal(a.run("cat /tmp/fenced").out.splitlines(), ["ready", "mapped 0", "mapped again"],
+            "a device that was not stopped gets no way to memory because another one needs it")
+
+
 def main():
     with Tap() as t, Cluster("registers-hosts.toml", tap=t) as c:
-        shutil.copy(BUILD / "guest/registers", c.run_dir / "share/registers")
+        for name in ("registers", "fenced"):
+            shutil.copy(BUILD / "guest" / name, c.run_dir / "share" / name)
         f = Fabric(c)
         a, b = c.host("a"), c.host("b")
         # A lender that stands still for a while keeps its session.
@@ -371,6 +388,8 @@ def main():
             stopped(t, f, a, *mdevs["edu"])
         with t.case("a lender that is silent"):
             silent(t, f, a, b, mdevs["edu"][1])
+        with t.case("a lender that does not stop a device"):
+            fenced(t, f, a, b, mdevs["edu"], mdevs["nvme0"])
         for address, uuid in mdevs.values():
             f.mdev_stop("a", uuid)
 
