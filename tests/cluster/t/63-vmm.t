@@ -30,12 +30,6 @@ SECONDS = 4             # of one hostile VMM
 HOUR = 3600
 
 
-def pins(host):
-    """Pages of the host's that somebody has pinned, for DMA."""
-    seen = dict(line.split() for line in host.run("grep nr_foll_pin /proc/vmstat").out.splitlines())
-    return int(seen["nr_foll_pin_acquired"]) - int(seen["nr_foll_pin_released"])
-
-
 class Bed:
     """Devices, and how host a was before anybody had them."""
 
@@ -43,7 +37,7 @@ class Bed:
         self.t, self.f, self.a = t, f, f.host("a")
         self.address = {port: f.lend("b", port) for port in PORTS}
         self.uuid = {port: f.mdev("a", self.address[port], kind) for port, kind in PORTS.items()}
-        self.free, self.pins = f.free("a"), pins(self.a)
+        self.free, self.pins = f.free("a"), f.pinned("a")
         # The kernel of make check-debug has both
         legacy = self.a.run("modprobe -q iommufd; [ -c /dev/iommu ]", check=False).status
         self.hows = ["legacy"] if legacy else ["legacy", "iommufd"]
@@ -54,8 +48,7 @@ class Bed:
         for port in ports:
             self.f.wait_state("a", self.address[port], "free")
         self.t.equal(self.f.wait_free("a", self.free), self.free, f"{what}: the window is whole")
-        self.a.wait_for("true")
-        self.t.equal(pins(self.a), self.pins, f"{what}: nothing is pinned")
+        self.t.equal(self.f.wait_pinned("a", self.pins), self.pins, f"{what}: nothing is pinned")
 
     def at_once(self, threads, size, turns, ports):
         what = f"{threads} threads unmap {size} MiB each at once, {len(ports)} devices"
@@ -179,6 +172,7 @@ def main():
         if len(bed.hows) == 1:
             t.diag("this kernel has no iommufd; the one of make check-debug has")
         a.load_modules("dlend_native")
+        a.run("modprobe nvme")
         with t.case("hostile, attached"):
             bed.attached("edu", None)
             bed.attached("nvme0", "nvme")
