@@ -7,14 +7,17 @@
 The emulated bridge delays what the disk writes into the guest's memory, by chance; what the lender's processor writes after
 it, and its doorbells, do not wait for that.  A read through the window pushes what is late, as on any PCIe.
 """
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
+from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually, polled  # noqa: E402  pylint: disable=wrong-import-position
 
 READERS = 8
+LEAVES = 8
+BLOCK_WRITES = 8192     # of a block that a program leaves, of 8 bytes each
 TIMEOUT_MS = 1500       # of the guest's driver, which then looks by itself
 READBACK = "/sys/module/dlend_core/parameters/irq_readback"
 
@@ -44,9 +47,21 @@ def taken_back(t, f, a, link, uuid, address):
     t.equal(a.complaints(), [], "nothing comes after that")
 
 
+def left(t, f, a, link, uuid, address):
+    """As a program that looks at its memory itself, and ends: the lender reads nothing there for an interrupt."""
+    with link.late("b", "data"):
+        before = link.came_late("b")
+        for _ in range(LEAVES):
+            a.run(f"/share/userdisk --leave {uuid}", timeout=60)
+            f.wait_state("a", address, "free")
+        t.ok(link.came_late("b") - before > LEAVES * BLOCK_WRITES / 2, f"{LEAVES} times a program leaves a disk that writes")
+    t.equal(a.complaints(), [], "nothing comes when its memory is not the disk's any more")
+
+
 def main():
     with Tap() as t, Cluster("two-hosts.toml", tap=t) as c:
         f = Fabric(c)
+        shutil.copy(BUILD / "guest/userdisk", c.run_dir / "share/userdisk")
         f.up()
         a, b, link = c.host("a"), c.host("b"), c.link("ab")
         address = f.lend("b", "nvme0")
@@ -66,6 +81,8 @@ def main():
                 b.run(f"echo 1 >{READBACK}")
             g.shutdown()
         f.wait_state("a", address, "free")
+        with t.case("left"):
+            left(t, f, a, link, uuid, address)
         with t.case("taken back"):
             taken_back(t, f, a, link, uuid, address)
         for name in "ab":
