@@ -64,6 +64,7 @@ void dlend_p2p_paths_exit(void);
 
 extern struct list_head dlend_p2p_members;
 extern struct list_head dlend_p2p_bookings;
+extern bool dlend_p2p_changed;	/* members, since edges were planned; under dlend_p2p_lock */
 extern struct delayed_work dlend_p2p_dwork;		/* p2p_edges.c has its function */
 extern struct workqueue_struct *dlend_p2p_wq;
 

@@ -7,9 +7,8 @@
  * does with a mapping, nor when a device is borrowed.
  *
  * A mapping can lead through this node: then it is a slot of the aperture towards the source's
- * lender, mapped to the window to the target's lender.  Where that window leads depends on the
- * target's lease.  So the slot is unmapped before that lease is returned, or a new session begins
- * (dlend_p2p_fence()).
+ * lender, mapped to the window to the target's lender.  Where that leads depends on the target's
+ * lease.  So it is unmapped before that is returned, or a new session begins (dlend_p2p_fence()).
  *
  * Only the worker makes and frees edges, so it may look at one without dlend_p2p_lock.
  */
@@ -453,15 +452,6 @@ static struct dlend_edge *dlend_edge_find(const struct dlend_addr *s, const stru
 	return NULL;
 }
 
-/* Ask the plan about the way from the device @party->of to that BAR of the device @t. */
-static enum dlend_p2p_why dlend_edge_wish(const struct dlend_p2p_party *party, unsigned int t,
-					  unsigned int bar, struct dlend_p2p_wish *wish)
-{
-	struct dlend_p2p_way way = { .s = party->of, .t = t, .bar = bar };
-
-	return dlend_p2p_want(party->dev, party->n, way, wish);
-}
-
 /* The device @party->of shall reach that BAR of the device @t: note how, as the plan says. */
 static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t, unsigned int bar)
 {
@@ -469,7 +459,8 @@ static void dlend_edge_want(const struct dlend_p2p_party *party, unsigned int t,
 	struct dlend_p2p_wish wish;
 	struct dlend_edge *e;
 
-	if (dlend_edge_wish(party, t, bar, &wish) != DLEND_P2P_OK)
+	if (dlend_p2p_want(party->dev, party->n, (struct dlend_p2p_way){ party->of, t, bar },
+			   &wish) != DLEND_P2P_OK)
 		return;
 	e = dlend_edge_find(&source->addr, &target->addr, bar);
 	if (!e) {
@@ -524,16 +515,12 @@ static void dlend_edges_note_settled(void)
 }
 
 /* Find out what should be mapped, from what the members publish. */
-static void dlend_edges_plan(void)
+static void dlend_edges_want(struct dlend_p2p_party *party)
 {
-	struct dlend_p2p_party *party = kzalloc_obj(*party);
 	struct dlend_p2p_member *m;
 	unsigned int t, bar;
 	struct dlend_edge *e;
 
-	if (!party)
-		return;
-	mutex_lock(&dlend_p2p_lock);
 	list_for_each_entry(e, &dlend_edges, node)
 		e->want.on = false;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
@@ -542,9 +529,16 @@ static void dlend_edges_plan(void)
 			for (bar = 0; bar < DLEND_NUM_BARS; bar++)
 				dlend_edge_want(party, t, bar);
 	}
+	dlend_p2p_changed = false;
+}
+
+/* Not at each step: it is long, and others wait for the lock. */
+static void dlend_edges_plan(struct dlend_p2p_party *party)
+{
+	guard(mutex)(&dlend_p2p_lock);
+	if (dlend_p2p_changed)
+		dlend_edges_want(party);
 	dlend_edges_note_settled();
-	mutex_unlock(&dlend_p2p_lock);
-	kfree(party);
 }
 
 /* The next edge that needs a step; @step (out): which.  Frees edges that nobody needs. */
@@ -589,14 +583,15 @@ static unsigned int dlend_edges_next_try_ms(void)
 
 static void dlend_edges_work(struct work_struct *work)
 {
+	struct dlend_p2p_party *party = kzalloc_obj(*party);
 	struct dlend_p2p_fabric fabric;
 	enum dlend_p2p_step step;
 	struct dlend_edge *e;
 	unsigned int ms;
 	void *paths;
 
-	for (;;) {
-		dlend_edges_plan();
+	while (party) {
+		dlend_edges_plan(party);
 		e = dlend_edges_next(&step);
 		if (!e)
 			break;
@@ -608,9 +603,10 @@ static void dlend_edges_work(struct work_struct *work)
 		dlend_edge_map(e, &fabric);
 		kfree(paths);
 	}
-	ms = dlend_edges_next_try_ms();
+	ms = party ? dlend_edges_next_try_ms() : DLEND_EDGE_AGAIN_MIN_MS;
 	if (ms)
 		queue_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, msecs_to_jiffies(ms));
+	kfree(party);
 }
 
 void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *source, u32 epoch,
@@ -639,7 +635,8 @@ static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, 
 	const struct dlend_edge *e;
 	enum dlend_p2p_why why;
 
-	why = dlend_edge_wish(party, t, bar, &wish);
+	why = dlend_p2p_want(party->dev, party->n, (struct dlend_p2p_way){ party->of, t, bar },
+			     &wish);
 	if (why == DLEND_P2P_NO_BAR)
 		return 0;
 	e = dlend_edge_find(&party->dev[party->of].addr, &target->addr, bar);

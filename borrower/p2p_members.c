@@ -15,6 +15,7 @@
 
 LIST_HEAD(dlend_p2p_members);
 LIST_HEAD(dlend_p2p_bookings);
+bool dlend_p2p_changed;
 struct delayed_work dlend_p2p_dwork;
 struct workqueue_struct *dlend_p2p_wq;
 
@@ -207,6 +208,7 @@ void dlend_p2p_leave(struct dlend_p2p_member *m)
 	m->joined = false;
 	dlend_session_drop(&m->ref);
 	memset(m->bar_phys, 0, sizeof(m->bar_phys));
+	dlend_p2p_changed = true;
 	dlend_p2p_kick();
 }
 DLEND_EXPORT(dlend_p2p_leave);
@@ -240,6 +242,7 @@ void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *d
 	memcpy(m->bar_phys, phys, sizeof(phys));
 	m->dev = *dev;
 	WRITE_ONCE(m->settled, false);
+	dlend_p2p_changed = true;
 	dlend_p2p_kick();
 }
 DLEND_EXPORT(dlend_p2p_publish);
