@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Where things on other nodes sit, as those nodes have told: offered devices (kept in the offers),
- * and the NTBs at the ends of links (kept here).  The bridges above them are for people only:
- * nothing depends on these.  Cliques depend on where they join their host's root complex.
+ * and the NTBs at the ends of links (kept here).  Cliques depend on where they join their host's
+ * root complex; the bridges above them are for people only.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -21,9 +21,7 @@
  * @link: over which its node told of it
  * @addr: the NTB
  * @to: the node that it leads to
- * @place: the bridges above it
- * @root: where it joins the root complex of its host
- * @rooted: @root was told
+ * @place: where it is
  */
 struct dlend_bridge_end {
 	struct list_head node;
@@ -31,8 +29,6 @@ struct dlend_bridge_end {
 	struct dlend_addr addr;
 	u16 to;
 	struct dlend_p_place place;
-	struct dlend_root root;
-	bool rooted;
 };
 
 static DEFINE_MUTEX(dlend_bridge_ends_lock);
@@ -67,6 +63,20 @@ int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place)
 	return at - from;
 }
 
+int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place)
+{
+	u16 numa = le16_to_cpu(place->numa);
+	const struct dlend_root root = {
+		.domain = le32_to_cpu(place->root_domain),
+		.bus = place->bus,
+		.numa = numa == DLEND_ROOT_NO_NUMA ? NUMA_NO_NODE : numa,
+		.payload = le16_to_cpu(place->payload),
+		.island = le16_to_cpu(place->island),
+	};
+
+	return dlend_root_emit(buf, at, &root);
+}
+
 ssize_t dlend_bridge_ends_emit(char *buf)
 {
 	struct dlend_bridge_end *end;
@@ -96,10 +106,8 @@ ssize_t dlend_bridge_ends_emit_roots(char *buf)
 		/* Whole lines only. */
 		if (at > PAGE_SIZE - DLEND_BRIDGE_LINE_MAX)
 			break;
-		if (!end->rooted)
-			continue;
 		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender, end->to);
-		at += dlend_root_emit(buf, at, &end->root);
+		at += dlend_place_emit_root(buf, at, &end->place);
 		at += sysfs_emit_at(buf, at, "\n");
 	}
 	return at;
@@ -112,26 +120,14 @@ unsigned int dlend_bridge_ends_islands(struct dlend_p2p_end *ends, unsigned int 
 
 	guard(mutex)(&dlend_bridge_ends_lock);
 	list_for_each_entry(end, &dlend_bridge_ends, node) {
-		if (!end->rooted || n == max)
-			continue;
+		if (n == max)
+			break;
 		ends[n++] = (struct dlend_p2p_end){
-			.at = end->addr.lender, .to = end->to, .island = end->root.island,
+			.at = end->addr.lender, .to = end->to,
+			.island = le16_to_cpu(end->place.island),
 		};
 	}
 	return n;
-}
-
-struct dlend_root dlend_bridge_root(const struct dlend_p_root *p)
-{
-	u16 numa = le16_to_cpu(p->numa);
-
-	return (struct dlend_root){
-		.domain = le32_to_cpu(p->domain),
-		.bus = p->bus,
-		.numa = numa == DLEND_ROOT_NO_NUMA ? NUMA_NO_NODE : numa,
-		.payload = le16_to_cpu(p->payload),
-		.island = le16_to_cpu(p->island),
-	};
 }
 
 /* The entry of the NTB to @to of which was told over @link, or a new one while there is room. */
@@ -170,20 +166,6 @@ void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *add
 		return;
 	end->addr = *addr;
 	end->place = *place;
-}
-
-void dlend_bridge_end_note_root(struct dlend_link *link, const struct dlend_addr *addr, u16 to,
-				const struct dlend_root *root)
-{
-	struct dlend_bridge_end *end;
-
-	guard(mutex)(&dlend_bridge_ends_lock);
-	end = dlend_bridge_end_for(link, to);
-	if (!end)
-		return;
-	end->addr = *addr;
-	end->root = *root;
-	end->rooted = true;
 }
 
 void dlend_bridge_ends_forget(struct dlend_link *link)

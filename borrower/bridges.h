@@ -37,26 +37,14 @@ ssize_t dlend_bridge_ends_emit_roots(char *buf);
  */
 unsigned int dlend_bridge_ends_islands(struct dlend_p2p_end *ends, unsigned int max);
 
-/** dlend_bridge_root - what a checked ROOT message says. Context: any. */
-struct dlend_root dlend_bridge_root(const struct dlend_p_root *p);
-
-/**
- * dlend_bridge_end_note_root - a node tells where one of its NTBs joins the root complex
- * @link: (in) over which it tells
- * @addr: (in) the NTB
- * @to: (in) the node that the NTB leads to
- * @root: (in) where it joins
- *
- * Context: process; takes dlend_bridge_ends_lock.
- */
-void dlend_bridge_end_note_root(struct dlend_link *link, const struct dlend_addr *addr, u16 to,
-				const struct dlend_root *root);
+/** dlend_place_emit_root - where @place joins the root complex; as dlend_bridges_emit(). */
+int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place);
 
 /**
  * dlend_bridge_end_note - a node tells where one of its NTBs sits (DLEND_MSG_PLACE)
  * @link: (in) over which it tells
  * @addr: (in) the NTB
- * @place: (in) the node that the NTB leads to, and the bridges above it
+ * @place: (in) the node that the NTB leads to, and where the NTB is
  *
  * Context: process; takes dlend_bridge_ends_lock.
  */

@@ -172,9 +172,9 @@ static ssize_t root_show(struct device *dev, struct device_attribute *attr, char
 	int at;
 
 	guard(mutex)(&dlend_offers_lock);
-	if (!offer->rooted)
+	if (!offer->placed)
 		return -ENODATA;
-	at = dlend_root_emit(buf, 0, &offer->root);
+	at = dlend_place_emit_root(buf, 0, &offer->place);
 	return at + sysfs_emit_at(buf, at, "\n");
 }
 static DEVICE_ATTR_RO(root);

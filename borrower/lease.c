@@ -305,20 +305,7 @@ static void dlend_lease_explain(const struct dlend_claim *claim, const struct dl
 			 lease->addr.lender, ERR_PTR(err));
 }
 
-/* Begin a message of @type, BORROW or STANDBY.  A device may be reserved for the claim's VM. */
-static struct dlend_p_borrow *dlend_lease_ask_init(struct dlend_lease_record *r, u16 type,
-						   struct dlend_msg *req)
-{
-	struct dlend_lease *lease = &r->lease;
-	struct dlend_p_borrow_vm *p;
-
-	if (type != DLEND_MSG_BORROW || dlend_link_version(lease->ref.link) < DLEND_PROTO_VM)
-		return dlend_msg_init(req, type, &lease->addr, 0, sizeof(p->borrow));
-	p = dlend_msg_init(req, DLEND_MSG_BORROW_VM, &lease->addr, 0, sizeof(*p));
-	memcpy(p->vm, r->claim->vm, sizeof(p->vm));
-	return &p->borrow;
-}
-
+/* @type: BORROW or STANDBY.  A device may be reserved for the claim's VM. */
 static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 {
 	struct dlend_lease *lease = &r->lease;
@@ -326,9 +313,10 @@ static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 	struct dlend_p_borrow *p;
 	int ret;
 
-	p = dlend_lease_ask_init(r, type, &req);
+	p = dlend_msg_init(&req, type, &lease->addr, 0, sizeof(*p));
 	p->irq_offset = cpu_to_le64(dlend_irq_sink_offset(r->sink));
 	p->irq_handle = cpu_to_le32(dlend_irq_sink_handle(r->sink));
+	memcpy(p->vm, r->claim->vm, sizeof(p->vm));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
 	memcpy(&r->grant, reply.payload, sizeof(r->grant));
 	if (ret)

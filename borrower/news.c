@@ -2,8 +2,7 @@
 /*
  * News: what the lenders on all links say about their devices, and what this node does then.
  *
- * Offers come by OFFER, SNAPSHOT, STATE, PLACE, ROOT, SET, RESERVED and WITHDRAW, and go with their
- * link.
+ * Offers come by OFFER, SNAPSHOT, STATE, PLACE, SET and WITHDRAW, and go with their link.
  * News for the user of an offer go to its claim.  This is the borrower's part of a link (struct
  * dlend_link_user).  Must not know what claims are for.
  */
@@ -110,15 +109,17 @@ struct dlend_news_holder {
 	u16 state, holder;
 	bool comes;
 	u32 epoch;
+	const u8 *vm;
 };
 
-static struct dlend_news_holder dlend_news_read_holder(__le16 state, __le16 holder, __le32 epoch)
+static struct dlend_news_holder dlend_news_read_holder(const struct dlend_p_state *p)
 {
 	return (struct dlend_news_holder){
-		.state = dlend_state_of(state),
-		.comes = le16_to_cpu(state) & DLEND_STATE_F_COMES,
-		.holder = le16_to_cpu(holder),
-		.epoch = le32_to_cpu(epoch),
+		.state = dlend_state_of(p->state),
+		.comes = le16_to_cpu(p->state) & DLEND_STATE_F_COMES,
+		.holder = le16_to_cpu(p->holder),
+		.epoch = le32_to_cpu(p->epoch),
+		.vm = p->vm,
 	};
 }
 
@@ -142,6 +143,7 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
 	dlend_offer_set_state(offer, now->state, now->holder);
+	dlend_offer_set_vm(offer, now->vm);
 	offer->comes = now->comes;
 	offer->epoch = now->epoch;
 	if (!claim && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
@@ -167,7 +169,7 @@ static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer
 static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_offer *p)
 {
-	struct dlend_news_holder now = dlend_news_read_holder(p->state, p->holder, p->epoch);
+	struct dlend_news_holder now = dlend_news_read_holder(&p->now);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer_info info;
 	struct dlend_offer *offer;
@@ -249,7 +251,7 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_state *p)
 {
-	struct dlend_news_holder now = dlend_news_read_holder(p->state, p->holder, p->epoch);
+	struct dlend_news_holder now = dlend_news_read_holder(p);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
 
@@ -284,25 +286,6 @@ static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *a
 	offer->placed = true;
 }
 
-static void dlend_news_root(struct dlend_link *link, const struct dlend_addr *addr,
-			    const struct dlend_p_root *p)
-{
-	struct dlend_root root = dlend_bridge_root(p);
-	u16 node = le16_to_cpu(p->node);
-	struct dlend_offer *offer;
-
-	if (node) {
-		dlend_bridge_end_note_root(link, addr, node, &root);
-		return;
-	}
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
-	if (!offer)
-		return;
-	offer->root = root;
-	offer->rooted = true;
-}
-
 static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *addr,
 			   const struct dlend_p_set *p)
 {
@@ -312,17 +295,6 @@ static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *add
 	offer = dlend_news_find(link, addr);
 	if (offer)
 		dlend_name_read(offer->set, p->name);
-}
-
-static void dlend_news_reserved(struct dlend_link *link, const struct dlend_addr *addr,
-				const struct dlend_p_reserved *p)
-{
-	struct dlend_offer *offer;
-
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
-	if (offer)
-		dlend_offer_set_vm(offer, p->vm);
 }
 
 /* RECLAIM or ERROR: about the lease that a claim has. */
@@ -377,14 +349,8 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 	case DLEND_MSG_PLACE:
 		dlend_news_place(link, &addr, (const void *)msg->payload);
 		return 0;
-	case DLEND_MSG_ROOT:
-		dlend_news_root(link, &addr, (const void *)msg->payload);
-		return 0;
 	case DLEND_MSG_SET:
 		dlend_news_set(link, &addr, (const void *)msg->payload);
-		return 0;
-	case DLEND_MSG_RESERVED:
-		dlend_news_reserved(link, &addr, (const void *)msg->payload);
 		return 0;
 	case DLEND_MSG_P2P_LOST:
 		dlend_p2p_note_lost(link, &addr, le32_to_cpu(msg->epoch),
@@ -421,8 +387,7 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		found = true;
 		dlend_offer_set_link(offer, NULL);
 		offer->collecting = false;
-		/* The lender may not say it again: it may be older when the link is up again. */
-		offer->rooted = false;
+		offer->placed = false;
 		offer->set[0] = '\0';
 		memset(offer->vm, 0, sizeof(offer->vm));
 		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);

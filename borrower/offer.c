@@ -132,7 +132,7 @@ u16 dlend_offer_island(const struct dlend_addr *addr)
 {
 	const struct dlend_offer *offer = dlend_offer_find(addr);
 
-	return offer && offer->rooted ? offer->root.island : 0;
+	return offer && offer->placed ? le16_to_cpu(offer->place.island) : 0;
 }
 
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer)

@@ -20,7 +20,6 @@
 #include <linux/mutex.h>
 #include <linux/workqueue.h>
 #include <dlend/borrower.h>
-#include <dlend/root.h>
 
 #define DLEND_SNAPSHOT_PIECES	(DLEND_CFG_SIZE / DLEND_SNAPSHOT_PIECE)
 
@@ -36,8 +35,7 @@
  * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
  * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
  * @comes: the holder lets this node take the device over
- * @place: bridges above the device, once @placed
- * @root: where it joins the root complex of its host, once @rooted; from the link that is up now
+ * @place: where the device sits, once @placed; from the link that is up now
  * @set: name of the set that it belongs to; empty: none; from the link that is up now
  * @vm: UUID of the mediated device that alone may borrow it when it is free; all 0: any; from the
  *	link that is up now
@@ -74,8 +72,6 @@ struct dlend_offer {
 	u32 epoch;
 	struct dlend_p_place place;
 	bool placed;
-	struct dlend_root root;
-	bool rooted;
 	char set[DLEND_NODE_NAME_LEN];
 	u8 vm[DLEND_VM_SIZE];
 	bool collecting, complete, registered, announced, withdrawn, dying;

@@ -228,8 +228,6 @@ const char *dlend_p2p_err_text(int err, const char **todo)
 		{ -EDQUOT, "its share of a window is used", "see dlend_core.p2p_window_percent" },
 		{ -ENOBUFS, "the room in a window is booked for another VM",
 		  "it is tried again, and succeeds when that VM ends" },
-		{ -EOPNOTSUPP, "a node on the way is too old for peer-to-peer",
-		  "update dlend there" },
 		{ 0, "not now", "it is tried again" },
 	};
 	unsigned int i;

@@ -244,7 +244,7 @@ static void lend_lease_log_refusal(struct lend_fn *fn, u16 node, int ret)
 
 /* Group lock.  Return: 0: the peer has the lease, lend_lease_borrow_grant() has to follow. */
 static int lend_lease_borrow_step(struct lend_fn *fn, struct dlend_link *link,
-				  const struct dlend_p_borrow_vm *want,
+				  const struct dlend_p_borrow *want,
 				  struct dlend_p_lease *grant, u32 *todo)
 {
 	struct lend_group *group = fn->group;
@@ -293,7 +293,7 @@ static int lend_lease_borrow_check(struct lend_fn *fn, struct dlend_link *link)
 }
 
 static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
-				 const struct dlend_p_borrow_vm *want, struct dlend_msg *reply,
+				 const struct dlend_p_borrow *want, struct dlend_msg *reply,
 				 u32 *epoch)
 {
 	struct dlend_irq_source *source;
@@ -304,7 +304,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 	ret = lend_lease_borrow_check(fn, link);
 	if (ret)
 		return ret;
-	source = lend_irq_source(link, &want->borrow);
+	source = lend_irq_source(link, want);
 	/* Nothing of the device has been touched yet, so wrong counters do not cost a reset. */
 	if (IS_ERR(source)) {
 		lend_lease_log_refusal(fn, dlend_link_peer(link), PTR_ERR(source));
@@ -324,7 +324,7 @@ static int lend_lease_borrow_now(struct lend_fn *fn, struct dlend_link *link,
 }
 
 int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
-		      const struct dlend_p_borrow_vm *want, struct dlend_msg *reply)
+		      const struct dlend_p_borrow *want, struct dlend_msg *reply)
 {
 	struct lend_group *group = fn->group;
 	u32 epoch = 0;

@@ -26,7 +26,7 @@
  * dlend_domain_attach().
  */
 int lend_lease_borrow(struct lend_fn *fn, struct dlend_link *link,
-		      const struct dlend_p_borrow_vm *want, struct dlend_msg *reply);
+		      const struct dlend_p_borrow *want, struct dlend_msg *reply);
 
 /**
  * lend_lease_return - a node gives a function back, or says that it has forgotten it

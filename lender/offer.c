@@ -10,68 +10,46 @@
 #include <linux/sizes.h>
 #include <linux/string.h>
 
-#include "lender/bridges.h"
 #include "lender/granted.h"
 #include "lender/group.h"
 #include "lender/offer.h"
-#include "lender/root.h"
+#include "lender/place.h"
 #include "lender/set.h"
 
 /* The offer lock: held while a function's state is read; nothing is read after lend_offer_end(). */
 static DEFINE_MUTEX(lend_offer_lock);
 
-/* The state, as the node that it is told to needs it. */
-static __le16 lend_offer_state(const struct lend_fn *fn, const struct lend_lease *lease,
-			       const struct lend_reader *to, u16 *holder)
+/* The state, as @reader is told it. */
+static void lend_offer_fill_state(const struct lend_fn *fn, const struct lend_lease *lease,
+				  u16 reader, struct dlend_p_state *p)
 {
-	struct lend_for whom = { .node = to->node };
-	u16 state;
+	struct lend_for whom = { .node = reader };
+	u16 state, holder;
 
-	/* It hears of the VM by RESERVED, and knows which VMs it has. */
-	if (to->version >= DLEND_PROTO_VM)
-		memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
-	state = lend_set_told(fn->group, lease, &whom, holder);
-	if (state == DLEND_OFFER_KEPT && to->version < DLEND_PROTO_SET)
-		state = DLEND_OFFER_RESERVED;
-	/* An older peer would drop the message, and hears of it when it asks. */
-	if (state == DLEND_OFFER_RESERVED && to->version < DLEND_PROTO_RESERVE) {
-		state = lease->state;
-		*holder = lease->holder;
-	}
-	if (to->version >= DLEND_PROTO_MOVE && to->node == lease->move.target)
+	/* It is told of the VM beside the state, and knows which VMs it has. */
+	memcpy(whom.vm, lease->reserved.vm, sizeof(whom.vm));
+	state = lend_set_told(fn->group, lease, &whom, &holder);
+	if (reader == lease->move.target)
 		state |= DLEND_STATE_F_COMES;
-	return cpu_to_le16(state);
+	p->state = cpu_to_le16(state);
+	p->holder = cpu_to_le16(holder);
+	p->epoch = cpu_to_le32(lease->epoch);
+	memcpy(p->vm, lease->reserved.vm, sizeof(p->vm));
 }
 
-static void lend_offer_state_message(const struct lend_fn *fn, const struct lend_reader *to,
-				     struct dlend_msg *msg)
+static void lend_offer_state_message(const struct lend_fn *fn, u16 reader, struct dlend_msg *msg)
 {
-	struct dlend_p_state *state;
-	struct lend_lease lease;
-	u16 holder;
-
-	lend_group_lease(fn->group, &lease);
-	state = dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch, sizeof(*state));
-	state->state = lend_offer_state(fn, &lease, to, &holder);
-	state->holder = cpu_to_le16(holder);
-	state->epoch = cpu_to_le32(lease.epoch);
-}
-
-static void lend_offer_reserved_message(const struct lend_fn *fn, struct dlend_msg *msg)
-{
-	struct dlend_p_reserved *reserved;
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
-	reserved = dlend_msg_init(msg, DLEND_MSG_RESERVED, &fn->addr, 0, sizeof(*reserved));
-	memcpy(reserved->vm, lease.reserved.vm, sizeof(reserved->vm));
+	lend_offer_fill_state(fn, &lease, reader,
+			      dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch,
+					     sizeof(struct dlend_p_state)));
 }
 
-static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *lease,
-			    const struct lend_reader *to, struct dlend_p_offer *offer)
+static void lend_offer_fill(const struct lend_fn *fn, struct dlend_p_offer *offer)
 {
 	u32 flags = 0;
-	u16 holder;
 
 	if (fn->isolated_msi)
 		flags |= DLEND_OFFER_F_ISOLATED_MSI;
@@ -86,9 +64,7 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	offer->nr_msi = cpu_to_le16(fn->nr_msi);
 	offer->nr_msix = cpu_to_le16(fn->nr_msix);
 	offer->has_intx = cpu_to_le16(fn->has_intx);
-	offer->state = lend_offer_state(fn, lease, to, &holder);
-	offer->holder = cpu_to_le16(holder);
-	offer->epoch = cpu_to_le32(lease->epoch);
+	offer->clique = cpu_to_le16(READ_ONCE(fn->clique));
 	offer->snapshot_crc = cpu_to_le32(fn->snapshot_crc);
 	memcpy(offer->identity, fn->identity, sizeof(offer->identity));
 	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
@@ -97,21 +73,18 @@ static void lend_offer_fill(const struct lend_fn *fn, const struct lend_lease *l
 	}
 }
 
-static void lend_offer_message(const struct lend_fn *fn, const struct lend_reader *to,
-			       struct dlend_msg *msg)
+static void lend_offer_message(const struct lend_fn *fn, u16 reader, struct dlend_msg *msg)
 {
 	struct dlend_p_offer *offer;
 	struct lend_lease lease;
 
 	lend_group_lease(fn->group, &lease);
 	offer = dlend_msg_init(msg, DLEND_MSG_OFFER, &fn->addr, lease.epoch, sizeof(*offer));
-	lend_offer_fill(fn, &lease, to, offer);
-	/* An older peer would drop the message if this were set. */
-	if (to->version >= DLEND_PROTO_CLIQUE)
-		offer->clique = cpu_to_le16(READ_ONCE(fn->clique));
+	lend_offer_fill(fn, offer);
+	lend_offer_fill_state(fn, &lease, reader, &offer->now);
 }
 
-void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, struct lend_news *news)
+void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_news *news)
 {
 	guard(mutex)(&lend_offer_lock);
 	if (!lend_fn_is_offered(fn) || fn->gone) {
@@ -119,15 +92,12 @@ void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to, str
 		news->state = false;
 	}
 	if (news->offer) {
-		lend_offer_message(fn, to, &news->msg);
-		lend_bridges_fn_message(fn->pdev, &fn->addr, &news->place);
-		lend_root_fn_message(fn->pdev, &fn->addr, &news->root);
+		lend_offer_message(fn, reader, &news->msg);
+		lend_place_fn_message(fn->pdev, &fn->addr, &news->place);
 		lend_set_message(fn, &news->set);
 	} else if (news->state) {
-		lend_offer_state_message(fn, to, &news->msg);
+		lend_offer_state_message(fn, reader, &news->msg);
 	}
-	if (news->offer || news->state)
-		lend_offer_reserved_message(fn, &news->reserved);
 }
 
 void lend_offer_end(struct lend_fn *fn)

@@ -9,39 +9,27 @@
 
 /**
  * struct lend_news - what there is to say about one function
- * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @root,
- *	@set and the snapshot belong to it
+ * @offer: (before lend_offer_read()) an offer is wanted; (after it) @msg is one, and @place, @set
+ *	and the snapshot belong to it
  * @state: (before) a state is wanted; (after) @msg is one
  * @msg: OFFER or STATE
  * @place: where the function sits
- * @root: where it joins the root complex
  * @set: what it belongs to
- * @reserved: for which VM it is reserved; belongs to an offer and to a state
  */
 struct lend_news {
 	bool offer, state;
-	struct dlend_msg msg, place, root, set, reserved;
-};
-
-/**
- * struct lend_reader - who is told
- * @node: the peer's node id
- * @version: of the protocol that it speaks
- */
-struct lend_reader {
-	u16 node, version;
+	struct dlend_msg msg, place, set;
 };
 
 /**
  * lend_offer_read - make the messages about a function as it is now
  * @fn: (in) function
- * @to: (in) who is told
+ * @reader: (in) the node that is told
  * @news: (in) which messages are wanted; (out) the messages: none if the function is not offered
  *
  * Context: process; takes the offer lock and the group lock, and dlend_root_lock.
  */
-void lend_offer_read(const struct lend_fn *fn, const struct lend_reader *to,
-		     struct lend_news *news);
+void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_news *news);
 
 /**
  * lend_offer_end - a function is not offered any more

@@ -18,12 +18,11 @@
 #include <dlend/compat.h>
 
 #include "lender/admit.h"
-#include "lender/bridges.h"
 #include "lender/notes.h"
 #include "lender/offer.h"
 #include "lender/outbox.h"
+#include "lender/place.h"
 #include "lender/registry.h"
-#include "lender/root.h"
 
 /* Each has a bit in every word of lend_fn.unheard.  No node has so many NTBs beside the loop. */
 #define LEND_LISTENERS_MAX	BITS_PER_LONG
@@ -284,13 +283,7 @@ static void lend_note_drop(struct lend_listener *l)
 
 static int lend_listener_post(struct lend_listener *l, struct dlend_msg *msg)
 {
-	int ret;
-
-	if (READ_ONCE(l->over))
-		return -ENOTCONN;
-	ret = dlend_link_post_in(&l->to, msg);
-	/* The protocol that the peer speaks does not have this message. */
-	return ret == -EOPNOTSUPP ? 0 : ret;
+	return READ_ONCE(l->over) ? -ENOTCONN : dlend_link_post_in(&l->to, msg);
 }
 
 static int lend_listener_say_notes(struct lend_listener *l)
@@ -312,13 +305,8 @@ static int lend_listener_post_end(struct dlend_link *other, void *arg)
 {
 	struct lend_listener *l = arg;
 	struct dlend_msg msg;
-	int ret = 0;
 
-	if (lend_bridges_link_message(other, &msg))
-		ret = lend_listener_post(l, &msg);
-	if (!ret && lend_root_link_message(other, &msg))
-		ret = lend_listener_post(l, &msg);
-	return ret;
+	return lend_place_link_message(other, &msg) ? lend_listener_post(l, &msg) : 0;
 }
 
 /* Tell to which nodes this node has links, and where the ends of these links here sit. */
@@ -434,15 +422,10 @@ static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn
 {
 	int ret = 0;
 
-	if (news->offer || news->state) {
+	if (news->offer || news->state)
 		ret = lend_listener_post(l, &news->msg);
-		if (!ret)
-			ret = lend_listener_post(l, &news->reserved);
-	}
 	if (!ret && news->offer)
 		ret = lend_listener_post(l, &news->place);
-	if (!ret && news->offer)
-		ret = lend_listener_post(l, &news->root);
 	if (!ret && news->offer)
 		ret = lend_listener_post(l, &news->set);
 	if (!ret && news->offer)
@@ -476,12 +459,9 @@ static void lend_listener_offer_said(struct lend_listener *l)
 /* Take the marks of offer and state, and read what they stand for: an offer says the state, too. */
 static void lend_listener_read(struct lend_listener *l, struct lend_fn *fn, struct lend_news *news)
 {
-	const struct lend_reader to = { .node = dlend_link_peer(l->to.link),
-					.version = dlend_link_version(l->to.link) };
-
 	news->offer = lend_listener_take_offer(l, fn);
 	news->state = lend_mark_take(fn, LEND_TELL_STATE, l) && !news->offer;
-	lend_offer_read(fn, &to, news);
+	lend_offer_read(fn, dlend_link_peer(l->to.link), news);
 }
 
 /*

@@ -242,7 +242,6 @@ static int lend_request_serve(struct lend_fn *fn, struct dlend_link *link,
 
 	switch (type) {
 	case DLEND_MSG_BORROW:
-	case DLEND_MSG_BORROW_VM:
 		return lend_lease_borrow(fn, link, (const void *)msg->payload, reply);
 	case DLEND_MSG_RETURN:
 		return lend_lease_return(fn, link, epoch);

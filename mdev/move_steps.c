@@ -26,8 +26,6 @@ static const char *dlend_move_told_words(int err)
 		return "its IOMMU group has more functions: not possible yet";
 	case -EINVAL:
 		return "the VM is on that node already";
-	case -EPROTONOSUPPORT:
-		return "the lender's dlend is too old for that";
 	default:
 		return "the lender refuses";
 	}

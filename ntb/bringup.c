@@ -274,14 +274,11 @@ u64 dlend_bringup_check(const struct dlend_bringup *b, u64 window)
 	return dlend_bringup_checksum(b->peer_nonce, b->node, b->aperture_mib, b->picked, window);
 }
 
-/* A checksum of 0 comes from an older version, which writes none. */
 static bool dlend_bringup_words_agree(const struct dlend_bringup *b,
 				      const struct dlend_bringup_area *area)
 {
-	return !area->check ||
-	       area->check == dlend_bringup_checksum(b->nonce, b->peer_node,
-						     b->peer_aperture_mib, b->picked,
-						     area->window);
+	return area->check == dlend_bringup_checksum(b->nonce, b->peer_node, b->peer_aperture_mib,
+						     b->picked, area->window);
 }
 
 static bool dlend_bringup_arrived(const struct dlend_bringup *b,
@@ -302,7 +299,7 @@ static const char *dlend_bringup_lacks(const struct dlend_bringup *b,
 		return dlend_bringup_no_arrival;
 	if (!dlend_bringup_words_agree(b, area))
 		return dlend_bringup_other_words;
-	if (!area->window || area->window >= DLEND_BRINGUP_MIN_WINDOW)
+	if (area->window >= DLEND_BRINGUP_MIN_WINDOW)
 		return NULL;
 	snprintf(text, len, dlend_bringup_small_peer_window,
 		 (unsigned long long)area->window >> 10);
@@ -369,7 +366,7 @@ u32 dlend_bringup_area(struct dlend_bringup *b, const struct dlend_bringup_area 
 
 u64 dlend_bringup_reach(const struct dlend_bringup *b, u64 aperture)
 {
-	return b->peer_window ? min(b->peer_window, aperture) : aperture;
+	return min(b->peer_window, aperture);
 }
 
 u64 dlend_bringup_age(const struct dlend_bringup *b, u64 now)

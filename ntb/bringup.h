@@ -58,7 +58,7 @@ enum dlend_bringup_state {
  * @ack: what the ACK scratchpad shall hold
  * @peer_nonce, @peer_node, @peer_aperture_mib, @picked: of the peer, once hello was understood;
  *	@picked is the protocol version in use
- * @peer_window: bytes that the peer's window reaches here, not trusted; 0: it did not say
+ * @peer_window: bytes that the peer's window reaches here, not trusted
  * @passed: own self-test passed
  * @complete: the peer's self-test has arrived here, too, and this node can use the link
  * @cleared: the own control area was cleared for this session

@@ -195,12 +195,6 @@ u16 dlend_link_peer(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_peer);
 
-u16 dlend_link_version(const struct dlend_link *link)
-{
-	return READ_ONCE(link->bringup.picked);
-}
-DLEND_EXPORT(dlend_link_version);
-
 const char *dlend_link_name(const struct dlend_link *link)
 {
 	return dev_name(&link->dev);

@@ -51,8 +51,6 @@ static const char *dlend_msg_check_bar(const struct dlend_p_bar *bar, unsigned i
 		return "bar size";
 	if (flags & ~DLEND_BAR_FLAGS)
 		return "bar flags";
-	if (bar->reserved)
-		return "bar reserved";
 	if (!size)
 		return NULL;
 	if ((flags & DLEND_BAR_F_64) && index >= DLEND_NUM_BARS - 1)
@@ -81,7 +79,7 @@ static const char *dlend_msg_check_offer(u16 type, const void *payload)
 		return "msix count";
 	if (le16_to_cpu(p->has_intx) > 1)
 		return "intx";
-	if (dlend_state_of(p->state) >= DLEND_OFFER_STATES)
+	if (dlend_state_of(p->now.state) >= DLEND_OFFER_STATES)
 		return "offer state";
 	if (le16_to_cpu(p->clique) > DLEND_OFFER_CLIQUE_NONE)
 		return "offer clique";
@@ -271,13 +269,26 @@ static const char *dlend_msg_check_peers(u16 type, const void *payload)
 	return NULL;
 }
 
+static bool dlend_msg_payload_ok(u16 payload)
+{
+	return !payload || (is_power_of_2(payload) && payload >= DLEND_WIRE_MIN_PAYLOAD &&
+			    payload <= DLEND_WIRE_MAX_PAYLOAD);
+}
+
 static const char *dlend_msg_check_place(u16 type, const void *payload)
 {
 	const struct dlend_p_place *p = payload;
+	u16 numa = le16_to_cpu(p->numa);
 	unsigned int i;
 
 	if (le32_to_cpu(p->domain) > DLEND_WIRE_MAX_DOMAIN)
 		return "place domain";
+	if (le32_to_cpu(p->root_domain) > DLEND_WIRE_MAX_DOMAIN)
+		return "root domain";
+	if (numa > DLEND_WIRE_MAX_NUMA && numa != DLEND_ROOT_NO_NUMA)
+		return "root numa";
+	if (!dlend_msg_payload_ok(le16_to_cpu(p->payload)))
+		return "root payload";
 	if (p->count > DLEND_PLACE_MAX)
 		return "place count";
 	if (p->reserved)
@@ -293,26 +304,6 @@ static const char *dlend_msg_check_place(u16 type, const void *payload)
 			return "bridge flags";
 	}
 	return NULL;
-}
-
-static bool dlend_msg_payload_ok(u16 payload)
-{
-	return !payload || (is_power_of_2(payload) && payload >= DLEND_WIRE_MIN_PAYLOAD &&
-			    payload <= DLEND_WIRE_MAX_PAYLOAD);
-}
-
-static const char *dlend_msg_check_root(u16 type, const void *payload)
-{
-	const struct dlend_p_root *p = payload;
-	u16 numa = le16_to_cpu(p->numa);
-
-	if (le32_to_cpu(p->domain) > DLEND_WIRE_MAX_DOMAIN)
-		return "root domain";
-	if (numa > DLEND_WIRE_MAX_NUMA && numa != DLEND_ROOT_NO_NUMA)
-		return "root numa";
-	if (!dlend_msg_payload_ok(le16_to_cpu(p->payload)))
-		return "root payload";
-	return p->reserved[0] || p->reserved[1] || p->reserved[2] ? "root reserved" : NULL;
 }
 
 static const char *dlend_msg_check_direct(u16 type, const void *payload)
@@ -420,165 +411,152 @@ static const char *dlend_msg_check_take(u16 type, const void *payload)
 
 static const struct dlend_msg_rule dlend_msg_rules[DLEND_MSG_TYPES] = {
 	[DLEND_MSG_OFFER] = {
-		"OFFER", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"OFFER", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_offer), DLEND_NO_REPLY, true, dlend_msg_check_offer,
 	},
 	[DLEND_MSG_SNAPSHOT] = {
-		"SNAPSHOT", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"SNAPSHOT", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_snapshot), DLEND_NO_REPLY, true, dlend_msg_check_snapshot,
 	},
 	[DLEND_MSG_WITHDRAW] = {
-		"WITHDRAW", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"WITHDRAW", DLEND_TO_BORROWER,
 		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_STATE] = {
-		"STATE", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"STATE", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_state), DLEND_NO_REPLY, true, dlend_msg_check_state,
 	},
 	[DLEND_MSG_RECLAIM] = {
-		"RECLAIM", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"RECLAIM", DLEND_TO_BORROWER,
 		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_ERROR] = {
-		"ERROR", DLEND_PROTO_MIN, DLEND_TO_BORROWER,
+		"ERROR", DLEND_TO_BORROWER,
 		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_BORROW] = {
-		"BORROW", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"BORROW", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_borrow), sizeof(struct dlend_p_lease), true,
 		dlend_msg_check_borrow, dlend_msg_check_lease,
 	},
 	[DLEND_MSG_RETURN] = {
-		"RETURN", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"RETURN", DLEND_TO_LENDER,
 		0, 0, true,
 	},
 	[DLEND_MSG_DMA_MAP] = {
-		"DMA_MAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"DMA_MAP", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
 	},
 	[DLEND_MSG_DMA_UNMAP] = {
-		"DMA_UNMAP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"DMA_UNMAP", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_dma), 0, true, dlend_msg_check_dma,
 	},
 	[DLEND_MSG_BUS_MASTER] = {
-		"BUS_MASTER", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"BUS_MASTER", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_u32), 0, true, dlend_msg_check_switch,
 	},
 	[DLEND_MSG_CFG_WRITE] = {
-		"CFG_WRITE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"CFG_WRITE", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_cfg), 0, true, dlend_msg_check_cfg,
 	},
 	[DLEND_MSG_CFG_READ] = {
-		"CFG_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"CFG_READ", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_cfg), sizeof(struct dlend_p_cfg), true,
 		dlend_msg_check_cfg, dlend_msg_check_cfg,
 	},
 	[DLEND_MSG_IRQ_SETUP] = {
-		"IRQ_SETUP", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"IRQ_SETUP", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_irq), 0, true, dlend_msg_check_irq,
 	},
 	[DLEND_MSG_IRQ_UNMASK] = {
-		"IRQ_UNMASK", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"IRQ_UNMASK", DLEND_TO_LENDER,
 		0, DLEND_NO_REPLY, true,
 	},
 	[DLEND_MSG_RESET] = {
-		"RESET", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"RESET", DLEND_TO_LENDER,
 		0, 0, true,
 	},
 	[DLEND_MSG_ROM_READ] = {
-		"ROM_READ", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"ROM_READ", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_u32), sizeof(struct dlend_p_rom), true,
 		dlend_msg_check_rom, dlend_msg_check_rom_piece,
 	},
 	[DLEND_MSG_SUBSCRIBE] = {
-		"SUBSCRIBE", DLEND_PROTO_MIN, DLEND_TO_LENDER,
+		"SUBSCRIBE", DLEND_TO_LENDER,
 		0, DLEND_NO_REPLY, false,
 	},
 	[DLEND_MSG_PEERS] = {
-		"PEERS", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		"PEERS", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_peers), DLEND_NO_REPLY, false, dlend_msg_check_peers,
 	},
 	[DLEND_MSG_P2P_MAP] = {
-		"P2P_MAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_MAP", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_UNMAP] = {
-		"P2P_UNMAP", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_UNMAP", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p), 0, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_LOST] = {
-		"P2P_LOST", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		"P2P_LOST", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_p2p), DLEND_NO_REPLY, true, dlend_msg_check_p2p,
 	},
 	[DLEND_MSG_P2P_GRANT] = {
-		"P2P_GRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_GRANT", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
 	},
 	[DLEND_MSG_P2P_UNGRANT] = {
-		"P2P_UNGRANT", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_UNGRANT", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p_grant), 0, true, dlend_msg_check_grant,
 	},
 	[DLEND_MSG_P2P_WINDOW] = {
-		"P2P_WINDOW", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_WINDOW", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p_window), DLEND_NO_REPLY, true, dlend_msg_check_window,
 	},
 	[DLEND_MSG_P2P_CLOSE] = {
-		"P2P_CLOSE", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_CLOSE", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
 	},
 	[DLEND_MSG_P2P_CLOSED] = {
-		"P2P_CLOSED", DLEND_PROTO_P2P, DLEND_TO_LENDER,
+		"P2P_CLOSED", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_p2p_id), DLEND_NO_REPLY, true, dlend_msg_check_id,
 	},
 	[DLEND_MSG_PLACE] = {
-		"PLACE", DLEND_PROTO_P2P, DLEND_TO_BORROWER,
+		"PLACE", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_place), DLEND_NO_REPLY, true, dlend_msg_check_place,
 	},
 	[DLEND_MSG_MOVE_TO] = {
-		"MOVE_TO", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"MOVE_TO", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_move_to), 0, true, dlend_msg_check_move_to,
 	},
 	[DLEND_MSG_STANDBY] = {
-		"STANDBY", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"STANDBY", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_borrow), sizeof(struct dlend_p_lease), true,
 		dlend_msg_check_borrow, dlend_msg_check_lease,
 	},
 	[DLEND_MSG_QUIESCE] = {
-		"QUIESCE", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"QUIESCE", DLEND_TO_LENDER,
 		0, sizeof(struct dlend_p_quiet), true, NULL, dlend_msg_check_quiet,
 	},
 	[DLEND_MSG_RUN] = {
-		"RUN", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"RUN", DLEND_TO_LENDER,
 		0, 0, true,
 	},
 	[DLEND_MSG_HAND_OVER] = {
-		"HAND_OVER", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"HAND_OVER", DLEND_TO_LENDER,
 		0, sizeof(struct dlend_p_token), true,
 	},
 	[DLEND_MSG_TAKE_OVER] = {
-		"TAKE_OVER", DLEND_PROTO_MOVE, DLEND_TO_LENDER,
+		"TAKE_OVER", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_take), 0, true, dlend_msg_check_take,
 	},
-	[DLEND_MSG_ROOT] = {
-		"ROOT", DLEND_PROTO_ROOT, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_root), DLEND_NO_REPLY, true, dlend_msg_check_root,
-	},
 	[DLEND_MSG_IRQ_DIRECT] = {
-		"IRQ_DIRECT", DLEND_PROTO_DIRECT, DLEND_TO_LENDER,
+		"IRQ_DIRECT", DLEND_TO_LENDER,
 		sizeof(struct dlend_p_direct), 0, true, dlend_msg_check_direct,
 	},
 	[DLEND_MSG_SET] = {
-		"SET", DLEND_PROTO_SET, DLEND_TO_BORROWER,
+		"SET", DLEND_TO_BORROWER,
 		sizeof(struct dlend_p_set), DLEND_NO_REPLY, true,
-	},
-	[DLEND_MSG_BORROW_VM] = {
-		"BORROW_VM", DLEND_PROTO_VM, DLEND_TO_LENDER,
-		sizeof(struct dlend_p_borrow_vm), sizeof(struct dlend_p_lease), true,
-		dlend_msg_check_borrow, dlend_msg_check_lease,
-	},
-	[DLEND_MSG_RESERVED] = {
-		"RESERVED", DLEND_PROTO_VM, DLEND_TO_BORROWER,
-		sizeof(struct dlend_p_reserved), DLEND_NO_REPLY, true,
 	},
 };
 

@@ -11,7 +11,6 @@
 /**
  * struct dlend_msg_rule - all that is to be said of one type of message
  * @name: for logs and tracepoints
- * @since: version of the protocol that brought it
  * @to: who gets it
  * @request_len: bytes of a request's payload
  * @reply_len: bytes of a reply's payload; DLEND_NO_REPLY: a post, never answered
@@ -22,7 +21,6 @@
  */
 struct dlend_msg_rule {
 	const char *name;
-	u16 since;
 	enum dlend_msg_side to;
 	int request_len;
 	int reply_len;

@@ -29,13 +29,6 @@ int dlend_msg_payload_len(u16 type, bool reply)
 	return reply ? rule->reply_len : rule->request_len;
 }
 
-u16 dlend_msg_since(u16 type)
-{
-	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);
-
-	return rule ? rule->since : 0;
-}
-
 enum dlend_msg_side dlend_msg_to(u16 type)
 {
 	const struct dlend_msg_rule *rule = dlend_msg_rule_of(type);

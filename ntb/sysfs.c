@@ -68,7 +68,7 @@ static DEVICE_ATTR_RW(required_peer);
 
 static ssize_t version_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", dlend_link_version(dlend_sysfs_link(dev)));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(dlend_sysfs_link(dev)->bringup.picked));
 }
 static DEVICE_ATTR_RO(version);
 

@@ -121,19 +121,10 @@ int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 		  unsigned long deadline)
 {
 	struct dlend_link *link = ref->link;
-	u16 version;
 	int err;
 
 	if (!ref->session)
 		return -ENOTCONN;
-	/*
-	 * The peer counts a type that it does not know as a bad message, and too many bad messages
-	 * end a session.  Without a version the session is about to end: dlend_tx_wait_room() will
-	 * say so.
-	 */
-	version = dlend_link_version(link);
-	if (version && dlend_msg_since(le16_to_cpu(msg->type)) > version)
-		return -EOPNOTSUPP;
 	/* Before the lock: how long the read takes is up to the peer. */
 	if (dlend_tx_says_done(msg))
 		dlend_irq_sources_push(link);

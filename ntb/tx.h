@@ -76,8 +76,7 @@ void dlend_tx_refresh(struct dlend_link *link, u64 session);
  *	message is sent even after that
  *
  * Context: process, may sleep; takes tx.lock.
- * Return: 0; -ENOTCONN the session is over; -EOPNOTSUPP the peer's version of the protocol does not
- * know the type; -ETIMEDOUT the peer takes no messages.
+ * Return: 0; -ENOTCONN the session is over; -ETIMEDOUT the peer takes no messages.
  */
 int dlend_tx_send(const struct dlend_session_ref *ref, struct dlend_msg *msg,
 		  unsigned long deadline);

@@ -208,9 +208,6 @@ bool dlend_link_is_up(const struct dlend_link *link);
 /** dlend_link_peer - node id of the peer, 0 while unknown. Context: any. */
 u16 dlend_link_peer(const struct dlend_link *link);
 
-/** dlend_link_version - protocol version spoken on a link, 0 while unknown. Context: any. */
-u16 dlend_link_version(const struct dlend_link *link);
-
 /** dlend_link_session - number of the session, new for each; 0: none is up. Context: any. */
 u64 dlend_link_session(const struct dlend_link *link);
 
@@ -231,9 +228,8 @@ struct device *dlend_link_dev(struct dlend_link *link);
  *
  * Context: process, may sleep; not from dlend_link_user.message of the same link.
  * Return: the reply's status (0 or the peer's -errno); -ENOTCONN link down before or during,
- * -ETIMEDOUT no answer; -EOPNOTSUPP the peer's version of the protocol does not know the type;
- * -ENOBUFS the peer has more calls under way than it takes. A reply that comes after its time-out
- * is dropped.
+ * -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes. A reply that comes
+ * after its time-out is dropped.
  */
 int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
 		    unsigned int timeout_ms);
@@ -257,8 +253,7 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
  * @msg: (in, out) from dlend_msg_init() with the payload filled in; seq and crc are filled in here
  *
  * Context: process, may sleep while the ring is full, for call_timeout_ms at most.
- * Return: 0; -ENOTCONN the link is down; -ETIMEDOUT the peer takes no messages; -EOPNOTSUPP the
- * peer's version of the protocol does not know the type.
+ * Return: 0; -ENOTCONN the link is down; -ETIMEDOUT the peer takes no messages.
  */
 int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
 

@@ -13,15 +13,7 @@
 
 #define DLEND_PROTO_MAGIC	0x444c4e44u	/* "DLND" */
 #define DLEND_PROTO_MIN		1	/* oldest protocol version this code speaks */
-#define DLEND_PROTO_P2P		2	/* first one with peer-to-peer */
-#define DLEND_PROTO_CLIQUE	3	/* first one whose offers carry a clique */
-#define DLEND_PROTO_MOVE	4	/* first one whose leases move */
-#define DLEND_PROTO_ROOT	5	/* first one that tells of root complexes */
-#define DLEND_PROTO_DIRECT	6	/* first one whose interrupts need no lender's processor */
-#define DLEND_PROTO_RESERVE	7	/* first one with DLEND_OFFER_RESERVED */
-#define DLEND_PROTO_SET		8	/* first one with DLEND_OFFER_KEPT and DLEND_MSG_SET */
-#define DLEND_PROTO_VM		9	/* first one with DLEND_MSG_BORROW_VM and _RESERVED */
-#define DLEND_PROTO_MAX		9	/* newest */
+#define DLEND_PROTO_MAX		1	/* newest */
 
 /* Scratchpads: each node writes its own eight, the peer reads them. */
 enum dlend_spad {
@@ -95,10 +87,9 @@ static_assert(sizeof(struct dlend_msg) == DLEND_MSG_SIZE);
  *	      that finds DLEND_IRQ_RING_SLOTS new ones or more looks at every counter instead
  * @nonce: this node's nonce, as the peer knows it
  * @test: the peer writes a pattern here at link-up and reads it back
- * @window: bytes of this aperture that the peer's window reaches, written with @test; 0: it does
- *	    not say, so all of them
+ * @window: bytes of this aperture that the peer's window reaches, written with @test
  * @check: written with @window: a checksum of it and of what the peer says in its scratchpads
- *	   (dlend_bringup_check()); 0: it does not say
+ *	   (dlend_bringup_check())
  * @name: the peer's name, written with @test, 0 behind it; for people only, see names.h; empty: it
  *	  does not say
  * @ring: messages
@@ -148,7 +139,7 @@ enum dlend_msg_type {
 	DLEND_MSG_RESET,	/* B>L call: function reset; interrupts, BME off; DMA maps stay */
 	DLEND_MSG_SUBSCRIBE,	/* B>L post: send all offers (again) */
 	DLEND_MSG_ROM_READ,	/* B>L call: struct dlend_p_u32 -> struct dlend_p_rom; no lease */
-	/* From version 2 on. S: lender of the device that does the DMA; T: of its target. */
+	/* S: lender of the device that does the DMA; T: of its target. */
 	DLEND_MSG_PEERS,	/* L>B post: struct dlend_p_peers; nodes that L has links to */
 	DLEND_MSG_P2P_MAP,	/* B>S call: struct dlend_p_p2p; device and epoch: the source's */
 	DLEND_MSG_P2P_UNMAP,	/* B>S call: struct dlend_p_p2p; offset and prot ignored */
@@ -159,22 +150,15 @@ enum dlend_msg_type {
 	DLEND_MSG_P2P_CLOSE,	/* T>S post: struct dlend_p_p2p_id; the grant is over */
 	DLEND_MSG_P2P_CLOSED,	/* S>T post: struct dlend_p_p2p_id; nothing here reaches it now */
 	DLEND_MSG_PLACE,	/* L>B post: struct dlend_p_place; of a device or an NTB */
-	/* From version 4 on: a lease moves to another node, while its device stays as it is. */
+	/* A lease moves to another node, while its device stays as it is. */
 	DLEND_MSG_MOVE_TO,	/* B>L call: struct dlend_p_move_to: who may prepare itself */
 	DLEND_MSG_STANDBY,	/* B>L call: struct dlend_p_borrow -> struct dlend_p_lease */
 	DLEND_MSG_QUIESCE,	/* B>L call: nothing -> struct dlend_p_quiet; stop the device */
 	DLEND_MSG_RUN,		/* B>L call: the guest goes on here; ends what QUIESCE began */
 	DLEND_MSG_HAND_OVER,	/* B>L call: nothing -> struct dlend_p_token */
 	DLEND_MSG_TAKE_OVER,	/* B>L call: struct dlend_p_take; the standby's epoch */
-	/* From version 5 on. */
-	DLEND_MSG_ROOT,		/* L>B post: struct dlend_p_root; of a device or an NTB */
-	/* From version 6 on. */
 	DLEND_MSG_IRQ_DIRECT,	/* B>L call: struct dlend_p_direct; instead of IRQ_SETUP */
-	/* From version 8 on. */
 	DLEND_MSG_SET,		/* L>B post: struct dlend_p_set; of a device */
-	/* From version 9 on. */
-	DLEND_MSG_BORROW_VM,	/* B>L call: struct dlend_p_borrow_vm -> struct dlend_p_lease */
-	DLEND_MSG_RESERVED,	/* L>B post: struct dlend_p_reserved; of a device */
 	DLEND_MSG_TYPES
 };
 
@@ -187,17 +171,34 @@ enum dlend_msg_type {
 struct dlend_p_bar {
 	__le64 size;		/* bytes, power of two, 0 = none */
 	__le32 flags;		/* DLEND_BAR_F_* */
-	__le32 reserved;
 } __packed;
 
 #define DLEND_OFFER_F_ISOLATED_MSI	0x1	/* a guest may touch the MSI-X table */
 #define DLEND_OFFER_F_VF		0x2	/* an SR-IOV virtual function */
 
 /* Clique that the lender's admin wants guests to see; a borrower's setting beats it. */
-#define DLEND_OFFER_CLIQUE_AUTO	0	/* says nothing; always so before DLEND_PROTO_CLIQUE */
+#define DLEND_OFFER_CLIQUE_AUTO	0	/* says nothing */
 #define DLEND_OFFER_CLIQUE(n)	(1 + (n))
 #define DLEND_OFFER_CLIQUES	16	/* n above is below this */
 #define DLEND_OFFER_CLIQUE_NONE	17	/* no capability */
+
+/* In a state: the holder lets the reader take the device over. */
+#define DLEND_STATE_F_COMES	0x8000
+
+/** dlend_state_of - enum dlend_offer_state, of the field of a state. Context: any. */
+static inline u16 dlend_state_of(__le16 state)
+{
+	return le16_to_cpu(state) & ~DLEND_STATE_F_COMES;
+}
+
+/* Who has a device, and who may have it. */
+struct dlend_p_state {
+	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
+	__le16 holder;		/* node id or 0; of a reserved or kept device, for whom it is */
+	__le32 epoch;
+	/* UUID of the mediated device that alone may borrow it when it is free; all 0: any */
+	__u8 vm[DLEND_VM_SIZE];
+} __packed;
 
 /* An offer.  @snapshot_crc: crc32_le(~0) of the 4 KiB that follow in SNAPSHOT messages. */
 struct dlend_p_offer {
@@ -210,16 +211,14 @@ struct dlend_p_offer {
 	__le16 nr_msi;
 	__le16 nr_msix;
 	__le16 has_intx;
-	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
-	__le16 holder;
 	__le16 clique;		/* DLEND_OFFER_CLIQUE* */
-	__le32 epoch;
 	__le32 snapshot_crc;
+	struct dlend_p_state now;
 	struct dlend_p_bar bar[DLEND_NUM_REGIONS];
 	__u8 identity[DLEND_NODE_NAME_LEN];	/* serial number; 0 behind it; empty: not known */
 } __packed;
 static_assert(sizeof(struct dlend_p_offer) ==
-	      36 + 16 * DLEND_NUM_REGIONS + DLEND_NODE_NAME_LEN);
+	      28 + sizeof(struct dlend_p_state) + 12 * DLEND_NUM_REGIONS + DLEND_NODE_NAME_LEN);
 static_assert(sizeof(struct dlend_p_offer) <= DLEND_MSG_PAYLOAD);
 
 #define DLEND_SNAPSHOT_PIECE	128
@@ -230,29 +229,9 @@ struct dlend_p_snapshot {
 } __packed;
 static_assert(sizeof(struct dlend_p_snapshot) <= DLEND_MSG_PAYLOAD);
 
-/* In a state, from version 4 on: the holder lets the reader take the device over. */
-#define DLEND_STATE_F_COMES	0x8000
-
-/** dlend_state_of - enum dlend_offer_state, of the field of an OFFER or a STATE. Context: any. */
-static inline u16 dlend_state_of(__le16 state)
-{
-	return le16_to_cpu(state) & ~DLEND_STATE_F_COMES;
-}
-
-struct dlend_p_state {
-	__le16 state;		/* enum dlend_offer_state, DLEND_STATE_F_COMES */
-	__le16 holder;		/* node id or 0; of a reserved or kept device, for whom it is */
-	__le32 epoch;
-} __packed;
-
 /* Which devices of the lender belong together: those of one set go to one node. */
 struct dlend_p_set {
 	__u8 name[DLEND_NODE_NAME_LEN];	/* 0 behind it; for people only, see names.h; empty: none */
-} __packed;
-
-/* Which VM alone may borrow the device when it is free. */
-struct dlend_p_reserved {
-	__u8 vm[DLEND_VM_SIZE];	/* UUID of its mediated device; all 0: any, or another node may */
 } __packed;
 
 /* The borrower says where the lender shall count interrupts. */
@@ -260,12 +239,7 @@ struct dlend_p_borrow {
 	__le64 irq_offset;	/* DLEND_MAX_VECTORS __le32 counters in the borrower's aperture */
 	__le32 irq_handle;	/* goes into interrupt ring entries; 0..65535 */
 	__le32 reserved;
-} __packed;
-
-/* The same, for a VM.  A BORROW reads as one that is for none. */
-struct dlend_p_borrow_vm {
-	struct dlend_p_borrow borrow;
-	__u8 vm[DLEND_VM_SIZE];	/* UUID of the mediated device */
+	__u8 vm[DLEND_VM_SIZE];	/* UUID of the VM's mediated device; all 0: for none */
 } __packed;
 
 /* The grant; the message's epoch is the lease's.  -EBUSY: @holder says who has it. */
@@ -377,33 +351,27 @@ struct dlend_p_bridge {
 	__u8 flags;		/* DLEND_BRIDGE_F_* */
 } __packed;
 
-/* For people who look at the fabric; nothing is decided by it. */
-struct dlend_p_place {
-	__le32 domain;		/* PCI domain of the lender */
-	__le16 node;		/* 0: of the device; else of the sender's NTB that leads to @node */
-	__u8 count;
-	__u8 reserved;
-	struct dlend_p_bridge bridge[DLEND_PLACE_MAX];	/* from the root on; 0 behind the last */
-} __packed;
-static_assert(sizeof(struct dlend_p_place) == 40);
-
 #define DLEND_ROOT_NO_NUMA	0xffff
 
 /*
- * Where a function joins the root complex of the sender's host, and what it reaches through that.
- * Cliques are decided by @island: two functions of one host whose islands are the same number, and
- * not 0, reach each other by peer-to-peer; the host vouches for that.  0: it does not.
+ * Where a function sits, and where it joins the root complex of the sender's host.  Cliques are
+ * decided by @island: two functions of one host whose islands are the same number, and not 0, reach
+ * each other by peer-to-peer; the host vouches for that.  0: it does not.  The bridges are for
+ * people who look at the fabric; nothing is decided by them.
  */
-struct dlend_p_root {
-	__le32 domain;		/* of the host bridge */
-	__le16 node;		/* as in struct dlend_p_place */
+struct dlend_p_place {
+	__le32 domain;		/* of the function */
+	__le32 root_domain;	/* of the host bridge */
+	__le16 node;		/* 0: of the device; else of the sender's NTB that leads to @node */
 	__le16 island;
 	__le16 numa;		/* node; DLEND_ROOT_NO_NUMA: the host does not know */
 	__le16 payload;		/* Max_Payload_Size in bytes; 0: it is no PCIe function */
 	__u8 bus;		/* of the host bridge: its root bus */
-	__u8 reserved[3];
+	__u8 count;
+	__le16 reserved;
+	struct dlend_p_bridge bridge[DLEND_PLACE_MAX];	/* from the root on; 0 behind the last */
 } __packed;
-static_assert(sizeof(struct dlend_p_root) == 16);
+static_assert(sizeof(struct dlend_p_place) == 52);
 
 #define DLEND_P2P_F_OFFSET	0x1	/* through the borrower: its own aperture, at @offset */
 
@@ -539,9 +507,6 @@ static inline struct dlend_addr dlend_p2p_target(const struct dlend_p_p2p *p)
  * Context: any. Return: bytes; -1: no such type, or it has no reply.
  */
 int dlend_msg_payload_len(u16 type, bool reply);
-
-/** dlend_msg_since - protocol version that brought @type, 0: no such type. Context: any. */
-u16 dlend_msg_since(u16 type);
 
 /* Which of a node's two parts a message is for. */
 enum dlend_msg_side {

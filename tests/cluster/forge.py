@@ -24,9 +24,10 @@ HEAD = 32                               # of that, until its payload
 WINDOW = 4                              # of ntbsim's two, the one that carries a link
 CALL_ID = 0x7fff0000
 OFFER, SNAPSHOT, WITHDRAW, RECLAIM, BORROW, DMA_MAP, P2P_MAP = 1, 2, 3, 5, 7, 9, 20     # enum dlend_msg_type
-OFFER_STATE, OFFER_EPOCH = 22, 28       # struct dlend_p_offer
+OFFER_STATE, OFFER_EPOCH = 28, 32       # struct dlend_p_offer
 READ_WRITE = 3                          # DLEND_PROT_*
 DMA_PER_MSG, DMA_ENTRY = 6, 32          # struct dlend_p_dma
+VM = 16                                 # DLEND_VM_SIZE
 
 
 def message(seq, kind, address, epoch, payload, call=CALL_ID):
@@ -51,6 +52,11 @@ def offer_says(offer, state, holder, epoch):
     struct.pack_into("<HH", offer, OFFER_STATE, state, holder)
     struct.pack_into("<I", offer, OFFER_EPOCH, epoch)
     return bytes(offer)
+
+
+def borrow(offset=0, handle=0):
+    """The payload of a BORROW: where interrupts are counted.  For no VM."""
+    return struct.pack("<QII", offset, handle, 0) + bytes(VM)
 
 
 def dma_map(ranges):

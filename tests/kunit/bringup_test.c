@@ -27,6 +27,7 @@ struct node {
 	bool up;
 	bool broken;		/* its window reads back nothing */
 	bool mute;		/* sends no heartbeat */
+	bool unsealed;		/* writes no checksum */
 };
 
 struct pair {
@@ -56,6 +57,8 @@ static void begin(struct pair *p, int i)
 	struct node *me = &p->n[i];
 
 	me->b.aperture_mib = 64;
+	if (!me->window)
+		me->window = 64 << 20;
 	dlend_bringup_start(&me->b, 0x1111222200000000ull + ++p->nonces);
 	publish(p, i);
 }
@@ -106,6 +109,8 @@ static void run_test(struct pair *p, int i)
 
 	write_peer(p, i);
 	leave_test(&me->b, &p->n[!i].area, p->n[!i].window);
+	if (me->unsealed)
+		p->n[!i].area.check = 0;
 	dlend_bringup_tested(&me->b, !me->broken, p->now);
 }
 
@@ -318,7 +323,7 @@ static void step_alone(struct pair *p)
 
 	carry_out(p, 0, dlend_bringup_spads(&me->b, me->spad, p->now));
 	if (me->b.state == DLEND_BRINGUP_TEST) {
-		leave_test(&me->b, &me->area, 0);
+		leave_test(&me->b, &me->area, 64 << 20);
 		dlend_bringup_tested(&me->b, true, p->now);
 	}
 	carry_out(p, 0, dlend_bringup_area(&me->b, &me->area, p->now));
@@ -385,6 +390,20 @@ static void error_of_this_test(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
 	KUNIT_EXPECT_STREQ(test, p->n[0].b.error, "");
 	p->n[1].mute = false;
+	run(p, 10);
+	expect_up(p);
+}
+
+/* No checksum is a wrong one. */
+static void no_checksum(struct kunit *test)
+{
+	struct pair *p = new_pair(test);
+
+	p->n[1].unsealed = true;
+	run(p, 10);
+	KUNIT_EXPECT_EQ(test, p->n[0].b.state, DLEND_BRINGUP_TEST);
+	KUNIT_EXPECT_NOT_NULL(test, strstr(p->n[0].b.error, "other things"));
+	p->n[1].unsealed = false;
 	run(p, 10);
 	expect_up(p);
 }
@@ -490,7 +509,7 @@ static void stray_write(struct pair *p, int i, u32 *seed)
 		area->window = twice;
 		break;
 	case 3:
-		area->check = twice | 1;
+		area->check = twice;
 		break;
 	case 4:
 		memset(area->test + pick(seed, DLEND_TEST_SIZE), word, 1);
@@ -604,8 +623,7 @@ static void windows_of_uneven_size(struct kunit *test)
 	expect_up(p);
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 64 << 20), 32ull << 20);
 	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[0].b, 16 << 20), 16ull << 20);
-	/* The peer of node 1 does not say how far its window reaches. */
-	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[1].b, 64 << 20), 64ull << 20);
+	KUNIT_EXPECT_EQ(test, dlend_bringup_reach(&p->n[1].b, 128 << 20), 64ull << 20);
 }
 
 /* A session that ends as soon as it is up. Return: how long the next one has to wait, in ms. */
@@ -662,6 +680,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(own_peer_only),
 	KUNIT_CASE(self_test_fails),
 	KUNIT_CASE(error_of_this_test),
+	KUNIT_CASE(no_checksum),
 	KUNIT_CASE(pattern_does_not_arrive),
 	KUNIT_CASE(area_overwritten),
 	KUNIT_CASE(link_down_ends),

@@ -67,16 +67,11 @@ static void payload_holds(const struct dlend_msg *msg)
 	case DLEND_MSG_PLACE: {
 		const struct dlend_p_place *place = payload;
 
+		MUST(le32_to_cpu(place->root_domain) <= 0xfffff);
+		MUST(le16_to_cpu(place->payload) <= 4096);
 		MUST(place->count <= DLEND_PLACE_MAX);
 		for (int i = 0; i < DLEND_PLACE_MAX; i++)
 			MUST(place->bridge[i].kind < DLEND_BRIDGE_KINDS);
-		break;
-	}
-	case DLEND_MSG_ROOT: {
-		const struct dlend_p_root *root = payload;
-
-		MUST(le32_to_cpu(root->domain) <= 0xfffff);
-		MUST(le16_to_cpu(root->payload) <= 4096);
 		break;
 	}
 	case DLEND_MSG_P2P_MAP:

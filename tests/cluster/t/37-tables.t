@@ -18,7 +18,7 @@ from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-pos
 from fabric import Fabric  # noqa: E402  pylint: disable=wrong-import-position
 from forge import CREDIT, SLOTS, Forge  # noqa: E402  pylint: disable=wrong-import-position
 
-SUBSCRIBE, IRQ_DIRECT = 17, 36      # enum dlend_msg_type
+SUBSCRIBE, IRQ_DIRECT = 17, 35      # enum dlend_msg_type
 MSIX = 3                            # enum dlend_irq_mode
 VECTORS = 2048
 ZEROES = 32 << 20                    # a place in the VM's memory where nothing is

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import BUILD, Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import DEBUG, Fabric, eventually  # noqa: E402  pylint: disable=wrong-import-position
-from forge import BORROW, CREDIT, WINDOW, Forge, send  # noqa: E402  pylint: disable=wrong-import-position
+from forge import BORROW, CREDIT, WINDOW, Forge, borrow, send  # noqa: E402  pylint: disable=wrong-import-position
 from klog import IOMMU_FAULT  # noqa: E402  pylint: disable=wrong-import-position
 
 RAM = "/run/canary"
@@ -170,7 +170,7 @@ def early(t, f, b, twins, bind):
     job = b.spawn(f"dlend lend --group {b.bdf('twins', 1)}")
     b.wait_for(f"grep -qx 0000{twins[1][5:]} {pci(twins[0])}/dlend/group", 30, every=0.1)
     f.trace_clear("b")
-    send(f.cluster.link("ab"), BORROW, twins[1], 0, bytes(16))
+    send(f.cluster.link("ab"), BORROW, twins[1], 0, borrow())
     b.wait_for(f"grep -q 'dlend_lease: {twins[1]} grant' /sys/kernel/tracing/trace", 30, every=0.1)
     t.ok(not job.over, "its first reset takes long, and somebody asks for it meanwhile")
     status = [fields["status"] for _, fields, _ in f.trace("b", f"dlend_lease: {twins[1]} grant")]
@@ -243,7 +243,7 @@ def untold(t, f, a, b):
         f.dlend("b", f"lend --group 0000{twins[1][5:]}", timeout=60)
         t.ok(eventually(lambda: ring_full_waits(b) > waits, True), "a function joins the group, and its offer is on its way")
         f.trace_clear("b")
-        host_a.send(BORROW, twins[1], 0, bytes(16))
+        host_a.send(BORROW, twins[1], 0, borrow())
         b.wait_for(f"grep -q 'dlend_lease: {twins[1]} grant' /sys/kernel/tracing/trace", 30, every=0.1)
         status = [fields["status"] for _, fields, _ in f.trace("b", f"dlend_lease: {twins[1]} grant")]
         t.equal(status, ["-11"], "  it is not lent before that has arrived: EAGAIN")

@@ -9,7 +9,6 @@ The runner writes into b's ring what host a would send.
 """
 import contextlib
 import re
-import struct
 import sys
 import threading
 from pathlib import Path
@@ -18,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from cluster import Cluster, Tap  # noqa: E402  pylint: disable=wrong-import-position
 from fabric import Fabric, eventually, in_turns  # noqa: E402  pylint: disable=wrong-import-position
 from forge import (BORROW, CONTROL, CREDIT, DMA_MAP, DMA_PER_MSG, OFFER, PAGE, RECLAIM, SNAPSHOT,  # noqa: E402  pylint: disable=wrong-import-position
-                   WITHDRAW, Forge, dma_map, offer_says)
+                   WITHDRAW, Forge, borrow, dma_map, offer_says)
 
 WINDOW = 128 << 20
 CALLS = 4               # that b works at, at a time; more are refused
@@ -73,7 +72,7 @@ def borrows_badly(t, f, c, b, address):
     before = int(b.run(lines).out)
     with Forge(c, "ab", "b") as host_a:
         for n in range(BORROWS):
-            host_a.send(BORROW, address, 0, struct.pack("<QII", 1 << 60, n, 0))
+            host_a.send(BORROW, address, 0, borrow(1 << 60, n))
             if (n + 1) % CALLS == 0:
                 b.wait_for(f"[ $(grep -c 'dlend_lease: {address} grant' /sys/kernel/tracing/trace) = {n + 1} ]", 30, every=0.1)
     events = f.trace("b", address)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The bridges above lent devices and above this node's NTBs, for people on other nodes who ask
- * what a transfer passes through (docs/paths.md).  No other part of dlend depends on them.
+ * Where lent devices and this node's NTBs sit: where they join the root complex, and which of them
+ * reach each other there, as borrowers decide on cliques by it; and the bridges above them, for
+ * people on other nodes who ask what a transfer passes through (docs/paths.md).
  *
  * Knows nothing of functions that are lent, but their name and their PCI device.
  */
@@ -9,7 +10,7 @@
 
 #include <dlend/root.h>
 
-#include "lender/bridges.h"
+#include "lender/place.h"
 
 /* With both, a switch sends requests between devices below it up to the root complex. */
 #define LEND_ACS_REDIRECT	(PCI_ACS_RR | PCI_ACS_CR)
@@ -49,7 +50,8 @@ static struct pci_dev *lend_bridge_above(struct pci_dev *pdev)
 	return pci_upstream_bridge(pci_physfn(pdev));
 }
 
-static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
+static void lend_place_fill(struct pci_dev *pdev, const struct dlend_root *root,
+			    struct dlend_p_place *place)
 {
 	struct pci_dev *bridge;
 	unsigned int depth = 0;
@@ -57,6 +59,11 @@ static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
 	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge))
 		depth++;
 	place->domain = cpu_to_le32(pci_domain_nr(pdev->bus));
+	place->root_domain = cpu_to_le32(root->domain);
+	place->island = cpu_to_le16(root->island);
+	place->numa = cpu_to_le16(root->numa < 0 ? DLEND_ROOT_NO_NUMA : root->numa);
+	place->payload = cpu_to_le16(root->payload);
+	place->bus = root->bus;
 	place->count = min(depth, DLEND_PLACE_MAX);
 	for (bridge = lend_bridge_above(pdev); bridge; bridge = lend_bridge_above(bridge)) {
 		struct dlend_p_bridge *b;
@@ -70,28 +77,34 @@ static void lend_bridges_fill(struct pci_dev *pdev, struct dlend_p_place *place)
 	}
 }
 
-void lend_bridges_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr,
-			     struct dlend_msg *msg)
+void lend_place_fn_message(struct pci_dev *pdev, const struct dlend_addr *addr,
+			   struct dlend_msg *msg)
 {
 	struct dlend_p_place *place;
+	struct dlend_root root;
 
+	dlend_root_of(pdev, &root);
 	place = dlend_msg_init(msg, DLEND_MSG_PLACE, addr, 0, sizeof(*place));
-	lend_bridges_fill(pdev, place);
+	lend_place_fill(pdev, &root, place);
 }
 
-bool lend_bridges_link_message(struct dlend_link *link, struct dlend_msg *msg)
+bool lend_place_link_message(struct dlend_link *link, struct dlend_msg *msg)
 {
 	struct pci_dev *pdev = dlend_root_link_pdev(link);
 	struct dlend_p_place *place;
+	struct dlend_root root;
 	struct dlend_addr addr;
+	bool found;
 
 	if (!pdev)
 		return false;
-	addr.lender = dlend_node_id();
-	addr.bdf = pci_dev_id(pdev);
-	place = dlend_msg_init(msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
-	lend_bridges_fill(pdev, place);
-	place->node = cpu_to_le16(dlend_link_peer(link));
+	found = dlend_root_of_link(link, &root);
+	if (found) {
+		addr = (struct dlend_addr){ .lender = dlend_node_id(), .bdf = pci_dev_id(pdev) };
+		place = dlend_msg_init(msg, DLEND_MSG_PLACE, &addr, 0, sizeof(*place));
+		lend_place_fill(pdev, &root, place);
+		place->node = cpu_to_le16(dlend_link_peer(link));
+	}
 	pci_dev_put(pdev);
-	return true;
+	return found;
 }
