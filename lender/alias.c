@@ -6,85 +6,51 @@
  * Knows nothing of functions that are bound.
  */
 #include <linux/device/driver.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
 #include <linux/pci.h>
-#include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/xarray.h>
 
-#include <dlend/compat.h>
 #include <dlend/link.h>
 
 #include "lender/alias.h"
 
-/*
- * struct lend_alias - another name for a device
- * @node: in lend_aliases
- * @domain: PCI domain of the device
- * @real: its bus, device and function number
- * @as: bus, device and function number in its name
- */
-struct lend_alias {
-	struct list_head node;
-	u32 domain;
-	u16 real, as;
-};
+/* By lend_alias_key(), the bus, device and function number that each device has in its name. */
+static DEFINE_XARRAY(lend_aliases);
 
-/* The alias lock: guards the list. */
-static DEFINE_MUTEX(lend_alias_lock);
-static LIST_HEAD(lend_aliases);
-
-/* Alias lock. */
-static struct lend_alias *lend_alias_find(u32 domain, u16 real)
+static unsigned long lend_alias_key(u32 domain, u16 real)
 {
-	struct lend_alias *alias;
-
-	list_for_each_entry(alias, &lend_aliases, node)
-		if (alias->domain == domain && alias->real == real)
-			return alias;
-	return NULL;
+	return (unsigned long)domain << 16 | real;
 }
 
 static ssize_t lend_as_show(struct device_driver *drv, char *buf)
 {
-	struct lend_alias *alias;
+	unsigned long key;
 	ssize_t len = 0;
+	void *entry;
 
-	guard(mutex)(&lend_alias_lock);
-	list_for_each_entry(alias, &lend_aliases, node)
-		len += sysfs_emit_at(buf, len, "%04x:%02x:%02x.%x %02x:%02x.%x\n", alias->domain,
-				     alias->real >> 8, PCI_SLOT(alias->real),
-				     PCI_FUNC(alias->real), alias->as >> 8, PCI_SLOT(alias->as),
-				     PCI_FUNC(alias->as));
+	xa_for_each(&lend_aliases, key, entry) {
+		u16 real = key, as = xa_to_value(entry);
+
+		len += sysfs_emit_at(buf, len, "%04lx:%02x:%02x.%x %02x:%02x.%x\n", key >> 16,
+				     PCI_BUS_NUM(real), PCI_SLOT(real), PCI_FUNC(real),
+				     PCI_BUS_NUM(as), PCI_SLOT(as), PCI_FUNC(as));
+	}
 	return len;
 }
 
 static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t len)
 {
 	unsigned int domain, bus, dev, func, abus, adev, afunc;
-	struct lend_alias *alias;
-	int ret = len;
+	u16 real, as;
 
 	if (sscanf(buf, "%x:%x:%x.%x %x:%x.%x", &domain, &bus, &dev, &func, &abus, &adev,
 		   &afunc) != 7 || bus > 255 || dev > 31 || func > 7 || abus > 255 || adev > 31 ||
 	    afunc > 7)
 		return -EINVAL;
-	mutex_lock(&lend_alias_lock);
-	alias = lend_alias_find(domain, PCI_DEVID(bus, PCI_DEVFN(dev, func)));
-	if (!alias) {
-		alias = kzalloc_obj(*alias);
-		if (alias)
-			list_add_tail(&alias->node, &lend_aliases);
-	}
-	if (alias) {
-		alias->domain = domain;
-		alias->real = PCI_DEVID(bus, PCI_DEVFN(dev, func));
-		alias->as = PCI_DEVID(abus, PCI_DEVFN(adev, afunc));
-	} else {
-		ret = -ENOMEM;
-	}
-	mutex_unlock(&lend_alias_lock);
-	return ret;
+	real = PCI_DEVID(bus, PCI_DEVFN(dev, func));
+	as = PCI_DEVID(abus, PCI_DEVFN(adev, afunc));
+	return xa_err(xa_store(&lend_aliases, lend_alias_key(domain, real), xa_mk_value(as),
+			       GFP_KERNEL)) ?: len;
 }
 static DRIVER_ATTR_RW(lend_as);
 
@@ -95,32 +61,23 @@ const struct attribute_group lend_alias_group = { .attrs = lend_alias_attrs };
 int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
 {
 	u32 domain = pci_domain_nr(pdev->bus);
-	struct lend_alias *alias;
-	int ret = 0;
+	void *entry;
 
 	addr->lender = dlend_node_id();
 	if (addr->lender == DLEND_NODE_NONE) {
 		pci_err(pdev, "not lent: this host has no node id, and other hosts could not name the device; write one to /sys/module/dlend_core/parameters/node_id\n");
 		return -ENXIO;
 	}
-	addr->bdf = pci_dev_id(pdev);
-	mutex_lock(&lend_alias_lock);
-	alias = lend_alias_find(domain, addr->bdf);
-	if (alias)
-		addr->bdf = alias->as;
-	else if (domain)
-		ret = -EINVAL;
-	mutex_unlock(&lend_alias_lock);
-	if (ret)
-		pci_err(pdev, "not lent: it is in PCI domain %x, and names in the fabric have room for domain 0 only; choose a free name with \"dlend lend --as BB:DD.F\"\n",
-			domain);
-	return ret;
+	entry = xa_load(&lend_aliases, lend_alias_key(domain, pci_dev_id(pdev)));
+	addr->bdf = entry ? xa_to_value(entry) : pci_dev_id(pdev);
+	if (entry || !domain)
+		return 0;
+	pci_err(pdev, "not lent: it is in PCI domain %x, and names in the fabric have room for domain 0 only; choose a free name with \"dlend lend --as BB:DD.F\"\n",
+		domain);
+	return -EINVAL;
 }
 
 void lend_alias_exit(void)
 {
-	struct lend_alias *alias, *next;
-
-	list_for_each_entry_safe(alias, next, &lend_aliases, node)
-		kfree(alias);
+	xa_destroy(&lend_aliases);
 }

@@ -16,7 +16,7 @@ extern const struct attribute_group lend_alias_group;
  * @pdev: (in) device
  * @addr: (out) name
  *
- * Context: process; takes the alias lock.
+ * Context: any.
  * Return: 0; -ENXIO this node has no id; -EINVAL the device needs an alias.  A message says so.
  */
 int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr);
