@@ -34,9 +34,11 @@ static u32 dlend_register(const struct dlend_registers *r, u32 offset)
 
 static bool dlend_ahci_port_busy(const struct dlend_registers *r, u32 port)
 {
+	u32 link = dlend_register(r, port + DLEND_AHCI_SSTS) & DLEND_AHCI_SSTS_DET;
+
 	if (!(dlend_register(r, port + DLEND_AHCI_CMD) & DLEND_AHCI_CMD_START) ||
 	    dlend_register(r, port + DLEND_AHCI_IS) & DLEND_AHCI_IS_STOPPED ||
-	    (dlend_register(r, port + DLEND_AHCI_SSTS) & DLEND_AHCI_SSTS_DET) != DLEND_AHCI_DET_THERE)
+	    link != DLEND_AHCI_DET_THERE)
 		return false;
 	return dlend_register(r, port + DLEND_AHCI_CI) | dlend_register(r, port + DLEND_AHCI_SACT);
 }
@@ -66,7 +68,8 @@ static bool dlend_ufs_busy(const struct dlend_registers *r)
 
 	if (enable == ~0u || !(enable & 1))
 		return false;
-	return (dlend_register(r, DLEND_UFS_TRANSFERS_RUN) & 1 && dlend_register(r, DLEND_UFS_TRANSFERS)) ||
+	return (dlend_register(r, DLEND_UFS_TRANSFERS_RUN) & 1 &&
+		dlend_register(r, DLEND_UFS_TRANSFERS)) ||
 	       (dlend_register(r, DLEND_UFS_TASKS_RUN) & 1 && dlend_register(r, DLEND_UFS_TASKS));
 }
 

@@ -295,8 +295,8 @@ int dlend_unpin_init(struct dlend_vm *vm)
 	unsigned int i;
 
 	/*
-	 * Of its own: works that are stuck keep no other VM's from running.  An offer's queue, which
-	 * has WQ_MEM_RECLAIM, waits for them when it returns a lease.
+	 * Of its own: works that are stuck keep no other VM's from running.  An offer's queue,
+	 * which has WQ_MEM_RECLAIM, waits for them when it returns a lease.
 	 */
 	vm->wq = alloc_workqueue("dlend-unpin", WQ_UNBOUND | WQ_MEM_RECLAIM, DLEND_UNPINNERS);
 	if (!vm->wq)

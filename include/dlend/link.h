@@ -228,8 +228,8 @@ struct device *dlend_link_dev(struct dlend_link *link);
  *
  * Context: process, may sleep; not from dlend_link_user.message of the same link.
  * Return: the reply's status (0 or the peer's -errno); -ENOTCONN link down before or during,
- * -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes. A reply that comes
- * after its time-out is dropped.
+ * -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes. A reply that
+ * comes after its time-out is dropped.
  */
 int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
 		    unsigned int timeout_ms);

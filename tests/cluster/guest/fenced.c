@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * fenced MDEV OTHER: a VMM resets a device that its lender does not stop, and then turns another one
- * on, which would reach the same memory by the same way.
+ * fenced MDEV OTHER: a VMM resets a device that its lender does not stop, and then turns another
+ * one on, which would reach the same memory by the same way.
  *
- * Says "ready", and waits until /tmp/go is there; "mapped N", pages that are mapped for the other one
- * now; waits until /tmp/go has gone, resets the first one again, and says "mapped again" when the
- * other one has all.
+ * Says "ready", and waits until /tmp/go is there; "mapped N", pages that are mapped for the other
+ * one now; waits until /tmp/go has gone, resets the first one again, and says "mapped again" when
+ * the other one has all.
  */
 #include "vmm.h"
 
