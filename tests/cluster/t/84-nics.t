@@ -134,6 +134,17 @@ def first_function(t, f, c, address, uuid, g):
     return name
 
 
+def physical_reset(t, f, b, own, address, g):
+    """The physical function is reset, which takes what the virtual ones had with it, and tells no driver."""
+    b.run(f"echo 1 >/sys/class/net/{own}/device/reset; ip link set {own} down; ip link set {own} up", timeout=60)
+    b.wait_for(f"[ \"$(cat /sys/class/net/{own}/carrier)\" = 1 ]", 60)
+    t.equal(f.lender_state(address)[:2], ("held", "1"), "igb is reset: its function stays borrowed")
+    g.run("rmmod igbvf; modprobe igbvf", timeout=90)
+    up(g, VF_MAC[0], "10.7.2.1")
+    t.equal(ping(g, "10.7.2.3", 10), "0% packet loss", "  and works again as soon as the guest's driver starts anew")
+    t.ok("was reset, and this host was not told" in b.run("dmesg").out, "  the lender says what it has put back")
+
+
 def second_function(t, f, address):
     """Lent to another borrower while the first is in use."""
     uuid = f.mdev("c", address, "dlend-nic")
@@ -163,11 +174,13 @@ def functions(t, f, b, c):
             second_function(t, f, lent[1])
         t.equal(ping(g, "10.7.2.3"), "0% packet loss", "igbvf: the first has noticed nothing of the second")
         t.equal(lost(g, name), {}, "igbvf: and lost nothing")
+        t.equal(lost(b, own), before, "igb: the lender's card lost nothing while its functions were lent")
+        with t.case("a reset of the physical function: to the end"):
+            physical_reset(t, f, b, own, lent[0], g)
         t.equal(g.complaints(), [], "the guest's kernel has no complaint")
         g.shutdown()
     f.wait_state("a", lent[0], "free")
     t.equal(ping(b, "10.7.2.3"), "0% packet loss", "igb: the lender goes on using its card")
-    t.equal(lost(b, own), before, "igb: which lost nothing while its functions were lent")
 
 
 def main():
