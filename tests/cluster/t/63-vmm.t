@@ -4,7 +4,7 @@
 
     host a (node 1): VMMs of its own ------ ab ------ host b (node 2): nvme0, nvme1, edu, an e1000e
 
-For an hour with DLEND_LONG=1; DLEND_SEED=N begins with that seed.
+With DLEND_LONG=1 for an hour more, with a hostile VMM for each kind of device at the same time; DLEND_SEED=N begins with that seed.
 """
 import os
 import random
@@ -25,6 +25,9 @@ PROGRAMS = ("atonce", "heir", "hostile", "served")
 # Threads, MiB of each, turns, devices: more threads than type1 makes rounds, and more memory than a few calls unpin.
 AT_ONCE = ((2, 1, 20, 1), (3, 32, 6, 2), (24, 4, 2, 1))
 PORTS = {"nvme0": "dlend-nvme", "nvme1": "dlend-nvme", "edu": "dlend-pci", "nic": "dlend-nic"}
+# The devices of each VMM that runs at a time
+ALONE = ([["nvme0"]], [["edu"]], [["nic"]], [["nvme0", "edu", "nvme1"]])
+TOGETHER = ([["nvme0", "nvme1"], ["edu"], ["nic"]],)
 LONG = bool(os.environ.get("DLEND_LONG"))
 SECONDS = 4             # of one hostile VMM
 HOUR = 3600
@@ -86,13 +89,16 @@ class Bed:
         job.wait(60, check=False)
         self.is_whole(f"{what}: when nobody is to serve it any more")
 
-    def hostile(self, how, ports, devices=None):
-        self.seed += 1
-        what = f"{how} {' '.join(ports)}, seed {self.seed}"
-        devices = devices or [self.uuid[port] for port in ports]
-        ran = self.a.run(f"/share/hostile {how} {self.seed} {SECONDS} {' '.join(devices)} 2>&1", timeout=SECONDS + 120,
-                         check=False)
-        self.t.equal(ran.out.strip(), "dead", f"hostile: {what}: it is dead when it is killed")
+    def hostile(self, how, *vmms, devices=None):
+        """VMMs at the same time.  vmms: the ports that each has; devices: of the only one, if they are not mediated"""
+        jobs = []
+        for ports in vmms:
+            self.seed += 1
+            words = devices or [self.uuid[port] for port in ports]
+            jobs.append((f"{how} {' '.join(ports)}, seed {self.seed}",
+                         self.a.spawn(f"exec /share/hostile {how} {self.seed} {SECONDS} {' '.join(words)} 2>&1")))
+        for what, job in jobs:
+            self.t.equal(job.wait(SECONDS + 120).out.strip(), "dead", f"hostile: {what}: it is dead when it is killed")
 
     def attached(self, port, driver):
         """By the host's own vfio-pci."""
@@ -101,7 +107,7 @@ class Bed:
         attach(self.t, self.f, address, driver)
         vfio_pci(self.a, address)
         for how in self.hows:
-            self.hostile(how, [port], [pci(address)])
+            self.hostile(how, [port], devices=[pci(address)])
         detach(self.t, self.f, address)
         self.uuid[port] = self.f.mdev("a", address, PORTS[port])
         self.is_whole(f"{port}, attached")
@@ -129,11 +135,11 @@ def same_number(t, f):
         f.mdev_stop("a", uuid)
 
 
-def hostile_round(bed):
+def hostile_rounds(bed, rounds):
     for how in bed.hows:
-        for ports in (["nvme0"], ["edu"], ["nic"], ["nvme0", "edu", "nvme1"]):
-            bed.hostile(how, ports)
-            bed.is_whole(f"{how} {' '.join(ports)}")
+        for vmms in rounds:
+            bed.hostile(how, *vmms)
+            bed.is_whole(f"{how} {vmms}")
     for port in ("nvme0", "edu", "nic"):
         bed.at_once(1, 1, 1, [port])
     bed.is_whole("after honest VMMs")
@@ -165,10 +171,10 @@ def main():
         for host in (a, b):
             host.expect(IOMMU_FAULT, "a device of a hostile VMM may do DMA where there is nothing", must=False)
         with t.case("hostile"):
+            hostile_rounds(bed, ALONE)
             end = time.monotonic() + HOUR
-            hostile_round(bed)
             while LONG and time.monotonic() < end:
-                hostile_round(bed)
+                hostile_rounds(bed, TOGETHER)
         if len(bed.hows) == 1:
             t.diag("this kernel has no iommufd; the one of make check-debug has")
         a.load_modules("dlend_native")
