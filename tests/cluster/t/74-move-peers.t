@@ -91,12 +91,12 @@ def moves(t, f, m):
     with t.case("through its host"):
         ferry.reached("lender-link")
         ferry.end()
-        f.c.link("bc").command("down")
+        f.cluster.link("bc").command("down")
         try:
             ferry.reached("via-borrower", 90)
             t.passed("without a link between the lenders, it reaches the other's memory through host a")
         finally:
-            f.c.link("bc").command("up")
+            f.cluster.link("bc").command("up")
 
 
 def main():
