@@ -121,8 +121,11 @@ def lender_says(t, f, c, a, address, uuid):
     f.wait_state("a", address, "free", 60)
     with Forge(c, "ab", "a") as host_b:
         offer = host_b.heard(OFFER, address)[-1]
-    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]):
+    with f.guest("a", "hold", wait=False, kernel=False, memory="64M", devices=[f.device(uuid)]) as g:
         f.wait_mdev("a", uuid, "running", 120)
+        # What b itself says would take the place of a forged message: no news, and nothing that firmware asks for
+        g.qmp("stop")
+        f.wait_state("a", address, "held", 60)
         epoch = f.lender_state(address)[2]
         with Forge(c, "ab", "a") as host_b:
             asked = "dmesg | grep -c 'asks for its device back' || :"
