@@ -420,17 +420,15 @@ static int lend_listener_post_snapshot(struct lend_listener *l, const struct len
 static int lend_listener_post_news(struct lend_listener *l, const struct lend_fn *fn,
 				   struct lend_news *news)
 {
-	int ret = 0;
+	int ret;
 
-	if (news->offer || news->state)
-		ret = lend_listener_post(l, &news->msg);
-	if (!ret && news->offer)
-		ret = lend_listener_post(l, &news->place);
-	if (!ret && news->offer)
-		ret = lend_listener_post(l, &news->set);
-	if (!ret && news->offer)
-		ret = lend_listener_post_snapshot(l, fn);
-	return ret;
+	if (!news->offer && !news->state)
+		return 0;
+	ret = lend_listener_post(l, &news->msg);
+	if (ret || !news->offer)
+		return ret;
+	return lend_listener_post(l, &news->place) ?: lend_listener_post(l, &news->set) ?:
+	       lend_listener_post_snapshot(l, fn);
 }
 
 /*
