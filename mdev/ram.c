@@ -4,7 +4,6 @@
  *
  * Must not know what RAM is used for.
  */
-#include <linux/sched.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 
@@ -17,8 +16,7 @@ static struct workqueue_struct *dlend_rams_wq;
 
 struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 {
-	const struct task_struct *task = mem->vmm.task;
-	struct dlend_party vmm = { .pid = task->tgid, .since = task->start_boottime };
+	struct dlend_party vmm = dlend_vmm_party(mem->vmm.task);
 	struct dlend_vm *vm;
 
 	lockdep_assert_held(&dlend_rams_lock);

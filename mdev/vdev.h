@@ -349,10 +349,7 @@ static inline void dlend_vdev_forget(struct dlend_vdev *v)
 /** dlend_vdev_caller - the process that calls. Context: process. */
 static inline struct dlend_party dlend_vdev_caller(void)
 {
-	return (struct dlend_party){
-		.pid = current->tgid,
-		.since = current->group_leader->start_boottime,
-	};
+	return dlend_vmm_party(current->group_leader);
 }
 
 /** dlend_vdev_kick - have the worker look at what is wanted. Context: any. */

@@ -6,11 +6,12 @@
 #ifndef DLEND_MDEV_VMM_H
 #define DLEND_MDEV_VMM_H
 
+#include <linux/sched.h>
 #include <linux/types.h>
+#include <dlend/link.h>
 
 struct mem_cgroup;
 struct mm_struct;
-struct task_struct;
 
 /**
  * struct dlend_vmm - a VMM
@@ -23,6 +24,12 @@ struct dlend_vmm {
 	struct mm_struct *mm;
 	bool locks_all;
 };
+
+/** dlend_vmm_party - a process, by its first @thread. Context: any. */
+static inline struct dlend_party dlend_vmm_party(const struct task_struct *thread)
+{
+	return (struct dlend_party){ .pid = thread->tgid, .since = thread->start_boottime };
+}
 
 /** dlend_vmm_note - it is the caller from now on; @vmm: (in, out). Context: system call. */
 void dlend_vmm_note(struct dlend_vmm *vmm);
