@@ -81,9 +81,9 @@ class Slot:
     def __init__(self, loop, host, number):
         self.number = number
         self.guest = None
-        self.agent = Agent(loop, f"{host} g{number}")
-        self.qmp = Qmp(loop, f"{host} g{number} qmp")
         self.console = Console(loop, f"{host} g{number} console")
+        self.agent = Agent(loop, f"{host} g{number}", self.console)
+        self.qmp = Qmp(loop, f"{host} g{number} qmp")
 
     def channels(self):
         return {f"g{self.number}.agent": self.agent, f"g{self.number}.qmp": self.qmp,

@@ -23,6 +23,8 @@ PATIENCE = int(os.environ.get("DLEND_PATIENCE") or 1)
 # And this much every wait.  One that ends well costs nothing, whereas time-outs are meant for a machine that has
 # nothing else to do: another takes a minute now and then for what this one has done in a second.
 SLACK = max(PATIENCE, 3)
+# Of a console, when a guest fell: what its kernel said last.
+LAST_LINES = 8
 
 
 class Gone(Exception):
@@ -222,8 +224,9 @@ class Job:
 class Agent(Lines):
     """Runs commands; `boots` counts how often the far end came up in this session."""
 
-    def __init__(self, loop, name):
+    def __init__(self, loop, name, console=None):
         super().__init__(loop, name)
+        self.console = console
         self.session = None
         self.boots = 0
         self.jobs = {}
@@ -249,7 +252,8 @@ class Agent(Lines):
     def line(self, line):
         words = line.decode(errors="replace").split(" ")
         if words[:2] == ["hello", self.session]:
-            self.abandon(f"{self.name}: booted again")
+            last = self.console.text.splitlines()[-LAST_LINES:] if self.console else []
+            self.abandon(" / ".join([f"{self.name}: booted again", *filter(None, map(str.strip, last))]))
             self.boots += 1
         elif words[:2] == ["done", self.session] and len(words) == 5 and words[2].isdigit():
             job = self.jobs.pop(int(words[2]), None)

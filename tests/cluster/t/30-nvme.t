@@ -48,6 +48,7 @@ def in_the_guest(t, f, a, address, uuid, g):
     back = "dd if=/dev/nvme0n1 bs=64k count=8 iflag=direct 2>/dev/null | sha256sum"
     t.equal(g.run(back, timeout=240).out, sums, "what was written is read back")
 
+    f.trace_clear("a")
     before = f.stats("a", uuid)
     g.run(verified("/dev/nvme0n1"), timeout=300)
     after = f.stats("a", uuid)
@@ -55,8 +56,9 @@ def in_the_guest(t, f, a, address, uuid, g):
     same = [k for k in before if re.search(r"_faults|trapped_|^messages$|^gate_waits$", k)]
     t.ok({"bar0_faults_4k", "trapped_reads", "messages"} <= set(same),
          "debugfs counts faults, trapped accesses and messages", str(before))
-    t.equal({k: after[k] - before[k] for k in same if after[k] != before[k]}, {},
-            "during it: no BAR fault, no trapped access, no message")
+    more = {k: after[k] - before[k] for k in same if after[k] != before[k]}
+    why = [line for _, _, line in f.trace("a")] + [g.run("dmesg | tail -n 4").out] if more else []
+    t.ok(not more, "during it: no BAR fault, no trapped access, no message", f"{more} {why}")
 
     epoch = f.lender_state(address)[2]
     g.reboot(timeout=240)
