@@ -6,9 +6,6 @@
  */
 #include <linux/moduleparam.h>
 #include <dlend/uevent.h>
-#include "condition.h"
-#include "gate.h"
-#include "irq.h"
 #include "vdev.h"
 
 /*

@@ -5,13 +5,10 @@
  *
  * Whoever changes one of these (vdev->want, vdev->have, the lease, a failure) calls
  * dlend_gate_update(), under vdev->lock.  It sets the gate in front of the BARs, tells the VM's
- * other devices, and wakes whoever waits for the device.  borrow_plan.c has the rules.
+ * other devices, and wakes whoever waits for the device.  plan.c has the rules.
  *
- * Must not know how a step towards the guest's wish is done: that is steps.c.
+ * Must not know how a step towards the guest's wish is done: that is vdev.c.
  */
-#include "bar.h"
-#include "gate.h"
-#include "vdev_p2p.h"
 #include "vdev.h"
 
 /* [locked] */

@@ -10,10 +10,7 @@
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/sysfs.h>
-#include "condition.h"
-#include "gate.h"
 #include "guest_ram.h"
-#include "lease_end.h"
 #include "vdev.h"
 
 static unsigned int rescan_s = 30;

@@ -6,11 +6,6 @@
  * may still be pinned under it then, and a VMM may unmap them at any moment.  So the vdev keeps it
  * as vdev->ended until nothing is pinned any more.
  */
-#include "bypass.h"
-#include "condition.h"
-#include "gate.h"
-#include "irq.h"
-#include "lease_end.h"
 #include "vdev.h"
 
 /* A reference to the lease that ended without us, or NULL. */

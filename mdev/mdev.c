@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mediated devices: each offer is an mdev parent with one type, by its class code; the mdev driver;
- * the attributes of a mediated device.
+ * dlend-mdev: borrowed devices as mediated devices, for guests.  Each offer is an mdev parent with
+ * one type, by its class code; the mdev driver; the attributes of a mediated device.
  *
  * An admin makes settings (clique, prepin, lowmem) before a VM uses the device.  They are
  * attributes of the mdev itself, because mdevctl writes the attributes of a definition by their
@@ -16,16 +16,12 @@
 #include <dlend/clique.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
-#include "borrow.h"
-#include "condition.h"
+#include <dlend/version.h>
 #include "guest_ram.h"
-#include "mdev.h"
-#include "move.h"
-#include "rom.h"
 #include "vdev.h"
-#include "vdev_debugfs.h"
-#include "vdev_p2p.h"
-#include "vfio.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
 
 /* Bounds of the setting "lowmem", in bytes. */
 #define DLEND_LOWMEM_MIN	BIT_ULL(20)
@@ -416,6 +412,16 @@ static void dlend_mdev_note_vdev(struct mdev_device *mdev, struct dlend_vdev *v)
 	p->vdev = v;
 }
 
+/* Without its expansion ROM the device simply has none. */
+static void dlend_mdev_fetch_rom(struct dlend_vdev *v)
+{
+	int ret = dlend_offer_read_rom(v->claim.offer, &v->rom, &v->rom_size);
+
+	if (ret)
+		dev_warn(dlend_vdev_dev(v), "no expansion ROM from node %u (%pe): create the mdev again, or give the VMM a romfile, if the firmware needs it\n",
+			 dlend_vdev_lender(v), ERR_PTR(ret));
+}
+
 static int dlend_mdev_probe(struct mdev_device *mdev)
 {
 	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
@@ -440,7 +446,7 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 		goto put_vfio;
 	}
 	dev_set_drvdata(&mdev->dev, v);
-	dlend_rom_fetch(v);
+	dlend_mdev_fetch_rom(v);
 	dlend_vdev_debugfs_add(v);
 	ret = vfio_register_emulated_iommu_dev(&v->vfio);
 	if (ret)
@@ -578,18 +584,37 @@ static struct dlend_offer_user dlend_mdev_user = {
 	.vanishes = dlend_mdev_vanishes,
 };
 
-int dlend_mdev_start(void)
+static int __init dlend_mdev_init(void)
 {
-	int ret = mdev_register_driver(&dlend_mdev_driver);
+	int ret = dlend_memory_start();
 
-	if (!ret)
-		dlend_offer_user_register(&dlend_mdev_user);
+	if (ret)
+		return ret;
+	dlend_vdev_debugfs_init();
+	ret = mdev_register_driver(&dlend_mdev_driver);
+	if (ret)
+		goto stop;
+	dlend_offer_user_register(&dlend_mdev_user);
+	return 0;
+
+stop:
+	dlend_vdev_debugfs_exit();
+	dlend_memory_stop();
 	return ret;
 }
 
-/* No VFIO file is open now, since each holds the module.  So nobody waits for user space here. */
-void dlend_mdev_stop(void)
+/* No VFIO file is open now, since each holds the module.  So this waits for no user space. */
+static void __exit dlend_mdev_exit(void)
 {
 	dlend_offer_user_unregister(&dlend_mdev_user);
 	mdev_unregister_driver(&dlend_mdev_driver);
+	dlend_vdev_debugfs_exit();
+	dlend_memory_stop();
 }
+
+module_init(dlend_mdev_init);
+module_exit(dlend_mdev_exit);
+MODULE_DESCRIPTION("dlend: borrowed PCIe devices as mediated devices");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
+DLEND_IMPORT();

@@ -5,7 +5,7 @@
  * The VMM on the old host stops the VM (STOP), and reads some kilobytes (STOP_COPY).  On the new
  * host it writes them (RESUMING), before the VM runs there.  What those say is how the guest sees
  * the device, and a token that shows to the lender whose VM it is.  All else happens between the
- * two hosts and the lender, step by step, by the worker (move_steps.c):
+ * two hosts and the lender, step by step, by the worker:
  *
  *   RUNNING -> RUNNING_P2P	the lender is asked to stop the device
  *   RUNNING_P2P -> STOP	wait until it has; this never fails
@@ -19,24 +19,22 @@
  *
  * All that is only done for a VM whose device was told where it may go (the attribute move_to).  A
  * pause stops no device; a VMM that saves its VM is refused.
- *
- * Knows VFIO, and what is wanted when; not how it is asked for.
  */
 #include <linux/anon_inodes.h>
 #include <linux/crc32.h>
+#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
+#include <linux/io.h>
+#include <linux/io-64-nonatomic-lo-hi.h>
+#include <linux/ktime.h>
+#include <linux/pci_regs.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
-#include "bar.h"
-#include "condition.h"
-#include "ending.h"
-#include "gate.h"
-#include "irq.h"
-#include "lease_end.h"
-#include "move.h"
-#include "move_steps.h"
+#include "nvme_queues.h"
+#include "outstanding.h"
+#include "trace.h"
 #include "vdev.h"
 
 /* How long a VMM waits, with its big lock held: for the lender, and for the VM's memory. */
@@ -66,6 +64,103 @@ struct dlend_move_file {
 			    ##__VA_ARGS__);						\
 	(err);										\
 })
+
+/*
+ * Has a borrowed disk's controller still commands to end?
+ *
+ * Its lender sees that it is silent; this host reaches its registers, and the guest's memory.
+ * outstanding.c and nvme_queues.c know what these mean.
+ */
+
+/* A VMM waits for that with its big lock held: as long as a lender waits for silence. */
+#define DLEND_ENDING_WAIT_MS	1000
+#define DLEND_ENDING_LOOK_MS	5
+
+/* @kind: NULL: NVMe */
+struct dlend_ending {
+	struct dlend_registers r;
+	struct dlend_vdev *v;
+	const struct dlend_outstanding *kind;
+	void __iomem *regs;
+};
+
+static int dlend_ending_dma_read(void *arg, u64 gpa, void *buf, size_t size)
+{
+	struct dlend_vdev *v = arg;
+
+	return vfio_dma_rw(&v->vfio, gpa, buf, size, false);
+}
+
+static bool dlend_ending_nvme_busy(const struct dlend_ending *e)
+{
+	struct dlend_nvme n = {
+		.cc = readl(e->regs + DLEND_NVME_CC),
+		.csts = readl(e->regs + DLEND_NVME_CSTS),
+		.aqa = readl(e->regs + DLEND_NVME_AQA),
+		.asq = lo_hi_readq(e->regs + DLEND_NVME_ASQ),
+		.acq = lo_hi_readq(e->regs + DLEND_NVME_ACQ),
+		.read = dlend_ending_dma_read,
+		.arg = e->v,
+	};
+
+	return dlend_nvme_busy(&n) > 0;
+}
+
+static u32 dlend_ending_register(const struct dlend_registers *r, u32 offset)
+{
+	return readl(container_of_const(r, struct dlend_ending, r)->regs + offset);
+}
+
+/* Return: it is certain that something has not ended. */
+static bool dlend_ending_busy(const struct dlend_ending *e)
+{
+	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
+}
+
+/* Return: it ended what it had to do, or nobody can tell. */
+static bool dlend_ending_look(struct dlend_ending *e, phys_addr_t phys)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), DLEND_ENDING_WAIT_MS);
+	bool busy;
+
+	e->regs = phys ? ioremap(phys, e->r.size) : NULL;
+	if (!e->regs)
+		return true;
+	while ((busy = dlend_ending_busy(e)) && ktime_before(ktime_get(), end))
+		msleep(DLEND_ENDING_LOOK_MS);
+	iounmap(e->regs);
+	return !busy;
+}
+
+static bool dlend_ending_await(struct dlend_vdev *v)
+{
+	const struct dlend_outstanding *kind = dlend_outstanding_of(v->info.class);
+	unsigned int bar = kind ? kind->bar : 0;
+	struct dlend_ending e = {
+		.r = { min_t(u64, v->info.bar[bar].size, DLEND_OUTSTANDING_SIZE),
+		       dlend_ending_register },
+		.v = v,
+		.kind = kind,
+	};
+	struct dlend_lease *lease;
+	bool idle;
+
+	if ((!kind && v->info.class != DLEND_NVME_CLASS) || e.r.size < DLEND_NVME_ACQ + 8)
+		return true;
+	lease = dlend_vdev_lease(v);
+	if (!lease)
+		return true;
+	idle = dlend_ending_look(&e, READ_ONCE(lease->bar[bar].phys));
+	dlend_lease_put(lease);
+	return idle;
+}
+
+/* The VM stands still, or goes on */
+
+/* The VM is here, and its device is not. @fmt: why, after the words that are said. vdev->lock. */
+#define dlend_move_lost(v, fmt, ...)							\
+	dlend_condition_fail(v, true, "the VM cannot go on with it on this host" fmt,	\
+			     ##__VA_ARGS__)
 
 /* Is it certain that the device would be stopped in the midst of something? Waits for its end. */
 static bool dlend_move_is_busy(struct dlend_vdev *v)
@@ -333,6 +428,30 @@ static void dlend_move_give_back(struct dlend_lease *lease, struct dlend_lease *
 		dlend_lease_put(before);
 	if (lease)
 		dlend_lease_return(lease);
+}
+
+/* From here on the guest's configuration space has effects. [locked] */
+static void dlend_move_begin(struct dlend_vdev *v)
+{
+	v->move.coming = false;
+	v->move.has_token = false;
+	v->want.taken = false;
+	v->want.bme = dlend_cfg_mastering(&v->cfg);
+	v->want.readrq = dlend_cfg_readrq(&v->cfg);
+	/* Its memory was looked at before all of it had come. */
+	v->want.rescan++;
+	if (v->want.bme)
+		v->bme_at = ktime_get();
+	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
+	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+	dlend_gate_update(v);
+}
+
+static void dlend_move_start(struct dlend_vdev *v)
+{
+	lockdep_assert_held(&v->lock);
+	dlend_move_begin(v);
+	dlend_vdev_kick(v);
 }
 
 /* The VM goes on here. */
@@ -696,4 +815,116 @@ int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *
 				msecs_to_jiffies(DLEND_MOVE_TELL_MS)))
 		return -ETIMEDOUT;
 	return READ_ONCE(v->move.told);
+}
+
+/*
+ * The worker's steps, when the plan says so (plan.c).
+ *
+ * A device that was stopped is like one whose guest has Bus Master Enable off: the step that turns
+ * it on again, here or on the other host, is the same as always.
+ */
+
+static const char *dlend_move_told_words(int err)
+{
+	switch (err) {
+	case -EOPNOTSUPP:
+		return "it never is quiet; \"NODE cut\" if it is a network or sound device";
+	case -EMLINK:
+		return "its IOMMU group has more functions: not possible yet";
+	case -EINVAL:
+		return "the VM is on that node already";
+	default:
+		return "the lender refuses";
+	}
+}
+
+static struct dlend_wish dlend_move_wish(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->want;
+}
+
+void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	struct dlend_wish asked = dlend_move_wish(v);
+	int ret = dlend_lease_move_to(lease, asked.move_to, asked.cut);
+
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	if (dlend_reply_named(&v->want, &asked, &v->have, &v->move.told, ret))
+		dev_warn_ratelimited(dlend_vdev_dev(v), "node %u cannot take the device over (%pe): %s\n",
+				     asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
+	dlend_gate_update(v);
+}
+
+void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	struct dlend_wish asked, had;
+	struct dlend_quiet quiet;
+	int ret;
+
+	mutex_lock(&v->lock);
+	asked = v->want;
+	v->have.bme = false;
+	had = v->have;
+	/* Direct interrupts end, so that they are counted. */
+	dlend_bypass_end(v);
+	dlend_gate_note(v);
+	mutex_unlock(&v->lock);
+	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
+	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, false, ret);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	dlend_reply_quiesced(&asked, &v->have, quiet.drained || v->have.cut, ret);
+	if (quiet.irqs_changed) {
+		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
+		v->irq_gap = true;
+	}
+	if (!ret)
+		dlend_gate_note_quiet(v);
+	if (ret)
+		snprintf(v->move.why, sizeof(v->move.why), "node %u could not stop it (%pe)",
+			 lease->addr.lender, ERR_PTR(ret));
+	else if (v->have.loud)
+		snprintf(v->move.why, sizeof(v->move.why),
+			 "it was still at work %u ms after its guest had stopped: try again when there is less to do",
+			 quiet.waited_us / 1000);
+	dlend_gate_update(v);
+}
+
+void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	struct dlend_wish asked = dlend_move_wish(v);
+	int ret = dlend_lease_run(lease);
+
+	guard(mutex)(&v->lock);
+	if (v->claim.lease != lease)
+		return;
+	/* What came while the device was stopped may be lost: one too many does no harm. */
+	dlend_irqs_live(v, v->have.irq_mode, true);
+	v->move.given = false;
+	v->move.why[0] = 0;
+	if (dlend_reply_ran(&v->want, &asked, &v->have, ret))
+		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
+				ret == -ESTALE ? ": another host has taken it over" : "");
+	dlend_gate_update(v);
+}
+
+void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	char why[DLEND_REASON_LEN] = "";
+	int ret = dlend_lease_take_over(lease, v->move.token, why);
+
+	guard(mutex)(&v->lock);
+	/* Whatever ends the wait for the VM ends its lease, too. */
+	if (v->claim.lease != lease)
+		return;
+	dlend_reply_taken(&v->have);
+	/* Every vector once, for what was lost on the way. */
+	v->irq_gap = true;
+	dlend_move_begin(v);
+	if (ret)
+		dlend_move_lost(v, " (%pe): %s", ERR_PTR(ret), why);
 }

@@ -36,14 +36,15 @@
 #include <dlend/cfg.h>
 #include <dlend/p2p.h>
 #include "bar_areas.h"
-#include "borrow_plan.h"
-#include "condition.h"
 #include "memory.h"
 #include "memslots.h"
 #include "move_stream.h"
+#include "plan.h"
 #include "vmm.h"
 
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
+#define DLEND_CONDITION_WORD	16	/* bytes for the first word of dlend_condition_text() */
+#define DLEND_CONDITION_WORDS	64	/* bytes of what it says beside a reason */
 
 /*
  * Regions of the VFIO device: the index stands in the upper bits of the file offset.  A region is
@@ -67,7 +68,7 @@ enum dlend_gate {
  * struct dlend_irq_vec - an interrupt vector, as the VMM has set it up
  * @trigger: eventfd, or NULL
  * @latched: an interrupt came while there was no eventfd
- * @producer, @producing: it is KVM's, if KVM wants it (bypass.c); under vdev->lock
+ * @producer, @producing: it is KVM's, if KVM wants it (irq.c); under vdev->lock
  * @count, @signals: interrupts that came, and signals that were sent
  */
 struct dlend_irq_vec {
@@ -83,7 +84,7 @@ struct dlend_irq_vec {
  * @mode: what the VMM has set up
  * @live: what the lender delivers; interrupts reach the VMM only while it equals @mode
  * @vec, @nvec: vectors of @mode (INTx: one)
- * @bypass: lease whose direct interrupts may be KVM's, or NULL (bypass.c); under vdev->lock
+ * @bypass: lease whose direct interrupts may be KVM's, or NULL (irq.c); under vdev->lock
  * @masked: INTx: no signal before the next unmask
  * @disabled: INTx: by the guest's COMMAND register
  * @pending: INTx: one came while it was masked or disabled
@@ -208,7 +209,7 @@ struct dlend_vdev_move {
  *	last try
  * @rescan_ms: until the next look at all of the guest's memory
  * @bme_at: when the guest turned Bus Master Enable on, until the gate opens
- * @work: the worker (steps.c)
+ * @work: the worker (vdev.c)
  * @say: tells user space of a new state (condition.c)
  * @said: what user space knows: its first word; "": it may have read another one since
  * @slow_work, @look_work: look for memory that has come (guest_ram.c)
@@ -366,5 +367,457 @@ static inline void dlend_vdev_touch(struct dlend_vdev *v)
 	WRITE_ONCE(v->shut_since, ktime_get());
 	dlend_vdev_kick(v);
 }
+
+/* bar.c: BARs, as a VMM maps or accesses them */
+
+/** dlend_bar_open - a VMM opens the device. Context: process. Return: 0, -ENOMEM. */
+int dlend_bar_open(struct dlend_vdev *v);
+
+/** dlend_bar_close - the end of dlend_bar_open(); no mapping is left. Context: may sleep. */
+void dlend_bar_close(struct dlend_vdev *v);
+
+/**
+ * dlend_bar_set_gate - what BAR accesses meet from now on
+ * @v: (in) vdev
+ * @gate: (in) gate
+ * @bar: (in) windows onto the BARs; NULL: none
+ *
+ * When this returns, no access goes through that the new gate does not allow. Context: process,
+ * vdev->lock is held; takes bar_lock.
+ */
+void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar);
+
+/**
+ * dlend_bar_revoked - cut off a BAR: nobody reaches it any more when this returns
+ * @v: (in) vdev
+ * @index: (in) BAR
+ *
+ * Context: process; takes bar_lock.
+ */
+void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index);
+
+/** dlend_bar_set_mse - the guest turns memory decoding on or off. Context: vdev->lock. */
+void dlend_bar_set_mse(struct dlend_vdev *v, bool on);
+
+/** dlend_bar_mmap - map a BAR, or a part of one, lazily. Context: mmap_lock. Return: 0, -EINVAL. */
+int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma);
+
+/**
+ * dlend_bar_rw - a trapped access
+ * @v: (in) vdev
+ * @at: (in) offset in the file: the BAR, and the offset in it (DLEND_REGION_*)
+ * @buf: (in, out) user memory
+ * @count: (in) bytes
+ * @write: (in) true: write to the BAR, false: read from it
+ *
+ * If no device answers, a read gives 0xff. Context: process; waits for the device.
+ * Return: bytes done, at least one; -EINVAL beyond the BAR; -EFAULT.
+ */
+ssize_t dlend_bar_rw(struct dlend_vdev *v, u64 at, char __user *buf, size_t count, bool write);
+
+/** dlend_bar_size - bytes of a BAR, 0 = none. Context: any. */
+u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index);
+
+/**
+ * dlend_bar_areas - the parts of a BAR that can be mapped, without the MSI-X pages
+ * @v: (in) vdev
+ * @index: (in) BAR
+ * @area: (out) parts, in order
+ *
+ * Context: any. Return: their number, 0 to DLEND_MAX_AREAS; 1 with the whole BAR if nothing must be
+ * left out.
+ */
+unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
+			     struct dlend_bar_area area[DLEND_MAX_AREAS]);
+
+/* p2p.c: a vdev among the other devices of its VM */
+
+/** dlend_vdev_offered_clique - DLEND_OFFER_CLIQUE* as vdev->clique has it. Context: any. */
+static inline int dlend_vdev_offered_clique(u16 clique)
+{
+	if (clique == DLEND_OFFER_CLIQUE_AUTO)
+		return DLEND_CLIQUE_AUTO;
+	if (clique == DLEND_OFFER_CLIQUE_NONE)
+		return DLEND_CFG_CLIQUE_NONE;
+	return clique - DLEND_OFFER_CLIQUE(0);
+}
+
+/**
+ * dlend_vdev_p2p_join - a VMM opens the device: it is one of that VM's from now on
+ * @v: (in, out) vdev; vdev->clique_shown is set
+ *
+ * Context: process. The end is dlend_p2p_leave().
+ */
+void dlend_vdev_p2p_join(struct dlend_vdev *v);
+
+/**
+ * dlend_vdev_p2p_await - wait until a device reaches the BARs of the VM's other devices
+ * @v: (in) vdev, published as one that transfers
+ *
+ * What cannot be reached is not waited for, nor is anything if the device is to stop at once.
+ *
+ * Context: the worker (vdev.c), none of the vdev's locks; may sleep for a second.
+ */
+void dlend_vdev_p2p_await(struct dlend_vdev *v);
+
+/** dlend_vdev_publish - lease, Bus Master Enable or BARs may have changed. Context: vdev->lock. */
+void dlend_vdev_publish(struct dlend_vdev *v);
+
+/* gate.c: [locked] */
+
+/** dlend_gate_next_step - the next step for the device */
+enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v);
+
+/** dlend_gate_settled - may the guest's accesses go through? */
+bool dlend_gate_settled(const struct dlend_vdev *v);
+
+/**
+ * dlend_gate_note - something has changed that others look at without vdev->lock
+ * @v: (in) vdev
+ *
+ * Updates vdev->urgent, vdev->quiet, vdev->irq_busy and what vdev->move has for that, and wakes
+ * whoever waits for them.
+ */
+void dlend_gate_note(struct dlend_vdev *v);
+
+/** dlend_gate_note_quiet - the device transfers nothing to this node any more */
+void dlend_gate_note_quiet(struct dlend_vdev *v);
+
+/**
+ * dlend_gate_update - open or shut the gate as things are now
+ * @v: (in) vdev; something about it has changed
+ *
+ * Once this has shut the gate, no access of the guest reaches the device. Includes
+ * dlend_gate_note().
+ */
+void dlend_gate_update(struct dlend_vdev *v);
+
+/* irq.c: interrupts, as VFIO shows them */
+
+/** dlend_irqs_init - prepare a new vdev. Context: any. */
+void dlend_irqs_init(struct dlend_vdev *v);
+
+/** dlend_irqs_close - the last file is closed: signal nothing any more. Context: may sleep. */
+void dlend_irqs_close(struct dlend_vdev *v);
+
+/** dlend_irqs_count - number of interrupts of VFIO's @index. Context: any. */
+unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index);
+
+/** dlend_irqs_flags - VFIO_IRQ_INFO_* of VFIO's @index. Context: any. */
+u32 dlend_irqs_flags(unsigned int index);
+
+/**
+ * dlend_irqs_set - VFIO_DEVICE_SET_IRQS
+ * @v: (in) vdev
+ * @hdr: (in) checked against the number of interrupts
+ * @data: (in) as many values as @hdr says; NULL if it has none
+ *
+ * Context: process; waits for the lender, bounded, if it has to set something up for that.
+ * Return: 0 or -errno; > 0, as vfio-pci does: the lender has only so many vectors, and none is set
+ * up any more; -ENOSPC: the lender has none at all, and none is set up any more; or it lacks only
+ * those of @hdr, and the others stay.
+ */
+int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
+
+/**
+ * dlend_irqs_fired - interrupts have come from the device
+ * @v: (in) vdev
+ * @vector, @count: (in) which, and how many
+ *
+ * Context: any, hard interrupt too.
+ */
+void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count);
+
+/**
+ * dlend_irqs_live - what the lender delivers from now on
+ * @v: (in) vdev
+ * @mode: (in) interrupts
+ * @resized: (in) their number has changed, and some may be lost: signal every vector once
+ *
+ * Context: process.
+ */
+void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized);
+
+/** dlend_irqs_disable_intx - the guest's COMMAND turns INTx off, or on. Context: process. */
+void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable);
+
+/**
+ * dlend_irqs_intx_is_kvms - does the guest have INTx, by way of KVM?
+ * @v: (in) vdev
+ *
+ * That is so if the VMM has given an eventfd for the unmask, which KVM signals at the guest's end
+ * of interrupt; a VMM that passes INTx on by itself unmasks it by calls.
+ *
+ * Context: vdev->lock held.
+ */
+bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v);
+
+/** dlend_irqs_intx_up - does the lender wait for the guest to serve INTx? Context: process. */
+bool dlend_irqs_intx_up(struct dlend_vdev *v);
+
+/**
+ * dlend_irqs_signal - send the VMM itself a message
+ * @v: (in) vdev
+ * @index: (in) VFIO_PCI_ERR_IRQ_INDEX or VFIO_PCI_REQ_IRQ_INDEX
+ *
+ * Context: process. Return: does the VMM listen?
+ */
+bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index);
+
+/**
+ * dlend_bypass_begin - direct interrupts of a lease are set up: KVM may have them
+ * @v: (in) vdev
+ * @lease: (in) lease, until dlend_bypass_end()
+ *
+ * Nothing happens for those that come by the doorbell. Context: process, under vdev->lock.
+ */
+void dlend_bypass_begin(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/**
+ * dlend_bypass_end - all come to this host's handlers again when this returns
+ * @v: (in) vdev; that none was KVM's is fine
+ *
+ * Before dlend_lease_irq_setup(), and before the lease may end. Context: as dlend_bypass_begin().
+ */
+void dlend_bypass_end(struct dlend_vdev *v);
+
+/* condition.c: [locked], unless a function says another */
+
+/* Module parameter: is the VMM told when a link is lost or a lease ends? */
+extern bool dlend_stop_on_loss;
+
+/**
+ * dlend_condition_fail - the device is of no use to the guest from now on
+ * @v: (in) vdev
+ * @tell: (in) tell the VMM, too, by the error eventfd
+ * @fmt: (in) why, for the log and for sysfs
+ */
+__printf(3, 4) void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...);
+
+/** dlend_condition_clear - a device that has failed gets another chance */
+void dlend_condition_clear(struct dlend_vdev *v);
+
+/** dlend_condition_init - of a new vdev. Context: no lock. */
+void dlend_condition_init(struct dlend_vdev *v);
+
+/** dlend_condition_exit - user space hears nothing more. Context: process; no lock; waits. */
+void dlend_condition_exit(struct dlend_vdev *v);
+
+/**
+ * dlend_condition_say - tell user space of the condition, if it is another one, soon
+ * @v: (in) vdev
+ *
+ * Context: any.
+ */
+void dlend_condition_say(struct dlend_vdev *v);
+
+/**
+ * dlend_condition_text - "idle", "borrowing", "building", "running", "failed", "stopped" or
+ *	"prepared", and a reason
+ * @v: (in) vdev
+ * @buf: (out) text
+ * @size: (in) bytes of @buf
+ */
+void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size);
+
+/* lease_end.c: the end of a lease, as a vdev has it */
+
+/**
+ * dlend_ended_with_pins - the lease under which pages may be pinned
+ * @v: (in) vdev
+ *
+ * Context: process; takes vdev->lock. Return: a reference on the lease in use, or on the one that
+ * ended; NULL if there is neither.
+ */
+struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
+
+/**
+ * dlend_ended_keep - the lease in use is not in use any more; it is kept as vdev->ended
+ * @v: (in) vdev that has a lease
+ *
+ * Its interrupts come to this host's handlers when this returns. Context: process, under
+ * vdev->lock. Return: the one that was kept before, or NULL; to be put without the lock.
+ */
+struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v);
+
+/**
+ * dlend_ended_leave - nobody needs the device any more: its lease goes back
+ * @v: (in) vdev that is being closed, or whose VMM dies
+ *
+ * Context: process, may sleep; takes vdev->lock; waits for nobody.
+ */
+void dlend_ended_leave(struct dlend_vdev *v);
+
+/**
+ * dlend_ended_drop - unpin all that is still pinned under a lease that has ended
+ * @v: (in) vdev that is being closed
+ *
+ * Context: process, may sleep; takes vdev->lock.
+ */
+void dlend_ended_drop(struct dlend_vdev *v);
+
+/**
+ * dlend_ended_forget - @lease has ended, and nothing is pinned under it any more
+ * @v: (in) vdev
+ * @lease: (in) lease
+ *
+ * Context: process, may sleep; takes vdev->lock.
+ */
+void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/**
+ * dlend_ended_lose - the lease has ended without us
+ * @v: (in) vdev
+ * @only: (in) lease; nothing happens if the vdev has another one by now. NULL: whichever it has
+ * @why: (in) for the log and sysfs
+ *
+ * If its session is over, the peer cannot reach this node's memory through it when this returns.
+ * Context: process, may sleep; takes vdev->lock; waits for no peer.
+ */
+void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why);
+
+/**
+ * dlend_ended_link_down - the link to the lender is down
+ * @v: (in) vdev
+ *
+ * As dlend_ended_lose(), also for a lease that had ended before and is not returned yet. Context:
+ * as dlend_ended_lose().
+ */
+void dlend_ended_link_down(struct dlend_vdev *v);
+
+/* move.c: a VM moves from one host to another, and its device stays where it is */
+
+/** dlend_move_init - prepare a new vdev: it can move. Context: process. */
+void dlend_move_init(struct dlend_vdev *v);
+
+/** dlend_move_destroy - a vdev is about to be freed. Context: process. */
+void dlend_move_destroy(struct dlend_vdev *v);
+
+/** dlend_move_open - a VMM opens the device; its VM runs here. Context: process, vdev->lock. */
+void dlend_move_open(struct dlend_vdev *v);
+
+/**
+ * dlend_move_reset - the VMM resets the device: whatever moved does not any more
+ * @v: (in) vdev
+ *
+ * A lease that was only prepared is given back. Context: process, none of the vdev's locks.
+ */
+void dlend_move_reset(struct dlend_vdev *v);
+
+/** dlend_move_close - the VMM has closed the device: its files are dead. Context: as above. */
+void dlend_move_close(struct dlend_vdev *v);
+
+/**
+ * struct dlend_move_target - where a VM may go
+ * @node: node id, or DLEND_NODE_NONE
+ * @cut: also if the device is never quiet
+ * @all: the VMM sends all of the VM's memory after the VM has stopped: it need not be told what the
+ *	device has written before
+ */
+struct dlend_move_target {
+	u16 node;
+	bool cut, all;
+};
+
+/**
+ * dlend_move_set_target - which node may take the device over
+ * @v: (in) vdev
+ * @to: (in) where the VM may go
+ *
+ * Context: process, none of the vdev's locks; waits for the lender, if the device is borrowed.
+ * Return: 0; -ENODEV no VM has it open; -EOPNOTSUPP, -EMLINK, -EINVAL as dlend_lease_move_to();
+ * -EOPNOTSUPP also where the VMM would not carry along what the device writes; -EPERM where it
+ * would not pass on the guest's INTx; -ETIMEDOUT.
+ */
+int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *to);
+
+/* Steps of a move.  Context: the worker, none of the vdev's locks. */
+
+/** dlend_move_step_to - tell the lender which node may take the device of @v over */
+void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/** dlend_move_step_quiesce - the VM stands still: stop the device */
+void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/** dlend_move_step_run - the VM goes on here */
+void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/** dlend_move_step_take_over - the VM has come, and goes on here */
+void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease);
+
+/* vdev.c: what a VMM, a guest or the lender makes a vdev do */
+
+/* What the borrower calls, for the claim of a vdev. */
+extern const struct dlend_claim_ops dlend_borrow_claim_ops;
+
+/** dlend_borrow_init - prepare a new vdev. Context: any. */
+void dlend_borrow_init(struct dlend_vdev *v);
+
+/** dlend_borrow_open - a VMM has opened the device. Context: process; takes vdev->lock. */
+void dlend_borrow_open(struct dlend_vdev *v);
+
+/**
+ * dlend_borrow_close - the VMM closes the device
+ * @v: (in) vdev
+ *
+ * When this returns, the device cannot reach the guest's memory, and none of it is pinned; a worker
+ * returns the lease. Context: process; sleeps; waits a second at most for the lender's answer.
+ */
+void dlend_borrow_close(struct dlend_vdev *v);
+
+/**
+ * dlend_borrow_effects - act on a configuration write
+ * @v: (in) vdev
+ * @effects: (in) DLEND_CFG_E_*
+ *
+ * Context: process, vdev->lock is held; waits for nobody.
+ */
+void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);
+
+/**
+ * dlend_borrow_stopped - wait until a device that must not transfer has stopped
+ * @v: (in) vdev
+ * @effects: (in) DLEND_CFG_E_* of the configuration write that may have asked for it
+ *
+ * If the lender does not say in time that it has stopped the device, this node closes the device's
+ * windows to its memory, unless another device of the VM uses the same windows. Context: process,
+ * without vdev->lock; sleeps 0.1 s at most, as long as a function level reset by vfio-pci takes.
+ */
+void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
+
+/**
+ * dlend_borrow_reset - VFIO's reset
+ * @v: (in) vdev
+ *
+ * The virtual configuration space is reset at once; a worker has the lender reset the device. When
+ * this returns, the device transfers nothing, as after dlend_borrow_stopped(). Context: process;
+ * sleeps, a second at most.
+ */
+void dlend_borrow_reset(struct dlend_vdev *v);
+
+/**
+ * dlend_borrow_intx - is INTx asserted?
+ * @v: (in) vdev
+ *
+ * Context: process; may ask the lender, 0.1 s at most. Return: PCI_STATUS_INTERRUPT, or 0.
+ */
+u16 dlend_borrow_intx(struct dlend_vdev *v);
+
+/* vfio.c */
+extern const struct vfio_device_ops dlend_vfio_ops;
+
+/* debugfs.c: numbers of vdevs.  Context: process. */
+
+/** dlend_vdev_debugfs_add - make the files of a new vdev */
+void dlend_vdev_debugfs_add(struct dlend_vdev *v);
+
+/** dlend_vdev_debugfs_remove - nobody reads them any more when this returns */
+void dlend_vdev_debugfs_remove(struct dlend_vdev *v);
+
+/** dlend_vdev_debugfs_init - module init */
+void dlend_vdev_debugfs_init(void);
+
+/** dlend_vdev_debugfs_exit - module exit */
+void dlend_vdev_debugfs_exit(void);
 
 #endif

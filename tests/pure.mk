@@ -6,7 +6,7 @@ dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqs
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together lender/notes
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
-dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/borrow_plan mdev/replies mdev/nvme_queues mdev/outstanding mdev/bar_areas
+dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/nvme_queues mdev/outstanding mdev/bar_areas
 dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_bookings borrower/p2p_clique
 
 # Pure, but notes in the kernel's own trees (maple tree): KUnit only.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the borrower's plan (mdev/borrow_plan.c): what borrows and what does not, the order of
+ * Suite of the borrower's plan (mdev/plan.c): what borrows and what does not, the order of
  * the steps, and that the steps lead from every state to an open gate.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include <mdev/borrow_plan.h>
+#include <mdev/plan.h>
 
 struct plan_case {
 	const char *name;
@@ -132,7 +132,7 @@ static void plan_one(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, dlend_plan_settled(c->now, &c->want, &c->have), c->settled);
 }
 
-/* Note a step as steps.c does. */
+/* Note a step as vdev.c does. */
 static void do_step(enum dlend_step step, const struct dlend_wish *want, struct dlend_wish *have)
 {
 	switch (step) {

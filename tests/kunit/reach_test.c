@@ -6,7 +6,7 @@
  * ever.
  *
  * What is looked at are the pure parts of which builds are made (the prober, the books, who was
- * told, the plan); the model puts them together as mdev/build.c, steps.c and watch.c do.
+ * told, the plan); the model puts them together as mdev/build.c, vdev.c and watch.c do.
  */
 #include <kunit/test.h>
 #include <linux/errno.h>
@@ -17,14 +17,14 @@
 #include <dlend/alloc.h>
 
 #include "mdev/books.h"
-#include "mdev/borrow_plan.h"
+#include "mdev/plan.h"
 #include "mdev/prober.h"
 
 #define BLOCKS		32u
 #define BASE		(4ull << 30)	/* no chipset remaps here */
 #define DEVICES		2u
 #define EVENTS		4000u
-#define REACH_MS	2000		/* as in steps.c */
+#define REACH_MS	2000		/* as in vdev.c */
 #define SETTLE_MS	60000
 #define PLUG_MS		10000		/* as in guest_ram.c */
 

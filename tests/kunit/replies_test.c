@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of what replies mean (mdev/replies.c): long random walks of two hosts whose VMs use one
+ * Suite of what replies mean (mdev/plan.c): long random walks of two hosts whose VMs use one
  * device in turn, with the lender's own state machine (lender/lease_sm.c) between them.
  *
  * Replies are late (the VMM goes on meanwhile), lost (the lender has done it, and the host does
  * not know), or those of a request that the lender has done twice.  A host asks one thing at a
  * time, and what it asks is done in that order, as over a link.  The steps are those of
- * borrow_plan.c; what steps.c, move_steps.c and move.c do around them is played here.
+ * plan.c; what vdev.c and move.c do around them is played here.
  */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
 #include <lender/lease_sm.h>
-#include <mdev/replies.h>
+#include <mdev/plan.h>
 
 #define HOSTS		2u
 #define QUEUE		8u

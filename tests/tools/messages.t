@@ -110,7 +110,7 @@ BROKEN = (
      "dlend: ... too many"),
     ("a reason", "borrower/claim.c", '\nstatic void dlend_x(char *why)\n{\n\tsnprintf(why, 9, "it rains on node %u", 3);\n}\n',
      "it rains on node ..."),
-    ("a device that fails", "mdev/steps.c", '\nstatic void dlend_x(struct dlend_vdev *v)\n{\n\tdlend_condition_fail(v, true, '
+    ("a device that fails", "mdev/vdev.c", '\nstatic void dlend_x(struct dlend_vdev *v)\n{\n\tdlend_condition_fail(v, true, '
      '"it is %s", v ? "late" : "early");\n}\n', "borrowed device unusable: it is early; the guest reads 0xff from it"),
     ("a link's error, by its name", "ntb/session.c", '\nstatic const char dlend_wet[] = "the cable; it is wet";\n\n'
      'static void dlend_x(struct dlend_link *l)\n{\n\tdlend_link_renew(l, dlend_wet);\n}\n', "the cable; it is wet"),

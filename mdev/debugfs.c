@@ -8,9 +8,7 @@
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 #include <dlend/names.h>
-#include "condition.h"
 #include "vdev.h"
-#include "vdev_debugfs.h"
 
 static struct dentry *dlend_vdev_debugfs_root;
 

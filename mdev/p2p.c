@@ -9,7 +9,6 @@
 #include <dlend/clique.h>
 #include <dlend/p2p_clique.h>
 #include "vdev.h"
-#include "vdev_p2p.h"
 
 /* How long a device waits for what it shall reach.  A lender that does not answer costs no more. */
 #define DLEND_P2P_SETTLE_MS	1000u
