@@ -22,7 +22,7 @@
  *	device answers, and a write would be lost.  A read starts no transfer, so it waits only
  *	until the device is borrowed and reset.
  *
- * Must not know leases: gate.c says when the gate is open, and where the window is.
+ * Must not know leases: state.c says when the gate is open, and where the window is.
  */
 #include <linux/io.h>
 #include <linux/mm.h>

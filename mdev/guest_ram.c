@@ -55,8 +55,7 @@ static void dlend_guest_grow(struct dlend_vdev *v)
 		return;
 	v->want.grow++;
 	v->stat.grows++;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 /* Devices that this host itself passes through to the VM: neither side reaches the other's BARs. */
@@ -116,7 +115,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 	if (!v->open || !v->claim.lease || !v->want.bme || v->failed)
 		return;
 	v->want.rescan++;
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 /* Guests may be given memory while they run, and nobody tells (docs/architecture.md). */
@@ -149,7 +148,7 @@ static void dlend_guest_look_work(struct work_struct *work)
 
 	if (!lease)
 		return;
-	if (READ_ONCE(v->looks))
+	if (READ_ONCE(v->is.looks))
 		dlend_memory_look(dlend_vdev_memory(lease));
 	dlend_lease_put(lease);
 }
@@ -176,7 +175,7 @@ static void dlend_guest_unmapping(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
 	v->unmapping++;
-	dlend_gate_update(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
@@ -185,9 +184,7 @@ static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
 	v->unmapping--;
 	if (lost)
 		v->want.build++;
-	dlend_gate_update(v);
-	if (v->claim.lease)
-		dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_guest_op_unmapping(void *ctx)
@@ -222,8 +219,7 @@ static void dlend_guest_op_exit(void *ctx)
 
 	guard(mutex)(&v->lock);
 	v->want.bme = false;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_guest_op_leave(void *ctx)
@@ -235,7 +231,7 @@ static bool dlend_guest_op_quiet(void *ctx)
 {
 	struct dlend_vdev *v = ctx;
 
-	return READ_ONCE(v->quiet) || !READ_ONCE(v->claim.lease);
+	return READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease);
 }
 
 static void dlend_guest_op_stuck(void *ctx)
@@ -248,7 +244,7 @@ static bool dlend_guest_op_stop(void *ctx)
 	struct dlend_vdev *v = ctx;
 
 	/* Without a lease nobody needs what is built. */
-	return READ_ONCE(v->urgent) || !READ_ONCE(v->claim.lease);
+	return READ_ONCE(v->is.urgent) || !READ_ONCE(v->claim.lease);
 }
 
 /*
@@ -260,27 +256,26 @@ static bool dlend_guest_op_behind(void *ctx)
 	struct dlend_vdev *v = ctx;
 	s64 ms = DLEND_GUEST_PLUG_MS;
 
-	if (!READ_ONCE(v->behind))
+	if (!READ_ONCE(v->is.behind))
 		return false;
 	guard(mutex)(&v->lock);
 	if (v->failed)
 		ms *= 2;
-	if (!v->behind || !dlend_plan_gate_overdue(ktime_to_ms(ktime_get()),
-						   ktime_to_ms(v->behind_at),
-						   ktime_to_ms(READ_ONCE(v->progressed)), ms))
-		return v->behind;
+	if (!v->is.behind ||
+	    !dlend_plan_gate_overdue(ktime_to_ms(ktime_get()), ktime_to_ms(v->behind_at),
+				     ktime_to_ms(READ_ONCE(v->progressed)), ms))
+		return v->is.behind;
 	if (v->failed)
 		return false;
 	dlend_condition_fail(v, true, "no way to RAM that was plugged in, within %u s",
 			     DLEND_GUEST_PLUG_S);
-	dlend_vdev_kick(v);
 	return true;
 }
 
 static bool dlend_guest_op_look(void *ctx)
 {
 	struct dlend_vdev *v = ctx;
-	bool looks = READ_ONCE(v->looks);
+	bool looks = READ_ONCE(v->is.looks);
 
 	if (looks)
 		queue_work(v->claim.wq, &v->look_work);

@@ -7,7 +7,8 @@
  * is kept and signalled when the next is set.  Several edges of one vector may become one signal,
  * as in hardware.
  *
- * Must not ask the lender for anything itself: dlend_irqs_ask() notes what is wanted.
+ * Must not ask the lender for anything itself: dlend_irqs_ask() notes what is wanted, and callers
+ * see to that (dlend_vdev_update()).
  */
 #include <linux/eventfd.h>
 #include <linux/irqbypass.h>
@@ -19,9 +20,6 @@
 
 /* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
 #define DLEND_MSIX_STEP		64
-
-/* How long a caller under the VMM's big lock waits for the lender. */
-#define DLEND_IRQS_WAIT_MS	1000
 
 u32 dlend_irqs_flags(unsigned int index)
 {
@@ -72,40 +70,8 @@ static void dlend_irqs_ask(struct dlend_vdev *v, enum dlend_irq_mode mode, u32 n
 {
 	lockdep_assert_held(&v->lock);
 	v->irq_need = need;
-	if (v->want.irq_mode == mode && v->want.irq_count == count)
-		return;
 	v->want.irq_mode = mode;
 	v->want.irq_count = count;
-	dlend_gate_update(v);
-	if (v->claim.lease)
-		dlend_vdev_kick(v);
-}
-
-/* A set-up begins; dlend_irqs_ask_end() waits for its outcome. [locked] */
-static void dlend_irqs_ask_begin(struct dlend_vdev *v)
-{
-	lockdep_assert_held(&v->lock);
-	v->irq_waiters++;
-	v->irq_short = -1;
-}
-
-/*
- * Wait until what was asked for is set up, a second at most; without vdev->lock.
- * Return: 0 it is, or will be when the device is borrowed; > 0 the lender has only so many vectors;
- * -ENOSPC it has none.
- */
-static int dlend_irqs_ask_end(struct dlend_vdev *v)
-{
-	int ret = 0;
-
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->irq_busy),
-			   msecs_to_jiffies(DLEND_IRQS_WAIT_MS));
-	guard(mutex)(&v->lock);
-	v->irq_waiters--;
-	if (v->irq_short >= 0)
-		ret = v->irq_short ?: -ENOSPC;
-	v->irq_short = -1;
-	return ret;
 }
 
 /*
@@ -564,7 +530,7 @@ static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
 		eventfd_ctx_put(ctx);
 }
 
-static int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	struct eventfd_ctx *ctx = NULL;
 	s32 fd;
@@ -597,8 +563,7 @@ static int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_se
 	return 0;
 }
 
-/* v->lock is held */
-static int dlend_irqs_set_locked(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
 	u32 action = hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK;
 
@@ -627,12 +592,7 @@ static int dlend_irqs_beside(const struct dlend_vdev *v, const struct vfio_irq_s
 	return i;
 }
 
-/*
- * The lender has only @possible vectors.  If that is enough for the vectors that worked before,
- * they still do, and the VMM does not get those of @hdr (-ENOSPC).  If not, no vector is left, and
- * the VMM asks for fewer from the beginning (Return: @possible). [locked]
- */
-static int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
+int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible)
 {
 	int beside;
 	u32 i;
@@ -649,27 +609,6 @@ static int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *h
 		dlend_irqs_set_fd(v, hdr->start + i, -1);
 	v->irq_need = beside;
 	return -ENOSPC;
-}
-
-int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
-{
-	int ret, possible;
-
-	if (hdr->index >= VFIO_PCI_ERR_IRQ_INDEX)
-		return dlend_irqs_set_special(v, hdr, data);
-	mutex_lock(&v->lock);
-	dlend_irqs_ask_begin(v);
-	ret = dlend_irqs_set_locked(v, hdr, data);
-	mutex_unlock(&v->lock);
-	possible = dlend_irqs_ask_end(v);
-	if (ret || !possible)
-		return ret;
-	mutex_lock(&v->lock);
-	ret = dlend_irqs_too_few(v, hdr, possible);
-	mutex_unlock(&v->lock);
-	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
-			       dlend_vdev_lender(v), max(possible, 0), hdr->start + hdr->count);
-	return ret;
 }
 
 void dlend_irqs_init(struct dlend_vdev *v)

@@ -188,8 +188,7 @@ static void dlend_move_stand_still(struct dlend_vdev *v)
 	}
 	v->want.quiet = true;
 	v->want.turn++;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 /* The VM goes on. */
@@ -204,13 +203,12 @@ static void dlend_move_go_on(struct dlend_vdev *v)
 		v->move.given = false;
 		dlend_move_lost(v, ": another host has taken it over");
 	}
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_move_await(struct dlend_vdev *v)
 {
-	wait_event_timeout(v->idle_wq, READ_ONCE(v->move.settled),
+	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.move_settled),
 			   msecs_to_jiffies(DLEND_MOVE_STOP_MS));
 }
 
@@ -343,7 +341,7 @@ static int dlend_move_compare(struct dlend_vdev *v, const struct dlend_move_imag
 
 static bool dlend_move_prepared(struct dlend_vdev *v)
 {
-	return READ_ONCE(v->move.ready) || READ_ONCE(v->move.refused) || READ_ONCE(v->failed) ||
+	return READ_ONCE(v->is.ready) || READ_ONCE(v->move.refused) || READ_ONCE(v->failed) ||
 	       !READ_ONCE(v->open);
 }
 
@@ -354,13 +352,12 @@ static int dlend_move_await_prepared(struct dlend_vdev *v, struct dlend_lease **
 	/* Maybe it was too early when the VMM began, or a link was lost for a while. */
 	v->move.refused = false;
 	dlend_condition_clear(v);
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	wait_event_killable_timeout(v->idle_wq, dlend_move_prepared(v),
 				    msecs_to_jiffies(DLEND_MOVE_PREPARE_MS));
 	guard(mutex)(&v->lock);
-	if (v->move.ready) {
+	if (v->is.ready) {
 		*lease = dlend_lease_get(v->claim.lease);
 		return 0;
 	}
@@ -411,25 +408,6 @@ free_image:
 	return ret;
 }
 
-/* Another VM is to have the device, by a lease that is neither here nor asked for. [locked] */
-static struct dlend_lease *dlend_move_drop_lease(struct dlend_vdev *v, struct dlend_lease **before)
-{
-	struct dlend_lease *lease = v->claim.lease;
-
-	v->want.vm++;
-	*before = lease ? dlend_ended_keep(v) : NULL;
-	return lease;
-}
-
-/* @before: it had ended earlier. */
-static void dlend_move_give_back(struct dlend_lease *lease, struct dlend_lease *before)
-{
-	if (before)
-		dlend_lease_put(before);
-	if (lease)
-		dlend_lease_return(lease);
-}
-
 /* From here on the guest's configuration space has effects. [locked] */
 static void dlend_move_begin(struct dlend_vdev *v)
 {
@@ -437,21 +415,12 @@ static void dlend_move_begin(struct dlend_vdev *v)
 	v->move.has_token = false;
 	v->want.taken = false;
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
-	v->want.readrq = dlend_cfg_readrq(&v->cfg);
 	/* Its memory was looked at before all of it had come. */
 	v->want.rescan++;
 	if (v->want.bme)
 		v->bme_at = ktime_get();
-	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
-	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-	dlend_gate_update(v);
-}
-
-static void dlend_move_start(struct dlend_vdev *v)
-{
-	lockdep_assert_held(&v->lock);
-	dlend_move_begin(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_apply_cfg(v);
+	dlend_vdev_update(v);
 }
 
 /* The VM goes on here. */
@@ -464,17 +433,16 @@ static void dlend_move_take(struct dlend_vdev *v)
 		v->want.taken = true;
 		/* It may run before its device is here: what it does to that waits at the gate. */
 		dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-		dlend_gate_update(v);
-		dlend_vdev_kick(v);
+		dlend_vdev_update(v);
 	} else {
 		/* It was prepared, and was lost since; or it has come without its device. */
 		if (v->move.has_token)
 			dlend_move_lost(v, ": the link to its lender was lost");
-		lease = dlend_move_drop_lease(v, &before);
-		dlend_move_start(v);
+		lease = dlend_ended_give_up(v, &before);
+		dlend_move_begin(v);
 	}
 	mutex_unlock(&v->lock);
-	dlend_move_give_back(lease, before);
+	dlend_ended_give_back(lease, before);
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
 			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
 }
@@ -602,17 +570,16 @@ static void dlend_move_expect(struct dlend_vdev *v)
 	struct dlend_lease *lease, *before;
 
 	mutex_lock(&v->lock);
-	lease = dlend_move_drop_lease(v, &before);
+	lease = dlend_ended_give_up(v, &before);
 	v->move.coming = true;
 	v->move.refused = false;
 	v->move.has_token = false;
 	v->move.arrived = false;
 	v->want.taken = false;
 	v->want.build++;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	dlend_move_give_back(lease, before);
+	dlend_ended_give_back(lease, before);
 }
 
 /* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */
@@ -666,8 +633,7 @@ static void dlend_move_note_state(struct dlend_vdev *v, enum vfio_device_mig_sta
 	lockdep_assert_held(&v->move.lock);
 	guard(mutex)(&v->lock);
 	v->move.state = state;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 static struct file *dlend_move_set_state(struct vfio_device *vfio,
@@ -730,8 +696,7 @@ void dlend_move_destroy(struct dlend_vdev *v)
 	mutex_destroy(&v->move.lock);
 }
 
-/* [locked] */
-static void dlend_move_forget(struct dlend_vdev *v)
+void dlend_move_forget(struct dlend_vdev *v)
 {
 	v->move.coming = false;
 	v->move.refused = false;
@@ -740,29 +705,6 @@ static void dlend_move_forget(struct dlend_vdev *v)
 	v->move.why[0] = 0;
 	v->want.quiet = false;
 	v->want.taken = false;
-}
-
-void dlend_move_open(struct dlend_vdev *v)
-{
-	dlend_move_forget(v);
-	v->move.told = 0;
-}
-
-void dlend_move_reset(struct dlend_vdev *v)
-{
-	struct dlend_lease *lease = NULL, *before = NULL;
-
-	mutex_lock(&v->move.lock);
-	dlend_move_kill_file(v);
-	dlend_move_note_state(v, VFIO_DEVICE_STATE_RUNNING);
-	mutex_unlock(&v->move.lock);
-	mutex_lock(&v->lock);
-	if (v->move.coming)
-		lease = dlend_move_drop_lease(v, &before);
-	dlend_move_forget(v);
-	dlend_gate_update(v);
-	mutex_unlock(&v->lock);
-	dlend_move_give_back(lease, before);
 }
 
 void dlend_move_close(struct dlend_vdev *v)
@@ -807,11 +749,9 @@ int dlend_move_set_target(struct dlend_vdev *v, const struct dlend_move_target *
 	v->want.named++;
 	v->want.move_to = to->node;
 	v->want.cut = to->cut;
-	dlend_gate_update(v);
-	if (v->claim.lease)
-		dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->move.target_told),
+	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.move_told),
 				msecs_to_jiffies(DLEND_MOVE_TELL_MS)))
 		return -ETIMEDOUT;
 	return READ_ONCE(v->move.told);
@@ -855,7 +795,6 @@ void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (dlend_reply_named(&v->want, &asked, &v->have, &v->move.told, ret))
 		dev_warn_ratelimited(dlend_vdev_dev(v), "node %u cannot take the device over (%pe): %s\n",
 				     asked.move_to, ERR_PTR(ret), dlend_move_told_words(ret));
-	dlend_gate_update(v);
 }
 
 void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -870,7 +809,6 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 	had = v->have;
 	/* Direct interrupts end, so that they are counted. */
 	dlend_bypass_end(v);
-	dlend_gate_note(v);
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_quiesce(lease, had.irq_mode, had.irq_count, &quiet);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, false, ret);
@@ -882,8 +820,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 		v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 		v->irq_gap = true;
 	}
-	if (!ret)
-		dlend_gate_note_quiet(v);
+	v->dma = v->dma && ret;
 	if (ret)
 		snprintf(v->move.why, sizeof(v->move.why), "node %u could not stop it (%pe)",
 			 lease->addr.lender, ERR_PTR(ret));
@@ -891,7 +828,6 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 		snprintf(v->move.why, sizeof(v->move.why),
 			 "it was still at work %u ms after its guest had stopped: try again when there is less to do",
 			 quiet.waited_us / 1000);
-	dlend_gate_update(v);
 }
 
 void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -909,7 +845,6 @@ void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (dlend_reply_ran(&v->want, &asked, &v->have, ret))
 		dlend_move_lost(v, " (%pe)%s", ERR_PTR(ret),
 				ret == -ESTALE ? ": another host has taken it over" : "");
-	dlend_gate_update(v);
 }
 
 void dlend_move_step_take_over(struct dlend_vdev *v, struct dlend_lease *lease)

@@ -136,7 +136,7 @@ static void dlend_vdev_tell_alone(struct dlend_vdev *v, const struct dlend_p2p_p
 void dlend_vdev_p2p_await(struct dlend_vdev *v)
 {
 	if (wait_event_timeout(v->idle_wq, READ_ONCE(v->p2p.settled) || !READ_ONCE(v->open) ||
-			       READ_ONCE(v->urgent), msecs_to_jiffies(DLEND_P2P_SETTLE_MS)))
+			       READ_ONCE(v->is.urgent), msecs_to_jiffies(DLEND_P2P_SETTLE_MS)))
 		return;
 	dev_warn_ratelimited(dlend_vdev_dev(v), "begins to transfer before it reaches the BARs of the VM's other devices: a lender has not answered within %u ms\n",
 			     DLEND_P2P_SETTLE_MS);

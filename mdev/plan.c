@@ -8,7 +8,7 @@
 #include <linux/minmax.h>
 #include "plan.h"
 
-bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have)
 {
 	return have->irq_mode == want->irq_mode && have->irq_count == want->irq_count &&
 	       have->irq_turn == want->irq_turn;
@@ -31,13 +31,13 @@ static enum dlend_step dlend_plan_coming(struct dlend_situation now, const struc
 	return dlend_plan_windows_due(want, have) ? DLEND_STEP_BUILD : DLEND_STEP_NONE;
 }
 
-bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have)
 {
 	return have->move_to == want->move_to && have->cut == want->cut &&
 	       (have->named == want->named || want->move_to == DLEND_NODE_NONE);
 }
 
-bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have)
+static bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have)
 {
 	return have->quiet == want->quiet && (!want->quiet || have->turn == want->turn);
 }
@@ -56,8 +56,8 @@ static enum dlend_step dlend_plan_moving(const struct dlend_wish *want,
 	return dlend_plan_move_told(want, have) ? DLEND_STEP_NONE : DLEND_STEP_MOVE_TO;
 }
 
-enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
-				const struct dlend_wish *have)
+static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
+				       const struct dlend_wish *have)
 {
 	enum dlend_step step;
 
@@ -97,10 +97,9 @@ enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_w
 	return DLEND_STEP_NONE;
 }
 
-bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want,
-		       const struct dlend_wish *have)
+static bool dlend_plan_urgent(enum dlend_step step)
 {
-	switch (dlend_plan_step(now, want, have)) {
+	switch (step) {
 	case DLEND_STEP_RESET:
 	case DLEND_STEP_BME_OFF:
 	case DLEND_STEP_ENABLE:
@@ -122,18 +121,11 @@ static bool dlend_plan_answers(struct dlend_situation now, const struct dlend_wi
 	return now.leased && !now.failed && !now.coming && have->reset == want->reset;
 }
 
-bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
-			 const struct dlend_wish *have)
+static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool still)
 {
-	return dlend_plan_answers(now, want, have) && have->enable == want->enable;
-}
-
-enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_wish *want,
-				const struct dlend_wish *have)
-{
-	if (dlend_plan_answers(now, want, have))
-		return want->quiet || have->quiet ? DLEND_LIVE_NO : DLEND_LIVE_NOW;
-	switch (dlend_plan_step(now, want, have)) {
+	if (answers)
+		return still ? DLEND_LIVE_NO : DLEND_LIVE_NOW;
+	switch (next) {
 	case DLEND_STEP_BORROW:
 		return DLEND_LIVE_SOON;
 	case DLEND_STEP_RESET:
@@ -143,14 +135,56 @@ enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_w
 	}
 }
 
-bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
-			const struct dlend_wish *have)
+/* @readable: a read may go through. */
+static bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
+			       const struct dlend_wish *have, bool readable)
 {
-	return dlend_plan_readable(now, want, have) && !want->quiet && !have->quiet &&
-	       have->bme == want->bme &&
+	return readable && !want->quiet && !have->quiet && have->bme == want->bme &&
 	       dlend_plan_irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
 			       !now.unmapping));
+}
+
+static enum dlend_gate dlend_plan_gate(struct dlend_situation now, bool settled, bool readable)
+{
+	if (now.failed)
+		return DLEND_GATE_DEAD;
+	if (settled)
+		return DLEND_GATE_OPEN;
+	return readable ? DLEND_GATE_READ : DLEND_GATE_SHUT;
+}
+
+static bool dlend_plan_irq_busy(struct dlend_situation now, const struct dlend_wish *want,
+				const struct dlend_wish *have, enum dlend_step next)
+{
+	/* As long as the VM is still another host's, or stands still, nothing is set up. */
+	if (now.coming || want->quiet || now.failed || dlend_plan_irq_settled(want, have))
+		return false;
+	return now.leased || now.borrowing || next == DLEND_STEP_BORROW;
+}
+
+struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_wish *want,
+				   const struct dlend_wish *have)
+{
+	enum dlend_step next = dlend_plan_step(now, want, have);
+	bool answers = dlend_plan_answers(now, want, have);
+	bool readable = answers && have->enable == want->enable;
+	bool settled = dlend_plan_settled(now, want, have, readable);
+	bool mute = !now.leased || now.failed, urgent = dlend_plan_urgent(next);
+
+	return (struct dlend_conditions){
+		.next = next,
+		.gate = dlend_plan_gate(now, settled, readable),
+		.live = dlend_plan_live(next, answers, want->quiet || have->quiet),
+		.urgent = urgent,
+		.quiet = !now.dma || (have->bme && !urgent),
+		.behind = now.dma && have->grow != want->grow && have->build == want->build,
+		.looks = now.open && have->bme && settled,
+		.irq_busy = dlend_plan_irq_busy(now, want, have, next),
+		.move_settled = mute || dlend_plan_move_settled(want, have),
+		.move_told = mute || dlend_plan_move_told(want, have),
+		.ready = !mute && next == DLEND_STEP_NONE,
+	};
 }
 
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
@@ -165,11 +199,6 @@ enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struc
 	if (stood && have->grow == want->grow)
 		return DLEND_VERDICT_KEEP;
 	return stood && !overdue ? DLEND_VERDICT_AGAIN : DLEND_VERDICT_FAIL;
-}
-
-bool dlend_plan_behind(const struct dlend_wish *want, const struct dlend_wish *have, bool dma)
-{
-	return dma && have->grow != want->grow && have->build == want->build;
 }
 
 bool dlend_plan_overdue(struct dlend_patience *p, u64 progress, s64 now_ms, s64 limit_ms)

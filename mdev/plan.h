@@ -69,44 +69,21 @@ struct dlend_wish {
  * @coming: the VM is on its way to here, and still another host's
  * @refused: nobody lets this host prepare for that
  * @held: the VM does not run: it may have come, and another of its devices may still have to come
+ * @borrowing: the lender was asked for a lease
+ * @dma: the device may transfer
  */
 struct dlend_situation {
 	bool open, failed, leased, touched, unmapping, prepin, coming, refused, held;
+	bool borrowing, dma;
 };
 
-/** dlend_plan_irq_settled - are interrupts set up as wanted? */
-bool dlend_plan_irq_settled(const struct dlend_wish *want, const struct dlend_wish *have);
-
-/** dlend_plan_step - next step towards @want, in the order of a device's life */
-enum dlend_step dlend_plan_step(struct dlend_situation now, const struct dlend_wish *want,
-				const struct dlend_wish *have);
-
-/**
- * dlend_plan_urgent - is there a step that a build must give way to?
- *
- * These are steps that the guest waits for, or that end the device's transfers: a build takes as
- * long as the guest's memory is large.
- */
-bool dlend_plan_urgent(struct dlend_situation now, const struct dlend_wish *want,
-		       const struct dlend_wish *have);
-
-/** dlend_plan_move_told - does the lender know who may take the device over, and how? */
-bool dlend_plan_move_told(const struct dlend_wish *want, const struct dlend_wish *have);
-
-/** dlend_plan_move_settled - does the lender know whether the VM stands still? */
-bool dlend_plan_move_settled(const struct dlend_wish *want, const struct dlend_wish *have);
-
-/** dlend_plan_may_leave - the VM stands still, and nothing is under way: may the device move? */
-bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have);
-
-/**
- * dlend_plan_readable - may the guest read registers?
- *
- * A read starts no transfer: it needs the device, reset and turned on as the guest wants it, but no
- * windows.
- */
-bool dlend_plan_readable(struct dlend_situation now, const struct dlend_wish *want,
-			 const struct dlend_wish *have);
+/* What happens to a BAR access. */
+enum dlend_gate {
+	DLEND_GATE_SHUT,	/* waits: nothing borrowed yet, or being reset */
+	DLEND_GATE_OPEN,	/* goes through */
+	DLEND_GATE_DEAD,	/* no device behind it: reads 0xff */
+	DLEND_GATE_READ,	/* a trapped read goes through, all else waits: building */
+};
 
 /* May an access to configuration space go to the device itself? */
 enum dlend_live {
@@ -116,21 +93,42 @@ enum dlend_live {
 	DLEND_LIVE_NOW,
 };
 
-/** dlend_plan_live - may an access to configuration space go to the device itself? */
-enum dlend_live dlend_plan_live(struct dlend_situation now, const struct dlend_wish *want,
-				const struct dlend_wish *have);
-
 /**
- * dlend_plan_settled - may the guest's accesses go through?
- *
- * Not while the VM is somewhere else, or stands still.
- *
- * They may while a rescan or a new size of read requests is due: a rescan only adds windows, and
- * only speed depends on the size.  They may not if RAM is known to have come: the guest would let
- * the device use RAM that it cannot reach yet.
+ * struct dlend_conditions - all that follows from a situation and from the wishes
+ * @next: next step towards what is wanted, in the order of a device's life
+ * @gate: what a BAR access meets.  It is open while all is as wanted, and the VM runs here; not if
+ *	RAM is known to have come, as the guest would let the device use RAM that it cannot reach
+ *	yet.  It stays open while a rescan is due, which only adds windows, or another size of read
+ *	requests, on which only speed depends.  A read starts no transfer: it needs the device,
+ *	reset and turned on as the guest wants it, but no windows
+ * @live: may an access to configuration space go to the device itself?
+ * @urgent: a build must give way to the next step, as it takes as long as the guest's memory is
+ *	large: the guest waits for the step, or it ends the device's transfers
+ * @quiet: the device transfers nothing, or has stopped and was started again as the guest wants
+ * @behind: the device may transfer, and there is RAM that it does not reach.  The guest must not
+ *	have that RAM, because the gate does not hold back a device that takes its work from memory.
+ *	Not where a loss is being repaired: firmware remaps RAM then, in several steps, and the VMM
+ *	must get on with them
+ * @looks: the device may look into holes of the VM's memory slots.  While the gate is shut it does
+ *	not: the step that has it open looks when it is over
+ * @irq_busy: vectors are being set up, or will be
+ * @move_settled: the lender has stopped the device, or knows that it may go on, as the VM does
+ * @move_told: the lender knows which node may take the device over, and how
+ * @ready: there is a lease, and nothing to do
  */
-bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
-			const struct dlend_wish *have);
+struct dlend_conditions {
+	enum dlend_step next;
+	enum dlend_gate gate;
+	enum dlend_live live;
+	bool urgent, quiet, behind, looks, irq_busy, move_settled, move_told, ready;
+};
+
+/** dlend_plan - what follows from @now, @want and @have? */
+struct dlend_conditions dlend_plan(struct dlend_situation now, const struct dlend_wish *want,
+				   const struct dlend_wish *have);
+
+/** dlend_plan_may_leave - the VM stands still, and nothing is under way: may the device move? */
+bool dlend_plan_may_leave(const struct dlend_wish *want, const struct dlend_wish *have);
 
 /* What the end of a build means for the device. */
 enum dlend_verdict {
@@ -152,17 +150,6 @@ enum dlend_verdict {
  */
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
 				      int err, bool overdue);
-
-/**
- * dlend_plan_behind - is there RAM that the device does not reach, and may be made to use?
- * @want, @have: (in) as ever
- * @dma: (in) the device may transfer
- *
- * As long as that is so, the guest must not have that RAM, because the gate does not hold back a
- * device that takes its work from memory.  Not where a loss is being repaired: firmware remaps RAM
- * then, in several steps, and the VMM must get on with them.
- */
-bool dlend_plan_behind(const struct dlend_wish *want, const struct dlend_wish *have, bool dma);
 
 /**
  * struct dlend_patience - for a step that is tried again and again; all zero at first

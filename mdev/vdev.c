@@ -5,7 +5,7 @@
  *
  * The wishes of the guest and the VMM are written down at once (vdev->want).  The worker, on the
  * offer's ordered workqueue, asks the lender for them step by step and notes the answers
- * (vdev->have).  The gate is open exactly while the two are equal (gate.c), so that no access of
+ * (vdev->have).  The gate is open exactly while the two are equal (state.c), so that no access of
  * the guest meets a half-made device, and callers under the VMM's big lock need not wait:
  *
  *   idle --touch, or Bus Master Enable--> borrowing --grant--> building --windows stand--> running
@@ -64,7 +64,7 @@ static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 static void dlend_step_pause(struct dlend_vdev *v)
 {
 	/* A reset must not wait: the device may still write to memory that is another's by now. */
-	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->urgent),
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->is.urgent),
 			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
 }
 
@@ -121,7 +121,7 @@ static void dlend_step_refused(struct dlend_vdev *v, int err, const char *why)
 	if (v->move.coming) {
 		v->move.refused = true;
 		strscpy(v->move.why, why, sizeof(v->move.why));
-		dlend_gate_note(v);
+		dlend_vdev_update(v);
 		return;
 	}
 	if (err == -EAGAIN)
@@ -189,7 +189,7 @@ static void dlend_step_failed(struct dlend_vdev *v, struct dlend_lease *lease, c
 /* Is it still to begin? Not if a reset or Bus Master Enable off has come since then. [locked] */
 static bool dlend_step_may_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	return v->claim.lease == lease && dlend_gate_next_step(v) == DLEND_STEP_BME_ON;
+	return v->claim.lease == lease && v->is.next == DLEND_STEP_BME_ON;
 }
 
 /*
@@ -204,7 +204,7 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 		return false;
 	}
 	v->dma = true;
-	dlend_gate_update(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	dlend_vdev_p2p_await(v);
 	guard(mutex)(&v->lock);
@@ -212,7 +212,7 @@ static bool dlend_step_begin(struct dlend_vdev *v, struct dlend_lease *lease)
 		return true;
 	/* The lender was not asked yet. */
 	if (v->claim.lease == lease)
-		dlend_gate_note_quiet(v);
+		v->dma = false;
 	return false;
 }
 
@@ -227,10 +227,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 		return;
 	mutex_lock(&v->lock);
 	asked = v->want;
-	if (!on) {
-		v->have.bme = false;
-		dlend_gate_note(v);
-	}
+	v->have.bme = v->have.bme && on;
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_bus_master(lease, on);
 	trace_dlend_vdev_bus_master(dlend_vdev_dev(v), lease->epoch, on, ret);
@@ -238,11 +235,11 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	if (v->claim.lease != lease)
 		return;
 	if (!on && !ret)
-		dlend_gate_note_quiet(v);
+		v->dma = false;
 	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
-	dlend_gate_note(v);
 	if (fails)
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
+	dlend_vdev_update(v);
 }
 
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -268,8 +265,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	fails = dlend_reply_reset(&v->want, &asked, &v->have, v->readrq, ret);
 	v->move.given = v->move.given && ret;
 	/* The windows stay: Bus Master Enable is off now, and the guest has the same memory. */
-	if (!ret)
-		dlend_gate_note_quiet(v);
+	v->dma = v->dma && ret;
 	if (fails)
 		dlend_step_failed(v, lease, "reset", ret);
 }
@@ -458,7 +454,7 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	if (ret == -EAGAIN)
 		v->stat.build_retries++;
 	/* A build that gave way comes again after that; it does not mean a changing layout. */
-	if (v->claim.lease == lease && !(ret == -EAGAIN && v->urgent))
+	if (v->claim.lease == lease && !(ret == -EAGAIN && v->is.urgent))
 		again = dlend_step_build_note(v, lease, &wish, ret, why);
 	mutex_unlock(&v->lock);
 	if (again)
@@ -508,6 +504,13 @@ static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dle
 	}
 }
 
+static enum dlend_step dlend_step_next(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	dlend_vdev_update(v);
+	return v->is.next;
+}
+
 static void dlend_step_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
@@ -515,18 +518,11 @@ static void dlend_step_work(struct work_struct *work)
 	enum dlend_step step;
 	bool asks;
 
-	for (;;) {
-		mutex_lock(&v->lock);
-		dlend_gate_update(v);
-		step = dlend_gate_next_step(v);
+	while ((step = dlend_step_next(v)) != DLEND_STEP_NONE) {
 		asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
-		mutex_unlock(&v->lock);
-		if (step == DLEND_STEP_NONE)
+		/* After that: the worker is queued again, as there is a step. */
+		if (asks && dlend_claim_pending(&v->claim))
 			break;
-		if (asks && dlend_claim_pending(&v->claim)) {
-			dlend_vdev_kick(v);
-			break;
-		}
 		if (asks) {
 			dlend_step_borrow(v);
 			lease = dlend_vdev_lease(v);
@@ -552,7 +548,7 @@ static void dlend_step_work(struct work_struct *work)
  *
  * A call that stops the device does not return before the device has stopped: a VMM that resets a
  * VM, or a guest that turns Bus Master Enable off, uses the memory for something else at once.  So
- * a build gives way to a reset, Bus Master Enable off and interrupts (dlend_plan_urgent()), and the
+ * a build gives way to a reset, Bus Master Enable off and interrupts (vdev->is.urgent), and the
  * callers wait for the lender's answer, for a bounded time (dlend_borrow_stopped()).  If it does
  * not come, this node closes the windows to its memory.
  */
@@ -565,6 +561,7 @@ static void dlend_step_work(struct work_struct *work)
 #define DLEND_BORROW_STOP_MS	100
 #define DLEND_BORROW_RESET_MS	1000
 #define DLEND_BORROW_STATUS_MS	100
+#define DLEND_BORROW_IRQS_MS	1000
 
 void dlend_borrow_init(struct dlend_vdev *v)
 {
@@ -593,19 +590,18 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	dlend_condition_clear(v);
 	v->open = true;
 	v->had_space = false;
-	dlend_move_open(v);
+	dlend_move_forget(v);
+	v->move.told = 0;
 	/* A VM that moves brings the lease along, and pins by itself. */
 	v->prepinned = v->prepin == DLEND_PREPIN_OPEN && !comes;
-	dlend_gate_update(v);
+	dlend_vdev_update(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-	if (v->prepinned)
-		dlend_vdev_kick(v);
 	mutex_unlock(&v->lock);
 }
 
 static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
 {
-	return READ_ONCE(v->quiet);
+	return READ_ONCE(v->is.quiet);
 }
 
 /*
@@ -617,8 +613,7 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 {
 	mutex_lock(&v->lock);
 	v->want.bme = false;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
 	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
@@ -639,7 +634,8 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	dlend_ended_drop(v);
 	mutex_lock(&v->lock);
 	dlend_condition_clear(v);
-	dlend_gate_note_quiet(v);
+	v->dma = false;
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 }
 
@@ -649,21 +645,20 @@ void dlend_borrow_close(struct dlend_vdev *v)
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
-	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
 	v->want.bme = dlend_cfg_mastering(&v->cfg);
-	v->want.readrq = dlend_cfg_readrq(&v->cfg);
 	/* A vCPU that waits for a BAR that stays on, as a VF's does, touches it again. */
 	clear_bit(0, &v->touched);
 	wake_up_all(&v->gate_wq);
 	if (v->claim.lease || v->claim.borrowing)
 		v->want.reset++;
-	wake_up_all(&v->idle_wq);
 	dlend_condition_clear(v);
-	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+	dlend_vdev_apply_cfg(v);
 }
 
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 {
+	bool masters = dlend_cfg_mastering(&v->cfg);
+
 	lockdep_assert_held(&v->lock);
 	/*
 	 * The VM is still another host's, or runs before its device is here: what it has set has
@@ -675,40 +670,25 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 	}
 	if (effects & DLEND_CFG_E_FLR)
 		dlend_borrow_function_reset(v);
-	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |
-		       DLEND_CFG_E_D0))
-		dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_MSE_OFF | DLEND_CFG_E_D3HOT |
-		       DLEND_CFG_E_D0 | DLEND_CFG_E_BAR))
-		dlend_vdev_publish(v);
-	if (effects & DLEND_CFG_E_INTX)
-		dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
-	if (effects & DLEND_CFG_E_READRQ)
-		v->want.readrq = dlend_cfg_readrq(&v->cfg);
+	dlend_vdev_apply_cfg(v);
 	if (effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON))
 		v->want.enable++;
-	if ((effects & DLEND_CFG_E_BME_ON) && dlend_cfg_mastering(&v->cfg)) {
+	if ((effects & DLEND_CFG_E_BME_ON) && masters) {
 		if (v->failed && !v->lost)
 			dlend_condition_clear(v);
-		v->want.bme = true;
 		v->want.build++;
 		v->backoff_ms = 0;
 		v->bme_at = ktime_get();
 		if (!v->claim.lease)
-			WRITE_ONCE(v->shut_since, v->bme_at);	/* nobody waited before */
+			WRITE_ONCE(v->shut_since, v->bme_at);	/* none waited before */
 	}
-	/* A device that is not in D0 transfers nothing. */
-	if (effects & (DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0))
-		v->want.bme = dlend_cfg_mastering(&v->cfg);
-	/* Meanwhile it was told of no memory. */
-	if ((effects & DLEND_CFG_E_D0) && v->want.bme)
+	/* A device that is not in D0 transfers nothing, and was told of no memory. */
+	if (effects & (DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF | DLEND_CFG_E_D3HOT |
+		       DLEND_CFG_E_D0))
+		v->want.bme = masters;
+	if ((effects & DLEND_CFG_E_D0) && masters)
 		v->want.build++;
-	if (!(effects & (DLEND_CFG_E_MSE_ON | DLEND_CFG_E_BME_ON | DLEND_CFG_E_BME_OFF |
-			 DLEND_CFG_E_FLR | DLEND_CFG_E_D3HOT | DLEND_CFG_E_D0 |
-			 DLEND_CFG_E_READRQ)))
-		return;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 /* The lender does not say that the device has stopped: close the device's windows. */
@@ -722,7 +702,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 							      NULL;
 	if (lease) {
 		v->want.build++;
-		dlend_gate_update(v);
+		dlend_vdev_update(v);
 	}
 	mutex_unlock(&v->lock);
 	if (!lease)
@@ -731,9 +711,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	/* The lender may have answered, and the worker built, before the fence. */
 	mutex_lock(&v->lock);
 	v->want.build++;
-	dlend_gate_update(v);
-	if (v->claim.lease)
-		dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	dev_warn_ratelimited(dlend_vdev_dev(v), "node %u did not stop the device within %u ms: %s\n",
 			     lease->addr.lender, ms,
@@ -756,13 +734,61 @@ void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects)
 
 void dlend_borrow_reset(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease = NULL, *before = NULL;
+
+	dlend_move_close(v);
 	mutex_lock(&v->lock);
+	/* It was only prepared. */
+	if (v->move.coming)
+		lease = dlend_ended_give_up(v, &before);
+	dlend_move_forget(v);
 	dlend_cfg_reset(&v->cfg);
 	dlend_borrow_function_reset(v);
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
+	dlend_ended_give_back(lease, before);
 	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
+}
+
+/*
+ * Wait until the interrupts that were asked for are set up.
+ * Return: 0 they are, or will be when the device is borrowed; > 0 the lender has only so many
+ * vectors; -ENOSPC it has none.
+ */
+static int dlend_borrow_await_irqs(struct dlend_vdev *v)
+{
+	int ret = 0;
+
+	wait_event_timeout(v->idle_wq, !READ_ONCE(v->is.irq_busy),
+			   msecs_to_jiffies(DLEND_BORROW_IRQS_MS));
+	guard(mutex)(&v->lock);
+	v->irq_waiters--;
+	if (v->irq_short >= 0)
+		ret = v->irq_short ?: -ENOSPC;
+	v->irq_short = -1;
+	return ret;
+}
+
+int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
+{
+	int ret, possible;
+
+	mutex_lock(&v->lock);
+	v->irq_waiters++;
+	v->irq_short = -1;
+	ret = dlend_irqs_set(v, hdr, data);
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	possible = dlend_borrow_await_irqs(v);
+	if (ret || !possible)
+		return ret;
+	mutex_lock(&v->lock);
+	ret = dlend_irqs_too_few(v, hdr, possible);
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	dev_notice_ratelimited(dlend_vdev_dev(v), "node %u has %d interrupt vectors for the %u asked for: the VMM is told\n",
+			       dlend_vdev_lender(v), max(possible, 0), hdr->start + hdr->count);
+	return ret;
 }
 
 u16 dlend_borrow_intx(struct dlend_vdev *v)
@@ -855,7 +881,6 @@ static void dlend_borrow_op_error(struct dlend_claim *claim, u32 epoch)
 	dlend_condition_fail(v, true, "node %u reports an error of the device",
 			     dlend_vdev_lender(v));
 	v->errored = true;
-	dlend_vdev_kick(v);	/* the worker turns Bus Master Enable off */
 }
 
 static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
@@ -867,8 +892,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 	if (!claim->lease || v->failed || v->want.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->want.irq_turn++;
-	dlend_gate_update(v);
-	dlend_vdev_kick(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_borrow_op_interrupt(struct dlend_claim *claim, u32 vector, u32 count, bool direct)

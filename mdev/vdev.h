@@ -56,14 +56,6 @@
 #define DLEND_REGION_POS(pos)	((u64)(pos) & (BIT_ULL(DLEND_REGION_SHIFT) - 1))
 static_assert(BIT_ULL(DLEND_REGION_SHIFT) > DLEND_BAR_BYTES_MAX);
 
-/* What happens to a BAR access. */
-enum dlend_gate {
-	DLEND_GATE_SHUT,	/* waits: nothing borrowed yet, or being reset */
-	DLEND_GATE_OPEN,	/* goes through */
-	DLEND_GATE_DEAD,	/* no device behind it: reads 0xff */
-	DLEND_GATE_READ,	/* a trapped read goes through, all else waits: building */
-};
-
 /**
  * struct dlend_irq_vec - an interrupt vector, as the VMM has set it up
  * @trigger: eventfd, or NULL
@@ -140,18 +132,12 @@ struct dlend_move_file;
  * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
  * @why: what went wrong
- *
- * Read without the lock, too (dlend_gate_note()):
- * @ready: on a VM's way to here: nothing is left to do before it comes
- * @settled: the lender has stopped the device, or knows that it may go on, as the VM does
- * @target_told: the lender knows which node may take the device over
  */
 struct dlend_vdev_move {
 	struct mutex lock;		/* @state, @file */
 	enum vfio_device_mig_state state;
 	struct dlend_move_file *file;
 	bool coming, refused, given, arrived, has_token;
-	bool ready, settled, target_told;
 	int told;
 	u8 token[DLEND_TOKEN_SIZE];
 	char why[DLEND_REASON_LEN];
@@ -180,25 +166,21 @@ struct dlend_vdev_move {
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
  * @open: a VMM has it open
  * @had_space: it got an address space since it was opened (iommufd)
- * @want: what guest and VMM asked for; @have: what the lender was told. The worker makes the second
- *	equal to the first; the gate is open only while they are equal
+ * @want: what guest and VMM asked for; @have: what the lender was told.  The worker makes the
+ *	second equal to the first
+ * @is: what follows from all of these (dlend_vdev_update()); it is read without @lock, too
  * @ended: the last lease that ended without us, until it is returned: its pages may still be pinned
  * @failed: the device is of no use until it is reset; @reason says why
  * @errored: it has failed because the lender says that it had an error
  * @lost: the lease ended without us: only a reset or a new open tries again
  * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
  *	be off or the device reaches no memory of this node
- * @urgent: the next step is more urgent than a build that is under way
- * @behind: it may transfer, and there is RAM that it does not reach: dlend_plan_behind(); since
- *	@behind_at
- * @looks: it may look into holes of the VM's memory slots
- * @quiet: the device transfers nothing, or has stopped and was started again as the guest wants
+ * @behind_at: since when there is RAM that it does not reach
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
- * @irq_busy: vectors are being set up, or will be
  * @irq_waiters: threads that wait for the outcome
- * @live: may an access to configuration space go to the device itself?
- * @live_after: not before then, as the lender did not answer the last one in time
+ * @live_after: until then no access to configuration space goes to the device itself, as the lender
+ *	did not answer the last one in time
  * @irq_short: how many vectors there are, if fewer than were asked for; else -1
  * @identity: of the device that is meant; "": any
  * @readrq: size of read requests after a reset, as encoded in Device Control
@@ -210,7 +192,7 @@ struct dlend_vdev_move {
  * @rescan_ms: until the next look at all of the guest's memory
  * @bme_at: when the guest turned Bus Master Enable on, until the gate opens
  * @work: the worker (vdev.c)
- * @say: tells user space of a new state (condition.c)
+ * @say: tells user space of a new state
  * @said: what user space knows: its first word; "": it may have read another one since
  * @slow_work, @look_work: look for memory that has come (guest_ram.c)
  * @idle_wq: something of the above has changed
@@ -249,18 +231,18 @@ struct dlend_vdev {
 	u64 lowmem;
 	bool open, had_space;
 	struct dlend_wish want, have;
+	struct dlend_conditions is;
 	struct dlend_lease *ended;
 	u32 irq_need, readrq;
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned int irq_waiters;
 	int irq_short;
-	bool failed, errored, lost, irq_gap, irq_busy, dma, urgent, behind, looks, quiet;
+	bool failed, errored, lost, irq_gap, dma;
 	unsigned int unmapping;
 	unsigned long touched;
 	struct dlend_vmm vmm;
 	unsigned int backoff_ms, rescan_ms;
 	struct dlend_patience patience;
-	enum dlend_live live;
 	ktime_t bme_at, live_after, behind_at;
 	char reason[DLEND_REASON_LEN];
 	struct work_struct work;
@@ -463,35 +445,6 @@ void dlend_vdev_p2p_await(struct dlend_vdev *v);
 /** dlend_vdev_publish - lease, Bus Master Enable or BARs may have changed. Context: vdev->lock. */
 void dlend_vdev_publish(struct dlend_vdev *v);
 
-/* gate.c: [locked] */
-
-/** dlend_gate_next_step - the next step for the device */
-enum dlend_step dlend_gate_next_step(const struct dlend_vdev *v);
-
-/** dlend_gate_settled - may the guest's accesses go through? */
-bool dlend_gate_settled(const struct dlend_vdev *v);
-
-/**
- * dlend_gate_note - something has changed that others look at without vdev->lock
- * @v: (in) vdev
- *
- * Updates vdev->urgent, vdev->quiet, vdev->irq_busy and what vdev->move has for that, and wakes
- * whoever waits for them.
- */
-void dlend_gate_note(struct dlend_vdev *v);
-
-/** dlend_gate_note_quiet - the device transfers nothing to this node any more */
-void dlend_gate_note_quiet(struct dlend_vdev *v);
-
-/**
- * dlend_gate_update - open or shut the gate as things are now
- * @v: (in) vdev; something about it has changed
- *
- * Once this has shut the gate, no access of the guest reaches the device. Includes
- * dlend_gate_note().
- */
-void dlend_gate_update(struct dlend_vdev *v);
-
 /* irq.c: interrupts, as VFIO shows them */
 
 /** dlend_irqs_init - prepare a new vdev. Context: any. */
@@ -507,17 +460,30 @@ unsigned int dlend_irqs_count(struct dlend_vdev *v, unsigned int index);
 u32 dlend_irqs_flags(unsigned int index);
 
 /**
- * dlend_irqs_set - VFIO_DEVICE_SET_IRQS
- * @v: (in) vdev
+ * dlend_irqs_set - VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X
+ * @v: (in, out) vdev
  * @hdr: (in) checked against the number of interrupts
  * @data: (in) as many values as @hdr says; NULL if it has none
  *
- * Context: process; waits for the lender, bounded, if it has to set something up for that.
- * Return: 0 or -errno; > 0, as vfio-pci does: the lender has only so many vectors, and none is set
- * up any more; -ENOSPC: the lender has none at all, and none is set up any more; or it lacks only
- * those of @hdr, and the others stay.
+ * What the lender has to set up for that is noted as wanted. Context: process, vdev->lock.
+ * Return: 0 or -errno.
  */
 int dlend_irqs_set(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
+
+/** dlend_irqs_set_special - the same for messages to the VMM itself. Context: process. */
+int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
+
+/**
+ * dlend_irqs_too_few - the lender has fewer vectors than dlend_irqs_set() has asked for
+ * @v: (in, out) vdev
+ * @hdr: (in) as there
+ * @possible: (in) how many it has; or -ENOSPC: none
+ *
+ * If that is enough for the vectors that worked before, they still do, and the VMM does not get
+ * those of @hdr (-ENOSPC).  If not, no vector is left, and the VMM asks for fewer from the
+ * beginning (Return: @possible). Context: process, vdev->lock.
+ */
+int dlend_irqs_too_few(struct dlend_vdev *v, const struct vfio_irq_set *hdr, int possible);
 
 /**
  * dlend_irqs_fired - interrupts have come from the device
@@ -581,7 +547,24 @@ void dlend_bypass_begin(struct dlend_vdev *v, struct dlend_lease *lease);
  */
 void dlend_bypass_end(struct dlend_vdev *v);
 
-/* condition.c: [locked], unless a function says another */
+/* state.c: desired and actual state.  [locked], unless a function says another */
+
+/**
+ * dlend_vdev_update - something about it has changed: what follows from that?
+ * @v: (in, out) vdev
+ *
+ * Works out vdev->is, opens or shuts the gate, tells the VM's other devices, wakes those who wait
+ * for the device, and starts the worker if there is a step to do.  Once this has shut the gate, no
+ * access of the guest reaches the device.
+ */
+void dlend_vdev_update(struct dlend_vdev *v);
+
+/**
+ * dlend_vdev_apply_cfg - INTx, memory decoding and the size of read requests are as the guest's
+ *	configuration space has them
+ * @v: (in, out) vdev; dlend_vdev_update() follows
+ */
+void dlend_vdev_apply_cfg(struct dlend_vdev *v);
 
 /* Module parameter: is the VMM told when a link is lost or a lease ends? */
 extern bool dlend_stop_on_loss;
@@ -620,7 +603,7 @@ void dlend_condition_say(struct dlend_vdev *v);
  */
 void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size);
 
-/* lease_end.c: the end of a lease, as a vdev has it */
+/* The end of a lease.  Context: process, and takes vdev->lock, unless a function says another. */
 
 /**
  * dlend_ended_with_pins - the lease under which pages may be pinned
@@ -632,13 +615,17 @@ void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size);
 struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 
 /**
- * dlend_ended_keep - the lease in use is not in use any more; it is kept as vdev->ended
- * @v: (in) vdev that has a lease
+ * dlend_ended_give_up - another VM is to have the device, or none: a lease goes back
+ * @v: (in, out) vdev
+ * @before: (out) for dlend_ended_give_back(), which has to follow without the lock
  *
- * Its interrupts come to this host's handlers when this returns. Context: process, under
- * vdev->lock. Return: the one that was kept before, or NULL; to be put without the lock.
+ * That is the lease in use, and the one that the lender was asked for.  The one in use is kept as
+ * vdev->ended. Context: [locked]. Return: the lease in use, or NULL, for dlend_ended_give_back().
  */
-struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v);
+struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v, struct dlend_lease **before);
+
+/** dlend_ended_give_back - see dlend_ended_give_up(). Context: process, may sleep; no lock. */
+void dlend_ended_give_back(struct dlend_lease *lease, struct dlend_lease *before);
 
 /**
  * dlend_ended_leave - nobody needs the device any more: its lease goes back
@@ -693,18 +680,15 @@ void dlend_move_init(struct dlend_vdev *v);
 /** dlend_move_destroy - a vdev is about to be freed. Context: process. */
 void dlend_move_destroy(struct dlend_vdev *v);
 
-/** dlend_move_open - a VMM opens the device; its VM runs here. Context: process, vdev->lock. */
-void dlend_move_open(struct dlend_vdev *v);
+/** dlend_move_forget - whatever moved does not any more. Context: vdev->lock. */
+void dlend_move_forget(struct dlend_vdev *v);
 
 /**
- * dlend_move_reset - the VMM resets the device: whatever moved does not any more
+ * dlend_move_close - the VMM closes or resets the device: its files are dead, and its VM runs here
  * @v: (in) vdev
  *
- * A lease that was only prepared is given back. Context: process, none of the vdev's locks.
+ * Context: process, none of the vdev's locks.
  */
-void dlend_move_reset(struct dlend_vdev *v);
-
-/** dlend_move_close - the VMM has closed the device: its files are dead. Context: as above. */
 void dlend_move_close(struct dlend_vdev *v);
 
 /**
@@ -794,6 +778,20 @@ void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects);
  * sleeps, a second at most.
  */
 void dlend_borrow_reset(struct dlend_vdev *v);
+
+/**
+ * dlend_borrow_set_irqs - VFIO_DEVICE_SET_IRQS for INTx, MSI or MSI-X
+ * @v: (in) vdev
+ * @hdr: (in) checked against the number of interrupts
+ * @data: (in) as many values as @hdr says; NULL if it has none
+ *
+ * Context: process, without vdev->lock; waits for the lender, bounded, if it has to set something
+ * up for that.
+ * Return: 0 or -errno; > 0, as vfio-pci does: the lender has only so many vectors, and none is set
+ * up any more; -ENOSPC: the lender has none at all, and none is set up any more; or it lacks only
+ * those of @hdr, and the others stay.
+ */
+int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data);
 
 /**
  * dlend_borrow_intx - is INTx asserted?

@@ -243,7 +243,7 @@ static bool dlend_live_concerns(const struct dlend_vdev *v, u32 pos, u32 len)
 /* Is there nothing to wait for?  A read need not wait for a reset: it is known what that leaves. */
 static bool dlend_live_decided(const struct dlend_vdev *v, bool write)
 {
-	enum dlend_live live = READ_ONCE(v->live);
+	enum dlend_live live = READ_ONCE(v->is.live);
 
 	return live != DLEND_LIVE_SOON && !(write && live == DLEND_LIVE_RESET);
 }
@@ -254,7 +254,7 @@ static void dlend_live_want(struct dlend_vdev *v)
 	if (v->claim.lease || v->failed || v->move.coming || v->want.quiet)
 		return;
 	dlend_vdev_touch(v);
-	dlend_gate_note(v);
+	dlend_vdev_update(v);
 }
 
 /* @end: (in, out) until when the access may wait.  Return: is the lender to be asked at all? */
@@ -279,7 +279,8 @@ static struct dlend_lease *dlend_live_lease(struct dlend_vdev *v, bool write, kt
 		wait_event_timeout(v->idle_wq, dlend_live_decided(v, write),
 				   msecs_to_jiffies(dlend_live_left(*end)));
 	guard(mutex)(&v->lock);
-	return v->live == DLEND_LIVE_NOW && v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
+	return v->is.live == DLEND_LIVE_NOW && v->claim.lease ? dlend_lease_get(v->claim.lease) :
+								NULL;
 }
 
 /* How the lender has answered. */
@@ -598,7 +599,8 @@ static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
 		if (IS_ERR(data))
 			return PTR_ERR(data);
 	}
-	ret = dlend_irqs_set(v, &hdr, data);
+	ret = hdr.index >= VFIO_PCI_ERR_IRQ_INDEX ? dlend_irqs_set_special(v, &hdr, data) :
+						    dlend_borrow_set_irqs(v, &hdr, data);
 	kfree(data);
 	return ret;
 }
@@ -618,7 +620,6 @@ static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigne
 	case VFIO_DEVICE_SET_IRQS:
 		return dlend_vfio_set_irqs(v, uarg);
 	case VFIO_DEVICE_RESET:
-		dlend_move_reset(v);
 		dlend_borrow_reset(v);
 		return 0;
 	}

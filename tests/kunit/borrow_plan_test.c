@@ -124,12 +124,25 @@ static const struct plan_case cases[] = {
 
 KUNIT_ARRAY_PARAM_DESC(plan, cases, name);
 
+/* May the guest's accesses go through, and may it read? */
+static bool settled(struct dlend_situation now, const struct dlend_wish *want,
+		    const struct dlend_wish *have)
+{
+	return dlend_plan(now, want, have).gate == DLEND_GATE_OPEN;
+}
+
+static bool readable(struct dlend_situation now, const struct dlend_wish *want,
+		     const struct dlend_wish *have)
+{
+	return settled(now, want, have) || dlend_plan(now, want, have).gate == DLEND_GATE_READ;
+}
+
 static void plan_one(struct kunit *test)
 {
 	const struct plan_case *c = test->param_value;
 
-	KUNIT_EXPECT_EQ(test, dlend_plan_step(c->now, &c->want, &c->have), c->step);
-	KUNIT_EXPECT_EQ(test, dlend_plan_settled(c->now, &c->want, &c->have), c->settled);
+	KUNIT_EXPECT_EQ(test, dlend_plan(c->now, &c->want, &c->have).next, c->step);
+	KUNIT_EXPECT_EQ(test, settled(c->now, &c->want, &c->have), c->settled);
 }
 
 /* Note a step as vdev.c does. */
@@ -207,20 +220,20 @@ static void plan_ends(struct kunit *test)
 		enum dlend_step step;
 
 		for (steps = 0; steps < 9; steps++) {
-			step = dlend_plan_step(now, &want, &have);
+			step = dlend_plan(now, &want, &have).next;
 			if (step == DLEND_STEP_NONE)
 				break;
 			/* An open gate lets reads pass. A build that gives way does so once. */
-			if (dlend_plan_settled(now, &want, &have))
-				KUNIT_EXPECT_TRUE(test, dlend_plan_readable(now, &want, &have));
+			if (settled(now, &want, &have))
+				KUNIT_EXPECT_TRUE(test, readable(now, &want, &have));
 			if (step == DLEND_STEP_BUILD)
-				KUNIT_EXPECT_FALSE(test, dlend_plan_urgent(now, &want, &have));
+				KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).urgent);
 			if (step == DLEND_STEP_BME_ON)
 				KUNIT_EXPECT_EQ(test, have.build, want.build);
 			do_step(step, &want, &have);
 		}
 		KUNIT_EXPECT_LE_MSG(test, steps, 7, "case %u", i);
-		KUNIT_EXPECT_TRUE_MSG(test, dlend_plan_settled(now, &want, &have), "case %u", i);
+		KUNIT_EXPECT_TRUE_MSG(test, settled(now, &want, &have), "case %u", i);
 		KUNIT_EXPECT_EQ(test, have.bme, want.bme);
 	}
 }
@@ -248,13 +261,13 @@ static void plan_urgent(struct kunit *test)
 	for (unsigned int i = 0; i < ARRAY_SIZE(list); i++) {
 		const struct dlend_wish *want = &list[i].want, *have = &list[i].have;
 
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_urgent(now, want, have), list[i].urgent,
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(now, want, have).urgent, list[i].urgent,
 				    "case %u", i);
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_readable(now, want, have), list[i].readable,
+		KUNIT_EXPECT_EQ_MSG(test, readable(now, want, have), list[i].readable,
 				    "case %u", i);
-		KUNIT_EXPECT_FALSE(test, dlend_plan_readable(failed, want, have));
-		KUNIT_EXPECT_FALSE(test, dlend_plan_readable(idle, want, have));
-		KUNIT_EXPECT_FALSE(test, dlend_plan_urgent(idle, want, have));
+		KUNIT_EXPECT_FALSE(test, readable(failed, want, have));
+		KUNIT_EXPECT_FALSE(test, readable(idle, want, have));
+		KUNIT_EXPECT_FALSE(test, dlend_plan(idle, want, have).urgent);
 	}
 }
 
@@ -308,18 +321,19 @@ static void plan_verdict(struct kunit *test)
 static void plan_behind(struct kunit *test)
 {
 	const struct dlend_wish have = { .bme = true, .build = 3, .grow = 1 };
+	struct dlend_situation now = { HELD, .dma = true }, still = { HELD };
 	struct dlend_wish want = have;
 
-	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
 	want.rescan++;
-	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
 	want.grow++;
-	KUNIT_EXPECT_TRUE(test, dlend_plan_behind(&want, &have, true));
-	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, false));
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).behind);
+	KUNIT_EXPECT_FALSE(test, dlend_plan(still, &want, &have).behind);
 	want.bme = false;
-	KUNIT_EXPECT_TRUE(test, dlend_plan_behind(&want, &have, true));
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).behind);
 	want.build++;
-	KUNIT_EXPECT_FALSE(test, dlend_plan_behind(&want, &have, true));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).behind);
 }
 
 static void plan_patience(struct kunit *test)
@@ -374,9 +388,64 @@ static void plan_live(struct kunit *test)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		KUNIT_EXPECT_EQ_MSG(test, dlend_plan_live(rows[i].now, &rows[i].want,
-							  &rows[i].have),
+		KUNIT_EXPECT_EQ_MSG(test, dlend_plan(rows[i].now, &rows[i].want,
+						     &rows[i].have).live,
 				    rows[i].live, "row %zu", i);
+}
+
+/* What others wait for, or look at, while the worker is at a step. */
+static void plan_conditions(struct kunit *test)
+{
+	enum { QUIET = 1, LOOKS = 2, IRQ_BUSY = 4, MOVE_SETTLED = 8, MOVE_TOLD = 16, READY = 32 };
+	static const struct {
+		struct dlend_situation now;
+		struct dlend_wish want, have;
+		enum dlend_gate gate;
+		u32 bits;
+	} rows[] = {
+		{ { OPEN }, {}, {}, DLEND_GATE_SHUT, QUIET | MOVE_SETTLED | MOVE_TOLD },
+		{ { OPEN }, { MSIX }, {}, DLEND_GATE_SHUT, QUIET | MOVE_SETTLED | MOVE_TOLD },
+		{ { OPEN, .touched = true }, { MSIX }, {}, DLEND_GATE_SHUT,
+		  QUIET | IRQ_BUSY | MOVE_SETTLED | MOVE_TOLD },
+		{ { OPEN, .borrowing = true }, { MSIX }, {}, DLEND_GATE_SHUT,
+		  QUIET | IRQ_BUSY | MOVE_SETTLED | MOVE_TOLD },
+		{ { HELD }, { MSIX }, {}, DLEND_GATE_READ,
+		  QUIET | IRQ_BUSY | MOVE_SETTLED | MOVE_TOLD },
+		{ { HELD }, {}, {}, DLEND_GATE_OPEN, QUIET | MOVE_SETTLED | MOVE_TOLD | READY },
+		{ { HELD, .failed = true }, { MSIX, .quiet = true, .move_to = 3 }, {},
+		  DLEND_GATE_DEAD, QUIET | MOVE_SETTLED | MOVE_TOLD },
+		/* It transfers, and has not stopped while it is to. */
+		{ { HELD, .dma = true }, { .bme = true }, { .bme = true }, DLEND_GATE_OPEN,
+		  QUIET | LOOKS | MOVE_SETTLED | MOVE_TOLD | READY },
+		{ { HELD, .dma = true }, {}, { .bme = true }, DLEND_GATE_READ,
+		  MOVE_SETTLED | MOVE_TOLD },
+		{ { HELD, .dma = true }, {}, {}, DLEND_GATE_OPEN,
+		  MOVE_SETTLED | MOVE_TOLD | READY },
+		{ { HELD, .dma = true }, { .bme = true, .reset = 1 }, { .bme = true },
+		  DLEND_GATE_SHUT, MOVE_SETTLED | MOVE_TOLD },
+		{ { HELD, .dma = true }, { .bme = true, .build = 1 }, { .bme = true },
+		  DLEND_GATE_READ, QUIET | MOVE_SETTLED | MOVE_TOLD },
+		/* The VM stands still, and nothing is set up. */
+		{ { HELD, .dma = true }, { .bme = true, .quiet = true, .turn = 1, MSIX },
+		  { .bme = true }, DLEND_GATE_READ, MOVE_TOLD },
+		{ { HELD }, { .quiet = true, .turn = 1, .move_to = 3 },
+		  { .quiet = true, .turn = 1 }, DLEND_GATE_READ, QUIET | MOVE_SETTLED },
+		{ { COMING, .leased = true }, { .build = 1, MSIX }, {}, DLEND_GATE_SHUT,
+		  QUIET | MOVE_SETTLED | MOVE_TOLD },
+		{ { COMING, .leased = true }, { .build = 1, MSIX }, { .build = 1 },
+		  DLEND_GATE_SHUT, QUIET | MOVE_SETTLED | MOVE_TOLD | READY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlend_conditions is = dlend_plan(rows[i].now, &rows[i].want,
+							&rows[i].have);
+		u32 bits = (is.quiet ? QUIET : 0) | (is.looks ? LOOKS : 0) |
+			   (is.irq_busy ? IRQ_BUSY : 0) | (is.move_settled ? MOVE_SETTLED : 0) |
+			   (is.move_told ? MOVE_TOLD : 0) | (is.ready ? READY : 0);
+
+		KUNIT_EXPECT_EQ_MSG(test, is.gate, rows[i].gate, "row %zu", i);
+		KUNIT_EXPECT_EQ_MSG(test, bits, rows[i].bits, "row %zu", i);
+	}
 }
 
 static struct kunit_case plan_cases[] = {
@@ -387,6 +456,7 @@ static struct kunit_case plan_cases[] = {
 	KUNIT_CASE(plan_behind),
 	KUNIT_CASE(plan_patience),
 	KUNIT_CASE(plan_live),
+	KUNIT_CASE(plan_conditions),
 	{}
 };
 

@@ -326,7 +326,7 @@ static bool work(struct vm *vm, struct device *d)
 	struct dlend_situation now = { .open = true, .leased = true, .failed = d->failed };
 	struct dlend_wish wish = d->want;
 
-	switch (dlend_plan_step(now, &d->want, &d->have)) {
+	switch (dlend_plan(now, &d->want, &d->have).next) {
 	case DLEND_STEP_BUILD:
 		note(vm, d, &wish, build(vm, d));
 		return true;
@@ -379,11 +379,14 @@ static void check(struct vm *vm, const char *what)
 
 static bool behind(const struct vm *vm)
 {
+	struct dlend_situation now = {};
 	u32 i;
 
-	for (i = 0; i < DEVICES; i++)
-		if (dlend_plan_behind(&vm->dev[i].want, &vm->dev[i].have, vm->dev[i].dma))
+	for (i = 0; i < DEVICES; i++) {
+		now.dma = vm->dev[i].dma;
+		if (dlend_plan(now, &vm->dev[i].want, &vm->dev[i].have).behind)
 			return true;
+	}
 	return false;
 }
 

@@ -357,7 +357,7 @@ static bool host_work(struct host *h)
 	h->now.held = h->state != RUNNING;
 	if (h->call || full(h))
 		return false;
-	step = dlend_plan_step(h->now, &h->want, &h->have);
+	step = dlend_plan(h->now, &h->want, &h->have).next;
 	if (step == DLEND_STEP_NONE)
 		return false;
 	if ((step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY) && host_returning(h))
@@ -605,7 +605,7 @@ static void device_works(struct world *w)
 		struct host *h = &w->host[i];
 
 		if (w->bme && h->state == RUNNING && h->have.bme && w->lease.holder == h->node &&
-		    dlend_plan_settled(h->now, &h->want, &h->have))
+		    dlend_plan(h->now, &h->want, &h->have).gate == DLEND_GATE_OPEN)
 			w->busy = true;
 	}
 	if (w->bme && !chance(w, 2))
@@ -724,7 +724,7 @@ static void check_end(struct kunit *test, struct world *w, struct host *h)
 	KUNIT_ASSERT_FALSE_MSG(test, h->now.coming, "node %u waits for ever", h->node);
 	if (h->now.failed)
 		return;
-	KUNIT_ASSERT_TRUE_MSG(test, dlend_plan_settled(h->now, &h->want, &h->have),
+	KUNIT_ASSERT_TRUE_MSG(test, dlend_plan(h->now, &h->want, &h->have).gate == DLEND_GATE_OPEN,
 			      "node %u: the gate is shut", h->node);
 	KUNIT_ASSERT_EQ(test, lend_lease_check(&w->lease, h->node, h->epoch, 0), 0);
 	KUNIT_ASSERT_TRUE_MSG(test, w->bme, "node %u: its device does nothing", h->node);
@@ -814,6 +814,7 @@ static void replies_late(struct kunit *test)
 	const struct dlend_wish asked = { .bme = true, .quiet = true, .move_to = 3, .named = 1,
 					  .irq_mode = DLEND_IRQ_MSIX, .irq_count = 8 };
 	struct dlend_wish want = asked, have = { }, again;
+	struct dlend_situation now = { .open = true, .leased = true };
 	int told = 0;
 
 	want.vm++;
@@ -826,7 +827,7 @@ static void replies_late(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_plan_may_leave(&want, &have));
 	want.turn += 2;
 	KUNIT_EXPECT_FALSE(test, dlend_plan_may_leave(&want, &have));
-	KUNIT_EXPECT_FALSE(test, dlend_plan_move_settled(&want, &have));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_settled);
 
 	/* It was stopped at work: that it is silent then does not mean that it is through. */
 	dlend_reply_quiesced(&want, &have, false, 0);
@@ -857,15 +858,15 @@ static void replies_late(struct kunit *test)
 	want.named++;
 	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&want, &asked, &have, &told, -EMLINK));
 	KUNIT_EXPECT_EQ(test, told, 0);
-	KUNIT_EXPECT_FALSE(test, dlend_plan_move_told(&want, &have));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_told);
 	again = want;
 	KUNIT_EXPECT_TRUE(test, dlend_reply_named(&want, &again, &have, &told, -ETIMEDOUT));
 	/* The lender may have taken it: it is told that nobody is meant, which changes nothing. */
-	KUNIT_EXPECT_FALSE(test, dlend_plan_move_told(&want, &have));
+	KUNIT_EXPECT_FALSE(test, dlend_plan(now, &want, &have).move_told);
 	KUNIT_EXPECT_EQ(test, want.move_to, DLEND_NODE_NONE);
 	again = want;
 	KUNIT_EXPECT_FALSE(test, dlend_reply_named(&want, &again, &have, &told, 0));
-	KUNIT_EXPECT_TRUE(test, dlend_plan_move_told(&want, &have));
+	KUNIT_EXPECT_TRUE(test, dlend_plan(now, &want, &have).move_told);
 	KUNIT_EXPECT_EQ(test, told, -ETIMEDOUT);
 }
 

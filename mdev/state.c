@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The state of a borrowed device.
+ *
+ * Desired: vdev->want, what the guest and the VMM asked for.  Actual: vdev->have, what the lender
+ * was told, with the lease, a failure and so on.  Whoever changes one of these calls
+ * dlend_vdev_update() before it lets go of vdev->lock.  That works out once what follows (plan.c),
+ * as vdev->is.  It sets the gate in front of the BARs, tells the VM's other devices, wakes whoever
+ * waits for the device, and starts the worker if there is a step to do (vdev.c).  The worker calls
+ * it when it looks for its next step, right after it has noted what the lender has replied.
+ *
+ * A device that has failed reads 0xff until the guest or its VMM resets it.
+ *
+ * A lease can end without its vdev: the link is lost, or the lender takes the device back.  Pages
+ * may still be pinned under it then, and a VMM may unmap them at any moment.  So the vdev keeps it
+ * as vdev->ended until nothing is pinned any more.
+ */
+#include <linux/moduleparam.h>
+#include <dlend/uevent.h>
+#include "vdev.h"
+
+/* [locked] */
+static void dlend_vdev_move_gate(struct dlend_vdev *v, enum dlend_gate gate)
+{
+	bool leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
+
+	dlend_bar_set_gate(v, gate, leads ? v->claim.lease->bar : NULL);
+	v->said[0] = 0;
+	if (gate != DLEND_GATE_OPEN || !v->have.bme || !v->bme_at)
+		return;
+	v->stat.bme_to_open_us = ktime_us_delta(ktime_get(), v->bme_at);
+	if (!v->stat.bme_to_open_first_us)
+		v->stat.bme_to_open_first_us = v->stat.bme_to_open_us;
+	v->bme_at = 0;
+}
+
+void dlend_vdev_update(struct dlend_vdev *v)
+{
+	const struct dlend_conditions is = dlend_plan((struct dlend_situation){
+		.open = v->open,
+		.failed = v->failed,
+		.leased = v->claim.lease,
+		.touched = test_bit(0, &v->touched),
+		.unmapping = v->unmapping,
+		.prepin = v->prepinned,
+		.coming = v->move.coming,
+		.refused = v->move.refused,
+		.held = v->move.state != VFIO_DEVICE_STATE_RUNNING,
+		.borrowing = v->claim.borrowing,
+		.dma = v->dma,
+	}, &v->want, &v->have);
+
+	lockdep_assert_held(&v->lock);
+	if (v->gate != is.gate)
+		dlend_vdev_move_gate(v, is.gate);
+	if (is.behind && !v->is.behind)
+		v->behind_at = ktime_get();
+	v->is = is;
+	wake_up_all(&v->idle_wq);
+	dlend_vdev_publish(v);
+	if (is.next != DLEND_STEP_NONE)
+		dlend_vdev_kick(v);
+}
+
+void dlend_vdev_apply_cfg(struct dlend_vdev *v)
+{
+	lockdep_assert_held(&v->lock);
+	v->want.readrq = dlend_cfg_readrq(&v->cfg);
+	dlend_irqs_disable_intx(v, dlend_cfg_intx_disabled(&v->cfg));
+	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
+}
+
+/* It has failed, or gets another chance */
+
+/*
+ * QEMU stops the VM when the error eventfd is signalled.  But a guest can often go on without its
+ * device, as after a surprise removal: so it reads 0xff instead.
+ */
+bool dlend_stop_on_loss;
+module_param_named(stop_on_loss, dlend_stop_on_loss, bool, 0644);
+MODULE_PARM_DESC(stop_on_loss, "also tell the VMM (error eventfd: QEMU stops the VM) when a link is lost or a lease ends");
+
+/* The device is of no use to the guest from now on. [locked] */
+void dlend_condition_fail(struct dlend_vdev *v, bool tell, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(v->reason, sizeof(v->reason), fmt, args);
+	va_end(args);
+	v->failed = true;
+	dlend_vdev_update(v);
+	/* A guest may try again as often as it likes. */
+	dev_err_ratelimited(dlend_vdev_dev(v),
+			    "borrowed device unusable: %s; the guest reads 0xff from it\n",
+			    v->reason);
+	if (tell)
+		dlend_irqs_signal(v, VFIO_PCI_ERR_IRQ_INDEX);
+	dlend_condition_say(v);
+}
+
+/* A failed device gets another chance. [locked] */
+void dlend_condition_clear(struct dlend_vdev *v)
+{
+	v->failed = false;
+	v->errored = false;
+	v->lost = false;
+	v->reason[0] = 0;
+	v->backoff_ms = 0;
+}
+
+void dlend_condition_text(struct dlend_vdev *v, char *buf, size_t size)
+{
+	char who[DLEND_REASON_LEN];
+
+	if (v->move.coming)
+		snprintf(buf, size, "prepared for a VM that comes%s%s",
+			 v->move.refused ? ", in vain: " : "", v->move.refused ? v->move.why : "");
+	else if (v->failed)
+		snprintf(buf, size, "failed: %s", v->reason);
+	else if (v->want.quiet)
+		snprintf(buf, size, "stopped, as its VM is: %s",
+			 v->move.given ? "handed over" : v->have.quiet ? "may move" : "not yet");
+	else if (v->claim.borrowing && !v->claim.lease)
+		snprintf(buf, size, "borrowing");
+	else if (!v->claim.lease && dlend_claim_taken(&v->claim, who))
+		snprintf(buf, size, "taken: %s", who);
+	else if (!v->claim.lease)
+		snprintf(buf, size, "idle");
+	else if (v->is.gate != DLEND_GATE_OPEN)
+		snprintf(buf, size, "building");
+	else
+		snprintf(buf, size, "running");
+}
+
+/* Note the first word of the condition. Return: user space does not know it. */
+static bool dlend_condition_news(struct dlend_vdev *v, char word[DLEND_CONDITION_WORD])
+{
+	char text[DLEND_REASON_LEN + DLEND_CONDITION_WORDS];
+
+	guard(mutex)(&v->lock);
+	dlend_condition_text(v, text, sizeof(text));
+	text[strcspn(text, " ,:")] = 0;
+	if (!strcmp(v->said, text))
+		return false;
+	strscpy(v->said, text);
+	memcpy(word, v->said, DLEND_CONDITION_WORD);
+	return true;
+}
+
+static void dlend_condition_say_work(struct work_struct *work)
+{
+	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, say);
+	char word[DLEND_CONDITION_WORD];
+
+	if (dlend_condition_news(v, word))
+		dlend_uevent_state(dlend_vdev_dev(v), word);
+}
+
+/*
+ * Not by vdev's worker: that may be in the way to a disk to which memory is written out, and events
+ * need memory.
+ */
+void dlend_condition_say(struct dlend_vdev *v)
+{
+	schedule_delayed_work(&v->say, msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
+}
+
+void dlend_condition_init(struct dlend_vdev *v)
+{
+	strscpy(v->said, "idle");
+	INIT_DELAYED_WORK(&v->say, dlend_condition_say_work);
+}
+
+void dlend_condition_exit(struct dlend_vdev *v)
+{
+	cancel_delayed_work_sync(&v->say);
+}
+
+/* The end of a lease */
+
+/* A reference to the lease that ended without us, or NULL. */
+static struct dlend_lease *dlend_ended_get(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->ended ? dlend_lease_get(v->ended) : NULL;
+}
+
+/* A reference to the lease that may have pins, or NULL. */
+struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease;
+
+	guard(mutex)(&v->lock);
+	lease = v->claim.lease ?: v->ended;
+	return lease ? dlend_lease_get(lease) : NULL;
+}
+
+/*
+ * The lease in use is not in use any more; it is kept as vdev->ended.  Its interrupts come to this
+ * host's handlers when this returns.
+ * Return: the one that was kept before, or NULL; to be put without the lock. [locked]
+ */
+static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
+{
+	struct dlend_lease *before = v->ended;
+
+	lockdep_assert_held(&v->lock);
+	v->ended = dlend_lease_get(v->claim.lease);
+	WRITE_ONCE(v->claim.lease, NULL);
+	dlend_bypass_end(v);
+	return before;
+}
+
+/*
+ * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
+ * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
+ * there: dma_unmap has to find the lease until nothing of it is pinned.
+ */
+void dlend_ended_drop(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended = dlend_ended_get(v);
+
+	if (!ended)
+		return;
+	dlend_memory_close(dlend_vdev_memory(ended));
+	dlend_ended_forget(v, ended);
+	dlend_lease_put(ended);
+}
+
+void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	bool had;
+
+	mutex_lock(&v->lock);
+	had = v->ended == lease;
+	if (had)
+		v->ended = NULL;
+	mutex_unlock(&v->lock);
+	if (had)
+		dlend_lease_put(lease);
+}
+
+struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v, struct dlend_lease **before)
+{
+	struct dlend_lease *lease = v->claim.lease;
+
+	v->want.vm++;
+	*before = lease ? dlend_ended_keep(v) : NULL;
+	return lease;
+}
+
+void dlend_ended_give_back(struct dlend_lease *lease, struct dlend_lease *before)
+{
+	if (before)
+		dlend_lease_put(before);
+	if (lease)
+		dlend_lease_return(lease);
+}
+
+void dlend_ended_leave(struct dlend_vdev *v)
+{
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->lock);
+	WRITE_ONCE(v->open, false);
+	lease = dlend_ended_give_up(v, &before);
+	v->stat.returns += !!lease;
+	dlend_vdev_forget(v);
+	dlend_vdev_update(v);
+	mutex_unlock(&v->lock);
+	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
+	dlend_ended_give_back(lease, before);
+}
+
+/* If the link is gone, the lender cannot say that it has fenced the device.  Waits for nobody. */
+static void dlend_ended_cut(struct dlend_lease *lease)
+{
+	if (!dlend_lease_lost(lease))
+		return;
+	dlend_memory_link_down(dlend_vdev_memory(lease));
+	dlend_p2p_fence(&lease->addr, lease->epoch);
+}
+
+/* The lease has ended without us.  @only (may be NULL): do nothing if it is another one by now. */
+void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char *why)
+{
+	struct dlend_lease *lease, *before;
+
+	mutex_lock(&v->lock);
+	lease = v->claim.lease;
+	if (!lease || (only && lease != only)) {
+		mutex_unlock(&v->lock);
+		return;
+	}
+	before = dlend_ended_keep(v);
+	v->lost = true;
+	memset(&v->have, 0, sizeof(v->have));
+	/* If an error ended the lease, keep the words about the error: people need them. */
+	if (v->errored || v->move.given)
+		dlend_vdev_update(v);
+	else
+		dlend_condition_fail(v, dlend_stop_on_loss, "%s", why);
+	/* Queue the return before anybody can ask for the next lease (dlend_claim_pending()). */
+	dlend_lease_return(dlend_lease_get(lease));
+	/* Do this under the lock: later the next lease may have set up interrupts of its own. */
+	dlend_irqs_live(v, DLEND_IRQ_NONE, false);
+	mutex_unlock(&v->lock);
+	if (before)
+		dlend_lease_put(before);
+	/*
+	 * If the link is lost, unmap the aperture before this returns.  If the lender took its
+	 * device back, it has fenced the device: the return drops the windows, and the lender's
+	 * answer makes their slots free again.
+	 */
+	dlend_ended_cut(lease);
+	dlend_lease_put(lease);
+	guard(mutex)(&v->lock);
+	if (v->claim.lease)
+		return;
+	v->dma = false;
+	dlend_vdev_update(v);
+}
+
+void dlend_ended_link_down(struct dlend_vdev *v)
+{
+	struct dlend_lease *ended;
+
+	dlend_ended_lose(v, NULL, "the link to the lender was lost");
+	/* A lease that had ended before, or is being closed: its windows may still stand. */
+	ended = dlend_ended_get(v);
+	if (!ended)
+		return;
+	dlend_ended_cut(ended);
+	dlend_lease_put(ended);
+}
