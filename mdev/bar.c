@@ -10,7 +10,7 @@
  * Who waits at a shut gate, and who waits for them:
  *   a vCPU of KVM: it waits in its page fault, without the VMM's big lock, for gate_timeout_ms at
  *	most.  It is inside KVM_RUN and holds KVM's SRCU lock, and only a fatal signal interrupts a
- *	fault on such a mapping.  A VMM that changes memory slots meanwhile (another vCPU places a
+ *	fault on such a mapping.  A VMM that changes memory slots at that time (another vCPU places a
  *	BAR), or that stops, resets or quits the VM, waits for that vCPU with its big lock held
  *	until the gate opens.  Nothing here can let the vCPU go: any answer but a page ends the VM
  *	(KVM_RUN returns -EFAULT).  So the gate must open soon.
@@ -108,7 +108,6 @@ static void dlend_bar_account_gate(struct dlend_vdev *v, enum dlend_gate gate)
 		v->stat.gate_shuts++;
 	} else if (gate == DLEND_GATE_OPEN) {
 		us = ktime_us_delta(ktime_get(), v->shut_since);
-		v->stat.gate_opens++;
 		v->stat.gate_last_us = us;
 		v->stat.gate_longest_us = max(v->stat.gate_longest_us, us);
 	}
@@ -158,7 +157,7 @@ void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
 	v->mse = on;
 	dlend_bar_zap(v);
 	up_write(&v->bar_lock);
-	/* A device that does not decode memory answers nothing: nobody has to wait for it. */
+	/* A device that does not decode memory answers nothing: no access has to wait for it. */
 	wake_up_all(&v->gate_wq);
 }
 

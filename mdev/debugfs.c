@@ -18,23 +18,19 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		seq_printf(m, "bar%u_faults_4k %lld\n", i,
-			   (long long)atomic64_read(&st->fault_4k[i]));
-		seq_printf(m, "bar%u_faults_2m %lld\n", i,
-			   (long long)atomic64_read(&st->fault_2m[i]));
-		seq_printf(m, "bar%u_faults_1g %lld\n", i,
-			   (long long)atomic64_read(&st->fault_1g[i]));
+		seq_printf(m, "bar%u_faults_4k %lld\n", i, atomic64_read(&st->fault_4k[i]));
+		seq_printf(m, "bar%u_faults_2m %lld\n", i, atomic64_read(&st->fault_2m[i]));
+		seq_printf(m, "bar%u_faults_1g %lld\n", i, atomic64_read(&st->fault_1g[i]));
 	}
-	seq_printf(m, "dead_faults %lld\n", (long long)atomic64_read(&st->fault_dead));
-	seq_printf(m, "gate_waits %lld\n", (long long)atomic64_read(&st->fault_waits));
-	seq_printf(m, "gate_wait_longest_us %lld\n",
-		   (long long)atomic64_read(&st->wait_longest_us));
-	seq_printf(m, "trapped_reads %lld\n", (long long)atomic64_read(&st->trapped_reads));
-	seq_printf(m, "trapped_writes %lld\n", (long long)atomic64_read(&st->trapped_writes));
-	seq_printf(m, "trapped_timeouts %lld\n", (long long)atomic64_read(&st->trapped_timeouts));
-	seq_printf(m, "live_reads %lld\n", (long long)atomic64_read(&st->live_reads));
-	seq_printf(m, "live_writes %lld\n", (long long)atomic64_read(&st->live_writes));
-	seq_printf(m, "live_missed %lld\n", (long long)atomic64_read(&st->live_missed));
+	seq_printf(m, "dead_faults %lld\n", atomic64_read(&st->fault_dead));
+	seq_printf(m, "gate_waits %lld\n", atomic64_read(&st->fault_waits));
+	seq_printf(m, "gate_wait_longest_us %lld\n", atomic64_read(&st->wait_longest_us));
+	seq_printf(m, "trapped_reads %lld\n", atomic64_read(&st->trapped_reads));
+	seq_printf(m, "trapped_writes %lld\n", atomic64_read(&st->trapped_writes));
+	seq_printf(m, "trapped_timeouts %lld\n", atomic64_read(&st->trapped_timeouts));
+	seq_printf(m, "live_reads %lld\n", atomic64_read(&st->live_reads));
+	seq_printf(m, "live_writes %lld\n", atomic64_read(&st->live_writes));
+	seq_printf(m, "live_missed %lld\n", atomic64_read(&st->live_missed));
 }
 
 /* Numbers of the present lease, if there is one: its windows, and their costs. */
@@ -93,7 +89,6 @@ static int stats_show(struct seq_file *m, void *unused)
 	seq_printf(m, "gate %s\n", gate[v->gate]);
 	seq_printf(m, "zaps %llu\n", v->stat.zaps);
 	seq_printf(m, "gate_shuts %llu\n", v->stat.gate_shuts);
-	seq_printf(m, "gate_opens %llu\n", v->stat.gate_opens);
 	seq_printf(m, "gate_last_us %llu\n", v->stat.gate_last_us);
 	seq_printf(m, "gate_longest_us %llu\n", v->stat.gate_longest_us);
 	seq_printf(m, "bme_to_gate_open_us %llu\n", v->stat.bme_to_open_us);
@@ -136,9 +131,7 @@ static int irqs_show(struct seq_file *m, void *unused)
 	seq_printf(m, "live %s\n", dlend_irq_mode_name(irq->live));
 	seq_printf(m, "fired %llu\n", irq->fired);
 	seq_printf(m, "signalled %llu\n", irq->signalled);
-	seq_printf(m, "latched %llu\n", irq->latched);
 	seq_printf(m, "stray %llu\n", irq->stray);
-	seq_printf(m, "unmasks %llu\n", irq->unmasks);
 	seq_printf(m, "errors %llu\n", irq->errs);
 	seq_printf(m, "requests %llu\n", irq->reqs);
 	for (i = 0; i < irq->nvec; i++)

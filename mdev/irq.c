@@ -82,11 +82,9 @@ static void dlend_irqs_signal_msi(struct dlend_irqs *irq, struct dlend_irq_vec *
 {
 	if (!vec->trigger) {
 		vec->latched = true;
-		irq->latched++;
 		return;
 	}
 	eventfd_signal(vec->trigger);
-	vec->signals++;
 	irq->signalled++;
 }
 
@@ -102,7 +100,6 @@ static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
 	irq->pending = false;
 	irq->masked = true;
 	eventfd_signal(vec->trigger);
-	vec->signals++;
 	irq->signalled++;
 }
 
@@ -173,7 +170,6 @@ static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
 
 	spin_lock_irq(&irq->lock);
 	if (irq->mode == DLEND_IRQ_INTX) {
-		irq->unmasks++;
 		irq->masked = false;
 		if (irq->pending)
 			dlend_irqs_signal_intx(irq);
@@ -266,7 +262,7 @@ static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_
 			dlend_irqs_mask_intx(&v->irq);
 		return 0;
 	}
-	return -ENOTTY;		/* as vfio-pci: nobody masks by eventfd */
+	return -ENOTTY;		/* as vfio-pci: no VMM masks by eventfd */
 }
 
 /*

@@ -117,7 +117,7 @@ static bool dlend_ending_busy(const struct dlend_ending *e)
 	return e->kind ? e->kind->busy(&e->r) : dlend_ending_nvme_busy(e);
 }
 
-/* Return: it ended what it had to do, or nobody can tell. */
+/* Return: it ended what it had to do, or that cannot be told. */
 static bool dlend_ending_look(struct dlend_ending *e, phys_addr_t phys)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_ENDING_WAIT_MS);
@@ -716,7 +716,7 @@ void dlend_move_close(struct dlend_vdev *v)
 
 /* Which node may take the device over */
 
-/* iommufd asks nobody what a mediated device has written: the VMM would not send it again. */
+/* iommufd does not ask what a mediated device has written: the VMM would not send it again. */
 static bool dlend_move_writes_are_seen(const struct dlend_vdev *v)
 {
 	return !v->had_space;
@@ -778,15 +778,9 @@ static const char *dlend_move_told_words(int err)
 	}
 }
 
-static struct dlend_wish dlend_move_wish(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->lock);
-	return v->want;
-}
-
 void dlend_move_step_to(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked = dlend_move_wish(v);
+	struct dlend_wish asked = dlend_vdev_wish(v);
 	int ret = dlend_lease_move_to(lease, asked.move_to, asked.cut);
 
 	guard(mutex)(&v->lock);
@@ -832,7 +826,7 @@ void dlend_move_step_quiesce(struct dlend_vdev *v, struct dlend_lease *lease)
 
 void dlend_move_step_run(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_wish asked = dlend_move_wish(v);
+	struct dlend_wish asked = dlend_vdev_wish(v);
 	int ret = dlend_lease_run(lease);
 
 	guard(mutex)(&v->lock);

@@ -21,7 +21,7 @@ static void dlend_vdev_describe(struct dlend_vdev *v, struct dlend_p2p_dev *dev)
 	dev->addr = *dlend_offer_addr(v->claim.offer);
 	dev->clique = v->clique_shown;
 	for (i = 0; i < DLEND_NUM_BARS; i++) {
-		/* Peers reach no BAR smaller than a page: the rest of the page is nobody's. */
+		/* Peers reach no BAR smaller than a page: a page is the least that is mapped. */
 		dev->bar[i].size = v->info.bar[i].flags & DLEND_BAR_F_MAPPABLE &&
 				   v->info.bar[i].size >= PAGE_SIZE ? v->info.bar[i].size : 0;
 		dev->bar[i].gpa = dlend_cfg_bar_addr(&v->cfg, i);
@@ -40,7 +40,7 @@ void dlend_vdev_publish(struct dlend_vdev *v)
 		/* As long as it may transfer: what it reaches comes before that, and goes later. */
 		dev.source = v->dma;
 		/*
-		 * While a device is being reset, its lender lets nobody reach it; nor by a lease
+		 * While a device is being reset, its lender lets no peer reach it; nor by a lease
 		 * that is not in force yet.
 		 */
 		dev.target = dlend_cfg_mse(&v->cfg) && v->have.reset == v->want.reset &&

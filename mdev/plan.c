@@ -248,7 +248,7 @@ void dlend_reply_taken(struct dlend_wish *have)
 	have->readrq = DLEND_READRQ_UNKNOWN;
 }
 
-/* A reset that was asked for meanwhile makes good for a failure, or fails itself. */
+/* A reset that was asked for since then makes good for a failure, or fails itself. */
 static bool dlend_reply_fails(const struct dlend_wish *want, const struct dlend_wish *asked,
 			      int err)
 {
@@ -271,7 +271,7 @@ bool dlend_reply_reset(const struct dlend_wish *want, const struct dlend_wish *a
 	/* A guest that resets its device goes on here: the lender takes it so, too. */
 	have->quiet = have->quiet && err;
 	have->loud = have->loud && err;
-	/* If the reset failed, nobody knows about the bit: the failure turns it off. */
+	/* If the reset failed, the bit is not known: the failure turns it off. */
 	have->bme = have->bme && err;
 	have->irq_mode = DLEND_IRQ_NONE;
 	have->irq_count = 0;

@@ -67,7 +67,7 @@ struct dlend_wish {
  * @unmapping: guest memory is being taken away right now
  * @prepin: borrow and build as soon as it is open, not only for Bus Master Enable
  * @coming: the VM is on its way to here, and still another host's
- * @refused: nobody lets this host prepare for that
+ * @refused: the lender does not let this host prepare for that
  * @held: the VM does not run: it may have come, and another of its devices may still have to come
  * @borrowing: the lender was asked for a lease
  * @dma: the device may transfer
@@ -87,7 +87,7 @@ enum dlend_gate {
 
 /* May an access to configuration space go to the device itself? */
 enum dlend_live {
-	DLEND_LIVE_NO,		/* nobody here has it, or asks for it; or the VM stands still */
+	DLEND_LIVE_NO,		/* not borrowed, nor asked for; or the VM stands still */
 	DLEND_LIVE_SOON,	/* it is being borrowed */
 	DLEND_LIVE_RESET,	/* it is being reset */
 	DLEND_LIVE_NOW,
@@ -145,7 +145,7 @@ enum dlend_verdict {
  * @overdue: (in) of dlend_plan_overdue()
  *
  * A device whose windows stand fails if RAM is known (@grow) that cannot be added to them: what it
- * writes there would be lost, and nobody would know.  That RAM is tried again first, until
+ * writes there would be lost in silence.  That RAM is tried again first, until
  * @overdue, with the gate shut: there may be room in a moment.
  */
 enum dlend_verdict dlend_plan_verdict(const struct dlend_wish *want, const struct dlend_wish *have,
@@ -239,7 +239,7 @@ bool dlend_reply_ran(const struct dlend_wish *want, const struct dlend_wish *ask
 
 /**
  * dlend_reply_named - DLEND_STEP_MOVE_TO
- * @want: (in, out) after a refusal nobody is to take the device over, and the lender is told so: it
+ * @want: (in, out) after a refusal no node is to take the device over; the lender is told so, as it
  *	may have done what it has not answered
  * @asked: (in) when it was asked; @have: (in, out) what the lender was told
  * @told: (in, out) how it went, for who named the node: the first error stays until the next one is

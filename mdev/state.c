@@ -214,7 +214,7 @@ static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
 
 /*
  * Pages must be unpinned before vfio forgets the container, also those of a build just begun.
- * Another thread of the VMM may unmap memory meanwhile, and type1 ends in a BUG if the pins stay
+ * Another thread of the VMM may unmap memory at that time, and type1 ends in a BUG if the pins stay
  * there: dma_unmap has to find the lease until nothing of it is pinned.
  */
 void dlend_ended_drop(struct dlend_vdev *v)
@@ -273,7 +273,7 @@ void dlend_ended_leave(struct dlend_vdev *v)
 	dlend_ended_give_back(lease, before);
 }
 
-/* If the link is gone, the lender cannot say that it has fenced the device.  Waits for nobody. */
+/* If the link is gone, the lender cannot say that it has fenced the device.  Does not wait. */
 static void dlend_ended_cut(struct dlend_lease *lease)
 {
 	if (!dlend_lease_lost(lease))

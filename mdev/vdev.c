@@ -16,7 +16,7 @@
  *
  * The physical Bus Master Enable is off until windows have stood once, and is not turned off while
  * they are repaired after a dma_unmap; it goes off when the repair fails.  The gate keeps the guest
- * from starting anything new.  The device's own transfers meanwhile meet a page of its own guest or
+ * from starting anything new.  The device's own transfers meet a page of its own guest then, or
  * none, never another page: a slot is not used for anything else before the lender has unmapped it.
  * A device under vfio-pci sees the same when a VMM maps memory anew.  Turning the bit off would
  * come too late (a dma_unmap waits for no peer) and stop a device in the midst of transfers to
@@ -156,8 +156,8 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->stat.borrows++;
 	v->backoff_ms = 0;
 	/*
-	 * The VMM has closed it meanwhile, and whoever opened it again has not touched it yet; or
-	 * the VM that was to come does not, or another one does.
+	 * The VMM has closed the device since it was asked for, and whoever opened it again has not
+	 * touched it yet; or the VM that was to come does not, or another one does.
 	 */
 	if (!wanted) {
 		dlend_lease_return(lease);
@@ -165,7 +165,7 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	}
 	WRITE_ONCE(v->claim.lease, lease);
 	dlend_reply_granted(&asked, &v->have, v->readrq);
-	/* The worker opens the gate, once it has seen that the lease did not end meanwhile. */
+	/* The worker opens the gate, once it has seen that the lease has not ended already. */
 unlock:
 	mutex_unlock(&v->lock);
 	/* An answer that came too late may have been a grant. */
@@ -273,11 +273,8 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 /* A lender that cannot look leaves the device as it is: its guest sees if that has lost itself. */
 static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	u32 enable;
+	u32 enable = dlend_vdev_wish(v).enable;
 
-	mutex_lock(&v->lock);
-	enable = v->want.enable;
-	mutex_unlock(&v->lock);
 	dlend_lease_enable(lease);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
@@ -322,8 +319,8 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 	asked = v->want;
 	resized = v->have.irq_mode == asked.irq_mode || v->irq_gap;
 	/*
-	 * Until the reply nobody knows what the lender delivers. If the guest goes back to the old
-	 * set-up meanwhile, the worker must set that up again: an edge in the gap would be lost.
+	 * Until the reply it is not known what the lender delivers.  If the guest goes back to the
+	 * old set-up before, the worker must set that up again: an edge in the gap would be lost.
 	 */
 	v->have.irq_mode = DLEND_IRQ_UNKNOWN;
 	dlend_bypass_end(v);
@@ -352,13 +349,10 @@ static void dlend_step_irq(struct dlend_vdev *v, struct dlend_lease *lease)
 /* Only the device's speed depends on that: if the lender does not do it, the device still works. */
 static void dlend_step_readrq(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	u32 readrq, at;
+	u32 readrq = dlend_vdev_wish(v).readrq;
 
-	mutex_lock(&v->lock);
-	readrq = v->want.readrq;
-	at = v->cfg.pcie_pos + PCI_EXP_DEVCTL;
-	mutex_unlock(&v->lock);
-	dlend_lease_set_readrq(lease, at, readrq);
+	/* Where that is in configuration space does not change while a VMM has the device open. */
+	dlend_lease_set_readrq(lease, v->cfg.pcie_pos + PCI_EXP_DEVCTL, readrq);
 	guard(mutex)(&v->lock);
 	if (v->claim.lease == lease)
 		v->have.readrq = readrq;

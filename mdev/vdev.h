@@ -61,13 +61,13 @@ static_assert(BIT_ULL(DLEND_REGION_SHIFT) > DLEND_BAR_BYTES_MAX);
  * @trigger: eventfd, or NULL
  * @latched: an interrupt came while there was no eventfd
  * @producer, @producing: it is KVM's, if KVM wants it (irq.c); under vdev->lock
- * @count, @signals: interrupts that came, and signals that were sent
+ * @count: interrupts that came
  */
 struct dlend_irq_vec {
 	struct eventfd_ctx *trigger;
 	bool latched, producing;
 	struct irq_bypass_producer producer;
-	u64 count, signals;
+	u64 count;
 };
 
 /**
@@ -94,7 +94,7 @@ struct dlend_irqs {
 	bool masked, disabled, pending, owed;
 	struct virqfd *unmask;
 	struct eventfd_ctx *err, *req;
-	u64 fired, signalled, latched, stray, unmasks, errs, reqs;
+	u64 fired, signalled, stray, errs, reqs;
 	struct work_struct unmask_work;
 };
 
@@ -105,7 +105,7 @@ struct dlend_vdev_stat {
 	atomic64_t fault_dead, fault_waits, trapped_reads, trapped_writes, trapped_timeouts;
 	atomic64_t wait_longest_us;
 	atomic64_t live_reads, live_writes, live_missed;
-	u64 zaps, gate_shuts, gate_opens, gate_longest_us, gate_last_us;
+	u64 zaps, gate_shuts, gate_longest_us, gate_last_us;
 	u64 borrows, returns, resets, builds, build_retries, grows;
 	u64 bme_to_open_us, bme_to_open_first_us;
 };
@@ -312,6 +312,13 @@ static inline struct dlend_lease *dlend_vdev_lease(struct dlend_vdev *v)
 	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
 }
 
+/** dlend_vdev_wish - what is wanted now. Context: process; takes vdev->lock. */
+static inline struct dlend_wish dlend_vdev_wish(struct dlend_vdev *v)
+{
+	guard(mutex)(&v->lock);
+	return v->want;
+}
+
 /** dlend_vdev_memory - the guest's memory under a lease, from grant to end. Context: any. */
 static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *lease)
 {
@@ -319,7 +326,7 @@ static inline struct dlend_memory *dlend_vdev_memory(const struct dlend_lease *l
 }
 
 /**
- * dlend_vdev_forget - nothing is wanted, and what was asked for is nobody's any more
+ * dlend_vdev_forget - nothing is wanted, and answers to what was asked for mean nothing
  * @v: (in, out) vdev
  *
  * Context: vdev->lock.
@@ -370,7 +377,7 @@ void dlend_bar_close(struct dlend_vdev *v);
 void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct dlend_window *bar);
 
 /**
- * dlend_bar_revoked - cut off a BAR: nobody reaches it any more when this returns
+ * dlend_bar_revoked - cut off a BAR: no access reaches it any more when this returns
  * @v: (in) vdev
  * @index: (in) BAR
  *
@@ -628,10 +635,10 @@ struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v, struct dlend_lease
 void dlend_ended_give_back(struct dlend_lease *lease, struct dlend_lease *before);
 
 /**
- * dlend_ended_leave - nobody needs the device any more: its lease goes back
+ * dlend_ended_leave - the VM does not need the device any more: its lease goes back
  * @v: (in) vdev that is being closed, or whose VMM dies
  *
- * Context: process, may sleep; takes vdev->lock; waits for nobody.
+ * Context: process, may sleep; takes vdev->lock; does not wait.
  */
 void dlend_ended_leave(struct dlend_vdev *v);
 
@@ -754,7 +761,7 @@ void dlend_borrow_close(struct dlend_vdev *v);
  * @v: (in) vdev
  * @effects: (in) DLEND_CFG_E_*
  *
- * Context: process, vdev->lock is held; waits for nobody.
+ * Context: process, vdev->lock is held; does not wait.
  */
 void dlend_borrow_effects(struct dlend_vdev *v, u32 effects);
 
@@ -809,7 +816,7 @@ extern const struct vfio_device_ops dlend_vfio_ops;
 /** dlend_vdev_debugfs_add - make the files of a new vdev */
 void dlend_vdev_debugfs_add(struct dlend_vdev *v);
 
-/** dlend_vdev_debugfs_remove - nobody reads them any more when this returns */
+/** dlend_vdev_debugfs_remove - they are not read any more when this returns */
 void dlend_vdev_debugfs_remove(struct dlend_vdev *v);
 
 /** dlend_vdev_debugfs_init - module init */

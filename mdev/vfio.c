@@ -201,7 +201,8 @@ static void dlend_vfio_close(struct vfio_device *vfio)
  * Registers of configuration space that only the device itself knows (dlend_cfg_live()).
  *
  * An access costs a message, and its answer.  So it is made only for these registers, and only for
- * an access as a processor makes it.  It waits for the lender for a bounded time, without
+ * an access as a processor makes it.  The lowest bytes of a value come first in memory: dlend runs
+ * on little-endian hosts only.  An access waits for the lender for a bounded time, without
  * vdev->lock.
  */
 
@@ -296,21 +297,6 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 		v->live_after = ktime_add_ms(ktime_get(), DLEND_LIVE_PAUSE_MS);
 }
 
-static void dlend_live_put(u8 *to, u32 value, u32 size)
-{
-	for (; size; size--, value >>= 8)
-		*to++ = value;
-}
-
-static u32 dlend_live_get(const u8 *from, u32 size)
-{
-	u32 value = 0;
-
-	while (size--)
-		value = value << 8 | from[size];
-	return value;
-}
-
 static void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
@@ -331,7 +317,7 @@ static void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 			continue;
 		ret = dlend_lease_cfg_read(lease, pos + at, size, &value, dlend_live_left(end));
 		if (!ret)
-			dlend_live_put(buf + at, value, size);
+			memcpy(buf + at, &value, size);
 		atomic64_inc(&v->stat.live_reads);
 	}
 	dlend_live_note(v, ret);
@@ -356,7 +342,7 @@ static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 l
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
 	struct dlend_lease *lease;
-	u32 at, size;
+	u32 at, size, value;
 	int ret, one;
 
 	if (!dlend_live_concerns(v, pos, len))
@@ -368,8 +354,9 @@ static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 l
 		size = dlend_cfg_live(&v->cfg, pos + at, len - at);
 		if (!size)
 			continue;
-		one = dlend_lease_cfg_write(lease, pos + at, size, dlend_live_get(buf + at, size),
-					    dlend_live_left(end));
+		value = 0;
+		memcpy(&value, buf + at, size);
+		one = dlend_lease_cfg_write(lease, pos + at, size, value, dlend_live_left(end));
 		ret = ret ?: one;
 		atomic64_inc(&v->stat.live_writes);
 	}

@@ -85,7 +85,7 @@ resets 12
 builds 13
 build_retries 14
 """
-MDEV_IRQS = "mode msix\nlive msix\nfired 21\nsignalled 22\nlatched 1\nstray 23\nunmasks 2\nerrors 24\nrequests 1\nvector0 21\n"
+MDEV_IRQS = "mode msix\nlive msix\nfired 21\nsignalled 22\nstray 23\nerrors 24\nrequests 1\nvector0 21\n"
 NATIVE = "attached: yes\nmessages: 31\nvectors: 5\ndma: driver\nsegments: 1\nsegment_bytes: 4194304\nmapped_bytes: 65536\n"
 
 
