@@ -60,14 +60,14 @@ static bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
  * Without isolated MSIs, a guest that writes the MSI-X table could aim interrupts at the lender.
  */
 unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
-			     struct dlend_bar_area area[DLEND_MAX_AREAS])
+			     struct dlend_range area[DLEND_MAX_AREAS])
 {
 	unsigned int n = 1, bar, pba;
 	u32 offset, size;
 
 	if (!dlend_bar_mappable(v, index))
 		return 0;
-	area[0] = (struct dlend_bar_area){ 0, PAGE_ALIGN(dlend_bar_size(v, index)) };
+	area[0] = (struct dlend_range){ 0, PAGE_ALIGN(dlend_bar_size(v, index)) };
 	if (v->info.flags & DLEND_OFFER_F_ISOLATED_MSI)
 		return n;
 	for (pba = 0; pba < 2; pba++) {
@@ -400,7 +400,7 @@ int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
 	unsigned int index = vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
 	u64 start = DLEND_REGION_POS((u64)vma->vm_pgoff << PAGE_SHIFT);
 	u64 end = start + (vma->vm_end - vma->vm_start);
-	struct dlend_bar_area area[DLEND_MAX_AREAS];
+	struct dlend_range area[DLEND_MAX_AREAS];
 	unsigned int i, n;
 
 	if (index >= DLEND_NUM_BARS || !(vma->vm_flags & VM_SHARED) || end <= start)

@@ -650,3 +650,125 @@ void dlend_books_leave(struct dlend_books *x, u32 id)
 		list_for_each_entry(extent, &block->extents, node)
 			dlend_told_leave(&extent->told, id, true);
 }
+
+/* Who was told of an extent */
+
+/* No lender that could still be asked may have it. */
+static bool dlend_told_over(const struct dlend_told *told)
+{
+	return !(told->members & ~DLEND_TOLD_LOST);
+}
+
+bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id)
+{
+	switch (news) {
+	case DLEND_NEWS_GONE:
+		return dlend_told_member(told, id);
+	case DLEND_NEWS_UNSURE:
+		return told->unsure & BIT(id);
+	case DLEND_NEWS_NEW:
+		return !dlend_told_member(told, id);
+	}
+	return false;
+}
+
+void dlend_told_ask(struct dlend_told *told, enum dlend_news news, u32 id)
+{
+	told->asked = true;
+	if (news == DLEND_NEWS_NEW)
+		told->members |= BIT(id);
+}
+
+bool dlend_told_answer(struct dlend_told *told, enum dlend_news news, u32 id, bool ok)
+{
+	if (!told->asked)
+		return false;
+	told->asked = false;
+	if (news == DLEND_NEWS_NEW) {
+		if (!ok)
+			told->unsure |= BIT(id);
+	} else if (ok) {
+		told->members &= ~BIT(id);
+		told->unsure &= ~BIT(id);
+	}
+	return dlend_told_over(told);
+}
+
+bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced)
+{
+	if (!fenced && dlend_told_member(told, id))
+		told->members |= DLEND_TOLD_LOST;
+	told->members &= ~BIT(id);
+	told->unsure &= ~BIT(id);
+	return dlend_told_over(told);
+}
+
+/* dma_unmap calls under way */
+
+static bool dlend_unmap_call_over(const struct dlend_unmap_call *r, u64 now_ms)
+{
+	return !r->under_way && now_ms > r->ended_ms + DLEND_SETTLE_MS;
+}
+
+/* The shared entry, for calls for which there was no other. */
+static struct dlend_unmap_call *dlend_unmap_calls_shared(struct dlend_unmap_calls *u)
+{
+	return &u->range[ARRAY_SIZE(u->range) - 1];
+}
+
+/* The entry of exactly this range, or NULL. */
+static struct dlend_unmap_call *dlend_unmap_calls_find(struct dlend_unmap_calls *u, u64 gpa,
+						       u64 last)
+{
+	struct dlend_unmap_call *r;
+
+	for (r = u->range; r < dlend_unmap_calls_shared(u); r++)
+		if (r->gpa == gpa && r->last == last)
+			return r;
+	return NULL;
+}
+
+/* An entry that is empty, or the shared one. */
+static struct dlend_unmap_call *dlend_unmap_calls_take(struct dlend_unmap_calls *u, u64 now_ms)
+{
+	struct dlend_unmap_call *r = u->range;
+
+	while (r < dlend_unmap_calls_shared(u) && !dlend_unmap_call_over(r, now_ms))
+		r++;
+	if (dlend_unmap_call_over(r, now_ms))
+		*r = (struct dlend_unmap_call){ .gpa = U64_MAX };
+	return r;
+}
+
+void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms)
+{
+	struct dlend_unmap_call *r = dlend_unmap_calls_find(u, gpa, last);
+
+	if (!r) {
+		r = dlend_unmap_calls_take(u, now_ms);
+		r->gpa = min(r->gpa, gpa);
+		r->last = max(r->last, last);
+	}
+	r->under_way++;
+}
+
+void dlend_unmap_calls_end(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms)
+{
+	struct dlend_unmap_call *r = dlend_unmap_calls_find(u, gpa, last);
+
+	if (!r || !r->under_way)
+		r = dlend_unmap_calls_shared(u);
+	r->under_way--;
+	r->ended_ms = now_ms;
+}
+
+bool dlend_unmap_calls_busy(const struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(u->range); i++)
+		if (!dlend_unmap_call_over(&u->range[i], now_ms) && gpa <= u->range[i].last &&
+		    u->range[i].gpa <= last)
+			return true;
+	return false;
+}

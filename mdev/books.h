@@ -27,8 +27,102 @@
 #include <linux/bits.h>
 #include <linux/list.h>
 
-#include "gpa.h"
-#include "told.h"
+#include "ranges.h"
+
+/*
+ * Who was told of an extent: what the lender of each member has mapped, or may have.
+ *
+ * A member is the part that one lease (one borrowed device) has in the memory of its VM.  Members
+ * have numbers, 0 to DLEND_TOLD_MAX - 1.  Each member's lender has an IOMMU domain of its own, and
+ * hears of each extent by messages of its own.
+ */
+
+/* How many members there can be; bit DLEND_TOLD_MAX of struct dlend_told.members is taken. */
+#define DLEND_TOLD_MAX	31u
+
+/* A member has left whose lender never said that it unmapped the extent. */
+#define DLEND_TOLD_LOST	BIT(DLEND_TOLD_MAX)
+
+/* What a message to a lender says of an extent. */
+enum dlend_news {
+	DLEND_NEWS_GONE,	/* unmap it: this node has it no more */
+	DLEND_NEWS_UNSURE,	/* unmap it: nobody knows whether the lender got the last NEW */
+	DLEND_NEWS_NEW		/* map it */
+};
+
+/**
+ * struct dlend_told - who was told of one extent; all zero: nobody
+ * @members: a bit for each member whose lender maps the extent, or may map it; DLEND_TOLD_LOST
+ * @unsure: a bit for each of these members whose lender may have it or not: the answer to NEW did
+ *	not come, or was an error
+ * @asked: the extent is in the message that is under way
+ */
+struct dlend_told {
+	u32 members, unsure;
+	bool asked;
+};
+
+/**
+ * dlend_told_anybody - may any lender have it, or have had it when its member left? Context: any.
+ */
+static inline bool dlend_told_anybody(const struct dlend_told *told)
+{
+	return told->members;
+}
+
+/** dlend_told_member - may the lender of member @id have it? Context: any. */
+static inline bool dlend_told_member(const struct dlend_told *told, u32 id)
+{
+	return told->members & BIT(id);
+}
+
+/** dlend_told_lost - has a member left whose lender never gave it up? Context: any. */
+static inline bool dlend_told_lost(const struct dlend_told *told)
+{
+	return told->members & DLEND_TOLD_LOST;
+}
+
+/**
+ * dlend_told_due - must a lender hear some news?
+ * @told: (in) who was told so far
+ * @news: (in) what; DLEND_NEWS_GONE is asked only of an extent that has left the books
+ * @id: (in) member whose lender is to be told
+ *
+ * Context: any. Return: true if it must.
+ */
+bool dlend_told_due(const struct dlend_told *told, enum dlend_news news, u32 id);
+
+/**
+ * dlend_told_ask - the extent goes into a message; from now on the lender may have heard of it
+ * @told: (in, out) who was told so far
+ * @news: (in) what the message says
+ * @id: (in) member whose lender it goes to
+ *
+ * Context: any.
+ */
+void dlend_told_ask(struct dlend_told *told, enum dlend_news news, u32 id);
+
+/**
+ * dlend_told_answer - the message is over
+ * @told: (in, out) who was told so far; left alone if the extent was in no message
+ * @news: (in) what the message said
+ * @id: (in) member whose lender it went to
+ * @ok: (in) the lender has acknowledged it
+ *
+ * Context: any. Return: true if no member's lender can have the extent any more.
+ */
+bool dlend_told_answer(struct dlend_told *told, enum dlend_news news, u32 id, bool ok);
+
+/**
+ * dlend_told_leave - a member's lease is over
+ * @told: (in, out) who was told so far
+ * @id: (in) member
+ * @fenced: (in) its lender has said that the device is returned.  If not, the device may reach the
+ *	extent's slot until the session ends: DLEND_TOLD_LOST
+ *
+ * Context: any. Return: true if no other member's lender can have the extent.
+ */
+bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
 
 #define DLEND_EXTENT_MAX	BIT_ULL(30)
 
@@ -336,5 +430,81 @@ void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent);
 
 /** dlend_books_leave - dlend_told_leave() of all extents, for member @id, fenced. Context: any. */
 void dlend_books_leave(struct dlend_books *x, u32 id);
+
+/*
+ * The dma_unmap calls that are under way in one VM, and so: where nothing may be pinned just now.
+ *
+ * Before VFIO unmaps memory it calls dma_unmap of every device of the address space, one after the
+ * other.  If it still finds a pin afterwards, it goes round again; type1 (the legacy container)
+ * does so ten times and then stops the kernel with BUG().  So a device that has been called must
+ * not pin there again before all others have been called, too, whatever links they are borrowed
+ * over.  Else the first device would pin while the second unpins gigabytes, then the second while
+ * the first unpins them, and so on until the tenth time.
+ */
+
+/*
+ * For so long after the end of a device's call nothing is pinned there: VFIO gets from one device
+ * to the next in less time, unless the scheduler takes the CPU from it.
+ */
+#define DLEND_SETTLE_MS	20u
+
+/*
+ * How many ranges are told apart.  A VM that shrinks fast (virtio-mem) makes call after call, each
+ * for another block; a block whose call has ended long ago must not count as busy just because
+ * there are always calls for others.  Calls for which no entry is left share the last entry.
+ */
+#define DLEND_UNMAP_CALLS_MAX	32u
+
+/**
+ * struct dlend_unmap_call - calls about one range
+ * @under_way: how many have begun and not ended
+ * @gpa: first address of the range
+ * @last: last address of the range
+ * @ended_ms: when a call about it ended last
+ */
+struct dlend_unmap_call {
+	unsigned int under_way;
+	u64 gpa, last;
+	u64 ended_ms;
+};
+
+/** struct dlend_unmap_calls - of one VM; begins as zeroes */
+struct dlend_unmap_calls {
+	struct dlend_unmap_call range[DLEND_UNMAP_CALLS_MAX];
+};
+
+/**
+ * dlend_unmap_calls_begin - a call begins, whether or not anything is pinned in its range
+ * @u: (in, out) calls
+ * @gpa: (in) first address
+ * @last: (in) last address
+ * @now_ms: (in) time, of a clock that has run for more than DLEND_SETTLE_MS
+ *
+ * Context: any.
+ */
+void dlend_unmap_calls_begin(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms);
+
+/**
+ * dlend_unmap_calls_end - a call ends
+ * @u: (in, out) calls
+ * @gpa: (in) as when the call began
+ * @last: (in) as when the call began
+ * @now_ms: (in) time, of the same clock
+ *
+ * Context: any.
+ */
+void dlend_unmap_calls_end(struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms);
+
+/**
+ * dlend_unmap_calls_busy - may somebody still be unmapping a part of a range?
+ * @u: (in) calls
+ * @gpa: (in) first address
+ * @last: (in) last address
+ * @now_ms: (in) time, of the same clock
+ *
+ * Context: any. Return: true if a call about some of it is under way, or ended DLEND_SETTLE_MS ago
+ * or less.
+ */
+bool dlend_unmap_calls_busy(const struct dlend_unmap_calls *u, u64 gpa, u64 last, u64 now_ms);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What takes guest memory away: see loss.h, and ram.h for the locks.
+ * What takes guest memory away: dma_unmap, the end of the link, a fence, a build that
+ * finds other memory than before.  See ram.h for the locks.
  *
  * Must not know how RAM is found, nor send messages.
  */
@@ -8,12 +9,8 @@
 #include <linux/sizes.h>
 #include <linux/vfio.h>
 
-#include "loss.h"
-#include "members.h"
-#include "pin.h"
-#include "ram_map.h"
+#include "ram.h"
 #include "trace.h"
-#include "unpin.h"
 
 /* Where nobody waits, take and unpin this much at once: dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M

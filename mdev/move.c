@@ -32,7 +32,6 @@
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include <dlend/kind.h>
-#include "nvme_queues.h"
 #include "outstanding.h"
 #include "trace.h"
 #include "vdev.h"
@@ -69,7 +68,7 @@ struct dlend_move_file {
  * Has a borrowed disk's controller still commands to end?
  *
  * Its lender sees that it is silent; this host reaches its registers, and the guest's memory.
- * outstanding.c and nvme_queues.c know what these mean.
+ * outstanding.c knows what these mean.
  */
 
 /* A VMM waits for that with its big lock held: as long as a lender waits for silence. */

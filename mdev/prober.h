@@ -10,7 +10,7 @@
 #define DLEND_MDEV_PROBER_H
 
 #include <linux/sizes.h>
-#include "gpa.h"
+#include "ranges.h"
 
 /**
  * struct dlend_prober_ops - the guest, as the prober sees it

@@ -1,54 +1,84 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Guest RAM as an object: all that there is of it, references, and works.  See ram.h.
+ * Guest RAM as an object: references, works, the members that share it and what they are told, and
+ * the VMM that pays for it.  See ram.h.
  *
- * Must not know what RAM is used for.
+ * Must not know books, pins, apertures or messages.
  */
+#include <linux/capability.h>
+#include <linux/memcontrol.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 
-#include "unpin.h"
+#include "ram.h"
+
+/* VMMs */
+
+void dlend_vmm_copy(struct dlend_vmm *to, const struct dlend_vmm *from)
+{
+	*to = *from;
+	get_task_struct(to->task);
+	mmgrab(to->mm);
+}
+
+void dlend_vmm_note(struct dlend_vmm *vmm)
+{
+	dlend_vmm_drop(vmm);
+	dlend_vmm_copy(vmm, &(struct dlend_vmm) {
+		.task = current->group_leader,
+		.mm = current->mm,
+		.locks_all = capable(CAP_IPC_LOCK),
+	});
+}
+
+void dlend_vmm_drop(struct dlend_vmm *vmm)
+{
+	if (!vmm->task)
+		return;
+	put_task_struct(vmm->task);
+	mmdrop(vmm->mm);
+	vmm->task = NULL;
+}
+
+u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
+{
+	unsigned long most = task_rlimit(vmm->task, RLIMIT_MEMLOCK);
+
+	return vmm->locks_all || most == RLIM_INFINITY ? U64_MAX : most;
+}
+
+struct mem_cgroup *dlend_vmm_charge(const struct dlend_vmm *vmm)
+{
+	return set_active_memcg(get_mem_cgroup_from_mm(vmm->mm));
+}
+
+void dlend_vmm_charged(struct mem_cgroup *before)
+{
+	mem_cgroup_put(set_active_memcg(before));
+}
+
+/* References and works */
 
 DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms */
 LIST_HEAD(dlend_rams);
-static LIST_HEAD(dlend_vms);
 static struct workqueue_struct *dlend_rams_wq;
-
-struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
-{
-	struct dlend_party vmm = dlend_vmm_party(mem->vmm.task);
-	struct dlend_vm *vm;
-
-	lockdep_assert_held(&dlend_rams_lock);
-	list_for_each_entry(vm, &dlend_vms, node) {
-		if (vm->kvm != mem->kvm || (!vm->kvm && !dlend_party_same(vm->vmm, vmm)))
-			continue;
-		kref_get(&vm->ref);
-		return vm;
-	}
-	vm = kvzalloc_obj(*vm, DLEND_BOOKS_GFP);
-	if (!vm)
-		return NULL;
-	if (dlend_unpin_init(vm)) {
-		kvfree(vm);
-		return NULL;
-	}
-	kref_init(&vm->ref);
-	vm->kvm = mem->kvm;
-	vm->vmm = vmm;
-	mutex_init(&vm->watch_lock);
-	list_add_tail(&vm->node, &dlend_vms);
-	return vm;
-}
 
 static void dlend_vm_free(struct kref *ref)
 {
 	struct dlend_vm *vm = container_of(ref, struct dlend_vm, ref);
+	unsigned long pid;
+	void *turn;
 
 	lockdep_assert_held(&dlend_rams_lock);
 	list_del(&vm->node);
 	mutex_destroy(&vm->watch_lock);
-	dlend_unpin_destroy(vm);
+	destroy_workqueue(vm->wq);
+	xa_for_each(&vm->turns, pid, turn)
+		kfree(turn);
+	xa_destroy(&vm->turns);
 	kvfree(vm);
 }
 
@@ -117,4 +147,92 @@ int dlend_memory_start(void)
 void dlend_memory_stop(void)
 {
 	destroy_workqueue(dlend_rams_wq);
+}
+
+/* Members */
+
+void dlend_members_use(struct dlend_memory *mem, bool user)
+{
+	struct dlend_ram *ram = mem->ram;
+
+	lockdep_assert_held(&ram->lock);
+	if (mem->user == user)
+		return;
+	mem->user = user;
+	if (user)
+		ram->users++;
+	else
+		ram->users--;
+}
+
+bool dlend_members_fenced(const struct dlend_ram *ram)
+{
+	const struct dlend_memory *mem;
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++) {
+		mem = ram->member[i];
+		/* It has stopped, or its lender has it back, and it is no member any more. */
+		if (mem && mem->fenced && (mem->closed || !mem->ops->quiet(mem->ctx)))
+			return true;
+	}
+	return false;
+}
+
+void dlend_members_progress(struct dlend_ram *ram)
+{
+	unsigned int i;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i])
+			ram->member[i]->ops->progress(ram->member[i]->ctx);
+}
+
+struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
+					     const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
+
+	lockdep_assert_held(&ram->loss_lock);
+	guard(mutex)(&ram->lock);
+	while (*id < DLEND_TOLD_MAX) {
+		mem = ram->member[(*id)++];
+		if (mem && mem != except && mem->user)
+			return mem;
+	}
+	return NULL;
+}
+
+u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
+{
+	struct dlend_memory *mem;
+	u32 mask = 0, id = 0;
+
+	while ((mem = dlend_members_next_user(ram, &id, except))) {
+		mem->ops->unmapping(mem->ctx);
+		mask |= BIT(mem->id);
+	}
+	return mask;
+}
+
+void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
+{
+	u32 i;
+
+	lockdep_assert_held(&ram->loss_lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (mask & BIT(i))
+			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
+}
+
+void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
+{
+	struct dlend_memory *mem;
+	u32 id = 0;
+
+	guard(mutex)(&ram->loss_lock);
+	while ((mem = dlend_members_next_user(ram, &id, by)))
+		mem->ops->grown(mem->ctx);
 }

@@ -14,20 +14,13 @@
  * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
  *
  * Files, each calls only those above it:
- *   vmm.c	whose VM it is: what it may lock, who is charged
- *   members.c	who shares, and what members are told
- *   unpin.c	what has left the books is unpinned; what dma_unmap waits for
- *   ram.c	all RAM there is, references, works
- *   ram_map.c	RAM in the aperture
- *   pin.c	pins, by VFIO
- *   tell.c	messages to lenders
- *   report.c	numbers and words for people
+ *   ram.c	references, works, members and what they are told, the VMM
+ *   pin.c	pins and unpins, by VFIO; what dma_unmap waits for
+ *   map.c	RAM in the aperture, and messages to lenders
  *   loss.c	what takes RAM away
- *   hand_over.c	the end of a member whose pins others need
  *   share.c	which leases share RAM: life of RAM and of its members
- *   search.c	where RAM is: memory slots, the prober, looks
- *   build.c	a build, stage by stage
- *   watch.c	RAM that comes: one thread for each VM
+ *   search.c	where RAM is: memory slots, the prober, looks, the watch for RAM that comes
+ *   build.c	a build, stage by stage; numbers and words for people
  *
  * Locks, outer first:
  *   close_lock	of a member.  A member is closed once, and whoever comes second waits.  Held across
@@ -46,7 +39,7 @@
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
  * So no lock that dma_unmap takes here is held while something is pinned or unpinned, and dma_unmap
- * does neither by itself (unpin.c).  Since dma_unmap is called under the VMM's big lock, and waits
+ * does neither by itself (pin.c).  Since dma_unmap is called under the VMM's big lock, and waits
  * for all that is being unpinned, whoever is in no hurry takes only 32 MiB (DLEND_DROP_BYTES) at a
  * time.
  *
@@ -74,8 +67,6 @@
 #include "memslots.h"
 #include "prober.h"
 #include "ranges.h"
-#include "unmap_calls.h"
-#include "vmm.h"
 
 struct dlend_aperture;
 struct kvm;
@@ -277,15 +268,6 @@ struct dlend_memory {
 extern struct mutex dlend_rams_lock;
 extern struct list_head dlend_rams;
 
-/**
- * dlend_vm_get - the VM of a member
- * @mem: (in) member
- *
- * It is made if it has no RAM yet. Context: process, under dlend_rams_lock.
- * Return: with a reference, which its RAM takes over; NULL: out of memory.
- */
-struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem);
-
 /** dlend_vm_put - give a reference back. Context: process, takes dlend_rams_lock. */
 void dlend_vm_put(struct dlend_vm *vm);
 
@@ -351,5 +333,434 @@ static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
 	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->ctx);
 }
+
+/* ram.c: members, and what they are told about each other */
+
+/**
+ * dlend_members_use - does a member want the windows from now on?
+ * @mem: (in, out) member
+ * @user: (in) true: it does
+ *
+ * Context: ram->lock held.
+ */
+void dlend_members_use(struct dlend_memory *mem, bool user);
+
+/**
+ * dlend_members_fenced - may one of their devices still transfer, which is to reach nothing?
+ * @ram: (in) RAM
+ *
+ * Context: ram->lock held.
+ */
+bool dlend_members_fenced(const struct dlend_ram *ram);
+
+/**
+ * dlend_members_next_user - go through the members that use the windows
+ * @ram: (in) RAM
+ * @id: (in, out) number of a member: where to begin; where to go on
+ * @except: (in) member to leave out, or NULL
+ *
+ * Context: loss_lock held; takes ram->lock. Return: the next; it stays while loss_lock is held.
+ * NULL: that was all.
+ */
+struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
+					     const struct dlend_memory *except);
+
+/** dlend_members_progress - tell all that a build has come further. Context: ram->lock held. */
+void dlend_members_progress(struct dlend_ram *ram);
+
+/**
+ * dlend_members_shut - windows are going: shut the gates of all who use them
+ * @ram: (in) RAM
+ * @except: (in) member that knows already, or NULL
+ *
+ * Context: loss_lock held; takes ram->lock and, in the ops, locks of the devices.
+ * Return: who was told, a bit for each; for dlend_members_reopen().
+ */
+u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except);
+
+/**
+ * dlend_members_reopen - windows have gone
+ * @ram: (in) RAM
+ * @mask: (in) from dlend_members_shut()
+ * @lost: (in) something was lost: they build anew
+ *
+ * Context: loss_lock held, since before dlend_members_shut().
+ */
+void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
+
+/**
+ * dlend_members_grow - RAM has come: the gates of users are shut when it returns, and they build
+ * @ram: (in) RAM
+ * @by: (in) member that knows already; NULL: none does
+ *
+ * Context: may sleep; takes loss_lock, so no pin of the caller's may be under way.
+ */
+void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by);
+
+/* pin.c */
+
+/** dlend_unpin_init - make @vm's part of it. Context: process. Return: 0 or -ENOMEM. */
+int dlend_unpin_init(struct dlend_vm *vm);
+
+/**
+ * dlend_unpin_pages - unpin pages, in the batches in which dlend_pin_chunk() pinned them
+ * @via: (in) member through which they were pinned
+ * @gpa: (in) first address
+ * @npages: (in) how many
+ *
+ * Context: may sleep; none of our locks is held that dma_unmap takes.
+ */
+void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
+
+/**
+ * dlend_unpin_pins - is a pin under way?
+ * @vm: (in) VM
+ * @via: (in) only pins through this member count; NULL: all
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: vm->lock held. Return: true if there is one that touches the range.
+ */
+bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last);
+
+/**
+ * dlend_unpin_add - chunks leave the books: from now on they are being unpinned
+ * @vm: (in, out) VM
+ * @out: (in, out) chunks, in no aperture any more; empty afterwards.  Their owners stay members,
+ *	with their VFIO devices open, until dlend_unpin_all() has returned
+ *
+ * Context: ram->lock held, since before they left the books; so that nobody finds them in neither
+ * place. Somebody has to call dlend_unpin_all() or dlend_unpin_start() then.
+ */
+void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out);
+
+/** dlend_unpin_start - a worker unpins what there is. Context: any of our locks may be held. */
+void dlend_unpin_start(struct dlend_vm *vm);
+
+/**
+ * dlend_unpin_all - unpin what there is, and wait for what others are unpinning
+ * @vm: (in, out) VM
+ *
+ * Context: may sleep; none of our locks is held that dma_unmap takes, and none of VFIO's.
+ */
+void dlend_unpin_all(struct dlend_vm *vm);
+
+/**
+ * dlend_unpin_await - for dma_unmap: wait until nothing of a range is pinned any more
+ * @mem: (in, out) member that was called; what there was in the range has left the books
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: VFIO's locks are held, none of ours.
+ * Return: true: so it is, or other threads of the VMM have to go on first, and VFIO calls again.
+ * False: a pin has ended, so take the range away once more, and ask again.
+ */
+bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last);
+
+/** dlend_unpin_leave - @mem gets no calls of dma_unmap any more. Context: process. */
+void dlend_unpin_leave(struct dlend_memory *mem);
+
+/**
+ * dlend_pin_begin - a pin is under way: from now on dma_unmap of these pages waits
+ * @mem: (in, out) member that builds or looks, and through which is pinned
+ * @gpa: (in) first address
+ * @npages: (in) how many
+ *
+ * Context: may sleep; takes ram->lock and vm->lock.  One at a time for each member.
+ * Return: 0; -EINTR the build must give way; -EBUSY some of it is being unmapped just now, ask
+ * again.
+ */
+int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
+
+/** dlend_pin_begin_patiently - dlend_pin_begin(), repeated after -EBUSY. Context: as there. */
+int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages);
+
+/**
+ * dlend_pin_begin_for - as dlend_pin_begin(), through another member
+ * @mem: (in, out) member on whose behalf
+ * @via: (in) member through which is pinned; it is open
+ * @chunk: (in) what is pinned
+ *
+ * For chunks that are pinned already: asks neither whether a build is disturbed nor for dma_unmap.
+ *
+ * Context: ram->lock held.
+ */
+void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
+			 const struct dlend_chunk *chunk);
+
+/**
+ * dlend_pin_end - the pin that began last is in the books, or was given up
+ * @mem: (in, out) member, as for dlend_pin_begin()
+ * @grown: (in) it is in the books
+ *
+ * Context: may sleep; takes ram->lock.
+ */
+void dlend_pin_end(struct dlend_memory *mem, bool grown);
+
+/*
+ * A page that is no RAM, for dlend_pin_begin(): nothing is pinned, but whoever closes the member
+ * waits as for a pin.  So the VM stays until dlend_pin_end().
+ */
+#define DLEND_PIN_NOWHERE	(U64_MAX - DLEND_GUEST_PAGE + 1)
+
+/** dlend_pin_await - wait until no pin is under way through @via. Context: as dlend_unpin_all(). */
+void dlend_pin_await(const struct dlend_memory *via);
+
+/**
+ * dlend_pin_chunk - pin all pages of a chunk, in batches
+ * @via: (in, out) member through which
+ * @chunk: (in) its gpa, npages and prot
+ * @pages: (out) its pages, npages of them
+ * @build: (in) for a build of @via's: give way between batches, and count the calls
+ *
+ * Context: may sleep, for long; none of our locks but close_lock and build_lock may be held; the
+ * pin is under way. Return: 0; -EINTR give way, or the VMM is going; or an error of
+ * vfio_pin_pages(), and then nothing is pinned.
+ */
+int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
+		    bool build);
+
+/**
+ * dlend_pin_ram - pin pages and enter them in the books
+ * @mem: (in, out) member that builds or looks
+ * @gpa: (in) first address
+ * @npages: (in) how many, within one chunk
+ * @prot: (in) DLEND_PROT_*
+ *
+ * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.pin, and nothing of it is
+ * pinned after an error.
+ */
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
+
+/**
+ * dlend_pin_try - could pages be pinned?
+ * @mem: (in, out) member that builds or looks
+ * @gpa: (in) first address
+ * @npages: (in) how many, within one chunk
+ * @prot: (in) DLEND_PROT_*
+ *
+ * They are pinned for a moment, and never in the books.
+ *
+ * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.try.
+ */
+int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
+
+/**
+ * dlend_pin_unmap_begins - VFIO has called dma_unmap of one device of a VM
+ * @vm: (in, out) VM
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: may sleep; takes vm->lock.
+ */
+void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
+
+/** dlend_pin_unmap_ends - that call returns. Context: as dlend_pin_unmap_begins(). */
+void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
+
+/* map.c */
+
+/**
+ * dlend_ram_map_next - map the next chunks that are not mapped
+ * @ram: (in, out) RAM; every chunk is in an extent
+ * @vmm: (in) who is charged for slots
+ * @gpa: (in, out) where to begin; where to go on
+ *
+ * Maps one chunk, with those that follow it contiguously in both address spaces.
+ *
+ * Context: ram->lock held, ram->ap is there. Return: 1 go on; 0 all is mapped; -ENOSPC the aperture
+ * is full; -ENOMEM; or an error of the IOMMU.
+ */
+int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa);
+
+/**
+ * dlend_ram_map_remove - chunks that left the books leave the aperture
+ * @ram: (in, out) RAM
+ * @out: (in) chunks, by address
+ *
+ * Unmapped and flushed when it returns; one flush for each run.
+ *
+ * Context: ram->lock held.
+ */
+void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out);
+
+/**
+ * dlend_ram_map_retire - extents that left the books leave the aperture
+ * @ram: (in, out) RAM
+ * @gone: (in, out) extents; empty afterwards
+ *
+ * Unmapped and flushed when it returns.  Slots that no lender has heard of are free.  The others
+ * are in quarantine, and their extents in ram->dead.
+ *
+ * Context: ram->lock held.
+ */
+void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone);
+
+/**
+ * dlend_ram_map_bury - no lender has a dead extent any more
+ * @ram: (in, out) RAM
+ * @extent: (in) extent in ram->dead; it is freed, and its slot is free if that is sure
+ *
+ * Context: ram->lock held.
+ */
+void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent);
+
+/** dlend_ram_map_kill_all - every extent leaves books and aperture. Context: ram->lock held. */
+void dlend_ram_map_kill_all(struct dlend_ram *ram);
+
+/**
+ * dlend_ram_map_fence - all of it out of the aperture; it stays pinned, and in the same slots
+ * @ram: (in, out) RAM
+ *
+ * Context: ram->lock held.
+ */
+void dlend_ram_map_fence(struct dlend_ram *ram);
+
+/**
+ * dlend_ram_map_abandon - the session is over: all slots into quarantine, for the next session
+ * @ram: (in, out) RAM; has no aperture afterwards
+ *
+ * Context: ram->lock held.
+ */
+void dlend_ram_map_abandon(struct dlend_ram *ram);
+
+/** dlend_tell_init - make @ram->tell_work, which tells lenders of what is gone. Context: any. */
+void dlend_tell_init(struct dlend_ram *ram);
+
+/**
+ * dlend_tell_gone - tell every member's lender of all extents that are gone
+ * @ram: (in, out) RAM
+ * @mem: (in) member whose errors count, because it is no business of one lease what becomes of
+ *	another; NULL: all errors count
+ *
+ * Context: build_lock held; may sleep; waits for lenders.
+ * Return: 0, or an error of dlend_link_call_in(); some are not told then.
+ */
+int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem);
+
+/**
+ * dlend_tell_new - have a member's lender map all that it is not known to have
+ * @mem: (in, out) member
+ *
+ * Context: build_lock held; may sleep; waits for the lender.
+ * Return: 0; -EAGAIN the build must give way; or an error of dlend_link_call_in().
+ */
+int dlend_tell_new(struct dlend_memory *mem);
+
+/**
+ * dlend_tell_others_due - is there an extent that another user's lender has not heard of?
+ * @mem: (in) member that knows all
+ *
+ * Context: ram->lock held.
+ */
+bool dlend_tell_others_due(const struct dlend_memory *mem);
+
+/* loss.c.  Nothing there waits for a peer. */
+
+/* What kind of loss it was. */
+enum dlend_loss {
+	DLEND_LOSS_NONE,	/* nothing was there */
+	DLEND_LOSS_GONE,	/* memory that was unplugged: what is left stands as it did */
+	DLEND_LOSS_RETURNS,	/* memory that may come back at once: build anew */
+};
+
+/** dlend_loss_init - make @ram->down_work, which unpins after the link went down. Context: any. */
+void dlend_loss_init(struct dlend_ram *ram);
+
+/**
+ * dlend_loss_take - take a range away, whoever pinned it
+ * @ram: (in, out) RAM
+ * @by: (in) member that is being unmapped or closed; its own gate is not shut here
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * VFIO calls one device after the other, and wants each to find nothing left.  So the first call
+ * takes all chunks, whichever member owns them.  If they may come back, the gates of all others are
+ * shut meanwhile, and builds are told to give way.  If they were unplugged, no gate is shut and no
+ * build is disturbed; DMA that a device still does there is blocked by the IOMMU; extents that have
+ * become empty leave the books, and lenders hear of it later.
+ *
+ * Context: may sleep; takes loss_lock and ram->lock.  The caller waits until all is unpinned, and
+ * until pins that are under way there have ended.
+ * Return: what it was; out of the aperture.
+ */
+enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last);
+
+/**
+ * dlend_loss_settle - dlend_books_settle() after a probe; extents that cannot stay leave the books
+ * @ram: (in, out) RAM
+ *
+ * If that takes standing chunks out of the windows, all gates are shut before, and all members
+ * build again.
+ *
+ * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
+ */
+void dlend_loss_settle(struct dlend_ram *ram);
+
+/**
+ * dlend_loss_undo - undo all that a build has pinned and mapped
+ * @mem: (in, out) member whose build it is
+ *
+ * Lenders that were told hear of it later.
+ *
+ * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
+ */
+void dlend_loss_undo(struct dlend_memory *mem);
+
+/** dlend_loss_begin - RAM is being taken away; settling builds wait. Context: takes ram->lock. */
+void dlend_loss_begin(struct dlend_ram *ram);
+
+/**
+ * dlend_loss_end - end of dlend_loss_begin(), and numbers
+ * @mem: (in, out) member that was asked
+ * @gpa: (in) first address
+ * @last: (in) last address
+ * @loss: (in) what it was
+ * @since: (in) when it began: the VMM was kept so long
+ *
+ * Context: takes ram->lock.
+ */
+void dlend_loss_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss loss,
+		    ktime_t since);
+
+/* search.c */
+
+/**
+ * dlend_search_begin - a build takes over all that is due, to look there
+ * @mem: (in, out) member
+ * @how: (in) DLEND_BUILD_*
+ *
+ * Context: build_lock held; takes ram->lock.
+ */
+void dlend_search_begin(struct dlend_memory *mem, u32 how);
+
+/**
+ * dlend_search_run - find and pin RAM where it may have come
+ * @mem: (in, out) member; the first build of all looks everywhere
+ *
+ * Context: build_lock held; may sleep, for long.
+ * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
+ * of a pin. What was pinned before an error stays so.
+ */
+int dlend_search_run(struct dlend_memory *mem);
+
+/**
+ * dlend_search_translated - are the device's addresses others than the guest's (a virtual IOMMU)?
+ * @mem: (in) member
+ *
+ * KVM has RAM at address 0, and nothing is pinned there.  For a moment that is so, too, while a VMM
+ * maps its memory or maps it anew.  Without KVM nobody can tell.
+ * Context: may sleep; takes ram->lock, and the VMM's mmap_lock.
+ */
+bool dlend_search_translated(struct dlend_memory *mem);
+
+/**
+ * dlend_search_end - the build that began with dlend_search_begin() is over
+ * @mem: (in, out) member
+ * @err: (in) its error: what it looked at is due again
+ *
+ * Context: build_lock held; takes ram->lock.
+ */
+void dlend_search_end(struct dlend_memory *mem, int err);
 
 #endif

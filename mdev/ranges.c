@@ -130,3 +130,22 @@ int dlend_ranges_add_without(struct dlend_ranges *x, const struct dlend_ranges *
 	}
 	return err;
 }
+
+unsigned int dlend_area_cut(struct dlend_range *area, unsigned int n, u64 start, u64 end)
+{
+	struct dlend_range old[DLEND_MAX_AREAS];
+	unsigned int i, out = 0;
+
+	memcpy(old, area, n * sizeof(*old));
+	for (i = 0; i < n; i++) {
+		if (start >= end || end <= old[i].start || start >= old[i].end) {
+			area[out++] = old[i];
+			continue;
+		}
+		if (old[i].start < start)
+			area[out++] = (struct dlend_range){ old[i].start, start };
+		if (end < old[i].end)
+			area[out++] = (struct dlend_range){ end, old[i].end };
+	}
+	return out;
+}

@@ -1,13 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Sets of guest-physical addresses, kept as ranges.
+ * Guest-physical addresses (GPA): their units, and sets of them, kept as ranges.
  *
  * Pure logic: no locks, no KVM.  The user of a set knows its meaning and guards it.
  */
 #ifndef DLEND_MDEV_RANGES_H
 #define DLEND_MDEV_RANGES_H
 
-#include "gpa.h"
+#include <dlend/types.h>
+
+#define DLEND_GUEST_PAGE	4096ULL
+
+/* The most that is pinned together: as much as an IOMMU maps by one large page (2 MiB). */
+#define DLEND_CHUNK_PAGES	512u
+#define DLEND_CHUNK_BYTES	(DLEND_CHUNK_PAGES * DLEND_GUEST_PAGE)
+
+/**
+ * struct dlend_range - a range of guest-physical addresses
+ * @start: first address
+ * @end: first address behind the range
+ */
+struct dlend_range {
+	u64 start, end;
+};
+
+/** dlend_gpa_end - first address behind @npages pages from @gpa on. Context: any. */
+static inline u64 dlend_gpa_end(u64 gpa, u32 npages)
+{
+	return gpa + npages * DLEND_GUEST_PAGE;
+}
+
+/** dlend_gpa_last - last address of @npages pages from @gpa on. Context: any. */
+static inline u64 dlend_gpa_last(u64 gpa, u32 npages)
+{
+	return dlend_gpa_end(gpa, npages) - 1;
+}
 
 /* Most ranges of a set: as many as KVM has memory slots.  A VMM can make any number of holes. */
 #define DLEND_RANGES_MAX	32768u
@@ -68,5 +95,19 @@ int dlend_ranges_add_both(struct dlend_ranges *x, const struct dlend_ranges *a,
  */
 int dlend_ranges_add_without(struct dlend_ranges *x, const struct dlend_ranges *a,
 			     const struct dlend_ranges *b);
+
+#define DLEND_MAX_AREAS	3	/* a BAR without the MSI-X table and without the PBA */
+
+/**
+ * dlend_area_cut - take a range out of the parts of a BAR that may be mapped
+ * @area: (in, out) in order, not overlapping; room for one more than there are, DLEND_MAX_AREAS in
+ *	all
+ * @n: (in) how many, at most DLEND_MAX_AREAS - 1
+ * @start: (in) first byte of the range
+ * @end: (in) first byte behind the range
+ *
+ * Context: any. Return: how many are left.
+ */
+unsigned int dlend_area_cut(struct dlend_range *area, unsigned int n, u64 start, u64 end);
 
 #endif

@@ -35,12 +35,11 @@
 #include <dlend/borrower.h>
 #include <dlend/cfg.h>
 #include <dlend/p2p.h>
-#include "bar_areas.h"
 #include "memory.h"
 #include "memslots.h"
 #include "move_stream.h"
 #include "plan.h"
-#include "vmm.h"
+#include "ranges.h"
 
 #define DLEND_DEAD_PAGES	16	/* pages of 0xff per device, chosen by page number */
 #define DLEND_CONDITION_WORD	16	/* bytes for the first word of dlend_condition_text() */
@@ -417,7 +416,7 @@ u64 dlend_bar_size(const struct dlend_vdev *v, unsigned int index);
  * left out.
  */
 unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
-			     struct dlend_bar_area area[DLEND_MAX_AREAS]);
+			     struct dlend_range area[DLEND_MAX_AREAS]);
 
 /* p2p.c: a vdev among the other devices of its VM */
 

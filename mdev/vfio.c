@@ -477,7 +477,7 @@ static int dlend_vfio_bar_caps(struct dlend_vdev *v, struct vfio_region_info *in
 		.id = VFIO_REGION_INFO_CAP_MSIX_MAPPABLE, .version = 1,
 	};
 	struct vfio_region_info_cap_sparse_mmap *sparse;
-	struct dlend_bar_area area[DLEND_MAX_AREAS];
+	struct dlend_range area[DLEND_MAX_AREAS];
 	unsigned int i, n;
 	int ret;
 

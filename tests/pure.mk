@@ -5,8 +5,8 @@
 dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind ntb/caps ntb/names ntb/islands ntb/fit
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together lender/notes
-dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books mdev/told mdev/unmap_calls
-dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/nvme_queues mdev/outstanding mdev/bar_areas
+dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books
+dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/outstanding
 dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_bookings borrower/p2p_clique
 
 # Pure, but notes in the kernel's own trees (maple tree): KUnit only.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Suite of the mappable parts of a BAR (mdev/bar_areas.c), against a page-by-page model. */
+/* Suite of the mappable parts of a BAR (mdev/ranges.c), against a page-by-page model. */
 #include <kunit/test.h>
 #include <linux/kernel.h>
-#include <mdev/bar_areas.h>
+#include <mdev/ranges.h>
 
 #define PAGES	12
 
@@ -10,7 +10,7 @@ struct area_case {
 	const char *name;
 	u64 start, end;
 	unsigned int n;
-	struct dlend_bar_area left[2];
+	struct dlend_range left[2];
 };
 
 static const struct area_case cases[] = {
@@ -27,7 +27,7 @@ KUNIT_ARRAY_PARAM_DESC(area, cases, name);
 
 static void area_one(struct kunit *test)
 {
-	struct dlend_bar_area area[DLEND_MAX_AREAS] = { { 0, PAGES } };
+	struct dlend_range area[DLEND_MAX_AREAS] = { { 0, PAGES } };
 	const struct area_case *c = test->param_value;
 	unsigned int i;
 
@@ -38,7 +38,7 @@ static void area_one(struct kunit *test)
 	}
 }
 
-static void expect_pages(struct kunit *test, const struct dlend_bar_area *area, unsigned int n,
+static void expect_pages(struct kunit *test, const struct dlend_range *area, unsigned int n,
 			 u32 pages)
 {
 	u32 got = 0;
@@ -62,7 +62,7 @@ static void area_two(struct kunit *test)
 
 	for (i = 0; i < sets * sets; i++) {
 		u64 a = i % one, b = i / one % one, c = i / sets % one, d = i / sets / one;
-		struct dlend_bar_area area[DLEND_MAX_AREAS] = { { 0, PAGES } };
+		struct dlend_range area[DLEND_MAX_AREAS] = { { 0, PAGES } };
 		unsigned int n;
 
 		if (a > b || c > d)

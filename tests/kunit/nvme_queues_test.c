@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of what an NVMe controller's queues tell (mdev/nvme_queues.c): a driver and a controller
+ * Suite of what an NVMe controller's queues tell (mdev/outstanding.c): a driver and a controller
  * that use two pairs of queues at random, as Linux numbers its commands, and otherwise.  Nothing is
  * taken for busy that is not; and what Linux waits for is nearly always found.
  */
@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/unaligned.h>
-#include <mdev/nvme_queues.h>
+#include <mdev/outstanding.h>
 
 #define ENTRIES		16u
 #define ADMIN		8u

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of who was told of an extent (mdev/told.c): messages that are answered, or are not, and
+ * Suite of who was told of an extent (mdev/books.c): messages that are answered, or are not, and
  * leases that end.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
 
-#include "mdev/told.h"
+#include "mdev/books.h"
 
 /* One message about @told to member @id. Return: as dlend_told_answer() */
 static bool say(struct dlend_told *told, enum dlend_news what, u32 id, bool ok)

@@ -7,7 +7,7 @@
 #include <linux/kernel.h>
 #include <linux/unaligned.h>
 
-#include "mdev/nvme_queues.h"
+#include "mdev/outstanding.h"
 #include "fuzz.h"
 
 #define MEMORY	0x4000u

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Guest RAM in this node's aperture: the slots of extents, and what is mapped in them.
+ *
+ * A slot must not be used for anything else while a lender may still map its offsets: the device
+ * would write into somebody else's memory.  So the slot of an extent that leaves the books goes
+ * into quarantine, and is free when every member whose lender was told of the extent has
+ * acknowledged that it is gone, or its lender has the device back.  If a lender never says so, the
+ * slot stays in quarantine until the session ends, because nobody knows what its device still does;
+ * others who need that memory get new slots.  If a VM gives back one device and keeps another one,
+ * the first can still reach what it could reach before, until its lender has answered.  That is the
+ * same VM's memory.
+ *
+ * On the link of a node to itself all this is the same; views of the aperture are there in place of
+ * the IOMMU of the NTB.
+ *
+ * Lenders are told by DMA_MAP and DMA_UNMAP, a few extents in each.  From the moment when an extent
+ * goes into a DMA_MAP its lender may have it, whatever becomes of the message (books.h).
+ *
+ * Must not know VFIO, nor how extents came about.
+ */
+#include <linux/device.h>
+#include <linux/mm.h>
+#include <linux/pfn.h>
+#include <linux/sizes.h>
+
+#include "ram.h"
+
+/*
+ * A slot for @extent.  Where it can be, at an offset that lets both IOMMUs use large pages: a whole
+ * GiB for pages of 1 GiB, or else the same offset in 2 MiB as the guest-physical address.
+ */
+static int dlend_ram_map_alloc(struct dlend_ram *ram, struct dlend_extent *extent)
+{
+	struct dlend_slot *slot = ERR_PTR(-ENOSPC);
+
+	if (extent->size == SZ_1G)
+		slot = dlend_slot_alloc(ram->ap, extent->size, SZ_1G, 0, DLEND_SLOT_RAM);
+	if (IS_ERR(slot) && extent->size >= SZ_2M)
+		slot = dlend_slot_alloc(ram->ap, extent->size, SZ_2M, extent->gpa & (SZ_2M - 1),
+					DLEND_SLOT_RAM);
+	if (IS_ERR(slot))
+		slot = dlend_slot_alloc(ram->ap, extent->size, 0, 0, DLEND_SLOT_RAM);
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+	extent->slot = slot;
+	extent->offset = slot->offset;
+	return 0;
+}
+
+/* May @next be mapped by the same call as the run that ends with @chunk? */
+static bool dlend_ram_map_continues(const struct dlend_chunk *chunk, const struct dlend_chunk *next)
+{
+	return next && !next->mapped && !next->pages && next->extent == chunk->extent &&
+	       next->prot == chunk->prot && next->gpa == dlend_chunk_end(chunk) &&
+	       next->pfn == chunk->pfn + chunk->npages;
+}
+
+/* Map @chunk, with those that follow it contiguously.  @gpa (out): where to go on. */
+static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u64 *gpa)
+{
+	struct dlend_extent *extent = chunk->extent;
+	u64 at = chunk->gpa - extent->gpa, size = dlend_chunk_bytes(chunk);
+	struct dlend_chunk *last = chunk, *next;
+	int err;
+
+	if (chunk->pages) {
+		err = dlend_slot_map_pages(extent->slot, at, &(struct dlend_pages) {
+			.pages = chunk->pages,
+			.npages = chunk->npages,
+			.prot = chunk->prot,
+		});
+	} else {
+		for (next = dlend_books_next(&ram->books, last);
+		     dlend_ram_map_continues(last, next);
+		     next = dlend_books_next(&ram->books, last)) {
+			size += dlend_chunk_bytes(next);
+			last = next;
+		}
+		err = dlend_slot_map_phys(extent->slot, (struct dlend_piece) {
+			.offset = at,
+			.size = size,
+			.phys = PFN_PHYS(chunk->pfn),
+			.prot = chunk->prot,
+		});
+	}
+	if (err)
+		return err;
+	*gpa = chunk->gpa + size;
+	for (;; chunk = dlend_books_next(&ram->books, chunk)) {
+		chunk->mapped = true;
+		if (chunk == last)
+			return 0;
+	}
+}
+
+int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
+{
+	struct mem_cgroup *before;
+	struct dlend_chunk *chunk;
+	int err = 0;
+
+	lockdep_assert_held(&ram->lock);
+	chunk = dlend_books_find(&ram->books, *gpa);
+	while (chunk && chunk->mapped)
+		chunk = dlend_books_next(&ram->books, chunk);
+	if (!chunk)
+		return 0;
+	if (!chunk->extent->slot) {
+		before = dlend_vmm_charge(vmm);
+		err = dlend_ram_map_alloc(ram, chunk->extent);
+		dlend_vmm_charged(before);
+	}
+	if (!err)
+		err = dlend_ram_map_run(ram, chunk, gpa);
+	return err ?: 1;
+}
+
+void dlend_ram_map_remove(struct dlend_ram *ram, struct list_head *out)
+{
+	struct dlend_chunk *chunk;
+	struct dlend_extent *extent = NULL;
+	u64 from = 0, to = 0;
+
+	lockdep_assert_held(&ram->lock);
+	list_for_each_entry(chunk, out, node) {
+		if (!chunk->mapped)
+			continue;
+		chunk->mapped = false;
+		if (chunk->extent == extent && chunk->gpa == to) {
+			to += dlend_chunk_bytes(chunk);
+			continue;
+		}
+		if (extent && extent->slot)
+			dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
+		extent = chunk->extent;
+		from = chunk->gpa;
+		to = dlend_chunk_end(chunk);
+	}
+	if (extent && extent->slot)
+		dlend_slot_unmap(extent->slot, from - extent->gpa, to - from);
+}
+
+void dlend_ram_map_retire(struct dlend_ram *ram, struct list_head *gone)
+{
+	struct dlend_extent *extent, *tmp;
+
+	lockdep_assert_held(&ram->lock);
+	list_for_each_entry_safe(extent, tmp, gone, node) {
+		if (extent->slot && !dlend_told_anybody(&extent->told))
+			dlend_slot_free(extent->slot);
+		else if (extent->slot)
+			extent->cookie = dlend_slot_quarantine(extent->slot);
+		extent->slot = NULL;
+		extent->told.asked = false;
+		if (dlend_told_anybody(&extent->told))
+			list_move_tail(&extent->node, &ram->dead);
+		else
+			dlend_books_bury(&ram->books, extent);
+	}
+}
+
+void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent)
+{
+	lockdep_assert_held(&ram->lock);
+	/*
+	 * Only in this session: a new session releases all slots in quarantine by itself, and may
+	 * have given the same numbers (cookies) to others.
+	 */
+	if (extent->cookie && !dlend_told_lost(&extent->told) && ram->ap &&
+	    dlend_session_live(&ram->session))
+		dlend_slot_release(ram->ap, extent->cookie);
+	dlend_books_bury(&ram->books, extent);
+}
+
+void dlend_ram_map_kill_all(struct dlend_ram *ram)
+{
+	LIST_HEAD(gone);
+
+	lockdep_assert_held(&ram->lock);
+	dlend_ram_disturb(ram);
+	dlend_books_kill_all(&ram->books, NULL, 0, &gone);
+	dlend_ram_map_retire(ram, &gone);
+}
+
+/* Note in the books that no chunk is in the aperture. */
+static void dlend_ram_map_forget(struct dlend_ram *ram)
+{
+	struct dlend_chunk *chunk;
+
+	for (chunk = dlend_books_find(&ram->books, 0); chunk;
+	     chunk = dlend_books_next(&ram->books, chunk))
+		chunk->mapped = false;
+}
+
+void dlend_ram_map_fence(struct dlend_ram *ram)
+{
+	struct dlend_extent *extent;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
+		if (extent->slot)
+			dlend_slot_unmap(extent->slot, 0, extent->size);
+		gpa = dlend_extent_end(extent);
+	}
+	dlend_ram_map_forget(ram);
+}
+
+void dlend_ram_map_abandon(struct dlend_ram *ram)
+{
+	struct dlend_extent *extent;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
+		if (extent->slot)
+			extent->cookie = dlend_slot_quarantine(extent->slot);
+		extent->slot = NULL;
+		gpa = dlend_extent_end(extent);
+	}
+	dlend_ram_map_forget(ram);
+	WRITE_ONCE(ram->ap, NULL);
+}
+
+/* Messages to lenders */
+
+/* Put @extent into the message. */
+static void dlend_tell_fill(struct dlend_p_dma *dma, const struct dlend_extent *extent)
+{
+	u32 i = le32_to_cpu(dma->count);
+
+	dma->entry[i].gpa = cpu_to_le64(extent->gpa);
+	dma->entry[i].size = cpu_to_le64(extent->size);
+	dma->entry[i].offset = cpu_to_le64(extent->offset);
+	dma->entry[i].prot = cpu_to_le32(extent->prot);
+	dma->count = cpu_to_le32(i + 1);
+}
+
+/* Put @extent into the message, if member @id's lender must hear @news of it.  Return: 1 or 0. */
+static u32 dlend_tell_ask_one(struct dlend_extent *extent, u32 id, enum dlend_news news,
+			      struct dlend_p_dma *dma)
+{
+	if (!dlend_told_due(&extent->told, news, id))
+		return 0;
+	dlend_told_ask(&extent->told, news, id);
+	dlend_tell_fill(dma, extent);
+	return 1;
+}
+
+/* Put what there is to tell, @max extents at most, into a message.  Return: how many. */
+static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct dlend_p_dma *dma,
+			  u32 max)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_extent *extent;
+	u32 count = 0;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	if (news == DLEND_NEWS_GONE) {
+		list_for_each_entry(extent, &ram->dead, node) {
+			if (count == max)
+				break;
+			count += dlend_tell_ask_one(extent, mem->id, news, dma);
+		}
+		return count;
+	}
+	while (count < max && (extent = dlend_books_next_extent(&ram->books, gpa))) {
+		gpa = dlend_extent_end(extent);
+		count += dlend_tell_ask_one(extent, mem->id, news, dma);
+	}
+	return count;
+}
+
+/* The message is over.  Extents that have left the books meanwhile are in no message any more. */
+static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
+{
+	struct dlend_extent *extent, *tmp;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	if (news == DLEND_NEWS_GONE) {
+		list_for_each_entry_safe(extent, tmp, &ram->dead, node)
+			if (dlend_told_answer(&extent->told, news, id, ok))
+				dlend_ram_map_bury(ram, extent);
+		return;
+	}
+	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
+		gpa = dlend_extent_end(extent);
+		dlend_told_answer(&extent->told, news, id, ok);
+	}
+}
+
+/* May this be said for @mem now?  -ENOENT: no need to, a closed lease is being returned. */
+static int dlend_tell_allowed(const struct dlend_memory *mem, enum dlend_news news)
+{
+	if (!mem || mem->closed)
+		return -ENOENT;
+	if (!mem->ram->ap)
+		return -ENOTCONN;
+	return news == DLEND_NEWS_NEW && dlend_memory_disturbed(mem) ? -EAGAIN : 0;
+}
+
+/*
+ * Send one message to the lender of member @id, if there is something to say.
+ * Return: how many extents it was about, or an error.
+ */
+static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, u32 max)
+{
+	struct dlend_memory *mem;
+	struct dlend_p_dma *dma;
+	struct dlend_msg req;
+	int err, count = 0;
+
+	lockdep_assert_held(&ram->build_lock);
+	mutex_lock(&ram->lock);
+	mem = ram->member[id];
+	err = dlend_tell_allowed(mem, news);
+	if (!err) {
+		dma = dlend_msg_init(&req, news == DLEND_NEWS_NEW ? DLEND_MSG_DMA_MAP :
+				     DLEND_MSG_DMA_UNMAP, &mem->addr, mem->epoch, sizeof(*dma));
+		count = dlend_tell_ask(mem, news, dma, max);
+		mem->stat.messages += !!count;
+	}
+	mutex_unlock(&ram->lock);
+	if (err || !count)
+		return err == -ENOENT ? 0 : err;
+
+	err = dlend_link_call_in(&ram->session, &req, NULL, 0);
+	mutex_lock(&ram->lock);
+	if (!err)
+		dlend_members_progress(ram);
+	/*
+	 * The lender does not have it: perhaps it never got the DMA_MAP.  If the message was about
+	 * one extent only, that extent is unmapped, and no more was asked for.
+	 */
+	if (err == -ENOENT && count == 1 && news != DLEND_NEWS_NEW)
+		err = 0;
+	dlend_tell_answer(ram, id, news, !err);
+	mutex_unlock(&ram->lock);
+	return err ?: count;
+}
+
+/* Tell the lender of member @id all there is of this kind. */
+static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
+{
+	int ret;
+
+	do {
+		ret = dlend_tell_some(ram, id, news, DLEND_DMA_PER_MSG);
+		/* The lender does not have one of them: ask for each by itself to see which. */
+		if (ret == -ENOENT && news != DLEND_NEWS_NEW)
+			ret = dlend_tell_some(ram, id, news, 1);
+	} while (ret > 0);
+	return ret;
+}
+
+int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
+{
+	int err = 0, ret;
+	u32 id;
+
+	for (id = 0; id < DLEND_TOLD_MAX; id++) {
+		ret = dlend_tell_all(ram, id, DLEND_NEWS_GONE);
+		if (ret && (!mem || mem->id == id))
+			err = ret;
+	}
+	return err;
+}
+
+int dlend_tell_new(struct dlend_memory *mem)
+{
+	return dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_UNSURE) ?:
+	       dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_NEW);
+}
+
+bool dlend_tell_others_due(const struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	struct dlend_extent *extent;
+	u32 users = 0, i;
+	u64 gpa = 0;
+
+	lockdep_assert_held(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX; i++)
+		if (ram->member[i] && ram->member[i] != mem && ram->member[i]->user)
+			users |= BIT(i);
+	while (users && (extent = dlend_books_next_extent(&ram->books, gpa))) {
+		if (users & ~extent->told.members)
+			return true;
+		gpa = dlend_extent_end(extent);
+	}
+	return false;
+}
+
+static void dlend_tell_work(struct work_struct *work)
+{
+	struct dlend_ram *ram = container_of(work, struct dlend_ram, tell_work);
+	int err;
+
+	mutex_lock(&ram->build_lock);
+	err = dlend_tell_gone(ram, NULL);
+	mutex_unlock(&ram->build_lock);
+	/* No harm is done: the slots stay in quarantine, and the next build tells again. */
+	if (err && err != -ENOTCONN)
+		dev_warn_ratelimited(dlend_link_dev(ram->session.link),
+				     "lender did not unmap guest memory (%d): window space stays reserved until it does\n",
+				     err);
+	dlend_ram_put(ram);
+}
+
+void dlend_tell_init(struct dlend_ram *ram)
+{
+	INIT_WORK(&ram->tell_work, dlend_tell_work);
+}
