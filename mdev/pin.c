@@ -387,7 +387,8 @@ static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struc
 	list_add_tail(&mem->pinning, &vm->pins);
 }
 
-int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
+/* dlend_pin_begin(), but -EBUSY: some of it is being unmapped just now. */
+static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_vm *vm = ram->vm;
@@ -406,11 +407,11 @@ int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 	return err;
 }
 
-int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages)
+int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	int err;
 
-	while ((err = dlend_pin_begin(mem, gpa, npages)) == -EBUSY)
+	while ((err = dlend_pin_begin_now(mem, gpa, npages)) == -EBUSY)
 		msleep(DLEND_TURN_MS);
 	return err;
 }
@@ -595,13 +596,12 @@ static int dlend_pin_and_add(struct dlend_memory *mem, const struct dlend_chunk 
 	return err == -EINVAL ? -EIO : err;
 }
 
-/* Pin @npages from @gpa on as one chunk. */
-static int dlend_pin_piece(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
+int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
 	struct dlend_chunk chunk = {
 		.gpa = gpa, .npages = npages, .prot = prot, .owner = mem, .build = mem->build,
 	};
-	int err = dlend_pin_begin_patiently(mem, gpa, npages);
+	int err = dlend_pin_begin(mem, gpa, npages);
 
 	if (!err) {
 		err = dlend_pin_and_add(mem, &chunk);
@@ -611,70 +611,10 @@ static int dlend_pin_piece(struct dlend_memory *mem, u64 gpa, u32 npages, u32 pr
 	return err;
 }
 
-static u64 dlend_pin_piece_end(struct dlend_memory *mem, u64 gpa, u64 end)
-{
-	guard(mutex)(&mem->ram->lock);
-	return dlend_books_edge(&mem->ram->books, gpa, end);
-}
-
-/*
- * Have the next chunk in *@gpa..@end unpinned, if this build pinned it and it is loose; *@gpa
- * moves behind it.  Return: was there a chunk?  There is none any more where a dma_unmap came
- * first.
- */
-static bool dlend_pin_take_own(struct dlend_memory *mem, u64 *gpa, u64 end)
-{
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_chunk *chunk;
-	LIST_HEAD(out);
-
-	guard(mutex)(&ram->lock);
-	chunk = dlend_books_find(&ram->books, *gpa);
-	if (!chunk || dlend_chunk_end(chunk) > end)
-		return false;
-	*gpa = dlend_chunk_end(chunk);
-	if (chunk->build == mem->build && !chunk->extent) {
-		dlend_books_take(&ram->books, chunk, &out);
-		dlend_unpin_add(ram->vm, &out);
-	}
-	return true;
-}
-
-/* Undo what was pinned of it, as far as dma_unmap has not done so already. */
-static void dlend_pin_undo(struct dlend_memory *mem, u64 gpa, u32 npages)
-{
-	u64 end = dlend_gpa_end(gpa, npages);
-
-	while (dlend_pin_take_own(mem, &gpa, end))
-		;
-	dlend_unpin_all(mem->ram->vm);
-}
-
-int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
-{
-	u64 at = gpa, end = dlend_gpa_end(gpa, npages), to;
-	int err = 0;
-
-	/*
-	 * No piece lies across an edge of an extent.  So each piece fits into an extent that
-	 * stands, or into none; no extent that stands has to make way for it.
-	 */
-	while (at < end) {
-		to = dlend_pin_piece_end(mem, at, end);
-		err = dlend_pin_piece(mem, at, (to - at) / DLEND_GUEST_PAGE, prot);
-		if (err)
-			break;
-		at = to;
-	}
-	if (err && at > gpa)
-		dlend_pin_undo(mem, gpa, (at - gpa) / DLEND_GUEST_PAGE);
-	return err;
-}
-
 int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
 	struct dlend_chunk chunk = { .gpa = gpa, .npages = npages, .prot = prot };
-	int err = dlend_pin_begin_patiently(mem, gpa, npages);
+	int err = dlend_pin_begin(mem, gpa, npages);
 
 	if (err)
 		return err;

@@ -238,9 +238,12 @@ static int dlend_prober_pin_readonly(struct dlend_prober *p, u64 gpa, u64 end, u
 static int dlend_prober_walk_memory(struct dlend_prober *p, u64 *pos, u64 limit, bool *hole)
 {
 	u64 end = min(limit, ALIGN_DOWN(*pos, DLEND_CHUNK_BYTES) + DLEND_CHUNK_BYTES);
-	u32 npages = (end - *pos) / DLEND_GUEST_PAGE, done;
+	u32 npages, done;
 	int err;
 
+	if (p->ops->edge)
+		end = p->ops->edge(p->ctx, *pos, end);
+	npages = (end - *pos) / DLEND_GUEST_PAGE;
 	*hole = false;
 	err = dlend_prober_pin_prefix(p, *pos, npages, DLEND_PROT_RW, &done);
 	*pos = dlend_gpa_end(*pos, done);

@@ -22,6 +22,7 @@
  * @known: is @gpa pinned already, by an earlier probe?  Then return the end (exclusive) of the
  *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
  *	U64_MAX if there is none.
+ * @edge: where must a pin of memory from @gpa on end, at the latest?  Not above @end.  NULL: at @end.
  * @range: RAM is only in certain ranges: give the first of them that ends above @gpa.
  *	Return: false if there is none.  NULL: nobody knows such ranges, RAM may be anywhere.
  * @is_ram: a pin at @gpa failed with -EFAULT: is RAM there (true) or another device's BAR (false)?
@@ -32,6 +33,7 @@ struct dlend_prober_ops {
 	int (*pin)(void *ctx, u64 gpa, u32 npages, u32 prot);
 	int (*try)(void *ctx, u64 gpa, u32 npages, u32 prot);
 	u64 (*known)(void *ctx, u64 gpa, u64 *next);
+	u64 (*edge)(void *ctx, u64 gpa, u64 end);
 	bool (*range)(void *ctx, u64 gpa, struct dlend_range *range);
 	bool (*is_ram)(void *ctx, u64 gpa);
 	bool (*stop)(void *ctx);

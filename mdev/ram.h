@@ -221,6 +221,7 @@ struct dlend_ram {
  * @how: DLEND_BUILD_* of the current build
  * @announced: in the current build, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
+ * @where: the prober keeps to these: @walk or @slots
  * @slots: the VM's memory slots, as of @slots_generation; empty: not known
  * @slots_generation: which state of the slots that is
  * @unpinnable: where RAM was that cannot be pinned
@@ -254,6 +255,7 @@ struct dlend_memory {
 	int pin_err;
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk, slots;
+	const struct dlend_ranges *where;
 	bool due_all, announced, passed_told;
 	u32 how;
 	u64 slots_generation, unpinnable;
@@ -466,14 +468,12 @@ void dlend_unpin_leave(struct dlend_memory *mem);
  * @gpa: (in) first address
  * @npages: (in) how many
  *
+ * Waits while some of it is being unmapped.
+ *
  * Context: may sleep; takes ram->lock and vm->lock.  One at a time for each member.
- * Return: 0; -EINTR the build must give way; -EBUSY some of it is being unmapped just now, ask
- * again.
+ * Return: 0; -EINTR the build must give way.
  */
 int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
-
-/** dlend_pin_begin_patiently - dlend_pin_begin(), repeated after -EBUSY. Context: as there. */
-int dlend_pin_begin_patiently(struct dlend_memory *mem, u64 gpa, u32 npages);
 
 /**
  * dlend_pin_begin_for - as dlend_pin_begin(), through another member
@@ -522,13 +522,13 @@ int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, s
 
 /**
  * dlend_pin_ram - pin pages and enter them in the books
- * @mem: (in, out) member that builds or looks
+ * @mem: (in, out) member that builds
  * @gpa: (in) first address
  * @npages: (in) how many, within one chunk
  * @prot: (in) DLEND_PROT_*
  *
- * Context: as for dlend_pin_chunk(). Return: as struct dlend_prober_ops.pin, and nothing of it is
- * pinned after an error.
+ * Context: as for dlend_pin_chunk(), but that the pin is not under way.
+ * Return: as struct dlend_prober_ops.pin, and nothing of it is pinned after an error.
  */
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot);
 

@@ -70,15 +70,6 @@ static void dlend_search_tell(struct dlend_memory *mem)
  * anything: tell before.  Not while a pin is under way: whoever unpins waits for pins, and has the
  * lock that telling takes.  So the first page is only tried.
  */
-static int dlend_search_announce(struct dlend_memory *mem, u64 gpa, u32 prot)
-{
-	int err = dlend_pin_try(mem, gpa, 1, prot);
-
-	if (!err)
-		dlend_search_tell(mem);
-	return err;
-}
-
 static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 {
 	struct dlend_memory *mem = ctx;
@@ -86,8 +77,11 @@ static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 
 	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
 		return -EINVAL;
-	if (!mem->announced)
-		err = dlend_search_announce(mem, gpa, prot);
+	if (!mem->announced) {
+		err = dlend_pin_try(mem, gpa, 1, prot);
+		if (!err)
+			dlend_search_tell(mem);
+	}
 	return err ?: dlend_pin_ram(mem, gpa, npages, prot);
 }
 
@@ -111,6 +105,18 @@ static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
 	return end;
 }
 
+/*
+ * No pin lies across an edge of an extent.  So each fits into an extent that stands, or into none;
+ * no extent that stands has to make way for it.
+ */
+static u64 dlend_search_edge(void *ctx, u64 gpa, u64 end)
+{
+	struct dlend_memory *mem = ctx;
+
+	guard(mutex)(&mem->ram->lock);
+	return dlend_books_edge(&mem->ram->books, gpa, end);
+}
+
 static bool dlend_search_stop(void *ctx)
 {
 	return dlend_memory_disturbed(ctx);
@@ -120,14 +126,7 @@ static bool dlend_search_range(void *ctx, u64 gpa, struct dlend_range *range)
 {
 	struct dlend_memory *mem = ctx;
 
-	return dlend_ranges_next(&mem->walk, gpa, range);
-}
-
-static bool dlend_search_slot(void *ctx, u64 gpa, struct dlend_range *range)
-{
-	struct dlend_memory *mem = ctx;
-
-	return dlend_ranges_next(&mem->slots, gpa, range);
+	return dlend_ranges_next(mem->where, gpa, range);
 }
 
 static bool dlend_search_is_ram(void *ctx, u64 gpa)
@@ -135,7 +134,7 @@ static bool dlend_search_is_ram(void *ctx, u64 gpa)
 	struct dlend_memory *mem = ctx;
 	bool ram = !gpa;
 
-	if (dlend_pin_begin_patiently(mem, DLEND_PIN_NOWHERE, 1))
+	if (dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1))
 		return false;
 	if (mem->vdev->kvm)
 		ram = dlend_memslots_is_ram(mem->vdev->kvm, gpa);
@@ -152,7 +151,7 @@ bool dlend_search_translated(struct dlend_memory *mem)
 	u64 next;
 
 	if (dlend_search_known(mem, 0, &next) ||
-	    dlend_pin_begin_patiently(mem, DLEND_PIN_NOWHERE, 1))
+	    dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1))
 		return false;
 	translated = mem->vdev->kvm && dlend_memslots_is_ram(mem->vdev->kvm, 0);
 	dlend_pin_end(mem, false);
@@ -174,16 +173,12 @@ void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len)
 
 #define DLEND_SEARCH_OPS \
 	.pin = dlend_search_pin, .try = dlend_search_try, .known = dlend_search_known, \
-	.is_ram = dlend_search_is_ram, .stop = dlend_search_stop
+	.edge = dlend_search_edge, .is_ram = dlend_search_is_ram, .stop = dlend_search_stop
 
-/* RAM may be anywhere; only where this build has to look; only in the memory slots. */
+/* RAM may be anywhere, or only in mem->where. */
 static const struct dlend_prober_ops dlend_search_anywhere = { DLEND_SEARCH_OPS };
-static const struct dlend_prober_ops dlend_search_walk = {
+static const struct dlend_prober_ops dlend_search_ranges = {
 	DLEND_SEARCH_OPS, .range = dlend_search_range
-};
-
-static const struct dlend_prober_ops dlend_search_slots = {
-	DLEND_SEARCH_OPS, .range = dlend_search_slot
 };
 
 /* Where RAM may be */
@@ -220,7 +215,7 @@ static int dlend_search_read_slots(struct dlend_memory *mem)
 
 	err = dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1);
 	if (err)
-		return -EINTR;	/* the VM is going, or its address space */
+		return err;
 	kvm = mem->vdev->kvm;
 	if (kvm && (!mem->slots.count ||
 		    dlend_memslots_generation(kvm) != mem->slots_generation)) {
@@ -301,7 +296,8 @@ static int dlend_search_probe(struct dlend_memory *mem)
 	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
 				    mem->due_all || mem->how & DLEND_BUILD_ANEW ? &mem->slots :
 										  &mem->due);
-	return err ?: dlend_prober_run(&dlend_search_walk, mem, dlend_search_max());
+	mem->where = &mem->walk;
+	return err ?: dlend_prober_run(&dlend_search_ranges, mem, dlend_search_max());
 }
 
 int dlend_search_run(struct dlend_memory *mem)
@@ -323,7 +319,8 @@ static int dlend_search_look(struct dlend_memory *mem, u64 *found)
 	if (!mem->slots.count)
 		return dlend_prober_look(&dlend_search_anywhere, mem, dlend_search_near_max(mem),
 					 &mem->turn, found);
-	return dlend_prober_look(&dlend_search_slots, mem, dlend_search_max(), &mem->turn, found);
+	mem->where = &mem->slots;
+	return dlend_prober_look(&dlend_search_ranges, mem, dlend_search_max(), &mem->turn, found);
 }
 
 void dlend_memory_look(struct dlend_memory *mem)

@@ -4,6 +4,7 @@
  * answers as VFIO does, and notes every pin that stays.
  */
 #include <kunit/test.h>
+#include <linux/align.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
@@ -770,6 +771,28 @@ static void prober_said(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, dlend_prober_excluded(GB(2), GB(2) - PAGE, 2));
 }
 
+static u64 guest_edge(void *ctx, u64 gpa, u64 end)
+{
+	return min(end, ALIGN_DOWN(gpa, MB(1)) + MB(1));
+}
+
+/* No pin crosses an edge, and all is found as without them. */
+static void prober_edges(struct kunit *test)
+{
+	struct dlend_prober_ops ops = guest_ops;
+	struct guest *g = guest_new(test);
+	unsigned int i;
+
+	ops.edge = guest_edge;
+	add(g, 0, KB(640), RW);
+	add(g, KB(832), MB(1), RO);
+	add(g, MB(1), MB(64) + KB(12), RW);
+	KUNIT_EXPECT_EQ(test, dlend_prober_run(&ops, g, GB(4)), 0);
+	for (i = 0; i < g->nr_pins; i++)
+		KUNIT_EXPECT_EQ(test, g->pins[i].start / MB(1), (g->pins[i].end - 1) / MB(1));
+	expect_exact(g);
+}
+
 /* A VMM that maps and unmaps a page all the time: the probe gives up, and is made again later. */
 static void prober_flapping(struct kunit *test)
 {
@@ -799,6 +822,7 @@ static struct kunit_case prober_cases[] = {
 	KUNIT_CASE(prober_flapping),
 	KUNIT_CASE(prober_ends),
 	KUNIT_CASE(prober_said),
+	KUNIT_CASE(prober_edges),
 	{}
 };
 
