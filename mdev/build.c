@@ -187,25 +187,16 @@ MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may 
 
 /* Settle */
 
-/* Did a dma_unmap take something a moment ago?  VFIO may be about to call the next device. */
-static bool dlend_build_unsettled(const struct dlend_ram *ram)
-{
-	return READ_ONCE(ram->unmapping) ||
-	       time_before(jiffies,
-			   READ_ONCE(ram->last_loss) + msecs_to_jiffies(DLEND_SETTLE_MS));
-}
-
 /*
- * If VFIO is still unmapping, it would disturb this build at once.  So wait, but not for ever:
- * where nothing may be pinned yet, dlend_pin_begin() sees to that.
+ * If VFIO is still unmapping, or about to call the next device, it would disturb this build at
+ * once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin() sees to that.
  */
 static void dlend_build_settle(const struct dlend_memory *mem)
 {
-	const struct dlend_ram *ram = mem->ram;
 	unsigned int turns = DLEND_SETTLE_TURNS;
 
-	while (turns-- && READ_ONCE(ram->ap) && !mem->ops->stop(mem->ctx) &&
-	       dlend_build_unsettled(ram))
+	while (turns-- && READ_ONCE(mem->ram->ap) && !mem->ops->stop(mem->ctx) &&
+	       dlend_pin_unmaps_under_way(mem->ram->vm))
 		msleep(DLEND_TURN_MS);
 }
 

@@ -351,28 +351,13 @@ void dlend_guest_detach(struct dlend_vdev *v)
 	dlend_lease_put(lease);
 }
 
-/*
- * User space takes memory away: unmap it on this node now, do everything else later.  The gate is
- * shut only for memory that may come back, as when firmware remaps RAM: the guest does not know of
- * that, and would use the memory before it is mapped again.  Unplugged memory is different: the
- * guest has given it up before.
- */
 void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
 	struct dlend_lease *lease = dlend_ended_with_pins(v);
-	bool shut, lost;
 
 	if (!lease)
 		return;
-	shut = dlend_memory_returns(dlend_vdev_memory(lease), iova, size);
-	if (shut)
-		dlend_guest_unmapping(v);
-	lost = dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
-	/* The answer has changed between the two calls. */
-	if (lost && !shut)
-		dlend_guest_unmapping(v);
-	if (lost || shut)
-		dlend_guest_unmapped(v, lost);
+	dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
 	dlend_lease_put(lease);
 }
 

@@ -15,32 +15,6 @@
 /* Where nobody waits, take and unpin this much at once: dma_unmap waits for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
 
-void dlend_loss_begin(struct dlend_ram *ram)
-{
-	mutex_lock(&ram->lock);
-	WRITE_ONCE(ram->unmapping, ram->unmapping + 1);
-	mutex_unlock(&ram->lock);
-}
-
-void dlend_loss_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss loss,
-		    ktime_t since)
-{
-	struct dlend_ram *ram = mem->ram;
-	u64 us = ktime_us_delta(ktime_get(), since);
-
-	mutex_lock(&ram->lock);
-	WRITE_ONCE(ram->unmapping, ram->unmapping - 1);
-	if (loss == DLEND_LOSS_RETURNS)
-		WRITE_ONCE(ram->last_loss, jiffies);
-	if (loss != DLEND_LOSS_NONE) {
-		mem->stat.unmaps++;
-		mem->stat.unmap_us += us;
-		mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
-	}
-	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, loss != DLEND_LOSS_NONE, us);
-	mutex_unlock(&ram->lock);
-}
-
 /* May some of @gpa..@last come back if it is taken away?  Chunks end at its edges then. */
 static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 {
@@ -87,25 +61,24 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	return hit;
 }
 
-enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last)
+bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 {
+	struct dlend_ram *ram = mem->ram;
 	bool hit, returns;
 	u32 shut;
 
 	mutex_lock(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
 	/* Before the loss: no guest may start a DMA into windows that are going. */
-	shut = returns ? dlend_members_shut(ram, by) : 0;
+	shut = returns ? dlend_members_shut(ram) : 0;
 	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
 	if (hit)
-		trace_dlend_window(by->vdev->dev, returns ? "lost" : "unplugged",
+		trace_dlend_window(mem->vdev->dev, returns ? "lost" : "unplugged",
 				   READ_ONCE(ram->books.pinned_bytes), 0);
 	dlend_unpin_start(ram->vm);
 	dlend_members_reopen(ram, shut, hit);
 	mutex_unlock(&ram->loss_lock);
-	if (!hit)
-		return DLEND_LOSS_NONE;
-	return returns ? DLEND_LOSS_RETURNS : DLEND_LOSS_GONE;
+	return hit;
 }
 
 /* VFIO's call */
@@ -118,29 +91,34 @@ static u64 dlend_loss_last(u64 gpa, u64 size)
 	return size && size - 1 <= U64_MAX - gpa ? gpa + size - 1 : U64_MAX;
 }
 
-bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size)
+/* The VMM was kept so long. */
+static void dlend_loss_count(struct dlend_memory *mem, u64 us)
 {
-	return !READ_ONCE(mem->emptied) &&
-	       dlend_loss_returns(mem->ram, gpa, dlend_loss_last(gpa, size));
+	guard(mutex)(&mem->ram->lock);
+	mem->stat.unmaps++;
+	mem->stat.unmap_us += us;
+	mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
 }
 
-bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
+void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
-	u64 last = dlend_loss_last(gpa, size);
-	enum dlend_loss loss = DLEND_LOSS_NONE;
+	u64 last = dlend_loss_last(gpa, size), us;
+	struct dlend_vm *vm = mem->ram->vm;
 	ktime_t since = ktime_get();
+	bool hit = false;
 
 	/* This member has no pins.  The calls for the other members' devices take their pins. */
 	if (READ_ONCE(mem->emptied))
-		return false;
-	dlend_pin_unmap_begins(mem->ram->vm, gpa, last);
-	dlend_loss_begin(mem->ram);
+		return;
+	dlend_pin_unmap_begins(vm, gpa, last);
 	do {
-		loss = max(loss, dlend_loss_take(mem->ram, mem, gpa, last));
+		hit |= dlend_loss_take(mem, gpa, last);
 	} while (!dlend_unpin_await(mem, gpa, last));
-	dlend_loss_end(mem, gpa, last, loss, since);
-	dlend_pin_unmap_ends(mem->ram->vm, gpa, last);
-	return loss == DLEND_LOSS_RETURNS;
+	dlend_pin_unmap_ends(vm, gpa, last);
+	us = ktime_us_delta(ktime_get(), since);
+	if (hit)
+		dlend_loss_count(mem, us);
+	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, hit, us);
 }
 
 /* Builds */
@@ -157,7 +135,7 @@ void dlend_loss_settle(struct dlend_ram *ram)
 	torn = dlend_books_torn(&ram->books);
 	mutex_unlock(&ram->lock);
 	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
-	shut = torn ? dlend_members_shut(ram, NULL) : 0;
+	shut = torn ? dlend_members_shut(ram) : 0;
 	mutex_lock(&ram->lock);
 	dlend_books_settle(&ram->books, &gone);
 	dlend_ram_map_retire(ram, &gone);

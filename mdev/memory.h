@@ -111,7 +111,7 @@ struct dlend_memory_stat {
 /**
  * struct dlend_memory_ops - what a device hears about windows that it shares with others
  * @unmapping: windows are going: when it returns, the guest has no new access to this device
- * @unmapped: the windows have gone; @lost: build anew, even if dlend_memory_unmap() finds nothing
+ * @unmapped: the windows have gone; @lost: build anew
  * @grown: there is more RAM, or will be: the guest has no new access until a build has told the
  *	lender of it
  * @progress: a build has come a step further, this device's or one that it waits for
@@ -207,27 +207,13 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * with a virtual IOMMU; or dlend_memory_ops.stop said so.  Call again: memory that was
  * pinned and is still there stays pinned until then.
  * Any other error: all that this call has pinned, mapped or told is undone, and what stood before
- * still stands.  It may be incomplete: keep the gate closed if dlend_memory_unmap() said so.
+ * still stands.  It may be incomplete: keep the gate closed if @unmapped said @lost.
  * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
  * changes all the time (a virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that
  * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the
  * log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem, u32 how);
-
-/**
- * dlend_memory_returns - if the VMM takes a range away, may some of it come back at once?
- * @mem: (in) memory
- * @gpa: (in) first address
- * @size: (in) bytes, as for dlend_memory_unmap()
- *
- * If so, the guest must have no access to the device from before dlend_memory_unmap() until the
- * memory is there again, because the guest's driver does not know that it was away.  If not, the
- * memory is being unplugged, which a guest knows beforehand: the device works on.
- *
- * Context: may sleep; waits for nobody.
- */
-bool dlend_memory_returns(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /** dlend_memory_rescan - RAM may have come: the next build looks everywhere. Context: may sleep. */
 void dlend_memory_rescan(struct dlend_memory *mem);
@@ -284,10 +270,11 @@ void dlend_memory_look(struct dlend_memory *mem);
  * type1 unpins page by page, 0.2 s for 768 MiB on an emulated host.  If other threads of the VMM
  * are in VFIO, it may return earlier, and VFIO calls again: see pin.c.
  *
- * Return: true if memory was pinned there that may come back: the windows do not stand any more.
- * After an unplug they do.
+ * Memory that may come back at once: the guest's driver does not know that it is away, so the
+ * gates of all who use it are shut before (@unmapping) until they have built anew.  Memory that is
+ * being unplugged: a guest knows that beforehand, and the devices work on.
  */
-bool dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
+void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
 
 /**
  * dlend_memory_fence - nothing that the device sends arrives here until its next build

@@ -377,6 +377,16 @@ void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
 	spin_unlock(&vm->lock);
 }
 
+bool dlend_pin_unmaps_under_way(struct dlend_vm *vm)
+{
+	bool busy;
+
+	spin_lock(&vm->lock);
+	busy = dlend_unmap_calls_busy(&vm->unmaps, 0, U64_MAX, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
+	return busy;
+}
+
 /* @vm->lock is held. */
 static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struct dlend_memory *via,
 			    u64 gpa, u32 npages)

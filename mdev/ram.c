@@ -205,12 +205,12 @@ struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
 	return NULL;
 }
 
-u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except)
+u32 dlend_members_shut(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
 	u32 mask = 0, id = 0;
 
-	while ((mem = dlend_members_next_user(ram, &id, except))) {
+	while ((mem = dlend_members_next_user(ram, &id, NULL))) {
 		mem->ops->unmapping(mem->ctx);
 		mask |= BIT(mem->id);
 	}

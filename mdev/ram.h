@@ -152,8 +152,6 @@ struct dlend_vm {
  * @vmm_exits: nobody needs it any more, and members are closed one after the other
  * @over: all members were closed: nobody may join, because @kvm may be another VM by now
  * @lost: grows with everything that a running build must notice
- * @last_loss: in jiffies, the end of the last dma_unmap that took memory which may come back
- * @unmapping: dma_unmap calls under way
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
  * @due_all: RAM may have come anywhere
@@ -181,8 +179,6 @@ struct dlend_ram {
 	unsigned int users;
 	bool over, vmm_exits;
 	u64 lost;
-	unsigned long last_loss;
-	unsigned int unmapping;
 	u32 build;
 	struct dlend_ranges due;
 	bool due_all, holes;
@@ -310,7 +306,6 @@ static inline void dlend_ram_disturb(struct dlend_ram *ram)
 {
 	lockdep_assert_held(&ram->lock);
 	WRITE_ONCE(ram->lost, ram->lost + 1);
-	WRITE_ONCE(ram->last_loss, jiffies);
 }
 
 /** dlend_ram_add_due - the next build has to look at @gpa..@last. Context: ram->lock. */
@@ -373,12 +368,11 @@ void dlend_members_progress(struct dlend_ram *ram);
 /**
  * dlend_members_shut - windows are going: shut the gates of all who use them
  * @ram: (in) RAM
- * @except: (in) member that knows already, or NULL
  *
  * Context: loss_lock held; takes ram->lock and, in the ops, locks of the devices.
  * Return: who was told, a bit for each; for dlend_members_reopen().
  */
-u32 dlend_members_shut(struct dlend_ram *ram, const struct dlend_memory *except);
+u32 dlend_members_shut(struct dlend_ram *ram);
 
 /**
  * dlend_members_reopen - windows have gone
@@ -558,6 +552,9 @@ void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
 /** dlend_pin_unmap_ends - that call returns. Context: as dlend_pin_unmap_begins(). */
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
 
+/** dlend_pin_unmaps_under_way - is there such a call, or was there one a moment ago? Context: any. */
+bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
+
 /* map.c */
 
 /**
@@ -657,34 +654,26 @@ bool dlend_tell_others_due(const struct dlend_memory *mem);
 
 /* loss.c.  Nothing there waits for a peer. */
 
-/* What kind of loss it was. */
-enum dlend_loss {
-	DLEND_LOSS_NONE,	/* nothing was there */
-	DLEND_LOSS_GONE,	/* memory that was unplugged: what is left stands as it did */
-	DLEND_LOSS_RETURNS,	/* memory that may come back at once: build anew */
-};
-
 /** dlend_loss_init - make @ram->down_work, which unpins after the link went down. Context: any. */
 void dlend_loss_init(struct dlend_ram *ram);
 
 /**
  * dlend_loss_take - take a range away, whoever pinned it
- * @ram: (in, out) RAM
- * @by: (in) member that is being unmapped or closed; its own gate is not shut here
+ * @mem: (in) member that is being unmapped or closed
  * @gpa: (in) first address
  * @last: (in) last address
  *
  * VFIO calls one device after the other, and wants each to find nothing left.  So the first call
- * takes all chunks, whichever member owns them.  If they may come back, the gates of all others are
- * shut meanwhile, and builds are told to give way.  If they were unplugged, no gate is shut and no
- * build is disturbed; DMA that a device still does there is blocked by the IOMMU; extents that have
- * become empty leave the books, and lenders hear of it later.
+ * takes all chunks, whichever member owns them.  If they may come back, the gates of all users are
+ * shut before, and they build anew: builds that run give way.  If they were unplugged, no gate is
+ * shut and no build is disturbed; DMA that a device still does there is blocked by the IOMMU;
+ * extents that have become empty leave the books, and lenders hear of it later.
  *
  * Context: may sleep; takes loss_lock and ram->lock.  The caller waits until all is unpinned, and
  * until pins that are under way there have ended.
- * Return: what it was; out of the aperture.
+ * Return: true if there was anything; it is out of the aperture.
  */
-enum dlend_loss dlend_loss_take(struct dlend_ram *ram, struct dlend_memory *by, u64 gpa, u64 last);
+bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last);
 
 /**
  * dlend_loss_settle - dlend_books_settle() after a probe; extents that cannot stay leave the books
@@ -706,22 +695,6 @@ void dlend_loss_settle(struct dlend_ram *ram);
  * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
  */
 void dlend_loss_undo(struct dlend_memory *mem);
-
-/** dlend_loss_begin - RAM is being taken away; settling builds wait. Context: takes ram->lock. */
-void dlend_loss_begin(struct dlend_ram *ram);
-
-/**
- * dlend_loss_end - end of dlend_loss_begin(), and numbers
- * @mem: (in, out) member that was asked
- * @gpa: (in) first address
- * @last: (in) last address
- * @loss: (in) what it was
- * @since: (in) when it began: the VMM was kept so long
- *
- * Context: takes ram->lock.
- */
-void dlend_loss_end(struct dlend_memory *mem, u64 gpa, u64 last, enum dlend_loss loss,
-		    ktime_t since);
 
 /* search.c */
 

@@ -85,7 +85,6 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 	dlend_books_init(&ram->books);
 	ram->due_all = true;
 	ram->holes = true;
-	ram->last_loss = jiffies - msecs_to_jiffies(DLEND_SETTLE_MS);
 	INIT_LIST_HEAD(&ram->dead);
 	dlend_tell_init(ram);
 	dlend_loss_init(ram);
@@ -184,7 +183,7 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 	u32 shut;
 
 	mutex_lock(&ram->loss_lock);
-	shut = fenced ? 0 : dlend_members_shut(ram, mem);
+	shut = fenced ? 0 : dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
 	hit = dlend_ram_forget(mem, fenced);
 	mutex_unlock(&ram->lock);
@@ -253,13 +252,13 @@ static bool dlend_members_any_open(const struct dlend_ram *ram)
 	return false;
 }
 
-static void dlend_members_exit(struct dlend_ram *ram, const struct dlend_memory *except)
+static void dlend_members_exit(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
 	u32 id = 0;
 
 	guard(mutex)(&ram->loss_lock);
-	while ((mem = dlend_members_next_user(ram, &id, except)))
+	while ((mem = dlend_members_next_user(ram, &id, NULL)))
 		mem->ops->exit(mem->ctx);
 }
 
@@ -422,7 +421,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		WRITE_ONCE(ram->vmm_exits, true);
-		dlend_members_exit(ram, mem);
+		dlend_members_exit(ram);
 	}
 	while (turns-- && !dlend_hand_over_all_quiet(vm))
 		msleep(DLEND_TURN_MS);
@@ -442,7 +441,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	all = !ram->users || READ_ONCE(ram->vmm_exits);
 	mutex_unlock(&ram->lock);
 	if (all || dlend_hand_over_all(mem))
-		dlend_loss_take(ram, mem, 0, U64_MAX);
+		dlend_loss_take(mem, 0, U64_MAX);
 	/* Also for others that are just unpinning chunks of this member. */
 	dlend_unpin_all(ram->vm);
 	WRITE_ONCE(mem->emptied, true);
@@ -450,9 +449,6 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 
 void dlend_memory_close(struct dlend_memory *mem)
 {
-	ktime_t since = ktime_get();
-
-	dlend_loss_begin(mem->ram);
 	/*
 	 * The VMM closes the device, while a worker returns its lease: both come here, and each
 	 * must wait until the pins are gone.
@@ -461,7 +457,6 @@ void dlend_memory_close(struct dlend_memory *mem)
 	if (!mem->emptied)
 		dlend_hand_over_close(mem);
 	mutex_unlock(&mem->close_lock);
-	dlend_loss_end(mem, 0, U64_MAX, DLEND_LOSS_NONE, since);
 }
 
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
