@@ -195,7 +195,7 @@ static void dlend_build_settle(const struct dlend_memory *mem)
 {
 	unsigned int turns = DLEND_SETTLE_TURNS;
 
-	while (turns-- && READ_ONCE(mem->ram->ap) && !mem->ops->stop(mem->ctx) &&
+	while (turns-- && READ_ONCE(mem->ram->ap) && !mem->ops->stop(mem->v) &&
 	       dlend_pin_unmaps_under_way(mem->ram->vm))
 		msleep(DLEND_TURN_MS);
 }
@@ -412,7 +412,7 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
-		if (mem->ops->stop(mem->ctx) || READ_ONCE(mem->closed))
+		if (mem->ops->stop(mem->v) || READ_ONCE(mem->closed))
 			return -EAGAIN;
 		if (!READ_ONCE(mem->ram->ap))
 			return -ENOTCONN;

@@ -48,27 +48,19 @@ void dlend_guest_rescan_soon(struct dlend_vdev *v)
 	dlend_guest_rescan_later(v, DLEND_GUEST_RESCAN_MIN_MS);
 }
 
-/* RAM has come, or is coming: shut the gate until the device can reach it. [locked] */
-static void dlend_guest_grow(struct dlend_vdev *v)
-{
-	if (!v->open || !v->claim.lease || v->failed)
-		return;
-	v->want.grow++;
-	v->stat.grows++;
-	dlend_vdev_update(v);
-}
-
 /* Devices that this host itself passes through to the VM: neither side reaches the other's BARs. */
 
 ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 {
+	struct dlend_lease *lease = dlend_vdev_lease(v);
 	struct dlend_ranges bars = {};
 	int err = 0;
 	u32 i;
 
-	guard(mutex)(&v->watch_lock);
-	if (v->watch)
-		err = dlend_memslots_passed(v->vfio.kvm, &bars);
+	if (lease) {
+		err = dlend_memory_passed(dlend_vdev_memory(lease), &bars);
+		dlend_lease_put(lease);
+	}
 	/* Whole lines only. */
 	for (i = 0; i < bars.count && at < PAGE_SIZE - DLEND_GUEST_PASSED_LINE; i++)
 		at += sysfs_emit_at(buf, at, "host - %#llx %#llx none " DLEND_GUEST_PASSED "\n",
@@ -80,26 +72,11 @@ ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 /* Begin before the first build, so that no later slot is missed. */
 void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	struct dlend_vm *vm;
+	int err = dlend_memory_watch(dlend_vdev_memory(lease));
 
-	guard(mutex)(&v->watch_lock);
-	if (!READ_ONCE(v->open) || v->watch)
-		return;
-	vm = dlend_vm_watch(dlend_vdev_memory(lease));
-	if (!IS_ERR(vm))
-		v->watch = vm;
-	else
+	if (err)
 		dev_warn(dlend_vdev_dev(v), "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, within %u s\n",
-			 vm, rescan_s);
-}
-
-/* KVM's VM exists only until the device is closed: nobody may look at it any longer. */
-static void dlend_guest_unwatch(struct dlend_vdev *v)
-{
-	guard(mutex)(&v->watch_lock);
-	if (v->watch)
-		dlend_vm_unwatch(v->watch);
-	v->watch = NULL;
+			 ERR_PTR(err), rescan_s);
 }
 
 void dlend_guest_rescan(struct dlend_vdev *v)
@@ -187,62 +164,41 @@ static void dlend_guest_unmapped(struct dlend_vdev *v, bool lost)
 	dlend_vdev_update(v);
 }
 
-static void dlend_guest_op_unmapping(void *ctx)
+/* RAM has come, or is coming: shut the gate until the device can reach it. */
+static void dlend_guest_grown(struct dlend_vdev *v)
 {
-	dlend_guest_unmapping(ctx);
-}
-
-static void dlend_guest_op_unmapped(void *ctx, bool lost)
-{
-	dlend_guest_unmapped(ctx, lost);
-}
-
-static void dlend_guest_op_grown(void *ctx)
-{
-	struct dlend_vdev *v = ctx;
-
 	guard(mutex)(&v->lock);
-	if (v->want.bme)
-		dlend_guest_grow(v);
+	if (!v->want.bme || !v->open || !v->claim.lease || v->failed)
+		return;
+	v->want.grow++;
+	v->stat.grows++;
+	dlend_vdev_update(v);
 }
 
-static void dlend_guest_op_progress(void *ctx)
+static void dlend_guest_progress(struct dlend_vdev *v)
 {
-	struct dlend_vdev *v = ctx;
-
 	WRITE_ONCE(v->progressed, ktime_get());
 }
 
-static void dlend_guest_op_exit(void *ctx)
+static void dlend_guest_exit(struct dlend_vdev *v)
 {
-	struct dlend_vdev *v = ctx;
-
 	guard(mutex)(&v->lock);
 	v->want.bme = false;
 	dlend_vdev_update(v);
 }
 
-static void dlend_guest_op_leave(void *ctx)
+static bool dlend_guest_quiet(struct dlend_vdev *v)
 {
-	dlend_ended_leave(ctx);
-}
-
-static bool dlend_guest_op_quiet(void *ctx)
-{
-	struct dlend_vdev *v = ctx;
-
 	return READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease);
 }
 
-static void dlend_guest_op_stuck(void *ctx)
+static void dlend_guest_stuck(struct dlend_vdev *v)
 {
-	dlend_ended_lose(ctx, NULL, "threads of the VMM wait for each other in VFIO");
+	dlend_ended_lose(v, NULL, "threads of the VMM wait for each other in VFIO");
 }
 
-static bool dlend_guest_op_stop(void *ctx)
+static bool dlend_guest_gives_way(struct dlend_vdev *v)
 {
-	struct dlend_vdev *v = ctx;
-
 	/* Without a lease nobody needs what is built. */
 	return READ_ONCE(v->is.urgent) || !READ_ONCE(v->claim.lease);
 }
@@ -251,9 +207,8 @@ static bool dlend_guest_op_stop(void *ctx)
  * The VMM's call that has added RAM waits for that.  If the device comes no further, it is not to
  * go on, and the guest is to know; then there is some time left to stop it.
  */
-static bool dlend_guest_op_behind(void *ctx)
+static bool dlend_guest_behind(struct dlend_vdev *v)
 {
-	struct dlend_vdev *v = ctx;
 	s64 ms = DLEND_GUEST_PLUG_MS;
 
 	if (!READ_ONCE(v->is.behind))
@@ -272,9 +227,8 @@ static bool dlend_guest_op_behind(void *ctx)
 	return true;
 }
 
-static bool dlend_guest_op_look(void *ctx)
+static bool dlend_guest_look_soon(struct dlend_vdev *v)
 {
-	struct dlend_vdev *v = ctx;
 	bool looks = READ_ONCE(v->is.looks);
 
 	if (looks)
@@ -283,17 +237,17 @@ static bool dlend_guest_op_look(void *ctx)
 }
 
 static const struct dlend_memory_ops dlend_guest_memory_ops = {
-	.unmapping = dlend_guest_op_unmapping,
-	.unmapped = dlend_guest_op_unmapped,
-	.grown = dlend_guest_op_grown,
-	.progress = dlend_guest_op_progress,
-	.exit = dlend_guest_op_exit,
-	.leave = dlend_guest_op_leave,
-	.quiet = dlend_guest_op_quiet,
-	.stuck = dlend_guest_op_stuck,
-	.stop = dlend_guest_op_stop,
-	.behind = dlend_guest_op_behind,
-	.look = dlend_guest_op_look,
+	.unmapping = dlend_guest_unmapping,
+	.unmapped = dlend_guest_unmapped,
+	.grown = dlend_guest_grown,
+	.progress = dlend_guest_progress,
+	.exit = dlend_guest_exit,
+	.leave = dlend_ended_leave,
+	.quiet = dlend_guest_quiet,
+	.stuck = dlend_guest_stuck,
+	.stop = dlend_guest_gives_way,
+	.behind = dlend_guest_behind,
+	.look = dlend_guest_look_soon,
 };
 
 struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
@@ -308,7 +262,7 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 		.vmm = &vmm,
 		.lowmem = v->lowmem,
 		.ops = &dlend_guest_memory_ops,
-		.ctx = v,
+		.v = v,
 	};
 	struct dlend_memory *mem;
 
@@ -370,6 +324,5 @@ void dlend_guest_init(struct dlend_vdev *v)
 void dlend_guest_stop(struct dlend_vdev *v)
 {
 	cancel_delayed_work_sync(&v->slow_work);
-	dlend_guest_unwatch(v);
 	cancel_work_sync(&v->look_work);
 }

@@ -30,7 +30,7 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
  * @v: (in) vdev that is about to build for the first time: what comes later is told
  * @lease: (in) its lease
  *
- * Context: process, may sleep; takes vdev->watch_lock.
+ * Context: process, may sleep.
  */
 void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease);
 
@@ -40,7 +40,7 @@ void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease);
  * @buf: (in, out) a page for sysfs: a line for each range of them
  * @at: (in) bytes in @buf
  *
- * Context: process, may sleep; takes vdev->watch_lock. Return: bytes in @buf, or -ENOMEM.
+ * Context: process, may sleep; takes vdev->lock. Return: bytes in @buf, or -ENOMEM.
  */
 ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at);
 

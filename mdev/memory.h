@@ -19,7 +19,8 @@ struct mm_struct;
 struct seq_file;
 struct vfio_device;
 struct dlend_memory;
-struct dlend_vm;
+struct dlend_ranges;
+struct dlend_vdev;
 
 /* The VMM that has opened a device: how much it may lock, and who pays for the kernel's memory. */
 
@@ -128,17 +129,17 @@ struct dlend_memory_stat {
  * dlend_memory_destroy() returns.
  */
 struct dlend_memory_ops {
-	void (*unmapping)(void *ctx);
-	void (*unmapped)(void *ctx, bool lost);
-	void (*grown)(void *ctx);
-	void (*progress)(void *ctx);
-	void (*exit)(void *ctx);
-	void (*leave)(void *ctx);
-	bool (*quiet)(void *ctx);
-	void (*stuck)(void *ctx);
-	bool (*stop)(void *ctx);
-	bool (*behind)(void *ctx);
-	bool (*look)(void *ctx);
+	void (*unmapping)(struct dlend_vdev *v);
+	void (*unmapped)(struct dlend_vdev *v, bool lost);
+	void (*grown)(struct dlend_vdev *v);
+	void (*progress)(struct dlend_vdev *v);
+	void (*exit)(struct dlend_vdev *v);
+	void (*leave)(struct dlend_vdev *v);
+	bool (*quiet)(struct dlend_vdev *v);
+	void (*stuck)(struct dlend_vdev *v);
+	bool (*stop)(struct dlend_vdev *v);
+	bool (*behind)(struct dlend_vdev *v);
+	bool (*look)(struct dlend_vdev *v);
 };
 
 /**
@@ -150,7 +151,7 @@ struct dlend_memory_ops {
  * @vmm: who opened the device
  * @lowmem: where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not said
  * @ops: whom to tell what others do
- * @ctx: for @ops
+ * @v: for @ops
  */
 struct dlend_memory_desc {
 	struct vfio_device *vdev;
@@ -160,7 +161,7 @@ struct dlend_memory_desc {
 	const struct dlend_vmm *vmm;
 	u64 lowmem;
 	const struct dlend_memory_ops *ops;
-	void *ctx;
+	struct dlend_vdev *v;
 };
 
 /** dlend_memory_start - as the module is loaded. Context: process. Return: 0 or -ENOMEM. */
@@ -219,26 +220,27 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how);
 void dlend_memory_rescan(struct dlend_memory *mem);
 
 /**
- * dlend_vm_watch - have RAM noticed that comes
- * @mem: (in) memory of a device that is about to build for the first time
+ * dlend_memory_watch - have RAM noticed that comes
+ * @mem: (in, out) memory that is about to be built for the first time
  *
- * One thread watches for all devices of the VM.  RAM that comes with a memory slot of KVM's: all of
- * them are told (@grown), and the VMM's call that adds the slot returns when none of them is
- * @behind any more.  RAM that comes otherwise: one of them, on each link, has to @look.
+ * One thread watches for all devices of the VM, until dlend_memory_close().  RAM that comes with a
+ * memory slot of KVM's: all of them are told (@grown), and the VMM's call that adds the slot
+ * returns when none of them is @behind any more.  RAM that comes otherwise: one of them, on each
+ * link, has to @look.
  *
- * Context: may sleep; takes the VMM's mmap_lock.
- * Return: what is watched; the device's VM stays until dlend_vm_unwatch(). ERR_PTR(-ENOMEM), or the
- * error of making a thread.
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0, also if it is watched, or closed,
+ * already; -ENOMEM, or the error of making a thread.
  */
-struct dlend_vm *dlend_vm_watch(struct dlend_memory *mem);
+int dlend_memory_watch(struct dlend_memory *mem);
 
 /**
- * dlend_vm_unwatch - this device needs it no more
- * @vm: (in) from dlend_vm_watch()
+ * dlend_memory_passed - where BARs of devices are that this host itself passes through to the VM
+ * @mem: (in) memory
+ * @bars: (in, out) receives them; none if nothing is watched
  *
- * Context: may sleep. KVM's VM is not touched any more if this was the last device.
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
  */
-void dlend_vm_unwatch(struct dlend_vm *vm);
+int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars);
 
 /**
  * dlend_memory_look - has RAM come in holes of the VM's memory slots (virtio-mem)?

@@ -82,12 +82,6 @@ static void dlend_vm_free(struct kref *ref)
 	kvfree(vm);
 }
 
-void dlend_vm_put(struct dlend_vm *vm)
-{
-	guard(mutex)(&dlend_rams_lock);
-	kref_put(&vm->ref, dlend_vm_free);
-}
-
 static void dlend_ram_free(struct kref *ref)
 {
 	struct dlend_ram *ram = container_of(ref, struct dlend_ram, ref);
@@ -174,7 +168,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	for (i = 0; i < DLEND_TOLD_MAX; i++) {
 		mem = ram->member[i];
 		/* It has stopped, or its lender has it back, and it is no member any more. */
-		if (mem && mem->fenced && (mem->closed || !mem->ops->quiet(mem->ctx)))
+		if (mem && mem->fenced && (mem->closed || !mem->ops->quiet(mem->v)))
 			return true;
 	}
 	return false;
@@ -187,7 +181,7 @@ void dlend_members_progress(struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	for (i = 0; i < DLEND_TOLD_MAX; i++)
 		if (ram->member[i])
-			ram->member[i]->ops->progress(ram->member[i]->ctx);
+			ram->member[i]->ops->progress(ram->member[i]->v);
 }
 
 struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
@@ -211,7 +205,7 @@ u32 dlend_members_shut(struct dlend_ram *ram)
 	u32 mask = 0, id = 0;
 
 	while ((mem = dlend_members_next_user(ram, &id, NULL))) {
-		mem->ops->unmapping(mem->ctx);
+		mem->ops->unmapping(mem->v);
 		mask |= BIT(mem->id);
 	}
 	return mask;
@@ -224,7 +218,7 @@ void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
 	lockdep_assert_held(&ram->loss_lock);
 	for (i = 0; i < DLEND_TOLD_MAX; i++)
 		if (mask & BIT(i))
-			ram->member[i]->ops->unmapped(ram->member[i]->ctx, lost);
+			ram->member[i]->ops->unmapped(ram->member[i]->v, lost);
 }
 
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
@@ -234,5 +228,5 @@ void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 
 	guard(mutex)(&ram->loss_lock);
 	while ((mem = dlend_members_next_user(ram, &id, by)))
-		mem->ops->grown(mem->ctx);
+		mem->ops->grown(mem->v);
 }

@@ -18,8 +18,8 @@
  *   pin.c	pins and unpins, by VFIO; what dma_unmap waits for
  *   map.c	RAM in the aperture, and messages to lenders
  *   loss.c	what takes RAM away
- *   share.c	which leases share RAM: life of RAM and of its members
  *   search.c	where RAM is: memory slots, the prober, looks, the watch for RAM that comes
+ *   share.c	which leases share RAM: life of RAM and of its members
  *   build.c	a build, stage by stage; numbers and words for people
  *
  * Locks, outer first:
@@ -34,7 +34,7 @@
  *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
  *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
  *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned just now, in all of the VM.
- *   vm->watch_lock  outside of all these: the watch begins and ends.
+ *   vm->watch_lock  outside of all these but close_lock: the watch begins and ends.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
@@ -88,7 +88,7 @@ struct dlend_unpinner {
 /**
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
  * @node: among all
- * @ref: references of its RAM, and of devices that have it watched
+ * @ref: references of its RAM
  * @kvm: exists as long as there is a watcher; or NULL
  * @vmm: process that opened the first device; tells VMs without KVM apart
  * @lock: guards all that follows, to @steps
@@ -102,7 +102,7 @@ struct dlend_unpinner {
  * @wq: for @unpinner
  * @unpinner: workers that unpin
  * @watch_lock: guards @watchers and @task
- * @watchers: open devices that use its RAM, or have used it
+ * @watchers: members that have it watched
  * @task: watches while there are any; what follows is its own
  * @slots: memory slots, as of its last check
  * @still: checks in a row in which nothing moved
@@ -194,7 +194,7 @@ struct dlend_ram {
  * @vdev: VFIO device through which it pins
  * @kvm: its VM, as it was when it became a member; never dereferenced
  * @ops: whom to tell what others do
- * @ctx: for @ops
+ * @v: for @ops
  * @addr: device
  * @epoch: of the lease
  * @vmm: who opened the device
@@ -222,6 +222,7 @@ struct dlend_ram {
  * @slots_generation: which state of the slots that is
  * @unpinnable: where RAM was that cannot be pinned
  * @turn: where the next look goes on
+ * @watches: it has its VM watched (vm->watch_lock)
  * @repairs: builds that had to repair something
  * @repairs_since: in jiffies, when their counting began
  * @passed_told: the log has that this host passes a device of its own through to the VM
@@ -234,7 +235,7 @@ struct dlend_memory {
 	struct vfio_device *vdev;
 	struct kvm *kvm;
 	const struct dlend_memory_ops *ops;
-	void *ctx;
+	struct dlend_vdev *v;
 	struct dlend_addr addr;
 	u32 epoch;
 	struct dlend_vmm vmm;
@@ -252,7 +253,7 @@ struct dlend_memory {
 	struct page *pages[DLEND_CHUNK_PAGES];
 	struct dlend_ranges due, walk, slots;
 	const struct dlend_ranges *where;
-	bool due_all, announced, passed_told;
+	bool due_all, announced, watches, passed_told;
 	u32 how;
 	u64 slots_generation, unpinnable;
 	struct dlend_prober_turn turn;
@@ -265,9 +266,6 @@ struct dlend_memory {
 /* All RAM there is, for share.c; the lock is outside of a ram's own. */
 extern struct mutex dlend_rams_lock;
 extern struct list_head dlend_rams;
-
-/** dlend_vm_put - give a reference back. Context: process, takes dlend_rams_lock. */
-void dlend_vm_put(struct dlend_vm *vm);
 
 /**
  * dlend_ram_put - give a reference back
@@ -328,7 +326,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
-	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->ctx);
+	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->v);
 }
 
 /* ram.c: members, and what they are told about each other */
@@ -735,5 +733,8 @@ bool dlend_search_translated(struct dlend_memory *mem);
  * Context: build_lock held; takes ram->lock.
  */
 void dlend_search_end(struct dlend_memory *mem, int err);
+
+/** dlend_search_unwatch - dlend_memory_watch() ends for @mem, which is closed. Context: may sleep. */
+void dlend_search_unwatch(struct dlend_memory *mem);
 
 #endif

@@ -3,7 +3,7 @@
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
  * looked for, and the prober that pins what is there.  See ram.h for the locks.
  *
- * The watch (dlend_vm_watch() of memory.h) is one thread for each VM, however many devices the VM
+ * The watch (dlend_memory_watch()) is one thread for each VM, however many devices the VM
  * borrows, over whatever links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
@@ -389,7 +389,7 @@ static bool dlend_watch_ask(struct dlend_vm *vm, bool (*ask)(struct dlend_memory
 
 static bool dlend_watch_is_behind(struct dlend_memory *mem, u64 unused)
 {
-	return mem->ops->behind(mem->ctx);
+	return mem->ops->behind(mem->v);
 }
 
 /*
@@ -467,7 +467,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		looks = !ram->holes;
 		holes |= ram->holes;
 		for (i = 0; i < DLEND_TOLD_MAX && !looks; i++)
-			looks = ram->member[i] && ram->member[i]->ops->look(ram->member[i]->ctx);
+			looks = ram->member[i] && ram->member[i]->ops->look(ram->member[i]->v);
 		mutex_unlock(&ram->lock);
 	}
 	vm->holes = holes;
@@ -527,32 +527,40 @@ static int dlend_watch_start(struct dlend_vm *vm)
 	return 0;
 }
 
-struct dlend_vm *dlend_vm_watch(struct dlend_memory *mem)
+int dlend_memory_watch(struct dlend_memory *mem)
 {
 	struct dlend_vm *vm = mem->ram->vm;
 	int err = 0;
 
-	mutex_lock(&vm->watch_lock);
+	guard(mutex)(&vm->watch_lock);
+	if (mem->watches || READ_ONCE(mem->closed))
+		return 0;
 	if (!vm->watchers)
 		err = dlend_watch_start(vm);
-	if (!err) {
-		vm->watchers++;
-		kref_get(&vm->ref);
-	}
-	mutex_unlock(&vm->watch_lock);
 	if (err)
-		return ERR_PTR(err);
+		return err;
+	vm->watchers++;
+	mem->watches = true;
 	dlend_watch_passed(vm);
-	return vm;
+	return 0;
 }
 
-void dlend_vm_unwatch(struct dlend_vm *vm)
+void dlend_search_unwatch(struct dlend_memory *mem)
 {
-	mutex_lock(&vm->watch_lock);
-	if (!--vm->watchers) {
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	if (mem->watches && !--vm->watchers) {
 		kthread_stop(vm->task);
 		dlend_ranges_clear(&vm->slots.ranges);
 	}
-	mutex_unlock(&vm->watch_lock);
-	dlend_vm_put(vm);
+	mem->watches = false;
+}
+
+int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars)
+{
+	struct dlend_vm *vm = mem->ram->vm;
+
+	guard(mutex)(&vm->watch_lock);
+	return vm->watchers ? dlend_memslots_passed(vm->kvm, bars) : 0;
 }

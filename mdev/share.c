@@ -204,7 +204,7 @@ static struct dlend_memory *dlend_memory_make(const struct dlend_memory_desc *de
 	/* Once: the device may be closed, and opened by another VM, meanwhile. */
 	mem->kvm = READ_ONCE(desc->vdev->kvm);
 	mem->ops = desc->ops;
-	mem->ctx = desc->ctx;
+	mem->v = desc->v;
 	mem->addr = *desc->addr;
 	mem->epoch = desc->epoch;
 	dlend_vmm_copy(&mem->vmm, desc->vmm);
@@ -259,7 +259,7 @@ static void dlend_members_exit(struct dlend_ram *ram)
 
 	guard(mutex)(&ram->loss_lock);
 	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		mem->ops->exit(mem->ctx);
+		mem->ops->exit(mem->v);
 }
 
 static bool dlend_members_quiet(struct dlend_ram *ram)
@@ -269,7 +269,7 @@ static bool dlend_members_quiet(struct dlend_ram *ram)
 
 	guard(mutex)(&ram->loss_lock);
 	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		if (!mem->ops->quiet(mem->ctx))
+		if (!mem->ops->quiet(mem->v))
 			return false;
 	return true;
 }
@@ -284,7 +284,7 @@ static void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory
 		mem = READ_ONCE(ram->member[i]);
 		/* The device of one that was closed may have another VMM by now. */
 		if (mem && mem != except && !READ_ONCE(mem->closed))
-			mem->ops->leave(mem->ctx);
+			mem->ops->leave(mem->v);
 	}
 }
 
@@ -435,6 +435,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 	bool all;
 
 	dlend_memory_cut(mem);
+	dlend_search_unwatch(mem);
 	/* Now nobody begins to pin through it: not the member itself, nor another for it. */
 	dlend_pin_await(mem);
 	mutex_lock(&ram->lock);

@@ -9,8 +9,6 @@
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   dlend_mdev_lock (mutex, mdev.c)	parents of mediated devices, and the vdev of each
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
- *   vdev->watch_lock (mutex, guest_ram.c)  vdev->watch; vdev->lock and the VMM's mmap_lock are
- *					taken under it
  *   vdev->lock (mutex)			configuration space, what is wanted, what is so, the lease
  *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
  *   vdev->irq.lock (spinlock, irq.c)	eventfds; also taken by the link's interrupt handler
@@ -196,8 +194,6 @@ struct dlend_vdev_move {
  * @slow_work, @look_work: look for memory that has come (guest_ram.c)
  * @idle_wq: something of the above has changed
  *
- * @watch_lock, @watch: the VM's memory is watched for it, from the first build on
- *
  * Under @bar_lock:
  * @gate: what a BAR access meets; @gate_wq: it has changed
  * @mse: the guest has memory decoding on
@@ -249,8 +245,6 @@ struct dlend_vdev {
 	char said[DLEND_CONDITION_WORD];
 	struct delayed_work slow_work;
 	struct work_struct look_work;
-	struct mutex watch_lock;	/* @watch: it begins and ends */
-	struct dlend_vm *watch;
 	wait_queue_head_t idle_wq;
 
 	struct rw_semaphore bar_lock;

@@ -64,7 +64,6 @@ static int dlend_vfio_init(struct vfio_device *vfio)
 	v->clique_shown = DLEND_CFG_CLIQUE_NONE;
 	mutex_init(&v->lock);
 	mutex_init(&v->io_lock);
-	mutex_init(&v->watch_lock);
 	init_rwsem(&v->bar_lock);
 	init_waitqueue_head(&v->gate_wq);
 	init_waitqueue_head(&v->idle_wq);
@@ -82,7 +81,6 @@ static void dlend_vfio_release(struct vfio_device *vfio)
 	kvfree(v->rom);
 	dlend_move_destroy(v);
 	dlend_vmm_drop(&v->vmm);
-	mutex_destroy(&v->watch_lock);
 	mutex_destroy(&v->io_lock);
 	mutex_destroy(&v->lock);
 	if (!offer)
