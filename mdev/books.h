@@ -263,6 +263,11 @@ struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const
  */
 struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa);
 
+/* Go through all extents; @gpa is a u64 that the loop needs. */
+#define dlend_for_each_extent(x, extent, gpa)						\
+	for ((gpa) = 0; ((extent) = dlend_books_next_extent(x, gpa));			\
+	     (gpa) = dlend_extent_end(extent))
+
 /** dlend_books_owned - bytes in chunks of @owner. Context: any. */
 u64 dlend_books_owned(struct dlend_books *x, const void *owner);
 

@@ -3,10 +3,9 @@
  * A build (dlend_memory_build() of memory.h): makes the windows of one member stand, in stages.
  *
  *	settle	wait until VFIO is through with what it unmaps
- *	probe	find and pin RAM, where it may have come	-> search.c, prober.c, pin.c
- *	part	what does not stand any more goes		-> loss.c, map.c
- *	form	decide which extents are new			-> books.c
- *	map	map all that is pinned in the aperture		-> map.c
+ *	find	find and pin RAM, where it may have come	-> search.c, prober.c, pin.c
+ *	part	what does not stand any more goes		-> map.c
+ *	map	map all that is pinned in the aperture		-> map.c, books.c
  *	tell	have the lender map what it does not have	-> map.c
  *
  * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
@@ -158,24 +157,19 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u64 gpa = 0;
+	u64 gpa;
 
 	mutex_lock(&ram->lock);
 	seq_puts(m, "# gpa size prot offset\n");
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
-	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
+	dlend_for_each_extent(&ram->books, extent, gpa)
 		dlend_report_extent(mem, m, extent);
-		gpa = dlend_extent_end(extent);
-	}
 	mutex_unlock(&ram->lock);
 }
 
 /* How long a build waits for VFIO to be through, at most, in turns of DLEND_TURN_MS. */
 #define DLEND_SETTLE_TURNS	40u
-
-/* The most probes of one build, as long as each probe finds something new. */
-#define DLEND_PROBES_MAX	4
 
 /* More repairs than this in that time are not the work of firmware. */
 #define DLEND_REPAIRS_MAX	128
@@ -251,7 +245,20 @@ static int dlend_build_begin(struct dlend_memory *mem)
 	return err;
 }
 
-/* Probe */
+/* Find */
+
+/* Another device's build, or its look, takes as long as this one, and does not give way. */
+static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
+{
+	while (!mutex_trylock(lock)) {
+		if (mem->ops->stop(mem->v) || READ_ONCE(mem->closed))
+			return -EAGAIN;
+		if (!READ_ONCE(mem->ram->ap))
+			return -ENOTCONN;
+		msleep(DLEND_TURN_MS);
+	}
+	return 0;
+}
 
 /* Is all back that was lost, or has it had the time to come back? */
 static int dlend_build_await_lost(struct dlend_memory *mem)
@@ -273,24 +280,14 @@ static int dlend_build_await_lost(struct dlend_memory *mem)
 	return err;
 }
 
-/*
- * Pinning takes seconds, and nobody says when memory that is not pinned comes or goes.  So a build
- * looks again at all holes after it has pinned something.  That costs some thousand calls, which
- * fail at once.
- */
-static int dlend_build_probe(struct dlend_memory *mem)
+static int dlend_build_find(struct dlend_memory *mem, u32 how)
 {
-	struct dlend_ram *ram = mem->ram;
-	unsigned int probes = 0;
-	u64 had;
-	int err;
+	int err = dlend_build_lock(mem, &mem->ram->search_lock);
 
-	mem->pin_err = 0;
-	do {
-		had = READ_ONCE(ram->books.pinned_bytes);
-		err = dlend_search_run(mem);
-	} while (!err && READ_ONCE(ram->books.pinned_bytes) != had &&
-		 ++probes < DLEND_PROBES_MAX);
+	if (err)
+		return err;
+	err = dlend_search_run(mem, how);
+	mutex_unlock(&mem->ram->search_lock);
 	if (!err)
 		return dlend_build_await_lost(mem);
 	if (err == -EINTR)
@@ -299,65 +296,32 @@ static int dlend_build_probe(struct dlend_memory *mem)
 	return err;
 }
 
-/* Form */
+/* Part, map, tell */
 
 /* What does not stand any more goes, as far as lenders are concerned, too. */
 static int dlend_build_part(struct dlend_memory *mem)
 {
-	int err;
+	int err = dlend_map_part(mem);
 
-	dlend_loss_settle(mem->ram);
-	err = dlend_tell_gone(mem->ram, mem);
 	if (err)
 		dlend_report_err(mem, "lender did not unmap what is gone: error %d", err);
 	return err;
 }
 
-static int dlend_build_form(struct dlend_memory *mem)
+static int dlend_build_map(struct dlend_memory *mem)
 {
-	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
-	int err;
+	int err = dlend_map_new(mem);
 
-	mutex_lock(&mem->ram->lock);
-	err = dlend_memory_disturbed(mem) ? -EAGAIN :
-					    dlend_books_form(&mem->ram->books, mem->build);
-	mutex_unlock(&mem->ram->lock);
-	dlend_vmm_charged(before);
-	if (err && err != -EAGAIN)
+	if (err == -ENOSPC)
+		dlend_report_window(mem);
+	else if (err == -EDQUOT || err == -ENOMEM)
 		dlend_report_probe(mem, err);
 	return err;
 }
 
-/* Map */
-
-/* A run at a time, so that a dma_unmap never waits long for ram->lock. */
-static int dlend_build_map(struct dlend_memory *mem)
-{
-	struct dlend_ram *ram = mem->ram;
-	ktime_t start = ktime_get();
-	u64 gpa = 0;
-	int ret;
-
-	do {
-		mutex_lock(&ram->lock);
-		ret = dlend_memory_disturbed(mem) || dlend_members_fenced(ram) ?
-		      -EAGAIN : dlend_ram_map_next(ram, &mem->vmm, &gpa);
-		if (ret > 0)
-			dlend_members_progress(ram);
-		mutex_unlock(&ram->lock);
-		cond_resched();
-	} while (ret > 0);
-	mem->stat.map_us += ktime_us_delta(ktime_get(), start);
-	if (ret == -ENOSPC)
-		dlend_report_window(mem);
-	return ret;
-}
-
-/* Tell */
-
 static int dlend_build_tell(struct dlend_memory *mem)
 {
-	int err = dlend_tell_new(mem);
+	int err = dlend_map_tell(mem);
 
 	if (err && err != -EAGAIN)
 		dlend_report_err(mem, "lender did not map guest memory: error %d", err);
@@ -381,7 +345,7 @@ static int dlend_build_finish(struct dlend_memory *mem)
 		mem->reason[0] = '\0';
 	/* Whoever has been told that RAM comes waits until this build is over, and builds then. */
 	if (!err && !mem->announced)
-		grown = dlend_tell_others_due(mem);
+		grown = dlend_map_others_due(mem);
 	mutex_unlock(&ram->lock);
 	if (grown)
 		dlend_members_grow(ram, mem);
@@ -408,35 +372,11 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	mutex_unlock(&ram->lock);
 }
 
-/* Another device's build, or its look, takes as long as this one, and does not give way. */
-static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
+static int dlend_build_run(struct dlend_memory *mem, u32 how)
 {
-	while (!mutex_trylock(lock)) {
-		if (mem->ops->stop(mem->v) || READ_ONCE(mem->closed))
-			return -EAGAIN;
-		if (!READ_ONCE(mem->ram->ap))
-			return -ENOTCONN;
-		msleep(DLEND_TURN_MS);
-	}
-	return 0;
-}
+	int err = dlend_build_find(mem, how) ?: dlend_build_part(mem) ?: dlend_build_map(mem) ?:
+		  dlend_build_tell(mem) ?: dlend_build_finish(mem);
 
-static int dlend_build_run(struct dlend_memory *mem)
-{
-	int err = dlend_build_lock(mem, &mem->ram->search_lock);
-
-	if (!err) {
-		err = dlend_build_probe(mem);
-		mutex_unlock(&mem->ram->search_lock);
-	}
-	if (!err)
-		err = dlend_build_part(mem);
-	if (!err)
-		err = dlend_build_form(mem) ?: dlend_build_map(mem);
-	if (!err)
-		err = dlend_build_tell(mem);
-	if (!err)
-		err = dlend_build_finish(mem);
 	/* A message that failed because the link went down says nothing about the layout. */
 	if (err && !READ_ONCE(mem->ram->ap))
 		err = -ENOTCONN;
@@ -461,8 +401,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	dlend_build_settle(mem);
 	err = dlend_build_begin(mem);
 	if (!err) {
-		dlend_search_begin(mem, how);
-		err = dlend_build_run(mem);
+		err = dlend_build_run(mem, how);
 		dlend_search_end(mem, err);
 		mem->stat.last_build_us = ktime_us_delta(ktime_get(), start);
 		mem->stat.last_build_calls = mem->stat.pin_calls - calls;

@@ -123,27 +123,6 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 
 /* Builds */
 
-void dlend_loss_settle(struct dlend_ram *ram)
-{
-	LIST_HEAD(gone);
-	bool torn;
-	u32 shut;
-
-	lockdep_assert_held(&ram->build_lock);
-	mutex_lock(&ram->loss_lock);
-	mutex_lock(&ram->lock);
-	torn = dlend_books_torn(&ram->books);
-	mutex_unlock(&ram->lock);
-	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
-	shut = torn ? dlend_members_shut(ram) : 0;
-	mutex_lock(&ram->lock);
-	dlend_books_settle(&ram->books, &gone);
-	dlend_ram_map_retire(ram, &gone);
-	mutex_unlock(&ram->lock);
-	dlend_members_reopen(ram, shut, true);
-	mutex_unlock(&ram->loss_lock);
-}
-
 static bool dlend_loss_of_build(const struct dlend_extent *extent, u32 build)
 {
 	return extent->build == build;
@@ -181,7 +160,7 @@ bool dlend_memory_fence(struct dlend_memory *mem)
 	if (alone && ram->ap) {
 		mem->fenced = true;
 		dlend_ram_disturb(ram);
-		dlend_ram_map_fence(ram);
+		dlend_ram_map_clear(ram, false);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",
 				   ram->books.pinned_bytes, 0);
 	}
@@ -196,7 +175,7 @@ void dlend_memory_link_down(struct dlend_memory *mem)
 	mutex_lock(&ram->lock);
 	if (ram->ap) {
 		dlend_ram_disturb(ram);
-		dlend_ram_map_abandon(ram);
+		dlend_ram_map_clear(ram, true);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "link-down",
 				   ram->books.pinned_bytes, 0);
 		dlend_ram_queue(ram, &ram->down_work);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Guest RAM in this node's aperture: the slots of extents, and what is mapped in them.
+ * Guest RAM in both IOMMUs: extents are made of what is pinned, get slots in this node's aperture,
+ * are mapped there, and the lenders are told.
  *
  * A slot must not be used for anything else while a lender may still map its offsets: the device
  * would write into somebody else's memory.  So the slot of an extent that leaves the books goes
@@ -17,11 +18,12 @@
  * Lenders are told by DMA_MAP and DMA_UNMAP, a few extents in each.  From the moment when an extent
  * goes into a DMA_MAP its lender may have it, whatever becomes of the message (books.h).
  *
- * Must not know VFIO, nor how extents came about.
+ * Must not know VFIO.
  */
 #include <linux/device.h>
 #include <linux/mm.h>
 #include <linux/pfn.h>
+#include <linux/sched.h>
 #include <linux/sizes.h>
 
 #include "ram.h"
@@ -94,7 +96,11 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
 	}
 }
 
-int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
+/*
+ * Map the next chunk that is not mapped, with those that follow it contiguously in both address
+ * spaces.  Return: 1 go on; 0 all is mapped; -ENOSPC the aperture is full; or another error.
+ */
+static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
 {
 	struct mem_cgroup *before;
 	struct dlend_chunk *chunk;
@@ -183,44 +189,86 @@ void dlend_ram_map_kill_all(struct dlend_ram *ram)
 	dlend_ram_map_retire(ram, &gone);
 }
 
-/* Note in the books that no chunk is in the aperture. */
-static void dlend_ram_map_forget(struct dlend_ram *ram)
+void dlend_ram_map_clear(struct dlend_ram *ram, bool over)
 {
+	struct dlend_extent *extent;
 	struct dlend_chunk *chunk;
+	u64 gpa;
 
+	lockdep_assert_held(&ram->lock);
+	dlend_for_each_extent(&ram->books, extent, gpa) {
+		if (extent->slot && !over)
+			dlend_slot_unmap(extent->slot, 0, extent->size);
+		if (!extent->slot || !over)
+			continue;
+		extent->cookie = dlend_slot_quarantine(extent->slot);
+		extent->slot = NULL;
+	}
 	for (chunk = dlend_books_find(&ram->books, 0); chunk;
 	     chunk = dlend_books_next(&ram->books, chunk))
 		chunk->mapped = false;
+	if (over)
+		WRITE_ONCE(ram->ap, NULL);
 }
 
-void dlend_ram_map_fence(struct dlend_ram *ram)
+/*
+ * Which extents stay as they are?  If standing chunks go out of the windows, all gates are shut
+ * before, and all members build again.
+ */
+static void dlend_map_settle(struct dlend_ram *ram)
 {
-	struct dlend_extent *extent;
-	u64 gpa = 0;
+	LIST_HEAD(gone);
+	bool torn;
+	u32 shut;
 
-	lockdep_assert_held(&ram->lock);
-	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
-		if (extent->slot)
-			dlend_slot_unmap(extent->slot, 0, extent->size);
-		gpa = dlend_extent_end(extent);
-	}
-	dlend_ram_map_forget(ram);
+	mutex_lock(&ram->loss_lock);
+	mutex_lock(&ram->lock);
+	torn = dlend_books_torn(&ram->books);
+	mutex_unlock(&ram->lock);
+	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
+	shut = torn ? dlend_members_shut(ram) : 0;
+	mutex_lock(&ram->lock);
+	dlend_books_settle(&ram->books, &gone);
+	dlend_ram_map_retire(ram, &gone);
+	mutex_unlock(&ram->lock);
+	dlend_members_reopen(ram, shut, true);
+	mutex_unlock(&ram->loss_lock);
 }
 
-void dlend_ram_map_abandon(struct dlend_ram *ram)
+static int dlend_map_form(struct dlend_memory *mem)
 {
-	struct dlend_extent *extent;
+	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
+	int err;
+
+	mutex_lock(&mem->ram->lock);
+	err = dlend_memory_disturbed(mem) ? -EAGAIN :
+					    dlend_books_form(&mem->ram->books, mem->build);
+	mutex_unlock(&mem->ram->lock);
+	dlend_vmm_charged(before);
+	return err;
+}
+
+int dlend_map_new(struct dlend_memory *mem)
+{
+	struct dlend_ram *ram = mem->ram;
+	ktime_t start = ktime_get();
+	int ret = dlend_map_form(mem);
 	u64 gpa = 0;
 
-	lockdep_assert_held(&ram->lock);
-	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
-		if (extent->slot)
-			extent->cookie = dlend_slot_quarantine(extent->slot);
-		extent->slot = NULL;
-		gpa = dlend_extent_end(extent);
-	}
-	dlend_ram_map_forget(ram);
-	WRITE_ONCE(ram->ap, NULL);
+	if (ret)
+		return ret;
+	/* A run at a time, so that a dma_unmap never waits long for ram->lock. */
+	do {
+		mutex_lock(&ram->lock);
+		ret = dlend_memory_disturbed(mem) || dlend_members_fenced(ram) ?
+		      -EAGAIN : dlend_ram_map_next(ram, &mem->vmm, &gpa);
+		if (ret > 0)
+			dlend_members_progress(ram);
+		mutex_unlock(&ram->lock);
+		cond_resched();
+	} while (ret > 0);
+	mem->stat.map_us += ktime_us_delta(ktime_get(), start);
+	return ret;
 }
 
 /* Messages to lenders */
@@ -255,7 +303,7 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
 	u32 count = 0;
-	u64 gpa = 0;
+	u64 gpa;
 
 	lockdep_assert_held(&ram->lock);
 	if (news == DLEND_NEWS_GONE) {
@@ -266,8 +314,9 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 		}
 		return count;
 	}
-	while (count < max && (extent = dlend_books_next_extent(&ram->books, gpa))) {
-		gpa = dlend_extent_end(extent);
+	dlend_for_each_extent(&ram->books, extent, gpa) {
+		if (count == max)
+			break;
 		count += dlend_tell_ask_one(extent, mem->id, news, dma);
 	}
 	return count;
@@ -277,7 +326,7 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
 {
 	struct dlend_extent *extent, *tmp;
-	u64 gpa = 0;
+	u64 gpa;
 
 	lockdep_assert_held(&ram->lock);
 	if (news == DLEND_NEWS_GONE) {
@@ -286,10 +335,8 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news new
 				dlend_ram_map_bury(ram, extent);
 		return;
 	}
-	while ((extent = dlend_books_next_extent(&ram->books, gpa))) {
-		gpa = dlend_extent_end(extent);
+	dlend_for_each_extent(&ram->books, extent, gpa)
 		dlend_told_answer(&extent->told, news, id, ok);
-	}
 }
 
 /* May this be said for @mem now?  -ENOENT: no need to, a closed lease is being returned. */
@@ -356,7 +403,11 @@ static int dlend_tell_all(struct dlend_ram *ram, u32 id, enum dlend_news news)
 	return ret;
 }
 
-int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
+/*
+ * Tell every member's lender of all extents that are gone.  Return: 0, or an error of the messages
+ * for @mem (NULL: for any member), as it is no business of one lease what becomes of another.
+ */
+static int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
 {
 	int err = 0, ret;
 	u32 id;
@@ -369,28 +420,33 @@ int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem)
 	return err;
 }
 
-int dlend_tell_new(struct dlend_memory *mem)
+int dlend_map_part(struct dlend_memory *mem)
+{
+	dlend_map_settle(mem->ram);
+	return dlend_tell_gone(mem->ram, mem);
+}
+
+int dlend_map_tell(struct dlend_memory *mem)
 {
 	return dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_UNSURE) ?:
 	       dlend_tell_all(mem->ram, mem->id, DLEND_NEWS_NEW);
 }
 
-bool dlend_tell_others_due(const struct dlend_memory *mem)
+bool dlend_map_others_due(const struct dlend_memory *mem)
 {
+	const struct dlend_memory *other;
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
 	u32 users = 0, i;
-	u64 gpa = 0;
+	u64 gpa;
 
 	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++)
-		if (ram->member[i] && ram->member[i] != mem && ram->member[i]->user)
+	dlend_for_each_member(ram, other, i)
+		if (other != mem && other->user)
 			users |= BIT(i);
-	while (users && (extent = dlend_books_next_extent(&ram->books, gpa))) {
+	dlend_for_each_extent(&ram->books, extent, gpa)
 		if (users & ~extent->told.members)
 			return true;
-		gpa = dlend_extent_end(extent);
-	}
 	return false;
 }
 
@@ -410,7 +466,7 @@ static void dlend_tell_work(struct work_struct *work)
 	dlend_ram_put(ram);
 }
 
-void dlend_tell_init(struct dlend_ram *ram)
+void dlend_map_init(struct dlend_ram *ram)
 {
 	INIT_WORK(&ram->tell_work, dlend_tell_work);
 }

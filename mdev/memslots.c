@@ -10,20 +10,15 @@
 #include <linux/srcu.h>
 #include "memslots.h"
 
-/* Is a BAR mapped there?  QEMU makes slots of mapped BARs, too.  mmap_lock is held. */
-static bool dlend_memslots_hva_is_bar(struct mm_struct *mm, unsigned long hva)
+/*
+ * What is mapped there, if it is a BAR: QEMU makes slots of mapped BARs, too.  One of a device that
+ * the host itself passes through has VM_PFNMAP; a borrowed device's has not.  mmap_lock is held.
+ */
+static unsigned long dlend_memslots_bar(struct mm_struct *mm, unsigned long hva)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, hva);
 
-	return vma && vma->vm_flags & (VM_IO | VM_PFNMAP);
-}
-
-/* Is it one of a device that the host itself passes through?  A borrowed device's has no PFNMAP. */
-static bool dlend_memslots_hva_is_passed(struct mm_struct *mm, unsigned long hva)
-{
-	struct vm_area_struct *vma = vma_lookup(mm, hva);
-
-	return vma && vma->vm_flags & VM_PFNMAP;
+	return vma ? vma->vm_flags & (VM_IO | VM_PFNMAP) : 0;
 }
 
 static u64 dlend_memslots_start(const struct kvm_memory_slot *slot)
@@ -36,25 +31,20 @@ static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
 	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
 }
 
-typedef bool (*dlend_memslots_pick)(struct mm_struct *mm, unsigned long hva);
-
-static bool dlend_memslots_hva_is_ram(struct mm_struct *mm, unsigned long hva)
-{
-	return !dlend_memslots_hva_is_bar(mm, hva);
-}
-
-/* KVM's SRCU and mmap_lock are held. */
-static int dlend_memslots_collect(struct kvm *kvm, dlend_memslots_pick pick,
-				  struct dlend_ranges *out)
+/* Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held. */
+static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ranges *out)
 {
 	struct kvm_memslots *slots = kvm_memslots(kvm);
 	struct kvm_memory_slot *slot;
+	unsigned long bar;
 	int bkt, err;
 
 	kvm_for_each_memslot(slot, bkt, slots) {
 		/* Those of KVM's own are no RAM of the guest's. */
-		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS ||
-		    !pick(kvm->mm, slot->userspace_addr))
+		if (slot->flags & KVM_MEMSLOT_INVALID || slot->id >= KVM_USER_MEM_SLOTS)
+			continue;
+		bar = dlend_memslots_bar(kvm->mm, slot->userspace_addr);
+		if (passed ? !(bar & VM_PFNMAP) : bar)
 			continue;
 		err = dlend_ranges_add(out, dlend_memslots_start(slot), dlend_memslots_end(slot));
 		if (err)
@@ -63,8 +53,8 @@ static int dlend_memslots_collect(struct kvm *kvm, dlend_memslots_pick pick,
 	return 0;
 }
 
-static int dlend_memslots_pick_all(struct kvm *kvm, dlend_memslots_pick pick,
-				   struct dlend_ranges *out, u64 *generation)
+static int dlend_memslots_pick(struct kvm *kvm, bool passed, struct dlend_ranges *out,
+			       u64 *generation)
 {
 	int idx, err = 0;
 
@@ -76,7 +66,7 @@ static int dlend_memslots_pick_all(struct kvm *kvm, dlend_memslots_pick pick,
 	/* A VMM that has exited has no memory. */
 	if (mmget_not_zero(kvm->mm)) {
 		mmap_read_lock(kvm->mm);
-		err = dlend_memslots_collect(kvm, pick, out);
+		err = dlend_memslots_collect(kvm, passed, out);
 		mmap_read_unlock(kvm->mm);
 		/*
 		 * If this is the last reference, all of the VMM's memory is taken apart: later,
@@ -88,16 +78,22 @@ static int dlend_memslots_pick_all(struct kvm *kvm, dlend_memslots_pick pick,
 	return err;
 }
 
-int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
+int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots)
 {
-	return dlend_memslots_pick_all(kvm, dlend_memslots_hva_is_ram, slots, generation);
+	int err;
+
+	dlend_ranges_clear(&slots->ranges);
+	err = dlend_memslots_pick(kvm, false, &slots->ranges, &slots->generation);
+	if (err)
+		dlend_ranges_clear(&slots->ranges);
+	return err;
 }
 
 int dlend_memslots_passed(struct kvm *kvm, struct dlend_ranges *bars)
 {
 	u64 generation;
 
-	return dlend_memslots_pick_all(kvm, dlend_memslots_hva_is_passed, bars, &generation);
+	return dlend_memslots_pick(kvm, true, bars, &generation);
 }
 
 u64 dlend_memslots_generation(struct kvm *kvm)
@@ -127,7 +123,7 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
 		    !mmget_not_zero(kvm->mm))
 			continue;
 		mmap_read_lock(kvm->mm);
-		ram = !dlend_memslots_hva_is_bar(kvm->mm, hva);
+		ram = !dlend_memslots_bar(kvm->mm, hva);
 		mmap_read_unlock(kvm->mm);
 		mmput_async(kvm->mm);
 	}
@@ -143,22 +139,6 @@ bool dlend_memslots_confidential(const struct kvm *kvm)
 #else
 	return false;
 #endif
-}
-
-int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen, struct dlend_ranges *added)
-{
-	struct dlend_ranges now = {};
-	int err;
-
-	err = dlend_memslots_read(kvm, &now, &seen->generation);
-	if (!err)
-		err = dlend_ranges_add_without(added, &now, &seen->ranges);
-	dlend_ranges_clear(&seen->ranges);
-	seen->ranges = now;
-	/* It is incomplete: next time everything counts as new. */
-	if (err)
-		dlend_ranges_clear(&seen->ranges);
-	return err;
 }
 
 /* Sparse follows a lock within one function only. */

@@ -24,13 +24,12 @@ struct dlend_memslots {
 #if IS_ENABLED(CONFIG_KVM)
 /**
  * dlend_memslots_read - where a VM's RAM is
- * @kvm: (in) VM; the caller makes sure that it stays
- * @slots: (in, out) receives its memory slots, without BARs that the VMM has mapped there
- * @generation: (out) a number that changes with every slot
+ * @kvm: (in) VM; the caller makes sure that it stays; NULL: there are no slots
+ * @slots: (in, out) its memory slots as they are now, without BARs that the VMM has mapped there
  *
- * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: some are missing.
+ * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: the ranges are empty.
  */
-int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation);
+int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots);
 
 /**
  * dlend_memslots_passed - where BARs of devices are that the host itself passes through to a VM
@@ -57,16 +56,6 @@ bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa);
 bool dlend_memslots_confidential(const struct kvm *kvm);
 
 /**
- * dlend_memslots_added - what is in slots now, and was not before?
- * @kvm: (in) VM, stays; NULL: there are no slots
- * @seen: (in, out) slots as they were; as they are
- * @added: (in, out) receives it
- *
- * Context: may sleep; takes the VMM's mmap_lock. Return: 0; -ENOMEM: it may be anything.
- */
-int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen, struct dlend_ranges *added);
-
-/**
  * dlend_memslots_enter - from now on no call that changes slots returns
  * @kvm: (in) VM, stays; or NULL
  *
@@ -80,7 +69,7 @@ void dlend_memslots_leave(struct kvm *kvm, int section);
 /** dlend_memslots_runs - is one of the VM's processors in the guest? @kvm stays. Context: any. */
 bool dlend_memslots_runs(struct kvm *kvm);
 #else
-static inline int dlend_memslots_read(struct kvm *kvm, struct dlend_ranges *slots, u64 *generation)
+static inline int dlend_memslots_read(struct kvm *kvm, struct dlend_memslots *slots)
 {
 	return 0;
 }
@@ -103,12 +92,6 @@ static inline bool dlend_memslots_is_ram(struct kvm *kvm, u64 gpa)
 static inline bool dlend_memslots_confidential(const struct kvm *kvm)
 {
 	return false;
-}
-
-static inline int dlend_memslots_added(struct kvm *kvm, struct dlend_memslots *seen,
-				       struct dlend_ranges *added)
-{
-	return 0;
 }
 
 static inline int dlend_memslots_enter(struct kvm *kvm)

@@ -162,26 +162,24 @@ void dlend_members_use(struct dlend_memory *mem, bool user)
 bool dlend_members_fenced(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	unsigned int i;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = ram->member[i];
-		/* It has stopped, or its lender has it back, and it is no member any more. */
-		if (mem && mem->fenced && (mem->closed || !mem->ops->quiet(mem->v)))
+	/* One whose device has stopped, or is back at its lender, does not count any more. */
+	dlend_for_each_member(ram, mem, i)
+		if (mem->fenced && (mem->closed || !mem->ops->quiet(mem->v)))
 			return true;
-	}
 	return false;
 }
 
 void dlend_members_progress(struct dlend_ram *ram)
 {
-	unsigned int i;
+	struct dlend_memory *mem;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++)
-		if (ram->member[i])
-			ram->member[i]->ops->progress(ram->member[i]->v);
+	dlend_for_each_member(ram, mem, i)
+		mem->ops->progress(mem->v);
 }
 
 struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,

@@ -218,8 +218,7 @@ struct dlend_ram {
  * @announced: in the current build, others need not hear (any more) that RAM comes
  * @walk: where the current build looks for RAM
  * @where: the prober keeps to these: @walk or @slots
- * @slots: the VM's memory slots, as of @slots_generation; empty: not known
- * @slots_generation: which state of the slots that is
+ * @slots: the VM's memory slots; empty: not known
  * @unpinnable: where RAM was that cannot be pinned
  * @turn: where the next look goes on
  * @watches: it has its VM watched (vm->watch_lock)
@@ -251,17 +250,23 @@ struct dlend_memory {
 	u64 pinned_most;
 	int pin_err;
 	struct page *pages[DLEND_CHUNK_PAGES];
-	struct dlend_ranges due, walk, slots;
+	struct dlend_ranges due, walk;
+	struct dlend_memslots slots;
 	const struct dlend_ranges *where;
 	bool due_all, announced, watches, passed_told;
 	u32 how;
-	u64 slots_generation, unpinnable;
+	u64 unpinnable;
 	struct dlend_prober_turn turn;
 	unsigned int repairs;
 	unsigned long repairs_since;
 	char reason[DLEND_REASON_LEN];
 	struct dlend_memory_stat stat;
 };
+
+/* Go through all members @mem of @ram; @i is a number that the loop needs.  Under ram->lock. */
+#define dlend_for_each_member(ram, mem, i)						\
+	for ((i) = 0; (i) < DLEND_TOLD_MAX; (i)++)					\
+		if (!((mem) = READ_ONCE((ram)->member[i]))) {} else
 
 /* All RAM there is, for share.c; the lock is outside of a ram's own. */
 extern struct mutex dlend_rams_lock;
@@ -555,18 +560,44 @@ bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
 
 /* map.c */
 
-/**
- * dlend_ram_map_next - map the next chunks that are not mapped
- * @ram: (in, out) RAM; every chunk is in an extent
- * @vmm: (in) who is charged for slots
- * @gpa: (in, out) where to begin; where to go on
+/*
+ * Stages of a build.  Context: build_lock held; may sleep.
  *
- * Maps one chunk, with those that follow it contiguously in both address spaces.
+ * dlend_map_part - what does not stand any more goes, also at the lenders of all members
+ * @mem: (in, out) member that builds
  *
- * Context: ram->lock held, ram->ap is there. Return: 1 go on; 0 all is mapped; -ENOSPC the aperture
- * is full; -ENOMEM; or an error of the IOMMU.
+ * If standing chunks leave their windows, all gates are shut before, and all members build again.
+ * Takes loss_lock and ram->lock; waits for lenders.
+ * Return: 0, or an error of dlend_link_call_in() for this member: some are not told then.
  */
-int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa);
+int dlend_map_part(struct dlend_memory *mem);
+
+/**
+ * dlend_map_new - make extents of all that is pinned, and map it in the aperture
+ * @mem: (in, out) member that builds, and whose VMM is charged
+ *
+ * Context: takes ram->lock for one run of chunks at a time.
+ * Return: 0; -EAGAIN the build must give way; -EDQUOT more of the window than a VM may have;
+ * -ENOSPC the aperture is full; -ENOMEM; or an error of the IOMMU.
+ */
+int dlend_map_new(struct dlend_memory *mem);
+
+/**
+ * dlend_map_tell - have a member's lender map all that it is not known to have
+ * @mem: (in, out) member
+ *
+ * Context: waits for the lender.
+ * Return: 0; -EAGAIN the build must give way; or an error of dlend_link_call_in().
+ */
+int dlend_map_tell(struct dlend_memory *mem);
+
+/**
+ * dlend_map_others_due - is there an extent that another user's lender has not heard of?
+ * @mem: (in) member that knows all
+ *
+ * Context: ram->lock held.
+ */
+bool dlend_map_others_due(const struct dlend_memory *mem);
 
 /**
  * dlend_ram_map_remove - chunks that left the books leave the aperture
@@ -604,51 +635,17 @@ void dlend_ram_map_bury(struct dlend_ram *ram, struct dlend_extent *extent);
 void dlend_ram_map_kill_all(struct dlend_ram *ram);
 
 /**
- * dlend_ram_map_fence - all of it out of the aperture; it stays pinned, and in the same slots
+ * dlend_ram_map_clear - all of it out of the aperture; it stays pinned
  * @ram: (in, out) RAM
+ * @over: (in) the session is over: slots go into quarantine, for the next session, and there is no
+ *	aperture afterwards.  Else extents keep their slots
  *
  * Context: ram->lock held.
  */
-void dlend_ram_map_fence(struct dlend_ram *ram);
+void dlend_ram_map_clear(struct dlend_ram *ram, bool over);
 
-/**
- * dlend_ram_map_abandon - the session is over: all slots into quarantine, for the next session
- * @ram: (in, out) RAM; has no aperture afterwards
- *
- * Context: ram->lock held.
- */
-void dlend_ram_map_abandon(struct dlend_ram *ram);
-
-/** dlend_tell_init - make @ram->tell_work, which tells lenders of what is gone. Context: any. */
-void dlend_tell_init(struct dlend_ram *ram);
-
-/**
- * dlend_tell_gone - tell every member's lender of all extents that are gone
- * @ram: (in, out) RAM
- * @mem: (in) member whose errors count, because it is no business of one lease what becomes of
- *	another; NULL: all errors count
- *
- * Context: build_lock held; may sleep; waits for lenders.
- * Return: 0, or an error of dlend_link_call_in(); some are not told then.
- */
-int dlend_tell_gone(struct dlend_ram *ram, const struct dlend_memory *mem);
-
-/**
- * dlend_tell_new - have a member's lender map all that it is not known to have
- * @mem: (in, out) member
- *
- * Context: build_lock held; may sleep; waits for the lender.
- * Return: 0; -EAGAIN the build must give way; or an error of dlend_link_call_in().
- */
-int dlend_tell_new(struct dlend_memory *mem);
-
-/**
- * dlend_tell_others_due - is there an extent that another user's lender has not heard of?
- * @mem: (in) member that knows all
- *
- * Context: ram->lock held.
- */
-bool dlend_tell_others_due(const struct dlend_memory *mem);
+/** dlend_map_init - make @ram->tell_work, which tells lenders of what is gone. Context: any. */
+void dlend_map_init(struct dlend_ram *ram);
 
 /* loss.c.  Nothing there waits for a peer. */
 
@@ -674,17 +671,6 @@ void dlend_loss_init(struct dlend_ram *ram);
 bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last);
 
 /**
- * dlend_loss_settle - dlend_books_settle() after a probe; extents that cannot stay leave the books
- * @ram: (in, out) RAM
- *
- * If that takes standing chunks out of the windows, all gates are shut before, and all members
- * build again.
- *
- * Context: build_lock held; may sleep; takes loss_lock and ram->lock.
- */
-void dlend_loss_settle(struct dlend_ram *ram);
-
-/**
  * dlend_loss_undo - undo all that a build has pinned and mapped
  * @mem: (in, out) member whose build it is
  *
@@ -697,23 +683,18 @@ void dlend_loss_undo(struct dlend_memory *mem);
 /* search.c */
 
 /**
- * dlend_search_begin - a build takes over all that is due, to look there
- * @mem: (in, out) member
+ * dlend_search_run - find and pin RAM where it may have come
+ * @mem: (in, out) member that builds; the first build of all looks everywhere
  * @how: (in) DLEND_BUILD_*
  *
- * Context: build_lock held; takes ram->lock.
- */
-void dlend_search_begin(struct dlend_memory *mem, u32 how);
-
-/**
- * dlend_search_run - find and pin RAM where it may have come
- * @mem: (in, out) member; the first build of all looks everywhere
+ * Builds, but for the first, look only where KVM's slots, a look or a dma_unmap said, or
+ * dlend_memory_rescan().  dlend_search_end() has to follow.
  *
- * Context: build_lock held; may sleep, for long.
+ * Context: build_lock and search_lock held; may sleep, for long.
  * Return: 0; -EINTR give way; -ENOMEM, -EFAULT RAM is there that cannot be pinned, or another error
  * of a pin. What was pinned before an error stays so.
  */
-int dlend_search_run(struct dlend_memory *mem);
+int dlend_search_run(struct dlend_memory *mem, u32 how);
 
 /**
  * dlend_search_translated - are the device's addresses others than the guest's (a virtual IOMMU)?
@@ -726,7 +707,7 @@ int dlend_search_run(struct dlend_memory *mem);
 bool dlend_search_translated(struct dlend_memory *mem);
 
 /**
- * dlend_search_end - the build that began with dlend_search_begin() is over
+ * dlend_search_end - the build is over
  * @mem: (in, out) member
  * @err: (in) its error: what it looked at is due again
  *

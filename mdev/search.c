@@ -49,6 +49,9 @@
 /* Without memory slots the first search is everywhere; later ones go so far above known memory. */
 #define DLEND_ABOVE_KNOWN	(64 * (u64)SZ_1G)
 
+/* The most probes of one build, as long as each probe finds something new. */
+#define DLEND_PROBES_MAX	4
+
 /* When a look has found a page, this much from there on is due: RAM comes in larger pieces. */
 #define DLEND_FOUND_BYTES	SZ_1G
 
@@ -129,33 +132,35 @@ static bool dlend_search_range(void *ctx, u64 gpa, struct dlend_range *range)
 	return dlend_ranges_next(mem->where, gpa, range);
 }
 
-static bool dlend_search_is_ram(void *ctx, u64 gpa)
+/* Does KVM have RAM at @gpa?  @otherwise: the answer where KVM does not run the VM. */
+static bool dlend_search_slot_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
 {
-	struct dlend_memory *mem = ctx;
-	bool ram = !gpa;
+	bool ram = otherwise;
 
 	if (dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1))
 		return false;
 	if (mem->vdev->kvm)
 		ram = dlend_memslots_is_ram(mem->vdev->kvm, gpa);
 	dlend_pin_end(mem, false);
+	return ram;
+}
+
+static bool dlend_search_is_ram(void *ctx, u64 gpa)
+{
+	struct dlend_memory *mem = ctx;
+	bool ram = dlend_search_slot_is_ram(mem, gpa, !gpa);
+
 	if (ram)
 		mem->unpinnable = gpa;
 	return ram;
 }
 
-/* Every PC has RAM there, and VFIO has it wherever a device's addresses are the guest's. */
+/* Every PC has RAM at 0, and VFIO has it wherever a device's addresses are the guest's. */
 bool dlend_search_translated(struct dlend_memory *mem)
 {
-	bool translated;
 	u64 next;
 
-	if (dlend_search_known(mem, 0, &next) ||
-	    dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1))
-		return false;
-	translated = mem->vdev->kvm && dlend_memslots_is_ram(mem->vdev->kvm, 0);
-	dlend_pin_end(mem, false);
-	return translated;
+	return !dlend_search_known(mem, 0, &next) && dlend_search_slot_is_ram(mem, 0, false);
 }
 
 void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len)
@@ -217,13 +222,9 @@ static int dlend_search_read_slots(struct dlend_memory *mem)
 	if (err)
 		return err;
 	kvm = mem->vdev->kvm;
-	if (kvm && (!mem->slots.count ||
-		    dlend_memslots_generation(kvm) != mem->slots_generation)) {
-		dlend_ranges_clear(&mem->slots);
-		err = dlend_memslots_read(kvm, &mem->slots, &mem->slots_generation);
-		if (err)
-			dlend_ranges_clear(&mem->slots);
-	}
+	if (kvm && (!mem->slots.ranges.count ||
+		    dlend_memslots_generation(kvm) != mem->slots.generation))
+		err = dlend_memslots_read(kvm, &mem->slots);
 	dlend_pin_end(mem, false);
 	return err;
 }
@@ -239,18 +240,18 @@ static void dlend_search_add_due(struct dlend_ram *ram, const struct dlend_range
 		dlend_ram_add_due(ram, ranges->range[i].start, ranges->range[i].end - 1);
 }
 
-void dlend_search_begin(struct dlend_memory *mem, u32 how)
+/* This build takes over all that is due, to look there. */
+static void dlend_search_take_due(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	mem->how = how;
 	mem->announced = ram->users <= 1 && !(how & DLEND_BUILD_OPEN);
 	mem->due_all = ram->due_all;
 	mem->due = ram->due;
 	memset(&ram->due, 0, sizeof(ram->due));
 	ram->due_all = false;
-	mutex_unlock(&ram->lock);
 }
 
 void dlend_search_end(struct dlend_memory *mem, int err)
@@ -266,6 +267,7 @@ void dlend_search_end(struct dlend_memory *mem, int err)
 	}
 	dlend_ranges_clear(&mem->due);
 	dlend_ranges_clear(&mem->walk);
+	mem->due_all = false;
 	WRITE_ONCE(ram->holes, true);
 }
 
@@ -289,21 +291,35 @@ static int dlend_search_probe(struct dlend_memory *mem)
 {
 	int err;
 
-	if (!mem->slots.count)
+	if (!mem->slots.ranges.count)
 		return dlend_prober_run(&dlend_search_anywhere, mem, mem->due_all ?
 					dlend_search_max() : dlend_search_near_max(mem));
 	dlend_ranges_clear(&mem->walk);
-	err = dlend_ranges_add_both(&mem->walk, &mem->slots,
-				    mem->due_all || mem->how & DLEND_BUILD_ANEW ? &mem->slots :
-										  &mem->due);
+	err = dlend_ranges_add_both(&mem->walk, &mem->slots.ranges,
+				    mem->due_all || mem->how & DLEND_BUILD_ANEW ?
+				    &mem->slots.ranges : &mem->due);
 	mem->where = &mem->walk;
 	return err ?: dlend_prober_run(&dlend_search_ranges, mem, dlend_search_max());
 }
 
-int dlend_search_run(struct dlend_memory *mem)
+int dlend_search_run(struct dlend_memory *mem, u32 how)
 {
-	int err = dlend_search_read_slots(mem) ?: dlend_search_probe(mem);
+	const struct dlend_books *books = &mem->ram->books;
+	unsigned int probes = 0;
+	u64 had;
+	int err;
 
+	mem->pin_err = 0;
+	dlend_search_take_due(mem, how);
+	/*
+	 * Pinning takes seconds, and nothing says when memory that is not pinned comes or goes.  So
+	 * all holes are tried again after something was pinned: some thousand calls, which fail at
+	 * once.
+	 */
+	do {
+		had = READ_ONCE(books->pinned_bytes);
+		err = dlend_search_read_slots(mem) ?: dlend_search_probe(mem);
+	} while (!err && READ_ONCE(books->pinned_bytes) != had && ++probes < DLEND_PROBES_MAX);
 	/* There is RAM of which not one page can be pinned.  It is out of reach, too. */
 	if (err && err != -EINTR && !mem->announced)
 		dlend_search_tell(mem);
@@ -316,10 +332,10 @@ static int dlend_search_look(struct dlend_memory *mem, u64 *found)
 
 	if (err)
 		return err;
-	if (!mem->slots.count)
+	if (!mem->slots.ranges.count)
 		return dlend_prober_look(&dlend_search_anywhere, mem, dlend_search_near_max(mem),
 					 &mem->turn, found);
-	mem->where = &mem->slots;
+	mem->where = &mem->slots.ranges;
 	return dlend_prober_look(&dlend_search_ranges, mem, dlend_search_max(), &mem->turn, found);
 }
 
@@ -370,26 +386,21 @@ static unsigned int slots_check_us = 2000;
 module_param(slots_check_us, uint, 0644);
 MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a running VM's memory slots have changed, which the VMM waits for when it changes them");
 
-/* Ask the members of the VM's RAM, one by one and under ram->lock, until one says yes. */
-static bool dlend_watch_ask(struct dlend_vm *vm, bool (*ask)(struct dlend_memory *mem, u64 arg),
-			    u64 arg)
+/* May a device transfer, and not reach all RAM that has come? */
+static bool dlend_watch_behind(struct dlend_vm *vm)
 {
 	struct dlend_ram *ram = NULL;
-	bool yes = false;
+	struct dlend_memory *mem;
+	bool behind = false;
 	u32 i;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		for (i = 0; i < DLEND_TOLD_MAX && !yes; i++)
-			yes = ram->member[i] && ask(ram->member[i], arg);
+		dlend_for_each_member(ram, mem, i)
+			behind = behind || mem->ops->behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
-	return yes;
-}
-
-static bool dlend_watch_is_behind(struct dlend_memory *mem, u64 unused)
-{
-	return mem->ops->behind(mem->v);
+	return behind;
 }
 
 /*
@@ -406,28 +417,49 @@ static void dlend_watch_added(struct dlend_vm *vm, const struct dlend_ranges *ad
 		dlend_search_added(ram, added);
 		dlend_members_grow(ram, NULL);
 	}
-	while (!kthread_should_stop() && dlend_watch_ask(vm, dlend_watch_is_behind, 0))
+	while (!kthread_should_stop() && dlend_watch_behind(vm))
 		schedule_timeout_idle(msecs_to_jiffies(DLEND_TURN_MS));
 }
 
-static bool dlend_watch_notice_bar(struct dlend_memory *mem, u64 bar)
-{
-	if (!mem->passed_told)
-		dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
-			   bar);
-	mem->passed_told = true;
-	return false;
-}
-
-/* Say it once for each device: the guest may try such transfers, and loses them. */
+/*
+ * BARs of devices that the host itself passes through: say it once for each borrowed device, as the
+ * guest may try transfers between the two, and loses them.
+ */
 static void dlend_watch_passed(struct dlend_vm *vm)
 {
 	struct dlend_ranges bars = {};
+	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
+	u32 i;
 
 	dlend_memslots_passed(vm->kvm, &bars);
-	if (bars.count)
-		dlend_watch_ask(vm, dlend_watch_notice_bar, bars.range[0].start);
+	while (bars.count && (ram = dlend_ram_next(vm, ram))) {
+		mutex_lock(&ram->lock);
+		dlend_for_each_member(ram, mem, i) {
+			if (!mem->passed_told)
+				dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
+					   bars.range[0].start);
+			mem->passed_told = true;
+		}
+		mutex_unlock(&ram->lock);
+	}
 	dlend_ranges_clear(&bars);
+}
+
+/* What is in slots now, and was not before, into @added.  -ENOMEM: it may be anything. */
+static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
+{
+	struct dlend_memslots now = {};
+	int err = dlend_memslots_read(vm->kvm, &now);
+
+	if (!err)
+		err = dlend_ranges_add_without(added, &now.ranges, &vm->slots.ranges);
+	dlend_ranges_clear(&vm->slots.ranges);
+	vm->slots = now;
+	/* It is incomplete: next time everything counts as new. */
+	if (err)
+		dlend_ranges_clear(&vm->slots.ranges);
+	return err;
 }
 
 /* Have the slots changed?  Inside of a reading section of KVM's SRCU. */
@@ -439,7 +471,7 @@ static bool dlend_watch_slots(struct dlend_vm *vm)
 	if (dlend_memslots_generation(vm->kvm) == vm->slots.generation)
 		return false;
 	dlend_watch_passed(vm);
-	err = dlend_memslots_added(vm->kvm, &vm->slots, &added);
+	err = dlend_watch_read(vm, &added);
 	if (err || added.count)
 		dlend_watch_added(vm, err ? NULL : &added);
 	dlend_ranges_clear(&added);
@@ -515,7 +547,7 @@ static int dlend_watch_start(struct dlend_vm *vm)
 	struct task_struct *task;
 	int err;
 
-	err = dlend_memslots_added(vm->kvm, &vm->slots, &all);
+	err = dlend_watch_read(vm, &all);
 	dlend_ranges_clear(&all);
 	if (err)
 		return err;

@@ -86,7 +86,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 	ram->due_all = true;
 	ram->holes = true;
 	INIT_LIST_HEAD(&ram->dead);
-	dlend_tell_init(ram);
+	dlend_map_init(ram);
 	dlend_loss_init(ram);
 	return ram;
 }
@@ -232,22 +232,24 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 
 static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
 {
-	unsigned int i;
+	struct dlend_memory *mem;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++)
-		if (ram->member[i] && ram->member[i]->user)
-			return ram->member[i];
+	dlend_for_each_member(ram, mem, i)
+		if (mem->user)
+			return mem;
 	return NULL;
 }
 
 static bool dlend_members_any_open(const struct dlend_ram *ram)
 {
-	unsigned int i;
+	const struct dlend_memory *mem;
+	u32 i;
 
 	lockdep_assert_held(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++)
-		if (ram->member[i] && !ram->member[i]->closed)
+	dlend_for_each_member(ram, mem, i)
+		if (!mem->closed)
 			return true;
 	return false;
 }
@@ -280,12 +282,10 @@ static void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory
 	u32 i;
 
 	guard(mutex)(&ram->loss_lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++) {
-		mem = READ_ONCE(ram->member[i]);
-		/* The device of one that was closed may have another VMM by now. */
-		if (mem && mem != except && !READ_ONCE(mem->closed))
+	/* The device of one that was closed may have another VMM by now. */
+	dlend_for_each_member(ram, mem, i)
+		if (mem != except && !READ_ONCE(mem->closed))
 			mem->ops->leave(mem->v);
-	}
 }
 
 /* How long the other devices of a VM have to stop. */
@@ -465,7 +465,7 @@ void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
 	dlend_memory_close(mem);
 	dlend_unpin_leave(mem);
 	dlend_ram_leave(mem, acked);
-	dlend_ranges_clear(&mem->slots);
+	dlend_ranges_clear(&mem->slots.ranges);
 	mutex_destroy(&mem->close_lock);
 	dlend_vmm_drop(&mem->vmm);
 	kvfree(mem);
