@@ -40,14 +40,13 @@ static __printf(2, 3) void dlend_report_err(struct dlend_memory *mem, const char
 	char was[DLEND_REASON_LEN];
 	va_list args;
 
-	mutex_lock(&mem->ram->lock);
+	guard(mutex)(&mem->ram->lock);
 	strscpy(was, mem->reason, sizeof(was));
 	va_start(args, fmt);
 	vscnprintf(mem->reason, sizeof(mem->reason), fmt, args);
 	va_end(args);
 	if (strcmp(was, mem->reason))
 		dev_err_ratelimited(mem->vdev->dev, "DMA windows: %s\n", mem->reason);
-	mutex_unlock(&mem->ram->lock);
 }
 
 static void dlend_report_window(struct dlend_memory *mem)
@@ -102,9 +101,8 @@ void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len)
 {
 	struct dlend_ram *ram = mem->ram;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	strscpy(buf, mem->reason, len);
-	mutex_unlock(&ram->lock);
 }
 
 u64 dlend_memory_pinned(const struct dlend_memory *mem)
@@ -117,7 +115,7 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_aperture_stat ap = {};
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	if (ram->ap)
 		dlend_aperture_stat(ram->ap, &ap);
 	*st = mem->stat;
@@ -130,7 +128,6 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->pages_4k = ap.mapped_4k;
 	st->pages_2m = ap.mapped_2m;
 	st->pages_1g = ap.mapped_1g;
-	mutex_unlock(&ram->lock);
 }
 
 static void dlend_report_extent(struct dlend_memory *mem, struct seq_file *m,
@@ -159,13 +156,12 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 	struct dlend_extent *extent;
 	u64 gpa;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	seq_puts(m, "# gpa size prot offset\n");
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
 	dlend_for_each_extent(&ram->books, extent, gpa)
 		dlend_report_extent(mem, m, extent);
-	mutex_unlock(&ram->lock);
 }
 
 /* How long a build waits for VFIO to be through, at most, in turns of DLEND_TURN_MS. */
@@ -263,21 +259,18 @@ static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 /* Is all back that was lost, or has it had the time to come back? */
 static int dlend_build_await_lost(struct dlend_memory *mem)
 {
-	struct dlend_ram *ram = mem->ram;
+	struct dlend_books *books = &mem->ram->books;
 	u64 missing, now = dlend_ram_now_ms();
-	int err = 0;
 
-	mutex_lock(&ram->lock);
-	missing = dlend_books_missing(&ram->books, now);
-	if (missing) {
-		err = -EAGAIN;
-		mem->stat.waits++;
-		trace_dlend_window(mem->vdev->dev, "missing", missing, err);
-	} else {
-		dlend_books_accept(&ram->books, now);
+	guard(mutex)(&mem->ram->lock);
+	missing = dlend_books_missing(books, now);
+	if (!missing) {
+		dlend_books_accept(books, now);
+		return 0;
 	}
-	mutex_unlock(&ram->lock);
-	return err;
+	mem->stat.waits++;
+	trace_dlend_window(mem->vdev->dev, "missing", missing, -EAGAIN);
+	return -EAGAIN;
 }
 
 static int dlend_build_find(struct dlend_memory *mem, u32 how)
@@ -366,10 +359,9 @@ static void dlend_build_postpone(struct dlend_memory *mem)
 	struct dlend_ram *ram = mem->ram;
 	LIST_HEAD(gone);
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	dlend_books_kill_all(&ram->books, dlend_build_untold, 0, &gone);
 	dlend_ram_map_retire(ram, &gone);
-	mutex_unlock(&ram->lock);
 }
 
 static int dlend_build_run(struct dlend_memory *mem, u32 how)

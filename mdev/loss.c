@@ -37,7 +37,7 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	LIST_HEAD(out);
 	bool hit;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	dlend_ram_add_due(ram, gpa, last);
 	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), &out);
 	/* Pages that are being pinned are in the books in a moment, or given up. */
@@ -57,7 +57,6 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	}
 	if (!list_empty(&ram->dead))
 		dlend_ram_queue(ram, &ram->tell_work);
-	mutex_unlock(&ram->lock);
 	return hit;
 }
 
@@ -67,7 +66,7 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 	bool hit, returns;
 	u32 shut;
 
-	mutex_lock(&ram->loss_lock);
+	guard(mutex)(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
 	/* Before the loss: no guest may start a DMA into windows that are going. */
 	shut = returns ? dlend_members_shut(ram) : 0;
@@ -77,7 +76,6 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 				   READ_ONCE(ram->books.pinned_bytes), 0);
 	dlend_unpin_start(ram->vm);
 	dlend_members_reopen(ram, shut, hit);
-	mutex_unlock(&ram->loss_lock);
 	return hit;
 }
 
@@ -153,34 +151,32 @@ void dlend_loss_undo(struct dlend_memory *mem)
 bool dlend_memory_fence(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
-	bool alone;
 
-	mutex_lock(&ram->lock);
-	alone = ram->users == mem->user;
-	if (alone && ram->ap) {
+	guard(mutex)(&ram->lock);
+	if (ram->users != mem->user)
+		return false;
+	if (ram->ap) {
 		mem->fenced = true;
 		dlend_ram_disturb(ram);
 		dlend_ram_map_clear(ram, false);
 		trace_dlend_window(dlend_link_dev(ram->session.link), "fenced",
 				   ram->books.pinned_bytes, 0);
 	}
-	mutex_unlock(&ram->lock);
-	return alone;
+	return true;
 }
 
 void dlend_memory_link_down(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram = mem->ram;
 
-	mutex_lock(&ram->lock);
-	if (ram->ap) {
-		dlend_ram_disturb(ram);
-		dlend_ram_map_clear(ram, true);
-		trace_dlend_window(dlend_link_dev(ram->session.link), "link-down",
-				   ram->books.pinned_bytes, 0);
-		dlend_ram_queue(ram, &ram->down_work);
-	}
-	mutex_unlock(&ram->lock);
+	guard(mutex)(&ram->lock);
+	if (!ram->ap)
+		return;
+	dlend_ram_disturb(ram);
+	dlend_ram_map_clear(ram, true);
+	trace_dlend_window(dlend_link_dev(ram->session.link), "link-down", ram->books.pinned_bytes,
+			   0);
+	dlend_ram_queue(ram, &ram->down_work);
 }
 
 /* Take and unpin some of the chunks, none of which is in an extent.  Return: were there any? */

@@ -221,7 +221,7 @@ static void dlend_map_settle(struct dlend_ram *ram)
 	bool torn;
 	u32 shut;
 
-	mutex_lock(&ram->loss_lock);
+	guard(mutex)(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	torn = dlend_books_torn(&ram->books);
 	mutex_unlock(&ram->lock);
@@ -232,7 +232,6 @@ static void dlend_map_settle(struct dlend_ram *ram)
 	dlend_ram_map_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
 	dlend_members_reopen(ram, shut, true);
-	mutex_unlock(&ram->loss_lock);
 }
 
 static int dlend_map_form(struct dlend_memory *mem)

@@ -163,10 +163,9 @@ static void dlend_unpin_work(struct work_struct *work)
 
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out)
 {
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	vm->unpinning += list_count_nodes(out);
 	list_splice_tail_init(out, &vm->unpin);
-	spin_unlock(&vm->lock);
 }
 
 void dlend_unpin_start(struct dlend_vm *vm)
@@ -203,15 +202,10 @@ enum dlend_unpin_state {
 
 static enum dlend_unpin_state dlend_unpin_state(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	enum dlend_unpin_state state = DLEND_UNPIN_DONE;
-
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	if (dlend_unpin_pins(vm, NULL, gpa, last))
-		state = DLEND_UNPIN_PINS;
-	else if (vm->unpinning)
-		state = DLEND_UNPIN_BUSY;
-	spin_unlock(&vm->lock);
-	return state;
+		return DLEND_UNPIN_PINS;
+	return vm->unpinning ? DLEND_UNPIN_BUSY : DLEND_UNPIN_DONE;
 }
 
 /* Wait for a step.  Return: none has been made for DLEND_UNPIN_MS. */
@@ -224,32 +218,24 @@ static bool dlend_unpin_stuck(struct dlend_vm *vm, enum dlend_unpin_state state,
 	return READ_ONCE(vm->steps) == steps && dlend_unpin_state(vm, gpa, last) == state;
 }
 
-/* The thread's calls in VFIO's unmapping of this range, if one of them gave way. */
-static struct dlend_unpin_turn *dlend_unpin_find_turn(struct dlend_vm *vm, u64 gpa, u64 last)
+/*
+ * The thread's calls in VFIO's unmapping of this range, if one of them gave way, or if @make.  Only
+ * this thread adds or removes it.
+ */
+static struct dlend_unpin_turn *dlend_unpin_turn(struct dlend_vm *vm, u64 gpa, u64 last, bool make)
 {
 	struct dlend_unpin_turn *turn = xa_load(&vm->turns, current->pid);
 
-	/* Only this thread adds or removes it. */
+	if (!turn && make) {
+		turn = kzalloc_obj(*turn, GFP_KERNEL_ACCOUNT);
+		if (turn && xa_err(xa_store(&vm->turns, current->pid, turn, GFP_KERNEL_ACCOUNT))) {
+			kfree(turn);
+			turn = NULL;
+		}
+	}
 	if (turn && (turn->gpa != gpa || turn->last != last))
 		*turn = (struct dlend_unpin_turn){ .gpa = gpa, .last = last };
 	return turn;
-}
-
-static struct dlend_unpin_turn *dlend_unpin_get_turn(struct dlend_vm *vm, u64 gpa, u64 last)
-{
-	struct dlend_unpin_turn *turn = dlend_unpin_find_turn(vm, gpa, last);
-
-	if (turn)
-		return turn;
-	turn = kzalloc_obj(*turn, GFP_KERNEL_ACCOUNT);
-	if (!turn)
-		return NULL;
-	turn->gpa = gpa;
-	turn->last = last;
-	if (!xa_err(xa_store(&vm->turns, current->pid, turn, GFP_KERNEL_ACCOUNT)))
-		return turn;
-	kfree(turn);
-	return NULL;
 }
 
 /* All leases of this RAM end: it stays pinned. */
@@ -267,7 +253,7 @@ static void dlend_unpin_lose_leases(struct dlend_ram *ram)
 static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_vm *vm = mem->ram->vm;
-	struct dlend_unpin_turn *turn = dlend_unpin_get_turn(vm, gpa, last);
+	struct dlend_unpin_turn *turn = dlend_unpin_turn(vm, gpa, last, true);
 
 	if (!turn || turn->count > DLEND_UNPIN_TURNS)
 		return false;
@@ -279,10 +265,9 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 		return false;
 	}
 	dev_warn_ratelimited(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1: that makes unmapping slow; run such VMs with /dev/iommu (iommufd)\n");
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms() + DLEND_UNPIN_SETTLE_MS);
-	spin_unlock(&vm->lock);
 	return true;
 }
 
@@ -297,7 +282,7 @@ static void dlend_unpin_spread(struct dlend_vm *vm)
 bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_vm *vm = mem->ram->vm;
-	struct dlend_unpin_turn *turn = dlend_unpin_find_turn(vm, gpa, last);
+	struct dlend_unpin_turn *turn = dlend_unpin_turn(vm, gpa, last, false);
 	enum dlend_unpin_state state;
 	unsigned int halves = 0;
 
@@ -365,26 +350,20 @@ int dlend_unpin_init(struct dlend_vm *vm)
 
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
-	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
-	spin_unlock(&vm->lock);
 }
 
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm)
 {
-	bool busy;
-
-	spin_lock(&vm->lock);
-	busy = dlend_unmap_calls_busy(&vm->unmaps, 0, U64_MAX, dlend_ram_now_ms());
-	spin_unlock(&vm->lock);
-	return busy;
+	guard(spinlock)(&vm->lock);
+	return dlend_unmap_calls_busy(&vm->unmaps, 0, U64_MAX, dlend_ram_now_ms());
 }
 
 /* @vm->lock is held. */
@@ -402,19 +381,16 @@ static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_vm *vm = ram->vm;
-	int err = 0;
 
 	guard(mutex)(&ram->lock);
 	if (dlend_memory_disturbed(mem))
 		return -EINTR;
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	if (dlend_unmap_calls_busy(&vm->unmaps, gpa, dlend_gpa_last(gpa, npages),
 				   dlend_ram_now_ms()))
-		err = -EBUSY;
-	else
-		dlend_pin_enter(vm, mem, mem, gpa, npages);
-	spin_unlock(&vm->lock);
-	return err;
+		return -EBUSY;
+	dlend_pin_enter(vm, mem, mem, gpa, npages);
+	return 0;
 }
 
 int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
@@ -432,9 +408,8 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 	struct dlend_vm *vm = mem->ram->vm;
 
 	lockdep_assert_held(&mem->ram->lock);
-	spin_lock(&vm->lock);
+	guard(spinlock)(&vm->lock);
 	dlend_pin_enter(vm, mem, via, chunk->gpa, chunk->npages);
-	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_end(struct dlend_memory *mem, bool grown)
@@ -459,12 +434,9 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 static bool dlend_pin_goes_through(const struct dlend_memory *via)
 {
 	struct dlend_vm *vm = via->ram->vm;
-	bool through;
 
-	spin_lock(&vm->lock);
-	through = dlend_unpin_pins(vm, via, 0, U64_MAX);
-	spin_unlock(&vm->lock);
-	return through;
+	guard(spinlock)(&vm->lock);
+	return dlend_unpin_pins(vm, via, 0, U64_MAX);
 }
 
 void dlend_pin_await(const struct dlend_memory *via)
@@ -590,49 +562,40 @@ static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pin
 	return err;
 }
 
-/* Pin and enter in the books.  The pin is under way. */
-static int dlend_pin_and_add(struct dlend_memory *mem, const struct dlend_chunk *chunk)
+/* Pin a chunk for a build, and enter it in the books, or with @try learn whether it can be pinned. */
+static int dlend_pin_one(struct dlend_memory *mem, const struct dlend_chunk *chunk, bool try)
 {
-	int err = dlend_pin_chunk(mem, chunk, mem->pages, true);
+	int err = dlend_pin_begin(mem, chunk->gpa, chunk->npages);
+	bool pinned;
 
-	trace_dlend_pin(mem->vdev->dev, chunk->gpa, chunk->npages, chunk->prot, err);
-	mem->pin_err = err;
 	if (err)
 		return err;
-	err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_add(mem, chunk);
-	if (err)
+	err = dlend_pin_chunk(mem, chunk, mem->pages, true);
+	mem->pin_err = err;
+	pinned = !err;
+	if (!try)
+		trace_dlend_pin(mem->vdev->dev, chunk->gpa, chunk->npages, chunk->prot, err);
+	if (pinned && !try)
+		err = dlend_pin_check_prot(mem, chunk) ?: dlend_pin_add(mem, chunk);
+	if (pinned && (err || try))
 		dlend_unpin_pages(mem, chunk->gpa, chunk->npages);
+	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
+	dlend_pin_end(mem, !err && !try);
+	cond_resched();
 	/* -EINVAL of the books does not mean that a page is not there: no hole for the prober. */
-	return err == -EINVAL ? -EIO : err;
+	return pinned && err == -EINVAL ? -EIO : err;
 }
 
 int dlend_pin_ram(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_chunk chunk = {
+	return dlend_pin_one(mem, &(struct dlend_chunk) {
 		.gpa = gpa, .npages = npages, .prot = prot, .owner = mem, .build = mem->build,
-	};
-	int err = dlend_pin_begin(mem, gpa, npages);
-
-	if (!err) {
-		err = dlend_pin_and_add(mem, &chunk);
-		dlend_pin_end(mem, !err);
-	}
-	cond_resched();
-	return err;
+	}, false);
 }
 
 int dlend_pin_try(struct dlend_memory *mem, u64 gpa, u32 npages, u32 prot)
 {
-	struct dlend_chunk chunk = { .gpa = gpa, .npages = npages, .prot = prot };
-	int err = dlend_pin_begin(mem, gpa, npages);
-
-	if (err)
-		return err;
-	err = dlend_pin_chunk(mem, &chunk, mem->pages, true);
-	mem->pin_err = err;
-	if (!err)
-		dlend_unpin_pages(mem, gpa, npages);
-	/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
-	dlend_pin_end(mem, false);
-	return err;
+	return dlend_pin_one(mem, &(struct dlend_chunk) {
+		.gpa = gpa, .npages = npages, .prot = prot,
+	}, true);
 }

@@ -150,13 +150,9 @@ void dlend_members_use(struct dlend_memory *mem, bool user)
 	struct dlend_ram *ram = mem->ram;
 
 	lockdep_assert_held(&ram->lock);
-	if (mem->user == user)
-		return;
+	if (mem->user != user)
+		ram->users += user ? 1 : -1;
 	mem->user = user;
-	if (user)
-		ram->users++;
-	else
-		ram->users--;
 }
 
 bool dlend_members_fenced(const struct dlend_ram *ram)

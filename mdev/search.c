@@ -100,12 +100,9 @@ static int dlend_search_try(void *ctx, u64 gpa, u32 npages, u32 prot)
 static u64 dlend_search_known(void *ctx, u64 gpa, u64 *next)
 {
 	struct dlend_memory *mem = ctx;
-	u64 end;
 
-	mutex_lock(&mem->ram->lock);
-	end = dlend_books_known(&mem->ram->books, gpa, next);
-	mutex_unlock(&mem->ram->lock);
-	return end;
+	guard(mutex)(&mem->ram->lock);
+	return dlend_books_known(&mem->ram->books, gpa, next);
 }
 
 /*
@@ -274,12 +271,11 @@ void dlend_search_end(struct dlend_memory *mem, int err)
 /* RAM may have come in @added, or anywhere (NULL): the next build looks there. */
 static void dlend_search_added(struct dlend_ram *ram, const struct dlend_ranges *added)
 {
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	if (added)
 		dlend_search_add_due(ram, added);
 	else
 		ram->due_all = true;
-	mutex_unlock(&ram->lock);
 }
 
 void dlend_memory_rescan(struct dlend_memory *mem)

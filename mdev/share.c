@@ -104,21 +104,19 @@ static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_mem
 /* @mem becomes a member.  Return: false if @ram has no room, or is at its end. */
 static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
 {
-	unsigned int i;
-	bool done = false;
+	u32 i;
 
-	mutex_lock(&ram->lock);
-	for (i = 0; i < DLEND_TOLD_MAX && !done && !ram->over && ram->ap; i++) {
+	guard(mutex)(&ram->lock);
+	for (i = 0; i < DLEND_TOLD_MAX && !ram->over && ram->ap; i++) {
 		if (ram->member[i])
 			continue;
 		mem->ram = ram;
 		mem->id = i;
 		mem->build_lost = ram->lost;
 		ram->member[i] = mem;
-		done = true;
+		return true;
 	}
-	mutex_unlock(&ram->lock);
-	return done;
+	return false;
 }
 
 /* Find RAM that @mem can share, or make some. */
@@ -300,18 +298,18 @@ static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 
 						  struct dlend_chunk *copy)
 {
 	struct dlend_ram *ram = mem->ram;
-	struct dlend_memory *to = NULL;
+	struct dlend_memory *to;
 	struct dlend_chunk *chunk;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	chunk = dlend_books_find_owned(&ram->books, gpa, mem);
-	if (chunk) {
-		*copy = *chunk;
-		to = dlend_members_find_user(ram) ?: ERR_PTR(-ENODEV);
-	}
-	if (chunk && !IS_ERR(to))
-		dlend_pin_begin_for(mem, to, chunk);
-	mutex_unlock(&ram->lock);
+	if (!chunk)
+		return NULL;
+	*copy = *chunk;
+	to = dlend_members_find_user(ram);
+	if (!to)
+		return ERR_PTR(-ENODEV);
+	dlend_pin_begin_for(mem, to, chunk);
 	return to;
 }
 
@@ -336,21 +334,17 @@ static int dlend_hand_over_note(struct dlend_memory *mem, struct dlend_memory *t
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_chunk *chunk;
-	int err = 0;
 
-	mutex_lock(&ram->lock);
+	guard(mutex)(&ram->lock);
 	chunk = dlend_books_find(&ram->books, copy->gpa);
 	if (!chunk || chunk->gpa != copy->gpa || chunk->npages != copy->npages ||
 	    chunk->owner != mem)
-		err = -ENOENT;
-	else if (!dlend_hand_over_same(chunk, mem->pages))
-		err = -ESTALE;
-	if (!err) {
-		chunk->owner = to;
-		to->stat.taken_bytes += dlend_chunk_bytes(chunk);
-	}
-	mutex_unlock(&ram->lock);
-	return err;
+		return -ENOENT;
+	if (!dlend_hand_over_same(chunk, mem->pages))
+		return -ESTALE;
+	chunk->owner = to;
+	to->stat.taken_bytes += dlend_chunk_bytes(chunk);
+	return 0;
 }
 
 /* Hand over everything that @mem owns.  Return: 0; an error: some of it is still @mem's. */
@@ -454,10 +448,9 @@ void dlend_memory_close(struct dlend_memory *mem)
 	 * The VMM closes the device, while a worker returns its lease: both come here, and each
 	 * must wait until the pins are gone.
 	 */
-	mutex_lock(&mem->close_lock);
+	guard(mutex)(&mem->close_lock);
 	if (!mem->emptied)
 		dlend_hand_over_close(mem);
-	mutex_unlock(&mem->close_lock);
 }
 
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked)
