@@ -386,6 +386,7 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	u64 calls;
 	int err;
 
+	dlend_search_watch(mem);
 	err = dlend_build_lock(mem, &ram->build_lock);
 	if (err)
 		return err;

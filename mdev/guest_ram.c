@@ -10,7 +10,6 @@
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
 #include <linux/sysfs.h>
-#include "guest_ram.h"
 #include "vdev.h"
 
 static unsigned int rescan_s = 30;
@@ -67,16 +66,6 @@ ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 				    bars.range[i].start, bars.range[i].end - bars.range[i].start);
 	dlend_ranges_clear(&bars);
 	return err ?: at;
-}
-
-/* Begin before the first build, so that no later slot is missed. */
-void dlend_guest_watch(struct dlend_vdev *v, struct dlend_lease *lease)
-{
-	int err = dlend_memory_watch(dlend_vdev_memory(lease));
-
-	if (err)
-		dev_warn(dlend_vdev_dev(v), "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, within %u s\n",
-			 ERR_PTR(err), rescan_s);
 }
 
 void dlend_guest_rescan(struct dlend_vdev *v)

@@ -17,7 +17,6 @@
 #include <dlend/compat.h>
 #include <dlend/kind.h>
 #include <dlend/version.h>
-#include "guest_ram.h"
 #include "vdev.h"
 
 #define CREATE_TRACE_POINTS

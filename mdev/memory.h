@@ -192,6 +192,11 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * @mem: (in, out) memory
  * @how: (in) DLEND_BUILD_*
  *
+ * From the first call on, one thread watches for RAM that comes, for all devices of the VM and until
+ * they are closed.  If it comes with a memory slot of KVM's, all of them are told (@grown), and the
+ * VMM's call that adds the slot returns when none of them is @behind any more.  If it comes
+ * otherwise, one of them, on each link, has to @look.
+ *
  * Probes for RAM (everywhere at first, then where RAM may have come since), pins what is new, has
  * lenders unmap what is gone for good, maps what is new in the aperture, and has the lender map it.
  * If another device of the VM has built it already, only the lender must be told.  The work is in
@@ -218,20 +223,6 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how);
 
 /** dlend_memory_rescan - RAM may have come: the next build looks everywhere. Context: may sleep. */
 void dlend_memory_rescan(struct dlend_memory *mem);
-
-/**
- * dlend_memory_watch - have RAM noticed that comes
- * @mem: (in, out) memory that is about to be built for the first time
- *
- * One thread watches for all devices of the VM, until dlend_memory_close().  RAM that comes with a
- * memory slot of KVM's: all of them are told (@grown), and the VMM's call that adds the slot
- * returns when none of them is @behind any more.  RAM that comes otherwise: one of them, on each
- * link, has to @look.
- *
- * Context: may sleep; takes the VMM's mmap_lock. Return: 0, also if it is watched, or closed,
- * already; -ENOMEM, or the error of making a thread.
- */
-int dlend_memory_watch(struct dlend_memory *mem);
 
 /**
  * dlend_memory_passed - where BARs of devices are that this host itself passes through to the VM

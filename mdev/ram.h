@@ -715,7 +715,15 @@ bool dlend_search_translated(struct dlend_memory *mem);
  */
 void dlend_search_end(struct dlend_memory *mem, int err);
 
-/** dlend_search_unwatch - dlend_memory_watch() ends for @mem, which is closed. Context: may sleep. */
+/**
+ * dlend_search_watch - have RAM noticed that comes, if @mem is not closed
+ * @mem: (in, out) member that is about to build: no slot is missed that comes later
+ *
+ * Context: may sleep; takes vm->watch_lock and the VMM's mmap_lock.
+ */
+void dlend_search_watch(struct dlend_memory *mem);
+
+/** dlend_search_unwatch - the watch ends for @mem, which is closed. Context: may sleep. */
 void dlend_search_unwatch(struct dlend_memory *mem);
 
 #endif

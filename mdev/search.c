@@ -3,7 +3,7 @@
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
  * looked for, and the prober that pins what is there.  See ram.h for the locks.
  *
- * The watch (dlend_memory_watch()) is one thread for each VM, however many devices the VM
+ * The watch (dlend_search_watch()) is one thread for each VM, however many devices the VM
  * borrows, over whatever links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
@@ -555,22 +555,24 @@ static int dlend_watch_start(struct dlend_vm *vm)
 	return 0;
 }
 
-int dlend_memory_watch(struct dlend_memory *mem)
+void dlend_search_watch(struct dlend_memory *mem)
 {
 	struct dlend_vm *vm = mem->ram->vm;
 	int err = 0;
 
 	guard(mutex)(&vm->watch_lock);
 	if (mem->watches || READ_ONCE(mem->closed))
-		return 0;
+		return;
 	if (!vm->watchers)
 		err = dlend_watch_start(vm);
-	if (err)
-		return err;
+	if (err) {
+		dev_warn(mem->vdev->dev, "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, when all is looked at again (rescan_s)\n",
+			 ERR_PTR(err));
+		return;
+	}
 	vm->watchers++;
 	mem->watches = true;
 	dlend_watch_passed(vm);
-	return 0;
 }
 
 void dlend_search_unwatch(struct dlend_memory *mem)

@@ -31,7 +31,6 @@
 #include <linux/moduleparam.h>
 #include <linux/pci_regs.h>
 #include <linux/sched/signal.h>
-#include "guest_ram.h"
 #include "trace.h"
 #include "vdev.h"
 
@@ -418,7 +417,6 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 	u32 how = 0;
 	int ret;
 
-	dlend_guest_watch(v, lease);
 	mutex_lock(&v->lock);
 	wish = v->want;
 	/* The guest may have been given memory while the device was stopped. */

@@ -16,7 +16,6 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <dlend/compat.h>
-#include "guest_ram.h"
 #include "vdev.h"
 
 /*
