@@ -120,7 +120,6 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 		dlend_aperture_stat(ram->ap, &ap);
 	*st = mem->stat;
 	st->pinned_bytes = ram->books.pinned_bytes;
-	st->scattered_bytes = ram->books.scattered_bytes;
 	st->own_bytes = dlend_books_owned(&ram->books, mem);
 	st->book_bytes = dlend_books_bytes(&ram->books);
 	st->sharers = ram->users;
@@ -382,7 +381,6 @@ static int dlend_build_run(struct dlend_memory *mem, u32 how)
 int dlend_memory_build(struct dlend_memory *mem, u32 how)
 {
 	struct dlend_ram *ram = mem->ram;
-	ktime_t start = ktime_get();
 	u64 calls;
 	int err;
 
@@ -396,7 +394,6 @@ int dlend_memory_build(struct dlend_memory *mem, u32 how)
 	if (!err) {
 		err = dlend_build_run(mem, how);
 		dlend_search_end(mem, err);
-		mem->stat.last_build_us = ktime_us_delta(ktime_get(), start);
 		mem->stat.last_build_calls = mem->stat.pin_calls - calls;
 	}
 	trace_dlend_window(mem->vdev->dev, err ? "failed" : "standing",

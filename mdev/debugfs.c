@@ -50,7 +50,6 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "taken_bytes %llu\n", st.taken_bytes);
 	seq_printf(m, "sharers %llu\n", st.sharers);
 	seq_printf(m, "book_bytes %llu\n", st.book_bytes);
-	seq_printf(m, "scattered_bytes %llu\n", st.scattered_bytes);
 	seq_printf(m, "pages_4k %llu\n", st.pages_4k);
 	seq_printf(m, "pages_2m %llu\n", st.pages_2m);
 	seq_printf(m, "pages_1g %llu\n", st.pages_1g);
@@ -63,10 +62,8 @@ static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
 	seq_printf(m, "pin_longest_us %llu\n", st.pin_longest_us);
 	seq_printf(m, "map_us %llu\n", st.map_us);
 	seq_printf(m, "dma_unmaps %llu\n", st.unmaps);
-	seq_printf(m, "dma_unmap_us %llu\n", st.unmap_us);
 	seq_printf(m, "dma_unmap_longest_us %llu\n", st.unmap_longest_us);
 	seq_printf(m, "missing_waits %llu\n", st.waits);
-	seq_printf(m, "last_build_us %llu\n", st.last_build_us);
 	seq_printf(m, "rebuilds %llu\n", st.rebuilds);
 }
 

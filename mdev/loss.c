@@ -94,7 +94,6 @@ static void dlend_loss_count(struct dlend_memory *mem, u64 us)
 {
 	guard(mutex)(&mem->ram->lock);
 	mem->stat.unmaps++;
-	mem->stat.unmap_us += us;
 	mem->stat.unmap_longest_us = max(mem->stat.unmap_longest_us, us);
 }
 

@@ -76,18 +76,14 @@ void dlend_vmm_charged(struct mem_cgroup *before);
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
  * @pinned_bytes: pinned, through whatever device
- * @scattered_bytes: of these, in chunks (2 MiB at most) whose pages are not contiguous: both IOMMUs
- *	need 4 KiB pages for them
  * @rebuilds: builds that repaired a loss
  * @waits: builds that found memory missing that might come back
  * @pin_longest_us: longest call to VFIO, which holds a lock for so long
  * @unmaps: calls of dma_unmap that took something
- * @unmap_us: how long these took, under the VMM's big lock
- * @unmap_longest_us: the longest of them
+ * @unmap_longest_us: the longest of them, under the VMM's big lock
  * @pin_calls: calls to VFIO
  * @pin_us: how long these took
  * @map_us: time to map in the aperture
- * @last_build_us: duration of the last build
  * @last_build_calls: of @pin_calls, in the last build
  * @looks: dlend_memory_look(), which are in no build
  * @wakeups: of the thread that watches the VM's memory, for all of its devices
@@ -102,9 +98,8 @@ void dlend_vmm_charged(struct mem_cgroup *before);
  * @pages_1g: see @pages_4k
  */
 struct dlend_memory_stat {
-	u64 pinned_bytes, scattered_bytes, rebuilds, waits;
-	u64 pin_longest_us, unmaps, unmap_us, unmap_longest_us;
-	u64 pin_calls, pin_us, map_us, last_build_us, last_build_calls, looks, wakeups, messages;
+	u64 pinned_bytes, rebuilds, waits, pin_longest_us, unmaps, unmap_longest_us;
+	u64 pin_calls, pin_us, map_us, last_build_calls, looks, wakeups, messages;
 	u64 own_bytes, taken_bytes, sharers, book_bytes;
 	u64 pages_4k, pages_2m, pages_1g;
 };
