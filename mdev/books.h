@@ -46,12 +46,12 @@
 /* What a message to a lender says of an extent. */
 enum dlend_news {
 	DLEND_NEWS_GONE,	/* unmap it: this node has it no more */
-	DLEND_NEWS_UNSURE,	/* unmap it: nobody knows whether the lender got the last NEW */
+	DLEND_NEWS_UNSURE,	/* unmap it: the lender may or may not have got the last NEW */
 	DLEND_NEWS_NEW		/* map it */
 };
 
 /**
- * struct dlend_told - who was told of one extent; all zero: nobody
+ * struct dlend_told - who was told of one extent; all zero: no member
  * @members: a bit for each member whose lender maps the extent, or may map it; DLEND_TOLD_LOST
  * @unsure: a bit for each of these members whose lender may have it or not: the answer to NEW did
  *	not come, or was an error
@@ -128,8 +128,8 @@ bool dlend_told_leave(struct dlend_told *told, u32 id, bool fenced);
 
 /*
  * Memory that was lost comes back when the VMM is through with all that it changes in one go.  That
- * may take a while, because the VMM waits for other unmaps in between, and nobody says when it is
- * over.  Memory that is not back so long after the last loss counts as gone.
+ * may take a while, because the VMM waits for other unmaps in between, and the end is not
+ * announced.  Memory that is not back so long after the last loss counts as gone.
  */
 #define DLEND_RETURN_MS		250u
 /* If a GiB loses memory for so long, and gets none back, then this is not firmware at work. */
@@ -263,10 +263,15 @@ struct dlend_chunk *dlend_books_find_owned(struct dlend_books *x, u64 gpa, const
  */
 struct dlend_extent *dlend_books_next_extent(struct dlend_books *x, u64 gpa);
 
-/* Go through all extents; @gpa is a u64 that the loop needs. */
-#define dlend_for_each_extent(x, extent, gpa)						\
-	for ((gpa) = 0; ((extent) = dlend_books_next_extent(x, gpa));			\
-	     (gpa) = dlend_extent_end(extent))
+/* The next extent from *@gpa on, which moves to its end; or NULL. */
+static inline struct dlend_extent *dlend_books_walk(struct dlend_books *x, u64 *gpa)
+{
+	struct dlend_extent *extent = dlend_books_next_extent(x, *gpa);
+
+	if (extent)
+		*gpa = dlend_extent_end(extent);
+	return extent;
+}
 
 /** dlend_books_owned - bytes in chunks of @owner. Context: any. */
 u64 dlend_books_owned(struct dlend_books *x, const void *owner);
@@ -328,7 +333,7 @@ void dlend_books_split(struct dlend_books *x, u64 gpa);
  *
  * Context: any. Return: true if some of it is below 4 GiB, in a GiB that does not just shrink; or
  * if a chunk lies across an edge of the range still, because then it goes as a whole.  False: it
- * was unplugged, so nobody has to wait for anything, and all other memory stands as before.
+ * was unplugged: no device has to wait, and all other memory stands as before.
  */
 bool dlend_books_returns(struct dlend_books *x, u64 gpa, u64 last);
 

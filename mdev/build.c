@@ -9,10 +9,10 @@
  *	tell	have the lender map what it does not have	-> map.c
  *
  * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
- * know of something are told when it is gone.  Only this member's lender is told what is new; if
- * there is something new for others, they are asked to build as well, and find it standing.
+ * know of something are told when it is gone.  Only this member's lender is told of new
+ * extents; if these are new to others, too, they are asked to build, and find them standing.
  *
- * Each stage gives way to a loss of memory meanwhile (-EAGAIN): then all pins stay, and the caller
+ * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller
  * builds again.  See ram.h for the locks.
  *
  * Must not know the device's BARs, configuration space or interrupts, nor when windows are wanted.
@@ -35,7 +35,9 @@
 #define DLEND_KIB_SHIFT	10
 #define DLEND_MIB_SHIFT	20
 
-static __printf(2, 3) void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
+static void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...) __printf(2, 3);
+
+static void dlend_report_err(struct dlend_memory *mem, const char *fmt, ...)
 {
 	char was[DLEND_REASON_LEN];
 	va_list args;
@@ -153,13 +155,13 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u64 gpa;
+	u64 gpa = 0;
 
 	guard(mutex)(&ram->lock);
 	seq_puts(m, "# gpa size prot offset\n");
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
-	dlend_for_each_extent(&ram->books, extent, gpa)
+	while ((extent = dlend_books_walk(&ram->books, &gpa)))
 		dlend_report_extent(mem, m, extent);
 }
 
@@ -178,7 +180,8 @@ MODULE_PARM_DESC(vm_window_percent, "how much of a window the RAM of one VM may 
 
 /*
  * If VFIO is still unmapping, or about to call the next device, it would disturb this build at
- * once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin() sees to that.
+ * once.  So wait, but not for ever: where nothing may be pinned yet, dlend_pin_begin() sees to
+ * that.
  */
 static void dlend_build_settle(const struct dlend_memory *mem)
 {
@@ -290,7 +293,6 @@ static int dlend_build_find(struct dlend_memory *mem, u32 how)
 
 /* Part, map, tell */
 
-/* What does not stand any more goes, as far as lenders are concerned, too. */
 static int dlend_build_part(struct dlend_memory *mem)
 {
 	int err = dlend_map_part(mem);
@@ -322,7 +324,7 @@ static int dlend_build_tell(struct dlend_memory *mem)
 
 /* End */
 
-/* Do the windows stand, and do others have to build for what is new? */
+/* Do the windows stand, and do others have to build for new extents? */
 static int dlend_build_finish(struct dlend_memory *mem)
 {
 	bool grown = false, translated = dlend_search_translated(mem);

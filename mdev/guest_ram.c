@@ -3,9 +3,9 @@
  * A guest's memory comes and goes while its device is borrowed: who tells of it, and what the vdev
  * does then.
  *
- * Memory that comes: the VM is watched (search.c), for all of its devices.  Now and then each device
- * looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of the VM
- * tell what they do to the windows that they share with this one (struct dlend_memory_ops).
+ * Memory that comes: the VM is watched (search.c), for all of its devices.  Now and then each
+ * device looks everywhere.  Memory that goes: VFIO tells (dma_unmap).  Besides, other devices of
+ * the VM tell what they do to the windows that they share with this one (struct dlend_memory_ops).
  */
 #include <linux/ktime.h>
 #include <linux/moduleparam.h>
@@ -84,7 +84,7 @@ void dlend_guest_rescan(struct dlend_vdev *v)
 	dlend_vdev_update(v);
 }
 
-/* Guests may be given memory while they run, and nobody tells (docs/architecture.md). */
+/* Guests may be given memory while they run, without any notice (docs/architecture.md). */
 static void dlend_guest_rescan_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(to_delayed_work(work), struct dlend_vdev, slow_work);
@@ -188,7 +188,7 @@ static void dlend_guest_stuck(struct dlend_vdev *v)
 
 static bool dlend_guest_gives_way(struct dlend_vdev *v)
 {
-	/* Without a lease nobody needs what is built. */
+	/* Without a lease no build is needed. */
 	return READ_ONCE(v->is.urgent) || !READ_ONCE(v->claim.lease);
 }
 
@@ -255,7 +255,7 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 	};
 	struct dlend_memory *mem;
 
-	/* The device may be closed, and opened by another VMM, meanwhile. */
+	/* The device may be closed, and opened by another VMM, at any moment. */
 	mutex_lock(&v->lock);
 	dlend_vmm_copy(&vmm, &v->vmm);
 	mutex_unlock(&v->lock);

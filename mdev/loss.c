@@ -12,7 +12,7 @@
 #include "ram.h"
 #include "trace.h"
 
-/* Where nobody waits, take and unpin this much at once: dma_unmap waits for all of it. */
+/* A worker takes and unpins so much at once, as dma_unmap has to wait for all of it. */
 #define DLEND_DROP_BYTES	SZ_32M
 
 /* May some of @gpa..@last come back if it is taken away?  Chunks end at its edges then. */
@@ -22,7 +22,7 @@ static bool dlend_loss_returns(struct dlend_ram *ram, u64 gpa, u64 last)
 	if (!gpa && last == U64_MAX)
 		return true;
 	guard(mutex)(&ram->lock);
-	/* VFIO's mappings end there: what is beside stays. */
+	/* VFIO's mappings end there, and the memory beside them stays. */
 	dlend_books_split(&ram->books, gpa);
 	if (last != U64_MAX)
 		dlend_books_split(&ram->books, last + 1);

@@ -7,7 +7,7 @@
  * would write into somebody else's memory.  So the slot of an extent that leaves the books goes
  * into quarantine, and is free when every member whose lender was told of the extent has
  * acknowledged that it is gone, or its lender has the device back.  If a lender never says so, the
- * slot stays in quarantine until the session ends, because nobody knows what its device still does;
+ * slot stays in quarantine until the session ends, because its device may still use it;
  * others who need that memory get new slots.  If a VM gives back one device and keeps another one,
  * the first can still reach what it could reach before, until its lender has answered.  That is the
  * same VM's memory.
@@ -193,10 +193,10 @@ void dlend_ram_map_clear(struct dlend_ram *ram, bool over)
 {
 	struct dlend_extent *extent;
 	struct dlend_chunk *chunk;
-	u64 gpa;
+	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_extent(&ram->books, extent, gpa) {
+	while ((extent = dlend_books_walk(&ram->books, &gpa))) {
 		if (extent->slot && !over)
 			dlend_slot_unmap(extent->slot, 0, extent->size);
 		if (!extent->slot || !over)
@@ -302,7 +302,7 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
 	u32 count = 0;
-	u64 gpa;
+	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
 	if (news == DLEND_NEWS_GONE) {
@@ -313,19 +313,16 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 		}
 		return count;
 	}
-	dlend_for_each_extent(&ram->books, extent, gpa) {
-		if (count == max)
-			break;
+	while (count < max && (extent = dlend_books_walk(&ram->books, &gpa)))
 		count += dlend_tell_ask_one(extent, mem->id, news, dma);
-	}
 	return count;
 }
 
-/* The message is over.  Extents that have left the books meanwhile are in no message any more. */
+/* The message is over.  It was about the extents that are marked, and are still where they were. */
 static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news news, bool ok)
 {
 	struct dlend_extent *extent, *tmp;
-	u64 gpa;
+	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
 	if (news == DLEND_NEWS_GONE) {
@@ -334,7 +331,7 @@ static void dlend_tell_answer(struct dlend_ram *ram, u32 id, enum dlend_news new
 				dlend_ram_map_bury(ram, extent);
 		return;
 	}
-	dlend_for_each_extent(&ram->books, extent, gpa)
+	while ((extent = dlend_books_walk(&ram->books, &gpa)))
 		dlend_told_answer(&extent->told, news, id, ok);
 }
 
@@ -436,14 +433,14 @@ bool dlend_map_others_due(const struct dlend_memory *mem)
 	const struct dlend_memory *other;
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u32 users = 0, i;
-	u64 gpa;
+	u32 users = 0, i = 0;
+	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(ram, other, i)
+	while ((other = dlend_members_next(ram, &i)))
 		if (other != mem && other->user)
 			users |= BIT(i);
-	dlend_for_each_extent(&ram->books, extent, gpa)
+	while ((extent = dlend_books_walk(&ram->books, &gpa)))
 		if (users & ~extent->told.members)
 			return true;
 	return false;

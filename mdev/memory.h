@@ -119,7 +119,7 @@ struct dlend_memory_stat {
  * @behind: true: it may transfer, and does not reach all of the RAM that has come; not for ever
  * @look: true: the device is going to look for RAM that has come; false: it cannot now
  *
- * All are called with locks of the memory held; so they wait for nobody, and call no function of
+ * All are called with locks of the memory held; so they do not wait, and call no function of
  * this header.  @progress, @quiet, @stop and @look take no lock at all.  They may be called until
  * dlend_memory_destroy() returns.
  */
@@ -163,7 +163,7 @@ struct dlend_memory_desc {
 int dlend_memory_start(void);
 
 /**
- * dlend_memory_stop - as it is unloaded, when nobody has guest memory any more
+ * dlend_memory_stop - as it is unloaded, when there is no guest memory any more
  *
  * Context: process; waits for what lenders are being told.
  */
@@ -179,7 +179,7 @@ void dlend_memory_stop(void);
 struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
 
 /* What dlend_memory_build() is for */
-#define DLEND_BUILD_ANEW	0x1	/* nobody has looked for a while: look in all slots */
+#define DLEND_BUILD_ANEW	0x1	/* no look was made for a while: look in all slots */
 #define DLEND_BUILD_OPEN	0x2	/* the gate is open: shut it before RAM is pinned */
 
 /**
@@ -187,9 +187,9 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * @mem: (in, out) memory
  * @how: (in) DLEND_BUILD_*
  *
- * From the first call on, one thread watches for RAM that comes, for all devices of the VM and until
- * they are closed.  If it comes with a memory slot of KVM's, all of them are told (@grown), and the
- * VMM's call that adds the slot returns when none of them is @behind any more.  If it comes
+ * From the first call on, one thread watches for RAM that comes, for all devices of the VM and
+ * until they are closed.  If it comes with a memory slot of KVM's, all of them are told (@grown),
+ * and the VMM's call that adds the slot returns when none of them is @behind any more.  If it comes
  * otherwise, one of them, on each link, has to @look.
  *
  * Probes for RAM (everywhere at first, then where RAM may have come since), pins what is new, has
@@ -202,8 +202,8 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * to be through.  Builds of one VM on one link wait for each other.
  *
  * Return: 0: all RAM that there was, where it looked, is mapped on both sides, and nothing was
- * unmapped meanwhile.
- * -EAGAIN: the layout has changed meanwhile; or something was taken away a moment ago and may come
+ * unmapped during the build.
+ * -EAGAIN: the layout has changed; or something was taken away a moment ago and may come
  * back; or there is no RAM at all, or none at address 0, as
  * with a virtual IOMMU; or dlend_memory_ops.stop said so.  Call again: memory that was
  * pinned and is still there stays pinned until then.
@@ -233,7 +233,7 @@ int dlend_memory_passed(struct dlend_memory *mem, struct dlend_ranges *bars);
  * @mem: (in, out) memory
  *
  * Makes 32 pin calls at most, which fail at once if nothing has come; none if there are no holes.
- * Where nobody knows the slots, everything up to 64 GiB above what is known counts as a hole.
+ * Where the slots are not known, everything up to 64 GiB above what is known counts as a hole.
  * If RAM has come, all devices of the VM that use this memory are told (@grown), this one too,
  * before any of them can have pinned it.  While somebody builds, it finds nothing.
  *
@@ -272,7 +272,7 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size);
  * of other devices map nothing before this one has stopped (dlend_memory_ops.quiet).  Nothing is
  * done if another device of the VM uses the same windows: this node cannot tell the two apart.
  *
- * Context: may sleep; waits for nobody. Return: true if it was done, or the aperture is gone.
+ * Context: may sleep; does not wait. Return: true if it was done, or the aperture is gone.
  */
 bool dlend_memory_fence(struct dlend_memory *mem);
 
@@ -280,12 +280,12 @@ bool dlend_memory_fence(struct dlend_memory *mem);
  * dlend_memory_cut - its lease is about to end
  * @mem: (in, out) memory
  *
- * Nothing new is pinned through it, nor told to its lender.  If nobody else uses the same RAM,
+ * Nothing new is pinned through it, nor told to its lender.  If no other device uses the same RAM,
  * nothing that the device sends arrives here when this returns.  What is pinned stays so until
  * dlend_memory_close(): user space may hold that up for as long as it likes, and the lease is over
  * before.
  *
- * Context: may sleep; waits for nobody.
+ * Context: may sleep; does not wait.
  */
 void dlend_memory_cut(struct dlend_memory *mem);
 
@@ -321,7 +321,7 @@ void dlend_memory_close(struct dlend_memory *mem);
  * When it returns, the aperture is unmapped, and slots are left for the next session to release.  A
  * worker (or dma_unmap) unpins the pages.  From now on builds return -ENOTCONN.
  *
- * Context: may sleep; also from a link's callbacks: waits for nobody.
+ * Context: may sleep; also from a link's callbacks; does not wait.
  */
 void dlend_memory_link_down(struct dlend_memory *mem);
 

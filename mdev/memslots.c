@@ -11,7 +11,7 @@
 #include "memslots.h"
 
 /*
- * What is mapped there, if it is a BAR: QEMU makes slots of mapped BARs, too.  One of a device that
+ * Flags of the mapping, if it is a BAR: QEMU makes slots of mapped BARs, too.  One of a device that
  * the host itself passes through has VM_PFNMAP; a borrowed device's has not.  mmap_lock is held.
  */
 static unsigned long dlend_memslots_bar(struct mm_struct *mm, unsigned long hva)
@@ -31,7 +31,9 @@ static u64 dlend_memslots_end(const struct kvm_memory_slot *slot)
 	return (u64)(slot->base_gfn + slot->npages) << PAGE_SHIFT;
 }
 
-/* Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held. */
+/*
+ * Slots of BARs that the host passes through, or else of RAM.  KVM's SRCU and mmap_lock are held.
+ */
 static int dlend_memslots_collect(struct kvm *kvm, bool passed, struct dlend_ranges *out)
 {
 	struct kvm_memslots *slots = kvm_memslots(kvm);

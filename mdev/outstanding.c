@@ -91,10 +91,10 @@ const struct dlend_outstanding *dlend_outstanding_of(u32 class)
 }
 
 /*
- * NVMe.  A silent controller may be in the midst of a command: a flush or a trim takes seconds.  Nothing
- * in it can be asked; its doorbells cannot be read.  But what a controller and its driver know of
- * each other is in the guest's memory, and while the guest stands still only the controller writes
- * there:
+ * NVMe.  A silent controller may be in the midst of a command: a flush or a trim takes seconds.
+ * Nothing in it can be asked; its doorbells cannot be read.  But what a controller and its driver
+ * know of each other is in the guest's memory, and while the guest stands still only the controller
+ * writes there:
  *
  * - Where an I/O queue is, its driver has said by an administrator's command.  The last of those,
  *   32 with Linux, are still in the administrator's queue.

@@ -18,11 +18,11 @@
  *	3  takes L, and begins again at 1.  If it finds pins there for the 12th time, it stops the
  *	   kernel by BUG().
  *
- * To unpin, a device needs L.  If a thread Y has got to 2 meanwhile, it has L and waits for D,
+ * To unpin, a device needs L.  If another thread Y has got to 2, it has L and waits for D,
  * which X has until its device is through.  (A thread that opens or closes a device of the
  * container takes L and D in this order, too.)  So the call must return then, with pins left, and
- * let Y go on.  Nobody can see Y; but as long as there is one, no pin and no unpinning of the VM
- * ends.  So:
+ * let Y go on.  A device cannot see Y; but while Y waits, no pin and no unpinning of the VM ends.
+ * So:
  *
  * - Workers unpin, and dma_unmap waits for them.  It gives way only if for twice DLEND_UNPIN_MS
  *   nothing has come a step further.  In the first half the worker that was there had the time to
@@ -30,7 +30,7 @@
  *
  * - How often does X come back to 1, before all is unpinned?  Only by taking L.  Waiters of a mutex
  *   get it one after the other.  All workers wait for it when X gives D up, so X waits behind them,
- *   and meanwhile each of them unpins a chunk.  X can come earlier only if it finds L free, between
+ *   and each of them unpins a chunk before it.  X can come earlier only if it finds L free, between
  *   an unlock and the moment in which the first waiter wakes up; a waiter that was passed over so
  *   has the mutex handed to it the next time.  X comes to 2 then, and has to wait there until the
  *   call that another thread is in has given way.  So that it comes earlier twice, there must be
@@ -313,7 +313,7 @@ void dlend_unpin_leave(struct dlend_memory *mem)
 	struct dlend_unpin_turn *turn;
 	unsigned long pid;
 
-	/* Nobody removes one meanwhile. */
+	/* None is removed under this lock. */
 	xa_lock(turns);
 	xa_for_each(turns, pid, turn)
 		if (turn->at == mem)
@@ -521,9 +521,9 @@ static int dlend_pin_note_pages(struct dlend_memory *mem, struct dlend_chunk *ch
 }
 
 /*
- * What is pinned for reading only: is none of it writable?  It was not pinned when the prober tried
- * to write there, so it may have been mapped anew since then, and nobody was told.  From now on
- * dma_unmap tells.  Return: 0; -EINTR look again.
+ * A chunk is pinned for reading only: is none of its pages writable?  The prober tried that before
+ * they were pinned, so they may have been mapped anew since then without a dma_unmap.  From now on
+ * there is one.  Return: 0; -EINTR look again.
  */
 static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chunk *chunk)
 {
@@ -542,7 +542,7 @@ static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chu
 	return -EINTR;
 }
 
-/* Enter what is pinned in the books, which are the VMM's to pay for. */
+/* Enter a pinned chunk in the books, for which the VMM is charged. */
 static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pinned)
 {
 	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
@@ -562,7 +562,7 @@ static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pin
 	return err;
 }
 
-/* Pin a chunk for a build, and enter it in the books, or with @try learn whether it can be pinned. */
+/* Pin a chunk and enter it in the books, or with @try learn whether it can be pinned. */
 static int dlend_pin_one(struct dlend_memory *mem, const struct dlend_chunk *chunk, bool try)
 {
 	int err = dlend_pin_begin(mem, chunk->gpa, chunk->npages);

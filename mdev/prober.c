@@ -3,7 +3,8 @@
  * Prober: see prober.h.
  *
  * It walks upwards through guest-physical addresses.  It pins all that can be pinned, and finds
- * every edge of memory to the page.  How it gets through a hole depends on what is known:
+ * every edge of memory to the page.  How it gets through a hole depends on whether ranges are
+ * known:
  *
  * - The ranges in which RAM may be are known (the VM's memory slots): it tries one page each
  *   DLEND_STEP, which is the smallest block that virtio-mem plugs.
@@ -63,7 +64,7 @@ static bool dlend_prober_is_hole(int err)
 	return err == -EINVAL || err == -ENOENT || err == -EFAULT;
 }
 
-/* The pin failed because of what is there, or is not there, and the walk goes on. */
+/* The pin failed because of an edge of memory, and the walk goes on. */
 static bool dlend_prober_is_edge(int err)
 {
 	return dlend_prober_is_hole(err) || err == -EPERM;
@@ -98,7 +99,7 @@ static u64 dlend_prober_next_step(const struct dlend_prober *p, u64 gpa)
 /*
  * What does the failed pin of one page say?  -EFAULT: the page is mapped, but cannot be pinned for
  * long.  As a rule it is in a BAR: the VMM maps the BARs of all its devices, and the fault handler
- * of a borrowed device's BAR serves nobody but the guest.  A BAR is a hole.  But it may also be RAM
+ * of a borrowed device's BAR serves only the guest.  A BAR is a hole.  But it may also be RAM
  * of a kind that cannot be pinned, and RAM is no hole.
  */
 static int dlend_prober_judge_page(struct dlend_prober *p, u64 gpa, int err)

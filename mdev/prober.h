@@ -22,9 +22,9 @@
  * @known: is @gpa pinned already, by an earlier probe?  Then return the end (exclusive) of the
  *	pinned run that @gpa is in; else 0.  @next (out) is the next pinned address above @gpa, or
  *	U64_MAX if there is none.
- * @edge: where must a pin of memory from @gpa on end, at the latest?  Not above @end.  NULL: at @end.
+ * @edge: where a pin of memory from @gpa on must end at the latest: not above @end.  NULL: at @end
  * @range: RAM is only in certain ranges: give the first of them that ends above @gpa.
- *	Return: false if there is none.  NULL: nobody knows such ranges, RAM may be anywhere.
+ *	Return: false if there is none.  NULL: such ranges are not known, and RAM may be anywhere.
  * @is_ram: a pin at @gpa failed with -EFAULT: is RAM there (true) or another device's BAR (false)?
  *	NULL: only address 0 is RAM.
  * @stop: true: the probe is to end with -EINTR, because the layout has changed or the VM is dying

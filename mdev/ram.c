@@ -133,7 +133,7 @@ void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 
 int dlend_memory_start(void)
 {
-	/* A work waits for a peer: works of other VMs go on meanwhile. */
+	/* A work may wait for a peer; works of other VMs run beside it. */
 	dlend_rams_wq = alloc_workqueue("dlend-memory", WQ_UNBOUND, 0);
 	return dlend_rams_wq ? 0 : -ENOMEM;
 }
@@ -158,11 +158,11 @@ void dlend_members_use(struct dlend_memory *mem, bool user)
 bool dlend_members_fenced(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	u32 i;
+	u32 i = 0;
 
 	lockdep_assert_held(&ram->lock);
 	/* One whose device has stopped, or is back at its lender, does not count any more. */
-	dlend_for_each_member(ram, mem, i)
+	while ((mem = dlend_members_next(ram, &i)))
 		if (mem->fenced && (mem->closed || !mem->ops->quiet(mem->v)))
 			return true;
 	return false;
@@ -171,10 +171,10 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 void dlend_members_progress(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 i = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(ram, mem, i)
+	while ((mem = dlend_members_next(ram, &i)))
 		mem->ops->progress(mem->v);
 }
 

@@ -11,7 +11,7 @@
  * Who shares: leases whose VFIO devices belong to the same KVM VM and map its memory by the same
  * means (/dev/iommu, or the legacy container), with the same setting of lowmem.  A VMM could have
  * two containers with different memory in them.  Then a dma_unmap of one takes chunks that were
- * pinned through the other.  All of that memory is the VMM's own: it harms nobody but itself.
+ * pinned through the other.  All of that memory is the VMM's own, so it harms only itself.
  *
  * Files, each calls only those above it:
  *   ram.c	references, works, members and what they are told, the VMM
@@ -149,8 +149,8 @@ struct dlend_vm {
  * @ap: this node's aperture, NULL once the link is down
  * @member: by number, NULL: none
  * @users: how many members want the windows
- * @vmm_exits: nobody needs it any more, and members are closed one after the other
- * @over: all members were closed: nobody may join, because @kvm may be another VM by now
+ * @vmm_exits: the VMM dies, and closes its devices one after the other
+ * @over: all members were closed; none may join, because @kvm may be another VM by now
  * @lost: grows with everything that a running build must notice
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
@@ -263,10 +263,15 @@ struct dlend_memory {
 	struct dlend_memory_stat stat;
 };
 
-/* Go through all members @mem of @ram; @i is a number that the loop needs.  Under ram->lock. */
-#define dlend_for_each_member(ram, mem, i)						\
-	for ((i) = 0; (i) < DLEND_TOLD_MAX; (i)++)					\
-		if (!((mem) = READ_ONCE((ram)->member[i]))) {} else
+/* The next member from number *@id on, which moves behind it; or NULL.  Under ram->lock. */
+static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ram, u32 *id)
+{
+	struct dlend_memory *mem = NULL;
+
+	while (!mem && *id < DLEND_TOLD_MAX)
+		mem = READ_ONCE(ram->member[(*id)++]);
+	return mem;
+}
 
 /* All RAM there is, for share.c; the lock is outside of a ram's own. */
 extern struct mutex dlend_rams_lock;
@@ -276,7 +281,7 @@ extern struct list_head dlend_rams;
  * dlend_ram_put - give a reference back
  * @ram: RAM; the last one frees it
  *
- * Context: process, takes dlend_rams_lock if it is the last; waits for nobody.
+ * Context: process, takes dlend_rams_lock if it is the last; does not wait.
  */
 void dlend_ram_put(struct dlend_ram *ram);
 
@@ -428,8 +433,8 @@ bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via,
  * @out: (in, out) chunks, in no aperture any more; empty afterwards.  Their owners stay members,
  *	with their VFIO devices open, until dlend_unpin_all() has returned
  *
- * Context: ram->lock held, since before they left the books; so that nobody finds them in neither
- * place. Somebody has to call dlend_unpin_all() or dlend_unpin_start() then.
+ * Context: ram->lock held, since before they left the books: a chunk is always in one of the two
+ * places.  The caller has to call dlend_unpin_all() or dlend_unpin_start() then.
  */
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out);
 
@@ -555,7 +560,7 @@ void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last);
 /** dlend_pin_unmap_ends - that call returns. Context: as dlend_pin_unmap_begins(). */
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
 
-/** dlend_pin_unmaps_under_way - is there such a call, or was there one a moment ago? Context: any. */
+/** dlend_pin_unmaps_under_way - is there one, or was there one a moment ago? Context: any. */
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
 
 /* map.c */
@@ -644,7 +649,7 @@ void dlend_ram_map_kill_all(struct dlend_ram *ram);
  */
 void dlend_ram_map_clear(struct dlend_ram *ram, bool over);
 
-/** dlend_map_init - make @ram->tell_work, which tells lenders of what is gone. Context: any. */
+/** dlend_map_init - make @ram->tell_work, which has lenders unmap dead extents. Context: any. */
 void dlend_map_init(struct dlend_ram *ram);
 
 /* loss.c.  Nothing there waits for a peer. */
@@ -701,7 +706,7 @@ int dlend_search_run(struct dlend_memory *mem, u32 how);
  * @mem: (in) member
  *
  * KVM has RAM at address 0, and nothing is pinned there.  For a moment that is so, too, while a VMM
- * maps its memory or maps it anew.  Without KVM nobody can tell.
+ * maps its memory or maps it anew.  Without KVM the answer is false.
  * Context: may sleep; takes ram->lock, and the VMM's mmap_lock.
  */
 bool dlend_search_translated(struct dlend_memory *mem);

@@ -7,13 +7,13 @@
  * borrows, over whatever links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
- * tells nobody of a new slot.  But KVM's call that adds it does not return before all readers of
+ * announces no new slot.  But KVM's call that adds it does not return before all readers of
  * KVM's SRCU are through that were reading when the slot appeared.  So the thread is such a reader
  * all the time: each of its reading sections begins before the section before it ends, and between
  * the two it looks whether the slots have changed.  There it does all that must be done before a
  * guest can hear of its new RAM, and waits until that is done.
  *
- * Nobody tells of RAM that is plugged into a slot that is there (virtio-mem).  Where slots have
+ * RAM that is plugged into a slot that is there (virtio-mem) is not announced.  Where slots have
  * holes, one device of the VM on each link looks there now and then.
  *
  * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
@@ -202,14 +202,14 @@ static u64 dlend_search_known_end(struct dlend_memory *mem)
 	return last;
 }
 
-/* Where nobody knows the slots: the end (exclusive) of where RAM is looked for. */
+/* Where the slots are not known: the end (exclusive) of where RAM is looked for. */
 static u64 dlend_search_near_max(struct dlend_memory *mem)
 {
 	return min(dlend_search_max(),
 		   max(dlend_search_known_end(mem), (u64)SZ_4G) + DLEND_ABOVE_KNOWN);
 }
 
-/* Read the VM's memory slots into mem->slots, if they have changed; empty: nobody knows them. */
+/* Read the VM's memory slots into mem->slots, if they have changed; empty: they are not known. */
 static int dlend_search_read_slots(struct dlend_memory *mem)
 {
 	struct kvm *kvm;
@@ -362,7 +362,7 @@ void dlend_memory_look(struct dlend_memory *mem)
 		mutex_unlock(&ram->lock);
 		/*
 		 * No device of the VM reaches that RAM.  Once one of them has pinned it, no look
-		 * finds it any more: shut all gates now, while nobody can search.
+		 * finds it any more: shut all gates now, while no other search can run.
 		 */
 		dlend_members_grow(ram, NULL);
 	}
@@ -392,15 +392,15 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		dlend_for_each_member(ram, mem, i)
-			behind = behind || mem->ops->behind(mem->v);
+		for (i = 0; (mem = dlend_members_next(ram, &i));)
+			behind |= !behind && mem->ops->behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	return behind;
 }
 
 /*
- * Slots were added.  Wait until each device reaches the RAM there, or has stopped.  Meanwhile the
+ * Slots were added.  Wait until each device reaches the RAM there, or has stopped.  Until then the
  * VMM's call does not return, just as VFIO_MAP_DMA does not for a device of this host's own.  So
  * the guest cannot give that RAM to a device, not even to one that takes its work from memory,
  * which the gate does not hold back.
@@ -431,7 +431,7 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	dlend_memslots_passed(vm->kvm, &bars);
 	while (bars.count && (ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		dlend_for_each_member(ram, mem, i) {
+		for (i = 0; (mem = dlend_members_next(ram, &i));) {
 			if (!mem->passed_told)
 				dev_notice(mem->vdev->dev, "its VM has a device that this host itself passes through, with a BAR at %#llx: that device and borrowed ones do not reach each other's BARs\n",
 					   bars.range[0].start);
@@ -442,7 +442,7 @@ static void dlend_watch_passed(struct dlend_vm *vm)
 	dlend_ranges_clear(&bars);
 }
 
-/* What is in slots now, and was not before, into @added.  -ENOMEM: it may be anything. */
+/* Slots that are new since the last time, into @added.  -ENOMEM: it may be anything. */
 static int dlend_watch_read(struct dlend_vm *vm, struct dlend_ranges *added)
 {
 	struct dlend_memslots now = {};

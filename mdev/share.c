@@ -9,7 +9,7 @@
  * DMA notices that.  If that fails for any chunk, all memory is taken away, and the others build
  * again.
  *
- * A VMM that dies closes one device after the other, and nobody needs anything any more: then all
+ * A VMM that dies closes one device after the other, and no device needs the memory.  Then all
  * devices stop, their leases end, and the first that is closed takes everything away, whoever
  * pinned it.
  *
@@ -199,7 +199,7 @@ static struct dlend_memory *dlend_memory_make(const struct dlend_memory_desc *de
 	if (!mem)
 		return ERR_PTR(-ENOMEM);
 	mem->vdev = desc->vdev;
-	/* Once: the device may be closed, and opened by another VM, meanwhile. */
+	/* Read once: the device may be closed, and opened by another VM, at any moment. */
 	mem->kvm = READ_ONCE(desc->vdev->kvm);
 	mem->ops = desc->ops;
 	mem->v = desc->v;
@@ -231,10 +231,10 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 i = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(ram, mem, i)
+	while ((mem = dlend_members_next(ram, &i)))
 		if (mem->user)
 			return mem;
 	return NULL;
@@ -243,10 +243,10 @@ static struct dlend_memory *dlend_members_find_user(struct dlend_ram *ram)
 static bool dlend_members_any_open(const struct dlend_ram *ram)
 {
 	const struct dlend_memory *mem;
-	u32 i;
+	u32 i = 0;
 
 	lockdep_assert_held(&ram->lock);
-	dlend_for_each_member(ram, mem, i)
+	while ((mem = dlend_members_next(ram, &i)))
 		if (!mem->closed)
 			return true;
 	return false;
@@ -277,11 +277,11 @@ static bool dlend_members_quiet(struct dlend_ram *ram)
 static void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory *except)
 {
 	struct dlend_memory *mem;
-	u32 i;
+	u32 i = 0;
 
 	guard(mutex)(&ram->loss_lock);
 	/* The device of one that was closed may have another VMM by now. */
-	dlend_for_each_member(ram, mem, i)
+	while ((mem = dlend_members_next(ram, &i)))
 		if (mem != except && !READ_ONCE(mem->closed))
 			mem->ops->leave(mem->v);
 }
@@ -292,7 +292,7 @@ static void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory
 /*
  * Find the next chunk that @mem owns, from @gpa on, and copy it to @copy.  From now on dma_unmap of
  * it waits.
- * Return: to whom it goes; NULL: there is no such chunk; ERR_PTR: there is nobody to take it.
+ * Return: to whom it goes; NULL: there is no such chunk; ERR_PTR: no other member takes it.
  */
 static struct dlend_memory *dlend_hand_over_begin(struct dlend_memory *mem, u64 gpa,
 						  struct dlend_chunk *copy)
@@ -365,7 +365,7 @@ static int dlend_hand_over_all(struct dlend_memory *mem)
 		}
 		/* Not earlier: dma_unmap must not meet a pin that the books do not have. */
 		dlend_pin_end(mem, false);
-		/* The chunk has gone meanwhile, or a part of it: look there again. */
+		/* The chunk, or a part of it, has gone: look there again. */
 		gpa = err == -ENOENT ? copy.gpa : dlend_chunk_end(&copy);
 		if (err == -ENOENT)
 			err = 0;
@@ -385,8 +385,8 @@ void dlend_memory_cut(struct dlend_memory *mem)
 	dlend_members_use(mem, false);
 	ram->over = !dlend_members_any_open(ram);
 	/*
-	 * Nobody needs the extents any more, but its device may still do DMA; so the aperture goes
-	 * at once, and the slots when the lender has been told.
+	 * No member needs the extents, but this one's device may still do DMA.  So the aperture is
+	 * unmapped now, and the slots are free when the lender has been told.
 	 */
 	if (!ram->users) {
 		dlend_ram_map_kill_all(ram);
@@ -406,7 +406,6 @@ static bool dlend_hand_over_all_quiet(struct dlend_vm *vm)
 	return quiet;
 }
 
-/* Nobody needs the RAM, but the devices may do DMA there: they stop first. */
 void dlend_memory_vmm_exits(struct dlend_memory *mem)
 {
 	unsigned int turns = DLEND_QUIET_MS / DLEND_TURN_MS;
@@ -430,7 +429,7 @@ static void dlend_hand_over_close(struct dlend_memory *mem)
 
 	dlend_memory_cut(mem);
 	dlend_search_unwatch(mem);
-	/* Now nobody begins to pin through it: not the member itself, nor another for it. */
+	/* From now on no pin through it begins: neither its own, nor one that is handed over. */
 	dlend_pin_await(mem);
 	mutex_lock(&ram->lock);
 	all = !ram->users || READ_ONCE(ram->vmm_exits);
