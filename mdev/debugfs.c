@@ -33,17 +33,22 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 	seq_printf(m, "live_missed %lld\n", atomic64_read(&st->live_missed));
 }
 
-/* Numbers of the present lease, if there is one: its windows, and their costs. */
-static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
+struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease = dlend_vdev_lease(v);
 	struct dlend_memory_stat st = {};
-	struct dlend_lease *lease;
 
-	lease = dlend_vdev_lease(v);
 	if (lease) {
 		dlend_memory_stat(dlend_vdev_memory(lease), &st);
 		dlend_lease_put(lease);
 	}
+	return st;
+}
+
+static void dlend_vdev_debugfs_memory(struct seq_file *m, struct dlend_vdev *v)
+{
+	struct dlend_memory_stat st = dlend_vdev_memory_stat(v);
+
 	seq_printf(m, "messages %llu\n", st.messages + atomic64_read(&v->claim.messages));
 	seq_printf(m, "pinned_bytes %llu\n", st.pinned_bytes);
 	seq_printf(m, "own_bytes %llu\n", st.own_bytes);

@@ -50,10 +50,7 @@ static LIST_HEAD(dlend_mdev_parents);
 
 /* Settings */
 
-static const char * const dlend_prepin_words[] = {
-	[DLEND_PREPIN_BME] = "bme",
-	[DLEND_PREPIN_OPEN] = "open",
-};
+static const char * const dlend_prepin_words[] = { "bme", "open" };
 
 /* A guest may have seen a setting, or rely on it: it cannot change while a VM is there. [locked] */
 static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
@@ -265,27 +262,15 @@ static ssize_t interrupts_show(struct device *dev, struct device_attribute *attr
 }
 static DEVICE_ATTR_RO(interrupts);
 
-static struct dlend_memory_stat dlend_mdev_memory(struct device *dev)
-{
-	struct dlend_lease *lease = dlend_vdev_lease(dev_get_drvdata(dev));
-	struct dlend_memory_stat st = {};
-
-	if (lease) {
-		dlend_memory_stat(dlend_vdev_memory(lease), &st);
-		dlend_lease_put(lease);
-	}
-	return st;
-}
-
 static ssize_t memory_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", dlend_mdev_memory(dev).pinned_bytes);
+	return sysfs_emit(buf, "%llu\n", dlend_vdev_memory_stat(dev_get_drvdata(dev)).pinned_bytes);
 }
 static DEVICE_ATTR_RO(memory);
 
 static ssize_t memory_sharers_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%llu\n", dlend_mdev_memory(dev).sharers);
+	return sysfs_emit(buf, "%llu\n", dlend_vdev_memory_stat(dev_get_drvdata(dev)).sharers);
 }
 static DEVICE_ATTR_RO(memory_sharers);
 

@@ -283,7 +283,7 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 /*
  * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
  * gives up the spare vectors first, and half of the rest each time after that.  The caller learns
- * from dlend_irqs_ask_end() how many are possible.  If no caller waits, because interrupts were set
+ * from dlend_borrow_await_irqs() how many are possible.  If no caller waits, because interrupts were set
  * up before the device was borrowed, the device fails: its guest would lose interrupts. [locked]
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
@@ -453,48 +453,30 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_step_pause(v);
 }
 
-static void dlend_step_do(struct dlend_vdev *v, enum dlend_step step, struct dlend_lease *lease)
+static void dlend_step_bme_off(struct dlend_vdev *v, struct dlend_lease *lease)
 {
-	switch (step) {
-	case DLEND_STEP_RESET:
-		dlend_step_reset(v, lease);
-		break;
-	case DLEND_STEP_BME_OFF:
-		dlend_step_bus_master(v, lease, false);
-		break;
-	case DLEND_STEP_ENABLE:
-		dlend_step_enable(v, lease);
-		break;
-	case DLEND_STEP_IRQ:
-		dlend_step_irq(v, lease);
-		dlend_guest_look(v, lease);
-		break;
-	case DLEND_STEP_READRQ:
-		dlend_step_readrq(v, lease);
-		break;
-	case DLEND_STEP_BUILD:
-		dlend_step_build(v, lease);
-		break;
-	case DLEND_STEP_BME_ON:
-		dlend_step_bus_master(v, lease, true);
-		dlend_guest_look(v, lease);
-		break;
-	case DLEND_STEP_MOVE_TO:
-		dlend_move_step_to(v, lease);
-		break;
-	case DLEND_STEP_QUIESCE:
-		dlend_move_step_quiesce(v, lease);
-		break;
-	case DLEND_STEP_RUN:
-		dlend_move_step_run(v, lease);
-		break;
-	case DLEND_STEP_TAKE_OVER:
-		dlend_move_step_take_over(v, lease);
-		break;
-	default:
-		break;
-	}
+	dlend_step_bus_master(v, lease, false);
 }
+
+static void dlend_step_bme_on(struct dlend_vdev *v, struct dlend_lease *lease)
+{
+	dlend_step_bus_master(v, lease, true);
+}
+
+/* Those that need a lease */
+static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *lease) = {
+	[DLEND_STEP_RESET] = dlend_step_reset,
+	[DLEND_STEP_BME_OFF] = dlend_step_bme_off,
+	[DLEND_STEP_ENABLE] = dlend_step_enable,
+	[DLEND_STEP_IRQ] = dlend_step_irq,
+	[DLEND_STEP_READRQ] = dlend_step_readrq,
+	[DLEND_STEP_BUILD] = dlend_step_build,
+	[DLEND_STEP_BME_ON] = dlend_step_bme_on,
+	[DLEND_STEP_MOVE_TO] = dlend_move_step_to,
+	[DLEND_STEP_QUIESCE] = dlend_move_step_quiesce,
+	[DLEND_STEP_RUN] = dlend_move_step_run,
+	[DLEND_STEP_TAKE_OVER] = dlend_move_step_take_over,
+};
 
 static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 {
@@ -529,7 +511,9 @@ static void dlend_step_work(struct work_struct *work)
 		lease = dlend_vdev_lease(v);
 		if (!lease)
 			break;
-		dlend_step_do(v, step, lease);
+		dlend_step_do[step](v, lease);
+		if (step == DLEND_STEP_IRQ || step == DLEND_STEP_BME_ON)
+			dlend_guest_look(v, lease);
 		dlend_lease_put(lease);
 	}
 	dlend_condition_say(v);
@@ -585,7 +569,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	dlend_move_forget(v);
 	v->move.told = 0;
 	/* A VM that moves brings the lease along, and pins by itself. */
-	v->prepinned = v->prepin == DLEND_PREPIN_OPEN && !comes;
+	v->prepinned = v->prepin && !comes;
 	dlend_vdev_update(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
 	mutex_unlock(&v->lock);

@@ -107,12 +107,6 @@ struct dlend_vdev_stat {
 	u64 bme_to_open_us, bme_to_open_first_us;
 };
 
-/* When guest memory is pinned. */
-enum dlend_prepin {
-	DLEND_PREPIN_BME,	/* when the guest sets Bus Master Enable */
-	DLEND_PREPIN_OPEN,	/* when the VMM opens the device, which borrows it too */
-};
-
 struct dlend_move_file;
 
 /**
@@ -159,7 +153,8 @@ struct dlend_vdev_move {
  * @clique_shown: what the guest sees
  * @clique_place: 0, or why its configuration space has no place for a clique
  * @p2p: what the VM's other devices must know
- * @prepin: as set; @prepinned: as it was when the device was opened
+ * @prepin: as set: guest memory is pinned when the VMM opens the device, which borrows it too; not
+ *	only when the guest sets Bus Master Enable. @prepinned: as it was when it was opened
  * @lowmem: bytes: end of the guest's RAM below 4 GiB, 0 = to be found out
  * @open: a VMM has it open
  * @had_space: it got an address space since it was opened (iommufd)
@@ -221,8 +216,7 @@ struct dlend_vdev {
 	struct dlend_cfg cfg;
 	int clique, clique_shown, clique_place;
 	struct dlend_p2p_member p2p;
-	enum dlend_prepin prepin;
-	bool prepinned;
+	bool prepin, prepinned;
 	u64 lowmem;
 	bool open, had_space;
 	struct dlend_wish want, have;
@@ -904,6 +898,9 @@ void dlend_vdev_debugfs_add(struct dlend_vdev *v);
 
 /** dlend_vdev_debugfs_remove - they are not read any more when this returns */
 void dlend_vdev_debugfs_remove(struct dlend_vdev *v);
+
+/** dlend_vdev_memory_stat - numbers of the present lease; all 0 if there is none */
+struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v);
 
 /** dlend_vdev_debugfs_init - module init */
 void dlend_vdev_debugfs_init(void);
