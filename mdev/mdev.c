@@ -27,8 +27,7 @@
 #define DLEND_LOWMEM_MAX	BIT_ULL(32)
 
 /**
- * struct dlend_mdev_parent - an offer, as mdev sees it
- * @node: among all
+ * struct dlend_mdev_parent - an offer, as mdev sees it; drvdata of the offer's device
  * @offer: offer, which the memory of this structure belongs to: @type is a kobject, and may live
  *	until the last reference on the device of the offer is gone
  * @parent: mdev's
@@ -37,7 +36,6 @@
  * @vdev: made from it, or NULL
  */
 struct dlend_mdev_parent {
-	struct list_head node;
 	struct dlend_offer *offer;
 	struct mdev_parent parent;
 	struct mdev_type type;
@@ -45,8 +43,7 @@ struct dlend_mdev_parent {
 	struct dlend_vdev *vdev;
 };
 
-static DEFINE_MUTEX(dlend_mdev_lock);	/* parents, and the vdev of each */
-static LIST_HEAD(dlend_mdev_parents);
+static DEFINE_MUTEX(dlend_mdev_lock);	/* the vdev of each parent */
 
 /* Settings */
 
@@ -521,22 +518,9 @@ static int dlend_mdev_appeared(struct dlend_offer *offer)
 	p->types[0] = &p->type;
 	ret = mdev_register_parent(&p->parent, dev, &dlend_mdev_driver, p->types,
 				   ARRAY_SIZE(p->types));
-	if (ret)
-		return ret;
-	guard(mutex)(&dlend_mdev_lock);
-	list_add_tail(&p->node, &dlend_mdev_parents);
-	return 0;
-}
-
-static struct dlend_mdev_parent *dlend_mdev_find_parent(struct dlend_offer *offer)
-{
-	struct dlend_mdev_parent *p;
-
-	guard(mutex)(&dlend_mdev_lock);
-	list_for_each_entry(p, &dlend_mdev_parents, node)
-		if (p->offer == offer)
-			return p;
-	return NULL;
+	if (!ret)
+		dev_set_drvdata(dev, p);
+	return ret;
 }
 
 /* Have udev start the mdevs that are defined for the offer, as when a parent is registered. */
@@ -544,20 +528,18 @@ static void dlend_mdev_freed(struct dlend_offer *offer)
 {
 	char *env[2] = { "MDEV_STATE=registered" };	/* as mdev_register_parent() has it */
 
-	if (dlend_mdev_find_parent(offer))
+	if (dev_get_drvdata(dlend_offer_dev(offer)))
 		kobject_uevent_env(&dlend_offer_dev(offer)->kobj, KOBJ_CHANGE, env);
 }
 
 static void dlend_mdev_vanishes(struct dlend_offer *offer)
 {
-	struct dlend_mdev_parent *p = dlend_mdev_find_parent(offer);
+	struct dlend_mdev_parent *p = dev_get_drvdata(dlend_offer_dev(offer));
 
 	if (!p)
 		return;
 	mdev_unregister_parent(&p->parent);
-	mutex_lock(&dlend_mdev_lock);
-	list_del(&p->node);
-	mutex_unlock(&dlend_mdev_lock);
+	dev_set_drvdata(dlend_offer_dev(offer), NULL);
 	/* Wait: work of the offer may still use the removed vdev, and the ops of its claim. */
 	dlend_offer_flush(offer);
 }
