@@ -30,20 +30,16 @@
  * struct dlend_mdev_parent - an offer, as mdev sees it; drvdata of the offer's device
  * @offer: offer, which the memory of this structure belongs to: @type is a kobject, and may live
  *	until the last reference on the device of the offer is gone
- * @parent: mdev's
- * @type: its one type
  * @types: mdev's list of types
- * @vdev: made from it, or NULL
+ * @type: the one in it
+ * @parent: mdev's
  */
 struct dlend_mdev_parent {
 	struct dlend_offer *offer;
-	struct mdev_parent parent;
-	struct mdev_type type;
 	struct mdev_type *types[1];
-	struct dlend_vdev *vdev;
+	struct mdev_type type;
+	struct mdev_parent parent;
 };
-
-static DEFINE_MUTEX(dlend_mdev_lock);	/* the vdev of each parent */
 
 /* Settings */
 
@@ -59,17 +55,17 @@ static int dlend_setting_busy(struct dlend_vdev *v, const char *what)
 	return -EBUSY;
 }
 
-static ssize_t dlend_setting_emit_clique(int clique, char *buf)
+static int dlend_setting_emit_clique(int clique, char *buf, int at)
 {
 	switch (clique) {
 	case DLEND_CFG_CLIQUE_NONE:
-		return sysfs_emit(buf, "none\n");
+		return sysfs_emit_at(buf, at, "none\n");
 	case DLEND_CLIQUE_AUTO:
-		return sysfs_emit(buf, "auto\n");
+		return sysfs_emit_at(buf, at, "auto\n");
 	case DLEND_CLIQUE_ALWAYS:
-		return sysfs_emit(buf, "always\n");
+		return sysfs_emit_at(buf, at, "always\n");
 	}
-	return sysfs_emit(buf, "%d\n", clique);
+	return sysfs_emit_at(buf, at, "%d\n", clique);
 }
 
 static int dlend_setting_parse_clique(const char *buf, int *clique)
@@ -97,7 +93,7 @@ static ssize_t clique_show(struct device *dev, struct device_attribute *attr, ch
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 
 	guard(mutex)(&v->lock);
-	return dlend_setting_emit_clique(v->clique, buf);
+	return dlend_setting_emit_clique(v->clique, buf, 0);
 }
 
 static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
@@ -295,7 +291,7 @@ static ssize_t shown_clique_show(struct device *dev, struct device_attribute *at
 	struct dlend_vdev *v = dev_get_drvdata(dev);
 
 	guard(mutex)(&v->lock);
-	return dlend_setting_emit_clique(v->open ? v->clique_shown : v->clique, buf);
+	return dlend_setting_emit_clique(v->open ? v->clique_shown : v->clique, buf, 0);
 }
 
 static struct device_attribute dev_attr_shown_clique =
@@ -385,14 +381,6 @@ static const struct attribute_group *dlend_mdev_groups[] = {
 
 /* The mdev driver */
 
-static void dlend_mdev_note_vdev(struct mdev_device *mdev, struct dlend_vdev *v)
-{
-	struct dlend_mdev_parent *p = container_of(mdev->type, struct dlend_mdev_parent, type);
-
-	guard(mutex)(&dlend_mdev_lock);
-	p->vdev = v;
-}
-
 /* Without its expansion ROM the device simply has none. */
 static void dlend_mdev_fetch_rom(struct dlend_vdev *v)
 {
@@ -432,7 +420,6 @@ static int dlend_mdev_probe(struct mdev_device *mdev)
 	ret = vfio_register_emulated_iommu_dev(&v->vfio);
 	if (ret)
 		goto release_offer;
-	dlend_mdev_note_vdev(mdev, v);
 	return 0;
 
 release_offer:
@@ -449,7 +436,6 @@ static void dlend_mdev_remove(struct mdev_device *mdev)
 {
 	struct dlend_vdev *v = dev_get_drvdata(&mdev->dev);
 
-	dlend_mdev_note_vdev(mdev, NULL);
 	vfio_unregister_group_dev(&v->vfio);
 	dlend_vdev_debugfs_remove(v);
 	dlend_offer_release(&v->claim);
@@ -463,26 +449,17 @@ static unsigned int dlend_mdev_available(struct mdev_type *type)
 	return dlend_offer_available(container_of(type, struct dlend_mdev_parent, type)->offer);
 }
 
+/* The setting of a mediated device that is made from it comes before this clique. */
 static ssize_t dlend_mdev_description(struct mdev_type *type, char *buf)
 {
 	struct dlend_mdev_parent *p = container_of(type, struct dlend_mdev_parent, type);
-	int clique = DLEND_CLIQUE_AUTO, at;
 	struct dlend_offer_info info;
+	int at;
 
 	dlend_offer_copy(p->offer, &info, NULL);
-	guard(mutex)(&dlend_mdev_lock);
-	if (p->vdev)
-		clique = READ_ONCE(p->vdev->clique);
-	if (clique == DLEND_CLIQUE_AUTO)
-		clique = dlend_vdev_offered_clique(info.clique);
-	at = sysfs_emit(buf, "device %04x:%04x of node %u, ", info.vendor, info.device,
+	at = sysfs_emit(buf, "device %04x:%04x of node %u, clique ", info.vendor, info.device,
 			dlend_offer_addr(p->offer)->lender);
-	if (clique >= 0)
-		at += sysfs_emit_at(buf, at, "clique %d\n", clique);
-	else
-		at += sysfs_emit_at(buf, at, "clique %s\n",
-				    clique == DLEND_CFG_CLIQUE_NONE ? "none" : "auto");
-	return at;
+	return at + dlend_setting_emit_clique(dlend_vdev_offered_clique(info.clique), buf, at);
 }
 
 static struct mdev_driver dlend_mdev_driver = {

@@ -7,7 +7,6 @@
  * first, under which a VMM waits for its lender.
  *
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
- *   dlend_mdev_lock (mutex, mdev.c)	the vdev that was made from each offer
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
  *   vdev->lock (mutex)			configuration space, what is wanted, what is so, the lease
  *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
