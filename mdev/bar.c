@@ -10,7 +10,7 @@
  * Who waits at a shut gate, and who waits for them:
  *   a vCPU of KVM: it waits in its page fault, without the VMM's big lock, for gate_timeout_ms at
  *	most.  It is inside KVM_RUN and holds KVM's SRCU lock, and only a fatal signal interrupts a
- *	fault on such a mapping.  A VMM that changes memory slots at that time (another vCPU places a
+ *	fault on such a mapping.  A VMM that then changes memory slots (another vCPU places a
  *	BAR), or that stops, resets or quits the VM, waits for that vCPU with its big lock held
  *	until the gate opens.  Nothing here can let the vCPU go: any answer but a page ends the VM
  *	(KVM_RUN returns -EFAULT).  So the gate must open soon.
@@ -367,7 +367,7 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	bool shut;
 
 	/*
-	 * Somebody maps the BAR for another device's DMA (type1 does so with its lock held, which
+	 * VFIO maps the BAR for another device's DMA (type1 does so with its lock held, which
 	 * the build needs). That is no access of the guest, so it neither borrows the device nor
 	 * waits. dlend_bar_mmap() makes sure that the caller finds no page.
 	 */
@@ -448,7 +448,7 @@ static void __iomem *dlend_bar_io_page(struct dlend_vdev *v, phys_addr_t phys)
  * @pos: offset in it, a multiple of @len
  * @len: 1, 2, 4 or 8 bytes
  * @write: direction
- * @val: what is written, or was read; the lowest bytes of it
+ * @val: value, in the lowest bytes
  */
 struct dlend_bar_access {
 	unsigned int index;

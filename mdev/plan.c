@@ -67,7 +67,7 @@ static enum dlend_step dlend_plan_step(struct dlend_situation now, const struct 
 		return dlend_plan_coming(now, want, have);
 	if (now.failed)
 		return now.leased && have->bme ? DLEND_STEP_BME_OFF : DLEND_STEP_NONE;
-	/* While it stands still it needs none, and may be another host's by now. */
+	/* A VM that stands still needs no lease, and may have gone to another host. */
 	if (!now.leased && want->quiet)
 		return DLEND_STEP_NONE;
 	if (!now.leased)

@@ -63,7 +63,7 @@ struct dlend_wish {
  * @open: a VMM has the device open
  * @failed: it is of no use until it is reset
  * @leased: there is a lease
- * @touched: somebody waits for the device
+ * @touched: an access waits for the device
  * @unmapping: guest memory is being taken away right now
  * @prepin: borrow and build as soon as it is open, not only for Bus Master Enable
  * @coming: the VM is on its way to here, and still another host's

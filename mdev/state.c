@@ -3,11 +3,11 @@
  * The state of a borrowed device.
  *
  * Desired: vdev->want, what the guest and the VMM asked for.  Actual: vdev->have, what the lender
- * was told, with the lease, a failure and so on.  Whoever changes one of these calls
+ * was told, with the lease, a failure and so on.  A function that changes one of these calls
  * dlend_vdev_update() before it lets go of vdev->lock.  That works out once what follows (plan.c),
- * as vdev->is.  It sets the gate in front of the BARs, tells the VM's other devices, wakes whoever
- * waits for the device, and starts the worker if there is a step to do (vdev.c).  The worker calls
- * it when it looks for its next step, right after it has noted what the lender has replied.
+ * as vdev->is.  It sets the gate in front of the BARs, tells the VM's other devices, wakes threads
+ * that wait for the device, and starts the worker if there is a step to do (vdev.c).  The worker
+ * calls it when it looks for its next step, right after it has noted what the lender has replied.
  *
  * A device that has failed reads 0xff until the guest or its VMM resets it.
  *

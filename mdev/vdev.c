@@ -62,7 +62,7 @@ static bool dlend_step_overdue(struct dlend_vdev *v, u64 progress, s64 limit_ms)
 /* Wait a little, unless the VM goes away. */
 static void dlend_step_pause(struct dlend_vdev *v)
 {
-	/* A reset must not wait: the device may still write to memory that is another's by now. */
+	/* A reset must not wait: the device may still write to memory that the guest uses anew. */
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->open) || READ_ONCE(v->is.urgent),
 			   msecs_to_jiffies(READ_ONCE(v->backoff_ms)));
 }
@@ -155,8 +155,8 @@ static void dlend_step_borrow(struct dlend_vdev *v)
 	v->stat.borrows++;
 	v->backoff_ms = 0;
 	/*
-	 * The VMM has closed the device since it was asked for, and whoever opened it again has not
-	 * touched it yet; or the VM that was to come does not, or another one does.
+	 * The VMM has closed the device since it was asked for, and the VMM that opened it again
+	 * has not touched it yet; or the VM that was to come does not, or another one does.
 	 */
 	if (!wanted) {
 		dlend_lease_return(lease);
@@ -251,7 +251,7 @@ static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
 	asked = v->want;
 	dma = v->dma;
 	mutex_unlock(&v->lock);
-	/* Stop transfers first, which is quick: who waits for that need not wait for a reset. */
+	/* Stop transfers first, which is quick: callers that wait for that need not wait longer. */
 	if (dma)
 		dlend_step_bus_master(v, lease, false);
 	ret = dlend_lease_reset(lease);
@@ -283,8 +283,9 @@ static void dlend_step_enable(struct dlend_vdev *v, struct dlend_lease *lease)
 /*
  * The lender has set up @got of the wanted vectors; 0: it cannot set up so many.  Then the worker
  * gives up the spare vectors first, and half of the rest each time after that.  The caller learns
- * from dlend_borrow_await_irqs() how many are possible.  If no caller waits, because interrupts were set
- * up before the device was borrowed, the device fails: its guest would lose interrupts. [locked]
+ * from dlend_borrow_await_irqs() how many are possible.  If no caller waits, because interrupts
+ * were set up before the device was borrowed, the device fails: its guest would lose interrupts.
+ * [locked]
  */
 static void dlend_step_irq_fewer(struct dlend_vdev *v, struct dlend_lease *lease, u32 got)
 {
@@ -602,8 +603,8 @@ void dlend_borrow_close(struct dlend_vdev *v)
 {
 	dlend_borrow_hush(v);
 	/*
-	 * First the lease: what is pinned may be memory that user space serves, and a pin of it
-	 * does not end before user space likes.
+	 * The lease goes first.  Pinned memory may be memory that user space serves, and a pin of
+	 * that takes as long as user space likes.
 	 */
 	dlend_ended_leave(v);
 	dlend_guest_stop(v);
@@ -616,8 +617,8 @@ void dlend_borrow_close(struct dlend_vdev *v)
 }
 
 /*
- * A function reset, whoever asked for it; the caller has reset the configuration space. Without a
- * lease there is no device to reset. [locked]
+ * A function reset, by the guest or by VFIO; the caller has reset the configuration space. Without
+ * a lease there is no device to reset. [locked]
  */
 static void dlend_borrow_function_reset(struct dlend_vdev *v)
 {
@@ -864,7 +865,7 @@ static void dlend_borrow_op_irqs_again(struct dlend_claim *claim)
 	struct dlend_vdev *v = dlend_borrow_vdev(claim);
 
 	guard(mutex)(&v->lock);
-	/* Who has none, or not yet, gets them the new way anyhow. */
+	/* A device without interrupts gets them in the new way later. */
 	if (!claim->lease || v->failed || v->want.irq_mode == DLEND_IRQ_NONE)
 		return;
 	v->want.irq_turn++;

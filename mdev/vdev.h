@@ -8,7 +8,7 @@
  *
  *   vdev->move.lock (mutex, move.c)	VFIO's migration states, and their files
  *   vdev->io_lock (mutex, bar.c)	trapped BAR accesses: held while one is made
- *   vdev->lock (mutex)			configuration space, what is wanted, what is so, the lease
+ *   vdev->lock (mutex)			configuration space, desired and actual state, the lease
  *   vdev->bar_lock (rwsem, bar.c)	gate, memory decoding, window addresses; page faults read
  *   vdev->irq.lock (spinlock, irq.c)	eventfds; also taken by the link's interrupt handler
  *
@@ -117,7 +117,7 @@ struct dlend_move_file;
  * Under vdev->lock:
  * @coming: the VM is still another host's
  * @refused: this host may not prepare for it, @why
- * @given: handed over: whoever shows the token owns the device
+ * @given: handed over: the node that shows the token owns the device
  * @told: how the last change of the node that may take over went: 0, or -errno
  * @arrived: all that the VMM carries along has come, and was taken
  * @has_token, @token: to take the device over with
@@ -328,13 +328,13 @@ static inline struct dlend_party dlend_vdev_caller(void)
 	return dlend_vmm_party(current->group_leader);
 }
 
-/** dlend_vdev_kick - have the worker look at what is wanted. Context: any. */
+/** dlend_vdev_kick - have the worker look for a step. Context: any. */
 static inline void dlend_vdev_kick(struct dlend_vdev *v)
 {
 	queue_work(v->claim.wq, &v->work);
 }
 
-/** dlend_vdev_touch - somebody waits at the gate. Context: any; page faults call it. */
+/** dlend_vdev_touch - an access waits at the gate. Context: any; page faults call it. */
 static inline void dlend_vdev_touch(struct dlend_vdev *v)
 {
 	if (test_and_set_bit(0, &v->touched))

@@ -163,7 +163,7 @@ static int dlend_vfio_open(struct vfio_device *vfio)
 	char why[DLEND_REASON_LEN];
 	int ret;
 
-	/* First of all: in such a VM's memory a device would read and write what is no data. */
+	/* First of all: the memory of such a VM is encrypted, and a device has no key. */
 	if (vfio->kvm && dlend_memslots_confidential(vfio->kvm)) {
 		dev_err(dlend_vdev_dev(v), "not for a confidential VM (SEV, TDX): the host has no access to its memory, so its IOMMU cannot give a device access either; use a device of this host that has TDISP, or a VM that is not confidential\n");
 		return -EOPNOTSUPP;
