@@ -7,7 +7,6 @@
 #include <linux/string_choices.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
 #include <dlend/names.h>
 #include "bridges.h"
 #include "bus.h"

@@ -9,7 +9,7 @@
 #include <linux/slab.h>
 #include <linux/wait_bit.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include <dlend/p2p.h>
 #include "lease.h"
 #include "trace.h"

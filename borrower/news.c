@@ -9,7 +9,6 @@
 #include <linux/bitmap.h>
 #include <linux/crc32.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
 #include <dlend/names.h>
 #include "bridges.h"
 #include "lease.h"
@@ -437,7 +436,6 @@ static void dlend_news_resume(bool slept)
 }
 
 static struct dlend_link_user dlend_news_user = {
-	.name = "dlend_borrower",
 	.link_up = dlend_news_link_up,
 	.link_down = dlend_news_link_down,
 	.message = dlend_news_message,

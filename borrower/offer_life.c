@@ -9,9 +9,8 @@
  */
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/link.h>
 #include <dlend/names.h>
-#include <dlend/uevent.h>
 #include "bus.h"
 #include "offer_life.h"
 

@@ -19,7 +19,7 @@
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include "p2p.h"
 #include "trace.h"
 

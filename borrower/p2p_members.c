@@ -8,7 +8,7 @@
 #include <linux/sysfs.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include <dlend/p2p_clique.h>
 #include "offer.h"
 #include "p2p.h"

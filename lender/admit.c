@@ -14,7 +14,6 @@
 #include <linux/workqueue.h>
 
 #include <dlend/link.h>
-#include <dlend/requesters.h>
 
 #include "lender/admit.h"
 #include "lender/fn.h"

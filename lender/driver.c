@@ -15,7 +15,7 @@
 #include <linux/slab.h>
 
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include <dlend/version.h>
 
 #include "lender/admit.h"

@@ -7,8 +7,8 @@
  */
 #include <linux/iommu.h>
 
+#include <dlend/link.h>
 #include <dlend/names.h>
-#include <dlend/uevent.h>
 
 #include "lender/members.h"
 #include "lender/outbox.h"

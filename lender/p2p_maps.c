@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 
 #include "lender/group.h"
 #include "lender/outbox.h"

@@ -372,7 +372,6 @@ static void lend_request_link_down(struct dlend_link *link)
 }
 
 struct dlend_link_user lend_link_user = {
-	.name = "lender",
 	.link_up = lend_request_link_up,
 	.link_down = lend_request_link_down,
 	.message = lend_request_message,

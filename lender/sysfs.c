@@ -13,7 +13,6 @@
 #include <linux/sysfs.h>
 #include <linux/uuid.h>
 
-#include <dlend/kind.h>
 #include <dlend/names.h>
 #include <dlend/root.h>
 

@@ -9,7 +9,7 @@
 #define DLEND_LENDER_TRACE_H
 
 #include <linux/tracepoint.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 
 TRACE_EVENT(dlend_lease,
 	TP_PROTO(const struct dlend_addr *addr, const char *what, u16 node, u32 epoch, int status),

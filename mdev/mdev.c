@@ -15,7 +15,7 @@
 #include <linux/sysfs.h>
 #include <dlend/clique.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include <dlend/version.h>
 #include "vdev.h"
 

@@ -31,7 +31,7 @@
 #include <linux/pci_regs.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 #include "outstanding.h"
 #include "trace.h"
 #include "vdev.h"

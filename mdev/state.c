@@ -16,7 +16,7 @@
  * as vdev->ended until nothing is pinned any more.
  */
 #include <linux/moduleparam.h>
-#include <dlend/uevent.h>
+#include <dlend/link.h>
 #include "vdev.h"
 
 /* [locked] */

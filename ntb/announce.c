@@ -5,9 +5,7 @@
  * Knows neither messages nor the bring-up; sees of a session only that link->session changes.
  */
 #include <dlend/compat.h>
-#include <dlend/uevent.h>
 #include "link.h"
-#include "users.h"
 
 /*
  * Milliseconds for message handlers to end when their session is over.  Most do at once; waiting
@@ -18,18 +16,18 @@
 static DEFINE_MUTEX(dlend_users_lock);	/* one user registers or leaves at a time */
 
 /* Under announced.lock. */
-static void dlend_announce_up(struct dlend_link_user *user, unsigned int number, void *arg)
+static void dlend_announce_up(struct dlend_link_user *user, void *arg)
 {
 	struct dlend_link *link = arg;
 
-	if (!link->announced.session || test_and_set_bit(number, &link->announced.users))
+	if (!link->announced.session || test_and_set_bit(user->side, &link->announced.users))
 		return;
 	if (user->link_up)
 		user->link_up(link);
 }
 
 /* Also to a user that does not know of the session: it may have handled messages of it. */
-static void dlend_announce_down(struct dlend_link_user *user, unsigned int number, void *arg)
+static void dlend_announce_down(struct dlend_link_user *user, void *arg)
 {
 	if (user->link_down)
 		user->link_down(arg);
@@ -82,30 +80,20 @@ static void dlend_announce_work(struct work_struct *work)
 		dlend_uevent_state(&link->dev, news);
 }
 
-/* struct dlend_announce_one - one user, to be told of each link */
-struct dlend_announce_one {
-	struct dlend_link_user *user;
-	unsigned int number;
-};
-
-static int dlend_announce_joined(struct dlend_link *link, void *arg)
+static int dlend_announce_joined(struct dlend_link *link, void *user)
 {
-	struct dlend_announce_one *one = arg;
-
-	mutex_lock(&link->announced.lock);
-	dlend_announce_up(one->user, one->number, link);
-	mutex_unlock(&link->announced.lock);
+	guard(mutex)(&link->announced.lock);
+	dlend_announce_up(user, link);
 	return 0;
 }
 
 static int dlend_announce_left(struct dlend_link *link, void *arg)
 {
-	struct dlend_announce_one *one = arg;
+	struct dlend_link_user *user = arg;
 
-	mutex_lock(&link->announced.lock);
-	dlend_announce_down(one->user, one->number, link);
-	clear_bit(one->number, &link->announced.users);
-	mutex_unlock(&link->announced.lock);
+	guard(mutex)(&link->announced.lock);
+	dlend_announce_down(user, link);
+	clear_bit(user->side, &link->announced.users);
 	return 0;
 }
 
@@ -126,32 +114,24 @@ static int dlend_announce_keep_why(struct dlend_link *link, void *arg)
 
 int dlend_link_user_register(struct dlend_link_user *user)
 {
-	struct dlend_announce_one one = { .user = user };
-	int number;
+	int err;
 
-	mutex_lock(&dlend_users_lock);
-	number = dlend_user_add(user);
-	one.number = number;
+	guard(mutex)(&dlend_users_lock);
+	err = dlend_user_add(user);
 	/* A link that comes after this walk finds the user among the others. */
-	if (number >= 0)
-		dlend_links_each(dlend_announce_joined, &one);
-	mutex_unlock(&dlend_users_lock);
-	return min(number, 0);
+	if (!err)
+		dlend_links_each(dlend_announce_joined, user);
+	return err;
 }
 DLEND_EXPORT(dlend_link_user_register);
 
 void dlend_link_user_unregister(struct dlend_link_user *user)
 {
-	struct dlend_announce_one one = { .user = user };
-	int number;
-
 	mutex_lock(&dlend_users_lock);
 	/* No message handler and no callback after this one ... */
-	number = dlend_user_del(user);
-	one.number = number;
-	/* ... but the last link_down(), of every link: one may have gone down meanwhile. */
-	if (!WARN_ON(number < 0))
-		dlend_links_each(dlend_announce_left, &one);
+	dlend_user_del(user);
+	/* ... but the last link_down(), of every link: one may just have gone down. */
+	dlend_links_each(dlend_announce_left, user);
 	mutex_unlock(&dlend_users_lock);
 	dlend_links_each(dlend_announce_keep_why, NULL);
 }

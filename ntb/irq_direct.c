@@ -21,7 +21,6 @@
 #include <asm/hw_irq.h>
 #include <dlend/compat.h>
 #include "link.h"
-#include "required.h"
 
 static bool dlend_direct_allowed;
 module_param_named(direct_interrupts, dlend_direct_allowed, bool, 0644);
@@ -456,7 +455,7 @@ void dlend_directs_free(struct dlend_link *link)
 
 int dlend_directs_allow(struct dlend_link *link, bool allowed)
 {
-	int err = dlend_required_note(dlend_link_name(link), DLEND_REQUIRED_DIRECT, allowed);
+	int err = dlend_setting_note(link, DLEND_SETTING_DIRECT, allowed);
 
 	if (!err)
 		WRITE_ONCE(link->directs.allowed, allowed);
@@ -466,8 +465,7 @@ int dlend_directs_allow(struct dlend_link *link, bool allowed)
 void dlend_directs_recall(struct dlend_link *link)
 {
 	WRITE_ONCE(link->directs.allowed,
-		   dlend_required_of(dlend_link_name(link), DLEND_REQUIRED_DIRECT,
-				     READ_ONCE(dlend_direct_allowed)));
+		   dlend_setting_of(link, DLEND_SETTING_DIRECT, READ_ONCE(dlend_direct_allowed)));
 }
 
 bool dlend_directs_allowed(struct dlend_link *link)

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Links as objects: references, the registry, and what is known of a link's session and peer.
+ * Links as objects: references, the registry, what is known of a link's session and peer, the users
+ * of links, and what the administrator has said of them.
  *
  * Knows neither messages nor hardware.  What lower files want of upper ones is asked for here, by
  * queueing a work item that an upper file has set up (see link.h).
  */
 #include <linux/jiffies.h>
+#include <linux/kobject.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
+#include <linux/srcu.h>
+#include <linux/string.h>
 #include <linux/utsname.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
@@ -22,6 +26,10 @@ static char dlend_named[DLEND_NODE_NAME_LEN];	/* by the admin; empty: as the hos
 
 static DEFINE_MUTEX(dlend_links_lock);
 static LIST_HEAD(dlend_links);
+static LIST_HEAD(dlend_settings);
+
+static struct dlend_link_user __rcu *dlend_users[DLEND_MSG_SIDES];	/* by their side */
+DEFINE_STATIC_SRCU(dlend_users_srcu);
 
 struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
@@ -290,10 +298,123 @@ void dlend_link_set_error(struct dlend_link *link, const char *text)
 	dev_warn_ratelimited(&link->dev, "%s\n", text);
 }
 
+void dlend_uevent_state(struct device *dev, const char *state)
+{
+	char text[32];
+	char *env[2] = { text };
+
+	snprintf(text, sizeof(text), "DLEND_STATE=%s", state);
+	kobject_uevent_env(&dev->kobj, KOBJ_CHANGE, env);
+}
+DLEND_EXPORT(dlend_uevent_state);
+
+/* Users */
+
+int dlend_user_add(struct dlend_link_user *user)
+{
+	if (rcu_access_pointer(dlend_users[user->side]))
+		return -EBUSY;
+	rcu_assign_pointer(dlend_users[user->side], user);
+	return 0;
+}
+
+void dlend_user_del(struct dlend_link_user *user)
+{
+	RCU_INIT_POINTER(dlend_users[user->side], NULL);
+	synchronize_srcu(&dlend_users_srcu);
+}
+
+/* SRCU is held for one user at a time: a callback may take long, and another user may leave. */
+void dlend_users_call(void (*fn)(struct dlend_link_user *user, void *arg), void *arg)
+{
+	struct dlend_link_user *user;
+	unsigned int side;
+	int srcu;
+
+	for (side = 0; side < DLEND_MSG_SIDES; side++) {
+		srcu = srcu_read_lock(&dlend_users_srcu);
+		user = srcu_dereference(dlend_users[side], &dlend_users_srcu);
+		if (user)
+			fn(user, arg);
+		srcu_read_unlock(&dlend_users_srcu, srcu);
+	}
+}
+
+int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
+			struct dlend_msg *reply)
+{
+	enum dlend_msg_side side = dlend_msg_to(le16_to_cpu(msg->type));
+	int srcu = srcu_read_lock(&dlend_users_srcu), status = -EOPNOTSUPP;
+	struct dlend_link_user *user = srcu_dereference(dlend_users[side], &dlend_users_srcu);
+
+	if (user)
+		status = user->message(link, msg, reply);
+	else
+		dlend_link_drop(link, DLEND_DROP_NO_USER);
+	srcu_read_unlock(&dlend_users_srcu, srcu);
+	return status;
+}
+
+/* Settings */
+
+struct dlend_link_setting {
+	struct list_head node;
+	enum dlend_setting what;
+	u16 value;
+	char link[];
+};
+
+static struct dlend_link_setting *dlend_setting_find(const char *link, enum dlend_setting what)
+{
+	struct dlend_link_setting *s;
+
+	list_for_each_entry(s, &dlend_settings, node)
+		if (s->what == what && !strcmp(s->link, link))
+			return s;
+	return NULL;
+}
+
+int dlend_setting_note(struct dlend_link *link, enum dlend_setting what, u16 value)
+{
+	const char *name = dlend_link_name(link);
+	struct dlend_link_setting *s;
+
+	guard(mutex)(&dlend_links_lock);
+	s = dlend_setting_find(name, what);
+	if (!s) {
+		s = kzalloc(struct_size(s, link, strlen(name) + 1), GFP_KERNEL);
+		if (!s)
+			return -ENOMEM;
+		s->what = what;
+		memcpy(s->link, name, strlen(name));
+		list_add(&s->node, &dlend_settings);
+	}
+	s->value = value;
+	return 0;
+}
+
+u16 dlend_setting_of(struct dlend_link *link, enum dlend_setting what, u16 unless)
+{
+	struct dlend_link_setting *s;
+
+	guard(mutex)(&dlend_links_lock);
+	s = dlend_setting_find(dlend_link_name(link), what);
+	return s ? s->value : unless;
+}
+
+static void dlend_settings_forget(void)
+{
+	struct dlend_link_setting *s, *next;
+
+	list_for_each_entry_safe(s, next, &dlend_settings, node)
+		kfree(s);
+}
+
 /* Workqueues */
 
-void dlend_link_queues_destroy(void)
+void dlend_links_exit(void)
 {
+	dlend_settings_forget();
 	if (dlend_poll_wq)
 		destroy_workqueue(dlend_poll_wq);
 	if (dlend_wq)
@@ -304,9 +425,9 @@ void dlend_link_queues_destroy(void)
  * All have WQ_MEM_RECLAIM: memory may be waiting to be written to a disk that is lent over these
  * links, here or on the peer.  There are two, so that a peer that rings or sends without end gets
  * only a thread of ordinary priority, and does not keep the one rescuer from a heartbeat.  Requests
- * of a peer have one more queue for each link (jobs.c).
+ * of a peer have one more queue for each link (channel.c).
  */
-int dlend_link_queues_create(void)
+int dlend_links_init(void)
 {
 	const unsigned int flags = WQ_UNBOUND | WQ_MEM_RECLAIM;
 	static struct lock_class_key key;
@@ -316,6 +437,6 @@ int dlend_link_queues_create(void)
 	dlend_poll_wq = alloc_workqueue("dlend_poll", flags, 0);
 	if (dlend_wq && dlend_poll_wq)
 		return 0;
-	dlend_link_queues_destroy();
+	dlend_links_exit();
 	return -ENOMEM;
 }

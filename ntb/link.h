@@ -4,41 +4,35 @@
  *
  * Files above the pure ones, from the bottom up.  A file calls only files that stand before it:
  *
- *   link.c		the object: references, registry, what is known of session and peer
- *   users.c		the layers above: who registered, messages, suspend and shutdown
+ *   link.c		the object: references, registry, session and peer, users, settings
  *   root.c		where functions of this host join its root complex, and their islands
  *   peer_window.c	how this node reaches the peer's aperture
  *   irq_source.c	interrupts: the lender's side; what devices here have written comes first
- *   tx.c		sends messages
- *   calls.c		callers of this node that wait for a reply of the peer
- *   jobs.c		requests of the peer, handled by users
+ *   channel.c		messages: sends, calls, jobs for requests of the peer, receives
  *   announce.c		tells users that a session begins and ends
- *   chan.c		receives messages; begins and ends the channel with a session
- *   irq_sink.c		interrupts: the borrower's side
- *   doorbell.c		what is done in the doorbell's interrupt, and how often
- *   setup.c		sets up the hardware: aperture, control area, the way to the peer
- *   session.c		bring-up, self-test, heartbeat
- *   debugfs.c, sysfs.c	what the admin sees
- *   link_life.c	puts a link together and takes it apart
- *   loop.c, pm.c, main.c
+ *   irq_sink.c		interrupts: the borrower's side; what is done for a doorbell, and how often
+ *   irq_direct.c	interrupts that need no processor of the lender
+ *   session.c		set-up of the hardware, bring-up, self-test, heartbeat
+ *   device.c		a link's device: attributes, counters; makes links and removes them
+ *   loop.c, main.c
  *
  * A lower file that wants something of an upper one queues a work item: dlend_link_kick(),
- * dlend_link_nudge() and dlend_link_renew() let session.c look, dlend_link_receive() lets chan.c
+ * dlend_link_nudge() and dlend_link_renew() let session.c look, dlend_link_receive() lets channel.c
  * look.  The upper file has set the work item up.
  *
  * Work items of a link.  Each runs alone, and none waits for one below it:
  *
  *   state_work		session.c: walks the bring-up's state machine.  Never calls a user, never
  *			waits for one
- *   doorbell.work	doorbell.c: polls doorbells and counters while the doorbells are masked.  In
+ *   doorbell.work	irq_sink.c: polls doorbells and counters while the doorbells are masked.  In
  *			dlend_poll_wq, as a peer can keep it busy
  *   sources.work	irq_source.c: reads through the window, and tells interrupts that could
  *			not be told within the share of time that interrupts have for reading.
  *			In dlend_poll_wq, for the same reason
- *   rx_work		chan.c: takes messages off the ring, wakes callers, queues requests.  In
+ *   rx_work		channel.c: takes messages off the ring, wakes callers, queues requests.  In
  *			dlend_poll_wq, for the same reason
- *   jobs		jobs.c: run users' message handlers.  Those about one device run one at a
- *			time and in order, devices run beside each other (requests.h).  A job may
+ *   jobs		channel.c: run users' message handlers.  Those about one device run one at a
+ *			time and in order, devices run beside each other (queue.h).  A job may
  *			take a minute, and may wait for a peer that takes no replies: so they run in
  *			a workqueue of the link's own
  *   announced.work	announce.c: runs users' link_up() and link_down(); waits for the jobs of a
@@ -55,9 +49,9 @@
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
  *   directs.lock	irq_direct.c, mutex: direct interrupts.  Before the aperture's lock
- *   chan.lock		chan.c, mutex: the ring that this node reads
- *   tx.lock		tx.c, semaphore, as it is waited for with a deadline: the ring that this
- *			node writes.  tx.lock and chan.lock are never held together
+ *   chan.lock		channel.c, mutex: the ring that this node reads
+ *   tx.lock		channel.c, semaphore, to be waited for with a deadline: the ring that
+ *			this node writes.  tx.lock and chan.lock are never held together
  *   aperture's lock	iommu/aperture.h, mutex: see there.  Under state_lock, never under
  *			chan.lock or tx.lock
  *   link->lock		link.h, spinlock: session, the peer's name, waiting calls, requests.
@@ -72,13 +66,13 @@
  *			around it
  *   sinks' xarray	irq_sink.c: its own lock
  *
- * dlend_links_lock (link.c, mutex) guards the registry; only link->lock is taken inside it.  SRCU
- * of users.c is held while a user's callback or message handler runs.
+ * dlend_links_lock (link.c, mutex) guards the registry and settings; only link->lock is taken
+ * inside it.  SRCU of users is held while a user's callback or message handler runs.
  *
- * Who waits for a peer says so to lockdep (dlend_peer_map): for an answer (calls.c), for room
- * (tx.c), or for what is read through the window (irq_source.c).  Interrupts say nothing: they have
- * a share of time.  Nor does the self-test, which reads 64 bytes under state_lock before a session
- * begins.
+ * Code that waits for a peer says so to lockdep (dlend_peer_map): for an answer or for room
+ * (channel.c), or for what is read through the window (irq_source.c).  Interrupts say nothing: they
+ * have a share of time.  Nor does the self-test, which reads 64 bytes under state_lock before a
+ * session begins.
  */
 #ifndef DLEND_NTB_LINK_H
 #define DLEND_NTB_LINK_H
@@ -86,26 +80,27 @@
 #include <linux/atomic.h>
 #include <linux/device.h>
 #include <linux/ktime.h>
-#include <linux/mm.h>
+#include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/ratelimit_types.h>
+#include <linux/semaphore.h>
 #include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <linux/xarray.h>
 #include <dlend/link.h>
 #include <dlend/link_hw.h>
 #include <dlend/proto.h>
-#include "announce.h"
+#include <iommu/aperture.h>
 #include "bringup.h"
-#include "calls.h"
-#include "chan.h"
-#include "doorbell.h"
-#include "irq_direct.h"
-#include "irq_sink.h"
-#include "irq_source.h"
-#include "jobs.h"
-#include "peer_window.h"
-#include "session.h"
-#include "setup.h"
-#include "tx.h"
+#include "irqscan.h"
+#include "queue.h"
+
+struct dlend_job;
+struct dlend_peer_window_ops;
+struct fwnode_handle;
+struct irq_domain;
 
 /* A control area takes whole pages, so that nothing else can be reached beside it. */
 #define DLEND_CTRL_BYTES	PAGE_ALIGN(sizeof(struct dlend_ctrl))
@@ -127,6 +122,191 @@ struct dlend_link_stat {
 	atomic_t dropped[DLEND_DROPS];
 	atomic_t timeouts, sessions, ring_full, polls;
 	atomic64_t irq_fired, irq_delivered, irq_scans, irq_overruns, irq_bad, irq_direct, irq_late;
+};
+
+/**
+ * struct dlend_peer_window - the way to the peer's aperture
+ * @ops: through a window, or on the loop
+ * @base: physical address of the window here; 0 on the loop
+ * @size: bytes of the window; 0 while unknown
+ * @aperture: bytes of the peer's aperture, as the peer says; 0 while unknown
+ *
+ * Set by set-up and session under state_lock, read without it while a session is up.
+ */
+struct dlend_peer_window {
+	const struct dlend_peer_window_ops *ops;
+	phys_addr_t base;
+	u64 size;
+	u64 aperture;
+};
+
+/**
+ * struct dlend_irq_sources - all sources of a link
+ * @lock: guards what follows, and the counters of each source; the peer is not read under it
+ * @prod: hints written in this session
+ * @reads: how long interrupts may read through the window
+ * @on: a session is up: sources may fire
+ * @telling: around a read for those, and telling them
+ * @reading: inside @telling, around a read by a thread
+ * @quiet_until: no thread reads before then, in jiffies; under @reading
+ * @late: sources with interrupts that were not told at once
+ * @work: tells these
+ */
+struct dlend_irq_sources {
+	spinlock_t lock;		/* what follows, counters of sources */
+	u32 prod;
+	struct dlend_readtime reads;
+	bool on;
+	struct mutex telling;		/* a read for what is late, and telling it */
+	struct mutex reading;		/* a read by a thread */
+	unsigned long quiet_until;
+	struct list_head late;
+	struct work_struct work;
+};
+
+/**
+ * struct dlend_tx - the sending end of a link
+ * @lock: guards @ring, @session, the peer's ring; a semaphore, as it is waited for with a deadline
+ * @ring: indices
+ * @session: messages of this session may be written; 0: none
+ */
+struct dlend_tx {
+	struct semaphore lock;
+	struct dlend_ring_tx ring;
+	u64 session;
+};
+
+/**
+ * struct dlend_calls - calls under way on a link; under link->lock
+ * @waiting: struct dlend_call, on the stacks of the callers
+ * @last_id: id of the last one
+ */
+struct dlend_calls {
+	struct list_head waiting;
+	u32 last_id;
+};
+
+/**
+ * struct dlend_jobs - all jobs of a link
+ * @all: DLEND_MAX_REQUESTS of them
+ * @wq: workqueue in which they run
+ * @requests: which run and which wait; under link->lock
+ * @idle: woken when a job is done
+ */
+struct dlend_jobs {
+	struct dlend_job *all;
+	struct workqueue_struct *wq;
+	struct dlend_requests requests;
+	wait_queue_head_t idle;
+};
+
+/**
+ * struct dlend_chan - the receiving end of a link
+ * @lock: guards @rx, @bad_frames
+ * @rx: indices
+ * @bad_frames: messages of this session that were refused
+ */
+struct dlend_chan {
+	struct mutex lock;		/* rx, bad_frames */
+	struct dlend_ring_rx rx;
+	unsigned int bad_frames;
+};
+
+/**
+ * struct dlend_announced - what a link's users have been told
+ * @lock: guards @session and @users, and keeps callbacks of this link from overlapping
+ * @work: brings users up to date
+ * @session: session that users know as up, 0 if none
+ * @users: bit for each user that got link_up() in it
+ * @quiet: all users have been told that the last session is over. Read without a lock
+ */
+struct dlend_announced {
+	struct mutex lock;		/* callbacks; session, users */
+	struct work_struct work;
+	u64 session;
+	unsigned long users;
+	bool quiet;
+};
+
+/**
+ * struct dlend_irq_sinks - all sinks of a link
+ * @all: sinks by handle; changed and walked under link->irq_lock
+ * @next_handle: handles are given out in turn, so that a late hint for a closed sink finds no other
+ * @scan: where the walk over the ring is; under link->irq_lock
+ * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
+ */
+struct dlend_irq_sinks {
+	struct xarray all;
+	u32 next_handle;
+	struct dlend_irqscan scan;
+	bool look_all;
+};
+
+/**
+ * struct dlend_doorbell - doorbells of a link
+ * @work: polls them while they are masked
+ * @budget: what their interrupts may do; under link->irq_lock
+ * @on: the hardware is set up: @work may unmask. Under link->irq_lock, also read without
+ * @looked_at: when every counter was last looked at, ms; under state_lock
+ */
+struct dlend_doorbell {
+	struct work_struct work;
+	struct dlend_budget budget;
+	bool on;
+	u64 looked_at;
+};
+
+/**
+ * struct dlend_directs - direct interrupts of a link
+ * @lock: guards the rest; the aperture's lock is taken inside it
+ * @allowed: the administrator allows them; no lock
+ * @domain, @fwnode: where vectors come from; NULL: not needed so far
+ * @dev: as whose interrupts the peer's writes arrive; a reference
+ * @ready: the peer's second window leads to this host's interrupts; under link->state_lock
+ * @page: where in that window
+ * @party: whose they are, while @users
+ * @users: how many sets of vectors there are
+ * @old: sets that may still be written to, until the next session
+ */
+struct dlend_directs {
+	struct mutex lock;		/* guards the rest */
+	bool allowed;
+	struct irq_domain *domain;
+	struct fwnode_handle *fwnode;
+	struct device *dev;
+	bool ready;
+	u64 page;
+	struct dlend_party party;
+	unsigned int users;
+	struct list_head old;
+};
+
+/**
+ * struct dlend_setup - what set-up remembers; under state_lock
+ * @ctrl_slot: slot of the control area
+ * @aperture_err: why there is no aperture; only -EBUSY is tried again
+ * @aperture_wait: milliseconds between two looks whether it can be made
+ * @aperture_at: when this was last tried, or looked at, ms
+ */
+struct dlend_setup {
+	struct dlend_slot *ctrl_slot;
+	int aperture_err;
+	unsigned int aperture_wait;
+	u64 aperture_at;
+};
+
+/**
+ * struct dlend_sessions - what is remembered from one session to the next; under state_lock
+ * @backoff: wait between sessions that do not last
+ * @messages: limits how many lines about sessions are logged
+ * @beat: this node's heartbeat
+ * @published_at: when the scratchpads were last written, ms
+ */
+struct dlend_sessions {
+	struct dlend_backoff backoff;
+	struct ratelimit_state messages;
+	u32 beat;
+	u64 published_at;
 };
 
 /**
@@ -156,7 +336,7 @@ struct dlend_link_stat {
  * @ctrl: this node's control area: the peer writes it. Set under @state_lock and @irq_lock, once
  * @peer_ctrl: the peer's control area: this node writes it. Constant while a session is up
  * @irq_lock: guards sinks, their scan, the doorbell's budget
- * @rx_work: takes messages off the ring (chan.c)
+ * @rx_work: takes messages off the ring (channel.c)
  *
  * The rest are parts; each belongs to the file that its type is named for.
  */
@@ -202,7 +382,9 @@ struct dlend_link {
 	struct dlend_tx tx;
 };
 
-/* For sessions, and for what peers can keep busy; see dlend_link_queues_create(). */
+/* link.c */
+
+/* For sessions, and for what peers can keep busy; see dlend_links_init(). */
 extern struct workqueue_struct *dlend_wq, *dlend_poll_wq;
 
 /** dlend_now_ms - milliseconds since some moment. Context: any. */
@@ -252,7 +434,7 @@ void dlend_link_nudge(struct dlend_link *link);
  */
 void dlend_link_renew(struct dlend_link *link, const char *why);
 
-/** dlend_link_receive - let chan.c look whether messages have come. Context: any. */
+/** dlend_link_receive - let channel.c look whether messages have come. Context: any. */
 void dlend_link_receive(struct dlend_link *link);
 
 /**
@@ -281,14 +463,406 @@ void dlend_link_register(struct dlend_link *link);
  */
 void dlend_link_unregister(struct dlend_link *link);
 
-/**
- * dlend_link_queues_create - make the workqueues that all links share
- *
- * Context: process. Return: 0, -ENOMEM.
- */
-int dlend_link_queues_create(void);
+/** dlend_links_init - make workqueues for all links. Context: process. Return: 0, -ENOMEM. */
+int dlend_links_init(void);
 
-/** dlend_link_queues_destroy - undo dlend_link_queues_create(). Context: process. */
-void dlend_link_queues_destroy(void);
+/** dlend_links_exit - undo dlend_links_init(), and forget all settings. Context: process. */
+void dlend_links_exit(void);
+
+/* What the administrator can say of a link. */
+enum dlend_setting {
+	DLEND_SETTING_PEER,	/* node id of the other end; 0: any */
+	DLEND_SETTING_DIRECT,	/* are direct interrupts allowed? 0 or 1 */
+};
+
+/**
+ * dlend_setting_note - the administrator has said something of a link
+ * @link: link; what was said stays when the link goes, for the next one of its name
+ * @what: (in) what
+ * @value: (in) the value
+ *
+ * Context: process, may sleep; takes dlend_links_lock. Return: 0; -ENOMEM.
+ */
+int dlend_setting_note(struct dlend_link *link, enum dlend_setting what, u16 value);
+
+/**
+ * dlend_setting_of - what was said last of a link, or of one with its name
+ * @link: link; it has its name
+ * @what: (in) what
+ * @unless: (in) returned if nothing was said
+ *
+ * Context: process; takes dlend_links_lock.
+ */
+u16 dlend_setting_of(struct dlend_link *link, enum dlend_setting what, u16 unless);
+
+/**
+ * dlend_user_add - from now on a user is called
+ * @user: user; its callbacks may run before this returns
+ *
+ * Context: process; the caller serialises with other dlend_user_add() and dlend_user_del().
+ * Return: 0; -EBUSY there is one for its side already.
+ */
+int dlend_user_add(struct dlend_link_user *user);
+
+/** dlend_user_del - undo it; none of its callbacks runs when this returns. Context: the same. */
+void dlend_user_del(struct dlend_link_user *user);
+
+/**
+ * dlend_users_call - call a function for every user
+ * @fn: called under SRCU; may sleep
+ * @arg: (in) for @fn
+ *
+ * Context: process, may sleep.
+ */
+void dlend_users_call(void (*fn)(struct dlend_link_user *user, void *arg), void *arg);
+
+/**
+ * dlend_users_message - hand a message to the user that handles it
+ * @link: link that it came over
+ * @msg: (in) checked message
+ * @reply: (out) as for dlend_link_user.message; NULL for a post
+ *
+ * Context: process, may sleep, as long as the handler does.
+ * Return: what the handler returned; -EOPNOTSUPP if nobody handles this type here.
+ */
+int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
+			struct dlend_msg *reply);
+
+/* peer_window.c */
+
+/** dlend_peer_window_init - choose the way that the link's hardware has. Context: any. */
+void dlend_peer_window_init(struct dlend_link *link);
+
+/**
+ * dlend_peer_window_map - make the peer's control area reachable as link->peer_ctrl
+ * @link: link; with its own control area
+ *
+ * Context: process, may sleep, under state_lock.
+ * Return: 0; -ENOSPC the window is smaller than 1 MiB; -ENOMEM; or the hardware's error.
+ */
+int dlend_peer_window_map(struct dlend_link *link);
+
+/** dlend_peer_window_unmap - undo dlend_peer_window_map(). Context: process, under state_lock. */
+void dlend_peer_window_unmap(struct dlend_link *link);
+
+/**
+ * dlend_window_map - map a window on RAM into the kernel's address space
+ * @w: (in) open window
+ *
+ * On the loop the mapping must not be used any more once dlend_window.revoked() was called.
+ * Context: process, may sleep. Return: the mapping, or NULL.
+ */
+void __iomem *dlend_window_map(struct dlend_window *w);
+
+/**
+ * dlend_window_unmap - undo dlend_window_map()
+ * @link: link of the window, which may be closed already
+ * @mem: (in) the mapping, or NULL
+ *
+ * Context: process, may sleep.
+ */
+void dlend_window_unmap(struct dlend_link *link, void __iomem *mem);
+
+/* irq_source.c */
+
+/** dlend_irq_sources_init - no source may fire yet. Context: any. */
+void dlend_irq_sources_init(struct dlend_link *link);
+
+/**
+ * dlend_irq_sources_begin - the peer's ring of hints is empty: a session is to begin
+ * @link: link
+ *
+ * Context: process; takes sources.lock.
+ */
+void dlend_irq_sources_begin(struct dlend_link *link);
+
+/**
+ * dlend_irq_sources_enable - let sources fire, or not
+ * @link: link
+ * @on: (in) false: no source writes into the peer's memory any more when this returns
+ *
+ * Context: process; takes sources.lock.
+ */
+void dlend_irq_sources_enable(struct dlend_link *link, bool on);
+
+/**
+ * dlend_irq_sources_push - all that devices here have written to the peer has arrived there
+ * @link: link
+ *
+ * What devices of this host write to the peer takes another way than what its processors write, and
+ * nothing orders the two.  But the answer to a read through the window comes behind both. One read;
+ * interrupts that are late have been told, too. Nothing happens on the loop, or if the session is
+ * over.
+ * Context: process, may sleep, no lock that anybody else waits for: a handler of a message, or work
+ * that link_down() of its user waits for.
+ */
+void dlend_irq_sources_push(struct dlend_link *link);
+
+/**
+ * dlend_irq_sources_stop - the link goes: nothing is read through the window any more
+ * @link: link, after dlend_irq_sources_enable(link, false)
+ *
+ * Context: process, may sleep, no lock; waits for one read.
+ */
+void dlend_irq_sources_stop(struct dlend_link *link);
+
+/* channel.c */
+
+/**
+ * dlend_chan_init - make memory and workqueue; nothing is sent or received yet
+ * @link: link
+ * @name: (in) its name, for the workqueue
+ *
+ * Context: process, may sleep. Return: 0; -ENOMEM: dlend_chan_free() has to follow, too.
+ */
+int dlend_chan_init(struct dlend_link *link, const char *name);
+
+/** dlend_chan_free - undo dlend_chan_init(), also if it failed. Context: process, may sleep. */
+void dlend_chan_free(struct dlend_link *link);
+
+/**
+ * dlend_chan_begin - empty both rings, for a session that is to begin
+ * @link: link; nobody uses the rings
+ * @session: (in) nonce
+ *
+ * Context: process, may sleep, under state_lock; takes chan.lock, tx.lock.
+ */
+void dlend_chan_begin(struct dlend_link *link, u64 session);
+
+/**
+ * dlend_chan_end - the session is over: link->session is 0, callers wake, nothing is sent
+ * @link: link, with a session or without
+ *
+ * Jobs may still run.  When this returns nobody writes anything of the session into the peer's
+ * memory any more, but counters of interrupts (irq_source.c).
+ * Context: process, may sleep, under state_lock; takes link->lock, tx.lock, chan.lock.
+ */
+void dlend_chan_end(struct dlend_link *link);
+
+/**
+ * dlend_chan_refresh - write the indices again, and look for messages
+ * @link: link
+ *
+ * Because a doorbell can be lost, and an index can be overwritten.
+ * Context: process; takes tx.lock and chan.lock, but does not wait for them.
+ */
+void dlend_chan_refresh(struct dlend_link *link);
+
+/**
+ * dlend_chan_stop - nothing of the channel runs any more, for good
+ * @link: link; the session is over and all jobs are done
+ *
+ * Context: process, may sleep.
+ */
+void dlend_chan_stop(struct dlend_link *link);
+
+/**
+ * dlend_jobs_wait - wait until no job is left
+ * @link: link
+ * @ms: (in) milliseconds to wait at most
+ *
+ * Context: process, may sleep. Return: is none left?
+ */
+bool dlend_jobs_wait(struct dlend_link *link, unsigned int ms);
+
+/** dlend_jobs_drain - wait until no job is left, however long. Context: process, may sleep. */
+void dlend_jobs_drain(struct dlend_link *link);
+
+/* announce.c */
+
+/** dlend_announce_init - users know of no session. Context: any. */
+void dlend_announce_init(struct dlend_link *link);
+
+/** dlend_announce_quiet - have all users been told that the last session is over? Context: any. */
+bool dlend_announce_quiet(const struct dlend_link *link);
+
+/**
+ * dlend_announce_ending - a session that was up ends: not quiet before all users were told
+ * @link: link; dlend_announce_queue() follows when the session has ended
+ *
+ * Context: any.
+ */
+void dlend_announce_ending(struct dlend_link *link);
+
+/** dlend_announce_queue - have users told, soon, whether the link is up. Context: any. */
+void dlend_announce_queue(struct dlend_link *link);
+
+/**
+ * dlend_announce_flush - wait until users were told what was queued
+ * @link: link
+ *
+ * Context: process, may sleep; without state_lock.
+ */
+void dlend_announce_flush(struct dlend_link *link);
+
+/**
+ * dlend_announce_settle - a user that is leaving, and is told of ends no more, has its last ones
+ *
+ * Before a link leaves the list of links. Context: process; waits for link_down() of users.
+ */
+void dlend_announce_settle(void);
+
+/** dlend_announce_stop - dlend_announce_flush(), and nothing is told after that. Context: same. */
+void dlend_announce_stop(struct dlend_link *link);
+
+/* irq_sink.c */
+
+/** dlend_irq_sinks_init - there is no sink. Context: any. */
+void dlend_irq_sinks_init(struct dlend_link *link);
+
+/** dlend_irq_sinks_free - undo dlend_irq_sinks_init(); all sinks are closed. Context: any. */
+void dlend_irq_sinks_free(struct dlend_link *link);
+
+/**
+ * dlend_irq_sinks_begin - the ring of hints is empty: a session is to begin
+ * @link: link
+ *
+ * Context: process; takes link->irq_lock.
+ */
+void dlend_irq_sinks_begin(struct dlend_link *link);
+
+/**
+ * dlend_doorbell_enable - unmask or mask the doorbells
+ * @link: link
+ * @on: (in) false: nothing is polled any more when this returns
+ *
+ * Context: process, may sleep, under state_lock; takes link->irq_lock.
+ */
+void dlend_doorbell_enable(struct dlend_link *link, bool on);
+
+/**
+ * dlend_doorbell_look - poll the doorbells once, and now and then every counter
+ * @link: link
+ *
+ * For doorbells that were lost, and hints that were overwritten.
+ * Context: process, under state_lock.
+ */
+void dlend_doorbell_look(struct dlend_link *link);
+
+/* irq_direct.c */
+
+/** dlend_directs_init - none yet, and none allowed. Context: any. */
+void dlend_directs_init(struct dlend_link *link);
+
+/**
+ * dlend_directs_recall - allow them if the admin did so before, for a link of this name
+ * @link: link; it has its name
+ *
+ * If nothing was said of it, the module's parameter counts. Context: process.
+ */
+void dlend_directs_recall(struct dlend_link *link);
+
+/** dlend_directs_begin - a session begins: what the last one used is free. Context: process. */
+void dlend_directs_begin(struct dlend_link *link);
+
+/** dlend_directs_rest - the peer reaches no interrupts any more. Context: process, state_lock. */
+void dlend_directs_rest(struct dlend_link *link);
+
+/** dlend_directs_free - the link goes, and nobody has vectors of it. Context: process. */
+void dlend_directs_free(struct dlend_link *link);
+
+/**
+ * dlend_directs_allow - may devices of this link's peer have them?
+ * @link: link
+ * @allowed: (in) no: those that are in use stay until their users set up interrupts again
+ *
+ * Remembered by the link's name. Context: process, may sleep. Return: 0; -ENOMEM.
+ */
+int dlend_directs_allow(struct dlend_link *link, bool allowed);
+
+/** dlend_directs_allowed - what dlend_directs_allow() has set. Context: any. */
+bool dlend_directs_allowed(struct dlend_link *link);
+
+/* session.c */
+
+/**
+ * dlend_setup_requesters_free - for how many PCI functions more this node's hardware has room, if
+ *	only requests of some pass
+ * @link: link, up or not
+ *
+ * Context: process, may sleep; takes state_lock.
+ * Return: their number; -ENODATA requests of all pass; -ENODEV the hardware does not answer.
+ */
+int dlend_setup_requesters_free(struct dlend_link *link);
+
+/**
+ * dlend_setup_free - free control area and aperture
+ * @link: link without references, so that no user has a slot
+ *
+ * Context: process, may sleep.
+ */
+void dlend_setup_free(struct dlend_link *link);
+
+/** dlend_session_init - no session; no step before dlend_link_kick(). Context: any. */
+void dlend_session_init(struct dlend_link *link);
+
+/**
+ * dlend_session_require - say which node the peer must be
+ * @link: link
+ * @node: (in) node id; 0: any
+ *
+ * A peer that is another node loses the session. It is remembered for the next link of that name.
+ * Context: process, may sleep; takes state_lock. Return: 0; -ENOMEM.
+ */
+int dlend_session_require(struct dlend_link *link, u16 node);
+
+/**
+ * dlend_session_open - the first step, of a link that everybody knows by now
+ * @link: link
+ * @asleep: (in) this host is asleep, or about to be: the link goes up when it wakes
+ *
+ * Context: process, may sleep; takes state_lock.
+ */
+void dlend_session_open(struct dlend_link *link, bool asleep);
+
+/**
+ * dlend_session_sleep - the host goes to sleep or down (or is awake again)
+ * @link: link
+ * @on: (in) true: the session ends, all users have been told when this returns, and there is no new
+ *	one; false: sessions begin again
+ *
+ * The hardware may forget everything while the host sleeps: the next session sets it up again.
+ * Context: process, may sleep; takes state_lock.
+ */
+void dlend_session_sleep(struct dlend_link *link, bool on);
+
+/**
+ * dlend_session_remove - the hardware goes away
+ * @link: link
+ *
+ * When this returns all users have been told, no work of the link runs, and the hardware is not
+ * used any more.
+ * Context: process, may sleep; takes state_lock.
+ */
+void dlend_session_remove(struct dlend_link *link);
+
+/* device.c */
+
+/* /sys/class/dlend_link; registered while the module is there. */
+extern const struct class dlend_link_class;
+
+/**
+ * dlend_links_sleep - the host goes to sleep or down, or is awake again
+ * @on: (in) true: no link is up, nor comes up, when this returns; false: they come up again
+ *
+ * Context: process, may sleep.
+ */
+void dlend_links_sleep(bool on);
+
+/** dlend_debugfs_init - make the directories, if there is debugfs. Context: process. */
+void dlend_debugfs_init(void);
+
+/** dlend_debugfs_exit - undo dlend_debugfs_init(). Context: process, may sleep. */
+void dlend_debugfs_exit(void);
+
+/* loop.c */
+
+/**
+ * dlend_loop_exit - remove the link of this node to itself, if there is one
+ *
+ * No user of links is left, so only the link itself still rings doorbells, while it goes down.
+ * Context: process, may sleep.
+ */
+void dlend_loop_exit(void);
 
 #endif

@@ -13,9 +13,7 @@
 #include <linux/mutex.h>
 #include <linux/sizes.h>
 #include <dlend/compat.h>
-#include <dlend/link.h>
-#include <dlend/link_hw.h>
-#include "loop.h"
+#include "link.h"
 
 /*
  * Size of the aperture: more than this host's guests and BARs need.  Offsets are only numbers, and

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * dlend_core: the module.  Its parameters are in the files that use them.
+ *
+ * This host goes to sleep, and comes back; or it goes down for good.  If a host slept while one of
+ * its devices is lent, or while it borrows one, a guest would lose its device or its memory in the
+ * middle of a transfer.  That is worse than a suspend that is refused with a reason.  So a host
+ * sleeps only while nothing is lent or borrowed; its links go down in good order before, and begin
+ * anew after.
+ *
+ * A host that goes down turns its IOMMUs off on the way, and an NTB goes on forwarding what its
+ * peer writes.  So nothing may lead here any more by then.  That cannot be refused.
  */
 #include <linux/module.h>
+#include <linux/notifier.h>
+#include <linux/reboot.h>
+#include <linux/suspend.h>
 #include <dlend/caps.h>
 #include <dlend/compat.h>
-#include <dlend/kind.h>
 #include <dlend/names.h>
 #include <dlend/version.h>
-#include "debugfs.h"
 #include "link.h"
-#include "link_life.h"
-#include "loop.h"
-#include "pm.h"
-#include "required.h"
 
 #define CREATE_TRACE_POINTS
 #include <ntb/trace.h>
@@ -38,15 +44,109 @@ DLEND_EXPORT(dlend_msg_check);
 DLEND_EXPORT(dlend_msg_init);
 DLEND_EXPORT(dlend_msg_type_name);
 
+/* The host sleeps */
+
+static void dlend_pm_ask(struct dlend_link_user *user, void *err)
+{
+	if (!*(int *)err && user->suspend)
+		*(int *)err = user->suspend();
+}
+
+static void dlend_pm_tell(struct dlend_link_user *user, void *slept)
+{
+	if (user->resume)
+		user->resume(*(bool *)slept);
+}
+
+static void dlend_pm_shut_down(struct dlend_link_user *user, void *unused)
+{
+	if (user->shutdown)
+		user->shutdown();
+}
+
+static int dlend_pm_prepare(void)
+{
+	bool slept = false;
+	int err = 0;
+
+	dlend_users_call(dlend_pm_ask, &err);
+	if (err)
+		dlend_users_call(dlend_pm_tell, &slept);
+	else
+		dlend_links_sleep(true);
+	return err;
+}
+
+static void dlend_pm_resume(void)
+{
+	bool slept = true;
+
+	dlend_links_sleep(false);
+	dlend_users_call(dlend_pm_tell, &slept);
+}
+
+static int dlend_pm_event(struct notifier_block *self, unsigned long event, void *unused)
+{
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		return notifier_from_errno(dlend_pm_prepare());
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		dlend_pm_resume();
+		return NOTIFY_OK;
+	default:
+		return NOTIFY_DONE;
+	}
+}
+
+static struct notifier_block dlend_pm_notifier = {
+	.notifier_call = dlend_pm_event,
+};
+
+/* Before devices are shut down.  A kernel that panics does not come here: it leaves IOMMUs on. */
+static int dlend_pm_reboot_event(struct notifier_block *self, unsigned long event, void *unused)
+{
+	dlend_users_call(dlend_pm_shut_down, NULL);
+	dlend_links_sleep(true);
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block dlend_pm_reboot_notifier = {
+	.notifier_call = dlend_pm_reboot_event,
+};
+
+static int dlend_pm_init(void)
+{
+	int err = register_pm_notifier(&dlend_pm_notifier);
+
+	if (err)
+		return err;
+	err = register_reboot_notifier(&dlend_pm_reboot_notifier);
+	if (err)
+		unregister_pm_notifier(&dlend_pm_notifier);
+	return err;
+}
+
+static void dlend_pm_exit(void)
+{
+	unregister_reboot_notifier(&dlend_pm_reboot_notifier);
+	unregister_pm_notifier(&dlend_pm_notifier);
+}
+
+/* The module */
+
 static int __init dlend_core_init(void)
 {
-	int err = dlend_link_queues_create();
+	int err = dlend_links_init();
 
 	if (err)
 		return err;
 	err = class_register(&dlend_link_class);
 	if (err)
-		goto free_queues;
+		goto exit_links;
 	dlend_debugfs_init();
 	err = dlend_pm_init();
 	if (err)
@@ -58,8 +158,8 @@ static int __init dlend_core_init(void)
 free_debugfs:
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
-free_queues:
-	dlend_link_queues_destroy();
+exit_links:
+	dlend_links_exit();
 	return err;
 }
 
@@ -69,8 +169,7 @@ static void __exit dlend_core_exit(void)
 	dlend_pm_exit();
 	dlend_debugfs_exit();
 	class_unregister(&dlend_link_class);
-	dlend_link_queues_destroy();
-	dlend_required_forget();
+	dlend_links_exit();
 }
 
 module_init(dlend_core_init);

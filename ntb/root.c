@@ -16,10 +16,9 @@
 #include <linux/pci-p2pdma.h>
 #include <linux/sysfs.h>
 #include <dlend/compat.h>
-#include <dlend/link.h>
 #include <dlend/root.h>
 #include "islands.h"
-#include "users.h"
+#include "link.h"
 
 #define DLEND_ROOT_PAYLOAD_MAX	4096	/* largest Max_Payload_Size, PCIe 7.5.3.4 */
 
@@ -28,6 +27,12 @@ static bool dlend_root_vouched;
 static DEFINE_MUTEX(dlend_root_lock);		/* dlend_root_islands */
 static struct dlend_islands dlend_root_islands;
 
+static void dlend_root_tell(struct dlend_link_user *user, void *unused)
+{
+	if (user->vouched)
+		user->vouched();
+}
+
 static int dlend_root_set_vouched(const char *val, const struct kernel_param *kp)
 {
 	bool before = dlend_root_vouched;
@@ -35,7 +40,7 @@ static int dlend_root_set_vouched(const char *val, const struct kernel_param *kp
 
 	/* While the module is being loaded there are no users yet. */
 	if (!err && dlend_root_vouched != before)
-		dlend_users_vouched();
+		dlend_users_call(dlend_root_tell, NULL);
 	return err;
 }
 

@@ -2,7 +2,7 @@
 # Sources without hardware: no device pointer, no locks of the kernel's, time as an argument.
 # They are compiled three times: into the modules, into the KUnit kernel (tests/kunit) and in
 # user space under ASan, UBSan and a fuzzer (tests/user).
-dlend-pure := ntb/proto ntb/msg_rules ntb/ring ntb/requests ntb/bringup ntb/irqscan ntb/kind ntb/caps ntb/names ntb/islands ntb/fit
+dlend-pure := ntb/proto ntb/queue ntb/bringup ntb/irqscan ntb/caps ntb/names ntb/islands ntb/fit
 dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together lender/notes
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books

@@ -11,7 +11,7 @@
 #ifndef DLEND_LINK_H
 #define DLEND_LINK_H
 
-#include <linux/list.h>
+#include <linux/bitmap.h>
 #include <linux/lockdep.h>
 #include <linux/types.h>
 #include <dlend/aperture.h>
@@ -19,7 +19,6 @@
 
 struct dentry;
 struct dlend_link;
-struct dlend_requesters;
 
 /*
  * Time-out of a call that resets a device. PCIe gives a device that is not ready a minute (CRS;
@@ -56,9 +55,25 @@ const char *dlend_node_label(u16 node, char *label);
 /** dlend_debugfs - directory /sys/kernel/debug/dlend. Context: any. */
 struct dentry *dlend_debugfs(void);
 
+/*
+ * What a peer or a guest can change is told this late, and no more often, as they may change it all
+ * the time, and the queue of user space has events of other devices, too.
+ */
+#define DLEND_UEVENT_DELAY_MS	20
+
+/**
+ * dlend_uevent_state - tell user space of a new state: an event "change" with DLEND_STATE
+ * @dev: (in) the device whose attribute "state" has changed
+ * @state: (in) its first word
+ *
+ * An event may be lost, as all of the kernel's, if there is no memory for it.
+ *
+ * Context: process, may sleep.  No lock that a fence waits for.
+ */
+void dlend_uevent_state(struct device *dev, const char *state);
+
 /**
  * struct dlend_link_user - a layer above (lender/, borrower/)
- * @name: for logs
  * @link_up: a session has begun (self-test passed). Process context, may sleep and call.
  * @link_down: the session is over; nothing of the peer can be trusted or waited for; fence what
  *	       depends on it before returning. Process context; must not wait for user space. It
@@ -86,7 +101,6 @@ struct dentry *dlend_debugfs(void);
  * @side: whose messages it gets: the lender's or the borrower's
  */
 struct dlend_link_user {
-	const char *name;
 	void (*link_up)(struct dlend_link *link);
 	void (*link_down)(struct dlend_link *link);
 	int (*message)(struct dlend_link *link, const struct dlend_msg *msg,
@@ -96,7 +110,6 @@ struct dlend_link_user {
 	void (*shutdown)(void);
 	void (*vouched)(void);
 	enum dlend_msg_side side;
-	struct list_head node;	/* private to the link core */
 };
 
 /**
@@ -105,7 +118,7 @@ struct dlend_link_user {
  *
  * link_up() is called for every link that is up already; other callbacks may come before this
  * returns, too.
- * Context: process, may sleep; not from a callback. Return: 0; -ENOSPC too many users.
+ * Context: process, may sleep; not from a callback. Return: 0; -EBUSY that side has a user.
  */
 int dlend_link_user_register(struct dlend_link_user *user);
 
@@ -188,6 +201,23 @@ int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg
  * Context: process, may sleep. Return: 0, or what @fn returned.
  */
 int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
+
+/* PCI ids, as pci_dev_id(). */
+#define DLEND_REQUESTER_IDS	65536
+
+/**
+ * struct dlend_requesters - which of this node's PCI functions are to pass over a link
+ * @keep: (in) a bit for each id: those that pass already go on to, others do not any more
+ * @add: (in) a bit for each id that is to pass besides
+ * @places: (out) on -ENOSPC: how many the hardware has
+ * @free: (out) on -ENOSPC: how many of these are free
+ * @needed: (out) on -ENOSPC: how many @add needs
+ */
+struct dlend_requesters {
+	DECLARE_BITMAP(keep, DLEND_REQUESTER_IDS);
+	DECLARE_BITMAP(add, DLEND_REQUESTER_IDS);
+	unsigned int places, free, needed;
+};
 
 /**
  * dlend_link_admit - say which PCI functions of this node may send requests over a link

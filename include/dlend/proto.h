@@ -513,6 +513,7 @@ enum dlend_msg_side {
 	DLEND_TO_NOBODY,
 	DLEND_TO_BORROWER,
 	DLEND_TO_LENDER,
+	DLEND_MSG_SIDES
 };
 
 /** dlend_msg_to - who gets messages of @type; DLEND_TO_NOBODY: no such type. Context: any. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A class code for each kind, and codes that only look like one; names of devices. */
 #include <kunit/test.h>
-#include <dlend/kind.h>
+#include <dlend/names.h>
 
 static void kind_by_class(struct kunit *test)
 {

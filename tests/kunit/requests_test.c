@@ -4,7 +4,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <asm/byteorder.h>
-#include <ntb/requests.h>
+#include <ntb/queue.h>
 
 #define SESSION	7
 

@@ -3,7 +3,7 @@
 #include <kunit/test.h>
 #include <linux/string.h>
 #include <dlend/proto.h>
-#include <ntb/ring.h>
+#include <ntb/queue.h>
 
 /* Both ends in step, from @start on, several times round the ring. */
 static void run_from(struct kunit *test, u32 start)

@@ -75,7 +75,7 @@ class Fabric(Fake):
     def title(self, address):
         """The name of its mdev type, by the kernel's own table."""
         kind = (self.sys / "devices/dlend" / address / "type").read_text().strip().removeprefix("dlend-")
-        return re.search(rf'"{kind}", "(.*)"', (TOP / "ntb/kind.c").read_text()).group(1)
+        return re.search(rf'"{kind}", "(.*)"', (TOP / "ntb/names.c").read_text()).group(1)
 
     def sockets(self):
         """Where all of populate() joins root complexes.  Node 2 has two sockets, its NTBs at the first."""

@@ -306,8 +306,8 @@ def network(t):
 
 
 def kinds(t):
-    """All that ntb/kind.c knows, and as lender/drain.c has it."""
-    table = re.findall(r'\{ 0x\w+, 0x(\w{4})\w\w, "(\w+)", "[^"]+" \}', (TOP / "ntb/kind.c").read_text())
+    """All that ntb/names.c knows, and as lender/drain.c has it."""
+    table = re.findall(r'\{ 0x\w+, 0x(\w{4})\w\w, "(\w+)", "[^"]+" \}', (TOP / "ntb/names.c").read_text())
     drain = (TOP / "lender/drain.c").read_text()
     classes = dict(re.findall(r"#define (LEND_CLASS_\w+)\s+0x(\w+)\n", drain))
     kinds_of, together = {}, []

@@ -27,7 +27,7 @@ from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 
 HOOK = importlib.machinery.SourceFileLoader("libvirt_mdevs", str(HERE.parents[1] / "dist/libvirt-mdevs")).load_module()
 A, B = "d0002:04:00.0", "d0003:01:00.0"
-KINDS = re.findall(r'^\t\{ .*"(.*)", "(.*)" \},$', (HERE.parents[1] / "ntb/kind.c").read_text(), re.M)
+KINDS = re.findall(r'^\t\{ .*"(.*)", "(.*)" \},$', (HERE.parents[1] / "ntb/names.c").read_text(), re.M)
 COMPUTER = ("<device><name>computer</name><capability type='system'><hardware><uuid>11111111-2222-4333-8444-555555555555"
             "</uuid></hardware><firmware/></capability></device>")
 

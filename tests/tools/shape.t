@@ -53,7 +53,7 @@ BROKEN = (
      r"include/dlend/link\.h:\d+: a header"),
     ("a kernel's version, compared elsewhere", {"mdev/vfio.c": "#if LINUX_VERSION_CODE < 1\n#endif\n"},
      r"mdev/vfio\.c:\d+: kernel versions"),
-    ("a bare name", {"ntb/ring.c": function("static void fire(void)")}, r"ntb/ring\.c:\d+: fire\(\) does not begin with dlend_"),
+    ("a bare name", {"ntb/queue.c": function("static void fire(void)")}, r"ntb/queue\.c:\d+: fire\(\) does not begin with dlend_"),
     ("another folder's prefix", {"lender/lease.c": function("static void dlend_fire(void)")},
      r"lender/lease\.c:\d+: dlend_fire\(\) does not"),
     ("a long function", {"iommu/maps.c": function("static void dlend_long(void)", 61)}, r"dlend_long\(\) has 61 lines, at most 60"),

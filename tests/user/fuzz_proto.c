@@ -9,7 +9,7 @@
 #include <dlend/names.h>
 #include <dlend/proto.h>
 
-#include "ntb/ring.h"
+#include "ntb/queue.h"
 #include "fuzz.h"
 
 enum { OP_RAW, OP_SEALED, OP_TX, OP_RX, OP_VERSION, OP_NAME, OPS };

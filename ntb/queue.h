@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Requests of a peer that are not done yet: which may run now, which wait, which are refused.
+ * Messages on their way: the rings that carry them, and requests of a peer that are not done yet.
+ * Knows neither links nor threads; the caller serialises.
+ *
+ * A ring has one producer, and lies in the receiver's memory.  The producer's index and the
+ * consumer's credit are running 32-bit numbers; both are written by the peer and believed only as
+ * far as they can be true.
+ *
+ * Requests:
  *
  *   - Requests about one device run one at a time, in the order of their arrival; devices do not
  *     wait for each other.
@@ -9,15 +16,90 @@
  *     while there is no room for a post, no message is taken from the peer (dlend_requests_room()).
  *   - A post that is equal to the last request that waits for its device is dropped: it would have
  *     no further effect.
- *
- * Knows neither links nor threads; the caller serialises.
  */
-#ifndef DLEND_NTB_REQUESTS_H
-#define DLEND_NTB_REQUESTS_H
+#ifndef DLEND_NTB_QUEUE_H
+#define DLEND_NTB_QUEUE_H
 
 #include <linux/list.h>
 #include <linux/types.h>
 #include <dlend/proto.h>
+
+/**
+ * struct dlend_ring_tx - producing end
+ * @prod: messages written so far
+ * @cons: messages the peer is known to have consumed
+ * @busy_since: start of a time in which the peer has to take a ring full: the ring was full, and at
+ *	each look since it was more than half full; milliseconds; 0: no such time has begun
+ * @busy_cons: @cons at that start
+ */
+struct dlend_ring_tx {
+	u32 prod;
+	u32 cons;
+	u64 busy_since;
+	u32 busy_cons;
+};
+
+/**
+ * struct dlend_ring_rx - consuming end
+ * @cons: messages consumed so far
+ * @prod: messages the peer is known to have written
+ */
+struct dlend_ring_rx {
+	u32 cons;
+	u32 prod;
+};
+
+/** dlend_ring_index - place in the ring of message number @count. Context: any. */
+u32 dlend_ring_index(u32 count);
+
+/**
+ * dlend_ring_tx_room - how many messages may be written now
+ * @tx: producing end
+ * @credit: (in) consumer's count, as the peer wrote it (not trusted)
+ *
+ * Context: any; the caller serialises.
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @credit is impossible (it goes back, or beyond what was
+ * written).
+ */
+int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
+
+/**
+ * dlend_ring_tx_slow - does the peer take too little of a ring that is full?
+ * @tx: producing end, after each dlend_ring_tx_room()
+ * @now: (in) milliseconds, any origin
+ * @limit: (in) milliseconds in which it has to take as many messages as the ring holds
+ *
+ * A peer that takes one now and then is no better than a peer that takes none.
+ * Context: any; the caller serialises.
+ */
+bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
+
+/**
+ * dlend_ring_tx_commit - one message was written
+ * @tx: producing end
+ *
+ * Context: any; the caller serialises. Return: the new producer's index, to be published.
+ */
+u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);
+
+/**
+ * dlend_ring_rx_avail - how many messages wait
+ * @rx: consuming end
+ * @index: (in) producer's count, as the peer wrote it (not trusted)
+ *
+ * Context: any; the caller serialises.
+ * Return: 0..DLEND_RING_SLOTS; -EPROTO if @index is impossible (it goes back, or the ring would
+ * have been overrun).
+ */
+int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
+
+/**
+ * dlend_ring_rx_commit - one message was copied out
+ * @rx: consuming end
+ *
+ * Context: any; the caller serialises. Return: the new credit, to be written back.
+ */
+u32 dlend_ring_rx_commit(struct dlend_ring_rx *rx);
 
 #define DLEND_MAX_POSTS		128	/* of a link, until no more is taken from the peer */
 #define DLEND_MAX_CALLS		128	/* of a link */
