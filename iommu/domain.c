@@ -11,7 +11,6 @@
 #include <dlend/compat.h>
 #include "aperture.h"
 #include "claims.h"
-#include "maps.h"
 #include "paging.h"
 #include "slots.h"
 #include "iommu/trace.h"

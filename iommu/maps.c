@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size.
+ * Mappings of one IOMMU domain: map, unmap with splitting, count pages by size; and views of an
+ * aperture.
  *
  * Pure: numbers, and the domain behind the seam of paging.h; neither slots nor guests nor links.
+ * What it says of iommu_map() is the API's own rule: page by page, the largest size that both
+ * addresses are aligned to and that still fits.
  */
 #include <linux/align.h>
+#include <linux/bits.h>
 #include <linux/errno.h>
 #include <linux/interval_tree_generic.h>
 #include <linux/kernel.h>
+#include <linux/limits.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/printk.h>
 #include <linux/sched.h>
@@ -20,8 +26,75 @@
 #include <dlend/aperture.h>
 #include <dlend/types.h>
 #include "maps.h"
-#include "pages.h"
 #include "paging.h"
+
+/* Pages */
+
+#define DLEND_PAGE_SMALLEST	4096ull
+
+u64 dlend_page_at(const struct dlend_page_run *r, u64 iova)
+{
+	u64 size, base;
+
+	for (size = BIT_ULL(63); size > DLEND_PAGE_SMALLEST; size >>= 1) {
+		if (!(r->sizes & size) || (r->cap && size > r->cap))
+			continue;
+		base = iova & ~(size - 1);
+		if (base >= r->first && r->last - base >= size - 1 &&
+		    IS_ALIGNED(r->phys + (base - r->first), size))
+			return size;
+	}
+	return DLEND_PAGE_SMALLEST;
+}
+
+/* The smallest size above @cap, 0 if there is none. */
+static u64 dlend_pages_too_large(u64 sizes, u64 cap)
+{
+	sizes &= ~(2 * cap - 1);
+	return sizes & -sizes;
+}
+
+u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap)
+{
+	u64 end, large = cap ? dlend_pages_too_large(sizes, cap) : 0;
+
+	if (!large || last - at < large / 2)
+		return last;
+	/* Half of it, so that the end, moved back to a page's edge, is still above @at. */
+	end = ALIGN_DOWN(at + large / 2, cap);
+	return end - 1;
+}
+
+/* Bytes of the run in pages of at least @least. */
+static u64 dlend_pages_bytes_in(const struct dlend_page_run *r, u64 least)
+{
+	u64 sizes = r->sizes & ~(least - 1), size, from, to;
+
+	if (r->cap)
+		sizes &= 2 * r->cap - 1;
+	size = sizes & -sizes;
+	if (!size || !IS_ALIGNED(r->phys - r->first, size))
+		return 0;
+	/* Larger pages cover places of this size, too.  @to is exclusive: 0 is the end of all. */
+	from = ALIGN(r->first, size);
+	to = ALIGN_DOWN(r->last + 1, size);
+	if (from < r->first || (to && to <= from) || (!to && r->last != U64_MAX))
+		return 0;
+	return to - from;
+}
+
+struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r)
+{
+	u64 in_1g = dlend_pages_bytes_in(r, SZ_1G), in_2m = dlend_pages_bytes_in(r, SZ_2M);
+
+	return (struct dlend_map_pages) {
+		.n1g = in_1g / SZ_1G,
+		.n2m = (in_2m - in_1g) / SZ_2M,
+		.n4k = (r->last - r->first + 1 - in_2m) / SZ_4K,
+	};
+}
+
+/* Mappings */
 
 /*
  * RAM in pieces shorter than this is mapped by 4 KiB pages, and shares a run with its neighbours.
@@ -430,4 +503,70 @@ void dlend_maps_show(struct dlend_maps *m, struct seq_file *f)
 	seq_printf(f, "mappings: %u\nmapped_bytes: %llu\npages_4k: %llu\npages_2m: %llu\npages_1g: %llu\nbook_bytes: %llu\n",
 		   m->nr, m->bytes, m->pages.n4k, m->pages.n2m, m->pages.n1g,
 		   dlend_maps_book_bytes(m));
+}
+
+/* Views */
+
+bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
+		      struct dlend_piece *out)
+{
+	u64 from = max(piece->offset, offset);
+	u64 to = min(piece->offset + piece->size, offset + size);
+
+	if (from >= to)
+		return false;
+	*out = *piece;
+	out->offset = from;
+	out->size = to - from;
+	out->phys += from - piece->offset;
+	return true;
+}
+
+static void dlend_view_unmap(struct dlend_view *view, u64 offset, u64 size)
+{
+	u64 from = max(view->offset, offset);
+	u64 to = min(view->offset + view->size, offset + size);
+
+	if (from < to)
+		view->ops->unmap(view, from - view->offset, to - from);
+}
+
+int dlend_views_map(struct list_head *views, const struct dlend_piece *piece)
+{
+	struct dlend_view *view;
+	struct dlend_piece part;
+	int err = 0;
+
+	list_for_each_entry(view, views, node) {
+		if (!view->ops->map || !dlend_piece_clip(piece, view->offset, view->size, &part))
+			continue;
+		err = view->ops->map(view, part.offset - view->offset, &part);
+		if (err)
+			break;
+	}
+	if (!err)
+		return 0;
+	/* The view that refused has nothing of the piece; those before it give it up again. */
+	list_for_each_entry_continue_reverse(view, views, node)
+		if (view->ops->map)
+			dlend_view_unmap(view, piece->offset, piece->size);
+	return err;
+}
+
+void dlend_views_unmap(struct list_head *views, u64 offset, u64 size)
+{
+	struct dlend_view *view;
+
+	list_for_each_entry(view, views, node)
+		dlend_view_unmap(view, offset, size);
+}
+
+bool dlend_view_shrink(struct dlend_view *view, u64 share)
+{
+	u64 size = view->size - min(view->size, share);
+
+	if (size < view->size)
+		view->ops->unmap(view, size, view->size - size);
+	view->size = size;
+	return size;
 }

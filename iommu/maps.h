@@ -1,19 +1,77 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Mappings of one IOMMU domain, remembered: what is mapped where, and with which page sizes.
- * The IOMMU API does not tell what it has mapped, and does not split pages: both is done here.
+ * Mappings of one IOMMU domain, remembered: what is mapped where, and with which page sizes; and
+ * views, which are told what is mapped and unmapped in a part of an aperture.
+ *
+ * The IOMMU API does not tell what it has mapped, and has no way to take a large page apart: to
+ * unmap a part of one, all of it is unmapped and the rest mapped again, and a device that accesses
+ * the rest in between gets a fault.  So a part that may be unmapped by itself later must share no
+ * page with anything else.
+ *
+ * A peer reaches an aperture through the IOMMU of the NTB, so what is unmapped there is out of its
+ * reach.  On the loop no IOMMU stands between.  So each user that reaches a part directly has a
+ * view of it, and gives up what is unmapped before the unmapping returns.
+ *
+ * The caller serialises.
  */
 #ifndef DLEND_IOMMU_MAPS_H
 #define DLEND_IOMMU_MAPS_H
 
+#include <linux/list.h>
 #include <linux/rbtree.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
-#include "pages.h"
+#include <dlend/aperture.h>
 
 struct seq_file;
 struct dlend_paging;
-struct dlend_piece;
+
+/* Pages of the IOMMU by size; sizes in between count as several of the next smaller kind. */
+struct dlend_map_pages {
+	u64 n4k, n2m, n1g;
+};
+
+/**
+ * struct dlend_page_run - what was mapped contiguously, in pieces of dlend_piece_last()
+ * @first: first address
+ * @last: last address, inclusive
+ * @phys: where @first leads
+ * @sizes: bit per page size of the IOMMU, 4 KiB at least
+ * @cap: no larger pages than this, a power of two; 0: any
+ */
+struct dlend_page_run {
+	u64 first, last, phys, sizes, cap;
+};
+
+/**
+ * dlend_page_at - size of the page that covers an address of a run
+ * @r: (in) the run
+ * @iova: (in) the address
+ *
+ * Context: any. Return: bytes.
+ */
+u64 dlend_page_at(const struct dlend_page_run *r, u64 iova);
+
+/**
+ * dlend_piece_last - how much one iommu_map() may map
+ * @at: (in) from this address on
+ * @last: (in) last address of the run, inclusive
+ * @sizes: (in) as in struct dlend_page_run
+ * @cap: (in) as in struct dlend_page_run
+ *
+ * The piece is too short for a page larger than @cap, and cuts no page of @cap or less.
+ * Context: any. Return: last address of the piece, inclusive.
+ */
+u64 dlend_piece_last(u64 at, u64 last, u64 sizes, u64 cap);
+
+/**
+ * dlend_pages_count - all pages of a run
+ * @r: (in) the run
+ *
+ * Takes the same time however long the run is.
+ * Context: any. Return: pages by size.
+ */
+struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r);
 
 /**
  * struct dlend_maps - what is mapped in a domain by these functions; the caller serialises
@@ -107,5 +165,49 @@ u64 dlend_maps_book_bytes(const struct dlend_maps *m);
 
 /** dlend_maps_show - counters, for debugfs. Context: process. */
 void dlend_maps_show(struct dlend_maps *m, struct seq_file *f);
+
+/**
+ * dlend_views_map - tell all views that something was mapped, each of its own part
+ * @views: (in) list of struct dlend_view
+ * @piece: (in) what was mapped, with its offset in the aperture
+ *
+ * Context: process, may sleep; the caller serialises.
+ * Return: 0; or the error of a view: the views before it have been told to unmap it again.
+ */
+int dlend_views_map(struct list_head *views, const struct dlend_piece *piece);
+
+/**
+ * dlend_views_unmap - tell all views that something goes
+ * @views: (in) list of struct dlend_view
+ * @offset: (in) in the aperture, bytes
+ * @size: (in) bytes
+ *
+ * Nobody reaches it through a view when this returns.
+ * Context: process, may sleep; the caller serialises.
+ */
+void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);
+
+/**
+ * dlend_view_shrink - let a view give up its end
+ * @view: view
+ * @share: (in) bytes to give up, at most
+ *
+ * The view unmaps them first, and is told nothing about them after that.  So if they are unmapped
+ * in the aperture, too, either the view is told, or it does not reach them any more.
+ * Context: process, may sleep; the caller serialises. Return: is any of it left?
+ */
+bool dlend_view_shrink(struct dlend_view *view, u64 share);
+
+/**
+ * dlend_piece_clip - the part of a piece that lies in a range
+ * @piece: (in) piece
+ * @offset: (in) beginning of the range, in the aperture, bytes
+ * @size: (in) bytes of the range
+ * @out: (out) that part
+ *
+ * Context: any. Return: is there any?
+ */
+bool dlend_piece_clip(const struct dlend_piece *piece, u64 offset, u64 size,
+		      struct dlend_piece *out);
 
 #endif

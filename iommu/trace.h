@@ -10,58 +10,40 @@
 
 #include <linux/tracepoint.h>
 
-TRACE_EVENT(dlend_slot_alloc,
-	TP_PROTO(u32 kind, u64 offset, u64 size, int err),
-	TP_ARGS(kind, offset, size, err),
+/* @result: an error, or the cookie of a quarantine. */
+DECLARE_EVENT_CLASS(dlend_slot,
+	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
+	TP_ARGS(kind, offset, size, result),
 	TP_STRUCT__entry(
 		__field(u32, kind)
 		__field(u64, offset)
 		__field(u64, size)
-		__field(int, err)
+		__field(s64, result)
 	),
 	TP_fast_assign(
 		__entry->kind = kind;
 		__entry->offset = offset;
 		__entry->size = size;
-		__entry->err = err;
+		__entry->result = result;
 	),
-	TP_printk("kind=%u offset=%llx size=%llx err=%d", __entry->kind, __entry->offset,
-		  __entry->size, __entry->err)
+	TP_printk("kind=%u offset=%llx size=%llx err=%lld", __entry->kind, __entry->offset,
+		  __entry->size, __entry->result)
 );
 
-TRACE_EVENT(dlend_slot_free,
-	TP_PROTO(u32 kind, u64 offset, u64 size),
-	TP_ARGS(kind, offset, size),
-	TP_STRUCT__entry(
-		__field(u32, kind)
-		__field(u64, offset)
-		__field(u64, size)
-	),
-	TP_fast_assign(
-		__entry->kind = kind;
-		__entry->offset = offset;
-		__entry->size = size;
-	),
+DEFINE_EVENT(dlend_slot, dlend_slot_alloc,
+	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
+	TP_ARGS(kind, offset, size, result)
+);
+DEFINE_EVENT_PRINT(dlend_slot, dlend_slot_free,
+	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
+	TP_ARGS(kind, offset, size, result),
 	TP_printk("kind=%u offset=%llx size=%llx", __entry->kind, __entry->offset, __entry->size)
 );
-
-TRACE_EVENT(dlend_slot_quarantine,
-	TP_PROTO(u32 kind, u64 offset, u64 size, u64 cookie),
-	TP_ARGS(kind, offset, size, cookie),
-	TP_STRUCT__entry(
-		__field(u32, kind)
-		__field(u64, offset)
-		__field(u64, size)
-		__field(u64, cookie)
-	),
-	TP_fast_assign(
-		__entry->kind = kind;
-		__entry->offset = offset;
-		__entry->size = size;
-		__entry->cookie = cookie;
-	),
-	TP_printk("kind=%u offset=%llx size=%llx cookie=%llu", __entry->kind, __entry->offset,
-		  __entry->size, __entry->cookie)
+DEFINE_EVENT_PRINT(dlend_slot, dlend_slot_quarantine,
+	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
+	TP_ARGS(kind, offset, size, result),
+	TP_printk("kind=%u offset=%llx size=%llx cookie=%lld", __entry->kind, __entry->offset,
+		  __entry->size, __entry->result)
 );
 
 /* Cookie 0: all of them. */

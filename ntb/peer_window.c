@@ -4,7 +4,7 @@
  *
  * Through an NTB window nobody has to be told when the peer unmaps something: the peer's IOMMU
  * stands between.  On the loop no IOMMU stands between.  So each window has a view of its range
- * (iommu/aperture_view.h), and the aperture tells the view.
+ * (iommu/maps.h), and the aperture tells the view.
  *
  * Knows no messages, and of sessions only whether one is up.
  */

@@ -3,7 +3,7 @@
 # They are compiled three times: into the modules, into the KUnit kernel (tests/kunit) and in
 # user space under ASan, UBSan and a fuzzer (tests/user).
 dlend-pure := ntb/proto ntb/queue ntb/bringup ntb/irqscan ntb/caps ntb/names ntb/islands ntb/fit
-dlend-pure += iommu/slots iommu/pages iommu/maps iommu/touched iommu/claims iommu/aperture_view
+dlend-pure += iommu/slots iommu/maps iommu/claims
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together lender/notes
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books
 dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/outstanding

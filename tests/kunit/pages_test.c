@@ -5,7 +5,7 @@
 #include <linux/bits.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
-#include <iommu/pages.h>
+#include <iommu/maps.h>
 
 #define VTD	(BIT_ULL(12) | BIT_ULL(21) | BIT_ULL(30))
 #define AMDVI	(~0ull << 12)	/* every power of two */

@@ -3,7 +3,7 @@
 #include <kunit/test.h>
 #include <linux/errno.h>
 #include <linux/sizes.h>
-#include <iommu/touched.h>
+#include <iommu/claims.h>
 
 #define MOST	1000
 

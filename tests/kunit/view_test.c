@@ -3,7 +3,7 @@
 #include <kunit/test.h>
 #include <linux/errno.h>
 #include <linux/string.h>
-#include <iommu/aperture_view.h>
+#include <iommu/maps.h>
 
 #define PAGES	64		/* of the make-believe aperture; offsets are in pages here */
 
