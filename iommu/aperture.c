@@ -373,9 +373,8 @@ u64 dlend_aperture_size(const struct dlend_aperture *ap)
 
 void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 {
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	dlend_slots_limit(&ap->slots, bytes);
-	mutex_unlock(&ap->lock);
 }
 
 /* Slots */
@@ -650,9 +649,8 @@ void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size)
 
 	if (WARN_ON_ONCE(!dlend_slot_inside(slot, at, size)))
 		return;
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	dlend_aperture_unmap(ap, slot->offset + at, size);
-	mutex_unlock(&ap->lock);
 }
 DLEND_EXPORT(dlend_slot_unmap);
 
@@ -702,20 +700,18 @@ int dlend_aperture_view(struct dlend_aperture *ap, struct dlend_view *view, bool
 
 	if (!dlend_aperture_inside(ap, view->offset, view->size))
 		return -ERANGE;
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	if (ap->live)
 		err = dlend_aperture_look(ap, view, mmio, phys);
 	if (!err)
 		list_add_tail(&view->node, &ap->views);
-	mutex_unlock(&ap->lock);
 	return err;
 }
 
 void dlend_aperture_unview(struct dlend_aperture *ap, struct dlend_view *view)
 {
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	list_del(&view->node);
-	mutex_unlock(&ap->lock);
 }
 
 /*
@@ -796,7 +792,7 @@ int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struc
 
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st)
 {
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	st->size = ap->slots.limit;
 	dlend_slots_sum(&ap->slots, &st->free, &st->largest_free, &st->quarantined);
 	memcpy(st->slots, ap->nr, sizeof(st->slots));
@@ -805,7 +801,6 @@ void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *
 	st->mapped_4k = ap->maps.pages.n4k;
 	st->mapped_2m = ap->maps.pages.n2m;
 	st->mapped_1g = ap->maps.pages.n1g;
-	mutex_unlock(&ap->lock);
 }
 DLEND_EXPORT(dlend_aperture_stat);
 
@@ -823,7 +818,6 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 		   st.slots[DLEND_SLOT_CTRL], st.slots[DLEND_SLOT_RAM],
 		   st.slots[DLEND_SLOT_BAR], st.slots[DLEND_SLOT_IRQ],
 		   st.slots[DLEND_SLOT_P2P]);
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	dlend_maps_show(&ap->maps, m);
-	mutex_unlock(&ap->lock);
 }

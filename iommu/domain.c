@@ -193,10 +193,9 @@ DLEND_EXPORT(dlend_domain_attach);
 
 void dlend_domain_block(struct dlend_domain *dom)
 {
-	mutex_lock(&dom->lock);
+	guard(mutex)(&dom->lock);
 	if (!dom->claims.blocked)
 		dlend_claims_block(&dom->claims);
-	mutex_unlock(&dom->lock);
 }
 DLEND_EXPORT(dlend_domain_block);
 
@@ -242,9 +241,8 @@ DLEND_EXPORT(dlend_domain_unmap);
 
 void dlend_domain_drop(struct dlend_domain *dom, struct dlend_owner *owner)
 {
-	mutex_lock(&dom->lock);
+	guard(mutex)(&dom->lock);
 	dlend_claims_drop(&dom->claims, owner);
-	mutex_unlock(&dom->lock);
 }
 DLEND_EXPORT(dlend_domain_drop);
 

@@ -95,12 +95,9 @@ static DEVICE_ATTR_RO(slots);
 static ssize_t heartbeat_age_ms_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_link *link = to_dlend_link(dev);
-	u64 age;
 
-	mutex_lock(&link->state_lock);
-	age = dlend_bringup_age(&link->bringup, dlend_now_ms());
-	mutex_unlock(&link->state_lock);
-	return sysfs_emit(buf, "%llu\n", age);
+	guard(mutex)(&link->state_lock);
+	return sysfs_emit(buf, "%llu\n", dlend_bringup_age(&link->bringup, dlend_now_ms()));
 }
 static DEVICE_ATTR_RO(heartbeat_age_ms);
 
@@ -108,29 +105,22 @@ static ssize_t self_test_show(struct device *dev, struct device_attribute *attr,
 {
 	struct dlend_link *link = to_dlend_link(dev);
 	const struct dlend_bringup *b = &link->bringup;
-	ssize_t len;
 
-	mutex_lock(&link->state_lock);
+	guard(mutex)(&link->state_lock);
 	if (b->state == DLEND_BRINGUP_UP)
-		len = sysfs_emit(buf, "passed\n");
-	else if (b->state == DLEND_BRINGUP_TEST && b->error[0])
-		len = sysfs_emit(buf, "%s\n", b->error);
-	else
-		len = sysfs_emit(buf, "not run\n");
-	mutex_unlock(&link->state_lock);
-	return len;
+		return sysfs_emit(buf, "passed\n");
+	if (b->state == DLEND_BRINGUP_TEST && b->error[0])
+		return sysfs_emit(buf, "%s\n", b->error);
+	return sysfs_emit(buf, "not run\n");
 }
 static DEVICE_ATTR_RO(self_test);
 
 static ssize_t last_error_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct dlend_link *link = to_dlend_link(dev);
-	ssize_t len;
 
-	mutex_lock(&link->state_lock);
-	len = sysfs_emit(buf, "%s\n", link->error);
-	mutex_unlock(&link->state_lock);
-	return len;
+	guard(mutex)(&link->state_lock);
+	return sysfs_emit(buf, "%s\n", link->error);
 }
 static DEVICE_ATTR_RO(last_error);
 

@@ -72,16 +72,14 @@ DLEND_EXPORT(dlend_link_for_each);
 void dlend_link_register(struct dlend_link *link)
 {
 	dlend_waits_for_no_peer(&dlend_links_lock);
-	mutex_lock(&dlend_links_lock);
+	guard(mutex)(&dlend_links_lock);
 	list_add_tail(&link->node, &dlend_links);
-	mutex_unlock(&dlend_links_lock);
 }
 
 void dlend_link_unregister(struct dlend_link *link)
 {
-	mutex_lock(&dlend_links_lock);
+	guard(mutex)(&dlend_links_lock);
 	list_del_init(&link->node);
-	mutex_unlock(&dlend_links_lock);
 }
 
 /* This node */

@@ -146,23 +146,18 @@ static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 int dlend_loop_open(void)
 {
 	struct dlend_link *link;
-	int err = 0;
 
-	mutex_lock(&dlend_loop_lock);
+	guard(mutex)(&dlend_loop_lock);
 	if (dlend_the_loop.link)
-		goto unlock;
+		return 0;
 	link = dlend_link_add(NULL, &dlend_loop_hw_ops, &dlend_the_loop);
-	if (IS_ERR(link)) {
-		err = PTR_ERR(link);
-		goto unlock;
-	}
+	if (IS_ERR(link))
+		return PTR_ERR(link);
 	WRITE_ONCE(dlend_the_loop.link, link);
 	/* A doorbell may have been rung before the line above. */
 	dlend_loop_deliver(&dlend_the_loop);
 	dlend_link_kick(link);
-unlock:
-	mutex_unlock(&dlend_loop_lock);
-	return err;
+	return 0;
 }
 DLEND_EXPORT(dlend_loop_open);
 
