@@ -294,7 +294,6 @@ static int dlend_link_make_parts(struct dlend_link *link, const char *name)
 	spin_lock_init(&link->lock);
 	spin_lock_init(&link->irq_lock);
 	dlend_announce_init(link);
-	dlend_peer_window_init(link);
 	dlend_irq_sinks_init(link);
 	dlend_directs_init(link);
 	dlend_irq_sources_init(link);
@@ -313,6 +312,7 @@ struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link
 		return ERR_PTR(-ENOMEM);
 	link->ops = ops;
 	link->hw = hw;
+	link->loop = !ops->window;
 	device_initialize(&link->dev);
 	link->dev.class = &dlend_link_class;
 	link->dev.parent = parent;

@@ -98,7 +98,6 @@
 #include "queue.h"
 
 struct dlend_job;
-struct dlend_peer_window_ops;
 struct fwnode_handle;
 struct irq_domain;
 
@@ -126,7 +125,6 @@ struct dlend_link_stat {
 
 /**
  * struct dlend_peer_window - the way to the peer's aperture
- * @ops: through a window, or on the loop
  * @base: physical address of the window here; 0 on the loop
  * @size: bytes of the window; 0 while unknown
  * @aperture: bytes of the peer's aperture, as the peer says; 0 while unknown
@@ -134,7 +132,6 @@ struct dlend_link_stat {
  * Set by set-up and session under state_lock, read without it while a session is up.
  */
 struct dlend_peer_window {
-	const struct dlend_peer_window_ops *ops;
 	phys_addr_t base;
 	u64 size;
 	u64 aperture;
@@ -315,6 +312,7 @@ struct dlend_sessions {
  * @node: entry in the registry
  * @ops: the hardware; not used any more once @gone
  * @hw: argument of @ops
+ * @loop: it leads to this node itself; known when @ops are gone, too
  * @gone: the hardware went away. Set under @state_lock
  * @asleep: the host is suspended, or about to be. Under @state_lock
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
@@ -345,6 +343,7 @@ struct dlend_link {
 	struct list_head node;
 	const struct dlend_link_hw_ops *ops;
 	void *hw;
+	bool loop;
 	bool gone;
 	bool asleep;
 	spinlock_t lock;		/* session, name, calls, requests */
@@ -396,7 +395,7 @@ static inline u64 dlend_now_ms(void)
 /** dlend_link_is_loop - does this link lead to this node itself? Context: any. */
 static inline bool dlend_link_is_loop(const struct dlend_link *link)
 {
-	return !link->ops->window;
+	return link->loop;
 }
 
 /** dlend_link_drop - count a message that is not handled. Context: any. */
@@ -529,9 +528,6 @@ int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
 			struct dlend_msg *reply);
 
 /* peer_window.c */
-
-/** dlend_peer_window_init - choose the way that the link's hardware has. Context: any. */
-void dlend_peer_window_init(struct dlend_link *link);
 
 /**
  * dlend_peer_window_map - make the peer's control area reachable as link->peer_ctrl
