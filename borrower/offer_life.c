@@ -104,10 +104,11 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 
 int dlend_offer_ask(struct dlend_link *link)
 {
+	struct dlend_session_ref now = dlend_session_now(link);
 	struct dlend_msg msg;
 
 	dlend_msg_init(&msg, DLEND_MSG_SUBSCRIBE, NULL, 0, 0);
-	return dlend_link_post(link, &msg);
+	return dlend_link_post_in(&now, &msg);
 }
 
 static void dlend_offer_destroy_queues(struct dlend_offer *offer)

@@ -38,7 +38,7 @@ void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm);
  * dlend_offer_ask - have the lenders at the other end send all their offers
  * @link: link
  *
- * Context: process, may sleep. Return: as dlend_link_post().
+ * Context: process, may sleep. Return: as dlend_link_post_in().
  */
 int dlend_offer_ask(struct dlend_link *link);
 

@@ -13,13 +13,14 @@
 static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *link, u32 at,
 				u32 *size, struct dlend_p_rom *piece)
 {
+	struct dlend_session_ref now = dlend_session_now(link);
 	struct dlend_msg req, reply = {};
 	struct dlend_p_u32 *p;
 	int ret;
 
 	p = dlend_msg_init(&req, DLEND_MSG_ROM_READ, &offer->addr, 0, sizeof(*p));
 	p->value = cpu_to_le32(at);
-	ret = dlend_link_call(link, &req, &reply, 0);
+	ret = dlend_link_call_in(&now, &req, &reply, 0);
 	if (ret)
 		return ret;
 	memcpy(piece, reply.payload, sizeof(*piece));

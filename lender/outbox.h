@@ -35,7 +35,7 @@ void lend_outbox_tell_peers(void);
 /**
  * lend_outbox_note - queue a message that has to arrive, after all notes that were queued before
  * @link: (in) to the peer that has to get it
- * @msg: (in) message, as for dlend_link_post(); copied
+ * @msg: (in) message, as for dlend_link_post_in(); copied
  *
  * The message is dropped if the session ends first: the lease or grant that the message is about
  * ends with the session.  If the peer takes no messages for too long, this ends its session.

@@ -172,14 +172,6 @@ int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *ms
 }
 DLEND_EXPORT(dlend_link_post_in);
 
-int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg)
-{
-	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
-
-	return dlend_link_post_in(&now, msg);
-}
-DLEND_EXPORT(dlend_link_post);
-
 /*
  * Write the producer's index again, as it may have been overwritten, and check the peer's credit
  * while no message is sent, too.  If another thread has the lock, it is about to do the same.
@@ -297,15 +289,6 @@ int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *re
 	return err ?: -ETIMEDOUT;
 }
 DLEND_EXPORT(dlend_link_call_in);
-
-int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
-		    unsigned int timeout_ms)
-{
-	struct dlend_session_ref now = { .link = link, .session = dlend_link_session(link) };
-
-	return dlend_link_call_in(&now, req, reply, timeout_ms);
-}
-DLEND_EXPORT(dlend_link_call);
 
 /* Under link->lock. */
 static void dlend_call_answer(struct dlend_call *call, int status)

@@ -528,7 +528,7 @@ static int dlend_client_check(struct ntb_dev *ntb)
 		.allow_unsafe = dlend_client_allow_unsafe,
 	};
 	char why[DLEND_FIT_WHY];
-	int err = dlend_fit_check(&fit, dlend_link_doorbells(), why);
+	int err = dlend_fit_check(&fit, DLEND_LINK_DOORBELLS, why);
 
 	if (err)
 		dev_err(&ntb->dev, "%s\n", why);

@@ -27,7 +27,6 @@
 /*
  * struct dlend_irq_sink - where one device's interrupts arrive
  * @slot: @counters in the link's aperture
- * @offset: of @slot
  * @handle: names the sink in the ring of hints
  * @counters: one for each vector; the lender writes them
  * @seen: what was delivered of each; under link->irq_lock
@@ -36,7 +35,6 @@
 struct dlend_irq_sink {
 	struct dlend_link *link;
 	struct dlend_slot *slot;
-	u64 offset;
 	u32 handle;
 	__le32 *counters;
 	u32 *seen;
@@ -147,16 +145,6 @@ static void dlend_irq_sinks_look_wanted(struct dlend_link *link)
 	} while (more);
 }
 
-static int dlend_irq_sink_map(struct dlend_irq_sink *sink, struct dlend_aperture *ap)
-{
-	sink->slot = dlend_slot_of_memory(ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
-					  DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_IRQ);
-	if (IS_ERR(sink->slot))
-		return PTR_ERR(sink->slot);
-	sink->offset = sink->slot->offset;
-	return 0;
-}
-
 static int dlend_irq_sink_add(struct dlend_irq_sink *sink)
 {
 	struct dlend_link *link = sink->link;
@@ -193,7 +181,9 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 	sink->counters = alloc_pages_exact(DLEND_IRQ_COUNTERS_SIZE, GFP_KERNEL | __GFP_ZERO);
 	if (!sink->seen || !sink->counters)
 		goto free_memory;
-	err = dlend_irq_sink_map(sink, ap);
+	sink->slot = dlend_slot_of_memory(ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
+					  DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_IRQ);
+	err = PTR_ERR_OR_ZERO(sink->slot);
 	if (err)
 		goto free_memory;
 	err = dlend_irq_sink_add(sink);
@@ -235,7 +225,7 @@ DLEND_EXPORT(dlend_irq_sink_close);
 
 u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink)
 {
-	return sink->offset;
+	return sink->slot->offset;
 }
 DLEND_EXPORT(dlend_irq_sink_offset);
 
@@ -270,12 +260,6 @@ void dlend_irq_sinks_free(struct dlend_link *link)
 /* Milliseconds between looks at every counter, for hints that were overwritten. */
 #define DLEND_LOOK_ALL_MS	1000
 
-u64 dlend_link_doorbells(void)
-{
-	return BIT_ULL(DLEND_DB_MSG) | BIT_ULL(DLEND_DB_IRQ);
-}
-DLEND_EXPORT(dlend_link_doorbells);
-
 /*
  * Clear first: what comes after that rings again, what came before is seen by the scan.  The clear
  * is a posted write, which a doorbell could still overtake: then it wipes that doorbell, and the
@@ -284,7 +268,7 @@ DLEND_EXPORT(dlend_link_doorbells);
  */
 static u64 dlend_doorbell_take(struct dlend_link *link)
 {
-	u64 bits = link->ops->db_read(link->hw) & dlend_link_doorbells();
+	u64 bits = link->ops->db_read(link->hw) & DLEND_LINK_DOORBELLS;
 
 	if (bits) {
 		link->ops->db_clear(link->hw, bits);
@@ -304,7 +288,7 @@ static void dlend_doorbell_begin_polling(struct dlend_link *link)
 	if (!link->doorbell.on)
 		return;
 	/* The peer does not notice the mask: a bit that it sets stays until it is read here. */
-	link->ops->db_mask(link->hw, dlend_link_doorbells(), true);
+	link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, true);
 	atomic_inc(&link->stat.polls);
 	dlend_doorbell_queue(link);
 }
@@ -378,9 +362,9 @@ static void dlend_doorbell_work(struct work_struct *work)
 	if (more) {
 		usleep_range(DLEND_POLL_US, DLEND_POLL_MAX_US);
 	} else {
-		link->ops->db_mask(link->hw, dlend_link_doorbells(), false);
+		link->ops->db_mask(link->hw, DLEND_LINK_DOORBELLS, false);
 		/* Not all hardware rings for what came while it was masked. */
-		if (!(link->ops->db_read(link->hw) & dlend_link_doorbells()) ||
+		if (!(link->ops->db_read(link->hw) & DLEND_LINK_DOORBELLS) ||
 		    !dlend_doorbell_poll(link))
 			return;
 	}
@@ -401,7 +385,7 @@ void dlend_doorbell_look(struct dlend_link *link)
 
 void dlend_doorbell_enable(struct dlend_link *link, bool on)
 {
-	u64 bits = dlend_link_doorbells();
+	u64 bits = DLEND_LINK_DOORBELLS;
 
 	spin_lock_irq(&link->irq_lock);
 	link->doorbell.on = on;

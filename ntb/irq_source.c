@@ -390,7 +390,7 @@ static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
 /* All that is late, with one read.  That also pushes what devices have written before. */
 static void dlend_irq_sources_tell(struct dlend_link *link)
 {
-	struct dlend_session_ref in = { .link = link, .session = dlend_link_session(link) };
+	struct dlend_session_ref in = dlend_session_now(link);
 	struct dlend_irq_sources *all = &link->sources;
 	LIST_HEAD(now);
 

@@ -219,15 +219,6 @@ struct dlend_aperture *dlend_link_aperture(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_aperture);
 
-struct dlend_session_ref dlend_session_hold(struct dlend_link *link)
-{
-	return (struct dlend_session_ref){
-		.link = dlend_link_get(link),
-		.session = dlend_link_session(link),
-	};
-}
-DLEND_EXPORT(dlend_session_hold);
-
 void dlend_session_drop(struct dlend_session_ref *ref)
 {
 	if (ref->link)

@@ -160,7 +160,7 @@ void dlend_offer_flush(struct dlend_offer *offer);
  *
  * Context: process; waits for the lender, a message for DLEND_ROM_PIECE bytes.
  * Return: 0; -ENOTCONN the link is down; -EFBIG, -EBADMSG what the lender sends makes no sense;
- * -ENOMEM; or as dlend_link_call().
+ * -ENOMEM; or as dlend_link_call_in().
  */
 int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
 

@@ -86,7 +86,7 @@ void dlend_uevent_state(struct device *dev, const char *state);
  *	     and device) and return the status, 0 or -errno; set @reply->epoch where a grant makes
  *	     one. @reply is NULL for a post. Process context. Messages about one device come one at
  *	     a time and in order, those about different devices at the same time; so it may sleep,
- *	     and take as long as its device does, but must not dlend_link_call() on the same link
+ *	     and take as long as its device does, but must not call on the same link
  *	     (two nodes that do could wait for each other): hand over to a work item.
  * @suspend: the host is about to sleep. Return 0: nothing is lent or borrowed, and nothing will be
  *	     before resume(); or an error, after a message that says which device is in the way.
@@ -160,13 +160,25 @@ struct dlend_session_ref {
 	u64 session;
 };
 
+/** dlend_link_session - number of the session, new for each; 0: none is up. Context: any. */
+u64 dlend_link_session(const struct dlend_link *link);
+
+/** dlend_session_now - the session that a link has now; no reference is taken. Context: any. */
+static inline struct dlend_session_ref dlend_session_now(struct dlend_link *link)
+{
+	return (struct dlend_session_ref){ .link = link, .session = dlend_link_session(link) };
+}
+
 /**
  * dlend_session_hold - the session that a link has now
  * @link: link; a reference is taken, and held until dlend_session_drop()
  *
  * Context: any. Return: the session; if the link is down, one that is over.
  */
-struct dlend_session_ref dlend_session_hold(struct dlend_link *link);
+static inline struct dlend_session_ref dlend_session_hold(struct dlend_link *link)
+{
+	return dlend_session_now(dlend_link_get(link));
+}
 
 /**
  * dlend_session_drop - forget a session
@@ -238,9 +250,6 @@ bool dlend_link_is_up(const struct dlend_link *link);
 /** dlend_link_peer - node id of the peer, 0 while unknown. Context: any. */
 u16 dlend_link_peer(const struct dlend_link *link);
 
-/** dlend_link_session - number of the session, new for each; 0: none is up. Context: any. */
-u64 dlend_link_session(const struct dlend_link *link);
-
 /** dlend_link_name - name in /sys/class/dlend_link; lives as long as the link. Context: any. */
 const char *dlend_link_name(const struct dlend_link *link);
 
@@ -248,8 +257,8 @@ const char *dlend_link_name(const struct dlend_link *link);
 struct device *dlend_link_dev(struct dlend_link *link);
 
 /**
- * dlend_link_call - send a request and wait for the reply
- * @link: link
+ * dlend_link_call_in - send a request in a session, and wait for the reply
+ * @ref: (in) session, from dlend_session_hold() when what @req says was agreed
  * @req: (in, out) from dlend_msg_init() with the payload filled in; id, seq and crc are filled in
  *	here
  * @reply: (out) the checked reply; may be NULL
@@ -257,43 +266,20 @@ struct device *dlend_link_dev(struct dlend_link *link);
  *	call_timeout_ms)
  *
  * Context: process, may sleep; not from dlend_link_user.message of the same link.
- * Return: the reply's status (0 or the peer's -errno); -ENOTCONN link down before or during,
- * -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes. A reply that
- * comes after its time-out is dropped.
- */
-int dlend_link_call(struct dlend_link *link, struct dlend_msg *req, struct dlend_msg *reply,
-		    unsigned int timeout_ms);
-
-/**
- * dlend_link_call_in - dlend_link_call() in one session and no other
- * @ref: (in) session, from dlend_session_hold() when what @req says was agreed
- * @req: (in, out) as for dlend_link_call()
- * @reply: (out) as for dlend_link_call()
- * @timeout_ms: (in) as for dlend_link_call()
- *
- * Context: as dlend_link_call(). Return: as dlend_link_call(); -ENOTCONN also if the session is
- * over.
+ * Return: the reply's status (0 or the peer's -errno); -ENOTCONN the session is over, before or
+ * during the call; -ETIMEDOUT no answer; -ENOBUFS the peer has more calls under way than it takes.
+ * A reply that comes after its time-out is dropped.
  */
 int dlend_link_call_in(const struct dlend_session_ref *ref, struct dlend_msg *req,
 		       struct dlend_msg *reply, unsigned int timeout_ms);
 
 /**
- * dlend_link_post - send a message that nobody answers
- * @link: link
+ * dlend_link_post_in - send a message in a session; there is no answer
+ * @ref: (in) session, from dlend_session_hold() when what @msg says was true
  * @msg: (in, out) from dlend_msg_init() with the payload filled in; seq and crc are filled in here
  *
  * Context: process, may sleep while the ring is full, for call_timeout_ms at most.
- * Return: 0; -ENOTCONN the link is down; -ETIMEDOUT the peer takes no messages.
- */
-int dlend_link_post(struct dlend_link *link, struct dlend_msg *msg);
-
-/**
- * dlend_link_post_in - dlend_link_post() in one session and no other
- * @ref: (in) session, from dlend_session_hold() when what @msg says was true
- * @msg: (in, out) as for dlend_link_post()
- *
- * Context: as dlend_link_post(). Return: as dlend_link_post(); -ENOTCONN also if the session is
- * over.
+ * Return: 0; -ENOTCONN the session is over; -ETIMEDOUT the peer takes no messages.
  */
 int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *msg);
 

@@ -6,7 +6,9 @@
 #ifndef DLEND_LINK_HW_H
 #define DLEND_LINK_HW_H
 
+#include <linux/bits.h>
 #include <linux/types.h>
+#include <dlend/proto.h>
 
 struct device;
 struct dlend_link;
@@ -70,8 +72,8 @@ struct dlend_link_hw_ops {
 	void (*link_enable)(void *hw, bool on);
 };
 
-/** dlend_link_doorbells - bits of the doorbells that the core uses. Context: any. */
-u64 dlend_link_doorbells(void);
+/* Bits of the doorbells that a link uses. */
+#define DLEND_LINK_DOORBELLS	(BIT_ULL(DLEND_DB_MSG) | BIT_ULL(DLEND_DB_IRQ))
 
 /**
  * dlend_link_add - make a new link; its bring-up begins by itself
