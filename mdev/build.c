@@ -99,12 +99,21 @@ static void dlend_report_probe(struct dlend_memory *mem, int err)
 	}
 }
 
-void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len)
+void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len)
 {
-	struct dlend_ram *ram = mem->ram;
+	bool translated = err == -EAGAIN && dlend_search_translated(mem);
 
-	guard(mutex)(&ram->lock);
-	strscpy(buf, mem->reason, len);
+	guard(mutex)(&mem->ram->lock);
+	if (err != -EAGAIN)
+		strscpy(why, mem->reason, len);
+	else if (dlend_members_fenced(mem->ram))
+		strscpy(why,
+			"another device of the VM was to stop, and its lender has not stopped it; memory is mapped after that",
+			len);
+	else if (translated)
+		strscpy(why,
+			"the VM has a virtual IOMMU, which a borrowed device cannot have: attach the device, and pass it through; RAM at address 0 was not mapped for it",
+			len);
 }
 
 u64 dlend_memory_pinned(const struct dlend_memory *mem)

@@ -99,7 +99,7 @@ static void dlend_loss_count(struct dlend_memory *mem, u64 us)
 
 void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 {
-	u64 last = dlend_loss_last(gpa, size), us;
+	u64 last = dlend_loss_last(gpa, size);
 	struct dlend_vm *vm = mem->ram->vm;
 	ktime_t since = ktime_get();
 	bool hit = false;
@@ -112,10 +112,8 @@ void dlend_memory_unmap(struct dlend_memory *mem, u64 gpa, u64 size)
 		hit |= dlend_loss_take(mem, gpa, last);
 	} while (!dlend_unpin_await(mem, gpa, last));
 	dlend_pin_unmap_ends(vm, gpa, last);
-	us = ktime_us_delta(ktime_get(), since);
 	if (hit)
-		dlend_loss_count(mem, us);
-	trace_dlend_dma_unmap(mem->vdev->dev, gpa, last, hit, us);
+		dlend_loss_count(mem, ktime_us_delta(ktime_get(), since));
 }
 
 /* Builds */

@@ -32,10 +32,12 @@
  * A slot for @extent.  Where it can be, at an offset that lets both IOMMUs use large pages: a whole
  * GiB for pages of 1 GiB, or else the same offset in 2 MiB as the guest-physical address.
  */
-static int dlend_ram_map_alloc(struct dlend_ram *ram, struct dlend_extent *extent)
+static int dlend_ram_map_alloc(struct dlend_ram *ram, const struct dlend_vmm *vmm,
+			       struct dlend_extent *extent)
 {
 	struct dlend_slot *slot = ERR_PTR(-ENOSPC);
 
+	CLASS(dlend_charge, charge)(vmm);
 	if (extent->size == SZ_1G)
 		slot = dlend_slot_alloc(ram->ap, extent->size, SZ_1G, 0, DLEND_SLOT_RAM);
 	if (IS_ERR(slot) && extent->size >= SZ_2M)
@@ -102,7 +104,6 @@ static int dlend_ram_map_run(struct dlend_ram *ram, struct dlend_chunk *chunk, u
  */
 static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm, u64 *gpa)
 {
-	struct mem_cgroup *before;
 	struct dlend_chunk *chunk;
 	int err = 0;
 
@@ -112,11 +113,8 @@ static int dlend_ram_map_next(struct dlend_ram *ram, const struct dlend_vmm *vmm
 		chunk = dlend_books_next(&ram->books, chunk);
 	if (!chunk)
 		return 0;
-	if (!chunk->extent->slot) {
-		before = dlend_vmm_charge(vmm);
-		err = dlend_ram_map_alloc(ram, chunk->extent);
-		dlend_vmm_charged(before);
-	}
+	if (!chunk->extent->slot)
+		err = dlend_ram_map_alloc(ram, vmm, chunk->extent);
 	if (!err)
 		err = dlend_ram_map_run(ram, chunk, gpa);
 	return err ?: 1;
@@ -236,15 +234,10 @@ static void dlend_map_settle(struct dlend_ram *ram)
 
 static int dlend_map_form(struct dlend_memory *mem)
 {
-	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
-	int err;
-
-	mutex_lock(&mem->ram->lock);
-	err = dlend_memory_disturbed(mem) ? -EAGAIN :
-					    dlend_books_form(&mem->ram->books, mem->build);
-	mutex_unlock(&mem->ram->lock);
-	dlend_vmm_charged(before);
-	return err;
+	CLASS(dlend_charge, charge)(&mem->vmm);
+	guard(mutex)(&mem->ram->lock);
+	return dlend_memory_disturbed(mem) ? -EAGAIN :
+					     dlend_books_form(&mem->ram->books, mem->build);
 }
 
 int dlend_map_new(struct dlend_memory *mem)

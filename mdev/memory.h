@@ -14,7 +14,6 @@
 #include <dlend/borrower.h>
 #include <dlend/link.h>
 
-struct mem_cgroup;
 struct mm_struct;
 struct seq_file;
 struct vfio_device;
@@ -50,28 +49,6 @@ void dlend_vmm_copy(struct dlend_vmm *to, const struct dlend_vmm *from);
 
 /** dlend_vmm_drop - give the references back, if there are any. Context: process. */
 void dlend_vmm_drop(struct dlend_vmm *vmm);
-
-/**
- * dlend_vmm_lockable - how much may it lock in all, as things are now?
- * @vmm: (in) VMM
- *
- * Context: any. Return: bytes, U64_MAX: as much as it likes.
- */
-u64 dlend_vmm_lockable(const struct dlend_vmm *vmm);
-
-/**
- * dlend_vmm_charge - from now on its control group is charged for what this thread allocates
- * @vmm: (in) VMM
- *
- * What is allocated with __GFP_ACCOUNT, that is.  It has to be DLEND_BOOKS_GFP, or to fail as that
- * does: so VFIO is not called, and nothing is mapped, until dlend_vmm_charged().
- *
- * Context: process, may sleep. Return: for dlend_vmm_charged(), which has to follow.
- */
-struct mem_cgroup *dlend_vmm_charge(const struct dlend_vmm *vmm);
-
-/** dlend_vmm_charged - as before dlend_vmm_charge(), which returned @before. Context: as there. */
-void dlend_vmm_charged(struct mem_cgroup *before);
 
 /**
  * struct dlend_memory_stat - numbers for debugfs and sysfs
@@ -211,7 +188,7 @@ struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
  * still stands.  It may be incomplete: keep the gate closed if @unmapped said @lost.
  * -ENOMEM (mostly the limit of locked memory), -ENOSPC the aperture is full, -EOPNOTSUPP the layout
  * changes all the time (a virtual IOMMU; may be called again after ten seconds), -EFAULT RAM that
- * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_reason() and the
+ * cannot be pinned, -ENOTCONN the session is over, -ETIMEDOUT, ...  dlend_memory_why() and the
  * log say what to do.
  */
 int dlend_memory_build(struct dlend_memory *mem, u32 how);
@@ -337,24 +314,15 @@ void dlend_memory_link_down(struct dlend_memory *mem);
 void dlend_memory_destroy(struct dlend_memory *mem, bool acked);
 
 /**
- * dlend_memory_reason - why the last build failed
+ * dlend_memory_why - why the last build failed, or is to be made again
  * @mem: (in) memory
- * @buf: (out) words, "" if it did not fail
- * @len: (in) size of @buf in bytes
- *
- * Context: may sleep.
- */
-void dlend_memory_reason(struct dlend_memory *mem, char *buf, size_t len);
-
-/**
- * dlend_memory_unsettled - dlend_memory_build() returns -EAGAIN again and again: is it known why?
- * @mem: (in) memory
- * @why: (in, out) words; unchanged if it is not known
+ * @err: (in) of dlend_memory_build()
+ * @why: (in, out) words; for -EAGAIN unchanged if it is not known
  * @len: (in) size of @why in bytes
  *
  * Context: may sleep; takes the VMM's mmap_lock.
  */
-void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len);
+void dlend_memory_why(struct dlend_memory *mem, int err, char *why, size_t len);
 
 /** dlend_memory_pinned - bytes that are pinned, through whatever device. Context: any. */
 u64 dlend_memory_pinned(const struct dlend_memory *mem);

@@ -141,7 +141,6 @@ static bool dlend_unpin_next(struct dlend_vm *vm)
 		return false;
 	via = chunk->owner;
 	dlend_unpin_pages(via, chunk->gpa, chunk->npages);
-	trace_dlend_unpin(via->vdev->dev, chunk->gpa, chunk->npages);
 	kfree(chunk->pages);
 	kfree(chunk);
 	spin_lock(&vm->lock);
@@ -545,17 +544,19 @@ static int dlend_pin_check_prot(struct dlend_memory *mem, const struct dlend_chu
 /* Enter a pinned chunk in the books, for which the VMM is charged. */
 static int dlend_pin_add(struct dlend_memory *mem, const struct dlend_chunk *pinned)
 {
-	struct mem_cgroup *before = dlend_vmm_charge(&mem->vmm);
-	struct dlend_chunk *chunk = kmemdup(pinned, sizeof(*pinned), DLEND_BOOKS_GFP);
-	int err = chunk ? dlend_pin_note_pages(mem, chunk) : -ENOMEM;
+	struct dlend_chunk *chunk;
+	int err;
 
+	CLASS(dlend_charge, charge)(&mem->vmm);
+	chunk = kmemdup(pinned, sizeof(*pinned), DLEND_BOOKS_GFP);
+	if (!chunk)
+		return -ENOMEM;
+	err = dlend_pin_note_pages(mem, chunk);
 	if (!err) {
-		mutex_lock(&mem->ram->lock);
+		guard(mutex)(&mem->ram->lock);
 		err = dlend_books_add(&mem->ram->books, chunk);
-		mutex_unlock(&mem->ram->lock);
 	}
-	dlend_vmm_charged(before);
-	if (err && chunk) {
+	if (err) {
 		kfree(chunk->pages);
 		kfree(chunk);
 	}

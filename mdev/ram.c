@@ -6,8 +6,6 @@
  * Must not know books, pins, apertures or messages.
  */
 #include <linux/capability.h>
-#include <linux/memcontrol.h>
-#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/slab.h>
@@ -48,16 +46,6 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
 	unsigned long most = task_rlimit(vmm->task, RLIMIT_MEMLOCK);
 
 	return vmm->locks_all || most == RLIM_INFINITY ? U64_MAX : most;
-}
-
-struct mem_cgroup *dlend_vmm_charge(const struct dlend_vmm *vmm)
-{
-	return set_active_memcg(get_mem_cgroup_from_mm(vmm->mm));
-}
-
-void dlend_vmm_charged(struct mem_cgroup *before)
-{
-	mem_cgroup_put(set_active_memcg(before));
 }
 
 /* References and works */

@@ -56,7 +56,9 @@
 #include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/lockdep.h>
+#include <linux/memcontrol.h>
 #include <linux/mutex.h>
+#include <linux/sched/mm.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
@@ -137,7 +139,6 @@ struct dlend_vm {
  * @node: among all
  * @ref: references of the members, and of works that are queued
  * @vm: whose RAM it is
- * @kvm: its VM; never dereferenced
  * @iommufd: its memory is mapped by /dev/iommu, not by the legacy container
  * @lowmem: the administrator says that RAM below 4 GiB ends there; 0: did not say
  * @session: towards the lenders
@@ -150,7 +151,7 @@ struct dlend_vm {
  * @member: by number, NULL: none
  * @users: how many members want the windows
  * @vmm_exits: the VMM dies, and closes its devices one after the other
- * @over: all members were closed; none may join, because @kvm may be another VM by now
+ * @over: all members were closed; none may join, as the VM may be another one by now
  * @lost: grows with everything that a running build must notice
  * @build: number of the current or last build
  * @due: where RAM may have come, or come back, since it was looked for last
@@ -164,7 +165,6 @@ struct dlend_ram {
 	struct list_head node;
 	struct kref ref;
 	struct dlend_vm *vm;
-	const struct kvm *kvm;
 	bool iommufd;
 	u64 lowmem;
 	struct dlend_session_ref session;
@@ -263,7 +263,7 @@ struct dlend_memory {
 	struct dlend_memory_stat stat;
 };
 
-/* The next member from number *@id on, which moves behind it; or NULL.  Under ram->lock. */
+/* The next member from number *@id on, which moves on, or NULL.  Under ram->lock or loss_lock. */
 static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ram, u32 *id)
 {
 	struct dlend_memory *mem = NULL;
@@ -338,6 +338,22 @@ static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
 	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->v);
 }
+
+/**
+ * dlend_vmm_lockable - how much may it lock in all, as things are now?
+ * @vmm: (in) VMM
+ *
+ * Context: any. Return: bytes, U64_MAX: as much as it likes.
+ */
+u64 dlend_vmm_lockable(const struct dlend_vmm *vmm);
+
+/*
+ * CLASS(dlend_charge, name)(vmm): to the end of the scope, what this thread allocates with
+ * __GFP_ACCOUNT is charged to the VMM's control group.  It has to be DLEND_BOOKS_GFP, or to fail as
+ * that does: so VFIO is not called, and nothing is mapped.  Context: process, may sleep.
+ */
+DEFINE_CLASS(dlend_charge, struct mem_cgroup *, mem_cgroup_put(set_active_memcg(_T)),
+	     set_active_memcg(get_mem_cgroup_from_mm(vmm->mm)), const struct dlend_vmm *vmm)
 
 /* ram.c: members, and what they are told about each other */
 

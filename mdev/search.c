@@ -160,19 +160,6 @@ bool dlend_search_translated(struct dlend_memory *mem)
 	return !dlend_search_known(mem, 0, &next) && dlend_search_slot_is_ram(mem, 0, false);
 }
 
-void dlend_memory_unsettled(struct dlend_memory *mem, char *why, size_t len)
-{
-	if (dlend_search_translated(mem))
-		strscpy(why,
-			"the VM has a virtual IOMMU, which a borrowed device cannot have: attach the device, and pass it through; RAM at address 0 was not mapped for it",
-			len);
-	guard(mutex)(&mem->ram->lock);
-	if (dlend_members_fenced(mem->ram))
-		strscpy(why,
-			"another device of the VM was to stop, and its lender has not stopped it; memory is mapped after that",
-			len);
-}
-
 #define DLEND_SEARCH_OPS \
 	.pin = dlend_search_pin, .try = dlend_search_try, .known = dlend_search_known, \
 	.edge = dlend_search_edge, .is_ram = dlend_search_is_ram, .stop = dlend_search_stop

@@ -72,7 +72,6 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 		kfree(ram);
 		return ERR_PTR(err);
 	}
-	ram->kvm = mem->kvm;
 	ram->iommufd = mem->vdev->iommufd_access;
 	ram->lowmem = desc->lowmem;
 	ram->session = *desc->session;
@@ -95,7 +94,7 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem,
 			     const struct dlend_memory_desc *desc)
 {
-	return mem->kvm && ram->kvm == mem->kvm &&
+	return mem->kvm && ram->vm->kvm == mem->kvm &&
 	       ram->session.link == desc->session->link &&
 	       ram->session.session == desc->session->session && ram->lowmem == desc->lowmem &&
 	       ram->iommufd == !!mem->vdev->iommufd_access;
@@ -190,11 +189,12 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 	dlend_ram_put(ram);
 }
 
-static struct dlend_memory *dlend_memory_make(const struct dlend_memory_desc *desc)
+struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
 {
 	struct dlend_memory *mem;
 	int err;
 
+	CLASS(dlend_charge, charge)(desc->vmm);
 	mem = kvzalloc_obj(*mem, DLEND_BOOKS_GFP);
 	if (!mem)
 		return ERR_PTR(-ENOMEM);
@@ -214,15 +214,6 @@ static struct dlend_memory *dlend_memory_make(const struct dlend_memory_desc *de
 		kvfree(mem);
 		return ERR_PTR(err);
 	}
-	return mem;
-}
-
-struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
-{
-	struct mem_cgroup *before = dlend_vmm_charge(desc->vmm);
-	struct dlend_memory *mem = dlend_memory_make(desc);
-
-	dlend_vmm_charged(before);
 	return mem;
 }
 
@@ -250,40 +241,6 @@ static bool dlend_members_any_open(const struct dlend_ram *ram)
 		if (!mem->closed)
 			return true;
 	return false;
-}
-
-static void dlend_members_exit(struct dlend_ram *ram)
-{
-	struct dlend_memory *mem;
-	u32 id = 0;
-
-	guard(mutex)(&ram->loss_lock);
-	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		mem->ops->exit(mem->v);
-}
-
-static bool dlend_members_quiet(struct dlend_ram *ram)
-{
-	struct dlend_memory *mem;
-	u32 id = 0;
-
-	guard(mutex)(&ram->loss_lock);
-	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		if (!mem->ops->quiet(mem->v))
-			return false;
-	return true;
-}
-
-static void dlend_members_leave(struct dlend_ram *ram, const struct dlend_memory *except)
-{
-	struct dlend_memory *mem;
-	u32 i = 0;
-
-	guard(mutex)(&ram->loss_lock);
-	/* The device of one that was closed may have another VMM by now. */
-	while ((mem = dlend_members_next(ram, &i)))
-		if (mem != except && !READ_ONCE(mem->closed))
-			mem->ops->leave(mem->v);
 }
 
 /* How long the other devices of a VM have to stop. */
@@ -396,13 +353,19 @@ void dlend_memory_cut(struct dlend_memory *mem)
 	dlend_ram_queue(ram, &ram->tell_work);
 }
 
-static bool dlend_hand_over_all_quiet(struct dlend_vm *vm)
+/* Have all devices of the VM stopped? */
+static bool dlend_hand_over_quiet(struct dlend_vm *vm)
 {
 	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
 	bool quiet = true;
+	u32 id;
 
-	while ((ram = dlend_ram_next(vm, ram)))
-		quiet &= dlend_members_quiet(ram);
+	while ((ram = dlend_ram_next(vm, ram))) {
+		guard(mutex)(&ram->loss_lock);
+		for (id = 0; (mem = dlend_members_next_user(ram, &id, NULL));)
+			quiet &= mem->ops->quiet(mem->v);
+	}
 	return quiet;
 }
 
@@ -411,15 +374,24 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 	unsigned int turns = DLEND_QUIET_MS / DLEND_TURN_MS;
 	struct dlend_vm *vm = mem->ram->vm;
 	struct dlend_ram *ram = NULL;
+	struct dlend_memory *other;
+	u32 id;
 
 	while ((ram = dlend_ram_next(vm, ram))) {
+		guard(mutex)(&ram->loss_lock);
 		WRITE_ONCE(ram->vmm_exits, true);
-		dlend_members_exit(ram);
+		for (id = 0; (other = dlend_members_next_user(ram, &id, NULL));)
+			other->ops->exit(other->v);
 	}
-	while (turns-- && !dlend_hand_over_all_quiet(vm))
+	while (turns-- && !dlend_hand_over_quiet(vm))
 		msleep(DLEND_TURN_MS);
-	while ((ram = dlend_ram_next(vm, ram)))
-		dlend_members_leave(ram, mem);
+	while ((ram = dlend_ram_next(vm, ram))) {
+		guard(mutex)(&ram->loss_lock);
+		/* The device of one that was closed may have another VMM by now. */
+		for (id = 0; (other = dlend_members_next(ram, &id));)
+			if (other != mem && !READ_ONCE(other->closed))
+				other->ops->leave(other->v);
+	}
 }
 
 static void dlend_hand_over_close(struct dlend_memory *mem)

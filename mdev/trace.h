@@ -34,22 +34,6 @@ TRACE_EVENT(dlend_pin,
 		  __entry->gpa, __entry->npages, __entry->prot, __entry->err)
 );
 
-TRACE_EVENT(dlend_unpin,
-	TP_PROTO(struct device *dev, u64 gpa, u32 npages),
-	TP_ARGS(dev, gpa, npages),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u64, gpa)
-		__field(u32, npages)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->gpa = gpa;
-		__entry->npages = npages;
-	),
-	TP_printk("%s gpa=%#llx pages=%u", __get_str(dev), __entry->gpa, __entry->npages)
-);
-
 /*
  * What happens to the DMA windows: "build" begins; "standing" or "failed" ends a build; "lost": a
  * dma_unmap took a part that may come back; "unplugged": it took a part that will not; "missing":
@@ -73,28 +57,6 @@ TRACE_EVENT(dlend_window,
 	),
 	TP_printk("%s %s bytes=%llu err=%d", __get_str(dev), __get_str(what),
 		  __entry->bytes, __entry->err)
-);
-
-/* A VMM took memory away, and was kept for @us; @hit: something was pinned there. */
-TRACE_EVENT(dlend_dma_unmap,
-	TP_PROTO(struct device *dev, u64 gpa, u64 last, bool hit, u64 us),
-	TP_ARGS(dev, gpa, last, hit, us),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u64, gpa)
-		__field(u64, last)
-		__field(bool, hit)
-		__field(u64, us)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->gpa = gpa;
-		__entry->last = last;
-		__entry->hit = hit;
-		__entry->us = us;
-	),
-	TP_printk("%s gpa=%#llx last=%#llx hit=%u us=%llu", __get_str(dev), __entry->gpa,
-		  __entry->last, __entry->hit, __entry->us)
 );
 
 /* What was asked for under the lease @epoch, and the lender's answer. */

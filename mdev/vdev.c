@@ -436,11 +436,9 @@ static void dlend_step_build(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_ended_lose(v, lease, "the host that the VM is on has ended its move");
 		return;
 	}
-	if (ret && ret != -EAGAIN)
-		dlend_memory_reason(dlend_vdev_memory(lease), why, sizeof(why));
-	if (ret == -EAGAIN)
-		dlend_memory_unsettled(dlend_vdev_memory(lease), why, sizeof(why));
-	if (!ret)
+	if (ret)
+		dlend_memory_why(dlend_vdev_memory(lease), ret, why, sizeof(why));
+	else
 		dlend_guest_look(v, lease);
 	mutex_lock(&v->lock);
 	v->stat.builds++;
