@@ -375,7 +375,7 @@ static void dlend_pin_enter(struct dlend_vm *vm, struct dlend_memory *mem, struc
 	list_add_tail(&mem->pinning, &vm->pins);
 }
 
-/* dlend_pin_begin(), but -EBUSY: some of it is being unmapped just now. */
+/* Try to begin.  -EBUSY: some of it is being unmapped just now; -EINTR: the build must give way. */
 static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -392,7 +392,11 @@ static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
 	return 0;
 }
 
-int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
+/*
+ * From now on a pin of @mem's is under way, and dma_unmap of these pages waits.  If some of it is
+ * being unmapped, wait for the end of that first.  Return: 0; -EINTR the build must give way.
+ */
+static int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	int err;
 

@@ -29,12 +29,13 @@
  *		across pins and peer calls: seconds.
  *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes.
  *		Held across pins.
+ *   vm->watch_lock  held while the watch begins or ends, and while KVM's VM is looked into; that stays
+ *		as long as a member watches.  The VMM's mmap_lock is taken under it.
  *   loss_lock	one who takes RAM away at a time.  Held across members' ops, never across a pin, an
  *		unpin or a peer call.  A member does not leave while it is held.
  *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
  *		of chunks (or about the slots of some extents), never across VFIO or a peer call.
  *   vm->lock	a spinlock: what is being unmapped, pinned and unpinned just now, in all of the VM.
- *   vm->watch_lock  outside of all these but close_lock: the watch begins and ends.
  * A member's ops take vdev->lock; none of the locks above may be taken under vdev->lock.
  *
  * VFIO calls dma_unmap while it holds locks that vfio_pin_pages() and vfio_unpin_pages() take, too.
@@ -91,7 +92,7 @@ struct dlend_unpinner {
  * struct dlend_vm - what all RAM of a VM has in common, over whatever links
  * @node: among all
  * @ref: references of its RAM
- * @kvm: exists as long as there is a watcher; or NULL
+ * @kvm: stays as long as there is a watcher; or NULL
  * @vmm: process that opened the first device; tells VMs without KVM apart
  * @lock: guards all that follows, to @steps
  * @unmaps: dma_unmap calls under way, whichever device was called
@@ -105,7 +106,7 @@ struct dlend_unpinner {
  * @unpinner: workers that unpin
  * @watch_lock: guards @watchers and @task
  * @watchers: members that have it watched
- * @task: watches while there are any; what follows is its own
+ * @task: watches while there are any, if it could be made; what follows is its own
  * @slots: memory slots, as of its last check
  * @still: checks in a row in which nothing moved
  * @looked_ms: when it had devices look last
@@ -221,7 +222,7 @@ struct dlend_ram {
  * @slots: the VM's memory slots; empty: not known
  * @unpinnable: where RAM was that cannot be pinned
  * @turn: where the next look goes on
- * @watches: it has its VM watched (vm->watch_lock)
+ * @watches: it has its VM watched; KVM's VM stays so long (vm->watch_lock)
  * @repairs: builds that had to repair something
  * @repairs_since: in jiffies, when their counting began
  * @passed_told: the log has that this host passes a device of its own through to the VM
@@ -481,45 +482,24 @@ bool dlend_unpin_await(struct dlend_memory *mem, u64 gpa, u64 last);
 void dlend_unpin_leave(struct dlend_memory *mem);
 
 /**
- * dlend_pin_begin - a pin is under way: from now on dma_unmap of these pages waits
- * @mem: (in, out) member that builds or looks, and through which is pinned
- * @gpa: (in) first address
- * @npages: (in) how many
- *
- * Waits while some of it is being unmapped.
- *
- * Context: may sleep; takes ram->lock and vm->lock.  One at a time for each member.
- * Return: 0; -EINTR the build must give way.
- */
-int dlend_pin_begin(struct dlend_memory *mem, u64 gpa, u32 npages);
-
-/**
- * dlend_pin_begin_for - as dlend_pin_begin(), through another member
- * @mem: (in, out) member on whose behalf
+ * dlend_pin_begin_for - a pin is under way through another member: from now on dma_unmap waits
+ * @mem: (in, out) member on whose behalf; one pin at a time
  * @via: (in) member through which is pinned; it is open
- * @chunk: (in) what is pinned
+ * @chunk: (in) it is pinned already: builds and calls of dma_unmap do not matter
  *
- * For chunks that are pinned already: asks neither whether a build is disturbed nor for dma_unmap.
- *
- * Context: ram->lock held.
+ * Context: ram->lock held; takes vm->lock.
  */
 void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 			 const struct dlend_chunk *chunk);
 
 /**
  * dlend_pin_end - the pin that began last is in the books, or was given up
- * @mem: (in, out) member, as for dlend_pin_begin()
+ * @mem: (in, out) member, as for dlend_pin_begin_for()
  * @grown: (in) it is in the books
  *
  * Context: may sleep; takes ram->lock.
  */
 void dlend_pin_end(struct dlend_memory *mem, bool grown);
-
-/*
- * A page that is no RAM, for dlend_pin_begin(): nothing is pinned, but whoever closes the member
- * waits as for a pin.  So the VM stays until dlend_pin_end().
- */
-#define DLEND_PIN_NOWHERE	(U64_MAX - DLEND_GUEST_PAGE + 1)
 
 /** dlend_pin_await - wait until no pin is under way through @via. Context: as dlend_unpin_all(). */
 void dlend_pin_await(const struct dlend_memory *via);

@@ -132,14 +132,12 @@ static bool dlend_search_range(void *ctx, u64 gpa, struct dlend_range *range)
 /* Does KVM have RAM at @gpa?  @otherwise: the answer where KVM does not run the VM. */
 static bool dlend_search_slot_is_ram(struct dlend_memory *mem, u64 gpa, bool otherwise)
 {
-	bool ram = otherwise;
+	struct dlend_vm *vm = mem->ram->vm;
 
-	if (dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1))
+	guard(mutex)(&vm->watch_lock);
+	if (!mem->watches)
 		return false;
-	if (mem->vdev->kvm)
-		ram = dlend_memslots_is_ram(mem->vdev->kvm, gpa);
-	dlend_pin_end(mem, false);
-	return ram;
+	return vm->kvm ? dlend_memslots_is_ram(vm->kvm, gpa) : otherwise;
 }
 
 static bool dlend_search_is_ram(void *ctx, u64 gpa)
@@ -196,21 +194,21 @@ static u64 dlend_search_near_max(struct dlend_memory *mem)
 		   max(dlend_search_known_end(mem), (u64)SZ_4G) + DLEND_ABOVE_KNOWN);
 }
 
-/* Read the VM's memory slots into mem->slots, if they have changed; empty: they are not known. */
+/*
+ * Read the VM's memory slots into mem->slots, if they have changed; empty: they are not known.
+ * -EINTR: the member is closed.
+ */
 static int dlend_search_read_slots(struct dlend_memory *mem)
 {
-	struct kvm *kvm;
-	int err;
+	struct dlend_vm *vm = mem->ram->vm;
 
-	err = dlend_pin_begin(mem, DLEND_PIN_NOWHERE, 1);
-	if (err)
-		return err;
-	kvm = mem->vdev->kvm;
-	if (kvm && (!mem->slots.ranges.count ||
-		    dlend_memslots_generation(kvm) != mem->slots.generation))
-		err = dlend_memslots_read(kvm, &mem->slots);
-	dlend_pin_end(mem, false);
-	return err;
+	guard(mutex)(&vm->watch_lock);
+	if (!mem->watches)
+		return -EINTR;
+	if (!vm->kvm || (mem->slots.ranges.count &&
+			 dlend_memslots_generation(vm->kvm) == mem->slots.generation))
+		return 0;
+	return dlend_memslots_read(vm->kvm, &mem->slots);
 }
 
 /* What is due */
@@ -548,15 +546,15 @@ void dlend_search_watch(struct dlend_memory *mem)
 	int err = 0;
 
 	guard(mutex)(&vm->watch_lock);
-	if (mem->watches || READ_ONCE(mem->closed))
+	if (READ_ONCE(mem->closed))
 		return;
-	if (!vm->watchers)
+	if (!vm->task)
 		err = dlend_watch_start(vm);
-	if (err) {
+	if (err)
 		dev_warn(mem->vdev->dev, "its VM's memory slots cannot be followed (%pe): RAM that is plugged in is found later, when all is looked at again (rescan_s)\n",
 			 ERR_PTR(err));
+	if (mem->watches)
 		return;
-	}
 	vm->watchers++;
 	mem->watches = true;
 	dlend_watch_passed(vm);
@@ -568,7 +566,9 @@ void dlend_search_unwatch(struct dlend_memory *mem)
 
 	guard(mutex)(&vm->watch_lock);
 	if (mem->watches && !--vm->watchers) {
-		kthread_stop(vm->task);
+		if (vm->task)
+			kthread_stop(vm->task);
+		vm->task = NULL;
 		dlend_ranges_clear(&vm->slots.ranges);
 	}
 	mem->watches = false;
