@@ -35,13 +35,11 @@ static void dlend_vdev_debugfs_bars(struct seq_file *m, const struct dlend_vdev 
 
 struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = dlend_vdev_lease(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 	struct dlend_memory_stat st = {};
 
-	if (lease) {
+	if (lease)
 		dlend_memory_stat(dlend_vdev_memory(lease), &st);
-		dlend_lease_put(lease);
-	}
 	return st;
 }
 
@@ -106,14 +104,10 @@ DEFINE_SHOW_ATTRIBUTE(stats);
 
 static int memory_show(struct seq_file *m, void *unused)
 {
-	struct dlend_vdev *v = m->private;
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(m->private);
 
-	lease = dlend_vdev_lease(v);
-	if (!lease)
-		return 0;
-	dlend_memory_show(dlend_vdev_memory(lease), m);
-	dlend_lease_put(lease);
+	if (lease)
+		dlend_memory_show(dlend_vdev_memory(lease), m);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(memory);

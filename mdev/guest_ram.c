@@ -51,15 +51,13 @@ void dlend_guest_rescan_soon(struct dlend_vdev *v)
 
 ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 {
-	struct dlend_lease *lease = dlend_vdev_lease(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 	struct dlend_ranges bars = {};
 	int err = 0;
 	u32 i;
 
-	if (lease) {
+	if (lease)
 		err = dlend_memory_passed(dlend_vdev_memory(lease), &bars);
-		dlend_lease_put(lease);
-	}
 	/* Whole lines only. */
 	for (i = 0; i < bars.count && at < PAGE_SIZE - DLEND_GUEST_PASSED_LINE; i++)
 		at += sysfs_emit_at(buf, at, "host - %#llx %#llx none " DLEND_GUEST_PASSED "\n",
@@ -70,13 +68,11 @@ ssize_t dlend_guest_passed_emit(struct dlend_vdev *v, char *buf, int at)
 
 void dlend_guest_rescan(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = dlend_vdev_lease(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
 	/* Say what is due before asking for the build: the build must find it. */
-	if (lease) {
+	if (lease)
 		dlend_memory_rescan(dlend_vdev_memory(lease));
-		dlend_lease_put(lease);
-	}
 	guard(mutex)(&v->lock);
 	if (!v->open || !v->claim.lease || !v->want.bme || v->failed)
 		return;
@@ -110,13 +106,10 @@ void dlend_guest_look(struct dlend_vdev *v, struct dlend_lease *lease)
 static void dlend_guest_look_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, look_work);
-	struct dlend_lease *lease = dlend_vdev_lease(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	if (!lease)
-		return;
-	if (READ_ONCE(v->is.looks))
+	if (lease && READ_ONCE(v->is.looks))
 		dlend_memory_look(dlend_vdev_memory(lease));
-	dlend_lease_put(lease);
 }
 
 /* What the VM's other devices, and a build, do to the windows */
@@ -128,12 +121,10 @@ bool dlend_guest_is_mute(const struct dlend_vdev *v)
 
 void dlend_guest_vmm_exits(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = dlend_ended_with_pins(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
 
-	if (!lease)
-		return;
-	dlend_memory_vmm_exits(dlend_vdev_memory(lease));
-	dlend_lease_put(lease);
+	if (lease)
+		dlend_memory_vmm_exits(dlend_vdev_memory(lease));
 }
 
 /* Shut the gate before memory goes: no access of the guest may start a DMA into it. */
@@ -280,28 +271,22 @@ void dlend_guest_attached(struct dlend_vdev *v)
 
 void dlend_guest_detach(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
 
 	/* The VMM may ask for that before it has given the device an address space. */
-	if (!READ_ONCE(v->had_space))
-		return;
-	lease = dlend_ended_with_pins(v);
-	if (!lease)
+	if (!lease || !READ_ONCE(v->had_space))
 		return;
 	dlend_guest_unmapping(v);
 	dlend_memory_close(dlend_vdev_memory(lease));
 	dlend_guest_unmapped(v, true);
-	dlend_lease_put(lease);
 }
 
 void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
 {
-	struct dlend_lease *lease = dlend_ended_with_pins(v);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
 
-	if (!lease)
-		return;
-	dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
-	dlend_lease_put(lease);
+	if (lease)
+		dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);
 }
 
 void dlend_guest_init(struct dlend_vdev *v)

@@ -151,16 +151,12 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 static void dlend_irqs_unmask_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, irq.unmask_work);
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	lease = dlend_vdev_lease(v);
-	if (!lease)
-		return;
 	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
-	if (dlend_lease_irq_unmask(lease) == -ETIMEDOUT &&
+	if (lease && dlend_lease_irq_unmask(lease) == -ETIMEDOUT &&
 	    READ_ONCE(v->irq.live) == DLEND_IRQ_INTX)
 		queue_work(system_highpri_wq, work);
-	dlend_lease_put(lease);
 }
 
 /* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */

@@ -141,17 +141,11 @@ static bool dlend_ending_await(struct dlend_vdev *v)
 		.v = v,
 		.kind = kind,
 	};
-	struct dlend_lease *lease;
-	bool idle;
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 
-	if ((!kind && v->info.class != DLEND_NVME_CLASS) || e.r.size < DLEND_NVME_ACQ + 8)
+	if (!lease || (!kind && v->info.class != DLEND_NVME_CLASS) || e.r.size < DLEND_NVME_ACQ + 8)
 		return true;
-	lease = dlend_vdev_lease(v);
-	if (!lease)
-		return true;
-	idle = dlend_ending_look(&e, READ_ONCE(lease->bar[bar].phys));
-	dlend_lease_put(lease);
-	return idle;
+	return dlend_ending_look(&e, READ_ONCE(lease->bar[bar].phys));
 }
 
 /* The VM stands still, or goes on */
@@ -216,8 +210,8 @@ static void dlend_move_await(struct dlend_vdev *v)
 /* [locked] */
 static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *device)
 {
+	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	struct dlend_offer_info info;
-	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 
 	if (!snapshot)
 		return -ENOMEM;
@@ -227,7 +221,6 @@ static int dlend_move_describe(struct dlend_vdev *v, struct dlend_move_device *d
 	device->product = info.device;
 	device->snapshot_crc = crc32_le(~0, snapshot, DLEND_CFG_SIZE);
 	device->clique = v->clique_shown;
-	kfree(snapshot);
 	return 0;
 }
 
@@ -278,17 +271,15 @@ static struct dlend_lease *dlend_move_begin_copy(struct dlend_vdev *v,
 
 static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 {
-	struct dlend_move_image *image = kzalloc_obj(*image);
+	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
 	struct dlend_lease *lease;
 	int ret = 0;
 
 	if (!image)
 		return -ENOMEM;
 	lease = dlend_move_begin_copy(v, image);
-	if (IS_ERR(lease)) {
-		ret = PTR_ERR(lease);
-		goto free_image;
-	}
+	if (IS_ERR(lease))
+		return PTR_ERR(lease);
 	if (lease) {
 		ret = dlend_lease_hand_over(lease, image->token);
 		image->leased = true;
@@ -298,13 +289,10 @@ static int dlend_move_copy(struct dlend_vdev *v, struct dlend_move_file *f)
 		dlend_lease_put(lease);
 	}
 	if (ret)
-		ret = dlend_move_err(v, ret, "node %u does not hand its device over (%pe)",
-				     dlend_vdev_lender(v), ERR_PTR(ret));
-	else
-		f->length = dlend_move_pack(image, f->buf);
-free_image:
-	kfree(image);
-	return ret;
+		return dlend_move_err(v, ret, "node %u does not hand its device over (%pe)",
+				      dlend_vdev_lender(v), ERR_PTR(ret));
+	f->length = dlend_move_pack(image, f->buf);
+	return 0;
 }
 
 /* The new host */
@@ -368,14 +356,13 @@ static int dlend_move_await_prepared(struct dlend_vdev *v, struct dlend_lease **
 /* Does the lender think so, too?  Later it is too late: the VM is here then. */
 static int dlend_move_ask(struct dlend_vdev *v)
 {
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	char why[DLEND_REASON_LEN] = "";
-	struct dlend_lease *lease;
 	int ret = dlend_move_await_prepared(v, &lease);
 
 	if (ret)
 		return ret;
 	ret = dlend_lease_may_take_over(lease, v->move.token, why);
-	dlend_lease_put(lease);
 	if (ret)
 		return dlend_move_err(v, ret, "this host cannot take its device over: %s", why);
 	return 0;
@@ -384,27 +371,22 @@ static int dlend_move_ask(struct dlend_vdev *v)
 /* All has come. */
 static int dlend_move_arrived(struct dlend_vdev *v, const struct dlend_move_file *f)
 {
-	struct dlend_move_image *image = kzalloc_obj(*image);
+	struct dlend_move_image *image __free(kfree) = kzalloc_obj(*image);
 	const char *why;
 	int ret;
 
 	if (!image)
 		return -ENOMEM;
 	ret = dlend_move_unpack(f->buf, f->length, image, &why);
-	if (ret) {
-		dlend_move_err(v, ret, "what has come of its device cannot be read: %s", why);
-		goto free_image;
-	}
+	if (ret)
+		return dlend_move_err(v, ret, "what has come of its device cannot be read: %s",
+				      why);
 	mutex_lock(&v->lock);
 	ret = dlend_move_compare(v, image);
 	v->move.has_token = !ret && image->leased;
 	memcpy(v->move.token, image->token, sizeof(v->move.token));
 	mutex_unlock(&v->lock);
-	if (!ret && image->leased)
-		ret = dlend_move_ask(v);
-free_image:
-	kfree(image);
-	return ret;
+	return !ret && image->leased ? dlend_move_ask(v) : ret;
 }
 
 /* From here on the guest's configuration space has effects. [locked] */

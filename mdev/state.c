@@ -219,13 +219,12 @@ static struct dlend_lease *dlend_ended_keep(struct dlend_vdev *v)
  */
 void dlend_ended_drop(struct dlend_vdev *v)
 {
-	struct dlend_lease *ended = dlend_ended_get(v);
+	struct dlend_lease *ended __free(dlend_lease_put) = dlend_ended_get(v);
 
 	if (!ended)
 		return;
 	dlend_memory_close(dlend_vdev_memory(ended));
 	dlend_ended_forget(v, ended);
-	dlend_lease_put(ended);
 }
 
 void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -324,13 +323,11 @@ void dlend_ended_lose(struct dlend_vdev *v, struct dlend_lease *only, const char
 
 void dlend_ended_link_down(struct dlend_vdev *v)
 {
-	struct dlend_lease *ended;
+	struct dlend_lease *ended __free(dlend_lease_put) = NULL;
 
 	dlend_ended_lose(v, NULL, "the link to the lender was lost");
 	/* A lease that had ended before, or is being closed: its windows may still stand. */
 	ended = dlend_ended_get(v);
-	if (!ended)
-		return;
-	dlend_ended_cut(ended);
-	dlend_lease_put(ended);
+	if (ended)
+		dlend_ended_cut(ended);
 }

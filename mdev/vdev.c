@@ -669,7 +669,7 @@ void dlend_borrow_effects(struct dlend_vdev *v, u32 effects)
 /* The lender does not say that the device has stopped: close the device's windows. */
 static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 {
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	bool fenced;
 
 	mutex_lock(&v->lock);
@@ -692,7 +692,6 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 			     lease->addr.lender, ms,
 			     fenced ? "it does not reach the guest's memory until it has" :
 			     "it may still reach the guest's memory, which another device of the VM uses, too");
-	dlend_lease_put(lease);
 }
 
 static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
@@ -768,20 +767,16 @@ int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, 
 
 u16 dlend_borrow_intx(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
 	u16 status;
-	int ret;
 
 	/* As far as this node knows, INTx is not asserted: the lender would have told. */
-	if (!dlend_irqs_intx_up(v))
-		return 0;
-	lease = dlend_vdev_lease(v);
-	if (!lease)
+	if (!lease || !dlend_irqs_intx_up(v))
 		return 0;
 	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
-	ret = dlend_lease_read_status(lease, &status, DLEND_BORROW_STATUS_MS);
-	dlend_lease_put(lease);
-	return ret ? PCI_STATUS_INTERRUPT : status & PCI_STATUS_INTERRUPT;
+	if (dlend_lease_read_status(lease, &status, DLEND_BORROW_STATUS_MS))
+		return PCI_STATUS_INTERRUPT;
+	return status & PCI_STATUS_INTERRUPT;
 }
 
 /* What the borrower calls (struct dlend_claim_ops) */
@@ -815,7 +810,7 @@ static void dlend_borrow_op_link_down(struct dlend_claim *claim)
 static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 holder, u32 epoch)
 {
 	struct dlend_vdev *v = dlend_borrow_vdev(claim);
-	struct dlend_lease *lease;
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	bool used, over = false;
 
 	mutex_lock(&v->lock);
@@ -828,8 +823,6 @@ static bool dlend_borrow_op_state(struct dlend_claim *claim, u16 state, u16 hold
 	dlend_condition_say(v);
 	if (over)
 		dlend_ended_lose(v, lease, "the lender took the device back");
-	if (lease)
-		dlend_lease_put(lease);
 	return used;
 }
 

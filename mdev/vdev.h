@@ -23,6 +23,7 @@
 #ifndef DLEND_MDEV_VDEV_H
 #define DLEND_MDEV_VDEV_H
 
+#include <linux/cleanup.h>
 #include <linux/irqbypass.h>
 #include <linux/mdev.h>
 #include <linux/mutex.h>
@@ -285,6 +286,9 @@ static inline void dlend_vdev_put(struct dlend_vdev *v)
 {
 	put_device(&v->vfio.device);
 }
+
+/* For __free(): a variable's reference on a lease goes with the variable. */
+DEFINE_FREE(dlend_lease_put, struct dlend_lease *, _T ? dlend_lease_put(_T) : (void)0)
 
 /**
  * dlend_vdev_lease - the lease that a vdev has now

@@ -123,11 +123,10 @@ static void dlend_vfio_describe(struct dlend_vdev *v, const u8 *snapshot,
 
 static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 {
+	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	struct dlend_cfg_desc desc;
-	u8 *snapshot;
 	int ret;
 
-	snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	if (!snapshot)
 		return -ENOMEM;
 	dlend_offer_copy(v->claim.offer, &v->info, snapshot);
@@ -137,15 +136,12 @@ static int dlend_vfio_build_cfg(struct dlend_vdev *v)
 	ret = dlend_cfg_init(&v->cfg, &desc);
 	v->clique_place = ret == -ENOSPC || ret == -ELOOP ? ret : 0;
 	mutex_unlock(&v->lock);
-	if (ret != v->clique_place)
-		goto out;
-	dlend_vdev_p2p_join(v);
-	mutex_lock(&v->lock);
-	desc.clique = v->clique_shown;
-	ret = dlend_cfg_init(&v->cfg, &desc);
-	mutex_unlock(&v->lock);
-out:
-	kfree(snapshot);
+	if (ret == v->clique_place) {
+		dlend_vdev_p2p_join(v);
+		guard(mutex)(&v->lock);
+		desc.clique = v->clique_shown;
+		ret = dlend_cfg_init(&v->cfg, &desc);
+	}
 	if (ret)
 		dev_err(dlend_vdev_dev(v),
 			"configuration space of node %u's device cannot be shown to a guest: %pe\n",
@@ -296,8 +292,8 @@ static void dlend_live_note(struct dlend_vdev *v, int ret)
 
 static void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 {
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
-	struct dlend_lease *lease;
 	u32 at, size, value;
 	int ret = 0;
 
@@ -318,7 +314,6 @@ static void dlend_live_read(struct dlend_vdev *v, u32 pos, u8 *buf, u32 len)
 		atomic64_inc(&v->stat.live_reads);
 	}
 	dlend_live_note(v, ret);
-	dlend_lease_put(lease);
 }
 
 static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
@@ -337,8 +332,8 @@ static void dlend_live_warn(struct dlend_vdev *v, u32 pos, int ret)
 
 static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 len)
 {
+	struct dlend_lease *lease __free(dlend_lease_put) = NULL;
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_MS);
-	struct dlend_lease *lease;
 	u32 at, size, value;
 	int ret, one;
 
@@ -360,14 +355,12 @@ static void dlend_live_write(struct dlend_vdev *v, u32 pos, const u8 *buf, u32 l
 	dlend_live_note(v, ret);
 	if (ret)
 		dlend_live_warn(v, pos, ret);
-	if (lease)
-		dlend_lease_put(lease);
 }
 
 static void dlend_live_vpd(struct dlend_vdev *v)
 {
 	ktime_t end = ktime_add_ms(ktime_get(), DLEND_LIVE_VPD_MS);
-	struct dlend_lease *lease = dlend_live_lease(v, true, &end);
+	struct dlend_lease *lease __free(dlend_lease_put) = dlend_live_lease(v, true, &end);
 	u16 addr;
 	u32 data;
 	int ret;
@@ -381,11 +374,9 @@ static void dlend_live_vpd(struct dlend_vdev *v)
 	mutex_unlock(&v->lock);
 	ret = dlend_lease_vpd(lease, v->cfg.vpd_pos, addr, &data, dlend_live_left(end));
 	dlend_live_note(v, ret);
-	mutex_lock(&v->lock);
+	guard(mutex)(&v->lock);
 	if (!ret)
 		dlend_cfg_vpd_done(&v->cfg, addr, data);
-	mutex_unlock(&v->lock);
-	dlend_lease_put(lease);
 }
 
 /* Regions */
@@ -473,7 +464,7 @@ static int dlend_vfio_bar_caps(struct dlend_vdev *v, struct vfio_region_info *in
 	struct vfio_info_cap_header msix = {
 		.id = VFIO_REGION_INFO_CAP_MSIX_MAPPABLE, .version = 1,
 	};
-	struct vfio_region_info_cap_sparse_mmap *sparse;
+	struct vfio_region_info_cap_sparse_mmap *sparse __free(kfree) = NULL;
 	struct dlend_range area[DLEND_MAX_AREAS];
 	unsigned int i, n;
 	int ret;
@@ -499,9 +490,7 @@ static int dlend_vfio_bar_caps(struct dlend_vdev *v, struct vfio_region_info *in
 		sparse->areas[i].offset = area[i].start;
 		sparse->areas[i].size = area[i].end - area[i].start;
 	}
-	ret = vfio_info_add_capability(caps, &sparse->header, struct_size(sparse, areas, n));
-	kfree(sparse);
-	return ret;
+	return vfio_info_add_capability(caps, &sparse->header, struct_size(sparse, areas, n));
 }
 
 static int dlend_vfio_region_info(struct vfio_device *vfio, struct vfio_region_info *info,
@@ -564,9 +553,9 @@ static long dlend_vfio_get_irq_info(struct dlend_vdev *v, void __user *arg)
 
 static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
 {
+	void *data __free(kfree) = NULL;
 	unsigned long minsz = offsetofend(struct vfio_irq_set, count);
 	struct vfio_irq_set hdr;
-	void *data = NULL;
 	size_t size = 0;
 	long ret;
 
@@ -583,10 +572,8 @@ static long dlend_vfio_set_irqs(struct dlend_vdev *v, void __user *arg)
 		if (IS_ERR(data))
 			return PTR_ERR(data);
 	}
-	ret = hdr.index >= VFIO_PCI_ERR_IRQ_INDEX ? dlend_irqs_set_special(v, &hdr, data) :
-						    dlend_borrow_set_irqs(v, &hdr, data);
-	kfree(data);
-	return ret;
+	return hdr.index >= VFIO_PCI_ERR_IRQ_INDEX ? dlend_irqs_set_special(v, &hdr, data) :
+						     dlend_borrow_set_irqs(v, &hdr, data);
 }
 
 static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigned long arg)
