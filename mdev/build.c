@@ -196,7 +196,7 @@ static void dlend_build_settle(const struct dlend_memory *mem)
 {
 	unsigned int turns = DLEND_SETTLE_TURNS;
 
-	while (turns-- && READ_ONCE(mem->ram->ap) && !mem->ops->stop(mem->v) &&
+	while (turns-- && READ_ONCE(mem->ram->ap) && !dlend_memory_user->stop(mem->v) &&
 	       dlend_pin_unmaps_under_way(mem->ram->vm))
 		msleep(DLEND_TURN_MS);
 }
@@ -258,7 +258,7 @@ static int dlend_build_begin(struct dlend_memory *mem)
 static int dlend_build_lock(struct dlend_memory *mem, struct mutex *lock)
 {
 	while (!mutex_trylock(lock)) {
-		if (mem->ops->stop(mem->v) || READ_ONCE(mem->closed))
+		if (dlend_memory_user->stop(mem->v) || READ_ONCE(mem->closed))
 			return -EAGAIN;
 		if (!READ_ONCE(mem->ram->ap))
 			return -ENOTCONN;

@@ -216,7 +216,7 @@ static bool dlend_guest_look_soon(struct dlend_vdev *v)
 	return looks;
 }
 
-static const struct dlend_memory_ops dlend_guest_memory_ops = {
+const struct dlend_memory_ops dlend_guest_memory_ops = {
 	.unmapping = dlend_guest_unmapping,
 	.unmapped = dlend_guest_unmapped,
 	.grown = dlend_guest_grown,
@@ -234,25 +234,12 @@ struct dlend_memory *dlend_guest_memory_create(struct dlend_vdev *v,
 					       const struct dlend_lease *lease)
 {
 	struct dlend_vmm vmm;
-	struct dlend_memory_desc desc = {
-		.vdev = &v->vfio,
-		.session = &lease->ref,
-		.addr = &lease->addr,
-		.epoch = lease->epoch,
-		.vmm = &vmm,
-		.lowmem = v->lowmem,
-		.ops = &dlend_guest_memory_ops,
-		.v = v,
-	};
-	struct dlend_memory *mem;
 
 	/* The device may be closed, and opened by another VMM, at any moment. */
 	mutex_lock(&v->lock);
 	dlend_vmm_copy(&vmm, &v->vmm);
 	mutex_unlock(&v->lock);
-	mem = dlend_memory_create(&desc);
-	dlend_vmm_drop(&vmm);
-	return mem;
+	return dlend_memory_create(v, &v->vfio, lease, &vmm, v->lowmem);
 }
 
 /* What the VMM does to the guest's address space */

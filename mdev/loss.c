@@ -64,18 +64,18 @@ bool dlend_loss_take(struct dlend_memory *mem, u64 gpa, u64 last)
 {
 	struct dlend_ram *ram = mem->ram;
 	bool hit, returns;
-	u32 shut;
 
 	guard(mutex)(&ram->loss_lock);
 	returns = dlend_loss_returns(ram, gpa, last);
 	/* Before the loss: no guest may start a DMA into windows that are going. */
-	shut = returns ? dlend_members_shut(ram) : 0;
+	if (returns)
+		dlend_members_shut(ram);
 	hit = dlend_loss_take_chunks(ram, gpa, last, returns);
 	if (hit)
 		trace_dlend_window(mem->vdev->dev, returns ? "lost" : "unplugged",
 				   READ_ONCE(ram->books.pinned_bytes), 0);
 	dlend_unpin_start(ram->vm);
-	dlend_members_reopen(ram, shut, hit);
+	dlend_members_reopen(ram, hit);
 	return hit;
 }
 

@@ -217,19 +217,19 @@ static void dlend_map_settle(struct dlend_ram *ram)
 {
 	LIST_HEAD(gone);
 	bool torn;
-	u32 shut;
 
 	guard(mutex)(&ram->loss_lock);
 	mutex_lock(&ram->lock);
 	torn = dlend_books_torn(&ram->books);
 	mutex_unlock(&ram->lock);
 	/* Only builds add chunks, and this is one.  So nothing more is torn than a moment ago. */
-	shut = torn ? dlend_members_shut(ram) : 0;
+	if (torn)
+		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
 	dlend_books_settle(&ram->books, &gone);
 	dlend_ram_map_retire(ram, &gone);
 	mutex_unlock(&ram->lock);
-	dlend_members_reopen(ram, shut, true);
+	dlend_members_reopen(ram, true);
 }
 
 static int dlend_map_form(struct dlend_memory *mem)
@@ -355,7 +355,8 @@ static int dlend_tell_some(struct dlend_ram *ram, u32 id, enum dlend_news news, 
 	err = dlend_tell_allowed(mem, news);
 	if (!err) {
 		dma = dlend_msg_init(&req, news == DLEND_NEWS_NEW ? DLEND_MSG_DMA_MAP :
-				     DLEND_MSG_DMA_UNMAP, &mem->addr, mem->epoch, sizeof(*dma));
+				     DLEND_MSG_DMA_UNMAP, &mem->lease->addr, mem->lease->epoch,
+				     sizeof(*dma));
 		count = dlend_tell_ask(mem, news, dma, max);
 		mem->stat.messages += !!count;
 	}

@@ -115,29 +115,12 @@ struct dlend_memory_ops {
 };
 
 /**
- * struct dlend_memory_desc - whose memory, and for whom
- * @vdev: VFIO device through which guest pages are pinned; its VM says who shares
- * @session: towards the lender, in which the lease was granted; all messages are in this session
- * @addr: device
- * @epoch: of the lease
- * @vmm: who opened the device
- * @lowmem: where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not said
- * @ops: whom to tell what others do
- * @v: for @ops
+ * dlend_memory_start - as the module is loaded
+ * @ops: (in) what devices hear; stays
+ *
+ * Context: process. Return: 0 or -ENOMEM.
  */
-struct dlend_memory_desc {
-	struct vfio_device *vdev;
-	const struct dlend_session_ref *session;
-	const struct dlend_addr *addr;
-	u32 epoch;
-	const struct dlend_vmm *vmm;
-	u64 lowmem;
-	const struct dlend_memory_ops *ops;
-	struct dlend_vdev *v;
-};
-
-/** dlend_memory_start - as the module is loaded. Context: process. Return: 0 or -ENOMEM. */
-int dlend_memory_start(void);
+int dlend_memory_start(const struct dlend_memory_ops *ops);
 
 /**
  * dlend_memory_stop - as it is unloaded, when there is no guest memory any more
@@ -148,12 +131,19 @@ void dlend_memory_stop(void);
 
 /**
  * dlend_memory_create - make the part of one lease; nothing is pinned by it yet
- * @desc: (in) is copied; a reference is taken on the link
+ * @v: (in) for struct dlend_memory_ops
+ * @vdev: (in) VFIO device through which guest pages are pinned; its VM says who shares
+ * @lease: (in) lease, which outlives it; all messages are in its session
+ * @vmm: (in) who opened the device; its references are taken over, also if this fails
+ * @lowmem: (in) where the guest's RAM below 4 GiB ends, in bytes, as the administrator says; 0: not
+ *	said
  *
  * Context: process, may sleep. Return: memory; ERR_PTR(-ENOTCONN) the session is over;
  * ERR_PTR(-ENOMEM).
  */
-struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc);
+struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_device *vdev,
+					 const struct dlend_lease *lease, struct dlend_vmm *vmm,
+					 u64 lowmem);
 
 /* What dlend_memory_build() is for */
 #define DLEND_BUILD_ANEW	0x1	/* no look was made for a while: look in all slots */

@@ -245,7 +245,7 @@ static void dlend_unpin_lose_leases(struct dlend_ram *ram)
 
 	guard(mutex)(&ram->loss_lock);
 	while ((mem = dlend_members_next_user(ram, &id, NULL)))
-		mem->ops->stuck(mem->v);
+		dlend_memory_user->stuck(mem->v);
 }
 
 /* Nothing moves.  Return: may the call return, with pins left? */

@@ -52,6 +52,7 @@ u64 dlend_vmm_lockable(const struct dlend_vmm *vmm)
 
 DEFINE_MUTEX(dlend_rams_lock);	/* @dlend_rams, @dlend_vms */
 LIST_HEAD(dlend_rams);
+const struct dlend_memory_ops *dlend_memory_user;
 static struct workqueue_struct *dlend_rams_wq;
 
 static void dlend_vm_free(struct kref *ref)
@@ -119,8 +120,9 @@ void dlend_ram_queue(struct dlend_ram *ram, struct work_struct *work)
 		dlend_ram_put(ram);
 }
 
-int dlend_memory_start(void)
+int dlend_memory_start(const struct dlend_memory_ops *ops)
 {
+	dlend_memory_user = ops;
 	/* A work may wait for a peer; works of other VMs run beside it. */
 	dlend_rams_wq = alloc_workqueue("dlend-memory", WQ_UNBOUND, 0);
 	return dlend_rams_wq ? 0 : -ENOMEM;
@@ -151,7 +153,7 @@ bool dlend_members_fenced(const struct dlend_ram *ram)
 	lockdep_assert_held(&ram->lock);
 	/* One whose device has stopped, or is back at its lender, does not count any more. */
 	while ((mem = dlend_members_next(ram, &i)))
-		if (mem->fenced && (mem->closed || !mem->ops->quiet(mem->v)))
+		if (mem->fenced && (mem->closed || !dlend_memory_user->quiet(mem->v)))
 			return true;
 	return false;
 }
@@ -163,7 +165,7 @@ void dlend_members_progress(struct dlend_ram *ram)
 
 	lockdep_assert_held(&ram->lock);
 	while ((mem = dlend_members_next(ram, &i)))
-		mem->ops->progress(mem->v);
+		dlend_memory_user->progress(mem->v);
 }
 
 struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
@@ -181,26 +183,28 @@ struct dlend_memory *dlend_members_next_user(struct dlend_ram *ram, u32 *id,
 	return NULL;
 }
 
-u32 dlend_members_shut(struct dlend_ram *ram)
+void dlend_members_shut(struct dlend_ram *ram)
 {
 	struct dlend_memory *mem;
-	u32 mask = 0, id = 0;
+	u32 id = 0;
 
 	while ((mem = dlend_members_next_user(ram, &id, NULL))) {
-		mem->ops->unmapping(mem->v);
-		mask |= BIT(mem->id);
+		dlend_memory_user->unmapping(mem->v);
+		mem->shut = true;
 	}
-	return mask;
 }
 
-void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost)
+void dlend_members_reopen(struct dlend_ram *ram, bool lost)
 {
-	u32 i;
+	struct dlend_memory *mem;
+	u32 id = 0;
 
 	lockdep_assert_held(&ram->loss_lock);
-	for (i = 0; i < DLEND_TOLD_MAX; i++)
-		if (mask & BIT(i))
-			ram->member[i]->ops->unmapped(ram->member[i]->v, lost);
+	while ((mem = dlend_members_next(ram, &id))) {
+		if (mem->shut)
+			dlend_memory_user->unmapped(mem->v, lost);
+		mem->shut = false;
+	}
 }
 
 void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
@@ -210,5 +214,5 @@ void dlend_members_grow(struct dlend_ram *ram, const struct dlend_memory *by)
 
 	guard(mutex)(&ram->loss_lock);
 	while ((mem = dlend_members_next_user(ram, &id, by)))
-		mem->ops->grown(mem->v);
+		dlend_memory_user->grown(mem->v);
 }

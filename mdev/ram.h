@@ -194,15 +194,15 @@ struct dlend_ram {
  * @id: its number there
  * @vdev: VFIO device through which it pins
  * @kvm: its VM, as it was when it became a member; never dereferenced
- * @ops: whom to tell what others do
- * @v: for @ops
- * @addr: device
- * @epoch: of the lease
+ * @v: for struct dlend_memory_ops
+ * @lease: whose part it is
+ * @lowmem: as in @ram
  * @vmm: who opened the device
  * @close_lock: see the list of locks
  * @user: it has built, or builds, and wants the windows (ram->lock)
  * @closed: nothing new is pinned through @vdev, nor told to its lender (ram->lock)
  * @fenced: its device was not stopped: nothing is mapped for anybody before it has (ram->lock)
+ * @shut: its gate is shut, by dlend_members_shut() (ram->loss_lock)
  * @emptied: closed, and what was pinned through @vdev is gone, too
  * @pinning: in vm->pins, while a pin is under way on its behalf (vm->lock)
  * @via: through this member (vm->lock)
@@ -234,14 +234,13 @@ struct dlend_memory {
 	u32 id;
 	struct vfio_device *vdev;
 	struct kvm *kvm;
-	const struct dlend_memory_ops *ops;
 	struct dlend_vdev *v;
-	struct dlend_addr addr;
-	u32 epoch;
+	const struct dlend_lease *lease;
+	u64 lowmem;
 	struct dlend_vmm vmm;
 
 	struct mutex close_lock;	/* it is closed once: see the list of locks */
-	bool user, closed, fenced, emptied;
+	bool user, closed, fenced, shut, emptied;
 	struct list_head pinning;
 	struct dlend_memory *via;
 	u64 pin_gpa, pin_last;
@@ -273,6 +272,9 @@ static inline struct dlend_memory *dlend_members_next(const struct dlend_ram *ra
 		mem = READ_ONCE(ram->member[(*id)++]);
 	return mem;
 }
+
+/* What devices hear: of dlend_memory_start() */
+extern const struct dlend_memory_ops *dlend_memory_user;
 
 /* All RAM there is, for share.c; the lock is outside of a ram's own. */
 extern struct mutex dlend_rams_lock;
@@ -337,7 +339,7 @@ static inline void dlend_ram_add_due(struct dlend_ram *ram, u64 gpa, u64 last)
 static inline bool dlend_memory_disturbed(const struct dlend_memory *mem)
 {
 	return READ_ONCE(mem->ram->lost) != mem->build_lost || READ_ONCE(mem->closed) ||
-	       !READ_ONCE(mem->ram->ap) || mem->ops->stop(mem->v);
+	       !READ_ONCE(mem->ram->ap) || dlend_memory_user->stop(mem->v);
 }
 
 /**
@@ -394,20 +396,19 @@ void dlend_members_progress(struct dlend_ram *ram);
  * dlend_members_shut - windows are going: shut the gates of all who use them
  * @ram: (in) RAM
  *
- * Context: loss_lock held; takes ram->lock and, in the ops, locks of the devices.
- * Return: who was told, a bit for each; for dlend_members_reopen().
+ * Context: loss_lock held until dlend_members_reopen(); takes ram->lock and, in the ops, locks of
+ * the devices.
  */
-u32 dlend_members_shut(struct dlend_ram *ram);
+void dlend_members_shut(struct dlend_ram *ram);
 
 /**
- * dlend_members_reopen - windows have gone
+ * dlend_members_reopen - windows have gone: those whose gates were shut go on
  * @ram: (in) RAM
- * @mask: (in) from dlend_members_shut()
  * @lost: (in) something was lost: they build anew
  *
- * Context: loss_lock held, since before dlend_members_shut().
+ * Context: loss_lock held.
  */
-void dlend_members_reopen(struct dlend_ram *ram, u32 mask, bool lost);
+void dlend_members_reopen(struct dlend_ram *ram, bool lost);
 
 /**
  * dlend_members_grow - RAM has come: the gates of users are shut when it returns, and they build

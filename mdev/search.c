@@ -78,7 +78,7 @@ static int dlend_search_pin(void *ctx, u64 gpa, u32 npages, u32 prot)
 	struct dlend_memory *mem = ctx;
 	int err = 0;
 
-	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
+	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
 		return -EINVAL;
 	if (!mem->announced) {
 		err = dlend_pin_try(mem, gpa, 1, prot);
@@ -92,7 +92,7 @@ static int dlend_search_try(void *ctx, u64 gpa, u32 npages, u32 prot)
 {
 	struct dlend_memory *mem = ctx;
 
-	if (dlend_prober_excluded(mem->ram->lowmem, gpa, npages))
+	if (dlend_prober_excluded(mem->lowmem, gpa, npages))
 		return -EINVAL;
 	return dlend_pin_try(mem, gpa, npages, prot);
 }
@@ -377,8 +377,8 @@ static bool dlend_watch_behind(struct dlend_vm *vm)
 
 	while ((ram = dlend_ram_next(vm, ram))) {
 		mutex_lock(&ram->lock);
-		for (i = 0; (mem = dlend_members_next(ram, &i));)
-			behind |= !behind && mem->ops->behind(mem->v);
+		for (i = 0; !behind && (mem = dlend_members_next(ram, &i));)
+			behind = dlend_memory_user->behind(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	return behind;
@@ -469,6 +469,7 @@ static void dlend_watch_look(struct dlend_vm *vm)
 {
 	unsigned int ms = READ_ONCE(look_ms);
 	struct dlend_ram *ram = NULL;
+	struct dlend_memory *mem;
 	bool looks, holes = false;
 	u32 i;
 
@@ -479,8 +480,8 @@ static void dlend_watch_look(struct dlend_vm *vm)
 		mutex_lock(&ram->lock);
 		looks = !ram->holes;
 		holes |= ram->holes;
-		for (i = 0; i < DLEND_TOLD_MAX && !looks; i++)
-			looks = ram->member[i] && ram->member[i]->ops->look(ram->member[i]->v);
+		for (i = 0; !looks && (mem = dlend_members_next(ram, &i));)
+			looks = dlend_memory_user->look(mem->v);
 		mutex_unlock(&ram->lock);
 	}
 	vm->holes = holes;

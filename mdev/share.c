@@ -56,16 +56,15 @@ static struct dlend_vm *dlend_vm_get(const struct dlend_memory *mem)
 	return vm;
 }
 
-static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
-					  const struct dlend_memory_desc *desc)
+static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem)
 {
+	const struct dlend_session_ref *session = &mem->lease->ref;
 	struct dlend_ram *ram = kzalloc_obj(*ram, DLEND_BOOKS_GFP);
 	int err;
 
 	if (!ram)
 		return ERR_PTR(-ENOMEM);
-	ram->ap = dlend_session_live(desc->session) ?
-		  dlend_link_aperture(desc->session->link) : NULL;
+	ram->ap = dlend_session_live(session) ? dlend_link_aperture(session->link) : NULL;
 	ram->vm = ram->ap ? dlend_vm_get(mem) : NULL;
 	if (!ram->vm) {
 		err = ram->ap ? -ENOMEM : -ENOTCONN;
@@ -73,8 +72,8 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 		return ERR_PTR(err);
 	}
 	ram->iommufd = mem->vdev->iommufd_access;
-	ram->lowmem = desc->lowmem;
-	ram->session = *desc->session;
+	ram->lowmem = mem->lowmem;
+	ram->session = *session;
 	dlend_link_get(ram->session.link);
 	kref_init(&ram->ref);
 	mutex_init(&ram->build_lock);
@@ -91,12 +90,11 @@ static struct dlend_ram *dlend_ram_create(const struct dlend_memory *mem,
 }
 
 /* May @mem share @ram?  The list of who shares is in ram.h. */
-static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem,
-			     const struct dlend_memory_desc *desc)
+static bool dlend_ram_is_for(const struct dlend_ram *ram, const struct dlend_memory *mem)
 {
 	return mem->kvm && ram->vm->kvm == mem->kvm &&
-	       ram->session.link == desc->session->link &&
-	       ram->session.session == desc->session->session && ram->lowmem == desc->lowmem &&
+	       ram->session.link == mem->lease->ref.link &&
+	       ram->session.session == mem->lease->ref.session && ram->lowmem == mem->lowmem &&
 	       ram->iommufd == !!mem->vdev->iommufd_access;
 }
 
@@ -119,18 +117,18 @@ static bool dlend_ram_enter(struct dlend_ram *ram, struct dlend_memory *mem)
 }
 
 /* Find RAM that @mem can share, or make some. */
-static int dlend_ram_join(struct dlend_memory *mem, const struct dlend_memory_desc *desc)
+static int dlend_ram_join(struct dlend_memory *mem)
 {
 	struct dlend_ram *ram;
 
 	guard(mutex)(&dlend_rams_lock);
 	list_for_each_entry(ram, &dlend_rams, node) {
-		if (dlend_ram_is_for(ram, mem, desc) && dlend_ram_enter(ram, mem)) {
+		if (dlend_ram_is_for(ram, mem) && dlend_ram_enter(ram, mem)) {
 			kref_get(&ram->ref);
 			return 0;
 		}
 	}
-	ram = dlend_ram_create(mem, desc);
+	ram = dlend_ram_create(mem);
 	if (IS_ERR(ram))
 		return PTR_ERR(ram);
 	list_add_tail(&ram->node, &dlend_rams);
@@ -154,17 +152,16 @@ static bool dlend_ram_forget(struct dlend_memory *mem, bool fenced)
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent, *tmp;
 	LIST_HEAD(gone);
-	bool hit = false;
+	bool hit;
 
 	lockdep_assert_held(&ram->lock);
 	if (fenced)
 		dlend_books_leave(&ram->books, mem->id);
 	else
 		dlend_books_kill_all(&ram->books, dlend_ram_is_told, mem->id, &gone);
-	if (!list_empty(&gone)) {
+	hit = !list_empty(&gone);
+	if (hit)
 		dlend_ram_disturb(ram);
-		hit = true;
-	}
 	dlend_ram_map_retire(ram, &gone);
 	list_for_each_entry_safe(extent, tmp, &ram->dead, node)
 		if (dlend_told_leave(&extent->told, mem->id, fenced))
@@ -177,44 +174,44 @@ static void dlend_ram_leave(struct dlend_memory *mem, bool fenced)
 {
 	struct dlend_ram *ram = mem->ram;
 	bool hit;
-	u32 shut;
 
 	mutex_lock(&ram->loss_lock);
-	shut = fenced ? 0 : dlend_members_shut(ram);
+	if (!fenced)
+		dlend_members_shut(ram);
 	mutex_lock(&ram->lock);
 	hit = dlend_ram_forget(mem, fenced);
 	mutex_unlock(&ram->lock);
-	dlend_members_reopen(ram, shut, hit);
+	dlend_members_reopen(ram, hit);
 	mutex_unlock(&ram->loss_lock);
 	dlend_ram_put(ram);
 }
 
-struct dlend_memory *dlend_memory_create(const struct dlend_memory_desc *desc)
+struct dlend_memory *dlend_memory_create(struct dlend_vdev *v, struct vfio_device *vdev,
+					 const struct dlend_lease *lease, struct dlend_vmm *vmm,
+					 u64 lowmem)
 {
 	struct dlend_memory *mem;
-	int err;
+	int err = -ENOMEM;
 
-	CLASS(dlend_charge, charge)(desc->vmm);
+	CLASS(dlend_charge, charge)(vmm);
 	mem = kvzalloc_obj(*mem, DLEND_BOOKS_GFP);
-	if (!mem)
-		return ERR_PTR(-ENOMEM);
-	mem->vdev = desc->vdev;
-	/* Read once: the device may be closed, and opened by another VM, at any moment. */
-	mem->kvm = READ_ONCE(desc->vdev->kvm);
-	mem->ops = desc->ops;
-	mem->v = desc->v;
-	mem->addr = *desc->addr;
-	mem->epoch = desc->epoch;
-	dlend_vmm_copy(&mem->vmm, desc->vmm);
-	mem->repairs_since = jiffies;
-	mutex_init(&mem->close_lock);
-	err = dlend_ram_join(mem, desc);
-	if (err) {
-		dlend_vmm_drop(&mem->vmm);
-		kvfree(mem);
-		return ERR_PTR(err);
+	if (mem) {
+		mem->v = v;
+		mem->vdev = vdev;
+		/* Read once: the device may be closed, and opened by another VM, at any moment. */
+		mem->kvm = READ_ONCE(vdev->kvm);
+		mem->lease = lease;
+		mem->vmm = *vmm;
+		mem->lowmem = lowmem;
+		mem->repairs_since = jiffies;
+		mutex_init(&mem->close_lock);
+		err = dlend_ram_join(mem);
 	}
-	return mem;
+	if (!err)
+		return mem;
+	dlend_vmm_drop(vmm);
+	kvfree(mem);
+	return ERR_PTR(err);
 }
 
 /* The end of a member */
@@ -364,7 +361,7 @@ static bool dlend_hand_over_quiet(struct dlend_vm *vm)
 	while ((ram = dlend_ram_next(vm, ram))) {
 		guard(mutex)(&ram->loss_lock);
 		for (id = 0; (mem = dlend_members_next_user(ram, &id, NULL));)
-			quiet &= mem->ops->quiet(mem->v);
+			quiet &= dlend_memory_user->quiet(mem->v);
 	}
 	return quiet;
 }
@@ -381,7 +378,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		guard(mutex)(&ram->loss_lock);
 		WRITE_ONCE(ram->vmm_exits, true);
 		for (id = 0; (other = dlend_members_next_user(ram, &id, NULL));)
-			other->ops->exit(other->v);
+			dlend_memory_user->exit(other->v);
 	}
 	while (turns-- && !dlend_hand_over_quiet(vm))
 		msleep(DLEND_TURN_MS);
@@ -390,7 +387,7 @@ void dlend_memory_vmm_exits(struct dlend_memory *mem)
 		/* The device of one that was closed may have another VMM by now. */
 		for (id = 0; (other = dlend_members_next(ram, &id));)
 			if (other != mem && !READ_ONCE(other->closed))
-				other->ops->leave(other->v);
+				dlend_memory_user->leave(other->v);
 	}
 }
 
