@@ -29,8 +29,8 @@
  *		across pins and peer calls: seconds.
  *   search_lock  one search for RAM, or look for it, at a time.  A build has it while it probes.
  *		Held across pins.
- *   vm->watch_lock  held while the watch begins or ends, and while KVM's VM is looked into; that stays
- *		as long as a member watches.  The VMM's mmap_lock is taken under it.
+ *   vm->watch_lock  held while the watch begins or ends, and while KVM's VM is looked into.  That
+ *		stays as long as a member watches.  The VMM's mmap_lock is taken under it.
  *   loss_lock	one who takes RAM away at a time.  Held across members' ops, never across a pin, an
  *		unpin or a peer call.  A member does not leave while it is held.
  *   lock	books, aperture, state.  Held for one aperture operation about one chunk or one run
