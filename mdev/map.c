@@ -265,27 +265,20 @@ int dlend_map_new(struct dlend_memory *mem)
 
 /* Messages to lenders */
 
-/* Put @extent into the message. */
-static void dlend_tell_fill(struct dlend_p_dma *dma, const struct dlend_extent *extent)
+/* Put @extent into the message, if member @id's lender must hear @news of it, and there is room. */
+static void dlend_tell_ask_one(struct dlend_extent *extent, u32 id, enum dlend_news news,
+			       struct dlend_p_dma *dma, u32 max)
 {
 	u32 i = le32_to_cpu(dma->count);
 
+	if (i == max || !dlend_told_due(&extent->told, news, id))
+		return;
+	dlend_told_ask(&extent->told, news, id);
 	dma->entry[i].gpa = cpu_to_le64(extent->gpa);
 	dma->entry[i].size = cpu_to_le64(extent->size);
 	dma->entry[i].offset = cpu_to_le64(extent->offset);
 	dma->entry[i].prot = cpu_to_le32(extent->prot);
 	dma->count = cpu_to_le32(i + 1);
-}
-
-/* Put @extent into the message, if member @id's lender must hear @news of it.  Return: 1 or 0. */
-static u32 dlend_tell_ask_one(struct dlend_extent *extent, u32 id, enum dlend_news news,
-			      struct dlend_p_dma *dma)
-{
-	if (!dlend_told_due(&extent->told, news, id))
-		return 0;
-	dlend_told_ask(&extent->told, news, id);
-	dlend_tell_fill(dma, extent);
-	return 1;
 }
 
 /* Put what there is to tell, @max extents at most, into a message.  Return: how many. */
@@ -294,21 +287,15 @@ static u32 dlend_tell_ask(struct dlend_memory *mem, enum dlend_news news, struct
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_extent *extent;
-	u32 count = 0;
 	u64 gpa = 0;
 
 	lockdep_assert_held(&ram->lock);
-	if (news == DLEND_NEWS_GONE) {
-		list_for_each_entry(extent, &ram->dead, node) {
-			if (count == max)
-				break;
-			count += dlend_tell_ask_one(extent, mem->id, news, dma);
-		}
-		return count;
-	}
-	while (count < max && (extent = dlend_books_walk(&ram->books, &gpa)))
-		count += dlend_tell_ask_one(extent, mem->id, news, dma);
-	return count;
+	if (news == DLEND_NEWS_GONE)
+		list_for_each_entry(extent, &ram->dead, node)
+			dlend_tell_ask_one(extent, mem->id, news, dma, max);
+	while (news != DLEND_NEWS_GONE && (extent = dlend_books_walk(&ram->books, &gpa)))
+		dlend_tell_ask_one(extent, mem->id, news, dma, max);
+	return le32_to_cpu(dma->count);
 }
 
 /* The message is over.  It was about the extents that are marked, and are still where they were. */
