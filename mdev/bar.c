@@ -288,32 +288,23 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	return ret;
 }
 
-/* Answer a fault as the gate is now.  @shut (out): the gate is shut, so the fault has to wait. */
+/* Answer a fault as the gate is now.  VM_FAULT_RETRY: the gate is shut, so the fault has to wait. */
 static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
-				      unsigned int order,
-				      bool *shut)
+				      unsigned int order)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
 	unsigned int index = vmf->vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
 	u64 pos = DLEND_REGION_POS((u64)vmf->vma->vm_pgoff << PAGE_SHIFT) + addr -
 		  vmf->vma->vm_start;
-	vm_fault_t ret;
 
-	*shut = false;
 	guard(rwsem_read)(&v->bar_lock);
 	if (addr < vmf->vma->vm_start)
 		return VM_FAULT_FALLBACK;
 	if (v->gate == DLEND_GATE_OPEN && v->mse && v->bar_phys[index])
-		ret = dlend_bar_insert_live(v, vmf, order, index, pos);
-	else if (!dlend_bar_waits(v->gate) || !v->mse || dlend_bar_overdue(v))
-		ret = dlend_bar_insert_dead(v, vmf, order, pos);
-	else
-		*shut = true;
-	if (*shut)
-		return VM_FAULT_RETRY;
-	if (ret != VM_FAULT_FALLBACK)
-		trace_dlend_bar_fault(dlend_vdev_dev(v), index, pos, order, v->gate);
-	return ret;
+		return dlend_bar_insert_live(v, vmf, order, index, pos);
+	if (!dlend_bar_waits(v->gate) || !v->mse || dlend_bar_overdue(v))
+		return dlend_bar_insert_dead(v, vmf, order, pos);
+	return VM_FAULT_RETRY;
 }
 
 static void dlend_bar_account_wait(struct dlend_vdev *v, ktime_t since)
@@ -364,7 +355,6 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 {
 	struct dlend_vdev *v = vmf->vma->vm_private_data;
 	vm_fault_t ret;
-	bool shut;
 
 	/*
 	 * VFIO maps the BAR for another device's DMA (type1 does so with its lock held, which
@@ -373,16 +363,16 @@ static vm_fault_t dlend_bar_huge_fault(struct vm_fault *vmf, unsigned int order)
 	 */
 	if (vmf->flags & FAULT_FLAG_REMOTE)
 		return VM_FAULT_SIGBUS;
-	ret = dlend_bar_try_fault(v, vmf, order, &shut);
-	if (!shut)
+	ret = dlend_bar_try_fault(v, vmf, order);
+	if (ret != VM_FAULT_RETRY)
 		return ret;
 	dlend_vdev_touch(v);
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY)
 		return dlend_bar_retry_fault(v, vmf);
 	/* The caller cannot let go of mmap_lock, which the build needs: wait a moment only. */
 	wait_event_killable_timeout(v->gate_wq, dlend_bar_passable(v), DLEND_LOCKED_WAIT);
-	ret = dlend_bar_try_fault(v, vmf, order, &shut);
-	return shut ? VM_FAULT_SIGBUS : ret;
+	ret = dlend_bar_try_fault(v, vmf, order);
+	return ret == VM_FAULT_RETRY ? VM_FAULT_SIGBUS : ret;
 }
 
 static vm_fault_t dlend_bar_fault(struct vm_fault *vmf)

@@ -114,11 +114,6 @@ static void dlend_guest_look_work(struct work_struct *work)
 
 /* What the VM's other devices, and a build, do to the windows */
 
-bool dlend_guest_is_mute(const struct dlend_vdev *v)
-{
-	return !READ_ONCE(v->claim.lease) || READ_ONCE(v->failed);
-}
-
 void dlend_guest_vmm_exits(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);

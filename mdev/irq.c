@@ -15,7 +15,6 @@
 #include <linux/log2.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include "trace.h"
 #include "vdev.h"
 
 /* MSI-X vectors the lender sets up at least, so that a guest adding them one by one asks once. */
@@ -109,7 +108,6 @@ void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
 	unsigned long flags;
 
 	spin_lock_irqsave(&irq->lock, flags);
-	trace_dlend_vdev_irq(dlend_vdev_dev(v), vector, count, irq->mode);
 	irq->fired += count;
 	/* The lender has masked INTx and waits for an unmask, whether or not the VMM listens. */
 	if (irq->live == DLEND_IRQ_INTX)

@@ -129,26 +129,6 @@ TRACE_EVENT(dlend_vdev_irq_setup,
 		  __entry->mode, __entry->count, __entry->err)
 );
 
-/* @count new interrupts of @vector arrived from the lender. */
-TRACE_EVENT(dlend_vdev_irq,
-	TP_PROTO(struct device *dev, u32 vector, u32 count, u32 mode),
-	TP_ARGS(dev, vector, count, mode),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u32, vector)
-		__field(u32, count)
-		__field(u32, mode)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->vector = vector;
-		__entry->count = count;
-		__entry->mode = mode;
-	),
-	TP_printk("%s vector=%u count=%u mode=%u", __get_str(dev), __entry->vector,
-		  __entry->count, __entry->mode)
-);
-
 /* @gate: 0 shut, 1 open, 2 dead (reads 0xff), 3 shut but for trapped reads */
 TRACE_EVENT(dlend_gate,
 	TP_PROTO(struct device *dev, u32 gate),
@@ -180,28 +160,6 @@ TRACE_EVENT(dlend_bar_zap,
 		__entry->mse = mse;
 	),
 	TP_printk("%s gate=%u mse=%u", __get_str(dev), __entry->gate, __entry->mse)
-);
-
-/* A fault that was answered, with a page of the window (gate 1) or of 0xff. */
-TRACE_EVENT(dlend_bar_fault,
-	TP_PROTO(struct device *dev, u32 bar, u64 pos, u32 order, u32 gate),
-	TP_ARGS(dev, bar, pos, order, gate),
-	TP_STRUCT__entry(
-		__string(dev, dev_name(dev))
-		__field(u32, bar)
-		__field(u64, pos)
-		__field(u32, order)
-		__field(u32, gate)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->bar = bar;
-		__entry->pos = pos;
-		__entry->order = order;
-		__entry->gate = gate;
-	),
-	TP_printk("%s bar=%u pos=%#llx order=%u gate=%u", __get_str(dev), __entry->bar,
-		  __entry->pos, __entry->order, __entry->gate)
 );
 
 #endif /* DLEND_MDEV_TRACE_H */

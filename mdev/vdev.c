@@ -574,11 +574,6 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	mutex_unlock(&v->lock);
 }
 
-static bool dlend_borrow_is_quiet(const struct dlend_vdev *v)
-{
-	return READ_ONCE(v->is.quiet);
-}
-
 /*
  * Stop the device first: a VMM that dies leaves it in the middle of transfers.  At the end of the
  * close it reaches no memory, whatever the lender says.  But a device that still transfers then
@@ -593,8 +588,9 @@ static void dlend_borrow_hush(struct dlend_vdev *v)
 	/* All of the VM's at the same time: one that has to wait keeps no other's lease. */
 	if (current->flags & PF_EXITING && dlend_party_same(dlend_vdev_caller(), v->claim.party))
 		dlend_guest_vmm_exits(v);
-	wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v) || dlend_guest_is_mute(v),
-			   msecs_to_jiffies(DLEND_BORROW_RESET_MS));
+	/* Without a lease, or after a failure, no answer comes that says so. */
+	wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet) || !READ_ONCE(v->claim.lease) ||
+			   READ_ONCE(v->failed), msecs_to_jiffies(DLEND_BORROW_RESET_MS));
 }
 
 void dlend_borrow_close(struct dlend_vdev *v)
@@ -673,9 +669,8 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 	bool fenced;
 
 	mutex_lock(&v->lock);
-	lease = v->claim.lease && !dlend_borrow_is_quiet(v) ? dlend_lease_get(v->claim.lease) :
-							      NULL;
-	if (lease) {
+	if (v->claim.lease && !v->is.quiet) {
+		lease = dlend_lease_get(v->claim.lease);
 		v->want.build++;
 		dlend_vdev_update(v);
 	}
@@ -696,7 +691,7 @@ static void dlend_borrow_cut_off(struct dlend_vdev *v, unsigned int ms)
 
 static void dlend_borrow_await_stop(struct dlend_vdev *v, unsigned int ms)
 {
-	if (!wait_event_timeout(v->idle_wq, dlend_borrow_is_quiet(v), msecs_to_jiffies(ms)))
+	if (!wait_event_timeout(v->idle_wq, READ_ONCE(v->is.quiet), msecs_to_jiffies(ms)))
 		dlend_borrow_cut_off(v, ms);
 }
 

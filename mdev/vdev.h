@@ -744,9 +744,6 @@ void dlend_guest_attached(struct dlend_vdev *v);
  */
 void dlend_guest_detach(struct dlend_vdev *v);
 
-/** dlend_guest_is_mute - can nobody say that the device has stopped? Context: any. */
-bool dlend_guest_is_mute(const struct dlend_vdev *v);
-
 /**
  * dlend_guest_vmm_exits - the VMM dies and closes the device: all others of its VM end
  * @v: (in) vdev
