@@ -140,12 +140,11 @@ void dlend_bar_set_gate(struct dlend_vdev *v, enum dlend_gate gate, const struct
  */
 void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index)
 {
-	down_write(&v->bar_lock);
-	if (v->bar_phys[index]) {
-		v->bar_phys[index] = 0;
-		dlend_bar_zap(v);
-	}
-	up_write(&v->bar_lock);
+	guard(rwsem_write)(&v->bar_lock);
+	if (!v->bar_phys[index])
+		return;
+	v->bar_phys[index] = 0;
+	dlend_bar_zap(v);
 }
 
 void dlend_bar_set_mse(struct dlend_vdev *v, bool on)
@@ -288,7 +287,7 @@ static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *v
 	return ret;
 }
 
-/* Answer a fault as the gate is now.  VM_FAULT_RETRY: the gate is shut, so the fault has to wait. */
+/* Answer a fault as the gate is now.  VM_FAULT_RETRY: it is shut, so the fault has to wait. */
 static vm_fault_t dlend_bar_try_fault(struct dlend_vdev *v, struct vm_fault *vmf,
 				      unsigned int order)
 {

@@ -105,24 +105,21 @@ static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
 void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
 {
 	struct dlend_irqs *irq = &v->irq;
-	unsigned long flags;
 
-	spin_lock_irqsave(&irq->lock, flags);
+	guard(spinlock_irqsave)(&irq->lock);
 	irq->fired += count;
 	/* The lender has masked INTx and waits for an unmask, whether or not the VMM listens. */
 	if (irq->live == DLEND_IRQ_INTX)
 		irq->owed = true;
 	if (irq->mode == DLEND_IRQ_NONE || irq->mode != irq->live || vector >= irq->nvec) {
 		irq->stray += count;
-		goto unlock;
+		return;
 	}
 	irq->vec[vector].count += count;
 	if (irq->mode == DLEND_IRQ_INTX)
 		dlend_irqs_signal_intx(irq);
 	else
 		dlend_irqs_signal_msi(irq, &irq->vec[vector]);
-unlock:
-	spin_unlock_irqrestore(&irq->lock, flags);
 }
 
 void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized)
@@ -130,7 +127,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 	struct dlend_irqs *irq = &v->irq;
 	unsigned int i;
 
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	if (irq->live != mode)
 		irq->owed = false;	/* the lender sets up anew */
 	irq->live = mode;
@@ -139,7 +136,6 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
 				dlend_irqs_signal_msi(irq, &irq->vec[i]);
-	spin_unlock_irq(&irq->lock);
 }
 
 /*
@@ -160,18 +156,17 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 /* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */
 static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
 {
-	bool owed = false;
+	bool owed;
 
-	spin_lock_irq(&irq->lock);
-	if (irq->mode == DLEND_IRQ_INTX) {
-		irq->masked = false;
-		if (irq->pending)
-			dlend_irqs_signal_intx(irq);
-		owed = irq->owed && !irq->masked;
-		if (owed)
-			irq->owed = false;
-	}
-	spin_unlock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
+	if (irq->mode != DLEND_IRQ_INTX)
+		return false;
+	irq->masked = false;
+	if (irq->pending)
+		dlend_irqs_signal_intx(irq);
+	owed = irq->owed && !irq->masked;
+	if (owed)
+		irq->owed = false;
 	return owed;
 }
 
@@ -186,21 +181,19 @@ static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 
 static void dlend_irqs_mask_intx(struct dlend_irqs *irq)
 {
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	if (irq->mode == DLEND_IRQ_INTX)
 		irq->masked = true;
-	spin_unlock_irq(&irq->lock);
 }
 
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 {
 	struct dlend_irqs *irq = &v->irq;
 
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	irq->disabled = disable;
 	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
 		dlend_irqs_signal_intx(irq);
-	spin_unlock_irq(&irq->lock);
 }
 
 bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
@@ -213,12 +206,15 @@ bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
 
 bool dlend_irqs_intx_up(struct dlend_vdev *v)
 {
-	bool up;
+	guard(spinlock_irq)(&v->irq.lock);
+	return v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
+}
 
-	spin_lock_irq(&v->irq.lock);
-	up = v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
-	spin_unlock_irq(&v->irq.lock);
-	return up;
+/* Without data, or with a bool that is true: do it now. */
+static bool dlend_irqs_is_now(const struct vfio_irq_set *hdr, const void *data)
+{
+	return (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) == VFIO_IRQ_SET_DATA_NONE ||
+	       *(const u8 *)data;
 }
 
 static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
@@ -226,12 +222,8 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 {
 	s32 fd;
 
-	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
-	case VFIO_IRQ_SET_DATA_NONE:
-		dlend_irqs_intx_unmasked(v, NULL);
-		return 0;
-	case VFIO_IRQ_SET_DATA_BOOL:
-		if (*(u8 *)data)
+	if (!(hdr->flags & VFIO_IRQ_SET_DATA_EVENTFD)) {
+		if (dlend_irqs_is_now(hdr, data))
 			dlend_irqs_intx_unmasked(v, NULL);
 		return 0;
 	}
@@ -247,16 +239,11 @@ static int dlend_irqs_set_intx_unmask(struct dlend_vdev *v, const struct vfio_ir
 static int dlend_irqs_set_intx_mask(struct dlend_vdev *v, const struct vfio_irq_set *hdr,
 				    void *data)
 {
-	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
-	case VFIO_IRQ_SET_DATA_NONE:
+	if (hdr->flags & VFIO_IRQ_SET_DATA_EVENTFD)
+		return -ENOTTY;		/* as vfio-pci: no VMM masks by eventfd */
+	if (dlend_irqs_is_now(hdr, data))
 		dlend_irqs_mask_intx(&v->irq);
-		return 0;
-	case VFIO_IRQ_SET_DATA_BOOL:
-		if (*(u8 *)data)
-			dlend_irqs_mask_intx(&v->irq);
-		return 0;
-	}
-	return -ENOTTY;		/* as vfio-pci: no VMM masks by eventfd */
+	return 0;
 }
 
 /*
@@ -353,13 +340,12 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	vec = kvcalloc(nvec, sizeof(*vec), GFP_KERNEL_ACCOUNT);
 	if (!vec)
 		return -ENOMEM;
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	irq->vec = vec;
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
 	/* INTx fired after the VMM took it away, and before the VMM set it up again. */
 	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
-	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
@@ -385,17 +371,19 @@ static void dlend_irqs_want(struct dlend_vdev *v, unsigned int index, u32 used)
 	dlend_irqs_ask(v, mode, used, min(count, dlend_irqs_count(v, index)));
 }
 
+static struct eventfd_ctx *dlend_irqs_eventfd(s32 fd)
+{
+	return fd >= 0 ? eventfd_ctx_fdget(fd) : NULL;
+}
+
 static int dlend_irqs_set_fd(struct dlend_vdev *v, unsigned int vector, s32 fd)
 {
-	struct eventfd_ctx *ctx = NULL, *old;
+	struct eventfd_ctx *ctx = dlend_irqs_eventfd(fd), *old;
 	struct dlend_irqs *irq = &v->irq;
 	struct dlend_irq_vec *vec;
 
-	if (fd >= 0) {
-		ctx = eventfd_ctx_fdget(fd);
-		if (IS_ERR(ctx))
-			return PTR_ERR(ctx);
-	}
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
 	dlend_bypass_drop(v, vector);
 	spin_lock_irq(&irq->lock);
 	vec = &irq->vec[vector];
@@ -450,7 +438,7 @@ static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hd
 	/* The mode cannot change: v->lock is held. */
 	if (irq->mode != dlend_irqs_mode_of(hdr->index))
 		return -EINVAL;
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	for (i = 0; i < hdr->count; i++) {
 		if (data && !data[i])
 			continue;
@@ -459,7 +447,6 @@ static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hd
 		else if (irq->vec[hdr->start + i].trigger)
 			dlend_irqs_signal_msi(irq, &irq->vec[hdr->start + i]);
 	}
-	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
@@ -495,17 +482,16 @@ bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 	struct dlend_irqs *irq = &v->irq;
 	struct eventfd_ctx *ctx;
 
-	spin_lock_irq(&irq->lock);
+	guard(spinlock_irq)(&irq->lock);
 	ctx = *dlend_irqs_special(irq, index);
-	if (ctx) {
-		eventfd_signal(ctx);
-		if (index == VFIO_PCI_ERR_IRQ_INDEX)
-			irq->errs++;
-		else
-			irq->reqs++;
-	}
-	spin_unlock_irq(&irq->lock);
-	return ctx;
+	if (!ctx)
+		return false;
+	eventfd_signal(ctx);
+	if (index == VFIO_PCI_ERR_IRQ_INDEX)
+		irq->errs++;
+	else
+		irq->reqs++;
+	return true;
 }
 
 static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
@@ -522,33 +508,20 @@ static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
 
 int dlend_irqs_set_special(struct dlend_vdev *v, const struct vfio_irq_set *hdr, void *data)
 {
-	struct eventfd_ctx *ctx = NULL;
-	s32 fd;
+	struct eventfd_ctx *ctx;
 
 	if ((hdr->flags & VFIO_IRQ_SET_ACTION_TYPE_MASK) != VFIO_IRQ_SET_ACTION_TRIGGER)
 		return -ENOTTY;
-	switch (hdr->flags & VFIO_IRQ_SET_DATA_TYPE_MASK) {
-	case VFIO_IRQ_SET_DATA_NONE:
-		if (hdr->count)
-			dlend_irqs_signal(v, hdr->index);
-		else
-			dlend_irqs_replace_special(v, hdr->index, NULL);
-		return 0;
-	case VFIO_IRQ_SET_DATA_BOOL:
-		if (!hdr->count)
-			return -EINVAL;
-		if (*(u8 *)data)
-			dlend_irqs_signal(v, hdr->index);
-		return 0;
-	}
-	if (!hdr->count)
+	if (!hdr->count && !(hdr->flags & VFIO_IRQ_SET_DATA_NONE))
 		return -EINVAL;
-	fd = *(s32 *)data;
-	if (fd >= 0) {
-		ctx = eventfd_ctx_fdget(fd);
-		if (IS_ERR(ctx))
-			return PTR_ERR(ctx);
+	if (hdr->count && !(hdr->flags & VFIO_IRQ_SET_DATA_EVENTFD)) {
+		if (dlend_irqs_is_now(hdr, data))
+			dlend_irqs_signal(v, hdr->index);
+		return 0;
 	}
+	ctx = hdr->count ? dlend_irqs_eventfd(*(s32 *)data) : NULL;
+	if (IS_ERR(ctx))
+		return PTR_ERR(ctx);
 	dlend_irqs_replace_special(v, hdr->index, ctx);
 	return 0;
 }

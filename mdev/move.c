@@ -437,9 +437,8 @@ static void dlend_move_kill_file(struct dlend_vdev *v)
 	v->move.file = NULL;
 	if (!f)
 		return;
-	mutex_lock(&f->lock);
+	guard(mutex)(&f->lock);
 	f->dead = true;
-	mutex_unlock(&f->lock);
 }
 
 static int dlend_move_release(struct inode *inode, struct file *file)

@@ -549,7 +549,7 @@ void dlend_borrow_open(struct dlend_vdev *v)
 {
 	bool comes = dlend_claim_comes(&v->claim);
 
-	mutex_lock(&v->lock);
+	guard(mutex)(&v->lock);
 	dlend_vdev_forget(v);
 	memset(&v->have, 0, sizeof(v->have));
 	v->readrq = dlend_cfg_readrq(&v->cfg);
@@ -571,7 +571,6 @@ void dlend_borrow_open(struct dlend_vdev *v)
 	v->prepinned = v->prepin && !comes;
 	dlend_vdev_update(v);
 	dlend_bar_set_mse(v, dlend_cfg_mse(&v->cfg));
-	mutex_unlock(&v->lock);
 }
 
 /*
@@ -603,11 +602,10 @@ void dlend_borrow_close(struct dlend_vdev *v)
 	dlend_ended_leave(v);
 	dlend_guest_stop(v);
 	dlend_ended_drop(v);
-	mutex_lock(&v->lock);
+	guard(mutex)(&v->lock);
 	dlend_condition_clear(v);
 	v->dma = false;
 	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
 }
 
 /*
