@@ -407,7 +407,7 @@ static void dlend_move_begin(struct dlend_vdev *v)
 /* The VM goes on here. */
 static void dlend_move_take(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = NULL, *before = NULL;
+	struct dlend_lease *before = NULL;
 
 	mutex_lock(&v->lock);
 	if (v->move.has_token && v->claim.lease) {
@@ -419,11 +419,12 @@ static void dlend_move_take(struct dlend_vdev *v)
 		/* It was prepared, and was lost since; or it has come without its device. */
 		if (v->move.has_token)
 			dlend_move_lost(v, ": the link to its lender was lost");
-		lease = dlend_ended_give_up(v, &before);
+		before = dlend_ended_give_up(v);
 		dlend_move_begin(v);
 	}
 	mutex_unlock(&v->lock);
-	dlend_ended_give_back(lease, before);
+	if (before)
+		dlend_lease_put(before);
 	wait_event_timeout(v->idle_wq, !READ_ONCE(v->move.coming),
 			   msecs_to_jiffies(DLEND_MOVE_TAKE_MS));
 }
@@ -547,10 +548,10 @@ static struct file *dlend_move_open_file(struct dlend_vdev *v, int flags)
 
 static void dlend_move_expect(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease, *before;
+	struct dlend_lease *before __free(dlend_lease_put) = NULL;
 
-	mutex_lock(&v->lock);
-	lease = dlend_ended_give_up(v, &before);
+	guard(mutex)(&v->lock);
+	before = dlend_ended_give_up(v);
 	v->move.coming = true;
 	v->move.refused = false;
 	v->move.has_token = false;
@@ -558,8 +559,6 @@ static void dlend_move_expect(struct dlend_vdev *v)
 	v->want.taken = false;
 	v->want.build++;
 	dlend_vdev_update(v);
-	mutex_unlock(&v->lock);
-	dlend_ended_give_back(lease, before);
 }
 
 /* Has all come?  The VMM leaves RESUMING before the VM runs, and may have closed the file. */

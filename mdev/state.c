@@ -240,36 +240,30 @@ void dlend_ended_forget(struct dlend_vdev *v, struct dlend_lease *lease)
 		dlend_lease_put(lease);
 }
 
-struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v, struct dlend_lease **before)
+struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = v->claim.lease;
+	struct dlend_lease *lease = v->claim.lease, *before;
 
 	v->want.vm++;
-	*before = lease ? dlend_ended_keep(v) : NULL;
-	return lease;
-}
-
-void dlend_ended_give_back(struct dlend_lease *lease, struct dlend_lease *before)
-{
-	if (before)
-		dlend_lease_put(before);
-	if (lease)
-		dlend_lease_return(lease);
+	if (!lease)
+		return NULL;
+	before = dlend_ended_keep(v);
+	dlend_lease_return(lease);
+	return before;
 }
 
 void dlend_ended_leave(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease, *before;
+	struct dlend_lease *before __free(dlend_lease_put) = NULL;
 
 	mutex_lock(&v->lock);
 	WRITE_ONCE(v->open, false);
-	lease = dlend_ended_give_up(v, &before);
-	v->stat.returns += !!lease;
+	v->stat.returns += !!v->claim.lease;
+	before = dlend_ended_give_up(v);
 	dlend_vdev_forget(v);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
 	wake_up_all(&v->gate_wq);	/* faults whose mapping went away */
-	dlend_ended_give_back(lease, before);
 }
 
 /* If the link is gone, the lender cannot say that it has fenced the device.  Does not wait. */

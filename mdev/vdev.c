@@ -701,19 +701,20 @@ void dlend_borrow_stopped(struct dlend_vdev *v, u32 effects)
 
 void dlend_borrow_reset(struct dlend_vdev *v)
 {
-	struct dlend_lease *lease = NULL, *before = NULL;
+	struct dlend_lease *before = NULL;
 
 	dlend_move_close(v);
 	mutex_lock(&v->lock);
 	/* It was only prepared. */
 	if (v->move.coming)
-		lease = dlend_ended_give_up(v, &before);
+		before = dlend_ended_give_up(v);
 	dlend_move_forget(v);
 	dlend_cfg_reset(&v->cfg);
 	dlend_borrow_function_reset(v);
 	dlend_vdev_update(v);
 	mutex_unlock(&v->lock);
-	dlend_ended_give_back(lease, before);
+	if (before)
+		dlend_lease_put(before);
 	dlend_borrow_await_stop(v, DLEND_BORROW_RESET_MS);
 }
 

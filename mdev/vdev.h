@@ -614,15 +614,12 @@ struct dlend_lease *dlend_ended_with_pins(struct dlend_vdev *v);
 /**
  * dlend_ended_give_up - another VM is to have the device, or none: a lease goes back
  * @v: (in, out) vdev
- * @before: (out) for dlend_ended_give_back(), which has to follow without the lock
  *
  * That is the lease in use, and the one that the lender was asked for.  The one in use is kept as
- * vdev->ended. Context: [locked]. Return: the lease in use, or NULL, for dlend_ended_give_back().
+ * vdev->ended. Context: [locked]. Return: the one that was kept before, or NULL; to be put without
+ * the lock.
  */
-struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v, struct dlend_lease **before);
-
-/** dlend_ended_give_back - see dlend_ended_give_up(). Context: process, may sleep; no lock. */
-void dlend_ended_give_back(struct dlend_lease *lease, struct dlend_lease *before);
+struct dlend_lease *dlend_ended_give_up(struct dlend_vdev *v);
 
 /**
  * dlend_ended_leave - the VM does not need the device any more: its lease goes back
