@@ -41,9 +41,7 @@ static bool dlend_loss_take_chunks(struct dlend_ram *ram, u64 gpa, u64 last, boo
 	dlend_ram_add_due(ram, gpa, last);
 	hit = dlend_books_lose(&ram->books, gpa, last, dlend_ram_now_ms(), &out);
 	/* Pages that are being pinned are in the books in a moment, or given up. */
-	spin_lock(&ram->vm->lock);
-	hit |= dlend_unpin_pins(ram->vm, NULL, gpa, last);
-	spin_unlock(&ram->vm->lock);
+	hit |= dlend_pin_under_way(ram->vm, NULL, gpa, last);
 	/* If there was no memory to split a chunk, it has gone whole; the guest has the rest. */
 	list_for_each_entry(chunk, &out, node)
 		dlend_ram_add_due(ram, chunk->gpa, dlend_chunk_end(chunk) - 1);

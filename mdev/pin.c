@@ -182,7 +182,9 @@ void dlend_unpin_all(struct dlend_vm *vm)
 
 /* For dma_unmap */
 
-bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
+/* dlend_pin_under_way(); vm->lock is held. */
+static bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa,
+			     u64 last)
 {
 	const struct dlend_memory *mem;
 
@@ -433,23 +435,20 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 	wake_up_all(&vm->step_done);
 }
 
-/* Is a pin under way through @via? */
-static bool dlend_pin_goes_through(const struct dlend_memory *via)
+bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
 {
-	struct dlend_vm *vm = via->ram->vm;
-
 	guard(spinlock)(&vm->lock);
-	return dlend_unpin_pins(vm, via, 0, U64_MAX);
+	return dlend_unpin_pins(vm, via, gpa, last);
 }
 
 void dlend_pin_await(const struct dlend_memory *via)
 {
 	struct dlend_vm *vm = via->ram->vm;
 
-	if (!wait_event_timeout(vm->step_done, !dlend_pin_goes_through(via),
+	if (!wait_event_timeout(vm->step_done, !dlend_pin_under_way(vm, via, 0, U64_MAX),
 				msecs_to_jiffies(DLEND_PIN_LONG_MS)))
 		dev_warn(via->vdev->dev, "memory of the VMM is still being pinned, because the program that serves it (FUSE, userfaultfd) does not answer: the device goes back to its lender, but the VMM does not end before it does\n");
-	wait_event(vm->step_done, !dlend_pin_goes_through(via));
+	wait_event(vm->step_done, !dlend_pin_under_way(vm, via, 0, U64_MAX));
 }
 
 /* Calls to VFIO */

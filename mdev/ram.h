@@ -435,17 +435,6 @@ int dlend_unpin_init(struct dlend_vm *vm);
 void dlend_unpin_pages(const struct dlend_memory *via, u64 gpa, u32 npages);
 
 /**
- * dlend_unpin_pins - is a pin under way?
- * @vm: (in) VM
- * @via: (in) only pins through this member count; NULL: all
- * @gpa: (in) first address
- * @last: (in) last address
- *
- * Context: vm->lock held. Return: true if there is one that touches the range.
- */
-bool dlend_unpin_pins(const struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last);
-
-/**
  * dlend_unpin_add - chunks leave the books: from now on they are being unpinned
  * @vm: (in, out) VM
  * @out: (in, out) chunks, in no aperture any more; empty afterwards.  Their owners stay members,
@@ -502,6 +491,17 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
  */
 void dlend_pin_end(struct dlend_memory *mem, bool grown);
 
+/**
+ * dlend_pin_under_way - is a pin under way?
+ * @vm: (in) VM
+ * @via: (in) only pins through this member count; NULL: all
+ * @gpa: (in) first address
+ * @last: (in) last address
+ *
+ * Context: any; takes vm->lock. Return: true if there is one that touches the range.
+ */
+bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last);
+
 /** dlend_pin_await - wait until no pin is under way through @via. Context: as dlend_unpin_all(). */
 void dlend_pin_await(const struct dlend_memory *via);
 
@@ -512,8 +512,8 @@ void dlend_pin_await(const struct dlend_memory *via);
  * @pages: (out) its pages, npages of them
  * @build: (in) for a build of @via's: give way between batches, and count the calls
  *
- * Context: may sleep, for long; none of our locks but close_lock and build_lock may be held; the
- * pin is under way. Return: 0; -EINTR give way, or the VMM is going; or an error of
+ * Context: may sleep, for long; none of our locks is held that dma_unmap takes; the pin is under
+ * way. Return: 0; -EINTR give way, or the VMM is going; or an error of
  * vfio_pin_pages(), and then nothing is pinned.
  */
 int dlend_pin_chunk(struct dlend_memory *via, const struct dlend_chunk *chunk, struct page **pages,
@@ -560,16 +560,15 @@ void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last);
 /** dlend_pin_unmaps_under_way - is there one, or was there one a moment ago? Context: any. */
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm);
 
-/* map.c */
+/* map.c.  dlend_map_part(), _new() and _tell() are stages of a build, under build_lock. */
 
-/*
- * Stages of a build.  Context: build_lock held; may sleep.
- *
+/**
  * dlend_map_part - what does not stand any more goes, also at the lenders of all members
  * @mem: (in, out) member that builds
  *
  * If standing chunks leave their windows, all gates are shut before, and all members build again.
- * Takes loss_lock and ram->lock; waits for lenders.
+ *
+ * Context: may sleep; takes loss_lock and ram->lock; waits for lenders.
  * Return: 0, or an error of dlend_link_call_in() for this member: some are not told then.
  */
 int dlend_map_part(struct dlend_memory *mem);
@@ -578,7 +577,7 @@ int dlend_map_part(struct dlend_memory *mem);
  * dlend_map_new - make extents of all that is pinned, and map it in the aperture
  * @mem: (in, out) member that builds, and whose VMM is charged
  *
- * Context: takes ram->lock for one run of chunks at a time.
+ * Context: may sleep; takes ram->lock for one run of chunks at a time.
  * Return: 0; -EAGAIN the build must give way; -EDQUOT more of the window than a VM may have;
  * -ENOSPC the aperture is full; -ENOMEM; or an error of the IOMMU.
  */
@@ -588,7 +587,7 @@ int dlend_map_new(struct dlend_memory *mem);
  * dlend_map_tell - have a member's lender map all that it is not known to have
  * @mem: (in, out) member
  *
- * Context: waits for the lender.
+ * Context: may sleep; waits for the lender.
  * Return: 0; -EAGAIN the build must give way; or an error of dlend_link_call_in().
  */
 int dlend_map_tell(struct dlend_memory *mem);
