@@ -90,7 +90,8 @@ static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 static int dlend_paging_attach(struct dlend_paging *pg)
 {
 	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
-	int err = iommu_attach_group(p->domain, p->group);
+	/* By a shared one the device translates all the time, with or without an aperture in it. */
+	int err = pg->shared ? 0 : iommu_attach_group(p->domain, p->group);
 
 	if (!err)
 		pg->coherent = dlend_paging_enforce_coherency(p->domain);
@@ -113,13 +114,19 @@ static int dlend_paging_first_device(struct device *dev, void *arg)
 	return 1;
 }
 
-/* A device that was unplugged has no group any more, so ask a device that is still in the group. */
+/*
+ * A device that was unplugged has no group any more, so ask a device that is still in the group.  A
+ * shared domain is the driver's: what was mapped here is unmapped by now, and nothing of ours is
+ * attached.
+ */
 static bool dlend_paging_attached(struct dlend_paging *pg)
 {
 	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 	struct device *dev = NULL;
 	bool attached;
 
+	if (pg->shared)
+		return false;
 	iommu_group_for_each_dev(p->group, &dev, dlend_paging_first_device);
 	if (!dev)
 		return false;
@@ -128,14 +135,22 @@ static bool dlend_paging_attached(struct dlend_paging *pg)
 	return attached;
 }
 
+static void dlend_paging_drop(struct dlend_iommu_paging *p)
+{
+	iommu_group_put(p->group);
+	put_device(p->dev);
+	kfree(p);
+}
+
 static void dlend_paging_free(struct dlend_paging *pg)
 {
 	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
-	iommu_domain_free(p->domain);
-	iommu_group_put(p->group);
-	put_device(p->dev);
-	kfree(p);
+	if (pg->shared)
+		dma_set_mask_and_coherent(p->dev, p->driver_mask);
+	else
+		iommu_domain_free(p->domain);
+	dlend_paging_drop(p);
 }
 
 static const struct dlend_paging_ops dlend_paging_kernel_ops = {
@@ -146,43 +161,6 @@ static const struct dlend_paging_ops dlend_paging_kernel_ops = {
 	.detach = dlend_paging_do_detach,
 	.attached = dlend_paging_attached,
 	.free = dlend_paging_free,
-};
-
-/* The device translates by it all the time, with or without an aperture in it. */
-static int dlend_paging_shared_attach(struct dlend_paging *pg)
-{
-	pg->coherent = dlend_paging_enforce_coherency(dlend_iommu_paging(pg)->domain);
-	return 0;
-}
-
-static void dlend_paging_shared_detach(struct dlend_paging *pg)
-{
-}
-
-/* It is the driver's: what was mapped here is unmapped by now, and nothing of ours is attached. */
-static bool dlend_paging_shared_attached(struct dlend_paging *pg)
-{
-	return false;
-}
-
-static void dlend_paging_shared_free(struct dlend_paging *pg)
-{
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
-
-	dma_set_mask_and_coherent(p->dev, p->driver_mask);
-	iommu_group_put(p->group);
-	put_device(p->dev);
-	kfree(p);
-}
-
-static const struct dlend_paging_ops dlend_paging_shared_ops = {
-	.map = dlend_paging_map,
-	.unmap = dlend_paging_unmap,
-	.phys = dlend_paging_phys,
-	.attach = dlend_paging_shared_attach,
-	.detach = dlend_paging_shared_detach,
-	.attached = dlend_paging_shared_attached,
-	.free = dlend_paging_shared_free,
 };
 
 /* Returns an error, so that the IOMMU driver logs its own (rate-limited) message. */
@@ -210,40 +188,48 @@ struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg)
 	return dlend_iommu_paging(pg)->domain;
 }
 
-struct dlend_paging *dlend_paging_create(struct device *dev)
+/* Still without its domain. */
+static struct dlend_iommu_paging *dlend_paging_alloc(struct device *dev)
 {
 	struct dlend_iommu_paging *p = kzalloc_obj(*p);
-	int err = -ENODEV;
 
 	if (!p)
 		return ERR_PTR(-ENOMEM);
 	p->group = iommu_group_get(dev);
-	if (!p->group)
-		goto free_paging;
-	p->domain = iommu_paging_domain_alloc(dev);
-	if (IS_ERR(p->domain)) {
-		err = PTR_ERR(p->domain);
-		goto put_group;
+	if (!p->group) {
+		kfree(p);
+		return ERR_PTR(-ENODEV);
 	}
 	p->dev = get_device(dev);
 	p->pub.ops = &dlend_paging_kernel_ops;
 	p->pub.tables_stay = DLEND_TABLES_STAY;
 	refcount_set(&p->pub.users, 1);
-	p->pub.sizes = p->domain->pgsize_bitmap;
-	p->pub.first = p->domain->geometry.aperture_start;
-	p->pub.last = p->domain->geometry.aperture_end;
-	iommu_set_fault_handler(p->domain, dlend_paging_count_fault, p);
-	if (device_iommu_capable(dev, IOMMU_CAP_ENFORCE_CACHE_COHERENCY))
-		p->pub.coherent = dlend_paging_enforce_coherency(p->domain);
-	return &p->pub;
-
-put_group:
-	iommu_group_put(p->group);
-free_paging:
-	kfree(p);
-	return ERR_PTR(err);
+	return p;
 }
 
+struct dlend_paging *dlend_paging_create(struct device *dev)
+{
+	struct dlend_iommu_paging *p = dlend_paging_alloc(dev);
+	struct iommu_domain *domain;
+
+	if (IS_ERR(p))
+		return ERR_CAST(p);
+	domain = iommu_paging_domain_alloc(dev);
+	if (IS_ERR(domain)) {
+		dlend_paging_drop(p);
+		return ERR_CAST(domain);
+	}
+	p->domain = domain;
+	p->pub.sizes = domain->pgsize_bitmap;
+	p->pub.first = domain->geometry.aperture_start;
+	p->pub.last = domain->geometry.aperture_end;
+	iommu_set_fault_handler(domain, dlend_paging_count_fault, p);
+	if (device_iommu_capable(dev, IOMMU_CAP_ENFORCE_CACHE_COHERENCY))
+		p->pub.coherent = dlend_paging_enforce_coherency(domain);
+	return &p->pub;
+}
+
+/* From now on the driver of the device gets IO addresses below 4 GiB only. */
 static int dlend_paging_lower_mask(struct dlend_iommu_paging *p)
 {
 	p->driver_mask = dma_get_mask(p->dev);
@@ -254,34 +240,23 @@ static int dlend_paging_lower_mask(struct dlend_iommu_paging *p)
 
 struct dlend_paging *dlend_paging_share(struct device *dev)
 {
-	struct dlend_iommu_paging *p = kzalloc_obj(*p);
+	struct dlend_iommu_paging *p = dlend_paging_alloc(dev);
 	int err = -ENODEV;
 
-	if (!p)
-		return ERR_PTR(-ENOMEM);
-	p->group = iommu_group_get(dev);
+	if (IS_ERR(p))
+		return ERR_CAST(p);
 	p->domain = iommu_get_domain_for_dev(dev);
-	if (!p->group || !p->domain || !(p->domain->type & __IOMMU_DOMAIN_DMA_API))
-		goto put_group;
-	p->dev = get_device(dev);
-	err = dlend_paging_lower_mask(p);
-	if (err)
-		goto put_device;
-	p->pub.ops = &dlend_paging_shared_ops;
-	p->pub.tables_stay = DLEND_TABLES_STAY;
+	if (p->domain && p->domain->type & __IOMMU_DOMAIN_DMA_API)
+		err = dlend_paging_lower_mask(p);
+	if (err) {
+		dlend_paging_drop(p);
+		return ERR_PTR(err);
+	}
 	p->pub.shared = true;
-	refcount_set(&p->pub.users, 1);
 	p->pub.sizes = p->domain->pgsize_bitmap;
 	p->pub.first = SZ_4G;
 	p->pub.last = min_t(u64, p->domain->geometry.aperture_end, p->driver_mask);
 	return &p->pub;
-
-put_device:
-	put_device(p->dev);
-put_group:
-	iommu_group_put(p->group);
-	kfree(p);
-	return ERR_PTR(err);
 }
 
 bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size)
