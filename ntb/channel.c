@@ -132,7 +132,7 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 	writel(dlend_ring_tx_commit(&link->tx.ring), &peer->msg_prod);
 	wmb(); /* the index before the doorbell, which takes another way */
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));
-	dlend_link_count(link->stat.sent, msg);
+	atomic_inc(&link->stat.sent[le16_to_cpu(msg->type)]);
 }
 
 /*
@@ -543,7 +543,7 @@ static int dlend_chan_take(struct dlend_link *link, u64 session)
 		dlend_calls_reply(link, &msg);
 	else
 		dlend_jobs_add(link, session, &msg);
-	dlend_link_count(link->stat.received, &msg);
+	atomic_inc(&link->stat.received[le16_to_cpu(msg.type)]);
 	return 0;
 }
 

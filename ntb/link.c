@@ -233,14 +233,6 @@ bool dlend_session_live(const struct dlend_session_ref *ref)
 }
 DLEND_EXPORT(dlend_session_live);
 
-void dlend_link_count(atomic_t *counters, const struct dlend_msg *msg)
-{
-	u16 type = le16_to_cpu(msg->type);
-
-	if (type < DLEND_MSG_TYPES)
-		atomic_inc(&counters[type]);
-}
-
 /* Asking upper files */
 
 void dlend_link_kick(struct dlend_link *link)

@@ -405,15 +405,6 @@ static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 }
 
 /**
- * dlend_link_count - count a message by its type
- * @counters: (in, out) one for each type
- * @msg: (in) message; a type that is not known is not counted
- *
- * Context: any.
- */
-void dlend_link_count(atomic_t *counters, const struct dlend_msg *msg);
-
-/**
  * dlend_link_nudge - let the bring-up look soon, because the peer asked for it
  * @link: link
  *
