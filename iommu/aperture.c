@@ -35,7 +35,7 @@
  * @lock: guards everything below
  * @live: false once detached: slots are then only numbers
  * @maps: what is mapped, by IO address
- * @views: struct dlend_view: who reaches something without an IOMMU in between
+ * @views: struct dlend_view: users that reach something without an IOMMU in between
  * @slots: offsets: free, in use, in quarantine
  * @nr: slots by kind
  */
@@ -69,7 +69,7 @@ MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take
 
 /*
  * struct dlend_slot_priv - a slot
- * @ap: where it is, which outlives it: whoever has the slot needs to ask nobody for that
+ * @ap: where it is, which outlives it
  * @run: the offsets that it has
  */
 struct dlend_slot_priv {

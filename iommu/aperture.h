@@ -22,7 +22,7 @@ struct seq_file;
 /**
  * dlend_aperture_create - make an empty aperture
  * @dma_dev: device whose accesses arrive (the NTB's function); NULL: this node itself is the peer,
- *	nobody's accesses arrive, and what is mapped is reached by views only
+ *	no device's accesses arrive, and mapped memory is reached by views only
  * @size: (in) bytes wanted, as the NTB window has; page multiple
  * @align: (in) alignment of the base that the window needs, bytes; power of two or 0
  * @shared: (in) the device's driver does DMA of its own
@@ -33,7 +33,7 @@ struct seq_file;
  * Context: process, may sleep.
  * Return: aperture, or ERR_PTR; the log says what to do: -ENODEV no IOMMU translates; -EBUSY a
  * driver uses another device of the group, or has the group; -EPERM interrupt remapping is off, and
- * nobody has allowed that; -ENOSPC no free addresses; -EADDRINUSE
+ * that is not allowed; -ENOSPC no free addresses; -EADDRINUSE
  * the driver that shares its domain has memory there; -EOPNOTSUPP
  * architecture; -ENOMEM; -EINVAL @size or @align; or the IOMMU's error.
  */

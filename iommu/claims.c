@@ -364,7 +364,7 @@ static struct dlend_dma_claim *dlend_dma_claim_of(struct dlend_dma_claim *live,
 }
 
 /*
- * Whoever ends a lease waits for maps and unmaps of its group, and with peer-to-peer for those of
+ * The end of a lease waits for maps and unmaps of its group, and with peer-to-peer for those of
  * other groups: so one range is no work without end.  1 GiB by 4 KiB pages takes some 10 ms.  What
  * is larger has to fit 2 MiB pages, as a BAR does, which is aligned to its size.
  */

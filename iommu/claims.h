@@ -25,8 +25,8 @@ struct dlend_claims;
  * Touched: how much memory the page tables of a domain may have taken by now.
  *
  * The kernel frees a page table only when a call unmaps all that it could map (Linux 7.2,
- * generic_pt/iommu_pt.h, __unmap_range()).  So whoever maps a page, unmaps it, and goes on at other
- * addresses, makes the tables of a domain grow for as long as the domain is there.
+ * generic_pt/iommu_pt.h, __unmap_range()).  So a borrower that maps a page, unmaps it, and goes on
+ * at other addresses, makes the tables of a domain grow for as long as the domain is there.
  */
 
 /**
@@ -114,7 +114,7 @@ struct dlend_claims {
 };
 
 /**
- * dlend_claims_init - nobody claims anything
+ * dlend_claims_init - there is no claim
  * @c: (out) claims
  * @pg: (in) domain, empty
  * @ops: (in) what claims cannot do themselves

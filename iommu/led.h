@@ -26,7 +26,7 @@ struct dlend_led {
 /** dlend_led_init - no answers. Context: process. */
 void dlend_led_init(struct dlend_led *led);
 
-/** dlend_led_destroy - free its memory. Context: process; nobody else uses it. */
+/** dlend_led_destroy - free its memory. Context: process; it is not in use. */
 void dlend_led_destroy(struct dlend_led *led);
 
 /**

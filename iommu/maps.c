@@ -382,8 +382,8 @@ static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
 
 /*
  * Take [@first, @last], which lies inside @r, out of it.  What is left on either side keeps its
- * pages, except for a large page that straddles the edge: it is mapped again in smaller ones, and
- * a device that accesses it meanwhile gets a fault.  No kernel up to 7.2 can split a page of a live
+ * pages, except for a large page that straddles the edge: it is mapped again in smaller ones, and a
+ * device that accesses it in between gets a fault.  No kernel up to 7.2 can split a page of a live
  * domain; a cap at map time keeps large pages away from edges where a later call may cut.
  */
 static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)

@@ -182,7 +182,7 @@ int dlend_views_map(struct list_head *views, const struct dlend_piece *piece);
  * @offset: (in) in the aperture, bytes
  * @size: (in) bytes
  *
- * Nobody reaches it through a view when this returns.
+ * It is not reached through any view when this returns.
  * Context: process, may sleep; the caller serialises.
  */
 void dlend_views_unmap(struct list_head *views, u64 offset, u64 size);

@@ -76,7 +76,7 @@ static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 
 /*
  * With No Snoop a device writes to memory without telling the caches of that host, and the guest
- * reads old data.  The IOMMU can forbid that, so that nobody has to trust the lender to turn No
+ * reads old data.  The IOMMU can forbid that, so that the lender need not be trusted to turn No
  * Snoop off.  What was mapped before does not count, so it is asked before anything is mapped: at
  * once, if the IOMMU says that it can; else once devices are attached (an IOMMU that cannot would
  * agree to an empty domain, and refuse devices later).

@@ -17,8 +17,8 @@ struct iommu_domain;
 
 /*
  * For what is allocated while mappings change.  When a link goes, they are cut at once, also if
- * this host is short of memory and swaps to a device behind that link: so nobody who is in the way
- * of a cut waits for I/O.
+ * this host is short of memory and swaps to a device behind that link: so code that is in the way
+ * of a cut must not wait for I/O.
  */
 #define DLEND_PAGING_GFP	(GFP_NOIO | __GFP_ACCOUNT)
 
@@ -51,7 +51,7 @@ struct dlend_paging_ops {
  * @sizes: bit per size of a page, 4 KiB at least
  * @first, @last: addresses that it can translate, inclusive
  * @coherent: the IOMMU lets no device bypass the CPU's caches, even if it asks for that (No Snoop)
- * @tables_stay: unmapping frees no page table, as far as anybody can rely on that
+ * @tables_stay: unmapping frees no page table, as far as that can be relied on
  * @shared: the device's own driver has mappings in it, too, below @first
  * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
  */
@@ -80,7 +80,7 @@ struct dlend_paging *dlend_paging_create(struct device *dev);
  *
  * From now on the driver gets IO addresses below 4 GiB only: the device's DMA mask is set so, until
  * the domain is ended. What the driver has mapped above that stays; dlend_paging_empty() finds it.
- * Nobody's faults are counted.
+ * Faults are not counted.
  * Context: process, may sleep.
  * Return: domain, in use by the device; ERR_PTR: -ENODEV no IOMMU translates by a domain of the
  * DMA API; -ENOSPC the device has no addresses above 4 GiB; -ENOMEM.
@@ -127,7 +127,7 @@ static inline bool dlend_paging_detach(struct dlend_paging *pg)
 }
 
 /**
- * dlend_paging_get - keep the domain; it may be detached meanwhile
+ * dlend_paging_get - keep the domain; it may be detached while it is kept
  * @pg: domain that was not ended
  *
  * For those who unmap without a flush: what is flushed later frees page tables of that domain.
@@ -148,7 +148,7 @@ static inline void dlend_paging_put(struct dlend_paging *pg)
 
 /**
  * dlend_paging_end - detach and free
- * @pg: domain; gone if this returns true, as soon as nobody keeps it
+ * @pg: domain; gone if this returns true, as soon as it is not kept any more
  *
  * Context: process, may sleep. Return: false: the kernel still uses the domain, so it stays.
  */

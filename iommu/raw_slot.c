@@ -4,7 +4,7 @@
  *
  * A raw slot is a view of its slot, so that it hears when the aperture is detached or the slot is
  * unmapped.  Its pages are mapped in the aperture's domain without the aperture's lock: an SRCU
- * section keeps the domain meanwhile.
+ * section keeps the domain.
  *
  * When it is cut, its user goes on: it unmaps what it has mapped and asks where that led, and it
  * maps.  So the answers are noted before the pages are unmapped, and what is mapped afterwards is
@@ -78,7 +78,7 @@ static phys_addr_t dlend_raw_slot_leads(struct dlend_raw_slot *raw, u64 at)
 	return phys;
 }
 
-/* Nobody maps there for the moment. */
+/* Nothing is mapped there while this runs. */
 static void dlend_raw_slot_note(struct dlend_raw_slot *raw)
 {
 	unsigned long page, first = 0, pages = raw->slot->size >> PAGE_SHIFT;

@@ -35,7 +35,7 @@ static void dlend_announce_down(struct dlend_link_user *user, void *arg)
 
 /*
  * Message handlers of the old session may still run.  They get a moment to end.  If they do not,
- * users are told without them, and once more after them: what they did meanwhile has to be undone.
+ * users are told without them, and once more after them, to undo what the handlers did until then.
  */
 static void dlend_announce_end(struct dlend_link *link)
 {
@@ -69,7 +69,7 @@ static void dlend_announce_work(struct work_struct *work)
 		dlend_users_call(dlend_announce_up, link);
 		news = "up";
 	} else if (!session && !READ_ONCE(a->quiet)) {
-		/* Also if the session was over before anybody was told of it. */
+		/* Also if the session was over before users were told of it. */
 		dlend_announce_end(link);
 		WRITE_ONCE(a->quiet, true);
 		news = "down";

@@ -51,7 +51,7 @@ enum dlend_bringup_state {
  * @state: where it is
  * @node, @version, @aperture_mib: of this node: id, min << 16 | max, size offered. The caller's to
  *	set before dlend_bringup_start()
- * @loop: this node is its own peer, and nobody else may be. The caller's to set
+ * @loop: this node is its own peer, and no other node may be. The caller's to set
  * @required: node id that the peer must have, 0: any. The caller's to set, at any time
  * @timeout_ms: heartbeat time-out
  * @nonce: of this session, never 0 in a session

@@ -6,7 +6,7 @@
  * The lender lets a borrower write what is the device's own, and nothing else.  The borrower
  * answers everything else itself, so what a guest writes there goes nowhere.  The rule is
  * vfio-pci's: the device's own are vendor-specific capabilities and what is in no capability.  To a
- * kind without a row here belongs its header alone, as nobody knows more.  A row is what keeps a
+ * kind without a row here belongs its header alone, as no more is known.  A row is what keeps a
  * guest off, and says why.  Differences to vfio-pci: docs/address-translation.md.
  *
  * Pure: tables, and the lengths that they cannot say.
@@ -64,7 +64,7 @@ const struct dlend_cap_rule dlend_cap_header_rules[] = {
 	{}
 };
 
-/* No PME: nobody could deliver it.  D1 and D2 as the device has them. */
+/* No PME: it could not be delivered.  D1 and D2 as the device has them. */
 static const struct dlend_cap_rule pm_rules[] = {
 	{ PCI_PM_PMC, 2, PCI_PM_CAP_VER_MASK | PCI_PM_CAP_DSI | PCI_PM_CAP_D1 | PCI_PM_CAP_D2,
 	  0, 0 },
@@ -289,7 +289,7 @@ static const struct dlend_cap std_caps[] = {
 };
 
 static const struct dlend_cap ext_caps[] = {
-	/* The registers behind these are a root's, and a log that nobody can write. */
+	/* The registers behind these are a root's, and a log that cannot be written. */
 	{ PCI_EXT_CAP_ID_ERR, DLEND_CAP_SHOWN, .len = PCI_ERR_ROOT_COMMAND, .rules = aer_rules },
 	{ PCI_EXT_CAP_ID_DSN, DLEND_CAP_SHOWN, .len = PCI_EXT_CAP_DSN_SIZEOF },
 	{ PCI_EXT_CAP_ID_PWR, DLEND_CAP_SHOWN | DLEND_CAP_OWN | DLEND_CAP_CLIP,
@@ -339,7 +339,7 @@ static const struct dlend_cap ext_caps[] = {
 	{ EXT_ID_VF_REBAR, .min = 12, COUNTED(4, 8, 8, PCI_REBAR_CTRL_NBAR_MASK) },
 };
 
-/* To what nobody knows belongs what makes it a member of a list. */
+/* Of an unknown one only the header is known, which makes it a member of a list. */
 static const struct dlend_cap std_unknown = { 0, DLEND_CAP_UNKNOWN, .len = PCI_CAP_FLAGS };
 static const struct dlend_cap ext_unknown = { 0, DLEND_CAP_UNKNOWN, .len = 4 };
 

@@ -81,7 +81,7 @@ static void dlend_tx_check_pace(struct dlend_link *link)
 
 /*
  * Under tx.lock.  Wait for a free place, but no longer than the session lasts, than the caller has
- * time, and than call_timeout_ms: all other senders wait for the lock meanwhile, and some of them
+ * time, and than call_timeout_ms: all other senders wait for the lock, and some of them
  * have to talk to other nodes, too.
  */
 static int dlend_tx_wait_room(const struct dlend_session_ref *ref, unsigned long deadline)
@@ -233,7 +233,7 @@ static int dlend_call_begin(const struct dlend_session_ref *ref, struct dlend_ca
 	return err;
 }
 
-/* After this nobody touches @call any more. Return: was it answered before? */
+/* After this @call is no longer used by others. Return: was it answered before? */
 static bool dlend_call_end(struct dlend_link *link, struct dlend_call *call)
 {
 	bool answered;

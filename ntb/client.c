@@ -155,7 +155,7 @@ static int dlend_switchtec_begin(struct ntb_ctrl_regs __iomem *ctl)
 
 	if (status == NTB_CTRL_PART_STATUS_LOCKED)
 		return 0;
-	/* Else it would be locked later, when nobody waits for that any more. */
+	/* Else it would be locked later, after this has given up. */
 	if (status == NTB_CTRL_PART_STATUS_LOCKING)
 		dlend_switchtec_give_up(ctl);
 	return -EAGAIN;
@@ -537,7 +537,7 @@ static int dlend_client_check(struct ntb_dev *ntb)
 	return err;
 }
 
-/* Switchtec's driver shows 2 MiB of a window, if nobody says otherwise: too little for a guest. */
+/* Switchtec's driver shows 2 MiB of a window by default: too little for a guest. */
 static int dlend_client_check_window(struct dlend_client *c)
 {
 	struct pci_dev *pdev = c->ntb->pdev;

@@ -337,7 +337,7 @@ DLEND_EXPORT(dlend_link_add);
 
 void dlend_link_remove(struct dlend_link *link)
 {
-	/* The link is in the registry until the last link_down(): a user may leave meanwhile. */
+	/* The link is in the registry until the last link_down(): a user may leave until then. */
 	dlend_session_remove(link);
 	dlend_announce_settle();
 	dlend_link_unregister(link);

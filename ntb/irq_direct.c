@@ -6,8 +6,8 @@
  * of the IOMMU's table for the NTB function, which needs no interrupt of the NTB's own.  What has
  * to be written for it, its message, stays the same whatever processor it is bound to.
  *
- * Whoever can write to that window can fire each vector behind this NTB, whatever it was told: so
- * all sets of vectors of a link belong to one party, a VM or this host itself.
+ * A peer that can write to that window can fire each vector behind this NTB, whatever it was told.
+ * So all sets of vectors of a link belong to one party, a VM or this host itself.
  *
  * Knows vectors as numbers; devices and guests are the users'.
  */
@@ -99,7 +99,7 @@ static int dlend_direct_make_domain(struct dlend_link *link, struct device *dev)
 
 	if (all->domain)
 		return 0;
-	/* Only remapping tells who writes, and keeps it to what that one was given. */
+	/* Only remapping tells who writes, and keeps the writer to its own vectors. */
 	if (!parent || !(parent->flags & IRQ_DOMAIN_FLAG_ISOLATED_MSI))
 		return -EOPNOTSUPP;
 	all->fwnode = irq_domain_alloc_named_fwnode(dev_name(&link->dev));
@@ -185,7 +185,7 @@ static int dlend_direct_alloc(struct dlend_link *link, enum dlend_irq_mode mode,
 	return irq_domain_alloc_irqs(link->directs.domain, count, dev_to_node(dev), &info);
 }
 
-/* Nobody fires it any more, and its place in the IOMMU's table is empty; it can be given out. */
+/* The vectors cannot fire any more; their places in the IOMMU's table are empty. */
 static void dlend_direct_free_vectors(struct dlend_irq_direct *set)
 {
 	while (set->count)
@@ -444,7 +444,7 @@ void dlend_directs_free(struct dlend_link *link)
 {
 	struct dlend_directs *all = &link->directs;
 
-	/* Nobody else has the link any more. */
+	/* There is no other reference on the link. */
 	dlend_directs_begin(link);
 	if (!all->domain)
 		return;

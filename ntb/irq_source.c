@@ -20,7 +20,7 @@
 
 /*
  * Milliseconds to read all messages of a device.  A read takes some microseconds.  Other requests
- * about this device wait meanwhile.
+ * about this device wait for that.
  */
 #define DLEND_MESSAGES_MS	2000
 
@@ -57,7 +57,7 @@ struct dlend_irq_source {
 /* Microseconds that the thread waits before it reads. */
 #define DLEND_LATE_US		50
 
-/* Reading the peer: how long that takes is up to the peer, so nobody has a lock of sources. */
+/* Reading the peer: the peer decides how long that takes, so no lock of sources is held. */
 
 /* By an interrupt. */
 static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
@@ -74,8 +74,8 @@ static u32 dlend_peer_read_now(struct dlend_link *link, const void __iomem *at)
 }
 
 /*
- * By a thread, one at a time.  What is quick is the scheduler's business.  But a processor that
- * waits for an answer does nothing else: so after a slow read nobody reads for a while.
+ * By a thread, one at a time.  Quick reads are left to the scheduler.  But a processor that
+ * waits for an answer does nothing else: so after a slow read there is a pause.
  */
 static u32 dlend_peer_read(struct dlend_link *link, const void __iomem *at)
 {
@@ -241,7 +241,7 @@ static const char dlend_irq_no_counters[] = "the counters come back as all ones"
  * The device wrote its data before it interrupted, but the processor's write of the counter takes
  * another way, and could overtake the data.  The answer to a read through the window cannot
  * overtake it.  The word that is read is one that only this node writes.
- * Return: nobody answers
+ * Return: there is no answer
  */
 static bool dlend_irq_source_silent(struct dlend_irq_source *src, u32 vector)
 {
@@ -358,7 +358,7 @@ static void dlend_irq_source_tell_some(struct dlend_irq_source *src)
 	if (n == DLEND_TELL_AT_ONCE)
 		return;
 	list_del_init(&src->node);
-	/* What has come meanwhile needs another read. */
+	/* Interrupts that have come since need another read. */
 	if (!bitmap_empty(src->late, DLEND_MAX_VECTORS))
 		list_add_tail(&src->node, &all->late);
 }
@@ -376,7 +376,7 @@ static bool dlend_irq_sources_tell_next(struct dlend_irq_sources *all, struct li
 	return src;
 }
 
-/* Nobody answered the read. */
+/* The read was not answered. */
 static void dlend_irq_sources_fail(const struct dlend_session_ref *in)
 {
 	struct dlend_irq_sources *all = &in->link->sources;
@@ -431,7 +431,7 @@ static bool dlend_irq_source_reads_back(const struct dlend_irq_source *src)
 
 /*
  * Under sources.lock.  @may_read: the caller can read through the window, if there is time for that
- * and nobody is late; else that is left to the thread.
+ * and no source is late; else that is left to the thread.
  * Return: the caller has to read, and to tell it
  */
 static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, bool may_read)

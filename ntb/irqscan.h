@@ -109,7 +109,7 @@ u32 dlend_irqlook_piece(struct dlend_irqlook *l, unsigned long handle, u32 *firs
 
 /*
  * Before the lender tells an interrupt, it reads through the window.  A processor that does can do
- * nothing else meanwhile, and how long that takes is up to the peer, and to what others write
+ * nothing else in that time, and how long it takes is up to the peer, and to what others write
  * there.  So interrupts of a link may read for a part of the time, all processors together; what
  * comes beyond that is told by a thread.  A time that is put by serves bursts.  A read that took
  * longer than what was left is paid for before the next one, and so are all that have begun before

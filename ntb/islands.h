@@ -11,7 +11,7 @@
 /* Host bridges that are remembered: those above NTBs and lent functions, not all of the host. */
 #define DLEND_ISLANDS_MAX	64
 
-#define DLEND_ISLAND_NONE	0	/* nobody vouches for it */
+#define DLEND_ISLAND_NONE	0	/* not vouched for */
 #define DLEND_ISLAND_HOST	1	/* all of the host: its administrator vouches for that */
 #define DLEND_ISLAND_FIRST	2	/* the first that is given out by dlend_islands_number() */
 

@@ -107,9 +107,9 @@ struct irq_domain;
 /* Why a message was not handled. */
 enum dlend_drop {
 	DLEND_DROP_BAD,		/* dlend_msg_check() refused it */
-	DLEND_DROP_LATE,	/* a reply that nobody waits for any more */
+	DLEND_DROP_LATE,	/* a reply that no caller waits for any more */
 	DLEND_DROP_SESSION,	/* it belongs to a session that is over */
-	DLEND_DROP_NO_USER,	/* nobody handles this type here */
+	DLEND_DROP_NO_USER,	/* no user handles this type here */
 	DLEND_DROP_REFUSED,	/* more calls than DLEND_MAX_CALLS, or DLEND_MAX_DEVICE_CALLS */
 	DLEND_DROPS
 };
@@ -513,7 +513,7 @@ void dlend_users_call(void (*fn)(struct dlend_link_user *user, void *arg), void 
  * @reply: (out) as for dlend_link_user.message; NULL for a post
  *
  * Context: process, may sleep, as long as the handler does.
- * Return: what the handler returned; -EOPNOTSUPP if nobody handles this type here.
+ * Return: what the handler returned; -EOPNOTSUPP if no user handles this type here.
  */
 int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
 			struct dlend_msg *reply);
@@ -580,7 +580,7 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  * nothing orders the two.  But the answer to a read through the window comes behind both. One read;
  * interrupts that are late have been told, too. Nothing happens on the loop, or if the session is
  * over.
- * Context: process, may sleep, no lock that anybody else waits for: a handler of a message, or work
+ * Context: process, may sleep, no lock that others wait for: a handler of a message, or work
  * that link_down() of its user waits for.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
@@ -609,7 +609,7 @@ void dlend_chan_free(struct dlend_link *link);
 
 /**
  * dlend_chan_begin - empty both rings, for a session that is to begin
- * @link: link; nobody uses the rings
+ * @link: link; its rings are not in use
  * @session: (in) nonce
  *
  * Context: process, may sleep, under state_lock; takes chan.lock, tx.lock.
@@ -620,7 +620,7 @@ void dlend_chan_begin(struct dlend_link *link, u64 session);
  * dlend_chan_end - the session is over: link->session is 0, callers wake, nothing is sent
  * @link: link, with a session or without
  *
- * Jobs may still run.  When this returns nobody writes anything of the session into the peer's
+ * Jobs may still run.  When this returns, nothing of the session is written into the peer's
  * memory any more, but counters of interrupts (irq_source.c).
  * Context: process, may sleep, under state_lock; takes link->lock, tx.lock, chan.lock.
  */
@@ -745,7 +745,7 @@ void dlend_directs_begin(struct dlend_link *link);
 /** dlend_directs_rest - the peer reaches no interrupts any more. Context: process, state_lock. */
 void dlend_directs_rest(struct dlend_link *link);
 
-/** dlend_directs_free - the link goes, and nobody has vectors of it. Context: process. */
+/** dlend_directs_free - the link goes, and no vectors of it are left. Context: process. */
 void dlend_directs_free(struct dlend_link *link);
 
 /**

@@ -23,7 +23,7 @@
 
 /*
  * struct dlend_loop - the "hardware"
- * @link: link that doorbells are for; NULL while nobody may be called
+ * @link: link that doorbells are for; NULL while it may not be called
  * @spad: scratchpads: this node's are the peer's
  * @db: doorbells that were rung
  * @mask: those of them that are held back

@@ -2,8 +2,8 @@
 /*
  * How this node reaches its peer's aperture, and what users open there.
  *
- * Through an NTB window nobody has to be told when the peer unmaps something: the peer's IOMMU
- * stands between.  On the loop no IOMMU stands between.  So each window has a view of its range
+ * Through an NTB window the peer's IOMMU stands between: users need not be told when the peer
+ * unmaps something.  On the loop no IOMMU stands between.  So each window has a view of its range
  * (iommu/maps.h), and the aperture tells the view.
  *
  * Knows no messages, and of sessions only whether one is up.
@@ -66,7 +66,7 @@ static void dlend_window_revoke(struct dlend_view *view, u64 at, u64 size)
 {
 	struct dlend_window *w = container_of(view, struct dlend_window, view);
 
-	/* One hole ends the whole window: who wants the rest opens a window anew. */
+	/* One hole ends the whole window: a user of the rest opens a new window. */
 	w->phys = 0;
 	if (w->revoked)
 		w->revoked(w);

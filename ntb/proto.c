@@ -603,7 +603,7 @@ static int dlend_msg_check_payload(const struct dlend_msg *msg, const char **why
 			return -EINVAL;
 		}
 	}
-	/* Nobody acts on the payload of a refusal, so it is not checked. */
+	/* The payload of a refusal is not used, so it is not checked. */
 	if (reply && msg->status)
 		return 0;
 	check = reply ? dlend_msg_rule_of(type)->check_reply : dlend_msg_rule_of(type)->check;

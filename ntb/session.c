@@ -402,7 +402,7 @@ static bool dlend_session_may_log(struct dlend_link *link)
 	return __ratelimit(&link->sessions.messages);
 }
 
-/* Nobody reaches what lies beyond the smaller one of window and aperture: no slot may be there. */
+/* What lies beyond the smaller one of window and aperture is not reached: no slot may be there. */
 static void dlend_session_fit_windows(struct dlend_link *link)
 {
 	const struct dlend_bringup *b = &link->bringup;

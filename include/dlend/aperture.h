@@ -26,7 +26,7 @@ enum dlend_slot_kind { DLEND_SLOT_CTRL, DLEND_SLOT_RAM, DLEND_SLOT_BAR, DLEND_SL
  * @kind: what it is used for
  *
  * Valid from dlend_slot_alloc() to dlend_slot_free() or dlend_slot_quarantine().  It knows its
- * aperture, which has to outlive it: who has a slot of a link's has a reference on that link.
+ * aperture, which has to outlive it: an owner of a slot of a link has a reference on that link.
  */
 struct dlend_slot {
 	u64 offset;
@@ -45,7 +45,7 @@ struct dlend_aperture_stat {
 /**
  * dlend_unsafe_interrupts_allowed - may a link go without interrupt remapping?
  *
- * Who can write to the MSI range then makes this host see any interrupt: ask before anybody can.
+ * A device that can write to the MSI range then makes this host see any interrupt: ask before that.
  * Context: any.
  */
 bool dlend_unsafe_interrupts_allowed(void);
@@ -173,7 +173,7 @@ int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece);
  * mapped.  Only a gigantic page of the kernel is mapped by a larger IOMMU page: when a part of it
  * is unmapped, all of it is out of reach for a moment.
  *
- * Context: process, may sleep, waits for nobody; takes the aperture's lock.
+ * Context: process, may sleep, waits for no peer; takes the aperture's lock.
  */
 void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size);
 
@@ -346,7 +346,7 @@ int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
  *
  * The device does not reach them any more when this returns, except those that another owner has,
  * too. If the domain was blocked, they are unmapped when it is destroyed.
- * Context: process, may sleep, waits for nobody; takes the domain's lock.
+ * Context: process, may sleep, waits for no peer; takes the domain's lock.
  * Return: 0; -ENOENT there are none; -EINVAL bad alignment, or a range of @owner straddles an edge
  * (nothing is given up then).
  */

@@ -17,7 +17,7 @@
 #define DLEND_CAP_OWN		0x2	/* behind its header it is the device's own */
 #define DLEND_CAP_CLIP		0x4	/* may end where the next one starts */
 #define DLEND_CAP_SECRET	0x8	/* behind its head are addresses of the lender's host */
-#define DLEND_CAP_UNKNOWN	0x10	/* nobody knows where it ends */
+#define DLEND_CAP_UNKNOWN	0x10	/* where it ends is not known */
 
 /**
  * struct dlend_cap_rule - one register, as a guest has it
@@ -90,8 +90,8 @@ extern const struct dlend_cap_rule dlend_cap_header_rules[];
  * @gaps: (in) whatever is in no known capability is the device's own, too
  *
  * The device's own are vendor-specific capabilities behind their headers, and gaps.  Headers, and
- * the place where the extended list begins, never are.  Where a list is broken, nobody knows what
- * is in no capability.
+ * the place where the extended list begins, never are.  Where a list is broken, it is not known
+ * what is in no capability.
  */
 void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps);
 
@@ -113,12 +113,12 @@ const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);
 /**
  * dlend_cap_bytes - how long the capability at @pos is
  *
- * Return: bytes, which may be more than its room; 0 if that makes no sense. Of one that nobody
+ * Return: bytes, which may be more than its room; 0 if that makes no sense. Of one that no table
  * knows, those of its header.
  */
 u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
-/** dlend_cap_owned - the same; if it makes no sense, or nobody knows, up to the next one */
+/** dlend_cap_owned - the same; if it makes no sense, or is not known, up to the next one */
 u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
 #endif

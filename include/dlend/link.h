@@ -78,7 +78,7 @@ void dlend_uevent_state(struct device *dev, const char *state);
  * @link_down: the session is over; nothing of the peer can be trusted or waited for; fence what
  *	       depends on it before returning. Process context; must not wait for user space. It
  *	       does not wait for a message handler that is still running: if one was, link_down
- *	       is called a second time after it, so that what it did meanwhile is undone, too.
+ *	       is called a second time after it, so that what it did until then is undone, too.
  *	       dlend_link_is_up() is false in both. A session that was over at once has a
  *	       link_down without link_up.
  * @message: a message for @side (dlend_msg_to()) has arrived, checked by dlend_msg_check().
@@ -314,8 +314,8 @@ extern struct lockdep_map dlend_peer_map;
  * dlend_waits_for_no_peer - a lock is one that others need, whatever a peer does
  * @lock: (in) mutex; what is said of it holds for all of its class
  *
- * A kernel with lockdep reports, from then on, who waits for a peer while such a lock is held, or
- * while a lock is held under which one is taken. Elsewhere this is nothing.
+ * A kernel with lockdep reports, from then on, code that waits for a peer while such a lock is
+ * held, or while a lock is held under which one is taken. Elsewhere this is nothing.
  * Context: process; the lock may be taken here.
  */
 #define dlend_waits_for_no_peer(lock) do {		\
@@ -331,15 +331,15 @@ extern struct lockdep_map dlend_peer_map;
  * Context: any.
  * Return: aperture; NULL before the hardware's link was up for the first time and after the NTB
  * device went away. It stays valid as long as the caller has a reference on the link, also when the
- * device went away. Only who wants a slot needs it: a slot knows its aperture (dlend_slot_free()).
+ * device went away. It is needed to allocate a slot only: a slot knows its aperture.
  */
 struct dlend_aperture *dlend_link_aperture(struct dlend_link *link);
 
 /**
  * struct dlend_window - a range of the peer's aperture, as this node's CPUs reach it
  * @phys: physical address here
- * @revoked: set before opening, may be NULL: a part of the range was unmapped, so nobody may use
- *	@phys any more when this returns. Called on the loop only: elsewhere the peer's IOMMU blocks
+ * @revoked: set before opening, may be NULL: a part of the range was unmapped: @phys must not be
+ *	used any more when this returns. Called on the loop only: elsewhere the peer's IOMMU blocks
  *	accesses. Process context, aperture's lock held: must not wait, nor open or close windows
  * @arg: for revoked()
  *
@@ -430,7 +430,7 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
  * @acked: (in) true: the lender has confirmed that it does not write there any more, so its offset
  *	may be used again at once; false: only in the next session
  *
- * Context: process, may sleep, waits for nobody; takes the aperture's lock.
+ * Context: process, may sleep, waits for no peer; takes the aperture's lock.
  */
 void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked);
 
@@ -499,7 +499,7 @@ int dlend_irq_direct_set(struct dlend_irq_direct *set, enum dlend_irq_mode mode,
  * @vector: (in) number; one that is in use stays so
  *
  * Until then it takes nothing of a processor, and the IOMMU blocks and reports what is written for
- * it. Context: process, may sleep; the caller calls nothing else for @set meanwhile.
+ * it. Context: process, may sleep; no other call for @set at the same time.
  * Return: 0; -EINVAL there is none of this number; -ENOSPC no processor has room for it; -ENOMEM.
  */
 int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector);
@@ -510,7 +510,7 @@ int dlend_irq_direct_use(struct dlend_irq_direct *set, u32 vector);
  * @mode: (in) wanted
  * @count: (in) wanted
  *
- * Context: process; the caller calls nothing else for @set meanwhile.
+ * Context: process; no other call for @set at the same time.
  * Return: false: it has to be closed first.
  */
 bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
@@ -522,8 +522,8 @@ bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mo
  * @vector: (in) that none of this number is in use is fine
  * @cpu: (in) processor; the vector stays where it is if that one is not online
  *
- * What is written for the vector stays the same. Context: process; the caller calls nothing else
- * for @set meanwhile.
+ * What is written for the vector stays the same. Context: process; no other call for @set at
+ * the same time.
  */
 void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned int cpu);
 
@@ -532,7 +532,7 @@ void dlend_irq_direct_bind(struct dlend_irq_direct *set, u32 vector, unsigned in
  * @set: set
  * @vector: (in) any
  *
- * Context: any; the caller calls nothing else for @set meanwhile.
+ * Context: any; no other call for @set at the same time.
  */
 unsigned int dlend_irq_direct_number(const struct dlend_irq_direct *set, u32 vector);
 
@@ -567,7 +567,7 @@ struct dlend_irq_source;
  * @message: (out) that many; offsets and alignment are checked
  *
  * Reads through the window: some microseconds for each, two seconds for all of them at most.
- * Context: process, may sleep; no lock that anybody else waits for.
+ * Context: process, may sleep; no lock that others wait for.
  * Return: 0; -ERANGE @table, or a message is not within DLEND_DIRECT_SIZE; -ENOTCONN; -ENXIO
  * nothing is there; -ETIME it takes too long; -ENOMEM.
  */
@@ -581,7 +581,7 @@ int dlend_link_messages(struct dlend_link *link, u64 table, u32 count,
  * @handle: (in) what names the sink in the ring of hints (not trusted)
  *
  * The counters are all 0 now. One is read through the window.
- * Context: process, may sleep; no lock that anybody else waits for.
+ * Context: process, may sleep; no lock that others wait for.
  * Return: source, or ERR_PTR: -ERANGE @offset or @handle; -ENOMEM; -ENOTCONN the session is over;
  * -ENXIO nothing is there.
  */
@@ -589,7 +589,7 @@ struct dlend_irq_source *dlend_irq_source_open(struct dlend_link *link, u64 offs
 
 /**
  * dlend_irq_source_close - undo dlend_irq_source_open()
- * @src: source; nobody calls dlend_irq_fire() for it any more
+ * @src: source; dlend_irq_fire() is not called for it any more
  *
  * Context: process, may sleep.
  */
@@ -601,12 +601,12 @@ void dlend_irq_source_close(struct dlend_irq_source *src);
  * @vector: (in) vector, below DLEND_MAX_VECTORS; others are ignored
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
- * seen behind the data that it is about. If nobody answers the read, the session ends. If only the
+ * seen behind the data that it is about. If the read is not answered, the session ends. If only the
  * counters do not answer, only this source ends: the borrower has closed the sink.
  * A link has a share of time for such reads (DLEND_READ_SHARE); beyond it a thread reads, and
  * tells all that has come until then.
  * Does nothing if the session is over.
- * Context: any, hard interrupt too; no lock that anybody else waits for.
+ * Context: any, hard interrupt too; no lock that others wait for.
  */
 void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);
 

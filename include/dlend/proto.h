@@ -416,7 +416,7 @@ struct dlend_p_p2p_id {
 
 #define DLEND_MOVE_F_CUT	0x1	/* also a device that is never quiet */
 
-/* The holder lets @node prepare to take the lease over; 0: nobody. */
+/* The holder lets @node prepare to take the lease over; 0: no node. */
 struct dlend_p_move_to {
 	__le16 node;
 	__le16 flags;		/* DLEND_MOVE_F_* */
@@ -434,7 +434,7 @@ static_assert(sizeof(struct dlend_p_quiet) == 16);
 
 #define DLEND_TOKEN_SIZE	16
 
-/* Who shows the token takes the lease over, once. */
+/* The node that shows the token takes the lease over, once. */
 struct dlend_p_token {
 	__u8 token[DLEND_TOKEN_SIZE];
 } __packed;

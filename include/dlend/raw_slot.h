@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Raw slot: a slot whose pages are mapped and unmapped one by one by somebody who keeps books of
- * its own, in atomic context, too.  The kernel's own DMA mappings are of that kind (native/): there
+ * Raw slot: a slot whose pages are mapped and unmapped one by one by a user that keeps its own
+ * records, in atomic context, too.  The kernel's own DMA mappings are of that kind (native/): there
  * is one for each buffer of each transfer, and the IOMMU core knows what it has mapped.
  *
  * What is mapped there does not count in struct dlend_aperture_stat, and no view sees it.
@@ -84,7 +84,7 @@ size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
  * dlend_raw_domain_get - keep the IOMMU's domain that the slot is mapped in
  * @raw: (in) raw slot; not of dlend_raw_slot_nowhere()
  *
- * Whoever unmaps without a flush keeps it: the slot may be closed before the flush, and the
+ * A user that unmaps without a flush keeps it: the slot may be closed before the flush, and the
  * aperture detached. Context: any. Return: the domain, the same one for all slots of an aperture,
  * until dlend_raw_domain_put().
  */
@@ -102,7 +102,7 @@ void dlend_raw_domain_put(struct dlend_paging *pg);
  */
 void dlend_raw_domain_sync(struct dlend_paging *pg, struct iommu_iotlb_gather *gather);
 
-/** dlend_raw_domain_flush - the same, and everything that anybody has gathered. Context: any. */
+/** dlend_raw_domain_flush - the same, and everything else that was gathered. Context: any. */
 void dlend_raw_domain_flush(struct dlend_paging *pg);
 
 /** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */

@@ -5,7 +5,7 @@
  *
  * A switch may forward a packet by itself.  A root complex need not: the specification leaves it
  * open whether it passes a request on from one of its ports to another.  What dlend sets up always
- * leads through the root complex (docs/paths.md).  So it needs somebody who vouches for that: the
+ * leads through the root complex (docs/paths.md).  So somebody has to vouch for that: the
  * kernel, which has a list of host bridges, or the administrator of the host.
  *
  * Functions that reach each other are on one *island*.
@@ -24,7 +24,7 @@ struct pci_dev;
  * @numa: NUMA node; negative: not known
  * @payload: Max_Payload_Size in bytes, as it is set now; 0: not known, or no PCIe
  * @island: functions of one host with the same number, not 0, reach each other by peer-to-peer; 0:
- *	nobody vouches for that
+ *	that is not vouched for
  */
 struct dlend_root {
 	u32 domain;
@@ -57,7 +57,7 @@ struct pci_dev *dlend_root_link_pdev(const struct dlend_link *link);
  * dlend_root_of_link - where this end of a link joins the root complex
  * @link: (in) link, which is up
  * @root: (out) the answer. If several links lead to the same node, and their ends are not on one
- *	island, the island is 0: nobody says over which one a transfer goes
+ *	island, the island is 0: it is not known over which one a transfer goes
  *
  * Context: process, may sleep; takes dlend_root_lock.
  * Return: false if this end is no PCI function; there is no answer then.

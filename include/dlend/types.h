@@ -51,12 +51,12 @@ static inline bool dlend_epoch_after(u32 a, u32 b)
 
 /* What an offer's device is doing now, as its lender says. */
 enum dlend_offer_state {
-	DLEND_OFFER_FREE,		/* nobody has it: a borrow will succeed */
+	DLEND_OFFER_FREE,		/* no node has it: a borrow will succeed */
 	DLEND_OFFER_HELD,		/* a node holds the lease */
 	DLEND_OFFER_RETURNING,		/* being fenced and reset */
 	DLEND_OFFER_QUARANTINED,	/* a reset failed: not lent; after a lease until re-bound */
 	DLEND_OFFER_GONE,		/* withdrawn, its group is not whole, or its link is down */
-	DLEND_OFFER_RESERVED,		/* nobody has it, and only another node may borrow it */
+	DLEND_OFFER_RESERVED,		/* no node has it, and only another one may borrow it */
 	DLEND_OFFER_KEPT,		/* the same, as that node has another device of its set */
 	DLEND_OFFER_STATES
 };
