@@ -29,7 +29,6 @@
  * struct dlend_aperture - see dlend/aperture.h
  * @dev: device whose accesses arrive, NULL on the loop
  * @pg: its domain, NULL on the loop
- * @coherent: no access of the peer passes by this host's caches (No Snoop)
  * @base: IO address of offset 0
  * @size: bytes
  * @lock: guards everything below
@@ -42,7 +41,6 @@
 struct dlend_aperture {
 	struct device *dev;
 	struct dlend_paging *pg;
-	bool coherent;
 	u64 base, size;
 	struct mutex lock;		/* live, maps, views, slots, nr */
 	bool live;
@@ -240,8 +238,7 @@ static int dlend_aperture_attach_domain(struct dlend_aperture *ap, u64 align, bo
 			err == -EBUSY ? ": another driver (VFIO?) has it, or a reset" : "");
 		goto free_domain;
 	}
-	ap->coherent = ap->pg->coherent;
-	if (!ap->coherent)
+	if (!ap->pg->coherent)
 		dev_info(ap->dev, "its IOMMU cannot enforce cache coherency (no snoop control): No Snoop requests of a peer's device bypass the caches of this host; lenders turn No Snoop off, see docs/hardware.md\n");
 	return 0;
 
@@ -810,7 +807,6 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 
 	dlend_aperture_stat(ap, &st);
 	seq_printf(m, "aperture_base: %llx\naperture_bytes: %llu\n", ap->base, st.size);
-	seq_printf(m, "coherent: %d\n", ap->coherent);
 	seq_printf(m, "free_bytes: %llu\nlargest_free_bytes: %llu\nquarantined_bytes: %llu\n",
 		   st.free, st.largest_free, st.quarantined);
 	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.p2p, st.p2p_limit);
@@ -819,5 +815,6 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 		   st.slots[DLEND_SLOT_BAR], st.slots[DLEND_SLOT_IRQ],
 		   st.slots[DLEND_SLOT_P2P]);
 	guard(mutex)(&ap->lock);
+	seq_printf(m, "coherent: %d\n", ap->pg && ap->pg->coherent);
 	dlend_maps_show(&ap->maps, m);
 }

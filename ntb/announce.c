@@ -97,18 +97,14 @@ static int dlend_announce_left(struct dlend_link *link, void *arg)
 	return 0;
 }
 
-/* The reason for a new session may be a text of the module that goes. */
-static int dlend_announce_keep_why(struct dlend_link *link, void *arg)
+/*
+ * The reason for a new session may be a text of the module that goes.  dlend_link_renew() has
+ * queued a step, which copies it.  A step that does not do so leaves no session, and without one
+ * the reason is not looked at.
+ */
+static int dlend_announce_step(struct dlend_link *link, void *unused)
 {
-	const char *why;
-
-	/* No step is in the middle of reading it. */
-	guard(mutex)(&link->state_lock);
-	why = READ_ONCE(link->restart);
-	if (!why || why == link->restart_text)
-		return 0;
-	strscpy(link->restart_text, why, sizeof(link->restart_text));
-	cmpxchg(&link->restart, why, link->restart_text);
+	flush_delayed_work(&link->state_work);
 	return 0;
 }
 
@@ -133,7 +129,7 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 	/* ... but the last link_down(), of every link: one may just have gone down. */
 	dlend_links_each(dlend_announce_left, user);
 	mutex_unlock(&dlend_users_lock);
-	dlend_links_each(dlend_announce_keep_why, NULL);
+	dlend_links_each(dlend_announce_step, NULL);
 }
 DLEND_EXPORT(dlend_link_user_unregister);
 

@@ -325,7 +325,6 @@ struct dlend_sessions {
  * @state_work: a step of the bring-up (session.c)
  * @stepped_at: when @state_work last ran, jiffies
  * @restart: why the session shall begin again, or NULL. Set without a lock (dlend_link_renew())
- * @restart_text: the same, if it was a text of a module that is unloaded
  * @bringup: state machine. @bringup.state and @bringup.picked are also read without the lock
  * @error: why the link is not up
  * @error_said: @error was logged since the link was up last
@@ -356,7 +355,6 @@ struct dlend_link {
 	struct delayed_work state_work;
 	unsigned long stepped_at;
 	const char *restart;
-	char restart_text[128];
 	struct dlend_bringup bringup;
 	char error[DLEND_BRINGUP_ERROR_LEN];
 	bool error_said;
