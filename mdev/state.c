@@ -20,7 +20,7 @@
 #include "vdev.h"
 
 /* [locked] */
-static void dlend_vdev_move_gate(struct dlend_vdev *v, enum dlend_gate gate)
+static void dlend_vdev_set_gate(struct dlend_vdev *v, enum dlend_gate gate)
 {
 	bool leads = gate == DLEND_GATE_OPEN || gate == DLEND_GATE_READ;
 
@@ -52,7 +52,7 @@ void dlend_vdev_update(struct dlend_vdev *v)
 
 	lockdep_assert_held(&v->lock);
 	if (v->gate != is.gate)
-		dlend_vdev_move_gate(v, is.gate);
+		dlend_vdev_set_gate(v, is.gate);
 	if (is.behind && !v->is.behind)
 		v->behind_at = ktime_get();
 	v->is = is;
