@@ -238,7 +238,9 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
 	if (fails)
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
-	dlend_vdev_update(v);
+	/* A reset may follow, which takes longer.  Before the gate opens, the worker looks for RAM. */
+	if (!on)
+		dlend_vdev_update(v);
 }
 
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -511,6 +513,7 @@ static void dlend_step_work(struct work_struct *work)
 		if (!lease)
 			break;
 		dlend_step_do[step](v, lease);
+		/* The gate may open after these, when the next step is looked for. */
 		if (step == DLEND_STEP_IRQ || step == DLEND_STEP_BME_ON)
 			dlend_guest_look(v, lease);
 		dlend_lease_put(lease);
