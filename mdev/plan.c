@@ -139,8 +139,8 @@ static enum dlend_live dlend_plan_live(enum dlend_step next, bool answers, bool 
 static bool dlend_plan_settled(struct dlend_situation now, const struct dlend_wish *want,
 			       const struct dlend_wish *have, bool readable)
 {
-	return readable && !want->quiet && !have->quiet && have->bme == want->bme &&
-	       dlend_plan_irq_settled(want, have) &&
+	return readable && !now.looking && !want->quiet && !have->quiet &&
+	       have->bme == want->bme && dlend_plan_irq_settled(want, have) &&
 	       (!want->bme || (have->build == want->build && have->grow == want->grow &&
 			       !now.unmapping));
 }

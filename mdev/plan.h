@@ -71,10 +71,11 @@ struct dlend_wish {
  * @held: the VM does not run: it may have come, and another of its devices may still have to come
  * @borrowing: the lender was asked for a lease
  * @dma: the device may transfer
+ * @looking: RAM is looked for that has come while the gate was shut: it stays so until then
  */
 struct dlend_situation {
 	bool open, failed, leased, touched, unmapping, prepin, coming, refused, held;
-	bool borrowing, dma;
+	bool borrowing, dma, looking;
 };
 
 /* What happens to a BAR access. */

@@ -48,6 +48,7 @@ void dlend_vdev_update(struct dlend_vdev *v)
 		.held = v->move.state != VFIO_DEVICE_STATE_RUNNING,
 		.borrowing = v->claim.borrowing,
 		.dma = v->dma,
+		.looking = v->looking,
 	}, &v->want, &v->have);
 
 	lockdep_assert_held(&v->lock);

@@ -238,9 +238,7 @@ static void dlend_step_bus_master(struct dlend_vdev *v, struct dlend_lease *leas
 	fails = dlend_reply_bus_master(&v->want, &asked, &v->have, on, ret);
 	if (fails)
 		dlend_step_failed(v, lease, on ? "Bus Master Enable" : "Bus Master Disable", ret);
-	/* A reset may follow, which takes longer.  Before the gate opens, the worker looks for RAM. */
-	if (!on)
-		dlend_vdev_update(v);
+	dlend_vdev_update(v);
 }
 
 static void dlend_step_reset(struct dlend_vdev *v, struct dlend_lease *lease)
@@ -479,10 +477,13 @@ static void (*const dlend_step_do[])(struct dlend_vdev *v, struct dlend_lease *l
 	[DLEND_STEP_TAKE_OVER] = dlend_move_step_take_over,
 };
 
+/* The gate may open after two of the steps: before it does, the worker looks for RAM. */
 static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 {
 	guard(mutex)(&v->lock);
+	v->looking = false;
 	dlend_vdev_update(v);
+	v->looking = v->is.next == DLEND_STEP_IRQ || v->is.next == DLEND_STEP_BME_ON;
 	return v->is.next;
 }
 
@@ -513,8 +514,7 @@ static void dlend_step_work(struct work_struct *work)
 		if (!lease)
 			break;
 		dlend_step_do[step](v, lease);
-		/* The gate may open after these, when the next step is looked for. */
-		if (step == DLEND_STEP_IRQ || step == DLEND_STEP_BME_ON)
+		if (READ_ONCE(v->looking))
 			dlend_guest_look(v, lease);
 		dlend_lease_put(lease);
 	}

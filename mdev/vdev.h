@@ -167,6 +167,7 @@ struct dlend_vdev_move {
  * @lost: the lease ended without us: only a reset or a new open tries again
  * @dma: the device may transfer: from the request for Bus Master Enable, until that bit is known to
  *	be off or the device reaches no memory of this node
+ * @looking: the worker looks for RAM after the step that it is at
  * @behind_at: since when there is RAM that it does not reach
  * @irq_need: vectors, of those that were asked for, without which the guest loses interrupts
  * @irq_gap: vectors could not be set up again: the next set-up signals all, for what was lost
@@ -226,7 +227,7 @@ struct dlend_vdev {
 	char identity[DLEND_NODE_NAME_LEN];
 	unsigned int irq_waiters;
 	int irq_short;
-	bool failed, errored, lost, irq_gap, dma;
+	bool failed, errored, lost, irq_gap, dma, looking;
 	unsigned int unmapping;
 	unsigned long touched;
 	struct dlend_vmm vmm;

@@ -414,6 +414,9 @@ static void plan_conditions(struct kunit *test)
 		{ { HELD }, {}, {}, DLEND_GATE_OPEN, QUIET | MOVE_SETTLED | MOVE_TOLD | READY },
 		{ { HELD, .failed = true }, { MSIX, .quiet = true, .move_to = 3 }, {},
 		  DLEND_GATE_DEAD, QUIET | MOVE_SETTLED | MOVE_TOLD },
+		/* RAM is looked for first. */
+		{ { HELD, .dma = true, .looking = true }, { .bme = true }, { .bme = true },
+		  DLEND_GATE_READ, QUIET | MOVE_SETTLED | MOVE_TOLD | READY },
 		/* It transfers, and has not stopped while it is to. */
 		{ { HELD, .dma = true }, { .bme = true }, { .bme = true }, DLEND_GATE_OPEN,
 		  QUIET | LOOKS | MOVE_SETTLED | MOVE_TOLD | READY },
