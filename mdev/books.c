@@ -46,23 +46,28 @@ struct dlend_block {
 	struct list_head extents;
 };
 
+/* The block that follows @block (NULL: the first one), or NULL. */
+static struct dlend_block *dlend_block_next(struct dlend_books *x, struct dlend_block *block)
+{
+	struct list_head *next = block ? block->node.next : x->blocks.next;
+
+	return next == &x->blocks ? NULL : list_entry(next, struct dlend_block, node);
+}
+
 /* The last block whose base is not above @gpa, or NULL. */
 static struct dlend_block *dlend_block_before(struct dlend_books *x, u64 gpa)
 {
-	struct dlend_block *block = x->cursor;
+	struct dlend_block *block = x->cursor ?: dlend_block_next(x, NULL), *next;
 
-	if (list_empty(&x->blocks))
-		return NULL;
 	if (!block)
-		block = list_first_entry(&x->blocks, struct dlend_block, node);
+		return NULL;
 	while (block->base > gpa) {
 		if (list_is_first(&block->node, &x->blocks))
 			return NULL;
 		block = list_prev_entry(block, node);
 	}
-	while (!list_is_last(&block->node, &x->blocks) &&
-	       list_next_entry(block, node)->base <= gpa)
-		block = list_next_entry(block, node);
+	while ((next = dlend_block_next(x, block)) && next->base <= gpa)
+		block = next;
 	x->cursor = block;
 	return block;
 }
@@ -72,21 +77,7 @@ static struct dlend_block *dlend_block_from(struct dlend_books *x, u64 gpa)
 {
 	struct dlend_block *block = dlend_block_before(x, gpa);
 
-	if (list_empty(&x->blocks))
-		return NULL;
-	if (!block)
-		return list_first_entry(&x->blocks, struct dlend_block, node);
-	if (gpa - block->base < DLEND_EXTENT_MAX)
-		return block;
-	if (list_is_last(&block->node, &x->blocks))
-		return NULL;
-	return list_next_entry(block, node);
-}
-
-static struct dlend_block *dlend_block_next(struct dlend_books *x,
-					    struct dlend_block *block)
-{
-	return list_is_last(&block->node, &x->blocks) ? NULL : list_next_entry(block, node);
+	return block && gpa - block->base < DLEND_EXTENT_MAX ? block : dlend_block_next(x, block);
 }
 
 /* The block of @gpa; it is made if there is none.  NULL: out of memory. */
@@ -151,8 +142,9 @@ static struct dlend_chunk *dlend_block_chunk_before(struct dlend_block *block, u
 
 int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
 {
+	struct dlend_chunk *before;
 	struct dlend_block *block;
-	struct dlend_chunk *before, *after = NULL;
+	struct list_head *at;
 
 	if (!chunk->npages || chunk->npages > DLEND_CHUNK_PAGES ||
 	    dlend_chunk_bytes(chunk) > DLEND_CHUNK_BYTES - (chunk->gpa & (DLEND_CHUNK_BYTES - 1)))
@@ -165,17 +157,15 @@ int dlend_books_add(struct dlend_books *x, struct dlend_chunk *chunk)
 	before = dlend_block_chunk_before(block, chunk->gpa);
 	if (before && dlend_chunk_end(before) > chunk->gpa)
 		return -EEXIST;
-	if (!before)
-		after = list_first_entry_or_null(&block->chunks, struct dlend_chunk, node);
-	else if (!list_is_last(&before->node, &block->chunks))
-		after = list_next_entry(before, node);
-	if (after && dlend_chunk_end(chunk) > after->gpa)
+	at = before ? &before->node : &block->chunks;
+	if (at->next != &block->chunks &&
+	    dlend_chunk_end(chunk) > list_entry(at->next, struct dlend_chunk, node)->gpa)
 		return -EEXIST;
 	chunk->extent = NULL;
 	chunk->mapped = false;
 	block->came = true;
 	block->leaves = false;
-	list_add(&chunk->node, before ? &before->node : &block->chunks);
+	list_add(&chunk->node, at);
 	dlend_books_count(x, chunk, 1);
 	return 0;
 }
@@ -287,19 +277,31 @@ void dlend_books_take(struct dlend_books *x, struct dlend_chunk *chunk, struct l
 	list_move_tail(&chunk->node, out);
 }
 
-u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list_head *out)
+/* Take chunks that touch a range; if @build is not NULL, only those of that build. */
+static u64 dlend_books_take_some(struct dlend_books *x, u64 gpa, u64 last, const u32 *build,
+				 struct list_head *out)
 {
-	struct dlend_chunk *chunk = dlend_books_find(x, gpa);
+	struct dlend_chunk *chunk = dlend_books_find(x, gpa), *next;
 	u64 count = 0;
 
-	while (chunk && chunk->gpa <= last) {
-		struct dlend_chunk *next = dlend_books_next(x, chunk);
-
+	for (; chunk && chunk->gpa <= last; chunk = next) {
+		next = dlend_books_next(x, chunk);
+		if (build && chunk->build != *build)
+			continue;
 		dlend_books_take(x, chunk, out);
-		chunk = next;
 		count++;
 	}
 	return count;
+}
+
+u64 dlend_books_take_range(struct dlend_books *x, u64 gpa, u64 last, struct list_head *out)
+{
+	return dlend_books_take_some(x, gpa, last, NULL, out);
+}
+
+u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out)
+{
+	return dlend_books_take_some(x, 0, U64_MAX, &build, out);
 }
 
 /* May lost memory of @block come back?  Not if the losses have shown that it only shrinks. */
@@ -450,23 +452,6 @@ void dlend_books_prune(struct dlend_books *x, u64 gpa, u64 last, struct list_hea
 			if (!extent->pinned && extent->gpa <= last &&
 			    extent->gpa + (extent->size - 1) >= gpa)
 				dlend_books_kill(x, extent, dead);
-}
-
-u64 dlend_books_take_build(struct dlend_books *x, u32 build, struct list_head *out)
-{
-	struct dlend_chunk *chunk = dlend_books_find(x, 0);
-	u64 count = 0;
-
-	while (chunk) {
-		struct dlend_chunk *next = dlend_books_next(x, chunk);
-
-		if (chunk->build == build) {
-			dlend_books_take(x, chunk, out);
-			count++;
-		}
-		chunk = next;
-	}
-	return count;
 }
 
 void dlend_books_kill_all(struct dlend_books *x,
@@ -643,12 +628,11 @@ void dlend_books_bury(struct dlend_books *x, struct dlend_extent *extent)
 
 void dlend_books_leave(struct dlend_books *x, u32 id)
 {
-	struct dlend_block *block;
 	struct dlend_extent *extent;
+	u64 gpa = 0;
 
-	list_for_each_entry(block, &x->blocks, node)
-		list_for_each_entry(extent, &block->extents, node)
-			dlend_told_leave(&extent->told, id, true);
+	while ((extent = dlend_books_walk(x, &gpa)))
+		dlend_told_leave(&extent->told, id, true);
 }
 
 /* Who was told of an extent */
