@@ -9,11 +9,11 @@
  *	tell	have the lender map what it does not have	-> map.c
  *
  * A build is for all members.  Memory that is pinned and mapped already stays so.  All lenders that
- * know of something are told when it is gone.  Only this member's lender is told of new
- * extents; if these are new to others, too, they are asked to build, and find them standing.
+ * know of an extent are told when it is gone.  Only this member's lender is told of new extents; if
+ * these are new to others, too, they are asked to build, and find them standing.
  *
- * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller
- * builds again.  See ram.h for the locks.
+ * Each stage gives way to a loss of memory (-EAGAIN): then all pins stay, and the caller builds
+ * again.  See ram.h for the locks.
  *
  * Must not know the device's BARs, configuration space or interrupts, nor when windows are wanted.
  */

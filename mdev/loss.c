@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What takes guest memory away: dma_unmap, the end of the link, a fence, a build that
- * finds other memory than before.  See ram.h for the locks.
+ * What takes guest memory away: dma_unmap, the end of the link, a fence, a build that is undone.
+ * See ram.h for the locks.
  *
  * Must not know how RAM is found, nor send messages.
  */

@@ -3,15 +3,15 @@
  * The search for a VM's RAM: where it may be (memory slots), what has changed there since it was
  * looked for, and the prober that pins what is there.  See ram.h for the locks.
  *
- * The watch (dlend_search_watch()) is one thread for each VM, however many devices the VM
- * borrows, over whatever links.
+ * The watch (dlend_search_watch()) is one thread for each VM, however many devices the VM borrows,
+ * over whatever links.
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
- * announces no new slot.  But KVM's call that adds it does not return before all readers of
- * KVM's SRCU are through that were reading when the slot appeared.  So the thread is such a reader
- * all the time: each of its reading sections begins before the section before it ends, and between
- * the two it looks whether the slots have changed.  There it does all that must be done before a
- * guest can hear of its new RAM, and waits until that is done.
+ * announces no new slot.  But KVM's call that adds it does not return before all readers of KVM's
+ * SRCU are through that were reading when the slot appeared.  So the thread is such a reader all the
+ * time: each of its reading sections begins before the section before it ends, and between the two
+ * it looks whether the slots have changed.  There it does all that must be done before a guest can
+ * hear of its new RAM, and waits until that is done.
  *
  * RAM that is plugged into a slot that is there (virtio-mem) is not announced.  Where slots have
  * holes, one device of the VM on each link looks there now and then.
