@@ -293,7 +293,6 @@ static int dlend_link_make_parts(struct dlend_link *link, const char *name)
 {
 	spin_lock_init(&link->lock);
 	spin_lock_init(&link->irq_lock);
-	dlend_announce_init(link);
 	dlend_irq_sinks_init(link);
 	dlend_directs_init(link);
 	dlend_irq_sources_init(link);

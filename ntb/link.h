@@ -9,10 +9,10 @@
  *   peer_window.c	how this node reaches the peer's aperture
  *   irq_source.c	interrupts: the lender's side; what devices here have written comes first
  *   channel.c		messages: sends, calls, jobs for requests of the peer, receives
- *   announce.c		tells users that a session begins and ends
  *   irq_sink.c		interrupts: the borrower's side; what is done for a doorbell, and how often
  *   irq_direct.c	interrupts that need no processor of the lender
- *   session.c		set-up of the hardware, bring-up, self-test, heartbeat
+ *   session.c		set-up of the hardware, bring-up, self-test, heartbeat; tells users that a
+ *			session begins and ends
  *   device.c		a link's device: attributes, counters; makes links and removes them
  *   loop.c, main.c
  *
@@ -35,7 +35,7 @@
  *			time and in order, devices run beside each other (queue.h).  A job may
  *			take a minute, and may wait for a peer that takes no replies: so they run in
  *			a workqueue of the link's own
- *   announced.work	announce.c: runs users' link_up() and link_down(); waits for the jobs of a
+ *   announced.work	session.c: runs users' link_up() and link_down(); waits for the jobs of a
  *			session that is over
  *
  * A session that ends is over at once for callers: they wake with -ENOTCONN.  A new session begins
@@ -44,8 +44,8 @@
  * Locks, outermost first.  Code that holds one may take those below it, unless a line forbids it:
  *
  *   dlend_loop_lock	loop.c, mutex: the link of this node to itself is made once
- *   dlend_users_lock	announce.c, mutex: one user registers or leaves at a time
- *   announced.lock	announce.c, mutex: callbacks of a link's users do not overlap.  Held while
+ *   dlend_users_lock	session.c, mutex: one user registers or leaves at a time
+ *   announced.lock	session.c, mutex: callbacks of a link's users do not overlap.  Held while
  *			link_up() and link_down() run, so before all locks of users
  *   state_lock		link.h, mutex: bring-up and set-up of the hardware.  Never waits for a user
  *   directs.lock	irq_direct.c, mutex: direct interrupts.  Before the aperture's lock
@@ -653,43 +653,6 @@ bool dlend_jobs_wait(struct dlend_link *link, unsigned int ms);
 /** dlend_jobs_drain - wait until no job is left, however long. Context: process, may sleep. */
 void dlend_jobs_drain(struct dlend_link *link);
 
-/* announce.c */
-
-/** dlend_announce_init - users know of no session. Context: any. */
-void dlend_announce_init(struct dlend_link *link);
-
-/** dlend_announce_quiet - have all users been told that the last session is over? Context: any. */
-bool dlend_announce_quiet(const struct dlend_link *link);
-
-/**
- * dlend_announce_ending - a session that was up ends: not quiet before all users were told
- * @link: link; dlend_announce_queue() follows when the session has ended
- *
- * Context: any.
- */
-void dlend_announce_ending(struct dlend_link *link);
-
-/** dlend_announce_queue - have users told, soon, whether the link is up. Context: any. */
-void dlend_announce_queue(struct dlend_link *link);
-
-/**
- * dlend_announce_flush - wait until users were told what was queued
- * @link: link
- *
- * Context: process, may sleep; without state_lock.
- */
-void dlend_announce_flush(struct dlend_link *link);
-
-/**
- * dlend_announce_settle - a user that is leaving, and is told of ends no more, has its last ones
- *
- * Before a link leaves the list of links. Context: process; waits for link_down() of users.
- */
-void dlend_announce_settle(void);
-
-/** dlend_announce_stop - dlend_announce_flush(), and nothing is told after that. Context: same. */
-void dlend_announce_stop(struct dlend_link *link);
-
 /* irq_sink.c */
 
 /** dlend_irq_sinks_init - there is no sink. Context: any. */
@@ -759,6 +722,13 @@ int dlend_directs_allow(struct dlend_link *link, bool allowed);
 bool dlend_directs_allowed(struct dlend_link *link);
 
 /* session.c */
+
+/**
+ * dlend_announce_settle - a user that is leaving, and is told of ends no more, has its last ones
+ *
+ * Before a link leaves the list of links. Context: process; waits for link_down() of users.
+ */
+void dlend_announce_settle(void);
 
 /**
  * dlend_setup_requesters_free - for how many PCI functions more this node's hardware has room, if

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Sessions of a link: sets up the hardware, carries out what the bring-up's state machine asks for,
- * and says what is missing in a way that an administrator can act upon.
+ * says what is missing in a way that an administrator can act upon, and tells users of sessions
+ * that begin and end.
  *
  * Aperture and control area are made once and stay until the link is freed.  Knows the hardware
- * through dlend_link_hw_ops, and apertures, scratchpads and control areas; never calls a user.
+ * through dlend_link_hw_ops, and apertures, scratchpads and control areas.  Users are called by
+ * announced.work only, never by the bring-up.
  */
 #include <linux/io.h>
 #include <linux/minmax.h>
@@ -300,6 +302,140 @@ static const char dlend_session_no_node_id[] =
 static const char dlend_session_wire_down[] =
 	"the NTB's link went down: the peer is off, or its NTB driver is unloaded";
 
+/* Users are told of sessions that begin and end */
+
+/*
+ * Milliseconds for message handlers to end when their session is over.  Most do at once; waiting
+ * for them spares users the second link_down().  link_down() fences devices, so the wait is short.
+ */
+#define DLEND_ANNOUNCE_WAIT_MS	50
+
+static DEFINE_MUTEX(dlend_users_lock);	/* one user registers or leaves at a time */
+
+/* Under announced.lock. */
+static void dlend_announce_up(struct dlend_link_user *user, void *arg)
+{
+	struct dlend_link *link = arg;
+
+	if (!link->announced.session || test_and_set_bit(user->side, &link->announced.users))
+		return;
+	if (user->link_up)
+		user->link_up(link);
+}
+
+/* Also to a user that does not know of the session: it may have handled messages of it. */
+static void dlend_announce_down(struct dlend_link_user *user, void *arg)
+{
+	if (user->link_down)
+		user->link_down(arg);
+}
+
+/*
+ * Message handlers of the old session may still run.  They get a moment to end.  If they do not,
+ * users are told without them, and once more after them, to undo what the handlers did until then.
+ */
+static void dlend_announce_end(struct dlend_link *link)
+{
+	bool idle = dlend_jobs_wait(link, DLEND_ANNOUNCE_WAIT_MS);
+
+	dlend_users_call(dlend_announce_down, link);
+	if (!idle) {
+		dlend_jobs_drain(link);
+		dlend_users_call(dlend_announce_down, link);
+	}
+	link->announced.users = 0;
+	link->announced.session = 0;
+}
+
+/* Tell users whether the link is up now. */
+static void dlend_announce_work(struct work_struct *work)
+{
+	struct dlend_link *link = container_of(work, struct dlend_link, announced.work);
+	struct dlend_announced *a = &link->announced;
+	const char *news = NULL;
+	u64 session;
+
+	mutex_lock(&a->lock);
+	session = dlend_link_session(link);
+	/*
+	 * A new session begins only when the last one is quiet.  So a live session is the one that
+	 * users know, or the first one since then.
+	 */
+	if (session && !a->session) {
+		a->session = session;
+		dlend_users_call(dlend_announce_up, link);
+		news = "up";
+	} else if (!session && !READ_ONCE(a->quiet)) {
+		/* Also if the session was over before users were told of it. */
+		dlend_announce_end(link);
+		WRITE_ONCE(a->quiet, true);
+		news = "down";
+	}
+	mutex_unlock(&a->lock);
+	dlend_link_kick(link);
+	if (news)
+		dlend_uevent_state(&link->dev, news);
+}
+
+static int dlend_announce_joined(struct dlend_link *link, void *user)
+{
+	guard(mutex)(&link->announced.lock);
+	dlend_announce_up(user, link);
+	return 0;
+}
+
+static int dlend_announce_left(struct dlend_link *link, void *arg)
+{
+	struct dlend_link_user *user = arg;
+
+	guard(mutex)(&link->announced.lock);
+	dlend_announce_down(user, link);
+	clear_bit(user->side, &link->announced.users);
+	return 0;
+}
+
+/*
+ * The reason for a new session may be a text of the module that goes.  dlend_link_renew() has
+ * queued a step, which copies it.  A step that does not do so leaves no session, and without one
+ * the reason is not looked at.
+ */
+static int dlend_announce_step(struct dlend_link *link, void *unused)
+{
+	flush_delayed_work(&link->state_work);
+	return 0;
+}
+
+int dlend_link_user_register(struct dlend_link_user *user)
+{
+	int err;
+
+	guard(mutex)(&dlend_users_lock);
+	err = dlend_user_add(user);
+	/* A link that comes after this walk finds the user among the others. */
+	if (!err)
+		dlend_links_each(dlend_announce_joined, user);
+	return err;
+}
+DLEND_EXPORT(dlend_link_user_register);
+
+void dlend_link_user_unregister(struct dlend_link_user *user)
+{
+	mutex_lock(&dlend_users_lock);
+	/* No message handler and no callback after this one ... */
+	dlend_user_del(user);
+	/* ... but the last link_down(), of every link: one may just have gone down. */
+	dlend_links_each(dlend_announce_left, user);
+	mutex_unlock(&dlend_users_lock);
+	dlend_links_each(dlend_announce_step, NULL);
+}
+DLEND_EXPORT(dlend_link_user_unregister);
+
+void dlend_announce_settle(void)
+{
+	mutex_lock(&dlend_users_lock);
+	mutex_unlock(&dlend_users_lock);
+}
+
 /* Scratchpads */
 
 static void dlend_spad_write(struct dlend_link *link, enum dlend_spad index, u32 value)
@@ -441,7 +577,7 @@ static void dlend_session_begin(struct dlend_link *link)
 			 min(link->window.size, link->window.aperture) >> 20,
 			 dlend_bringup_reach(b, dlend_aperture_size(link->aperture)) >> 20);
 	/* This step goes on to look for messages that the peer has sent since it was up. */
-	dlend_announce_queue(link);
+	queue_work(dlend_wq, &link->announced.work);
 }
 
 static void dlend_session_end(struct dlend_link *link)
@@ -449,7 +585,7 @@ static void dlend_session_end(struct dlend_link *link)
 	bool was_up = dlend_link_is_up(link);
 
 	if (was_up)
-		dlend_announce_ending(link);
+		WRITE_ONCE(link->announced.quiet, false);
 	dlend_irq_sources_enable(link, false);
 	dlend_chan_end(link);
 	dlend_spads_hide(link);
@@ -457,7 +593,7 @@ static void dlend_session_end(struct dlend_link *link)
 		dlend_backoff_down(&link->sessions.backoff, dlend_now_ms());
 		if (dlend_session_may_log(link))
 			dev_info(&link->dev, "down\n");
-		dlend_announce_queue(link);
+		queue_work(dlend_wq, &link->announced.work);
 	}
 }
 
@@ -521,7 +657,7 @@ static bool dlend_session_start(struct dlend_link *link)
 	struct dlend_bringup *b = &link->bringup;
 
 	/* If users are still busy with the last session, announced.work kicks the link later. */
-	if (!dlend_announce_quiet(link) || dlend_setup_prepare(link))
+	if (!READ_ONCE(link->announced.quiet) || dlend_setup_prepare(link))
 		return false;
 	b->node = dlend_node_id();
 	b->aperture_mib = dlend_aperture_size(link->aperture) >> 20;
@@ -600,6 +736,9 @@ static void dlend_session_work(struct work_struct *work)
 void dlend_session_init(struct dlend_link *link)
 {
 	mutex_init(&link->state_lock);
+	mutex_init(&link->announced.lock);
+	INIT_WORK(&link->announced.work, dlend_announce_work);
+	link->announced.quiet = true;
 	link->stepped_at = jiffies;
 	ratelimit_state_init(&link->sessions.messages, DLEND_SESSION_LINES_IN,
 			     DLEND_SESSION_LINES);
@@ -650,7 +789,7 @@ void dlend_session_sleep(struct dlend_link *link, bool on)
 	mutex_unlock(&link->state_lock);
 	/* Users must be done with the old session before devices stop. */
 	if (on)
-		dlend_announce_flush(link);
+		flush_work(&link->announced.work);
 	dlend_link_kick(link);
 }
 
@@ -661,7 +800,8 @@ void dlend_session_remove(struct dlend_link *link)
 	WRITE_ONCE(link->gone, true);
 	dlend_session_carry_out(link, dlend_bringup_link_down(&link->bringup));
 	mutex_unlock(&link->state_lock);
-	dlend_announce_stop(link);
+	flush_work(&link->announced.work);
+	disable_work_sync(&link->announced.work);
 	dlend_jobs_drain(link);
 	dlend_irq_sources_stop(link);
 	dlend_chan_stop(link);
