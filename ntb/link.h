@@ -519,18 +519,6 @@ int dlend_users_message(struct dlend_link *link, const struct dlend_msg *msg,
 /* peer_window.c */
 
 /**
- * dlend_peer_window_map - make the peer's control area reachable as link->peer_ctrl
- * @link: link; with its own control area
- *
- * Context: process, may sleep, under state_lock.
- * Return: 0; -ENOSPC the window is smaller than 1 MiB; -ENOMEM; or the hardware's error.
- */
-int dlend_peer_window_map(struct dlend_link *link);
-
-/** dlend_peer_window_unmap - undo dlend_peer_window_map(). Context: process, under state_lock. */
-void dlend_peer_window_unmap(struct dlend_link *link);
-
-/**
  * dlend_window_map - map a window on RAM into the kernel's address space
  * @w: (in) open window
  *

@@ -10,43 +10,9 @@
  */
 #include <linux/io.h>
 #include <linux/mm.h>
-#include <linux/sizes.h>
 #include <dlend/compat.h>
 #include <iommu/aperture.h>
 #include "link.h"
-
-/* Map only the control area: a mapping of the whole window would fix the BARs' memory type, too. */
-static int dlend_peer_window_ioremap(struct dlend_link *link)
-{
-	struct dlend_peer_window *pw = &link->window;
-	int err = link->ops->window(link->hw, &pw->base, &pw->size);
-
-	if (err)
-		return err;
-	if (pw->size < SZ_1M)
-		return -ENOSPC;
-	link->peer_ctrl = ioremap(pw->base, DLEND_CTRL_BYTES);
-	return link->peer_ctrl ? 0 : -ENOMEM;
-}
-
-int dlend_peer_window_map(struct dlend_link *link)
-{
-	if (link->peer_ctrl)
-		return 0;
-	if (!dlend_link_is_loop(link))
-		return dlend_peer_window_ioremap(link);
-	/* This node's control area is the peer's, too: what is written into it arrives here. */
-	link->peer_ctrl = (void __iomem __force *)link->ctrl;
-	link->window.size = dlend_aperture_size(link->aperture);
-	return 0;
-}
-
-void dlend_peer_window_unmap(struct dlend_link *link)
-{
-	if (link->peer_ctrl && !dlend_link_is_loop(link))
-		iounmap(link->peer_ctrl);
-	link->peer_ctrl = NULL;
-}
 
 u64 dlend_link_window_bytes(const struct dlend_link *link)
 {

@@ -165,11 +165,27 @@ free_mem:
 
 static int dlend_setup_map_peer(struct dlend_link *link)
 {
-	int err = dlend_peer_window_map(link);
+	struct dlend_peer_window *pw = &link->window;
+	int err;
 
-	if (err == -ENOSPC)
+	if (link->peer_ctrl)
+		return 0;
+	if (dlend_link_is_loop(link)) {
+		/* This node's area is the peer's, too: what is written into it arrives here. */
+		link->peer_ctrl = (void __iomem __force *)link->ctrl;
+		pw->size = dlend_aperture_size(link->aperture);
+		return 0;
+	}
+	err = link->ops->window(link->hw, &pw->base, &pw->size);
+	if (err)
+		return err;
+	if (pw->size < SZ_1M) {
 		dlend_link_set_error(link, dlend_setup_small_window);
-	return err;
+		return -ENOSPC;
+	}
+	/* No more than that: a mapping of the whole window would fix the BARs' memory type, too. */
+	link->peer_ctrl = ioremap(pw->base, DLEND_CTRL_BYTES);
+	return link->peer_ctrl ? 0 : -ENOMEM;
 }
 
 /* Let the peer's window lead into the aperture. */
@@ -261,7 +277,9 @@ static void dlend_setup_undo(struct dlend_link *link)
 	dlend_setup_rest(link);
 	if (link->aperture)
 		dlend_aperture_detach(link->aperture);
-	dlend_peer_window_unmap(link);
+	if (link->peer_ctrl && !dlend_link_is_loop(link))
+		iounmap(link->peer_ctrl);
+	link->peer_ctrl = NULL;
 	link->ops->link_enable(link->hw, false);
 }
 
