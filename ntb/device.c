@@ -55,6 +55,7 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 				   const char *buf, size_t len)
 {
 	struct dlend_link *link = to_dlend_link(dev);
+	struct dlend_bringup *b = &link->bringup;
 	u16 node;
 	int err = kstrtou16(buf, 0, &node);
 
@@ -63,7 +64,14 @@ static ssize_t required_peer_store(struct device *dev, struct device_attribute *
 	/* The peer of the loop is this node, and cannot be another one. */
 	if (dlend_link_is_loop(link))
 		return -EOPNOTSUPP;
-	return dlend_session_require(link, node) ?: len;
+	guard(mutex)(&link->state_lock);
+	err = dlend_setting_note(link, DLEND_SETTING_PEER, node);
+	if (err)
+		return err;
+	b->required = node;
+	if (node && b->peer_node && b->peer_node != node)
+		dlend_link_renew(link, "the admin has named another node as this link's peer");
+	return len;
 }
 static DEVICE_ATTR_RW(required_peer);
 
@@ -139,27 +147,36 @@ static DEVICE_ATTR_RO(root);
 static ssize_t requester_ids_free_show(struct device *dev, struct device_attribute *attr,
 				       char *buf)
 {
-	int count = dlend_setup_requesters_free(to_dlend_link(dev));
+	struct dlend_link *link = to_dlend_link(dev);
+	int count;
 
+	guard(mutex)(&link->state_lock);
+	if (link->gone)
+		return -ENODEV;
+	count = link->ops->requesters_free ? link->ops->requesters_free(link->hw) : -ENODATA;
 	return count < 0 ? count : sysfs_emit(buf, "%d\n", count);
 }
 static DEVICE_ATTR_RO(requester_ids_free);
 
 static ssize_t direct_interrupts_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%s\n", str_on_off(dlend_directs_allowed(to_dlend_link(dev))));
+	return sysfs_emit(buf, "%s\n", str_on_off(READ_ONCE(to_dlend_link(dev)->directs.allowed)));
 }
 
 static ssize_t direct_interrupts_store(struct device *dev, struct device_attribute *attr,
 				       const char *buf, size_t len)
 {
+	struct dlend_link *link = to_dlend_link(dev);
 	bool on;
 	int err = kstrtobool(buf, &on);
 
+	if (!err)
+		err = dlend_setting_note(link, DLEND_SETTING_DIRECT, on);
 	if (err)
 		return err;
-	err = dlend_directs_allow(to_dlend_link(dev), on);
-	return err ?: len;
+	/* Those that are in use stay until their users set up interrupts again. */
+	WRITE_ONCE(link->directs.allowed, on);
+	return len;
 }
 static DEVICE_ATTR_RW(direct_interrupts);
 
@@ -265,7 +282,7 @@ static void dlend_link_release(struct device *dev)
 
 	dlend_setup_free(link);
 	dlend_chan_free(link);
-	dlend_irq_sinks_free(link);
+	xa_destroy(&link->sinks.all);
 	kfree(link);
 }
 
@@ -294,7 +311,8 @@ static int dlend_link_make_parts(struct dlend_link *link, const char *name)
 	spin_lock_init(&link->lock);
 	spin_lock_init(&link->irq_lock);
 	dlend_irq_sinks_init(link);
-	dlend_directs_init(link);
+	mutex_init(&link->directs.lock);
+	INIT_LIST_HEAD(&link->directs.old);
 	dlend_irq_sources_init(link);
 	dlend_session_init(link);
 	return dlend_chan_init(link, name);

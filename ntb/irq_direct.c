@@ -314,7 +314,7 @@ struct dlend_irq_direct *dlend_irq_direct_open(struct dlend_link *link, struct d
 	struct dlend_irq_direct *set;
 
 	*why = "the link does not allow direct interrupts";
-	if (!dlend_directs_allowed(link))
+	if (!READ_ONCE(link->directs.allowed))
 		return ERR_PTR(-EOPNOTSUPP);
 	guard(mutex)(&link->state_lock);
 	guard(mutex)(&all->lock);
@@ -377,7 +377,7 @@ DLEND_EXPORT(dlend_irq_direct_use);
 bool dlend_irq_direct_fits(const struct dlend_irq_direct *set, enum dlend_irq_mode mode,
 			   u32 count)
 {
-	if (!dlend_directs_allowed(set->link))
+	if (!READ_ONCE(set->link->directs.allowed))
 		return false;
 	if (!set->count)
 		return true;
@@ -453,28 +453,8 @@ void dlend_directs_free(struct dlend_link *link)
 	put_device(all->dev);
 }
 
-int dlend_directs_allow(struct dlend_link *link, bool allowed)
-{
-	int err = dlend_setting_note(link, DLEND_SETTING_DIRECT, allowed);
-
-	if (!err)
-		WRITE_ONCE(link->directs.allowed, allowed);
-	return err;
-}
-
 void dlend_directs_recall(struct dlend_link *link)
 {
 	WRITE_ONCE(link->directs.allowed,
 		   dlend_setting_of(link, DLEND_SETTING_DIRECT, READ_ONCE(dlend_direct_allowed)));
-}
-
-bool dlend_directs_allowed(struct dlend_link *link)
-{
-	return READ_ONCE(link->directs.allowed);
-}
-
-void dlend_directs_init(struct dlend_link *link)
-{
-	mutex_init(&link->directs.lock);
-	INIT_LIST_HEAD(&link->directs.old);
 }

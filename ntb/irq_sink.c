@@ -242,11 +242,6 @@ void dlend_irq_sinks_begin(struct dlend_link *link)
 	spin_unlock_irq(&link->irq_lock);
 }
 
-void dlend_irq_sinks_free(struct dlend_link *link)
-{
-	xa_destroy(&link->sinks.all);
-}
-
 /* Doorbells */
 
 /* Pieces of DLEND_BUDGET_TURN hints that are scanned before the doorbells are looked at again. */

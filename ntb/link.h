@@ -646,9 +646,6 @@ void dlend_jobs_drain(struct dlend_link *link);
 /** dlend_irq_sinks_init - there is no sink. Context: any. */
 void dlend_irq_sinks_init(struct dlend_link *link);
 
-/** dlend_irq_sinks_free - undo dlend_irq_sinks_init(); all sinks are closed. Context: any. */
-void dlend_irq_sinks_free(struct dlend_link *link);
-
 /**
  * dlend_irq_sinks_begin - the ring of hints is empty: a session is to begin
  * @link: link
@@ -677,9 +674,6 @@ void dlend_doorbell_look(struct dlend_link *link);
 
 /* irq_direct.c */
 
-/** dlend_directs_init - none yet, and none allowed. Context: any. */
-void dlend_directs_init(struct dlend_link *link);
-
 /**
  * dlend_directs_recall - allow them if the admin did so before, for a link of this name
  * @link: link; it has its name
@@ -697,18 +691,6 @@ void dlend_directs_rest(struct dlend_link *link);
 /** dlend_directs_free - the link goes, and no vectors of it are left. Context: process. */
 void dlend_directs_free(struct dlend_link *link);
 
-/**
- * dlend_directs_allow - may devices of this link's peer have them?
- * @link: link
- * @allowed: (in) no: those that are in use stay until their users set up interrupts again
- *
- * Remembered by the link's name. Context: process, may sleep. Return: 0; -ENOMEM.
- */
-int dlend_directs_allow(struct dlend_link *link, bool allowed);
-
-/** dlend_directs_allowed - what dlend_directs_allow() has set. Context: any. */
-bool dlend_directs_allowed(struct dlend_link *link);
-
 /* session.c */
 
 /**
@@ -717,16 +699,6 @@ bool dlend_directs_allowed(struct dlend_link *link);
  * Before a link leaves the list of links. Context: process; waits for link_down() of users.
  */
 void dlend_announce_settle(void);
-
-/**
- * dlend_setup_requesters_free - for how many PCI functions more this node's hardware has room, if
- *	only requests of some pass
- * @link: link, up or not
- *
- * Context: process, may sleep; takes state_lock.
- * Return: their number; -ENODATA requests of all pass; -ENODEV the hardware does not answer.
- */
-int dlend_setup_requesters_free(struct dlend_link *link);
 
 /**
  * dlend_setup_free - free control area and aperture
@@ -738,16 +710,6 @@ void dlend_setup_free(struct dlend_link *link);
 
 /** dlend_session_init - no session; no step before dlend_link_kick(). Context: any. */
 void dlend_session_init(struct dlend_link *link);
-
-/**
- * dlend_session_require - say which node the peer must be
- * @link: link
- * @node: (in) node id; 0: any
- *
- * A peer that is another node loses the session. It is remembered for the next link of that name.
- * Context: process, may sleep; takes state_lock. Return: 0; -ENOMEM.
- */
-int dlend_session_require(struct dlend_link *link, u16 node);
 
 /**
  * dlend_session_open - the first step, of a link that everybody knows by now

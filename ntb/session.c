@@ -210,14 +210,6 @@ int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these)
 }
 DLEND_EXPORT(dlend_link_admit);
 
-int dlend_setup_requesters_free(struct dlend_link *link)
-{
-	guard(mutex)(&link->state_lock);
-	if (link->gone)
-		return -ENODEV;
-	return link->ops->requesters_free ? link->ops->requesters_free(link->hw) : -ENODATA;
-}
-
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {
 	phys_addr_t base;
@@ -763,21 +755,6 @@ void dlend_session_init(struct dlend_link *link)
 	INIT_DELAYED_WORK(&link->state_work, dlend_session_work);
 	dlend_bringup_init(&link->bringup, 0, DLEND_MY_VERSION, dlend_heartbeat_timeout_ms);
 	link->bringup.loop = dlend_link_is_loop(link);
-}
-
-int dlend_session_require(struct dlend_link *link, u16 node)
-{
-	struct dlend_bringup *b = &link->bringup;
-	int err;
-
-	guard(mutex)(&link->state_lock);
-	err = dlend_setting_note(link, DLEND_SETTING_PEER, node);
-	if (err)
-		return err;
-	b->required = node;
-	if (node && b->peer_node && b->peer_node != node)
-		dlend_link_renew(link, "the admin has named another node as this link's peer");
-	return 0;
 }
 
 void dlend_session_open(struct dlend_link *link, bool asleep)
