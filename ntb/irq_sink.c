@@ -252,6 +252,8 @@ void dlend_irq_sinks_begin(struct dlend_link *link)
  */
 #define DLEND_POLL_US		50
 #define DLEND_POLL_MAX_US	100
+/* Shortest time from a step of the bring-up to one that a doorbell asks for. */
+#define DLEND_NUDGE_MS		5
 /* Milliseconds between looks at every counter, for hints that were overwritten. */
 #define DLEND_LOOK_ALL_MS	1000
 
@@ -288,6 +290,19 @@ static void dlend_doorbell_begin_polling(struct dlend_link *link)
 	dlend_doorbell_queue(link);
 }
 
+/*
+ * Let the bring-up look, but not at once after its last step: a peer can ask without end, and other
+ * threads wait for state_lock while a step runs.
+ */
+static void dlend_doorbell_nudge(struct dlend_link *link)
+{
+	unsigned long next = READ_ONCE(link->stepped_at) + msecs_to_jiffies(DLEND_NUDGE_MS);
+	long wait = max((long)(next - jiffies), 0L);
+
+	if (!READ_ONCE(link->gone))
+		mod_delayed_work(dlend_wq, &link->state_work, wait);
+}
+
 void dlend_link_doorbell(struct dlend_link *link)
 {
 	u64 begin = local_clock(), bits = dlend_doorbell_take(link);
@@ -309,7 +324,7 @@ void dlend_link_doorbell(struct dlend_link *link)
 		dlend_link_receive(link);
 		/* During bring-up it says that scratchpads have changed. */
 		if (!dlend_link_is_up(link))
-			dlend_link_nudge(link);
+			dlend_doorbell_nudge(link);
 	}
 }
 DLEND_EXPORT(dlend_link_doorbell);

@@ -18,9 +18,6 @@
 #include <dlend/names.h>
 #include "link.h"
 
-/* Shortest time from a step of the bring-up to one that a doorbell asks for. */
-#define DLEND_NUDGE_MS	5
-
 static unsigned int dlend_node;
 static char dlend_named[DLEND_NODE_NAME_LEN];	/* by the admin; empty: as the host */
 
@@ -242,15 +239,6 @@ void dlend_link_kick(struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_kick);
 
-void dlend_link_nudge(struct dlend_link *link)
-{
-	unsigned long next = READ_ONCE(link->stepped_at) + msecs_to_jiffies(DLEND_NUDGE_MS);
-	long wait = max((long)(next - jiffies), 0L);
-
-	if (!READ_ONCE(link->gone))
-		mod_delayed_work(dlend_wq, &link->state_work, wait);
-}
-
 void dlend_link_renew(struct dlend_link *link, const char *why)
 {
 	WRITE_ONCE(link->restart, why);
@@ -267,16 +255,6 @@ DLEND_EXPORT(dlend_link_restart);
 void dlend_link_receive(struct dlend_link *link)
 {
 	queue_work(dlend_poll_wq, &link->rx_work);
-}
-
-void dlend_link_set_error(struct dlend_link *link, const char *text)
-{
-	if (link->error_said && !strcmp(link->error, text))
-		return;
-	link->error_said = true;
-	strscpy(link->error, text, sizeof(link->error));
-	/* Part of the text may be the peer's, and the peer can change it as often as it likes. */
-	dev_warn_ratelimited(&link->dev, "%s\n", text);
 }
 
 void dlend_uevent_state(struct device *dev, const char *state)

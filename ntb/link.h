@@ -16,9 +16,9 @@
  *   device.c		a link's device: attributes, counters; makes links and removes them
  *   loop.c, main.c
  *
- * A lower file that wants something of an upper one queues a work item: dlend_link_kick(),
- * dlend_link_nudge() and dlend_link_renew() let session.c look, dlend_link_receive() lets channel.c
- * look.  The upper file has set the work item up.
+ * A lower file that wants something of an upper one queues a work item: dlend_link_kick() and
+ * dlend_link_renew() let session.c look, dlend_link_receive() lets channel.c look.  The upper file
+ * has set the work item up.
  *
  * Work items of a link.  Each runs alone, and none waits for one below it:
  *
@@ -403,16 +403,6 @@ static inline void dlend_link_drop(struct dlend_link *link, enum dlend_drop why)
 }
 
 /**
- * dlend_link_nudge - let the bring-up look soon, because the peer asked for it
- * @link: link
- *
- * The step comes at least some milliseconds after the last one: a peer can ask without end, and
- * other threads wait for state_lock while a step runs.
- * Context: any.
- */
-void dlend_link_nudge(struct dlend_link *link);
-
-/**
  * dlend_link_renew - end the current session, and begin a new one
  * @link: link
  * @why: (in) for the log and last_error; a string that stays
@@ -424,16 +414,6 @@ void dlend_link_renew(struct dlend_link *link, const char *why);
 
 /** dlend_link_receive - let channel.c look whether messages have come. Context: any. */
 void dlend_link_receive(struct dlend_link *link);
-
-/**
- * dlend_link_set_error - remember and log why the link is not up
- * @link: link
- * @text: (in) one line, copied
- *
- * The same text is logged once for each time that the link is not up.
- * Context: process, under state_lock.
- */
-void dlend_link_set_error(struct dlend_link *link, const char *text);
 
 /**
  * dlend_link_register - from now on the link is found by dlend_links_each()

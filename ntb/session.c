@@ -51,6 +51,17 @@ static const char dlend_setup_small_window[] =
 static const char dlend_setup_no_trans[] =
 	"the NTB does not take the aperture's address: see the kernel log for what it needs";
 
+/* The same text is logged once for each time that the link is not up. */
+static void dlend_link_set_error(struct dlend_link *link, const char *text)
+{
+	if (link->error_said && !strcmp(link->error, text))
+		return;
+	link->error_said = true;
+	strscpy(link->error, text, sizeof(link->error));
+	/* Part of the text may be the peer's, and the peer can change it as often as it likes. */
+	dev_warn_ratelimited(&link->dev, "%s\n", text);
+}
+
 static const char *dlend_setup_advice(int err)
 {
 	switch (err) {
