@@ -490,33 +490,26 @@ static enum dlend_step dlend_step_next(struct dlend_vdev *v)
 static void dlend_step_work(struct work_struct *work)
 {
 	struct dlend_vdev *v = container_of(work, struct dlend_vdev, work);
-	struct dlend_lease *lease;
 	enum dlend_step step;
-	bool asks;
 
 	while ((step = dlend_step_next(v)) != DLEND_STEP_NONE) {
-		asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
+		bool asks = step == DLEND_STEP_BORROW || step == DLEND_STEP_STANDBY;
+		struct dlend_lease *lease __free(dlend_lease_put) = NULL;
+
 		/* After that: the worker is queued again, as there is a step. */
 		if (asks && dlend_claim_pending(&v->claim))
 			break;
-		if (asks) {
+		if (asks)
 			dlend_step_borrow(v);
-			lease = dlend_vdev_lease(v);
-			if (!lease)
-				continue;
-			/* The end of the lease may have been told before the grant was noted. */
-			if (dlend_lease_over(lease))
-				dlend_ended_lose(v, lease, "the lease ended at once");
-			dlend_lease_put(lease);
-			continue;
-		}
 		lease = dlend_vdev_lease(v);
-		if (!lease)
-			break;
+		/* The end of the lease may have been told before the grant was noted. */
+		if (asks && lease && dlend_lease_over(lease))
+			dlend_ended_lose(v, lease, "the lease ended at once");
+		if (asks || !lease)
+			continue;
 		dlend_step_do[step](v, lease);
 		if (READ_ONCE(v->looking))
 			dlend_guest_look(v, lease);
-		dlend_lease_put(lease);
 	}
 	dlend_condition_say(v);
 }
