@@ -480,7 +480,7 @@ static void dlend_jobs_add(struct dlend_link *link, u64 session, const struct dl
 /*
  * A workqueue has a limited number of workers, and a peer that asks and takes no replies keeps all
  * of them waiting.  So each link has a workqueue of its own, and such a peer blocks only its own
- * link.  See dlend_link_queues_create() for the flags.
+ * link.  See dlend_links_init() for the flags.
  */
 static int dlend_jobs_init(struct dlend_link *link, const char *name)
 {
