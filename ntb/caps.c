@@ -362,11 +362,6 @@ static u32 dlend_cap_min(const struct dlend_cap *cap)
 	return cap->min ?: cap->len;
 }
 
-u32 dlend_caps_next(const struct dlend_caps *caps, u32 pos)
-{
-	return 4 * find_next_bit(caps->start, DLEND_CFG_SIZE / 4, pos / 4 + 1);
-}
-
 u32 dlend_caps_room(const struct dlend_caps *caps, u32 pos)
 {
 	u32 next = dlend_caps_next(caps, pos);
@@ -395,16 +390,6 @@ u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos)
 
 	return len && !(dlend_cap_at(space, pos)->flags & DLEND_CAP_UNKNOWN) ?
 	       len : dlend_caps_room(caps, pos);
-}
-
-bool dlend_caps_own(const struct dlend_caps *caps, u32 at)
-{
-	return test_bit(at, caps->own);
-}
-
-void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len)
-{
-	bitmap_clear(caps->own, at, len);
 }
 
 /*

@@ -186,12 +186,6 @@ u64 dlend_link_session(const struct dlend_link *link)
 }
 DLEND_EXPORT(dlend_link_session);
 
-bool dlend_link_is_up(const struct dlend_link *link)
-{
-	return dlend_link_session(link);
-}
-DLEND_EXPORT(dlend_link_is_up);
-
 u16 dlend_link_peer(const struct dlend_link *link)
 {
 	return READ_ONCE(link->peer);
@@ -215,20 +209,6 @@ struct dlend_aperture *dlend_link_aperture(struct dlend_link *link)
 	return READ_ONCE(link->gone) ? NULL : READ_ONCE(link->aperture);
 }
 DLEND_EXPORT(dlend_link_aperture);
-
-void dlend_session_drop(struct dlend_session_ref *ref)
-{
-	if (ref->link)
-		dlend_link_put(ref->link);
-	ref->link = NULL;
-}
-DLEND_EXPORT(dlend_session_drop);
-
-bool dlend_session_live(const struct dlend_session_ref *ref)
-{
-	return ref->link && ref->session && dlend_link_session(ref->link) == ref->session;
-}
-DLEND_EXPORT(dlend_session_live);
 
 /* Asking upper files */
 

@@ -7,6 +7,7 @@
 #ifndef DLEND_CAPS_H
 #define DLEND_CAPS_H
 
+#include <linux/bitmap.h>
 #include <linux/bitops.h>
 #include <linux/pci_regs.h>
 #include <dlend/types.h>
@@ -96,16 +97,25 @@ extern const struct dlend_cap_rule dlend_cap_header_rules[];
 void dlend_caps_find(struct dlend_caps *caps, const u8 *space, bool gaps);
 
 /** dlend_caps_next - where the first capability above @pos starts; DLEND_CFG_SIZE: none */
-u32 dlend_caps_next(const struct dlend_caps *caps, u32 pos);
+static inline u32 dlend_caps_next(const struct dlend_caps *caps, u32 pos)
+{
+	return 4 * find_next_bit(caps->start, DLEND_CFG_SIZE / 4, pos / 4 + 1);
+}
 
 /** dlend_caps_room - bytes from the capability at @pos to the next one, or to the end */
 u32 dlend_caps_room(const struct dlend_caps *caps, u32 pos);
 
 /** dlend_caps_own - is the byte at @at, below DLEND_CFG_SIZE, the device's own? */
-bool dlend_caps_own(const struct dlend_caps *caps, u32 at);
+static inline bool dlend_caps_own(const struct dlend_caps *caps, u32 at)
+{
+	return test_bit(at, caps->own);
+}
 
 /** dlend_caps_disown - the @len bytes at @at are the device's own no more */
-void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len);
+static inline void dlend_caps_disown(struct dlend_caps *caps, u32 at, u32 len)
+{
+	bitmap_clear(caps->own, at, len);
+}
 
 /** dlend_cap_at - kind of the capability that starts at @pos. Return: never NULL */
 const struct dlend_cap *dlend_cap_at(const u8 *space, u32 pos);

@@ -186,7 +186,12 @@ static inline struct dlend_session_ref dlend_session_hold(struct dlend_link *lin
  *
  * Context: process.
  */
-void dlend_session_drop(struct dlend_session_ref *ref);
+static inline void dlend_session_drop(struct dlend_session_ref *ref)
+{
+	if (ref->link)
+		dlend_link_put(ref->link);
+	ref->link = NULL;
+}
 
 /**
  * dlend_session_live - is this session still the link's?
@@ -194,7 +199,10 @@ void dlend_session_drop(struct dlend_session_ref *ref);
  *
  * Context: any.
  */
-bool dlend_session_live(const struct dlend_session_ref *ref);
+static inline bool dlend_session_live(const struct dlend_session_ref *ref)
+{
+	return ref->link && ref->session && dlend_link_session(ref->link) == ref->session;
+}
 
 /**
  * dlend_link_for_each - call a function for every link whose session is up
@@ -245,7 +253,10 @@ struct dlend_requesters {
 int dlend_link_admit(struct dlend_link *link, struct dlend_requesters *these);
 
 /** dlend_link_is_up - is a session up? Context: any. */
-bool dlend_link_is_up(const struct dlend_link *link);
+static inline bool dlend_link_is_up(const struct dlend_link *link)
+{
+	return dlend_link_session(link);
+}
 
 /** dlend_link_peer - node id of the peer, 0 while unknown. Context: any. */
 u16 dlend_link_peer(const struct dlend_link *link);
