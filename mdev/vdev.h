@@ -892,21 +892,4 @@ u16 dlend_borrow_intx(struct dlend_vdev *v);
 /* vfio.c */
 extern const struct vfio_device_ops dlend_vfio_ops;
 
-/* debugfs.c: numbers of vdevs.  Context: process. */
-
-/** dlend_vdev_debugfs_add - make the files of a new vdev */
-void dlend_vdev_debugfs_add(struct dlend_vdev *v);
-
-/** dlend_vdev_debugfs_remove - they are not read any more when this returns */
-void dlend_vdev_debugfs_remove(struct dlend_vdev *v);
-
-/** dlend_vdev_memory_stat - numbers of the present lease; all 0 if there is none */
-struct dlend_memory_stat dlend_vdev_memory_stat(struct dlend_vdev *v);
-
-/** dlend_vdev_debugfs_init - module init */
-void dlend_vdev_debugfs_init(void);
-
-/** dlend_vdev_debugfs_exit - module exit */
-void dlend_vdev_debugfs_exit(void);
-
 #endif
