@@ -5,35 +5,719 @@
  *
  *	echo dlend-lender > /sys/bus/pci/devices/BDF/driver_override
  *	echo BDF > /sys/bus/pci/drivers_probe
- *
- * This file puts the parts of the lender together; what happens to a function afterwards is decided
- * in lease.c.  Knows nothing of VFIO, guests, or the NTB.
  */
+#include <linux/debugfs.h>
 #include <linux/iommu.h>
+#include <linux/jiffies.h>
+#include <linux/kstrtox.h>
 #include <linux/module.h>
 #include <linux/pci.h>
+#include <linux/sched/mm.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/uuid.h>
+#include <linux/xarray.h>
 
 #include <dlend/compat.h>
 #include <dlend/names.h>
+#include <dlend/root.h>
 #include <dlend/version.h>
 
-#include "lender/admit.h"
-#include "lender/alias.h"
-#include "lender/check.h"
-#include "lender/claim.h"
-#include "lender/debugfs.h"
-#include "lender/errors.h"
+#include "lender/bind.h"
+#include "lender/fn.h"
+#include "lender/group.h"
+#include "lender/irq.h"
 #include "lender/lease.h"
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
-#include "lender/prepare.h"
-#include "lender/recover.h"
-#include "lender/registry.h"
 #include "lender/request.h"
-#include "lender/reserve.h"
-#include "lender/sysfs.h"
+#include "lender/reset.h"
+
+#define CREATE_TRACE_POINTS
+#include "lender/trace.h"
+
+/*
+ * What the PCI core tells of errors and resets of lent functions (struct pci_error_handlers), and
+ * what that means for a lease.
+ */
+
+/*
+ * Does AER say that this function itself has an error?  True also where that is not known: firmware
+ * that handles errors has cleared AER's registers already.
+ */
+static bool lend_error_is_own(struct pci_dev *pdev)
+{
+	u16 at = pci_find_ext_capability(pdev, PCI_EXT_CAP_ID_ERR);
+	u32 status, mask;
+	u16 devsta;
+
+	/* Not known: firmware has cleared it, or a bridge reports for a device without PCIe. */
+	if (!pci_find_host_bridge(pdev->bus)->native_aer || !pci_is_pcie(pdev))
+		return true;
+	if (!at) {
+		pcie_capability_read_word(pdev, PCI_EXP_DEVSTA, &devsta);
+		return devsta & (PCI_EXP_DEVSTA_NFED | PCI_EXP_DEVSTA_FED);
+	}
+	pci_read_config_dword(pdev, at + PCI_ERR_UNCOR_STATUS, &status);
+	pci_read_config_dword(pdev, at + PCI_ERR_UNCOR_MASK, &mask);
+	return status & ~mask;
+}
+
+/* Is a bit of COMMAND set? */
+static bool lend_error_command(struct lend_fn *fn, u16 bit)
+{
+	u16 command;
+
+	pci_read_config_word(fn->pdev, PCI_COMMAND, &command);
+	return command & bit;
+}
+
+/*
+ * The PCI core tells every function below a port of an error of any of them.  If the link to them
+ * works (the state is not "frozen"), and this function answers, has no error of its own and was
+ * not reset, its lease can go on.
+ */
+static bool lend_error_unharmed(struct lend_fn *fn)
+{
+	/* A virtual function has no such bit of its own: it is its physical function's. */
+	if (!lend_error_command(fn, PCI_COMMAND_MEMORY) && !fn->pdev->is_virtfn)
+		return false;
+	return !READ_ONCE(fn->error_until) && !lend_reset_answers(fn) &&
+	       !lend_error_is_own(fn->pdev);
+}
+
+static pci_ers_result_t lend_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	struct lend_fn *fn = pci_get_drvdata(pdev);
+
+	if (state == pci_channel_io_frozen || !lend_error_unharmed(fn))
+		lend_lease_error(fn);
+	if (state == pci_channel_io_perm_failure) {
+		/* One neighbour without a driver causes this state, too: our own reset decides. */
+		lend_lease_error_over(fn);
+		return PCI_ERS_RESULT_DISCONNECT;
+	}
+	/* Our own reset follows.  If the function can be reached, its neighbours need none. */
+	return state == pci_channel_io_normal ? PCI_ERS_RESULT_CAN_RECOVER :
+						PCI_ERS_RESULT_NEED_RESET;
+}
+
+/*
+ * A reset of all that is below a port clears Memory Space Enable.  For a virtual function look at
+ * Bus Master Enable: the driver of its physical function may have brought back everything else by
+ * now.  If that bit was clear before the error, this assumes that there was a reset.
+ */
+static bool lend_error_not_reset(struct lend_fn *fn)
+{
+	return lend_error_command(fn, fn->pdev->is_virtfn ? PCI_COMMAND_MASTER :
+							    PCI_COMMAND_MEMORY);
+}
+
+static pci_ers_result_t lend_error_slot_reset(struct pci_dev *pdev)
+{
+	struct lend_fn *fn = pci_get_drvdata(pdev);
+
+	/* A neighbour's driver wanted a reset; some kernels only say so, and make none. */
+	if (lend_error_not_reset(fn) && lend_error_unharmed(fn))
+		return PCI_ERS_RESULT_RECOVERED;
+	/* A neighbour's driver wanted a reset, which was made: this function lost its state. */
+	if (!READ_ONCE(fn->error_until))
+		lend_lease_error(fn);
+	/* The group's own reset follows, and decides whether the device is lent again. */
+	pci_load_saved_state(pdev, fn->saved);
+	pci_restore_state(pdev);
+	pci_clear_master(pdev);
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static void lend_error_resume(struct pci_dev *pdev)
+{
+	lend_lease_error_over(pci_get_drvdata(pdev));
+}
+
+/*
+ * A reset that is asked for through sysfs knows nothing of a lease.  A guest of this host still
+ * reaches the BARs: see lend_bars_guarded().  A reset for a borrower has hidden the BARs already,
+ * and shows them again only if it has succeeded.  The reset in probe() comes before there is driver
+ * data.
+ */
+static void lend_error_reset_prepare(struct pci_dev *pdev)
+{
+	struct lend_fn *fn = pci_get_drvdata(pdev);
+
+	if (!fn)
+		return;
+	guard(mutex)(&fn->group->lock);
+	lend_fence_hide(fn, LEND_HIDDEN_CORE);
+}
+
+static void lend_error_reset_done(struct pci_dev *pdev)
+{
+	struct lend_fn *fn = pci_get_drvdata(pdev);
+
+	if (!fn)
+		return;
+	guard(mutex)(&fn->group->lock);
+	lend_fence_show(fn, LEND_HIDDEN_CORE);
+}
+
+static const struct pci_error_handlers lend_error_handlers = {
+	.error_detected = lend_error_detected,
+	.slot_reset = lend_error_slot_reset,
+	.resume = lend_error_resume,
+	.reset_prepare = lend_error_reset_prepare,
+	.reset_done = lend_error_reset_done,
+};
+
+/*
+ * /sys/kernel/debug/dlend/lender/: state and counters of every function that is bound, and faults
+ * that tests inject.
+ */
+
+static struct dentry *lend_debugfs_root;
+
+/* Faults that functions have from the moment at which they are bound. */
+static bool lend_debugfs_fail_reset;
+static u32 lend_debugfs_slow_reset_ms;
+
+static int lease_show(struct seq_file *m, void *unused)
+{
+	struct lend_fn *fn = m->private;
+	struct lend_lease lease;
+
+	lend_group_lease(fn->group, &lease);
+	seq_printf(m, "state %s\nholder %u\nepoch %u\nusers %llx\nfencing %d\nfailed %d\n",
+		   dlend_offer_state_name(lease.state), lease.holder, lease.epoch, lease.users,
+		   lease.fencing, lease.failed);
+	seq_printf(m, "lent %d\ndirty %d\nbroken %d\n", fn->lent, fn->dirty, fn->broken);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(lease);
+
+static int irqs_show(struct seq_file *m, void *unused)
+{
+	struct lend_fn *fn = m->private;
+
+	guard(mutex)(&fn->group->lock);
+	lend_irq_show(fn, m);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(irqs);
+
+static int dma_show(struct seq_file *m, void *unused)
+{
+	struct lend_fn *fn = m->private;
+
+	guard(mutex)(&fn->group->lock);
+	if (fn->group->domain)
+		dlend_domain_show(fn->group->domain, m);
+	else
+		seq_puts(m, "domain: none\n");
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(dma);
+
+static int p2p_show(struct seq_file *m, void *unused)
+{
+	struct lend_fn *fn = m->private;
+
+	guard(mutex)(&fn->group->lock);
+	lend_p2p_show(fn, m);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(p2p);
+
+/* Make the folder of @fn. */
+static void lend_debugfs_add(struct lend_fn *fn)
+{
+	fn->debugfs = debugfs_create_dir(pci_name(fn->pdev), lend_debugfs_root);
+	debugfs_create_file("lease", 0400, fn->debugfs, fn, &lease_fops);
+	debugfs_create_file("irqs", 0400, fn->debugfs, fn, &irqs_fops);
+	debugfs_create_file("dma", 0400, fn->debugfs, fn, &dma_fops);
+	debugfs_create_file("p2p", 0400, fn->debugfs, fn, &p2p_fops);
+	debugfs_create_bool("fail_reset", 0600, fn->debugfs, &fn->fail_reset);
+	debugfs_create_bool("hold_stop", 0600, fn->debugfs, &fn->hold_stop);
+	debugfs_create_u32("slow_reset_ms", 0600, fn->debugfs, &fn->slow_reset_ms);
+	debugfs_create_u32("max_vectors", 0600, fn->debugfs, &fn->max_vectors);
+}
+
+/* Make lender/ and lender/bind/. */
+static void lend_debugfs_init(void)
+{
+	struct dentry *bind;
+
+	lend_debugfs_root = debugfs_create_dir("lender", dlend_debugfs());
+	bind = debugfs_create_dir("bind", lend_debugfs_root);
+	debugfs_create_bool("fail_reset", 0600, bind, &lend_debugfs_fail_reset);
+	debugfs_create_u32("slow_reset_ms", 0600, bind, &lend_debugfs_slow_reset_ms);
+}
+
+/*
+ * What an admin sees of a function bound to dlend-lender, and can do about it, in
+ * /sys/bus/pci/devices/.../dlend/ (docs/ABI/sysfs-bus-pci-drivers-dlend-lender).
+ */
+
+static unsigned int lend_sysfs_reclaim_timeout_ms = 10000;
+module_param_named(reclaim_timeout_ms, lend_sysfs_reclaim_timeout_ms, uint, 0644);
+MODULE_PARM_DESC(reclaim_timeout_ms,
+		 "How long a reclaim waits for the borrower to give the device back (default: 10000)");
+
+static ssize_t state_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+
+	guard(mutex)(&fn->group->lock);
+	return sysfs_emit(buf, "%s\n", lend_group_state_name(fn->group));
+}
+static DEVICE_ATTR_RO(state);
+
+static ssize_t borrower_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
+	u16 holder;
+
+	lend_group_lease(fn->group, &lease);
+	lend_set_told(fn->group, &lease, NULL, &holder);
+	return sysfs_emit(buf, "%u\n", holder);
+}
+static DEVICE_ATTR_RO(borrower);
+
+static ssize_t epoch_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_lease lease;
+
+	lend_group_lease(fn->group, &lease);
+	return sysfs_emit(buf, "%u\n", lease.epoch);
+}
+static DEVICE_ATTR_RO(epoch);
+
+static ssize_t type_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "dlend-%s\n", dlend_kind(to_pci_dev(dev)->class));
+}
+static DEVICE_ATTR_RO(type);
+
+static ssize_t group_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_group *group = fn->group;
+	ssize_t len;
+
+	guard(mutex)(&group->lock);
+	len = sysfs_emit(buf, "iommu_group %d functions %u bound %u\n", group->id,
+			 group->members, group->ready);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		len += sysfs_emit_at(buf, len, "%s\n", pci_name(w.fn->pdev));
+	return len;
+}
+static DEVICE_ATTR_RO(group);
+
+static ssize_t fabric_name_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NAME_LEN];
+
+	dlend_addr_name(&fn->addr, name);
+	return sysfs_emit(buf, "%s\n", name);
+}
+static DEVICE_ATTR_RO(fabric_name);
+
+/* Nobody has the group any more, and its reset is over; or its driver lets go, and waits for us. */
+static bool lend_sysfs_is_back(const struct lend_fn *fn)
+{
+	enum dlend_offer_state state = READ_ONCE(fn->group->lease.state);
+
+	return READ_ONCE(fn->removing) ||
+	       (state != DLEND_OFFER_HELD && state != DLEND_OFFER_RETURNING);
+}
+
+/* Ask for every function of the group that is lent: the borrower gives each back by itself. */
+static void lend_sysfs_ask_back(struct lend_group *group)
+{
+	const struct lend_lease *lease = &group->lease;
+	/* As where a fence begins: see lend_request_message(). */
+	unsigned int noio = memalloc_noio_save();
+	struct dlend_msg msg;
+
+	mutex_lock(&group->lock);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (lease->state != DLEND_OFFER_HELD || !w.fn->lent)
+			continue;
+		dlend_msg_init(&msg, DLEND_MSG_RECLAIM, &w.fn->addr, lease->epoch, 0);
+		lend_outbox_note(group->link, &msg);
+		trace_dlend_lease(&w.fn->addr, "reclaim", lease->holder, lease->epoch, 0);
+	}
+	mutex_unlock(&group->lock);
+	memalloc_noio_restore(noio);
+}
+
+/* Say what was waited for: a reset may take longer than the borrower. */
+static void lend_sysfs_log_timeout(struct lend_fn *fn)
+{
+	char node[DLEND_NODE_LABEL_LEN];
+	struct lend_lease lease;
+
+	lend_group_lease(fn->group, &lease);
+	if (lease.state == DLEND_OFFER_HELD)
+		pci_warn(fn->pdev, "node %s has not given the device back within %u ms; shut its guest down, or write \"force\" to take it away now\n",
+			 dlend_node_label(lease.holder, node), lend_sysfs_reclaim_timeout_ms);
+	else
+		pci_warn(fn->pdev, "nobody has the device any more, but its reset was not over within %u ms; reclaim it once more to wait for that\n",
+			 lend_sysfs_reclaim_timeout_ms);
+}
+
+static ssize_t reclaim_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			     size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_group *group = fn->group;
+	bool force = sysfs_streq(buf, "force");
+	long left;
+
+	if (!force && !sysfs_streq(buf, "1"))
+		return -EINVAL;
+	if (force)
+		lend_lease_revoke(group, "reclaim_force");
+	else
+		lend_sysfs_ask_back(group);
+
+	left = wait_event_killable_timeout(group->wait, lend_sysfs_is_back(fn),
+					   msecs_to_jiffies(lend_sysfs_reclaim_timeout_ms));
+	if (left < 0)
+		return left;
+	if (!left) {
+		lend_sysfs_log_timeout(fn);
+		return -ETIMEDOUT;
+	}
+	if (READ_ONCE(fn->removing))
+		return -ENODEV;
+	return READ_ONCE(group->lease.failed) ? -EIO : len;
+}
+static DEVICE_ATTR_WO(reclaim);
+
+static ssize_t clique_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	u16 clique = READ_ONCE(fn->clique);
+
+	switch (clique) {
+	case DLEND_OFFER_CLIQUE_AUTO:
+		return sysfs_emit(buf, "auto\n");
+	case DLEND_OFFER_CLIQUE_NONE:
+		return sysfs_emit(buf, "none\n");
+	}
+	return sysfs_emit(buf, "%u\n", clique - DLEND_OFFER_CLIQUE(0));
+}
+
+/* Also while the function is lent: the next VMM that opens it sees the new setting. */
+static ssize_t clique_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			    size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	u16 clique = DLEND_OFFER_CLIQUE_NONE, number;
+	int ret;
+
+	if (sysfs_streq(buf, "auto")) {
+		clique = DLEND_OFFER_CLIQUE_AUTO;
+	} else if (!sysfs_streq(buf, "none")) {
+		ret = kstrtou16(buf, 0, &number);
+		if (ret)
+			return ret;
+		if (number >= DLEND_OFFER_CLIQUES)
+			return -EINVAL;
+		clique = DLEND_OFFER_CLIQUE(number);
+	}
+	WRITE_ONCE(fn->clique, clique);
+	lend_outbox_tell(fn, LEND_TELL_OFFER);
+	return len;
+}
+static DEVICE_ATTR_RW(clique);
+
+static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_for whom;
+	u32 seconds;
+	ssize_t len;
+
+	lend_reserve_left(fn->group, &whom, &seconds);
+	if (whom.node)
+		len = sysfs_emit(buf, "%u", whom.node);
+	else if (lend_for_vm(&whom))
+		len = sysfs_emit(buf, "%pUl", whom.vm);
+	else
+		return sysfs_emit(buf, "none\n");
+	if (seconds)
+		len += sysfs_emit_at(buf, len, " %u", seconds);
+	return len + sysfs_emit_at(buf, len, "\n");
+}
+
+/* A node, or the UUID of a VM's mediated device; not all 0. */
+static int lend_sysfs_parse_whom(const char *word, struct lend_for *whom)
+{
+	guid_t vm;
+	int ret;
+
+	if (strlen(word) != UUID_STRING_LEN) {
+		ret = kstrtou16(word, 0, &whom->node);
+		return ret ?: whom->node ? 0 : -EINVAL;
+	}
+	ret = guid_parse(word, &vm);
+	if (ret)
+		return ret;
+	export_guid(whom->vm, &vm);
+	return guid_is_null(&vm) ? -EINVAL : 0;
+}
+
+/* "none", or for whom, and for how many seconds. */
+static int lend_sysfs_parse_reserved(const char *buf, struct lend_for *whom, u32 *seconds)
+{
+	char words[64], *rest, *word;
+	int ret;
+
+	*whom = (struct lend_for){ };
+	*seconds = 0;
+	if (sysfs_streq(buf, "none"))
+		return 0;
+	if (strscpy(words, buf, sizeof(words)) < 0)
+		return -EINVAL;
+	rest = strim(words);
+	word = strsep(&rest, " ");
+	ret = lend_sysfs_parse_whom(word, whom);
+	if (!ret && rest)
+		ret = kstrtou32(rest, 0, seconds);
+	if (ret)
+		return ret;
+	return rest && !*seconds ? -EINVAL : 0;
+}
+
+static ssize_t reserved_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	struct lend_for whom;
+	u32 seconds;
+	int ret;
+
+	ret = lend_sysfs_parse_reserved(buf, &whom, &seconds);
+	if (ret)
+		return ret;
+	lend_reserve(fn->group, &whom, seconds);
+	return len;
+}
+static DEVICE_ATTR_RW(reserved);
+
+static ssize_t set_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+
+	lend_set_name(fn->group, name);
+	return sysfs_emit(buf, "%s\n", name[0] ? name : "none");
+}
+
+/* Return: 0, or -EINVAL: it has characters that no name may have, or is too long. */
+static int lend_sysfs_read_name(char *name, const char *buf)
+{
+	if (strcspn(buf, "\n") >= DLEND_NODE_NAME_LEN)
+		return -EINVAL;
+	strscpy(name, buf, strcspn(buf, "\n") + 1);
+	/* What no name may have is a "?" from here on. */
+	dlend_name_read(name, name);
+	return !name[0] || strchr(name, '?') ? -EINVAL : 0;
+}
+
+static ssize_t set_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			 size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+	int ret = lend_sysfs_read_name(name, buf);
+
+	if (ret)
+		return ret;
+	lend_group_join_set(fn->group, strcmp(name, "none") ? name : "");
+	return len;
+}
+static DEVICE_ATTR_RW(set);
+
+static ssize_t identity_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+
+	guard(mutex)(&fn->group->lock);
+	return sysfs_emit(buf, "%s\n", fn->identity);
+}
+
+/* Before it is offered: its borrowers take it for another device if that changes. */
+static ssize_t identity_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	struct lend_fn *fn = dev_get_drvdata(dev);
+	char name[DLEND_NODE_NAME_LEN];
+	int ret = lend_sysfs_read_name(name, buf);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&fn->group->lock);
+	if (!fn->preparing)
+		return -EBUSY;
+	memcpy(fn->identity, name, sizeof(name));
+	return len;
+}
+static DEVICE_ATTR_RW(identity);
+
+static ssize_t root_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct dlend_root root;
+	int at;
+
+	dlend_root_of(to_pci_dev(dev), &root);
+	at = dlend_root_emit(buf, 0, &root);
+	return at + sysfs_emit_at(buf, at, "\n");
+}
+static DEVICE_ATTR_RO(root);
+
+static ssize_t prepared_store(struct device *dev, struct device_attribute *attr, const char *buf,
+			      size_t len)
+{
+	bool offer;
+
+	if (kstrtobool(buf, &offer))
+		return -EINVAL;
+	if (offer)
+		lend_prepare_done(dev_get_drvdata(dev));
+	else
+		lend_prepare_withdraw(dev_get_drvdata(dev));
+	return len;
+}
+static DEVICE_ATTR_WO(prepared);
+
+static struct attribute *lend_sysfs_attrs[] = {
+	&dev_attr_state.attr,
+	&dev_attr_borrower.attr,
+	&dev_attr_epoch.attr,
+	&dev_attr_type.attr,
+	&dev_attr_group.attr,
+	&dev_attr_fabric_name.attr,
+	&dev_attr_reclaim.attr,
+	&dev_attr_clique.attr,
+	&dev_attr_reserved.attr,
+	&dev_attr_set.attr,
+	&dev_attr_identity.attr,
+	&dev_attr_root.attr,
+	&dev_attr_prepared.attr,
+	NULL
+};
+
+static const struct attribute_group lend_sysfs_group = {
+	.name = "dlend",
+	.attrs = lend_sysfs_attrs,
+};
+
+static const struct attribute_group *lend_sysfs_groups[] = { &lend_sysfs_group, NULL };
+
+/*
+ * Names of lent functions in the fabric.  A function keeps its bus, device and function number,
+ * unless the admin has chosen an alias for it ("dlend lend --as", the attribute lend_as).
+ */
+
+/* By lend_alias_key(), the bus, device and function number that each device has in its name. */
+static DEFINE_XARRAY(lend_aliases);
+
+static unsigned long lend_alias_key(u32 domain, u16 real)
+{
+	return (unsigned long)domain << 16 | real;
+}
+
+static ssize_t lend_as_show(struct device_driver *drv, char *buf)
+{
+	unsigned long key;
+	ssize_t len = 0;
+	void *entry;
+
+	xa_for_each(&lend_aliases, key, entry) {
+		u16 real = key, as = xa_to_value(entry);
+
+		len += sysfs_emit_at(buf, len, "%04lx:%02x:%02x.%x %02x:%02x.%x\n", key >> 16,
+				     PCI_BUS_NUM(real), PCI_SLOT(real), PCI_FUNC(real),
+				     PCI_BUS_NUM(as), PCI_SLOT(as), PCI_FUNC(as));
+	}
+	return len;
+}
+
+static ssize_t lend_as_store(struct device_driver *drv, const char *buf, size_t len)
+{
+	unsigned int domain, bus, dev, func, abus, adev, afunc;
+	u16 real, as;
+
+	if (sscanf(buf, "%x:%x:%x.%x %x:%x.%x", &domain, &bus, &dev, &func, &abus, &adev,
+		   &afunc) != 7 || bus > 255 || dev > 31 || func > 7 || abus > 255 || adev > 31 ||
+	    afunc > 7)
+		return -EINVAL;
+	real = PCI_DEVID(bus, PCI_DEVFN(dev, func));
+	as = PCI_DEVID(abus, PCI_DEVFN(adev, afunc));
+	return xa_err(xa_store(&lend_aliases, lend_alias_key(domain, real), xa_mk_value(as),
+			       GFP_KERNEL)) ?: len;
+}
+static DRIVER_ATTR_RW(lend_as);
+
+static int lend_alias_address(struct pci_dev *pdev, struct dlend_addr *addr)
+{
+	u32 domain = pci_domain_nr(pdev->bus);
+	void *entry;
+
+	addr->lender = dlend_node_id();
+	if (addr->lender == DLEND_NODE_NONE) {
+		pci_err(pdev, "not lent: this host has no node id, and other hosts could not name the device; write one to /sys/module/dlend_core/parameters/node_id\n");
+		return -ENXIO;
+	}
+	entry = xa_load(&lend_aliases, lend_alias_key(domain, pci_dev_id(pdev)));
+	addr->bdf = entry ? xa_to_value(entry) : pci_dev_id(pdev);
+	if (entry || !domain)
+		return 0;
+	pci_err(pdev, "not lent: it is in PCI domain %x, and names in the fabric have room for domain 0 only; choose a free name with \"dlend lend --as BB:DD.F\"\n",
+		domain);
+	return -EINVAL;
+}
+
+/*
+ * Functions that are bound, and offered later.  The admin writes a reservation, a set and a clique
+ * into attributes that are there only when the function is bound.  A function that was bound by
+ * lend_prepare is not offered before that is done, so nobody can borrow what is another's.
+ */
+
+/* The prepare lock: guards lend_prepare_dev, from before a device is bound until it is. */
+static DEFINE_MUTEX(lend_prepare_lock);
+static struct device *lend_prepare_dev;
+
+/* Binds a device, as "bind" does. */
+static ssize_t lend_prepare_store(struct device_driver *drv, const char *buf, size_t len)
+{
+	struct device *dev = bus_find_device_by_name(&pci_bus_type, NULL, buf);
+	int ret;
+
+	if (!dev)
+		return -ENODEV;
+	mutex_lock(&lend_prepare_lock);
+	WRITE_ONCE(lend_prepare_dev, dev);
+	ret = device_driver_attach(drv, dev);
+	WRITE_ONCE(lend_prepare_dev, NULL);
+	mutex_unlock(&lend_prepare_lock);
+	put_device(dev);
+	return ret ?: len;
+}
+static DRIVER_ATTR_WO(lend_prepare);
+
+static struct attribute *lend_driver_attrs[] = {
+	&driver_attr_lend_as.attr, &driver_attr_lend_prepare.attr, NULL
+};
+ATTRIBUTE_GROUPS(lend_driver);
 
 static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 {
@@ -43,12 +727,15 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 		return NULL;
 	kref_init(&fn->ref);
 	fn->pdev = pci_dev_get(pdev);
-	fn->preparing = lend_prepare_asked(pdev);
+	/* A probe may run in another thread than the write: see work_on_cpu() in the PCI core. */
+	fn->preparing = READ_ONCE(lend_prepare_dev) == &pdev->dev;
 	INIT_LIST_HEAD(&fn->node);
 	dlend_owner_init(&fn->memory[0], DLEND_OWNER_RAM);
 	dlend_owner_init(&fn->memory[1], DLEND_OWNER_RAM);
 	lend_p2p_init(fn);
-	lend_debugfs_faults(fn);
+	/* Its injected faults hit its first reset, too. */
+	fn->fail_reset = READ_ONCE(lend_debugfs_fail_reset);
+	fn->slow_reset_ms = READ_ONCE(lend_debugfs_slow_reset_ms);
 	return fn;
 }
 
@@ -164,14 +851,10 @@ static void lend_driver_remove(struct pci_dev *pdev)
 
 	/* First, so that a guest does not reach the function while the rest is undone. */
 	lend_driver_leave(fn);
-	lend_debugfs_remove(fn);
+	debugfs_remove_recursive(fn->debugfs);
 	lend_claim_release(fn);
 	lend_fn_put(fn);
 }
-
-static const struct attribute_group *lend_driver_groups[] = {
-	&lend_alias_group, &lend_prepare_group, NULL
-};
 
 static struct pci_driver lend_driver = {
 	.name = "dlend-lender",
@@ -242,7 +925,7 @@ user:
 	lend_outbox_exit();
 	lend_admit_exit();
 debugfs:
-	lend_debugfs_exit();
+	debugfs_remove_recursive(lend_debugfs_root);
 	destroy_workqueue(lend_wq);
 	return ret;
 }
@@ -255,9 +938,9 @@ static void __exit lend_driver_exit(void)
 	dlend_link_user_unregister(&lend_link_user);
 	lend_outbox_exit();
 	lend_admit_exit();
-	lend_debugfs_exit();
+	debugfs_remove_recursive(lend_debugfs_root);
 	destroy_workqueue(lend_wq);
-	lend_alias_exit();
+	xa_destroy(&lend_aliases);
 }
 
 module_init(lend_driver_init);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * struct lend_fn: a PCI function that is bound to dlend-lender.  This file holds the data of such
- * a function only.  What is done with its parts is declared in bars.h, irq.h, dma.h, p2p.h and so
- * on; where functions are found is registry.h.
+ * a function only.  What is done with its parts is declared in reach.h, irq.h, p2p.h and so on;
+ * where functions are found is group.h.
  *
  * The locks that guard the members are described in group.h.
  */
@@ -182,8 +182,8 @@ enum lend_tell {
  * @barred: a bit for each listener whose link does not let its requests pass, so that it is not
  *	lent over that link (outbox.c)
  * @gone_node: in the outbox's list, as long as a peer has not heard LEND_TELL_WITHDRAW
- * @win: BARs in the aperture while the function is lent, else NULL (bars.c, group lock)
- * @memory: owners of the guest memory that is mapped through this function (dma.c): one of the
+ * @win: BARs in the aperture while the function is lent, else NULL (reach.c, group lock)
+ * @memory: owners of the guest memory that is mapped through this function (reach.c): one of the
  *	holder's, one of who prepares to take the function over
  * @which: the holder's of @memory (group lock)
  * @p2p: as a target and a source of peer-to-peer

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * struct lend_group: the functions of one IOMMU group, which are leased together.  This file holds
- * the data of a group only, and the order of all locks of the lender.  Where groups are found is
- * registry.h; what becomes of their lease is members.h, lease.h and recover.h.
+ * Groups: the functions of one IOMMU group, which are leased together; where groups and functions
+ * are found; sets of groups; and the order of all locks of the lender.
  *
  * Locks, in the order in which they are taken:
  *
- *   lend_prepare_lock		(prepare.c) a device is being bound, to be offered later.
+ *   lend_prepare_lock		(driver.c) a device is being bound, to be offered later.
  *   device lock of a function	held by the driver core around probe, remove and error handlers.
  *				Nobody who holds a lock below may wait for it: lend_reset_fn() only
  *				tries to get it, and gives up after a while.
- *   lend_offer_lock		(offer.c) the announcer reads a function's state.
+ *   lend_offer_lock		(outbox.c) the announcer reads a function's state.
  *   lend_group.reset_lock	(here) resets of a group, which take seconds, and words of VPD.  A
  *				fence never takes it.
  *   lend_group.lock		(here) lease, domain, BARs and interrupts of a group.  Held for as
  *				long as IOMMU work takes, never over a reset or a message.
- *   lend_registry_lock		(registry.c) which groups and functions there are.  Nobody waits
+ *   lend_registry_lock		(group.c) which groups and functions there are.  Nobody waits
  *				with it: whoever walks over groups has references instead.
- *   lend_set_lock		(set.c) which groups belong together, and who has them: each lease
+ *   lend_set_lock		(group.c) which groups belong together, and who has them: each lease
  *				changes under it, too.  Because of it nobody needs the locks of two
  *				groups to know that, and who only reads a lease needs no group lock.
- *   lend_bars_closed_lock	(bars.c) offsets in quarantine.
- *   lend_p2p_lock		(p2p_peers.c) who reaches whose BARs.  Because of it nobody needs
+ *   lend_bars_closed_lock	(reach.c) offsets in quarantine.
+ *   lend_p2p_lock		(p2p.c) who reaches whose BARs.  Because of it nobody needs
  *				the locks of two groups for peer-to-peer.
  *   lend_listeners_lock	(outbox.c) what still has to be told to peers; a spinlock.
  *   lend_irqs.lock		(fn.h, taken in irq.c) INTx masked or not; taken in hard interrupt.
@@ -36,11 +35,14 @@
 #ifndef DLEND_LENDER_GROUP_H
 #define DLEND_LENDER_GROUP_H
 
+#include <linux/bitops.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+
+#include <dlend/link.h>
 
 #include "lender/fn.h"
 #include "lender/lease_sm.h"
@@ -48,7 +50,7 @@
 struct lend_standby;
 
 /**
- * struct lend_member - a group as a member of a set (set.c, lend_set_lock)
+ * struct lend_member - a group as a member of a set (lend_set_lock)
  * @node: in the list of all members
  * @name: of the set; empty: it is in none
  * @hold: who has the group
@@ -77,7 +79,7 @@ struct lend_member {
  * @fn: functions that are bound, by lend_fn.index
  * @ready: how many of them were reset and can be offered
  * @withdrawn: its lender wants it back: who has it may keep it, and nobody gets it after that
- * @resetting: functions that are being reset together, a bit per lend_fn.index (bus_reset.c); read
+ * @resetting: functions that are being reset together, a bit per lend_fn.index (reset.c); read
  *	without the lock
  * @domain: exists from the grant of a lease to the end of the reset; attached while HELD
  * @link: to the holder; exists as long as @domain
@@ -118,5 +120,183 @@ struct lend_group {
 	struct work_struct say;
 	wait_queue_head_t wait;
 };
+
+/* All functions of a group: see struct lend_walk. */
+#define LEND_ALL	(~0ULL)
+
+/**
+ * struct lend_walk - a walk over functions of a group (group lock)
+ * @group: the group
+ * @left: those that are left, a bit per lend_fn.index.  Of a group that is not locked, those only
+ *	that stay in it
+ * @fn: the one that lend_walk_next() has found
+ */
+struct lend_walk {
+	const struct lend_group *group;
+	u64 left;
+	struct lend_fn *fn;
+};
+
+/** lend_walk_next - @w->fn = the next function that is bound. Return: there is one. */
+static inline bool lend_walk_next(struct lend_walk *w)
+{
+	for (w->fn = NULL; w->left && !w->fn; w->left &= w->left - 1)
+		w->fn = w->group->fn[__ffs64(w->left)];
+	return w->fn;
+}
+
+/**
+ * lend_set_put - put a group into a set
+ * @group: (in, out) group; who has it now keeps it
+ * @name: (in) name of the set, as of dlend_name_read(); "": none
+ *
+ * Context: process, group lock; takes lend_set_lock.
+ * Return: what nodes are told of the group, and of the others of both sets (lend_set_heard()), has
+ * changed.
+ */
+bool lend_set_put(struct lend_group *group, const char *name);
+
+/**
+ * lend_set_name - the set that a group is in
+ * @group: (in) group
+ * @name: (out) DLEND_NODE_NAME_LEN bytes; "": none
+ *
+ * Context: process; takes lend_set_lock.
+ */
+void lend_set_name(const struct lend_group *group, char *name);
+
+/**
+ * lend_set_step - give the lease of a group an event, with regard to its set
+ * @group: (in, out) group
+ * @ev: (in) event, without lend_event.keeper
+ * @todo: (out) as of lend_lease_step()
+ * @others: (out) what nodes are told of other members has changed (lend_set_heard())
+ *
+ * Nobody else borrows a member of the set meanwhile: so no two nodes get one each.
+ * Context: process, group lock; takes lend_set_lock.
+ * Return: as lend_lease_step().
+ */
+int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *todo, bool *others);
+
+/**
+ * lend_set_reserve - lend_lease_reserve() for a group
+ * @group: (in, out) group
+ * @whom: (in) as there
+ *
+ * Context: process, group lock; takes lend_set_lock. Return: as there.
+ */
+bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom);
+
+/**
+ * lend_group_lease - copy the lease of a group
+ * @group: (in) group
+ * @lease: (out) its lease as it is now
+ *
+ * Context: process; takes lend_set_lock, and waits for nobody who has the group lock.
+ */
+void lend_group_lease(const struct lend_group *group, struct lend_lease *lease);
+
+/**
+ * lend_set_told - what a node is told of a group, with regard to its set
+ * @group: (in) group
+ * @lease: (in) its lease, or a copy of it
+ * @whom: (in) that node, and the VM that it asks for; NULL: this host's administrator
+ * @holder: (out) who has the group, or may have it alone; 0: nobody, or only a VM may
+ *
+ * Context: process; takes lend_set_lock.
+ */
+enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
+				     const struct lend_for *whom, u16 *holder);
+
+/**
+ * lend_set_heard - is there news of other members, so that nodes have to be told of this one?
+ * @group: (in, out) group; when this is asked again, only later news count
+ *
+ * Context: process; takes lend_set_lock.
+ */
+bool lend_set_heard(struct lend_group *group);
+
+/* For all work of the lender; exists from module init to module exit. */
+extern struct workqueue_struct *lend_wq;
+
+/**
+ * struct lend_works - what works of a group do
+ * @recover: of lend_group.recover
+ * @expire: of lend_group.expire
+ * @unreserve: of lend_group.unreserve
+ * @say: of lend_group.say
+ */
+struct lend_works {
+	work_func_t recover, expire, unreserve, say;
+};
+
+/**
+ * lend_registry_join - a function is being bound: others can find it from now on
+ * @fn: (in, out) function; gets its group
+ * @id: (in) number of its IOMMU group
+ * @members: (in) functions in that IOMMU group, for the first function of it; the group counts
+ *	again when a function is ready
+ * @works: (in) what a group's works do
+ *
+ * Context: process; takes the group lock and the registry lock.
+ * Return: 0; -EEXIST another function has the name @fn->addr; -ENOSPC the group has LEND_GROUP_MAX
+ * functions already; -ENOMEM.
+ */
+int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
+		       const struct lend_works *works);
+
+/**
+ * lend_registry_forget - a function is being unbound: nobody finds it any more
+ * @fn: (in, out) function, from lend_registry_join(); keeps its reference to the group
+ *
+ * Context: process, group lock; takes the registry lock.
+ * Return: true if @fn was the last function of its group; then the caller has to lend_group_put()
+ * the group, after the works of lend_registry_join() have run for the last time.
+ */
+bool lend_registry_forget(struct lend_fn *fn);
+
+/**
+ * lend_registry_each_group - call a function for every group
+ * @visit: (in) called with no lock held; may take the group lock.  The group's last function may
+ *	have left meanwhile
+ * @arg: (in) passed on to @visit
+ *
+ * Context: process; takes the registry lock.
+ */
+void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg), void *arg);
+
+/**
+ * lend_fn_find - find a function by its name
+ * @addr: (in) name
+ *
+ * Context: process; takes the registry lock.
+ * Return: the function, for lend_fn_put(); NULL: no such function is bound here.
+ */
+struct lend_fn *lend_fn_find(const struct dlend_addr *addr);
+
+/**
+ * lend_fn_all - all functions that are bound here
+ * @count: (out) how many there are
+ *
+ * Context: process; takes the registry lock.
+ * Return: array for kfree(), of functions for lend_fn_put() each; NULL: there is none.
+ */
+struct lend_fn **lend_fn_all(unsigned int *count);
+
+/**
+ * lend_fn_put - give up a reference to a function
+ * @fn: (in) function; freed with its last reference
+ *
+ * Context: process.
+ */
+void lend_fn_put(struct lend_fn *fn);
+
+/**
+ * lend_group_put - give up a reference to a group
+ * @group: (in) group; freed with its last reference
+ *
+ * Context: any.
+ */
+void lend_group_put(struct lend_group *group);
 
 #endif

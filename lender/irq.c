@@ -1,36 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Interrupts of a lent function: they are taken here, counted in the borrower's memory, and the
- * borrower's doorbell is rung; or the device itself writes them to the borrower (irq_direct.c).
+ * borrower's doorbell is rung; or the device itself writes them to the borrower
+ * (lend_irq_way_direct).
  *
  * On the way down the vectors are freed first, so that no handler runs any more, and then the
  * source is closed.
- *
- * Knows nothing of leases: it is called under the group lock; the handlers hold no lock.
  */
 #include <linux/interrupt.h>
+#include <linux/irq.h>
 #include <linux/log2.h>
+#include <linux/msi.h>
+#include <linux/pci.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include <dlend/names.h>
 
+#include "lender/group.h"
 #include "lender/irq.h"
-#include "lender/irq_way.h"
 #include "lender/trace.h"
 
-static void lend_irq_fire(struct lend_fn *fn, u32 vector)
-{
-	trace_dlend_irq(&fn->addr, vector);
-	dlend_irq_fire(fn->irq.source, vector);
-}
+/* What a borrower wants. @direct: by the device's own messages, @message; NULL: by its doorbell */
+struct lend_irq_want {
+	u32 mode, count;
+	const struct dlend_p_direct *direct;
+	const struct dlend_p_message *message;
+};
+
+/**
+ * struct lend_irq_way - one way
+ * @name: for debugfs
+ * @counts: they pass this host, which counts them
+ * @up: set up the vectors. In fn->irq.vec is room for as many as are wanted, for a way that has
+ *	handlers; it is zero. On error there are none. Return: as lend_irq_setup_direct()
+ * @down: end them
+ * @finish: wait until those that the device has sent have left this host; it sends no more. Also
+ *	after @down
+ *
+ * All: process context, group lock.
+ */
+struct lend_irq_way {
+	const char *name;
+	bool counts;
+	int (*up)(struct lend_fn *fn, const struct lend_irq_want *want);
+	void (*down)(struct lend_fn *fn);
+	void (*finish)(struct lend_fn *fn);
+};
 
 static irqreturn_t lend_irq_msi_handler(int irq, void *arg)
 {
 	struct lend_vector *vec = arg;
 
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	lend_irq_fire(vec->fn, vec->index);
+	dlend_irq_fire(vec->fn->irq.source, vec->index);
 	return IRQ_HANDLED;
 }
 
@@ -55,7 +78,7 @@ static irqreturn_t lend_irq_intx_handler(int irq, void *arg)
 	if (!mine)
 		return IRQ_NONE;
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	lend_irq_fire(vec->fn, 0);
+	dlend_irq_fire(vec->fn->irq.source, 0);
 	return IRQ_HANDLED;
 }
 
@@ -77,13 +100,12 @@ void lend_irq_unmask(struct lend_fn *fn)
 	spin_unlock_irq(&irqs->lock);
 	if (!again)
 		return;
-	trace_dlend_irq(&fn->addr, 0);
 	/* The group lock is held: this is no place to read the peer. */
 	dlend_irq_fire_late(irqs->source, 0);
 }
 
 /* MSI-X has one bit for all vectors: what comes while it is set is pending in the device. */
-static void lend_irq_mask_all(struct lend_fn *fn, bool mask)
+void lend_irq_hold(struct lend_fn *fn, bool mask)
 {
 	u16 at = fn->pdev->msix_cap + PCI_MSIX_FLAGS, flags;
 
@@ -92,16 +114,6 @@ static void lend_irq_mask_all(struct lend_fn *fn, bool mask)
 	pci_read_config_word(fn->pdev, at, &flags);
 	flags &= ~PCI_MSIX_FLAGS_MASKALL;
 	pci_write_config_word(fn->pdev, at, flags | (mask ? PCI_MSIX_FLAGS_MASKALL : 0));
-}
-
-void lend_irq_hold(struct lend_fn *fn)
-{
-	lend_irq_mask_all(fn, true);
-}
-
-void lend_irq_go_on(struct lend_fn *fn)
-{
-	lend_irq_mask_all(fn, false);
 }
 
 void lend_irq_finish(struct lend_fn *fn)
@@ -134,7 +146,8 @@ static void lend_irq_free(struct lend_fn *fn, u32 count)
 	}
 }
 
-void lend_irq_free_vectors(struct pci_dev *pdev)
+/* Undo lend_irq_alloc_vectors(). Group lock. */
+static void lend_irq_free_vectors(struct pci_dev *pdev)
 {
 	pci_free_irq_vectors(pdev);
 	pci_intx(pdev, 0);
@@ -178,7 +191,8 @@ static int lend_irq_request(struct lend_fn *fn, u32 mode, u32 count)
 	return 0;
 }
 
-int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
+/* Have so many vectors of this host. Group lock. Return: 0; or as pci_alloc_irq_vectors(). */
+static int lend_irq_alloc_vectors(struct lend_fn *fn, u32 mode, u32 count)
 {
 	unsigned int type = mode == DLEND_IRQ_MSIX ? PCI_IRQ_MSIX : PCI_IRQ_MSI;
 	u32 most = READ_ONCE(fn->max_vectors);
@@ -271,6 +285,90 @@ static const struct lend_irq_way lend_irq_way_msi = {
 	.up = lend_irq_up_msi,
 	.down = lend_irq_down_msi,
 	.finish = lend_irq_await_handlers,
+};
+
+/*
+ * Interrupts that no handler takes here: the device writes its messages through the second window
+ * of the link into the borrower's IOMMU.
+ *
+ * Where an x86 processor takes interrupts (from 0xfee00000 on) an IOMMU translates nothing.  So the
+ * device writes to the addresses behind that, which its domain maps to the window.
+ */
+
+#define LEND_DIRECT_IOVA	0xfef00000u
+
+static int lend_direct_map(struct lend_fn *fn, const struct dlend_p_direct *p)
+{
+	struct dlend_dma_range r = {
+		.iova = LEND_DIRECT_IOVA,
+		.size = DLEND_DIRECT_SIZE,
+		.prot = DLEND_PROT_WRITE,
+		.mmio = true,
+		.thing = LEND_DIRECT_IOVA,
+	};
+	int ret;
+
+	ret = dlend_link_interrupts(fn->group->link, le64_to_cpu(p->page), &r.phys);
+	if (ret)
+		return ret;
+	ret = dlend_domain_map(fn->group->domain, &fn->irq.owner, &r);
+	/* The guest has memory there, or the IOMMU something of its own. */
+	return ret == -EEXIST || ret == -ERANGE ? -EOPNOTSUPP : ret;
+}
+
+static void lend_direct_write(struct lend_fn *fn, u32 index, const struct dlend_p_message *m)
+{
+	unsigned int irq = pci_irq_vector(fn->pdev, index);
+	struct msi_msg msg = {
+		.address_lo = LEND_DIRECT_IOVA + le32_to_cpu(m->at),
+		.data = le32_to_cpu(m->data),
+	};
+
+	/* Those of MSI differ in the number that the device adds. */
+	if (!index || fn->pdev->msix_enabled)
+		pci_write_msi_msg(irq, &msg);
+	pci_msi_unmask_irq(irq_get_irq_data(irq));
+}
+
+static int lend_direct_up(struct lend_fn *fn, const struct lend_irq_want *want)
+{
+	int ret = lend_direct_map(fn, want->direct);
+
+	if (ret)
+		return ret;
+	ret = lend_irq_alloc_vectors(fn, want->mode, want->count);
+	if (ret) {
+		dlend_domain_drop(fn->group->domain, &fn->irq.owner);
+		return ret;
+	}
+	for (u32 i = 0; i < want->count; i++)
+		lend_direct_write(fn, i, &want->message[i]);
+	return 0;
+}
+
+/* Nothing is handled here, so there is nothing to wait for. */
+static void lend_direct_down(struct lend_fn *fn)
+{
+	lend_irq_free_vectors(fn->pdev);
+	dlend_domain_drop(fn->group->domain, &fn->irq.owner);
+}
+
+/*
+ * The answer to a read cannot pass what the device has written.  From here to the borrower it is
+ * pushed before the borrower has its answer (lend_request_message()).
+ */
+static void lend_direct_finish(struct lend_fn *fn)
+{
+	u32 id;
+
+	pci_read_config_dword(fn->pdev, PCI_VENDOR_ID, &id);
+}
+
+static const struct lend_irq_way lend_irq_way_direct = {
+	.name = "direct",
+	.up = lend_direct_up,
+	.down = lend_direct_down,
+	.finish = lend_direct_finish,
 };
 
 /* The only place that knows which ways there are. */

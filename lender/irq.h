@@ -89,16 +89,14 @@ void lend_irq_restore_intx(struct lend_fn *fn);
 void lend_irq_show(struct lend_fn *fn, struct seq_file *m);
 
 /**
- * lend_irq_hold - the device keeps its interrupts to itself, if it can, until lend_irq_go_on()
+ * lend_irq_hold - the device keeps its interrupts to itself, if it can, or sends them again
  * @fn: (in) function
+ * @mask: (in) it keeps them
  *
  * Only MSI-X can be held: a device with others must not interrupt because it does nothing.
  * Context: process, group lock.
  */
-void lend_irq_hold(struct lend_fn *fn);
-
-/** lend_irq_go_on - end of lend_irq_hold() of @fn (in). Context: process, group lock. */
-void lend_irq_go_on(struct lend_fn *fn);
+void lend_irq_hold(struct lend_fn *fn, bool mask);
 
 /**
  * lend_irq_finish - wait until what has come has left this host; the reply does the rest

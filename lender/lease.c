@@ -3,26 +3,491 @@
  * Leases: a node borrows a function or returns it, or something takes the function away.  Every
  * change of a lease goes through here, as an event of the state machine in lease_sm.c; then this
  * file does what the machine says (LEND_DO_*).
- *
- * Knows nothing of other messages.
  */
 #include <linux/jiffies.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
 
-#include "lender/bars.h"
-#include "lender/check.h"
-#include "lender/fence.h"
+#include <dlend/compat.h>
+
+#include "lender/bind.h"
+#include "lender/group.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
 #include "lender/members.h"
 #include "lender/outbox.h"
 #include "lender/p2p.h"
-#include "lender/recover.h"
-#include "lender/registry.h"
-#include "lender/reserve.h"
+#include "lender/reach.h"
 #include "lender/reset.h"
-#include "lender/set.h"
-#include "lender/standby.h"
 #include "lender/trace.h"
+
+/*
+ * Taking a device away from its borrower: bus mastering off, DMA of the group blocked, interrupts
+ * down, BARs out of the aperture, in this order: first what is quick, and cuts it off.  A fence is
+ * local and quick, and needs no answer from anybody.  The reset comes afterwards (reset.c) and may
+ * take seconds; only then may anything that was lent be used again.
+ */
+
+void lend_fence_bus_master(struct lend_fn *fn, bool on)
+{
+	if (on)
+		pci_set_master(fn->pdev);
+	else
+		pci_clear_master(fn->pdev);
+	trace_dlend_bus_master(&fn->addr, on);
+}
+
+static void lend_fence_quiet(struct lend_fn *fn)
+{
+	lend_fence_bus_master(fn, false);
+	trace_dlend_fence(&fn->addr, "bus_master_off", fn->group->lease.epoch);
+}
+
+static void lend_fence_unreach(struct lend_fn *fn)
+{
+	lend_irq_close(fn);
+	trace_dlend_fence(&fn->addr, "irq_down", fn->group->lease.epoch);
+	lend_p2p_close(fn);
+	lend_bars_close(fn);
+	trace_dlend_fence(&fn->addr, "bars_unmapped", fn->group->lease.epoch);
+	fn->lent = false;
+	/* The holder's own reset must not hide the BARs from the next holder. */
+	fn->hidden &= ~LEND_HIDDEN_REQUEST;
+}
+
+void lend_fence_hide(struct lend_fn *fn, unsigned int why)
+{
+	if (fn->lent && !fn->hidden) {
+		lend_p2p_hide(fn);
+		lend_bars_hide(fn);
+	}
+	fn->hidden |= why;
+}
+
+int lend_fence_show(struct lend_fn *fn, unsigned int why)
+{
+	struct lend_group *group = fn->group;
+	bool was = fn->hidden;
+
+	fn->hidden &= ~why;
+	if (!was || fn->hidden || !fn->lent)
+		return 0;
+	lend_p2p_open(fn, group->link, group->lease.epoch);
+	return lend_bars_show(fn);
+}
+
+/* Take one function away; the rest of its group stays lent. Group lock. */
+static void lend_fence_fn(struct lend_fn *fn)
+{
+	lend_fence_quiet(fn);
+	lend_dma_forget(fn);
+	lend_fence_unreach(fn);
+}
+
+/* Take all functions of a group away. Group lock. */
+static void lend_fence_group(struct lend_group *group)
+{
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->lent)
+			lend_fence_quiet(w.fn);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (!w.fn->lent)
+			continue;
+		if (group->domain)
+			dlend_domain_block(group->domain);
+		trace_dlend_fence(&w.fn->addr, "dma_blocked", group->lease.epoch);
+	}
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->lent)
+			lend_fence_unreach(w.fn);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		lend_dma_forget(w.fn);
+}
+
+/*
+ * What a node that prepares itself to take a lease over has got so far.
+ *
+ * Its memory is mapped, in a domain of its own, while the holder's guest still runs.  So the time
+ * in which no guest runs does not depend on the size of a guest.
+ */
+
+/*
+ * struct lend_standby - what it has; nothing of it is in force before lend_standby_swap()
+ * @fn: the function
+ * @link: to the node, referenced
+ * @domain: not attached
+ * @win: offsets of the BARs, not mapped
+ * @source: of its interrupts
+ */
+struct lend_standby {
+	struct lend_fn *fn;
+	struct dlend_link *link;
+	struct dlend_domain *domain;
+	struct lend_windows *win;
+	struct dlend_irq_source *source;
+};
+
+int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
+			 struct dlend_irq_source *source, struct dlend_p_lease *grant)
+{
+	struct lend_standby *s = kzalloc_obj(*s);
+	struct lend_group *group = fn->group;
+
+	if (!s) {
+		dlend_irq_source_close(source);
+		return -ENOMEM;
+	}
+	s->fn = fn;
+	s->link = dlend_link_get(link);
+	s->source = source;
+	group->standby = s;
+	WRITE_ONCE(group->standby_link, link);
+	s->domain = dlend_domain_create(&fn->pdev->dev);
+	if (IS_ERR(s->domain))
+		return PTR_ERR(s->domain);
+	s->win = lend_bars_reserve(fn, link, group->lease.move.epoch, grant->bar_offset);
+	return PTR_ERR_OR_ZERO(s->win);
+}
+
+/* The owner of the memory that is not the holder's. */
+static struct dlend_owner *lend_standby_owner(const struct lend_standby *s)
+{
+	return &s->fn->memory[!s->fn->which];
+}
+
+void lend_standby_drop(struct lend_group *group)
+{
+	struct lend_standby *s = group->standby;
+
+	if (!s)
+		return;
+	group->standby = NULL;
+	WRITE_ONCE(group->standby_link, NULL);
+	if (!IS_ERR_OR_NULL(s->domain)) {
+		dlend_domain_block(s->domain);
+		dlend_domain_drop(s->domain, lend_standby_owner(s));
+		dlend_domain_destroy(s->domain);
+	}
+	if (!IS_ERR_OR_NULL(s->win))
+		lend_bars_drop(s->win);
+	dlend_irq_source_close(s->source);
+	dlend_link_put(s->link);
+	kfree(s);
+}
+
+int lend_standby_swap(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+	struct lend_standby *s = group->standby;
+	int ret;
+
+	lend_fence_group(group);
+	lend_group_drop_domain(group);
+	/* Nothing that the old holder had leads to the device: its offsets need no reset. */
+	lend_bars_reset_done(fn);
+
+	group->standby = NULL;
+	WRITE_ONCE(group->standby_link, NULL);
+	group->domain = s->domain;
+	WRITE_ONCE(group->link, s->link);
+	fn->which = !fn->which;
+	fn->lent = true;
+	lend_irq_open(fn, s->source);
+	ret = lend_check_attach(group->domain, fn);
+	if (!ret)
+		ret = lend_bars_take(fn, s->win);
+	else
+		lend_bars_drop(s->win);
+	if (!ret)
+		lend_p2p_open(fn, group->link, group->lease.move.epoch);
+	kfree(s);
+	return ret;
+}
+
+void lend_standby_reach(struct lend_group *group, struct lend_reach *to)
+{
+	to->domain = group->standby->domain;
+	to->link = group->standby->link;
+	to->owner = lend_standby_owner(group->standby);
+}
+
+/*
+ * After a lease: every function that was lent is reset, and the group is offered again, or is
+ * quarantined because a reset failed.
+ */
+
+/* Pause before the next try if a device lock was taken, or the core was recovering a function. */
+#define LEND_RECOVER_AGAIN_MS	500
+
+/* Queue lend_recover_work(). Group lock. */
+static void lend_recover_later(struct lend_group *group, unsigned int ms)
+{
+	kref_get(&group->ref);
+	if (!queue_delayed_work(lend_wq, &group->recover, msecs_to_jiffies(ms)))
+		lend_group_put(group);
+}
+
+void lend_recover_soon(struct lend_group *group)
+{
+	guard(mutex)(&group->lock);
+	lend_recover_later(group, 0);
+}
+
+/* Take a group away from its holder now, tell all, and recover it soon. Group lock. */
+static void lend_recover_fence(struct lend_group *group)
+{
+	struct lend_event ev = { .type = LEND_EV_CUT_OFF, .epoch = group->lease.epoch };
+	u32 todo;
+
+	lend_fence_group(group);
+	lend_group_step(group, &ev, &todo);
+	lend_recover_later(group, 0);
+}
+
+/* After a lease whose reset failed no later reset helps: see lease_sm.c.  Group lock. */
+static void lend_recover_log_failure(const struct lend_fn *fn, int ret)
+{
+	const struct lend_lease *lease = &fn->group->lease;
+
+	if (lease->fencing || lease->failed)
+		pci_err(fn->pdev,
+			"reset failed (%d): the device is quarantined and not lent again, because it may still hold its last borrower's state; power-cycle it (or its slot), then unbind and bind all of its group again\n",
+			ret);
+	else
+		pci_err(fn->pdev,
+			"reset failed (%d): the device is quarantined until a reset of it succeeds; there is one when the rest of its group is returned, after its next PCI error, and when it is unbound and bound again\n",
+			ret);
+}
+
+/* A reset of @fn is over, @ret is its result.  Group lock. */
+static void lend_recover_done(struct lend_fn *fn, int ret)
+{
+	/* There was no reset, or there has to be another: @dirty and @broken stay as they are. */
+	if (ret == -EAGAIN)
+		return;
+	fn->dirty = ret != 0;
+	fn->broken = ret != 0;
+	if (ret) {
+		lend_recover_log_failure(fn, ret);
+		lend_group_try_offer(fn->group);
+		return;
+	}
+	/*
+	 * The reset has ended the error.  Some kernels do not tell the driver that the PCI core has
+	 * given up, and no kernel changes error_state then.
+	 */
+	WRITE_ONCE(fn->error_until, 0);
+	if (fn->pdev->error_state == pci_channel_io_frozen)
+		fn->pdev->error_state = pci_channel_io_normal;
+	lend_bars_reset_done(fn);
+	lend_group_try_offer(fn->group);
+}
+
+/* All functions of a lease that is over were dealt with.  Group lock. */
+static void lend_recover_fence_done(struct lend_group *group, bool ok)
+{
+	struct lend_event ev = {
+		.type = ok ? LEND_EV_FENCED : LEND_EV_FENCE_FAILED,
+		.epoch = group->lease.epoch,
+	};
+	u32 todo;
+
+	lend_group_drop_domain(group);
+	lend_group_step(group, &ev, &todo);
+	lend_group_try_offer(group);
+}
+
+/* Is the PCI core recovering @fn?  Its reset would disturb the lender's reset, or a new lease. */
+static bool lend_recover_must_wait(const struct lend_fn *fn)
+{
+	unsigned long until = READ_ONCE(fn->error_until);
+
+	return until && time_before(jiffies, until) && !READ_ONCE(fn->removing);
+}
+
+/* The next function, from number @i on, that was lent and is not lent any more; referenced. */
+static struct lend_fn *lend_recover_next(struct lend_group *group, unsigned int *i)
+{
+	struct lend_fn *fn = NULL;
+
+	guard(mutex)(&group->lock);
+	/* Whoever takes it over needs it as its last holder's guest has left it. */
+	if (lend_lease_is_parked(&group->lease))
+		return NULL;
+	for (; *i < LEND_GROUP_MAX && !fn; (*i)++) {
+		fn = group->fn[*i];
+		if (fn && (!fn->dirty || fn->lent || (fn->broken && !group->lease.fencing)))
+			fn = NULL;
+		if (fn)
+			kref_get(&fn->ref);
+	}
+	return fn;
+}
+
+/* It was reset with others.  The first time that makes it ready. */
+static int lend_recover_learn(struct lend_fn *fn)
+{
+	int ret;
+
+	if (fn->ready)
+		return 0;
+	ret = lend_reset_lock_device(fn);
+	if (ret)
+		return ret;
+	if (!fn->saved)
+		ret = lend_claim_learn(fn);
+	pci_dev_unlock(fn->pdev);
+	return ret;
+}
+
+/* Whoever else is reset with it has a device lock that the PCI core may hold, too. */
+static bool lend_recover_all_must_wait(struct lend_group *group)
+{
+	guard(mutex)(&group->lock);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->shared_reset && lend_recover_must_wait(w.fn))
+			return true;
+	return false;
+}
+
+/* One of those that were reset together, with the result @ret. */
+static int lend_recover_shared_fn(struct lend_fn *fn, int ret)
+{
+	bool first = !fn->ready;
+
+	if (!ret)
+		ret = lend_recover_learn(fn);
+	mutex_lock(&fn->group->lock);
+	if (!fn->lent)
+		lend_recover_done(fn, ret);
+	mutex_unlock(&fn->group->lock);
+	if (!ret && first)
+		lend_group_ready(fn);
+	return ret;
+}
+
+/*
+ * Reset a function with all that is reset with it.  If that cannot be now, it stays dirty, and is
+ * not lent: when the others are returned, or bound, this is tried again.
+ */
+static int lend_recover_shared(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+	int ret, all = 0;
+	u64 fns;
+
+	if (lend_recover_all_must_wait(group))
+		return -EAGAIN;
+	ret = lend_bus_reset(fn, "return", &fns);
+	if (ret == -EBUSY)
+		return 0;
+	for (struct lend_walk w = { group, fns }; lend_walk_next(&w);)
+		all = lend_recover_shared_fn(w.fn, ret) ?: all;
+	return all;
+}
+
+/* Reset one function.  Return: 0; -EAGAIN try it again later; any other error: it is broken. */
+static int lend_recover_fn(struct lend_fn *fn, bool locked)
+{
+	u32 errors = READ_ONCE(fn->errors);
+	int ret;
+
+	if (fn->shared_reset)
+		return lend_recover_shared(fn);
+	ret = lend_recover_must_wait(fn) ? -EAGAIN : lend_reset_fn(fn, "return", locked);
+
+	guard(mutex)(&fn->group->lock);
+	/* An error came during or after our reset: the core may reset the function again. */
+	if (!ret && fn->errors != errors)
+		ret = -EAGAIN;
+	lend_recover_done(fn, ret);
+	return ret;
+}
+
+/*
+ * Reset the functions that were lent, and offer the group again.  @self: function whose device lock
+ * the caller holds, or NULL.  Return: true if a function has to be tried again later.
+ */
+static bool lend_recover_group(struct lend_group *group, struct lend_fn *self)
+{
+	/* As where a fence begins: see lend_request_message(). */
+	unsigned int i = 0, noio = memalloc_noio_save();
+	bool again = false, ok = true;
+	struct lend_lease lease;
+	struct lend_fn *fn;
+	int ret;
+
+	mutex_lock(&group->reset_lock);
+	/* A lease that ends from here on gets a run of its own: see lend_recover_fence(). */
+	lend_group_lease(group, &lease);
+	while ((fn = lend_recover_next(group, &i))) {
+		ret = lend_recover_fn(fn, fn == self);
+		/*
+		 * What leaves, maybe because it was pulled out, is lent again only after a reset
+		 * of its own (lend_claim_clean()): it says nothing of those that stay.
+		 */
+		ok &= !ret || READ_ONCE(fn->removing);
+		again |= ret == -EAGAIN;
+		lend_fn_put(fn);
+	}
+	mutex_lock(&group->lock);
+	if (!again && lease.fencing)
+		lend_recover_fence_done(group, ok);
+	wake_up_all(&group->wait);
+	mutex_unlock(&group->lock);
+	mutex_unlock(&group->reset_lock);
+	memalloc_noio_restore(noio);
+	return again;
+}
+
+void lend_recover_work(struct work_struct *work)
+{
+	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group, recover);
+
+	if (lend_recover_group(group, NULL))
+		lend_recover_later(group, LEND_RECOVER_AGAIN_MS);
+	lend_group_put(group);
+}
+
+/* lend_recover_work() does not run, and is not queued, when this returns. */
+static void lend_recover_cancel(struct lend_group *group)
+{
+	if (cancel_delayed_work_sync(&group->recover))
+		lend_group_put(group);
+}
+
+/* A function leaves its group: recover now, and forget the function. May take seconds. */
+static void lend_recover_unbind(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+	bool again = lend_recover_group(group, fn), last;
+
+	if (fn->shared_reset && fn->dirty && fn->saved)
+		pci_warn(fn->pdev, "leaves as its last borrower has left it, without DMA and interrupts: what it is reset with is not all bound here; reset its slot or bus before another driver uses it\n");
+	lend_recover_cancel(group);
+	mutex_lock(&group->lock);
+	last = lend_registry_forget(fn);
+	if (last) {
+		lend_group_drop_domain(group);
+	} else {
+		/* Another group may have its name soon: this group needs another number. */
+		lend_group_try_offer(group);
+		/*
+		 * What was cancelled may have been about another function.  Under the lock, so that
+		 * the last function, which leaves later, can cancel it.
+		 */
+		lend_recover_later(group, again ? LEND_RECOVER_AGAIN_MS : 0);
+	}
+	mutex_unlock(&group->lock);
+	if (!last)
+		return;
+	/*
+	 * No work of the group may run once its last function has gone, because the module may go
+	 * next.  Another function that left at the same time may have queued the work since.
+	 */
+	lend_recover_cancel(group);
+	lend_group_put(group);	/* the registry's reference; the function has its own */
+}
 
 /* A borrower that comes while the device is still being reset waits no longer than this. */
 #define LEND_BORROW_WAIT_MS	3000
@@ -46,10 +511,9 @@ static void lend_lease_log_parked(struct lend_group *group)
 {
 	const struct lend_lease *lease = &group->lease;
 
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i])
-			pci_notice(group->fn[i]->pdev, "node %u has let it go before node %u has taken it over, as is to be: it has %u s for that\n",
-				   lease->holder, lease->move.target, lend_lease_parked_s);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		pci_notice(w.fn->pdev, "node %u has let it go before node %u has taken it over, as is to be: it has %u s for that\n",
+			   lease->holder, lease->move.target, lend_lease_parked_s);
 }
 
 /* Group lock. */
@@ -118,15 +582,13 @@ void lend_lease_unbind(struct lend_fn *fn)
 /* Make and attach the domain for the first function of a lease.  Group lock. */
 static int lend_lease_make_domain(struct lend_fn *fn, struct dlend_link *link)
 {
+	struct dlend_domain *domain = dlend_domain_create(&fn->pdev->dev);
 	struct lend_group *group = fn->group;
 	int ret;
 
-	group->domain = dlend_domain_create(&fn->pdev->dev);
-	if (IS_ERR(group->domain)) {
-		ret = PTR_ERR(group->domain);
-		group->domain = NULL;
-		return ret;
-	}
+	if (IS_ERR(domain))
+		return PTR_ERR(domain);
+	group->domain = domain;
 	WRITE_ONCE(group->link, dlend_link_get(link));
 	ret = lend_check_attach(group->domain, fn);
 	/* -EBUSY: Linux is resetting a device of the group, and lets nobody change the domain. */
@@ -201,8 +663,8 @@ static bool lend_lease_settled(struct lend_fn *fn)
 /* All functions of a group share one domain: a new lease begins only when all of them are clean. */
 static bool lend_lease_any_dirty(const struct lend_group *group)
 {
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->dirty)
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->dirty)
 			return true;
 	return false;
 }
@@ -365,13 +827,11 @@ static void lend_lease_log_taken(const struct lend_group *group, const char *why
 {
 	const struct lend_lease *lease = &group->lease;
 
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
-		struct lend_fn *fn = group->fn[i];
-
-		if (!fn || !fn->lent)
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (!w.fn->lent)
 			continue;
-		trace_dlend_lease(&fn->addr, why, lease->holder, lease->epoch, 0);
-		pci_warn(fn->pdev, "taken from node %u (%s)\n", lease->holder, why);
+		trace_dlend_lease(&w.fn->addr, why, lease->holder, lease->epoch, 0);
+		pci_warn(w.fn->pdev, "taken from node %u (%s)\n", lease->holder, why);
 	}
 }
 
@@ -411,9 +871,8 @@ void lend_lease_expire_work(struct work_struct *work)
 	if (lend_lease_is_parked(&group->lease) && left > 0)
 		lend_lease_expire_later(group, left);
 	else if (!lend_lease_take_back(group, LEND_EV_EXPIRED, "expired"))
-		for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-			if (group->fn[i])
-				pci_warn(group->fn[i]->pdev, "nobody took it over: it is reset, and offered to all\n");
+		for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+			pci_warn(w.fn->pdev, "nobody took it over: it is reset, and offered to all\n");
 	mutex_unlock(&group->lock);
 	lend_group_put(group);
 }
@@ -500,9 +959,8 @@ static bool lend_lease_waits(const struct lend_fn *fn)
 /* Is a function being reset, or about to be?  Group lock. */
 static bool lend_lease_in_reset(const struct lend_group *group)
 {
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->dirty && !group->fn[i]->broken &&
-		    !lend_lease_waits(group->fn[i]))
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->dirty && !w.fn->broken && !lend_lease_waits(w.fn))
 			return true;
 	return false;
 }
@@ -515,17 +973,15 @@ static int lend_lease_keeps_awake(struct lend_group *group)
 
 	if (!held && !lease->fencing && !lend_lease_in_reset(group))
 		return 0;
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++) {
-		struct lend_fn *fn = group->fn[i];
-
-		if (fn && fn->lent)
-			pci_warn(fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
-				 lease->holder, pci_name(fn->pdev));
-		else if (fn && lend_lease_is_parked(lease))
-			pci_warn(fn->pdev, "this host does not suspend: the device waits for the VM that moves to node %u; suspend again when it is there\n",
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
+		if (w.fn->lent)
+			pci_warn(w.fn->pdev, "this host does not suspend: node %u uses the device, and its guest would lose it; shut that guest down, or take the device back with \"dlend reclaim %s\", and suspend then\n",
+				 lease->holder, pci_name(w.fn->pdev));
+		else if (lend_lease_is_parked(lease))
+			pci_warn(w.fn->pdev, "this host does not suspend: the device waits for the VM that moves to node %u; suspend again when it is there\n",
 				 lease->move.target);
-		else if (fn && fn->dirty)
-			pci_warn(fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
+		else if (w.fn->dirty)
+			pci_warn(w.fn->pdev, "this host does not suspend: the device is being reset; suspend again in some seconds\n");
 	}
 	return -EBUSY;
 }
@@ -558,9 +1014,9 @@ static void lend_lease_group_resume(struct lend_group *group, void *unused)
 	/* This host did not sleep after all. */
 	if (group->lease.state == DLEND_OFFER_HELD || group->lease.fencing)
 		return;
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->ready && !group->fn[i]->broken) {
-			group->fn[i]->dirty = true;
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->ready && !w.fn->broken) {
+			w.fn->dirty = true;
 			any = true;
 		}
 	/* Of a group whose last function has left no work may be queued. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Every change of a lease. */
+/*
+ * Every change of a lease: functions are given to a borrower and taken from it, then reset and
+ * offered again; and what a node has that prepares to take a lease over (lend_standby_*).
+ */
 #ifndef DLEND_LENDER_LEASE_H
 #define DLEND_LENDER_LEASE_H
 
@@ -7,6 +10,94 @@
 
 #include "lender/fn.h"
 #include "lender/group.h"
+#include "lender/reach.h"
+
+/**
+ * lend_fence_bus_master - set or clear the physical Bus Master Enable
+ * @fn: (in) function
+ * @on: (in) whether it may do DMA
+ *
+ * Context: process, group lock.
+ */
+void lend_fence_bus_master(struct lend_fn *fn, bool on);
+
+/**
+ * lend_fence_hide - nobody reaches the BARs of a function until lend_fence_show()
+ * @fn: (in, out) function, lent or not: a node that borrows it meanwhile cannot reach them either
+ * @why: (in) LEND_HIDDEN_*; the BARs come back when no reason is left
+ *
+ * Context: process, group lock; waits for no peer.
+ */
+void lend_fence_hide(struct lend_fn *fn, unsigned int why);
+
+/**
+ * lend_fence_show - end of lend_fence_hide() for the same reason
+ * @fn: (in, out) function
+ * @why: (in) LEND_HIDDEN_*
+ *
+ * Context: process, group lock.
+ * Return: as lend_bars_show().
+ */
+int lend_fence_show(struct lend_fn *fn, unsigned int why);
+
+/**
+ * lend_standby_prepare - make what a node needs to take a function over
+ * @fn: (in, out) function, whose group has one function only
+ * @link: (in) to the node
+ * @source: (in) where its interrupts will go; taken over, also if this fails
+ * @grant: (out) offsets of the BARs
+ *
+ * Call it for LEND_DO_PREPARE. If it fails, the caller ends the standby in the group's lease, and
+ * calls lend_standby_drop().
+ * Context: process, group lock.
+ * Return: 0; -ENOMEM; or as lend_bars_reserve(), dlend_domain_create().
+ */
+int lend_standby_prepare(struct lend_fn *fn, struct dlend_link *link,
+			 struct dlend_irq_source *source, struct dlend_p_lease *grant);
+
+/**
+ * lend_standby_drop - undo lend_standby_prepare(), for LEND_DO_DROP
+ * @group: (in, out) group; nothing happens if nobody prepares there
+ *
+ * Context: process, group lock; waits for no peer.
+ */
+void lend_standby_drop(struct lend_group *group);
+
+/**
+ * lend_standby_swap - fence the holder, reset nothing, and give the function to who has prepared
+ * @fn: (in, out) function
+ *
+ * Call it before LEND_EV_TAKE_OVER is noted, once it is known to succeed: the fence is of the old
+ * lease.  When this returns, the old holder reaches nothing. The device does no DMA, and has no
+ * interrupts: the new holder turns both on.
+ * Context: process, group lock; waits for no peer.
+ * Return: 0; or the IOMMU's error: nobody reaches the device, and the caller takes it back.
+ */
+int lend_standby_swap(struct lend_fn *fn);
+
+/**
+ * lend_standby_reach - what the requests of a node that prepares itself change
+ * @group: (in) group, with a standby
+ * @to: (out) valid while the group lock is held
+ *
+ * Context: process, group lock.
+ */
+void lend_standby_reach(struct lend_group *group, struct lend_reach *to);
+
+/**
+ * lend_recover_work - work of a group: reset the functions that were lent, offer the group again
+ * @work: (in) lend_group.recover; owns a reference to the group
+ *
+ * Context: process, may take seconds; takes reset_lock, the device locks and the group lock.
+ */
+void lend_recover_work(struct work_struct *work);
+
+/**
+ * lend_recover_soon - queue lend_recover_work() of @group (in, out) now
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_recover_soon(struct lend_group *group);
 
 /**
  * lend_lease_borrow - a node asks for a function

@@ -2,26 +2,28 @@
 /*
  * A group and its members: whether all functions of an IOMMU group are here, so that the group can
  * be offered; and what peers and user space are told when that, or the lease, changes.
- *
- * Knows nothing of borrowers, fences and resets.
  */
+#include <linux/device.h>
 #include <linux/iommu.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/pci.h>
 
 #include <dlend/link.h>
 #include <dlend/names.h>
 
+#include "lender/group.h"
 #include "lender/members.h"
 #include "lender/outbox.h"
-#include "lender/registry.h"
-#include "lender/set.h"
 
 /* Group lock. */
 static bool lend_group_is_kept_back(const struct lend_group *group)
 {
 	if (group->withdrawn)
 		return true;
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->preparing)
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->preparing)
 			return true;
 	return false;
 }
@@ -68,9 +70,10 @@ void lend_group_say_work(struct work_struct *work)
 	lend_group_put(group);
 }
 
-void lend_group_tell(struct lend_group *group)
+/* The state of a group has changed: tell all peers and user space, soon. Any, group lock. */
+static void lend_group_tell(struct lend_group *group)
 {
-	lend_outbox_tell_group(group);
+	lend_outbox_tell_group(group, LEND_TELL_STATE);
 	kref_get(&group->ref);
 	if (!queue_work(lend_wq, &group->say))
 		lend_group_put(group);
@@ -118,9 +121,9 @@ static u16 lend_group_lowest_name(const struct lend_group *group)
 {
 	u16 number = U16_MAX;
 
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->ready)
-			number = min(number, group->fn[i]->addr.bdf);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->ready)
+			number = min(number, w.fn->addr.bdf);
 	return number;
 }
 
@@ -135,9 +138,9 @@ static void lend_group_recount(struct lend_group *group)
 	struct lend_census census = { };
 	struct iommu_group *iommu;
 
-	for (unsigned int i = 0; i < LEND_GROUP_MAX && !census.members; i++) {
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);) {
 		/* A function that is bound is still in its IOMMU group. */
-		iommu = group->fn[i] ? iommu_group_get(&group->fn[i]->pdev->dev) : NULL;
+		iommu = census.members ? NULL : iommu_group_get(&w.fn->pdev->dev);
 		if (iommu)
 			lend_census_take(iommu, &census);
 		iommu_group_put(iommu);
@@ -146,16 +149,14 @@ static void lend_group_recount(struct lend_group *group)
 		return;
 	group->members = census.members;
 	group->number = number;
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i])
-			lend_outbox_tell(group->fn[i], LEND_TELL_OFFER);
+	lend_outbox_tell_group(group, LEND_TELL_OFFER);
 }
 
 /* Group lock. */
 static bool lend_group_any_broken(const struct lend_group *group)
 {
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i] && group->fn[i]->broken)
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->broken)
 			return true;
 	return false;
 }
@@ -213,9 +214,7 @@ void lend_group_join_set(struct lend_group *group, const char *name)
 	guard(mutex)(&group->lock);
 	if (!lend_set_put(group, name))
 		return;
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i])
-			lend_outbox_tell(group->fn[i], LEND_TELL_OFFER);
+	lend_outbox_tell_group(group, LEND_TELL_OFFER);
 	lend_group_tell(group);
 	lend_groups_changed();
 }
@@ -243,4 +242,100 @@ void lend_group_drop_domain(struct lend_group *group)
 	if (group->link)
 		dlend_link_put(group->link);
 	WRITE_ONCE(group->link, NULL);
+}
+
+/*
+ * Reservations: a group that only one node, or one VM, may borrow when it is free, for a time or
+ * without end.
+ *
+ * Takes nothing from who has the group, and no fence looks here.
+ */
+
+static const struct lend_for lend_reserve_nobody;
+
+/* Group lock.  Work that is pending has a reference already. */
+static void lend_reserve_look_later(struct lend_group *group, u64 delay)
+{
+	kref_get(&group->ref);
+	if (mod_delayed_work(lend_wq, &group->unreserve, delay))
+		lend_group_put(group);
+}
+
+/* Group lock. */
+static void lend_reserve_set(struct lend_group *group, const struct lend_for *whom, u64 until)
+{
+	group->reserved_until = until;
+	if (lend_set_reserve(group, whom))
+		lend_group_tell(group);
+}
+
+void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds)
+{
+	u64 delay = (u64)seconds * HZ;
+
+	guard(mutex)(&group->lock);
+	lend_reserve_set(group, whom, seconds ? get_jiffies_64() + delay : 0);
+	if (seconds)
+		lend_reserve_look_later(group, delay);
+}
+
+/* Jiffies, not above 0 when the time is over.  Group lock. */
+static s64 lend_reserve_rest(const struct lend_group *group)
+{
+	return group->reserved_until - get_jiffies_64();
+}
+
+void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds)
+{
+	guard(mutex)(&group->lock);
+	*seconds = 0;
+	if (group->reserved_until)
+		*seconds = div_u64(max_t(s64, lend_reserve_rest(group), 1) + HZ - 1, HZ);
+	*whom = group->lease.reserved;
+}
+
+void lend_reserve_forget(struct lend_group *group)
+{
+	lend_reserve(group, &lend_reserve_nobody, 0);
+	if (cancel_delayed_work_sync(&group->unreserve))
+		lend_group_put(group);
+}
+
+/* A timer may end early, if its time is weeks away. */
+void lend_reserve_work(struct work_struct *work)
+{
+	struct lend_group *group = container_of(to_delayed_work(work), struct lend_group,
+						unreserve);
+
+	mutex_lock(&group->lock);
+	if (group->reserved_until && lend_reserve_rest(group) > 0)
+		lend_reserve_look_later(group, lend_reserve_rest(group));
+	else if (group->reserved_until)
+		lend_reserve_set(group, &lend_reserve_nobody, 0);
+	mutex_unlock(&group->lock);
+	lend_group_put(group);
+}
+
+void lend_prepare_done(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+
+	guard(mutex)(&group->lock);
+	if (!fn->preparing && !group->withdrawn)
+		return;
+	group->withdrawn = false;
+	fn->preparing = false;
+	lend_group_try_offer(group);
+	lend_outbox_tell(fn, LEND_TELL_OFFER);
+	/* Also if another function of the group is missing. */
+	lend_group_tell(group);
+}
+
+void lend_prepare_withdraw(struct lend_fn *fn)
+{
+	struct lend_group *group = fn->group;
+
+	guard(mutex)(&group->lock);
+	group->withdrawn = true;
+	lend_group_try_offer(group);
 }

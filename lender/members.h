@@ -3,9 +3,13 @@
 #ifndef DLEND_LENDER_MEMBERS_H
 #define DLEND_LENDER_MEMBERS_H
 
+#include <linux/types.h>
+#include <linux/workqueue.h>
+
 #include "lender/group.h"
 
 struct iommu_group;
+struct lend_fn;
 
 /**
  * struct lend_census - who is in an IOMMU group
@@ -33,14 +37,6 @@ void lend_census_take(struct iommu_group *iommu, struct lend_census *census);
  * Context: process, group lock. Return: a word of a-z, never NULL.
  */
 const char *lend_group_state_name(const struct lend_group *group);
-
-/**
- * lend_group_tell - the state of a group has changed: tell all peers and user space, soon
- * @group: (in) group
- *
- * Context: any, group lock.
- */
-void lend_group_tell(struct lend_group *group);
 
 /** lend_group_say_work - lend_group.say. Context: lend_wq; takes the group lock. */
 void lend_group_say_work(struct work_struct *work);
@@ -107,5 +103,53 @@ void lend_groups_changed(void);
  * Context: process; lend_groups_changed() is not called any more.
  */
 void lend_groups_exit(void);
+
+/**
+ * lend_reserve - when a group is free, only one node, or one VM, may borrow it
+ * @group: (in, out) group; who has it now keeps it
+ * @whom: (in) that node or VM
+ * @seconds: (in) for how long, without the time that this host sleeps; 0: until it is changed
+ *
+ * All nodes are told.  Context: process; takes the group lock.
+ */
+void lend_reserve(struct lend_group *group, const struct lend_for *whom, u32 seconds);
+
+/**
+ * lend_reserve_left - whom is a group reserved for, and for how long?
+ * @group: (in) group
+ * @whom: (out) that node or VM
+ * @seconds: (out) what is left; 0: without end
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_reserve_left(struct lend_group *group, struct lend_for *whom, u32 *seconds);
+
+/**
+ * lend_reserve_forget - a function of the group goes: the reservation ends
+ * @group: (in, out) group; lend_group.unreserve does not run any more when this returns
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_reserve_forget(struct lend_group *group);
+
+/** lend_reserve_work - what lend_group.unreserve does. Context: process. */
+void lend_reserve_work(struct work_struct *work);
+
+/**
+ * lend_prepare_done - all that others have to know of a function has been written: offer it
+ * @fn: (in, out) function; if it is offered already, nothing happens. If its group was withdrawn,
+ *	that ends
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_prepare_done(struct lend_fn *fn);
+
+/**
+ * lend_prepare_withdraw - nobody gets a function's group any more, until lend_prepare_done()
+ * @fn: (in, out) function; who has its group keeps it
+ *
+ * Context: process; takes the group lock.
+ */
+void lend_prepare_withdraw(struct lend_fn *fn);
 
 #endif

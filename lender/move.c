@@ -2,7 +2,7 @@
 /*
  * A lease moves to another node: the requests of the node that has it and of the node that gets it.
  * What may happen when is the state machine's (lease_sm.c); what the new node has before it may
- * reach the device is in standby.c.
+ * reach the device is in lease.c.
  *
  * The device is stopped before that (lend_move_quiesce()), because replacing a domain blocks its
  * DMA for a moment.  The order:
@@ -20,14 +20,12 @@
 #include <linux/moduleparam.h>
 #include <linux/random.h>
 
-#include "lender/dma.h"
 #include "lender/drain.h"
-#include "lender/fence.h"
 #include "lender/irq.h"
 #include "lender/lease.h"
 #include "lender/members.h"
 #include "lender/move.h"
-#include "lender/standby.h"
+#include "lender/reach.h"
 #include "lender/trace.h"
 
 /* A device that has not interrupted for so long does nothing; it is looked at so often. */
@@ -252,7 +250,7 @@ static int lend_move_stop(struct lend_fn *fn, struct dlend_link *link, u32 epoch
 	if (ret)
 		return ret;
 	*fired = lend_irq_fired(fn);
-	lend_irq_hold(fn);
+	lend_irq_hold(fn, true);
 	lend_fence_bus_master(fn, false);
 	lend_lease_exit(fn);
 	return 0;
@@ -315,7 +313,7 @@ int lend_move_run(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	if (ret)
 		return ret;
 	lend_move_running(fn);
-	lend_irq_go_on(fn);
+	lend_irq_hold(fn, false);
 	lend_lease_exit(fn);
 	trace_dlend_lease(&fn->addr, "run", dlend_link_peer(link), epoch, 0);
 	return 0;

@@ -27,9 +27,20 @@ struct lend_notes {
  *
  * Context: any; the caller serialises. Return: it may; else nothing has changed.
  */
-bool lend_notes_add(struct lend_notes *n, bool lost);
+static inline bool lend_notes_add(struct lend_notes *n, bool lost)
+{
+	if (!lost && n->all - n->lost == LEND_NOTES_MAX)
+		return false;
+	n->all++;
+	n->lost += lost;
+	return true;
+}
 
 /** lend_notes_del - one of @n (in, out) waits no more; @lost as when it came. Context: as above. */
-void lend_notes_del(struct lend_notes *n, bool lost);
+static inline void lend_notes_del(struct lend_notes *n, bool lost)
+{
+	n->all--;
+	n->lost -= lost;
+}
 
 #endif

@@ -3,10 +3,26 @@
 #ifndef DLEND_LENDER_OUTBOX_H
 #define DLEND_LENDER_OUTBOX_H
 
+#include <linux/types.h>
+
 #include <dlend/link.h>
 
 #include "lender/fn.h"
 #include "lender/group.h"
+
+struct dlend_link;
+struct lend_fn;
+
+/**
+ * lend_admit_end - a function is not bound any more: no link lets its requests pass
+ *
+ * Links are told soon; those that cannot be told now, again later.
+ * Context: any.
+ */
+void lend_admit_end(void);
+
+/** lend_admit_exit - try it for the last time. Context: process; no function is bound. */
+void lend_admit_exit(void);
 
 /**
  * lend_outbox_tell - tell all peers something about a function, soon
@@ -18,12 +34,32 @@
 void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what);
 
 /**
- * lend_outbox_tell_group - tell all peers the state of all functions of a group, soon
+ * lend_outbox_tell_group - lend_outbox_tell() for all functions of a group
  * @group: (in, out) group
+ * @what: (in) kind of news
  *
  * Context: process, group lock; takes the listeners lock.
  */
-void lend_outbox_tell_group(struct lend_group *group);
+void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what);
+
+/**
+ * struct lend_granted - a part of this node's windows that devices of another lender may reach
+ * @node: among all
+ * @to: node whose devices it is for
+ * @borrower: node that has the leases
+ * @bytes: how much
+ */
+struct lend_granted {
+	struct list_head node;
+	u16 to, borrower;
+	u64 bytes;
+};
+
+/** lend_outbox_grant - other borrowers than its own are told of less room from now on. */
+void lend_outbox_grant(struct lend_granted *granted);
+
+/** lend_outbox_ungrant - end of lend_outbox_grant(). Context: both as lend_outbox_tell_peers(). */
+void lend_outbox_ungrant(struct lend_granted *granted);
 
 /**
  * lend_outbox_tell_peers - tell all peers, soon, which links this node has

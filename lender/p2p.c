@@ -3,24 +3,782 @@
  * Peer-to-peer: lent devices that reach BARs of other lent devices, at the addresses where a guest
  * has put them.  Three things make it up:
  *
- *   grant	(p2p_grants.c) the target is here, the source elsewhere
- *   foreign	(p2p_foreign.c) the target is elsewhere: what its lender has granted
- *   map	(p2p_maps.c) the source is here: what it reaches, and where
+ *   grant	the target is here, the source elsewhere
+ *   foreign	the target is elsewhere: what its lender has granted
+ *   map	the source is here: what it reaches, and where
  *
  * The borrower only names devices, BARs and leases.  A map needs both leases: the source's, which
  * the caller has checked, and the target's.  Either the target's lease is open here (struct
  * lend_p2p), or the target's lender has made the grant for this very borrower.
  *
  * When the target's lease ends, every map and grant that leads to the target ends first.
- *
- * Knows nothing of guests, nor of what a window is made of.
  */
-#include "lender/bars.h"
+#include <linux/list.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/wait.h>
+
+#include <dlend/compat.h>
+#include <dlend/names.h>
+
 #include "lender/group.h"
+#include "lender/outbox.h"
 #include "lender/p2p.h"
-#include "lender/p2p_foreign.h"
-#include "lender/p2p_grants.h"
-#include "lender/p2p_maps.h"
+#include "lender/reach.h"
+#include "lender/trace.h"
+
+/* Grants that a peer may have, or give, at a time: a peer must not fill this host's memory. */
+#define LEND_PEER_MAX		1024
+
+/**
+ * struct lend_peer - all peer-to-peer with the node behind one link
+ * @node: in lend_peers
+ * @link: referenced
+ * @foreigns: struct lend_foreign: what that node grants to devices here
+ * @nr_foreigns: how many
+ * @grants: struct lend_grant: what is granted to devices there
+ * @nr_grants: how many
+ */
+struct lend_peer {
+	struct list_head node;
+	struct dlend_link *link;
+	struct list_head foreigns, grants;
+	unsigned int nr_foreigns, nr_grants;
+};
+
+/*
+ * The nodes that this node has peer-to-peer with, and the lock of all of peer-to-peer.
+ *
+ * The p2p lock is taken under a group lock, so that a source's group and its target's group need no
+ * order.  Fences of other borrowers wait for it.  So code that holds it walks only lists that are
+ * of one function or of one peer, and these lists have a limit; and a map or unmap under it is no
+ * work without end (dlend_domain_map(): what is large fits large pages).  Nobody sends a message
+ * under it: notes go to the outbox.
+ */
+
+/* Guards all of peer-to-peer: see above. */
+static DEFINE_MUTEX(lend_p2p_lock);
+static LIST_HEAD(lend_peers);
+static DECLARE_WAIT_QUEUE_HEAD(lend_peers_wait);
+
+/* The peer behind a link. P2p lock. Return: the peer, or NULL. */
+static struct lend_peer *lend_peer_find(const struct dlend_link *link)
+{
+	struct lend_peer *peer;
+
+	list_for_each_entry(peer, &lend_peers, node)
+		if (peer->link == link)
+			return peer;
+	return NULL;
+}
+
+/* The peer behind a link; made if there is none. P2p lock. Return: the peer; NULL: no memory. */
+static struct lend_peer *lend_peer_get(struct dlend_link *link)
+{
+	struct lend_peer *peer = lend_peer_find(link);
+
+	if (peer)
+		return peer;
+	peer = kzalloc_obj(*peer);
+	if (!peer)
+		return NULL;
+	peer->link = dlend_link_get(link);
+	INIT_LIST_HEAD(&peer->foreigns);
+	INIT_LIST_HEAD(&peer->grants);
+	list_add_tail(&peer->node, &lend_peers);
+	return peer;
+}
+
+/* Send a peer a message that names a grant by its id only. */
+static void lend_peer_note_id(struct dlend_link *link, u16 type, const struct dlend_addr *addr,
+			      u32 epoch, u32 id)
+{
+	struct dlend_p_p2p_id *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, type, addr, epoch, sizeof(*p));
+	p->id = cpu_to_le32(id);
+	lend_outbox_note(link, &msg);
+}
+
+/* Where a map leads. */
+enum lend_way {
+	LEND_WAY_HERE,		/* to a BAR in this host */
+	LEND_WAY_FOREIGN,	/* to a BAR that another lender has granted */
+	LEND_WAY_BORROWER	/* to an offset in the borrower's aperture */
+};
+
+/**
+ * struct lend_map - a BAR that a source reaches
+ * @node: in the source's list
+ * @of_target: in the list of the function, or of the grant, that it leads to; else empty
+ * @source: function that does the DMA
+ * @domain: of @source
+ * @lease: link to the borrower, who has the source and the target
+ * @target: name of the function that it leads to
+ * @epoch: of the lease of @target
+ * @bar: number of the BAR of @target
+ * @gpa: guest-physical address at which @source reaches it
+ * @size: in bytes
+ * @prot: DLEND_PROT_*
+ * @way: where it leads
+ * @here: LEND_WAY_HERE: the BAR; the map ends before its function's lease does
+ * @link: other ways: to the node whose aperture it leads to, referenced
+ * @offset: other ways: in that aperture
+ * @missed: another function of the group has ended the same mapping.  This map was to take its
+ *	place, but could not be mapped: the domain does not have it
+ */
+struct lend_map {
+	struct list_head node, of_target;
+	struct lend_fn *source;
+	struct dlend_domain *domain;
+	struct dlend_link *lease;
+	struct dlend_addr target;
+	u32 epoch, bar;
+	u64 gpa, size;
+	u32 prot;
+	enum lend_way way;
+	const struct lend_bar *here;
+	struct dlend_link *link;
+	u64 offset;
+	bool missed;
+};
+
+/*
+ * What lent functions here (sources) reach by peer-to-peer, at the addresses where a guest has put
+ * the BARs: a map is what the source's domain has at the address of one BAR.  It leads to a BAR in
+ * this host, to one that another lender has granted, or into the borrower's own aperture.
+ */
+
+/* What one function reaches: a VM has at most 32 devices, and a device has 6 BARs. */
+#define LEND_MAPS_MAX		(32 * DLEND_NUM_BARS)
+
+static void lend_map_note_lost(const struct lend_map *map)
+{
+	struct dlend_p_p2p *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, DLEND_MSG_P2P_LOST, &map->source->addr,
+			   map->source->p2p.epoch, sizeof(*p));
+	p->gpa = cpu_to_le64(map->gpa);
+	p->size = cpu_to_le64(map->size);
+	p->epoch = cpu_to_le32(map->epoch);
+	p->lender = cpu_to_le16(map->target.lender);
+	p->bdf = cpu_to_le16(map->target.bdf);
+	p->bar = cpu_to_le16(map->bar);
+	lend_outbox_note(map->lease, &msg);
+}
+
+static bool lend_map_meets(const struct lend_map *map, u64 gpa, u64 size)
+{
+	return map->gpa < gpa + size && gpa < map->gpa + map->size;
+}
+
+/*
+ * Enter a map in the domain.  If another function of the group reaches the same BAR at the same
+ * address, this map waits there until the other one ends.
+ */
+static int lend_map_enter(struct lend_map *map)
+{
+	struct dlend_owner *owner = &map->source->p2p.owner;
+	struct dlend_dma_range r = {
+		.iova = map->gpa,
+		.size = map->size,
+		.prot = map->prot,
+		.thing = (u64)map->target.lender << 48 | (u64)map->target.bdf << 32 | map->epoch,
+		.part = map->bar << 8 | map->way,
+	};
+
+	if (map->way != LEND_WAY_HERE) {
+		r.offset = map->offset;
+		return dlend_link_dma_map(map->link, map->domain, owner, &r);
+	}
+	r.mmio = true;
+	r.phys = map->here->phys;
+	r.hole = map->here->hole;
+	r.hole_end = map->here->hole_end;
+	return dlend_domain_map(map->domain, owner, &r);
+}
+
+/*
+ * Enter a map in its source's domain: the source reaches the BAR from now on. Group lock of the
+ * source, p2p lock. Return: 0; as dlend_domain_map() or dlend_link_dma_map().
+ */
+static int lend_map_add(struct lend_map *map)
+{
+	int ret = lend_map_enter(map);
+
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, "map", map->bar, map->gpa,
+			     map->size, ret);
+	if (ret)
+		return ret;
+	list_add_tail(&map->node, &map->source->p2p.maps);
+	map->source->p2p.nr_maps++;
+	return 0;
+}
+
+/*
+ * Make a map for a borrower's request; the map leads nowhere yet. Group lock of @fn. Return: the
+ * map, for lend_map_add() or lend_map_free(); NULL: no memory.
+ */
+static struct lend_map *lend_map_new(struct lend_fn *fn, struct dlend_link *link,
+				     const struct dlend_p_p2p *p)
+{
+	struct lend_map *map = kzalloc_obj(*map);
+
+	if (!map)
+		return NULL;
+	INIT_LIST_HEAD(&map->of_target);
+	map->source = fn;
+	map->domain = fn->group->domain;
+	map->lease = dlend_link_get(link);
+	map->target = dlend_p2p_target(p);
+	map->epoch = le32_to_cpu(p->epoch);
+	map->bar = le16_to_cpu(p->bar);
+	map->gpa = le64_to_cpu(p->gpa);
+	map->size = le64_to_cpu(p->size);
+	map->prot = le32_to_cpu(p->prot);
+	return map;
+}
+
+/* Free a map that is not in the source's list. P2p lock. */
+static void lend_map_free(struct lend_map *map)
+{
+	list_del(&map->of_target);
+	if (map->link)
+		dlend_link_put(map->link);
+	dlend_link_put(map->lease);
+	kfree(map);
+}
+
+/* The source does not reach the BAR any more, unless another function of its group has that map. */
+static void lend_map_del(struct lend_map *map, const char *why)
+{
+	list_del(&map->node);
+	map->source->p2p.nr_maps--;
+	dlend_domain_unmap(map->domain, &map->source->p2p.owner, map->gpa, map->size);
+	trace_dlend_lend_p2p(&map->source->addr, &map->target, why, map->bar, map->gpa, map->size,
+			     0);
+	lend_map_free(map);
+}
+
+/* End a map that nobody asked to end, and tell the borrower. */
+static void lend_map_lose(struct lend_map *map, const char *why)
+{
+	if (!map->missed) {
+		map->source->p2p.lost++;
+		lend_map_note_lost(map);
+	}
+	lend_map_del(map, why);
+}
+
+/*
+ * struct dlend_owner.lost().  Somebody may be walking the source's list, so the map stays there
+ * until it is ended or the source wants another map.
+ */
+static void lend_map_missed(struct dlend_owner *owner, const struct dlend_dma_range *r)
+{
+	struct lend_fn *fn = container_of(owner, struct lend_fn, p2p.owner);
+	struct lend_map *map;
+
+	lockdep_assert_held(&lend_p2p_lock);
+	list_for_each_entry(map, &fn->p2p.maps, node) {
+		if (map->gpa != r->iova || map->missed)
+			continue;
+		map->missed = true;
+		fn->p2p.lost++;
+		lend_map_note_lost(map);
+	}
+}
+
+/* Forget the maps that could not take another map's place. Group lock of @fn, p2p lock. */
+static void lend_maps_forget_missed(struct lend_fn *fn)
+{
+	struct lend_map *map, *next;
+
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
+		if (map->missed)
+			lend_map_del(map, "missed");
+}
+
+/* End all maps that lead to one target, and tell the borrowers. P2p lock. */
+static void lend_maps_lose(struct list_head *maps, const char *why)
+{
+	struct lend_map *map, *next;
+
+	list_for_each_entry_safe(map, next, maps, of_target)
+		lend_map_lose(map, why);
+}
+
+/*
+ * Undo one map, by its exact range. Group lock of @fn, p2p lock. Return: 0; -ENOENT there is no
+ * such map.
+ */
+static int lend_maps_end(struct lend_fn *fn, u64 gpa, u64 size)
+{
+	struct lend_map *map;
+
+	list_for_each_entry(map, &fn->p2p.maps, node) {
+		if (map->gpa != gpa || map->size != size)
+			continue;
+		lend_map_del(map, "unmap");
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* End all maps of a source in a range, and tell the borrower. Group lock of @fn, p2p lock. */
+static void lend_maps_yield(struct lend_fn *fn, u64 gpa, u64 size)
+{
+	struct lend_map *map, *next;
+
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
+		if (lend_map_meets(map, gpa, size))
+			lend_map_lose(map, "yield");
+}
+
+/* A BAR is at one address: without that check a borrower could map it again and again. */
+static int lend_map_admit(const struct lend_map *want)
+{
+	const struct lend_p2p *source = &want->source->p2p;
+	struct lend_map *map;
+
+	if (source->nr_maps >= LEND_MAPS_MAX)
+		return -ENOSPC;
+	list_for_each_entry(map, &source->maps, node) {
+		if (lend_map_meets(map, want->gpa, want->size))
+			return -EEXIST;
+		if (dlend_addr_same(&map->target, &want->target) && map->bar == want->bar)
+			return -EBUSY;
+	}
+	return 0;
+}
+
+/*
+ * All maps into a window together cannot be larger than the window.  Without this check a borrower
+ * could invent addresses, and the page tables for them would take this host's memory.  Maps to BARs
+ * in this host need no check: lend_p2p_resolve_here() compares their size with the BAR's.
+ */
+static int lend_map_fits_window(const struct lend_map *want)
+{
+	u64 bytes = want->size;
+	struct lend_map *map;
+
+	if (want->way == LEND_WAY_HERE)
+		return 0;
+	list_for_each_entry(map, &want->source->p2p.maps, node)
+		if (map->link == want->link)
+			bytes += map->size;
+	return bytes <= dlend_link_window_bytes(want->link) ? 0 : -ENOSPC;
+}
+
+/**
+ * struct lend_foreign - a grant of another lender to devices here
+ * @node: in the peer's list
+ * @peer: that lender
+ * @maps: struct lend_map that lead there
+ * @id: by which that lender knows the grant
+ * @addr: name of that lender's function
+ * @epoch: of the lease of that function
+ * @bar: number of its BAR
+ * @borrower: node that has that lease
+ * @offset: where the BAR is in that lender's aperture
+ * @size: in bytes
+ */
+struct lend_foreign {
+	struct list_head node;
+	struct lend_peer *peer;
+	struct list_head maps;
+	u32 id;
+	struct dlend_addr addr;
+	u32 epoch, bar;
+	u16 borrower;
+	u64 offset, size;
+};
+
+/*
+ * What other lenders grant to devices here (struct lend_foreign): offsets in their apertures at
+ * which BARs of their functions are reached, as those lenders have said (P2P_WINDOW).  When a
+ * lender ends a grant (P2P_CLOSE), the maps that lead there go, and then the lender is answered.
+ */
+
+/*
+ * How long a P2P_MAP message waits for the P2P_WINDOW message that it needs: the two take different
+ * links, so that P2P_MAP may arrive first.
+ */
+#define LEND_WINDOW_WAIT_MS	1000
+
+static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
+					    const struct dlend_link *lease,
+					    const struct dlend_p_p2p *p)
+{
+	struct dlend_addr target = dlend_p2p_target(p);
+	struct lend_foreign *foreign;
+
+	list_for_each_entry(foreign, &peer->foreigns, node)
+		if (dlend_addr_same(&foreign->addr, &target) &&
+		    foreign->epoch == le32_to_cpu(p->epoch) &&
+		    foreign->bar == le16_to_cpu(p->bar) &&
+		    foreign->borrower == dlend_link_peer(lease))
+			return foreign;
+	return NULL;
+}
+
+/* A node speaks for its own devices only, so only grants of @p's lender are looked at. */
+static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
+					      const struct dlend_p_p2p *p)
+{
+	struct lend_foreign *foreign;
+	struct lend_peer *peer;
+
+	list_for_each_entry(peer, &lend_peers, node) {
+		if (dlend_link_peer(peer->link) != le16_to_cpu(p->lender))
+			continue;
+		foreign = lend_foreign_at(peer, lease, p);
+		if (foreign)
+			return foreign;
+	}
+	return NULL;
+}
+
+static void lend_foreign_drop(struct lend_foreign *foreign)
+{
+	lend_maps_lose(&foreign->maps, "revoked");
+	list_del(&foreign->node);
+	foreign->peer->nr_foreigns--;
+	kfree(foreign);
+}
+
+static struct lend_foreign *lend_foreign_by_id(const struct lend_peer *peer, u32 id)
+{
+	struct lend_foreign *foreign;
+
+	list_for_each_entry(foreign, &peer->foreigns, node)
+		if (foreign->id == id)
+			return foreign;
+	return NULL;
+}
+
+static void lend_foreign_fill(struct lend_foreign *foreign, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
+
+	foreign->id = le32_to_cpu(p->id);
+	foreign->addr = dlend_msg_addr(msg);
+	foreign->epoch = le32_to_cpu(msg->epoch);
+	foreign->bar = le16_to_cpu(p->bar);
+	foreign->borrower = le16_to_cpu(p->borrower);
+	foreign->offset = le64_to_cpu(p->offset);
+	foreign->size = le64_to_cpu(p->size);
+}
+
+/* Another lender grants a BAR. */
+static void lend_foreign_add(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_window *p = (const void *)msg->payload;
+	struct lend_foreign *foreign;
+	struct lend_peer *peer;
+
+	guard(mutex)(&lend_p2p_lock);
+	/* If the grant is not remembered, a borrower that asks for it gets -EAGAIN. */
+	if (!dlend_link_is_up(link))
+		return;
+	peer = lend_peer_get(link);
+	if (!peer || lend_foreign_by_id(peer, le32_to_cpu(p->id)) ||
+	    peer->nr_foreigns >= LEND_PEER_MAX)
+		return;
+	foreign = kzalloc_obj(*foreign);
+	if (!foreign)
+		return;
+	foreign->peer = peer;
+	INIT_LIST_HEAD(&foreign->maps);
+	lend_foreign_fill(foreign, msg);
+	/* At the head, so that lend_foreign_find() finds what the lender has said last. */
+	list_add(&foreign->node, &peer->foreigns);
+	peer->nr_foreigns++;
+	wake_up_all(&lend_peers_wait);
+}
+
+/*
+ * The answer goes out after the unmapping, over the same link as the last write that a device here
+ * has made through this grant.  So it arrives behind that write.
+ */
+static void lend_foreign_close(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
+	struct dlend_addr addr = dlend_msg_addr(msg);
+	struct lend_foreign *foreign;
+	struct lend_peer *peer;
+
+	guard(mutex)(&lend_p2p_lock);
+	peer = lend_peer_find(link);
+	foreign = peer ? lend_foreign_by_id(peer, le32_to_cpu(p->id)) : NULL;
+	if (foreign)
+		lend_foreign_drop(foreign);
+	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSED, &addr, le32_to_cpu(msg->epoch),
+			  le32_to_cpu(p->id));
+}
+
+static bool lend_foreign_arrived(struct dlend_link *lease, const struct dlend_p_p2p *p)
+{
+	guard(mutex)(&lend_p2p_lock);
+	return lend_foreign_find(lease, p);
+}
+
+void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p)
+{
+	long left = msecs_to_jiffies(LEND_WINDOW_WAIT_MS);
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+
+	if (le32_to_cpu(p->flags) & DLEND_P2P_F_OFFSET ||
+	    le16_to_cpu(p->lender) == dlend_node_id())
+		return;
+	/* Not wait_event(): the condition takes a mutex, and must not sleep there. */
+	add_wait_queue(&lend_peers_wait, &wait);
+	while (left && !lend_foreign_arrived(link, p) && dlend_link_is_up(link))
+		left = wait_woken(&wait, TASK_UNINTERRUPTIBLE, left);
+	remove_wait_queue(&lend_peers_wait, &wait);
+}
+
+/*
+ * BARs of functions here (targets) that devices of other lenders reach.  A grant is a slot of the
+ * aperture towards that lender, who is told its offset (P2P_WINDOW) by this node alone.
+ *
+ * When the target's lease ends, the slots of its grants are unmapped at once.  They are used again
+ * only when the other lender has said that nothing there leads to them any more (P2P_CLOSED), or
+ * has begun a new session.
+ */
+
+/* Most grants of one function to one peer, with those whose end the peer has not confirmed. */
+#define LEND_GRANTS_MAX		(4 * DLEND_NUM_BARS)
+
+/*
+ * struct lend_grant - a BAR of a function here that devices of another lender reach (p2p lock)
+ * @node: in the peer's list
+ * @of_fn: in the function's list, while the grant is open; else empty
+ * @peer: that lender
+ * @ap: this node's aperture towards it, which exists until link_down() returns
+ * @id: by which that lender knows the grant
+ * @addr: name of the function
+ * @epoch: of its lease
+ * @bar: number of the BAR
+ * @slot: where the BAR is mapped; NULL: the grant is over
+ * @cookie: of the slot's quarantine, once the grant is over
+ * @granted: for whom, and who has the lease; counts while there is a slot
+ */
+struct lend_grant {
+	struct list_head node, of_fn;
+	struct lend_peer *peer;
+	struct dlend_aperture *ap;
+	u32 id;
+	struct dlend_addr addr;
+	u32 epoch, bar;
+	struct dlend_slot *slot;
+	u64 cookie;
+	struct lend_granted granted;
+};
+
+/* What lend_grant_link_to() looks for, and finds. */
+struct lend_link_search {
+	u16 node;
+	struct dlend_link *link;
+};
+
+/* Id of the grant that was made last (p2p lock). */
+static u32 lend_grant_last_id;
+
+static void lend_grant_note_window(const struct lend_grant *grant)
+{
+	struct dlend_p_p2p_window *p;
+	struct dlend_msg msg;
+
+	p = dlend_msg_init(&msg, DLEND_MSG_P2P_WINDOW, &grant->addr, grant->epoch, sizeof(*p));
+	p->offset = cpu_to_le64(grant->slot->offset);
+	p->size = cpu_to_le64(grant->slot->size);
+	p->id = cpu_to_le32(grant->id);
+	p->borrower = cpu_to_le16(grant->granted.borrower);
+	p->bar = cpu_to_le16(grant->bar);
+	lend_outbox_note(grant->peer->link, &msg);
+}
+
+static struct lend_grant *lend_grant_find(const struct lend_fn *fn, u16 node, u32 bar)
+{
+	struct lend_grant *grant;
+
+	list_for_each_entry(grant, &fn->p2p.grants, of_fn)
+		if (grant->bar == bar && dlend_link_peer(grant->peer->link) == node)
+			return grant;
+	return NULL;
+}
+
+static void lend_grant_free(struct lend_grant *grant)
+{
+	list_del(&grant->of_fn);
+	list_del(&grant->node);
+	grant->peer->nr_grants--;
+	kfree(grant);
+}
+
+/* Nobody reaches the BAR through the grant any more when this returns. */
+static void lend_grant_close(struct lend_grant *grant)
+{
+	struct dlend_link *link = grant->peer->link;
+
+	trace_dlend_grant(&grant->addr, "close", dlend_link_peer(link), grant->bar,
+			  grant->slot->offset, grant->slot->size);
+	grant->cookie = dlend_slot_quarantine(grant->slot);
+	grant->slot = NULL;
+	list_del_init(&grant->of_fn);
+	lend_outbox_ungrant(&grant->granted);
+	lend_peer_note_id(link, DLEND_MSG_P2P_CLOSE, &grant->addr, grant->epoch, grant->id);
+}
+
+/* Another lender has unmapped what was granted to its devices. */
+static void lend_grant_closed(struct dlend_link *link, const struct dlend_msg *msg)
+{
+	const struct dlend_p_p2p_id *p = (const void *)msg->payload;
+	struct lend_grant *grant, *next;
+	struct lend_peer *peer;
+
+	guard(mutex)(&lend_p2p_lock);
+	peer = lend_peer_find(link);
+	if (!peer)
+		return;
+	list_for_each_entry_safe(grant, next, &peer->grants, node) {
+		if (grant->id != le32_to_cpu(p->id) || grant->slot)
+			continue;
+		dlend_slot_release(grant->ap, grant->cookie);
+		trace_dlend_grant(&grant->addr, "slot_free", dlend_link_peer(link), grant->bar, 0,
+				  0);
+		lend_grant_free(grant);
+	}
+}
+
+/* Number of grants of @fn to @peer, with those whose end @peer has not confirmed. */
+static unsigned int lend_grants_count(const struct lend_peer *peer, const struct lend_fn *fn)
+{
+	struct lend_grant *grant;
+	unsigned int n = 0;
+
+	list_for_each_entry(grant, &peer->grants, node)
+		n += dlend_addr_same(&grant->addr, &fn->addr);
+	return n;
+}
+
+static int lend_grant_link_match(struct dlend_link *link, void *arg)
+{
+	struct lend_link_search *search = arg;
+
+	if (dlend_link_peer(link) != search->node)
+		return 0;
+	search->link = dlend_link_get(link);
+	return 1;
+}
+
+/* A link to @node that is up, referenced, or NULL. */
+static struct dlend_link *lend_grant_link_to(u16 node)
+{
+	struct lend_link_search search = { .node = node };
+
+	dlend_link_for_each(lend_grant_link_match, &search);
+	return search.link;
+}
+
+static int lend_grant_slot(struct lend_grant *grant, struct lend_fn *fn)
+{
+	const struct lend_bar *bar = &fn->bar[grant->bar];
+	struct dlend_slot *slot = lend_bar_slot(grant->ap, bar->span, DLEND_SLOT_P2P);
+	int ret;
+
+	if (IS_ERR(slot))
+		return PTR_ERR(slot);
+	ret = lend_bar_fill(slot, bar);
+	if (ret)
+		dlend_slot_free(slot);
+	else
+		grant->slot = slot;
+	return ret;
+}
+
+static int lend_grant_new(struct lend_fn *fn, struct dlend_link *link, u32 bar)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct lend_grant *grant;
+	struct lend_peer *peer;
+	int ret;
+
+	/* Under the lock: if the link goes down now, link_down() finds the grant. */
+	if (!ap || !dlend_link_is_up(link))
+		return -EHOSTUNREACH;
+	peer = lend_peer_get(link);
+	if (!peer)
+		return -ENOMEM;
+	if (peer->nr_grants >= LEND_PEER_MAX || lend_grants_count(peer, fn) >= LEND_GRANTS_MAX)
+		return -EAGAIN;
+	grant = kzalloc_obj(*grant);
+	if (!grant)
+		return -ENOMEM;
+	grant->peer = peer;
+	grant->ap = ap;
+	grant->addr = fn->addr;
+	grant->epoch = fn->p2p.epoch;
+	grant->bar = bar;
+	grant->granted.to = dlend_link_peer(link);
+	grant->granted.borrower = dlend_link_peer(fn->p2p.link);
+	ret = lend_grant_slot(grant, fn);
+	list_add_tail(&grant->node, &peer->grants);
+	list_add_tail(&grant->of_fn, &fn->p2p.grants);
+	peer->nr_grants++;
+	if (ret) {
+		lend_grant_free(grant);
+		return ret;
+	}
+	grant->id = ++lend_grant_last_id;
+	lend_grant_note_window(grant);
+	grant->granted.bytes = grant->slot->size;
+	lend_outbox_grant(&grant->granted);
+	trace_dlend_grant(&grant->addr, "open", dlend_link_peer(link), bar, grant->slot->offset,
+			  grant->slot->size);
+	return 0;
+}
+
+int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
+{
+	u32 bar = le16_to_cpu(want->bar);
+	u16 node = le16_to_cpu(want->node);
+	struct dlend_link *link;
+	int ret = 0;
+
+	if (bar >= DLEND_NUM_BARS || !lend_bar_whole(&fn->bar[bar]) || node == dlend_node_id())
+		return -EINVAL;
+	link = lend_grant_link_to(node);
+	if (!link)
+		return -EHOSTUNREACH;
+	mutex_lock(&lend_p2p_lock);
+	if (!fn->p2p.link)
+		ret = -ESTALE;
+	else if (!lend_grant_find(fn, node, bar))
+		ret = lend_grant_new(fn, link, bar);
+	mutex_unlock(&lend_p2p_lock);
+	dlend_link_put(link);
+	if (ret == -EDQUOT)
+		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the share of the window to node %u that peer-to-peer may take: make the window larger in the NTB's set-up, or dlend_core.p2p_window_percent\n",
+				     bar, fn->bar[bar].span >> 10, node);
+	if (ret == -ENOSPC)
+		dev_warn_ratelimited(&fn->pdev->dev, "BAR %u (%llu KiB) does not fit into the window to node %u, whose devices cannot reach it directly: make that window larger in the NTB's set-up\n",
+				     bar, fn->bar[bar].span >> 10, node);
+	return ret;
+}
+
+void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want)
+{
+	struct lend_grant *grant;
+
+	guard(mutex)(&lend_p2p_lock);
+	grant = lend_grant_find(fn, le16_to_cpu(want->node), le16_to_cpu(want->bar));
+	if (grant)
+		lend_grant_close(grant);
+}
 
 /* The target is in another host: the map leads to what its lender has granted.  p2p lock. */
 static int lend_p2p_resolve_foreign(struct lend_map *map, const struct dlend_p_p2p *p)
@@ -47,9 +805,7 @@ static int lend_p2p_resolve_here(struct lend_map *map, struct lend_fn *target)
 		return -ESTALE;
 	bar = &target->bar[map->bar];
 	map->way = LEND_WAY_HERE;
-	map->phys = bar->phys;
-	map->hole = bar->hole;
-	map->hole_end = bar->hole_end;
+	map->here = bar;
 	list_add_tail(&map->of_target, &target->p2p.reached_by);
 	return lend_bar_whole(bar) && bar->span == map->size ? 0 : -EINVAL;
 }
@@ -103,14 +859,15 @@ void lend_p2p_yield(struct lend_fn *fn, u64 gpa, u64 size)
 	if (!dlend_domain_bytes(group->domain, DLEND_OWNER_BAR))
 		return;
 	guard(mutex)(&lend_p2p_lock);
-	for (unsigned int i = 0; i < LEND_GROUP_MAX; i++)
-		if (group->fn[i])
-			lend_maps_yield(group->fn[i], gpa, size);
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		lend_maps_yield(w.fn, gpa, size);
 }
 
 void lend_p2p_init(struct lend_fn *fn)
 {
-	lend_maps_init(fn);
+	dlend_owner_init(&fn->p2p.owner, DLEND_OWNER_BAR);
+	fn->p2p.owner.lost = lend_map_missed;
+	INIT_LIST_HEAD(&fn->p2p.maps);
 	INIT_LIST_HEAD(&fn->p2p.reached_by);
 	INIT_LIST_HEAD(&fn->p2p.grants);
 }
@@ -122,11 +879,14 @@ void lend_p2p_open(struct lend_fn *fn, struct dlend_link *link, u32 epoch)
 	fn->p2p.epoch = epoch;
 }
 
-/* p2p lock. */
+/* Nobody reaches the function when this returns.  p2p lock. */
 static void lend_p2p_close_target(struct lend_fn *fn)
 {
+	struct lend_grant *grant, *next;
+
 	lend_maps_lose(&fn->p2p.reached_by, "revoked");
-	lend_grants_close(fn);
+	list_for_each_entry_safe(grant, next, &fn->p2p.grants, of_fn)
+		lend_grant_close(grant);
 	if (fn->p2p.link)
 		dlend_link_put(fn->p2p.link);
 	fn->p2p.link = NULL;
@@ -140,9 +900,33 @@ void lend_p2p_hide(struct lend_fn *fn)
 
 void lend_p2p_close(struct lend_fn *fn)
 {
+	struct lend_map *map, *next;
+
 	guard(mutex)(&lend_p2p_lock);
 	lend_p2p_close_target(fn);
-	lend_maps_end_all(fn);
+	list_for_each_entry_safe(map, next, &fn->p2p.maps, node)
+		lend_map_del(map, "source_gone");
+}
+
+/* p2p lock. */
+static void lend_peer_lost(struct lend_peer *peer)
+{
+	struct lend_foreign *foreign, *next_foreign;
+	struct lend_grant *grant, *next;
+
+	list_for_each_entry_safe(foreign, next_foreign, &peer->foreigns, node)
+		lend_foreign_drop(foreign);
+	/* The aperture ends its quarantine by itself, with the next session. */
+	list_for_each_entry_safe(grant, next, &peer->grants, node) {
+		if (grant->slot) {
+			dlend_slot_quarantine(grant->slot);
+			lend_outbox_ungrant(&grant->granted);
+		}
+		lend_grant_free(grant);
+	}
+	list_del(&peer->node);
+	dlend_link_put(peer->link);
+	kfree(peer);
 }
 
 void lend_p2p_link_lost(struct dlend_link *link)
@@ -151,11 +935,8 @@ void lend_p2p_link_lost(struct dlend_link *link)
 
 	mutex_lock(&lend_p2p_lock);
 	peer = lend_peer_find(link);
-	if (peer) {
-		lend_foreign_link_lost(peer);
-		lend_grants_link_lost(peer);
-		lend_peer_free(peer);
-	}
+	if (peer)
+		lend_peer_lost(peer);
 	mutex_unlock(&lend_p2p_lock);
 	wake_up_all(&lend_peers_wait);
 }
@@ -185,7 +966,22 @@ int lend_p2p_message(struct dlend_link *link, const struct dlend_msg *msg)
 
 void lend_p2p_show(struct lend_fn *fn, struct seq_file *m)
 {
+	static const char * const way[] = { "here", "lender", "borrower" };
+	char name[DLEND_NAME_LEN];
+	struct lend_grant *grant;
+	struct lend_peer *peer;
+	struct lend_map *map;
+
 	guard(mutex)(&lend_p2p_lock);
-	lend_maps_show(fn, m);
-	lend_grants_show(fn, m);
+	seq_printf(m, "lost: %llu\nmaps: %u\n", fn->p2p.lost, fn->p2p.nr_maps);
+	list_for_each_entry(map, &fn->p2p.maps, node)
+		seq_printf(m, "reaches %s bar %u at %llx size %llx way %s\n",
+			   dlend_addr_name(&map->target, name), map->bar, map->gpa, map->size,
+			   way[map->way]);
+	list_for_each_entry(peer, &lend_peers, node)
+		list_for_each_entry(grant, &peer->grants, node)
+			if (dlend_addr_same(&grant->addr, &fn->addr))
+				seq_printf(m, "granted bar %u to node %u id %u epoch %u%s\n",
+					   grant->bar, dlend_link_peer(peer->link), grant->id,
+					   grant->epoch, grant->slot ? "" : ", in quarantine");
 }

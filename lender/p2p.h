@@ -3,11 +3,48 @@
 #ifndef DLEND_LENDER_P2P_H
 #define DLEND_LENDER_P2P_H
 
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/wait.h>
+
 #include <dlend/link.h>
 
 #include "lender/fn.h"
 
 struct seq_file;
+
+/**
+ * lend_foreign_await - wait a while for the grant that a P2P_MAP message needs
+ * @link: (in) to the borrower
+ * @p: (in) the borrower's request; not trusted
+ *
+ * Returns at once if the BAR is in this host or in the borrower's aperture.
+ *
+ * Context: process, no lock, may sleep for a second; takes the p2p lock.
+ */
+void lend_foreign_await(struct dlend_link *link, const struct dlend_p_p2p *p);
+
+/**
+ * lend_grant_open - let devices of another lender reach a BAR of a function, for its borrower
+ * @fn: (in, out) function, whose lease was checked
+ * @want: (in) which node, which BAR; not trusted
+ *
+ * Context: process, group lock; takes the p2p lock; waits for no peer.
+ * Return: 0, also if the grant exists already; -ESTALE the function is being reset; -EHOSTUNREACH
+ * this node has no link to that node; -ENOSPC the window to that node is full; -EDQUOT peer-to-peer
+ * has used up its share of that window; -EAGAIN too many grants exist, or that node has not
+ * confirmed their end yet; -EINVAL the BAR cannot be reached; -ENOMEM; or the IOMMU's error.
+ */
+int lend_grant_open(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
+
+/**
+ * lend_grant_end - end of lend_grant_open()
+ * @fn: (in, out) function
+ * @want: (in) the same; not trusted.  It is no error if there is no such grant
+ *
+ * Context: process, group lock; takes the p2p lock; waits for no peer.
+ */
+void lend_grant_end(struct lend_fn *fn, const struct dlend_p_p2p_grant *want);
 
 /**
  * lend_p2p_init - a new function @fn (out) reaches nothing and is reached by nobody.

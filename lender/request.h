@@ -5,6 +5,8 @@
 
 #include <dlend/link.h>
 
+#include "lender/fn.h"
+
 /* For dlend_link_user_register(). */
 extern struct dlend_link_user lend_link_user;
 

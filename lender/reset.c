@@ -2,18 +2,25 @@
 /*
  * Getting a function back into a known state: a reset of the function, and the PCI state that it
  * had when it was bound.
- *
- * Knows nothing of leases, but what it writes into the trace.
  */
 #include <linux/delay.h>
+#include <linux/iommu.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/string.h>
 #include <linux/unaligned.h>
 
 #include "lender/group.h"
 #include "lender/irq.h"
 #include "lender/reset.h"
+#include "lender/together.h"
 #include "lender/trace.h"
+
+/* How long a reset waits until somebody else (sysfs, AER) gives back the device lock. */
+#define LEND_RESET_PATIENCE_MS	2000
+
+/* Milliseconds between two tries meanwhile. */
+#define LEND_RESET_POLL_MS	20
 
 /*
  * A function that is not there reads as all ones.  Ids are compared with what the function said
@@ -66,7 +73,7 @@ static int lend_reset_load(struct lend_fn *fn)
 
 /*
  * The device lock is held over all of it, because a reset by somebody else saves and restores the
- * same registers.  The PCI core calls reset_prepare() and reset_done() of the driver (errors.c)
+ * same registers.  The PCI core calls reset_prepare() and reset_done() of the driver (driver.c)
  * for this reset as for any other.
  */
 static int lend_reset_locked(struct lend_fn *fn)
@@ -105,7 +112,12 @@ int lend_reset_fn(struct lend_fn *fn, const char *why, bool locked)
 	return ret;
 }
 
-int lend_reset_restore(struct lend_fn *fn)
+/*
+ * Give a function the PCI state that it had when it was first reset. As lend_reset_lock_device().
+ * Return: 0; -EAGAIN somebody else has the device lock, nothing was done; -ENODEV it does not
+ * answer.
+ */
+static int lend_reset_restore(struct lend_fn *fn)
 {
 	int ret = lend_reset_lock_device(fn);
 
@@ -151,4 +163,234 @@ void lend_reset_heal(struct lend_fn *fn)
 	lend_irq_restore_intx(fn);
 	dev_warn_ratelimited(&pdev->dev,
 			     "was reset, and this host was not told (by its own firmware, or somebody at its port or its physical function): its BARs, bus mastering and interrupts are as before; its user's driver has to set it up anew, bind it again if it does not\n");
+}
+
+/*
+ * Reset of a slot or a bus: most graphics cards with an audio function have no other.  It touches
+ * all functions there, so all of them have to be bound here, in one IOMMU group, and so in one
+ * lease; and nobody may be using one of them (together.h).
+ */
+
+/*
+ * A guest, or its VMM, that resets all functions of a device does so within that time.  One that
+ * resets one of them, uses it without DMA and interrupts, and resets another one later, keeps the
+ * first one as it is.
+ */
+#define LEND_ASKED_MS		2000
+
+/**
+ * struct lend_scope - what a reset would touch
+ * @slot: only what is in there, or NULL: all on the bus, and below it
+ * @dev: without references, to compare only
+ * @count: number of them
+ * @more: there are more than fit in there
+ */
+struct lend_scope {
+	struct pci_slot *slot;
+	struct pci_dev *dev[LEND_GROUP_MAX];
+	unsigned int count;
+	bool more;
+};
+
+static int lend_scope_add(struct pci_dev *pdev, void *data)
+{
+	struct lend_scope *scope = data;
+
+	if (scope->slot && pdev->slot != scope->slot)
+		return 0;
+	if (scope->count < LEND_GROUP_MAX)
+		scope->dev[scope->count++] = pdev;
+	else
+		scope->more = true;
+	return 0;
+}
+
+/* As pci_reset_bus() chooses.  NULL: the whole bus. */
+static struct pci_slot *lend_scope_slot(const struct pci_dev *pdev)
+{
+	return pci_probe_reset_slot(pdev->slot) ? NULL : pdev->slot;
+}
+
+/*
+ * Never under the group lock: the PCI core calls error handlers, which
+ * take that, under the lock that this takes.
+ */
+static void lend_scope_find(struct lend_fn *fn, struct lend_scope *scope)
+{
+	*scope = (struct lend_scope){ .slot = lend_scope_slot(fn->pdev) };
+	pci_walk_bus(fn->pdev->bus, lend_scope_add, scope);
+}
+
+/* What lend_bus_reset_can() looks for. */
+struct lend_outsider {
+	struct pci_slot *slot;
+	struct iommu_group *iommu;
+	char *name;
+	size_t len;
+};
+
+static int lend_outsider_look(struct pci_dev *pdev, void *data)
+{
+	struct iommu_group *iommu = iommu_group_get(&pdev->dev);
+	struct lend_outsider *look = data;
+	bool inside = iommu == look->iommu && pdev->hdr_type == PCI_HEADER_TYPE_NORMAL;
+
+	iommu_group_put(iommu);
+	if (inside || (look->slot && pdev->slot != look->slot))
+		return 0;
+	strscpy(look->name, pci_name(pdev), look->len);
+	return -EXDEV;
+}
+
+int lend_bus_reset_can(struct pci_dev *pdev, char *other, size_t len)
+{
+	struct lend_outsider look = { .slot = lend_scope_slot(pdev), .name = other, .len = len };
+
+	if (!look.slot && (pdev->is_virtfn || pci_is_root_bus(pdev->bus) ||
+			   pci_probe_reset_bus(pdev->bus)))
+		return -ENOTTY;
+	look.iommu = iommu_group_get(&pdev->dev);
+	*other = '\0';
+	pci_walk_bus(pdev->bus, lend_outsider_look, &look);
+	iommu_group_put(look.iommu);
+	return *other ? -EXDEV : 0;
+}
+
+/* Group lock. */
+static struct lend_fn *lend_scope_fn(struct lend_group *group, const struct pci_dev *pdev)
+{
+	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
+		if (w.fn->pdev == pdev && !w.fn->removing)
+			return w.fn;
+	return NULL;
+}
+
+static bool lend_bus_reset_was_asked(const struct lend_fn *fn)
+{
+	return fn->reset_asked &&
+	       time_before(jiffies, fn->reset_asked + msecs_to_jiffies(LEND_ASKED_MS));
+}
+
+/* Group lock. */
+static void lend_bus_reset_set(struct lend_group *group, const struct lend_scope *scope,
+			       struct lend_together *set)
+{
+	*set = (struct lend_together){ .strangers = scope->more };
+	for (unsigned int i = 0; i < scope->count; i++) {
+		struct lend_fn *fn = lend_scope_fn(group, scope->dev[i]);
+
+		if (!fn) {
+			set->strangers++;
+			continue;
+		}
+		set->bound |= BIT_ULL(fn->index);
+		set->lent |= fn->lent ? BIT_ULL(fn->index) : 0;
+		set->asked |= lend_bus_reset_was_asked(fn) ? BIT_ULL(fn->index) : 0;
+	}
+}
+
+/* How many errors the PCI core has told of.  Group lock. */
+static u32 lend_bus_reset_errors(struct lend_group *group, u64 fns)
+{
+	u32 errors = 0;
+
+	for (struct lend_walk w = { group, fns }; lend_walk_next(&w);)
+		errors += w.fn->errors;
+	return errors;
+}
+
+/* Return: the functions to be reset, whose requests wait from now on; 0: they cannot be reset. */
+static u64 lend_bus_reset_begin(struct lend_fn *fn, u32 *errors)
+{
+	struct lend_group *group = fn->group;
+	struct lend_together set;
+	struct lend_scope scope;
+
+	lend_scope_find(fn, &scope);
+	guard(mutex)(&group->lock);
+	lend_bus_reset_set(group, &scope, &set);
+	if (lend_together_judge(&set) != LEND_TOGETHER_RESET)
+		return 0;
+	WRITE_ONCE(group->resetting, set.bound);
+	*errors = lend_bus_reset_errors(group, set.bound);
+	return set.bound;
+}
+
+/* Return: did no error come meanwhile, because of which the core may reset them again? */
+static bool lend_bus_reset_end(struct lend_group *group, u64 fns, u32 errors)
+{
+	guard(mutex)(&group->lock);
+	for (struct lend_walk w = { group, fns }; lend_walk_next(&w);)
+		w.fn->reset_asked = 0;
+	WRITE_ONCE(group->resetting, 0);
+	wake_up_all(&group->wait);
+	return lend_bus_reset_errors(group, fns) == errors;
+}
+
+/* The PCI core calls reset_prepare() and reset_done() of each function (driver.c). */
+static int lend_bus_reset_try(struct lend_fn *fn)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(LEND_RESET_PATIENCE_MS);
+	int ret;
+
+	do {
+		if (READ_ONCE(fn->removing))
+			return -EAGAIN;
+		ret = pci_reset_bus(fn->pdev);
+		if (ret != -EAGAIN)
+			return ret;
+		msleep(LEND_RESET_POLL_MS);
+	} while (time_before(jiffies, end));
+	return -EAGAIN;
+}
+
+static int lend_bus_reset_now(struct lend_fn *fn, u64 fns)
+{
+	int ret = READ_ONCE(fn->fail_reset) ? -EIO : 0, err;
+
+	msleep(READ_ONCE(fn->slow_reset_ms));
+	if (!ret)
+		ret = lend_bus_reset_try(fn);
+	for (struct lend_walk w = { fn->group, fns }; lend_walk_next(&w);) {
+		if (ret == -EAGAIN)
+			break;
+		err = lend_reset_restore(w.fn);
+		ret = ret ?: err;
+	}
+	return ret;
+}
+
+int lend_bus_reset(struct lend_fn *fn, const char *why, u64 *done)
+{
+	struct lend_group *group = fn->group;
+	ktime_t start = ktime_get();
+	u32 errors;
+	int ret;
+
+	*done = lend_bus_reset_begin(fn, &errors);
+	if (!*done)
+		return -EBUSY;
+	ret = lend_bus_reset_now(fn, *done);
+	for (struct lend_walk w = { group, *done }; lend_walk_next(&w);)
+		trace_dlend_reset(&w.fn->addr, why, ktime_us_delta(ktime_get(), start), ret);
+	if (!lend_bus_reset_end(group, *done, errors) && !ret)
+		ret = -EAGAIN;
+	return ret;
+}
+
+int lend_bus_reset_request(struct lend_fn *fn)
+{
+	u64 done;
+	int ret = lend_bus_reset(fn, "request", &done);
+
+	if (ret != -EBUSY)
+		return ret;
+	ret = lend_reset_restore(fn);
+	trace_dlend_reset(&fn->addr, "emulate", 0, ret);
+	return ret;
+}
+
+void lend_bus_reset_await(struct lend_fn *fn)
+{
+	wait_event(fn->group->wait, !(READ_ONCE(fn->group->resetting) & BIT_ULL(fn->index)));
 }

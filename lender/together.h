@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Functions that are reset together: whether they can be, now. */
+/*
+ * A function without a reset of its own is reset with all that sits in its slot, or on its bus.
+ * That must not touch what anybody uses: neither the guest that has another of these functions, nor
+ * this host.  Pure logic.
+ */
 #ifndef DLEND_LENDER_TOGETHER_H
 #define DLEND_LENDER_TOGETHER_H
 
@@ -32,6 +36,11 @@ enum lend_together_verdict {
 };
 
 /** lend_together_judge - can the functions of @set (in) be reset now?  Context: any. */
-enum lend_together_verdict lend_together_judge(const struct lend_together *set);
+static inline enum lend_together_verdict lend_together_judge(const struct lend_together *set)
+{
+	if (set->strangers || !set->bound)
+		return LEND_TOGETHER_STRANGERS;
+	return set->lent & ~set->asked ? LEND_TOGETHER_IN_USE : LEND_TOGETHER_RESET;
+}
 
 #endif

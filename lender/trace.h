@@ -54,20 +54,6 @@ TRACE_EVENT(dlend_fence,
 		  __entry->epoch)
 );
 
-TRACE_EVENT(dlend_irq,
-	TP_PROTO(const struct dlend_addr *addr, u32 vector),
-	TP_ARGS(addr, vector),
-	TP_STRUCT__entry(
-		__array(char, dev, DLEND_NAME_LEN)
-		__field(u32, vector)
-	),
-	TP_fast_assign(
-		dlend_addr_name(addr, __entry->dev);
-		__entry->vector = vector;
-	),
-	TP_printk("%s vector=%u", __entry->dev, __entry->vector)
-);
-
 TRACE_EVENT(dlend_irq_setup,
 	TP_PROTO(const struct dlend_addr *addr, u32 mode, u32 count, int status),
 	TP_ARGS(addr, mode, count, status),

@@ -4,7 +4,7 @@
 # user space under ASan, UBSan and a fuzzer (tests/user).
 dlend-pure := ntb/proto ntb/queue ntb/bringup ntb/irqscan ntb/caps ntb/names ntb/islands ntb/fit
 dlend-pure += iommu/slots iommu/maps iommu/claims
-dlend-pure += lender/lease_sm lender/cfgfilter lender/drain lender/together lender/notes
+dlend-pure += lender/lease_sm lender/cfgfilter lender/drain
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books
 dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/outstanding
 dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_bookings borrower/p2p_clique

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend doctor: checks a device that is to be lent.  check.c and lender/check.c check the same but
+ * dlend doctor: checks a device that is to be lent.  check.c and lender/bind.c check the same but
  * stop at the first problem; this reports all of them.
  */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Suite of the messages that wait for one peer (lender/notes.c). */
+/* Suite of the messages that wait for one peer (lender/notes.h). */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 

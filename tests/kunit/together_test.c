@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Suite of functions that are reset together (lender/together.c). */
+/* Suite of functions that are reset together (lender/together.h). */
 #include <kunit/test.h>
 #include <linux/kernel.h>
 

@@ -102,7 +102,7 @@ def copied(top):
 
 
 BROKEN = (
-    ("an error of the log", "lender/check.c", '\nstatic void lend_x(struct device *d)\n{\n\tdev_err(d, "a new kind of %s "\n'
+    ("an error of the log", "lender/bind.c", '\nstatic void lend_x(struct device *d)\n{\n\tdev_err(d, "a new kind of %s "\n'
      '\t\t"trouble (%d)\\n", "old", 1);\n}\n', "a new kind of old trouble (...)"),
     ("one that is said once", "ntb/main.c", '\nstatic void dlend_x(void)\n{\n\tpr_warn_once("dlend: half of it is gone\\n");\n}\n',
      "dlend: half of it is gone"),
@@ -125,7 +125,7 @@ BROKEN = (
     ("what a package says", "debian/dlend.prerm", '\nsay "not in $(uname -r | cut -d. -f1), nor in $there"\n', "dlend: not in ..., nor in ..."),
 )
 NOT_SAID = (
-    ("a comment", "lender/check.c", '\nstatic void lend_x(void)\n{\n\t/* pr_err("dlend: in a comment\\n"); */\n}\n'),
+    ("a comment", "lender/bind.c", '\nstatic void lend_x(void)\n{\n\t/* pr_err("dlend: in a comment\\n"); */\n}\n'),
     ("what is good", "tools/doctor.c", '\nstatic void x(void)\n{\n\tfinding(LEVEL_OK, "moon", "it is new", NULL);\n}\n'),
     ("what only goes on", "tools/lend.c", '\nstatic void x(void)\n{\n\tprogress("%s: taking it from there", "it");\n}\n'),
     ("information", "ntb/main.c", '\nstatic void dlend_x(void)\n{\n\tpr_info("dlend: all is well\\n");\n}\n'),

@@ -21,7 +21,7 @@ DMA_UNMAP, P2P_UNMAP = 10, 21       # enum dlend_msg_type
 BY_OFFSET = 1                       # DLEND_P2P_F_OFFSET
 WINDOW = 1 << 30                    # ntbsim's own
 TERA = 1 << 40
-MAPS_MAX = 32 * 6                   # LEND_MAPS_MAX of lender/p2p_maps.c: the BARs of so many devices
+MAPS_MAX = 32 * 6                   # LEND_MAPS_MAX of lender/p2p.c: the BARs of so many devices
 AT_ONCE = 8                         # calls of one device that are under way
 
 

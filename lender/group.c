@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which functions are bound to dlend-lender, and which groups they form: two lists, and the
- * references that keep functions and groups alive.
- *
- * Knows nothing of what happens to a lease: who changes leases tells the registry what to call.
+ * Which functions are bound to dlend-lender, which groups they form, and which groups belong to one
+ * set.  Knows nothing of what happens to a lease.
  */
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -11,8 +9,136 @@
 
 #include <dlend/compat.h>
 
-#include "lender/registry.h"
-#include "lender/rom.h"
+#include "lender/group.h"
+
+/*
+ * Sets: groups that belong together, and that one node alone may have at a time.  Who has the first
+ * one keeps the others from all other nodes: each other member's lease says which nodes may borrow
+ * a member (lend_hold_keeper()).
+ *
+ * Takes nothing from who has a member.  A fence passes here, too: the lock is held for no longer
+ * than it takes to look at all members.
+ */
+
+/*
+ * The set lock: guards lend_group.set of all groups.  Their leases change under the group lock and
+ * under this one, so either is enough to read one.
+ */
+static DEFINE_MUTEX(lend_set_lock);
+static LIST_HEAD(lend_set_members);
+
+/* Set lock. */
+static bool lend_set_has_both(const struct lend_group *a, const struct lend_group *b)
+{
+	return a != b && !strcmp(a->set.name, b->set.name);
+}
+
+/* Whom the other members keep @group for; 0: @node may have it.  Set lock. */
+static u16 lend_set_keeper(const struct lend_group *group, u16 node)
+{
+	const struct lend_group *other;
+	u16 keeper;
+
+	list_for_each_entry(other, &lend_set_members, set.node) {
+		keeper = lend_hold_keeper(&other->set.hold, node);
+		if (keeper != DLEND_NODE_NONE && lend_set_has_both(group, other))
+			return keeper;
+	}
+	return DLEND_NODE_NONE;
+}
+
+/* Set lock.  Return: there are others. */
+static bool lend_set_tell_others(const struct lend_group *group)
+{
+	struct lend_group *other;
+	bool any = false;
+
+	list_for_each_entry(other, &lend_set_members, set.node) {
+		if (!lend_set_has_both(group, other))
+			continue;
+		other->set.stale = true;
+		any = true;
+	}
+	return any;
+}
+
+bool lend_set_put(struct lend_group *group, const char *name)
+{
+	struct lend_member *set = &group->set;
+
+	guard(mutex)(&lend_set_lock);
+	if (!strcmp(set->name, name))
+		return false;
+	if (set->name[0]) {
+		lend_set_tell_others(group);
+		list_del(&set->node);
+	}
+	strscpy(set->name, name, sizeof(set->name));
+	if (set->name[0]) {
+		lend_set_tell_others(group);
+		list_add_tail(&set->node, &lend_set_members);
+	}
+	return true;
+}
+
+void lend_set_name(const struct lend_group *group, char *name)
+{
+	guard(mutex)(&lend_set_lock);
+	memcpy(name, group->set.name, sizeof(group->set.name));
+}
+
+int lend_set_step(struct lend_group *group, const struct lend_event *ev, u32 *todo, bool *others)
+{
+	struct lend_event full = *ev;
+	struct lend_hold hold;
+	int ret;
+
+	guard(mutex)(&lend_set_lock);
+	full.keeper = lend_set_keeper(group, ev->node);
+	ret = lend_lease_step(&group->lease, &full, todo);
+	lend_lease_hold(&group->lease, &hold);
+	*others = memcmp(&hold, &group->set.hold, sizeof(hold)) && lend_set_tell_others(group);
+	group->set.hold = hold;
+	return ret;
+}
+
+bool lend_set_reserve(struct lend_group *group, const struct lend_for *whom)
+{
+	guard(mutex)(&lend_set_lock);
+	return lend_lease_reserve(&group->lease, whom);
+}
+
+void lend_group_lease(const struct lend_group *group, struct lend_lease *lease)
+{
+	guard(mutex)(&lend_set_lock);
+	*lease = group->lease;
+}
+
+enum dlend_offer_state lend_set_told(const struct lend_group *group, const struct lend_lease *lease,
+				     const struct lend_for *whom, u16 *holder)
+{
+	static const struct lend_for admin;
+
+	if (!whom)
+		whom = &admin;
+	guard(mutex)(&lend_set_lock);
+	return lend_lease_told(lease, whom, lend_set_keeper(group, whom->node), holder);
+}
+
+bool lend_set_heard(struct lend_group *group)
+{
+	bool stale;
+
+	guard(mutex)(&lend_set_lock);
+	stale = group->set.stale;
+	group->set.stale = false;
+	return stale;
+}
+
+/*
+ * Which functions are bound to dlend-lender, and which groups they form: two lists, and the
+ * references that keep functions and groups alive.
+ */
 
 /* 2025-01-01: epochs have 32 bits, and must not repeat when the module is loaded again. */
 #define LEND_EPOCH_ORIGIN	1735689600
@@ -43,7 +169,7 @@ static void lend_fn_release(struct kref *ref)
 	if (fn->group)
 		lend_group_put(fn->group);
 	kfree(fn->saved);
-	lend_rom_free(fn);
+	kvfree(fn->rom);
 	pci_dev_put(fn->pdev);
 	kfree(fn);
 }
@@ -97,13 +223,6 @@ static struct lend_group *lend_group_find(int id)
 }
 
 /* Registry lock. */
-static u32 lend_group_first_epoch(void)
-{
-	return lend_epoch_first(lend_registry_epoch_floor,
-				ktime_get_real_seconds() - LEND_EPOCH_ORIGIN);
-}
-
-/* Registry lock. */
 static struct lend_group *lend_group_new(int id, unsigned int members,
 					 const struct lend_works *works)
 {
@@ -121,7 +240,9 @@ static struct lend_group *lend_group_new(int id, unsigned int members,
 	INIT_DELAYED_WORK(&group->unreserve, works->unreserve);
 	INIT_WORK(&group->say, works->say);
 	init_waitqueue_head(&group->wait);
-	lend_lease_init(&group->lease, lend_group_first_epoch());
+	lend_lease_init(&group->lease,
+			lend_epoch_first(lend_registry_epoch_floor,
+					 ktime_get_real_seconds() - LEND_EPOCH_ORIGIN));
 	list_add_tail(&group->node, &lend_registry_groups);
 	return group;
 }
@@ -213,21 +334,14 @@ int lend_registry_join(struct lend_fn *fn, int id, unsigned int members,
 	return ret;
 }
 
-bool lend_registry_forget(struct lend_fn *fn,
-			  void (*left)(struct lend_group *group, bool last, unsigned int ms),
-			  unsigned int ms)
+bool lend_registry_forget(struct lend_fn *fn)
 {
 	struct lend_group *group = fn->group;
-	bool last;
 
-	guard(mutex)(&group->lock);
-	mutex_lock(&lend_registry_lock);
+	guard(mutex)(&lend_registry_lock);
 	group->fn[fn->index] = NULL;
 	list_del(&fn->node);
-	last = lend_group_unlist(group);
-	mutex_unlock(&lend_registry_lock);
-	left(group, last, ms);
-	return last;
+	return lend_group_unlist(group);
 }
 
 void lend_registry_each_group(void (*visit)(struct lend_group *group, void *arg), void *arg)
