@@ -6,6 +6,7 @@
 #ifndef DLEND_BORROWER_GROUP_H
 #define DLEND_BORROWER_GROUP_H
 
+#include <linux/errno.h>
 #include <dlend/types.h>
 
 /**
@@ -27,6 +28,11 @@ struct dlend_group_fn {
  * Context: any. Return: 0; -EBUSY another party uses the other function; -EAGAIN a party has left
  * the other function, which may still do DMA, and would reach the memory of the party that asks.
  */
-int dlend_group_admits(struct dlend_group_fn other);
+static inline int dlend_group_admits(struct dlend_group_fn other)
+{
+	if (other.leased || other.borrowing)
+		return other.same_party ? 0 : -EBUSY;
+	return other.leases ? -EAGAIN : 0;
+}
 
 #endif

@@ -6,13 +6,97 @@
  * waits for returns (dlend_claim_pending()).  Must not know when a lease is wanted, nor what it is
  * used for: the claim's owner knows.
  */
+#include <linux/bitops.h>
+#include <linux/jiffies.h>
+#include <linux/mm.h>
+#include <linux/pci_regs.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <linux/wait_bit.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
 #include <dlend/p2p.h>
 #include "lease.h"
+#include "offer.h"
 #include "trace.h"
+
+/*
+ * The expansion ROM of an offered device, fetched from its lender piece by piece.
+ *
+ * The lender made a copy of it before it offered the device, so no lease is needed.
+ */
+
+/* Fetch the piece at @at. @size (in, out): bytes of the whole image; 0: not known yet. */
+static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *link, u32 at,
+				u32 *size, struct dlend_p_rom *piece)
+{
+	struct dlend_session_ref now = dlend_session_now(link);
+	struct dlend_msg req, reply = {};
+	struct dlend_p_u32 *p;
+	int ret;
+
+	p = dlend_msg_init(&req, DLEND_MSG_ROM_READ, &offer->addr, 0, sizeof(*p));
+	p->value = cpu_to_le32(at);
+	ret = dlend_link_call_in(&now, &req, &reply, 0);
+	if (ret)
+		return ret;
+	memcpy(piece, reply.payload, sizeof(*piece));
+	if (!*size)
+		*size = le32_to_cpu(piece->size);
+	/* The link has checked the message. Does it answer this request, and for the same image? */
+	if (le32_to_cpu(piece->offset) != at || le32_to_cpu(piece->size) != *size)
+		return -EBADMSG;
+	return 0;
+}
+
+static int dlend_rom_read_all(struct dlend_offer *offer, struct dlend_link *link, u64 room,
+			      u8 **image, u32 *size)
+{
+	struct dlend_p_rom piece;
+	u32 at = 0;
+	int ret;
+
+	*size = 0;
+	ret = dlend_rom_read_piece(offer, link, 0, size, &piece);
+	if (ret)
+		return ret;
+	if (*size > room)
+		return -EFBIG;
+	*image = kvmalloc(*size, GFP_KERNEL_ACCOUNT);
+	if (!*image)
+		return -ENOMEM;
+	for (;;) {
+		memcpy(*image + at, piece.data, min_t(u32, *size - at, sizeof(piece.data)));
+		at += sizeof(piece.data);
+		if (at >= *size)
+			return 0;
+		ret = dlend_rom_read_piece(offer, link, at, size, &piece);
+		if (ret)
+			break;
+	}
+	kvfree(*image);
+	*image = NULL;
+	return ret;
+}
+
+int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size)
+{
+	struct dlend_offer_info info;
+	struct dlend_link *link;
+	int ret;
+
+	*image = NULL;
+	dlend_offer_copy(offer, &info, NULL);
+	if (!info.bar[DLEND_ROM_INDEX].size)
+		return 0;
+	link = dlend_offer_link(offer);
+	if (!link)
+		return -ENOTCONN;
+	ret = dlend_rom_read_all(offer, link, info.bar[DLEND_ROM_INDEX].size, image, size);
+	dlend_link_put(link);
+	return ret;
+}
+DLEND_EXPORT(dlend_offer_read_rom);
 
 /* The lender fences first, or waits some seconds for a reset: a call's default is too short. */
 #define DLEND_LEASE_TIMEOUT_MS	10000
@@ -57,7 +141,7 @@ static void dlend_lease_free(struct kref *ref)
 	struct dlend_lease_record *r = container_of(ref, struct dlend_lease_record, ref);
 	unsigned int i;
 
-	if (r->claim)
+	if (r->claim && r->claim->ops->released)
 		r->claim->ops->released(r->claim, &r->lease, r->acked);
 	if (r->sink)
 		dlend_irq_sink_close(r->sink, r->acked);
@@ -84,8 +168,9 @@ void dlend_lease_put(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_put);
 
-int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dlend_msg *reply,
-		     unsigned int timeout_ms)
+/* Ask the lender something about a lease. Return: as dlend_link_call_in(). */
+static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
+			    struct dlend_msg *reply, unsigned int timeout_ms)
 {
 	struct dlend_claim *claim = to_record(lease)->claim;
 
@@ -148,7 +233,7 @@ static void dlend_lease_give_back(struct dlend_lease_record *r)
 
 	/* Peer-to-peer through this node must not reach the device under its next lease. */
 	dlend_p2p_fence(&lease->addr, lease->epoch);
-	if (r->claim)
+	if (r->claim && r->claim->ops->returning)
 		r->claim->ops->returning(r->claim, lease);
 	/* Of a stray the lender may invent as many as it likes, and answer none. */
 	ret = dlend_lease_tell_return(lease, r->claim ? DLEND_LEASE_RETURN_TRIES : 1);
@@ -160,7 +245,7 @@ static void dlend_lease_give_back(struct dlend_lease_record *r)
 				     lease->addr.lender, dlend_addr_name(&lease->addr, name),
 				     lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
-	if (r->claim)
+	if (r->claim && r->claim->ops->returned)
 		r->claim->ops->returned(r->claim, lease);
 }
 
@@ -248,11 +333,12 @@ static void dlend_lease_bar_revoked(struct dlend_window *w)
 {
 	struct dlend_lease_record *r = w->arg;
 
-	r->claim->ops->bar_revoked(r->claim, w - r->lease.bar);
+	if (r->claim->ops->bar_revoked)
+		r->claim->ops->bar_revoked(r->claim, w - r->lease.bar);
 }
 
 /* Open windows onto the BARs. The offsets come from the peer; the link checks them. */
-int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
+static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
 	struct dlend_lease_record *r = to_record(lease);
 	struct dlend_offer_info info;
@@ -342,6 +428,7 @@ static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim,
 {
 	struct dlend_link *link = dlend_offer_link(claim->offer);
 	struct dlend_lease_record *r;
+	struct dlend_irq_sink *sink;
 	int ret;
 
 	if (!link) {
@@ -358,15 +445,14 @@ static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim,
 		snprintf(why, DLEND_REASON_LEN, "out of memory");
 		return ERR_PTR(-ENOMEM);
 	}
-	r->sink = dlend_irq_sink_open(r->lease.ref.link, dlend_lease_interrupt, claim);
-	if (IS_ERR(r->sink)) {
-		ret = PTR_ERR(r->sink);
-		r->sink = NULL;
+	sink = dlend_irq_sink_open(r->lease.ref.link, dlend_lease_interrupt, claim);
+	if (IS_ERR(sink)) {
 		snprintf(why, DLEND_REASON_LEN, "no place for its interrupts in the window (%pe)",
-			 ERR_PTR(ret));
+			 sink);
 		dlend_lease_put(&r->lease);
-		return ERR_PTR(ret);
+		return ERR_CAST(sink);
 	}
+	r->sink = sink;
 	claim->ops->get(claim);
 	r->claim = claim;
 	return r;
@@ -566,11 +652,6 @@ int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
 
-int dlend_lease_irq_pass(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
-{
-	return to_record(lease)->direct ? dlend_lease_irq_doorbell(lease, mode, count) : -EALREADY;
-}
-
 int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
 {
 	struct dlend_lease_record *r = to_record(lease);
@@ -607,3 +688,303 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 	return dlend_link_post_in(&lease->ref, &msg);
 }
 DLEND_EXPORT(dlend_lease_irq_unmask);
+
+/*
+ * The device's own configuration space, as the borrower reaches it under a lease: CFG_READ and
+ * CFG_WRITE.
+ */
+
+/* Where Device Control has Max_Read_Request_Size. */
+#define DLEND_LEASE_READRQ_SHIFT	(ffs(PCI_EXP_DEVCTL_READRQ) - 1)
+
+/* @type: CFG_READ or CFG_WRITE. */
+static int dlend_lease_cfg(struct dlend_lease *lease, u16 type, struct dlend_p_cfg *cfg,
+			   unsigned int timeout_ms)
+{
+	struct dlend_msg req, reply = {};
+	struct dlend_p_cfg *p;
+	int ret;
+
+	p = dlend_msg_init(&req, type, &lease->addr, lease->epoch, sizeof(*p));
+	*p = *cfg;
+	ret = dlend_lease_call(lease, &req, &reply, timeout_ms);
+	memcpy(cfg, reply.payload, sizeof(*cfg));
+	return ret;
+}
+
+int dlend_lease_cfg_read(struct dlend_lease *lease, u32 at, u32 size, u32 *value,
+			 unsigned int timeout_ms)
+{
+	struct dlend_p_cfg cfg = { .offset = cpu_to_le16(at), .size = cpu_to_le16(size) };
+	int ret = dlend_lease_cfg(lease, DLEND_MSG_CFG_READ, &cfg, timeout_ms);
+
+	if (!ret)
+		*value = le32_to_cpu(cfg.value);
+	return ret;
+}
+DLEND_EXPORT(dlend_lease_cfg_read);
+
+int dlend_lease_cfg_write(struct dlend_lease *lease, u32 at, u32 size, u32 value,
+			  unsigned int timeout_ms)
+{
+	struct dlend_p_cfg cfg = {
+		.offset = cpu_to_le16(at), .size = cpu_to_le16(size), .value = cpu_to_le32(value),
+	};
+
+	return dlend_lease_cfg(lease, DLEND_MSG_CFG_WRITE, &cfg, timeout_ms);
+}
+DLEND_EXPORT(dlend_lease_cfg_write);
+
+/* What is left until @end (jiffies), at least 1: to a call, 0 means its default. */
+static unsigned int dlend_lease_left_ms(unsigned long end)
+{
+	return time_before(jiffies, end) ? max(jiffies_to_msecs(end - jiffies), 1u) : 1;
+}
+
+/*
+ * As a driver does it, but for the poll: the lender answers the write of the address when the word
+ * was moved.
+ */
+int dlend_lease_vpd(struct dlend_lease *lease, u32 pos, u16 addr, u32 *data,
+		    unsigned int timeout_ms)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(timeout_ms);
+	bool write = addr & PCI_VPD_ADDR_F;
+	int ret = 0;
+
+	if (write)
+		ret = dlend_lease_cfg_write(lease, pos + PCI_VPD_DATA, 4, *data, timeout_ms);
+	if (!ret)
+		ret = dlend_lease_cfg_write(lease, pos + PCI_VPD_ADDR, 2, addr,
+					    dlend_lease_left_ms(end));
+	if (ret || write)
+		return ret;
+	return dlend_lease_cfg_read(lease, pos + PCI_VPD_DATA, 4, data, dlend_lease_left_ms(end));
+}
+DLEND_EXPORT(dlend_lease_vpd);
+
+int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq)
+{
+	return dlend_lease_cfg_write(lease, at, 2, readrq << DLEND_LEASE_READRQ_SHIFT, 0);
+}
+DLEND_EXPORT(dlend_lease_set_readrq);
+
+int dlend_lease_enable(struct dlend_lease *lease)
+{
+	return dlend_lease_cfg_write(lease, PCI_COMMAND, 2, PCI_COMMAND_MEMORY, 0);
+}
+DLEND_EXPORT(dlend_lease_enable);
+
+int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
+{
+	u32 value = 0;
+	int ret = dlend_lease_cfg_read(lease, PCI_STATUS, 2, &value, timeout_ms);
+
+	*status = value;
+	return ret;
+}
+DLEND_EXPORT(dlend_lease_read_status);
+
+/*
+ * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.
+ */
+
+/* The lender waits for the device, a second at most, and for a request of its own. */
+#define DLEND_LEASE_QUIESCE_MS	5000
+
+int dlend_lease_move_to(struct dlend_lease *lease, u16 node, bool cut)
+{
+	struct dlend_p_move_to *p;
+	struct dlend_msg req;
+
+	p = dlend_msg_init(&req, DLEND_MSG_MOVE_TO, &lease->addr, lease->epoch, sizeof(*p));
+	p->node = cpu_to_le16(node);
+	p->flags = cpu_to_le16(cut ? DLEND_MOVE_F_CUT : 0);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+DLEND_EXPORT(dlend_lease_move_to);
+
+int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
+			struct dlend_quiet *quiet)
+{
+	struct dlend_msg req, reply = {};
+	const struct dlend_p_quiet *p = (void *)reply.payload;
+	int pass = -EALREADY, ret;
+
+	/* The lender has to count them.  It stops the device, whatever becomes of that. */
+	if (to_record(lease)->direct)
+		pass = dlend_lease_irq_doorbell(lease, mode, count);
+	quiet->irqs_changed = pass != -EALREADY;
+	dlend_msg_init(&req, DLEND_MSG_QUIESCE, &lease->addr, lease->epoch, 0);
+	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_QUIESCE_MS);
+	quiet->drained = !ret && (!pass || pass == -EALREADY) &&
+			 (le32_to_cpu(p->flags) & DLEND_QUIET_F_DRAINED);
+	quiet->waited_us = le32_to_cpu(p->waited_us);
+	quiet->fired = le64_to_cpu(p->fired);
+	return ret;
+}
+DLEND_EXPORT(dlend_lease_quiesce);
+
+int dlend_lease_run(struct dlend_lease *lease)
+{
+	struct dlend_msg req;
+
+	dlend_msg_init(&req, DLEND_MSG_RUN, &lease->addr, lease->epoch, 0);
+	return dlend_lease_call(lease, &req, NULL, 0);
+}
+DLEND_EXPORT(dlend_lease_run);
+
+int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE])
+{
+	struct dlend_msg req, reply = {};
+	const struct dlend_p_token *p = (void *)reply.payload;
+	int ret;
+
+	dlend_msg_init(&req, DLEND_MSG_HAND_OVER, &lease->addr, lease->epoch, 0);
+	ret = dlend_lease_call(lease, &req, &reply, 0);
+	memcpy(token, p->token, DLEND_TOKEN_SIZE);
+	return ret;
+}
+DLEND_EXPORT(dlend_lease_hand_over);
+
+static const char *dlend_lease_taken_words(int err)
+{
+	switch (err) {
+	case -EINPROGRESS:
+		return "it is in use where it was";
+	case -EPERM:
+		return "it was handed over to somebody else";
+	case -ESTALE:
+		return "its lender has taken it back meanwhile";
+	default:
+		return "its lender could not change over";
+	}
+}
+
+static int dlend_lease_ask_take(struct dlend_lease *lease, const u8 *token, u32 flags, char *why)
+{
+	struct dlend_p_take *p;
+	struct dlend_msg req;
+	int ret;
+
+	p = dlend_msg_init(&req, DLEND_MSG_TAKE_OVER, &lease->addr, lease->epoch, sizeof(*p));
+	memcpy(p->token, token, DLEND_TOKEN_SIZE);
+	p->flags = cpu_to_le32(flags);
+	ret = dlend_lease_call(lease, &req, NULL, 0);
+	if (ret)
+		strscpy(why, dlend_lease_taken_words(ret), DLEND_REASON_LEN);
+	return ret;
+}
+
+int dlend_lease_may_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_SIZE],
+			      char *why)
+{
+	return dlend_lease_ask_take(lease, token, DLEND_TAKE_F_ASK, why);
+}
+DLEND_EXPORT(dlend_lease_may_take_over);
+
+int dlend_lease_take_over(struct dlend_lease *lease, const u8 token[DLEND_TOKEN_SIZE], char *why)
+{
+	return dlend_lease_ask_take(lease, token, 0, why) ?: dlend_lease_open_bars(lease, why);
+}
+DLEND_EXPORT(dlend_lease_take_over);
+
+/*
+ * Claims: who on this node has taken which offer.
+ */
+
+/* Not longer: strays are returned on the caller's workqueue. */
+#define DLEND_CLAIM_PENDING_MS	100
+
+/* Return: 0, or -errno and @why. */
+static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct dlend_claim *claim,
+				   char *why)
+{
+	const struct dlend_claim *other = offer->claim;
+
+	if (offer->withdrawn) {
+		snprintf(why, DLEND_REASON_LEN, "node %u does not lend it any more",
+			 offer->addr.lender);
+		return -ENODEV;
+	}
+	if (other) {
+		snprintf(why, DLEND_REASON_LEN, "this node has it already, as %s %s",
+			 other->ops->what, dev_name(other->dev));
+		return -EBUSY;
+	}
+	if (!offer->link) {
+		snprintf(why, DLEND_REASON_LEN, "the link to node %u is down", offer->addr.lender);
+		return -ENODEV;
+	}
+	if (dlend_offer_taken(offer, claim, why))
+		return -EBUSY;
+	if (!dlend_offer_lets(offer)) {
+		snprintf(why, DLEND_REASON_LEN, "the device is %s; wait until it is free",
+			 dlend_offer_state_name(offer->state));
+		return -EBUSY;
+	}
+	return 0;
+}
+
+int dlend_offer_claim(struct dlend_offer *offer, struct dlend_claim *claim, char *why)
+{
+	int ret;
+
+	guard(mutex)(&dlend_offers_lock);
+	ret = dlend_offer_check_claim(offer, claim, why);
+	if (ret)
+		return ret;
+	claim->offer = offer;
+	claim->wq = offer->wq;
+	offer->claim = claim;
+	offer->announced = true;
+	return 0;
+}
+DLEND_EXPORT(dlend_offer_claim);
+
+void dlend_offer_release(struct dlend_claim *claim)
+{
+	struct dlend_offer *offer = claim->offer;
+
+	mutex_lock(&dlend_offers_lock);
+	offer->claim = NULL;
+	if (offer->withdrawn && !offer->dying)
+		dlend_offer_kill(offer);
+	mutex_unlock(&dlend_offers_lock);
+	/* Wait: the claim's ops may be called now, and its owner's module be unloaded next. */
+	wait_var_event(&claim->calls, !atomic_read(&claim->calls));
+}
+DLEND_EXPORT(dlend_offer_release);
+
+bool dlend_claim_pending(const struct dlend_claim *claim)
+{
+	atomic_t *leases = &claim->offer->leases;
+
+	if (!atomic_read(leases))
+		return false;
+	wait_var_event_timeout(leases, !atomic_read(leases),
+			       msecs_to_jiffies(DLEND_CLAIM_PENDING_MS));
+	return true;
+}
+DLEND_EXPORT(dlend_claim_pending);
+
+int dlend_claim_show_interrupts(const struct dlend_claim *claim, char *buf)
+{
+	const char *why = READ_ONCE(claim->irq_why);
+
+	if (!READ_ONCE(claim->lease))
+		return sysfs_emit(buf, "none\n");
+	return why ? sysfs_emit(buf, "doorbell: %s\n", why) : sysfs_emit(buf, "direct\n");
+}
+DLEND_EXPORT(dlend_claim_show_interrupts);
+
+void dlend_claim_return_stray(struct dlend_claim *claim)
+{
+	struct dlend_offer *offer = claim->offer;
+
+	guard(mutex)(&dlend_offers_lock);
+	if (!offer->dying && offer->link && offer->state == DLEND_OFFER_HELD &&
+	    offer->holder == dlend_node_id())
+		dlend_lease_return_stray(offer);
+}
+DLEND_EXPORT(dlend_claim_return_stray);

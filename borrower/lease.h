@@ -5,6 +5,9 @@
 
 #include "offer.h"
 
+/* News of lenders (news.c): the borrower's part of every link. */
+extern struct dlend_link_user dlend_news_user;
+
 /**
  * dlend_lease_return_stray - give back a lease that nobody here uses
  * @offer: (in) offer; its state says that this node holds the lease
@@ -13,38 +16,6 @@
  * nobody.
  */
 void dlend_lease_return_stray(struct dlend_offer *offer);
-
-/**
- * dlend_lease_call - ask the lender something about a lease
- * @lease: (in) lease
- * @req: (in) request, complete
- * @reply: (out) answer; may be NULL
- * @timeout_ms: (in) milliseconds for the whole call; 0: as usual
- *
- * Context: process, may sleep; waits for the lender. Return: as dlend_link_call_in().
- */
-int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req, struct dlend_msg *reply,
-		     unsigned int timeout_ms);
-
-/**
- * dlend_lease_open_bars - open this node's windows onto the BARs
- * @lease: (in, out) lease, under which they are in reach
- * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
- *
- * Context: process. Return: 0; or as dlend_window_open().
- */
-int dlend_lease_open_bars(struct dlend_lease *lease, char *why);
-
-/**
- * dlend_lease_irq_pass - have interrupts pass the lender, which counts them then
- * @lease: (in) lease
- * @mode: (in) DLEND_IRQ_*, as they are set up
- * @count: (in) vectors, as they are set up
- *
- * Context: process, may sleep; waits for the lender. Return: 0 they came directly before; -EALREADY
- * they pass it; or as dlend_lease_irq_setup().
- */
-int dlend_lease_irq_pass(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count);
 
 /**
  * dlend_lease_sleep - this host goes to sleep, or is awake again

@@ -10,10 +10,8 @@
 #include <linux/crc32.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
-#include "bridges.h"
 #include "lease.h"
-#include "news.h"
-#include "offer_life.h"
+#include "offer.h"
 #include "p2p.h"
 
 #define DLEND_NEWS_MSI_MAX	32	/* vectors of MSI, PCI r3.0 sec 6.8.1.3 */
@@ -435,7 +433,7 @@ static void dlend_news_resume(bool slept)
 	dlend_lease_sleep(false);
 }
 
-static struct dlend_link_user dlend_news_user = {
+struct dlend_link_user dlend_news_user = {
 	.link_up = dlend_news_link_up,
 	.link_down = dlend_news_link_down,
 	.message = dlend_news_message,
@@ -443,13 +441,3 @@ static struct dlend_link_user dlend_news_user = {
 	.resume = dlend_news_resume,
 	.side = DLEND_TO_BORROWER,
 };
-
-int dlend_news_init(void)
-{
-	return dlend_link_user_register(&dlend_news_user);
-}
-
-void dlend_news_exit(void)
-{
-	dlend_link_user_unregister(&dlend_news_user);
-}

@@ -8,10 +8,11 @@
  *   dlend_offers_lock (mutex, offer.c)	  the book, and of every offer all that changes after it was
  *					  registered: state, link, claim
  *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
- *   dlend_bridge_ends_lock (mutex, bridges.c)  where the ends of links sit
+ *   dlend_bridge_ends_lock (mutex, p2p.c)  where the ends of links sit
  *   an aperture's lock (iommu/)
  *   dlend_links_lock (ntb/link.h)	  for the name of a node
  */
+/* Life of an offer: made, shown on the bus, announced, removed. */
 #ifndef DLEND_BORROWER_OFFER_H
 #define DLEND_BORROWER_OFFER_H
 
@@ -86,24 +87,13 @@ struct dlend_offer {
 
 #define to_dlend_offer(d) container_of(d, struct dlend_offer, dev)
 
+/* The bus, and what an admin sees of offers on it (docs/ABI/sysfs-bus-dlend). */
+extern const struct bus_type dlend_bus_type;
+extern const struct attribute_group *dlend_bus_offer_groups[];
+
 extern struct mutex dlend_offers_lock;
+
 extern struct list_head dlend_offers;
-
-/**
- * dlend_offers_full - has the book no room for one more offer?
- * @lender: (in) whose offer
- * @ghost: (out) if not NULL: the offer that has to make room, which nobody has, and whose link is
- *	down
- *
- * Context: dlend_offers_lock.
- */
-bool dlend_offers_full(u16 lender, struct dlend_offer **ghost);
-
-/** dlend_offer_add - enter an offer into the book, which has room. Context: dlend_offers_lock. */
-void dlend_offer_add(struct dlend_offer *offer);
-
-/** dlend_offer_del - strike an offer off the book. Context: dlend_offers_lock. */
-void dlend_offer_del(struct dlend_offer *offer);
 
 /**
  * dlend_offer_find - the offer of a device
@@ -139,9 +129,6 @@ u16 dlend_offer_island(const struct dlend_addr *addr);
 
 /** dlend_offer_link - the link to the lender, with a reference, or NULL. Context: process. */
 struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
-
-/** dlend_offer_free_memory - free all of dlend_offer_zalloc(). Context: process. */
-void dlend_offer_free_memory(struct dlend_offer *offer);
 
 /**
  * dlend_offer_get_claim - the claim on an offer
@@ -199,5 +186,56 @@ const char *dlend_offer_state_told(const struct dlend_offer *offer);
  * Context: under dlend_offers_lock.
  */
 bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim *claim, char *why);
+
+/**
+ * dlend_offer_alloc - put a new offer into the book, of which only the address is known
+ * @addr: (in) device
+ *
+ * Context: dlend_offers_lock; may sleep. Return: offer, or ERR_PTR(-ENOSPC, -ENOMEM).
+ */
+struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
+
+/**
+ * dlend_offer_update - have a worker show the offer on the bus, or announce it, if that is due
+ * @offer: (in) offer
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_update(struct dlend_offer *offer);
+
+/**
+ * dlend_offer_set_state - note what the lender says, or GONE, and have a worker tell user space
+ * @offer: (in) offer
+ * @state: enum dlend_offer_state
+ * @holder: node, or DLEND_NODE_NONE
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder);
+
+/** dlend_offer_set_vm - the same for the VM that it is reserved for. Context: dlend_offers_lock. */
+void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm);
+
+/**
+ * dlend_offer_ask - have the lenders at the other end send all their offers
+ * @link: link
+ *
+ * Context: process, may sleep. Return: as dlend_link_post_in().
+ */
+int dlend_offer_ask(struct dlend_link *link);
+
+/**
+ * dlend_offer_kill - the offer ends: a worker removes it
+ * @offer: (in) offer that nobody claims, unless the module is being unloaded
+ *
+ * Context: dlend_offers_lock; waits for nobody.
+ */
+void dlend_offer_kill(struct dlend_offer *offer);
+
+/** dlend_offer_life_init - make the workqueue. Context: module init. Return: 0, -ENOMEM. */
+int dlend_offer_life_init(void);
+
+/** dlend_offer_life_exit - remove all offers. Context: module exit. */
+void dlend_offer_life_exit(void);
 
 #endif

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Who reaches whose BARs, and by which way: see p2p_plan.h.
- *
- * Pure logic: knows nothing of locks, messages, windows or VFIO.
+ * Who reaches whose BARs, and by which way; how much room in windows is booked for that; and who
+ * may be told of it (cliques).
  */
 #include <linux/errno.h>
 #include <linux/kernel.h>
+#include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
+#include <dlend/p2p_clique.h>
 #include <dlend/p2p_plan.h>
+#include "p2p_plan.h"
 
 #define PAGE_BYTES	4096ull
 
@@ -185,36 +187,6 @@ enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
 	return route;
 }
 
-const char *dlend_p2p_route_name(enum dlend_p2p_route route)
-{
-	switch (route) {
-	case DLEND_P2P_LOCAL:
-		return "same-lender";
-	case DLEND_P2P_LENDERS:
-		return "lender-link";
-	case DLEND_P2P_BORROWER:
-		return "via-borrower";
-	default:
-		return "none";
-	}
-}
-
-const char *dlend_p2p_why_text(enum dlend_p2p_why why)
-{
-	switch (why) {
-	case DLEND_P2P_OFF:
-		return "not in use";
-	case DLEND_P2P_NO_BAR:
-		return "no such BAR";
-	case DLEND_P2P_PART:
-		return "not made of whole pages";
-	case DLEND_P2P_OVER_BAR:
-		return "placed over another BAR";
-	default:
-		return "";
-	}
-}
-
 const char *dlend_p2p_err_text(int err, const char **todo)
 {
 	static const struct {
@@ -237,4 +209,304 @@ const char *dlend_p2p_err_text(int err, const char **todo)
 	if (todo)
 		*todo = texts[i].todo;
 	return texts[i].what;
+}
+
+/*
+ * Bookings: see borrower/p2p_plan.h.
+ */
+
+bool dlend_p2p_booking_place(struct dlend_p2p_booking *b, u16 self, enum dlend_p2p_route route)
+{
+	b->from = b->s.lender;
+	b->to = route == DLEND_P2P_BORROWER ? self : b->t.lender;
+	return route == DLEND_P2P_LENDERS || route == DLEND_P2P_BORROWER;
+}
+
+static bool dlend_p2p_booking_same_bar(const struct dlend_p2p_booking *a,
+				       const struct dlend_p2p_booking *b)
+{
+	return a->from == b->from && a->to == b->to && a->bar == b->bar &&
+	       dlend_addr_same(&a->t, &b->t);
+}
+
+struct dlend_p2p_booking *dlend_p2p_booking_find(const struct list_head *list,
+						 const struct dlend_p2p_booking *like)
+{
+	struct dlend_p2p_booking *b;
+
+	list_for_each_entry(b, list, node)
+		if (dlend_p2p_booking_same_bar(b, like) && dlend_addr_same(&b->s, &like->s))
+			return b;
+	return NULL;
+}
+
+/* A booking whose slot serves @like, too. */
+static struct dlend_p2p_booking *dlend_p2p_booking_shared(const struct list_head *list,
+							  const struct dlend_p2p_booking *like)
+{
+	struct dlend_p2p_booking *b;
+
+	/* Through this node, each device has a slot of its own. */
+	if (like->to != like->t.lender)
+		return NULL;
+	list_for_each_entry(b, list, node)
+		if (dlend_p2p_booking_same_bar(b, like))
+			return b;
+	return NULL;
+}
+
+bool dlend_p2p_booking_fits(const struct list_head *list, const struct dlend_p2p_fabric *f,
+			    const struct dlend_p2p_booking *want)
+{
+	const struct dlend_p2p_booking *b;
+	bool promised = false;
+	u64 sum = want->bytes;
+
+	if (dlend_p2p_booking_shared(list, want))
+		return true;
+	list_for_each_entry(b, list, node) {
+		if (b->from != want->from || b->to != want->to)
+			continue;
+		if (b->counts)
+			sum += b->bytes;
+		promised = promised || (b->promised && b->party != want->party);
+	}
+	return !promised || sum <= dlend_p2p_room(f, want->from, want->to);
+}
+
+void dlend_p2p_booking_add(struct list_head *list, struct dlend_p2p_booking *b)
+{
+	b->counts = !dlend_p2p_booking_shared(list, b);
+	list_add_tail(&b->node, list);
+}
+
+void dlend_p2p_booking_del(struct list_head *list, struct dlend_p2p_booking *b)
+{
+	struct dlend_p2p_booking *heir;
+
+	list_del(&b->node);
+	heir = b->counts ? dlend_p2p_booking_shared(list, b) : NULL;
+	if (heir)
+		heir->counts = true;
+}
+
+struct dlend_p2p_booking *dlend_p2p_booking_of(const struct list_head *list,
+					       const struct dlend_addr *addr)
+{
+	struct dlend_p2p_booking *b;
+
+	list_for_each_entry(b, list, node)
+		if (dlend_addr_same(&b->s, addr) || dlend_addr_same(&b->t, addr))
+			return b;
+	return NULL;
+}
+
+u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void *party)
+{
+	const struct dlend_p2p_booking *b;
+	u64 sum = 0;
+
+	list_for_each_entry(b, list, node)
+		if (b->from == from && b->to == to && b->counts && b->party != party)
+			sum += b->bytes;
+	return sum;
+}
+
+/*
+ * Cliques: see dlend/p2p_clique.h.
+ */
+
+/* The island of the NTB of node @at that leads to node @to, 0: it does not say. */
+static u16 dlend_p2p_end_island(const struct dlend_p2p_fabric *f, u16 at, u16 to)
+{
+	unsigned int i;
+
+	for (i = 0; i < f->ends; i++)
+		if (f->end[i].at == at && f->end[i].to == to)
+			return f->end[i].island;
+	return 0;
+}
+
+/* A place where transfers enter the root complex of a node, or leave it: @to as in doubts. */
+struct dlend_p2p_port {
+	u16 to, island;
+};
+
+static struct dlend_p2p_port dlend_p2p_port_of(const struct dlend_p2p_dev *dev)
+{
+	return (struct dlend_p2p_port){ .island = dev->island };
+}
+
+static struct dlend_p2p_port dlend_p2p_port_to(const struct dlend_p2p_fabric *f, u16 at, u16 to)
+{
+	return (struct dlend_p2p_port){ .to = to, .island = dlend_p2p_end_island(f, at, to) };
+}
+
+/* Does node @node vouch for the way from @in to @out? */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_node(u16 node, struct dlend_p2p_port in,
+						      struct dlend_p2p_port out)
+{
+	struct dlend_p2p_doubt doubt = { .node = node, .to = { in.to, out.to } };
+
+	if (!in.island || !out.island)
+		doubt.kind = DLEND_P2P_UNVOUCHED;
+	else if (in.island != out.island)
+		doubt.kind = DLEND_P2P_APART;
+	return doubt;
+}
+
+/* From @s to @t over the link of their nodes. */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_link(const struct dlend_p2p_fabric *f,
+						      const struct dlend_p2p_dev *s,
+						      const struct dlend_p2p_dev *t)
+{
+	u16 from = s->addr.lender, to = t->addr.lender;
+	struct dlend_p2p_doubt doubt;
+
+	doubt = dlend_p2p_doubt_of_node(from, dlend_p2p_port_of(s),
+					dlend_p2p_port_to(f, from, to));
+	if (doubt.kind == DLEND_P2P_SURE)
+		doubt = dlend_p2p_doubt_of_node(to, dlend_p2p_port_to(f, to, from),
+						dlend_p2p_port_of(t));
+	return doubt;
+}
+
+/* From @s to @t through this node. */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_detour(const struct dlend_p2p_fabric *f,
+							const struct dlend_p2p_dev *s,
+							const struct dlend_p2p_dev *t)
+{
+	u16 from = s->addr.lender, to = t->addr.lender;
+	struct dlend_p2p_doubt doubt;
+
+	doubt = dlend_p2p_doubt_of_node(from, dlend_p2p_port_of(s),
+					dlend_p2p_port_to(f, from, f->self));
+	if (doubt.kind == DLEND_P2P_SURE)
+		doubt = dlend_p2p_doubt_of_node(f->self, dlend_p2p_port_to(f, f->self, from),
+						dlend_p2p_port_to(f, f->self, to));
+	if (doubt.kind == DLEND_P2P_SURE)
+		doubt = dlend_p2p_doubt_of_node(to, dlend_p2p_port_to(f, to, f->self),
+						dlend_p2p_port_of(t));
+	return doubt;
+}
+
+/* There is no way from @s to @t: would there be one without other VMs? */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_room(const struct dlend_p2p_fabric *f,
+						      const struct dlend_p2p_dev *dev,
+						      unsigned int n, unsigned int s,
+						      unsigned int t)
+{
+	struct dlend_p2p_fabric alone = *f;
+
+	alone.alone = true;
+	return (struct dlend_p2p_doubt){
+		.kind = dlend_p2p_wide_route(&alone, dev, n, s, t) == DLEND_P2P_NONE ?
+			DLEND_P2P_NARROW : DLEND_P2P_TAKEN,
+	};
+}
+
+static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fabric *f,
+						      const struct dlend_p2p_dev *dev,
+						      unsigned int n, unsigned int s,
+						      unsigned int t)
+{
+	switch (dlend_p2p_wide_route(f, dev, n, s, t)) {
+	case DLEND_P2P_LOCAL:
+		return dlend_p2p_doubt_of_node(dev[s].addr.lender, dlend_p2p_port_of(&dev[s]),
+					       dlend_p2p_port_of(&dev[t]));
+	case DLEND_P2P_LENDERS:
+		return dlend_p2p_doubt_of_link(f, &dev[s], &dev[t]);
+	case DLEND_P2P_BORROWER:
+		return dlend_p2p_doubt_of_detour(f, &dev[s], &dev[t]);
+	default:
+		return dlend_p2p_doubt_of_room(f, dev, n, s, t);
+	}
+}
+
+struct dlend_p2p_doubt dlend_p2p_doubt(const struct dlend_p2p_fabric *f,
+				       const struct dlend_p2p_dev *dev, unsigned int n,
+				       unsigned int a, unsigned int b)
+{
+	struct dlend_p2p_doubt doubt = dlend_p2p_doubt_one_way(f, dev, n, a, b);
+
+	return doubt.kind == DLEND_P2P_SURE ? dlend_p2p_doubt_one_way(f, dev, n, b, a) : doubt;
+}
+
+static void dlend_p2p_doubt_where(const struct dlend_p2p_doubt *doubt, char *where, size_t size)
+{
+	u16 in = doubt->to[0], out = doubt->to[1];
+
+	if (!in && !out)
+		snprintf(where, size, "the two devices");
+	else if (in && out)
+		snprintf(where, size, "its NTBs to nodes %u and %u", in, out);
+	else
+		snprintf(where, size, "the device and its NTB to node %u", in ?: out);
+}
+
+const char *dlend_p2p_doubt_text(const struct dlend_p2p_doubt *doubt, char *text)
+{
+	char where[48];
+
+	switch (doubt->kind) {
+	case DLEND_P2P_SURE:
+		text[0] = '\0';
+		break;
+	case DLEND_P2P_NARROW:
+		snprintf(text, DLEND_P2P_DOUBT_LEN,
+			 "no way there and back has windows for all BARs");
+		break;
+	case DLEND_P2P_TAKEN:
+		snprintf(text, DLEND_P2P_DOUBT_LEN,
+			 "what is left of the windows is too small for all BARs, as other VMs use them, too");
+		break;
+	default:
+		dlend_p2p_doubt_where(doubt, where, sizeof(where));
+		snprintf(text, DLEND_P2P_DOUBT_LEN,
+			 "node %u does not vouch for transfers between %s%s (dlend_core.p2p_vouched there)",
+			 doubt->node, where,
+			 doubt->kind == DLEND_P2P_APART ? ", below different host bridges" : "");
+	}
+	return text;
+}
+
+static bool dlend_p2p_sure(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+			   unsigned int n, unsigned int a, unsigned int b)
+{
+	return dlend_p2p_doubt(f, dev, n, a, b).kind == DLEND_P2P_SURE;
+}
+
+int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		     unsigned int n, unsigned int new, int max)
+{
+	int clique, empty = -ENOSPC;
+	unsigned int i, members;
+
+	for (clique = 0; clique <= max; clique++) {
+		members = 0;
+		for (i = 0; i < n; i++) {
+			if (i == new || dev[i].clique != clique)
+				continue;
+			members++;
+			if (!dlend_p2p_sure(f, dev, n, i, new))
+				break;
+		}
+		if (members && i == n)
+			return clique;
+		if (!members && empty < 0)
+			empty = clique;
+	}
+	return empty;
+}
+
+int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
+		    unsigned int n, unsigned int of, unsigned int after)
+{
+	unsigned int i;
+
+	for (i = after; i < n && dev[of].clique >= 0; i++)
+		if (i != of && dev[i].clique == dev[of].clique &&
+		    !dlend_p2p_sure(f, dev, n, i, of))
+			return i;
+	return -1;
 }

@@ -6,8 +6,8 @@ dlend-pure := ntb/proto ntb/queue ntb/bringup ntb/irqscan ntb/caps ntb/names ntb
 dlend-pure += iommu/slots iommu/maps iommu/claims
 dlend-pure += lender/lease_sm lender/cfgfilter lender/drain
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books
-dlend-pure += borrower/cfg borrower/cfg_build borrower/clique mdev/plan mdev/outstanding
-dlend-pure += borrower/group borrower/p2p_plan borrower/p2p_bookings borrower/p2p_clique
+dlend-pure += borrower/cfg mdev/plan mdev/outstanding
+dlend-pure += borrower/p2p_plan
 
 # Pure, but notes in the kernel's own trees (maple tree): KUnit only.
 dlend-pure-kernel := iommu/led

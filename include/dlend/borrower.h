@@ -199,6 +199,8 @@ int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size);
  * @released: nobody refers to @lease any more; @acked: the lender has the device back, so that the
  *	offsets and handles that it was told can be used again at once
  *
+ * The last four may be NULL.
+ *
  * Context of all but interrupt(): process, with none of the borrower's locks. @link_down to @error
  * come from the link's callbacks, one at a time for each device.
  */

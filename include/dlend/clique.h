@@ -11,25 +11,6 @@
 #define DLEND_CLIQUE_LEN	8
 #define DLEND_CLIQUE_MAX	15	/* four bits of the approval parameters */
 
-/**
- * dlend_clique_place - find room for the capability
- * @used: (in) one byte for each of the 256 of standard configuration space, not 0 where the device
- *	has a structure (the hidden ones too) or a register in none
- * @vendor, @device: (in) ids as the guest sees them
- *
- * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, this takes the other
- * one, as QEMU does; for every other vendor, D4h comes first.
- * Return: offset, or -ENOSPC.
- */
-int dlend_clique_place(const u8 *used, u16 vendor, u16 device);
-
-/**
- * dlend_clique_write - write the eight bytes, next pointer 0
- * @cap: (out) where
- * @clique: (in) 0..DLEND_CLIQUE_MAX
- */
-void dlend_clique_write(u8 *cap, int clique);
-
 /** dlend_clique_known - do drivers of this vendor's devices look for the capability? */
 bool dlend_clique_known(u16 vendor);
 

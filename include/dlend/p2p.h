@@ -66,7 +66,7 @@ struct dlend_p2p_party {
  * @m: (in, out) member
  * @choose: (in) called with the party, @m included, before another device can join it: it sets the
  *	clique of the device @party->of, and may log something about it. dlend_offers_lock and
- *	dlend_p2p_lock are held
+ *	dlend_p2p_lock are held. NULL: the clique stays as it is
  *
  * Without memory, or with too many devices in the party, choose() is not called and @m->dev.clique
  * stays as it is. Context: process; takes dlend_offers_lock and dlend_p2p_lock.

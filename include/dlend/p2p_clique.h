@@ -4,7 +4,7 @@
  * above p2p_plan.h.  What is mapped does not depend on it.
  *
  * Two devices are in one clique only if there is no doubt: all their BARs fit into the windows on
- * the way, there and back, beside what others have there (borrower/p2p_bookings.h), and each host
+ * the way, there and back, beside what others have there (borrower/p2p_plan.h), and each host
  * on the way vouches that its root complex passes the transfers on (struct dlend_root).  Context of
  * all functions: any.
  */

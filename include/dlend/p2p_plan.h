@@ -2,7 +2,7 @@
 /*
  * Who of a VM's borrowed devices reaches whose BARs, and by which way: pure logic, from what the
  * guest has set up and what lenders say about their links.  No locks, no messages, no windows:
- * borrower/p2p_edges.c does what this says.  Which of them may be told that they reach each other,
+ * borrower/p2p.c does what this says.  Which of them may be told that they reach each other,
  * p2p_clique.h says.  Context of all functions: any.
  */
 #ifndef DLEND_P2P_PLAN_H
@@ -54,7 +54,7 @@ struct dlend_p2p_dev {
 /*
  * Peer-to-peer may use @mib MiB of the aperture that node @to has on its link to node @from.  Of
  * these others have @taken bytes: guests' RAM, and what is booked for peer-to-peer of other VMs
- * (borrower/p2p_bookings.h).
+ * (borrower/p2p_plan.h).
  */
 struct dlend_p2p_path {
 	u16 from, to;
@@ -137,10 +137,6 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 enum dlend_p2p_route dlend_p2p_wide_route(const struct dlend_p2p_fabric *f,
 					  const struct dlend_p2p_dev *dev, unsigned int n,
 					  unsigned int s, unsigned int t);
-
-const char *dlend_p2p_route_name(enum dlend_p2p_route route);
-/** dlend_p2p_why_text - for people */
-const char *dlend_p2p_why_text(enum dlend_p2p_why why);
 
 /**
  * dlend_p2p_err_text - for people: why a lender, or this node, did not map

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of the rule for IOMMU groups (borrower/group.c): a group belongs to one party at a time,
+ * Suite of the rule for IOMMU groups (borrower/group.h): a group belongs to one party at a time,
  * and to nobody until its last party has returned all functions.
  */
 #include <kunit/test.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of bookings (borrower/p2p_bookings.c): how much of a window the VMs of a node have, and
+ * Suite of bookings (borrower/p2p_plan.c): how much of a window the VMs of a node have, and
  * what that leaves for another one.
  */
 #include <kunit/test.h>
 #include <linux/bits.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
-#include <borrower/p2p_bookings.h>
+#include <borrower/p2p_plan.h>
 
 #define MIB	BIT_ULL(20)
 

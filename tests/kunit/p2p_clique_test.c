@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Suite of cliques (borrower/p2p_clique.c): what speaks against peer-to-peer between two devices,
+ * Suite of cliques (borrower/p2p_plan.c): what speaks against peer-to-peer between two devices,
  * what is said about it, and which devices get one number.
  */
 #include <kunit/test.h>

@@ -108,7 +108,7 @@ BROKEN = (
      "dlend: half of it is gone"),
     ("a warning with a trace", "iommu/slots.c", '\nstatic void dlend_x(int n)\n{\n\tWARN_ONCE(n, "dlend: %d too many\\n", n);\n}\n',
      "dlend: ... too many"),
-    ("a reason", "borrower/claim.c", '\nstatic void dlend_x(char *why)\n{\n\tsnprintf(why, 9, "it rains on node %u", 3);\n}\n',
+    ("a reason", "borrower/lease.c", '\nstatic void dlend_x(char *why)\n{\n\tsnprintf(why, 9, "it rains on node %u", 3);\n}\n',
      "it rains on node ..."),
     ("a device that fails", "mdev/vdev.c", '\nstatic void dlend_x(struct dlend_vdev *v)\n{\n\tdlend_condition_fail(v, true, '
      '"it is %s", v ? "late" : "early");\n}\n', "borrowed device unusable: it is early; the guest reads 0xff from it"),

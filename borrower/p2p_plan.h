@@ -10,8 +10,8 @@
  *
  * Context of all functions: any.
  */
-#ifndef DLEND_BORROWER_P2P_BOOKINGS_H
-#define DLEND_BORROWER_P2P_BOOKINGS_H
+#ifndef DLEND_BORROWER_P2P_PLAN_H
+#define DLEND_BORROWER_P2P_PLAN_H
 
 #include <linux/list.h>
 #include <dlend/p2p_plan.h>
