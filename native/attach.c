@@ -11,6 +11,7 @@
 #include <linux/delay.h>
 #include <linux/kobject.h>
 #include <linux/list.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
@@ -18,14 +19,14 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/types.h>
 #include <linux/wait.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
-#include "attach.h"
+#include <dlend/version.h>
 #include "domain.h"
 #include "fn.h"
 #include "lease.h"
-#include "reach.h"
 #include "root.h"
 
 /* A lender tells of the functions of a group one after the other. */
@@ -244,45 +245,16 @@ give:
 	return ret;
 }
 
-/* One domain for all: the IOMMU core, which finds them one by one, lets no first one fail. */
-static int dlend_native_prepare_group(struct list_head *group)
-{
-	struct dlend_native_place *place, *first;
-	int ret = 0;
-
-	first = list_first_entry(group, struct dlend_native_place, with);
-	list_for_each_entry(place, group, with) {
-		ret = dlend_native_domain_prepare(place->fn, first->fn);
-		if (ret)
-			break;
-	}
-	return ret;
-}
-
-static void dlend_native_reach_group(struct list_head *group)
-{
-	struct dlend_native_place *place;
-
-	list_for_each_entry(place, group, with)
-		dlend_native_reach_begin(place->fn);
-}
-
-static void dlend_native_forget_group(struct list_head *group)
-{
-	struct dlend_native_place *place;
-
-	list_for_each_entry(place, group, with)
-		dlend_native_domain_forget(place->fn);
-}
-
 static int dlend_native_plug(struct list_head *group)
 {
-	struct dlend_native_place *place = list_first_entry(group, struct dlend_native_place, with);
-	const struct dlend_addr *addr = dlend_offer_addr(place->offer);
+	struct dlend_native_place *place, *first;
+	const struct dlend_addr *addr;
 	struct dlend_native_root *root;
 	bool isolated = true;
 	int ret;
 
+	first = list_first_entry(group, struct dlend_native_place, with);
+	addr = dlend_offer_addr(first->offer);
 	list_for_each_entry(place, group, with)
 		isolated &= place->fn->info.flags & DLEND_OFFER_F_ISOLATED_MSI;
 	root = dlend_native_root_create(addr->lender, addr->bdf >> 8, isolated);
@@ -293,15 +265,20 @@ static int dlend_native_plug(struct list_head *group)
 		if (ret)
 			goto remove;
 	}
-	ret = dlend_native_prepare_group(group);
-	if (!ret)
-		dlend_native_reach_group(group);
-	if (!ret)
-		ret = dlend_native_root_scan(root);
+	/* One domain for all: the IOMMU core, which finds them one by one, lets no first fail. */
+	list_for_each_entry(place, group, with) {
+		ret = dlend_native_domain_prepare(place->fn, first->fn);
+		if (ret)
+			goto remove;
+	}
+	list_for_each_entry(place, group, with)
+		dlend_native_reach_begin(place->fn);
+	ret = dlend_native_root_scan(root);
 	if (!ret)
 		return 0;
 remove:
-	dlend_native_forget_group(group);
+	list_for_each_entry(place, group, with)
+		dlend_native_domain_forget(place->fn);
 	dlend_native_root_remove(root);
 	return ret;
 }
@@ -635,26 +612,47 @@ static struct notifier_block dlend_native_nb = {
 	.notifier_call = dlend_native_notify,
 };
 
-int dlend_native_attach_start(void)
+static int __init dlend_native_init(void)
 {
-	int ret = dlend_native_leases_start();
+	int ret = dlend_native_windows_start();
 
 	if (ret)
 		return ret;
+	ret = dlend_native_iommu_init();
+	if (ret)
+		goto stop_windows;
+	ret = dlend_native_leases_start();
+	if (ret)
+		goto exit_iommu;
 	ret = bus_register_notifier(&pci_bus_type, &dlend_native_nb);
-	if (ret) {
-		dlend_native_leases_stop();
-		return ret;
-	}
+	if (ret)
+		goto stop_leases;
 	dlend_native_debugfs = debugfs_create_dir("native", dlend_debugfs());
 	dlend_offer_user_register(&dlend_native_user);
 	return 0;
+
+stop_leases:
+	dlend_native_leases_stop();
+exit_iommu:
+	dlend_native_iommu_exit();
+stop_windows:
+	dlend_native_windows_stop();
+	return ret;
 }
 
-void dlend_native_attach_stop(void)
+static void __exit dlend_native_exit(void)
 {
 	dlend_offer_user_unregister(&dlend_native_user);
 	debugfs_remove(dlend_native_debugfs);
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_nb);
 	dlend_native_leases_stop();
+	dlend_native_iommu_exit();
+	dlend_native_windows_stop();
 }
+
+module_init(dlend_native_init);
+module_exit(dlend_native_exit);
+MODULE_DESCRIPTION("dlend: borrowed PCIe devices for this host's own drivers");
+MODULE_LICENSE("GPL");
+MODULE_VERSION(DLEND_VERSION);
+DLEND_IMPORT();

@@ -11,25 +11,386 @@
  * The kernel's own dma-iommu maps in atomic context.  So its domain has one segment, which is there
  * before the device is used, and a transfer costs no message and no copy.  VFIO's domain, with the
  * memory of a VM or of a program, may wait: a segment is there from its first page on.
- *
- * Must not know interrupts and configuration space.
  */
+#include <linux/align.h>
+#include <linux/atomic.h>
+#include <linux/bits.h>
+#include <linux/device.h>
 #include <linux/iommu.h>
 #include <linux/log2.h>
+#include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/moduleparam.h>
 #include <linux/pci.h>
+#include <linux/platform_device.h>
+#include <linux/property.h>
 #include <linux/seq_file.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/sprintf.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
+#include <dlend/link.h>
+#include <dlend/proto.h>
 #include <dlend/raw_slot.h>
 #include "domain.h"
 #include "fn.h"
 #include "root.h"
-#include "segment.h"
-#include "tell.h"
+
+/* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
+#define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
+
+/* Devices send interrupts by writing here: no memory can be at these IO addresses. */
+#define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
+#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
+
+/*
+ * Does an answer say that the lease is over?  Then the device's DMA is over, too: the lender fences
+ * it before it says so, or before it forgets the function.
+ */
+static bool dlend_native_tell_over(int err)
+{
+	return err == -ESTALE || err == -ENODEV;
+}
+
+static void dlend_native_tell_add(struct dlend_p_dma *p, u64 first, u64 size, u64 offset)
+{
+	u32 n = le32_to_cpu(p->count);
+
+	if (!size)
+		return;
+	p->entry[n].gpa = cpu_to_le64(first);
+	p->entry[n].size = cpu_to_le64(size);
+	p->entry[n].offset = cpu_to_le64(offset);
+	p->entry[n].prot = cpu_to_le32(DLEND_PROT_READ | DLEND_PROT_WRITE);
+	p->count = cpu_to_le32(n + 1);
+}
+
+static struct dlend_p_dma *dlend_native_tell_begin(struct dlend_native_fn *fn,
+						   struct dlend_msg *req, enum dlend_msg_type type)
+{
+	struct dlend_lease *lease = dlend_native_lease(fn);
+
+	return dlend_msg_init(req, type, &lease->addr, lease->epoch, sizeof(struct dlend_p_dma));
+}
+
+static int dlend_native_tell(struct dlend_native_fn *fn, struct dlend_msg *req)
+{
+	atomic64_inc(&fn->claim.messages);
+	return dlend_link_call_in(&dlend_native_lease(fn)->ref, req, NULL, 0);
+}
+
+/*
+ * Have the lender map a range of IO addresses to a place in its window. Return: 0; -ENOTCONN the
+ * link is down; or what the lender answers, see dlend_native_tell_over().
+ */
+static int dlend_native_tell_map(struct dlend_native_fn *fn, u64 first, u64 size, u64 offset)
+{
+	u64 end = first + size, hole = clamp(DLEND_NATIVE_MSI_FIRST, first, end);
+	u64 hole_end = clamp(DLEND_NATIVE_MSI_FIRST + DLEND_NATIVE_MSI_SIZE, first, end);
+	struct dlend_p_dma *p;
+	struct dlend_msg req;
+
+	p = dlend_native_tell_begin(fn, &req, DLEND_MSG_DMA_MAP);
+	if (hole == hole_end) {
+		dlend_native_tell_add(p, first, size, offset);
+	} else {
+		dlend_native_tell_add(p, first, hole - first, offset);
+		dlend_native_tell_add(p, hole_end, end - hole_end, offset + (hole_end - first));
+	}
+	return dlend_native_tell(fn, &req);
+}
+
+/*
+ * The function reaches nothing by these IO addresses when it returns 0. Return: 0; -ENOTCONN;
+ * -ETIMEDOUT; or what else the lender answers.
+ */
+static int dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
+{
+	struct dlend_msg req;
+	int ret;
+
+	dlend_native_tell_add(dlend_native_tell_begin(fn, &req, DLEND_MSG_DMA_UNMAP), first, size,
+			      0);
+	ret = dlend_native_tell(fn, &req);
+	return dlend_native_tell_over(ret) ? 0 : ret;
+}
+
+/* One segment for all addresses. */
+#define DLEND_NATIVE_ALL	63
+
+/**
+ * struct dlend_native_segment - a range of IO addresses that the lender has mapped
+ * @rcu: frees it, for those who look for it
+ * @raw: where it leads to
+ * @first, @size: the range
+ * @used: bytes that are mapped or being mapped; negative: it is being given back
+ */
+struct dlend_native_segment {
+	struct rcu_head rcu;
+	struct dlend_raw_slot *raw;
+	u64 first, size;
+	atomic64_t used;
+};
+
+/* Do segments come and go? VFIO's do. */
+static bool dlend_native_on_demand(const struct dlend_native_domain *d)
+{
+	return d->shift != DLEND_NATIVE_ALL;
+}
+
+static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
+{
+	return iova >> d->shift;
+}
+
+/* Have the segment of an address stay. Return: segment; NULL: there is none. */
+static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
+							     u64 iova, u64 bytes)
+{
+	struct dlend_native_segment *seg;
+	s64 used;
+
+	guard(rcu)();
+	seg = xa_load(&d->segments, dlend_native_segment_number(d, iova));
+	if (!seg)
+		return NULL;
+	used = atomic64_read(&seg->used);
+	do {
+		if (used < 0)
+			return NULL;
+	} while (!atomic64_try_cmpxchg(&seg->used, &used, used + bytes));
+	return seg;
+}
+
+/* @bytes of it are not in use any more. */
+static void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
+{
+	atomic64_sub(bytes, &seg->used);
+}
+
+/* The members up to @until (NULL: all of them) do not reach it any more. */
+static bool dlend_native_segment_hide(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg,
+				      struct dlend_native_fn *until)
+{
+	struct dlend_native_fn *fn;
+	bool silent = false;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
+		if (fn == until)
+			break;
+	}
+	return !silent;
+}
+
+/* Let @fn reach it. */
+static int dlend_native_segment_tell(struct dlend_native_fn *fn,
+				     const struct dlend_native_segment *seg)
+{
+	return dlend_native_tell_map(fn, seg->first, seg->size, dlend_raw_slot_offset(seg->raw));
+}
+
+/* @hidden: (out) if it fails: no member reaches it */
+static int dlend_native_segment_show(struct dlend_native_domain *d,
+				     struct dlend_native_segment *seg, bool *hidden)
+{
+	struct dlend_native_fn *fn;
+	int err;
+
+	list_for_each_entry(fn, &d->members, in_domain) {
+		err = dlend_native_segment_tell(fn, seg);
+		/* Its lease is over, and it is on its way out: no reason to fail the others. */
+		if (dlend_native_tell_over(err))
+			continue;
+		if (err)
+			goto hide;
+	}
+	return 0;
+
+hide:
+	/* One that did not answer may have mapped it. */
+	*hidden = dlend_native_segment_hide(d, seg, fn);
+	return err;
+}
+
+/* Put all of them out of reach, for good. Under lock. */
+static void dlend_native_segments_cut(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	unsigned long number;
+
+	lockdep_assert_held(&d->lock);
+	WRITE_ONCE(d->cut, true);
+	xa_for_each(&d->segments, number, seg)
+		dlend_raw_slot_cut(seg->raw);
+}
+
+/* @acked: no lender reaches it any more. */
+static void dlend_native_segment_free(struct dlend_native_segment *seg, bool acked)
+{
+	dlend_raw_slot_close(seg->raw, acked);
+	kfree_rcu(seg, rcu);
+}
+
+/* Give segments back in which nothing is mapped, if they come and go. Return: was there one? */
+static bool dlend_native_segments_shed(struct dlend_native_domain *d)
+{
+	struct dlend_native_segment *seg;
+	bool any = false, acked;
+	unsigned long number;
+
+	if (!dlend_native_on_demand(d))
+		return false;
+	xa_for_each(&d->segments, number, seg) {
+		if (atomic64_cmpxchg(&seg->used, 0, S64_MIN))
+			continue;
+		mutex_lock(&d->lock);
+		xa_erase(&d->segments, number);
+		mutex_unlock(&d->lock);
+		acked = dlend_native_segment_hide(d, seg, NULL) && !d->silent;
+		dlend_native_segment_free(seg, acked);
+		any = true;
+	}
+	return any;
+}
+
+static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_domain *d, u64 size)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+	struct dlend_raw_slot *raw;
+
+	if (!ap)
+		return ERR_PTR(-ENODEV);
+	raw = dlend_raw_slot_open(ap, size);
+	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
+		raw = dlend_raw_slot_open(ap, size);
+	return raw;
+}
+
+/* Once it stands among the segments, a cut finds it; before that, d->cut says so. */
+static int dlend_native_segment_store(struct dlend_native_domain *d,
+				      struct dlend_native_segment *seg, bool nowhere)
+{
+	u64 number = dlend_native_segment_number(d, seg->first);
+
+	guard(mutex)(&d->lock);
+	if (d->cut != nowhere)
+		return -ENODEV;
+	if (xa_empty(&d->segments))
+		d->session = dlend_link_session(d->link);
+	/* Of all segments, as a link has one aperture for all its life. */
+	if (!nowhere && !d->reach)
+		/* Pairs with the acquires of those who flush. */
+		smp_store_release(&d->reach, dlend_raw_domain_get(seg->raw));
+	/* A cut takes this lock, too, and waits for no I/O. */
+	return xa_err(xa_store(&d->segments, number, seg, GFP_NOIO | __GFP_ACCOUNT));
+}
+
+static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
+
+	if (seg) {
+		seg->first = first;
+		seg->size = size;
+	}
+	return seg;
+}
+
+/*
+ * Reserve a place for a range, and have all members reach it. Return: 0; -ENOSPC the window has no
+ * room; -ENODEV the link is down; or what a lender answers.
+ */
+static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
+	bool hidden;
+	int err;
+
+	if (!seg)
+		return -ENOMEM;
+	seg->raw = dlend_native_segment_room(d, size);
+	if (IS_ERR(seg->raw)) {
+		err = PTR_ERR(seg->raw);
+		goto free_seg;
+	}
+	err = dlend_native_segment_show(d, seg, &hidden);
+	if (err)
+		goto close_slot;
+	err = dlend_native_segment_store(d, seg, false);
+	if (!err)
+		return 0;
+	hidden = dlend_native_segment_hide(d, seg, NULL);
+close_slot:
+	/* What a silent lender was told may still hold there. */
+	dlend_raw_slot_close(seg->raw, hidden && !d->silent);
+free_seg:
+	kfree(seg);
+	return err;
+}
+
+/* Of a domain that is cut: its user goes on until it has noticed, and nobody is told. */
+static int dlend_native_segment_make_nowhere(struct dlend_native_domain *d, u64 first, u64 size)
+{
+	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
+	int err = -ENOMEM;
+
+	if (!seg)
+		return err;
+	seg->raw = dlend_raw_slot_nowhere();
+	if (!seg->raw)
+		goto free_seg;
+	err = dlend_native_segment_store(d, seg, true);
+	if (!err)
+		return 0;
+	dlend_raw_slot_close(seg->raw, true);
+free_seg:
+	kfree(seg);
+	return err;
+}
+
+/* Tell people why. */
+static void dlend_native_segment_no_room(struct dlend_native_domain *d, u64 more, char *why)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+	struct dlend_aperture_stat st = {};
+	struct dlend_native_segment *seg;
+	unsigned long number;
+	u64 mine = 0;
+
+	xa_for_each(&d->segments, number, seg)
+		mine += seg->size;
+	if (ap)
+		dlend_aperture_stat(ap, &st);
+	snprintf(why, DLEND_REASON_LEN,
+		 "the window of node %u (%llu MiB) has no %llu MiB more for its memory: it has %llu MiB, %llu MiB are free, %llu MiB of them in one piece; return other devices",
+		 dlend_link_peer(d->link), st.size >> 20, more >> 20, mine >> 20, st.free >> 20,
+		 st.largest_free >> 20);
+}
+
+/* dlend_native_segment_make() for VFIO's first page there, if need be. */
+static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
+{
+	u64 size = BIT_ULL(d->shift), first = ALIGN_DOWN(iova, size);
+	char why[DLEND_REASON_LEN];
+	int err;
+
+	guard(mutex)(&d->change);
+	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
+		return 0;
+	err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_segment_make(d, first, size);
+	if (err && READ_ONCE(d->cut))
+		return dlend_native_segment_make_nowhere(d, first, size);
+	if (err == -ENOSPC) {
+		dlend_native_segment_no_room(d, size, why);
+		dev_err_ratelimited(dlend_link_dev(d->link),
+				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
+				    why);
+	}
+	return err;
+}
 
 /*
  * The kernel's own IO addresses begin here: 0 and what is near it are errors of drivers.  They end
@@ -304,7 +665,39 @@ static int dlend_native_join_if(struct dlend_native_domain *d, struct dlend_nati
 	return err;
 }
 
-int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
+static const char dlend_native_silence[] =
+	"another device reaches the same memory, and its lender does not say that it is stopped";
+
+/* A lost link or lease has stopped a device; its lender's silence has not. */
+static void dlend_native_silenced(struct dlend_native_domain *d)
+{
+	struct dlend_native_fn *other;
+
+	d->silent = true;
+	mutex_lock(&d->lock);
+	dlend_native_segments_cut(d);
+	mutex_unlock(&d->lock);
+	list_for_each_entry(other, &d->members, in_domain)
+		dlend_native_lost(other, dlend_native_silence);
+}
+
+/* The function reaches nothing any more when this returns. */
+static void dlend_native_domain_leave(struct dlend_native_fn *fn)
+{
+	struct dlend_native_domain *d = fn->domain;
+	bool silent;
+
+	if (!d)
+		return;
+	guard(mutex)(&d->change);
+	silent = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)) != 0;
+	dlend_native_del_member(d, fn);
+	if (silent)
+		dlend_native_silenced(d);
+}
+
+/* Let a function reach what is mapped in a domain, now and later. */
+static int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = to_native_domain(domain), *before = fn->domain;
 	int err;
@@ -386,36 +779,6 @@ static struct dlend_native_domain *dlend_native_domain_prepared(struct dlend_nat
 		list_del_init(&fn->in_prepared);
 	}
 	return d;
-}
-
-static const char dlend_native_silence[] =
-	"another device reaches the same memory, and its lender does not say that it is stopped";
-
-/* A lost link or lease has stopped a device; its lender's silence has not. */
-static void dlend_native_silenced(struct dlend_native_domain *d)
-{
-	struct dlend_native_fn *other;
-
-	d->silent = true;
-	mutex_lock(&d->lock);
-	dlend_native_segments_cut(d);
-	mutex_unlock(&d->lock);
-	list_for_each_entry(other, &d->members, in_domain)
-		dlend_native_lost(other, dlend_native_silence);
-}
-
-void dlend_native_domain_leave(struct dlend_native_fn *fn)
-{
-	struct dlend_native_domain *d = fn->domain;
-	bool silent;
-
-	if (!d)
-		return;
-	guard(mutex)(&d->change);
-	silent = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)) != 0;
-	dlend_native_del_member(d, fn);
-	if (silent)
-		dlend_native_silenced(d);
 }
 
 void dlend_native_domain_cut(struct dlend_native_fn *fn)
@@ -588,7 +951,8 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 	.free = dlend_native_domain_free,
 };
 
-struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
+/* A domain that has nothing mapped (iommu_ops.domain_alloc_paging). Return: domain, or NULL. */
+static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
 	struct dlend_native_domain *d = dlend_native_domain_prepared(fn);
@@ -627,4 +991,184 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 		seq_printf(m, "pages_4k: %lld\npages_2m: %lld\npages_1g: %lld\n",
 			   atomic64_read(&d->pages[0]), atomic64_read(&d->pages[1]),
 			   atomic64_read(&d->pages[2]));
+}
+
+/*
+ * IOMMU driver of attached devices: the kernel's own dma-iommu and VFIO ask it for domains, which
+ * are made in domain.c.
+ */
+
+static struct iommu_device dlend_native_iommu;
+static struct platform_device *dlend_native_iommu_dev;
+static struct fwnode_handle *dlend_native_iommu_fwnode;
+
+static int dlend_native_block_dev(DLEND_ATTACH_DEV_ARGS)
+{
+	dlend_native_domain_leave(dev_iommu_priv_get(dev));
+	return 0;
+}
+
+static const struct iommu_domain_ops dlend_native_blocked_ops = {
+	.attach_dev = dlend_native_block_dev,
+};
+
+static struct iommu_domain dlend_native_blocked = {
+	.type = IOMMU_DOMAIN_BLOCKED,
+	.ops = &dlend_native_blocked_ops,
+};
+
+static bool dlend_native_capable(struct device *dev, enum iommu_cap cap)
+{
+	return cap == IOMMU_CAP_CACHE_COHERENCY;
+}
+
+static struct iommu_device *dlend_native_probe_device(struct device *dev)
+{
+	struct dlend_native_fn *fn;
+
+	if (!dev_is_pci(dev))
+		return ERR_PTR(-ENODEV);
+	fn = dlend_native_fn_of(to_pci_dev(dev));
+	if (!fn)
+		return ERR_PTR(-ENODEV);
+	dev_iommu_priv_set(dev, fn);
+	return &dlend_native_iommu;
+}
+
+static void dlend_native_release_device(struct device *dev)
+{
+	dlend_native_domain_leave(dev_iommu_priv_get(dev));
+}
+
+static struct iommu_group *dlend_native_device_group(struct device *dev)
+{
+	return dlend_native_root_group(dlend_native_fn_of(to_pci_dev(dev))->root);
+}
+
+static int dlend_native_def_domain_type(struct device *dev)
+{
+	return IOMMU_DOMAIN_DMA;
+}
+
+static void dlend_native_get_resv_regions(struct device *dev, struct list_head *list)
+{
+	struct iommu_resv_region *region;
+
+	region = iommu_alloc_resv_region(DLEND_NATIVE_MSI_FIRST, DLEND_NATIVE_MSI_SIZE, 0,
+					 IOMMU_RESV_MSI, GFP_KERNEL);
+	if (region)
+		list_add_tail(&region->list, list);
+}
+
+static const struct iommu_ops dlend_native_iommu_ops = {
+	.capable = dlend_native_capable,
+	.domain_alloc_paging = dlend_native_domain_alloc,
+	.probe_device = dlend_native_probe_device,
+	.release_device = dlend_native_release_device,
+	.device_group = dlend_native_device_group,
+	.def_domain_type = dlend_native_def_domain_type,
+	.get_resv_regions = dlend_native_get_resv_regions,
+	.blocked_domain = &dlend_native_blocked,
+	.release_domain = &dlend_native_blocked,
+	.owner = THIS_MODULE,
+	DLEND_IOMMU_OPS_PGSIZE(DLEND_NATIVE_PAGES)
+};
+
+/*
+ * What iommu_fwspec_init() does, which is for callers with a lock of the IOMMU core's that no
+ * module can take.  The lock keeps two from giving a device its struct dev_iommu at once: the core
+ * makes one for each device when another IOMMU's driver is registered.  If the core comes first,
+ * this fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
+ */
+static int dlend_native_iommu_give(struct device *dev)
+{
+	struct dev_iommu *param = kzalloc_obj(*param);
+	struct iommu_fwspec *fwspec;
+	int ret = -ENOMEM;
+
+	if (!param)
+		return ret;
+	fwspec = kzalloc(struct_size(fwspec, ids, 1), GFP_KERNEL);
+	if (!fwspec)
+		goto free_param;
+	mutex_init(&param->lock);
+	param->fwspec = fwspec;
+	fwspec->iommu_fwnode = fwnode_handle_get(dlend_native_iommu_fwnode);
+	if (!cmpxchg(&dev->iommu, NULL, param))
+		return 0;
+	ret = -EBUSY;
+	fwnode_handle_put(fwspec->iommu_fwnode);
+	kfree(fwspec);
+free_param:
+	kfree(param);
+	return ret;
+}
+
+/* Before the IOMMU core's own notifier looks at the device. */
+static int dlend_native_iommu_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct device *dev = data;
+	int ret;
+
+	if (action != BUS_NOTIFY_ADD_DEVICE || !dlend_native_fn_of(to_pci_dev(dev)))
+		return NOTIFY_DONE;
+	ret = dlend_native_iommu_give(dev);
+	if (ret)
+		dev_err(dev, "cannot be given our IOMMU (%pe)\n", ERR_PTR(ret));
+	return NOTIFY_OK;
+}
+
+static struct notifier_block dlend_native_iommu_nb = {
+	.notifier_call = dlend_native_iommu_notify,
+	.priority = 100,
+};
+
+int dlend_native_iommu_init(void)
+{
+	struct platform_device *pdev;
+	int ret;
+
+	dlend_native_iommu_fwnode = fwnode_create_software_node(NULL, NULL);
+	if (IS_ERR(dlend_native_iommu_fwnode))
+		return PTR_ERR(dlend_native_iommu_fwnode);
+	pdev = platform_device_alloc("dlend-iommu", PLATFORM_DEVID_NONE);
+	ret = -ENOMEM;
+	if (!pdev)
+		goto remove_node;
+	device_set_node(&pdev->dev, dlend_native_iommu_fwnode);
+	ret = platform_device_add(pdev);
+	if (ret) {
+		platform_device_put(pdev);
+		goto remove_node;
+	}
+	dlend_native_iommu_dev = pdev;
+	ret = iommu_device_sysfs_add(&dlend_native_iommu, &pdev->dev, NULL, "dlend");
+	if (ret)
+		goto remove_dev;
+	ret = iommu_device_register(&dlend_native_iommu, &dlend_native_iommu_ops, &pdev->dev);
+	if (ret)
+		goto remove_sysfs;
+	ret = bus_register_notifier(&pci_bus_type, &dlend_native_iommu_nb);
+	if (ret)
+		goto unregister;
+	return 0;
+
+unregister:
+	iommu_device_unregister(&dlend_native_iommu);
+remove_sysfs:
+	iommu_device_sysfs_remove(&dlend_native_iommu);
+remove_dev:
+	platform_device_unregister(dlend_native_iommu_dev);
+remove_node:
+	fwnode_remove_software_node(dlend_native_iommu_fwnode);
+	return ret;
+}
+
+void dlend_native_iommu_exit(void)
+{
+	bus_unregister_notifier(&pci_bus_type, &dlend_native_iommu_nb);
+	iommu_device_unregister(&dlend_native_iommu);
+	iommu_device_sysfs_remove(&dlend_native_iommu);
+	platform_device_unregister(dlend_native_iommu_dev);
+	fwnode_remove_software_node(dlend_native_iommu_fwnode);
 }

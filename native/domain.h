@@ -1,30 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Domains: which of this host's memory attached devices reach, and by which addresses. */
+/*
+ * Which of this host's memory attached devices reach, and by which addresses: domains, and the
+ * IOMMU driver that gives them to the kernel's dma-iommu and to VFIO.
+ */
 #ifndef DLEND_NATIVE_DOMAIN_H
 #define DLEND_NATIVE_DOMAIN_H
 
+#include <linux/atomic.h>
+#include <linux/errno.h>
+#include <linux/iommu.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rcupdate.h>
 #include <linux/types.h>
+#include <linux/xarray.h>
 
-struct device;
+struct dlend_link;
 struct dlend_native_fn;
+struct dlend_paging;
 struct iommu_domain;
 struct seq_file;
 
-/* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
-#define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
-/* Devices send interrupts by writing here: no memory can be at these IO addresses. */
-#define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
-#define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
+#define DLEND_NATIVE_PAGE_SIZES	3
 
 /**
- * dlend_native_domain_alloc - a domain that has nothing mapped (iommu_ops.domain_alloc_paging)
- * @dev: (in) attached device; others may join the domain if they come over the same link
- *
- * What the domain is for is known when the first device is attached: the kernel's own dma-iommu
- * has a range of IO addresses below 4 GiB, VFIO has all addresses.
- * Context: process, may sleep. Return: domain, or NULL.
+ * struct dlend_native_domain - see domain.h
+ * @domain: the IOMMU core's
+ * @link: of all its devices
+ * @change: members come and go, segments come and go. Held while a lender is asked
+ * @members: functions that reach it, under @change
+ * @prepared_for: functions that are to be found, none of which the IOMMU core has asked it for yet;
+ *	only one thread prepares, finds and forgets them
+ * @lock: @segments, @cut, @alive. Never held while a lender is asked
+ * @alive: of @members, those whose lease is not over
+ * @segments: by number: IO address >> @shift
+ * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
+ * @cut: its segments are out of reach, and so are new ones; for good
+ * @session: the link's, as the first of its segments was made; under @change
+ * @reach: the NTB's IOMMU's domain, in which all its segments are; NULL until there is one
+ * @silent: a lender did not answer when it should have unmapped its segments
+ * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
+ *	them; it unmaps them by other sizes
  */
-struct iommu_domain *dlend_native_domain_alloc(struct device *dev);
+struct dlend_native_domain {
+	struct iommu_domain domain;
+	struct dlend_link *link;
+	struct mutex change;		/* see above */
+	struct list_head members, prepared_for;
+	struct mutex lock;		/* see above */
+	unsigned int alive;
+	struct xarray segments;
+	struct dlend_paging *reach;
+	u64 session;
+	unsigned int shift;
+	bool cut, silent;
+	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
+};
 
 /**
  * dlend_native_domain_prepare - a domain for the kernel's own DMA, before a function is found
@@ -47,26 +78,6 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_
 void dlend_native_domain_forget(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_domain_join - let a function reach what is mapped in a domain, now and later
- * @domain: from dlend_native_domain_alloc()
- * @fn: function; leaves the domain that it is in, and is there again if this fails, or lost
- *
- * Does not fail for a domain of the kernel's own DMA: a function that cannot reach it is lost.
- * Context: process, under the IOMMU group's mutex; waits for the lender.
- * Return: 0; -EINVAL the domain is for another link; -ENODEV the link is down; -ENOSPC its window
- * has no room; or what the lender answers.
- */
-int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_native_fn *fn);
-
-/**
- * dlend_native_domain_leave - the function reaches nothing any more when this returns
- * @fn: function; that is in no domain is fine
- *
- * Context: process, under the IOMMU group's mutex; waits for the lender.
- */
-void dlend_native_domain_leave(struct dlend_native_fn *fn);
-
-/**
  * dlend_native_domain_cut - put this host's memory out of a function's reach, at once and for good
  * @fn: (in) function whose lease is over
  *
@@ -85,5 +96,16 @@ bool dlend_native_domain_of_vfio(struct dlend_native_fn *fn);
 
 /** dlend_native_domain_show - numbers, for debugfs. Context: process, may sleep. */
 void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m);
+
+/**
+ * dlend_native_iommu_init - register the driver
+ *
+ * Devices of our root buses belong to it from the moment that the PCI core knows of them.
+ * Context: process, may sleep. Return: 0 or -errno.
+ */
+int dlend_native_iommu_init(void);
+
+/** dlend_native_iommu_exit - undo that; no device is attached. Context: process, may sleep. */
+void dlend_native_iommu_exit(void);
 
 #endif

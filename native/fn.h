@@ -5,18 +5,13 @@
  * Files of native/, from the bottom up:
  *
  *   fn.c	the structure, and why it could not be attached
- *   irq.c	interrupts, as they come from the lender
- *   msi.c	the MSI parent domain of a root bus
- *   intx.c	INTx
- *   domain.c	DMA: what of this host's memory a device reaches, and by which addresses
- *   iommu.c	an IOMMU driver of our own, for the kernel's dma-iommu and for VFIO
- *   config.c	configuration space: answered here, from what the lender read after a reset
- *   window.c	resources: the NTB's BAR, and windows of root buses in it
- *   root.c	the root bus
- *   reach.c	a device reaches its own BARs
- *   lease.c	taking a device from its lender, losing it, giving it back
- *   attach.c	from an offer to a device in the PCI tree, and back; the attributes for that
- *   main.c	the module
+ *   irq.c	interrupts, as they come from the lender; the MSI parent domain of a root bus; INTx
+ *   root.c	the root bus; its resources, windows in the NTB's BAR; configuration space, answered
+ *		here from what the lender read after a reset
+ *   domain.c	DMA: what of this host's memory a device reaches, and by which addresses; an IOMMU
+ *		driver of our own, for the kernel's dma-iommu and for VFIO
+ *   lease.c	taking a device from its lender, losing it, giving it back; it reaches its own BARs
+ *   attach.c	from an offer to a device in the PCI tree, and back; attributes; the module
  *
  * Locks, outermost first: attach_lock (attach.c, mutex), the kernel's pci_rescan_remove_lock, the
  * IOMMU group's mutex, change of domain.c, dlend_native_fn.domain_lock, lock of domain.c, the
@@ -137,7 +132,7 @@ struct dlend_native_bus {
 /* Of lease.c: for what is asked of a lender, and for lost_work. */
 extern struct workqueue_struct *dlend_native_wq;
 
-/* Of config.c; our buses are known by them. */
+/* Of root.c; our buses are known by them. */
 extern struct pci_ops dlend_native_config_ops;
 
 /** dlend_native_lease - its lease, from before the scan to after the removal. Context: process. */

@@ -9,14 +9,14 @@
  * once where it should be: bind_work has them come there.
  *
  * The lender delivers one mode at a time, and all vectors of it or none.
- *
- * Must not know where the kernel takes its interrupts from (msi.c, intx.c), DMA and configuration
- * space.
  */
 #include <linux/interrupt.h>
 #include <linux/io.h>
 #include <linux/irq.h>
+#include <linux/irqdomain.h>
+#include <linux/log2.h>
 #include <linux/msi.h>
+#include <linux/pci.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
 #include "fn.h"
@@ -37,7 +37,8 @@ static void dlend_native_irq_handle(struct dlend_native_vector *v)
 		generic_handle_irq_safe(virq);
 }
 
-void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
+/* The driver has a vector from now on. */
+static void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq)
 {
 	WRITE_ONCE(v->virq, virq);
 	/* See above. */
@@ -117,8 +118,12 @@ void dlend_native_irq_bind_work(struct work_struct *work)
 	dlend_native_irq_follow(fn);
 }
 
-int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
-			  struct dlend_native_vector *v)
+/*
+ * What irq_set_affinity() of a chip does. The interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL
+ * none of them is online.
+ */
+static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
+				 struct dlend_native_vector *v)
 {
 	unsigned int cpu = cpumask_any_and(mask, cpu_online_mask);
 
@@ -171,12 +176,55 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	iounmap(table);
 }
 
-bool dlend_native_irq_in_use(const struct dlend_native_fn *fn, u32 vector)
+static void dlend_native_irq_nothing(void *unused)
 {
-	return fn->vector[vector].taken;
 }
 
-int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
+/* Under irq_lock. Its vectors are freed when nobody is at them. */
+static void dlend_native_irq_end(struct dlend_native_fn *fn)
+{
+	unsigned int i, count = fn->irq_count;
+
+	WRITE_ONCE(fn->irq_count, 0);
+	/* Nobody is in dlend_native_irq_fired(). */
+	synchronize_rcu();
+	/*
+	 * What it has sent to other processors is handled with this, or before.  Of those that a
+	 * processor finds at once, it runs such calls as this one first, and the others with
+	 * interrupts off after it.
+	 */
+	on_each_cpu(dlend_native_irq_nothing, NULL, 1);
+	synchronize_rcu();
+	for (i = 0; i < count; i++)
+		irq_work_sync(&fn->vector[i].work);
+	kvfree(fn->vector);
+	fn->vector = NULL;
+}
+
+/* Undo dlend_native_irq_setup(). */
+static void dlend_native_irq_teardown(struct dlend_native_fn *fn)
+{
+	/* A lender that does not answer has ended them, or its link goes down. */
+	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
+	dlend_native_irq_end(fn);
+}
+
+/* Undo dlend_native_irq_take(). */
+static void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first,
+				     unsigned int nr)
+{
+	for (unsigned int i = first; i < first + nr; i++)
+		fn->vector[i].taken = false;
+	fn->irq_taken -= nr;
+	if (!fn->irq_taken)
+		dlend_native_irq_teardown(fn);
+}
+
+/*
+ * A driver is about to have vectors. Under irq_lock. Return: 0; -ENOSPC this host or the device has
+ * too few; -ENOMEM.
+ */
+static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
 	int ret = first + nr > fn->irq_count ? -ENOSPC : 0;
 	unsigned int taken = 0;
@@ -193,15 +241,6 @@ int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsign
 	else
 		dlend_native_irq_learn(fn, first, nr);
 	return ret;
-}
-
-void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
-{
-	for (unsigned int i = first; i < first + nr; i++)
-		fn->vector[i].taken = false;
-	fn->irq_taken -= nr;
-	if (!fn->irq_taken)
-		dlend_native_irq_teardown(fn);
 }
 
 int dlend_native_irq_again(struct dlend_native_fn *fn)
@@ -231,40 +270,9 @@ void dlend_native_irq_make_up(struct dlend_native_fn *fn)
 			irq_work_queue(&fn->vector[i].work);
 }
 
-static void dlend_native_irq_nothing(void *unused)
-{
-}
-
-/* Under irq_lock. Its vectors are freed when nobody is at them. */
-static void dlend_native_irq_end(struct dlend_native_fn *fn)
-{
-	unsigned int i, count = fn->irq_count;
-
-	WRITE_ONCE(fn->irq_count, 0);
-	/* Nobody is in dlend_native_irq_fired(). */
-	synchronize_rcu();
-	/*
-	 * What it has sent to other processors is handled with this, or before.  Of those that a
-	 * processor finds at once, it runs such calls as this one first, and the others with
-	 * interrupts off after it.
-	 */
-	on_each_cpu(dlend_native_irq_nothing, NULL, 1);
-	synchronize_rcu();
-	for (i = 0; i < count; i++)
-		irq_work_sync(&fn->vector[i].work);
-	kvfree(fn->vector);
-	fn->vector = NULL;
-}
-
-void dlend_native_irq_teardown(struct dlend_native_fn *fn)
-{
-	/* A lender that does not answer has ended them, or its link goes down. */
-	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
-	dlend_native_irq_end(fn);
-}
-
 /* Nothing is handled before the driver has an interrupt. */
-int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode, unsigned int count)
+static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
+				  unsigned int count)
 {
 	unsigned int i;
 	int ret;
@@ -285,4 +293,331 @@ int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 	if (ret)
 		dlend_native_irq_end(fn);
 	return ret;
+}
+
+/*
+ * MSI and MSI-X of attached devices: the PCI core takes them from a domain that has no parent, as
+ * there is no interrupt controller behind it.
+ *
+ * Masking is the interrupt core's own: an interrupt that comes while it is disabled stays pending,
+ * and is sent again.
+ *
+ * The kernel writes MSI-X entries by itself, too: after a reset, and vfio-pci does for each vector
+ * that it sets up.  So what the kernel believes to be the message is what the lender has written.
+ */
+
+static void dlend_native_msi_nothing(struct irq_data *d)
+{
+}
+
+static void dlend_native_msi_message(struct irq_data *d, struct msi_msg *msg)
+{
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+
+	*msg = v->message;
+}
+
+/* Here, wherever it is bound to: see dlend_native_irq_send(). */
+static int dlend_native_msi_retrigger(struct irq_data *d)
+{
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(d);
+
+	irq_work_queue(&v->work);
+	return 1;
+}
+
+static int dlend_native_msi_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+{
+	return dlend_native_irq_bind(d, mask, irq_data_get_irq_chip_data(d));
+}
+
+static struct irq_chip dlend_native_msi_chip = {
+	.name = "dlend",
+	.irq_ack = dlend_native_msi_nothing,
+	.irq_mask = dlend_native_msi_nothing,
+	.irq_unmask = dlend_native_msi_nothing,
+	.irq_compose_msi_msg = dlend_native_msi_message,
+	.irq_set_affinity = dlend_native_msi_affinity,
+	.irq_retrigger = dlend_native_msi_retrigger,
+};
+
+/* The domains */
+
+/*
+ * MSI-X vectors are asked for one by one: the lender is asked for the whole table, and for less if
+ * it has not so many interrupts left.  The PCI core then tells the driver how many it can have.
+ */
+static int dlend_native_msi_begin_msix(struct dlend_native_fn *fn)
+{
+	unsigned int count = dlend_cfg_msix(&fn->cfg);
+	int ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
+
+	while (ret == -ENOSPC && count > 1) {
+		count = rounddown_pow_of_two(count - 1);
+		ret = dlend_native_irq_setup(fn, DLEND_IRQ_MSIX, count);
+	}
+	return ret;
+}
+
+/*
+ * The lender delivers all vectors of a mode or none.  MSI comes with all that the driver wants, and
+ * as PCI has it, that is a power of two.
+ */
+static int dlend_native_msi_begin(struct dlend_native_fn *fn, const struct msi_desc *desc,
+				  unsigned int nr)
+{
+	enum dlend_irq_mode mode = desc->pci.msi_attrib.is_msix ? DLEND_IRQ_MSIX : DLEND_IRQ_MSI;
+
+	if (fn->irq_count)
+		return fn->irq_mode == mode ? 0 : -EBUSY;
+	if (mode == DLEND_IRQ_MSIX)
+		return dlend_native_msi_begin_msix(fn);
+	return dlend_native_irq_setup(fn, DLEND_IRQ_MSI, roundup_pow_of_two(nr));
+}
+
+static int dlend_native_msi_alloc(struct irq_domain *d, unsigned int virq, unsigned int nr,
+				  void *arg)
+{
+	struct msi_desc *desc = ((msi_alloc_info_t *)arg)->desc;
+	struct dlend_native_fn *fn = dlend_native_fn_of(to_pci_dev(msi_desc_to_dev(desc)));
+	unsigned int i, first = desc->msi_index;
+	struct dlend_native_vector *v;
+	int ret;
+
+	guard(mutex)(&fn->irq_lock);
+	ret = dlend_native_msi_begin(fn, desc, nr);
+	if (ret)
+		return ret;
+	ret = dlend_native_irq_take(fn, first, nr);
+	if (ret)
+		return ret;
+	for (i = 0; i < nr; i++) {
+		v = &fn->vector[first + i];
+		v->cpu = cpumask_first(cpu_online_mask);
+		irq_domain_set_info(d, virq + i, first + i, &dlend_native_msi_chip, v,
+				    handle_edge_irq, NULL, "edge");
+		irqd_set_single_target(irq_get_irq_data(virq + i));
+	}
+	return 0;
+}
+
+static void dlend_native_msi_free(struct irq_domain *d, unsigned int virq, unsigned int nr)
+{
+	struct irq_data *data = irq_domain_get_irq_data(d, virq);
+	struct dlend_native_vector *v = irq_data_get_irq_chip_data(data);
+	struct dlend_native_fn *fn = v->fn;
+	unsigned int i, first = v - fn->vector;
+
+	guard(mutex)(&fn->irq_lock);
+	for (i = 0; i < nr; i++) {
+		data = irq_domain_get_irq_data(d, virq + i);
+		v = irq_data_get_irq_chip_data(data);
+		WRITE_ONCE(v->virq, 0);
+		irq_work_sync(&v->work);
+		irq_domain_reset_irq_data(data);
+	}
+	dlend_native_irq_release(fn, first, nr);
+}
+
+/* Complete: the PCI core's own domain has set up its part. */
+static int dlend_native_msi_activate(struct irq_domain *d, struct irq_data *data, bool reserve)
+{
+	dlend_native_irq_give(irq_data_get_irq_chip_data(data), data->irq);
+	return 0;
+}
+
+static const struct irq_domain_ops dlend_native_msi_ops = {
+	.alloc = dlend_native_msi_alloc,
+	.free = dlend_native_msi_free,
+	.activate = dlend_native_msi_activate,
+};
+
+static int dlend_native_msi_prepare(struct irq_domain *domain, struct device *dev, int nvec,
+				    msi_alloc_info_t *arg)
+{
+	memset(arg, 0, sizeof(*arg));
+	return 0;
+}
+
+/* The lender has written it into the device already. */
+static void dlend_native_msi_write(struct irq_data *d, struct msi_msg *msg)
+{
+	irq_data_get_msi_desc(d)->msg = *msg;
+}
+
+/* The PCI core's own domain of a device: it neither masks nor writes in the device. */
+static bool dlend_native_msi_init_dev(struct device *dev, struct irq_domain *domain,
+				      struct irq_domain *real_parent, struct msi_domain_info *info)
+{
+	info->flags |= MSI_FLAG_USE_DEF_DOM_OPS | MSI_FLAG_USE_DEF_CHIP_OPS | MSI_FLAG_NO_MASK;
+	info->ops->msi_prepare = dlend_native_msi_prepare;
+	info->chip->irq_ack = irq_chip_ack_parent;
+	info->chip->irq_mask = dlend_native_msi_nothing;
+	info->chip->irq_unmask = dlend_native_msi_nothing;
+	info->chip->irq_set_affinity = irq_chip_set_affinity_parent;
+	info->chip->irq_retrigger = irq_chip_retrigger_hierarchy;
+	info->chip->irq_write_msi_msg = dlend_native_msi_write;
+	return true;
+}
+
+static const struct msi_parent_ops dlend_native_msi_parent_ops = {
+	.supported_flags = MSI_GENERIC_FLAGS_MASK | MSI_FLAG_MULTI_PCI_MSI | MSI_FLAG_PCI_MSIX |
+			   MSI_FLAG_PCI_MSIX_ALLOC_DYN | MSI_FLAG_NO_MASK,
+	.bus_select_token = DOMAIN_BUS_PCI_MSI,
+	.bus_select_mask = 0,
+	.prefix = "dlend-",
+	.init_dev_msi_info = dlend_native_msi_init_dev,
+};
+
+/* Under this domain's lock direct interrupts are taken from another one, of the NTB's. */
+static struct lock_class_key dlend_native_msi_lock;
+
+struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated)
+{
+	struct irq_domain *domain;
+
+	domain = dlend_compat_msi_parent(fwnode, &dlend_native_msi_ops,
+					 &dlend_native_msi_parent_ops,
+					 isolated ? IRQ_DOMAIN_FLAG_ISOLATED_MSI : 0);
+	if (domain)
+		lockdep_set_class(&domain->mutex, &dlend_native_msi_lock);
+	return domain;
+}
+
+void dlend_native_msi_remove(struct irq_domain *domain)
+{
+	irq_domain_remove(domain);
+}
+
+/*
+ * INTx of attached devices.
+ *
+ * It is one vector.  The lender masks it when it has told of it, and unmasks it when it has been
+ * handled here: if the device still wants it, the lender tells of it once more.  The lender
+ * delivers it from the first handler on, until the last one has gone: before and after that,
+ * drivers use MSI or MSI-X, or nothing.
+ */
+
+static struct dlend_native_fn *dlend_native_intx_fn(struct irq_data *d)
+{
+	return irq_data_get_irq_chip_data(d);
+}
+
+/* May sleep: the first handler is being added. */
+static int dlend_native_intx_request(struct irq_data *d)
+{
+	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	int ret;
+
+	guard(mutex)(&fn->irq_lock);
+	if (fn->irq_count)
+		return -EBUSY;
+	ret = dlend_native_irq_setup(fn, DLEND_IRQ_INTX, 1);
+	if (ret)
+		return ret;
+	fn->vector[0].cpu = cpumask_first(cpu_online_mask);
+	WRITE_ONCE(fn->vector[0].virq, fn->intx);
+	return 0;
+}
+
+/* May sleep: the last handler has gone. */
+static void dlend_native_intx_release(struct irq_data *d)
+{
+	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+
+	guard(mutex)(&fn->irq_lock);
+	if (fn->irq_mode != DLEND_IRQ_INTX || !fn->irq_count)
+		return;
+	WRITE_ONCE(fn->vector[0].virq, 0);
+	dlend_native_irq_teardown(fn);
+	cancel_work(&fn->unmask_work);
+}
+
+static void dlend_native_intx_mask(struct irq_data *d)
+{
+}
+
+/*
+ * It has been handled.  While INTx is disabled in the device, that is all: who enables it again, as
+ * vfio-pci does when its user is ready for another one, finds none that is up, and the lender
+ * tells of it again.
+ */
+static void dlend_native_intx_unmask(struct irq_data *d)
+{
+	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	fn->intx_up = false;
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	dlend_native_intx_wanted(fn);
+}
+
+void dlend_native_intx_wanted(struct dlend_native_fn *fn)
+{
+	unsigned long flags;
+	bool disabled;
+
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	disabled = dlend_cfg_intx_disabled(&fn->cfg);
+	if (!disabled)
+		fn->intx_up = false;
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	if (!disabled)
+		queue_work(system_highpri_wq, &fn->unmask_work);
+}
+
+static void dlend_native_intx_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, unmask_work);
+
+	guard(mutex)(&fn->irq_lock);
+	if (!fn->irq_count || fn->irq_mode != DLEND_IRQ_INTX)
+		return;
+	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
+	if (dlend_lease_irq_unmask(dlend_native_lease(fn)) == -ETIMEDOUT)
+		queue_work(system_highpri_wq, work);
+}
+
+static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
+{
+	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	/* Pairs with the release in dlend_native_irq_setup(). */
+	bool ours = smp_load_acquire(&fn->irq_count) && fn->irq_mode == DLEND_IRQ_INTX;
+
+	return dlend_native_irq_bind(d, mask, ours ? fn->vector : NULL);
+}
+
+static struct irq_chip dlend_native_intx_chip = {
+	.name = "dlend-INTx",
+	.irq_request_resources = dlend_native_intx_request,
+	.irq_release_resources = dlend_native_intx_release,
+	.irq_mask = dlend_native_intx_mask,
+	.irq_unmask = dlend_native_intx_unmask,
+	.irq_set_affinity = dlend_native_intx_affinity,
+};
+
+int dlend_native_intx_make(struct dlend_native_fn *fn)
+{
+	int virq;
+
+	if (!fn->info.has_intx)
+		return 0;
+	virq = irq_alloc_desc(NUMA_NO_NODE);
+	if (virq < 0)
+		return virq;
+	INIT_WORK(&fn->unmask_work, dlend_native_intx_work);
+	irq_set_chip_data(virq, fn);
+	irq_set_chip_and_handler_name(virq, &dlend_native_intx_chip, handle_level_irq, "level");
+	fn->intx = virq;
+	return 0;
+}
+
+void dlend_native_intx_free(struct dlend_native_fn *fn)
+{
+	if (!fn->intx)
+		return;
+	cancel_work_sync(&fn->unmask_work);
+	irq_free_desc(fn->intx);
+	fn->intx = 0;
 }

@@ -1,70 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Interrupts of attached devices, as they come from the lender. */
+/* Interrupts of attached devices: what the lender delivers becomes INTx, MSI or MSI-X here. */
 #ifndef DLEND_NATIVE_IRQ_H
 #define DLEND_NATIVE_IRQ_H
 
+#include <linux/types.h>
 #include <dlend/proto.h>
 
-struct cpumask;
-struct work_struct;
 struct dlend_native_fn;
-struct dlend_native_vector;
-struct irq_data;
-
-/**
- * dlend_native_irq_setup - have the lender deliver interrupts; fn->vector is there then
- * @fn: (in, out) function; the lender delivers nothing of it yet
- * @mode: (in) mode
- * @count: (in) vectors
- *
- * Nothing is handled before a vector has an interrupt of the kernel's (virq).
- * Context: process, waits for the lender, under irq_lock. Return: 0; -ENOMEM; or as
- * dlend_lease_irq_setup().
- */
-int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
-			   unsigned int count);
-
-/**
- * dlend_native_irq_take - a driver is about to have vectors
- * @fn: (in) function, after dlend_native_irq_setup()
- * @first: (in) number of the first one
- * @nr: (in) how many; that there are not so many is an error
- *
- * Context: process, under irq_lock.
- * Return: 0; -ENOSPC this host or the device has too few; -ENOMEM.
- */
-int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
-
-/**
- * dlend_native_irq_in_use - does a driver have a vector?
- * @fn: (in) function whose interrupts are being set up
- * @vector: (in) less than the count that they are set up with
- *
- * Context: under irq_lock.
- */
-bool dlend_native_irq_in_use(const struct dlend_native_fn *fn, u32 vector);
-
-/**
- * dlend_native_irq_release - undo dlend_native_irq_take()
- * @fn: (in, out) function; if no vector is left, the lender delivers nothing of it any more
- * @first: (in) number of the first one
- * @nr: (in) how many
- *
- * Context: as dlend_native_irq_setup().
- */
-void dlend_native_irq_release(struct dlend_native_fn *fn, unsigned int first, unsigned int nr);
-
-/**
- * dlend_native_irq_give - the driver has a vector from now on
- * @v: vector
- * @virq: (in) the kernel's interrupt, which can be handled
- *
- * One that has come before is handled soon. Context: any; may be called again.
- */
-void dlend_native_irq_give(struct dlend_native_vector *v, unsigned int virq);
-
-/** dlend_native_irq_teardown - undo dlend_native_irq_setup(). Context: the same. */
-void dlend_native_irq_teardown(struct dlend_native_fn *fn);
+struct fwnode_handle;
+struct irq_domain;
+struct work_struct;
 
 /**
  * dlend_native_irq_again - have the lender deliver what it delivered before a reset
@@ -96,14 +41,34 @@ void dlend_native_irq_fired(struct dlend_native_fn *fn, unsigned int vector, boo
 void dlend_native_irq_bind_work(struct work_struct *work);
 
 /**
- * dlend_native_irq_bind - what irq_set_affinity() of a chip does
- * @d: interrupt
- * @mask: (in) processors that it may be handled on
- * @v: its vector, which is bound to one of them; NULL: it has none yet
+ * dlend_native_msi_create - the domain that devices of a root bus take their interrupts from
+ * @fwnode: (in) name of it; stays until dlend_native_msi_remove()
+ * @isolated: (in) the lenders' interrupts are isolated, as VFIO wants it
  *
- * Context: the interrupt's lock. Return: IRQ_SET_MASK_OK; -EINVAL none of them is online.
+ * Context: process, may sleep. Return: domain, or NULL.
  */
-int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
-			  struct dlend_native_vector *v);
+struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated);
+
+/** dlend_native_msi_remove - undo that; no device has an interrupt any more. Context: process. */
+void dlend_native_msi_remove(struct irq_domain *domain);
+
+/**
+ * dlend_native_intx_make - give a function an interrupt for its INTx, if it has that
+ * @fn: (in, out) function with info; fn->intx is the interrupt's number
+ *
+ * Context: process, may sleep. Return: 0 or -errno.
+ */
+int dlend_native_intx_make(struct dlend_native_fn *fn);
+
+/** dlend_native_intx_free - undo that; no driver has it any more. Context: process, may sleep. */
+void dlend_native_intx_free(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_intx_wanted - its driver waits for it again: it was handled, or enabled
+ * @fn: (in, out) function with fn->intx
+ *
+ * Context: any; takes dlend_native_fn.lock.
+ */
+void dlend_native_intx_wanted(struct dlend_native_fn *fn);
 
 #endif

@@ -4,22 +4,64 @@
  *
  * Everything is eager, as the PCI core must not wait: when the core sees the device, it has a
  * lease, its configuration space is known, and Bus Master Enable is on.
- *
- * Must not know root buses: who removes a lost device from the PCI tree is told by its lost_work.
  */
 #include <linux/delay.h>
 #include <linux/pci.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
-#include "config.h"
 #include "domain.h"
 #include "fn.h"
-#include "lease.h"
-#include "intx.h"
 #include "irq.h"
-#include "reach.h"
+#include "lease.h"
+#include "root.h"
+
+/*
+ * An attached device reaches its own BARs, at the bus addresses by which its driver knows them: a
+ * disk may fetch commands from memory of its own.  The kernel's IO addresses of RAM are elsewhere
+ * (domain.c, root.c).
+ */
+
+#define DLEND_NATIVE_REACH_MS	1000
+
+/* It is to reach them, or not, as while it is being reset. */
+static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_lease *lease, bool on)
+{
+	struct dlend_p2p_member *m = &fn->p2p;
+	struct dlend_p2p_dev dev;
+
+	memcpy(&dev, &m->dev, sizeof(dev));	/* with all padding: it is compared */
+	dev.epoch = lease->epoch;
+	dev.source = on;
+	dev.target = on;
+	dlend_p2p_publish(m, &dev, lease);
+	wait_event_timeout(fn->reach_wq, READ_ONCE(m->settled) || !m->joined,
+			   msecs_to_jiffies(DLEND_NATIVE_REACH_MS));
+}
+
+void dlend_native_reach_begin(struct dlend_native_fn *fn)
+{
+	struct dlend_p2p_member *m = &fn->p2p;
+	unsigned int i;
+
+	m->owner = fn->claim.dev;
+	m->party = fn;
+	m->wq = &fn->reach_wq;
+	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
+	m->dev.clique = DLEND_CFG_CLIQUE_NONE;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		/* The rest of the page of a smaller one is nobody's. */
+		if (!fn->claim.lease->bar[i].phys || fn->info.bar[i].size < PAGE_SIZE)
+			continue;
+		m->dev.bar[i].size = fn->info.bar[i].size;
+		m->dev.bar[i].gpa = dlend_cfg_bar_addr(&fn->cfg, i);
+	}
+	/* It is alone in its party, and no driver is told of a clique. */
+	dlend_p2p_join(m, NULL);
+	dlend_native_reach(fn, dlend_native_lease(fn), true);
+}
 
 /* Who has a claim of ours: no process has this number. */
 #define DLEND_NATIVE_PARTY	((struct dlend_party){ .pid = -1 })
@@ -167,7 +209,7 @@ static bool dlend_native_op_no_direct(struct dlend_claim *claim, const char **wh
 
 static bool dlend_native_op_irq_in_use(struct dlend_claim *claim, u32 vector)
 {
-	return dlend_native_irq_in_use(dlend_native_claim_fn(claim), vector);
+	return dlend_native_claim_fn(claim)->vector[vector].taken;
 }
 
 static void dlend_native_op_irqs_again(struct dlend_claim *claim)
@@ -193,20 +235,6 @@ static void dlend_native_op_interrupt(struct dlend_claim *claim, u32 vector, u32
 	dlend_native_irq_fired(fn, vector, direct);
 }
 
-/* Windows of a link to another node are not revoked: that node's IOMMU closes them. */
-static void dlend_native_op_bar_revoked(struct dlend_claim *claim, unsigned int bar)
-{
-}
-
-static void dlend_native_op_lease(struct dlend_claim *claim, struct dlend_lease *lease)
-{
-}
-
-static void dlend_native_op_released(struct dlend_claim *claim, struct dlend_lease *lease,
-				     bool acked)
-{
-}
-
 static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.what = "attached device",
 	.user = "this host",
@@ -222,10 +250,7 @@ static const struct dlend_claim_ops dlend_native_claim_ops = {
 	.irq_in_use = dlend_native_op_irq_in_use,
 	.irqs_again = dlend_native_op_irqs_again,
 	.interrupt = dlend_native_op_interrupt,
-	.bar_revoked = dlend_native_op_bar_revoked,
-	.returning = dlend_native_op_lease,
-	.returned = dlend_native_op_lease,
-	.released = dlend_native_op_released,
+	/* No bar_revoked: windows of a link to another node are closed by that node's IOMMU. */
 };
 
 /* The lease */
@@ -301,7 +326,7 @@ static void dlend_native_return(struct dlend_native_fn *fn)
 	cancel_work_sync(&fn->vpd_work);
 	cancel_work_sync(&fn->bind_work);
 	cancel_work_sync(&fn->again_work);
-	dlend_native_reach_end(fn);
+	dlend_p2p_leave(&fn->p2p);
 	dlend_lease_return(lease);
 }
 

@@ -3,7 +3,17 @@
 #ifndef DLEND_NATIVE_LEASE_H
 #define DLEND_NATIVE_LEASE_H
 
+#include <linux/types.h>
+
 struct dlend_native_fn;
+
+/**
+ * dlend_native_reach_begin - its BARs have their bus addresses, and it reaches them there
+ * @fn: (in, out) function with a lease, whose driver does not have it yet
+ *
+ * Context: process; waits for the lender, a second at most.
+ */
+void dlend_native_reach_begin(struct dlend_native_fn *fn);
 
 /**
  * dlend_native_claim - claim a function's offer

@@ -6,22 +6,476 @@
  * that a device has nearly the same name on the dlend bus and in the PCI tree.  Each BAR has a
  * window of its own, with an offset of its own: its bus address is a multiple of its size, as a BAR
  * has no bits for another, and a 32-bit BAR's is below 4 GiB, wherever the NTB's is.
- *
- * Must not know interrupts, DMA and leases.
  */
+#include <linux/delay.h>
 #include <linux/iommu.h>
 #include <linux/irqdomain.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
+#include <linux/log2.h>
+#include <linux/mutex.h>
+#include <linux/notifier.h>
+#include <linux/pci.h>
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
+#include <dlend/link.h>
 #include <dlend/names.h>
-#include "config.h"
 #include "fn.h"
-#include "msi.h"
+#include "irq.h"
 #include "root.h"
-#include "window.h"
+
+/**
+ * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
+ * @res: in the kernel's tree of resources, below the NTB's BAR
+ * @region: the NTB's BAR
+ * @node: among its windows
+ * @fn: whose BAR it is
+ * @idle: no driver has the device any more
+ */
+struct dlend_native_window {
+	struct resource res;
+	struct dlend_native_region *region;
+	struct list_head node;
+	struct dlend_native_fn *fn;
+	bool idle;
+};
+
+/*
+ * Windows of root buses in an NTB's BAR.
+ *
+ * The NTB's driver holds its BARs as busy, and nothing can be requested below what is busy.  So its
+ * reservation of that BAR is taken away while windows are in it, and made again after the last one,
+ * by the name that it had: the name is the NTB driver's and lives as long as that driver.  When
+ * that driver is about to let go of the NTB, it finds its reservation as it made it.  Before that,
+ * the drivers of attached devices let go of theirs: what they have is below the windows, and found
+ * by nobody once these are out of the kernel's tree.
+ */
+
+/* A driver lets go in much less; a program that has the device by VFIO may never do so. */
+#define DLEND_NATIVE_LET_GO_MS	10000
+#define DLEND_NATIVE_LOOK_MS	20
+
+/*
+ * struct dlend_native_region - a BAR of an NTB with windows in it
+ * @name: of the reservation that was there; NULL: there was none
+ * @windows: in it, by dlend_native_window.node
+ * @over: the NTB's driver lets go: windows are out of the tree of resources, and nobody opens more
+ */
+struct dlend_native_region {
+	struct list_head node;
+	struct pci_dev *ntb;
+	int bar;
+	const char *name;
+	struct list_head windows;
+	bool over;
+};
+
+/* A PCI device whose driver is letting go of it: no window is opened in it until that is over. */
+struct dlend_native_leaving {
+	struct list_head node;
+	struct device *dev;
+};
+
+static DEFINE_MUTEX(dlend_native_regions_lock);
+static LIST_HEAD(dlend_native_regions);
+static LIST_HEAD(dlend_native_leaving_list);
+
+static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
+{
+	struct device *dev = dlend_link_dev(link);
+
+	while (dev && !dev_is_pci(dev))
+		dev = dev->parent;
+	return dev ? to_pci_dev(dev) : NULL;
+}
+
+static int dlend_native_region_bar(struct pci_dev *ntb, phys_addr_t at, u64 size)
+{
+	struct resource *res;
+	int bar;
+
+	for (bar = 0; bar < PCI_STD_NUM_BARS; bar++) {
+		res = &ntb->resource[bar];
+		if (res->flags & IORESOURCE_MEM && at >= res->start && at + (size - 1) <= res->end)
+			return bar;
+	}
+	return -ENODEV;
+}
+
+static struct dlend_native_region *dlend_native_region_make(struct pci_dev *ntb, int bar)
+{
+	struct dlend_native_region *region = kzalloc_obj(*region);
+	struct resource *res = &ntb->resource[bar];
+
+	if (!region)
+		return NULL;
+	INIT_LIST_HEAD(&region->windows);
+	region->ntb = pci_dev_get(ntb);
+	region->bar = bar;
+	if (res->child && res->child->flags & IORESOURCE_BUSY) {
+		region->name = res->child->name;
+		pci_release_region(ntb, bar);
+	}
+	list_add(&region->node, &dlend_native_regions);
+	return region;
+}
+
+static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
+{
+	struct dlend_native_region *region;
+
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (region->ntb == ntb && region->bar == bar && !region->over)
+			return region;
+	return dlend_native_region_make(ntb, bar);
+}
+
+static void dlend_native_region_reserve(struct dlend_native_region *region)
+{
+	if (region->name && pci_request_region(region->ntb, region->bar, region->name))
+		pci_warn(region->ntb, "BAR %d cannot be reserved for %s again\n", region->bar,
+			 region->name);
+}
+
+/* The PCI core joins windows of a bus that touch each other, and has released all but one. */
+static void dlend_native_window_release(struct dlend_native_window *w)
+{
+	if (w->res.parent)
+		release_resource(&w->res);
+}
+
+/* After the last window. */
+static void dlend_native_region_put(struct dlend_native_region *region)
+{
+	if (!list_empty(&region->windows))
+		return;
+	if (!region->over)
+		dlend_native_region_reserve(region);
+	list_del(&region->node);
+	pci_dev_put(region->ntb);
+	kfree(region);
+}
+
+static void dlend_native_region_end(struct dlend_native_region *region)
+{
+	struct dlend_native_window *w;
+
+	list_for_each_entry(w, &region->windows, node)
+		dlend_native_window_release(w);
+	dlend_native_region_reserve(region);
+	region->over = true;
+}
+
+/*
+ * Tell the drivers of attached devices, of which dlend_native_lost() tells each once.
+ * Return: whether one of them still has something in that NTB
+ */
+static bool dlend_native_regions_lose(struct device *ntb)
+{
+	struct dlend_native_region *region;
+	struct dlend_native_window *w;
+	bool busy = false;
+
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node) {
+		if (&region->ntb->dev != ntb || region->over)
+			continue;
+		list_for_each_entry(w, &region->windows, node) {
+			dlend_native_lost(w->fn, "this host's NTB is to lose its driver");
+			busy |= !w->idle;
+		}
+	}
+	return busy;
+}
+
+/* For those that do not let go in time the kernel's log says later that it does not find them. */
+static void dlend_native_regions_end(struct device *ntb)
+{
+	struct dlend_native_region *region;
+
+	guard(mutex)(&dlend_native_regions_lock);
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (&region->ntb->dev == ntb && !region->over)
+			dlend_native_region_end(region);
+}
+
+static struct dlend_native_leaving *dlend_native_leaving_find(const struct device *dev)
+{
+	struct dlend_native_leaving *leaving;
+
+	list_for_each_entry(leaving, &dlend_native_leaving_list, node)
+		if (leaving->dev == dev)
+			return leaving;
+	return NULL;
+}
+
+static void dlend_native_leaving_begins(struct device *dev)
+{
+	struct dlend_native_leaving *leaving = kzalloc_obj(*leaving, GFP_KERNEL | __GFP_NOFAIL);
+
+	leaving->dev = dev;
+	guard(mutex)(&dlend_native_regions_lock);
+	list_add(&leaving->node, &dlend_native_leaving_list);
+}
+
+static void dlend_native_leaving_is_over(struct dlend_native_leaving *leaving)
+{
+	if (!leaving)
+		return;
+	list_del(&leaving->node);
+	kfree(leaving);
+}
+
+static void dlend_native_ntb_leaves(struct device *ntb)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
+
+	dlend_native_leaving_begins(ntb);
+	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
+		msleep(DLEND_NATIVE_LOOK_MS);
+	dlend_native_regions_end(ntb);
+}
+
+static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
+		dlend_native_ntb_leaves(data);
+	} else if (action == BUS_NOTIFY_UNBOUND_DRIVER) {
+		guard(mutex)(&dlend_native_regions_lock);
+		dlend_native_leaving_is_over(dlend_native_leaving_find(data));
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block dlend_native_window_nb = {
+	.notifier_call = dlend_native_window_notify,
+};
+
+int dlend_native_windows_start(void)
+{
+	return bus_register_notifier(&pci_bus_type, &dlend_native_window_nb);
+}
+
+void dlend_native_windows_stop(void)
+{
+	struct dlend_native_leaving *leaving, *next;
+
+	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
+	list_for_each_entry_safe(leaving, next, &dlend_native_leaving_list, node)
+		dlend_native_leaving_is_over(leaving);
+}
+
+/*
+ * Make room for drivers to request a lent device's BAR. Return: 0; -ENODEV @at is in no BAR of the
+ * NTB, or that is losing its driver; -EBUSY; -ENOMEM.
+ */
+static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_native_fn *fn,
+				    struct dlend_link *link, phys_addr_t at, u64 size)
+{
+	struct pci_dev *ntb = dlend_native_ntb(link);
+	int bar, err;
+
+	if (!ntb)
+		return -ENODEV;
+	bar = dlend_native_region_bar(ntb, at, size);
+	if (bar < 0)
+		return bar;
+	guard(mutex)(&dlend_native_regions_lock);
+	if (dlend_native_leaving_find(&ntb->dev))
+		return -ENODEV;
+	w->region = dlend_native_region_get(ntb, bar);
+	if (!w->region)
+		return -ENOMEM;
+	w->fn = fn;
+	w->res = (struct resource){
+		.name = "dlend", .start = at, .end = at + (size - 1), .flags = IORESOURCE_MEM,
+	};
+	err = request_resource(&ntb->resource[bar], &w->res);
+	if (!err) {
+		list_add(&w->node, &w->region->windows);
+		return 0;
+	}
+	dlend_native_region_put(w->region);
+	w->region = NULL;
+	return err;
+}
+
+/*
+ * Out of the kernel's tree, a driver's reservations are found by nobody when it gives them back.
+ * They are children of BARs in this window.
+ */
+static void dlend_native_window_sweep(struct dlend_native_window *w)
+{
+	struct resource *bar, *held;
+
+	for (bar = w->res.child; bar; bar = bar->sibling)
+		while ((held = bar->child) && held->flags & IORESOURCE_BUSY)
+			__release_region(bar, held->start, resource_size(held));
+}
+
+/* No driver has the device any more. */
+static void dlend_native_window_idle(struct dlend_native_window *w)
+{
+	guard(mutex)(&dlend_native_regions_lock);
+	w->idle = true;
+	if (w->region && w->region->over)
+		dlend_native_window_sweep(w);
+}
+
+/* Undo that; one that is not open is fine. */
+static void dlend_native_window_close(struct dlend_native_window *w)
+{
+	if (!w->region)
+		return;
+	guard(mutex)(&dlend_native_regions_lock);
+	list_del(&w->node);
+	if (!w->region->over)
+		dlend_native_window_release(w);
+	dlend_native_region_put(w->region);
+	w->region = NULL;
+}
+
+/*
+ * Configuration space of attached devices.
+ *
+ * The PCI core reads and writes it with interrupts off and a lock held, so it is answered here,
+ * from what the lender read when it had reset the device (dlend/cfg.h).  Bus Master Enable and
+ * memory decoding are the lender's: they are on while the device is attached.  A function level
+ * reset goes to the lender; until it is over, reads give ones: the PCI core polls for the end of
+ * that.  It polls for Vital Product Data, too, so that these come from the device.  Other
+ * registers that only the device knows (dlend_cfg_live()) stay as they were after its reset, and a
+ * write there is lost: nobody polls for those.
+ */
+
+/* The lender's kernel gives a device 125 ms for a word of VPD; so does the one here. */
+#define DLEND_NATIVE_VPD_MS	250
+
+/* What a bus gives when nobody answers. */
+#define DLEND_NATIVE_NOBODY	0xffffffffu
+
+/* Interrupt Status, where a read includes it. Under lock. */
+static u32 dlend_native_config_intx(const struct dlend_native_fn *fn, int where, int size)
+{
+	int bit = 8 * (PCI_STATUS - where) + ilog2(PCI_STATUS_INTERRUPT);
+
+	return fn->intx_up && bit >= 0 && bit < 8 * size ? BIT(bit) : 0;
+}
+
+static int dlend_native_config_read(struct pci_bus *bus, unsigned int devfn, int where, int size,
+				    u32 *val)
+{
+	struct dlend_native_fn *fn = dlend_native_fn_on(bus, devfn);
+	unsigned long flags;
+	__le32 got = 0;
+
+	*val = DLEND_NATIVE_NOBODY;
+	if (!fn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	if (!fn->dead && !fn->resetting) {
+		dlend_cfg_read(&fn->cfg, where, &got, size);
+		*val = le32_to_cpu(got) | dlend_native_config_intx(fn, where, size);
+	}
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, int where, int size,
+				     u32 val)
+{
+	struct dlend_native_fn *fn = dlend_native_fn_on(bus, devfn);
+	__le32 put = cpu_to_le32(val);
+	unsigned long flags;
+	u32 effects = 0;
+
+	if (!fn)
+		return PCIBIOS_DEVICE_NOT_FOUND;
+	raw_spin_lock_irqsave(&fn->lock, flags);
+	if (!fn->dead && !fn->resetting) {
+		effects = dlend_cfg_write(&fn->cfg, where, &put, size);
+		fn->resetting = effects & DLEND_CFG_E_FLR;
+	}
+	raw_spin_unlock_irqrestore(&fn->lock, flags);
+	if (effects & (DLEND_CFG_E_FLR | DLEND_CFG_E_READRQ | DLEND_CFG_E_MSE_ON |
+		       DLEND_CFG_E_BME_ON))
+		queue_work(fn->claim.wq, &fn->reset_work);
+	if (effects & DLEND_CFG_E_VPD)
+		queue_work(dlend_native_wq, &fn->vpd_work);
+	if (effects & DLEND_CFG_E_INTX && fn->intx)
+		dlend_native_intx_wanted(fn);
+	return PCIBIOS_SUCCESSFUL;
+}
+
+void dlend_native_config_vpd_work(struct work_struct *work)
+{
+	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, vpd_work);
+	struct dlend_lease *lease = dlend_native_lease(fn);
+	u16 addr;
+	u32 data;
+
+	if (!lease)
+		return;
+	raw_spin_lock_irq(&fn->lock);
+	addr = dlend_cfg_vpd(&fn->cfg, &data);
+	raw_spin_unlock_irq(&fn->lock);
+	if (dlend_lease_vpd(lease, fn->cfg.vpd_pos, addr, &data, DLEND_NATIVE_VPD_MS))
+		return;
+	raw_spin_lock_irq(&fn->lock);
+	dlend_cfg_vpd_done(&fn->cfg, addr, data);
+	raw_spin_unlock_irq(&fn->lock);
+}
+
+struct pci_ops dlend_native_config_ops = {
+	.read = dlend_native_config_read,
+	.write = dlend_native_config_write,
+};
+
+int dlend_native_config_init(struct dlend_native_fn *fn)
+{
+	struct dlend_cfg_desc desc = {
+		.vendor = fn->info.vendor,
+		.device = fn->info.device,
+		.is_vf = fn->info.flags & DLEND_OFFER_F_VF,
+		.no_intx = !fn->intx,
+		.no_msi = !fn->info.nr_msi,
+		.no_msix = !fn->info.nr_msix,
+		.max_msi = fn->info.nr_msi,
+		.max_msix = fn->info.nr_msix,
+		.clique = DLEND_CFG_CLIQUE_NONE,
+		.add_reset = true,
+		/* Else Linux 6.12 waits 10 ms for a reset in which the lender has to take part. */
+		.keeps_state = true,
+	};
+	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	unsigned int i;
+	int ret;
+
+	if (!snapshot)
+		return -ENOMEM;
+	dlend_offer_copy(fn->claim.offer, &fn->info, snapshot);
+	desc.snapshot = snapshot;
+	for (i = 0; i < DLEND_NUM_BARS; i++) {
+		desc.bar[i].size = fn->claim.lease->bar[i].phys ? fn->info.bar[i].size : 0;
+		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
+		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
+	}
+	ret = dlend_cfg_init(&fn->cfg, &desc);
+	kfree(snapshot);
+	/* Without a clique, a looped list of capabilities is cut and is no error. */
+	return ret == -EINVAL ? ret : 0;
+}
+
+/* A BAR's address on its bus, as firmware would have set it. */
+static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int bar, u64 at)
+{
+	__le32 low = cpu_to_le32(at), high = cpu_to_le32(at >> 32);
+
+	dlend_cfg_write(&fn->cfg, PCI_BASE_ADDRESS_0 + 4 * bar, &low, sizeof(low));
+	if (fn->info.bar[bar].flags & DLEND_BAR_F_64)
+		dlend_cfg_write(&fn->cfg, PCI_BASE_ADDRESS_0 + 4 * bar + 4, &high, sizeof(high));
+}
 
 /*
  * PCI domain of a lender's devices, with the low bits of its node id.  It is not the one of offers'

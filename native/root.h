@@ -1,13 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A root bus with the functions of one lease. */
+/* Root buses with the functions of a lease: their windows in the NTB's BAR, their configuration. */
 #ifndef DLEND_NATIVE_ROOT_H
 #define DLEND_NATIVE_ROOT_H
 
+#include <linux/ioport.h>
+#include <linux/list.h>
 #include <linux/pci.h>
 
 struct dlend_native_fn;
 struct dlend_native_root;
 struct iommu_group;
+
+/** dlend_native_windows_start - before the first window. Context: process. Return: 0 or -errno. */
+int dlend_native_windows_start(void);
+
+/** dlend_native_windows_stop - after the last one. Context: process. */
+void dlend_native_windows_stop(void);
+
+/**
+ * dlend_native_config_init - make the space of a function that was just reset
+ * @fn: (in, out) with info; its BARs have no addresses yet
+ *
+ * Context: process, may sleep. Return: 0; -EINVAL what the lender sent makes no sense; -ENOMEM.
+ */
+int dlend_native_config_init(struct dlend_native_fn *fn);
+
+/**
+ * dlend_native_config_vpd_work - what vpd_work does: have a word of VPD moved, for whoever polls
+ * @work: (in) &dlend_native_fn.vpd_work
+ *
+ * Context: process; waits for the lender, a quarter of a second at most.
+ */
+void dlend_native_config_vpd_work(struct work_struct *work);
 
 /**
  * dlend_native_root_create - a root bus that has nothing on it yet
