@@ -204,8 +204,7 @@ static void dlend_bar_dead_work(struct work_struct *work)
 }
 
 static vm_fault_t dlend_bar_insert_dead(struct dlend_vdev *v, struct vm_fault *vmf,
-					unsigned int order,
-					u64 pos)
+					unsigned int order, u64 pos)
 {
 	struct page *page = v->dead[(pos >> PAGE_SHIFT) % DLEND_DEAD_PAGES];
 
@@ -265,8 +264,7 @@ static void dlend_bar_count_fault(struct dlend_vdev *v, unsigned int index, unsi
 }
 
 static vm_fault_t dlend_bar_insert_live(struct dlend_vdev *v, struct vm_fault *vmf,
-					unsigned int order,
-					unsigned int index, u64 pos)
+					unsigned int order, unsigned int index, u64 pos)
 {
 	unsigned long addr = ALIGN_DOWN(vmf->address, PAGE_SIZE << order);
 	unsigned long pfn = (v->bar_phys[index] + pos) >> PAGE_SHIFT;
@@ -384,8 +382,9 @@ static const struct vm_operations_struct dlend_bar_vm_ops = {
 	.huge_fault = dlend_bar_huge_fault,
 };
 
-int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma)
+int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
 {
+	struct dlend_vdev *v = to_dlend_vdev(vfio);
 	unsigned int index = vma->vm_pgoff >> (DLEND_REGION_SHIFT - PAGE_SHIFT);
 	u64 start = DLEND_REGION_POS((u64)vma->vm_pgoff << PAGE_SHIFT);
 	u64 end = start + (vma->vm_end - vma->vm_start);

@@ -263,9 +263,10 @@ void dlend_guest_detach(struct dlend_vdev *v)
 	dlend_guest_unmapped(v, true);
 }
 
-void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size)
+void dlend_guest_dma_unmap(struct vfio_device *vfio, u64 iova, u64 size)
 {
-	struct dlend_lease *lease __free(dlend_lease_put) = dlend_ended_with_pins(v);
+	struct dlend_lease *lease __free(dlend_lease_put) =
+		dlend_ended_with_pins(to_dlend_vdev(vfio));
 
 	if (lease)
 		dlend_memory_unmap(dlend_vdev_memory(lease), iova, size);

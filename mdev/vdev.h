@@ -380,7 +380,7 @@ void dlend_bar_revoked(struct dlend_vdev *v, unsigned int index);
 void dlend_bar_set_mse(struct dlend_vdev *v, bool on);
 
 /** dlend_bar_mmap - map a BAR, or a part of one, lazily. Context: mmap_lock. Return: 0, -EINVAL. */
-int dlend_bar_mmap(struct dlend_vdev *v, struct vm_area_struct *vma);
+int dlend_bar_mmap(struct vfio_device *vfio, struct vm_area_struct *vma);
 
 /**
  * dlend_bar_rw - a trapped access
@@ -752,13 +752,13 @@ void dlend_guest_vmm_exits(struct dlend_vdev *v);
 
 /**
  * dlend_guest_dma_unmap - the VMM takes memory away
- * @v: (in) vdev
+ * @vfio: (in) what VFIO has of the vdev
  * @iova, @size: (in) guest-physical range in bytes
  *
  * When this returns, the device cannot reach this node's memory there, and the pages are unpinned;
  * all else follows later. Context: VFIO's dma_unmap; waits for no peer.
  */
-void dlend_guest_dma_unmap(struct dlend_vdev *v, u64 iova, u64 size);
+void dlend_guest_dma_unmap(struct vfio_device *vfio, u64 iova, u64 size);
 
 /* move.c: a VM moves from one host to another, and its device stays where it is */
 

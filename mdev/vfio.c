@@ -597,11 +597,6 @@ static long dlend_vfio_ioctl(struct vfio_device *vfio, unsigned int cmd, unsigne
 	return -ENOTTY;
 }
 
-static int dlend_vfio_mmap(struct vfio_device *vfio, struct vm_area_struct *vma)
-{
-	return dlend_bar_mmap(to_dlend_vdev(vfio), vma);
-}
-
 /* The mdev is being removed: ask the VMM to let go. */
 static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
 {
@@ -609,11 +604,6 @@ static void dlend_vfio_request(struct vfio_device *vfio, unsigned int count)
 
 	if (!dlend_irqs_signal(v, VFIO_PCI_REQ_IRQ_INDEX) && !count)
 		dev_notice(dlend_vdev_dev(v), "in use; removal waits until the VM closes the device\n");
-}
-
-static void dlend_vfio_dma_unmap(struct vfio_device *vfio, u64 iova, u64 length)
-{
-	dlend_guest_dma_unmap(to_dlend_vdev(vfio), iova, length);
 }
 
 /* Pins belong to the address space: a borrowed device may have none when it goes to another one. */
@@ -647,9 +637,9 @@ const struct vfio_device_ops dlend_vfio_ops = {
 	.write = dlend_vfio_write,
 	.ioctl = dlend_vfio_ioctl,
 	DLEND_REGION_INFO_OP(dlend_vfio_region_info)
-	.mmap = dlend_vfio_mmap,
+	.mmap = dlend_bar_mmap,
 	.request = dlend_vfio_request,
-	.dma_unmap = dlend_vfio_dma_unmap,
+	.dma_unmap = dlend_guest_dma_unmap,
 	.bind_iommufd = vfio_iommufd_emulated_bind,
 	.unbind_iommufd = vfio_iommufd_emulated_unbind,
 	.attach_ioas = dlend_vfio_attach_ioas,
