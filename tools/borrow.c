@@ -7,7 +7,6 @@
  * Its lender gives the device to one host only, and as soon as the VMM opens it (prepin): so from
  * then on all hosts see that it is not free.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,31 +35,24 @@ static void stop_mdev(const char *uuid)
 /* What a mediated device that was just made is not good for.  Return: NULL, or why */
 static const char *prepare_mdev(const char *uuid)
 {
-	char *dir = mdev_directory(uuid), *prepin = path("%s/prepin", dir), state[TEXT_MAX];
-	int err = write_text(prepin, "open\n");
-	const char *why = NULL;
+	const char *dir = mdev_directory(uuid), *state;
+	int err = write_text(text("%s/prepin", dir), "open\n");
 
-	read_attr(state, dir, "dlend/state");
 	if (err)
-		why = text("prepin cannot be set: %s", strerror(-err));
-	else if (!strncmp(state, "taken: ", strlen("taken: ")))
-		why = text("%s", state + strlen("taken: "));
-	free(prepin);
-	free(dir);
-	return why;
+		return text("prepin cannot be set: %s", strerror(-err));
+	state = attr(dir, "dlend/state");
+	return !strncmp(state, "taken: ", strlen("taken: ")) ? state + strlen("taken: ") : NULL;
 }
 
 /* Return: NULL, or why there is none: another command or another host may have been faster */
-static const char *make_mdev(char *address, const char *uuid)
+static const char *make_mdev(const char *address, const char *uuid)
 {
-	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), type[TEXT_MAX];
 	const char *const words[] = {
 		"mdevctl", "start", "-u", uuid, "-p", address, "--type",
-		read_attr(type, dir, "type"), NULL
+		attr(offer_directory(address), "type"), NULL
 	};
 	const char *why;
 
-	free(dir);
 	if (run_mdevctl(words)) {
 		why = offer_obstacle(address, uuid);
 		return why ? why : "mdevctl does not start it";
@@ -72,98 +64,71 @@ static const char *make_mdev(char *address, const char *uuid)
 }
 
 /* Of a device that was named.  Return: its address */
-static char *borrow_named(const char *what, const char *uuid)
+static const char *borrow_named(const char *what, const char *uuid)
 {
-	char full[16], *address;
+	char address[16];
 	const char *why;
 
-	offer_parse(full, what);
-	address = path("%s", full);
-
+	offer_parse(address, what);
 	offer_check(address, uuid);
 	why = make_mdev(address, uuid);
 	if (why)
 		fail(EXIT_FAIL, text("%s cannot be borrowed", address), why,
 		     "`dlend list` shows who has it.");
-	return address;
+	return text("%s", address);
 }
 
 /* In which turn a device of a type is tried */
 enum turn { RESERVED_FOR_IT, FREE, ANY_OTHER, TURNS };
 
-static enum turn turn_of(const char *bus, const char *address, const char *uuid)
+static enum turn turn_of(const char *dir, const char *uuid)
 {
-	char *dir = path("%s/%s", bus, address), state[TEXT_MAX], vm[TEXT_MAX];
-	enum turn turn = ANY_OTHER;
-
-	read_attr(state, dir, "state");
-	if (!strcmp(state, "free"))
-		turn = FREE;
-	else if (!strcmp(state, "reserved") && !strcasecmp(read_attr(vm, dir, "reserved"), uuid))
-		turn = RESERVED_FOR_IT;
-	free(dir);
-	return turn;
-}
-
-/* Return: the offers of a type */
-static struct names offers_alike(const char *bus, const char *type)
-{
-	char value[TEXT_MAX];
-	struct names all = list_dir(bus), alike = { 0 };
-
-	for (size_t i = 0; i < all.count; i++) {
-		char *dir = path("%s/%s", bus, all.name[i]);
-
-		if (!strcmp(read_attr(value, dir, "type"), type))
-			names_add(&alike, all.name[i]);
-		free(dir);
-	}
-	names_free(&all);
-	return alike;
+	if (attr_is(dir, "state", "free"))
+		return FREE;
+	return attr_is(dir, "state", "reserved") && !strcasecmp(attr(dir, "reserved"), uuid) ?
+	       RESERVED_FOR_IT : ANY_OTHER;
 }
 
 /*
  * Offers of a type, in the order in which they are tried.  Hosts begin at different ones, so that
  * two that choose at the same moment do not choose the same.
  */
-static struct names offers_of(const char *bus, const char *type, const char *uuid)
+static struct names offers_of(const char *type, const char *uuid)
 {
-	char value[TEXT_MAX];
-	struct names alike = offers_alike(bus, type), found = { 0 };
-	unsigned long first = strtoul(own_node(value), NULL, 10);
+	struct names all = list_dir(sys("bus/dlend/devices")), alike = { 0 }, found = { 0 };
+	unsigned long first = strtoul(own_node(), NULL, 10);
 
+	for (size_t i = 0; i < all.count; i++)
+		if (attr_is(names_path(&all, i), "type", type))
+			names_add(&alike, all.name[i]);
 	for (enum turn turn = 0; turn < TURNS; turn++)
 		for (size_t i = 0; i < alike.count; i++) {
 			const char *address = alike.name[(first + i) % alike.count];
 
-			if (turn_of(bus, address, uuid) == turn)
+			if (turn_of(offer_directory(address), uuid) == turn)
 				names_add(&found, address);
 		}
-	names_free(&alike);
 	return found;
 }
 
 /* Return: NULL, or why it cannot be chosen */
-static const char *refusal(const char *bus, const char *address, const char *uuid)
+static const char *refusal(const char *address, const char *uuid)
 {
 	const char *why = offer_obstacle(address, uuid);
-	char *dir = path("%s/%s", bus, address), state[TEXT_MAX];
 
-	if (!why && !strcmp(read_attr(state, dir, "state"), "held"))
+	if (!why && attr_is(offer_directory(address), "state", "held"))
 		why = "it is another VM's, which moves to this host";
-	free(dir);
 	return why;
 }
 
 /* Return: the address of the one that was chosen */
-static char *borrow_any(const char *type, const char *uuid)
+static const char *borrow_any(const char *type, const char *uuid)
 {
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
-	struct names found = offers_of(bus, type, uuid);
+	struct names found = offers_of(type, uuid);
 	const char *all = "", *why;
 
 	for (size_t i = 0; i < found.count; i++) {
-		why = refusal(bus, found.name[i], uuid);
+		why = refusal(found.name[i], uuid);
 		if (!why)
 			why = make_mdev(found.name[i], uuid);
 		if (!why)
@@ -171,21 +136,17 @@ static char *borrow_any(const char *type, const char *uuid)
 		all = text("%s%s%s: %s", all, *all ? "; " : "", found.name[i], why);
 	}
 	if (!found.count)
-		fail(EXIT_NOT_FOUND, text("there is no %s", type), "no node offers one",
-		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+		fail_no_offer(text("there is no %s", type));
 	fail(EXIT_IN_USE, text("no %s can be borrowed", type), all,
 	     "Shut down a VM that has one, or have another one lent.");
 }
 
 static void check_new(const char *uuid)
 {
-	char *dir = mdev_directory(uuid);
-
-	if (path_exists(dir))
+	if (path_exists(mdev_directory(uuid)))
 		fail(EXIT_IN_USE, text("%s is there already", uuid),
 		     text("it is a mediated device of %s", mdev_parent(uuid)),
 		     text("To give it back: dlend return %s", uuid));
-	free(dir);
 }
 
 /*
@@ -194,8 +155,7 @@ static void check_new(const char *uuid)
  * @address: of the offer that it was made of
  */
 struct wish {
-	const char *what, *uuid;
-	char *address;
+	const char *what, *uuid, *address;
 };
 
 static void borrow_one(void *arg)
@@ -245,82 +205,47 @@ static void report_borrowed(const struct wish *wish, size_t count)
 					   json_incref(json_array_get(list, 0)));
 }
 
-/* @uuid: of the only one, or NULL */
-static struct wish *parse_wishes(char **what, size_t count, const char *uuid)
-{
-	struct wish *wish = calloc(count, sizeof(*wish));
-	char address[16];
-
-	if (!wish)
-		abort();
-	for (size_t i = 0; i < count; i++) {
-		if (!type_valid(what[i]) && !offer_parse(address, what[i]))
-			fail(EXIT_USAGE, text("\"%s\" is no address of an offer, and no type",
-					      what[i]), NULL,
-			     "Give one as dlend list shows it, for example d0002:3b:00.0 or dlend-gpu.");
-		wish[i].what = what[i];
-		wish[i].uuid = uuid ? uuid : uuid_new();
-	}
-	return wish;
-}
-
 int cmd_borrow(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "uuid", required_argument, NULL, 'u' },
-		{ 0 }
-	};
 	const char *uuid = NULL;
-	struct wish *wish;
-	size_t count;
-	int c;
+	const struct verb_option options[] = { { "uuid", &uuid }, { 0 } };
+	char **words = verb_words(argc, argv, options, 1, ANY_NUMBER), address[16];
+	struct wish *wish = NULL;
+	size_t count = 0;
 
-	while ((c = verb_option(argc, argv, options)) != -1)
-		uuid = uuid_parse(optarg);
-	if (optind == argc)
-		refuse_usage(argv[0]);
-	count = argc - optind;
-	if (uuid && count > 1)
+	if (uuid)
+		uuid = uuid_parse(uuid);
+	if (uuid && words[1])
 		fail(EXIT_USAGE, "--uuid names one device", "several were given", NULL);
-	wish = parse_wishes(argv + optind, count, uuid);
+	for (; words[count]; count++) {
+		if (!type_valid(words[count]) && !offer_parse(address, words[count]))
+			fail(EXIT_USAGE, text("\"%s\" is no address of an offer, and no type",
+					      words[count]), NULL,
+			     "Give one as dlend list shows it, for example d0002:3b:00.0 or dlend-gpu.");
+		wish = grow(wish, count, sizeof(*wish));
+		wish[count] = (struct wish){ words[count], uuid ? uuid : uuid_new(), NULL };
+	}
 	need_root(argv[0]);
 	if (uuid)
 		check_new(uuid);
 	borrow_all(wish, count);
 	report_borrowed(wish, count);
-	free(wish);
 	return EXIT_OK;
-}
-
-/* Returning */
-
-/* mdevctl would have the guest let go of it, and wait for that. */
-static void check_closed(const char *dir, const char *uuid)
-{
-	const char *user = mdev_user(dir, NULL);
-
-	if (user)
-		fail(EXIT_IN_USE, text("%s is in use", uuid), user, "Shut that VM down first.");
 }
 
 int cmd_return(int argc, char **argv)
 {
-	const char *uuid, *address;
-	char *dir, *own;
+	const char *uuid = uuid_parse(*verb_words(argc, argv, NULL, 1, 1));
+	const char *dir = mdev_directory(uuid), *address, *user;
 
-	while (verb_option(argc, argv, NULL) != -1)
-		;
-	if (argc - optind != 1)
-		refuse_usage(argv[0]);
-	uuid = uuid_parse(argv[optind]);
 	need_root(argv[0]);
-	dir = mdev_directory(uuid);
-	own = path("%s/dlend", dir);
-	if (!path_exists(own))
-		fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid),
-		     "dlend has none of that UUID on this node", "dlend status lists them.");
+	if (!path_exists(text("%s/dlend", dir)))
+		fail_no_mdev(uuid);
 	address = mdev_parent(uuid);
-	check_closed(dir, uuid);
+	/* mdevctl would have the guest let go of it, and wait for that. */
+	user = mdev_user(dir, NULL);
+	if (user)
+		fail(EXIT_IN_USE, text("%s is in use", uuid), user, "Shut that VM down first.");
 	stop_mdev(uuid);
 	if (path_exists(dir))
 		fail(EXIT_FAIL, text("%s cannot be returned", uuid), "mdevctl does not stop it",
@@ -330,7 +255,5 @@ int cmd_return(int argc, char **argv)
 					 "uuid", uuid));
 	else
 		printf("%s is returned, and %s is gone\n", address, uuid);
-	free(own);
-	free(dir);
 	return EXIT_OK;
 }

@@ -39,7 +39,7 @@ static const struct {
 	{ "lowmem", "auto", "auto, or where RAM below 4 GiB ends: whole MiB from 1M to 4G" },
 };
 
-#define KNOWN	(sizeof(known) / sizeof(*known))
+#define KNOWN	ARRAY_SIZE(known)
 
 /* As the kernel takes it: digits, and a K, M or G. */
 static bool lowmem_valid(const char *s)
@@ -68,8 +68,7 @@ static bool lowmem_valid(const char *s)
 static bool value_valid(const char *name, const char *value)
 {
 	if (!strcmp(name, "clique"))
-		return clique_valid(value) || !strcmp(value, "auto") ||
-		       !strcmp(value, "always");
+		return clique_valid(value) || !strcmp(value, "always");
 	if (!strcmp(name, "prepin"))
 		return !strcmp(value, "bme") || !strcmp(value, "open");
 	return lowmem_valid(value);
@@ -93,9 +92,7 @@ static bool add_attribute(struct attributes *a, const char *name, const char *va
 {
 	if (!value || strlen(name) >= TEXT_MAX || strlen(value) >= TEXT_MAX)
 		return false;
-	a->entry = reallocarray(a->entry, a->count + 1, sizeof(*a->entry));
-	if (!a->entry)
-		abort();
+	a->entry = grow(a->entry, a->count, sizeof(*a->entry));
 	a->entry[a->count++] = (struct attribute){ name, value };
 	return true;
 }
@@ -146,24 +143,12 @@ static bool read_attributes(const char *text, struct attributes *a)
 	return true;
 }
 
-static char *read_definition(void)
-{
-	size_t room = 0;
-	char *s = NULL;
-
-	if (getdelim(&s, &room, '\0', stdin) <= 0) {
-		free(s);
-		return strdup("");
-	}
-	return s;
-}
-
 static struct attributes check_definition(void)
 {
 	struct attributes a = { 0 };
-	char *definition = read_definition();
+	char *definition = read_all("/dev/stdin");
 
-	if (*strip_text(definition) && !read_attributes(definition, &a))
+	if (definition && *strip_text(definition) && !read_attributes(definition, &a))
 		fail(EXIT_FAIL, "the definition is not understood",
 		     "it is no JSON as mdevctl writes it",
 		     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
@@ -175,39 +160,34 @@ static struct attributes check_definition(void)
 				     "each attribute can be set once",
 				     "Remove one: mdevctl modify -u UUID --delattr --index=N");
 	}
-	free(definition);
 	return a;
 }
 
 /* mdevctl itself says "No available instances" or an errno.  This says who has the device. */
 static void check_start(const struct request *req)
 {
-	char *types = path("%s/bus/dlend/devices/%s/mdev_supported_types", opt.sysfs, req->parent);
-	struct names there = list_dir(types);
+	struct names there = list_dir(text("%s/mdev_supported_types",
+					   offer_directory(req->parent)));
 
 	if (there.count && !names_have(&there, req->type))
 		fail(EXIT_FAIL, text("%s cannot be used here", req->parent),
 		     text("its type is %s, not %s", there.name[0], req->type),
 		     text("mdevctl modify -u %s --type %s", req->uuid, there.name[0]));
-	names_free(&there);
-	free(types);
 	offer_check(req->parent, req->uuid);
 }
 
 /* The settings of a device that exists, without those that still have their initial value. */
 static void show_attributes(const struct request *req)
 {
-	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid);
 	json_t *set = json_array();
-	char value[TEXT_MAX];
 
 	for (size_t i = 0; i < KNOWN; i++) {
-		read_attr(value, dir, known[i].name);
+		const char *value = attr(mdev_directory(req->uuid), known[i].name);
+
 		if (*value && strcmp(value, known[i].initial))
 			json_array_append_new(set, json_pack("{s:s}", known[i].name, value));
 	}
 	print_json(set);
-	free(dir);
 }
 
 static void show_capabilities(void)
@@ -233,11 +213,7 @@ static const char *wanted_value(const struct attributes *a, size_t i)
 
 static int write_setting(const char *dir, size_t i, const char *value)
 {
-	char *file = path("%s/%s", dir, known[i].name);
-	int err = write_text(file, text("%s\n", value));
-
-	free(file);
-	return err;
+	return write_text(text("%s/%s", dir, known[i].name), text("%s\n", value));
 }
 
 /*
@@ -247,8 +223,7 @@ static int write_setting(const char *dir, size_t i, const char *value)
  */
 static void change_settings(const struct request *req, const struct attributes *a)
 {
-	char *dir = path("%s/bus/mdev/devices/%s", opt.sysfs, req->uuid), was[KNOWN][TEXT_MAX];
-	const char *kept = "";
+	const char *dir = mdev_directory(req->uuid), *was[KNOWN], *kept = "";
 	size_t i;
 	int err = 0;
 
@@ -256,7 +231,8 @@ static void change_settings(const struct request *req, const struct attributes *
 		fail(EXIT_NOT_FOUND, text("%s is not there", req->uuid), "it was not started",
 		     NULL);
 	for (i = 0; i < KNOWN; i++) {
-		if (!strcmp(read_attr(was[i], dir, known[i].name), wanted_value(a, i)))
+		was[i] = attr(dir, known[i].name);
+		if (!strcmp(was[i], wanted_value(a, i)))
 			continue;
 		err = write_setting(dir, i, wanted_value(a, i));
 		if (err)
@@ -270,7 +246,6 @@ static void change_settings(const struct request *req, const struct attributes *
 		     text("%s%s", err == -EBUSY ? "a VM has the device open" : strerror(-err),
 			  kept),
 		     err == -EBUSY ? "Shut it down first, or leave out --live." : NULL);
-	free(dir);
 }
 
 /* In the order of mdevctl(8).  A request that is not listed here is allowed. */
@@ -299,31 +274,17 @@ static void answer_request(void *arg)
 int cmd_callout(int argc, char **argv)
 {
 	struct request req = { "", "", "", "", "", "" };
+	const char **word[] = {
+		['t'] = &req.type, ['e'] = &req.event, ['a'] = &req.action, ['s'] = &req.state,
+		['u'] = &req.uuid, ['p'] = &req.parent
+	};
 	int c;
 
-	while ((c = getopt(argc, argv, "t:e:a:s:u:p:")) != -1)
-		switch (c) {
-		case 't':
-			req.type = optarg;
-			break;
-		case 'e':
-			req.event = optarg;
-			break;
-		case 'a':
-			req.action = optarg;
-			break;
-		case 's':
-			req.state = optarg;
-			break;
-		case 'u':
-			req.uuid = optarg;
-			break;
-		case 'p':
-			req.parent = optarg;
-			break;
-		default:
+	while ((c = getopt(argc, argv, "t:e:a:s:u:p:")) != -1) {
+		if (c == '?')
 			return EXIT_FAIL;
-		}
+		*word[c] = optarg;
+	}
 	if (strncmp(req.type, "dlend-", 6))
 		return CALLOUT_FOREIGN;
 	if (strchr(req.uuid, '/') || strchr(req.parent, '/') || strchr(req.type, '/'))

@@ -5,8 +5,6 @@
  * Annotations are those of NVIDIA's architecture for Kata Containers: "clique-id" says what belongs
  * together, "bdf" is the PCI address on this host, "attach-pci" wants a bus of conventional PCI.
  */
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "fabric.h"
@@ -47,11 +45,11 @@ static void check_kind_name(const char *kind)
 	     "For example --kind " CDI_KIND ".");
 }
 
-static const char *check_version(const char *version)
+static void check_version(const char *version)
 {
-	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++)
 		if (!strcmp(version, versions[i]))
-			return versions[i];
+			return;
 	fail(EXIT_USAGE, text("CDI version %s is not known", version),
 	     "known are 0.6.0 (the first with annotations) to " CDI_VERSION,
 	     "Give the newest that your container runtime takes.");
@@ -67,44 +65,19 @@ struct cdi_want {
 	bool own, attach_pci;
 };
 
-static void add_group_file(json_t *nodes, const char *dir)
-{
-	char *link = path("%s/iommu_group", dir), *group = link_name(link);
-
-	if (group)
-		json_array_append_new(nodes, node_json(text("/dev/vfio/%s", group)));
-	free(group);
-	free(link);
-}
-
-static void add_own_file(json_t *nodes, const char *dir)
-{
-	char *own = path("%s/vfio-dev", dir);
-	struct names n = list_dir(own);
-
-	for (size_t i = 0; i < n.count; i++) {
-		char *dev = path("%s/%s/dev", own, n.name[i]);
-		const char *file = text("/dev/vfio/devices/%s", n.name[i]);
-
-		if (path_exists(dev))
-			json_array_append_new(nodes, node_json(file));
-		free(dev);
-	}
-	names_free(&n);
-	free(own);
-}
-
 /* One file: a runtime makes a device of each that it is given. */
 static json_t *nodes_json(const struct cdi_want *want, const char *bus, const char *name)
 {
-	char *dir = path("%s/bus/%s/devices/%s", opt.sysfs, bus, name);
+	const char *dir = sys("bus/%s/devices/%s", bus, name), *group = link_name(dir, "iommu_group");
+	struct names own = list_dir(text("%s/vfio-dev", dir));
 	json_t *nodes = json_array();
 
-	if (want->own)
-		add_own_file(nodes, dir);
-	else
-		add_group_file(nodes, dir);
-	free(dir);
+	for (size_t i = 0; want->own && i < own.count; i++)
+		if (path_exists(text("%s/dev", names_path(&own, i))))
+			json_array_append_new(nodes, node_json(text("/dev/vfio/devices/%s",
+								    own.name[i])));
+	if (!want->own && group)
+		json_array_append_new(nodes, node_json(text("/dev/vfio/%s", group)));
 	return nodes;
 }
 
@@ -144,16 +117,12 @@ static void add_mdev(json_t *devices, const struct cdi_want *want, const struct 
 /* A PCI device of this host as any other, if it is vfio-pci's. */
 static void add_attached(json_t *devices, const struct cdi_want *want, const struct lent *d)
 {
-	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, d->address), *driver = NULL;
-	char where[TEXT_MAX];
+	const char *where = attached_as(offer_directory(d->address));
+	const char *driver = where ? attached_driver(where) : NULL;
 
-	if (read_attached(where, dir))
-		driver = attached_driver(where);
 	if (driver && !strcmp(driver, "vfio-pci"))
 		add_device(devices, ascii_json(where), nodes_json(want, "pci", where),
 			   json_pack("{s:o}", "bdf", ascii_json(where)));
-	free(driver);
-	free(dir);
 }
 
 /* A network card of the clique of @gpu that no pair has yet: one of the same lender if there is. */
@@ -192,10 +161,8 @@ static void add_pair(json_t *devices, const struct cdi_want *want, const struct 
 /* A GPU and a network card of one clique, as one device: a container that asks for it has both. */
 static void add_pairs(json_t *devices, const struct cdi_want *want, const struct fabric *f)
 {
-	bool *paired = calloc(f->devices + 1, sizeof(*paired));
+	bool *paired = zeroed(f->devices, sizeof(*paired));
 
-	if (!paired)
-		abort();
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *gpu = &f->device[i];
 		size_t nic;
@@ -208,7 +175,6 @@ static void add_pairs(json_t *devices, const struct cdi_want *want, const struct
 		paired[nic] = true;
 		add_pair(devices, want, gpu, &f->device[nic]);
 	}
-	free(paired);
 }
 
 static json_t *devices_json(const struct cdi_want *want, const struct fabric *f)
@@ -226,31 +192,18 @@ static json_t *devices_json(const struct cdi_want *want, const struct fabric *f)
 
 int cmd_cdi(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "kind", required_argument, NULL, 'k' },
-		{ "cdi-version", required_argument, NULL, 'v' },
-		{ "output", required_argument, NULL, 'o' },
-		{ "iommufd", no_argument, NULL, 'i' },
-		{ "attach-pci", no_argument, NULL, 'a' },
-		{ 0 }
-	};
 	const char *kind = CDI_KIND, *version = CDI_VERSION, *output = NULL;
 	struct cdi_want want = { 0 };
+	const struct verb_option options[] = {
+		{ "kind", &kind }, { "cdi-version", &version }, { "output", &output },
+		{ "iommufd", .flag = &want.own }, { "attach-pci", .flag = &want.attach_pci }, { 0 }
+	};
 	json_t *devices;
 	struct fabric f;
-	int c;
 
-	while ((c = verb_option(argc, argv, options)) != -1) {
-		kind = c == 'k' ? optarg : kind;
-		version = c == 'v' ? check_version(optarg) : version;
-		output = c == 'o' ? optarg : output;
-		want.own |= c == 'i';
-		want.attach_pci |= c == 'a';
-	}
-	if (optind != argc)
-		refuse_usage(argv[0]);
-	if (output)
-		check_file_name("output", output);
+	verb_words(argc, argv, options, 0, 0);
+	check_version(version);
+	check_file_name("output", output);
 	check_kind_name(kind);
 	f = fabric_load();
 	devices = devices_json(&want, &f);

@@ -7,29 +7,19 @@
  * Its driver_override names a driver that nobody has.  It is not dlend-lender's: that would offer
  * the device as soon as its module is loaded, before a reservation or a set is written.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
 
-static bool group_has(const char *bdf, const char *member)
-{
-	char *entry = path("%s/bus/pci/devices/%s/iommu_group/devices/%s", opt.sysfs, bdf, member);
-	bool has = path_exists(entry);
-
-	free(entry);
-	return has;
-}
-
 static bool line_means(const struct lend_line *line, const char *bdf)
 {
 	struct names found = config_matches(line);
-	bool means = names_have(&found, bdf);
 
-	for (size_t i = 0; line->group && !means && i < found.count; i++)
-		means = group_has(found.name[i], bdf);
-	names_free(&found);
-	return means;
+	for (size_t i = 0; line->group && i < found.count; i++)
+		if (path_exists(sys("bus/pci/devices/%s/iommu_group/devices/%s", bdf,
+				    found.name[i])))
+			return true;
+	return names_have(&found, bdf);
 }
 
 /* The first line that means it, as for lending; NULL: none. */
@@ -41,20 +31,10 @@ static const struct lend_line *line_of(const struct config *c, const char *bdf)
 	return NULL;
 }
 
-/* As dlend lend would refuse it, and then it stays with its own driver. */
-static void check_lendable(const struct device *dev, const struct lend_line *line)
-{
-	check_device(dev);
-	check_above(dev);
-	if (!line->anyway)
-		check_hazard(dev);
-	check_use(dev);
-}
-
 int cmd_claim(int argc, char **argv)
 {
-	char *file = path("%s/dlend.conf", opt.etc), override[TEXT_MAX];
 	const struct lend_line *line;
+	const char *override;
 	struct device dev;
 	struct config c;
 
@@ -63,13 +43,18 @@ int cmd_claim(int argc, char **argv)
 		return EXIT_USAGE;
 	need_root(argv[0]);
 	dev = device_open(argv[1]);
-	c = config_read(file);
+	c = config_read(text("%s/dlend.conf", opt.etc));
 	line = line_of(&c, dev.bdf);
 	if (!line)
 		return EXIT_NOT_FOUND;
-	check_lendable(&dev, line);
+	/* What dlend lend would refuse stays with its own driver. */
+	check_device(&dev);
+	check_above(&dev);
+	if (!line->anyway)
+		check_hazard(&dev);
+	check_use(&dev);
 	/* What an administrator has chosen stays, and what is lent already. */
-	read_attr(override, dev.dir, "driver_override");
+	override = attr(dev.dir, "driver_override");
 	if (!*override || !strcmp(override, "(null)"))
 		device_override(&dev, CLAIM_OVERRIDE);
 	return EXIT_OK;

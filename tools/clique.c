@@ -1,10 +1,95 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
+ * What borrowed devices of guests on this node really reach of each other; route.c tells what is
+ * possible.
+ *
  * A clique is a set of devices of which guests are told that they can do peer-to-peer.  This checks
  * whether they have a way to each other, whether that way is mapped, and whether the kernel doubts
  * it; and it says why devices of one guest are in different cliques.
  */
-#include "topology.h"
+#include <inttypes.h>
+#include <string.h>
+
+#include "fabric.h"
+
+void peers_show(const struct fabric *f)
+{
+	static const char *const head[] = {
+		"DEVICE", "REACHES", "BAR", "AT", "SIZE", "WAY", "STATE"
+	};
+	struct libscols_table *t = NULL;
+
+	if (!f->reaches)
+		return;
+	table_row(&t, 7, head);
+	for (size_t i = 0; i < f->reaches; i++) {
+		const struct reach *r = &f->reach[i];
+
+		table_row(&t, 7, (const char *[]){
+			r->from, r->to, text("%u", r->bar), text("%#" PRIx64, r->address),
+			text("%#" PRIx64, r->size), r->way, r->state });
+	}
+	puts("\npeer-to-peer, as it is mapped now:");
+	table_print(&t);
+}
+
+json_t *peers_json(const struct fabric *f)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < f->reaches; i++) {
+		const struct reach *r = &f->reach[i];
+		json_t *peer = json_pack("{s:o, s:o, s:i, s:o, s:I, s:o, s:b, s:o}",
+					 "from", ascii_json(r->from), "to", ascii_json(r->to),
+					 "bar", r->bar,
+					 "address", json_sprintf("%#" PRIx64, r->address),
+					 "size", (json_int_t)r->size, "way", ascii_json(r->way),
+					 "mapped", r->mapped, "state", ascii_json(r->state));
+
+		json_array_append_new(list, peer);
+	}
+	return list;
+}
+
+/* Of a pair of devices, the first BAR that is mapped stands for all BARs. */
+static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
+					const char *to)
+{
+	for (size_t i = 0; i < before; i++)
+		if (f->reach[i].mapped && !strcmp(f->reach[i].from, from) &&
+		    !strcmp(f->reach[i].to, to))
+			return &f->reach[i];
+	return NULL;
+}
+
+bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair)
+{
+	for (; *at < f->reaches; ++*at) {
+		const struct reach *r = &f->reach[*at], *back;
+
+		if (!r->mapped || first_mapped(f, *at, r->from, r->to))
+			continue;
+		back = first_mapped(f, f->reaches, r->to, r->from);
+		/* Both ways are one arrow with two heads, drawn where the first is found. */
+		if (back && back < r)
+			continue;
+		pair->there = r;
+		pair->back = back;
+		++*at;
+		return true;
+	}
+	return false;
+}
+
+/* A BAR of @to that @from should reach, and an error keeps it from; or NULL */
+static const struct reach *find_error(const struct fabric *f, const char *from, const char *to)
+{
+	for (size_t i = 0; i < f->reaches; i++)
+		if (!strncmp(f->reach[i].state, "error", 5) && !strcmp(f->reach[i].from, from) &&
+		    !strcmp(f->reach[i].to, to))
+			return &f->reach[i];
+	return NULL;
+}
 
 static bool reach_each_other(const struct fabric *f, const struct lent *a, const struct lent *b)
 {
@@ -42,7 +127,7 @@ static void warn_of_errors(const struct fabric *f, int clique)
 	for (size_t i = 0; i < f->devices; i++)
 		for (size_t k = 0; k < f->devices; k++) {
 			const struct lent *a = &f->device[i], *b = &f->device[k];
-			const struct reach *r = peers_missing(f, a->address, b->address);
+			const struct reach *r = find_error(f, a->address, b->address);
 
 			if (a->clique != clique || b->clique != clique || !r)
 				continue;

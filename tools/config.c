@@ -13,7 +13,6 @@
  *
  * The whole file is read before anything is done, so that a mistake in it changes nothing.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +23,6 @@ static __noreturn void refuse_line(const char *file, unsigned int line, const ch
 {
 	fail(EXIT_USAGE, text("%s, line %u", file, line), what,
 	     "dlend.conf(5) says what a line can be.");
-}
-
-static __noreturn void refuse_attribute(const char *file, unsigned int line, const char *word)
-{
-	refuse_line(file, line, text("\"%s\" is none of %s, %s", word,
-				     "group, anyway, reset=METHOD, clique=N, set=NAME",
-				     "as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER"));
 }
 
 static bool is_hex(const char *s, size_t len)
@@ -53,63 +45,76 @@ static bool is_class(const char *s)
 	return (len == 2 || len == 4 || len == 6) && is_hex(s + 6, len);
 }
 
-bool config_is_address(const struct lend_line *line)
+static bool is_address(const struct lend_line *line)
 {
 	return !is_vendor_and_device(line->which) && !is_class(line->which);
 }
 
-bool clique_valid(const char *s)
+static bool is_number_to(const char *s, unsigned long most)
 {
-	char *end;
-	long n;
-
-	if (!strcmp(s, "none") || !strcmp(s, "auto"))
-		return true;
-	if (!isdigit((unsigned char)*s))
-		return false;
-	n = strtol(s, &end, 10);
-	return !*end && n >= 0 && n <= 15;
+	return is_digits(s) && strlen(s) < 9 && strtoul(s, NULL, 10) <= most;
 }
 
-static void parse_attribute(struct lend_line *line, const char *word, const char *file)
+bool clique_valid(const char *s)
+{
+	return !strcmp(s, "none") || !strcmp(s, "auto") || is_number_to(s, 15);
+}
+
+bool as_valid(const char *s)
 {
 	char full[16];
 
-	if (!strcmp(word, "group")) {
-		line->group = true;
-	} else if (!strcmp(word, "anyway")) {
-		line->anyway = true;
-	} else if (!strncmp(word, "reset=", 6) && word[6]) {
-		line->reset = strdup(word + 6);
-	} else if (!strncmp(word, "clique=", 7)) {
-		line->clique = strdup(word + 7);
-		if (!clique_valid(line->clique))
-			refuse_line(file, line->number, "clique= takes 0 to 15, none or auto");
-	} else if (!strncmp(word, "set=", 4)) {
-		line->set = strdup(word + 4);
-		if (!name_valid(line->set))
-			refuse_line(file, line->number,
-				    "set= takes a name of letters, digits, \".\", \"_\" and \"-\"");
-	} else if (!strncmp(word, "as=", 3)) {
-		line->as = strdup(word + 3);
-		if (!bdf_parse(full, line->as) || strlen(line->as) > 7)
-			refuse_line(file, line->number,
-				    "as= takes bus:device.function, like 3b:00.0");
-		if (!config_is_address(line))
-			refuse_line(file, line->number,
-				    "as= names one device: give that by its address");
-	} else if (!strncmp(word, "ids=", 4)) {
-		line->ids = strdup(word + 4);
-		if (!is_vendor_and_device(line->ids))
-			refuse_line(file, line->number, "ids= takes vendor:device, like 10de:2204");
-	} else if (!strncmp(word, "serial=", 7)) {
-		line->serial = strdup(word + 7);
-		if (!name_valid(line->serial))
-			refuse_line(file, line->number,
-				    "serial= takes letters, digits, \".\", \"_\" and \"-\"");
-	} else {
-		refuse_attribute(file, line->number, word);
-	}
+	return bdf_parse(full, s) && strlen(s) <= 7;
+}
+
+static bool any_valid(const char *s)
+{
+	return *s;
+}
+
+/* What a line may say of a device: @is_valid, or else @wrong. */
+static const struct attribute {
+	const char *before;
+	size_t at;		/* in struct lend_line */
+	bool (*is_valid)(const char *s);
+	const char *wrong;
+} attributes[] = {
+	{ "reset=", offsetof(struct lend_line, reset), any_valid, NULL },
+	{ "clique=", offsetof(struct lend_line, clique), clique_valid,
+	  "clique= takes 0 to 15, none or auto" },
+	{ "set=", offsetof(struct lend_line, set), name_valid,
+	  "set= takes a name of letters, digits, \".\", \"_\" and \"-\"" },
+	{ "as=", offsetof(struct lend_line, as), as_valid,
+	  "as= takes bus:device.function, like 3b:00.0" },
+	{ "ids=", offsetof(struct lend_line, ids), is_vendor_and_device,
+	  "ids= takes vendor:device, like 10de:2204" },
+	{ "serial=", offsetof(struct lend_line, serial), name_valid,
+	  "serial= takes letters, digits, \".\", \"_\" and \"-\"" },
+};
+
+static void parse_attribute(struct lend_line *line, const char *word, const char *file)
+{
+	const struct attribute *a = attributes;
+	const char *value;
+
+	line->group |= !strcmp(word, "group");
+	line->anyway |= !strcmp(word, "anyway");
+	if (!strcmp(word, "group") || !strcmp(word, "anyway"))
+		return;
+	while (a < attributes + ARRAY_SIZE(attributes) &&
+	       strncmp(word, a->before, strlen(a->before)))
+		a++;
+	value = a < attributes + ARRAY_SIZE(attributes) ? word + strlen(a->before) : NULL;
+	if (value && !a->is_valid(value) && a->wrong)
+		refuse_line(file, line->number, a->wrong);
+	if (!value || !a->is_valid(value))
+		refuse_line(file, line->number,
+			    text("\"%s\" is none of %s, %s", word,
+				 "group, anyway, reset=METHOD, clique=N, set=NAME",
+				 "as=BB:DD.F, ids=VVVV:DDDD, serial=NUMBER"));
+	*(const char **)((char *)line + a->at) = text("%s", value);
+	if (line->as && !is_address(line))
+		refuse_line(file, line->number, "as= names one device: give that by its address");
 }
 
 static void parse_switch(struct config *c, const char *word, const char *file, unsigned int number)
@@ -121,28 +126,17 @@ static void parse_switch(struct config *c, const char *word, const char *file, u
 	c->libvirt_hook = !strcmp(word + 13, "on");
 }
 
-static bool is_node_id(const char *s)
-{
-	char *end;
-	long n;
-
-	if (!isdigit((unsigned char)*s))
-		return false;
-	n = strtol(s, &end, 10);
-	return !*end && n >= 1 && n <= 65535;
-}
-
 static void parse_link_attribute(struct link_line *line, const char *word, const char *file)
 {
 	if (!strncmp(word, "peer=", 5)) {
-		if (!is_node_id(word + 5))
+		if (!is_number_to(word + 5, 65535) || !strtoul(word + 5, NULL, 10))
 			refuse_line(file, line->number,
 				    "link takes peer=N, the node id of the other end, 1 to 65535");
 		if (line->peer)
 			refuse_line(file, line->number, "one link a line, with one peer");
-		line->peer = strdup(word + 5);
+		line->peer = text("%s", word + 5);
 	} else if (!strcmp(word, "direct=on") || !strcmp(word, "direct=off")) {
-		line->direct = strdup(word + 7);
+		line->direct = text("%s", word + 7);
 	} else {
 		refuse_line(file, line->number,
 			    text("\"%s\" is none of peer=N, direct=on, direct=off", word));
@@ -160,9 +154,7 @@ static void parse_link(struct config *c, char **save, const char *file, unsigned
 		refuse_line(file, number, "link takes peer=N, direct=on or direct=off");
 	for (; word; word = strtok_r(NULL, " \t\r", save))
 		parse_link_attribute(&line, word, file);
-	c->link = reallocarray(c->link, c->links + 1, sizeof(line));
-	if (!c->link)
-		abort();
+	c->link = grow(c->link, c->links, sizeof(line));
 	c->link[c->links++] = line;
 }
 
@@ -185,15 +177,13 @@ static void parse_line(struct config *c, char *s, const char *file, unsigned int
 		parse_link(c, &save, file, number);
 		return;
 	}
-	line.which = strdup(word);
+	line.which = text("%s", word);
 	if (!is_vendor_and_device(word) && !is_class(word) && !bdf_parse(full, word))
 		refuse_line(file, number,
 			    text("\"%s\" is no PCI address, no vendor:device and no class=", word));
 	while ((word = strtok_r(NULL, " \t\r", &save)))
 		parse_attribute(&line, word, file);
-	c->line = reallocarray(c->line, c->count + 1, sizeof(line));
-	if (!c->line)
-		abort();
+	c->line = grow(c->line, c->count, sizeof(line));
 	c->line[c->count++] = line;
 }
 
@@ -217,53 +207,35 @@ struct config config_read(const char *file)
 	return c;
 }
 
-/* Another node's, which is only attached here: that node lends it. */
-static bool is_attached(const char *dir)
+/* Another node's device, which is only attached here, is for that node to lend. */
+static bool line_matches(const struct lend_line *line, const char *dir, const char *bdf)
 {
-	char *offer = offer_attached_as(strrchr(dir, '/') + 1);
-	bool is = offer;
+	const char *class = attr(dir, "class"), *vendor, *device;
 
-	free(offer);
-	return is;
-}
-
-static bool line_matches(const struct lend_line *line, const char *dir)
-{
-	char vendor[TEXT_MAX], device[TEXT_MAX], class[TEXT_MAX];
-
-	read_attr(class, dir, "class");
-	if (!strncmp(class, "0x06", 4) || is_attached(dir))
+	if (is_bridge(dir) || offer_attached_as(bdf))
 		return false;
 	if (is_class(line->which))
 		return strlen(class) > 2 &&
 		       !strncasecmp(class + 2, line->which + 6, strlen(line->which + 6));
-	read_attr(vendor, dir, "vendor");
-	read_attr(device, dir, "device");
+	vendor = attr(dir, "vendor");
+	device = attr(dir, "device");
 	return strlen(vendor) == 6 && strlen(device) == 6 &&
 	       !strncasecmp(vendor + 2, line->which, 4) && !strcasecmp(device + 2, line->which + 5);
 }
 
 struct names config_matches(const struct lend_line *line)
 {
-	char *bus = path("%s/bus/pci/devices", opt.sysfs);
 	struct names all, found = { 0 };
 	char full[16];
 
-	if (config_is_address(line)) {
+	if (is_address(line)) {
 		if (bdf_parse(full, line->which))
 			names_add(&found, full);
-		free(bus);
 		return found;
 	}
-	all = list_dir(bus);
-	for (size_t i = 0; i < all.count; i++) {
-		char *dir = path("%s/%s", bus, all.name[i]);
-
-		if (line_matches(line, dir))
+	all = list_dir(sys("bus/pci/devices"));
+	for (size_t i = 0; i < all.count; i++)
+		if (line_matches(line, names_path(&all, i), all.name[i]))
 			names_add(&found, all.name[i]);
-		free(dir);
-	}
-	names_free(&all);
-	free(bus);
 	return found;
 }

@@ -2,6 +2,7 @@
 /* A PCI function of this host, and its driver.  Knows nothing of offers or leases. */
 #include <ctype.h>
 #include <errno.h>
+#include <pci/pci.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 #define SETTLE_MS	2000	/* bind and unbind are synchronous; this is for odd drivers */
 #define PROBE_MS	500	/* for a driver that probes asynchronously to show up */
 #define PATIENCE_S	120	/* a reset, or a dead disk, may take a minute */
+#define LENDER		"bus/pci/drivers/" DLEND_DRIVER
 
 bool bdf_parse(char bdf[16], const char *s)
 {
@@ -32,86 +34,70 @@ bool bdf_parse(char bdf[16], const char *s)
 	return true;
 }
 
-/* If @bdf is the fabric-wide name of a device of this host, replaces it by the local address. */
-static bool own_offer_to_bdf(char bdf[16])
+void check_bdf(const char *s)
 {
-	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	struct names lent = list_dir(drivers);
-	char name[TEXT_MAX];
-	bool found = false;
+	char bdf[16];
 
-	for (size_t i = 0; i < lent.count && !found; i++) {
-		char *dir = path("%s/%s/dlend", drivers, lent.name[i]);
-
-		read_attr(name, dir, "fabric_name");
-		found = !strcmp(name, bdf) && strlen(lent.name[i]) < 16;
-		if (found)
-			strcpy(bdf, lent.name[i]);
-		free(dir);
-	}
-	names_free(&lent);
-	free(drivers);
-	return found;
+	if (!bdf_parse(bdf, s))
+		fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
+		     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
 }
 
-void refuse_bdf(const char *s)
+bool is_bridge(const char *dir)
 {
-	fail(EXIT_USAGE, text("\"%s\" is no PCI address", s), NULL,
-	     "Give bus:device.function as lspci prints it, for example 3b:00.0.");
+	return !strncmp(attr(dir, "class"), "0x06", 4);
+}
+
+/* If @bdf is the fabric-wide name of a device of this host, replaces it by the local address. */
+static void own_offer_to_bdf(char bdf[16])
+{
+	struct names lent = list_dir(sys(LENDER));
+
+	for (size_t i = 0; i < lent.count; i++)
+		if (attr_is(names_path(&lent, i), "dlend/fabric_name", bdf) &&
+		    strlen(lent.name[i]) < 16) {
+			strcpy(bdf, lent.name[i]);
+			return;
+		}
 }
 
 struct device device_open(const char *s)
 {
 	struct device dev;
-	char *p;
 
-	if (!bdf_parse(dev.bdf, s))
-		refuse_bdf(s);
-	p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
-	if (!path_exists(p) && own_offer_to_bdf(dev.bdf)) {
-		free(p);
-		p = path("%s/bus/pci/devices/%s", opt.sysfs, dev.bdf);
-	}
-	dev.dir = real_path(p);
+	check_bdf(s);
+	bdf_parse(dev.bdf, s);
+	if (!path_exists(sys("bus/pci/devices/%s", dev.bdf)))
+		own_offer_to_bdf(dev.bdf);
+	dev.dir = real_path(sys("bus/pci/devices/%s", dev.bdf));
 	if (!dev.dir)
 		fail(EXIT_NOT_FOUND, text("%s: no such device", dev.bdf),
 		     "no PCI device of this host has that address",
 		     "See `lspci -D` for what there is; a device of another node is lent there.");
-	free(p);
 	return dev;
 }
 
-void device_close(struct device *dev)
+const char *device_driver(const struct device *dev)
 {
-	free(dev->dir);
-	dev->dir = NULL;
+	return link_name(dev->dir, "driver");
 }
 
-char *device_driver(const struct device *dev)
+/* @driver: NULL: has it none?  "*": any? */
+static bool has_driver(const struct device *dev, const char *driver)
 {
-	char *p = path("%s/driver", dev->dir);
-	char *name = link_name(p);
+	const char *now = device_driver(dev);
 
-	free(p);
-	return name;
+	return !driver ? !now : now && (!strcmp(driver, "*") || !strcmp(now, driver));
 }
 
 bool device_lent(const struct device *dev)
 {
-	char *driver = device_driver(dev);
-	bool lent = driver && !strcmp(driver, DLEND_DRIVER);
-
-	free(driver);
-	return lent;
+	return has_driver(dev, DLEND_DRIVER);
 }
 
 bool device_preparing(const struct device *dev)
 {
-	char *dir = path("%s/dlend", dev->dir), state[TEXT_MAX];
-	bool preparing = !strcmp(read_attr(state, dir, "state"), "preparing");
-
-	free(dir);
-	return preparing;
+	return attr_is(dev->dir, "dlend/state", "preparing");
 }
 
 bool override_own(const char *override)
@@ -121,42 +107,31 @@ bool override_own(const char *override)
 
 bool device_left(const struct device *dev)
 {
-	char *driver = device_driver(dev), override[TEXT_MAX];
-	bool left = !driver && override_own(read_attr(override, dev->dir, "driver_override"));
-
-	free(driver);
-	return left;
+	return has_driver(dev, NULL) && override_own(attr(dev->dir, "driver_override"));
 }
 
 struct names device_group(const struct device *dev)
 {
-	char *dir = path("%s/iommu_group/devices", dev->dir);
-	struct names all = list_dir(dir), group = { 0 };
-	char class[TEXT_MAX];
+	struct names all = list_dir(text("%s/iommu_group/devices", dev->dir)), group = { 0 };
 
-	for (size_t i = 0; i < all.count; i++) {
-		char *member = path("%s/%s", dir, all.name[i]);
-
+	for (size_t i = 0; i < all.count; i++)
 		/* The kernel does not count bridges either: their driver does no DMA. */
-		if (strncmp(read_attr(class, member, "class"), "0x0604", 6))
+		if (strncmp(attr(names_path(&all, i), "class"), "0x0604", 6))
 			names_add(&group, all.name[i]);
-		free(member);
-	}
-	names_free(&all);
-	free(dir);
 	return group;
 }
 
-static bool has_driver(const struct device *dev, const char *driver)
+const char *group_others(const struct device *dev, const struct names *group)
 {
-	char *now = device_driver(dev);
-	bool has = !driver ? !now : now && (!strcmp(driver, "*") || !strcmp(now, driver));
+	const char *others = "";
 
-	free(now);
-	return has;
+	for (size_t i = 0; i < group->count; i++)
+		if (strcmp(group->name[i], dev->bdf))
+			others = join(others, group->name[i]);
+	return others;
 }
 
-/* Waits until @driver has the device.  NULL: until no driver has it; "*": until any has. */
+/* Waits until has_driver(). */
 static int wait_for_driver(const struct device *dev, const char *driver, int most_ms)
 {
 	const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
@@ -189,49 +164,37 @@ const char *patience_over(void)
  */
 static int change_driver(const struct device *dev, const char *file, const char *word)
 {
-	char *driver = device_driver(dev);
-	const char *name = driver ? text("its driver %s", driver) : "the kernel";
+	const char *driver = device_driver(dev);
 
-	free(driver);
-	return write_and_wait(file, word, text("%s: waiting for %s", dev->bdf, name),
+	return write_and_wait(file, word, text("%s: waiting for %s", dev->bdf, driver ?
+					       text("its driver %s", driver) : "the kernel"),
 			      driver_patience());
 }
 
 int device_bind_lender(const struct device *dev)
 {
-	char *bind = path("%s/bus/pci/drivers/" DLEND_DRIVER "/bind", opt.sysfs);
-	char *prepare = path("%s/bus/pci/drivers/" DLEND_DRIVER "/lend_prepare", opt.sysfs);
+	char *prepare = sys(LENDER "/lend_prepare");
 	/* An older dlend_lender can do no other than offer it at once. */
-	int err = change_driver(dev, path_exists(prepare) ? prepare : bind, dev->bdf);
+	int err = change_driver(dev, path_exists(prepare) ? prepare : sys(LENDER "/bind"),
+				dev->bdf);
 
-	free(prepare);
-	free(bind);
 	return err ? err : wait_for_driver(dev, DLEND_DRIVER, SETTLE_MS);
 }
 
 int device_unbind(const struct device *dev)
 {
-	char *driver = device_driver(dev);
-	char *p;
+	const char *driver = device_driver(dev);
 	int err;
 
 	if (!driver)
 		return 0;
-	p = path("%s/bus/pci/drivers/%s/unbind", opt.sysfs, driver);
-	err = change_driver(dev, p, dev->bdf);
-	free(p);
-	free(driver);
+	err = change_driver(dev, sys("bus/pci/drivers/%s/unbind", driver), dev->bdf);
 	return err ? err : wait_for_driver(dev, NULL, SETTLE_MS);
 }
 
 int device_override(const struct device *dev, const char *driver)
 {
-	char *p = path("%s/driver_override", dev->dir);
-	const char *line = text("%s\n", driver);
-	int err = change_driver(dev, p, line);
-
-	free(p);
-	return err;
+	return change_driver(dev, text("%s/driver_override", dev->dir), text("%s\n", driver));
 }
 
 void device_await_driver(const struct device *dev)
@@ -241,11 +204,47 @@ void device_await_driver(const struct device *dev)
 
 int device_probe(const struct device *dev)
 {
-	char *p = path("%s/bus/pci/drivers_probe", opt.sysfs);
-	int err = change_driver(dev, p, dev->bdf);
+	int err = change_driver(dev, sys("bus/pci/drivers_probe"), dev->bdf);
 
-	free(p);
 	if (!err)
 		device_await_driver(dev);
 	return err;
+}
+
+/* libpci: names of vendors and devices, from the list that lspci uses, and configuration space. */
+
+static void print_nothing(char *fmt, ...)
+{
+	(void)fmt;
+}
+
+struct pci_access *pci_access_once(void)
+{
+	static struct pci_access *acc;
+
+	if (!acc) {
+		acc = pci_alloc();
+		/* So that pci_init() does not look for a method, and exit where there is none. */
+		acc->method = PCI_ACCESS_SYS_BUS_PCI;
+		pci_set_param(acc, "sysfs.path", sys("bus/pci"));
+		acc->debug = print_nothing;
+		acc->warning = print_nothing;
+		pci_init(acc);
+	}
+	return acc;
+}
+
+const char *pci_vendor_name(unsigned int vendor)
+{
+	static char name[TEXT_MAX];
+
+	return pci_lookup_name(pci_access_once(), name, sizeof(name), PCI_LOOKUP_VENDOR, vendor);
+}
+
+const char *pci_device_name(unsigned int vendor, unsigned int device)
+{
+	static char name[TEXT_MAX];
+
+	return pci_lookup_name(pci_access_once(), name, sizeof(name), PCI_LOOKUP_DEVICE, vendor,
+			       device);
 }

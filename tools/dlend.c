@@ -30,12 +30,12 @@ static void print_synopsis(FILE *f)
 
 static void set_root(const char *root)
 {
-	opt.sysfs = path("%s/sys", root);
-	opt.procfs = path("%s/proc", root);
-	opt.boot = path("%s/boot", root);
-	opt.etc = path("%s/etc", root);
-	opt.run = path("%s/run/dlend", root);
-	opt.modules = path("%s/lib/modules", root);
+	opt.sysfs = text("%s/sys", root);
+	opt.procfs = text("%s/proc", root);
+	opt.boot = text("%s/boot", root);
+	opt.etc = text("%s/etc", root);
+	opt.run = text("%s/run/dlend", root);
+	opt.modules = text("%s/lib/modules", root);
 	opt.fake = true;
 }
 

@@ -19,6 +19,7 @@
 #define __noreturn		__attribute__((__noreturn__))
 #endif
 
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof(*(array)))
 #define DLEND_DRIVER		"dlend-lender"
 #define CLAIM_OVERRIDE		"dlend-claimed"	/* a driver that nobody has */
 #define DLEND_MODULES		"dlend_core", "dlend_ntb", "dlend_lender", "dlend_borrower", \
@@ -41,7 +42,7 @@ enum {
 /**
  * struct options - what stood on the command line
  * @sysfs: where sysfs is; @procfs, @boot (kernel configurations), @etc, @run, @modules likewise
- * @fake: --root or --sysfs was given: nothing outside these trees is looked at or changed
+ * @fake: --root was given: nothing outside these trees is looked at or changed
  * @lines: JSON is one object a line
  * @verb: "" if there is none of this name
  */
@@ -53,54 +54,179 @@ struct options {
 
 extern struct options opt;
 
-/* sysfs.c: paths and attributes.  Paths are allocated; the caller frees them. */
-char *path(const char *fmt, ...) __printf(1, 2);
-bool path_exists(const char *p);
-/** read_text - first line of a file. Return: 0 or -errno; @text is "" then */
-int read_text(char *text, const char *p);
-/** read_attr - @text = attribute @name of directory @dir. Return: @text, "" if it cannot be read */
-const char *read_attr(char *text, const char *dir, const char *name);
-/** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
-int write_text(const char *p, const char *text);
-/**
- * write_and_wait - as write_text(), where that takes as long as others want
- * @waiting: for progress(), every few seconds
- * @most_s: so many seconds are waited for at most; 0: no end
- *
- * Return: 0 or -errno; -EINPROGRESS: it goes on without this process, which has waited long enough
+/*
+ * sysfs.c: memory, text, lists of names, and files.  All memory that these functions return stays
+ * until the process ends, or until memory_drop().
  */
-int write_and_wait(const char *p, const char *word, const char *waiting, int most_s);
-/** read_all - a whole file, however long; NULL if it cannot be read; free it */
-char *read_all(const char *p);
+/** memory_mark - for memory_drop(): frees what was allocated since then */
+size_t memory_mark(void);
+void memory_drop(size_t mark);
+void *zeroed(size_t count, size_t size);
+/** grow - room for one element more than @count, which is zero. Return: the array, maybe moved */
+void *grow(void *array, size_t count, size_t size);
+/** text - printf into memory */
+char *text(const char *fmt, ...) __printf(1, 2);
+/** sys - the same, for a path below sysfs */
+char *sys(const char *fmt, ...) __printf(1, 2);
+/** join - @list, a comma, and @word */
+const char *join(const char *list, const char *word);
+/** ascii - bytes of @s that are no printable ASCII become '?', in place. Return: @s */
+char *ascii(char *s);
 /** strip_text - @text without blanks at either end, in place */
 char *strip_text(char *text);
-/** link_name - last part of where symbolic link @p points, NULL if there is none; free it */
-char *link_name(const char *p);
-/** real_path - canonical path, NULL if it does not exist; free it */
+bool ends_with(const char *s, const char *end);
+/** is_digits - at least one digit, and nothing else */
+bool is_digits(const char *s);
+bool path_exists(const char *p);
+/** read_line - first line of a file; NULL if it cannot be read */
+char *read_line(const char *p);
+/** attr - attribute @name of directory @dir, as ascii() has it; "" if it cannot be read */
+char *attr(const char *dir, const char *name);
+/** attr_number - the same as a number (also 0x...), 0 if it is none */
+unsigned long long attr_number(const char *dir, const char *name);
+bool attr_is(const char *dir, const char *name, const char *value);
+/** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
+int write_text(const char *p, const char *text);
+/** read_all - a whole file, however long; NULL if it cannot be read */
+char *read_all(const char *p);
+/** next_line - the next line of *@rest (may be NULL) that is not empty, or NULL; cuts the text */
+char *next_line(char **rest);
+/** link_name - last part of where symbolic link @dir/@name points, NULL if there is none */
+char *link_name(const char *dir, const char *name);
+/** real_path - canonical path, NULL if it does not exist */
 char *real_path(const char *p);
 /** is_below - @p is inside directory @dir (both canonical) */
 bool is_below(const char *p, const char *dir);
 
-/* Names in a directory, sorted, without dot files. */
+/* Names, maybe those of directory @dir: sorted, without dot files. */
 struct names {
 	size_t count;
 	char **name;
+	const char *dir;
 };
 
 struct names list_dir(const char *dir);
+/** names_path - path of the name at @i, of list_dir() */
+char *names_path(const struct names *n, size_t i);
+/** names_text - for people, with commas */
+const char *names_text(const struct names *n);
 void names_add(struct names *n, const char *name);
+void names_sort(struct names *n);
 /** names_have - is @name one of @n? */
 bool names_have(const struct names *n, const char *name);
-void names_free(struct names *n);
 
-/* child.c */
-#define CHILD_MISSING	127
+/* message.c */
 /**
- * fork_apart - as fork(2); the child is in a process group of its own
- *
- * So Ctrl-C, which a terminal sends to all processes of its foreground, does not reach the child.
+ * fail - say what went wrong and exit with @code
+ * @what: happened; @why; @todo: what to do about it (both may be NULL)
  */
-pid_t fork_apart(void);
+__noreturn void fail(int code, const char *what, const char *why, const char *todo);
+/**
+ * attempt - call @act; a fail() in it ends it, not the process
+ *
+ * The message stands on stderr then, nothing as JSON. Return: 0, or the code of fail().
+ */
+int attempt(void (*act)(void *arg), void *arg);
+/** attempt_quietly - as attempt(), without a message. Return: NULL, or why it failed */
+const char *attempt_quietly(void (*act)(void *arg), void *arg);
+/** attempt_todo - what the message says to do about it; NULL: nothing */
+const char *attempt_todo(void);
+/** fail_again - as the fail() that ended the last attempt(), but for good and said once */
+__noreturn void fail_again(int code);
+/** attempt_json - what the last attempt() failed with, as --json has it */
+json_t *attempt_json(int code);
+/** attempt_failure - the same as one line */
+const char *attempt_failure(void);
+/** progress - a line on stderr for a person who waits; nothing with --json */
+void progress(const char *fmt, ...) __printf(1, 2);
+
+/* json.c */
+/**
+ * ascii_json - @s as a JSON string, NULL as ""; each byte that is no ASCII becomes '?'
+ *
+ * For all text but constants and what attr() or bdf_parse() made, which is ASCII: jansson
+ * makes nothing at all of text that is not UTF-8.
+ */
+json_t *ascii_json(const char *s);
+/** attr_json - @value of attribute @name: a number, null if that cannot be read; or text */
+json_t *attr_json(const char *name, const char *value);
+/** print_json - on standard output, in a form that others define; @root is gone then */
+void print_json(json_t *root);
+/** print_document - the same for what --json prints, with the verb and its version (dist/schema) */
+void print_document(json_t *root);
+/* print.c: tables, and a file instead of standard output. */
+/** print_done - of a command that works on several things: @list as @key, and what failed if @code */
+void print_done(const char *key, json_t *list, int code);
+struct libscols_table;
+/** table_row - the first one, which makes @t, is the heads of the columns */
+void table_row(struct libscols_table **t, int columns, const char *const *cell);
+void table_print(struct libscols_table **t);	/* and free it */
+/**
+ * output_begin - all output goes to @file, which is complete when it gets its name
+ *
+ * Exits with a message, and with @todo, if it cannot be.
+ */
+void output_begin(const char *file, const char *todo);
+/** output_end - @file is there, and standard output is what it was. Exits with a message if not */
+void output_end(void);
+/** output_flush - what was printed so far has arrived. Exits with a message if not */
+void output_flush(void);
+/** output_check_at_exit - a command whose output did not arrive has failed */
+void output_check_at_exit(void);
+
+/* verb.c: what all verbs do alike. */
+/** print_verbs - a line for each */
+void print_verbs(FILE *f);
+/** run_verb - that of @argv[0]. Return: the exit status */
+int run_verb(int argc, char **argv);
+
+/**
+ * struct verb_option - an option of a verb
+ * @value: (out) what follows it; @values: (out) the same of one that may be repeated
+ * @flag: (out) true, of an option without a value
+ */
+struct verb_option {
+	const char *name;
+	const char **value;
+	struct names *values;
+	bool *flag;
+};
+
+#define ANY_NUMBER	1000000		/* of words */
+
+/**
+ * verb_words - read the arguments of a verb
+ * @own: options beside --help and --json, which are dealt with here; NULL: there are none
+ * @least, @most: words beside the options
+ *
+ * Exits with usage after a mistake. Return: the words, NULL after the last
+ */
+char **verb_words(int argc, char **argv, const struct verb_option *own, int least, int most);
+struct option;
+/** refuse_option - exits with usage as getopt_long() said @c, which is '?' or ':' */
+__noreturn void refuse_option(int c, char **argv, const struct option *all, const char *todo);
+/** refuse_usage - exits with usage, as there are too many or too few arguments */
+__noreturn void refuse_usage(const char *verb);
+/** check_file_name - exits with usage if --@option @file cannot be one; @file may be NULL */
+void check_file_name(const char *option, const char *file);
+/** parse_seconds - the value @s of --@option. Return: milliseconds, 0 if @s is NULL */
+int64_t parse_seconds(const char *option, const char *s);
+/** parse_count - the value @s of --count; @of: what is counted, for a message. 0 if @s is NULL */
+unsigned long parse_count(const char *s, const char *of);
+/** root_directory - of --root, or "/" */
+const char *root_directory(void);
+/** need_root - exits with a message if who calls is not root, and the real /sys would be changed */
+void need_root(const char *verb);
+/**
+ * run_show - a command that takes no arguments and shows something
+ * @show: adds it to @root; @root is NULL: prints it as text
+ *
+ * Return: the exit status.
+ */
+int run_show(int argc, char **argv, void (*show)(json_t *root));
+
+/* child.c: other processes. */
+#define CHILD_MISSING	127
 /**
  * child_run - run a program, and wait until it has ended
  * @words: its arguments, NULL after the last
@@ -110,54 +236,71 @@ pid_t fork_apart(void);
  * Return: its exit status; CHILD_MISSING: it is not there; -1: a signal has ended it
  */
 int child_run(const char *const *words);
-/** child_read - what a program prints, as child_run(); NULL if it fails or is not there; free it */
+/** child_read - what a program prints, as child_run(); NULL if it fails or is not there */
 char *child_read(const char *const *words);
+/**
+ * write_and_wait - as write_text(), where that takes as long as others want
+ * @waiting: for progress(), every few seconds
+ * @most_s: so many seconds are waited for at most; 0: no end
+ *
+ * Return: 0 or -errno; -EINPROGRESS: it goes on without this process, which has waited long enough
+ */
+int write_and_wait(const char *p, const char *word, const char *waiting, int most_s);
 
-/* number.c: arguments; what is none ends with usage. */
-/** parse_seconds - the value @s of --@option. Return: milliseconds */
-int64_t parse_seconds(const char *option, const char *s);
-/** parse_count - the value @s of --count; @of: what is counted, for a message */
-unsigned long parse_count(const char *s, const char *of);
+/* state.c: files that last.  Who writes one has a lock on what it is about. */
+struct device;
+/** state_prepare - write all of it, beside @file. Return: 0 or -errno: then nothing is left */
+int state_prepare(const char *file, const char *text);
+/** state_commit - it becomes @file. Return: 0 or -errno: then @file is as before */
+int state_commit(const char *file);
+/** state_drop - it does not */
+void state_drop(const char *file);
+/** state_write - prepare and commit */
+int state_write(const char *file, const char *text);
+/* In /run/dlend */
+/**
+ * lock_name - from now on, until the next call or the end, no other dlend command has this lock
+ * @what: for a line of progress, if this has to wait
+ */
+void lock_name(const char *name, const char *what);
+/** lock_device - the same for @dev and all that are lent with it: look at its state after this */
+void lock_device(const struct device *dev);
+/* How a device was set before it was lent. */
+/** keep_value - store @value of @setting. Return: 0 or -errno; what was stored before stays then */
+int keep_value(const struct device *dev, const char *setting, const char *value);
+/** kept_value - what is stored, NULL if there is nothing */
+const char *kept_value(const struct device *dev, const char *setting);
+void forget_value(const struct device *dev, const char *setting);
+#define OVERRIDE_SETTING	"driver"	/* driver_override; absent: there was none */
 
-/* uuid.c */
+/* mdev.c: UUIDs, and mediated devices of this host. */
 /** uuid_valid - is @s written as a UUID? */
 bool uuid_valid(const char *s);
 /** uuid_parse - @s with small letters; exits with usage if it is none */
 const char *uuid_parse(const char *s);
-/** uuid_new - a random one, as text() */
+/** uuid_new - a random one */
 const char *uuid_new(void);
-
-/* mdev.c: mediated devices of this host. */
-/** mdev_directory - where it is in sysfs, or would be; free it */
+/** mdev_directory - where it is in sysfs, or would be */
 char *mdev_directory(const char *uuid);
-/** mdev_parent - the address of what it was made of, as text(); "" if it is not there */
+/** mdev_parent - the address of what it was made of; "" if it is not there */
 const char *mdev_parent(const char *uuid);
 /** mdev_user - as find_user(), of the one in @dir; others' processes are only seen by root */
 const char *mdev_user(const char *dir, const char **vm);
+/** fail_no_mdev - exits as there is none of that UUID */
+__noreturn void fail_no_mdev(const char *uuid);
 
 /* node.c */
 #define NAME_LEN_MAX	63
 /** name_valid - is @s a name as the kernel has them, of a node or of a set? */
 bool name_valid(const char *s);
-/**
- * own_node - the id of this node, as sysfs has it
- * @id: (out) TEXT_MAX bytes; "" without dlend_core
- *
- * Return: @id
- */
-char *own_node(char *id);
-/**
- * node_name - what a node calls itself
- * @name: (out) TEXT_MAX bytes; "" if no link of this host has led to it
- * @node: its id, as sysfs has it
- *
- * Return: @name
- */
-const char *node_name(char *name, const char *node);
+/** own_node - the id of this node, as sysfs has it; "" without dlend_core */
+const char *own_node(void);
+/** node_name - what node @id calls itself; "" if no link of this host has led to it */
+const char *node_name(const char *id);
 /** nodes_named - ids of the nodes that call themselves so; more than one if they share a name */
 struct names nodes_named(const char *name);
-/** node_text - a node for people, as text(): "2 (alpha)", or only its id */
-const char *node_text(const char *node);
+/** node_text - a node for people: "2 (alpha)", or only its id */
+const char *node_text(const char *id);
 
 /* device.c: a PCI function of this host. */
 struct device {
@@ -167,17 +310,20 @@ struct device {
 
 /** bdf_parse - accept [DDDD:]BB:DD.F, write the full form. Return: false if it is none */
 bool bdf_parse(char bdf[16], const char *text);
-/** refuse_bdf - exits with usage, as bdf_parse() did not accept @text */
-__noreturn void refuse_bdf(const char *text);
+/** check_bdf - exits with usage if bdf_parse() does not accept @text */
+void check_bdf(const char *text);
+/** is_bridge - a bridge, or another part of the host's own wiring, by its class */
+bool is_bridge(const char *dir);
 /** device_open - exits with a message if @text is no device of this host */
 struct device device_open(const char *text);
-void device_close(struct device *dev);
-char *device_driver(const struct device *dev);	/* NULL = none; free it */
+const char *device_driver(const struct device *dev);	/* NULL = none */
 bool device_lent(const struct device *dev);
 /** device_preparing - it, or one of its group, is bound to dlend-lender and not offered yet */
 bool device_preparing(const struct device *dev);
 /** device_group - all functions in the IOMMU group of @dev, bridges left out */
 struct names device_group(const struct device *dev);
+/** group_others - those of @group that are not @dev, for a message */
+const char *group_others(const struct device *dev, const struct names *group);
 /** override_own - is this driver_override one that we have written? */
 bool override_own(const char *override);
 /** device_left - it has no driver, as we have kept it from all: claimed, or not lent to the end */
@@ -203,34 +349,12 @@ int device_override(const struct device *dev, const char *driver);	/* "" clears 
 int device_probe(const struct device *dev);	/* its own driver, if there is one */
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
-
-/* state.c: files that last.  Who writes one has a lock on what it is about. */
-/** state_directory - @dir and the directory above it are there, if they can be */
-void state_directory(const char *dir);
-/** state_prepare - write all of it, beside @file. Return: 0 or -errno: then nothing is left */
-int state_prepare(const char *file, const char *text);
-/** state_commit - it becomes @file. Return: 0 or -errno: then @file is as before */
-int state_commit(const char *file);
-/** state_drop - it does not */
-void state_drop(const char *file);
-/** state_write - prepare and commit */
-int state_write(const char *file, const char *text);
-
-/* run.c: /run/dlend; with --sysfs nothing is stored there, and nothing is locked. */
-/**
- * lock_name - from now on, until the next call or the end, no other dlend command has this lock
- * @what: for a line of progress, if this has to wait
- */
-void lock_name(const char *name, const char *what);
-/** lock_device - the same for @dev and all that are lent with it: look at its state after this */
-void lock_device(const struct device *dev);
-/* How a device was set before it was lent. */
-/** keep_value - store @value of @setting. Return: 0 or -errno; what was stored before stays then */
-int keep_value(const struct device *dev, const char *setting, const char *value);
-/** kept_value - @value = what is stored. Return: false if there is none */
-bool kept_value(char *value, const struct device *dev, const char *setting);
-void forget_value(const struct device *dev, const char *setting);
-#define OVERRIDE_SETTING	"driver"	/* driver_override; absent: there was none */
+/* libpci.  Names are never NULL, and valid until the next call. */
+struct pci_access;
+/** pci_access_once - libpci's, on the sysfs of the command line */
+struct pci_access *pci_access_once(void);
+const char *pci_vendor_name(unsigned int vendor);
+const char *pci_device_name(unsigned int vendor, unsigned int device);
 
 /* reset.c: which way a lent device is reset. */
 /** reset_valid - may @methods be words of the kernel's? */
@@ -239,9 +363,8 @@ bool reset_valid(const char *methods);
  * reset_choose - @methods (as in sysfs, or with commas) from now on; what it was is kept
  *
  * Exits with a message if the device cannot be reset so, or what it was cannot be kept.
- * Return: true if something was changed.
  */
-bool reset_choose(const struct device *dev, const char *methods);
+void reset_choose(const struct device *dev, const char *methods);
 /**
  * reset_shared - can a device only be reset with others, by their bus?
  * @with: (out) these others, for a message; "" if there are none
@@ -252,6 +375,34 @@ bool reset_choose(const struct device *dev, const char *methods);
 bool reset_shared(const struct device *dev, const char **with, const char **outside);
 /** reset_restore - what reset_choose() found, if it was ever called for @dev; never fails */
 void reset_restore(const struct device *dev);
+
+/* check.c: may a device be lent? */
+/** check_node - is this node able to lend at all? Exits with a message if not */
+void check_node(void);
+/** check_kind - is @dev a thing that can be lent at all? Exits with a message if not */
+void check_kind(const struct device *dev);
+/** check_device - may @dev be lent? Exits with a message if not */
+void check_device(const struct device *dev);
+/** devices_behind - addresses of the devices that are there by the driver of @dev; no bridges */
+struct names devices_behind(const struct device *dev);
+/** device_above - the address of the device by whose driver @dev is there, or NULL */
+const char *device_above(const struct device *dev);
+/** device_hazard - what harm it does to lend it; NULL: none that is known */
+const char *device_hazard(const struct device *dev);
+/** check_hazard, check_above - the same for lending: exits with a message */
+void check_hazard(const struct device *dev);
+void check_above(const struct device *dev);
+
+/* use.c */
+/** check_use - is @dev in use by this host? Exits with a message if so */
+void check_use(const struct device *dev);
+/**
+ * find_user - a process that has one of @files open
+ * @vm: (out) name of the VM that it runs, "" if it tells none; may be NULL
+ *
+ * Return: the process, and which file; NULL: there is none
+ */
+const char *find_user(const struct names *files, const char **vm);
 
 /* reserve.c */
 /** reserve_again - @dev was lent anew: as its record says, if it has one. Exits if it cannot */
@@ -264,12 +415,16 @@ json_t *reserved_json(const char *dir);
 bool offer_parse(char address[16], const char *s);
 /** type_valid - is @s written as a type of mediated devices of dlend? */
 bool type_valid(const char *s);
-/** read_attached - the PCI address here of the offer in @dir of sysfs. Return: it is attached */
-bool read_attached(char *where, const char *dir);
-/** attached_driver - of the attached device at this PCI address here; NULL: none; free() it */
-char *attached_driver(const char *where);
-/** offer_attached_as - the offer whose device has this PCI address here; NULL: none; free() it */
-char *offer_attached_as(const char *pci);
+/** offer_directory - where it is in sysfs, or would be */
+char *offer_directory(const char *address);
+/** attached_as - the PCI address here of the offer in @dir of sysfs; NULL: it is not attached */
+const char *attached_as(const char *dir);
+/** attached_driver - of the attached device at this PCI address here; NULL: none */
+const char *attached_driver(const char *where);
+/** offer_attached_as - the offer whose device has this PCI address here; NULL: none */
+const char *offer_attached_as(const char *pci);
+/** fail_no_offer - exits as no node offers it */
+__noreturn void fail_no_offer(const char *what);
 /**
  * offer_check_taken - exits with a message if this host cannot have it because another one can
  * @dir: the offer in sysfs
@@ -321,146 +476,52 @@ struct config {
 struct config config_read(const char *file);
 /** config_matches - the functions of this host that @line means, bridges left out */
 struct names config_matches(const struct lend_line *line);
-/** config_is_address - does @line name one function? Then it has to exist */
-bool config_is_address(const struct lend_line *line);
-/** clique_valid - "none", or 0 to 15 */
+/** clique_valid - "none", "auto", or 0 to 15 */
 bool clique_valid(const char *text);
-
-/* pciname.c: libpci.  Names are never NULL, and valid until the next call. */
-struct pci_access;
-/** pci_access_once - libpci's, on the sysfs of the command line */
-struct pci_access *pci_access_once(void);
-const char *pci_vendor_name(unsigned int vendor);
-const char *pci_device_name(unsigned int vendor, unsigned int device);
-
-/* check.c, use.c */
-/** check_node - is this node able to lend at all? Exits with a message if not */
-void check_node(void);
-/** check_kind - is @dev a thing that can be lent at all? Exits with a message if not */
-void check_kind(const struct device *dev);
-/** check_device - may @dev be lent? Exits with a message if not */
-void check_device(const struct device *dev);
-/* hazard.c */
-/** devices_behind - addresses of the devices that are there by the driver of @dev; no bridges */
-struct names devices_behind(const struct device *dev);
-/** device_above - the address, as text(), of the device by whose driver @dev is there, or NULL */
-const char *device_above(const struct device *dev);
-/** device_hazard - what harm it does to lend it, as text(); NULL: none that is known */
-const char *device_hazard(const struct device *dev);
-/** check_hazard, check_above - the same for lending: exits with a message */
-void check_hazard(const struct device *dev);
-void check_above(const struct device *dev);
-/** check_use - is @dev in use by this host? Exits with a message if so */
-void check_use(const struct device *dev);
-/**
- * find_user - a process that has one of @files open
- * @vm: (out) name of the VM that it runs, "" if it tells none; may be NULL
- *
- * Return: the process, and which file, as text(); NULL: there is none
- */
-const char *find_user(const struct names *files, const char **vm);
+/** as_valid - a bus:device.function */
+bool as_valid(const char *text);
 
 /* identity.c */
 /**
  * identity_of - the serial number of @dev: what it is lent with, or else an NVMe controller's as
  * this host's driver has read it, or else PCIe's; of letters, digits, ".", "_" and "-"
  *
- * Return: "": not known; valid until the process ends
+ * Return: "": not known
  */
 const char *identity_of(const struct device *dev);
 /** identity_check - is @dev what @line means? Exits with a message if not */
 void identity_check(const struct lend_line *line, const struct device *dev);
 
-/* json.c */
+/* move.c: functions on their way from their own drivers to dlend-lender. */
 /**
- * ascii_json - @s as a JSON string; each byte that is no ASCII becomes '?'
- *
- * For all text but constants and what read_attr() or bdf_parse() made, which is ASCII: jansson
- * makes nothing at all of text that is not UTF-8.
+ * struct move - one function
+ * @driver: that it had, NULL: none
+ * @override: driver_override that it had
+ * @stuck: a driver holds it, and may go on to do so: touch nothing
  */
-json_t *ascii_json(const char *s);
-/** attr_json - @value of attribute @name: a number, null if that cannot be read; or text */
-json_t *attr_json(const char *name, const char *value);
-/** print_json - on standard output, in a form that others define; @root is gone then */
-void print_json(json_t *root);
-/** print_document - the same for what --json prints, with the verb and its version (dist/schema) */
-void print_document(json_t *root);
+struct move {
+	struct device dev;
+	const char *driver, *override;
+	bool overridden, stuck;
+};
 
-/* message.c */
-/**
- * fail - say what went wrong and exit with @code
- * @what: happened; @why; @todo: what to do about it (both may be NULL)
- */
-__noreturn void fail(int code, const char *what, const char *why, const char *todo);
-/**
- * attempt - call @act; a fail() in it ends it, not the process
- *
- * The message stands on stderr then, nothing as JSON. Return: 0, or the code of fail().
- */
-int attempt(void (*act)(void *arg), void *arg);
-/** attempt_quietly - as attempt(), without a message. Return: NULL, or why it failed */
-const char *attempt_quietly(void (*act)(void *arg), void *arg);
-/** attempt_todo - what the message says to do about it; NULL: nothing */
-const char *attempt_todo(void);
-/** fail_again - as the fail() that ended the last attempt(), but for good and said once */
-__noreturn void fail_again(int code);
-/** attempt_json - what the last attempt() failed with, as --json has it */
-json_t *attempt_json(int code);
-/** attempt_failure - the same as one line */
-const char *attempt_failure(void);
-/** text - printf into fresh memory, for fail(); it stays until text_drop_all() */
-const char *text(const char *fmt, ...) __printf(1, 2);
-/** text_drop_all - for commands that run on: frees what text() has returned so far */
-void text_drop_all(void);
-/** progress - a line on stderr for a person who waits; nothing with --json */
-void progress(const char *fmt, ...) __printf(1, 2);
+/** move_plan - one for each of @bdf; exits with a message if one cannot be lent or is in use */
+struct move *move_plan(const struct names *bdf);
+/** move_take - bind all to dlend-lender, or none: then it exits with a message */
+void move_take(struct move *move, size_t count);
 
-/* output.c: a file instead of standard output, which is complete when it gets its name. */
-/** output_begin - all output goes to @file. Exits with a message, and with @todo, if it cannot */
-void output_begin(const char *file, const char *todo);
-/** output_flush - what was printed so far has arrived. Exits with a message if not */
-void output_flush(void);
-/** output_check_at_exit - a command whose output did not arrive has failed */
-void output_check_at_exit(void);
-/** output_end - @file is there, and standard output is what it was. Exits with a message if not */
-void output_end(void);
-
-/* table.c: columns as wide as what is in them. */
-struct libscols_table;
-/** table_row - the first one, which makes @t, is the heads of the columns */
-void table_row(struct libscols_table **t, int columns, const char *const *cell);
-void table_print(struct libscols_table **t);	/* and free it */
-
-/* verb.c: what all verbs do alike. */
-struct option;
-/** print_verbs - a line for each */
-void print_verbs(FILE *f);
-/** run_verb - that of @argv[0]. Return: the exit status */
-int run_verb(int argc, char **argv);
+/* uevent.c: the kernel's events, that there is something new to look at, not what; and time. */
+/** uevent_open - a socket to poll(2) for reading, or -1 if this process gets no events */
+int uevent_open(void);
+/** now_ms - time that only grows */
+int64_t now_ms(void);
 /**
- * verb_option - the next option of a verb, as getopt_long()
- * @own: beside --help and --json, which are dealt with here; NULL: there are none
+ * uevent_wait - until @until (now_ms()), or until soon after an event
+ * @fd: from uevent_open(); -1: there are none
  *
- * Exits with usage after a mistake. Return: an option of @own, or -1
+ * Ends the process if nobody reads its standard output any more.
  */
-int verb_option(int argc, char **argv, const struct option *own);
-/** refuse_option - exits with usage as getopt_long() said @c, which is '?' or ':' */
-__noreturn void refuse_option(int c, char **argv, const struct option *all, const char *todo);
-/** refuse_usage - exits with usage, as there are too many or too few arguments */
-__noreturn void refuse_usage(const char *verb);
-/** check_file_name - exits with usage if --@option @file cannot be one */
-void check_file_name(const char *option, const char *file);
-/** root_directory - of --root, or "/". Exits with usage if there is only --sysfs */
-const char *root_directory(void);
-/** need_root - exits with a message if who calls is not root, and the real /sys would be changed */
-void need_root(const char *verb);
-/**
- * run_show - a command that takes no arguments and shows something
- * @show: adds it to @root; @root is NULL: prints it as text
- *
- * Return: the exit status.
- */
-int run_show(int argc, char **argv, void (*show)(json_t *root));
+void uevent_wait(int fd, int64_t until);
 
 /* The commands: get their own arguments, argv[0] being the verb. */
 int cmd_lend(int argc, char **argv);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend doctor: what this host lacks for lending or borrowing, a line each, with the fix. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "doctor.h"
-#include "finding.h"
 
 static unsigned long long parse_size(const char *s)
 {
@@ -35,9 +33,8 @@ static unsigned long long parse_size(const char *s)
 /* If no devices were given: those that are lent, and those that dlend.conf lists. */
 static void find_default_devices(void *arg)
 {
-	char *drivers = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	char *file = path("%s/dlend.conf", opt.etc), full[16];
-	struct names *devices = arg, lent = list_dir(drivers), found;
+	struct names *devices = arg, lent = list_dir(sys("bus/pci/drivers/" DLEND_DRIVER)), found;
+	char *file = text("%s/dlend.conf", opt.etc), full[16];
 	struct config c = { 0 };
 
 	for (size_t i = 0; i < lent.count; i++)
@@ -50,39 +47,6 @@ static void find_default_devices(void *arg)
 		for (size_t k = 0; k < found.count; k++)
 			if (!names_have(devices, found.name[k]))
 				names_add(devices, found.name[k]);
-		names_free(&found);
-	}
-	names_free(&lent);
-	free(file);
-	free(drivers);
-}
-
-static void parse_arguments(int argc, char **argv, struct demands *demands, bool *strict)
-{
-	static const struct option options[] = {
-		{ "strict", no_argument, NULL, 's' },
-		{ "guest", required_argument, NULL, 'g' },
-		{ 0 }
-	};
-	char full[16];
-	int c;
-
-	while ((c = verb_option(argc, argv, options)) != -1)
-		switch (c) {
-		case 's':
-			*strict = true;
-			break;
-		case 'g':
-			demands->guest_bytes = parse_size(optarg);
-			if (!demands->guest_bytes)
-				fail(EXIT_USAGE, text("--guest %s", optarg), "this is no size",
-				     "For example: --guest 16G");
-			break;
-		}
-	for (; optind < argc; optind++) {
-		if (!bdf_parse(full, argv[optind]))
-			refuse_bdf(argv[optind]);
-		names_add(&demands->devices, full);
 	}
 }
 
@@ -114,9 +78,22 @@ static void examine_host(struct demands *demands)
 int cmd_doctor(int argc, char **argv)
 {
 	struct demands demands = { 0 };
+	const char *guest = NULL;
 	bool strict = false;
+	const struct verb_option options[] = {
+		{ "strict", .flag = &strict }, { "guest", &guest }, { 0 }
+	};
+	char **words = verb_words(argc, argv, options, 0, ANY_NUMBER), full[16];
 
-	parse_arguments(argc, argv, &demands, &strict);
+	demands.guest_bytes = guest ? parse_size(guest) : 0;
+	if (guest && !demands.guest_bytes)
+		fail(EXIT_USAGE, text("--guest %s", guest), "this is not a valid size",
+		     "For example: --guest 16G");
+	for (; *words; words++) {
+		check_bdf(*words);
+		bdf_parse(full, *words);
+		names_add(&demands.devices, full);
+	}
 	examine_host(&demands);
 	if (findings_count(LEVEL_FAIL) || (strict && findings_count(LEVEL_WARN)))
 		return EXIT_NOT_READY;

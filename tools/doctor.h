@@ -5,6 +5,31 @@
 
 #include "dlend.h"
 
+/* finding.c */
+enum level {
+	LEVEL_OK,
+	LEVEL_WARN,		/* works, but less well or less safely than it could */
+	LEVEL_FAIL,
+};
+
+/**
+ * finding - print one line of the report, or keep it for findings_json(), and count it
+ * @level:	(in) how bad it is
+ * @check:	(in) name of the check, for scripts; it stays the same from version to version
+ * @what:	(in) what was found
+ * @fix:	(in) what to do about it, NULL if nothing
+ */
+void finding(enum level level, const char *check, const char *what, const char *fix);
+
+/** findings_json - all of them so far, and how many there are of each level */
+json_t *findings_json(void);
+
+/** findings_count - how many findings of @level there were so far */
+unsigned int findings_count(enum level level);
+
+/** size_text - @bytes for people: 5368709120 is "5 GiB" */
+const char *size_text(unsigned long long bytes);
+
 /* What the host is asked to carry; 0: not said. */
 struct demands {
 	unsigned long long guest_bytes;
@@ -23,6 +48,8 @@ void doctor_reach(const struct names *devices);
 /** doctor_fabric - whether devices of other nodes reach this host, as these nodes tell */
 void doctor_fabric(void);
 
+/** is_loaded - is that module there? */
+bool is_loaded(const char *module);
 /** module_allows - is that switch of a module's on? */
 bool module_allows(const char *module, const char *parameter);
 /** bar_bytes - all memory BARs of a device together */

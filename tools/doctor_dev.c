@@ -3,11 +3,9 @@
  * dlend doctor: checks a device that is to be lent.  check.c and lender/bind.c check the same but
  * stop at the first problem; this reports all of them.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "doctor.h"
-#include "finding.h"
 
 #define BARS		6
 #define PAGE		4096ULL
@@ -21,22 +19,16 @@ struct bar {
 /* The file "resource" has a line for each BAR: start, end and flags. */
 static void read_bars(const char *dir, struct bar bar[BARS])
 {
-	char *file = path("%s/resource", dir), *all = read_all(file), *at = all;
+	char *rest = read_all(text("%s/resource", dir)), *line;
+	unsigned long long start, end, flags;
 
 	memset(bar, 0, BARS * sizeof(*bar));
-	for (unsigned int i = 0; at && i < BARS; i++) {
-		unsigned long long start, end, flags;
-
-		if (sscanf(at, "%llx %llx %llx", &start, &end, &flags) != 3)
+	for (unsigned int i = 0; i < BARS && (line = next_line(&rest)); i++) {
+		if (sscanf(line, "%llx %llx %llx", &start, &end, &flags) != 3)
 			break;
 		if (flags)
 			bar[i] = (struct bar){ start, end - start + 1, flags };
-		at = strchr(at, '\n');
-		if (at)
-			at++;
 	}
-	free(all);
-	free(file);
 }
 
 unsigned long long largest_bar(const char *dir)
@@ -63,11 +55,20 @@ unsigned long long bar_bytes(const char *dir)
 	return sum;
 }
 
-static void check_device_harm(const char *bdf)
+static void check_device_kind(const struct device *dev)
 {
-	struct device dev = device_open(bdf);
-	const char *above = device_above(&dev), *harm = device_hazard(&dev);
+	const char *bdf = dev->bdf, *above = device_above(dev), *harm = device_hazard(dev);
+	unsigned long long functions = attr_number(dev->dir, "sriov_numvfs");
 
+	if (is_bridge(dev->dir))
+		finding(LEVEL_FAIL, "device-kind",
+			text("%s is a bridge or part of the host's own wiring", bdf),
+			"Lend the devices behind it");
+	if (functions)
+		finding(LEVEL_FAIL, "device-sriov",
+			text("%s has %llu virtual functions, which a reset would take away", bdf,
+			     functions),
+			"Lend those, or turn them off: echo 0 >sriov_numvfs in its sysfs folder");
 	if (above)
 		finding(LEVEL_FAIL, "device-above",
 			text("%s is behind %s, by whose requester id it does DMA", bdf, above),
@@ -75,23 +76,6 @@ static void check_device_harm(const char *bdf)
 	else if (harm)
 		finding(LEVEL_WARN, "device-harm", text("%s: %s", bdf, harm),
 			"If you want that: dlend lend --anyway");
-	device_close(&dev);
-}
-
-static void check_device_kind(const char *bdf, const char *dir)
-{
-	char value[TEXT_MAX];
-
-	if (!strncmp(read_attr(value, dir, "class"), "0x06", 4))
-		finding(LEVEL_FAIL, "device-kind",
-			text("%s is a bridge or part of the host's own wiring", bdf),
-			"Lend the devices behind it");
-	if (strtoul(read_attr(value, dir, "sriov_numvfs"), NULL, 10))
-		finding(LEVEL_FAIL, "device-sriov",
-			text("%s has %s virtual functions, which a reset would take away", bdf,
-			     value),
-			"Lend those, or turn them off: echo 0 >sriov_numvfs in its sysfs folder");
-	check_device_harm(bdf);
 	if (strncmp(bdf, "0000:", 5))
 		finding(LEVEL_WARN, "device-domain", text("%s is outside PCI domain 0", bdf),
 			"Give it a name: dlend lend --as BB:DD.F, or as= in dlend.conf");
@@ -107,28 +91,21 @@ static bool has_word(const char *words, const char *word)
 	return false;
 }
 
-static void check_shared_reset(const struct device *dev, const char *with, const char *outside)
-{
-	if (outside)
-		finding(LEVEL_FAIL, "device-reset",
-			text("the only reset of %s is its bus's, as %s's, of another IOMMU group",
-			     dev->bdf, outside),
-			"Put it into a slot of its own");
-	else
-		finding(LEVEL_WARN, "device-reset",
-			text("%s has no reset of its own: it is reset with %s, by their bus",
-			     dev->bdf, with),
-			"Lend them together (--group), and test whether its driver works after that");
-}
-
 static void check_device_reset(const struct device *dev)
 {
-	const char *bdf = dev->bdf, *with, *outside;
-	char method[TEXT_MAX];
+	const char *bdf = dev->bdf, *with, *outside, *method = attr(dev->dir, "reset_method");
+	bool shared = reset_shared(dev, &with, &outside);
 
-	read_attr(method, dev->dir, "reset_method");
-	if (reset_shared(dev, &with, &outside))
-		check_shared_reset(dev, with, outside);
+	if (shared && outside)
+		finding(LEVEL_FAIL, "device-reset",
+			text("the only reset of %s is its bus's, as %s's, of another IOMMU group",
+			     bdf, outside),
+			"Put it into a slot of its own");
+	else if (shared)
+		finding(LEVEL_WARN, "device-reset",
+			text("%s has no reset of its own: it is reset with %s, by their bus",
+			     bdf, with),
+			"Lend them together (--group), and test whether its driver works after that");
 	else if (!*method)
 		finding(LEVEL_FAIL, "device-reset",
 			text("%s cannot be reset: one borrower's data would reach the next", bdf),
@@ -136,24 +113,12 @@ static void check_device_reset(const struct device *dev)
 	else if (has_word(method, "flr") || has_word(method, "af_flr") ||
 		 has_word(method, "device_specific"))
 		finding(LEVEL_OK, "device-reset", text("%s: %s", bdf, method), NULL);
-	else if (has_word(method, "bus"))
-		finding(LEVEL_WARN, "device-reset",
-			text("%s has no function level reset, only: %s", bdf, method),
-			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that");
 	else
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
+			has_word(method, "bus") ?
+			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that" :
 			"Such a reset may leave data in it; use --reset bus if it can do that, and test it");
-}
-
-static const char *group_others(const char *bdf, const struct names *group)
-{
-	const char *others = "";
-
-	for (size_t i = 0; i < group->count; i++)
-		if (strcmp(group->name[i], bdf))
-			others = text("%s%s%s", others, *others ? ", " : "", group->name[i]);
-	return others;
 }
 
 /* AMD's IOMMU keeps all from here to 1 TiB for interrupts and itself, on every host. */
@@ -166,9 +131,9 @@ static const char *group_others(const char *bdf, const struct names *group)
 static void check_device_reserved(const char *bdf, char *regions)
 {
 	unsigned long long first, last;
-	char *save = NULL, kind[32];
+	char *line, kind[32];
 
-	for (char *line = strtok_r(regions, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+	while ((line = next_line(&regions)))
 		if (sscanf(line, "%llx %llx %31s", &first, &last, kind) == 3 &&
 		    !strcmp(kind, "reserved") && first < HT_FIRST)
 			finding(LEVEL_WARN, "device-reserved",
@@ -179,15 +144,15 @@ static void check_device_reserved(const char *bdf, char *regions)
 
 static void check_device_group(const struct device *dev)
 {
-	char *dir = path("%s/iommu_group", dev->dir), *file = path("%s/reserved_regions", dir);
-	char type[TEXT_MAX], *regions = read_all(file);
+	const char *dir = text("%s/iommu_group", dev->dir), *others;
+	char *regions = read_all(text("%s/reserved_regions", dir));
 	struct names all = device_group(dev);
-	const char *others = group_others(dev->bdf, &all);
 
+	others = group_others(dev, &all);
 	if (!path_exists(dir))
 		finding(LEVEL_FAIL, "device-iommu", text("%s is in no IOMMU group", dev->bdf),
 			"Turn the IOMMU on; see the check \"iommu\"");
-	else if (!strcmp(read_attr(type, dir, "type"), "identity"))
+	else if (attr_is(dir, "type", "identity"))
 		finding(LEVEL_FAIL, "device-iommu",
 			text("the IOMMU lets %s pass (type identity)", dev->bdf),
 			"Boot without iommu=pt, or write DMA to the type of its group");
@@ -204,12 +169,7 @@ static void check_device_group(const struct device *dev)
 		finding(LEVEL_FAIL, "device-rmrr",
 			text("firmware reserves memory for %s or its group (RMRR)", dev->bdf),
 			"Look for a firmware option that stops the firmware from using the device");
-	if (regions)
-		check_device_reserved(dev->bdf, regions);
-	names_free(&all);
-	free(regions);
-	free(file);
-	free(dir);
+	check_device_reserved(dev->bdf, regions);
 }
 
 static void check_device_bars(const char *bdf, const char *dir)
@@ -237,20 +197,16 @@ static void check_device_bars(const char *bdf, const char *dir)
 
 void doctor_device(const char *bdf)
 {
-	struct device dev = { 0 };
-	char *p = path("%s/bus/pci/devices/%s", opt.sysfs, bdf);
+	struct device dev = { .dir = real_path(sys("bus/pci/devices/%s", bdf)) };
 
 	snprintf(dev.bdf, sizeof(dev.bdf), "%s", bdf);
-	dev.dir = real_path(p);
-	free(p);
 	if (!dev.dir) {
 		finding(LEVEL_FAIL, "device",
 			text("%s is not there", bdf), "See lspci -D for what there is");
 		return;
 	}
-	check_device_kind(bdf, dev.dir);
+	check_device_kind(&dev);
 	check_device_group(&dev);
 	check_device_reset(&dev);
 	check_device_bars(bdf, dev.dir);
-	device_close(&dev);
 }

@@ -2,21 +2,14 @@
 /* dlend doctor: the kernel, modules, IOMMU and memory of this host.  Knows no NTB, no devices. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "doctor.h"
-#include "finding.h"
 
 static const char *kernel_release(void)
 {
-	char *file = path("%s/sys/kernel/osrelease", opt.procfs);
-	static char release[TEXT_MAX];
-	struct utsname me;
+	const char *release = read_line(text("%s/sys/kernel/osrelease", opt.procfs));
 
-	if (read_text(release, file) < 0 && !opt.fake && !uname(&me))
-		snprintf(release, sizeof(release), "%s", me.release);
-	free(file);
-	return release;
+	return release ? release : "";
 }
 
 /* Is @option y or m? */
@@ -41,25 +34,19 @@ static bool has_ntb_module(void)
 		"updates/dkms", "updates/dlend-ntb", "updates", "extra", "kernel/drivers/ntb"
 	};
 
-	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		char *dir = path("%s/%s/%s", opt.modules, kernel_release(), places[i]);
-		struct names n = list_dir(dir);
-		bool found = false;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		struct names n = list_dir(text("%s/%s/%s", opt.modules, kernel_release(),
+					       places[i]));
 
 		for (size_t k = 0; k < n.count; k++)
-			found |= !strncmp(n.name[k], "ntb.ko", 6);
-		names_free(&n);
-		free(dir);
-		if (found)
-			return true;
+			if (!strncmp(n.name[k], "ntb.ko", 6))
+				return true;
 	}
 	return false;
 }
 
 static void check_kernel_options(const char *config)
 {
-	char *ntb = path("%s/module/ntb", opt.sysfs);
-
 	if (has_option(config, "CONFIG_VFIO_MDEV"))
 		finding(LEVEL_OK, "kernel-mdev", "the kernel has mediated devices", NULL);
 	else
@@ -82,14 +69,13 @@ static void check_kernel_options(const char *config)
 			"Use a kernel that has one of them, as Debian's have");
 	if (has_option(config, "CONFIG_NTB"))
 		finding(LEVEL_OK, "kernel-ntb", "the kernel has drivers for NTBs", NULL);
-	else if (path_exists(ntb) || has_ntb_module())
+	else if (is_loaded("ntb") || has_ntb_module())
 		finding(LEVEL_OK, "kernel-ntb",
 			"the kernel leaves NTBs out, but drivers/ntb was built for it",
 			NULL);
 	else
 		finding(LEVEL_FAIL, "kernel-ntb", "the kernel leaves NTBs out (CONFIG_NTB)",
 			"Install dlend-ntb-dkms, which builds drivers/ntb for each kernel, or build it for this one: dlend-build-ntb");
-	free(ntb);
 }
 
 /* Those on which dlend was run, the oldest first.  The modules are built for newer ones, too. */
@@ -105,7 +91,7 @@ static void check_kernel_version(void)
 	char *end;
 	long major = strtol(release, &end, 10), minor = *end ? strtol(end + 1, NULL, 10) : 0;
 
-	for (size_t i = 0; i < sizeof(run_on) / sizeof(*run_on); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(run_on); i++) {
 		if (major == run_on[i].major && minor == run_on[i].minor) {
 			finding(LEVEL_OK, "kernel-version",
 				text("the kernel %s is supported", release), NULL);
@@ -126,7 +112,7 @@ static void check_kernel_version(void)
 
 void doctor_kernel(void)
 {
-	char *file = path("%s/config-%s", opt.boot, kernel_release());
+	char *file = text("%s/config-%s", opt.boot, kernel_release());
 	char *config = read_all(file);
 
 	check_kernel_version();
@@ -136,35 +122,33 @@ void doctor_kernel(void)
 		finding(LEVEL_WARN, "kernel",
 			text("how the kernel %s was configured is not known", kernel_release()),
 			text("%s is not there: look for VFIO_MDEV, NTB, the IOMMU yourself", file));
-	free(config);
-	free(file);
+}
+
+bool is_loaded(const char *module)
+{
+	return path_exists(sys("module/%s", module));
 }
 
 static void check_module(const char *name, enum level level, const char *without)
 {
-	char *dir = path("%s/module/%s", opt.sysfs, name);
-
-	if (path_exists(dir))
+	if (is_loaded(name))
 		finding(LEVEL_OK, "modules", text("%s is loaded", name), NULL);
 	else
 		finding(level, "modules", text("%s is not loaded: %s", name, without),
 			level == LEVEL_OK ? NULL :
 			text("modprobe %s; if there is none, see README.md on installing", name));
-	free(dir);
 }
 
 /* UEFI's own variable: four bytes of attributes, then whether signatures are asked for. */
 static bool signatures_asked_for(void)
 {
-	char *file = path("%s/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
-			  opt.sysfs);
 	unsigned char value[5] = { 0 };
-	FILE *f = fopen(file, "rb");
+	FILE *f = fopen(sys("firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"),
+			"rb");
 	bool asked = f && fread(value, 1, sizeof(value), f) == sizeof(value) && value[4];
 
 	if (f)
 		fclose(f);
-	free(file);
 	return asked;
 }
 
@@ -172,11 +156,9 @@ static bool signatures_asked_for(void)
 static bool is_signed(const char *file)
 {
 	const char *const words[] = { "modinfo", "-F", "signer", file, NULL };
-	char *signer = child_read(words);
-	bool found = !signer || *signer;
+	const char *signer = child_read(words);
 
-	free(signer);
-	return found;
+	return !signer || *signer;
 }
 
 static bool is_ntb_driver(const char *name)
@@ -186,62 +168,51 @@ static bool is_ntb_driver(const char *name)
 }
 
 /* The drivers below @place that are not signed, each with a blank before it. */
-static char *unsigned_ntb_drivers(const char *place, char list[TEXT_MAX])
+static const char *unsigned_ntb_drivers(const char *place)
 {
-	char *dir = path("%s/%s/%s", opt.modules, kernel_release(), place);
-	struct names n = list_dir(dir);
+	struct names n = list_dir(text("%s/%s/%s", opt.modules, kernel_release(), place));
+	const char *list = "";
 
-	*list = '\0';
-	for (size_t i = 0; i < n.count; i++) {
-		char *file = path("%s/%s", dir, n.name[i]);
-		size_t used = strlen(list);
-
-		if (is_ntb_driver(n.name[i]) && !is_signed(file))
-			snprintf(list + used, TEXT_MAX - used, " %s", n.name[i]);
-		free(file);
-	}
-	names_free(&n);
-	free(dir);
+	for (size_t i = 0; i < n.count; i++)
+		if (is_ntb_driver(n.name[i]) && !is_signed(names_path(&n, i)))
+			list = text("%s %s", list, n.name[i]);
 	return list;
 }
 
 /* DKMS signs if it has a key, dlend-build-ntb never. */
 static void check_ntb_signatures(void)
 {
-	char list[TEXT_MAX];
+	const char *dkms = unsigned_ntb_drivers("updates/dkms");
+	const char *built = unsigned_ntb_drivers("updates/dlend-ntb");
 
-	if (*unsigned_ntb_drivers("updates/dkms", list))
+	if (*dkms)
 		finding(LEVEL_WARN, "secure-boot",
-			text("on, and DKMS has not signed these drivers: %s", list + 1),
+			text("on, and DKMS has not signed these drivers:%s", dkms),
 			"The kernel does not load them. Install openssl, with which DKMS makes a key, and have them built anew: dkms remove, then dkms install");
-	if (*unsigned_ntb_drivers("updates/dlend-ntb", list))
+	if (*built)
 		finding(LEVEL_WARN, "secure-boot",
-			text("on, and these drivers of dlend-build-ntb are not signed: %s",
-			     list + 1),
+			text("on, and these drivers of dlend-build-ntb are not signed:%s", built),
 			"The kernel does not load them. Install dlend-ntb-dkms, which signs. Or sign each, in /lib/modules/$(uname -r)/updates/dlend-ntb: ../../build/scripts/sign-file sha256 /var/lib/dkms/mok.key /var/lib/dkms/mok.pub FILE");
 }
 
 static void check_secure_boot(void)
 {
-	char *core = path("%s/module/dlend_core", opt.sysfs);
-	char *links = path("%s/module/dlend_ntb", opt.sysfs);
-
+	if (!signatures_asked_for())
+		return;
 	/* No question if they are loaded */
-	if (signatures_asked_for() && !path_exists(links))
+	if (!is_loaded("dlend_ntb"))
 		check_ntb_signatures();
-	if (signatures_asked_for() && path_exists(core))
+	if (is_loaded("dlend_core"))
 		finding(LEVEL_OK, "secure-boot", "on, and dlend's modules are signed for it", NULL);
-	else if (signatures_asked_for())
+	else
 		finding(LEVEL_WARN, "secure-boot",
 			"on: the kernel loads only modules that are signed by a key that the firmware or you have told it",
 			"DKMS signs what it builds: mokutil --import /var/lib/dkms/mok.pub, then restart and confirm the key at the console");
-	free(links);
-	free(core);
 }
 
 void doctor_modules(void)
 {
-	char node[TEXT_MAX];
+	const char *node = own_node();
 
 	check_module("dlend_core", LEVEL_FAIL, "nothing works");
 	check_module("dlend_ntb", LEVEL_FAIL, "there are no links to other hosts");
@@ -250,7 +221,6 @@ void doctor_modules(void)
 	check_module("dlend_native", LEVEL_OK,
 		     "this host's own drivers use no device of others (dlend attach)");
 	check_secure_boot();
-	own_node(node);
 	if (*node && strcmp(node, "0"))
 		finding(LEVEL_OK, "node-id", text("this is node %s", node), NULL);
 	else
@@ -276,17 +246,13 @@ static bool iommu_is_bypassed(const char *cmdline)
 
 bool module_allows(const char *module, const char *parameter)
 {
-	char *dir = path("%s/module/%s/parameters", opt.sysfs, module), value[TEXT_MAX];
-	bool on = *read_attr(value, dir, parameter) == 'Y';
-
-	free(dir);
-	return on;
+	return *attr(sys("module/%s/parameters", module), parameter) == 'Y';
 }
 
 /* If the IOMMU remaps interrupts, the names of interrupt chips begin with IR (Intel and AMD). */
 static void check_interrupt_remapping(void)
 {
-	char *file = path("%s/interrupts", opt.procfs), *all = read_all(file);
+	const char *file = text("%s/interrupts", opt.procfs), *all = read_all(file);
 
 	if (!all)
 		finding(LEVEL_WARN, "interrupt-remapping",
@@ -303,38 +269,31 @@ static void check_interrupt_remapping(void)
 			"off: links stay down, and no device of this host can be lent, as a peer could make this host see any interrupt",
 			"Turn on interrupt remapping or x2APIC in the firmware, and do not load the NTB's driver before that; or, if you trust all peers with this host: echo Y > "
 			ALLOW_UNSAFE_INTERRUPTS);
-	free(all);
-	free(file);
 }
 
 /* AMD's IOMMU can always enforce it; Intel's says so by a bit, which firmware may turn off. */
 #define ECAP_SNOOP_CONTROL	0x80ULL
 
-static void check_snoop_control(const char *class, const struct names *units)
+static void check_snoop_control(const struct names *units)
 {
-	char ecap[TEXT_MAX];
-
 	for (size_t i = 0; i < units->count; i++) {
-		char *dir = path("%s/%s/intel-iommu", class, units->name[i]);
+		const char *ecap = attr(names_path(units, i), "intel-iommu/ecap");
 
-		if (*read_attr(ecap, dir, "ecap") &&
-		    !(strtoull(ecap, NULL, 16) & ECAP_SNOOP_CONTROL))
+		if (*ecap && !(strtoull(ecap, NULL, 16) & ECAP_SNOOP_CONTROL))
 			finding(LEVEL_WARN, "no-snoop",
 				text("%s has no snoop control: No Snoop bypasses caches",
 				     units->name[i]),
 				"Turn snoop control on in the firmware, if it can be turned on; dlend turns No Snoop off in the devices that are lent");
-		free(dir);
 	}
 }
 
 void doctor_iommu(void)
 {
-	char *class = path("%s/class/iommu", opt.sysfs);
-	char *groups = path("%s/kernel/iommu_groups", opt.sysfs);
-	char *cmdfile = path("%s/cmdline", opt.procfs), *cmdline = read_all(cmdfile);
-	struct names units = list_dir(class), n = list_dir(groups);
+	const char *cmdline = read_all(text("%s/cmdline", opt.procfs));
+	struct names units = list_dir(sys("class/iommu"));
+	size_t groups = list_dir(sys("kernel/iommu_groups")).count;
 
-	if (!units.count || !n.count)
+	if (!units.count || !groups)
 		finding(LEVEL_FAIL, "iommu", "there is none, or it is off",
 			"Turn on VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on (AMD's is on by default)");
 	else if (cmdline && iommu_is_bypassed(cmdline))
@@ -342,45 +301,33 @@ void doctor_iommu(void)
 			"Boot without iommu=pt and iommu.passthrough=1");
 	else
 		finding(LEVEL_OK, "iommu",
-			text("on and translating (%zu units, %zu groups)", units.count, n.count),
+			text("on and translating (%zu units, %zu groups)", units.count, groups),
 			NULL);
 	if (cmdline && has_word(cmdline, "mem_encrypt=on"))
 		finding(LEVEL_WARN, "iommu-sme",
 			"memory encryption (SME) is on, which Linux 6.12 also applies to windows",
 			"Boot without mem_encrypt=on, or with Linux 7.2");
 	check_interrupt_remapping();
-	check_snoop_control(class, &units);
-	names_free(&n);
-	names_free(&units);
-	free(cmdline);
-	free(cmdfile);
-	free(groups);
-	free(class);
+	check_snoop_control(&units);
 }
 
 unsigned long long memory_total(void)
 {
-	char *file = path("%s/meminfo", opt.procfs), *all = read_all(file);
-	unsigned long long kib = 0;
+	const char *all = read_all(text("%s/meminfo", opt.procfs));
 	const char *at = all ? strstr(all, "MemTotal:") : NULL;
 
-	if (at)
-		kib = strtoull(at + strlen("MemTotal:"), NULL, 10);
-	free(all);
-	free(file);
-	return kib << 10;
+	return at ? strtoull(at + strlen("MemTotal:"), NULL, 10) << 10 : 0;
 }
 
 static void check_memlock(void)
 {
-	char *file = path("%s/self/limits", opt.procfs), *all = read_all(file);
+	const char *all = read_all(text("%s/self/limits", opt.procfs));
 	const char *at = all ? strstr(all, "Max locked memory") : NULL;
-	unsigned long long limit = 0;
+	unsigned long long limit;
 
 	if (at)
-		at += strlen("Max locked memory") + strspn(at + strlen("Max locked memory"), " ");
-	if (at)
-		limit = strtoull(at, NULL, 10);
+		at += strcspn(at, "0123456789u\n");
+	limit = at ? strtoull(at, NULL, 10) : 0;
 	if (!at)
 		finding(LEVEL_WARN, "memlock",
 			"the limit is not known", "See ulimit -l where VMs are started");
@@ -394,17 +341,13 @@ static void check_memlock(void)
 			text("a VM started from here may pin %s, and is pinned whole",
 			     size_text(limit)),
 			"libvirt raises the limit by itself; for QEMU by hand: ulimit -l unlimited, or LimitMEMLOCK=infinity in its unit");
-	free(all);
-	free(file);
 }
 
 void doctor_memory(void)
 {
-	char *dir = path("%s/kernel/mm/transparent_hugepage", opt.sysfs);
-	char value[TEXT_MAX];
+	const char *value = attr(sys("kernel/mm/transparent_hugepage"), "enabled");
 
 	check_memlock();
-	read_attr(value, dir, "enabled");
 	if (strstr(value, "[never]"))
 		finding(LEVEL_WARN, "huge-pages",
 			"transparent huge pages are off: guest memory is mapped in small pieces, which costs DMA speed",
@@ -413,5 +356,4 @@ void doctor_memory(void)
 		finding(LEVEL_OK, "huge-pages",
 			"guest memory can be mapped in large pieces (memory from memfd: only with shmem_enabled)",
 			NULL);
-	free(dir);
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend doctor: NTBs, links, and whether what is to go through the windows fits. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "doctor.h"
-#include "finding.h"
 
 /* Which module in drivers/ntb/hw drives which function. */
 static const struct {
@@ -25,12 +23,10 @@ static const struct {
 /* Microsemi's NTB is part of the switch's management function; the class tells them apart. */
 static const char *ntb_module(const char *dir)
 {
-	char value[TEXT_MAX];
-	unsigned int vendor = strtoul(read_attr(value, dir, "vendor"), NULL, 16);
-	unsigned int device = strtoul(read_attr(value, dir, "device"), NULL, 16);
-	bool bridge = !strncmp(read_attr(value, dir, "class"), "0x0680", 6);
+	unsigned int vendor = attr_number(dir, "vendor"), device = attr_number(dir, "device");
+	bool bridge = !strncmp(attr(dir, "class"), "0x0680", 6);
 
-	for (size_t i = 0; i < sizeof(hardware) / sizeof(*hardware); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(hardware); i++)
 		if (hardware[i].vendor == vendor && hardware[i].device == device)
 			return hardware[i].driver;
 	if (vendor == 0x11f8 && bridge)
@@ -80,11 +76,7 @@ static const struct family *family_of(const char *dir)
 /* The same for the NTB of a link. */
 static const struct family *link_family(const char *link)
 {
-	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, link);
-	const struct family *f = family_of(dir);
-
-	free(dir);
-	return f;
+	return family_of(sys("bus/pci/devices/%s", link));
 }
 
 /* Why dlend_ntb cannot use NTBs that @module drives, or NULL if it can. */
@@ -101,10 +93,9 @@ static const char *refusal_reason(const char *module)
  */
 static bool can_lock_up(const char *dir)
 {
-	char value[TEXT_MAX];
-	unsigned int device = strtoul(read_attr(value, dir, "device"), NULL, 16);
+	unsigned int device = attr_number(dir, "device");
 
-	return strtoul(read_attr(value, dir, "vendor"), NULL, 16) == 0x8086 &&
+	return attr_number(dir, "vendor") == 0x8086 &&
 	       (device == 0x0e0d || device == 0x2f0d || device == 0x6f0d);
 }
 
@@ -116,24 +107,17 @@ static unsigned long long lent_bytes(const struct demands *demands)
 {
 	unsigned long long sum = 0;
 
-	for (size_t i = 0; i < demands->devices.count; i++) {
-		char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, demands->devices.name[i]);
-
-		sum += bar_bytes(dir);
-		free(dir);
-	}
+	for (size_t i = 0; i < demands->devices.count; i++)
+		sum += bar_bytes(sys("bus/pci/devices/%s", demands->devices.name[i]));
 	return sum;
 }
 
 /* A link that has been up once knows its sizes. */
 static bool link_has_sizes(const char *name)
 {
-	char *dir = path("%s/class/dlend_link/%s", opt.sysfs, name), value[TEXT_MAX];
-	bool has = strtoull(read_attr(value, dir, "aperture_bytes"), NULL, 10) ||
-		   strtoull(read_attr(value, dir, "window_bytes"), NULL, 10);
+	const char *dir = sys("class/dlend_link/%s", name);
 
-	free(dir);
-	return has;
+	return attr_number(dir, "aperture_bytes") || attr_number(dir, "window_bytes");
 }
 
 /* @reach: how much reaches what; @larger: how to have more */
@@ -177,44 +161,29 @@ static void check_bar(const char *name, const char *dir, const struct demands *d
 /* NTB functions without a driver, or of a kind that dlend has no use for. */
 static size_t report_functions(const struct demands *demands)
 {
-	char *bus = path("%s/bus/pci/devices", opt.sysfs);
-	struct names n = list_dir(bus);
+	struct names n = list_dir(sys("bus/pci/devices"));
 	size_t count = 0;
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), *driver = path("%s/driver", dir);
-		const char *module = ntb_module(dir);
+		const char *dir = names_path(&n, i), *module = ntb_module(dir);
+		const char *refused = refusal_reason(module);
 
-		if (refusal_reason(module)) {
+		if (refused) {
 			finding(LEVEL_FAIL, "ntb",
-				text("%s is an NTB that dlend cannot use: %s", n.name[i],
-				     refusal_reason(module)),
+				text("%s is an NTB that dlend cannot use: %s", n.name[i], refused),
 				"See docs/hardware.md for those it can");
 			count++;
-		} else if (module && !path_exists(driver)) {
+		} else if (module && !path_exists(text("%s/driver", dir))) {
 			finding(LEVEL_FAIL, "ntb",
 				text("%s is an NTB, and no driver has it", n.name[i]),
 				text("modprobe %s; if there is none: install dlend-ntb-dkms",
 				     module));
 			count++;
 		}
-		if (module && !refusal_reason(module))
+		if (module && !refused)
 			check_bar(n.name[i], dir, demands);
-		free(driver);
-		free(dir);
 	}
-	names_free(&n);
-	free(bus);
 	return count;
-}
-
-static bool is_loaded(const char *module)
-{
-	char *dir = path("%s/module/%s", opt.sysfs, module);
-	bool is = path_exists(dir);
-
-	free(dir);
-	return is;
 }
 
 /* Nothing in sysfs tells why dlend_ntb does not take one, nor whether two switches are joined. */
@@ -232,11 +201,10 @@ static void report_unused(const char *name)
 
 static void check_ntb_user(const char *name, const char *dir)
 {
-	char *link = path("%s/driver", dir), *driver = link_name(link);
-	char *function = path("%s/bus/pci/devices/%s", opt.sysfs, name);
+	const char *driver = link_name(dir, "driver");
 
-	if (refusal_reason(ntb_module(function)))
-		goto out;	/* report_functions() has said it */
+	if (refusal_reason(ntb_module(sys("bus/pci/devices/%s", name))))
+		return;		/* report_functions() has said it */
 	if (driver && !strcmp(driver, "dlend_ntb"))
 		finding(LEVEL_OK, "ntb", text("%s is ours", name), NULL);
 	else if (driver)
@@ -244,19 +212,13 @@ static void check_ntb_user(const char *name, const char *dir)
 			text("modprobe -r %s, keep it away, and load dlend_ntb again", driver));
 	else
 		report_unused(name);
-out:
-	free(function);
-	free(driver);
-	free(link);
 }
 
 static void check_errata(const char *name, const char *dir)
 {
-	char value[TEXT_MAX];
-
 	if (!can_lock_up(dir))
 		return;
-	if (*read_attr(value, opt.sysfs, "module/dlend_ntb/parameters/allow_unsafe") == 'Y')
+	if (module_allows("dlend_ntb", "allow_unsafe"))
 		finding(LEVEL_WARN, "ntb-errata",
 			text("%s can lock up this host, and is allowed all the same", name),
 			"An erratum of Xeon E5 v2 to v4: use another host for what matters");
@@ -269,16 +231,11 @@ static void check_errata(const char *name, const char *dir)
 /* Of a window Switchtec's driver shows so much, 2 MiB if nobody has said otherwise. */
 static void check_switchtec(const char *name, const char *dir)
 {
-	char value[TEXT_MAX];
 	const char *module = ntb_module(dir);
-	unsigned long long shown, window;
+	unsigned long long shown = attr_number(sys("module/ntb_hw_switchtec/parameters"),
+					       "max_mw_size"), window = largest_bar(dir);
 
-	if (!module || strcmp(module, "ntb_hw_switchtec"))
-		return;
-	read_attr(value, opt.sysfs, "module/ntb_hw_switchtec/parameters/max_mw_size");
-	shown = strtoull(value, NULL, 0);
-	window = largest_bar(dir);
-	if (shown && shown < window)
+	if (module && !strcmp(module, "ntb_hw_switchtec") && shown && shown < window)
 		finding(LEVEL_FAIL, "ntb-window",
 			text("ntb_hw_switchtec shows %s only of the window of %s, %s",
 			     size_text(shown), name, size_text(window)),
@@ -289,39 +246,31 @@ static void check_switchtec(const char *name, const char *dir)
 /* Devices of the NTB's group that a driver uses would lose their DMA. */
 static void check_ntb_neighbours(const char *name, char *dir)
 {
-	const struct device ntb = { .dir = dir };
-	struct names n = device_group(&ntb);
+	struct names n = device_group(&(struct device){ .dir = dir });
 
 	for (size_t i = 0; i < n.count; i++) {
-		const struct device other = {
-			.dir = path("%s/bus/pci/devices/%s", opt.sysfs, n.name[i]),
-		};
-		char *driver = device_driver(&other);
+		const char *driver = link_name(sys("bus/pci/devices/%s", n.name[i]), "driver");
 
 		if (driver && strcmp(n.name[i], name))
 			finding(LEVEL_FAIL, "ntb-group",
 				text("%s shares its IOMMU group with %s, which %s uses", name,
 				     n.name[i], driver),
 				"Its link stays down: use another slot, or unbind that driver");
-		free(driver);
-		free(other.dir);
 	}
-	names_free(&n);
 }
 
 /* Requests of the NTB come from the peer, so the peer reaches all that the NTB's group may. */
 static void check_ntb_function(const char *name)
 {
-	char *dir = path("%s/bus/pci/devices/%s", opt.sysfs, name);
-	char *group = path("%s/iommu_group", dir), type[TEXT_MAX];
+	char *dir = sys("bus/pci/devices/%s", name), *group = text("%s/iommu_group", dir);
 
 	if (!path_exists(dir))
-		goto out;	/* not a PCI function of that name: nothing known */
+		return;		/* not a PCI function of that name: nothing known */
 	if (!path_exists(group))
 		finding(LEVEL_FAIL, "ntb-iommu",
 			text("%s is in no IOMMU group: the peer would reach all memory", name),
 			"Turn the IOMMU on; see the check \"iommu\"");
-	else if (!strcmp(read_attr(type, group, "type"), "identity"))
+	else if (attr_is(group, "type", "identity"))
 		finding(LEVEL_FAIL, "ntb-iommu",
 			text("the IOMMU lets %s pass: the peer would reach all memory", name),
 			"Boot without iommu=pt");
@@ -331,29 +280,20 @@ static void check_ntb_function(const char *name)
 	check_ntb_neighbours(name, dir);
 	check_errata(name, dir);
 	check_switchtec(name, dir);
-out:
-	free(group);
-	free(dir);
 }
 
 void doctor_ntb(const struct demands *demands)
 {
-	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
-	struct names n = list_dir(bus);
+	struct names n = list_dir(sys("bus/ntb/devices"));
 	size_t lone = report_functions(demands);
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]);
-
-		check_ntb_user(n.name[i], dir);
+		check_ntb_user(n.name[i], names_path(&n, i));
 		check_ntb_function(n.name[i]);
-		free(dir);
 	}
 	if (!n.count && !lone)
 		finding(LEVEL_FAIL, "ntb", "this host has no NTB that Linux knows",
 			NO_NTB);
-	names_free(&n);
-	free(bus);
 }
 
 /*
@@ -419,42 +359,26 @@ static void check_window(const char *name, unsigned long long bytes, const struc
 /* The two directions have different sizes.  A size of 0 is not known yet. */
 static void check_link_sizes(const char *name, const char *dir, const struct demands *demands)
 {
-	unsigned long long bytes;
-	char value[TEXT_MAX];
+	unsigned long long aperture = attr_number(dir, "aperture_bytes");
+	unsigned long long window = attr_number(dir, "window_bytes");
 
-	bytes = strtoull(read_attr(value, dir, "aperture_bytes"), NULL, 10);
-	if (bytes)
-		check_aperture(name, bytes, demands);
-	bytes = strtoull(read_attr(value, dir, "window_bytes"), NULL, 10);
-	if (bytes)
-		check_window(name, bytes, demands);
-}
-
-static size_t not_yet_lent(const struct names *devices)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < devices->count; i++) {
-		const struct device dev = {
-			.dir = path("%s/bus/pci/devices/%s", opt.sysfs, devices->name[i]),
-		};
-
-		count += !device_lent(&dev);
-		free(dev.dir);
-	}
-	return count;
+	if (aperture)
+		check_aperture(name, aperture, demands);
+	if (window)
+		check_window(name, window, demands);
 }
 
 /* Such a table has one place at least for each lent device; only a Switchtec's link tells. */
 static void check_requesters(const char *name, const char *dir, const struct demands *demands)
 {
-	size_t more = not_yet_lent(&demands->devices);
-	char value[TEXT_MAX];
-	unsigned long room;
+	unsigned long room = attr_number(dir, "requester_ids_free");
+	size_t more = 0;
 
-	if (!*read_attr(value, dir, "requester_ids_free"))
+	if (!*attr(dir, "requester_ids_free"))
 		return;
-	room = strtoul(value, NULL, 10);
+	for (size_t i = 0; i < demands->devices.count; i++)
+		more += !device_lent(&(struct device){
+			.dir = sys("bus/pci/devices/%s", demands->devices.name[i]) });
 	if (room < more)
 		finding(LEVEL_FAIL, "requesters",
 			text("%zu devices are to be lent, and the switch of %s has room for %lu",
@@ -471,11 +395,10 @@ static void check_requesters(const char *name, const char *dir, const struct dem
 
 static void check_interrupts_of(const char *name, const char *dir, const char *link)
 {
-	char value[TEXT_MAX];
+	const char *value = attr(dir, "interrupts");
 
-	if (strcmp(read_attr(value, dir, "link"), link))
+	if (!attr_is(dir, "link", link))
 		return;
-	read_attr(value, dir, "interrupts");
 	if (!strcmp(value, "direct"))
 		finding(LEVEL_OK, "interrupts", text("those of %s come directly", name), NULL);
 	else if (!strncmp(value, DOORBELL, strlen(DOORBELL)))
@@ -485,51 +408,31 @@ static void check_interrupts_of(const char *name, const char *dir, const char *l
 			text("See docs/tuning.md, or turn direct interrupts of %s off", link));
 }
 
-/* Devices that this host uses now, of a link that is to have direct interrupts. */
-static void check_interrupts(const char *link)
-{
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
-	struct names n = list_dir(bus);
-
-	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]);
-
-		check_interrupts_of(n.name[i], dir, link);
-		free(dir);
-	}
-	names_free(&n);
-	free(bus);
-}
-
 void doctor_links(const struct demands *demands)
 {
-	char *class = path("%s/class/dlend_link", opt.sysfs);
-	struct names n = list_dir(class);
-	char state[TEXT_MAX], value[TEXT_MAX];
+	struct names n = list_dir(sys("class/dlend_link"));
+	struct names offers = list_dir(sys("bus/dlend/devices"));
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", class, n.name[i]);
+		const char *dir = names_path(&n, i), *name = n.name[i], *state = attr(dir, "state");
+		const char *error = attr(dir, "last_error");
 		/* The link of a lender to itself has no other host and no window. */
-		bool loop = !strcmp(read_attr(value, dir, "type"), "loop");
+		bool loop = attr_is(dir, "type", "loop");
 
-		if (!strcmp(read_attr(state, dir, "state"), "up"))
-			finding(LEVEL_OK, "link", text("%s is up, to node %s", n.name[i],
-						       read_attr(value, dir, "peer_node")), NULL);
+		if (!strcmp(state, "up"))
+			finding(LEVEL_OK, "link", text("%s is up, to node %s", name,
+						       attr(dir, "peer_node")), NULL);
 		else
 			finding(LEVEL_WARN, "link",
-				*read_attr(value, dir, "last_error") ?
-				text("%s is %s (%s)", n.name[i], state, value) :
-				text("%s is %s: it has heard of no peer yet", n.name[i], state),
+				*error ? text("%s is %s (%s)", name, state, error) :
+				text("%s is %s: it has heard of no peer yet", name, state),
 				loop ? "Give this host a node id: dlend_core.node_id, 1 to 65535" :
-				text(IS_IT_UP " %s",
-				     link_family(n.name[i])->peer));
+				text(IS_IT_UP " %s", link_family(name)->peer));
 		if (!loop)
-			check_link_sizes(n.name[i], dir, demands);
-		check_requesters(n.name[i], dir, demands);
-		if (!strcmp(read_attr(value, dir, "direct_interrupts"), "on"))
-			check_interrupts(n.name[i]);
-		free(dir);
+			check_link_sizes(name, dir, demands);
+		check_requesters(name, dir, demands);
+		/* Devices that this host uses now */
+		for (size_t k = 0; attr_is(dir, "direct_interrupts", "on") && k < offers.count; k++)
+			check_interrupts_of(offers.name[k], names_path(&offers, k), name);
 	}
-	names_free(&n);
-	free(class);
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * dlend doctor: whether a device that is to be lent reaches the NTBs of this host.  The self-test
- * of a link cannot tell: the processor's writes take another way than the device's.
+ * of a link cannot tell: the processor's writes take another way than the device's.  And what other
+ * nodes tell of their devices and NTBs, and what that means for transfers to this host.
  */
 #include <pci/pci.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "doctor.h"
-#include "finding.h"
+#include "fabric.h"
 
 #define DEVCTL_MPS_SHIFT	5
 #define MPS_UNIT		128U
 
 /* A function, and what its way to another one depends on. */
-struct place {
+struct function {
 	char bdf[16];
 	char *dir;		/* in sysfs, canonical; NULL: it is not there */
 	char *bridge;		/* the host bridge that it is below, as pci0000:00 */
@@ -26,7 +27,7 @@ struct place {
 };
 
 /* Only root may read capabilities; without them nothing is known. */
-static void read_capabilities(struct place *p)
+static void read_capabilities(struct function *p)
 {
 	unsigned int domain, bus, dev, fn;
 	struct pci_cap *cap;
@@ -56,57 +57,28 @@ static char *host_bridge(const char *dir)
 	if (!at)
 		return NULL;
 	at += strlen("/devices/");
-	return strndup(at, strcspn(at, "/"));
+	return text("%.*s", (int)strcspn(at, "/"), at);
 }
 
-/* "DDDD:BB NUMA PAYLOAD ISLAND": of a device that is lent, and of a link. */
-static unsigned int read_island(const char *dir)
+static struct function function_open(const char *bdf)
 {
-	unsigned int island = 0;
-	char words[TEXT_MAX];
-
-	if (sscanf(read_attr(words, dir, "root"), "%*x:%*x %*d %*u %u", &island) != 1)
-		return 0;
-	return island;
-}
-
-static unsigned int find_island(const struct place *p)
-{
-	char *lent = path("%s/dlend", p->dir);
-	char *link = path("%s/class/dlend_link/%s", opt.sysfs, p->bdf);
-	unsigned int island = read_island(lent);
-
-	if (!island)
-		island = read_island(link);
-	free(link);
-	free(lent);
-	return island;
-}
-
-static struct place place_open(const char *bdf)
-{
-	char *link = path("%s/bus/pci/devices/%s", opt.sysfs, bdf), value[TEXT_MAX];
-	struct place p = { .dir = real_path(link), .numa = -1 };
+	struct function p = { .dir = real_path(sys("bus/pci/devices/%s", bdf)), .numa = -1 };
 
 	snprintf(p.bdf, sizeof(p.bdf), "%s", bdf);
-	free(link);
 	if (!p.dir)
 		return p;
 	p.bridge = host_bridge(p.dir);
-	if (*read_attr(value, p.dir, "numa_node"))
-		p.numa = strtol(value, NULL, 10);
+	if (*attr(p.dir, "numa_node"))
+		p.numa = strtol(attr(p.dir, "numa_node"), NULL, 10);
 	read_capabilities(&p);
-	p.island = find_island(&p);
+	/* Of a device that is lent, and of a link */
+	p.island = root_attr(text("%s/dlend", p.dir)).island;
+	if (!p.island)
+		p.island = root_attr(sys("class/dlend_link/%s", bdf)).island;
 	return p;
 }
 
-static void place_close(struct place *p)
-{
-	free(p->bridge);
-	free(p->dir);
-}
-
-static void check_root(const struct place *dev, const struct place *ntb)
+static void check_root(const struct function *dev, const struct function *ntb)
 {
 	if (!dev->bridge || !ntb->bridge)
 		return;
@@ -132,7 +104,7 @@ static void check_root(const struct place *dev, const struct place *ntb)
 			NULL);
 }
 
-static void check_payload(const struct place *dev, const struct place *ntb)
+static void check_payload(const struct function *dev, const struct function *ntb)
 {
 	if (!dev->payload || !ntb->payload || dev->payload <= ntb->payload)
 		return;
@@ -142,7 +114,7 @@ static void check_payload(const struct place *dev, const struct place *ntb)
 		"Longer packets may be lost: boot with pci=pcie_bus_peer2peer");
 }
 
-static void check_ats(const struct place *dev)
+static void check_ats(const struct function *dev)
 {
 	if (!dev->ats)
 		return;
@@ -160,54 +132,77 @@ static void check_ats(const struct place *dev)
 }
 
 /* In a device that is lent dlend turns it off; a virtual function has no such bit of its own. */
-static void check_no_snoop(const struct place *dev)
+static void check_no_snoop(const struct function *dev)
 {
-	char *link = path("%s/bus/pci/devices/%s/physfn", opt.sysfs, dev->bdf);
-	char *pf = link_name(link);
-	struct place physical = { 0 };
+	const char *pf = link_name(sys("bus/pci/devices/%s", dev->bdf), "physfn");
 
-	if (pf)
-		physical = place_open(pf);
-	if (physical.no_snoop)
+	if (pf && function_open(pf).no_snoop)
 		finding(LEVEL_WARN, "no-snoop",
 			text("%s may bypass caches (No Snoop), as its physical function %s may",
 			     dev->bdf, pf),
 			text("After the driver of %s was bound: setpci -s %s CAP_EXP+8.w=0:800",
 			     pf, pf));
-	place_close(&physical);
-	free(pf);
-	free(link);
-}
-
-static void check_place(const struct place *dev, const struct place *ntb, size_t ntbs)
-{
-	for (size_t i = 0; i < ntbs; i++) {
-		check_root(dev, &ntb[i]);
-		check_payload(dev, &ntb[i]);
-	}
-	check_ats(dev);
-	check_no_snoop(dev);
 }
 
 void doctor_reach(const struct names *devices)
 {
-	char *bus = path("%s/bus/ntb/devices", opt.sysfs);
-	struct names ntbs = list_dir(bus);
-	struct place *ntb = calloc(ntbs.count + 1, sizeof(*ntb));
+	struct names ntbs = list_dir(sys("bus/ntb/devices"));
 
-	if (!ntb)
-		abort();
-	for (size_t i = 0; i < ntbs.count; i++)
-		ntb[i] = place_open(ntbs.name[i]);
 	for (size_t i = 0; i < devices->count; i++) {
-		struct place dev = place_open(devices->name[i]);
+		struct function dev = function_open(devices->name[i]);
 
-		check_place(&dev, ntb, ntbs.count);
-		place_close(&dev);
+		for (size_t k = 0; k < ntbs.count; k++) {
+			struct function ntb = function_open(ntbs.name[k]);
+
+			check_root(&dev, &ntb);
+			check_payload(&dev, &ntb);
+		}
+		check_ats(&dev);
+		check_no_snoop(&dev);
 	}
-	for (size_t i = 0; i < ntbs.count; i++)
-		place_close(&ntb[i]);
-	free(ntb);
-	names_free(&ntbs);
-	free(bus);
+}
+
+static void check_told_device(const struct lent *d, const struct edge *e)
+{
+	if (!d->root.known || !e->root.known)
+		return;
+	if (d->root.payload && e->root.payload && d->root.payload > e->root.payload)
+		finding(LEVEL_WARN, "device-payload",
+			text("%s sends up to %u bytes in a packet, and its node's NTB takes %u",
+			     d->address, d->root.payload, e->root.payload),
+			"Longer packets may be lost: boot that node with pci=pcie_bus_peer2peer");
+	if (!root_same(&d->root, &e->root) &&
+	    (!d->root.island || d->root.island != e->root.island))
+		finding(LEVEL_WARN, "device-reach",
+			text("%s is below host bridge %s of node %u, its NTB to here below %s",
+			     d->address, d->root.bridge, e->from, e->root.bridge),
+			"Not every host forwards a device's DMA between them: compare what it has moved");
+}
+
+static void check_link_ends(const struct edge *here, const struct edge *there)
+{
+	if (!here->root.payload || !there->root.payload ||
+	    there->root.payload <= here->root.payload)
+		return;
+	finding(LEVEL_WARN, "link-payload",
+		text("node %u sends up to %u bytes in a packet over link %s, and this end takes %u",
+		     there->from, there->root.payload, here->name, here->root.payload),
+		"Longer packets may be lost: boot both hosts with pci=pcie_bus_peer2peer");
+}
+
+void doctor_fabric(void)
+{
+	struct fabric f = fabric_load();
+
+	for (size_t i = 0; i < f.edges; i++) {
+		const struct edge *e = &f.edge[i];
+
+		if (!e->up)
+			continue;
+		if (e->from == f.me && fabric_edge(&f, e->to, f.me))
+			check_link_ends(e, fabric_edge(&f, e->to, f.me));
+		for (size_t k = 0; e->to == f.me && k < f.devices; k++)
+			if (f.device[k].lender == e->from)
+				check_told_device(&f.device[k], e);
+	}
 }

@@ -5,37 +5,28 @@
  */
 #include <string.h>
 
-#include "topology.h"
+#include "fabric.h"
 
 /* Text from peers must not end the string. */
-static void print_quoted(const char *s)
+static const char *quoted(const char *s)
 {
-	putchar('"');
-	for (; *s; s++) {
+	char *quoted = zeroed(2 * strlen(s) + 2, 1), *to = quoted;
+
+	for (*to++ = '"'; *s; *to++ = *s++)
 		if (*s == '"' || *s == '\\')
-			putchar('\\');
-		putchar(*s);
-	}
-	putchar('"');
+			*to++ = '\\';
+	*to = '"';
+	return quoted;
 }
 
-static void draw_line(const char *from, const char *to, const char *more)
+static void draw_line(const char *from, const char *to, bool known)
 {
-	fputs("    ", stdout);
-	print_quoted(from);
-	fputs(" -- ", stdout);
-	print_quoted(to);
-	printf("%s;\n", more);
+	printf("    %s -- %s%s;\n", quoted(from), quoted(to), known ? "" : " [style=dotted]");
 }
 
 static const char *root_name(unsigned int node, const struct root *root)
 {
 	return text("root of node %u%s%s", node, root->known ? " " : "", root->bridge);
-}
-
-static const char *bridge_name(unsigned int node, const char *bdf)
-{
-	return text("%u %s", node, bdf);
 }
 
 /* Each port of a switch is drawn, because different downstream ports lead to different places. */
@@ -46,14 +37,12 @@ static const char *draw_bridges(unsigned int node, const struct root *root,
 
 	for (size_t i = 0; i < place->count; i++) {
 		const struct bridge *b = &place->bridge[i];
-		const char *name = bridge_name(node, b->bdf);
+		const char *name = text("%u %s", node, b->bdf);
 
-		fputs("    ", stdout);
-		print_quoted(name);
-		printf(" [shape=%s, label=\"%s\\n%s%s\"];\n",
+		printf("    %s [shape=%s, label=\"%s\\n%s%s\"];\n", quoted(name),
 		       b->kind == BRIDGE_ROOT ? "ellipse" : "hexagon", b->bdf,
 		       bridge_kind_name(b->kind), b->acs ? ", ACS" : "");
-		draw_line(above, name, place->known ? "" : " [style=dotted]");
+		draw_line(above, name, place->known);
 		above = name;
 	}
 	return above;
@@ -63,9 +52,7 @@ static void draw_device(const struct lent *d)
 {
 	const char *above = draw_bridges(d->lender, &d->root, &d->place);
 
-	fputs("    ", stdout);
-	print_quoted(d->address);
-	printf(" [label=\"%s\\n", d->address);
+	printf("    %s [label=\"%s\\n", quoted(d->address), d->address);
 	/* The type comes from a peer, so it must not end the label. */
 	for (const char *c = d->type; *c; c++)
 		putchar(*c == '"' || *c == '\\' ? '?' : *c);
@@ -74,7 +61,7 @@ static void draw_device(const struct lent *d)
 		       d->clique, d->clique % 12 + 1);
 	else
 		puts("\"];");
-	draw_line(above, d->address, d->place.known ? "" : " [style=dotted]");
+	draw_line(above, d->address, d->place.known);
 }
 
 static const char *end_name(const struct edge *e)
@@ -86,24 +73,18 @@ static void draw_end(const struct edge *e)
 {
 	const char *above = draw_bridges(e->from, &e->root, &e->place), *name = end_name(e);
 
-	fputs("    ", stdout);
-	print_quoted(name);
-	fputs(" [shape=cds, label=", stdout);
-	print_quoted(*e->name ? e->name : "NTB");
-	puts("];");
-	draw_line(above, name, e->place.known ? "" : " [style=dotted]");
+	printf("    %s [shape=cds, label=%s];\n", quoted(name), quoted(*e->name ? e->name : "NTB"));
+	draw_line(above, name, e->place.known);
 }
 
 /* A host bridge, with a box around all that is below it if it is known. */
 static void draw_root(const struct fabric *f, unsigned int node, const struct root *root)
 {
-	if (root->known) {
+	if (root->known)
 		printf("    subgraph \"cluster_%u_%s\" {\n    label=\"%s\";\n", node,
 		       root->bridge, root_text(root));
-	}
-	fputs("    ", stdout);
-	print_quoted(root_name(node, root));
-	puts(" [shape=ellipse, label=\"root complex, IOMMU\"];");
+	printf("    %s [shape=ellipse, label=\"root complex, IOMMU\"];\n",
+	       quoted(root_name(node, root)));
 	for (size_t i = 0; i < f->devices; i++)
 		if (f->device[i].lender == node && root_same(&f->device[i].root, root))
 			draw_device(&f->device[i]);
@@ -119,10 +100,9 @@ static void draw_node(const struct fabric *f, unsigned int node)
 	struct root root[ROOTS_MAX] = { 0 };
 	size_t n = fabric_roots(f, node, root);
 
-	printf("  subgraph cluster_%u {\n    label=", node);
-	print_quoted(text("node %s%s", node_text(text("%u", node)),
-			  node == f->me ? " (this one)" : ""));
-	puts(";");
+	printf("  subgraph cluster_%u {\n    label=%s;\n", node,
+	       quoted(text("node %s%s", node_text(text("%u", node)),
+			   node == f->me ? " (this one)" : "")));
 	draw_root(f, node, &root[0]);
 	for (size_t i = 1; i < n; i++)
 		draw_root(f, node, &root[i]);
@@ -138,11 +118,8 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	if (!e->up || (back && e->to < e->from))
 		return;
 	fabric_roots(f, e->to, root);
-	fputs("  ", stdout);
-	print_quoted(end_name(e));
-	fputs(" -- ", stdout);
-	print_quoted(back ? end_name(back) : root_name(e->to, &root[0]));
-	printf(" [label=\"%lluM / %lluM\", penwidth=3];\n", e->bytes >> 20,
+	printf("  %s -- %s [label=\"%lluM / %lluM\", penwidth=3];\n", quoted(end_name(e)),
+	       quoted(back ? end_name(back) : root_name(e->to, &root[0])), e->bytes >> 20,
 	       back ? back->bytes >> 20 : 0);
 }
 
@@ -152,16 +129,10 @@ static void draw_peers(const struct fabric *f)
 	struct reach_pair pair;
 	size_t at = 0;
 
-	while (peers_next(f, &at, &pair)) {
-		fputs("  ", stdout);
-		print_quoted(pair.there->from);
-		fputs(" -- ", stdout);
-		print_quoted(pair.there->to);
-		fputs(" [label=", stdout);
-		print_quoted(pair.there->way);
-		printf(", dir=%s, style=dashed, color=blue, constraint=false];\n",
+	while (peers_next(f, &at, &pair))
+		printf("  %s -- %s [label=%s, dir=%s, style=dashed, color=blue, constraint=false];\n",
+		       quoted(pair.there->from), quoted(pair.there->to), quoted(pair.there->way),
 		       pair.back ? "both" : "forward");
-	}
 }
 
 /* Draws what keeps devices of a guest out of one clique. */
@@ -170,15 +141,9 @@ static void draw_doubts(const struct fabric *f)
 	for (size_t i = 0; i < f->doubts; i++) {
 		const struct doubt *d = &f->doubt[i];
 
-		if (clique_of(f, d->a) < 0 || clique_of(f, d->b) < 0)
-			continue;
-		fputs("  ", stdout);
-		print_quoted(d->a);
-		fputs(" -- ", stdout);
-		print_quoted(d->b);
-		fputs(" [label=", stdout);
-		print_quoted(d->why);
-		puts(", style=dotted, color=red, constraint=false];");
+		if (clique_of(f, d->a) >= 0 && clique_of(f, d->b) >= 0)
+			printf("  %s -- %s [label=%s, style=dotted, color=red, constraint=false];\n",
+			       quoted(d->a), quoted(d->b), quoted(d->why));
 	}
 }
 

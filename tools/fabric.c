@@ -3,36 +3,12 @@
  * Reads the fabric: this node's links, what its peers say of theirs, all offers, the mediated
  * devices made here.  Draws nothing, and decides nothing about routes (route.c).
  */
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fabric.h"
 
 #define NODE_MAX	65535
-
-static void *grow_array(void *array, size_t count, size_t size)
-{
-	array = reallocarray(array, count + 1, size);
-	if (!array)
-		abort();
-	memset((char *)array + count * size, 0, size);
-	return array;
-}
-
-static void copy_attr(char to[NAME_MAX_LEN], const char *dir, const char *name)
-{
-	char value[TEXT_MAX];
-
-	snprintf(to, NAME_MAX_LEN, "%.*s", NAME_MAX_LEN - 1, read_attr(value, dir, name));
-}
-
-static unsigned int number_attr(const char *dir, const char *name)
-{
-	char value[TEXT_MAX];
-
-	return strtoul(read_attr(value, dir, name), NULL, 0);
-}
 
 static void add_node(struct fabric *f, unsigned int id)
 {
@@ -44,7 +20,7 @@ static void add_node(struct fabric *f, unsigned int id)
 		at++;
 	if (at < f->nodes && f->node[at] == id)
 		return;
-	f->node = grow_array(f->node, f->nodes, sizeof(*f->node));
+	f->node = grow(f->node, f->nodes, sizeof(*f->node));
 	memmove(&f->node[at + 1], &f->node[at], (f->nodes - at) * sizeof(*f->node));
 	f->node[at] = id;
 	f->nodes++;
@@ -53,18 +29,14 @@ static void add_node(struct fabric *f, unsigned int id)
 /* This node may have several links to another.  Between other nodes, peers tell of one only. */
 static struct edge *add_edge(struct fabric *f, unsigned int from, unsigned int to)
 {
-	struct edge *e;
-
 	for (size_t i = 0; i < f->edges; i++)
 		if (f->edge[i].from == from && f->edge[i].to == to && from != f->me)
 			return &f->edge[i];
 	add_node(f, from);
 	add_node(f, to);
-	f->edge = grow_array(f->edge, f->edges, sizeof(*f->edge));
-	e = &f->edge[f->edges++];
-	e->from = from;
-	e->to = to;
-	return e;
+	f->edge = grow(f->edge, f->edges, sizeof(*f->edge));
+	f->edge[f->edges] = (struct edge){ .from = from, .to = to, .name = "", .state = "" };
+	return &f->edge[f->edges++];
 }
 
 typedef void (*told_fn)(struct fabric *f, unsigned int from, unsigned int to, char *rest);
@@ -72,10 +44,9 @@ typedef void (*told_fn)(struct fabric *f, unsigned int from, unsigned int to, ch
 /* What peers tell of their links.  Each line begins with the ids of two nodes. */
 static void read_told_lines(struct fabric *f, const char *name, told_fn add_told)
 {
-	char *file = path("%s/bus/dlend/%s", opt.sysfs, name), *all = read_all(file), *rest = NULL;
-	char *line = all ? strtok_r(all, "\n", &rest) : NULL;
+	char *rest = read_all(sys("bus/dlend/%s", name)), *line;
 
-	for (; line; line = strtok_r(NULL, "\n", &rest)) {
+	while ((line = next_line(&rest))) {
 		unsigned int from, to;
 		int used = 0;
 
@@ -83,8 +54,6 @@ static void read_told_lines(struct fabric *f, const char *name, told_fn add_told
 		    from <= NODE_MAX && to <= NODE_MAX && from != f->me)
 			add_told(f, from, to, line + used);
 	}
-	free(all);
-	free(file);
 }
 
 static void add_told_edge(struct fabric *f, unsigned int from, unsigned int to, char *rest)
@@ -103,17 +72,14 @@ static void add_told_edge(struct fabric *f, unsigned int from, unsigned int to, 
 static void add_told_place(struct fabric *f, unsigned int from, unsigned int to, char *rest)
 {
 	char *bridges = NULL, *word = strtok_r(rest, " ", &bridges), bdf[16];
-	struct edge *e;
 
 	if (!word || !bdf_parse(bdf, word))
 		return;
-	for (size_t i = 0; i < f->edges; i++) {
-		e = &f->edge[i];
-		if (e->from != from || e->to != to)
-			continue;
-		snprintf(e->name, sizeof(e->name), "%s", bdf);
-		e->place = place_parse(bridges);
-	}
+	for (size_t i = 0; i < f->edges; i++)
+		if (f->edge[i].from == from && f->edge[i].to == to) {
+			f->edge[i].name = text("%s", bdf);
+			f->edge[i].place = place_parse(bridges);
+		}
 }
 
 /* The host bridge that the NTB is below. */
@@ -124,175 +90,184 @@ static void add_told_root(struct fabric *f, unsigned int from, unsigned int to, 
 			f->edge[i].root = root_parse(rest);
 }
 
-static void add_link(struct fabric *f, const char *class, const char *name)
+static void add_link(struct fabric *f, const char *dir, const char *name)
 {
-	char *dir = path("%s/%s", class, name), *pci, type[TEXT_MAX];
-	unsigned int peer = number_attr(dir, "peer_node");
-	unsigned long long reaches;
+	unsigned int peer = attr_number(dir, "peer_node");
 	struct edge *e;
 
 	/* The link of a node to itself carries offers, and is no NTB. */
-	if (!strcmp(read_attr(type, dir, "type"), "loop") || (peer && peer == f->me))
-		goto out;
+	if (attr_is(dir, "type", "loop") || (peer && peer == f->me))
+		return;
 	e = add_edge(f, f->me, peer);
-	snprintf(e->name, sizeof(e->name), "%.*s", NAME_MAX_LEN - 1, name);
-	copy_attr(e->state, dir, "state");
+	e->name = name;
+	e->state = attr(dir, "state");
 	e->up = peer && !strcmp(e->state, "up");
-	e->bytes = strtoull(read_attr(type, dir, "window_bytes"), NULL, 0);
-	pci = path("%s/bus/pci/devices/%s", opt.sysfs, name);
-	e->place = place_local(pci);
+	e->bytes = attr_number(dir, "window_bytes");
+	e->place = place_local(sys("bus/pci/devices/%s", name));
 	e->root = root_attr(dir);
-	free(pci);
 	if (!e->up)
-		goto out;
-	reaches = strtoull(read_attr(type, dir, "aperture_bytes"), NULL, 0);
+		return;
 	e = add_edge(f, peer, f->me);
 	e->up = true;
-	e->bytes = reaches;
-out:
-	free(dir);
+	e->bytes = attr_number(dir, "aperture_bytes");
 }
 
-static struct lent *add_device(struct fabric *f, const char *address, const char *dir)
+/* @ids: where vendor and device are */
+static struct lent *add_device(struct fabric *f, const char *address, const char *dir,
+			       const char *ids)
 {
-	struct lent *d;
-
-	f->device = grow_array(f->device, f->devices, sizeof(*f->device));
-	d = &f->device[f->devices++];
-	snprintf(d->address, sizeof(d->address), "%.*s", NAME_MAX_LEN - 1, address);
-	copy_attr(d->type, dir, "type");
-	copy_attr(d->state, dir, "state");
-	d->borrower = number_attr(dir, "borrower");
-	d->clique = -1;
-	return d;
-}
-
-static void read_ids(struct lent *d, const char *dir)
-{
-	d->vendor = number_attr(dir, "vendor");
-	d->device = number_attr(dir, "device");
+	f->device = grow(f->device, f->devices, sizeof(*f->device));
+	f->device[f->devices] = (struct lent){
+		.address = address, .type = attr(dir, "type"), .state = attr(dir, "state"),
+		.own = "", .uuid = "", .interrupts = "", .clique = -1,
+		.borrower = attr_number(dir, "borrower"), .lender = f->me,
+		.vendor = attr_number(ids, "vendor"), .device = attr_number(ids, "device"),
+	};
+	return &f->device[f->devices++];
 }
 
 /* "INDEX BYTES[ 64][ prefetch]" each, as in docs/ABI/sysfs-bus-dlend. */
 static void read_bars(struct lent *d, const char *dir)
 {
-	char *file = path("%s/bars", dir), *all = read_all(file), *rest = NULL;
-	char *line = all ? strtok_r(all, "\n", &rest) : NULL;
+	char *rest = read_all(text("%s/bars", dir)), *line;
+	unsigned long long bytes;
 
-	for (; line; line = strtok_r(NULL, "\n", &rest)) {
-		unsigned long long bytes;
-
-		if (sscanf(line, "%*u %llu", &bytes) != 1)
-			continue;
-		if (strstr(line, " 64 prefetch"))
-			d->high += bytes;
-		else
-			d->low += bytes;
-	}
-	free(all);
-	free(file);
+	while ((line = next_line(&rest)))
+		if (sscanf(line, "%*u %llu", &bytes) == 1)
+			*(strstr(line, " 64 prefetch") ? &d->high : &d->low) += bytes;
 }
 
 static void add_offers(struct fabric *f)
 {
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
-	struct names n = list_dir(bus);
+	struct names n = list_dir(sys("bus/dlend/devices"));
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), *where = path("%s/place", dir);
-		struct lent *d = add_device(f, n.name[i], dir);
-		char words[TEXT_MAX];
+		const char *dir = names_path(&n, i);
+		struct lent *d = add_device(f, n.name[i], dir, dir);
 
-		d->lender = number_attr(dir, "lender");
-		if (!strcmp(read_attr(d->interrupts, dir, "interrupts"), "none"))
-			*d->interrupts = 0;
-		read_ids(d, dir);
+		d->lender = attr_number(dir, "lender");
+		if (!attr_is(dir, "interrupts", "none"))
+			d->interrupts = attr(dir, "interrupts");
 		read_bars(d, dir);
 		add_node(f, d->lender);
-		if (!read_text(words, where))
-			d->place = place_parse(read_attr(words, dir, "place"));
+		if (path_exists(text("%s/place", dir)))
+			d->place = place_parse(attr(dir, "place"));
 		d->root = root_attr(dir);
-		free(where);
-		free(dir);
 	}
-	names_free(&n);
-	free(bus);
 }
 
 /* Devices that this host lends.  If dlend_mdev is loaded they are on the bus, too. */
 static void add_own_devices(struct fabric *f)
 {
-	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	struct names n = list_dir(driver);
-	char name[TEXT_MAX], bdf[16];
+	struct names n = list_dir(sys("bus/pci/drivers/" DLEND_DRIVER));
+	char bdf[16];
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
+		const char *dir = names_path(&n, i), *lent = text("%s/dlend", dir);
+		const char *name = attr(lent, "fabric_name");
 		struct lent *d;
 
-		if (bdf_parse(bdf, n.name[i]) && *read_attr(name, lent, "fabric_name")) {
-			d = (struct lent *)fabric_device(f, name);
-			if (!d) {
-				d = add_device(f, name, lent);
-				d->lender = f->me;
-				read_ids(d, dir);
-			}
-			snprintf(d->own, sizeof(d->own), "%s", bdf);
-			d->place = place_local(dir);
-			d->root = root_attr(lent);
-		}
-		free(lent);
-		free(dir);
+		if (!*name || !bdf_parse(bdf, n.name[i]))
+			continue;
+		d = (struct lent *)fabric_device(f, name);
+		if (!d)
+			d = add_device(f, name, lent, dir);
+		d->own = text("%s", bdf);
+		d->place = place_local(dir);
+		d->root = root_attr(lent);
 	}
-	names_free(&n);
-	free(driver);
 }
 
 static void add_mdevs(struct fabric *f)
 {
-	char *bus = path("%s/bus/mdev/devices", opt.sysfs), clique[TEXT_MAX];
-	struct names n = list_dir(bus);
+	struct names n = list_dir(sys("bus/mdev/devices"));
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
-		char *where = path_exists(own) ? real_path(dir) : NULL;
-		struct lent *d = where ? (struct lent *)fabric_device(f, basename(dirname(where))) :
-					 NULL;
+		const char *own = text("%s/dlend", names_path(&n, i)), *clique;
+		struct lent *d = path_exists(own) ?
+				 (struct lent *)fabric_device(f, mdev_parent(n.name[i])) : NULL;
 
-		if (d) {
-			snprintf(d->uuid, sizeof(d->uuid), "%s", n.name[i]);
-			read_attr(clique, own, "clique");
-			if (*clique >= '0' && *clique <= '9')
-				d->clique = strtol(clique, NULL, 10);
-		}
-		free(where);
-		free(own);
-		free(dir);
+		if (!d)
+			continue;
+		d->uuid = n.name[i];
+		clique = attr(own, "clique");
+		if (*clique >= '0' && *clique <= '9')
+			d->clique = strtol(clique, NULL, 10);
 	}
-	names_free(&n);
-	free(bus);
+}
+
+/* "d0003:01:00.0 bar0 0xc0000000 0x400000 lender-link mapped", docs/ABI/sysfs-bus-mdev-dlend */
+static void add_reach(struct fabric *f, const struct lent *d, char *line)
+{
+	char to[64], bar[2], address[32], size[32], way[64], *bad_address, *bad_size;
+	struct reach r = { .from = d->address };
+	int used = 0;
+
+	if (sscanf(line, "%63s bar%1[0-5]%*1[ ]%31s %31s %63s%n", to, bar, address, size, way,
+		   &used) != 5)
+		return;
+	r.to = text("%s", to);
+	r.bar = *bar - '0';
+	r.address = strtoull(address, &bad_address, 0);
+	r.size = strtoull(size, &bad_size, 0);
+	if (*bad_address || *bad_size)
+		return;
+	r.way = text("%s", way);
+	r.state = line + used + (line[used] == ' ');
+	r.mapped = !strcmp(r.state, "mapped");
+	f->reach = grow(f->reach, f->reaches, sizeof(r));
+	f->reach[f->reaches++] = r;
+}
+
+/* "d0003:01:00.0 node 3 does not vouch for ...".  Both devices of a pair say it: one is kept. */
+static void add_doubt(struct fabric *f, const struct lent *d, char *line)
+{
+	char *why = strchr(line, ' ');
+
+	if (!why || why == line || !why[1])
+		return;
+	*why++ = '\0';
+	for (size_t i = 0; i < f->doubts; i++)
+		if (!strcmp(f->doubt[i].a, line) && !strcmp(f->doubt[i].b, d->address))
+			return;
+	f->doubt = grow(f->doubt, f->doubts, sizeof(*f->doubt));
+	f->doubt[f->doubts++] = (struct doubt){ d->address, line, why };
+}
+
+static void load_lines(struct fabric *f, const struct lent *d, const char *name,
+		       void (*add)(struct fabric *f, const struct lent *d, char *line))
+{
+	char *rest = read_all(text("%s/dlend/%s", mdev_directory(d->uuid), name)), *line;
+
+	while ((line = next_line(&rest)))
+		add(f, d, line);
+}
+
+/* What borrowed devices reach of each other, when devices and mediated devices are there. */
+static void add_peers(struct fabric *f)
+{
+	for (size_t i = 0; i < f->devices; i++)
+		if (*f->device[i].uuid) {
+			load_lines(f, &f->device[i], "p2p", add_reach);
+			load_lines(f, &f->device[i], "p2p_doubts", add_doubt);
+		}
 }
 
 struct fabric fabric_load(void)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
-	char *class = path("%s/class/dlend_link", opt.sysfs);
-	struct fabric f = { .me = number_attr(core, "node_id") };
-	struct names n = list_dir(class);
+	struct fabric f = { .me = strtoul(own_node(), NULL, 0) };
+	struct names n = list_dir(sys("class/dlend_link"));
 
 	add_node(&f, f.me);
 	for (size_t i = 0; i < n.count; i++)
-		add_link(&f, class, n.name[i]);
+		add_link(&f, names_path(&n, i), n.name[i]);
 	read_told_lines(&f, "neighbours", add_told_edge);
 	read_told_lines(&f, "ntb_places", add_told_place);
 	read_told_lines(&f, "ntb_roots", add_told_root);
 	add_offers(&f);
 	add_own_devices(&f);
 	add_mdevs(&f);
-	peers_load(&f);
-	names_free(&n);
-	free(class);
-	free(core);
+	add_peers(&f);
 	return f;
 }
 

@@ -11,7 +11,6 @@
 #include "dlend.h"
 
 #define PLACE_MAX	8	/* bridges above a device; those below are left out */
-#define NAME_MAX_LEN	32
 
 enum bridge_kind {
 	BRIDGE_ROOT,		/* root port */
@@ -49,7 +48,7 @@ struct root {
 	unsigned int payload, island;
 };
 
-/* root.c */
+/* place.c */
 /** root_parse - from "DDDD:BB NUMA PAYLOAD ISLAND", docs/ABI; not known if malformed */
 struct root root_parse(const char *words);
 /** root_attr - attribute "root" of directory @dir of sysfs; not known if there is none */
@@ -59,7 +58,6 @@ bool root_same(const struct root *a, const struct root *b);
 /** root_text - for people, without what is below it: "host bridge 0000:40, NUMA node 1, ..." */
 const char *root_text(const struct root *root);
 
-/* place.c */
 /** place_local - of the PCI device in directory @dir of sysfs (any name of it) */
 struct place place_local(const char *dir);
 /** place_parse - from "BDF,KIND[,acs] ...", docs/ABI/sysfs-bus-dlend; not known if malformed */
@@ -77,7 +75,7 @@ const char *place_switch(const struct place *place);
  */
 struct edge {
 	unsigned int from, to;
-	char name[NAME_MAX_LEN], state[NAME_MAX_LEN];
+	const char *name, *state;
 	unsigned long long bytes;
 	bool up;
 	struct place place;
@@ -94,8 +92,7 @@ struct edge {
  *	of all others; 0 if not known
  */
 struct lent {
-	char address[NAME_MAX_LEN], type[NAME_MAX_LEN], state[NAME_MAX_LEN], own[NAME_MAX_LEN];
-	char uuid[TEXT_MAX], interrupts[TEXT_MAX];
+	const char *address, *type, *state, *own, *uuid, *interrupts;
 	unsigned int lender, borrower, vendor, device;
 	unsigned long long high, low;
 	int clique;
@@ -109,7 +106,7 @@ struct lent {
  * @state: "mapped", or why it is not
  */
 struct reach {
-	char from[NAME_MAX_LEN], to[NAME_MAX_LEN], way[NAME_MAX_LEN], state[NAME_MAX_LEN];
+	const char *from, *to, *way, *state;
 	unsigned int bar;
 	uint64_t address, size;
 	bool mapped;
@@ -117,7 +114,7 @@ struct reach {
 
 /** struct doubt - @why says what speaks against peer-to-peer between @a and @b, of one guest */
 struct doubt {
-	char a[NAME_MAX_LEN], b[NAME_MAX_LEN], why[TEXT_MAX];
+	const char *a, *b, *why;
 };
 
 /**
@@ -135,7 +132,7 @@ struct fabric {
 	struct doubt *doubt;
 };
 
-/* fabric.c; what it allocates is never freed */
+/* fabric.c */
 struct fabric fabric_load(void);
 #define ROOTS_MAX	64	/* host bridges of a node that are told apart */
 
@@ -166,8 +163,7 @@ enum step_kind {
 struct step {
 	enum step_kind kind;
 	unsigned int node;
-	char name[NAME_MAX_LEN];
-	const char *note;
+	const char *name, *note;
 };
 
 #define STEPS_MAX	(8 * (PLACE_MAX + 2))
@@ -180,7 +176,7 @@ struct step {
  * @exact: false if some of the bridges are not known
  */
 struct route {
-	char from[NAME_MAX_LEN], to[NAME_MAX_LEN];
+	const char *from, *to;
 	enum way way;
 	size_t count;
 	struct step step[STEPS_MAX];
@@ -205,13 +201,10 @@ void route_each(const struct fabric *f, route_fn fn, void *arg);
 const char *way_name(enum way way);
 const char *step_name(enum step_kind kind);
 
-/* peers.c */
-/** peers_load - fills @f->reach and @f->doubt, when devices and mdevs are there */
-void peers_load(struct fabric *f);
+/* clique.c: what borrowed devices of a guest really reach of each other, and cliques */
+#define CLIQUES		16	/* as NVIDIA's capability numbers them: 0 to 15 */
 void peers_show(const struct fabric *f);
 json_t *peers_json(const struct fabric *f);
-/** peers_missing - a BAR of @to that @from should reach, and an error keeps it from; or NULL */
-const struct reach *peers_missing(const struct fabric *f, const char *from, const char *to);
 
 /* Two devices of which at least the first reaches the other. */
 struct reach_pair {
@@ -220,6 +213,15 @@ struct reach_pair {
 
 /** peers_next - the next pair from *@at on (0 at first). Return: false if there is none */
 bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair);
+/** clique_has - is there a device in @clique (0 to 15)? */
+bool clique_has(const struct fabric *f, int clique);
+typedef void (*pair_fn)(void *arg, const struct lent *a, const struct lent *b);
+/** clique_each_unreachable_pair - @fn(@arg) for each pair in @clique with no way to each other */
+void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg);
+/** clique_of - the clique that the device with this address tells its guest, -1: none */
+int clique_of(const struct fabric *f, const char *address);
+/** cliques_show - print each clique, with warnings about ways and doubts */
+void cliques_show(const struct fabric *f);
 
 /* dot.c */
 void fabric_dot(const struct fabric *f);

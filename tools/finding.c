@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What `dlend doctor` found: prints each finding, or keeps it for --json, and counts them. */
-#include "finding.h"
+#include "doctor.h"
 
 static unsigned int counts[LEVEL_FAIL + 1];
 static const char *const level_names[] = { "OK", "WARN", "FAIL" };
@@ -15,7 +15,7 @@ void finding(enum level level, const char *check, const char *what, const char *
 				      json_pack("{s:s, s:s, s:o, s:o}",
 						"check", check, "level", level_names[level],
 						"what", ascii_json(what),
-						"fix", ascii_json(fix ? fix : "")));
+						"fix", ascii_json(fix)));
 		return;
 	}
 	printf("%-4s  %s: %s%s%s\n", level_names[level], check, what, fix ? ". " : "",
@@ -41,7 +41,7 @@ const char *size_text(unsigned long long bytes)
 	unsigned int unit = 0;
 	unsigned long long rest = 0;
 
-	while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(*units)) {
+	while (bytes >= 1024 && unit + 1 < ARRAY_SIZE(units)) {
 		rest = bytes % 1024 * 10 / 1024;
 		bytes /= 1024;
 		unit++;

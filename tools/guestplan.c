@@ -3,7 +3,6 @@
  * Where the lent devices of a guest go in its PCI tree, and whether a q35 machine can hold that.
  * Writes nothing (guestxml.c).
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "guest.h"
@@ -14,14 +13,6 @@
 #define SWITCH_PORTS	32	/* below one upstream port */
 #define BRIDGE_SLOTS	31	/* below one bridge, whose slot 0 is its hot-plug controller's */
 #define IO_PORTS	16	/* each takes 4 KiB of the 64 KiB of I/O space */
-
-static void *grow(void *array, size_t count, size_t size)
-{
-	array = reallocarray(array, count + 1, size);
-	if (!array)
-		abort();
-	return array;
-}
 
 static bool belong_together(const struct lent *a, const struct lent *b)
 {
@@ -86,9 +77,7 @@ static const struct lent *find_device(const struct fabric *f, const struct names
 	const struct lent *d = fabric_device(f, uuid->name[at]);
 
 	if (!d || strcmp(d->uuid, uuid->name[at]))
-		fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid->name[at]),
-		     "dlend has none of that UUID on this node",
-		     "dlend status lists them; mdevctl start makes one.");
+		fail_no_mdev(uuid->name[at]);
 	for (size_t i = 0; i < at; i++)
 		if (!strcmp(uuid->name[at], uuid->name[i]))
 			fail(EXIT_USAGE, text("%s is there twice", uuid->name[at]), NULL, NULL);
@@ -98,11 +87,9 @@ static const struct lent *find_device(const struct fabric *f, const struct names
 /* Whichever is chosen when the guest starts */
 static const struct lent *any_device(const char *type)
 {
-	struct lent *d = grow(NULL, 0, sizeof(*d));
+	struct lent *d = zeroed(1, sizeof(*d));
 
-	*d = (struct lent) { .clique = -1 };
-	snprintf(d->type, sizeof(d->type), "%s", type);
-	snprintf(d->uuid, sizeof(d->uuid), "%s", uuid_new());
+	*d = (struct lent){ .address = "", .type = type, .uuid = uuid_new(), .clique = -1 };
 	return d;
 }
 

@@ -10,21 +10,19 @@
 
 #include "guest.h"
 
-/* Value of attribute @name, "" if @element has none. */
-static const char *element_attr(char value[TEXT_MAX], const xmlNode *element, const char *name)
+/* Value of attribute @name, "" if @element (may be NULL) has none. */
+static char *element_attr(const xmlNode *element, const char *name)
 {
-	xmlChar *found = xmlGetNoNsProp(element, BAD_CAST name);
+	xmlChar *found = element ? xmlGetNoNsProp(element, BAD_CAST name) : NULL;
+	char *value = text("%s", found ? (const char *)found : "");
 
-	snprintf(value, TEXT_MAX, "%s", found ? (const char *)found : "");
 	xmlFree(found);
 	return value;
 }
 
 static unsigned int element_number(const xmlNode *element, const char *name)
 {
-	char value[TEXT_MAX];
-
-	return strtoul(element_attr(value, element, name), NULL, 0);
+	return strtoul(element_attr(element, name), NULL, 0);
 }
 
 static bool element_is(const xmlNode *element, const char *name)
@@ -44,25 +42,22 @@ static xmlNode *find_child(xmlNode *parent, const char *name)
 
 static void read_controller(struct guest *g, const xmlNode *controller)
 {
-	char value[TEXT_MAX];
-	unsigned int index;
+	unsigned int index = element_number(controller, "index");
+	const char *model = element_attr(controller, "model");
 
-	if (strcmp(element_attr(value, controller, "type"), "pci"))
+	if (strcmp(element_attr(controller, "type"), "pci"))
 		return;
-	index = element_number(controller, "index");
 	if (index > g->last)
 		g->last = index;
-	element_attr(value, controller, "model");
-	g->ports += !strcmp(value, "pcie-root-port") ||
-		    !strcmp(value, "pcie-switch-downstream-port");
+	g->ports += !strcmp(model, "pcie-root-port") ||
+		    !strcmp(model, "pcie-switch-downstream-port");
 }
 
 static void count_slot(struct guest *g, xmlNode *device)
 {
 	const xmlNode *address = find_child(device, "address");
-	char value[TEXT_MAX];
 
-	if (!address || strcmp(element_attr(value, address, "type"), "pci"))
+	if (strcmp(element_attr(address, "type"), "pci"))
 		return;
 	if (element_number(address, "function"))	/* its slot is counted with function 0 */
 		return;
@@ -74,11 +69,8 @@ static void count_slot(struct guest *g, xmlNode *device)
 static void give_alias(xmlNode *device, const char *uuid)
 {
 	xmlNode *alias = find_child(device, "alias");
-	char value[TEXT_MAX] = "";
 
-	if (alias)
-		element_attr(value, alias, "name");
-	if (!strncmp(value, "ua-", 3))
+	if (!strncmp(element_attr(alias, "name"), "ua-", 3))
 		return;
 	if (!alias)
 		alias = xmlNewChild(device, NULL, BAD_CAST "alias", NULL);
@@ -99,26 +91,22 @@ static void keep_hostdev(struct guest *g, xmlNode *device, const char *uuid)
 	give_alias(device, uuid);
 	if (!buffer || xmlNodeDump(buffer, device->doc, device, 0, 0) < 0)
 		abort();
-	element = path("%s", (const char *)xmlBufferContent(buffer));
+	element = text("%s", (const char *)xmlBufferContent(buffer));
 	*strrchr(element, '<') = '\0';
 	names_add(&g->uuid, uuid);
 	names_add(&g->hostdev, element);
-	free(element);
 	xmlBufferFree(buffer);
 }
 
 /* The slot of a lent device does not count, because it gets a new one. */
 static void read_device(struct guest *g, xmlNode *device, const struct fabric *f)
 {
-	const xmlNode *source;
-	char uuid[TEXT_MAX] = "";
+	char *uuid;
 
 	if (element_is(device, "controller")) {
 		read_controller(g, device);
 	} else if (element_is(device, "hostdev")) {
-		source = find_child(find_child(device, "source"), "address");
-		if (source)
-			element_attr(uuid, source, "uuid");
+		uuid = element_attr(find_child(find_child(device, "source"), "address"), "uuid");
 		for (char *c = uuid; *c; c++)
 			*c = tolower((unsigned char)*c);	/* as the kernel has them */
 		if (*uuid && fabric_device(f, uuid)) {
@@ -160,10 +148,9 @@ static xmlDoc *parse_domain(const char *xml)
 static void read_memnode(struct guest *g, const xmlNode *memnode)
 {
 	unsigned int cell = element_number(memnode, "cellid");
-	char value[TEXT_MAX], *rest = NULL, *word;
+	char *rest = element_attr(memnode, "nodeset"), *word;
 
-	element_attr(value, memnode, "nodeset");
-	for (word = strtok_r(value, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+	while ((word = strsep(&rest, ","))) {
 		bool out = *word == '^';
 		unsigned int first, last;
 		int found = sscanf(word + out, "%u-%u", &first, &last);
@@ -188,11 +175,9 @@ static void read_numa(struct guest *g, xmlNode *domain)
 /* What dlend's devices do not fit into, whatever their place. */
 static void check_machine(xmlNode *domain, xmlNode *devices)
 {
-	const xmlNode *type = find_child(find_child(domain, "os"), "type");
-	char machine[TEXT_MAX] = "";
+	const char *machine = element_attr(find_child(find_child(domain, "os"), "type"),
+					   "machine");
 
-	if (type)
-		element_attr(machine, type, "machine");
 	if (!strcmp(machine, "pc") || strstr(machine, "i440fx"))
 		fail(EXIT_UNFIT, "the domain's machine has no PCI Express",
 		     text("its machine is %s, whose only bus is of conventional PCI", machine),

@@ -5,8 +5,6 @@
  */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "guest.h"
@@ -205,12 +203,10 @@ static void print_expander(unsigned int index, int cell)
 
 static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 {
-	unsigned int expander = index + 1, *root = calloc(p->count, sizeof(*root));
-	unsigned int *slot = calloc(p->cells + 1, sizeof(*slot));
+	unsigned int expander = index + 1, *root = zeroed(p->count, sizeof(*root));
+	unsigned int *slot = zeroed(p->cells, sizeof(*slot));
 	bool begun = false;
 
-	if (!root || !slot)
-		abort();
 	for (size_t i = 0; i < p->cells; i++)
 		print_expander(++index, p->cell[i]);
 	for (size_t i = 0; i < p->count; i++) {
@@ -230,8 +226,6 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 	print_metadata(p, &begun);
 	if (reserve)
 		print_override(p, root, &begun);
-	free(slot);
-	free(root);
 }
 
 /* As libvirt has it. */
@@ -246,42 +240,33 @@ static bool is_domain_name(const char *s)
 }
 
 /* @any: types of devices that it is to get besides */
-static struct guest read_guest(const struct fabric *f, int argc, char **argv, const char *domain,
+static struct guest read_guest(const struct fabric *f, char **words, const char *domain,
 			       const struct names *any)
 {
 	struct guest g = guest_new(SLOTS_USED);
 	char *xml;
 
-	if (!domain && argc == 1 && !uuid_valid(argv[0]) && strcmp(argv[0], "-"))
-		domain = argv[--argc];
-	if (domain ? argc : !argc && !any->count)
+	if (!domain && *words && !words[1] && !uuid_valid(*words) && strcmp(*words, "-"))
+		domain = *words++;
+	if (domain ? !!*words : !*words && !any->count)
 		refuse_usage("libvirt-xml");
 	if (domain && !is_domain_name(domain))
 		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
 		     "virsh list --all shows the domains of this host.");
-	if (domain || (argc && !strcmp(argv[0], "-"))) {
+	if (domain || (*words && !strcmp(*words, "-"))) {
 		xml = domain ? guest_ask_virsh(domain) : read_all("/dev/stdin");
 		if (!xml)
 			fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
 		g = guest_read(xml, f);
-		free(xml);
 		if (!g.uuid.count && !any->count)
 			fail(EXIT_NOT_FOUND, "the domain has no mediated device of dlend",
 			     "no <hostdev type='mdev'> in it names one of this node",
 			     "Give their UUIDs: dlend libvirt-xml UUID...; dlend status lists them.");
 		return g;
 	}
-	for (int i = 0; i < argc; i++)
-		names_add(&g.uuid, uuid_parse(argv[i]));
+	for (; *words; words++)
+		names_add(&g.uuid, uuid_parse(*words));
 	return g;
-}
-
-static void add_type(struct names *any, const char *word)
-{
-	if (!type_valid(word))
-		fail(EXIT_USAGE, text("\"%s\" is no type", word), NULL,
-		     "Give one as dlend list shows it, for example dlend-gpu.");
-	names_add(any, word);
 }
 
 static enum plan_mode parse_mode(const char *word)
@@ -292,7 +277,7 @@ static enum plan_mode parse_mode(const char *word)
 		[PLAN_BRIDGE] = "bridge",
 	};
 
-	for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++)
 		if (!strcmp(word, modes[i]))
 			return i;
 	fail(EXIT_USAGE, text("there is no mode \"%s\"", word), NULL,
@@ -301,38 +286,28 @@ static enum plan_mode parse_mode(const char *word)
 
 int cmd_libvirt_xml(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "mode", required_argument, NULL, 'm' },
-		{ "domain", required_argument, NULL, 'd' },
-		{ "any", required_argument, NULL, 'a' },
-		{ "io", no_argument, NULL, 'i' },
-		{ "no-io", no_argument, NULL, 'n' },
-		{ "reserve", no_argument, NULL, 'r' },
-		{ "numa", no_argument, NULL, 'u' },
-		{ 0 }
-	};
-	enum plan_mode mode = PLAN_SWITCH_PORT;
-	bool reserve = false, numa = false;
-	const char *domain = NULL;
+	const char *word = "switch-port", *domain = NULL;
+	bool reserve = false, numa = false, io = false, no_io = false;
 	struct names any = { 0 };
-	int c, io = 0;
+	const struct verb_option options[] = {
+		{ "mode", &word }, { "domain", &domain }, { "any", .values = &any },
+		{ "io", .flag = &io }, { "no-io", .flag = &no_io },
+		{ "reserve", .flag = &reserve }, { "numa", .flag = &numa }, { 0 }
+	};
+	char **words = verb_words(argc, argv, options, 0, ANY_NUMBER);
+	enum plan_mode mode = parse_mode(word);
 	struct fabric f;
 	struct guest g;
 	struct plan p;
 
-	while ((c = verb_option(argc, argv, options)) != -1) {
-		mode = c == 'm' ? parse_mode(optarg) : mode;
-		domain = c == 'd' ? optarg : domain;
-		if (c == 'a')
-			add_type(&any, optarg);
-		io = c == 'i' ? 1 : c == 'n' ? -1 : io;
-		reserve |= c == 'r';
-		numa |= c == 'u';
-	}
+	for (size_t i = 0; i < any.count; i++)
+		if (!type_valid(any.name[i]))
+			fail(EXIT_USAGE, text("\"%s\" is no type", any.name[i]), NULL,
+			     "Give one as dlend list shows it, for example dlend-gpu.");
 	f = fabric_load();
-	g = read_guest(&f, argc - optind, argv + optind, domain, &any);
+	g = read_guest(&f, words, domain, &any);
 	g.any = any;
-	g.io = io ? io > 0 : g.io;
+	g.io = !no_io && (io || g.io);
 	p = plan_make(&f, &g, mode, numa);
 	plan_check(&g, &p);
 	print_plan(&p, g.last, reserve);

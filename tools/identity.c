@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -17,44 +16,29 @@
 
 #define NVME_TRIES	300	/* tenths of a second */
 
-/* As the kernel's dlend_name_read() wants it. */
-static void make_name(char *s)
-{
-	for (; *s; s++)
-		if (!isalnum((unsigned char)*s) && !strchr("._-", *s))
-			*s = '_';
-}
-
 /* At boot, the driver may not have its answers yet. */
 static bool is_asked(const char *controller)
 {
-	char state[TEXT_MAX];
-
-	read_attr(state, controller, "state");
-	return !strcmp(state, "new") || !strcmp(state, "connecting");
+	return attr_is(controller, "state", "new") || attr_is(controller, "state", "connecting");
 }
 
 /* Only this host's own driver reads it. */
-static void read_nvme(char text[TEXT_MAX], const struct device *dev)
+static const char *read_nvme(const struct device *dev)
 {
 	const struct timespec tick = { .tv_nsec = 100 * 1000 * 1000 };
-	char *dir = path("%s/nvme", dev->dir);
-	struct names found = list_dir(dir);
+	struct names found = list_dir(text("%s/nvme", dev->dir));
+	char *controller, *serial;
 
-	*text = '\0';
-	if (found.count) {
-		char *controller = path("%s/%s", dir, found.name[0]);
-
-		for (int i = 0; i < NVME_TRIES && is_asked(controller); i++)
-			nanosleep(&tick, NULL);
-		read_attr(text, controller, "serial");
-		free(controller);
-	}
+	if (!found.count)
+		return "";
+	controller = names_path(&found, 0);
+	for (int i = 0; i < NVME_TRIES && is_asked(controller); i++)
+		nanosleep(&tick, NULL);
+	serial = attr(controller, "serial");
 	/* NVMe pads it. */
-	for (size_t n = strlen(text); n && text[n - 1] == ' '; n--)
-		text[n - 1] = '\0';
-	names_free(&found);
-	free(dir);
+	for (size_t n = strlen(serial); n && serial[n - 1] == ' '; n--)
+		serial[n - 1] = '\0';
+	return serial;
 }
 
 static uint32_t word_at(const uint8_t *config, unsigned int at)
@@ -64,41 +48,38 @@ static uint32_t word_at(const uint8_t *config, unsigned int at)
 }
 
 /* The kernel's pci_get_dsn(). */
-static void read_pcie(char text[TEXT_MAX], const struct device *dev)
+static const char *read_pcie(const struct device *dev)
 {
-	char *p = path("%s/config", dev->dir);
 	unsigned int at = 0x100, left = EXT_CAPS_MAX;
 	uint8_t config[0x1000] = { 0 };
-	FILE *f = fopen(p, "re");
+	FILE *f = fopen(text("%s/config", dev->dir), "re");
 	size_t got = f ? fread(config, 1, sizeof(config), f) : 0;
 
-	*text = '\0';
-	while (got == sizeof(config) && at >= 0x100 && at <= sizeof(config) - 12 && left--) {
-		if ((word_at(config, at) & 0xffff) == PCI_EXT_CAP_ID_DSN) {
-			snprintf(text, TEXT_MAX, "%08x%08x", word_at(config, at + 8),
-				 word_at(config, at + 4));
-			break;
-		}
-		at = word_at(config, at) >> 20 & 0xffc;
-	}
 	if (f)
 		fclose(f);
-	free(p);
+	while (got == sizeof(config) && at >= 0x100 && at <= sizeof(config) - 12 && left--) {
+		if ((word_at(config, at) & 0xffff) == PCI_EXT_CAP_ID_DSN)
+			return text("%08x%08x", word_at(config, at + 8), word_at(config, at + 4));
+		at = word_at(config, at) >> 20 & 0xffc;
+	}
+	return "";
 }
 
 const char *identity_of(const struct device *dev)
 {
-	char *lent = path("%s/dlend", dev->dir);
-	char text[TEXT_MAX];
+	const char *found = attr(dev->dir, "dlend/identity");
+	char *name;
 
-	read_attr(text, lent, "identity");
-	if (!*text)
-		read_nvme(text, dev);
-	if (!*text)
-		read_pcie(text, dev);
-	make_name(text);
-	free(lent);
-	return strdup(text);
+	if (!*found)
+		found = read_nvme(dev);
+	if (!*found)
+		found = read_pcie(dev);
+	name = text("%s", found);
+	/* As the kernel's dlend_name_read() wants it. */
+	for (char *s = name; *s; s++)
+		if (!isalnum((unsigned char)*s) && !strchr("._-", *s))
+			*s = '_';
+	return name;
 }
 
 static __noreturn void refuse(const struct lend_line *line, const struct device *dev,
@@ -110,11 +91,9 @@ static __noreturn void refuse(const struct lend_line *line, const struct device 
 
 void identity_check(const struct lend_line *line, const struct device *dev)
 {
-	char vendor[TEXT_MAX], device[TEXT_MAX];
+	const char *vendor = attr(dev->dir, "vendor"), *device = attr(dev->dir, "device");
 	const char *ids, *serial;
 
-	read_attr(vendor, dev->dir, "vendor");
-	read_attr(device, dev->dir, "device");
 	ids = text("%.4s:%.4s", *vendor ? vendor + 2 : "", *device ? device + 2 : "");
 	if (line->ids && strcasecmp(ids, line->ids))
 		refuse(line, dev, text("its ids are %s, not %s", ids, line->ids));

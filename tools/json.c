@@ -14,28 +14,19 @@
 
 json_t *ascii_json(const char *s)
 {
-	char *copy = strdup(s);
-	json_t *value;
+	char *copy = text("%s", s ? s : "");
 
-	if (!copy)
-		abort();
 	for (char *c = copy; *c; c++)
 		if ((unsigned char)*c >= 0x7f)
 			*c = '?';
-	value = json_string(copy);
-	free(copy);
-	return value;
+	return json_string(copy);
 }
 
 static bool is_number(const char *s)
 {
-	size_t len;
-
-	if (*s == '-')
-		s++;
-	len = strspn(s, "0123456789");
+	s += *s == '-';
 	/* JSON has no leading zeros; readers lose digits beyond 2^53, which 15 digits stay below */
-	return len && !s[len] && len <= 15 && (len == 1 || s[0] != '0');
+	return is_digits(s) && strlen(s) <= 15 && (!s[1] || *s != '0');
 }
 
 /* All other attributes are text, whatever they look like: a session may have no letters. */
@@ -47,7 +38,7 @@ static const char *const numbers[] = {
 
 json_t *attr_json(const char *name, const char *value)
 {
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (!strcmp(name, numbers[i]))
 			return is_number(value) ? json_integer(strtoll(value, NULL, 10)) :
 						  json_null();

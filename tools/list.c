@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* dlend list: every offer, as this node sees it. */
+/*
+ * dlend list: every offer, as this node sees it; dlend links: the connections of this node, over
+ * NTBs and (of a lender) to itself.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
 
+#define LENDER	"bus/pci/drivers/" DLEND_DRIVER
+
+/*
+ * Where an offer's attributes are.
+ * @own: its address on this host, "" if another's
+ * @bus: what stays the same; NULL: it is this node's own, and not on the bus
+ * @state: what changes: of this node's own offer the device's, which is newer
+ */
 struct offer {
-	char address[TEXT_MAX], type[TEXT_MAX], lender[TEXT_MAX], state[TEXT_MAX];
-	char borrower[TEXT_MAX], epoch[TEXT_MAX], link[TEXT_MAX], class[TEXT_MAX];
-	char vendor[TEXT_MAX], device[TEXT_MAX], set[TEXT_MAX];
-	const char *own;	/* its address on this host, "" if another's */
+	const char *address, *own, *bus, *state;
 };
 
 /* What show_offers() collects. */
@@ -20,143 +28,170 @@ struct listing {
 	size_t count;
 };
 
-static json_t *offer_json(const struct offer *o, const char *vendor_name, const char *device_name)
+static json_t *or_zero(const char *name, const char *value)
 {
-	char lender[TEXT_MAX], borrower[TEXT_MAX];
-
-	return json_pack("{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:s,s:o}",
-			 "address", ascii_json(o->address), "type", o->type,
-			 "vendor", o->vendor, "device", o->device,
-			 "vendor_name", ascii_json(vendor_name),
-			 "device_name", ascii_json(device_name), "class", o->class,
-			 "lender", attr_json("lender", o->lender),
-			 "lender_name", node_name(lender, o->lender), "state", o->state,
-			 "borrower", attr_json("borrower", *o->borrower ? o->borrower : "0"),
-			 "borrower_name", node_name(borrower, o->borrower),
-			 "epoch", attr_json("epoch", *o->epoch ? o->epoch : "0"), "link", o->link,
-			 "set", o->set, "own", ascii_json(o->own));
+	return attr_json(name, *value ? value : "0");
 }
 
 static void add_offer(struct listing *l, const struct offer *o)
 {
-	unsigned int vendor = strtoul(o->vendor, NULL, 16), device = strtoul(o->device, NULL, 16);
-	const char *vendor_name = pci_vendor_name(vendor);
-	const char *device_name = pci_device_name(vendor, device);
-	const char *const cell[] = {
-		o->address, o->type, node_text(o->lender), o->state,
-		strcmp(o->borrower, "0") ? node_text(o->borrower) : "", o->epoch,
-		text("%s %s%s%s", vendor_name, device_name, *o->set ? ", set " : "", o->set)
-	};
+	const char *ids = o->bus ? o->bus : sys(LENDER "/%s", o->own), *link;
+	const char *vendor = attr(ids, "vendor"), *device = attr(ids, "device");
+	const char *vendor_name = text("%s", pci_vendor_name(strtoul(vendor, NULL, 16)));
+	const char *device_name = pci_device_name(strtoul(vendor, NULL, 16),
+						  strtoul(device, NULL, 16));
+	const char *lender = o->bus ? attr(o->bus, "lender") : own_node();
+	const char *state = attr(o->state, "state"), *borrower = attr(o->state, "borrower");
+	const char *type = attr(o->state, "type"), *epoch = attr(o->state, "epoch");
+	const char *set = attr(o->state, "set");
 
-	if (l->offers)
-		json_array_append_new(l->offers, offer_json(o, vendor_name, device_name));
-	else
-		table_row(&l->table, 7, cell);
+	set = strcmp(set, "none") ? set : "";
+	link = o->bus ? attr(o->bus, "link") : "";
 	l->count++;
-}
-
-static void read_state(struct offer *o, const char *dir)
-{
-	read_attr(o->type, dir, "type");
-	read_attr(o->state, dir, "state");
-	read_attr(o->borrower, dir, "borrower");
-	read_attr(o->epoch, dir, "epoch");
-	if (!strcmp(read_attr(o->set, dir, "set"), "none"))
-		*o->set = '\0';
-}
-
-/* If the offer is this node's own, its state is read from the device, where it is newer. */
-static void mark_own(struct offer *o, const char *driver, const struct names *lent)
-{
-	char name[TEXT_MAX];
-
-	for (size_t i = 0; i < lent->count && !*o->own; i++) {
-		char *dir = path("%s/%s/dlend", driver, lent->name[i]);
-
-		if (!strcmp(read_attr(name, dir, "fabric_name"), o->address)) {
-			o->own = lent->name[i];
-			read_state(o, dir);
-		}
-		free(dir);
+	if (!l->offers) {
+		table_row(&l->table, 7, (const char *[]){
+			o->address, type, node_text(lender), state,
+			strcmp(borrower, "0") ? node_text(borrower) : "", epoch,
+			text("%s %s%s%s", vendor_name, device_name, *set ? ", set " : "", set) });
+		return;
 	}
-}
-
-/* Offers on the dlend bus: those of all nodes that are known here. */
-static void add_bus_offers(struct listing *l)
-{
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs);
-	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	struct names n = list_dir(bus), lent = list_dir(driver);
-
-	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]);
-		struct offer o = { .own = "" };
-
-		snprintf(o.address, sizeof(o.address), "%s", n.name[i]);
-		read_state(&o, dir);
-		mark_own(&o, driver, &lent);
-		read_attr(o.lender, dir, "lender");
-		read_attr(o.link, dir, "link");
-		read_attr(o.class, dir, "class");
-		read_attr(o.vendor, dir, "vendor");
-		read_attr(o.device, dir, "device");
-		add_offer(l, &o);
-		names_add(&l->seen, n.name[i]);
-		free(dir);
-	}
-	names_free(&lent);
-	names_free(&n);
-	free(driver);
-	free(bus);
-}
-
-/* This node's own offers that are not on the bus because dlend_mdev is not loaded (yet). */
-static void add_unlisted_offers(struct listing *l)
-{
-	char *driver = path("%s/bus/pci/drivers/" DLEND_DRIVER, opt.sysfs);
-	struct names n = list_dir(driver);
-
-	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", driver, n.name[i]), *lent = path("%s/dlend", dir);
-		struct offer o = { .own = n.name[i] };
-
-		read_attr(o.address, lent, "fabric_name");
-		if (*o.address && !names_have(&l->seen, o.address)) {
-			read_state(&o, lent);
-			own_node(o.lender);
-			read_attr(o.class, dir, "class");
-			read_attr(o.vendor, dir, "vendor");
-			read_attr(o.device, dir, "device");
-			add_offer(l, &o);
-		}
-		free(lent);
-		free(dir);
-	}
-	names_free(&n);
-	free(driver);
+	json_array_append_new(l->offers, json_pack(
+		"{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:s,s:o}",
+		"address", ascii_json(o->address), "type", type, "vendor", vendor, "device", device,
+		"vendor_name", ascii_json(vendor_name), "device_name", ascii_json(device_name),
+		"class", attr(ids, "class"), "lender", attr_json("lender", lender),
+		"lender_name", node_name(lender), "state", state,
+		"borrower", or_zero("borrower", borrower), "borrower_name", node_name(borrower),
+		"epoch", or_zero("epoch", epoch), "link", link, "set", set,
+		"own", ascii_json(o->own)));
 }
 
 void show_offers(json_t *root)
 {
-	static const char *const head[] = {
-		"ADDRESS", "TYPE", "LENDER", "STATE", "BORROWER", "EPOCH", "DEVICE"
-	};
+	struct names n = list_dir(sys("bus/dlend/devices")), lent = list_dir(sys(LENDER));
 	struct listing l = { .offers = root ? json_array() : NULL };
 
 	if (!root)
-		table_row(&l.table, 7, head);
-	add_bus_offers(&l);
-	add_unlisted_offers(&l);
+		table_row(&l.table, 7, (const char *[]){ "ADDRESS", "TYPE", "LENDER", "STATE",
+							 "BORROWER", "EPOCH", "DEVICE" });
+	/* Those of all nodes that are known here */
+	for (size_t i = 0; i < n.count; i++) {
+		struct offer o = { n.name[i], "", names_path(&n, i), names_path(&n, i) };
+
+		for (size_t k = 0; k < lent.count && !*o.own; k++) {
+			const char *dir = text("%s/dlend", names_path(&lent, k));
+
+			if (attr_is(dir, "fabric_name", o.address)) {
+				o.own = lent.name[k];
+				o.state = dir;
+			}
+		}
+		add_offer(&l, &o);
+		names_add(&l.seen, o.address);
+	}
+	/* This node's own that are not on the bus because dlend_mdev is not loaded (yet) */
+	for (size_t i = 0; i < lent.count; i++) {
+		const char *dir = text("%s/dlend", names_path(&lent, i));
+		struct offer o = { attr(dir, "fabric_name"), lent.name[i], NULL, dir };
+
+		if (*o.address && !names_have(&l.seen, o.address))
+			add_offer(&l, &o);
+	}
 	if (root)
 		json_object_set_new(root, "offers", l.offers);
 	else if (l.count)
 		table_print(&l.table);
 	else
 		puts("no offers");
-	names_free(&l.seen);
 }
 
 int cmd_list(int argc, char **argv)
 {
 	return run_show(argc, argv, show_offers);
+}
+
+/* Links */
+
+static const char *const attributes[] = {
+	"type", "state", "peer_node", "peer_name", "required_peer", "version", "session",
+	"window_bytes", "aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes",
+	"slots", "self_test", "heartbeat_age_ms", "last_error"
+};
+
+static json_t *link_json(const char *name, const char *dir)
+{
+	json_t *link = json_pack("{s:o}", "name", ascii_json(name));
+
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++)
+		json_object_set_new(link, attributes[i],
+				    attr_json(attributes[i], attr(dir, attributes[i])));
+	return link;
+}
+
+/* "ctrl 1 ram 4 bar 0 irq 1 p2p 0" becomes "4 ram, 1 irq": every link has ctrl. */
+static const char *used_slots(char *slots)
+{
+	char *save = NULL, *kind = strtok_r(slots, " ", &save), *count;
+	const char *used = "";
+
+	for (; kind; kind = strtok_r(NULL, " ", &save)) {
+		count = strtok_r(NULL, " ", &save);
+		if (count && strcmp(count, "0") && strcmp(kind, "ctrl"))
+			used = join(used, text("%s %s", count, kind));
+	}
+	return used;
+}
+
+/*
+ * @of: a size of 0 is not known, as the link was never up; and the link of a node to itself has no
+ * window and no limit.  Then @name shows as nothing.
+ */
+static const char *mebibytes(const char *dir, const char *name, const char *of)
+{
+	const char *bytes = attr(dir, name);
+
+	return *bytes && attr_number(dir, of) && !attr_is(dir, "type", "loop") ?
+	       text("%lluM", strtoull(bytes, NULL, 0) >> 20) : "";
+}
+
+static void add_link_row(const char *name, const char *dir, struct libscols_table **table)
+{
+	const char *age = attr(dir, "heartbeat_age_ms");
+
+	table_row(table, 11, (const char *[]){
+		name, attr(dir, "state"), node_text(attr(dir, "peer_node")),
+		mebibytes(dir, "window_bytes", "window_bytes"),
+		mebibytes(dir, "aperture_bytes", "aperture_bytes"),
+		mebibytes(dir, "aperture_free_bytes", "aperture_bytes"),
+		mebibytes(dir, "aperture_largest_free_bytes", "aperture_bytes"),
+		used_slots(attr(dir, "slots")), attr(dir, "self_test"),
+		*age ? text("%s ms", age) : "", attr(dir, "last_error") });
+}
+
+void show_links(json_t *root)
+{
+	json_t *links = root ? json_array() : NULL;
+	struct names n = list_dir(sys("class/dlend_link"));
+	struct libscols_table *table = NULL;
+
+	if (!links)
+		table_row(&table, 11, (const char *[]){
+			"LINK", "STATE", "PEER", "WINDOW", "APERTURE", "FREE", "LARGEST", "SLOTS",
+			"SELF-TEST", "HEARTBEAT", "LAST ERROR" });
+	for (size_t i = 0; i < n.count; i++)
+		if (links)
+			json_array_append_new(links, link_json(n.name[i], names_path(&n, i)));
+		else
+			add_link_row(n.name[i], names_path(&n, i), &table);
+	if (links)
+		json_object_set_new(root, "links", links);
+	else if (n.count)
+		table_print(&table);
+	else
+		puts("no links");
+}
+
+int cmd_links(int argc, char **argv)
+{
+	return run_show(argc, argv, show_links);
 }

@@ -9,34 +9,6 @@
 
 #define LONGEST	1000	/* characters of a part of a message */
 
-static struct {
-	char **text;
-	size_t count;
-} texts;
-
-const char *text(const char *fmt, ...)
-{
-	va_list args;
-	char *s;
-
-	va_start(args, fmt);
-	if (vasprintf(&s, fmt, args) < 0)
-		abort();
-	va_end(args);
-	texts.text = reallocarray(texts.text, texts.count + 1, sizeof(s));
-	if (!texts.text)
-		abort();
-	texts.text[texts.count++] = s;
-	return s;
-}
-
-void text_drop_all(void)
-{
-	for (size_t i = 0; i < texts.count; i++)
-		free(texts.text[i]);
-	texts.count = 0;
-}
-
 /*
  * As a terminal can show it: what is no ASCII becomes '?', and of a text that is longer than people
  * read the middle is left out.  Arguments are in messages, and names that others chose.
@@ -44,16 +16,11 @@ void text_drop_all(void)
 static const char *readable(const char *s)
 {
 	size_t len = s ? strlen(s) : 0;
-	char *copy;
 
 	if (!s)
 		return NULL;
-	copy = len > LONGEST ? path("%.*s...%s", LONGEST / 2, s, s + len - LONGEST / 2) :
-			       path("%s", s);
-	for (char *c = copy; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	return copy;
+	return ascii(len > LONGEST ? text("%.*s...%s", LONGEST / 2, s, s + len - LONGEST / 2) :
+				     text("%s", s));
 }
 
 /* Where attempt() continues after a fail(). */
@@ -67,32 +34,32 @@ static struct {
 	const char *what, *why, *todo;
 } caught;
 
-static json_t *error_json(int code, const char *what, const char *why, const char *todo)
+json_t *attempt_json(int code)
 {
-	return json_pack("{s:i, s:o, s:o, s:o}", "code", code,
-			 "what", ascii_json(what), "why", ascii_json(why ? why : ""),
-			 "todo", ascii_json(todo ? todo : ""));
+	return json_pack("{s:i, s:o, s:o, s:o}", "code", code, "what", ascii_json(caught.what),
+			 "why", ascii_json(caught.why), "todo", ascii_json(caught.todo));
+}
+
+void fail_again(int code)
+{
+	if (opt.json)
+		print_document(json_pack("{s:o}", "error", attempt_json(code)));
+	exit(code);
 }
 
 void fail(int code, const char *what, const char *why, const char *todo)
 {
-	what = readable(what);
-	why = readable(why);
-	todo = readable(todo);
+	caught.what = readable(what);
+	caught.why = readable(why);
+	caught.todo = readable(todo);
 	if (!catcher || !catcher->quiet) {
-		fprintf(stderr, "dlend: %s%s%s\n", what, why ? ": " : "", why ? why : "");
+		fprintf(stderr, "dlend: %s\n", attempt_failure());
 		if (todo)
-			fprintf(stderr, "  %s\n", todo);
+			fprintf(stderr, "  %s\n", caught.todo);
 	}
-	if (catcher) {
-		caught.what = what;
-		caught.why = why;
-		caught.todo = todo;
+	if (catcher)
 		longjmp(catcher->here, code);
-	}
-	if (opt.json)
-		print_document(json_pack("{s:o}", "error", error_json(code, what, why, todo)));
-	exit(code);
+	fail_again(code);
 }
 
 void progress(const char *fmt, ...)
@@ -144,16 +111,4 @@ const char *attempt_failure(void)
 const char *attempt_todo(void)
 {
 	return caught.todo;
-}
-
-json_t *attempt_json(int code)
-{
-	return error_json(code, caught.what, caught.why, caught.todo);
-}
-
-void fail_again(int code)
-{
-	if (opt.json)
-		print_document(json_pack("{s:o}", "error", attempt_json(code)));
-	exit(code);
 }

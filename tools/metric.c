@@ -12,40 +12,28 @@ static struct {
 } family;
 
 static metric_fn collector;	/* instead of standard output */
-static bool no_debugfs;
+bool metric_no_debugfs;
 
 const char *metric_label(const char *labels, const char *name, const char *value)
 {
-	char *escaped = malloc(2 * strlen(value) + 1), *to = escaped;
-	const char *all;
+	char *escaped = zeroed(2 * strlen(value) + 1, 1), *to = escaped;
 
-	if (!escaped)
-		abort();
 	for (; *value; value++) {
 		if (*value == '\\' || *value == '"' || *value == '\n')
 			*to++ = '\\';
-		if (*value == '\n')
-			*to++ = 'n';
-		else
-			*to++ = *value < ' ' || *value > '~' ? '?' : *value;
+		*to++ = *value == '\n' ? 'n' : *value;
 	}
-	*to = '\0';
-	all = text("%s%s%s=\"%s\"", labels ? labels : "", labels ? "," : "", name, escaped);
-	free(escaped);
-	return all;
+	return text("%s%s%s=\"%s\"", labels ? labels : "", labels ? "," : "", name, ascii(escaped));
 }
 
-const char *metric_label_value(char value[TEXT_MAX], const char *labels, const char *name)
+const char *metric_label_value(const char *labels, const char *name)
 {
 	const size_t len = strlen(name);
 	const char *at = labels;
 
-	*value = '\0';
 	while (at && (strncmp(at, name, len) || at[len] != '='))
 		at = (at = strchr(at, ',')) ? at + 1 : NULL;
-	if (at)
-		sscanf(at + len + 1, "\"%255[^\"]", value);
-	return value;
+	return at ? text("%.*s", (int)strcspn(at + len + 2, "\""), at + len + 2) : "";
 }
 
 void metric_collect(metric_fn fn)
@@ -58,13 +46,6 @@ void metric_begin(const char *name, const char *help)
 	family.name = name;
 	family.help = help;
 	family.printed = false;
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t len = strlen(s), more = strlen(end);
-
-	return len >= more && !strcmp(s + len - more, end);
 }
 
 static void print_head(void)
@@ -96,48 +77,27 @@ void metric_sample(const char *labels, const char *value)
 
 /* Objects */
 
-struct metric_object *metric_object_add(struct metric_objects *all, const char *labels, char *dir)
+struct metric_object *metric_object_add(struct metric_objects *all, const char *labels,
+					const char *dir)
 {
-	struct metric_object *new;
-
-	all->object = reallocarray(all->object, all->count + 1, sizeof(*new));
-	if (!all->object)
-		abort();
-	new = &all->object[all->count++];
-	*new = (struct metric_object){ .labels = labels, .dir = dir };
-	return new;
-}
-
-void metric_objects_free(struct metric_objects *all)
-{
-	for (size_t i = 0; i < all->count; i++) {
-		free(all->object[i].dir);
-		for (size_t j = 0; j < METRIC_FILES; j++)
-			free(all->object[i].file[j]);
-	}
-	free(all->object);
-	memset(all, 0, sizeof(*all));
+	all->object = grow(all->object, all->count, sizeof(*all->object));
+	all->object[all->count] = (struct metric_object){ .labels = labels, .dir = dir };
+	return &all->object[all->count++];
 }
 
 /* Tables */
 
-static bool is_whole(const char *s)
-{
-	size_t len = strspn(s, "0123456789");
-
-	return len && !s[len];
-}
-
-const char *metric_number(char number[TEXT_MAX], const char *file, const char *key)
+const char *metric_number(const char *file, const char *key)
 {
 	const size_t len = strlen(key);
 
 	for (const char *line = file; line; line = strchr(line, '\n')) {
+		char number[64];
+
 		line += *line == '\n';
-		if (strncmp(line, key, len) || (line[len] != ':' && line[len] != ' '))
-			continue;
-		if (sscanf(line + len + 1, " %63s", number) == 1 && is_whole(number))
-			return number;
+		if (!strncmp(line, key, len) && (line[len] == ':' || line[len] == ' ') &&
+		    sscanf(line + len + 1, " %63s", number) == 1 && is_digits(number))
+			return text("%s", number);
 	}
 	return NULL;
 }
@@ -161,14 +121,11 @@ static void print_number(const char *labels, const char *number, enum metric_uni
 
 static void print_row(const struct metric_object *o, const struct metric_row *row)
 {
-	char number[TEXT_MAX];
+	const char *number = row->file == FROM_SYSFS ? attr(o->dir, row->key) :
+			     metric_number(o->file[row->file], row->key);
 
-	if (row->file == FROM_SYSFS) {
-		if (is_whole(read_attr(number, o->dir, row->key)))
-			print_number(o->labels, number, row->unit);
-	} else if (metric_number(number, o->file[row->file], row->key)) {
+	if (number && is_digits(number))
 		print_number(o->labels, number, row->unit);
-	}
 }
 
 void metric_rows(const struct metric_objects *all, const struct metric_row *row)
@@ -180,55 +137,35 @@ void metric_rows(const struct metric_objects *all, const struct metric_row *row)
 	}
 }
 
-const char *metric_state_word(const struct metric_state *state, const char *value)
+const char *metric_state(const char *const *states, const char *value)
 {
-	for (; state->word; state++)
-		if (!strncmp(value, state->begins, strlen(state->begins)))
-			return state->word;
+	for (; *states; states++)
+		if (!strncmp(value, *states, strlen(*states)))
+			return *states;
 	return NULL;
 }
 
-void metric_states(const struct metric_objects *all, const struct metric_state *state)
+void metric_states(const struct metric_objects *all, const char *const *states)
 {
-	char value[TEXT_MAX];
-
 	for (size_t i = 0; i < all->count; i++) {
 		const struct metric_object *o = &all->object[i];
-		const char *is = metric_state_word(state, read_attr(value, o->dir, "state"));
+		const char *is = metric_state(states, attr(o->dir, "state"));
 
-		for (const struct metric_state *s = state; s->word; s++)
-			metric_sample(metric_label(o->labels, "state", s->word),
-				      is && !strcmp(is, s->word) ? "1" : "0");
+		for (const char *const *s = states; *s; s++)
+			metric_sample(metric_label(o->labels, "state", *s), is == *s ? "1" : "0");
 	}
 }
 
 /* debugfs, which is mounted in sysfs */
 
-void metric_leave_debugfs(void)
-{
-	no_debugfs = true;
-}
-
 bool metric_has_debugfs(void)
 {
-	char *dir = path("%s/kernel/debug/dlend", opt.sysfs);
-	struct names n = list_dir(dir);
-	bool has = n.count && !no_debugfs;
-
-	names_free(&n);
-	free(dir);
-	return has;
+	return list_dir(sys("kernel/debug/dlend")).count && !metric_no_debugfs;
 }
 
 char *metric_file(const char *folder, const char *name, const char *file)
 {
-	char *p, *all;
-
-	if (no_debugfs)
-		return NULL;
-	p = path("%s/kernel/debug/dlend/%s/%s%s%s", opt.sysfs, folder, name, file ? "/" : "",
-		 file ? file : "");
-	all = read_all(p);
-	free(p);
-	return all;
+	return metric_no_debugfs ? NULL :
+	       read_all(sys("kernel/debug/dlend/%s/%s%s%s", folder, name, file ? "/" : "",
+			    file ? file : ""));
 }

@@ -11,12 +11,10 @@
 /**
  * metric_label - @labels and one more; bytes that are no ASCII become '?'
  * @labels: NULL: it is the first
- *
- * Return: text that is never freed
  */
 const char *metric_label(const char *labels, const char *name, const char *value);
-/** metric_label_value - what metric_label() got with @name. Return: @value, "" if there is none */
-const char *metric_label_value(char value[TEXT_MAX], const char *labels, const char *name);
+/** metric_label_value - what metric_label() got with @name; "" if there is none */
+const char *metric_label_value(const char *labels, const char *name);
 /** metric_fn - a sample of family @name, as metric_sample() has it */
 typedef void (*metric_fn)(const char *name, const char *labels, const char *value);
 /** metric_collect - samples go to @fn from now on, and nothing is printed */
@@ -31,7 +29,8 @@ void metric_begin(const char *name, const char *help);
 /** metric_sample - @labels: from metric_label(), or NULL; @value: as it is printed */
 void metric_sample(const char *labels, const char *value);
 
-/* Files of debugfs that one object has, at most. */
+/* Where a number is: in sysfs, or in one of the files of debugfs, which are numbered from 1 on. */
+#define FROM_SYSFS	0
 #define METRIC_FILES	3
 
 /**
@@ -41,8 +40,7 @@ void metric_sample(const char *labels, const char *value);
  * @file: what files of debugfs hold; NULL if they cannot be read
  */
 struct metric_object {
-	const char *labels;
-	char *dir, *file[METRIC_FILES];
+	const char *labels, *dir, *file[METRIC_FILES + 1];
 };
 
 struct metric_objects {
@@ -50,9 +48,9 @@ struct metric_objects {
 	struct metric_object *object;
 };
 
-/** metric_object_add - @dir is the object's from now on; @labels: as in the structure */
-struct metric_object *metric_object_add(struct metric_objects *all, const char *labels, char *dir);
-void metric_objects_free(struct metric_objects *all);
+/** metric_object_add - @labels, @dir: as in the structure */
+struct metric_object *metric_object_add(struct metric_objects *all, const char *labels,
+					const char *dir);
 
 enum metric_unit {
 	UNIT_ONE,
@@ -62,7 +60,7 @@ enum metric_unit {
 
 /**
  * struct metric_row - a family that each object has one sample of
- * @file: index of the file of debugfs, or FROM_SYSFS
+ * @file: number of the file of debugfs, or FROM_SYSFS
  * @key: name of the attribute; in a file, what its line begins with
  *
  * An object where this is no whole number, or is not there, has no sample.
@@ -73,41 +71,39 @@ struct metric_row {
 	enum metric_unit unit;
 };
 
-#define FROM_SYSFS	(-1)
-
 /** metric_rows - all families of a table; its last row has no name */
 void metric_rows(const struct metric_objects *all, const struct metric_row *row);
-/** metric_number - what @key has in the text of a file: digits. Return: @number, or NULL */
-const char *metric_number(char number[TEXT_MAX], const char *file, const char *key);
+/** metric_number - the digits that @key has in the text of a file, or NULL */
+const char *metric_number(const char *file, const char *key);
 
-/**
- * struct metric_state - a word for all values of an attribute that begin with @begins
- *
- * The last one of a table has no word.
- */
-struct metric_state {
-	const char *begins, *word;
-};
-
-/** metric_state_word - the word of the first state that fits, or NULL */
-const char *metric_state_word(const struct metric_state *state, const char *value);
+/** metric_state - which of @states (NULL after the last) @value begins with, or NULL */
+const char *metric_state(const char *const *states, const char *value);
 /**
  * metric_states - a family with the label "state"
  *
- * Each object has a sample for each word: 1 for the word of its attribute "state", else 0.
+ * Each object has a sample for each of @states: 1 if its attribute "state" begins so, else 0.
  */
-void metric_states(const struct metric_objects *all, const struct metric_state *state);
+void metric_states(const struct metric_objects *all, const char *const *states);
 
-/** metric_leave_debugfs - read nothing of debugfs from now on */
-void metric_leave_debugfs(void);
+/** metric_no_debugfs - read nothing of debugfs */
+extern bool metric_no_debugfs;
 /** metric_has_debugfs - dlend's directory there can be read */
 bool metric_has_debugfs(void);
 /**
  * metric_file - the text of a file of dlend's in debugfs
  * @file: NULL: it is @folder/@name itself
  *
- * Return: NULL if it cannot be read; free it
+ * Return: NULL if it cannot be read
  */
 char *metric_file(const char *folder, const char *name, const char *file);
+
+/*
+ * metrics.c: print the families of one kind of thing: links of this node, devices that it lends,
+ * mediated devices, attached devices.
+ */
+void metrics_links(void);
+void metrics_lent(void);
+void metrics_mdevs(void);
+void metrics_attached(void);
 
 #endif

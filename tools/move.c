@@ -4,26 +4,25 @@
  * Knows nothing of names, cliques or reset methods.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "move.h"
-
-/* Not ours: what was kept when that was set counts. */
-static bool override_is_own(const struct move *m)
-{
-	return !override_own(m->override);
-}
+#include "dlend.h"
 
 static bool override_is_set(const struct move *m)
 {
 	return *m->override && strcmp(m->override, "(null)");
 }
 
+/* Of an override that is ours, what was kept when that was set counts. */
+static bool override_is_to_be_kept(const struct move *m)
+{
+	return !device_lent(&m->dev) && !override_own(m->override);
+}
+
 static void forget_overrides(const struct move *move, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (!device_lent(&move[i].dev) && override_is_own(&move[i]) && !move[i].stuck)
+		if (override_is_to_be_kept(&move[i]) && !move[i].stuck)
 			forget_value(&move[i].dev, OVERRIDE_SETTING);
 }
 
@@ -36,7 +35,7 @@ static void keep_overrides(const struct move *move, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const struct move *m = &move[i];
 
-		if (!device_lent(&m->dev) && override_is_own(m) && override_is_set(m))
+		if (override_is_to_be_kept(m) && override_is_set(m))
 			err = keep_value(&m->dev, OVERRIDE_SETTING, m->override);
 		if (!err)
 			continue;
@@ -68,15 +67,12 @@ static const char *move_undo(struct move *move, size_t count)
 	forget_overrides(move, count);
 	for (size_t i = 0; i < count; i++) {
 		struct move *m = &move[i];
-		char *now;
 
 		if (!m->overridden || !m->driver || m->stuck)
 			continue;
 		device_probe(&m->dev);		/* does nothing to one that has its driver */
-		now = device_driver(&m->dev);
-		if (!now)
-			lost = text("%s%s%s", lost, *lost ? ", " : "", m->dev.bdf);
-		free(now);
+		if (!device_driver(&m->dev))
+			lost = join(lost, m->dev.bdf);
 	}
 	return lost;
 }
@@ -118,14 +114,14 @@ static void undo_and_fail(struct move *move, size_t count, struct move *m, const
 
 struct move *move_plan(const struct names *bdf)
 {
-	struct move *move = calloc(bdf->count, sizeof(*move));
+	struct move *move = zeroed(bdf->count, sizeof(*move));
 
 	for (size_t i = 0; i < bdf->count; i++) {
 		move[i].dev = device_open(bdf->name[i]);
 		check_device(&move[i].dev);
 		check_use(&move[i].dev);
 		move[i].driver = device_driver(&move[i].dev);
-		read_attr(move[i].override, move[i].dev.dir, "driver_override");
+		move[i].override = attr(move[i].dev.dir, "driver_override");
 	}
 	return move;
 }

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* This node's id; and names of nodes, for people: its own, and those that its links have heard. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
 
-char *own_node(char *id)
-{
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
+#define CORE	"module/dlend_core/parameters"
 
-	read_attr(id, core, "node_id");
-	free(core);
-	return id;
+const char *own_node(void)
+{
+	return attr(sys(CORE), "node_id");
 }
 
 /* Each is there as often as something names it. */
@@ -19,50 +16,30 @@ struct known {
 	struct names id, name;
 };
 
-static void add_known(struct known *k, const char *dir, const char *id, const char *name)
-{
-	char value[TEXT_MAX];
-
-	names_add(&k->id, read_attr(value, dir, id));
-	names_add(&k->name, read_attr(value, dir, name));
-}
-
 static struct known known_nodes(void)
 {
-	char *core = path("%s/module/dlend_core/parameters", opt.sysfs);
-	char *class = path("%s/class/dlend_link", opt.sysfs);
-	struct names n = list_dir(class);
+	struct names links = list_dir(sys("class/dlend_link"));
 	struct known k = { 0 };
 
-	add_known(&k, core, "node_id", "node_name");
-	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", class, n.name[i]);
+	names_add(&k.id, own_node());
+	names_add(&k.name, attr(sys(CORE), "node_name"));
+	for (size_t i = 0; i < links.count; i++) {
+		char *dir = names_path(&links, i);
 
-		add_known(&k, dir, "peer_node", "peer_name");
-		free(dir);
+		names_add(&k.id, attr(dir, "peer_node"));
+		names_add(&k.name, attr(dir, "peer_name"));
 	}
-	names_free(&n);
-	free(class);
-	free(core);
 	return k;
 }
 
-static void forget_known(struct known *k)
-{
-	names_free(&k->id);
-	names_free(&k->name);
-}
-
-const char *node_name(char *name, const char *node)
+const char *node_name(const char *id)
 {
 	struct known k = known_nodes();
 
-	*name = '\0';
-	for (size_t i = 0; i < k.id.count && !*name; i++)
-		if (!strcmp(k.id.name[i], node))
-			snprintf(name, TEXT_MAX, "%s", k.name.name[i]);
-	forget_known(&k);
-	return name;
+	for (size_t i = 0; i < k.id.count; i++)
+		if (!strcmp(k.id.name[i], id) && *k.name.name[i])
+			return k.name.name[i];
+	return "";
 }
 
 struct names nodes_named(const char *name)
@@ -73,15 +50,14 @@ struct names nodes_named(const char *name)
 	for (size_t i = 0; i < k.id.count; i++)
 		if (!strcmp(k.name.name[i], name) && !names_have(&found, k.id.name[i]))
 			names_add(&found, k.id.name[i]);
-	forget_known(&k);
 	return found;
 }
 
-const char *node_text(const char *node)
+const char *node_text(const char *id)
 {
-	char name[TEXT_MAX];
+	const char *name = node_name(id);
 
-	return *node_name(name, node) ? text("%s (%s)", node, name) : text("%s", node);
+	return *name ? text("%s (%s)", id, name) : id;
 }
 
 bool name_valid(const char *s)

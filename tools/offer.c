@@ -3,7 +3,6 @@
  * An offer, as this host sees it: is it attached here?  Can a mediated device be made of it now,
  * and if not, why?
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
@@ -22,58 +21,56 @@ bool type_valid(const char *s)
 	       !kind[strspn(kind, "abcdefghijklmnopqrstuvwxyz")];
 }
 
-bool read_attached(char *where, const char *dir)
+char *offer_directory(const char *address)
 {
-	return *read_attr(where, dir, "attached") && strcmp(where, "no");
+	return sys("bus/dlend/devices/%s", address);
 }
 
-char *attached_driver(const char *where)
+const char *attached_as(const char *dir)
 {
-	char *link = path("%s/bus/pci/devices/%s/driver", opt.sysfs, where);
-	char *driver = link_name(link);
+	const char *where = attr(dir, "attached");
 
-	free(link);
-	return driver;
+	return *where && strcmp(where, "no") ? where : NULL;
 }
 
-char *offer_attached_as(const char *pci)
+const char *attached_driver(const char *where)
 {
-	char *bus = path("%s/bus/dlend/devices", opt.sysfs), *found = NULL;
-	struct names n = list_dir(bus);
+	return link_name(sys("bus/pci/devices/%s", where), "driver");
+}
 
-	for (size_t i = 0; i < n.count && !found; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), where[TEXT_MAX];
+const char *offer_attached_as(const char *pci)
+{
+	struct names n = list_dir(sys("bus/dlend/devices"));
 
-		if (!strcmp(read_attr(where, dir, "attached"), pci))
-			found = path("%s", n.name[i]);
-		free(dir);
-	}
-	names_free(&n);
-	free(bus);
-	return found;
+	for (size_t i = 0; i < n.count; i++)
+		if (attr_is(names_path(&n, i), "attached", pci))
+			return n.name[i];
+	return NULL;
+}
+
+void fail_no_offer(const char *what)
+{
+	fail(EXIT_NOT_FOUND, what, "no node offers it",
+	     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
 }
 
 static void check_reached(const char *dir, const char *what)
 {
-	char link[TEXT_MAX], lender[TEXT_MAX];
-
 	if (!path_exists(dir))
 		fail(EXIT_NOT_FOUND, what, "no node offers it",
 		     "Is its lender up, and the link to it (`dlend links`)? Has it lent the device? A definition with `--auto` starts when the offer comes.");
-	read_attr(lender, dir, "lender");
-	if (!strcmp(read_attr(link, dir, "link"), "down"))
-		fail(EXIT_NOT_READY, what, text("the link to its lender, node %s, is down", lender),
+	if (attr_is(dir, "link", "down"))
+		fail(EXIT_NOT_READY, what,
+		     text("the link to its lender, node %s, is down", attr(dir, "lender")),
 		     "`dlend links` says why.");
 }
 
 /* How many mediated devices can be made of it now, 1 or 0; -1: that cannot be told. */
 static int instances_left(const char *dir)
 {
-	char type[TEXT_MAX], left[TEXT_MAX], *where;
+	const char *left = attr(text("%s/mdev_supported_types/%s", dir, attr(dir, "type")),
+				"available_instances");
 
-	where = path("%s/mdev_supported_types/%s", dir, read_attr(type, dir, "type"));
-	read_attr(left, where, "available_instances");
-	free(where);
 	return *left ? strcmp(left, "0") != 0 : -1;
 }
 
@@ -81,9 +78,9 @@ static int instances_left(const char *dir)
 static void check_reserved(const char *dir, const char *what, const char *node, const char *uuid)
 {
 	static const char todo[] = "dlend unreserve on its lender ends that.";
-	char vm[TEXT_MAX];
+	const char *vm = attr(dir, "reserved");
 
-	if (!uuid_valid(read_attr(vm, dir, "reserved")))
+	if (!uuid_valid(vm))
 		fail(EXIT_IN_USE, what, text("it is reserved for node %s", node_text(node)), todo);
 	if (!uuid || strcasecmp(uuid, vm))
 		fail(EXIT_IN_USE, what,
@@ -92,55 +89,50 @@ static void check_reserved(const char *dir, const char *what, const char *node, 
 
 void offer_check_taken(const char *dir, const char *what, bool held, const char *uuid)
 {
-	char mine[TEXT_MAX], state[TEXT_MAX], borrower[TEXT_MAX], set[TEXT_MAX];
+	const char *state = attr(dir, "state"), *borrower = attr(dir, "borrower");
 
-	own_node(mine);
-	read_attr(state, dir, "state");
-	read_attr(borrower, dir, "borrower");
 	if (!strcmp(state, "held") && held)
 		fail(EXIT_IN_USE, what,
 		     text("node %s has it%s", node_text(borrower),
-			  strcmp(mine, borrower) ? "" : " (this one)"),
+			  strcmp(own_node(), borrower) ? "" : " (this one)"),
 		     "Shut the VM down or detach it there, or take it back on its lender: dlend reclaim");
 	if (!strcmp(state, "reserved"))
 		check_reserved(dir, what, borrower, uuid);
 	if (!strcmp(state, "kept"))
 		fail(EXIT_IN_USE, what,
 		     text("node %s has another device of set %s", node_text(borrower),
-			  read_attr(set, dir, "set")),
+			  attr(dir, "set")),
 		     "It is free again when that node has none of that set.");
 }
 
 static void check_state(const char *dir, const char *what, int left, const char *uuid)
 {
-	char state[TEXT_MAX], lender[TEXT_MAX];
+	const char *state;
 
 	/* The VM of a device that another node has may be about to come (move_to). */
 	offer_check_taken(dir, what, left <= 0, uuid);
-	read_attr(state, dir, "state");
+	state = attr(dir, "state");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
 	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning") &&
 	    strcmp(state, "reserved"))
-		fail(EXIT_IN_USE, what,
-		     text("it is %s on node %s", state, read_attr(lender, dir, "lender")),
+		fail(EXIT_IN_USE, what, text("it is %s on node %s", state, attr(dir, "lender")),
 		     "See `dlend status` there.");
 }
 
 void offer_check(const char *address, const char *uuid)
 {
-	char *dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address), attached[TEXT_MAX];
+	const char *dir = offer_directory(address), *attached = attached_as(dir);
 	const char *what = text("%s cannot be used here", address);
 	int left = instances_left(dir);
 
 	check_reached(dir, what);
-	if (read_attached(attached, dir))
+	if (attached)
 		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
 		     text("dlend detach %s", address));
 	check_state(dir, what, left, uuid);
 	if (!left)
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");
-	free(dir);
 }
 
 struct mdev_to_be {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The place of a device: the bridges above it.  For devices of this host sysfs tells them.  For
- * others their offers do, and that text is checked like all that peers send.
+ * The place of a device: the bridges above it, and where it joins the root complex of its host: the
+ * host bridge (a socket has one or several), NUMA node, and what it reaches there.  For devices of
+ * this host sysfs tells them.  For others their offers do, and that text is checked like all that
+ * peers send.
  */
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,11 @@
 #define CAP_EXPRESS	0x10
 #define ECAP_ACS	0x0d
 #define ACS_REDIRECT	0x0c	/* requests and completions between peers go up */
+
+#define DOMAIN_MAX	0xfffffu
+#define BUS_MAX		0xffu
+#define PAYLOAD_MAX	4096u
+#define ISLAND_MAX	0xffffu
 
 static const char *const kinds[BRIDGE_KINDS] = {
 	[BRIDGE_ROOT] = "root", [BRIDGE_UP] = "up", [BRIDGE_DOWN] = "down", [BRIDGE_PCI] = "pci",
@@ -45,14 +51,13 @@ static bool parse_bridge(struct bridge *b, char *word)
 
 struct place place_parse(const char *words)
 {
-	char *copy = strdup(words), *rest = NULL, *word;
+	char *copy = text("%s", words), *rest = NULL, *word;
 	struct place place = { .known = true };
 
 	for (word = strtok_r(copy, " \t\n", &rest); word && place.known;
 	     word = strtok_r(NULL, " \t\n", &rest))
 		if (place.count == PLACE_MAX || !parse_bridge(&place.bridge[place.count++], word))
 			place = (struct place){ .known = false };
-	free(copy);
 	return place;
 }
 
@@ -115,13 +120,11 @@ static void add_bridge(struct place *place, const char *dir, const char *bdf)
 {
 	unsigned char config[CONFIG_SIZE];
 	struct bridge *b = &place->bridge[place->count];
-	char *file = path("%s/config", dir);
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = open(text("%s/config", dir), O_RDONLY | O_CLOEXEC);
 	ssize_t size = fd < 0 ? 0 : read(fd, config, sizeof(config));
 
 	if (fd >= 0)
 		close(fd);
-	free(file);
 	snprintf(b->bdf, sizeof(b->bdf), "%s", bdf);
 	b->kind = bridge_kind_of(size > 0 ? port_type(config, size) : -1, place);
 	b->acs = size > 0 && has_acs(config, size);
@@ -146,7 +149,6 @@ struct place place_local(const char *dir)
 			add_bridge(&place, whole, bdf);
 		*slash = '/';
 	}
-	free(whole);
 	return place;
 }
 
@@ -156,4 +158,39 @@ const char *place_switch(const struct place *place)
 		if (place->bridge[i].kind == BRIDGE_UP)
 			return place->bridge[i].bdf;
 	return NULL;
+}
+
+struct root root_parse(const char *words)
+{
+	struct root root = { .known = true };
+	unsigned int domain, bus;
+	int used = 0;
+
+	if (sscanf(words, "%x:%x %d %u %u%n", &domain, &bus, &root.numa, &root.payload,
+		   &root.island, &used) != 5 || words[used] || domain > DOMAIN_MAX ||
+	    bus > BUS_MAX || root.payload > PAYLOAD_MAX || root.island > ISLAND_MAX)
+		return (struct root){ .known = false };
+	snprintf(root.bridge, sizeof(root.bridge), "%04x:%02x", domain, bus);
+	return root;
+}
+
+struct root root_attr(const char *dir)
+{
+	return root_parse(attr(dir, "root"));
+}
+
+bool root_same(const struct root *a, const struct root *b)
+{
+	return a->known == b->known && !strcmp(a->bridge, b->bridge);
+}
+
+const char *root_text(const struct root *root)
+{
+	const char *numa = root->numa < 0 ? "" : text(", NUMA node %d", root->numa);
+
+	if (!root->known)
+		return "host bridge not known";
+	return text("host bridge %s%s, %s", root->bridge, numa,
+		    root->island ? text("peer-to-peer island %u", root->island) :
+				   "nobody vouches for peer-to-peer");
 }

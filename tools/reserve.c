@@ -8,7 +8,6 @@
  * 1970, if it does.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +26,7 @@ struct reservation {
 
 static char *record_file(const char *bdf)
 {
-	return path("%s/dlend/reserved/%s", opt.etc, bdf);
+	return text("%s/dlend/reserved/%s", opt.etc, bdf);
 }
 
 /* @since: 0: as records have it; now: as the kernel takes it, which is told how long it is */
@@ -53,7 +52,7 @@ static int records_remove(const struct device *dev, const char *kept)
 	int found = 0;
 
 	for (size_t i = 0; i < group.count && found >= 0; i++) {
-		char *file = record_file(group.name[i]);
+		const char *file = record_file(group.name[i]);
 
 		if (kept && !strcmp(file, kept))
 			;
@@ -61,26 +60,19 @@ static int records_remove(const struct device *dev, const char *kept)
 			found = 1;
 		else if (errno != ENOENT)
 			found = -errno;
-		free(file);
 	}
-	names_free(&group);
 	return found;
-}
-
-static bool is_number(const char *s)
-{
-	return *s && !s[strspn(s, "0123456789")];
 }
 
 static bool record_read(const char *file, struct reservation *r)
 {
-	char line[TEXT_MAX];
+	const char *line = read_line(file);
 	long long until = 0;
 
-	if (read_text(line, file))
+	if (!line)
 		return false;
 	if (sscanf(line, "%39s %lld", r->whom, &until) < 1 || until < 0 ||
-	    (!is_number(r->whom) && !uuid_valid(r->whom)))
+	    (!is_digits(r->whom) && !uuid_valid(r->whom)))
 		fail(EXIT_FAIL, text("%s is not understood", file), line,
 		     "It is what dlend reserve has written; remove it, reserve the device again, and lend it again.");
 	r->until = until;
@@ -92,11 +84,7 @@ static bool record_read(const char *file, struct reservation *r)
 /* Return: 0 or -errno */
 static int write_reserved(const struct device *dev, const char *value)
 {
-	char *file = path("%s/dlend/reserved", dev->dir);
-	int err = write_text(file, value);
-
-	free(file);
-	return err;
+	return write_text(text("%s/dlend/reserved", dev->dir), value);
 }
 
 static void check_written(const struct device *dev, int err)
@@ -109,17 +97,16 @@ static void check_written(const struct device *dev, int err)
 
 void reserve_again(const struct device *dev)
 {
-	char *file = record_file(dev->bdf);
+	const char *file = record_file(dev->bdf);
 	time_t now = time(NULL);
 	struct reservation r;
 
-	if (record_read(file, &r)) {
-		if (!r.until || r.until > now)
-			check_written(dev, write_reserved(dev, reservation_text(&r, now)));
-		else
-			unlink(file);
-	}
-	free(file);
+	if (!record_read(file, &r))
+		return;
+	if (!r.until || r.until > now)
+		check_written(dev, write_reserved(dev, reservation_text(&r, now)));
+	else
+		unlink(file);
 }
 
 static const char *until_text(time_t until)
@@ -133,18 +120,15 @@ static const char *until_text(time_t until)
 
 json_t *reserved_json(const char *dir)
 {
-	char value[TEXT_MAX], name[TEXT_MAX], whom[40];
 	unsigned int left = 0;
-	const char *node, *mdev;
+	const char *node;
+	char whom[40];
 
-	if (sscanf(read_attr(value, dir, "reserved"), "%39s %u", whom, &left) < 1 ||
-	    !strcmp(whom, "none"))
+	if (sscanf(attr(dir, "reserved"), "%39s %u", whom, &left) < 1 || !strcmp(whom, "none"))
 		return json_null();
-	mdev = mdev_of(whom);
-	node = *mdev ? "0" : whom;
+	node = *mdev_of(whom) ? "0" : whom;
 	return json_pack("{s:o, s:s, s:s, s:s}", "node", attr_json("node_id", node),
-			 "node_name", node_name(name, node),
-			 "mdev", mdev,
+			 "node_name", node_name(node), "mdev", mdev_of(whom),
 			 "until", until_text(left ? time(NULL) + left : 0));
 }
 
@@ -219,10 +203,10 @@ static const char *find_node(const char *name)
 
 static void parse_node(struct reservation *r, const char *s)
 {
-	const char *id = is_number(s) || !name_valid(s) ? s : find_node(s);
+	const char *id = is_digits(s) || !name_valid(s) ? s : find_node(s);
 	unsigned long node = strtoul(id, NULL, 10);
 
-	if (!is_number(id))
+	if (!is_digits(id))
 		fail(EXIT_USAGE, text("--for %s", s),
 		     "that is neither a node's number or name nor a UUID",
 		     "dlend links shows nodes. A VM is named by the UUID of its mediated device: `virsh dumpxml VM` shows it where the VM is defined.");
@@ -249,21 +233,16 @@ static void check_alone(const struct device *dev)
 		fail(EXIT_UNFIT, text("%s cannot be reserved for a VM", dev->bdf),
 		     "others of its IOMMU group are lent with it, and the VM has a mediated device of each",
 		     "Reserve it for a node: --for NODE.");
-	names_free(&group);
 }
 
-/* Return: the device, which nobody else works on now */
-static struct device open_device(int argc, char **argv)
+/* Return: the device, which no other command works on now */
+static struct device open_device(const char *verb, const char *bdf)
 {
 	struct device dev;
-	char full[16];
 
-	if (argc - optind != 1)
-		refuse_usage(argv[0]);
-	if (!bdf_parse(full, argv[optind]))
-		refuse_bdf(argv[optind]);
-	need_root(argv[0]);
-	dev = device_open(argv[optind]);
+	check_bdf(bdf);
+	need_root(verb);
+	dev = device_open(bdf);
 	lock_device(&dev);
 	return dev;
 }
@@ -273,7 +252,7 @@ static struct device open_device(int argc, char **argv)
 /* All of it or nothing: the record is written before the kernel is told, and counts after that. */
 static void reserve(const struct device *dev, const struct reservation *r)
 {
-	char *file = record_file(dev->bdf);
+	const char *file = record_file(dev->bdf);
 	int err = state_prepare(file, reservation_text(r, 0));
 
 	if (err)
@@ -289,7 +268,6 @@ static void reserve(const struct device *dev, const struct reservation *r)
 	if (err < 0)
 		fail(EXIT_FAIL, text("%s cannot be written", file), strerror(-err),
 		     text("%s is reserved, but only for as long as it stays lent.", dev->bdf));
-	free(file);
 }
 
 static void report_reserved(const struct device *dev, const struct reservation *r)
@@ -308,27 +286,22 @@ static void report_reserved(const struct device *dev, const struct reservation *
 
 int cmd_reserve(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "for", required_argument, NULL, 'n' },
-		{ "until", required_argument, NULL, 'u' },
-		{ 0 }
-	};
-	char own[TEXT_MAX];
+	const char *whom = NULL, *until = NULL;
+	const struct verb_option options[] = { { "for", &whom }, { "until", &until }, { 0 } };
+	char **words = verb_words(argc, argv, options, 1, 1);
 	struct reservation r = { 0 };
 	struct device dev;
-	int c;
 
-	while ((c = verb_option(argc, argv, options)) != -1)
-		if (c == 'n')
-			parse_whom(&r, optarg);
-		else
-			r.until = parse_until(optarg);
-	dev = open_device(argc, argv);
+	if (whom)
+		parse_whom(&r, whom);
+	if (until)
+		r.until = parse_until(until);
+	dev = open_device(argv[0], *words);
 	if (!device_lent(&dev))
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     text("dlend lend %s", dev.bdf));
-	if (!*r.whom)
-		parse_node(&r, own_node(own));
+	if (!whom)
+		parse_node(&r, own_node());
 	if (uuid_valid(r.whom))
 		check_alone(&dev);
 	reserve(&dev, &r);
@@ -338,19 +311,13 @@ int cmd_reserve(int argc, char **argv)
 
 int cmd_unreserve(int argc, char **argv)
 {
-	struct device dev;
-	char value[TEXT_MAX] = "", *own;
-	bool found = false;
+	struct device dev = open_device(argv[0], *verb_words(argc, argv, NULL, 1, 1));
+	const char *value = attr(dev.dir, "dlend/reserved");
+	bool found = device_lent(&dev) && *value && strcmp(value, "none");
 	int records;
 
-	while (verb_option(argc, argv, NULL) != -1)
-		;
-	dev = open_device(argc, argv);
-	own = path("%s/dlend", dev.dir);
-	if (device_lent(&dev) && *read_attr(value, own, "reserved") && strcmp(value, "none")) {
+	if (found)
 		check_written(&dev, write_reserved(&dev, "none\n"));
-		found = true;
-	}
 	records = records_remove(&dev, NULL);
 	if (records < 0)
 		fail(EXIT_FAIL, text("%s: its record in %s/dlend/reserved cannot be removed",
@@ -361,7 +328,6 @@ int cmd_unreserve(int argc, char **argv)
 	if (opt.json)
 		print_document(json_pack("{s:s}", "device", dev.bdf));
 	else
-		printf("%s is reserved for nobody any more\n", dev.bdf);
-	free(own);
+		printf("%s is no longer reserved\n", dev.bdf);
 	return EXIT_OK;
 }

@@ -5,22 +5,11 @@
  */
 #include <errno.h>
 #include <libgen.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
 
 #define SETTING	"reset"		/* its name for keep_value() */
-
-static char *commas_to_blanks(const char *methods)
-{
-	char *s = path("%s", methods);
-
-	for (char *c = s; *c; c++)
-		if (*c == ',')
-			*c = ' ';
-	return s;
-}
 
 bool reset_valid(const char *methods)
 {
@@ -29,23 +18,15 @@ bool reset_valid(const char *methods)
 	return len && !methods[len] && len < TEXT_MAX;
 }
 
-/* Does @has hold every word of @want, in that order and nothing else? */
-static bool same_words(const char *has, const char *want)
+/* The words of @methods, with one blank before each. */
+static const char *words_of(const char *methods)
 {
-	while (true) {
-		size_t a, b;
+	char *copy = text("%s", methods), *word, *rest = NULL;
+	const char *words = "";
 
-		has += strspn(has, " ");
-		want += strspn(want, " ");
-		a = strcspn(has, " ");
-		b = strcspn(want, " ");
-		if (a != b || strncmp(has, want, a))
-			return false;
-		if (!a)
-			return true;
-		has += a;
-		want += b;
-	}
+	for (word = strtok_r(copy, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest))
+		words = text("%s %s", words, word);
+	return words;
 }
 
 /*
@@ -54,9 +35,8 @@ static bool same_words(const char *has, const char *want)
  */
 static bool has_own_reset(const struct device *dev)
 {
-	char method[TEXT_MAX], *word, *save = NULL;
+	char *method = attr(dev->dir, "reset_method"), *word, *save = NULL;
 
-	read_attr(method, dev->dir, "reset_method");
 	word = strtok_r(method, " ", &save);
 	while (word && (!strcmp(word, "bus") || !strcmp(word, "cxl_bus")))
 		word = strtok_r(NULL, " ", &save);
@@ -65,7 +45,7 @@ static bool has_own_reset(const struct device *dev)
 
 bool reset_shared(const struct device *dev, const char **with, const char **outside)
 {
-	char *copy = strdup(dev->dir), *bus = dirname(copy), bdf[16];
+	char *bus = dirname(text("%s", dev->dir)), bdf[16];
 	bool bridge = bdf_parse(bdf, strrchr(bus, '/') + 1);
 	struct names all = list_dir(bus), group = device_group(dev);
 
@@ -74,13 +54,10 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
 	for (size_t i = 0; bridge && i < all.count; i++) {
 		if (!bdf_parse(bdf, all.name[i]) || !strcmp(bdf, dev->bdf))
 			continue;
-		*with = text("%s%s%s", *with, **with ? ", " : "", bdf);
+		*with = join(*with, bdf);
 		if (!names_have(&group, bdf))
 			*outside = text("%s", bdf);
 	}
-	names_free(&group);
-	names_free(&all);
-	free(copy);
 	return **with && !has_own_reset(dev);
 }
 
@@ -90,10 +67,9 @@ bool reset_shared(const struct device *dev, const char **with, const char **outs
  */
 static bool keep_method(const struct device *dev, const char *before)
 {
-	char earlier[TEXT_MAX];
 	int err;
 
-	if (kept_value(earlier, dev, SETTING))
+	if (kept_value(dev, SETTING))
 		return false;
 	err = keep_value(dev, SETTING, before);
 	if (err)
@@ -103,55 +79,43 @@ static bool keep_method(const struct device *dev, const char *before)
 	return true;
 }
 
-bool reset_choose(const struct device *dev, const char *methods)
+void reset_choose(const struct device *dev, const char *methods)
 {
-	char *file = path("%s/reset_method", dev->dir), *want = commas_to_blanks(methods);
-	char before[TEXT_MAX], after[TEXT_MAX], all[TEXT_MAX];
+	const char *file = text("%s/reset_method", dev->dir), *want = words_of(methods);
+	const char *what = text("%s cannot be reset by %s", dev->bdf, methods);
+	const char *before = attr(dev->dir, "reset_method"), *all;
 	bool first;
 	int err;
 
 	if (!path_exists(file))
-		fail(EXIT_UNFIT, text("%s cannot be reset by %s", dev->bdf, methods),
-		     "the kernel knows no way to reset it", NULL);
-	read_attr(before, dev->dir, "reset_method");
-	if (same_words(before, want)) {
-		free(want);
-		free(file);
-		return false;
-	}
+		fail(EXIT_UNFIT, what, "the kernel knows no way to reset it", NULL);
+	if (!strcmp(words_of(before), want))
+		return;
 	first = keep_method(dev, before);
-	err = write_text(file, text("%s\n", want));
-	read_attr(after, dev->dir, "reset_method");
-	if (err || !same_words(after, want)) {
-		/* After "default" the file lists all methods.  Then the old one is restored. */
-		write_text(file, "default\n");
-		read_attr(all, dev->dir, "reset_method");
-		write_text(file, text("%s\n", before));
-		if (first)
-			forget_value(dev, SETTING);
-		fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT,
-		     text("%s cannot be reset by %s", dev->bdf, methods),
-		     err && err != -EINVAL ? strerror(-err) : "neither the device nor its slot can",
-		     text("It has: %s. (bus needs a device that is alone on its bus.)",
-			  *all ? all : "none"));
-	}
-	free(want);
-	free(file);
-	return true;
+	err = write_text(file, text("%s\n", *want ? want + 1 : ""));
+	if (!err && !strcmp(words_of(attr(dev->dir, "reset_method")), want))
+		return;
+	/* After "default" the file lists all methods.  Then the old one is restored. */
+	write_text(file, "default\n");
+	all = attr(dev->dir, "reset_method");
+	write_text(file, text("%s\n", before));
+	if (first)
+		forget_value(dev, SETTING);
+	fail(err == -EACCES || err == -EPERM ? EXIT_FAIL : EXIT_UNFIT, what,
+	     err && err != -EINVAL ? strerror(-err) : "neither the device nor its slot can",
+	     text("It has: %s. (bus needs a device that is alone on its bus.)",
+		  *all ? all : "none"));
 }
 
 void reset_restore(const struct device *dev)
 {
-	char *file = path("%s/reset_method", dev->dir);
-	char before[TEXT_MAX];
+	const char *file = text("%s/reset_method", dev->dir), *before = kept_value(dev, SETTING);
 
-	if (!kept_value(before, dev, SETTING))
-		goto out;
+	if (!before)
+		return;
 	if (write_text(file, text("%s\n", before)) < 0)
 		progress("%s: its reset method could not be set back to \"%s\"; write that to %s",
 			 dev->bdf, before, file);
 	else
 		forget_value(dev, SETTING);
-out:
-	free(file);
 }

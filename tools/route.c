@@ -4,8 +4,6 @@
  * knows where it leads.  In every node it goes up to the root, even if its target is below the same
  * switch (docs/paths.md).
  */
-#include <string.h>
-
 #include "fabric.h"
 
 static const char *const ways[] = {
@@ -41,8 +39,8 @@ static void add_step(struct route *r, enum step_kind kind, unsigned int node, co
 	s = &r->step[r->count++];
 	s->kind = kind;
 	s->node = node;
+	s->name = name;
 	s->note = note;
-	snprintf(s->name, sizeof(s->name), "%.*s", NAME_MAX_LEN - 1, name);
 	r->hops += kind == STEP_SWITCH || kind == STEP_PCI || kind == STEP_ROOT ||
 		   kind == STEP_NTB;
 	r->switches += kind == STEP_SWITCH;
@@ -96,7 +94,7 @@ static void add_root_step(struct route *r, unsigned int node, const struct place
 static const struct edge *add_crossing(const struct fabric *f, struct route *r, unsigned int from,
 				       unsigned int to)
 {
-	static const struct edge none;
+	static const struct edge none = { .name = "" };
 	const struct edge *there = fabric_edge(f, from, to), *back = fabric_edge(f, to, from);
 
 	if (!there)
@@ -113,10 +111,8 @@ static const struct edge *add_crossing(const struct fabric *f, struct route *r, 
 
 static struct route begin_route(const struct lent *a, const char *to)
 {
-	struct route r = { .exact = true };
+	struct route r = { .exact = true, .from = a->address, .to = to };
 
-	snprintf(r.from, sizeof(r.from), "%s", a->address);
-	snprintf(r.to, sizeof(r.to), "%s", to);
 	add_step(&r, STEP_DEVICE, a->lender, a->address, "DMA to a guest-physical address");
 	add_steps_up(&r, a->lender, &a->place);
 	return r;
@@ -124,11 +120,7 @@ static struct route begin_route(const struct lent *a, const char *to)
 
 static struct route route_without_way(const struct route *r)
 {
-	struct route none = { .way = WAY_NONE, .exact = true };
-
-	memcpy(none.from, r->from, sizeof(none.from));
-	memcpy(none.to, r->to, sizeof(none.to));
-	return none;
+	return (struct route){ .way = WAY_NONE, .exact = true, .from = r->from, .to = r->to };
 }
 
 static bool are_linked(const struct fabric *f, unsigned int a, unsigned int b)
@@ -138,11 +130,9 @@ static bool are_linked(const struct fabric *f, unsigned int a, unsigned int b)
 
 struct route route_memory(const struct fabric *f, const struct lent *a, unsigned int node)
 {
-	char to[NAME_MAX_LEN];
-	struct route r;
+	const char *to = text("memory:%u", node);
+	struct route r = begin_route(a, to);
 
-	snprintf(to, sizeof(to), "memory:%u", node);
-	r = begin_route(a, to);
 	if (a->lender == node) {
 		r.way = WAY_LENDER;
 		add_root_step(&r, node, &a->place, "IOMMU: guest-physical address to page");

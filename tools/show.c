@@ -5,8 +5,6 @@
  * It is what dlend status knows of the device, with what only the device itself can tell, and
  * with what may be done next.  The text is made of what JSON has.
  */
-#include <getopt.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
@@ -39,8 +37,7 @@ static json_t *find_mdev(const json_t *status, const char *name)
 	json_t *mdev = find_entry(status, "mdevs", "uuid", uuid);
 
 	if (!mdev)
-		fail(EXIT_NOT_FOUND, text("%s: no such mediated device", uuid),
-		     "dlend has none of that UUID on this node", "dlend status lists them.");
+		fail_no_mdev(uuid);
 	return find_entry(status, "offers", "address", member(mdev, "parent"));
 }
 
@@ -49,8 +46,7 @@ __noreturn static void fail_unknown(const char *name)
 	struct device dev;
 
 	if (name[0] == 'd')
-		fail(EXIT_NOT_FOUND, text("%s is not there", name), "no node offers it",
-		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
+		fail_no_offer(text("%s is not there", name));
 	dev = device_open(name);
 	fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 	     text("dlend lend %s", dev.bdf));
@@ -84,16 +80,14 @@ static json_t *mdevs_of(const json_t *status, const char *address)
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "mdevs"), i, mdev) {
-		char *dir = mdev_directory(member(mdev, "uuid"));
 		const char *vm = "", *user;
 
-		if (!strcmp(member(mdev, "parent"), address)) {
-			user = mdev_user(dir, &vm);
-			json_object_set_new(mdev, "user", ascii_json(user ? user : ""));
-			json_object_set_new(mdev, "vm", ascii_json(vm));
-			json_array_append(found, mdev);
-		}
-		free(dir);
+		if (strcmp(member(mdev, "parent"), address))
+			continue;
+		user = mdev_user(mdev_directory(member(mdev, "uuid")), &vm);
+		json_object_set_new(mdev, "user", ascii_json(user));
+		json_object_set_new(mdev, "vm", ascii_json(vm));
+		json_array_append(found, mdev);
 	}
 	return found;
 }
@@ -101,34 +95,26 @@ static json_t *mdevs_of(const json_t *status, const char *address)
 /* Only the lender knows how long it is reserved, or that it is while somebody has it. */
 static json_t *reserved_of(const json_t *offer, const char *dir)
 {
-	char *own = path("%s/bus/pci/devices/%s/dlend", opt.sysfs, member(offer, "own"));
-	char vm[TEXT_MAX];
-	json_t *reserved;
+	const char *own = member(offer, "own"), *vm = attr(dir, "reserved");
 
-	if (*member(offer, "own"))
-		reserved = reserved_json(own);
-	else if (!strcmp(member(offer, "state"), "reserved"))
-		reserved = json_pack("{s:O, s:O, s:s, s:s}",
-				     "node", json_object_get(offer, "borrower"),
-				     "node_name", json_object_get(offer, "borrower_name"),
-				     "mdev", uuid_valid(read_attr(vm, dir, "reserved")) ? vm : "",
-				     "until", "");
-	else
-		reserved = json_null();
-	free(own);
-	return reserved;
+	if (*own)
+		return reserved_json(sys("bus/pci/devices/%s/dlend", own));
+	if (strcmp(member(offer, "state"), "reserved"))
+		return json_null();
+	return json_pack("{s:O, s:O, s:s, s:s}",
+			 "node", json_object_get(offer, "borrower"),
+			 "node_name", json_object_get(offer, "borrower_name"),
+			 "mdev", uuid_valid(vm) ? vm : "", "until", "");
 }
 
 static void add_attributes(json_t *page, const char *dir)
 {
 	static const char *const keys[] = { "clique", "interrupts", "bars", "attach_error" };
 
-	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++) {
-		char *file = path("%s/%s", dir, keys[i]), *all = read_all(file);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		char *all = read_all(text("%s/%s", dir, keys[i]));
 
 		json_object_set_new(page, keys[i], ascii_json(all ? strip_text(all) : ""));
-		free(all);
-		free(file);
 	}
 }
 
@@ -163,8 +149,7 @@ static void next_of_mdev(json_t *next, const json_t *mdev)
 static void next_of_free(json_t *page, json_t *next, const char *dir)
 {
 	const json_t *offer = json_object_get(page, "offer");
-	char *address = path("%s", member(offer, "address"));
-	char *attach = path("%s/attached", dir);
+	const char *address = member(offer, "address");
 	const char *why = "the module dlend_borrower is not loaded here", *todo = NULL;
 
 	if (!strcmp(member(offer, "state"), "preparing")) {
@@ -174,15 +159,13 @@ static void next_of_free(json_t *page, json_t *next, const char *dir)
 		why = offer_obstacle(address, NULL);
 		todo = why ? attempt_todo() : NULL;
 	}
-	json_object_set_new(page, "obstacle", ascii_json(why ? why : ""));
+	json_object_set_new(page, "obstacle", ascii_json(why));
 	if (todo)
 		add_next(next, todo);
 	if (!why)
 		add_next(next, text("borrow it for a VM: dlend borrow %s", address));
-	if (!why && path_exists(attach) && !*member(offer, "own"))
+	if (!why && path_exists(text("%s/attached", dir)) && !*member(offer, "own"))
 		add_next(next, text("use it on this host itself: dlend attach %s", address));
-	free(attach);
-	free(address);
 }
 
 static void add_steps(json_t *page, const char *dir)
@@ -212,8 +195,7 @@ static void add_steps(json_t *page, const char *dir)
 static json_t *make_page(const char *name)
 {
 	json_t *status = json_object(), *offer, *page;
-	const char *address;
-	char *dir;
+	const char *address, *dir;
 
 	show_links(status);
 	show_offers(status);
@@ -221,7 +203,7 @@ static json_t *make_page(const char *name)
 	show_attached(status);
 	offer = find_offer(status, name);
 	address = member(offer, "address");
-	dir = path("%s/bus/dlend/devices/%s", opt.sysfs, address);
+	dir = offer_directory(address);
 	page = json_pack("{s:O, s:o, s:o, s:o, s:o}", "offer", offer,
 			 "reserved", reserved_of(offer, dir),
 			 "link", or_null(find_entry(status, "links", "name",
@@ -230,7 +212,6 @@ static json_t *make_page(const char *name)
 			 "attached", or_null(find_entry(status, "attached", "address", address)));
 	add_attributes(page, dir);
 	add_steps(page, dir);
-	free(dir);
 	json_decref(status);
 	return page;
 }
@@ -240,21 +221,16 @@ static json_t *make_page(const char *name)
 /* A member, if it has a value: on its line, or on several if it has several.  Others wrote it. */
 static void print_member(const char *before, const char *key, const json_t *value)
 {
-	char *all = json_is_integer(value) ? path("%lld", json_integer_value(value)) :
-					     path("%s", json_string_value(value));
-	char *save = NULL, *line;
+	char *all = json_is_integer(value) ? text("%lld", json_integer_value(value)) :
+					     text("%s", json_string_value(value)), *line;
 
-	for (char *c = all; *c; c++)
-		if (*c < ' ' && *c != '\n')
-			*c = '?';
 	if (strchr(all, '\n')) {
 		printf("%s%s:\n", before, key);
-		for (line = strtok_r(all, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-			printf("%s  %s\n", before, line);
+		while ((line = next_line(&all)))
+			printf("%s  %s\n", before, ascii(line));
 	} else if (*all) {
-		printf("%s%s: %s\n", before, key, all);
+		printf("%s%s: %s\n", before, key, ascii(all));
 	}
-	free(all);
 }
 
 static const char *node_member(const json_t *of, const char *key)
@@ -321,7 +297,7 @@ static void print_next(const json_t *page)
 	json_t *step;
 	size_t i;
 
-	print_member("  ", "cannot be had here", json_object_get(page, "obstacle"));
+	print_member("  ", "cannot be used here", json_object_get(page, "obstacle"));
 	json_array_foreach(json_object_get(page, "next"), i, step) {
 		printf("%s%s\n", before, json_string_value(step));
 		before = "  ";
@@ -351,18 +327,11 @@ static void print_page(const json_t *page)
 
 int cmd_show(int argc, char **argv)
 {
-	json_t *page;
+	json_t *page = make_page(*verb_words(argc, argv, NULL, 1, 1));
 
-	while (verb_option(argc, argv, NULL) != -1)
-		;
-	if (argc - optind != 1)
-		refuse_usage(argv[0]);
-	page = make_page(argv[optind]);
-	if (opt.json) {
+	if (opt.json)
 		print_document(page);
-	} else {
+	else
 		print_page(page);
-		json_decref(page);
-	}
 	return EXIT_OK;
 }

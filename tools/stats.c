@@ -4,12 +4,10 @@
  *
  * Samples of one thing that differ in a label more (the type of a message) are added.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "metrics.h"
-#include "uevent.h"
+#include "metric.h"
 
 #define COLUMNS_MAX	12
 #define LABELS_MAX	3
@@ -58,14 +56,7 @@ static const struct kind kinds[] = {
 		{ "MAPPED", "mapped_bytes" }, { "WINDOW", "window_bytes" } } },
 };
 
-#define KINDS	(sizeof(kinds) / sizeof(*kinds))
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t len = strlen(s), more = strlen(end);
-
-	return len >= more && !strcmp(s + len - more, end);
-}
+#define KINDS	ARRAY_SIZE(kinds)
 
 /* Reading: a list for each kind, of {label: value ..., "numbers": {name: number}} */
 
@@ -94,17 +85,15 @@ static json_t *find_thing(const json_t *list, const struct kind *kind, const cha
 static json_t *numbers_of(const char *labels)
 {
 	json_t *list = json_object_get(numbers, reading->name), *thing;
-	char first[TEXT_MAX], second[TEXT_MAX], value[TEXT_MAX];
 
-	metric_label_value(first, labels, reading->label[0]);
-	metric_label_value(second, labels, reading->label[1]);
-	thing = find_thing(list, reading, first, second);
+	thing = find_thing(list, reading, metric_label_value(labels, reading->label[0]),
+			   metric_label_value(labels, reading->label[1]));
 	if (!thing) {
 		thing = json_object();
-		for (size_t i = 0; i < LABELS_MAX && reading->label[i]; i++) {
-			metric_label_value(value, labels, reading->label[i]);
-			json_object_set_new(thing, reading->label[i], ascii_json(value));
-		}
+		for (size_t i = 0; i < LABELS_MAX && reading->label[i]; i++)
+			json_object_set_new(thing, reading->label[i],
+					    ascii_json(metric_label_value(labels,
+									  reading->label[i])));
 		json_object_set_new(thing, "numbers", json_object());
 		json_array_append_new(list, thing);
 	}
@@ -114,11 +103,10 @@ static json_t *numbers_of(const char *labels)
 /* States and the like are no numbers. */
 static void collect(const char *name, const char *labels, const char *value)
 {
-	char state[TEXT_MAX];
 	json_t *all, *sum;
 
 	if (strncmp(name, reading->prefix, strlen(reading->prefix)) || ends_with(name, "_info") ||
-	    *metric_label_value(state, labels, "state"))
+	    *metric_label_value(labels, "state"))
 		return;
 	all = numbers_of(labels);
 	sum = json_object_get(all, name);
@@ -284,34 +272,23 @@ static void report(const json_t *all, int64_t ms)
 	output_flush();
 }
 
-static void report_since(const json_t *before, const json_t *now, int64_t ms)
-{
-	json_t *since = numbers_since(before, now);
-
-	report(since, ms);
-	json_decref(since);
-}
-
 /* The command */
 
-static struct names parse_names(int argc, char **argv)
+static struct names parse_names(char **words)
 {
 	struct names names = { 0 };
 	char bdf[16];
 
-	for (; optind < argc; optind++) {
-		const char *name = argv[optind];
-
-		if (uuid_valid(name))
-			names_add(&names, uuid_parse(name));
-		else if (bdf_parse(bdf, name))
+	for (; *words; words++)
+		if (uuid_valid(*words))
+			names_add(&names, uuid_parse(*words));
+		else if (bdf_parse(bdf, *words))
 			names_add(&names, bdf);
-		else if (!strcmp(name, "loop"))
-			names_add(&names, name);
+		else if (!strcmp(*words, "loop"))
+			names_add(&names, *words);
 		else
-			fail(EXIT_USAGE, text("\"%s\" is no link and no device", name), NULL,
+			fail(EXIT_USAGE, text("\"%s\" is no link and no device", *words), NULL,
 			     "Give an address as dlend links, list or lspci shows it, loop, or the UUID of a mediated device.");
-	}
 	return names;
 }
 
@@ -329,47 +306,42 @@ static void check_found(const struct names *names, const bool *found)
 /* @interval: ms, 0: once; @count: of times, 0: without end */
 static void stats(const struct names *names, int64_t interval, unsigned long count)
 {
-	bool *found = calloc(names->count + 1, sizeof(*found));
-	json_t *before = read_numbers(names, found), *now;
+	bool *found = zeroed(names->count, sizeof(*found));
+	json_t *before = read_numbers(names, found), *now, *since;
 	int64_t then = now_ms(), next = then + interval;
 
 	check_found(names, found);
 	report(before, 0);
 	for (unsigned long i = 1; interval && (!count || i < count); i++, next += interval) {
-		text_drop_all();
+		const size_t mark = memory_mark();
+
 		uevent_wait(-1, next);
 		now = read_numbers(names, found);
-		report_since(before, now, now_ms() - then);
+		since = numbers_since(before, now);
+		report(since, now_ms() - then);
+		json_decref(since);
 		json_decref(before);
 		before = now;
 		then = now_ms();
+		memory_drop(mark);
 	}
-	json_decref(before);
-	free(found);
 }
 
 int cmd_stats(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "interval", required_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'c' },
-		{ 0 }
+	const char *interval = NULL, *count = NULL;
+	const struct verb_option options[] = {
+		{ "interval", &interval }, { "count", &count }, { 0 }
 	};
-	unsigned long count = 0;
-	int64_t interval = 0;
+	char **words = verb_words(argc, argv, options, 0, ANY_NUMBER);
+	int64_t ms = parse_seconds("interval", interval);
+	unsigned long times = parse_count(count, "times");
 	struct names names;
-	int c;
 
-	while ((c = verb_option(argc, argv, options)) != -1)
-		if (c == 'i')
-			interval = parse_seconds("interval", optarg);
-		else
-			count = parse_count(optarg, "times");
-	if (count && !interval)
+	if (times && !ms)
 		refuse_usage(argv[0]);
-	names = parse_names(argc, argv);
-	opt.lines = interval;
-	stats(&names, interval, count);
-	names_free(&names);
+	names = parse_names(words);
+	opt.lines = ms;
+	stats(&names, ms, times);
 	return EXIT_OK;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* dlend status: this node at a glance. */
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "dlend.h"
@@ -10,24 +9,19 @@ static const char *const modules[] = { DLEND_MODULES };
 
 static void show_node(json_t *root)
 {
-	json_t *list = root ? json_object() : NULL;
-	char node[TEXT_MAX], name[TEXT_MAX];
-	const char *loaded = "";
+	const char *node = own_node(), *loaded = "";
+	json_t *list = json_object();
 
-	own_node(node);
-	for (size_t i = 0; i < sizeof(modules) / sizeof(*modules); i++) {
-		char *dir = path("%s/module/%s", opt.sysfs, modules[i]);
-		bool there = path_exists(dir);
+	for (size_t i = 0; i < ARRAY_SIZE(modules); i++) {
+		bool there = path_exists(sys("module/%s", modules[i]));
 
-		if (list)
-			json_object_set_new(list, modules[i], json_boolean(there));
-		else if (there)
+		json_object_set_new(list, modules[i], json_boolean(there));
+		if (there)
 			loaded = text("%s %s", loaded, modules[i]);
-		free(dir);
 	}
 	if (root) {
 		json_object_set_new(root, "node", attr_json("node_id", *node ? node : "0"));
-		json_object_set_new(root, "node_name", ascii_json(node_name(name, node)));
+		json_object_set_new(root, "node_name", ascii_json(node_name(node)));
 		json_object_set_new(root, "modules", list);
 	} else {
 		printf("node %s, modules:%s\n",
@@ -39,149 +33,107 @@ static void show_node(json_t *root)
 /* Prints an attribute.  Some have several lines: p2p has one for every BAR. */
 static void show_lines(const char *name, char *value)
 {
-	char *save = NULL, *line;
+	char *line;
 
 	if (!strchr(value, '\n')) {
 		printf("  %s: %s\n", name, value);
 		return;
 	}
 	printf("  %s:\n", name);
-	for (line = strtok_r(value, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+	while ((line = next_line(&value)))
 		printf("    %s\n", line);
 }
 
 /* All of dlend's own attributes that can be read; some can only be written. */
-static void show_mdev_attributes(const char *own, json_t *mdev)
+static void show_mdev_attributes(const char *dir, json_t *mdev)
 {
-	struct names n = list_dir(own);
+	struct names n = list_dir(dir);
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *file = path("%s/%s", own, n.name[i]);
-		char *all = read_all(file), *whole;
+		char *all = read_all(names_path(&n, i)), *whole = all ? strip_text(all) : NULL;
 
-		free(file);
-		if (!all)
-			continue;
-		whole = strip_text(all);
-		if (mdev)
+		if (whole && mdev)
 			json_object_set_new(mdev, n.name[i], attr_json(n.name[i], whole));
-		else if (*whole && strcmp(n.name[i], "state"))
+		else if (whole && *whole && strcmp(n.name[i], "state"))
 			show_lines(n.name[i], whole);
-		free(all);
 	}
-	names_free(&n);
-}
-
-static void show_mdev(const char *uuid, const char *dir, json_t *mdevs)
-{
-	char *own = path("%s/dlend", dir), state[TEXT_MAX];
-	const char *parent = mdev_parent(uuid);
-	json_t *mdev = NULL;
-
-	if (mdevs) {
-		mdev = json_pack("{s:o, s:o}", "uuid", ascii_json(uuid),
-				 "parent", ascii_json(parent));
-		json_array_append_new(mdevs, mdev);
-	} else {
-		printf("%s on %s: %s\n", uuid, *parent ? parent : "?",
-		       read_attr(state, own, "state"));
-	}
-	show_mdev_attributes(own, mdev);
-	free(own);
 }
 
 void show_mdevs(json_t *root)
 {
-	json_t *mdevs = root ? json_array() : NULL;
-	char *bus = path("%s/bus/mdev/devices", opt.sysfs);
-	struct names n = list_dir(bus);
+	json_t *mdevs = json_array(), *mdev = NULL;
+	struct names n = list_dir(sys("bus/mdev/devices"));
 	size_t count = 0;
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", bus, n.name[i]), *own = path("%s/dlend", dir);
+		const char *own = text("%s/dlend", names_path(&n, i)), *uuid = n.name[i];
+		const char *parent = mdev_parent(uuid);
 
-		if (path_exists(own)) {
-			show_mdev(n.name[i], dir, mdevs);
-			count++;
+		if (!path_exists(own))
+			continue;
+		count++;
+		if (root) {
+			mdev = json_pack("{s:o, s:o}", "uuid", ascii_json(uuid),
+					 "parent", ascii_json(parent));
+			json_array_append_new(mdevs, mdev);
+		} else {
+			printf("%s on %s: %s\n", uuid, *parent ? parent : "?", attr(own, "state"));
 		}
-		free(own);
-		free(dir);
+		show_mdev_attributes(own, mdev);
 	}
-	if (mdevs)
+	if (root)
 		json_object_set_new(root, "mdevs", mdevs);
 	else if (!count)
 		puts("no mediated devices");
-	names_free(&n);
-	free(bus);
 }
 
-/* Prints a word of a shell command, quoted if needed, because it comes from another host. */
-static void print_shell_word(const char *word)
+/* A word of a shell command, quoted if needed, because it comes from another host. */
+static const char *shell_word(const char *word)
 {
-	const char *c = word;
+	const char *c = word, *quoted = *word == '-' ? "-- '" : "'";
 
 	while (isalnum((unsigned char)*c) || (*c && strchr("._+:@/-", *c)))
 		c++;
-	if (*word && *word != '-' && !*c) {
-		fputs(word, stdout);
-		return;
-	}
-	fputs(*word == '-' ? "-- '" : "'", stdout);
+	if (*word && *word != '-' && !*c)
+		return word;
 	for (; *word; word++)
-		if (*word == '\'')
-			fputs("'\\''", stdout);
-		else
-			putchar(*word);
-	putchar('\'');
+		quoted = *word == '\'' ? text("%s'\\''", quoted) : text("%s%c", quoted, *word);
+	return text("%s'", quoted);
 }
 
-/* A note by dlend migrate on another host: the name of a VM that leaves it, and its own name. */
-static void show_move(char *note, json_t *moves)
-{
-	char *rest = note, *vm = strsep(&rest, "\n"), *from = rest ? strsep(&rest, "\n") : "?";
-
-	if (moves) {
-		json_array_append_new(moves, json_pack("{s:o, s:o}", "vm", ascii_json(vm),
-						       "from", ascii_json(from)));
-		return;
-	}
-	printf("\n%s was to move here from %s; if that has died: dlend migrate --finish ",
-	       vm, from);
-	print_shell_word(vm);
-	putchar('\n');
-}
-
+/* Notes by dlend migrate on another host: the name of a VM that leaves it, and its own name. */
 static void show_moves(json_t *root)
 {
-	json_t *moves = root ? json_array() : NULL;
 	struct names n = list_dir(opt.run ? opt.run : "/nowhere");
+	json_t *moves = json_array();
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *file = path("%s/%s", opt.run, n.name[i]);
-		char *note = strncmp(n.name[i], "moving-", 7) ? NULL : read_all(file);
+		char *rest = strncmp(n.name[i], "moving-", 7) ? NULL : read_all(names_path(&n, i));
+		const char *vm = rest ? strsep(&rest, "\n") : NULL;
+		const char *from = rest ? strsep(&rest, "\n") : "?";
 
-		if (note)
-			show_move(note, moves);
-		free(note);
-		free(file);
+		if (vm && root)
+			json_array_append_new(moves, json_pack("{s:o, s:o}", "vm", ascii_json(vm),
+							       "from", ascii_json(from)));
+		else if (vm)
+			printf("\n%s was to move here from %s; if that has died: dlend migrate --finish %s\n",
+			       vm, from, shell_word(vm));
 	}
-	if (moves)
+	if (root)
 		json_object_set_new(root, "moves", moves);
-	names_free(&n);
 }
 
 static void show_status(json_t *root)
 {
-	show_node(root);
-	if (!root)
-		putchar('\n');
-	show_links(root);
-	if (!root)
-		putchar('\n');
-	show_offers(root);
-	if (!root)
-		putchar('\n');
-	show_mdevs(root);
+	static void (*const parts[])(json_t *root) = {
+		show_node, show_links, show_offers, show_mdevs
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (i && !root)
+			putchar('\n');
+		parts[i](root);
+	}
 	show_attached(root);
 	show_moves(root);
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dlend topology: the command, and the fabric as text.  JSON is topology_json.c's, pictures are
- * dot.c's, one way hop by hop is path.c's, and cliques are clique.c's.
+ * dlend topology: the command, the fabric as text and as JSON, and one way through it, hop by hop.
+ * Pictures are dot.c's, and cliques are clique.c's.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology.h"
+#include "fabric.h"
 
 static const char *const bridge_text[BRIDGE_KINDS] = {
 	[BRIDGE_ROOT] = "root port", [BRIDGE_UP] = "switch", [BRIDGE_DOWN] = "port",
@@ -149,26 +148,287 @@ static void show_routes(const struct fabric *f)
 	table_print(&t);
 }
 
+/* JSON */
+
+static json_t *place_json(const struct place *place)
+{
+	json_t *bridges = json_array();
+
+	for (size_t i = 0; i < place->count; i++) {
+		const struct bridge *b = &place->bridge[i];
+
+		json_array_append_new(bridges, json_pack("{s:s, s:s, s:b}", "address", b->bdf,
+							 "kind", bridge_kind_name(b->kind),
+							 "acs", b->acs));
+	}
+	return bridges;
+}
+
+/* NULL if it is not known: then there is no such key. */
+static json_t *root_json(const struct root *root)
+{
+	if (!root->known)
+		return NULL;
+	return json_pack("{s:s, s:i, s:i, s:i}", "host_bridge", root->bridge, "numa", root->numa,
+			 "payload", (int)root->payload, "island", (int)root->island);
+}
+
+static json_t *nodes_json(const struct fabric *f)
+{
+	json_t *nodes = json_array();
+
+	for (size_t i = 0; i < f->nodes; i++)
+		json_array_append_new(nodes, json_integer(f->node[i]));
+	return nodes;
+}
+
+static json_t *names_json(const struct fabric *f)
+{
+	json_t *names = json_object();
+
+	for (size_t i = 0; i < f->nodes; i++) {
+		const char *node = text("%u", f->node[i]), *name = node_name(node);
+
+		if (*name)
+			json_object_set_new(names, node, ascii_json(name));
+	}
+	return names;
+}
+
+static json_t *links_json(const struct fabric *f)
+{
+	json_t *links = json_array();
+
+	for (size_t i = 0; i < f->edges; i++) {
+		const struct edge *e = &f->edge[i];
+
+		json_array_append_new(links, json_pack(
+			"{s:i, s:i, s:o, s:b, s:I, s:b, s:o, s:o*}", "from", e->from, "to", e->to,
+			"name", ascii_json(e->name), "up", e->up, "bytes", (json_int_t)e->bytes,
+			"place_known", e->place.known, "bridges", place_json(&e->place),
+			"root", root_json(&e->root)));
+	}
+	return links;
+}
+
+static json_t *devices_json(const struct fabric *f)
+{
+	json_t *devices = json_array();
+
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *d = &f->device[i];
+
+		json_array_append_new(devices, json_pack(
+			"{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o, s:o*, s:b, s:o, s:o*}",
+			"address", ascii_json(d->address), "type", d->type, "lender", d->lender,
+			"state", d->state, "borrower", d->borrower, "own", d->own,
+			"mdev", ascii_json(d->uuid), "interrupts", ascii_json(d->interrupts),
+			"clique", d->clique < 0 ? NULL : json_integer(d->clique),
+			"place_known", d->place.known, "bridges", place_json(&d->place),
+			"root", root_json(&d->root)));
+	}
+	return devices;
+}
+
+static json_t *steps_json(const struct route *r)
+{
+	json_t *steps = json_array();
+
+	for (size_t i = 0; i < r->count; i++) {
+		const struct step *s = &r->step[i];
+
+		json_array_append_new(steps, json_pack("{s:i, s:s, s:o, s:s}", "node", s->node,
+						       "kind", step_name(s->kind),
+						       "name", ascii_json(s->name),
+						       "note", s->note));
+	}
+	return steps;
+}
+
+static json_t *route_json(const struct route *r, bool steps)
+{
+	return json_pack("{s:o, s:o, s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:o*}",
+			 "from", ascii_json(r->from), "to", ascii_json(r->to),
+			 "way", way_name(r->way), "hops", r->hops, "roots", r->roots,
+			 "switches", r->switches, "bridges", r->bridges,
+			 "ntbs", r->crossings, "exact", r->exact,
+			 "steps", steps ? steps_json(r) : NULL);
+}
+
+static void add_route(void *routes, const struct route *r)
+{
+	json_array_append_new(routes, route_json(r, false));
+}
+
+static json_t *routes_json(const struct fabric *f)
+{
+	json_t *routes = json_array();
+
+	route_each(f, add_route, routes);
+	return routes;
+}
+
+static void add_unreachable_pair(void *pairs, const struct lent *a, const struct lent *b)
+{
+	json_array_append_new(pairs, json_pack("[o, o]", ascii_json(a->address),
+					       ascii_json(b->address)));
+}
+
+static json_t *clique_json(const struct fabric *f, int clique)
+{
+	json_t *devices = json_array(), *no_way = json_array();
+
+	for (size_t i = 0; i < f->devices; i++)
+		if (f->device[i].clique == clique)
+			json_array_append_new(devices, ascii_json(f->device[i].address));
+	clique_each_unreachable_pair(f, clique, add_unreachable_pair, no_way);
+	return json_pack("{s:i, s:o, s:o}", "clique", clique, "devices", devices,
+			 "no_way", no_way);
+}
+
+static json_t *cliques_json(const struct fabric *f)
+{
+	json_t *cliques = json_array();
+
+	for (int clique = 0; clique < CLIQUES; clique++)
+		if (clique_has(f, clique))
+			json_array_append_new(cliques, clique_json(f, clique));
+	return cliques;
+}
+
+static json_t *doubts_json(const struct fabric *f)
+{
+	json_t *doubts = json_array();
+
+	for (size_t i = 0; i < f->doubts; i++) {
+		const struct doubt *d = &f->doubt[i];
+
+		json_array_append_new(doubts, json_pack("{s:[o, o], s:[i, i], s:o}", "devices",
+							ascii_json(d->a), ascii_json(d->b),
+							"cliques", clique_of(f, d->a),
+							clique_of(f, d->b),
+							"why", ascii_json(d->why)));
+	}
+	return doubts;
+}
+
+static void topology_json(const struct fabric *f)
+{
+	print_document(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+				 "node", f->me, "nodes", nodes_json(f), "names", names_json(f),
+				 "links", links_json(f), "devices", devices_json(f),
+				 "routes", routes_json(f), "cliques", cliques_json(f),
+				 "doubts", doubts_json(f), "p2p", peers_json(f)));
+}
+
+/* One way */
+
+static const char look_at_links[] =
+	"dlend links shows this node's links and what is wrong with them.";
+
+static const struct lent *find_endpoint(const struct fabric *f, const char *name)
+{
+	const struct lent *d = fabric_device(f, name);
+	char bdf[16];
+
+	if (!d && !bdf_parse(bdf, name) && !uuid_valid(name))
+		fail(EXIT_USAGE, text("\"%s\" is no address and no UUID", name), NULL,
+		     "dlend list shows what is offered, dlend status the mediated devices.");
+	if (!d)
+		fail(EXIT_NOT_FOUND, text("%s: no such device", name),
+		     "it is no address of an offer or of a lent device of this host, and no UUID of an mdev",
+		     "dlend list shows what is offered.");
+	return d;
+}
+
+/* "memory" is that of a guest on this node, "memory:3" on node 3. Return: the node, or 0 */
+static unsigned int memory_node(const struct fabric *f, const char *name)
+{
+	unsigned long node;
+
+	if (!strcmp(name, "memory"))
+		return f->me;
+	if (strncmp(name, "memory:", 7))
+		return 0;
+	node = is_digits(name + 7) ? strtoul(name + 7, NULL, 10) : 0;
+	if (!node || node > 65535)
+		fail(EXIT_USAGE, text("\"%s\" is no memory", name), "a node id is 1 to 65535",
+		     NULL);
+	return node;
+}
+
+static const char *count_text(unsigned int count, const char *what)
+{
+	return text("%u %s%s", count, what, count == 1 ? "" :
+		    what[strlen(what) - 1] == 'h' ? "es" : "s");
+}
+
+static void show_step(const struct step *s, unsigned int *hop)
+{
+	bool counts = s->kind != STEP_DEVICE && s->kind != STEP_MEMORY && s->kind != STEP_UNKNOWN;
+
+	printf("  %2s  node %-5u  %-7s", counts ? text("%u", ++*hop) : "", s->node,
+	       step_name(s->kind));
+	if (*s->name || *s->note)
+		printf("  %-13s", s->name);
+	if (*s->note)
+		printf("  %s", s->note);
+	putchar('\n');
+}
+
+static void show_path(const struct route *r)
+{
+	unsigned int hop = 0;
+
+	printf("%s to %s: %s\n", r->from, r->to, way_name(r->way));
+	for (size_t i = 0; i < r->count; i++)
+		show_step(&r->step[i], &hop);
+	printf("%s%s: %s, %s, %s; %s on the way\n", r->exact ? "" : "at least ",
+	       count_text(r->hops, "hop"), count_text(r->roots, "root"),
+	       count_text(r->switches, "switch"), count_text(2 * r->crossings, "NTB end"),
+	       count_text(r->bridges, "bridge"));
+}
+
+static void path_show(const struct fabric *f, const char *from, const char *to)
+{
+	const struct lent *a = find_endpoint(f, from);
+	unsigned int node = memory_node(f, to);
+	struct route r;
+
+	if (!strcmp(to, "memory") && !node)
+		fail(EXIT_NOT_READY, "this node has no id", "dlend_core.node_id is not set",
+		     "modprobe dlend_core node_id=N, different on every node.");
+	r = node ? route_memory(f, a, node) : route_device(f, a, find_endpoint(f, to), f->me);
+	if (r.way == WAY_NONE && node)
+		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
+		     text("no link that is up joins nodes %u and %u, as far as this one knows",
+			  a->lender, node), look_at_links);
+	if (r.way == WAY_NONE)
+		fail(EXIT_NOT_FOUND, text("%s has no way to %s", from, to),
+		     "no link that is up joins their nodes, and this node does not have a link to both",
+		     look_at_links);
+	if (opt.json)
+		print_document(route_json(&r, true));
+	else
+		show_path(&r);
+}
+
+/* The command */
+
 int cmd_topology(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "dot", no_argument, NULL, 'd' },
-		{ "path", no_argument, NULL, 'p' },
-		{ 0 }
-	};
 	bool dot = false, way = false;
+	const struct verb_option options[] = {
+		{ "dot", .flag = &dot }, { "path", .flag = &way }, { 0 }
+	};
+	char **words = verb_words(argc, argv, options, 0, 2);
 	struct fabric f;
-	int c;
 
-	while ((c = verb_option(argc, argv, options)) != -1) {
-		dot |= c == 'd';
-		way |= c == 'p';
-	}
-	if ((dot && (way || opt.json)) || argc - optind != (way ? 2 : 0))
+	if ((dot && (way || opt.json)) || (way ? !words[0] || !words[1] : !!*words))
 		refuse_usage(argv[0]);
 	f = fabric_load();
 	if (way) {
-		path_show(&f, argv[optind], argv[optind + 1]);
+		path_show(&f, words[0], words[1]);
 	} else if (dot) {
 		fabric_dot(&f);
 	} else if (opt.json) {

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "dlend.h"
-#include "uevent.h"
 
 #define FROM_KERNEL	1	/* multicast group; what udev passes on is group 2 */
 #define EVENT_MAX	8192
@@ -38,13 +37,14 @@ int uevent_open(void)
 static bool is_ours(const char *event, size_t len)
 {
 	for (const char *word = event; word < event + len; word += strlen(word) + 1)
-		for (size_t i = 0; i < sizeof(subsystems) / sizeof(*subsystems); i++)
+		for (size_t i = 0; i < ARRAY_SIZE(subsystems); i++)
 			if (!strcmp(word, subsystems[i]))
 				return true;
 	return false;
 }
 
-bool uevent_take(int fd)
+/* Reads all that has come.  Return: some of it is about what dlend shows */
+static bool uevent_take(int fd)
 {
 	char event[EVENT_MAX + 1];
 	struct sockaddr_nl from;
@@ -87,7 +87,7 @@ void uevent_wait(int events, int64_t until)
 
 		if (left > POLL_MS_MAX)
 			left = POLL_MS_MAX;
-		if (poll(fd, sizeof(fd) / sizeof(*fd), left) < 0 && errno != EINTR)
+		if (poll(fd, ARRAY_SIZE(fd), left) < 0 && errno != EINTR)
 			fail(EXIT_FAIL, "cannot wait", strerror(errno), NULL);
 		if (fd[1].revents & (POLLERR | POLLHUP | POLLNVAL))
 			exit(EXIT_OK);

@@ -19,10 +19,8 @@
 static bool is_under_device(const char *entry, const struct device *dev)
 {
 	char *p = real_path(entry);
-	bool is = p && is_below(p, dev->dir);
 
-	free(p);
-	return is;
+	return p && is_below(p, dev->dir);
 }
 
 /*
@@ -31,132 +29,93 @@ static bool is_under_device(const char *entry, const struct device *dev)
  */
 static bool is_under_subsystem_of(const char *block, const struct device *dev)
 {
-	char *p = real_path(block), *cut;
-	bool is = false;
+	char *p = real_path(block), *cut = p ? strstr(p, "/nvme-subsystem/") : NULL;
 	struct names n;
 
-	if (!p)
-		return false;
-	cut = strstr(p, "/nvme-subsystem/");
 	cut = cut ? strchr(cut + strlen("/nvme-subsystem/"), '/') : NULL;
-	if (cut) {
-		*cut = '\0';
-		n = list_dir(p);
-		for (size_t i = 0; i < n.count && !is; i++) {
-			char *entry = path("%s/%s", p, n.name[i]);
+	if (!cut)
+		return false;
+	*cut = '\0';
+	n = list_dir(p);
+	for (size_t i = 0; i < n.count; i++)
+		if (is_under_device(names_path(&n, i), dev))
+			return true;
+	return false;
+}
 
-			is = is_under_device(entry, dev);
-			free(entry);
-		}
-		names_free(&n);
-	}
-	free(p);
-	return is;
+static bool is_of_device(const char *entry, const struct device *dev)
+{
+	return is_under_device(entry, dev) || is_under_subsystem_of(entry, dev);
+}
+
+static bool is_node(const char *file, const char *name)
+{
+	return !strncmp(file, "/dev/", 5) && !strcmp(file + 5, name);
 }
 
 /* A mount is found by device number, or by name: a filesystem of several disks shows a name. */
-static char *find_mount_point(const char *number, const char *name)
+static const char *find_mount_point(const char *number, const char *name)
 {
-	char *file = path("%s/self/mountinfo", opt.procfs);
-	char *line = NULL, *where = NULL;
-	size_t room = 0;
-	FILE *f = fopen(file, "re");
+	char *rest = read_all(text("%s/self/mountinfo", opt.procfs)), *line;
 
-	while (f && !where && getline(&line, &room, f) > 0) {
+	while ((line = next_line(&rest))) {
 		char dev[32], point[TEXT_MAX], source[TEXT_MAX];
-		char *rest = strstr(line, " - ");
+		char *second = strstr(line, " - ");
 
-		if (!rest || sscanf(line, "%*s %*s %31s %*s %255s", dev, point) != 2 ||
-		    sscanf(rest, " - %*s %255s", source) != 1)
-			continue;
-		if (!strcmp(dev, number) ||
-		    (!strncmp(source, "/dev/", 5) && !strcmp(source + 5, name)))
-			where = strdup(point);
+		if (second && sscanf(line, "%*s %*s %31s %*s %255s", dev, point) == 2 &&
+		    sscanf(second, " - %*s %255s", source) == 1 &&
+		    (!strcmp(dev, number) || is_node(source, name)))
+			return text("%s", point);
 	}
-	if (f)
-		fclose(f);
-	free(line);
-	free(file);
-	return where;
+	return NULL;
 }
 
 static bool is_swap(const char *name)
 {
-	char *file = path("%s/swaps", opt.procfs);
-	char *line = NULL;
-	bool found = false;
-	size_t room = 0;
-	FILE *f = fopen(file, "re");
+	char *rest = read_all(text("%s/swaps", opt.procfs)), *line;
 
-	while (f && !found && getline(&line, &room, f) > 0) {
-		line[strcspn(line, " \t\n")] = '\0';
-		found = !strncmp(line, "/dev/", 5) && !strcmp(line + 5, name);
+	while ((line = next_line(&rest))) {
+		line[strcspn(line, " \t")] = '\0';
+		if (is_node(line, name))
+			return true;
 	}
-	if (f)
-		fclose(f);
-	free(line);
-	free(file);
-	return found;
+	return false;
 }
 
 /* A btrfs of several disks shows only one of them as mounted, and none of them has holders. */
-static char *find_btrfs(const char *name)
+static const char *find_btrfs(const char *name)
 {
-	char *all = path("%s/fs/btrfs", opt.sysfs), *found = NULL;
-	struct names n = list_dir(all);
+	struct names n = list_dir(sys("fs/btrfs"));
 
-	for (size_t i = 0; i < n.count && !found; i++) {
-		char *entry = path("%s/%s/devices/%s", all, n.name[i], name);
-
-		if (path_exists(entry))
-			found = strdup(n.name[i]);
-		free(entry);
-	}
-	names_free(&n);
-	free(all);
-	return found;
-}
-
-static bool is_device_node(const char *file, const char *name)
-{
-	char *p = real_path(file);
-	const char *node = p ? p : file;
-	bool is = !strncmp(node, "/dev/", 5) && !strcmp(node + 5, name);
-
-	free(p);
-	return is;
+	for (size_t i = 0; i < n.count; i++)
+		if (path_exists(text("%s/devices/%s", names_path(&n, i), name)))
+			return n.name[i];
+	return NULL;
 }
 
 /* The subsystem by which NVMe over fabrics exports a disk: nvmet does not claim what it serves. */
-static char *find_nvmet_subsystem(const char *name)
+static const char *find_nvmet_subsystem(const char *name)
 {
-	char *all = path("%s/kernel/config/nvmet/subsystems", opt.sysfs), *found = NULL;
-	struct names n = list_dir(all);
+	struct names n = list_dir(sys("kernel/config/nvmet/subsystems"));
 
-	for (size_t i = 0; i < n.count && !found; i++) {
-		char *spaces = path("%s/%s/namespaces", all, n.name[i]);
-		struct names id = list_dir(spaces);
+	for (size_t i = 0; i < n.count; i++) {
+		struct names spaces = list_dir(text("%s/namespaces", names_path(&n, i)));
 
-		for (size_t k = 0; k < id.count && !found; k++) {
-			char *dir = path("%s/%s", spaces, id.name[k]), value[TEXT_MAX];
+		for (size_t k = 0; k < spaces.count; k++) {
+			const char *dir = names_path(&spaces, k), *file = attr(dir, "device_path");
+			const char *node = real_path(file);
 
-			if (!strcmp(read_attr(value, dir, "enable"), "1") &&
-			    is_device_node(read_attr(value, dir, "device_path"), name))
-				found = strdup(n.name[i]);
-			free(dir);
+			if (attr_is(dir, "enable", "1") && is_node(node ? node : file, name))
+				return n.name[i];
 		}
-		names_free(&id);
-		free(spaces);
 	}
-	names_free(&n);
-	free(all);
-	return found;
+	return NULL;
 }
 
 /* Users of a disk that sysfs does not show in the directory of the disk. */
 static void check_served(const char *what, const char *name)
 {
-	char *by = find_btrfs(name);
+	const char *by = find_btrfs(name);
 
 	if (by)
 		fail(EXIT_IN_USE, what, text("its disk %s is part of the btrfs %s", name, by),
@@ -170,12 +129,10 @@ static void check_served(const char *what, const char *name)
 
 static void check_disk(const struct device *dev, const char *name)
 {
-	char *dir = path("%s/class/block/%s", opt.sysfs, name);
-	char number[TEXT_MAX], *where, *holders;
-	const char *what = text("%s is in use", dev->bdf);
-	struct names n;
+	const char *dir = sys("class/block/%s", name), *what = text("%s is in use", dev->bdf);
+	const char *where = find_mount_point(attr(dir, "dev"), name);
+	struct names holders = list_dir(text("%s/holders", dir));
 
-	where = find_mount_point(read_attr(number, dir, "dev"), name);
 	if (where)
 		fail(EXIT_IN_USE, what, text("its disk %s is mounted on %s", name, where),
 		     text("Unmount it first: umount %s", where));
@@ -183,14 +140,9 @@ static void check_disk(const struct device *dev, const char *name)
 	if (is_swap(name))
 		fail(EXIT_IN_USE, what, text("its disk %s is swap space", name),
 		     text("Turn it off first: swapoff /dev/%s", name));
-	holders = path("%s/holders", dir);
-	n = list_dir(holders);
-	if (n.count)
-		fail(EXIT_IN_USE, what, text("its disk %s is part of %s", name, n.name[0]),
+	if (holders.count)
+		fail(EXIT_IN_USE, what, text("its disk %s is part of %s", name, holders.name[0]),
 		     "Deactivate that volume or array first (vgchange -an, mdadm --stop, cryptsetup close).");
-	names_free(&n);
-	free(holders);
-	free(dir);
 }
 
 /*
@@ -200,8 +152,7 @@ static void check_disk(const struct device *dev, const char *name)
  */
 static void check_claim(const struct device *dev, const char *name)
 {
-	char *node = path("/dev/%s", name);
-	int fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
+	int fd = open(text("/dev/%s", name), O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
 
 	if (fd < 0 && errno == EBUSY)
 		fail(EXIT_IN_USE, text("%s is in use", dev->bdf),
@@ -209,72 +160,45 @@ static void check_claim(const struct device *dev, const char *name)
 		     "Look for mounts in containers (lsns -t mnt), a ZFS pool (zpool status), a filesystem's external journal, a disk that LIO exports, and end that first.");
 	if (fd >= 0)
 		close(fd);
-	free(node);
 }
 
 static void check_each_disk(const struct device *dev,
 			    void (*check)(const struct device *dev, const char *name))
 {
-	char *class = path("%s/class/block", opt.sysfs);
-	struct names n = list_dir(class);
+	struct names n = list_dir(sys("class/block"));
 
-	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", class, n.name[i]);
-
-		if (is_under_device(dir, dev) || is_under_subsystem_of(dir, dev))
+	for (size_t i = 0; i < n.count; i++)
+		if (is_of_device(names_path(&n, i), dev))
 			check(dev, n.name[i]);
-		free(dir);
-	}
-	names_free(&n);
-	free(class);
 }
 
 static void check_networks(const struct device *dev)
 {
-	char *class = path("%s/class/net", opt.sysfs);
-	struct names n = list_dir(class);
-	char flags[TEXT_MAX], carrier[TEXT_MAX];
+	struct names n = list_dir(sys("class/net"));
+	const char *what = text("%s is in use", dev->bdf);
 
 	for (size_t i = 0; i < n.count; i++) {
-		char *dir = path("%s/%s", class, n.name[i]);
-		char *link = path("%s/master", dir);
-		char *master = link_name(link);
+		const char *dir = names_path(&n, i), *name = n.name[i];
+		const char *master = link_name(dir, "master");
 
-		if (is_under_device(dir, dev)) {
-			const char *what = text("%s is in use", dev->bdf);
-			bool has_carrier = *read_attr(carrier, dir, "carrier") == '1';
-
-			if (master)
-				fail(EXIT_IN_USE, what,
-				     text("its network interface %s belongs to %s", n.name[i],
-					  master),
-				     text("Take it out first: ip link set %s nomaster", n.name[i]));
-			if (strtoul(read_attr(flags, dir, "flags"), NULL, 16) & IFF_UP)
-				fail(EXIT_IN_USE, what,
-				     text("its network interface %s is up (%s)", n.name[i],
-					  has_carrier ? "with carrier" : "no carrier"),
-				     text("Take it down first: ip link set %s down", n.name[i]));
-		}
-		free(master);
-		free(link);
-		free(dir);
+		if (!is_under_device(dir, dev))
+			continue;
+		if (master)
+			fail(EXIT_IN_USE, what,
+			     text("its network interface %s belongs to %s", name, master),
+			     text("Take it out first: ip link set %s nomaster", name));
+		if (attr_number(dir, "flags") & IFF_UP)
+			fail(EXIT_IN_USE, what,
+			     text("its network interface %s is up (%s)", name,
+				  *attr(dir, "carrier") == '1' ? "with carrier" : "no carrier"),
+			     text("Take it down first: ip link set %s down", name));
 	}
-	names_free(&n);
-	free(class);
 }
 
 static int find_empty_net(const char *dir, const struct stat *status, int type, struct FTW *at)
 {
-	struct names n;
-	bool empty;
-
 	(void)status;
-	if (type != FTW_D || strcmp(dir + at->base, "net"))
-		return 0;
-	n = list_dir(dir);
-	empty = !n.count;
-	names_free(&n);
-	return empty;
+	return type == FTW_D && !strcmp(dir + at->base, "net") && !list_dir(dir).count;
 }
 
 /*
@@ -292,54 +216,40 @@ static void check_other_namespaces(const struct device *dev)
 /* NVIDIA's driver tells sysfs nothing of the file of a GPU, but has a page for each GPU. */
 static void add_nvidia_file(struct names *files, const struct device *dev)
 {
-	char *page = path("%s/driver/nvidia/gpus/%s/information", opt.procfs, dev->bdf);
-	char *all = read_all(page), *line = all ? strstr(all, "\nDevice Minor:") : NULL;
+	char *page = read_all(text("%s/driver/nvidia/gpus/%s/information", opt.procfs, dev->bdf));
+	char *line = page ? strstr(page, "\nDevice Minor:") : NULL;
 	unsigned int minor;
 
 	if (line && sscanf(line, " Device Minor: %u", &minor) == 1)
 		names_add(files, text("/dev/nvidia%u", minor));
-	free(all);
-	free(page);
+}
+
+static void add_node(struct names *files, const char *entry)
+{
+	char *rest = read_all(text("%s/uevent", entry)), *line;
+
+	while ((line = next_line(&rest)))
+		if (!strncmp(line, "DEVNAME=", 8))
+			names_add(files, text("/dev/%s", line + 8));
 }
 
 /* Device files of @dev: character and block. */
 static struct names device_files(const struct device *dev)
 {
 	static const char *const kinds[] = { "char", "block" };
+	const char *group = link_name(dev->dir, "iommu_group");
 	struct names files = { 0 };
-	char *group, *name;
 
 	add_nvidia_file(&files, dev);
 	for (size_t k = 0; k < 2; k++) {
-		char *dir = path("%s/dev/%s", opt.sysfs, kinds[k]);
-		struct names n = list_dir(dir);
+		struct names n = list_dir(sys("dev/%s", kinds[k]));
 
-		for (size_t i = 0; i < n.count; i++) {
-			char *entry = path("%s/%s", dir, n.name[i]);
-			char *uevent = path("%s/uevent", entry);
-			FILE *f = is_under_device(entry, dev) || is_under_subsystem_of(entry, dev) ?
-				  fopen(uevent, "re") : NULL;
-			char line[TEXT_MAX];
-
-			while (f && fgets(line, sizeof(line), f))
-				if (!strncmp(line, "DEVNAME=", 8)) {
-					line[strcspn(line, "\n")] = '\0';
-					names_add(&files, text("/dev/%s", line + 8));
-				}
-			if (f)
-				fclose(f);
-			free(uevent);
-			free(entry);
-		}
-		names_free(&n);
-		free(dir);
+		for (size_t i = 0; i < n.count; i++)
+			if (is_of_device(names_path(&n, i), dev))
+				add_node(&files, names_path(&n, i));
 	}
-	group = path("%s/iommu_group", dev->dir);
-	name = link_name(group);
-	if (name)
-		names_add(&files, text("/dev/vfio/%s", name));
-	free(name);
-	free(group);
+	if (group)
+		names_add(&files, text("/dev/vfio/%s", group));
 	return files;
 }
 
@@ -362,24 +272,19 @@ static bool is_same_node(const char *entry, const char *target, const char *file
 /* Which of @files has process @pid open? */
 static const char *find_open_file(const char *pid, const struct names *files)
 {
-	char *dir = path("%s/%s/fd", opt.procfs, pid);
-	struct names fds = list_dir(dir);
-	const char *found = NULL;
+	struct names fds = list_dir(text("%s/%s/fd", opt.procfs, pid));
 	char target[TEXT_MAX];
 
-	for (size_t i = 0; i < fds.count && !found; i++) {
-		char *entry = path("%s/%s", dir, fds.name[i]);
+	for (size_t i = 0; i < fds.count; i++) {
+		const char *entry = names_path(&fds, i);
 		ssize_t got = readlink(entry, target, sizeof(target) - 1);
 
 		target[got < 0 ? 0 : got] = '\0';
-		for (size_t k = 0; k < files->count && !found; k++)
+		for (size_t k = 0; k < files->count; k++)
 			if (is_same_node(entry, target, files->name[k]))
-				found = files->name[k];
-		free(entry);
+				return files->name[k];
 	}
-	names_free(&fds);
-	free(dir);
-	return found;
+	return NULL;
 }
 
 /* Ends the first part of a list of QEMU's, in which two commas are one.  Return: the rest */
@@ -392,7 +297,7 @@ static char *cut_part(char *list)
 			*to = '\0';
 			return list;
 		}
-		*to++ = *list < ' ' || *list > '~' ? '?' : *list;
+		*to++ = *list;
 	}
 	*to = '\0';
 	return NULL;
@@ -412,38 +317,34 @@ static const char *guest_name(char *list)
 	return strncmp(list, "guest=", 6) ? "" : list + 6;
 }
 
-/* Of the VM that process @dir runs, as text() */
+/* Of the VM that process @dir runs */
 static const char *vm_name(const char *dir)
 {
-	char *file = path("%s/cmdline", dir), *word = NULL;
+	FILE *f = fopen(text("%s/cmdline", dir), "re");
 	const char *name = "";
-	FILE *f = fopen(file, "re");
+	char *word = NULL;
 	bool is_name = false;
 	size_t room = 0;
 
 	while (f && !*name && getdelim(&word, &room, '\0', f) > 0) {
 		if (is_name)
-			name = text("%s", guest_name(word));
+			name = ascii(text("%s", guest_name(word)));
 		is_name = !strcmp(word, "-name");
 	}
 	if (f)
 		fclose(f);
 	free(word);
-	free(file);
 	return name;
 }
 
 static const char *process_text(const char *pid, const char *file, const char **vm)
 {
-	char *dir = path("%s/%s", opt.procfs, pid), comm[TEXT_MAX];
-	const char *name = vm_name(dir);
+	const char *dir = text("%s/%s", opt.procfs, pid), *name = vm_name(dir);
 
-	read_attr(comm, dir, "comm");
-	free(dir);
 	if (vm)
 		*vm = name;
-	return text("process %s (%s%s%s) has %s open", pid, comm, *name ? ", VM " : "", name,
-		    file);
+	return text("process %s (%s%s%s) has %s open", pid, attr(dir, "comm"),
+		    *name ? ", VM " : "", name, file);
 }
 
 const char *find_user(const struct names *files, const char **vm)
@@ -452,31 +353,28 @@ const char *find_user(const struct names *files, const char **vm)
 
 	for (size_t i = 0; files->count && i < pids.count; i++) {
 		const char *pid = pids.name[i];
+		const size_t mark = memory_mark();
 		const char *file = isdigit((unsigned char)*pid) ? find_open_file(pid, files) : NULL;
 
 		if (file)
 			return process_text(pid, file, vm);
+		memory_drop(mark);
 	}
-	names_free(&pids);
 	return NULL;
-}
-
-static void check_processes(const struct device *dev)
-{
-	struct names files = device_files(dev);
-	const char *user = find_user(&files, NULL);
-
-	if (user)
-		fail(EXIT_IN_USE, text("%s is in use", dev->bdf), user, "Stop that program first.");
-	names_free(&files);
 }
 
 void check_use(const struct device *dev)
 {
+	const char *user;
+	struct names files;
+
 	check_each_disk(dev, check_disk);
 	check_networks(dev);
 	check_other_namespaces(dev);
-	check_processes(dev);
+	files = device_files(dev);
+	user = find_user(&files, NULL);
+	if (user)
+		fail(EXIT_IN_USE, text("%s is in use", dev->bdf), user, "Stop that program first.");
 	/* Last, because it cannot say who uses the disk.  Nodes in /dev belong to the real /sys. */
 	if (!opt.fake)
 		check_each_disk(dev, check_claim);

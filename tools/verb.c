@@ -3,6 +3,7 @@
  * The verbs: who does what, and what --help says of each.  What all of them do alike with their
  * arguments: --help, --json, mistakes, and that some need root.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -13,6 +14,10 @@
 #include "dlend.h"
 
 #define OPTIONS_MAX	10	/* of a verb, beside those that all have */
+#define OWN_OPTION	256	/* what getopt_long() returns of the first of these */
+#define PROGRAMS	"/usr/lib/dlend"
+#define SECONDS_MAX	(365 * 24 * 3600)
+#define COUNT_MAX	1000000000
 
 /* @options: those of all rows of a verb, in its first; NULL: it has none of its own. */
 static const struct {
@@ -105,11 +110,9 @@ static const struct {
 	{ "callout", NULL, NULL, NULL, cmd_callout },	/* for mdevctl.d/dlend */
 };
 
-#define VERBS	(sizeof(verbs) / sizeof(*verbs))
-
 void print_verbs(FILE *f)
 {
-	for (size_t i = 0; i < VERBS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (verbs[i].help)
 			fprintf(f, "  %-11s %-43s  %s\n", verbs[i].verb, verbs[i].arguments,
 				verbs[i].help);
@@ -117,7 +120,7 @@ void print_verbs(FILE *f)
 
 int run_verb(int argc, char **argv)
 {
-	for (size_t i = 0; i < VERBS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (!strcmp(argv[0], verbs[i].verb)) {
 			opt.verb = verbs[i].verb;
 			return verbs[i].run(argc, argv);
@@ -129,7 +132,7 @@ static const char *verb_usage(const char *verb)
 {
 	const char *usage = "";
 
-	for (size_t i = 0; i < VERBS; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (!strcmp(verb, verbs[i].verb))
 			usage = text("%s%sdlend %s %s", usage, *usage ? ", or: " : "", verb,
 				     verbs[i].arguments);
@@ -140,7 +143,7 @@ __noreturn static void print_help(const char *verb)
 {
 	const char *options = NULL;
 
-	for (size_t i = 0; i < VERBS; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verb, verbs[i].verb))
 			continue;
 		printf("%s dlend %s %s\n         %s\n", options ? "      " : "usage:", verb,
@@ -178,7 +181,17 @@ __noreturn void refuse_option(int c, char **argv, const struct option *all, cons
 	fail(EXIT_USAGE, wrong_option(c, argv, all), NULL, todo);
 }
 
-int verb_option(int argc, char **argv, const struct option *own)
+static void take_option(const struct verb_option *own)
+{
+	if (own->flag)
+		*own->flag = true;
+	else if (own->values)
+		names_add(own->values, optarg);
+	else
+		*own->value = optarg;
+}
+
+char **verb_words(int argc, char **argv, const struct verb_option *own, int least, int most)
 {
 	struct option all[OPTIONS_MAX + 3] = {
 		{ "json", no_argument, NULL, 'j' },
@@ -186,19 +199,27 @@ int verb_option(int argc, char **argv, const struct option *own)
 	};
 	int c;
 
-	for (size_t i = 0; own && own[i].name; i++) {
+	for (int i = 0; own && own[i].name; i++) {
 		if (i == OPTIONS_MAX)
 			abort();
-		all[i + 2] = own[i];
+		all[i + 2] = (struct option){
+			own[i].name, own[i].flag ? no_argument : required_argument, NULL,
+			OWN_OPTION + i
+		};
 	}
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":h", all, NULL)) == 'j')
-		opt.json = true;
-	if (c == 'h')
-		print_help(argv[0]);
-	if (c == '?' || c == ':')
-		refuse_option(c, argv, all, verb_usage(argv[0]));
-	return c;
+	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1)
+		if (c >= OWN_OPTION)
+			take_option(&own[c - OWN_OPTION]);
+		else if (c == 'j')
+			opt.json = true;
+		else if (c == 'h')
+			print_help(argv[0]);
+		else
+			refuse_option(c, argv, all, verb_usage(argv[0]));
+	if (argc - optind < least || argc - optind > most)
+		refuse_usage(argv[0]);
+	return argv + optind;
 }
 
 void refuse_usage(const char *verb)
@@ -210,8 +231,30 @@ void check_file_name(const char *option, const char *file)
 {
 	struct stat there;
 
-	if (!*file || strlen(file) >= PATH_MAX || (!stat(file, &there) && S_ISDIR(there.st_mode)))
+	if (file && (!*file || strlen(file) >= PATH_MAX ||
+		     (!stat(file, &there) && S_ISDIR(there.st_mode))))
 		fail(EXIT_USAGE, text("--%s %s", option, file), "that is no name of a file", NULL);
+}
+
+int64_t parse_seconds(const char *option, const char *s)
+{
+	char *end;
+	double seconds = s ? strtod(s, &end) : 0;
+
+	if (s && (*s < '0' || *s > '9' || *end || !(seconds >= 0.001 && seconds <= SECONDS_MAX)))
+		fail(EXIT_USAGE, text("--%s %s", option, s), "that is no number of seconds",
+		     text("Give one from 0.001 to %d.", SECONDS_MAX));
+	return seconds * 1000;
+}
+
+unsigned long parse_count(const char *s, const char *of)
+{
+	unsigned long count = s && is_digits(s) ? strtoul(s, NULL, 10) : 0;
+
+	if (s && (!count || count > COUNT_MAX))
+		fail(EXIT_USAGE, text("--count %s", s), text("that is no number of %s", of),
+		     text("Give one from 1 to %d.", COUNT_MAX));
+	return count;
 }
 
 void need_root(const char *verb)
@@ -222,16 +265,48 @@ void need_root(const char *verb)
 
 int run_show(int argc, char **argv, void (*show)(json_t *root))
 {
+	char **words = verb_words(argc, argv, NULL, 0, ANY_NUMBER);
 	json_t *root;
 
-	while (verb_option(argc, argv, NULL) != -1)
-		;
-	if (optind != argc)
-		fail(EXIT_USAGE, text("%s takes no argument", argv[0]), argv[optind],
+	if (*words)
+		fail(EXIT_USAGE, text("%s takes no argument", argv[0]), *words,
 		     verb_usage(argv[0]));
 	root = opt.json ? json_object() : NULL;
 	show(root);
 	if (root)
 		print_document(root);
 	return EXIT_OK;
+}
+
+/* Each of the directories is below it. */
+const char *root_directory(void)
+{
+	if (opt.fake && !opt.run)
+		fail(EXIT_USAGE, text("%s needs more than sysfs", opt.verb), NULL,
+		     "Use --root DIR.");
+	return strlen(opt.etc) == strlen("/etc") ? "/" :
+	       text("%.*s", (int)(strlen(opt.etc) - strlen("/etc")), opt.etc);
+}
+
+/* dlend bench, dlend migrate: hands over to the program that does it, on several hosts. */
+int cmd_program(int argc, char **argv)
+{
+	const char **words = zeroed(argc + 4, sizeof(*words));
+	/* For tests, and to try programs that are not installed */
+	const char *other = getenv("DLEND_PROGRAMS");
+	const char *file = text("%s/%s", other && *other ? other : PROGRAMS, argv[0]);
+	size_t count = 0;
+
+	words[count++] = text("dlend %s", argv[0]);
+	if (opt.json)
+		words[count++] = "--json";
+	if (opt.fake) {
+		words[count++] = "--root";
+		words[count++] = root_directory();
+	}
+	for (int i = 1; i < argc; i++)
+		words[count++] = argv[i];
+	execv(file, (char *const *)words);
+	fail(EXIT_FAIL, text("%s cannot be run", file), strerror(errno),
+	     errno == ENOENT ? "Is python3 installed, and dlend completely (make install)?" : NULL);
 }

@@ -4,17 +4,113 @@
  * once.  The modules send events when something comes or goes or has another state, and none for
  * other attributes, so it also looks every second.
  */
-#include <getopt.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "snapshot.h"
-#include "uevent.h"
+#include "dlend.h"
 
 #define INTERVAL_MS	1000
+#define VALUES_MAX	7
+
+/**
+ * struct kind - of things that are looked at alike
+ * @where: directory of all of them in sysfs
+ * @below: directory of their attributes in each
+ * @key: attributes, but for those that @look reads elsewhere
+ * @look: the other values. Return: false if it is none of dlend's, or none that is shown so
+ */
+struct kind {
+	const char *name, *where, *below;
+	const char *key[VALUES_MAX + 1];
+	bool (*look)(json_t *values, const char *dir);
+};
+
+/* What is going has a directory for a moment longer than its attributes. */
+static bool is_there(const char *dir)
+{
+	return *attr(dir, "state");
+}
+
+static bool look_link(json_t *values, const char *dir)
+{
+	(void)values;
+	return is_there(dir);
+}
+
+static bool look_lent(json_t *values, const char *dir)
+{
+	const char *address = attr(dir, "fabric_name");
+
+	json_object_set_new(values, "address", ascii_json(address));
+	/* The directory of a driver has other files, too. */
+	return *address && is_there(dir);
+}
+
+/* A device of this host is a lent one, which is the same with more. */
+static bool look_offer(json_t *values, const char *dir)
+{
+	(void)values;
+	return !attr_is(dir, "lender", own_node()) && is_there(dir);
+}
+
+static bool look_mdev(json_t *values, const char *dir)
+{
+	/* @dir is UUID/dlend */
+	const char *uuid = strrchr(text("%.*s", (int)(strlen(dir) - strlen("/dlend")), dir), '/');
+
+	json_object_set_new(values, "address", ascii_json(mdev_parent(uuid + 1)));
+	return is_there(dir);
+}
+
+static bool look_attached(json_t *values, const char *dir)
+{
+	const char *where = attached_as(dir);
+
+	if (!where)
+		return false;
+	json_object_set_new(values, "device", ascii_json(where));
+	json_object_set_new(values, "driver", ascii_json(attached_driver(where)));
+	return true;
+}
+
+static const struct kind kinds[] = {
+	{ "link", "class/dlend_link", "",
+	  { "type", "state", "peer_node", "peer_name", "session", "last_error" }, look_link },
+	{ "lent", "bus/pci/drivers/" DLEND_DRIVER, "/dlend",
+	  { "address", "type", "state", "borrower", "epoch" }, look_lent },
+	{ "offer", "bus/dlend/devices", "",
+	  { "type", "lender", "state", "borrower", "epoch", "link", "attach_error" }, look_offer },
+	{ "mdev", "bus/mdev/devices", "/dlend", { "address", "state", "epoch", "move_to" },
+	  look_mdev },
+	{ "attached", "bus/dlend/devices", "", { "device", "driver" }, look_attached },
+};
+
+/* What can be seen now: for each kind an object, of each thing's name the object of its values. */
+static json_t *look(void)
+{
+	json_t *seen = json_object();
+
+	for (const struct kind *kind = kinds; kind < kinds + ARRAY_SIZE(kinds); kind++) {
+		struct names n = list_dir(sys("%s", kind->where));
+		json_t *things = json_object();
+
+		for (size_t i = 0; i < n.count; i++) {
+			const char *dir = text("%s%s", names_path(&n, i), kind->below);
+			json_t *values = json_object();
+
+			for (size_t k = 0; kind->key[k]; k++)
+				json_object_set_new(values, kind->key[k],
+						    attr_json(kind->key[k],
+							      attr(dir, kind->key[k])));
+			if (kind->look(values, dir))
+				json_object_set(things, ascii(n.name[i]), values);
+			json_decref(values);
+		}
+		json_object_set_new(seen, kind->name, things);
+	}
+	return seen;
+}
 
 /**
  * struct watch - what was asked for, and how far it is
@@ -30,7 +126,7 @@ struct watch {
 };
 
 /* The time of day as RFC 3339 has it: 2026-11-26T12:34:56.789+01:00 */
-static const char *time_of_day(char text[64])
+static const char *time_of_day(void)
 {
 	struct timespec now;
 	char date[32], zone[8];
@@ -40,90 +136,58 @@ static const char *time_of_day(char text[64])
 	localtime_r(&now.tv_sec, &tm);
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
 	strftime(zone, sizeof(zone), "%z", &tm);
-	snprintf(text, 64, "%s.%03ld%.3s:%s", date, now.tv_nsec / 1000000, zone, zone + 3);
-	return text;
+	return text("%s.%03ld%.3s:%s", date, now.tv_nsec / 1000000, zone, zone + 3);
 }
 
 /* One line of text */
 
-static void print_value(const char *key, const char *value)
+static const char *value_text(const char *key, const json_t *value)
 {
 	bool node = !strcmp(key, "lender") || !strcmp(key, "borrower") || !strcmp(key, "move_to");
-	char name[TEXT_MAX];
+	const char *s = json_is_integer(value) ? text("%lld", json_integer_value(value)) :
+			json_is_string(value) ? json_string_value(value) : "";
 
-	if (!*value)
-		putchar('-');
-	else if (strchr(value, ' '))
-		printf("\"%s\"", value);
-	else
-		fputs(value, stdout);
-	if (node && *node_name(name, value))
-		printf(" (%s)", name);
+	if (!*s)
+		return "-";
+	if (strchr(s, ' '))
+		return text("\"%s\"", s);
+	return node ? node_text(s) : s;
 }
 
-static void print_all(const struct thing *t)
+static void print_text(const struct kind *kind, const char *name, const char *event,
+		       json_t *before, json_t *after)
 {
 	const char *between = ": ";
 
-	for (size_t i = 0; t->key[i]; i++) {
-		if (!*t->value[i])
+	printf("%s %s %s %s", time_of_day(), kind->name, name, event);
+	for (size_t i = 0; after && kind->key[i]; i++) {
+		const char *key = kind->key[i];
+		const char *is = value_text(key, json_object_get(after, key));
+		const char *was = before ? value_text(key, json_object_get(before, key)) : "-";
+
+		if (!strcmp(is, was))
 			continue;
-		printf("%s%s ", between, t->key[i]);
-		print_value(t->key[i], t->value[i]);
+		printf("%s%s %s%s%s", between, key, before ? was : "", before ? " -> " : "", is);
 		between = ", ";
 	}
-}
-
-static void print_changed(const struct thing *before, const struct thing *after)
-{
-	const char *between = ": ";
-
-	for (size_t i = 0; after->key[i]; i++) {
-		if (!strcmp(before->value[i], after->value[i]))
-			continue;
-		printf("%s%s ", between, after->key[i]);
-		print_value(before->key[i], before->value[i]);
-		fputs(" -> ", stdout);
-		print_value(after->key[i], after->value[i]);
-		between = ", ";
-	}
-}
-
-static void print_text(const char *event, const struct thing *before, const struct thing *after)
-{
-	const struct thing *t = after ? after : before;
-	char now[64], name[TEXT_MAX];
-
-	/* As read_attr() has it: names are what peers say, too. */
-	snprintf(name, sizeof(name), "%s", t->name);
-	for (char *c = name; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?';
-	printf("%s %s %s %s", time_of_day(now), t->kind, name, event);
-	if (before && after)
-		print_changed(before, after);
-	else if (after)
-		print_all(after);
 	putchar('\n');
 }
 
 /* One line of JSON */
-
-static void print_object(const char *event, const struct thing *before, const struct thing *after)
+static void print_object(const struct kind *kind, const char *name, const char *event,
+			 json_t *before, json_t *after)
 {
-	const struct thing *t = after ? after : before;
-	json_t *values = json_object(), *old = json_object();
-	char now[64];
+	json_t *old = json_object();
 
-	for (size_t i = 0; t->key[i]; i++) {
-		json_object_set_new(values, t->key[i], attr_json(t->key[i], t->value[i]));
-		if (before && after && strcmp(before->value[i], after->value[i]))
-			json_object_set_new(old, t->key[i],
-					    attr_json(t->key[i], before->value[i]));
+	for (size_t i = 0; before && after && kind->key[i]; i++) {
+		json_t *was = json_object_get(before, kind->key[i]);
+
+		if (!json_equal(was, json_object_get(after, kind->key[i])))
+			json_object_set(old, kind->key[i], was);
 	}
-	print_document(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o}", "time", time_of_day(now),
-				 "event", event, "kind", t->kind, "name", ascii_json(t->name),
-				 "values", values, "before", old));
+	print_document(json_pack("{s:s, s:s, s:s, s:o, s:O, s:o}", "time", time_of_day(),
+				 "event", event, "kind", kind->name, "name", ascii_json(name),
+				 "values", after ? after : before, "before", old));
 }
 
 static bool is_done(const struct watch *w)
@@ -131,25 +195,41 @@ static bool is_done(const struct watch *w)
 	return w->count && w->changes >= w->count;
 }
 
-static void print_difference(void *arg, const struct thing *before, const struct thing *after)
+static void tell_of(struct watch *w, const struct kind *kind, const char *name, json_t *before,
+		    json_t *after)
 {
-	struct watch *w = arg;
 	const char *event = before && after ? "changed" : before ? "went" : "came";
 
+	if (is_done(w) || (before && after && json_equal(before, after)))
+		return;
 	if (w->begins)
 		event = "present";
-	if (is_done(w))
-		return;
 	if (opt.json)
-		print_object(event, before, after);
+		print_object(kind, name, event, before, after);
 	else
-		print_text(event, before, after);
+		print_text(kind, name, event, before, after);
 	w->changes += !w->begins;
 }
 
-static void tell(struct watch *w, const struct snapshot *old, const struct snapshot *new)
+/* By kind, and in the order of their names */
+static void tell(struct watch *w, json_t *before, json_t *after)
 {
-	snapshot_compare(old, new, print_difference, w);
+	for (const struct kind *kind = kinds; kind < kinds + ARRAY_SIZE(kinds); kind++) {
+		json_t *old = json_object_get(before, kind->name), *thing;
+		json_t *new = json_object_get(after, kind->name);
+		struct names n = { 0 };
+		const char *name;
+
+		json_object_foreach(new, name, thing)
+			names_add(&n, name);
+		json_object_foreach(old, name, thing)
+			if (!json_object_get(new, name))
+				names_add(&n, name);
+		names_sort(&n);
+		for (size_t i = 0; i < n.count; i++)
+			tell_of(w, kind, n.name[i], json_object_get(old, n.name[i]),
+				json_object_get(new, n.name[i]));
+	}
 	output_flush();
 }
 
@@ -158,11 +238,11 @@ static void watch(struct watch *w)
 	const int64_t end = w->timeout ? now_ms() + w->timeout : INT64_MAX;
 	/* Before the first look: what changes after it is an event. */
 	const int events = uevent_open();
-	struct snapshot seen = { 0 }, now = snapshot_take();
+	json_t *seen = NULL, *now = look();
 
 	w->begins = true;
 	if (w->initial)
-		tell(w, &seen, &now);
+		tell(w, NULL, now);
 	w->begins = false;
 	if (events < 0)
 		progress("the kernel's events cannot be read: this looks every %g s only",
@@ -170,56 +250,31 @@ static void watch(struct watch *w)
 	progress("watching, until Ctrl-C");
 	while (!is_done(w) && now_ms() < end) {
 		const int64_t next = now_ms() + w->interval;
+		const size_t mark = memory_mark();
 
 		uevent_wait(events, next < end ? next : end);
-		snapshot_free(&seen);
+		json_decref(seen);
 		seen = now;
-		now = snapshot_take();
-		tell(w, &seen, &now);
-	}
-	snapshot_free(&seen);
-	snapshot_free(&now);
-	if (events >= 0)
-		close(events);
-}
-
-/* Arguments */
-
-static void parse_option(struct watch *w, int c)
-{
-	switch (c) {
-	case 'i':
-		w->initial = true;
-		break;
-	case 'c':
-		w->count = parse_count(optarg, "changes");
-		break;
-	case 't':
-		w->timeout = parse_seconds("timeout", optarg);
-		break;
-	case 'n':
-		w->interval = parse_seconds("interval", optarg);
-		break;
+		now = look();
+		tell(w, seen, now);
+		memory_drop(mark);
 	}
 }
 
 int cmd_watch(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "initial", no_argument, NULL, 'i' },
-		{ "count", required_argument, NULL, 'c' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "interval", required_argument, NULL, 'n' },
-		{ 0 }
+	const char *count = NULL, *timeout = NULL, *interval = NULL;
+	struct watch w = { 0 };
+	const struct verb_option options[] = {
+		{ "initial", .flag = &w.initial }, { "count", &count },
+		{ "timeout", &timeout }, { "interval", &interval }, { 0 }
 	};
-	struct watch w = { .interval = INTERVAL_MS };
-	int c;
 
 	opt.lines = true;
-	while ((c = verb_option(argc, argv, options)) != -1)
-		parse_option(&w, c);
-	if (optind != argc)
-		refuse_usage(argv[0]);
+	verb_words(argc, argv, options, 0, 0);
+	w.count = parse_count(count, "changes");
+	w.timeout = parse_seconds("timeout", timeout);
+	w.interval = interval ? parse_seconds("interval", interval) : INTERVAL_MS;
 	watch(&w);
 	if (w.changes < w.count)
 		fail(EXIT_FAIL, text("%lu of %lu changes came in %g s", w.changes, w.count,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A file instead of standard output.  Others read it at any time, so it gets its name when it is
- * complete: until then it has a name of its own beside it.
+ * What a command prints: what it has done, tables (columns as wide as what is in them, on a
+ * terminal, too), and a file instead of standard output.
  */
 #include <errno.h>
+#include <libsmartcols.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,54 @@
 #include <unistd.h>
 
 #include "dlend.h"
+
+void print_done(const char *key, json_t *list, int code)
+{
+	json_t *out = json_pack("{s:o}", key, list);
+
+	if (code)
+		json_object_set_new(out, "error", attempt_json(code));
+	print_document(out);
+}
+
+/* Tables; an empty cell shows as a dash. */
+
+static struct libscols_table *make_table(int columns, const char *const *head)
+{
+	struct libscols_table *t = scols_new_table();
+	bool made = t && !scols_table_set_column_separator(t, "  ") &&
+		    !scols_table_enable_noencoding(t, 1);
+
+	for (int i = 0; i < columns && made; i++)
+		made = scols_table_new_column(t, head[i], 0, 0);
+	if (!made)
+		abort();
+	return t;
+}
+
+void table_row(struct libscols_table **t, int columns, const char *const *cell)
+{
+	struct libscols_line *line;
+
+	if (!*t) {
+		*t = make_table(columns, cell);
+		return;
+	}
+	line = scols_table_new_line(*t, NULL);
+	for (int i = 0; i < columns; i++)
+		if (scols_line_set_data(line, i, cell[i] && *cell[i] ? cell[i] : "-"))
+			abort();
+}
+
+void table_print(struct libscols_table **t)
+{
+	if (scols_print_table(*t))
+		abort();
+	scols_unref_table(*t);
+	*t = NULL;
+}
+
+/* The file.  Others read it at any time: until it is complete it has a name of its own beside it. */
 
 static struct {
 	const char *file;
@@ -23,16 +72,6 @@ __noreturn static void fail_output(int err, const char *todo)
 	if (output.temporary)
 		unlink(output.temporary);
 	fail(EXIT_FAIL, text("%s cannot be written", output.file), strerror(err), todo);
-}
-
-/* A rename would replace a device or a pipe by a file. */
-static void check_file(const char *file)
-{
-	struct stat there;
-
-	if (!stat(file, &there) && !S_ISREG(there.st_mode))
-		fail(EXIT_USAGE, text("%s cannot be written", file), "it is not a regular file",
-		     "Without --output, the command writes to standard output.");
 }
 
 void output_flush(void)
@@ -64,17 +103,20 @@ void output_check_at_exit(void)
 void output_begin(const char *file, const char *todo)
 {
 	const mode_t mask = umask(0);
+	struct stat there;
 	int fd;
 
 	umask(mask);
-	check_file(file);
+	/* A rename would replace a device or a pipe by a file. */
+	if (!stat(file, &there) && !S_ISREG(there.st_mode))
+		fail(EXIT_USAGE, text("%s cannot be written", file), "it is not a regular file",
+		     "Without --output, the command writes to standard output.");
 	output.file = file;
-	output.temporary = path("%s.XXXXXX", file);
+	output.temporary = text("%s.XXXXXX", file);
 	fflush(stdout);
 	output.before = dup(STDOUT_FILENO);
 	fd = mkstemp(output.temporary);
 	if (fd < 0) {
-		free(output.temporary);
 		output.temporary = NULL;
 		fail_output(errno, todo);
 	}
@@ -102,6 +144,5 @@ void output_end(void)
 		err = errno;
 	if (err)
 		fail_output(err, NULL);
-	free(output.temporary);
 	output.temporary = NULL;
 }
