@@ -19,8 +19,6 @@ static void print_synopsis(FILE *f)
 	fputs("\n"
 	      "  --json          machine-readable output\n"
 	      "  --root DIR      look below DIR for /sys, /proc and the rest, touch nothing else\n"
-	      "  --sysfs DIR     look here instead of /sys, and touch nothing else\n"
-	      "  --procfs DIR    look here instead of /proc\n"
 	      "  --version\n"
 	      "  --help          this; dlend COMMAND --help: what COMMAND takes\n\n"
 	      "BDF is bus:device.function as lspci prints it; ADDRESS is as dlend list shows it. Exit status: 0 done, 1 failed,\n"
@@ -44,8 +42,6 @@ static void parse_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
 		{ "root", required_argument, NULL, 'r' },
-		{ "sysfs", required_argument, NULL, 's' },
-		{ "procfs", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
 		{ 0 }
@@ -61,15 +57,6 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 'r':
 			set_root(optarg);
-			break;
-		case 's':
-			/* Nobody said where /run is, so nothing is stored there. */
-			opt.sysfs = optarg;
-			opt.run = NULL;
-			opt.fake = true;
-			break;
-		case 'p':
-			opt.procfs = optarg;
 			break;
 		case 'h':
 			print_synopsis(stdout);

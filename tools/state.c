@@ -88,9 +88,6 @@ void lock_name(const char *name, const char *what)
 
 	if (lock >= 0)
 		close(lock);
-	lock = -1;
-	if (!opt.run)
-		return;
 	make_directory(opt.run);
 	file = text("%s/lock-%s", opt.run, name);
 	lock = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -119,16 +116,15 @@ static char *kept_file(const struct device *dev, const char *setting)
 
 int keep_value(const struct device *dev, const char *setting, const char *value)
 {
-	return opt.run ? state_write(kept_file(dev, setting), text("%s\n", value)) : 0;
+	return state_write(kept_file(dev, setting), text("%s\n", value));
 }
 
 const char *kept_value(const struct device *dev, const char *setting)
 {
-	return opt.run ? read_line(kept_file(dev, setting)) : NULL;
+	return read_line(kept_file(dev, setting));
 }
 
 void forget_value(const struct device *dev, const char *setting)
 {
-	if (opt.run)
-		unlink(kept_file(dev, setting));
+	unlink(kept_file(dev, setting));
 }

@@ -104,7 +104,7 @@ static const char *shell_word(const char *word)
 /* Notes by dlend migrate on another host: the name of a VM that leaves it, and its own name. */
 static void show_moves(json_t *root)
 {
-	struct names n = list_dir(opt.run ? opt.run : "/nowhere");
+	struct names n = list_dir(opt.run);
 	json_t *moves = json_array();
 
 	for (size_t i = 0; i < n.count; i++) {

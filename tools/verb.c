@@ -81,13 +81,11 @@ static const struct {
 	  "draw the fabric, or a way through it",
 	  "  --path          only the way from the first to the second\n"
 	  "  --dot           for graphviz\n", cmd_topology },
-	{ "cdi", "[--kind DOMAIN/NAME] [--cdi-version VERSION] [--iommufd] [--output FILE]",
+	{ "cdi", "[--kind DOMAIN/NAME] [--iommufd] [--output FILE]",
 	  "list lent devices for container runtimes (CDI)",
-	  "  --kind DOMAIN/NAME      instead of dlend.local/device\n"
-	  "  --cdi-version VERSION   for an older container runtime\n"
-	  "  --iommufd               files of devices, not of their groups\n"
-	  "  --attach-pci            mdevs are to be behind a bridge of conventional PCI\n"
-	  "  --output FILE           write this file in one go\n", cmd_cdi },
+	  "  --kind DOMAIN/NAME  instead of dlend.local/device\n"
+	  "  --iommufd           files of devices, not of their groups\n"
+	  "  --output FILE       write this file in one go\n", cmd_cdi },
 	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] [--any TYPE] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",
 	  "  --mode MODE     switch-port: one for each clique; root-port: for each device; bridge\n"
@@ -281,9 +279,6 @@ int run_show(int argc, char **argv, void (*show)(json_t *root))
 /* Each of the directories is below it. */
 const char *root_directory(void)
 {
-	if (opt.fake && !opt.run)
-		fail(EXIT_USAGE, text("%s needs more than sysfs", opt.verb), NULL,
-		     "Use --root DIR.");
 	return strlen(opt.etc) == strlen("/etc") ? "/" :
 	       text("%.*s", (int)(strlen(opt.etc) - strlen("/etc")), opt.etc);
 }

@@ -450,12 +450,6 @@ def override(t):
         t.ok(r.code == 1 and f"{other}: its driver_override cannot be kept for reclaim" in r.err, "a full disk is an error", r.err)
         t.equal((f.override(DISK), f.driver_of(DISK), f.override(other), f.writes, kept_files(f)), ("nvme", "nvme", "snd", [], []),
                 "  and nothing was changed")
-    with Fake() as f:
-        f.pci(DISK)
-        set_override(f, DISK, "nvme")
-        trees = ["--sysfs", f.sys, "--procfs", f.proc]
-        f.run("lend 03:00.0", trees=trees)
-        t.equal((f.run("reclaim 03:00.0", trees=trees).code, f.override(DISK)), (0, ""), "with --sysfs alone nothing is kept")
 
 
 def clique_refused(t):
@@ -689,11 +683,6 @@ def reset(t):
     with Fake() as f:
         f.pci("0000:02:00.0", pclass="0x060400", driver="pcieport")
         refused(t, f, "lend --reset bus 02:00.0", 5, "bridge", untouched="0000:02:00.0", had="pcieport")
-    with Fake() as f:
-        # no word on where /run is: nothing is kept, nothing of this machine's is touched
-        dev = f.pci(DISK, reset="flr")
-        r = f.run("lend --reset bus 03:00.0", trees=["--sysfs", f.sys, "--procfs", f.proc])
-        t.equal((r.code, method(dev)), (0, "bus"), "with --sysfs alone")
 
 
 def full_disk(t):

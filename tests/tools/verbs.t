@@ -50,7 +50,7 @@ VERBS = {
     "stats": ([], ["--interval", "--count", "--count 2", "@", "--interval @", "--interval 0", "--interval 1 --count @", f"{OFFER} @"]),
     "watch": (["--count=1"], ["--count", "--timeout", "--interval", "@", "--count @", "--timeout @", "--interval @"]),
     "topology": ([], ["--path", f"--path {OFFER}", "--dot --path memory memory", "@", "--path @ memory", f"--path {OFFER} @"]),
-    "cdi": ([], ["--kind", "--cdi-version", "--output", "@", "--kind @", "--cdi-version @", "--output @file", "--iommufd @"]),
+    "cdi": ([], ["--kind", "--output", "@", "--kind @", "--output @file", "--iommufd @"]),
     "libvirt-xml": ([UUID], ["", "--mode", "--domain", "--any", f"--any @ {UUID}", "--domain vm1 vm2", "@", "--domain @", "--mode @ vm1", f"{UUID} @", "--numa --reserve @"]),
     "bench": (["--device", "3:00.0", "b"], ["", "b", "--device 03:00.0", "--device 03:00.0 a b c", "--device @ b", "--device 03:00.0 @",
                                             "--device 03:00.0 --runs @ b", "--device 03:00.0 --ios @ b", "--device 03:00.0 --plot @file b",
