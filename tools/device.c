@@ -218,7 +218,7 @@ static void print_nothing(char *fmt, ...)
 	(void)fmt;
 }
 
-struct pci_access *pci_access_once(void)
+static struct pci_access *pci_access_once(void)
 {
 	static struct pci_access *acc;
 
@@ -247,4 +247,21 @@ const char *pci_device_name(unsigned int vendor, unsigned int device)
 
 	return pci_lookup_name(pci_access_once(), name, sizeof(name), PCI_LOOKUP_DEVICE, vendor,
 			       device);
+}
+
+int capability_word(const char *bdf, unsigned int id, unsigned int kind, unsigned int at)
+{
+	unsigned int domain, bus, slot, function;
+	struct pci_cap *cap;
+	struct pci_dev *d;
+	int word = -1;
+
+	if (sscanf(bdf, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+		return -1;
+	d = pci_get_dev(pci_access_once(), (int)domain, (int)bus, (int)slot, (int)function);
+	cap = pci_find_cap(d, id, kind);
+	if (cap)
+		word = pci_read_word(d, (int)(cap->addr + at));
+	pci_free_dev(d);
+	return word;
 }

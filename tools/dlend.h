@@ -350,11 +350,16 @@ int device_probe(const struct device *dev);	/* its own driver, if there is one *
 /** device_await_driver - wait a moment for a driver that probes by itself; there may be none */
 void device_await_driver(const struct device *dev);
 /* libpci.  Names are never NULL, and valid until the next call. */
-struct pci_access;
-/** pci_access_once - libpci's, on the sysfs of the command line */
-struct pci_access *pci_access_once(void);
 const char *pci_vendor_name(unsigned int vendor);
 const char *pci_device_name(unsigned int vendor, unsigned int device);
+/**
+ * capability_word - 16 bits of a PCI capability
+ * @id, @kind: as pci_find_cap() takes them
+ * @at: from its beginning
+ *
+ * Return: -1: there is no such capability; or it cannot be read, as who calls is not root
+ */
+int capability_word(const char *bdf, unsigned int id, unsigned int kind, unsigned int at);
 
 /* reset.c: which way a lent device is reset. */
 /** reset_valid - may @methods be words of the kernel's? */

@@ -29,24 +29,14 @@ struct function {
 /* Only root may read capabilities; without them nothing is known. */
 static void read_capabilities(struct function *p)
 {
-	unsigned int domain, bus, dev, fn;
-	struct pci_cap *cap;
-	struct pci_dev *d;
+	int control = capability_word(p->bdf, PCI_CAP_ID_EXP, PCI_CAP_NORMAL, PCI_EXP_DEVCTL);
+	int ats = capability_word(p->bdf, PCI_EXT_CAP_ID_ATS, PCI_CAP_EXTENDED, PCI_ATS_CTRL);
 
-	if (sscanf(p->bdf, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4)
-		return;
-	d = pci_get_dev(pci_access_once(), (int)domain, (int)bus, (int)dev, (int)fn);
-	cap = pci_find_cap(d, PCI_CAP_ID_EXP, PCI_CAP_NORMAL);
-	if (cap) {
-		u16 control = pci_read_word(d, (int)cap->addr + PCI_EXP_DEVCTL);
-
+	if (control >= 0) {
 		p->payload = MPS_UNIT << ((control & PCI_EXP_DEVCTL_PAYLOAD) >> DEVCTL_MPS_SHIFT);
 		p->no_snoop = control & PCI_EXP_DEVCTL_NOSNOOP;
 	}
-	cap = pci_find_cap(d, PCI_EXT_CAP_ID_ATS, PCI_CAP_EXTENDED);
-	if (cap)
-		p->ats = pci_read_word(d, (int)cap->addr + PCI_ATS_CTRL) & PCI_ATS_CTRL_ENABLE;
-	pci_free_dev(d);
+	p->ats = ats >= 0 && (ats & PCI_ATS_CTRL_ENABLE);
 }
 
 /* /sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0 is below pci0000:00. */

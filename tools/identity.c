@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Which device has an address: another may have it after a card was added or replaced. */
 #include <ctype.h>
-#include <stdint.h>
-#include <stdio.h>
+#include <pci/pci.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-#include <linux/pci_regs.h>
-
 #include "dlend.h"
-
-/* A device has at most so many extended capabilities: a list that is longer has no end. */
-#define EXT_CAPS_MAX	((0x1000 - 0x100) / 8)
 
 #define NVME_TRIES	300	/* tenths of a second */
 
@@ -41,28 +34,18 @@ static const char *read_nvme(const struct device *dev)
 	return serial;
 }
 
-static uint32_t word_at(const uint8_t *config, unsigned int at)
-{
-	return config[at] | config[at + 1] << 8 | config[at + 2] << 16 |
-	       (uint32_t)config[at + 3] << 24;
-}
-
 /* The kernel's pci_get_dsn(). */
 static const char *read_pcie(const struct device *dev)
 {
-	unsigned int at = 0x100, left = EXT_CAPS_MAX;
-	uint8_t config[0x1000] = { 0 };
-	FILE *f = fopen(text("%s/config", dev->dir), "re");
-	size_t got = f ? fread(config, 1, sizeof(config), f) : 0;
+	int word[4];
 
-	if (f)
-		fclose(f);
-	while (got == sizeof(config) && at >= 0x100 && at <= sizeof(config) - 12 && left--) {
-		if ((word_at(config, at) & 0xffff) == PCI_EXT_CAP_ID_DSN)
-			return text("%08x%08x", word_at(config, at + 8), word_at(config, at + 4));
-		at = word_at(config, at) >> 20 & 0xffc;
+	for (unsigned int n = 0; n < 4; n++) {
+		word[n] = capability_word(dev->bdf, PCI_EXT_CAP_ID_DSN, PCI_CAP_EXTENDED,
+					  4 + 2 * n);
+		if (word[n] < 0)
+			return "";
 	}
-	return "";
+	return text("%04x%04x%04x%04x", word[3], word[2], word[1], word[0]);
 }
 
 const char *identity_of(const struct device *dev)

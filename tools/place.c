@@ -5,16 +5,13 @@
  * this host sysfs tells them.  For others their offers do, and that text is checked like all that
  * peers send.
  */
-#include <fcntl.h>
+#include <pci/pci.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "fabric.h"
 
-#define CONFIG_SIZE	4096
-#define CAP_EXPRESS	0x10
-#define ECAP_ACS	0x0d
-#define ACS_REDIRECT	0x0c	/* requests and completions between peers go up */
+/* Requests and completions between peers go up. */
+#define ACS_REDIRECT	(PCI_ACS_CTRL_REQ_RED | PCI_ACS_CTRL_CMPLT_RED)
 
 #define DOMAIN_MAX	0xfffffu
 #define BUS_MAX		0xffu
@@ -61,54 +58,18 @@ struct place place_parse(const char *words)
 	return place;
 }
 
-static unsigned int read_le(const unsigned char *config, size_t at, size_t bytes)
-{
-	unsigned int value = 0;
-
-	for (size_t i = 0; i < bytes; i++)
-		value |= (unsigned int)config[at + i] << (8 * i);
-	return value;
-}
-
-/* Type of a PCIe port from its capability, or -1 if it has none or we cannot read it. */
-static int port_type(const unsigned char *config, size_t size)
-{
-	size_t at = size > 0x34 ? config[0x34] & ~3u : 0;
-
-	for (int i = 0; i < 48 && at >= 0x40 && at + 4 <= size; i++) {
-		if (config[at] == CAP_EXPRESS)
-			return config[at + 2] >> 4;
-		at = config[at + 1] & ~3u;
-	}
-	return -1;
-}
-
-static bool has_acs(const unsigned char *config, size_t size)
-{
-	size_t at = 0x100;
-
-	for (int i = 0; i < 480 && at >= 0x100 && at + 8 <= size; i++) {
-		unsigned int head = read_le(config, at, 4);
-
-		if ((head & 0xffff) == ECAP_ACS)
-			return (read_le(config, at + 6, 2) & ACS_REDIRECT) == ACS_REDIRECT;
-		at = head >> 20 & ~3u;
-	}
-	return false;
-}
-
 /* Only root can read the capability.  Without it, the order of the bridges tells the type. */
 static enum bridge_kind bridge_kind_of(int type, const struct place *above)
 {
 	switch (type) {
-	case 4:
+	case PCI_EXP_TYPE_ROOT_PORT:
 		return BRIDGE_ROOT;
-	case 5:
+	case PCI_EXP_TYPE_UPSTREAM:
 		return BRIDGE_UP;
-	case 6:
+	case PCI_EXP_TYPE_DOWNSTREAM:
 		return BRIDGE_DOWN;
-	case 7:
-	case 8:
+	case PCI_EXP_TYPE_PCI_BRIDGE:
+	case PCI_EXP_TYPE_PCIE_BRIDGE:
 		return BRIDGE_PCI;
 	}
 	if (!above->count)
@@ -116,18 +77,15 @@ static enum bridge_kind bridge_kind_of(int type, const struct place *above)
 	return above->bridge[above->count - 1].kind == BRIDGE_UP ? BRIDGE_DOWN : BRIDGE_UP;
 }
 
-static void add_bridge(struct place *place, const char *dir, const char *bdf)
+static void add_bridge(struct place *place, const char *bdf)
 {
-	unsigned char config[CONFIG_SIZE];
+	int flags = capability_word(bdf, PCI_CAP_ID_EXP, PCI_CAP_NORMAL, PCI_EXP_FLAGS);
+	int acs = capability_word(bdf, PCI_EXT_CAP_ID_ACS, PCI_CAP_EXTENDED, PCI_ACS_CTRL);
 	struct bridge *b = &place->bridge[place->count];
-	int fd = open(text("%s/config", dir), O_RDONLY | O_CLOEXEC);
-	ssize_t size = fd < 0 ? 0 : read(fd, config, sizeof(config));
 
-	if (fd >= 0)
-		close(fd);
 	snprintf(b->bdf, sizeof(b->bdf), "%s", bdf);
-	b->kind = bridge_kind_of(size > 0 ? port_type(config, size) : -1, place);
-	b->acs = size > 0 && has_acs(config, size);
+	b->kind = bridge_kind_of(flags < 0 ? flags : (flags & PCI_EXP_FLAGS_TYPE) >> 4, place);
+	b->acs = acs >= 0 && (acs & ACS_REDIRECT) == ACS_REDIRECT;
 	place->count++;
 }
 
@@ -146,7 +104,7 @@ struct place place_local(const char *dir)
 		*slash = '\0';
 		name = strrchr(whole, '/') + 1;
 		if (strchr(name, '.') && bdf_parse(bdf, name) && place.count < PLACE_MAX)
-			add_bridge(&place, whole, bdf);
+			add_bridge(&place, bdf);
 		*slash = '/';
 	}
 	return place;

@@ -66,6 +66,7 @@ def mistakes(t):
 def pcie_serial(f, bdf):
     """In the list of its extended capabilities, behind another one."""
     config = bytearray(4096)
+    config[0x06], config[0x34], config[0x40] = 0x10, 0x40, 0x10     # a list of capabilities, and PCI Express in it
     config[0x100:0x104] = (0x14010001).to_bytes(4, "little")
     config[0x140:0x14c] = (0x00010003).to_bytes(4, "little") + (0x3344556600aabb11).to_bytes(8, "little")
     (f.device(bdf) / "config").write_bytes(config)

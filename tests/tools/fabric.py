@@ -22,6 +22,7 @@ NTBS = {2: "0000:05:00.0", 3: "0000:06:00.0"}
 def bridge_config(port_type, acs):
     """Configuration space with a PCIe capability at 0x40 and ACS at 0x100."""
     config = bytearray(4096)
+    config[0x06] = 0x10         # there is a list of capabilities
     config[0x34] = 0x40
     config[0x40:0x44] = struct.pack("<BBH", 0x10, 0, port_type << 4 | 2)
     if acs:
