@@ -15,20 +15,10 @@
 
 #include "dlend.h"
 
-#define DEPTH_MAX	32	/* of a definition; jansson itself goes down 2048 levels */
 #define CALLOUT_FOREIGN	2	/* mdevctl: this type is not ours; anything else but 0 refuses */
 
 struct request {
 	const char *type, *event, *action, *state, *uuid, *parent;
-};
-
-struct attribute {
-	const char *name, *value;	/* of a definition's JSON, which is never freed */
-};
-
-struct attributes {
-	size_t count;
-	struct attribute *entry;
 };
 
 static const struct {
@@ -74,93 +64,63 @@ static bool value_valid(const char *name, const char *value)
 	return lowmem_valid(value);
 }
 
-static void check_attribute(const struct attribute *a)
+static void check_attribute(const char *name, const char *value)
 {
 	for (size_t i = 0; i < KNOWN; i++) {
-		if (strcmp(a->name, known[i].name))
+		if (strcmp(name, known[i].name))
 			continue;
-		if (!value_valid(a->name, a->value))
-			fail(EXIT_FAIL, text("%s=%s", a->name, a->value),
-			     text("%s is %s", a->name, known[i].values), NULL);
+		if (!value_valid(name, value))
+			fail(EXIT_FAIL, text("%s=%s", name, value),
+			     text("%s is %s", name, known[i].values), NULL);
 		return;
 	}
-	fail(EXIT_FAIL, text("\"%s\" is no attribute of a dlend device", a->name),
+	fail(EXIT_FAIL, text("\"%s\" is no attribute of a dlend device", name),
 	     "the attributes are clique, prepin and lowmem", NULL);
 }
 
-static bool add_attribute(struct attributes *a, const char *name, const char *value)
+__noreturn static void refuse_definition(void)
 {
-	if (!value || strlen(name) >= TEXT_MAX || strlen(value) >= TEXT_MAX)
-		return false;
-	a->entry = grow(a->entry, a->count, sizeof(*a->entry));
-	a->entry[a->count++] = (struct attribute){ name, value };
-	return true;
+	fail(EXIT_FAIL, "the definition is not understood", "it is no JSON as mdevctl writes it",
+	     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
 }
 
-static bool is_deeper(json_t *value, int levels)
+/* "attrs" of a definition: an array of objects, each with one text.  Ignores the rest. */
+static json_t *read_attributes(const char *definition)
 {
-	const char *name;
-	json_t *member;
-	size_t i;
+	json_t *read = json_loads(definition, JSON_REJECT_DUPLICATES, NULL);
+	json_t *attrs = json_object_get(read, "attrs");
 
-	if (!json_is_object(value) && !json_is_array(value))
-		return false;
-	if (!levels)
-		return true;
-	json_object_foreach(value, name, member) {
-		if (is_deeper(member, levels - 1))
-			return true;
-	}
-	json_array_foreach(value, i, member) {
-		if (is_deeper(member, levels - 1))
-			return true;
-	}
-	return false;
+	if (!json_is_object(read) || (attrs && !json_is_null(attrs) && !json_is_array(attrs)))
+		refuse_definition();
+	return attrs;
 }
 
-/* Reads "attrs" of a definition: an array of objects, each with one text.  Ignores the rest. */
-static bool read_attributes(const char *text, struct attributes *a)
+/* Return: {name: value} of what the definition on standard input sets */
+static json_t *check_definition(void)
 {
-	json_t *definition = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-	json_t *attrs = json_object_get(definition, "attrs"), *object, *value;
-	const char *name;
-	size_t i;
-
-	if (!json_is_object(definition) || is_deeper(definition, DEPTH_MAX))
-		return false;
-	if (!attrs || json_is_null(attrs))
-		return true;
-	if (!json_is_array(attrs))
-		return false;
-	json_array_foreach(attrs, i, object) {
-		if (!json_is_object(object))
-			return false;
-		json_object_foreach(object, name, value) {
-			if (!add_attribute(a, name, json_string_value(value)))
-				return false;
-		}
-	}
-	return true;
-}
-
-static struct attributes check_definition(void)
-{
-	struct attributes a = { 0 };
 	char *definition = read_all("/dev/stdin");
+	json_t *set = json_object(), *object, *value;
+	const char *name;
+	size_t i;
 
-	if (definition && *strip_text(definition) && !read_attributes(definition, &a))
-		fail(EXIT_FAIL, "the definition is not understood",
-		     "it is no JSON as mdevctl writes it",
-		     "See mdevctl(8), CONFIGURATION FILE FORMAT.");
-	for (size_t i = 0; i < a.count; i++) {
-		check_attribute(&a.entry[i]);
-		for (size_t k = 0; k < i; k++)
-			if (!strcmp(a.entry[k].name, a.entry[i].name))
-				fail(EXIT_FAIL, text("%s is there twice", a.entry[i].name),
+	if (!definition || !*strip_text(definition))
+		return set;
+	json_array_foreach(read_attributes(definition), i, object) {
+		if (!json_is_object(object))
+			refuse_definition();
+		json_object_foreach(object, name, value) {
+			if (!json_is_string(value) || strlen(name) >= TEXT_MAX ||
+			    json_string_length(value) >= TEXT_MAX)
+				refuse_definition();
+			check_attribute(name, json_string_value(value));
+			if (json_object_get(set, name))
+				fail(EXIT_FAIL, text("%s is there twice", name),
 				     "each attribute can be set once",
 				     "Remove one: mdevctl modify -u UUID --delattr --index=N");
+			json_object_set(set, name, value);
+		}
 	}
-	return a;
+	return set;
 }
 
 /* mdevctl itself says "No available instances" or an errno.  This says who has the device. */
@@ -201,14 +161,11 @@ static void show_capabilities(void)
 }
 
 /* A setting that the definition does not name goes back to its initial value. */
-static const char *wanted_value(const struct attributes *a, size_t i)
+static const char *wanted_value(const json_t *set, size_t i)
 {
-	const char *value = known[i].initial;
+	const char *value = json_string_value(json_object_get(set, known[i].name));
 
-	for (size_t k = 0; k < a->count; k++)
-		if (!strcmp(a->entry[k].name, known[i].name))
-			value = a->entry[k].value;
-	return value;
+	return value ? value : known[i].initial;
 }
 
 static int write_setting(const char *dir, size_t i, const char *value)
@@ -221,7 +178,7 @@ static int write_setting(const char *dir, size_t i, const char *value)
  * file tells whether a VM has the device open, and the kernel then refuses some settings only.  So
  * if one of them is refused, those before it are written back.
  */
-static void change_settings(const struct request *req, const struct attributes *a)
+static void change_settings(const struct request *req, const json_t *set)
 {
 	const char *dir = mdev_directory(req->uuid), *was[KNOWN], *kept = "";
 	size_t i;
@@ -232,15 +189,15 @@ static void change_settings(const struct request *req, const struct attributes *
 		     NULL);
 	for (i = 0; i < KNOWN; i++) {
 		was[i] = attr(dir, known[i].name);
-		if (!strcmp(was[i], wanted_value(a, i)))
+		if (!strcmp(was[i], wanted_value(set, i)))
 			continue;
-		err = write_setting(dir, i, wanted_value(a, i));
+		err = write_setting(dir, i, wanted_value(set, i));
 		if (err)
 			break;
 	}
 	for (size_t k = i; err && k-- > 0;)
-		if (strcmp(was[k], wanted_value(a, k)) && write_setting(dir, k, was[k]))
-			kept = text("%s; %s is %s now", kept, known[k].name, wanted_value(a, k));
+		if (strcmp(was[k], wanted_value(set, k)) && write_setting(dir, k, was[k]))
+			kept = text("%s; %s is %s now", kept, known[k].name, wanted_value(set, k));
 	if (err)
 		fail(EXIT_FAIL, text("%s stays %s", known[i].name, was[i]),
 		     text("%s%s", err == -EBUSY ? "a VM has the device open" : strerror(-err),
@@ -252,7 +209,6 @@ static void change_settings(const struct request *req, const struct attributes *
 static void answer_request(void *arg)
 {
 	const struct request *req = arg;
-	struct attributes a;
 	bool pre = !strcmp(req->event, "pre");
 
 	if (!strcmp(req->event, "get")) {
@@ -261,8 +217,7 @@ static void answer_request(void *arg)
 		else if (!strcmp(req->action, "attributes"))
 			show_attributes(req);
 	} else if (!strcmp(req->event, "live") && !strcmp(req->action, "modify")) {
-		a = check_definition();
-		change_settings(req, &a);
+		change_settings(req, check_definition());
 	} else if (pre && (!strcmp(req->action, "define") || !strcmp(req->action, "modify"))) {
 		check_definition();
 	} else if (pre && !strcmp(req->action, "start")) {

@@ -101,7 +101,6 @@ static bool can_lock_up(const char *dir)
 
 #define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
-#define OR_SAY		"; or say what you have: dlend doctor --guest SIZE"
 
 static unsigned long long lent_bytes(const struct demands *demands)
 {
@@ -120,42 +119,57 @@ static bool link_has_sizes(const char *name)
 	return attr_number(dir, "aperture_bytes") || attr_number(dir, "window_bytes");
 }
 
-/* @reach: how much reaches what; @larger: how to have more */
-static void fail_for_bars(const char *reach, unsigned long long bars, const char *larger)
-{
-	finding(LEVEL_FAIL, "window",
-		text("%s, which cannot hold the BARs of the devices to lend (%s)", reach,
-		     size_text(bars)),
-		text("%s, or lend fewer devices over this link", larger));
-}
+/*
+ * What is to go through a window.
+ * @reach: how much reaches what, for people
+ * @where: guests are, whose memory it leads to
+ * @larger: how to have more
+ * @least: what has to fit in any case; @ram: of the host where guests are; 0: not known
+ * @needed: such guests are to be, as far as this host knows its role
+ */
+struct window {
+	const char *reach, *where, *larger;
+	unsigned long long bytes, least, ram;
+	bool needed;
+};
 
-static void fail_for_any_guest(const char *reach, const char *larger)
+static void check_room(const struct window *w, unsigned long long guest)
 {
-	finding(LEVEL_FAIL, "window", text("%s, which no guest of today fits in", reach),
-		text("%s" OR_SAY, larger));
+	if (w->least > w->bytes)
+		finding(LEVEL_FAIL, "window",
+			text("%s, which cannot hold the BARs of the devices to lend (%s)", w->reach,
+			     size_text(w->least - CONTROL_BYTES)),
+			text("%s, or lend fewer devices over this link", w->larger));
+	else if (guest && guest + CONTROL_BYTES > w->bytes)
+		finding(w->needed ? LEVEL_FAIL : LEVEL_WARN, "window",
+			text("%s, which cannot hold a guest of %s%s", w->reach, size_text(guest),
+			     w->where),
+			text("%s, or give the guest less memory", w->larger));
+	else if (!guest && w->bytes < SMALLEST_BYTES && w->needed)
+		finding(LEVEL_FAIL, "window",
+			text("%s, which no guest of today fits in", w->reach),
+			text("%s; or say what you have: dlend doctor --guest SIZE", w->larger));
+	else if (!guest && w->bytes < w->ram && w->needed)
+		finding(LEVEL_WARN, "window",
+			text("%s, this host's RAM is %s: larger guests here cannot borrow",
+			     w->reach, size_text(w->ram)),
+			"Ask for your largest guest: dlend doctor --guest SIZE");
+	else
+		finding(LEVEL_OK, "window", w->reach, NULL);
 }
 
 /* Before the first link: a window is no larger than its BAR, and the peer's should be as large. */
 static void check_bar(const char *name, const char *dir, const struct demands *demands)
 {
-	unsigned long long bytes = largest_bar(dir), bars = lent_bytes(demands);
-	unsigned long long guest = demands->guest_bytes;
-	const char *larger = family_of(dir)->window;
-	const char *reach = text("the largest BAR of %s is %s, and its window no larger", name,
-				 size_text(bytes));
+	struct window w = {
+		.where = "", .larger = family_of(dir)->window, .bytes = largest_bar(dir),
+		.least = lent_bytes(demands) + CONTROL_BYTES, .needed = true
+	};
 
-	if (!bytes || link_has_sizes(name))
-		return;
-	if (bars + CONTROL_BYTES > bytes)
-		fail_for_bars(reach, bars, larger);
-	else if (guest && guest + CONTROL_BYTES > bytes)
-		finding(LEVEL_FAIL, "window",
-			text("%s, which cannot hold a guest of %s", reach, size_text(guest)),
-			text("%s, or give the guest less memory", larger));
-	else if (!guest && bytes < SMALLEST_BYTES)
-		fail_for_any_guest(reach, larger);
-	else
-		finding(LEVEL_OK, "window", reach, NULL);
+	w.reach = text("the largest BAR of %s is %s, and its window no larger", name,
+		       size_text(w.bytes));
+	if (w.bytes && !link_has_sizes(name))
+		check_room(&w, demands->guest_bytes);
 }
 
 /* NTB functions without a driver, or of a kind that dlend has no use for. */
@@ -310,62 +324,30 @@ static bool host_borrows(const struct demands *demands)
 	return is_loaded("dlend_mdev") || !(demands->devices.count || is_loaded("dlend_lender"));
 }
 
-/* Incoming: a borrower's loads and stores to BARs here, and a lender's DMA to guests here. */
-static void check_aperture(const char *name, unsigned long long bytes,
-			   const struct demands *demands)
-{
-	const char *reach = text("the peer reaches %s here through %s (aperture_bytes)",
-				 size_text(bytes), name);
-	unsigned long long bars = lent_bytes(demands), ram = memory_total();
-	unsigned long long guest = demands->guest_bytes;
-	const char *larger = link_family(name)->window;
-
-	if (bars + CONTROL_BYTES > bytes)
-		fail_for_bars(reach, bars, larger);
-	else if (guest && guest + CONTROL_BYTES > bytes)
-		finding(host_borrows(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
-			text("%s, which cannot hold a guest of %s on this host", reach,
-			     size_text(guest)),
-			text("%s, or give the guest less memory", larger));
-	else if (!guest && bytes < SMALLEST_BYTES && host_borrows(demands))
-		fail_for_any_guest(reach, larger);
-	else if (!guest && bytes < ram && host_borrows(demands))
-		finding(LEVEL_WARN, "window",
-			text("%s, this host's RAM is %s: larger guests here cannot borrow", reach,
-			     size_text(ram)),
-			"Ask for your largest guest: dlend doctor --guest SIZE");
-	else
-		finding(LEVEL_OK, "window", reach, NULL);
-}
-
-/* Outgoing: DMA of devices here to guests on the peer, which only the peer knows. */
-static void check_window(const char *name, unsigned long long bytes, const struct demands *demands)
-{
-	const char *reach = text("this host reaches %s of the peer through %s (window_bytes)",
-				 size_text(bytes), name);
-	unsigned long long guest = demands->guest_bytes;
-	const char *larger = link_family(name)->window;
-
-	if (guest && guest + CONTROL_BYTES > bytes)
-		finding(host_lends(demands) ? LEVEL_FAIL : LEVEL_WARN, "window",
-			text("%s, which cannot hold a guest of %s there", reach, size_text(guest)),
-			text("%s, or give the guest less memory", larger));
-	else if (!guest && bytes < SMALLEST_BYTES && host_lends(demands))
-		fail_for_any_guest(reach, larger);
-	else
-		finding(LEVEL_OK, "window", reach, NULL);
-}
-
 /* The two directions have different sizes.  A size of 0 is not known yet. */
 static void check_link_sizes(const char *name, const char *dir, const struct demands *demands)
 {
-	unsigned long long aperture = attr_number(dir, "aperture_bytes");
-	unsigned long long window = attr_number(dir, "window_bytes");
+	const char *larger = link_family(name)->window;
+	/* Incoming: a borrower's accesses to BARs here, and a lender's DMA to guests here */
+	struct window in = {
+		.where = " on this host", .larger = larger, .ram = memory_total(),
+		.bytes = attr_number(dir, "aperture_bytes"),
+		.least = lent_bytes(demands) + CONTROL_BYTES, .needed = host_borrows(demands)
+	};
+	/* Outgoing: DMA of devices here to guests on the peer, which only the peer knows */
+	struct window out = {
+		.where = " there", .larger = larger, .bytes = attr_number(dir, "window_bytes"),
+		.needed = host_lends(demands)
+	};
 
-	if (aperture)
-		check_aperture(name, aperture, demands);
-	if (window)
-		check_window(name, window, demands);
+	in.reach = text("the peer reaches %s here through %s (aperture_bytes)",
+			size_text(in.bytes), name);
+	out.reach = text("this host reaches %s of the peer through %s (window_bytes)",
+			 size_text(out.bytes), name);
+	if (in.bytes)
+		check_room(&in, demands->guest_bytes);
+	if (out.bytes)
+		check_room(&out, demands->guest_bytes);
 }
 
 /* Such a table has one place at least for each lent device; only a Switchtec's link tells. */
