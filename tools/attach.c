@@ -31,15 +31,6 @@ static struct target target_open(const char *s)
 
 /* Records: a file for each offer that is attached whenever it is there (61-dlend.rules). */
 
-static void record_make(const struct target *t)
-{
-	int err = state_write(t->record, "");
-
-	if (err)
-		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(-err),
-		     "Nothing was changed.");
-}
-
 static void record_remove(const struct target *t)
 {
 	if (unlink(t->record) && errno != ENOENT)
@@ -133,7 +124,11 @@ static void attach_one(const struct target *t, json_t *list)
 
 static void attach_later(const struct target *t)
 {
-	record_make(t);
+	int err = state_write(t->record, "");
+
+	if (err)
+		fail(EXIT_FAIL, text("%s cannot be written", t->record), strerror(-err),
+		     "Nothing was changed.");
 	if (!path_exists(t->dir))
 		progress("%s is not offered now; it will be attached when it is", t->address);
 }
@@ -212,8 +207,8 @@ static void detach_next(void *arg)
 }
 
 /*
- * @next: for each of @words; the first that fails is the last.  What was done before is told all the
- * same, as @key.
+ * @next: for each of @words; the first that fails is the last.  What was done before is told all
+ * the same, as @key.
  */
 static int run_round(struct round *r, char **argv, char **words, void (*next)(void *arg),
 		     const char *key)

@@ -111,16 +111,6 @@ static struct names offers_of(const char *type, const char *uuid)
 	return found;
 }
 
-/* Return: NULL, or why it cannot be chosen */
-static const char *refusal(const char *address, const char *uuid)
-{
-	const char *why = offer_obstacle(address, uuid);
-
-	if (!why && attr_is(offer_directory(address), "state", "held"))
-		why = "it is another VM's, which moves to this host";
-	return why;
-}
-
 /* Return: the address of the one that was chosen */
 static const char *borrow_any(const char *type, const char *uuid)
 {
@@ -128,7 +118,9 @@ static const char *borrow_any(const char *type, const char *uuid)
 	const char *all = "", *why;
 
 	for (size_t i = 0; i < found.count; i++) {
-		why = refusal(found.name[i], uuid);
+		why = offer_obstacle(found.name[i], uuid);
+		if (!why && attr_is(offer_directory(found.name[i]), "state", "held"))
+			why = "it is another VM's, which moves to this host";
 		if (!why)
 			why = make_mdev(found.name[i], uuid);
 		if (!why)
@@ -136,17 +128,10 @@ static const char *borrow_any(const char *type, const char *uuid)
 		all = text("%s%s%s: %s", all, *all ? "; " : "", found.name[i], why);
 	}
 	if (!found.count)
-		fail_no_offer(text("there is no %s", type));
+		fail(EXIT_NOT_FOUND, text("there is no %s", type), "no node offers one",
+		     "dlend list shows what is offered; dlend links, whether its lender can be reached.");
 	fail(EXIT_IN_USE, text("no %s can be borrowed", type), all,
 	     "Shut down a VM that has one, or have another one lent.");
-}
-
-static void check_new(const char *uuid)
-{
-	if (path_exists(mdev_directory(uuid)))
-		fail(EXIT_IN_USE, text("%s is there already", uuid),
-		     text("it is a mediated device of %s", mdev_parent(uuid)),
-		     text("To give it back: dlend return %s", uuid));
 }
 
 /*
@@ -180,12 +165,6 @@ static void borrow_all(struct wish *wish, size_t count)
 	}
 }
 
-static json_t *wish_json(const struct wish *w, const char *device)
-{
-	return json_pack("{s:o, s:s, s:s}", "address", ascii_json(w->address), "uuid", w->uuid,
-			 "device", device);
-}
-
 static void report_borrowed(const struct wish *wish, size_t count)
 {
 	json_t *list = json_array();
@@ -195,7 +174,9 @@ static void report_borrowed(const struct wish *wish, size_t count)
 		const char *device = text("vfio-pci,sysfsdev=/sys/bus/mdev/devices/%s", w->uuid);
 
 		if (opt.json)
-			json_array_append_new(list, wish_json(w, device));
+			json_array_append_new(list, json_pack("{s:o, s:s, s:s}", "address",
+							      ascii_json(w->address), "uuid",
+							      w->uuid, "device", device));
 		else
 			printf("%s is borrowed as %s. For QEMU:\n  -device %s\n", w->address,
 			       w->uuid, device);
@@ -226,8 +207,10 @@ int cmd_borrow(int argc, char **argv)
 		wish[count] = (struct wish){ words[count], uuid ? uuid : uuid_new(), NULL };
 	}
 	need_root(argv[0]);
-	if (uuid)
-		check_new(uuid);
+	if (uuid && path_exists(mdev_directory(uuid)))
+		fail(EXIT_IN_USE, text("%s is there already", uuid),
+		     text("it is a mediated device of %s", mdev_parent(uuid)),
+		     text("To give it back: dlend return %s", uuid));
 	borrow_all(wish, count);
 	report_borrowed(wish, count);
 	return EXIT_OK;

@@ -5,6 +5,7 @@
  * Annotations are those of NVIDIA's architecture for Kata Containers: "clique-id" says what belongs
  * together, "bdf" is the PCI address on this host.
  */
+#include <ctype.h>
 #include <string.h>
 
 #include "fabric.h"
@@ -15,17 +16,14 @@
 #define KIND_CLASS_MAX	63
 #define KIND_VENDOR_MAX	253
 
-static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-static const char alphanumeric[] =
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-
 /* Letters and digits; the characters of @inner may stand between them. */
 static bool is_name(const char *s, size_t len, size_t most, const char *inner)
 {
-	if (!len || len > most || !strchr(alphanumeric, s[0]) || !strchr(alphanumeric, s[len - 1]))
+	if (!len || len > most || !isalnum((unsigned char)s[0]) ||
+	    !isalnum((unsigned char)s[len - 1]))
 		return false;
 	for (size_t i = 0; i < len; i++)
-		if (!strchr(alphanumeric, s[i]) && !strchr(inner, s[i]))
+		if (!isalnum((unsigned char)s[i]) && !strchr(inner, s[i]))
 			return false;
 	return true;
 }
@@ -35,7 +33,8 @@ static void check_kind_name(const char *kind)
 	const char *slash = strchr(kind, '/');
 	size_t vendor = slash ? slash - kind : 0;
 
-	if (slash && is_name(kind, vendor, KIND_VENDOR_MAX, "-.") && strchr(letters, kind[0]) &&
+	if (slash && is_name(kind, vendor, KIND_VENDOR_MAX, "-.") &&
+	    isalpha((unsigned char)kind[0]) &&
 	    !memmem(kind, vendor, "..", 2) &&
 	    is_name(slash + 1, strlen(slash + 1), KIND_CLASS_MAX, "-_."))
 		return;
@@ -54,7 +53,8 @@ static json_t *node_json(const char *file)
  */
 static json_t *nodes_json(bool own, const char *bus, const char *name)
 {
-	const char *dir = sys("bus/%s/devices/%s", bus, name), *group = link_name(dir, "iommu_group");
+	const char *dir = sys("bus/%s/devices/%s", bus, name);
+	const char *group = link_name(dir, "iommu_group");
 	struct names files = list_dir(text("%s/vfio-dev", dir));
 	json_t *nodes = json_array();
 
@@ -89,13 +89,6 @@ static json_t *annotations_json(const struct lent *d)
 	if (d->clique >= 0)
 		json_object_set_new(annotations, "clique-id", json_sprintf("%d", d->clique));
 	return annotations;
-}
-
-/* Its parent's name looks like a PCI address and is none: no "bdf". */
-static void add_mdev(json_t *devices, bool own, const struct lent *d)
-{
-	add_device(devices, ascii_json(d->uuid), nodes_json(own, "mdev", d->uuid),
-		   annotations_json(d));
 }
 
 /* A PCI device of this host as any other, if it is vfio-pci's. */
@@ -166,9 +159,13 @@ static json_t *devices_json(bool own, const struct fabric *f)
 	json_t *devices = json_array();
 
 	for (size_t i = 0; i < f->devices; i++) {
-		if (*f->device[i].uuid)
-			add_mdev(devices, own, &f->device[i]);
-		add_attached(devices, own, &f->device[i]);
+		const struct lent *d = &f->device[i];
+
+		/* Its parent's name looks like a PCI address and is none: no "bdf". */
+		if (*d->uuid)
+			add_device(devices, ascii_json(d->uuid), nodes_json(own, "mdev", d->uuid),
+				   annotations_json(d));
+		add_attached(devices, own, d);
 	}
 	add_pairs(devices, own, f);
 	return devices;

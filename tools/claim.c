@@ -22,18 +22,9 @@ static bool line_means(const struct lend_line *line, const char *bdf)
 	return names_have(&found, bdf);
 }
 
-/* The first line that means it, as for lending; NULL: none. */
-static const struct lend_line *line_of(const struct config *c, const char *bdf)
-{
-	for (size_t i = 0; i < c->count; i++)
-		if (line_means(&c->line[i], bdf))
-			return &c->line[i];
-	return NULL;
-}
-
 int cmd_claim(int argc, char **argv)
 {
-	const struct lend_line *line;
+	const struct lend_line *line = NULL;	/* the first that means it, as for lending */
 	const char *override;
 	struct device dev;
 	struct config c;
@@ -44,7 +35,8 @@ int cmd_claim(int argc, char **argv)
 	need_root(argv[0]);
 	dev = device_open(argv[1]);
 	c = config_read(text("%s/dlend.conf", opt.etc));
-	line = line_of(&c, dev.bdf);
+	for (size_t i = 0; i < c.count && !line; i++)
+		line = line_means(&c.line[i], dev.bdf) ? &c.line[i] : NULL;
 	if (!line)
 		return EXIT_NOT_FOUND;
 	/* What dlend lend would refuse stays with its own driver. */

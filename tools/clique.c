@@ -51,36 +51,6 @@ json_t *peers_json(const struct fabric *f)
 	return list;
 }
 
-/* Of a pair of devices, the first BAR that is mapped stands for all BARs. */
-static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
-					const char *to)
-{
-	for (size_t i = 0; i < before; i++)
-		if (f->reach[i].mapped && !strcmp(f->reach[i].from, from) &&
-		    !strcmp(f->reach[i].to, to))
-			return &f->reach[i];
-	return NULL;
-}
-
-bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair)
-{
-	for (; *at < f->reaches; ++*at) {
-		const struct reach *r = &f->reach[*at], *back;
-
-		if (!r->mapped || first_mapped(f, *at, r->from, r->to))
-			continue;
-		back = first_mapped(f, f->reaches, r->to, r->from);
-		/* Both ways are one arrow with two heads, drawn where the first is found. */
-		if (back && back < r)
-			continue;
-		pair->there = r;
-		pair->back = back;
-		++*at;
-		return true;
-	}
-	return false;
-}
-
 /* A BAR of @to that @from should reach, and an error keeps it from; or NULL */
 static const struct reach *find_error(const struct fabric *f, const char *from, const char *to)
 {
@@ -91,11 +61,10 @@ static const struct reach *find_error(const struct fabric *f, const char *from, 
 	return NULL;
 }
 
-static bool reach_each_other(const struct fabric *f, const struct lent *a, const struct lent *b)
+bool clique_reaches(const struct fabric *f, const struct lent *a, const struct lent *b)
 {
-	struct route there = route_device(f, a, b, f->me), back = route_device(f, b, a, f->me);
-
-	return there.way != WAY_NONE && back.way != WAY_NONE;
+	return route_device(f, a, b, f->me).way != WAY_NONE &&
+	       route_device(f, b, a, f->me).way != WAY_NONE;
 }
 
 bool clique_has(const struct fabric *f, int clique)
@@ -106,20 +75,15 @@ bool clique_has(const struct fabric *f, int clique)
 	return false;
 }
 
-void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg)
+static void warn_of_unreachable(const struct fabric *f, int clique)
 {
-	for (size_t i = 0; i < f->devices; i++)
-		for (size_t k = i + 1; k < f->devices; k++)
-			if (f->device[i].clique == clique && f->device[k].clique == clique &&
-			    !reach_each_other(f, &f->device[i], &f->device[k]))
-				fn(arg, &f->device[i], &f->device[k]);
-}
+	const struct lent *end = f->device + f->devices;
 
-static void warn_of_unreachable_pair(void *arg, const struct lent *a, const struct lent *b)
-{
-	(void)arg;
-	printf("  WARNING: %s and %s have no way to each other: give them different cliques\n",
-	       a->address, b->address);
+	for (const struct lent *a = f->device; a < end; a++)
+		for (const struct lent *b = a + 1; b < end; b++)
+			if (a->clique == clique && b->clique == clique && !clique_reaches(f, a, b))
+				printf("  WARNING: %s and %s have no way to each other: %s\n",
+				       a->address, b->address, "give them different cliques");
 }
 
 static void warn_of_errors(const struct fabric *f, int clique)
@@ -183,7 +147,7 @@ void cliques_show(const struct fabric *f)
 			if (f->device[i].clique == clique)
 				printf(" %s", f->device[i].address);
 		putchar('\n');
-		clique_each_unreachable_pair(f, clique, warn_of_unreachable_pair, NULL);
+		warn_of_unreachable(f, clique);
 		warn_of_errors(f, clique);
 		warn_of_doubts(f, clique);
 	}

@@ -67,19 +67,14 @@ bool as_valid(const char *s)
 	return bdf_parse(full, s) && strlen(s) <= 7;
 }
 
-static bool any_valid(const char *s)
-{
-	return *s;
-}
-
-/* What a line may say of a device: @is_valid, or else @wrong. */
+/* What a line may say of a device: @is_valid, or else @wrong; NULL: any word. */
 static const struct attribute {
 	const char *before;
 	size_t at;		/* in struct lend_line */
 	bool (*is_valid)(const char *s);
 	const char *wrong;
 } attributes[] = {
-	{ "reset=", offsetof(struct lend_line, reset), any_valid, NULL },
+	{ "reset=", offsetof(struct lend_line, reset) },
 	{ "clique=", offsetof(struct lend_line, clique), clique_valid,
 	  "clique= takes 0 to 15, none or auto" },
 	{ "set=", offsetof(struct lend_line, set), name_valid,
@@ -105,9 +100,9 @@ static void parse_attribute(struct lend_line *line, const char *word, const char
 	       strncmp(word, a->before, strlen(a->before)))
 		a++;
 	value = a < attributes + ARRAY_SIZE(attributes) ? word + strlen(a->before) : NULL;
-	if (value && !a->is_valid(value) && a->wrong)
+	if (value && a->is_valid && !a->is_valid(value))
 		refuse_line(file, line->number, a->wrong);
-	if (!value || !a->is_valid(value))
+	if (!value || !*value)
 		refuse_line(file, line->number,
 			    text("\"%s\" is none of %s, %s", word,
 				 "group, anyway, reset=METHOD, clique=N, set=NAME",

@@ -7,6 +7,7 @@
 #define DLEND_TOOL_H
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,8 +67,9 @@ void *zeroed(size_t count, size_t size);
 void *grow(void *array, size_t count, size_t size);
 /** text - printf into memory */
 char *text(const char *fmt, ...) __printf(1, 2);
-/** sys - the same, for a path below sysfs */
-char *sys(const char *fmt, ...) __printf(1, 2);
+char *vtext(const char *fmt, va_list args) __printf(1, 0);
+/* The same, for a path below sysfs. */
+#define sys(fmt, ...) text("%s/" fmt, opt.sysfs, ##__VA_ARGS__)
 /** join - @list, a comma, and @word */
 const char *join(const char *list, const char *word);
 /** ascii - bytes of @s that are no printable ASCII become '?', in place. Return: @s */
@@ -77,6 +79,8 @@ char *strip_text(char *text);
 bool ends_with(const char *s, const char *end);
 /** is_digits - at least one digit, and nothing else */
 bool is_digits(const char *s);
+/** has_word - is @word in @words (may be NULL), between blanks, commas and ends of lines? */
+bool has_word(const char *words, const char *word);
 bool path_exists(const char *p);
 /** read_line - first line of a file; NULL if it cannot be read */
 char *read_line(const char *p);
@@ -155,7 +159,7 @@ void print_json(json_t *root);
 /** print_document - the same for what --json prints, with the verb and its version (dist/schema) */
 void print_document(json_t *root);
 /* print.c: tables, and a file instead of standard output. */
-/** print_done - of a command that works on several things: @list as @key, and what failed if @code */
+/** print_done - what a command has done: @list, as @key; and what failed, if there is a @code */
 void print_done(const char *key, json_t *list, int code);
 struct libscols_table;
 /** table_row - the first one, which makes @t, is the heads of the columns */

@@ -6,28 +6,22 @@
 
 #include "doctor.h"
 
+/* Return: bytes, 0: it is no size */
 static unsigned long long parse_size(const char *s)
 {
+	static const char units[] = "MmGgTt";
 	unsigned long long bytes;
+	const char *unit;
 	char *end;
 
 	errno = 0;
 	bytes = strtoull(s, &end, 10);
 	if (errno || end == s || *s == '-')
 		return 0;
-	switch (*end) {
-	case 'T': case 't':
-		bytes <<= 10;
-		__attribute__((fallthrough));
-	case 'G': case 'g':
-		bytes <<= 10;
-		__attribute__((fallthrough));
-	case 'M': case 'm':
-		bytes <<= 20;
-		end++;
-		break;
-	}
-	return *end ? 0 : bytes;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (!*end)
+		return bytes;
+	return unit && !end[1] ? bytes << (20 + (unit - units) / 2 * 10) : 0;
 }
 
 /* If no devices were given: those that are lent, and those that dlend.conf lists. */

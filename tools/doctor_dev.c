@@ -81,16 +81,6 @@ static void check_device_kind(const struct device *dev)
 			"Give it a name: dlend lend --as BB:DD.F, or as= in dlend.conf");
 }
 
-static bool has_word(const char *words, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = words; (at = strstr(at, word)); at += len)
-		if ((at == words || at[-1] == ' ') && (!at[len] || at[len] == ' '))
-			return true;
-	return false;
-}
-
 static void check_device_reset(const struct device *dev)
 {
 	const char *bdf = dev->bdf, *with, *outside, *method = attr(dev->dir, "reset_method");
@@ -113,11 +103,13 @@ static void check_device_reset(const struct device *dev)
 	else if (has_word(method, "flr") || has_word(method, "af_flr") ||
 		 has_word(method, "device_specific"))
 		finding(LEVEL_OK, "device-reset", text("%s: %s", bdf, method), NULL);
+	else if (has_word(method, "bus"))
+		finding(LEVEL_WARN, "device-reset",
+			text("%s has no function level reset, only: %s", bdf, method),
+			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that");
 	else
 		finding(LEVEL_WARN, "device-reset",
 			text("%s has no function level reset, only: %s", bdf, method),
-			has_word(method, "bus") ?
-			"It is alone on its bus, so a reset of the bus resets all of it; test whether its driver works after that" :
 			"Such a reset may leave data in it; use --reset bus if it can do that, and test it");
 }
 

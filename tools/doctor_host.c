@@ -45,28 +45,31 @@ static bool has_ntb_module(void)
 	return false;
 }
 
+/* One of two options is enough. */
+static const struct {
+	const char *check, *option[2], *with, *without, *todo;
+} needed[] = {
+	{ "kernel-mdev", { "CONFIG_VFIO_MDEV", "CONFIG_VFIO_MDEV" },
+	  "the kernel has mediated devices",
+	  "the kernel has no mediated devices (CONFIG_VFIO_MDEV)",
+	  "Without them this host can lend, but not borrow: use one that has them, as Debian's" },
+	{ "kernel-iommu", { "CONFIG_INTEL_IOMMU", "CONFIG_AMD_IOMMU" },
+	  "the kernel drives x86 IOMMUs",
+	  "the kernel drives no x86 IOMMU (CONFIG_INTEL_IOMMU, CONFIG_AMD_IOMMU)",
+	  "Use a kernel that does, as Debian's do" },
+	{ "kernel-vfio", { "CONFIG_VFIO_IOMMU_TYPE1", "CONFIG_IOMMUFD" }, "VMMs can use VFIO",
+	  "VMMs cannot map memory for devices (CONFIG_VFIO_IOMMU_TYPE1, CONFIG_IOMMUFD)",
+	  "Use a kernel that has one of them, as Debian's have" },
+};
+
 static void check_kernel_options(const char *config)
 {
-	if (has_option(config, "CONFIG_VFIO_MDEV"))
-		finding(LEVEL_OK, "kernel-mdev", "the kernel has mediated devices", NULL);
-	else
-		finding(LEVEL_FAIL, "kernel-mdev",
-			"the kernel has no mediated devices (CONFIG_VFIO_MDEV)",
-			"Without them this host can lend, but not borrow: use a kernel that has them, as Debian's have");
-	if (has_option(config, "CONFIG_INTEL_IOMMU") || has_option(config, "CONFIG_AMD_IOMMU"))
-		finding(LEVEL_OK, "kernel-iommu", "the kernel drives x86 IOMMUs", NULL);
-	else
-		finding(LEVEL_FAIL, "kernel-iommu",
-			"the kernel drives no x86 IOMMU (CONFIG_INTEL_IOMMU, CONFIG_AMD_IOMMU)",
-			"Use a kernel that does, as Debian's do");
-	if (has_option(config, "CONFIG_VFIO_IOMMU_TYPE1") || has_option(config, "CONFIG_IOMMUFD"))
-		finding(LEVEL_OK, "kernel-vfio", has_option(config, "CONFIG_IOMMUFD") ?
-			"VMMs can use VFIO, also through iommufd" :
-			"VMMs can use VFIO (type1; no iommufd)", NULL);
-	else
-		finding(LEVEL_FAIL, "kernel-vfio",
-			"VMMs cannot map memory for devices (CONFIG_VFIO_IOMMU_TYPE1, CONFIG_IOMMUFD)",
-			"Use a kernel that has one of them, as Debian's have");
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (has_option(config, needed[i].option[0]) ||
+		    has_option(config, needed[i].option[1]))
+			finding(LEVEL_OK, needed[i].check, needed[i].with, NULL);
+		else
+			finding(LEVEL_FAIL, needed[i].check, needed[i].without, needed[i].todo);
 	if (has_option(config, "CONFIG_NTB"))
 		finding(LEVEL_OK, "kernel-ntb", "the kernel has drivers for NTBs", NULL);
 	else if (is_loaded("ntb") || has_ntb_module())
@@ -228,22 +231,6 @@ void doctor_modules(void)
 			"Give every host one of its own, 1 to 65535: \"options dlend_core node_id=N\" in /etc/modprobe.d/dlend.conf, and load the modules again");
 }
 
-static bool has_word(const char *line, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = line; (at = strstr(at, word)); at += len)
-		if ((at == line || strchr("\n ,", at[-1])) && strchr("\n ", at[len]))
-			return true;
-	return false;
-}
-
-static bool iommu_is_bypassed(const char *cmdline)
-{
-	return (has_word(cmdline, "iommu=pt") || has_word(cmdline, "iommu.passthrough=1")) &&
-	       !has_word(cmdline, "iommu=nopt");
-}
-
 bool module_allows(const char *module, const char *parameter)
 {
 	return *attr(sys("module/%s/parameters", module), parameter) == 'Y';
@@ -296,14 +283,15 @@ void doctor_iommu(void)
 	if (!units.count || !groups)
 		finding(LEVEL_FAIL, "iommu", "there is none, or it is off",
 			"Turn on VT-d or AMD-Vi in the firmware, and boot with intel_iommu=on (AMD's is on by default)");
-	else if (cmdline && iommu_is_bypassed(cmdline))
+	else if ((has_word(cmdline, "iommu=pt") || has_word(cmdline, "iommu.passthrough=1")) &&
+		 !has_word(cmdline, "iommu=nopt"))
 		finding(LEVEL_FAIL, "iommu", "it is on, but lets everything pass (iommu=pt)",
 			"Boot without iommu=pt and iommu.passthrough=1");
 	else
 		finding(LEVEL_OK, "iommu",
 			text("on and translating (%zu units, %zu groups)", units.count, groups),
 			NULL);
-	if (cmdline && has_word(cmdline, "mem_encrypt=on"))
+	if (has_word(cmdline, "mem_encrypt=on"))
 		finding(LEVEL_WARN, "iommu-sme",
 			"memory encryption (SME) is on, which Linux 6.12 also applies to windows",
 			"Boot without mem_encrypt=on, or with Linux 7.2");

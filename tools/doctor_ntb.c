@@ -87,18 +87,6 @@ static const char *refusal_reason(const char *module)
 	return NULL;
 }
 
-/*
- * Xeon E5 v2 to v4: their driver says that the use of scratchpads and doorbells can lock up the
- * host (NTB_HWERR_SB01BASE_LOCKUP in ntb_hw_gen1.c).
- */
-static bool can_lock_up(const char *dir)
-{
-	unsigned int device = attr_number(dir, "device");
-
-	return attr_number(dir, "vendor") == 0x8086 &&
-	       (device == 0x0e0d || device == 0x2f0d || device == 0x6f0d);
-}
-
 #define SMALLEST_BYTES	(1024ULL << 20)	/* no guest with a desktop or a server on it is smaller */
 #define CONTROL_BYTES	(64ULL << 10)	/* control area and interrupt page, generously */
 
@@ -109,14 +97,6 @@ static unsigned long long lent_bytes(const struct demands *demands)
 	for (size_t i = 0; i < demands->devices.count; i++)
 		sum += bar_bytes(sys("bus/pci/devices/%s", demands->devices.name[i]));
 	return sum;
-}
-
-/* A link that has been up once knows its sizes. */
-static bool link_has_sizes(const char *name)
-{
-	const char *dir = sys("class/dlend_link/%s", name);
-
-	return attr_number(dir, "aperture_bytes") || attr_number(dir, "window_bytes");
 }
 
 /*
@@ -165,10 +145,12 @@ static void check_bar(const char *name, const char *dir, const struct demands *d
 		.where = "", .larger = family_of(dir)->window, .bytes = largest_bar(dir),
 		.least = lent_bytes(demands) + CONTROL_BYTES, .needed = true
 	};
+	const char *link = sys("class/dlend_link/%s", name);
 
 	w.reach = text("the largest BAR of %s is %s, and its window no larger", name,
 		       size_text(w.bytes));
-	if (w.bytes && !link_has_sizes(name))
+	/* A link that has been up once knows its sizes. */
+	if (w.bytes && !attr_number(link, "aperture_bytes") && !attr_number(link, "window_bytes"))
 		check_room(&w, demands->guest_bytes);
 }
 
@@ -228,9 +210,16 @@ static void check_ntb_user(const char *name, const char *dir)
 		report_unused(name);
 }
 
+/*
+ * Xeon E5 v2 to v4: their driver says that the use of scratchpads and doorbells can lock up the
+ * host (NTB_HWERR_SB01BASE_LOCKUP in ntb_hw_gen1.c).
+ */
 static void check_errata(const char *name, const char *dir)
 {
-	if (!can_lock_up(dir))
+	unsigned int device = attr_number(dir, "device");
+
+	if (attr_number(dir, "vendor") != 0x8086 ||
+	    (device != 0x0e0d && device != 0x2f0d && device != 0x6f0d))
 		return;
 	if (module_allows("dlend_ntb", "allow_unsafe"))
 		finding(LEVEL_WARN, "ntb-errata",

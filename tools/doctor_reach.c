@@ -169,28 +169,21 @@ static void check_told_device(const struct lent *d, const struct edge *e)
 			"Not every host forwards a device's DMA between them: compare what it has moved");
 }
 
-static void check_link_ends(const struct edge *here, const struct edge *there)
-{
-	if (!here->root.payload || !there->root.payload ||
-	    there->root.payload <= here->root.payload)
-		return;
-	finding(LEVEL_WARN, "link-payload",
-		text("node %u sends up to %u bytes in a packet over link %s, and this end takes %u",
-		     there->from, there->root.payload, here->name, here->root.payload),
-		"Longer packets may be lost: boot both hosts with pci=pcie_bus_peer2peer");
-}
-
 void doctor_fabric(void)
 {
 	struct fabric f = fabric_load();
 
 	for (size_t i = 0; i < f.edges; i++) {
-		const struct edge *e = &f.edge[i];
+		const struct edge *e = &f.edge[i], *there;
 
 		if (!e->up)
 			continue;
-		if (e->from == f.me && fabric_edge(&f, e->to, f.me))
-			check_link_ends(e, fabric_edge(&f, e->to, f.me));
+		there = e->from == f.me ? fabric_edge(&f, e->to, f.me) : NULL;
+		if (there && e->root.payload && there->root.payload > e->root.payload)
+			finding(LEVEL_WARN, "link-payload",
+				text("node %u sends up to %u bytes in a packet over link %s, and this end takes %u",
+				     e->to, there->root.payload, e->name, e->root.payload),
+				"Longer packets may be lost: boot both hosts with pci=pcie_bus_peer2peer");
 		for (size_t k = 0; e->to == f.me && k < f.devices; k++)
 			if (f.device[k].lender == e->from)
 				check_told_device(&f.device[k], e);

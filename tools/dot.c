@@ -123,16 +123,39 @@ static void draw_link(const struct fabric *f, const struct edge *e)
 	       back ? back->bytes >> 20 : 0);
 }
 
-/* Draws peer-to-peer that is mapped now.  These lines do not change the layout (constraint). */
+/* A line that does not change the layout */
+static void draw_between(const char *a, const char *b, const char *label, const char *how)
+{
+	printf("  %s -- %s [label=%s, %s, constraint=false];\n", quoted(a), quoted(b),
+	       quoted(label), how);
+}
+
+/* Of a pair of devices, the first BAR that is mapped stands for all BARs. */
+static const struct reach *first_mapped(const struct fabric *f, size_t before, const char *from,
+					const char *to)
+{
+	for (size_t i = 0; i < before; i++)
+		if (f->reach[i].mapped && !strcmp(f->reach[i].from, from) &&
+		    !strcmp(f->reach[i].to, to))
+			return &f->reach[i];
+	return NULL;
+}
+
+/* Draws peer-to-peer that is mapped now. */
 static void draw_peers(const struct fabric *f)
 {
-	struct reach_pair pair;
-	size_t at = 0;
+	for (size_t i = 0; i < f->reaches; i++) {
+		const struct reach *r = &f->reach[i], *back;
 
-	while (peers_next(f, &at, &pair))
-		printf("  %s -- %s [label=%s, dir=%s, style=dashed, color=blue, constraint=false];\n",
-		       quoted(pair.there->from), quoted(pair.there->to), quoted(pair.there->way),
-		       pair.back ? "both" : "forward");
+		if (!r->mapped || first_mapped(f, i, r->from, r->to))
+			continue;
+		back = first_mapped(f, f->reaches, r->to, r->from);
+		/* Both ways are one arrow with two heads, drawn where the first is found. */
+		if (!back || back > r)
+			draw_between(r->from, r->to, r->way, back ?
+				     "dir=both, style=dashed, color=blue" :
+				     "dir=forward, style=dashed, color=blue");
+	}
 }
 
 /* Draws what keeps devices of a guest out of one clique. */
@@ -142,8 +165,7 @@ static void draw_doubts(const struct fabric *f)
 		const struct doubt *d = &f->doubt[i];
 
 		if (clique_of(f, d->a) >= 0 && clique_of(f, d->b) >= 0)
-			printf("  %s -- %s [label=%s, style=dotted, color=red, constraint=false];\n",
-			       quoted(d->a), quoted(d->b), quoted(d->why));
+			draw_between(d->a, d->b, d->why, "style=dotted, color=red");
 	}
 }
 

@@ -126,29 +126,23 @@ static struct lent *add_device(struct fabric *f, const char *address, const char
 	return &f->device[f->devices++];
 }
 
-/* "INDEX BYTES[ 64][ prefetch]" each, as in docs/ABI/sysfs-bus-dlend. */
-static void read_bars(struct lent *d, const char *dir)
-{
-	char *rest = read_all(text("%s/bars", dir)), *line;
-	unsigned long long bytes;
-
-	while ((line = next_line(&rest)))
-		if (sscanf(line, "%*u %llu", &bytes) == 1)
-			*(strstr(line, " 64 prefetch") ? &d->high : &d->low) += bytes;
-}
-
 static void add_offers(struct fabric *f)
 {
 	struct names n = list_dir(sys("bus/dlend/devices"));
 
 	for (size_t i = 0; i < n.count; i++) {
 		const char *dir = names_path(&n, i);
+		char *bars = read_all(text("%s/bars", dir)), *line;
 		struct lent *d = add_device(f, n.name[i], dir, dir);
+		unsigned long long bytes;
 
 		d->lender = attr_number(dir, "lender");
 		if (!attr_is(dir, "interrupts", "none"))
 			d->interrupts = attr(dir, "interrupts");
-		read_bars(d, dir);
+		/* "INDEX BYTES[ 64][ prefetch]" each, as in docs/ABI/sysfs-bus-dlend */
+		while ((line = next_line(&bars)))
+			if (sscanf(line, "%*u %llu", &bytes) == 1)
+				*(strstr(line, " 64 prefetch") ? &d->high : &d->low) += bytes;
 		add_node(f, d->lender);
 		if (path_exists(text("%s/place", dir)))
 			d->place = place_parse(attr(dir, "place"));

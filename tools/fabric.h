@@ -206,18 +206,10 @@ const char *step_name(enum step_kind kind);
 void peers_show(const struct fabric *f);
 json_t *peers_json(const struct fabric *f);
 
-/* Two devices of which at least the first reaches the other. */
-struct reach_pair {
-	const struct reach *there, *back;	/* @back: NULL if there is no way back */
-};
-
-/** peers_next - the next pair from *@at on (0 at first). Return: false if there is none */
-bool peers_next(const struct fabric *f, size_t *at, struct reach_pair *pair);
 /** clique_has - is there a device in @clique (0 to 15)? */
 bool clique_has(const struct fabric *f, int clique);
-typedef void (*pair_fn)(void *arg, const struct lent *a, const struct lent *b);
-/** clique_each_unreachable_pair - @fn(@arg) for each pair in @clique with no way to each other */
-void clique_each_unreachable_pair(const struct fabric *f, int clique, pair_fn fn, void *arg);
+/** clique_reaches - does a guest's device have a way to another one, and back? */
+bool clique_reaches(const struct fabric *f, const struct lent *a, const struct lent *b);
 /** clique_of - the clique that the device with this address tells its guest, -1: none */
 int clique_of(const struct fabric *f, const char *address);
 /** cliques_show - print each clique, with warnings about ways and doubts */

@@ -48,20 +48,17 @@ static void plan_device(struct plan *p, const struct lent *d, int cell)
 	b->device[b->count++] = d;
 }
 
-/* The NUMA node of this host where a device's packets come in: its own, or that of the link. */
-static int numa_here(const struct fabric *f, const struct lent *d)
-{
-	const struct edge *link = fabric_edge(f, f->me, d->lender);
-	const struct root *root = d->lender == f->me ? &d->root : link ? &link->root : NULL;
-
-	return root && root->known && root->numa < HOST_NODES ? root->numa : -1;
-}
-
+/* By the NUMA node of this host where a device's packets come in: its own, or that of the link. */
 static int plan_cell(struct plan *p, const struct fabric *f, const struct guest *g,
 		     const struct lent *d)
 {
-	int numa = numa_here(f, d), cell = numa < 0 ? -1 : g->cell[numa];
+	const struct edge *link = fabric_edge(f, f->me, d->lender);
+	const struct root *root = d->lender == f->me ? &d->root : link ? &link->root : NULL;
+	int cell;
 
+	if (!root || !root->known || root->numa < 0 || root->numa >= HOST_NODES)
+		return -1;
+	cell = g->cell[root->numa];
 	if (cell < 0)
 		return -1;
 	for (size_t i = 0; i < p->cells; i++)

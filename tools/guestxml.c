@@ -190,17 +190,6 @@ static void print_override(const struct plan *p, const unsigned int *root, bool 
 		puts("</qemu:override>");
 }
 
-static const char *branch_name(const struct plan *p, const struct branch *b)
-{
-	return p->mode == PLAN_BRIDGE ? "bridge" : b->count > 1 ? "switch" : "port";
-}
-
-static void print_expander(unsigned int index, int cell)
-{
-	print_controller(index, "pcie-expander-bus",
-			 text("  <target>\n    <node>%d</node>\n  </target>\n", cell), 0, -1);
-}
-
 static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 {
 	unsigned int expander = index + 1, *root = zeroed(p->count, sizeof(*root));
@@ -208,7 +197,9 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 	bool begun = false;
 
 	for (size_t i = 0; i < p->cells; i++)
-		print_expander(++index, p->cell[i]);
+		print_controller(++index, "pcie-expander-bus",
+				 text("  <target>\n    <node>%d</node>\n  </target>\n", p->cell[i]),
+				 0, -1);
 	for (size_t i = 0; i < p->count; i++) {
 		const struct branch *b = &p->branch[i];
 		size_t at = 0;
@@ -216,7 +207,8 @@ static void print_plan(const struct plan *p, unsigned int index, bool reserve)
 		while (at < p->cells && p->cell[at] != b->cell)
 			at++;
 		root[i] = ++index;
-		print_comment(b, branch_name(p, b));
+		print_comment(b, p->mode == PLAN_BRIDGE ? "bridge" :
+			      b->count > 1 ? "switch" : "port");
 		print_root_port(b, index, reserve, expander + at,
 				at < p->cells ? (int)slot[at]++ : -1);
 		index = print_below(p, b, index);

@@ -9,12 +9,6 @@
 
 #define NVME_TRIES	300	/* tenths of a second */
 
-/* At boot, the driver may not have its answers yet. */
-static bool is_asked(const char *controller)
-{
-	return attr_is(controller, "state", "new") || attr_is(controller, "state", "connecting");
-}
-
 /* Only this host's own driver reads it. */
 static const char *read_nvme(const struct device *dev)
 {
@@ -25,8 +19,13 @@ static const char *read_nvme(const struct device *dev)
 	if (!found.count)
 		return "";
 	controller = names_path(&found, 0);
-	for (int i = 0; i < NVME_TRIES && is_asked(controller); i++)
+	/* At boot, the driver may not have its answers yet. */
+	for (int i = 0; i < NVME_TRIES; i++) {
+		if (!attr_is(controller, "state", "new") &&
+		    !attr_is(controller, "state", "connecting"))
+			break;
 		nanosleep(&tick, NULL);
+	}
 	serial = attr(controller, "serial");
 	/* NVMe pads it. */
 	for (size_t n = strlen(serial); n && serial[n - 1] == ' '; n--)

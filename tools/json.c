@@ -22,13 +22,6 @@ json_t *ascii_json(const char *s)
 	return json_string(copy);
 }
 
-static bool is_number(const char *s)
-{
-	s += *s == '-';
-	/* JSON has no leading zeros; readers lose digits beyond 2^53, which 15 digits stay below */
-	return is_digits(s) && strlen(s) <= 15 && (!s[1] || *s != '0');
-}
-
 /* All other attributes are text, whatever they look like: a session may have no letters. */
 static const char *const numbers[] = {
 	"aperture_bytes", "aperture_free_bytes", "aperture_largest_free_bytes", "borrower", "epoch",
@@ -38,10 +31,13 @@ static const char *const numbers[] = {
 
 json_t *attr_json(const char *name, const char *value)
 {
+	const char *s = value + (*value == '-');
+	/* JSON has no leading zeros; readers lose digits beyond 2^53, which 15 digits stay below */
+	bool number = is_digits(s) && strlen(s) <= 15 && (!s[1] || *s != '0');
+
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
 		if (!strcmp(name, numbers[i]))
-			return is_number(value) ? json_integer(strtoll(value, NULL, 10)) :
-						  json_null();
+			return number ? json_integer(strtoll(value, NULL, 10)) : json_null();
 	return ascii_json(value);
 }
 

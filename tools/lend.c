@@ -157,15 +157,6 @@ static struct names lent_together(const struct device *dev)
 	return group;
 }
 
-static void choose_resets(const struct lending *l)
-{
-	for (size_t i = 0; l->line->reset && i < l->group.count; i++) {
-		struct device dev = device_open(l->group.name[i]);
-
-		reset_choose(&dev, l->line->reset);
-	}
-}
-
 static void check_group(const struct lending *l, const struct device *dev)
 {
 	const char *others = group_others(dev, &l->group);
@@ -199,7 +190,11 @@ static void lend_device(void *arg)
 	check_kind(&dev);
 	check_above(&dev);
 	l->group = lent_together(&dev);
-	choose_resets(l);
+	for (i = 0; line->reset && i < l->group.count; i++) {
+		struct device member = device_open(l->group.name[i]);
+
+		reset_choose(&member, line->reset);
+	}
 	check_device(&dev);
 	check_group(l, &dev);
 	for (i = 0; i < l->group.count; i++) {
@@ -354,7 +349,8 @@ static void check_line(const struct lend_line *line)
 		fail(EXIT_USAGE, text("--clique %s", line->clique),
 		     "a clique is 0 to 15, none or auto", NULL);
 	if (line->reset && !reset_valid(line->reset))
-		fail(EXIT_USAGE, text("--reset %s", line->reset), "that is no way to reset a device",
+		fail(EXIT_USAGE, text("--reset %s", line->reset),
+		     "that is no way to reset a device",
 		     "For example: --reset flr, or --reset pm,bus");
 	if (line->set && !name_valid(line->set))
 		fail(EXIT_USAGE, text("--set %s", line->set),

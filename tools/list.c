@@ -44,6 +44,7 @@ static void add_offer(struct listing *l, const struct offer *o)
 	const char *state = attr(o->state, "state"), *borrower = attr(o->state, "borrower");
 	const char *type = attr(o->state, "type"), *epoch = attr(o->state, "epoch");
 	const char *set = attr(o->state, "set");
+	json_t *offer;
 
 	set = strcmp(set, "none") ? set : "";
 	link = o->bus ? attr(o->bus, "link") : "";
@@ -55,25 +56,28 @@ static void add_offer(struct listing *l, const struct offer *o)
 			text("%s %s%s%s", vendor_name, device_name, *set ? ", set " : "", set) });
 		return;
 	}
-	json_array_append_new(l->offers, json_pack(
-		"{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:s,s:o}",
-		"address", ascii_json(o->address), "type", type, "vendor", vendor, "device", device,
-		"vendor_name", ascii_json(vendor_name), "device_name", ascii_json(device_name),
-		"class", attr(ids, "class"), "lender", attr_json("lender", lender),
-		"lender_name", node_name(lender), "state", state,
-		"borrower", or_zero("borrower", borrower), "borrower_name", node_name(borrower),
-		"epoch", or_zero("epoch", epoch), "link", link, "set", set,
-		"own", ascii_json(o->own)));
+	offer = json_pack("{s:o,s:s,s:s,s:s,s:o,s:o,s:s,s:o,s:s,s:s,s:o,s:s,s:o,s:s,s:s,s:o}",
+			  "address", ascii_json(o->address), "type", type, "vendor", vendor,
+			  "device", device, "vendor_name", ascii_json(vendor_name),
+			  "device_name", ascii_json(device_name), "class", attr(ids, "class"),
+			  "lender", attr_json("lender", lender),
+			  "lender_name", node_name(lender), "state", state,
+			  "borrower", or_zero("borrower", borrower),
+			  "borrower_name", node_name(borrower), "epoch", or_zero("epoch", epoch),
+			  "link", link, "set", set, "own", ascii_json(o->own));
+	json_array_append_new(l->offers, offer);
 }
 
 void show_offers(json_t *root)
 {
 	struct names n = list_dir(sys("bus/dlend/devices")), lent = list_dir(sys(LENDER));
 	struct listing l = { .offers = root ? json_array() : NULL };
+	static const char *const head[] = {
+		"ADDRESS", "TYPE", "LENDER", "STATE", "BORROWER", "EPOCH", "DEVICE"
+	};
 
 	if (!root)
-		table_row(&l.table, 7, (const char *[]){ "ADDRESS", "TYPE", "LENDER", "STATE",
-							 "BORROWER", "EPOCH", "DEVICE" });
+		table_row(&l.table, 7, head);
 	/* Those of all nodes that are known here */
 	for (size_t i = 0; i < n.count; i++) {
 		struct offer o = { n.name[i], "", names_path(&n, i), names_path(&n, i) };

@@ -65,16 +65,12 @@ void fail(int code, const char *what, const char *why, const char *todo)
 void progress(const char *fmt, ...)
 {
 	va_list args;
-	char *line;
 
 	if (opt.json)
 		return;
 	va_start(args, fmt);
-	if (vasprintf(&line, fmt, args) < 0)
-		abort();
+	fprintf(stderr, "%s\n", readable(vtext(fmt, args)));
 	va_end(args);
-	fprintf(stderr, "%s\n", readable(line));
-	free(line);
 }
 
 static int catch_failure(void (*act)(void *arg), void *arg, bool quiet)

@@ -119,21 +119,18 @@ static void print_number(const char *labels, const char *number, enum metric_uni
 	metric_sample(labels, text("%llu.%0*llu", n / parts[unit], digits[unit], n % parts[unit]));
 }
 
-static void print_row(const struct metric_object *o, const struct metric_row *row)
-{
-	const char *number = row->file == FROM_SYSFS ? attr(o->dir, row->key) :
-			     metric_number(o->file[row->file], row->key);
-
-	if (number && is_digits(number))
-		print_number(o->labels, number, row->unit);
-}
-
 void metric_rows(const struct metric_objects *all, const struct metric_row *row)
 {
 	for (; row->name; row++) {
 		metric_begin(row->name, row->help);
-		for (size_t i = 0; i < all->count; i++)
-			print_row(&all->object[i], row);
+		for (size_t i = 0; i < all->count; i++) {
+			const struct metric_object *o = &all->object[i];
+			const char *number = row->file == FROM_SYSFS ? attr(o->dir, row->key) :
+					     metric_number(o->file[row->file], row->key);
+
+			if (number && is_digits(number))
+				print_number(o->labels, number, row->unit);
+		}
 	}
 }
 

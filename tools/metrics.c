@@ -117,28 +117,19 @@ static void print_slots(const struct metric_object *o)
 		metric_sample(metric_label(o->labels, "kind", kind), count);
 }
 
-/* Prints what a link's lines "msg_TYPE: sent N received N" say: the first number, or the second. */
-static void print_counts(const struct metric_object *o, bool received)
+/* What a link's lines "msg_TYPE: sent N received N" say: the first number, or the second */
+static void print_messages(const struct metric_objects *links, bool received)
 {
-	for (const char *line = o->file[1]; line; line = strchr(line, '\n')) {
-		char type[32], sent[32], got[32];
+	char type[32], sent[32], got[32];
 
-		line += *line == '\n';
-		if (sscanf(line, "msg_%31[A-Z0-9_]: sent %20[0-9] received %20[0-9]", type, sent,
-			   got) == 3)
-			metric_sample(metric_label(o->labels, "message", type),
-				      received ? got : sent);
-	}
-}
-
-static void print_sent(const struct metric_object *o)
-{
-	print_counts(o, false);
-}
-
-static void print_received(const struct metric_object *o)
-{
-	print_counts(o, true);
+	for (size_t i = 0; i < links->count; i++)
+		for (const char *line = links->object[i].file[1]; line; line = strchr(line, '\n')) {
+			line += *line == '\n';
+			if (sscanf(line, "msg_%31[A-Z0-9_]: sent %20[0-9] received %20[0-9]", type,
+				   sent, got) == 3)
+				metric_sample(metric_label(links->object[i].labels, "message",
+							   type), received ? got : sent);
+		}
 }
 
 static void print_drops(const struct metric_object *o)
@@ -178,10 +169,10 @@ void metrics_links(void)
 	metric_rows(&links, link_rows);
 	print_each(&links, "dlend_link_slots", "Slots of the aperture in use, by kind.",
 		   print_slots);
-	print_each(&links, "dlend_link_messages_sent_total", "Messages to the peer, by type.",
-		   print_sent);
-	print_each(&links, "dlend_link_messages_received_total",
-		   "Messages from the peer, by type.", print_received);
+	metric_begin("dlend_link_messages_sent_total", "Messages to the peer, by type.");
+	print_messages(&links, false);
+	metric_begin("dlend_link_messages_received_total", "Messages from the peer, by type.");
+	print_messages(&links, true);
 	print_each(&links, "dlend_link_messages_dropped_total",
 		   "Messages from the peer that were not heeded, by reason.", print_drops);
 }

@@ -65,15 +65,6 @@ static void check_reached(const char *dir, const char *what)
 		     "`dlend links` says why.");
 }
 
-/* How many mediated devices can be made of it now, 1 or 0; -1: that cannot be told. */
-static int instances_left(const char *dir)
-{
-	const char *left = attr(text("%s/mdev_supported_types/%s", dir, attr(dir, "type")),
-				"available_instances");
-
-	return *left ? strcmp(left, "0") != 0 : -1;
-}
-
 /* Its state is reserved: for a node, or for a VM. */
 static void check_reserved(const char *dir, const char *what, const char *node, const char *uuid)
 {
@@ -105,12 +96,12 @@ void offer_check_taken(const char *dir, const char *what, bool held, const char 
 		     "It is free again when that node has none of that set.");
 }
 
-static void check_state(const char *dir, const char *what, int left, const char *uuid)
+static void check_state(const char *dir, const char *what, bool held, const char *uuid)
 {
 	const char *state;
 
 	/* The VM of a device that another node has may be about to come (move_to). */
-	offer_check_taken(dir, what, left <= 0, uuid);
+	offer_check_taken(dir, what, held, uuid);
 	state = attr(dir, "state");
 	/* While its lender resets it after a lease, a device of it can be made: the VM waits. */
 	if (strcmp(state, "free") && strcmp(state, "held") && strcmp(state, "returning") &&
@@ -123,14 +114,17 @@ void offer_check(const char *address, const char *uuid)
 {
 	const char *dir = offer_directory(address), *attached = attached_as(dir);
 	const char *what = text("%s cannot be used here", address);
-	int left = instances_left(dir);
+	const char *left = attr(text("%s/mdev_supported_types/%s", dir, attr(dir, "type")),
+				"available_instances");
+	/* How many mediated devices can be made of it now: 1, 0, or that cannot be told */
+	bool one = *left && strcmp(left, "0"), none = *left && !one;
 
 	check_reached(dir, what);
 	if (attached)
 		fail(EXIT_IN_USE, what, text("it is attached to this host itself, as %s", attached),
 		     text("dlend detach %s", address));
-	check_state(dir, what, left, uuid);
-	if (!left)
+	check_state(dir, what, !one, uuid);
+	if (none)
 		fail(EXIT_IN_USE, what, "this node has made a mediated device of it already",
 		     "`mdevctl list` shows it.");
 }

@@ -24,31 +24,22 @@ void print_done(const char *key, json_t *list, int code)
 
 /* Tables; an empty cell shows as a dash. */
 
-static struct libscols_table *make_table(int columns, const char *const *head)
-{
-	struct libscols_table *t = scols_new_table();
-	bool made = t && !scols_table_set_column_separator(t, "  ") &&
-		    !scols_table_enable_noencoding(t, 1);
-
-	for (int i = 0; i < columns && made; i++)
-		made = scols_table_new_column(t, head[i], 0, 0);
-	if (!made)
-		abort();
-	return t;
-}
-
 void table_row(struct libscols_table **t, int columns, const char *const *cell)
 {
+	bool made = true, head = !*t;
 	struct libscols_line *line;
 
-	if (!*t) {
-		*t = make_table(columns, cell);
-		return;
+	if (head) {
+		*t = scols_new_table();
+		made = *t && !scols_table_set_column_separator(*t, "  ") &&
+		       !scols_table_enable_noencoding(*t, 1);
 	}
-	line = scols_table_new_line(*t, NULL);
-	for (int i = 0; i < columns; i++)
-		if (scols_line_set_data(line, i, cell[i] && *cell[i] ? cell[i] : "-"))
-			abort();
+	line = made && !head ? scols_table_new_line(*t, NULL) : NULL;
+	for (int i = 0; i < columns && made; i++)
+		made = head ? !!scols_table_new_column(*t, cell[i], 0, 0) :
+			      !scols_line_set_data(line, i, cell[i] && *cell[i] ? cell[i] : "-");
+	if (!made)
+		abort();
 }
 
 void table_print(struct libscols_table **t)
@@ -59,7 +50,7 @@ void table_print(struct libscols_table **t)
 	*t = NULL;
 }
 
-/* The file.  Others read it at any time: until it is complete it has a name of its own beside it. */
+/* The file.  Others read it at any time: until it is complete it has another name beside it. */
 
 static struct {
 	const char *file;

@@ -201,11 +201,15 @@ static const char *find_node(const char *name)
 	return found.name[0];
 }
 
-static void parse_node(struct reservation *r, const char *s)
+static void parse_whom(struct reservation *r, const char *s)
 {
-	const char *id = is_digits(s) || !name_valid(s) ? s : find_node(s);
+	const char *id = is_digits(s) || !name_valid(s) || uuid_valid(s) ? s : find_node(s);
 	unsigned long node = strtoul(id, NULL, 10);
 
+	if (uuid_valid(s)) {
+		snprintf(r->whom, sizeof(r->whom), "%s", uuid_parse(s));
+		return;
+	}
 	if (!is_digits(id))
 		fail(EXIT_USAGE, text("--for %s", s),
 		     "that is neither a node's number or name nor a UUID",
@@ -214,14 +218,6 @@ static void parse_node(struct reservation *r, const char *s)
 		fail(EXIT_USAGE, text("--for %s", s), "the number of a node is 1 to 65535",
 		     "dlend links shows it.");
 	snprintf(r->whom, sizeof(r->whom), "%lu", node);
-}
-
-static void parse_whom(struct reservation *r, const char *s)
-{
-	if (uuid_valid(s))
-		snprintf(r->whom, sizeof(r->whom), "%s", uuid_parse(s));
-	else
-		parse_node(r, s);
 }
 
 /* Each device of a group would need the UUID of a mediated device of its own. */
@@ -301,7 +297,7 @@ int cmd_reserve(int argc, char **argv)
 		fail(EXIT_NOT_FOUND, text("%s is not lent", dev.bdf), NULL,
 		     text("dlend lend %s", dev.bdf));
 	if (!whom)
-		parse_node(&r, own_node());
+		parse_whom(&r, own_node());
 	if (uuid_valid(r.whom))
 		check_alone(&dev);
 	reserve(&dev, &r);

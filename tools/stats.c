@@ -114,26 +114,20 @@ static void collect(const char *name, const char *labels, const char *value)
 			    json_integer(json_integer_value(sum) + strtoll(value, NULL, 10)));
 }
 
-static bool is_wanted(const struct kind *kind, const json_t *thing, const char *name)
-{
-	for (size_t i = 0; i < LABELS_MAX && kind->label[i]; i++)
-		if (!strcmp(label_of(thing, kind->label[i]), name))
-			return true;
-	return false;
-}
-
 /* Takes those out that are none of @names, and marks in @found which of @names there are. */
 static void leave_wanted(json_t *list, const struct kind *kind, const struct names *names,
 			 bool *found)
 {
 	for (size_t i = json_array_size(list); i-- > 0;) {
+		const json_t *thing = json_array_get(list, i);
 		bool wanted = !names->count;
 
-		for (size_t k = 0; k < names->count; k++)
-			if (is_wanted(kind, json_array_get(list, i), names->name[k])) {
-				found[k] = true;
-				wanted = true;
-			}
+		for (size_t m = 0; m < LABELS_MAX && kind->label[m]; m++)
+			for (size_t k = 0; k < names->count; k++)
+				if (!strcmp(label_of(thing, kind->label[m]), names->name[k])) {
+					found[k] = true;
+					wanted = true;
+				}
 		if (!wanted)
 			json_array_remove(list, i);
 	}

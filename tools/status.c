@@ -116,8 +116,8 @@ static void show_moves(json_t *root)
 			json_array_append_new(moves, json_pack("{s:o, s:o}", "vm", ascii_json(vm),
 							       "from", ascii_json(from)));
 		else if (vm)
-			printf("\n%s was to move here from %s; if that has died: dlend migrate --finish %s\n",
-			       vm, from, shell_word(vm));
+			printf("\n%s was to move here from %s; if that has died: %s %s\n", vm, from,
+			       "dlend migrate --finish", shell_word(vm));
 	}
 	if (root)
 		json_object_set_new(root, "moves", moves);

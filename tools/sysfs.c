@@ -59,7 +59,7 @@ void *grow(void *array, size_t count, size_t size)
 	return larger;
 }
 
-static char *format(const char *fmt, va_list args)
+char *vtext(const char *fmt, va_list args)
 {
 	char *s;
 
@@ -74,20 +74,9 @@ char *text(const char *fmt, ...)
 	char *s;
 
 	va_start(args, fmt);
-	s = format(fmt, args);
+	s = vtext(fmt, args);
 	va_end(args);
 	return s;
-}
-
-char *sys(const char *fmt, ...)
-{
-	va_list args;
-	char *s;
-
-	va_start(args, fmt);
-	s = format(fmt, args);
-	va_end(args);
-	return text("%s/%s", opt.sysfs, s);
 }
 
 const char *join(const char *list, const char *word)
@@ -124,6 +113,16 @@ bool ends_with(const char *s, const char *end)
 bool is_digits(const char *s)
 {
 	return *s && !s[strspn(s, "0123456789")];
+}
+
+bool has_word(const char *words, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = words; len && at && (at = strstr(at, word)); at += len)
+		if ((at == words || strchr("\n ,", at[-1])) && strchr("\n ,", at[len]))
+			return true;
+	return false;
 }
 
 bool path_exists(const char *p)

@@ -13,11 +13,6 @@ static const char *const bridge_text[BRIDGE_KINDS] = {
 	[BRIDGE_PCI] = "PCI bridge",
 };
 
-static const char *mebibytes(unsigned long long bytes)
-{
-	return bytes ? text("%lluM", bytes >> 20) : "?";
-}
-
 /* Text */
 
 static bool same_path(const struct place *a, const struct place *b, size_t count)
@@ -88,7 +83,8 @@ static void show_edges(const struct fabric *f, unsigned int node, const struct r
 			       *e->state ? e->state : "down");
 		else
 			printf("%*slink %s%sto node %u: reaches %s there\n", indent, "", e->name,
-			       *e->name ? " " : "", e->to, mebibytes(e->bytes));
+			       *e->name ? " " : "", e->to,
+			       e->bytes ? text("%lluM", e->bytes >> 20) : "?");
 	}
 }
 
@@ -173,63 +169,6 @@ static json_t *root_json(const struct root *root)
 			 "payload", (int)root->payload, "island", (int)root->island);
 }
 
-static json_t *nodes_json(const struct fabric *f)
-{
-	json_t *nodes = json_array();
-
-	for (size_t i = 0; i < f->nodes; i++)
-		json_array_append_new(nodes, json_integer(f->node[i]));
-	return nodes;
-}
-
-static json_t *names_json(const struct fabric *f)
-{
-	json_t *names = json_object();
-
-	for (size_t i = 0; i < f->nodes; i++) {
-		const char *node = text("%u", f->node[i]), *name = node_name(node);
-
-		if (*name)
-			json_object_set_new(names, node, ascii_json(name));
-	}
-	return names;
-}
-
-static json_t *links_json(const struct fabric *f)
-{
-	json_t *links = json_array();
-
-	for (size_t i = 0; i < f->edges; i++) {
-		const struct edge *e = &f->edge[i];
-
-		json_array_append_new(links, json_pack(
-			"{s:i, s:i, s:o, s:b, s:I, s:b, s:o, s:o*}", "from", e->from, "to", e->to,
-			"name", ascii_json(e->name), "up", e->up, "bytes", (json_int_t)e->bytes,
-			"place_known", e->place.known, "bridges", place_json(&e->place),
-			"root", root_json(&e->root)));
-	}
-	return links;
-}
-
-static json_t *devices_json(const struct fabric *f)
-{
-	json_t *devices = json_array();
-
-	for (size_t i = 0; i < f->devices; i++) {
-		const struct lent *d = &f->device[i];
-
-		json_array_append_new(devices, json_pack(
-			"{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o, s:o*, s:b, s:o, s:o*}",
-			"address", ascii_json(d->address), "type", d->type, "lender", d->lender,
-			"state", d->state, "borrower", d->borrower, "own", d->own,
-			"mdev", ascii_json(d->uuid), "interrupts", ascii_json(d->interrupts),
-			"clique", d->clique < 0 ? NULL : json_integer(d->clique),
-			"place_known", d->place.known, "bridges", place_json(&d->place),
-			"root", root_json(&d->root)));
-	}
-	return devices;
-}
-
 static json_t *steps_json(const struct route *r)
 {
 	json_t *steps = json_array();
@@ -255,51 +194,90 @@ static json_t *route_json(const struct route *r, bool steps)
 			 "steps", steps ? steps_json(r) : NULL);
 }
 
+/* An empty list in @root */
+static json_t *add_list(json_t *root, const char *key)
+{
+	json_t *list = json_array();
+
+	json_object_set_new(root, key, list);
+	return list;
+}
+
+static void add_things(json_t *root, const struct fabric *f)
+{
+	json_t *nodes = add_list(root, "nodes"), *names = json_object(), *links, *devices, *thing;
+	size_t i;
+
+	for (i = 0; i < f->nodes; i++) {
+		const char *node = text("%u", f->node[i]), *name = node_name(node);
+
+		json_array_append_new(nodes, json_integer(f->node[i]));
+		if (*name)
+			json_object_set_new(names, node, ascii_json(name));
+	}
+	json_object_set_new(root, "names", names);
+	links = add_list(root, "links");
+	for (i = 0; i < f->edges; i++) {
+		const struct edge *e = &f->edge[i];
+
+		thing = json_pack("{s:i, s:i, s:o, s:b, s:I, s:b, s:o, s:o*}", "from", e->from,
+				  "to", e->to, "name", ascii_json(e->name), "up", e->up,
+				  "bytes", (json_int_t)e->bytes, "place_known", e->place.known,
+				  "bridges", place_json(&e->place), "root", root_json(&e->root));
+		json_array_append_new(links, thing);
+	}
+	devices = add_list(root, "devices");
+	for (i = 0; i < f->devices; i++) {
+		const struct lent *d = &f->device[i];
+
+		thing = json_pack("{s:o, s:s, s:i, s:s, s:i, s:s, s:o, s:o, s:o*, s:b, s:o, s:o*}",
+				  "address", ascii_json(d->address), "type", d->type,
+				  "lender", d->lender, "state", d->state, "borrower", d->borrower,
+				  "own", d->own, "mdev", ascii_json(d->uuid),
+				  "interrupts", ascii_json(d->interrupts),
+				  "clique", d->clique < 0 ? NULL : json_integer(d->clique),
+				  "place_known", d->place.known, "bridges", place_json(&d->place),
+				  "root", root_json(&d->root));
+		json_array_append_new(devices, thing);
+	}
+}
+
 static void add_route(void *routes, const struct route *r)
 {
 	json_array_append_new(routes, route_json(r, false));
-}
-
-static json_t *routes_json(const struct fabric *f)
-{
-	json_t *routes = json_array();
-
-	route_each(f, add_route, routes);
-	return routes;
-}
-
-static void add_unreachable_pair(void *pairs, const struct lent *a, const struct lent *b)
-{
-	json_array_append_new(pairs, json_pack("[o, o]", ascii_json(a->address),
-					       ascii_json(b->address)));
 }
 
 static json_t *clique_json(const struct fabric *f, int clique)
 {
 	json_t *devices = json_array(), *no_way = json_array();
 
-	for (size_t i = 0; i < f->devices; i++)
-		if (f->device[i].clique == clique)
-			json_array_append_new(devices, ascii_json(f->device[i].address));
-	clique_each_unreachable_pair(f, clique, add_unreachable_pair, no_way);
+	for (size_t i = 0; i < f->devices; i++) {
+		const struct lent *a = &f->device[i], *b = a + 1;
+
+		if (a->clique != clique)
+			continue;
+		json_array_append_new(devices, ascii_json(a->address));
+		for (; b < f->device + f->devices; b++)
+			if (b->clique == clique && !clique_reaches(f, a, b))
+				json_array_append_new(no_way, json_pack("[o, o]",
+									ascii_json(a->address),
+									ascii_json(b->address)));
+	}
 	return json_pack("{s:i, s:o, s:o}", "clique", clique, "devices", devices,
 			 "no_way", no_way);
 }
 
-static json_t *cliques_json(const struct fabric *f)
+static void topology_json(const struct fabric *f)
 {
-	json_t *cliques = json_array();
+	json_t *root = json_pack("{s:i}", "node", f->me), *cliques, *doubts;
 
+	add_things(root, f);
+	route_each(f, add_route, add_list(root, "routes"));
+	cliques = add_list(root, "cliques");
 	for (int clique = 0; clique < CLIQUES; clique++)
 		if (clique_has(f, clique))
 			json_array_append_new(cliques, clique_json(f, clique));
-	return cliques;
-}
-
-static json_t *doubts_json(const struct fabric *f)
-{
-	json_t *doubts = json_array();
-
+	doubts = add_list(root, "doubts");
 	for (size_t i = 0; i < f->doubts; i++) {
 		const struct doubt *d = &f->doubt[i];
 
@@ -309,16 +287,8 @@ static json_t *doubts_json(const struct fabric *f)
 							clique_of(f, d->b),
 							"why", ascii_json(d->why)));
 	}
-	return doubts;
-}
-
-static void topology_json(const struct fabric *f)
-{
-	print_document(json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-				 "node", f->me, "nodes", nodes_json(f), "names", names_json(f),
-				 "links", links_json(f), "devices", devices_json(f),
-				 "routes", routes_json(f), "cliques", cliques_json(f),
-				 "doubts", doubts_json(f), "p2p", peers_json(f)));
+	json_object_set_new(root, "p2p", peers_json(f));
+	print_document(root);
 }
 
 /* One way */

@@ -224,15 +224,6 @@ static void add_nvidia_file(struct names *files, const struct device *dev)
 		names_add(files, text("/dev/nvidia%u", minor));
 }
 
-static void add_node(struct names *files, const char *entry)
-{
-	char *rest = read_all(text("%s/uevent", entry)), *line;
-
-	while ((line = next_line(&rest)))
-		if (!strncmp(line, "DEVNAME=", 8))
-			names_add(files, text("/dev/%s", line + 8));
-}
-
 /* Device files of @dev: character and block. */
 static struct names device_files(const struct device *dev)
 {
@@ -244,9 +235,14 @@ static struct names device_files(const struct device *dev)
 	for (size_t k = 0; k < 2; k++) {
 		struct names n = list_dir(sys("dev/%s", kinds[k]));
 
-		for (size_t i = 0; i < n.count; i++)
-			if (is_of_device(names_path(&n, i), dev))
-				add_node(&files, names_path(&n, i));
+		for (size_t i = 0; i < n.count; i++) {
+			char *rest = is_of_device(names_path(&n, i), dev) ?
+				     read_all(text("%s/uevent", names_path(&n, i))) : NULL, *line;
+
+			while ((line = next_line(&rest)))
+				if (!strncmp(line, "DEVNAME=", 8))
+					names_add(&files, text("/dev/%s", line + 8));
+		}
 	}
 	if (group)
 		names_add(&files, text("/dev/vfio/%s", group));

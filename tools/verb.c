@@ -179,16 +179,6 @@ __noreturn void refuse_option(int c, char **argv, const struct option *all, cons
 	fail(EXIT_USAGE, wrong_option(c, argv, all), NULL, todo);
 }
 
-static void take_option(const struct verb_option *own)
-{
-	if (own->flag)
-		*own->flag = true;
-	else if (own->values)
-		names_add(own->values, optarg);
-	else
-		*own->value = optarg;
-}
-
 char **verb_words(int argc, char **argv, const struct verb_option *own, int least, int most)
 {
 	struct option all[OPTIONS_MAX + 3] = {
@@ -207,8 +197,12 @@ char **verb_words(int argc, char **argv, const struct verb_option *own, int leas
 	}
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":h", all, NULL)) != -1)
-		if (c >= OWN_OPTION)
-			take_option(&own[c - OWN_OPTION]);
+		if (c >= OWN_OPTION && own[c - OWN_OPTION].flag)
+			*own[c - OWN_OPTION].flag = true;
+		else if (c >= OWN_OPTION && own[c - OWN_OPTION].values)
+			names_add(own[c - OWN_OPTION].values, optarg);
+		else if (c >= OWN_OPTION)
+			*own[c - OWN_OPTION].value = optarg;
 		else if (c == 'j')
 			opt.json = true;
 		else if (c == 'h')
@@ -263,12 +257,9 @@ void need_root(const char *verb)
 
 int run_show(int argc, char **argv, void (*show)(json_t *root))
 {
-	char **words = verb_words(argc, argv, NULL, 0, ANY_NUMBER);
 	json_t *root;
 
-	if (*words)
-		fail(EXIT_USAGE, text("%s takes no argument", argv[0]), *words,
-		     verb_usage(argv[0]));
+	verb_words(argc, argv, NULL, 0, 0);
 	root = opt.json ? json_object() : NULL;
 	show(root);
 	if (root)

@@ -18,7 +18,7 @@
  * @where: directory of all of them in sysfs
  * @below: directory of their attributes in each
  * @key: attributes, but for those that @look reads elsewhere
- * @look: the other values. Return: false if it is none of dlend's, or none that is shown so
+ * @look: the other values; NULL: there are none. Return: false if it is none that is shown so
  */
 struct kind {
 	const char *name, *where, *below;
@@ -26,32 +26,20 @@ struct kind {
 	bool (*look)(json_t *values, const char *dir);
 };
 
-/* What is going has a directory for a moment longer than its attributes. */
-static bool is_there(const char *dir)
-{
-	return *attr(dir, "state");
-}
-
-static bool look_link(json_t *values, const char *dir)
-{
-	(void)values;
-	return is_there(dir);
-}
-
 static bool look_lent(json_t *values, const char *dir)
 {
 	const char *address = attr(dir, "fabric_name");
 
 	json_object_set_new(values, "address", ascii_json(address));
 	/* The directory of a driver has other files, too. */
-	return *address && is_there(dir);
+	return *address;
 }
 
 /* A device of this host is a lent one, which is the same with more. */
 static bool look_offer(json_t *values, const char *dir)
 {
 	(void)values;
-	return !attr_is(dir, "lender", own_node()) && is_there(dir);
+	return !attr_is(dir, "lender", own_node());
 }
 
 static bool look_mdev(json_t *values, const char *dir)
@@ -60,7 +48,7 @@ static bool look_mdev(json_t *values, const char *dir)
 	const char *uuid = strrchr(text("%.*s", (int)(strlen(dir) - strlen("/dlend")), dir), '/');
 
 	json_object_set_new(values, "address", ascii_json(mdev_parent(uuid + 1)));
-	return is_there(dir);
+	return true;
 }
 
 static bool look_attached(json_t *values, const char *dir)
@@ -76,7 +64,7 @@ static bool look_attached(json_t *values, const char *dir)
 
 static const struct kind kinds[] = {
 	{ "link", "class/dlend_link", "",
-	  { "type", "state", "peer_node", "peer_name", "session", "last_error" }, look_link },
+	  { "type", "state", "peer_node", "peer_name", "session", "last_error" } },
 	{ "lent", "bus/pci/drivers/" DLEND_DRIVER, "/dlend",
 	  { "address", "type", "state", "borrower", "epoch" }, look_lent },
 	{ "offer", "bus/dlend/devices", "",
@@ -103,7 +91,8 @@ static json_t *look(void)
 				json_object_set_new(values, kind->key[k],
 						    attr_json(kind->key[k],
 							      attr(dir, kind->key[k])));
-			if (kind->look(values, dir))
+			/* What is going has a directory for a moment longer than its attributes. */
+			if (*attr(dir, "state") && (!kind->look || kind->look(values, dir)))
 				json_object_set(things, ascii(n.name[i]), values);
 			json_decref(values);
 		}

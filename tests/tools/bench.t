@@ -28,11 +28,10 @@ import measurement.command  # noqa: E402  pylint: disable=wrong-import-position
 import remote.hosts  # noqa: E402  pylint: disable=wrong-import-position
 import remote.signals  # noqa: E402  pylint: disable=wrong-import-position
 from fake import DLEND, TOP  # noqa: E402  pylint: disable=wrong-import-position
-from measurement.counts import interrupts_taken, messages_sent  # noqa: E402  pylint: disable=wrong-import-position
-from measurement.fio import READS, WRITES, fio_words, parse_fio  # noqa: E402  pylint: disable=wrong-import-position
-from measurement.intervals import mean_of, ratio_of, student_t  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.disk import READS, WRITES, fio_words, parse_fio  # noqa: E402  pylint: disable=wrong-import-position
 from measurement.plot import draw  # noqa: E402  pylint: disable=wrong-import-position
-from measurement.times import in_units, numbers_of  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.rounds import interrupts_taken, messages_sent  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.times import in_units, mean_of, numbers_of, ratio_of, student_t  # noqa: E402  pylint: disable=wrong-import-position
 from tap import Tap, heed_ctrl_c  # noqa: E402  pylint: disable=wrong-import-position
 
 remote.hosts.subprocess = bench_fakes.Local

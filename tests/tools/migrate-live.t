@@ -17,7 +17,7 @@ from tap import Tap  # noqa: E402  pylint: disable=wrong-import-position
 from world import (DETACH, KEEP, NOTHING, P1, P2, U1, U2, WHOLE, World, is_refused,  # noqa: E402
                    migration, read_until, replaced, xml)  # pylint: disable=wrong-import-position
 import remote.messages  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
-import migration.network  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
+import migration.probe  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 from migration import blackout, keeping, precopy  # noqa: E402  pylint: disable=wrong-import-position,ungrouped-imports
 
 GIB = 1 << 30
@@ -302,7 +302,7 @@ def network(t):
             w.put("a", "sys/class/net/eno1/speed", f"{speed}\n")
             move = types.SimpleNamespace(here=Told(routes), there=Told(connection),
                                          settings=types.SimpleNamespace(root=w.path / "a"))
-            t.equal(migration.network.bits_per_s(move), bits, f"{connection[:8]!r}, {routes[:7]!r}, {speed!r}: {bits} b/s")
+            t.equal(migration.probe.bits_per_s(move), bits, f"{connection[:8]!r}, {routes[:7]!r}, {speed!r}: {bits} b/s")
 
 
 def kinds(t):

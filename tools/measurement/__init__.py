@@ -3,16 +3,12 @@
 
 In this order; each module imports only modules that stand before it:
 
-    intervals       means of repeated runs, and how far they can be trusted
-    times           a job, and how long its transfers took
-    fio             jobs of fio's, and what it says of them
-    counts          interrupts and messages
-    device          a PCI device on one host
-    disk            an NVMe disk, and what is measured of it
+    times           a job, how long its transfers took, and means of repeated runs
+    device          a PCI device on one host; it is lent, attached, and given back
+    disk            an NVMe disk, and what is measured of it, by fio
     bar             the same of a BAR
     card            the same of a network card
-    loan            a device is lent and attached, and given back
-    rounds          runs the jobs on both hosts, in turn
+    rounds          runs the jobs on both hosts, in turn, and counts interrupts and messages
     report          the numbers, for people and for programs
     plot            the distribution as SVG
     command         the command line

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from remote.command_line import Parser, host_name, run_program
-from remote.hosts import Host, host_by_ssh
+from remote.hosts import Host, Settings, host_by_ssh
 from remote.messages import Failure, print_json, print_line
-from remote.settings import Settings
 
 from .bar import BarBench
 from .card import CardBench

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""An NVMe disk on one host: what sysfs shows of it."""
+"""An NVMe disk on one host: what sysfs shows of it, the jobs, and what fio says of them.
+
+Reading is as in the paper (docs/measurements.md): 1024 blocks of 512 bytes, one behind the other, for bandwidth; 8 of
+them, anywhere, for latency.
+"""
+import json
 import re
 from dataclasses import dataclass
 
 from remote.messages import IN_USE, NOT_READY, USAGE, Failure
 
 from .device import ReadyByDriver, check_own, directory_of
-from .fio import READS, WRITES, fio_words, parse_fio
+from .times import PERCENTILES, RUNTIME_S, Job
 
 NVME = "0x0108"     # how the class begins
 # The names that a disk's driver gives are in a directory of the controller's name.
@@ -73,6 +78,46 @@ def check_consent(host, bdf, disk, serial):
     if there:
         raise Failure(f"{bdf} on {host} is not empty", f"there is {', '.join(there)} on it",
                       f"Nothing was written.  If nobody needs that: {host.prefix()}wipefs --all /dev/{disk.names[0]}", IN_USE)
+
+
+@dataclass(frozen=True)
+class FioJob(Job):
+    rw: str             # as fio calls it
+
+    @property
+    def direction(self):
+        return self.rw.removeprefix("rand")
+
+
+READS = (FioJob("sequential read", 512 << 10, 1000, "read"), FioJob("random read", 4 << 10, 10000, "randread"))
+WRITES = (FioJob("sequential write", 512 << 10, 1000, "write"), FioJob("random write", 4 << 10, 10000, "randwrite"))
+
+
+def fio_words(job, disk, ios, seed):
+    """The command.  disk: a device file; seed: of what is random, so that both hosts do the same"""
+    guard = ["--readonly"] if job.direction == "read" else []
+    return ["fio", "--name=dlend", f"--filename={disk}", f"--rw={job.rw}", f"--bs={job.block}", "--direct=1",
+            "--ioengine=psync", f"--io_size={ios * job.block}", f"--runtime={RUNTIME_S}", f"--randseed={seed}",
+            f"--percentile_list={':'.join(PERCENTILES)}", "--output-format=json+", *guard]
+
+
+def parse_fio(text, direction):
+    """What fio did, in a job that reads or writes: numbers by name, and "bins": {latency in ns: how many I/Os had it}.
+
+    Raises ValueError if there is no such thing.  fio may say something before its JSON.
+    """
+    try:
+        job = json.loads(text[text.index("{"):])["jobs"][0]
+        did = job[direction]
+        if job["error"] or not did["total_ios"]:
+            raise ValueError(f"error {job['error']}, {did['total_ios']} I/Os")
+        latency = did["clat_ns"]
+        percentile = {float(name): ns for name, ns in latency["percentile"].items()}
+        return {"ios": did["total_ios"], "bytes_per_s": did["bw_bytes"], "latency_ns": latency["mean"],
+                **{f"latency_{name}_ns": percentile[float(name)] for name in PERCENTILES},
+                "bins": {int(ns): count for ns, count in latency["bins"].items()}}
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"no {error} in it") from None
 
 
 class DiskBench(ReadyByDriver):

@@ -2,8 +2,8 @@
 """The numbers, for people and for programs."""
 import statistics
 
-from .intervals import mean_of, ratio_of
 from .rounds import PLACES
+from .times import mean_of, ratio_of
 
 # Name of a run's number: (for people, by how much it is divided, decimals)
 MEASURES = {"latency_ns": ("latency, mean, us", 1000, 1), "latency_50_ns": ("latency, median, us", 1000, 1),

@@ -6,16 +6,19 @@ what changes with time meets both alike, and no round depends on how the device 
 
 The subject says which jobs these are, which command does one, and what has to be there for it: DiskBench and the like.
 """
+import re
 from dataclasses import dataclass, field
 
 from remote import signals
 from remote.hosts import LOST, cannot_be_asked, reason_of
 from remote.messages import NOT_READY, Failure, print_progress
 
-from .counts import ARRIVING, LENDER, read_interrupts, read_messages
-from .loan import Loan
+from .device import Loan
 
 PLACES = ("local", "attached")
+# Interrupts for lent devices: their names in /proc/interrupts
+ARRIVING = ("dlend-direct", "ndev_vec_isr", "ntb_doorbell")     # on the borrower: a device's own messages, or the NTB's doorbell
+LENDER = ("dlend-lender",)                                      # on the lender, which passes them on by the doorbell
 
 
 @dataclass
@@ -69,6 +72,35 @@ def check_all(bench):
         check_program(host, bench.subject.program, bench.subject.package)
     check_link(bench.lender, bench.borrower)
     bench.device = bench.subject.check(bench.lender, bench.bdf)
+
+
+def interrupts_taken(text, names):
+    """How many a host's processors have taken, of those with one of these in their name.  text: of /proc/interrupts"""
+    lines = [line.split() for line in text.splitlines() if any(name in line for name in names)]
+    taken = 0
+    for words in lines:
+        for word in words[1:]:
+            if not word.isdecimal():
+                break
+            taken += int(word)
+    return taken
+
+
+def messages_sent(text):
+    """How many a host has sent over its links; heartbeats are none.  text: of its links' files in debugfs"""
+    return sum(int(count) for count in re.findall(r"^msg_\w+: sent (\d+)", text, re.M))
+
+
+def read_interrupts(host, names):
+    """{what: how many a host has taken}.  names: {what: names of interrupts}"""
+    text = host.run_checked(["cat", str(host.settings.root / "proc/interrupts")])
+    return {what: interrupts_taken(text, words) for what, words in names.items()}
+
+
+def read_messages(host):
+    """How many a host has sent; None without debugfs."""
+    links = host.run(["sh", "-c", 'cat "$1"/*:*', "sh", str(host.settings.root / "sys/kernel/debug/dlend/links")])
+    return None if links.returncode else messages_sent(links.stdout)
 
 
 def count_all(bench, place, device):

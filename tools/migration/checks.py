@@ -7,8 +7,7 @@ from .domain import chosen_types, has_iommu, host_devices, memory_bytes, name_fo
 from .files import MISSING, NOT_SHOWN, files_of, look_at, volumes_of, why_not_same
 from .keeping import devices_not_kept
 from .mdevs import ADDRESS, Mdev
-from .network import bits_per_s
-from .probe import no_such_vm, probe_host, probe_mdev
+from .probe import bits_per_s, no_such_vm, probe_host, probe_mdev
 
 TPM_STATE = "/var/lib/libvirt/swtpm"
 

@@ -8,21 +8,20 @@ import time
 from pathlib import Path
 
 from remote.command_line import Parser, host_name, run_program
-from remote.hosts import Host
+from remote.hosts import Host, Settings
 from remote.messages import Failure, print_json, print_line, print_progress
 
 from .blackout import blackout_seconds, describe_blackout
 from .checks import examine_both_hosts
 from .domain import UUID
 from .finish import finish_move
-from .locks import lock_vm
+from .keeping import prepare_vm
 from .move import Move
+from .note import lock_vm
 from .plan import plan_move
-from .prepare import prepare_vm
 from .probe import find_domain_uuid, probe_names, probe_this_host
 from .release import release_vm
 from .runner import run_move
-from .settings import Settings
 from .steps import steps_for_json
 
 

@@ -14,8 +14,7 @@ from remote.waits import wait_until
 
 from . import mdevs
 from .domain import chosen_types, host_devices, name_for_shell, start_words, undefine_by_hand
-from .locks import lock_vm
-from .note import find_note
+from .note import find_note, lock_vm
 from .probe import find_domain_uuid, probe_host, probe_mdev, probe_names
 from .release import Unproven, ask_to_release
 from .steps import Step, steps_for_json

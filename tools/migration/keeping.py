@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a definition needs so that lent devices stay with a VM that moves while it runs.
+"""What a definition needs so that lent devices stay with a VM that moves while it runs, and dlend migrate --prepare.
 
 QEMU moves a VM with such a device only if that was said as the VM was started (enable-migration=on): by itself it
 does so only for devices that tell which memory they have written.  It also has to pass INTx on by itself, not by KVM
 (x-no-kvm-intx), which it tells a wrong line after a move.  libvirt has no words of its own for these, so they stand in
 <qemu:override>, where a device is named by its alias.
 """
+import sys
+
 from lxml import etree
 
-from .domain import QEMU, devices_of, parse_domain
+from remote import messages
+from remote.hosts import Host
+from remote.messages import NOT_FOUND, Failure
+
+from .domain import QEMU, devices_of, host_devices, name_for_shell, parse_domain
+from .probe import no_such_vm, probe_host
 
 OVERRIDE, DEVICE, FRONTEND, PROPERTY = (f"{{{QEMU}}}{name}" for name in ("override", "device", "frontend", "property"))
 # Each with its type and value.  Without the first, no VM moves; without the second, one with a device that uses INTx.
@@ -70,3 +77,29 @@ def tell_qemu(domain, alias, name):
         frontend.remove(old)
     kind, value = NEEDED[name]
     etree.SubElement(frontend, PROPERTY, name=name, type=kind, value=value)
+
+
+def prepare_vm(settings, args):
+    """Change the definition of a VM."""
+    here = Host(settings, "this host")
+    domain = probe_host(here, args.vm)["domain"]
+    if not domain:
+        raise no_such_vm(args.vm)
+    name = name_for_shell(domain["name"], domain["uuid"])
+    uuids = list(dict(host_devices(domain["xml"])[0]))
+    if not uuids:
+        raise Failure(f"{domain['name']} has no lent device", "its definition names no mediated device",
+                      "dlend libvirt-xml prints what a definition needs.", NOT_FOUND)
+    missing = devices_not_kept(domain["xml"], uuids, NEEDED)
+    if missing and not args.dry_run:
+        here.run_checked(["virsh", "define", "/dev/stdin"], keep_devices(domain["xml"], missing))
+    restart = domain["state"] != "shut off" and bool(devices_not_kept(domain["live"] or domain["xml"], uuids, NEEDED))
+    if args.json:
+        messages.print_json({"vm": domain["name"], "prepared": missing, "restart": restart, "dry_run": args.dry_run})
+        return
+    devices, done = ("1 device", "is") if len(missing) == 1 else (f"{len(missing)} devices", "are")
+    said = f"{devices} of {domain['name']} {'would be' if args.dry_run else done} prepared" if missing else \
+        f"{domain['name']} is prepared already"
+    if restart:
+        said += f"; it takes effect when the VM is started next: virsh shutdown {name}, then virsh start {name}"
+    messages.print_line(said, sys.stdout)

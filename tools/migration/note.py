@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The note on the target of a move: which VM comes, and from which host.
+"""What a move leaves on a host: a lock on the VM, and on the target a note: which VM comes, and from which host.
 
-It is written before the target has a definition of the VM, and removed when the move has ended, one way or the other.
+The note is written before the target has a definition of the VM, and removed when the move has ended, one way or the other.
 Lines: name of the VM; name of the other host; machine-id of that host, or RELEASED.  `dlend status` reads it, too.
 """
+import fcntl
 from dataclasses import dataclass
 from pathlib import Path
+
+from remote.messages import IN_USE, Failure
 
 from .domain import UUID
 
@@ -45,3 +48,15 @@ def find_note(settings, vm):
         if UUID.fullmatch(uuid) and vm in (name, uuid):
             return Note(path, uuid, name, origin, machine)
     return None
+
+
+def lock_vm(settings, uuid):
+    """Two programs that move the same VM would undo each other's steps.  Return an open file, which is the lock."""
+    # pylint: disable-next=consider-using-with
+    handle = open(settings.make_run_directory() / f"migrate-{uuid}.lock", "w", encoding="utf-8")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        handle.close()
+        raise Failure("it is being moved already", "another dlend migrate runs", "Wait for it.", IN_USE) from None
+    return handle

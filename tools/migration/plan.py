@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which steps a move has, and in which order (docs/migration.md)."""
-from . import device_steps, keep_steps, vm_steps
+from . import device_steps, precopy, vm_steps
 
 
 def plan_move(move):
@@ -30,15 +30,15 @@ def plan_live(move):
     """The VM runs on.  It is without those of its lent devices that do not stay for a while."""
     staying, going = move.staying, move.going
     # First what a lender may refuse
-    steps = [keep_steps.step_name_target(move, mdev) for mdev in staying]
-    steps += [keep_steps.step_wait_until_offered(move, mdev) for mdev in staying]
+    steps = [precopy.step_name_target(move, mdev) for mdev in staying]
+    steps += [precopy.step_wait_until_offered(move, mdev) for mdev in staying]
     steps += [device_steps.step_start_mdev(move, mdev) for mdev in staying]
     steps += [device_steps.step_detach_device(move, mdev) for mdev in going if mdev.element is not None]
     steps += [device_steps.step_stop_mdev(move, mdev) for mdev in going]
     steps += [device_steps.step_wait_until_free(move, mdev) for mdev in going]
     if staying:
         # No step brings back a VM with devices that stay: what comes later is not undone.
-        return [*steps, keep_steps.step_migrate_keeping(move)]
+        return [*steps, precopy.step_migrate_keeping(move)]
     return [*steps, vm_steps.step_migrate_live(move), *plan_arrival(move)]
 
 
@@ -58,7 +58,7 @@ def plan_tidying(move):
     if move.here.known["domain"]["autostart"]:
         steps.append(vm_steps.step_start_at_boot(move))
     steps.append(vm_steps.step_undefine_domain(move))
-    steps += [keep_steps.step_stop_mdev_left(move, mdev) for mdev in move.staying]
+    steps += [precopy.step_stop_mdev_left(move, mdev) for mdev in move.staying]
     steps += [device_steps.step_undefine_mdev(move, mdev) for mdev in move.mdevs if mdev.is_defined]
     if not move.args.live:
         steps.append(vm_steps.step_remove_note(move))

@@ -12,7 +12,7 @@ from remote.hosts import Host, dlend_words, reason_of
 from remote.messages import IN_USE, NOT_FOUND, NOT_READY, Failure, print_json
 
 from .domain import domain_state, undefine_domain
-from .locks import lock_vm
+from .note import lock_vm
 from .probe import no_such_vm, probe_host, read_file
 
 

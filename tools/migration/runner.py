@@ -10,8 +10,7 @@ from remote.messages import Failure
 from remote.signals import Interrupted
 
 from .domain import domain_state
-from .steps import failure_of
-from .whereabouts import Unknown, find_running_host
+from .steps import Unknown, failure_of, find_running_host
 
 
 def run_move(move):

@@ -11,8 +11,7 @@ from .domain import domain_state, start_words, undefine_domain
 from .jobs import ask_to_end, ended_job, migrate_words
 from .note import note_text
 from .release import take_definition
-from .steps import Step
-from .whereabouts import find_running_host, owner_unknown
+from .steps import Step, find_running_host, owner_unknown
 
 DEFINE = ["virsh", "define", "/dev/stdin"]
 

@@ -4,9 +4,8 @@
 In this order; each module imports only modules that stand before it:
 
     messages        what is printed, and the exceptions that carry a message
-    settings        what holds for the whole run, and where a program keeps its files
     signals         signals that ask a program to end
     waits           waiting for a condition
-    hosts           a host, and the commands that run on it
+    hosts           what holds for the whole run; a host, and the commands that run on it
     command_line    the command line, and how a program ends
 """

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A host, and the commands that run on it."""
+"""What holds for the whole run of a program; a host, and the commands that run on it."""
 import json
 import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import signals
@@ -12,6 +13,29 @@ SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAli
        "ServerAliveCountMax=3", "-o", "ControlMaster=auto", "-o", "ControlPersist=30"]
 PATIENCE_S = 600        # for each command, but those that take as long as a VM is large: its start and its migration
 LOST = 255              # exit status of ssh if the host does not answer
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Made once from the command line.  Paths are the same on all hosts."""
+    root: Path = Path("/")      # all files are below this directory; tests have one of their own
+    json: bool = False          # what is printed is for programs
+
+    def make_run_directory(self):
+        directory = self.root / "run/dlend"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Failure(f"{directory} cannot be made", str(error), "Only root can do that.") from None
+        return directory
+
+    def note_path(self, uuid):
+        """dlend migrate's note on the target that the VM with this UUID is to start there."""
+        return self.root / f"run/dlend/moving-{uuid}"
+
+    def mark_path(self, uuid):
+        """The mark of libvirt's hook.  When a VM stops, the hook stops its marked devices (dist/libvirt-mdevs)."""
+        return self.root / f"run/dlend/hook-{uuid}"
 
 
 class Host:
