@@ -29,32 +29,34 @@ static const struct {
 	  "offer a device of this host to the others",
 	  "  --as BB:DD.F    the address by which other nodes know it\n"
 	  "  --clique N      its peer-to-peer clique: 0 to 15, none, auto\n"
-	  "  --group         with all that the IOMMU cannot tell from it\n"
+	  "  --group         with all devices of its IOMMU group\n"
 	  "  --reset METHOD  how it is reset: flr, bus and the like; several with commas\n"
-	  "  --anyway        also if that is known to do harm\n"
-	  "  --set NAME      all devices of that set go to one node at a time; none: of no set\n"
-	  "  --all           what /etc/dlend.conf lists\n"
-	  "  --config FILE   what this file lists\n", cmd_lend },
+	  "  --anyway        also if that can harm this host\n"
+	  "  --set NAME      put it into a set, whose devices go to one node at a time; none: into no set\n"
+	  "  --all           lend what /etc/dlend.conf lists\n"
+	  "  --config FILE   lend what this file lists\n", cmd_lend },
 	{ "lend", "--all | --config FILE", "offer what /etc/dlend.conf (FILE) lists", NULL,
 	  cmd_lend },
-	{ "reclaim", "[--force] BDF", "end that, and give it back to its own driver",
-	  "  --force         do not ask its borrower: cut it off\n", cmd_reclaim },
+	{ "reclaim", "[--force] BDF", "stop lending a device, and give it back to its own driver",
+	  "  --force         take it from its borrower without asking\n", cmd_reclaim },
 	{ "reserve", "[--for NODE|UUID] [--until TIME] BDF",
 	  "let only one node or VM borrow a lent device, when it is free",
 	  "  --for NODE      that node, by number or name, instead of this one\n"
 	  "  --for UUID      the VM that has that mediated device, on any node\n"
-	  "  --until TIME    not longer: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
-	{ "unreserve", "BDF", "end that: any node may borrow it", NULL, cmd_unreserve },
+	  "  --until TIME    until this time: 2026-12-24T18:00, or +30m, +8h, +7d\n", cmd_reserve },
+	{ "unreserve", "BDF", "remove a reservation: any node may borrow the device", NULL,
+	  cmd_unreserve },
 	{ "borrow", "[--uuid UUID] ADDRESS|TYPE...",
 	  "make a mediated device of an offered device, or of any of a type",
 	  "  --uuid UUID     its UUID, instead of a new one; of one device\n", cmd_borrow },
-	{ "return", "UUID", "end that, when no VM has it", NULL, cmd_return },
+	{ "return", "UUID", "remove a mediated device that no VM uses", NULL, cmd_return },
 	{ "attach", "[--persistent] ADDRESS...",
 	  "use an offered device here, by this host's own driver",
-	  "  --persistent    at each boot, too\n", cmd_attach },
-	{ "detach", "[--persistent] [--force] ADDRESS...", "return it to its lender",
-	  "  --persistent    not at the next boot, either\n"
-	  "  --force         do not look whether it is in use\n", cmd_detach },
+	  "  --persistent    attach it at each boot, too\n", cmd_attach },
+	{ "detach", "[--persistent] [--force] ADDRESS...",
+	  "give an attached device back to its lender",
+	  "  --persistent    do not attach it at the next boot, either\n"
+	  "  --force         also if it is in use\n", cmd_detach },
 	{ "list", "", "show every offer of every node", NULL, cmd_list },
 	{ "links", "", "show the NTB links of this node", NULL, cmd_links },
 	{ "show", "DEVICE", "show all that is known of one device, and what may be done with it",
@@ -62,38 +64,38 @@ static const struct {
 	{ "status", "", "show this node: links, offers, mediated devices", NULL, cmd_status },
 	{ "doctor", "[--strict] [--guest SIZE] [BDF...]", "check this host, and say how to mend it",
 	  "  --strict        a warning is a failure\n"
-	  "  --guest SIZE    does a guest with so much memory (16G) fit?\n", cmd_doctor },
+	  "  --guest SIZE    check whether a guest with so much memory (16G) fits\n", cmd_doctor },
 	{ "metrics", "[--no-debugfs] [--output FILE]", "print this host's numbers for Prometheus",
 	  "  --output FILE   write this file in one go, for node_exporter's textfile collector\n"
-	  "  --no-debugfs    only what sysfs has\n", cmd_metrics },
+	  "  --no-debugfs    print only what sysfs has\n", cmd_metrics },
 	{ "stats", "[--interval S [--count N]] [DEVICE...]",
 	  "show numbers of links and devices, and how they change",
-	  "  --interval S    again every S seconds; then what grows, since the last time\n"
+	  "  --interval S    repeat every S seconds, and show how much counters have grown\n"
 	  "  --count N       end after N times\n", cmd_stats },
 	{ "watch", "[--initial] [--count N] [--timeout S] [--interval S]",
 	  "print what changes, until Ctrl-C",
 	  "  --initial       first print what is there\n"
 	  "  --count N       end after N changes\n"
-	  "  --timeout S     end after S seconds; that is a failure if --count was not reached\n"
+	  "  --timeout S     end after S seconds; with --count: fail if it was not reached\n"
 	  "  --interval S    look every S seconds (1), also without an event of the kernel\n",
 	  cmd_watch },
 	{ "topology", "[--dot | --path DEVICE DEVICE|memory[:NODE]]",
 	  "draw the fabric, or a way through it",
-	  "  --path          only the way from the first to the second\n"
-	  "  --dot           for graphviz\n", cmd_topology },
+	  "  --path          show only the way from the first device to the second\n"
+	  "  --dot           print a graph for graphviz\n", cmd_topology },
 	{ "cdi", "[--kind DOMAIN/NAME] [--iommufd] [--output FILE]",
 	  "list lent devices for container runtimes (CDI)",
 	  "  --kind DOMAIN/NAME  instead of dlend.local/device\n"
-	  "  --iommufd           files of devices, not of their groups\n"
+	  "  --iommufd           list files of devices, not of their groups\n"
 	  "  --output FILE       write this file in one go\n", cmd_cdi },
 	{ "libvirt-xml", "[--mode MODE] [--reserve] [--numa] [--any TYPE] DOMAIN|-|UUID...",
 	  "print a libvirt domain's part with lent devices",
 	  "  --mode MODE     switch-port: one for each clique; root-port: for each device; bridge\n"
-	  "  --any TYPE      and any device of a type that is free when the domain starts; may be repeated\n"
-	  "  --reserve       windows for devices that are attached later\n"
-	  "  --numa          on an expander bus of the guest's nearest NUMA cell\n"
+	  "  --any TYPE      add any device of a type that is free when the domain starts; may be repeated\n"
+	  "  --reserve       reserve windows for devices that are attached later\n"
+	  "  --numa          put devices on an expander bus of the nearest NUMA cell of the guest\n"
 	  "  --io            the guest has other devices with I/O BARs\n"
-	  "  --no-io         it has none\n"
+	  "  --no-io         the guest has no other devices with I/O BARs\n"
 	  "  --domain NAME   the domain, whatever its name looks like\n", cmd_libvirt_xml },
 	/* These print their own help. */
 	{ "bench", "[--bar N] [--runs N] [--write ID] [--plot FILE] --device BDF [BORROWER] LENDER",
