@@ -70,16 +70,13 @@ static json_t *nodes_json(bool own, const char *bus, const char *name)
 /* Adds a device if it has a file that a container can get. */
 static void add_device(json_t *devices, json_t *name, json_t *nodes, json_t *annotations)
 {
-	json_t *device = json_pack("{s:o, s:{s:O}}", "name", name,
+	json_t *device = json_pack("{s:o, s:{s:o}}", "name", name,
 				   "containerEdits", "deviceNodes", nodes);
 
 	if (json_object_size(annotations))
-		json_object_set(device, "annotations", annotations);
+		json_object_set_new(device, "annotations", annotations);
 	if (json_array_size(nodes))
-		json_array_append(devices, device);
-	json_decref(device);
-	json_decref(annotations);
-	json_decref(nodes);
+		json_array_append_new(devices, device);
 }
 
 static json_t *annotations_json(const struct lent *d)
@@ -121,20 +118,6 @@ static size_t find_nic(const struct fabric *f, const bool *paired, const struct 
 	return found;
 }
 
-static void add_pair(json_t *devices, bool own, const struct lent *gpu,
-		     const struct lent *nic)
-{
-	json_t *nodes = nodes_json(own, "mdev", gpu->uuid);
-	json_t *other = nodes_json(own, "mdev", nic->uuid);
-
-	json_array_extend(nodes, other);
-	if (json_array_size(nodes) == 2)
-		add_device(devices, json_sprintf("pair-%s", gpu->uuid), json_incref(nodes),
-			   annotations_json(gpu));
-	json_decref(other);
-	json_decref(nodes);
-}
-
 /* A GPU and a network card of one clique, as one device: a container that asks for it has both. */
 static void add_pairs(json_t *devices, bool own, const struct fabric *f)
 {
@@ -142,6 +125,7 @@ static void add_pairs(json_t *devices, bool own, const struct fabric *f)
 
 	for (size_t i = 0; i < f->devices; i++) {
 		const struct lent *gpu = &f->device[i];
+		json_t *nodes;
 		size_t nic;
 
 		if (!*gpu->uuid || strcmp(gpu->type, "dlend-gpu") || gpu->clique < 0)
@@ -150,7 +134,11 @@ static void add_pairs(json_t *devices, bool own, const struct fabric *f)
 		if (nic == f->devices)
 			continue;
 		paired[nic] = true;
-		add_pair(devices, own, gpu, &f->device[nic]);
+		nodes = nodes_json(own, "mdev", gpu->uuid);
+		json_array_extend(nodes, nodes_json(own, "mdev", f->device[nic].uuid));
+		if (json_array_size(nodes) == 2)
+			add_device(devices, json_sprintf("pair-%s", gpu->uuid), nodes,
+				   annotations_json(gpu));
 	}
 }
 

@@ -13,12 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifndef __printf
 #define __printf(format, first)	__attribute__((__format__(printf, format, first)))
-#endif
-#ifndef __noreturn
 #define __noreturn		__attribute__((__noreturn__))
-#endif
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof(*(array)))
 #define DLEND_DRIVER		"dlend-lender"

@@ -164,21 +164,19 @@ static bool is_signed(const char *file)
 	return !signer || *signer;
 }
 
-static bool is_ntb_driver(const char *name)
-{
-	return !strncmp(name, "ntb.ko", 6) || !strncmp(name, "ntb_hw_", 7) ||
-	       !strncmp(name, "switchtec.ko", 12) || !strncmp(name, "dlend_ntb.ko", 12);
-}
-
 /* The drivers below @place that are not signed, each with a blank before it. */
 static const char *unsigned_ntb_drivers(const char *place)
 {
 	struct names n = list_dir(text("%s/%s/%s", opt.modules, kernel_release(), place));
-	const char *list = "";
+	const char *list = "", *name;
 
-	for (size_t i = 0; i < n.count; i++)
-		if (is_ntb_driver(n.name[i]) && !is_signed(names_path(&n, i)))
-			list = text("%s %s", list, n.name[i]);
+	for (size_t i = 0; i < n.count; i++) {
+		name = n.name[i];
+		if ((!strncmp(name, "ntb.ko", 6) || !strncmp(name, "ntb_hw_", 7) ||
+		     !strncmp(name, "switchtec.ko", 12) || !strncmp(name, "dlend_ntb.ko", 12)) &&
+		    !is_signed(names_path(&n, i)))
+			list = text("%s %s", list, name);
+	}
 	return list;
 }
 

@@ -96,12 +96,11 @@ static void check_root(const struct function *dev, const struct function *ntb)
 
 static void check_payload(const struct function *dev, const struct function *ntb)
 {
-	if (!dev->payload || !ntb->payload || dev->payload <= ntb->payload)
-		return;
-	finding(LEVEL_WARN, "device-payload",
-		text("%s sends up to %u bytes in a packet, and the NTB %s takes %u", dev->bdf,
-		     dev->payload, ntb->bdf, ntb->payload),
-		"Longer packets may be lost: boot with pci=pcie_bus_peer2peer");
+	if (ntb->payload && dev->payload > ntb->payload)
+		finding(LEVEL_WARN, "device-payload",
+			text("%s sends up to %u bytes in a packet, and the NTB %s takes %u",
+			     dev->bdf, dev->payload, ntb->bdf, ntb->payload),
+			"Longer packets may be lost: boot with pci=pcie_bus_peer2peer");
 }
 
 static void check_ats(const struct function *dev)
@@ -169,21 +168,29 @@ static void check_told_device(const struct lent *d, const struct edge *e)
 			"Not every host forwards a device's DMA between them: compare what it has moved");
 }
 
+/* @bytes: that its other end sends; 0: not known */
+static void check_link_ends(const struct edge *e, unsigned int bytes)
+{
+	const unsigned int here = e->root.payload;
+
+	if (here && bytes > here)
+		finding(LEVEL_WARN, "link-payload",
+			text("node %u sends up to %u bytes in a packet over link %s, %s %u",
+			     e->to, bytes, e->name, "and this end takes", here),
+			"Longer packets may be lost: boot both hosts with pci=pcie_bus_peer2peer");
+}
+
 void doctor_fabric(void)
 {
 	struct fabric f = fabric_load();
 
 	for (size_t i = 0; i < f.edges; i++) {
-		const struct edge *e = &f.edge[i], *there;
+		const struct edge *e = &f.edge[i];
 
 		if (!e->up)
 			continue;
-		there = e->from == f.me ? fabric_edge(&f, e->to, f.me) : NULL;
-		if (there && e->root.payload && there->root.payload > e->root.payload)
-			finding(LEVEL_WARN, "link-payload",
-				text("node %u sends up to %u bytes in a packet over link %s, and this end takes %u",
-				     e->to, there->root.payload, e->name, e->root.payload),
-				"Longer packets may be lost: boot both hosts with pci=pcie_bus_peer2peer");
+		if (e->from == f.me && fabric_edge(&f, e->to, f.me))
+			check_link_ends(e, fabric_edge(&f, e->to, f.me)->root.payload);
 		for (size_t k = 0; e->to == f.me && k < f.devices; k++)
 			if (f.device[k].lender == e->from)
 				check_told_device(&f.device[k], e);

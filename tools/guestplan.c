@@ -90,19 +90,6 @@ static const struct lent *any_device(const char *type)
 	return d;
 }
 
-static void count_branch(struct plan *p, const struct branch *b)
-{
-	p->devices += b->count;
-	p->slots += b->cell < 0;
-	if (p->mode == PLAN_BRIDGE) {
-		p->controllers += 2;
-		p->ports++;
-		return;
-	}
-	p->controllers += b->count > 1 ? 2 + b->count : 1;
-	p->ports += b->count;
-}
-
 struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_mode mode,
 		      bool numa)
 {
@@ -121,8 +108,14 @@ struct plan plan_make(const struct fabric *f, const struct guest *g, enum plan_m
 		     "dlend topology shows these nodes. Name a domain with such cells, or leave out --numa.");
 	p.controllers = p.cells;
 	p.slots = p.cells;
-	for (size_t i = 0; i < p.count; i++)
-		count_branch(&p, &p.branch[i]);
+	for (size_t i = 0; i < p.count; i++) {
+		const struct branch *b = &p.branch[i];
+
+		p.devices += b->count;
+		p.slots += b->cell < 0;
+		p.controllers += mode == PLAN_BRIDGE ? 2 : b->count > 1 ? 2 + b->count : 1;
+		p.ports += mode == PLAN_BRIDGE ? 1 : b->count;
+	}
 	return p;
 }
 

@@ -48,19 +48,6 @@ void metric_begin(const char *name, const char *help)
 	family.printed = false;
 }
 
-static void print_head(void)
-{
-	printf("# HELP %s ", family.name);
-	for (const char *c = family.help; *c; c++) {
-		if (*c == '\\')
-			putchar('\\');
-		putchar(*c);
-	}
-	printf("\n# TYPE %s %s\n", family.name,
-	       ends_with(family.name, "_total") ? "counter" : "gauge");
-	family.printed = true;
-}
-
 void metric_sample(const char *labels, const char *value)
 {
 	if (collector) {
@@ -68,7 +55,9 @@ void metric_sample(const char *labels, const char *value)
 		return;
 	}
 	if (!family.printed)
-		print_head();
+		printf("# HELP %s %s\n# TYPE %s %s\n", family.name, family.help, family.name,
+		       ends_with(family.name, "_total") ? "counter" : "gauge");
+	family.printed = true;
 	if (labels)
 		printf("%s{%s} %s\n", family.name, labels, value);
 	else

@@ -77,25 +77,19 @@ static const char *move_undo(struct move *move, size_t count)
 	return lost;
 }
 
-/* The others go back.  The kernel's write goes on in a process of its own, which has the lock. */
-__noreturn static void fail_stuck(struct move *move, size_t count, struct move *m, const char *what)
-{
-	m->stuck = true;
-	move_undo(move, count);
-	fail(EXIT_IN_USE, what, patience_over(),
-	     text("Look who uses it (lsof, nvidia-smi), end that, and: dlend lend or reclaim %s",
-		  m->dev.bdf));
-}
-
 /* @m: which of @move it was */
 static void undo_and_fail(struct move *move, size_t count, struct move *m, const char *what,
 			  int err)
 {
 	const char *lost;
 
-	if (err == -EINPROGRESS)
-		fail_stuck(move, count, m, what);
+	/* The kernel's write goes on in a process of its own, which has the lock. */
+	m->stuck = err == -EINPROGRESS;
 	lost = move_undo(move, count);
+	if (m->stuck)
+		fail(EXIT_IN_USE, what, patience_over(),
+		     text("Look who uses it (lsof, nvidia-smi), end that, and: %s %s",
+			  "dlend lend or reclaim", m->dev.bdf));
 	if (err == -EPERM && !*lost)
 		fail(EXIT_UNFIT, what,
 		     "interrupt remapping is off, so a borrower could make this host see interrupts that are not the device's",

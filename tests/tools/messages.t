@@ -23,7 +23,7 @@ LEAST_LETTERS = 8       # with fewer, a part says nothing
 LEAST_WORDS = 5         # of a string of the modules: with fewer, it is a part of a text
 # Arguments of the command's functions that are texts; of the modules, all are but those of functions that tell no trouble
 COMMAND = {"fail": (1, 2), "finding": (2,), "refuse_line": (2,), "refuse_xml": (0,), "undo_and_fail": (3,)}
-NO_TROUBLE = re.compile(r"\w+_(?:info|dbg)(?:_\w+)?|seq_(?:printf|puts)|sysfs_emit(?:_at)?|s?scanf|TP_printk|MODULE_\w+|\w*PARM\w*|DLEND_\w+|\w*queue|"
+NO_TROUBLE = re.compile(r"\w+_(?:info|dbg)(?:_\w+)?|seq_(?:printf|puts)|sysfs_emit(?:_at)?|s?scanf|TP_printk|MODULE_\w+|DLEND_\w+|\w*queue|"
                         r"\w*thread\w*|\w*name|request_\w+")
 STRING = r'"(?:\\.|[^"\\\n])*"'
 NOT_CODE = re.compile(rf"{STRING}|'(?:\\.|[^'\\\n])+'|/\*.*?\*/|//[^\n]*", re.S)
