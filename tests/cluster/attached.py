@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent.parent / "tools"))
-from measurement.counts import messages_sent  # noqa: E402  pylint: disable=wrong-import-position
+from measurement.rounds import messages_sent  # noqa: E402  pylint: disable=wrong-import-position
 
 
 def pci(address):
