@@ -14,7 +14,6 @@
 #include <linux/string.h>
 #include <linux/unaligned.h>
 #include <dlend/cfg.h>
-#include <dlend/clique.h>
 
 /*
  * P2P clique capability (NVIDIA, "PCI Express Virtual Peer-to-Peer Approval Capability"): where it

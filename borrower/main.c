@@ -7,10 +7,8 @@
 #include <linux/string_choices.h>
 #include <linux/sysfs.h>
 #include <dlend/cfg.h>
-#include <dlend/clique.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
-#include <dlend/p2p_clique.h>
 #include <dlend/version.h>
 #include "lease.h"
 #include "offer.h"

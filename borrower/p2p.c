@@ -23,7 +23,6 @@
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
-#include <dlend/p2p_clique.h>
 #include <dlend/root.h>
 #include "offer.h"
 #include "p2p.h"

@@ -8,7 +8,6 @@
 #include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/string.h>
-#include <dlend/p2p_clique.h>
 #include <dlend/p2p_plan.h>
 #include "p2p_plan.h"
 
@@ -313,7 +312,7 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
 }
 
 /*
- * Cliques: see dlend/p2p_clique.h.
+ * Cliques: see dlend/p2p_plan.h.
  */
 
 /* The island of the NTB of node @at that leads to node @to, 0: it does not say. */

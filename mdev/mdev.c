@@ -15,7 +15,6 @@
 #include <linux/seq_file.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
-#include <dlend/clique.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
 #include <dlend/version.h>

@@ -6,8 +6,6 @@
  * KVM's VM is the VM; without KVM it is the process that opened the device.
  */
 #include <linux/sched.h>
-#include <dlend/clique.h>
-#include <dlend/p2p_clique.h>
 #include "vdev.h"
 
 /* How long a device waits for what it shall reach.  A lender that does not answer costs no more. */

@@ -21,7 +21,6 @@
 #include <linux/pci_regs.h>
 
 #include <dlend/caps.h>
-#include <dlend/clique.h>
 
 #define CXL_VENDOR	0x1e98	/* owner of the CXL DVSECs */
 

@@ -131,4 +131,18 @@ u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos);
 /** dlend_cap_owned - the same; if it makes no sense, or is not known, up to the next one */
 u32 dlend_cap_owned(const struct dlend_caps *caps, const u8 *space, u32 pos);
 
+/* The P2P clique capability: where it goes and how it looks */
+
+#define DLEND_CLIQUE_LEN	8
+#define DLEND_CLIQUE_MAX	15	/* four bits of the approval parameters */
+
+/** dlend_clique_known - do drivers of this vendor's devices look for the capability? */
+bool dlend_clique_known(u16 vendor);
+
+/** dlend_clique_is - is this vendor-specific capability (6 readable bytes) a clique capability? */
+static inline bool dlend_clique_is(const u8 *cap)
+{
+	return cap[2] == DLEND_CLIQUE_LEN && cap[3] == 'P' && cap[4] == '2' && cap[5] == 'P';
+}
+
 #endif

@@ -52,7 +52,7 @@ struct dlend_p2p_member {
  * @fabric: links
  * @n: devices
  * @of: index of the one that is being asked about
- * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h and p2p_clique.h take it
+ * @member, @dev: the devices, each twice: as it is, and as p2p_plan.h takes it
  */
 struct dlend_p2p_party {
 	struct dlend_p2p_fabric fabric;

@@ -8,7 +8,7 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/string.h>
-#include <dlend/p2p_clique.h>
+#include <dlend/p2p_plan.h>
 
 #define MIB	BIT_ULL(20)
 
