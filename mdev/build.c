@@ -140,26 +140,6 @@ void dlend_memory_stat(struct dlend_memory *mem, struct dlend_memory_stat *st)
 	st->pages_1g = ap.mapped_1g;
 }
 
-static void dlend_report_extent(struct dlend_memory *mem, struct seq_file *m,
-				const struct dlend_extent *extent)
-{
-	struct dlend_ram *ram = mem->ram;
-	struct dlend_chunk *chunk = dlend_books_find(&ram->books, extent->gpa);
-	u64 large = 0, mapped = 0;
-
-	for (; chunk && chunk->gpa < dlend_extent_end(extent);
-	     chunk = dlend_books_next(&ram->books, chunk)) {
-		if (chunk->mapped)
-			mapped += dlend_chunk_bytes(chunk);
-		if (!chunk->pages && chunk->npages == DLEND_CHUNK_PAGES)
-			large += dlend_chunk_bytes(chunk);
-	}
-	seq_printf(m, "%#014llx %#012llx %c%c %#012llx pinned=%llu mapped=%llu contiguous-2m=%llu %s\n",
-		   extent->gpa, extent->size, extent->prot & DLEND_PROT_READ ? 'r' : '-',
-		   extent->prot & DLEND_PROT_WRITE ? 'w' : '-', extent->offset, extent->pinned,
-		   mapped, large, dlend_told_member(&extent->told, mem->id) ? "told" : "new");
-}
-
 void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 {
 	struct dlend_ram *ram = mem->ram;
@@ -171,7 +151,11 @@ void dlend_memory_show(struct dlend_memory *mem, struct seq_file *m)
 	if (mem->reason[0])
 		seq_printf(m, "# failed: %s\n", mem->reason);
 	while ((extent = dlend_books_walk(&ram->books, &gpa)))
-		dlend_report_extent(mem, m, extent);
+		seq_printf(m, "%#014llx %#012llx %c%c %#012llx pinned=%llu %s\n",
+			   extent->gpa, extent->size, extent->prot & DLEND_PROT_READ ? 'r' : '-',
+			   extent->prot & DLEND_PROT_WRITE ? 'w' : '-', extent->offset,
+			   extent->pinned,
+			   dlend_told_member(&extent->told, mem->id) ? "told" : "new");
 }
 
 /* How long a build waits for VFIO to be through, at most, in turns of DLEND_TURN_MS. */
