@@ -17,7 +17,7 @@
  * holes, one device of the VM on each link looks there now and then.
  *
  * The price: the VMM's calls that change slots (some dozens when a VM starts) wait for the thread,
- * once or twice.  So it wakes up each slots_check_us; but only DLEND_WATCH_REST_US apart while the
+ * once or twice.  So it wakes up each DLEND_WATCH_US; but only DLEND_WATCH_REST_US apart while the
  * VM rests: none of its processors is in the guest, its slots stay as they are and have no holes.
  *
  * Must not know extents, apertures or messages.
@@ -357,15 +357,11 @@ void dlend_memory_look(struct dlend_memory *mem)
 /* The watch */
 
 /* Less would keep a CPU busy; more would make VMMs wait too long. */
-#define DLEND_WATCH_MIN_US	50u
+#define DLEND_WATCH_US		2000u
 /* At rest: 10 wake-ups a second.  No look: where there are holes, RAM may come at any moment. */
 #define DLEND_WATCH_REST_US	100000u
 /* A VM rests when nothing has moved for so many wake-ups in a row. */
 #define DLEND_WATCH_STILL	64u
-
-static unsigned int slots_check_us = 2000;
-module_param(slots_check_us, uint, 0644);
-MODULE_PARM_DESC(slots_check_us, "microseconds between looks whether a running VM's memory slots have changed, which the VMM waits for when it changes them");
 
 /* May a device transfer, and not reach all RAM that has come? */
 static bool dlend_watch_behind(struct dlend_vm *vm)
@@ -489,14 +485,13 @@ static void dlend_watch_look(struct dlend_vm *vm)
 
 static void dlend_watch_sleep(struct dlend_vm *vm)
 {
-	unsigned int us = clamp(READ_ONCE(slots_check_us), DLEND_WATCH_MIN_US, DLEND_WATCH_REST_US);
-	ktime_t time;
+	unsigned int us = dlend_watch_rests(vm) ? DLEND_WATCH_REST_US : DLEND_WATCH_US;
+	ktime_t time = ns_to_ktime(us * NSEC_PER_USEC);
 
 	vm->wakeups++;
-	time = ns_to_ktime((dlend_watch_rests(vm) ? DLEND_WATCH_REST_US : us) * NSEC_PER_USEC);
 	set_current_state(TASK_IDLE);
 	if (!kthread_should_stop())
-		schedule_hrtimeout_range(&time, us / 4 * NSEC_PER_USEC, HRTIMER_MODE_REL);
+		schedule_hrtimeout_range(&time, DLEND_WATCH_US / 4 * NSEC_PER_USEC, HRTIMER_MODE_REL);
 	__set_current_state(TASK_RUNNING);
 }
 
