@@ -98,7 +98,7 @@ static json_t *read_attributes(const char *definition)
 /* Return: {name: value} of what the definition on standard input sets */
 static json_t *check_definition(void)
 {
-	char *definition = read_all("/dev/stdin");
+	char *definition = read_all(NULL);
 	json_t *set = json_object(), *object, *value;
 	const char *name;
 	size_t i;

@@ -87,7 +87,7 @@ unsigned long long attr_number(const char *dir, const char *name);
 bool attr_is(const char *dir, const char *name, const char *value);
 /** write_text - one write(2), as sysfs wants it. Return: 0 or -errno */
 int write_text(const char *p, const char *text);
-/** read_all - a whole file, however long; NULL if it cannot be read */
+/** read_all - a whole file, or (@p is NULL) standard input; NULL if it cannot be read */
 char *read_all(const char *p);
 /** next_line - the next line of *@rest (may be NULL) that is not empty, or NULL; cuts the text */
 char *next_line(char **rest);

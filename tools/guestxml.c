@@ -246,7 +246,7 @@ static struct guest read_guest(const struct fabric *f, char **words, const char 
 		fail(EXIT_USAGE, text("\"%s\" is no name of a domain", domain), NULL,
 		     "virsh list --all shows the domains of this host.");
 	if (domain || (*words && !strcmp(*words, "-"))) {
-		xml = domain ? guest_ask_virsh(domain) : read_all("/dev/stdin");
+		xml = domain ? guest_ask_virsh(domain) : read_all(NULL);
 		if (!xml)
 			fail(EXIT_FAIL, "standard input cannot be read", strerror(errno), NULL);
 		g = guest_read(xml, f);

@@ -184,7 +184,7 @@ char *read_all(const char *p)
 {
 	size_t room = 0;
 	char *s = NULL;
-	FILE *f = fopen(p, "re");
+	FILE *f = p ? fopen(p, "re") : stdin;
 	bool failed;
 
 	if (!f)
