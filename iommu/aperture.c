@@ -806,14 +806,8 @@ void dlend_aperture_show(struct dlend_aperture *ap, struct seq_file *m)
 	struct dlend_aperture_stat st;
 
 	dlend_aperture_stat(ap, &st);
-	seq_printf(m, "aperture_base: %llx\naperture_bytes: %llu\n", ap->base, st.size);
-	seq_printf(m, "free_bytes: %llu\nlargest_free_bytes: %llu\nquarantined_bytes: %llu\n",
-		   st.free, st.largest_free, st.quarantined);
+	seq_printf(m, "aperture_base: %llx\nquarantined_bytes: %llu\n", ap->base, st.quarantined);
 	seq_printf(m, "p2p_bytes: %llu\np2p_limit_bytes: %llu\n", st.p2p, st.p2p_limit);
-	seq_printf(m, "slots_ctrl: %u\nslots_ram: %u\nslots_bar: %u\nslots_irq: %u\nslots_p2p: %u\n",
-		   st.slots[DLEND_SLOT_CTRL], st.slots[DLEND_SLOT_RAM],
-		   st.slots[DLEND_SLOT_BAR], st.slots[DLEND_SLOT_IRQ],
-		   st.slots[DLEND_SLOT_P2P]);
 	guard(mutex)(&ap->lock);
 	seq_printf(m, "coherent: %d\n", ap->pg && ap->pg->coherent);
 	dlend_maps_show(&ap->maps, m);

@@ -244,9 +244,6 @@ static int dlend_debugfs_link_show(struct seq_file *m, void *unused)
 	struct dlend_link *link = m->private;
 	struct dlend_aperture *ap = dlend_link_aperture(link);
 
-	seq_printf(m, "state: %s\npeer_node: %u\nsession: %llx\n",
-		   dlend_bringup_name(READ_ONCE(link->bringup.state)), dlend_link_peer(link),
-		   dlend_link_session(link));
 	dlend_debugfs_show_messages(m, &link->stat);
 	dlend_debugfs_show_irqs(m, &link->stat);
 	if (ap)
