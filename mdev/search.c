@@ -8,9 +8,9 @@
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
  * announces no new slot.  But KVM's call that adds it does not return before all readers of KVM's
- * SRCU are through that were reading when the slot appeared.  So the thread is such a reader all the
- * time: each of its reading sections begins before the section before it ends, and between the two
- * it looks whether the slots have changed.  There it does all that must be done before a guest can
+ * SRCU are through that were reading when the slot appeared.  So the thread is always such a reader:
+ * each of its reading sections begins before the section before it ends, and between the two it
+ * looks whether the slots have changed.  There it does all that must be done before a guest can
  * hear of its new RAM, and waits until that is done.
  *
  * RAM that is plugged into a slot that is there (virtio-mem) is not announced.  Where slots have
@@ -358,6 +358,7 @@ void dlend_memory_look(struct dlend_memory *mem)
 
 /* Less would keep a CPU busy; more would make VMMs wait too long. */
 #define DLEND_WATCH_US		2000u
+#define DLEND_WATCH_SLACK_US	500u
 /* At rest: 10 wake-ups a second.  No look: where there are holes, RAM may come at any moment. */
 #define DLEND_WATCH_REST_US	100000u
 /* A VM rests when nothing has moved for so many wake-ups in a row. */
@@ -491,7 +492,8 @@ static void dlend_watch_sleep(struct dlend_vm *vm)
 	vm->wakeups++;
 	set_current_state(TASK_IDLE);
 	if (!kthread_should_stop())
-		schedule_hrtimeout_range(&time, DLEND_WATCH_US / 4 * NSEC_PER_USEC, HRTIMER_MODE_REL);
+		schedule_hrtimeout_range(&time, DLEND_WATCH_SLACK_US * NSEC_PER_USEC,
+					 HRTIMER_MODE_REL);
 	__set_current_state(TASK_RUNNING);
 }
 
