@@ -8,7 +8,7 @@
  *
  * A VMM that plugs in RAM maps it for VFIO, then adds a memory slot, then tells the guest.  KVM
  * announces no new slot.  But KVM's call that adds it does not return before all readers of KVM's
- * SRCU are through that were reading when the slot appeared.  So the thread is always such a reader:
+ * SRCU are through that read when the slot appeared.  So the thread is always such a reader:
  * each of its reading sections begins before the section before it ends, and between the two it
  * looks whether the slots have changed.  There it does all that must be done before a guest can
  * hear of its new RAM, and waits until that is done.
