@@ -105,21 +105,23 @@ static void dlend_irqs_signal_intx(struct dlend_irqs *irq)
 void dlend_irqs_fired(struct dlend_vdev *v, u32 vector, u32 count)
 {
 	struct dlend_irqs *irq = &v->irq;
+	unsigned long flags;
 
-	guard(spinlock_irqsave)(&irq->lock);
+	spin_lock_irqsave(&irq->lock, flags);
 	irq->fired += count;
 	/* The lender has masked INTx and waits for an unmask, whether or not the VMM listens. */
 	if (irq->live == DLEND_IRQ_INTX)
 		irq->owed = true;
 	if (irq->mode == DLEND_IRQ_NONE || irq->mode != irq->live || vector >= irq->nvec) {
 		irq->stray += count;
-		return;
+	} else {
+		irq->vec[vector].count += count;
+		if (irq->mode == DLEND_IRQ_INTX)
+			dlend_irqs_signal_intx(irq);
+		else
+			dlend_irqs_signal_msi(irq, &irq->vec[vector]);
 	}
-	irq->vec[vector].count += count;
-	if (irq->mode == DLEND_IRQ_INTX)
-		dlend_irqs_signal_intx(irq);
-	else
-		dlend_irqs_signal_msi(irq, &irq->vec[vector]);
+	spin_unlock_irqrestore(&irq->lock, flags);
 }
 
 void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resized)
@@ -127,7 +129,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 	struct dlend_irqs *irq = &v->irq;
 	unsigned int i;
 
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	if (irq->live != mode)
 		irq->owed = false;	/* the lender sets up anew */
 	irq->live = mode;
@@ -136,6 +138,7 @@ void dlend_irqs_live(struct dlend_vdev *v, enum dlend_irq_mode mode, bool resize
 		for (i = 0; i < irq->nvec; i++)
 			if (irq->vec[i].trigger)
 				dlend_irqs_signal_msi(irq, &irq->vec[i]);
+	spin_unlock_irq(&irq->lock);
 }
 
 /*
@@ -156,17 +159,17 @@ static void dlend_irqs_unmask_work(struct work_struct *work)
 /* Return: true if the lender is waiting to hear that the guest has dealt with the interrupt. */
 static bool dlend_irqs_unmask_intx(struct dlend_irqs *irq)
 {
-	bool owed;
+	bool owed = false;
 
-	guard(spinlock_irq)(&irq->lock);
-	if (irq->mode != DLEND_IRQ_INTX)
-		return false;
-	irq->masked = false;
-	if (irq->pending)
-		dlend_irqs_signal_intx(irq);
-	owed = irq->owed && !irq->masked;
-	if (owed)
-		irq->owed = false;
+	spin_lock_irq(&irq->lock);
+	if (irq->mode == DLEND_IRQ_INTX) {
+		irq->masked = false;
+		if (irq->pending)
+			dlend_irqs_signal_intx(irq);
+		owed = irq->owed && !irq->masked;
+		irq->owed = irq->owed && !owed;
+	}
+	spin_unlock_irq(&irq->lock);
 	return owed;
 }
 
@@ -181,19 +184,21 @@ static void dlend_irqs_intx_unmasked(void *opaque, void *unused)
 
 static void dlend_irqs_mask_intx(struct dlend_irqs *irq)
 {
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	if (irq->mode == DLEND_IRQ_INTX)
 		irq->masked = true;
+	spin_unlock_irq(&irq->lock);
 }
 
 void dlend_irqs_disable_intx(struct dlend_vdev *v, bool disable)
 {
 	struct dlend_irqs *irq = &v->irq;
 
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	irq->disabled = disable;
 	if (!disable && irq->pending && irq->mode == DLEND_IRQ_INTX)
 		dlend_irqs_signal_intx(irq);
+	spin_unlock_irq(&irq->lock);
 }
 
 bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
@@ -206,8 +211,12 @@ bool dlend_irqs_intx_is_kvms(struct dlend_vdev *v)
 
 bool dlend_irqs_intx_up(struct dlend_vdev *v)
 {
-	guard(spinlock_irq)(&v->irq.lock);
-	return v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
+	bool up;
+
+	spin_lock_irq(&v->irq.lock);
+	up = v->irq.live == DLEND_IRQ_INTX && v->irq.owed;
+	spin_unlock_irq(&v->irq.lock);
+	return up;
 }
 
 /* Without data, or with a bool that is true: do it now. */
@@ -340,12 +349,13 @@ static int dlend_irqs_enable(struct dlend_vdev *v, unsigned int index)
 	vec = kvcalloc(nvec, sizeof(*vec), GFP_KERNEL_ACCOUNT);
 	if (!vec)
 		return -ENOMEM;
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	irq->vec = vec;
 	irq->nvec = nvec;
 	irq->mode = dlend_irqs_mode_of(index);
 	/* INTx fired after the VMM took it away, and before the VMM set it up again. */
 	irq->pending = irq->mode == DLEND_IRQ_INTX && irq->owed;
+	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
@@ -438,7 +448,7 @@ static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hd
 	/* The mode cannot change: v->lock is held. */
 	if (irq->mode != dlend_irqs_mode_of(hdr->index))
 		return -EINVAL;
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	for (i = 0; i < hdr->count; i++) {
 		if (data && !data[i])
 			continue;
@@ -447,6 +457,7 @@ static int dlend_irqs_inject(struct dlend_vdev *v, const struct vfio_irq_set *hd
 		else if (irq->vec[hdr->start + i].trigger)
 			dlend_irqs_signal_msi(irq, &irq->vec[hdr->start + i]);
 	}
+	spin_unlock_irq(&irq->lock);
 	return 0;
 }
 
@@ -482,16 +493,17 @@ bool dlend_irqs_signal(struct dlend_vdev *v, unsigned int index)
 	struct dlend_irqs *irq = &v->irq;
 	struct eventfd_ctx *ctx;
 
-	guard(spinlock_irq)(&irq->lock);
+	spin_lock_irq(&irq->lock);
 	ctx = *dlend_irqs_special(irq, index);
-	if (!ctx)
-		return false;
-	eventfd_signal(ctx);
-	if (index == VFIO_PCI_ERR_IRQ_INDEX)
-		irq->errs++;
-	else
-		irq->reqs++;
-	return true;
+	if (ctx) {
+		eventfd_signal(ctx);
+		if (index == VFIO_PCI_ERR_IRQ_INDEX)
+			irq->errs++;
+		else
+			irq->reqs++;
+	}
+	spin_unlock_irq(&irq->lock);
+	return ctx;
 }
 
 static void dlend_irqs_replace_special(struct dlend_vdev *v, unsigned int index,
