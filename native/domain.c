@@ -119,7 +119,7 @@ static int dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 si
 /* One segment for all addresses. */
 #define DLEND_NATIVE_ALL	63
 
-/**
+/*
  * struct dlend_native_segment - a range of IO addresses that the lender has mapped
  * @rcu: frees it, for those who look for it
  * @raw: where it leads to
