@@ -6,7 +6,6 @@
  */
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "dlend.h"
 
