@@ -162,9 +162,10 @@ static void dlend_unpin_work(struct work_struct *work)
 
 void dlend_unpin_add(struct dlend_vm *vm, struct list_head *out)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	vm->unpinning += list_count_nodes(out);
 	list_splice_tail_init(out, &vm->unpin);
+	spin_unlock(&vm->lock);
 }
 
 void dlend_unpin_start(struct dlend_vm *vm)
@@ -203,10 +204,15 @@ enum dlend_unpin_state {
 
 static enum dlend_unpin_state dlend_unpin_state(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	enum dlend_unpin_state state = DLEND_UNPIN_DONE;
+
+	spin_lock(&vm->lock);
 	if (dlend_unpin_pins(vm, NULL, gpa, last))
-		return DLEND_UNPIN_PINS;
-	return vm->unpinning ? DLEND_UNPIN_BUSY : DLEND_UNPIN_DONE;
+		state = DLEND_UNPIN_PINS;
+	else if (vm->unpinning)
+		state = DLEND_UNPIN_BUSY;
+	spin_unlock(&vm->lock);
+	return state;
 }
 
 /* Wait for a step.  Return: none has been made for DLEND_UNPIN_MS. */
@@ -266,9 +272,10 @@ static bool dlend_unpin_give_way(struct dlend_memory *mem, u64 gpa, u64 last)
 		return false;
 	}
 	dev_warn_ratelimited(mem->vdev->dev, "threads of the VMM unmap memory at the same time, and wait for each other in VFIO's type1: that makes unmapping slow; run such VMs with /dev/iommu (iommufd)\n");
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms() + DLEND_UNPIN_SETTLE_MS);
+	spin_unlock(&vm->lock);
 	return true;
 }
 
@@ -351,20 +358,26 @@ int dlend_unpin_init(struct dlend_vm *vm)
 
 void dlend_pin_unmap_begins(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_unmap_calls_begin(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_unmap_ends(struct dlend_vm *vm, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_unmap_calls_end(&vm->unmaps, gpa, last, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
 }
 
 bool dlend_pin_unmaps_under_way(struct dlend_vm *vm)
 {
-	guard(spinlock)(&vm->lock);
-	return dlend_unmap_calls_busy(&vm->unmaps, 0, U64_MAX, dlend_ram_now_ms());
+	bool busy;
+
+	spin_lock(&vm->lock);
+	busy = dlend_unmap_calls_busy(&vm->unmaps, 0, U64_MAX, dlend_ram_now_ms());
+	spin_unlock(&vm->lock);
+	return busy;
 }
 
 /* @vm->lock is held. */
@@ -382,16 +395,19 @@ static int dlend_pin_begin_now(struct dlend_memory *mem, u64 gpa, u32 npages)
 {
 	struct dlend_ram *ram = mem->ram;
 	struct dlend_vm *vm = ram->vm;
+	int err = 0;
 
 	guard(mutex)(&ram->lock);
 	if (dlend_memory_disturbed(mem))
 		return -EINTR;
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	if (dlend_unmap_calls_busy(&vm->unmaps, gpa, dlend_gpa_last(gpa, npages),
 				   dlend_ram_now_ms()))
-		return -EBUSY;
-	dlend_pin_enter(vm, mem, mem, gpa, npages);
-	return 0;
+		err = -EBUSY;
+	else
+		dlend_pin_enter(vm, mem, mem, gpa, npages);
+	spin_unlock(&vm->lock);
+	return err;
 }
 
 /*
@@ -413,8 +429,9 @@ void dlend_pin_begin_for(struct dlend_memory *mem, struct dlend_memory *via,
 	struct dlend_vm *vm = mem->ram->vm;
 
 	lockdep_assert_held(&mem->ram->lock);
-	guard(spinlock)(&vm->lock);
+	spin_lock(&vm->lock);
 	dlend_pin_enter(vm, mem, via, chunk->gpa, chunk->npages);
+	spin_unlock(&vm->lock);
 }
 
 void dlend_pin_end(struct dlend_memory *mem, bool grown)
@@ -437,8 +454,12 @@ void dlend_pin_end(struct dlend_memory *mem, bool grown)
 
 bool dlend_pin_under_way(struct dlend_vm *vm, const struct dlend_memory *via, u64 gpa, u64 last)
 {
-	guard(spinlock)(&vm->lock);
-	return dlend_unpin_pins(vm, via, gpa, last);
+	bool pins;
+
+	spin_lock(&vm->lock);
+	pins = dlend_unpin_pins(vm, via, gpa, last);
+	spin_unlock(&vm->lock);
+	return pins;
 }
 
 void dlend_pin_await(const struct dlend_memory *via)
