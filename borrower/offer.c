@@ -32,7 +32,7 @@ static struct dlend_offer *dlend_offers_ghost(u16 lender)
 	return NULL;
 }
 
-/* Has the book no room for one more offer? Dlend_offers_lock. */
+/* Has the book no room for one more offer? Under dlend_offers_lock. */
 static bool dlend_offers_full(u16 lender, struct dlend_offer **ghost)
 {
 	unsigned int all = 0, mine = 0, dying = 0, mine_dying = 0;

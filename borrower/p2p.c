@@ -293,7 +293,7 @@ static void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
 	return paths;
 }
 
-/* What parties other than @party have booked is taken; once only. Dlend_p2p_lock. */
+/* What parties other than @party have booked is taken; once only. Under dlend_p2p_lock. */
 static void dlend_p2p_paths_note_taken(void *memory, const void *party)
 {
 	struct dlend_p2p_paths *paths = memory;
@@ -410,7 +410,7 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-/* The party of a member. Dlend_p2p_lock. */
+/* The party of a member. Under dlend_p2p_lock. */
 static void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
 {
 	struct dlend_p2p_member *m;
@@ -429,7 +429,7 @@ static void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2
 	party->of = min(party->of, party->n);
 }
 
-/* The member that is a certain device. Dlend_p2p_lock. Return: member, or NULL. */
+/* The member that is a certain device. Under dlend_p2p_lock. Return: member, or NULL. */
 static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *addr)
 {
 	struct dlend_p2p_member *m;
@@ -451,8 +451,8 @@ static void dlend_p2p_collect_islands(struct dlend_p2p_party *party)
 }
 
 /*
- * Book a way, or, if it is booked, let that be a promise from now on. Dlend_p2p_lock. Return: false
- * without memory.
+ * Book a way, or, if it is booked, let that be a promise from now on.  Under dlend_p2p_lock.
+ * Return: false without memory.
  */
 static bool dlend_p2p_book(const struct dlend_p2p_booking *want)
 {
@@ -470,7 +470,7 @@ static bool dlend_p2p_book(const struct dlend_p2p_booking *want)
 	return b;
 }
 
-/* The end of @b, which is booked. Dlend_p2p_lock. */
+/* The end of @b, which is booked. Under dlend_p2p_lock. */
 static void dlend_p2p_unbook(struct dlend_p2p_booking *b)
 {
 	lockdep_assert_held(&dlend_p2p_lock);

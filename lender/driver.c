@@ -739,7 +739,6 @@ static struct lend_fn *lend_driver_new_fn(struct pci_dev *pdev)
 	return fn;
 }
 
-/* The device can be lent: make its function ready. */
 static const struct lend_works lend_driver_works = {
 	.recover = lend_recover_work,
 	.expire = lend_lease_expire_work,

@@ -419,23 +419,16 @@ static int lend_irq_up(struct lend_fn *fn, const struct lend_irq_want *want)
 	return 0;
 }
 
-/* What the device has sent comes before the answer, with which the borrower frees its vectors. */
-static void lend_irq_end(struct lend_fn *fn)
-{
-	const struct lend_irq_way *way = fn->irq.way;
-	bool any = fn->irq.mode != DLEND_IRQ_NONE;
-
-	lend_irq_down(fn);
-	if (any)
-		way->finish(fn);
-}
-
 static int lend_irq_change(struct lend_fn *fn, const struct lend_irq_want *want)
 {
+	const struct lend_irq_way *before = fn->irq.mode == DLEND_IRQ_NONE ? NULL : fn->irq.way;
 	u32 mode = want->mode, count = want->count;
 	int ret = 0;
 
-	lend_irq_end(fn);
+	lend_irq_down(fn);
+	/* What was sent comes before the answer, with which the borrower frees its vectors. */
+	if (before)
+		before->finish(fn);
 	if (mode != DLEND_IRQ_NONE)
 		ret = lend_irq_up(fn, want);
 	/* Of the direct way the borrower only asks whether it can be had. */

@@ -70,7 +70,7 @@ void lend_group_say_work(struct work_struct *work)
 	lend_group_put(group);
 }
 
-/* The state of a group has changed: tell all peers and user space, soon. Any, group lock. */
+/* The state of a group has changed: tell all peers and user space, soon. Group lock. */
 static void lend_group_tell(struct lend_group *group)
 {
 	lend_outbox_tell_group(group, LEND_TELL_STATE);

@@ -278,16 +278,6 @@ static void lend_offer_fill_state(const struct lend_fn *fn, const struct lend_le
 	memcpy(p->vm, lease->reserved.vm, sizeof(p->vm));
 }
 
-static void lend_offer_state_message(const struct lend_fn *fn, u16 reader, struct dlend_msg *msg)
-{
-	struct lend_lease lease;
-
-	lend_group_lease(fn->group, &lease);
-	lend_offer_fill_state(fn, &lease, reader,
-			      dlend_msg_init(msg, DLEND_MSG_STATE, &fn->addr, lease.epoch,
-					     sizeof(struct dlend_p_state)));
-}
-
 static void lend_offer_fill(const struct lend_fn *fn, struct dlend_p_offer *offer)
 {
 	u32 flags = 0;
@@ -328,6 +318,7 @@ static void lend_offer_message(const struct lend_fn *fn, u16 reader, struct dlen
 /* Make the messages about a function as it is now. */
 static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_news *news)
 {
+	struct lend_lease lease;
 	struct dlend_root root;
 	struct dlend_p_set *set;
 
@@ -343,7 +334,10 @@ static void lend_offer_read(const struct lend_fn *fn, u16 reader, struct lend_ne
 		set = dlend_msg_init(&news->set, DLEND_MSG_SET, &fn->addr, 0, sizeof(*set));
 		lend_set_name(fn->group, set->name);
 	} else if (news->state) {
-		lend_offer_state_message(fn, reader, &news->msg);
+		lend_group_lease(fn->group, &lease);
+		lend_offer_fill_state(fn, &lease, reader,
+				      dlend_msg_init(&news->msg, DLEND_MSG_STATE, &fn->addr,
+						     lease.epoch, sizeof(struct dlend_p_state)));
 	}
 }
 

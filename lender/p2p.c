@@ -337,7 +337,10 @@ static void lend_maps_yield(struct lend_fn *fn, u64 gpa, u64 size)
 			lend_map_lose(map, "yield");
 }
 
-/* A BAR is at one address: without that check a borrower could map it again and again. */
+/*
+ * May a source have a map, beside those that it has?  A BAR is at one address: without that check a
+ * borrower could map it again and again.  P2p lock.
+ */
 static int lend_map_admit(const struct lend_map *want)
 {
 	const struct lend_p2p *source = &want->source->p2p;
@@ -424,7 +427,10 @@ static struct lend_foreign *lend_foreign_at(const struct lend_peer *peer,
 	return NULL;
 }
 
-/* A node speaks for its own devices only, so only grants of @p's lender are looked at. */
+/*
+ * The grant that the BAR's lender has made for this borrower, or NULL.  A node speaks for its own
+ * devices only, so only grants of @p's lender are looked at.  P2p lock.
+ */
 static struct lend_foreign *lend_foreign_find(const struct dlend_link *lease,
 					      const struct dlend_p_p2p *p)
 {

@@ -222,7 +222,7 @@ static int lend_config_vpd(struct lend_fn *fn, struct dlend_link *link, u32 epoc
 	return ret;
 }
 
-/* Write a register for the borrower. Message handler. */
+/* Write a register for the borrower. */
 static int lend_config_write(struct lend_fn *fn, struct dlend_link *link, u32 epoch,
 			     const struct dlend_p_cfg *want)
 {

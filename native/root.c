@@ -324,7 +324,7 @@ static void dlend_native_window_idle(struct dlend_native_window *w)
 		dlend_native_window_sweep(w);
 }
 
-/* Undo that; one that is not open is fine. */
+/* Close a window; one that is not open is fine. */
 static void dlend_native_window_close(struct dlend_native_window *w)
 {
 	if (!w->region)
