@@ -505,8 +505,9 @@ static void lend_mark_set_all(struct lend_fn *fn, unsigned int what)
 
 void lend_outbox_tell(struct lend_fn *fn, enum lend_tell what)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	lend_mark_set_all(fn, what);
+	spin_unlock(&lend_listeners_lock);
 }
 
 void lend_outbox_tell_group(struct lend_group *group, enum lend_tell what)
@@ -528,22 +529,25 @@ static void lend_outbox_mark_peers(void)
 
 void lend_outbox_tell_peers(void)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	lend_outbox_mark_peers();
+	spin_unlock(&lend_listeners_lock);
 }
 
 void lend_outbox_grant(struct lend_granted *granted)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	list_add_tail(&granted->node, &lend_outbox_granted);
 	lend_outbox_mark_peers();
+	spin_unlock(&lend_listeners_lock);
 }
 
 void lend_outbox_ungrant(struct lend_granted *granted)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	list_del(&granted->node);
 	lend_outbox_mark_peers();
+	spin_unlock(&lend_listeners_lock);
 }
 
 /* Listeners lock. */
@@ -568,11 +572,12 @@ bool lend_outbox_offers_told(const struct lend_group *group, const struct dlend_
 	const struct lend_listener *l;
 	bool told;
 
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	l = lend_listener_find(link);
 	told = l && !l->everything;
 	for (struct lend_walk w = { group, LEND_ALL }; lend_walk_next(&w);)
 		told = told && lend_listener_has_offer(w.fn, l);
+	spin_unlock(&lend_listeners_lock);
 	return told;
 }
 
@@ -580,24 +585,26 @@ void lend_outbox_subscribe(struct dlend_link *link)
 {
 	struct lend_listener *l;
 
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	l = lend_listener_find(link);
 	/* If there is no listener, the peer hears everything when the link comes up. */
 	if (l) {
 		l->everything = true;
 		queue_work(lend_wq, &l->work);
 	}
+	spin_unlock(&lend_listeners_lock);
 }
 
 void lend_outbox_tell_all(void)
 {
 	struct lend_listener *l;
 
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(l, &lend_listeners, node) {
 		l->everything = true;
 		queue_work(lend_wq, &l->work);
 	}
+	spin_unlock(&lend_listeners_lock);
 }
 
 void lend_outbox_tell_barred(void)
@@ -637,8 +644,12 @@ static int lend_note_add(const struct dlend_link *link, struct lend_note *note)
 
 static int lend_note_try(const struct dlend_link *link, struct lend_note *note)
 {
-	guard(spinlock)(&lend_listeners_lock);
-	return lend_note_add(link, note);
+	int ret;
+
+	spin_lock(&lend_listeners_lock);
+	ret = lend_note_add(link, note);
+	spin_unlock(&lend_listeners_lock);
+	return ret;
 }
 
 void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
@@ -667,8 +678,12 @@ void lend_outbox_note(struct dlend_link *link, const struct dlend_msg *msg)
 /* The first note.  It stays in the list until it was posted, and only @l's work takes it out. */
 static struct lend_note *lend_note_first(struct lend_listener *l)
 {
-	guard(spinlock)(&lend_listeners_lock);
-	return list_first_entry_or_null(&l->notes, struct lend_note, node);
+	struct lend_note *note;
+
+	spin_lock(&lend_listeners_lock);
+	note = list_first_entry_or_null(&l->notes, struct lend_note, node);
+	spin_unlock(&lend_listeners_lock);
+	return note;
 }
 
 static void lend_note_drop(struct lend_listener *l)
@@ -766,17 +781,19 @@ static int lend_listener_post_bare(struct lend_listener *l, const struct lend_fn
 /* A function whose withdrawal the peer has not heard, referenced; NULL: there is none. */
 static struct lend_fn *lend_listener_next_gone(struct lend_listener *l)
 {
-	struct lend_fn *fn;
+	struct lend_fn *fn, *found = NULL;
 
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	list_for_each_entry(fn, &lend_outbox_gone, gone_node) {
 		/* The mark stays until the post: a function without marks leaves the list. */
 		if (!test_bit(l->number, &fn->unheard[LEND_TELL_WITHDRAW]))
 			continue;
 		kref_get(&fn->ref);
-		return fn;
+		found = fn;
+		break;
 	}
-	return NULL;
+	spin_unlock(&lend_listeners_lock);
+	return found;
 }
 
 /* Forget withdrawn functions once every peer has heard that. */
@@ -845,17 +862,19 @@ static bool lend_listener_take_offer(struct lend_listener *l, struct lend_fn *fn
 {
 	bool offer;
 
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	offer = lend_mark_take(fn, LEND_TELL_OFFER, l);
 	l->saying = offer ? fn : NULL;
+	spin_unlock(&lend_listeners_lock);
 	return offer;
 }
 
 /* The offer was posted, or its mark is set again. */
 static void lend_listener_offer_said(struct lend_listener *l)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	l->saying = NULL;
+	spin_unlock(&lend_listeners_lock);
 }
 
 /* Take the marks of offer and state, and read what they stand for: an offer says the state, too. */
@@ -918,13 +937,14 @@ static int lend_listener_say_fn(struct lend_listener *l, struct lend_fn *fn)
 static void lend_listener_mark_everything(struct lend_listener *l, struct lend_fn **all,
 					  unsigned int count)
 {
-	guard(spinlock)(&lend_listeners_lock);
+	spin_lock(&lend_listeners_lock);
 	if (l->everything) {
 		l->everything = false;
 		WRITE_ONCE(l->peers, true);
 		for (unsigned int i = 0; i < count; i++)
 			lend_mark_set(all[i], LEND_TELL_OFFER, l);
 	}
+	spin_unlock(&lend_listeners_lock);
 }
 
 static int lend_listener_say_all(struct lend_listener *l, struct lend_fn **all, unsigned int count)
