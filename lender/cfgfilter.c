@@ -52,12 +52,13 @@ static void lend_cfgfilter_hide_cap(struct lend_cfgfilter *filter, const u8 *cfg
 /* Of two, the first in the device's order: the borrower takes that, too.  Return: 0: none. */
 static u32 lend_cfgfilter_find_vpd(const struct lend_cfgfilter *filter, const u8 *cfg)
 {
-	u32 pos = cfg[PCI_CAPABILITY_LIST] & 0xfc, nr;
+	const struct dlend_caps *caps = &filter->caps;
+	u32 i;
 
-	for (nr = filter->caps.nr_std; nr; nr--, pos = cfg[pos + PCI_CAP_LIST_NEXT] & 0xfc)
-		if (cfg[pos] == PCI_CAP_ID_VPD &&
-		    dlend_caps_room(&filter->caps, pos) >= PCI_CAP_VPD_SIZEOF)
-			return pos;
+	for (i = 0; i < caps->nr_std; i++)
+		if (cfg[caps->std[i]] == PCI_CAP_ID_VPD &&
+		    dlend_caps_room(caps, caps->std[i]) >= PCI_CAP_VPD_SIZEOF)
+			return caps->std[i];
 	return 0;
 }
 
