@@ -567,9 +567,10 @@ static void dlend_cfg_mark_registers(struct dlend_cfg_build *b)
 /* Make the guest's list, in the device's order.  Return: where its last next pointer is. */
 static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 {
-	u32 link = PCI_CAPABILITY_LIST, nr = b->cfg->caps.nr_std, pos;
+	u32 link = PCI_CAPABILITY_LIST, i, pos;
 
-	for (pos = b->snap[link] & 0xfc; nr; nr--, pos = b->snap[pos + PCI_CAP_LIST_NEXT] & 0xfc) {
+	for (i = 0; i < b->cfg->caps.nr_std; i++) {
+		pos = b->cfg->caps.std[i];
 		dlend_cfg_mark_used(b, pos);
 		if (!dlend_cfg_show_cap(b, pos, 2))
 			continue;

@@ -49,6 +49,19 @@ static void lend_cfgfilter_hide_cap(struct lend_cfgfilter *filter, const u8 *cfg
 		memset(filter->hide + pos + head, 0xff, len - head);
 }
 
+/* Of two, the first in the device's order: the borrower takes that, too.  Return: 0: none. */
+static u32 lend_cfgfilter_find_vpd(const struct lend_cfgfilter *filter, const u8 *cfg)
+{
+	const struct dlend_caps *caps = &filter->caps;
+	u32 i;
+
+	for (i = 0; i < caps->nr_std; i++)
+		if (cfg[caps->std[i]] == PCI_CAP_ID_VPD &&
+		    dlend_caps_room(caps, caps->std[i]) >= PCI_CAP_VPD_SIZEOF)
+			return caps->std[i];
+	return 0;
+}
+
 void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool device_specific)
 {
 	u32 pos;
@@ -62,10 +75,8 @@ void lend_cfgfilter_init(struct lend_cfgfilter *filter, const u8 *cfg, bool devi
 
 		if (cap->flags & DLEND_CAP_SECRET)
 			lend_cfgfilter_hide_cap(filter, cfg, pos);
-		if (pos < DLEND_CFG_STD_SIZE && cap->id == PCI_CAP_ID_VPD && !filter->vpd &&
-		    dlend_caps_room(&filter->caps, pos) >= PCI_CAP_VPD_SIZEOF)
-			filter->vpd = pos;
 	}
+	filter->vpd = lend_cfgfilter_find_vpd(filter, cfg);
 }
 
 static bool lend_cfgfilter_good_access(u32 offset, u32 size)

@@ -406,7 +406,7 @@ static void dlend_caps_walk_std(struct dlend_caps *caps, const u8 *space)
 			caps->std_broken = true;
 			return;
 		}
-		caps->nr_std++;
+		caps->std[caps->nr_std++] = pos;
 		pos = space[pos + PCI_CAP_LIST_NEXT] & 0xfc;
 	}
 }

@@ -67,7 +67,8 @@ struct dlend_cap {
  * struct dlend_caps - what is where in one configuration space
  * @start: a bit for each word of 32 bits: a listed capability starts there, or the list breaks off
  * @own: a bit for each byte: a register of the device's own
- * @nr_std: capabilities in the list, @nr_ext: in the extended one
+ * @std: where the capabilities in the list are, in the device's order
+ * @nr_std: how many these are, @nr_ext: how many are in the extended list
  * @std_broken: the list does not end as it should, @ext_broken: nor does the extended one
  * @pcie: where the PCI Express capability is; without one there is no extended space
  * @lanes: of the link
@@ -75,6 +76,7 @@ struct dlend_cap {
 struct dlend_caps {
 	DECLARE_BITMAP(start, DLEND_CFG_SIZE / 4);
 	DECLARE_BITMAP(own, DLEND_CFG_SIZE);
+	u8 std[(DLEND_CFG_STD_SIZE - PCI_STD_HEADER_SIZEOF) / 4];
 	u16 nr_std, nr_ext;
 	bool std_broken, ext_broken;
 	u8 pcie, lanes;

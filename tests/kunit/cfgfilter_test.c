@@ -183,6 +183,13 @@ static void cfgfilter_ways(struct kunit *test)
 	cap(d->cfg, 0xc4, 0x13, 0);
 	lend_cfgfilter_init(&d->filter, d->cfg, true);
 	KUNIT_EXPECT_EQ(test, lend_cfgfilter_way(&d->filter, 0xc2, 2), LEND_CFG_REFUSED);
+	/* Of two, it is the first of the list, not the one with the lower address. */
+	cap(d->cfg, 0xc0, 0x03, 0xd0);
+	cap(d->cfg, 0xd0, 0x13, 0xb0);
+	cap(d->cfg, 0xb0, 0x03, 0);
+	lend_cfgfilter_init(&d->filter, d->cfg, true);
+	KUNIT_EXPECT_EQ(test, lend_cfgfilter_way(&d->filter, 0xc2, 2), LEND_CFG_VPD_ADDR);
+	KUNIT_EXPECT_NE(test, lend_cfgfilter_way(&d->filter, 0xb2, 2), LEND_CFG_VPD_ADDR);
 }
 
 /* A clique of this host's own, which is a guest: no borrower's business. */
