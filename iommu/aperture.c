@@ -36,18 +36,16 @@
  * @maps: what is mapped, by IO address
  * @views: struct dlend_view: users that reach something without an IOMMU in between
  * @slots: offsets: free, in use, in quarantine
- * @nr: slots by kind
  */
 struct dlend_aperture {
 	struct device *dev;
 	struct dlend_paging *pg;
 	u64 base, size;
-	struct mutex lock;		/* live, maps, views, slots, nr */
+	struct mutex lock;		/* live, maps, views, slots */
 	bool live;
 	struct dlend_maps maps;
 	struct list_head views;
 	struct dlend_slots slots;
-	u32 nr[DLEND_SLOT_KINDS];
 };
 
 static bool dlend_unsafe_interrupts;
@@ -64,22 +62,6 @@ MODULE_PARM_DESC(p2p_window_percent, "how much of a window peer-to-peer may take
  * takes memory away from a guest waits for the lock.
  */
 #define DLEND_VIEW_SHARE	SZ_32M
-
-/*
- * struct dlend_slot_priv - a slot
- * @ap: where it is, which outlives it
- * @run: the offsets that it has
- */
-struct dlend_slot_priv {
-	struct dlend_slot pub;
-	struct dlend_aperture *ap;
-	struct dlend_slot_run *run;
-};
-
-static struct dlend_slot_priv *dlend_slot_to_priv(struct dlend_slot *pub)
-{
-	return container_of(pub, struct dlend_slot_priv, pub);
-}
 
 /* Whether a device can have an aperture, and where */
 
@@ -248,24 +230,6 @@ free_domain:
 	return err;
 }
 
-static int dlend_aperture_init_slots(struct dlend_aperture *ap)
-{
-	struct dlend_slot_run *whole = kzalloc_obj(*whole);
-
-	if (!whole)
-		return -ENOMEM;
-	dlend_slots_init(&ap->slots, ap->size, whole);
-	return 0;
-}
-
-static void dlend_aperture_drop_slots(struct dlend_aperture *ap)
-{
-	struct dlend_slot_run *e;
-
-	while ((e = dlend_slots_take(&ap->slots, true)))
-		kfree(e);
-}
-
 static int dlend_aperture_attach(struct dlend_aperture *ap, struct device *dma_dev, u64 align,
 				 bool shared)
 {
@@ -297,7 +261,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	mutex_init(&ap->lock);
 	INIT_LIST_HEAD(&ap->views);
 	dlend_maps_init(&ap->maps, NULL);
-	err = dlend_aperture_init_slots(ap);
+	err = dlend_slots_init(&ap->slots, size);
 	if (err)
 		goto free_ap;
 	if (dma_dev)
@@ -308,7 +272,7 @@ struct dlend_aperture *dlend_aperture_create(struct device *dma_dev, u64 size, u
 	return ap;
 
 free_slots:
-	dlend_aperture_drop_slots(ap);
+	dlend_slots_exit(&ap->slots);
 free_ap:
 	kfree(ap);
 	return ERR_PTR(err);
@@ -347,13 +311,15 @@ void dlend_aperture_detach(struct dlend_aperture *ap)
 
 void dlend_aperture_destroy(struct dlend_aperture *ap)
 {
+	struct dlend_aperture_stat st = {};
 	unsigned int i;
 
 	dlend_aperture_detach(ap);
+	dlend_slots_sum(&ap->slots, &st);
 	for (i = 0; i < DLEND_SLOT_KINDS; i++)
-		WARN(ap->nr[i], "dlend: %u slots of kind %u in use\n", ap->nr[i], i);
+		WARN(st.slots[i], "dlend: %u slots of kind %u in use\n", st.slots[i], i);
 	WARN(!list_empty(&ap->views), "dlend: somebody still has a view of an aperture\n");
-	dlend_aperture_drop_slots(ap);
+	dlend_slots_exit(&ap->slots);
 	mutex_destroy(&ap->lock);
 	kfree(ap);
 }
@@ -376,20 +342,6 @@ void dlend_aperture_limit(struct dlend_aperture *ap, u64 bytes)
 
 /* Slots */
 
-/* Memory for runs, allocated before the list of runs is changed. */
-static int dlend_aperture_refill(struct dlend_aperture *ap)
-{
-	struct dlend_slot_run *e;
-
-	while (ap->slots.nr_spare < DLEND_SLOTS_SPARE) {
-		e = kzalloc_obj(*e, DLEND_PAGING_GFP | __GFP_RETRY_MAYFAIL);
-		if (!e)
-			return -ENOMEM;
-		dlend_slots_give(&ap->slots, e);
-	}
-	return 0;
-}
-
 static u64 dlend_aperture_p2p_limit(const struct dlend_aperture *ap)
 {
 	return dlend_slots_share(&ap->slots, READ_ONCE(dlend_p2p_window_percent));
@@ -405,23 +357,19 @@ static bool dlend_aperture_fair(const struct dlend_aperture *ap, enum dlend_slot
 	       dlend_slots_bytes(&ap->slots, kind) <= dlend_aperture_p2p_limit(ap);
 }
 
-static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_priv *s,
-			   struct dlend_slot_want want)
+static int dlend_slot_take(struct dlend_aperture *ap, struct dlend_slot_want want,
+			   struct dlend_slot **slot)
 {
-	int err = dlend_aperture_refill(ap);
+	int err = dlend_slots_alloc(&ap->slots, want, slot);
 
-	if (!err)
-		err = dlend_slots_alloc(&ap->slots, want, &s->run);
 	if (err)
 		return err;
 	/* Checked last: without room, the error must not say that the share is used up. */
-	if (!dlend_aperture_fair(ap, s->pub.kind)) {
-		dlend_slots_free(&ap->slots, s->run);
+	if (!dlend_aperture_fair(ap, want.kind)) {
+		dlend_slots_free(&ap->slots, *slot);
 		return -EDQUOT;
 	}
-	s->pub.offset = s->run->offset;
-	s->pub.size = s->run->size;
-	ap->nr[s->pub.kind]++;
+	(*slot)->ap = ap;
 	return 0;
 }
 
@@ -431,89 +379,66 @@ struct dlend_slot *dlend_slot_alloc(struct dlend_aperture *ap, u64 size, u64 ali
 	struct dlend_slot_want want = {
 		.size = size, .align = align, .phase = phase, .kind = kind,
 	};
-	struct dlend_slot_priv *s;
+	struct dlend_slot *slot;
 	int err;
 
 	if (kind >= DLEND_SLOT_KINDS)
 		return ERR_PTR(-EINVAL);
-	s = kzalloc_obj(*s, GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL);
-	if (!s)
-		return ERR_PTR(-ENOMEM);
-	s->pub.kind = kind;
-	s->ap = ap;
 	mutex_lock(&ap->lock);
-	err = dlend_slot_take(ap, s, want);
+	err = dlend_slot_take(ap, want, &slot);
 	mutex_unlock(&ap->lock);
-	trace_dlend_slot_alloc(kind, s->pub.offset, size, err);
-	if (err) {
-		kfree(s);
-		return ERR_PTR(err);
-	}
-	return &s->pub;
+	trace_dlend_slot_alloc(kind, err ? 0 : slot->offset, size, 0, err);
+	return err ? ERR_PTR(err) : slot;
 }
 DLEND_EXPORT(dlend_slot_alloc);
 
 /* Under the lock. After a detach there is nothing left. */
-static void dlend_aperture_unmap(struct dlend_aperture *ap, u64 offset, u64 size)
+static void dlend_slot_unmap_part(struct dlend_slot *slot, u64 at, u64 size)
 {
-	u64 done;
+	u64 done, offset = slot->offset + at;
 
-	if (!ap->live)
+	if (!slot->ap->live)
 		return;
-	done = dlend_aperture_unmap_range(ap, offset, size);
-	trace_dlend_window_unmap(offset, size, done);
+	done = dlend_aperture_unmap_range(slot->ap, offset, size);
+	trace_dlend_window_unmap(slot->kind, offset, size, 0, done);
 }
 
 void dlend_slot_free(struct dlend_slot *slot)
 {
-	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
-	struct dlend_aperture *ap = s->ap;
+	struct dlend_aperture *ap = slot->ap;
 
-	mutex_lock(&ap->lock);
-	dlend_aperture_unmap(ap, slot->offset, slot->size);
-	if (!WARN_ON(dlend_slots_free(&ap->slots, s->run)))
-		ap->nr[slot->kind]--;
-	mutex_unlock(&ap->lock);
-	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0);
-	kfree(s);
+	guard(mutex)(&ap->lock);
+	dlend_slot_unmap_part(slot, 0, slot->size);
+	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, 0);
+	WARN_ON(dlend_slots_free(&ap->slots, slot));
 }
 DLEND_EXPORT(dlend_slot_free);
 
 u64 dlend_slot_quarantine(struct dlend_slot *slot)
 {
-	struct dlend_slot_priv *s = dlend_slot_to_priv(slot);
-	struct dlend_aperture *ap = s->ap;
+	struct dlend_aperture *ap = slot->ap;
 	u64 cookie;
 
-	mutex_lock(&ap->lock);
-	dlend_aperture_unmap(ap, slot->offset, slot->size);
-	cookie = dlend_slots_quarantine(&ap->slots, s->run);
-	if (!WARN_ON(!cookie))
-		ap->nr[slot->kind]--;
-	mutex_unlock(&ap->lock);
-	trace_dlend_slot_quarantine(slot->kind, slot->offset, slot->size, cookie);
-	kfree(s);
+	guard(mutex)(&ap->lock);
+	dlend_slot_unmap_part(slot, 0, slot->size);
+	trace_dlend_slot_free(slot->kind, slot->offset, slot->size, 0, ap->slots.cookie + 1);
+	cookie = dlend_slots_quarantine(&ap->slots, slot);
+	WARN_ON(!cookie);
 	return cookie;
 }
 DLEND_EXPORT(dlend_slot_quarantine);
 
 void dlend_slot_release(struct dlend_aperture *ap, u64 cookie)
 {
-	int err;
-
-	mutex_lock(&ap->lock);
-	err = dlend_slots_release(&ap->slots, cookie);
-	mutex_unlock(&ap->lock);
-	trace_dlend_slot_release(cookie, err);
+	guard(mutex)(&ap->lock);
+	dlend_slots_release(&ap->slots, cookie);
 }
 DLEND_EXPORT(dlend_slot_release);
 
 void dlend_aperture_release_all(struct dlend_aperture *ap)
 {
-	mutex_lock(&ap->lock);
+	guard(mutex)(&ap->lock);
 	dlend_slots_release_all(&ap->slots);
-	mutex_unlock(&ap->lock);
-	trace_dlend_slot_release(0, 0);
 }
 
 static bool dlend_slot_inside(const struct dlend_slot *slot, u64 at, u64 size)
@@ -577,7 +502,7 @@ static unsigned long dlend_aperture_run_length(const struct dlend_pages *ram, un
 
 int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pages *ram)
 {
-	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
+	struct dlend_aperture *ap = slot->ap;
 	u64 offset = slot->offset + at;
 	unsigned long i, n;
 	int err = 0;
@@ -598,7 +523,7 @@ int dlend_slot_map_pages(struct dlend_slot *slot, u64 at, const struct dlend_pag
 			break;
 	}
 	if (err && i)
-		dlend_aperture_unmap(ap, offset, (u64)i << PAGE_SHIFT);
+		dlend_slot_unmap_part(slot, at, (u64)i << PAGE_SHIFT);
 	mutex_unlock(&ap->lock);
 	trace_dlend_window_map(slot->kind, offset, (u64)ram->npages << PAGE_SHIFT, ram->prot, err);
 	return err;
@@ -607,7 +532,7 @@ DLEND_EXPORT(dlend_slot_map_pages);
 
 int dlend_slot_map_phys(struct dlend_slot *slot, struct dlend_piece piece)
 {
-	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
+	struct dlend_aperture *ap = slot->ap;
 	int err;
 
 	if (!dlend_slot_inside(slot, piece.offset, piece.size))
@@ -642,12 +567,10 @@ struct dlend_slot *dlend_slot_of_memory(struct dlend_aperture *ap, void *mem, u6
 
 void dlend_slot_unmap(struct dlend_slot *slot, u64 at, u64 size)
 {
-	struct dlend_aperture *ap = dlend_slot_to_priv(slot)->ap;
-
 	if (WARN_ON_ONCE(!dlend_slot_inside(slot, at, size)))
 		return;
-	guard(mutex)(&ap->lock);
-	dlend_aperture_unmap(ap, slot->offset + at, size);
+	guard(mutex)(&slot->ap->lock);
+	dlend_slot_unmap_part(slot, at, size);
 }
 DLEND_EXPORT(dlend_slot_unmap);
 
@@ -789,10 +712,10 @@ int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struc
 
 void dlend_aperture_stat(struct dlend_aperture *ap, struct dlend_aperture_stat *st)
 {
+	*st = (struct dlend_aperture_stat) {};
 	guard(mutex)(&ap->lock);
 	st->size = ap->slots.limit;
-	dlend_slots_sum(&ap->slots, &st->free, &st->largest_free, &st->quarantined);
-	memcpy(st->slots, ap->nr, sizeof(st->slots));
+	dlend_slots_sum(&ap->slots, st);
 	st->p2p = dlend_slots_bytes(&ap->slots, DLEND_SLOT_P2P);
 	st->p2p_limit = dlend_aperture_p2p_limit(ap);
 	st->mapped_4k = ap->maps.pages.n4k;

@@ -107,7 +107,7 @@ static void dlend_domain_range_unmapped(struct dlend_claims *c, const struct dle
 {
 	struct dlend_domain *dom = container_of(c, struct dlend_domain, claims);
 
-	trace_dlend_domain_unmap(dev_name(dom->dev), r->iova, r->size);
+	trace_dlend_domain_unmap(dev_name(dom->dev), r, 0);
 }
 
 static void dlend_domain_range_lost(struct dlend_claims *c, struct dlend_owner *owner,
@@ -218,8 +218,7 @@ int dlend_domain_map(struct dlend_domain *dom, struct dlend_owner *owner,
 	if (!err)
 		err = dlend_claims_add(&dom->claims, owner, r);
 	mutex_unlock(&dom->lock);
-	trace_dlend_domain_map(dev_name(dom->dev), r->iova, r->ap ? r->offset : r->phys, r->size,
-			       r->prot, err);
+	trace_dlend_domain_map(dev_name(dom->dev), r, err);
 	return err;
 }
 DLEND_EXPORT(dlend_domain_map);

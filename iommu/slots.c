@@ -2,8 +2,8 @@
 /*
  * Allocator of offsets in an aperture.
  *
- * Pure: one list of runs in order of offset, whose memory comes from the caller.  genalloc has
- * no phase and no quarantine; an aperture has some hundred slots at most, so a list is enough.
+ * Pure: one list of runs in order of offset.  genalloc has no phase and no quarantine; an aperture
+ * has some hundred slots at most, so a list is enough.
  */
 #include <linux/align.h>
 #include <linux/errno.h>
@@ -11,37 +11,30 @@
 #include <linux/list.h>
 #include <linux/log2.h>
 #include <linux/minmax.h>
+#include <linux/slab.h>
+#include <dlend/alloc.h>
+#include "paging.h"
 #include "slots.h"
 
-static void dlend_slots_put_spare(struct dlend_slots *s, struct dlend_slot_run *e)
+int dlend_slots_init(struct dlend_slots *s, u64 size)
 {
-	list_add(&e->node, &s->spare);
-	s->nr_spare++;
-}
+	struct dlend_slot *whole = kzalloc_obj(*whole);
 
-static struct dlend_slot_run *dlend_slots_get_spare(struct dlend_slots *s)
-{
-	struct dlend_slot_run *e = list_first_entry(&s->spare, struct dlend_slot_run, node);
-
-	list_del(&e->node);
-	s->nr_spare--;
-	return e;
-}
-
-void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_slot_run *whole)
-{
+	if (!whole)
+		return -ENOMEM;
+	*s = (struct dlend_slots) { .size = size, .limit = size };
 	INIT_LIST_HEAD(&s->runs);
-	INIT_LIST_HEAD(&s->spare);
-	s->nr_spare = 0;
-	s->cookie = 0;
-	s->age = 0;
-	s->size = size;
-	s->limit = size;
-	whole->offset = 0;
 	whole->size = size;
-	whole->use = DLEND_SLOT_RUN_FREE;
-	whole->cookie = 0;
 	list_add(&whole->node, &s->runs);
+	return 0;
+}
+
+void dlend_slots_exit(struct dlend_slots *s)
+{
+	struct dlend_slot *e, *next;
+
+	list_for_each_entry_safe(e, next, &s->runs, node)
+		kfree(e);
 }
 
 void dlend_slots_limit(struct dlend_slots *s, u64 limit)
@@ -49,36 +42,18 @@ void dlend_slots_limit(struct dlend_slots *s, u64 limit)
 	s->limit = ALIGN_DOWN(min(limit, s->size), DLEND_SLOT_PAGE);
 }
 
-void dlend_slots_give(struct dlend_slots *s, struct dlend_slot_run *spare)
-{
-	dlend_slots_put_spare(s, spare);
-}
-
-struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all)
-{
-	struct dlend_slot_run *e;
-
-	if (!list_empty(&s->spare))
-		return dlend_slots_get_spare(s);
-	if (!all || list_empty(&s->runs))
-		return NULL;
-	e = list_first_entry(&s->runs, struct dlend_slot_run, node);
-	list_del(&e->node);
-	return e;
-}
-
 /* How much of @e is below the limit? */
-static u64 dlend_slot_run_usable(const struct dlend_slots *s, const struct dlend_slot_run *e)
+static u64 dlend_slot_usable(const struct dlend_slots *s, const struct dlend_slot *e)
 {
 	return e->offset < s->limit ? min(e->size, s->limit - e->offset) : 0;
 }
 
 /* First offset of @e with the wanted phase, if @want->size fits there. */
-static bool dlend_slot_run_fits(const struct dlend_slots *s, const struct dlend_slot_run *e,
+static bool dlend_slot_fits(const struct dlend_slots *s, const struct dlend_slot *e,
 				const struct dlend_slot_want *want, u64 *at)
 {
 	u64 skip = (want->phase - e->offset) & (want->align - 1);
-	u64 room = dlend_slot_run_usable(s, e);
+	u64 room = dlend_slot_usable(s, e);
 
 	if (skip > room || room - skip < want->size)
 		return false;
@@ -86,16 +61,16 @@ static bool dlend_slot_run_fits(const struct dlend_slots *s, const struct dlend_
 	return true;
 }
 
-static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s,
+static struct dlend_slot *dlend_slots_best_fit(struct dlend_slots *s,
 						   const struct dlend_slot_want *want, u64 *at)
 {
-	struct dlend_slot_run *e, *best = NULL;
+	struct dlend_slot *e, *best = NULL;
 	u64 here;
 
 	list_for_each_entry(e, &s->runs, node) {
-		if (e->use != DLEND_SLOT_RUN_FREE || (best && e->size >= best->size))
+		if (e->use != DLEND_SLOT_FREE || (best && e->size >= best->size))
 			continue;
-		if (dlend_slot_run_fits(s, e, want, &here)) {
+		if (dlend_slot_fits(s, e, want, &here)) {
 			best = e;
 			*at = here;
 		}
@@ -103,25 +78,43 @@ static struct dlend_slot_run *dlend_slots_best_fit(struct dlend_slots *s,
 	return best;
 }
 
-/* Cut @e at @at: @e keeps what is below, the new run behind it has the rest. */
-static struct dlend_slot_run *dlend_slot_run_cut(struct dlend_slots *s, struct dlend_slot_run *e,
-						 u64 at)
+/* Cut @e at @at: @e keeps what is below. Return: a new run with the rest; NULL: no memory. */
+static struct dlend_slot *dlend_slot_cut(struct dlend_slot *e, u64 at)
 {
-	struct dlend_slot_run *rest = dlend_slots_get_spare(s);
+	struct dlend_slot *rest = kzalloc_obj(*rest, DLEND_PAGING_GFP | __GFP_RETRY_MAYFAIL);
 
+	if (!rest)
+		return NULL;
 	rest->offset = at;
 	rest->size = e->offset + e->size - at;
-	rest->use = DLEND_SLOT_RUN_FREE;
-	rest->cookie = 0;
 	e->size = at - e->offset;
 	list_add(&rest->node, &e->node);
 	return rest;
 }
 
-int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want,
-		      struct dlend_slot_run **run)
+/* If @behind is free, too, @e takes it in. */
+static void dlend_slot_join(struct dlend_slot *e, struct dlend_slot *behind)
 {
-	struct dlend_slot_run *e;
+	if (e->use != DLEND_SLOT_FREE || behind->use != DLEND_SLOT_FREE)
+		return;
+	e->size += behind->size;
+	list_del(&behind->node);
+	kfree(behind);
+}
+
+static void dlend_slot_set_free(struct dlend_slots *s, struct dlend_slot *e)
+{
+	e->use = DLEND_SLOT_FREE;
+	e->cookie = 0;
+	if (!list_is_last(&e->node, &s->runs))
+		dlend_slot_join(e, list_next_entry(e, node));
+	if (!list_is_first(&e->node, &s->runs))
+		dlend_slot_join(list_prev_entry(e, node), e);
+}
+
+int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want, struct dlend_slot **slot)
+{
+	struct dlend_slot *e;
 	u64 at = 0;
 
 	want.align = max(want.align, DLEND_SLOT_PAGE);
@@ -131,78 +124,53 @@ int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want,
 	if (!is_power_of_2(want.align) || want.phase >= want.align ||
 	    want.phase % DLEND_SLOT_PAGE)
 		return -EINVAL;
-	if (s->nr_spare < DLEND_SLOTS_SPARE)
-		return -ENOMEM;
 	e = dlend_slots_best_fit(s, &want, &at);
 	if (!e)
 		return -ENOSPC;
 	if (at > e->offset)
-		e = dlend_slot_run_cut(s, e, at);
-	if (want.size < e->size)
-		dlend_slot_run_cut(s, e, at + want.size);
-	e->use = DLEND_SLOT_RUN_USED;
+		e = dlend_slot_cut(e, at);
+	if (!e)
+		return -ENOMEM;
+	if (want.size < e->size && !dlend_slot_cut(e, at + want.size)) {
+		dlend_slot_set_free(s, e);
+		return -ENOMEM;
+	}
+	e->use = DLEND_SLOT_USED;
 	e->age = s->age;
 	e->kind = want.kind;
-	*run = e;
+	*slot = e;
 	return 0;
 }
 
-/* @e swallows the run behind it. */
-static void dlend_slot_run_join(struct dlend_slots *s, struct dlend_slot_run *e,
-				struct dlend_slot_run *behind)
+int dlend_slots_free(struct dlend_slots *s, struct dlend_slot *slot)
 {
-	e->size += behind->size;
-	list_del(&behind->node);
-	dlend_slots_put_spare(s, behind);
-}
-
-static void dlend_slot_run_free(struct dlend_slots *s, struct dlend_slot_run *e)
-{
-	struct dlend_slot_run *n;
-
-	e->use = DLEND_SLOT_RUN_FREE;
-	e->cookie = 0;
-	if (!list_is_last(&e->node, &s->runs)) {
-		n = list_next_entry(e, node);
-		if (n->use == DLEND_SLOT_RUN_FREE)
-			dlend_slot_run_join(s, e, n);
-	}
-	if (!list_is_first(&e->node, &s->runs)) {
-		n = list_prev_entry(e, node);
-		if (n->use == DLEND_SLOT_RUN_FREE)
-			dlend_slot_run_join(s, n, e);
-	}
-}
-
-int dlend_slots_free(struct dlend_slots *s, struct dlend_slot_run *run)
-{
-	if (run->use != DLEND_SLOT_RUN_USED)
+	if (slot->use != DLEND_SLOT_USED)
 		return -EINVAL;
-	dlend_slot_run_free(s, run);
+	dlend_slot_set_free(s, slot);
 	return 0;
 }
 
-u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot_run *run)
+u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot *slot)
 {
-	if (run->use != DLEND_SLOT_RUN_USED)
+	if (slot->use != DLEND_SLOT_USED)
 		return 0;
 	s->cookie++;
-	if (run->age == s->age) {
-		run->use = DLEND_SLOT_RUN_QUARANTINED;
-		run->cookie = s->cookie;
+	if (slot->age == s->age) {
+		slot->use = DLEND_SLOT_QUARANTINED;
+		slot->cookie = s->cookie;
 	} else {
-		dlend_slot_run_free(s, run);
+		dlend_slot_set_free(s, slot);
 	}
 	return s->cookie;
 }
 
 int dlend_slots_release(struct dlend_slots *s, u64 cookie)
 {
-	struct dlend_slot_run *e;
+	struct dlend_slot *e;
 
 	list_for_each_entry(e, &s->runs, node) {
-		if (e->use == DLEND_SLOT_RUN_QUARANTINED && e->cookie == cookie) {
-			dlend_slot_run_free(s, e);
+		if (e->use == DLEND_SLOT_QUARANTINED && e->cookie == cookie) {
+			dlend_slot_set_free(s, e);
 			return 0;
 		}
 	}
@@ -211,7 +179,7 @@ int dlend_slots_release(struct dlend_slots *s, u64 cookie)
 
 void dlend_slots_release_all(struct dlend_slots *s)
 {
-	struct dlend_slot_run *e;
+	struct dlend_slot *e;
 	bool again;
 
 	s->age++;
@@ -219,8 +187,8 @@ void dlend_slots_release_all(struct dlend_slots *s)
 	do {
 		again = false;
 		list_for_each_entry(e, &s->runs, node) {
-			if (e->use == DLEND_SLOT_RUN_QUARANTINED) {
-				dlend_slot_run_free(s, e);
+			if (e->use == DLEND_SLOT_QUARANTINED) {
+				dlend_slot_set_free(s, e);
 				again = true;
 				break;
 			}
@@ -236,30 +204,29 @@ u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent)
 	return (pages / 100 * percent + pages % 100 * percent / 100) * DLEND_SLOT_PAGE;
 }
 
-void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined)
+void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st)
 {
-	const struct dlend_slot_run *e;
+	const struct dlend_slot *e;
 
-	*free = 0;
-	*largest = 0;
-	*quarantined = 0;
 	list_for_each_entry(e, &s->runs, node) {
-		if (e->use == DLEND_SLOT_RUN_FREE) {
-			*free += dlend_slot_run_usable(s, e);
-			*largest = max(*largest, dlend_slot_run_usable(s, e));
-		} else if (e->use == DLEND_SLOT_RUN_QUARANTINED) {
-			*quarantined += e->size;
+		if (e->use == DLEND_SLOT_FREE) {
+			st->free += dlend_slot_usable(s, e);
+			st->largest_free = max(st->largest_free, dlend_slot_usable(s, e));
+		} else if (e->use == DLEND_SLOT_QUARANTINED) {
+			st->quarantined += e->size;
+		} else {
+			st->slots[e->kind]++;
 		}
 	}
 }
 
-u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind)
+u64 dlend_slots_bytes(const struct dlend_slots *s, enum dlend_slot_kind kind)
 {
-	const struct dlend_slot_run *e;
+	const struct dlend_slot *e;
 	u64 bytes = 0;
 
 	list_for_each_entry(e, &s->runs, node)
-		if (e->use != DLEND_SLOT_RUN_FREE && e->kind == kind)
+		if (e->use != DLEND_SLOT_FREE && e->kind == kind)
 			bytes += e->size;
 	return bytes;
 }

@@ -8,42 +8,13 @@
 
 #include <linux/list.h>
 #include <linux/types.h>
+#include <dlend/aperture.h>
 
 #define DLEND_SLOT_PAGE		4096ull
 
-enum dlend_slot_run_use {
-	DLEND_SLOT_RUN_FREE,
-	DLEND_SLOT_RUN_USED,
-	DLEND_SLOT_RUN_QUARANTINED,
-};
-
-/**
- * struct dlend_slot_run - a run of offsets; all runs together, in order, are the aperture
- * @node: in dlend_slots.runs, or among the spare ones
- * @offset: first byte
- * @size: bytes
- * @use: free, used or in quarantine
- * @cookie: of a quarantine, else 0
- * @age: dlend_slots.age when it was allocated
- * @kind: the caller's; of a run that is not free
- *
- * Its memory is the caller's.
- */
-struct dlend_slot_run {
-	struct list_head node;
-	u64 offset;
-	u64 size;
-	enum dlend_slot_run_use use;
-	u64 cookie;
-	u64 age;
-	unsigned int kind;
-};
-
 /**
  * struct dlend_slots - offsets of an aperture; the caller serialises
- * @runs: all runs, in order
- * @spare: unused struct dlend_slot_run
- * @nr_spare: how many
+ * @runs: struct dlend_slot, in order: all of the aperture, free or not
  * @size: bytes in all
  * @limit: nothing is allocated from this offset on
  * @cookie: the last one given out
@@ -51,26 +22,23 @@ struct dlend_slot_run {
  */
 struct dlend_slots {
 	struct list_head runs;
-	struct list_head spare;
-	unsigned int nr_spare;
 	u64 size;
 	u64 limit;
 	u64 cookie;
 	u64 age;
 };
 
-/* Spare runs that one allocation may need beside the run that it takes. */
-#define DLEND_SLOTS_SPARE	2
-
 /**
  * dlend_slots_init - everything is free
  * @s: (out) slots
  * @size: (in) bytes, page multiple
- * @whole: (in) memory for the one run that there is
  *
- * Context: any.
+ * Context: process, may sleep. Return: 0; -ENOMEM.
  */
-void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_slot_run *whole);
+int dlend_slots_init(struct dlend_slots *s, u64 size);
+
+/** dlend_slots_exit - free all memory, whatever is in use. Context: any. */
+void dlend_slots_exit(struct dlend_slots *s);
 
 /**
  * dlend_slots_limit - allocate only below an offset from now on
@@ -82,25 +50,7 @@ void dlend_slots_init(struct dlend_slots *s, u64 size, struct dlend_slot_run *wh
 void dlend_slots_limit(struct dlend_slots *s, u64 limit);
 
 /**
- * dlend_slots_give - hand over memory for a run
- * @s: slots; allocation needs DLEND_SLOTS_SPARE spare runs
- * @spare: memory
- *
- * Context: any.
- */
-void dlend_slots_give(struct dlend_slots *s, struct dlend_slot_run *spare);
-
-/**
- * dlend_slots_take - take memory back, one run at each call
- * @s: slots
- * @all: (in) true: also runs that are not spare; the slots cannot be used any more then
- *
- * Context: any. Return: memory, or NULL: there is no more.
- */
-struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all);
-
-/**
- * struct dlend_slot_want - a run that is wanted
+ * struct dlend_slot_want - a slot that is wanted
  * @size: bytes, rounded up to pages
  * @align: power of two, bytes; 0: page
  * @phase: wanted offset modulo @align, page multiple
@@ -108,40 +58,38 @@ struct dlend_slot_run *dlend_slots_take(struct dlend_slots *s, bool all);
  */
 struct dlend_slot_want {
 	u64 size, align, phase;
-	unsigned int kind;
+	enum dlend_slot_kind kind;
 };
 
 /**
  * dlend_slots_alloc - allocate from the smallest free run that is large enough
  * @s: slots
- * @want: (in) properties of the run
- * @run: (out) the run
+ * @want: (in) properties of the slot
+ * @slot: (out) the slot
  *
- * Context: any.
- * Return: 0; -EINVAL; -ENOSPC; -ENOMEM fewer than DLEND_SLOTS_SPARE spare runs.
+ * Context: process, waits for no I/O. Return: 0; -EINVAL; -ENOSPC; -ENOMEM.
  */
-int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want,
-		      struct dlend_slot_run **run);
+int dlend_slots_alloc(struct dlend_slots *s, struct dlend_slot_want want, struct dlend_slot **slot);
 
 /**
- * dlend_slots_free - free a run at once
+ * dlend_slots_free - free a slot at once
  * @s: slots
- * @run: run
+ * @slot: slot
  *
  * Context: any. Return: 0; -EINVAL it is not in use (double free), nothing changed.
  */
-int dlend_slots_free(struct dlend_slots *s, struct dlend_slot_run *run);
+int dlend_slots_free(struct dlend_slots *s, struct dlend_slot *slot);
 
 /**
- * dlend_slots_quarantine - free a run, but not before its release
+ * dlend_slots_quarantine - free a slot, but not before its release
  * @s: slots
- * @run: run
+ * @slot: slot
  *
- * A run that was allocated before dlend_slots_release_all() was last called is free at once: the
+ * A slot that was allocated before dlend_slots_release_all() was last called is free at once: the
  * peer has forgotten all offsets of that time.
- * Context: any. Return: cookie > 0 for dlend_slots_release(); 0 if @run is not in use.
+ * Context: any. Return: cookie > 0 for dlend_slots_release(); 0 if @slot is not in use.
  */
-u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot_run *run);
+u64 dlend_slots_quarantine(struct dlend_slots *s, struct dlend_slot *slot);
 
 /**
  * dlend_slots_release - end a quarantine
@@ -165,15 +113,13 @@ void dlend_slots_release_all(struct dlend_slots *s);
 u64 dlend_slots_share(const struct dlend_slots *s, unsigned int percent);
 
 /**
- * dlend_slots_sum - bytes by use
+ * dlend_slots_sum - bytes by use, and slots by kind
  * @s: (in) slots
- * @free: (out) free bytes below the limit
- * @largest: (out) the largest free run below the limit, bytes
- * @quarantined: (out) bytes in quarantine
+ * @st: (in, out) added to: free, largest_free (both below the limit), quarantined, slots
  *
  * Context: any.
  */
-void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined);
+void dlend_slots_sum(const struct dlend_slots *s, struct dlend_aperture_stat *st);
 
 /**
  * dlend_slots_bytes - bytes of one kind, in use and in quarantine
@@ -182,7 +128,7 @@ void dlend_slots_sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *
  *
  * Context: any. Return: bytes.
  */
-u64 dlend_slots_bytes(const struct dlend_slots *s, unsigned int kind);
+u64 dlend_slots_bytes(const struct dlend_slots *s, enum dlend_slot_kind kind);
 
 /* A range of IO addresses; both ends inclusive. */
 struct dlend_span {

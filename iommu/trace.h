@@ -9,21 +9,24 @@
 #define DLEND_IOMMU_TRACE_H
 
 #include <linux/tracepoint.h>
+#include <dlend/aperture.h>
 
-/* @result: an error, or the cookie of a quarantine. */
+/* @result: an error; of a slot that is freed, the cookie of its quarantine; of an unmap, bytes */
 DECLARE_EVENT_CLASS(dlend_slot,
-	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
-	TP_ARGS(kind, offset, size, result),
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
+	TP_ARGS(kind, offset, size, prot, result),
 	TP_STRUCT__entry(
 		__field(u32, kind)
 		__field(u64, offset)
 		__field(u64, size)
+		__field(u32, prot)
 		__field(s64, result)
 	),
 	TP_fast_assign(
 		__entry->kind = kind;
 		__entry->offset = offset;
 		__entry->size = size;
+		__entry->prot = prot;
 		__entry->result = result;
 	),
 	TP_printk("kind=%u offset=%llx size=%llx err=%lld", __entry->kind, __entry->offset,
@@ -31,77 +34,31 @@ DECLARE_EVENT_CLASS(dlend_slot,
 );
 
 DEFINE_EVENT(dlend_slot, dlend_slot_alloc,
-	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
-	TP_ARGS(kind, offset, size, result)
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
+	TP_ARGS(kind, offset, size, prot, result)
 );
 DEFINE_EVENT_PRINT(dlend_slot, dlend_slot_free,
-	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
-	TP_ARGS(kind, offset, size, result),
-	TP_printk("kind=%u offset=%llx size=%llx", __entry->kind, __entry->offset, __entry->size)
-);
-DEFINE_EVENT_PRINT(dlend_slot, dlend_slot_quarantine,
-	TP_PROTO(u32 kind, u64 offset, u64 size, s64 result),
-	TP_ARGS(kind, offset, size, result),
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
+	TP_ARGS(kind, offset, size, prot, result),
 	TP_printk("kind=%u offset=%llx size=%llx cookie=%lld", __entry->kind, __entry->offset,
 		  __entry->size, __entry->result)
 );
-
-/* Cookie 0: all of them. */
-TRACE_EVENT(dlend_slot_release,
-	TP_PROTO(u64 cookie, int err),
-	TP_ARGS(cookie, err),
-	TP_STRUCT__entry(
-		__field(u64, cookie)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__entry->cookie = cookie;
-		__entry->err = err;
-	),
-	TP_printk("cookie=%llu err=%d", __entry->cookie, __entry->err)
+DEFINE_EVENT_PRINT(dlend_slot, dlend_window_map,
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
+	TP_ARGS(kind, offset, size, prot, result),
+	TP_printk("kind=%u offset=%llx size=%llx prot=%x err=%lld", __entry->kind,
+		  __entry->offset, __entry->size, __entry->prot, __entry->result)
+);
+DEFINE_EVENT_PRINT(dlend_slot, dlend_window_unmap,
+	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, s64 result),
+	TP_ARGS(kind, offset, size, prot, result),
+	TP_printk("kind=%u offset=%llx size=%llx unmapped=%llx", __entry->kind, __entry->offset,
+		  __entry->size, __entry->result)
 );
 
-TRACE_EVENT(dlend_window_map,
-	TP_PROTO(u32 kind, u64 offset, u64 size, u32 prot, int err),
-	TP_ARGS(kind, offset, size, prot, err),
-	TP_STRUCT__entry(
-		__field(u32, kind)
-		__field(u64, offset)
-		__field(u64, size)
-		__field(u32, prot)
-		__field(int, err)
-	),
-	TP_fast_assign(
-		__entry->kind = kind;
-		__entry->offset = offset;
-		__entry->size = size;
-		__entry->prot = prot;
-		__entry->err = err;
-	),
-	TP_printk("kind=%u offset=%llx size=%llx prot=%x err=%d", __entry->kind,
-		  __entry->offset, __entry->size, __entry->prot, __entry->err)
-);
-
-TRACE_EVENT(dlend_window_unmap,
-	TP_PROTO(u64 offset, u64 size, u64 done),
-	TP_ARGS(offset, size, done),
-	TP_STRUCT__entry(
-		__field(u64, offset)
-		__field(u64, size)
-		__field(u64, done)
-	),
-	TP_fast_assign(
-		__entry->offset = offset;
-		__entry->size = size;
-		__entry->done = done;
-	),
-	TP_printk("offset=%llx size=%llx unmapped=%llx", __entry->offset, __entry->size,
-		  __entry->done)
-);
-
-TRACE_EVENT(dlend_domain_map,
-	TP_PROTO(const char *dev, u64 iova, u64 phys, u64 size, u32 prot, int err),
-	TP_ARGS(dev, iova, phys, size, prot, err),
+DECLARE_EVENT_CLASS(dlend_domain,
+	TP_PROTO(const char *dev, const struct dlend_dma_range *r, int err),
+	TP_ARGS(dev, r, err),
 	TP_STRUCT__entry(
 		__string(dev, dev)
 		__field(u64, iova)
@@ -112,30 +69,22 @@ TRACE_EVENT(dlend_domain_map,
 	),
 	TP_fast_assign(
 		__assign_str(dev);
-		__entry->iova = iova;
-		__entry->phys = phys;
-		__entry->size = size;
-		__entry->prot = prot;
+		__entry->iova = r->iova;
+		__entry->phys = r->ap ? r->offset : r->phys;
+		__entry->size = r->size;
+		__entry->prot = r->prot;
 		__entry->err = err;
 	),
 	TP_printk("dev=%s iova=%llx phys=%llx size=%llx prot=%x err=%d", __get_str(dev),
 		  __entry->iova, __entry->phys, __entry->size, __entry->prot, __entry->err)
 );
-
-TRACE_EVENT(dlend_domain_unmap,
-	TP_PROTO(const char *dev, u64 iova, u64 size),
-	TP_ARGS(dev, iova, size),
-	TP_STRUCT__entry(
-		__string(dev, dev)
-		__field(u64, iova)
-		__field(u64, size)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->iova = iova;
-		__entry->size = size;
-	),
-	TP_printk("dev=%s iova=%llx size=%llx", __get_str(dev), __entry->iova, __entry->size)
+DEFINE_EVENT(dlend_domain, dlend_domain_map,
+	TP_PROTO(const char *dev, const struct dlend_dma_range *r, int err),
+	TP_ARGS(dev, r, err)
+);
+DEFINE_EVENT(dlend_domain, dlend_domain_unmap,
+	TP_PROTO(const char *dev, const struct dlend_dma_range *r, int err),
+	TP_ARGS(dev, r, err)
 );
 
 TRACE_EVENT(dlend_fault,

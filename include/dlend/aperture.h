@@ -19,19 +19,27 @@ struct dlend_aperture;
 enum dlend_slot_kind { DLEND_SLOT_CTRL, DLEND_SLOT_RAM, DLEND_SLOT_BAR, DLEND_SLOT_IRQ,
 		       DLEND_SLOT_P2P, DLEND_SLOT_KINDS };
 
+enum dlend_slot_use { DLEND_SLOT_FREE, DLEND_SLOT_USED, DLEND_SLOT_QUARANTINED };
+
 /**
  * struct dlend_slot - an allocated range of offsets
  * @offset: first byte, offset in the aperture
  * @size: bytes, page multiple
  * @kind: what it is used for
+ * @ap: its aperture, which has to outlive it: an owner of a slot of a link has a reference on that
+ *	link
  *
- * Valid from dlend_slot_alloc() to dlend_slot_free() or dlend_slot_quarantine().  It knows its
- * aperture, which has to outlive it: an owner of a slot of a link has a reference on that link.
+ * Valid from dlend_slot_alloc() to dlend_slot_free() or dlend_slot_quarantine().  The rest is the
+ * allocator's (iommu/slots.c), which knows offsets that are free and in quarantine, too, as slots.
  */
 struct dlend_slot {
 	u64 offset;
 	u64 size;
 	enum dlend_slot_kind kind;
+	struct dlend_aperture *ap;
+	struct list_head node;
+	enum dlend_slot_use use;
+	u64 cookie, age;
 };
 
 /* Usage, in bytes, of what the peer reaches; pages mapped by size. */

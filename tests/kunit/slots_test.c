@@ -18,16 +18,24 @@ struct world {
 	u32 seed;
 };
 
-static void refill(struct kunit *test, struct dlend_slots *s)
+static void free_slots(void *s)
 {
-	while (s->nr_spare < DLEND_SLOTS_SPARE)
-		dlend_slots_give(s, kunit_kzalloc(test, sizeof(struct dlend_slot_run), GFP_KERNEL));
+	dlend_slots_exit(s);
+}
+
+static void sum(const struct dlend_slots *s, u64 *free, u64 *largest, u64 *quarantined)
+{
+	struct dlend_aperture_stat st = {};
+
+	dlend_slots_sum(s, &st);
+	*free = st.free;
+	*largest = st.largest_free;
+	*quarantined = st.quarantined;
 }
 
 static int get(struct kunit *test, struct dlend_slots *s, u64 size, u64 align, u64 phase,
-	       struct dlend_slot_run **e)
+	       struct dlend_slot **e)
 {
-	refill(test, s);
 	return dlend_slots_alloc(s, (struct dlend_slot_want){ size, align, phase }, e);
 }
 
@@ -36,8 +44,8 @@ static struct world *new_world(struct kunit *test, u64 size)
 	struct world *w = kunit_kzalloc(test, sizeof(*w), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, w);
-	dlend_slots_init(&w->s, size, kunit_kzalloc(test, sizeof(struct dlend_slot_run),
-						    GFP_KERNEL));
+	KUNIT_ASSERT_EQ(test, dlend_slots_init(&w->s, size), 0);
+	KUNIT_ASSERT_EQ(test, kunit_add_action(test, free_slots, &w->s), 0);
 	w->seed = 12345;
 	return w;
 }
@@ -48,7 +56,7 @@ static u32 rnd(struct world *w, u32 below)
 	return (w->seed >> 8) % below;
 }
 
-static void mark(struct kunit *test, struct world *w, const struct dlend_slot_run *e, u8 from,
+static void mark(struct kunit *test, struct world *w, const struct dlend_slot *e, u8 from,
 		 u8 to)
 {
 	u64 page;
@@ -69,7 +77,7 @@ static void compare(struct kunit *test, struct world *w)
 		run = w->model[i] ? 0 : run + 1;
 		best = max(best, run);
 	}
-	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_ASSERT_EQ(test, free, n[0] << 12);
 	KUNIT_ASSERT_EQ(test, quarantined, n[2] << 12);
 	KUNIT_ASSERT_EQ(test, largest, best << 12);
@@ -92,7 +100,7 @@ static bool model_fits(struct world *w, u64 size, u64 align, u64 phase)
 static void against_a_model(struct kunit *test)
 {
 	struct world *w = new_world(test, MODEL_PAGES << 12);
-	struct dlend_slot_run *live[MAX_LIVE] = {};
+	struct dlend_slot *live[MAX_LIVE] = {};
 	u8 is;
 	u64 size, align, phase;
 	unsigned int round, i;
@@ -135,7 +143,7 @@ static void against_a_model(struct kunit *test)
 static void best_fit(struct kunit *test)
 {
 	struct world *w = new_world(test, 64 * MIB);
-	struct dlend_slot_run *e[6], *x;
+	struct dlend_slot *e[6], *x;
 
 	/* Holes of 8 and 2 MiB between slots. */
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &e[0]), 0);
@@ -155,7 +163,7 @@ static void best_fit(struct kunit *test)
 static void double_free(struct kunit *test)
 {
 	struct world *w = new_world(test, 16 * MIB);
-	struct dlend_slot_run *a, *b;
+	struct dlend_slot *a, *b;
 	u64 cookie;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &a), 0);
@@ -174,7 +182,7 @@ static void double_free(struct kunit *test)
 static void quarantine_holds(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_slot_run *e, *x;
+	struct dlend_slot *e, *x;
 	u64 cookie;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, 4 * MIB, 0, 0, &e), 0);
@@ -190,7 +198,7 @@ static void quarantine_holds(struct kunit *test)
 static void too_late(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_slot_run *old, *e;
+	struct dlend_slot *old, *e;
 	u64 cookie, free, largest, quarantined;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &old), 0);
@@ -199,13 +207,13 @@ static void too_late(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, e->offset, MIB);
 	cookie = dlend_slots_quarantine(&w->s, old);
 	KUNIT_EXPECT_GT(test, cookie, 0ull);
-	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_EXPECT_EQ(test, quarantined, 0ull);
 	KUNIT_EXPECT_EQ(test, free, 3 * MIB);
 	KUNIT_EXPECT_EQ(test, dlend_slots_release(&w->s, cookie), -ENOENT);
 	/* A slot of this session waits in quarantine, with a cookie of its own. */
 	KUNIT_EXPECT_GT(test, dlend_slots_quarantine(&w->s, e), cookie);
-	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_EXPECT_EQ(test, quarantined, MIB);
 }
 
@@ -216,13 +224,12 @@ static void too_late(struct kunit *test)
 static void bytes_of_a_kind(struct kunit *test)
 {
 	struct world *w = new_world(test, 8 * MIB);
-	struct dlend_slot_run *e[4];
+	struct dlend_slot *e[4];
 	struct dlend_slot_want want = {};
 	unsigned int i;
 	u64 cookie;
 
 	for (i = 0; i < ARRAY_SIZE(e); i++) {
-		refill(test, &w->s);
 		want.size = MIB << (i / 2);
 		want.kind = i & 1;
 		KUNIT_ASSERT_EQ(test, dlend_slots_alloc(&w->s, want, &e[i]), 0);
@@ -244,10 +251,8 @@ static void bytes_of_a_kind(struct kunit *test)
 static void arguments(struct kunit *test)
 {
 	struct world *w = new_world(test, 4 * MIB);
-	struct dlend_slot_run *e;
+	struct dlend_slot *e;
 
-	KUNIT_EXPECT_EQ(test, dlend_slots_alloc(&w->s, (struct dlend_slot_want){ 4096 }, &e),
-			-ENOMEM);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 0, 0, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 12288, 0, &e), -EINVAL);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 4096, 8192, 8192, &e), -EINVAL);
@@ -307,12 +312,12 @@ static void base_is_clear(struct kunit *test)
 static void limited(struct kunit *test)
 {
 	struct world *w = new_world(test, 16 * MIB);
-	struct dlend_slot_run *first, *e;
+	struct dlend_slot *first, *e;
 	u64 free, largest, quarantined;
 
 	KUNIT_ASSERT_EQ(test, get(test, &w->s, MIB, 0, 0, &first), 0);
 	dlend_slots_limit(&w->s, 6 * MIB + 100);
-	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_EXPECT_EQ(test, free, 5 * MIB);
 	KUNIT_EXPECT_EQ(test, largest, 5 * MIB);
 	KUNIT_EXPECT_EQ(test, get(test, &w->s, 6 * MIB, 0, 0, &e), -ENOSPC);
@@ -327,7 +332,7 @@ static void limited(struct kunit *test)
 	/* A slot beyond a new limit stays, and is free when it is given back. */
 	dlend_slots_limit(&w->s, 2 * MIB);
 	KUNIT_EXPECT_EQ(test, dlend_slots_free(&w->s, e), 0);
-	dlend_slots_sum(&w->s, &free, &largest, &quarantined);
+	sum(&w->s, &free, &largest, &quarantined);
 	KUNIT_EXPECT_EQ(test, free, 0ull);
 }
 
