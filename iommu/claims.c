@@ -22,93 +22,61 @@
 
 /* Page tables */
 
-#define DLEND_TOUCHED_SMALL	21
-#define DLEND_TOUCHED_LARGE	30
-#define DLEND_TOUCHED_ENTRIES	512u	/* of a table */
-
-/* Tables below one table. */
-struct dlend_touched_node {
-	struct list_head node;
-	struct xarray *of;
-	unsigned long number;
-	unsigned long tables[DLEND_TOUCHED_ENTRIES / BITS_PER_LONG];
-};
+/* By kind of table: bits of the addresses that one maps, and of those that numbers can have. */
+enum { DLEND_TOUCHED_2M, DLEND_TOUCHED_1G, DLEND_TOUCHED_512G };
+static const unsigned int dlend_touched_bits[] = { 21, 30, 39 };
+#define DLEND_TOUCHED_MAX_BITS	(21 + 31)
 
 void dlend_touched_init(struct dlend_touched *t)
 {
-	xa_init_flags(&t->small, XA_FLAGS_ACCOUNT);
-	xa_init_flags(&t->large, XA_FLAGS_ACCOUNT);
-	INIT_LIST_HEAD(&t->all);
+	for (unsigned int i = 0; i < ARRAY_SIZE(t->of); i++)
+		ida_init(&t->of[i]);
 	t->tables = 0;
 }
 
 void dlend_touched_free(struct dlend_touched *t)
 {
-	struct dlend_touched_node *node, *next;
-
-	list_for_each_entry_safe(node, next, &t->all, node) {
-		xa_erase(node->of, node->number);
-		kfree(node);
-	}
-	INIT_LIST_HEAD(&t->all);
+	for (unsigned int i = 0; i < ARRAY_SIZE(t->of); i++)
+		ida_destroy(&t->of[i]);
 	t->tables = 0;
 }
 
-static int dlend_touched_node_add(struct dlend_touched *t, struct xarray *of, unsigned long number,
-				  struct dlend_touched_node **out)
+static int dlend_touched_table(struct dlend_touched *t, unsigned int kind, u64 at, u64 most)
 {
-	struct dlend_touched_node *node = kzalloc_obj(*node, GFP_KERNEL_ACCOUNT);
-	int err;
+	unsigned int number = at >> dlend_touched_bits[kind];
+	int err = ida_alloc_range(&t->of[kind], number, number, GFP_KERNEL_ACCOUNT);
 
-	if (!node)
-		return -ENOMEM;
-	node->of = of;
-	node->number = number;
-	err = xa_err(xa_store(of, number, node, GFP_KERNEL_ACCOUNT));
-	if (err) {
-		kfree(node);
+	/* It was touched before. */
+	if (err == -ENOSPC)
+		return 0;
+	if (err < 0)
 		return err;
+	if (t->tables >= most) {
+		ida_free(&t->of[kind], number);
+		return -ENOSPC;
 	}
-	list_add_tail(&node->node, &t->all);
-	*out = node;
+	t->tables++;
 	return 0;
 }
 
-/* Table number @index of those of one size, which are in @of. */
-static int dlend_touched_table(struct dlend_touched *t, struct xarray *of, u64 index, u64 most)
+/* With the table that is above it. */
+static int dlend_touched_1g(struct dlend_touched *t, u64 at, u64 most)
 {
-	unsigned long number = index / DLEND_TOUCHED_ENTRIES;
-	struct dlend_touched_node *node = xa_load(of, number);
-	unsigned int bit = index % DLEND_TOUCHED_ENTRIES;
-	u64 more = 1;
-	int err;
-
-	if (node && test_bit(bit, node->tables))
-		return 0;
-	/* Tables of 512 GiB have no bit: there is one for each node of those of 1 GiB. */
-	if (!node && of == &t->large)
-		more++;
-	if (t->tables + more > most)
-		return -ENOSPC;
-	err = node ? 0 : dlend_touched_node_add(t, of, number, &node);
-	if (err)
-		return err;
-	__set_bit(bit, node->tables);
-	t->tables += more;
-	return 0;
+	return dlend_touched_table(t, DLEND_TOUCHED_512G, at, most) ?:
+	       dlend_touched_table(t, DLEND_TOUCHED_1G, at, most);
 }
 
 static int dlend_touched_all(struct dlend_touched *t, u64 first, u64 last, u64 most)
 {
-	u64 i;
 	int err = 0;
+	u64 at;
 
-	for (i = first >> DLEND_TOUCHED_LARGE; i <= last >> DLEND_TOUCHED_LARGE && !err; i++)
-		err = dlend_touched_table(t, &t->large, i, most);
-	for (i = first >> DLEND_TOUCHED_SMALL; i <= last >> DLEND_TOUCHED_SMALL && !err; i++) {
-		err = dlend_touched_table(t, &t->small, i, most);
-		if (!(i % DLEND_TOUCHED_ENTRIES))
+	for (at = ALIGN_DOWN(first, SZ_2M); at <= last && !err; at += SZ_2M) {
+		if (at <= first || IS_ALIGNED(at, SZ_1G)) {
+			err = dlend_touched_1g(t, at, most);
 			cond_resched();
+		}
+		err = err ?: dlend_touched_table(t, DLEND_TOUCHED_2M, at, most);
 	}
 	return err;
 }
@@ -118,15 +86,17 @@ static int dlend_touched_edge(struct dlend_touched *t, u64 at, u64 edge, u64 mos
 {
 	int err = 0;
 
-	if (!IS_ALIGNED(edge, SZ_1G * (u64)DLEND_TOUCHED_ENTRIES))
-		err = dlend_touched_table(t, &t->large, at >> DLEND_TOUCHED_LARGE, most);
+	if (!IS_ALIGNED(edge, BIT_ULL(dlend_touched_bits[DLEND_TOUCHED_512G])))
+		err = dlend_touched_1g(t, at, most);
 	if (!err && !IS_ALIGNED(edge, SZ_2M))
-		err = dlend_touched_table(t, &t->small, at >> DLEND_TOUCHED_SMALL, most);
+		err = dlend_touched_table(t, DLEND_TOUCHED_2M, at, most);
 	return err;
 }
 
 int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces, u64 most)
 {
+	if (last >> DLEND_TOUCHED_MAX_BITS)
+		return -ERANGE;
 	if (pieces)
 		return dlend_touched_all(t, first, last, most);
 	return dlend_touched_edge(t, first, first, most) ?:

@@ -12,10 +12,9 @@
 #ifndef DLEND_IOMMU_CLAIMS_H
 #define DLEND_IOMMU_CLAIMS_H
 
-#include <linux/list.h>
+#include <linux/idr.h>
 #include <linux/rbtree.h>
 #include <linux/types.h>
-#include <linux/xarray.h>
 #include <dlend/aperture.h>
 #include "maps.h"
 
@@ -31,14 +30,11 @@ struct dlend_claims;
 
 /**
  * struct dlend_touched - tables that may stay
- * @small: by address >> 30: which of the tables that map 2 MiB
- * @large: by address >> 39: which of the tables that map 1 GiB
- * @all: what both have, as a list
- * @tables: how many tables of 4 KiB these are, with those that map 512 GiB
+ * @of: numbers of the tables that map 2 MiB each, 1 GiB, 512 GiB
+ * @tables: how many these are in all, of 4 KiB
  */
 struct dlend_touched {
-	struct xarray small, large;
-	struct list_head all;
+	struct ida of[3];
 	u64 tables;
 };
 
@@ -57,7 +53,7 @@ void dlend_touched_free(struct dlend_touched *t);
  * @most: (in) no more tables than this
  *
  * An address that was touched before costs nothing. If this fails, some of the range counts as
- * touched. Context: process, may sleep. Return: 0; -ENOSPC; -ENOMEM.
+ * touched. Context: process, may sleep. Return: 0; -ENOSPC; -ERANGE beyond 4 PiB; -ENOMEM.
  */
 int dlend_touched_add(struct dlend_touched *t, u64 first, u64 last, bool pieces, u64 most);
 
