@@ -231,66 +231,56 @@ MODULE_PARM_DESC(allow_unsafe, "use NTBs whose driver says that their doorbells 
 #define DLEND_CLIENT_WINDOW_MAX	BIT_ULL(44)
 
 /*
- * struct dlend_client - one NTB device
+ * struct dlend_client - one NTB device; its windows by which this node reaches the peer are in @hw:
+ *	the largest one, and the next largest as the spare one
  * @ntb: device
  * @stdev: its switch, or NULL: it is of another family
  * @link: link that it carries
  * @in: index of the window by which the peer reaches this node, -1 while unknown
- * @window: window by which this node reaches its peer: physical address
- * @window_size: bytes of it
  * @spare_in: as @in, of the largest other window, while it leads somewhere; else -1
- * @spare, @spare_size: as @window, of the largest other one; size 0: there is none
  */
 struct dlend_client {
+	struct dlend_link_hw hw;
 	struct ntb_dev *ntb;
 	struct switchtec_dev *stdev;
 	struct dlend_link *link;
 	int in;
-	phys_addr_t window;
-	u64 window_size;
 	int spare_in;
-	phys_addr_t spare;
-	u64 spare_size;
 };
 
-static u32 dlend_client_spad_read(void *hw, unsigned int index)
+static struct dlend_client *dlend_client(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
-
-	return ntb_spad_read(c->ntb, index);
+	return container_of(hw, struct dlend_client, hw);
 }
 
-static void dlend_client_spad_write(void *hw, unsigned int index, u32 value)
+static u32 dlend_client_spad_read(struct dlend_link_hw *hw, unsigned int index)
 {
-	struct dlend_client *c = hw;
-
-	ntb_peer_spad_write(c->ntb, DLEND_CLIENT_PEER, index, value);
+	return ntb_spad_read(dlend_client(hw)->ntb, index);
 }
 
-static void dlend_client_db_ring(void *hw, u64 bits)
+static void dlend_client_spad_write(struct dlend_link_hw *hw, unsigned int index, u32 value)
 {
-	struct dlend_client *c = hw;
-
-	ntb_peer_db_set(c->ntb, bits);
+	ntb_peer_spad_write(dlend_client(hw)->ntb, DLEND_CLIENT_PEER, index, value);
 }
 
-static u64 dlend_client_db_read(void *hw)
+static void dlend_client_db_ring(struct dlend_link_hw *hw, u64 bits)
 {
-	struct dlend_client *c = hw;
-
-	return ntb_db_read(c->ntb);
+	ntb_peer_db_set(dlend_client(hw)->ntb, bits);
 }
 
-static void dlend_client_db_clear(void *hw, u64 bits)
+static u64 dlend_client_db_read(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
-
-	ntb_db_clear(c->ntb, bits);
+	return ntb_db_read(dlend_client(hw)->ntb);
 }
 
-static void dlend_client_db_mask(void *hw, u64 bits, bool masked)
+static void dlend_client_db_clear(struct dlend_link_hw *hw, u64 bits)
 {
-	struct dlend_client *c = hw;
+	ntb_db_clear(dlend_client(hw)->ntb, bits);
+}
+
+static void dlend_client_db_mask(struct dlend_link_hw *hw, u64 bits, bool masked)
+{
+	struct dlend_client *c = dlend_client(hw);
 
 	if (masked)
 		ntb_db_set_mask(c->ntb, bits);
@@ -327,9 +317,9 @@ static int dlend_client_largest(struct dlend_client *c, int but, struct dlend_cl
 	return best;
 }
 
-static int dlend_client_inbound(void *hw, u64 *size, u64 *align)
+static int dlend_client_inbound(struct dlend_link_hw *hw, u64 *size, u64 *align)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 	struct dlend_client_limits l;
 	int i = dlend_client_largest(c, -1, &l);
 
@@ -341,9 +331,9 @@ static int dlend_client_inbound(void *hw, u64 *size, u64 *align)
 	return 0;
 }
 
-static int dlend_client_set_trans(void *hw, dma_addr_t base, u64 size)
+static int dlend_client_set_trans(struct dlend_link_hw *hw, dma_addr_t base, u64 size)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	return ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, c->in, base, size);
 }
@@ -359,25 +349,16 @@ static void dlend_client_shut(struct dlend_client *c, int index)
 		ntb_mw_set_trans(c->ntb, DLEND_CLIENT_PEER, index, 0, 0);
 }
 
-static void dlend_client_clear_trans(void *hw)
+static void dlend_client_clear_trans(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	dlend_client_shut(c, c->in);
 }
 
-static int dlend_client_window(void *hw, phys_addr_t *base, u64 *size)
+static int dlend_client_spare_set(struct dlend_link_hw *hw, u64 base, u64 size, u64 *offset)
 {
-	struct dlend_client *c = hw;
-
-	*base = c->window;
-	*size = c->window_size;
-	return 0;
-}
-
-static int dlend_client_spare_set(void *hw, u64 base, u64 size, u64 *offset)
-{
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 	struct dlend_client_limits l;
 	int err, i = dlend_client_largest(c, c->in, &l);
 	u64 from, bytes;
@@ -397,47 +378,24 @@ static int dlend_client_spare_set(void *hw, u64 base, u64 size, u64 *offset)
 	return 0;
 }
 
-static void dlend_client_spare_clear(void *hw)
+static void dlend_client_spare_clear(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	dlend_client_shut(c, c->spare_in);
 	c->spare_in = -1;
 }
 
-static int dlend_client_spare_window(void *hw, phys_addr_t *base, u64 *size)
+static int dlend_client_admit(struct dlend_link_hw *hw, struct dlend_requesters *these)
 {
-	struct dlend_client *c = hw;
-
-	*base = c->spare;
-	*size = c->spare_size;
-	return c->spare_size ? 0 : -ENODEV;
-}
-
-static struct device *dlend_client_dma_dev(void *hw)
-{
-	struct dlend_client *c = hw;
-
-	return dlend_ntb_dma_dev(c->ntb);
-}
-
-static bool dlend_client_shares_domain(void *hw)
-{
-	struct dlend_client *c = hw;
-
-	return c->stdev;
-}
-
-static int dlend_client_admit(void *hw, struct dlend_requesters *these)
-{
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	return c->stdev ? dlend_switchtec_admit(c->stdev, these) : 0;
 }
 
-static int dlend_client_requesters_free(void *hw)
+static int dlend_client_requesters_free(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	return c->stdev ? dlend_switchtec_free(c->stdev) : -ENODATA;
 }
@@ -446,7 +404,7 @@ static int dlend_client_requesters_free(void *hw)
 static void dlend_client_dismiss_all(struct dlend_client *c)
 {
 	struct dlend_requesters *none = kvzalloc_obj(*none);
-	int err = none ? dlend_client_admit(c, none) : -ENOMEM;
+	int err = none ? dlend_client_admit(&c->hw, none) : -ENOMEM;
 
 	if (err && err != -ENODEV)
 		dev_warn(&c->ntb->dev, "its switch goes on to let requests of lent devices pass (%d), until a device is lent over it again\n",
@@ -454,16 +412,14 @@ static void dlend_client_dismiss_all(struct dlend_client *c)
 	kvfree(none);
 }
 
-static bool dlend_client_link_is_up(void *hw)
+static bool dlend_client_link_is_up(struct dlend_link_hw *hw)
 {
-	struct dlend_client *c = hw;
-
-	return ntb_link_is_up(c->ntb, NULL, NULL) & BIT_ULL(DLEND_CLIENT_PEER);
+	return ntb_link_is_up(dlend_client(hw)->ntb, NULL, NULL) & BIT_ULL(DLEND_CLIENT_PEER);
 }
 
-static void dlend_client_link_enable(void *hw, bool on)
+static void dlend_client_link_enable(struct dlend_link_hw *hw, bool on)
 {
-	struct dlend_client *c = hw;
+	struct dlend_client *c = dlend_client(hw);
 
 	/* The secondary side has no say in this and answers -EINVAL. */
 	if (on)
@@ -483,12 +439,8 @@ static const struct dlend_link_hw_ops dlend_client_hw_ops = {
 	.inbound = dlend_client_inbound,
 	.set_trans = dlend_client_set_trans,
 	.clear_trans = dlend_client_clear_trans,
-	.window = dlend_client_window,
 	.spare_set = dlend_client_spare_set,
 	.spare_clear = dlend_client_spare_clear,
-	.spare_window = dlend_client_spare_window,
-	.dma_dev = dlend_client_dma_dev,
-	.shares_domain = dlend_client_shares_domain,
 	.admit = dlend_client_admit,
 	.requesters_free = dlend_client_requesters_free,
 	.link_is_up = dlend_client_link_is_up,
@@ -544,11 +496,11 @@ static int dlend_client_check_window(struct dlend_client *c)
 	unsigned int bar;
 
 	for (bar = 0; c->stdev && bar < PCI_STD_NUM_BARS; bar++) {
-		if (pci_resource_start(pdev, bar) != c->window ||
-		    pci_resource_len(pdev, bar) <= c->window_size)
+		if (pci_resource_start(pdev, bar) != c->hw.window ||
+		    pci_resource_len(pdev, bar) <= c->hw.window_size)
 			continue;
 		dev_err(&c->ntb->dev, "its driver shows %llu MiB of a window of %llu MiB: put \"options ntb_hw_switchtec max_mw_size=%llu\" in a file in /etc/modprobe.d, and load it anew\n",
-			c->window_size >> 20, (u64)pci_resource_len(pdev, bar) >> 20,
+			c->hw.window_size >> 20, (u64)pci_resource_len(pdev, bar) >> 20,
 			(u64)pci_resource_len(pdev, bar));
 		return -EINVAL;
 	}
@@ -560,20 +512,21 @@ static int dlend_client_find_window(struct dlend_client *c)
 	resource_size_t size;
 	phys_addr_t base;
 	int i, count = ntb_peer_mw_count(c->ntb);
+	struct dlend_link_hw *hw = &c->hw;
 
 	for (i = 0; i < count; i++) {
 		if (ntb_peer_mw_get_addr(c->ntb, i, &base, &size))
 			continue;
-		if (size > c->window_size) {
-			swap(c->window, base);
-			swap(c->window_size, size);
+		if (size > hw->window_size) {
+			swap(hw->window, base);
+			swap(hw->window_size, size);
 		}
-		if (size > c->spare_size) {
-			c->spare = base;
-			c->spare_size = size;
+		if (size > hw->spare_size) {
+			hw->spare = base;
+			hw->spare_size = size;
 		}
 	}
-	if (c->window_size)
+	if (hw->window_size)
 		return dlend_client_check_window(c);
 	dev_err(&c->ntb->dev, "has no memory window: give the NTB a BAR in the firmware\n");
 	return -ENODEV;
@@ -592,12 +545,15 @@ static int dlend_client_probe(struct ntb_client *self, struct ntb_dev *ntb)
 		return -ENOMEM;
 	c->ntb = ntb;
 	c->stdev = dlend_switchtec_of(ntb->pdev);
+	c->hw.ops = &dlend_client_hw_ops;
+	c->hw.dma_dev = dlend_ntb_dma_dev(ntb);
+	c->hw.shares_domain = c->stdev;
 	c->in = -1;
 	c->spare_in = -1;
 	err = dlend_client_find_window(c);
 	if (err)
 		goto free_client;
-	c->link = dlend_link_add(&ntb->dev, &dlend_client_hw_ops, c);
+	c->link = dlend_link_add(&ntb->dev, &c->hw);
 	if (IS_ERR(c->link)) {
 		err = PTR_ERR(c->link);
 		goto free_client;

@@ -315,18 +315,17 @@ static int dlend_link_make_parts(struct dlend_link *link, const char *name)
 	return dlend_chan_init(link, name);
 }
 
-struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
-				  void *hw)
+struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *hw)
 {
-	const char *name = parent ? dev_name(parent) : ops->type;
+	const char *name = parent ? dev_name(parent) : hw->ops->type;
 	struct dlend_link *link = kzalloc_obj(*link);
 	int err;
 
 	if (!link)
 		return ERR_PTR(-ENOMEM);
-	link->ops = ops;
+	link->ops = hw->ops;
 	link->hw = hw;
-	link->loop = !ops->window;
+	link->loop = !hw->window_size;
 	device_initialize(&link->dev);
 	link->dev.class = &dlend_link_class;
 	link->dev.parent = parent;

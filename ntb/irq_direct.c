@@ -126,7 +126,7 @@ static int dlend_direct_prepare(struct dlend_link *link)
 	lockdep_assert_held(&link->state_lock);
 	if (link->gone || !dlend_link_session(link))
 		return -ENOTCONN;
-	dev = link->ops->dma_dev(link->hw);
+	dev = link->hw->dma_dev;
 	if (!link->ops->spare_set || !dev || !dev_is_pci(dev))
 		return -EOPNOTSUPP;
 	err = dlend_direct_make_domain(link, dev);

@@ -310,9 +310,8 @@ struct dlend_sessions {
  * struct dlend_link - one link
  * @dev: device in class dlend_link; its references are the link's
  * @node: entry in the registry
- * @ops: the hardware; not used any more once @gone
- * @hw: argument of @ops
- * @loop: it leads to this node itself; known when @ops are gone, too
+ * @ops, @hw: the hardware; not used any more once @gone
+ * @loop: it leads to this node itself; known when @hw is gone, too
  * @gone: the hardware went away. Set under @state_lock
  * @asleep: the host is suspended, or about to be. Under @state_lock
  * @lock: guards @session, @peer_name, @calls, requests of @jobs
@@ -341,7 +340,7 @@ struct dlend_link {
 	struct device dev;
 	struct list_head node;
 	const struct dlend_link_hw_ops *ops;
-	void *hw;
+	struct dlend_link_hw *hw;
 	bool loop;
 	bool gone;
 	bool asleep;

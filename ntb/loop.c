@@ -29,6 +29,7 @@
  * @mask: those of them that are held back
  */
 struct dlend_loop {
+	struct dlend_link_hw hw;
 	struct dlend_link *link;
 	u32 spad[DLEND_SPAD_COUNT];
 	atomic64_t db, mask;
@@ -37,93 +38,62 @@ struct dlend_loop {
 static struct dlend_loop dlend_the_loop;
 static DEFINE_MUTEX(dlend_loop_lock);		/* the link is made once */
 
-static u32 dlend_loop_spad_read(void *hw, unsigned int index)
+static u32 dlend_loop_spad_read(struct dlend_link_hw *hw, unsigned int index)
 {
-	struct dlend_loop *loop = hw;
-
-	return READ_ONCE(loop->spad[index]);
+	return READ_ONCE(dlend_the_loop.spad[index]);
 }
 
-static void dlend_loop_spad_write(void *hw, unsigned int index, u32 value)
+static void dlend_loop_spad_write(struct dlend_link_hw *hw, unsigned int index, u32 value)
 {
-	struct dlend_loop *loop = hw;
-
-	WRITE_ONCE(loop->spad[index], value);
+	WRITE_ONCE(dlend_the_loop.spad[index], value);
 }
 
 /* Run the doorbell's handler, in the context of the caller that rang it. */
-static void dlend_loop_deliver(struct dlend_loop *loop)
+static void dlend_loop_deliver(void)
 {
-	struct dlend_link *link = READ_ONCE(loop->link);
+	struct dlend_link *link = READ_ONCE(dlend_the_loop.link);
 
-	if (link && atomic64_read(&loop->db) & ~atomic64_read(&loop->mask))
+	if (link && atomic64_read(&dlend_the_loop.db) & ~atomic64_read(&dlend_the_loop.mask))
 		dlend_link_doorbell(link);
 }
 
-static void dlend_loop_db_ring(void *hw, u64 bits)
+static void dlend_loop_db_ring(struct dlend_link_hw *hw, u64 bits)
 {
-	struct dlend_loop *loop = hw;
-
-	atomic64_or(bits, &loop->db);
+	atomic64_or(bits, &dlend_the_loop.db);
 	smp_mb__after_atomic(); /* set before the mask is read: this or db_mask() delivers */
-	dlend_loop_deliver(loop);
+	dlend_loop_deliver();
 }
 
-static u64 dlend_loop_db_read(void *hw)
+static u64 dlend_loop_db_read(struct dlend_link_hw *hw)
 {
-	struct dlend_loop *loop = hw;
-
-	return atomic64_read(&loop->db);
+	return atomic64_read(&dlend_the_loop.db);
 }
 
-static void dlend_loop_db_clear(void *hw, u64 bits)
+static void dlend_loop_db_clear(struct dlend_link_hw *hw, u64 bits)
 {
-	struct dlend_loop *loop = hw;
-
-	atomic64_andnot(bits, &loop->db);
+	atomic64_andnot(bits, &dlend_the_loop.db);
 	smp_mb__after_atomic(); /* cleared before the rings are read */
 }
 
-static void dlend_loop_db_mask(void *hw, u64 bits, bool masked)
+static void dlend_loop_db_mask(struct dlend_link_hw *hw, u64 bits, bool masked)
 {
-	struct dlend_loop *loop = hw;
-
 	if (masked) {
-		atomic64_or(bits, &loop->mask);
+		atomic64_or(bits, &dlend_the_loop.mask);
 		return;
 	}
-	atomic64_andnot(bits, &loop->mask);
+	atomic64_andnot(bits, &dlend_the_loop.mask);
 	smp_mb__after_atomic(); /* unmasked before @db is read: this or db_ring() delivers */
-	dlend_loop_deliver(loop);
+	dlend_loop_deliver();
 }
 
-static int dlend_loop_inbound(void *hw, u64 *size, u64 *align)
+static int dlend_loop_inbound(struct dlend_link_hw *hw, u64 *size, u64 *align)
 {
 	*size = DLEND_LOOP_BYTES;
 	*align = PAGE_SIZE;
 	return 0;
 }
 
-static int dlend_loop_set_trans(void *hw, dma_addr_t base, u64 size)
-{
-	return 0;
-}
-
-static void dlend_loop_clear_trans(void *hw)
-{
-}
-
-static struct device *dlend_loop_dma_dev(void *hw)
-{
-	return NULL;
-}
-
-static bool dlend_loop_link_is_up(void *hw)
-{
-	return true;
-}
-
-static void dlend_loop_link_enable(void *hw, bool on)
+static void dlend_loop_link_enable(struct dlend_link_hw *hw, bool on)
 {
 }
 
@@ -136,10 +106,6 @@ static const struct dlend_link_hw_ops dlend_loop_hw_ops = {
 	.db_clear = dlend_loop_db_clear,
 	.db_mask = dlend_loop_db_mask,
 	.inbound = dlend_loop_inbound,
-	.set_trans = dlend_loop_set_trans,
-	.clear_trans = dlend_loop_clear_trans,
-	.dma_dev = dlend_loop_dma_dev,
-	.link_is_up = dlend_loop_link_is_up,
 	.link_enable = dlend_loop_link_enable,
 };
 
@@ -150,12 +116,13 @@ int dlend_loop_open(void)
 	guard(mutex)(&dlend_loop_lock);
 	if (dlend_the_loop.link)
 		return 0;
-	link = dlend_link_add(NULL, &dlend_loop_hw_ops, &dlend_the_loop);
+	dlend_the_loop.hw.ops = &dlend_loop_hw_ops;
+	link = dlend_link_add(NULL, &dlend_the_loop.hw);
 	if (IS_ERR(link))
 		return PTR_ERR(link);
 	WRITE_ONCE(dlend_the_loop.link, link);
 	/* A doorbell may have been rung before the line above. */
-	dlend_loop_deliver(&dlend_the_loop);
+	dlend_loop_deliver();
 	dlend_link_kick(link);
 	return 0;
 }

@@ -97,7 +97,7 @@ static bool dlend_setup_hopeless(struct dlend_link *link)
 	    dlend_now_ms() - s->aperture_at < s->aperture_wait)
 		return true;
 	s->aperture_at = dlend_now_ms();
-	return dlend_aperture_hindered(link->ops->dma_dev(link->hw));
+	return dlend_aperture_hindered(link->hw->dma_dev);
 }
 
 static void dlend_setup_no_aperture(struct dlend_link *link, int err)
@@ -128,8 +128,7 @@ static int dlend_setup_make_aperture(struct dlend_link *link)
 		dlend_link_set_error(link, dlend_setup_small_window);
 		return -ENOSPC;
 	}
-	ap = dlend_aperture_create(link->ops->dma_dev(link->hw), size, align,
-				   link->ops->shares_domain && link->ops->shares_domain(link->hw));
+	ap = dlend_aperture_create(link->hw->dma_dev, size, align, link->hw->shares_domain);
 	if (IS_ERR(ap)) {
 		err = PTR_ERR(ap);
 		dlend_setup_no_aperture(link, err);
@@ -177,7 +176,6 @@ free_mem:
 static int dlend_setup_map_peer(struct dlend_link *link)
 {
 	struct dlend_peer_window *pw = &link->window;
-	int err;
 
 	if (link->peer_ctrl)
 		return 0;
@@ -187,9 +185,8 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 		pw->size = dlend_aperture_size(link->aperture);
 		return 0;
 	}
-	err = link->ops->window(link->hw, &pw->base, &pw->size);
-	if (err)
-		return err;
+	pw->base = link->hw->window;
+	pw->size = link->hw->window_size;
 	if (pw->size < SZ_1M) {
 		dlend_link_set_error(link, dlend_setup_small_window);
 		return -ENOSPC;
@@ -202,9 +199,12 @@ static int dlend_setup_map_peer(struct dlend_link *link)
 /* Let the peer's window lead into the aperture. */
 static int dlend_setup_set_trans(struct dlend_link *link)
 {
-	int err = link->ops->set_trans(link->hw, dlend_aperture_base(link->aperture),
-				       dlend_aperture_size(link->aperture));
+	int err;
 
+	if (!link->ops->set_trans)
+		return 0;
+	err = link->ops->set_trans(link->hw, dlend_aperture_base(link->aperture),
+				   dlend_aperture_size(link->aperture));
 	/* These two mean that the hardware is not connected yet, which is no failure. */
 	if (err && err != -ENOTCONN && err != -EAGAIN)
 		dlend_link_set_error(link, dlend_setup_no_trans);
@@ -223,16 +223,12 @@ DLEND_EXPORT(dlend_link_admit);
 
 int dlend_link_interrupts(struct dlend_link *link, u64 page, phys_addr_t *phys)
 {
-	phys_addr_t base;
-	u64 size;
-
 	guard(mutex)(&link->state_lock);
-	if (link->gone || !link->ops->spare_window ||
-	    link->ops->spare_window(link->hw, &base, &size))
+	if (link->gone || !link->hw->spare_size)
 		return -EOPNOTSUPP;
-	if (page > size || size - page < DLEND_DIRECT_SIZE)
+	if (page > link->hw->spare_size || link->hw->spare_size - page < DLEND_DIRECT_SIZE)
 		return -ERANGE;
-	*phys = base + page;
+	*phys = link->hw->spare + page;
 	return 0;
 }
 DLEND_EXPORT(dlend_link_interrupts);
@@ -269,7 +265,7 @@ static int dlend_setup_prepare(struct dlend_link *link)
 static void dlend_setup_rest(struct dlend_link *link)
 {
 	dlend_doorbell_enable(link, false);
-	if (link->aperture)
+	if (link->aperture && link->ops->clear_trans)
 		link->ops->clear_trans(link->hw);
 	dlend_directs_rest(link);
 }
@@ -697,7 +693,7 @@ static bool dlend_session_connected(struct dlend_link *link)
 		dlend_link_set_error(link, dlend_session_no_node_id);
 		return false;
 	}
-	return link->ops->link_is_up(link->hw);
+	return !link->ops->link_is_up || link->ops->link_is_up(link->hw);
 }
 
 /* Look at everything that the peer can have changed. Return: milliseconds until the next step */

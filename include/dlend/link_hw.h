@@ -12,6 +12,7 @@
 
 struct device;
 struct dlend_link;
+struct dlend_link_hw;
 struct dlend_requesters;
 
 /**
@@ -26,50 +27,59 @@ struct dlend_requesters;
  * @db_mask: hold back (@masked) or let through own doorbell interrupts. Any context
  * @inbound: size of the window by which the peer reaches this node, and the alignment that its
  *	translation needs, in bytes. -ENOTCONN while the hardware's link is down. Process context
- * @set_trans: let that window reach @base to @base + @size - 1, as @dma_dev sees addresses
- * @clear_trans: the peer reaches nothing of this node any more when this returns
- * @window: window by which this node reaches the peer: physical address and size in bytes. NULL:
- *	the peer is this node, and there is one aperture for both
- * @spare_set: let the peer reach @size bytes from @base on, addresses as @dma_dev's, by a second
+ * @set_trans: let that window reach @base to @base + @size - 1, as dma_dev sees addresses. NULL:
+ *	there is no window
+ * @clear_trans: the peer reaches nothing of this node any more when this returns. NULL as
+ *	@set_trans
+ * @spare_set: let the peer reach @size bytes from @base on, addresses as dma_dev's, by a second
  *	window; @offset is where they begin in it. NULL or -ENODEV: there is none; -ENOSPC it is too
  *	small for its alignment. Process context
  * @spare_clear: undo that
- * @spare_window: the second window by which this node reaches the peer; -ENODEV there is none
- * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
- * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's.
- *	NULL: no. Process context
  * @admit: let these requesters pass to the peer, and this host's own, but no others. What the
  *	hardware has forgotten by a reset has to be said again. NULL: it lets all pass. On an error
  *	all is as before: -ENOSPC it has no room; -EIO it refuses; -EAGAIN try again; -ENODEV it
  *	does not answer. Process context
  * @requesters_free: for how many requesters more it has room; -ENODATA it lets all pass; -ENODEV it
  *	does not answer. NULL: it lets all pass. Process context
- * @link_is_up: does the hardware see its peer? Process context
+ * @link_is_up: does the hardware see its peer? NULL: it always does. Process context
  * @link_enable: let the hardware connect, or (@on false) disconnect
- *
- * All get the @hw of dlend_link_add().
  */
 struct dlend_link_hw_ops {
 	const char *type;
-	u32 (*spad_read)(void *hw, unsigned int index);
-	void (*spad_write)(void *hw, unsigned int index, u32 value);
-	void (*db_ring)(void *hw, u64 bits);
-	u64 (*db_read)(void *hw);
-	void (*db_clear)(void *hw, u64 bits);
-	void (*db_mask)(void *hw, u64 bits, bool masked);
-	int (*inbound)(void *hw, u64 *size, u64 *align);
-	int (*set_trans)(void *hw, dma_addr_t base, u64 size);
-	void (*clear_trans)(void *hw);
-	int (*window)(void *hw, phys_addr_t *base, u64 *size);
-	int (*spare_set)(void *hw, u64 base, u64 size, u64 *offset);
-	void (*spare_clear)(void *hw);
-	int (*spare_window)(void *hw, phys_addr_t *base, u64 *size);
-	struct device *(*dma_dev)(void *hw);
-	bool (*shares_domain)(void *hw);
-	int (*admit)(void *hw, struct dlend_requesters *these);
-	int (*requesters_free)(void *hw);
-	bool (*link_is_up)(void *hw);
-	void (*link_enable)(void *hw, bool on);
+	u32 (*spad_read)(struct dlend_link_hw *hw, unsigned int index);
+	void (*spad_write)(struct dlend_link_hw *hw, unsigned int index, u32 value);
+	void (*db_ring)(struct dlend_link_hw *hw, u64 bits);
+	u64 (*db_read)(struct dlend_link_hw *hw);
+	void (*db_clear)(struct dlend_link_hw *hw, u64 bits);
+	void (*db_mask)(struct dlend_link_hw *hw, u64 bits, bool masked);
+	int (*inbound)(struct dlend_link_hw *hw, u64 *size, u64 *align);
+	int (*set_trans)(struct dlend_link_hw *hw, dma_addr_t base, u64 size);
+	void (*clear_trans)(struct dlend_link_hw *hw);
+	int (*spare_set)(struct dlend_link_hw *hw, u64 base, u64 size, u64 *offset);
+	void (*spare_clear)(struct dlend_link_hw *hw);
+	int (*admit)(struct dlend_link_hw *hw, struct dlend_requesters *these);
+	int (*requesters_free)(struct dlend_link_hw *hw);
+	bool (*link_is_up)(struct dlend_link_hw *hw);
+	void (*link_enable)(struct dlend_link_hw *hw, bool on);
+};
+
+/**
+ * struct dlend_link_hw - the hardware of one link; does not change while the link is there
+ * @ops: see above
+ * @window, @window_size: window by which this node reaches the peer: physical address, bytes. Size
+ *	0: the peer is this node, and there is one aperture for both
+ * @spare, @spare_size: the second such window; size 0: there is none
+ * @dma_dev: device as whose DMA the peer's accesses arrive; NULL: there is none
+ * @shares_domain: the driver of @dma_dev does DMA of its own, so the domain stays that driver's
+ */
+struct dlend_link_hw {
+	const struct dlend_link_hw_ops *ops;
+	phys_addr_t window;
+	u64 window_size;
+	phys_addr_t spare;
+	u64 spare_size;
+	struct device *dma_dev;
+	bool shares_domain;
 };
 
 /* Bits of the doorbells that a link uses. */
@@ -78,15 +88,13 @@ struct dlend_link_hw_ops {
 /**
  * dlend_link_add - make a new link; its bring-up begins by itself
  * @parent: device of the hardware: the link has its name in /sys/class/dlend_link; NULL: the link
- *	has the name @ops->type
- * @ops: (in) hardware; kept
- * @hw: (in) argument of @ops; kept
+ *	has the name @hw->ops->type
+ * @hw: (in) hardware; kept until dlend_link_remove()
  *
  * Ops may be called before this returns.
  * Context: process, may sleep. Return: link or ERR_PTR.
  */
-struct dlend_link *dlend_link_add(struct device *parent, const struct dlend_link_hw_ops *ops,
-				  void *hw);
+struct dlend_link *dlend_link_add(struct device *parent, struct dlend_link_hw *hw);
 
 /**
  * dlend_link_remove - the hardware goes away
