@@ -55,22 +55,6 @@ static void dlend_irq_sink_look(struct dlend_irq_sink *sink, u32 vector)
 	sink->fire(sink->arg, vector, count);
 }
 
-static u32 dlend_irq_sinks_prod(void *ctx)
-{
-	struct dlend_link *link = ctx;
-	u32 prod = le32_to_cpu(READ_ONCE(link->ctrl->irq_prod));
-
-	dma_rmb(); /* the index before entries and counters */
-	return prod;
-}
-
-static u32 dlend_irq_sinks_entry(void *ctx, u32 index)
-{
-	struct dlend_link *link = ctx;
-
-	return le32_to_cpu(READ_ONCE(link->ctrl->irq[index]));
-}
-
 static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
 {
 	struct dlend_link *link = ctx;
@@ -81,21 +65,6 @@ static void dlend_irq_sinks_look(void *ctx, u32 handle, u32 vector)
 	else
 		atomic64_inc(&link->stat.irq_bad);
 }
-
-/* Have every counter looked at.  Not at once: there may be many, and interrupts are off here. */
-static void dlend_irq_sinks_want_look(void *ctx)
-{
-	struct dlend_link *link = ctx;
-
-	WRITE_ONCE(link->sinks.look_all, true);
-}
-
-static const struct dlend_irqscan_ops dlend_irq_sinks_scan_ops = {
-	.prod = dlend_irq_sinks_prod,
-	.entry = dlend_irq_sinks_entry,
-	.look = dlend_irq_sinks_look,
-	.look_all = dlend_irq_sinks_want_look,
-};
 
 /*
  * Go through the hints of the ring, and deliver what is new.  Under irq_lock.  @budget: hints to
@@ -108,9 +77,12 @@ static bool dlend_irq_sinks_scan(struct dlend_link *link, u32 *budget)
 	if (!link->ctrl || !dlend_link_session(link))
 		return false;
 	atomic64_inc(&link->stat.irq_scans);
-	end = dlend_irqscan_some(&link->sinks.scan, &dlend_irq_sinks_scan_ops, link, budget);
-	if (end == DLEND_IRQSCAN_OVERRUN)
+	end = dlend_irqscan_some(&link->sinks.cons, link->ctrl, dlend_irq_sinks_look, link, budget);
+	if (end == DLEND_IRQSCAN_OVERRUN) {
 		atomic64_inc(&link->stat.irq_overruns);
+		/* Not at once: there may be many counters, and interrupts are off here. */
+		WRITE_ONCE(link->sinks.look_all, true);
+	}
 	return end != DLEND_IRQSCAN_DONE;
 }
 
@@ -238,7 +210,7 @@ DLEND_EXPORT(dlend_irq_sink_handle);
 void dlend_irq_sinks_begin(struct dlend_link *link)
 {
 	spin_lock_irq(&link->irq_lock);
-	link->sinks.scan.cons = 0;
+	link->sinks.cons = 0;
 	spin_unlock_irq(&link->irq_lock);
 }
 
@@ -388,7 +360,7 @@ void dlend_doorbell_look(struct dlend_link *link)
 	/* The scan goes by hints, and does not see an interrupt whose hint was overwritten. */
 	if (now - link->doorbell.looked_at >= DLEND_LOOK_ALL_MS) {
 		link->doorbell.looked_at = now;
-		dlend_irq_sinks_want_look(link);
+		WRITE_ONCE(link->sinks.look_all, true);
 	}
 	dlend_doorbell_queue(link);
 }

@@ -2,10 +2,13 @@
 /*
  * Walk over the interrupt ring.
  *
- * Pure: knows the ring's arithmetic; memory, sinks and locks are behind an ops table.
+ * Pure: knows the ring, and counters as numbers; sinks and locks are the caller's.
  */
+#include <linux/compiler.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
+#include <asm/barrier.h>
+#include <asm/byteorder.h>
 #include <dlend/proto.h>
 #include "irqscan.h"
 
@@ -50,35 +53,33 @@ static bool dlend_irqscan_overrun(u32 cons, u32 prod)
 	return prod - cons >= DLEND_IRQ_RING_SLOTS;
 }
 
-static enum dlend_irqscan_end dlend_irqscan_look_all(struct dlend_irqscan *scan,
-						     const struct dlend_irqscan_ops *ops,
-						     void *ctx, u32 prod)
+static u32 dlend_irqscan_prod(const struct dlend_ctrl *ctrl)
 {
-	scan->cons = prod;
-	ops->look_all(ctx);
-	return DLEND_IRQSCAN_OVERRUN;
+	u32 prod = le32_to_cpu(READ_ONCE(ctrl->irq_prod));
+
+	dma_rmb(); /* the index before entries and counters */
+	return prod;
 }
 
-enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
-					  const struct dlend_irqscan_ops *ops, void *ctx,
-					  u32 *budget)
+enum dlend_irqscan_end dlend_irqscan_some(u32 *cons, const struct dlend_ctrl *ctrl,
+					  void (*look)(void *ctx, u32 handle, u32 vector),
+					  void *ctx, u32 *budget)
 {
-	u32 start = scan->cons;
-	u32 prod = ops->prod(ctx);
-	u32 i, entry, end;
+	u32 start = *cons, prod = dlend_irqscan_prod(ctrl), i, entry;
+	bool overrun = dlend_irqscan_overrun(start, prod);
+	u32 end = overrun ? start : start + min(prod - start, *budget);
 
-	if (dlend_irqscan_overrun(start, prod))
-		return dlend_irqscan_look_all(scan, ops, ctx, prod);
-	end = start + min(prod - start, *budget);
 	for (i = start; i != end; i++) {
-		entry = ops->entry(ctx, i & (DLEND_IRQ_RING_SLOTS - 1));
-		ops->look(ctx, entry >> 16, entry & 0xffff);
+		entry = le32_to_cpu(READ_ONCE(ctrl->irq[i & (DLEND_IRQ_RING_SLOTS - 1)]));
+		look(ctx, entry >> 16, entry & 0xffff);
 	}
 	*budget -= end - start;
 	/* The producer overtook this scan: some hints were overwritten before they were read. */
-	if (dlend_irqscan_overrun(start, ops->prod(ctx)))
-		return dlend_irqscan_look_all(scan, ops, ctx, prod);
-	scan->cons = end;
+	if (overrun || dlend_irqscan_overrun(start, dlend_irqscan_prod(ctrl))) {
+		*cons = prod;
+		return DLEND_IRQSCAN_OVERRUN;
+	}
+	*cons = end;
 	return end == prod ? DLEND_IRQSCAN_DONE : DLEND_IRQSCAN_MORE;
 }
 

@@ -8,45 +8,29 @@
 
 #include <linux/types.h>
 
-/** struct dlend_irqscan - @cons: hints looked at so far */
-struct dlend_irqscan {
-	u32 cons;
-};
-
-/**
- * struct dlend_irqscan_ops - what a scan reads and calls
- * @prod: the producer's index as it is now
- * @entry: the hint at ring index @index (0..DLEND_IRQ_RING_SLOTS - 1)
- * @look: has the counter of @vector of the sink @handle moved? Both come from the peer, unchecked
- * @look_all: look at every counter of every sink, now or soon
- */
-struct dlend_irqscan_ops {
-	u32 (*prod)(void *ctx);
-	u32 (*entry)(void *ctx, u32 index);
-	void (*look)(void *ctx, u32 handle, u32 vector);
-	void (*look_all)(void *ctx);
-};
+struct dlend_ctrl;
 
 enum dlend_irqscan_end {
 	DLEND_IRQSCAN_DONE,
 	DLEND_IRQSCAN_MORE,	/* the budget is used up, hints are left */
-	DLEND_IRQSCAN_OVERRUN,	/* @look_all was called */
+	DLEND_IRQSCAN_OVERRUN,	/* hints were lost: every counter of every sink has to be looked at */
 };
 
 /**
  * dlend_irqscan_some - one pass over the ring, after the doorbell was cleared
- * @scan: where the walk is
- * @ops: (in) what to read and call
- * @ctx: (in) for @ops
+ * @cons: (in, out) hints looked at so far
+ * @ctrl: (in) control area with the ring; the peer may write it at any time
+ * @look: has the counter of @vector of the sink @handle moved? Both come from the peer, unchecked
+ * @ctx: (in) for @look
  * @budget: (in, out) how many hints at most; what is left of them on return
  *
- * Hints written after @ops->prod was read ring the doorbell again, so one pass is enough, if the
- * budget is.
+ * Hints written after the producer's index was read ring the doorbell again, so one pass is enough,
+ * if the budget is.
  * Context: any; the caller serialises; bounded work. Return: why it ended.
  */
-enum dlend_irqscan_end dlend_irqscan_some(struct dlend_irqscan *scan,
-					  const struct dlend_irqscan_ops *ops, void *ctx,
-					  u32 *budget);
+enum dlend_irqscan_end dlend_irqscan_some(u32 *cons, const struct dlend_ctrl *ctrl,
+					  void (*look)(void *ctx, u32 handle, u32 vector),
+					  void *ctx, u32 *budget);
 
 /**
  * struct dlend_budget - what may be done in a period of time

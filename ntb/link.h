@@ -229,13 +229,13 @@ struct dlend_announced {
  * struct dlend_irq_sinks - all sinks of a link
  * @all: sinks by handle; changed and walked under link->irq_lock
  * @next_handle: handles are given out in turn, so that a late hint for a closed sink finds no other
- * @scan: where the walk over the ring is; under link->irq_lock
+ * @cons: hints looked at so far; under link->irq_lock
  * @look_all: dlend_irq_sinks_look_wanted() shall look at every counter; no lock
  */
 struct dlend_irq_sinks {
 	struct xarray all;
 	u32 next_handle;
-	struct dlend_irqscan scan;
+	u32 cons;
 	bool look_all;
 };
 

@@ -13,8 +13,7 @@
 #define SINKS	2
 
 struct world {
-	u32 prod;
-	u32 ring[DLEND_IRQ_RING_SLOTS];
+	struct dlend_ctrl ctrl;
 	u32 counter[SINKS][DLEND_MAX_VECTORS];
 	u32 seen[SINKS][DLEND_MAX_VECTORS];
 	u32 fired[SINKS][DLEND_MAX_VECTORS];
@@ -24,12 +23,22 @@ struct world {
 	u32 meanwhile;
 };
 
+static u32 prod(struct world *w)
+{
+	return le32_to_cpu(w->ctrl.irq_prod);
+}
+
+static void hint(struct world *w, u32 entry)
+{
+	w->ctrl.irq[prod(w) & (DLEND_IRQ_RING_SLOTS - 1)] = cpu_to_le32(entry);
+	w->ctrl.irq_prod = cpu_to_le32(prod(w) + 1);
+}
+
 static void fire(struct world *w, u32 sink, u32 vector)
 {
 	w->fired[sink][vector]++;
 	w->counter[sink][vector]++;
-	w->ring[w->prod & (DLEND_IRQ_RING_SLOTS - 1)] = (sink + 1) << 16 | vector;
-	w->prod++;
+	hint(w, (sink + 1) << 16 | vector);
 }
 
 static void look_one(struct world *w, u32 sink, u32 vector)
@@ -40,12 +49,7 @@ static void look_one(struct world *w, u32 sink, u32 vector)
 	w->calls += !!fresh;
 }
 
-static u32 op_prod(void *ctx)
-{
-	return ((struct world *)ctx)->prod;
-}
-
-static u32 op_entry(void *ctx, u32 index)
+static void op_look(void *ctx, u32 handle, u32 vector)
 {
 	struct world *w = ctx;
 	u32 n = w->meanwhile;
@@ -53,13 +57,6 @@ static u32 op_entry(void *ctx, u32 index)
 	/* The producer overtakes us. */
 	for (w->meanwhile = 0; n; n--)
 		fire(w, n % SINKS, n % DLEND_MAX_VECTORS);
-	return w->ring[index];
-}
-
-static void op_look(void *ctx, u32 handle, u32 vector)
-{
-	struct world *w = ctx;
-
 	if (handle < 1 || handle > SINKS || vector >= DLEND_MAX_VECTORS)
 		w->strangers++;
 	else
@@ -75,19 +72,21 @@ static void op_look_all(void *ctx)
 			look_one(ctx, sink, vector);
 }
 
-static const struct dlend_irqscan_ops ops = {
-	.prod = op_prod,
-	.entry = op_entry,
-	.look = op_look,
-	.look_all = op_look_all,
-};
+static enum dlend_irqscan_end some(u32 *scan, struct world *w, u32 *budget)
+{
+	enum dlend_irqscan_end end = dlend_irqscan_some(scan, &w->ctrl, op_look, w, budget);
+
+	if (end == DLEND_IRQSCAN_OVERRUN)
+		op_look_all(w);
+	return end;
+}
 
 /* Scan all. Return: was the ring overrun, so that every counter was looked at? */
-static bool run(struct dlend_irqscan *scan, struct world *w)
+static bool run(u32 *scan, struct world *w)
 {
 	u32 all = DLEND_IRQ_RING_SLOTS;
 
-	return dlend_irqscan_some(scan, &ops, w, &all) == DLEND_IRQSCAN_OVERRUN;
+	return some(scan, w, &all) == DLEND_IRQSCAN_OVERRUN;
 }
 
 static void expect_all(struct kunit *test, struct world *w)
@@ -106,7 +105,7 @@ static struct world *new_world(struct kunit *test)
 static void one_by_one(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	u32 i;
 
 	for (i = 0; i < 3 * DLEND_IRQ_RING_SLOTS; i++) {
@@ -121,7 +120,7 @@ static void one_by_one(struct kunit *test)
 static void burst_of_all_vectors(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	u32 i;
 
 	for (i = 0; i < DLEND_MAX_VECTORS; i++)
@@ -138,7 +137,7 @@ static void burst_of_all_vectors(struct kunit *test)
 static void overrun(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	u32 i;
 
 	for (i = 0; i < 5 * DLEND_IRQ_RING_SLOTS + 3; i++)
@@ -156,7 +155,7 @@ static void overrun(struct kunit *test)
 static void overtaken_while_reading(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	u32 i;
 
 	for (i = 0; i < 100; i++)
@@ -171,10 +170,10 @@ static void overtaken_while_reading(struct kunit *test)
 static void across_the_wrap(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = { .cons = (u32)-50 };
+	u32 scan = (u32)-50;
 	u32 i;
 
-	w->prod = (u32)-50;
+	w->ctrl.irq_prod = cpu_to_le32(-50);
 	w->counter[0][3] = ~0u;
 	w->seen[0][3] = ~0u;
 	for (i = 0; i < 100; i++)
@@ -187,17 +186,17 @@ static void across_the_wrap(struct kunit *test)
 static void lying_entries(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 
 	fire(w, 0, 1);
-	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = ~0u;
-	w->ring[w->prod++ & (DLEND_IRQ_RING_SLOTS - 1)] = 1 << 16 | DLEND_MAX_VECTORS;
+	hint(w, ~0u);
+	hint(w, 1 << 16 | DLEND_MAX_VECTORS);
 	fire(w, 1, 2);
 	KUNIT_EXPECT_FALSE(test, run(&scan, w));
 	KUNIT_EXPECT_EQ(test, w->strangers, 2);
 	expect_all(test, w);
 	/* An index that makes no sense is an overrun like any other. */
-	w->prod += 0x90000000u;
+	w->ctrl.irq_prod = cpu_to_le32(prod(w) + 0x90000000u);
 	KUNIT_EXPECT_TRUE(test, run(&scan, w));
 	expect_all(test, w);
 }
@@ -206,7 +205,7 @@ static void lying_entries(struct kunit *test)
 static void in_pieces(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	enum dlend_irqscan_end end;
 	u32 round, i, budget, was, seed = 7;
 
@@ -218,12 +217,12 @@ static void in_pieces(struct kunit *test)
 			seed = seed * 1664525u + 1013904223u;
 			budget = (seed >> 8) % 700;
 			was = budget;
-			end = dlend_irqscan_some(&scan, &ops, w, &budget);
+			end = some(&scan, w, &budget);
 			KUNIT_ASSERT_LE(test, budget, was);
 			KUNIT_ASSERT_TRUE(test, end != DLEND_IRQSCAN_MORE || !budget);
 		} while (end == DLEND_IRQSCAN_MORE);
 		KUNIT_ASSERT_EQ(test, end, DLEND_IRQSCAN_DONE);
-		KUNIT_ASSERT_EQ(test, scan.cons, w->prod);
+		KUNIT_ASSERT_EQ(test, scan, prod(w));
 		expect_all(test, w);
 	}
 }
@@ -232,16 +231,16 @@ static void in_pieces(struct kunit *test)
 static void overtaken_between_pieces(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	u32 i, budget = 10;
 
 	for (i = 0; i < 100; i++)
 		fire(w, 0, i);
-	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &budget), DLEND_IRQSCAN_MORE);
+	KUNIT_EXPECT_EQ(test, some(&scan, w, &budget), DLEND_IRQSCAN_MORE);
 	for (i = 0; i < DLEND_IRQ_RING_SLOTS; i++)
 		fire(w, 1, i % DLEND_MAX_VECTORS);
 	budget = 10;
-	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &budget), DLEND_IRQSCAN_OVERRUN);
+	KUNIT_EXPECT_EQ(test, some(&scan, w, &budget), DLEND_IRQSCAN_OVERRUN);
 	expect_all(test, w);
 }
 
@@ -269,15 +268,15 @@ static void budget_of_a_period(struct kunit *test)
 static void turn_of_an_interrupt(struct kunit *test)
 {
 	struct world *w = new_world(test);
-	struct dlend_irqscan scan = {};
+	u32 scan = 0;
 	struct dlend_budget b = {};
 	u32 i, left;
 
 	for (i = 0; i < DLEND_IRQ_RING_SLOTS - 1; i++)
 		fire(w, 0, i % DLEND_MAX_VECTORS);
 	left = dlend_budget_turn(&b, 1);
-	KUNIT_EXPECT_EQ(test, dlend_irqscan_some(&scan, &ops, w, &left), DLEND_IRQSCAN_MORE);
-	KUNIT_EXPECT_EQ(test, scan.cons, 256);
+	KUNIT_EXPECT_EQ(test, some(&scan, w, &left), DLEND_IRQSCAN_MORE);
+	KUNIT_EXPECT_EQ(test, scan, 256);
 }
 
 /* Each vector of each sink once, in pieces; sinks go and come while it walks. */
