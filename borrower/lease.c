@@ -400,8 +400,7 @@ static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 	int ret;
 
 	p = dlend_msg_init(&req, type, &lease->addr, 0, sizeof(*p));
-	p->irq_offset = cpu_to_le64(dlend_irq_sink_offset(r->sink));
-	p->irq_handle = cpu_to_le32(dlend_irq_sink_handle(r->sink));
+	dlend_irq_sink_tell(r->sink, p);
 	memcpy(p->vm, r->claim->vm, sizeof(p->vm));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
 	memcpy(&r->grant, reply.payload, sizeof(r->grant));

@@ -278,7 +278,7 @@ static void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
 	*fabric = (struct dlend_p2p_fabric){ .self = dlend_node_id() };
 	if (!paths)
 		return NULL;
-	dlend_link_for_each(dlend_p2p_paths_add_own, paths);
+	dlend_links_each(true, dlend_p2p_paths_add_own, paths);
 	mutex_lock(&dlend_p2p_lock);
 	list_for_each_entry(peers, &dlend_p2p_peers, node)
 		for (i = 0; i < peers->n; i++)

@@ -53,7 +53,7 @@ static irqreturn_t lend_irq_msi_handler(int irq, void *arg)
 	struct lend_vector *vec = arg;
 
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	dlend_irq_fire(vec->fn->irq.source, vec->index);
+	dlend_irq_fire(vec->fn->irq.source, vec->index, false);
 	return IRQ_HANDLED;
 }
 
@@ -78,7 +78,7 @@ static irqreturn_t lend_irq_intx_handler(int irq, void *arg)
 	if (!mine)
 		return IRQ_NONE;
 	WRITE_ONCE(vec->fired, vec->fired + 1);
-	dlend_irq_fire(vec->fn->irq.source, 0);
+	dlend_irq_fire(vec->fn->irq.source, 0, false);
 	return IRQ_HANDLED;
 }
 
@@ -101,7 +101,7 @@ void lend_irq_unmask(struct lend_fn *fn)
 	if (!again)
 		return;
 	/* The group lock is held: this is no place to read the peer. */
-	dlend_irq_fire_late(irqs->source, 0);
+	dlend_irq_fire(irqs->source, 0, true);
 }
 
 /* MSI-X has one bit for all vectors: what comes while it is set is pending in the device. */

@@ -214,7 +214,7 @@ static void lend_admit_work(struct work_struct *work)
 
 	mutex_lock(&lend_admit_lock);
 	lend_admit_gather(NULL);
-	dlend_links_each(lend_admit_tell, &again);
+	dlend_links_each(false, lend_admit_tell, &again);
 	mutex_unlock(&lend_admit_lock);
 	if (!again)
 		return;
@@ -418,7 +418,7 @@ static bool lend_offer_peers(u16 reader, unsigned int first, struct dlend_msg *m
 
 	peers = dlend_msg_init(msg, DLEND_MSG_PEERS, NULL, 0, sizeof(*peers));
 	list.peers = peers;
-	dlend_link_for_each(lend_offer_add_peer, &list);
+	dlend_links_each(true, lend_offer_add_peer, &list);
 	for (i = 0; i < le32_to_cpu(peers->count); i++)
 		lend_offer_take_granted(&peers->peer[i], reader);
 	/* No node has so many links: see LEND_LISTENERS_MAX. */
@@ -752,7 +752,7 @@ static int lend_listener_post_peers(struct lend_listener *l)
 		ret = lend_listener_post(l, &msg);
 	}
 	if (!ret && dlend_link_peer(l->to.link) != dlend_node_id())
-		ret = dlend_link_for_each(lend_listener_post_end, l);
+		ret = dlend_links_each(true, lend_listener_post_end, l);
 	return ret;
 }
 

@@ -686,7 +686,7 @@ static struct dlend_link *lend_grant_link_to(u16 node)
 {
 	struct lend_link_search search = { .node = node };
 
-	dlend_link_for_each(lend_grant_link_match, &search);
+	dlend_links_each(true, lend_grant_link_match, &search);
 	return search.link;
 }
 

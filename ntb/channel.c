@@ -129,7 +129,7 @@ static void dlend_tx_write(struct dlend_link *link, struct dlend_msg *msg)
 	dlend_msg_seal(msg, link->tx.ring.prod);
 	memcpy_toio(&peer->ring[index], msg, sizeof(*msg));
 	wmb(); /* posted writes in order: the ring entry before the index */
-	writel(dlend_ring_tx_commit(&link->tx.ring), &peer->msg_prod);
+	writel(++link->tx.ring.prod, &peer->msg_prod);
 	wmb(); /* the index before the doorbell, which takes another way */
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_MSG));
 	atomic_inc(&link->stat.sent[le16_to_cpu(msg->type)]);
@@ -413,16 +413,6 @@ static void dlend_job_work(struct work_struct *work)
 	dlend_link_receive(link);
 }
 
-static bool dlend_jobs_idle(struct dlend_link *link)
-{
-	bool idle;
-
-	spin_lock(&link->lock);
-	idle = dlend_requests_idle(&link->jobs.requests);
-	spin_unlock(&link->lock);
-	return idle;
-}
-
 static bool dlend_jobs_caught_up(struct dlend_link *link, u64 arrived, enum dlend_msg_side side)
 {
 	bool done;
@@ -440,21 +430,11 @@ bool dlend_link_catch_up(struct dlend_link *link, enum dlend_msg_side side, unsi
 	spin_lock(&link->lock);
 	arrived = link->jobs.requests.arrived;
 	spin_unlock(&link->lock);
-	return wait_event_timeout(link->jobs.idle, dlend_jobs_caught_up(link, arrived, side),
-				  msecs_to_jiffies(ms));
+	/* A device's reset can take a minute: the kernel must not take this for a hanging task. */
+	return wait_event_idle_timeout(link->jobs.idle, dlend_jobs_caught_up(link, arrived, side),
+				       msecs_to_jiffies(ms));
 }
 DLEND_EXPORT(dlend_link_catch_up);
-
-bool dlend_jobs_wait(struct dlend_link *link, unsigned int ms)
-{
-	return wait_event_timeout(link->jobs.idle, dlend_jobs_idle(link), msecs_to_jiffies(ms));
-}
-
-void dlend_jobs_drain(struct dlend_link *link)
-{
-	/* A device's reset can take a minute: the kernel must not take this for a hanging task. */
-	wait_event_idle(link->jobs.idle, dlend_jobs_idle(link));
-}
 
 static bool dlend_jobs_room(struct dlend_link *link)
 {
@@ -563,7 +543,7 @@ static bool dlend_chan_receive(struct dlend_link *link, u64 session)
 		if (!dlend_jobs_room(link) || dlend_link_session(link) != session ||
 		    dlend_chan_take(link, session))
 			break;
-		writel(dlend_ring_rx_commit(rx), &link->peer_ctrl->msg_cons);
+		writel(++rx->cons, &link->peer_ctrl->msg_cons);
 	}
 	return avail && i == avail;
 }

@@ -300,7 +300,7 @@ static int dlend_link_sleep(struct dlend_link *link, void *on)
 void dlend_links_sleep(bool on)
 {
 	WRITE_ONCE(dlend_links_asleep, on);
-	dlend_links_each(dlend_link_sleep, &on);
+	dlend_links_each(false, dlend_link_sleep, &on);
 }
 
 static int dlend_link_make_parts(struct dlend_link *link, const char *name)

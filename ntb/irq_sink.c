@@ -195,17 +195,12 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 }
 DLEND_EXPORT(dlend_irq_sink_close);
 
-u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink)
+void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p)
 {
-	return sink->slot->offset;
+	p->irq_offset = cpu_to_le64(sink->slot->offset);
+	p->irq_handle = cpu_to_le32(sink->handle);
 }
-DLEND_EXPORT(dlend_irq_sink_offset);
-
-u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink)
-{
-	return sink->handle;
-}
-DLEND_EXPORT(dlend_irq_sink_handle);
+DLEND_EXPORT(dlend_irq_sink_tell);
 
 void dlend_irq_sinks_begin(struct dlend_link *link)
 {

@@ -450,7 +450,7 @@ static bool dlend_irq_source_begin(struct dlend_irq_source *src, u32 vector, boo
 	return false;
 }
 
-void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
+void dlend_irq_fire(struct dlend_irq_source *src, u32 vector, bool late)
 {
 	struct dlend_irq_sources *all = &src->in.link->sources;
 	unsigned long flags;
@@ -460,7 +460,7 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 	if (vector >= DLEND_MAX_VECTORS)
 		return;
 	spin_lock_irqsave(&all->lock, flags);
-	read = dlend_irq_source_begin(src, vector, true);
+	read = dlend_irq_source_begin(src, vector, !late);
 	spin_unlock_irqrestore(&all->lock, flags);
 	if (!read)
 		return;
@@ -473,17 +473,6 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector)
 	spin_unlock_irqrestore(&all->lock, flags);
 }
 DLEND_EXPORT(dlend_irq_fire);
-
-void dlend_irq_fire_late(struct dlend_irq_source *src, u32 vector)
-{
-	struct dlend_irq_sources *all = &src->in.link->sources;
-	unsigned long flags;
-
-	spin_lock_irqsave(&all->lock, flags);
-	dlend_irq_source_begin(src, vector, false);
-	spin_unlock_irqrestore(&all->lock, flags);
-}
-DLEND_EXPORT(dlend_irq_fire_late);
 
 void dlend_irq_sources_begin(struct dlend_link *link)
 {

@@ -34,7 +34,7 @@ struct lockdep_map dlend_peer_map;
 DLEND_EXPORT(dlend_peer_map);
 
 /* Walk all links; references keep them, so that @fn runs without the registry's lock. */
-static int dlend_links_walk(bool only_up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
+int dlend_links_each(bool up, int (*fn)(struct dlend_link *link, void *arg), void *arg)
 {
 	struct dlend_link *link, **all;
 	unsigned int i, n = 0;
@@ -46,25 +46,14 @@ static int dlend_links_walk(bool only_up, int (*fn)(struct dlend_link *link, voi
 		all[n++] = dlend_link_get(link);
 	mutex_unlock(&dlend_links_lock);
 	for (i = 0; i < n; i++) {
-		if (!err && (!only_up || dlend_link_is_up(all[i])))
+		if (!err && (!up || dlend_link_is_up(all[i])))
 			err = fn(all[i], arg);
 		dlend_link_put(all[i]);
 	}
 	kfree(all);
 	return err;
 }
-
-int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
-{
-	return dlend_links_walk(false, fn, arg);
-}
 DLEND_EXPORT(dlend_links_each);
-
-int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg)
-{
-	return dlend_links_walk(true, fn, arg);
-}
-DLEND_EXPORT(dlend_link_for_each);
 
 void dlend_link_register(struct dlend_link *link)
 {
@@ -105,7 +94,7 @@ static int dlend_node_set(const char *val, const struct kernel_param *kp)
 		return -EBUSY;
 	}
 	WRITE_ONCE(dlend_node, id);
-	dlend_links_each(dlend_link_kick_one, NULL);
+	dlend_links_each(false, dlend_link_kick_one, NULL);
 	return 0;
 }
 

@@ -608,18 +608,6 @@ void dlend_chan_refresh(struct dlend_link *link);
  */
 void dlend_chan_stop(struct dlend_link *link);
 
-/**
- * dlend_jobs_wait - wait until no job is left
- * @link: link
- * @ms: (in) milliseconds to wait at most
- *
- * Context: process, may sleep. Return: is none left?
- */
-bool dlend_jobs_wait(struct dlend_link *link, unsigned int ms);
-
-/** dlend_jobs_drain - wait until no job is left, however long. Context: process, may sleep. */
-void dlend_jobs_drain(struct dlend_link *link);
-
 /* irq_sink.c */
 
 /** dlend_irq_sinks_init - there is no sink. Context: any. */

@@ -18,11 +18,6 @@
 
 static_assert((DLEND_RING_SLOTS & (DLEND_RING_SLOTS - 1)) == 0);
 
-u32 dlend_ring_index(u32 count)
-{
-	return count & (DLEND_RING_SLOTS - 1);
-}
-
 int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit)
 {
 	/* Differences of running numbers: right across the wrap of 32 bits. */
@@ -46,11 +41,6 @@ bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit)
 	return tx->busy_since && now - tx->busy_since > limit;
 }
 
-u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx)
-{
-	return ++tx->prod;
-}
-
 int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index)
 {
 	u32 known = rx->prod - rx->cons;
@@ -60,11 +50,6 @@ int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index)
 		return -EPROTO;
 	rx->prod = index;
 	return avail;
-}
-
-u32 dlend_ring_rx_commit(struct dlend_ring_rx *rx)
-{
-	return ++rx->cons;
 }
 
 /* Requests */
@@ -87,11 +72,6 @@ bool dlend_requests_room(const struct dlend_requests *q)
 	       !list_empty(&q->free);
 }
 
-bool dlend_requests_idle(const struct dlend_requests *q)
-{
-	return list_empty(&q->live);
-}
-
 static enum dlend_msg_side dlend_request_side(const struct dlend_msg *msg)
 {
 	return dlend_msg_to(le16_to_cpu(msg->type));
@@ -103,7 +83,7 @@ bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
 	const struct dlend_request *r;
 
 	list_for_each_entry(r, &q->live, node)
-		if (r->number <= arrived && dlend_request_side(&r->msg) == side)
+		if (r->number <= arrived && (!side || dlend_request_side(&r->msg) == side))
 			return false;
 	return true;
 }

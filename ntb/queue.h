@@ -26,7 +26,7 @@
 
 /**
  * struct dlend_ring_tx - producing end
- * @prod: messages written so far
+ * @prod: messages written so far; the caller counts
  * @cons: messages the peer is known to have consumed
  * @busy_since: start of a time in which the peer has to take a ring full: the ring was full, and at
  *	each look since it was more than half full; milliseconds; 0: no such time has begun
@@ -41,7 +41,7 @@ struct dlend_ring_tx {
 
 /**
  * struct dlend_ring_rx - consuming end
- * @cons: messages consumed so far
+ * @cons: messages consumed so far; the caller counts
  * @prod: messages the peer is known to have written
  */
 struct dlend_ring_rx {
@@ -50,7 +50,10 @@ struct dlend_ring_rx {
 };
 
 /** dlend_ring_index - place in the ring of message number @count. Context: any. */
-u32 dlend_ring_index(u32 count);
+static inline u32 dlend_ring_index(u32 count)
+{
+	return count & (DLEND_RING_SLOTS - 1);
+}
 
 /**
  * dlend_ring_tx_room - how many messages may be written now
@@ -75,14 +78,6 @@ int dlend_ring_tx_room(struct dlend_ring_tx *tx, u32 credit);
 bool dlend_ring_tx_slow(struct dlend_ring_tx *tx, u64 now, u64 limit);
 
 /**
- * dlend_ring_tx_commit - one message was written
- * @tx: producing end
- *
- * Context: any; the caller serialises. Return: the new producer's index, to be published.
- */
-u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);
-
-/**
  * dlend_ring_rx_avail - how many messages wait
  * @rx: consuming end
  * @index: (in) producer's count, as the peer wrote it (not trusted)
@@ -92,14 +87,6 @@ u32 dlend_ring_tx_commit(struct dlend_ring_tx *tx);
  * have been overrun).
  */
 int dlend_ring_rx_avail(struct dlend_ring_rx *rx, u32 index);
-
-/**
- * dlend_ring_rx_commit - one message was copied out
- * @rx: consuming end
- *
- * Context: any; the caller serialises. Return: the new credit, to be written back.
- */
-u32 dlend_ring_rx_commit(struct dlend_ring_rx *rx);
 
 #define DLEND_MAX_POSTS		128	/* of a link, until no more is taken from the peer */
 #define DLEND_MAX_CALLS		128	/* of a link */
@@ -185,14 +172,11 @@ struct dlend_request *dlend_requests_done(struct dlend_requests *q, struct dlend
  * dlend_requests_caught_up - are those done that came first?
  * @q: (in) requests
  * @arrived: (in) the first so many, dlend_requests.arrived at some moment
- * @side: (in) only those for this side of the node
+ * @side: (in) only those for this side of the node; DLEND_TO_NOBODY: all
  *
  * Context: any; the caller serialises.
  */
 bool dlend_requests_caught_up(const struct dlend_requests *q, u64 arrived,
 			      enum dlend_msg_side side);
-
-/** dlend_requests_idle - is everything done? Context: any; the caller serialises. */
-bool dlend_requests_idle(const struct dlend_requests *q);
 
 #endif

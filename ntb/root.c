@@ -156,7 +156,7 @@ bool dlend_root_of_link(struct dlend_link *link, struct dlend_root *root)
 	pci_dev_put(pdev);
 	ends.node = dlend_link_peer(link);
 	ends.island = root->island;
-	dlend_link_for_each(dlend_root_compare_end, &ends);
+	dlend_links_each(true, dlend_root_compare_end, &ends);
 	root->island = ends.island;
 	return true;
 }

@@ -353,11 +353,11 @@ static void dlend_announce_down(struct dlend_link_user *user, void *arg)
  */
 static void dlend_announce_end(struct dlend_link *link)
 {
-	bool idle = dlend_jobs_wait(link, DLEND_ANNOUNCE_WAIT_MS);
+	bool idle = dlend_link_catch_up(link, DLEND_TO_NOBODY, DLEND_ANNOUNCE_WAIT_MS);
 
 	dlend_users_call(dlend_announce_down, link);
 	if (!idle) {
-		dlend_jobs_drain(link);
+		dlend_link_catch_up(link, DLEND_TO_NOBODY, UINT_MAX);
 		dlend_users_call(dlend_announce_down, link);
 	}
 	link->announced.users = 0;
@@ -430,7 +430,7 @@ int dlend_link_user_register(struct dlend_link_user *user)
 	err = dlend_user_add(user);
 	/* A link that comes after this walk finds the user among the others. */
 	if (!err)
-		dlend_links_each(dlend_announce_joined, user);
+		dlend_links_each(false, dlend_announce_joined, user);
 	return err;
 }
 DLEND_EXPORT(dlend_link_user_register);
@@ -441,9 +441,9 @@ void dlend_link_user_unregister(struct dlend_link_user *user)
 	/* No message handler and no callback after this one ... */
 	dlend_user_del(user);
 	/* ... but the last link_down(), of every link: one may just have gone down. */
-	dlend_links_each(dlend_announce_left, user);
+	dlend_links_each(false, dlend_announce_left, user);
 	mutex_unlock(&dlend_users_lock);
-	dlend_links_each(dlend_announce_step, NULL);
+	dlend_links_each(false, dlend_announce_step, NULL);
 }
 DLEND_EXPORT(dlend_link_user_unregister);
 
@@ -804,7 +804,7 @@ void dlend_session_remove(struct dlend_link *link)
 	mutex_unlock(&link->state_lock);
 	flush_work(&link->announced.work);
 	disable_work_sync(&link->announced.work);
-	dlend_jobs_drain(link);
+	dlend_link_catch_up(link, DLEND_TO_NOBODY, UINT_MAX);
 	dlend_irq_sources_stop(link);
 	dlend_chan_stop(link);
 	mutex_lock(&link->state_lock);

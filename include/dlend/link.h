@@ -205,22 +205,14 @@ static inline bool dlend_session_live(const struct dlend_session_ref *ref)
 }
 
 /**
- * dlend_link_for_each - call a function for every link whose session is up
+ * dlend_links_each - call a function for every link
+ * @up: (in) only for those whose session is up
  * @fn: called with a reference on the link, without locks; non-zero ends the walk
  * @arg: (in) for @fn
  *
  * Context: process, may sleep. Return: 0, or what @fn returned.
  */
-int dlend_link_for_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
-
-/**
- * dlend_links_each - call a function for every link, up or not
- * @fn: called with a reference on the link, without locks; non-zero ends the walk
- * @arg: (in) for @fn
- *
- * Context: process, may sleep. Return: 0, or what @fn returned.
- */
-int dlend_links_each(int (*fn)(struct dlend_link *link, void *arg), void *arg);
+int dlend_links_each(bool up, int (*fn)(struct dlend_link *link, void *arg), void *arg);
 
 /* PCI ids, as pci_dev_id(). */
 #define DLEND_REQUESTER_IDS	65536
@@ -297,8 +289,8 @@ int dlend_link_post_in(const struct dlend_session_ref *ref, struct dlend_msg *ms
 /**
  * dlend_link_catch_up - wait until everything is handled that came before this moment
  * @link: (in) link
- * @side: (in) requests for this side of the node
- * @ms: (in) milliseconds to wait, at most
+ * @side: (in) requests for this side of the node; DLEND_TO_NOBODY: all
+ * @ms: (in) milliseconds to wait, at most; UINT_MAX: as long as it takes
  *
  * A reply reaches its caller at once, while what the peer has posted before it may be handled
  * later. Context: process, may sleep; not from struct dlend_link_user's ops. Return: false: some of
@@ -445,11 +437,8 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
  */
 void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked);
 
-/** dlend_irq_sink_offset - where the counters are in this node's aperture. Context: any. */
-u64 dlend_irq_sink_offset(const struct dlend_irq_sink *sink);
-
-/** dlend_irq_sink_handle - what names the sink in the ring of hints. Context: any. */
-u32 dlend_irq_sink_handle(const struct dlend_irq_sink *sink);
+/** dlend_irq_sink_tell - fill in for the lender where the sink is. Context: any. */
+void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borrow *p);
 
 /*
  * Interrupts without the lender's processor: the device's own messages go through the peer's
@@ -610,6 +599,7 @@ void dlend_irq_source_close(struct dlend_irq_source *src);
  * dlend_irq_fire - count one interrupt of a vector and ring the peer's doorbell
  * @src: source
  * @vector: (in) vector, below DLEND_MAX_VECTORS; others are ignored
+ * @late: (in) the caller cannot read through the window: a thread does
  *
  * With dlend_core.irq_readback one read through the window comes first, so that the interrupt is
  * seen behind the data that it is about. If the read is not answered, the session ends. If only the
@@ -617,17 +607,8 @@ void dlend_irq_source_close(struct dlend_irq_source *src);
  * A link has a share of time for such reads (DLEND_READ_SHARE); beyond it a thread reads, and
  * tells all that has come until then.
  * Does nothing if the session is over.
- * Context: any, hard interrupt too; no lock that others wait for.
+ * Context: any, hard interrupt too; no lock that others wait for, unless @late.
  */
-void dlend_irq_fire(struct dlend_irq_source *src, u32 vector);
-
-/**
- * dlend_irq_fire_late - as dlend_irq_fire(), but the read is always left to the thread
- * @src: source
- * @vector: (in) vector, below DLEND_MAX_VECTORS
- *
- * Context: any, any lock of the caller's.
- */
-void dlend_irq_fire_late(struct dlend_irq_source *src, u32 vector);
+void dlend_irq_fire(struct dlend_irq_source *src, u32 vector, bool late);
 
 #endif

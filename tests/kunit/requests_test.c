@@ -76,9 +76,9 @@ static void a_slow_device_holds_up_no_other(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, r->session, (u64)SESSION);
 		KUNIT_EXPECT_NULL(test, dlend_requests_done(q, r));
 	}
-	KUNIT_EXPECT_FALSE(test, dlend_requests_idle(q));
+	KUNIT_EXPECT_FALSE(test, dlend_requests_caught_up(q, q->arrived, DLEND_TO_NOBODY));
 	KUNIT_EXPECT_NULL(test, dlend_requests_done(q, slow));
-	KUNIT_EXPECT_TRUE(test, dlend_requests_idle(q));
+	KUNIT_EXPECT_TRUE(test, dlend_requests_caught_up(q, q->arrived, DLEND_TO_NOBODY));
 }
 
 static void one_device_in_order(struct kunit *test)
