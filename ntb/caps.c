@@ -231,26 +231,6 @@ static u32 dlend_cap_ide_length(const struct dlend_caps *caps, const u8 *cap, u3
 	return len;
 }
 
-static u32 dlend_cap_secpci_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
-{
-	return 0x0c + ALIGN(2 * caps->lanes, 4);
-}
-
-static u32 dlend_cap_pl_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
-{
-	return 0x20 + ALIGN(caps->lanes, 4);
-}
-
-static u32 dlend_cap_pl64_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
-{
-	return 0x10 + ALIGN(caps->lanes, 4);
-}
-
-static u32 dlend_cap_margin_length(const struct dlend_caps *caps, const u8 *cap, u32 room)
-{
-	return 8 + 4 * caps->lanes;
-}
-
 static bool dlend_cap_is_cxl(const u8 *cap)
 {
 	return get_unaligned_le16(cap + PCI_DVSEC_HEADER1) == CXL_VENDOR;
@@ -301,20 +281,17 @@ static const struct dlend_cap ext_caps[] = {
 	{ PCI_EXT_CAP_ID_DVSEC, DLEND_CAP_SHOWN | DLEND_CAP_OWN | DLEND_CAP_CLIP,
 	  .min = 10, COUNTED(0, 1, PCI_DVSEC_HEADER1 + 2, 0xfff0) },
 	/* What the link can do may be read; what it does belongs to the lender. */
-	{ PCI_EXT_CAP_ID_SECPCI, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 12,
-	  .length = dlend_cap_secpci_length, .rules = secpci_rules },
+	{ PCI_EXT_CAP_ID_SECPCI, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 12, .lane = 2,
+	  .rules = secpci_rules },
 	{ EXT_ID_DLF, DLEND_CAP_SHOWN, .len = 12 },
-	{ EXT_ID_PL_16GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20,
-	  .length = dlend_cap_pl_length },
-	{ EXT_ID_PL_32GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20,
-	  .length = dlend_cap_pl_length },
-	{ EXT_ID_PL_64GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x10,
-	  .length = dlend_cap_pl64_length },
+	{ EXT_ID_PL_16GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20, .lane = 1 },
+	{ EXT_ID_PL_32GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x20, .lane = 1 },
+	{ EXT_ID_PL_64GT, DLEND_CAP_SHOWN | DLEND_CAP_CLIP, .len = 0x10, .lane = 1 },
 	/* The link's states, times and tests, and which tags and streams the way can carry */
 	{ PCI_EXT_CAP_ID_LTR, .len = PCI_EXT_CAP_LTR_SIZEOF },
 	{ PCI_EXT_CAP_ID_L1SS, .len = 16 },
 	{ PCI_EXT_CAP_ID_PTM, .len = 12 },
-	{ EXT_ID_MARGIN, .len = 8, .length = dlend_cap_margin_length },
+	{ EXT_ID_MARGIN, .len = 8, .lane = 4 },
 	{ EXT_ID_DEV3, .len = 16 },
 	{ EXT_ID_IDE, .len = 12, .length = dlend_cap_ide_length },
 	{ PCI_EXT_CAP_ID_DPA, .min = PCI_DPA_BASE_SIZEOF,
@@ -380,6 +357,7 @@ u32 dlend_cap_bytes(const struct dlend_caps *caps, const u8 *space, u32 pos)
 	else if (cap->each)
 		len += cap->each * ((get_unaligned_le16(space + pos + cap->at) & cap->bits) >>
 				    (ffs(cap->bits) - 1));
+	len += ALIGN(cap->lane * caps->lanes, 4);
 	return len < dlend_cap_min(cap) ? 0 : len;
 }
 

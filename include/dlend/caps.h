@@ -47,6 +47,7 @@ struct dlend_caps;
  * @each: 0: none
  * @at: offset of that register, 16 bits
  * @bits: which of its bits count
+ * @lane: bytes for each lane of the link, rounded up to words in all
  * @length: bytes by the capability's own contents, where @len cannot say it; @room: up to the next
  *	one
  * @is: is it this kind, of several with this id? NULL: yes
@@ -56,7 +57,7 @@ struct dlend_cap {
 	u16 id;
 	u8 flags;
 	u8 len, min;
-	u8 each, at;
+	u8 each, at, lane;
 	u16 bits;
 	u32 (*length)(const struct dlend_caps *caps, const u8 *cap, u32 room);
 	bool (*is)(const u8 *cap);
