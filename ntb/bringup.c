@@ -8,6 +8,7 @@
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/minmax.h>
+#include <linux/stdarg.h>
 #include <linux/string.h>
 #include "bringup.h"
 
@@ -32,12 +33,17 @@ static const char dlend_bringup_wrong_node[] =
 static const char dlend_bringup_other_node[] =
 	"the peer says that it is node %u, this link is for node %u only: see dlend.conf(5)";
 
-static u32 dlend_bringup_set_error(struct dlend_bringup *b, const char *text)
+__printf(2, 3)
+static u32 dlend_bringup_set_error(struct dlend_bringup *b, const char *format, ...)
 {
-	if (!strcmp(b->error, text))
-		return 0;
-	snprintf(b->error, sizeof(b->error), "%s", text);
-	return DLEND_DO_ERROR;
+	char before[DLEND_BRINGUP_ERROR_LEN];
+	va_list args;
+
+	memcpy(before, b->error, sizeof(before));
+	va_start(args, format);
+	vsnprintf(b->error, sizeof(b->error), format, args);
+	va_end(args);
+	return strcmp(b->error, before) ? DLEND_DO_ERROR : 0;
 }
 
 const char *dlend_bringup_name(enum dlend_bringup_state state)
@@ -132,51 +138,36 @@ u32 dlend_bringup_abort(struct dlend_bringup *b, const char *why)
 {
 	u32 todo = dlend_bringup_end(b);
 
-	return todo ? todo | dlend_bringup_set_error(b, why) : 0;
-}
-
-static u32 dlend_bringup_refuse_version(struct dlend_bringup *b, u32 node, u32 version)
-{
-	char text[DLEND_BRINGUP_ERROR_LEN];
-
-	snprintf(text, sizeof(text), dlend_bringup_wrong_version, node & 0xffff, version >> 16,
-		 version & 0xffff, b->version >> 16, b->version & 0xffff);
-	return dlend_bringup_set_error(b, text);
+	return todo ? todo | dlend_bringup_set_error(b, "%s", why) : 0;
 }
 
 /* Can this node answer what the scratchpads say?  If so, fill in what they say about the peer. */
 static bool dlend_bringup_understand(struct dlend_bringup *b, const u32 *spad, u32 *todo)
 {
-	char text[DLEND_BRINGUP_ERROR_LEN];
-	u32 node = spad[DLEND_SPAD_NODE];
+	u32 node = spad[DLEND_SPAD_NODE], theirs = spad[DLEND_SPAD_VERSION];
 	bool self = node == b->node;
 	int version;
 
 	if (spad[DLEND_SPAD_MAGIC] != DLEND_PROTO_MAGIC)
 		return false;
-	version = dlend_version_pick(b->version, spad[DLEND_SPAD_VERSION]);
+	version = dlend_version_pick(b->version, theirs);
 	if (version < 0) {
-		*todo |= dlend_bringup_refuse_version(b, node, spad[DLEND_SPAD_VERSION]);
-		return false;
-	}
-	if (!node || node > U16_MAX || self != b->loop) {
-		snprintf(text, sizeof(text), dlend_bringup_wrong_node, node, b->node);
-		*todo |= dlend_bringup_set_error(b, text);
-		return false;
-	}
-	if (b->required && node != b->required) {
-		snprintf(text, sizeof(text), dlend_bringup_other_node, node, b->required);
-		*todo |= dlend_bringup_set_error(b, text);
-		return false;
-	}
-	if (!spad[DLEND_SPAD_APERTURE]) {
+		*todo |= dlend_bringup_set_error(b, dlend_bringup_wrong_version, node & 0xffff,
+						 theirs >> 16, theirs & 0xffff,
+						 b->version >> 16, b->version & 0xffff);
+	} else if (!node || node > U16_MAX || self != b->loop) {
+		*todo |= dlend_bringup_set_error(b, dlend_bringup_wrong_node, node, b->node);
+	} else if (b->required && node != b->required) {
+		*todo |= dlend_bringup_set_error(b, dlend_bringup_other_node, node, b->required);
+	} else if (!spad[DLEND_SPAD_APERTURE]) {
 		*todo |= dlend_bringup_set_error(b, dlend_bringup_small_window);
-		return false;
+	} else {
+		b->peer_node = node;
+		b->peer_aperture_mib = spad[DLEND_SPAD_APERTURE];
+		b->picked = version;
+		return true;
 	}
-	b->peer_node = node;
-	b->peer_aperture_mib = spad[DLEND_SPAD_APERTURE];
-	b->picked = version;
-	return true;
+	return false;
 }
 
 static u64 dlend_bringup_spad_nonce(const u32 *spad)
@@ -320,7 +311,7 @@ static u32 dlend_bringup_settle(struct dlend_bringup *b, const struct dlend_brin
 	why = dlend_bringup_lacks(b, area, text, sizeof(text));
 	/* The peer's test may not have run yet: an error only if it is late, or the peer beats. */
 	if (why)
-		return why == text || area->beat || late ? dlend_bringup_set_error(b, why) : 0;
+		return why == text || area->beat || late ? dlend_bringup_set_error(b, "%s", why) : 0;
 	b->complete = true;
 	b->peer_window = area->window;
 	if (!area->beat)
