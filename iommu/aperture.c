@@ -695,15 +695,19 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 	return err;
 }
 
-int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
-		       struct dlend_paging **pg)
+struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap)
+{
+	guard(mutex)(&ap->lock);
+	if (!ap->live)
+		return ERR_PTR(-ENODEV);
+	return ap->pg ? dlend_paging_get(ap->pg) : ERR_PTR(-EOPNOTSUPP);
+}
+
+int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot)
 {
 	guard(mutex)(&ap->lock);
 	if (!ap->live)
 		return -ENODEV;
-	if (!ap->pg)
-		return -EOPNOTSUPP;
-	*pg = dlend_paging_get(ap->pg);
 	view->offset = slot->offset;
 	view->size = slot->size;
 	list_add_tail(&view->node, &ap->views);

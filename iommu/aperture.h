@@ -141,17 +141,24 @@ int dlend_aperture_mirror(struct dlend_aperture *ap, struct dlend_view *view, u6
 void dlend_aperture_unmirror(struct dlend_aperture *ap, struct dlend_view *view);
 
 /**
- * dlend_aperture_raw - let a slot's pages be mapped without the aperture's books (raw_slot.c)
+ * dlend_aperture_paging - keep the domain that an aperture is in
  * @ap: aperture
- * @view: (in) its unmap() is called when the slot is unmapped or the aperture is detached;
- *	dlend_aperture_unview() ends that
- * @slot: slot of it, with nothing mapped
- * @pg: (out) where to map, until unmap() is called; with a reference, dlend_paging_put() it
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: 0; -EOPNOTSUPP there is no IOMMU; -ENODEV it is detached.
+ * Return: domain, for dlend_paging_put(); ERR_PTR: -EOPNOTSUPP there is no IOMMU (this node is its
+ * own peer); -ENODEV it is detached.
  */
-int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot,
-		       struct dlend_paging **pg);
+struct dlend_paging *dlend_aperture_paging(struct dlend_aperture *ap);
+
+/**
+ * dlend_aperture_raw - let a slot's pages be mapped without the aperture's books (raw_slot.c)
+ * @ap: aperture
+ * @view: (in) its unmap() is called when the slot is unmapped or the aperture is detached; nothing
+ *	is mapped any more after that. dlend_aperture_unview() ends that
+ * @slot: slot of it, with nothing mapped
+ *
+ * Context: process, may sleep; takes the aperture's lock. Return: 0; -ENODEV it is detached.
+ */
+int dlend_aperture_raw(struct dlend_aperture *ap, struct dlend_view *view, struct dlend_slot *slot);
 
 #endif

@@ -188,6 +188,11 @@ struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg)
 	return dlend_iommu_paging(pg)->domain;
 }
 
+struct iommu_domain *dlend_paging_twin(struct dlend_paging *pg)
+{
+	return iommu_paging_domain_alloc(dlend_iommu_paging(pg)->dev);
+}
+
 /* Still without its domain. */
 static struct dlend_iommu_paging *dlend_paging_alloc(struct device *dev)
 {

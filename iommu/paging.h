@@ -111,6 +111,14 @@ u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last);
 struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg);
 
 /**
+ * dlend_paging_twin - a domain of the kernel's for the same device, which is attached to none
+ * @pg: domain that is in use
+ *
+ * Context: process, may sleep. Return: domain, for iommu_domain_free(); or ERR_PTR.
+ */
+struct iommu_domain *dlend_paging_twin(struct dlend_paging *pg);
+
+/**
  * dlend_paging_detach - block the group, if the kernel does so
  * @pg: domain, attached or not
  *

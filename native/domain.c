@@ -263,40 +263,25 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 
 	if (!ap)
 		return ERR_PTR(-ENODEV);
-	raw = dlend_raw_slot_open(ap, size);
+	raw = dlend_raw_slot_open(&d->raw, ap, size);
 	if (PTR_ERR_OR_ZERO(raw) == -ENOSPC && dlend_native_segments_shed(d))
-		raw = dlend_raw_slot_open(ap, size);
+		raw = dlend_raw_slot_open(&d->raw, ap, size);
 	return raw;
 }
 
 /* Once it stands among the segments, a cut finds it; before that, d->cut says so. */
 static int dlend_native_segment_store(struct dlend_native_domain *d,
-				      struct dlend_native_segment *seg, bool nowhere)
+				      struct dlend_native_segment *seg)
 {
 	u64 number = dlend_native_segment_number(d, seg->first);
 
 	guard(mutex)(&d->lock);
-	if (d->cut != nowhere)
+	if (d->cut)
 		return -ENODEV;
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
-	/* Of all segments, as a link has one aperture for all its life. */
-	if (!nowhere && !d->reach)
-		/* Pairs with the acquires of those who flush. */
-		smp_store_release(&d->reach, dlend_raw_domain_get(seg->raw));
 	/* A cut takes this lock, too, and waits for no I/O. */
 	return xa_err(xa_store(&d->segments, number, seg, GFP_NOIO | __GFP_ACCOUNT));
-}
-
-static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 size)
-{
-	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
-
-	if (seg) {
-		seg->first = first;
-		seg->size = size;
-	}
-	return seg;
 }
 
 /*
@@ -305,12 +290,14 @@ static struct dlend_native_segment *dlend_native_segment_alloc(u64 first, u64 si
  */
 static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u64 size)
 {
-	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
+	struct dlend_native_segment *seg = kzalloc_obj(*seg, GFP_KERNEL_ACCOUNT);
 	bool hidden;
 	int err;
 
 	if (!seg)
 		return -ENOMEM;
+	seg->first = first;
+	seg->size = size;
 	seg->raw = dlend_native_segment_room(d, size);
 	if (IS_ERR(seg->raw)) {
 		err = PTR_ERR(seg->raw);
@@ -319,33 +306,13 @@ static int dlend_native_segment_make(struct dlend_native_domain *d, u64 first, u
 	err = dlend_native_segment_show(d, seg, &hidden);
 	if (err)
 		goto close_slot;
-	err = dlend_native_segment_store(d, seg, false);
+	err = dlend_native_segment_store(d, seg);
 	if (!err)
 		return 0;
 	hidden = dlend_native_segment_hide(d, seg, NULL);
 close_slot:
 	/* What a silent lender was told may still hold there. */
 	dlend_raw_slot_close(seg->raw, hidden && !d->silent);
-free_seg:
-	kfree(seg);
-	return err;
-}
-
-/* Of a domain that is cut: its user goes on until it has noticed, and nobody is told. */
-static int dlend_native_segment_make_nowhere(struct dlend_native_domain *d, u64 first, u64 size)
-{
-	struct dlend_native_segment *seg = dlend_native_segment_alloc(first, size);
-	int err = -ENOMEM;
-
-	if (!seg)
-		return err;
-	seg->raw = dlend_raw_slot_nowhere();
-	if (!seg->raw)
-		goto free_seg;
-	err = dlend_native_segment_store(d, seg, true);
-	if (!err)
-		return 0;
-	dlend_raw_slot_close(seg->raw, true);
 free_seg:
 	kfree(seg);
 	return err;
@@ -381,9 +348,7 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
 		return 0;
 	err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_segment_make(d, first, size);
-	if (err && READ_ONCE(d->cut))
-		return dlend_native_segment_make_nowhere(d, first, size);
-	if (err == -ENOSPC) {
+	if (err == -ENOSPC && !READ_ONCE(d->cut)) {
 		dlend_native_segment_no_room(d, size, why);
 		dev_err_ratelimited(dlend_link_dev(d->link),
 				    "a VM's or a program's device: %s, or attach with a smaller dlend_native.dma_mib, which an attached device keeps for this host's own drivers\n",
@@ -456,7 +421,7 @@ static void dlend_native_domain_free(struct iommu_domain *domain)
 	xa_for_each(&d->segments, number, seg)
 		dlend_native_segment_free(seg, !d->silent);
 	xa_destroy(&d->segments);
-	dlend_raw_domain_put(d->reach);
+	dlend_raw_domains_put(&d->raw);
 	dlend_link_put(d->link);
 	kfree(d);
 	module_put(THIS_MODULE);
@@ -474,13 +439,25 @@ static u64 dlend_native_window_bytes(struct dlend_link *link)
 	return st.size;
 }
 
+/* A link has one aperture for all its life, so these are of all segments. */
+static int dlend_native_domain_open(struct dlend_native_domain *d)
+{
+	struct dlend_aperture *ap = dlend_link_aperture(d->link);
+
+	if (d->raw.reach)
+		return 0;
+	return ap ? dlend_raw_domains_get(&d->raw, ap) : -ENODEV;
+}
+
 /* The kernel's own DMA: all segments that it ever needs. */
 static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
 	char why[DLEND_REASON_LEN];
 	u64 size = (u64)READ_ONCE(dma_mib) << 20;
-	int err;
+	int err = dlend_native_domain_open(d);
 
+	if (err)
+		return err;
 	if (!size)
 		size = min_t(u64, dlend_native_window_bytes(d->link) / 4, SZ_2G);
 	size = ALIGN_DOWN(clamp(size, DLEND_NATIVE_DMA_LEAST, DLEND_NATIVE_DMA_MOST), SZ_2M);
@@ -500,13 +477,20 @@ static int dlend_native_domain_for_dma(struct dlend_native_domain *d, struct dle
 }
 
 /* VFIO, for which no domain is prepared: what its user asks for. */
-static void dlend_native_domain_for_vfio(struct dlend_native_domain *d)
+static int dlend_native_domain_for_vfio(struct dlend_native_domain *d)
 {
 	u64 part = dlend_native_window_bytes(d->link) / DLEND_NATIVE_SEGMENTS;
 	u64 size = clamp(rounddown_pow_of_two(part | 1), (u64)SZ_2M, (u64)SZ_1G);
+	int err = dlend_native_domain_open(d);
 
-	d->shift = ilog2(size);
+	if (err)
+		return err;
+	dlend_native_domain_range(d, 0, min(d->domain.geometry.aperture_end,
+					    d->raw.memory->geometry.aperture_end));
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES & (2 * size - 1);
+	/* Pairs with the acquire in dlend_native_unknown(). */
+	smp_store_release(&d->shift, ilog2(size));
+	return 0;
 }
 
 /* Members */
@@ -612,8 +596,7 @@ static int dlend_native_domain_decide(struct dlend_native_domain *d)
 	/* An administrator has set a group's type anew, with no driver: that is not prepared. */
 	if (iommu_is_dma_domain(&d->domain))
 		return -EBUSY;
-	dlend_native_domain_for_vfio(d);
-	return 0;
+	return dlend_native_domain_for_vfio(d);
 }
 
 /*
@@ -799,12 +782,16 @@ static int dlend_native_attach_dev(DLEND_ATTACH_DEV_ARGS)
 	return dlend_native_domain_join(domain, dev_iommu_priv_get(dev));
 }
 
-/* Bytes from @iova on, of @size, that are in its segment. */
-static u64 dlend_native_in_segment(const struct dlend_native_segment *seg, u64 iova, u64 size)
+/* Bytes from @iova on, of @size, that are in @seg, or would be in the one that is not there. */
+static u64 dlend_native_in_segment(const struct dlend_native_domain *d,
+				   const struct dlend_native_segment *seg, u64 iova, u64 size)
 {
-	if (iova < seg->first || iova - seg->first >= seg->size)
+	u64 bytes = seg ? seg->size : BIT_ULL(d->shift);
+	u64 first = seg ? seg->first : ALIGN_DOWN(iova, bytes);
+
+	if (iova < first || iova - first >= bytes)
 		return 0;
-	return min(size, seg->size - (iova - seg->first));
+	return min(size, bytes - (iova - first));
 }
 
 /* RAM of this host, that is: a device's BAR cannot be reached over a link. */
@@ -815,7 +802,26 @@ static bool dlend_native_is_ram(phys_addr_t paddr)
 	return pfn_valid(pfn) && !is_zone_device_page(pfn_to_page(pfn));
 }
 
-/* As much of @want, which is at that IO address, as is in one segment. Return: bytes, or -errno. */
+/* @seg: NULL: it is only noted what would be there. */
+static int dlend_native_map_in(struct dlend_native_domain *d, struct dlend_native_segment *seg,
+			       u64 iova, struct dlend_piece *piece, gfp_t gfp)
+{
+	int err = iommu_map(d->raw.memory, iova, piece->phys, piece->size,
+			    IOMMU_READ | IOMMU_WRITE, gfp);
+
+	if (err || !seg)
+		return err;
+	piece->offset = iova - seg->first;
+	err = dlend_raw_slot_map(seg->raw, piece, gfp);
+	if (err)
+		iommu_unmap(d->raw.memory, iova, piece->size);
+	return err;
+}
+
+/*
+ * As much of @want, which is at that IO address, as is in one segment.  Of a domain that is cut
+ * there may be none: its user goes on until it has noticed. Return: bytes, or -errno.
+ */
 static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 				     const struct dlend_piece *want, gfp_t gfp)
 {
@@ -824,18 +830,16 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	int err;
 
 	/* One that is not in use yet may be given back at once. */
-	while (!seg && dlend_native_on_demand(d)) {
-		err = dlend_native_segment_demand(d, iova);
-		if (err)
+	while (!seg && !READ_ONCE(d->cut)) {
+		err = dlend_native_on_demand(d) ? dlend_native_segment_demand(d, iova) : -ENODEV;
+		if (err && !READ_ONCE(d->cut))
 			return err;
 		seg = dlend_native_segment_use(d, iova, want->size);
 	}
-	if (!seg)
-		return -ENODEV;
-	piece.size = dlend_native_in_segment(seg, iova, want->size);
-	piece.offset = iova - seg->first;
-	err = piece.size ? dlend_raw_slot_map(seg->raw, &piece, gfp) : -ERANGE;
-	dlend_native_segment_unuse(seg, err ? want->size : want->size - piece.size);
+	piece.size = dlend_native_in_segment(d, seg, iova, want->size);
+	err = piece.size ? dlend_native_map_in(d, seg, iova, &piece, gfp) : -ERANGE;
+	if (seg)
+		dlend_native_segment_unuse(seg, err ? want->size : want->size - piece.size);
 	return err ?: piece.size;
 }
 
@@ -847,7 +851,8 @@ static atomic64_t *dlend_native_pages(struct dlend_native_domain *d, size_t pgsi
 /* iommufd maps before it attaches the first device. Return: is it not known what it is for? */
 static bool dlend_native_unknown(struct dlend_native_domain *d)
 {
-	if (READ_ONCE(d->shift))
+	/* Pairs with the release in dlend_native_domain_for_vfio(). */
+	if (smp_load_acquire(&d->shift))
 		return false;
 	if (iommu_is_dma_domain(&d->domain))
 		return true;
@@ -889,49 +894,42 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
 	struct dlend_native_segment *seg = dlend_native_segment_use(d, iova, 0);
-	u64 some;
+	u64 some = dlend_native_in_segment(d, seg, iova, (u64)pgsize * pgcount);
 	size_t done;
 
-	if (!seg)
+	if (!some || !d->raw.memory)
 		return 0;
-	some = dlend_native_in_segment(seg, iova, (u64)pgsize * pgcount);
-	done = some ? dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather) : 0;
-	dlend_native_segment_unuse(seg, done);
+	if (seg)
+		dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather);
+	done = iommu_unmap(d->raw.memory, iova, some);
+	if (seg)
+		dlend_native_segment_unuse(seg, done);
 	return done;
 }
 
 /* What was gathered may have been the last of a segment that was given back meanwhile. */
 static void dlend_native_iotlb_sync(struct iommu_domain *domain, struct iommu_iotlb_gather *gather)
 {
-	/* Pairs with the release in dlend_native_segment_store(). */
-	struct dlend_paging *reach = smp_load_acquire(&to_native_domain(domain)->reach);
+	struct dlend_native_domain *d = to_native_domain(domain);
 
-	if (reach)
-		dlend_raw_domain_sync(reach, gather);
+	if (d->raw.reach)
+		iommu_iotlb_sync(d->raw.reach, gather);
 }
 
 /* For an administrator who sets a group's type to DMA-FQ: the IOMMU core does not ask before. */
 static void dlend_native_flush_iotlb_all(struct iommu_domain *domain)
 {
-	/* Pairs with the release in dlend_native_segment_store(). */
-	struct dlend_paging *reach = smp_load_acquire(&to_native_domain(domain)->reach);
+	struct dlend_native_domain *d = to_native_domain(domain);
 
-	if (reach)
-		dlend_raw_domain_flush(reach);
+	if (d->raw.reach)
+		iommu_flush_iotlb_all(d->raw.reach);
 }
 
 static phys_addr_t dlend_native_iova_to_phys(struct iommu_domain *domain, dma_addr_t iova)
 {
 	struct dlend_native_domain *d = to_native_domain(domain);
-	struct dlend_native_segment *seg = dlend_native_segment_use(d, iova, 1);
-	phys_addr_t phys = 0;
 
-	if (!seg)
-		return 0;
-	if (dlend_native_in_segment(seg, iova, 1))
-		phys = dlend_raw_slot_phys(seg->raw, iova - seg->first);
-	dlend_native_segment_unuse(seg, 1);
-	return phys;
+	return d->raw.memory ? iommu_iova_to_phys(d->raw.memory, iova) : 0;
 }
 
 /* A lender turns No Snoop off in all that it lends. */

@@ -14,10 +14,10 @@
 #include <linux/rcupdate.h>
 #include <linux/types.h>
 #include <linux/xarray.h>
+#include <dlend/raw_slot.h>
 
 struct dlend_link;
 struct dlend_native_fn;
-struct dlend_paging;
 struct iommu_domain;
 struct seq_file;
 
@@ -37,7 +37,8 @@ struct seq_file;
  * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
  * @cut: its segments are out of reach, and so are new ones; for good
  * @session: the link's, as the first of its segments was made; under @change
- * @reach: the NTB's IOMMU's domain, in which all its segments are; NULL until there is one
+ * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO addresses
+ *	as here; all 0 while @shift is
  * @silent: a lender did not answer when it should have unmapped its segments
  * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
  *	them; it unmaps them by other sizes
@@ -50,7 +51,7 @@ struct dlend_native_domain {
 	struct mutex lock;		/* see above */
 	unsigned int alive;
 	struct xarray segments;
-	struct dlend_paging *reach;
+	struct dlend_raw_domains raw;
 	u64 session;
 	unsigned int shift;
 	bool cut, silent;

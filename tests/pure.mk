@@ -8,6 +8,3 @@ dlend-pure += lender/lease_sm lender/cfgfilter lender/drain
 dlend-pure += mdev/move_stream mdev/prober mdev/ranges mdev/books
 dlend-pure += borrower/cfg mdev/plan mdev/outstanding
 dlend-pure += borrower/p2p_plan
-
-# Pure, but notes in the kernel's own trees (maple tree): KUnit only.
-dlend-pure-kernel := iommu/led

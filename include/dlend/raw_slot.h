@@ -16,26 +16,53 @@ struct dlend_aperture;
 struct dlend_paging;
 struct dlend_piece;
 struct dlend_raw_slot;
+struct iommu_domain;
 struct iommu_iotlb_gather;
 
 /**
+ * struct dlend_raw_domains - domains of the kernel's for one user of raw slots
+ * @reach: of the NTB's function: all raw slots of an aperture are mapped in it, so this is what
+ *	dlend_raw_slot_unmap() leaves to be flushed
+ * @memory: no device is attached to it. The user maps there, at IO addresses of its own, all that it
+ *	maps in raw slots, and what would have been there if a slot were not cut: so it knows where
+ *	its pages lead, whatever happens to a slot
+ * @pg: keeps @reach when the aperture is detached
+ */
+struct dlend_raw_domains {
+	struct iommu_domain *reach, *memory;
+	struct dlend_paging *pg;
+};
+
+/**
+ * dlend_raw_domains_get - before the first raw slot of a user
+ * @d: (out) domains
+ * @ap: aperture
+ *
+ * Context: process, may sleep; takes the aperture's lock.
+ * Return: 0; -EOPNOTSUPP there is no IOMMU (this node is its own peer); -ENODEV the aperture is
+ * detached; or the IOMMU's error. On an error nothing is written to @d.
+ */
+int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap);
+
+/**
+ * dlend_raw_domains_put - after the last one
+ * @d: (in) domains; all 0 is fine
+ *
+ * Context: process, may sleep.
+ */
+void dlend_raw_domains_put(struct dlend_raw_domains *d);
+
+/**
  * dlend_raw_slot_open - reserve offsets in an aperture
- * @ap: aperture with an IOMMU; stays until dlend_raw_slot_close()
+ * @d: (in) domains of this aperture; they stay until dlend_raw_slot_close()
+ * @ap: aperture; stays until dlend_raw_slot_close()
  * @size: (in) bytes, page multiple
  *
  * Context: process, may sleep; takes the aperture's lock.
- * Return: raw slot; ERR_PTR: -EOPNOTSUPP there is no IOMMU (this node is its own peer); -ENODEV
- * the aperture is detached; or as dlend_slot_alloc().
+ * Return: raw slot; ERR_PTR: -ENODEV the aperture is detached; or as dlend_slot_alloc().
  */
-struct dlend_raw_slot *dlend_raw_slot_open(struct dlend_aperture *ap, u64 size);
-
-/**
- * dlend_raw_slot_nowhere - a raw slot as if it had been cut already, without offsets in an aperture
- *
- * Its pages lead nowhere. Context: process, may sleep. Return: raw slot, of any size; NULL: no
- * memory.
- */
-struct dlend_raw_slot *dlend_raw_slot_nowhere(void);
+struct dlend_raw_slot *dlend_raw_slot_open(const struct dlend_raw_domains *d,
+					   struct dlend_aperture *ap, u64 size);
 
 /**
  * dlend_raw_slot_close - unmap what is left, and give the offsets back
@@ -47,12 +74,7 @@ struct dlend_raw_slot *dlend_raw_slot_nowhere(void);
  */
 void dlend_raw_slot_close(struct dlend_raw_slot *raw, bool acked);
 
-/**
- * dlend_raw_slot_offset - its first byte, offset in the aperture
- * @raw: (in) raw slot; not of dlend_raw_slot_nowhere()
- *
- * Context: any.
- */
+/** dlend_raw_slot_offset - its first byte, offset in the aperture. Context: any. */
 u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
 
 /**
@@ -61,9 +83,8 @@ u64 dlend_raw_slot_offset(const struct dlend_raw_slot *raw);
  * @piece: (in) what, and where in the slot; all page multiples; nothing is mapped there
  * @gfp: (in) for page tables
  *
- * Once the aperture is detached or the slot was cut, it is as if the RAM were mapped, and nothing
- * is reached. Context: any, if @gfp does not sleep.
- * Return: 0; -EAGAIN it is being cut at this moment; or as iommu_map().
+ * Once the aperture is detached or the slot was cut, this does nothing. Context: any, if @gfp does
+ * not sleep. Return: 0; or as iommu_map().
  */
 int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *piece, gfp_t gfp);
 
@@ -72,41 +93,13 @@ int dlend_raw_slot_map(struct dlend_raw_slot *raw, const struct dlend_piece *pie
  * @raw: raw slot
  * @at: (in) where, bytes from its beginning
  * @size: (in) bytes
- * @gather: (in, out) what is to be flushed by dlend_raw_domain_sync()
- *
- * Context: any. Return: bytes that were mapped there; @size if the slot was cut: then all of it is
- * out of reach already.
- */
-size_t dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
-			    struct iommu_iotlb_gather *gather);
-
-/**
- * dlend_raw_domain_get - keep the IOMMU's domain that the slot is mapped in
- * @raw: (in) raw slot; not of dlend_raw_slot_nowhere()
- *
- * A user that unmaps without a flush keeps it: the slot may be closed before the flush, and the
- * aperture detached. Context: any. Return: the domain, the same one for all slots of an aperture,
- * until dlend_raw_domain_put().
- */
-struct dlend_paging *dlend_raw_domain_get(const struct dlend_raw_slot *raw);
-
-/** dlend_raw_domain_put - of dlend_raw_domain_get(); or NULL. Context: process, may sleep. */
-void dlend_raw_domain_put(struct dlend_paging *pg);
-
-/**
- * dlend_raw_domain_sync - flush what dlend_raw_slot_unmap() has gathered
- * @pg: domain
- * @gather: (in, out) what; page tables in it are freed
+ * @gather: (in, out) what is to be flushed in dlend_raw_domains.reach; nothing once it was cut:
+ *	what was mapped is out of reach already
  *
  * Context: any.
  */
-void dlend_raw_domain_sync(struct dlend_paging *pg, struct iommu_iotlb_gather *gather);
-
-/** dlend_raw_domain_flush - the same, and everything else that was gathered. Context: any. */
-void dlend_raw_domain_flush(struct dlend_paging *pg);
-
-/** dlend_raw_slot_phys - where @at leads, or would if it were not cut; 0: nowhere. Context: any. */
-phys_addr_t dlend_raw_slot_phys(struct dlend_raw_slot *raw, u64 at);
+void dlend_raw_slot_unmap(struct dlend_raw_slot *raw, u64 at, size_t size,
+			  struct iommu_iotlb_gather *gather);
 
 /**
  * dlend_raw_slot_cut - put everything that is mapped out of the peer's reach, now and for good
