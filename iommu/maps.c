@@ -104,21 +104,20 @@ struct dlend_map_pages dlend_pages_count(const struct dlend_page_run *r)
 
 /*
  * struct dlend_run - mapped contiguously
- * @phys: where it leads, contiguously. For a scattered run the domain or dlend_maps.scattered knows
- * @cap: no larger pages, 0 = any
+ * @p: where, and where it leads. For a scattered run the domain or dlend_maps.scattered knows that,
+ *	and it has a cap of 4 KiB
  * @scattered: the run has any number of short pieces, which lead to different places
  */
 struct dlend_run {
 	struct rb_node node;
-	u64 first, last, subtree_last;
-	phys_addr_t phys;
-	u64 cap;
+	u64 subtree_last;
+	struct dlend_page_run p;
 	u32 prot;
 	bool mmio, scattered;
 };
 
-#define DLEND_RUN_FIRST(r)	((r)->first)
-#define DLEND_RUN_LAST(r)	((r)->last)
+#define DLEND_RUN_FIRST(r)	((r)->p.first)
+#define DLEND_RUN_LAST(r)	((r)->p.last)
 INTERVAL_TREE_DEFINE(struct dlend_run, node, u64, subtree_last, DLEND_RUN_FIRST,
 		     DLEND_RUN_LAST, static __maybe_unused, dlend_run_tree);
 
@@ -134,49 +133,22 @@ static phys_addr_t dlend_run_phys_at(const struct dlend_maps *m, const struct dl
 				     u64 iova)
 {
 	if (!r->scattered)
-		return r->phys + (iova - r->first);
+		return r->p.phys + (iova - r->p.first);
 	if (m->pg)
 		return m->pg->ops->phys(m->pg, iova);
 	return (phys_addr_t)xa_to_value(xa_load((struct xarray *)&m->scattered,
 						iova >> PAGE_SHIFT)) << PAGE_SHIFT;
 }
 
-static struct dlend_page_run dlend_run_of_pages(const struct dlend_maps *m,
-						const struct dlend_run *r)
-{
-	return (struct dlend_page_run) {
-		.first = r->first,
-		.last = r->last,
-		.phys = r->phys,
-		.sizes = m->pg->sizes,
-		.cap = r->cap,
-	};
-}
-
-static u64 dlend_run_page_size_at(const struct dlend_maps *m, const struct dlend_run *r, u64 iova)
-{
-	struct dlend_page_run run;
-
-	if (!m->pg || r->scattered)
-		return SZ_4K;
-	run = dlend_run_of_pages(m, r);
-	return dlend_page_at(&run, iova);
-}
-
 /* Without a domain there are no pages to count. */
 static void dlend_run_count(struct dlend_maps *m, const struct dlend_run *r, int sign)
 {
 	struct dlend_map_pages pages = {};
-	struct dlend_page_run run;
 
-	if (m->pg && r->scattered) {
-		pages.n4k = (r->last - r->first + 1) / SZ_4K;
-	} else if (m->pg) {
-		run = dlend_run_of_pages(m, r);
-		pages = dlend_pages_count(&run);
-	}
+	if (m->pg)
+		pages = dlend_pages_count(&r->p);
 	m->nr += sign;
-	m->bytes += sign * (s64)(r->last - r->first + 1);
+	m->bytes += sign * (s64)(r->p.last - r->p.first + 1);
 	m->pages.n4k += sign * (s64)pages.n4k;
 	m->pages.n2m += sign * (s64)pages.n2m;
 	m->pages.n1g += sign * (s64)pages.n1g;
@@ -198,15 +170,15 @@ int dlend_maps_check(const struct dlend_maps *m, u64 iova, phys_addr_t phys, u64
 static int dlend_run_map(struct dlend_maps *m, const struct dlend_run *r)
 {
 	u32 prot = r->prot | (r->mmio ? DLEND_PAGING_MMIO : 0);
-	u64 at = r->first, end;
+	u64 at = r->p.first, end;
 	int err;
 
 	while (m->pg) {
-		end = dlend_piece_last(at, r->last, m->pg->sizes, r->cap);
-		err = m->pg->ops->map(m->pg, at, r->phys + (at - r->first), end - at + 1, prot);
-		if (err && at > r->first)
-			m->pg->ops->unmap(m->pg, r->first, at - r->first);
-		if (err || end == r->last)
+		end = dlend_piece_last(at, r->p.last, m->pg->sizes, r->p.cap);
+		err = m->pg->ops->map(m->pg, at, r->p.phys + (at - r->p.first), end - at + 1, prot);
+		if (err && at > r->p.first)
+			m->pg->ops->unmap(m->pg, r->p.first, at - r->p.first);
+		if (err || end == r->p.last)
 			return err;
 		at = end + 1;
 	}
@@ -231,16 +203,16 @@ static void dlend_maps_forget_pages(struct dlend_maps *m, u64 first, u64 last)
 
 static int dlend_run_remember_pages(struct dlend_maps *m, const struct dlend_run *r)
 {
-	u64 at, pfn = r->phys >> PAGE_SHIFT;
+	u64 at, pfn = r->p.phys >> PAGE_SHIFT;
 	int err;
 
-	if (m->pg)
+	if (m->pg || !r->scattered)
 		return 0;
-	for (at = r->first; at - r->first <= r->last - r->first; at += PAGE_SIZE, pfn++) {
+	for (at = r->p.first; at - r->p.first <= r->p.last - r->p.first; at += PAGE_SIZE, pfn++) {
 		err = xa_err(xa_store(&m->scattered, at >> PAGE_SHIFT, xa_mk_value(pfn),
 				      DLEND_PAGING_GFP));
 		if (err) {
-			dlend_maps_forget_pages(m, r->first, r->last);
+			dlend_maps_forget_pages(m, r->p.first, r->p.last);
 			return err;
 		}
 		m->nr_pages++;
@@ -248,16 +220,10 @@ static int dlend_run_remember_pages(struct dlend_maps *m, const struct dlend_run
 	return 0;
 }
 
-/* Map @r as it stands and remember it. */
-static int dlend_run_put(struct dlend_maps *m, struct dlend_run *r)
+static void dlend_run_insert(struct dlend_maps *m, struct dlend_run *r)
 {
-	int err = dlend_run_map(m, r);
-
-	if (err)
-		return err;
 	dlend_run_tree_insert(r, &m->runs);
 	dlend_run_count(m, r, 1);
-	return 0;
 }
 
 /* The scattered run that has @iova, if something that is mapped with @prot may join it. */
@@ -280,24 +246,25 @@ static void dlend_run_join(struct dlend_maps *m, struct dlend_run *r)
 {
 	struct dlend_run *next = NULL, *prev = NULL;
 
-	if (r->last < U64_MAX)
-		next = dlend_run_joinable(m, r->last + 1, r->prot);
-	if (r->first)
-		prev = dlend_run_joinable(m, r->first - 1, r->prot);
+	if (r->p.last < U64_MAX)
+		next = dlend_run_joinable(m, r->p.last + 1, r->prot);
+	if (r->p.first)
+		prev = dlend_run_joinable(m, r->p.first - 1, r->prot);
 
 	if (next) {
 		dlend_run_take(m, next);
-		r->last = next->last;
+		r->p.last = next->p.last;
 		kfree(next);
 	}
 	if (prev) {
 		dlend_run_take(m, prev);
-		r->first = prev->first;
+		r->p.first = prev->p.first;
 		kfree(prev);
 	}
 }
 
-static int dlend_run_put_scattered(struct dlend_maps *m, struct dlend_run *r)
+/* Map @r as it stands and remember it. */
+static int dlend_run_put(struct dlend_maps *m, struct dlend_run *r)
 {
 	int err = dlend_run_remember_pages(m, r);
 
@@ -305,12 +272,12 @@ static int dlend_run_put_scattered(struct dlend_maps *m, struct dlend_run *r)
 		return err;
 	err = dlend_run_map(m, r);
 	if (err) {
-		dlend_maps_forget_pages(m, r->first, r->last);
+		dlend_maps_forget_pages(m, r->p.first, r->p.last);
 		return err;
 	}
-	dlend_run_join(m, r);
-	dlend_run_tree_insert(r, &m->runs);
-	dlend_run_count(m, r, 1);
+	if (r->scattered)
+		dlend_run_join(m, r);
+	dlend_run_insert(m, r);
 	return 0;
 }
 
@@ -327,14 +294,15 @@ int dlend_maps_add(struct dlend_maps *m, const struct dlend_piece *piece)
 	r = kzalloc_obj(*r, DLEND_PAGING_GFP);
 	if (!r)
 		return -ENOMEM;
-	r->first = piece->offset;
-	r->last = piece->offset + (piece->size - 1);
-	r->phys = piece->phys;
+	r->p.first = piece->offset;
+	r->p.last = piece->offset + (piece->size - 1);
+	r->p.phys = piece->phys;
 	r->prot = piece->prot;
 	r->mmio = piece->mmio;
 	r->scattered = !piece->mmio && piece->size < DLEND_RUN_SCATTERED_BELOW;
-	r->cap = r->scattered ? SZ_4K : piece->cap;
-	err = r->scattered ? dlend_run_put_scattered(m, r) : dlend_run_put(m, r);
+	r->p.cap = r->scattered ? SZ_4K : piece->cap;
+	r->p.sizes = m->pg ? m->pg->sizes : 0;
+	err = dlend_run_put(m, r);
 	if (err)
 		kfree(r);
 	return err;
@@ -350,16 +318,12 @@ static void dlend_run_keep_part(struct dlend_maps *m, const struct dlend_run *ol
 	struct dlend_run *r = kzalloc_obj(*r, DLEND_PAGING_GFP | __GFP_NOFAIL);
 	int err;
 
-	r->first = first;
-	r->last = last;
-	r->phys = old->phys + (first - old->first);
-	r->scattered = old->scattered;
-	r->cap = old->cap;
-	r->prot = old->prot;
-	r->mmio = old->mmio;
+	*r = *old;
+	r->p.first = first;
+	r->p.last = last;
+	r->p.phys += first - old->p.first;
 	if (!map) {
-		dlend_run_tree_insert(r, &m->runs);
-		dlend_run_count(m, r, 1);
+		dlend_run_insert(m, r);
 		return;
 	}
 	err = dlend_run_put(m, r);
@@ -388,21 +352,20 @@ static void dlend_maps_unmap_pages(struct dlend_maps *m, u64 first, u64 last)
  */
 static void dlend_run_cut(struct dlend_maps *m, struct dlend_run *r, u64 first, u64 last)
 {
-	u64 from = first & ~(dlend_run_page_size_at(m, r, first) - 1);
-	u64 to = last | (dlend_run_page_size_at(m, r, last) - 1);
+	u64 from = first & ~(dlend_page_at(&r->p, first) - 1);
+	u64 to = last | (dlend_page_at(&r->p, last) - 1);
 
 	dlend_run_take(m, r);
 	dlend_maps_unmap_pages(m, from, to);
-	if (r->scattered)
-		dlend_maps_forget_pages(m, from, to);
-	if (r->first < from)
-		dlend_run_keep_part(m, r, r->first, from - 1, false);
+	dlend_maps_forget_pages(m, from, to);
+	if (r->p.first < from)
+		dlend_run_keep_part(m, r, r->p.first, from - 1, false);
 	if (from < first)
 		dlend_run_keep_part(m, r, from, first - 1, true);
 	if (last < to)
 		dlend_run_keep_part(m, r, last + 1, to, true);
-	if (to < r->last)
-		dlend_run_keep_part(m, r, to + 1, r->last, false);
+	if (to < r->p.last)
+		dlend_run_keep_part(m, r, to + 1, r->p.last, false);
 	kfree(r);
 }
 
@@ -412,15 +375,15 @@ static u64 dlend_maps_cut_edges(struct dlend_maps *m, u64 first, u64 last)
 	struct dlend_run *r = dlend_run_tree_iter_first(&m->runs, first, first);
 	u64 done = 0, at;
 
-	if (r && (r->first < first || r->last > last)) {
-		at = min(last, r->last);
+	if (r && (r->p.first < first || r->p.last > last)) {
+		at = min(last, r->p.last);
 		done += at - first + 1;
 		dlend_run_cut(m, r, first, at);
 	}
 	r = dlend_run_tree_iter_first(&m->runs, last, last);
-	if (r && r->last > last) {
-		done += last - r->first + 1;
-		dlend_run_cut(m, r, r->first, last);
+	if (r && r->p.last > last) {
+		done += last - r->p.first + 1;
+		dlend_run_cut(m, r, r->p.first, last);
 	}
 	return done;
 }
@@ -428,11 +391,10 @@ static u64 dlend_maps_cut_edges(struct dlend_maps *m, u64 first, u64 last)
 /* Forget @r; its pages are unmapped by the caller. Return: its last address */
 static u64 dlend_run_forget(struct dlend_maps *m, struct dlend_run *r)
 {
-	u64 last = r->last;
+	u64 last = r->p.last;
 
 	dlend_run_take(m, r);
-	if (r->scattered)
-		dlend_maps_forget_pages(m, r->first, last);
+	dlend_maps_forget_pages(m, r->p.first, last);
 	kfree(r);
 	return last;
 }
@@ -446,7 +408,7 @@ u64 dlend_maps_del(struct dlend_maps *m, u64 iova, u64 size)
 		return 0;
 	done = dlend_maps_cut_edges(m, iova, last);
 	while ((r = dlend_run_tree_iter_first(&m->runs, iova, last))) {
-		from = r->first;
+		from = r->p.first;
 		to = dlend_run_forget(m, r);
 		/* One IOTLB flush for all neighbours: scattered pages are many runs. */
 		while (to < last && (r = dlend_run_tree_iter_first(&m->runs, to + 1, to + 1)))
@@ -482,10 +444,10 @@ bool dlend_maps_next(struct dlend_maps *m, u64 iova, u64 last, struct dlend_piec
 
 	if (!r)
 		return false;
-	piece->offset = max(r->first, iova);
-	piece->size = dlend_run_contiguous(m, r, piece->offset, min(r->last, last));
+	piece->offset = max(r->p.first, iova);
+	piece->size = dlend_run_contiguous(m, r, piece->offset, min(r->p.last, last));
 	piece->phys = dlend_run_phys_at(m, r, piece->offset);
-	piece->cap = r->cap;
+	piece->cap = r->p.cap;
 	piece->prot = r->prot;
 	piece->mmio = r->mmio;
 	return true;
