@@ -279,16 +279,14 @@ static void dlend_domain_sum(struct dlend_domain *dom, struct dlend_maps *sum)
 void dlend_domain_show(struct dlend_domain *dom, struct seq_file *m)
 {
 	struct dlend_maps sum;
-	u64 faults, last;
 
-	mutex_lock(&dom->lock);
+	guard(mutex)(&dom->lock);
 	dlend_domain_sum(dom, &sum);
 	seq_printf(m, "attached: %d\ncoherent: %d\nclaims: %u\nmirrors: %u\n",
 		   dom->pg->ops->attached(dom->pg), dom->pg->coherent, dom->claims.nr,
 		   dom->nr_mirrors);
 	dlend_maps_show(&sum, m);
-	mutex_unlock(&dom->lock);
-	faults = dlend_paging_faults(dom->pg, &last);
-	seq_printf(m, "faults: %llu\nlast_fault: %llx\n", faults, last);
+	seq_printf(m, "faults: %llu\nlast_fault: %llx\n", (u64)atomic64_read(&dom->pg->faults),
+		   READ_ONCE(dom->pg->last_fault));
 }
 DLEND_EXPORT(dlend_domain_show);

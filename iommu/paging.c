@@ -17,30 +17,8 @@
 #include <dlend/compat.h>
 #include <dlend/types.h>
 #include "paging.h"
-#include "reserved.h"
+#include "slots.h"
 #include "iommu/trace.h"
-
-/*
- * struct dlend_iommu_paging - a domain of the kernel's
- * @dev: whose group it fits, for messages; referenced
- * @group: referenced
- * @driver_mask: of a shared domain: the DMA mask that @dev's driver has set
- * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: where
- */
-struct dlend_iommu_paging {
-	struct dlend_paging pub;
-	struct iommu_domain *domain;
-	struct iommu_group *group;
-	struct device *dev;
-	u64 driver_mask;
-	atomic64_t faults;
-	u64 last_fault;
-};
-
-static struct dlend_iommu_paging *dlend_iommu_paging(struct dlend_paging *pg)
-{
-	return container_of(pg, struct dlend_iommu_paging, pub);
-}
 
 /* With SME, AMD's page tables of older kernels set the encryption bit in mappings of BARs, too. */
 static bool dlend_paging_mmio_possible(void)
@@ -61,17 +39,17 @@ static int dlend_paging_map(struct dlend_paging *pg, u64 iova, phys_addr_t phys,
 		p |= IOMMU_READ;
 	if (prot & DLEND_PROT_WRITE)
 		p |= IOMMU_WRITE;
-	return iommu_map(dlend_iommu_paging(pg)->domain, iova, phys, size, p, DLEND_PAGING_GFP);
+	return iommu_map(pg->domain, iova, phys, size, p, DLEND_PAGING_GFP);
 }
 
 static u64 dlend_paging_unmap(struct dlend_paging *pg, u64 iova, u64 size)
 {
-	return iommu_unmap(dlend_iommu_paging(pg)->domain, iova, size);
+	return iommu_unmap(pg->domain, iova, size);
 }
 
 static phys_addr_t dlend_paging_phys(struct dlend_paging *pg, u64 iova)
 {
-	return iommu_iova_to_phys(dlend_iommu_paging(pg)->domain, iova);
+	return iommu_iova_to_phys(pg->domain, iova);
 }
 
 /*
@@ -89,21 +67,19 @@ static bool dlend_paging_enforce_coherency(struct iommu_domain *domain)
 
 static int dlend_paging_attach(struct dlend_paging *pg)
 {
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 	/* By a shared one the device translates all the time, with or without an aperture in it. */
-	int err = pg->shared ? 0 : iommu_attach_group(p->domain, p->group);
+	int err = pg->shared ? 0 : iommu_attach_group(pg->domain, pg->group);
 
 	if (!err)
-		pg->coherent = dlend_paging_enforce_coherency(p->domain);
+		pg->coherent = dlend_paging_enforce_coherency(pg->domain);
 	return err;
 }
 
 static void dlend_paging_do_detach(struct dlend_paging *pg)
 {
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
 	/* With a DMA owner the group falls back to its blocking domain, not to identity. */
-	iommu_detach_group(p->domain, p->group);
+	iommu_detach_group(pg->domain, pg->group);
 }
 
 static int dlend_paging_first_device(struct device *dev, void *arg)
@@ -121,36 +97,34 @@ static int dlend_paging_first_device(struct device *dev, void *arg)
  */
 static bool dlend_paging_attached(struct dlend_paging *pg)
 {
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 	struct device *dev = NULL;
 	bool attached;
 
 	if (pg->shared)
 		return false;
-	iommu_group_for_each_dev(p->group, &dev, dlend_paging_first_device);
+	iommu_group_for_each_dev(pg->group, &dev, dlend_paging_first_device);
 	if (!dev)
 		return false;
-	attached = iommu_get_domain_for_dev(dev) == p->domain;
+	attached = iommu_get_domain_for_dev(dev) == pg->domain;
 	put_device(dev);
 	return attached;
 }
 
-static void dlend_paging_drop(struct dlend_iommu_paging *p)
+static void dlend_paging_drop(struct dlend_paging *pg)
 {
-	iommu_group_put(p->group);
-	put_device(p->dev);
-	kfree(p);
+	iommu_group_put(pg->group);
+	put_device(pg->dev);
+	kfree(pg);
 }
 
 static void dlend_paging_free(struct dlend_paging *pg)
 {
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
 
 	if (pg->shared)
-		dma_set_mask_and_coherent(p->dev, p->driver_mask);
+		dma_set_mask_and_coherent(pg->dev, pg->driver_mask);
 	else
-		iommu_domain_free(p->domain);
-	dlend_paging_drop(p);
+		iommu_domain_free(pg->domain);
+	dlend_paging_drop(pg);
 }
 
 static const struct dlend_paging_ops dlend_paging_kernel_ops = {
@@ -167,101 +141,83 @@ static const struct dlend_paging_ops dlend_paging_kernel_ops = {
 static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *dev,
 				    unsigned long iova, int flags, void *token)
 {
-	struct dlend_iommu_paging *p = token;
+	struct dlend_paging *pg = token;
 
-	atomic64_inc(&p->faults);
-	WRITE_ONCE(p->last_fault, iova);
+	atomic64_inc(&pg->faults);
+	WRITE_ONCE(pg->last_fault, iova);
 	trace_dlend_fault(dev_name(dev), iova, flags);
 	return -EOPNOTSUPP;
 }
 
-u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last)
-{
-	struct dlend_iommu_paging *p = dlend_iommu_paging(pg);
-
-	*last = READ_ONCE(p->last_fault);
-	return atomic64_read(&p->faults);
-}
-
-struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg)
-{
-	return dlend_iommu_paging(pg)->domain;
-}
-
-struct iommu_domain *dlend_paging_twin(struct dlend_paging *pg)
-{
-	return iommu_paging_domain_alloc(dlend_iommu_paging(pg)->dev);
-}
-
 /* Still without its domain. */
-static struct dlend_iommu_paging *dlend_paging_alloc(struct device *dev)
+static struct dlend_paging *dlend_paging_alloc(struct device *dev)
 {
-	struct dlend_iommu_paging *p = kzalloc_obj(*p);
+	struct dlend_paging *pg = kzalloc_obj(*pg);
 
-	if (!p)
+	if (!pg)
 		return ERR_PTR(-ENOMEM);
-	p->group = iommu_group_get(dev);
-	if (!p->group) {
-		kfree(p);
+	pg->group = iommu_group_get(dev);
+	if (!pg->group) {
+		kfree(pg);
 		return ERR_PTR(-ENODEV);
 	}
-	p->dev = get_device(dev);
-	p->pub.ops = &dlend_paging_kernel_ops;
-	p->pub.tables_stay = DLEND_TABLES_STAY;
-	refcount_set(&p->pub.users, 1);
-	return p;
+	pg->dev = get_device(dev);
+	pg->ops = &dlend_paging_kernel_ops;
+	pg->tables_stay = DLEND_TABLES_STAY;
+	refcount_set(&pg->users, 1);
+	return pg;
 }
 
 struct dlend_paging *dlend_paging_create(struct device *dev)
 {
-	struct dlend_iommu_paging *p = dlend_paging_alloc(dev);
+	struct dlend_paging *pg = dlend_paging_alloc(dev);
 	struct iommu_domain *domain;
 
-	if (IS_ERR(p))
-		return ERR_CAST(p);
+	if (IS_ERR(pg))
+		return pg;
 	domain = iommu_paging_domain_alloc(dev);
 	if (IS_ERR(domain)) {
-		dlend_paging_drop(p);
+		dlend_paging_drop(pg);
 		return ERR_CAST(domain);
 	}
-	p->domain = domain;
-	p->pub.sizes = domain->pgsize_bitmap;
-	p->pub.first = domain->geometry.aperture_start;
-	p->pub.last = domain->geometry.aperture_end;
-	iommu_set_fault_handler(domain, dlend_paging_count_fault, p);
+	pg->domain = domain;
+	pg->sizes = domain->pgsize_bitmap;
+	pg->first = domain->geometry.aperture_start;
+	pg->last = domain->geometry.aperture_end;
+	iommu_set_fault_handler(domain, dlend_paging_count_fault, pg);
 	if (device_iommu_capable(dev, IOMMU_CAP_ENFORCE_CACHE_COHERENCY))
-		p->pub.coherent = dlend_paging_enforce_coherency(domain);
-	return &p->pub;
+		pg->coherent = dlend_paging_enforce_coherency(domain);
+	return pg;
 }
 
 /* From now on the driver of the device gets IO addresses below 4 GiB only. */
-static int dlend_paging_lower_mask(struct dlend_iommu_paging *p)
+static int dlend_paging_lower_mask(struct dlend_paging *pg)
 {
-	p->driver_mask = dma_get_mask(p->dev);
-	if (p->driver_mask <= DMA_BIT_MASK(32))
+	pg->driver_mask = dma_get_mask(pg->dev);
+	if (pg->driver_mask <= DMA_BIT_MASK(32))
 		return -ENOSPC;
-	return dma_set_mask_and_coherent(p->dev, DMA_BIT_MASK(32));
+	return dma_set_mask_and_coherent(pg->dev, DMA_BIT_MASK(32));
 }
 
 struct dlend_paging *dlend_paging_share(struct device *dev)
 {
-	struct dlend_iommu_paging *p = dlend_paging_alloc(dev);
+	struct dlend_paging *pg = dlend_paging_alloc(dev);
 	int err = -ENODEV;
 
-	if (IS_ERR(p))
-		return ERR_CAST(p);
-	p->domain = iommu_get_domain_for_dev(dev);
-	if (p->domain && p->domain->type & __IOMMU_DOMAIN_DMA_API)
-		err = dlend_paging_lower_mask(p);
+	if (IS_ERR(pg))
+		return pg;
+	pg->domain = iommu_get_domain_for_dev(dev);
+	if (pg->domain && pg->domain->type & __IOMMU_DOMAIN_DMA_API)
+		err = dlend_paging_lower_mask(pg);
 	if (err) {
-		dlend_paging_drop(p);
+		dlend_paging_drop(pg);
 		return ERR_PTR(err);
 	}
-	p->pub.shared = true;
-	p->pub.sizes = p->domain->pgsize_bitmap;
-	p->pub.first = SZ_4G;
-	p->pub.last = min_t(u64, p->domain->geometry.aperture_end, p->driver_mask);
-	return &p->pub;
+	pg->shared = true;
+	pg->sizes = pg->domain->pgsize_bitmap;
+	pg->first = SZ_4G;
+	pg->last = min_t(u64, pg->domain->geometry.aperture_end, pg->driver_mask);
+	return pg;
 }
 
 bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size)
@@ -277,23 +233,16 @@ bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size)
 	return true;
 }
 
-static unsigned int dlend_paging_bridge_windows(struct device *dev, struct dlend_span *out)
+static unsigned int dlend_paging_bridge_windows(struct list_head *windows, struct dlend_span *out)
 {
-	struct pci_host_bridge *bridge;
 	struct resource_entry *w;
 	unsigned int n = 0;
 
-	if (!dev_is_pci(dev))
-		return 0;
-	bridge = pci_find_host_bridge(to_pci_dev(dev)->bus);
-	resource_list_for_each_entry(w, &bridge->windows) {
+	resource_list_for_each_entry(w, windows) {
 		if (resource_type(w->res) != IORESOURCE_MEM)
 			continue;
-		if (out) {
-			out[n].first = w->res->start - w->offset;
-			out[n].last = w->res->end - w->offset;
-		}
-		n++;
+		out[n].first = w->res->start - w->offset;
+		out[n++].last = w->res->end - w->offset;
 	}
 	return n;
 }
@@ -302,7 +251,7 @@ int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **
 {
 	struct iommu_group *group = iommu_group_get(dev);
 	struct iommu_resv_region *region, *next;
-	struct dlend_span *r = NULL;
+	struct list_head *bridge = NULL;
 	LIST_HEAD(list);
 	unsigned int n;
 	int err;
@@ -310,18 +259,16 @@ int dlend_paging_reserved(struct device *dev, bool windows, struct dlend_span **
 	/* All devices of the group translate by one domain. */
 	err = group ? iommu_get_group_resv_regions(group, &list) : -ENODEV;
 	iommu_group_put(group);
-	n = dlend_reserved_spans(&list, NULL);
-	if (windows)
-		n += dlend_paging_bridge_windows(dev, NULL);
-	if (!err)
-		r = kcalloc(n + 1, sizeof(*r), GFP_KERNEL);
-	if (r) {
-		n = dlend_reserved_spans(&list, r);
-		if (windows)
-			n += dlend_paging_bridge_windows(dev, r + n);
+	if (windows && dev_is_pci(dev))
+		bridge = &pci_find_host_bridge(to_pci_dev(dev)->bus)->windows;
+	n = list_count_nodes(&list) + (bridge ? list_count_nodes(bridge) : 0);
+	*out = err ? NULL : kcalloc(n + 1, sizeof(**out), GFP_KERNEL);
+	if (*out) {
+		n = dlend_span_reserved(&list, *out);
+		if (bridge)
+			n += dlend_paging_bridge_windows(bridge, *out + n);
 	}
 	list_for_each_entry_safe(region, next, &list, list)
 		kfree(region);
-	*out = r;
-	return r ? n : err ?: -ENOMEM;
+	return *out ? n : err ?: -ENOMEM;
 }

@@ -7,6 +7,7 @@
 #ifndef DLEND_IOMMU_PAGING_H
 #define DLEND_IOMMU_PAGING_H
 
+#include <linux/atomic.h>
 #include <linux/refcount.h>
 #include <linux/types.h>
 
@@ -14,6 +15,7 @@ struct device;
 struct dlend_paging;
 struct dlend_span;
 struct iommu_domain;
+struct iommu_group;
 
 /*
  * For what is allocated while mappings change.  When a link goes, they are cut at once, also if
@@ -54,6 +56,14 @@ struct dlend_paging_ops {
  * @tables_stay: unmapping frees no page table, as far as that can be relied on
  * @shared: the device's own driver has mappings in it, too, below @first
  * @users: who made it, until dlend_paging_end(), and each dlend_paging_get()
+ * @domain: the kernel's domain
+ * @group: the IOMMU group that it fits; referenced
+ * @dev: a device of that group, for messages; referenced
+ * @driver_mask: of a shared domain: the DMA mask that @dev's driver has set
+ * @faults: accesses that the IOMMU blocked, where its driver reports them; @last_fault: IO address
+ *	of the last one
+ *
+ * Members from @domain on are of paging.c's domains only.
  */
 struct dlend_paging {
 	const struct dlend_paging_ops *ops;
@@ -63,6 +73,12 @@ struct dlend_paging {
 	bool coherent;
 	bool tables_stay;
 	refcount_t users;
+	struct iommu_domain *domain;
+	struct iommu_group *group;
+	struct device *dev;
+	u64 driver_mask;
+	atomic64_t faults;
+	u64 last_fault;
 };
 
 /**
@@ -97,26 +113,6 @@ struct dlend_paging *dlend_paging_share(struct device *dev);
  * Context: process, may sleep.
  */
 bool dlend_paging_empty(struct dlend_paging *pg, u64 first, u64 size);
-
-/**
- * dlend_paging_faults - accesses that the IOMMU blocked, as far as its driver reports them
- * @pg: domain of dlend_paging_create()
- * @last: (out) IO address of the last one
- *
- * Context: any. Return: how many.
- */
-u64 dlend_paging_faults(struct dlend_paging *pg, u64 *last);
-
-/** dlend_paging_domain - the kernel's domain of dlend_paging_create(). Context: any. */
-struct iommu_domain *dlend_paging_domain(struct dlend_paging *pg);
-
-/**
- * dlend_paging_twin - a domain of the kernel's for the same device, which is attached to none
- * @pg: domain that is in use
- *
- * Context: process, may sleep. Return: domain, for iommu_domain_free(); or ERR_PTR.
- */
-struct iommu_domain *dlend_paging_twin(struct dlend_paging *pg);
 
 /**
  * dlend_paging_detach - block the group, if the kernel does so

@@ -61,13 +61,13 @@ int dlend_raw_domains_get(struct dlend_raw_domains *d, struct dlend_aperture *ap
 
 	if (IS_ERR(pg))
 		return PTR_ERR(pg);
-	memory = dlend_paging_twin(pg);
+	memory = iommu_paging_domain_alloc(pg->dev);
 	if (IS_ERR(memory)) {
 		dlend_paging_put(pg);
 		return PTR_ERR(memory);
 	}
 	*d = (struct dlend_raw_domains) {
-		.pg = pg, .reach = dlend_paging_domain(pg), .memory = memory,
+		.pg = pg, .reach = pg->domain, .memory = memory,
 	};
 	return 0;
 }
