@@ -18,7 +18,6 @@
 #include <dlend/types.h>
 #include "paging.h"
 #include "slots.h"
-#include "iommu/trace.h"
 
 /* With SME, AMD's page tables of older kernels set the encryption bit in mappings of BARs, too. */
 static bool dlend_paging_mmio_possible(void)
@@ -145,7 +144,6 @@ static int dlend_paging_count_fault(struct iommu_domain *domain, struct device *
 
 	atomic64_inc(&pg->faults);
 	WRITE_ONCE(pg->last_fault, iova);
-	trace_dlend_fault(dev_name(dev), iova, flags);
 	return -EOPNOTSUPP;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Tracepoints of apertures and of domains: slots, windows, mappings, faults.
+ * Tracepoints of apertures and of domains: slots, windows, mappings.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dlend
@@ -85,22 +85,6 @@ DEFINE_EVENT(dlend_domain, dlend_domain_map,
 DEFINE_EVENT(dlend_domain, dlend_domain_unmap,
 	TP_PROTO(const char *dev, const struct dlend_dma_range *r, int err),
 	TP_ARGS(dev, r, err)
-);
-
-TRACE_EVENT(dlend_fault,
-	TP_PROTO(const char *dev, u64 iova, int flags),
-	TP_ARGS(dev, iova, flags),
-	TP_STRUCT__entry(
-		__string(dev, dev)
-		__field(u64, iova)
-		__field(int, flags)
-	),
-	TP_fast_assign(
-		__assign_str(dev);
-		__entry->iova = iova;
-		__entry->flags = flags;
-	),
-	TP_printk("dev=%s iova=%llx flags=%x", __get_str(dev), __entry->iova, __entry->flags)
 );
 
 #endif

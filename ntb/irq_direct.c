@@ -43,7 +43,7 @@ struct dlend_direct_vector {
  * @old: in dlend_directs.old
  * @fire: the user's, with @arg
  * @mode, @count: what there is: DLEND_IRQ_NONE and 0: nothing
- * @vector: room for DLEND_MAX_VECTORS
+ * @vector: the first @count are there
  * @table: their messages, for the lender, in @slot
  */
 struct dlend_irq_direct {
@@ -53,7 +53,7 @@ struct dlend_irq_direct {
 	void *arg;
 	enum dlend_irq_mode mode;
 	u32 count;
-	struct dlend_direct_vector *vector;
+	struct dlend_direct_vector vector[DLEND_MAX_VECTORS];
 	struct dlend_p_message *table;
 	struct dlend_slot *slot;
 };
@@ -239,48 +239,39 @@ static int dlend_direct_grow(struct dlend_irq_direct *set, enum dlend_irq_mode m
 	return err;
 }
 
-static int dlend_direct_map_table(struct dlend_irq_direct *set)
-{
-	struct dlend_aperture *ap = dlend_link_aperture(set->link);
-
-	if (!ap)
-		return -ENOTCONN;
-	set->slot = dlend_slot_of_memory(ap, set->table, DLEND_DIRECT_TABLE_MAX, DLEND_PROT_READ,
-					 DLEND_SLOT_IRQ);
-	return PTR_ERR_OR_ZERO(set->slot);
-}
-
 /* Under lock */
 static void dlend_direct_destroy(struct dlend_irq_direct *set)
 {
 	dlend_direct_free_vectors(set);
 	if (set->table)
 		free_pages_exact(set->table, DLEND_DIRECT_TABLE_MAX);
-	kvfree(set->vector);
-	kfree(set);
+	kvfree(set);
 }
 
 static struct dlend_irq_direct *dlend_direct_create(struct dlend_link *link,
 						    void (*fire)(void *arg, u32 vector, u32 count),
 						    void *arg)
 {
-	struct dlend_irq_direct *set = kzalloc_obj(*set);
-	int err = -ENOMEM;
+	struct dlend_aperture *ap = dlend_link_aperture(link);
+	struct dlend_irq_direct *set = kvzalloc_obj(*set);
+	int err = ap ? -ENOMEM : -ENOTCONN;
 
 	if (!set)
-		return ERR_PTR(err);
-	set->link = dlend_link_get(link);
+		return ERR_PTR(-ENOMEM);
 	set->fire = fire;
 	set->arg = arg;
-	set->vector = kvcalloc(DLEND_MAX_VECTORS, sizeof(*set->vector), GFP_KERNEL);
 	set->table = alloc_pages_exact(DLEND_DIRECT_TABLE_MAX, GFP_KERNEL | __GFP_ZERO);
-	if (set->vector && set->table)
-		err = dlend_direct_map_table(set);
-	if (!err)
-		return set;
-	dlend_direct_destroy(set);
-	dlend_link_put(link);
-	return ERR_PTR(err);
+	if (ap && set->table) {
+		set->slot = dlend_slot_of_memory(ap, set->table, DLEND_DIRECT_TABLE_MAX,
+						 DLEND_PROT_READ, DLEND_SLOT_IRQ);
+		err = PTR_ERR_OR_ZERO(set->slot);
+	}
+	if (err) {
+		dlend_direct_destroy(set);
+		return ERR_PTR(err);
+	}
+	set->link = dlend_link_get(link);
+	return set;
 }
 
 /* Under lock. Return: why @party cannot have direct interrupts of this link, or NULL */

@@ -37,7 +37,7 @@ struct dlend_irq_sink {
 	struct dlend_slot *slot;
 	u32 handle;
 	__le32 *counters;
-	u32 *seen;
+	u32 seen[DLEND_MAX_VECTORS];
 	void (*fire)(void *arg, u32 vector, u32 count);
 	void *arg;
 };
@@ -143,21 +143,20 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 
 	if (!ap)
 		return ERR_PTR(-ENOTCONN);
-	sink = kzalloc_obj(*sink);
+	sink = kvzalloc_obj(*sink);
 	if (!sink)
 		return ERR_PTR(-ENOMEM);
 	sink->link = dlend_link_get(link);
 	sink->fire = fire;
 	sink->arg = arg;
-	sink->seen = kcalloc(DLEND_MAX_VECTORS, sizeof(*sink->seen), GFP_KERNEL);
 	sink->counters = alloc_pages_exact(DLEND_IRQ_COUNTERS_SIZE, GFP_KERNEL | __GFP_ZERO);
-	if (!sink->seen || !sink->counters)
-		goto free_memory;
+	if (!sink->counters)
+		goto free_sink;
 	sink->slot = dlend_slot_of_memory(ap, sink->counters, DLEND_IRQ_COUNTERS_SIZE,
 					  DLEND_PROT_READ | DLEND_PROT_WRITE, DLEND_SLOT_IRQ);
 	err = PTR_ERR_OR_ZERO(sink->slot);
 	if (err)
-		goto free_memory;
+		goto free_counters;
 	err = dlend_irq_sink_add(sink);
 	if (err)
 		goto free_slot;
@@ -165,12 +164,11 @@ struct dlend_irq_sink *dlend_irq_sink_open(struct dlend_link *link,
 
 free_slot:
 	dlend_slot_free(sink->slot);
-free_memory:
-	if (sink->counters)
-		free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
-	kfree(sink->seen);
+free_counters:
+	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
+free_sink:
 	dlend_link_put(link);
-	kfree(sink);
+	kvfree(sink);
 	return ERR_PTR(err);
 }
 DLEND_EXPORT(dlend_irq_sink_open);
@@ -189,8 +187,7 @@ void dlend_irq_sink_close(struct dlend_irq_sink *sink, bool acked)
 	else
 		dlend_slot_quarantine(sink->slot);
 	free_pages_exact(sink->counters, DLEND_IRQ_COUNTERS_SIZE);
-	kfree(sink->seen);
-	kfree(sink);
+	kvfree(sink);
 	dlend_link_put(link);
 }
 DLEND_EXPORT(dlend_irq_sink_close);
@@ -201,13 +198,6 @@ void dlend_irq_sink_tell(const struct dlend_irq_sink *sink, struct dlend_p_borro
 	p->irq_handle = cpu_to_le32(sink->handle);
 }
 DLEND_EXPORT(dlend_irq_sink_tell);
-
-void dlend_irq_sinks_begin(struct dlend_link *link)
-{
-	spin_lock_irq(&link->irq_lock);
-	link->sinks.cons = 0;
-	spin_unlock_irq(&link->irq_lock);
-}
 
 /* Doorbells */
 

@@ -15,7 +15,6 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <dlend/compat.h>
-#include <ntb/trace.h>
 #include "link.h"
 
 /*
@@ -295,16 +294,14 @@ static void dlend_irq_source_count(struct dlend_irq_source *src, u32 vector)
 	struct dlend_irq_sources *all = &link->sources;
 	struct dlend_ctrl __iomem *peer = link->peer_ctrl;
 	u32 index = all->prod & (DLEND_IRQ_RING_SLOTS - 1);
-	u32 count = ++src->count[vector];
 
-	writel(count, &src->counters[vector]);
+	writel(++src->count[vector], &src->counters[vector]);
 	writel(src->handle << 16 | vector, &peer->irq[index]);
 	wmb(); /* posted writes in order: counter and hint before the index */
 	writel(++all->prod, &peer->irq_prod);
 	wmb(); /* the index before the doorbell, which takes another way */
 	link->ops->db_ring(link->hw, BIT_ULL(DLEND_DB_IRQ));
 	atomic64_inc(&link->stat.irq_fired);
-	trace_dlend_irq_fire(src->handle, vector, count);
 }
 
 /* Under sources.lock. */
@@ -474,24 +471,17 @@ void dlend_irq_fire(struct dlend_irq_source *src, u32 vector, bool late)
 }
 DLEND_EXPORT(dlend_irq_fire);
 
-void dlend_irq_sources_begin(struct dlend_link *link)
-{
-	spin_lock_irq(&link->sources.lock);
-	link->sources.prod = 0;
-	link->sources.reads = (struct dlend_readtime){};
-	spin_unlock_irq(&link->sources.lock);
-}
-
 void dlend_irq_sources_enable(struct dlend_link *link, bool on)
 {
-	spin_lock_irq(&link->sources.lock);
-	link->sources.on = on;
-	spin_unlock_irq(&link->sources.lock);
-}
+	struct dlend_irq_sources *all = &link->sources;
 
-void dlend_irq_sources_stop(struct dlend_link *link)
-{
-	cancel_work_sync(&link->sources.work);
+	spin_lock_irq(&all->lock);
+	all->on = on;
+	if (on) {
+		all->prod = 0;
+		all->reads = (struct dlend_readtime){};
+	}
+	spin_unlock_irq(&all->lock);
 }
 
 void dlend_irq_sources_init(struct dlend_link *link)

@@ -521,17 +521,10 @@ void dlend_window_unmap(struct dlend_link *link, void __iomem *mem);
 void dlend_irq_sources_init(struct dlend_link *link);
 
 /**
- * dlend_irq_sources_begin - the peer's ring of hints is empty: a session is to begin
- * @link: link
- *
- * Context: process; takes sources.lock.
- */
-void dlend_irq_sources_begin(struct dlend_link *link);
-
-/**
  * dlend_irq_sources_enable - let sources fire, or not
  * @link: link
- * @on: (in) false: no source writes into the peer's memory any more when this returns
+ * @on: (in) true: a session begins, and the peer's ring of hints is empty. false: no source writes
+ *	into the peer's memory any more when this returns
  *
  * Context: process; takes sources.lock.
  */
@@ -549,14 +542,6 @@ void dlend_irq_sources_enable(struct dlend_link *link, bool on);
  * that link_down() of its user waits for.
  */
 void dlend_irq_sources_push(struct dlend_link *link);
-
-/**
- * dlend_irq_sources_stop - the link goes: nothing is read through the window any more
- * @link: link, after dlend_irq_sources_enable(link, false)
- *
- * Context: process, may sleep, no lock; waits for one read.
- */
-void dlend_irq_sources_stop(struct dlend_link *link);
 
 /* channel.c */
 
@@ -612,14 +597,6 @@ void dlend_chan_stop(struct dlend_link *link);
 
 /** dlend_irq_sinks_init - there is no sink. Context: any. */
 void dlend_irq_sinks_init(struct dlend_link *link);
-
-/**
- * dlend_irq_sinks_begin - the ring of hints is empty: a session is to begin
- * @link: link
- *
- * Context: process; takes link->irq_lock.
- */
-void dlend_irq_sinks_begin(struct dlend_link *link);
 
 /**
  * dlend_doorbell_enable - unmask or mask the doorbells

@@ -516,8 +516,9 @@ static bool dlend_spads_read(struct dlend_link *link, u32 *now)
 static void dlend_session_clear_area(struct dlend_link *link)
 {
 	dlend_chan_begin(link, link->bringup.nonce);
-	dlend_irq_sinks_begin(link);
-	dlend_irq_sources_begin(link);
+	spin_lock_irq(&link->irq_lock);
+	link->sinks.cons = 0;
+	spin_unlock_irq(&link->irq_lock);
 	memset(link->ctrl, 0, DLEND_CTRL_BYTES);
 	/* The peer has begun anew: it does not use offsets of an earlier session any more. */
 	dlend_aperture_release_all(link->aperture);
@@ -805,7 +806,8 @@ void dlend_session_remove(struct dlend_link *link)
 	flush_work(&link->announced.work);
 	disable_work_sync(&link->announced.work);
 	dlend_link_catch_up(link, DLEND_TO_NOBODY, UINT_MAX);
-	dlend_irq_sources_stop(link);
+	/* No source is on: nothing is read through the window any more. */
+	cancel_work_sync(&link->sources.work);
 	dlend_chan_stop(link);
 	mutex_lock(&link->state_lock);
 	dlend_setup_undo(link);

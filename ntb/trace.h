@@ -67,8 +67,8 @@ DEFINE_EVENT(dlend_msg, dlend_msg_receive,
 	TP_ARGS(link, msg, err)
 );
 
-/* @count: a lender's counter as it is now, or what a borrower found new in it. */
-DECLARE_EVENT_CLASS(dlend_irq_count,
+/* @count: what a borrower found new in a counter. */
+TRACE_EVENT(dlend_irq_deliver,
 	TP_PROTO(u32 handle, u32 vector, u32 count),
 	TP_ARGS(handle, vector, count),
 	TP_STRUCT__entry(
@@ -81,17 +81,6 @@ DECLARE_EVENT_CLASS(dlend_irq_count,
 		__entry->vector = vector;
 		__entry->count = count;
 	),
-	TP_printk("handle=%u vector=%u counter=%u", __entry->handle, __entry->vector,
-		  __entry->count)
-);
-
-DEFINE_EVENT(dlend_irq_count, dlend_irq_fire,
-	TP_PROTO(u32 handle, u32 vector, u32 count),
-	TP_ARGS(handle, vector, count)
-);
-DEFINE_EVENT_PRINT(dlend_irq_count, dlend_irq_deliver,
-	TP_PROTO(u32 handle, u32 vector, u32 count),
-	TP_ARGS(handle, vector, count),
 	TP_printk("handle=%u vector=%u new=%u", __entry->handle, __entry->vector,
 		  __entry->count)
 );
