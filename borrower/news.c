@@ -272,7 +272,7 @@ static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *a
 	struct dlend_offer *offer;
 
 	if (p->node) {
-		dlend_bridge_end_note(link, addr, p);
+		dlend_p2p_note_end(link, addr, p);
 		return;
 	}
 	guard(mutex)(&dlend_offers_lock);
@@ -404,8 +404,7 @@ static void dlend_news_link_down(struct dlend_link *link)
 {
 	while (dlend_news_cut_offer(link))
 		;
-	dlend_p2p_forget_peers(link);
-	dlend_bridge_ends_forget(link);
+	dlend_p2p_forget_peer(link);
 }
 
 /* Refuses while somebody here uses a device; a claim alone is no reason to stay awake. */

@@ -8,7 +8,6 @@
  *   dlend_offers_lock (mutex, offer.c)	  the book, and of every offer all that changes after it was
  *					  registered: state, link, claim
  *   dlend_p2p_lock (mutex, p2p.h)	  members, edges, what peers say about their links
- *   dlend_bridge_ends_lock (mutex, p2p.c)  where the ends of links sit
  *   an aperture's lock (iommu/)
  *   dlend_links_lock (ntb/link.h)	  for the name of a node
  */

@@ -28,33 +28,132 @@
 #include "p2p.h"
 #include "trace.h"
 
+DEFINE_MUTEX(dlend_p2p_lock);	/* all of peer-to-peer: see p2p.h */
+static LIST_HEAD(dlend_p2p_peers);
+static LIST_HEAD(dlend_p2p_members);
+static LIST_HEAD(dlend_p2p_bookings);
+
 /*
- * Where things on other nodes sit, as those nodes have told: offered devices (kept in the offers),
- * and the NTBs at the ends of links (kept here).  Cliques depend on where they join their host's
- * root complex; the bridges above them are for people only.
+ * What peers tell: which links they have (DLEND_MSG_PEERS), and where the NTBs of these links sit
+ * (DLEND_MSG_PLACE).  Cliques depend on where an NTB joins its host's root complex; the bridges
+ * above it are for people only.
  */
 
-#define DLEND_BRIDGE_ENDS_MAX	DLEND_PEERS_MAX		/* of a peer: it must not fill memory */
-#define DLEND_BRIDGE_LINE_MAX	256			/* bytes of a line in sysfs */
+#define DLEND_BRIDGE_LINE_MAX	256	/* bytes of a line in sysfs, at most */
+#define DLEND_P2P_PATH_LINE	32
+#define DLEND_P2P_PATHS_MAX	256	/* links of this node and of its peers */
 
-/**
- * struct dlend_bridge_end - an NTB at the end of a link between two other nodes
- * @node: among all
- * @link: over which its node told of it
- * @addr: the NTB
- * @to: the node that it leads to
- * @place: where it is
- */
+/* The NTB @addr of a peer, at the end of a link. @place.node: the node that it leads to. */
 struct dlend_bridge_end {
-	struct list_head node;
-	struct dlend_link *link;
 	struct dlend_addr addr;
-	u16 to;
 	struct dlend_p_place place;
 };
 
-static DEFINE_MUTEX(dlend_bridge_ends_lock);
-static LIST_HEAD(dlend_bridge_ends);
+/**
+ * struct dlend_p2p_peer - what one peer has told
+ * @node: among all
+ * @link: to that peer
+ * @n: how many links it has
+ * @path: these links
+ * @coming: how many of a list that is not complete yet
+ * @next: these
+ * @ends: how many of its NTBs are known
+ * @end: these
+ */
+struct dlend_p2p_peer {
+	struct list_head node;
+	struct dlend_link *link;
+	unsigned int n, coming, ends;
+	struct dlend_p2p_path path[DLEND_PEERS_MAX];
+	struct dlend_p2p_path next[DLEND_PEERS_MAX];
+	struct dlend_bridge_end end[DLEND_PEERS_MAX];
+};
+
+static struct dlend_p2p_peer *dlend_p2p_peer_find(const struct dlend_link *link)
+{
+	struct dlend_p2p_peer *peer;
+
+	lockdep_assert_held(&dlend_p2p_lock);
+	list_for_each_entry(peer, &dlend_p2p_peers, node)
+		if (peer->link == link)
+			return peer;
+	return NULL;
+}
+
+static struct dlend_p2p_peer *dlend_p2p_peer_get(struct dlend_link *link)
+{
+	struct dlend_p2p_peer *peer = dlend_p2p_peer_find(link);
+
+	if (peer)
+		return peer;
+	peer = kzalloc_obj(*peer);
+	if (!peer)
+		return NULL;
+	peer->link = dlend_link_get(link);
+	list_add_tail(&peer->node, &dlend_p2p_peers);
+	return peer;
+}
+
+void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
+			const struct dlend_p_place *place)
+{
+	struct dlend_p2p_peer *peer;
+	unsigned int i = 0;
+
+	guard(mutex)(&dlend_p2p_lock);
+	peer = dlend_p2p_peer_get(link);
+	while (peer && i < peer->ends && peer->end[i].place.node != place->node)
+		i++;
+	if (!peer || i == DLEND_PEERS_MAX)
+		return;
+	peer->end[i] = (struct dlend_bridge_end){ .addr = *addr, .place = *place };
+	peer->ends = max(peer->ends, i + 1);
+}
+
+/* The old list counts until the new one is complete. */
+static void dlend_p2p_peer_note(struct dlend_p2p_peer *peer, const struct dlend_p_peers *p)
+{
+	unsigned int i, n = le32_to_cpu(p->count);
+
+	if (!p->first)
+		peer->coming = 0;
+	/* A message is missing: the peer tells its list again when it has room. */
+	if (le16_to_cpu(p->first) != peer->coming || peer->coming + n > DLEND_PEERS_MAX)
+		return;
+	for (i = 0; i < n; i++)
+		peer->next[peer->coming++] = (struct dlend_p2p_path){
+			.from = le16_to_cpu(p->peer[i].node),
+			.to = dlend_link_peer(peer->link),
+			.mib = le32_to_cpu(p->peer[i].mib),
+		};
+	if (p->more)
+		return;
+	memcpy(peer->path, peer->next, sizeof(peer->path));
+	peer->n = peer->coming;
+}
+
+void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
+{
+	struct dlend_p2p_peer *peer;
+
+	guard(mutex)(&dlend_p2p_lock);
+	peer = dlend_p2p_peer_get(link);
+	if (peer)
+		dlend_p2p_peer_note(peer, p);
+}
+
+void dlend_p2p_forget_peer(struct dlend_link *link)
+{
+	struct dlend_p2p_peer *peer;
+
+	guard(mutex)(&dlend_p2p_lock);
+	peer = dlend_p2p_peer_find(link);
+	if (!peer)
+		return;
+	list_del(&peer->node);
+	dlend_link_put(peer->link);
+	kfree(peer);
+}
 
 static int dlend_bridge_emit_bdf(char *buf, int at, u32 domain, u16 bdf)
 {
@@ -99,302 +198,131 @@ int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place)
 	return dlend_root_emit(buf, at, &root);
 }
 
+static int dlend_bridge_end_emit(char *buf, int from, const struct dlend_bridge_end *end,
+				 bool root)
+{
+	int at = from;
+
+	at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender, le16_to_cpu(end->place.node));
+	if (root) {
+		at += dlend_place_emit_root(buf, at, &end->place);
+	} else {
+		at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(end->place.domain),
+					    end->addr.bdf);
+		at += sysfs_emit_at(buf, at, " ");
+		at += dlend_bridges_emit(buf, at, &end->place);
+	}
+	return at + sysfs_emit_at(buf, at, "\n") - from;
+}
+
 ssize_t dlend_bridge_ends_emit(char *buf, bool roots)
 {
-	struct dlend_bridge_end *end;
+	struct dlend_p2p_peer *peer;
+	unsigned int i;
 	int at = 0;
 
-	guard(mutex)(&dlend_bridge_ends_lock);
-	list_for_each_entry(end, &dlend_bridge_ends, node) {
+	guard(mutex)(&dlend_p2p_lock);
+	list_for_each_entry(peer, &dlend_p2p_peers, node)
 		/* Whole lines only. */
-		if (at > PAGE_SIZE - DLEND_BRIDGE_LINE_MAX)
-			break;
-		at += sysfs_emit_at(buf, at, "%u %u ", end->addr.lender, end->to);
-		if (roots) {
-			at += dlend_place_emit_root(buf, at, &end->place);
-		} else {
-			at += dlend_bridge_emit_bdf(buf, at, le32_to_cpu(end->place.domain),
-						    end->addr.bdf);
-			at += sysfs_emit_at(buf, at, " ");
-			at += dlend_bridges_emit(buf, at, &end->place);
-		}
-		at += sysfs_emit_at(buf, at, "\n");
-	}
+		for (i = 0; i < peer->ends && at <= PAGE_SIZE - DLEND_BRIDGE_LINE_MAX; i++)
+			at += dlend_bridge_end_emit(buf, at, &peer->end[i], roots);
 	return at;
 }
 
-/* On which islands the known ends are. Return: how many are written. */
-static unsigned int dlend_bridge_ends_islands(struct dlend_p2p_end *ends, unsigned int max)
-{
-	const struct dlend_bridge_end *end;
-	unsigned int n = 0;
-
-	guard(mutex)(&dlend_bridge_ends_lock);
-	list_for_each_entry(end, &dlend_bridge_ends, node) {
-		if (n == max)
-			break;
-		ends[n++] = (struct dlend_p2p_end){
-			.at = end->addr.lender, .to = end->to,
-			.island = le16_to_cpu(end->place.island),
-		};
-	}
-	return n;
-}
-
-/* The entry of the NTB to @to of which was told over @link, or a new one while there is room. */
-static struct dlend_bridge_end *dlend_bridge_end_for(struct dlend_link *link, u16 to)
-{
-	struct dlend_bridge_end *end;
-	unsigned int n = 0;
-
-	lockdep_assert_held(&dlend_bridge_ends_lock);
-	list_for_each_entry(end, &dlend_bridge_ends, node) {
-		if (end->link != link)
-			continue;
-		if (end->to == to)
-			return end;
-		n++;
-	}
-	if (n == DLEND_BRIDGE_ENDS_MAX)
-		return NULL;
-	end = kzalloc_obj(*end);
-	if (!end)
-		return NULL;
-	end->link = dlend_link_get(link);
-	end->to = to;
-	list_add_tail(&end->node, &dlend_bridge_ends);
-	return end;
-}
-
-void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *addr,
-			   const struct dlend_p_place *place)
-{
-	struct dlend_bridge_end *end;
-
-	guard(mutex)(&dlend_bridge_ends_lock);
-	end = dlend_bridge_end_for(link, le16_to_cpu(place->node));
-	if (!end)
-		return;
-	end->addr = *addr;
-	end->place = *place;
-}
-
-void dlend_bridge_ends_forget(struct dlend_link *link)
-{
-	struct dlend_bridge_end *end, *next;
-
-	guard(mutex)(&dlend_bridge_ends_lock);
-	list_for_each_entry_safe(end, next, &dlend_bridge_ends, node) {
-		if (end->link != link)
-			continue;
-		list_del(&end->node);
-		dlend_link_put(end->link);
-		kfree(end);
-	}
-}
-
-/*
- * Which nodes have links to each other, and on which islands these end, as far as this node knows:
- * its own links, and what its peers say about theirs.
- */
-
-#define DLEND_P2P_PATHS_MAX	256	/* links of this node and of its peers */
-#define DLEND_P2P_PATH_LINE	32	/* bytes of a line in sysfs, at most */
-
-/**
- * struct dlend_p2p_peers - what one peer said about its links
- * @node: among all
- * @link: to that peer
- * @n: how many links it has
- * @path: these links
- * @coming: how many of a list that is not complete yet
- * @next: these
- */
-struct dlend_p2p_peers {
-	struct list_head node;
-	struct dlend_link *link;
-	unsigned int n, coming;
-	struct dlend_p2p_path path[DLEND_PEERS_MAX];
-	struct dlend_p2p_path next[DLEND_PEERS_MAX];
-};
-
-struct dlend_p2p_paths {
-	unsigned int n, ends;
+/* A party, and what is known of the links between nodes: its own and those of its peers. */
+struct dlend_p2p_view {
+	struct dlend_p2p_party party;
 	struct dlend_p2p_path path[DLEND_P2P_PATHS_MAX];
 	struct dlend_p2p_end end[DLEND_P2P_PATHS_MAX];
 };
 
-DEFINE_MUTEX(dlend_p2p_lock);	/* all of peer-to-peer: see p2p.h */
-static LIST_HEAD(dlend_p2p_peers);
-static LIST_HEAD(dlend_p2p_members);
-static LIST_HEAD(dlend_p2p_bookings);
-
-static void dlend_p2p_paths_add(struct dlend_p2p_paths *paths, const struct dlend_p2p_path *path)
+static void dlend_p2p_view_add(struct dlend_p2p_view *view, const struct dlend_p2p_path *path)
 {
-	if (paths->n < DLEND_P2P_PATHS_MAX)
-		paths->path[paths->n++] = *path;
+	struct dlend_p2p_fabric *f = &view->party.fabric;
+
+	if (f->n < DLEND_P2P_PATHS_MAX)
+		view->path[f->n++] = *path;
 	else
 		pr_warn_once("dlend: this node and its peers have more than %u links: the others are left out, and devices that reach each other over one of these are taken for out of reach; take links down that no device needs\n",
 			     DLEND_P2P_PATHS_MAX);
 }
 
-static int dlend_p2p_paths_add_own(struct dlend_link *link, void *arg)
+static void dlend_p2p_view_add_end(struct dlend_p2p_view *view, u16 at, u16 to, u16 island)
+{
+	struct dlend_p2p_fabric *f = &view->party.fabric;
+
+	if (f->ends < DLEND_P2P_PATHS_MAX)
+		view->end[f->ends++] = (struct dlend_p2p_end){ at, to, island };
+}
+
+static int dlend_p2p_view_add_own(struct dlend_link *link, void *arg)
 {
 	struct dlend_aperture *ap = dlend_link_aperture(link);
-	struct dlend_p2p_paths *paths = arg;
+	u16 peer = dlend_link_peer(link);
 	struct dlend_aperture_stat st;
 	struct dlend_root root;
 	u64 left;
 
-	if (!ap || dlend_link_peer(link) == dlend_node_id())
+	if (!ap || peer == dlend_node_id())
 		return 0;
 	dlend_aperture_stat(ap, &st);
 	left = min(st.p2p_limit, st.p2p + st.free);
-	dlend_p2p_paths_add(paths, &(struct dlend_p2p_path){
-		.from = dlend_link_peer(link),
+	dlend_p2p_view_add(arg, &(struct dlend_p2p_path){
+		.from = peer,
 		.to = dlend_node_id(),
 		.mib = min_t(u64, st.p2p_limit / SZ_1M, U32_MAX),
 		.taken = st.p2p_limit - left,	/* by guests' RAM */
 	});
-	if (paths->ends < DLEND_P2P_PATHS_MAX && dlend_root_of_link(link, &root))
-		paths->end[paths->ends++] = (struct dlend_p2p_end){
-			.at = dlend_node_id(),
-			.to = dlend_link_peer(link),
-			.island = root.island,
-		};
+	if (dlend_root_of_link(link, &root))
+		dlend_p2p_view_add_end(arg, dlend_node_id(), peer, root.island);
 	return 0;
 }
 
-/*
- * What is known of the links between nodes. Return: memory for kfree(); NULL without memory
- * (@fabric is empty then).
- */
-static void *dlend_p2p_paths_get(struct dlend_p2p_fabric *fabric)
+/* Read what is known of links now. */
+static void dlend_p2p_view_links(struct dlend_p2p_view *view)
 {
-	struct dlend_p2p_paths *paths = kzalloc_obj(*paths);
-	struct dlend_p2p_peers *peers;
+	struct dlend_p2p_peer *peer;
 	unsigned int i;
 
-	*fabric = (struct dlend_p2p_fabric){ .self = dlend_node_id() };
-	if (!paths)
-		return NULL;
-	dlend_links_each(true, dlend_p2p_paths_add_own, paths);
-	mutex_lock(&dlend_p2p_lock);
-	list_for_each_entry(peers, &dlend_p2p_peers, node)
-		for (i = 0; i < peers->n; i++)
-			dlend_p2p_paths_add(paths, &peers->path[i]);
-	mutex_unlock(&dlend_p2p_lock);
-	paths->ends += dlend_bridge_ends_islands(paths->end + paths->ends,
-						 DLEND_P2P_PATHS_MAX - paths->ends);
-	fabric->path = paths->path;
-	fabric->n = paths->n;
-	fabric->end = paths->end;
-	fabric->ends = paths->ends;
-	return paths;
+	view->party.fabric = (struct dlend_p2p_fabric){
+		.self = dlend_node_id(), .path = view->path, .end = view->end,
+	};
+	dlend_links_each(true, dlend_p2p_view_add_own, view);
+	guard(mutex)(&dlend_p2p_lock);
+	list_for_each_entry(peer, &dlend_p2p_peers, node) {
+		for (i = 0; i < peer->n; i++)
+			dlend_p2p_view_add(view, &peer->path[i]);
+		for (i = 0; i < peer->ends; i++)
+			dlend_p2p_view_add_end(view, peer->end[i].addr.lender,
+					       le16_to_cpu(peer->end[i].place.node),
+					       le16_to_cpu(peer->end[i].place.island));
+	}
 }
 
-/* What parties other than @party have booked is taken; once only. Under dlend_p2p_lock. */
-static void dlend_p2p_paths_note_taken(void *memory, const void *party)
+/* Return: memory for kfree(), without a party; NULL. */
+static struct dlend_p2p_view *dlend_p2p_view_make(void)
 {
-	struct dlend_p2p_paths *paths = memory;
-	struct dlend_p2p_path *path;
+	struct dlend_p2p_view *view = kzalloc_obj(*view);
 
-	lockdep_assert_held(&dlend_p2p_lock);
-	if (!paths)
-		return;
-	for (path = paths->path; path < paths->path + paths->n; path++)
-		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to, party);
+	if (view)
+		dlend_p2p_view_links(view);
+	return view;
 }
 
 ssize_t dlend_p2p_paths_emit(char *buf)
 {
-	struct dlend_p2p_fabric fabric;
-	void *paths = dlend_p2p_paths_get(&fabric);
-	unsigned int i;
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
+	const struct dlend_p2p_path *path;
 	int at = 0;
 
-	if (!paths)
+	if (!view)
 		return -ENOMEM;
 	/* Whole lines only. */
-	for (i = 0; i < fabric.n && at < PAGE_SIZE - DLEND_P2P_PATH_LINE; i++)
-		at += sysfs_emit_at(buf, at, "%u %u %llu\n", fabric.path[i].from,
-				    fabric.path[i].to, (u64)fabric.path[i].mib * SZ_1M);
-	kfree(paths);
+	for (path = view->path; path < view->path + view->party.fabric.n &&
+	     at < PAGE_SIZE - DLEND_P2P_PATH_LINE; path++)
+		at += sysfs_emit_at(buf, at, "%u %u %llu\n", path->from, path->to,
+				    (u64)path->mib * SZ_1M);
 	return at;
-}
-
-static void dlend_p2p_peers_free(struct dlend_p2p_peers *peers)
-{
-	list_del(&peers->node);
-	dlend_link_put(peers->link);
-	kfree(peers);
-}
-
-static struct dlend_p2p_peers *dlend_p2p_peers_find(const struct dlend_link *link)
-{
-	struct dlend_p2p_peers *peers;
-
-	lockdep_assert_held(&dlend_p2p_lock);
-	list_for_each_entry(peers, &dlend_p2p_peers, node)
-		if (peers->link == link)
-			return peers;
-	return NULL;
-}
-
-static struct dlend_p2p_peers *dlend_p2p_peers_get(struct dlend_link *link)
-{
-	struct dlend_p2p_peers *peers = dlend_p2p_peers_find(link);
-
-	if (peers)
-		return peers;
-	peers = kzalloc_obj(*peers);
-	if (!peers)
-		return NULL;
-	peers->link = dlend_link_get(link);
-	list_add_tail(&peers->node, &dlend_p2p_peers);
-	return peers;
-}
-
-/* What was told before counts until the new list is complete. */
-static void dlend_p2p_peers_note(struct dlend_p2p_peers *peers, const struct dlend_p_peers *p)
-{
-	unsigned int i, n = le32_to_cpu(p->count);
-
-	if (!p->first)
-		peers->coming = 0;
-	/* A message is missing: the peer tells its list again when it has room. */
-	if (le16_to_cpu(p->first) != peers->coming || peers->coming + n > DLEND_PEERS_MAX)
-		return;
-	for (i = 0; i < n; i++)
-		peers->next[peers->coming++] = (struct dlend_p2p_path){
-			.from = le16_to_cpu(p->peer[i].node),
-			.to = dlend_link_peer(peers->link),
-			.mib = le32_to_cpu(p->peer[i].mib),
-		};
-	if (p->more)
-		return;
-	memcpy(peers->path, peers->next, sizeof(peers->path));
-	peers->n = peers->coming;
-}
-
-void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
-{
-	struct dlend_p2p_peers *peers;
-
-	guard(mutex)(&dlend_p2p_lock);
-	peers = dlend_p2p_peers_get(link);
-	if (peers)
-		dlend_p2p_peers_note(peers, p);
-}
-
-void dlend_p2p_forget_peers(struct dlend_link *link)
-{
-	struct dlend_p2p_peers *peers;
-
-	guard(mutex)(&dlend_p2p_lock);
-	peers = dlend_p2p_peers_find(link);
-	if (peers)
-		dlend_p2p_peers_free(peers);
 }
 
 /*
@@ -410,26 +338,44 @@ void dlend_p2p_kick(void)
 	mod_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, 0);
 }
 
-/* The party of a member. Under dlend_p2p_lock. */
-static void dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
+/* Collect the party of a member. Return: false if the member itself is left out. */
+static bool dlend_p2p_collect(const struct dlend_p2p_member *of, struct dlend_p2p_party *party)
 {
 	struct dlend_p2p_member *m;
+	bool found = false;
 
 	lockdep_assert_held(&dlend_p2p_lock);
 	party->n = 0;
-	party->of = DLEND_P2P_DEVS;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
 		if (m->party != of->party || party->n == DLEND_P2P_DEVS)
 			continue;
-		if (m == of)
+		if (m == of) {
 			party->of = party->n;
+			found = true;
+		}
 		party->member[party->n] = m;
 		party->dev[party->n++] = m->dev;
 	}
-	party->of = min(party->of, party->n);
+	return found;
 }
 
-/* The member that is a certain device. Under dlend_p2p_lock. Return: member, or NULL. */
+/* The same, with what cliques depend on besides: islands, and what other parties have booked. */
+static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dlend_p2p_member *of)
+{
+	struct dlend_p2p_party *party = &view->party;
+	struct dlend_p2p_path *path;
+	bool found = dlend_p2p_collect(of, party);
+	unsigned int i;
+
+	for (i = 0; i < party->n; i++)
+		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
+	for (path = view->path; path < view->path + party->fabric.n; path++)
+		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to,
+						of->party);
+	return found;
+}
+
+/* The member that is a certain device, or NULL. */
 static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *addr)
 {
 	struct dlend_p2p_member *m;
@@ -439,15 +385,6 @@ static struct dlend_p2p_member *dlend_p2p_member_of(const struct dlend_addr *add
 		if (dlend_addr_same(&m->dev.addr, addr))
 			return m;
 	return NULL;
-}
-
-/* What cliques depend on, beside what users publish.  Both locks are held. */
-static void dlend_p2p_collect_islands(struct dlend_p2p_party *party)
-{
-	unsigned int i;
-
-	for (i = 0; i < party->n; i++)
-		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
 }
 
 /*
@@ -516,30 +453,19 @@ static void dlend_p2p_promise_all(const struct dlend_p2p_party *party)
 
 void dlend_p2p_join(struct dlend_p2p_member *m, void (*choose)(struct dlend_p2p_party *party))
 {
-	struct dlend_p2p_party *party = kzalloc_obj(*party);
-	struct dlend_p2p_fabric fabric;
-	void *paths = dlend_p2p_paths_get(&fabric);
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
+	struct dlend_p2p_party *party = view ? &view->party : NULL;
 
-	mutex_lock(&dlend_offers_lock);
-	mutex_lock(&dlend_p2p_lock);
+	guard(mutex)(&dlend_offers_lock);
+	guard(mutex)(&dlend_p2p_lock);
 	list_add_tail(&m->node, &dlend_p2p_members);
 	m->joined = true;
-	if (party) {
-		party->fabric = fabric;
-		dlend_p2p_collect(m, party);
-		dlend_p2p_collect_islands(party);
-	}
-	if (party && party->of < party->n) {
-		dlend_p2p_paths_note_taken(paths, m->party);
-		if (choose)
-			choose(party);
-		m->dev.clique = party->dev[party->of].clique;
-		dlend_p2p_promise_all(party);
-	}
-	mutex_unlock(&dlend_p2p_lock);
-	mutex_unlock(&dlend_offers_lock);
-	kfree(paths);
-	kfree(party);
+	if (!party || !dlend_p2p_view_collect(view, m))
+		return;
+	if (choose)
+		choose(party);
+	m->dev.clique = party->dev[party->of].clique;
+	dlend_p2p_promise_all(party);
 }
 DLEND_EXPORT(dlend_p2p_join);
 
@@ -561,30 +487,21 @@ static int dlend_p2p_emit_doubt(const struct dlend_p2p_party *party, unsigned in
 
 ssize_t dlend_p2p_emit_doubts(struct dlend_p2p_member *m, char *buf)
 {
-	struct dlend_p2p_party *party = kzalloc_obj(*party);
+	struct dlend_p2p_view *view __free(kfree) = dlend_p2p_view_make();
 	unsigned int i;
-	void *paths;
 	int at = 0;
 
-	if (!party)
+	if (!view)
 		return -ENOMEM;
-	paths = dlend_p2p_paths_get(&party->fabric);
-	mutex_lock(&dlend_offers_lock);
-	mutex_lock(&dlend_p2p_lock);
-	if (m->joined) {
-		dlend_p2p_paths_note_taken(paths, m->party);
-		dlend_p2p_collect(m, party);
-		dlend_p2p_collect_islands(party);
-	}
+	guard(mutex)(&dlend_offers_lock);
+	guard(mutex)(&dlend_p2p_lock);
+	if (!m->joined || !dlend_p2p_view_collect(view, m))
+		return 0;
 	/* Whole lines only. */
-	for (i = 0; i < party->n && party->of < party->n &&
+	for (i = 0; i < view->party.n &&
 	     at < PAGE_SIZE - DLEND_P2P_DOUBT_LEN - DLEND_NAME_LEN; i++)
-		if (i != party->of)
-			at += dlend_p2p_emit_doubt(party, i, buf, at);
-	mutex_unlock(&dlend_p2p_lock);
-	mutex_unlock(&dlend_offers_lock);
-	kfree(paths);
-	kfree(party);
+		if (i != view->party.of)
+			at += dlend_p2p_emit_doubt(&view->party, i, buf, at);
 	return at;
 }
 DLEND_EXPORT(dlend_p2p_emit_doubts);
@@ -607,21 +524,14 @@ void dlend_p2p_leave(struct dlend_p2p_member *m)
 }
 DLEND_EXPORT(dlend_p2p_leave);
 
-/* Where this node's windows lead to the BARs.  Those of a lease to come open at its take-over. */
-static void dlend_p2p_windows(const struct dlend_lease *lease, phys_addr_t phys[DLEND_NUM_BARS])
-{
-	unsigned int i;
-
-	for (i = 0; i < DLEND_NUM_BARS; i++)
-		phys[i] = lease ? READ_ONCE(lease->bar[i].phys) : 0;
-}
-
 void dlend_p2p_publish(struct dlend_p2p_member *m, const struct dlend_p2p_dev *dev,
 		       const struct dlend_lease *lease)
 {
 	phys_addr_t phys[DLEND_NUM_BARS];
 
-	dlend_p2p_windows(lease, phys);
+	/* The windows of a standby's lease open when it takes over. */
+	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++)
+		phys[i] = lease ? READ_ONCE(lease->bar[i].phys) : 0;
 	guard(mutex)(&dlend_p2p_lock);
 	if (!m->joined || (!memcmp(&m->dev, dev, sizeof(*dev)) &&
 			   !memcmp(m->bar_phys, phys, sizeof(phys))))
@@ -705,12 +615,6 @@ static struct dlend_p2p_member *dlend_edge_end_member(const struct dlend_edge_en
 	return m && m->dev.epoch == end->epoch ? m : NULL;
 }
 
-static bool dlend_edge_end_live(const struct dlend_edge_end *end)
-{
-	guard(mutex)(&dlend_p2p_lock);
-	return dlend_edge_end_member(end);
-}
-
 /* Slots of edges that lead through this node */
 
 /* When this returns, nothing gets through the slot any more. */
@@ -720,17 +624,6 @@ static void dlend_edge_close_slot(struct dlend_edge *e)
 	if (e->slot)
 		e->cookie = dlend_slot_quarantine(e->slot);
 	e->slot = NULL;
-}
-
-/* @acked: the source's lender maps nothing in the slot. A new session releases all anyway. */
-static void dlend_edge_release_slot(struct dlend_edge *e, bool acked)
-{
-	lockdep_assert_held(&dlend_p2p_lock);
-	dlend_edge_close_slot(e);
-	if (e->cookie && acked && dlend_session_live(&e->s.ref))
-		dlend_slot_release(e->ap, e->cookie);
-	e->cookie = 0;
-	e->ap = NULL;
 }
 
 void dlend_p2p_fence(const struct dlend_addr *addr, u32 epoch)
@@ -781,13 +674,6 @@ static int dlend_edge_open_slot(struct dlend_edge *e)
 
 /* Asking lenders; by the worker, without the lock */
 
-static int dlend_edge_end_ask(const struct dlend_edge_end *end, struct dlend_msg *req)
-{
-	if (!end->ref.link)
-		return -ENOTCONN;
-	return dlend_link_call_in(&end->ref, req, NULL, 0);
-}
-
 static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dlend_p2p_wish *wish)
 {
 	struct dlend_p_p2p *p;
@@ -809,7 +695,7 @@ static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dl
 		if (!p->offset)
 			return -ENOTCONN;
 	}
-	return dlend_edge_end_ask(&e->s, &req);
+	return dlend_link_call_in(&e->s.ref, &req, NULL, 0);
 }
 
 static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
@@ -820,7 +706,7 @@ static int dlend_edge_ask_target(const struct dlend_edge *e, u16 type)
 	p = dlend_msg_init(&req, type, &e->t.addr, e->t.epoch, sizeof(*p));
 	p->node = cpu_to_le16(e->s.addr.lender);
 	p->bar = cpu_to_le16(e->bar);
-	return dlend_edge_end_ask(&e->t, &req);
+	return dlend_link_call_in(&e->t.ref, &req, NULL, 0);
 }
 
 /* One grant serves all devices of a lender: does another device need it? */
@@ -828,23 +714,13 @@ static bool dlend_edge_grant_shared(const struct dlend_edge *e)
 {
 	const struct dlend_edge *other;
 
-	guard(mutex)(&dlend_p2p_lock);
+	lockdep_assert_held(&dlend_p2p_lock);
 	list_for_each_entry(other, &dlend_edges, node)
 		if (other != e && other->granted && other->bar == e->bar &&
 		    dlend_addr_same(&other->t.addr, &e->t.addr) && other->t.epoch == e->t.epoch &&
 		    other->s.addr.lender == e->s.addr.lender)
 			return true;
 	return false;
-}
-
-/* Give a grant back.  If the target's lease has ended, its grants have ended with it. */
-static void dlend_edge_give_back(struct dlend_edge *e)
-{
-	if (!e->granted)
-		return;
-	if (dlend_edge_end_live(&e->t) && !dlend_edge_grant_shared(e))
-		dlend_edge_ask_target(e, DLEND_MSG_P2P_UNGRANT);
-	e->granted = false;
 }
 
 /* Room in windows */
@@ -879,17 +755,42 @@ static int dlend_edge_book(const struct dlend_edge *e, const struct dlend_p2p_fa
 	return dlend_p2p_book(&want) ? 0 : -ENOMEM;
 }
 
-/* Nothing is mapped by this way any more: unless it was promised, others may have the room. */
-static void dlend_edge_unbook(const struct dlend_edge *e)
+/*
+ * Give up what was taken for a mapping that is not there any more.  @acked: the source's lender maps
+ * nothing in the slot.  If not, the slot stays in quarantine until the next session.
+ */
+static void dlend_edge_undo(struct dlend_edge *e, bool acked)
 {
-	struct dlend_p2p_booking like, *b;
+	struct dlend_p2p_booking like, *b = NULL;
+	bool ungrant;
 
-	if (!dlend_edge_room(e, &like))
-		return;
+	mutex_lock(&dlend_p2p_lock);
+	dlend_edge_close_slot(e);
+	if (e->cookie && acked && dlend_session_live(&e->s.ref))
+		dlend_slot_release(e->ap, e->cookie);
+	e->cookie = 0;
+	e->ap = NULL;
+	/* The grants of a lease end with it. */
+	ungrant = e->granted && dlend_edge_end_member(&e->t) && !dlend_edge_grant_shared(e);
+	e->granted = false;
+	mutex_unlock(&dlend_p2p_lock);
+	if (ungrant)
+		dlend_edge_ask_target(e, DLEND_MSG_P2P_UNGRANT);
 	guard(mutex)(&dlend_p2p_lock);
-	b = dlend_p2p_booking_find(&dlend_p2p_bookings, &like);
+	if (dlend_edge_room(e, &like))
+		b = dlend_p2p_booking_find(&dlend_p2p_bookings, &like);
+	/* If it was not promised, others may have the room. */
 	if (b && !b->promised)
 		dlend_p2p_unbook(b);
+}
+
+/* No lender reports this mapping lost from now on (dlend_p2p_note_lost()). */
+static void dlend_edge_drop_ends(struct dlend_edge *e)
+{
+	lockdep_assert_held(&dlend_p2p_lock);
+	e->lost = false;
+	dlend_session_drop(&e->s.ref);
+	dlend_session_drop(&e->t.ref);
 }
 
 static void dlend_edge_put_off(struct dlend_edge *e, unsigned int ms)
@@ -902,14 +803,17 @@ static void dlend_edge_put_off(struct dlend_edge *e, unsigned int ms)
 static void dlend_edge_unmap(struct dlend_edge *e)
 {
 	char name[DLEND_NAME_LEN];
+	bool ask = e->ap;
 	int ret = 0;
 
 	/*
 	 * If the source's lease is over, nothing is mapped under it any more.  But if a slot is in
-	 * use, only the source's lender can say that nothing leads there: so ask it.  It is asked
-	 * even if it has said that the mapping is lost: that may have been the one before this.
+	 * use, only the source's lender can say that nothing leads there: so ask it.  Ask it even if
+	 * it has said that the mapping is lost: that may have been the one before this.
 	 */
-	if (dlend_edge_end_live(&e->s) || e->ap)
+	scoped_guard(mutex, &dlend_p2p_lock)
+		ask = ask || dlend_edge_end_member(&e->s);
+	if (ask)
 		ret = dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->have);
 	if (ret == -ENOENT || ret == -ESTALE || ret == -ENODEV)
 		ret = 0;
@@ -917,22 +821,15 @@ static void dlend_edge_unmap(struct dlend_edge *e)
 		dev_warn_ratelimited(dlend_link_dev(e->s.ref.link),
 				     "node %u did not unmap a BAR of %s (%d): its part of the window stays reserved until the link restarts\n",
 				     e->s.addr.lender, dlend_addr_name(&e->t.addr, name), ret);
-	mutex_lock(&dlend_p2p_lock);
-	dlend_edge_release_slot(e, !ret);
-	mutex_unlock(&dlend_p2p_lock);
-	dlend_edge_give_back(e);
-	dlend_edge_unbook(e);
+	dlend_edge_undo(e, !ret);
 	trace_dlend_p2p(&e->s.addr, &e->t.addr, e->lost ? "lost" : "unmap", e->bar, e->route,
 			e->have.gpa, e->have.size, ret);
-	mutex_lock(&dlend_p2p_lock);
+	guard(mutex)(&dlend_p2p_lock);
 	e->err = e->lost ? -ECONNRESET : 0;
 	if (e->lost)
 		dlend_edge_put_off(e, DLEND_EDGE_AGAIN_LOST_MS);
 	e->have.on = false;
-	e->lost = false;
-	mutex_unlock(&dlend_p2p_lock);
-	dlend_session_drop(&e->s.ref);
-	dlend_session_drop(&e->t.ref);
+	dlend_edge_drop_ends(e);
 }
 
 static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
@@ -954,11 +851,7 @@ static int dlend_edge_try(struct dlend_edge *e, const struct dlend_p2p_fabric *f
 	/* The lender may have mapped it, and only its answer is late. */
 	if (ret == -ETIMEDOUT)
 		dlend_edge_ask_source(e, DLEND_MSG_P2P_UNMAP, &e->want);
-	mutex_lock(&dlend_p2p_lock);
-	dlend_edge_release_slot(e, ret != -ETIMEDOUT);
-	mutex_unlock(&dlend_p2p_lock);
-	dlend_edge_give_back(e);
-	dlend_edge_unbook(e);
+	dlend_edge_undo(e, ret != -ETIMEDOUT);
 	return ret;
 }
 
@@ -983,14 +876,18 @@ static const char * const dlend_p2p_why_text[] = {
 	[DLEND_P2P_OVER_BAR] = "placed over another BAR",
 };
 
-static void dlend_edge_explain(const struct dlend_edge *e)
+/* Log a failure once, and only if it does not end by itself in a moment. */
+static void dlend_edge_explain(struct dlend_edge *e)
 {
 	char from[DLEND_NAME_LEN], to[DLEND_NAME_LEN];
-	struct device *dev = dlend_link_dev(e->s.ref.link);
 	const char *what, *todo;
 
+	if (!e->s.ref.link || e->told || e->err == -ENOTCONN || e->err == -ESTALE ||
+	    (e->err == -EAGAIN && e->again_ms <= DLEND_EDGE_QUIET_MS))
+		return;
+	e->told = true;
 	what = dlend_p2p_err_text(e->err, &todo);
-	dev_warn(dev,
+	dev_warn(dlend_link_dev(e->s.ref.link),
 		 "%s does not reach BAR %u of %s at %#llx (%s, %d): %s; %s\n",
 		 dlend_addr_name(&e->s.addr, from), e->bar, dlend_addr_name(&e->t.addr, to),
 		 e->want.gpa, dlend_p2p_route_name[e->route], e->err, what, todo);
@@ -1000,13 +897,12 @@ static bool dlend_edge_end_take(struct dlend_edge_end *end, u32 epoch)
 {
 	struct dlend_p2p_member *m;
 
-	lockdep_assert_held(&dlend_p2p_lock);
-	m = dlend_p2p_member_of(&end->addr);
-	if (!m || m->dev.epoch != epoch || !m->ref.link)
+	end->epoch = epoch;
+	m = dlend_edge_end_member(end);
+	if (!m || !m->ref.link)
 		return false;
 	end->ref = m->ref;
 	dlend_link_get(end->ref.link);
-	end->epoch = epoch;
 	return true;
 }
 
@@ -1020,7 +916,6 @@ static int dlend_edge_take_ends(struct dlend_edge *e)
 
 static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
-	struct dlend_p2p_wish want = e->want;
 	enum dlend_p2p_route route = dlend_p2p_route(fabric, e->s.addr.lender, e->t.addr.lender);
 	int ret = dlend_edge_take_ends(e);
 	bool booked = false;
@@ -1028,8 +923,8 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 	while (!ret) {
 		e->route = route;
 		ret = dlend_edge_try(e, fabric);
-		trace_dlend_p2p(&e->s.addr, &e->t.addr, "map", e->bar, e->route, want.gpa,
-				want.size, ret);
+		trace_dlend_p2p(&e->s.addr, &e->t.addr, "map", e->bar, e->route, e->want.gpa,
+				e->want.size, ret);
 		if (!ret || !dlend_edge_worth_detour(ret))
 			break;
 		booked = booked || ret == -ENOBUFS;
@@ -1038,28 +933,19 @@ static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *
 			break;
 		ret = 0;
 	}
+	guard(mutex)(&dlend_p2p_lock);
 	/* When another VM ends there is room, whatever the other ways lack. */
-	if (ret && booked)
-		ret = -ENOBUFS;
-	mutex_lock(&dlend_p2p_lock);
-	e->err = ret;
-	e->have = want;
+	e->err = ret && booked ? -ENOBUFS : ret;
+	e->have = e->want;
 	e->have.on = !ret;
-	if (ret)
-		e->lost = false;
-	dlend_edge_put_off(e, ret ? clamp(e->again_ms * 2, DLEND_EDGE_AGAIN_MIN_MS,
-					  DLEND_EDGE_AGAIN_MAX_MS) : 0);
-	mutex_unlock(&dlend_p2p_lock);
-	/* Log it once, and only if it does not end by itself in a moment. */
-	if (ret && e->s.ref.link && !e->told && ret != -ENOTCONN && ret != -ESTALE &&
-	    (ret != -EAGAIN || e->again_ms > DLEND_EDGE_QUIET_MS)) {
-		e->told = true;
-		dlend_edge_explain(e);
+	if (!ret) {
+		dlend_edge_put_off(e, 0);
+		return;
 	}
-	if (ret) {
-		dlend_session_drop(&e->s.ref);
-		dlend_session_drop(&e->t.ref);
-	}
+	dlend_edge_put_off(e, clamp(e->again_ms * 2, DLEND_EDGE_AGAIN_MIN_MS,
+				    DLEND_EDGE_AGAIN_MAX_MS));
+	dlend_edge_explain(e);
+	dlend_edge_drop_ends(e);
 }
 
 /* The worker */
@@ -1149,8 +1035,9 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	list_for_each_entry(e, &dlend_edges, node)
 		e->want.on = false;
 	list_for_each_entry(m, &dlend_p2p_members, node) {
-		dlend_p2p_collect(m, party);
-		for (t = 0; t < party->n && party->of < party->n; t++)
+		if (!dlend_p2p_collect(m, party))
+			continue;
+		for (t = 0; t < party->n; t++)
 			for (bar = 0; bar < DLEND_NUM_BARS; bar++)
 				dlend_edge_want(party, t, bar);
 	}
@@ -1208,30 +1095,27 @@ static unsigned int dlend_edges_next_try_ms(void)
 
 static void dlend_edges_work(struct work_struct *work)
 {
-	struct dlend_p2p_party *party = kzalloc_obj(*party);
-	struct dlend_p2p_fabric fabric;
+	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
+	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
 	enum dlend_p2p_step step;
 	struct dlend_edge *e;
-	unsigned int ms;
-	void *paths;
 
-	while (party) {
-		dlend_edges_plan(party);
+	while (view) {
+		dlend_edges_plan(&view->party);
 		e = dlend_edges_next(&step);
-		if (!e)
+		if (!e) {
+			ms = dlend_edges_next_try_ms();
 			break;
+		}
 		if (step == DLEND_P2P_UNMAP) {
 			dlend_edge_unmap(e);
 			continue;
 		}
-		paths = dlend_p2p_paths_get(&fabric);
-		dlend_edge_map(e, &fabric);
-		kfree(paths);
+		dlend_p2p_view_links(view);
+		dlend_edge_map(e, &view->party.fabric);
 	}
-	ms = party ? dlend_edges_next_try_ms() : DLEND_EDGE_AGAIN_MIN_MS;
 	if (ms)
 		queue_delayed_work(dlend_p2p_wq, &dlend_p2p_dwork, msecs_to_jiffies(ms));
-	kfree(party);
 }
 
 void dlend_p2p_note_lost(struct dlend_link *link, const struct dlend_addr *source, u32 epoch,
@@ -1280,16 +1164,16 @@ static int dlend_edge_emit(const struct dlend_p2p_party *party, unsigned int t, 
 
 ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 {
-	struct dlend_p2p_party *party = kzalloc_obj(*party);
+	struct dlend_p2p_party *party __free(kfree) = kzalloc_obj(*party);
 	unsigned int t, bar;
 	int at = 0, len;
 
 	if (!party)
 		return -ENOMEM;
-	mutex_lock(&dlend_p2p_lock);
-	if (m->joined)
-		dlend_p2p_collect(m, party);
-	for (t = 0; t < party->n && party->of < party->n; t++) {
+	guard(mutex)(&dlend_p2p_lock);
+	if (!m->joined || !dlend_p2p_collect(m, party))
+		return 0;
+	for (t = 0; t < party->n; t++) {
 		/* That a device reaches itself is no news. */
 		for (bar = 0; bar < DLEND_NUM_BARS && t != party->of; bar++) {
 			len = dlend_edge_emit(party, t, bar, buf, at);
@@ -1298,8 +1182,6 @@ ssize_t dlend_p2p_emit(struct dlend_p2p_member *m, char *buf)
 				at = max(at, len);
 		}
 	}
-	mutex_unlock(&dlend_p2p_lock);
-	kfree(party);
 	return at;
 }
 DLEND_EXPORT(dlend_p2p_emit);
@@ -1314,12 +1196,12 @@ int dlend_p2p_init(void)
 
 void dlend_p2p_exit(void)
 {
-	struct dlend_p2p_peers *peers, *next;
+	struct dlend_p2p_peer *peer, *next;
 
 	dlend_p2p_kick();
 	flush_delayed_work(&dlend_p2p_dwork);
 	cancel_delayed_work_sync(&dlend_p2p_dwork);
 	destroy_workqueue(dlend_p2p_wq);
-	list_for_each_entry_safe(peers, next, &dlend_p2p_peers, node)
-		dlend_p2p_peers_free(peers);
+	list_for_each_entry_safe(peer, next, &dlend_p2p_peers, node)
+		dlend_p2p_forget_peer(peer->link);
 }

@@ -4,8 +4,7 @@
  * other, the borrowed devices of each party, and what is mapped for whom.  What should be mapped,
  * and how, is decided in p2p_plan.c.
  *
- * dlend_p2p_lock guards all of it, but where the ends of links sit.  It is never held while a
- * lender is asked.
+ * dlend_p2p_lock guards all of it.  It is never held while a lender is asked.
  */
 #ifndef DLEND_BORROWER_P2P_H
 #define DLEND_BORROWER_P2P_H
@@ -32,26 +31,12 @@ int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place);
  * @buf: (out) a page of sysfs
  * @roots: (in) where they join root complexes; else the bridges above them
  *
- * Context: process; takes dlend_bridge_ends_lock. Return: bytes written.
+ * Context: process; takes dlend_p2p_lock. Return: bytes written.
  */
 ssize_t dlend_bridge_ends_emit(char *buf, bool roots);
 
 /** dlend_place_emit_root - where @place joins the root complex; as dlend_bridges_emit(). */
 int dlend_place_emit_root(char *buf, int at, const struct dlend_p_place *place);
-
-/**
- * dlend_bridge_end_note - a node tells where one of its NTBs sits (DLEND_MSG_PLACE)
- * @link: (in) over which it tells
- * @addr: (in) the NTB
- * @place: (in) the node that the NTB leads to, and where the NTB is
- *
- * Context: process; takes dlend_bridge_ends_lock.
- */
-void dlend_bridge_end_note(struct dlend_link *link, const struct dlend_addr *addr,
-			   const struct dlend_p_place *place);
-
-/** dlend_bridge_ends_forget - @link is down: forget what was told over it. Context: process. */
-void dlend_bridge_ends_forget(struct dlend_link *link);
 
 extern struct mutex dlend_p2p_lock;
 
@@ -64,8 +49,19 @@ extern struct mutex dlend_p2p_lock;
  */
 void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p);
 
-/** dlend_p2p_forget_peers - @link is down. Context: process; takes dlend_p2p_lock. */
-void dlend_p2p_forget_peers(struct dlend_link *link);
+/**
+ * dlend_p2p_note_end - a peer tells where one of its NTBs sits (DLEND_MSG_PLACE)
+ * @link: (in) to that peer
+ * @addr: (in) the NTB
+ * @place: (in) the node that the NTB leads to, and where the NTB is
+ *
+ * Context: process; takes dlend_p2p_lock.
+ */
+void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
+			const struct dlend_p_place *place);
+
+/** dlend_p2p_forget_peer - @link is down. Context: process; takes dlend_p2p_lock. */
+void dlend_p2p_forget_peer(struct dlend_link *link);
 
 /** dlend_p2p_paths_emit - known links, for sysfs. Context: process. Return: bytes, -ENOMEM. */
 ssize_t dlend_p2p_paths_emit(char *buf);
