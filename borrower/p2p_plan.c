@@ -315,30 +315,19 @@ u64 dlend_p2p_booked(const struct list_head *list, u16 from, u16 to, const void 
  * Cliques: see dlend/p2p_plan.h.
  */
 
-/* The island of the NTB of node @at that leads to node @to, 0: it does not say. */
-static u16 dlend_p2p_end_island(const struct dlend_p2p_fabric *f, u16 at, u16 to)
-{
-	unsigned int i;
-
-	for (i = 0; i < f->ends; i++)
-		if (f->end[i].at == at && f->end[i].to == to)
-			return f->end[i].island;
-	return 0;
-}
-
 /* A place where transfers enter the root complex of a node, or leave it: @to as in doubts. */
 struct dlend_p2p_port {
 	u16 to, island;
 };
 
-static struct dlend_p2p_port dlend_p2p_port_of(const struct dlend_p2p_dev *dev)
-{
-	return (struct dlend_p2p_port){ .island = dev->island };
-}
-
+/* The NTB of node @at that leads to node @to.  Island 0: the node does not say. */
 static struct dlend_p2p_port dlend_p2p_port_to(const struct dlend_p2p_fabric *f, u16 at, u16 to)
 {
-	return (struct dlend_p2p_port){ .to = to, .island = dlend_p2p_end_island(f, at, to) };
+	const struct dlend_p2p_end *end = f->end;
+
+	while (end < f->end + f->ends && (end->at != at || end->to != to))
+		end++;
+	return (struct dlend_p2p_port){ to, end < f->end + f->ends ? end->island : 0 };
 }
 
 /* Does node @node vouch for the way from @in to @out? */
@@ -354,39 +343,23 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_node(u16 node, struct dlend_p2p
 	return doubt;
 }
 
-/* From @s to @t over the link of their nodes. */
-static struct dlend_p2p_doubt dlend_p2p_doubt_of_link(const struct dlend_p2p_fabric *f,
-						      const struct dlend_p2p_dev *s,
-						      const struct dlend_p2p_dev *t)
+/* From @s to @t over @n nodes, each of which has a link to the next one. */
+static struct dlend_p2p_doubt dlend_p2p_doubt_of_way(const struct dlend_p2p_fabric *f,
+						     const struct dlend_p2p_dev *s,
+						     const struct dlend_p2p_dev *t,
+						     const u16 *node, unsigned int n)
 {
-	u16 from = s->addr.lender, to = t->addr.lender;
+	struct dlend_p2p_port in = { .island = s->island }, out = { .island = t->island };
 	struct dlend_p2p_doubt doubt;
 
-	doubt = dlend_p2p_doubt_of_node(from, dlend_p2p_port_of(s),
-					dlend_p2p_port_to(f, from, to));
-	if (doubt.kind == DLEND_P2P_SURE)
-		doubt = dlend_p2p_doubt_of_node(to, dlend_p2p_port_to(f, to, from),
-						dlend_p2p_port_of(t));
-	return doubt;
-}
-
-/* From @s to @t through this node. */
-static struct dlend_p2p_doubt dlend_p2p_doubt_of_detour(const struct dlend_p2p_fabric *f,
-							const struct dlend_p2p_dev *s,
-							const struct dlend_p2p_dev *t)
-{
-	u16 from = s->addr.lender, to = t->addr.lender;
-	struct dlend_p2p_doubt doubt;
-
-	doubt = dlend_p2p_doubt_of_node(from, dlend_p2p_port_of(s),
-					dlend_p2p_port_to(f, from, f->self));
-	if (doubt.kind == DLEND_P2P_SURE)
-		doubt = dlend_p2p_doubt_of_node(f->self, dlend_p2p_port_to(f, f->self, from),
-						dlend_p2p_port_to(f, f->self, to));
-	if (doubt.kind == DLEND_P2P_SURE)
-		doubt = dlend_p2p_doubt_of_node(to, dlend_p2p_port_to(f, to, f->self),
-						dlend_p2p_port_of(t));
-	return doubt;
+	for (; n > 1; n--, node++) {
+		doubt = dlend_p2p_doubt_of_node(node[0], in,
+						dlend_p2p_port_to(f, node[0], node[1]));
+		if (doubt.kind != DLEND_P2P_SURE)
+			return doubt;
+		in = dlend_p2p_port_to(f, node[1], node[0]);
+	}
+	return dlend_p2p_doubt_of_node(node[0], in, out);
 }
 
 /* There is no way from @s to @t: would there be one without other VMs? */
@@ -409,14 +382,16 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fab
 						      unsigned int n, unsigned int s,
 						      unsigned int t)
 {
+	const u16 way[] = { dev[s].addr.lender, f->self, dev[t].addr.lender };
+	const u16 link[] = { way[0], way[2] };
+
 	switch (dlend_p2p_wide_route(f, dev, n, s, t)) {
 	case DLEND_P2P_LOCAL:
-		return dlend_p2p_doubt_of_node(dev[s].addr.lender, dlend_p2p_port_of(&dev[s]),
-					       dlend_p2p_port_of(&dev[t]));
+		return dlend_p2p_doubt_of_way(f, &dev[s], &dev[t], way, 1);
 	case DLEND_P2P_LENDERS:
-		return dlend_p2p_doubt_of_link(f, &dev[s], &dev[t]);
+		return dlend_p2p_doubt_of_way(f, &dev[s], &dev[t], link, 2);
 	case DLEND_P2P_BORROWER:
-		return dlend_p2p_doubt_of_detour(f, &dev[s], &dev[t]);
+		return dlend_p2p_doubt_of_way(f, &dev[s], &dev[t], way, 3);
 	default:
 		return dlend_p2p_doubt_of_room(f, dev, n, s, t);
 	}
