@@ -16,7 +16,6 @@
 #include <dlend/compat.h>
 #include <dlend/names.h>
 #include <dlend/p2p.h>
-#include "lease.h"
 #include "offer.h"
 #include "trace.h"
 
@@ -57,23 +56,22 @@ static int dlend_rom_read_all(struct dlend_offer *offer, struct dlend_link *link
 	int ret;
 
 	*size = 0;
-	ret = dlend_rom_read_piece(offer, link, 0, size, &piece);
-	if (ret)
-		return ret;
-	if (*size > room)
-		return -EFBIG;
-	*image = kvmalloc(*size, GFP_KERNEL_ACCOUNT);
-	if (!*image)
-		return -ENOMEM;
-	for (;;) {
+	do {
+		ret = dlend_rom_read_piece(offer, link, at, size, &piece);
+		if (!ret && *size > room)
+			ret = -EFBIG;
+		if (!ret && !at)
+			*image = kvmalloc(*size, GFP_KERNEL_ACCOUNT);
+		if (!ret && !*image)
+			ret = -ENOMEM;
+		if (ret)
+			goto free_image;
 		memcpy(*image + at, piece.data, min_t(u32, *size - at, sizeof(piece.data)));
 		at += sizeof(piece.data);
-		if (at >= *size)
-			return 0;
-		ret = dlend_rom_read_piece(offer, link, at, size, &piece);
-		if (ret)
-			break;
-	}
+	} while (at < *size);
+	return 0;
+
+free_image:
 	kvfree(*image);
 	*image = NULL;
 	return ret;
@@ -184,59 +182,41 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 /* Giving back */
 
 /*
- * Is a stray in use after all?  Since the lender said that this node holds it, a user may have
+ * Is a stray not in use after all?  Since the lender said that this node holds it, a user may have
  * joined that very lease: all functions of a group have one.  Grants are noted on the queue that
- * strays are returned on.
+ * strays are returned on.  The lease of an offer that was withdrawn is over, and whoever ends the
+ * offer waits for this.
  */
-static bool dlend_lease_in_use(const struct dlend_lease_record *stray)
+static bool dlend_lease_is_stray(const struct dlend_lease_record *r)
 {
 	struct dlend_claim *claim;
 	bool used;
 
-	mutex_lock(&dlend_offers_lock);
-	claim = dlend_offer_get_claim(dlend_offer_find_of(stray->lease.ref.link,
-							  &stray->lease.addr));
-	mutex_unlock(&dlend_offers_lock);
-	if (!claim)
+	if (READ_ONCE(r->offer->withdrawn))
 		return false;
-	used = claim->ops->uses(claim, stray->lease.epoch);
+	claim = dlend_offer_get_claim_of(r->lease.ref.link, &r->lease.addr);
+	used = claim && claim->ops->uses(claim, r->lease.epoch);
 	dlend_offer_put_claim(claim);
-	return used;
-}
-
-/* One that was withdrawn is nobody's any more; whoever ends its offer waits for this. */
-static bool dlend_lease_is_stray(const struct dlend_lease_record *r)
-{
-	return !READ_ONCE(r->offer->withdrawn) && !dlend_lease_in_use(r);
-}
-
-static int dlend_lease_tell_return(struct dlend_lease *lease, unsigned int most)
-{
-	struct dlend_msg req;
-	unsigned int tries;
-	int ret = -ENOTCONN;
-
-	for (tries = 0; tries < most; tries++) {
-		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
-		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
-		if (ret != -ETIMEDOUT)
-			break;
-	}
-	return ret;
+	return !used;
 }
 
 static void dlend_lease_give_back(struct dlend_lease_record *r)
 {
 	struct dlend_lease *lease = &r->lease;
+	/* Of a stray the lender may invent as many as it likes, and answer none. */
+	unsigned int tries = r->claim ? DLEND_LEASE_RETURN_TRIES : 1;
 	char name[DLEND_NAME_LEN];
+	struct dlend_msg req;
 	int ret;
 
 	/* Peer-to-peer through this node must not reach the device under its next lease. */
 	dlend_p2p_fence(&lease->addr, lease->epoch);
 	if (r->claim && r->claim->ops->returning)
 		r->claim->ops->returning(r->claim, lease);
-	/* Of a stray the lender may invent as many as it likes, and answer none. */
-	ret = dlend_lease_tell_return(lease, r->claim ? DLEND_LEASE_RETURN_TRIES : 1);
+	do {
+		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
+		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
+	} while (ret == -ETIMEDOUT && --tries);
 	/* If the link is gone the lender fences by itself, and slots stay in quarantine. */
 	r->acked = !ret;
 	if (ret && ret != -ENOTCONN)
@@ -307,8 +287,8 @@ void dlend_lease_return_stray(struct dlend_offer *offer)
 	if (!r)
 		return;
 	dev_dbg(&offer->dev, "epoch %u is held by this node, and nobody here uses it: returned\n",
-		offer->epoch);
-	dlend_lease_granted(r, offer, offer->epoch);
+		offer->now.epoch);
+	dlend_lease_granted(r, offer, offer->now.epoch);
 	atomic_inc(&offer->strays);
 	dlend_lease_return(&r->lease);
 }
@@ -411,17 +391,6 @@ static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
 	return ret;
 }
 
-/* Does another party on this node use another function of the group, as far as this node knows? */
-static int dlend_lease_check_group(struct dlend_claim *claim, char *why)
-{
-	int ret = dlend_offer_check_group(claim);
-
-	if (ret == -EBUSY)
-		snprintf(why, DLEND_REASON_LEN,
-			 "another function of its IOMMU group is used by another VM here; give both to one VM");
-	return ret;
-}
-
 /* Make the record of a lease to ask for: with a session of the link, and a place for interrupts. */
 static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim, char *why)
 {
@@ -435,7 +404,7 @@ static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim,
 			 claim->offer->addr.lender);
 		return ERR_PTR(-ENOTCONN);
 	}
-	ret = dlend_lease_check_group(claim, why);
+	ret = dlend_offer_check_group(claim, why);
 	r = ret ? ERR_PTR(ret) : dlend_lease_alloc(link, &claim->offer->addr);
 	dlend_link_put(link);
 	if (IS_ERR(r))
@@ -467,7 +436,7 @@ static int dlend_lease_catch_up(const struct dlend_lease_record *r, char *why)
 	return -EBUSY;
 }
 
-static struct dlend_lease *dlend_lease_obtain(struct dlend_claim *claim, u16 type, char *why)
+struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why)
 {
 	struct dlend_lease_record *r;
 	int ret;
@@ -486,35 +455,24 @@ static struct dlend_lease *dlend_lease_obtain(struct dlend_claim *claim, u16 typ
 	r = dlend_lease_prepare(claim, why);
 	if (IS_ERR(r))
 		return ERR_CAST(r);
-	ret = dlend_lease_ask(r, type, why);
+	ret = dlend_lease_ask(r, standby ? DLEND_MSG_STANDBY : DLEND_MSG_BORROW, why);
 	if (ret) {
-		/* A lender that refuses never used the sink.  Without an answer nobody knows. */
+		/* A lender that refuses never used the sink.  One that is silent may have. */
 		r->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
 		dlend_lease_put(&r->lease);
 		return ERR_PTR(ret);
 	}
 	/* Once more: a function may have come into the group.  The lender tells of that first. */
-	ret = dlend_lease_catch_up(r, why) ?: dlend_lease_check_group(claim, why);
-	/* Who only prepares reaches no BAR before it has taken over. */
-	if (!ret && type == DLEND_MSG_BORROW)
+	ret = dlend_lease_catch_up(r, why) ?: dlend_offer_check_group(claim, why);
+	/* A standby reaches no BAR before it has taken over. */
+	if (!ret && !standby)
 		ret = dlend_lease_open_bars(&r->lease, why);
 	if (!ret)
 		return &r->lease;
 	dlend_lease_return(&r->lease);
 	return ERR_PTR(ret);
 }
-
-struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why)
-{
-	return dlend_lease_obtain(claim, DLEND_MSG_BORROW, why);
-}
 DLEND_EXPORT(dlend_lease_borrow);
-
-struct dlend_lease *dlend_lease_standby(struct dlend_claim *claim, char *why)
-{
-	return dlend_lease_obtain(claim, DLEND_MSG_STANDBY, why);
-}
-DLEND_EXPORT(dlend_lease_standby);
 
 void dlend_lease_sleep(bool on)
 {
@@ -530,8 +488,8 @@ bool dlend_lease_over(const struct dlend_lease *lease)
 	if (dlend_lease_lost(lease) || !offer->link || offer->withdrawn)
 		return true;
 	/* If the offer's epoch is older, the STATE of this grant has not arrived yet. */
-	return !dlend_epoch_after(lease->epoch, offer->epoch) &&
-	       !(offer->epoch == lease->epoch && offer->state == DLEND_OFFER_HELD);
+	return !dlend_epoch_after(lease->epoch, offer->now.epoch) &&
+	       !(offer->now.epoch == lease->epoch && offer->now.state == DLEND_OFFER_HELD);
 }
 DLEND_EXPORT(dlend_lease_over);
 
@@ -576,32 +534,17 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	return ret;
 }
 
-/* Return: may @vector fire as soon as the lender has its message? */
-static bool dlend_lease_irq_in_use(struct dlend_claim *claim, u32 vector)
-{
-	return !claim->ops->irq_in_use || claim->ops->irq_in_use(claim, vector);
-}
-
 /* Its vectors as they are wanted now.  The device may fire before its lender has answered. */
 static int dlend_lease_irq_vectors(struct dlend_lease_record *r, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
 {
 	int ret = dlend_irq_direct_set(r->direct, mode, count, p);
+	const struct dlend_claim_ops *ops = r->claim->ops;
 
 	for (u32 i = 0; i < count && !ret; i++)
-		if (dlend_lease_irq_in_use(r->claim, i))
+		if (!ops->irq_in_use || ops->irq_in_use(r->claim, i))
 			ret = dlend_irq_direct_use(r->direct, i);
 	return ret;
-}
-
-/* Must its interrupts come by the doorbell? @why: then, a text that stays */
-static bool dlend_lease_irq_by_doorbell(struct dlend_lease_record *r, const char **why)
-{
-	struct dlend_claim *claim = r->claim;
-
-	*why = "direct_interrupts of this device is off";
-	return READ_ONCE(r->offer->doorbell) ||
-	       (claim->ops->no_direct && claim->ops->no_direct(claim, why));
 }
 
 /* Return: 0; -EOPNOTSUPP and @why they cannot be had; or as dlend_lease_call() */
@@ -609,25 +552,26 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 				  const char **why)
 {
 	struct dlend_lease_record *r = to_record(lease);
+	struct dlend_claim *claim = r->claim;
 	struct dlend_p_direct *p;
 	struct dlend_msg req;
-	int ret;
 
-	if (dlend_lease_irq_by_doorbell(r, why))
+	*why = "direct_interrupts of this device is off";
+	if (READ_ONCE(r->offer->doorbell) ||
+	    (claim->ops->no_direct && claim->ops->no_direct(claim, why)))
 		return -EOPNOTSUPP;
 	if (!r->direct) {
 		struct dlend_irq_direct *set;
 
-		set = dlend_irq_direct_open(lease->ref.link, r->claim->party,
-					    dlend_lease_interrupt_direct, r->claim, why);
+		set = dlend_irq_direct_open(lease->ref.link, claim->party,
+					    dlend_lease_interrupt_direct, claim, why);
 		if (IS_ERR(set))
 			return -EOPNOTSUPP;
 		r->direct = set;
 	}
 	*why = "this host has too few vectors";
 	p = dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch, sizeof(*p));
-	ret = dlend_lease_irq_vectors(r, mode, count, p);
-	if (ret)
+	if (dlend_lease_irq_vectors(r, mode, count, p))
 		return -EOPNOTSUPP;
 	*why = "its lender cannot";
 	return dlend_lease_call(lease, &req, NULL, 0);
@@ -774,16 +718,6 @@ int dlend_lease_enable(struct dlend_lease *lease)
 }
 DLEND_EXPORT(dlend_lease_enable);
 
-int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms)
-{
-	u32 value = 0;
-	int ret = dlend_lease_cfg_read(lease, PCI_STATUS, 2, &value, timeout_ms);
-
-	*status = value;
-	return ret;
-}
-DLEND_EXPORT(dlend_lease_read_status);
-
 /*
  * Requests of a lease that moves from one node to another: see include/dlend/borrower.h.
  */
@@ -919,7 +853,7 @@ static int dlend_offer_check_claim(const struct dlend_offer *offer, const struct
 		return -EBUSY;
 	if (!dlend_offer_lets(offer)) {
 		snprintf(why, DLEND_REASON_LEN, "the device is %s; wait until it is free",
-			 dlend_offer_state_name(offer->state));
+			 dlend_offer_state_name(offer->now.state));
 		return -EBUSY;
 	}
 	return 0;
@@ -982,8 +916,8 @@ void dlend_claim_return_stray(struct dlend_claim *claim)
 	struct dlend_offer *offer = claim->offer;
 
 	guard(mutex)(&dlend_offers_lock);
-	if (!offer->dying && offer->link && offer->state == DLEND_OFFER_HELD &&
-	    offer->holder == dlend_node_id())
+	if (!offer->dying && offer->link && offer->now.state == DLEND_OFFER_HELD &&
+	    offer->now.holder == dlend_node_id())
 		dlend_lease_return_stray(offer);
 }
 DLEND_EXPORT(dlend_claim_return_stray);

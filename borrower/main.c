@@ -10,7 +10,6 @@
 #include <dlend/compat.h>
 #include <dlend/names.h>
 #include <dlend/version.h>
-#include "lease.h"
 #include "offer.h"
 #include "p2p.h"
 
@@ -44,15 +43,6 @@ static struct attribute *dlend_bus_attrs[] = {
 };
 ATTRIBUTE_GROUPS(dlend_bus);
 
-/*
- * No driver binds to an offer.  So the kernel calls types of mediated devices after the bus:
- * "dlend-...".
- */
-const struct bus_type dlend_bus_type = {
-	.name = "dlend",
-	.bus_groups = dlend_bus_groups,
-};
-
 /* An attribute that shows one thing of an offer as it is now. */
 #define DLEND_OFFER_ATTR(name, fmt, arg) \
 	static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
@@ -66,8 +56,8 @@ const struct bus_type dlend_bus_type = {
 
 DLEND_OFFER_ATTR(lender, "%u", offer->addr.lender);
 DLEND_OFFER_ATTR(state, "%s", dlend_offer_state_told(offer));
-DLEND_OFFER_ATTR(borrower, "%u", offer->holder);
-DLEND_OFFER_ATTR(epoch, "%u", offer->epoch);
+DLEND_OFFER_ATTR(borrower, "%u", offer->now.holder);
+DLEND_OFFER_ATTR(epoch, "%u", offer->now.epoch);
 DLEND_OFFER_ATTR(vendor, "0x%04x", offer->info.vendor);
 DLEND_OFFER_ATTR(device, "0x%04x", offer->info.device);
 DLEND_OFFER_ATTR(class, "0x%06x", offer->info.class);
@@ -160,7 +150,7 @@ static ssize_t reserved_show(struct device *dev, struct device_attribute *attr, 
 	const struct dlend_offer *offer = to_dlend_offer(dev);
 
 	guard(mutex)(&dlend_offers_lock);
-	return dlend_offer_vm(offer) ? sysfs_emit(buf, "%pUl\n", offer->vm) :
+	return dlend_offer_vm(offer) ? sysfs_emit(buf, "%pUl\n", offer->now.vm) :
 				       sysfs_emit(buf, "none\n");
 }
 static DEVICE_ATTR_RO(reserved);
@@ -204,11 +194,17 @@ static struct attribute *dlend_bus_offer_attrs[] = {
 	NULL
 };
 
-static const struct attribute_group dlend_bus_offer_group = {
-	.attrs = dlend_bus_offer_attrs,
-};
+ATTRIBUTE_GROUPS(dlend_bus_offer);
 
-const struct attribute_group *dlend_bus_offer_groups[] = { &dlend_bus_offer_group, NULL };
+/*
+ * No driver binds to an offer.  So the kernel calls types of mediated devices after the bus:
+ * "dlend-...".
+ */
+const struct bus_type dlend_bus_type = {
+	.name = "dlend",
+	.bus_groups = dlend_bus_groups,
+	.dev_groups = dlend_bus_offer_groups,
+};
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"

@@ -10,7 +10,6 @@
 #include <linux/crc32.h>
 #include <dlend/compat.h>
 #include <dlend/names.h>
-#include "lease.h"
 #include "offer.h"
 #include "p2p.h"
 
@@ -101,49 +100,44 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	return offer;
 }
 
-/* What an OFFER or a STATE says of who has the device. */
-struct dlend_news_holder {
-	u16 state, holder;
-	bool comes;
-	u32 epoch;
-	const u8 *vm;
-};
-
-static struct dlend_news_holder dlend_news_read_holder(const struct dlend_p_state *p)
+static struct dlend_offer_now dlend_news_read_now(const struct dlend_p_state *p)
 {
-	return (struct dlend_news_holder){
+	struct dlend_offer_now now = {
 		.state = dlend_state_of(p->state),
 		.comes = le16_to_cpu(p->state) & DLEND_STATE_F_COMES,
 		.holder = le16_to_cpu(p->holder),
 		.epoch = le32_to_cpu(p->epoch),
-		.vm = p->vm,
 	};
+
+	memcpy(now.vm, p->vm, sizeof(now.vm));
+	return now;
+}
+
+static bool dlend_news_is_mine(const struct dlend_offer_now *now)
+{
+	return now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id();
 }
 
 /*
- * Tell a claim the state of its device.  If the lender says that this node holds the device, but
- * nobody here uses it, give it back.
+ * Tell a claim, if there is one, the state of its device.  If the lender says that this node holds
+ * the device, but it is not in use here, give it back.
  */
-static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_news_holder *now)
+static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
-	bool used = claim->ops->state(claim, now->state, now->holder, now->epoch);
-
-	if (!used && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
+	if (claim && !claim->ops->state(claim, now->state, now->holder, now->epoch) &&
+	    dlend_news_is_mine(now))
 		dlend_claim_return_stray(claim);
 	dlend_offer_put_claim(claim);
 }
 
 /* Note the state. Return: the claim to tell it to, or NULL. Context: dlend_offers_lock. */
 static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
-						 const struct dlend_news_holder *now)
+						 const struct dlend_offer_now *now)
 {
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
-	dlend_offer_set_state(offer, now->state, now->holder);
-	dlend_offer_set_vm(offer, now->vm);
-	offer->comes = now->comes;
-	offer->epoch = now->epoch;
-	if (!claim && now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id())
+	dlend_offer_note(offer, now);
+	if (!claim && dlend_news_is_mine(now))
 		dlend_lease_return_stray(offer);
 	return claim;
 }
@@ -166,7 +160,7 @@ static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer
 static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_offer *p)
 {
-	struct dlend_news_holder now = dlend_news_read_holder(&p->now);
+	struct dlend_offer_now now = dlend_news_read_now(&p->now);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer_info info;
 	struct dlend_offer *offer;
@@ -180,8 +174,7 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 		claim = dlend_news_note_state(offer, &now);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	if (claim)
-		dlend_news_tell_state(claim, &now);
+	dlend_news_tell_state(claim, &now);
 }
 
 /* The offer, if it came by this link.  Under dlend_offers_lock. */
@@ -232,23 +225,19 @@ static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr
 	offer = dlend_offer_find_of(link, addr);
 	if (!IS_ERR_OR_NULL(offer)) {
 		WRITE_ONCE(offer->withdrawn, true);
-		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);
-		offer->comes = false;
+		dlend_offer_note_gone(offer);
 		claim = dlend_offer_get_claim(offer);
 		if (!claim)
 			dlend_offer_kill(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	if (!claim)
-		return;
-	claim->ops->state(claim, DLEND_OFFER_GONE, DLEND_NODE_NONE, 0);
-	dlend_offer_put_claim(claim);
+	dlend_news_tell_state(claim, &(struct dlend_offer_now){ .state = DLEND_OFFER_GONE });
 }
 
 static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_state *p)
 {
-	struct dlend_news_holder now = dlend_news_read_holder(p);
+	struct dlend_offer_now now = dlend_news_read_now(p);
 	struct dlend_claim *claim = NULL;
 	struct dlend_offer *offer;
 
@@ -262,8 +251,7 @@ static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *a
 			dlend_offer_update(offer);
 	}
 	mutex_unlock(&dlend_offers_lock);
-	if (claim)
-		dlend_news_tell_state(claim, &now);
+	dlend_news_tell_state(claim, &now);
 }
 
 static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *addr,
@@ -298,12 +286,9 @@ static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *add
 static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_msg *msg)
 {
+	struct dlend_claim *claim = dlend_offer_get_claim_of(link, addr);
 	u32 epoch = le32_to_cpu(msg->epoch);
-	struct dlend_claim *claim;
 
-	mutex_lock(&dlend_offers_lock);
-	claim = dlend_offer_get_claim(dlend_offer_find_of(link, addr));
-	mutex_unlock(&dlend_offers_lock);
 	if (!claim)
 		return;
 	if (le16_to_cpu(msg->type) == DLEND_MSG_RECLAIM)
@@ -386,9 +371,7 @@ static bool dlend_news_cut_offer(struct dlend_link *link)
 		offer->collecting = false;
 		offer->placed = false;
 		offer->set[0] = '\0';
-		memset(offer->vm, 0, sizeof(offer->vm));
-		dlend_offer_set_state(offer, DLEND_OFFER_GONE, DLEND_NODE_NONE);
-		offer->comes = false;
+		dlend_offer_note_gone(offer);
 		claim = dlend_offer_get_claim(offer);
 		break;
 	}

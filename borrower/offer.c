@@ -20,7 +20,7 @@
 DEFINE_MUTEX(dlend_offers_lock);	/* the book, and what changes of each offer */
 LIST_HEAD(dlend_offers);
 
-/* One that nobody has, and whose lender may never come back; of @lender, if that is not 0. */
+/* One that is not claimed, and whose lender may never come back; of @lender, if that is not 0. */
 static struct dlend_offer *dlend_offers_ghost(u16 lender)
 {
 	struct dlend_offer *offer;
@@ -32,29 +32,34 @@ static struct dlend_offer *dlend_offers_ghost(u16 lender)
 	return NULL;
 }
 
-/* Has the book no room for one more offer? Under dlend_offers_lock. */
-static bool dlend_offers_full(u16 lender, struct dlend_offer **ghost)
+/* How many there are of @lender (0: of all).  @dying: with those that are dying. */
+static unsigned int dlend_offers_count(u16 lender, bool dying)
 {
-	unsigned int all = 0, mine = 0, dying = 0, mine_dying = 0;
 	struct dlend_offer *offer;
-	bool my;
+	unsigned int n = 0;
 
 	lockdep_assert_held(&dlend_offers_lock);
-	list_for_each_entry(offer, &dlend_offers, node) {
-		my = offer->addr.lender == lender;
-		all++;
-		dying += offer->dying;
-		mine += my;
-		mine_dying += my && offer->dying;
-	}
-	*ghost = NULL;
+	list_for_each_entry(offer, &dlend_offers, node)
+		n += (!lender || offer->addr.lender == lender) && (dying || !offer->dying);
+	return n;
+}
+
+/* Return: false if the book has no room for one more offer of @lender. */
+static bool dlend_offers_make_room(u16 lender)
+{
+	bool mine = dlend_offers_count(lender, false) >= DLEND_OFFERS_OF_NODE;
+	struct dlend_offer *ghost;
+
 	/* What is dying takes room until it is dead, but another one may come in its place. */
-	if (mine >= 2 * DLEND_OFFERS_OF_NODE || all >= 2 * DLEND_OFFERS_MAX)
-		return true;
-	if (mine - mine_dying < DLEND_OFFERS_OF_NODE && all - dying < DLEND_OFFERS_MAX)
+	if (dlend_offers_count(lender, true) >= 2 * DLEND_OFFERS_OF_NODE ||
+	    dlend_offers_count(0, true) >= 2 * DLEND_OFFERS_MAX)
 		return false;
-	*ghost = dlend_offers_ghost(mine - mine_dying < DLEND_OFFERS_OF_NODE ? 0 : lender);
-	return !*ghost;
+	if (!mine && dlend_offers_count(0, false) < DLEND_OFFERS_MAX)
+		return true;
+	ghost = dlend_offers_ghost(mine ? lender : 0);
+	if (ghost)
+		dlend_offer_kill(ghost);
+	return ghost;
 }
 
 /* Stands before each piece of memory of dlend_offer_zalloc(). */
@@ -130,30 +135,34 @@ struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer)
 	return offer->claim;
 }
 
+struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
+					     const struct dlend_addr *addr)
+{
+	guard(mutex)(&dlend_offers_lock);
+	return dlend_offer_get_claim(dlend_offer_find_of(link, addr));
+}
+
 void dlend_offer_put_claim(struct dlend_claim *claim)
 {
-	if (atomic_dec_and_test(&claim->calls))
+	if (claim && atomic_dec_and_test(&claim->calls))
 		wake_up_var(&claim->calls);
 }
 
 static struct dlend_group_fn dlend_offer_seen_by(const struct dlend_offer *other,
 						 const struct dlend_claim *claim)
 {
-	struct dlend_group_fn seen = { };
 	const struct dlend_claim *user = other->claim;
-	int leases = atomic_read(&other->leases);
 
-	/* A stray was never used: no DMA of its is under way, and it reaches nobody's memory. */
-	seen.leases = max(leases - atomic_read(&other->strays), 0);
-	if (user) {
-		seen.same_party = dlend_party_same(user->party, claim->party);
-		seen.leased = READ_ONCE(user->lease);
-		seen.borrowing = READ_ONCE(user->borrowing);
-	}
-	return seen;
+	return (struct dlend_group_fn){
+		.same_party = user && dlend_party_same(user->party, claim->party),
+		.leased = user && READ_ONCE(user->lease),
+		.borrowing = user && READ_ONCE(user->borrowing),
+		/* A stray was never used: it does no DMA, and reaches no memory. */
+		.leases = max(atomic_read(&other->leases) - atomic_read(&other->strays), 0),
+	};
 }
 
-int dlend_offer_check_group(const struct dlend_claim *claim)
+int dlend_offer_check_group(const struct dlend_claim *claim, char *why)
 {
 	const struct dlend_offer *offer = claim->offer;
 	struct dlend_offer *other;
@@ -166,6 +175,9 @@ int dlend_offer_check_group(const struct dlend_claim *claim)
 			continue;
 		ret = dlend_group_admits(dlend_offer_seen_by(other, claim)) ?: ret;
 	}
+	if (ret == -EBUSY)
+		snprintf(why, DLEND_REASON_LEN,
+			 "another function of its IOMMU group is used by another VM here; give both to one VM");
 	return ret;
 }
 
@@ -206,18 +218,18 @@ static bool dlend_offer_current(const struct dlend_offer *offer)
 bool dlend_offer_lets(const struct dlend_offer *offer)
 {
 	lockdep_assert_held(&dlend_offers_lock);
-	return offer->complete && (offer->state == DLEND_OFFER_FREE ||
-				   offer->state == DLEND_OFFER_RETURNING || offer->comes);
+	return offer->complete && (offer->now.state == DLEND_OFFER_FREE ||
+				   offer->now.state == DLEND_OFFER_RETURNING || offer->now.comes);
 }
 
 bool dlend_offer_vm(const struct dlend_offer *offer)
 {
-	return memchr_inv(offer->vm, 0, sizeof(offer->vm));
+	return memchr_inv(offer->now.vm, 0, sizeof(offer->now.vm));
 }
 
 const char *dlend_offer_state_told(const struct dlend_offer *offer)
 {
-	u16 state = offer->state;
+	u16 state = offer->now.state;
 
 	if (state == DLEND_OFFER_FREE && dlend_offer_vm(offer))
 		state = DLEND_OFFER_RESERVED;
@@ -228,23 +240,23 @@ bool dlend_offer_taken(const struct dlend_offer *offer, const struct dlend_claim
 {
 	char node[DLEND_NODE_LABEL_LEN];
 
-	if (offer->state == DLEND_OFFER_QUARANTINED)
+	if (offer->now.state == DLEND_OFFER_QUARANTINED)
 		snprintf(why, DLEND_REASON_LEN, "node %s keeps it in quarantine: its reset failed",
 			 dlend_node_label(offer->addr.lender, node));
-	else if (offer->state == DLEND_OFFER_RESERVED)
+	else if (offer->now.state == DLEND_OFFER_RESERVED)
 		snprintf(why, DLEND_REASON_LEN, "it is reserved for node %s",
-			 dlend_node_label(offer->holder, node));
-	else if (offer->state == DLEND_OFFER_FREE && dlend_offer_vm(offer) &&
-		 memcmp(offer->vm, claim->vm, sizeof(claim->vm)))
+			 dlend_node_label(offer->now.holder, node));
+	else if (offer->now.state == DLEND_OFFER_FREE && dlend_offer_vm(offer) &&
+		 memcmp(offer->now.vm, claim->vm, sizeof(claim->vm)))
 		snprintf(why, DLEND_REASON_LEN,
-			 "it is reserved for the VM that has the mediated device %pUl", offer->vm);
-	else if (offer->state == DLEND_OFFER_KEPT)
+			 "it is reserved for the VM that has the mediated device %pUl", offer->now.vm);
+	else if (offer->now.state == DLEND_OFFER_KEPT)
 		snprintf(why, DLEND_REASON_LEN, "node %s has another device of set %s",
-			 dlend_node_label(offer->holder, node), offer->set);
-	else if (offer->state == DLEND_OFFER_HELD && offer->holder != dlend_node_id() &&
-		 !offer->comes)
+			 dlend_node_label(offer->now.holder, node), offer->set);
+	else if (offer->now.state == DLEND_OFFER_HELD && offer->now.holder != dlend_node_id() &&
+		 !offer->now.comes)
 		snprintf(why, DLEND_REASON_LEN, "node %s has it",
-			 dlend_node_label(offer->holder, node));
+			 dlend_node_label(offer->now.holder, node));
 	else
 		return false;
 	return true;
@@ -260,7 +272,7 @@ DLEND_EXPORT(dlend_claim_taken);
 bool dlend_claim_comes(const struct dlend_claim *claim)
 {
 	guard(mutex)(&dlend_offers_lock);
-	return claim->offer->comes;
+	return claim->offer->now.comes;
 }
 DLEND_EXPORT(dlend_claim_comes);
 
@@ -354,7 +366,7 @@ static void dlend_offer_register(struct dlend_offer *offer, bool free)
 	guard(mutex)(&dlend_offers_lock);
 	offer->registered = true;
 	/* What somebody has taken meanwhile could not be started. */
-	if (free && offer->state == DLEND_OFFER_FREE)
+	if (free && offer->now.state == DLEND_OFFER_FREE)
 		offer->announced = true;
 }
 
@@ -369,7 +381,7 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 	bool due;
 
 	mutex_lock(&dlend_offers_lock);
-	due = offer->registered && !offer->announced && offer->state == DLEND_OFFER_FREE;
+	due = offer->registered && !offer->announced && offer->now.state == DLEND_OFFER_FREE;
 	if (due)
 		offer->announced = true;
 	mutex_unlock(&dlend_offers_lock);
@@ -424,7 +436,7 @@ static void dlend_offer_work(struct work_struct *work)
 	mutex_lock(&dlend_offers_lock);
 	dying = offer->dying;
 	due = offer->complete && !offer->registered;
-	free = offer->state == DLEND_OFFER_FREE;
+	free = offer->now.state == DLEND_OFFER_FREE;
 	mutex_unlock(&dlend_offers_lock);
 	if (dying) {
 		dlend_offer_unregister(offer);
@@ -450,54 +462,43 @@ static void dlend_offer_say_work(struct work_struct *work)
 		dlend_uevent_state(&offer->dev, state);
 }
 
-/* The workqueue is ordered: what comes while it is being registered is told after that. */
-static void dlend_offer_say(struct dlend_offer *offer)
+void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *now)
 {
-	if (!offer->dying)
+	bool news = offer->now.state != now->state || offer->now.holder != now->holder ||
+		    memcmp(offer->now.vm, now->vm, sizeof(now->vm));
+
+	lockdep_assert_held(&dlend_offers_lock);
+	offer->now = *now;
+	/* The workqueue is ordered: what comes while it is being registered is told after that. */
+	if (news && !offer->dying)
 		queue_delayed_work(dlend_offers_wq, &offer->say,
 				   msecs_to_jiffies(DLEND_UEVENT_DELAY_MS));
 }
 
-void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder)
+void dlend_offer_note_gone(struct dlend_offer *offer)
 {
-	lockdep_assert_held(&dlend_offers_lock);
-	if (offer->state == state && offer->holder == holder)
-		return;
-	offer->state = state;
-	offer->holder = holder;
-	dlend_offer_say(offer);
-}
-
-void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm)
-{
-	lockdep_assert_held(&dlend_offers_lock);
-	if (!memcmp(offer->vm, vm, sizeof(offer->vm)))
-		return;
-	memcpy(offer->vm, vm, sizeof(offer->vm));
-	dlend_offer_say(offer);
+	dlend_offer_note(offer, &(struct dlend_offer_now){
+		.state = DLEND_OFFER_GONE, .holder = DLEND_NODE_NONE, .epoch = offer->now.epoch,
+	});
 }
 
 struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr)
 {
 	char name[DLEND_NAME_LEN];
-	struct dlend_offer *offer, *ghost;
+	struct dlend_offer *offer;
 
-	lockdep_assert_held(&dlend_offers_lock);
-	if (dlend_offers_full(addr->lender, &ghost))
+	if (!dlend_offers_make_room(addr->lender))
 		return ERR_PTR(-ENOSPC);
-	if (ghost)
-		dlend_offer_kill(ghost);
 	offer = kzalloc_obj(*offer);
 	if (!offer)
 		return ERR_PTR(-ENOMEM);
 	INIT_LIST_HEAD(&offer->memory);
 	offer->addr = *addr;
-	offer->state = DLEND_OFFER_GONE;
+	offer->now.state = DLEND_OFFER_GONE;
 	INIT_WORK(&offer->work, dlend_offer_work);
 	INIT_DELAYED_WORK(&offer->say, dlend_offer_say_work);
 	device_initialize(&offer->dev);
 	offer->dev.bus = &dlend_bus_type;
-	offer->dev.groups = dlend_bus_offer_groups;
 	offer->dev.release = dlend_offer_release_dev;
 	if (dev_set_name(&offer->dev, "%s", dlend_addr_name(addr, name)))
 		goto put_dev;
@@ -533,7 +534,7 @@ void dlend_offer_kill(struct dlend_offer *offer)
 	cancel_delayed_work(&offer->say);
 	/* Strays of it are not told any more: whoever removes it waits for that. */
 	WRITE_ONCE(offer->withdrawn, true);
-	offer->state = DLEND_OFFER_GONE;
+	offer->now.state = DLEND_OFFER_GONE;
 	offer->collecting = false;
 	queue_work(dlend_offers_wq, &offer->work);
 }
@@ -568,7 +569,7 @@ static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_
 	int ret;
 
 	mutex_lock(&dlend_offers_lock);
-	offer->announced = offer->claim || offer->state == DLEND_OFFER_FREE;
+	offer->announced = offer->claim || offer->now.state == DLEND_OFFER_FREE;
 	mutex_unlock(&dlend_offers_lock);
 	ret = user->appeared ? user->appeared(offer) : 0;
 	if (ret)

@@ -11,7 +11,6 @@
  *   an aperture's lock (iommu/)
  *   dlend_links_lock (ntb/link.h)	  for the name of a node
  */
-/* Life of an offer: made, shown on the bus, announced, removed. */
 #ifndef DLEND_BORROWER_OFFER_H
 #define DLEND_BORROWER_OFFER_H
 
@@ -24,6 +23,20 @@
 #define DLEND_SNAPSHOT_PIECES	(DLEND_CFG_SIZE / DLEND_SNAPSHOT_PIECE)
 
 /**
+ * struct dlend_offer_now - who has a device, and who may have it, as its lender said last
+ * @state, @holder, @epoch: the lease; the state is GONE while the link is down
+ * @comes: the holder lets this node take the device over
+ * @vm: UUID of the mediated device that alone may borrow it when it is free; all 0: any; from the
+ *	link that is up now
+ */
+struct dlend_offer_now {
+	u16 state, holder;
+	bool comes;
+	u32 epoch;
+	u8 vm[DLEND_VM_SIZE];
+};
+
+/**
  * struct dlend_offer - a device that a node is willing to lend
  * @dev: on the dlend bus; its reference count is the offer's
  * @node: in the book
@@ -33,12 +46,9 @@
  *	when this offer has gone, the lender is asked for its offers again; NULL
  * @info, @snapshot: the device, once @complete
  * @next, @next_snapshot, @next_crc, @pieces: being received, while @collecting
- * @state, @holder, @epoch: as the lender said last; the state is GONE while the link is down
- * @comes: the holder lets this node take the device over
+ * @now: who has it
  * @place: where the device sits, once @placed; from the link that is up now
  * @set: name of the set that it belongs to; empty: none; from the link that is up now
- * @vm: UUID of the mediated device that alone may borrow it when it is free; all 0: any; from the
- *	link that is up now
  * @complete: a whole snapshot with the right checksum was received
  * @registered: @dev was added, and users know of it
  * @announced: the device has been free since @registered, or somebody has claimed it: nobody needs
@@ -67,13 +77,10 @@ struct dlend_offer {
 	u8 *next_snapshot;
 	u32 next_crc;
 	DECLARE_BITMAP(pieces, DLEND_SNAPSHOT_PIECES);
-	u16 state, holder;
-	bool comes;
-	u32 epoch;
+	struct dlend_offer_now now;
 	struct dlend_p_place place;
 	bool placed;
 	char set[DLEND_NODE_NAME_LEN];
-	u8 vm[DLEND_VM_SIZE];
 	bool collecting, complete, registered, announced, withdrawn, dying;
 	bool doorbell;
 	struct dlend_claim *claim;
@@ -86,9 +93,8 @@ struct dlend_offer {
 
 #define to_dlend_offer(d) container_of(d, struct dlend_offer, dev)
 
-/* The bus, and what an admin sees of offers on it (docs/ABI/sysfs-bus-dlend). */
+/* The bus, with what an admin sees of offers on it (docs/ABI/sysfs-bus-dlend). */
 extern const struct bus_type dlend_bus_type;
-extern const struct attribute_group *dlend_bus_offer_groups[];
 
 extern struct mutex dlend_offers_lock;
 
@@ -138,17 +144,22 @@ struct dlend_link *dlend_offer_link(struct dlend_offer *offer);
  */
 struct dlend_claim *dlend_offer_get_claim(struct dlend_offer *offer);
 
-/** dlend_offer_put_claim - the caller calls no more ops: it can be released. Context: any. */
+/** dlend_offer_get_claim_of - the same, by dlend_offer_find_of(). Context: process. */
+struct dlend_claim *dlend_offer_get_claim_of(struct dlend_link *link,
+					     const struct dlend_addr *addr);
+
+/** dlend_offer_put_claim - no more ops of a claim (or NULL) are called. Context: any. */
 void dlend_offer_put_claim(struct dlend_claim *claim);
 
 /**
  * dlend_offer_check_group - may a claim's party have the offer, beside the rest of its IOMMU group?
  * @claim: (in) claim
+ * @why: (out) DLEND_REASON_LEN bytes: if it is -EBUSY
  *
  * Context: process; takes dlend_offers_lock. Return: as dlend_group_admits() for all other
  * functions of the group.
  */
-int dlend_offer_check_group(const struct dlend_claim *claim);
+int dlend_offer_check_group(const struct dlend_claim *claim, char *why);
 
 /**
  * dlend_offer_lets - can this node claim it?
@@ -203,17 +214,16 @@ struct dlend_offer *dlend_offer_alloc(const struct dlend_addr *addr);
 void dlend_offer_update(struct dlend_offer *offer);
 
 /**
- * dlend_offer_set_state - note what the lender says, or GONE, and have a worker tell user space
+ * dlend_offer_note - note what the lender says, and have a worker tell user space
  * @offer: (in) offer
- * @state: enum dlend_offer_state
- * @holder: node, or DLEND_NODE_NONE
+ * @now: (in) who has it
  *
- * Context: dlend_offers_lock; waits for nobody.
+ * Context: dlend_offers_lock; does not wait.
  */
-void dlend_offer_set_state(struct dlend_offer *offer, u16 state, u16 holder);
+void dlend_offer_note(struct dlend_offer *offer, const struct dlend_offer_now *now);
 
-/** dlend_offer_set_vm - the same for the VM that it is reserved for. Context: dlend_offers_lock. */
-void dlend_offer_set_vm(struct dlend_offer *offer, const u8 *vm);
+/** dlend_offer_note_gone - the same, of an offer whose lender says nothing. Context: as there. */
+void dlend_offer_note_gone(struct dlend_offer *offer);
 
 /**
  * dlend_offer_ask - have the lenders at the other end send all their offers
@@ -230,6 +240,26 @@ int dlend_offer_ask(struct dlend_link *link);
  * Context: dlend_offers_lock; waits for nobody.
  */
 void dlend_offer_kill(struct dlend_offer *offer);
+
+/* News of lenders (news.c): the borrower's part of every link. */
+extern struct dlend_link_user dlend_news_user;
+
+/**
+ * dlend_lease_return_stray - give back a lease that nobody here uses
+ * @offer: (in) offer; its state says that this node holds the lease
+ *
+ * For example a grant that came too late for its request. Context: dlend_offers_lock; does not
+ * wait.
+ */
+void dlend_lease_return_stray(struct dlend_offer *offer);
+
+/**
+ * dlend_lease_sleep - this host goes to sleep, or is awake again
+ * @on: (in) true: no lease is asked for until this is called with false
+ *
+ * Context: any.
+ */
+void dlend_lease_sleep(bool on);
 
 /** dlend_offer_life_init - make the workqueue. Context: module init. Return: 0, -ENOMEM. */
 int dlend_offer_life_init(void);

@@ -98,7 +98,7 @@ static struct dlend_lease *dlend_step_ask_lease(struct dlend_vdev *v, bool comin
 
 	if (dlend_step_is_other(v, why))
 		return ERR_PTR(-ENODEV);
-	lease = coming ? dlend_lease_standby(&v->claim, why) : dlend_lease_borrow(&v->claim, why);
+	lease = dlend_lease_borrow(&v->claim, coming, why);
 	if (IS_ERR(lease))
 		return lease;
 	mem = dlend_guest_memory_create(v, lease);
@@ -758,13 +758,13 @@ int dlend_borrow_set_irqs(struct dlend_vdev *v, const struct vfio_irq_set *hdr, 
 u16 dlend_borrow_intx(struct dlend_vdev *v)
 {
 	struct dlend_lease *lease __free(dlend_lease_put) = dlend_vdev_lease(v);
-	u16 status;
+	u32 status;
 
 	/* As far as this node knows, INTx is not asserted: the lender would have told. */
 	if (!lease || !dlend_irqs_intx_up(v))
 		return 0;
 	/* INTx was asserted.  Only the device knows whether the guest has served it by now. */
-	if (dlend_lease_read_status(lease, &status, DLEND_BORROW_STATUS_MS))
+	if (dlend_lease_cfg_read(lease, PCI_STATUS, 2, &status, DLEND_BORROW_STATUS_MS))
 		return PCI_STATUS_INTERRUPT;
 	return status & PCI_STATUS_INTERRUPT;
 }

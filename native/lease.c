@@ -276,7 +276,7 @@ static void dlend_native_ask_work(struct work_struct *work)
 {
 	struct dlend_native_ask *ask = container_of(work, struct dlend_native_ask, work);
 
-	ask->lease = dlend_lease_borrow(&ask->fn->claim, ask->why);
+	ask->lease = dlend_lease_borrow(&ask->fn->claim, false, ask->why);
 	dlend_native_note_lease(ask->fn, IS_ERR(ask->lease) ? NULL : ask->lease);
 }
 

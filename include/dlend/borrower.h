@@ -344,6 +344,10 @@ struct dlend_lease {
 /**
  * dlend_lease_borrow - ask the lender for the device
  * @claim: (in) claim; @claim->borrowing is set
+ * @standby: (in) true: only prepare to take the device over from the node that has it, which has
+ *	named this node (dlend_lease_move_to()). Under such a lease only memory is mapped; neither
+ *	the BARs nor the device are reached before dlend_lease_take_over(). It is given back as any
+ *	lease is
  * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
  *
  * Context: @claim->wq only; waits for the lender, ten seconds at most.
@@ -351,21 +355,10 @@ struct dlend_lease {
  * -EAGAIN somebody's last lease of it is not over yet, or this host is going to sleep; -EBUSY
  * another node, or another party on this node, has it; -ENOSPC its BARs do not fit into the
  * window; -ETIMEDOUT no answer (call dlend_claim_return_stray() once borrowing is cleared);
- * -ENOTCONN; -ENOMEM; or what the lender says.
+ * -ENOTCONN; -ENOMEM; -EPERM the holder has not named this node as its standby; or what the lender
+ * says.
  */
-struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, char *why);
-
-/**
- * dlend_lease_standby - prepare to take the device over from the node that has it
- * @claim: (in) as of dlend_lease_borrow()
- * @why: (out) as of dlend_lease_borrow()
- *
- * The holder has named this node (dlend_lease_move_to()). Under this lease only memory is mapped;
- * neither the BARs nor the device are reached before dlend_lease_take_over(). It is given back as
- * any lease is. Context and Return: as dlend_lease_borrow(); -EPERM the holder has not named this
- * node.
- */
-struct dlend_lease *dlend_lease_standby(struct dlend_claim *claim, char *why);
+struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why);
 
 /** dlend_lease_get - one more reference. Context: any. Return: @lease */
 struct dlend_lease *dlend_lease_get(struct dlend_lease *lease);
@@ -507,14 +500,6 @@ int dlend_lease_set_readrq(struct dlend_lease *lease, u32 at, u32 readrq);
  */
 int dlend_lease_enable(struct dlend_lease *lease);
 
-/**
- * dlend_lease_read_status - read the device's own PCI_STATUS
- * @lease: (in) lease
- * @status: (out) value
- * @timeout_ms: (in) milliseconds for the whole call
- */
-int dlend_lease_read_status(struct dlend_lease *lease, u16 *status, unsigned int timeout_ms);
-
 /* Moving a lease to another node; the device stays as it is. From protocol version 4 on. */
 
 /**
@@ -575,7 +560,7 @@ int dlend_lease_hand_over(struct dlend_lease *lease, u8 token[DLEND_TOKEN_SIZE])
 
 /**
  * dlend_lease_may_take_over - would dlend_lease_take_over() succeed now?
- * @lease: (in) from dlend_lease_standby()
+ * @lease: (in) from a standby's dlend_lease_borrow()
  * @token: (in) of the old holder
  * @why: (out) DLEND_REASON_LEN bytes: why not, if it would not
  *
@@ -586,7 +571,7 @@ int dlend_lease_may_take_over(struct dlend_lease *lease, const u8 token[DLEND_TO
 
 /**
  * dlend_lease_take_over - the guest goes on here: this node is the holder from now on
- * @lease: (in) from dlend_lease_standby()
+ * @lease: (in) from a standby's dlend_lease_borrow()
  * @token: (in) of the old holder
  * @why: (out) DLEND_REASON_LEN bytes: what went wrong, if something does
  *
