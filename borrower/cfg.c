@@ -35,16 +35,6 @@ bool dlend_clique_known(u16 vendor)
 	return vendor == NVIDIA;
 }
 
-static bool dlend_clique_is_free(const u8 *used, unsigned int at)
-{
-	unsigned int i;
-
-	for (i = 0; i < DLEND_CLIQUE_LEN; i++)
-		if (used[at + i])
-			return false;
-	return true;
-}
-
 /*
  * NVIDIA reserves C8h or D4h, depending on the generation.  If that is taken, this takes the other
  * one, as QEMU does; for every other vendor, D4h comes first.  @used: not 0 for each byte where the
@@ -56,29 +46,10 @@ static int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 	unsigned int first = old ? PLACE_KEPLER : PLACE_TURING;
 	unsigned int second = old ? PLACE_TURING : PLACE_KEPLER;
 
-	if (dlend_clique_is_free(used, first))
+	if (!memchr_inv(used + first, 0, DLEND_CLIQUE_LEN))
 		return first;
-	return dlend_clique_is_free(used, second) ? second : -ENOSPC;
+	return memchr_inv(used + second, 0, DLEND_CLIQUE_LEN) ? -ENOSPC : second;
 }
-
-/* The eight bytes, next pointer 0. */
-static void dlend_clique_write(u8 *cap, int clique)
-{
-	memcpy(cap, signature, sizeof(signature));
-	cap[6] = clique << 3;	/* version 0 in the low three bits */
-	cap[7] = 0;
-}
-
-/**
- * struct dlend_cfg_part - the table or the PBA of MSI-X
- * @bar: BAR that holds it
- * @offset: bytes in that BAR
- * @size: bytes
- */
-struct dlend_cfg_part {
-	unsigned int bar;
-	u32 offset, size;
-};
 
 void dlend_cfg_reset(struct dlend_cfg *cfg)
 {
@@ -91,11 +62,6 @@ void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 
 	memcpy(buf, cfg->val + (inside ? offset : 0), inside);
 	memset((u8 *)buf + inside, 0xff, len - inside);
-}
-
-void dlend_cfg_save(const struct dlend_cfg *cfg, u8 *val)
-{
-	memcpy(val, cfg->val, DLEND_CFG_SIZE);
 }
 
 int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at)
@@ -117,25 +83,9 @@ static u16 dlend_cfg_command(const struct dlend_cfg *cfg)
 	return get_unaligned_le16(cfg->val + PCI_COMMAND);
 }
 
-static u32 dlend_cfg_power_state(const u8 *val, const struct dlend_cfg *cfg)
+static u32 dlend_cfg_power_state(const struct dlend_cfg *cfg)
 {
-	return cfg->pm_pos ? val[cfg->pm_pos + PCI_PM_CTRL] & PCI_PM_CTRL_STATE_MASK : 0;
-}
-
-/* The registers that the effects of a write depend on, as they were before it. */
-struct dlend_cfg_before {
-	u16 command;
-	u32 state;
-	u32 readrq;
-	u8 bars[PCI_ROM_ADDRESS + 4 - PCI_BASE_ADDRESS_0];
-};
-
-static void dlend_cfg_remember(const struct dlend_cfg *cfg, struct dlend_cfg_before *old)
-{
-	old->command = dlend_cfg_command(cfg);
-	old->state = dlend_cfg_power_state(cfg->val, cfg);
-	old->readrq = dlend_cfg_readrq(cfg);
-	memcpy(old->bars, cfg->val + PCI_BASE_ADDRESS_0, sizeof(old->bars));
+	return cfg->pm_pos ? cfg->val[cfg->pm_pos + PCI_PM_CTRL] & PCI_PM_CTRL_STATE_MASK : 0;
 }
 
 static u32 dlend_cfg_command_effects(u16 old, u16 new)
@@ -156,13 +106,14 @@ static u32 dlend_cfg_command_effects(u16 old, u16 new)
 	return effects;
 }
 
-static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const struct dlend_cfg_before *old)
+/* @old: the header before a write. */
+static u32 dlend_cfg_bar_effects(const struct dlend_cfg *cfg, const u8 *old)
 {
-	u32 rom_before = get_unaligned_le32(old->bars + (PCI_ROM_ADDRESS - PCI_BASE_ADDRESS_0));
-	u32 rom_changes = get_unaligned_le32(cfg->val + PCI_ROM_ADDRESS) ^ rom_before;
+	u32 rom_changes = get_unaligned_le32(cfg->val + PCI_ROM_ADDRESS) ^
+			  get_unaligned_le32(old + PCI_ROM_ADDRESS);
 	u32 effects = 0;
 
-	if (memcmp(old->bars, cfg->val + PCI_BASE_ADDRESS_0, 4 * DLEND_NUM_BARS) ||
+	if (memcmp(old + PCI_BASE_ADDRESS_0, cfg->val + PCI_BASE_ADDRESS_0, 4 * DLEND_NUM_BARS) ||
 	    rom_changes & ~PCI_ROM_ADDRESS_ENABLE)
 		effects |= DLEND_CFG_E_BAR;
 	if (rom_changes & PCI_ROM_ADDRESS_ENABLE)
@@ -184,7 +135,7 @@ static bool dlend_cfg_state_ok(const struct dlend_cfg *cfg, u32 from, u32 to)
 
 static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)
 {
-	u32 new = dlend_cfg_power_state(cfg->val, cfg);
+	u32 new = dlend_cfg_power_state(cfg);
 	u8 *ctrl = cfg->val + cfg->pm_pos + PCI_PM_CTRL;
 
 	if (new == old)
@@ -205,6 +156,17 @@ static u32 dlend_cfg_power_effects(struct dlend_cfg *cfg, u32 old)
 	return DLEND_CFG_E_D0;
 }
 
+static bool dlend_cfg_has_flr(const struct dlend_cfg *cfg)
+{
+	return cfg->pcie_pos && get_unaligned_le32(cfg->val + cfg->pcie_pos + PCI_EXP_DEVCAP) &
+	       PCI_EXP_DEVCAP_FLR;
+}
+
+static bool dlend_cfg_has_af_flr(const struct dlend_cfg *cfg)
+{
+	return cfg->af_pos && cfg->val[cfg->af_pos + PCI_AF_CAP] & PCI_AF_CAP_FLR;
+}
+
 /* The byte that a write of @len bytes at @offset puts at @at; 0 if it does not reach it. */
 static u8 dlend_cfg_written_byte(u32 at, u32 offset, const u8 *data, u32 len)
 {
@@ -214,14 +176,13 @@ static u8 dlend_cfg_written_byte(u32 at, u32 offset, const u8 *data, u32 len)
 /* Bits that start a reset are never stored, so look for them in the data of the write. */
 static bool dlend_cfg_asks_reset(const struct dlend_cfg *cfg, u32 offset, const u8 *data, u32 len)
 {
-	u32 pcie = cfg->pcie_pos, af = cfg->af_pos;
+	u32 devctl = cfg->pcie_pos + PCI_EXP_DEVCTL, af = cfg->af_pos + PCI_AF_CTRL;
 
-	if (pcie && get_unaligned_le32(cfg->val + pcie + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR &&
-	    dlend_cfg_written_byte(pcie + PCI_EXP_DEVCTL + 1, offset, data, len) &
-	    (PCI_EXP_DEVCTL_BCR_FLR >> 8))
-		return true;
-	return af && cfg->val[af + PCI_AF_CAP] & PCI_AF_CAP_FLR &&
-	       dlend_cfg_written_byte(af + PCI_AF_CTRL, offset, data, len) & PCI_AF_CTRL_FLR;
+	return (dlend_cfg_has_flr(cfg) &&
+		dlend_cfg_written_byte(devctl + 1, offset, data, len) &
+		(PCI_EXP_DEVCTL_BCR_FLR >> 8)) ||
+	       (dlend_cfg_has_af_flr(cfg) &&
+		dlend_cfg_written_byte(af, offset, data, len) & PCI_AF_CTRL_FLR);
 }
 
 /* As in a device, the upper byte of the address, which has the flag, begins to move a word. */
@@ -234,21 +195,22 @@ static bool dlend_cfg_asks_vpd(const struct dlend_cfg *cfg, u32 offset, u32 len)
 
 u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 {
+	u32 state = dlend_cfg_power_state(cfg), readrq = dlend_cfg_readrq(cfg);
+	u8 old[PCI_STD_HEADER_SIZEOF];
 	const u8 *data = buf;
-	struct dlend_cfg_before old;
 	u32 effects, i;
 
 	if (offset >= DLEND_CFG_SIZE)
 		return 0;
 	len = min(len, DLEND_CFG_SIZE - offset);
-	dlend_cfg_remember(cfg, &old);
+	memcpy(old, cfg->val, sizeof(old));
 	for (i = 0; i < len; i++) {
 		u32 at = offset + i;
 
 		cfg->val[at] &= ~(cfg->wmask[at] | (cfg->w1c[at] & data[i]));
 		cfg->val[at] |= cfg->wmask[at] & data[i];
 	}
-	effects = dlend_cfg_power_effects(cfg, old.state);
+	effects = dlend_cfg_power_effects(cfg, state);
 	if (dlend_cfg_asks_reset(cfg, offset, data, len)) {
 		dlend_cfg_reset(cfg);
 		/*
@@ -256,16 +218,18 @@ u32 dlend_cfg_write(struct dlend_cfg *cfg, u32 offset, const void *buf, u32 len)
 		 * their values: so the guest finds the values that it would restore, and does not
 		 * write them.
 		 */
-		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old.bars, sizeof(old.bars));
+		memcpy(cfg->val + PCI_BASE_ADDRESS_0, old + PCI_BASE_ADDRESS_0,
+		       PCI_ROM_ADDRESS + 4 - PCI_BASE_ADDRESS_0);
 		/* A reset function is in D0, whatever state the same write asked for. */
-		effects = DLEND_CFG_E_FLR | (old.state ? DLEND_CFG_E_D0 : 0);
+		effects = DLEND_CFG_E_FLR | (state ? DLEND_CFG_E_D0 : 0);
 	} else if (dlend_cfg_asks_vpd(cfg, offset, len)) {
 		effects |= DLEND_CFG_E_VPD;
 	}
-	if (dlend_cfg_readrq(cfg) != old.readrq)
+	if (dlend_cfg_readrq(cfg) != readrq)
 		effects |= DLEND_CFG_E_READRQ;
-	effects |= dlend_cfg_command_effects(old.command, dlend_cfg_command(cfg));
-	return effects | dlend_cfg_bar_effects(cfg, &old);
+	effects |= dlend_cfg_command_effects(get_unaligned_le16(old + PCI_COMMAND),
+					     dlend_cfg_command(cfg));
+	return effects | dlend_cfg_bar_effects(cfg, old);
 }
 
 u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data)
@@ -287,7 +251,7 @@ void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data)
 
 bool dlend_cfg_mse(const struct dlend_cfg *cfg)
 {
-	return dlend_cfg_command(cfg) & PCI_COMMAND_MEMORY && !dlend_cfg_power_state(cfg->val, cfg);
+	return dlend_cfg_command(cfg) & PCI_COMMAND_MEMORY && !dlend_cfg_power_state(cfg);
 }
 
 bool dlend_cfg_bme(const struct dlend_cfg *cfg)
@@ -297,7 +261,7 @@ bool dlend_cfg_bme(const struct dlend_cfg *cfg)
 
 bool dlend_cfg_mastering(const struct dlend_cfg *cfg)
 {
-	return dlend_cfg_bme(cfg) && !dlend_cfg_power_state(cfg->val, cfg);
+	return dlend_cfg_bme(cfg) && !dlend_cfg_power_state(cfg);
 }
 
 bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
@@ -368,10 +332,15 @@ unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg)
 	return cfg->msix_pos ? dlend_cfg_msix_vectors(cfg->val, cfg->msix_pos) : 0;
 }
 
-/* Where the table or the PBA of MSI-X is. Return: false if it is not inside a memory BAR. */
-static bool dlend_cfg_msix_part(const struct dlend_cfg *cfg, u32 reg, u32 vectors, bool pba,
+/*
+ * Where the table or the PBA of the MSI-X capability @cap is. Return: false if it is not inside a
+ * memory BAR.
+ */
+static bool dlend_cfg_msix_part(const struct dlend_cfg *cfg, const u8 *cap, u32 vectors, bool pba,
 				struct dlend_cfg_part *part)
 {
+	u32 reg = get_unaligned_le32(cap + (pba ? PCI_MSIX_PBA : PCI_MSIX_TABLE));
+
 	part->bar = reg & PCI_MSIX_TABLE_BIR;
 	part->offset = reg & PCI_MSIX_TABLE_OFFSET;
 	part->size = pba ? DIV_ROUND_UP(vectors, 64) * 8 : vectors * PCI_MSIX_ENTRY_SIZE;
@@ -379,19 +348,10 @@ static bool dlend_cfg_msix_part(const struct dlend_cfg *cfg, u32 reg, u32 vector
 	       (u64)part->offset + part->size <= cfg->bar[part->bar].size;
 }
 
-bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, unsigned int *bar, u32 *offset,
-			  u32 *size)
+bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, struct dlend_cfg_part *part)
 {
-	u32 at = cfg->msix_pos + (pba ? PCI_MSIX_PBA : PCI_MSIX_TABLE);
-	struct dlend_cfg_part part;
-
-	if (!cfg->msix_pos || !dlend_cfg_msix_part(cfg, get_unaligned_le32(cfg->val + at),
-						   cfg->msix_entries, pba, &part))
-		return false;
-	*bar = part.bar;
-	*offset = part.offset;
-	*size = part.size;
-	return true;
+	return cfg->msix_pos && dlend_cfg_msix_part(cfg, cfg->val + cfg->msix_pos,
+						    cfg->msix_entries, pba, part);
 }
 
 /*
@@ -440,13 +400,12 @@ static void dlend_cfg_put_wmask(struct dlend_cfg *cfg, u32 pos, u32 width, u32 m
 
 static bool dlend_cfg_msix_admit(const struct dlend_cfg_build *b, u32 pos)
 {
-	u32 table = get_unaligned_le32(b->snap + pos + PCI_MSIX_TABLE);
-	u32 pba = get_unaligned_le32(b->snap + pos + PCI_MSIX_PBA);
 	u32 vectors = dlend_cfg_msix_vectors(b->snap, pos);
 	struct dlend_cfg_part part;
 
-	return !b->desc->no_msix && dlend_cfg_msix_part(b->cfg, table, vectors, false, &part) &&
-	       dlend_cfg_msix_part(b->cfg, pba, vectors, true, &part);
+	return !b->desc->no_msix &&
+	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, false, &part) &&
+	       dlend_cfg_msix_part(b->cfg, b->snap + pos, vectors, true, &part);
 }
 
 /* Where data, mask and the upper address half lie depends on the variant. */
@@ -632,8 +591,9 @@ static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index
 }
 
 /* The guest sees no I/O port BARs: nothing could carry their accesses to the device. */
-static int dlend_cfg_build_bars(struct dlend_cfg_build *b, const struct dlend_cfg_desc *desc)
+static int dlend_cfg_build_bars(struct dlend_cfg_build *b)
 {
+	const struct dlend_cfg_desc *desc = b->desc;
 	struct dlend_cfg *cfg = b->cfg;
 	unsigned int i;
 
@@ -661,13 +621,13 @@ static int dlend_cfg_build_bars(struct dlend_cfg_build *b, const struct dlend_cf
 	return 0;
 }
 
-static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend_cfg_desc *desc)
+static void dlend_cfg_build_header(struct dlend_cfg_build *b)
 {
+	const struct dlend_cfg_desc *desc = b->desc;
 	struct dlend_cfg *cfg = b->cfg;
 
 	dlend_cfg_apply_rules(b, 0, PCI_STD_HEADER_SIZEOF, dlend_cap_header_rules);
 	memset(b->used, 1, PCI_STD_HEADER_SIZEOF);
-	cfg->is_vf = desc->is_vf;
 	if (desc->is_vf) {
 		put_unaligned_le16(desc->vendor, cfg->val + PCI_VENDOR_ID);
 		put_unaligned_le16(desc->device, cfg->val + PCI_DEVICE_ID);
@@ -681,13 +641,10 @@ static void dlend_cfg_build_header(struct dlend_cfg_build *b, const struct dlend
 /* Can the kernel of whoever has this space reset the device by it? */
 static bool dlend_cfg_has_reset(const struct dlend_cfg *cfg)
 {
-	u32 pcie = cfg->pcie_pos, af = cfg->af_pos, pm = cfg->pm_pos;
+	u32 pm = cfg->pm_pos;
 
-	if (pcie && get_unaligned_le32(cfg->val + pcie + PCI_EXP_DEVCAP) & PCI_EXP_DEVCAP_FLR)
-		return true;
-	if (af && cfg->val[af + PCI_AF_CAP] & PCI_AF_CAP_FLR)
-		return true;
-	return pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET);
+	return dlend_cfg_has_flr(cfg) || dlend_cfg_has_af_flr(cfg) ||
+	       (pm && !(cfg->val[pm + PCI_PM_CTRL] & PCI_PM_CTRL_NO_SOFT_RESET));
 }
 
 /* Where the device has nothing, dlend has something. */
@@ -738,7 +695,8 @@ static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 	if (at < 0)
 		return at;
 	dlend_cfg_take_over(cfg, at, DLEND_CLIQUE_LEN);
-	dlend_clique_write(cfg->val + at, clique);
+	memcpy(cfg->val + at, signature, sizeof(signature));
+	cfg->val[at + 6] = clique << 3;	/* version 0 in the low three bits */
 	cfg->val[link] = at;
 	cfg->clique_pos = at;
 	return 0;
@@ -756,8 +714,8 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	if (desc->clique != DLEND_CFG_CLIQUE_NONE &&
 	    (desc->clique < 0 || desc->clique > DLEND_CLIQUE_MAX))
 		return -EINVAL;
-	dlend_cfg_build_header(&b, desc);
-	ret = dlend_cfg_build_bars(&b, desc);
+	dlend_cfg_build_header(&b);
+	ret = dlend_cfg_build_bars(&b);
 	if (ret)
 		return ret;
 	dlend_caps_find(&cfg->caps, b.snap, true);

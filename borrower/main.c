@@ -225,7 +225,6 @@ DLEND_EXPORT(dlend_cfg_reset);
 DLEND_EXPORT(dlend_cfg_vpd);
 DLEND_EXPORT(dlend_cfg_vpd_done);
 DLEND_EXPORT(dlend_cfg_write);
-DLEND_EXPORT(dlend_cfg_save);
 DLEND_EXPORT(dlend_cfg_load);
 DLEND_EXPORT(dlend_clique_known);
 DLEND_EXPORT(dlend_p2p_clique);

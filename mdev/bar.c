@@ -62,8 +62,8 @@ static bool dlend_bar_mappable(const struct dlend_vdev *v, unsigned int index)
 unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 			     struct dlend_range area[DLEND_MAX_AREAS])
 {
-	unsigned int n = 1, bar, pba;
-	u32 offset, size;
+	struct dlend_cfg_part part;
+	unsigned int n = 1, pba;
 
 	if (!dlend_bar_mappable(v, index))
 		return 0;
@@ -71,10 +71,10 @@ unsigned int dlend_bar_areas(const struct dlend_vdev *v, unsigned int index,
 	if (v->info.flags & DLEND_OFFER_F_ISOLATED_MSI)
 		return n;
 	for (pba = 0; pba < 2; pba++) {
-		if (!dlend_cfg_msix_range(&v->cfg, pba, &bar, &offset, &size) || bar != index)
+		if (!dlend_cfg_msix_range(&v->cfg, pba, &part) || part.bar != index)
 			continue;
-		n = dlend_area_cut(area, n, ALIGN_DOWN((u64)offset, PAGE_SIZE),
-				   ALIGN((u64)offset + size, PAGE_SIZE));
+		n = dlend_area_cut(area, n, ALIGN_DOWN((u64)part.offset, PAGE_SIZE),
+				   ALIGN((u64)part.offset + part.size, PAGE_SIZE));
 	}
 	return n;
 }
@@ -479,13 +479,12 @@ static u64 dlend_bar_io_read(void __iomem *io, unsigned int len)
 
 static bool dlend_bar_io_msix(const struct dlend_vdev *v, const struct dlend_bar_access *access)
 {
-	unsigned int bar;
-	u32 offset, size;
+	struct dlend_cfg_part part;
 
 	return !(v->info.flags & DLEND_OFFER_F_ISOLATED_MSI) &&
-	       dlend_cfg_msix_range(&v->cfg, false, &bar, &offset, &size) &&
-	       bar == access->index && access->pos < (u64)offset + size &&
-	       access->pos + access->len > offset;
+	       dlend_cfg_msix_range(&v->cfg, false, &part) &&
+	       part.bar == access->index && access->pos < (u64)part.offset + part.size &&
+	       access->pos + access->len > part.offset;
 }
 
 /* May a trapped access pass?  A read starts no transfer, so DLEND_GATE_READ is enough for it. */

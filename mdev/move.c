@@ -265,7 +265,7 @@ static struct dlend_lease *dlend_move_begin_copy(struct dlend_vdev *v,
 	ret = dlend_move_may_go(v) ?: dlend_move_describe(v, &image->device);
 	if (ret)
 		return ERR_PTR(ret);
-	dlend_cfg_save(&v->cfg, image->cfg);
+	memcpy(image->cfg, v->cfg.val, sizeof(image->cfg));
 	return v->claim.lease ? dlend_lease_get(v->claim.lease) : NULL;
 }
 

@@ -151,16 +151,16 @@ static void dlend_native_irq_cache(struct dlend_native_vector *v)
  */
 static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
-	unsigned int i, bar;
 	void __iomem *table, *entry;
+	struct dlend_cfg_part part;
 	phys_addr_t phys;
-	u32 at, size;
+	unsigned int i;
 
 	if (fn->irq_mode != DLEND_IRQ_MSIX ||
-	    !dlend_cfg_msix_range(&fn->cfg, false, &bar, &at, &size))
+	    !dlend_cfg_msix_range(&fn->cfg, false, &part))
 		return;
-	phys = dlend_native_lease(fn)->bar[bar].phys;
-	table = phys ? ioremap(phys + at, size) : NULL;
+	phys = dlend_native_lease(fn)->bar[part.bar].phys;
+	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
 	if (!table)
 		return;
 	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */

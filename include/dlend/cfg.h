@@ -75,7 +75,6 @@ struct dlend_cfg {
 	u8 w1c[DLEND_CFG_SIZE];
 	struct dlend_caps caps;
 	struct dlend_cfg_bar bar[DLEND_NUM_REGIONS];
-	bool is_vf;
 	u16 msix_entries;
 	u8 pm_pos, vpd_pos, pcie_pos, af_pos, msi_pos, msix_pos, clique_pos;
 };
@@ -148,16 +147,9 @@ u16 dlend_cfg_vpd(const struct dlend_cfg *cfg, u32 *data);
 void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data);
 
 /**
- * dlend_cfg_save - all that the guest reads, for dlend_cfg_load() on another host
- * @cfg: (in) virtual space
- * @val: (out) DLEND_CFG_SIZE bytes
- */
-void dlend_cfg_save(const struct dlend_cfg *cfg, u8 *val);
-
-/**
  * dlend_cfg_load - the guest finds the virtual space as it has left it
  * @cfg: (in, out) virtual space, made for the same device
- * @val: (in) from dlend_cfg_save(); not trusted: only what a guest can change is taken
+ * @val: (in) @cfg->val of another host; not trusted: only what a guest can change is taken
  * @at: (out) offset of the first byte that differs, on error
  *
  * What that means for the device is left to the caller. Return: 0; -EINVAL what a guest cannot
@@ -176,8 +168,14 @@ u64 dlend_cfg_bar_addr(const struct dlend_cfg *cfg, unsigned int index);
 /** dlend_cfg_msi - MSI vectors the space offers (0 = no capability); _msix likewise */
 unsigned int dlend_cfg_msi(const struct dlend_cfg *cfg);
 unsigned int dlend_cfg_msix(const struct dlend_cfg *cfg);
+
+/** struct dlend_cfg_part - the table or the PBA of MSI-X: in which BAR, and where there, in bytes */
+struct dlend_cfg_part {
+	unsigned int bar;
+	u32 offset, size;
+};
+
 /** dlend_cfg_msix_range - where the MSI-X table or PBA lies; @pba selects. Return: false if none */
-bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, unsigned int *bar, u32 *offset,
-			  u32 *size);
+bool dlend_cfg_msix_range(const struct dlend_cfg *cfg, bool pba, struct dlend_cfg_part *part);
 
 #endif

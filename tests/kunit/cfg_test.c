@@ -460,7 +460,7 @@ static void saved_and_loaded(struct kunit *test)
 	wr(&f->cfg, 4, 2, 0x0406);
 	wr(&f->cfg, 0x10, 4, 0x34560000);
 	wr(&f->cfg, EXP + 8, 2, 0x5000);
-	dlend_cfg_save(&f->cfg, f->model);
+	memcpy(f->model, f->cfg.val, DLEND_CFG_SIZE);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->work, &f->desc), 0);
 	KUNIT_EXPECT_FALSE(test, dlend_cfg_mse(&f->work));
 	KUNIT_EXPECT_EQ(test, dlend_cfg_load(&f->work, f->model, &at), 0);
@@ -584,8 +584,7 @@ static void read_request(struct kunit *test)
 static void few_vectors(struct kunit *test)
 {
 	struct fixture *f = test->priv;
-	unsigned int bar;
-	u32 offset, size;
+	struct dlend_cfg_part part;
 
 	f->desc.max_msix = 5;
 	f->desc.max_msi = 3;
@@ -597,8 +596,8 @@ static void few_vectors(struct kunit *test)
 	wr(&f->cfg, MSI + 16, 4, 0xffffffff);
 	KUNIT_EXPECT_EQ(test, rd(&f->cfg, MSI + 16, 4), 3);
 	/* The table keeps its size: none of it may be mapped. */
-	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &bar, &offset, &size));
-	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x2000 && size == 512);
+	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &part));
+	KUNIT_EXPECT_TRUE(test, part.bar == 0 && part.offset == 0x2000 && part.size == 512);
 	f->desc.max_msix = 100;
 	f->desc.max_msi = 64;
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
@@ -755,19 +754,18 @@ static void msi_variants(struct kunit *test)
 static void msix(struct kunit *test)
 {
 	struct fixture *f = test->priv;
-	unsigned int bar;
-	u32 offset, size;
+	struct dlend_cfg_part part;
 
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 32);
-	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &bar, &offset, &size));
-	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x2000 && size == 512);
-	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, true, &bar, &offset, &size));
-	KUNIT_EXPECT_TRUE(test, bar == 0 && offset == 0x3000 && size == 8);
+	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, false, &part));
+	KUNIT_EXPECT_TRUE(test, part.bar == 0 && part.offset == 0x2000 && part.size == 512);
+	KUNIT_ASSERT_TRUE(test, dlend_cfg_msix_range(&f->cfg, true, &part));
+	KUNIT_EXPECT_TRUE(test, part.bar == 0 && part.offset == 0x3000 && part.size == 8);
 	/* Table or PBA outside of any memory BAR: the guest sees no MSI-X. */
 	put32(f->snap + MSIX + 8, 0x00004000);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);
 	KUNIT_EXPECT_EQ(test, dlend_cfg_msix(&f->cfg), 0);
-	KUNIT_EXPECT_FALSE(test, dlend_cfg_msix_range(&f->cfg, true, &bar, &offset, &size));
+	KUNIT_EXPECT_FALSE(test, dlend_cfg_msix_range(&f->cfg, true, &part));
 	put32(f->snap + MSIX + 8, 0x00003000);
 	put32(f->snap + MSIX + 4, 0xfffffff8);
 	KUNIT_ASSERT_EQ(test, dlend_cfg_init(&f->cfg, &f->desc), 0);

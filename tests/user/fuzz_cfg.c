@@ -88,20 +88,19 @@ static void bars_hold(const struct dlend_cfg *cfg, const struct dlend_cfg_desc *
 
 static void interrupts_hold(const struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 {
-	unsigned int bar;
-	u32 offset, size;
+	struct dlend_cfg_part part;
 	int pba;
 
 	MUST(dlend_cfg_msi(cfg) <= 32 && dlend_cfg_msix(cfg) <= DLEND_MAX_VECTORS);
 	MUST(!desc->max_msi || dlend_cfg_msi(cfg) <= desc->max_msi);
 	MUST(!desc->max_msix || dlend_cfg_msix(cfg) <= desc->max_msix);
 	for (pba = 0; pba < 2; pba++) {
-		bool there = dlend_cfg_msix_range(cfg, pba, &bar, &offset, &size);
+		bool there = dlend_cfg_msix_range(cfg, pba, &part);
 
 		MUST(there == !!dlend_cfg_msix(cfg));
 		if (there)
-			MUST(bar < 6 && !desc->bar[bar].io &&
-			     (u64)offset + size <= desc->bar[bar].size);
+			MUST(part.bar < 6 && !desc->bar[part.bar].io &&
+			     (u64)part.offset + part.size <= desc->bar[part.bar].size);
 	}
 }
 
