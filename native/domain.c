@@ -28,6 +28,7 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/sprintf.h>
+#include <linux/xarray.h>
 #include <dlend/aperture.h>
 #include <dlend/compat.h>
 #include <dlend/link.h>
@@ -43,6 +44,43 @@
 /* Devices send interrupts by writing here: no memory can be at these IO addresses. */
 #define DLEND_NATIVE_MSI_FIRST	0xfee00000ull
 #define DLEND_NATIVE_MSI_SIZE	((u64)SZ_2M)	/* with those of direct interrupts, behind it */
+
+#define DLEND_NATIVE_PAGE_SIZES	3
+
+/*
+ * struct dlend_native_domain - see above
+ * @domain: the IOMMU core's
+ * @link: of all its devices
+ * @change: members come and go, segments come and go. Held while a lender is asked
+ * @members: functions that reach it, under @change
+ * @prepared_for: functions that are to be found, none of which the IOMMU core has asked it for yet;
+ *	only one thread prepares, finds and forgets them
+ * @lock: @segments, @cut, @alive. Never held while a lender is asked
+ * @alive: of @members, those whose lease is not over
+ * @segments: by number: IO address >> @shift
+ * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
+ * @cut: its segments are out of reach, and so are new ones; for good
+ * @session: the link's, as the first of its segments was made; under @change
+ * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO addresses
+ *	as here; all 0 while @shift is
+ * @silent: a lender did not answer when it should have unmapped its segments
+ * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
+ *	them; it unmaps them by other sizes
+ */
+struct dlend_native_domain {
+	struct iommu_domain domain;
+	struct dlend_link *link;
+	struct mutex change;		/* see above */
+	struct list_head members, prepared_for;
+	struct mutex lock;		/* see above */
+	unsigned int alive;
+	struct xarray segments;
+	struct dlend_raw_domains raw;
+	u64 session;
+	unsigned int shift;
+	bool cut, silent;
+	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
+};
 
 /*
  * Does an answer say that the lease is over?  Then the device's DMA is over, too: the lender fences
@@ -66,18 +104,16 @@ static void dlend_native_tell_add(struct dlend_p_dma *p, u64 first, u64 size, u6
 	p->count = cpu_to_le32(n + 1);
 }
 
-static struct dlend_p_dma *dlend_native_tell_begin(struct dlend_native_fn *fn,
-						   struct dlend_msg *req, enum dlend_msg_type type)
+static int dlend_native_tell(struct dlend_native_fn *fn, enum dlend_msg_type type,
+			     const struct dlend_p_dma *dma)
 {
 	struct dlend_lease *lease = dlend_native_lease(fn);
+	struct dlend_msg req;
 
-	return dlend_msg_init(req, type, &lease->addr, lease->epoch, sizeof(struct dlend_p_dma));
-}
-
-static int dlend_native_tell(struct dlend_native_fn *fn, struct dlend_msg *req)
-{
+	memcpy(dlend_msg_init(&req, type, &lease->addr, lease->epoch, sizeof(*dma)), dma,
+	       sizeof(*dma));
 	atomic64_inc(&fn->claim.messages);
-	return dlend_link_call_in(&dlend_native_lease(fn)->ref, req, NULL, 0);
+	return dlend_link_call_in(&lease->ref, &req, NULL, 0);
 }
 
 /*
@@ -88,32 +124,22 @@ static int dlend_native_tell_map(struct dlend_native_fn *fn, u64 first, u64 size
 {
 	u64 end = first + size, hole = clamp(DLEND_NATIVE_MSI_FIRST, first, end);
 	u64 hole_end = clamp(DLEND_NATIVE_MSI_FIRST + DLEND_NATIVE_MSI_SIZE, first, end);
-	struct dlend_p_dma *p;
-	struct dlend_msg req;
+	struct dlend_p_dma dma = {};
 
-	p = dlend_native_tell_begin(fn, &req, DLEND_MSG_DMA_MAP);
-	if (hole == hole_end) {
-		dlend_native_tell_add(p, first, size, offset);
-	} else {
-		dlend_native_tell_add(p, first, hole - first, offset);
-		dlend_native_tell_add(p, hole_end, end - hole_end, offset + (hole_end - first));
-	}
-	return dlend_native_tell(fn, &req);
+	dlend_native_tell_add(&dma, first, hole - first, offset);
+	dlend_native_tell_add(&dma, hole_end, end - hole_end, offset + (hole_end - first));
+	return dlend_native_tell(fn, DLEND_MSG_DMA_MAP, &dma);
 }
 
-/*
- * The function reaches nothing by these IO addresses when it returns 0. Return: 0; -ENOTCONN;
- * -ETIMEDOUT; or what else the lender answers.
- */
-static int dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
+/* Return: true if the function reaches nothing by these IO addresses; false: its lender is silent */
+static bool dlend_native_tell_unmap(struct dlend_native_fn *fn, u64 first, u64 size)
 {
-	struct dlend_msg req;
+	struct dlend_p_dma dma = {};
 	int ret;
 
-	dlend_native_tell_add(dlend_native_tell_begin(fn, &req, DLEND_MSG_DMA_UNMAP), first, size,
-			      0);
-	ret = dlend_native_tell(fn, &req);
-	return dlend_native_tell_over(ret) ? 0 : ret;
+	dlend_native_tell_add(&dma, first, size, 0);
+	ret = dlend_native_tell(fn, DLEND_MSG_DMA_UNMAP, &dma);
+	return !ret || dlend_native_tell_over(ret);
 }
 
 /* One segment for all addresses. */
@@ -139,11 +165,6 @@ static bool dlend_native_on_demand(const struct dlend_native_domain *d)
 	return d->shift != DLEND_NATIVE_ALL;
 }
 
-static u64 dlend_native_segment_number(const struct dlend_native_domain *d, u64 iova)
-{
-	return iova >> d->shift;
-}
-
 /* Have the segment of an address stay. Return: segment; NULL: there is none. */
 static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native_domain *d,
 							     u64 iova, u64 bytes)
@@ -152,7 +173,7 @@ static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native
 	s64 used;
 
 	guard(rcu)();
-	seg = xa_load(&d->segments, dlend_native_segment_number(d, iova));
+	seg = xa_load(&d->segments, iova >> d->shift);
 	if (!seg)
 		return NULL;
 	used = atomic64_read(&seg->used);
@@ -163,26 +184,20 @@ static struct dlend_native_segment *dlend_native_segment_use(struct dlend_native
 	return seg;
 }
 
-/* @bytes of it are not in use any more. */
-static void dlend_native_segment_unuse(struct dlend_native_segment *seg, u64 bytes)
-{
-	atomic64_sub(bytes, &seg->used);
-}
-
-/* The members up to @until (NULL: all of them) do not reach it any more. */
+/* Have the members up to @until (NULL: all) not reach it any more. Return: have lenders said so? */
 static bool dlend_native_segment_hide(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg,
 				      struct dlend_native_fn *until)
 {
 	struct dlend_native_fn *fn;
-	bool silent = false;
+	bool acked = true;
 
 	list_for_each_entry(fn, &d->members, in_domain) {
-		silent |= dlend_native_tell_unmap(fn, seg->first, seg->size) != 0;
+		acked &= dlend_native_tell_unmap(fn, seg->first, seg->size);
 		if (fn == until)
 			break;
 	}
-	return !silent;
+	return acked;
 }
 
 /* Let @fn reach it. */
@@ -273,15 +288,14 @@ static struct dlend_raw_slot *dlend_native_segment_room(struct dlend_native_doma
 static int dlend_native_segment_store(struct dlend_native_domain *d,
 				      struct dlend_native_segment *seg)
 {
-	u64 number = dlend_native_segment_number(d, seg->first);
-
 	guard(mutex)(&d->lock);
 	if (d->cut)
 		return -ENODEV;
 	if (xa_empty(&d->segments))
 		d->session = dlend_link_session(d->link);
 	/* A cut takes this lock, too, and waits for no I/O. */
-	return xa_err(xa_store(&d->segments, number, seg, GFP_NOIO | __GFP_ACCOUNT));
+	return xa_err(xa_store(&d->segments, seg->first >> d->shift, seg,
+			       GFP_NOIO | __GFP_ACCOUNT));
 }
 
 /*
@@ -345,7 +359,7 @@ static int dlend_native_segment_demand(struct dlend_native_domain *d, u64 iova)
 	int err;
 
 	guard(mutex)(&d->change);
-	if (xa_load(&d->segments, dlend_native_segment_number(d, iova)))
+	if (xa_load(&d->segments, iova >> d->shift))
 		return 0;
 	err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_segment_make(d, first, size);
 	if (err == -ENOSPC && !READ_ONCE(d->cut)) {
@@ -512,7 +526,7 @@ static int dlend_native_join_segments(struct dlend_native_domain *d, struct dlen
 	return 0;
 
 leave:
-	if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+	if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
 		d->silent = true;
 	return err;
 }
@@ -556,7 +570,7 @@ static void dlend_native_domain_evict(struct dlend_native_domain *d)
 
 	guard(mutex)(&d->change);
 	list_for_each_entry_safe(fn, next, &d->members, in_domain) {
-		if (dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+		if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
 			d->silent = true;
 		dlend_native_del_member(d, fn);
 		dlend_native_lost(fn, "it does not reach this host's memory any more");
@@ -623,29 +637,22 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 	return dlend_native_domain_decide(d);
 }
 
-/* Whoever attaches it hears of no error: the function is lost instead. */
-static void dlend_native_join_or_lose(struct dlend_native_domain *d, struct dlend_native_fn *fn)
+/* @must: whoever attaches it hears of no error: the function is lost instead. */
+static int dlend_native_join_now(struct dlend_native_domain *d, struct dlend_native_fn *fn,
+				 bool must)
 {
 	int err;
 
 	guard(mutex)(&d->change);
 	err = dlend_native_join(d, fn);
 	if (!err)
-		return;
+		return 0;
 	dlend_native_join_fails(fn, err);
+	if (!must)
+		return err;
 	dlend_native_add_member(d, fn);
 	dlend_native_lost(fn, "it does not reach this host's memory any more");
-}
-
-static int dlend_native_join_if(struct dlend_native_domain *d, struct dlend_native_fn *fn)
-{
-	int err;
-
-	guard(mutex)(&d->change);
-	err = dlend_native_join(d, fn);
-	if (err)
-		dlend_native_join_fails(fn, err);
-	return err;
+	return 0;
 }
 
 static const char dlend_native_silence[] =
@@ -668,14 +675,14 @@ static void dlend_native_silenced(struct dlend_native_domain *d)
 static void dlend_native_domain_leave(struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = fn->domain;
-	bool silent;
+	bool stopped;
 
 	if (!d)
 		return;
 	guard(mutex)(&d->change);
-	silent = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)) != 0;
+	stopped = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL));
 	dlend_native_del_member(d, fn);
-	if (silent)
+	if (!stopped)
 		dlend_native_silenced(d);
 }
 
@@ -693,14 +700,10 @@ static int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_na
 	/* A lender has one domain for a group: what the function reached is in the way. */
 	dlend_native_domain_leave(fn);
 	fn->why[0] = '\0';
-	if (!dlend_native_on_demand(d)) {
-		dlend_native_join_or_lose(d, fn);
-		return 0;
-	}
-	err = dlend_native_join_if(d, fn);
-	/* The IOMMU core takes it for being where it was. */
+	err = dlend_native_join_now(d, fn, !dlend_native_on_demand(d));
+	/* The IOMMU core takes the function to be where it was. */
 	if (err && before)
-		dlend_native_join_or_lose(before, fn);
+		dlend_native_join_now(before, fn, true);
 	return err;
 }
 
@@ -839,7 +842,7 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	piece.size = dlend_native_in_segment(d, seg, iova, want->size);
 	err = piece.size ? dlend_native_map_in(d, seg, iova, &piece, gfp) : -ERANGE;
 	if (seg)
-		dlend_native_segment_unuse(seg, err ? want->size : want->size - piece.size);
+		atomic64_sub(err ? want->size : want->size - piece.size, &seg->used);
 	return err ?: piece.size;
 }
 
@@ -903,7 +906,7 @@ static size_t dlend_native_unmap_pages(struct iommu_domain *domain, unsigned lon
 		dlend_raw_slot_unmap(seg->raw, iova - seg->first, some, gather);
 	done = iommu_unmap(d->raw.memory, iova, some);
 	if (seg)
-		dlend_native_segment_unuse(seg, done);
+		atomic64_sub(done, &seg->used);
 	return done;
 }
 
@@ -998,7 +1001,6 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m)
 
 static struct iommu_device dlend_native_iommu;
 static struct platform_device *dlend_native_iommu_dev;
-static struct fwnode_handle *dlend_native_iommu_fwnode;
 
 static int dlend_native_block_dev(DLEND_ATTACH_DEV_ARGS)
 {
@@ -1091,7 +1093,7 @@ static int dlend_native_iommu_give(struct device *dev)
 		goto free_param;
 	mutex_init(&param->lock);
 	param->fwspec = fwspec;
-	fwspec->iommu_fwnode = fwnode_handle_get(dlend_native_iommu_fwnode);
+	fwspec->iommu_fwnode = fwnode_handle_get(dev_fwnode(&dlend_native_iommu_dev->dev));
 	if (!cmpxchg(&dev->iommu, NULL, param))
 		return 0;
 	ret = -EBUSY;
@@ -1123,22 +1125,17 @@ static struct notifier_block dlend_native_iommu_nb = {
 
 int dlend_native_iommu_init(void)
 {
-	struct platform_device *pdev;
+	/* A software node, by which the IOMMU core knows the driver. */
+	const struct platform_device_info info = {
+		.name = "dlend-iommu",
+		.id = PLATFORM_DEVID_NONE,
+		.properties = (const struct property_entry[]){ {} },
+	};
+	struct platform_device *pdev = platform_device_register_full(&info);
 	int ret;
 
-	dlend_native_iommu_fwnode = fwnode_create_software_node(NULL, NULL);
-	if (IS_ERR(dlend_native_iommu_fwnode))
-		return PTR_ERR(dlend_native_iommu_fwnode);
-	pdev = platform_device_alloc("dlend-iommu", PLATFORM_DEVID_NONE);
-	ret = -ENOMEM;
-	if (!pdev)
-		goto remove_node;
-	device_set_node(&pdev->dev, dlend_native_iommu_fwnode);
-	ret = platform_device_add(pdev);
-	if (ret) {
-		platform_device_put(pdev);
-		goto remove_node;
-	}
+	if (IS_ERR(pdev))
+		return PTR_ERR(pdev);
 	dlend_native_iommu_dev = pdev;
 	ret = iommu_device_sysfs_add(&dlend_native_iommu, &pdev->dev, NULL, "dlend");
 	if (ret)
@@ -1156,9 +1153,7 @@ unregister:
 remove_sysfs:
 	iommu_device_sysfs_remove(&dlend_native_iommu);
 remove_dev:
-	platform_device_unregister(dlend_native_iommu_dev);
-remove_node:
-	fwnode_remove_software_node(dlend_native_iommu_fwnode);
+	platform_device_unregister(pdev);
 	return ret;
 }
 
@@ -1168,5 +1163,4 @@ void dlend_native_iommu_exit(void)
 	iommu_device_unregister(&dlend_native_iommu);
 	iommu_device_sysfs_remove(&dlend_native_iommu);
 	platform_device_unregister(dlend_native_iommu_dev);
-	fwnode_remove_software_node(dlend_native_iommu_fwnode);
 }

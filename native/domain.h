@@ -6,57 +6,10 @@
 #ifndef DLEND_NATIVE_DOMAIN_H
 #define DLEND_NATIVE_DOMAIN_H
 
-#include <linux/atomic.h>
-#include <linux/errno.h>
-#include <linux/iommu.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/rcupdate.h>
 #include <linux/types.h>
-#include <linux/xarray.h>
-#include <dlend/raw_slot.h>
 
-struct dlend_link;
 struct dlend_native_fn;
-struct iommu_domain;
 struct seq_file;
-
-#define DLEND_NATIVE_PAGE_SIZES	3
-
-/**
- * struct dlend_native_domain - see domain.h
- * @domain: the IOMMU core's
- * @link: of all its devices
- * @change: members come and go, segments come and go. Held while a lender is asked
- * @members: functions that reach it, under @change
- * @prepared_for: functions that are to be found, none of which the IOMMU core has asked it for yet;
- *	only one thread prepares, finds and forgets them
- * @lock: @segments, @cut, @alive. Never held while a lender is asked
- * @alive: of @members, those whose lease is not over
- * @segments: by number: IO address >> @shift
- * @shift: DLEND_NATIVE_ALL: the kernel's own, which has one; 0: not known yet
- * @cut: its segments are out of reach, and so are new ones; for good
- * @session: the link's, as the first of its segments was made; under @change
- * @raw: of the NTB's IOMMU: where all its segments are, and what is mapped, at the same IO addresses
- *	as here; all 0 while @shift is
- * @silent: a lender did not answer when it should have unmapped its segments
- * @pages: of 4 KiB, 2 MiB, 1 GiB that VFIO has mapped in it so far, as the IOMMU core asked for
- *	them; it unmaps them by other sizes
- */
-struct dlend_native_domain {
-	struct iommu_domain domain;
-	struct dlend_link *link;
-	struct mutex change;		/* see above */
-	struct list_head members, prepared_for;
-	struct mutex lock;		/* see above */
-	unsigned int alive;
-	struct xarray segments;
-	struct dlend_raw_domains raw;
-	u64 session;
-	unsigned int shift;
-	bool cut, silent;
-	atomic64_t pages[DLEND_NATIVE_PAGE_SIZES];
-};
 
 /**
  * dlend_native_domain_prepare - a domain for the kernel's own DMA, before a function is found
