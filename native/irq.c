@@ -137,14 +137,6 @@ static int dlend_native_irq_bind(struct irq_data *d, const struct cpumask *mask,
 	return IRQ_SET_MASK_OK;
 }
 
-static void dlend_native_irq_cache(struct dlend_native_vector *v)
-{
-	struct msi_desc *desc = v->virq ? irq_get_msi_desc(v->virq) : NULL;
-
-	if (desc)
-		desc->msg = v->message;
-}
-
 /*
  * Under irq_lock: of vectors that are taken.  The lender's interrupts are remapped: an entry stays
  * as it is until next time.
@@ -152,7 +144,9 @@ static void dlend_native_irq_cache(struct dlend_native_vector *v)
 static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int first, unsigned int nr)
 {
 	void __iomem *table, *entry;
+	struct dlend_native_vector *v;
 	struct dlend_cfg_part part;
+	struct msi_desc *desc;
 	phys_addr_t phys;
 	unsigned int i;
 
@@ -165,19 +159,18 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 		return;
 	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
 	for (i = first; i < first + nr && readl(table) != ~0u; i++) {
-		if (!fn->vector[i].taken)
+		v = &fn->vector[i];
+		if (!v->taken)
 			continue;
 		entry = table + i * PCI_MSIX_ENTRY_SIZE;
-		fn->vector[i].message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
-		fn->vector[i].message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
-		fn->vector[i].message.data = readl(entry + PCI_MSIX_ENTRY_DATA);
-		dlend_native_irq_cache(&fn->vector[i]);
+		v->message.address_lo = readl(entry + PCI_MSIX_ENTRY_LOWER_ADDR);
+		v->message.address_hi = readl(entry + PCI_MSIX_ENTRY_UPPER_ADDR);
+		v->message.data = readl(entry + PCI_MSIX_ENTRY_DATA);
+		desc = v->virq ? irq_get_msi_desc(v->virq) : NULL;
+		if (desc)
+			desc->msg = v->message;
 	}
 	iounmap(table);
-}
-
-static void dlend_native_irq_nothing(void *unused)
-{
 }
 
 /* Under irq_lock. Its vectors are freed when nobody is at them. */
@@ -193,7 +186,7 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 	 * processor finds at once, it runs such calls as this one first, and the others with
 	 * interrupts off after it.
 	 */
-	on_each_cpu(dlend_native_irq_nothing, NULL, 1);
+	kick_all_cpus_sync();
 	synchronize_rcu();
 	for (i = 0; i < count; i++)
 		irq_work_sync(&fn->vector[i].work);
@@ -484,11 +477,6 @@ struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool is
 	return domain;
 }
 
-void dlend_native_msi_remove(struct irq_domain *domain)
-{
-	irq_domain_remove(domain);
-}
-
 /*
  * INTx of attached devices.
  *
@@ -498,15 +486,10 @@ void dlend_native_msi_remove(struct irq_domain *domain)
  * drivers use MSI or MSI-X, or nothing.
  */
 
-static struct dlend_native_fn *dlend_native_intx_fn(struct irq_data *d)
-{
-	return irq_data_get_irq_chip_data(d);
-}
-
 /* May sleep: the first handler is being added. */
 static int dlend_native_intx_request(struct irq_data *d)
 {
-	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	struct dlend_native_fn *fn = irq_data_get_irq_chip_data(d);
 	int ret;
 
 	guard(mutex)(&fn->irq_lock);
@@ -523,7 +506,7 @@ static int dlend_native_intx_request(struct irq_data *d)
 /* May sleep: the last handler has gone. */
 static void dlend_native_intx_release(struct irq_data *d)
 {
-	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	struct dlend_native_fn *fn = irq_data_get_irq_chip_data(d);
 
 	guard(mutex)(&fn->irq_lock);
 	if (fn->irq_mode != DLEND_IRQ_INTX || !fn->irq_count)
@@ -533,10 +516,6 @@ static void dlend_native_intx_release(struct irq_data *d)
 	cancel_work(&fn->unmask_work);
 }
 
-static void dlend_native_intx_mask(struct irq_data *d)
-{
-}
-
 /*
  * It has been handled.  While INTx is disabled in the device, that is all: who enables it again, as
  * vfio-pci does when its user is ready for another one, finds none that is up, and the lender
@@ -544,23 +523,17 @@ static void dlend_native_intx_mask(struct irq_data *d)
  */
 static void dlend_native_intx_unmask(struct irq_data *d)
 {
-	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&fn->lock, flags);
-	fn->intx_up = false;
-	raw_spin_unlock_irqrestore(&fn->lock, flags);
-	dlend_native_intx_wanted(fn);
+	dlend_native_intx_wanted(irq_data_get_irq_chip_data(d), true);
 }
 
-void dlend_native_intx_wanted(struct dlend_native_fn *fn)
+void dlend_native_intx_wanted(struct dlend_native_fn *fn, bool handled)
 {
 	unsigned long flags;
 	bool disabled;
 
 	raw_spin_lock_irqsave(&fn->lock, flags);
 	disabled = dlend_cfg_intx_disabled(&fn->cfg);
-	if (!disabled)
+	if (handled || !disabled)
 		fn->intx_up = false;
 	raw_spin_unlock_irqrestore(&fn->lock, flags);
 	if (!disabled)
@@ -581,7 +554,7 @@ static void dlend_native_intx_work(struct work_struct *work)
 
 static int dlend_native_intx_affinity(struct irq_data *d, const struct cpumask *mask, bool force)
 {
-	struct dlend_native_fn *fn = dlend_native_intx_fn(d);
+	struct dlend_native_fn *fn = irq_data_get_irq_chip_data(d);
 	/* Pairs with the release in dlend_native_irq_setup(). */
 	bool ours = smp_load_acquire(&fn->irq_count) && fn->irq_mode == DLEND_IRQ_INTX;
 
@@ -592,7 +565,7 @@ static struct irq_chip dlend_native_intx_chip = {
 	.name = "dlend-INTx",
 	.irq_request_resources = dlend_native_intx_request,
 	.irq_release_resources = dlend_native_intx_release,
-	.irq_mask = dlend_native_intx_mask,
+	.irq_mask = dlend_native_msi_nothing,
 	.irq_unmask = dlend_native_intx_unmask,
 	.irq_set_affinity = dlend_native_intx_affinity,
 };

@@ -42,15 +42,12 @@ void dlend_native_irq_bind_work(struct work_struct *work);
 
 /**
  * dlend_native_msi_create - the domain that devices of a root bus take their interrupts from
- * @fwnode: (in) name of it; stays until dlend_native_msi_remove()
+ * @fwnode: (in) name of it; stays until irq_domain_remove()
  * @isolated: (in) the lenders' interrupts are isolated, as VFIO wants it
  *
  * Context: process, may sleep. Return: domain, or NULL.
  */
 struct irq_domain *dlend_native_msi_create(struct fwnode_handle *fwnode, bool isolated);
-
-/** dlend_native_msi_remove - undo that; no device has an interrupt any more. Context: process. */
-void dlend_native_msi_remove(struct irq_domain *domain);
 
 /**
  * dlend_native_intx_make - give a function an interrupt for its INTx, if it has that
@@ -64,11 +61,12 @@ int dlend_native_intx_make(struct dlend_native_fn *fn);
 void dlend_native_intx_free(struct dlend_native_fn *fn);
 
 /**
- * dlend_native_intx_wanted - its driver waits for it again: it was handled, or enabled
+ * dlend_native_intx_wanted - its driver waits for it again
  * @fn: (in, out) function with fn->intx
+ * @handled: (in) true: the last one was handled; false: INTx was enabled or disabled in the device
  *
  * Context: any; takes dlend_native_fn.lock.
  */
-void dlend_native_intx_wanted(struct dlend_native_fn *fn);
+void dlend_native_intx_wanted(struct dlend_native_fn *fn, bool handled);
 
 #endif

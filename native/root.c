@@ -19,6 +19,8 @@
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/xarray.h>
 #include <dlend/compat.h>
 #include <dlend/link.h>
 #include <dlend/names.h>
@@ -30,14 +32,17 @@
  * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
  * @res: in the kernel's tree of resources, below the NTB's BAR
  * @region: the NTB's BAR
- * @node: among its windows
+ * @node: among the region's windows
+ * @in_root: among the root bus's
+ * @entry: among the windows of the bridge, and the bridge's own once it has a bus
  * @fn: whose BAR it is
  * @idle: no driver has the device any more
  */
 struct dlend_native_window {
 	struct resource res;
 	struct dlend_native_region *region;
-	struct list_head node;
+	struct list_head node, in_root;
+	struct resource_entry *entry;
 	struct dlend_native_fn *fn;
 	bool idle;
 };
@@ -72,15 +77,14 @@ struct dlend_native_region {
 	bool over;
 };
 
-/* A PCI device whose driver is letting go of it: no window is opened in it until that is over. */
-struct dlend_native_leaving {
-	struct list_head node;
-	struct device *dev;
-};
-
 static DEFINE_MUTEX(dlend_native_regions_lock);
 static LIST_HEAD(dlend_native_regions);
-static LIST_HEAD(dlend_native_leaving_list);
+
+/*
+ * PCI devices whose drivers are letting go of them, by their addresses: no window is opened in such
+ * a device until that is over.
+ */
+static DEFINE_XARRAY(dlend_native_leaving);
 
 static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
 {
@@ -104,11 +108,15 @@ static int dlend_native_region_bar(struct pci_dev *ntb, phys_addr_t at, u64 size
 	return -ENODEV;
 }
 
-static struct dlend_native_region *dlend_native_region_make(struct pci_dev *ntb, int bar)
+static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
 {
-	struct dlend_native_region *region = kzalloc_obj(*region);
 	struct resource *res = &ntb->resource[bar];
+	struct dlend_native_region *region;
 
+	list_for_each_entry(region, &dlend_native_regions, node)
+		if (region->ntb == ntb && region->bar == bar && !region->over)
+			return region;
+	region = kzalloc_obj(*region);
 	if (!region)
 		return NULL;
 	INIT_LIST_HEAD(&region->windows);
@@ -120,16 +128,6 @@ static struct dlend_native_region *dlend_native_region_make(struct pci_dev *ntb,
 	}
 	list_add(&region->node, &dlend_native_regions);
 	return region;
-}
-
-static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
-{
-	struct dlend_native_region *region;
-
-	list_for_each_entry(region, &dlend_native_regions, node)
-		if (region->ntb == ntb && region->bar == bar && !region->over)
-			return region;
-	return dlend_native_region_make(ntb, bar);
 }
 
 static void dlend_native_region_reserve(struct dlend_native_region *region)
@@ -201,38 +199,11 @@ static void dlend_native_regions_end(struct device *ntb)
 			dlend_native_region_end(region);
 }
 
-static struct dlend_native_leaving *dlend_native_leaving_find(const struct device *dev)
-{
-	struct dlend_native_leaving *leaving;
-
-	list_for_each_entry(leaving, &dlend_native_leaving_list, node)
-		if (leaving->dev == dev)
-			return leaving;
-	return NULL;
-}
-
-static void dlend_native_leaving_begins(struct device *dev)
-{
-	struct dlend_native_leaving *leaving = kzalloc_obj(*leaving, GFP_KERNEL | __GFP_NOFAIL);
-
-	leaving->dev = dev;
-	guard(mutex)(&dlend_native_regions_lock);
-	list_add(&leaving->node, &dlend_native_leaving_list);
-}
-
-static void dlend_native_leaving_is_over(struct dlend_native_leaving *leaving)
-{
-	if (!leaving)
-		return;
-	list_del(&leaving->node);
-	kfree(leaving);
-}
-
 static void dlend_native_ntb_leaves(struct device *ntb)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 
-	dlend_native_leaving_begins(ntb);
+	xa_store(&dlend_native_leaving, (unsigned long)ntb, ntb, GFP_KERNEL | __GFP_NOFAIL);
 	while (dlend_native_regions_lose(ntb) && time_before(jiffies, end))
 		msleep(DLEND_NATIVE_LOOK_MS);
 	dlend_native_regions_end(ntb);
@@ -240,12 +211,10 @@ static void dlend_native_ntb_leaves(struct device *ntb)
 
 static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
 {
-	if (action == BUS_NOTIFY_UNBIND_DRIVER) {
+	if (action == BUS_NOTIFY_UNBIND_DRIVER)
 		dlend_native_ntb_leaves(data);
-	} else if (action == BUS_NOTIFY_UNBOUND_DRIVER) {
-		guard(mutex)(&dlend_native_regions_lock);
-		dlend_native_leaving_is_over(dlend_native_leaving_find(data));
-	}
+	else if (action == BUS_NOTIFY_UNBOUND_DRIVER)
+		xa_erase(&dlend_native_leaving, (unsigned long)data);
 	return NOTIFY_DONE;
 }
 
@@ -260,11 +229,8 @@ int dlend_native_windows_start(void)
 
 void dlend_native_windows_stop(void)
 {
-	struct dlend_native_leaving *leaving, *next;
-
 	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
-	list_for_each_entry_safe(leaving, next, &dlend_native_leaving_list, node)
-		dlend_native_leaving_is_over(leaving);
+	xa_destroy(&dlend_native_leaving);
 }
 
 /*
@@ -283,7 +249,7 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 	if (bar < 0)
 		return bar;
 	guard(mutex)(&dlend_native_regions_lock);
-	if (dlend_native_leaving_find(&ntb->dev))
+	if (xa_load(&dlend_native_leaving, (unsigned long)&ntb->dev))
 		return -ENODEV;
 	w->region = dlend_native_region_get(ntb, bar);
 	if (!w->region)
@@ -298,7 +264,6 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 		return 0;
 	}
 	dlend_native_region_put(w->region);
-	w->region = NULL;
 	return err;
 }
 
@@ -320,21 +285,18 @@ static void dlend_native_window_idle(struct dlend_native_window *w)
 {
 	guard(mutex)(&dlend_native_regions_lock);
 	w->idle = true;
-	if (w->region && w->region->over)
+	if (w->region->over)
 		dlend_native_window_sweep(w);
 }
 
-/* Close a window; one that is not open is fine. */
 static void dlend_native_window_close(struct dlend_native_window *w)
 {
-	if (!w->region)
-		return;
 	guard(mutex)(&dlend_native_regions_lock);
 	list_del(&w->node);
 	if (!w->region->over)
 		dlend_native_window_release(w);
 	dlend_native_region_put(w->region);
-	w->region = NULL;
+	kfree(w);
 }
 
 /*
@@ -404,7 +366,7 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 	if (effects & DLEND_CFG_E_VPD)
 		queue_work(dlend_native_wq, &fn->vpd_work);
 	if (effects & DLEND_CFG_E_INTX && fn->intx)
-		dlend_native_intx_wanted(fn);
+		dlend_native_intx_wanted(fn, false);
 	return PCIBIOS_SUCCESSFUL;
 }
 
@@ -448,9 +410,8 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		/* Else Linux 6.12 waits 10 ms for a reset in which the lender has to take part. */
 		.keeps_state = true,
 	};
-	u8 *snapshot = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
+	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
 	unsigned int i;
-	int ret;
 
 	if (!snapshot)
 		return -ENOMEM;
@@ -461,10 +422,8 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
 		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
 	}
-	ret = dlend_cfg_init(&fn->cfg, &desc);
-	kfree(snapshot);
 	/* Without a clique, a looped list of capabilities is cut and is no error. */
-	return ret == -EINVAL ? ret : 0;
+	return dlend_cfg_init(&fn->cfg, &desc) == -EINVAL ? -EINVAL : 0;
 }
 
 /* A BAR's address on its bus, as firmware would have set it. */
@@ -489,17 +448,11 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
 /* And 64-bit BARs upwards from here.  The device knows none of these addresses. */
 #define DLEND_NATIVE_MMIO_64	BIT_ULL(40)
 
-struct dlend_native_bar {
-	struct list_head node;
-	struct dlend_native_window window;
-	struct resource_entry *entry;
-};
-
 /*
  * struct dlend_native_root - see root.h
  * @on: what is on it
- * @bars: struct dlend_native_bar
- * @numbers_entry, @bars' entry: among the bridge's windows, and the bridge's own once it has a bus
+ * @windows: by dlend_native_window.in_root
+ * @numbers_entry: as dlend_native_window.entry
  * @nr: number that the bus has on the lender
  * @below: 32-bit BARs are placed below this
  * @above: 64-bit BARs are placed from this on
@@ -515,7 +468,7 @@ struct dlend_native_root {
 	struct fwnode_handle *fwnode;
 	struct irq_domain *msi;
 	struct iommu_group *group;
-	struct list_head bars;
+	struct list_head windows;
 	u8 nr;
 	u32 below;
 	u64 above;
@@ -523,16 +476,12 @@ struct dlend_native_root {
 
 struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
 {
-	if (!root->group) {
-		root->group = iommu_group_alloc();
-		if (IS_ERR(root->group)) {
-			struct iommu_group *err = root->group;
+	struct iommu_group *group = root->group ?: iommu_group_alloc();
 
-			root->group = NULL;
-			return err;
-		}
-	}
-	return iommu_group_ref_get(root->group);
+	if (IS_ERR(group))
+		return group;
+	root->group = group;
+	return iommu_group_ref_get(group);
 }
 
 /*
@@ -542,10 +491,10 @@ struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
 static int dlend_native_root_number(struct dlend_native_root *root)
 {
 	unsigned int i;
-	u8 nr;
 
 	for (i = 0; i < 256; i++) {
-		nr = root->nr + i;
+		u8 nr = root->nr + i;
+
 		if (pci_find_bus(root->on.sysdata.domain, nr))
 			continue;
 		root->numbers.start = nr;
@@ -580,13 +529,13 @@ static int dlend_native_root_window(struct dlend_native_root *root, struct resou
 /* The PCI core loses the windows of a bus that it cannot register, all of them. */
 static void dlend_native_root_windows_lost(struct dlend_native_root *root)
 {
-	struct dlend_native_bar *b;
+	struct dlend_native_window *w;
 
 	if (!list_empty(&root->bridge->windows))
 		return;
 	resource_list_free_entry(root->numbers_entry);
-	list_for_each_entry(b, &root->bars, node)
-		resource_list_free_entry(b->entry);
+	list_for_each_entry(w, &root->windows, in_root)
+		resource_list_free_entry(w->entry);
 }
 
 static int dlend_native_root_bridge(struct dlend_native_root *root)
@@ -619,7 +568,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 
 	if (!root)
 		return ERR_PTR(-ENOMEM);
-	INIT_LIST_HEAD(&root->bars);
+	INIT_LIST_HEAD(&root->windows);
 	root->nr = nr;
 	root->below = DLEND_NATIVE_MMIO_END;
 	root->above = DLEND_NATIVE_MMIO_64;
@@ -642,7 +591,7 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 	return root;
 
 remove_msi:
-	dlend_native_msi_remove(root->msi);
+	irq_domain_remove(root->msi);
 free_fwnode:
 	irq_domain_free_fwnode(root->fwnode);
 unregister:
@@ -673,12 +622,12 @@ static u64 dlend_native_root_place(struct dlend_native_root *root, const struct 
 static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_native_fn *fn,
 				 unsigned int bar)
 {
-	const struct dlend_window *w = &fn->claim.lease->bar[bar];
-	struct dlend_native_bar *b;
+	const struct dlend_window *bar_window = &fn->claim.lease->bar[bar];
+	struct dlend_native_window *w;
 	u64 at;
 	int err;
 
-	if (!w->phys)
+	if (!bar_window->phys)
 		return 0;
 	at = dlend_native_root_place(root, fn, bar);
 	if (!at) {
@@ -686,28 +635,25 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
 				      fn->info.bar[bar].size >> 20);
 		return -ENOSPC;
 	}
-	b = kzalloc_obj(*b);
-	if (!b)
+	w = kzalloc_obj(*w);
+	if (!w)
 		return -ENOMEM;
-	err = dlend_native_window_open(&b->window, fn, w->link, w->phys,
+	err = dlend_native_window_open(w, fn, bar_window->link, bar_window->phys,
 				       PAGE_ALIGN(fn->info.bar[bar].size));
 	if (err) {
 		dlend_native_fn_fails(fn, "BAR %u cannot be placed in the NTB's (%pe)", bar,
 				      ERR_PTR(err));
-		goto free_bar;
+		kfree(w);
+		return err;
 	}
-	err = dlend_native_root_window(root, &b->window.res, w->phys - at, &b->entry);
-	if (err)
-		goto close;
-	list_add(&b->node, &root->bars);
+	err = dlend_native_root_window(root, &w->res, bar_window->phys - at, &w->entry);
+	if (err) {
+		dlend_native_window_close(w);
+		return err;
+	}
+	list_add(&w->in_root, &root->windows);
 	dlend_native_config_place(fn, bar, at);
 	return 0;
-
-close:
-	dlend_native_window_close(&b->window);
-free_bar:
-	kfree(b);
-	return err;
 }
 
 /*
@@ -716,16 +662,13 @@ free_bar:
  */
 static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 {
-	unsigned int slot, i;
+	unsigned int slot;
 
 	if (!root->on.fn[devfn])
 		return devfn;
-	for (slot = 0; slot < 32; slot++) {
-		for (i = 0; i < 8 && !root->on.fn[PCI_DEVFN(slot, i)]; i++)
-			;
-		if (i == 8)
+	for (slot = 0; slot < 32; slot++)
+		if (!memchr_inv(&root->on.fn[PCI_DEVFN(slot, 0)], 0, 8 * sizeof(*root->on.fn)))
 			return PCI_DEVFN(slot, 0);
-	}
 	return -ENOSPC;
 }
 
@@ -739,7 +682,6 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 		dlend_native_fn_fails(fn, "its bus is full");
 		return devfn;
 	}
-
 	for (bar = 0; bar < DLEND_NUM_BARS && !err; bar++)
 		err = dlend_native_root_bar(root, fn, bar);
 	if (err)
@@ -858,14 +800,14 @@ unlock:
  */
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
-	struct dlend_native_bar *b;
+	struct dlend_native_window *w;
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->on.fn[i] && root->on.fn[i]->pdev)
 			device_release_driver(&root->on.fn[i]->pdev->dev);
-	list_for_each_entry(b, &root->bars, node)
-		dlend_native_window_idle(&b->window);
+	list_for_each_entry(w, &root->windows, in_root)
+		dlend_native_window_idle(w);
 }
 
 /*
@@ -894,15 +836,13 @@ static void dlend_native_root_take_off(struct dlend_native_root *root)
 
 void dlend_native_root_remove(struct dlend_native_root *root)
 {
-	struct dlend_native_bar *b, *next;
+	struct dlend_native_window *w, *next;
 
 	dlend_native_root_take_off(root);
 	dlend_native_root_free(root);
-	list_for_each_entry_safe(b, next, &root->bars, node) {
-		dlend_native_window_close(&b->window);
-		kfree(b);
-	}
-	dlend_native_msi_remove(root->msi);
+	list_for_each_entry_safe(w, next, &root->windows, in_root)
+		dlend_native_window_close(w);
+	irq_domain_remove(root->msi);
 	irq_domain_free_fwnode(root->fwnode);
 	platform_device_unregister(root->pdev);
 	if (root->group)
