@@ -10,8 +10,8 @@
  *		here from what the lender read after a reset
  *   domain.c	DMA: what of this host's memory a device reaches, and by which addresses; an IOMMU
  *		driver of our own, for the kernel's dma-iommu and for VFIO
- *   lease.c	taking a device from its lender, losing it, giving it back; it reaches its own BARs
- *   attach.c	from an offer to a device in the PCI tree, and back; attributes; the module
+ *   attach.c	from an offer to a device in the PCI tree, and back: taking a device from its
+ *		lender, losing it, giving it back; attributes; the module
  *
  * Locks, outermost first: attach_lock (attach.c, mutex), the kernel's pci_rescan_remove_lock, the
  * IOMMU group's mutex, change of domain.c, dlend_native_fn.domain_lock, lock of domain.c, the
@@ -129,7 +129,7 @@ struct dlend_native_bus {
 	struct dlend_native_fn *fn[DLEND_NATIVE_DEVFNS];
 };
 
-/* Of lease.c: for what is asked of a lender, and for lost_work. */
+/* For what is asked of a lender, and for lost_work. */
 extern struct workqueue_struct *dlend_native_wq;
 
 /* Of root.c; our buses are known by them. */
