@@ -577,8 +577,7 @@ static int dlend_native_group_check(struct list_head *group)
 	return -EAGAIN;
 }
 
-/* Return: 0; or -errno: then @failed has failed. */
-static int dlend_native_take_group(struct list_head *group, struct dlend_native_place **failed)
+static int dlend_native_take_group(struct list_head *group)
 {
 	struct dlend_native_place *place;
 	int ret;
@@ -587,22 +586,11 @@ static int dlend_native_take_group(struct list_head *group, struct dlend_native_
 	list_for_each_entry(place, group, with) {
 		ret = dlend_native_place_claim(place);
 		if (ret)
-			goto give;
+			return ret;
 	}
-	place = list_first_entry(group, struct dlend_native_place, with);
 	ret = dlend_native_group_check(group);
-	if (ret)
-		goto give;
-	list_for_each_entry(place, group, with) {
-		ret = dlend_native_take(place->fn);
-		if (ret)
-			goto give;
-	}
-	return 0;
-
-give:
-	*failed = place;
-	dlend_native_give_group(group);
+	list_for_each_entry(place, group, with)
+		ret = ret ?: dlend_native_take(place->fn);
 	return ret;
 }
 
@@ -612,7 +600,7 @@ static int dlend_native_plug(struct list_head *group)
 	const struct dlend_addr *addr;
 	struct dlend_native_root *root;
 	bool isolated = true;
-	int ret;
+	int ret = 0;
 
 	first = list_first_entry(group, struct dlend_native_place, with);
 	addr = dlend_offer_addr(first->offer);
@@ -621,23 +609,18 @@ static int dlend_native_plug(struct list_head *group)
 	root = dlend_native_root_create(addr->lender, addr->bdf >> 8, isolated);
 	if (IS_ERR(root))
 		return PTR_ERR(root);
-	list_for_each_entry(place, group, with) {
-		ret = dlend_native_root_put(root, place->fn);
-		if (ret)
-			goto remove;
-	}
-	/* One domain for all: the IOMMU core, which finds them one by one, lets no first fail. */
-	list_for_each_entry(place, group, with) {
-		ret = dlend_native_domain_prepare(place->fn, first->fn);
-		if (ret)
-			goto remove;
-	}
 	list_for_each_entry(place, group, with)
-		dlend_native_reach_begin(place->fn);
-	ret = dlend_native_root_scan(root);
+		ret = ret ?: dlend_native_root_put(root, place->fn);
+	/* One domain for all: the IOMMU core, which finds them one by one, lets no first fail. */
+	list_for_each_entry(place, group, with)
+		ret = ret ?: dlend_native_domain_prepare(place->fn, first->fn);
+	if (!ret) {
+		list_for_each_entry(place, group, with)
+			dlend_native_reach_begin(place->fn);
+		ret = dlend_native_root_scan(root);
+	}
 	if (!ret)
 		return 0;
-remove:
 	list_for_each_entry(place, group, with)
 		dlend_native_domain_forget(place->fn);
 	dlend_native_root_remove(root);
@@ -740,7 +723,7 @@ static void dlend_native_say(struct dlend_native_place *place, int err)
 
 static int dlend_native_attach(struct dlend_native_place *of)
 {
-	struct dlend_native_place *failed = of;
+	struct dlend_native_place *place, *failed = of;
 	LIST_HEAD(group);
 	int ret;
 
@@ -748,13 +731,12 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	if (ret)
 		return ret;
 	dlend_native_grab(of, &group);
+	list_for_each_entry(place, &group, with)
+		place->why[0] = '\0';
 	mutex_unlock(&dlend_native_attach_lock);
-	ret = dlend_native_take_group(&group, &failed);
-	if (!ret) {
-		ret = dlend_native_plug(&group);
-		if (ret)
-			failed = dlend_native_give_failed(&group, of);
-	}
+	ret = dlend_native_take_group(&group) ?: dlend_native_plug(&group);
+	if (ret)
+		failed = dlend_native_give_failed(&group, of);
 	mutex_lock(&dlend_native_attach_lock);
 	dlend_native_see_lost(&group);
 	if (ret)
