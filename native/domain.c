@@ -423,24 +423,6 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 	return d;
 }
 
-static void dlend_native_domain_evict(struct dlend_native_domain *d);
-
-static void dlend_native_domain_free(struct iommu_domain *domain)
-{
-	struct dlend_native_domain *d = to_native_domain(domain);
-	struct dlend_native_segment *seg;
-	unsigned long number;
-
-	dlend_native_domain_evict(d);
-	xa_for_each(&d->segments, number, seg)
-		dlend_native_segment_free(seg, !d->silent);
-	xa_destroy(&d->segments);
-	dlend_raw_domains_put(&d->raw);
-	dlend_link_put(d->link);
-	kfree(d);
-	module_put(THIS_MODULE);
-}
-
 /* What the domain is for */
 
 static u64 dlend_native_window_bytes(struct dlend_link *link)
@@ -509,28 +491,6 @@ static int dlend_native_domain_for_vfio(struct dlend_native_domain *d)
 
 /* Members */
 
-static int dlend_native_join_segments(struct dlend_native_domain *d, struct dlend_native_fn *fn)
-{
-	struct dlend_native_segment *seg;
-	unsigned long number;
-	int err;
-
-	/* What nobody has mapped any more is not worth an error of the first lender. */
-	if (list_empty(&d->members))
-		dlend_native_segments_shed(d);
-	xa_for_each(&d->segments, number, seg) {
-		err = dlend_native_segment_tell(fn, seg);
-		if (err)
-			goto leave;
-	}
-	return 0;
-
-leave:
-	if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
-		d->silent = true;
-	return err;
-}
-
 /* Under change. */
 static void dlend_native_add_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
@@ -550,31 +510,56 @@ static void dlend_native_member_ends(struct dlend_native_domain *d, struct dlend
 	fn->domain_alive = false;
 }
 
+/*
+ * Under change.  The function reaches nothing any more when this returns.  A device is stopped if
+ * its link or its lease is lost, but not if its lender is silent: then the segments are cut, and
+ * all others lose them, too.
+ */
 static void dlend_native_del_member(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
+	bool stopped = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL));
+	struct dlend_native_fn *other;
+
 	list_del_init(&fn->in_domain);
-	guard(mutex)(&fn->domain_lock);
-	guard(mutex)(&d->lock);
-	dlend_native_member_ends(d, fn);
-	fn->domain = NULL;
+	scoped_guard(mutex, &fn->domain_lock) {
+		guard(mutex)(&d->lock);
+		dlend_native_member_ends(d, fn);
+		fn->domain = NULL;
+		if (!stopped)
+			dlend_native_segments_cut(d);
+	}
+	if (stopped)
+		return;
+	d->silent = true;
+	list_for_each_entry(other, &d->members, in_domain)
+		dlend_native_lost(other, "another device reaches the same memory, and its lender does not say that it is stopped");
 }
 
 /*
- * A domain that a group could not be given is freed, and the group has the one before again.  If
- * that failed, too, for one of its functions, the IOMMU core has warned, and nobody in here is
- * where the core takes it to be.
+ * The core frees a domain that a group could not be given; the group has the one before again.  If
+ * that failed, too, for one of its functions, the core has warned, and that function is still a
+ * member here.
  */
-static void dlend_native_domain_evict(struct dlend_native_domain *d)
+static void dlend_native_domain_free(struct iommu_domain *domain)
 {
+	struct dlend_native_domain *d = to_native_domain(domain);
+	struct dlend_native_segment *seg;
 	struct dlend_native_fn *fn, *next;
+	unsigned long number;
 
-	guard(mutex)(&d->change);
-	list_for_each_entry_safe(fn, next, &d->members, in_domain) {
-		if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
-			d->silent = true;
-		dlend_native_del_member(d, fn);
-		dlend_native_lost(fn, "it does not reach this host's memory any more");
+	scoped_guard(mutex, &d->change) {
+		list_for_each_entry_safe(fn, next, &d->members, in_domain) {
+			dlend_native_del_member(d, fn);
+			dlend_native_lost(fn, "it does not reach this host's memory any more");
+		}
 	}
+	xa_for_each(&d->segments, number, seg)
+		dlend_native_segment_free(seg, !d->silent);
+	xa_destroy(&d->segments);
+	dlend_raw_domains_put(&d->raw);
+	dlend_link_put(d->link);
+	kfree(d);
+	module_put(THIS_MODULE);
 }
 
 static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
@@ -590,16 +575,31 @@ static void dlend_native_join_fails(struct dlend_native_fn *fn, int err)
 /* Under change. */
 static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_fn *fn)
 {
-	/* Its segments lead nowhere, for good. */
-	int err = READ_ONCE(d->cut) ? -ENODEV : dlend_native_join_segments(d, fn);
+	struct dlend_native_segment *seg;
+	unsigned long number;
+	int err;
 
-	if (err)
-		return err;
+	/* Its segments lead nowhere, for good. */
+	if (READ_ONCE(d->cut))
+		return -ENODEV;
+	/* A segment without a page is not worth an error of the first lender. */
+	if (list_empty(&d->members))
+		dlend_native_segments_shed(d);
+	xa_for_each(&d->segments, number, seg) {
+		err = dlend_native_segment_tell(fn, seg);
+		if (err)
+			goto unmap;
+	}
 	dlend_native_add_member(d, fn);
 	/* A lease that ended before the domain was noted has cut nothing. */
 	if (dlend_lease_over(dlend_native_lease(fn)))
 		dlend_native_domain_cut(fn);
 	return 0;
+
+unmap:
+	if (!dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL)))
+		d->silent = true;
+	return err;
 }
 
 /* Under change. What the domain is for is known by now: dma-iommu's is prepared before. */
@@ -655,35 +655,14 @@ static int dlend_native_join_now(struct dlend_native_domain *d, struct dlend_nat
 	return 0;
 }
 
-static const char dlend_native_silence[] =
-	"another device reaches the same memory, and its lender does not say that it is stopped";
-
-/* A lost link or lease has stopped a device; its lender's silence has not. */
-static void dlend_native_silenced(struct dlend_native_domain *d)
-{
-	struct dlend_native_fn *other;
-
-	d->silent = true;
-	mutex_lock(&d->lock);
-	dlend_native_segments_cut(d);
-	mutex_unlock(&d->lock);
-	list_for_each_entry(other, &d->members, in_domain)
-		dlend_native_lost(other, dlend_native_silence);
-}
-
-/* The function reaches nothing any more when this returns. */
 static void dlend_native_domain_leave(struct dlend_native_fn *fn)
 {
 	struct dlend_native_domain *d = fn->domain;
-	bool stopped;
 
 	if (!d)
 		return;
 	guard(mutex)(&d->change);
-	stopped = dlend_native_tell_unmap(fn, 0, BIT_ULL(DLEND_NATIVE_ALL));
 	dlend_native_del_member(d, fn);
-	if (!stopped)
-		dlend_native_silenced(d);
 }
 
 /* Let a function reach what is mapped in a domain, now and later. */
@@ -709,14 +688,12 @@ static int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_na
 
 int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first)
 {
-	struct dlend_native_domain *d = first->prepared;
+	struct dlend_native_domain *d;
 	int err = 0;
 
-	if (!d) {
-		d = dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
-		if (!d)
-			return -ENOMEM;
-	}
+	d = first->prepared ?: dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+	if (!d)
+		return -ENOMEM;
 	mutex_lock(&d->change);
 	fn->why[0] = '\0';
 	if (!d->shift)
