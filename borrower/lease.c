@@ -103,66 +103,37 @@ DLEND_EXPORT(dlend_offer_read_rom);
 /* A bad lender may say of any epoch that this node holds it, and never take the lease back. */
 #define DLEND_LEASE_STRAYS_MAX	8
 
-/**
- * struct dlend_lease_record - a lease, and the borrower's own part of it
- * @lease: what the user sees
- * @ref: references; the last one ends it
- * @claim: of its user, with a reference; NULL: a stray, which is only returned
- * @offer: whose lease it is; set once it was granted
- * @sink: where its interrupts arrive; NULL for a stray
- * @direct: vectors that need no processor of the lender; NULL: there are none
- * @grant: where the lender has put the BARs
- * @acked: the lender said that it has the device back
- * @return_work: gives it back
- */
-struct dlend_lease_record {
-	struct dlend_lease lease;
-	struct kref ref;
-	struct dlend_claim *claim;
-	struct dlend_offer *offer;
-	struct dlend_irq_sink *sink;
-	struct dlend_irq_direct *direct;
-	struct dlend_p_lease grant;
-	bool acked;
-	struct work_struct return_work;
-};
-
 static bool dlend_lease_asleep;
-
-static struct dlend_lease_record *to_record(const struct dlend_lease *lease)
-{
-	return container_of(lease, struct dlend_lease_record, lease);
-}
 
 static void dlend_lease_free(struct kref *ref)
 {
-	struct dlend_lease_record *r = container_of(ref, struct dlend_lease_record, ref);
+	struct dlend_lease *lease = container_of(ref, struct dlend_lease, kref);
 	unsigned int i;
 
-	if (r->claim && r->claim->ops->released)
-		r->claim->ops->released(r->claim, &r->lease, r->acked);
-	if (r->sink)
-		dlend_irq_sink_close(r->sink, r->acked);
-	if (r->direct)
-		dlend_irq_direct_close(r->direct, r->acked);
+	if (lease->claim && lease->claim->ops->released)
+		lease->claim->ops->released(lease->claim, lease, lease->acked);
+	if (lease->sink)
+		dlend_irq_sink_close(lease->sink, lease->acked);
+	if (lease->direct)
+		dlend_irq_direct_close(lease->direct, lease->acked);
 	for (i = 0; i < DLEND_NUM_REGIONS; i++)
-		dlend_window_close(&r->lease.bar[i]);
-	dlend_session_drop(&r->lease.ref);
-	if (r->claim)
-		r->claim->ops->put(r->claim);
-	kfree(r);
+		dlend_window_close(&lease->bar[i]);
+	dlend_session_drop(&lease->ref);
+	if (lease->claim)
+		lease->claim->ops->put(lease->claim);
+	kfree(lease);
 }
 
 struct dlend_lease *dlend_lease_get(struct dlend_lease *lease)
 {
-	kref_get(&to_record(lease)->ref);
+	kref_get(&lease->kref);
 	return lease;
 }
 DLEND_EXPORT(dlend_lease_get);
 
 void dlend_lease_put(struct dlend_lease *lease)
 {
-	kref_put(&to_record(lease)->ref, dlend_lease_free);
+	kref_put(&lease->kref, dlend_lease_free);
 }
 DLEND_EXPORT(dlend_lease_put);
 
@@ -170,7 +141,7 @@ DLEND_EXPORT(dlend_lease_put);
 static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
 			    struct dlend_msg *reply, unsigned int timeout_ms)
 {
-	struct dlend_claim *claim = to_record(lease)->claim;
+	struct dlend_claim *claim = lease->claim;
 
 	if (dlend_lease_lost(lease))
 		return -ENOTCONN;
@@ -187,58 +158,57 @@ static int dlend_lease_call(struct dlend_lease *lease, struct dlend_msg *req,
  * strays are returned on.  The lease of an offer that was withdrawn is over, and whoever ends the
  * offer waits for this.
  */
-static bool dlend_lease_is_stray(const struct dlend_lease_record *r)
+static bool dlend_lease_is_stray(const struct dlend_lease *lease)
 {
 	struct dlend_claim *claim;
 	bool used;
 
-	if (READ_ONCE(r->offer->withdrawn))
+	if (READ_ONCE(lease->offer->withdrawn))
 		return false;
-	claim = dlend_offer_get_claim_of(r->lease.ref.link, &r->lease.addr);
-	used = claim && claim->ops->uses(claim, r->lease.epoch);
+	claim = dlend_offer_get_claim_of(lease->ref.link, &lease->addr);
+	used = claim && claim->ops->uses(claim, lease->epoch);
 	dlend_offer_put_claim(claim);
 	return !used;
 }
 
-static void dlend_lease_give_back(struct dlend_lease_record *r)
+static void dlend_lease_give_back(struct dlend_lease *lease)
 {
-	struct dlend_lease *lease = &r->lease;
 	/* Of a stray the lender may invent as many as it likes, and answer none. */
-	unsigned int tries = r->claim ? DLEND_LEASE_RETURN_TRIES : 1;
+	unsigned int tries = lease->claim ? DLEND_LEASE_RETURN_TRIES : 1;
 	char name[DLEND_NAME_LEN];
 	struct dlend_msg req;
 	int ret;
 
 	/* Peer-to-peer through this node must not reach the device under its next lease. */
 	dlend_p2p_fence(&lease->addr, lease->epoch);
-	if (r->claim && r->claim->ops->returning)
-		r->claim->ops->returning(r->claim, lease);
+	if (lease->claim && lease->claim->ops->returning)
+		lease->claim->ops->returning(lease->claim, lease);
 	do {
 		dlend_msg_init(&req, DLEND_MSG_RETURN, &lease->addr, lease->epoch, 0);
 		ret = dlend_lease_call(lease, &req, NULL, DLEND_LEASE_TIMEOUT_MS);
 	} while (ret == -ETIMEDOUT && --tries);
 	/* If the link is gone the lender fences by itself, and slots stay in quarantine. */
-	r->acked = !ret;
+	lease->acked = !ret;
 	if (ret && ret != -ENOTCONN)
 		dev_warn_ratelimited(dlend_link_dev(lease->ref.link),
 				     "node %u did not take %s (epoch %u) back: %pe; its part of the window stays reserved until the link restarts\n",
 				     lease->addr.lender, dlend_addr_name(&lease->addr, name),
 				     lease->epoch, ERR_PTR(ret));
 	trace_dlend_return(lease->addr.lender, lease->addr.bdf, lease->epoch, ret);
-	if (r->claim && r->claim->ops->returned)
-		r->claim->ops->returned(r->claim, lease);
+	if (lease->claim && lease->claim->ops->returned)
+		lease->claim->ops->returned(lease->claim, lease);
 }
 
 static void dlend_lease_return_work(struct work_struct *work)
 {
-	struct dlend_lease_record *r = container_of(work, struct dlend_lease_record, return_work);
-	struct dlend_offer *offer = r->offer;
-	bool stray = !r->claim;
+	struct dlend_lease *lease = container_of(work, struct dlend_lease, return_work);
+	struct dlend_offer *offer = lease->offer;
+	bool stray = !lease->claim;
 
-	if (r->claim || dlend_lease_is_stray(r))
-		dlend_lease_give_back(r);
+	if (lease->claim || dlend_lease_is_stray(lease))
+		dlend_lease_give_back(lease);
 	/* First the reference: with the last one slots become free that the next lease may need. */
-	dlend_lease_put(&r->lease);
+	dlend_lease_put(lease);
 	/* One is among the other: never too few that are no strays. */
 	if (stray)
 		atomic_dec(&offer->strays);
@@ -248,49 +218,47 @@ static void dlend_lease_return_work(struct work_struct *work)
 
 void dlend_lease_return(struct dlend_lease *lease)
 {
-	struct dlend_lease_record *r = to_record(lease);
-
-	queue_work(r->claim ? r->offer->returns : r->offer->wq, &r->return_work);
+	queue_work(lease->claim ? lease->offer->returns : lease->offer->wq, &lease->return_work);
 }
 DLEND_EXPORT(dlend_lease_return);
 
 /* From now on the lease has to be returned. */
-static void dlend_lease_granted(struct dlend_lease_record *r, struct dlend_offer *offer, u32 epoch)
+static void dlend_lease_granted(struct dlend_lease *lease, struct dlend_offer *offer, u32 epoch)
 {
-	r->lease.epoch = epoch;
-	r->offer = offer;
+	lease->epoch = epoch;
+	lease->offer = offer;
 	atomic_inc(&offer->leases);
 }
 
-static struct dlend_lease_record *dlend_lease_alloc(struct dlend_link *link,
+static struct dlend_lease *dlend_lease_alloc(struct dlend_link *link,
 						    const struct dlend_addr *addr)
 {
-	struct dlend_lease_record *r = kzalloc_obj(*r);
+	struct dlend_lease *lease = kzalloc_obj(*lease);
 
-	if (!r)
+	if (!lease)
 		return NULL;
-	kref_init(&r->ref);
-	INIT_WORK(&r->return_work, dlend_lease_return_work);
-	r->lease.ref = dlend_session_hold(link);
-	r->lease.addr = *addr;
-	return r;
+	kref_init(&lease->kref);
+	INIT_WORK(&lease->return_work, dlend_lease_return_work);
+	lease->ref = dlend_session_hold(link);
+	lease->addr = *addr;
+	return lease;
 }
 
 void dlend_lease_return_stray(struct dlend_offer *offer)
 {
-	struct dlend_lease_record *r;
+	struct dlend_lease *lease;
 
 	lockdep_assert_held(&dlend_offers_lock);
 	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
 		return;
-	r = dlend_lease_alloc(offer->link, &offer->addr);
-	if (!r)
+	lease = dlend_lease_alloc(offer->link, &offer->addr);
+	if (!lease)
 		return;
 	dev_dbg(&offer->dev, "epoch %u is held by this node, and nobody here uses it: returned\n",
 		offer->now.epoch);
-	dlend_lease_granted(r, offer, offer->now.epoch);
+	dlend_lease_granted(lease, offer, offer->now.epoch);
 	atomic_inc(&offer->strays);
-	dlend_lease_return(&r->lease);
+	dlend_lease_return(lease);
 }
 
 /* Asking */
@@ -311,29 +279,28 @@ static void dlend_lease_interrupt_direct(void *arg, u32 vector, u32 count)
 
 static void dlend_lease_bar_revoked(struct dlend_window *w)
 {
-	struct dlend_lease_record *r = w->arg;
+	struct dlend_lease *lease = w->arg;
 
-	if (r->claim->ops->bar_revoked)
-		r->claim->ops->bar_revoked(r->claim, w - r->lease.bar);
+	if (lease->claim->ops->bar_revoked)
+		lease->claim->ops->bar_revoked(lease->claim, w - lease->bar);
 }
 
 /* Open windows onto the BARs. The offsets come from the peer; the link checks them. */
 static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
-	struct dlend_lease_record *r = to_record(lease);
 	struct dlend_offer_info info;
 	unsigned int i;
 	int ret = 0;
 
-	dlend_offer_copy(r->offer, &info, NULL);
+	dlend_offer_copy(lease->offer, &info, NULL);
 	for (i = 0; i < DLEND_NUM_BARS && !ret; i++) {
-		u64 offset = le64_to_cpu(r->grant.bar_offset[i]);
+		u64 offset = le64_to_cpu(lease->grant.bar_offset[i]);
 
 		if (!info.bar[i].size || (info.bar[i].flags & DLEND_BAR_F_IO) ||
 		    offset == U64_MAX)
 			continue;
 		lease->bar[i].revoked = dlend_lease_bar_revoked;
-		lease->bar[i].arg = r;
+		lease->bar[i].arg = lease;
 		/* A mapped BAR that is smaller than a page takes its whole page. */
 		ret = dlend_window_open(lease->ref.link, &lease->bar[i], offset,
 					PAGE_ALIGN(info.bar[i].size), true);
@@ -344,17 +311,16 @@ static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 	return ret;
 }
 
-static void dlend_lease_explain(const struct dlend_claim *claim, const struct dlend_lease *lease,
-				const struct dlend_p_lease *grant, int err, char *why)
+static void dlend_lease_explain(const struct dlend_lease *lease, int err, char *why)
 {
 	char node[DLEND_NODE_LABEL_LEN];
 
 	/* The lender has told all nodes who has the device, or is to have it. */
-	if (err == -EBUSY && dlend_claim_taken(claim, why))
+	if (err == -EBUSY && dlend_claim_taken(lease->claim, why))
 		return;
 	if (err == -EBUSY)
 		snprintf(why, DLEND_REASON_LEN, "the device is held by node %s",
-			 dlend_node_label(le16_to_cpu(grant->holder), node));
+			 dlend_node_label(le16_to_cpu(lease->grant.holder), node));
 	else if (err == -EPERM)
 		snprintf(why, DLEND_REASON_LEN,
 			 "the node that has it does not let this node take it over: name this node in the move_to attribute of its mediated device there");
@@ -372,30 +338,29 @@ static void dlend_lease_explain(const struct dlend_claim *claim, const struct dl
 }
 
 /* @type: BORROW or STANDBY.  A device may be reserved for the claim's VM. */
-static int dlend_lease_ask(struct dlend_lease_record *r, u16 type, char *why)
+static int dlend_lease_ask(struct dlend_lease *lease, u16 type, char *why)
 {
-	struct dlend_lease *lease = &r->lease;
 	struct dlend_msg req, reply = {};
 	struct dlend_p_borrow *p;
 	int ret;
 
 	p = dlend_msg_init(&req, type, &lease->addr, 0, sizeof(*p));
-	dlend_irq_sink_tell(r->sink, p);
-	memcpy(p->vm, r->claim->vm, sizeof(p->vm));
+	dlend_irq_sink_tell(lease->sink, p);
+	memcpy(p->vm, lease->claim->vm, sizeof(p->vm));
 	ret = dlend_lease_call(lease, &req, &reply, DLEND_LEASE_TIMEOUT_MS);
-	memcpy(&r->grant, reply.payload, sizeof(r->grant));
+	memcpy(&lease->grant, reply.payload, sizeof(lease->grant));
 	if (ret)
-		dlend_lease_explain(r->claim, lease, &r->grant, ret, why);
+		dlend_lease_explain(lease, ret, why);
 	else
-		dlend_lease_granted(r, r->claim->offer, le32_to_cpu(reply.epoch));
+		dlend_lease_granted(lease, lease->claim->offer, le32_to_cpu(reply.epoch));
 	return ret;
 }
 
 /* Make the record of a lease to ask for: with a session of the link, and a place for interrupts. */
-static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim, char *why)
+static struct dlend_lease *dlend_lease_prepare(struct dlend_claim *claim, char *why)
 {
 	struct dlend_link *link = dlend_offer_link(claim->offer);
-	struct dlend_lease_record *r;
+	struct dlend_lease *lease;
 	struct dlend_irq_sink *sink;
 	int ret;
 
@@ -405,40 +370,40 @@ static struct dlend_lease_record *dlend_lease_prepare(struct dlend_claim *claim,
 		return ERR_PTR(-ENOTCONN);
 	}
 	ret = dlend_offer_check_group(claim, why);
-	r = ret ? ERR_PTR(ret) : dlend_lease_alloc(link, &claim->offer->addr);
+	lease = ret ? ERR_PTR(ret) : dlend_lease_alloc(link, &claim->offer->addr);
 	dlend_link_put(link);
-	if (IS_ERR(r))
-		return r;
-	if (!r) {
+	if (IS_ERR(lease))
+		return lease;
+	if (!lease) {
 		snprintf(why, DLEND_REASON_LEN, "out of memory");
 		return ERR_PTR(-ENOMEM);
 	}
-	sink = dlend_irq_sink_open(r->lease.ref.link, dlend_lease_interrupt, claim);
+	sink = dlend_irq_sink_open(lease->ref.link, dlend_lease_interrupt, claim);
 	if (IS_ERR(sink)) {
 		snprintf(why, DLEND_REASON_LEN, "no place for its interrupts in the window (%pe)",
 			 sink);
-		dlend_lease_put(&r->lease);
+		dlend_lease_put(lease);
 		return ERR_CAST(sink);
 	}
-	r->sink = sink;
+	lease->sink = sink;
 	claim->ops->get(claim);
-	r->claim = claim;
-	return r;
+	lease->claim = claim;
+	return lease;
 }
 
 /* What the lender has told before its answer may be waiting for its turn. */
-static int dlend_lease_catch_up(const struct dlend_lease_record *r, char *why)
+static int dlend_lease_catch_up(const struct dlend_lease *lease, char *why)
 {
-	if (dlend_link_catch_up(r->lease.ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS))
+	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS))
 		return 0;
 	snprintf(why, DLEND_REASON_LEN, "node %u tells more than can be read: try again",
-		 r->lease.addr.lender);
+		 lease->addr.lender);
 	return -EBUSY;
 }
 
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why)
 {
-	struct dlend_lease_record *r;
+	struct dlend_lease *lease;
 	int ret;
 
 	smp_mb(); /* claim->borrowing, set before, against dlend_lease_sleep() */
@@ -452,24 +417,24 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 			 claim->offer->addr.lender);
 		return ERR_PTR(-ENODEV);
 	}
-	r = dlend_lease_prepare(claim, why);
-	if (IS_ERR(r))
-		return ERR_CAST(r);
-	ret = dlend_lease_ask(r, standby ? DLEND_MSG_STANDBY : DLEND_MSG_BORROW, why);
+	lease = dlend_lease_prepare(claim, why);
+	if (IS_ERR(lease))
+		return lease;
+	ret = dlend_lease_ask(lease, standby ? DLEND_MSG_STANDBY : DLEND_MSG_BORROW, why);
 	if (ret) {
 		/* A lender that refuses never used the sink.  One that is silent may have. */
-		r->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
-		dlend_lease_put(&r->lease);
+		lease->acked = ret != -ETIMEDOUT && ret != -ENOTCONN;
+		dlend_lease_put(lease);
 		return ERR_PTR(ret);
 	}
 	/* Once more: a function may have come into the group.  The lender tells of that first. */
-	ret = dlend_lease_catch_up(r, why) ?: dlend_offer_check_group(claim, why);
+	ret = dlend_lease_catch_up(lease, why) ?: dlend_offer_check_group(claim, why);
 	/* A standby reaches no BAR before it has taken over. */
 	if (!ret && !standby)
-		ret = dlend_lease_open_bars(&r->lease, why);
+		ret = dlend_lease_open_bars(lease, why);
 	if (!ret)
-		return &r->lease;
-	dlend_lease_return(&r->lease);
+		return lease;
+	dlend_lease_return(lease);
 	return ERR_PTR(ret);
 }
 DLEND_EXPORT(dlend_lease_borrow);
@@ -482,7 +447,7 @@ void dlend_lease_sleep(bool on)
 
 bool dlend_lease_over(const struct dlend_lease *lease)
 {
-	const struct dlend_offer *offer = to_record(lease)->offer;
+	const struct dlend_offer *offer = lease->offer;
 
 	guard(mutex)(&dlend_offers_lock);
 	if (dlend_lease_lost(lease) || !offer->link || offer->withdrawn)
@@ -518,7 +483,6 @@ DLEND_EXPORT(dlend_lease_bus_master);
 /* By the lender's doorbell, or not at all: once it has answered, nothing comes directly. */
 static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
 {
-	struct dlend_lease_record *r = to_record(lease);
 	struct dlend_p_irq *p;
 	struct dlend_msg req;
 	int ret;
@@ -527,23 +491,23 @@ static int dlend_lease_irq_doorbell(struct dlend_lease *lease, enum dlend_irq_mo
 	p->mode = cpu_to_le32(mode);
 	p->count = cpu_to_le32(count);
 	ret = dlend_lease_call(lease, &req, NULL, 0);
-	if (!ret && r->direct) {
-		dlend_irq_direct_close(r->direct, true);
-		r->direct = NULL;
+	if (!ret && lease->direct) {
+		dlend_irq_direct_close(lease->direct, true);
+		lease->direct = NULL;
 	}
 	return ret;
 }
 
 /* Its vectors as they are wanted now.  The device may fire before its lender has answered. */
-static int dlend_lease_irq_vectors(struct dlend_lease_record *r, enum dlend_irq_mode mode,
+static int dlend_lease_irq_vectors(struct dlend_lease *lease, enum dlend_irq_mode mode,
 				   u32 count, struct dlend_p_direct *p)
 {
-	int ret = dlend_irq_direct_set(r->direct, mode, count, p);
-	const struct dlend_claim_ops *ops = r->claim->ops;
+	int ret = dlend_irq_direct_set(lease->direct, mode, count, p);
+	const struct dlend_claim_ops *ops = lease->claim->ops;
 
 	for (u32 i = 0; i < count && !ret; i++)
-		if (!ops->irq_in_use || ops->irq_in_use(r->claim, i))
-			ret = dlend_irq_direct_use(r->direct, i);
+		if (!ops->irq_in_use || ops->irq_in_use(lease->claim, i))
+			ret = dlend_irq_direct_use(lease->direct, i);
 	return ret;
 }
 
@@ -551,27 +515,26 @@ static int dlend_lease_irq_vectors(struct dlend_lease_record *r, enum dlend_irq_
 static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count,
 				  const char **why)
 {
-	struct dlend_lease_record *r = to_record(lease);
-	struct dlend_claim *claim = r->claim;
+	struct dlend_claim *claim = lease->claim;
 	struct dlend_p_direct *p;
 	struct dlend_msg req;
 
 	*why = "direct_interrupts of this device is off";
-	if (READ_ONCE(r->offer->doorbell) ||
+	if (READ_ONCE(lease->offer->doorbell) ||
 	    (claim->ops->no_direct && claim->ops->no_direct(claim, why)))
 		return -EOPNOTSUPP;
-	if (!r->direct) {
+	if (!lease->direct) {
 		struct dlend_irq_direct *set;
 
 		set = dlend_irq_direct_open(lease->ref.link, claim->party,
 					    dlend_lease_interrupt_direct, claim, why);
 		if (IS_ERR(set))
 			return -EOPNOTSUPP;
-		r->direct = set;
+		lease->direct = set;
 	}
 	*why = "this host has too few vectors";
 	p = dlend_msg_init(&req, DLEND_MSG_IRQ_DIRECT, &lease->addr, lease->epoch, sizeof(*p));
-	if (dlend_lease_irq_vectors(r, mode, count, p))
+	if (dlend_lease_irq_vectors(lease, mode, count, p))
 		return -EOPNOTSUPP;
 	*why = "its lender cannot";
 	return dlend_lease_call(lease, &req, NULL, 0);
@@ -579,46 +542,20 @@ static int dlend_lease_irq_direct(struct dlend_lease *lease, enum dlend_irq_mode
 
 int dlend_lease_irq_setup(struct dlend_lease *lease, enum dlend_irq_mode mode, u32 count)
 {
-	struct dlend_lease_record *r = to_record(lease);
 	bool msi = mode == DLEND_IRQ_MSI || mode == DLEND_IRQ_MSIX;
 	const char *why = "it has no message interrupts now";
 	int ret = 0;
 
 	/* Another mode, or more vectors of MSI, which have to be in a row: from the beginning. */
-	if (msi && r->direct && !dlend_irq_direct_fits(r->direct, mode, count))
+	if (msi && lease->direct && !dlend_irq_direct_fits(lease->direct, mode, count))
 		ret = dlend_lease_irq_doorbell(lease, DLEND_IRQ_NONE, 0);
 	if (ret)
 		return ret;
 	ret = msi ? dlend_lease_irq_direct(lease, mode, count, &why) : -EOPNOTSUPP;
-	WRITE_ONCE(r->claim->irq_why, ret ? why : NULL);
+	WRITE_ONCE(lease->claim->irq_why, ret ? why : NULL);
 	return ret == -EOPNOTSUPP ? dlend_lease_irq_doorbell(lease, mode, count) : ret;
 }
 DLEND_EXPORT(dlend_lease_irq_setup);
-
-int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
-{
-	struct dlend_lease_record *r = to_record(lease);
-
-	return r->direct ? dlend_irq_direct_use(r->direct, vector) : 0;
-}
-DLEND_EXPORT(dlend_lease_irq_use);
-
-void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu)
-{
-	struct dlend_lease_record *r = to_record(lease);
-
-	if (r->direct)
-		dlend_irq_direct_bind(r->direct, vector, cpu);
-}
-DLEND_EXPORT(dlend_lease_irq_bind);
-
-unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector)
-{
-	const struct dlend_lease_record *r = to_record(lease);
-
-	return r->direct ? dlend_irq_direct_number(r->direct, vector) : 0;
-}
-DLEND_EXPORT(dlend_lease_irq_number);
 
 int dlend_lease_irq_unmask(struct dlend_lease *lease)
 {
@@ -626,7 +563,7 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease)
 
 	if (dlend_lease_lost(lease))
 		return -ENOTCONN;
-	atomic64_inc(&to_record(lease)->claim->messages);
+	atomic64_inc(&lease->claim->messages);
 	dlend_msg_init(&msg, DLEND_MSG_IRQ_UNMASK, &lease->addr, lease->epoch, 0);
 	return dlend_link_post_in(&lease->ref, &msg);
 }
@@ -745,7 +682,7 @@ int dlend_lease_quiesce(struct dlend_lease *lease, enum dlend_irq_mode mode, u32
 	int pass = -EALREADY, ret;
 
 	/* The lender has to count them.  It stops the device, whatever becomes of that. */
-	if (to_record(lease)->direct)
+	if (lease->direct)
 		pass = dlend_lease_irq_doorbell(lease, mode, count);
 	quiet->irqs_changed = pass != -EALREADY;
 	dlend_msg_init(&req, DLEND_MSG_QUIESCE, &lease->addr, lease->epoch, 0);

@@ -16,8 +16,10 @@
 #define DLEND_BORROWER_H
 
 #include <linux/atomic.h>
+#include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/types.h>
+#include <linux/workqueue.h>
 #include <dlend/link.h>
 
 struct bus_type;
@@ -25,7 +27,6 @@ struct device;
 struct dlend_claim;
 struct dlend_lease;
 struct dlend_offer;
-struct workqueue_struct;
 
 /* Text of a failure: what failed and what to do about it; fits an attribute that the tools read. */
 #define DLEND_REASON_LEN	240
@@ -331,7 +332,16 @@ void dlend_claim_return_stray(struct dlend_claim *claim);
  * @bar: where this node's CPUs reach the BARs; dlend_window.phys is 0 where they do not
  * @priv: private to the user
  *
- * Everything else is the borrower's own.
+ * Private to the borrower:
+ *
+ * @kref: references; the last one ends the lease
+ * @claim: of its user, with a reference; NULL: a stray, which is only returned
+ * @offer: whose lease it is; set once it was granted
+ * @sink: where its interrupts arrive; NULL for a stray
+ * @direct: vectors that need no processor of the lender; NULL: there are none
+ * @grant: where the lender has put the BARs
+ * @acked: the lender said that it has the device back
+ * @return_work: gives it back
  */
 struct dlend_lease {
 	struct dlend_session_ref ref;
@@ -339,6 +349,14 @@ struct dlend_lease {
 	u32 epoch;
 	struct dlend_window bar[DLEND_NUM_REGIONS];
 	void *priv;
+	struct kref kref;
+	struct dlend_claim *claim;
+	struct dlend_offer *offer;
+	struct dlend_irq_sink *sink;
+	struct dlend_irq_direct *direct;
+	struct dlend_p_lease grant;
+	bool acked;
+	struct work_struct return_work;
 };
 
 /**
@@ -418,7 +436,10 @@ int dlend_lease_irq_unmask(struct dlend_lease *lease);
  * to say so. Context: process.
  * Return: 0; -ENOSPC no processor of this host has room for it; -ENOMEM.
  */
-int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector);
+static inline int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector)
+{
+	return lease->direct ? dlend_irq_direct_use(lease->direct, vector) : 0;
+}
 
 /**
  * dlend_lease_irq_bind - have a processor of this host get a vector's interrupts
@@ -428,7 +449,11 @@ int dlend_lease_irq_use(struct dlend_lease *lease, u32 vector);
  *
  * The lender has no part in it. Not beside dlend_lease_irq_setup().
  */
-void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu);
+static inline void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cpu)
+{
+	if (lease->direct)
+		dlend_irq_direct_bind(lease->direct, vector, cpu);
+}
 
 /**
  * dlend_lease_irq_number - this kernel's own number of a vector's interrupt
@@ -438,7 +463,10 @@ void dlend_lease_irq_bind(struct dlend_lease *lease, u32 vector, unsigned int cp
  * It stays until the next dlend_lease_irq_setup(), or the end of the lease. Does not wait.
  * Return: number; 0: the vector comes by the doorbell, or not at all.
  */
-unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector);
+static inline unsigned int dlend_lease_irq_number(const struct dlend_lease *lease, u32 vector)
+{
+	return lease->direct ? dlend_irq_direct_number(lease->direct, vector) : 0;
+}
 
 /* The device's own configuration space. */
 
