@@ -41,12 +41,6 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	}
 }
 
-/* A lender may not know it, this time: its own driver has not read it. */
-static bool dlend_news_same_identity(const char *a, const char *b)
-{
-	return !*a || !*b || !strcmp(a, b);
-}
-
 static bool dlend_news_same_device(const struct dlend_offer_info *a,
 				   const struct dlend_offer_info *b)
 {
@@ -56,15 +50,9 @@ static bool dlend_news_same_device(const struct dlend_offer_info *a,
 		if (a->bar[i].size != b->bar[i].size || a->bar[i].flags != b->bar[i].flags)
 			return false;
 	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&
-	       a->flags == b->flags && dlend_news_same_identity(a->identity, b->identity);
-}
-
-/* The lender says it only once.  What it offered before is not there any more. */
-static void dlend_news_ask_later(struct dlend_offer *offer, struct dlend_link *link)
-{
-	WRITE_ONCE(offer->withdrawn, true);
-	if (!offer->ask)
-		offer->ask = dlend_link_get(link);
+	       a->flags == b->flags &&
+	       /* A lender whose own driver has not read it does not know it. */
+	       (!*a->identity || !*b->identity || !strcmp(a->identity, b->identity));
 }
 
 /* Find or make the offer that an OFFER message is about. */
@@ -80,7 +68,9 @@ static struct dlend_offer *dlend_news_offer_for(struct dlend_link *link,
 	if (offer && (offer->complete || offer->registered) &&
 	    !dlend_news_same_device(&offer->info, info)) {
 		if (offer->claim) {
-			dlend_news_ask_later(offer, link);
+			/* The lender says it only once.  What it offered before is gone. */
+			WRITE_ONCE(offer->withdrawn, true);
+			offer->ask = offer->ask ?: dlend_link_get(link);
 			dev_warn_ratelimited(&offer->dev,
 					     "node %u now offers another device under this address (%04x:%04x %s, was %04x:%04x %s); ignored until the mdev is removed\n",
 					     addr->lender, info->vendor, info->device,
@@ -185,17 +175,11 @@ static struct dlend_offer *dlend_news_find(struct dlend_link *link, const struct
 	return offer && offer->link == link ? offer : NULL;
 }
 
-static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr *addr,
-				const struct dlend_p_snapshot *p)
+static void dlend_news_snapshot(struct dlend_offer *offer, const struct dlend_p_snapshot *p)
 {
 	unsigned int at = le16_to_cpu(p->offset);
-	struct dlend_offer *offer;
 
-	if (at % DLEND_SNAPSHOT_PIECE || at >= DLEND_CFG_SIZE)
-		return;
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
-	if (!offer || !offer->collecting)
+	if (!offer->collecting || at % DLEND_SNAPSHOT_PIECE || at >= DLEND_CFG_SIZE)
 		return;
 	memcpy(offer->next_snapshot + at, p->data, DLEND_SNAPSHOT_PIECE);
 	__set_bit(at / DLEND_SNAPSHOT_PIECE, offer->pieces);
@@ -205,7 +189,7 @@ static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr
 	if (crc32_le(~0, offer->next_snapshot, DLEND_CFG_SIZE) != offer->next_crc) {
 		dev_warn_ratelimited(&offer->dev,
 				     "snapshot from node %u has a wrong checksum; ignored\n",
-				     addr->lender);
+				     offer->addr.lender);
 		return;
 	}
 	if (!offer->next.identity[0])
@@ -214,6 +198,28 @@ static void dlend_news_snapshot(struct dlend_link *link, const struct dlend_addr
 	swap(offer->snapshot, offer->next_snapshot);
 	offer->complete = true;
 	dlend_offer_update(offer);
+}
+
+/* SNAPSHOT, PLACE or SET: more about an offer. */
+static void dlend_news_more(struct dlend_link *link, const struct dlend_addr *addr, u16 type,
+			    const void *p)
+{
+	const struct dlend_p_place *place = p;
+	const struct dlend_p_set *set = p;
+	struct dlend_offer *offer;
+
+	guard(mutex)(&dlend_offers_lock);
+	offer = dlend_news_find(link, addr);
+	if (!offer)
+		return;
+	if (type == DLEND_MSG_SNAPSHOT) {
+		dlend_news_snapshot(offer, p);
+	} else if (type == DLEND_MSG_PLACE) {
+		offer->place = *place;
+		offer->placed = true;
+	} else {
+		dlend_name_read(offer->set, set->name);
+	}
 }
 
 static void dlend_news_withdraw(struct dlend_link *link, const struct dlend_addr *addr)
@@ -254,44 +260,15 @@ static void dlend_news_state(struct dlend_link *link, const struct dlend_addr *a
 	dlend_news_tell_state(claim, &now);
 }
 
-static void dlend_news_place(struct dlend_link *link, const struct dlend_addr *addr,
-			     const struct dlend_p_place *p)
-{
-	struct dlend_offer *offer;
-
-	if (p->node) {
-		dlend_p2p_note_end(link, addr, p);
-		return;
-	}
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
-	if (!offer)
-		return;
-	offer->place = *p;
-	offer->placed = true;
-}
-
-static void dlend_news_set(struct dlend_link *link, const struct dlend_addr *addr,
-			   const struct dlend_p_set *p)
-{
-	struct dlend_offer *offer;
-
-	guard(mutex)(&dlend_offers_lock);
-	offer = dlend_news_find(link, addr);
-	if (offer)
-		dlend_name_read(offer->set, p->name);
-}
-
 /* RECLAIM or ERROR: about the lease that a claim has. */
 static void dlend_news_lease(struct dlend_link *link, const struct dlend_addr *addr,
-			     const struct dlend_msg *msg)
+			     u16 type, u32 epoch)
 {
 	struct dlend_claim *claim = dlend_offer_get_claim_of(link, addr);
-	u32 epoch = le32_to_cpu(msg->epoch);
 
 	if (!claim)
 		return;
-	if (le16_to_cpu(msg->type) == DLEND_MSG_RECLAIM)
+	if (type == DLEND_MSG_RECLAIM)
 		claim->ops->reclaim(claim, epoch);
 	else
 		claim->ops->error(claim, epoch);
@@ -302,45 +279,48 @@ static int dlend_news_message(struct dlend_link *link, const struct dlend_msg *m
 			      struct dlend_msg *reply)
 {
 	struct dlend_addr addr = dlend_msg_addr(msg);
+	u16 type = le16_to_cpu(msg->type);
+	u32 epoch = le32_to_cpu(msg->epoch);
+	const void *p = msg->payload;
+	const struct dlend_p_place *place = p;
 
-	if (le16_to_cpu(msg->type) == DLEND_MSG_PEERS) {
-		dlend_p2p_note_peers(link, (const void *)msg->payload);
+	if (type == DLEND_MSG_PEERS) {
+		dlend_p2p_note_peers(link, p);
 		dlend_p2p_kick();
 		return 0;
 	}
 	/* A node speaks for its own devices only. */
 	if (addr.lender != dlend_link_peer(link)) {
 		dev_warn_ratelimited(dlend_link_dev(link), "%s about a device of node %u from node %u dropped\n",
-				     dlend_msg_type_name(le16_to_cpu(msg->type)), addr.lender,
-				     dlend_link_peer(link));
+				     dlend_msg_type_name(type), addr.lender, dlend_link_peer(link));
 		return -EPERM;
 	}
-	switch (le16_to_cpu(msg->type)) {
+	switch (type) {
 	case DLEND_MSG_OFFER:
-		dlend_news_offer(link, &addr, (const void *)msg->payload);
-		return 0;
-	case DLEND_MSG_SNAPSHOT:
-		dlend_news_snapshot(link, &addr, (const void *)msg->payload);
+		dlend_news_offer(link, &addr, p);
 		return 0;
 	case DLEND_MSG_WITHDRAW:
 		dlend_news_withdraw(link, &addr);
 		return 0;
 	case DLEND_MSG_STATE:
-		dlend_news_state(link, &addr, (const void *)msg->payload);
+		dlend_news_state(link, &addr, p);
 		return 0;
 	case DLEND_MSG_PLACE:
-		dlend_news_place(link, &addr, (const void *)msg->payload);
-		return 0;
+		if (place->node) {
+			dlend_p2p_note_end(link, &addr, place);
+			return 0;
+		}
+		fallthrough;
+	case DLEND_MSG_SNAPSHOT:
 	case DLEND_MSG_SET:
-		dlend_news_set(link, &addr, (const void *)msg->payload);
+		dlend_news_more(link, &addr, type, p);
 		return 0;
 	case DLEND_MSG_P2P_LOST:
-		dlend_p2p_note_lost(link, &addr, le32_to_cpu(msg->epoch),
-				    (const void *)msg->payload);
+		dlend_p2p_note_lost(link, &addr, epoch, p);
 		return 0;
 	case DLEND_MSG_RECLAIM:
 	case DLEND_MSG_ERROR:
-		dlend_news_lease(link, &addr, msg);
+		dlend_news_lease(link, &addr, type, epoch);
 		return 0;
 	}
 	return -EPROTO;
