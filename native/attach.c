@@ -617,7 +617,7 @@ static int dlend_native_plug(struct list_head *group)
 	if (!ret) {
 		list_for_each_entry(place, group, with)
 			dlend_native_reach_begin(place->fn);
-		ret = dlend_native_root_scan(root);
+		ret = dlend_native_root_scan(root, first->fn);
 	}
 	if (!ret)
 		return 0;

@@ -556,7 +556,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
-	/* See dlend_native_root_free(). */
+	/* See dlend_native_root_remove(). */
 	get_device(&bridge->dev);
 	return 0;
 }
@@ -757,22 +757,7 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 	}
 }
 
-/* All of its functions have that reason; one is enough to tell it. */
-static void dlend_native_root_fails(struct dlend_native_root *root, int err)
-{
-	unsigned int i;
-
-	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
-		if (!root->on.fn[i])
-			continue;
-		dlend_native_fn_fails(root->on.fn[i],
-				      "the kernel cannot make a PCI bus for it (%pe): is memory short?",
-				      ERR_PTR(err));
-		return;
-	}
-}
-
-int dlend_native_root_scan(struct dlend_native_root *root)
+int dlend_native_root_scan(struct dlend_native_root *root, struct dlend_native_fn *first)
 {
 	int err;
 
@@ -780,7 +765,9 @@ int dlend_native_root_scan(struct dlend_native_root *root)
 	err = dlend_native_root_number(root) ?: pci_scan_root_bus_bridge(root->bridge);
 	if (err) {
 		dlend_native_root_windows_lost(root);
-		dlend_native_root_fails(root, err);
+		dlend_native_fn_fails(first,
+				      "the kernel cannot make a PCI bus for it (%pe): is memory short?",
+				      ERR_PTR(err));
 		goto unlock;
 	}
 	root->bus = root->bridge->bus;
@@ -810,36 +797,25 @@ static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 		dlend_native_window_idle(w);
 }
 
-/*
- * pci_register_host_bridge() puts the bridge once too often if it cannot register the bus: then the
- * reference that is left is the one of dlend_native_root_bridge().
- */
-static void dlend_native_root_free(struct dlend_native_root *root)
-{
-	struct device *dev = &root->bridge->dev;
-
-	if (kref_read(&dev->kobj.kref) > 1)
-		pci_free_host_bridge(root->bridge);
-	put_device(dev);
-}
-
-static void dlend_native_root_take_off(struct dlend_native_root *root)
-{
-	if (!root->bus)
-		return;
-	dlend_native_root_drivers_off(root);
-	pci_lock_rescan_remove();
-	pci_stop_root_bus(root->bus);
-	pci_remove_root_bus(root->bus);
-	pci_unlock_rescan_remove();
-}
-
 void dlend_native_root_remove(struct dlend_native_root *root)
 {
+	struct device *bridge = &root->bridge->dev;
 	struct dlend_native_window *w, *next;
 
-	dlend_native_root_take_off(root);
-	dlend_native_root_free(root);
+	if (root->bus) {
+		dlend_native_root_drivers_off(root);
+		pci_lock_rescan_remove();
+		pci_stop_root_bus(root->bus);
+		pci_remove_root_bus(root->bus);
+		pci_unlock_rescan_remove();
+	}
+	/*
+	 * pci_register_host_bridge() puts the bridge once too often if it cannot register the bus:
+	 * then the reference that is left is the one of dlend_native_root_bridge().
+	 */
+	if (kref_read(&bridge->kobj.kref) > 1)
+		pci_free_host_bridge(root->bridge);
+	put_device(bridge);
 	list_for_each_entry_safe(w, next, &root->windows, in_root)
 		dlend_native_window_close(w);
 	irq_domain_remove(root->msi);

@@ -58,10 +58,11 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 /**
  * dlend_native_root_scan - let the PCI core find what is on it, and drivers bind
  * @root: root bus
+ * @first: one of its functions; a failure that is not one function's is noted there
  *
  * Context: process, may sleep; takes pci_rescan_remove_lock. Return: 0 or -errno.
  */
-int dlend_native_root_scan(struct dlend_native_root *root);
+int dlend_native_root_scan(struct dlend_native_root *root, struct dlend_native_fn *first);
 
 /**
  * dlend_native_root_remove - take everything off it: drivers let go, as of an unplugged device
