@@ -28,10 +28,7 @@
 #include <dlend/borrower.h>
 #include <dlend/compat.h>
 #include <dlend/version.h>
-#include "domain.h"
-#include "fn.h"
-#include "irq.h"
-#include "root.h"
+#include "native.h"
 
 /*
  * An attached device reaches its own BARs, at the bus addresses by which its driver knows them: a
@@ -613,17 +610,14 @@ static int dlend_native_plug(struct list_head *group)
 		ret = ret ?: dlend_native_root_put(root, place->fn);
 	/* One domain for all: the IOMMU core, which finds them one by one, lets no first fail. */
 	list_for_each_entry(place, group, with)
-		ret = ret ?: dlend_native_domain_prepare(place->fn, first->fn);
+		ret = ret ?: dlend_native_domain_prepare(place->fn);
 	if (!ret) {
 		list_for_each_entry(place, group, with)
 			dlend_native_reach_begin(place->fn);
 		ret = dlend_native_root_scan(root, first->fn);
 	}
-	if (!ret)
-		return 0;
-	list_for_each_entry(place, group, with)
-		dlend_native_domain_forget(place->fn);
-	dlend_native_root_remove(root);
+	if (ret)
+		dlend_native_root_remove(root);
 	return ret;
 }
 

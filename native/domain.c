@@ -34,9 +34,7 @@
 #include <dlend/link.h>
 #include <dlend/proto.h>
 #include <dlend/raw_slot.h>
-#include "domain.h"
-#include "fn.h"
-#include "root.h"
+#include "native.h"
 
 /* Pages that may be mapped, bits of their sizes; smaller ones where a segment is smaller. */
 #define DLEND_NATIVE_PAGES	((u64)(SZ_4K | SZ_2M | SZ_1G))
@@ -53,8 +51,6 @@
  * @link: of all its devices
  * @change: members come and go, segments come and go. Held while a lender is asked
  * @members: functions that reach it, under @change
- * @prepared_for: functions that are to be found, none of which the IOMMU core has asked it for yet;
- *	only one thread prepares, finds and forgets them
  * @lock: @segments, @cut, @alive. Never held while a lender is asked
  * @alive: of @members, those whose lease is not over
  * @segments: by number: IO address >> @shift
@@ -71,7 +67,7 @@ struct dlend_native_domain {
 	struct iommu_domain domain;
 	struct dlend_link *link;
 	struct mutex change;		/* see above */
-	struct list_head members, prepared_for;
+	struct list_head members;
 	struct mutex lock;		/* see above */
 	unsigned int alive;
 	struct xarray segments;
@@ -415,7 +411,6 @@ static struct dlend_native_domain *dlend_native_domain_make(struct dlend_link *l
 	mutex_init(&d->change);
 	mutex_init(&d->lock);
 	INIT_LIST_HEAD(&d->members);
-	INIT_LIST_HEAD(&d->prepared_for);
 	xa_init(&d->segments);
 	d->domain.ops = &dlend_native_domain_ops;
 	d->domain.pgsize_bitmap = DLEND_NATIVE_PAGES;
@@ -686,62 +681,41 @@ static int dlend_native_domain_join(struct iommu_domain *domain, struct dlend_na
 	return err;
 }
 
-int dlend_native_domain_prepare(struct dlend_native_fn *fn, struct dlend_native_fn *first)
+int dlend_native_domain_prepare(struct dlend_native_fn *fn)
 {
+	struct dlend_native_root *root = fn->root;
 	struct dlend_native_domain *d;
 	int err = 0;
 
-	d = first->prepared ?: dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+	d = root->prepared ?: dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
 	if (!d)
 		return -ENOMEM;
-	mutex_lock(&d->change);
+	root->prepared = d;
+	guard(mutex)(&d->change);
 	fn->why[0] = '\0';
 	if (!d->shift)
 		err = dlend_native_domain_for_dma(d, fn);
 	if (!err)
 		err = dlend_native_join(d, fn);
-	mutex_unlock(&d->change);
-	if (!err) {
-		fn->prepared = d;
-		list_add_tail(&fn->in_prepared, &d->prepared_for);
-		return 0;
-	}
-	dlend_native_join_fails(fn, err);
-	if (d != first->prepared)
-		dlend_native_domain_free(&d->domain);
+	if (err)
+		dlend_native_join_fails(fn, err);
 	return err;
 }
 
-void dlend_native_domain_forget(struct dlend_native_fn *fn)
+void dlend_native_domain_forget(struct dlend_native_root *root)
 {
-	struct dlend_native_domain *d = fn->prepared;
+	struct dlend_native_domain *d = root->prepared;
+	struct dlend_native_fn *fn;
 
-	/* The IOMMU core takes what it has found out of its domain. */
-	if (!d && fn->pdev)
-		return;
-	dlend_native_domain_leave(fn);
-	if (!d)
-		return;
-	fn->prepared = NULL;
-	list_del_init(&fn->in_prepared);
-	if (list_empty(&d->prepared_for))
-		dlend_native_domain_free(&d->domain);
-}
-
-/* The domain that was prepared for the function, and for all of its lease; NULL: they have it. */
-static struct dlend_native_domain *dlend_native_domain_prepared(struct dlend_native_fn *fn)
-{
-	struct dlend_native_domain *d = fn->prepared;
-	struct dlend_native_fn *next;
-
-	if (!d)
-		return NULL;
-	/* The core may have failed to find one of them, and taken it out of the domain. */
-	list_for_each_entry_safe(fn, next, &d->prepared_for, in_prepared) {
-		fn->prepared = NULL;
-		list_del_init(&fn->in_prepared);
+	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
+		fn = root->fn[i];
+		/* The IOMMU core takes those that it has found out of their domain. */
+		if (fn && (d || !fn->pdev))
+			dlend_native_domain_leave(fn);
 	}
-	return d;
+	root->prepared = NULL;
+	if (d)
+		dlend_native_domain_free(&d->domain);
 }
 
 void dlend_native_domain_cut(struct dlend_native_fn *fn)
@@ -933,8 +907,10 @@ static const struct iommu_domain_ops dlend_native_domain_ops = {
 static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 {
 	struct dlend_native_fn *fn = dev_iommu_priv_get(dev);
-	struct dlend_native_domain *d = dlend_native_domain_prepared(fn);
+	struct dlend_native_domain *d = fn->root->prepared;
 
+	/* All functions of the lease have it from now on. */
+	fn->root->prepared = NULL;
 	if (!d)
 		d = dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
 	return d ? &d->domain : NULL;
@@ -1017,9 +993,16 @@ static void dlend_native_release_device(struct device *dev)
 	dlend_native_domain_leave(dev_iommu_priv_get(dev));
 }
 
+/* One group for all functions of a root bus: they have one lease. */
 static struct iommu_group *dlend_native_device_group(struct device *dev)
 {
-	return dlend_native_root_group(dlend_native_fn_of(to_pci_dev(dev))->root);
+	struct dlend_native_root *root = dlend_native_fn_of(to_pci_dev(dev))->root;
+	struct iommu_group *group = root->group ?: iommu_group_alloc();
+
+	if (IS_ERR(group))
+		return group;
+	root->group = group;
+	return iommu_group_ref_get(group);
 }
 
 static int dlend_native_def_domain_type(struct device *dev)

@@ -5,7 +5,7 @@
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include "fn.h"
+#include "native.h"
 
 struct workqueue_struct *dlend_native_wq;
 
@@ -20,7 +20,6 @@ struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer)
 	mutex_init(&fn->domain_lock);
 	mutex_init(&fn->irq_lock);
 	INIT_LIST_HEAD(&fn->in_domain);
-	INIT_LIST_HEAD(&fn->in_prepared);
 	init_waitqueue_head(&fn->reach_wq);
 	fn->claim.dev = get_device(dlend_offer_dev(offer));
 	fn->claim.offer = offer;
@@ -78,12 +77,12 @@ void dlend_native_lost(struct dlend_native_fn *fn, const char *why)
 
 struct dlend_native_fn *dlend_native_fn_on(struct pci_bus *bus, unsigned int devfn)
 {
-	struct dlend_native_bus *on;
+	struct dlend_native_root *root;
 
 	if (bus->ops != &dlend_native_config_ops || !pci_is_root_bus(bus))
 		return NULL;
-	on = container_of((struct pci_sysdata *)bus->sysdata, struct dlend_native_bus, sysdata);
-	return devfn < DLEND_NATIVE_DEVFNS ? on->fn[devfn] : NULL;
+	root = container_of((struct pci_sysdata *)bus->sysdata, struct dlend_native_root, sysdata);
+	return devfn < DLEND_NATIVE_DEVFNS ? root->fn[devfn] : NULL;
 }
 
 struct dlend_native_fn *dlend_native_fn_of(struct pci_dev *pdev)

@@ -19,8 +19,7 @@
 #include <linux/pci.h>
 #include <linux/slab.h>
 #include <dlend/compat.h>
-#include "fn.h"
-#include "irq.h"
+#include "native.h"
 
 static void dlend_native_irq_handle(struct dlend_native_vector *v)
 {

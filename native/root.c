@@ -24,9 +24,7 @@
 #include <dlend/compat.h>
 #include <dlend/link.h>
 #include <dlend/names.h>
-#include "fn.h"
-#include "irq.h"
-#include "root.h"
+#include "native.h"
 
 /**
  * struct dlend_native_window - a BAR of a lent device, in the BAR of this host's NTB
@@ -449,42 +447,6 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
 #define DLEND_NATIVE_MMIO_64	BIT_ULL(40)
 
 /*
- * struct dlend_native_root - see root.h
- * @on: what is on it
- * @windows: by dlend_native_window.in_root
- * @numbers_entry: as dlend_native_window.entry
- * @nr: number that the bus has on the lender
- * @below: 32-bit BARs are placed below this
- * @above: 64-bit BARs are placed from this on
- * @group: of its functions, from the first one's probe on
- */
-struct dlend_native_root {
-	struct dlend_native_bus on;
-	struct platform_device *pdev;
-	struct pci_host_bridge *bridge;
-	struct pci_bus *bus;
-	struct resource numbers;
-	struct resource_entry *numbers_entry;
-	struct fwnode_handle *fwnode;
-	struct irq_domain *msi;
-	struct iommu_group *group;
-	struct list_head windows;
-	u8 nr;
-	u32 below;
-	u64 above;
-};
-
-struct iommu_group *dlend_native_root_group(struct dlend_native_root *root)
-{
-	struct iommu_group *group = root->group ?: iommu_group_alloc();
-
-	if (IS_ERR(group))
-		return group;
-	root->group = group;
-	return iommu_group_ref_get(group);
-}
-
-/*
  * The number that it has on the lender, or another that no bus has.  Under pci_rescan_remove_lock,
  * until the bus is registered.
  */
@@ -495,7 +457,7 @@ static int dlend_native_root_number(struct dlend_native_root *root)
 	for (i = 0; i < 256; i++) {
 		u8 nr = root->nr + i;
 
-		if (pci_find_bus(root->on.sysdata.domain, nr))
+		if (pci_find_bus(root->sysdata.domain, nr))
 			continue;
 		root->numbers.start = nr;
 		root->numbers.end = nr;
@@ -551,7 +513,7 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 		return -ENOMEM;
 	}
 	bridge->dev.parent = &root->pdev->dev;
-	bridge->sysdata = &root->on.sysdata;
+	bridge->sysdata = &root->sysdata;
 	bridge->ops = &dlend_native_config_ops;
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
@@ -572,8 +534,8 @@ struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isola
 	root->nr = nr;
 	root->below = DLEND_NATIVE_MMIO_END;
 	root->above = DLEND_NATIVE_MMIO_64;
-	root->on.sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
-	root->on.sysdata.node = NUMA_NO_NODE;
+	root->sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
+	root->sysdata.node = NUMA_NO_NODE;
 	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
 	if (IS_ERR(root->pdev)) {
 		err = PTR_ERR(root->pdev);
@@ -664,10 +626,10 @@ static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 {
 	unsigned int slot;
 
-	if (!root->on.fn[devfn])
+	if (!root->fn[devfn])
 		return devfn;
 	for (slot = 0; slot < 32; slot++)
-		if (!memchr_inv(&root->on.fn[PCI_DEVFN(slot, 0)], 0, 8 * sizeof(*root->on.fn)))
+		if (!memchr_inv(&root->fn[PCI_DEVFN(slot, 0)], 0, 8 * sizeof(*root->fn)))
 			return PCI_DEVFN(slot, 0);
 	return -ENOSPC;
 }
@@ -687,7 +649,7 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 	if (err)
 		return err;
 	fn->root = root;
-	root->on.fn[devfn] = fn;
+	root->fn[devfn] = fn;
 	return 0;
 }
 
@@ -709,7 +671,7 @@ static const char *dlend_native_root_lacks(const struct dlend_native_fn *fn)
 		return "it was lost meanwhile";
 	if (!fn->pdev)
 		return "the kernel does not find it on its bus: is memory short?";
-	if (!fn->domain || fn->prepared)
+	if (!fn->domain || fn->root->prepared)
 		return "the kernel does not give it our IOMMU: is memory short?";
 	if (!dlend_native_root_placed(fn))
 		return "the kernel finds no place for its BARs: is memory short?";
@@ -723,7 +685,7 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
-		fn = root->on.fn[i];
+		fn = root->fn[i];
 		lacks = fn ? dlend_native_root_lacks(fn) : NULL;
 		if (!lacks)
 			continue;
@@ -744,15 +706,15 @@ static void dlend_native_root_look(struct dlend_native_root *root)
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
-		if (root->on.fn[i])
+		if (root->fn[i])
 			pci_scan_single_device(root->bus, i);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
 		/* If memory was short, the PCI core has one that its removal would trip over. */
 		if (!device_is_registered(&pdev->dev) && device_add(&pdev->dev))
 			pci_err(pdev, "cannot be added: is memory short?\n");
-		WRITE_ONCE(root->on.fn[pdev->devfn]->pdev, pci_dev_get(pdev));
+		WRITE_ONCE(root->fn[pdev->devfn]->pdev, pci_dev_get(pdev));
 		/* Firmware knows nothing of its interrupt. */
-		pdev->irq = root->on.fn[pdev->devfn]->intx;
+		pdev->irq = root->fn[pdev->devfn]->intx;
 		pdev->irq_managed = pdev->irq > 0;
 	}
 }
@@ -791,8 +753,8 @@ static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 	unsigned int i;
 
 	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
-		if (root->on.fn[i] && root->on.fn[i]->pdev)
-			device_release_driver(&root->on.fn[i]->pdev->dev);
+		if (root->fn[i] && root->fn[i]->pdev)
+			device_release_driver(&root->fn[i]->pdev->dev);
 	list_for_each_entry(w, &root->windows, in_root)
 		dlend_native_window_idle(w);
 }
@@ -802,6 +764,7 @@ void dlend_native_root_remove(struct dlend_native_root *root)
 	struct device *bridge = &root->bridge->dev;
 	struct dlend_native_window *w, *next;
 
+	dlend_native_domain_forget(root);
 	if (root->bus) {
 		dlend_native_root_drivers_off(root);
 		pci_lock_rescan_remove();
