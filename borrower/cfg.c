@@ -375,12 +375,11 @@ static void dlend_cfg_apply_rules(struct dlend_cfg_build *b, u32 pos, u32 len,
 				  const struct dlend_cap_rule *rule)
 {
 	struct dlend_cfg *cfg = b->cfg;
-	unsigned int k;
 
 	for (; rule && rule->width; rule++) {
 		if (rule->at + rule->width > len)
 			continue;
-		for (k = 0; k < rule->width; k++) {
+		for (unsigned int k = 0; k < rule->width; k++) {
 			u32 at = pos + rule->at + k;
 
 			cfg->val[at] = b->snap[at] & (rule->show >> 8 * k);
@@ -595,9 +594,8 @@ static int dlend_cfg_build_bars(struct dlend_cfg_build *b)
 {
 	const struct dlend_cfg_desc *desc = b->desc;
 	struct dlend_cfg *cfg = b->cfg;
-	unsigned int i;
 
-	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		struct dlend_cfg_bar *bar = &cfg->bar[i];
 		u64 mask;
 

@@ -108,7 +108,6 @@ static bool dlend_lease_asleep;
 static void dlend_lease_free(struct kref *ref)
 {
 	struct dlend_lease *lease = container_of(ref, struct dlend_lease, kref);
-	unsigned int i;
 
 	if (lease->claim && lease->claim->ops->released)
 		lease->claim->ops->released(lease->claim, lease, lease->acked);
@@ -116,7 +115,7 @@ static void dlend_lease_free(struct kref *ref)
 		dlend_irq_sink_close(lease->sink, lease->acked);
 	if (lease->direct)
 		dlend_irq_direct_close(lease->direct, lease->acked);
-	for (i = 0; i < DLEND_NUM_REGIONS; i++)
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		dlend_window_close(&lease->bar[i]);
 	dlend_session_drop(&lease->ref);
 	if (lease->claim)
@@ -289,11 +288,10 @@ static void dlend_lease_bar_revoked(struct dlend_window *w)
 static int dlend_lease_open_bars(struct dlend_lease *lease, char *why)
 {
 	struct dlend_offer_info info;
-	unsigned int i;
 	int ret = 0;
 
 	dlend_offer_copy(lease->offer, &info, NULL);
-	for (i = 0; i < DLEND_NUM_BARS && !ret; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_BARS && !ret; i++) {
 		u64 offset = le64_to_cpu(lease->grant.bar_offset[i]);
 
 		if (!info.bar[i].size || (info.bar[i].flags & DLEND_BAR_F_IO) ||

@@ -17,8 +17,6 @@
 
 static void dlend_news_read_info(struct dlend_offer_info *info, const struct dlend_p_offer *p)
 {
-	unsigned int i;
-
 	memset(info, 0, sizeof(*info));
 	info->vendor = le16_to_cpu(p->vendor);
 	info->device = le16_to_cpu(p->device);
@@ -31,7 +29,7 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 	info->has_intx = le16_to_cpu(p->has_intx);
 	info->clique = le16_to_cpu(p->clique);
 	dlend_name_read(info->identity, p->identity);
-	for (i = 0; i < DLEND_NUM_REGIONS; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++) {
 		u64 size = le64_to_cpu(p->bar[i].size);
 
 		if (!is_power_of_2(size) || size > DLEND_BAR_BYTES_MAX)
@@ -44,9 +42,7 @@ static void dlend_news_read_info(struct dlend_offer_info *info, const struct dle
 static bool dlend_news_same_device(const struct dlend_offer_info *a,
 				   const struct dlend_offer_info *b)
 {
-	unsigned int i;
-
-	for (i = 0; i < DLEND_NUM_REGIONS; i++)
+	for (unsigned int i = 0; i < DLEND_NUM_REGIONS; i++)
 		if (a->bar[i].size != b->bar[i].size || a->bar[i].flags != b->bar[i].flags)
 			return false;
 	return a->vendor == b->vendor && a->device == b->device && a->class == b->class &&

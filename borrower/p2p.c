@@ -170,9 +170,8 @@ int dlend_bridges_emit(char *buf, int at, const struct dlend_p_place *place)
 		[DLEND_BRIDGE_PCI] = "pci",
 	};
 	int from = at;
-	unsigned int i;
 
-	for (i = 0; i < place->count; i++) {
+	for (unsigned int i = 0; i < place->count; i++) {
 		const struct dlend_p_bridge *b = &place->bridge[i];
 
 		at += sysfs_emit_at(buf, at, "%s", i ? " " : "");
@@ -365,9 +364,8 @@ static bool dlend_p2p_view_collect(struct dlend_p2p_view *view, const struct dle
 	struct dlend_p2p_party *party = &view->party;
 	struct dlend_p2p_path *path;
 	bool found = dlend_p2p_collect(of, party);
-	unsigned int i;
 
-	for (i = 0; i < party->n; i++)
+	for (unsigned int i = 0; i < party->n; i++)
 		party->dev[i].island = dlend_offer_island(&party->dev[i].addr);
 	for (path = view->path; path < view->path + party->fabric.n; path++)
 		path->taken += dlend_p2p_booked(&dlend_p2p_bookings, path->from, path->to,
@@ -420,10 +418,9 @@ static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int 
 {
 	const struct dlend_p2p_dev *target = &party->dev[t];
 	enum dlend_p2p_route route;
-	unsigned int bar;
 
 	route = dlend_p2p_wide_route(&party->fabric, party->dev, party->n, s, t);
-	for (bar = 0; bar < DLEND_NUM_BARS; bar++) {
+	for (unsigned int bar = 0; bar < DLEND_NUM_BARS; bar++) {
 		struct dlend_p2p_booking want = {
 			.party = party->member[s]->party,
 			.s = party->dev[s].addr,
@@ -441,9 +438,8 @@ static void dlend_p2p_promise(const struct dlend_p2p_party *party, unsigned int 
 static void dlend_p2p_promise_all(const struct dlend_p2p_party *party)
 {
 	int clique = party->dev[party->of].clique;
-	unsigned int i;
 
-	for (i = 0; i < party->n; i++) {
+	for (unsigned int i = 0; i < party->n; i++) {
 		if (i == party->of || clique < 0 || party->dev[i].clique != clique)
 			continue;
 		dlend_p2p_promise(party, party->of, i);

@@ -79,9 +79,8 @@ enum dlend_p2p_step dlend_p2p_step(const struct dlend_p2p_wish *want,
 static u64 dlend_p2p_least(const struct dlend_p2p_fabric *f, u16 from, u16 to, bool left)
 {
 	u64 least = U64_MAX, bytes;
-	unsigned int i;
 
-	for (i = 0; i < f->n; i++) {
+	for (unsigned int i = 0; i < f->n; i++) {
 		if (f->path[i].from != from || f->path[i].to != to)
 			continue;
 		bytes = (u64)f->path[i].mib << 20;
@@ -123,10 +122,9 @@ enum dlend_p2p_route dlend_p2p_detour(const struct dlend_p2p_fabric *f, u16 s, u
 
 static u64 dlend_p2p_bytes(const struct dlend_p2p_dev *dev)
 {
-	unsigned int b;
 	u64 sum = 0;
 
-	for (b = 0; b < DLEND_NUM_BARS; b++)
+	for (unsigned int b = 0; b < DLEND_NUM_BARS; b++)
 		sum += dev->bar[b].size;
 	return sum;
 }
@@ -136,10 +134,9 @@ static bool dlend_p2p_link_is_wide(const struct dlend_p2p_fabric *f,
 				   const struct dlend_p2p_dev *dev, unsigned int n, u16 from,
 				   u16 to)
 {
-	unsigned int i;
 	u64 sum = 0;
 
-	for (i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++)
 		if (dev[i].addr.lender == to)
 			sum += dlend_p2p_bytes(&dev[i]);
 	return sum <= dlend_p2p_left(f, from, to);
@@ -476,9 +473,7 @@ int dlend_p2p_clique(const struct dlend_p2p_fabric *f, const struct dlend_p2p_de
 int dlend_p2p_claim(const struct dlend_p2p_fabric *f, const struct dlend_p2p_dev *dev,
 		    unsigned int n, unsigned int of, unsigned int after)
 {
-	unsigned int i;
-
-	for (i = after; i < n && dev[of].clique >= 0; i++)
+	for (unsigned int i = after; i < n && dev[of].clique >= 0; i++)
 		if (i != of && dev[i].clique == dev[of].clique &&
 		    !dlend_p2p_sure(f, dev, n, i, of))
 			return i;

@@ -56,14 +56,13 @@ static void dlend_native_reach(struct dlend_native_fn *fn, const struct dlend_le
 static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 {
 	struct dlend_p2p_member *m = &fn->p2p;
-	unsigned int i;
 
 	m->owner = fn->claim.dev;
 	m->party = fn;
 	m->wq = &fn->reach_wq;
 	m->dev.addr = *dlend_offer_addr(fn->claim.offer);
 	m->dev.clique = DLEND_CFG_CLIQUE_NONE;
-	for (i = 0; i < DLEND_NUM_BARS; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++) {
 		/* The rest of the page of a smaller one is nobody's. */
 		if (!fn->claim.lease->bar[i].phys || fn->info.bar[i].size < PAGE_SIZE)
 			continue;

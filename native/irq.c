@@ -147,7 +147,6 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	struct dlend_cfg_part part;
 	struct msi_desc *desc;
 	phys_addr_t phys;
-	unsigned int i;
 
 	if (fn->irq_mode != DLEND_IRQ_MSIX ||
 	    !dlend_cfg_msix_range(&fn->cfg, false, &part))
@@ -157,7 +156,7 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	if (!table)
 		return;
 	/* All ones: a lender whose interrupts are not isolated keeps the table out of reach. */
-	for (i = first; i < first + nr && readl(table) != ~0u; i++) {
+	for (unsigned int i = first; i < first + nr && readl(table) != ~0u; i++) {
 		v = &fn->vector[i];
 		if (!v->taken)
 			continue;
@@ -237,7 +236,6 @@ static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first,
 
 int dlend_native_irq_again(struct dlend_native_fn *fn)
 {
-	unsigned int i;
 	int ret;
 
 	guard(mutex)(&fn->irq_lock);
@@ -248,7 +246,7 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 		return ret;
 	dlend_native_irq_learn(fn, 0, fn->irq_count);
 	/* If they come directly, those may be others than before. */
-	for (i = 0; i < fn->irq_count; i++)
+	for (unsigned int i = 0; i < fn->irq_count; i++)
 		fn->vector[i].bound = nr_cpu_ids;
 	dlend_native_irq_follow(fn);
 	return 0;
@@ -266,13 +264,12 @@ void dlend_native_irq_make_up(struct dlend_native_fn *fn)
 static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mode mode,
 				  unsigned int count)
 {
-	unsigned int i;
 	int ret;
 
 	fn->vector = kvcalloc(count, sizeof(*fn->vector), GFP_KERNEL);
 	if (!fn->vector)
 		return -ENOMEM;
-	for (i = 0; i < count; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		fn->vector[i].fn = fn;
 		fn->vector[i].bound = nr_cpu_ids;
 		fn->vector[i].work = IRQ_WORK_INIT_HARD(dlend_native_irq_run);

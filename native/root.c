@@ -409,13 +409,12 @@ int dlend_native_config_init(struct dlend_native_fn *fn)
 		.keeps_state = true,
 	};
 	u8 *snapshot __free(kfree) = kmalloc(DLEND_CFG_SIZE, GFP_KERNEL);
-	unsigned int i;
 
 	if (!snapshot)
 		return -ENOMEM;
 	dlend_offer_copy(fn->claim.offer, &fn->info, snapshot);
 	desc.snapshot = snapshot;
-	for (i = 0; i < DLEND_NUM_BARS; i++) {
+	for (unsigned int i = 0; i < DLEND_NUM_BARS; i++) {
 		desc.bar[i].size = fn->claim.lease->bar[i].phys ? fn->info.bar[i].size : 0;
 		desc.bar[i].is64 = fn->info.bar[i].flags & DLEND_BAR_F_64;
 		desc.bar[i].prefetch = fn->info.bar[i].flags & DLEND_BAR_F_PREFETCH;
@@ -452,9 +451,7 @@ static void dlend_native_config_place(struct dlend_native_fn *fn, unsigned int b
  */
 static int dlend_native_root_number(struct dlend_native_root *root)
 {
-	unsigned int i;
-
-	for (i = 0; i < 256; i++) {
+	for (unsigned int i = 0; i < 256; i++) {
 		u8 nr = root->nr + i;
 
 		if (pci_find_bus(root->sysdata.domain, nr))
@@ -624,11 +621,9 @@ static int dlend_native_root_bar(struct dlend_native_root *root, struct dlend_na
  */
 static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 {
-	unsigned int slot;
-
 	if (!root->fn[devfn])
 		return devfn;
-	for (slot = 0; slot < 32; slot++)
+	for (unsigned int slot = 0; slot < 32; slot++)
 		if (!memchr_inv(&root->fn[PCI_DEVFN(slot, 0)], 0, 8 * sizeof(*root->fn)))
 			return PCI_DEVFN(slot, 0);
 	return -ENOSPC;
@@ -637,14 +632,13 @@ static int dlend_native_root_devfn(struct dlend_native_root *root, u8 devfn)
 int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn *fn)
 {
 	int devfn = dlend_native_root_devfn(root, dlend_offer_addr(fn->claim.offer)->bdf & 0xff);
-	unsigned int bar;
 	int err = 0;
 
 	if (devfn < 0) {
 		dlend_native_fn_fails(fn, "its bus is full");
 		return devfn;
 	}
-	for (bar = 0; bar < DLEND_NUM_BARS && !err; bar++)
+	for (unsigned int bar = 0; bar < DLEND_NUM_BARS && !err; bar++)
 		err = dlend_native_root_bar(root, fn, bar);
 	if (err)
 		return err;
@@ -656,9 +650,7 @@ int dlend_native_root_put(struct dlend_native_root *root, struct dlend_native_fn
 /* Each of its BARs is in a window, where a driver can have it. */
 static bool dlend_native_root_placed(const struct dlend_native_fn *fn)
 {
-	unsigned int bar;
-
-	for (bar = 0; bar < DLEND_NUM_BARS; bar++)
+	for (unsigned int bar = 0; bar < DLEND_NUM_BARS; bar++)
 		if (fn->claim.lease->bar[bar].phys && !fn->pdev->resource[bar].parent)
 			return false;
 	return true;
@@ -682,9 +674,8 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 {
 	struct dlend_native_fn *fn;
 	const char *lacks;
-	unsigned int i;
 
-	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
+	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++) {
 		fn = root->fn[i];
 		lacks = fn ? dlend_native_root_lacks(fn) : NULL;
 		if (!lacks)
@@ -703,9 +694,8 @@ static int dlend_native_root_check(struct dlend_native_root *root)
 static void dlend_native_root_look(struct dlend_native_root *root)
 {
 	struct pci_dev *pdev;
-	unsigned int i;
 
-	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
+	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->fn[i])
 			pci_scan_single_device(root->bus, i);
 	list_for_each_entry(pdev, &root->bus->devices, bus_list) {
@@ -750,9 +740,8 @@ unlock:
 static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 {
 	struct dlend_native_window *w;
-	unsigned int i;
 
-	for (i = 0; i < DLEND_NATIVE_DEVFNS; i++)
+	for (unsigned int i = 0; i < DLEND_NATIVE_DEVFNS; i++)
 		if (root->fn[i] && root->fn[i]->pdev)
 			device_release_driver(&root->fn[i]->pdev->dev);
 	list_for_each_entry(w, &root->windows, in_root)
