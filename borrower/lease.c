@@ -48,50 +48,40 @@ static int dlend_rom_read_piece(struct dlend_offer *offer, struct dlend_link *li
 	return 0;
 }
 
-static int dlend_rom_read_all(struct dlend_offer *offer, struct dlend_link *link, u64 room,
-			      u8 **image, u32 *size)
-{
-	struct dlend_p_rom piece;
-	u32 at = 0;
-	int ret;
-
-	*size = 0;
-	do {
-		ret = dlend_rom_read_piece(offer, link, at, size, &piece);
-		if (!ret && *size > room)
-			ret = -EFBIG;
-		if (!ret && !at)
-			*image = kvmalloc(*size, GFP_KERNEL_ACCOUNT);
-		if (!ret && !*image)
-			ret = -ENOMEM;
-		if (ret)
-			goto free_image;
-		memcpy(*image + at, piece.data, min_t(u32, *size - at, sizeof(piece.data)));
-		at += sizeof(piece.data);
-	} while (at < *size);
-	return 0;
-
-free_image:
-	kvfree(*image);
-	*image = NULL;
-	return ret;
-}
-
 int dlend_offer_read_rom(struct dlend_offer *offer, u8 **image, u32 *size)
 {
 	struct dlend_offer_info info;
+	struct dlend_p_rom piece;
 	struct dlend_link *link;
+	u32 at = 0;
 	int ret;
 
 	*image = NULL;
+	*size = 0;
 	dlend_offer_copy(offer, &info, NULL);
 	if (!info.bar[DLEND_ROM_INDEX].size)
 		return 0;
 	link = dlend_offer_link(offer);
 	if (!link)
 		return -ENOTCONN;
-	ret = dlend_rom_read_all(offer, link, info.bar[DLEND_ROM_INDEX].size, image, size);
+	do {
+		ret = dlend_rom_read_piece(offer, link, at, size, &piece);
+		if (!ret && *size > info.bar[DLEND_ROM_INDEX].size)
+			ret = -EFBIG;
+		if (!ret && !at)
+			*image = kvmalloc(*size, GFP_KERNEL_ACCOUNT);
+		if (!ret && !*image)
+			ret = -ENOMEM;
+		if (ret)
+			break;
+		memcpy(*image + at, piece.data, min_t(u32, *size - at, sizeof(piece.data)));
+		at += sizeof(piece.data);
+	} while (at < *size);
 	dlend_link_put(link);
+	if (ret) {
+		kvfree(*image);
+		*image = NULL;
+	}
 	return ret;
 }
 DLEND_EXPORT(dlend_offer_read_rom);
@@ -248,7 +238,9 @@ void dlend_lease_return_stray(struct dlend_offer *offer)
 	struct dlend_lease *lease;
 
 	lockdep_assert_held(&dlend_offers_lock);
-	if (atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
+	if (offer->dying || !offer->link || offer->now.state != DLEND_OFFER_HELD ||
+	    offer->now.holder != dlend_node_id() ||
+	    atomic_read(&offer->leases) >= DLEND_LEASE_STRAYS_MAX)
 		return;
 	lease = dlend_lease_alloc(offer->link, &offer->addr);
 	if (!lease)
@@ -848,11 +840,7 @@ DLEND_EXPORT(dlend_claim_show_interrupts);
 
 void dlend_claim_return_stray(struct dlend_claim *claim)
 {
-	struct dlend_offer *offer = claim->offer;
-
 	guard(mutex)(&dlend_offers_lock);
-	if (!offer->dying && offer->link && offer->now.state == DLEND_OFFER_HELD &&
-	    offer->now.holder == dlend_node_id())
-		dlend_lease_return_stray(offer);
+	dlend_lease_return_stray(claim->offer);
 }
 DLEND_EXPORT(dlend_claim_return_stray);

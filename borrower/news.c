@@ -99,19 +99,13 @@ static struct dlend_offer_now dlend_news_read_now(const struct dlend_p_state *p)
 	return now;
 }
 
-static bool dlend_news_is_mine(const struct dlend_offer_now *now)
-{
-	return now->state == DLEND_OFFER_HELD && now->holder == dlend_node_id();
-}
-
 /*
  * Tell a claim, if there is one, the state of its device.  If the lender says that this node holds
  * the device, but it is not in use here, give it back.
  */
 static void dlend_news_tell_state(struct dlend_claim *claim, const struct dlend_offer_now *now)
 {
-	if (claim && !claim->ops->state(claim, now->state, now->holder, now->epoch) &&
-	    dlend_news_is_mine(now))
+	if (claim && !claim->ops->state(claim, now->state, now->holder, now->epoch))
 		dlend_claim_return_stray(claim);
 	dlend_offer_put_claim(claim);
 }
@@ -123,7 +117,7 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 	struct dlend_claim *claim = dlend_offer_get_claim(offer);
 
 	dlend_offer_note(offer, now);
-	if (!claim && dlend_news_is_mine(now))
+	if (!claim)
 		dlend_lease_return_stray(offer);
 	return claim;
 }

@@ -419,9 +419,8 @@ static void dlend_offer_unregister(struct dlend_offer *offer)
 	}
 	/* This waits for returns of leases that are under way. */
 	dlend_offer_destroy_queues(offer);
-	mutex_lock(&dlend_offers_lock);
-	list_del(&offer->node);
-	mutex_unlock(&dlend_offers_lock);
+	scoped_guard(mutex, &dlend_offers_lock)
+		list_del(&offer->node);
 	/* If that link is down, the offers come when it is up again. */
 	if (offer->ask)
 		dlend_offer_ask(offer->ask);
@@ -568,9 +567,8 @@ static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_
 {
 	int ret;
 
-	mutex_lock(&dlend_offers_lock);
-	offer->announced = offer->claim || offer->now.state == DLEND_OFFER_FREE;
-	mutex_unlock(&dlend_offers_lock);
+	scoped_guard(mutex, &dlend_offers_lock)
+		offer->announced = offer->claim || offer->now.state == DLEND_OFFER_FREE;
 	ret = user->appeared ? user->appeared(offer) : 0;
 	if (ret)
 		dev_err(&offer->dev, "offer of node %u cannot be used: %pe\n", offer->addr.lender,

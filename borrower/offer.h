@@ -245,8 +245,8 @@ void dlend_offer_kill(struct dlend_offer *offer);
 extern struct dlend_link_user dlend_news_user;
 
 /**
- * dlend_lease_return_stray - give back a lease that nobody here uses
- * @offer: (in) offer; its state says that this node holds the lease
+ * dlend_lease_return_stray - give back a lease that is not in use here
+ * @offer: (in) offer; if its state does not say that this node holds the lease, nothing happens
  *
  * For example a grant that came too late for its request. Context: dlend_offers_lock; does not
  * wait.

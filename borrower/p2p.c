@@ -685,9 +685,8 @@ static int dlend_edge_ask_source(struct dlend_edge *e, u16 type, const struct dl
 	p->bar = cpu_to_le16(e->bar);
 	if (type == DLEND_MSG_P2P_MAP && e->route == DLEND_P2P_BORROWER) {
 		p->flags = cpu_to_le32(DLEND_P2P_F_OFFSET);
-		mutex_lock(&dlend_p2p_lock);
-		p->offset = e->slot ? cpu_to_le64(e->slot->offset) : 0;
-		mutex_unlock(&dlend_p2p_lock);
+		scoped_guard(mutex, &dlend_p2p_lock)
+			p->offset = e->slot ? cpu_to_le64(e->slot->offset) : 0;
 		if (!p->offset)
 			return -ENOTCONN;
 	}

@@ -13,11 +13,6 @@
 
 #define PAGE_BYTES	4096ull
 
-static bool dlend_p2p_overlap(const struct dlend_p2p_bar *a, const struct dlend_p2p_bar *b)
-{
-	return a->gpa < b->gpa + b->size && b->gpa < a->gpa + a->size;
-}
-
 /* Does another BAR of the VM, one that is decoded, lie where this one does? */
 static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 			       const struct dlend_p2p_bar *bar)
@@ -30,7 +25,8 @@ static bool dlend_p2p_over_bar(const struct dlend_p2p_dev *dev, unsigned int n,
 			continue;
 		for (b = 0; b < DLEND_NUM_BARS; b++) {
 			other = &dev[i].bar[b];
-			if (other != bar && other->size && dlend_p2p_overlap(other, bar))
+			if (other != bar && other->size && other->gpa < bar->gpa + bar->size &&
+			    bar->gpa < other->gpa + other->size)
 				return true;
 		}
 	}
@@ -359,21 +355,6 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_of_way(const struct dlend_p2p_fabr
 	return dlend_p2p_doubt_of_node(node[0], in, out);
 }
 
-/* There is no way from @s to @t: would there be one without other VMs? */
-static struct dlend_p2p_doubt dlend_p2p_doubt_of_room(const struct dlend_p2p_fabric *f,
-						      const struct dlend_p2p_dev *dev,
-						      unsigned int n, unsigned int s,
-						      unsigned int t)
-{
-	struct dlend_p2p_fabric alone = *f;
-
-	alone.alone = true;
-	return (struct dlend_p2p_doubt){
-		.kind = dlend_p2p_wide_route(&alone, dev, n, s, t) == DLEND_P2P_NONE ?
-			DLEND_P2P_NARROW : DLEND_P2P_TAKEN,
-	};
-}
-
 static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fabric *f,
 						      const struct dlend_p2p_dev *dev,
 						      unsigned int n, unsigned int s,
@@ -381,6 +362,7 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fab
 {
 	const u16 way[] = { dev[s].addr.lender, f->self, dev[t].addr.lender };
 	const u16 link[] = { way[0], way[2] };
+	struct dlend_p2p_fabric alone = *f;
 
 	switch (dlend_p2p_wide_route(f, dev, n, s, t)) {
 	case DLEND_P2P_LOCAL:
@@ -390,7 +372,12 @@ static struct dlend_p2p_doubt dlend_p2p_doubt_one_way(const struct dlend_p2p_fab
 	case DLEND_P2P_BORROWER:
 		return dlend_p2p_doubt_of_way(f, &dev[s], &dev[t], way, 3);
 	default:
-		return dlend_p2p_doubt_of_room(f, dev, n, s, t);
+		/* There is no way: would there be one without other VMs? */
+		alone.alone = true;
+		return (struct dlend_p2p_doubt){
+			.kind = dlend_p2p_wide_route(&alone, dev, n, s, t) == DLEND_P2P_NONE ?
+				DLEND_P2P_NARROW : DLEND_P2P_TAKEN,
+		};
 	}
 }
 
