@@ -503,25 +503,6 @@ static bool dlend_cfg_show_cap(struct dlend_cfg_build *b, u32 pos, u32 head)
 	return true;
 }
 
-/* Mark a capability's bytes, also of a hidden one: what dlend adds must keep clear of it. */
-static void dlend_cfg_mark_used(struct dlend_cfg_build *b, u32 pos)
-{
-	memset(b->used + pos, 1, min(dlend_cap_owned(&b->cfg->caps, b->snap, pos),
-				     DLEND_CFG_STD_SIZE - pos));
-}
-
-/*
- * What is in no capability and not 0 is a register of the device's own.  What dlend adds goes
- * elsewhere: drivers do not expect it where such a register is.
- */
-static void dlend_cfg_mark_registers(struct dlend_cfg_build *b)
-{
-	u32 at;
-
-	for (at = PCI_STD_HEADER_SIZEOF; at < DLEND_CFG_STD_SIZE; at++)
-		b->used[at] |= b->snap[at];
-}
-
 /* Make the guest's list, in the device's order.  Return: where its last next pointer is. */
 static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 {
@@ -529,7 +510,9 @@ static u32 dlend_cfg_build_std(struct dlend_cfg_build *b)
 
 	for (i = 0; i < b->cfg->caps.nr_std; i++) {
 		pos = b->cfg->caps.std[i];
-		dlend_cfg_mark_used(b, pos);
+		/* Also of a hidden one: what dlend adds must keep clear of it. */
+		memset(b->used + pos, 1, min(dlend_cap_owned(&b->cfg->caps, b->snap, pos),
+					     DLEND_CFG_STD_SIZE - pos));
 		if (!dlend_cfg_show_cap(b, pos, 2))
 			continue;
 		b->cfg->val[pos] = b->snap[pos];
@@ -560,16 +543,6 @@ static void dlend_cfg_build_ext(struct dlend_cfg_build *b)
 			put_unaligned_le32(before | pos << 20, cfg->val + last);
 		last = pos;
 	}
-}
-
-/* Of the device's own the guest first sees what the lender has found. */
-static void dlend_cfg_show_own(struct dlend_cfg_build *b)
-{
-	u32 at;
-
-	for (at = 0; at < DLEND_CFG_SIZE; at++)
-		if (dlend_caps_own(&b->cfg->caps, at))
-			b->cfg->val[at] = b->snap[at];
 }
 
 static bool dlend_cfg_bar_ok(const struct dlend_cfg_bar *bar, unsigned int index)
@@ -703,7 +676,7 @@ static int dlend_cfg_add_clique(struct dlend_cfg_build *b, u32 link, int clique)
 int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 {
 	struct dlend_cfg_build b = { .cfg = cfg, .desc = desc, .snap = desc->snapshot };
-	u32 link;
+	u32 link, at;
 	int ret;
 
 	memset(cfg, 0, sizeof(*cfg));
@@ -719,10 +692,18 @@ int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc)
 	dlend_caps_find(&cfg->caps, b.snap, true);
 	link = dlend_cfg_build_std(&b);
 	dlend_cfg_build_ext(&b);
-	dlend_cfg_show_own(&b);
+	/* Of the device's own the guest first sees what the lender has found. */
+	for (at = 0; at < DLEND_CFG_SIZE; at++)
+		if (dlend_caps_own(&cfg->caps, at))
+			cfg->val[at] = b.snap[at];
 	if (desc->keeps_state && cfg->pm_pos)
 		cfg->val[cfg->pm_pos + PCI_PM_CTRL] |= PCI_PM_CTRL_NO_SOFT_RESET;
-	dlend_cfg_mark_registers(&b);
+	/*
+	 * What is in no capability and not 0 is a register of the device's own.  What dlend adds
+	 * goes elsewhere: drivers do not expect it where such a register is.
+	 */
+	for (at = PCI_STD_HEADER_SIZEOF; at < DLEND_CFG_STD_SIZE; at++)
+		b.used[at] |= b.snap[at];
 	if (desc->add_reset)
 		link = dlend_cfg_add_reset(&b, link);
 	ret = dlend_cfg_add_clique(&b, link, desc->clique);

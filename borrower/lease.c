@@ -381,16 +381,6 @@ static struct dlend_lease *dlend_lease_prepare(struct dlend_claim *claim, char *
 	return lease;
 }
 
-/* What the lender has told before its answer may be waiting for its turn. */
-static int dlend_lease_catch_up(const struct dlend_lease *lease, char *why)
-{
-	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS))
-		return 0;
-	snprintf(why, DLEND_REASON_LEN, "node %u tells more than can be read: try again",
-		 lease->addr.lender);
-	return -EBUSY;
-}
-
 struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, char *why)
 {
 	struct dlend_lease *lease;
@@ -417,8 +407,17 @@ struct dlend_lease *dlend_lease_borrow(struct dlend_claim *claim, bool standby, 
 		dlend_lease_put(lease);
 		return ERR_PTR(ret);
 	}
-	/* Once more: a function may have come into the group.  The lender tells of that first. */
-	ret = dlend_lease_catch_up(lease, why) ?: dlend_offer_check_group(claim, why);
+	/*
+	 * Once more: a function may have come into the group.  The lender has told of that before
+	 * its answer, and the message may be waiting for its turn.
+	 */
+	if (dlend_link_catch_up(lease->ref.link, DLEND_TO_BORROWER, DLEND_LEASE_TIMEOUT_MS)) {
+		ret = dlend_offer_check_group(claim, why);
+	} else {
+		snprintf(why, DLEND_REASON_LEN, "node %u tells more than can be read: try again",
+			 lease->addr.lender);
+		ret = -EBUSY;
+	}
 	/* A standby reaches no BAR before it has taken over. */
 	if (!ret && !standby)
 		ret = dlend_lease_open_bars(lease, why);

@@ -329,8 +329,7 @@ static void dlend_offer_vanish(struct dlend_offer *offer, const struct dlend_off
 	list_for_each_entry(user, &dlend_offer_users, node) {
 		if (user == until)
 			break;
-		if (user->vanishes)
-			user->vanishes(offer);
+		user->vanishes(offer);
 	}
 }
 
@@ -340,7 +339,7 @@ static int dlend_offer_appear(struct dlend_offer *offer)
 	int ret;
 
 	list_for_each_entry(user, &dlend_offer_users, node) {
-		ret = user->appeared ? user->appeared(offer) : 0;
+		ret = user->appeared(offer);
 		if (ret) {
 			dlend_offer_vanish(offer, user);
 			return ret;
@@ -388,8 +387,7 @@ static void dlend_offer_announce(struct dlend_offer *offer)
 	if (!due)
 		return;
 	list_for_each_entry(user, &dlend_offer_users, node)
-		if (user->freed)
-			user->freed(offer);
+		user->freed(offer);
 }
 
 int dlend_offer_ask(struct dlend_link *link)
@@ -569,7 +567,7 @@ static void dlend_offer_appear_to(struct dlend_offer *offer, struct dlend_offer_
 
 	scoped_guard(mutex, &dlend_offers_lock)
 		offer->announced = offer->claim || offer->now.state == DLEND_OFFER_FREE;
-	ret = user->appeared ? user->appeared(offer) : 0;
+	ret = user->appeared(offer);
 	if (ret)
 		dev_err(&offer->dev, "offer of node %u cannot be used: %pe\n", offer->addr.lender,
 			ERR_PTR(ret));
@@ -586,7 +584,7 @@ static void dlend_offer_user_work(struct work_struct *work)
 	for (offer = dlend_offer_next(NULL); offer; offer = next) {
 		if (!change->leaves)
 			dlend_offer_appear_to(offer, user);
-		else if (user->vanishes)
+		else
 			user->vanishes(offer);
 		next = dlend_offer_next(offer);
 		put_device(&offer->dev);

@@ -111,35 +111,30 @@ void dlend_p2p_note_end(struct dlend_link *link, const struct dlend_addr *addr,
 }
 
 /* The old list counts until the new one is complete. */
-static void dlend_p2p_peer_note(struct dlend_p2p_peer *peer, const struct dlend_p_peers *p)
+void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
 {
-	unsigned int i, n = le32_to_cpu(p->count);
+	unsigned int n = le32_to_cpu(p->count);
+	struct dlend_p2p_peer *peer;
 
+	guard(mutex)(&dlend_p2p_lock);
+	peer = dlend_p2p_peer_get(link);
+	if (!peer)
+		return;
 	if (!p->first)
 		peer->coming = 0;
 	/* A message is missing: the peer tells its list again when it has room. */
 	if (le16_to_cpu(p->first) != peer->coming || peer->coming + n > DLEND_PEERS_MAX)
 		return;
-	for (i = 0; i < n; i++)
+	for (unsigned int i = 0; i < n; i++)
 		peer->next[peer->coming++] = (struct dlend_p2p_path){
 			.from = le16_to_cpu(p->peer[i].node),
-			.to = dlend_link_peer(peer->link),
+			.to = dlend_link_peer(link),
 			.mib = le32_to_cpu(p->peer[i].mib),
 		};
 	if (p->more)
 		return;
 	memcpy(peer->path, peer->next, sizeof(peer->path));
 	peer->n = peer->coming;
-}
-
-void dlend_p2p_note_peers(struct dlend_link *link, const struct dlend_p_peers *p)
-{
-	struct dlend_p2p_peer *peer;
-
-	guard(mutex)(&dlend_p2p_lock);
-	peer = dlend_p2p_peer_get(link);
-	if (peer)
-		dlend_p2p_peer_note(peer, p);
 }
 
 void dlend_p2p_forget_peer(struct dlend_link *link)
@@ -901,20 +896,18 @@ static bool dlend_edge_end_take(struct dlend_edge_end *end, u32 epoch)
 	return true;
 }
 
-static int dlend_edge_take_ends(struct dlend_edge *e)
-{
-	guard(mutex)(&dlend_p2p_lock);
-	e->lost = false;
-	return dlend_edge_end_take(&e->s, e->want.source_epoch) &&
-	       dlend_edge_end_take(&e->t, e->want.target_epoch) ? 0 : -ENOTCONN;
-}
-
 static void dlend_edge_map(struct dlend_edge *e, const struct dlend_p2p_fabric *fabric)
 {
 	enum dlend_p2p_route route = dlend_p2p_route(fabric, e->s.addr.lender, e->t.addr.lender);
-	int ret = dlend_edge_take_ends(e);
 	bool booked = false;
+	int ret = 0;
 
+	scoped_guard(mutex, &dlend_p2p_lock) {
+		e->lost = false;
+		if (!dlend_edge_end_take(&e->s, e->want.source_epoch) ||
+		    !dlend_edge_end_take(&e->t, e->want.target_epoch))
+			ret = -ENOTCONN;
+	}
 	while (!ret) {
 		e->route = route;
 		ret = dlend_edge_try(e, fabric);
@@ -1039,15 +1032,6 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	dlend_p2p_changed = false;
 }
 
-/* Not at each step: it is long, and others wait for the lock. */
-static void dlend_edges_plan(struct dlend_p2p_party *party)
-{
-	guard(mutex)(&dlend_p2p_lock);
-	if (dlend_p2p_changed)
-		dlend_edges_want(party);
-	dlend_edges_note_settled();
-}
-
 /* The next edge that needs a step; @step (out): which.  Frees edges that nobody needs. */
 static struct dlend_edge *dlend_edges_next(enum dlend_p2p_step *step)
 {
@@ -1096,7 +1080,12 @@ static void dlend_edges_work(struct work_struct *work)
 	struct dlend_edge *e;
 
 	while (view) {
-		dlend_edges_plan(&view->party);
+		scoped_guard(mutex, &dlend_p2p_lock) {
+			/* Not at each step: it is long, and others wait for the lock. */
+			if (dlend_p2p_changed)
+				dlend_edges_want(&view->party);
+			dlend_edges_note_settled();
+		}
 		e = dlend_edges_next(&step);
 		if (!e) {
 			ms = dlend_edges_next_try_ms();

@@ -143,7 +143,7 @@ static void dlend_native_again_work(struct work_struct *work)
 
 static void dlend_native_op_get(struct dlend_claim *claim)
 {
-	dlend_native_fn_get(dlend_native_claim_fn(claim));
+	kref_get(&dlend_native_claim_fn(claim)->ref);
 }
 
 static void dlend_native_op_put(struct dlend_claim *claim)
@@ -694,16 +694,6 @@ static int dlend_native_await_whole(struct dlend_native_place *of)
 	return -EAGAIN;
 }
 
-/* One that was lost before its place knew it has been looked for in vain. */
-static void dlend_native_see_lost(struct list_head *group)
-{
-	struct dlend_native_place *place;
-
-	list_for_each_entry(place, group, with)
-		if (place->fn && READ_ONCE(place->fn->dead))
-			dlend_native_go(place->fn);
-}
-
 /* What failed has not said why: then it was nothing that anybody can mend, as a rule memory. */
 static void dlend_native_say(struct dlend_native_place *place, int err)
 {
@@ -731,7 +721,10 @@ static int dlend_native_attach(struct dlend_native_place *of)
 	if (ret)
 		failed = dlend_native_give_failed(&group, of);
 	mutex_lock(&dlend_native_attach_lock);
-	dlend_native_see_lost(&group);
+	/* One that was lost before its place knew it has been looked for in vain. */
+	list_for_each_entry(place, &group, with)
+		if (place->fn && READ_ONCE(place->fn->dead))
+			dlend_native_go(place->fn);
 	if (ret)
 		dlend_native_say(failed, ret);
 	if (ret && failed != of)

@@ -797,11 +797,6 @@ static ssize_t dlend_native_map_some(struct dlend_native_domain *d, u64 iova,
 	return err ?: piece.size;
 }
 
-static atomic64_t *dlend_native_pages(struct dlend_native_domain *d, size_t pgsize)
-{
-	return &d->pages[(ilog2(pgsize) - ilog2(SZ_4K)) / (ilog2(SZ_2M) - ilog2(SZ_4K))];
-}
-
 /* iommufd maps before it attaches the first device. Return: is it not known what it is for? */
 static bool dlend_native_unknown(struct dlend_native_domain *d)
 {
@@ -837,7 +832,8 @@ static int dlend_native_map_pages(struct iommu_domain *domain, unsigned long iov
 			return some;
 	}
 	if (dlend_native_on_demand(d))
-		atomic64_add(pgcount, dlend_native_pages(d, pgsize));
+		/* Each size is 512 times the one before. */
+		atomic64_add(pgcount, &d->pages[(ilog2(pgsize) - ilog2(SZ_4K)) / 9]);
 	return 0;
 }
 

@@ -35,11 +35,6 @@ static void dlend_native_fn_free(struct kref *ref)
 	kfree(fn);
 }
 
-void dlend_native_fn_get(struct dlend_native_fn *fn)
-{
-	kref_get(&fn->ref);
-}
-
 void dlend_native_fn_put(struct dlend_native_fn *fn)
 {
 	kref_put(&fn->ref, dlend_native_fn_free);
@@ -47,7 +42,7 @@ void dlend_native_fn_put(struct dlend_native_fn *fn)
 
 void dlend_native_go(struct dlend_native_fn *fn)
 {
-	dlend_native_fn_get(fn);
+	kref_get(&fn->ref);
 	if (!queue_work(dlend_native_wq, &fn->lost_work))
 		dlend_native_fn_put(fn);
 }

@@ -174,10 +174,7 @@ static inline struct dlend_lease *dlend_native_lease(const struct dlend_native_f
  */
 struct dlend_native_fn *dlend_native_fn_make(struct dlend_offer *offer);
 
-/** dlend_native_fn_get - one more reference. Context: any. */
-void dlend_native_fn_get(struct dlend_native_fn *fn);
-
-/** dlend_native_fn_put - one less; the last one frees it. Context: process, may sleep. */
+/** dlend_native_fn_put - one reference less; the last one frees it. Context: process, may sleep. */
 void dlend_native_fn_put(struct dlend_native_fn *fn);
 
 /**

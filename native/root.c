@@ -154,16 +154,6 @@ static void dlend_native_region_put(struct dlend_native_region *region)
 	kfree(region);
 }
 
-static void dlend_native_region_end(struct dlend_native_region *region)
-{
-	struct dlend_native_window *w;
-
-	list_for_each_entry(w, &region->windows, node)
-		dlend_native_window_release(w);
-	dlend_native_region_reserve(region);
-	region->over = true;
-}
-
 /*
  * Tell the drivers of attached devices, of which dlend_native_lost() tells each once.
  * Return: whether one of them still has something in that NTB
@@ -190,11 +180,17 @@ static bool dlend_native_regions_lose(struct device *ntb)
 static void dlend_native_regions_end(struct device *ntb)
 {
 	struct dlend_native_region *region;
+	struct dlend_native_window *w;
 
 	guard(mutex)(&dlend_native_regions_lock);
-	list_for_each_entry(region, &dlend_native_regions, node)
-		if (&region->ntb->dev == ntb && !region->over)
-			dlend_native_region_end(region);
+	list_for_each_entry(region, &dlend_native_regions, node) {
+		if (&region->ntb->dev != ntb || region->over)
+			continue;
+		list_for_each_entry(w, &region->windows, node)
+			dlend_native_window_release(w);
+		dlend_native_region_reserve(region);
+		region->over = true;
+	}
 }
 
 static void dlend_native_ntb_leaves(struct device *ntb)
@@ -266,25 +262,18 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 }
 
 /*
- * Out of the kernel's tree, a driver's reservations are found by nobody when it gives them back.
- * They are children of BARs in this window.
+ * No driver has the device any more.  Out of the kernel's tree, the reservations of a driver are not
+ * found when it gives them back.  They are children of BARs in this window.
  */
-static void dlend_native_window_sweep(struct dlend_native_window *w)
+static void dlend_native_window_idle(struct dlend_native_window *w)
 {
 	struct resource *bar, *held;
 
-	for (bar = w->res.child; bar; bar = bar->sibling)
-		while ((held = bar->child) && held->flags & IORESOURCE_BUSY)
-			__release_region(bar, held->start, resource_size(held));
-}
-
-/* No driver has the device any more. */
-static void dlend_native_window_idle(struct dlend_native_window *w)
-{
 	guard(mutex)(&dlend_native_regions_lock);
 	w->idle = true;
-	if (w->region->over)
-		dlend_native_window_sweep(w);
+	for (bar = w->region->over ? w->res.child : NULL; bar; bar = bar->sibling)
+		while ((held = bar->child) && held->flags & IORESOURCE_BUSY)
+			__release_region(bar, held->start, resource_size(held));
 }
 
 static void dlend_native_window_close(struct dlend_native_window *w)

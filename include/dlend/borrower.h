@@ -71,7 +71,7 @@ struct dlend_offer_info {
  *	the user's own module is being unloaded
  * @node: private to the borrower
  *
- * All may be NULL. Context: process, one at a time; they may sleep.
+ * Context: process, one at a time; they may sleep.
  */
 struct dlend_offer_user {
 	int (*appeared)(struct dlend_offer *offer);
