@@ -122,20 +122,6 @@ static struct dlend_claim *dlend_news_note_state(struct dlend_offer *offer,
 	return claim;
 }
 
-/* Begin to collect what an OFFER says. Context: dlend_offers_lock. */
-static void dlend_news_begin(struct dlend_offer *offer, const struct dlend_offer_info *info,
-			     const struct dlend_p_offer *p)
-{
-	offer->next = *info;
-	offer->next_crc = le32_to_cpu(p->snapshot_crc);
-	bitmap_zero(offer->pieces, DLEND_SNAPSHOT_PIECES);
-	offer->collecting = true;
-	/* Nobody can use it before the snapshot is whole: dlend_offer_claim() sees to that. */
-	if (!offer->link || offer->withdrawn)
-		offer->complete = false;
-	WRITE_ONCE(offer->withdrawn, false);
-}
-
 /* An OFFER says the state, too: then no STATE follows. */
 static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *addr,
 			     const struct dlend_p_offer *p)
@@ -149,7 +135,15 @@ static void dlend_news_offer(struct dlend_link *link, const struct dlend_addr *a
 	mutex_lock(&dlend_offers_lock);
 	offer = dlend_news_offer_for(link, addr, &info);
 	if (!IS_ERR(offer)) {
-		dlend_news_begin(offer, &info, p);
+		/* Begin to collect the snapshot. */
+		offer->next = info;
+		offer->next_crc = le32_to_cpu(p->snapshot_crc);
+		bitmap_zero(offer->pieces, DLEND_SNAPSHOT_PIECES);
+		offer->collecting = true;
+		/* Before the snapshot is whole, dlend_offer_claim() refuses. */
+		if (!offer->link || offer->withdrawn)
+			offer->complete = false;
+		WRITE_ONCE(offer->withdrawn, false);
 		dlend_offer_set_link(offer, link);
 		claim = dlend_news_note_state(offer, &now);
 	}

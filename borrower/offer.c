@@ -321,18 +321,6 @@ static void dlend_offer_release_dev(struct device *dev)
 	kfree(offer);
 }
 
-/* The users before @until (NULL: all of them) forget the offer. */
-static void dlend_offer_vanish(struct dlend_offer *offer, const struct dlend_offer_user *until)
-{
-	struct dlend_offer_user *user;
-
-	list_for_each_entry(user, &dlend_offer_users, node) {
-		if (user == until)
-			break;
-		user->vanishes(offer);
-	}
-}
-
 static int dlend_offer_appear(struct dlend_offer *offer)
 {
 	struct dlend_offer_user *user;
@@ -341,7 +329,8 @@ static int dlend_offer_appear(struct dlend_offer *offer)
 	list_for_each_entry(user, &dlend_offer_users, node) {
 		ret = user->appeared(offer);
 		if (ret) {
-			dlend_offer_vanish(offer, user);
+			list_for_each_entry_continue_reverse(user, &dlend_offer_users, node)
+				user->vanishes(offer);
 			return ret;
 		}
 	}
@@ -409,10 +398,13 @@ static void dlend_offer_destroy_queues(struct dlend_offer *offer)
 
 static void dlend_offer_unregister(struct dlend_offer *offer)
 {
+	struct dlend_offer_user *user;
+
 	/* If it began just before the offer was killed, it is queued once more; and never again. */
 	cancel_work(&offer->work);
 	if (offer->registered) {
-		dlend_offer_vanish(offer, NULL);
+		list_for_each_entry(user, &dlend_offer_users, node)
+			user->vanishes(offer);
 		device_del(&offer->dev);
 	}
 	/* This waits for returns of leases that are under way. */

@@ -1032,23 +1032,21 @@ static void dlend_edges_want(struct dlend_p2p_party *party)
 	dlend_p2p_changed = false;
 }
 
-/* The next edge that needs a step; @step (out): which.  Frees edges that nobody needs. */
-static struct dlend_edge *dlend_edges_next(enum dlend_p2p_step *step)
+/* The next edge that is to be unmapped (it is mapped), or mapped.  Frees edges without a use. */
+static struct dlend_edge *dlend_edges_next(void)
 {
 	struct dlend_edge *e, *next;
 
 	guard(mutex)(&dlend_p2p_lock);
 	/* First unmap: an old mapping may be in the way of a new one. */
 	list_for_each_entry_safe(e, next, &dlend_edges, node) {
-		*step = e->lost ? DLEND_P2P_UNMAP : dlend_p2p_step(&e->want, &e->have);
-		if (*step == DLEND_P2P_UNMAP)
+		if (e->lost || dlend_p2p_step(&e->want, &e->have) == DLEND_P2P_UNMAP)
 			return e;
 		if (!e->want.on) {
 			list_del(&e->node);
 			kfree(e);
 		}
 	}
-	*step = DLEND_P2P_MAP;
 	list_for_each_entry(e, &dlend_edges, node)
 		if (dlend_p2p_step(&e->want, &e->have) == DLEND_P2P_MAP &&
 		    time_after_eq(jiffies, e->again))
@@ -1076,7 +1074,6 @@ static void dlend_edges_work(struct work_struct *work)
 {
 	struct dlend_p2p_view *view __free(kfree) = kzalloc_obj(*view);
 	unsigned int ms = DLEND_EDGE_AGAIN_MIN_MS;
-	enum dlend_p2p_step step;
 	struct dlend_edge *e;
 
 	while (view) {
@@ -1086,12 +1083,12 @@ static void dlend_edges_work(struct work_struct *work)
 				dlend_edges_want(&view->party);
 			dlend_edges_note_settled();
 		}
-		e = dlend_edges_next(&step);
+		e = dlend_edges_next();
 		if (!e) {
 			ms = dlend_edges_next_try_ms();
 			break;
 		}
-		if (step == DLEND_P2P_UNMAP) {
+		if (e->have.on) {
 			dlend_edge_unmap(e);
 			continue;
 		}

@@ -71,7 +71,7 @@ static void dlend_native_reach_begin(struct dlend_native_fn *fn)
 	}
 	/* Its party has no other device, and no driver is told of a clique. */
 	dlend_p2p_join(m, NULL);
-	dlend_native_reach(fn, dlend_native_lease(fn), true);
+	dlend_native_reach(fn, fn->claim.lease, true);
 }
 
 /* Who has a claim of ours: no process has this number. */
@@ -101,7 +101,7 @@ static int dlend_native_reset(struct dlend_native_fn *fn, struct dlend_lease *le
 static void dlend_native_reset_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, reset_work);
-	struct dlend_lease *lease = dlend_native_lease(fn);
+	struct dlend_lease *lease = fn->claim.lease;
 	/* One that is asked for from now on has a turn of its own. */
 	bool reset = READ_ONCE(fn->resetting);
 	int ret = 0;
@@ -131,7 +131,7 @@ static void dlend_native_again_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, again_work);
 
-	if (!dlend_native_lease(fn))
+	if (!fn->claim.lease)
 		return;
 	if (dlend_native_irq_again(fn))
 		dlend_native_lost(fn, "its interrupts could not be set up anew");
@@ -228,7 +228,7 @@ static void dlend_native_op_irqs_again(struct dlend_claim *claim)
 	struct dlend_native_fn *fn = dlend_native_claim_fn(claim);
 
 	/* Once there is none, it is cancelled. */
-	if (dlend_native_lease(fn))
+	if (fn->claim.lease)
 		queue_work(claim->wq, &fn->again_work);
 }
 
@@ -359,7 +359,7 @@ static int dlend_native_take(struct dlend_native_fn *fn)
 					      "what its lender says of its configuration space makes no sense");
 		goto give_back;
 	}
-	ret = dlend_lease_bus_master(dlend_native_lease(fn), true);
+	ret = dlend_lease_bus_master(fn->claim.lease, true);
 	if (ret) {
 		dlend_native_fn_fails(fn, "its lender does not let it do DMA (%pe)", ERR_PTR(ret));
 		goto give_back;
@@ -620,20 +620,6 @@ static int dlend_native_plug(struct list_head *group)
 	return ret;
 }
 
-static void dlend_native_unplug(struct list_head *group)
-{
-	struct dlend_native_place *place;
-
-	list_for_each_entry(place, group, with) {
-		if (!place->fn)
-			continue;
-		/* All that are attached are on one root bus. */
-		dlend_native_root_remove(place->fn->root);
-		break;
-	}
-	dlend_native_give_group(group);
-}
-
 /* Attaching and detaching: with attach_lock, which is given up meanwhile */
 
 static int dlend_native_check(struct dlend_native_place *of)
@@ -740,7 +726,9 @@ static void dlend_native_detach(struct dlend_native_place *of)
 
 	dlend_native_grab(of, &group);
 	mutex_unlock(&dlend_native_attach_lock);
-	dlend_native_unplug(&group);
+	/* All of the group that are attached are on one root bus. */
+	dlend_native_root_remove(of->fn->root);
+	dlend_native_give_group(&group);
 	mutex_lock(&dlend_native_attach_lock);
 	dlend_native_let_go(&group);
 }

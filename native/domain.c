@@ -103,7 +103,7 @@ static void dlend_native_tell_add(struct dlend_p_dma *p, u64 first, u64 size, u6
 static int dlend_native_tell(struct dlend_native_fn *fn, enum dlend_msg_type type,
 			     const struct dlend_p_dma *dma)
 {
-	struct dlend_lease *lease = dlend_native_lease(fn);
+	struct dlend_lease *lease = fn->claim.lease;
 	struct dlend_msg req;
 
 	memcpy(dlend_msg_init(&req, type, &lease->addr, lease->epoch, sizeof(*dma)), dma,
@@ -587,7 +587,7 @@ static int dlend_native_join(struct dlend_native_domain *d, struct dlend_native_
 	}
 	dlend_native_add_member(d, fn);
 	/* A lease that ended before the domain was noted has cut nothing. */
-	if (dlend_lease_over(dlend_native_lease(fn)))
+	if (dlend_lease_over(fn->claim.lease))
 		dlend_native_domain_cut(fn);
 	return 0;
 
@@ -617,7 +617,7 @@ static bool dlend_native_outlived(struct dlend_native_domain *d, struct dlend_na
 	if (!list_empty(&d->members))
 		return false;
 	dlend_native_segments_shed(d);
-	return !xa_empty(&d->segments) && d->session != dlend_native_lease(fn)->ref.session;
+	return !xa_empty(&d->segments) && d->session != fn->claim.lease->ref.session;
 }
 
 /* Can the function join it, as far as is known before it leaves its own? */
@@ -625,7 +625,7 @@ static int dlend_native_domain_may_join(struct dlend_native_domain *d, struct dl
 {
 	guard(mutex)(&d->change);
 	/* By this error VFIO and iommufd know that the device wants another domain. */
-	if (dlend_native_lease(fn)->ref.link != d->link)
+	if (fn->claim.lease->ref.link != d->link)
 		return -EINVAL;
 	if (dlend_native_on_demand(d) && (READ_ONCE(d->cut) || dlend_native_outlived(d, fn)))
 		return -EINVAL;
@@ -687,7 +687,7 @@ int dlend_native_domain_prepare(struct dlend_native_fn *fn)
 	struct dlend_native_domain *d;
 	int err = 0;
 
-	d = root->prepared ?: dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+	d = root->prepared ?: dlend_native_domain_make(fn->claim.lease->ref.link);
 	if (!d)
 		return -ENOMEM;
 	root->prepared = d;
@@ -725,7 +725,7 @@ void dlend_native_domain_cut(struct dlend_native_fn *fn)
 		return;
 	guard(mutex)(&fn->domain->lock);
 	dlend_native_member_ends(fn->domain, fn);
-	if (!fn->domain->alive || dlend_lease_lost(dlend_native_lease(fn)))
+	if (!fn->domain->alive || dlend_lease_lost(fn->claim.lease))
 		dlend_native_segments_cut(fn->domain);
 }
 
@@ -908,7 +908,7 @@ static struct iommu_domain *dlend_native_domain_alloc(struct device *dev)
 	/* All functions of the lease have it from now on. */
 	fn->root->prepared = NULL;
 	if (!d)
-		d = dlend_native_domain_make(dlend_native_lease(fn)->ref.link);
+		d = dlend_native_domain_make(fn->claim.lease->ref.link);
 	return d ? &d->domain : NULL;
 }
 

@@ -105,7 +105,7 @@ static void dlend_native_irq_follow(struct dlend_native_fn *fn)
 		if (!READ_ONCE(v->virq) || v->bound == READ_ONCE(v->cpu))
 			continue;
 		v->bound = READ_ONCE(v->cpu);
-		dlend_lease_irq_bind(dlend_native_lease(fn), i, v->bound);
+		dlend_lease_irq_bind(fn->claim.lease, i, v->bound);
 	}
 }
 
@@ -151,7 +151,7 @@ static void dlend_native_irq_learn(struct dlend_native_fn *fn, unsigned int firs
 	if (fn->irq_mode != DLEND_IRQ_MSIX ||
 	    !dlend_cfg_msix_range(&fn->cfg, false, &part))
 		return;
-	phys = dlend_native_lease(fn)->bar[part.bar].phys;
+	phys = fn->claim.lease->bar[part.bar].phys;
 	table = phys ? ioremap(phys + part.offset, part.size) : NULL;
 	if (!table)
 		return;
@@ -196,7 +196,7 @@ static void dlend_native_irq_end(struct dlend_native_fn *fn)
 static void dlend_native_irq_teardown(struct dlend_native_fn *fn)
 {
 	/* A lender that does not answer has ended them, or its link goes down. */
-	dlend_lease_irq_setup(dlend_native_lease(fn), DLEND_IRQ_NONE, 0);
+	dlend_lease_irq_setup(fn->claim.lease, DLEND_IRQ_NONE, 0);
 	dlend_native_irq_end(fn);
 }
 
@@ -221,7 +221,7 @@ static int dlend_native_irq_take(struct dlend_native_fn *fn, unsigned int first,
 	unsigned int taken = 0;
 
 	for (; taken < nr && !ret; taken++) {
-		ret = dlend_lease_irq_use(dlend_native_lease(fn), first + taken);
+		ret = dlend_lease_irq_use(fn->claim.lease, first + taken);
 		if (ret)
 			break;
 		fn->vector[first + taken].taken = true;
@@ -241,7 +241,7 @@ int dlend_native_irq_again(struct dlend_native_fn *fn)
 	guard(mutex)(&fn->irq_lock);
 	if (!fn->irq_count)
 		return 0;
-	ret = dlend_lease_irq_setup(dlend_native_lease(fn), fn->irq_mode, fn->irq_count);
+	ret = dlend_lease_irq_setup(fn->claim.lease, fn->irq_mode, fn->irq_count);
 	if (ret)
 		return ret;
 	dlend_native_irq_learn(fn, 0, fn->irq_count);
@@ -278,7 +278,7 @@ static int dlend_native_irq_setup(struct dlend_native_fn *fn, enum dlend_irq_mod
 	fn->irq_mode = mode;
 	/* Pairs with the acquire in dlend_native_irq_fired(). */
 	smp_store_release(&fn->irq_count, count);
-	ret = dlend_lease_irq_setup(dlend_native_lease(fn), mode, count);
+	ret = dlend_lease_irq_setup(fn->claim.lease, mode, count);
 	if (ret)
 		dlend_native_irq_end(fn);
 	return ret;
@@ -544,7 +544,7 @@ static void dlend_native_intx_work(struct work_struct *work)
 	if (!fn->irq_count || fn->irq_mode != DLEND_IRQ_INTX)
 		return;
 	/* Until it is told, the lender keeps INTx masked.  This has waited for room in the ring. */
-	if (dlend_lease_irq_unmask(dlend_native_lease(fn)) == -ETIMEDOUT)
+	if (dlend_lease_irq_unmask(fn->claim.lease) == -ETIMEDOUT)
 		queue_work(system_highpri_wq, work);
 }
 

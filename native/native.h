@@ -63,7 +63,7 @@ struct dlend_native_vector {
 /**
  * struct dlend_native_fn - a function that is attached, or is about to be
  * @ref: of attach.c, of the claim's users
- * @claim: of the offer
+ * @claim: of the offer; it has a lease from before the scan to after the removal
  * @info: what the lender says of it
  * @root: the root bus that it is on
  * @pdev: the device, with a reference, from the scan on
@@ -159,12 +159,6 @@ extern struct workqueue_struct *dlend_native_wq;
 
 /* Of root.c; our buses are known by them. */
 extern struct pci_ops dlend_native_config_ops;
-
-/** dlend_native_lease - its lease, from before the scan to after the removal. Context: process. */
-static inline struct dlend_lease *dlend_native_lease(const struct dlend_native_fn *fn)
-{
-	return fn->claim.lease;
-}
 
 /**
  * dlend_native_fn_make - a function of nobody's yet

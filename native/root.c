@@ -93,19 +93,6 @@ static struct pci_dev *dlend_native_ntb(struct dlend_link *link)
 	return dev ? to_pci_dev(dev) : NULL;
 }
 
-static int dlend_native_region_bar(struct pci_dev *ntb, phys_addr_t at, u64 size)
-{
-	struct resource *res;
-	int bar;
-
-	for (bar = 0; bar < PCI_STD_NUM_BARS; bar++) {
-		res = &ntb->resource[bar];
-		if (res->flags & IORESOURCE_MEM && at >= res->start && at + (size - 1) <= res->end)
-			return bar;
-	}
-	return -ENODEV;
-}
-
 static struct dlend_native_region *dlend_native_region_get(struct pci_dev *ntb, int bar)
 {
 	struct resource *res = &ntb->resource[bar];
@@ -235,24 +222,25 @@ static int dlend_native_window_open(struct dlend_native_window *w, struct dlend_
 				    struct dlend_link *link, phys_addr_t at, u64 size)
 {
 	struct pci_dev *ntb = dlend_native_ntb(link);
-	int bar, err;
+	struct resource *bar;
+	int err;
 
 	if (!ntb)
 		return -ENODEV;
-	bar = dlend_native_region_bar(ntb, at, size);
-	if (bar < 0)
-		return bar;
-	guard(mutex)(&dlend_native_regions_lock);
-	if (xa_load(&dlend_native_leaving, (unsigned long)&ntb->dev))
-		return -ENODEV;
-	w->region = dlend_native_region_get(ntb, bar);
-	if (!w->region)
-		return -ENOMEM;
 	w->fn = fn;
 	w->res = (struct resource){
 		.name = "dlend", .start = at, .end = at + (size - 1), .flags = IORESOURCE_MEM,
 	};
-	err = request_resource(&ntb->resource[bar], &w->res);
+	bar = pci_find_resource(ntb, &w->res);
+	if (!bar)
+		return -ENODEV;
+	guard(mutex)(&dlend_native_regions_lock);
+	if (xa_load(&dlend_native_leaving, (unsigned long)&ntb->dev))
+		return -ENODEV;
+	w->region = dlend_native_region_get(ntb, bar - ntb->resource);
+	if (!w->region)
+		return -ENOMEM;
+	err = request_resource(bar, &w->res);
 	if (!err) {
 		list_add(&w->node, &w->region->windows);
 		return 0;
@@ -360,7 +348,7 @@ static int dlend_native_config_write(struct pci_bus *bus, unsigned int devfn, in
 void dlend_native_config_vpd_work(struct work_struct *work)
 {
 	struct dlend_native_fn *fn = container_of(work, struct dlend_native_fn, vpd_work);
-	struct dlend_lease *lease = dlend_native_lease(fn);
+	struct dlend_lease *lease = fn->claim.lease;
 	u16 addr;
 	u32 data;
 
