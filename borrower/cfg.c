@@ -51,11 +51,6 @@ static int dlend_clique_place(const u8 *used, u16 vendor, u16 device)
 	return memchr_inv(used + second, 0, DLEND_CLIQUE_LEN) ? -ENOSPC : second;
 }
 
-void dlend_cfg_reset(struct dlend_cfg *cfg)
-{
-	memcpy(cfg->val, cfg->reset_val, sizeof(cfg->val));
-}
-
 void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len)
 {
 	u32 inside = offset < DLEND_CFG_SIZE ? min(len, DLEND_CFG_SIZE - offset) : 0;
@@ -76,16 +71,6 @@ int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at)
 	}
 	memcpy(cfg->val, val, DLEND_CFG_SIZE);
 	return 0;
-}
-
-static u16 dlend_cfg_command(const struct dlend_cfg *cfg)
-{
-	return get_unaligned_le16(cfg->val + PCI_COMMAND);
-}
-
-static u32 dlend_cfg_power_state(const struct dlend_cfg *cfg)
-{
-	return cfg->pm_pos ? cfg->val[cfg->pm_pos + PCI_PM_CTRL] & PCI_PM_CTRL_STATE_MASK : 0;
 }
 
 static u32 dlend_cfg_command_effects(u16 old, u16 new)
@@ -247,26 +232,6 @@ void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data)
 	if (!(addr & PCI_VPD_ADDR_F))
 		put_unaligned_le32(data, cfg->val + cfg->vpd_pos + PCI_VPD_DATA);
 	put_unaligned_le16(addr ^ PCI_VPD_ADDR_F, reg);
-}
-
-bool dlend_cfg_mse(const struct dlend_cfg *cfg)
-{
-	return dlend_cfg_command(cfg) & PCI_COMMAND_MEMORY && !dlend_cfg_power_state(cfg);
-}
-
-bool dlend_cfg_bme(const struct dlend_cfg *cfg)
-{
-	return dlend_cfg_command(cfg) & PCI_COMMAND_MASTER;
-}
-
-bool dlend_cfg_mastering(const struct dlend_cfg *cfg)
-{
-	return dlend_cfg_bme(cfg) && !dlend_cfg_power_state(cfg);
-}
-
-bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
-{
-	return dlend_cfg_command(cfg) & PCI_COMMAND_INTX_DISABLE;
 }
 
 u32 dlend_cfg_live(const struct dlend_cfg *cfg, u32 offset, u32 len)

@@ -212,16 +212,12 @@ const struct bus_type dlend_bus_type = {
 /* Pure code is compiled in user space, too, and exports nothing by itself. */
 DLEND_EXPORT(dlend_cfg_bar_addr);
 DLEND_EXPORT(dlend_cfg_init);
-DLEND_EXPORT(dlend_cfg_intx_disabled);
 DLEND_EXPORT(dlend_cfg_live);
-DLEND_EXPORT(dlend_cfg_mastering);
-DLEND_EXPORT(dlend_cfg_mse);
 DLEND_EXPORT(dlend_cfg_msi);
 DLEND_EXPORT(dlend_cfg_msix);
 DLEND_EXPORT(dlend_cfg_msix_range);
 DLEND_EXPORT(dlend_cfg_read);
 DLEND_EXPORT(dlend_cfg_readrq);
-DLEND_EXPORT(dlend_cfg_reset);
 DLEND_EXPORT(dlend_cfg_vpd);
 DLEND_EXPORT(dlend_cfg_vpd_done);
 DLEND_EXPORT(dlend_cfg_write);

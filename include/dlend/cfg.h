@@ -7,6 +7,8 @@
 #ifndef DLEND_CFG_H
 #define DLEND_CFG_H
 
+#include <linux/string.h>
+#include <linux/unaligned.h>
 #include <dlend/caps.h>
 #include <dlend/types.h>
 
@@ -93,7 +95,10 @@ struct dlend_cfg {
 int dlend_cfg_init(struct dlend_cfg *cfg, const struct dlend_cfg_desc *desc);
 
 /** dlend_cfg_reset - as after a function reset: BARs 0, COMMAND 0, everything virtual back */
-void dlend_cfg_reset(struct dlend_cfg *cfg);
+static inline void dlend_cfg_reset(struct dlend_cfg *cfg)
+{
+	memcpy(cfg->val, cfg->reset_val, sizeof(cfg->val));
+}
 
 /** dlend_cfg_read - any offset and @len up to the end of the space; bytes beyond it read as 0xff */
 void dlend_cfg_read(const struct dlend_cfg *cfg, u32 offset, void *buf, u32 len);
@@ -157,10 +162,40 @@ void dlend_cfg_vpd_done(struct dlend_cfg *cfg, u16 addr, u32 data);
  */
 int dlend_cfg_load(struct dlend_cfg *cfg, const u8 *val, u32 *at);
 
-bool dlend_cfg_mse(const struct dlend_cfg *cfg);	/* decoding on and in D0 */
-bool dlend_cfg_bme(const struct dlend_cfg *cfg);	/* the bit, in any power state */
-bool dlend_cfg_mastering(const struct dlend_cfg *cfg);	/* the bit on and in D0 */
-bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg);
+static inline u16 dlend_cfg_command(const struct dlend_cfg *cfg)
+{
+	return get_unaligned_le16(cfg->val + PCI_COMMAND);
+}
+
+static inline u32 dlend_cfg_power_state(const struct dlend_cfg *cfg)
+{
+	return cfg->pm_pos ? cfg->val[cfg->pm_pos + PCI_PM_CTRL] & PCI_PM_CTRL_STATE_MASK : 0;
+}
+
+/** dlend_cfg_mse - is memory decoding on, and the device in D0? */
+static inline bool dlend_cfg_mse(const struct dlend_cfg *cfg)
+{
+	return dlend_cfg_command(cfg) & PCI_COMMAND_MEMORY && !dlend_cfg_power_state(cfg);
+}
+
+/** dlend_cfg_bme - Bus Master Enable, in any power state */
+static inline bool dlend_cfg_bme(const struct dlend_cfg *cfg)
+{
+	return dlend_cfg_command(cfg) & PCI_COMMAND_MASTER;
+}
+
+/** dlend_cfg_mastering - is Bus Master Enable on, and the device in D0? */
+static inline bool dlend_cfg_mastering(const struct dlend_cfg *cfg)
+{
+	return dlend_cfg_bme(cfg) && !dlend_cfg_power_state(cfg);
+}
+
+/** dlend_cfg_intx_disabled - is INTx disabled? */
+static inline bool dlend_cfg_intx_disabled(const struct dlend_cfg *cfg)
+{
+	return dlend_cfg_command(cfg) & PCI_COMMAND_INTX_DISABLE;
+}
+
 /** dlend_cfg_readrq - Max_Read_Request_Size as encoded, 128 << n bytes; 0 also without PCIe */
 u32 dlend_cfg_readrq(const struct dlend_cfg *cfg);
 /** dlend_cfg_bar_addr - address in BAR @index or in the ROM's register, 0 if there is none */
