@@ -908,53 +908,54 @@ static struct dlend_offer_user dlend_native_user = {
 };
 
 /* By its PCI device's "remove"; or by a detach, which leaves nothing to do. */
-static int dlend_native_notify(struct notifier_block *nb, unsigned long action, void *data)
+static void dlend_native_removed(struct dlend_native_fn *fn)
 {
-	struct dlend_native_fn *fn;
-
-	if (action != BUS_NOTIFY_REMOVED_DEVICE)
-		return NOTIFY_DONE;
-	fn = dlend_native_fn_of(to_pci_dev(data));
-	if (!fn)
-		return NOTIFY_OK;
 	/* No rescan finds it again before it is detached: that would give it another domain. */
 	raw_spin_lock_irq(&fn->lock);
 	fn->dead = true;
 	raw_spin_unlock_irq(&fn->lock);
 	dlend_native_go(fn);
-	return NOTIFY_OK;
 }
 
+static int dlend_native_notify(struct notifier_block *nb, unsigned long action, void *data)
+{
+	struct dlend_native_fn *fn = dlend_native_fn_of(to_pci_dev(data));
+
+	if (action == BUS_NOTIFY_UNBIND_DRIVER)
+		dlend_native_ntb_leaves(data);
+	else if (action == BUS_NOTIFY_UNBOUND_DRIVER)
+		dlend_native_ntb_left(data);
+	else if (fn && action == BUS_NOTIFY_ADD_DEVICE)
+		dlend_native_iommu_add(data);
+	else if (fn && action == BUS_NOTIFY_REMOVED_DEVICE)
+		dlend_native_removed(fn);
+	return NOTIFY_DONE;
+}
+
+/* The IOMMU core's own notifier looks at a new device after this one. */
 static struct notifier_block dlend_native_nb = {
 	.notifier_call = dlend_native_notify,
+	.priority = 100,
 };
 
 static int __init dlend_native_init(void)
 {
-	int ret = dlend_native_windows_start();
+	int ret = dlend_native_iommu_init();
 
 	if (ret)
 		return ret;
-	ret = dlend_native_iommu_init();
-	if (ret)
-		goto stop_windows;
 	dlend_native_wq = alloc_workqueue("dlend-native", WQ_UNBOUND, 0);
-	ret = dlend_native_wq ? 0 : -ENOMEM;
+	ret = dlend_native_wq ? bus_register_notifier(&pci_bus_type, &dlend_native_nb) : -ENOMEM;
 	if (ret)
-		goto exit_iommu;
-	ret = bus_register_notifier(&pci_bus_type, &dlend_native_nb);
-	if (ret)
-		goto destroy_wq;
+		goto exit;
 	dlend_native_debugfs = debugfs_create_dir("native", dlend_debugfs());
 	dlend_offer_user_register(&dlend_native_user);
 	return 0;
 
-destroy_wq:
-	destroy_workqueue(dlend_native_wq);
-exit_iommu:
+exit:
+	if (dlend_native_wq)
+		destroy_workqueue(dlend_native_wq);
 	dlend_native_iommu_exit();
-stop_windows:
-	dlend_native_windows_stop();
 	return ret;
 }
 

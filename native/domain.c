@@ -1036,48 +1036,26 @@ static const struct iommu_ops dlend_native_iommu_ops = {
  * makes one for each device when another IOMMU's driver is registered.  If the core comes first,
  * this fails; if it comes later, the device is not ours, as dlend_native_root_scan() sees.
  */
-static int dlend_native_iommu_give(struct device *dev)
+void dlend_native_iommu_add(struct device *dev)
 {
+	struct iommu_fwspec *fwspec = kzalloc(struct_size(fwspec, ids, 1), GFP_KERNEL);
 	struct dev_iommu *param = kzalloc_obj(*param);
-	struct iommu_fwspec *fwspec;
-	int ret = -ENOMEM;
+	int err = -ENOMEM;
 
-	if (!param)
-		return ret;
-	fwspec = kzalloc(struct_size(fwspec, ids, 1), GFP_KERNEL);
-	if (!fwspec)
-		goto free_param;
+	if (!fwspec || !param)
+		goto free;
 	mutex_init(&param->lock);
 	param->fwspec = fwspec;
 	fwspec->iommu_fwnode = fwnode_handle_get(dev_fwnode(&dlend_native_iommu_dev->dev));
 	if (!cmpxchg(&dev->iommu, NULL, param))
-		return 0;
-	ret = -EBUSY;
+		return;
 	fwnode_handle_put(fwspec->iommu_fwnode);
-	kfree(fwspec);
-free_param:
+	err = -EBUSY;
+free:
+	dev_err(dev, "cannot be given our IOMMU (%pe)\n", ERR_PTR(err));
 	kfree(param);
-	return ret;
+	kfree(fwspec);
 }
-
-/* Before the IOMMU core's own notifier looks at the device. */
-static int dlend_native_iommu_notify(struct notifier_block *nb, unsigned long action, void *data)
-{
-	struct device *dev = data;
-	int ret;
-
-	if (action != BUS_NOTIFY_ADD_DEVICE || !dlend_native_fn_of(to_pci_dev(dev)))
-		return NOTIFY_DONE;
-	ret = dlend_native_iommu_give(dev);
-	if (ret)
-		dev_err(dev, "cannot be given our IOMMU (%pe)\n", ERR_PTR(ret));
-	return NOTIFY_OK;
-}
-
-static struct notifier_block dlend_native_iommu_nb = {
-	.notifier_call = dlend_native_iommu_notify,
-	.priority = 100,
-};
 
 int dlend_native_iommu_init(void)
 {
@@ -1097,16 +1075,8 @@ int dlend_native_iommu_init(void)
 	if (ret)
 		goto remove_dev;
 	ret = iommu_device_register(&dlend_native_iommu, &dlend_native_iommu_ops, &pdev->dev);
-	if (ret)
-		goto remove_sysfs;
-	ret = bus_register_notifier(&pci_bus_type, &dlend_native_iommu_nb);
-	if (ret)
-		goto unregister;
-	return 0;
-
-unregister:
-	iommu_device_unregister(&dlend_native_iommu);
-remove_sysfs:
+	if (!ret)
+		return 0;
 	iommu_device_sysfs_remove(&dlend_native_iommu);
 remove_dev:
 	platform_device_unregister(pdev);
@@ -1115,7 +1085,6 @@ remove_dev:
 
 void dlend_native_iommu_exit(void)
 {
-	bus_unregister_notifier(&pci_bus_type, &dlend_native_iommu_nb);
 	iommu_device_unregister(&dlend_native_iommu);
 	iommu_device_sysfs_remove(&dlend_native_iommu);
 	platform_device_unregister(dlend_native_iommu_dev);

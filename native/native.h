@@ -308,13 +308,30 @@ void dlend_native_domain_show(struct dlend_native_fn *fn, struct seq_file *m);
  */
 int dlend_native_iommu_init(void);
 
+/**
+ * dlend_native_iommu_add - give a device of a root bus of ours to the driver
+ * @dev: (in) device that the IOMMU core has not looked at yet
+ *
+ * Context: process, in the bus's notifier. If it fails, the log says so, and the device is not ours.
+ */
+void dlend_native_iommu_add(struct device *dev);
+
 /** dlend_native_iommu_exit - undo that; no device is attached. Context: process, may sleep. */
 void dlend_native_iommu_exit(void);
 
 /* root.c */
 
-/** dlend_native_windows_start - before the first window. Context: process. Return: 0 or -errno. */
-int dlend_native_windows_start(void);
+/**
+ * dlend_native_ntb_leaves - a PCI device is about to lose its driver
+ * @ntb: (in) device; if windows are in its BARs, the devices behind these are lost
+ *
+ * Context: process, in the bus's notifier; waits for the drivers of these devices, ten seconds at
+ * most.
+ */
+void dlend_native_ntb_leaves(struct device *ntb);
+
+/** dlend_native_ntb_left - it has lost its driver. Context: process, in the bus's notifier. */
+void dlend_native_ntb_left(struct device *ntb);
 
 /** dlend_native_windows_stop - after the last one. Context: process. */
 void dlend_native_windows_stop(void);

@@ -180,7 +180,7 @@ static void dlend_native_regions_end(struct device *ntb)
 	}
 }
 
-static void dlend_native_ntb_leaves(struct device *ntb)
+void dlend_native_ntb_leaves(struct device *ntb)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(DLEND_NATIVE_LET_GO_MS);
 
@@ -190,27 +190,13 @@ static void dlend_native_ntb_leaves(struct device *ntb)
 	dlend_native_regions_end(ntb);
 }
 
-static int dlend_native_window_notify(struct notifier_block *nb, unsigned long action, void *data)
+void dlend_native_ntb_left(struct device *ntb)
 {
-	if (action == BUS_NOTIFY_UNBIND_DRIVER)
-		dlend_native_ntb_leaves(data);
-	else if (action == BUS_NOTIFY_UNBOUND_DRIVER)
-		xa_erase(&dlend_native_leaving, (unsigned long)data);
-	return NOTIFY_DONE;
-}
-
-static struct notifier_block dlend_native_window_nb = {
-	.notifier_call = dlend_native_window_notify,
-};
-
-int dlend_native_windows_start(void)
-{
-	return bus_register_notifier(&pci_bus_type, &dlend_native_window_nb);
+	xa_erase(&dlend_native_leaving, (unsigned long)ntb);
 }
 
 void dlend_native_windows_stop(void)
 {
-	bus_unregister_notifier(&pci_bus_type, &dlend_native_window_nb);
 	xa_destroy(&dlend_native_leaving);
 }
 
@@ -481,60 +467,16 @@ static int dlend_native_root_bridge(struct dlend_native_root *root)
 	if (!bridge)
 		return -ENOMEM;
 	root->bridge = bridge;
+	/* See dlend_native_root_remove(). */
+	get_device(&bridge->dev);
 	root->numbers = (struct resource){ .name = "dlend", .flags = IORESOURCE_BUS };
-	if (dlend_native_root_window(root, &root->numbers, 0, &root->numbers_entry)) {
-		pci_free_host_bridge(bridge);
-		return -ENOMEM;
-	}
 	bridge->dev.parent = &root->pdev->dev;
 	bridge->sysdata = &root->sysdata;
 	bridge->ops = &dlend_native_config_ops;
 	bridge->native_aer = 0;
 	bridge->map_irq = dlend_native_root_intx;
 	dev_set_msi_domain(&bridge->dev, root->msi);
-	/* See dlend_native_root_remove(). */
-	get_device(&bridge->dev);
-	return 0;
-}
-
-struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isolated)
-{
-	struct dlend_native_root *root = kzalloc_obj(*root);
-	int err = -ENOMEM;
-
-	if (!root)
-		return ERR_PTR(-ENOMEM);
-	INIT_LIST_HEAD(&root->windows);
-	root->nr = nr;
-	root->below = DLEND_NATIVE_MMIO_END;
-	root->above = DLEND_NATIVE_MMIO_64;
-	root->sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
-	root->sysdata.node = NUMA_NO_NODE;
-	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
-	if (IS_ERR(root->pdev)) {
-		err = PTR_ERR(root->pdev);
-		goto free_root;
-	}
-	root->fwnode = irq_domain_alloc_named_fwnode(dev_name(&root->pdev->dev));
-	if (!root->fwnode)
-		goto unregister;
-	root->msi = dlend_native_msi_create(root->fwnode, isolated);
-	if (!root->msi)
-		goto free_fwnode;
-	err = dlend_native_root_bridge(root);
-	if (err)
-		goto remove_msi;
-	return root;
-
-remove_msi:
-	irq_domain_remove(root->msi);
-free_fwnode:
-	irq_domain_free_fwnode(root->fwnode);
-unregister:
-	platform_device_unregister(root->pdev);
-free_root:
-	kfree(root);
-	return ERR_PTR(err);
+	return dlend_native_root_window(root, &root->numbers, 0, &root->numbers_entry);
 }
 
 /* Where a BAR is for the device's driver and the kernel: its bus address. */
@@ -727,7 +669,7 @@ static void dlend_native_root_drivers_off(struct dlend_native_root *root)
 
 void dlend_native_root_remove(struct dlend_native_root *root)
 {
-	struct device *bridge = &root->bridge->dev;
+	struct pci_host_bridge *bridge = root->bridge;
 	struct dlend_native_window *w, *next;
 
 	dlend_native_domain_forget(root);
@@ -742,15 +684,42 @@ void dlend_native_root_remove(struct dlend_native_root *root)
 	 * pci_register_host_bridge() puts the bridge once too often if it cannot register the bus:
 	 * then the reference that is left is the one of dlend_native_root_bridge().
 	 */
-	if (kref_read(&bridge->kobj.kref) > 1)
-		pci_free_host_bridge(root->bridge);
-	put_device(bridge);
+	if (bridge && kref_read(&bridge->dev.kobj.kref) > 1)
+		pci_free_host_bridge(bridge);
+	if (bridge)
+		put_device(&bridge->dev);
 	list_for_each_entry_safe(w, next, &root->windows, in_root)
 		dlend_native_window_close(w);
-	irq_domain_remove(root->msi);
+	if (root->msi)
+		irq_domain_remove(root->msi);
 	irq_domain_free_fwnode(root->fwnode);
 	platform_device_unregister(root->pdev);
 	if (root->group)
 		iommu_group_put(root->group);
 	kfree(root);
+}
+
+struct dlend_native_root *dlend_native_root_create(u16 lender, u8 nr, bool isolated)
+{
+	struct dlend_native_root *root = kzalloc_obj(*root);
+	int err;
+
+	if (!root)
+		return ERR_PTR(-ENOMEM);
+	INIT_LIST_HEAD(&root->windows);
+	root->nr = nr;
+	root->below = DLEND_NATIVE_MMIO_END;
+	root->above = DLEND_NATIVE_MMIO_64;
+	root->sysdata.domain = DLEND_NATIVE_DOMAIN | (lender & DLEND_NATIVE_DOMAIN_IDS);
+	root->sysdata.node = NUMA_NO_NODE;
+	root->pdev = platform_device_register_simple("dlend-root", PLATFORM_DEVID_AUTO, NULL, 0);
+	if (!IS_ERR(root->pdev))
+		root->fwnode = irq_domain_alloc_named_fwnode(dev_name(&root->pdev->dev));
+	if (root->fwnode)
+		root->msi = dlend_native_msi_create(root->fwnode, isolated);
+	if (root->msi && !dlend_native_root_bridge(root))
+		return root;
+	err = PTR_ERR_OR_ZERO(root->pdev) ?: -ENOMEM;
+	dlend_native_root_remove(root);
+	return ERR_PTR(err);
 }
